@@ -36,7 +36,9 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	v := Volume(tx.ReadTx, c.Namespace, c.VolumeID)
 	external := externalNode(tx.ReadTx, c.PluginID, c.NodeID)
 	if external == "" {
-		return // not of a claim that is just granted: see nodeBlock; of an older one, when the node tells: see grantOnNode
+		// Not for a claim that is just granted: see nodeBlock. For an older one when the node reports: see
+		// grantOnNode.
+		return
 	}
 	attachments.Put(tx, &structs.CSIAttachment{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, NodeID: c.NodeID, PluginID: c.PluginID,
@@ -75,8 +77,8 @@ func attachGranted(tx *WriteTx, plugin string, now int64) {
 // fewClaims is how many of a volume's claims are looked at rather than those of a node.
 const fewClaims = 64
 
-// inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of the
-// volume where these are few, else at those of the node: they are no more than run on it.
+// inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of
+// the volume where these are few, else at those of the node: they are no more than run on it.
 func inUse(tx *ReadTx, a *structs.CSIAttachment) bool {
 	granted, all := 0, 0
 	for _, n := range lineOf(tx, a.Namespace, a.VolumeID) {
@@ -90,7 +92,8 @@ func inUse(tx *ReadTx, a *structs.CSIAttachment) bool {
 		some = claims.Scan(tx, a.Namespace, a.VolumeID)
 	}
 	for c := range some {
-		if c.State == structs.ClaimGranted && c.NodeID == a.NodeID && c.VolumeID == a.VolumeID && c.Namespace == a.Namespace {
+		if c.State == structs.ClaimGranted && c.NodeID == a.NodeID && c.VolumeID == a.VolumeID &&
+			c.Namespace == a.Namespace {
 			return true
 		}
 	}
@@ -100,7 +103,8 @@ func inUse(tx *ReadTx, a *structs.CSIAttachment) bool {
 // AttachmentOutcome records what came of an attach or a detach. It is ignored when the attachment no
 // longer asks for that, or is not the one that did.
 func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
-	wants := map[string]string{"attach": structs.AttachmentAttaching, "detach": structs.AttachmentDetaching}[p.Op]
+	states := map[string]string{"attach": structs.AttachmentAttaching, "detach": structs.AttachmentDetaching}
+	wants := states[p.Op]
 	if wants == "" {
 		return structs.Errorf(structs.KindInvalid, "%q is neither attach nor detach", p.Op)
 	}

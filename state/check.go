@@ -14,7 +14,10 @@ import (
 // tests run it after every step. Beyond mostFaults it only counts, and the last line has the number.
 func Check(tx *ReadTx) []string {
 	c := &checker{tx: tx}
-	for _, look := range []func(){c.indexes, c.claims, c.lines, c.attachments, c.volumes, c.plugins, c.instances, c.allocs, c.evals, c.jobs} {
+	parts := []func(){
+		c.indexes, c.claims, c.lines, c.attachments, c.volumes, c.plugins, c.instances, c.allocs, c.evals, c.jobs,
+	}
+	for _, look := range parts {
 		look()
 	}
 	if c.more > 0 {
@@ -63,7 +66,8 @@ func checkIndexes[T any](c *checker, t *mvcc.Table[T]) {
 	for r := range t.Scan(c.tx) {
 		at := any(r).(mvcc.Record).Stamped()
 		c.want(at.CreateIndex <= at.ModifyIndex && at.ModifyIndex <= newest && newest <= applied,
-			"%s %q: created at %d, modified at %d, table at %d, store at %d", t.Name(), t.KeyOfRow(r), at.CreateIndex, at.ModifyIndex, newest, applied)
+			"%s %q: created at %d, modified at %d, table at %d, store at %d",
+			t.Name(), t.KeyOfRow(r), at.CreateIndex, at.ModifyIndex, newest, applied)
 	}
 }
 
@@ -95,7 +99,8 @@ func (c *checker) claims() {
 		c.want(a == nil || a.NodeID == cl.NodeID, "%s: it is on another node than the claim", who)
 		c.want(v == nil || v.PluginID == cl.PluginID, "%s: the volume is of another plugin", who)
 		c.want(v == nil || v.Capable(cl.AccessMode, cl.AttachmentMode), "%s: the volume is not capable of it", who)
-		c.want(cl.ExpandBytes == 0 && cl.ExpandError == nil || v == nil || v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
+		c.want(cl.ExpandBytes == 0 && cl.ExpandError == nil || v == nil ||
+			v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
 			"%s: its node has still to grow the volume to %d, of which the volume does not know", who, cl.ExpandBytes)
 		switch cl.State {
 		case structs.ClaimWaiting:
@@ -103,8 +108,10 @@ func (c *checker) claims() {
 			c.want(cl.GrantIndex == 0 && cl.EndTime == 0, "%s: it waits and has a grant index, or an end", who)
 			continue
 		case structs.ClaimGranted:
-			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex, "%s: grant index %d", who, cl.GrantIndex)
-			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0), "%s: end %d says otherwise than its allocation", who, cl.EndTime)
+			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex,
+				"%s: grant index %d", who, cl.GrantIndex)
+			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
+				"%s: end %d says otherwise than its allocation", who, cl.EndTime)
 		default:
 			c.want(false, "%s: state %q", who, cl.State)
 		}
@@ -117,8 +124,10 @@ func (c *checker) claims() {
 		}
 		granted[key][cl.Class()] = cl.AllocID
 		at := Attachment(c.tx, cl.Namespace, cl.VolumeID, cl.NodeID)
-		c.want(at == nil || at.State != structs.AttachmentDetaching, "%s: granted on an attachment that is detaching", who)
-		c.want(at == nil || at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode, "%s: attached in another mode", who)
+		c.want(at == nil || at.State != structs.AttachmentDetaching,
+			"%s: granted on an attachment that is detaching", who)
+		c.want(at == nil || at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode,
+			"%s: attached in another mode", who)
 	}
 }
 
@@ -144,7 +153,8 @@ func (c *checker) lines() {
 		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {
 			seen[key] = true
 			for next := range line(c.tx, cl.Namespace, cl.VolumeID) {
-				c.want(false, "claim of volume %s/%s for allocation %s waits though it is its turn", next.Namespace, next.VolumeID, next.AllocID)
+				c.want(false, "claim of volume %s/%s for allocation %s waits though it is its turn",
+					next.Namespace, next.VolumeID, next.AllocID)
 			}
 		}
 	}
@@ -177,7 +187,8 @@ func (c *checker) attachments() {
 		single[k] = single[k] || a.AccessMode.SingleNode() && a.State != structs.AttachmentDetaching
 	}
 	for k, one := range single {
-		c.want(!one || count[k] == 1, "volume %s/%s is for a single node and has %d attachments", k.ns, k.volume, count[k])
+		c.want(!one || count[k] == 1,
+			"volume %s/%s is for a single node and has %d attachments", k.ns, k.volume, count[k])
 	}
 }
 
@@ -186,12 +197,16 @@ func (c *checker) volumes() {
 	for v := range volumes.Scan(c.tx) {
 		if v.ExternalID != "" {
 			key := [2]string{v.PluginID, v.ExternalID}
-			c.want(external[key] == "", "volumes %s and %s are both %s of plugin %s", external[key], v.ID, v.ExternalID, v.PluginID)
+			c.want(external[key] == "",
+				"volumes %s and %s are both %s of plugin %s", external[key], v.ID, v.ExternalID, v.PluginID)
 			external[key] = v.ID
 		}
-		c.want(v.State == structs.VolumeCreating || v.State == structs.VolumeReady || v.State == structs.VolumeFailed ||
-			v.State == structs.VolumeDeleting, "volume %s/%s: state %q", v.Namespace, v.ID, v.State)
-		c.want(v.State != structs.VolumeDeleting || !claims.Has(c.tx, v.Namespace, v.ID), "volume %s/%s is deleting and claimed", v.Namespace, v.ID)
+		states := []string{
+			structs.VolumeCreating, structs.VolumeReady, structs.VolumeFailed, structs.VolumeDeleting,
+		}
+		c.want(slices.Contains(states, v.State), "volume %s/%s: state %q", v.Namespace, v.ID, v.State)
+		c.want(v.State != structs.VolumeDeleting || !claims.Has(c.tx, v.Namespace, v.ID),
+			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
 }
 
@@ -244,11 +259,13 @@ func (c *checker) instances() {
 		c.want(!i.DownWithNode || !i.Healthy, "%s is healthy and down with its node", who)
 		p := Plugin(c.tx, i.PluginID)
 		c.want(p != nil, "%s: the plugin has no row", who)
-		c.want(!i.Healthy || p == nil || i.IsDriver(p.Provider) && !i.OtherDriver, "%s is healthy and of another driver, %q", who, i.Provider)
+		c.want(!i.Healthy || p == nil || i.IsDriver(p.Provider) && !i.OtherDriver,
+			"%s is healthy and of another driver, %q", who, i.Provider)
 		halves[i.NodeID] = append(halves[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
 	}
 	for n := range nodes.Scan(c.tx) {
-		c.want(slices.Equal(n.CSIInstances(), halves[n.ID]), "node %s names plugin instances %v and has %v", n.ID, n.CSIInstances(), halves[n.ID])
+		c.want(slices.Equal(n.CSIInstances(), halves[n.ID]),
+			"node %s names plugin instances %v and has %v", n.ID, n.CSIInstances(), halves[n.ID])
 	}
 }
 
@@ -256,8 +273,10 @@ func (c *checker) allocs() {
 	for a := range allocs.Scan(c.tx) {
 		c.want(a.Job == nil, "allocation %s: carries its job", a.ID)
 		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
-		c.want(JobVersion(c.tx, a.Namespace, a.JobID, a.JobVersion) != nil, "allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
-		c.want(a.ClientTerminal() || Node(c.tx, a.NodeID) != nil, "allocation %s: its node %s is gone", a.ID, a.NodeID)
+		c.want(JobVersion(c.tx, a.Namespace, a.JobID, a.JobVersion) != nil,
+			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
+		c.want(a.ClientTerminal() || Node(c.tx, a.NodeID) != nil,
+			"allocation %s: its node %s is gone", a.ID, a.NodeID)
 	}
 }
 
@@ -268,16 +287,20 @@ func (c *checker) evals() {
 			continue
 		}
 		k := structs.JobKey{Namespace: e.Namespace, ID: e.JobID}
-		c.want(blocked[k] == "", "job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
+		c.want(blocked[k] == "",
+			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
 		blocked[k] = e.ID
-		c.want(sleptThrough(c.tx, e) == "", "evaluation %s slept through the waking of %s", e.ID, sleptThrough(c.tx, e))
+		c.want(sleptThrough(c.tx, e) == "",
+			"evaluation %s slept through the waking of %s", e.ID, sleptThrough(c.tx, e))
 	}
 }
 
 func (c *checker) jobs() {
 	for j := range jobs.Scan(c.tx) {
 		v := JobVersion(c.tx, j.Namespace, j.ID, j.Version)
-		c.want(v != nil && sameSpec(v, j), "job %s/%s: version %d is not kept as it is", j.Namespace, j.ID, j.Version)
-		c.want(jobStatus(c.tx, j) == j.Status, "job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, jobStatus(c.tx, j))
+		c.want(v != nil && sameSpec(v, j),
+			"job %s/%s: version %d is not kept as it is", j.Namespace, j.ID, j.Version)
+		c.want(jobStatus(c.tx, j) == j.Status,
+			"job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, jobStatus(c.tx, j))
 	}
 }

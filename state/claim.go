@@ -47,7 +47,8 @@ func EndedClaimsOfNode(tx *ReadTx, node string) iter.Seq[*structs.CSIClaim] {
 	return endedClaims.Scan(tx, node)
 }
 
-// NodesWithEndedClaims yields the nodes that have such claims, without looking at all of these. Nobody can wait for that.
+// NodesWithEndedClaims yields the nodes that have such claims, without looking at all of these. Nobody can
+// wait for that.
 func NodesWithEndedClaims(tx *ReadTx) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for c := endedClaims.First(tx); c != nil; c = endedClaims.After(tx, c.NodeID) {
@@ -66,7 +67,8 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 			return err
 		}
 	}
-	longer := map[structs.CSIClaimKey]bool{} // volumes whose lines have become longer; one does not concern another
+	// The volumes whose queues have become longer. One does not concern another.
+	longer := map[structs.CSIClaimKey]bool{}
 	first := tx.NextSeq(len(p.Claims))
 	for n, asked := range p.Claims {
 		if asked == nil {
@@ -134,7 +136,8 @@ func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, er
 	case a == nil:
 		return false, structs.Errorf(structs.KindNotFound, "no allocation %q", c.AllocID)
 	case a.Namespace != c.Namespace:
-		return false, structs.Errorf(structs.KindDenied, "allocation %q is in namespace %q, the volume in %q", a.ID, a.Namespace, c.Namespace)
+		return false, structs.Errorf(structs.KindDenied,
+			"allocation %q is in namespace %q, the volume in %q", a.ID, a.Namespace, c.Namespace)
 	case node != "" && a.NodeID != node, c.NodeID != "" && a.NodeID != c.NodeID:
 		return false, structs.Errorf(structs.KindDenied, "allocation %q is on another node", a.ID)
 	}
@@ -143,7 +146,8 @@ func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, er
 	c.NodeID, c.PluginID, c.JobID, c.TaskGroup = a.NodeID, v.PluginID, a.JobID, a.TaskGroup
 	if old := claims.Get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
 		if old.Class() != c.Class() {
-			return false, structs.Errorf(structs.KindConflict, "allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, old.Class())
+			return false, structs.Errorf(structs.KindConflict,
+				"allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, old.Class())
 		}
 		return false, nil
 	}
@@ -157,16 +161,21 @@ func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, er
 func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
-	case !c.AccessMode.Valid() || !c.AttachmentMode.Valid() || (c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
-		return structs.Errorf(structs.KindInvalid, "a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
+	case !c.AccessMode.Valid() || !c.AttachmentMode.Valid() ||
+		(c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
+		return structs.Errorf(structs.KindInvalid,
+			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
 	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
-		return structs.Errorf(structs.KindInvalid, "nobody can write to volume %q in access mode %s", v.ID, c.AccessMode)
+		return structs.Errorf(structs.KindInvalid,
+			"nobody can write to volume %q in access mode %s", v.ID, c.AccessMode)
 	case !v.Capable(c.AccessMode, c.AttachmentMode):
-		return structs.Errorf(structs.KindPrecondition, "volume %q has no capability for %s with %s", v.ID, c.AccessMode, c.AttachmentMode)
+		return structs.Errorf(structs.KindPrecondition,
+			"volume %q has no capability for %s with %s", v.ID, c.AccessMode, c.AttachmentMode)
 	case v.State == structs.VolumeDeleting:
 		return structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", v.ID)
 	case v.State == structs.VolumeFailed:
-		return structs.Errorf(structs.KindPrecondition, "volume %q could not be created: %s", v.ID, errorText(v.LastError))
+		return structs.Errorf(structs.KindPrecondition,
+			"volume %q could not be created: %s", v.ID, errorText(v.LastError))
 	}
 	return nil
 }
@@ -198,7 +207,8 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			continue
 		}
 		if p.NodeID != "" && c.NodeID != p.NodeID {
-			return structs.Errorf(structs.KindDenied, "the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
+			return structs.Errorf(structs.KindDenied,
+				"the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
 		}
 		if p.Operator != "" {
 			if err := giveUp(tx, c, p); err != nil {
@@ -235,12 +245,15 @@ func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishReque
 	case old == nil || old.ClientTerminal():
 		return nil
 	case n != nil && n.Status != structs.NodeDown:
-		return structs.Errorf(structs.KindPrecondition, "allocation %s (job %s) may still use volume %q on node %s, which is %s; stop it first: berth alloc stop %s",
+		return structs.Errorf(structs.KindPrecondition,
+			"allocation %s (job %s) may still use volume %q on node %s, which is %s; "+
+				"stop it first: berth alloc stop %s",
 			old.ID, old.JobID, c.VolumeID, nodeName(tx.ReadTx, c.NodeID), n.Status, structs.ShortID(old.ID))
 	}
 	a := old.Copy()
 	if !a.ServerTerminal() {
-		a.DesiredStatus, a.DesiredDescription = structs.AllocDesiredStop, fmt.Sprintf("volume %s was taken from it: %s", c.VolumeID, p.Operator)
+		a.DesiredStatus = structs.AllocDesiredStop
+		a.DesiredDescription = fmt.Sprintf("volume %s was taken from it: %s", c.VolumeID, p.Operator)
 		a.AllocModifyIndex = tx.Index
 	}
 	a.ClientStatus, a.ClientDescription, a.ModifyTime = structs.AllocLost, nodeIsDown, p.Now
@@ -272,8 +285,8 @@ func wakeRoom(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
 	roomAfter(tx.ReadTx, k, plugin, node, func(key string) { wake(tx, key) })
 }
 
-// roomAfter names what those wait for who can go on when a volume is let go of on a node. Of a volume that is gone
-// nothing is remembered: all who wait for room look again.
+// roomAfter names what those wait for who can go on when a volume is let go of on a node. Of a volume that is
+// gone nothing is remembered: all who wait for room look again.
 func roomAfter(tx *ReadTx, k structs.CSIClaimKey, plugin, node string, name func(key string)) {
 	if Volume(tx, k.Namespace, k.VolumeID) == nil {
 		name(structs.WakeCapacity)

@@ -24,7 +24,8 @@ func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	case structs.VolumeDeleting:
 		return fmt.Sprintf("volume %s is being deleted%s", v.ID, failing(v.LastError))
 	case structs.VolumeFailed:
-		return fmt.Sprintf("volume %s could not be created: %s; correct it and create it again", v.ID, errorText(v.LastError))
+		return fmt.Sprintf("volume %s could not be created: %s; correct it and create it again",
+			v.ID, errorText(v.LastError))
 	}
 	if p == nil || !p.Known {
 		return fmt.Sprintf("no instance of plugin %s has been healthy yet: is its job running?", v.PluginID)
@@ -73,7 +74,8 @@ func nodeBlock(tx *ReadTx, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	}
 	if p := Plugin(tx, v.PluginID); own == nil && p != nil && p.SupportsAttachDetach {
 		if externalNode(tx, v.PluginID, c.NodeID) == "" {
-			return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?", nodeName(tx, c.NodeID), v.PluginID)
+			return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?",
+				nodeName(tx, c.NodeID), v.PluginID)
 		}
 	}
 	return ""
@@ -95,7 +97,8 @@ func asked(tx *ReadTx, a *structs.CSIAttachment) string {
 	if a.Call == nil || a.LastError == nil {
 		return ""
 	}
-	return fmt.Sprintf("; what came of the %s that node %s was asked for is not known: it is settled there or waited out",
+	return fmt.Sprintf("; what came of the %s that node %s was asked for is not known: "+
+		"it is settled there or waited out",
 		a.Call.Op, nodeName(tx, a.Call.NodeID))
 }
 
@@ -136,8 +139,13 @@ func Claimable(tx *ReadTx, c *structs.CSIClaim, ignore func(allocID string) bool
 
 // someoneElse returns a volume's claim of a class in a state that is not the allocation's of c and not to be
 // ignored, nil if there is none.
-func someoneElse(tx *ReadTx, v *structs.CSIVolume, state string, k structs.ClaimClass, c *structs.CSIClaim, ignore func(allocID string) bool) *structs.CSIClaim {
-	other := func(o *structs.CSIClaim) bool { return o.AllocID != c.AllocID && (ignore == nil || !ignore(o.AllocID)) }
+func someoneElse(
+	tx *ReadTx, v *structs.CSIVolume, state string, k structs.ClaimClass, c *structs.CSIClaim,
+	ignore func(allocID string) bool,
+) *structs.CSIClaim {
+	other := func(o *structs.CSIClaim) bool {
+		return o.AllocID != c.AllocID && (ignore == nil || !ignore(o.AllocID))
+	}
 	if state == structs.ClaimGranted {
 		some := someHolders(tx, v, k)
 		if i := slices.IndexFunc(some, other); i >= 0 {
@@ -157,7 +165,9 @@ func someoneElse(tx *ReadTx, v *structs.CSIVolume, state string, k structs.Claim
 
 // claimsOf yields a volume's claims of a class in a state. Those that are not in the index of classes are
 // nearly all claims of the volume: what is granted is of one access mode.
-func claimsOf(tx *ReadTx, v *structs.CSIVolume, state string, k structs.ClaimClass) iter.Seq[*structs.CSIClaim] {
+func claimsOf(
+	tx *ReadTx, v *structs.CSIVolume, state string, k structs.ClaimClass,
+) iter.Seq[*structs.CSIClaim] {
 	if state == structs.ClaimWaiting || k.Conflicts(k) {
 		return claimsByClass.Scan(tx, v.Namespace, v.ID, state, classKey(k))
 	}
@@ -175,7 +185,8 @@ func attachBlock(tx *ReadTx, c *structs.CSIClaim) string {
 	a, p := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID), Plugin(tx, c.PluginID)
 	switch {
 	case a == nil && p != nil && p.SupportsAttachDetach:
-		return fmt.Sprintf("volume %s was granted before plugin %s attached volumes, and node %s has no node instance of it yet: is its job running there?",
+		return fmt.Sprintf("volume %s was granted before plugin %s attached volumes, "+
+			"and node %s has no node instance of it yet: is its job running there?",
 			c.VolumeID, c.PluginID, nodeName(tx, c.NodeID))
 	case a == nil || a.State == structs.AttachmentAttached:
 		return ""
@@ -232,7 +243,8 @@ func lingers(tx *ReadTx, c *structs.CSIClaim) string {
 	case c.State != structs.ClaimGranted:
 		return ""
 	case n == nil, n.Status == structs.NodeDown:
-		return fmt.Sprintf("that node is down, so nothing is released until it is back, or until an operator who knows that it is off"+
+		return fmt.Sprintf("that node is down, so nothing is released until it is back, "+
+			"or until an operator who knows that it is off"+
 			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
 	case (a == nil || a.ClientTerminal()) && c.ReleaseError != nil:
 		return fmt.Sprintf("it has ended, and its node has not let go%s; this asks the node again: %s",

@@ -80,9 +80,10 @@ func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 		return
 	}
 	k := c.Class()
-	i, found := slices.BinarySearchFunc(l.Classes, classKey(k), func(n structs.CSIClassCount, letters string) int {
+	byLetters := func(n structs.CSIClassCount, letters string) int {
 		return cmp.Compare(classKey(n.Class()), letters)
-	})
+	}
+	i, found := slices.BinarySearchFunc(l.Classes, classKey(k), byLetters)
 	if !found {
 		counted := structs.CSIClassCount{AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode, Mode: k.Mode}
 		l.Classes = slices.Insert(l.Classes, i, counted)

@@ -68,7 +68,8 @@ func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
 func waitedFor(tx *ReadTx, plugin string) []structs.CSIClaimKey {
 	var out []structs.CSIClaimKey
 	for c := range waitingByPlugin.Scan(tx, plugin) {
-		if k := (structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}); !slices.Contains(out[max(0, len(out)-1):], k) {
+		k := structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}
+		if !slices.Contains(out[max(0, len(out)-1):], k) {
 			out = append(out, k)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// Why a claim waits. Who is in its way is told from what is kept by class (claim_line.go, claim_count.go): what
-// one claim's reason costs does not grow with the line, and the reasons of a whole line cost one walk.
+// Why a claim waits. Who is in its way is told from what is kept by class (claim_line.go, claim_count.go):
+// what one claim's reason costs does not grow with the line, and the reasons of a whole line cost one walk.
 
 const (
 	manyHolders = 3   // how many claims a reason names one by one
@@ -24,8 +24,8 @@ const (
 // would help.
 func ClaimBlocked(tx *ReadTx, c *structs.CSIClaim) string { return Reasons(tx)(c) }
 
-// Reasons is ClaimBlocked for claims that come volume by volume and, from the first that is asked for on, in the
-// order of each volume's line with none left out. It may begin anew at any claim.
+// Reasons is ClaimBlocked for claims that come volume by volume and, from the first that is asked for on, in
+// the order of each volume's line with none left out. It may begin anew at any claim.
 func Reasons(tx *ReadTx) func(*structs.CSIClaim) string {
 	r := reasons{tx: tx}
 	return r.next
@@ -50,7 +50,8 @@ type inWay struct {
 }
 
 func (r *reasons) next(c *structs.CSIClaim) string {
-	if v := r.volume; v == nil || v.ID != c.VolumeID || v.Namespace != c.Namespace || inLineOrder(c, r.last) <= 0 {
+	v := r.volume
+	if v == nil || v.ID != c.VolumeID || v.Namespace != c.Namespace || inLineOrder(c, r.last) <= 0 {
 		if v = Volume(r.tx, c.Namespace, c.VolumeID); v == nil {
 			return fmt.Sprintf("volume %s is gone", c.VolumeID)
 		}
@@ -66,7 +67,8 @@ func (r *reasons) next(c *structs.CSIClaim) string {
 	if why := r.conflict(c); why != "" {
 		return why
 	}
-	return cmp.Or(classBlock(r.tx, r.volume, c.Class()), nodeBlock(r.tx, r.volume, c), "it is about to be granted")
+	return cmp.Or(classBlock(r.tx, r.volume, c.Class()), nodeBlock(r.tx, r.volume, c),
+		"it is about to be granted")
 }
 
 // conflict names the claims that the claim conflicts with: those granted and those ahead.
@@ -103,7 +105,8 @@ func (r *reasons) pass(c *structs.CSIClaim) {
 // look finds the claims of a class that wait ahead of c.
 func (w *inWay) look(tx *ReadTx, c *structs.CSIClaim, o structs.ClaimClass) {
 	rows, seen := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, classKey(o)), 0
-	for other := rows.Next(); other != nil && inLineOrder(other, c) < 0 && w.counted <= farAhead; other = rows.Next() {
+	ahead := func(other *structs.CSIClaim) bool { return other != nil && inLineOrder(other, c) < 0 }
+	for other := rows.Next(); ahead(other) && w.counted <= farAhead; other = rows.Next() {
 		w.counted++
 		if seen++; seen <= manyHolders {
 			w.ahead = append(w.ahead, other)
@@ -133,7 +136,8 @@ func (w *inWay) say() string {
 	}
 	text := "ahead in line: " + firstOf(names, w.counted)
 	if w.counted > farAhead {
-		text = fmt.Sprintf("ahead in line: %s and more than %d more", strings.Join(names, ", "), farAhead-len(names))
+		text = fmt.Sprintf("ahead in line: %s and more than %d more",
+			strings.Join(names, ", "), farAhead-len(names))
 	}
 	if w.held != "" {
 		text = w.held + "; " + text
@@ -172,8 +176,9 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 	return firstOf(names, count)
 }
 
-// someHolders are a few of a volume's granted claims of a class, all of them when they are few. Those that are not in
-// the index of classes stand among the claims that wait; who they are is found out once for a row of lines.
+// someHolders are a few of a volume's granted claims of a class, all of them when they are few. Those that
+// are not in the index of classes stand among the claims that wait; who they are is found out once for a row
+// of lines.
 func someHolders(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) (some []*structs.CSIClaim) {
 	l := lines.Get(tx, v.Namespace, v.ID)
 	if l == nil {

@@ -75,8 +75,11 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	}
 	if n := Node(tx.ReadTx, p.NodeID); n != nil {
 		n = edited(n)
-		addEvents(tx, n, []*structs.NodeEvent{{Message: fmt.Sprintf("Volume %s: %s, by %s: %s", p.VolumeID, p.What, p.By, p.Reason),
-			Subsystem: "Storage", Timestamp: time.Unix(0, p.Now).UTC()}})
+		addEvents(tx, n, []*structs.NodeEvent{{
+			Message:   fmt.Sprintf("Volume %s: %s, by %s: %s", p.VolumeID, p.What, p.By, p.Reason),
+			Subsystem: "Storage",
+			Timestamp: time.Unix(0, p.Now).UTC(),
+		}})
 		nodes.Put(tx, n)
 	}
 	return nil

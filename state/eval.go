@@ -40,7 +40,8 @@ func EvalsByJob(tx *ReadTx, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.Scan(tx, ns, job)
 }
 
-// ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the oldest.
+// ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the
+// oldest.
 func ReadyEvals(tx *ReadTx) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, openEval) }
 
 // LaterEvals yields the pending evaluations that wait for a time, by that time.
@@ -65,8 +66,8 @@ func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.S
 	}
 }
 
-// EvalUpdate puts evaluations: new ones and what came of those that were processed. One that is given up while
-// what it looks at has changed since is kept.
+// EvalUpdate puts evaluations: new ones and what came of those that were processed. One that is given up
+// while what it looks at has changed since is kept.
 func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 	for _, e := range p.Evals {
 		if e == nil || e.ID == "" || e.JobID == "" {
@@ -115,7 +116,8 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 	}
 }
 
-// storeEval puts the row and lets the next in its lines go on when it leaves them. It returns the row that was there.
+// storeEval puts the row and lets the next in its lines go on when it leaves them. It returns the row that
+// was there.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 	e.Placed = e.Terminal() && allocsByEval.Has(tx.ReadTx, e.ID)
 	old = evals.Put(tx, e)
@@ -136,8 +138,17 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 
 // jobEval is a new pending evaluation of a job; the caller gives it an ID.
 func jobEval(j *structs.Job, trigger string, now int64) *structs.Evaluation {
-	return &structs.Evaluation{Namespace: j.Namespace, Priority: j.Priority, Type: j.Type, TriggeredBy: trigger, JobID: j.ID,
-		JobModifyIndex: j.JobModifyIndex, Status: structs.EvalPending, CreateTime: now, ModifyTime: now}
+	return &structs.Evaluation{
+		Namespace:      j.Namespace,
+		Priority:       j.Priority,
+		Type:           j.Type,
+		TriggeredBy:    trigger,
+		JobID:          j.ID,
+		JobModifyIndex: j.JobModifyIndex,
+		Status:         structs.EvalPending,
+		CreateTime:     now,
+		ModifyTime:     now,
+	}
 }
 
 // retryEval puts an evaluation back because its plan was not carried out whole.

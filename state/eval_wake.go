@@ -7,13 +7,14 @@ import (
 	"berth/structs"
 )
 
-// Evaluations wait for keys in lines: one for each key, priority and shape, the oldest first. Two of one shape
-// find room, or none, alike; so the first of a line stands for all behind it, and only it goes on when the key is
-// woken. It keeps its place until it is processed: when it finds room the next goes on, when it finds none nobody
-// has slept through anything.
+// Evaluations wait for keys in lines: one for each key, priority and shape, the oldest first. Two of one
+// shape find room, or none, alike; so the first of a line stands for all behind it, and only it goes on when
+// the key is woken. It keeps its place until it is processed: when it finds room the next goes on, when it
+// finds none nobody has slept through anything.
 //
-// To wake a key costs the same however many wait: a row says when it was, the first of a few lines go on at once,
-// and the rest in entries of their own, which the leader proposes while the row says that there are more.
+// To wake a key costs the same however many wait: a row says when it was, the first of a few lines go on at
+// once, and the rest in entries of their own, which the leader proposes while the row says that there are
+// more.
 
 // linesAtOnce is how many lines go on in the very entry that wakes their key.
 const linesAtOnce = 8
@@ -31,8 +32,8 @@ func placeOf(e *structs.Evaluation) string {
 	return byPriority(e) + "~" + e.Shape
 }
 
-// sleptThrough returns a key that was woken after the snapshot of an evaluation that stands for its line and is
-// not about to go on, "" if there is none.
+// sleptThrough returns a key that was woken after the snapshot of an evaluation that stands for its line and
+// is not about to go on, "" if there is none.
 func sleptThrough(tx *ReadTx, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		w, first := wakes.Get(tx, k), evalsByBlocked.First(tx, k, placeOf(e))
@@ -85,8 +86,9 @@ func wakeKey(tx *WriteTx, key string) {
 	wakes.Put(tx, wakeLines(tx, key, old))
 }
 
-// wakeLines lets a few lines go on, and returns what is to be remembered. Where an earlier waking is still on its
-// way it begins where that is, and goes once around: so no line is kept waiting by one waking after the other.
+// wakeLines lets a few lines go on, and returns what is to be remembered. Where an earlier waking is still on
+// its way it begins where that is, and goes once around: so no line is kept waiting by one waking after the
+// other.
 func wakeLines(tx *WriteTx, key string, old *structs.UnblockRow) *structs.UnblockRow {
 	w := &structs.UnblockRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx.ReadTx, key)}
 	if w.Due && old != nil && old.Due {
@@ -117,20 +119,22 @@ func goOn(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 	return came
 }
 
-// firstAfter returns the first of the first line for the key behind another, "" being before all; nil if there is none.
+// firstAfter returns the first of the first line for the key behind another, "" being before all; nil if
+// there is none.
 func firstAfter(tx *ReadTx, key, line string) *structs.Evaluation {
 	if line == "" {
 		return evalsByBlocked.First(tx, key)
 	}
 	// What follows may be of another key; all of this key behind the line would have come before.
-	if e := evalsByBlocked.After(tx, key, line); e != nil && slices.Contains(e.BlockedOn, key) && placeOf(e) > line {
+	e := evalsByBlocked.After(tx, key, line)
+	if e != nil && slices.Contains(e.BlockedOn, key) && placeOf(e) > line {
 		return e
 	}
 	return nil
 }
 
-// rouse makes an evaluation pending that is blocked and was worked out before its key was woken. Another of its line
-// has found no room, nor would it have, at the index of seen.
+// rouse makes an evaluation pending that is blocked and was worked out before its key was woken. Another of
+// its line has found no room, nor would it have, at the index of seen.
 func rouse(tx *WriteTx, e *structs.Evaluation, key string, woken, seen uint64) {
 	if e.Status != structs.EvalBlocked || e.SnapshotIndex >= woken {
 		return

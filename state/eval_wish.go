@@ -9,12 +9,13 @@ import (
 	"berth/structs"
 )
 
-// Changes of nodes and allocations ask for evaluations by the thousand, most of them for what one that is pending
-// will see anyhow. Such a one is only noted on that one's row: a plan that was made before does not end it. A job
-// per node is looked at on the node that changed, and as a whole when that is asked for on many nodes at once.
+// Changes of nodes and allocations ask for evaluations by the thousand, most of them for what one that is
+// pending will see anyhow. Such a one is only noted on that one's row: a plan that was made before does not
+// end it. A job per node is looked at on the node that changed, and as a whole when that is asked for on many
+// nodes at once.
 
-// changedMeanwhile is the description of an evaluation that is pending again because what it looks at has changed
-// since its plan was made.
+// changedMeanwhile is the description of an evaluation that is pending again because what it looks at has
+// changed since its plan was made.
 const changedMeanwhile = "what it looks at has changed meanwhile"
 
 // pendAgain makes an evaluation pending again.
@@ -24,7 +25,7 @@ func pendAgain(e *structs.Evaluation, again, description string) {
 
 const (
 	manyNodes = 64 // pending evaluations of one job, for a node each, beyond which the next is for all nodes
-	keptDone  = 1  // evaluations that are kept of a job when they are done, of those that one node has caused and that placed nothing
+	keptDone  = 1  // ended evaluations of a job and one node that placed nothing, which are kept
 	looked    = 8  // at as many of them
 )
 
@@ -33,7 +34,8 @@ func ofOneNode(e *structs.Evaluation) bool {
 	return e.NodeID != "" && (&structs.Job{Type: e.Type}).PerNode()
 }
 
-// wish puts an evaluation that a node or an allocation has caused, unless one is pending that will see the cause.
+// wish puts an evaluation that a node or an allocation has caused, unless one is pending that will see the
+// cause.
 func wish(tx *WriteTx, e *structs.Evaluation, id string) {
 	forgetDone(tx, e)
 	if c := covering(tx.ReadTx, e); c != nil {
@@ -60,7 +62,8 @@ func covering(tx *ReadTx, e *structs.Evaluation) *structs.Evaluation {
 		evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, e.NodeID))
 }
 
-// forManyNodes reports whether so many evaluations of the job are pending that one for all nodes is less work.
+// forManyNodes reports whether so many evaluations of the job are pending that one for all nodes is less
+// work.
 func forManyNodes(tx *ReadTx, e *structs.Evaluation) bool {
 	n := 0
 	for range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalPending) {
@@ -71,15 +74,16 @@ func forManyNodes(tx *ReadTx, e *structs.Evaluation) bool {
 	return false
 }
 
-// wishedSince reports whether somebody relies on an evaluation for a change after the state of which e is what
-// came of it.
+// wishedSince reports whether somebody relies on an evaluation for a change after the state of which e is
+// what came of it.
 func wishedSince(tx *ReadTx, e *structs.Evaluation) bool {
 	now := Eval(tx, e.ID)
-	return now != nil && now.Status == structs.EvalPending && e.ModifyIndex != 0 && now.ModifyIndex > e.ModifyIndex
+	return now != nil && now.Status == structs.EvalPending && e.ModifyIndex != 0 &&
+		now.ModifyIndex > e.ModifyIndex
 }
 
-// forgetDone drops evaluations of the job that the same node has caused before and that have placed nothing: a node
-// that comes and goes all the time would leave thousands. The newest is kept for people to look at.
+// forgetDone drops evaluations of the job that the same node has caused before and that have placed nothing:
+// a node that comes and goes all the time would leave thousands. The newest is kept for people to look at.
 func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 	if e.NodeID == "" {
 		return
@@ -90,7 +94,8 @@ func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 			break
 		}
 	}
-	slices.SortFunc(done, func(a, b *structs.Evaluation) int { return cmp.Compare(b.ModifyIndex, a.ModifyIndex) })
+	newestFirst := func(a, b *structs.Evaluation) int { return cmp.Compare(b.ModifyIndex, a.ModifyIndex) }
+	slices.SortFunc(done, newestFirst)
 	for _, d := range done[min(len(done), keptDone):] {
 		evals.Delete(tx, d)
 	}
@@ -103,7 +108,9 @@ func joinBlocked(tx *ReadTx, b *structs.Evaluation) {
 	if other == nil {
 		return
 	}
-	b.BlockedOn = boundNodes(slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(b.BlockedOn), other.BlockedOn...)))))
+	keys := slices.Concat(b.BlockedOn, other.BlockedOn)
+	slices.Sort(keys)
+	b.BlockedOn = boundNodes(slices.Compact(keys))
 	if wokenSince(tx, other) != "" {
 		b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
 	}

@@ -107,7 +107,8 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 
 // wholeGroups reports whether no group and no task is nil: whoever reads the row relies on it.
 func wholeGroups(j *structs.Job) bool {
-	return !slices.ContainsFunc(j.TaskGroups, func(g *structs.TaskGroup) bool { return g == nil || slices.Contains(g.Tasks, nil) })
+	return !slices.ContainsFunc(j.TaskGroups,
+		func(g *structs.TaskGroup) bool { return g == nil || slices.Contains(g.Tasks, nil) })
 }
 
 func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
@@ -115,7 +116,8 @@ func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
 	case !p.EnforceIndex:
 		return nil
 	case old == nil && p.JobModifyIndex != 0:
-		return structs.Errorf(structs.KindConflict, "enforcing index %d: job %q does not exist", p.JobModifyIndex, p.Job.ID)
+		return structs.Errorf(structs.KindConflict,
+			"enforcing index %d: job %q does not exist", p.JobModifyIndex, p.Job.ID)
 	case old != nil && p.JobModifyIndex == 0:
 		return structs.Errorf(structs.KindConflict, "enforcing index 0: job %q exists already", p.Job.ID)
 	case old != nil && p.JobModifyIndex != old.JobModifyIndex:

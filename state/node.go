@@ -23,8 +23,8 @@ func Node(tx *ReadTx, id string) *structs.Node { return nodes.Get(tx, id) }
 // Nodes yields every node by ID.
 func Nodes(tx *ReadTx) iter.Seq[*structs.Node] { return nodes.Scan(tx) }
 
-// DownNodes yields the nodes that are down and on which nothing is unaccounted for, by the time at which they went
-// down.
+// DownNodes yields the nodes that are down and on which nothing is unaccounted for, by the time at which they
+// went down.
 func DownNodes(tx *ReadTx) iter.Seq[*structs.Node] { return nodesByDown.Scan(tx) }
 
 // NodeDetail puts a node together with its plugin instances and its class.
@@ -42,8 +42,9 @@ func NodeDetail(tx *ReadTx, n *structs.Node) *structs.NodeDetail {
 	return d
 }
 
-// computedClass returns a digest of all that a constraint can look at, except for attributes and meta that begin
-// with "unique.": nodes of one class are alike to a job. No row has it: it would have to change with each of them.
+// computedClass returns a digest of all that a constraint can look at, except for attributes and meta that
+// begin with "unique.": nodes of one class are alike to a job. No row has it: it would have to change with
+// each of them.
 func computedClass(n *structs.Node) string {
 	unique := func(key, _ string) bool { return strings.HasPrefix(key, "unique.") }
 	attributes := maps.Clone(n.Attributes)
@@ -84,7 +85,8 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	n := new(structs.Node)
 	*n = *p.Node
 	if said := mergeNode(n, old, p.Now); said != "" {
-		addEvents(tx, n, []*structs.NodeEvent{{Message: said, Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
+		at := time.Unix(0, p.Now).UTC()
+		addEvents(tx, n, []*structs.NodeEvent{{Message: said, Subsystem: "Cluster", Timestamp: at}})
 	}
 	if old == nil && p.Inventory != nil {
 		// Not as new as it seems: it was forgotten, or the state was restored from before it came.
@@ -100,7 +102,8 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if err := updateInstances(tx, old, n, report); err != nil {
 		return err
 	}
-	if n.Status == structs.NodeReady && news && (old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
+	if n.Status == structs.NodeReady && news &&
+		(old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
 		evaluateNode(tx, n.ID, true, p.Now)
 		makeRoom(tx, n.ID)
 	}
@@ -164,13 +167,15 @@ func alikeToPlacement(a, b *structs.Node) bool {
 		}
 		return x.Detected == y.Detected && x.Healthy == y.Healthy
 	}
-	return a.Name == b.Name && a.NodeClass == b.NodeClass && a.ComputedClass == b.ComputedClass && a.NodePool == b.NodePool && a.Datacenter == b.Datacenter &&
-		maps.Equal(a.Attributes, b.Attributes) && maps.Equal(a.Meta, b.Meta) && maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
+	return a.Name == b.Name && a.NodeClass == b.NodeClass && a.ComputedClass == b.ComputedClass &&
+		a.NodePool == b.NodePool && a.Datacenter == b.Datacenter &&
+		maps.Equal(a.Attributes, b.Attributes) && maps.Equal(a.Meta, b.Meta) &&
+		maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
 		a.Available() == b.Available() && a.Ready() == b.Ready()
 }
 
-// addEvents appends to the history of a row that is not yet in the table. The events of its last row it leaves
-// as they are.
+// addEvents appends to the history of a row that is not yet in the table. The events of its last row it
+// leaves as they are.
 func addEvents(tx *WriteTx, n *structs.Node, events []*structs.NodeEvent) {
 	all := append(make([]*structs.NodeEvent, 0, len(n.Events)+len(events)), n.Events...)
 	for _, e := range events {
@@ -229,7 +234,8 @@ func forgetNode(tx *WriteTx, n *structs.Node, now int64) {
 // can ask them any more. Those that come back get their jobs evaluated and make room. Nodes that are
 // unknown are left out.
 func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
-	if !slices.Contains([]string{structs.NodeInit, structs.NodeReady, structs.NodeDown, structs.NodeDisconnected}, p.Status) {
+	known := []string{structs.NodeInit, structs.NodeReady, structs.NodeDown, structs.NodeDisconnected}
+	if !slices.Contains(known, p.Status) {
 		return structs.Errorf(structs.KindInvalid, "%q is not the status of a node", p.Status)
 	}
 	for _, id := range p.NodeIDs {
@@ -277,7 +283,8 @@ func loseStopped(tx *WriteTx, node string, now int64) {
 // NodeEligibility allows or forbids new placements on a node.
 func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	if p.Eligibility != structs.NodeEligible && p.Eligibility != structs.NodeIneligible {
-		return structs.Errorf(structs.KindInvalid, "eligibility %q is neither %s nor %s", p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
+		return structs.Errorf(structs.KindInvalid,
+			"eligibility %q is neither %s nor %s", p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 	n, err := mustNode(tx.ReadTx, p.NodeID, "")
 	if err != nil || n.SchedulingEligibility == p.Eligibility {

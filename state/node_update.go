@@ -6,10 +6,10 @@ import (
 	"berth/structs"
 )
 
-// NodeUpdate changes of a node what it says that differs, and nothing else: not its plugin instances, nor what
-// the servers know of it. A node that is down stays down. One that is ready and changed what placement looks at
-// gets its jobs evaluated, as when it registers. The same again changes nothing. Every version applies an entry
-// alike, whether it has a class (see NodeUpdateRequest) or not.
+// NodeUpdate changes of a node what it says that differs, and nothing else: not its plugin instances, nor
+// what the servers know of it. A node that is down stays down. One that is ready and changed what placement
+// looks at gets its jobs evaluated, as when it registers. The same again changes nothing. Every version
+// applies an entry alike, whether it has a class (see NodeUpdateRequest) or not.
 func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	old, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 // What the scheduler looks up, so that to place one allocation it need not look at all there are.
 
-// ownSegments are the segments, key and value, that are a node's own: the value is its ID, or the one that its
-// plugin knows it by. Keys are in lower case: they compare without regard to case.
+// ownSegments are the segments, key and value, that are a node's own: the value is its ID, or the one that
+// its plugin knows it by. Keys are in lower case: they compare without regard to case.
 func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
 	if i.Kind != structs.CSIKindNode || i.NodeInfo == nil || i.NodeInfo.AccessibleTopology == nil {
 		return nil
@@ -25,8 +25,8 @@ func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
 	return own
 }
 
-// IntendedAgainst yields, in the form of claims, how live allocations that have not claimed a volume yet are placed
-// to use it, where that excludes the claim.
+// IntendedAgainst yields, in the form of claims, how live allocations that have not claimed a volume yet are
+// placed to use it, where that excludes the claim.
 func IntendedAgainst(tx *ReadTx, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		for k, ok := nextUse(tx, c, ""); ok; k, ok = nextUse(tx, c, classKey(k)) {
@@ -61,8 +61,17 @@ func nextUse(tx *ReadTx, c *structs.CSIClaim, last string) (k structs.ClaimClass
 }
 
 func intent(a *structs.Allocation, volume string, k structs.ClaimClass) *structs.CSIClaim {
-	return &structs.CSIClaim{Namespace: a.Namespace, VolumeID: volume, AllocID: a.ID, NodeID: a.NodeID, JobID: a.JobID, TaskGroup: a.TaskGroup,
-		AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode, Mode: k.Mode}
+	return &structs.CSIClaim{
+		Namespace:      a.Namespace,
+		VolumeID:       volume,
+		AllocID:        a.ID,
+		NodeID:         a.NodeID,
+		JobID:          a.JobID,
+		TaskGroup:      a.TaskGroup,
+		AccessMode:     k.AccessMode,
+		AttachmentMode: k.AttachmentMode,
+		Mode:           k.Mode,
+	}
 }
 
 // IntendedBy are, in the form of claims, those of an allocation's volumes that it has not claimed yet.

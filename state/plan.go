@@ -13,7 +13,8 @@ import (
 // plan places and stops there, or nothing. What is refused, and the whole of a plan for a job that has
 // changed since, makes the evaluation pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
-	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) || slices.Contains(p.Stop, nil) || slices.Contains(p.Update, nil) {
+	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) || slices.Contains(p.Stop, nil) ||
+		slices.Contains(p.Update, nil) {
 		return structs.Errorf(structs.KindInvalid, "a plan needs its evaluation, and nothing in it may be empty")
 	}
 	e := stampEval(p.Eval, p.Now)
@@ -59,8 +60,9 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	return nil
 }
 
-// putBlocked puts what waits for what the plan of e found no room for. Where that is the row of one that had been
-// waiting and was woken since the plan was made, it goes on: it may be about what the plan did not look at.
+// putBlocked puts what waits for what the plan of e found no room for. Where that is the row of one that had
+// been waiting and was woken since the plan was made, it goes on: it may be about what the plan did not look
+// at.
 func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx.ReadTx, b)
@@ -78,7 +80,8 @@ func stalePlan(tx *ReadTx, p *structs.Plan, e *structs.Evaluation) string {
 	case j == nil && len(p.Place) > 0:
 		return "the job is gone"
 	case j != nil && j.JobModifyIndex != p.JobModifyIndex:
-		return fmt.Sprintf("the job has changed: it was planned at index %d and is at %d", p.JobModifyIndex, j.JobModifyIndex)
+		return fmt.Sprintf("the job has changed: it was planned at index %d and is at %d",
+			p.JobModifyIndex, j.JobModifyIndex)
 	}
 	return ""
 }
@@ -186,7 +189,8 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		a.CSIPlugins, a.CSIVolumes = group.Plugins(), group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
-	if u.SetJobVersion { // else the end of an allocation that ran no task would move, and with it its replacement
+	// Else the end of an allocation that ran no task would move, and with it its replacement.
+	if u.SetJobVersion {
 		a.ModifyTime = now
 	}
 	putAlloc(tx, old, a)

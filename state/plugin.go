@@ -35,12 +35,14 @@ func InstancesByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.CSIPluginIns
 }
 
 // InstancesByPluginKind yields one half of a plugin, by node.
-func InstancesByPluginKind(tx *ReadTx, plugin string, kind structs.CSIKind) iter.Seq[*structs.CSIPluginInstance] {
+func InstancesByPluginKind(
+	tx *ReadTx, plugin string, kind structs.CSIKind,
+) iter.Seq[*structs.CSIPluginInstance] {
 	return instances.Scan(tx, plugin, string(kind))
 }
 
-// InstancesByNode yields the instances a node reported, by plugin and kind. The node's row names them: an index
-// of them by node would hold as much again as the rows.
+// InstancesByNode yields the instances a node reported, by plugin and kind. The node's row names them: an
+// index of them by node would hold as much again as the rows.
 func InstancesByNode(tx *ReadTx, node string) iter.Seq[*structs.CSIPluginInstance] {
 	return func(yield func(*structs.CSIPluginInstance) bool) {
 		n := Node(tx, node)
@@ -77,8 +79,8 @@ func PluginDetail(tx *ReadTx, id string) *structs.CSIPlugin {
 	} else {
 		fill()
 	}
-	// Gone through as they lie in the tree, each allocation would be waited for by itself: those whose places are
-	// known are fetched side by side.
+	// Gone through as they lie in the tree, each allocation would be waited for by itself: those whose places
+	// are known are fetched side by side.
 	placed := make([]*structs.Allocation, 0, d.ControllersExpected+d.NodesExpected)
 	for a := range AllocsByPlugin(tx, id) {
 		placed = append(placed, a)
@@ -99,11 +101,15 @@ const largePlugin = 1000
 // PluginPage is PluginDetail with at most limit of the instances, beginning with the first that is not
 // before the one named, and with the allocations that run these. next names where the next page begins, nil
 // on the last.
-func PluginPage(tx *ReadTx, id string, begin *structs.CSIPluginInstance, limit int) (d *structs.CSIPlugin, next *structs.CSIPluginInstance) {
+func PluginPage(
+	tx *ReadTx, id string, begin *structs.CSIPluginInstance, limit int,
+) (d *structs.CSIPlugin, next *structs.CSIPluginInstance) {
 	if d = pluginFrame(tx, id); d == nil {
 		return nil, nil
 	}
-	d.Controllers, d.Nodes, d.Allocations = map[string]*structs.CSIInfo{}, map[string]*structs.CSIInfo{}, []*structs.AllocListStub{}
+	d.Controllers = map[string]*structs.CSIInfo{}
+	d.Nodes = map[string]*structs.CSIInfo{}
+	d.Allocations = []*structs.AllocListStub{}
 	instances.Has(tx, id) // who waits, waits for any of them
 	rows := instances.Seek(tx, id)
 	stub := AllocStubs(tx)
@@ -133,9 +139,17 @@ func pluginFrame(tx *ReadTx, id string) *structs.CSIPlugin {
 		return nil
 	}
 	s := PluginStub(tx, row)
-	return &structs.CSIPlugin{ID: row.ID, Provider: row.Provider, Version: row.Version, ControllerRequired: row.ControllerRequired,
-		ControllersHealthy: s.ControllersHealthy, ControllersExpected: s.ControllersExpected,
-		NodesHealthy: s.NodesHealthy, NodesExpected: s.NodesExpected, Indexes: row.Indexes}
+	return &structs.CSIPlugin{
+		ID:                  row.ID,
+		Provider:            row.Provider,
+		Version:             row.Version,
+		ControllerRequired:  row.ControllerRequired,
+		ControllersHealthy:  s.ControllersHealthy,
+		ControllersExpected: s.ControllersExpected,
+		NodesHealthy:        s.NodesHealthy,
+		NodesExpected:       s.NodesExpected,
+		Indexes:             row.Indexes,
+	}
 }
 
 func addInstance(d *structs.CSIPlugin, i *structs.CSIPluginInstance) {
@@ -149,9 +163,16 @@ func addInstance(d *structs.CSIPlugin, i *structs.CSIPluginInstance) {
 // PluginStub is the plugin as lists show it.
 func PluginStub(tx *ReadTx, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
 	c := countPlugin(tx, row.ID)
-	return &structs.CSIPluginListStub{ID: row.ID, Provider: row.Provider, ControllerRequired: row.ControllerRequired,
-		ControllersHealthy: c.controllersHealthy, ControllersExpected: c.controllersExpected,
-		NodesHealthy: c.nodesHealthy, NodesExpected: c.nodesExpected, Indexes: row.Indexes}
+	return &structs.CSIPluginListStub{
+		ID:                  row.ID,
+		Provider:            row.Provider,
+		ControllerRequired:  row.ControllerRequired,
+		ControllersHealthy:  c.controllersHealthy,
+		ControllersExpected: c.controllersExpected,
+		NodesHealthy:        c.nodesHealthy,
+		NodesExpected:       c.nodesExpected,
+		Indexes:             row.Indexes,
+	}
 }
 
 // NodeUpdateCSI takes a node's report of its plugin instances, whole or as a difference.
@@ -171,7 +192,9 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 
 // reportedHalves names the instances that a node has after the report, by plugin and kind; old is the node
 // before it, of which a report that is whole leaves nothing.
-func reportedHalves(tx *WriteTx, old *structs.Node, p *structs.NodeUpdateCSIRequest) []structs.CSIInstanceKey {
+func reportedHalves(
+	tx *WriteTx, old *structs.Node, p *structs.NodeUpdateCSIRequest,
+) []structs.CSIInstanceKey {
 	var keys []structs.CSIInstanceKey
 	if !p.Full {
 		keys = slices.Clone(old.CSIInstances())
@@ -249,7 +272,8 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	case old != nil && old.Provider != i.Provider:
 		defer rebindDriver(tx, i.PluginID, now)
 	}
-	differs := old == nil || !sameNodeInfo(old.NodeInfo, i.NodeInfo) || !sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
+	differs := old == nil || !sameNodeInfo(old.NodeInfo, i.NodeInfo) ||
+		!sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
 	if i.Healthy && learnPlugin(tx, p, i, now) {
 		grantPlugin(tx, i.PluginID, now)
 	} else if differs && i.Kind == structs.CSIKindNode {
@@ -390,7 +414,8 @@ func pluginReferences(tx *ReadTx, id string) string {
 		refs = append(refs, fmt.Sprintf("volume %s in namespace %s", v.ID, v.Namespace))
 	}
 	if a := attachmentsByExternal.First(tx, id); a != nil {
-		refs = append(refs, fmt.Sprintf("the attachment of volume %s in namespace %s to node %s%s", a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError)))
+		refs = append(refs, fmt.Sprintf("the attachment of volume %s in namespace %s to node %s%s",
+			a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError)))
 	}
 	return strings.Join(refs, ", ")
 }

@@ -17,7 +17,8 @@ func recount(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
 	if was == is {
 		return
 	}
-	c := &structs.CSIPluginCountRow{PluginID: plugin, Kind: kind, Tally: tallyOf(tx.ReadTx, plugin, kind).Minus(was).Plus(is)}
+	c := &structs.CSIPluginCountRow{PluginID: plugin, Kind: kind,
+		Tally: tallyOf(tx.ReadTx, plugin, kind).Minus(was).Plus(is)}
 	if c.Tally == (tally{}) {
 		counts.Delete(tx, c)
 		return
@@ -41,8 +42,12 @@ func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	if old != nil && old.JobVersion == now.JobVersion && old.ClientTerminal() == now.ClientTerminal() {
 		return
 	}
-	eachRun(tx.ReadTx, old, func(plugin string, kind structs.CSIKind) { recount(tx, plugin, kind, tally{Runs: 1}, tally{}) })
-	eachRun(tx.ReadTx, now, func(plugin string, kind structs.CSIKind) { recount(tx, plugin, kind, tally{}, tally{Runs: 1}) })
+	eachRun(tx.ReadTx, old, func(plugin string, kind structs.CSIKind) {
+		recount(tx, plugin, kind, tally{Runs: 1}, tally{})
+	})
+	eachRun(tx.ReadTx, now, func(plugin string, kind structs.CSIKind) {
+		recount(tx, plugin, kind, tally{}, tally{Runs: 1})
+	})
 }
 
 // eachRun calls fn for each half of a plugin that the allocation runs, unless it is nil or has ended.

@@ -24,7 +24,8 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	}
 	for _, id := range p.Nodes {
 		n := Node(tx.ReadTx, id)
-		if n != nil && n.Status == structs.NodeDown && !n.Unaccounted && !allocsByNode.Has(tx.ReadTx, id) && !claimsByNode.Has(tx.ReadTx, id) {
+		if n != nil && n.Status == structs.NodeDown && !n.Unaccounted && !allocsByNode.Has(tx.ReadTx, id) &&
+			!claimsByNode.Has(tx.ReadTx, id) {
 			forgetNode(tx, n, p.Now)
 		}
 	}
@@ -46,5 +47,6 @@ func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 }
 
 func reapableJob(tx *ReadTx, j *structs.Job) bool {
-	return j.Status == structs.JobDead && !allocsByJob.Has(tx, j.Namespace, j.ID) && !evalsByJob.Has(tx, j.Namespace, j.ID)
+	return j.Status == structs.JobDead && !allocsByJob.Has(tx, j.Namespace, j.ID) &&
+		!evalsByJob.Has(tx, j.Namespace, j.ID)
 }

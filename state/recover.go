@@ -58,9 +58,9 @@ func Recover(tx *WriteTx, before *ReadTx, now int64) {
 	keepCalls(tx, before)
 }
 
-// keepUsed keeps an attachment that the restored state lacks although it has a granted claim that uses it: the
-// plugin may have begun to attach after the snapshot. It is to be attached again, with the arguments that it
-// was attached with, and is detached with its last claim.
+// keepUsed keeps an attachment that the restored state lacks although it has a granted claim that uses it:
+// the plugin may have begun to attach after the snapshot. It is to be attached again, with the arguments that
+// it was attached with, and is detached with its last claim.
 func keepUsed(tx *WriteTx, was *structs.CSIAttachment, now int64) {
 	a := named(tx.ReadTx, was)
 	if Attachment(tx.ReadTx, a.Namespace, a.VolumeID, a.NodeID) != nil || !inUse(tx.ReadTx, a) {
@@ -90,7 +90,8 @@ func keepCalls(tx *WriteTx, before *ReadTx) {
 	}
 	for was := range volumes.Scan(before) {
 		v := Volume(tx.ReadTx, was.Namespace, was.ID)
-		if same := volumesByPlugin.First(tx.ReadTx, was.PluginID, was.ExternalID); was.ExternalID != "" && same != nil {
+		same := volumesByPlugin.First(tx.ReadTx, was.PluginID, was.ExternalID)
+		if was.ExternalID != "" && same != nil {
 			v = same // under another name, perhaps
 		}
 		if v != nil && laterCall(was.Call, v.Call) {
@@ -114,8 +115,11 @@ func holdsNothing(before *ReadTx, id string) bool {
 
 func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 	n.Unaccounted = true
-	addEvents(tx, n, []*structs.NodeEvent{{Message: "The servers' state was restored from a snapshot: the node has to say what it holds",
-		Subsystem: "Cluster", Timestamp: time.Unix(0, now).UTC()}})
+	addEvents(tx, n, []*structs.NodeEvent{{
+		Message:   "The servers' state was restored from a snapshot: the node has to say what it holds",
+		Subsystem: "Cluster",
+		Timestamp: time.Unix(0, now).UTC(),
+	}})
 	nodes.Put(tx, n)
 }
 
@@ -128,7 +132,8 @@ func keepVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 		v.State = structs.VolumeCreating
 	}
 	v.LastError = &structs.OperationError{Kind: structs.KindPrecondition, Attempts: 1, Time: now,
-		Message: "the servers' state was restored from a snapshot in which the volume was being deleted; delete it again if it is to go"}
+		Message: "the servers' state was restored from a snapshot in which the volume was being deleted; " +
+			"delete it again if it is to go"}
 	changeQuietly(tx, v)
 }
 
@@ -139,9 +144,11 @@ func Recovering(tx *ReadTx) string {
 	if n == nil {
 		return ""
 	}
-	text := fmt.Sprintf("the servers' state was restored from a snapshot, and node %s has not yet said that it holds no volume that is not its own", nodeName(tx, n.ID))
+	text := fmt.Sprintf("the servers' state was restored from a snapshot, "+
+		"and node %s has not yet said that it holds no volume that is not its own", nodeName(tx, n.ID))
 	if n.Status == structs.NodeDown {
-		text += fmt.Sprintf("; it is down: bring it back or, once it is surely off, forget it: berth node purge %s", n.ID)
+		text += fmt.Sprintf("; it is down: bring it back or, once it is surely off, forget it: berth node purge %s",
+			n.ID)
 	}
 	return text
 }
@@ -151,7 +158,8 @@ func Recovering(tx *ReadTx) string {
 func Unclaimed(tx *ReadTx, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
 		c := Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
-		if c == nil || c.NodeID != node || c.State != structs.ClaimGranted || h.GrantIndex != 0 && h.GrantIndex != c.GrantIndex {
+		if c == nil || c.NodeID != node || c.State != structs.ClaimGranted ||
+			h.GrantIndex != 0 && h.GrantIndex != c.GrantIndex {
 			return h.VolumeID
 		}
 	}
@@ -227,9 +235,9 @@ func CompleteFound(tx *ReadTx, found *structs.CSIAttachment) *structs.CSIAttachm
 }
 
 // named returns a copy of an attachment under the name that its volume has now. The volume may have been
-// registered under another name after the snapshot, and its name may have been given to another volume. Claims
-// and attachments wait for each other by name: under two names a volume would be detached from a node where a
-// claim uses it. A volume whose name is taken and that has no other is named by the plugin's ID.
+// registered under another name after the snapshot, and its name may have been given to another volume.
+// Claims and attachments wait for each other by name: under two names a volume would be detached from a node
+// where a claim uses it. A volume whose name is taken and that has no other is named by the plugin's ID.
 func named(tx *ReadTx, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a, v := found.Copy(), Volume(tx, found.Namespace, found.VolumeID)
 	if v != nil {

@@ -2,8 +2,8 @@ package state
 
 import "berth/structs"
 
-// Who found no room has asked every node. When room is made he need not ask all of them again, but those on which
-// it was made since: a few of these are remembered beside the last waking.
+// Who found no room has asked every node. When room is made he need not ask all of them again, but those on
+// which it was made since: a few of these are remembered beside the last waking.
 
 // keptRooms is how many nodes are remembered. Of what was before these all is forgotten but that it was.
 const keptRooms = 32

@@ -30,8 +30,18 @@ func VolumeStub(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
 }
 
 func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
-	return structs.CSIVolumeListStub{ID: v.ID, Namespace: v.Namespace, Name: v.Name, ExternalID: v.ExternalID, State: v.State,
-		Topologies: v.Topologies, PluginID: v.PluginID, CreateTime: v.CreateTime, ModifyTime: v.ModifyTime, Indexes: v.Indexes}
+	return structs.CSIVolumeListStub{
+		ID:         v.ID,
+		Namespace:  v.Namespace,
+		Name:       v.Name,
+		ExternalID: v.ExternalID,
+		State:      v.State,
+		Topologies: v.Topologies,
+		PluginID:   v.PluginID,
+		CreateTime: v.CreateTime,
+		ModifyTime: v.ModifyTime,
+		Indexes:    v.Indexes,
+	}
 }
 
 // countClaims puts into a volume's stub what its claims come to.
@@ -91,13 +101,25 @@ func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
 // now. It is made of copies where secrets are: what it carries of them is nothing.
 func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	s := VolumeStub(tx, v)
-	d := &structs.CSIVolumeDetail{CSIVolume: *v.Copy(), AccessMode: s.AccessMode, AttachmentMode: s.AttachmentMode,
-		ReadAllocs: map[string]*structs.AllocListStub{}, WriteAllocs: map[string]*structs.AllocListStub{},
-		Allocations: []*structs.AllocListStub{}, Claims: []*structs.CSIClaim{}, Attachments: []*structs.CSIAttachment{},
-		Schedulable: s.Schedulable, Blocked: unschedulable(tx, v), ExpandBlocked: ExpandBlocked(tx, v),
-		Provider: s.Provider, ControllerRequired: s.ControllerRequired,
-		ControllersHealthy: s.ControllersHealthy, ControllersExpected: s.ControllersExpected,
-		NodesHealthy: s.NodesHealthy, NodesExpected: s.NodesExpected}
+	d := &structs.CSIVolumeDetail{
+		CSIVolume:           *v.Copy(),
+		AccessMode:          s.AccessMode,
+		AttachmentMode:      s.AttachmentMode,
+		ReadAllocs:          map[string]*structs.AllocListStub{},
+		WriteAllocs:         map[string]*structs.AllocListStub{},
+		Allocations:         []*structs.AllocListStub{},
+		Claims:              []*structs.CSIClaim{},
+		Attachments:         []*structs.CSIAttachment{},
+		Schedulable:         s.Schedulable,
+		Blocked:             unschedulable(tx, v),
+		ExpandBlocked:       ExpandBlocked(tx, v),
+		Provider:            s.Provider,
+		ControllerRequired:  s.ControllerRequired,
+		ControllersHealthy:  s.ControllersHealthy,
+		ControllersExpected: s.ControllersExpected,
+		NodesHealthy:        s.NodesHealthy,
+		NodesExpected:       s.NodesExpected,
+	}
 	d.Secrets, d.Deletion = nil, nil
 	if p := Plugin(tx, v.PluginID); p != nil {
 		d.ProviderVersion = p.Version
@@ -118,8 +140,8 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	return d
 }
 
-// jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It looks at a bounded
-// number of evaluations.
+// jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It looks at a
+// bounded number of evaluations.
 func jobsWaitingFor(tx *ReadTx, v *structs.CSIVolume) (jobs []string) {
 	looked := 0
 	for e := range evalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
@@ -134,14 +156,15 @@ func jobsWaitingFor(tx *ReadTx, v *structs.CSIVolume) (jobs []string) {
 	return jobs
 }
 
-// renamedNode says that a plugin has come to name a node otherwise than when the volume was attached to it. The
-// attachment keeps the name: it is what a detach has to name.
+// renamedNode says that a plugin has come to name a node otherwise than when the volume was attached to it.
+// The attachment keeps the name: it is what a detach has to name.
 func renamedNode(tx *ReadTx, a *structs.CSIAttachment) string {
 	half := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
 	if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" || half.NodeInfo.ID == a.ExternalNodeID {
 		return ""
 	}
-	return fmt.Sprintf("attached to node %s as %q, which plugin %s names %q now: see whether its storage still knows the attachment",
+	return fmt.Sprintf("attached to node %s as %q, which plugin %s names %q now: "+
+		"see whether its storage still knows the attachment",
 		nodeName(tx, a.NodeID), a.ExternalNodeID, a.PluginID, half.NodeInfo.ID)
 }
 
@@ -170,13 +193,15 @@ func usersOf(tx *ReadTx, v *structs.CSIVolume) error {
 		allocs = append(allocs, c.AllocID)
 	}
 	if len(allocs) > 0 {
-		return structs.Errorf(structs.KindPrecondition, "volume %q is claimed by allocation %s", v.ID, firstOf(allocs, ClaimCount(tx, v.Namespace, v.ID)))
+		return structs.Errorf(structs.KindPrecondition,
+			"volume %q is claimed by allocation %s", v.ID, firstOf(allocs, ClaimCount(tx, v.Namespace, v.ID)))
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		nodes = append(nodes, nodeName(tx, a.NodeID))
 	}
 	if len(nodes) > 0 {
-		return structs.Errorf(structs.KindPrecondition, "volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
+		return structs.Errorf(structs.KindPrecondition,
+			"volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
 	}
 	return nil
 }
@@ -227,8 +252,8 @@ func mayExist(v *structs.CSIVolume) bool {
 	return v.LastError != nil && v.LastError.Code == structs.CSICodeExhausted
 }
 
-// forgetVolume drops the row. Who waits for the place that the volume took on a node may not have heard yet that it
-// was let go of, and nobody is to hear of the volume any more: so all who wait for room look again.
+// forgetVolume drops the row. Who waits for the place that the volume took on a node may not have heard yet
+// that it was let go of, and nobody is to hear of the volume any more: so all who wait for room look again.
 func forgetVolume(tx *WriteTx, v *structs.CSIVolume) {
 	volumes.Delete(tx, v)
 	forgetWake(tx, structs.WakeVolume(v.Namespace, v.ID))
@@ -269,7 +294,8 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	return nil
 }
 
-// giveBackSecrets ends the deletion of a volume that stays: the secrets that it was to be deleted with may be wrong.
+// giveBackSecrets ends the deletion of a volume that stays: the secrets that it was to be deleted with may be
+// wrong.
 func giveBackSecrets(v *structs.CSIVolume) {
 	if v.Deletion != nil {
 		v.Secrets, v.Deletion = v.Deletion.Secrets, nil

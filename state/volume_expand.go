@@ -83,8 +83,8 @@ func NodeExpands(tx *ReadTx, plugin string) bool {
 	return false
 }
 
-// expandOnNodes records that the content of the volume has to grow: on the nodes that have it, and by the next
-// one that gets it. v is stored by the caller.
+// expandOnNodes records that the content of the volume has to grow: on the nodes that have it, and by the
+// next one that gets it. v is stored by the caller.
 func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
 	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
@@ -156,7 +156,8 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID,
 			p.RequestNamespace())
 	}
-	if v.LastError != nil && (v.ExpandPending || v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting) {
+	if v.LastError != nil && (v.ExpandPending || v.State == structs.VolumeCreating ||
+		v.State == structs.VolumeDeleting) {
 		v = v.Copy()
 		v.LastError, v.ModifyTime = dueNow(v.LastError, p.Now), p.Now
 		changeQuietly(tx, v)

@@ -13,8 +13,10 @@ import (
 // What a volume is made of cannot change once it is made; what is left empty stays as it is.
 func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 	for _, asked := range p.Volumes {
-		if asked == nil || asked.ID == "" || asked.PluginID == "" || slices.Contains(asked.RequestedCapabilities, nil) {
-			return structs.Errorf(structs.KindInvalid, "a volume needs an ID and a plugin ID, and no capability of it may be empty")
+		if asked == nil || asked.ID == "" || asked.PluginID == "" ||
+			slices.Contains(asked.RequestedCapabilities, nil) {
+			return structs.Errorf(structs.KindInvalid,
+				"a volume needs an ID and a plugin ID, and no capability of it may be empty")
 		}
 		v := asked.Copy()
 		v.Namespace = structs.NamespaceOr(cmp.Or(v.Namespace, p.Namespace))
@@ -75,7 +77,9 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 // remakeVolume completes v, which takes the place of a volume that could not be created: it may be anything
 // now, except useless to those who wait for it.
 func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
-	v.Name, v.CreateTime, v.State = cmp.Or(v.Name, old.Name), old.CreateTime, cmp.Or(v.State, structs.VolumeReady)
+	v.Name = cmp.Or(v.Name, old.Name)
+	v.CreateTime = old.CreateTime
+	v.State = cmp.Or(v.State, structs.VolumeReady)
 	v.Secrets, v.MountOptions = keepSecrets(v.Secrets, old.Secrets), keepFlags(v.MountOptions, old.MountOptions)
 	v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
 	v.Call, v.Forced, v.TurnedReadOnly = old.Call, old.Forced, nil
@@ -110,7 +114,8 @@ func externalFree(tx *ReadTx, v *structs.CSIVolume) error {
 	}
 	for other := range volumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
 		if other.ID != v.ID || other.Namespace != v.Namespace {
-			return structs.Errorf(structs.KindConflict, "%q of plugin %q is registered already, as volume %q in namespace %q",
+			return structs.Errorf(structs.KindConflict,
+				"%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
 		}
 	}
@@ -125,7 +130,9 @@ func externalDetached(tx *ReadTx, v *structs.CSIVolume) error {
 	}
 	for a := range attachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
 		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
-			return structs.Errorf(structs.KindPrecondition, "%q of plugin %q is still being detached from node %s, where it was volume %q in namespace %q%s; register it when that is done",
+			return structs.Errorf(structs.KindPrecondition,
+				"%q of plugin %q is still being detached from node %s, "+
+					"where it was volume %q in namespace %q%s; register it when that is done",
 				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID), a.VolumeID, a.Namespace, failing(a.LastError))
 		}
 	}
@@ -148,10 +155,12 @@ func mergeVolume(tx *ReadTx, v, old *structs.CSIVolume) error {
 		{"CloneID", v.CloneID != old.CloneID},
 		{"SnapshotID", v.SnapshotID != old.SnapshotID},
 		{"Parameters", !maps.Equal(v.Parameters, old.Parameters)},
-		{"RequestedTopologies", len(old.Topologies) > 0 && !codec.SameBytes(v.RequestedTopologies, old.RequestedTopologies)},
+		{"RequestedTopologies", len(old.Topologies) > 0 &&
+			!codec.SameBytes(v.RequestedTopologies, old.RequestedTopologies)},
 	} {
 		if c.changed {
-			return structs.Errorf(structs.KindConflict, "%s of volume %q cannot change once it is registered", c.field, v.ID)
+			return structs.Errorf(structs.KindConflict,
+				"%s of volume %q cannot change once it is registered", c.field, v.ID)
 		}
 	}
 	if err := growOnly(v, old); err != nil {
@@ -205,8 +214,8 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 }
 
 // growOnly takes new bounds of the capacity: 0 leaves one as it is. A minimum above the capacity asks for
-// expansion. A request that the plugin has not met yet may be taken back, to no less than the capacity: the plugin
-// is then asked for the smaller size (CSI spec, ControllerExpandVolume errors).
+// expansion. A request that the plugin has not met yet may be taken back, to no less than the capacity: the
+// plugin is then asked for the smaller size (CSI spec, ControllerExpandVolume errors).
 func growOnly(v, old *structs.CSIVolume) error {
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
@@ -292,7 +301,8 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	if err := externalFree(tx.ReadTx, v); err != nil {
 		// Not ours: without the ID, deleting this row cannot destroy the other's data.
 		v.ExternalID, v.State = "", structs.VolumeFailed
-		v.LastError = &structs.OperationError{Message: err.Error(), Kind: structs.KindConflict, Attempts: 1, Time: p.Now}
+		v.LastError = &structs.OperationError{Message: err.Error(), Kind: structs.KindConflict, Attempts: 1,
+			Time: p.Now}
 	}
 	storeVolume(tx, v, p.Now)
 }

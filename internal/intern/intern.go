@@ -1,5 +1,5 @@
-// Package intern makes equal values share memory. Rows of a table hold the same texts and the same parts, such
-// as topologies, many times.
+// Package intern makes equal values share memory. Rows of a table hold the same texts and the same parts,
+// such as topologies, many times.
 //
 // Its rules:
 //

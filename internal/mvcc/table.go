@@ -34,8 +34,8 @@ func NewTable[T any, R interface {
 }
 
 // OnPut declares a function that Put and DB.Load call before they store a row. It may replace values of the
-// row by equal ones that other rows hold. before is the row that now replaces, or nil. Load calls the function
-// from several goroutines.
+// row by equal ones that other rows hold. before is the row that now replaces, or nil. Load calls the
+// function from several goroutines.
 func (t *Table[T]) OnPut(fn func(now, before *T)) *Table[T] {
 	t.onPut = fn
 	return t
