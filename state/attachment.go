@@ -58,7 +58,9 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 		return
 	}
 	a = a.Copy()
-	a.State, a.LastError, a.ModifyTime = structs.AttachmentDetaching, nil, now
+	a.State = structs.AttachmentDetaching
+	a.LastError = nil
+	a.ModifyTime = now
 	attachments.Put(tx, a)
 }
 
@@ -122,7 +124,9 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 		a.LastError = failedAgain(a.LastError, p.Err)
 		attachments.Put(tx, a)
 	case p.Op == "attach":
-		a.State, a.PublishContext, a.LastError = structs.AttachmentAttached, p.PublishContext, nil
+		a.State = structs.AttachmentAttached
+		a.PublishContext = p.PublishContext
+		a.LastError = nil
 		attachments.Put(tx, a)
 	default:
 		dropAttachment(tx, a, p.Now)

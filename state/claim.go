@@ -83,8 +83,13 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		if !fresh {
 			continue
 		}
-		c.State, c.Reason, c.Seq, c.CreateTime = structs.ClaimWaiting, "", first+n, p.Now
-		c.GrantIndex, c.GrantTime, c.EndTime = 0, 0, 0
+		c.State = structs.ClaimWaiting
+		c.Reason = ""
+		c.Seq = first + n
+		c.CreateTime = p.Now
+		c.GrantIndex = 0
+		c.GrantTime = 0
+		c.EndTime = 0
 		c.ExpandBytes, c.ExpandError = 0, nil
 		if grantAtOnce(tx, &c, p.Now) {
 			continue
@@ -115,7 +120,9 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	if attaches && (classBlock(tx.ReadTx, v, k) != "" || nodeBlock(tx.ReadTx, v, c) != "") {
 		return false
 	}
-	c.State, c.GrantIndex, c.GrantTime = structs.ClaimGranted, tx.Index, now
+	c.State = structs.ClaimGranted
+	c.GrantIndex = tx.Index
+	c.GrantTime = now
 	c.ExpandBytes = v.NodeExpandBytes
 	storeClaim(tx, c)
 	if attaches {
@@ -142,8 +149,13 @@ func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, er
 		return false, structs.Errorf(structs.KindDenied, "allocation %q is on another node", a.ID)
 	}
 	// Texts are shared with the rows they come from, so that many claims do not hold a copy each.
-	c.Namespace, c.VolumeID, c.AllocID = v.Namespace, v.ID, a.ID
-	c.NodeID, c.PluginID, c.JobID, c.TaskGroup = a.NodeID, v.PluginID, a.JobID, a.TaskGroup
+	c.Namespace = v.Namespace
+	c.VolumeID = v.ID
+	c.AllocID = a.ID
+	c.NodeID = a.NodeID
+	c.PluginID = v.PluginID
+	c.JobID = a.JobID
+	c.TaskGroup = a.TaskGroup
 	if old := claims.Get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
 		if old.Class() != c.Class() {
 			return false, structs.Errorf(structs.KindConflict,
@@ -256,7 +268,9 @@ func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishReque
 		a.DesiredDescription = fmt.Sprintf("volume %s was taken from it: %s", c.VolumeID, p.Operator)
 		a.AllocModifyIndex = tx.Index
 	}
-	a.ClientStatus, a.ClientDescription, a.ModifyTime = structs.AllocLost, nodeIsDown, p.Now
+	a.ClientStatus = structs.AllocLost
+	a.ClientDescription = nodeIsDown
+	a.ModifyTime = p.Now
 	putAlloc(tx, old, a)
 	if !old.Terminal() {
 		evaluateAfter(tx, a, p.Now)

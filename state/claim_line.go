@@ -16,7 +16,9 @@ import (
 
 // classKey returns the class as a part of a key.
 func classKey(k structs.ClaimClass) string {
-	access, attachment, mode := short[string(k.AccessMode)], short[string(k.AttachmentMode)], short[k.Mode]
+	access := short[string(k.AccessMode)]
+	attachment := short[string(k.AttachmentMode)]
+	mode := short[k.Mode]
 	if access == "" || attachment == "" || mode == "" {
 		return "?" + string(mvcc.KeyOf(string(k.AccessMode), string(k.AttachmentMode), k.Mode))
 	}
@@ -37,7 +39,9 @@ var short = map[string]string{
 func grant(tx *WriteTx, ns, volume string, now int64) {
 	for c := range line(tx.ReadTx, ns, volume) {
 		granted := c.Copy()
-		granted.State, granted.GrantIndex, granted.GrantTime = structs.ClaimGranted, tx.Index, now
+		granted.State = structs.ClaimGranted
+		granted.GrantIndex = tx.Index
+		granted.GrantTime = now
 		granted.ExpandBytes = Volume(tx.ReadTx, ns, volume).NodeExpandBytes
 		storeClaim(tx, granted)
 		attachFor(tx, granted, now)

@@ -52,12 +52,17 @@ type inWay struct {
 func (r *reasons) next(c *structs.CSIClaim) string {
 	v := r.volume
 	if v == nil || v.ID != c.VolumeID || v.Namespace != c.Namespace || inLineOrder(c, r.last) <= 0 {
-		if v = Volume(r.tx, c.Namespace, c.VolumeID); v == nil {
+		v = Volume(r.tx, c.Namespace, c.VolumeID)
+		if v == nil {
 			return fmt.Sprintf("volume %s is gone", c.VolumeID)
 		}
-		r.volume, r.block, r.counts, r.inWay = v, volumeBlock(r.tx, v), lineOf(r.tx, v.Namespace, v.ID), nil
+		r.volume = v
+		r.block = volumeBlock(r.tx, v)
+		r.counts = lineOf(r.tx, v.Namespace, v.ID)
+		r.inWay = nil
 	}
-	if r.last = c; c.State == structs.ClaimGranted {
+	r.last = c
+	if c.State == structs.ClaimGranted {
 		return attachBlock(r.tx, c)
 	}
 	defer r.pass(c)
@@ -108,7 +113,8 @@ func (w *inWay) look(tx *ReadTx, c *structs.CSIClaim, o structs.ClaimClass) {
 	ahead := func(other *structs.CSIClaim) bool { return other != nil && inLineOrder(other, c) < 0 }
 	for other := rows.Next(); ahead(other) && w.counted <= farAhead; other = rows.Next() {
 		w.counted++
-		if seen++; seen <= manyHolders {
+		seen++
+		if seen <= manyHolders {
 			w.ahead = append(w.ahead, other)
 		}
 	}
@@ -120,7 +126,8 @@ func (w *inWay) add(c *structs.CSIClaim) {
 	if w.counted > farAhead {
 		return
 	}
-	if w.counted++; len(w.ahead) < manyHolders {
+	w.counted++
+	if len(w.ahead) < manyHolders {
 		w.ahead = append(w.ahead, c)
 	}
 	w.text = ""
@@ -186,7 +193,8 @@ func someHolders(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) (some [
 	}
 	if k.Conflicts(k) {
 		for c := range claimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, classKey(k)) {
-			if some = append(some, c); len(some) == manyHolders {
+			some = append(some, c)
+			if len(some) == manyHolders {
 				break
 			}
 		}

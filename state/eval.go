@@ -73,7 +73,8 @@ func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 		if e == nil || e.ID == "" || e.JobID == "" {
 			return structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
 		}
-		if e = stampEval(e, p.Now); e.Terminal() && wishedSince(tx.ReadTx, e) {
+		e = stampEval(e, p.Now)
+		if e.Terminal() && wishedSince(tx.ReadTx, e) {
 			pendAgain(e, structs.EvalChanged, changedMeanwhile)
 		}
 		putEval(tx, e)

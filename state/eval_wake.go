@@ -111,9 +111,13 @@ func goOn(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 			w.Next = placeOf(first)
 			rouse(tx, first, w.Key, w.Unblocked(), 0)
 		case w.Then != "":
-			w.Next, w.Last, w.Then = "", w.Then, ""
+			w.Next = ""
+			w.Last = w.Then
+			w.Then = ""
 		default:
-			w.Due, w.Next, w.Last = false, "", ""
+			w.Due = false
+			w.Next = ""
+			w.Last = ""
 		}
 	}
 	return came

@@ -20,7 +20,9 @@ const changedMeanwhile = "what it looks at has changed meanwhile"
 
 // pendAgain makes an evaluation pending again.
 func pendAgain(e *structs.Evaluation, again, description string) {
-	e.Status, e.Again, e.StatusDescription = structs.EvalPending, again, description
+	e.Status = structs.EvalPending
+	e.Again = again
+	e.StatusDescription = description
 }
 
 const (
@@ -67,7 +69,8 @@ func covering(tx *ReadTx, e *structs.Evaluation) *structs.Evaluation {
 func forManyNodes(tx *ReadTx, e *structs.Evaluation) bool {
 	n := 0
 	for range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalPending) {
-		if n++; n >= manyNodes {
+		n++
+		if n >= manyNodes {
 			return true
 		}
 	}
@@ -90,7 +93,8 @@ func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 	}
 	var done []*structs.Evaluation
 	for d := range evalsByJob.Scan(tx.ReadTx, e.Namespace, e.JobID, doneEval, e.NodeID, mayGo) {
-		if done = append(done, d); len(done) >= looked {
+		done = append(done, d)
+		if len(done) >= looked {
 			break
 		}
 	}

@@ -131,8 +131,13 @@ func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
 func sameSpec(a, b *structs.Job) bool {
 	bare := func(j *structs.Job) *structs.Job {
 		c := *j
-		c.Status, c.StatusDescription, c.Stable = "", "", false
-		c.Version, c.SubmitTime, c.JobModifyIndex, c.Indexes = 0, 0, 0, structs.Indexes{}
+		c.Status = ""
+		c.StatusDescription = ""
+		c.Stable = false
+		c.Version = 0
+		c.SubmitTime = 0
+		c.JobModifyIndex = 0
+		c.Indexes = structs.Indexes{}
 		return &c
 	}
 	return codec.SameBytes(bare(a), bare(b))
@@ -181,7 +186,9 @@ func putGivenEval(tx *WriteTx, e *structs.Evaluation, j *structs.Job, now int64)
 		return
 	}
 	e = stampEval(e, now)
-	e.Namespace, e.JobID, e.JobModifyIndex = j.Namespace, j.ID, j.JobModifyIndex
+	e.Namespace = j.Namespace
+	e.JobID = j.ID
+	e.JobModifyIndex = j.JobModifyIndex
 	e.Type, e.Priority = cmp.Or(e.Type, j.Type), cmp.Or(e.Priority, j.Priority)
 	putEval(tx, e)
 }

@@ -118,9 +118,13 @@ func mergeNode(n, old *structs.Node, now int64) string {
 		n.Events, n.StatusUpdatedAt = nil, now/int64(time.Second)
 		return "Node registered"
 	}
-	n.SchedulingEligibility, n.Drain, n.Events = old.SchedulingEligibility, old.Drain, old.Events
+	n.SchedulingEligibility = old.SchedulingEligibility
+	n.Drain = old.Drain
+	n.Events = old.Events
 	n.Unaccounted = old.Unaccounted
-	n.StatusUpdatedAt, n.StatusDescription, n.Indexes = old.StatusUpdatedAt, old.StatusDescription, old.Indexes
+	n.StatusUpdatedAt = old.StatusUpdatedAt
+	n.StatusDescription = old.StatusDescription
+	n.Indexes = old.Indexes
 	if old.Status == structs.NodeReady {
 		n.Status = structs.NodeReady
 	}
@@ -274,7 +278,9 @@ func loseStopped(tx *WriteTx, node string, now int64) {
 	for old := range AllocsByNode(tx.ReadTx, node) {
 		if old.ServerTerminal() && !old.ClientTerminal() {
 			a := old.Copy()
-			a.ClientStatus, a.ClientDescription, a.ModifyTime = structs.AllocLost, nodeIsDown, now
+			a.ClientStatus = structs.AllocLost
+			a.ClientDescription = nodeIsDown
+			a.ModifyTime = now
 			putAlloc(tx, old, a)
 		}
 	}

@@ -204,12 +204,17 @@ func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation
 	group := groupOf(tx.ReadTx, placed)
 	a := placed.Copy()
 	ask := resourcesOf(a, group)
-	a.Job, a.Resources, a.CSIPlugins, a.CSIVolumes = nil, &ask, group.Plugins(), group.CSIUses(a.Index())
+	a.Job = nil
+	a.Resources = &ask
+	a.CSIPlugins = group.Plugins()
+	a.CSIVolumes = group.CSIUses(a.Index())
 	a.Namespace, a.EvalID = structs.NamespaceOr(a.Namespace), cmp.Or(a.EvalID, e.ID)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
 	a.NodeName = cmp.Or(a.NodeName, Node(tx.ReadTx, a.NodeID).Name)
-	a.AllocModifyIndex, a.CreateTime, a.ModifyTime = tx.Index, now, now
+	a.AllocModifyIndex = tx.Index
+	a.CreateTime = now
+	a.ModifyTime = now
 	putAlloc(tx, nil, a)
 	prev := Alloc(tx.ReadTx, a.PreviousAllocation)
 	if prev == nil || prev.NextAllocation == a.ID {

@@ -104,7 +104,8 @@ const largePlugin = 1000
 func PluginPage(
 	tx *ReadTx, id string, begin *structs.CSIPluginInstance, limit int,
 ) (d *structs.CSIPlugin, next *structs.CSIPluginInstance) {
-	if d = pluginFrame(tx, id); d == nil {
+	d = pluginFrame(tx, id)
+	if d == nil {
 		return nil, nil
 	}
 	d.Controllers = map[string]*structs.CSIInfo{}
@@ -291,8 +292,12 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 	if a.OtherDriver { // the node reports it healthy, and describes that in words of its own
 		x.Healthy, x.HealthDescription = true, y.HealthDescription
 	}
-	x.UpdateTime, x.NodeInfo, x.ControllerInfo = 0, nil, nil
-	y.UpdateTime, y.NodeInfo, y.ControllerInfo = 0, nil, nil
+	x.UpdateTime = 0
+	x.NodeInfo = nil
+	x.ControllerInfo = nil
+	y.UpdateTime = 0
+	y.NodeInfo = nil
+	y.ControllerInfo = nil
 	return x == y && a.Kind == b.Kind && a.NodeID == b.NodeID && a.DownWithNode == b.DownWithNode &&
 		sameNodeInfo(a.NodeInfo, b.NodeInfo) && sameControllerInfo(a.ControllerInfo, b.ControllerInfo)
 }
@@ -375,7 +380,9 @@ func reviveInstances(tx *WriteTx, node string, now int64) {
 	for i := range InstancesByNode(tx.ReadTx, node) {
 		if i.DownWithNode {
 			c := *i
-			c.Healthy, c.HealthDescription, c.DownWithNode = true, "", false
+			c.Healthy = true
+			c.HealthDescription = ""
+			c.DownWithNode = false
 			putInstance(tx, &c, now)
 		}
 	}

@@ -203,8 +203,13 @@ func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
 	if a == nil {
 		return
 	}
-	a.State, a.Found, a.CreateTime, a.ModifyTime = structs.AttachmentDetaching, true, now, now
-	a.PublishContext, a.LastError, a.Indexes = nil, nil, structs.Indexes{}
+	a.State = structs.AttachmentDetaching
+	a.Found = true
+	a.CreateTime = now
+	a.ModifyTime = now
+	a.PublishContext = nil
+	a.LastError = nil
+	a.Indexes = structs.Indexes{}
 	attachments.Put(tx, a)
 	referPlugin(tx, a.PluginID)
 }

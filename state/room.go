@@ -33,7 +33,8 @@ func makeRoom(tx *WriteTx, node string) {
 			rooms = append(rooms, r)
 		}
 	}
-	if rooms = append(rooms, structs.FreedNode{Node: node, At: tx.Index}); len(rooms) > keptRooms {
+	rooms = append(rooms, structs.FreedNode{Node: node, At: tx.Index})
+	if len(rooms) > keptRooms {
 		w.Forgotten, rooms = rooms[0].At, rooms[1:]
 	}
 	w.Rooms = rooms

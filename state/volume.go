@@ -283,7 +283,9 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	if v.State != structs.VolumeDeleting {
 		v.LastError = nil
 	}
-	v.State, v.ExpandPending, v.ModifyTime = structs.VolumeDeleting, false, p.Now
+	v.State = structs.VolumeDeleting
+	v.ExpandPending = false
+	v.ModifyTime = p.Now
 	if p.Secrets != nil {
 		if v.Deletion == nil {
 			v.Deletion = &structs.CSIDeletion{Secrets: v.Secrets}

@@ -36,8 +36,12 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 	switch {
 	case old == nil:
 		v.CreateTime, v.State = now, cmp.Or(v.State, structs.VolumeReady)
-		v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
-		v.Call, v.Forced, v.TurnedReadOnly = nil, nil, nil
+		v.LastError = nil
+		v.ExpandPending = false
+		v.NodeExpandBytes = 0
+		v.Call = nil
+		v.Forced = nil
+		v.TurnedReadOnly = nil
 	case old.State == structs.VolumeFailed && old.ExternalID == "":
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
@@ -81,8 +85,12 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
 	v.Secrets, v.MountOptions = keepSecrets(v.Secrets, old.Secrets), keepFlags(v.MountOptions, old.MountOptions)
-	v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
-	v.Call, v.Forced, v.TurnedReadOnly = old.Call, old.Forced, nil
+	v.LastError = nil
+	v.ExpandPending = false
+	v.NodeExpandBytes = 0
+	v.Call = old.Call
+	v.Forced = old.Forced
+	v.TurnedReadOnly = nil
 	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
@@ -95,7 +103,10 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 
 func sameVolume(a, b *structs.CSIVolume) bool {
 	x, y := a.Copy(), b.Copy()
-	x.ModifyTime, y.ModifyTime, x.Indexes, y.Indexes = 0, 0, structs.Indexes{}, structs.Indexes{}
+	x.ModifyTime = 0
+	y.ModifyTime = 0
+	x.Indexes = structs.Indexes{}
+	y.Indexes = structs.Indexes{}
 	return codec.SameBytes(x, y)
 }
 
@@ -189,8 +200,12 @@ func keepUnsaid(v, old *structs.CSIVolume) {
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.State, v.LastError = old.State, old.LastError
 	v.ExpandPending, v.NodeExpandBytes = old.ExpandPending, old.NodeExpandBytes
-	v.Call, v.Forced, v.TurnedReadOnly = old.Call, old.Forced, old.TurnedReadOnly
-	v.Topologies, v.Capacity, v.CreateTime = old.Topologies, old.Capacity, old.CreateTime
+	v.Call = old.Call
+	v.Forced = old.Forced
+	v.TurnedReadOnly = old.TurnedReadOnly
+	v.Topologies = old.Topologies
+	v.Capacity = old.Capacity
+	v.CreateTime = old.CreateTime
 }
 
 func keepSecrets(now, old structs.Secrets) structs.Secrets {
@@ -279,7 +294,10 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State == structs.VolumeDeleting && p.Err == nil && v.ExternalID == "":
-		v.ExternalID, v.Capacity, v.Context, v.Topologies = p.ExternalID, p.Capacity, p.Context, p.Topologies
+		v.ExternalID = p.ExternalID
+		v.Capacity = p.Capacity
+		v.Context = p.Context
+		v.Topologies = p.Topologies
 		if externalFree(tx.ReadTx, v) != nil {
 			forgetVolume(tx, v) // what it would delete is another's
 			return
@@ -296,7 +314,10 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 		changeQuietly(tx, v)
 		return
 	}
-	v.ExternalID, v.Capacity, v.Context, v.Topologies = p.ExternalID, p.Capacity, p.Context, p.Topologies
+	v.ExternalID = p.ExternalID
+	v.Capacity = p.Capacity
+	v.Context = p.Context
+	v.Topologies = p.Topologies
 	v.State, v.LastError = structs.VolumeReady, nil
 	if err := externalFree(tx.ReadTx, v); err != nil {
 		// Not ours: without the ID, deleting this row cannot destroy the other's data.
@@ -332,7 +353,9 @@ func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	case !v.ExpandPending || v.State != structs.VolumeReady:
 		return
 	case p.Err == nil:
-		v.Capacity, v.ExpandPending, v.LastError = max(p.Capacity, v.Capacity), false, nil
+		v.Capacity = max(p.Capacity, v.Capacity)
+		v.ExpandPending = false
+		v.LastError = nil
 		if p.NodeExpandBytes > 0 {
 			expandOnNodes(tx, v, p.NodeExpandBytes)
 		}

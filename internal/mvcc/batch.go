@@ -67,7 +67,9 @@ func (b *Batch) Apply(index uint64, fn func(*WriteTx) error) error {
 	b.next.applied = max(b.next.applied, index)
 	b.part++
 	if index != b.index {
-		b.index, b.part, b.seq = index, 0, 0
+		b.index = index
+		b.part = 0
+		b.seq = 0
 	}
 	clear(b.undo)
 	b.undo = b.undo[:0]
