@@ -8,8 +8,8 @@ import (
 )
 
 // CallNote records which node a controller call goes to before it is made, or why a node does not let go of a
-// claim's volume. A row that is gone, or that took the place of the one meant, is left alone; of a call that is
-// a conflict, for a call that no row names is not waited out by what comes after it.
+// claim's volume. A row that is gone, or that took the place of the one meant, is left alone; of a call that
+// is a conflict, for a call that no row names is not waited out by what comes after it.
 func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	switch {
 	case p.AllocID != "":
@@ -100,7 +100,8 @@ func forgettable(tx *ReadTx, p *structs.CSIVolumeForceRequest) (*structs.CSIAtta
 	}
 	return nil, structs.Errorf(structs.KindPrecondition,
 		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: "+
-			"mend or restart that controller so that it answers; if it is gone, or stopped for good, force again after %s",
+			"mend or restart that controller so that it answers; "+
+			"if it is gone, or stopped for good, force again after %s",
 		p.VolumeID, nodeName(tx, a.Call.NodeID), a.Call.Op, nodeName(tx, p.NodeID),
 		time.Unix(0, a.Call.Time).Add(p.Settle).UTC().Format(time.RFC3339))
 }

@@ -263,8 +263,10 @@ func usesStay(tx *ReadTx, v, old *structs.CSIVolume) error {
 			}
 		}
 	}
-	if !codec.SameBytes(v.MountOptions, old.MountOptions) && classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
-		return structs.Errorf(structs.KindConflict, "volume %q: mount_options cannot change while it is in use", v.ID)
+	if !codec.SameBytes(v.MountOptions, old.MountOptions) &&
+		classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
+		return structs.Errorf(structs.KindConflict,
+			"volume %q: mount_options cannot change while it is in use", v.ID)
 	}
 	return nil
 }
