@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/client/store"
+	"berth/internal/durable"
 	"berth/structs"
 )
 
@@ -71,23 +72,8 @@ func loadOrMake(path, known, configured string) (string, error) {
 	case want == "":
 		want = structs.NewID()
 	}
-	return want, writeSecret(path, want)
-}
-
-// writeSecret writes a file that only the agent's user reads, whole or not at all.
-func writeSecret(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // made with mode 0600
-	if err != nil {
-		return fmt.Errorf("writing the node's identity: %w", err)
+	if err := durable.WriteFile(path, []byte(want+"\n")); err != nil {
+		return "", fmt.Errorf("writing the node's identity: %w", err)
 	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(text + "\n")
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the node's identity: %w", err)
-	}
-	return nil
+	return want, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/fsm"
-	"berth/server/raftfiles"
+	"berth/internal/durable"
 	"berth/state"
 	"berth/structs"
 )
@@ -53,7 +53,7 @@ func writePeersInfo(dataDir, id, addr string) error {
 	if b, err := os.ReadFile(path); err == nil && string(b) == text {
 		return nil
 	}
-	return raftfiles.WriteFile(path, []byte(text))
+	return durable.WriteFile(path, []byte(text))
 }
 
 // recoverPeers replaces the members of the Raft configuration by those of peersFile, if there is one, and

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
+	"berth/internal/durable"
 	"berth/structs"
 )
 
@@ -113,14 +114,7 @@ func copyFile(path string, older bool) error {
 	if err := errors.Join(err, dst.Sync(), dst.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Rename(tmp, path)
 }
 
 // readRecords passes a file's records on. Its error names the remedy for damage.

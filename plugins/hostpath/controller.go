@@ -10,6 +10,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/internal/durable"
 )
 
 // crash is called at the points between record, act and mark; tests of kills set it.
@@ -155,7 +157,7 @@ func (d *driver) fillVolume(v *volume, w *createRequest) error {
 			return err
 		}
 		if w.source.kind == "" {
-			return errors.Join(os.Chmod(data, 0o777), syncPath(data), syncPath(d.store.volumes.path(v.ID)))
+			return errors.Join(os.Chmod(data, 0o777), durable.Sync(data), durable.Sync(d.store.volumes.path(v.ID)))
 		}
 		return d.copyFrom(w.source, data)
 	}
@@ -177,7 +179,7 @@ func (d *driver) fillVolume(v *volume, w *createRequest) error {
 	if err := resizeImage(data, v.Size, w.thick); err != nil { // formatting gives blocks back
 		return err
 	}
-	return errors.Join(syncPath(data), syncPath(d.store.volumes.path(v.ID)))
+	return errors.Join(durable.Sync(data), durable.Sync(d.store.volumes.path(v.ID)))
 }
 
 // DeleteVolume removes a volume and its data. One that anything still shows is refused.

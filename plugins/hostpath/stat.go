@@ -1,7 +1,6 @@
 package hostpath
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"strings"
@@ -33,15 +32,6 @@ func freeSpace(dir string) (total, free int64, err error) {
 		return 0, 0, err
 	}
 	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
-}
-
-// syncPath writes a file, or the names in a directory, to the disk.
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // syncFS writes all of a file system to its disk.

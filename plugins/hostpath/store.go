@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/durable"
 )
 
 // The states of a record.
@@ -261,7 +263,7 @@ func (s *recordDir[R]) putRecord(r R) error {
 	id, _, _ := r.key()
 	dir := s.path(id)
 	if err := os.Mkdir(dir, 0o700); err == nil {
-		if err := syncPath(s.dir); err != nil {
+		if err := durable.Sync(s.dir); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
@@ -271,9 +273,9 @@ func (s *recordDir[R]) putRecord(r R) error {
 	if err != nil {
 		return err
 	}
-	err = writeDurably(dir, recordFile, b)
+	err = durable.WriteFile(s.path(id, recordFile), b)
 	if errors.Is(err, unix.ENOSPC) && s.spare.free() {
-		err = writeDurably(dir, recordFile, b)
+		err = durable.WriteFile(s.path(id, recordFile), b)
 	}
 	if err != nil {
 		if _, known := s.getRecord(id); !known {
@@ -296,7 +298,7 @@ func (s *recordDir[R]) deleteRecord(id string) error {
 	delete(s.rows, id)
 	s.mu.Unlock()
 	s.spare.allocate()
-	return syncPath(s.dir)
+	return durable.Sync(s.dir)
 }
 
 // reserveSize is room for some thousand records.
@@ -328,25 +330,4 @@ func (s *reserveFile) free() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return os.Remove(s.path) == nil
-}
-
-// writeDurably replaces a file as a whole: after a crash it has its old content or its new one.
-func writeDurably(dir, name string, b []byte) error {
-	tmp := filepath.Join(dir, name+".tmp")
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	if err := os.Rename(tmp, filepath.Join(dir, name)); err != nil {
-		return err
-	}
-	return syncPath(dir)
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"berth/internal/durable"
 	"berth/structs"
 )
 
@@ -27,7 +28,7 @@ func ServerID(dataDir string) (string, error) {
 	b, err := readLimited(path, 4096)
 	if errors.Is(err, os.ErrNotExist) && record == nil && !hasLog(dataDir) {
 		id := structs.NewID()
-		if err := WriteFile(path, []byte(id+"\n")); err != nil {
+		if err := durable.WriteFile(path, []byte(id+"\n")); err != nil {
 			return "", fmt.Errorf("keeping the server's id: %w", err)
 		}
 		return id, nil

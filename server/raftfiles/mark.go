@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/durable"
 )
 
 // castagnoli is the polynomial of all CRC-32 checksums here.
@@ -79,7 +81,7 @@ type mark struct {
 func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, error) {
 	path := filepath.Join(dataDir, markName)
 	if !exists(path) {
-		if err := WriteFile(path, record.encode()); err != nil {
+		if err := durable.WriteFile(path, record.encode()); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}

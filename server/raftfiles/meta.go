@@ -16,6 +16,8 @@ import (
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
+
+	"berth/internal/durable"
 )
 
 const (
@@ -115,7 +117,7 @@ func readBolt(dir string) (c metaContent, err error) {
 func (m *metaStore) replace(c metaContent) error {
 	b, err := c.encode()
 	if err == nil {
-		err = WriteFile(m.path, b)
+		err = durable.WriteFile(m.path, b)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.path, err)

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"berth/internal/durable"
 )
 
 const (
@@ -67,7 +69,7 @@ func (s *sink) Close() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(WriteFile(filepath.Join(s.dir, snapshotSum), encodeSum(b)),
+	return errors.Join(durable.WriteFile(filepath.Join(s.dir, snapshotSum), encodeSum(b)),
 		s.mark.snapshotTaken(s.index))
 }
 
@@ -127,7 +129,7 @@ func checkSnapshot(dir string) (index uint64, file string, err error) {
 		return 0, snapshotState, err
 	}
 	if noSum {
-		return meta.Index, snapshotSum, WriteFile(filepath.Join(dir, snapshotSum), encodeSum(b))
+		return meta.Index, snapshotSum, durable.WriteFile(filepath.Join(dir, snapshotSum), encodeSum(b))
 	}
 	return meta.Index, "", nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"berth/client/cgroups"
 	"berth/client/driver"
+	"berth/internal/durable"
 )
 
 // record is task.json.
@@ -80,7 +81,7 @@ func writeExit(dir string, r *driver.ExitResult) error {
 	if err := writeSynced(tmp, os.O_CREATE, b); err != nil {
 		return err
 	}
-	return renameSynced(tmp, filepath.Join(dir, exitFile))
+	return durable.Rename(tmp, filepath.Join(dir, exitFile))
 }
 
 func writeJSON(path string, v any) error {
@@ -88,10 +89,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := writeSynced(path+".tmp", os.O_CREATE|os.O_TRUNC, b); err != nil {
-		return err
-	}
-	return renameSynced(path+".tmp", path)
+	return durable.WriteFile(path, b)
 }
 
 func writeSynced(path string, flags int, b []byte) error {
@@ -104,18 +102,6 @@ func writeSynced(path string, flags int, b []byte) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-// renameSynced is durable when it returns.
-func renameSynced(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // readJSON reports false when there is no file.

@@ -1,0 +1,38 @@
+package durable
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWriteFile_ReplacesTheContent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for _, content := range []string{"a longer content", "short", ""} {
+		if err := WriteFile(path, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil || string(got) != content {
+			t.Errorf("the file holds %q (%v), want %q", got, err, content)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("the mode is %v (%v)", info.Mode(), err)
+	}
+}
+
+func TestWriteFile_AFailureKeepsTheFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "d")
+	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(path, []byte("x")); err == nil {
+		t.Error("a file replaced a directory that is not empty")
+	}
+	if err := WriteFile(filepath.Join(dir, "missing", "f"), nil); !os.IsNotExist(err) {
+		t.Errorf("without its directory: %v", err)
+	}
+}

@@ -1,0 +1,24 @@
+package raftfiles
+
+import (
+	"errors"
+	"os"
+)
+
+// readLimited reads a file that cannot be larger than limit bytes.
+func readLimited(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, errors.New("is not a file of its kind: it is too large or no regular file")
+	}
+	return os.ReadFile(path)
+}
+
+// exists reports whether something is at the path. A path that cannot be examined counts as existing.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}
