@@ -32,11 +32,18 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	batch.Commit()
 	config := control.DefaultLeaseConfig()
 	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
-	leases, raft := control.NewLeases(config, nil), endpoints.BenchRaft(store, uint64(nodes))
+	leases, raft := control.NewLeases(config, time.Now), endpoints.BenchRaft(store, uint64(nodes))
 	e := endpoints.New(endpoints.Deps{Store: store, Raft: raft, Leases: leases, Logger: hclog.NewNullLogger()})
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	b.Cleanup(s.Close)
-	lead(b, control.Deps{Store: store, Proposer: raft, Leases: leases, Logger: hclog.NewNullLogger()})
+	lead(b, control.Deps{
+		Store:    store,
+		Proposer: raft,
+		Leases:   leases,
+		Logger:   hclog.NewNullLogger(),
+		Now:      time.Now,
+		Config:   control.DefaultConfig(),
+	})
 	for leases.Renew(benchshape.UUID("node", 0)) < time.Hour-time.Second { // until the leader has all of them
 		time.Sleep(time.Millisecond)
 	}

@@ -111,12 +111,6 @@ type Loop struct {
 
 // Loops are all there are. Each may be run again after it has ended, for the next time of leading.
 func Loops(d Deps) []Loop {
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Config == (Config{}) {
-		d.Config = DefaultConfig()
-	}
 	return []Loop{
 		{"leases", leaseLoop{d}.run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},

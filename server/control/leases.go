@@ -47,12 +47,6 @@ type Leases struct {
 
 // NewLeases makes the leases of a server. now is usually time.Now.
 func NewLeases(config LeaseConfig, now func() time.Time) *Leases {
-	if config == (LeaseConfig{}) {
-		config = DefaultLeaseConfig()
-	}
-	if now == nil {
-		now = time.Now
-	}
 	return &Leases{config: config, now: now, earlier: make(chan struct{}, 1), ends: map[string]time.Time{}}
 }
 
@@ -142,9 +136,6 @@ func (l *Leases) retain(nodes []string, until time.Time) {
 type leaseLoop struct{ Deps }
 
 func (l leaseLoop) run(ctx context.Context) {
-	if l.Leases == nil {
-		return
-	}
 	l.Leases.begin(l.Store)
 	defer l.Leases.end()
 	for {

@@ -130,7 +130,7 @@ func TestLeases_TakeANodeDownWhenTheLogIsBack(t *testing.T) {
 }
 
 func TestLeases_TTLGrowsWithTheCluster(t *testing.T) {
-	l := NewLeases(LeaseConfig{TTL: 10 * time.Second, MaxPerSecond: 50}, nil)
+	l := NewLeases(LeaseConfig{TTL: 10 * time.Second, MaxPerSecond: 50}, time.Now)
 	l.leading = true
 	for i := range 1000 {
 		l.Renew(structs.DeriveID(uint64(i)))
@@ -141,7 +141,7 @@ func TestLeases_TTLGrowsWithTheCluster(t *testing.T) {
 }
 
 func TestLeases_TenThousandNodesHaveTheConfiguredTTL(t *testing.T) {
-	l := NewLeases(LeaseConfig{}, nil)
+	l := NewLeases(DefaultLeaseConfig(), time.Now)
 	l.leading = true
 	for i := range 20000 {
 		if ttl := l.Renew(structs.DeriveID(uint64(i))); i <= 10000 && ttl != l.config.TTL {
