@@ -13,6 +13,7 @@ import (
 
 	"berth/fsm"
 	"berth/rpc"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -200,7 +201,13 @@ func BenchmarkHeartbeat(b *testing.B) {
 	const size = 10_000
 	store := state.New()
 	s := &server{raft: &fakeRaft{fsm: fsm.New(store), leader: "s1:4747", isMe: true, index: 100}}
-	s.Endpoints = New(Deps{Store: store, Raft: s.raft, Leases: &countingLeases{}, Logger: hclog.NewNullLogger()})
+	s.Endpoints = New(Deps{
+		Store:  store,
+		Raft:   s.raft,
+		Leases: &countingLeases{},
+		Nodes:  nodeconn.NewSessions(),
+		Logger: hclog.NewNullLogger(),
+	})
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	defer s.rpc.Close()
 	for i := range size {
