@@ -21,7 +21,7 @@ import (
 	"berth/structs"
 )
 
-// lines lets a test wait for what an agent writes.
+// lines lets a test wait for the output of an agent.
 type lines struct {
 	mu      sync.Mutex
 	seen    strings.Builder
@@ -61,7 +61,7 @@ func (l *lines) await(t *testing.T, text string) string {
 	}
 }
 
-// command runs what a user types after `berth agent` and returns the exit code.
+// command runs `berth agent` with arguments and returns the exit code.
 func command(ctx context.Context, out, log io.Writer, args ...string) int {
 	return cli.Run(ctx, append([]string{"agent"}, args...), cli.Stdio{
 		In:  strings.NewReader(""),

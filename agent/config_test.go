@@ -157,7 +157,7 @@ func TestConfig_CompletesAdvertisedAddresses(t *testing.T) {
 	for _, tc := range []struct {
 		bind, advertise, want string
 	}{
-		{"127.0.0.1", "", ""}, // what is bound is good for others too
+		{"127.0.0.1", "", ""}, // others can reach the bound address
 		{"127.0.0.1", "10.0.0.7", "10.0.0.7:4747"},
 		{"0.0.0.0", "10.0.0.7:99", "10.0.0.7:99"},
 	} {

@@ -119,7 +119,7 @@ func TestBody_OfAStreamMayArriveSlowly(t *testing.T) {
 	}
 }
 
-// restorer reads on after the end of what it is given, and then takes a while.
+// restorer reads past the end of the archive and then takes some time.
 type restorer struct {
 	*apitest.Agent
 	ended chan error // why the request had ended by then

@@ -260,7 +260,7 @@ func TestClient_CallsTheAgent(t *testing.T) {
 		t.Errorf("%q, %v", got, left)
 	}
 	if err := c.AgentForceLeave(t.Context(), "", false); !structs.IsKind(err, structs.KindInvalid) {
-		t.Errorf("a force-leave of nobody: %v", err)
+		t.Errorf("a force-leave of an unknown server: %v", err)
 	}
 	var saved bytes.Buffer
 	if err := c.SnapshotSave(t.Context(), &saved); err != nil || saved.String() != "an archive" {

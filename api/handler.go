@@ -32,7 +32,7 @@ import (
 	"berth/structs"
 )
 
-// Agent is what the handler needs of the process that serves it, beyond remote procedures.
+// Agent has the methods of the process that the handler needs in addition to remote procedures.
 type Agent interface {
 	Self() *AgentSelf
 	Members(ctx context.Context) ([]*structs.AgentMember, error)

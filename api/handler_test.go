@@ -410,7 +410,7 @@ func TestHandler_HidesSecrets(t *testing.T) {
 	}
 	if vol.MountOptions.MountFlags[0] != "password=hunter2" ||
 		attachment.MountOptions.MountFlags[0] != "password=hunter2" {
-		t.Error("what the answer shares with the state was changed")
+		t.Error("a part that the answer shares with the state was changed")
 	}
 }
 

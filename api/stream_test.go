@@ -48,7 +48,7 @@ func volumesAsRows(s *server, n int, each func(i int) error) {
 	apitest.On(s.caller, structs.CSIVolumeList, func(_ context.Context,
 		req *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
 		if !req.Stream {
-			return nil, structs.Errorf(structs.KindInternal, "a stream was expected to be asked for")
+			return nil, structs.Errorf(structs.KindInternal, "expected a request for a stream")
 		}
 		resp := &structs.CSIVolumeListResponse{QueryMeta: structs.QueryMeta{Index: 7, KnownLeader: true}}
 		resp.Rows = func(do func(any) error) error {

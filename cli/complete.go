@@ -54,7 +54,7 @@ const completeWithin = 2 * time.Second
 // last one, one per line.
 func completer(root *Command) Command {
 	return Command{Name: "complete", Group: GroupSelf, Hidden: true, Args: "[words]...",
-		Synopsis: "Print what the last of the words may be",
+		Synopsis: "Print the completions of the last word",
 		Run: func(ctx context.Context, c *Call) error {
 			c.complete(ctx, root)
 			return nil

@@ -133,7 +133,7 @@ func (w *fakeCluster) answerStorage() {
 				return nil, structs.Errorf(structs.KindUnavailable, "node two is down")
 			}
 			if r.Force && r.By == "" {
-				return nil, structs.Errorf(structs.KindInvalid, "nobody says who forces it")
+				return nil, structs.Errorf(structs.KindInvalid, "the user of a forced detach is missing")
 			}
 			detail := "Node " + structs.ShortID(r.NodeID) + " proved this"
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil

@@ -49,7 +49,7 @@ func heldCluster(t *testing.T, status string, looks int) (addr string) {
 			return nil, structs.Errorf(structs.KindNotFound, "no volume gone")
 		}
 		switch q.Filter {
-		case "": // all claims, also of a job that goes on
+		case "": // all claims, also those of a running job
 			resp.Claims = []*structs.CSIClaim{{VolumeID: q.VolumeID, JobID: "other",
 				State: structs.ClaimGranted}}
 		case `JobID == "db" and State == "granted"`:

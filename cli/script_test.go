@@ -17,7 +17,7 @@ import (
 	"berth/api"
 )
 
-var update = flag.Bool("update", false, "write what the commands say into the scripts")
+var update = flag.Bool("update", false, "write the output of the commands into the scripts")
 
 // today is the time of the fixed clock.
 var today = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -87,9 +87,9 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	select {
 	case id := <-ts.Value(clusterKey{}).(*fakeCluster).slow:
 		if id != args[0] {
-			ts.Fatalf("the deletion of %s is asked for", id)
+			ts.Fatalf("the deletion of %s is requested", id)
 		}
 	case <-time.After(30 * time.Second):
-		ts.Fatalf("the deletion of %s is not asked for", args[0])
+		ts.Fatalf("the deletion of %s is not requested", args[0])
 	}
 }

@@ -9,19 +9,19 @@ import (
 )
 
 // exampleVolume works with the bundled hostpath plugin.
-const exampleVolume = `# A volume for "berth volume create". The plugin that makes it must run: see
-# "berth plugin status".
+const exampleVolume = `# A volume for "berth volume create". Its plugin must run: see "berth
+# plugin status".
 
-id        = "data"     # what jobs call it
-name      = "data"     # what the plugin is told to call it
+id        = "data"     # the source of volume blocks in jobs
+name      = "data"     # a suggestion for the plugin
 type      = "csi"
 plugin_id = "hostpath" # the id in the csi_plugin block of the plugin's job
 
-# At least, and at most, as large as this.
+# The bounds of the size.
 capacity_min = "10MiB"
 capacity_max = "64MiB"
 
-# What it may be used for; give one block for each way.
+# Its uses, one block for each.
 #   access_mode: single-node-writer, single-node-reader-only,
 #     multi-node-reader-only, multi-node-single-writer, multi-node-multi-writer
 #   attachment_mode: file-system, block-device
@@ -30,18 +30,18 @@ capability {
   attachment_mode = "file-system"
 }
 
-# How it is mounted, for file-system only. Left out, the plugin decides.
+# Mount options, for file-system only. Default: the plugin decides.
 #mount_options {
 #  fs_type     = "ext4"
 #  mount_flags = ["noatime"]
 #}
 
-# What the plugin understands beyond that, passed on as it is.
+# Parameters of the plugin, passed unchanged.
 #parameters {
-#  type = "image" # hostpath: a file system of its own, of the size asked for; or directory
+#  type = "image" # hostpath: a separate file system of the requested size; or directory
 #}
 
-# Secrets of the plugin's storage system, never shown again.
+# Secrets for the storage system. berth never shows them.
 #secrets {
 #  password = "..."
 #}

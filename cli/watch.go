@@ -18,8 +18,8 @@ const lookEvery = 2 * time.Second
 // lookPause is the least time between two reads without a change.
 const lookPause = 100 * time.Millisecond
 
-// outage is how long a watch waits for servers that cannot answer, and outagePause how long it waits before it
-// asks them again.
+// outage is how long a watch waits for servers that cannot answer, and outagePause how long it waits before
+// it asks them again.
 const (
 	outage      = 10 * time.Second
 	outagePause = 500 * time.Millisecond
@@ -50,7 +50,7 @@ func (c *Call) follow(
 	w := newWatch(c)
 	w.writeLine("%s", first)
 	return w.until(ctx, func(ctx context.Context) error {
-		return patiently(ctx, func(ctx context.Context) error { return watch(ctx, w) })
+		return retryOutage(ctx, func(ctx context.Context) error { return watch(ctx, w) })
 	})
 }
 
@@ -85,10 +85,10 @@ func (w *watch) until(ctx context.Context, follow func(context.Context) error) e
 	return err
 }
 
-// patiently runs a watch, and again while the servers cannot answer: they elect a leader, or the agent is being
-// restarted. The watch changes nothing, so that it may begin anew.
-func patiently(ctx context.Context, follow func(context.Context) error) error {
-	var since time.Time // when the servers could not answer for the first time in a row
+// retryOutage runs a watch again while the servers are unavailable, because they elect a leader or the agent
+// restarts. A watch changes nothing, so it can start again.
+func retryOutage(ctx context.Context, follow func(context.Context) error) error {
+	var since time.Time // the start of the current outage
 	for {
 		began := time.Now()
 		err := follow(ctx)
@@ -212,7 +212,7 @@ func (w *watch) running(ctx context.Context, job *structs.Job) error {
 	}
 }
 
-// requested returns the number of allocations that a job asks for. It is 0 for a per-node job.
+// requested returns the number of allocations in the job specification. It is 0 for a per-node job.
 func requested(job *structs.Job) int {
 	n := 0
 	for _, g := range job.TaskGroups {

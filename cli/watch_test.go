@@ -38,7 +38,7 @@ func TestWatch_GoesOnAfterAnElection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, runs := time.Now(), 0
-				err := patiently(t.Context(), func(context.Context) error {
+				err := retryOutage(t.Context(), func(context.Context) error {
 					runs++
 					return c.answers(runs)
 				})

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden files again")
 
 // TestParseJob_MatchesTheGoldenFiles parses, canonicalizes and validates each file of testdata and compares
 // it.
