@@ -127,8 +127,8 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	return &answer, nil
 }
 
-// setCapability sets the field of a capability. Real plugins announce UNKNOWN, values of later specifications,
-// and one value twice: all of that is harmless.
+// setCapability sets the field of a capability. Real plugins announce UNKNOWN, values of later
+// specifications, and one value twice: all of that is harmless.
 func setCapability[T comparable, C any](caps *C, table map[T]func(*C), value T) {
 	if set, ok := table[value]; ok {
 		set(caps)

@@ -262,8 +262,8 @@ func (c *CSIPluginConfig) validate(f fieldErrors) {
 	f.checkAbsolutePath("mount_dir", c.MountDir)
 	f.checkAbsolutePath("stage_publish_base_dir", c.StagePublishBaseDir)
 	f.require(len(c.StagePublishBaseDir) <= MaxPluginBaseDir,
-		"stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a plugin has room "+
-			"for 128", len(c.StagePublishBaseDir), MaxPluginBaseDir)
+		"stage_publish_base_dir is %d bytes long, at most %d are allowed: "+
+			"a path that is sent to a plugin has room for 128", len(c.StagePublishBaseDir), MaxPluginBaseDir)
 	mount, stage := path.Clean(c.MountDir), path.Clean(c.StagePublishBaseDir)
 	f.require(stage != mount && !strings.HasPrefix(stage, mount+"/"),
 		"stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)

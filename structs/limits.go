@@ -181,7 +181,10 @@ var Limits = []limit{
 	{"MaxTaskEvents", MaxTaskEvents, "", "events of one task that a node reports", "the oldest are dropped"},
 	{"MaxFilter", MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxFilterSteps", MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
-	{"MaxFilterPatterns", MaxFilterPatterns, "", "size of all regular expressions of a filter, repetitions written out", beyondInvalid},
+	{
+		"MaxFilterPatterns", MaxFilterPatterns, "",
+		"size of all regular expressions of a filter, repetitions written out", beyondInvalid,
+	},
 	{"MaxSource", MaxSource, "bytes", "a file in HCL or JSON: a job, a volume, a configuration", beyondInvalid},
 	{"MaxNesting", MaxNesting, "", "levels of brackets in such a file", beyondInvalid},
 	{"MaxRepeats", MaxRepeats, "", "of each operator in a row without brackets in such a file", beyondInvalid},

@@ -13,7 +13,7 @@ import (
 // the request until it has succeeded. A repeated call succeeds without a change.
 
 // expandStaged expands a staged file system, before anything uses it.
-func (w *work) expandStaged(u *Use) error {
+func (w *volumeWork) expandStaged(u *Use) error {
 	if w.stage == nil || u.AttachmentMode != structs.CSIFileSystem || w.isPublished() {
 		return nil
 	}
@@ -21,7 +21,7 @@ func (w *work) expandStaged(u *Use) error {
 }
 
 // expandPublished expands a volume that can expand only where it is published.
-func (w *work) expandPublished(u *Use) error {
+func (w *volumeWork) expandPublished(u *Use) error {
 	if w.stage != nil && u.AttachmentMode == structs.CSIFileSystem {
 		return nil
 	}
@@ -35,7 +35,7 @@ type growth struct {
 }
 
 // expandFor fails only when it is cut short. A volume that the plugin does not grow is used as it is.
-func (w *work) expandFor(u *Use) error {
+func (w *volumeWork) expandFor(u *Use) error {
 	if u.ExpandBytes == 0 {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (w *work) expandFor(u *Use) error {
 }
 
 // expand returns the size that the plugin answers, 0 if it does not say or has nothing to grow on nodes.
-func (w *work) expand(u *Use) (capacity int64, err error) {
+func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 	if !w.conn.Info.NodeInfo.SupportsExpand {
 		return 0, nil
 	}

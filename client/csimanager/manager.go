@@ -75,15 +75,15 @@ type Manager struct {
 
 	mu      sync.Mutex
 	closed  bool // no call for a volume is to begin any more
-	slots   map[dynamicplugins.Key]*slot
+	slots   map[dynamicplugins.Key]*pluginSlot
 	changed chan struct{}                   // closed whenever the results of Client or Instances change
 	pending map[dynamicplugins.Key]struct{} // restored, and not fingerprinted yet
 	first   chan struct{}                   // closed when pending is empty
 }
 
-// slot is one half of one plugin: the instance in use, and a newer one that replaces it after its first
+// pluginSlot is one half of one plugin: the instance in use, and a newer one that replaces it after its first
 // fingerprint.
-type slot struct {
+type pluginSlot struct {
 	current, next *instance
 	lastNotified  *structs.CSIInfo // the report of current that Changes was last told of
 }
@@ -94,7 +94,7 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, logger: cfg.Logger.Named("csi_manager"),
 		newReports: make(chan dynamicplugins.Key), changes: make(chan struct{}, 1),
-		slots: map[dynamicplugins.Key]*slot{}, changed: make(chan struct{}),
+		slots: map[dynamicplugins.Key]*pluginSlot{}, changed: make(chan struct{}),
 		pending: map[dynamicplugins.Key]struct{}{}, first: make(chan struct{}),
 	}
 	m.life, m.endLife = context.WithCancel(context.Background())
@@ -168,7 +168,7 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 		return
 	}
 	if s == nil {
-		s = &slot{}
+		s = &pluginSlot{}
 		m.slots[k] = s
 	}
 	switch {
@@ -200,12 +200,12 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 
 // mayTakeOver reports whether the newer instance replaces the older one: at once if it is healthy, otherwise
 // when the older one is no longer registered.
-func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *slot) bool {
+func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *pluginSlot) bool {
 	r := s.next.lastReport()
 	return r != nil && (r.Healthy || !m.cfg.Registry.Registered(k, s.current.registration.AllocID))
 }
 
-func (m *Manager) removeSlot(k dynamicplugins.Key, s *slot) {
+func (m *Manager) removeSlot(k dynamicplugins.Key, s *pluginSlot) {
 	m.markFingerprinted(k)
 	if s == nil {
 		return

@@ -84,7 +84,7 @@ func (p *parking) forgetAnswers(k VolumeKey) {
 
 // unlessParked returns a call that is made only if the process has not refused it. It checks this when it
 // holds the lock: the answer to an earlier call whose caller had given up counts as well.
-func (w *work) unlessParked(
+func (w *volumeWork) unlessParked(
 	c undoCall, call func(context.Context, *Conn) error,
 ) func(context.Context, *Conn) error {
 	return func(ctx context.Context, conn *Conn) error {

@@ -2,10 +2,10 @@ package csimanager
 
 import "berth/structs"
 
-// refuseReadOnly refuses a use that writes while the volume is staged on this node for other allocations and its
-// file system has turned read-only under one of them: the new user would get the same file system. When the
-// others have ended, the volume is unstaged, and the next user's is mounted anew.
-func (w *work) refuseReadOnly(u *Use) error {
+// refuseReadOnly refuses a use that writes while the volume is staged on this node for other allocations and
+// its file system has turned read-only under one of them: the new user would get the same file system. When
+// the others have ended, the volume is unstaged, and the next user's is mounted anew.
+func (w *volumeWork) refuseReadOnly(u *Use) error {
 	writes := !u.ReadOnly && !u.AccessMode.ReaderOnly() && u.AttachmentMode == structs.CSIFileSystem
 	if !writes || w.isPublished() {
 		return nil

@@ -35,12 +35,12 @@ func (v *Volumes) Published(k VolumeKey, allocID string) (hook.VolumeMount, bool
 	if err != nil {
 		return hook.VolumeMount{}, false, err
 	}
-	w := &work{Volumes: v, table: table, publish: p}
+	w := &volumeWork{Volumes: v, table: table, publish: p}
 	return v.mountOf(p), w.isPublished(), nil
 }
 
-// TurnedReadOnly reports whether the file system of a volume had turned read-only when Down unpublished it, or was
-// so already when it was to be published.
+// TurnedReadOnly reports whether the file system of a volume had turned read-only when Down unpublished it,
+// or was so already when it was to be published.
 func (v *Volumes) TurnedReadOnly(k VolumeKey, allocID string) (bool, error) {
 	p, err := v.store.getPublish(k, allocID)
 	return p != nil && p.TurnedReadOnly, err
@@ -216,7 +216,7 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 	var errs []error
 	for _, p := range records {
 		name := fmt.Sprintf("%s for %s", p.key(), p.AllocID)
-		w := &work{Volumes: v, table: table, publish: p}
+		w := &volumeWork{Volumes: v, table: table, publish: p}
 		switch {
 		case !known(p.AllocID):
 			r.Orphans = append(r.Orphans, name)

@@ -60,7 +60,8 @@ type publishRecord struct {
 	Mounted        bool   // a mount was seen at the target path when it had been published
 	ExternalNodeID string // the plugin's ID of the node it was attached to; "": not attached, or not known
 	Writable       bool   // its file system could be written then
-	TurnedReadOnly bool   // it could not when it was unpublished, or under another user when it was to be published
+	// it could not when it was unpublished, or under another user when it was to be published
+	TurnedReadOnly bool
 }
 
 var (

@@ -74,7 +74,7 @@ func (v *Volumes) connFor(ctx context.Context, k VolumeKey, allocID string) (*Co
 }
 
 // needsPlugin names the plugin that has to be called to release the volume, "" for none.
-func (w *work) needsPlugin() string {
+func (w *volumeWork) needsPlugin() string {
 	switch {
 	case w.publish != nil && w.publish.mayBePublished():
 		return w.publish.PluginID
@@ -84,7 +84,7 @@ func (w *work) needsPlugin() string {
 	return ""
 }
 
-func (w *work) unpublishVolume() error {
+func (w *volumeWork) unpublishVolume() error {
 	p := w.publish
 	rel := targetPath(p.Dir, p.AllocID)
 	p.TurnedReadOnly = p.TurnedReadOnly || p.Writable && w.table.ReadOnly(w.hostPath(rel))
@@ -118,7 +118,7 @@ func (w *work) unpublishVolume() error {
 	return w.store.putPublish(p)
 }
 
-func (w *work) unstageVolume() error {
+func (w *volumeWork) unstageVolume() error {
 	s := w.stage
 	s.State = unstaging
 	if err := w.store.putStage(s); err != nil {
@@ -153,7 +153,7 @@ func (w *work) unstageVolume() error {
 // does not suffice. Not-found says that the plugin does not know the volume, not that it has undone anything.
 // It counts as success only where the mount table proves it: a mount was seen and is gone, or the step never
 // succeeded under this boot of the kernel.
-func (w *work) undoUntilUnmounted(rpc, pluginID, path string, provable bool, ask func() error) error {
+func (w *volumeWork) undoUntilUnmounted(rpc, pluginID, path string, provable bool, ask func() error) error {
 	for range maxStacked {
 		err := ask()
 		if err != nil && (!structs.IsKind(err, structs.KindNotFound) || !provable) {
@@ -177,7 +177,7 @@ func pathExists(path string) bool {
 }
 
 // removeDirs removes directories that berth made, and targets that a plugin left, if they are empty.
-func (w *work) removeDirs(paths ...string) {
+func (w *volumeWork) removeDirs(paths ...string) {
 	for _, path := range paths {
 		if err := mounts.Remove(path); err != nil {
 			w.logger.Debug("a directory is left behind", "volume", w.key.String(), "path", path, "error", err)

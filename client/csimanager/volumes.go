@@ -165,8 +165,8 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown 
 	return w.volumeMount(), w.grown, nil
 }
 
-// work is one sequence of steps on one volume for one allocation. It holds the volume's lock.
-type work struct {
+// volumeWork is one sequence of steps on one volume for one allocation. It holds the volume's lock.
+type volumeWork struct {
 	ctx context.Context
 	*Volumes
 	key     VolumeKey
@@ -179,8 +179,10 @@ type work struct {
 }
 
 // loadWork reads the inputs of all decisions: the records and the mount table. Without both it fails.
-func (v *Volumes) loadWork(ctx context.Context, conn *Conn, k VolumeKey, allocID string) (*work, error) {
-	w := &work{ctx: ctx, Volumes: v, key: k, conn: conn}
+func (v *Volumes) loadWork(
+	ctx context.Context, conn *Conn, k VolumeKey, allocID string,
+) (*volumeWork, error) {
+	w := &volumeWork{ctx: ctx, Volumes: v, key: k, conn: conn}
 	var errs [4]error
 	w.stage, errs[0] = v.store.getStage(k)
 	w.publish, errs[1] = v.store.getPublish(k, allocID)
@@ -194,7 +196,7 @@ func (v *Volumes) loadWork(ctx context.Context, conn *Conn, k VolumeKey, allocID
 
 // checkDriver returns an error if the plugin is not of the driver that staged or published the volume:
 // another driver would answer that an unknown volume is gone.
-func (w *work) checkDriver() error {
+func (w *volumeWork) checkDriver() error {
 	if w.stage != nil {
 		if err := w.conn.CheckDriver(w.stage.Provider, "called for the staged volume"); err != nil {
 			return err
@@ -218,7 +220,7 @@ func targetPath(dir, allocID string) string {
 func (v *Volumes) hostPath(rel string) string { return filepath.Join(v.root, rel) }
 
 // pluginPath translates a path on the host into the plugin's scope.
-func (w *work) pluginPath(rel string) (string, error) {
+func (w *volumeWork) pluginPath(rel string) (string, error) {
 	reg := w.conn.Registration
 	below, ok := strings.CutPrefix(w.hostPath(rel), strings.TrimSuffix(reg.HostMountPath, "/")+"/")
 	if !ok || reg.PluginMountPath == "" {
@@ -237,7 +239,7 @@ func (w *work) pluginPath(rel string) (string, error) {
 }
 
 // recordUse compares the use with the existing records and records it.
-func (w *work) recordUse(u *Use) error {
+func (w *volumeWork) recordUse(u *Use) error {
 	if len(w.users) > 0 && u.AccessMode.SingleNode() {
 		return structs.Errorf(structs.KindUnavailable,
 			"it is still in use on this node by %s, and its access mode %s allows one user",
@@ -292,19 +294,19 @@ func allocNames(users []*publishRecord) string {
 
 // isStaged trusts a record only under the boot of the kernel that it was made under, and only while a mount
 // that was seen is still there.
-func (w *work) isStaged() bool {
+func (w *volumeWork) isStaged() bool {
 	s := w.stage
 	return s != nil && s.State == staged && s.BootID == w.boot &&
 		(!s.Mounted || w.table.Mounted(w.hostPath(stagePath(s.Dir))))
 }
 
-func (w *work) isPublished() bool {
+func (w *volumeWork) isPublished() bool {
 	p := w.publish
 	return p.State == published && p.BootID == w.boot &&
 		(!p.Mounted || w.table.Mounted(w.hostPath(targetPath(p.Dir, p.AllocID))))
 }
 
-func (w *work) stageVolume(u *Use) error {
+func (w *volumeWork) stageVolume(u *Use) error {
 	if !w.conn.Info.NodeInfo.RequiresNodeStageVolume || w.isStaged() {
 		return nil
 	}
@@ -343,7 +345,7 @@ func (w *work) stageVolume(u *Use) error {
 	return w.store.putStage(s)
 }
 
-func (w *work) publishVolume(u *Use) error {
+func (w *volumeWork) publishVolume(u *Use) error {
 	if w.isPublished() {
 		return nil
 	}
@@ -380,7 +382,7 @@ func (w *work) publishVolume(u *Use) error {
 	return w.store.putPublish(p)
 }
 
-func (w *work) callPublish(u *Use) error {
+func (w *volumeWork) callPublish(u *Use) error {
 	p := w.publish
 	target, err := w.pluginPath(targetPath(p.Dir, p.AllocID))
 	if err != nil {
@@ -403,7 +405,7 @@ func (w *work) callPublish(u *Use) error {
 }
 
 // makeDir makes a directory of the volume. It does not look into a mounted one: a file system may hang.
-func (w *work) makeDir(rel string) error {
+func (w *volumeWork) makeDir(rel string) error {
 	path := w.hostPath(rel)
 	if w.table.Mounted(path) {
 		return nil
@@ -413,7 +415,7 @@ func (w *work) makeDir(rel string) error {
 
 // checkVisible returns an error if a task would find a directory of the host at the target instead of the
 // volume.
-func (w *work) checkVisible(u *Use, target string) error {
+func (w *volumeWork) checkVisible(u *Use, target string) error {
 	if w.publish.Mounted || w.m.cfg.AcceptUnmounted {
 		return nil
 	}
@@ -439,7 +441,7 @@ func (u *Use) forPlugin() csi.Use {
 
 // callPlugin makes a call for a path, as the only one in flight for the volume. The call may outlive the
 // work.
-func (w *work) callPlugin(
+func (w *volumeWork) callPlugin(
 	rpc, pluginID, externalID, path string, fn func(context.Context, *Conn) error,
 ) error {
 	conn := w.conn
@@ -448,12 +450,12 @@ func (w *work) callPlugin(
 	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error { return fn(ctx, conn) })
 }
 
-func (w *work) rereadMounts() (err error) {
+func (w *volumeWork) rereadMounts() (err error) {
 	w.table, err = mounts.Read()
 	return err
 }
 
-func (w *work) volumeMount() hook.VolumeMount { return w.mountOf(w.publish) }
+func (w *volumeWork) volumeMount() hook.VolumeMount { return w.mountOf(w.publish) }
 
 func (v *Volumes) mountOf(p *publishRecord) hook.VolumeMount {
 	return hook.VolumeMount{

@@ -139,7 +139,7 @@ func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 	ctx, cancel := context.WithTimeout(ctx, fingerprintTimeout)
 	defer cancel()
 	info := d.Fingerprint(ctx)
-	if !m.put(d.Name(), info) {
+	if !m.setInfo(d.Name(), info) {
 		return
 	}
 	m.logger.Info("driver fingerprinted", "driver", d.Name(), "detected", info.Detected, "healthy", info.Healthy,
@@ -150,8 +150,8 @@ func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 	}
 }
 
-// put keeps what a driver said and reports whether it is new, but for its time.
-func (m *Manager) put(name string, info *structs.DriverInfo) bool {
+// setInfo keeps what a driver said and reports whether it is new, but for its time.
+func (m *Manager) setInfo(name string, info *structs.DriverInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := m.infos[name]

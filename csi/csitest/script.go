@@ -27,10 +27,10 @@ func (c Call) Get(field string) string {
 	if c.Request == nil {
 		return ""
 	}
-	return get(c.Request.ProtoReflect(), field)
+	return fieldOf(c.Request.ProtoReflect(), field)
 }
 
-func get(m protoreflect.Message, path string) string {
+func fieldOf(m protoreflect.Message, path string) string {
 	name, rest, _ := strings.Cut(path, ".")
 	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
 	if f == nil {
@@ -43,7 +43,7 @@ func get(m protoreflect.Message, path string) string {
 	case f.IsList():
 		return fmt.Sprint(v)
 	case f.Message() != nil && rest != "":
-		return get(v.Message(), rest)
+		return fieldOf(v.Message(), rest)
 	case f.Message() != nil:
 		if m.Has(f) {
 			return v.String()

@@ -54,8 +54,8 @@ func or(s, other string) string {
 }
 
 // useOf returns the part of a capability that a record keeps.
-func useOf(c *csi.VolumeCapability) use {
-	return use{
+func useOf(c *csi.VolumeCapability) capability {
+	return capability{
 		Block: c.GetBlock() != nil, Mode: int32(c.GetAccessMode().GetMode()), Flags: c.GetMount().GetMountFlags(),
 	}
 }

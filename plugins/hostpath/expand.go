@@ -143,7 +143,7 @@ func (d *driver) growStaged(v *volume) error {
 	return d.growMounted(v, v.Stage.Use, v.Stage.Path)
 }
 
-func (d *driver) growMounted(v *volume, u use, path string) error {
+func (d *driver) growMounted(v *volume, u capability, path string) error {
 	if u.Block || v.FSType == "" || v.FSSize >= v.Size {
 		return nil
 	}

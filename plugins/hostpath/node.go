@@ -93,18 +93,18 @@ func (v *volume) fresh() *volume {
 func (d *driver) saveVolume(v *volume) error { return d.store.volumes.putRecord(v.fresh()) }
 
 // shownPath finds the one of a volume's paths that a call names, if the volume is really there.
-func (d *driver) shownPath(v *volume, path string) (use, error) {
+func (d *driver) shownPath(v *volume, path string) (capability, error) {
 	missing := fail(codes.NotFound, "volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
-		return use{}, missing
+		return capability{}, missing
 	}
 	if v.Stage != nil && v.Stage.Path == real && v.Stage.Use.Block {
 		return v.Stage.Use, nil // nothing is mounted there, but that is where it is staged
 	}
 	shown, err := d.shownAt(v, real)
 	if err != nil {
-		return use{}, err
+		return capability{}, err
 	}
 	if t, ok := v.Targets[real]; ok && shown {
 		return t.Use, nil
@@ -112,7 +112,7 @@ func (d *driver) shownPath(v *volume, path string) (use, error) {
 	if v.Stage != nil && v.Stage.Path == real && shown {
 		return v.Stage.Use, nil
 	}
-	return use{}, missing
+	return capability{}, missing
 }
 
 // NodeGetVolumeStats returns the use of a volume. A directory volume shares its file system with others, so

@@ -88,7 +88,7 @@ func (d *driver) publishHere(v *volume, path string, t *target) error {
 	return nil
 }
 
-func modeOf(u use) csi.VolumeCapability_AccessMode_Mode {
+func modeOf(u capability) csi.VolumeCapability_AccessMode_Mode {
 	return csi.VolumeCapability_AccessMode_Mode(u.Mode)
 }
 

@@ -36,7 +36,7 @@ func (d *driver) NodeStageVolume(
 
 // stageHere records where a volume is about to be staged, unless it is staged already: then in the same
 // way, or not at all.
-func (d *driver) stageHere(v *volume, path string, u use) error {
+func (d *driver) stageHere(v *volume, path string, u capability) error {
 	if s := v.Stage; s != nil && s.Ready {
 		live, err := d.staged(v)
 		if err != nil {

@@ -56,25 +56,25 @@ func (v *volume) thick() bool { return v.Thick || v.Parameters[paramProvisioning
 // staging is where and how a volume is staged, or was about to be.
 type staging struct {
 	Path  string
-	Use   use
+	Use   capability
 	Ready bool
 }
 
 // target is how a volume is published at a path, or was about to be.
 type target struct {
-	Use      use
+	Use      capability
 	ReadOnly bool
 	Ready    bool
 }
 
-// use is a volume capability as a record keeps it.
-type use struct {
+// capability is a volume capability as a record keeps it.
+type capability struct {
 	Block bool     `json:",omitempty"`
 	Mode  int32    // csi.VolumeCapability_AccessMode_Mode
 	Flags []string `json:",omitempty"`
 }
 
-func (u use) equal(o use) bool {
+func (u capability) equal(o capability) bool {
 	return u.Block == o.Block && u.Mode == o.Mode && slices.Equal(u.Flags, o.Flags)
 }
 

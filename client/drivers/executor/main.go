@@ -64,7 +64,7 @@ func beginTask(dir string) (*supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the task's spec: %w", err)
 	}
-	return start(spec)
+	return startTask(spec)
 }
 
 // reportStart tells the agent how the start went.

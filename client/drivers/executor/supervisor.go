@@ -39,8 +39,8 @@ type supervisor struct {
 	killing sync.Once
 }
 
-// start does all that can fail, and undoes it when it fails.
-func start(spec *Spec) (*supervisor, error) {
+// startTask does all that can fail, and undoes it when it fails.
+func startTask(spec *Spec) (*supervisor, error) {
 	s := &supervisor{spec: spec, group: &cgroups.Group{}, asked: make(chan os.Signal, 4)}
 	signal.Notify(s.asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // from before there is a task
 	if err := s.prepare(); err != nil {
