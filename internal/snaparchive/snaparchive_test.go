@@ -90,7 +90,8 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 
 func TestRead_ReturnsTheErrorOfItsWriter(t *testing.T) {
 	_, err := Read(bytes.NewReader(archive(t, "x")), full{})
-	if err == nil || structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "no space left") {
+	if err == nil || structs.IsKind(err, structs.KindInvalid) ||
+		!strings.Contains(err.Error(), "no space left") {
 		t.Errorf("got %v", err)
 	}
 }
