@@ -145,7 +145,7 @@ func TestSnapshotsThroughAnyServer(t *testing.T) {
 		path := filepath.Join(s.dir, "backup.snap")
 		s.must("job", "run", s.write(jobFile{name: kept, script: "sleep 1000"}))
 		s.must("operator", "snapshot", "save", path)
-		if out := s.must("operator", "snapshot", "inspect", path); !strings.Contains(out, "whole") {
+		if out := s.must("operator", "snapshot", "inspect", path); !strings.Contains(out, "complete") {
 			t.Errorf("inspect says:\n%s", out)
 		}
 		s.must("job", "run", "-detach", s.write(jobFile{name: lost, script: "sleep 1000"}))

@@ -76,7 +76,7 @@ func TestVolumesGrowUnderTheirUsers(t *testing.T) {
 	// The plugin may not grow ext4 everywhere while it is mounted: then the status says that the next mount does it.
 	grow(later, 32)
 	out := a.must("volume", "status", "later")
-	if strings.Contains(out, "Grows to") && !strings.Contains(out, "until it is mounted anew") {
+	if strings.Contains(out, "Grows to") && !strings.Contains(out, "until the next mount") {
 		t.Errorf("why it has not grown is not to be seen:\n%s", out)
 	}
 	a.must("alloc", "stop", ext4)

@@ -25,7 +25,7 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 		return err
 	})
 	early := st.volume(a, "v", 300)
-	a.refused(8, []string{"goes on"}, "volume", "create", "-timeout", "100ms", early)
+	a.refused(8, []string{"continues"}, "volume", "create", "-timeout", "100ms", early)
 	eventually(t, "the volume's status says what is missing", func() error {
 		out, err := a.run("volume", "status", "v")
 		if err == nil && !strings.Contains(out, "no controller") {
