@@ -166,13 +166,13 @@ func TestAWriteForWhichThereIsNoRoomIsRefusedUnread(t *testing.T) {
 	defer held.Wait()
 	defer func() { <-l.paced.line }()
 	held.Go(func() { _ = l.write(t) })
-	for deadline := time.Now().Add(time.Minute); l.writes.Full() == nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); l.writes.Full(0) == nil && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)
 	}
 	served := 0
 	for _, e := range l.List() {
 		if e.Admit != nil {
-			if after := structs.RetryAfter(e.Admit()); after < soonest || after > latest {
+			if after := structs.RetryAfter(e.Admit(0)); after < soonest || after > latest {
 				t.Errorf("%s: again after %s", e.Name, after)
 			}
 			served++

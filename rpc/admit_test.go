@@ -17,7 +17,7 @@ import (
 )
 
 // bounded is a server with a write for which there is room when room says so.
-func bounded(t *testing.T, room func() error) (s *Server, conn net.Conn) {
+func bounded(t *testing.T, room func(coming int) error) (s *Server, conn net.Conn) {
 	e := Handle(echoMethod, func(context.Context, *echo) (*echo, error) { return &echo{"written"}, nil })
 	e.Admit = room
 	s = NewServer(hclog.NewNullLogger(), e)
@@ -53,7 +53,7 @@ func answersOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string 
 func TestServer_RefusesBeforeItDecodes(t *testing.T) {
 	var full atomic.Bool
 	full.Store(true)
-	s, conn := bounded(t, func() error {
+	s, conn := bounded(t, func(int) error {
 		if full.Load() {
 			return structs.Busy(time.Second, "others write")
 		}
@@ -76,6 +76,25 @@ func TestServer_RefusesBeforeItDecodes(t *testing.T) {
 	}
 	if _, err := Call(t.Context(), s, echoMethod, &echo{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestServer_CountsRequestsWhoseServingHasNotBegun, so that no more are let in than there is room for.
+func TestServer_CountsRequestsWhoseServingHasNotBegun(t *testing.T) {
+	const room, many = 5, 20
+	var asked, most atomic.Int64
+	s, conn := bounded(t, func(coming int) error {
+		asked.Add(1)
+		most.Store(max(most.Load(), int64(coming)))
+		if coming >= room {
+			return structs.Busy(time.Second, "others write")
+		}
+		return nil
+	})
+	answersOf(t, conn, many, 0x80)
+	coming := s.coming.Load()
+	if coming != 0 || asked.Load() != many || most.Load() > room {
+		t.Errorf("%d asked, at most %d were coming, %d are", asked.Load(), most.Load(), coming)
 	}
 }
 

@@ -36,8 +36,8 @@ func Call[Req, Resp any](
 // Server.Shed). ForwardsReads, if not nil, reports whether this server passes on a request that not any
 // server may answer: the gate of that other server decides then.
 //
-// Admit, if not nil, refuses a request that there is no room for, before it is decoded. Serve may still
-// refuse a request that Admit lets in.
+// Admit, if not nil, refuses a request that there is no room for, before it is decoded, beside so many that
+// were let in and whose serving has not begun. Serve may still refuse a request that Admit lets in.
 //
 // ServeRemote, if not nil, serves requests of other processes in place of Serve. Its answer may be an
 // Appender.
@@ -49,7 +49,7 @@ type Endpoint struct {
 	Inline    func(req any) bool
 
 	ForwardsReads func() bool
-	Admit         func() error
+	Admit         func(coming int) error
 
 	New         func() any
 	Copy        func(req any) any

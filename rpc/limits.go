@@ -130,11 +130,11 @@ func (e *Endpoint) mayShed(req any) bool {
 }
 
 // admit refuses a request that its endpoint has no room for.
-func (e *Endpoint) admit() error {
+func (s *Server) admit(e *Endpoint) error {
 	if e.Admit == nil {
 		return nil
 	}
-	return e.Admit()
+	return e.Admit(int(s.coming.Load()))
 }
 
 // weigh works out the bytes of memory that a request takes until it is served, about: those that arrived, and

@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -27,6 +28,7 @@ type Server struct {
 	all       *load // of every connection and of this process
 	bytes     *loadshed.Budget
 	gate      *loadshed.Gate // nil: no read is refused
+	coming    atomic.Int64   // requests that Endpoint.Admit let in and whose serving has not begun
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -85,7 +87,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return unknownMethod(method)
 	}
-	if err := e.admit(); err != nil {
+	if err := s.admit(e); err != nil {
 		return err
 	}
 	if e.Inline == nil { // to refuse a read of one thing costs as much as to serve it here
@@ -155,7 +157,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 func (s *Server) answer(
 	ctx context.Context, q *inbound, of *load, out *writer, requests *sync.WaitGroup,
 ) error {
-	if err := q.admit(); err != nil {
+	if err := s.admit(q.Endpoint); err != nil {
 		return err
 	}
 	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New()}
@@ -195,6 +197,9 @@ func (s *Server) begin(
 	if err != nil {
 		return err
 	}
+	if req.Admit != nil {
+		s.coming.Add(1)
+	}
 	switch {
 	case waiting || req.Inline == nil || !req.Inline(req.body):
 		requests.Go(func() { s.send(out, req.Name, s.perform(ctx, req, done)) })
@@ -211,6 +216,9 @@ func (s *Server) begin(
 func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer {
 	defer done()
 	defer s.bytes.Give(req.counted)
+	if req.Admit != nil {
+		s.coming.Add(-1)
+	}
 	serve := req.Serve
 	if req.ServeRemote != nil {
 		serve = req.ServeRemote

@@ -72,11 +72,11 @@ func NewQueue(c QueueConfig) *Queue {
 	}
 }
 
-// Full refuses one more request if the queue has neither a place for it nor room for it to wait. A request
-// that Full does not refuse may still be refused by Enter.
-func (q *Queue) Full() error {
+// Full refuses one more request if the queue has neither a place for it nor room for it to wait, beside those
+// that are on their way to Enter. A request that Full does not refuse may still be refused by Enter.
+func (q *Queue) Full(coming int) error {
 	q.mu.Lock()
-	full := q.waiting >= q.config.Waiting && len(q.places) == cap(q.places)
+	full := len(q.places)+q.waiting+coming >= cap(q.places)+q.config.Waiting
 	q.mu.Unlock()
 	if !full {
 		return nil

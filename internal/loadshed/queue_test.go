@@ -49,11 +49,11 @@ func TestQueue_BoundsPlacesAndWaiting(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		refusal(t, q.Full())
+		refusal(t, q.Full(0))
 		_, err := q.Enter(t.Context())
 		refusal(t, err)
 		time.Sleep(150 * time.Millisecond) // two have ended, one waits
-		if err := q.Full(); err != nil {
+		if err := q.Full(0); err != nil {
 			t.Errorf("with room to wait: %v", err)
 		}
 		all.Wait()
@@ -109,7 +109,7 @@ func TestQueue_SpreadsTheTimesOfRefusedRequests(t *testing.T) {
 		defer leave()
 		last := time.Duration(0)
 		for n := range 100 {
-			after := refusal(t, q.Full())
+			after := refusal(t, q.Full(0))
 			if after <= last {
 				t.Fatalf("request %d comes back after %s, the one before after %s", n, after, last)
 			}
@@ -119,7 +119,7 @@ func TestQueue_SpreadsTheTimesOfRefusedRequests(t *testing.T) {
 			t.Errorf("100 requests come back within %s", last)
 		}
 		for range 1000 {
-			last = refusal(t, q.Full())
+			last = refusal(t, q.Full(0))
 		}
 		if last != q.config.Latest {
 			t.Errorf("the last one comes back after %s", last)
@@ -134,7 +134,7 @@ func TestQueue_CountsRefusedRequestsTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusal(t, q.Full())
+	refusal(t, q.Full(0))
 	_, err = q.Enter(t.Context())
 	refusal(t, err)
 	if n := q.full.Load(); n != 2 {
