@@ -46,9 +46,9 @@ func (p *passing) begin() {
 	}
 }
 
-// deposed decides, as pass does, about a request that this server served itself. A read that waited until this
-// server lost its leadership gets its answer from the next leader, unless another server has passed it on:
-// that one does so.
+// deposed decides, as pass does, about a request that this server served itself. The next leader answers a
+// read that waited until this server lost its leadership, unless another server has passed the read on: that
+// one does so.
 func (p *passing) deposed(ctx context.Context, err error) (again bool, fault error) {
 	if p.passed || !errors.Is(err, query.ErrDeposed) {
 		return false, err
@@ -103,8 +103,8 @@ func (p *passing) moved(ctx context.Context, leads context.Context) bool {
 	return leads.Err() != nil
 }
 
-// hold waits for the next try. It is over when the cluster has had its time to elect a leader. A read that has
-// waited at a leader for longer than that has found one: it is another election that it waits for.
+// hold waits for the next try. It gives up after the time in which a cluster elects a leader. A read that has
+// waited at a leader for longer than that waits for another election, which has its own time.
 func (p *passing) hold(ctx context.Context, leads context.Context, err error) (again bool, fault error) {
 	now := time.Now()
 	served := p.wait != nil && now.Sub(p.tried) > p.config.HoldTimeout && now.Sub(p.begun) < p.limit

@@ -55,7 +55,7 @@ func waits(e *Endpoint, req any) bool {
 }
 
 // enter lets a request in, and returns done for its end. of is the load of its connection, nil for a request
-// of this process. enter calls before before it waits for other requests.
+// of this process. Before it waits for other requests, it calls before.
 func (s *Server) enter(
 	ctx context.Context, method string, waiting bool, of *load, before func(),
 ) (done func(), err error) {
@@ -148,9 +148,9 @@ func (s *Server) weigh(q *inbound, req *request) error {
 	return s.count(req, structs.SmallRPC)
 }
 
-// count counts the bytes of a request among those in flight unless they are few, or are counted. A small request
-// is never refused, so that large ones do not keep a node's heartbeat out. Of those that wait there may be very
-// many at a time, so fewer bytes are few there.
+// count counts the bytes of a request among those in flight unless they are few, or are counted already. A
+// small request is never refused, so that large ones do not keep a node's heartbeat out. Very many requests
+// may wait at a time, so fewer bytes count as few there.
 func (s *Server) count(req *request, few int64) error {
 	if req.weight <= few || req.counted > 0 {
 		return nil

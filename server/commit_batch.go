@@ -13,7 +13,7 @@ import (
 //
 //   - A proposal that comes while no batch is in flight is an entry of its own, at once.
 //   - Proposals that come meanwhile share the next batch, in the order in which they came.
-//   - Each proposal gets its own answer. An entry that fails fails for all proposals in it.
+//   - Each proposal gets its own answer. The failure of an entry is that of all proposals in it.
 type batcher struct {
 	send      func(entry []byte) raft.ApplyFuture
 	proposals coalesce.Batcher[struct{}, *proposal]

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file atomically, by way of path+".tmp". The new content is durable when it returns. The
-// mode is 0600. A failed write leaves no temporary file.
+// WriteFile replaces a file atomically, by way of path+".tmp". The new content is durable when it returns.
+// The mode is 0600. A failed write leaves no temporary file.
 func WriteFile(path string, content []byte) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

@@ -1,4 +1,5 @@
-// Package statetest has queries of the state that only the tests of other packages need. They scan whole tables.
+// Package statetest has queries of the state that only the tests of other packages need. They scan whole
+// tables.
 package statetest
 
 import (
