@@ -44,9 +44,9 @@ func (l Limits) bound(s *http.Server) {
 	s.ReadHeaderTimeout = headTime
 	s.IdleTimeout = idleConn
 	conns := &loadshed.HTTPConns{
-		Most:        l.HTTPMaxConns,
-		MostPerHost: l.HTTPMaxConnsPerClient,
-		Excess:      api.Busy(time.Second, text),
+		Most:   l.HTTPMaxConns,
+		Excess: api.Busy(time.Second, text),
 	}
+	conns.MostPerHost = l.HTTPMaxConnsPerClient
 	conns.Bound(s)
 }

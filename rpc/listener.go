@@ -26,12 +26,10 @@ const firstByteTimeout = 10 * time.Second
 // Listener serves one TCP port and hands each connection to the handler for its first byte. The handler owns
 // the connection and may return before the connection ends; its owner waits for its work.
 type Listener struct {
-	ln         net.Listener
-	logger     hclog.Logger
-	handlers   map[byte]func(net.Conn)
-	maxPerAddr int
-
-	conns loadshed.Conns // whose first byte has not arrived, or whose handler has not returned
+	ln       net.Listener
+	logger   hclog.Logger
+	handlers map[byte]func(net.Conn)
+	conns    loadshed.Conns // whose first byte has not arrived, or whose handler has not returned
 }
 
 // DefaultConnsPerAddr is the most connections of one remote address, unless LimitPerAddr changes it: many
@@ -40,12 +38,14 @@ const DefaultConnsPerAddr = 4096
 
 // NewListener returns a listener on a socket. It closes connections with a first byte that has no handler.
 func NewListener(ln net.Listener, logger hclog.Logger, handlers map[byte]func(net.Conn)) *Listener {
-	return &Listener{ln: ln, logger: logger, handlers: handlers, maxPerAddr: DefaultConnsPerAddr}
+	l := &Listener{ln: ln, logger: logger, handlers: handlers}
+	l.LimitPerAddr(DefaultConnsPerAddr)
+	return l
 }
 
 // LimitPerAddr changes the most connections of one remote address, before Run. A connection counts until its
 // handler returns.
-func (l *Listener) LimitPerAddr(n int) { l.maxPerAddr = n }
+func (l *Listener) LimitPerAddr(n int) { l.conns.MostPerHost = n }
 
 // Addr returns the address of the socket.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
@@ -70,11 +70,11 @@ func (l *Listener) Run(ctx context.Context) {
 			return
 		}
 		_, ofHost := l.conns.Add(conn)
-		if ofHost > l.maxPerAddr {
+		if ofHost > l.conns.MostPerHost {
 			l.conns.Remove(conn)
 			loadshed.CountRefused("address", 1)
 			l.logger.Debug("an address has too many connections", "remote", conn.RemoteAddr().String(),
-				"limit", l.maxPerAddr)
+				"limit", l.conns.MostPerHost)
 			_ = conn.Close()
 			continue
 		}

@@ -5,10 +5,14 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
-// Conns counts connections, in all and by remote host. The zero value counts none.
+// Conns counts connections, in all and by remote host. Those of a host beyond MostPerHost do not count in
+// all, so that one host takes no more of a bound on all connections than it may have.
 type Conns struct {
+	MostPerHost int // connections of one remote host
+
 	mu   sync.Mutex
 	all  int
 	from map[string]int
@@ -22,8 +26,10 @@ func (c *Conns) Add(conn net.Conn) (all, ofHost int) {
 	if c.from == nil {
 		c.from = map[string]int{}
 	}
-	c.all++
 	c.from[host]++
+	if c.from[host] <= c.MostPerHost {
+		c.all++
+	}
 	return c.all, c.from[host]
 }
 
@@ -32,7 +38,9 @@ func (c *Conns) Remove(conn net.Conn) {
 	host := hostOf(conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all--
+	if c.from[host] <= c.MostPerHost {
+		c.all--
+	}
 	c.from[host]--
 	if c.from[host] == 0 {
 		delete(c.from, host)
@@ -50,17 +58,19 @@ func hostOf(conn net.Conn) string {
 }
 
 // HTTPConns bounds the connections of an HTTP server. A connection beyond a bound is answered once, by
-// Excess, and closed: a connection that is only closed looks like a server that is down. At twice Most
-// connections a further one is only closed.
+// Excess, and closed: a connection that is only closed looks like a server that is down. Beyond twice a bound
+// a connection is only closed.
 type HTTPConns struct {
-	Most        int // connections in all
-	MostPerHost int // connections of one remote host
-	Excess      http.Handler
-	conns       Conns
+	Conns
+	Most   int // connections in all
+	Excess http.Handler
 }
 
 // excess marks the context of a connection that is beyond a bound.
 type excess struct{}
+
+// excessBody is how long net/http reads the body of a request that Excess has answered. It would wait for ever.
+const excessBody = time.Second
 
 // Bound bounds the connections of a server that has not been started. The server keeps its handler.
 func (c *HTTPConns) Bound(s *http.Server) {
@@ -73,14 +83,15 @@ func (c *HTTPConns) Bound(s *http.Server) {
 			return
 		}
 		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(excessBody))
 		c.Excess.ServeHTTP(w, r)
 	})
 }
 
 // connContext counts a connection; net/http calls it once for each, before anything is read.
 func (c *HTTPConns) connContext(ctx context.Context, conn net.Conn) context.Context {
-	all, ofHost := c.conns.Add(conn)
-	if all > 2*c.Most {
+	all, ofHost := c.Add(conn)
+	if all > 2*c.Most || ofHost > 2*c.MostPerHost {
 		_ = conn.Close() // connState is told
 	}
 	if all > c.Most || ofHost > c.MostPerHost {
@@ -91,6 +102,6 @@ func (c *HTTPConns) connContext(ctx context.Context, conn net.Conn) context.Cont
 
 func (c *HTTPConns) connState(conn net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
-		c.conns.Remove(conn)
+		c.Remove(conn)
 	}
 }

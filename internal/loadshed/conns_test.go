@@ -2,9 +2,13 @@ package loadshed
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 )
 
 // remote is a connection from an address that notes whether it was closed.
@@ -22,7 +26,7 @@ func from(ip string, port int) *remote {
 }
 
 func TestConns_CountsByHost(t *testing.T) {
-	var c Conns
+	c := Conns{MostPerHost: 2}
 	one, two, other := from("10.0.0.1", 1), from("10.0.0.1", 2), from("::1", 1)
 	unix := &remote{addr: &net.UnixAddr{Name: "sock"}}
 	for n, add := range []struct {
@@ -42,7 +46,8 @@ func TestConns_CountsByHost(t *testing.T) {
 }
 
 func TestHTTPConns_OnlyCloseAtTwiceTheBound(t *testing.T) {
-	c := &HTTPConns{Most: 2, MostPerHost: 10}
+	c := &HTTPConns{Most: 2}
+	c.MostPerHost = 10
 	for n := range 5 {
 		conn := from("10.0.0.1", n)
 		ctx := c.connContext(context.Background(), conn)
@@ -51,5 +56,60 @@ func TestHTTPConns_OnlyCloseAtTwiceTheBound(t *testing.T) {
 			t.Errorf("connection %d: beyond the bound %v, closed %v", n, beyond, conn.closed)
 		}
 		defer c.connState(conn, http.StateClosed)
+	}
+}
+
+func TestHTTPConns_OneHostTakesNoPlacesOfOthers(t *testing.T) {
+	c := &HTTPConns{Most: 4}
+	c.MostPerHost = 2
+	var flood []*remote
+	for n := range 20 {
+		conn := from("10.0.0.1", n)
+		flood = append(flood, conn)
+		beyond := c.connContext(context.Background(), conn).Value(excess{}) != nil
+		if beyond != (n >= 2) || conn.closed != (n >= 4) {
+			t.Errorf("connection %d: beyond the bound %v, closed %v", n, beyond, conn.closed)
+		}
+	}
+	for n, ip := range []string{"10.0.0.2", "10.0.0.3"} {
+		conn := from(ip, n)
+		if c.connContext(context.Background(), conn).Value(excess{}) != nil || conn.closed {
+			t.Errorf("a connection from %s finds no place", ip)
+		}
+		c.connState(conn, http.StateClosed)
+	}
+	for _, conn := range flood {
+		c.connState(conn, http.StateClosed)
+	}
+	if c.all != 0 || len(c.from) > 0 {
+		t.Errorf("%d are counted: %v", c.all, c.from)
+	}
+}
+
+func TestHTTPConns_DoNotWaitForTheBodyOfARefusedRequest(t *testing.T) {
+	busy := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	c := &HTTPConns{Most: 1, Excess: http.HandlerFunc(busy)}
+	c.MostPerHost = 10
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	c.Bound(srv.Config)
+	srv.Start()
+	defer srv.Close()
+	var conn net.Conn
+	for range c.Most + 1 {
+		var err error
+		conn, err = net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	request := "PUT / HTTP/1.1\r\nHost: berth\r\nContent-Length: 10\r\n\r\n"
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(10 * excessBody))
+	answer, err := io.ReadAll(conn) // until the server closes
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 503 ") {
+		t.Errorf("%q, %v", answer, err)
 	}
 }
