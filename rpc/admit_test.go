@@ -81,20 +81,21 @@ func TestServer_RefusesBeforeItDecodes(t *testing.T) {
 
 // TestServer_CountsRequestsWhoseServingHasNotBegun, so that no more are let in than there is room for.
 func TestServer_CountsRequestsWhoseServingHasNotBegun(t *testing.T) {
-	const room, many = 5, 20
-	var asked, most atomic.Int64
-	s, conn := bounded(t, func(coming int) error {
-		asked.Add(1)
-		most.Store(max(most.Load(), int64(coming)))
-		if coming >= room {
-			return structs.Busy(time.Second, "others write")
-		}
-		return nil
-	})
-	answersOf(t, conn, many, 0x80)
-	coming := s.coming.Load()
-	if coming != 0 || asked.Load() != many || most.Load() > room {
-		t.Errorf("%d asked, at most %d were coming, %d are", asked.Load(), most.Load(), coming)
+	const before = 3 // other requests
+	var told, admitted, served atomic.Int64
+	s, conn := bounded(t, func(coming int) error { told.Store(int64(coming)); return nil })
+	e := s.endpoints[echoMethod.Name]
+	e.Inline = func(any) bool { admitted.Store(s.coming.Load()); return false }
+	serve := e.Serve
+	e.Serve = func(ctx context.Context, req any) (any, error) {
+		served.Store(s.coming.Load())
+		return serve(ctx, req)
+	}
+	s.coming.Store(before)
+	answersOf(t, conn, 1, 0x80)
+	if told.Load() != before || admitted.Load() != before+1 || served.Load() != before {
+		t.Errorf("%d were coming, with the request %d, while it was served %d",
+			told.Load(), admitted.Load(), served.Load())
 	}
 }
 
