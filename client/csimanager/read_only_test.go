@@ -40,8 +40,15 @@ func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	reader := use("data", "a3")
 	reader.ReadOnly = true
 	r.up(reader)
-	r.down(reader)
 	r.down(first)
+	// The reader came later: nothing but the stage shows that the file system could be written once.
+	_, err = r.v.Up(r.ctx(), second, nil)
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "allocation a3") {
+		t.Errorf("a writer beside a reader of a file system that turned read-only: %v", err)
+	}
+	must(t, r.v.Down(r.ctx(), second.VolumeKey, "a2"))
+	must(t, r.v.Forget(second.VolumeKey, "a2"))
+	r.down(reader)
 
 	remount(0) // in place of what mounting it anew does
 	r.up(second)

@@ -40,6 +40,7 @@ type stageRecord struct {
 	Use        string // digest of the capability it was staged with
 	BootID     string // of the kernel that it was staged under
 	Mounted    bool   // a mount was seen at the staging path when it had been staged
+	Writable   bool   // its file system could be written then
 }
 
 // publishRecord exists while an allocation uses, or may use, a volume on this node.

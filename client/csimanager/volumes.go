@@ -339,9 +339,11 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	if err := w.rereadMounts(); err != nil {
 		return err
 	}
+	target := w.hostPath(stagePath(s.Dir))
 	s.State = staged
 	s.BootID = w.boot
-	s.Mounted = w.table.Mounted(w.hostPath(stagePath(s.Dir)))
+	s.Mounted = w.table.Mounted(target)
+	s.Writable = s.Mounted && !w.table.ReadOnly(target)
 	return w.store.putStage(s)
 }
 
