@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-metrics"
 	"go.uber.org/goleak"
 
 	"berth/structs"
@@ -125,6 +126,33 @@ func TestGate_TellsRefusedReadsDifferentTimes(t *testing.T) {
 			t.Errorf("%d different times are told, the last %s", len(told), last)
 		}
 	})
+}
+
+func TestGate_CountsTheReadsThatItRefuses(t *testing.T) {
+	config := metrics.DefaultConfig("test")
+	config.EnableHostname = false
+	config.EnableRuntimeMetrics = false
+	sink := metrics.NewInmemSink(time.Hour, time.Hour)
+	if _, err := metrics.NewGlobal(config, sink); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = metrics.NewGlobal(config, &metrics.BlackholeSink{}) }()
+	g := NewGate(DefaultGateConfig())
+	for range 3 {
+		g.Observe(Sample{Took: time.Second, Seen: 1000, Admitted: 1000, Delay: time.Minute})
+	}
+	refused := 0.0
+	for range 1000 {
+		if g.Admit() != nil {
+			refused++
+		}
+	}
+	g.window(time.Second, 0)
+	g.window(time.Second, 0) // counts none again
+	got := sink.Data()[0].Counters["test.rpc.refused;limit=reads"]
+	if refused == 0 || got.AggregateSample == nil || got.Sum != refused {
+		t.Errorf("%.0f are refused, counted are %+v", refused, got)
+	}
 }
 
 func TestProbe_TimesAByte(t *testing.T) {
