@@ -6,11 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"berth/csi/csitest"
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -331,4 +334,36 @@ func TestVolumes_WaitForTheirDriver(t *testing.T) {
 	must(t, <-ended)
 	r.down(h)
 	r.clean()
+}
+
+// boundedCalls notes the greatest time that a call of each method may take.
+type boundedCalls struct {
+	rpc.Caller
+	mu     sync.Mutex
+	bounds map[string]time.Duration
+}
+
+func (b *boundedCalls) Call(ctx context.Context, method string, req, resp any) error {
+	end, _ := ctx.Deadline()
+	b.mu.Lock()
+	b.bounds[method] = max(b.bounds[method], time.Until(end))
+	b.mu.Unlock()
+	return b.Caller.Call(ctx, method, req, resp)
+}
+
+// Servers that never answer a claim or a release do not hold up an allocation for longer than one call may take.
+func TestVolumes_BoundsClaimAndRelease(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	e := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(e).(*volumes)
+	calls := &boundedCalls{Caller: h.Servers, bounds: map[string]time.Duration{}}
+	h.Servers = calls
+	must(t, h.Up(r.ctx(), e))
+	must(t, h.Down(r.ctx()))
+	for _, method := range []string{structs.CSIVolumeClaim.Name, structs.CSIVolumeUnpublish.Name} {
+		if bound := calls.bounds[method]; bound <= 0 || bound > callTimeout {
+			t.Errorf("%s may take %s, want at most %s", method, bound, callTimeout)
+		}
+	}
 }
