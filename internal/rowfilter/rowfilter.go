@@ -30,6 +30,7 @@ const (
 
 	entriesPerStep = 16 // elements of a list, or keys of a map, that cost as much as a step
 	bytesPerStep   = 64 // bytes of a text, times the size of the patterns, that cost as much as a step
+	boundPerStep   = 2  // conditions on an index or a key that cost as much as a step
 )
 
 // errCost ends the evaluation of a row.
@@ -41,7 +42,16 @@ type Filter struct {
 	evaluator *bexpr.Evaluator
 	left      int // steps that may still be made
 	patterns  int // size of all regular expressions
+	bound     bound
 	row       rowType
+}
+
+// bound counts the conditions on the names that loops give to indexes and keys. go-bexpr looks no value up for
+// these.
+type bound struct {
+	indexes  int // conditions on names that may stand for an index
+	keys     int // conditions on names that may stand for a key
+	patterns int // size of their regular expressions
 }
 
 // New makes a filter. Its error continues a sentence that begins with the expression, and names the place.
@@ -61,6 +71,7 @@ func New(expression string) (*Filter, error) {
 		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; "+
 			"expected %d at most", f.patterns, structs.MaxFilterPatterns)
 	}
+	f.bound.add(tree.(grammar.Expression), nil, nil)
 	f.evaluator, err = bexpr.CreateEvaluator(expression, bexpr.WithHookFn(f.count))
 	return f, err
 }
@@ -91,14 +102,21 @@ func patternsSize(e grammar.Expression) int {
 	case *grammar.CollectionExpression:
 		return patternsSize(e.Inner)
 	case *grammar.MatchExpression:
-		if e.Operator != grammar.MatchMatches && e.Operator != grammar.MatchNotMatches {
-			return 0
-		}
-		if re, err := syntax.Parse(e.Value.Raw, syntax.Perl); err == nil {
-			return patternSize(re)
-		}
+		return patternOf(e)
 	}
 	return 0
+}
+
+// patternOf returns the size of the regular expression of a condition, 0 if it has none.
+func patternOf(e *grammar.MatchExpression) int {
+	if e.Operator != grammar.MatchMatches && e.Operator != grammar.MatchNotMatches {
+		return 0
+	}
+	re, err := syntax.Parse(e.Value.Raw, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	return patternSize(re)
 }
 
 func patternSize(re *syntax.Regexp) int {
@@ -112,13 +130,43 @@ func patternSize(re *syntax.Regexp) int {
 	return size
 }
 
+// add counts in an expression, which stands in loops that bind these names. A loop with one name gives it to
+// the keys of a map, and to the elements of a list.
+func (b *bound) add(e grammar.Expression, indexes, keys []string) {
+	switch e := e.(type) {
+	case *grammar.UnaryExpression:
+		b.add(e.Operand, indexes, keys)
+	case *grammar.BinaryExpression:
+		b.add(e.Left, indexes, keys)
+		b.add(e.Right, indexes, keys)
+	case *grammar.CollectionExpression:
+		name := e.NameBinding
+		keys = append(slices.Clone(keys), name.Index, name.Default)
+		b.add(e.Inner, append(slices.Clone(indexes), name.Index), keys)
+	case *grammar.MatchExpression:
+		if len(e.Selector.Path) != 1 {
+			return
+		}
+		if slices.Contains(indexes, e.Selector.Path[0]) {
+			b.indexes++
+		}
+		if slices.Contains(keys, e.Selector.Path[0]) {
+			b.keys++
+			b.patterns += patternOf(e)
+		}
+	}
+}
+
 // count counts the steps to a value that go-bexpr looks up, and what is done with it. The panic ends the
 // evaluation of the row: the hook has no error.
 func (f *Filter) count(v reflect.Value) reflect.Value {
 	f.left--
 	switch v.Kind() {
-	case reflect.Slice, reflect.Array, reflect.Map:
-		f.left -= v.Len() / entriesPerStep
+	case reflect.Slice, reflect.Array:
+		f.left -= v.Len()/entriesPerStep + v.Len()*f.bound.indexes/boundPerStep
+	case reflect.Map:
+		f.left -= v.Len()/entriesPerStep + v.Len()*f.bound.keys/boundPerStep
+		f.countKeys(v)
 	case reflect.String:
 		f.left -= v.Len() * (1 + f.patterns) / bytesPerStep
 	}
@@ -126,6 +174,18 @@ func (f *Filter) count(v reflect.Value) reflect.Value {
 		panic(errCost)
 	}
 	return v
+}
+
+// countKeys counts the steps of patterns that match the keys of a map.
+func (f *Filter) countKeys(m reflect.Value) {
+	if f.bound.patterns == 0 || m.Type().Key().Kind() != reflect.String {
+		return
+	}
+	length := 0
+	for keys := m.MapRange(); keys.Next(); {
+		length += keys.Key().Len()
+	}
+	f.left -= (length + m.Len()) * f.bound.patterns / bytesPerStep
 }
 
 // Match reports whether the row, a pointer to a struct, matches. Its error, a sentence's end as that of New,

@@ -1,6 +1,7 @@
 package rowfilter
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -169,6 +170,39 @@ func TestMatch_BoundsTheCost(t *testing.T) {
 		if _, err := f.Match(large); err == nil || !strings.Contains(err.Error(), "steps per row") {
 			t.Errorf("%s: %v", expression, err)
 		}
+	}
+}
+
+// TestMatch_BoundsTheCostOfConditionsOnIndexesAndKeys has conditions for which go-bexpr looks up no value.
+func TestMatch_BoundsTheCostOfConditionsOnIndexesAndKeys(t *testing.T) {
+	large := &row{Names: make([]string, 300), Tags: map[string]string{}}
+	for i := range 50 {
+		large.Tags[fmt.Sprint(strings.Repeat("a", 40), i)] = "x"
+	}
+	for _, expression := range []string{
+		`any Names as i, _ { ` + strings.Repeat(`i == 999 or `, 400) + `i == 999 }`,
+		`any Tags as k { ` + strings.Repeat(`k == "x" or `, 400) + `k == "x" }`,
+		`any Tags as k, v { ` + strings.Repeat(`k == "x" or `, 400) + `k == "x" }`,
+		`any Tags as k { k matches "(a|a?){100}x" }`,
+	} {
+		f, err := New(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.left = 0
+		_, err = f.Match(large)
+		if err == nil || !strings.Contains(err.Error(), "steps per row") {
+			t.Errorf("%.30s: %v", expression, err)
+		}
+	}
+	small := `(any Tags as k, v { k == "zone" and v == "z1" }) and (any Names as i, n { i == 1 and n == "b" })`
+	f, err := New(small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.left = 0
+	if ok, err := f.Match(newRow()); !ok || err != nil {
+		t.Errorf("a small condition on keys and indexes: %v, %v", ok, err)
 	}
 }
 
