@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// A file system that turned read-only stays mounted while one allocation on the node uses it. No other allocation
-// is given it to write until all have ended; then it is staged anew.
+// A file system that turned read-only stays mounted while one allocation on the node uses it. No other
+// allocation is given it to write until all have ended; then it is staged anew.
 func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
