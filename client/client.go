@@ -105,10 +105,9 @@ type Client struct {
 	closers    []func()
 	servers    *servers.List
 
-	node atomic.Pointer[structs.Node] // as it would register now
+	node atomic.Pointer[structs.Node] // as it registered last, or is about to
 
-	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these three:
-	lastAcked      *structs.Node // as the servers have acknowledged it; nil: not known
+	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these two:
 	ackedInstances map[structs.CSIInstanceKey]*structs.CSIPluginInstance
 	inDoubt        bool // whether the servers may still carry out an earlier report of the node
 
@@ -197,7 +196,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 	c.openPool(deps.Pool)
-	c.rebuildNode()
+	c.node.Store(c.buildNode())
 	return nil
 }
 

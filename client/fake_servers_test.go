@@ -62,18 +62,17 @@ func newFakeServers() *fakeServers {
 		csi: map[structs.CSIInstanceKey]*structs.CSIPluginInstance{}, allocs: map[string]*structs.Allocation{},
 		servers: []string{"s1:1", "s2:1"}, claims: map[structs.CSIClaimKey]*structs.CSIClaim{},
 	}
-	p.rpc = p.serve(rpc.Handle(structs.NodeUpdate, p.updateNode))
+	p.rpc = p.serve()
 	return p
 }
 
-// serve serves what servers always did, and more.
-func (p *fakeServers) serve(more ...rpc.Endpoint) *rpc.Server {
-	return rpc.NewServer(hclog.NewNullLogger(), append(more,
+func (p *fakeServers) serve() *rpc.Server {
+	return rpc.NewServer(hclog.NewNullLogger(),
 		rpc.Handle(structs.NodeRegister, p.register), rpc.Handle(structs.NodeHeartbeat, p.heartbeat),
 		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI), rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
 		rpc.Handle(structs.AllocsGet, p.allocsGet), rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs),
 		rpc.Handle(structs.CSIVolumeClaim, p.claim), rpc.Handle(structs.CSIClaimGet, p.getClaim),
-		rpc.Handle(structs.CSIVolumeUnpublish, p.unpublish), rpc.Handle(structs.CSIClaimList, p.listClaims))...)
+		rpc.Handle(structs.CSIVolumeUnpublish, p.unpublish), rpc.Handle(structs.CSIClaimList, p.listClaims))
 }
 
 // Call implements servers.Pool.
@@ -135,20 +134,6 @@ func (p *fakeServers) rotate() {
 	if p.rotates {
 		p.servers = []string{p.servers[1], p.servers[0]}
 	}
-}
-
-func (p *fakeServers) updateNode(_ context.Context, r *structs.NodeUpdateRequest) (*structs.Empty, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := p.nodes[r.NodeID]
-	if n == nil {
-		return nil, structs.Errorf(structs.KindNotFound, "no node %s", r.NodeID)
-	}
-	if n = r.Changed(n); n.Digest() != r.Digest {
-		return nil, structs.Errorf(structs.KindPrecondition, "it is to register")
-	}
-	p.nodes[r.NodeID] = n
-	return &structs.Empty{}, nil
 }
 
 func (p *fakeServers) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {

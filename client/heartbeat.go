@@ -70,7 +70,6 @@ func overrideIfSet(v *int64, with int) {
 // runLease registers the node when it is complete and keeps its lease from then on.
 func (c *Client) runLease(ctx context.Context) {
 	c.firstFingerprint(ctx)
-	c.rebuildNode()
 	pause := leaseRetry
 	unregistered := true
 	var held lease
@@ -86,7 +85,7 @@ func (c *Client) runLease(ctx context.Context) {
 			return
 		case err == nil:
 			pause.Reset()
-			if unregistered || held.graceOver {
+			if held.graceOver {
 				notify(c.claimCheckDue) // the servers may have released claims of a node that was away
 			}
 			if !unregistered && held.ended(time.Now()) {
@@ -177,7 +176,8 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	}
 	defer unlock()
 	instances := c.subsystems.Plugins.Instances()
-	node := c.node.Load()
+	node := c.buildNode()
+	c.node.Store(node)
 	req := &structs.NodeRegisterRequest{
 		Node: node.Copy(), CSI: instances, Inventory: c.readInventory(), Unsure: c.inDoubt,
 	}
@@ -188,8 +188,8 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 		return 0, err
 	}
 	c.ackedInstances = instancesByKey(instances)
-	c.lastAcked = node
 	c.inDoubt = false
+	notify(c.claimCheckDue) // the servers may have forgotten the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {
 		c.logger.Info("the node is registered",

@@ -1,11 +1,9 @@
 package client
 
 import (
-	"slices"
 	"testing"
 	"time"
 
-	"berth/internal/codec"
 	"berth/structs"
 )
 
@@ -35,31 +33,33 @@ func (p *fakeServers) failing(method string, err error) {
 	})
 }
 
-// wantCalls counts the registrations and updates there were in all.
-func (r *fixture) wantCalls(registrations, updates int) {
+// wantRegistrations counts the registrations there were in all.
+func (r *fixture) wantRegistrations(want int) {
 	r.t.Helper()
-	if n, m := len(r.servers.called("Node.Register")), len(r.servers.called("Node.Update")); n != registrations || m != updates {
-		r.t.Fatalf("%d registrations and %d updates, want %d and %d", n, m, registrations, updates)
+	if n := len(r.servers.called("Node.Register")); n != want {
+		r.t.Fatalf("%d registrations, want %d", n, want)
 	}
 }
 
 // wantKnown holds the node as the servers know it against what it is.
-func (r *fixture) wantKnown() {
+func (r *fixture) wantKnown(info structs.DriverInfo) {
 	r.t.Helper()
 	r.servers.mu.Lock()
 	defer r.servers.mu.Unlock()
-	if n := r.servers.nodes[r.client.NodeID()]; n == nil || n.Digest() != r.client.Node().Digest() {
+	n := r.servers.nodes[r.client.NodeID()]
+	if n == nil || n.Drivers["fake"].Healthy != info.Healthy || (n.Attributes["driver.fake"] == "1") != info.Healthy ||
+		!structs.NodeEqual(n, r.client.Node(), structs.IgnoreDriverTimes) {
 		r.t.Errorf("the servers know %+v", n)
 	}
 }
 
-func (r *fixture) lastUpdate() *structs.NodeUpdateRequest {
-	calls := r.servers.called("Node.Update")
-	return calls[len(calls)-1].req.(*structs.NodeUpdateRequest)
+func (r *fixture) lastRegistration() *structs.NodeRegisterRequest {
+	calls := r.servers.called("Node.Register")
+	return calls[len(calls)-1].req.(*structs.NodeRegisterRequest)
 }
 
-// TestNodeUpdate_SendsAChangedDriverAlone: neither the node nor its plugin instances are sent again.
-func TestNodeUpdate_SendsAChangedDriverAlone(t *testing.T) {
+// TestRunDrivers_RegistersAChangedDriver: a time alone, and a change that has passed, are no news.
+func TestRunDrivers_RegistersAChangedDriver(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
@@ -69,135 +69,73 @@ func TestNodeUpdate_SendsAChangedDriverAlone(t *testing.T) {
 		r.pass(time.Second)
 		r.flip(broken)
 		r.pass(nodeBatch)
-		r.wantCalls(1, 1)
-		r.wantKnown()
-		p := r.lastUpdate()
-		if len(p.Drivers) != 1 || p.Drivers["fake"].Healthy || !slices.Equal(p.AttributesGone, []string{"driver.fake"}) || len(p.Attributes) != 0 ||
-			p.Meta != nil || p.Settings != nil || p.SecretID == "" {
+		r.wantRegistrations(2)
+		r.wantKnown(broken)
+		if p := r.lastRegistration(); p.Unsure || len(p.CSI) != 1 {
 			t.Errorf("sent %+v", p)
-		}
-		small, err := codec.Encode(p)
-		whole, err2 := codec.Encode(r.servers.called("Node.Register")[0].req)
-		if err != nil || err2 != nil || 3*len(small) > len(whole) {
-			t.Errorf("%d bytes, a registration is %d: %v, %v", len(small), len(whole), err, err2)
 		}
 		r.flip(structs.DriverInfo{Detected: true, HealthDescription: "broken", UpdateTime: time.Now()})
 		r.pass(time.Second)
-		r.wantCalls(1, 1) // a time alone is no news
+		r.wantRegistrations(2)
 		r.flip(working)
 		r.pass(nodeBatch / 2)
 		r.flip(broken)
 		r.pass(time.Second)
-		r.wantCalls(1, 1) // nor is what has passed already
+		r.wantRegistrations(2)
 		r.flip(working)
 		r.pass(nodeBatch)
-		r.wantCalls(1, 2)
-		r.wantKnown()
+		r.wantRegistrations(3)
+		r.wantKnown(working)
 	})
 }
 
-// TestNodeUpdate_RegistersAgainAfterARejection: older ones, those that know something else of the node, or nothing,
-// and those of which it is not known whether they did.
-func TestNodeUpdate_RegistersAgainAfterARejection(t *testing.T) {
-	for name, before := range map[string]func(r *fixture){
-		"older servers": func(r *fixture) { r.servers.rpc = r.servers.serve() },
-		"an older one among them": func(r *fixture) {
-			r.servers.failing("Node.Update", structs.Errorf(structs.KindPrecondition, "nothing was written"))
-		},
-		"no answer":              func(r *fixture) { r.servers.failing("Node.Update", structs.Errorf(structs.KindTimeout, "no answer")) },
-		"they have forgotten it": func(r *fixture) { r.servers.do(func() { clear(r.servers.nodes) }) },
-		"they know of something else": func(r *fixture) {
-			r.servers.do(func() {
-				for id, n := range r.servers.nodes { // as after an old snapshot was restored
-					n = n.Copy()
-					n.Attributes["unique.hostname"] = "another"
-					r.servers.nodes[id] = n
-				}
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
-				r := newFixture(t)
-				r.start(false)
-				defer r.stop()
-				before(r)
-				r.flip(broken)
-				r.pass(time.Second)
-				r.wantCalls(2, 1)
-				r.wantKnown()
-				if n := r.servers.called("Node.Register")[1].req.(*structs.NodeRegisterRequest).Node; n.Drivers["fake"].Healthy || n.Attributes["driver.fake"] != "" {
-					t.Errorf("%+v", n.Drivers["fake"])
-				}
-				r.servers.failing("Node.Update", nil)
-				r.flip(working)
-				r.pass(time.Second)
-				r.wantKnown()
-			})
-		})
-	}
-}
-
-// TestNodeUpdate_RegistersAgainAfterALostAnswer: what may or may not have been done is undone by saying all, though nothing
-// differs any more from what was acknowledged.
-func TestNodeUpdate_RegistersAgainAfterALostAnswer(t *testing.T) {
+// TestRunDrivers_IsUnsureAfterALostAnswer: the servers may still write what the node no longer says, so the next
+// registration is to come after it. It is sure again once one was answered.
+func TestRunDrivers_IsUnsureAfterALostAnswer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		r.servers.do(func() {
-			r.servers.fail = func(_, method string) error {
-				if method == "Node.Register" {
-					return structs.Errorf(structs.KindUnavailable, "busy")
-				}
-				return nil
-			}
-			r.servers.lose = map[string]bool{"Node.Update": true}
-		})
+		r.servers.do(func() { r.servers.lose = map[string]bool{"Node.Register": true} })
 		r.flip(broken)
 		r.pass(nodeBatch)
+		r.wantKnown(broken)
+		r.servers.do(func() { r.servers.lose = nil })
 		r.flip(working) // again what the servers acknowledged
-		r.pass(time.Second)
-		if n := r.servers.nodes[r.client.NodeID()]; n.Drivers["fake"].Healthy {
-			t.Fatal("the update was not done")
-		}
-		r.servers.do(func() { r.servers.fail, r.servers.lose = nil, nil })
 		r.pass(15 * time.Second)
-		r.wantKnown()
-		sure := func() bool {
-			calls := r.servers.called("Node.Register")
-			return !calls[len(calls)-1].req.(*structs.NodeRegisterRequest).Unsure
-		}
-		if sure() {
+		r.wantKnown(working)
+		calls := r.servers.called("Node.Register")
+		if !calls[2].req.(*structs.NodeRegisterRequest).Unsure {
 			t.Error("what is on its way still may come after the registration")
 		}
-		r.servers.do(func() { clear(r.servers.nodes) })
-		r.pass(15 * time.Second)
-		if !sure() {
+		r.flip(broken)
+		r.pass(time.Second)
+		r.wantKnown(broken)
+		if r.lastRegistration().Unsure {
 			t.Error("a registration that was answered leaves doubt")
 		}
 	})
 }
 
-func TestNodeUpdate_WaitsForServersThatAreAway(t *testing.T) {
+func TestRunDrivers_WaitsForServersThatAreAway(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		r.servers.failing("Node.Update", structs.Errorf(structs.KindUnavailable, "nobody is there"))
+		r.servers.failing("Node.Register", structs.Errorf(structs.KindUnavailable, "nobody is there"))
 		r.flip(broken)
 		r.pass(5 * time.Second)
-		if n := len(r.servers.called("Node.Update")); n < 4 {
+		if n := len(r.servers.called("Node.Register")); n < 5 {
 			t.Errorf("%d attempts", n)
 		}
 		if n := len(r.servers.called("Node.UpdateStatus")); n == 0 {
 			t.Error("no heartbeats meanwhile")
 		}
-		r.servers.failing("Node.Update", nil)
+		r.servers.failing("Node.Register", nil)
 		r.pass(15 * time.Second)
-		r.wantKnown()
-		if n := len(r.servers.called("Node.Register")); n != 1 {
-			t.Errorf("%d registrations", n)
+		r.wantKnown(broken)
+		if r.lastRegistration().Unsure {
+			t.Error("a refused registration leaves doubt")
 		}
 	})
 }
