@@ -234,7 +234,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)), // checks the secret of its row
 		write(e, structs.NodeDeregister, anyone, node.deregister),
 		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, node.heartbeat))),
-		mostlyUnchanged(report(e, structs.NodeUpdate, node.update)),
+		report(e, structs.NodeUpdate, node.update),
 		report(e, structs.NodeUpdateCSI, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
 		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs)),

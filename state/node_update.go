@@ -6,10 +6,10 @@ import (
 	"berth/structs"
 )
 
-// NodeUpdate changes of a node what it says that differs, and nothing else: not its plugin instances, nor
-// what the servers know of it. A node that is down stays down. One that is ready and changed what placement
-// looks at gets its jobs evaluated, as when it registers. The same again changes nothing. Every version
-// applies an entry alike, whether it has a class (see NodeUpdateRequest) or not.
+// NodeUpdate applies an entry of earlier versions: it changes the parts of a node that the entry carries. It
+// leaves its plugin instances and the servers' part alone, so a node that is down stays down. If a ready node
+// changed in something that placement looks at, its jobs are evaluated, as when it registers. Every version
+// applies an entry alike, with or without a class (see NodeUpdateRequest).
 func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	old, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID)
 	if err != nil {
@@ -23,14 +23,7 @@ func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	if sameNode(old, n) {
 		return nil
 	}
-	attributes := len(p.Attributes)+len(p.AttributesGone) > 0
-	if !attributes {
-		n.Attributes = nil // they are shared already
-	}
 	internReport(n)
-	if !attributes {
-		n.Attributes = old.Attributes
-	}
 	nodes.Put(tx, n)
 	if n.Status == structs.NodeReady && !alikeToPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)

@@ -15,20 +15,8 @@ func flipped(i, rev int) *structs.Node {
 	return n
 }
 
-// BenchmarkDriverFlips is one known node whose driver changes: what differs of the node.
+// BenchmarkDriverFlips is one known node whose driver changes. It registers whole.
 func BenchmarkDriverFlips(b *testing.B) {
-	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
-		s := flippedStore(b, n)
-		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeUpdateRequest {
-			return structs.NodeChanges(flipped(i%n, i/n), flipped(i%n, i/n+1))
-		}, func(r *structs.NodeUpdateRequest) {
-			s.do(func(tx *WriteTx) error { return NodeUpdate(tx, r) })
-		})
-	})
-}
-
-// BenchmarkDriverFlipsWhole is the same by registering whole.
-func BenchmarkDriverFlipsWhole(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := flippedStore(b, n)
 		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest {

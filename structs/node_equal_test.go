@@ -62,3 +62,37 @@ func TestNodeEqual_TellsNilFromEmpty(t *testing.T) {
 		}
 	}
 }
+
+func aNode() *Node {
+	return &Node{ID: "n", SecretID: "s", Name: "name", Datacenter: "dc1", NodePool: "default", HTTPAddr: "10.0.0.1:4646", Status: NodeReady,
+		Attributes: map[string]string{"kernel": "6", "driver.exec": "1"}, Meta: map[string]string{"rack": "1"},
+		NodeResources: &NodeResources{CPU: NodeCPUResources{CpuShares: 4000}}, ReservedResources: &NodeReservedResources{},
+		Drivers: map[string]*DriverInfo{"exec": {Detected: true, Healthy: true, Attributes: map[string]string{"driver.exec.v": "1"}, UpdateTime: time.Unix(9, 0)}}}
+}
+
+// alter gives a field another value.
+func alter(t *testing.T, name string, v reflect.Value) {
+	t.Helper()
+	switch v.Interface().(type) {
+	case string:
+		v.SetString(v.String() + "x")
+	case bool:
+		v.SetBool(!v.Bool())
+	case int64:
+		v.SetInt(v.Int() + 1)
+	case map[string]string:
+		v.Set(reflect.ValueOf(map[string]string{"other": "value"}))
+	case map[string]*DriverInfo:
+		v.Set(reflect.ValueOf(map[string]*DriverInfo{"other": {Detected: true}}))
+	case *NodeResources:
+		v.Set(reflect.ValueOf(&NodeResources{Memory: NodeMemoryResources{MemoryMB: 7}}))
+	case *NodeReservedResources:
+		v.Set(reflect.ValueOf(&NodeReservedResources{Memory: NodeMemoryResources{MemoryMB: 7}}))
+	case []*NodeEvent:
+		v.Set(reflect.ValueOf([]*NodeEvent{{Message: "x"}}))
+	case Indexes:
+		v.Set(reflect.ValueOf(Indexes{CreateIndex: 7, ModifyIndex: 9}))
+	default:
+		t.Fatalf("the test does not know how to change %s", name)
+	}
+}

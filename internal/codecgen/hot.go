@@ -13,7 +13,6 @@ var Hot = []string{
 	"NodeReservedCPU", "NodeReservedResources", "NodeResources",
 	"NodeGetRequest", "NodeHeartbeatRequest", "NodeHeartbeatResponse", "NodeListResponse", "NodeListStub",
 	"NodeRegisterRequest", "NodeRegisterResponse", "NodeStatusUpdate", "NodeUpdateCSIRequest",
-	"NodeUpdateRequest",
 
 	// A plugin instance, and the plugin, which an answer assembles from the instances of the whole fleet.
 	"CSIInfo", "CSINodeInfo", "CSIPlugin", "CSIPluginGetResponse", "CSIPluginInstance", "CSITopology",
