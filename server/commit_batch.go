@@ -39,8 +39,9 @@ func newBatcher(send func(entry []byte) raft.ApplyFuture) *batcher {
 	return b
 }
 
-// propose has an entry applied. If ctx ends before the entry is sent, nothing is written; if later, it may be
-// written yet.
+// propose has an entry applied. If ctx ends before the batch of the entry is sent, nothing is written; if
+// later, it may be written yet. The first proposal of a batch does not leave: if its ctx ends, it sends the
+// batch at once and learns the outcome of its entry.
 func (b *batcher) propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	p := &proposal{entry: entry}
 	_, err := b.proposals.Do(ctx, struct{}{}, p)

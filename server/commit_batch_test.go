@@ -208,6 +208,28 @@ func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 	})
 }
 
+// The batch before it may hang. Its entry is written, and its answer says so.
+func TestBatcher_TheFirstWhoseContextEndsLearnsItsOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &paper{apart: names}
+		b := newBatcher(p.send)
+		before := call(t.Context(), b, 0)
+		ctx, end := context.WithCancel(t.Context())
+		first := call(ctx, b, 1)
+		other := call(t.Context(), b, 2)
+		end()
+		synctest.Wait()
+		if first.done {
+			t.Fatalf("it did not wait for its outcome: %+v", *first)
+		}
+		p.record(nil)
+		p.record(nil)
+		before.want(t, 1, nameOf(0))
+		first.want(t, 2, nameOf(1))
+		other.want(t, 2, nameOf(2))
+	})
+}
+
 func TestBatcher_BoundsTheBytesOfAnEntry(t *testing.T) {
 	var all []*proposal
 	for _, size := range []int{2 * fsm.BytesInBatch, 10, fsm.BytesInBatch - 10, 1} {
