@@ -54,6 +54,39 @@ func TestLeases_WaitForLeaseAndGrace(t *testing.T) {
 	})
 }
 
+// A loop that waits while there is no lease hears of the first one.
+func TestLeases_TakeDownANodeThatCameWhileThereWasNone(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		stop := w.lead("leases")
+		defer stop()
+		synctest.Wait()
+		w.addNode("n1", true)
+		c := w.Config.Leases
+		w.Leases.Renew("n1")
+		after(c.TTL + c.Grace + c.Together + 2*time.Millisecond)
+		if w.status("n1") != structs.NodeDown {
+			t.Error("not down when its lease is over")
+		}
+	})
+}
+
+func TestLeases_RetainKeepsARenewedLease(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	now := begin
+	l := NewLeases(LeaseConfig{TTL: 10 * time.Second}, func() time.Time { return now })
+	l.leading = true
+	l.Renew("renewed")
+	l.Renew("silent")
+	now = begin.Add(10 * time.Second)
+	nodes, _ := l.expired(now)
+	l.Renew("renewed") // while the entry that takes both down fails
+	l.retain(nodes, now.Add(time.Second))
+	nodes, next := l.expired(now.Add(time.Second))
+	if !slices.Equal(nodes, []string{"silent"}) || !next.Equal(now.Add(10*time.Second)) {
+		t.Errorf("%v expire, the next at %s", nodes, next)
+	}
+}
+
 func TestLeases_ThatEndTogetherShareAnEntry(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		stop := w.lead("leases")
