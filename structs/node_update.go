@@ -2,8 +2,8 @@ package structs
 
 import "maps"
 
-// NodeUpdate is the method by which nodes of earlier versions report changes of themselves. The servers refuse
-// it, and such a node registers instead.
+// NodeUpdate is the method by which nodes of earlier versions report changes of themselves. The servers
+// refuse it, and such a node registers instead.
 var NodeUpdate = write[NodeUpdateRequest, Empty]("Node.Update")
 
 // NodeUpdateRequest is a log entry of earlier versions. It carries the difference between a node and its last

@@ -69,7 +69,8 @@ type HTTPConns struct {
 // excess marks the context of a connection that is beyond a bound.
 type excess struct{}
 
-// excessBody is how long net/http reads the body of a request that Excess has answered. It would wait for ever.
+// excessBody bounds how long net/http reads the body of a request that Excess has answered. Without a bound
+// it would wait for ever.
 const excessBody = time.Second
 
 // Bound bounds the connections of a server that has not been started. The server keeps its handler.

@@ -46,8 +46,8 @@ type Filter struct {
 	row       rowType
 }
 
-// bound counts the conditions on the names that loops give to indexes and keys. go-bexpr looks no value up for
-// these.
+// bound counts the conditions on the names that loops give to indexes and keys. go-bexpr looks no value up
+// for these.
 type bound struct {
 	indexes  int // conditions on names that may stand for an index
 	keys     int // conditions on names that may stand for a key
