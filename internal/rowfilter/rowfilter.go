@@ -197,10 +197,13 @@ func (f *Filter) Match(row any) (ok bool, err error) {
 		f.row = rowTypeOf(v.Type())
 	}
 	ok, err = f.evaluate(f.row.flat(v))
-	if err != nil && !errors.Is(err, errCost) {
-		err = fmt.Errorf("does not fit the rows: %w (rows have %s)", err, strings.Join(f.row.names(), ", "))
+	switch {
+	case err == nil:
+		return ok, nil
+	case errors.Is(err, errCost):
+		return false, err
 	}
-	return ok, err
+	return false, fmt.Errorf("does not fit the rows: %w (rows have %s)", err, strings.Join(f.row.names(), ", "))
 }
 
 // evaluate has go-bexpr look at a row. It panics on some values, for example on a nil pointer that is matched
