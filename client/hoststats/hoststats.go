@@ -86,9 +86,9 @@ func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
 	for _, n := range numbers {
 		b := before[n]
 		a := after[n]
-		user := a.User + a.Nice - b.User - b.Nice
-		system := a.System + a.IRQ + a.SoftIRQ + a.Steal - b.System - b.IRQ - b.SoftIRQ - b.Steal
-		idle := a.Idle + a.Iowait - b.Idle - b.Iowait
+		user := spent(a.User+a.Nice, b.User+b.Nice)
+		system := spent(a.System+a.IRQ+a.SoftIRQ+a.Steal, b.System+b.IRQ+b.SoftIRQ+b.Steal)
+		idle := spent(a.Idle+a.Iowait, b.Idle+b.Iowait)
 		c := &structs.HostCPUStats{CPU: fmt.Sprintf("cpu%d", n), Idle: 100}
 		if whole := user + system + idle; whole > 0 {
 			c.User = 100 * user / whole
@@ -100,6 +100,10 @@ func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
 	}
 	return all
 }
+
+// spent is the time between two readings, at least 0: the kernel may count the wait for I/O back, and a sum
+// of seconds rounds.
+func spent(after, before float64) float64 { return max(after-before, 0) }
 
 func memory(proc procfs.FS) (*structs.HostMemoryStats, error) {
 	m, err := proc.Meminfo()

@@ -64,6 +64,11 @@ func TestShares_AreOfTheTimeBetweenTwoReadings(t *testing.T) {
 	if c.User != 20 || c.System != 10 || c.Idle != 70 || c.Total != 30 {
 		t.Errorf("%+v", c)
 	}
+	back := map[int64]procfs.CPUStat{0: {User: 10, System: 19.9, Idle: 71}}
+	c = shares(before, back)[0]
+	if c.User != 0 || c.System != 0 || c.Idle != 100 || c.Total != 0 {
+		t.Errorf("with counters that went back: %+v", c)
+	}
 	if c := shares(after, after)[0]; c.Idle != 100 || c.Total != 0 {
 		t.Errorf("without any time between: %+v", c)
 	}
