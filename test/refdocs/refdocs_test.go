@@ -104,7 +104,7 @@ func limits(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Limits\n\nThe most that one request, job file or report may carry. What is beyond a limit is refused before anything is done,\n" +
 		"unless the last column says otherwise. A limit holds for what comes in: what an older version stored stays as it is.\n" +
-		"What a server does at once has limits of its own: see [operations.md](../operations.md), \"When there is too much to do\".\n\n" +
+		"What a server does at once has limits of its own: see [operations.md](../operations.md), \"Overload\".\n\n" +
 		"| of | at most | beyond it |\n|---|---|---|\n")
 	for _, l := range structs.Limits {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", l.Of, amount(l.Max, l.Unit), l.Beyond)
