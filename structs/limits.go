@@ -164,7 +164,7 @@ var Limits = []limit{
 		"MaxTaskWait", int64(MaxTaskWait), "duration",
 		"`kill_timeout`, `shutdown_delay`, `health_timeout`, `hang_timeout`", beyondInvalid,
 	},
-	{"MaxWait", int64(MaxWait), "duration", "`wait` of a read that waits for news", "the answer comes then"},
+	{"MaxWait", int64(MaxWait), "duration", "`wait` of a blocking query", "answered then"},
 	{"MaxLogFiles", MaxLogFiles, "", "log files of one task", beyondInvalid},
 	{"MaxLogFileSizeMB", MaxLogFileSizeMB, "MiB", "one log file", beyondInvalid},
 	{
@@ -190,22 +190,22 @@ var Limits = []limit{
 	{"MaxRepeats", MaxRepeats, "", "of each operator in a row without brackets in such a file", beyondInvalid},
 	{"MaxVariable", MaxVariable, "", "bytes and elements of a variable or a local of a job file", beyondInvalid},
 	{"MaxVariableUses", MaxVariableUses, "", "uses of variables and locals in a job file", beyondInvalid},
-	{"MaxPlaced", MaxPlaced, "", "allocations that one plan places", "the next plan goes on"},
+	{"MaxPlaced", MaxPlaced, "", "allocations that one plan places", "the next plan continues"},
 	{"MaxReason", MaxReason, "bytes", "a reason for which a node does not get an allocation", beyondCut},
-	{"MaxReasons", MaxReasons, "", "such reasons of one task group; those of most nodes are named", "counted"},
+	{"MaxReasons", MaxReasons, "", "such reasons of one task group, those of most nodes first", "counted"},
 	{"MaxVolumePuts", MaxVolumePuts, "", "volumes that one request registers or creates", beyondInvalid},
 	{"MaxClaims", MaxClaims, "", "claims in one claim or release", beyondInvalid},
 	{
 		"MaxExternalAsk", MaxExternalAsk, "", "calls of plugins for a page of `/v1/volumes/external`",
-		"the next page goes on",
+		"the next page continues",
 	},
 	{
 		"MaxExternalSum", MaxExternalSum, "bytes", "the volumes on a page of `/v1/volumes/external`",
-		"the next page goes on",
+		"the next page continues",
 	},
 	{
 		"MaxExternal", MaxExternal, "", "volumes on a page of `/v1/volumes/external` whose size is not given",
-		"the next page goes on",
+		"the next page continues",
 	},
 	{"MaxWaitingJobs", MaxWaitingJobs, "", "jobs that a volume's `WaitingJobs` names", beyondCut},
 	{"MaxCSIString", MaxCSIString, "bytes", "a string that a CSI plugin gets or answers", beyondInvalid},
@@ -227,11 +227,11 @@ var Limits = []limit{
 	{"MaxCSIAnswer", MaxCSIAnswer, "bytes", "an answer of a CSI plugin", refusedAnswer},
 	{"MaxCSIListed", MaxCSIListed, "", "volumes in one answer of a CSI plugin that lists them", refusedAnswer},
 	{"MaxCSIList", MaxCSIList, "bytes", "an answer of a CSI plugin that lists volumes", refusedAnswer},
-	{"MaxCSIErrorText", MaxCSIErrorText, "bytes", "a CSI plugin's words within an error", beyondCut},
+	{"MaxCSIErrorText", MaxCSIErrorText, "bytes", "the message of a CSI plugin in an error", beyondCut},
 	{"MaxFaults", MaxFaults, "", "faults that one answer names", "counted"},
 	{"MaxQuoted", MaxQuoted, "bytes", "a text from outside that a fault quotes", beyondCut},
 	{"MaxErrorText", MaxErrorText, "bytes", "the text of an error", beyondCut},
-	{"MaxHTTPHead", MaxHTTPHead, "bytes", "the head of one HTTP request", "status 431"},
+	{"MaxHTTPHead", MaxHTTPHead, "bytes", "the header of one HTTP request", "status 431"},
 	{"MaxHTTPBody", MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
 	{
 		"MaxHTTPJob", MaxHTTPJob, "bytes", "the body of one HTTP request that holds a job or volumes", "status 413",
@@ -241,16 +241,16 @@ var Limits = []limit{
 		"objects, lists and null elements of lists in the body of one HTTP request", "status 413",
 	},
 	{
-		"MaxHTTPBodies", MaxHTTPBodies, "bytes", "the bodies of all HTTP requests under way",
+		"MaxHTTPBodies", MaxHTTPBodies, "bytes", "the bodies of all HTTP requests in flight",
 		"*unavailable*, status 503",
 	},
 	{
 		"JSONPartBytes", JSONPartBytes, "bytes",
-		"an object, a list or a null element of a list in a body counts as so many among these", "counted",
+		"an object, a list or a null element of a list in a body counts as so many bytes among these", "counted",
 	},
 	{"MaxRPCRequest", MaxRPCRequest, "bytes", "one RPC request, and the answer of a node", beyondInvalid},
 	{"MaxRPCAnswer", MaxRPCAnswer, "bytes", "the RPC answer of a server", beyondInvalid},
-	{"MaxAllocIDs", MaxAllocIDs, "", "allocations that one RPC request asks for by ID", beyondInvalid},
+	{"MaxAllocIDs", MaxAllocIDs, "", "allocations that one RPC request names by ID", beyondInvalid},
 	{
 		"MaxRPCParts", MaxRPCParts, "",
 		"lists, maps and entries in one RPC request; eight entries of a map count as one", beyondInvalid,
@@ -258,7 +258,7 @@ var Limits = []limit{
 	{"MaxRPCInFlight", MaxRPCInFlight, "bytes", "all RPC requests in flight on one agent", "*unavailable*"},
 	{
 		"RPCPartBytes", RPCPartBytes, "bytes",
-		"a list, a map or an entry in an RPC request counts as so many among these", "counted",
+		"a list, a map or an entry in an RPC request counts as so many bytes among these", "counted",
 	},
 	{
 		"SmallWaitingRPC", SmallWaitingRPC, "bytes",
@@ -266,7 +266,7 @@ var Limits = []limit{
 	},
 	{
 		"SmallRPC", SmallRPC, "bytes",
-		"an RPC request that takes no more does not count among these and is not refused for them", "counted",
+		"an RPC request up to this size does not count among these and is not rejected for them", "counted",
 	},
 	{"MaxEntry", MaxEntry, "bytes", "one entry of the log: a write, or a plan of the scheduler", beyondInvalid},
 	{"MaxArchive", MaxArchive, "bytes", "the state in an archive of `operator snapshot`", beyondInvalid},

@@ -48,17 +48,17 @@ var meaning = map[string]string{
 	"client.allocs":           "allocations on this node; label state",
 	"control.nodes":           "nodes, on the leader; label status",
 	"control.schedule":        "processing of one evaluation, with its plan",
-	"control.waiting":         "keys that wait in a loop of the leader; label loop",
-	"csi.attachments_pending": "attachments that ask for a controller call, on the leader; label state",
+	"control.waiting":         "keys that wait in the work queue of a leader loop; label loop",
+	"csi.attachments_pending": "attachments that need a controller call, on the leader; label state",
 	"csi.call":                "one call of a CSI plugin, in ms; labels plugin, method, code",
 	"csi.claims":              "claims, on the leader; label state",
-	"csi.plugin_expected":     "instances that there should be, on the leader; labels plugin, kind",
+	"csi.plugin_expected":     "expected instances, on the leader; labels plugin, kind",
 	"csi.plugin_healthy":      "healthy instances, on the leader; labels plugin, kind",
-	"csi.volumes_pending":     "volumes that ask for a controller call, on the leader; label state",
+	"csi.volumes_pending":     "volumes that need a controller call, on the leader; label state",
 	"fsm.apply":               "one command of the Raft log; label command",
-	"rpc.refused":             "requests and connections refused because a limit was reached; label limit",
+	"rpc.refused":             "requests and connections rejected because of a limit; label limit",
 	"rpc.served":              "one request; labels method, error (the kind, empty on success)",
-	"rpc.woken":               "blocking queries that looked at the state again; label method",
+	"rpc.woken":               "repeated runs of blocking queries; label method",
 }
 
 // emitted is a metric that the source of a package emits.
@@ -87,7 +87,7 @@ func metricNames(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n`GET /v1/metrics` answers in JSON under the names below, `?format=prometheus` with `_` in place of\n" +
 		"`.` and `-`. Prometheus also gets the Go runtime's `go_*` and the process's `process_*`. A part in\n" +
-		"`<>` varies. Metrics of the leader are 0 on a server that has led and leads no more.\n")
+		"`<>` varies. Metrics of the leader are 0 on a former leader.\n")
 	all := scanMetrics(t)
 	for _, title := range []string{"berth", "Raft", "the Raft log on disk", "the gossip's membership (serf)",
 		"the gossip's transport (memberlist)", "the Go runtime"} {

@@ -60,8 +60,8 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 
 func procedures(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("# Remote procedures\n\nServed on the RPC port in msgpack net/rpc; request and answer types are in `structs`.\n" +
-		"A write is served by the leader; another server passes it on, one hop at most.\n\n| method | kind |\n|---|---|\n")
+	b.WriteString("# Remote procedures\n\nA server serves them on its RPC port in msgpack net/rpc. The types of requests and responses are in `structs`.\n" +
+		"The leader serves a write. Another server forwards it, at most one hop.\n\n| method | kind |\n|---|---|\n")
 	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: hclog.NewNullLogger()}).List() {
 		kind := "read"
 		if e.Write {
@@ -74,7 +74,7 @@ func procedures(*testing.T) string {
 
 func routes(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("# HTTP routes\n\nIn the dialect of the Nomad HTTP API wherever both have the resource.\n\n| methods | path |\n|---|---|\n")
+	b.WriteString("# HTTP routes\n\nA resource that the Nomad HTTP API also has follows that API.\n\n| methods | path |\n|---|---|\n")
 	for _, r := range api.Routes() {
 		fmt.Fprintf(&b, "| %s | `%s` |\n", r.Methods, r.Path)
 	}
@@ -83,7 +83,7 @@ func routes(*testing.T) string {
 
 func raftCommands(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("# Log entries\n\nAn entry is a command's id, one byte, and its payload in msgpack. Ids are never changed and never used again.\n\n| id | command |\n|---|---|\n")
+	b.WriteString("# Log entries\n\nAn entry is the ID of a command, one byte, and its payload in msgpack. IDs never change and are never reused.\n\n| id | command |\n|---|---|\n")
 	for _, c := range fsm.List() {
 		fmt.Fprintf(&b, "| %d | %s |\n", c.ID, c.Name)
 	}
@@ -92,7 +92,7 @@ func raftCommands(*testing.T) string {
 
 func schema(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("# Tables\n\nIn the order in which a snapshot holds them. The leading parts of a key select rows too.\n\n" +
+	b.WriteString("# Tables\n\nThe tables have the order of a snapshot file. The leading parts of a key also select rows.\n\n" +
 		"| table | row | indexes beside its key |\n|---|---|---|\n")
 	for _, t := range state.Tables() {
 		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", t.Name, t.Row, strings.Join(t.Indexes, ", "))
@@ -102,9 +102,9 @@ func schema(*testing.T) string {
 
 func limits(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("# Limits\n\nThe most that one request, job file or report may carry. What is beyond a limit is refused before anything is done,\n" +
-		"unless the last column says otherwise. A limit holds for what comes in: what an older version stored stays as it is.\n" +
-		"What a server does at once has limits of its own: see [operations.md](../operations.md), \"Overload\".\n\n" +
+	b.WriteString("# Limits\n\nThese limits apply to one request, job file or report. Input beyond a limit is rejected before it has an effect, unless\n" +
+		"the last column says otherwise. A limit applies to new input: rows of an older version stay as they are. The load of a\n" +
+		"server has its own limits: see [operations.md](../operations.md), \"Overload\".\n\n" +
 		"| of | at most | beyond it |\n|---|---|---|\n")
 	for _, l := range structs.Limits {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", l.Of, amount(l.Max, l.Unit), l.Beyond)
