@@ -1,46 +1,11 @@
 package structs
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"math"
 	"strings"
 	"testing"
 	"time"
 )
-
-func TestLimits_ListsEveryConstant(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "limits.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := map[string]bool{}
-	for _, l := range Limits {
-		listed[l.Constant] = true
-	}
-	constants := 0
-	for _, d := range file.Decls {
-		decl, ok := d.(*ast.GenDecl)
-		if !ok || decl.Tok != token.CONST {
-			continue
-		}
-		for _, spec := range decl.Specs {
-			for _, name := range spec.(*ast.ValueSpec).Names {
-				if !ast.IsExported(name.Name) {
-					continue
-				}
-				constants++
-				if !listed[name.Name] {
-					t.Errorf("Limits lacks %s", name.Name)
-				}
-			}
-		}
-	}
-	if constants != len(Limits) {
-		t.Errorf("%d constants, %d limits", constants, len(Limits))
-	}
-}
 
 func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 	many := func(n int) map[string]string {

@@ -19,7 +19,6 @@ import (
 	"berth/endpoints"
 	"berth/fsm"
 	"berth/state"
-	"berth/structs"
 )
 
 var update = flag.Bool("update", false, "write the reference again")
@@ -106,7 +105,7 @@ func limits(*testing.T) string {
 		"the last column says otherwise. A limit applies to new input: rows of an older version stay as they are. The load of a\n" +
 		"server has its own limits: see [operations.md](../operations.md), \"Overload\".\n\n" +
 		"| of | at most | beyond it |\n|---|---|---|\n")
-	for _, l := range structs.Limits {
+	for _, l := range allLimits {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", l.Of, amount(l.Max, l.Unit), l.Beyond)
 	}
 	return b.String()

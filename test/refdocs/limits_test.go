@@ -1,0 +1,275 @@
+package refdocs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"testing"
+
+	"berth/structs"
+)
+
+// limit is one bound as the reference shows it.
+type limit struct {
+	Constant string // its name in structs
+	Max      int64
+	Unit     string // "" of a number, or bytes, MHz, MiB, duration
+	Of       string // the thing that it bounds
+	Beyond   string // the fate of a request beyond it
+}
+
+// The fates of requests and texts beyond a limit.
+const (
+	beyondInvalid = "*invalid*"
+	beyondCut     = "cut"
+	refusedAnswer = "the call fails"
+)
+
+// allLimits describes each constant of structs/limits.go.
+var allLimits = []limit{
+	{"MaxGroupCount", structs.MaxGroupCount, "", "`count` of one task group", beyondInvalid},
+	{"MaxJobCount", structs.MaxJobCount, "", "instances of one job, the sum of its counts", beyondInvalid},
+	{"MaxGroups", structs.MaxGroups, "", "task groups of one job", beyondInvalid},
+	{"MaxTasks", structs.MaxTasks, "", "tasks of one group", beyondInvalid},
+	{"MaxVolumes", structs.MaxVolumes, "", "volumes of one group", beyondInvalid},
+	{
+		"MaxConstraints", structs.MaxConstraints, "",
+		"constraints of a job, a group or a task", beyondInvalid,
+	},
+	{
+		"MaxListed", structs.MaxListed, "",
+		"entries of another list: datacenters, volume mounts, topologies, capabilities",
+		beyondInvalid,
+	},
+	{"MaxPairs", structs.MaxPairs, "", "entries of one map: `meta`, `env`", beyondInvalid},
+	{"MaxPairsBytes", structs.MaxPairsBytes, "bytes", "keys and values of one map", beyondInvalid},
+	{"MaxJobBytes", structs.MaxJobBytes, "bytes", "one job, encoded", beyondInvalid},
+	{"MaxName", structs.MaxName, "bytes", "an ID or a name", beyondInvalid},
+	{
+		"MaxText", structs.MaxText, "bytes",
+		"a free text: a constraint's value, a path; one in a node's report is cut",
+		beyondInvalid,
+	},
+	{"MaxCPU", structs.MaxCPU, "MHz", "CPU of one task, one allocation, one node", beyondInvalid},
+	{
+		"MaxMemoryMB", structs.MaxMemoryMB, "MiB",
+		"memory of one task, one allocation, one node", beyondInvalid,
+	},
+	{"MaxDiskMB", structs.MaxDiskMB, "MiB", "disk of one allocation, one node", beyondInvalid},
+	{
+		"MaxVolumeBytes", structs.MaxVolumeBytes, "bytes",
+		"`capacity_min`, `capacity_max` and `Capacity` of a volume; " +
+			"beyond it the answer of a plugin fails its call",
+		beyondInvalid,
+	},
+	{"MaxRestarts", structs.MaxRestarts, "", "`attempts` of a restart policy", beyondInvalid},
+	{"MaxReschedules", structs.MaxReschedules, "", "`attempts` of a reschedule policy", beyondInvalid},
+	{
+		"MaxInterval", int64(structs.MaxInterval), "duration",
+		"`interval`, `delay` and `max_delay` of either policy",
+		beyondInvalid,
+	},
+	{
+		"MaxTaskWait", int64(structs.MaxTaskWait), "duration",
+		"`kill_timeout`, `shutdown_delay`, `health_timeout`, `hang_timeout`", beyondInvalid,
+	},
+	{"MaxWait", int64(structs.MaxWait), "duration", "`wait` of a blocking query", "answered then"},
+	{"MaxLogFiles", structs.MaxLogFiles, "", "log files of one task", beyondInvalid},
+	{"MaxLogFileSizeMB", structs.MaxLogFileSizeMB, "MiB", "one log file", beyondInvalid},
+	{
+		"MaxNodeAttributes", structs.MaxNodeAttributes, "",
+		"attributes, `meta` entries and drivers that one node reports; its reservable cores likewise",
+		beyondInvalid,
+	},
+	{"MaxNodeBytes", structs.MaxNodeBytes, "bytes", "keys and values of these", beyondInvalid},
+	{"MaxNodePlugins", structs.MaxNodePlugins, "", "plugin instances that one node reports", beyondInvalid},
+	{
+		"MaxNodeVolumes", structs.MaxNodeVolumes, "",
+		"volumes that one node reports after a restore, held or left",
+		beyondInvalid,
+	},
+	{
+		"MaxTaskEvents", structs.MaxTaskEvents, "",
+		"events of one task that a node reports", "the oldest are dropped",
+	},
+	{"MaxFilter", structs.MaxFilter, "bytes", "a filter expression", beyondInvalid},
+	{"MaxFilterSteps", structs.MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
+	{
+		"MaxFilterPatterns", structs.MaxFilterPatterns, "",
+		"size of all regular expressions of a filter, repetitions written out", beyondInvalid,
+	},
+	{
+		"MaxSource", structs.MaxSource, "bytes",
+		"a file in HCL or JSON: a job, a volume, a configuration", beyondInvalid,
+	},
+	{"MaxNesting", structs.MaxNesting, "", "levels of brackets in such a file", beyondInvalid},
+	{
+		"MaxRepeats", structs.MaxRepeats, "",
+		"of each operator in a row without brackets in such a file", beyondInvalid,
+	},
+	{
+		"MaxVariable", structs.MaxVariable, "",
+		"bytes and elements of a variable or a local of a job file", beyondInvalid,
+	},
+	{
+		"MaxVariableUses", structs.MaxVariableUses, "",
+		"uses of variables and locals in a job file", beyondInvalid,
+	},
+	{"MaxPlaced", structs.MaxPlaced, "", "allocations that one plan places", "the next plan continues"},
+	{
+		"MaxReason", structs.MaxReason, "bytes",
+		"a reason for which a node does not get an allocation", beyondCut,
+	},
+	{
+		"MaxReasons", structs.MaxReasons, "",
+		"such reasons of one task group, those of most nodes first", "counted",
+	},
+	{
+		"MaxVolumePuts", structs.MaxVolumePuts, "",
+		"volumes that one request registers or creates", beyondInvalid,
+	},
+	{"MaxClaims", structs.MaxClaims, "", "claims in one claim or release", beyondInvalid},
+	{
+		"MaxExternalAsk", structs.MaxExternalAsk, "",
+		"calls of plugins for a page of `/v1/volumes/external`",
+		"the next page continues",
+	},
+	{
+		"MaxExternalSum", structs.MaxExternalSum, "bytes",
+		"the volumes on a page of `/v1/volumes/external`",
+		"the next page continues",
+	},
+	{
+		"MaxExternal", structs.MaxExternal, "",
+		"volumes on a page of `/v1/volumes/external` whose size is not given",
+		"the next page continues",
+	},
+	{"MaxWaitingJobs", structs.MaxWaitingJobs, "", "jobs that a volume's `WaitingJobs` names", beyondCut},
+	{
+		"MaxCSIString", structs.MaxCSIString, "bytes",
+		"a string that a CSI plugin gets or answers", beyondInvalid,
+	},
+	{
+		"MaxCSIMap", structs.MaxCSIMap, "bytes",
+		"a map, the mount flags or the topologies that a CSI plugin gets or answers", beyondInvalid,
+	},
+	{"MaxCSIName", structs.MaxCSIName, "bytes", "the name of a CSI plugin", refusedAnswer},
+	{
+		"MaxPluginBaseDir", structs.MaxPluginBaseDir, "bytes",
+		"`stage_publish_base_dir` of a plugin", beyondInvalid,
+	},
+	{
+		"MaxProvider", structs.MaxProvider, "bytes",
+		"`former_provider` of a job, a driver's name", beyondInvalid,
+	},
+	{"MaxCSIID", structs.MaxCSIID, "bytes", "a CSI plugin's ID of a volume", refusedAnswer},
+	{"MaxCSINodeID", structs.MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", refusedAnswer},
+	{"MaxCSIContext", structs.MaxCSIContext, "bytes", "a context that a CSI plugin answers", refusedAnswer},
+	{
+		"MaxCSIPlaces", structs.MaxCSIPlaces, "",
+		"topologies of one volume that a CSI plugin answers, or that a registration gives", refusedAnswer,
+	},
+	{"MaxCSIToken", structs.MaxCSIToken, "bytes", "a page token of a CSI plugin", refusedAnswer},
+	{"MaxCSIAnswer", structs.MaxCSIAnswer, "bytes", "an answer of a CSI plugin", refusedAnswer},
+	{
+		"MaxCSIListed", structs.MaxCSIListed, "",
+		"volumes in one answer of a CSI plugin that lists them", refusedAnswer,
+	},
+	{
+		"MaxCSIList", structs.MaxCSIList, "bytes",
+		"an answer of a CSI plugin that lists volumes", refusedAnswer,
+	},
+	{
+		"MaxCSIErrorText", structs.MaxCSIErrorText, "bytes",
+		"the message of a CSI plugin in an error", beyondCut,
+	},
+	{"MaxFaults", structs.MaxFaults, "", "faults that one answer names", "counted"},
+	{"MaxQuoted", structs.MaxQuoted, "bytes", "a text from outside that a fault quotes", beyondCut},
+	{"MaxErrorText", structs.MaxErrorText, "bytes", "the text of an error", beyondCut},
+	{"MaxHTTPHead", structs.MaxHTTPHead, "bytes", "the header of one HTTP request", "status 431"},
+	{"MaxHTTPBody", structs.MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
+	{
+		"MaxHTTPJob", structs.MaxHTTPJob, "bytes",
+		"the body of one HTTP request that holds a job or volumes", "status 413",
+	},
+	{
+		"MaxJSONParts", structs.MaxJSONParts, "",
+		"objects, lists and null elements of lists in the body of one HTTP request", "status 413",
+	},
+	{
+		"MaxHTTPBodies", structs.MaxHTTPBodies, "bytes", "the bodies of all HTTP requests in flight",
+		"*unavailable*, status 503",
+	},
+	{
+		"JSONPartBytes", structs.JSONPartBytes, "bytes",
+		"an object, a list or a null element of a list in a body counts as so many bytes among these", "counted",
+	},
+	{
+		"MaxRPCRequest", structs.MaxRPCRequest, "bytes",
+		"one RPC request, and the answer of a node", beyondInvalid,
+	},
+	{"MaxRPCAnswer", structs.MaxRPCAnswer, "bytes", "the RPC answer of a server", beyondInvalid},
+	{"MaxAllocIDs", structs.MaxAllocIDs, "", "allocations that one RPC request names by ID", beyondInvalid},
+	{
+		"MaxRPCParts", structs.MaxRPCParts, "",
+		"lists, maps and entries in one RPC request; eight entries of a map count as one", beyondInvalid,
+	},
+	{
+		"MaxRPCInFlight", structs.MaxRPCInFlight, "bytes",
+		"all RPC requests in flight on one agent", "*unavailable*",
+	},
+	{
+		"RPCPartBytes", structs.RPCPartBytes, "bytes",
+		"a list, a map or an entry in an RPC request counts as so many bytes among these", "counted",
+	},
+	{
+		"SmallWaitingRPC", structs.SmallWaitingRPC, "bytes",
+		"the same of an RPC request that waits for a change or for a plugin", "counted",
+	},
+	{
+		"SmallRPC", structs.SmallRPC, "bytes",
+		"an RPC request up to this size does not count among these and is not rejected for them", "counted",
+	},
+	{
+		"MaxEntry", structs.MaxEntry, "bytes",
+		"one entry of the log: a write, or a plan of the scheduler", beyondInvalid,
+	},
+	{
+		"MaxArchive", structs.MaxArchive, "bytes",
+		"the state in an archive of `operator snapshot`", beyondInvalid,
+	},
+	{"MaxArchiveIndex", structs.MaxArchiveIndex, "", "the index and the term of an archive", beyondInvalid},
+	{"MaxPeersFile", structs.MaxPeersFile, "bytes", "`raft/peers.json`", "the server does not start"},
+}
+
+func TestLimits_ListsEveryConstant(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../structs/limits.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, l := range allLimits {
+		listed[l.Constant] = true
+	}
+	constants := 0
+	for _, d := range file.Decls {
+		decl, ok := d.(*ast.GenDecl)
+		if !ok || decl.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range decl.Specs {
+			for _, name := range spec.(*ast.ValueSpec).Names {
+				if !ast.IsExported(name.Name) {
+					continue
+				}
+				constants++
+				if !listed[name.Name] {
+					t.Errorf("the list of limits lacks %s", name.Name)
+				}
+			}
+		}
+	}
+	if constants != len(allLimits) {
+		t.Errorf("%d constants, %d limits", constants, len(allLimits))
+	}
+}
