@@ -20,7 +20,7 @@ func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*struct
 // process is Process with a given sample size.
 func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough int) (*structs.Plan, error) {
 	if eval == nil || eval.ID == "" || eval.JobID == "" {
-		return nil, structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
+		return nil, structs.Invalidf("an evaluation needs an ID and a job")
 	}
 	p := &planner{
 		tx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, enough: enough,

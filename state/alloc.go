@@ -189,10 +189,10 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
 	old := Alloc(tx.ReadTx, p.AllocID)
 	if old == nil {
-		return structs.Errorf(structs.KindNotFound, "no allocation %q", p.AllocID)
+		return structs.NotFoundf("no allocation %q", p.AllocID)
 	}
 	if old.Terminal() {
-		return structs.Errorf(structs.KindPrecondition, "allocation %q has ended or is being stopped", p.AllocID)
+		return structs.Preconditionf("allocation %q has ended or is being stopped", p.AllocID)
 	}
 	a := old.Copy()
 	a.Migrate, a.ModifyTime = true, p.Now

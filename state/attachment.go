@@ -108,7 +108,7 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 	states := map[string]string{"attach": structs.AttachmentAttaching, "detach": structs.AttachmentDetaching}
 	wants := states[p.Op]
 	if wants == "" {
-		return structs.Errorf(structs.KindInvalid, "%q is neither attach nor detach", p.Op)
+		return structs.Invalidf("%q is neither attach nor detach", p.Op)
 	}
 	a := Attachment(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.State != wants || p.RowIndex != 0 && p.RowIndex != a.CreateIndex {

@@ -72,7 +72,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	first := tx.NextSeq(len(p.Claims))
 	for n, asked := range p.Claims {
 		if asked == nil {
-			return structs.Errorf(structs.KindInvalid, "claim %d of the request is empty", n)
+			return structs.Invalidf("claim %d of the request is empty", n)
 		}
 		c := *asked
 		c.Namespace = structs.NamespaceOr(cmp.Or(c.Namespace, p.Namespace))
@@ -136,17 +136,17 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, err error) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
-		return false, structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", c.VolumeID, c.Namespace)
+		return false, structs.NotFoundf("no volume %q in namespace %q", c.VolumeID, c.Namespace)
 	}
 	a := Alloc(tx, c.AllocID)
 	switch {
 	case a == nil:
-		return false, structs.Errorf(structs.KindNotFound, "no allocation %q", c.AllocID)
+		return false, structs.NotFoundf("no allocation %q", c.AllocID)
 	case a.Namespace != c.Namespace:
-		return false, structs.Errorf(structs.KindDenied,
+		return false, structs.Deniedf(
 			"allocation %q is in namespace %q, the volume in %q", a.ID, a.Namespace, c.Namespace)
 	case node != "" && a.NodeID != node, c.NodeID != "" && a.NodeID != c.NodeID:
-		return false, structs.Errorf(structs.KindDenied, "allocation %q is on another node", a.ID)
+		return false, structs.Deniedf("allocation %q is on another node", a.ID)
 	}
 	// Texts are shared with the rows they come from, so that many claims do not hold a copy each.
 	c.Namespace = v.Namespace
@@ -158,13 +158,13 @@ func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, er
 	c.TaskGroup = a.TaskGroup
 	if old := claims.Get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
 		if old.Class() != c.Class() {
-			return false, structs.Errorf(structs.KindConflict,
+			return false, structs.Conflictf(
 				"allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, old.Class())
 		}
 		return false, nil
 	}
 	if a.Terminal() {
-		return false, structs.Errorf(structs.KindPrecondition, "allocation %q has ended or is being stopped", a.ID)
+		return false, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
 	}
 	return true, claimable(v, c)
 }
@@ -175,19 +175,17 @@ func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	switch {
 	case !c.AccessMode.Valid() || !c.AttachmentMode.Valid() ||
 		(c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
-		return structs.Errorf(structs.KindInvalid,
+		return structs.Invalidf(
 			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
 	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
-		return structs.Errorf(structs.KindInvalid,
-			"nobody can write to volume %q in access mode %s", v.ID, c.AccessMode)
+		return structs.Invalidf("nobody can write to volume %q in access mode %s", v.ID, c.AccessMode)
 	case !v.Capable(c.AccessMode, c.AttachmentMode):
-		return structs.Errorf(structs.KindPrecondition,
+		return structs.Preconditionf(
 			"volume %q has no capability for %s with %s", v.ID, c.AccessMode, c.AttachmentMode)
 	case v.State == structs.VolumeDeleting:
-		return structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", v.ID)
+		return structs.Preconditionf("volume %q is being deleted", v.ID)
 	case v.State == structs.VolumeFailed:
-		return structs.Errorf(structs.KindPrecondition,
-			"volume %q could not be created: %s", v.ID, errorText(v.LastError))
+		return structs.Preconditionf("volume %q could not be created: %s", v.ID, errorText(v.LastError))
 	}
 	return nil
 }
@@ -219,8 +217,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			continue
 		}
 		if p.NodeID != "" && c.NodeID != p.NodeID {
-			return structs.Errorf(structs.KindDenied,
-				"the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
+			return structs.Deniedf("the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
 		}
 		if p.Operator != "" {
 			if err := giveUp(tx, c, p); err != nil {
@@ -257,9 +254,8 @@ func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishReque
 	case old == nil || old.ClientTerminal():
 		return nil
 	case n != nil && n.Status != structs.NodeDown:
-		return structs.Errorf(structs.KindPrecondition,
-			"allocation %s (job %s) may still use volume %q on node %s, which is %s; "+
-				"stop it first: berth alloc stop %s",
+		return structs.Preconditionf("allocation %s (job %s) may still use volume %q on node %s, which is %s; "+
+			"stop it first: berth alloc stop %s",
 			old.ID, old.JobID, c.VolumeID, nodeName(tx.ReadTx, c.NodeID), n.Status, structs.ShortID(old.ID))
 	}
 	a := old.Copy()

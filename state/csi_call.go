@@ -17,7 +17,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	case p.NodeID != "":
 		a := Attachment(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 		if a == nil || a.CreateIndex != p.RowIndex || !a.Unsettled() {
-			return structs.Errorf(structs.KindConflict, "volume %q: its attachment to node %s has changed meanwhile",
+			return structs.Conflictf("volume %q: its attachment to node %s has changed meanwhile",
 				p.VolumeID, nodeName(tx.ReadTx, p.NodeID))
 		}
 		a = a.Copy()
@@ -29,7 +29,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	default:
 		v := Volume(tx.ReadTx, p.RequestNamespace(), p.VolumeID)
 		if v == nil || v.CreateIndex != p.RowIndex {
-			return structs.Errorf(structs.KindConflict, "volume %q has changed meanwhile", p.VolumeID)
+			return structs.Conflictf("volume %q has changed meanwhile", p.VolumeID)
 		}
 		v = v.Copy()
 		v.Call = p.Call
@@ -91,14 +91,14 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 func forgettable(tx *ReadTx, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.Attachment || a.State != structs.AttachmentDetaching {
-		return nil, structs.Errorf(structs.KindConflict,
+		return nil, structs.Conflictf(
 			"the attachment of volume %q to node %s has changed meanwhile; look at it again: berth volume status %s",
 			p.VolumeID, nodeName(tx, p.NodeID), p.VolumeID)
 	}
 	if a.Call == nil || p.Now >= a.Call.Time+int64(p.Settle) {
 		return a, nil
 	}
-	return nil, structs.Errorf(structs.KindPrecondition,
+	return nil, structs.Preconditionf(
 		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: "+
 			"mend or restart that controller so that it answers; "+
 			"if it is gone, or stopped for good, force again after %s",

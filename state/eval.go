@@ -71,7 +71,7 @@ func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.S
 func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 	for _, e := range p.Evals {
 		if e == nil || e.ID == "" || e.JobID == "" {
-			return structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
+			return structs.Invalidf("an evaluation needs an ID and a job")
 		}
 		e = stampEval(e, p.Now)
 		if e.Terminal() && wishedSince(tx.ReadTx, e) {

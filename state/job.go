@@ -86,7 +86,7 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 // no new version. The evaluation that came along is put with it.
 func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if p.Job == nil || p.Job.ID == "" || !wholeGroups(p.Job) {
-		return structs.Errorf(structs.KindInvalid, "a job needs an ID, and its groups and tasks must not be empty")
+		return structs.Invalidf("a job needs an ID, and its groups and tasks must not be empty")
 	}
 	j := p.Job.Copy()
 	j.Namespace, j.Priority = structs.NamespaceOr(j.Namespace), cmp.Or(j.Priority, structs.JobDefaultPriority)
@@ -116,12 +116,11 @@ func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
 	case !p.EnforceIndex:
 		return nil
 	case old == nil && p.JobModifyIndex != 0:
-		return structs.Errorf(structs.KindConflict,
-			"enforcing index %d: job %q does not exist", p.JobModifyIndex, p.Job.ID)
+		return structs.Conflictf("enforcing index %d: job %q does not exist", p.JobModifyIndex, p.Job.ID)
 	case old != nil && p.JobModifyIndex == 0:
-		return structs.Errorf(structs.KindConflict, "enforcing index 0: job %q exists already", p.Job.ID)
+		return structs.Conflictf("enforcing index 0: job %q exists already", p.Job.ID)
 	case old != nil && p.JobModifyIndex != old.JobModifyIndex:
-		return structs.Errorf(structs.KindConflict, "enforcing index %d: job %q has changed, its index is %d",
+		return structs.Conflictf("enforcing index %d: job %q has changed, its index is %d",
 			p.JobModifyIndex, p.Job.ID, old.JobModifyIndex)
 	}
 	return nil
@@ -198,7 +197,7 @@ func putGivenEval(tx *WriteTx, e *structs.Evaluation, j *structs.Job, now int64)
 func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	old := Job(tx.ReadTx, p.RequestNamespace(), p.JobID)
 	if old == nil {
-		return structs.Errorf(structs.KindNotFound, "no job %q in namespace %q", p.JobID, p.RequestNamespace())
+		return structs.NotFoundf("no job %q in namespace %q", p.JobID, p.RequestNamespace())
 	}
 	j := old
 	if !old.Stop {

@@ -63,10 +63,10 @@ func computedClass(n *structs.Node) string {
 func mustNode(tx *ReadTx, id, secret string) (*structs.Node, error) {
 	n := Node(tx, id)
 	if n == nil {
-		return nil, structs.Errorf(structs.KindNotFound, "no node %q", id)
+		return nil, structs.NotFoundf("no node %q", id)
 	}
 	if secret != "" && n.SecretID != "" && secret != n.SecretID {
-		return nil, structs.Errorf(structs.KindDenied, "the secret is not that of node %q", id)
+		return nil, structs.Deniedf("the secret is not that of node %q", id)
 	}
 	return n, nil
 }
@@ -76,11 +76,11 @@ func mustNode(tx *ReadTx, id, secret string) (*structs.Node, error) {
 // placement looks at gets its jobs evaluated. Registering the same again changes nothing.
 func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if p.Node == nil || p.Node.ID == "" {
-		return structs.Errorf(structs.KindInvalid, "a node needs an ID")
+		return structs.Invalidf("a node needs an ID")
 	}
 	old := Node(tx.ReadTx, p.Node.ID)
 	if old != nil && old.SecretID != p.Node.SecretID {
-		return structs.Errorf(structs.KindDenied, "the secret is not that of node %q", p.Node.ID)
+		return structs.Deniedf("the secret is not that of node %q", p.Node.ID)
 	}
 	n := new(structs.Node)
 	*n = *p.Node
@@ -206,7 +206,7 @@ func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 			continue
 		}
 		if held := holdsNode(tx.ReadTx, id); held != "" {
-			return structs.Errorf(structs.KindPrecondition, "node %q has %s", id, held)
+			return structs.Preconditionf("node %q has %s", id, held)
 		}
 		forgetNode(tx, n, p.Now)
 	}
@@ -240,7 +240,7 @@ func forgetNode(tx *WriteTx, n *structs.Node, now int64) {
 func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 	known := []string{structs.NodeInit, structs.NodeReady, structs.NodeDown, structs.NodeDisconnected}
 	if !slices.Contains(known, p.Status) {
-		return structs.Errorf(structs.KindInvalid, "%q is not the status of a node", p.Status)
+		return structs.Invalidf("%q is not the status of a node", p.Status)
 	}
 	for _, id := range p.NodeIDs {
 		n := Node(tx.ReadTx, id)
@@ -289,7 +289,7 @@ func loseStopped(tx *WriteTx, node string, now int64) {
 // NodeEligibility allows or forbids new placements on a node.
 func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	if p.Eligibility != structs.NodeEligible && p.Eligibility != structs.NodeIneligible {
-		return structs.Errorf(structs.KindInvalid,
+		return structs.Invalidf(
 			"eligibility %q is neither %s nor %s", p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 	n, err := mustNode(tx.ReadTx, p.NodeID, "")
@@ -297,7 +297,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 		return err
 	}
 	if n.Drain && p.Eligibility == structs.NodeEligible {
-		return structs.Errorf(structs.KindPrecondition, "node %q is draining", p.NodeID)
+		return structs.Preconditionf("node %q is draining", p.NodeID)
 	}
 	n = edited(n)
 	n.SchedulingEligibility = p.Eligibility

@@ -16,7 +16,7 @@ func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 		return err
 	}
 	if p.Was != 0 && p.Was != old.ModifyIndex {
-		return structs.Errorf(structs.KindConflict, "node %q has changed since its class was worked out", p.NodeID)
+		return structs.Conflictf("node %q has changed since its class was worked out", p.NodeID)
 	}
 	n := p.Changed(old)
 	n.ComputedClass = cmp.Or(p.ComputedClass, old.ComputedClass)

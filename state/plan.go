@@ -15,7 +15,7 @@ import (
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) || slices.Contains(p.Stop, nil) ||
 		slices.Contains(p.Update, nil) {
-		return structs.Errorf(structs.KindInvalid, "a plan needs its evaluation, and nothing in it may be empty")
+		return structs.Invalidf("a plan needs its evaluation, and nothing in it may be empty")
 	}
 	e := stampEval(p.Eval, p.Now)
 	if why := stalePlan(tx.ReadTx, p, e); why != "" {

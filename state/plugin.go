@@ -225,7 +225,7 @@ func compareHalves(a, b structs.CSIInstanceKey) int {
 func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
 	for _, i := range p.Upserts {
 		if i == nil || i.PluginID == "" || (i.Kind != structs.CSIKindController && i.Kind != structs.CSIKindNode) {
-			return structs.Errorf(structs.KindInvalid, "a plugin instance needs a plugin ID and a kind, %s or %s",
+			return structs.Invalidf("a plugin instance needs a plugin ID and a kind, %s or %s",
 				structs.CSIKindController, structs.CSIKindNode)
 		}
 		c := *i
@@ -431,7 +431,7 @@ func pluginReferences(tx *ReadTx, id string) string {
 // something does it is refused, with what does.
 func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
 	if refs := pluginReferences(tx.ReadTx, p.ID); refs != "" {
-		return structs.Errorf(structs.KindPrecondition, "plugin %q is in use by %s", p.ID, refs)
+		return structs.Preconditionf("plugin %q is in use by %s", p.ID, refs)
 	}
 	return nil
 }

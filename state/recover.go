@@ -190,8 +190,7 @@ func Unrecorded(tx *ReadTx, node string, inventory *structs.NodeInventory) (foun
 func AttachmentsFound(tx *WriteTx, p *structs.CSIAttachmentsFound) error {
 	for _, a := range p.Attachments {
 		if a == nil || a.Namespace == "" || a.VolumeID == "" || a.NodeID == "" {
-			return structs.Errorf(structs.KindInvalid,
-				"an attachment that was found needs a namespace, a volume and a node")
+			return structs.Invalidf("an attachment that was found needs a namespace, a volume and a node")
 		}
 		putFound(tx, a, p.Now)
 	}

@@ -193,14 +193,14 @@ func usersOf(tx *ReadTx, v *structs.CSIVolume) error {
 		allocs = append(allocs, c.AllocID)
 	}
 	if len(allocs) > 0 {
-		return structs.Errorf(structs.KindPrecondition,
+		return structs.Preconditionf(
 			"volume %q is claimed by allocation %s", v.ID, firstOf(allocs, ClaimCount(tx, v.Namespace, v.ID)))
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		nodes = append(nodes, nodeName(tx, a.NodeID))
 	}
 	if len(nodes) > 0 {
-		return structs.Errorf(structs.KindPrecondition,
+		return structs.Preconditionf(
 			"volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
 	}
 	return nil
@@ -213,21 +213,21 @@ func usersOf(tx *ReadTx, v *structs.CSIVolume) error {
 func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
 	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
 	if v == nil {
-		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID, p.RequestNamespace())
+		return structs.NotFoundf("no volume %q in namespace %q", p.ID, p.RequestNamespace())
 	}
 	if !p.Force {
 		if err := usersOf(tx.ReadTx, v); err != nil {
 			return err
 		}
 		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
-			return structs.Errorf(structs.KindPrecondition,
+			return structs.Preconditionf(
 				"volume %q is %s: forgotten now, it may be left behind at its plugin; to forget it all the same: %s",
 				v.ID, v.State, deregisterCommand(v))
 		}
 	}
 	for _, k := range classesIn(tx.ReadTx, v.Namespace, v.ID, structs.ClaimGranted) {
 		for _, c := range someHolders(tx.ReadTx, v, k) {
-			return structs.Errorf(structs.KindPrecondition, "volume %q is in use: %s", v.ID, holds(tx.ReadTx, c))
+			return structs.Preconditionf("volume %q is in use: %s", v.ID, holds(tx.ReadTx, c))
 		}
 	}
 	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
@@ -267,7 +267,7 @@ func forgetVolume(tx *WriteTx, v *structs.CSIVolume) {
 func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
 	if v == nil {
-		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID, p.RequestNamespace())
+		return structs.NotFoundf("no volume %q in namespace %q", p.ID, p.RequestNamespace())
 	}
 	if err := usersOf(tx.ReadTx, v); err != nil {
 		return err

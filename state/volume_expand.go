@@ -117,8 +117,7 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 		p.Bytes < c.ExpandBytes:
 		return nil
 	case c.NodeID != p.NodeID:
-		return structs.Errorf(structs.KindDenied,
-			"the claim of volume %q for allocation %q is another node's", p.VolumeID, p.AllocID)
+		return structs.Deniedf("the claim of volume %q for allocation %q is another node's", p.VolumeID, p.AllocID)
 	}
 	c = c.Copy()
 	if p.Err != nil {
@@ -153,7 +152,7 @@ func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
 	if v == nil {
-		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID,
+		return structs.NotFoundf("no volume %q in namespace %q", p.ID,
 			p.RequestNamespace())
 	}
 	if v.LastError != nil && (v.ExpandPending || v.State == structs.VolumeCreating ||

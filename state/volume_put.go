@@ -15,8 +15,7 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 	for _, asked := range p.Volumes {
 		if asked == nil || asked.ID == "" || asked.PluginID == "" ||
 			slices.Contains(asked.RequestedCapabilities, nil) {
-			return structs.Errorf(structs.KindInvalid,
-				"a volume needs an ID and a plugin ID, and no capability of it may be empty")
+			return structs.Invalidf("a volume needs an ID and a plugin ID, and no capability of it may be empty")
 		}
 		v := asked.Copy()
 		v.Namespace = structs.NamespaceOr(cmp.Or(v.Namespace, p.Namespace))
@@ -30,7 +29,7 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 	old := Volume(tx.ReadTx, v.Namespace, v.ID)
 	if v.ModifyIndex != 0 && (old == nil || old.ModifyIndex != v.ModifyIndex) {
-		return structs.Errorf(structs.KindConflict, "volume %q has changed since it was read", v.ID)
+		return structs.Conflictf("volume %q has changed since it was read", v.ID)
 	}
 	v.ModifyTime = now
 	switch {
@@ -125,8 +124,7 @@ func externalFree(tx *ReadTx, v *structs.CSIVolume) error {
 	}
 	for other := range volumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
 		if other.ID != v.ID || other.Namespace != v.Namespace {
-			return structs.Errorf(structs.KindConflict,
-				"%q of plugin %q is registered already, as volume %q in namespace %q",
+			return structs.Conflictf("%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
 		}
 	}
@@ -141,9 +139,8 @@ func externalDetached(tx *ReadTx, v *structs.CSIVolume) error {
 	}
 	for a := range attachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
 		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
-			return structs.Errorf(structs.KindPrecondition,
-				"%q of plugin %q is still being detached from node %s, "+
-					"where it was volume %q in namespace %q%s; register it when that is done",
+			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
+				"where it was volume %q in namespace %q%s; register it when that is done",
 				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID), a.VolumeID, a.Namespace, failing(a.LastError))
 		}
 	}
@@ -153,7 +150,7 @@ func externalDetached(tx *ReadTx, v *structs.CSIVolume) error {
 // mergeVolume completes v, which changes old, with what stays, and refuses what cannot change.
 func mergeVolume(tx *ReadTx, v, old *structs.CSIVolume) error {
 	if old.State == structs.VolumeDeleting {
-		return structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", v.ID)
+		return structs.Preconditionf("volume %q is being deleted", v.ID)
 	}
 	keepUnsaid(v, old)
 	for _, c := range []struct {
@@ -170,8 +167,7 @@ func mergeVolume(tx *ReadTx, v, old *structs.CSIVolume) error {
 			!codec.SameBytes(v.RequestedTopologies, old.RequestedTopologies)},
 	} {
 		if c.changed {
-			return structs.Errorf(structs.KindConflict,
-				"%s of volume %q cannot change once it is registered", c.field, v.ID)
+			return structs.Conflictf("%s of volume %q cannot change once it is registered", c.field, v.ID)
 		}
 	}
 	if err := growOnly(v, old); err != nil {
@@ -240,10 +236,10 @@ func growOnly(v, old *structs.CSIVolume) error {
 	}
 	switch {
 	case v.RequestedCapacityMin < least:
-		return structs.Errorf(structs.KindConflict, "volume %q: capacity_min can only grow: it is %s, not %s",
+		return structs.Conflictf("volume %q: capacity_min can only grow: it is %s, not %s",
 			v.ID, structs.FormatBytes(least), structs.FormatBytes(v.RequestedCapacityMin))
 	case v.RequestedCapacityMax != 0 && v.RequestedCapacityMax < limit:
-		return structs.Errorf(structs.KindConflict, "volume %q: capacity_max %s is below its capacity of %s",
+		return structs.Conflictf("volume %q: capacity_max %s is below its capacity of %s",
 			v.ID, structs.FormatBytes(v.RequestedCapacityMax), structs.FormatBytes(limit))
 	}
 	if v.State == structs.VolumeReady && v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
@@ -257,7 +253,7 @@ func usesStay(tx *ReadTx, v, old *structs.CSIVolume) error {
 	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
 			if !v.Capable(k.AccessMode, k.AttachmentMode) {
-				return structs.Errorf(structs.KindConflict,
+				return structs.Conflictf(
 					"volume %q: a capability block must keep access_mode %s with attachment_mode %s, which is in use",
 					v.ID, k.AccessMode, k.AttachmentMode)
 			}
@@ -265,8 +261,7 @@ func usesStay(tx *ReadTx, v, old *structs.CSIVolume) error {
 	}
 	if !codec.SameBytes(v.MountOptions, old.MountOptions) &&
 		classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
-		return structs.Errorf(structs.KindConflict,
-			"volume %q: mount_options cannot change while it is in use", v.ID)
+		return structs.Conflictf("volume %q: mount_options cannot change while it is in use", v.ID)
 	}
 	return nil
 }
@@ -278,7 +273,7 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	apply := map[string]func(*WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
 		"create": created, "delete": deleted, "expand": expanded}[p.Op]
 	if apply == nil {
-		return structs.Errorf(structs.KindInvalid, "%q is not create, delete or expand", p.Op)
+		return structs.Invalidf("%q is not create, delete or expand", p.Op)
 	}
 	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
 	if v == nil || p.RowIndex != 0 && p.RowIndex != v.CreateIndex {

@@ -3,6 +3,7 @@ package structs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -76,10 +77,8 @@ func KindFromHTTP(status int) Kind {
 // KindFromGRPC maps a canonical gRPC status code (a number, so that this package needs no gRPC).
 func KindFromGRPC(code uint32) Kind {
 	for _, r := range kindTable {
-		for _, c := range r.grpc {
-			if c == code {
-				return r.kind
-			}
+		if slices.Contains(r.grpc, code) {
+			return r.kind
 		}
 	}
 	return KindInternal
@@ -111,6 +110,32 @@ func Errorf(kind Kind, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Kind: kind, Text: Cut(err.Error(), MaxErrorText), err: errors.Unwrap(err)}
 }
+
+// Invalidf makes an error of KindInvalid.
+func Invalidf(format string, args ...any) error { return Errorf(KindInvalid, format, args...) }
+
+// Deniedf makes an error of KindDenied.
+func Deniedf(format string, args ...any) error { return Errorf(KindDenied, format, args...) }
+
+// NotFoundf makes an error of KindNotFound.
+func NotFoundf(format string, args ...any) error { return Errorf(KindNotFound, format, args...) }
+
+// Conflictf makes an error of KindConflict.
+func Conflictf(format string, args ...any) error { return Errorf(KindConflict, format, args...) }
+
+// Preconditionf makes an error of KindPrecondition.
+func Preconditionf(format string, args ...any) error {
+	return Errorf(KindPrecondition, format, args...)
+}
+
+// Unavailablef makes an error of KindUnavailable.
+func Unavailablef(format string, args ...any) error { return Errorf(KindUnavailable, format, args...) }
+
+// Timeoutf makes an error of KindTimeout.
+func Timeoutf(format string, args ...any) error { return Errorf(KindTimeout, format, args...) }
+
+// Internalf makes an error of KindInternal.
+func Internalf(format string, args ...any) error { return Errorf(KindInternal, format, args...) }
 
 // KindOf finds the class of an error through any wrapping; an unclassified error is internal, nil is "".
 func KindOf(err error) Kind {
