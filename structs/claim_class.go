@@ -49,8 +49,13 @@ func (k ClaimClass) String() string {
 
 // Claim is the claim that an allocation of a group makes for one of its volumes.
 func (r *VolumeRequest) Claim(ns string, allocIndex int) *CSIClaim {
-	c := &CSIClaim{Namespace: ns, VolumeID: r.VolumeID(allocIndex), Mode: ClaimWrite,
-		AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode}
+	c := &CSIClaim{
+		Namespace:      ns,
+		VolumeID:       r.VolumeID(allocIndex),
+		Mode:           ClaimWrite,
+		AccessMode:     r.AccessMode,
+		AttachmentMode: r.AttachmentMode,
+	}
 	if r.ReadOnly {
 		c.Mode = ClaimRead
 	}

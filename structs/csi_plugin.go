@@ -146,14 +146,10 @@ type CSIPluginInstance struct {
 // Copy returns a deep copy.
 func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
 	c := *i
-	if i.ControllerInfo != nil {
-		v := *i.ControllerInfo
-		c.ControllerInfo = &v
-	}
-	if i.NodeInfo != nil {
-		v := *i.NodeInfo
-		v.AccessibleTopology = i.NodeInfo.AccessibleTopology.Copy()
-		c.NodeInfo = &v
+	c.ControllerInfo = clonePtr(i.ControllerInfo)
+	c.NodeInfo = clonePtr(i.NodeInfo)
+	if c.NodeInfo != nil {
+		c.NodeInfo.AccessibleTopology = c.NodeInfo.AccessibleTopology.Copy()
 	}
 	return &c
 }

@@ -213,10 +213,7 @@ type CSIVolume struct {
 // Copy returns a deep copy.
 func (v *CSIVolume) Copy() *CSIVolume {
 	c := *v
-	if v.LastError != nil {
-		e := *v.LastError
-		c.LastError = &e
-	}
+	c.LastError = clonePtr(v.LastError)
 	c.Call = clonePtr(v.Call)
 	c.Forced = clonePtr(v.Forced)
 	c.TurnedReadOnly = clonePtr(v.TurnedReadOnly)
@@ -236,10 +233,7 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	c.Context = maps.Clone(v.Context)
 	c.RequestedCapabilities = make([]*CSIVolumeCapability, len(v.RequestedCapabilities))
 	for i, p := range v.RequestedCapabilities {
-		if p != nil { // the request has not been validated yet
-			q := *p
-			c.RequestedCapabilities[i] = &q
-		}
+		c.RequestedCapabilities[i] = clonePtr(p) // nil until the request is validated
 	}
 	return &c
 }

@@ -132,8 +132,7 @@ func (p *ReschedulePolicy) or(def *ReschedulePolicy) *ReschedulePolicy {
 
 func (t *Task) canonicalize(g *TaskGroup) {
 	if t.RestartPolicy == nil {
-		p := *g.RestartPolicy
-		t.RestartPolicy = &p
+		t.RestartPolicy = clonePtr(g.RestartPolicy)
 	}
 	t.RestartPolicy.or(*g.RestartPolicy)
 	setDefault(&t.KillTimeout, DefaultKillTimeout)

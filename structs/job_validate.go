@@ -20,7 +20,7 @@ func (j *Job) Validate() error {
 	f.checkNamespace(j.Namespace)
 	f.require(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0),
 		"name must have at most %d bytes and no NUL", MaxName)
-	f.require(slices.Contains(jobTypes, j.Type), "type %q must be %s", j.Type, oneOf(jobTypes))
+	f.checkOneOf("type", j.Type, jobTypes)
 	f.require(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
 		"priority %d must be between %d and %d", j.Priority, JobMinPriority, JobMaxPriority)
 	f.require(nodePoolForm.MatchString(j.NodePool),
@@ -49,8 +49,7 @@ func (j *Job) Validate() error {
 
 // checkMeta checks keys that become part of the environment of tasks.
 func (f fieldErrors) checkMeta(what string, m map[string]string) {
-	total := pairBytes(m)
-	f.require(total <= MaxPairsBytes, "%s has %d bytes; at most %d are allowed", what, total, MaxPairsBytes)
+	f.checkBytes(what, pairBytes(m), MaxPairsBytes)
 	if f.atMost("entries of "+what, len(m), MaxPairs) < len(m) {
 		return
 	}
@@ -156,9 +155,7 @@ func (p *ReschedulePolicy) validate(f fieldErrors) {
 	if p.Attempts == 0 && !p.Unlimited {
 		return // never rescheduled: nothing else matters
 	}
-	functions := []string{RescheduleConstant, RescheduleExponential}
-	f.require(slices.Contains(functions, p.DelayFunction),
-		"delay_function %q must be %s", p.DelayFunction, oneOf(functions))
+	f.checkOneOf("delay_function", p.DelayFunction, []string{RescheduleConstant, RescheduleExponential})
 	f.require(p.Delay > 0, "delay must be above zero")
 	f.require(p.Unlimited || p.Interval > 0, "interval must be above zero")
 	f.require(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay,
@@ -166,17 +163,12 @@ func (p *ReschedulePolicy) validate(f fieldErrors) {
 }
 
 func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
-	f.require(len(v.Name) <= MaxName, "Name has %d bytes; at most %d are allowed", len(v.Name), MaxName)
+	f.checkBytes("Name", len(v.Name), MaxName)
 	f.require(v.Type == VolumeTypeCSI, "type %q must be csi", v.Type)
 	f.require(!strings.Contains(v.Source, "${"),
 		"source must be a volume's ID; ${...} is not interpolated in it")
 	f.checkName("source", v.Source)
-	if !v.AccessMode.Valid() {
-		f.addf("access_mode %s; %s", requiredOr(v.AccessMode), oneOf(CSIAccessModes))
-	}
-	if !v.AttachmentMode.Valid() {
-		f.addf("attachment_mode %s; one of %s, %s", requiredOr(v.AttachmentMode), CSIFileSystem, CSIBlockDevice)
-	}
+	f.checkModes(v.AccessMode, v.AttachmentMode)
 	f.require(!v.AccessMode.ReaderOnly() || v.ReadOnly, "access_mode %s needs read_only = true", v.AccessMode)
 	f.require(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil,
 		"mount_options must not be there with attachment_mode block-device")
@@ -202,8 +194,8 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	f.require(t.Name != "alloc",
 		"name %q is taken: so is called the directory that the tasks of a group share", t.Name)
 	f.require(t.Driver != "", "driver is required")
-	f.require(len(t.Driver) <= MaxName, "driver has %d bytes; at most %d are allowed", len(t.Driver), MaxName)
-	f.require(len(t.User) <= MaxName, "user has %d bytes; at most %d are allowed", len(t.User), MaxName)
+	f.checkBytes("driver", len(t.Driver), MaxName)
+	f.checkBytes("user", len(t.User), MaxName)
 	f.checkConstraints(t.Constraints)
 	f.checkMeta("meta", t.Meta)
 	f.checkMeta("env", t.Env)
@@ -256,9 +248,8 @@ func (r Resources) validateSum(f fieldErrors) {
 }
 
 func (c *CSIPluginConfig) validate(f fieldErrors) {
-	types := []string{CSIPluginNode, CSIPluginController, CSIPluginMonolith}
 	f.checkPluginID("id", c.ID)
-	f.require(slices.Contains(types, c.Type), "type %q must be %s", c.Type, oneOf(types))
+	f.checkOneOf("type", c.Type, []string{CSIPluginNode, CSIPluginController, CSIPluginMonolith})
 	f.checkAbsolutePath("mount_dir", c.MountDir)
 	f.checkAbsolutePath("stage_publish_base_dir", c.StagePublishBaseDir)
 	f.require(len(c.StagePublishBaseDir) <= MaxPluginBaseDir,
@@ -294,8 +285,9 @@ func (t *Task) validateMounts(f fieldErrors, g *TaskGroup) {
 		interpolated := strings.Contains(m.Volume, "${")
 		f.require(interpolated || g.Volumes[m.Volume] != nil,
 			"the group has no volume of this name; it has: %s", has)
-		f.require(slices.Contains(modes, m.PropagationMode) || strings.Contains(m.PropagationMode, "${"),
-			"propagation_mode %q must be %s", m.PropagationMode, oneOf(modes))
+		if !strings.Contains(m.PropagationMode, "${") {
+			f.checkOneOf("propagation_mode", m.PropagationMode, modes)
+		}
 		f.checkDestination(m.Destination)
 		clean := path.Clean("/" + m.Destination)
 		f.require(!seen[clean], "destination %q is taken by another volume_mount of the task", m.Destination)

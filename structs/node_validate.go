@@ -8,13 +8,15 @@ import (
 // Validate checks the numbers and sizes that a node reports of itself.
 func (n *Node) Validate() error {
 	f := newFieldErrors("").at("node %q", n.ID)
-	for _, text := range []struct{ what, value string }{
-		{"ID", n.ID}, {"Name", n.Name}, {"Datacenter", n.Datacenter}, {"NodeClass", n.NodeClass},
-		{"NodePool", n.NodePool}, {"SecretID", n.SecretID}, {"HTTPAddr", n.HTTPAddr},
-	} {
-		f.require(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
-			len(text.value), MaxName)
-	}
+	f.checkTexts([]boundedText{
+		{"ID", n.ID, MaxName},
+		{"Name", n.Name, MaxName},
+		{"Datacenter", n.Datacenter, MaxName},
+		{"NodeClass", n.NodeClass, MaxName},
+		{"NodePool", n.NodePool, MaxName},
+		{"SecretID", n.SecretID, MaxName},
+		{"HTTPAddr", n.HTTPAddr, MaxName},
+	})
 	for name, d := range n.Drivers {
 		f.require(d != nil, "driver %q is null", name)
 	}
@@ -23,6 +25,18 @@ func (n *Node) Validate() error {
 	f.checkReported(len(n.Attributes)+len(n.Meta)+len(n.Drivers),
 		pairBytes(n.Attributes)+pairBytes(n.Meta)+driverBytes(n.Drivers))
 	return f.err()
+}
+
+// boundedText is a text with the name of its field and its most bytes.
+type boundedText struct {
+	what, text string
+	most       int
+}
+
+func (f fieldErrors) checkTexts(texts []boundedText) {
+	for _, t := range texts {
+		f.checkBytes(t.what, len(t.text), t.most)
+	}
 }
 
 func (f fieldErrors) checkReported(entries, bytes int) {
@@ -81,19 +95,18 @@ func (i *NodeInventory) Validate(node string) error {
 
 func (f fieldErrors) checkHeld(list string, volumes []CSIHeldClaim) {
 	f.atMost("volumes in "+list, len(volumes), MaxNodeVolumes)
+	f = f.at("%s", list)
 	for _, h := range volumes {
-		for _, text := range []struct {
-			what, value string
-			most        int
-		}{
-			{"Namespace", h.Namespace, MaxName}, {"VolumeID", h.VolumeID, MaxName}, {"AllocID", h.AllocID, MaxName},
-			{"PluginID", h.PluginID, MaxName}, {"ExternalVolumeID", h.ExternalVolumeID, MaxCSIID},
+		f.checkTexts([]boundedText{
+			{"Namespace", h.Namespace, MaxName},
+			{"VolumeID", h.VolumeID, MaxName},
+			{"AllocID", h.AllocID, MaxName},
+			{"PluginID", h.PluginID, MaxName},
+			{"ExternalVolumeID", h.ExternalVolumeID, MaxCSIID},
 			{"ExternalNodeID", h.ExternalNodeID, MaxCSINodeID},
-			{"AccessMode", string(h.AccessMode), MaxName}, {"AttachmentMode", string(h.AttachmentMode), MaxName},
-		} {
-			f.require(len(text.value) <= text.most, "%s: %s has %d bytes; at most %d are allowed",
-				list, text.what, len(text.value), text.most)
-		}
+			{"AccessMode", string(h.AccessMode), MaxName},
+			{"AttachmentMode", string(h.AttachmentMode), MaxName},
+		})
 	}
 }
 
@@ -109,17 +122,16 @@ func ValidateInstances(node string, instances []*CSIPluginInstance) error {
 }
 
 func (i *CSIInfo) validate(f fieldErrors) {
-	for _, text := range []struct{ what, value string }{{"PluginID", i.PluginID}, {"AllocID", i.AllocID},
-		{"Provider", i.Provider}, {"FormerProvider", i.FormerProvider}, {"ProviderVersion", i.ProviderVersion}} {
-		f.require(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
-			len(text.value), MaxName)
-	}
-	f.require(len(i.HealthDescription) <= 2*MaxErrorText,
-		"HealthDescription has %d bytes; at most %d are allowed",
-		len(i.HealthDescription), 2*MaxErrorText) // an error and its subject
+	f.checkTexts([]boundedText{
+		{"PluginID", i.PluginID, MaxName},
+		{"AllocID", i.AllocID, MaxName},
+		{"Provider", i.Provider, MaxName},
+		{"FormerProvider", i.FormerProvider, MaxName},
+		{"ProviderVersion", i.ProviderVersion, MaxName},
+		{"HealthDescription", i.HealthDescription, 2 * MaxErrorText}, // an error and its subject
+	})
 	if n := i.NodeInfo; n != nil {
-		f.require(len(n.ID) <= MaxCSINodeID, "NodeInfo.ID has %d bytes; at most %d are allowed", len(n.ID),
-			MaxCSINodeID)
+		f.checkBytes("NodeInfo.ID", len(n.ID), MaxCSINodeID)
 		if t := n.AccessibleTopology; t != nil {
 			f.checkCSIMap("AccessibleTopology", t.Segments)
 		}
@@ -131,8 +143,7 @@ func (i *CSIInfo) validate(f fieldErrors) {
 func (r *ClientCSICreateResponse) Validate(asked int64) error {
 	f := newFieldErrors("the node's answer")
 	f.checkSize(r.Capacity, asked)
-	f.require(len(r.ExternalID) <= MaxCSIID, "volume_id has %d bytes; at most %d are allowed",
-		len(r.ExternalID), MaxCSIID)
+	f.checkBytes("volume_id", len(r.ExternalID), MaxCSIID)
 	f.checkContext("volume_context", r.Context)
 	f.checkTopologies(r.Topologies)
 	return f.err()
@@ -177,8 +188,7 @@ func (r *ClientCSIAttachResponse) Validate() error {
 // Validate checks the sizes in a node's answer about the volumes that its plugin lists.
 func (r *ClientCSIListResponse) Validate() error {
 	f := newFieldErrors("the node's answer")
-	f.require(len(r.NextToken) <= MaxCSIToken, "next_token has %d bytes; at most %d are allowed",
-		len(r.NextToken), MaxCSIToken)
+	f.checkBytes("next_token", len(r.NextToken), MaxCSIToken)
 	for _, v := range r.Volumes[:f.atMost("volumes", len(r.Volumes), MaxCSIListed)] {
 		if v != nil {
 			f.checkList(v)
@@ -189,14 +199,12 @@ func (r *ClientCSIListResponse) Validate() error {
 
 func (f fieldErrors) checkList(v *CSIVolumeExternalStub) {
 	for _, id := range []string{v.ExternalID, v.CloneID, v.SnapshotID} {
-		f.require(len(id) <= MaxCSIID, "an ID of a volume has %d bytes; at most %d are allowed", len(id), MaxCSIID)
+		f.checkBytes("an ID of a volume", len(id), MaxCSIID)
 	}
-	f.require(len(v.Status) <= MaxErrorText, "the status of a volume has %d bytes; at most %d are allowed",
-		len(v.Status), MaxErrorText)
+	f.checkBytes("the status of a volume", len(v.Status), MaxErrorText)
 	f.checkContext("volume_context", v.VolumeContext)
 	for _, id := range v.PublishedExternalNodeIDs {
-		f.require(len(id) <= MaxCSINodeID, "an ID of a node has %d bytes; at most %d are allowed",
-			len(id), MaxCSINodeID)
+		f.checkBytes("an ID of a node", len(id), MaxCSINodeID)
 	}
 }
 
@@ -211,16 +219,16 @@ func (v *CSIVolumeExternalStub) Bytes() int {
 
 // checkContext checks a context that a plugin answered; it may hold secrets and is not shown.
 func (f fieldErrors) checkContext(what string, m map[string]string) {
-	n := pairBytes(m)
-	f.require(n <= MaxCSIContext, "%s has %d bytes; at most %d are allowed", what, n, MaxCSIContext)
+	f.checkBytes(what, pairBytes(m), MaxCSIContext)
 }
 
 // CheckStates refuses states that neither an allocation nor a task has.
 func (u *AllocClientUpdate) CheckStates() error {
 	f := newFieldErrors("").at("allocation %q", u.ID)
 	statuses := []string{AllocPending, AllocRunning, AllocComplete, AllocFailed, AllocLost}
-	f.require(u.ClientStatus == "" || slices.Contains(statuses, u.ClientStatus), "ClientStatus %q must be %s",
-		u.ClientStatus, oneOf(statuses))
+	if u.ClientStatus != "" {
+		f.checkOneOf("ClientStatus", u.ClientStatus, statuses)
+	}
 	states := []string{TaskPending, TaskRunning, TaskDead}
 	for _, task := range slices.Sorted(maps.Keys(u.TaskStates)) {
 		state := ""

@@ -52,7 +52,7 @@ func (f fieldErrors) require(ok bool, format string, args ...any) {
 // err is nil without faults, else one error of kind invalid with a line for each.
 func (f fieldErrors) err() error {
 	if text := f.lines.String(); text != "" {
-		return Errorf(KindInvalid, "%s", text)
+		return Invalidf("%s", text)
 	}
 	return nil
 }
@@ -63,9 +63,17 @@ func (f fieldErrors) atMost(what string, n, max int) int {
 	return min(n, max)
 }
 
+// checkBytes checks the length of a text, or of several in sum.
+func (f fieldErrors) checkBytes(what string, n, most int) {
+	f.require(n <= most, "%s has %d bytes; at most %d are allowed", what, n, most)
+}
+
 // checkText checks the length of a free text.
-func (f fieldErrors) checkText(what, s string) {
-	f.require(len(s) <= MaxText, "%s has %d bytes; at most %d are allowed", what, len(s), MaxText)
+func (f fieldErrors) checkText(what, s string) { f.checkBytes(what, len(s), MaxText) }
+
+// checkOneOf checks a word of which only a few are allowed.
+func (f fieldErrors) checkOneOf(what, word string, words []string) {
+	f.require(slices.Contains(words, word), "%s %q must be %s", what, word, oneOf(words))
 }
 
 // checkRange checks a number; its unit follows it in the text.
@@ -95,7 +103,7 @@ func (f fieldErrors) checkName(what, s string) {
 	case s == "":
 		f.addf("%s is required", what)
 	case len(s) > MaxName:
-		f.addf("%s has %d bytes; at most %d are allowed", what, len(s), MaxName)
+		f.checkBytes(what, len(s), MaxName)
 	case s == "." || s == "..":
 		f.addf("%s %q is not a name", what, s)
 	default:
@@ -146,6 +154,13 @@ func (f fieldErrors) checkCSIMap(what string, m map[string]string) {
 			"%s: key or value is not text in UTF-8; encode it, for example in base64", what)
 	}
 	f.require(total <= MaxCSIMap, "%s has %d bytes; CSI allows %d", what, total, MaxCSIMap)
+}
+
+// checkModes checks the modes of a volume or of a claim.
+func (f fieldErrors) checkModes(access CSIAccessMode, attachment CSIAttachmentMode) {
+	f.require(access.Valid(), "access_mode %s; %s", requiredOr(access), oneOf(CSIAccessModes))
+	f.require(attachment.Valid(),
+		"attachment_mode %s; one of %s, %s", requiredOr(attachment), CSIFileSystem, CSIBlockDevice)
 }
 
 // checkMountOptions checks them as CSI bounds them (CSI spec, VolumeCapability.MountVolume): flags may be

@@ -17,7 +17,7 @@ func (v *CSIVolume) Validate() error {
 	f := newFieldErrors("")
 	f.checkName("volume: id", v.ID)
 	f = f.at("volume %q", v.ID)
-	f.require(len(v.ID) <= MaxCSIString, "id has %d bytes; at most %d are allowed", len(v.ID), MaxCSIString)
+	f.checkBytes("id", len(v.ID), MaxCSIString)
 	f.checkNamespace(v.Namespace)
 	f.checkPluginID("plugin_id", v.PluginID)
 	f.checkCSIString("name", v.Name)
@@ -119,9 +119,7 @@ func (v *CSIVolume) validateCapabilities(f fieldErrors) {
 			f.addf("it is null")
 			continue
 		}
-		f.require(c.AccessMode.Valid(), "access_mode %s; %s", requiredOr(c.AccessMode), oneOf(CSIAccessModes))
-		f.require(c.AttachmentMode.Valid(),
-			"attachment_mode %s; one of %s, %s", requiredOr(c.AttachmentMode), CSIFileSystem, CSIBlockDevice)
+		f.checkModes(c.AccessMode, c.AttachmentMode)
 		f.require(!seen[*c], "it is there twice")
 		seen[*c] = true
 		mounted = mounted || c.AttachmentMode != CSIBlockDevice
