@@ -21,10 +21,10 @@ func liveOrDone(done bool) string {
 }
 
 // Alloc returns the allocation without its job, nil if there is none.
-func Alloc(tx *ReadTx, id string) *structs.Allocation { return allocs.Get(tx, id) }
+func Alloc(tx Reader, id string) *structs.Allocation { return allocs.Get(tx, id) }
 
 // AllocWithJob is a copy of the allocation with the version of the job it was placed from.
-func AllocWithJob(tx *ReadTx, a *structs.Allocation) *structs.Allocation {
+func AllocWithJob(tx Reader, a *structs.Allocation) *structs.Allocation {
 	if a == nil {
 		return nil
 	}
@@ -34,7 +34,7 @@ func AllocWithJob(tx *ReadTx, a *structs.Allocation) *structs.Allocation {
 }
 
 // AllocStub is the allocation as lists show it, with its job's type.
-func AllocStub(tx *ReadTx, a *structs.Allocation) *structs.AllocListStub {
+func AllocStub(tx Reader, a *structs.Allocation) *structs.AllocListStub {
 	s := new(structs.AllocListStub)
 	AllocStubs(tx)(a, s)
 	return s
@@ -42,7 +42,7 @@ func AllocStub(tx *ReadTx, a *structs.Allocation) *structs.AllocListStub {
 
 // AllocStubs returns a function that writes the stub of an allocation. It looks the job of allocations that
 // follow each other up once.
-func AllocStubs(tx *ReadTx) func(*structs.Allocation, *structs.AllocListStub) {
+func AllocStubs(tx Reader) func(*structs.Allocation, *structs.AllocListStub) {
 	var job *structs.Job
 	return func(a *structs.Allocation, s *structs.AllocListStub) {
 		if job == nil || job.ID != a.JobID || job.Version != a.JobVersion || job.Namespace != a.Namespace {
@@ -56,30 +56,30 @@ func AllocStubs(tx *ReadTx) func(*structs.Allocation, *structs.AllocListStub) {
 }
 
 // AllocsByJob yields a job's allocations, those that are terminal first.
-func AllocsByJob(tx *ReadTx, ns, job string) iter.Seq[*structs.Allocation] {
+func AllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
 	return allocsByJob.Scan(tx, ns, job)
 }
 
 // AllocsByNode yields a node's allocations, those that are terminal first.
-func AllocsByNode(tx *ReadTx, node string) iter.Seq[*structs.Allocation] {
+func AllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return allocsByNode.Scan(tx, node)
 }
 
 // LiveAllocsByNode yields a node's allocations that are not terminal: those that hold its resources.
-func LiveAllocsByNode(tx *ReadTx, node string) iter.Seq[*structs.Allocation] {
+func LiveAllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return allocsByNode.Scan(tx, node, liveRow)
 }
 
 // AllocsByEval yields the allocations that an evaluation placed.
-func AllocsByEval(tx *ReadTx, eval string) iter.Seq[*structs.Allocation] {
+func AllocsByEval(tx Reader, eval string) iter.Seq[*structs.Allocation] {
 	return allocsByEval.Scan(tx, eval)
 }
 
 // EndedAllocs yields the allocations that have ended, by the time of their last change.
-func EndedAllocs(tx *ReadTx) iter.Seq[*structs.Allocation] { return allocsByEnd.Scan(tx) }
+func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] { return allocsByEnd.Scan(tx) }
 
 // AllocsByPlugin yields the allocations that run a plugin, those that ended first.
-func AllocsByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.Allocation] {
+func AllocsByPlugin(tx Reader, plugin string) iter.Seq[*structs.Allocation] {
 	return allocsByPlugin.Scan(tx, plugin)
 }
 
@@ -120,7 +120,7 @@ func unreferPlugins(tx *WriteTx, a *structs.Allocation) {
 // job is evaluated, once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
-		if _, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID); err != nil {
+		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 		if u == nil {
 			continue
 		}
-		old := Alloc(tx.ReadTx, u.ID)
+		old := Alloc(tx, u.ID)
 		if old == nil || (p.NodeID != "" && old.NodeID != p.NodeID) {
 			continue
 		}
@@ -172,7 +172,7 @@ func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, no
 
 // evaluateAfter puts an evaluation of the job of an allocation that has ended by itself.
 func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
-	j := Job(tx.ReadTx, a.Namespace, a.JobID)
+	j := Job(tx, a.Namespace, a.JobID)
 	if j == nil || j.Stop {
 		return
 	}
@@ -187,7 +187,7 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 
 // AllocStop asks that an allocation be stopped and placed again; the scheduler does both.
 func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
-	old := Alloc(tx.ReadTx, p.AllocID)
+	old := Alloc(tx, p.AllocID)
 	if old == nil {
 		return structs.NotFoundf("no allocation %q", p.AllocID)
 	}
@@ -197,7 +197,7 @@ func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
 	a := old.Copy()
 	a.Migrate, a.ModifyTime = true, p.Now
 	putAlloc(tx, old, a)
-	if j := Job(tx.ReadTx, a.Namespace, a.JobID); j != nil {
+	if j := Job(tx, a.Namespace, a.JobID); j != nil {
 		putGivenEval(tx, p.Eval, j, p.Now)
 	}
 	return nil

@@ -7,34 +7,34 @@ import (
 )
 
 // Attachment returns the attachment, nil if there is none.
-func Attachment(tx *ReadTx, ns, volume, node string) *structs.CSIAttachment {
+func Attachment(tx Reader, ns, volume, node string) *structs.CSIAttachment {
 	return attachments.Get(tx, ns, volume, node)
 }
 
 // AttachmentsByVolume yields a volume's attachments by node.
-func AttachmentsByVolume(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIAttachment] {
+func AttachmentsByVolume(tx Reader, ns, volume string) iter.Seq[*structs.CSIAttachment] {
 	return attachments.Scan(tx, ns, volume)
 }
 
 // AttachmentsByNode yields the attachments to a node.
-func AttachmentsByNode(tx *ReadTx, node string) iter.Seq[*structs.CSIAttachment] {
+func AttachmentsByNode(tx Reader, node string) iter.Seq[*structs.CSIAttachment] {
 	return attachmentsByNode.Scan(tx, node)
 }
 
 // UnsettledAttachments yields those for which the leader has a call to make.
-func UnsettledAttachments(tx *ReadTx) iter.Seq[*structs.CSIAttachment] {
+func UnsettledAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
 	return unsettledAttachments.Scan(tx)
 }
 
 // attachFor makes the attachment that a granted claim needs, where the plugin attaches and it is not
 // there for another claim of the node.
 func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
-	p := Plugin(tx.ReadTx, c.PluginID)
-	if p == nil || !p.SupportsAttachDetach || Attachment(tx.ReadTx, c.Namespace, c.VolumeID, c.NodeID) != nil {
+	p := Plugin(tx, c.PluginID)
+	if p == nil || !p.SupportsAttachDetach || Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
 		return
 	}
-	v := Volume(tx.ReadTx, c.Namespace, c.VolumeID)
-	external := externalNode(tx.ReadTx, c.PluginID, c.NodeID)
+	v := Volume(tx, c.Namespace, c.VolumeID)
+	external := externalNode(tx, c.PluginID, c.NodeID)
 	if external == "" {
 		// Not for a claim that is just granted: see nodeBlock. For an older one when the node reports: see
 		// grantOnNode.
@@ -53,8 +53,8 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 // detachUnused marks the attachment that a claim used to be detached when no other claim on the node uses
 // it. That goes for one that is still attaching too: only a detach makes sure that nothing is left of it.
 func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
-	a := Attachment(tx.ReadTx, c.Namespace, c.VolumeID, c.NodeID)
-	if a == nil || a.State == structs.AttachmentDetaching || inUse(tx.ReadTx, a) {
+	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
+	if a == nil || a.State == structs.AttachmentDetaching || inUse(tx, a) {
 		return
 	}
 	a = a.Copy()
@@ -67,8 +67,8 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 // attachGranted makes the attachments of a plugin that has begun to attach after claims of its volumes
 // were granted without.
 func attachGranted(tx *WriteTx, plugin string, now int64) {
-	for v := range VolumesByPlugin(tx.ReadTx, plugin) {
-		for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
+	for v := range VolumesByPlugin(tx, plugin) {
+		for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 			if c.State == structs.ClaimGranted {
 				attachFor(tx, c, now)
 			}
@@ -81,7 +81,7 @@ const fewClaims = 64
 
 // inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of
 // the volume where these are few, else at those of the node: they are no more than run on it.
-func inUse(tx *ReadTx, a *structs.CSIAttachment) bool {
+func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	granted, all := 0, 0
 	for _, n := range lineOf(tx, a.Namespace, a.VolumeID) {
 		granted, all = granted+n.Granted, all+n.Granted+n.Waiting
@@ -110,7 +110,7 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 	if wants == "" {
 		return structs.Invalidf("%q is neither attach nor detach", p.Op)
 	}
-	a := Attachment(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.State != wants || p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
 		return nil
 	}

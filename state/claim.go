@@ -10,12 +10,12 @@ import (
 )
 
 // Claim returns the claim, nil if there is none.
-func Claim(tx *ReadTx, ns, volume, alloc string) *structs.CSIClaim {
+func Claim(tx Reader, ns, volume, alloc string) *structs.CSIClaim {
 	return claims.Get(tx, ns, volume, alloc)
 }
 
 // ClaimsByVolume returns a volume's claims in the order in which they were made.
-func ClaimsByVolume(tx *ReadTx, ns, volume string) []*structs.CSIClaim {
+func ClaimsByVolume(tx Reader, ns, volume string) []*structs.CSIClaim {
 	out := slices.Collect(claims.Scan(tx, ns, volume))
 	slices.SortFunc(out, inLineOrder)
 	return out
@@ -26,12 +26,12 @@ func inLineOrder(a, b *structs.CSIClaim) int {
 }
 
 // ClaimsByNode yields the claims for allocations on a node.
-func ClaimsByNode(tx *ReadTx, node string) iter.Seq[*structs.CSIClaim] {
+func ClaimsByNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return claimsByNode.Scan(tx, node)
 }
 
 // ClaimsByAlloc yields an allocation's claims: they are on its node.
-func ClaimsByAlloc(tx *ReadTx, alloc string) iter.Seq[*structs.CSIClaim] {
+func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
 	a := Alloc(tx, alloc)
 	if a == nil {
 		return func(func(*structs.CSIClaim) bool) {}
@@ -40,16 +40,16 @@ func ClaimsByAlloc(tx *ReadTx, alloc string) iter.Seq[*structs.CSIClaim] {
 }
 
 // WaitingClaims yields the claims that wait, by plugin.
-func WaitingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.Scan(tx) }
+func WaitingClaims(tx Reader) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.Scan(tx) }
 
 // EndedClaimsOfNode yields a node's claims that outlive their allocations: it has not let go of them yet.
-func EndedClaimsOfNode(tx *ReadTx, node string) iter.Seq[*structs.CSIClaim] {
+func EndedClaimsOfNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return endedClaims.Scan(tx, node)
 }
 
 // NodesWithEndedClaims yields the nodes that have such claims, without looking at all of these. Nobody can
 // wait for that.
-func NodesWithEndedClaims(tx *ReadTx) iter.Seq[string] {
+func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for c := endedClaims.First(tx); c != nil; c = endedClaims.After(tx, c.NodeID) {
 			if !yield(c.NodeID) {
@@ -63,7 +63,7 @@ func NodesWithEndedClaims(tx *ReadTx) iter.Seq[string] {
 // when one can never be granted.
 func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	if p.NodeID != "" {
-		if _, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID); err != nil {
+		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		}
 		c := *asked
 		c.Namespace = structs.NamespaceOr(cmp.Or(c.Namespace, p.Namespace))
-		fresh, err := completeClaim(tx.ReadTx, &c, p.NodeID)
+		fresh, err := completeClaim(tx, &c, p.NodeID)
 		if err != nil {
 			return err
 		}
@@ -106,18 +106,18 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 // grantAtOnce grants a claim that nobody is ahead of and nothing is in the way of, and reports whether it
 // was such: as the line would, but without the detour over a row that waits.
 func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
-	v, k := Volume(tx.ReadTx, c.Namespace, c.VolumeID), c.Class()
-	for _, n := range lineOf(tx.ReadTx, c.Namespace, c.VolumeID) {
+	v, k := Volume(tx, c.Namespace, c.VolumeID), c.Class()
+	for _, n := range lineOf(tx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.Conflicts(n.Class()) {
 			return false
 		}
 	}
-	p := Plugin(tx.ReadTx, v.PluginID)
-	if blockOf(v, p) != "" || expandsOffline(tx.ReadTx, v, p) != "" {
+	p := Plugin(tx, v.PluginID)
+	if blockOf(v, p) != "" || expandsOffline(tx, v, p) != "" {
 		return false
 	}
-	attaches := p.SupportsAttachDetach || attachments.Has(tx.ReadTx, c.Namespace, c.VolumeID)
-	if attaches && (classBlock(tx.ReadTx, v, k) != "" || nodeBlock(tx.ReadTx, v, c) != "") {
+	attaches := p.SupportsAttachDetach || attachments.Has(tx, c.Namespace, c.VolumeID)
+	if attaches && (classBlock(tx, v, k) != "" || nodeBlock(tx, v, c) != "") {
 		return false
 	}
 	c.State = structs.ClaimGranted
@@ -133,7 +133,7 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 
 // completeClaim checks a claim against its volume and allocation and fills in what follows from them. It
 // reports false for one that stands already.
-func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, err error) {
+func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err error) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		return false, structs.NotFoundf("no volume %q in namespace %q", c.VolumeID, c.Namespace)
@@ -202,7 +202,7 @@ func errorText(e *structs.OperationError) string {
 // that is not there is done already.
 func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	if p.NodeID != "" && p.SecretID != "" {
-		if _, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID); err != nil {
+		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
@@ -212,7 +212,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	room := &wakeKeys{}
 	add := room.add
 	for _, k := range p.Claims {
-		c := Claim(tx.ReadTx, structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)), k.VolumeID, k.AllocID)
+		c := Claim(tx, structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)), k.VolumeID, k.AllocID)
 		if c == nil {
 			continue
 		}
@@ -225,7 +225,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			}
 		}
 		freeClaim(tx, c, p.Now)
-		roomAfter(tx.ReadTx, c.Key(), c.PluginID, c.NodeID, add)
+		roomAfter(tx, c.Key(), c.PluginID, c.NodeID, add)
 	}
 	for _, key := range room.keys {
 		wake(tx, key)
@@ -236,7 +236,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 // noteReadOnly remembers in the volume that its file system turned read-only under a claim of the node.
 func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.CSIClaimKey) {
 	ns := structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace))
-	c, v := Claim(tx.ReadTx, ns, k.VolumeID, k.AllocID), Volume(tx.ReadTx, ns, k.VolumeID)
+	c, v := Claim(tx, ns, k.VolumeID, k.AllocID), Volume(tx, ns, k.VolumeID)
 	if c == nil || v == nil || c.NodeID != p.NodeID {
 		return
 	}
@@ -249,14 +249,14 @@ func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.C
 // it is to stop what it runs, and nobody claims for it again. On a node that is up the allocation may write
 // this very moment: no operator can vouch for the contrary.
 func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
-	old, n := Alloc(tx.ReadTx, c.AllocID), Node(tx.ReadTx, c.NodeID)
+	old, n := Alloc(tx, c.AllocID), Node(tx, c.NodeID)
 	switch {
 	case old == nil || old.ClientTerminal():
 		return nil
 	case n != nil && n.Status != structs.NodeDown:
 		return structs.Preconditionf("allocation %s (job %s) may still use volume %q on node %s, which is %s; "+
 			"stop it first: berth alloc stop %s",
-			old.ID, old.JobID, c.VolumeID, nodeName(tx.ReadTx, c.NodeID), n.Status, structs.ShortID(old.ID))
+			old.ID, old.JobID, c.VolumeID, nodeName(tx, c.NodeID), n.Status, structs.ShortID(old.ID))
 	}
 	a := old.Copy()
 	if !a.ServerTerminal() {
@@ -292,12 +292,12 @@ func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 
 // wakeRoom wakes who waits for a volume, or for a node to have one less of its plugin's.
 func wakeRoom(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
-	roomAfter(tx.ReadTx, k, plugin, node, func(key string) { wake(tx, key) })
+	roomAfter(tx, k, plugin, node, func(key string) { wake(tx, key) })
 }
 
 // roomAfter names what those wait for who can go on when a volume is let go of on a node. Of a volume that is
 // gone nothing is remembered: all who wait for room look again.
-func roomAfter(tx *ReadTx, k structs.CSIClaimKey, plugin, node string, name func(key string)) {
+func roomAfter(tx Reader, k structs.CSIClaimKey, plugin, node string, name func(key string)) {
 	if Volume(tx, k.Namespace, k.VolumeID) == nil {
 		name(structs.WakeCapacity)
 	} else {
@@ -337,7 +337,7 @@ func (w *wakeKeys) add(key string) {
 
 // endClaims notes that the allocation which holds claims has ended: they are to be released.
 func endClaims(tx *WriteTx, alloc string, now int64) {
-	for c := range ClaimsByAlloc(tx.ReadTx, alloc) {
+	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimGranted && c.EndTime == 0 {
 			c = c.Copy()
 			c.EndTime = max(now, 1)
@@ -349,7 +349,7 @@ func endClaims(tx *WriteTx, alloc string, now int64) {
 // leaveLines takes an allocation that is to stop out of every line. What it was granted it keeps until
 // its node has let go.
 func leaveLines(tx *WriteTx, alloc string, now int64) {
-	for c := range ClaimsByAlloc(tx.ReadTx, alloc) {
+	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {
 			releaseClaim(tx, c, now)
 		}

@@ -11,7 +11,7 @@ import (
 
 // volumeBlock says why no claim of the volume can be granted now, "" if nothing of the volume itself is
 // in the way.
-func volumeBlock(tx *ReadTx, v *structs.CSIVolume) string {
+func volumeBlock(tx Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
 	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
 }
@@ -48,7 +48,7 @@ func failing(e *structs.OperationError) string {
 
 // classBlock says why no claim of the class can be granted though it conflicts with no other claim:
 // attachments of another mode have to go first.
-func classBlock(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) string {
+func classBlock(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
 	a := attachmentsByMode.First(tx, v.Namespace, v.ID)
 	if a != nil && a.AccessMode == k.AccessMode && a.AttachmentMode == k.AttachmentMode {
 		a = attachmentsByMode.After(tx, v.Namespace, v.ID, string(k.AccessMode), string(k.AttachmentMode))
@@ -60,7 +60,7 @@ func classBlock(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) string {
 }
 
 // nodeBlock says why the claim's own node is in the way.
-func nodeBlock(tx *ReadTx, v *structs.CSIVolume, c *structs.CSIClaim) string {
+func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	if c.AccessMode.SingleNode() {
 		for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 			if a.NodeID != c.NodeID {
@@ -81,7 +81,7 @@ func nodeBlock(tx *ReadTx, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	return ""
 }
 
-func stillAttached(tx *ReadTx, a *structs.CSIAttachment) string {
+func stillAttached(tx Reader, a *structs.CSIAttachment) string {
 	doing := map[string]string{
 		structs.AttachmentAttaching: "being attached to",
 		structs.AttachmentAttached:  "still attached to",
@@ -93,7 +93,7 @@ func stillAttached(tx *ReadTx, a *structs.CSIAttachment) string {
 
 // asked says where the outcome of a call is not known, once something has failed: before that it is only
 // under way.
-func asked(tx *ReadTx, a *structs.CSIAttachment) string {
+func asked(tx Reader, a *structs.CSIAttachment) string {
 	if a.Call == nil || a.LastError == nil {
 		return ""
 	}
@@ -102,7 +102,7 @@ func asked(tx *ReadTx, a *structs.CSIAttachment) string {
 		a.Call.Op, nodeName(tx, a.Call.NodeID))
 }
 
-func nodeName(tx *ReadTx, id string) string {
+func nodeName(tx Reader, id string) string {
 	n := Node(tx, id)
 	if n == nil {
 		return id + " (gone)"
@@ -113,7 +113,7 @@ func nodeName(tx *ReadTx, id string) string {
 // Claimable reports whether a claim could be granted if the claims of the allocations for which ignore is
 // true were gone, and if not why. It is for planning: the claim need not exist, its node may be "", and
 // attachments on their way out do not count, for they leave by themselves.
-func Claimable(tx *ReadTx, c *structs.CSIClaim, ignore func(allocID string) bool) (ok bool, reason string) {
+func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool) (ok bool, reason string) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		return false, fmt.Sprintf("volume %s does not exist in namespace %s", c.VolumeID, c.Namespace)
@@ -140,7 +140,7 @@ func Claimable(tx *ReadTx, c *structs.CSIClaim, ignore func(allocID string) bool
 // someoneElse returns a volume's claim of a class in a state that is not the allocation's of c and not to be
 // ignored, nil if there is none.
 func someoneElse(
-	tx *ReadTx, v *structs.CSIVolume, state string, k structs.ClaimClass, c *structs.CSIClaim,
+	tx Reader, v *structs.CSIVolume, state string, k structs.ClaimClass, c *structs.CSIClaim,
 	ignore func(allocID string) bool,
 ) *structs.CSIClaim {
 	other := func(o *structs.CSIClaim) bool {
@@ -166,7 +166,7 @@ func someoneElse(
 // claimsOf yields a volume's claims of a class in a state. Those that are not in the index of classes are
 // nearly all claims of the volume: what is granted is of one access mode.
 func claimsOf(
-	tx *ReadTx, v *structs.CSIVolume, state string, k structs.ClaimClass,
+	tx Reader, v *structs.CSIVolume, state string, k structs.ClaimClass,
 ) iter.Seq[*structs.CSIClaim] {
 	if state == structs.ClaimWaiting || k.Conflicts(k) {
 		return claimsByClass.Scan(tx, v.Namespace, v.ID, state, classKey(k))
@@ -181,7 +181,7 @@ func claimsOf(
 }
 
 // attachBlock says what the attachment of a granted claim lacks.
-func attachBlock(tx *ReadTx, c *structs.CSIClaim) string {
+func attachBlock(tx Reader, c *structs.CSIClaim) string {
 	a, p := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID), Plugin(tx, c.PluginID)
 	switch {
 	case a == nil && p != nil && p.SupportsAttachDetach:
@@ -220,7 +220,7 @@ func detachCommand(ns, volume, node, flags string) string {
 }
 
 // holds says who holds a claim, and what would end it if it does not end by itself.
-func holds(tx *ReadTx, c *structs.CSIClaim) string {
+func holds(tx Reader, c *structs.CSIClaim) string {
 	if c.State == structs.ClaimWaiting {
 		return fmt.Sprintf("allocation %s waits for volume %s already", c.AllocID, c.VolumeID)
 	}
@@ -237,7 +237,7 @@ func holds(tx *ReadTx, c *structs.CSIClaim) string {
 
 // lingers says why a claim that is granted may stay although nobody works with it, and what would help;
 // "" when it is of use.
-func lingers(tx *ReadTx, c *structs.CSIClaim) string {
+func lingers(tx Reader, c *structs.CSIClaim) string {
 	n, a := Node(tx, c.NodeID), Alloc(tx, c.AllocID)
 	switch {
 	case c.State != structs.ClaimGranted:

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-func lineOf(tx *ReadTx, ns, volume string) []structs.CSIClassCount {
+func lineOf(tx Reader, ns, volume string) []structs.CSIClassCount {
 	if l := lines.Get(tx, ns, volume); l != nil {
 		return l.Classes
 	}
@@ -15,19 +15,19 @@ func lineOf(tx *ReadTx, ns, volume string) []structs.CSIClassCount {
 }
 
 // classesIn lists the classes of the volume's claims in a state.
-func classesIn(tx *ReadTx, ns, volume, state string) []structs.ClaimClass {
+func classesIn(tx Reader, ns, volume, state string) []structs.ClaimClass {
 	return classesOf(lineOf(tx, ns, volume), state)
 }
 
 // ClaimCount is how many claims a volume has, granted and waiting, without looking at them.
-func ClaimCount(tx *ReadTx, ns, volume string) (count int) {
+func ClaimCount(tx Reader, ns, volume string) (count int) {
 	for _, n := range lineOf(tx, ns, volume) {
 		count += n.Granted + n.Waiting
 	}
 	return count
 }
 
-func countOf(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass, state string) int {
+func countOf(tx Reader, v *structs.CSIVolume, k structs.ClaimClass, state string) int {
 	for _, n := range lineOf(tx, v.Namespace, v.ID) {
 		if n.Class() == k {
 			return *n.In(state)
@@ -58,7 +58,7 @@ func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
 		return
 	}
 	l := &structs.CSIClaimQueueRow{Namespace: some.Namespace, VolumeID: some.VolumeID}
-	if old := lines.Get(tx.ReadTx, l.Namespace, l.VolumeID); old != nil {
+	if old := lines.Get(tx, l.Namespace, l.VolumeID); old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !isGranted(was) && !isGranted(is) {
 			heldQueues.rename(old, l)

@@ -37,12 +37,12 @@ var short = map[string]string{
 
 // grant grants every claim of the volume whose turn it is.
 func grant(tx *WriteTx, ns, volume string, now int64) {
-	for c := range line(tx.ReadTx, ns, volume) {
+	for c := range line(tx, ns, volume) {
 		granted := c.Copy()
 		granted.State = structs.ClaimGranted
 		granted.GrantIndex = tx.Index
 		granted.GrantTime = now
-		granted.ExpandBytes = Volume(tx.ReadTx, ns, volume).NodeExpandBytes
+		granted.ExpandBytes = Volume(tx, ns, volume).NodeExpandBytes
 		storeClaim(tx, granted)
 		attachFor(tx, granted, now)
 	}
@@ -50,14 +50,14 @@ func grant(tx *WriteTx, ns, volume string, now int64) {
 
 // grantPlugin grants the claims that waited for what the plugin has become.
 func grantPlugin(tx *WriteTx, plugin string, now int64) {
-	for _, k := range waitedFor(tx.ReadTx, plugin) {
+	for _, k := range waitedFor(tx, plugin) {
 		grant(tx, k.Namespace, k.VolumeID, now)
 	}
 }
 
 // grantOnNode grants the claims that waited for the plugin's half on one node.
 func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
-	for c := range ClaimsByNode(tx.ReadTx, node) {
+	for c := range ClaimsByNode(tx, node) {
 		switch {
 		case c.PluginID != plugin:
 		case c.State == structs.ClaimWaiting:
@@ -69,7 +69,7 @@ func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
 }
 
 // waitedFor lists the plugin's volumes that have a line.
-func waitedFor(tx *ReadTx, plugin string) []structs.CSIClaimKey {
+func waitedFor(tx Reader, plugin string) []structs.CSIClaimKey {
 	var out []structs.CSIClaimKey
 	for c := range waitingByPlugin.Scan(tx, plugin) {
 		k := structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}
@@ -82,7 +82,7 @@ func waitedFor(tx *ReadTx, plugin string) []structs.CSIClaimKey {
 
 // line yields the waiting claims whose turn it is, in order. It takes for granted, literally, what it has
 // yielded: the caller grants it or only looks.
-func line(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
+func line(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		counts := lineOf(tx, ns, volume)
 		waiting := classesOf(counts, structs.ClaimWaiting)

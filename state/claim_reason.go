@@ -22,18 +22,18 @@ const (
 // ClaimBlocked says, for people, why a claim waits, or why one that is granted cannot be used yet; ""
 // when the volume can be staged. It names who is in the way and, where that ends not by itself, what
 // would help.
-func ClaimBlocked(tx *ReadTx, c *structs.CSIClaim) string { return Reasons(tx)(c) }
+func ClaimBlocked(tx Reader, c *structs.CSIClaim) string { return Reasons(tx)(c) }
 
 // Reasons is ClaimBlocked for claims that come volume by volume and, from the first that is asked for on, in
 // the order of each volume's line with none left out. It may begin anew at any claim.
-func Reasons(tx *ReadTx) func(*structs.CSIClaim) string {
+func Reasons(tx Reader) func(*structs.CSIClaim) string {
 	r := reasons{tx: tx}
 	return r.next
 }
 
 // reasons are what is known of a volume's claims up to the one that was asked for last.
 type reasons struct {
-	tx     *ReadTx
+	tx     Reader
 	volume *structs.CSIVolume
 	block  string // of the volume itself
 	counts []structs.CSIClassCount
@@ -108,7 +108,7 @@ func (r *reasons) pass(c *structs.CSIClaim) {
 }
 
 // look finds the claims of a class that wait ahead of c.
-func (w *inWay) look(tx *ReadTx, c *structs.CSIClaim, o structs.ClaimClass) {
+func (w *inWay) look(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
 	rows, seen := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, classKey(o)), 0
 	ahead := func(other *structs.CSIClaim) bool { return other != nil && inLineOrder(other, c) < 0 }
 	for other := rows.Next(); ahead(other) && w.counted <= farAhead; other = rows.Next() {
@@ -186,7 +186,7 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 // someHolders are a few of a volume's granted claims of a class, all of them when they are few. Those that
 // are not in the index of classes stand among the claims that wait; who they are is found out once for a row
 // of lines.
-func someHolders(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) (some []*structs.CSIClaim) {
+func someHolders(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) (some []*structs.CSIClaim) {
 	l := lines.Get(tx, v.Namespace, v.ID)
 	if l == nil {
 		return nil
@@ -209,7 +209,7 @@ func someHolders(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) (some [
 }
 
 // holdersOf names a few allocations with granted claims of each class. It looks for them once for a row.
-func holdersOf(tx *ReadTx, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
+func holdersOf(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
 	known := heldQueues.get(l)
 	if known != nil {
 		return known
@@ -219,7 +219,7 @@ func holdersOf(tx *ReadTx, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][
 	return found
 }
 
-func findHolders(tx *ReadTx, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
+func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
 	wanted := 0
 	for _, n := range l.Classes {
 		wanted += min(n.Granted, manyHolders)

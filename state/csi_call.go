@@ -15,10 +15,10 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	case p.AllocID != "":
 		noteRelease(tx, p)
 	case p.NodeID != "":
-		a := Attachment(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+		a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 		if a == nil || a.CreateIndex != p.RowIndex || !a.Unsettled() {
 			return structs.Conflictf("volume %q: its attachment to node %s has changed meanwhile",
-				p.VolumeID, nodeName(tx.ReadTx, p.NodeID))
+				p.VolumeID, nodeName(tx, p.NodeID))
 		}
 		a = a.Copy()
 		a.Call = p.Call
@@ -27,7 +27,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 		}
 		attachments.Put(tx, a)
 	default:
-		v := Volume(tx.ReadTx, p.RequestNamespace(), p.VolumeID)
+		v := Volume(tx, p.RequestNamespace(), p.VolumeID)
 		if v == nil || v.CreateIndex != p.RowIndex {
 			return structs.Conflictf("volume %q has changed meanwhile", p.VolumeID)
 		}
@@ -39,7 +39,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 }
 
 func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
-	c := Claim(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.AllocID)
+	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	if c == nil || c.CreateIndex != p.RowIndex {
 		return
 	}
@@ -62,18 +62,18 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		return err
 	}
 	if p.Attachment != 0 {
-		a, err := forgettable(tx.ReadTx, p)
+		a, err := forgettable(tx, p)
 		if err != nil {
 			return err
 		}
 		dropAttachment(tx, a, p.Now)
 	}
-	if v := Volume(tx.ReadTx, ns, p.VolumeID); v != nil {
+	if v := Volume(tx, ns, p.VolumeID); v != nil {
 		v = v.Copy()
 		v.Forced = &structs.CSIForced{NodeID: p.NodeID, What: p.What, By: p.By, Reason: p.Reason, Time: p.Now}
 		changeQuietly(tx, v)
 	}
-	if n := Node(tx.ReadTx, p.NodeID); n != nil {
+	if n := Node(tx, p.NodeID); n != nil {
 		n = edited(n)
 		addEvents(tx, n, []*structs.NodeEvent{{
 			Message:   fmt.Sprintf("Volume %s: %s, by %s: %s", p.VolumeID, p.What, p.By, p.Reason),
@@ -88,7 +88,7 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 // forgettable returns the attachment that an operator vouches for. It refuses while a controller call for it
 // may still take effect: the row is all that holds up the next call for the volume, and a detach that comes
 // late would take the volume from its next user.
-func forgettable(tx *ReadTx, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
+func forgettable(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.Attachment || a.State != structs.AttachmentDetaching {
 		return nil, structs.Conflictf(
@@ -108,7 +108,7 @@ func forgettable(tx *ReadTx, p *structs.CSIVolumeForceRequest) (*structs.CSIAtta
 
 // AttachedAs returns an attachment of the volume that the plugin knows by this ID, whatever it was called
 // when it was attached; nil if there is none.
-func AttachedAs(tx *ReadTx, plugin, external string) *structs.CSIAttachment {
+func AttachedAs(tx Reader, plugin, external string) *structs.CSIAttachment {
 	return attachmentsByExternal.First(tx, plugin, external)
 }
 

@@ -3,7 +3,7 @@
 //
 // Its invariants:
 //
-//   - A read function takes a *ReadTx and a write function takes a *WriteTx. Neither opens a transaction, so
+//   - A read function takes a Reader and a write function takes a *WriteTx. Neither opens a transaction, so
 //     functions compose. The Store opens transactions.
 //   - A row never changes once it is in a table. Read functions return the rows themselves, so a caller
 //     copies what it edits.

@@ -33,25 +33,25 @@ func byPriority(e *structs.Evaluation) string { return mvcc.Ordered(uint64(1<<32
 func orderedTime(t int64) string { return mvcc.Ordered(uint64(max(t, 0))) }
 
 // Eval returns the evaluation, nil if there is none.
-func Eval(tx *ReadTx, id string) *structs.Evaluation { return evals.Get(tx, id) }
+func Eval(tx Reader, id string) *structs.Evaluation { return evals.Get(tx, id) }
 
 // EvalsByJob yields a job's evaluations, those that are done first.
-func EvalsByJob(tx *ReadTx, ns, job string) iter.Seq[*structs.Evaluation] {
+func EvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.Scan(tx, ns, job)
 }
 
 // ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the
 // oldest.
-func ReadyEvals(tx *ReadTx) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, openEval) }
+func ReadyEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, openEval) }
 
 // LaterEvals yields the pending evaluations that wait for a time, by that time.
-func LaterEvals(tx *ReadTx) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, laterEval) }
+func LaterEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, laterEval) }
 
 // EndedEvals yields the evaluations that are done and that no allocation names, by the time of their end.
-func EndedEvals(tx *ReadTx) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, doneEval) }
+func EndedEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, doneEval) }
 
 // BlockedEval returns the evaluation of a job that waits for a key to be woken, nil if none does.
-func BlockedEval(tx *ReadTx, ns, job string) *structs.Evaluation {
+func BlockedEval(tx Reader, ns, job string) *structs.Evaluation {
 	return evalsByJob.First(tx, ns, job, openEval, structs.EvalBlocked)
 }
 
@@ -74,7 +74,7 @@ func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 			return structs.Invalidf("an evaluation needs an ID and a job")
 		}
 		e = stampEval(e, p.Now)
-		if e.Terminal() && wishedSince(tx.ReadTx, e) {
+		if e.Terminal() && wishedSince(tx, e) {
 			pendAgain(e, structs.EvalChanged, changedMeanwhile)
 		}
 		putEval(tx, e)
@@ -103,7 +103,7 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 func putEval(tx *WriteTx, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
-		if key := wokenSince(tx.ReadTx, e); key != "" {
+		if key := wokenSince(tx, e); key != "" {
 			pendAgain(e, structs.EvalChanged, "woken meanwhile by "+key)
 		}
 	}
@@ -120,7 +120,7 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 // storeEval puts the row and lets the next in its lines go on when it leaves them. It returns the row that
 // was there.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
-	e.Placed = e.Terminal() && allocsByEval.Has(tx.ReadTx, e.ID)
+	e.Placed = e.Terminal() && allocsByEval.Has(tx, e.ID)
 	old = evals.Put(tx, e)
 	leaveKeys(tx, old, e)
 	return old
@@ -128,7 +128,7 @@ func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 
 // cancelBlocked ends the blocked evaluations of e's job, but for e itself.
 func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
-	for b := range evalsByJob.Scan(tx.ReadTx, e.Namespace, e.JobID, openEval, structs.EvalBlocked) {
+	for b := range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalBlocked) {
 		if b.ID != e.ID {
 			b = b.Copy()
 			b.Status, b.StatusDescription = structs.EvalCancelled, why

@@ -34,7 +34,7 @@ func placeOf(e *structs.Evaluation) string {
 
 // sleptThrough returns a key that was woken after the snapshot of an evaluation that stands for its line and
 // is not about to go on, "" if there is none.
-func sleptThrough(tx *ReadTx, e *structs.Evaluation) string {
+func sleptThrough(tx Reader, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		w, first := wakes.Get(tx, k), evalsByBlocked.First(tx, k, placeOf(e))
 		if first.ID == e.ID && wokenAt(tx, k) > e.SnapshotIndex && (w == nil || !w.Covers(placeOf(e))) {
@@ -45,7 +45,7 @@ func sleptThrough(tx *ReadTx, e *structs.Evaluation) string {
 }
 
 // wokenSince returns a key that was woken after the evaluation's snapshot, "" if none was.
-func wokenSince(tx *ReadTx, e *structs.Evaluation) string {
+func wokenSince(tx Reader, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		if wokenAt(tx, k) > e.SnapshotIndex {
 			return k
@@ -55,7 +55,7 @@ func wokenSince(tx *ReadTx, e *structs.Evaluation) string {
 }
 
 // wokenAt is the index at which a key was last woken, 0 if it never was.
-func wokenAt(tx *ReadTx, key string) uint64 {
+func wokenAt(tx Reader, key string) uint64 {
 	if w := wakes.Get(tx, key); w != nil {
 		return w.Unblocked()
 	}
@@ -79,7 +79,7 @@ func wake(tx *WriteTx, key string) {
 }
 
 func wakeKey(tx *WriteTx, key string) {
-	old := wakes.Get(tx.ReadTx, key)
+	old := wakes.Get(tx, key)
 	if old != nil && old.Unblocked() == tx.Index {
 		return // who was worked out before this entry has been woken by it, and who comes after knows of it
 	}
@@ -90,7 +90,7 @@ func wakeKey(tx *WriteTx, key string) {
 // its way it begins where that is, and goes once around: so no line is kept waiting by one waking after the
 // other.
 func wakeLines(tx *WriteTx, key string, old *structs.UnblockRow) *structs.UnblockRow {
-	w := &structs.UnblockRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx.ReadTx, key)}
+	w := &structs.UnblockRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx, key)}
 	if w.Due && old != nil && old.Due {
 		w.Next, w.Then = old.Next, old.Next
 	}
@@ -105,7 +105,7 @@ func wakeLines(tx *WriteTx, key string, old *structs.UnblockRow) *structs.Unbloc
 // goOn lets the first of so many more lines go on, and returns how many it came to.
 func goOn(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 	for ; w.Due && came < most; came++ {
-		first := firstAfter(tx.ReadTx, w.Key, w.Next)
+		first := firstAfter(tx, w.Key, w.Next)
 		switch {
 		case first != nil && (w.Last == "" || placeOf(first) <= w.Last):
 			w.Next = placeOf(first)
@@ -125,7 +125,7 @@ func goOn(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 
 // firstAfter returns the first of the first line for the key behind another, "" being before all; nil if
 // there is none.
-func firstAfter(tx *ReadTx, key, line string) *structs.Evaluation {
+func firstAfter(tx Reader, key, line string) *structs.Evaluation {
 	if line == "" {
 		return evalsByBlocked.First(tx, key)
 	}
@@ -159,19 +159,19 @@ func leaveKeys(tx *WriteTx, old, now *structs.Evaluation) {
 		if stays && slices.Contains(now.BlockedOn, k) {
 			continue
 		}
-		if next := evalsByBlocked.First(tx.ReadTx, k, placeOf(old)); next != nil {
-			rouse(tx, next, k, wokenAt(tx.ReadTx, k), old.SnapshotIndex)
+		if next := evalsByBlocked.First(tx, k, placeOf(old)); next != nil {
+			rouse(tx, next, k, wokenAt(tx, k), old.SnapshotIndex)
 		}
 	}
 }
 
 // WakesDue reports whether there are lines that have yet to go on: the leader is to propose that they do.
-func WakesDue(tx *ReadTx) bool { return wakesDue.Has(tx) }
+func WakesDue(tx Reader) bool { return wakesDue.Has(tx) }
 
 // wakeOn lets so many more lines go on.
 func wakeOn(tx *WriteTx, most int) {
 	for most > 0 {
-		old := wakesDue.First(tx.ReadTx)
+		old := wakesDue.First(tx)
 		if old == nil {
 			return
 		}
@@ -185,7 +185,7 @@ func wakeOn(tx *WriteTx, most int) {
 // wakeVolume is wake for a volume whose row has just changed.
 func wakeVolume(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
-	old := wakes.Get(tx.ReadTx, key)
+	old := wakes.Get(tx, key)
 	w := wakeLines(tx, key, old)
 	switch {
 	case w.Due:
@@ -198,7 +198,7 @@ func wakeVolume(tx *WriteTx, v *structs.CSIVolume) {
 // changeQuietly puts a volume's row without waking anybody: what it woke before is remembered otherwise.
 func changeQuietly(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
-	if old := Volume(tx.ReadTx, v.Namespace, v.ID); old != nil && wakes.Get(tx.ReadTx, key) == nil {
+	if old := Volume(tx, v.Namespace, v.ID); old != nil && wakes.Get(tx, key) == nil {
 		wakes.Put(tx, &structs.UnblockRow{Key: key, At: old.ModifyIndex})
 	}
 	volumes.Put(tx, v)

@@ -40,7 +40,7 @@ func ofOneNode(e *structs.Evaluation) bool {
 // cause.
 func wish(tx *WriteTx, e *structs.Evaluation, id string) {
 	forgetDone(tx, e)
-	if c := covering(tx.ReadTx, e); c != nil {
+	if c := covering(tx, e); c != nil {
 		if c.ModifyIndex != tx.Index {
 			c = c.Copy()
 			c.ModifyTime = max(c.ModifyTime, e.ModifyTime)
@@ -48,7 +48,7 @@ func wish(tx *WriteTx, e *structs.Evaluation, id string) {
 		}
 		return
 	}
-	if ofOneNode(e) && forManyNodes(tx.ReadTx, e) {
+	if ofOneNode(e) && forManyNodes(tx, e) {
 		e.NodeID = ""
 	}
 	e.ID = id
@@ -56,7 +56,7 @@ func wish(tx *WriteTx, e *structs.Evaluation, id string) {
 }
 
 // covering returns a pending evaluation that looks at all that e is to look at, nil if there is none.
-func covering(tx *ReadTx, e *structs.Evaluation) *structs.Evaluation {
+func covering(tx Reader, e *structs.Evaluation) *structs.Evaluation {
 	if !ofOneNode(e) && !(&structs.Job{Type: e.Type}).PerNode() {
 		return evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending)
 	}
@@ -66,7 +66,7 @@ func covering(tx *ReadTx, e *structs.Evaluation) *structs.Evaluation {
 
 // forManyNodes reports whether so many evaluations of the job are pending that one for all nodes is less
 // work.
-func forManyNodes(tx *ReadTx, e *structs.Evaluation) bool {
+func forManyNodes(tx Reader, e *structs.Evaluation) bool {
 	n := 0
 	for range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalPending) {
 		n++
@@ -79,7 +79,7 @@ func forManyNodes(tx *ReadTx, e *structs.Evaluation) bool {
 
 // wishedSince reports whether somebody relies on an evaluation for a change after the state of which e is
 // what came of it.
-func wishedSince(tx *ReadTx, e *structs.Evaluation) bool {
+func wishedSince(tx Reader, e *structs.Evaluation) bool {
 	now := Eval(tx, e.ID)
 	return now != nil && now.Status == structs.EvalPending && e.ModifyIndex != 0 &&
 		now.ModifyIndex > e.ModifyIndex
@@ -92,7 +92,7 @@ func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 		return
 	}
 	var done []*structs.Evaluation
-	for d := range evalsByJob.Scan(tx.ReadTx, e.Namespace, e.JobID, doneEval, e.NodeID, mayGo) {
+	for d := range evalsByJob.Scan(tx, e.Namespace, e.JobID, doneEval, e.NodeID, mayGo) {
 		done = append(done, d)
 		if len(done) >= looked {
 			break
@@ -106,7 +106,7 @@ func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 }
 
 // joinBlocked makes what a job waits for on one node wait together with what it waits for on others already.
-func joinBlocked(tx *ReadTx, b *structs.Evaluation) {
+func joinBlocked(tx Reader, b *structs.Evaluation) {
 	other := BlockedEval(tx, b.Namespace, b.JobID)
 	b.Shape = ""
 	if other == nil {

@@ -14,24 +14,24 @@ import (
 const keptVersions = 6
 
 // Job returns the current version of a job, nil if there is none.
-func Job(tx *ReadTx, ns, id string) *structs.Job { return jobs.Get(tx, ns, id) }
+func Job(tx Reader, ns, id string) *structs.Job { return jobs.Get(tx, ns, id) }
 
 // EndedJobs yields the jobs of which nothing is to run any more, by the time at which they were submitted.
-func EndedJobs(tx *ReadTx) iter.Seq[*structs.Job] { return jobsByEnd.Scan(tx) }
+func EndedJobs(tx Reader) iter.Seq[*structs.Job] { return jobsByEnd.Scan(tx) }
 
 // JobVersion returns the job as it was in a version, nil if that is not kept.
-func JobVersion(tx *ReadTx, ns, id string, version uint64) *structs.Job {
+func JobVersion(tx Reader, ns, id string, version uint64) *structs.Job {
 	return jobVersions.Get(tx, ns, id, mvcc.Ordered(version))
 }
 
 // JobVersions yields the versions that are kept, oldest first.
-func JobVersions(tx *ReadTx, ns, id string) iter.Seq[*structs.Job] {
+func JobVersions(tx Reader, ns, id string) iter.Seq[*structs.Job] {
 	return jobVersions.Scan(tx, ns, id)
 }
 
 // JobSummary counts the job's allocations by group and state. Queued is what the newest evaluation could
 // not place.
-func JobSummary(tx *ReadTx, j *structs.Job) *structs.JobSummary {
+func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 	s := &structs.JobSummary{JobID: j.ID, Namespace: j.Namespace, Summary: map[string]structs.TaskGroupSummary{},
 		CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex}
 	for _, g := range j.TaskGroups {
@@ -91,7 +91,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	j := p.Job.Copy()
 	j.Namespace, j.Priority = structs.NamespaceOr(j.Namespace), cmp.Or(j.Priority, structs.JobDefaultPriority)
 	j.Type = cmp.Or(j.Type, structs.JobService)
-	old := Job(tx.ReadTx, j.Namespace, j.ID)
+	old := Job(tx, j.Namespace, j.ID)
 	if err := checkJobIndex(old, p); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func sameSpec(a, b *structs.Job) bool {
 // comes again, because allocations of its earlier life name theirs.
 func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	j.Version = 0
-	for v := range JobVersions(tx.ReadTx, j.Namespace, j.ID) {
+	for v := range JobVersions(tx, j.Namespace, j.ID) {
 		j.Version = v.Version + 1
 	}
 	j.JobModifyIndex, j.SubmitTime = tx.Index, now
@@ -164,14 +164,14 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 // gone.
 func pruneVersions(tx *WriteTx, ns, id string) {
 	used := map[uint64]bool{}
-	for a := range AllocsByJob(tx.ReadTx, ns, id) {
+	for a := range AllocsByJob(tx, ns, id) {
 		used[a.JobVersion] = true
 	}
 	kept := 0
-	if Job(tx.ReadTx, ns, id) != nil {
+	if Job(tx, ns, id) != nil {
 		kept = keptVersions + 1
 	}
-	versions := slices.Collect(JobVersions(tx.ReadTx, ns, id))
+	versions := slices.Collect(JobVersions(tx, ns, id))
 	for n, v := range versions {
 		if len(versions)-n > kept && !used[v.Version] {
 			jobVersions.Delete(tx, v)
@@ -195,7 +195,7 @@ func putGivenEval(tx *WriteTx, e *structs.Evaluation, j *structs.Job, now int64)
 // JobDeregister stops a job: nothing of it is to run. Purge forgets it at once; the versions that its
 // allocations use stay until those are gone.
 func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
-	old := Job(tx.ReadTx, p.RequestNamespace(), p.JobID)
+	old := Job(tx, p.RequestNamespace(), p.JobID)
 	if old == nil {
 		return structs.NotFoundf("no job %q in namespace %q", p.JobID, p.RequestNamespace())
 	}
@@ -217,11 +217,11 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 
 // refreshJobStatus brings a job's status in line with its allocations and evaluations.
 func refreshJobStatus(tx *WriteTx, ns, id string) {
-	j := Job(tx.ReadTx, ns, id)
+	j := Job(tx, ns, id)
 	if j == nil {
 		return
 	}
-	if status := jobStatus(tx.ReadTx, j); status != j.Status {
+	if status := jobStatus(tx, j); status != j.Status {
 		j = j.Copy()
 		j.Status = status
 		jobs.Put(tx, j)
@@ -231,7 +231,7 @@ func refreshJobStatus(tx *WriteTx, ns, id string) {
 // jobStatus is running while an allocation is wanted and has not ended, pending while an evaluation is
 // open, and dead after. A system job that is not stopped runs though there may be no node for it; a job
 // of which nothing is left but itself stays what it was.
-func jobStatus(tx *ReadTx, j *structs.Job) string {
+func jobStatus(tx Reader, j *structs.Job) string {
 	switch {
 	case allocsByJob.Has(tx, j.Namespace, j.ID, liveRow):
 		return structs.JobRunning

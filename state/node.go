@@ -18,17 +18,17 @@ import (
 const keptEvents = 10
 
 // Node returns the node, nil if there is none.
-func Node(tx *ReadTx, id string) *structs.Node { return nodes.Get(tx, id) }
+func Node(tx Reader, id string) *structs.Node { return nodes.Get(tx, id) }
 
 // Nodes yields every node by ID.
-func Nodes(tx *ReadTx) iter.Seq[*structs.Node] { return nodes.Scan(tx) }
+func Nodes(tx Reader) iter.Seq[*structs.Node] { return nodes.Scan(tx) }
 
 // DownNodes yields the nodes that are down and on which nothing is unaccounted for, by the time at which they
 // went down.
-func DownNodes(tx *ReadTx) iter.Seq[*structs.Node] { return nodesByDown.Scan(tx) }
+func DownNodes(tx Reader) iter.Seq[*structs.Node] { return nodesByDown.Scan(tx) }
 
 // NodeDetail puts a node together with its plugin instances and its class.
-func NodeDetail(tx *ReadTx, n *structs.Node) *structs.NodeDetail {
+func NodeDetail(tx Reader, n *structs.Node) *structs.NodeDetail {
 	d := &structs.NodeDetail{Node: *n,
 		CSIControllerPlugins: map[string]*structs.CSIInfo{}, CSINodePlugins: map[string]*structs.CSIInfo{}}
 	d.ComputedClass = computedClass(n)
@@ -60,7 +60,7 @@ func computedClass(n *structs.Node) string {
 }
 
 // mustNode finds a node and checks that a request that names its secret names the right one.
-func mustNode(tx *ReadTx, id, secret string) (*structs.Node, error) {
+func mustNode(tx Reader, id, secret string) (*structs.Node, error) {
 	n := Node(tx, id)
 	if n == nil {
 		return nil, structs.NotFoundf("no node %q", id)
@@ -78,7 +78,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if p.Node == nil || p.Node.ID == "" {
 		return structs.Invalidf("a node needs an ID")
 	}
-	old := Node(tx.ReadTx, p.Node.ID)
+	old := Node(tx, p.Node.ID)
 	if old != nil && old.SecretID != p.Node.SecretID {
 		return structs.Deniedf("the secret is not that of node %q", p.Node.ID)
 	}
@@ -90,7 +90,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	}
 	if old == nil && p.Inventory != nil {
 		// Not as new as it seems: it was forgotten, or the state was restored from before it came.
-		n.Unaccounted = Unclaimed(tx.ReadTx, n.ID, p.Inventory) != "" || len(p.Inventory.Left) > 0
+		n.Unaccounted = Unclaimed(tx, n.ID, p.Inventory) != "" || len(p.Inventory.Left) > 0
 	}
 	report := &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
@@ -201,11 +201,11 @@ func edited(n *structs.Node) *structs.Node { c := *n; return &c }
 // whose claims are not released, is refused. A node that is not there is done already.
 func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 	for _, id := range p.NodeIDs {
-		n := Node(tx.ReadTx, id)
+		n := Node(tx, id)
 		if n == nil {
 			continue
 		}
-		if held := holdsNode(tx.ReadTx, id); held != "" {
+		if held := holdsNode(tx, id); held != "" {
 			return structs.Preconditionf("node %q has %s", id, held)
 		}
 		forgetNode(tx, n, p.Now)
@@ -214,7 +214,7 @@ func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 }
 
 // holdsNode says what is left on a node, "" if nothing.
-func holdsNode(tx *ReadTx, id string) string {
+func holdsNode(tx Reader, id string) string {
 	for a := range AllocsByNode(tx, id) {
 		if !a.ClientTerminal() {
 			return "allocation " + a.ID + ", which has not ended"
@@ -227,7 +227,7 @@ func holdsNode(tx *ReadTx, id string) string {
 }
 
 func forgetNode(tx *WriteTx, n *structs.Node, now int64) {
-	for i := range InstancesByNode(tx.ReadTx, n.ID) {
+	for i := range InstancesByNode(tx, n.ID) {
 		removeInstance(tx, i, now)
 	}
 	nodes.Delete(tx, n)
@@ -243,7 +243,7 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 		return structs.Invalidf("%q is not the status of a node", p.Status)
 	}
 	for _, id := range p.NodeIDs {
-		n := Node(tx.ReadTx, id)
+		n := Node(tx, id)
 		if n != nil && n.Unaccounted && p.Accounted {
 			n = edited(n)
 			n.Unaccounted = false
@@ -275,7 +275,7 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 // loseStopped gives up the allocations that were being stopped on a node that went down: nobody is left
 // to say that they ended, and nobody waits for them. For the others their jobs' evaluations decide.
 func loseStopped(tx *WriteTx, node string, now int64) {
-	for old := range AllocsByNode(tx.ReadTx, node) {
+	for old := range AllocsByNode(tx, node) {
 		if old.ServerTerminal() && !old.ClientTerminal() {
 			a := old.Copy()
 			a.ClientStatus = structs.AllocLost
@@ -292,7 +292,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 		return structs.Invalidf(
 			"eligibility %q is neither %s nor %s", p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
-	n, err := mustNode(tx.ReadTx, p.NodeID, "")
+	n, err := mustNode(tx, p.NodeID, "")
 	if err != nil || n.SchedulingEligibility == p.Eligibility {
 		return err
 	}
@@ -314,7 +314,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 // NodeEvents appends to nodes' histories. Nodes that are unknown are left out.
 func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 	for _, id := range slices.Sorted(maps.Keys(p.Events)) {
-		n := Node(tx.ReadTx, id)
+		n := Node(tx, id)
 		if n == nil || len(p.Events[id]) == 0 {
 			continue
 		}
@@ -327,17 +327,17 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 
 // evaluateNode puts an evaluation for every job that a change of the node concerns.
 func evaluateNode(tx *WriteTx, node string, newRoom bool, now int64) {
-	if newRoom && jobsPerNode.Has(tx.ReadTx) {
+	if newRoom && jobsPerNode.Has(tx) {
 		wake(tx, structs.WakeNodes)
 	}
-	for _, e := range NodeEvals(tx.ReadTx, node, newRoom, now) {
+	for _, e := range NodeEvals(tx, node, newRoom, now) {
 		wish(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
 	}
 }
 
 // NodeEvals makes one evaluation, still without an ID, for every job with allocations on the node and,
 // when there is new room on it, for every job that wants one of each group on every node.
-func NodeEvals(tx *ReadTx, node string, newRoom bool, now int64) []*structs.Evaluation {
+func NodeEvals(tx Reader, node string, newRoom bool, now int64) []*structs.Evaluation {
 	var out []*structs.Evaluation
 	seen := map[structs.JobKey]bool{}
 	add := func(j *structs.Job) {

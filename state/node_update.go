@@ -11,7 +11,7 @@ import (
 // changed in something that placement looks at, its jobs are evaluated, as when it registers. Every version
 // applies an entry alike, with or without a class (see NodeUpdateRequest).
 func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
-	old, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID)
+	old, err := mustNode(tx, p.NodeID, p.SecretID)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
 
 // IntendedAgainst yields, in the form of claims, how live allocations that have not claimed a volume yet are
 // placed to use it, where that excludes the claim.
-func IntendedAgainst(tx *ReadTx, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
+func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		for k, ok := nextUse(tx, c, ""); ok; k, ok = nextUse(tx, c, classKey(k)) {
 			if !k.Conflicts(c.Class()) {
@@ -43,7 +43,7 @@ func IntendedAgainst(tx *ReadTx, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim
 }
 
 // nextUse is the class, after one that is given by its letters, in which the claim's volume is to be used.
-func nextUse(tx *ReadTx, c *structs.CSIClaim, last string) (k structs.ClaimClass, ok bool) {
+func nextUse(tx Reader, c *structs.CSIClaim, last string) (k structs.ClaimClass, ok bool) {
 	a := allocsByVolume.First(tx, c.Namespace, c.VolumeID)
 	if last != "" {
 		a = allocsByVolume.After(tx, c.Namespace, c.VolumeID, last)
@@ -75,7 +75,7 @@ func intent(a *structs.Allocation, volume string, k structs.ClaimClass) *structs
 }
 
 // IntendedBy are, in the form of claims, those of an allocation's volumes that it has not claimed yet.
-func IntendedBy(tx *ReadTx, a *structs.Allocation) (out []*structs.CSIClaim) {
+func IntendedBy(tx Reader, a *structs.Allocation) (out []*structs.CSIClaim) {
 	for i := range a.CSIVolumes {
 		u := &a.CSIVolumes[i]
 		if claims.Get(tx, a.Namespace, u.VolumeID, a.ID) != nil {
@@ -91,12 +91,12 @@ func IntendedBy(tx *ReadTx, a *structs.Allocation) (out []*structs.CSIClaim) {
 }
 
 // LaterEvalsByJob yields a job's evaluations that are to be processed at a time.
-func LaterEvalsByJob(tx *ReadTx, ns, job string) iter.Seq[*structs.Evaluation] {
+func LaterEvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.Scan(tx, ns, job, openEval, laterEval)
 }
 
 // PluginNodes yields the nodes with a node instance of a plugin, by ID, from one on.
-func PluginNodes(tx *ReadTx, plugin, from string) iter.Seq[*structs.Node] {
+func PluginNodes(tx Reader, plugin, from string) iter.Seq[*structs.Node] {
 	return func(yield func(*structs.Node) bool) {
 		rows := instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
 		for i := rows.Next(); i != nil && i.PluginID == plugin && i.Kind == structs.CSIKindNode; i = rows.Next() {
@@ -109,7 +109,7 @@ func PluginNodes(tx *ReadTx, plugin, from string) iter.Seq[*structs.Node] {
 
 // PluginNodesAt are the nodes whose instances of a plugin are at a place that is the node's own, by ID. It
 // reports false where the place is not of this kind, and says nothing of who is there.
-func PluginNodesAt(tx *ReadTx, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
+func PluginNodesAt(tx Reader, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
 	if place == nil { // an older version let it in; it is everywhere
 		return nil, false
 	}
@@ -128,6 +128,6 @@ func PluginNodesAt(tx *ReadTx, plugin string, place *structs.CSITopology) (at []
 }
 
 // PluginSpread is how many nodes have reported a node instance of a plugin.
-func PluginSpread(tx *ReadTx, plugin string) int {
+func PluginSpread(tx Reader, plugin string) int {
 	return tallyOf(tx, plugin, structs.CSIKindNode).Instances
 }

@@ -18,14 +18,14 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		return structs.Invalidf("a plan needs its evaluation, and nothing in it may be empty")
 	}
 	e := stampEval(p.Eval, p.Now)
-	if why := stalePlan(tx.ReadTx, p, e); why != "" {
+	if why := stalePlan(tx, p, e); why != "" {
 		retryEval(tx, e, "", why)
 		return nil
 	}
-	if j := Job(tx.ReadTx, e.Namespace, e.JobID); j != nil {
+	if j := Job(tx, e.Namespace, e.JobID); j != nil {
 		e.Type = j.Type // by which it was planned: the job may have been of another when it was asked for
 	}
-	refused := refusedNodes(tx.ReadTx, p)
+	refused := refusedNodes(tx, p)
 	for _, s := range p.Stop {
 		stopPlanned(tx, s, refused, p.Now)
 	}
@@ -52,7 +52,7 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	switch {
 	case len(why) > 0:
 		retryEval(tx, e, "", why...)
-	case wishedSince(tx.ReadTx, e):
+	case wishedSince(tx, e):
 		retryEval(tx, e, structs.EvalChanged, changedMeanwhile)
 	default:
 		putEval(tx, e)
@@ -65,16 +65,16 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 // at.
 func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
-		joinBlocked(tx.ReadTx, b)
+		joinBlocked(tx, b)
 	}
-	if wokenSince(tx.ReadTx, b) == "" && wishedSince(tx.ReadTx, b) {
+	if wokenSince(tx, b) == "" && wishedSince(tx, b) {
 		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
 }
 
 // stalePlan says how the job has changed since the plan was made, "" if it has not.
-func stalePlan(tx *ReadTx, p *structs.Plan, e *structs.Evaluation) string {
+func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	j := Job(tx, e.Namespace, e.JobID)
 	switch {
 	case j == nil && len(p.Place) > 0:
@@ -88,7 +88,7 @@ func stalePlan(tx *ReadTx, p *structs.Plan, e *structs.Evaluation) string {
 
 // refusedNodes checks, node by node, that the node takes allocations, that each has its job's version,
 // and that all fit into what is left when the plan's own stops are done.
-func refusedNodes(tx *ReadTx, p *structs.Plan) map[string]string {
+func refusedNodes(tx Reader, p *structs.Plan) map[string]string {
 	stopped := map[string]bool{}
 	for _, s := range p.Stop {
 		stopped[s.AllocID] = true
@@ -123,7 +123,7 @@ func refusedNodes(tx *ReadTx, p *structs.Plan) map[string]string {
 	return refused
 }
 
-func usedOn(tx *ReadTx, node string, stopped map[string]bool) structs.Resources {
+func usedOn(tx Reader, node string, stopped map[string]bool) structs.Resources {
 	var sum structs.Resources
 	for a := range LiveAllocsByNode(tx, node) {
 		if !stopped[a.ID] && a.Resources != nil {
@@ -133,7 +133,7 @@ func usedOn(tx *ReadTx, node string, stopped map[string]bool) structs.Resources 
 	return sum
 }
 
-func groupOf(tx *ReadTx, a *structs.Allocation) *structs.TaskGroup {
+func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {
 	j := JobVersion(tx, structs.NamespaceOr(a.Namespace), a.JobID, a.JobVersion)
 	if j == nil {
 		return nil
@@ -151,7 +151,7 @@ func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources 
 // stopPlanned stops an allocation, unless its node refused the plan: a replacement there is not coming.
 // One that is lost with its node is stopped all the same.
 func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, now int64) {
-	old := Alloc(tx.ReadTx, s.AllocID)
+	old := Alloc(tx, s.AllocID)
 	if old == nil || (refused[old.NodeID] != "" && s.ClientStatus == "") {
 		return
 	}
@@ -159,7 +159,7 @@ func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, no
 	a.DesiredStatus, a.DesiredDescription = structs.AllocDesiredStop, s.Description
 	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
 	lost := s.ClientStatus
-	if n := Node(tx.ReadTx, old.NodeID); n == nil || n.Status == structs.NodeDown {
+	if n := Node(tx, old.NodeID); n == nil || n.Status == structs.NodeDown {
 		lost = structs.AllocLost // nobody will say that it ended
 	}
 	if lost != "" && !old.ClientTerminal() {
@@ -173,7 +173,7 @@ func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, no
 }
 
 func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
-	old := Alloc(tx.ReadTx, u.AllocID)
+	old := Alloc(tx, u.AllocID)
 	if old == nil {
 		return
 	}
@@ -185,7 +185,7 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 	if reflect.DeepEqual(old, a) {
 		return
 	}
-	if group := groupOf(tx.ReadTx, a); u.SetJobVersion && group != nil {
+	if group := groupOf(tx, a); u.SetJobVersion && group != nil {
 		a.CSIPlugins, a.CSIVolumes = group.Plugins(), group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
@@ -198,10 +198,10 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 
 // placePlanned makes the allocation and links it to the one it replaces.
 func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation, now int64) {
-	if Alloc(tx.ReadTx, placed.ID) != nil {
+	if Alloc(tx, placed.ID) != nil {
 		return
 	}
-	group := groupOf(tx.ReadTx, placed)
+	group := groupOf(tx, placed)
 	a := placed.Copy()
 	ask := resourcesOf(a, group)
 	a.Job = nil
@@ -211,12 +211,12 @@ func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation
 	a.Namespace, a.EvalID = structs.NamespaceOr(a.Namespace), cmp.Or(a.EvalID, e.ID)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
-	a.NodeName = cmp.Or(a.NodeName, Node(tx.ReadTx, a.NodeID).Name)
+	a.NodeName = cmp.Or(a.NodeName, Node(tx, a.NodeID).Name)
 	a.AllocModifyIndex = tx.Index
 	a.CreateTime = now
 	a.ModifyTime = now
 	putAlloc(tx, nil, a)
-	prev := Alloc(tx.ReadTx, a.PreviousAllocation)
+	prev := Alloc(tx, a.PreviousAllocation)
 	if prev == nil || prev.NextAllocation == a.ID {
 		return
 	}

@@ -17,33 +17,33 @@ import (
 const nodeIsDown = "node is down"
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
-func Plugin(tx *ReadTx, id string) *structs.CSIPluginRow { return plugins.Get(tx, id) }
+func Plugin(tx Reader, id string) *structs.CSIPluginRow { return plugins.Get(tx, id) }
 
 // Plugins yields the plugins whose ID begins so.
-func Plugins(tx *ReadTx, prefix string) iter.Seq[*structs.CSIPluginRow] {
+func Plugins(tx Reader, prefix string) iter.Seq[*structs.CSIPluginRow] {
 	return plugins.Prefix(tx, prefix)
 }
 
 // Instance returns one half of a plugin on one node, nil if the node never reported it.
-func Instance(tx *ReadTx, plugin string, kind structs.CSIKind, node string) *structs.CSIPluginInstance {
+func Instance(tx Reader, plugin string, kind structs.CSIKind, node string) *structs.CSIPluginInstance {
 	return instances.Get(tx, plugin, string(kind), node)
 }
 
 // InstancesByPlugin yields a plugin's instances, controllers first, by node.
-func InstancesByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.CSIPluginInstance] {
+func InstancesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIPluginInstance] {
 	return instances.Scan(tx, plugin)
 }
 
 // InstancesByPluginKind yields one half of a plugin, by node.
 func InstancesByPluginKind(
-	tx *ReadTx, plugin string, kind structs.CSIKind,
+	tx Reader, plugin string, kind structs.CSIKind,
 ) iter.Seq[*structs.CSIPluginInstance] {
 	return instances.Scan(tx, plugin, string(kind))
 }
 
 // InstancesByNode yields the instances a node reported, by plugin and kind. The node's row names them: an
 // index of them by node would hold as much again as the rows.
-func InstancesByNode(tx *ReadTx, node string) iter.Seq[*structs.CSIPluginInstance] {
+func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance] {
 	return func(yield func(*structs.CSIPluginInstance) bool) {
 		n := Node(tx, node)
 		if n == nil {
@@ -58,7 +58,7 @@ func InstancesByNode(tx *ReadTx, node string) iter.Seq[*structs.CSIPluginInstanc
 }
 
 // PluginDetail puts a plugin together with its instances and allocations as they are now.
-func PluginDetail(tx *ReadTx, id string) *structs.CSIPlugin {
+func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	d := pluginFrame(tx, id)
 	if d == nil {
 		return nil
@@ -102,7 +102,7 @@ const largePlugin = 1000
 // before the one named, and with the allocations that run these. next names where the next page begins, nil
 // on the last.
 func PluginPage(
-	tx *ReadTx, id string, begin *structs.CSIPluginInstance, limit int,
+	tx Reader, id string, begin *structs.CSIPluginInstance, limit int,
 ) (d *structs.CSIPlugin, next *structs.CSIPluginInstance) {
 	d = pluginFrame(tx, id)
 	if d == nil {
@@ -134,7 +134,7 @@ func PluginPage(
 }
 
 // pluginFrame is a plugin's answer without what it is put together from.
-func pluginFrame(tx *ReadTx, id string) *structs.CSIPlugin {
+func pluginFrame(tx Reader, id string) *structs.CSIPlugin {
 	row := Plugin(tx, id)
 	if row == nil {
 		return nil
@@ -162,7 +162,7 @@ func addInstance(d *structs.CSIPlugin, i *structs.CSIPluginInstance) {
 }
 
 // PluginStub is the plugin as lists show it.
-func PluginStub(tx *ReadTx, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
+func PluginStub(tx Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
 	c := countPlugin(tx, row.ID)
 	return &structs.CSIPluginListStub{
 		ID:                  row.ID,
@@ -178,7 +178,7 @@ func PluginStub(tx *ReadTx, row *structs.CSIPluginRow) *structs.CSIPluginListStu
 
 // NodeUpdateCSI takes a node's report of its plugin instances, whole or as a difference.
 func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
-	old, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID)
+	old, err := mustNode(tx, p.NodeID, p.SecretID)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 		if _, has := slices.BinarySearchFunc(n.CSIInstances(), k, compareHalves); has {
 			continue
 		}
-		if i := Instance(tx.ReadTx, k.PluginID, k.Kind, n.ID); i != nil {
+		if i := Instance(tx, k.PluginID, k.Kind, n.ID); i != nil {
 			removeInstance(tx, i, p.Now)
 		}
 	}
@@ -255,7 +255,7 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 
 // putInstance stores a report if it says anything new, and lets those go on who waited for it.
 func putInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
-	old := Instance(tx.ReadTx, i.PluginID, i.Kind, i.NodeID)
+	old := Instance(tx, i.PluginID, i.Kind, i.NodeID)
 	if old == nil || !SameInstance(old, i) {
 		storeInstance(tx, old, i, now)
 	}
@@ -367,7 +367,7 @@ func goDown(i *structs.CSIPluginInstance) {
 }
 
 func downInstances(tx *WriteTx, node string, now int64) {
-	for i := range InstancesByNode(tx.ReadTx, node) {
+	for i := range InstancesByNode(tx, node) {
 		if i.Healthy {
 			c := *i
 			goDown(&c)
@@ -377,7 +377,7 @@ func downInstances(tx *WriteTx, node string, now int64) {
 }
 
 func reviveInstances(tx *WriteTx, node string, now int64) {
-	for i := range InstancesByNode(tx.ReadTx, node) {
+	for i := range InstancesByNode(tx, node) {
 		if i.DownWithNode {
 			c := *i
 			c.Healthy = true
@@ -390,7 +390,7 @@ func reviveInstances(tx *WriteTx, node string, now int64) {
 
 // referPlugin returns the plugin's row, made with its first reference.
 func referPlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
-	p := Plugin(tx.ReadTx, id)
+	p := Plugin(tx, id)
 	if p == nil {
 		p = &structs.CSIPluginRow{ID: id}
 		plugins.Put(tx, p)
@@ -400,8 +400,8 @@ func referPlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
 
 // unreferPlugin deletes the plugin's row with its last.
 func unreferPlugin(tx *WriteTx, id string) {
-	p := Plugin(tx.ReadTx, id)
-	if p == nil || pluginReferences(tx.ReadTx, id) != "" {
+	p := Plugin(tx, id)
+	if p == nil || pluginReferences(tx, id) != "" {
 		return
 	}
 	plugins.Delete(tx, p)
@@ -409,7 +409,7 @@ func unreferPlugin(tx *WriteTx, id string) {
 }
 
 // pluginReferences names one of each kind of thing that refers to a plugin, "" if nothing does.
-func pluginReferences(tx *ReadTx, id string) string {
+func pluginReferences(tx Reader, id string) string {
 	var refs []string
 	if i := instances.First(tx, id); i != nil {
 		refs = append(refs, fmt.Sprintf("its %s instance on node %s", i.Kind, i.NodeID))
@@ -430,7 +430,7 @@ func pluginReferences(tx *ReadTx, id string) string {
 // PluginDelete succeeds when the plugin is gone, which it is by itself once nothing refers to it. While
 // something does it is refused, with what does.
 func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
-	if refs := pluginReferences(tx.ReadTx, p.ID); refs != "" {
+	if refs := pluginReferences(tx, p.ID); refs != "" {
 		return structs.Preconditionf("plugin %q is in use by %s", p.ID, refs)
 	}
 	return nil

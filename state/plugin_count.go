@@ -5,7 +5,7 @@ import "berth/structs"
 // tally holds the counters of one half of a plugin.
 type tally = structs.CSIPluginTally
 
-func tallyOf(tx *ReadTx, plugin string, kind structs.CSIKind) tally {
+func tallyOf(tx Reader, plugin string, kind structs.CSIKind) tally {
 	if c := counts.Get(tx, plugin, string(kind)); c != nil {
 		return c.Tally
 	}
@@ -18,7 +18,7 @@ func recount(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
 		return
 	}
 	c := &structs.CSIPluginCountRow{PluginID: plugin, Kind: kind,
-		Tally: tallyOf(tx.ReadTx, plugin, kind).Minus(was).Plus(is)}
+		Tally: tallyOf(tx, plugin, kind).Minus(was).Plus(is)}
 	if c.Tally == (tally{}) {
 		counts.Delete(tx, c)
 		return
@@ -42,16 +42,16 @@ func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	if old != nil && old.JobVersion == now.JobVersion && old.ClientTerminal() == now.ClientTerminal() {
 		return
 	}
-	eachRun(tx.ReadTx, old, func(plugin string, kind structs.CSIKind) {
+	eachRun(tx, old, func(plugin string, kind structs.CSIKind) {
 		recount(tx, plugin, kind, tally{Runs: 1}, tally{})
 	})
-	eachRun(tx.ReadTx, now, func(plugin string, kind structs.CSIKind) {
+	eachRun(tx, now, func(plugin string, kind structs.CSIKind) {
 		recount(tx, plugin, kind, tally{}, tally{Runs: 1})
 	})
 }
 
 // eachRun calls fn for each half of a plugin that the allocation runs, unless it is nil or has ended.
-func eachRun(tx *ReadTx, a *structs.Allocation, fn func(plugin string, kind structs.CSIKind)) {
+func eachRun(tx Reader, a *structs.Allocation, fn func(plugin string, kind structs.CSIKind)) {
 	if a == nil || a.ClientTerminal() {
 		return
 	}
@@ -63,7 +63,7 @@ func eachRun(tx *ReadTx, a *structs.Allocation, fn func(plugin string, kind stru
 }
 
 // kindsOf lists the halves of the plugin that an allocation runs.
-func kindsOf(tx *ReadTx, a *structs.Allocation, plugin string) []structs.CSIKind {
+func kindsOf(tx Reader, a *structs.Allocation, plugin string) []structs.CSIKind {
 	var kinds []structs.CSIKind
 	job := JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	if job == nil || job.Group(a.TaskGroup) == nil {
@@ -83,12 +83,12 @@ type pluginCounts struct {
 	nodesHealthy, nodesExpected             int
 }
 
-func countPlugin(tx *ReadTx, id string) pluginCounts {
+func countPlugin(tx Reader, id string) pluginCounts {
 	controllers, nodes := tallyOf(tx, id, structs.CSIKindController), tallyOf(tx, id, structs.CSIKindNode)
 	return pluginCounts{controllers.Healthy, controllers.Expected(), nodes.Healthy, nodes.Expected()}
 }
 
 // HealthyInstance reports whether a half of the plugin is healthy anywhere.
-func HealthyInstance(tx *ReadTx, plugin string, kind structs.CSIKind) bool {
+func HealthyInstance(tx Reader, plugin string, kind structs.CSIKind) bool {
 	return tallyOf(tx, plugin, kind).Healthy > 0
 }

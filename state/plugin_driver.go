@@ -19,7 +19,7 @@ func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInsta
 	if !i.Healthy || i.IsDriver(p.Provider) {
 		return p
 	}
-	if holdsVolumes(tx.ReadTx, p.ID) || reportedDriver(tx.ReadTx, p, i) {
+	if holdsVolumes(tx, p.ID) || reportedDriver(tx, p, i) {
 		i.Healthy, i.OtherDriver = false, true
 		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q",
 			i.Provider, p.ID, p.Provider)
@@ -29,12 +29,12 @@ func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInsta
 }
 
 // holdsVolumes reports whether a volume or an attachment ties the plugin's ID to its driver.
-func holdsVolumes(tx *ReadTx, id string) bool {
+func holdsVolumes(tx Reader, id string) bool {
 	return volumesByPlugin.First(tx, id) != nil || attachmentsByExternal.First(tx, id) != nil
 }
 
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
-func reportedDriver(tx *ReadTx, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
+func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
 	for i := range InstancesByPlugin(tx, p.ID) {
 		if i.Provider == p.Provider && (other == nil || i.NodeID != other.NodeID || i.Kind != other.Kind) {
 			return true
@@ -51,11 +51,11 @@ func putDriver(tx *WriteTx, p *structs.CSIPluginRow) *structs.CSIPluginRow {
 // rebindDriver gives a plugin's ID to another driver once no instance of the present one is left: to one that
 // names it as its former name or, without volumes and attachments, to any. now is UnixNano.
 func rebindDriver(tx *WriteTx, id string, now int64) {
-	p := Plugin(tx.ReadTx, id)
-	if p == nil || p.Provider == "" || reportedDriver(tx.ReadTx, p, nil) {
+	p := Plugin(tx, id)
+	if p == nil || p.Provider == "" || reportedDriver(tx, p, nil) {
 		return
 	}
-	heir := heirOf(tx.ReadTx, p)
+	heir := heirOf(tx, p)
 	if heir == nil {
 		return
 	}
@@ -69,7 +69,7 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 }
 
 // heirOf returns the instance whose driver gets the plugin's ID next, nil for none.
-func heirOf(tx *ReadTx, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
+func heirOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
 	for i := range InstancesByPlugin(tx, p.ID) {
 		if i.Provider != "" && (i.Healthy || i.OtherDriver) && (free || i.FormerProvider == p.Provider) {
@@ -81,13 +81,13 @@ func heirOf(tx *ReadTx, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 
 // restoreInstances stores the reports of other drivers again as their nodes made them.
 func restoreInstances(tx *WriteTx, id string, now int64) {
-	for _, old := range slices.Collect(InstancesByPlugin(tx.ReadTx, id)) {
+	for _, old := range slices.Collect(InstancesByPlugin(tx, id)) {
 		if !old.OtherDriver {
 			continue
 		}
 		i := *old
 		i.Healthy, i.HealthDescription = true, ""
-		if n := Node(tx.ReadTx, i.NodeID); n == nil || n.Status == structs.NodeDown {
+		if n := Node(tx, i.NodeID); n == nil || n.Status == structs.NodeDown {
 			goDown(&i)
 		}
 		storeInstance(tx, old, &i, now)

@@ -6,26 +6,26 @@ import "berth/structs"
 // more, and left when it is in use after all.
 func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, id := range p.Allocs {
-		if a := Alloc(tx.ReadTx, id); a != nil && a.ClientTerminal() && !claimsByNode.Has(tx.ReadTx, a.NodeID, id) {
+		if a := Alloc(tx, id); a != nil && a.ClientTerminal() && !claimsByNode.Has(tx, a.NodeID, id) {
 			reapAlloc(tx, a)
 		}
 	}
 	for _, id := range p.Evals {
-		if e := Eval(tx.ReadTx, id); e != nil && e.Terminal() {
+		if e := Eval(tx, id); e != nil && e.Terminal() {
 			evals.Delete(tx, e)
 			refreshJobStatus(tx, e.Namespace, e.JobID)
 		}
 	}
 	for _, k := range p.Jobs {
-		if j := Job(tx.ReadTx, k.Namespace, k.ID); j != nil && reapableJob(tx.ReadTx, j) {
+		if j := Job(tx, k.Namespace, k.ID); j != nil && reapableJob(tx, j) {
 			jobs.Delete(tx, j)
 			pruneVersions(tx, j.Namespace, j.ID)
 		}
 	}
 	for _, id := range p.Nodes {
-		n := Node(tx.ReadTx, id)
-		if n != nil && n.Status == structs.NodeDown && !n.Unaccounted && !allocsByNode.Has(tx.ReadTx, id) &&
-			!claimsByNode.Has(tx.ReadTx, id) {
+		n := Node(tx, id)
+		if n != nil && n.Status == structs.NodeDown && !n.Unaccounted && !allocsByNode.Has(tx, id) &&
+			!claimsByNode.Has(tx, id) {
 			forgetNode(tx, n, p.Now)
 		}
 	}
@@ -35,18 +35,18 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 	allocs.Delete(tx, a)
 	unreferPlugins(tx, a)
-	if e := Eval(tx.ReadTx, a.EvalID); e != nil && e.Placed && !allocsByEval.Has(tx.ReadTx, e.ID) {
+	if e := Eval(tx, a.EvalID); e != nil && e.Placed && !allocsByEval.Has(tx, e.ID) {
 		e = e.Copy()
 		e.Placed = false
 		evals.Put(tx, e)
 	}
-	if Job(tx.ReadTx, a.Namespace, a.JobID) == nil {
+	if Job(tx, a.Namespace, a.JobID) == nil {
 		pruneVersions(tx, a.Namespace, a.JobID)
 	}
 	refreshJobStatus(tx, a.Namespace, a.JobID)
 }
 
-func reapableJob(tx *ReadTx, j *structs.Job) bool {
+func reapableJob(tx Reader, j *structs.Job) bool {
 	return j.Status == structs.JobDead && !allocsByJob.Has(tx, j.Namespace, j.ID) &&
 		!evalsByJob.Has(tx, j.Namespace, j.ID)
 }

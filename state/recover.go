@@ -26,27 +26,27 @@ import (
 // before is the state that the restored one replaces. Recover carries over its nodes, its attachments and the
 // controller calls whose outcome is not known. An attachment that the restored state lacks is to be detached,
 // unless a granted claim of the restored state uses it.
-func Recover(tx *WriteTx, before *ReadTx, now int64) {
-	for _, n := range slices.Collect(Nodes(tx.ReadTx)) {
+func Recover(tx *WriteTx, before Reader, now int64) {
+	for _, n := range slices.Collect(Nodes(tx)) {
 		if !n.Unaccounted && !holdsNothing(before, n.ID) {
 			putUnaccounted(tx, edited(n), now)
 		}
 	}
 	for n := range Nodes(before) {
-		if Node(tx.ReadTx, n.ID) == nil && !holdsNothing(before, n.ID) {
+		if Node(tx, n.ID) == nil && !holdsNothing(before, n.ID) {
 			n = edited(n)
 			n.SetCSIInstances(nil) // it registers again
 			putUnaccounted(tx, n, now)
 		}
 	}
-	for _, a := range slices.Collect(attachments.Scan(tx.ReadTx)) {
+	for _, a := range slices.Collect(attachments.Scan(tx)) {
 		if a.State == structs.AttachmentAttached {
 			a = a.Copy()
 			a.State, a.ModifyTime = structs.AttachmentAttaching, now
 			attachments.Put(tx, a)
 		}
 	}
-	for _, v := range slices.Collect(UnsettledVolumes(tx.ReadTx)) {
+	for _, v := range slices.Collect(UnsettledVolumes(tx)) {
 		if v.State == structs.VolumeDeleting {
 			keepVolume(tx, v.Copy(), now)
 		}
@@ -62,8 +62,8 @@ func Recover(tx *WriteTx, before *ReadTx, now int64) {
 // the plugin may have begun to attach after the snapshot. It is to be attached again, with the arguments that
 // it was attached with, and is detached with its last claim.
 func keepUsed(tx *WriteTx, was *structs.CSIAttachment, now int64) {
-	a := named(tx.ReadTx, was)
-	if Attachment(tx.ReadTx, a.Namespace, a.VolumeID, a.NodeID) != nil || !inUse(tx.ReadTx, a) {
+	a := named(tx, was)
+	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil || !inUse(tx, a) {
 		return
 	}
 	a.State = structs.AttachmentAttaching
@@ -78,10 +78,10 @@ func keepUsed(tx *WriteTx, was *structs.CSIAttachment, now int64) {
 // keepCalls has the rows of the restored state name the calls that were under way for them when it replaced
 // before: they take effect in the same world. A volume that only before has stays forgotten: nobody asks for
 // another call for it.
-func keepCalls(tx *WriteTx, before *ReadTx) {
+func keepCalls(tx *WriteTx, before Reader) {
 	for was := range attachments.Scan(before) {
-		was = named(tx.ReadTx, was)
-		a := Attachment(tx.ReadTx, was.Namespace, was.VolumeID, was.NodeID)
+		was = named(tx, was)
+		a := Attachment(tx, was.Namespace, was.VolumeID, was.NodeID)
 		if a != nil && laterCall(was.Call, a.Call) {
 			a = a.Copy()
 			a.Call = was.Copy().Call
@@ -89,8 +89,8 @@ func keepCalls(tx *WriteTx, before *ReadTx) {
 		}
 	}
 	for was := range volumes.Scan(before) {
-		v := Volume(tx.ReadTx, was.Namespace, was.ID)
-		same := volumesByPlugin.First(tx.ReadTx, was.PluginID, was.ExternalID)
+		v := Volume(tx, was.Namespace, was.ID)
+		same := volumesByPlugin.First(tx, was.PluginID, was.ExternalID)
 		if was.ExternalID != "" && same != nil {
 			v = same // under another name, perhaps
 		}
@@ -107,7 +107,7 @@ func laterCall(a, b *structs.CSICall) bool { return a != nil && (b == nil || a.T
 
 // holdsNothing reports whether a node surely holds no volume: the state that is replaced knows that the node
 // is down and that no claim, attachment or allocation of it is left. Nobody has to wait for such a node.
-func holdsNothing(before *ReadTx, id string) bool {
+func holdsNothing(before Reader, id string) bool {
 	n := Node(before, id)
 	return n != nil && n.Status == structs.NodeDown && !n.Unaccounted &&
 		holdsNode(before, id) == "" && attachmentsByNode.First(before, id) == nil
@@ -139,7 +139,7 @@ func keepVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 
 // Recovering returns which node has still to report what it holds and, if that does not end by itself, the
 // remedy; "" if no node has.
-func Recovering(tx *ReadTx) string {
+func Recovering(tx Reader) string {
 	n := unaccounted.First(tx)
 	if n == nil {
 		return ""
@@ -155,7 +155,7 @@ func Recovering(tx *ReadTx) string {
 
 // Unclaimed returns a volume that a node holds without the claim under which it was brought there, "" if
 // there is none.
-func Unclaimed(tx *ReadTx, node string, inventory *structs.NodeInventory) string {
+func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
 		c := Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
 		if c == nil || c.NodeID != node || c.State != structs.ClaimGranted ||
@@ -167,7 +167,7 @@ func Unclaimed(tx *ReadTx, node string, inventory *structs.NodeInventory) string
 }
 
 // Unrecorded returns the attachments that a node's inventory tells of and that no row names.
-func Unrecorded(tx *ReadTx, node string, inventory *structs.NodeInventory) (found []*structs.CSIAttachment) {
+func Unrecorded(tx Reader, node string, inventory *structs.NodeInventory) (found []*structs.CSIAttachment) {
 	seen := map[structs.CSIClaimKey]bool{}
 	for _, list := range [][]structs.CSIHeldClaim{inventory.Held, inventory.Left} {
 		for _, h := range list {
@@ -198,7 +198,7 @@ func AttachmentsFound(tx *WriteTx, p *structs.CSIAttachmentsFound) error {
 }
 
 func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
-	a := CompleteFound(tx.ReadTx, found)
+	a := CompleteFound(tx, found)
 	if a == nil {
 		return
 	}
@@ -215,7 +215,7 @@ func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
 
 // CompleteFound returns a copy of an attachment that was found, with what rows know of it; nil if it has a
 // row, if a granted claim uses it, or if too little is known for a detach.
-func CompleteFound(tx *ReadTx, found *structs.CSIAttachment) *structs.CSIAttachment {
+func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a := named(tx, found)
 	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil || inUse(tx, a) {
 		return nil
@@ -242,7 +242,7 @@ func CompleteFound(tx *ReadTx, found *structs.CSIAttachment) *structs.CSIAttachm
 // registered under another name after the snapshot, and its name may have been given to another volume.
 // Claims and attachments wait for each other by name: under two names a volume would be detached from a node
 // where a claim uses it. A volume whose name is taken and that has no other is named by the plugin's ID.
-func named(tx *ReadTx, found *structs.CSIAttachment) *structs.CSIAttachment {
+func named(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a, v := found.Copy(), Volume(tx, found.Namespace, found.VolumeID)
 	if v != nil {
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
@@ -259,7 +259,7 @@ func named(tx *ReadTx, found *structs.CSIAttachment) *structs.CSIAttachment {
 }
 
 // externalNode returns a plugin's own ID of a node, "" if it is not known.
-func externalNode(tx *ReadTx, plugin, node string) string {
+func externalNode(tx Reader, plugin, node string) string {
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
 	if half == nil || half.NodeInfo == nil || half.OtherDriver {
 		return ""
@@ -268,7 +268,7 @@ func externalNode(tx *ReadTx, plugin, node string) string {
 }
 
 // NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
-func NodeOfExternal(tx *ReadTx, plugin, external string) string {
+func NodeOfExternal(tx Reader, plugin, external string) string {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
 		if i.NodeInfo != nil && i.NodeInfo.ID == external && !i.OtherDriver {
 			return i.NodeID
@@ -279,7 +279,7 @@ func NodeOfExternal(tx *ReadTx, plugin, external string) string {
 
 // AttachmentWaits returns why the call that an attachment asks for cannot be made yet, "" if it can. A volume
 // for a single node is not attached before it is detached everywhere else.
-func AttachmentWaits(tx *ReadTx, a *structs.CSIAttachment) string {
+func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
 	if why := Recovering(tx); why != "" {
 		return why
 	}
@@ -296,7 +296,7 @@ func AttachmentWaits(tx *ReadTx, a *structs.CSIAttachment) string {
 
 // attachNow has attaches of a volume that failed tried again at once: the attachment that was found is gone.
 func attachNow(tx *WriteTx, found *structs.CSIAttachment) {
-	for _, a := range slices.Collect(AttachmentsByVolume(tx.ReadTx, found.Namespace, found.VolumeID)) {
+	for _, a := range slices.Collect(AttachmentsByVolume(tx, found.Namespace, found.VolumeID)) {
 		if a.State == structs.AttachmentAttaching && a.LastError != nil {
 			a = a.Copy()
 			a.LastError = nil

@@ -11,10 +11,10 @@ const keptRooms = 32
 // makeRoom wakes who waits for capacity, and remembers where there is more of it: "" may be anywhere.
 func makeRoom(tx *WriteTx, node string) {
 	wakeKey(tx, structs.WakeCapacity)
-	if node != "" && jobsPerNode.Has(tx.ReadTx) {
+	if node != "" && jobsPerNode.Has(tx) {
 		wakeKey(tx, structs.WakeNode(node))
 	}
-	old := wakes.Get(tx.ReadTx, structs.WakeCapacity)
+	old := wakes.Get(tx, structs.WakeCapacity)
 	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == (structs.FreedNode{Node: node, At: tx.Index}) {
 		return
 	}
@@ -43,7 +43,7 @@ func makeRoom(tx *WriteTx, node string) {
 
 // RoomSince lists the nodes on which room was made after an index. It reports false where there may have been
 // others.
-func RoomSince(tx *ReadTx, index uint64) (nodes []string, known bool) {
+func RoomSince(tx Reader, index uint64) (nodes []string, known bool) {
 	w := wakes.Get(tx, structs.WakeCapacity)
 	if w == nil || w.Forgotten == 0 || index < w.Forgotten {
 		return nil, false

@@ -9,7 +9,9 @@ import (
 )
 
 type (
-	// ReadTx is a snapshot that read functions take.
+	// Reader is a ReadTx or a WriteTx. Read functions take it.
+	Reader = mvcc.Reader
+	// ReadTx is a snapshot.
 	ReadTx = mvcc.ReadTx
 	// WriteTx is the transaction of one log entry. Write functions take it.
 	WriteTx = mvcc.WriteTx
@@ -37,14 +39,14 @@ func (s *Store) Load(r io.Reader) error { return s.DB.Load(r, nameVolumes, markD
 // nameVolumes completes the live allocations of a snapshot file that is older than Allocation.CSIVolumes.
 func nameVolumes(tx *mvcc.LoadTx) {
 	groups := map[string]*structs.TaskGroup{}
-	for a := range allocs.Scan(tx.ReadTx) {
+	for a := range allocs.Scan(tx) {
 		if a.Terminal() || a.CSIVolumes != nil {
 			continue
 		}
 		key := string(mvcc.KeyOf(a.Namespace, a.JobID, mvcc.Ordered(a.JobVersion), a.TaskGroup))
 		g, known := groups[key]
 		if !known {
-			g = groupOf(tx.ReadTx, a)
+			g = groupOf(tx, a)
 			if g != nil && g.CSIUses(0) == nil {
 				g = nil
 			}
@@ -59,11 +61,11 @@ func nameVolumes(tx *mvcc.LoadTx) {
 // markDown completes the instances of nodes that are down, of a snapshot file that is older than
 // CSIPluginInstance.DownWithNode. There the description alone says it.
 func markDown(tx *mvcc.LoadTx) {
-	for i := range instances.Scan(tx.ReadTx) {
+	for i := range instances.Scan(tx) {
 		if i.Healthy || i.DownWithNode || i.HealthDescription != nodeIsDown {
 			continue
 		}
-		if n := Node(tx.ReadTx, i.NodeID); n != nil && n.Status == structs.NodeDown {
+		if n := Node(tx, i.NodeID); n != nil && n.Status == structs.NodeDown {
 			instances.Amend(tx, i, func(i *structs.CSIPluginInstance) { i.DownWithNode = true })
 		}
 	}
@@ -72,10 +74,10 @@ func markDown(tx *mvcc.LoadTx) {
 // linkInstances sets in each node the keys of its plugin instances, which a snapshot file does not hold.
 func linkInstances(tx *mvcc.LoadTx) {
 	keys := map[string][]structs.CSIInstanceKey{}
-	for i := range instances.Scan(tx.ReadTx) {
+	for i := range instances.Scan(tx) {
 		keys[i.NodeID] = append(keys[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
 	}
-	for n := range nodes.Scan(tx.ReadTx) {
+	for n := range nodes.Scan(tx) {
 		if own := keys[n.ID]; own != nil {
 			n.SetCSIInstances(*intern.Value(&own))
 		}

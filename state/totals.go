@@ -24,7 +24,7 @@ type PluginTotal struct {
 
 // CountTotals looks at each node, each volume with claims, each half of a plugin and each row that asks for a
 // call. It looks at no claim and no settled volume, so that it costs milliseconds in the largest fleet.
-func CountTotals(tx *ReadTx) Totals {
+func CountTotals(tx Reader) Totals {
 	t := Totals{
 		Nodes:       map[string]int{structs.NodeInit: 0, structs.NodeReady: 0, structs.NodeDown: 0},
 		Claims:      map[string]int{structs.ClaimWaiting: 0, structs.ClaimGranted: 0},

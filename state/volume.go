@@ -11,18 +11,18 @@ import (
 )
 
 // Volume returns the volume, nil if there is none.
-func Volume(tx *ReadTx, ns, id string) *structs.CSIVolume { return volumes.Get(tx, ns, id) }
+func Volume(tx Reader, ns, id string) *structs.CSIVolume { return volumes.Get(tx, ns, id) }
 
 // VolumesByPlugin yields a plugin's volumes in all namespaces.
-func VolumesByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.CSIVolume] {
+func VolumesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIVolume] {
 	return volumesByPlugin.Scan(tx, plugin)
 }
 
 // UnsettledVolumes yields those for which the leader has a call to make: to create, delete or expand.
-func UnsettledVolumes(tx *ReadTx) iter.Seq[*structs.CSIVolume] { return unsettledVolumes.Scan(tx) }
+func UnsettledVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return unsettledVolumes.Scan(tx) }
 
 // VolumeStub is the volume as lists show it.
-func VolumeStub(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
+func VolumeStub(tx Reader, v *structs.CSIVolume) *structs.CSIVolumeListStub {
 	s := bareStub(v)
 	countClaims(&s, lineOf(tx, v.Namespace, v.ID))
 	lookOf(tx, v.PluginID).show(v, &s)
@@ -66,7 +66,7 @@ type pluginLook struct {
 	counts pluginCounts
 }
 
-func lookOf(tx *ReadTx, plugin string) pluginLook {
+func lookOf(tx Reader, plugin string) pluginLook {
 	return pluginLook{Plugin(tx, plugin), countPlugin(tx, plugin)}
 }
 
@@ -81,7 +81,7 @@ func (l pluginLook) show(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 }
 
 // unschedulable says why no allocation can use the volume whatever its claims, "" if one can.
-func unschedulable(tx *ReadTx, v *structs.CSIVolume) string {
+func unschedulable(tx Reader, v *structs.CSIVolume) string {
 	return lookOf(tx, v.PluginID).unschedulable(v)
 }
 
@@ -99,7 +99,7 @@ func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
 
 // VolumeDetail puts a volume together with its plugin, claims, attachments and allocations as they are
 // now. It is made of copies where secrets are: what it carries of them is nothing.
-func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
+func VolumeDetail(tx Reader, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	s := VolumeStub(tx, v)
 	d := &structs.CSIVolumeDetail{
 		CSIVolume:           *v.Copy(),
@@ -142,7 +142,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 
 // jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It looks at a
 // bounded number of evaluations.
-func jobsWaitingFor(tx *ReadTx, v *structs.CSIVolume) (jobs []string) {
+func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 	looked := 0
 	for e := range evalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
 		looked++
@@ -158,7 +158,7 @@ func jobsWaitingFor(tx *ReadTx, v *structs.CSIVolume) (jobs []string) {
 
 // renamedNode says that a plugin has come to name a node otherwise than when the volume was attached to it.
 // The attachment keeps the name: it is what a detach has to name.
-func renamedNode(tx *ReadTx, a *structs.CSIAttachment) string {
+func renamedNode(tx Reader, a *structs.CSIAttachment) string {
 	half := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
 	if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" || half.NodeInfo.ID == a.ExternalNodeID {
 		return ""
@@ -168,7 +168,7 @@ func renamedNode(tx *ReadTx, a *structs.CSIAttachment) string {
 		nodeName(tx, a.NodeID), a.ExternalNodeID, a.PluginID, half.NodeInfo.ID)
 }
 
-func addClaim(tx *ReadTx, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {
+func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {
 	c = c.Copy()
 	c.Reason = cmp.Or(lingers(tx, c), blocked)
 	d.Claims = append(d.Claims, c)
@@ -186,7 +186,7 @@ func addClaim(tx *ReadTx, d *structs.CSIVolumeDetail, c *structs.CSIClaim, block
 }
 
 // usersOf names who has to go before a volume can: claims by their allocations, else attachments.
-func usersOf(tx *ReadTx, v *structs.CSIVolume) error {
+func usersOf(tx Reader, v *structs.CSIVolume) error {
 	var allocs, nodes []string
 	rows := claims.Cursor(tx, v.Namespace, v.ID)
 	for c := rows.Next(); c != nil && len(allocs) < manyHolders; c = rows.Next() {
@@ -211,12 +211,12 @@ func usersOf(tx *ReadTx, v *structs.CSIVolume) error {
 // node has let go the volume may be mounted there, also for an allocation that has ended, and registered
 // anew it would be mounted twice.
 func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
-	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
+	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil {
 		return structs.NotFoundf("no volume %q in namespace %q", p.ID, p.RequestNamespace())
 	}
 	if !p.Force {
-		if err := usersOf(tx.ReadTx, v); err != nil {
+		if err := usersOf(tx, v); err != nil {
 			return err
 		}
 		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
@@ -225,12 +225,12 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 				v.ID, v.State, deregisterCommand(v))
 		}
 	}
-	for _, k := range classesIn(tx.ReadTx, v.Namespace, v.ID, structs.ClaimGranted) {
-		for _, c := range someHolders(tx.ReadTx, v, k) {
-			return structs.Preconditionf("volume %q is in use: %s", v.ID, holds(tx.ReadTx, c))
+	for _, k := range classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) {
+		for _, c := range someHolders(tx, v, k) {
+			return structs.Preconditionf("volume %q is in use: %s", v.ID, holds(tx, c))
 		}
 	}
-	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		dropClaim(tx, c)
 	}
 	forgetVolume(tx, v)
@@ -265,11 +265,11 @@ func forgetVolume(tx *WriteTx, v *structs.CSIVolume) {
 // VolumeDelete records that a volume is to be deleted at its plugin; it is forgotten when that is done.
 // One that never came into being is forgotten at once.
 func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
-	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
+	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil {
 		return structs.NotFoundf("no volume %q in namespace %q", p.ID, p.RequestNamespace())
 	}
-	if err := usersOf(tx.ReadTx, v); err != nil {
+	if err := usersOf(tx, v); err != nil {
 		return err
 	}
 	if v.State == structs.VolumeFailed && v.ExternalID == "" && !mayExist(v) {

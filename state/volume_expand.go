@@ -13,16 +13,16 @@ import (
 // meantime remembers it for its own node (ExpandBytes): each node that has the volume does the step.
 
 // GrowingClaims yields the claims whose nodes have not yet grown what is on the volume, or could not.
-func GrowingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return growing.Scan(tx) }
+func GrowingClaims(tx Reader) iter.Seq[*structs.CSIClaim] { return growing.Scan(tx) }
 
 // GrowingClaimsOf yields those of one volume.
-func GrowingClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
+func GrowingClaimsOf(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return growing.Scan(tx, ns, volume)
 }
 
 // ExpandBlocked names the user that has to leave before the volume may be expanded at its plugin; "" if none
 // has. Only a plugin that expands volumes offline waits for that (CSI spec, VolumeExpansion OFFLINE).
-func ExpandBlocked(tx *ReadTx, v *structs.CSIVolume) string {
+func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
 	if !v.ExpandPending || p == nil || !p.ExpandsOffline {
 		return ""
@@ -41,7 +41,7 @@ func ExpandBlocked(tx *ReadTx, v *structs.CSIVolume) string {
 
 // expandsOffline says why no claim is granted: the plugin expands the volume, and no node may have it then.
 // While somebody has the volume the plugin is not called, so others may come.
-func expandsOffline(tx *ReadTx, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
+func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	if !v.ExpandPending || p == nil || !p.ExpandsOffline ||
 		classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
 		return ""
@@ -52,15 +52,15 @@ func expandsOffline(tx *ReadTx, v *structs.CSIVolume, p *structs.CSIPluginRow) s
 
 // retryExpansion has the leader look again at a volume that waited for its users to leave.
 func retryExpansion(tx *WriteTx, ns, volume string) {
-	v := Volume(tx.ReadTx, ns, volume)
-	if v != nil && v.ExpandPending && ExpandBlocked(tx.ReadTx, v) == "" {
+	v := Volume(tx, ns, volume)
+	if v != nil && v.ExpandPending && ExpandBlocked(tx, v) == "" {
 		changeQuietly(tx, v.Copy())
 	}
 }
 
 // nodesExpand reports whether the plugin leaves an expansion to its nodes alone: its controller cannot
 // expand, or it has none, and a node half can.
-func nodesExpand(tx *ReadTx, plugin string) bool {
+func nodesExpand(tx Reader, plugin string) bool {
 	p := Plugin(tx, plugin)
 	if p == nil || !p.Known || p.ControllerRequired && !p.ControllerSeen {
 		return false
@@ -74,7 +74,7 @@ func nodesExpand(tx *ReadTx, plugin string) bool {
 }
 
 // NodeExpands reports whether a node half of the plugin announces that it expands volumes.
-func NodeExpands(tx *ReadTx, plugin string) bool {
+func NodeExpands(tx Reader, plugin string) bool {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
 		if i.NodeInfo != nil && i.NodeInfo.SupportsExpand {
 			return true
@@ -87,7 +87,7 @@ func NodeExpands(tx *ReadTx, plugin string) bool {
 // next one that gets it. v is stored by the caller.
 func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
-	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.State != structs.ClaimGranted || c.EndTime != 0 {
 			continue
 		}
@@ -107,11 +107,11 @@ var leftToStage = map[structs.Kind]bool{
 // claim is gone, is another one, or asks for more by now.
 func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
-		if _, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID); err != nil {
+		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
-	c := Claim(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.AllocID)
+	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	switch {
 	case c == nil || p.RowIndex != 0 && p.RowIndex != c.CreateIndex || c.ExpandBytes == 0 ||
 		p.Bytes < c.ExpandBytes:
@@ -136,13 +136,13 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 
 // expandedOnNode ends the volume's own memory of the step when no other node has still to do it.
 func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
-	v := Volume(tx.ReadTx, p.RequestNamespace(), p.VolumeID)
+	v := Volume(tx, p.RequestNamespace(), p.VolumeID)
 	if v == nil || v.NodeExpandBytes == 0 {
 		return
 	}
 	v = v.Copy()
 	v.Capacity, v.ModifyTime = max(v.Capacity, p.Capacity, p.Bytes), p.Now
-	if !growing.Has(tx.ReadTx, v.Namespace, v.ID) {
+	if !growing.Has(tx, v.Namespace, v.ID) {
 		v.NodeExpandBytes = 0
 	}
 	changeQuietly(tx, v)
@@ -150,7 +150,7 @@ func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 
 // VolumeRetry makes what failed for a volume, its attachments and its nodes due now.
 func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
-	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
+	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil {
 		return structs.NotFoundf("no volume %q in namespace %q", p.ID,
 			p.RequestNamespace())
@@ -161,14 +161,14 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		v.LastError, v.ModifyTime = dueNow(v.LastError, p.Now), p.Now
 		changeQuietly(tx, v)
 	}
-	for a := range AttachmentsByVolume(tx.ReadTx, v.Namespace, v.ID) {
+	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		if a.LastError != nil {
 			a = a.Copy()
 			a.LastError, a.ModifyTime = dueNow(a.LastError, p.Now), p.Now
 			attachments.Put(tx, a)
 		}
 	}
-	for c := range growing.Scan(tx.ReadTx, v.Namespace, v.ID) {
+	for c := range growing.Scan(tx, v.Namespace, v.ID) {
 		if c.ExpandError != nil {
 			c = c.Copy()
 			c.ExpandBytes, c.ExpandError = max(c.ExpandBytes, v.NodeExpandBytes), dueNow(c.ExpandError, p.Now)

@@ -27,7 +27,7 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 }
 
 func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
-	old := Volume(tx.ReadTx, v.Namespace, v.ID)
+	old := Volume(tx, v.Namespace, v.ID)
 	if v.ModifyIndex != 0 && (old == nil || old.ModifyIndex != v.ModifyIndex) {
 		return structs.Conflictf("volume %q has changed since it was read", v.ID)
 	}
@@ -46,18 +46,18 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 			return err
 		}
 	default:
-		if err := mergeVolume(tx.ReadTx, v, old); err != nil {
+		if err := mergeVolume(tx, v, old); err != nil {
 			return err
 		}
-		if v.ExpandPending && nodesExpand(tx.ReadTx, v.PluginID) {
+		if v.ExpandPending && nodesExpand(tx, v.PluginID) {
 			v.ExpandPending = false
 			expandOnNodes(tx, v, v.RequestedCapacityMin)
 		}
 	}
-	if err := externalFree(tx.ReadTx, v); err != nil {
+	if err := externalFree(tx, v); err != nil {
 		return err
 	}
-	if err := externalDetached(tx.ReadTx, v); err != nil {
+	if err := externalDetached(tx, v); err != nil {
 		return err
 	}
 	switch {
@@ -90,14 +90,14 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.Call = old.Call
 	v.Forced = old.Forced
 	v.TurnedReadOnly = nil
-	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
 			c.PluginID = v.PluginID
 			storeClaim(tx, c)
 		}
 	}
-	return usesStay(tx.ReadTx, v, old)
+	return usesStay(tx, v, old)
 }
 
 func sameVolume(a, b *structs.CSIVolume) bool {
@@ -118,7 +118,7 @@ func storeVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 }
 
 // externalFree refuses to know one volume of a plugin by two names: deleting one would destroy the other.
-func externalFree(tx *ReadTx, v *structs.CSIVolume) error {
+func externalFree(tx Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
@@ -133,7 +133,7 @@ func externalFree(tx *ReadTx, v *structs.CSIVolume) error {
 
 // externalDetached refuses a volume that was known by another name and is not detached under that yet: its
 // attachments would be in nobody's way, and a second node could get it.
-func externalDetached(tx *ReadTx, v *structs.CSIVolume) error {
+func externalDetached(tx Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
@@ -148,7 +148,7 @@ func externalDetached(tx *ReadTx, v *structs.CSIVolume) error {
 }
 
 // mergeVolume completes v, which changes old, with what stays, and refuses what cannot change.
-func mergeVolume(tx *ReadTx, v, old *structs.CSIVolume) error {
+func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 	if old.State == structs.VolumeDeleting {
 		return structs.Preconditionf("volume %q is being deleted", v.ID)
 	}
@@ -249,7 +249,7 @@ func growOnly(v, old *structs.CSIVolume) error {
 }
 
 // usesStay refuses to take away a capability, or to change mount options, that are in use.
-func usesStay(tx *ReadTx, v, old *structs.CSIVolume) error {
+func usesStay(tx Reader, v, old *structs.CSIVolume) error {
 	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
 			if !v.Capable(k.AccessMode, k.AttachmentMode) {
@@ -275,7 +275,7 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	if apply == nil {
 		return structs.Invalidf("%q is not create, delete or expand", p.Op)
 	}
-	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
+	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil || p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
 	}
@@ -295,7 +295,7 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 		v.Capacity = p.Capacity
 		v.Context = p.Context
 		v.Topologies = p.Topologies
-		if externalFree(tx.ReadTx, v) != nil {
+		if externalFree(tx, v) != nil {
 			forgetVolume(tx, v) // what it would delete is another's
 			return
 		}
@@ -316,7 +316,7 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	v.Context = p.Context
 	v.Topologies = p.Topologies
 	v.State, v.LastError = structs.VolumeReady, nil
-	if err := externalFree(tx.ReadTx, v); err != nil {
+	if err := externalFree(tx, v); err != nil {
 		// Not ours: without the ID, deleting this row cannot destroy the other's data.
 		v.ExternalID, v.State = "", structs.VolumeFailed
 		v.LastError = &structs.OperationError{Message: err.Error(), Kind: structs.KindConflict, Attempts: 1,
@@ -362,7 +362,7 @@ func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 			v.ExpandPending, v.RequestedCapacityMin = false, min(v.RequestedCapacityMin, v.Capacity)
 		}
 	}
-	if plugin := Plugin(tx.ReadTx, v.PluginID); !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
+	if plugin := Plugin(tx, v.PluginID); !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
 		storeVolume(tx, v, p.Now) // claims have waited for it
 		return
 	}

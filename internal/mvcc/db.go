@@ -86,6 +86,11 @@ type ReadTx struct {
 	args    [1]any
 }
 
+// Reader is a ReadTx, or a transaction that also writes. Both read alike: a WriteTx sees its own changes.
+type Reader interface{ reader() *ReadTx }
+
+func (tx *ReadTx) reader() *ReadTx { return tx }
+
 // Newest returns the newest log index of the tables read so far. It is the index of a response made from
 // them. It is at least 1, so that a client can wait for the next one.
 func (tx *ReadTx) Newest() uint64 {

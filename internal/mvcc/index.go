@@ -20,11 +20,13 @@ type Index[T any] struct {
 
 // Scan yields the rows whose key begins with the parts, in key order, or all rows if there are no parts. It
 // does not see changes that are made during the scan.
-func (x *Index[T]) Scan(tx *ReadTx, parts ...string) iter.Seq[*T] { return x.scan(tx, KeyOf(parts...)) }
+func (x *Index[T]) Scan(tx Reader, parts ...string) iter.Seq[*T] {
+	return x.scan(tx.reader(), KeyOf(parts...))
+}
 
 // Prefix is Scan for keys whose last part begins with the last part given.
-func (x *Index[T]) Prefix(tx *ReadTx, parts ...string) iter.Seq[*T] {
-	return x.scan(tx, KeyPrefix(parts...))
+func (x *Index[T]) Prefix(tx Reader, parts ...string) iter.Seq[*T] {
+	return x.scan(tx.reader(), KeyPrefix(parts...))
 }
 
 func (x *Index[T]) scan(tx *ReadTx, k Key) iter.Seq[*T] {
@@ -39,12 +41,13 @@ func (x *Index[T]) scan(tx *ReadTx, k Key) iter.Seq[*T] {
 }
 
 // Cursor is Scan row by row.
-func (x *Index[T]) Cursor(tx *ReadTx, parts ...string) Cursor[T] {
-	return x.cursor(tx, KeyOf(parts...))
+func (x *Index[T]) Cursor(tx Reader, parts ...string) Cursor[T] {
+	return x.cursor(tx.reader(), KeyOf(parts...))
 }
 
 // First returns the first row whose key begins with the parts, nil if there is none.
-func (x *Index[T]) First(tx *ReadTx, parts ...string) *T {
+func (x *Index[T]) First(from Reader, parts ...string) *T {
+	tx := from.reader()
 	k := appendKey(tx.scratch[:0], parts)
 	tx.scratch = k
 	c := x.cursorNoCopy(tx, k)
@@ -52,21 +55,21 @@ func (x *Index[T]) First(tx *ReadTx, parts ...string) *T {
 }
 
 // Has reports whether the key of any row begins with the parts.
-func (x *Index[T]) Has(tx *ReadTx, parts ...string) bool { return x.First(tx, parts...) != nil }
+func (x *Index[T]) Has(tx Reader, parts ...string) bool { return x.First(tx, parts...) != nil }
 
 // After returns the first row behind those whose key begins with the parts, nil if there is none. It serves
 // to go from group to group of rows. A query does not watch what it reads with After.
-func (x *Index[T]) After(tx *ReadTx, parts ...string) *T {
+func (x *Index[T]) After(tx Reader, parts ...string) *T {
 	k := KeyOf(parts...)
 	k[len(k)-1]++ // behind the end mark of the last part, and before any longer part
-	c := x.seekNoCopy(tx, k)
+	c := x.seekNoCopy(tx.reader(), k)
 	return c.Next()
 }
 
 // Seek returns a cursor at the first row whose key begins with the parts or follows such keys. A query does
 // not watch what it reads with Seek.
-func (x *Index[T]) Seek(tx *ReadTx, parts ...string) *Cursor[T] {
-	c := x.seekNoCopy(tx, KeyOf(parts...))
+func (x *Index[T]) Seek(tx Reader, parts ...string) *Cursor[T] {
+	c := x.seekNoCopy(tx.reader(), KeyOf(parts...))
 	c.over = slices.Clone(c.over)
 	return &c
 }

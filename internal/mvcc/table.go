@@ -64,7 +64,8 @@ func (t *Table[T]) add(x *Index[T]) *Index[T] {
 }
 
 // Get returns the row with the key, nil if there is none.
-func (t *Table[T]) Get(tx *ReadTx, parts ...string) *T {
+func (t *Table[T]) Get(from Reader, parts ...string) *T {
+	tx := from.reader()
 	tx.scratch = appendKey(tx.scratch[:0], parts)
 	at := pathKey{t.path, tx.scratch}
 	tx.note(at)
