@@ -32,7 +32,7 @@ func serveConns(t testing.TB, l Limits, h http.Handler) *httptest.Server {
 	return srv
 }
 
-func TestConnectionsOverHTTPAreBounded(t *testing.T) {
+func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 	for name, limits := range map[string]Limits{
 		"of one client": {HTTPMaxConns: 100, HTTPMaxConnsPerClient: 3},
 		"in all":        {HTTPMaxConns: 3, HTTPMaxConnsPerClient: 100},
@@ -77,7 +77,7 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 	}
 }
 
-func TestLimitsAreChecked(t *testing.T) {
+func TestConfig_LimitsAreValidated(t *testing.T) {
 	for _, l := range []Limits{{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1},
 		{HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1}} {
 		if l.validate() == nil {

@@ -48,9 +48,9 @@ func berth() {
 	os.Exit(code)
 }
 
-// TestScripts runs the command line in a separate process against the HTTP API of a fake cluster (see
+// TestCLI_Scripts runs the command line in a separate process against the HTTP API of a fake cluster (see
 // fake_cluster_test.go). It compares the output with the scripts. -update writes the output into them.
-func TestScripts(t *testing.T) {
+func TestCLI_Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,

@@ -83,9 +83,9 @@ func listen(t testing.TB, s *rpc.Server) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestAReadThatIsPassedOnIsRefusedByTheLeaderAlone: whoever asked hears what the leader said, of which nobody
+// TestOverload_OnlyTheLeaderRejectsForwardedReads: whoever asked hears what the leader said, of which nobody
 // makes more than that: it is not asked again, nor taken for gone.
-func TestAReadThatIsPassedOnIsRefusedByTheLeaderAlone(t *testing.T) {
+func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 	p := newPair(t, gateThat(1), gateThat(0))
 	client, follower := newPool(t), listen(t, p.follower.rpc)
 	before, err := p.pool.Session(t.Context(), p.addr)
@@ -118,8 +118,8 @@ func TestAReadThatIsPassedOnIsRefusedByTheLeaderAlone(t *testing.T) {
 	}
 }
 
-// TestAReadIsRefusedByOneGate: a server that has too much to do itself refuses what it answers itself.
-func TestAReadIsRefusedByOneGate(t *testing.T) {
+// TestOverload_OneGateRejectsARead: a server that has too much to do itself refuses what it answers itself.
+func TestOverload_OneGateRejectsARead(t *testing.T) {
 	p := newPair(t, gateThat(0), gateThat(1))
 	client, follower := newPool(t), listen(t, p.follower.rpc)
 	for _, c := range []rpc.Caller{client.At(follower), p.follower.rpc} {
@@ -137,8 +137,8 @@ func TestAReadIsRefusedByOneGate(t *testing.T) {
 	}
 }
 
-// TestTheLeaderIsFair: of those who ask it and those who ask another server the same share is refused.
-func TestTheLeaderIsFair(t *testing.T) {
+// TestOverload_TheLeaderIsFair: of those who ask it and those who ask another server the same share is refused.
+func TestOverload_TheLeaderIsFair(t *testing.T) {
 	const reads = 200
 	p := newPair(t, gateThat(.5), gateThat(.5))
 	leader, follower := newPool(t).At(p.addr), newPool(t).At(listen(t, p.follower.rpc))
@@ -158,8 +158,8 @@ func TestTheLeaderIsFair(t *testing.T) {
 	}
 }
 
-// TestAWriteForWhichThereIsNoRoomIsRefusedUnread, but not one that mostly changes nothing.
-func TestAWriteForWhichThereIsNoRoomIsRefusedUnread(t *testing.T) {
+// TestOverload_RejectsWritesUndecoded, but not one that mostly changes nothing.
+func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 	l := newLoaded(t, 1, 0)
 	l.paced.line <- struct{}{} // the one that is let in is held
 	var held sync.WaitGroup

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestWhatMayBeRefusedWhenThereIsTooMuchToDo holds the list: what keeps nodes, volumes and the cluster going is
+// TestOverload_ListsTheSheddableMethods holds the list: what keeps nodes, volumes and the cluster going is
 // not in it.
-func TestWhatMayBeRefusedWhenThereIsTooMuchToDo(t *testing.T) {
+func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 	var got []string
 	for _, e := range newServer(t).List() {
 		if e.Sheddable && (e.Write || e.Slow) {

@@ -100,7 +100,7 @@ func (l *loaded) offer(t *testing.T, rate int, during time.Duration) (goodput fl
 	return float64(len(l.took)) / time.Since(begin).Seconds(), l.took[len(l.took)*99/100]
 }
 
-func TestTwiceTheLoadDoesNotCollapse(t *testing.T) {
+func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoaded(t, 64, 64)
 		single, calm := l.offer(t, 950, 5*time.Second)
@@ -123,9 +123,9 @@ func TestTwiceTheLoadDoesNotCollapse(t *testing.T) {
 	})
 }
 
-// TestThoseWhoComeAgainWhenToldGetThrough: many more writers than there is room for, each of which keeps
+// TestOverload_RetriesWhenToldSucceed: many more writers than there is room for, each of which keeps
 // to what it is told, are all served at the rate that can be sustained, with few attempts in vain.
-func TestThoseWhoComeAgainWhenToldGetThrough(t *testing.T) {
+func TestOverload_RetriesWhenToldSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoaded(t, 64, 64)
 		const writers, each = 500, 10
@@ -154,7 +154,7 @@ func TestThoseWhoComeAgainWhenToldGetThrough(t *testing.T) {
 	})
 }
 
-func TestPatienceEnds(t *testing.T) {
+func TestOverload_WaitInTheQueueEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoaded(t, 1, 10)
 		l.paced.each = time.Hour

@@ -44,7 +44,7 @@ func heapNow() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// BenchmarkHeap is what a row of each kind holds, with its keys in every index, after a restore.
+// BenchmarkHeap measures the memory of a row of each kind after a restore, with its keys in every index.
 func BenchmarkHeap(b *testing.B) {
 	const n = 10000
 	held := func(f benchFill) float64 {
@@ -67,7 +67,7 @@ func BenchmarkHeap(b *testing.B) {
 }
 
 // BenchmarkCapacity fills one store with 100,000 nodes and their instances, 100,000 volumes and 1,000,000
-// claims of 100,000 allocations, and measures what that takes. It is for -bench=Capacity -benchtime=1x.
+// claims of 100,000 allocations, and measures it. Run it with -bench=Capacity -benchtime=1x.
 func BenchmarkCapacity(b *testing.B) {
 	if b.N > 1 || testing.Short() {
 		b.Skip("large: once is enough")
@@ -101,7 +101,7 @@ func BenchmarkCapacity(b *testing.B) {
 	runtime.KeepAlive(fresh)
 }
 
-// counter counts what is written to it.
+// counter counts the bytes that are written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// benchFill says what a store holds when a measurement begins.
+// benchFill is the content of a store at the start of a measurement.
 type benchFill struct {
 	nodes, volumes, claimsEach int
 	shared                     int // claims of the shared volume; -1: there is no shared volume
@@ -74,7 +74,7 @@ func (b *benchStore) many(n int, fn func(tx *WriteTx, i int) error) {
 	}
 }
 
-// do applies one entry in a transaction of its own, as the peer does each of its entries.
+// do applies one entry in its own transaction, as the peer applies each of its entries.
 func (b *benchStore) do(fn func(tx *WriteTx) error) {
 	b.index++
 	if err := b.s.Write(b.index, fn); err != nil {

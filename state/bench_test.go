@@ -40,8 +40,8 @@ func (b *benchStore) register(r *structs.NodeRegisterRequest) {
 // BenchmarkFingerprintDiff is the same change as berth's nodes send it: the one instance that changed.
 func BenchmarkFingerprintDiff(b *testing.B) { benchDiff(b, 1<<30) }
 
-// BenchmarkFingerprintDiffOfTen is the same of always the same ten nodes in fleets of any size: what of its
-// growth is left are the deeper tree and the larger heap, without rows that no cache holds.
+// BenchmarkFingerprintDiffOfTen updates always the same ten nodes in fleets of any size. Their rows stay in
+// the cache, so the remaining growth is that of the deeper tree and the larger heap.
 func BenchmarkFingerprintDiffOfTen(b *testing.B) { benchDiff(b, 10) }
 
 func benchDiff(b *testing.B, most int) {
@@ -144,7 +144,8 @@ func (b *benchStore) claimAndRelease(c *structs.CSIClaim) {
 	})
 }
 
-// BenchmarkClaimStorm is R readers who claim one volume one after the other, an entry and a transaction each.
+// BenchmarkClaimStorm makes R readers claim one volume one after the other, with an entry and a transaction
+// each.
 func BenchmarkClaimStorm(b *testing.B) { benchStorm(b, 1) }
 
 // BenchmarkClaimStormBatched is the same in batches of 64 entries.
@@ -156,7 +157,7 @@ func benchStorm(b *testing.B, batch int) {
 		m := benchmeter.Begin(b)
 		for m.Loop() {
 			m.Pause()
-			s.many(r, func(tx *WriteTx, i int) error { // nobody at first: there is nothing to release then
+			s.many(r, func(tx *WriteTx, i int) error { // the first round has no claims to release
 				claims[i] = benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
 				return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{claims[i].Key()}})
 			})
@@ -221,7 +222,7 @@ func BenchmarkVolumeList(b *testing.B) {
 	})
 }
 
-// BenchmarkAllocUpdate is an allocation of a plugin's job whose node reports a change.
+// BenchmarkAllocUpdate reports a change of an allocation of a plugin's job.
 func BenchmarkAllocUpdate(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
@@ -237,8 +238,8 @@ func (b *benchStore) report(u *structs.AllocClientUpdate) {
 	})
 }
 
-// BenchmarkAllocEnds is an allocation of a large job that ends: its job is evaluated and room is made. Meanwhile, not
-// measured, those that have ended run anew, and what they had evaluated is forgotten.
+// BenchmarkAllocEnds ends an allocation of a large job: it evaluates the job and frees capacity. Between the
+// measured parts the ended allocations run again, and their evaluations are deleted.
 func BenchmarkAllocEnds(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		const nodes = 1000

@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// TestCheckSees breaks one invariant at a time behind the back of the write functions.
-func TestCheckSees(t *testing.T) {
+// TestCheck_FindsEachViolation breaks one invariant at a time behind the back of the write functions.
+func TestCheck_FindsEachViolation(t *testing.T) {
 	claimRow := func(tx *WriteTx, alloc string) *structs.CSIClaim {
 		return Claim(tx.ReadTx, "default", "v", alloc).Copy()
 	}

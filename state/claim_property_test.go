@@ -29,7 +29,8 @@ var commonClasses = []structs.ClaimClass{
 }
 
 // machine drives a small cluster at random: three nodes, an attaching and a plain plugin, three volumes,
-// eight allocations. After each step every invariant must hold, and nobody may have been overtaken.
+// eight allocations. After each step every invariant must hold, and no claim may have overtaken an earlier
+// one.
 type machine struct {
 	*world
 	r      *rapid.T
@@ -49,7 +50,7 @@ func pick[T any](m *machine, label string, from []T) T {
 
 func (m *machine) flip(label string) bool { return rapid.Bool().Draw(m.r, label) }
 
-// step applies one entry whatever its answer is.
+// step applies one entry and ignores its error.
 func step[P any](m *machine, fn func(*WriteTx, *P) error, p *P) { _ = try(m.world, fn, p) }
 
 func (m *machine) register() {
@@ -138,7 +139,7 @@ func (m *machine) volumeOutcome() {
 		NodeExpandBytes: int64(rapid.IntRange(0, 2).Draw(m.r, "node expand"))})
 }
 
-// nodeExpanded is told by the node of the claim, or by another.
+// nodeExpanded sends the outcome of an expansion from the node of the claim or from another one.
 func (m *machine) nodeExpanded() {
 	step(m, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs),
 		NodeID: pick(m, "node", someNodes), Bytes: int64(rapid.IntRange(0, 2).Draw(m.r, "bytes")), Err: m.maybeError(), WriteOptions: m.now()})
@@ -180,7 +181,7 @@ func (m *machine) reap() {
 		Evals: []string{fmt.Sprintf("eval-%d", m.index/2)}, Jobs: []structs.JobKey{{Namespace: structs.DefaultNamespace, ID: "j"}}, WriteOptions: m.now()})
 }
 
-// checkFairness looks at lines the slow way: every pair of claims.
+// checkFairness compares every pair of claims in each queue.
 func (m *machine) checkFairness() {
 	tx := m.s.Read()
 	now := map[structs.CSIClaimKey]*structs.CSIClaim{}
@@ -226,7 +227,7 @@ func (m *machine) settle() {
 	}
 }
 
-func TestLinesAreFairWhateverHappens(t *testing.T) {
+func TestClaimQueue_IsFair(t *testing.T) {
 	often := []func(*machine){(*machine).claims, (*machine).claims, (*machine).claims, (*machine).unpublish, (*machine).unpublish,
 		(*machine).attachmentOutcome, (*machine).attachmentOutcome, (*machine).place, (*machine).volumeOutcome, (*machine).nodeExpanded}
 	seldom := []func(*machine){(*machine).register, (*machine).nodeStatus, (*machine).stop, (*machine).report, (*machine).put,
@@ -245,7 +246,7 @@ func TestLinesAreFairWhateverHappens(t *testing.T) {
 	})
 }
 
-func TestConflictIsSymmetric(t *testing.T) {
+func TestClaimClass_ConflictIsSymmetric(t *testing.T) {
 	for _, a := range allClasses {
 		for _, b := range allClasses {
 			if a.Conflicts(b) != b.Conflicts(a) {
@@ -258,8 +259,8 @@ func TestConflictIsSymmetric(t *testing.T) {
 	}
 }
 
-// TestClassesAreCounted puts, changes and deletes claims and compares the numbers kept with those found.
-func TestClassesAreCounted(t *testing.T) {
+// TestClaimCounts_PerClass puts, changes and deletes claims and compares the numbers kept with those found.
+func TestClaimCounts_PerClass(t *testing.T) {
 	one := func(r *rapid.T, from ...string) string { return rapid.SampledFrom(from).Draw(r, "of") }
 	rapid.Check(t, func(r *rapid.T) {
 		s := New()

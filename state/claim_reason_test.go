@@ -44,10 +44,11 @@ func mustDo(t testing.TB, err error) {
 	}
 }
 
-// lineID makes IDs whose order is the line's backwards: who is granted comes last among the volume's claims.
+// lineID makes IDs in the reverse order of the queue: the granted claim has the last ID among the claims of
+// the volume.
 func lineID(i int) string { return fmt.Sprintf("a%06d", 999_999-i) }
 
-func TestAReasonNamesThreeAndCountsTheRest(t *testing.T) {
+func TestClaimReasons_NameThreeAndCountTheRest(t *testing.T) {
 	w := aLine(t, 5, 200)
 	why := func(i int) string {
 		tx := w.s.Read()
@@ -68,8 +69,9 @@ func TestAReasonNamesThreeAndCountsTheRest(t *testing.T) {
 	}
 }
 
-// TestReasonsOfAWholeLineAreThoseOfEach, whichever classes wait and hold, and from wherever in the line on.
-func TestReasonsOfAWholeLineAreThoseOfEach(t *testing.T) {
+// TestClaimReasons_OfAQueueEqualThoseOfEachClaim with all classes of waiting and granted claims, from any
+// position in the queue.
+func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt)
 		w.node("n1", half("p", structs.CSIKindNode, true))
@@ -102,7 +104,7 @@ func TestReasonsOfAWholeLineAreThoseOfEach(t *testing.T) {
 	})
 }
 
-// plainReason is what a claim conflicts with, looked for among all.
+// plainReason searches all claims for those that conflict with a claim.
 func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) string {
 	var held, ahead []string
 	byID := slices.Clone(all)
@@ -129,9 +131,10 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 	return strings.Join(text, "; ")
 }
 
-// TestAReasonCostsTheSameInAnyLine: the last of a long line asks why it waits, after somebody has come and gone,
-// as its node does; and all reasons of a line cost so much more as there are more.
-func TestAReasonCostsTheSameInAnyLine(t *testing.T) {
+// TestClaimReasons_CostTheSameInAnyQueue: one reason is that of the last claim of a long queue, after another
+// claim has come and gone, as its node reads it. The cost of all reasons of a queue grows only with their
+// number.
+func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 	const short, long = 200, 8000
 	one := func(n int) time.Duration {
 		w := aLine(t, 2, n)

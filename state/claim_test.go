@@ -38,7 +38,7 @@ func threeNodes(t testing.TB, attach bool) *world {
 	return w
 }
 
-func TestTheLine(t *testing.T) {
+func TestClaimQueue_GrantsInOrder(t *testing.T) {
 	type ask struct {
 		alloc, mode string
 		access      structs.CSIAccessMode
@@ -47,7 +47,7 @@ func TestTheLine(t *testing.T) {
 		name    string
 		asks    []ask
 		release []string
-		want    string // alloc:state, in the order of the asks; g granted, w waiting, - gone
+		want    string // alloc:state, in the order of the requests; g granted, w waiting, - gone
 	}{
 		{"one writer on one node", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"b1", wr, snw}}, nil, "a1:g a2:w b1:w"},
 		{"the next in line, not another", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}}, []string{"a1"}, "a1:- a2:g a3:w"},
@@ -73,7 +73,7 @@ func TestTheLine(t *testing.T) {
 				cs = append(cs, aClaim("v", a.alloc, a.mode, a.access))
 			}
 			if together {
-				w.claim(cs...) // in one log entry: the request's order is the line's
+				w.claim(cs...) // in one log entry: the queue has the order of the request
 			} else {
 				for _, cl := range cs {
 					w.claim(cl)
@@ -93,7 +93,7 @@ func TestTheLine(t *testing.T) {
 	}
 }
 
-func TestGrantIndexGrowsWithEveryGrant(t *testing.T) {
+func TestGrantIndex_GrowsWithEveryGrant(t *testing.T) {
 	w := threeNodes(t, false)
 	last := uint64(0)
 	for _, alloc := range []string{"a1", "a2", "a3", "b1"} {
@@ -109,7 +109,7 @@ func TestGrantIndexGrowsWithEveryGrant(t *testing.T) {
 	}
 }
 
-func TestClaimsThatAreRefused(t *testing.T) {
+func TestVolumeClaim_Rejects(t *testing.T) {
 	w := threeNodes(t, false)
 	w.alloc("ended", "j", "n1")
 	w.client("n1", "ended", structs.AllocComplete)
@@ -162,7 +162,7 @@ func TestClaimsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestClaimingAgainIsClaimingOnce(t *testing.T) {
+func TestVolumeClaim_IsIdempotent(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	before := saved(t, w.s)
@@ -176,7 +176,7 @@ func TestClaimingAgainIsClaimingOnce(t *testing.T) {
 	}
 }
 
-func TestANodeReleasesItsOwnClaimsOnly(t *testing.T) {
+func TestVolumeUnpublish_ReleasesOnlyClaimsOfTheNode(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	err := try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n2", WriteOptions: w.now(),
@@ -205,7 +205,7 @@ func TestVolumeUnpublish_RemembersThatAFileSystemTurnedReadOnly(t *testing.T) {
 	}
 }
 
-func TestWhoStopsLeavesTheLineAndKeepsWhatItHas(t *testing.T) {
+func TestAllocStop_RemovesWaitingClaimsAndKeepsGranted(t *testing.T) {
 	for name, end := range map[string]func(w *world, alloc string){
 		"stopped by the scheduler": func(w *world, alloc string) { w.stop(alloc, "") },
 		"given up for lost":        func(w *world, alloc string) { w.stop(alloc, structs.AllocLost) },
@@ -228,7 +228,7 @@ func TestWhoStopsLeavesTheLineAndKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-func TestWhatAClaimWaitsForBesideOthers(t *testing.T) {
+func TestClaimQueue_WaitsForMoreThanClaims(t *testing.T) {
 	t.Run("the volume to be created", func(t *testing.T) {
 		w := threeNodes(t, false)
 		v := aVolume("new", "p")
@@ -270,7 +270,7 @@ func TestWhatAClaimWaitsForBesideOthers(t *testing.T) {
 	})
 }
 
-func TestAttachments(t *testing.T) {
+func TestAttachments_FollowTheClaims(t *testing.T) {
 	no := &structs.OperationError{Message: "busy"}
 	t.Run("a volume moves from node to node", func(t *testing.T) {
 		w := threeNodes(t, true)
@@ -344,7 +344,7 @@ func TestAttachments(t *testing.T) {
 	})
 }
 
-func TestReasonsNameWhatWouldHelp(t *testing.T) {
+func TestClaimReasons_NameTheRemedy(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.claim(aClaim("v", "a2", wr, snw))
@@ -360,7 +360,7 @@ func TestReasonsNameWhatWouldHelp(t *testing.T) {
 	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting}) // and nothing is
 }
 
-func TestClaimable(t *testing.T) {
+func TestClaimable_ExplainsARejection(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	for _, c := range []struct {

@@ -51,9 +51,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestCostDoesNotGrowWithTheFleet compares a small cluster with one twenty-five times its size: trees get a
+// TestCost_DoesNotGrowWithTheFleet compares a small cluster with one twenty-five times its size: trees get a
 // little deeper, nothing is walked from end to end.
-func TestCostDoesNotGrowWithTheFleet(t *testing.T) {
+func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 	for name, step := range map[string]func(*quiet, int){
 		"a fingerprint flips": func(w *quiet, round int) {
 			w.do(func(tx *WriteTx) {

@@ -7,7 +7,8 @@ import (
 	"berth/structs"
 )
 
-// crowdOf is a store with n nodes, one system job, an allocation of another job, and n evaluations that wait for room.
+// crowdOf returns a store with n nodes, one system job, an allocation of another job, and n blocked
+// evaluations.
 func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
 	s = New()
 	batch := s.Begin()
@@ -43,7 +44,7 @@ func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
 	return s, index + 1
 }
 
-// BenchmarkWishes are entries that ask for evaluations, each in a batch of its own that is given up.
+// BenchmarkWishes measures entries that request evaluations, each in its own batch that is aborted.
 func BenchmarkWishes(b *testing.B) {
 	for _, entry := range []struct {
 		name string

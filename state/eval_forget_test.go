@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// TestForgettingLooksAtFew counts allocations of memory: a walk over a tree takes more of them the deeper the tree
+// TestReap_ReadsFewRows counts allocations of memory: a walk over a tree takes more of them the deeper the tree
 // is. Forgetting walks over no evaluation that stays, however many there are of the job and the node.
-func TestForgettingLooksAtFew(t *testing.T) {
+func TestReap_ReadsFewRows(t *testing.T) {
 	cost := func(done int) float64 {
 		w := &quiet{s: New()}
 		w.do(func(tx *WriteTx) {

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-func TestBlockedEvaluationsWake(t *testing.T) {
+func TestBlockedEvals_AreUnblocked(t *testing.T) {
 	volume := structs.WakeVolume("default", "v")
 	for _, c := range []struct {
 		name string
@@ -42,7 +42,7 @@ func TestBlockedEvaluationsWake(t *testing.T) {
 				want = structs.EvalPending
 			}
 			w.wantEval("blocked-waits", want)
-			// One that was worked out on the state of before and comes only now must not sleep either.
+			// An evaluation that was processed with the previous state and arrives now must not block either.
 			do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
 				{ID: "late", JobID: "late", Status: structs.EvalBlocked, BlockedOn: []string{c.on}, SnapshotIndex: old}}})
 			w.wantEval("late", want)
@@ -50,8 +50,8 @@ func TestBlockedEvaluationsWake(t *testing.T) {
 	}
 }
 
-// TestAVolumeRemembersWhenItWoke, though most changes of its row are what woke and need no row beside it.
-func TestAVolumeRemembersWhenItWoke(t *testing.T) {
+// TestVolume_RemembersItsUnblock: most changes of its row unblock evaluations and need no other row.
+func TestVolume_RemembersItsUnblock(t *testing.T) {
 	key := structs.WakeVolume("default", "v")
 	w := threeNodes(t, false)
 	late := func(snapshot uint64, want string) {
@@ -69,7 +69,7 @@ func TestAVolumeRemembersWhenItWoke(t *testing.T) {
 	}
 	late(woke-1, structs.EvalPending)
 	late(woke, structs.EvalBlocked)
-	// Asking for more is nothing that anybody waits for; the answer to it neither.
+	// No evaluation waits for a request for more capacity or for its answer.
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 40 })
 	woke = w.index
 	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 1 << 40, WriteOptions: w.now()})
@@ -86,7 +86,7 @@ func TestAVolumeRemembersWhenItWoke(t *testing.T) {
 	late(w.index, structs.EvalBlocked)
 }
 
-func TestAJobHasOneBlockedEvaluation(t *testing.T) {
+func TestBlockedEvals_OnePerJob(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.job(aJob("j", structs.JobService))
@@ -114,7 +114,7 @@ func TestAJobHasOneBlockedEvaluation(t *testing.T) {
 	}
 }
 
-func TestEvaluationsBornInTheLogHaveDerivedIDs(t *testing.T) {
+func TestEvals_OfTheLogHaveDerivedIDs(t *testing.T) {
 	w := newWorld(t)
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.node("n1")
@@ -125,7 +125,7 @@ func TestEvaluationsBornInTheLogHaveDerivedIDs(t *testing.T) {
 	}
 }
 
-func TestReapLooksAgain(t *testing.T) {
+func TestReap_ChecksTheRowsAgain(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.client("n1", "a1", structs.AllocComplete)
@@ -152,7 +152,7 @@ func TestReapLooksAgain(t *testing.T) {
 	}
 }
 
-func TestReapForgetsADeadJob(t *testing.T) {
+func TestReap_DeletesADeadJob(t *testing.T) {
 	w := newWorld(t)
 	w.job(aJob("j", structs.JobService))
 	e := &structs.Evaluation{ID: "e", JobID: "j", Status: structs.EvalComplete}

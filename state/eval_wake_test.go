@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// sleepers fills a store with a node on which an allocation runs for each round, and n evaluations that wait for room,
-// of so many shapes.
+// sleepers fills a store with a node on which an allocation runs for each round, and n blocked evaluations of
+// the given number of shapes.
 func sleepers(t *testing.T, n, shapes int) *quiet {
 	w := &quiet{s: New()}
 	b := w.s.Begin()
@@ -36,8 +36,8 @@ func sleepers(t *testing.T, n, shapes int) *quiet {
 	return w
 }
 
-// TestWakingCostsTheSameHoweverManyWait, of one shape or each of another.
-func TestWakingCostsTheSameHoweverManyWait(t *testing.T) {
+// TestUnblocking_CostsTheSameForAnyNumber, of one shape or each of another.
+func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 	for name, step := range map[string]func(w *quiet, round int){
 		"an allocation ends": func(w *quiet, round int) {
 			w.do(func(tx *WriteTx) {
@@ -72,7 +72,7 @@ func TestWakingCostsTheSameHoweverManyWait(t *testing.T) {
 	}
 }
 
-// pendingOf counts those that go on.
+// pendingOf counts the pending evaluations.
 func pendingOf(tx *ReadTx) (n int) {
 	for range ReadyEvals(tx) {
 		n++
@@ -80,8 +80,9 @@ func pendingOf(tx *ReadTx) (n int) {
 	return n
 }
 
-// TestTheFirstOfALineGoesOnForAll: the next goes on when it has found room, and nobody when it has found none.
-func TestTheFirstOfALineGoesOnForAll(t *testing.T) {
+// TestBlockedEvals_HeadOfAQueueStandsForAll: the next one becomes pending if the head found capacity, and
+// none if it found none.
+func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.alloc("runs", "r", "n1")
@@ -107,9 +108,9 @@ func TestTheFirstOfALineGoesOnForAll(t *testing.T) {
 	before := w.index
 	put("e1", blocked, w.index)
 	states(complete, blocked, blocked, blocked) // it found none, nor would the others
-	put("e1", blocked, before-2)                // worked out before the room came
+	put("e1", blocked, before-2)                // processed before the capacity was freed
 	states(complete, pending, blocked, blocked)
-	put("e1", cancelled, 0) // whoever is next has slept through it and knows
+	put("e1", cancelled, 0) // the next one has missed the unblock and shows it
 	states(complete, cancelled, pending, blocked)
 	put("e2", blocked, w.index)
 	w.alloc("again", "r", "n1")
@@ -117,8 +118,8 @@ func TestTheFirstOfALineGoesOnForAll(t *testing.T) {
 	states(complete, cancelled, pending, blocked)
 }
 
-// TestManyLinesGoOnInEntriesOfTheirOwn, and a waking on the way keeps none of them waiting for ever.
-func TestManyLinesGoOnInEntriesOfTheirOwn(t *testing.T) {
+// TestBlockedEvals_OtherQueuesUnblockInLaterEntries, and an unblock in between delays none of them for ever.
+func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 	const lines, most = 50, 7
 	for _, again := range []int{0, 1, 3} {
 		w := newWorld(t)
@@ -143,7 +144,7 @@ func TestManyLinesGoOnInEntriesOfTheirOwn(t *testing.T) {
 				t.Fatalf("an entry lets %d go on, %d are allowed", n, most)
 			}
 			if again > 0 && entries < 3*lines && entries%again == 0 {
-				// Those that have gone on find nothing and wait again; then room comes again.
+				// The unblocked evaluations find nothing and block again. Then capacity is freed again.
 				for e := range ReadyEvals(w.s.Read()) {
 					e = e.Copy()
 					e.Status, e.SnapshotIndex = structs.EvalBlocked, w.index
@@ -170,8 +171,9 @@ func TestManyLinesGoOnInEntriesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestNobodySleepsThroughAWaking whatever happens in whatever order; the invariants say so after each step.
-func TestNobodySleepsThroughAWaking(t *testing.T) {
+// TestBlockedEvals_MissNoUnblock for random events in random order. The invariants are checked after each
+// step.
+func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{structs.WakeCapacity, structs.WakePlugin("p"), structs.WakeVolume("default", "v")}), 1, 3, rapid.ID[string])
@@ -209,8 +211,8 @@ func TestNobodySleepsThroughAWaking(t *testing.T) {
 	})
 }
 
-// TestWakingGoesOnAfterARestore: how far it has come is in the state, so the next leader goes on from there.
-func TestWakingGoesOnAfterARestore(t *testing.T) {
+// TestUnblocking_ContinuesAfterARestore: its progress is in the state, so the next leader continues there.
+func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
 	const lines = 40
 	w := newWorld(t)
 	for i := range lines {

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// wishes are the pending evaluations of a job, by the node they look at; "" for all nodes.
+// wishes returns the nodes of the pending evaluations of a job; "" means all nodes.
 func wishes(tx *ReadTx, job string) (out []string) {
 	for e := range ReadyEvals(tx) {
 		if e.JobID == job {
@@ -18,8 +18,8 @@ func wishes(tx *ReadTx, job string) (out []string) {
 	return out
 }
 
-// TestAFleetThatRegistersIsEvaluatedTogether: the evaluations of a system job are bounded, and so is what they cost.
-func TestAFleetThatRegistersIsEvaluatedTogether(t *testing.T) {
+// TestEvalDedup_OfARegisteringFleet: the number and the cost of the evaluations of a system job have bounds.
+func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
 	w := &quiet{s: New()}
 	w.do(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)}))
@@ -55,8 +55,8 @@ func TestAFleetThatRegistersIsEvaluatedTogether(t *testing.T) {
 	}
 }
 
-// TestAChangeThatAPlanHasNotSeenIsNotLost though it was asked of an evaluation that is being worked on.
-func TestAChangeThatAPlanHasNotSeenIsNotLost(t *testing.T) {
+// TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen, although its evaluation was in process.
+func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 	for _, kind := range []string{structs.JobSystem, structs.JobService} {
 		for _, way := range []string{"plan", "given up"} {
 			t.Run(kind+" "+way, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestAChangeThatAPlanHasNotSeenIsNotLost(t *testing.T) {
 	}
 }
 
-// TestANodeThatComesAndGoesLeavesLittle whether or not its evaluations are processed in between.
-func TestANodeThatComesAndGoesLeavesLittle(t *testing.T) {
+// TestEvalDedup_OfANodeThatComesAndGoes whether or not its evaluations are processed in between.
+func TestEvalDedup_OfANodeThatComesAndGoes(t *testing.T) {
 	for _, processed := range []bool{false, true} {
 		w := newWorld(t)
 		w.job(aJob("csi", structs.JobSystem))
@@ -134,8 +134,9 @@ func TestANodeThatComesAndGoesLeavesLittle(t *testing.T) {
 	}
 }
 
-// TestOneNodeDoesNotSpeakForOthers: what waits for room elsewhere goes on waiting, for all that it waited for.
-func TestOneNodeDoesNotSpeakForOthers(t *testing.T) {
+// TestEvalDedup_OneNodeDoesNotUnblockOthers: an evaluation that waits for capacity elsewhere keeps all its
+// unblock keys.
+func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.node("n2")
@@ -170,8 +171,8 @@ func TestOneNodeDoesNotSpeakForOthers(t *testing.T) {
 	do(w, PlanApply, p)
 }
 
-// TestWhatPlacedIsKeptWhileItsAllocationsAre, and only then is among those that are to be forgotten.
-func TestWhatPlacedIsKeptWhileItsAllocationsAre(t *testing.T) {
+// TestEvals_StayWhileTheirAllocationsDo, and only then count among those to delete.
+func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	j := w.job(aJob("j", structs.JobService))
@@ -199,8 +200,9 @@ func TestWhatPlacedIsKeptWhileItsAllocationsAre(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsForManyNodesWaitsForCapacity: what a job waits for is bounded, however many nodes have no room for it.
-func TestWhatWaitsForManyNodesWaitsForCapacity(t *testing.T) {
+// TestBlockedEvals_OfManyNodesWaitForCapacity: the unblock keys of a job have a bound for any number of full
+// nodes.
+func TestBlockedEvals_OfManyNodesWaitForCapacity(t *testing.T) {
 	w := newWorld(t)
 	j := w.job(aJob("csi", structs.JobSystem))
 	for i := range structs.ManyNodes + 1 {

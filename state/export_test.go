@@ -6,9 +6,9 @@ import (
 	"berth/structs"
 )
 
-// Lists that only tests read: each looks at all rows that there are.
+// These lists exist only for tests. Each reads all rows.
 
-// Volumes yields the volumes of a namespace whose ID begins so.
+// Volumes yields the volumes of a namespace whose ID has a prefix.
 func Volumes(tx *ReadTx, ns, prefix string) iter.Seq[*structs.CSIVolume] {
 	if ns != structs.AllNamespaces {
 		return volumes.Prefix(tx, ns, prefix)
@@ -16,7 +16,7 @@ func Volumes(tx *ReadTx, ns, prefix string) iter.Seq[*structs.CSIVolume] {
 	return withPrefix(volumes.Scan(tx), prefix, func(v *structs.CSIVolume) string { return v.ID })
 }
 
-// Jobs yields the jobs of a namespace whose ID begins so.
+// Jobs yields the jobs of a namespace whose ID has a prefix.
 func Jobs(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Job] {
 	if ns != structs.AllNamespaces {
 		return jobs.Prefix(tx, ns, prefix)
@@ -24,7 +24,7 @@ func Jobs(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Job] {
 	return withPrefix(jobs.Scan(tx), prefix, func(j *structs.Job) string { return j.ID })
 }
 
-// NodesByPrefix yields the nodes whose ID begins so.
+// NodesByPrefix yields the nodes whose ID has a prefix.
 func NodesByPrefix(tx *ReadTx, prefix string) iter.Seq[*structs.Node] {
 	return nodes.Prefix(tx, prefix)
 }
@@ -37,10 +37,10 @@ func Claims(tx *ReadTx, ns string) iter.Seq[*structs.CSIClaim] {
 	return claims.Scan(tx, ns)
 }
 
-// EndedClaims yields the claims that outlive their allocations: their nodes have not let go yet.
+// EndedClaims yields the claims whose allocations have ended and whose nodes have not released the volume.
 func EndedClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return endedClaims.Scan(tx) }
 
-// Evals yields the evaluations of a namespace whose ID begins so.
+// Evals yields the evaluations of a namespace whose ID has a prefix.
 func Evals(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Evaluation] {
 	return inNamespace(evals.Prefix(tx, prefix), ns, func(e *structs.Evaluation) string { return e.Namespace })
 }
@@ -59,7 +59,7 @@ func EvalsByStatus(tx *ReadTx, status string) iter.Seq[*structs.Evaluation] {
 // Allocs yields the allocations of a namespace by ID.
 func Allocs(tx *ReadTx, ns string) iter.Seq[*structs.Allocation] { return AllocsByPrefix(tx, ns, "") }
 
-// AllocsByPrefix yields the allocations of a namespace whose ID begins so.
+// AllocsByPrefix yields the allocations of a namespace whose ID has a prefix.
 func AllocsByPrefix(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Allocation] {
 	return inNamespace(allocs.Prefix(tx, prefix), ns, func(a *structs.Allocation) string { return a.Namespace })
 }

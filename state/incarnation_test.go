@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// A leader that was cut off while it made a call tells of it when it leads again: meanwhile what it asked
-// for may have gone and come again.
-func TestAnOutcomeOfAnAttachmentThatIsGoneIsNotItsSuccessors(t *testing.T) {
+// A leader that was partitioned during a call reports its outcome when it leads again. Meanwhile the
+// attachment may have been deleted and created again.
+func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	first := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
@@ -32,7 +32,7 @@ func TestAnOutcomeOfAnAttachmentThatIsGoneIsNotItsSuccessors(t *testing.T) {
 	}
 }
 
-func TestAnOutcomeOfAVolumeThatIsGoneIsNotItsSuccessors(t *testing.T) {
+func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 	w := threeNodes(t, false)
 	put := func() uint64 {
 		v := aVolume("new", "p")
@@ -62,8 +62,9 @@ func (w *world) force(volume, alloc string) error {
 		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: volume, AllocID: alloc}}})
 }
 
-// Whoever loses its volume by force must never write to it again: not when its node comes back either.
-func TestAForcedReleaseEndsTheAllocation(t *testing.T) {
+// An allocation that lost its volume by force must never write to it again, also not when its node comes
+// back.
+func TestVolumeForce_EndsTheAllocation(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 	wantKind(t, w.force("v", "a1"), structs.KindPrecondition) // its node is up: the allocation may write
@@ -88,7 +89,7 @@ func TestAForcedReleaseEndsTheAllocation(t *testing.T) {
 	wantKind(t, w.tryClaim(aClaim("v", "a1", wr, snw)), structs.KindPrecondition)
 }
 
-func TestAForcedReleaseOfWhatHasEndedChangesNothingElse(t *testing.T) {
+func TestVolumeForce_OfAnEndedAllocation(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.client("n1", "a1", structs.AllocComplete)
@@ -103,7 +104,7 @@ func TestAForcedReleaseOfWhatHasEndedChangesNothingElse(t *testing.T) {
 }
 
 // Known by another name, the volume would be given to a second node before the first has it detached.
-func TestAVolumeIsNotRegisteredAnewWhileItIsDetached(t *testing.T) {
+func TestVolumePut_RejectsAVolumeThatDetaches(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
@@ -120,8 +121,8 @@ func TestAVolumeIsNotRegisteredAnewWhileItIsDetached(t *testing.T) {
 	do(w, VolumePut, put)
 }
 
-// While something is still to be detached the plugin is shown: it says what is missing.
-func TestAPluginIsKnownWhileItHasAttachments(t *testing.T) {
+// The plugin is shown while an attachment is to be detached, and its status says what is missing.
+func TestPlugin_ExistsWhileItHasAttachments(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
@@ -137,8 +138,8 @@ func TestAPluginIsKnownWhileItHasAttachments(t *testing.T) {
 	}
 }
 
-// A plugin that learns to attach: who was granted before is not left waiting for ever.
-func TestAPluginThatBeginsToAttach(t *testing.T) {
+// A plugin begins to attach. A claim that was granted before does not wait for ever.
+func TestPlugin_BeginsToAttach(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", half("p", structs.CSIKindNode, true))
 	w.volume("v", "p")
@@ -152,7 +153,7 @@ func TestAPluginThatBeginsToAttach(t *testing.T) {
 }
 
 // A node that holds volumes and is new to the state is not as new as it seems.
-func TestANodeOfWhichTheStateKnowsNothing(t *testing.T) {
+func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 	w := threeNodes(t, false)
 	held := []structs.CSIHeldClaim{{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "gone"}}}
 	register := func(id string, i *structs.NodeInventory) {
@@ -160,7 +161,7 @@ func TestANodeOfWhichTheStateKnowsNothing(t *testing.T) {
 	}
 	register("n4", nil)
 	register("n5", &structs.NodeInventory{})
-	register("n1", &structs.NodeInventory{Held: held}) // it is known: its claims were taken from it by somebody who vouched
+	register("n1", &structs.NodeInventory{Held: held}) // known, but forced off its claims
 	if why := Recovering(w.s.Read()); why != "" {
 		t.Error(why)
 	}
@@ -168,15 +169,15 @@ func TestANodeOfWhichTheStateKnowsNothing(t *testing.T) {
 	if why := Recovering(w.s.Read()); !strings.Contains(why, "name-n6") {
 		t.Errorf("nobody waits for what it holds: %q", why)
 	}
-	register("n6", &structs.NodeInventory{}) // its word counts when it is said with a heartbeat
+	register("n6", &structs.NodeInventory{}) // a heartbeat makes its report valid
 	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n6"}, Status: structs.NodeReady, Accounted: true, WriteOptions: w.now()})
 	if why := Recovering(w.s.Read()); why != "" {
 		t.Error(why)
 	}
 }
 
-// An evaluation that waits for room among very many volumes does not name each of them.
-func TestRoomAmongManyVolumes(t *testing.T) {
+// An evaluation that waits for capacity among very many volumes does not name each of them.
+func TestBlockedEvals_OfManyVolumesWaitForCapacity(t *testing.T) {
 	for most, want := range map[int64]string{structs.ManyVolumes: structs.EvalBlocked, structs.ManyVolumes + 1: structs.EvalPending} {
 		w := newWorld(t)
 		n := half("p", structs.CSIKindNode, true)

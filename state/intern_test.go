@@ -57,7 +57,7 @@ func aRichWorld(t *testing.T) (w *world, requests []any) {
 	return w, append(requests, p)
 }
 
-// spoil changes whatever can be reached from a value.
+// spoil changes all values that are reachable from a value.
 func spoil(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -94,7 +94,7 @@ func spoil(v reflect.Value) {
 	}
 }
 
-// TestRows_KeepNoReferenceToTheRequest: whoever made a request may do with it what he likes, once it is applied.
+// TestRows_KeepNoReferenceToTheRequest: the maker of a request may change it once it is applied.
 func TestRows_KeepNoReferenceToTheRequest(t *testing.T) {
 	w, requests := aRichWorld(t)
 	before := saved(t, w.s)

@@ -29,7 +29,7 @@ func salted(id string, salt int) *structs.Job {
 	return j
 }
 
-func TestOneVersionPerSpecification(t *testing.T) {
+func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
 	w := newWorld(t)
 	e := &structs.Evaluation{ID: "e", TriggeredBy: structs.TriggerJobRegister}
 	do(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", 1), Eval: e, WriteOptions: w.now()})
@@ -48,14 +48,14 @@ func TestOneVersionPerSpecification(t *testing.T) {
 	if old := JobVersion(w.s.Read(), "default", "j", 0); old.Meta["salt"] != "1" {
 		t.Errorf("%+v", old)
 	}
-	fetched := again.Copy() // what a person gets, edits and sends back carries what the servers keep
+	fetched := again.Copy() // a job that a user reads, edits and writes back keeps the values of the servers
 	fetched.Status, fetched.SubmitTime = structs.JobRunning, 7
 	if w.job(fetched) != again {
 		t.Error("it made a version of what it was sent back unchanged")
 	}
 }
 
-func TestEnforceIndex(t *testing.T) {
+func TestJobRegister_EnforcesTheIndex(t *testing.T) {
 	w := newWorld(t)
 	enforce := func(index uint64, salt int) error {
 		return try(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", salt), EnforceIndex: true, JobModifyIndex: index, WriteOptions: w.now()})
@@ -75,7 +75,7 @@ func TestEnforceIndex(t *testing.T) {
 	}
 }
 
-func TestOldVersionsAreKeptAsLongAsTheyAreOfUse(t *testing.T) {
+func TestJobVersions_StayWhileUsed(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.job(salted("j", 0))
@@ -103,7 +103,7 @@ func TestOldVersionsAreKeptAsLongAsTheyAreOfUse(t *testing.T) {
 	}
 }
 
-func TestDeregister(t *testing.T) {
+func TestJobDeregister_StopsAndPurges(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.alloc("a", "j", "n1")
@@ -123,7 +123,7 @@ func TestDeregister(t *testing.T) {
 	wantKind(t, try(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}), structs.KindNotFound)
 }
 
-func TestJobStatus(t *testing.T) {
+func TestJobStatus_FollowsAllocationsAndEvals(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	eval := func(id, job, status string) {
@@ -150,7 +150,7 @@ func TestJobStatus(t *testing.T) {
 	w.wantJob("batch", structs.JobDead, 0)
 }
 
-func TestJobSummary(t *testing.T) {
+func TestJobSummary_CountsAllocations(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	for n, status := range []string{"", structs.AllocRunning, structs.AllocRunning, structs.AllocComplete, structs.AllocFailed} {
@@ -172,7 +172,7 @@ func TestJobSummary(t *testing.T) {
 	}
 }
 
-// A job that is registered again after it was purged does not count what became of the allocations of its namesake.
+// A job that is registered again after a purge does not count the allocations of the purged job of its name.
 func TestJobSummary_LeavesOutAJobThatHadTheIDBefore(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")

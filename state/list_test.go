@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-// TestPartsAreThoseOfTheWhole holds every part, forwards and backwards, of a table and of an index, against what a plain
-// look at all rows finds; in small stores, in which the neighbours in the tree are rows of other tables.
-func TestPartsAreThoseOfTheWhole(t *testing.T) {
+// TestParts_EqualTheWhole compares every part of a table and of an index, forwards and backwards, with a scan
+// of all rows. The stores are small, so that the neighbours in the tree are rows of other tables.
+func TestParts_EqualTheWhole(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "aa", "ab", "b", "b\x00", "ba", "c", "\x01"})
 	rapid.Check(t, func(rt *rapid.T) {
 		s := New()
@@ -67,8 +67,8 @@ func expect[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key fu
 	}
 }
 
-// TestLinesFromAnyPlace: where a line can be gone through class by class it is the volume's claims in order.
-func TestLinesFromAnyPlace(t *testing.T) {
+// TestClaimQueue_ReadsFromAnyPosition: where a line can be gone through class by class it is the volume's claims in order.
+func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
 	w := aLine(t, 0, 20)
 	tx := w.s.Read()
 	all := ClaimsByVolume(tx, "default", "v")

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// wantInstance holds an instance of plugin p on n1 against what it ought to be.
+// wantInstance checks an instance of plugin p on n1.
 func wantInstance(w *world, when string, healthy, down bool) {
 	w.t.Helper()
 	i := Instance(w.s.Read(), "p", structs.CSIKindNode, "n1")
@@ -21,7 +21,7 @@ func TestDownWithNode_IsNoMatterOfWords(t *testing.T) {
 	w.node("n1", half("p", structs.CSIKindNode, true))
 	sick := func() *structs.CSIPluginInstance {
 		i := half("p", structs.CSIKindNode, false)
-		i.HealthDescription, i.DownWithNode = nodeIsDown, true // both are the servers' to say
+		i.HealthDescription, i.DownWithNode = nodeIsDown, true // the servers decide both
 		return i
 	}
 	w.update("n1", sick())

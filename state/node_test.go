@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// evaluated lists the jobs that the last entry asked to be evaluated, by what triggered it first.
+// evaluated lists the jobs that the last entry evaluated, by their first trigger.
 func (w *world) evaluated() (out []string) {
 	for e := range Evals(w.s.Read(), "*", "") {
 		if e.ModifyIndex == w.index && e.Status == structs.EvalPending && e.StatusDescription == "" {
@@ -26,7 +26,7 @@ func (w *world) wantEvaluated(want ...string) {
 	}
 }
 
-// blocked puts a blocked evaluation of its own job, worked out on the newest state.
+// blocked puts a blocked evaluation of its own job, processed with the newest state.
 func (w *world) blocked(job string, on ...string) {
 	w.t.Helper()
 	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
@@ -46,7 +46,7 @@ func (w *world) status(status string, ids ...string) {
 	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: status, Event: &structs.NodeEvent{Message: "now " + status}, WriteOptions: w.now()})
 }
 
-func TestASystemJobIsEvaluatedTheMomentANodeRegisters(t *testing.T) {
+func TestNodeRegister_EvaluatesSystemJobs(t *testing.T) {
 	w := newWorld(t)
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.job(aJob("once", structs.JobService))
@@ -59,7 +59,7 @@ func TestASystemJobIsEvaluatedTheMomentANodeRegisters(t *testing.T) {
 	w.wantEval("blocked-once", structs.EvalPending)
 }
 
-func TestRegisteringAgain(t *testing.T) {
+func TestNodeRegister_Again(t *testing.T) {
 	w := newWorld(t)
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.node("n1", half("p", structs.CSIKindNode, true))
@@ -82,7 +82,7 @@ func TestRegisteringAgain(t *testing.T) {
 	if n := Node(w.s.Read(), "n1"); n == row || n.SchedulingEligibility != structs.NodeIneligible || len(n.Events) != len(row.Events) || n.CreateIndex != row.CreateIndex {
 		t.Errorf("what the servers know is lost: %+v", n)
 	}
-	w.wantEvaluated() // nothing that placement looks at
+	w.wantEvaluated() // placement does not depend on it
 
 	register(func(n *structs.Node) { n.Attributes = map[string]string{"kernel": "7"} })
 	w.wantEvaluated("node-update everywhere", "node-update j")
@@ -100,7 +100,7 @@ func TestRegisteringAgain(t *testing.T) {
 	wantKind(t, try(w, NodeRegister, &structs.NodeRegisterRequest{WriteOptions: w.now()}), structs.KindInvalid)
 }
 
-func TestANodeGoesDownAndComesBack(t *testing.T) {
+func TestNodeStatus_DownAndUp(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", half("p", structs.CSIKindNode, true), half("sick", structs.CSIKindNode, false))
 	w.node("n2", half("p", structs.CSIKindNode, true))
@@ -123,7 +123,7 @@ func TestANodeGoesDownAndComesBack(t *testing.T) {
 		t.Errorf("nobody will ever say that it stopped: %s", a.ClientStatus)
 	}
 	w.blocked("waits", structs.WakePlugin("p"))
-	w.update("n1", half("p", structs.CSIKindNode, true)) // a report that was under way
+	w.update("n1", half("p", structs.CSIKindNode, true)) // a report that was in flight
 	if got := healthy(); got[0] != "p false node is down" {
 		t.Errorf("%q", got)
 	}
@@ -144,7 +144,7 @@ func TestANodeGoesDownAndComesBack(t *testing.T) {
 	wantKind(t, try(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: "tired"}), structs.KindInvalid)
 }
 
-func TestEligibility(t *testing.T) {
+func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.job(aJob("everywhere", structs.JobSystem))
@@ -165,7 +165,7 @@ func TestEligibility(t *testing.T) {
 	}
 }
 
-func TestNodeHistoryIsBounded(t *testing.T) {
+func TestNode_HistoryIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	for n := range keptEvents + 3 {
@@ -178,7 +178,7 @@ func TestNodeHistoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestANodeIsForgottenWhenNothingIsLeftOnIt(t *testing.T) {
+func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	w := threeNodes(t, false)
 	deregister := func() error {
 		return try(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "unknown"}, WriteOptions: w.now()})
@@ -199,7 +199,7 @@ func TestANodeIsForgottenWhenNothingIsLeftOnIt(t *testing.T) {
 	}
 }
 
-// TestNodeDetail_HasClassOfRow: the class is that of the row as it is, whatever class the row was stored with.
+// TestNodeDetail_HasClassOfRow: the class is computed from the row. The stored class does not matter.
 func TestNodeDetail_HasClassOfRow(t *testing.T) {
 	w := newWorld(t)
 	old := driven(w)

@@ -8,14 +8,14 @@ import (
 	"berth/structs"
 )
 
-// flipped is a registered node whose driver says something new each time.
+// flipped returns a registered node whose driver reports another state each time.
 func flipped(i, rev int) *structs.Node {
 	n := benchshape.Node(i)
 	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: rev%2 == 0}, "raw_exec": {Detected: true, Healthy: true}}
 	return n
 }
 
-// BenchmarkDriverFlips is one known node whose driver changes. It registers whole.
+// BenchmarkDriverFlips registers a known node whose driver changes. The node registers as a whole.
 func BenchmarkDriverFlips(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := flippedStore(b, n)

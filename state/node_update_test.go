@@ -19,13 +19,13 @@ func driven(w *world) *structs.Node {
 	return Node(w.s.Read(), "n1")
 }
 
-// sick is what a node sends whose driver has become unhealthy.
+// sick returns the request of a node whose driver has become unhealthy.
 func sick() *structs.NodeUpdateRequest {
 	return &structs.NodeUpdateRequest{NodeID: "n1", SecretID: "secret-n1", AttributesGone: []string{"driver.exec"}, ComputedClass: "v1:sick",
 		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, HealthDescription: "broken"}}}
 }
 
-func TestAnUpdateChangesWhatItNames(t *testing.T) {
+func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
 	w := newWorld(t)
 	w.job(aJob("everywhere", structs.JobSystem))
 	old := driven(w)
@@ -64,7 +64,7 @@ func TestAnUpdateChangesWhatItNames(t *testing.T) {
 	if moved := update(address); moved.HTTPAddr != "10.0.0.9:4646" || moved.ComputedClass != "v1:sick" || moved.NodeResources == nil {
 		t.Errorf("%+v", moved)
 	}
-	w.wantEvaluated() // nothing that placement looks at
+	w.wantEvaluated() // placement does not depend on it
 
 	if gone := update(&structs.NodeUpdateRequest{NodeID: "n1", DriversGone: []string{"raw_exec"}, Meta: map[string]string{"rack": "2"}}); len(gone.Drivers) != 1 || gone.Meta["rack"] != "2" {
 		t.Errorf("%+v", gone)
@@ -72,8 +72,8 @@ func TestAnUpdateChangesWhatItNames(t *testing.T) {
 	w.wantEvaluated("node-update everywhere", "node-update j")
 }
 
-// TestAnUpdateIsAsARegistration: both make the same row of the same change, and the same evaluations.
-func TestAnUpdateIsAsARegistration(t *testing.T) {
+// TestNodeUpdate_EqualsARegistration: both make the same row of the same change, and the same evaluations.
+func TestNodeUpdate_EqualsARegistration(t *testing.T) {
 	rows := map[string]string{}
 	nodes := map[string]*structs.Node{}
 	for _, how := range []string{"updated", "registered"} {
@@ -97,7 +97,7 @@ func TestAnUpdateIsAsARegistration(t *testing.T) {
 	}
 }
 
-func TestAnUpdateOfANodeThatIsDown(t *testing.T) {
+func TestNodeUpdate_OfADownNode(t *testing.T) {
 	w := newWorld(t)
 	driven(w)
 	w.alloc("a", "j", "n1")
@@ -114,7 +114,7 @@ func TestAnUpdateOfANodeThatIsDown(t *testing.T) {
 	w.wantEvaluated("node-update j")
 }
 
-func TestAnUpdateThatIsRefused(t *testing.T) {
+func TestNodeUpdate_Rejects(t *testing.T) {
 	w := newWorld(t)
 	driven(w)
 	at := func() uint64 { return Node(w.s.Read(), "n1").ModifyIndex }
@@ -134,9 +134,9 @@ func TestAnUpdateThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestNodeUpdate_AppliesEntriesOfEachVersion: servers of several versions are in one cluster during an upgrade. An
-// entry of an earlier version carries a class, and maybe the row that it was worked out for; a later one carries
-// neither. All of them make the same row whoever applies them.
+// TestNodeUpdate_AppliesEntriesOfEachVersion: servers of several versions are in one cluster during an
+// upgrade. An entry of an earlier version has a class, and maybe the row of which it was computed. A later
+// entry has neither. All servers make the same row of each.
 func TestNodeUpdate_AppliesEntriesOfEachVersion(t *testing.T) {
 	w := newWorld(t)
 	at := driven(w).ModifyIndex
@@ -162,8 +162,8 @@ func TestNodeUpdate_AppliesEntriesOfEachVersion(t *testing.T) {
 	}
 }
 
-// TestAnUpdateCostsTheSameInAnyFleet counts allocations of memory.
-func TestAnUpdateCostsTheSameInAnyFleet(t *testing.T) {
+// TestNodeUpdate_CostsTheSameInAnyFleet counts allocations of memory.
+func TestNodeUpdate_CostsTheSameInAnyFleet(t *testing.T) {
 	cost := map[int]float64{}
 	sizes := []int{10, 3000}
 	for _, size := range sizes {

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// uses renders what IntendedAgainst finds.
+// uses renders the result of IntendedAgainst.
 func uses(tx *ReadTx, c *structs.CSIClaim) string {
 	return ids(IntendedAgainst(tx, c), func(i *structs.CSIClaim) string { return i.AllocID })
 }
@@ -24,7 +24,7 @@ func use(volume string, mode string, access structs.CSIAccessMode) structs.CSIVo
 	return structs.CSIVolumeUse{VolumeID: volume, AccessMode: access, AttachmentMode: structs.CSIFileSystem, Mode: mode}
 }
 
-func TestIntendedAgainst(t *testing.T) {
+func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
 	w := &quiet{s: New()}
 	w.do(func(tx *WriteTx) {
 		for _, a := range []*structs.Allocation{
@@ -62,7 +62,7 @@ func TestIntendedAgainst(t *testing.T) {
 	}
 }
 
-func TestPlacedAllocationsNameTheirVolumesUntilTheyClaim(t *testing.T) {
+func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 	w := threeNodes(t, false)
 	j := aJob("db", structs.JobService)
 	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: structs.VolumeTypeCSI, Source: "v",
@@ -86,7 +86,7 @@ func TestPlacedAllocationsNameTheirVolumesUntilTheyClaim(t *testing.T) {
 	}
 }
 
-func TestPluginNodes(t *testing.T) {
+func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 	w := &quiet{s: New()}
 	for i := range 5 {
 		k := half("p", structs.CSIKindNode, true)
@@ -124,8 +124,8 @@ func TestPluginNodes(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfOlderSnapshotsNameTheirVolumes, which their rows do not.
-func TestAllocationsOfOlderSnapshotsNameTheirVolumes(t *testing.T) {
+// TestAllocs_OfOlderSnapshotsNameTheirVolumes, which their rows do not.
+func TestAllocs_OfOlderSnapshotsNameTheirVolumes(t *testing.T) {
 	w := threeNodes(t, false)
 	j := aJob("db", structs.JobService)
 	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: structs.VolumeTypeCSI, Source: "v",

@@ -26,7 +26,7 @@ func (w *world) placed(ids ...string) (out string) {
 	return strings.TrimSpace(out)
 }
 
-func TestPlanPlaces(t *testing.T) {
+func TestPlan_Places(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	j := w.job(aJob("j", structs.JobService, "p"))
@@ -57,7 +57,7 @@ func TestPlanPlaces(t *testing.T) {
 	}
 }
 
-func TestPlanIsRefusedNodeByNode(t *testing.T) {
+func TestPlan_IsRejectedPerNode(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		plan   func(w *world, j *structs.Job) *structs.Plan
@@ -128,7 +128,7 @@ func TestPlanIsRefusedNodeByNode(t *testing.T) {
 	}
 }
 
-func TestAReplacementThatIsRefusedLeavesWhatItWouldReplace(t *testing.T) {
+func TestPlan_RejectedReplacementKeepsTheAllocation(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.alloc("old", "j", "n1")
@@ -141,7 +141,7 @@ func TestAReplacementThatIsRefusedLeavesWhatItWouldReplace(t *testing.T) {
 	}
 }
 
-func TestPlanUpdatesInPlace(t *testing.T) {
+func TestPlan_UpdatesInPlace(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.alloc("a", "j", "n1")
@@ -159,7 +159,7 @@ func TestPlanUpdatesInPlace(t *testing.T) {
 	}
 }
 
-func TestWhatEndsMakesRoom(t *testing.T) {
+func TestAllocs_FreeCapacityAtTheirEnd(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"stopped": func(w *world) { w.stop("a", "") },
 		"lost":    func(w *world) { w.stop("a", structs.AllocLost) },
@@ -177,10 +177,10 @@ func TestWhatEndsMakesRoom(t *testing.T) {
 	}
 }
 
-func TestClientUpdates(t *testing.T) {
+func TestAllocClientUpdate_StoresReports(t *testing.T) {
 	const pending, running, complete, failed, lost = structs.AllocPending, structs.AllocRunning, structs.AllocComplete, structs.AllocFailed, structs.AllocLost
 	for _, c := range []struct {
-		said, want string // in order; "lost" is said by the servers
+		said, want string // in order; the servers report "lost"
 		evaluated  string // after the last
 	}{
 		{"running", running, ""},
@@ -213,7 +213,7 @@ func TestClientUpdates(t *testing.T) {
 	}
 }
 
-func TestClientUpdatesOfOthersAreLeftOut(t *testing.T) {
+func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.node("n2")
@@ -239,7 +239,7 @@ func TestClientUpdatesOfOthersAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestAllocStop(t *testing.T) {
+func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.alloc("a", "j", "n1")

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// ofDriver is a healthy report of both halves by a driver with a name of its own.
+// ofDriver returns a healthy report of both halves by a driver with this name.
 func ofDriver(provider string) []*structs.CSIPluginInstance {
 	halves := attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))
 	for _, i := range halves {
@@ -23,7 +23,7 @@ func renamed(halves []*structs.CSIPluginInstance, former string) []*structs.CSIP
 	return halves
 }
 
-// wantHealthy checks which nodes' instances of plugin p are used, and whose driver the plugin's ID is.
+// wantHealthy checks which nodes' instances of plugin p are used, and which driver owns the plugin's ID.
 func (w *world) wantHealthy(provider string, nodes ...string) {
 	w.t.Helper()
 	tx := w.s.Read()
@@ -178,7 +178,7 @@ func TestVolumeDetail_WarnsOfANodeThatItsPluginNamesOtherwise(t *testing.T) {
 	}
 }
 
-// runs is a job whose task runs one half, or both, of plugin p.
+// runs returns a job whose task runs one half, or both, of plugin p.
 func runs(id, kind string, more ...string) *structs.Job {
 	j := aJob(id, structs.JobSystem, append([]string{"p"}, more...)...)
 	for _, t := range j.TaskGroups[0].Tasks {

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-func TestAPluginIsThereWhileAnythingRefersToIt(t *testing.T) {
+func TestPlugin_ExistsWhileReferenced(t *testing.T) {
 	w := newWorld(t)
 	there := func(want bool, after string) {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestAPluginIsThereWhileAnythingRefersToIt(t *testing.T) {
 	there(false, "the allocation has ended")
 }
 
-func TestPluginDeleteNamesWhatRefersToIt(t *testing.T) {
+func TestPluginDelete_NamesTheReferences(t *testing.T) {
 	w := threeNodes(t, false)
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("c1", "runs-p", "n1")
@@ -45,7 +45,7 @@ func TestPluginDeleteNamesWhatRefersToIt(t *testing.T) {
 	}
 }
 
-func TestReports(t *testing.T) {
+func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.blocked("waits", structs.WakePlugin("p"))
@@ -87,7 +87,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-func TestAPluginRemembersItsController(t *testing.T) {
+func TestPlugin_RemembersItsController(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)
 	w.update("n1", half("other", structs.CSIKindNode, true))
@@ -102,7 +102,7 @@ func TestAPluginRemembersItsController(t *testing.T) {
 	}
 }
 
-func TestPluginDetailIsPutTogetherWhenRead(t *testing.T) {
+func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)
 	w.node("n2", attaching(half("p", structs.CSIKindNode, false))...)
@@ -132,7 +132,7 @@ func TestPluginDetailIsPutTogetherWhenRead(t *testing.T) {
 }
 
 // The cost of one report must not grow with the fleet.
-func TestAFingerprintTouchesItsOwnRowsOnly(t *testing.T) {
+func TestFingerprint_WritesOnlyItsRows(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
 		w.node(id, half("p", structs.CSIKindNode, true))

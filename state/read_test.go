@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// ids renders rows by what tells them apart.
+// ids renders rows by their IDs.
 func ids[T any](rows func(func(*T) bool), id func(*T) string) string {
 	var out []string
 	for r := range rows {
@@ -17,7 +17,7 @@ func ids[T any](rows func(func(*T) bool), id func(*T) string) string {
 	return strings.Join(out, " ")
 }
 
-func TestLists(t *testing.T) {
+func TestLists_HaveTheExpectedRows(t *testing.T) {
 	w := aFullWorld(t) // v is attached to n1 for a1; a2 waits
 	w.job(aJob("k", structs.JobBatch))
 	w.client("n3", "b3", structs.AllocComplete)
@@ -60,7 +60,7 @@ func TestLists(t *testing.T) {
 		{"its live ones", ids(LiveAllocsByNode(tx, "n3"), alloc), "a3"},
 		{"allocations of an evaluation", ids(AllocsByEval(tx, Alloc(tx, "a1").EvalID), alloc), "a1"},
 		{"allocations of a plugin", ids(AllocsByPlugin(tx, "p"), alloc), ""},
-		{"evaluations by status", ids(EvalsByStatus(tx, structs.EvalBlocked), eval), ""}, // b3 made room
+		{"evaluations by status", ids(EvalsByStatus(tx, structs.EvalBlocked), eval), ""}, // b3 freed capacity
 		{"evaluations by prefix", ids(Evals(tx, "default", "block"), eval), "blocked"},
 	} {
 		if c.got != c.want {
@@ -79,7 +79,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-func TestAFailedVolumeMadeAnewKeepsItsLine(t *testing.T) {
+func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 	w := threeNodes(t, false)
 	v := aVolume("new", "broken")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
@@ -93,7 +93,7 @@ func TestAFailedVolumeMadeAnewKeepsItsLine(t *testing.T) {
 	wantKind(t, w.tryClaim(aClaim("new", "a2", wr, snw)), structs.KindPrecondition)
 	v.PluginID = "p"
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
-	wantKind(t, put(), structs.KindConflict) // of no use to who waits
+	wantKind(t, put(), structs.KindConflict) // a waiting claim has no use for it
 	v.RequestedCapabilities = nil
 	wantKind(t, put(), "")
 	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x", WriteOptions: w.now()})

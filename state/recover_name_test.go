@@ -44,7 +44,7 @@ func TestRecover_DetachesAVolumeUnderTheNameThatItHasNow(t *testing.T) {
 	}
 }
 
-// The claim of the restored state keeps the volume attached, whatever it was called meanwhile.
+// The claim of the restored state keeps the volume attached under any name that it had meanwhile.
 func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))

@@ -97,7 +97,8 @@ func (w *world) note(node string, call *structs.CSICall) {
 	do(w, CallNote, note)
 }
 
-// A call that was under way when the state was replaced still is, whatever the restored row asks for.
+// A call that was in flight when the state was replaced stays recorded, whatever state the restored row
+// requests.
 func TestRecover_KeepsTheCallsUnderWay(t *testing.T) {
 	call := func(op string, time int64) *structs.CSICall {
 		return &structs.CSICall{NodeID: "n3", Op: op, Time: time}
@@ -147,7 +148,7 @@ func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
 	}
 	down(w, "n3")
 	saved := w.save()
-	w.accounted("n3") // it came back after the snapshot
+	w.accounted("n3") // it returned after the snapshot
 	w.node("n4")      // and this one joined
 	w.node("n5")
 	down(w, "n5")
@@ -217,7 +218,7 @@ func TestAttachmentsFound_FillsInWhatRowsKnow(t *testing.T) {
 	wantKind(t, try(w, AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{nil}}), structs.KindInvalid)
 }
 
-// A claim that was granted before the other node reported the volume does not attach it beside.
+// A claim that was granted before the other node reported the volume does not attach it a second time.
 func TestAttachmentWaits_ForTheDetachElsewhere(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))

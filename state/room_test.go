@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// rooms renders where room was made after an index.
+// rooms renders the nodes on which capacity was freed after an index.
 func rooms(tx *ReadTx, index uint64) string {
 	nodes, known := RoomSince(tx, index)
 	if !known {
@@ -18,7 +18,7 @@ func rooms(tx *ReadTx, index uint64) string {
 	return strings.Join(nodes, " ")
 }
 
-func TestRoomIsRememberedWhereItWasMade(t *testing.T) {
+func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 	w := newWorld(t)
 	if got := rooms(w.s.Read(), 0); got != "anywhere" {
 		t.Errorf("of a state that remembers nothing: %q", got)
@@ -52,7 +52,7 @@ func TestRoomIsRememberedWhereItWasMade(t *testing.T) {
 	at := w.index
 	if err := w.s.Write(at, func(tx *WriteTx) error {
 		makeRoom(tx, "n2")
-		wake(tx, structs.WakeCapacity) // nobody says where
+		wake(tx, structs.WakeCapacity) // the event names no node
 		makeRoom(tx, "n1")
 		return nil
 	}); err != nil {

@@ -20,7 +20,7 @@ func aFullWorld(t testing.TB) *world {
 	return w
 }
 
-func TestSaveAndLoadEveryTable(t *testing.T) {
+func TestSnapshot_HasEveryTable(t *testing.T) {
 	w := aFullWorld(t)
 	for table, n := range rowsByTable(w.s.Read()) {
 		if n == 0 {
@@ -39,7 +39,7 @@ func TestSaveAndLoadEveryTable(t *testing.T) {
 	if other.Index() != w.index || Node(other.Read(), "to be forgotten") != nil {
 		t.Errorf("at index %d, want %d, and nothing of before", other.Index(), w.index)
 	}
-	// The indexes are there too: the loaded store goes on like the old one.
+	// The indexes are also loaded: the store continues like the old one.
 	for _, s := range []*Store{w.s, other} {
 		if err := s.Write(w.index+1, func(tx *WriteTx) error {
 			return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}}})
@@ -52,7 +52,7 @@ func TestSaveAndLoadEveryTable(t *testing.T) {
 	}
 }
 
-// TestSchema_RowsAreTypesOfStructs, whose fields the golden file lists.
+// TestSchema_RowsAreTypesOfStructs: the golden file lists the fields of these types.
 func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
 	for _, table := range Tables() {
 		if !strings.HasPrefix(table.Row, "structs.") {
@@ -84,7 +84,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	}
 }
 
-// FuzzLoad holds that no bytes make Load panic, and that what it takes it can save.
+// FuzzLoad checks that no bytes make Load panic, and that Save writes every loaded state.
 func FuzzLoad(f *testing.F) {
 	f.Add(saved(f, aFullWorld(f).s))
 	f.Add(saved(f, New()))

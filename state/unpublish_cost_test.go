@@ -74,8 +74,8 @@ func (r *release) cost(t *testing.T) float64 {
 	return memory / float64(len(r.keys))
 }
 
-// TestReleasingManyAtOnceCostsEachTheSame: of one volume, on one node, and out of one line.
-func TestReleasingManyAtOnceCostsEachTheSame(t *testing.T) {
+// TestVolumeUnpublish_CostsTheSamePerClaim: of one volume, on one node, and out of one line.
+func TestVolumeUnpublish_CostsTheSamePerClaim(t *testing.T) {
 	same, each := func(int) int { return 0 }, func(i int) int { return i }
 	few := func(i int) int { return i / 10 }
 	for name, c := range map[string]struct {

@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// expanding is threeNodes with a volume of 10 bytes that is asked to have 100. The plugin attaches and expands, only
-// offline if so.
+// expanding returns threeNodes with a volume of 10 bytes and a request for 100. The plugin attaches and
+// expands, only offline if offline is set.
 func expanding(t *testing.T, offline bool, before func(*world)) *world {
 	t.Helper()
 	w := threeNodes(t, true)

@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// TestStubsOfManyAreThoseOfEach holds the quick way against the plain one, in whatever order volumes come.
-func TestStubsOfManyAreThoseOfEach(t *testing.T) {
+// TestVolumeStubs_EqualThoseOfEachVolume compares the fast path with the plain one for any order of volumes.
+func TestVolumeStubs_EqualThoseOfEachVolume(t *testing.T) {
 	w := newWorld(t)
 	for n := range 10 {
 		w.node(fmt.Sprint("n", n), half("p", structs.CSIKindNode, true))
@@ -46,9 +46,9 @@ func TestStubsOfManyAreThoseOfEach(t *testing.T) {
 	}
 }
 
-// TestAListThatWaitsWatchesRanges: neither its length nor how many claims there are is how many places it watches,
-// and it is woken by each of its volumes' claims, not by those of another namespace.
-func TestAListThatWaitsWatchesRanges(t *testing.T) {
+// TestVolumeList_WatchesRanges: the number of watched places depends neither on its length nor on the number
+// of claims. Claims of each of its volumes wake it, and claims of other namespaces do not.
+func TestVolumeList_WatchesRanges(t *testing.T) {
 	const many = 3000
 	s, index := New(), uint64(0)
 	do := func(fn func(tx *WriteTx)) {
@@ -104,8 +104,8 @@ func TestAListThatWaitsWatchesRanges(t *testing.T) {
 	}
 }
 
-// TestPagesOfAPluginAreTheWhole puts pages of every size together.
-func TestPagesOfAPluginAreTheWhole(t *testing.T) {
+// TestPluginDetail_PagesEqualTheWhole puts pages of every size together.
+func TestPluginDetail_PagesEqualTheWhole(t *testing.T) {
 	w := newWorld(t)
 	for n := range 7 {
 		w.node(fmt.Sprint("n", n), attaching(half("p", structs.CSIKindController, true), half("p", structs.CSIKindNode, n%2 == 0))...)

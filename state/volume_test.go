@@ -36,7 +36,7 @@ func (w *world) came(op string, failed *structs.OperationError, final bool) *str
 	return Volume(w.s.Read(), "default", "v")
 }
 
-func TestWhatCannotChange(t *testing.T) {
+func TestVolumePut_RejectsFixedFields(t *testing.T) {
 	full := func(v *structs.CSIVolume) {
 		v.CloneID, v.Parameters = "source", map[string]string{"a": "b"}
 		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}}
@@ -79,7 +79,7 @@ func TestWhatCannotChange(t *testing.T) {
 	}
 }
 
-func TestWhatCanChangeAndWhatStays(t *testing.T) {
+func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 	w := newWorld(t)
 	w.mustPut(func(v *structs.CSIVolume) {
 		v.Secrets, v.Context, v.Parameters = structs.Secrets{"k": "v"}, map[string]string{"c": "x"}, map[string]string{"a": "b"}
@@ -118,7 +118,7 @@ func collect[T any](rows func(func(*T) bool)) (out []*T) {
 	return out
 }
 
-func TestExpansion(t *testing.T) {
+func TestVolumePut_Expands(t *testing.T) {
 	w := newWorld(t)
 	w.mustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
 	ask := func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }
@@ -138,7 +138,7 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
-func TestOneExternalVolumeHasOneName(t *testing.T) {
+func TestVolumePut_OneNamePerExternalVolume(t *testing.T) {
 	w := newWorld(t)
 	w.mustPut()
 	second := aVolume("second", "p")
@@ -151,7 +151,7 @@ func TestOneExternalVolumeHasOneName(t *testing.T) {
 	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second}, WriteOptions: w.now()})
 }
 
-func TestCreation(t *testing.T) {
+func TestVolumeOutcome_OfACreation(t *testing.T) {
 	no := &structs.OperationError{Message: "the pool is full", Kind: structs.KindUnavailable}
 	for name, test := range map[string]func(*testing.T, *world){
 		"succeeds": func(t *testing.T, w *world) {
@@ -226,7 +226,7 @@ func TestCreation(t *testing.T) {
 	}
 }
 
-func TestDeletion(t *testing.T) {
+func TestVolumeOutcome_OfADeletion(t *testing.T) {
 	w := newWorld(t)
 	w.mustPut()
 	own := Volume(w.s.Read(), "default", "v").Secrets
@@ -253,7 +253,7 @@ func TestDeletion(t *testing.T) {
 	wantKind(t, try(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "paint"}), structs.KindInvalid)
 }
 
-func TestAVolumeInUseStays(t *testing.T) {
+func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		attach bool
@@ -315,7 +315,7 @@ func TestAVolumeInUseStays(t *testing.T) {
 	}
 }
 
-func TestVolumeDetail(t *testing.T) {
+func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 	w := threeNodes(t, true)
 	w.mustPut(func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
 	w.claim(aClaim("v", "a1", wr, mnsw), aClaim("v", "a2", rd, mnsw), aClaim("v", "a3", wr, mnsw))

@@ -34,7 +34,7 @@ func (l *lookouts) post(ctx context.Context, name string, look func(*ReadTx)) {
 	})
 }
 
-// took returns who has been woken, when nothing moves any more.
+// took returns the names of the woken queries when nothing changes any more.
 func (l *lookouts) took() string {
 	synctest.Wait()
 	l.mu.Lock()
@@ -57,8 +57,8 @@ func register(t *testing.T, s *Store, index uint64, id, plugin string) {
 	}
 }
 
-// TestWhatIsNotThereIsWaitedForAlone: who found nothing is not woken by what comes beside it.
-func TestWhatIsNotThereIsWaitedForAlone(t *testing.T) {
+// TestMissingRow_WakesOnlyItsReaders: a query without a result is not woken by neighbours of the row.
+func TestMissingRow_WakesOnlyItsReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -27,7 +27,7 @@ func try[P any](w *world, fn func(*WriteTx, *P) error, p *P) error {
 	return err
 }
 
-// do is try for what must succeed.
+// do is try for an entry that must succeed.
 func do[P any](w *world, fn func(*WriteTx, *P) error, p *P) {
 	w.t.Helper()
 	if err := try(w, fn, p); err != nil {
@@ -66,7 +66,7 @@ func half(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIPluginI
 	return i
 }
 
-// attaching makes both halves say that the plugin has a controller that attaches.
+// attaching gives the plugin a controller that attaches, in the report of both halves.
 func attaching(is ...*structs.CSIPluginInstance) []*structs.CSIPluginInstance {
 	for _, i := range is {
 		i.RequiresControllerPlugin = true
@@ -201,7 +201,7 @@ func (w *world) stop(alloc, clientStatus string) {
 	do(w, PlanApply, p)
 }
 
-// update is a node's report of what changed among its plugin instances.
+// update sends the changed plugin instances of a node.
 func (w *world) update(node string, upserts ...*structs.CSIPluginInstance) {
 	w.t.Helper()
 	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: upserts, WriteOptions: w.now()})

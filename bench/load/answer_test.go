@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-func TestAnswers(t *testing.T) {
+func TestAnswerReader_ReadsResponses(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, tc := range []struct {
 		name, text string
@@ -79,8 +79,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAServer reads what net/http writes, one answer after the other of one connection.
-func TestAnswersOfAServer(t *testing.T) {
+// TestAnswerReader_ReadsResponsesOfAServer reads what net/http writes, one answer after the other of one connection.
+func TestAnswerReader_ReadsResponsesOfAServer(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/chunked":
@@ -137,7 +137,7 @@ func TestAnswersOfAServer(t *testing.T) {
 	}
 }
 
-func TestAnswersAreErrors(t *testing.T) {
+func TestAnswerReader_ReturnsErrors(t *testing.T) {
 	if err := (answer{status: 200}).err(); err != nil {
 		t.Error(err)
 	}
@@ -149,7 +149,7 @@ func TestAnswersAreErrors(t *testing.T) {
 	}
 }
 
-func TestReadingAnAnswerAllocatesNothing(t *testing.T) {
+func TestAnswerReader_AllocatesNothing(t *testing.T) {
 	text := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
 	from := bytes.NewReader(nil)
 	r := newAnswerReader(from)

@@ -101,7 +101,7 @@ func ask(t *testing.T, l *httpLane, n int) error {
 
 func fine(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") }
 
-func TestConnectionsAreUsedAgain(t *testing.T) {
+func TestLanes_ReuseConnections(t *testing.T) {
 	s := newSite(t, fine)
 	l := s.lane(t, 4)
 	a := offer{rate: 20000, time: 100 * time.Millisecond}.run(t.Context(), []lane{l})
@@ -119,7 +119,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-func TestRequestsWaitInOrder(t *testing.T) {
+func TestLanes_RequestsWaitInOrder(t *testing.T) {
 	s := newSite(t, fine)
 	l := s.lane(t, 1)
 	offer{rate: 1e6, time: time.Millisecond}.run(t.Context(), []lane{l})
@@ -134,8 +134,8 @@ func TestRequestsWaitInOrder(t *testing.T) {
 	}
 }
 
-// TestBusyConnectionsTakeNothingMore holds up what a server was sent: all else stays unsent.
-func TestBusyConnectionsTakeNothingMore(t *testing.T) {
+// TestLanes_BusyConnectionsAcceptNoRequest holds up what a server was sent: all else stays unsent.
+func TestLanes_BusyConnectionsAcceptNoRequest(t *testing.T) {
 	came, hold := make(chan struct{}, 100), make(chan struct{})
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {
 		came <- struct{}{}
@@ -157,8 +157,8 @@ func TestBusyConnectionsTakeNothingMore(t *testing.T) {
 	}
 }
 
-// TestClosingAnswersWhatIsUnderWay with an error.
-func TestClosingAnswersWhatIsUnderWay(t *testing.T) {
+// TestLanes_CloseAnswersRequestsInFlight with an error.
+func TestLanes_CloseAnswersRequestsInFlight(t *testing.T) {
 	came, hold := make(chan struct{}), make(chan struct{})
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {
 		close(came)
@@ -177,8 +177,8 @@ func TestClosingAnswersWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestRefusalsSayWhenToComeAgain, and where the connection ends with one, the next is another's.
-func TestRefusalsSayWhenToComeAgain(t *testing.T) {
+// TestLanes_RejectionsHaveARetryTime, and where the connection ends with one, the next is another's.
+func TestLanes_RejectionsHaveARetryTime(t *testing.T) {
 	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/1":
@@ -201,8 +201,8 @@ func TestRefusalsSayWhenToComeAgain(t *testing.T) {
 	}
 }
 
-// TestBrokenConnectionsAreDialedAgain, however they broke; the request that they served fails, and no other.
-func TestBrokenConnectionsAreDialedAgain(t *testing.T) {
+// TestLanes_RedialBrokenConnections, however they broke; the request that they served fails, and no other.
+func TestLanes_RedialBrokenConnections(t *testing.T) {
 	say := map[string]string{
 		"/0": "",
 		"/1": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
@@ -238,8 +238,8 @@ func TestBrokenConnectionsAreDialedAgain(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsThatEndAreReplaced before anybody needs them.
-func TestIdleConnectionsThatEndAreReplaced(t *testing.T) {
+// TestLanes_ReplaceEndedIdleConnections before anybody needs them.
+func TestLanes_ReplaceEndedIdleConnections(t *testing.T) {
 	s := newSite(t, fine)
 	l := s.lane(t, 2)
 	if err := ask(t, l, 0); err != nil {
@@ -266,8 +266,8 @@ func TestIdleConnectionsThatEndAreReplaced(t *testing.T) {
 	}
 }
 
-// TestALaneWithoutServerEnds: nobody waits for what will not come.
-func TestALaneWithoutServerEnds(t *testing.T) {
+// TestLanes_WithoutAServerEnd: nobody waits for what will not come.
+func TestLanes_WithoutAServerEnd(t *testing.T) {
 	s := newSite(t, fine)
 	l := s.lane(t, 2)
 	s.Close()

@@ -42,9 +42,9 @@ func (l *slowLane) send(ctx context.Context, n int, a attempt) error {
 
 func well(int) error { return nil }
 
-// TestTimesCountFromWhenARequestWasDue offers twice what the lane takes: the i-th of 200 requests is due
+// TestOpenLoop_TimesCountFromTheSchedule offers twice what the lane takes: the i-th of 200 requests is due
 // after 5i milliseconds and sent after 10i.
-func TestTimesCountFromWhenARequestWasDue(t *testing.T) {
+func TestOpenLoop_TimesCountFromTheSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := offer{rate: 200, time: time.Second}.run(t.Context(), []lane{newSlowLane(10*time.Millisecond, well)})
 		if a.sent != 200 || len(a.took) != 200 || a.unsent != 0 || a.within != 99 && a.within != 100 {
@@ -68,8 +68,8 @@ func TestTimesCountFromWhenARequestWasDue(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotSentInTimeIsTold offers so much that half of it is left when the load has had its time.
-func TestWhatIsNotSentInTimeIsTold(t *testing.T) {
+// TestOpenLoop_ReportsUnsentRequests offers so much that half of it is left when the load has had its time.
+func TestOpenLoop_ReportsUnsentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowLane(10*time.Millisecond, well)
 		a := offer{rate: 2200, time: time.Second}.run(t.Context(), []lane{slow})
@@ -80,8 +80,8 @@ func TestWhatIsNotSentInTimeIsTold(t *testing.T) {
 	})
 }
 
-// TestWhoIsToldToComeAgainDoes until it is served, or the load's time is up.
-func TestWhoIsToldToComeAgainDoes(t *testing.T) {
+// TestOpenLoop_RetriesWhenTold until it is served, or the load's time is up.
+func TestOpenLoop_RetriesWhenTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := map[int]bool{}
 		once := newSlowLane(time.Millisecond, func(n int) error {

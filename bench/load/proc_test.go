@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-func TestTheTimeOfAProcessorIsCounted(t *testing.T) {
+func TestProc_CountsCPUTime(t *testing.T) {
 	before, _ := scheduled("self")
 	for ran := before; ran <= before; ran, _ = scheduled("self") { // reading it takes some, too
 	}

@@ -71,7 +71,7 @@ func forget(s *state.Store, id string) {
 	})
 }
 
-func TestWatch(t *testing.T) {
+func TestWatch_WaitsForAChange(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *state.Store){
 		"answers at once without an index": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{})
@@ -195,7 +195,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestWatchReturnsOtherErrorsAtOnce(t *testing.T) {
+func TestWatch_ReturnsOtherErrorsAtOnce(t *testing.T) {
 	e := NewEngine(state.New(), leader{})
 	_, index, err := Watch(context.Background(), e, Request{"Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}}},
 		func(*state.ReadTx) (*structs.NodeGetResponse, error) {

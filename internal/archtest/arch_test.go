@@ -86,7 +86,7 @@ func line(path string) (number int, entry string) {
 	return number, entry
 }
 
-func TestImportsGoDownwards(t *testing.T) {
+func TestImports_GoDownwards(t *testing.T) {
 	for _, p := range packages(t) {
 		from, top := line(p.ImportPath)
 		if from == -2 {
@@ -119,7 +119,7 @@ func TestPackages_StayApart(t *testing.T) {
 	}
 }
 
-func TestLibrariesStayWhereTheyBelong(t *testing.T) {
+func TestLibraries_HaveFixedPlaces(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, imp := range p.Imports {
 			for library, allowed := range onlyIn {
@@ -143,7 +143,7 @@ func within(path string, folders []string) bool {
 	return false
 }
 
-func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+func TestPackages_HaveAPurpose(t *testing.T) {
 	for _, p := range packages(t) {
 		if len(p.GoFiles) > 0 && len(p.Doc) < 40 {
 			t.Errorf("%s has no package comment that says what it is for", p.ImportPath)
@@ -151,7 +151,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-func TestFilesStaySmall(t *testing.T) {
+func TestFiles_AreSmall(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, name := range p.GoFiles {
 			if strings.HasSuffix(name, "_gen.go") { // nobody reads what a program wrote

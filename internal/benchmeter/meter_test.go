@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestWhatIsMadeIsDone: all that is made is done, once and in order, no more is made at once than a block, and what
+// TestMeter_RunsEveryRequest: all that is made is done, once and in order, no more is made at once than a block, and what
 // making it takes is in no number.
-func TestWhatIsMadeIsDone(t *testing.T) {
+func TestMeter_RunsEveryRequest(t *testing.T) {
 	if err := flag.Set("test.benchtime", "1000x"); err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +42,8 @@ func TestWhatIsMadeIsDone(t *testing.T) {
 	}
 }
 
-// TestTheCollectorIsWaitedFor: a benchmark that runs for a time goes on until there were whole cycles of the collector.
-func TestTheCollectorIsWaitedFor(t *testing.T) {
+// TestMeter_WaitsForTheCollector: a benchmark that runs for a time goes on until there were whole cycles of the collector.
+func TestMeter_WaitsForTheCollector(t *testing.T) {
 	if err := flag.Set("test.benchtime", "1ms"); err != nil {
 		t.Fatal(err)
 	}

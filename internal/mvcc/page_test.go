@@ -61,7 +61,7 @@ func wantPage[T any](t *rapid.T, tx *ReadTx, x *Index[T], scope []string, p Page
 	}
 }
 
-func TestMergeSorted(t *testing.T) {
+func TestMergeSorted_KeepsTheOrder(t *testing.T) {
 	lists := func(reverse bool) func() []func() *int {
 		return func() (next []func() *int) {
 			for _, list := range [][]int{{1, 4, 6}, {}, {2, 3, 9}} {

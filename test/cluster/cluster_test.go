@@ -61,7 +61,7 @@ func within[Req, Resp any](s *cluster.Server, limit time.Duration, m structs.Met
 	return rpc.Call(ctx, s, m, req)
 }
 
-func TestThreeServersFormOneCluster(t *testing.T) {
+func TestCluster_FormsWithThreeServers(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	for _, s := range c.Servers {
@@ -114,7 +114,7 @@ func TestThreeServersFormOneCluster(t *testing.T) {
 
 // Writers write at all servers while the leader dies: what was acknowledged is there, and the node, which
 // was far from the end of its lease with the old leader, is not taken down by the new one.
-func TestNothingCommittedIsLostWithTheLeader(t *testing.T) {
+func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) {
 		cfg.HeartbeatTTL, cfg.HeartbeatGrace = 5*time.Second, 15*time.Second
 	})
@@ -167,7 +167,7 @@ func TestNothingCommittedIsLostWithTheLeader(t *testing.T) {
 	c.Alike()
 }
 
-func TestServersComeAndGo(t *testing.T) {
+func TestCluster_ServersJoinAndLeave(t *testing.T) {
 	c := cluster.New(t, 3)
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	fourth := c.Add(0)
@@ -200,7 +200,7 @@ func TestServersComeAndGo(t *testing.T) {
 	c.Alike()
 }
 
-func TestAllServersRestart(t *testing.T) {
+func TestCluster_AllServersRestart(t *testing.T) {
 	c := cluster.New(t, 3)
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	before := voters(t, c.Leader())
@@ -221,7 +221,7 @@ func TestAllServersRestart(t *testing.T) {
 }
 
 // Two servers that each expect to be alone form no second cluster when they are told of each other.
-func TestALoneServerAsksTheOthersFirst(t *testing.T) {
+func TestBootstrap_JoinsAnExistingCluster(t *testing.T) {
 	c := cluster.New(t, 1)
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	second := c.Add(1)
@@ -231,7 +231,7 @@ func TestALoneServerAsksTheOthersFirst(t *testing.T) {
 
 // A leader that is cut off accepts nothing and answers no consistent read, the others go on, and when the
 // cut is healed it has what they have.
-func TestALeaderInTheMinority(t *testing.T) {
+func TestPartition_OfTheLeader(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour }) // of nodes that send none
 	w := newWorld(c, 2)
 	old := c.Leader()
@@ -290,7 +290,7 @@ func TestALeaderInTheMinority(t *testing.T) {
 }
 
 // Each time that a server leads, its loops end before it leads again and before it stops.
-func TestLoopsEndWithLeadership(t *testing.T) {
+func TestLeaderLoops_EndWithLeadership(t *testing.T) {
 	var book leadershipBook
 	c := cluster.New(t, 3)
 	c.Logger = book.logger()
@@ -324,7 +324,7 @@ func TestLoopsEndWithLeadership(t *testing.T) {
 
 // A follower that was away for longer than the log reaches back gets the state as a whole, and so do all
 // when an archive is restored.
-func TestTheStateTravelsAsAWhole(t *testing.T) {
+func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.TrailingLogs = 2 })
 	leader := c.Leader()
 	away := c.Others(leader)[0]

@@ -47,9 +47,9 @@ func (r *registrar) run(ctx context.Context, callers, each int) {
 	wg.Wait()
 }
 
-// TestManyWritesShareFewEntries: callers who come while an entry is under way go together, each is answered by
+// TestBatches_ManyWritesShareFewEntries: callers who come while an entry is under way go together, each is answered by
 // itself, and all servers make the same of it.
-func TestManyWritesShareFewEntries(t *testing.T) {
+func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
 	// No election is wanted, also where the machine is busy.
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.RaftTimeout = 5 * time.Second })
 	r := &registrar{s: c.Leader(), told: map[string]error{}}
@@ -69,9 +69,9 @@ func TestManyWritesShareFewEntries(t *testing.T) {
 	c.Alike()
 }
 
-// TestLeadershipIsLostAmidManyWrites: of those who shared an entry none is told that it was not written when it was,
+// TestBatches_LossOfLeadership: of those who shared an entry none is told that it was not written when it was,
 // and what was confirmed is there.
-func TestLeadershipIsLostAmidManyWrites(t *testing.T) {
+func TestBatches_LossOfLeadership(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	r := &registrar{s: leader, told: map[string]error{}}

@@ -216,9 +216,9 @@ var trouble = []struct {
 	}},
 }
 
-// TestClaimsAreLinearizable has clients claim and release two volumes of one writer at all servers while
+// TestClaims_AreLinearizable has clients claim and release two volumes of one writer at all servers while
 // leaders are cut off and die, and holds what they saw against the model of the line.
-func TestClaimsAreLinearizable(t *testing.T) {
+func TestClaims_AreLinearizable(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour })
 	const clients = 5
 	w := newWorld(c, clients)
@@ -255,7 +255,7 @@ func TestClaimsAreLinearizable(t *testing.T) {
 }
 
 // The model must be able to say no, or its yes means nothing.
-func TestTheModelRefusesTwoHolders(t *testing.T) {
+func TestClaimModel_RejectsTwoHolders(t *testing.T) {
 	op := func(client int, name, alloc, out string, call, end int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Input: lineInput{name, "v", alloc}, Output: out, Call: call, Return: end}
 	}

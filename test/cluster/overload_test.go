@@ -164,14 +164,14 @@ func (o *overloaded) stored() {
 // that collapses under load collapses in each.
 const offers = 3
 
-// TestTwiceTheLoadOfARealServer: a real server with its log on disk is offered twice the writes that it can
+// TestOverload_TwiceTheLoadOfARealServer: a real server with its log on disk is offered twice the writes that it can
 // make. Each answer is good or says when to come again, at least half as many are good as without the load,
 // what is under way stays bounded, nothing that was refused is stored, and afterwards the server makes at least
 // half as many writes as before.
 //
 // Where the machine is too busy to offer that much, everything else holds all the same, but nobody has to be
 // refused: that is so only when more is open than may be.
-func TestTwiceTheLoadOfARealServer(t *testing.T) {
+func TestOverload_TwiceTheLoadOfARealServer(t *testing.T) {
 	o := newOverloaded(t)
 	o.calm(800)
 	before, idle := o.calm(1200), runtime.NumGoroutine()

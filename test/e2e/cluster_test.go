@@ -98,7 +98,7 @@ func (c *cluster) leader() (leader *agent, followers []*agent) {
 	return leader, followers
 }
 
-func TestTheLeaderIsKilledWhileAJobStarts(t *testing.T) {
+func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	leader, followers := c.leader()
@@ -136,7 +136,7 @@ func TestTheLeaderIsKilledWhileAJobStarts(t *testing.T) {
 	follower.must("job", "stop", "-purge", "hostpath")
 }
 
-func TestSnapshotsThroughAnyServer(t *testing.T) {
+func TestCluster_SnapshotsThroughAnyServer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	leader, followers := c.leader()
@@ -173,7 +173,7 @@ func TestSnapshotsThroughAnyServer(t *testing.T) {
 	leader.running("kept0", 1)
 }
 
-func TestServersMayMove(t *testing.T) {
+func TestCluster_ServersMove(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	_, followers := c.leader()
@@ -213,7 +213,7 @@ func (a *agent) peersAre(t *testing.T, n int) {
 	})
 }
 
-func TestASystemJobLandsOnANodeThatRegisters(t *testing.T) {
+func TestCluster_SystemJobRunsOnANewNode(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")
 	s.ready = (*agent).hasLeader
@@ -232,7 +232,7 @@ func TestASystemJobLandsOnANodeThatRegisters(t *testing.T) {
 	s.must("job", "stop", "-purge", "hostpath")
 }
 
-func TestAVolumeOfANodeThatIsDown(t *testing.T) {
+func TestCluster_VolumeOfADownNode(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")
 	s.args = append(s.args, "-config", s.file("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n"))

@@ -71,7 +71,7 @@ func stagedBelow(dir string) (left []string) {
 	return left
 }
 
-func TestFromAJobFileToAMountedVolumeAndBack(t *testing.T) {
+func TestJob_FromFileToMountedVolumeAndBack(t *testing.T) {
 	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))
@@ -97,7 +97,7 @@ func TestFromAJobFileToAMountedVolumeAndBack(t *testing.T) {
 	end(a, "counter")
 }
 
-func TestKillingTheAgentStopsNothing(t *testing.T) {
+func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
 	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))
@@ -137,7 +137,7 @@ func TestKillingTheAgentStopsNothing(t *testing.T) {
 	end(a, "counter")
 }
 
-func TestASecondWriterWaitsForTheFirst(t *testing.T) {
+func TestVolumes_SecondWriterWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))
@@ -169,7 +169,7 @@ func TestASecondWriterWaitsForTheFirst(t *testing.T) {
 	end(a, "counter", "rival")
 }
 
-func TestDevLeavesNothingBehind(t *testing.T) {
+func TestAgent_DevLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "dev", "-dev")
 	a.start()

@@ -111,7 +111,7 @@ func (a *agent) driverSizes() (sizes []int64) {
 	return sizes
 }
 
-func TestADriverNobodyHereWrote(t *testing.T) {
+func TestDriver_OfAnotherProject(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	driver := filepath.Join(a.dir, "driver")
@@ -134,7 +134,7 @@ func TestADriverNobodyHereWrote(t *testing.T) {
 	})
 	// It asks for the node's step of an expansion, and checks the path that it is given. Its volumes are
 	// directories of the node's own file system, so nothing that an allocation sees grows: the size is the
-	// driver's word alone. TestVolumesGrowUnderTheirUsers has real file systems.
+	// driver's word alone. TestExpand_WhileVolumesAreUsed has real file systems.
 	whole := a.blocks(a.dir)
 	if got := a.blocks(a.inside(first.ID, "/data")); got != whole {
 		t.Errorf("the allocation sees %d blocks, the node %d: the driver no longer mounts directories",

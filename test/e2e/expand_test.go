@@ -32,7 +32,7 @@ const (
 	blockdev = `echo "size $(($(blockdev --getsize64 /dev/data) >> 20))"`
 )
 
-func TestVolumesGrowUnderTheirUsers(t *testing.T) {
+func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	grow := func(v volumeFile, mib int) string {
@@ -145,7 +145,7 @@ func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 	c.endAll(st, "fs", "disk")
 }
 
-func TestAVolumeWithoutRoomIsNoDeadEnd(t *testing.T) {
+func TestCreate_WithoutSpaceCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	v := volumeFile{id: "big"}

@@ -22,7 +22,7 @@ import (
 	"berth/structs"
 )
 
-func TestWrongFilesArePointedAt(t *testing.T) {
+func TestInput_ErrorsHavePositions(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-dev")
 	a.start()
@@ -58,7 +58,7 @@ func TestWrongFilesArePointedAt(t *testing.T) {
 	}
 }
 
-func TestExitCodesTellTheKindOfError(t *testing.T) {
+func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))
@@ -135,7 +135,7 @@ func bodies(t *testing.T) [][]byte {
 		[]byte(strings.Repeat("[", 20000)), []byte(`{"Job":` + strings.Repeat(`{"Meta":`, 5000))}
 }
 
-func TestGarbageOnEveryRoute(t *testing.T) {
+func TestInput_GarbageOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-dev")
 	a.start()
@@ -169,7 +169,7 @@ func TestGarbageOnEveryRoute(t *testing.T) {
 	}
 }
 
-func TestGarbageOnTheRPCPort(t *testing.T) {
+func TestRPC_GarbageOnThePort(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-dev")
 	a.start()
@@ -196,7 +196,7 @@ func TestGarbageOnTheRPCPort(t *testing.T) {
 	}
 }
 
-func TestAFullDisk(t *testing.T) {
+func TestDisk_Full(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server")
 	a.ready = (*agent).hasLeader
@@ -258,7 +258,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestADataDirectoryThatIsTooSmall(t *testing.T) {
+func TestDisk_TooSmallForTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server")
 	if err := os.Mkdir(a.data(), 0o700); err != nil {

@@ -72,7 +72,7 @@ func (a *agent) event(alloc, task string, types ...string) {
 	})
 }
 
-func TestAKilledPluginComesBackAndVolumesStay(t *testing.T) {
+func TestPlugin_KilledComesBackAndVolumesStay(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
@@ -105,7 +105,7 @@ func TestAKilledPluginComesBackAndVolumesStay(t *testing.T) {
 	end(a, "counter")
 }
 
-func TestAPluginIsReplacedWhileItsVolumeIsUsed(t *testing.T) {
+func TestPlugin_ReplacedWhileItsVolumeIsUsed(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
@@ -142,7 +142,7 @@ func TestAPluginIsReplacedWhileItsVolumeIsUsed(t *testing.T) {
 	end(a, "counter")
 }
 
-func TestAVolumeThatCannotBeStagedUnwindsTheOthers(t *testing.T) {
+func TestVolumes_FailedStageUndoesTheOthers(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	a.volume(volumeFile{id: "good", image: true, fsType: "ext4"})

@@ -22,7 +22,7 @@ import (
 // tasks are the processes that run the tasks of the agent's node.
 func (a *agent) tasks() []int { return processesOf(a.data("drivers")) }
 
-func TestStoppingTheAgentStopsNothing(t *testing.T) {
+func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))
@@ -108,7 +108,7 @@ func (a *agent) killWhile(rnd *rand.Rand, args ...string) {
 	a.start()
 }
 
-func TestKillingTheAgentAtAnyMomentOfAVolumesLife(t *testing.T) {
+func TestAgent_KillAtAnyMomentOfAVolume(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
 	a := newAgent(t, "one", "-server", "-client")
@@ -131,7 +131,7 @@ func TestKillingTheAgentAtAnyMomentOfAVolumesLife(t *testing.T) {
 	end(a)
 }
 
-func TestAnAgentWithoutItsDataDirectory(t *testing.T) {
+func TestAgent_WithoutItsDataDirectory(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	if err := os.WriteFile(a.data(), nil, 0o600); err != nil {
@@ -194,7 +194,7 @@ func (a *agent) tree() []int {
 	return all
 }
 
-func TestAfterALossOfPower(t *testing.T) {
+func TestAgent_AfterALossOfPower(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
@@ -222,7 +222,7 @@ func TestAfterALossOfPower(t *testing.T) {
 	end(a, "counter")
 }
 
-func TestTwoAgentsOnOneDataDirectory(t *testing.T) {
+func TestAgent_TwoOnOneDataDirectory(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"-server", "-client"} {
 		a := newAgent(t, "one", kind, "-servers", "127.0.0.1:1")
@@ -239,7 +239,7 @@ func TestTwoAgentsOnOneDataDirectory(t *testing.T) {
 	}
 }
 
-func TestRestoringAnEarlierStateWhileVolumesAreUsed(t *testing.T) {
+func TestRestore_OfAnEarlierStateWhileVolumesAreUsed(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()

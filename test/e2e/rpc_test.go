@@ -85,9 +85,9 @@ func (g *guesser) fill(v reflect.Value, depth int) {
 
 func (g *guesser) word() string { return g.words[g.rnd.IntN(len(g.words))] }
 
-// TestGuessedRequests calls every procedure with requests of the right shape and senseless content, some of
+// TestRPC_GuessedRequests calls every procedure with requests of the right shape and senseless content, some of
 // it in the node's own name. None may panic, the server may not stop, and what is stored stays sound.
-func TestGuessedRequests(t *testing.T) {
+func TestRPC_GuessedRequests(t *testing.T) {
 	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))

@@ -62,7 +62,7 @@ func (a *agent) ends() {
 	a.cmd = nil
 }
 
-func TestServersAreRemoved(t *testing.T) {
+func TestServers_AreRemoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	leader, followers := c.leader()
@@ -115,7 +115,7 @@ func TestServersAreRemoved(t *testing.T) {
 	first.must("job", "run", "-detach", first.write(jobFile{name: "on", script: "sleep 1000"}))
 }
 
-func TestTheLossOfAMajority(t *testing.T) {
+func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	survivor := c.servers[0]

@@ -49,7 +49,7 @@ func (a *agent) nothingLeft(volumes []string, jobs ...string) {
 	}
 }
 
-func TestImagesAsFileSystemAndAsDevice(t *testing.T) {
+func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	a.volume(volumeFile{id: "fs", image: true, fsType: "ext4"})
@@ -82,7 +82,7 @@ func TestImagesAsFileSystemAndAsDevice(t *testing.T) {
 	a.must("volume", "delete", "disk")
 }
 
-func TestManyWritersShareAStage(t *testing.T) {
+func TestVolumes_ManyWritersShareAStage(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	a.volume(volumeFile{id: "shared", image: true, access: structs.CSIMultiNodeMultipleWriter})
@@ -114,7 +114,7 @@ func TestManyWritersShareAStage(t *testing.T) {
 	a.nothingLeft([]string{"shared"}, "right")
 }
 
-func TestAVolumePerAllocation(t *testing.T) {
+func TestVolumes_PerAllocation(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	a.volume(volumeFile{id: "mine[0]"})
@@ -134,7 +134,7 @@ func TestAVolumePerAllocation(t *testing.T) {
 	a.nothingLeft([]string{"mine%5B0%5D", "mine%5B1%5D"}, "pair")
 }
 
-func TestReadOnlyVolumesRefuseWrites(t *testing.T) {
+func TestVolumes_ReadOnlyRejectsWrites(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	a.volume(volumeFile{id: "rw"})

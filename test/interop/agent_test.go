@@ -113,7 +113,7 @@ func until(t *testing.T, what string, ask func(q *public.QueryOptions) (done boo
 	}
 }
 
-func TestAgent(t *testing.T) {
+func TestClient_ReadsTheAgent(t *testing.T) {
 	c := agent(t)
 	node := ready(t, c)
 	t.Run("jobs", func(t *testing.T) { jobs(t, c) })

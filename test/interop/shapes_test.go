@@ -65,7 +65,7 @@ func fullJob() *public.Job {
 	return job.AddTaskGroup(group)
 }
 
-func TestJobAsThePublicClientSendsIt(t *testing.T) {
+func TestClient_SendsJobs(t *testing.T) {
 	c, caller := shapes(t)
 	for name, canonicalize := range map[string]bool{"as built": false, "with the defaults of the dialect": true} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestJobAsThePublicClientSendsIt(t *testing.T) {
 	}
 }
 
-func TestAnswersAsThePublicClientReadsThem(t *testing.T) {
+func TestClient_ReadsResponses(t *testing.T) {
 	c, caller := shapes(t)
 	answers(caller)
 	job, meta, err := c.Jobs().Info("web/one", nil)
@@ -158,7 +158,7 @@ func TestAnswersAsThePublicClientReadsThem(t *testing.T) {
 	check(t, "evaluate node "+evalID, err)
 }
 
-func TestStorageAsThePublicClientSeesIt(t *testing.T) {
+func TestClient_ReadsStorage(t *testing.T) {
 	c, caller := shapes(t)
 	answers(caller)
 	plugin, _, err := c.CSIPlugins().Info("p", nil)
@@ -200,7 +200,7 @@ func TestStorageAsThePublicClientSeesIt(t *testing.T) {
 	check(t, "delete", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: "a/b", Secrets: public.CSISecrets{"k": "v"}}, nil))
 }
 
-func TestTheRestAsThePublicClientSeesIt(t *testing.T) {
+func TestClient_ReadsOtherResources(t *testing.T) {
 	c, caller := shapes(t)
 	answers(caller)
 	self, err := c.Agent().Self()

@@ -15,9 +15,9 @@ var (
 	dutyRow  = regexp.MustCompile(`^\| ([A-L][0-9]+) \|`)
 )
 
-// TestTheDutiesNameTheirTests holds docs/csi-duties.md against the tests: each duty that a test is named
+// TestDuties_NameTheirTests holds docs/csi-duties.md against the tests: each duty that a test is named
 // for is in the page, with the package of the test in its last column.
-func TestTheDutiesNameTheirTests(t *testing.T) {
+func TestDuties_NameTheirTests(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page := filepath.Join(root, "docs", "csi-duties.md")
 	was, err := os.ReadFile(page)

@@ -37,7 +37,7 @@ var pages = []struct {
 	{"limits.md", limits},
 }
 
-func TestTheReferenceIsCurrent(t *testing.T) {
+func TestReference_IsCurrent(t *testing.T) {
 	for _, p := range pages {
 		path := filepath.Join("..", "..", "docs", "reference", p.name)
 		want := p.write(t)

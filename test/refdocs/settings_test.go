@@ -9,8 +9,8 @@ import (
 	"berth/agent"
 )
 
-// TestEverySettingIsExplained holds docs/operations.md against the configuration.
-func TestEverySettingIsExplained(t *testing.T) {
+// TestOperations_ExplainsEverySetting holds docs/operations.md against the configuration.
+func TestOperations_ExplainsEverySetting(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 )
 
 // What a job waits for comes, and it runs; before that it says what it waits for.
-func TestABlockedJobGoesOn(t *testing.T) {
+func TestBlockedJob_Continues(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(s *story)
 		says    []string
@@ -58,7 +58,7 @@ func TestABlockedJobGoesOn(t *testing.T) {
 	}
 }
 
-func TestEachAllocationHasItsOwnVolume(t *testing.T) {
+func TestVolumes_OnePerAllocation(t *testing.T) {
 	s := begin(t, 1)
 	s.node("n1", attaching)
 	s.node("n2", attaching)

@@ -22,7 +22,7 @@ func place(zone string) *structs.CSITopologyRequest {
 }
 
 // A plugin that runs a controller on each node is called where the volume is to be, or is, and nowhere else.
-func TestANodeLocalVolumeIsMadeUsedAndDeletedWhereItIs(t *testing.T) {
+func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 	s := begin(t, 1)
 	nodes := map[string]*cluster.Node{}
 	for _, zone := range []string{"a", "b", "c"} {

@@ -18,7 +18,7 @@ func (s *story) lost(job string, a *structs.Allocation) string {
 	return s.blocked(job)
 }
 
-func TestAVolumeWhoseNodeDiesIsHeldUntilSomebodyVouches(t *testing.T) {
+func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
 	s.volume("v1")
@@ -58,7 +58,7 @@ func TestAVolumeWhoseNodeDiesIsHeldUntilSomebodyVouches(t *testing.T) {
 }
 
 // A node that was only out of reach lets go of what was given to others when it is back, and not before.
-func TestANodeThatComesBackLetsGo(t *testing.T) {
+func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
 	s.volume("v1")
@@ -81,7 +81,7 @@ func TestANodeThatComesBackLetsGo(t *testing.T) {
 }
 
 // A node that restarts without its allocation's processes is asked to let go of what it holds.
-func TestAClaimOfAnEndedAllocationIsReaped(t *testing.T) {
+func TestReaper_ReleasesClaimsOfEndedAllocations(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
 	s.volume("v1")
@@ -99,7 +99,7 @@ func TestAClaimOfAnEndedAllocationIsReaped(t *testing.T) {
 	s.mounted("disk-v1", on.Name+" "+next.ID)
 }
 
-func TestASystemJobFollowsTheNodes(t *testing.T) {
+func TestSystemJob_FollowsTheNodes(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
 	s.job("watch", 1, "", func(j *structs.Job) { j.Type = structs.JobSystem })
@@ -120,7 +120,7 @@ func TestASystemJobFollowsTheNodes(t *testing.T) {
 }
 
 // The loops of the next leader take up what the first has begun.
-func TestAnAttachIsFinishedByTheNextLeader(t *testing.T) {
+func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
 	s := begin(t, 3)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
 	s.volume("v1")

@@ -11,7 +11,7 @@ import (
 
 // The servers go back to a state in which a volume was free, while a node writes to it: nobody else gets it
 // before that node has let go. The storage fails the test when two have it mounted.
-func TestARestoredStateKnowsNothingOfWhatWasGrantedSince(t *testing.T) {
+func TestRestore_ForgetsLaterGrants(t *testing.T) {
 	for name, reachable := range map[string]bool{"the node is there": true, "the node is out of reach": false} {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t, 1)
@@ -55,7 +55,7 @@ func TestARestoredStateKnowsNothingOfWhatWasGrantedSince(t *testing.T) {
 }
 
 // A node that never comes back is forgotten by somebody who vouches for it.
-func TestARestoredStateWaitsForNoNodeThatIsForgotten(t *testing.T) {
+func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
 	s.volume("v1")

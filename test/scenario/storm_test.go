@@ -12,10 +12,10 @@ import (
 	"berth/test/cluster"
 )
 
-// TestAStorm lets nodes fall silent and come back, leaders die and jobs be stopped and run again, all while
+// TestStorm_KeepsTheInvariants lets nodes fall silent and come back, leaders die and jobs be stopped and run again, all while
 // jobs hold volumes of one writer. Nobody ever vouches for a node, so at no time may two have one volume -
 // the storage fails the test if they do - and when the storm is over each job has its own.
-func TestAStorm(t *testing.T) {
+func TestStorm_KeepsTheInvariants(t *testing.T) {
 	s := begin(t, 3)
 	const jobs = 3
 	for i := range 3 {
