@@ -181,7 +181,7 @@ func TestAgent_NamesAPortInUse(t *testing.T) {
 	}
 }
 
-// TestAgent_ClosesItsPartsIfItCannotStart holds that the server closes if the node cannot open, so that
+// TestAgent_ClosesItsPartsIfItCannotStart checks that the server closes if the node cannot open, so that
 // another agent can use the directory.
 func TestAgent_ClosesItsPartsIfItCannotStart(t *testing.T) {
 	dir := t.TempDir()

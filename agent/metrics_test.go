@@ -38,7 +38,7 @@ func TestMetrics_OfAServerIncludeAllParts(t *testing.T) {
 	}
 }
 
-// register asks for a log entry.
+// register makes a log entry.
 func register(t *testing.T, addr string) {
 	t.Helper()
 	job := `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Count": 0,
@@ -104,7 +104,7 @@ func TestMetrics_FollowTheTelemetryBlock(t *testing.T) {
 	}
 }
 
-// awaitGauges asks until all are in the newest finished interval, or for two minutes: an interval is ten
+// awaitGauges polls until all are in the newest finished interval, or for two minutes: an interval is ten
 // seconds, and the first one may end before there is a leader.
 func awaitGauges(t *testing.T, addr string, names ...string) {
 	t.Helper()

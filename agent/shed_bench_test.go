@@ -25,8 +25,8 @@ func BenchmarkReadOverHTTP(b *testing.B) {
 	})
 }
 
-// exchange asks over many connections at once, each again when all are answered, from one thread whose time
-// can be told from the server's.
+// exchange sends requests over many connections at once and repeats after all answers. It runs on one thread,
+// so its CPU time is separate from the server's.
 func exchange(b *testing.B, port, status int) {
 	const head = "GET /v1/volumes?namespace=default HTTP/1.1\r\n" +
 		"Host: 127.0.0.1:4646\r\n" +

@@ -43,7 +43,7 @@ func refusing(many int) *loadshed.Gate {
 	return g
 }
 
-// underGate serves the API of a server whose gate refuses so many of 1,000 reads.
+// underGate serves the API of a server whose gate rejects so many of 1,000 reads.
 func underGate(t testing.TB, gate *loadshed.Gate) *httptest.Server {
 	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
 	t.Cleanup(s.Close)
@@ -56,7 +56,7 @@ func underGate(t testing.TB, gate *loadshed.Gate) *httptest.Server {
 	}))
 }
 
-// get asks for the volumes under the name of a host; "" is the address.
+// get reads the volumes under the name of a host; "" is the address.
 func get(t *testing.T, srv *httptest.Server, host string) (resp *http.Response, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/v1/volumes", nil)

@@ -21,7 +21,7 @@ import (
 	"berth/structs"
 )
 
-// idleServer gives up bodies of which nothing arrives for a time.
+// idleServer rejects bodies of which nothing arrives for a time.
 func idleServer(t *testing.T, idle time.Duration) *server {
 	s := &server{caller: &apitest.Caller{}, agent: newAgent()}
 	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: s.caller, Agent: s.agent,
@@ -30,7 +30,7 @@ func idleServer(t *testing.T, idle time.Duration) *server {
 	return s
 }
 
-// begin sends the head of a request whose body has a length.
+// begin sends the header of a request whose body has a length.
 func begin(t *testing.T, s *server, request string, length int) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())

@@ -17,7 +17,7 @@ import (
 	"berth/structs"
 )
 
-// FuzzHTTP holds that the handler answers every request without a panic, and that its errors are bounded.
+// FuzzHTTP checks that the handler answers every request without a panic, and that its errors are bounded.
 func FuzzHTTP(f *testing.F) {
 	for name, r := range requests() {
 		method, _, _ := strings.Cut(name, " ")

@@ -172,7 +172,7 @@ func TestHandler_CompressesLargeAnswers(t *testing.T) {
 		stubs[i] = &structs.JobListStub{ID: strings.Repeat("j", i)}
 	}
 	apitest.Answer(s.caller, structs.JobList, structs.JobListResponse{Jobs: stubs})
-	resp, body := s.do(t, "GET", "/v1/jobs", "") // net/http asks for gzip and undoes it
+	resp, body := s.do(t, "GET", "/v1/jobs", "") // net/http requests gzip and decompresses it
 	if !resp.Uncompressed || json.Unmarshal([]byte(body), &stubs) != nil || len(stubs) != 100 {
 		t.Errorf("compressed: %v, %d bytes", resp.Uncompressed, len(body))
 	}

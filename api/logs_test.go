@@ -120,7 +120,7 @@ func TestLogs_FollowARunningTask(t *testing.T) {
 	}
 }
 
-// TestLogs_AreForwardedOnce holds that an agent forwards a request to the agent with the log, and that the
+// TestLogs_AreForwardedOnce checks that an agent forwards a request to the agent with the log, and that the
 // second one never forwards it again.
 func TestLogs_AreForwardedOnce(t *testing.T) {
 	far, near := newServer(t), newServer(t)

@@ -10,7 +10,7 @@ import (
 	"berth/api"
 )
 
-// TestRoutes_AreInOrder holds that the list does not depend on the order of declarations. Its order is that
+// TestRoutes_AreInOrder checks that the list does not depend on the order of declarations. It has the order
 // of paths. Of one path, reads come first and removals last.
 func TestRoutes_AreInOrder(t *testing.T) {
 	var lines []string

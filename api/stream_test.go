@@ -184,7 +184,7 @@ func (w *slowReader) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestList_SlowReaderBlocksNoWriter holds that a write during the read of 10,000 rows does not wait for the
+// TestList_SlowReaderBlocksNoWriter checks that a write during the read of 10,000 rows does not wait for the
 // reader and does not show in the list.
 func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 	h, store := benchHandler(t, 1)
@@ -217,7 +217,7 @@ func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 	}
 }
 
-// TestList_AllocatesNothingPerRow holds that a list of 10,000 volumes allocates as little as one request.
+// TestList_AllocatesNothingPerRow checks that a list of 10,000 volumes allocates as little as one request.
 func TestList_AllocatesNothingPerRow(t *testing.T) {
 	h, _ := benchHandler(t, 1)
 	req := httptest.NewRequest("GET", "/v1/volumes?type=csi", nil)

@@ -24,7 +24,7 @@ func withVolume() *structs.Job {
 }
 
 // heldCluster serves a job whose allocation has a status, and whose claim of the volume is released after a
-// number of looks.
+// number of reads.
 func heldCluster(t *testing.T, status string, looks int) (addr string) {
 	t.Helper()
 	meta := structs.QueryMeta{Index: 7, KnownLeader: true}

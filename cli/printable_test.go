@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-// TestOutput_EscapesControlCharacters in names, errors and reports for people. Programs get the answer of the
+// TestOutput_EscapesControlCharacters in names, errors and reports for users. Programs get the answer of the
 // API unchanged, and logs are as the tasks wrote them.
 func TestOutput_EscapesControlCharacters(t *testing.T) {
 	const evil = "x\x1b]0;owned\a\u009b2J\u202ey"

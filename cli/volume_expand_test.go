@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// expandingCluster serves a volume whose expansion keeps failing. The request for it ends after a look at the
+// expandingCluster serves a volume whose expansion keeps failing. The request for it ends after a read of the
 // volume.
 func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 	t.Helper()

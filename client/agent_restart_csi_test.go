@@ -76,7 +76,7 @@ func (p *fakeServers) pluginsHealthy() (n int) {
 	return n
 }
 
-// createVolume asks the node's plugin for a volume over the connection that the node opened.
+// createVolume creates a volume with the node's plugin over the connection that the node opened.
 func (m *machine) createVolume() {
 	m.t.Helper()
 	var session *rpc.Session
@@ -156,7 +156,7 @@ func (m *machine) successor(n int, how string) {
 	})
 }
 
-// What uses a volume is counted from the node's book, which outlives the agent.
+// The users of a volume are counted in the volume store of the node, which outlives the agent.
 func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 	m := newReal(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent

@@ -22,7 +22,7 @@ import (
 	"berth/structs"
 )
 
-// agentMain is a real agent in a process of its own, which the tests start and kill.
+// agentMain is a real agent in a separate process, which the tests start and kill.
 func agentMain(dataDir, server string) int {
 	cfg := DefaultConfig()
 	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.Version = true, dataDir, []string{server}, "test"
@@ -38,7 +38,7 @@ func agentMain(dataDir, server string) int {
 	return 0
 }
 
-// machine is this machine with an agent on it and servers beside it.
+// machine is this machine with an agent on it and fake servers.
 type machine struct {
 	t     *testing.T
 	dir   string
@@ -174,7 +174,7 @@ func (m *machine) told() (n int) {
 	return n
 }
 
-// clear has the agent take down whatever a test that failed has left.
+// clear makes the agent remove everything that a failed test has left.
 func (m *machine) clear() {
 	if m.agent == nil {
 		m.start()
@@ -206,7 +206,7 @@ func execAlloc(id, script string) *structs.Allocation {
 	return a
 }
 
-// processesOf are the processes on this machine whose command line has the text.
+// processesOf returns the processes on this machine whose command line has the text.
 func processesOf(t *testing.T, text string) (pids []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -225,7 +225,7 @@ func processesOf(t *testing.T, text string) (pids []string) {
 func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	m := newReal(t)
 	m.start()
-	// Each start appends a line; the pulse tells that the process lives.
+	// Each start appends a line. The pulse shows that the process lives.
 	marker := "marker-" + structs.NewID() // in the command line of the task's processes
 	m.plane.place(execAlloc("a1", `: `+marker+`; echo start $NOMAD_ALLOC_ID >> /alloc/data/starts; while :; do date +%s%N > ${BERTH_TASK_DIR}/pulse; sleep 0.05; done`))
 	m.until("the allocation runs", m.runsAlloc("a1"))

@@ -39,7 +39,8 @@ func (r *fixture) lost(id string) bool {
 	return a.ClientStatus == structs.AllocFailed && strings.Contains(a.ClientDescription, "taken from this node")
 }
 
-// The node is cut off, an operator takes a volume from it, and it is back: nothing goes on without a claim.
+// The node is partitioned, an operator releases a volume of it by force, and the node returns: nothing
+// continues without a claim.
 func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 	for name, take := range map[string]func(p *fakeServers){
 		"released":     func(p *fakeServers) { delete(p.claims, claimOf("a1", 0).Key()) },
@@ -69,7 +70,7 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 	}
 }
 
-// An agent that starts looks before it starts what stood still.
+// A starting agent checks the claims before it starts stopped tasks.
 func TestClaimCheck_StartsNothingWithoutItsClaim(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -89,7 +90,7 @@ func TestClaimCheck_StartsNothingWithoutItsClaim(t *testing.T) {
 	})
 }
 
-// The servers go back to an older state, in which the claim was not made: they say anew what to run.
+// The servers return to an older state without the claim: they send the allocations again.
 func TestClaimCheck_AfterARestoreOfTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -97,7 +98,7 @@ func TestClaimCheck_AfterARestoreOfTheServers(t *testing.T) {
 		defer r.stop()
 		r.pass(claimCheckInterval)
 		r.servers.do(func() { clear(r.servers.claims) })
-		r.servers.place(testAlloc("b1")) // any news at all
+		r.servers.place(testAlloc("b1")) // any change
 		r.pass(time.Second)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"b1/web"}) {
 			t.Errorf("running %v", got)
@@ -105,8 +106,8 @@ func TestClaimCheck_AfterARestoreOfTheServers(t *testing.T) {
 	})
 }
 
-// The records of an allocation are damaged: what runs of it is found all the same, and ended where the
-// servers have given it up.
+// The records of an allocation are damaged. The agent finds its running parts all the same, and ends them if
+// the servers have deleted it.
 func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		bucket string
@@ -164,7 +165,7 @@ func (r *fixture) damage(bucket string) {
 	}
 }
 
-// Servers whose state was restored wait to be told what a node holds, and until it is only its own.
+// Servers with a restored state wait for the report of a node, and until the node holds only its own volumes.
 func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -199,7 +200,7 @@ func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 	})
 }
 
-// As long as the servers cannot say, nothing that stood still starts and nothing that runs is killed.
+// While the servers cannot answer, no stopped task starts and no running task is killed.
 func TestClaimCheck_WaitsForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)

@@ -187,7 +187,7 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 		if got := r.machine.Running(); len(got) != 2 {
 			t.Fatalf("running %v", got)
 		}
-		r.machine.Exit("a2/web", failed) // has to start again, after the servers were heard
+		r.machine.Exit("a2/web", failed) // has to start again, after an answer of the servers
 		r.servers.do(func() {
 			r.servers.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
 		})

@@ -38,14 +38,14 @@ type fakeServers struct {
 	session  *rpc.Session // of the node, from its last heartbeat
 	firstCSI []int        // healthy plugin instances in each registration
 
-	unaccounted bool // heartbeats are told so
+	unaccounted bool // the answer to each heartbeat says so
 	restores    int  // how often it went back to an older state
-	deaf        bool // who waits is not told of that
-	rotates     bool // each heartbeat is told of another leader
+	deaf        bool // blocking queries do not see that
+	rotates     bool // each heartbeat gets another leader
 	inventories [][]structs.CSIHeldClaim
 
 	fail func(addr, method string) error
-	hang func(addr, method string) bool // nothing is heard of such a call
+	hang func(addr, method string) bool // such a call gets no answer
 	lose map[string]bool                // the answers of these methods
 }
 
@@ -213,14 +213,14 @@ func (p *fakeServers) place(allocs ...*structs.Allocation) {
 	p.wake()
 }
 
-// save returns what the servers know, for restore.
+// save returns the state of the servers, for restore.
 func (p *fakeServers) save() *fakeServers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return &fakeServers{index: p.index, nodes: maps.Clone(p.nodes), csi: maps.Clone(p.csi), allocs: maps.Clone(p.allocs), claims: maps.Clone(p.claims)}
 }
 
-// restore has the servers go back to what they knew, and ask the node what has happened since.
+// restore makes the servers return to a saved state, and request the node's report of the time since.
 func (p *fakeServers) restore(saved *fakeServers) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +239,7 @@ func (p *fakeServers) stopAlloc(id string) {
 	p.place(a)
 }
 
-// remove has the servers forget allocations.
+// remove makes the servers delete allocations.
 func (p *fakeServers) remove(ids ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -285,13 +285,13 @@ type parts struct {
 	drivers signals
 	plugins *fakePlugins
 	hooks   func(env *hook.AllocEnv) []hook.Alloc
-	holds   *map[structs.CSIClaimKey]uint64 // the book, which outlives agents
+	holds   *map[structs.CSIClaimKey]uint64 // the volume store, which outlives agents
 
 	mu  sync.Mutex
 	log []string
 }
 
-// signals is what is fingerprinted: ready, closed, says that it was done once.
+// signals has the channels of a fake fingerprinter. ready is closed after its first round.
 type signals struct {
 	ready   chan struct{}
 	changes chan struct{}

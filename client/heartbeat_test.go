@@ -271,7 +271,7 @@ func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
 	}
 }
 
-// A registration that waits behind a report to a server that does not answer gives up with its own time limit.
+// A registration that waits behind a report to a server without answers ends with its own time limit.
 func TestLockNode_WaitsNoLongerThanItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{nodeWrites: make(chan struct{}, 1)}

@@ -10,8 +10,8 @@ import (
 	"berth/client/mounts"
 )
 
-// TestAgent_FindsTasksAndMountsWithoutItsRecords removes client.db between two agents, as the error of a damaged
-// one says. docs/operations.md promises this of it.
+// TestAgent_FindsTasksAndMountsWithoutItsRecords removes client.db between two agents, as the error of a
+// damaged one demands. docs/operations.md promises the result.
 func TestAgent_FindsTasksAndMountsWithoutItsRecords(t *testing.T) {
 	m := newReal(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent
@@ -32,7 +32,7 @@ func TestAgent_FindsTasksAndMountsWithoutItsRecords(t *testing.T) {
 	if err := os.Remove(filepath.Join(m.dir, "client", "client.db")); err != nil {
 		t.Fatal(err)
 	}
-	m.plane.do(func() { m.plane.unaccounted = true }) // each heartbeat tells what the node holds
+	m.plane.do(func() { m.plane.unaccounted = true }) // each heartbeat reports what the node holds
 	m.start()
 	m.until("the agent knows of the volume again", func() (held bool) {
 		m.plane.do(func() {

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// flip has the node's driver say something else of itself.
+// flip makes the node's driver report another state.
 func (r *fixture) flip(info structs.DriverInfo) {
 	r.servers.do(func() { r.node = &info })
 	select {
@@ -41,7 +41,7 @@ func (r *fixture) wantRegistrations(want int) {
 	}
 }
 
-// wantKnown holds the node as the servers know it against what it is.
+// wantKnown compares the node that the servers know with its driver info.
 func (r *fixture) wantKnown(info structs.DriverInfo) {
 	r.t.Helper()
 	r.servers.mu.Lock()
@@ -58,7 +58,7 @@ func (r *fixture) lastRegistration() *structs.NodeRegisterRequest {
 	return calls[len(calls)-1].req.(*structs.NodeRegisterRequest)
 }
 
-// TestRunDrivers_RegistersAChangedDriver: a time alone, and a change that has passed, are no news.
+// TestRunDrivers_RegistersAChangedDriver: a new time alone, and a reverted change, cause no registration.
 func TestRunDrivers_RegistersAChangedDriver(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -89,8 +89,8 @@ func TestRunDrivers_RegistersAChangedDriver(t *testing.T) {
 	})
 }
 
-// TestRunDrivers_IsUnsureAfterALostAnswer: the servers may still write what the node no longer says, so the next
-// registration is to come after it. It is sure again once one was answered.
+// TestRunDrivers_IsUnsureAfterALostAnswer: the servers may still write an outdated registration, so the next
+// one has to come after it. The node is sure again after an answer.
 func TestRunDrivers_IsUnsureAfterALostAnswer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -101,7 +101,7 @@ func TestRunDrivers_IsUnsureAfterALostAnswer(t *testing.T) {
 		r.pass(nodeBatch)
 		r.wantKnown(broken)
 		r.servers.do(func() { r.servers.lose = nil })
-		r.flip(working) // again what the servers acknowledged
+		r.flip(working) // the acknowledged state again
 		r.pass(15 * time.Second)
 		r.wantKnown(working)
 		calls := r.servers.called("Node.Register")
@@ -154,7 +154,7 @@ func TestPluginUpdate_SendsAllAfterALostAnswer(t *testing.T) {
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), b)
 		r.pass(pluginBatch)
 		r.servers.do(func() { r.servers.lose = nil })
-		r.parts.plugins.set(a) // again what the servers acknowledged
+		r.parts.plugins.set(a) // the acknowledged state again
 		r.pass(5 * time.Second)
 		calls := r.servers.called("Node.UpdateCSI")
 		if last := calls[len(calls)-1].req.(*structs.NodeUpdateCSIRequest); len(calls) != 2 || !last.Full || !last.Unsure {

@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// TestIdleNode_SendsOnlyHeartbeats: however often its plugins and drivers are looked at, a node of which
-// nothing has changed sends nothing but heartbeats.
+// TestIdleNode_SendsOnlyHeartbeats: a node without changes sends only heartbeats, for any number of
+// fingerprints of its plugins and drivers.
 func TestIdleNode_SendsOnlyHeartbeats(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -33,7 +33,7 @@ func TestIdleNode_SendsOnlyHeartbeats(t *testing.T) {
 	})
 }
 
-// TestClient_WaitsForABusyServer: a node that is told when to come again does not come before.
+// TestClient_WaitsForABusyServer: a node with a retry time does not call again before it.
 func TestClient_WaitsForABusyServer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)

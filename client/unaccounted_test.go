@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// what the node's servers are to hear has this long to arrive: a heartbeat, a registration and a report.
+// told is the time limit for a report of the node to arrive: a heartbeat, a registration and a report.
 const told = 20 * time.Second
 
 // The servers go back to a state in which allocations run that have ended since.
@@ -101,7 +101,7 @@ func TestRestore_ANodeRunsTheOlderVersion(t *testing.T) {
 	})
 }
 
-// Of the plugins the servers know what there was at the time of the snapshot.
+// The servers know the plugins as of the snapshot.
 func TestRestore_ANodeRegistersItsPluginsAnew(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -147,7 +147,8 @@ func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
 	})
 }
 
-// The node was away for longer than its lease: the servers may have gone back meanwhile, and not ask.
+// The node was unreachable for longer than its lease: the servers may have been restored meanwhile without
+// requesting a report.
 func TestRestore_ANodeThatWasAwayTellsAll(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)

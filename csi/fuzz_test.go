@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// Whatever decodes as an answer is read or refused, never a panic; what is read keeps the promises made
-// to callers.
+// Each decodable answer is accepted or rejected without a panic. An accepted answer has the properties that
+// the client promises to its callers.
 func FuzzAnswers(f *testing.F) {
 	for _, m := range []proto.Message{
 		&spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "v", CapacityBytes: 5}},

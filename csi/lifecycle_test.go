@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// The whole life of a volume, as the plugin sees it and as the client tells it.
+// The whole life of a volume, as the plugin and as the client see it.
 func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 	cfg := both
 	cfg.Topology, cfg.MaxVolumes = map[string]string{"zone": "a"}, 7

@@ -7,7 +7,7 @@ import (
 	"berth/state"
 )
 
-// BenchRaft applies at once what is proposed; the entries before have been.
+// BenchRaft applies proposals at once, after the given index.
 func BenchRaft(store *state.Store, index uint64) Raft {
 	return &fakeRaft{fsm: fsm.New(store), index: index, leader: "127.0.0.1:1", isMe: true}
 }

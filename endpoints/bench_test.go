@@ -17,8 +17,8 @@ import (
 	"berth/structs"
 )
 
-// benchFleet is one server without a network and without a log on disk, with a fleet whose leases it keeps as a leader
-// does. They are of an hour: none ends meanwhile.
+// benchFleet is one server without a network and without a log on disk. It keeps the leases of its fleet like
+// a leader. A lease takes an hour, so none ends during the measurement.
 func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	store := state.New()
 	batch := store.Begin()
@@ -62,7 +62,7 @@ func lead(b *testing.B, deps control.Deps) {
 	b.Cleanup(func() { cancel(); <-ended })
 }
 
-// byFleet measures a procedure called by each node of a fleet in turn, in fleets of every size.
+// byFleet measures a procedure that each node of a fleet calls in turn, in fleets of every size.
 func byFleet[Req, Resp any](b *testing.B, m structs.Method[Req, Resp], request func(i, n int) *Req) {
 	for _, n := range []int{10, 100, 1000, 10000, 100000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
@@ -76,7 +76,8 @@ func byFleet[Req, Resp any](b *testing.B, m structs.Method[Req, Resp], request f
 	}
 }
 
-// BenchmarkHeartbeatByFleet is a node that is known and has nothing new to say: the whole procedure, but the network.
+// BenchmarkHeartbeatByFleet is the heartbeat of a known node without changes: the whole procedure without the
+// network.
 func BenchmarkHeartbeatByFleet(b *testing.B) {
 	byFleet(b, structs.NodeHeartbeat, func(i, n int) *structs.NodeHeartbeatRequest {
 		return &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n), SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}

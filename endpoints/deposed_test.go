@@ -68,7 +68,7 @@ func (w *waiters) depose(leader string) {
 	close(w.raft.deposed)
 }
 
-// The next leader answers those who waited at the last one, within the time that they have left.
+// The next leader answers the blocking queries of the last one, within their remaining time.
 func TestDeposed_ReadsThatWaitGoOnAtTheNextLeader(t *testing.T) {
 	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: time.Minute})
 	asked := make(chan structs.QueryOptions, len(w.answers))
@@ -90,7 +90,8 @@ func TestDeposed_ReadsThatWaitGoOnAtTheNextLeader(t *testing.T) {
 	}
 }
 
-// Only the server that has passed a read on asks another leader, or the two would pass it to and fro.
+// Only the server that has forwarded a read calls another leader. Otherwise the two would forward it to each
+// other for ever.
 func TestDeposed_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
 	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
 	w.raft.forward = func(string, any, any) error { t.Error("a second hop"); return nil }
@@ -102,7 +103,8 @@ func TestDeposed_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
 	}
 }
 
-// A server that is cut off finds no next leader: those who wait at it are sent to the others.
+// A partitioned server finds no next leader, so it sends the callers of blocking queries to the other
+// servers.
 func TestDeposed_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
 	w := beginWaits(t, quick(), structs.QueryOptions{MaxWait: time.Hour})
 	w.depose("")
@@ -113,7 +115,7 @@ func TestDeposed_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
 	}
 }
 
-// Those who are content with old news go on waiting for them here.
+// Stale blocking queries continue to wait here.
 func TestDeposed_StaleReadsWaitOn(t *testing.T) {
 	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: 100 * time.Millisecond, AllowStale: true})
 	w.depose("s2:4747")
@@ -124,7 +126,7 @@ func TestDeposed_StaleReadsWaitOn(t *testing.T) {
 	}
 }
 
-// A deposed leader may answer before this server has heard of the election.
+// A former leader may answer before this server learns of the election.
 func TestDeposed_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing.T) {
 	s := newServer(t)
 	leads, end := context.WithCancel(context.Background())

@@ -28,7 +28,7 @@ func heldAfterEnd(t *testing.T) (*server, *fakeNode) {
 	return s, n
 }
 
-// has lets the node answer what it has of the volume, and let go of nothing.
+// has makes the node report its state of the volume and release nothing.
 func (n *fakeNode) has(what *structs.ClientCSINodeVolumeResponse, err error) {
 	n.answer = func(method string, _, resp any) error {
 		if method != structs.ClientCSINodeVolume.Name {
@@ -143,7 +143,7 @@ func TestDetach_TellsTheNodeThatAnOperatorAsks(t *testing.T) {
 	}
 }
 
-// detaching is a server with the volume v, which n1 let go of and whose detach has failed.
+// detaching is a server with the volume v, which n1 has released and whose detach has failed.
 func detaching(t *testing.T) (*server, *fakeNode) {
 	s, n := heldAfterEnd(t)
 	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
@@ -214,8 +214,8 @@ func TestForcedDetach_DoesNotForgetADetachThatHasNotFailed(t *testing.T) {
 	}
 }
 
-// A controller that has not answered may still detach: forgotten, the late detach would take the volume from
-// its next user. A controller that is gone for good does not hold the volume for ever.
+// A controller that has not answered may still detach: if the attachment were deleted, the late detach would
+// remove the volume from its next user. A controller that is gone does not hold the volume for ever.
 func TestForcedDetach_DoesNotForgetACallThatMayStillTakeEffect(t *testing.T) {
 	s, n := detaching(t)
 	n.has(&structs.ClientCSINodeVolumeResponse{}, nil)

@@ -24,8 +24,8 @@ type hostile struct {
 
 var mebibyte = strings.Repeat("x", 1<<20)
 
-// hostiles are the changes that make each field of what v holds hostile, one at a time: far too long, negative,
-// as large as can be, null, or simply the other way round.
+// hostiles returns the changes that make each field of v hostile, one at a time: far too long, negative,
+// maximal, null, or inverted.
 func hostiles(path string, v reflect.Value) (all []hostile) {
 	set := func(as string, x any) {
 		all = append(all, hostile{path + " = " + as, func() { v.Set(reflect.ValueOf(x).Convert(v.Type())) }})
@@ -77,7 +77,7 @@ func hostilesInMap(path string, v, long reflect.Value) (all []hostile) {
 	return all
 }
 
-// whole fails the test where something is left out, so that a new field is not forgotten here.
+// whole fails the test if a field is empty, so that the test covers new fields.
 func whole(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
@@ -104,8 +104,8 @@ func whole(t *testing.T, path string, v reflect.Value) {
 	}
 }
 
-// refusedOrDropped holds that put refuses each hostile field of what it is given, or stores what it would have
-// stored without it, by a log entry that is small. It returns the fields of which neither is so.
+// refusedOrDropped checks each hostile field: put either rejects the request, or stores the same row as
+// without the field, by a small log entry. It returns the fields for which neither is true.
 func refusedOrDropped[T any](t *testing.T, given *T, put func(*server, *T) (row any, err error)) (taken []string) {
 	t.Helper()
 	whole(t, "", reflect.ValueOf(given))

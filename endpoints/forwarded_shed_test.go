@@ -83,8 +83,8 @@ func listen(t testing.TB, s *rpc.Server) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestOverload_OnlyTheLeaderRejectsForwardedReads: whoever asked hears what the leader said, of which nobody
-// makes more than that: it is not asked again, nor taken for gone.
+// TestOverload_OnlyTheLeaderRejectsForwardedReads: the caller receives the rejection of the leader. The
+// server in between does not retry and does not count the leader as gone.
 func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 	p := newPair(t, gateThat(1), gateThat(0))
 	client, follower := newPool(t), listen(t, p.follower.rpc)
@@ -118,7 +118,7 @@ func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 	}
 }
 
-// TestOverload_OneGateRejectsARead: a server that has too much to do itself refuses what it answers itself.
+// TestOverload_OneGateRejectsARead: an overloaded server rejects the reads that it answers itself.
 func TestOverload_OneGateRejectsARead(t *testing.T) {
 	p := newPair(t, gateThat(0), gateThat(1))
 	client, follower := newPool(t), listen(t, p.follower.rpc)
@@ -131,13 +131,13 @@ func TestOverload_OneGateRejectsARead(t *testing.T) {
 			t.Errorf("a stale read: %v", err)
 		}
 	}
-	p.follower.raft.leader = "" // it does not know where to pass it on to: nobody else decides
+	p.follower.raft.leader = "" // it has no leader to forward to, so only its own gate decides
 	if _, err := rpc.Call(t.Context(), client.At(follower), structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"}); structs.RetryAfter(err) == 0 {
 		t.Errorf("without a leader: %v", err)
 	}
 }
 
-// TestOverload_TheLeaderIsFair: of those who ask it and those who ask another server the same share is refused.
+// TestOverload_TheLeaderIsFair: it rejects the same share of direct and of forwarded reads.
 func TestOverload_TheLeaderIsFair(t *testing.T) {
 	const reads = 200
 	p := newPair(t, gateThat(.5), gateThat(.5))
@@ -181,7 +181,7 @@ func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 	if served < 10 {
 		t.Errorf("%d writes know of their room", served)
 	}
-	node := &structs.NodeEligibilityRequest{} // invalid, but nobody looks
+	node := &structs.NodeEligibilityRequest{} // invalid, but not decoded
 	if _, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, node); structs.RetryAfter(err) == 0 {
 		t.Errorf("%v", err)
 	}

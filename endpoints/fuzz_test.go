@@ -10,7 +10,8 @@ import (
 	"berth/structs"
 )
 
-// FuzzRequests: whatever a request of any method holds, it is served without a panic and leaves the state whole.
+// FuzzRequests: a request of any method with any content is served without a panic and keeps the invariants
+// of the state.
 func FuzzRequests(f *testing.F) {
 	s := newServer(f)
 	s.addNode("n", "a")

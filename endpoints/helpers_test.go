@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeRaft is a cluster of one: what is proposed is applied at once.
+// fakeRaft is a cluster of one server: it applies a proposal at once.
 type fakeRaft struct {
 	mu       sync.Mutex
 	fsm      *fsm.FSM
@@ -31,7 +31,7 @@ type fakeRaft struct {
 	isMe     bool
 	verify   error
 	deposed  chan struct{}
-	watched  func() // called by each who waits for deposed
+	watched  func() // called for each watch of deposed
 	proposed error
 	forwards []string
 	leads    context.Context
@@ -208,7 +208,7 @@ func (s *server) addNode(id, zone string) *fakeNode {
 	return n
 }
 
-// addAlloc places an allocation of a job of its own on the node.
+// addAlloc places an allocation of a new job on the node.
 func (s *server) addAlloc(id, node string) {
 	s.t.Helper()
 	job := &structs.Job{ID: "job-" + id, Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{

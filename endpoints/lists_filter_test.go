@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// TestList_FilterKeepsRows: a filter looks at stubs that are made one after the other in one place,
-// and what it lets by is the answer's own.
+// TestList_FilterKeepsRows: a filter reads stubs in one reused buffer, and the response has copies of those
+// that pass.
 func TestList_FilterKeepsRows(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

@@ -38,7 +38,7 @@ func TestList_PagesMakeWhole(t *testing.T) {
 		s.addNode(fmt.Sprintf("a%d", i), "z")
 	}
 	s.manyVolumes(20)
-	for _, ns := range []string{"default2", "other"} { // one whose name begins like another's
+	for _, ns := range []string{"default2", "other"} { // one whose name has another's as prefix
 		for i := range 5 {
 			v := aVolume(fmt.Sprintf("v%05d", i))
 			v.Namespace, v.ExternalID = ns, "ext-"+ns+v.ID
@@ -65,7 +65,8 @@ func (s *server) addQueue(id string) {
 	must(s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
-// TestClaimList_PagesMakeWhole: of all, of a volume and of a node, and whether many may use it or they stand in line.
+// TestClaimList_PagesMakeWhole: of all, of a volume and of a node, for volumes with one user at a time and
+// with many.
 func TestClaimList_PagesMakeWhole(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "z")
@@ -74,7 +75,7 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 	s.addQueue("v00002")
 	for _, node := range []string{"n2", "n1"} {
 		ids := s.addAllocs(node+"-", node, 7)
-		slices.Reverse(ids) // in line in another order than by ID
+		slices.Reverse(ids) // the queue order is not the order of the IDs
 		for i, id := range ids {
 			for v := range 3 {
 				c := aClaim(fmt.Sprintf("v%05d", (v+i)%3), id)
@@ -100,8 +101,8 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 	}
 }
 
-// TestList_PageCostsSameInAnyList: forwards and backwards, the first, in the middle and the last; rows before and behind
-// it are not looked at.
+// TestList_PageCostsSameInAnyList: forwards and backwards, the first, a middle and the last page. A page
+// reads no rows before or after it.
 func TestList_PageCostsSameInAnyList(t *testing.T) {
 	costs := func(n int) (costs []float64) {
 		s := newServer(t)

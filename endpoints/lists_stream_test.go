@@ -106,8 +106,8 @@ func TestList_StreamHasSameRows(t *testing.T) {
 	}
 }
 
-// TestList_StreamsAfterWait: who waits gets the rows when they are news, and when the time is over as they are; and
-// neither while it waits nor when it looks are there more of them than one.
+// TestList_StreamsAfterWait: a blocking list returns the rows after a change, or unchanged when the time is
+// over. It holds at most one row in memory.
 func TestList_StreamsAfterWait(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
@@ -129,7 +129,7 @@ func TestList_StreamsAfterWait(t *testing.T) {
 	if rows != 300 || first.Index == 0 {
 		t.Errorf("%d rows at %d", rows, first.Index)
 	}
-	s.addAllocs("b", "n1", 1) // is no news
+	s.addAllocs("b", "n1", 1) // changes no row of the list
 	still, rows, writers := ask(first.Index, time.Millisecond)
 	if rows != 300 || writers != 0 || still.Index < first.Index {
 		t.Errorf("when the time is over: %d rows, %d writers at %d", rows, writers, still.Index)
@@ -166,7 +166,7 @@ func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 	s.addNode("n1", "a")
 	s.manyVolumes(4)
 	ids := s.addAllocs("a", "n1", 6)
-	slices.Reverse(ids) // in line in another order than by ID
+	slices.Reverse(ids) // the queue order is not the order of the IDs
 	for _, id := range ids {
 		for i := range 4 {
 			s.claim(fmt.Sprintf("v%05d", 3-i), id, "n1")
@@ -194,8 +194,8 @@ func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 	}
 }
 
-// TestList_SlowReaderHoldsUpNoWriter: in the midst of a list of 10,000 volumes, whose reader stops to
-// read, claims are written; the list goes on with the snapshot it began with.
+// TestList_SlowReaderHoldsUpNoWriter: claims are written while the reader of a list of 10,000 volumes pauses.
+// The list continues with the snapshot with which it began.
 func TestList_SlowReaderHoldsUpNoWriter(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
@@ -236,7 +236,7 @@ func TestList_SlowReaderHoldsUpNoWriter(t *testing.T) {
 	}
 }
 
-// TestList_StreamMakesRowsOnDemand: what a list costs in memory at once does not grow with its length.
+// TestList_StreamMakesRowsOnDemand: the peak memory of a list does not grow with its length.
 func TestList_StreamMakesRowsOnDemand(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// TestList_WaitingReadersHoldUpNoWriter: claims are written as before while many wait for news of a list of 10,000
-// volumes, each of them asking again when it was answered; and in the end each hears of the last claim.
+// TestList_WaitingReadersHoldUpNoWriter: claims are written as before while many blocking queries list 10,000
+// volumes and repeat after each answer. In the end each sees the last claim.
 func TestList_WaitingReadersHoldUpNoWriter(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

@@ -36,7 +36,7 @@ func wired[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp
 	return nil, false
 }
 
-// sameWired compares what a list answers in the process with what it answers over a wire.
+// sameWired compares the response of a list within the process with that over a wire.
 func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req, wantRows bool, q structs.QueryOptions) {
 	s.t.Helper()
 	req := with(q)

@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-// aRegistration is what a node with both halves of the plugin "pl" says of itself; each call makes it anew.
+// aRegistration returns a new registration of a node with both halves of the plugin "pl".
 func aRegistration(id string) *structs.NodeRegisterRequest {
 	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true, UpdateTime: time.Now().UnixNano()}
 	node := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
@@ -62,7 +62,7 @@ func TestNodeRegister_WithoutNewsWritesNothing(t *testing.T) {
 	if len(s.leases.renewed) != 4 {
 		t.Errorf("the lease was renewed %d times, want 4", len(s.leases.renewed))
 	}
-	// What goes past the log would have changed nothing in it, but the time that the driver says.
+	// A registration without a log entry would have changed only the time of the driver.
 	proposed(s, fsm.NodeRegister, aRegistration("n1"))
 	if after := fmt.Sprint(instancesOf(s, "n1")); after != before {
 		t.Errorf("in the log it changes instances: %s, before %s", after, before)
@@ -72,7 +72,8 @@ func TestNodeRegister_WithoutNewsWritesNothing(t *testing.T) {
 	}
 }
 
-// TestNodeRegister_UnsureIsWritten: what is under way is not known yet, and what is said after it is to come after it.
+// TestNodeRegister_UnsureIsWritten: the outcome of a request in flight is unknown, and a later registration
+// has to come after it.
 func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
@@ -168,8 +169,8 @@ func fleet(s *server, n int) {
 	}
 }
 
-// TestNodeRegister_OfRestartedFleetWritesNothing: what a node costs does not grow with the fleet, and the log does
-// not hear of it.
+// TestNodeRegister_OfRestartedFleetWritesNothing: the cost of a node does not grow with the fleet, and no log
+// entry is written.
 func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 	cost := map[int][2]float64{}
 	sizes := []int{50, 1000}
@@ -195,8 +196,8 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkHeartbeat is what one heartbeat costs a server with 10,000 nodes: 10,000 nodes that send one
-// every 5 seconds take 2,000 times that in a second.
+// BenchmarkHeartbeat is the cost of one heartbeat for a server with 10,000 nodes. 10,000 nodes with one
+// heartbeat every 5 seconds take 2,000 times that in a second.
 func BenchmarkHeartbeat(b *testing.B) {
 	const size = 10_000
 	store := state.New()

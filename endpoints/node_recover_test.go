@@ -34,7 +34,7 @@ func held(volume, alloc string) structs.CSIHeldClaim {
 	return structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: volume, AllocID: alloc}}
 }
 
-// A volume that a node holds, or has let go of since the restore, may be attached to it where no row says so.
+// A volume that a node holds, or has released since the restore, may be attached to it without a row.
 func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
@@ -75,7 +75,7 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	}
 }
 
-// A node forgets a volume once the servers know that it let go.
+// A node deletes its record of a volume once the servers know of the release.
 func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

@@ -291,7 +291,7 @@ func TestNodeClientAllocs_WakesForOwnAllocations(t *testing.T) {
 	}
 }
 
-// A server passes requests for logs on to what a node says is its address.
+// A server forwards requests for logs to the address that the node reports.
 func TestNodeRegister_ChecksAddress(t *testing.T) {
 	s := newServer(t)
 	at := func(addr string) *structs.NodeRegisterRequest {
@@ -305,7 +305,7 @@ func TestNodeRegister_ChecksAddress(t *testing.T) {
 	}
 }
 
-// gated is a log whose entries wait for a gate to be opened.
+// gated is a log whose entries wait until a gate opens.
 type gated struct {
 	Raft
 	gate chan struct{}

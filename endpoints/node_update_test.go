@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// stored is what a server holds of a node.
+// stored returns the row of a node.
 func stored(s *server, id string) *structs.Node { return state.Node(s.store.Read(), id) }
 
 // TestNodeUpdate_HasTheNodeRegister: a node of an earlier version registers after this error.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOverload_ListsTheSheddableMethods holds the list: what keeps nodes, volumes and the cluster going is
-// not in it.
+// TestOverload_ListsTheSheddableMethods checks the list. It contains no method that nodes, volumes or the
+// cluster need.
 func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 	var got []string
 	for _, e := range newServer(t).List() {

@@ -8,7 +8,8 @@ import (
 	"berth/structs"
 )
 
-// An expansion is not done before the nodes that have the volume have grown what is on it; they say so themselves.
+// An expansion is complete only when the nodes with the volume have grown its content. The nodes report this
+// themselves.
 func TestAnExpansion_WaitsForTheNodesThatHaveTheVolume(t *testing.T) {
 	config := quick()
 	config.VolumeTimeout = config.HoldTimeout

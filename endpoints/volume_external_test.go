@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// shelf is a node whose controller knows the volumes of its own node alone.
+// shelf is a node whose controller knows only the volumes of its own node.
 type shelf struct {
 	mu    sync.Mutex
 	asked []*structs.ClientCSIListRequest

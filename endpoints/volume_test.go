@@ -92,7 +92,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 	v := aVolume("v")
 	v.ExternalID = "ext-v"
 	register := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
-	refused(s, structs.KindPrecondition, structs.CSIVolumeRegister, register) // nobody runs the plugin
+	refused(s, structs.KindPrecondition, structs.CSIVolumeRegister, register) // no node runs the plugin
 	n := s.addNode("n1", "a")
 	n.answer = func(_ string, req, _ any) error {
 		r := req.(*structs.ClientCSIValidateRequest)
@@ -156,7 +156,7 @@ func TestVolumePut_RefusesBadVolumes(t *testing.T) {
 	}
 }
 
-// leader does, in place of the leader's loop, to every unsettled volume what outcome says.
+// leader applies an outcome to every unsettled volume, in place of the leader loop.
 func (s *server) leader(outcome func(v *structs.CSIVolume) *structs.CSIVolumeOutcome) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// holdingRaft applies nothing until it is let go, and knows how many entries were there at once.
+// holdingRaft applies nothing until the test releases it, and counts the concurrent entries.
 type holdingRaft struct {
 	*fakeRaft
 	free chan struct{}
@@ -97,7 +97,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 		if structs.RetryAfter(full) == 0 || time.Since(begin) != 0 {
 			t.Errorf("the fourth: %v after %s", full, time.Since(begin))
 		}
-		for range 2 { // those in line have no patience for ever
+		for range 2 { // those in the queue wait for a limited time
 			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != c.WritePatience {
 				t.Errorf("one in line: %v after %s", err, time.Since(begin))
 			}
@@ -115,8 +115,8 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 	})
 }
 
-// TestVolumeRegister_RefusesSecondVolumeOfExternalID: two names for one thing do not wait for each other's turn,
-// and still but one of them gets it.
+// TestVolumeRegister_RefusesSecondVolumeOfExternalID: two names for one volume have separate locks, and still
+// only one of them succeeds.
 func TestVolumeRegister_RefusesSecondVolumeOfExternalID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, held := newHolding(t, DefaultConfig())

@@ -31,7 +31,7 @@ func newWatchers(s *server) (*watchers, func()) {
 	return w, func() { cancel(); w.wg.Wait() }
 }
 
-// keep asks for news for ever, beginning with what there is.
+// keep repeats a blocking query for ever, beginning with the present state.
 func keep[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], req Req) {
 	w.wg.Go(func() {
 		for {
@@ -48,7 +48,8 @@ func keep[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], 
 	synctest.Wait()
 }
 
-// after makes a change and returns who was answered because of it, and how many reads looked again.
+// after makes a change. It returns the queries that were answered because of it, and the number of reads that
+// ran again.
 func (w *watchers) after(change func()) (answered map[string]int, looks uint64) {
 	synctest.Wait()
 	w.mu.Lock()
@@ -80,8 +81,8 @@ func (w *watchers) expect(what string, looks uint64, change func(), names ...str
 
 const watched = 40
 
-// populate makes nodes with an allocation each and volumes with a claim each, and somebody who waits for
-// whatever there is.
+// populate makes nodes with an allocation each, volumes with a claim each, and a blocking query for each of
+// these rows.
 func populate(w *watchers) {
 	for i := range watched {
 		node, alloc, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("a%03d", i), fmt.Sprintf("v%03d", i)
@@ -103,7 +104,8 @@ func populate(w *watchers) {
 	}
 }
 
-// TestBlockingQuery_WakesForRowsRead counts who looks again and who is answered, write by write.
+// TestBlockingQuery_WakesForRowsRead counts the queries that run again and those that are answered, write by
+// write.
 func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := newWatchers(newServer(t))
@@ -128,8 +130,8 @@ func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 	})
 }
 
-// TestBlockingQuery_AskedAgainWaits: what was written between an answer and the next question, about other things, is no
-// answer to it; what was deleted is.
+// TestBlockingQuery_AskedAgainWaits: a write of other rows between an answer and the next query does not
+// answer that query. A deletion does.
 func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -164,7 +166,7 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		if got := took(); got != time.Minute {
 			t.Errorf("it is seen again after %s", got)
 		}
-		// What is not there is waited for in the same way.
+		// A query for a missing row waits in the same way.
 		ask = structs.CSIVolumeGetRequest{ID: "x", QueryOptions: structs.QueryOptions{MinIndex: s.store.Index(), MaxWait: time.Minute}}
 		start := time.Now()
 		refused(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
@@ -176,7 +178,7 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 	})
 }
 
-// TestClaimGet_ReleaseWakesOneNode: of those in line for a volume one is told that it has it.
+// TestClaimGet_ReleaseWakesOneNode: one node with a claim in the queue of a volume learns of its grant.
 func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -264,8 +266,8 @@ func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 	})
 }
 
-// TestBlockingQuery_WaitsWithoutRows: nodes without an allocation and volumes without a claim, of which there
-// may be many, are not woken by the first one of another.
+// TestBlockingQuery_WaitsWithoutRows: the first allocation of another node, or the first claim of another
+// volume, wakes no query without rows.
 func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -289,8 +291,8 @@ func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 	})
 }
 
-// TestBlockingQuery_RestoreWakesAll: a state that is replaced by an older one is news to all, so that they ask
-// with its index from then on.
+// TestBlockingQuery_RestoreWakesAll: an older state that replaces the present one wakes all queries, so that
+// they continue with its index.
 func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

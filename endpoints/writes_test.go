@@ -15,13 +15,13 @@ import (
 	"berth/structs"
 )
 
-// The bounds of the time after which a refused write may come back.
+// The bounds of the time after which a rejected write may be retried.
 const (
 	soonest = 50 * time.Millisecond
 	latest  = 5 * time.Second
 )
 
-// pacedRaft applies one entry after another, each in the same time, and never says no.
+// pacedRaft applies one entry after another, each in the same time, and never fails.
 type pacedRaft struct {
 	*fakeRaft
 	line chan struct{}
@@ -47,7 +47,7 @@ func (r *pacedRaft) count(by int) {
 	r.peak = max(r.peak, r.inside)
 }
 
-// loaded is a server whose Raft can do 1,000 entries in a second, in virtual time.
+// loaded is a server whose Raft applies 1,000 entries a second, in virtual time.
 type loaded struct {
 	*server
 	paced *pacedRaft
@@ -85,8 +85,8 @@ func (l *loaded) write(t *testing.T) error {
 	return err
 }
 
-// offer offers so many writes a second, whatever comes of them, and returns how many a second were made
-// and what the slowest hundredth of them took at least.
+// offer sends so many writes a second, with any outcome. It returns the number of successful ones per second
+// and the least time of their slowest hundredth.
 func (l *loaded) offer(t *testing.T, rate int, during time.Duration) (goodput float64, p99 time.Duration) {
 	l.took, l.refused = nil, 0
 	begin := time.Now()
@@ -112,7 +112,7 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 		if twice < single || tenfold < single {
 			t.Errorf("writes a second: %.0f, at twice the load %.0f, at ten times %.0f", single, twice, tenfold)
 		}
-		// Whoever is let in has at most those under way and those in line before them.
+		// An admitted write waits at most for the writes in flight and those before it in the queue.
 		if bound := time.Duration(64+64+2) * time.Millisecond; p99 > bound || p99Tenfold > bound {
 			t.Errorf("the slowest: %s, at twice the load %s, at ten times %s; want at most %s", calm, p99, p99Tenfold, bound)
 		}
@@ -123,8 +123,8 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 	})
 }
 
-// TestOverload_RetriesWhenToldSucceed: many more writers than there is room for, each of which keeps
-// to what it is told, are all served at the rate that can be sustained, with few attempts in vain.
+// TestOverload_RetriesWhenToldSucceed: many more writers than places obey their retry times. All are served
+// at the sustained rate, with few attempts in vain.
 func TestOverload_RetriesWhenToldSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoaded(t, 64, 64)

@@ -154,8 +154,8 @@ func newClaimFSM(t rapid.TB) (f *FSM, log []*raft.Log) {
 	return f, log
 }
 
-// TestBatch_ClaimsKeepTheirOrder holds that claims wait in the order of their batch. A rejected claim takes
-// no place, and each claim has a Seq of its own.
+// TestBatch_ClaimsKeepTheirOrder checks that claims wait in the order of their batch. A rejected claim takes
+// no place, and each claim has its own Seq.
 func TestBatch_ClaimsKeepTheirOrder(t *testing.T) {
 	f, log := newClaimFSM(t)
 	claim := func(volume string, allocs ...string) []byte {
@@ -311,7 +311,7 @@ func (g grants) update(t rapid.TB, tx *state.ReadTx, now uint64) {
 	}
 }
 
-// TestBatch_DerivedIDsDiffer holds that two entries of a batch derive different ids, and that a single entry
+// TestBatch_DerivedIDsDiffer checks that two entries of a batch derive different ids, and that a single entry
 // derives the ids of earlier versions.
 func TestBatch_DerivedIDsDiffer(t *testing.T) {
 	p := &local{FSM: New(state.New())}
@@ -349,7 +349,7 @@ func TestBatch_DerivedIDsDiffer(t *testing.T) {
 	}
 }
 
-// FuzzBatch holds that decoding a payload does not panic and that the decoded entries survive encoding.
+// FuzzBatch checks that decoding a payload does not panic and that the decoded entries survive encoding.
 func FuzzBatch(f *testing.F) {
 	f.Add(Batch.Encode([][]byte{{1, 0x80}, {2}})[1:])
 	f.Add([]byte{})

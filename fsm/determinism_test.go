@@ -76,7 +76,7 @@ func reload(t rapid.TB, f *FSM) *FSM {
 	return fresh
 }
 
-// TestDraws_FindRows holds that drawn payloads name rows that other commands make. Each noun has its pool.
+// TestDraws_FindRows checks that drawn payloads name rows that other commands make. Each noun has its pool.
 func TestDraws_FindRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := dice{t}
@@ -98,7 +98,7 @@ func TestDraws_FindRows(t *testing.T) {
 	}
 }
 
-// FuzzEntry holds that no decodable entry makes Apply panic or breaks an invariant.
+// FuzzEntry checks that no decodable entry makes Apply panic or breaks an invariant.
 func FuzzEntry(f *testing.F) {
 	for _, c := range commands {
 		f.Add(append([]byte{c.ID}, 0x80))

@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// bounded is a server with a write for which there is room when room says so.
+// bounded is a server with a write that is admitted while room returns nil.
 func bounded(t *testing.T, room func(coming int) error) (s *Server, conn net.Conn) {
 	e := Handle(echoMethod, func(context.Context, *echo) (*echo, error) { return &echo{"written"}, nil })
 	e.Admit = room
@@ -36,7 +36,7 @@ func answersOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string 
 		b = append(appendRequestHead(b, echoMethod.Name, uint64(n)), payload...)
 	}
 	var sending sync.WaitGroup
-	sending.Go(func() { _, _ = conn.Write(b) }) // an error shows in what is read
+	sending.Go(func() { _, _ = conn.Write(b) }) // the read shows an error
 	defer sending.Wait()
 	in, failures := newMessages(conn, structs.MaxRPCAnswer), make([]string, many)
 	for range many {
@@ -79,7 +79,7 @@ func TestServer_RefusesBeforeItDecodes(t *testing.T) {
 	}
 }
 
-// TestServer_CountsRequestsWhoseServingHasNotBegun, so that no more are let in than there is room for.
+// TestServer_CountsRequestsWhoseServingHasNotBegun, so that it admits no more than the bound.
 func TestServer_CountsRequestsWhoseServingHasNotBegun(t *testing.T) {
 	const before = 3 // other requests
 	var told, admitted, served atomic.Int64
@@ -165,7 +165,7 @@ func TestServer_FlushesAnswersBeforeItWaits(t *testing.T) {
 	defer near.Close()
 	defer close(hold)
 	var b []byte
-	for n, m := range []string{hangMethod.Name, echoMethod.Name, hangMethod.Name, hangMethod.Name} { // the last has no turn
+	for n, m := range []string{hangMethod.Name, echoMethod.Name, hangMethod.Name, hangMethod.Name} { // the last one does not run
 		b = append(appendRequestHead(b, m, uint64(n)), 0x80)
 	}
 	if _, err := near.Write(b); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// BenchmarkEcho is the least a call over loopback costs, both ends together, over a session whose streams
-// are used again.
+// BenchmarkEcho is the least cost of a call over loopback, both ends together, over a session that reuses its
+// streams.
 func BenchmarkEcho(b *testing.B) {
 	srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -25,7 +25,7 @@ func (c *countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestSession_ACallIsOneWriteEachWay, but for what opens its stream.
+// TestSession_ACallIsOneWriteEachWay, except for the opening of its stream.
 func TestSession_ACallIsOneWriteEachWay(t *testing.T) {
 	srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
 	near, far := net.Pipe()

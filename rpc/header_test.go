@@ -73,7 +73,7 @@ func TestHeaders_MayHoldMoreInAnyOrder(t *testing.T) {
 	}
 }
 
-// FuzzHeaders: what is read of a head is what the stock decoder reads of it.
+// FuzzHeaders compares the result for a header with that of the stock decoder.
 func FuzzHeaders(f *testing.F) {
 	f.Add(appendRequestHead(nil, "Node.Register", 7))
 	f.Add((&responseHeader{method: "a", seq: 1 << 40, failure: "no"}).append(nil))

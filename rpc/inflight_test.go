@@ -44,7 +44,7 @@ func TestServer_LargeRequestsInFlightAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for range 3 { // the bytes of all requests come back
+	for range 3 { // the bytes of all requests are released
 		if _, err := Call(t.Context(), c, echoMethod, &echo{strings.Repeat("y", 1<<20)}); err != nil {
 			t.Fatalf("when there is room again: %v", err)
 		}

@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// TestServer_ServesInlineRequestsInOrder: what is quick is served in the order in which it came, by the goroutine that read it;
-// what is not, or would wait for news, holds up nobody.
+// TestServer_ServesInlineRequestsInOrder: the goroutine that reads inline requests serves them in the order
+// of their arrival. Other requests, and blocking queries, delay none.
 func TestServer_ServesInlineRequestsInOrder(t *testing.T) {
 	var busy, most atomic.Int32
 	held, free := make(chan struct{}), make(chan struct{})
@@ -78,8 +78,7 @@ func TestServer_DoesNotChangeTheCallersRequest(t *testing.T) {
 	}
 }
 
-// TestServer_InlineCallsMakeFewAllocations: it would show there if each had a goroutine, a context or a timer of its
-// own.
+// TestServer_InlineCallsMakeFewAllocations: a goroutine, a context or a timer for each would show there.
 func TestServer_InlineCallsMakeFewAllocations(t *testing.T) {
 	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
 	quick.Inline = func(any) bool { return true }
@@ -103,7 +102,7 @@ func TestServer_InlineCallsMakeFewAllocations(t *testing.T) {
 			}
 		}
 	})
-	if allocs > 8 { // the request, its text, its place, what decodes it
+	if allocs > 8 { // the request, its text, its place, its decoder
 		t.Errorf("%.1f allocations for a call", allocs)
 	}
 }
@@ -121,7 +120,7 @@ func (h halfway) AppendResponse(a *Response) error {
 	return structs.Errorf(structs.KindConflict, "halfway")
 }
 
-// TestServer_AnAnswerThatDoesNotEncodeIsAnError, and the connection goes on.
+// TestServer_AnAnswerThatDoesNotEncodeIsAnError, and the connection continues.
 func TestServer_AnAnswerThatDoesNotEncodeIsAnError(t *testing.T) {
 	e := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
 	e.ServeRemote = func(_ context.Context, req any) (any, error) {

@@ -25,7 +25,7 @@ var (
 	slowMethod = structs.Method[echo, echo]{Name: "Test.Slow"}
 )
 
-// limited serves methods that stay until they are let go, within limits.
+// limited serves methods that wait until they are released, within limits.
 type limited struct {
 	addr  string
 	began chan struct{} // one value per request that has begun
@@ -192,7 +192,7 @@ func TestLimits_BoundTheStreamsOfASession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 8 { // opened, and nothing said
+	for range 8 { // opened without a request
 		if _, err := s.mux.Open(); err != nil {
 			break
 		}
@@ -249,7 +249,7 @@ func TestServer_DoesNotBelieveAClaimedLength(t *testing.T) {
 		t.Fatal(err)
 	}
 	growBy := make([]byte, 64<<10)
-	for range 32 { // twice what is allowed
+	for range 32 { // twice the limit
 		if _, err := conn.Write(growBy); err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func TestMessages_RefuseWhatIsNone(t *testing.T) {
 	}
 }
 
-// FuzzMessages: whatever arrives, reading ends, and a value that is found whole is as long as it was.
+// FuzzMessages: reading ends for any input, and a complete value has the length of its bytes.
 func FuzzMessages(f *testing.F) {
 	b, err := codec.Encode(manyShapes())
 	if err != nil {

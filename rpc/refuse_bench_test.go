@@ -13,9 +13,9 @@ import (
 	"berth/structs"
 )
 
-// BenchmarkRefusedBesideServed is what a request costs, both ends together, over few plain connections with many
-// under way on each: one that is served, quickly or by a goroutine of its own, and one that is refused because
-// there are too many. The other end is no client, but bytes that were made before.
+// BenchmarkRefusedBesideServed is the cost of a request, both ends together, over few plain connections with
+// many requests in flight on each. The request is served inline, served by its own goroutine, or rejected
+// because of a bound. The other end is no client and sends prepared bytes.
 func BenchmarkRefusedBesideServed(b *testing.B) {
 	volume := &structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{CSIVolume: structs.CSIVolume{
 		ID: "volume-1", Namespace: structs.DefaultNamespace, Name: "a volume", ExternalID: "ext-1", PluginID: "plugin",

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// slowConn takes what is written when it is told to.
+// slowConn accepts a write when the test demands it.
 type slowConn struct {
 	mu     sync.Mutex
 	writes [][]byte
@@ -61,7 +61,8 @@ func TestWriter_WritesTogetherWhatComesTogether(t *testing.T) {
 	}
 }
 
-// TestWriter_WaitsForACallerThatDoesNotRead: what is left for it to be written is bounded, and who brings more waits.
+// TestWriter_WaitsForACallerThatDoesNotRead: the bytes left to write have a bound, and a writer beyond it
+// waits.
 func TestWriter_WaitsForACallerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newSlowConn()
@@ -116,7 +117,7 @@ func TestWriter_WritesNothingAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestWriter_KeepsLongMessagesInOnePiece: whatever comes while one is written, each message stays in one chunk.
+// TestWriter_KeepsLongMessagesInOnePiece: each message stays in one chunk, also while others arrive.
 func TestWriter_KeepsLongMessagesInOnePiece(t *testing.T) {
 	long := func(letter byte) *buffer {
 		m := &buffer{b: make([]byte, 0, smallBuffer)}
@@ -159,7 +160,7 @@ func TestWriter_KeepsLongMessagesInOnePiece(t *testing.T) {
 	})
 }
 
-// TestServer_RefusesAnAnswerAboveTheLimit, in one chunk or row by row, and the connection goes on.
+// TestServer_RefusesAnAnswerAboveTheLimit, in one chunk or row by row, and the connection continues.
 func TestServer_RefusesAnAnswerAboveTheLimit(t *testing.T) {
 	limits := small()
 	limits.Response = 3*chunk + 100

@@ -41,7 +41,7 @@ func refusing() *loadshed.Gate {
 	return g
 }
 
-// flooded is a server whose gate refuses nearly all that it may.
+// flooded is a server whose gate rejects nearly all that it may.
 func flooded(t *testing.T) (s *Server, addr string, served *atomic.Int64) {
 	served = &atomic.Int64{}
 	look := func(context.Context, *lookRequest) (*echo, error) { served.Add(1); return &echo{"read"}, nil }
@@ -132,7 +132,7 @@ func TestShed_WritesRefusalsTogetherAndInTime(t *testing.T) {
 	const many = 20
 	for n := range many {
 		b = appendRequestHead(b, shedQuick.Name, uint64(n))
-		b = append(b, 0x80) // nothing is said
+		b = append(b, 0x80) // an empty request
 	}
 	b = append(b, 0x82) // a request begins
 	if _, err := here.Write(b); err != nil {

@@ -15,8 +15,8 @@ import (
 	"berth/structs"
 )
 
-// answering is a stream whose other end reads one request and then answers with these bytes, in a connection
-// that it closes.
+// answering is a stream whose other end reads one request, answers with these bytes and closes the
+// connection.
 func answering(t *testing.T, limit int64, answer []byte) *stream {
 	t.Helper()
 	near, far := net.Pipe()

@@ -32,7 +32,7 @@ func TestVolumes_ArePlacedWithTheirPlugin(t *testing.T) {
 	for _, r := range p.Place[0].Metrics.Refusals {
 		got = append(got, r.Filter+": "+r.Reason)
 	}
-	want := []string{"csi-plugin: CSI plugin hostpath has no healthy node instance here (unhealthy: probe failed)"} // n1 has none and is not asked
+	want := []string{"csi-plugin: CSI plugin hostpath has no healthy node instance here (unhealthy: probe failed)"} // n1 has none and is not tried
 	if !slices.Equal(got, want) {
 		t.Errorf("refusals: %q", got)
 	}
@@ -207,7 +207,7 @@ func TestVolumes_PerAlloc(t *testing.T) {
 	w.volume("db[2]", "hostpath")
 	w.job(aJob("db", structs.JobService, count(3), volume("db", structs.CSISingleNodeWriter, true)))
 	p := w.run("db")
-	w.wantPlaced("db", "0@n1 2@n2") // the missing db[1] holds up nobody else
+	w.wantPlaced("db", "0@n1 2@n2") // the missing db[1] delays no other allocation
 	if got := refusals(p, "g"); got != "csi-volume: CSI volume db[1]: volume db[1] does not exist in namespace default (0)" {
 		t.Errorf("refusals: %s", got)
 	}
@@ -317,7 +317,8 @@ func TestBlockedEval_IsUnblockedByAHealthyPlugin(t *testing.T) {
 	w.wantPlaced("db", "0@n1")
 }
 
-// TestBlockedEval_BlockedEverywhereWaits although the newest that woke anybody is a node, and no node was asked.
+// TestBlockedEval_BlockedEverywhereWaits although a node was the last to unblock evaluations, and no node was
+// tried.
 func TestBlockedEval_BlockedEverywhereWaits(t *testing.T) {
 	w := newFixture(t)
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))

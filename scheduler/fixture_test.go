@@ -74,7 +74,7 @@ func (w *fixture) status(node, status string) {
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status, WriteOptions: w.now()})
 }
 
-// csi updates what a node says of its plugin instances.
+// csi updates a node's report of its plugin instances.
 func (w *fixture) csi(node string, upserts ...*structs.CSIPluginInstance) {
 	w.t.Helper()
 	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: upserts, WriteOptions: w.now()})
@@ -91,7 +91,7 @@ func half(plugin string, kind structs.CSIKind) *structs.CSIPluginInstance {
 	return i
 }
 
-// aJob is a canonical job with one group g of one exec task that asks for 100 MHz and 100 MiB.
+// aJob returns a canonical job with one group g of one exec task that requests 100 MHz and 100 MiB.
 func aJob(id, kind string, edits ...func(*structs.Job)) *structs.Job {
 	j := &structs.Job{ID: id, Type: kind, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, EphemeralDisk: &structs.EphemeralDisk{},
 		Tasks: []*structs.Task{{Name: "t", Driver: "exec", Resources: &structs.Resources{CPU: 100, MemoryMB: 100}}}}}}
@@ -149,7 +149,7 @@ func (w *fixture) claim(a *structs.Allocation) {
 	do(w, state.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
 }
 
-// release lets go of all claims of an allocation.
+// release releases all claims of an allocation.
 func (w *fixture) release(a *structs.Allocation) {
 	w.t.Helper()
 	var keys []structs.CSIClaimKey
@@ -192,7 +192,8 @@ func (w *fixture) apply(p *structs.Plan) {
 		if e == nil {
 			continue
 		}
-		// Nothing was written since the plan was made, so only its own stops may wake what it blocks.
+		// Nothing was written since the plan was made, so only its own stops may unblock the evaluations that
+		// it blocks.
 		got := state.Eval(w.s.Read(), e.ID)
 		woken := got.Again == structs.EvalWoken || got.Again == structs.EvalChanged &&
 			(e == p.Blocked || strings.HasPrefix(got.StatusDescription, "woken"))

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// wide is a node with room for any number of the smallest allocations.
+// wide is a node with capacity for any number of the smallest allocations.
 func wide(id string) *structs.Node {
 	n := aNode(id)
 	n.NodeResources = &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: structs.MaxCPU},

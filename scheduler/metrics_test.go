@@ -40,7 +40,7 @@ func groups(n int) func(*structs.Job) {
 	}
 }
 
-// TestProcess_APlanDoesNotRepeatTheTextsOfItsJob: each group that finds no node says why, in its own words.
+// TestProcess_APlanDoesNotRepeatTheTextsOfItsJob: each group without a node has its own reason.
 func TestProcess_APlanDoesNotRepeatTheTextsOfItsJob(t *testing.T) {
 	for name, edit := range map[string]func(*structs.Job){
 		"datacenters": func(j *structs.Job) { j.Datacenters = manyTexts(structs.MaxListed) },
@@ -108,7 +108,7 @@ func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 	}
 }
 
-// TestProcess_SplitsAPlanByItsBytes: each allocation keeps the reasons of the nodes that were asked before.
+// TestProcess_SplitsAPlanByItsBytes: each allocation keeps the reasons of the nodes that were tried before.
 func TestProcess_SplitsAPlanByItsBytes(t *testing.T) {
 	w := newFixture(t)
 	for i, why := range manyTexts(200) {

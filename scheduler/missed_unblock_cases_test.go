@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// tiny asks for next to nothing.
+// tiny makes a job request nearly nothing.
 func tiny(j *structs.Job) {
 	*j.TaskGroups[0].Tasks[0].Resources = structs.Resources{CPU: 1, MemoryMB: 1}
 }
@@ -22,7 +22,7 @@ func limited(most int64) *structs.CSIPluginInstance {
 	return n
 }
 
-// drain lets the scheduler work until nothing is left to do, and checks that nobody waits who need not.
+// drain runs the scheduler until it has no work, and checks that no evaluation is blocked without a reason.
 func (w *fixture) drain() {
 	w.t.Helper()
 	for range 1000 {
@@ -91,8 +91,8 @@ func nodeEval(w *fixture, job, node string) *structs.Evaluation {
 	return nil
 }
 
-// TestBlockedEval_StaysUnblocked: a plan for one node of a job finds no room, and while it is made what the job
-// waits for on another node is woken.
+// TestBlockedEval_StaysUnblocked: a plan for one node of a job finds no capacity. While it is made, the
+// unblock key of the job on another node is unblocked.
 func TestBlockedEval_StaysUnblocked(t *testing.T) {
 	w := newFixture(t)
 	w.volume("a", "hostpath")
@@ -104,7 +104,7 @@ func TestBlockedEval_StaysUnblocked(t *testing.T) {
 	w.node(small, half("hostpath", structs.CSIKindNode))
 	w.node(aNode("n2"), sick)
 	w.late(w.process(nodeEval(w, "log", "n2"))) // waits for the plugin
-	made := w.process(nodeEval(w, "log", "n1")) // waits for room
+	made := w.process(nodeEval(w, "log", "n1")) // waits for capacity
 	if made.Blocked == nil {
 		t.Fatal("n1 has room")
 	}
@@ -114,8 +114,8 @@ func TestBlockedEval_StaysUnblocked(t *testing.T) {
 	w.wantPlaced("log", "0@n2")
 }
 
-// TestBlockedEval_SeesAChangeLeftToAnother: what a job waited for is woken while it is planned for what it wants now;
-// one who relies on that for what happened meanwhile does not do so in vain.
+// TestBlockedEval_SeesAChangeLeftToAnother: an unblock key of a job is unblocked while the job is planned for
+// its present needs. An evaluation that leaves this change to that plan does not miss it.
 func TestBlockedEval_SeesAChangeLeftToAnother(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
@@ -136,7 +136,7 @@ func TestBlockedEval_SeesAChangeLeftToAnother(t *testing.T) {
 	w.drain()
 }
 
-// full is a node for so many volumes, all of which allocations hold that have ended, with jobs that wait for a place
+// full is a node with a limit of volumes. Ended allocations hold all of them, and jobs wait for a place
 // there.
 func full(t *testing.T, most, waiting int) (w *fixture, held []*structs.Allocation) {
 	w = newFixture(t)
@@ -160,7 +160,7 @@ func full(t *testing.T, most, waiting int) (w *fixture, held []*structs.Allocati
 	return w, held
 }
 
-// TestBlockedEval_FindsThePlaceOfAForgottenVolume: before all who wait for it have heard that it is there.
+// TestBlockedEval_FindsThePlaceOfAForgottenVolume before all that wait for it are unblocked.
 func TestBlockedEval_FindsThePlaceOfAForgottenVolume(t *testing.T) {
 	w, held := full(t, 12, 12)
 	for _, a := range held {
@@ -172,7 +172,7 @@ func TestBlockedEval_FindsThePlaceOfAForgottenVolume(t *testing.T) {
 	w.drain()
 }
 
-// TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan: its key says nothing any more.
+// TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan: its key has no row any more.
 func TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan(t *testing.T) {
 	w, held := full(t, 1, 0)
 	w.volume("w", "hostpath")

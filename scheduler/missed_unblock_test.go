@@ -17,9 +17,9 @@ import (
 	"berth/structs"
 )
 
-// TestBlockedEval_MissesNoUnblock lets anything happen to a small cluster whose evaluations are planned one after the
-// other, each on a state that is older than the one to which its plan is applied. When nothing is left to do, no
-// evaluation that waits would find room, and no job that is looked at afresh has anything to be done for it.
+// TestBlockedEval_MissesNoUnblock makes random changes to a small cluster. Its evaluations are planned one
+// after the other, each with a state that is older than the one to which its plan is applied. At the end no
+// blocked evaluation would find capacity, and no new evaluation of a job would change anything.
 func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 	for seed := range uint64(seeds()) {
 		c := &sleepers{fixture: newFixture(t), r: rand.New(rand.NewPCG(seed, 1)), givenUp: map[string]bool{}}
@@ -88,7 +88,7 @@ func (c *sleepers) step() {
 	c.happen()
 }
 
-// fleet are nodes that have no room.
+// fleet returns nodes without free capacity.
 func (c *sleepers) fleet() {
 	for i := range 100 {
 		n := aNode(fmt.Sprintf("f%02d", i))
@@ -132,7 +132,7 @@ func (c *sleepers) schedule() {
 	}
 }
 
-// giveUp is what the leader does when a plan fails too often.
+// giveUp does what the leader does when a plan fails too often.
 func (c *sleepers) giveUp(e *structs.Evaluation) {
 	now := state.Eval(c.s.Read(), e.ID)
 	if now == nil {
@@ -144,8 +144,8 @@ func (c *sleepers) giveUp(e *structs.Evaluation) {
 	try(c, "give up "+e.ID[:4]+" of "+e.JobID, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: c.now()})
 }
 
-// make makes a plan of an evaluation that is due, if one may be made beside those on their way: of one job one, but
-// for different nodes of a job per node, and of all that use volumes one.
+// make makes a plan of a due evaluation that may be in flight beside the others: one per job, except for
+// different nodes of a per-node job, and one for all jobs with volumes.
 func (c *sleepers) make() bool {
 	tx := c.s.Read()
 	due := slices.Collect(state.ReadyEvals(tx))

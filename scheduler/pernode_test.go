@@ -79,7 +79,7 @@ func TestSystemJob_FollowsItsNodes(t *testing.T) {
 
 	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible, WriteOptions: w.now()})
 	w.run("log")
-	w.wantPlaced("log", "0@n1 0@n2") // what runs there goes on
+	w.wantPlaced("log", "0@n1 0@n2") // the running allocations continue
 
 	w.job(aJob("log", structs.JobSystem, cpu(200)))
 	w.run("log")
@@ -156,7 +156,8 @@ func TestReconcile_AJobThatChangesItsType(t *testing.T) {
 	}
 }
 
-// TestNodeEval_LooksAtItsNodeOnly: the others are as they were, until somebody looks at them.
+// TestNodeEval_LooksAtItsNodeOnly: allocations of other nodes stay as they are until another evaluation reads
+// them.
 func TestNodeEval_LooksAtItsNodeOnly(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem), "n1", "n2", "n3")
 	w.status("n1", structs.NodeDown)

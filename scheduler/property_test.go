@@ -85,7 +85,7 @@ func (c *chaos) step() {
 	c.settle(job)
 }
 
-// change registers a job of the kind that its name says.
+// change registers a job of the kind that its name has.
 func (c *chaos) change(id string) {
 	edits := []func(*structs.Job){count(rapid.IntRange(0, 3).Draw(c.t, "count")), cpu(rapid.IntRange(1, 500).Draw(c.t, "cpu"))}
 	kinds := map[string]string{"sum": structs.JobBatch, "log": structs.JobSystem, "scan": structs.JobSysBatch}
@@ -109,7 +109,7 @@ func (c *chaos) change(id string) {
 	c.job(aJob(id, kind, edits...))
 }
 
-// claims lets the nodes of some allocations do what they do sooner or later: claim, or let go.
+// claims makes the nodes of some allocations claim or release volumes.
 func (c *chaos) claims(job string) {
 	for a := range state.AllocsByJob(c.s.Read(), "default", job) {
 		switch {
@@ -123,7 +123,7 @@ func (c *chaos) claims(job string) {
 	}
 }
 
-// settle plans a job and checks what must hold.
+// settle plans a job and checks the invariants.
 func (c *chaos) settle(job string) {
 	if j := state.Job(c.s.Read(), "default", job); j == nil {
 		return

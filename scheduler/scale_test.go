@@ -12,14 +12,14 @@ import (
 	"berth/structs"
 )
 
-// fleet is a world of n nodes with a plugin, where one allocation on each is placed to use a volume of its own and
-// has not claimed it. Each has a place of its own, too. Nothing is checked after each entry, as a world does.
+// fleet is a world of n nodes with a plugin. An allocation on each uses its own volume and has not claimed
+// it. Each node has its own topology. The checks of a world after each entry are off.
 func fleet(t testing.TB, n int) *fixture {
 	t.Helper()
 	return fleetWithin(t, n, 100)
 }
 
-// fleetWithin is a fleet whose nodes may have so many volumes each.
+// fleetWithin is a fleet with a limit of volumes per node.
 func fleetWithin(t testing.TB, n int, limit int64) *fixture {
 	t.Helper()
 	w := newFixture(nil)
@@ -81,7 +81,7 @@ func nodeID(i int) string { return fmt.Sprintf("n%06d", i) }
 var works = []struct {
 	name, job string
 	perNode   bool
-	most      int // nodes that are looked at
+	most      int // nodes that are read
 }{
 	{"plain", "web", false, enough + readBatch},
 	{"volume", "db", false, enough + readBatch},
@@ -99,8 +99,8 @@ func evalOf(w *fixture, n int, job string, perNode bool) *structs.Evaluation {
 	return e
 }
 
-// TestSample_DoesNotGrowWithTheFleet counts nodes that are looked at, and allocations of memory, to place
-// one allocation.
+// TestSample_DoesNotGrowWithTheFleet counts the nodes that are read and the allocations of memory for the
+// placement of one allocation.
 func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 	cost := map[string][]float64{}
 	for _, n := range []int{300, 3000} {
@@ -126,7 +126,7 @@ func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 	}
 }
 
-// TestBlockedEverywhere_LooksAtNoNode: who is in the way is found by the volume.
+// TestBlockedEverywhere_LooksAtNoNode: the volume names its holder.
 func TestBlockedEverywhere_LooksAtNoNode(t *testing.T) {
 	w := fleet(t, 200)
 	p := w.plan(t, w.eval("late"), enough)
@@ -135,7 +135,7 @@ func TestBlockedEverywhere_LooksAtNoNode(t *testing.T) {
 	}
 }
 
-// plan is process without the checks that look at all.
+// plan is process without the checks that read everything.
 func (w *fixture) plan(t testing.TB, e *structs.Evaluation, enough int) *structs.Plan {
 	t.Helper()
 	p, err := process(w.s.Read(), e, w.clock, enough)
@@ -166,7 +166,8 @@ func TestFailure_IsTheAnswerOfEveryNode(t *testing.T) {
 	w.wantPlaced("big", "0@n000555x 1@n000555x 2@n000555x 3@n000555x 4@n000555x")
 }
 
-// TestUnblockedEval_AsksFreedNodes and not every node again, nor says less of those that refused before.
+// TestUnblockedEval_AsksFreedNodes, and not every node again. It keeps the reasons of the nodes that rejected
+// it before.
 func TestUnblockedEval_AsksFreedNodes(t *testing.T) {
 	var cost []float64
 	for _, n := range []int{1000, 8000} {
@@ -250,7 +251,7 @@ func TestUnblockedEval_KnowsTheEarlierRefusals(t *testing.T) {
 		t.Fatalf("the next is %s and knows of %d: it was %d, and the first knew of %d", now.Status, now.SnapshotIndex, next.SnapshotIndex, told)
 	}
 	p := w.plan(t, now, enough)
-	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.NodesEvaluated != n { // what it was told itself
+	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.NodesEvaluated != n { // its own result
 		t.Errorf("%+v", m)
 	}
 	w.carryOut(t, p)
@@ -259,7 +260,7 @@ func TestUnblockedEval_KnowsTheEarlierRefusals(t *testing.T) {
 	w.wantPlaced("b", "0@larger")
 }
 
-// TestUnblockKeys_AreBounded: who waits for less than that looks again after a while.
+// TestUnblockKeys_AreBounded: an evaluation with too many unblock keys retries after a while.
 func TestUnblockKeys_AreBounded(t *testing.T) {
 	const n = maxKeys + 100
 	w := fleetWithin(t, n, 1)
@@ -287,7 +288,7 @@ func (w *fixture) carryOut(t testing.TB, p *structs.Plan) {
 	w.write(t, func(tx *state.WriteTx) error { return state.PlanApply(tx, p) })
 }
 
-// TestOrigin_SpreadsOverTheFleet: evaluations do not all begin at the same nodes, whatever nodes are called.
+// TestOrigin_SpreadsOverTheFleet: evaluations begin at different nodes, with any names of nodes.
 func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 	for name, id := range map[string]func(int) string{
 		"numbered": nodeID,
@@ -369,7 +370,7 @@ func (w *fixture) write(t testing.TB, fn func(*state.WriteTx) error) {
 	}
 }
 
-// TestSample_SpreadsAGroup: its allocations come to nodes of their own as long as there are.
+// TestSample_SpreadsAGroup: each of its allocations gets its own node while there are enough.
 func TestSample_SpreadsAGroup(t *testing.T) {
 	w := fleet(t, 400)
 	w.t = t

@@ -239,7 +239,8 @@ func TestReschedule_FollowsThePolicy(t *testing.T) {
 	}
 }
 
-// An allocation whose tasks never began ended when its node said so, whatever the servers note on it afterwards.
+// An allocation whose tasks never began ended with the report of its node. Later changes by the servers do
+// not move this time.
 func TestReschedule_OfAnAllocationThatRanNoTask(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService), "n1", "n2")
 	w.client(w.allocs("web")[0], structs.AllocFailed)
@@ -269,7 +270,7 @@ func TestReschedule_AttemptsEnd(t *testing.T) {
 	if p := w.run("once"); len(p.Place)+len(p.Followups) != 0 {
 		t.Errorf("plan: %s", describe(p))
 	}
-	w.job(aJob("once", structs.JobBatch, cpu(101))) // a new version begins anew
+	w.job(aJob("once", structs.JobBatch, cpu(101))) // a new version starts again
 	w.run("once")
 	w.wantPlaced("once", "0@n1")
 }

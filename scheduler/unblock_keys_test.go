@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// TestRetryEval_OfOneNodeIsNotTheWholeJobs: a job per node that cannot name all it waits for looks again, though
-// one node of it is to be looked at anyhow.
+// TestRetryEval_OfOneNodeIsNotTheWholeJobs: a per-node job with too many unblock keys retries, although one
+// of its nodes is to be evaluated anyway.
 func TestRetryEval_OfOneNodeIsNotTheWholeJobs(t *testing.T) {
 	w := newFixture(t)
 	w.volume("w", "hostpath")
@@ -17,7 +17,7 @@ func TestRetryEval_OfOneNodeIsNotTheWholeJobs(t *testing.T) {
 	w.submit(aJob("log", structs.JobSystem, tiny, volume("w", structs.CSIMultiNodeMultipleWriter, false)), "log")
 	w.drain()
 	w.client(w.allocs("log")[0], structs.AllocFailed)
-	w.drain() // n0 is to be looked at later
+	w.drain() // n0 is to be evaluated later
 	var all []*structs.CSIVolume
 	for i := range 9 {
 		w.node(aNode(fmt.Sprint("n", i+1)), limited(128))

@@ -105,7 +105,7 @@ func (w *benchServer) parallel(n int, fn func(i int) error) {
 	}
 }
 
-// load has many clients, each with a plain connection of its own, share b.N operations.
+// load divides b.N operations among many clients, each with its own plain connection.
 func (w *benchServer) load(b *testing.B, clients int, op func(c *stdrpc.Client, i int) error) {
 	conns := make([]*stdrpc.Client, clients)
 	for i := range conns {
@@ -139,8 +139,8 @@ func (w *benchServer) load(b *testing.B, clients int, op func(c *stdrpc.Client, 
 
 type lean struct{ Index uint64 }
 
-// bySize measures operations of many clients at every size. Each size has a server of its own, filled once, and only if
-// it is asked for.
+// bySize measures operations of many clients at every size. Each size has its own server, which is filled
+// once, and only if the size is selected.
 func bySize(b *testing.B, variable string, sizes []int, clients int, fill func(b *testing.B, n int) *benchServer, op func(c *stdrpc.Client, i, n int) error) {
 	for _, n := range sizes {
 		var w *benchServer

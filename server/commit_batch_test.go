@@ -17,12 +17,12 @@ import (
 	"berth/structs"
 )
 
-// paper is a log on which an entry is recorded when the test says so. It answers an entry by its text, and
-// refuses in Error.
+// paper is a log that records an entry when the test demands it. It answers an entry by its text, and rejects
+// it in Error.
 type paper struct {
 	mu      sync.Mutex
 	entries [][]string
-	apart   func(entry []byte) []string // what is in an entry
+	apart   func(entry []byte) []string // the parts of an entry
 	under   []*sheet
 }
 
@@ -54,7 +54,7 @@ func (p *paper) send(entry []byte) raft.ApplyFuture {
 	return s
 }
 
-// record ends the entry that has been under way for longest.
+// record ends the oldest entry in flight.
 func (p *paper) record(err error) {
 	p.mu.Lock()
 	s := p.under[0]
@@ -70,7 +70,7 @@ func (p *paper) recorded() [][]string {
 	return slices.Clone(p.entries)
 }
 
-// numbered makes an entry that is its number, and takes apart what was made of such.
+// numbered makes an entry that is its number, and splits entries made of such.
 func numbered(n int) []byte {
 	e, err := fsm.NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{NodeID: fmt.Sprintf("%04d", n)})
 	if err != nil {
@@ -79,7 +79,7 @@ func numbered(n int) []byte {
 	return e
 }
 
-// names applies an entry to an empty state, whose answers name the nodes that are not there.
+// names applies an entry to an empty state, whose answers name the missing nodes.
 func names(entry []byte) (out []string) {
 	answer := fsm.New(state.New()).Apply(&raft.Log{Type: raft.LogCommand, Index: 1, Data: entry})
 	answers, many := answer.(fsm.Answers)
@@ -188,8 +188,8 @@ func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 			ctxs[n], ends[n] = context.WithCancel(t.Context())
 			callers[n] = call(ctxs[n], b, n)
 		}
-		ends[0]() // its entry is under way
-		ends[2]() // waits in line
+		ends[0]() // its entry is in flight
+		ends[2]() // waits in the queue
 		callers[2].wantKind(t, structs.KindUnavailable)
 		if callers[0].done {
 			t.Fatalf("the first did not wait: %+v", *callers[0])
@@ -208,7 +208,7 @@ func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 	})
 }
 
-// The batch before it may hang. Its entry is written, and its answer says so.
+// The previous batch may hang. Its entry is written, and its answer says so.
 func TestBatcher_TheFirstWhoseContextEndsLearnsItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &paper{apart: names}
@@ -280,7 +280,7 @@ func TestBatches_AreNotWrittenForAnOlderServer(t *testing.T) {
 			t.Errorf("%v: %s", peers, got)
 		}
 	}
-	older.status = serf.StatusFailed // and may come back
+	older.status = serf.StatusFailed // and may return
 	if allReadBatches([]peer{older}) {
 		t.Error("one that failed is forgotten")
 	}

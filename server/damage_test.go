@@ -14,7 +14,7 @@ import (
 	"berth/internal/snaparchive"
 )
 
-// reindexed is an archive with another index, whose sums are right.
+// reindexed is an archive with another index and correct checksums.
 func reindexed(t *testing.T, archive []byte, index uint64) []byte {
 	t.Helper()
 	var rows, out bytes.Buffer
@@ -42,7 +42,7 @@ func TestNew_RemovesWhatAnInterruptedRestoreLeft(t *testing.T) {
 	}
 }
 
-// damagedLog is the name of the test that runs as a process of its own.
+// damagedLog is the name of the test that runs in a separate process.
 const damagedLog = "TestRun_EndsTheProcessAtADamagedEntry"
 
 // TestRun_EndsTheProcessAtADamagedEntry reads an entry that was damaged after the start, as replication does.

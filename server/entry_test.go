@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// deregistration is an entry of so many bytes: it names a node that nobody knows.
+// deregistration is an entry of the given size: it names an unknown node.
 func deregistration(t *testing.T, size int) []byte {
 	t.Helper()
 	of := func(n int) []byte {
@@ -26,7 +26,8 @@ func deregistration(t *testing.T, size int) []byte {
 	return entry
 }
 
-// TestPropose_RefusesAnEntryThatTheLogCouldNotGiveBack, before Raft sees it. The server goes on, and starts again.
+// TestPropose_RefusesAnEntryThatTheLogCouldNotGiveBack: Raft does not receive it. The server continues, and
+// starts again.
 func TestPropose_RefusesAnEntryThatTheLogCouldNotGiveBack(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)

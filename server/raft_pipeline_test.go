@@ -27,7 +27,7 @@ func plainTransport(t *testing.T) *raft.NetworkTransport {
 	return n
 }
 
-// follower answers what it is sent: the first so many entries with success.
+// follower answers the first entries with success.
 func follower(t *testing.T, successes int) *raft.NetworkTransport {
 	t.Helper()
 	n, end, ended := plainTransport(t), make(chan struct{}), make(chan struct{})
@@ -54,7 +54,7 @@ func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := make(chan int, 1)
-	go func() { // as Raft's loop, which notices late that nobody takes answers any more
+	go func() { // like Raft's loop, which notices late that the reader of answers is gone
 		n := 0
 		for _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 1}, new(raft.AppendEntriesResponse)); err == nil; n++ {
 			_, err = p.AppendEntries(&raft.AppendEntriesRequest{Term: 1}, new(raft.AppendEntriesResponse))
@@ -71,7 +71,7 @@ func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 			t.Fatalf("answer %d does not come", i)
 		}
 	}
-	select { // and nobody listens
+	select { // without a reader
 	case n := <-sent:
 		t.Logf("sent %d", n)
 	case <-time.After(time.Minute):

@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-// A controller call is recorded before it is made. Whenever a restore comes, the call is not forgotten.
+// A controller call is recorded before it is made. A restore at any moment keeps the record.
 func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 	noLeaks(t)
 	const volumes = 3000

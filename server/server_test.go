@@ -26,7 +26,7 @@ import (
 	"berth/structs"
 )
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for a condition.
 const patience = 30 * time.Second
 
 // noLeaks fails the test when goroutines are left of it.
@@ -96,7 +96,7 @@ func start(t *testing.T, s *Server) *running {
 	return r
 }
 
-// until looks again and again for what has no notification.
+// until polls a condition without a notification.
 func (r *running) until(what string, holds func() bool) {
 	r.t.Helper()
 	for deadline := time.After(patience); !holds(); {
@@ -413,7 +413,7 @@ func TestLeadership_NeverRunsTheLoopsTwice(t *testing.T) {
 	r := &running{s, t, cancel}
 	for i := range int32(5) {
 		r.until("the loop begins", func() bool { return begun.Load() == i+1 })
-		err := s.betweenLoops(t.Context(), func() error { // one way of beginning anew
+		err := s.betweenLoops(t.Context(), func() error { // one of the ways to restart the loops
 			if n := alive.Load(); n != 0 {
 				t.Errorf("%d loops run", n)
 			}

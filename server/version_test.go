@@ -28,7 +28,7 @@ func TestVersions_AnOlderServerGetsNoNewCommand(t *testing.T) {
 	}
 }
 
-// TestVersions_ACommandWaitsForAllServers has an older server in the gossip, which says nothing of commands.
+// TestVersions_ACommandWaitsForAllServers has an older server in the gossip, which announces no commands.
 func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 	noLeaks(t)
 	s := run(t, testConfig(t))

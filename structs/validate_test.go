@@ -57,7 +57,7 @@ func TestCanonicalize_IsIdempotent(t *testing.T) {
 			t.Errorf("%s:\n%s\n%s", kind, before, after)
 		}
 	}
-	(&Job{TaskGroups: []*TaskGroup{nil, {Tasks: []*Task{nil}}}}).Canonicalize() // what JSON may bring
+	(&Job{TaskGroups: []*TaskGroup{nil, {Tasks: []*Task{nil}}}}).Canonicalize() // possible in JSON
 }
 
 func TestCanonicalize_DropsASystemJobsEmptyReschedulePolicy(t *testing.T) {

@@ -79,7 +79,8 @@ func TestAnswerReader_ReadsResponses(t *testing.T) {
 	}
 }
 
-// TestAnswerReader_ReadsResponsesOfAServer reads what net/http writes, one answer after the other of one connection.
+// TestAnswerReader_ReadsResponsesOfAServer reads the output of net/http, one response after the other of one
+// connection.
 func TestAnswerReader_ReadsResponsesOfAServer(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -164,7 +165,8 @@ func TestAnswerReader_AllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzAnswers holds the reader against net/http's: what it accepts, that one accepts as well and as the same.
+// FuzzAnswers compares the reader with net/http's: the latter accepts each response that the former accepts,
+// with the same result.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 204 x\r\n\r\n",

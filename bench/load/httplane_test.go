@@ -21,7 +21,7 @@ type site struct {
 	*httptest.Server
 	mu     sync.Mutex
 	opened int      // connections
-	open   int      // requests under way
+	open   int      // requests in flight
 	most   int      // of them at once
 	paths  []string // in the order in which they came
 	bodies []string
@@ -67,7 +67,7 @@ func (s *site) came() (paths, bodies []string) {
 	return slices.Clone(s.paths), slices.Clone(s.bodies)
 }
 
-// lane opens a lane to it. Request n puts n to /n.
+// lane opens a lane to it. Request n is a PUT of n to /n.
 func (s *site) lane(t *testing.T, conns int) *httpLane {
 	addr := s.Listener.Addr().String()
 	wire, err := render(addr, 1000, func(n int) (*http.Request, error) {
@@ -134,7 +134,7 @@ func TestLanes_RequestsWaitInOrder(t *testing.T) {
 	}
 }
 
-// TestLanes_BusyConnectionsAcceptNoRequest holds up what a server was sent: all else stays unsent.
+// TestLanes_BusyConnectionsAcceptNoRequest delays the server's answers: all other requests stay unsent.
 func TestLanes_BusyConnectionsAcceptNoRequest(t *testing.T) {
 	came, hold := make(chan struct{}, 100), make(chan struct{})
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {
@@ -238,14 +238,14 @@ func TestLanes_RedialBrokenConnections(t *testing.T) {
 	}
 }
 
-// TestLanes_ReplaceEndedIdleConnections before anybody needs them.
+// TestLanes_ReplaceEndedIdleConnections before a request needs them.
 func TestLanes_ReplaceEndedIdleConnections(t *testing.T) {
 	s := newSite(t, fine)
 	l := s.lane(t, 2)
 	if err := ask(t, l, 0); err != nil {
 		t.Fatal(err)
 	}
-	l.mu.Lock() // nobody dials meanwhile
+	l.mu.Lock() // no dial meanwhile
 	old := slices.Clone(l.free)
 	first := []net.Conn{old[0].conn, old[1].conn}
 	s.CloseClientConnections()
@@ -266,7 +266,7 @@ func TestLanes_ReplaceEndedIdleConnections(t *testing.T) {
 	}
 }
 
-// TestLanes_WithoutAServerEnd: nobody waits for what will not come.
+// TestLanes_WithoutAServerEnd: no request waits for ever.
 func TestLanes_WithoutAServerEnd(t *testing.T) {
 	s := newSite(t, fine)
 	l := s.lane(t, 2)

@@ -42,7 +42,7 @@ func (l *slowLane) send(ctx context.Context, n int, a attempt) error {
 
 func well(int) error { return nil }
 
-// TestOpenLoop_TimesCountFromTheSchedule offers twice what the lane takes: the i-th of 200 requests is due
+// TestOpenLoop_TimesCountFromTheSchedule offers twice the rate of the lane: the i-th of 200 requests is due
 // after 5i milliseconds and sent after 10i.
 func TestOpenLoop_TimesCountFromTheSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

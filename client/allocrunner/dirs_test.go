@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// stranger is a user of the machine that no task runs as: nobody, on most machines.
+// stranger is a user of the machine without tasks: nobody, on most machines.
 var stranger = &syscall.Credential{Uid: 65534, Gid: 65534}
 
 // runAs runs a program as a user.
@@ -20,7 +20,7 @@ func runAs(path string, user *syscall.Credential) error {
 	return cmd.Run()
 }
 
-// setUIDProgram leaves a program in a directory that runs as its owner, whoever starts it.
+// setUIDProgram writes a program that runs as its owner to a directory.
 func setUIDProgram(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := os.ReadFile("/bin/true")
@@ -73,8 +73,8 @@ func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 	}
 }
 
-// A task without a root of its own reaches its directories by the host's paths, which its driver opens to it.
-// They stay so, and the directories of other tasks stay closed.
+// A task without its own root reaches its directories by the paths of the host, and its driver opens them.
+// They stay open, and the directories of other tasks stay closed.
 func TestDirs_LetTheUserOfARootlessTaskThrough(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to run programs as other users")

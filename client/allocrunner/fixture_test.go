@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is all that outlives an agent: the machine's tasks, what hooks have set up, the store's file.
+// fixture is all that outlives an agent: the machine's tasks, the effects of hooks, the store's file.
 type fixture struct {
 	t       *testing.T
 	dir     string

@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// Whoever uses what is not its own any more is killed, whatever time it was promised, and also when it is
-// being stopped in peace already.
+// A task that uses a lost volume is killed at once, in spite of its kill timeout, and also while it is being
+// stopped.
 func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 	for name, stopping := range map[string]bool{"running": false, "being stopped": true} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 	}
 }
 
-// The order is kept over a restart of the agent, and what has not begun does not begin.
+// The order survives a restart of the agent, and a task that has not started does not start.
 func TestRunner_KeepsALostVolumeLost(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newFixture(t)

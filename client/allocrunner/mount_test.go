@@ -30,7 +30,7 @@ func bindInto(t *testing.T, dir string) {
 	})
 }
 
-// A task may replace what lies in the directories it writes to; what is made there again, as root, must not
+// A task may replace entries of its writable directories. The agent creates them again as root, and must not
 // reach beyond them.
 func TestDirs_RefuseALinkInPlaceOfADirectory(t *testing.T) {
 	root, host := t.TempDir(), t.TempDir()
@@ -60,8 +60,8 @@ func TestDirs_RefuseALinkInPlaceOfADirectory(t *testing.T) {
 	}
 }
 
-// A file system that met an error of its disk is read-only until it is mounted anew. To start the task once more on it
-// helps nobody: the allocation fails, so that the next one mounts it.
+// A file system with an error of its disk is read-only until it is mounted again. A restart of the task would
+// not help: the allocation fails, so that the next one mounts it.
 func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")

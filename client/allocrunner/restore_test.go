@@ -29,7 +29,7 @@ func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 		if got := w.machine.Running(); len(got) != 1 {
 			t.Fatalf("running after the agent stopped: %v", got)
 		}
-		b := w.agent() // whose servers are not there
+		b := w.agent() // its servers are not reachable
 		r := b.restore()[0]
 		defer func() { b.stop() }()
 		synctest.Wait()
@@ -419,8 +419,8 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 	})
 }
 
-// The order to stop goes by several goroutines, each at its own time. Whoever learns that the servers were
-// heard must not be faster than what they ordered.
+// The order to stop passes through several goroutines at different speeds. A goroutine that learns of the
+// connection to the servers must not act before their orders.
 func TestRestore_HearsAStopBeforeTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -446,7 +446,7 @@ func TestRestore_HearsAStopBeforeTheServers(t *testing.T) {
 		b.wg.Go(func() { begins = r.awaitMaySetUp(up) })
 		b.wg.Go(func() { starts = r.tasks[0].awaitMayStart(b.ctx) })
 		synctest.Wait()
-		r.Stop("it is not wanted") // nobody carries the order to the task: Run was not called
+		r.Stop("it is not wanted") // no goroutine gives the order to the task: Run was not called
 		if up.Err() == nil {
 			t.Error("setting up is not cut off when Stop returns")
 		}
@@ -459,7 +459,7 @@ func TestRestore_HearsAStopBeforeTheServers(t *testing.T) {
 	})
 }
 
-// lateContext has ended, but has told nobody yet who waits for that.
+// lateContext has ended, but has not notified its waiters yet.
 type lateContext struct{ context.Context }
 
 func (lateContext) Done() <-chan struct{} { return make(chan struct{}) }

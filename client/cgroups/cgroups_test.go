@@ -82,7 +82,7 @@ func FuzzMountinfo(f *testing.F) {
 	})
 }
 
-// The limits of v2 on a stand-in for its hierarchy: files that are there beforehand.
+// The limits of v2 are tested on a copy of its hierarchy: regular files that exist before.
 func TestLimits_AreWrittenInVersion2(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{"cpu.weight", "memory.max", "memory.low", "memory.swap.max"}
@@ -293,7 +293,7 @@ func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 	}
 }
 
-// A task with rights on the hierarchy may make groups of its own below its group.
+// A task with rights on the hierarchy may make groups below its own group.
 func TestRealGroup_EndsWithTheGroupsBelowIt(t *testing.T) {
 	g := realGroup(t, Limits{})
 	for _, dir := range g.dirs() {

@@ -6,7 +6,7 @@ import (
 	"berth/structs"
 )
 
-// Servers whose state was restored may have an older index than that after which the node waits for news.
+// Servers with a restored state may have an older index than the MinIndex of the node's blocking query.
 func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")

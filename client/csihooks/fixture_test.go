@@ -117,7 +117,7 @@ func (r *fixture) volumes(env *hook.AllocEnv) hook.Alloc {
 		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, ConfirmAfter: r.confirmAfter, Now: r.now}, env)
 }
 
-// down takes a hook down whose plugin was started anew: the first calls may still go to the one before.
+// down takes a hook down whose plugin was restarted: the first calls may still go to the previous process.
 func (r *fixture) down(h hook.Alloc) {
 	r.t.Helper()
 	ctx := r.ctx()
@@ -140,7 +140,7 @@ func (r *fixture) told(part string) bool {
 	return slices.ContainsFunc(r.progress, func(s string) bool { return strings.Contains(s, part) })
 }
 
-// clean checks that the node has let go of everything.
+// clean checks that the node has released everything.
 func (r *fixture) clean() {
 	r.t.Helper()
 	table, err := mounts.Read()
@@ -180,7 +180,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// servers is a stand-in for the servers' side of claims: granted at once, unless the volume is blocked.
+// servers is a fake of the servers' side of claims. It grants at once, unless the volume is blocked.
 type servers struct {
 	mu       sync.Mutex
 	index    uint64
@@ -190,7 +190,7 @@ type servers struct {
 	blocked  map[string]string // volume -> why
 	claims   map[structs.CSIClaimKey]*structs.CSIClaim
 	requests []string
-	indexes  []uint64           // after which news of claims were waited for
+	indexes  []uint64           // the MinIndexes of blocking queries for claims
 	fail     map[string][]error // by method
 	publish  structs.Secrets
 	provider string

@@ -49,7 +49,7 @@ func TestVolumes_StageNothingAfterARelease(t *testing.T) {
 	}
 }
 
-// While the servers are away nobody can say whether the claim still holds: nothing is staged.
+// While the servers are not reachable the claim cannot be verified: nothing is staged.
 func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
 	r := newFixture(t)
 	r.confirmAfter = time.Nanosecond
@@ -76,7 +76,7 @@ func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
 	r.clean()
 }
 
-// The server that was asked was cut off while the question waited: what it then says may be long past.
+// The called server was partitioned while the query waited: its answer may be outdated.
 func TestVolumes_ConfirmAnOldAnswer(t *testing.T) {
 	r := newFixture(t)
 	var age atomic.Int64 // of the clock, in ns

@@ -19,7 +19,7 @@ import (
 	"berth/structs"
 )
 
-// control records what a hook did to its task.
+// control records what a hook does to its task.
 type control struct {
 	events   chan *structs.TaskEvent
 	restarts chan string
@@ -32,7 +32,7 @@ func newControl() *control {
 func (c *control) Emit(e *structs.TaskEvent) { c.events <- e }
 func (c *control) Restart(reason string)     { c.restarts <- reason }
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for a condition.
 const patience = 30 * time.Second
 
 // next is the next event.

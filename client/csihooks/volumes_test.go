@@ -226,7 +226,7 @@ func TestDown_TellsTheServersThatAFileSystemTurnedReadOnly(t *testing.T) {
 			if err := h.Down(r.ctx()); err == nil {
 				t.Error("the servers are not told")
 			}
-			r.crash() // nothing is mounted any more when the next agent tells the servers
+			r.crash() // nothing is mounted any more when the next agent reports
 			r.boot()
 			must(t, r.volumes(e).Down(r.ctx()))
 			want := c.before != c.after

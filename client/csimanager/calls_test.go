@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// carriesOut has an RPC of the plugin go on, whoever has given up, until release is called.
+// carriesOut makes an RPC of the plugin continue after its caller has gone, until release is called.
 func carriesOut(t *testing.T, p *csitest.Plugin, rpc string) (release func()) {
 	gate, done := make(chan struct{}), make(chan struct{})
 	p.Script(rpc, func(context.Context, any) (any, error) {
@@ -32,15 +32,15 @@ func carriesOut(t *testing.T, p *csitest.Plugin, rpc string) (release func()) {
 	return release
 }
 
-// over is a context that has ended: what can be done at once is done, and nothing is waited for.
+// over returns a context that has ended, so that a function does not wait.
 func over(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
 }
 
-// An allocation is stopped while its volume is staged or published: what the plugin does late is undone after
-// it.
+// An allocation is stopped while its volume is staged or published. A late effect of the plugin is undone
+// after it.
 func TestDuty_C6_ACallThatWasGivenUpIsUndoneOnlyAfterItHasEnded(t *testing.T) {
 	for rpc, undo := range map[string]string{
 		"NodeStageVolume": "NodeUnstageVolume", "NodePublishVolume": "NodeUnpublishVolume",
@@ -118,8 +118,8 @@ func notUnstaged(t *testing.T, r *fixture, p *csitest.Plugin, u *Use) {
 	}
 }
 
-// The agent is killed during a call, and the plugin goes on. Nothing repeats the call: the one that undoes it
-// waits.
+// The agent is killed during a call, and the plugin continues. The call is not repeated, and the call that
+// undoes it waits.
 func TestDuty_C6_AnAgentThatRestartsDoesNotUndoWhatIsStillCarriedOut(t *testing.T) {
 	r, _, u := killedDuringStage(t)
 	r.crash()
@@ -246,7 +246,7 @@ func TestPresence_NamesWhatIsMounted(t *testing.T) {
 	}
 }
 
-// Why a node does not let go of a volume is in the error that goes to the servers.
+// The error to the servers has the reason why a node does not release a volume.
 func TestDetach_SaysWhatItWaitsFor(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-// outcome is what berth makes of a code with which a plugin answers a call for a volume.
+// outcome is the effect of a code with which a plugin answers a call for a volume.
 type outcome string
 
 const (
@@ -27,8 +27,8 @@ const (
 	looks  outcome = "made again while the mount table shows the volume"
 )
 
-// codes are all codes but OK, with what berth makes of them where the table of the RPC asks for nothing else
-// (CSI spec, "Error Scheme"). A call is made again when its outcome is not known.
+// codes are all codes but OK, with their effects where the table of the RPC demands no other (CSI spec,
+// "Error Scheme"). A call with an unknown outcome is repeated.
 var codes = map[string]outcome{
 	"Canceled": again, "Unknown": again, "DeadlineExceeded": again, "ResourceExhausted": again, "Aborted": again,
 	"Unavailable": again, "InvalidArgument": fails, "NotFound": fails, "AlreadyExists": fails, "PermissionDenied": fails,
@@ -43,7 +43,7 @@ func codesBut(code string, o outcome) map[string]outcome {
 	return other
 }
 
-// undone are the outcomes for a call that takes a volume back: it is never given up.
+// undone has the effects for a call that undoes another: such a call is repeated until it succeeds.
 func undone() map[string]outcome {
 	kept := map[string]outcome{}
 	for code := range codes {
@@ -135,8 +135,8 @@ func names(p *csitest.Plugin) string {
 	return strings.Join(list, " ")
 }
 
-// A volume that does not grow is used as it is. Whether its node is asked again is the servers' decision, by
-// the error's kind and code.
+// A volume that does not grow stays in use. The servers decide by the kind and code of the error whether its
+// node is called again.
 func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.T) {
 	const rpc = "NodeExpandVolume"
 	r := newFixture(t)
@@ -167,12 +167,12 @@ func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.
 	r.clean(p, "")
 }
 
-// A plugin that answers a question about itself with an error is not healthy, whatever the code, and keeps
-// what was known of it. The next fingerprint asks again: the plugin may be another version by then.
+// A plugin that answers a call about itself with an error is unhealthy with any code, and keeps its known
+// capabilities. The next fingerprint calls it again, because it may be another version by then.
 func TestDuty_C8_C13_E8_WhatEachCodeMakesOfAFingerprint(t *testing.T) {
 	r := newFixture(t)
 	r.crash()
-	r.cfg.FingerprintInterval = time.Hour // only the test asks
+	r.cfg.FingerprintInterval = time.Hour // only the test fingerprints
 	r.boot()
 	p := r.plugin("ebs", "plug", both)
 	r.serving(structs.CSIKindController, "ebs", "plug")

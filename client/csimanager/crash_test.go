@@ -8,10 +8,10 @@ import (
 	"berth/csi/csitest"
 )
 
-// The agent dies at each point between record, act and mark: with the record written and the plugin not
-// yet asked, or with the plugin done and the mark not yet written. The next agent must come to a clean end
-// whether the allocation goes on (its Up and then its Down) or not (its Down alone), and must not disturb
-// another allocation that uses the volume.
+// The agent dies at each point between record, act and mark: with the record written and the plugin not yet
+// called, or with the call complete and the mark not yet written. The next agent must come to a clean end
+// whether the allocation continues (Up, then Down) or not (only Down). It must not disturb another allocation
+// that uses the volume.
 func TestCrash_BetweenRecordActAndMark(t *testing.T) {
 	for _, rpc := range []string{
 		"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",

@@ -85,7 +85,7 @@ func (r *fixture) boot() {
 	r.end = func() { cancel(); wg.Wait(); _ = r.db.Close() }
 }
 
-// crash ends the agent without a word to anybody.
+// crash ends the agent without any cleanup.
 func (r *fixture) crash() {
 	if r.end != nil {
 		r.end()
@@ -119,8 +119,8 @@ func (r *fixture) register(id, allocID string, p *csitest.Plugin, cfg csitest.Co
 	}
 }
 
-// hostPath undoes the plugin's scope. A path that is not within it is not translated, so that what a
-// plugin mounts there is not seen.
+// hostPath undoes the plugin's scope. It does not translate a path outside of it, so the mounts of a plugin
+// there stay invisible.
 func (r *fixture) hostPath(path string) string {
 	if rest, ok := strings.CutPrefix(path, scope+"/"); ok {
 		return filepath.Join(r.root, rest)
@@ -142,7 +142,7 @@ func (r *fixture) up(u *Use) string {
 	return m.HostPath
 }
 
-// down lets go entirely, as the hook does.
+// down releases the volume completely, as the hook does.
 func (r *fixture) down(u *Use) {
 	r.t.Helper()
 	must(r.t, r.v.release(r.ctx(), u.VolumeKey, u.AllocID))
@@ -190,7 +190,7 @@ func (r *fixture) mounted(path string) bool {
 	return on
 }
 
-// use is what most tests want: a multi-writer file system of plugin "ebs".
+// use is the default for most tests: a multi-writer file system of plugin "ebs".
 func use(volume, allocID string) *Use {
 	return &Use{VolumeKey: VolumeKey{"default", volume}, AllocID: allocID, PluginID: "ebs", ExternalID: "ext-" + volume,
 		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
@@ -216,7 +216,7 @@ func must(t *testing.T, err error) {
 
 var nodeOnly = csitest.Config{Node: true, Mounts: true}
 
-// waitFor waits, woken by the manager's own changes.
+// waitFor waits for a condition after each change of the manager.
 func waitFor(t *testing.T, r *fixture, cond func() bool) {
 	t.Helper()
 	limit := time.After(30 * time.Second)

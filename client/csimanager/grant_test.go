@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// A volume that was long in coming is asked for once more right before the plugin is called: the claim may
-// have been taken away while the plugin was away.
+// A claim that waited long for its plugin is verified once more right before the plugin call, because an
+// operator may have released it meanwhile.
 func TestUp_ConfirmsTheClaimBeforeThePluginCall(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
@@ -56,7 +56,7 @@ func TestUp_ConfirmsInEveryTry(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-// What is mounted under one grant is not what a later grant is for: others may have written between.
+// A mount under one grant does not serve a later grant, because others may have written between the two.
 func TestUp_RejectsAMountOfAnEarlierGrant(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

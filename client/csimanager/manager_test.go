@@ -157,7 +157,7 @@ func TestManager_ANewerAllocationTakesOver(t *testing.T) {
 	var unhealthy []string
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { // looks at every change
+	wg.Go(func() { // reads every change
 		for {
 			r.m.mu.Lock()
 			changed := r.m.changed
@@ -242,7 +242,7 @@ func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 		_, err := r.m.Client(waiting, structs.CSIKindNode, "stuck")
 		ended <- err
 	}()
-	// Meanwhile everything of the others works: registration, volumes, replacement, removal.
+	// Meanwhile all operations of the other plugins work: registration, volumes, replacement, removal.
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)
@@ -362,7 +362,7 @@ func TestManager_FindsWhatItMissedAtTheNextResync(t *testing.T) {
 	r.plugin("ebs", "plug", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "plug")
 	k := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
-	r.m.mu.Lock() // as if the registration had not been heard of
+	r.m.mu.Lock() // as if the registration had not arrived
 	r.m.slots[k].current.stop()
 	delete(r.m.slots, k)
 	r.m.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"berth/csi/csitest"
 )
 
-// A random walk of three allocations over two volumes, with plugins that fail in every way and agents
-// that die: no allocation that is up loses its mount, the book stays true, and in the end nothing is left.
+// Three allocations do a random walk over two volumes, with plugins that fail in every way and agents that
+// die. No allocation that is up loses its mount, the volume store stays true, and in the end nothing is left.
 func TestVolumes_RandomWalkKeepsTheRecordsTrue(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { walk(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -38,7 +38,7 @@ func walk(t *testing.T, rnd *rand.Rand) {
 				up[name] = m.HostPath
 			}
 		case 3, 4, 5:
-			delete(up, name) // whatever comes of it, the allocation does not count on it any more
+			delete(up, name) // with any outcome, the allocation does not use it any more
 			if r.v.Down(r.ctx(), u.VolumeKey, u.AllocID) == nil {
 				must(t, r.v.Forget(u.VolumeKey, u.AllocID))
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // A file system that turned read-only stays mounted while one allocation on the node uses it. No other
-// allocation is given it to write until all have ended; then it is staged anew.
+// allocation gets it for writing until all have ended. Then it is staged again.
 func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
@@ -50,7 +50,7 @@ func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	must(t, r.v.Forget(second.VolumeKey, "a2"))
 	r.down(reader)
 
-	remount(0) // in place of what mounting it anew does
+	remount(0) // replaces the effect of a new mount
 	r.up(second)
 	if n := p.Count("NodeStageVolume"); n != 2 {
 		t.Errorf("staged %d times", n)

@@ -70,7 +70,7 @@ func TestDuty_K30_APluginsWordIsHeldAgainstTheMountTable(t *testing.T) {
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)
-	// A plugin that is not idempotent has mounted more than once: it is asked until nothing is left.
+	// A plugin that is not idempotent has mounted more than once: it is called until no mount is left.
 	must(t, unix.Mount(target, target, "", unix.MS_BIND, ""))
 	p.Script("NodeUnpublishVolume", func(_ context.Context, _ any) (any, error) {
 		_ = unix.Unmount(target, 0)
@@ -153,7 +153,7 @@ func TestUp_PublishesABlockDeviceAsAFile(t *testing.T) {
 	if !m.Device || err != nil || fi.Mode()&os.ModeDevice == 0 {
 		t.Errorf("%+v: %v, %v", m, fi, err)
 	}
-	r.down(u) // also removes the device file, which this plugin forgets
+	r.down(u) // also removes the device file, which this plugin leaves
 	r.clean(nil, "")
 }
 
@@ -301,7 +301,7 @@ func TestDuty_B2_D3_NothingSecretIsOnDisk(t *testing.T) {
 	r.clean(nil, "")
 }
 
-// A file system whose server never answers lies over what berth looks at: nobody waits for it.
+// A file system whose server never answers covers a path that berth reads: no call waits for it.
 func TestVolumes_ADeadFileSystemBlocksNothing(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

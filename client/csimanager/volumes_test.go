@@ -304,7 +304,7 @@ func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.
 			if n := p.Count(tc.rpc); n != 1 {
 				t.Errorf("called %d times", n)
 			}
-			r.down(u) // what was reached is taken back
+			r.down(u) // the completed steps are undone
 			r.clean(p, "ext-data")
 			if tc.rpc == "NodeStageVolume" && strings.Contains(rpcs(p), "Unpublish") {
 				t.Error("what was never asked for was taken back")

@@ -23,7 +23,7 @@ func TestHost_FingerprintsThisMachine(t *testing.T) {
 	}
 }
 
-// tree writes files below a directory of its own.
+// tree writes files below a new directory.
 func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, text := range files {

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// pool answers each address with an error of its own and remembers who was called.
+// pool answers each address with its own error and records the calls.
 type pool struct {
 	mu     sync.Mutex
 	errs   map[string]error
@@ -72,7 +72,7 @@ func TestFirst_SignalsAnotherServer(t *testing.T) {
 	if addr != "a" {
 		t.Fatalf("first is %s", addr)
 	}
-	l.Set(nil) // says nothing
+	l.Set(nil) // an empty list
 	l.Set([]string{"a", "c"})
 	select {
 	case <-moved:

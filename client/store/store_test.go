@@ -259,7 +259,7 @@ func namesALivePageFree(t *testing.T, path string) {
 	}
 }
 
-// bbolt checks neither its list of free pages nor what is on these.
+// bbolt verifies neither its list of free pages nor the content of these.
 func TestOpen_ReliesOnNoListOfFreePages(t *testing.T) {
 	t.Parallel()
 	path, _, want := used(t)
@@ -346,7 +346,7 @@ func TestOpen_AcceptsAFileOfAnOlderVersion(t *testing.T) {
 	}
 }
 
-// TestOpen_StartsOnAFullDisk fills a file system of its own.
+// TestOpen_StartsOnAFullDisk fills a separate file system.
 func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: mounts a file system")

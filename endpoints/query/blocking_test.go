@@ -20,7 +20,7 @@ type leader struct{}
 
 func (leader) LostLeadership() <-chan struct{} { return nil }
 
-// asking is a read that waits, and what came of it.
+// asking is a blocking query and its result.
 type asking struct {
 	runs int
 	name string
@@ -184,7 +184,7 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 				_ = s.Write(4, func(*state.WriteTx) error { return nil })
 				putNamed(s, "a", "one")
 				test(t, s)
-				// Whoever still waits is woken, so that the test can end.
+				// The remaining queries are woken, so that the test can end.
 				var b bytes.Buffer
 				if err := s.Read().Save(&b); err != nil {
 					t.Fatal(err)

@@ -22,7 +22,7 @@ func filteredStubs(n int) []*structs.CSIVolumeListStub {
 	return stubs
 }
 
-// BenchmarkFilter is one row of 10,000 volumes looked at by a filter that is ready.
+// BenchmarkFilter measures a parsed filter on one row of 10,000 volumes.
 func BenchmarkFilter(b *testing.B) {
 	stubs := filteredStubs(10000)
 	for _, expression := range []string{

@@ -25,7 +25,7 @@ func listedRows(ids ...string) []*listed {
 	return rows
 }
 
-// ordered are rows in the order that is asked for.
+// ordered yields rows in the requested order.
 func ordered(rows []*listed, q *structs.QueryOptions) iter.Seq[*listed] {
 	rows = slices.Clone(rows)
 	if q.Reverse {

@@ -24,12 +24,12 @@ var layers = [][]string{
 	{"cmd", "bench", "test"},
 }
 
-// apart are packages whose layers would let them import another one, and which must not.
+// apart are packages that must not import each other although their layers would allow it.
 var apart = map[string]string{
 	"berth/server/control": "berth/endpoints", // a loop calls no procedure: both use rows, log and server/nodeconn
 }
 
-// onlyIn says which of our packages may import a library directly.
+// onlyIn has the packages of berth that may import a library directly.
 var onlyIn = map[string][]string{
 	"github.com/hashicorp/go-memdb":  {"internal/mvcc"},
 	"google.golang.org/grpc":         {"csi", "plugins"},
@@ -154,7 +154,7 @@ func TestPackages_HaveAPurpose(t *testing.T) {
 func TestFiles_AreSmall(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, name := range p.GoFiles {
-			if strings.HasSuffix(name, "_gen.go") { // nobody reads what a program wrote
+			if strings.HasSuffix(name, "_gen.go") { // generated code has no readers
 				continue
 			}
 			path := filepath.Join(p.Dir, name)

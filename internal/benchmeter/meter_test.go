@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMeter_RunsEveryRequest: all that is made is done, once and in order, no more is made at once than a block, and what
-// making it takes is in no number.
+// TestMeter_RunsEveryRequest: every request is made and run, once and in order, at most a block at a time. No
+// number includes the making of requests.
 func TestMeter_RunsEveryRequest(t *testing.T) {
 	if err := flag.Set("test.benchtime", "1000x"); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,8 @@ func TestMeter_RunsEveryRequest(t *testing.T) {
 	}
 }
 
-// TestMeter_WaitsForTheCollector: a benchmark that runs for a time goes on until there were whole cycles of the collector.
+// TestMeter_WaitsForTheCollector: a benchmark with a time continues until the collector has completed whole
+// cycles.
 func TestMeter_WaitsForTheCollector(t *testing.T) {
 	if err := flag.Set("test.benchtime", "1ms"); err != nil {
 		t.Fatal(err)

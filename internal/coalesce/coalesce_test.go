@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// book records entries, each of which takes a while.
+// book records entries. Each takes a while.
 type book struct {
 	mu      sync.Mutex
 	entries [][]int

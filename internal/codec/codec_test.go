@@ -24,7 +24,7 @@ func TestEncode_WritesEqualValuesAsEqualBytes(t *testing.T) {
 
 func TestDecode_ALengthAloneCostsNoMemory(t *testing.T) {
 	type row struct{ Values []string }
-	// A map of one field whose array claims 2^31 strings, and ends.
+	// A map of one field whose array claims 2^31 strings and then ends.
 	payload := append([]byte{0x81, 0xa6}, "Values"...)
 	payload = append(payload, 0xdd, 0x7f, 0xff, 0xff, 0xff)
 	var before, after runtime.MemStats

@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-// promoted has no codec of its own: its method set is that of what it embeds.
+// promoted has no codec: its methods are those of the embedded struct.
 type promoted struct {
 	Before string
 	structs.CSIClaim
@@ -46,8 +46,8 @@ func TestEncode_UsesNoInheritedCodec(t *testing.T) {
 	}
 }
 
-// TestGenerated_IsEachStructOfTheList: a struct that embeds another and had no methods of its own would be
-// written as that other.
+// TestGenerated_IsEachStructOfTheList: a struct that embeds another and had no methods would be written as
+// the embedded one.
 func TestGenerated_IsEachStructOfTheList(t *testing.T) {
 	if len(all) < 150 {
 		t.Fatalf("there are but %d structs", len(all))

@@ -218,7 +218,7 @@ func testRows[T any](t *testing.T) {
 	}
 }
 
-// same holds what is read from bytes into two equal values against each other.
+// same compares the results of both decoders for the same bytes and equal targets.
 func same(t *testing.T, b []byte, target func() any) {
 	t.Helper()
 	got, want := target(), target()
@@ -293,12 +293,12 @@ func TestDecode_RefusesBytesThatAreCutShort(t *testing.T) {
 
 // node is one msgpack value as a tree.
 type node struct {
-	raw   []byte // of what holds no others
+	raw   []byte // of a value without elements
 	isMap bool
-	of    []*node // elements; keys and values in turn
+	of    []*node // elements; keys and values alternate
 }
 
-// parse reads what the Handle writes.
+// parse reads the output of the Handle.
 func parse(b []byte) (n *node, rest []byte) {
 	head, count := 1, -1
 	n = &node{}

@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 )
 
-// same fails unless v is written as encoding/json writes it, to what was in the buffer before.
+// same fails unless v is appended to the buffer as encoding/json encodes it.
 func same(t *testing.T, e *fastjson.Encoder, v any) {
 	t.Helper()
 	want, err := json.Marshal(v)
@@ -26,7 +26,7 @@ func same(t *testing.T, e *fastjson.Encoder, v any) {
 	}
 }
 
-// embedding writes what it embeds by a pointer.
+// embedding embeds a struct by a pointer.
 type embedding struct {
 	*structs.Allocation
 }
@@ -133,7 +133,7 @@ func TestAppend_WritesTheBytesOfEncodingJSON(t *testing.T) {
 
 var texts = []string{"", "plain", "a/b", "quote\"", "back\\slash", "<&>", "tab\tnul\x00del\x7f", "ümlaut", "\u2028 \u2029", "\xff\xc3", "日本", "v[0]"}
 
-// fill makes a random value; what is deep stays empty.
+// fill makes a random value. Deep fields stay empty.
 func fill(r *rand.Rand, v reflect.Value, depth int) {
 	if depth > 7 || !v.CanSet() || depth > 0 && r.IntN(5) == 0 {
 		return

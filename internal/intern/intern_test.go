@@ -27,7 +27,7 @@ func TestText_SharesEqualTexts(t *testing.T) {
 	}
 }
 
-// often asks for a text until it has replaced another one.
+// often interns a text until it has replaced another one.
 func often(text string) (shared string) {
 	for range 100 * replaced {
 		shared = Text(strings.Clone(text))

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// mustLock locks keys. No test holds one of them for ever.
+// mustLock locks keys. Each test releases them.
 func mustLock(t *testing.T, m *Map, holder string, keys ...string) (unlock func()) {
 	t.Helper()
 	unlock, err := m.Lock(t.Context(), holder, keys...)

@@ -10,7 +10,7 @@ import (
 // finds out only then whether one is let in, and needs some time even to refuse.
 type model struct {
 	config       GateConfig
-	serve, spurn time.Duration // what a read that is let in takes, and one that is refused
+	serve, spurn time.Duration // the time of an admitted read, and of a rejected one
 
 	control control
 	share   float64
@@ -59,7 +59,7 @@ func (m *model) one(due time.Duration) {
 	m.waited = append(m.waited, m.now-due)
 }
 
-// turn takes note of a delay and decides when the window is over.
+// turn records a delay and decides at the end of the window.
 func (m *model) turn(delay time.Duration) {
 	if m.least < 0 || delay < m.least {
 		m.least = delay
@@ -81,7 +81,7 @@ func p99(d []time.Duration) time.Duration {
 func TestControl_RefusesBeyondTheSustainedRate(t *testing.T) {
 	const sustained = 20_000 * .95
 	for name, c := range map[string]struct {
-		times, good float64 // what is offered, and what is answered at least, of what is sustained
+		times, good float64 // the offered load, and the least answered load, relative to the sustained one
 		p99         time.Duration
 	}{
 		"what is sustained": {1, .99, 30 * time.Millisecond},
@@ -145,8 +145,8 @@ func TestControl_Step(t *testing.T) {
 	}
 }
 
-// TestControl_LetsAPartInWhateverIsRefused: where bytes take long whatever is refused, a part is let in all
-// the same.
+// TestControl_LetsAPartInWhateverIsRefused: if bytes take long in spite of all rejections, a part is still
+// admitted.
 func TestControl_LetsAPartInWhateverIsRefused(t *testing.T) {
 	c := DefaultGateConfig()
 	var ctl control

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// said is a prober that says what it was told.
+// said is a prober with settable delays.
 type said struct {
 	delay atomic.Int64
 	sent  atomic.Int64
@@ -35,7 +35,7 @@ func watched(t *testing.T) (*Gate, *said) {
 	return g, p
 }
 
-// ask asks so many times in each of some windows, and returns how often it was refused.
+// ask makes a number of reads in each of some windows, and returns the number of rejections.
 func ask(t *testing.T, g *Gate, windows, each int) (refused int) {
 	t.Helper()
 	for range windows {
@@ -173,7 +173,7 @@ func TestProbe_TimesAByte(t *testing.T) {
 }
 
 func TestProbe_TimesAByteOnItsWay(t *testing.T) {
-	p, err := newProbe() // nobody reads
+	p, err := newProbe() // without a reader
 	if err != nil {
 		t.Fatal(err)
 	}

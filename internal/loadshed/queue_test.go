@@ -23,7 +23,7 @@ func newTestQueue(places, waiting int) *Queue {
 	})
 }
 
-// refusal checks that a request was refused, and returns the time after which it may come back.
+// refusal checks that a request was rejected, and returns its retry time.
 func refusal(t *testing.T, err error) time.Duration {
 	t.Helper()
 	after := structs.RetryAfter(err)

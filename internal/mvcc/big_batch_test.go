@@ -169,7 +169,7 @@ func TestBatch_FollowsTheState(t *testing.T) {
 	})
 }
 
-// TestCursor_PanicsOnARowThatWasChangedInPlace holds that a scan does not end at such a row. A writer that
+// TestCursor_PanicsOnARowThatWasChangedInPlace checks that a scan does not end at such a row. A writer that
 // missed the rows behind it could grant a claim that conflicts with them.
 func TestCursor_PanicsOnARowThatWasChangedInPlace(t *testing.T) {
 	s := open()

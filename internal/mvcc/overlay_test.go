@@ -103,7 +103,7 @@ func after(rows, id string) string {
 	return strings.Join(out, " ")
 }
 
-// TestBatch_MatchesTheModel holds that a writer sees its own changes, that readers see them after the batch,
+// TestBatch_MatchesTheModel checks that a writer sees its own changes, that readers see them after the batch,
 // and that a failed entry leaves none. The size of the overlay does not matter.
 func TestBatch_MatchesTheModel(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "ab", "c"})

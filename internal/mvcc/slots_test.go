@@ -59,7 +59,7 @@ func TestRows_CostDoesNotDependOnSize(t *testing.T) {
 	}
 }
 
-// rowTable is what consistent needs of a Table.
+// rowTable has the methods of a Table that consistent needs.
 type rowTable interface {
 	pathsOf(row any) []pathKey
 }

@@ -108,7 +108,8 @@ func TestDecode_IgnoresFieldsOfTheDialect(t *testing.T) {
 	}
 }
 
-// FuzzDecode: never a panic; whatever is accepted is what encoding/json reads; whatever is refused is invalid.
+// FuzzDecode: Decode never panics. It accepts only input that encoding/json reads alike. Its errors have the
+// kind invalid.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"ID":"x","Groups":[{"Count":1}]}`, `{"New":{"a":[0]}}`, `{"id":1}`, `[`, `{"Any":{"a":[{"b":1}]}}`, `{"At":"x"}`, `{"Raw":{"a"`} {
 		f.Add([]byte(s))

@@ -65,8 +65,8 @@ func TestUnpublish_WaitsForABusyMount(t *testing.T) {
 	}
 }
 
-// An order to detach a device that is open is carried out when it is closed. Who attaches the image for good
-// before that takes the order back.
+// An order to detach an open device is executed when the device is closed. An attach of the image before that
+// cancels the order.
 func TestAttach_KeepsADeviceThatWasToBeDetached(t *testing.T) {
 	needRoot(t)
 	needLoops(t)

@@ -107,7 +107,8 @@ func TestCopyTree_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Whatever parts of an image hold data, its copy has the same bytes and no more blocks than about as many.
+// A copy of an image has the same bytes and about the same number of blocks, for any distribution of its
+// data.
 func TestCopyImage_KeepsHoles(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(r *rapid.T) {

@@ -31,8 +31,8 @@ var crashPoints = []struct {
 	{"delete erased", kinds},
 }
 
-// A driver that is killed at any point is started again, and the call that it did not answer is made
-// again. Then all goes on as if nothing had happened: the data is there, and in the end nothing is left.
+// A driver is killed at any point and started again, and the call without an answer is repeated. Then
+// everything continues: the data is complete, and in the end nothing is left.
 func TestCrash_AtAnyPointLosesAndLeaksNothing(t *testing.T) {
 	for _, c := range crashPoints {
 		for _, k := range c.kinds {
@@ -67,7 +67,7 @@ type life struct {
 	kills int
 }
 
-// step does a step; when the driver dies of it, it is started anew and the step repeated.
+// step does a step. If the driver dies during it, step starts the driver again and repeats the step.
 func (l *life) step(name string, do func() error) {
 	l.t.Helper()
 	err := do()

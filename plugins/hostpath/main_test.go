@@ -79,7 +79,7 @@ type fixture struct {
 	*csi.Client
 }
 
-// newFixture prepares; needRoot says what is missing.
+// newFixture prepares a driver. needRoot names the missing privileges.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	needRoot(t)
@@ -116,8 +116,8 @@ func (w *fixture) path(elem ...string) string {
 	return filepath.Join(append([]string{w.dir}, elem...)...)
 }
 
-// clean ends the process, takes away what it left, and fails the test for what should not be there: a
-// test takes down what it put up.
+// clean ends the process, removes its leftovers, and fails the test for each of them: a test removes what it
+// creates.
 func (w *fixture) clean(before []string) {
 	w.kill()
 	for _, m := range slices.Backward(mountsBelow(w.t, w.dir)) {
@@ -140,7 +140,7 @@ func (w *fixture) clean(before []string) {
 	}
 }
 
-// start runs the driver as a process of its own and waits until it is ready.
+// start runs the driver in a separate process and waits until it is ready.
 func (w *fixture) start(env ...string) {
 	w.t.Helper()
 	w.must("start", w.launch(env...))
@@ -223,7 +223,8 @@ func (w *fixture) term() {
 	w.cmd = nil
 }
 
-// testLog shows the driver's log when a test fails, and makes what the race detector finds in it a failure.
+// testLog shows the driver's log when a test fails, and makes each finding of the race detector in it a
+// failure.
 type testLog struct{ t *testing.T }
 
 func (l *testLog) Write(b []byte) (int, error) {

@@ -17,8 +17,8 @@ import (
 	"berth/structs"
 )
 
-// shared makes the directories for staging and publishing shared mounts, as an orchestrator hands them to
-// a plugin, and lets each driver process have a mount namespace of its own.
+// shared makes the directories for staging and publishing shared mounts, as an orchestrator passes them to a
+// plugin. Each driver process gets its own mount namespace.
 func (w *fixture) shared() {
 	w.t.Helper()
 	w.attr.Cloneflags = syscall.CLONE_NEWNS
@@ -34,8 +34,8 @@ func (w *fixture) unshared() {
 	}
 }
 
-// In a task of its own the driver has another mount table than its orchestrator, and its successor yet
-// another one. What is mounted in shared directories is everyone's.
+// In its own task the driver has another mount table than its orchestrator, and its successor has yet another
+// one. All of them see mounts in shared directories.
 func TestDriver_InAMountNamespaceOfItsOwn(t *testing.T) {
 	each(t, kinds, func(t *testing.T, k kind) {
 		w := newFixture(t)

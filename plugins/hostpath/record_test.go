@@ -13,7 +13,7 @@ const (
 	snapshotRecord = `{"ID":"x","Name":"n","State":"ready","Source":"y","Type":"directory","Size":1}`
 )
 
-// openWithRecord opens a store in whose two shelves one row has the record.
+// openWithRecord opens a store in which one row of each kind has the record.
 func openWithRecord(t *testing.T, record []byte) *store {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 )
 
-// sanityRun is one run of the suite: what sort of volumes it is run on.
+// sanityRun is one run of the suite with one kind of volumes.
 type sanityRun struct {
 	AccessType string
 	Parameters map[string]string
@@ -20,8 +20,8 @@ type sanityRun struct {
 	Address    string
 }
 
-// notOurs are the reasons to skip a spec: what the driver does not announce. A spec that is skipped for
-// another reason fails the test.
+// notOurs are the reasons to skip a spec: capabilities that the driver does not announce. A spec that is
+// skipped for another reason fails the test.
 var notOurs = []string{
 	"Controller Publish, UnpublishVolume not supported",
 	"ControllerPublishVolume not supported",
@@ -38,7 +38,7 @@ var notOurs = []string{
 	"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
 }
 
-// The driver, as a process of its own, passes the suite that nobody here wrote, for each sort of volume.
+// The driver, in a separate process, passes csi-sanity for each kind of volume.
 func TestSanity_Suite(t *testing.T) {
 	for name, run := range map[string]sanityRun{
 		"directory": {AccessType: "mount"},
@@ -65,7 +65,7 @@ func TestSanity_Suite(t *testing.T) {
 	}
 }
 
-// suite runs TestSanityInner in a process of its own and judges its report.
+// suite runs TestSanityInner in a separate process and checks its report.
 func suite(t *testing.T, run sanityRun) {
 	t.Helper()
 	b, err := json.Marshal(run)

@@ -153,7 +153,7 @@ func (o *testVolume) up() {
 	o.must("publish", o.doPublish(o.target, false))
 }
 
-// down takes away all of a volume.
+// down removes a volume completely.
 func (o *testVolume) down() {
 	o.t.Helper()
 	o.must("unpublish", o.doUnpublish(o.target))
@@ -178,7 +178,7 @@ func (o *testVolume) write(target, text string) error {
 	return f.Sync()
 }
 
-// holds fails the test unless a text is what is on the volume at a target.
+// holds fails the test unless the volume has a text at a target.
 func (o *testVolume) holds(target, text string) {
 	o.t.Helper()
 	path := target + "/file"

@@ -67,7 +67,7 @@ func TestPublish_ReadOnly(t *testing.T) {
 		v.up()
 		w.must("write", v.write(v.target, "precious"))
 		if k.block {
-			w.must("unpublish the writer", v.doUnpublish(v.target)) // its device has a cache of its own
+			w.must("unpublish the writer", v.doUnpublish(v.target)) // its device has its own cache
 		}
 		ro := w.path("targets", "ro")
 		w.must("publish read-only", v.doPublish(ro, true))
@@ -128,7 +128,7 @@ func TestDelete_NotThroughALiveMount(t *testing.T) {
 	})
 }
 
-// A mount that the driver's books know nothing of keeps the data from being removed too.
+// A mount that is not in the driver's records also prevents the removal of the data.
 func TestDelete_KeepsDataThatOthersMount(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
@@ -334,7 +334,7 @@ func TestExpand_Unused(t *testing.T) {
 	})
 }
 
-// hasGrown checks that what shows at the target is about as large as the volume.
+// hasGrown checks that the visible size at the target is about that of the volume.
 func (o *testVolume) hasGrown(size int64) {
 	o.t.Helper()
 	if o.typ == typeDirectory {

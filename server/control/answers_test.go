@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// A node is not believed to have checked its plugin's answers: they are kept in rows.
+// The servers check a plugin's answers themselves and do not rely on the node: the answers are kept in rows.
 func TestAnswers_OfNodesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	places := make([]*structs.CSITopology, structs.MaxCSIPlaces+1)

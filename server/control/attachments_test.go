@@ -51,7 +51,7 @@ func TestDuty_G13_ADetachNamesItsNodeThoughTheNodeIsGone(t *testing.T) {
 	})
 }
 
-// A node that is down and whose claims nobody released keeps its volumes: no timer takes them away.
+// A down node whose claims were not released keeps its volumes. No timer detaches them.
 func TestDuty_G12_NothingIsDetachedFromANodeThatIsOnlyDown(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)

@@ -51,8 +51,8 @@ func nodesOf(calls []nodeCall) (nodes []string) {
 	return nodes
 }
 
-// The outcome of a call that was delivered is asked for at the node it was delivered to, as long as that can be
-// asked, also by a new leader; once it cannot, nothing happens elsewhere before the call can no longer take effect.
+// A delivered call has an unknown outcome. The leader, also a new one, repeats it at the same node while the
+// node is reachable. Otherwise it makes no call elsewhere before the first call can no longer take effect.
 func TestControllerCall_OfUnknownOutcomeIsSettledWhereItWasMade(t *testing.T) {
 	for name, kind := range map[string]structs.Kind{"no answer": structs.KindTimeout, "the agent failed": structs.KindInternal} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestControllerCall_IsMadeElsewhereOnceItCanNoLongerTakeEffect(t *testing.T)
 	})
 }
 
-// The attach is undone where it may still be under way, and nowhere else.
+// The attach is undone at the node where it may still be in flight, and nowhere else.
 func TestControllerCall_ItsNegationGoesWhereItIsNotSettled(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
@@ -166,7 +166,7 @@ func TestControllerCall_ThatWasNotDeliveredGoesToTheNextAtOnce(t *testing.T) {
 	})
 }
 
-// A call of which nothing came of is not forgotten because the node could not be reached for the next.
+// A call with an unknown outcome stays recorded although the node is not reachable for the next one.
 func TestControllerCall_StaysOnRecordUntilItsNodeAnswers(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.attached()
@@ -193,7 +193,7 @@ func TestControllerCall_StaysOnRecordUntilItsNodeAnswers(t *testing.T) {
 	})
 }
 
-// A call that no row names would not be waited out: what comes after it would overtake it.
+// A call for a missing row is not recorded, so the next call would not wait for it and could overtake it.
 func TestControllerCall_IsNotMadeForARowThatIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		key  callKey
@@ -316,7 +316,7 @@ func listed(id string, known bool, nodes ...string) *structs.ClientCSIListRespon
 		{ExternalID: id, PublishedNodesKnown: known, PublishedExternalNodeIDs: nodes}}}
 }
 
-// listing has the controller on a node say that it lists where volumes are attached.
+// listing makes the controller on a node list where volumes are attached.
 func (w *world) listing(node string) {
 	i := state.Instance(w.Store.Read(), "pl", structs.CSIKindController, node).Copy()
 	i.ControllerInfo.SupportsListVolumes, i.ControllerInfo.SupportsListVolumesAttachedNodes = true, true

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// report says anew what a node has of the plugin.
+// report sends a node's instances of the plugin again.
 func (w *world) report(node string, healthy bool, zone string) {
 	w.t.Helper()
 	info := structs.CSIInfo{PluginID: "pl", Healthy: healthy, RequiresControllerPlugin: true}

@@ -64,8 +64,7 @@ func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(
 	}
 }
 
-// A request that was refused as wrong is sent again when something has changed that it may depend on, or a person
-// asks.
+// A request that was rejected as wrong is repeated after a change of its inputs, or when an operator retries.
 func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"a controller of the plugin": func(w *world) { w.listing("n1") },
@@ -149,7 +148,8 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 	})
 }
 
-// The code decides what becomes of a volume that is created or deleted (CSI spec, the tables of CreateVolume and DeleteVolume).
+// The code decides the state of a volume after a creation or deletion (CSI spec, the tables of CreateVolume
+// and DeleteVolume).
 func TestDuty_F18_F19_F20_F21_F22_F25_WhatBecomesOfAVolumeThatCannotBeMadeOrDeleted(t *testing.T) {
 	final := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "NotFound": true, "AlreadyExists": true,
 		"PermissionDenied": true, "Unauthenticated": true, "FailedPrecondition": true, "Unimplemented": true}
@@ -232,7 +232,7 @@ func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Why a node does not let go is to be read in the claim, and not written again and again.
+// The claim has the reason why a node does not release the volume. The reason is written once.
 func TestReaper_RecordsWhyANodeDoesNotLetGo(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
@@ -258,8 +258,8 @@ func TestReaper_RecordsWhyANodeDoesNotLetGo(t *testing.T) {
 	})
 }
 
-// A call that the plugin has refused for good is not made again, so the claim says so once. The node is asked on:
-// only it knows when another process of the plugin answers.
+// A call that the plugin has rejected for good is not repeated, so the claim says so once. The servers
+// continue to call the node, because only the node knows when another process of the plugin answers.
 func TestDuty_C9_C13_TheClaimSaysThatARefusedReleaseIsParked(t *testing.T) {
 	for code, never := range map[string]bool{
 		"InvalidArgument": true, "Unimplemented": true,

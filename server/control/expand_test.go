@@ -25,7 +25,7 @@ func (w *world) claimOf(alloc string) *structs.CSIClaim {
 	return state.Claim(w.Store.Read(), "default", "v", alloc)
 }
 
-// twoSteps answers like a plugin whose nodes have to grow what is on the volume.
+// twoSteps answers like a plugin whose nodes have to grow the content of the volume.
 func twoSteps(node func(c nodeCall) (any, error)) func(c nodeCall) (any, error) {
 	return func(c nodeCall) (any, error) {
 		switch c.method {
@@ -196,7 +196,7 @@ func TestNodeExpansion_LeavesAFreshClaimToItsNode(t *testing.T) {
 		stop := w.lead("controllers")
 		w.grow("v", 20)
 		synctest.Wait()
-		stop() // it would ask for a claim that was granted so long ago before the row is looked at
+		stop() // it would read an old granted claim before the row
 		w.addClaim("v", "a1", "n1")
 		c := w.claimOf("a1").Copy()
 		c.GrantTime = time.Now().UnixNano()
@@ -271,7 +271,7 @@ func TestDuty_F21_NoRoomEndsTheCreationAndItsDeletion(t *testing.T) {
 		}
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		synctest.Wait()
-		full = false // what was refused was made all the same: the deletion finds it
+		full = false // the rejected volume was created all the same: the deletion finds it
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
 		synctest.Wait()
 		if w.volume("v") != nil || len(w.called(deleteMethod)) != 1 {

@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// garbage lists what ended longer ago than keep, an hour from now.
+// garbage lists the rows that ended more than keep ago, seen from an hour later.
 func (w *world) garbage(keep time.Duration) (r structs.ReapRequest) {
 	c := Collection{Keep: GCThresholds{Eval: keep, Job: keep, Node: keep}, Batch: 1, Now: time.Now().Add(time.Hour)}
 	for _, e := range c.list(w.Store.Read()) {
@@ -117,8 +117,8 @@ var anHour = Collection{
 	Now:   time.Unix(7200, 0),
 }
 
-// crowded is a store of n jobs with an allocation each, that run, and whose evaluations have ended; and as many
-// nodes. A few have ended long ago.
+// crowded returns a store of n nodes and n jobs. Each job has a running allocation and an ended evaluation. A
+// few have ended long ago.
 func crowded(t testing.TB, n int) *state.Store {
 	store, index := state.New(), uint64(0)
 	b := store.Begin()

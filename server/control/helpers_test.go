@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a store with a log of one server and nodes that answer as they are told.
+// world is a store with a log of one server and nodes that answer as the test demands.
 type world struct {
 	Deps
 	t testing.TB

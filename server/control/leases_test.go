@@ -54,7 +54,7 @@ func TestLeases_WaitForLeaseAndGrace(t *testing.T) {
 	})
 }
 
-// A loop that waits while there is no lease hears of the first one.
+// A loop that waits without any lease notices the first one.
 func TestLeases_TakeDownANodeThatCameWhileThereWasNone(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		stop := w.lead("leases")

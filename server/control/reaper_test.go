@@ -106,7 +106,7 @@ func TestReaper_NextLeaderRepeatsTheWork(t *testing.T) {
 	})
 }
 
-// A hundred claims are of volumes of their own, and a hundred of one volume.
+// A hundred claims have a volume each, and a hundred share one volume.
 func TestReaper_BoundsCallsOfNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)

@@ -130,12 +130,12 @@ func (w *world) wentBackTo(saved []byte) *world {
 	return back
 }
 
-// late is a call whose outcome is not known when the state goes back to one in which it was not made.
+// late is a call with an unknown outcome when the state returns to one from before the call.
 type late struct {
 	before func(w *world)      // up to the snapshot
-	since  func(w *world)      // asks for the call
+	since  func(w *world)      // requests the call
 	method string              // of the call
-	then   func(w *world)      // what the restored state is asked for
+	then   func(w *world)      // the request to the restored state
 	next   string              // the call that it makes
 	done   func(w *world) bool // whether that has succeeded
 }
@@ -203,8 +203,8 @@ func (w *world) detachV() {
 	put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: opDetach})
 }
 
-// A node still carries out a call that the snapshot does not know. The next call is made at that node or, where the
-// node cannot be asked, once the first call can no longer take effect.
+// A node still executes a call that the snapshot does not know. The next call goes to that node or, if the
+// node is not reachable, is made when the first call can no longer take effect.
 func TestControllers_WaitForACallOfTheStateThatWasReplaced(t *testing.T) {
 	for name, c := range lateCalls {
 		t.Run(name, func(t *testing.T) {

@@ -54,11 +54,11 @@ func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 	past.refuse("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
 	past.refuse("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
 	next(past, 1, "urgent")
-	e("resting", 99, 0) // what it looks at has changed
+	e("resting", 99, 0) // its inputs have changed
 	next(past, 1, "resting")
 }
 
-// planner stands in for the scheduler.
+// planner replaces the scheduler.
 type planner func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error)
 
 func (w *world) schedule(p planner) (stop func()) {
@@ -131,7 +131,7 @@ func TestSchedule_GivesUpAFailingEvaluationWithItsReason(t *testing.T) {
 	}
 }
 
-// narrowLog refuses plans, as a server does whose plan would be too large an entry.
+// narrowLog rejects plans, like a server whose plan needs too large an entry.
 type narrowLog struct{ *world }
 
 func (l narrowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {

@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// roomy is a node on which so many allocations of 100 MHz find room.
+// roomy adds a node with capacity for so many allocations of 100 MHz.
 func (w *world) roomy(id string, room int, attributes map[string]string) {
 	w.t.Helper()
 	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: "s", Name: id, Datacenter: "dc1", Status: structs.NodeReady, Attributes: attributes,
@@ -45,7 +45,8 @@ func (w *world) runs() (out []*structs.Allocation) {
 	return out
 }
 
-// idle fails the test when an evaluation waits that would find room, or goes on when nothing happens.
+// idle fails the test if an evaluation is blocked although capacity is free, or if one is processed although
+// nothing happens.
 func (w *world) idle(when string) (waiting int) {
 	w.t.Helper()
 	after(time.Minute)
@@ -184,8 +185,8 @@ func TestSchedule_PlansAFleetThatRegistersTogether(t *testing.T) {
 	})
 }
 
-// TestSchedule_CapacityElsewhereUnblocksNoSystemJob: one that finds no room on one node is not planned anew when there is some
-// on others, and is when there is some on that one.
+// TestSchedule_CapacityElsewhereUnblocksNoSystemJob: an evaluation that found no capacity on one node is not
+// planned again when other nodes have some. It is when that node has some.
 func TestSchedule_CapacityElsewhereUnblocksNoSystemJob(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		made := map[string]int{}

@@ -25,7 +25,7 @@ func (w *world) runLoops(most int) (stop func()) {
 	return func() { stopCalls(); stopReaps() }
 }
 
-// storm does to a world what comes to its random mind.
+// storm makes random changes to a world.
 type storm struct {
 	*world
 	*rand.Rand
@@ -71,7 +71,7 @@ func (s *storm) step() {
 	after(time.Duration(s.IntN(4)) * time.Second)
 }
 
-// try does what needs the log.
+// try runs a step that needs the log.
 func (s *storm) try(do func()) {
 	s.mu.Lock()
 	was := s.down

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// wakesAfter wakes who waits right after each of some plans has been carried out.
+// wakesAfter unblocks evaluations right after each of some plans is applied.
 type wakesAfter struct {
 	*world
 	left int

@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// counted counts the rows that a runner looks at.
+// counted counts the rows that a runner reads.
 func counted[K workqueue.Key](r workqueue.Runner[K]) (workqueue.Runner[K], *atomic.Int64) {
 	looks, read, all := &atomic.Int64{}, r.Read, r.All
 	r.Read = func(tx *state.ReadTx, k K) workqueue.Step {
@@ -36,7 +36,7 @@ func counted[K workqueue.Key](r workqueue.Runner[K]) (workqueue.Runner[K], *atom
 	return r, looks
 }
 
-// addMany places n allocations, on the nodes in turn, each of which claims a volume of its own, that of its number.
+// addMany places n allocations on the nodes in turn. Each claims its own volume, the one of its number.
 func (w *world) addMany(n int, nodes ...string) (allocs []string) {
 	w.t.Helper()
 	job := &structs.Job{ID: "many", TaskGroups: []*structs.TaskGroup{{Name: "g", Count: n}}}
@@ -110,8 +110,8 @@ func TestControllers_CallCostsTheSameWhateverWaits(t *testing.T) {
 	}
 }
 
-// While much waits for a controller or for a node that is down, a change of another row costs at most a
-// look at that row.
+// While many keys wait for a controller or for a down node, a change of another row costs at most a read of
+// that row.
 func TestLoops_ReadNoRowsThatCannotGoOn(t *testing.T) {
 	for _, n := range []int{20, 500} {
 		virtual(t, func(t *testing.T, w *world) {
@@ -168,7 +168,7 @@ func (w *world) addController(node, plugin string) {
 	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: []*structs.CSIPluginInstance{c}})
 }
 
-// Those that wait for another controller go on waiting.
+// Keys that wait for another controller continue to wait.
 func TestControllers_CallForAllThatWaitForAController(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", false)

@@ -293,8 +293,8 @@ func refuses(t *testing.T, dir, name string, damaged []byte, want string) bool {
 	return false
 }
 
-// TestOpen_RefusesADamagedLastWrite damages what was written last before the server was killed. It has the look of
-// a write that was interrupted.
+// TestOpen_RefusesADamagedLastWrite damages the last write before the server was killed. The damage looks
+// like an interrupted write.
 func TestOpen_RefusesADamagedLastWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -525,7 +525,7 @@ func TestOpen_NamesADamagedListOfAnOlderVersion(t *testing.T) {
 	}
 }
 
-// TestOpen_DropsAnInterruptedWrite cuts the last write, which nobody was told of.
+// TestOpen_DropsAnInterruptedWrite cuts the last write, which was not acknowledged.
 func TestOpen_DropsAnInterruptedWrite(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"cut", "mixed", "a frame of another kind"} {
@@ -562,7 +562,7 @@ func TestOpen_DropsAnInterruptedWrite(t *testing.T) {
 		if last, err := f.Log.LastIndex(); last != 10 || err != nil {
 			t.Fatalf("%s: last %d, %v", what, last, err)
 		}
-		appendEntries(t, f, 11, 11) // shorter than what was dropped
+		appendEntries(t, f, 11, 11) // shorter than the dropped one
 		mustClose(t, f)
 		f = mustOpen(t, dir)
 		if last, err := f.Log.LastIndex(); last != 11 || err != nil {
@@ -626,7 +626,7 @@ func TestOpen_RemovesUnfinishedSnapshots(t *testing.T) {
 	}
 }
 
-// TestOpen_NamesAFullDisk fills a file system of its own: the server starts on it, and nothing is taken for
+// TestOpen_NamesAFullDisk fills a separate file system: the server starts on it, and nothing counts as
 // damaged.
 func TestOpen_NamesAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {

@@ -73,8 +73,8 @@ func (n *Node) Finish(allocID, status string) {
 	}
 }
 
-// live is the life of an allocation: claim, mount, run, unmount, release, say so. node ends with the node,
-// and then nothing is cleaned up; life ends with the servers' wish that it runs.
+// live is the life of an allocation: claim, mount, run, unmount, release, report. node ends with the node,
+// and then nothing is cleaned up. life ends when the servers stop the allocation.
 func (n *Node) live(node, life context.Context, r *running) {
 	status := structs.AllocComplete
 	mounts, err := n.mountAll(life, r)
@@ -111,7 +111,7 @@ func (n *Node) live(node, life context.Context, r *running) {
 	n.say(node, r.alloc.ID, status)
 }
 
-// linger waits as long as a task takes to end after it is told to.
+// linger waits as long as a task takes to stop.
 func (n *Node) linger(ctx context.Context) {
 	if n.lingers <= 0 {
 		return
@@ -128,7 +128,7 @@ func (n *Node) set(r *running, works bool) {
 	r.works = works
 }
 
-// say tells the servers what became of an allocation.
+// say reports the status of an allocation to the servers.
 func (n *Node) say(ctx context.Context, alloc, status string) {
 	_ = retry(ctx, func(ctx context.Context) error {
 		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
@@ -137,8 +137,8 @@ func (n *Node) say(ctx context.Context, alloc, status string) {
 	})
 }
 
-// mountAll claims all volumes of an allocation at once, waits in their lines and mounts them. What it
-// mounted it returns with an error, too.
+// mountAll claims all volumes of an allocation at once, waits in their claim queues and mounts them. It also
+// returns the completed mounts with an error.
 func (n *Node) mountAll(ctx context.Context, r *running) (mounts []held, err error) {
 	a := r.alloc
 	group := a.Job.Group(a.TaskGroup)

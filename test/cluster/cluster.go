@@ -20,8 +20,8 @@ import (
 	"berth/structs"
 )
 
-// Patience is how long the helpers wait for what has to come. It is long, because a machine may be slow, and
-// costs nothing where it comes.
+// Patience is how long the helpers wait for a condition. It is long for slow machines, and costs nothing when
+// the condition comes true.
 const Patience = time.Minute
 
 // Cluster is some servers on a network, and the nodes that a test adds.
@@ -36,7 +36,7 @@ type Cluster struct {
 	nodes     []*Node
 }
 
-// Server is one of them, through all its lives. While it does not run, it is what it was last.
+// Server is a member over all its restarts. While it does not run, it has the state of its last run.
 type Server struct {
 	Name string
 	cfg  server.Config
@@ -54,8 +54,8 @@ type life struct {
 // Option changes the configuration of a cluster's servers.
 type Option func(*server.Config)
 
-// New starts so many servers and waits until one of them leads. All of it ends with the test, at whose end
-// every server's state is checked.
+// New starts servers and waits until one of them leads. They stop at the end of the test, which checks the
+// state of every server.
 func New(t testing.TB, servers int, options ...Option) *Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "berth-cluster")
@@ -118,7 +118,7 @@ func (c *Cluster) Add(expect int) *Server {
 		cfg.RetryJoin = append(cfg.RetryJoin, other.Now().SerfAddr())
 	}
 	if len(cfg.RetryJoin) == 0 && expect != 1 {
-		cfg.RetryJoin = []string{net.JoinHostPort(ip, "1")} // nobody: the others will come
+		cfg.RetryJoin = []string{net.JoinHostPort(ip, "1")} // no server: the others will join
 	}
 	c.Configure(&cfg)
 	s := &Server{Name: name, cfg: cfg}
@@ -143,7 +143,7 @@ func (c *Cluster) start(s *Server) {
 	}()
 }
 
-// Kill ends a server as it stands: it hands nothing on and tells nobody.
+// Kill ends a server without a transfer or a message.
 func (s *Server) Kill() error {
 	l := s.life.Load()
 	l.cancel()
@@ -312,7 +312,7 @@ func (s *Server) Fingerprint() []byte {
 	return b.Bytes()
 }
 
-// at is a server's whole state with the index it is of; false when it changed meanwhile.
+// at returns a server's whole state with its index, and false if the state changed meanwhile.
 func (s *Server) at() (index uint64, whole []byte, ok bool) {
 	index = s.Store().Index()
 	whole = s.Fingerprint()

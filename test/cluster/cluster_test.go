@@ -54,7 +54,7 @@ func addresses(servers []*cluster.Server) (addrs []string) {
 	return addrs
 }
 
-// within calls a method and gives up early.
+// within calls a method with a short time limit.
 func within[Req, Resp any](s *cluster.Server, limit time.Duration, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -112,8 +112,8 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 	c.Alike()
 }
 
-// Writers write at all servers while the leader dies: what was acknowledged is there, and the node, which
-// was far from the end of its lease with the old leader, is not taken down by the new one.
+// Writers write at all servers while the leader dies. Acknowledged writes stay. The node was far from the end
+// of its lease with the old leader, and the new one does not make it down.
 func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) {
 		cfg.HeartbeatTTL, cfg.HeartbeatGrace = 5*time.Second, 15*time.Second
@@ -220,7 +220,7 @@ func TestCluster_AllServersRestart(t *testing.T) {
 	c.Alike()
 }
 
-// Two servers that each expect to be alone form no second cluster when they are told of each other.
+// Two servers that each expect to be alone form no second cluster when they learn of each other.
 func TestBootstrap_JoinsAnExistingCluster(t *testing.T) {
 	c := cluster.New(t, 1)
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
@@ -229,15 +229,15 @@ func TestBootstrap_JoinsAnExistingCluster(t *testing.T) {
 	c.Until("both have a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
 }
 
-// A leader that is cut off accepts nothing and answers no consistent read, the others go on, and when the
-// cut is healed it has what they have.
+// A partitioned leader accepts no write and answers no consistent read. The others continue, and after the
+// partition it has their state.
 func TestPartition_OfTheLeader(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour }) // of nodes that send none
 	w := newWorld(c, 2)
 	old := c.Leader()
 	others := c.Others(old)
 	waited := make(chan error, 1)
-	go func() { // for news, consistently
+	go func() { // a consistent blocking query
 		req := &structs.CSIVolumeListRequest{}
 		req.MinIndex, req.MaxWait = old.Store().Index()+1000, 5*time.Minute
 		_, err := within(old, cluster.Patience, structs.CSIVolumeList, req)
@@ -248,8 +248,8 @@ func TestPartition_OfTheLeader(t *testing.T) {
 	for what, call := range map[string]func() error{
 		"a claim": func() error { return w.claim(old, time.Second, "v1", w.allocs[0]) },
 		"a write": func() error { _, err := within(old, time.Second, structs.JobRegister, aJob("lost")); return err },
-		// The others' answers to what the leader had said before the cut may be on their way still, and tell it
-		// that it leads; there are a few of them at most.
+		// Answers to messages of the leader from before the partition may still arrive and confirm its
+		// leadership. They are few.
 		"a consistent read": func() (err error) {
 			for tries := 0; err == nil && tries < 10; tries++ {
 				_, err = within(old, time.Second, structs.JobList, &structs.QueryRequest{})
@@ -294,7 +294,7 @@ func TestLeaderLoops_EndWithLeadership(t *testing.T) {
 	var book leadershipBook
 	c := cluster.New(t, 3)
 	c.Logger = book.logger()
-	for _, s := range c.Servers { // anew, with the logger
+	for _, s := range c.Servers { // again, with the logger
 		if err := s.Kill(); err != nil {
 			t.Error(err)
 		}

@@ -11,9 +11,9 @@ import (
 	"berth/test/cluster"
 )
 
-// TestServers_SurviveACountWithoutBounds: a job whose count no server would accept today is in the log, as an
-// older version may have left it there. The part that fits is placed, the rest waits. No leader pays for it by the
-// instance, nor does one that starts with it.
+// TestServers_SurviveACountWithoutBounds: the log has a job with a count that no server would accept today,
+// as an older version may have written it. The part that fits is placed, and the rest waits. The cost for the
+// leader, and for a leader that starts with it, does not depend on the count.
 func TestServers_SurviveACountWithoutBounds(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()

@@ -52,8 +52,8 @@ func realNode(t *testing.T, c *cluster.Cluster, name string) *client.Client {
 	return n
 }
 
-// The leader is cut off from everybody without a word: its connections stay open. No node is taken for down,
-// because each renews its lease at another server before the new leader has waited for it in vain.
+// The leader is partitioned from all others, and its connections stay open. No node becomes down, because
+// each renews its lease at another server before the new leader's wait for it ends.
 func TestCutLeader_TakesNoNodeDown(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3, func(cfg *server.Config) {
@@ -77,7 +77,8 @@ func TestCutLeader_TakesNoNodeDown(t *testing.T) {
 	}
 }
 
-// A blocking query at a follower ends with the news although the leader that the follower had asked was cut off.
+// A blocking query at a follower ends with a change although the leader that the follower had called was
+// partitioned.
 func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
@@ -89,7 +90,7 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 		resp := cluster.Must(c, s, structs.JobList, &structs.QueryRequest{})
 		go func() {
 			var err error
-			for err == nil && len(resp.Jobs) == 1 { // what becomes of the first job is news, too
+			for err == nil && len(resp.Jobs) == 1 { // the evaluation of the first job is a change, too
 				req := &structs.QueryRequest{}
 				req.MinIndex, req.MaxWait = resp.Index, cluster.Patience
 				resp, err = within(s, cluster.Patience, structs.JobList, req)
@@ -116,7 +117,8 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 	}
 }
 
-// A request during an election waits for the new leader. Its answer does not tell of the connection to the old one.
+// A request during an election waits for the new leader. Its error does not mention the connection to the old
+// one.
 func TestElection_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)

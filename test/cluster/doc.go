@@ -1,10 +1,10 @@
-// Package cluster runs servers and nodes in one process: real servers with Raft, gossip and files, on
-// addresses of the loopback network, and nodes that are real to the servers - they register, keep a lease,
-// pull allocations, claim volumes and serve their plugins' calls - but mount nothing.
+// Package cluster runs servers and nodes in one process. The servers are real, with Raft, gossip and files,
+// on addresses of the loopback network. The nodes are real to the servers: they register, keep a lease, pull
+// allocations, claim volumes and serve calls for their plugins. They mount nothing.
 //
-// Its laws: whatever a test starts ends with the test; every connection between two of them goes through a
-// Network that can cut it; what nodes do to volumes they do to a Storage, which fails the test when two
-// nodes have a volume of one writer at once.
+// The package has three rules. Everything that a test starts ends with the test. Every connection between two
+// members goes through a Network, which can cut it. Nodes record the use of volumes in a Storage, which fails
+// the test if two nodes have a volume of one writer at the same time.
 //
-// What a scenario is about is left to the tests that use it.
+// The scenarios are in the tests that use the package.
 package cluster

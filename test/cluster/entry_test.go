@@ -18,8 +18,8 @@ import (
 	"berth/test/cluster"
 )
 
-// TestServers_SurviveAJobThatFitsNowhere: it has many groups, and many datacenters of which no node is. Its plan
-// is a log entry that says so for each group.
+// TestServers_SurviveAJobThatFitsNowhere: it has many groups, and many datacenters without nodes. Its plan is
+// a log entry with the reasons for each group.
 func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 	const groups = 200
 	c := cluster.New(t, 3)

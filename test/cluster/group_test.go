@@ -15,7 +15,7 @@ import (
 	"berth/test/cluster"
 )
 
-// registrar has many callers each propose one node after the other, and notes what they are told.
+// registrar makes many callers propose one node after the other, and records the outcomes.
 type registrar struct {
 	s    *cluster.Server
 	mu   sync.Mutex
@@ -32,7 +32,7 @@ func (r *registrar) register(ctx context.Context, id string) error {
 	return err
 }
 
-// run ends when each caller has made so many proposals, or been told of an error.
+// run ends when each caller has made its proposals or has received an error.
 func (r *registrar) run(ctx context.Context, callers, each int) {
 	var wg sync.WaitGroup
 	for who := range callers {
@@ -47,8 +47,8 @@ func (r *registrar) run(ctx context.Context, callers, each int) {
 	wg.Wait()
 }
 
-// TestBatches_ManyWritesShareFewEntries: callers who come while an entry is under way go together, each is answered by
-// itself, and all servers make the same of it.
+// TestBatches_ManyWritesShareFewEntries: proposals that arrive while an entry is in flight share the next
+// one. Each has its own result, and all servers apply them alike.
 func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
 	// No election is wanted, also where the machine is busy.
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.RaftTimeout = 5 * time.Second })
@@ -69,8 +69,8 @@ func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
 	c.Alike()
 }
 
-// TestBatches_LossOfLeadership: of those who shared an entry none is told that it was not written when it was,
-// and what was confirmed is there.
+// TestBatches_LossOfLeadership: no caller of a shared entry learns that it was not written when it was, and
+// confirmed writes stay.
 func TestBatches_LossOfLeadership(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()

@@ -19,7 +19,7 @@ import (
 
 // The operations on a volume's line, as a client sees them.
 const (
-	opClaim   = "claim"   // enter the line
+	opClaim   = "claim"   // enter the queue
 	opRelease = "release" // leave it
 	opLook    = "look"    // see one's own place
 )
@@ -36,8 +36,8 @@ const (
 	granted = "granted"
 )
 
-// lineModel is a volume of one writer with its line: the first has it, the others wait in the order in which
-// they came. The state is the allocations of the line, joined.
+// lineModel is a volume of one writer with its claim queue: the first has the volume, the others wait in the
+// order of their claims. The state is the allocations of the queue, joined.
 var lineModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		byVolume := map[string][]porcupine.Operation{}
@@ -82,16 +82,16 @@ var lineModel = porcupine.Model{
 	},
 }
 
-// history is what clients saw, with times.
+// history is the operations that clients saw, with times.
 type history struct {
 	begin time.Time
 	mu    sync.Mutex
 	ops   []porcupine.Operation
-	grant map[string]string // by volume and grant index: who was granted
+	grant map[string]string // the granted allocation by volume and grant index
 }
 
-// note adds an operation. One whose outcome is not known may take effect at any later time; one that surely
-// was not done is left out.
+// note adds an operation. If its outcome is unknown, it may take effect at any later time. An operation that
+// surely had no effect is omitted.
 func (h *history) note(client int, in lineInput, out string, call time.Duration, err error) (done bool) {
 	end := time.Since(h.begin)
 	switch structs.KindOf(err) {
@@ -107,7 +107,7 @@ func (h *history) note(client int, in lineInput, out string, call time.Duration,
 	return err == nil
 }
 
-// seen notes who a grant index went to: it is a token that no two may have.
+// seen records the allocation of a grant index: two allocations must never have the same.
 func (h *history) seen(t *testing.T, c *structs.CSIClaim) string {
 	if c == nil {
 		return absent
@@ -124,11 +124,11 @@ func (h *history) seen(t *testing.T, c *structs.CSIClaim) string {
 	return c.State
 }
 
-// patient is how long a client waits for one answer. What it does not wait for costs the check dearly: it may
-// take effect at any later time.
+// patient is how long a client waits for one answer. An operation without an answer makes the check
+// expensive, because it may take effect at any later time.
 const patient = 3 * time.Second
 
-// client claims, looks and releases until it is told to stop, each time at a server taken by chance.
+// client claims, reads and releases until stop is closed, each time at a random server.
 func (w *world) client(t *testing.T, h *history, n int, stop <-chan struct{}) {
 	alloc := w.allocs[n]
 	dice := rand.New(rand.NewPCG(uint64(n), 7))
@@ -179,7 +179,7 @@ func (w *world) client(t *testing.T, h *history, n int, stop <-chan struct{}) {
 	}
 }
 
-// trouble is what befalls the cluster while clients work; each is mended before the next.
+// trouble are the faults of the cluster while clients work. Each is repaired before the next.
 var trouble = []struct {
 	name string
 	do   func(c *cluster.Cluster)
@@ -217,7 +217,7 @@ var trouble = []struct {
 }
 
 // TestClaims_AreLinearizable has clients claim and release two volumes of one writer at all servers while
-// leaders are cut off and die, and holds what they saw against the model of the line.
+// leaders are partitioned and die. It compares their observations with the model of the queue.
 func TestClaims_AreLinearizable(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour })
 	const clients = 5
@@ -254,7 +254,7 @@ func TestClaims_AreLinearizable(t *testing.T) {
 	c.Alike()
 }
 
-// The model must be able to say no, or its yes means nothing.
+// The model must also reject a history. Otherwise its acceptance would prove nothing.
 func TestClaimModel_RejectsTwoHolders(t *testing.T) {
 	op := func(client int, name, alloc, out string, call, end int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Input: lineInput{name, "v", alloc}, Output: out, Call: call, Return: end}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Network is what is between the members: each has an address of its own, and the way between any two of
-// them can be cut. A cut loses datagrams and holds up streams without a word, as a dead switch does; when it
-// is healed the streams go on.
+// Network connects the members. Each has its own address, and the path between any two can be cut. A cut
+// loses datagrams and delays streams without an error, like a dead switch. After the repair the streams
+// continue.
 type Network struct {
 	mu    sync.Mutex
 	names map[string]string // by IP address
@@ -38,8 +38,8 @@ func NewNetwork() *Network {
 	return &Network{names: map[string]string{}, cuts: map[way]chan struct{}{}, links: map[*link]bool{}}
 }
 
-// Address gives a member an IP address that nobody else in the process has, and outside it hardly anyone:
-// so a port of it that was given up is still free later.
+// Address gives a member an IP address that no other member of the process has, and hardly any other process.
+// So a released port of it is still free later.
 func (n *Network) Address(name string) string {
 	i := addresses.Add(1)
 	ip := fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()%128, 1+i/250, 1+i%250)
@@ -130,7 +130,7 @@ func (n *Network) cut(w way) <-chan struct{} {
 	return nil
 }
 
-// wait waits until the way is whole; false when given up comes first.
+// wait waits until the path works, and returns false if givenUp closes first.
 func (n *Network) wait(w way, givenUp <-chan struct{}) bool {
 	for {
 		healed := n.cut(w)
@@ -145,7 +145,7 @@ func (n *Network) wait(w way, givenUp <-chan struct{}) bool {
 	}
 }
 
-// link is one connection: what goes between its ends.
+// link is one connection with the data between its ends.
 type link struct {
 	net  *Network
 	way  way
@@ -160,7 +160,7 @@ func (n *Network) run(l *link) {
 	n.mu.Unlock()
 	var pumps sync.WaitGroup
 	for _, end := range [][2]net.Conn{{l.ends[0], l.ends[1]}, {l.ends[1], l.ends[0]}} {
-		sent := make(chan []byte, 256) // as kernels hold what is sent and not yet acknowledged
+		sent := make(chan []byte, 256) // as kernels hold sent data that is not yet acknowledged
 		pumps.Go(func() { l.take(end[0], sent) })
 		pumps.Go(func() { l.give(end[1], sent) })
 	}
@@ -180,7 +180,7 @@ func (l *link) close() {
 	})
 }
 
-// take takes what one end sends until that is closed.
+// take reads the data that one end sends until that end closes.
 func (l *link) take(from net.Conn, sent chan<- []byte) {
 	defer close(sent)
 	buf := make([]byte, 32<<10)
@@ -199,8 +199,8 @@ func (l *link) take(from net.Conn, sent chan<- []byte) {
 	}
 }
 
-// give gives it to the other end while the way is whole. Even that the first was closed is not heard of
-// across a cut.
+// give writes the data to the other end while the path works. The close of the first end also does not cross
+// a cut.
 func (l *link) give(to net.Conn, sent <-chan []byte) {
 	defer l.close()
 	for {
@@ -220,7 +220,7 @@ type pipe struct {
 	far net.Conn
 }
 
-// RemoteAddr is whom the connection is to.
+// RemoteAddr returns the address of the peer.
 func (p pipe) RemoteAddr() net.Addr { return p.far.RemoteAddr() }
 
 // LocalAddr is whence it is.

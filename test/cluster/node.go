@@ -12,13 +12,13 @@ import (
 	"berth/structs"
 )
 
-// Plugin is what a node says of a CSI plugin on it.
+// Plugin is the report of a node on a CSI plugin.
 type Plugin struct {
 	ID         string
 	Controller bool // this node runs the controller half, too
 	Attach     bool // the controller attaches
 	Lists      bool // the controller lists to which nodes a volume is attached
-	Local      bool // volumes are on the node whose controller made them
+	Local      bool // volumes are on the node whose controller created them
 	Zone       string
 	Unhealthy  bool
 }
@@ -30,7 +30,7 @@ type Node struct {
 	Storage *Storage
 
 	c       *Cluster
-	lingers time.Duration // what a task takes to end
+	lingers time.Duration // the time that a task takes to stop
 	plugins map[string]Plugin
 	servers *servers.List
 	serve   *rpc.Server
@@ -41,8 +41,8 @@ type Node struct {
 	mu      sync.Mutex
 	allocs  map[string]*running
 	ended   map[string]string // the status of each allocation that has ended here
-	doubted time.Time         // since when the servers wait to be told what the node holds; zero: they do not
-	anew    bool              // the next question for allocations is asked from the start
+	doubted time.Time         // since when the servers wait for the node's report; zero: they do not
+	anew    bool              // the next query for allocations starts with index 0
 	again   context.CancelFunc
 }
 
@@ -54,7 +54,7 @@ func WithPlugin(p Plugin) NodeOption {
 	return func(n *Node, _ *structs.Node) { n.plugins[p.ID] = p }
 }
 
-// WithLinger has the node's tasks take a moment to end when they are told to. They keep their volumes until then.
+// WithLinger makes the node's tasks take a moment to stop. They keep their volumes until then.
 func WithLinger(d time.Duration) NodeOption {
 	return func(n *Node, _ *structs.Node) { n.lingers = d }
 }
@@ -67,7 +67,7 @@ func (c *Cluster) AddNode(name string, s *Storage, options ...NodeOption) *Node 
 	return n
 }
 
-// Revive starts a node again that was killed, without anything in its book: it was rebooted.
+// Revive starts a killed node again with an empty volume store: it was rebooted.
 func (c *Cluster) Revive(n *Node, options ...NodeOption) *Node {
 	c.T.Helper()
 	again := &Node{Name: n.Name, ID: n.ID, Storage: n.Storage}
@@ -106,7 +106,7 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	n.wg.Go(func() { n.pull(ctx) })
 }
 
-// Kill ends the node as it stands: its mounts stay, nobody is told.
+// Kill ends the node without a message. Its mounts stay.
 func (n *Node) Kill() {
 	n.cancel()
 	n.serve.Close()
@@ -181,7 +181,7 @@ func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan str
 func (n *Node) waitBeat(ctx context.Context, pause time.Duration, before string) {
 	addr, moved := n.servers.First()
 	if addr != before {
-		return // the leader has to hear of this node over its own connection
+		return // the leader needs its own connection to this node
 	}
 	lost := ctx.Done()
 	if s, err := n.pool.Session(ctx, addr); err == nil {
@@ -191,7 +191,7 @@ func (n *Node) waitBeat(ctx context.Context, pause time.Duration, before string)
 	case <-time.After(pause):
 	case <-moved:
 	case <-lost:
-		select { // it may be starting anew
+		select { // it may be restarting
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 		}
@@ -199,7 +199,7 @@ func (n *Node) waitBeat(ctx context.Context, pause time.Duration, before string)
 	}
 }
 
-// instances is what the node says of its plugins.
+// instances returns the report of the node on its plugins.
 func (n *Node) instances() (out []*structs.CSIPluginInstance) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -243,7 +243,7 @@ func (n *Node) SetPlugin(p Plugin) {
 
 func (n *Node) secret() string { return "secret of " + n.ID }
 
-// plugin finds a plugin whose controller runs here.
+// plugin returns a plugin whose controller runs here.
 func (n *Node) plugin(id string) (Plugin, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -254,7 +254,7 @@ func (n *Node) plugin(id string) (Plugin, error) {
 	return p, nil
 }
 
-// endpoints are what servers may call here.
+// endpoints are the methods that servers may call here.
 func (n *Node) endpoints() []rpc.Endpoint {
 	empty := &structs.Empty{}
 	return []rpc.Endpoint{
@@ -322,7 +322,7 @@ func (n *Node) volumeHere(
 	return &structs.ClientCSINodeVolumeResponse{Mounts: n.Storage.mountsAt(n.Name, r.VolumeID)}, nil
 }
 
-// letGo unmounts for allocations that have ended, as the server asks.
+// letGo unmounts for ended allocations, as the server requests.
 func (n *Node) letGo(r *structs.ClientCSINodeDetachRequest) error {
 	n.mu.Lock()
 	_, runs := n.allocs[r.AllocID]

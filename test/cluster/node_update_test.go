@@ -38,7 +38,7 @@ func (p *counting) counts() map[string]int {
 	return maps.Clone(p.calls)
 }
 
-// said are drivers and plugins of an agent, which say what they are made to say.
+// said are drivers and plugins of an agent with settable reports.
 type said struct {
 	drivertest.Set
 	mu      sync.Mutex

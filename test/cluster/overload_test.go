@@ -20,8 +20,8 @@ import (
 	"berth/test/cluster"
 )
 
-// overloaded is one real server with more writers than it can serve. A write is what a node's plugin says of
-// itself: each differs from all others, so that what is stored tells which were made.
+// overloaded is one real server with more writers than it can serve. A write is the report of a node on its
+// plugin. Each is unique, so the stored report shows which write was made.
 type overloaded struct {
 	t     *testing.T
 	s     *cluster.Server
@@ -30,7 +30,7 @@ type overloaded struct {
 	next  int // the next write's number, which comes once
 
 	mu      sync.Mutex
-	made    map[string]map[string]bool // by node: what those who got a good answer said
+	made    map[string]map[string]bool // by node: the reports of writes with a good answer
 	refused int
 }
 
@@ -56,7 +56,7 @@ func newOverloaded(t *testing.T) *overloaded {
 	return o
 }
 
-// write begins a write, whose call arrives in done when it is answered.
+// write begins a write. Its call arrives in done with its answer.
 func (o *overloaded) write(done chan *stdrpc.Call) {
 	n := o.next
 	o.next++
@@ -110,14 +110,14 @@ func (o *overloaded) calm(writes int) (rate float64) {
 	return float64(writes) / time.Since(start).Seconds()
 }
 
-// offered is what came of an offer.
+// offered is the result of an offer.
 type offered struct {
 	goodput    float64 // writes made a second until the last one was sent
 	goroutines int     // at most
 	open       int     // writes without an answer, at most
 }
 
-// offer offers so many writes at a rate, whatever comes of them, and waits for all answers.
+// offer sends writes at a rate, with any outcome, and waits for all answers.
 func (o *overloaded) offer(rate float64, writes int) (f offered) {
 	var (
 		reader   sync.WaitGroup
@@ -146,7 +146,7 @@ func (o *overloaded) offer(rate float64, writes int) (f offered) {
 	return f
 }
 
-// stored checks that what each node's instance says was said by a write that got a good answer.
+// stored checks that the stored report of each node's instance is from a write with a good answer.
 func (o *overloaded) stored() {
 	tx := o.s.Store().Read()
 	for node, made := range o.made {
@@ -164,13 +164,13 @@ func (o *overloaded) stored() {
 // that collapses under load collapses in each.
 const offers = 3
 
-// TestOverload_TwiceTheLoadOfARealServer: a real server with its log on disk is offered twice the writes that it can
-// make. Each answer is good or says when to come again, at least half as many are good as without the load,
-// what is under way stays bounded, nothing that was refused is stored, and afterwards the server makes at least
-// half as many writes as before.
+// TestOverload_TwiceTheLoadOfARealServer: a real server with its log on disk receives twice the writes that
+// it can make. Each answer is good or has a retry time. At least half as many are good as without the
+// overload. The number in flight is bounded. No rejected write is stored. Afterwards the server makes at
+// least half as many writes as before.
 //
-// Where the machine is too busy to offer that much, everything else holds all the same, but nobody has to be
-// refused: that is so only when more is open than may be.
+// If the machine is too busy for this load, all other conditions hold, but no rejection is required, because
+// a server rejects only beyond its bound.
 func TestOverload_TwiceTheLoadOfARealServer(t *testing.T) {
 	o := newOverloaded(t)
 	o.calm(800)

@@ -8,8 +8,9 @@ import (
 	"berth/structs"
 )
 
-// doubt takes note of whether the servers wait for the node's report, and reports whether that is new. Then the
-// index of their state may be older than before: the node asks from the start which allocations are to run.
+// doubt records whether the servers wait for the node's report, and returns whether that is new. If it is,
+// the index of their state may be older than before, so the node's next query for allocations starts with
+// index 0.
 func (n *Node) doubt(unaccounted bool) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -26,8 +27,9 @@ func (n *Node) doubt(unaccounted bool) (news bool) {
 	return news
 }
 
-// report does the node's part of a restore: it tells what became of the allocations, ends what has a volume
-// without a claim, and returns what the node holds. It returns nil when nobody waits for it.
+// report does the node's part of a restore: it reports the states of the allocations, ends those that have a
+// volume without a claim, and returns the inventory of the node. It returns nil if the servers do not wait
+// for it.
 func (n *Node) report(ctx context.Context) *structs.NodeInventory {
 	n.mu.Lock()
 	doubted, states := n.doubted, map[string]string{}
@@ -77,7 +79,7 @@ func (n *Node) checkClaims(ctx context.Context) {
 	}
 }
 
-// inventory returns what the node has mounted, and what its allocations claim besides.
+// inventory returns the mounts of the node and the other claims of its allocations.
 func (n *Node) inventory() *structs.NodeInventory {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -53,7 +53,7 @@ func removePeer(s *cluster.Server, req *structs.RaftRemovePeerRequest) error {
 	return err
 }
 
-// says fails the test unless an error is of a kind and says all the texts.
+// says fails the test unless an error has a kind and contains all the texts.
 func says(t *testing.T, err error, kind structs.Kind, texts ...string) {
 	t.Helper()
 	if !structs.IsKind(err, kind) {
@@ -209,7 +209,7 @@ func TestLeave_KeepsTheMajority(t *testing.T) {
 	}
 }
 
-// A server that is made to leave does so although nobody can take its vote away.
+// A server that is forced to leave does so although no server can remove its vote.
 func TestLeave_GoesWithoutAMajorityWhenForced(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)

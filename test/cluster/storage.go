@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// Storage is the truth behind a plugin: which volumes there are, where each can be reached, to which nodes
-// it is attached and who has it mounted. All nodes of a cluster share it.
+// Storage is the backend of a plugin: which volumes exist, where each is reachable, to which nodes it is
+// attached and where it is mounted. All nodes of a cluster share it.
 type Storage struct {
 	c *Cluster
 
@@ -51,7 +51,7 @@ func (s *Storage) put(id, home string) {
 	}
 }
 
-// Log is what was done, oldest first: "node op id".
+// Log returns the operations, oldest first: "node op id".
 func (s *Storage) Log() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Storage) Exists(id string) bool {
 	return s.volumes[id] != nil
 }
 
-// Mounts lists who has the volume mounted: "node alloc".
+// Mounts lists the mounts of the volume: "node alloc".
 func (s *Storage) Mounts(id string) (who []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Storage) Mounts(id string) (who []string) {
 	return who
 }
 
-// mountsAt lists what a node has mounted of a volume, by the servers' name of it.
+// mountsAt lists a node's mounts of a volume, by the servers' name of it.
 func (s *Storage) mountsAt(node, volume string) (mounts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Storage) do(node, op, id string, f func() error) error {
 	return f()
 }
 
-// local says whether a call for a volume is made at the wrong node.
+// local reports whether a call for a volume is made at the wrong node.
 func (d *disk) local(node, id string) error {
 	if d.home != "" && d.home != node {
 		return structs.Errorf(structs.KindNotFound, "volume %s is not on node %s", id, node)
@@ -146,7 +146,7 @@ func (s *Storage) unmount(node, alloc, id string) {
 	})
 }
 
-// mounts lists what the node has mounted, by the servers' names.
+// mounts lists the mounts of the node, by the servers' names.
 func (s *Storage) mounts(node string) (held []structs.CSIHeldClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *Storage) Attached() (all []string) {
 	return all
 }
 
-// list is what ListVolumes answers.
+// list is the answer of ListVolumes.
 func (s *Storage) list(published bool) (all []*structs.CSIVolumeExternalStub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +185,7 @@ func (s *Storage) list(published bool) (all []*structs.CSIVolumeExternalStub) {
 	return all
 }
 
-// letGo unmounts what an allocation has of a volume, by the servers' name of it.
+// letGo unmounts a volume for an allocation, by the servers' name of it.
 func (s *Storage) letGo(node, alloc, volume string) {
 	_ = s.do(node, "let-go", volume, func() error {
 		for _, d := range s.volumes {

@@ -96,7 +96,7 @@ func (w *world) look(s *cluster.Server, limit time.Duration, volume, alloc strin
 	return resp.Claim, nil
 }
 
-// leadershipBook notes what servers log of gaining and losing leadership.
+// leadershipBook records the log messages of servers that gain and lose leadership.
 type leadershipBook struct {
 	mu    sync.Mutex
 	notes map[string][]string // by server
@@ -131,7 +131,7 @@ func (b *leadershipBook) last(server string) string {
 	return ""
 }
 
-// check fails unless what was gained was ended before it was gained again, and at the end.
+// check fails unless each leadership ended before the next one of the server, and at the end.
 func (b *leadershipBook) check(t *testing.T, server string) {
 	t.Helper()
 	b.mu.Lock()

@@ -23,7 +23,8 @@ func withStorage(t testing.TB, nodes int) (*storage, *cluster) {
 	return st, c
 }
 
-// endAll ends jobs and deletes their volumes, which have the same names, and holds that all went in order.
+// endAll ends jobs and deletes their volumes of the same names, and checks that the plugin's calls were in
+// order.
 func (c *cluster) endAll(st *storage, jobs ...string) {
 	c.t.Helper()
 	s := c.alive()
@@ -96,8 +97,8 @@ func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
 	c.endAll(st, "free", "moved", "ended", "stopped", "grown", "new")
 }
 
-// All servers are lost with all that they knew, while jobs run on. New servers get a backup: what nodes have done
-// since is known to nobody but the nodes.
+// All servers are lost with their state, while jobs continue. New servers get a backup. Only the nodes know
+// of later changes.
 func TestRestore_IntoServersThatKnowNothing(t *testing.T) {
 	t.Parallel()
 	st, c := withStorage(t, 2)
@@ -113,7 +114,7 @@ func TestRestore_IntoServersThatKnowNothing(t *testing.T) {
 	c.alike(st)
 
 	for _, a := range append(c.nodes, c.servers...) {
-		a.kill() // what the agents started runs on
+		a.kill() // the processes that the agents started continue
 	}
 	for _, s := range c.servers {
 		if err := os.RemoveAll(s.data()); err != nil {

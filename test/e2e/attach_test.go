@@ -49,7 +49,7 @@ func (st *storage) read(file string) string {
 	return string(text)
 }
 
-// job is a job file that runs the plugin, or one half of it, on nodes whose agents allow it.
+// job returns a job file that runs the plugin, or one half of it, on nodes whose agents allow it.
 func (st *storage) job(a *agent, name, kind, half string) string {
 	a.t.Helper()
 	self, err := os.Executable()
@@ -103,8 +103,7 @@ func (st *storage) file(a *agent, v volumeFile, mib int) string {
 	return a.file(fmt.Sprintf("volume-%s-%d.hcl", v.id, mib), text)
 }
 
-// places lists "volume node" for what the plugin has recorded in a directory of each volume: "attached" or
-// "staged".
+// places lists "volume node" for the plugin's records in a directory of each volume: "attached" or "staged".
 func (st *storage) places(dir string) (all []string) {
 	found, _ := filepath.Glob(filepath.Join(st.root, "vol", "*", dir, "*"))
 	for _, path := range found {
@@ -121,8 +120,8 @@ func (st *storage) volumeOf(path string) string {
 	return strings.TrimPrefix(id, "shelf-")
 }
 
-// mounts lists "volume node" for what the kernel says is mounted at the node's staging ("stage") or publish
-// ("mount") paths.
+// mounts lists "volume node" for the kernel's mounts at the node's staging ("stage") or publish ("mount")
+// paths.
 func (st *storage) mounts(n *agent, base string) (all []string) {
 	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(n.data("csi", "v")))
 	if err != nil {
@@ -157,8 +156,8 @@ func (a *agent) allocsAtWork() map[string]bool {
 	return found
 }
 
-// unlike returns where rows, nodes and storage differ. An allocation is shown running exactly where a process of
-// it runs. A volume is attached, staged and published exactly where a claim says so.
+// unlike returns the differences between rows, nodes and storage. An allocation is shown running exactly
+// where a process of it runs. A volume is attached, staged and published exactly where a claim requires it.
 func (c *cluster) unlike(st *storage) error {
 	s := c.alive()
 	shown, err := c.shown(s)
@@ -254,7 +253,7 @@ func (c *cluster) alike(st *storage) {
 	eventually(c.t, "rows, nodes and storage agree", func() error { return c.unlike(st) })
 }
 
-// inOrder fails the test if the plugin was ever asked for what no plugin may be asked for.
+// inOrder fails the test if the plugin ever received a call that no plugin may receive.
 func (st *storage) inOrder() {
 	st.t.Helper()
 	if faults := st.read("faults"); faults != "" {
@@ -268,7 +267,7 @@ func keeping(volume, node, word string) jobFile {
 		script: fmt.Sprintf("echo %s >> /data/words; sync; echo there is $(cat /data/words)\nsleep 86400", word)}
 }
 
-// holds runs a job until it says all words on its node.
+// holds runs a job until all words are in its output on its node.
 func (a *agent) holds(j jobFile, words ...string) {
 	a.t.Helper()
 	a.again("job", "run", "-detach", a.write(j))
@@ -286,7 +285,7 @@ func (a *agent) holds(j jobFile, words ...string) {
 	})
 }
 
-// endTask ends a task as a fault of its own does.
+// endTask ends a task like a fault of its own.
 func (a *agent) endTask(alloc string) {
 	a.t.Helper()
 	for _, pid := range a.tree() {

@@ -10,9 +10,9 @@ import (
 	"berth/structs"
 )
 
-// BenchmarkFirstWrite measures from `job run` of a job with a volume to the first line on the volume, with
-// the plugin up and the volume made before: scheduling, claim, stage, publish, start of the task. It also
-// reports what an agent uses that runs server, node, plugin and nothing else, and the size of the binary.
+// BenchmarkFirstWrite measures from `job run` of a job with a volume to the first line on the volume:
+// scheduling, claim, stage, publish, start of the task. The plugin runs and the volume exists before. It also
+// reports the memory of an agent with only server, node and plugin, and the size of the binary.
 func BenchmarkFirstWrite(b *testing.B) {
 	a := withPlugin(b)
 	a.volume(volumeFile{id: "bench"})
@@ -38,7 +38,7 @@ func BenchmarkFirstWrite(b *testing.B) {
 	b.ReportMetric(float64(info.Size())/(1<<20), "binary-MiB")
 }
 
-// firstWrite waits for the job's line and says how long after began it was written.
+// firstWrite waits for the job's line and returns how long after began it was written.
 func firstWrite(b *testing.B, a *agent, began time.Time) time.Duration {
 	b.Helper()
 	for time.Since(began) < time.Minute {

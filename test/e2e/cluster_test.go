@@ -58,7 +58,7 @@ func newServers(t testing.TB) *cluster {
 	return c
 }
 
-// hasLeader says whether the server knows a leader.
+// hasLeader returns nil if the server knows a leader.
 func (a *agent) hasLeader() error {
 	leader, err := get[string](a, "/v1/status/leader")
 	if err == nil && leader == "" {
@@ -266,7 +266,7 @@ func TestCluster_VolumeOfADownNode(t *testing.T) {
 	s.must("volume", "detach", "-force", "-reason", "the test says so", "counter", first.NodeID)
 	s.free("counter")
 
-	n.start() // it has lost the volume: its task is ended and runs again with a claim of its own
+	n.start() // it has lost the volume: its task is ended and runs again with a new claim
 	eventually(t, "it runs once, with a new allocation", func() error {
 		if err := twice(n); err != nil {
 			t.Error(err)

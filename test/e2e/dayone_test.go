@@ -22,7 +22,7 @@ func dayOne(t testing.TB) *agent {
 	return a
 }
 
-// end stops what dayOne and its test started, the way a user does, and holds that nothing is left.
+// end stops the jobs of dayOne and its test, as a user does, and checks that nothing is left.
 func end(a *agent, jobs ...string) {
 	a.t.Helper()
 	for _, j := range jobs {

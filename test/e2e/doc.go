@@ -1,7 +1,7 @@
-// Package e2e tests the built binary from outside: real agents as processes, real plugins, real mounts, the
-// command line as a user types it. Each test has a data directory and ports of its own and leaves no
-// process, mount or loop device behind, also when it fails.
+// Package e2e tests the built binary from outside: real agents as processes, real plugins, real mounts, and
+// the command line as a user types it. Each test has its own data directory and ports. It leaves no process,
+// mount or loop device behind, also when it fails.
 //
-// Three plugins serve the tests: the hostpath driver of the binary, a driver that nobody here wrote, and the test
+// Three plugins serve the tests: the hostpath driver of the binary, a driver of another project, and the test
 // binary itself as a plugin that attaches, whose storage all nodes share (see shelf).
 package e2e

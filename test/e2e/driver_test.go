@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-// buildDriver builds the CSI driver that nobody here wrote, from its module.
+// buildDriver builds the CSI driver of another project from its module.
 func buildDriver(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "hostpathplugin")
@@ -73,7 +73,7 @@ func chroot(driver string) string {
 	return b.String()
 }
 
-// inside returns a path of the host to what a task of the allocation sees at path.
+// inside returns the host path of a path in a task of the allocation.
 func (a *agent) inside(alloc, path string) string {
 	a.t.Helper()
 	for _, pid := range a.tree() {
@@ -132,9 +132,9 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 		}
 		return nil
 	})
-	// It asks for the node's step of an expansion, and checks the path that it is given. Its volumes are
-	// directories of the node's own file system, so nothing that an allocation sees grows: the size is the
-	// driver's word alone. TestExpand_WhileVolumesAreUsed has real file systems.
+	// The driver requests the node's step of an expansion, and checks the path that it receives. Its volumes
+	// are directories of the node's own file system, so nothing visible in an allocation grows: the size is
+	// only the driver's report. TestExpand_WhileVolumesAreUsed has real file systems.
 	whole := a.blocks(a.dir)
 	if got := a.blocks(a.inside(first.ID, "/data")); got != whole {
 		t.Errorf("the allocation sees %d blocks, the node %d: the driver no longer mounts directories",

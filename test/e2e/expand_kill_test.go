@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// hold makes the plugin's calls of an RPC wait until release is called: before they have an effect, after it, or
-// late, which is before it and whoever has given them up.
+// hold makes the plugin's calls of an RPC wait until release is called: before their effect, after it, or
+// "late", which is before it and also after their callers have gone.
 func (st *storage) hold(rpc, when string) (release func()) {
 	st.t.Helper()
 	path := filepath.Join(st.root, "hold", rpc+"."+when)
@@ -36,7 +36,7 @@ func (st *storage) held(rpc string) {
 	})
 }
 
-// later starts a command and waits for it when the test ends, whatever comes of it.
+// later starts a command and waits for it at the end of the test, with any outcome.
 func (a *agent) later(args ...string) {
 	a.t.Helper()
 	cmd := exec.Command(binary, args...)
@@ -50,7 +50,7 @@ func (a *agent) later(args ...string) {
 	})
 }
 
-// growing waits until a volume is shown with, or without, what a node still has to do.
+// growing waits until a volume is shown with, or without, a remaining step of a node.
 func (a *agent) growing(id string, wanted bool) {
 	a.t.Helper()
 	eventually(a.t, fmt.Sprintf("volume %s grows: %t", id, wanted), func() error {
@@ -78,7 +78,7 @@ func TestVolumesGrow_ThoughSomebodyIsKilledBetweenTheSteps(t *testing.T) {
 
 	for i, kill := range []struct{ what, rpc, when string }{
 		{"the agent", "NodeExpandVolume", "before"}, // the node's step has had no effect
-		{"the agent", "NodeExpandVolume", "after"},  // it has had one, of which nobody knows
+		{"the agent", "NodeExpandVolume", "after"},  // an unrecorded call has already had its effect
 		{"the leader", "NodeExpandVolume", "before"},
 		{"the leader", "NodeExpandVolume", "after"},
 		{"the leader", "ControllerExpandVolume", "after"},

@@ -66,14 +66,14 @@ func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 		}
 	}
 
-	// A device that nobody uses meanwhile.
+	// A device that is not used meanwhile.
 	a.must("job", "stop", "disk")
 	a.free("disk")
 	grow(disk, 40)
 	a.must("job", "run", a.write(watching("disk", "disk", blockdev, structs.CSIBlockDevice)))
 	a.says(a.running("disk", 1)[0].ID, "size 40\n")
 
-	// The plugin may not grow ext4 everywhere while it is mounted: then the status says that the next mount does it.
+	// The plugin cannot grow a mounted ext4 everywhere: then the status says that the next mount does it.
 	grow(later, 32)
 	out := a.must("volume", "status", "later")
 	if strings.Contains(out, "Grows to") && !strings.Contains(out, "until the next mount") {
@@ -94,7 +94,7 @@ func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 	a.nothingLeft([]string{"online", "disk", "later"}, "online", "disk", "later")
 }
 
-// A plugin that expands volumes offline is asked once no node has the volume, and not before.
+// A plugin that expands volumes offline is called only when no node has the volume.
 func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 	t.Parallel()
 	st := newStorage(t)

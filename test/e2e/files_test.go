@@ -103,7 +103,7 @@ func (a *agent) write(j jobFile) string {
 	return a.file(j.name+".hcl", j.hcl())
 }
 
-// says waits until an allocation's output holds all the texts and returns it.
+// says waits until an allocation's output has all the texts and returns it.
 func (a *agent) says(alloc string, texts ...string) string {
 	a.t.Helper()
 	var out string

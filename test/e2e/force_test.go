@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// begun is a command of the CLI that runs beside the test.
+// begun is a CLI command that runs in parallel to the test.
 type begun struct {
 	a    *agent
 	cmd  *exec.Cmd
@@ -43,7 +43,7 @@ func (a *agent) begin(args ...string) *begun {
 	return b
 }
 
-// ends waits for the command, and holds that it ends with an exit code and says all the texts.
+// ends waits for the command, and checks its exit code and that its output has all the texts.
 func (b *begun) ends(code int, texts ...string) {
 	b.a.t.Helper()
 	var err error
@@ -68,7 +68,7 @@ func (b *begun) ends(code int, texts ...string) {
 // runs reports whether the command has not ended.
 func (b *begun) runs() bool { return len(b.done) == 0 }
 
-// stopped stops a job and waits until its allocation has ended, whatever becomes of its volume.
+// stopped stops a job and waits until its allocation has ended, whether or not its volume is released.
 func (a *agent) stopped(job, alloc string) {
 	a.t.Helper()
 	a.again("job", "stop", "-detach", job)
@@ -81,7 +81,7 @@ func (a *agent) stopped(job, alloc string) {
 	})
 }
 
-// keeps holds that the volume is where it was, attached and mounted there and nowhere else, and that another
+// keeps checks that the volume is still attached and mounted there and nowhere else, and that another
 // allocation waits for it.
 func (c *cluster) keeps(st *storage, volume string, n *agent) {
 	c.t.Helper()
@@ -124,7 +124,8 @@ func force(node string) []string {
 	return []string{"volume", "detach", "-force", "-reason", "it hangs", "v", node}
 }
 
-// An operator forces a volume off a node that does not let go of it. The next job waits for it elsewhere.
+// An operator detaches a volume by force from a node that does not release it. The next job waits for it
+// elsewhere.
 func TestForcedDetach_NeverTakesAVolumeFromANodeThatMayWrite(t *testing.T) {
 	t.Parallel()
 	st, c := withShortLeases(t)
@@ -213,7 +214,7 @@ func (c *cluster) forceOnceTheNodeIsLost(st *storage) {
 	}
 }
 
-// waiting waits until a second claim of the volume waits, and holds that the first is still granted.
+// waiting waits until a second claim of the volume waits, and checks that the first is still granted.
 func (a *agent) waiting(volume string) {
 	a.t.Helper()
 	eventually(a.t, "a second claim of "+volume, func() error {

@@ -43,7 +43,7 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 	a.free("v")
 	c.alike(st)
 
-	// Without a controller nothing is attached, and that is said; with one again it goes on.
+	// Without a controller nothing is attached, and the status says so. With a new one the attach continues.
 	a.must("job", "stop", "-purge", "controller")
 	eventually(t, "no controller", func() error {
 		p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/shelf")

@@ -73,7 +73,7 @@ func seedOf(t testing.TB) uint64 {
 	return seed
 }
 
-// agent is one berth process with what it needs to be started again as it was.
+// agent is one berth process with all that is needed to restart it.
 type agent struct {
 	t     testing.TB
 	name  string
@@ -81,10 +81,10 @@ type agent struct {
 	http  int
 	rpc   int
 	serf  int
-	mark  string          // what the hostpath plugin of this node ends its volumes' ids with, once it is known
+	mark  string          // the suffix of the IDs of this node's hostpath volumes, once it is known
 	seen  map[string]bool // the names of tasks' cgroups
 	args  []string
-	ready func(a *agent) error // what start waits for
+	ready func(a *agent) error // the condition that start waits for
 	cmd   *exec.Cmd
 	log   *os.File
 }
@@ -98,7 +98,7 @@ const (
 
 var lastTaken atomic.Int32
 
-// freePorts finds ports nobody listens on, neither in TCP nor in UDP, and no other test was given.
+// freePorts returns n ports without a listener, in TCP and UDP, that no other test has received.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int
@@ -173,7 +173,7 @@ func (a *agent) awaitReady() {
 	}
 }
 
-// nodeReady says whether the agent answers and knows of a node that is ready.
+// nodeReady returns nil if the agent answers and knows a ready node.
 func (a *agent) nodeReady() error {
 	out, err := a.run("node", "status")
 	if err == nil && !strings.Contains(out, "ready") {
@@ -232,7 +232,8 @@ func exit(err error) int {
 	return 0
 }
 
-// refused runs a command that has to fail with an exit code, and with each of the texts in what it says.
+// refused runs a command that has to fail with an exit code, and checks that its output has each of the
+// texts.
 func (a *agent) refused(code int, texts []string, args ...string) {
 	a.t.Helper()
 	_, err := a.run(args...)
@@ -276,7 +277,7 @@ func (a *agent) file(name, content string) string {
 	return path
 }
 
-// clean ends everything of the agent, whatever state the test left it in, and reports what was left over.
+// clean ends everything of the agent, in any state of the test, and reports the leftovers.
 func (a *agent) clean() {
 	if a.t.Failed() {
 		log, _ := os.ReadFile(a.log.Name())
@@ -299,7 +300,7 @@ func (a *agent) clean() {
 	for _, m := range mountsBelow(a.dir) {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
 	}
-	eventually(a.t, "the cgroups of "+a.dir+" are gone", func() error { // busy until the kernel has buried who was killed
+	eventually(a.t, "the cgroups of "+a.dir+" are gone", func() error { // busy until the kernel has reaped them
 		for _, g := range a.cgroups() {
 			if err := unix.Rmdir(g); err != nil && !errors.Is(err, unix.ENOENT) {
 				return fmt.Errorf("%s: %w", g, err)
@@ -315,7 +316,7 @@ func (a *agent) clean() {
 	}
 }
 
-// processesOf finds the processes whose command line names a path below dir.
+// processesOf returns the processes whose command line has a path below dir.
 func processesOf(dir string) (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -361,8 +362,8 @@ func (a *agent) cgroups() (groups []string) {
 	return groups
 }
 
-// loops lists the loop devices that show volumes of this agent's node. The kernel tells of their files as
-// the plugin's task saw them, so they are known by the node's mark in the volumes' ids.
+// loops lists the loop devices of the volumes of this agent's node. The kernel reports their files as the
+// plugin's task saw them, so the node's mark in the IDs of the volumes identifies them.
 func (a *agent) loops() (devices []string) {
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, f := range files {
@@ -377,8 +378,8 @@ func (a *agent) loops() (devices []string) {
 	return devices
 }
 
-// eventually waits, up to a generous bound, until check has no complaint. It looks again every 50 ms:
-// what it waits for happens in other processes.
+// eventually waits, up to a generous bound, until check returns nil. It polls every 50 ms, because the
+// changes happen in other processes.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)

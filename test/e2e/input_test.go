@@ -76,7 +76,7 @@ func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 	}
 	a.refused(7, []string{"127.0.0.1:1"}, "job", "status", "-address", "http://127.0.0.1:1")
 
-	// Without -dev there is no raw_exec: the refusal says how to have it.
+	// Without -dev raw_exec is off: the error says how to enable it.
 	raw := a.write(jobFile{name: "raw", driver: "raw_exec", script: "sleep 1000"})
 	_, err := a.run("job", "run", raw)
 	if exit(err) != 6 {
@@ -125,7 +125,7 @@ func noiseOf(t *testing.T, n int) []byte {
 	return noise
 }
 
-// bodies are what no route can make sense of.
+// bodies are request bodies that are invalid for every route.
 func bodies(t *testing.T) [][]byte {
 	noise := noiseOf(t, 4096)
 	return [][]byte{nil, []byte("{"), []byte("null"), []byte("[]"), []byte("[null]"), []byte(`"x"`), []byte("1e999"), []byte("{}"), noise,
@@ -183,7 +183,7 @@ func TestRPC_GarbageOnThePort(t *testing.T) {
 		_, _ = conn.Write(noise)
 		conn.Close()
 	}
-	var held []net.Conn // connections that say nothing do not keep others out
+	var held []net.Conn // silent connections do not exclude others
 	for range 100 {
 		if conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(a.rpc)); err == nil {
 			held = append(held, conn)
@@ -222,7 +222,7 @@ func TestDisk_Full(t *testing.T) {
 	}
 	big := jobFile{name: "big", script: "# " + strings.Repeat("x", 1000<<10)}
 	var refusal error
-	for i := 0; refusal == nil && i < 200; i++ { // until the log needs room that is not there
+	for i := 0; refusal == nil && i < 200; i++ { // until the log needs more space than there is
 		big.name = "big" + strconv.Itoa(i)
 		_, refusal = a.run("job", "run", "-detach", a.write(big))
 	}

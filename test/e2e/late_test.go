@@ -76,15 +76,15 @@ func (a *agent) outwait() (rpcs []string) {
 	return rpcs
 }
 
-// An agent is killed while its plugin detaches a volume. The plugin goes on, and detaches after the agent is
-// back. The volume is wanted again at the same node meanwhile. If another controller attached it there, the
-// late detach would take it away under its user.
+// An agent is killed while its plugin detaches a volume. The plugin continues, and detaches after the agent
+// is back. Meanwhile the same node needs the volume again. If another controller attached it there, the late
+// detach would remove it from its user.
 func TestLateDetach_IsSettledWhereItWasMade(t *testing.T) {
 	t.Parallel()
 	st, c := withStorage(t, 2)
 	s, _ := c.leader()
 	st.create(s, "v", 300)
-	// The calls for one volume go to one controller: a volume's user is beside it at the other node.
+	// The calls for one volume go to one controller: a user of the volume runs on the other node.
 	user := "n0"
 	if strings.Contains(st.read("calls"), user+" CreateVolume") {
 		user = "n1"
@@ -107,7 +107,7 @@ func TestLateDetach_IsSettledWhereItWasMade(t *testing.T) {
 	}
 	release()
 	eventually(t, "the late detach has its effect", func() error { return st.attachedAt() })
-	c.unsettled("v") // nobody has heard of that
+	c.unsettled("v") // not known to the servers
 
 	caller.kill()
 	if late := caller.outwait(); !slices.Equal(late, []string{"ControllerUnpublishVolume"}) {

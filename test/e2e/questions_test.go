@@ -81,7 +81,7 @@ func (a *agent) healthyNodes(plugin string, want int) {
 	})
 }
 
-// claims are the claims of a volume, in line order.
+// claims returns the claims of a volume in queue order.
 func (a *agent) claims(volume string) ([]*structs.CSIClaim, error) {
 	v, err := get[*structs.CSIVolumeDetail](a, "/v1/volume/csi/"+volume)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *agent) claims(volume string) ([]*structs.CSIClaim, error) {
 	return v.Claims, nil
 }
 
-// free waits until nobody holds the volume.
+// free waits until the volume has no claim.
 func (a *agent) free(volume string) {
 	a.t.Helper()
 	eventually(a.t, "volume "+volume+" is free", func() error {
@@ -102,7 +102,7 @@ func (a *agent) free(volume string) {
 	})
 }
 
-// logs is what an allocation has written to its standard output.
+// logs returns the standard output of an allocation.
 func (a *agent) logs(alloc string) string {
 	out, _ := a.run("alloc", "logs", alloc)
 	return out

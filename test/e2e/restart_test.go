@@ -49,7 +49,7 @@ func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	end(a, "counter")
 }
 
-// settled says what of a job with one allocation on the volume "counter" is not as it is to be: running
+// settled returns how a job with one allocation on the volume "counter" differs from its target: running
 // once, with one stage, one publication and one claim, all of the same allocation, or gone with all.
 func settled(a *agent, wantRunning bool) error {
 	allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/counter/allocations")
@@ -86,7 +86,7 @@ func settled(a *agent, wantRunning bool) error {
 	return nil
 }
 
-// twice says whether more is mounted for the volume than one user can need.
+// twice returns an error if the volume has more mounts than one user needs.
 func twice(a *agent) error {
 	if stages(a) > 1 || publications(a) > 1 {
 		return fmt.Errorf("mounted twice: %v", stagedBelow(a.dir))
@@ -97,7 +97,7 @@ func twice(a *agent) error {
 // killWhile starts something, kills the agent at some moment of it and starts the agent again.
 func (a *agent) killWhile(rnd *rand.Rand, args ...string) {
 	a.t.Helper()
-	_, _ = a.run(args...) // detached: it returns as soon as the wish is stored
+	_, _ = a.run(args...) // detached: it returns when the request is stored
 	after := time.Duration(rnd.IntN(250)) * time.Millisecond
 	time.Sleep(after)
 	a.kill()
@@ -143,8 +143,8 @@ func TestAgent_WithoutItsDataDirectory(t *testing.T) {
 	}
 }
 
-// crash ends the agent and everything it started at once and takes away its mounts and loop devices, as
-// the loss of power does.
+// crash ends the agent and all its processes at once and removes its mounts and loop devices, like a loss of
+// power.
 func (a *agent) crash() {
 	a.t.Helper()
 	a.kill()
@@ -252,14 +252,14 @@ func TestRestore_OfAnEarlierStateWhileVolumesAreUsed(t *testing.T) {
 	a.goesOn(a.running("counter", 1)[0].ID)
 	a.must("operator", "snapshot", "save", during)
 
-	a.must("operator", "snapshot", "restore", before) // nobody knows of what runs
+	a.must("operator", "snapshot", "restore", before) // the servers do not know the running allocations
 	eventually(t, "it is gone", func() error { return settled(a, false) })
 	a.must("job", "run", example(t, "counter.hcl"))
 	eventually(t, "it runs once", func() error { return settled(a, true) })
 	a.must("job", "stop", "-purge", "counter")
 	a.free("counter")
 
-	a.must("operator", "snapshot", "restore", during) // what is to run has ended
+	a.must("operator", "snapshot", "restore", during) // the allocations that should run have ended
 	eventually(t, "it runs once again", func() error {
 		if err := twice(a); err != nil {
 			t.Error(err)

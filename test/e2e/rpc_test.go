@@ -26,7 +26,7 @@ import (
 type guesser struct {
 	rnd   *rand.Rand
 	words []string
-	good  map[string]any // fields, or type.fields, that are nearly always right, so that the others are looked at
+	good  map[string]any // fields, or type.fields, that mostly have valid values, so that the others are checked
 }
 
 func (g *guesser) fill(v reflect.Value, depth int) {
@@ -85,8 +85,8 @@ func (g *guesser) fill(v reflect.Value, depth int) {
 
 func (g *guesser) word() string { return g.words[g.rnd.IntN(len(g.words))] }
 
-// TestRPC_GuessedRequests calls every procedure with requests of the right shape and senseless content, some of
-// it in the node's own name. None may panic, the server may not stop, and what is stored stays sound.
+// TestRPC_GuessedRequests calls every procedure with requests of the right form and random content, some of
+// it in the node's own name. None may panic, the server may not stop, and the state keeps its invariants.
 func TestRPC_GuessedRequests(t *testing.T) {
 	t.Parallel()
 	a := dayOne(t)
@@ -120,7 +120,7 @@ func TestRPC_GuessedRequests(t *testing.T) {
 	refused, taken := map[structs.Kind]int{}, map[string]int{}
 	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: nobody}).List() {
 		if e.Name == "Node.Deregister" {
-			continue // it would end what the others work on
+			continue // it would end objects of the other callers
 		}
 		for range 40 {
 			req := e.New()

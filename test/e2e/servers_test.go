@@ -24,7 +24,7 @@ func (a *agent) peers() (map[string]*structs.RaftServer, error) {
 	return byName, nil
 }
 
-// votes waits until exactly these agents have a vote, as one of them says.
+// votes waits until exactly these agents have a vote, as one of them reports.
 func (a *agent) votes(names ...string) {
 	a.t.Helper()
 	eventually(a.t, fmt.Sprint(names, " have a vote"), func() error {
@@ -44,7 +44,7 @@ func (a *agent) votes(names ...string) {
 	})
 }
 
-// again runs a command until it does what it should: the gossip takes some seconds to notice a failure.
+// again repeats a command until it succeeds: gossip needs some seconds to notice a failure.
 func (a *agent) again(args ...string) {
 	a.t.Helper()
 	eventually(a.t, strings.Join(args, " "), func() error {
@@ -96,7 +96,7 @@ func TestServers_AreRemoved(t *testing.T) {
 	first.start()
 	second.votes(leader.name, second.name, first.name)
 
-	// The leader leaves when it is told to.
+	// The leader leaves on request.
 	if out := leader.must("server", "leave"); !strings.Contains(out, "has left the cluster") {
 		t.Errorf("it says %q", out)
 	}

@@ -25,17 +25,17 @@ import (
 )
 
 // shelf is a CSI plugin that attaches. Its volumes are images in a directory that all nodes share. A node may mount
-// one only while it is attached there. The test binary is the plugin's process, too, when its first argument is
-// "shelf". The directory records what the processes did, and what a plugin must never be asked for:
+// one only while it is attached there. The test binary is also the plugin's process, if its first argument is
+// "shelf". The directory records the calls of the processes, and the calls that a plugin must never receive:
 //
 //	vol/ID/disk             the image
 //	vol/ID/attached/NODE    the volume is attached to the node
 //	vol/ID/staged/NODE      the volume is mounted there, or shown as a device
 //	vol/ID/device           the loop device that shows it
 //	calls                   a line per call: node, RPC, volume, outcome
-//	faults                  a line per call that came out of order
+//	faults                  a line per call out of order
 //	hold/RPC.before|after   calls wait while the file exists
-//	hold/RPC.late           the same, and a call whose caller has gone has its effect nevertheless
+//	hold/RPC.late           the same, and a call also has its effect when its caller has gone
 //	hold/RPC.held           a call has waited, at the node that it names
 //	offline                 while the file exists, volumes are expanded only while they are attached nowhere
 type shelf struct {
@@ -45,10 +45,10 @@ type shelf struct {
 	root, node string
 }
 
-// defaultShelfSize is how large a volume is whose size is not asked for: about the least that xfs takes.
+// defaultShelfSize is the size of a volume without a requested size: about the minimum of xfs.
 const defaultShelfSize = 300 << 20
 
-// runShelf serves the plugin until it is told to end, and returns the process's exit code.
+// runShelf serves the plugin until it is told to stop, and returns the process's exit code.
 func runShelf(args []string) int {
 	flags := flag.NewFlagSet("shelf", flag.ExitOnError)
 	root := flags.String("root", "", "the shared directory")
@@ -107,7 +107,7 @@ func (s *shelf) intercept(
 	return resp, err
 }
 
-// hold waits while a file says so. A call that is cancelled meanwhile has, before, no effect.
+// hold waits while a file demands it. A call that is cancelled before its effect has none.
 func (s *shelf) hold(ctx context.Context, rpc, when string) error {
 	for {
 		if _, err := os.Stat(s.path("hold", rpc+"."+when)); err != nil {

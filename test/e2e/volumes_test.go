@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// stages and publications count what is mounted in the staging and publish directories.
+// stages and publications count the mounts in the staging and publish directories.
 func stages(a *agent) int       { return countBase(a, "stage") }
 func publications(a *agent) int { return countBase(a, "mount") }
 
@@ -32,7 +32,7 @@ func withPlugin(t testing.TB) *agent {
 	return a
 }
 
-// nothingLeft stops jobs and holds that none of their volumes is claimed, mounted or on a loop device.
+// nothingLeft stops jobs and checks that none of their volumes is claimed, mounted or on a loop device.
 func (a *agent) nothingLeft(volumes []string, jobs ...string) {
 	a.t.Helper()
 	for _, j := range jobs {

@@ -32,7 +32,7 @@ func build(t *testing.T, dir, pkg string) string {
 	return out
 }
 
-// boot runs a shell script as the first process of a guest and returns what the guest wrote. The script finds
+// boot runs a shell script as the first process of a guest and returns the guest's output. The script finds
 // dir at /mnt.
 func boot(t *testing.T, dir, script string) string {
 	t.Helper()
@@ -53,7 +53,8 @@ func boot(t *testing.T, dir, script string) string {
 		os.Args[0], kernel, "mem=512M", "rootfstype=hostfs", "root=/dev/root", "ro", "quiet",
 		"con=null", "con0=fd:0,fd:1", "init="+first)
 	cmd.Env = append(os.Environ(), asKernel+"=1")
-	// The guest is pid 1 of a process tree of its own: all its processes end with it, and it with this test.
+	// The guest is pid 1 of a separate process tree: all its processes end with it, and it ends with this
+	// test.
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Pdeathsig: unix.SIGKILL}
 	runtime.LockOSThread() // Pdeathsig is bound to the thread
 	defer runtime.UnlockOSThread()
@@ -67,7 +68,7 @@ func boot(t *testing.T, dir, script string) string {
 	return string(b)
 }
 
-// prepare mounts what a Linux system has, and of cgroups version 2 alone. Go's programs use no vector
+// prepare mounts the usual file systems of Linux, and only version 2 of cgroups. Go's programs use no vector
 // registers: the guest does not keep them for each thread (see runKernel).
 func prepare(dir string) string {
 	return `export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root GODEBUG=cpu.all=off; cd /

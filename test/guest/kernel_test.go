@@ -21,9 +21,10 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// runKernel becomes the user-mode kernel and returns only an error. The kernel reads the extended registers of its
-// processes into a buffer of a fixed size and dies where a processor has more of them, as those with AMX have. So it
-// is told that there are none (EINVAL for PTRACE_GETREGSET) and keeps the registers of the FXSAVE area alone.
+// runKernel becomes the user-mode kernel and returns only on an error. The kernel reads the extended
+// registers of its processes into a buffer of a fixed size, and crashes on a processor with more of them,
+// such as one with AMX. So a filter reports none (EINVAL for PTRACE_GETREGSET), and the kernel keeps only
+// the registers of the FXSAVE area.
 func runKernel(args []string) error {
 	const (
 		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS

@@ -38,7 +38,7 @@ func agent(t *testing.T) *public.Client {
 	return c
 }
 
-// start runs an agent until the test ends, and returns the address that it says it serves HTTP at.
+// start runs an agent until the test ends, and returns its HTTP address.
 func start(t *testing.T, bin string) (addr string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b") // short: sockets are below it
@@ -85,7 +85,7 @@ func start(t *testing.T, bin string) (addr string) {
 	return addr
 }
 
-// until asks again and again, each time waiting on the index of the answer before, until done says so.
+// until repeats a blocking query, each time with the index of the previous answer, until done returns true.
 func until(t *testing.T, what string, ask func(q *public.QueryOptions) (done bool, meta *public.QueryMeta, err error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

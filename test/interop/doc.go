@@ -1,3 +1,3 @@
-// Package interop holds berth against a client that nobody here wrote: the public Go client of the
-// dialect. It is a module of its own, so that the client never enters the product's dependencies.
+// Package interop tests berth with a client of another project: the public Go client of the dialect. It is a
+// separate module, so that the client never becomes a dependency of the product.
 package interop

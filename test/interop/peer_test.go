@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// complaint is how the peer's command line begins the line of an error that does not end it.
+// complaint matches the beginning of a line with an error that does not end the peer's command line.
 var complaint = regexp.MustCompile(`(?im)^(error|panic)`)
 
 // peerCLI runs the command line of the peer (PEER_BIN, see scripts/peer.sh) against an agent.
@@ -20,7 +20,7 @@ type peerCLI struct {
 	addr string
 }
 
-// run fails the test if the command fails, panics or reports an error of its own on the way.
+// run fails the test if the command fails, panics or reports an error.
 func (p peerCLI) run(args ...string) string {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
@@ -76,7 +76,7 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 	}
 }
 
-// A route of the dialect that berth does not have says so, and is not taken for the ID of a job.
+// berth rejects a route of the dialect that it does not have, and does not read it as the ID of a job.
 func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
 	bin := os.Getenv("PEER_BIN")
 	if bin == "" {

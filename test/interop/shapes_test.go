@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// The tests of this file put the public client before berth's HTTP handler with nothing behind it but
-// answers in which every field says something: what the client cannot decode shows here.
+// The tests of this file connect the public client to berth's HTTP handler. Fake responses have a value in
+// every field, so they show every field that the client cannot decode.
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 

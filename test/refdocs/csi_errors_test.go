@@ -19,9 +19,9 @@ var (
 	codeFile    = regexp.MustCompile("`((?:csi|client|server|state|structs|endpoints)/[a-z_/]+\\.go)`")
 )
 
-// TestCSIErrors_HasEachRPCAndCode holds docs/csi-errors.md against the client of package csi and the tables of the
-// specification: each RPC that berth can call has a section, which gives the line of the RPC's table and names each
-// code of it. A file that the page names is there.
+// TestCSIErrors_HasEachRPCAndCode compares docs/csi-errors.md with the client of package csi and the tables
+// of the specification: each RPC that berth can call has a section, which gives the line of the RPC's table
+// and names each code of it. Each named file exists.
 func TestCSIErrors_HasEachRPCAndCode(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page := readFile(t, filepath.Join(root, "docs", "csi-errors.md"))

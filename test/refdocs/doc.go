@@ -1,3 +1,3 @@
-// Package refdocs holds the generated tables of docs/reference against the code: what can be called, over
-// which paths, what goes into the log and into which tables. `make goldens` writes them again.
+// Package refdocs compares the generated tables of docs/reference with the code: methods, routes, log entries
+// and tables. `make goldens` writes them again.
 package refdocs

@@ -8,7 +8,7 @@ import (
 
 var glossaryRow = regexp.MustCompile(`^\| ([^|]+) \| ([^|]+) \|`)
 
-// TestGlossary_DefinesEachTermOnce holds that no term, and no older word, stands twice in docs/glossary.md.
+// TestGlossary_DefinesEachTermOnce checks that no term, and no older word, is twice in docs/glossary.md.
 func TestGlossary_DefinesEachTermOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(readDoc(t, "docs/glossary.md")) {

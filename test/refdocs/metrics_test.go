@@ -43,7 +43,7 @@ var emitting = map[string]string{
 // notOurs are packages that emit for other programs.
 var notOurs = []string{"github.com/hashicorp/serf/cmd"}
 
-// meaning says what berth's own metrics count.
+// meaning explains berth's own metrics.
 var meaning = map[string]string{
 	"client.allocs":           "allocations on this node; label state",
 	"control.nodes":           "nodes, on the leader; label status",
@@ -181,7 +181,7 @@ func scanPackage(t *testing.T, dir string, names []string) (found []emitted) {
 			}
 			name := metricName(call.Args[0], vars)
 			legacy := strings.HasPrefix(name, "raft.replication.") && strings.HasSuffix(name, ">")
-			if name != "" && !legacy { // berth turns Raft's names with the peer in them off
+			if name != "" && !legacy { // berth turns off Raft's names with the peer in them
 				found = append(found, emitted{name: name, kind: emitters[calledName(call)]})
 			}
 			return true

@@ -55,7 +55,7 @@ func TestContributing_PlacesExist(t *testing.T) {
 	}
 }
 
-// mostEdits is how many places an operation that writes may need, without a handler of its own.
+// mostEdits is the maximum number of edits for an operation that writes, without its handler.
 const mostEdits = 6
 
 // TestContributing_AnOperationTakesFewEdits holds the number of places of the example.

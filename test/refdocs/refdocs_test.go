@@ -111,7 +111,7 @@ func limits(*testing.T) string {
 	return b.String()
 }
 
-// amount writes a limit as a person would.
+// amount formats a limit for readers.
 func amount(n int64, unit string) string {
 	if unit == "duration" {
 		return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(time.Duration(n).String())

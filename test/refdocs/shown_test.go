@@ -14,7 +14,7 @@ import (
 	"berth/agent"
 )
 
-// command is what docs/reference/cli.md, which is generated, says of a command.
+// command is a command as the generated page docs/reference/cli.md describes it.
 type command struct {
 	needs, takes int             // arguments: at least and at most
 	options      map[string]bool // whether it takes a value, by name
@@ -79,7 +79,7 @@ func readDoc(t *testing.T, name string) string {
 	return string(text)
 }
 
-// handWritten are the pages that people write: all that are not generated.
+// handWritten returns the pages that are not generated.
 func handWritten(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -99,8 +99,8 @@ func handWritten(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestDocs_ShowCommandsThatExist holds every command line in a hand-written page against the reference: those that
-// stand in a block are whole, those in a sentence may leave arguments out.
+// TestDocs_ShowCommandsThatExist compares every command line in a hand-written page with the reference. A
+// command line in a block is complete. One in a sentence may omit arguments.
 func TestDocs_ShowCommandsThatExist(t *testing.T) {
 	commands := referenceCommands(t)
 	shown := 0
@@ -272,7 +272,8 @@ func TestOperations_ListsSettingsAsTheyAre(t *testing.T) {
 // isPlain matches defaults that are values, not words about them.
 var isPlain = regexp.MustCompile(`^(-?[0-9]+[a-z]*|true|false|default|berth)$`)
 
-// plainDefault is a value as the tables write it; plain is false for what is no number, duration, word or bool.
+// plainDefault returns a value in the form of the tables. plain is false unless it is a number, duration,
+// word or bool.
 func plainDefault(v reflect.Value) (text string, plain bool) {
 	if !v.IsValid() {
 		return "", false

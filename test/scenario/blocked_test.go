@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// What a job waits for comes, and it runs; before that it says what it waits for.
+// A job runs when its requirements are met. Before that its status names them.
 func TestBlockedJob_Continues(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(s *story)

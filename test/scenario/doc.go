@@ -1,6 +1,6 @@
-// Package scenario tells stories of clusters in which things go wrong, and holds the servers to how they
-// have to end: no volume of one writer is ever mounted twice, no claim is released that may still write, and
-// a person who asks is told who is in the way and what would help.
+// Package scenario tests clusters with faults, and how the servers have to resolve them: no volume of one
+// writer is ever mounted twice, no claim is released whose allocation may still write, and the status names
+// the holder and the remedy.
 //
-// Servers are real, nodes are those of test/cluster; real mounts are left to test/e2e.
+// The servers are real, the nodes are those of test/cluster. test/e2e has real mounts.
 package scenario

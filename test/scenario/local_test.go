@@ -12,7 +12,7 @@ import (
 	"berth/test/cluster"
 )
 
-// local is a plugin whose volumes are on the node whose controller made them.
+// local returns a plugin whose volumes are on the node whose controller created them.
 func local(zone string) cluster.Plugin {
 	return cluster.Plugin{ID: "p", Controller: true, Local: true, Zone: zone}
 }

@@ -57,7 +57,7 @@ func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 	s.mounted("disk-v1")
 }
 
-// A node that was only out of reach lets go of what was given to others when it is back, and not before.
+// A node that was only unreachable releases volumes that others were granted when it returns, and not before.
 func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
@@ -80,7 +80,7 @@ func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
 	s.mounted("disk-v1", on.Name+" "+next.ID)
 }
 
-// A node that restarts without its allocation's processes is asked to let go of what it holds.
+// A node that restarts without its allocation's processes receives calls to release its volumes.
 func TestReaper_ReleasesClaimsOfEndedAllocations(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
@@ -119,7 +119,7 @@ func TestSystemJob_FollowsTheNodes(t *testing.T) {
 	_ = n3
 }
 
-// The loops of the next leader take up what the first has begun.
+// The loops of the next leader continue the work of the first.
 func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
 	s := begin(t, 3)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)

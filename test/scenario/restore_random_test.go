@@ -31,9 +31,9 @@ func restoreSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// TestRestore_ConvergesFromRandomHistories takes a snapshot, changes what runs where, goes back to the
-// snapshot, and goes on. The storage fails the test at once when two nodes have a volume, when a node mounts a
-// volume that is not attached, and when a volume is detached where it is mounted.
+// TestRestore_ConvergesFromRandomHistories takes a snapshot, changes what runs on each node, returns to the
+// snapshot, and continues. The storage fails the test at once if two nodes have a volume, if a node mounts a
+// volume that is not attached, or if a volume is detached where it is mounted.
 func TestRestore_ConvergesFromRandomHistories(t *testing.T) {
 	for range 2 {
 		seed := restoreSeed(t)
@@ -62,7 +62,7 @@ const (
 	historyVolumes = 3
 )
 
-// history is a random sequence of what happens to a cluster.
+// history is a random sequence of events in a cluster.
 type history struct {
 	*story
 	*rand.Rand
@@ -94,8 +94,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 	return h
 }
 
-// options has the tasks of a node take their time to end, one node longer than another: the volumes are used
-// meanwhile.
+// options gives the tasks of a node time to stop, on some nodes more than on others, so that volumes are in
+// use meanwhile.
 func (h *history) options(i int) []cluster.NodeOption {
 	lingers := time.Duration(i%3) * 150 * time.Millisecond
 	return []cluster.NodeOption{cluster.WithPlugin(attaching), cluster.WithLinger(lingers)}
@@ -105,7 +105,7 @@ func (h *history) join(i int) {
 	h.nodes = append(h.nodes, h.AddNode(fmt.Sprintf("n%d", i), h.storage, h.options(i)...))
 }
 
-// reboot takes a node's power away, with its mounts and its memory, calls meanwhile, and brings the node back.
+// reboot cuts a node's power, with its mounts and its memory, calls meanwhile, and brings the node back.
 // Volumes that were attached to the node still are.
 func (h *history) reboot(n *cluster.Node, meanwhile func()) {
 	if len(h.away) > 0 {
@@ -171,7 +171,7 @@ func (h *history) changes(count int) {
 	}
 }
 
-// soonAgain replaces what ends without the usual delay.
+// soonAgain replaces ended allocations without the usual delay.
 func soonAgain(j *structs.Job) {
 	j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{
 		Unlimited: true, Delay: 50 * time.Millisecond, DelayFunction: "constant", MaxDelay: time.Second,
@@ -241,8 +241,8 @@ func (h *history) restore() {
 	h.wanted = maps.Clone(h.then)
 }
 
-// settle waits until rows, nodes and storage agree: what is wanted runs, what is shown running runs, and
-// nothing else is mounted or attached.
+// settle waits until rows, nodes and storage agree: every wanted allocation runs, every allocation shown as
+// running runs, and nothing else is mounted or attached.
 func (h *history) settle() {
 	h.t.Helper()
 	h.heal()

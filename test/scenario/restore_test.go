@@ -9,8 +9,8 @@ import (
 	"berth/test/cluster"
 )
 
-// The servers go back to a state in which a volume was free, while a node writes to it: nobody else gets it
-// before that node has let go. The storage fails the test when two have it mounted.
+// The servers return to a state in which a volume was free, while a node writes to it: no other node gets it
+// before that node has released it. The storage fails the test if two have it mounted.
 func TestRestore_ForgetsLaterGrants(t *testing.T) {
 	for name, reachable := range map[string]bool{"the node is there": true, "the node is out of reach": false} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestRestore_ForgetsLaterGrants(t *testing.T) {
 	}
 }
 
-// A node that never comes back is forgotten by somebody who vouches for it.
+// An operator deletes a node that never returns.
 func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
@@ -77,8 +77,8 @@ func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 	s.mounted("disk-v1", n2.Name+" "+next.ID)
 }
 
-// A node loses its power and all that it remembers while the servers go back: nobody but the state that was
-// replaced knows that a volume is attached to it. The volume is detached, and another node gets it.
+// A node loses its power and all its records while the servers return to a snapshot: only the replaced state
+// knew that a volume is attached to it. The volume is detached, and another node gets it.
 func TestRestore_AttachmentOfANodeThatForgot(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)

@@ -12,9 +12,9 @@ import (
 	"berth/test/cluster"
 )
 
-// TestStorm_KeepsTheInvariants lets nodes fall silent and come back, leaders die and jobs be stopped and run again, all while
-// jobs hold volumes of one writer. Nobody ever vouches for a node, so at no time may two have one volume -
-// the storage fails the test if they do - and when the storm is over each job has its own.
+// TestStorm_KeepsTheInvariants makes nodes fall silent and return, leaders die and jobs stop and run again,
+// while jobs hold volumes of one writer. No operator forces a release, so at no time may two nodes have one
+// volume: the storage fails the test if they do. At the end of the storm each job has its own volume.
 func TestStorm_KeepsTheInvariants(t *testing.T) {
 	s := begin(t, 3)
 	const jobs = 3

@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// meter is that of berth's own benchmarks (internal/benchmeter), but that the collector is left as it is: the
-// peer's server leaves it so, too. It measures a benchmark's loop: by the clock, by the CPU time of the process (on a
-// machine with other users it says more), and by the memory that is allocated. The collector's work is in it. It goes
-// through the whole heap at once, which the many units between two collections have to bear evenly: where the loop saw
-// three or more of them end, what is reported is what came between the first and the last.
+// meter is that of berth's own benchmarks (internal/benchmeter) without its setting of the collector, because
+// the peer's server leaves the default. It measures the loop of a benchmark: wall time, the CPU time of the
+// process (more reliable on a machine with other users), and the allocated memory. The numbers include the
+// collector. A collection traverses the whole heap, and its cost belongs evenly to the many units between two
+// collections. So if three or more collections ended during the loop, the result is the part between the end
+// of the first and of the last.
 type meter struct {
 	b         *testing.B
 	rounds    int
 	done      amount       // up to the last pause
-	since     amount       // when it went on
+	since     amount       // when it continued
 	collected atomic.Int64 // collections that have ended
 	over      atomic.Bool
 	begun     time.Time
@@ -30,7 +31,7 @@ type meter struct {
 	last      mark
 }
 
-// amount is what has been used, by the process since its start or by the loop.
+// amount is the usage, by the process since its start or by the loop.
 type amount struct {
 	clock, cpu     time.Duration
 	objects, bytes uint64 // allocated
@@ -44,7 +45,7 @@ type mark struct {
 }
 
 func begin(b *testing.B) *meter {
-	runtime.GC() // what filling the store left behind is not the loop's
+	runtime.GC() // garbage of the setup does not belong to the loop
 	b.ReportAllocs()
 	m := &meter{b: b, begun: time.Now()}
 	m.watch()
@@ -53,7 +54,7 @@ func begin(b *testing.B) *meter {
 	return m
 }
 
-// watch counts the collections from now on: each finds something that nobody holds.
+// watch counts the collections from now on: each frees an unreferenced value.
 func (m *meter) watch() {
 	runtime.SetFinalizer(new(*meter), func(**meter) {
 		if m.collected.Add(1); !m.over.Load() {
@@ -133,8 +134,8 @@ const (
 	longest      = 8 * time.Second // for which they are waited for
 )
 
-// loop is b.Loop, but that it goes on until the collector has run a few times. What the benchmark reports by itself is of
-// the time that it was to run.
+// loop is b.Loop, but continues until the collector has run a few times. The benchmark's own report covers
+// only its regular time.
 func (m *meter) loop() bool {
 	if !m.longer && m.b.Loop() {
 		return true
@@ -144,8 +145,8 @@ func (m *meter) loop() bool {
 	return !times && m.last.cycles-m.first.cycles < wantedCycles && time.Since(m.begun) < longest
 }
 
-// perform measures what do does, with what was made for it: each time something new, apart from what is measured, and
-// no more of it at once than block.
+// perform measures do with prepared values. Each value is new, made outside the measured part, and at most
+// block of them exist at once.
 func perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
 	m, ready := begin(b), make([]R, block)
 	for i := 0; m.loop(); i++ {
@@ -162,7 +163,7 @@ func perform[R any](b *testing.B, units, block int, prepare func(i int) R, do fu
 	m.end(units)
 }
 
-// repeat measures what do does, over and over.
+// repeat measures repeated calls of do.
 func repeat(b *testing.B, do func()) {
 	m := begin(b)
 	for m.loop() {

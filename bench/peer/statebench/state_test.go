@@ -113,7 +113,7 @@ func BenchmarkFleetBoot(b *testing.B) {
 	})
 }
 
-// A plugin is read with its allocations: what CSIPlugin.Get does.
+// A read of a plugin with its allocations, like CSIPlugin.Get.
 func BenchmarkPluginGet(b *testing.B) {
 	bySize(b, "N", ns, func(b *testing.B, n int) {
 		s := fill(b, shape.Fill{Nodes: n, SharedVolClaims: -1, PluginAllocs: true})
@@ -180,7 +180,7 @@ func BenchmarkClaimStorm(b *testing.B) {
 	})
 }
 
-// 10,000 volumes are listed: what CSIVolume.List does for each (copy, denormalize, stub).
+// A list of 10,000 volumes, with the steps of CSIVolume.List for each (copy, denormalize, stub).
 func BenchmarkVolumeList(b *testing.B) {
 	bySize(b, "claims", []int{0, 1, 10}, func(b *testing.B, each int) {
 		const vols = 10000
@@ -234,7 +234,7 @@ func BenchmarkNodeStatus(b *testing.B) {
 	})
 }
 
-// What each heartbeat (and each reply to a registration) does: count the nodes.
+// The part of each heartbeat, and of each reply to a registration, that counts the nodes.
 func BenchmarkHeartbeat(b *testing.B) {
 	bySize(b, "N", ns, func(b *testing.B, n int) {
 		s := fill(b, shape.Fill{Nodes: n, SharedVolClaims: -1})
@@ -254,7 +254,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	})
 }
 
-// A client reports an allocation terminal. Each pass through all of them takes them back to what they were.
+// A client reports an allocation terminal. Each pass over all of them resets them.
 func BenchmarkAllocEnds(b *testing.B) {
 	bySize(b, "N", []int{10, 10000}, func(b *testing.B, allocs int) {
 		const nodes = 1000

@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// codes names for each code but OK the kind of error that the servers get. server/control and state decide what
-// follows from a kind.
+// codes has for each code but OK the kind of the error that the servers get. server/control and state decide
+// on the kind.
 var codes = map[string]structs.Kind{
 	"Canceled": structs.KindTimeout, "Unknown": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
 	"Unavailable": structs.KindTimeout, "Aborted": structs.KindTimeout, "ResourceExhausted": structs.KindTimeout,
@@ -29,12 +29,12 @@ func codesBut(other map[string]structs.Kind) map[string]structs.Kind {
 	return all
 }
 
-// asked are the codes of a call after which another controller may be asked, or the same node once more at once: to
-// make it twice does no harm.
+// asked are the codes of a call that another controller, or the same node at once, may repeat: two calls do
+// no harm.
 var asked = codesBut(map[string]structs.Kind{"Unavailable": structs.KindUnavailable, "Aborted": structs.KindUnavailable,
 	"ResourceExhausted": structs.KindUnavailable})
 
-// full are the codes of a call of which the servers are told that there is no space, as an answer.
+// full are the codes of a call that reports to the servers, as an answer, that the storage has no space.
 var full = codesBut(map[string]structs.Kind{"ResourceExhausted": ""})
 
 var grown = structs.CSICapacityRange{RequiredBytes: 8 << 20}
@@ -92,7 +92,7 @@ func nodeDetach(r *fixture, id string) error {
 	return err
 }
 
-// A node makes each call of the servers once, and hands on what the plugin says: the kind, the code and the words.
+// A node makes each call of the servers once, and passes on the kind, the code and the message of the plugin.
 func TestDuty_C8_C14_C15_C17_WhatTheServersHearOfEachCode(t *testing.T) {
 	for _, c := range codeCases() {
 		t.Run(c.rpc, func(t *testing.T) {

@@ -30,7 +30,7 @@ type fixture struct {
 	plugin   *csitest.Plugin
 }
 
-// newFixture is a node whose servers ask it, with the plugin "ebs".
+// newFixture returns a node with the plugin "ebs" that its servers call.
 func newFixture(t *testing.T, running ...string) *fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b")

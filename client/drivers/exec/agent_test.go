@@ -20,13 +20,13 @@ import (
 	"berth/structs"
 )
 
-// agentOrder is what a test tells the agent that it will kill.
+// agentOrder is the order of a test to the agent that it will kill.
 type agentOrder struct {
 	Dir  string
 	Task *driver.TaskConfig
 }
 
-// agentMain is that agent: it starts the task, says its handle, and waits for its end.
+// agentMain is that agent: it starts the task, prints its handle, and waits for its end.
 func agentMain() {
 	var o agentOrder
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
@@ -145,7 +145,7 @@ func TestRecover_AnEndBetweenAgents(t *testing.T) {
 	}
 }
 
-// The agent dies before it has recorded the handle; the next one starts the task anew.
+// The agent dies before it has recorded the handle. The next agent starts the task again.
 func TestStart_ReplacesAnUnrecoveredTask(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `echo up $$; exec sleep 1000`)
@@ -202,7 +202,7 @@ func TestTask_EndsWithItsInit(t *testing.T) {
 	}
 }
 
-// A supervisor that is asked to end, as when the machine goes down, ends its task properly.
+// A supervisor that receives SIGTERM, as at a shutdown of the machine, stops its task properly.
 func TestSupervisor_TerminatedStopsTheTask(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", counter)
@@ -219,7 +219,7 @@ func TestSupervisor_TerminatedStopsTheTask(t *testing.T) {
 	}
 }
 
-// After the machine was started anew pids mean nothing.
+// After a reboot the recorded pids have no meaning.
 func TestRecover_AfterAReboot(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `exit 0`)

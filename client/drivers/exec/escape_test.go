@@ -39,8 +39,8 @@ var attempts = []attempt{
 	{"a call newer than the list", 5000, [3]uintptr{}, unix.ENOSYS},
 }
 
-// escapeMain makes the calls in a task and says how each was answered. It also says whether the mount of its
-// own executable, the agent's, is read-only: a running file answers ETXTBSY in any case.
+// escapeMain makes the calls in a task and prints the result of each. It also prints whether the mount of its
+// own executable, the agent's, is read-only: a running file returns ETXTBSY in any case.
 func escapeMain() {
 	var fs unix.Statfs_t
 	err := unix.Statfs("/proc/self/exe", &fs)
@@ -66,8 +66,8 @@ func TestSeccomp_RefusesTheCallsThatLeaveASandbox(t *testing.T) {
 	}
 }
 
-// Root in a task makes a user namespace, in which it has all capabilities, and mounts the hierarchies anew.
-// It touches nothing but its own processes and limits, in case it succeeds.
+// Root in a task makes a user namespace, in which it has all capabilities, and mounts the hierarchies again.
+// It changes only its own processes and limits, in case it succeeds.
 const leaveCgroups = `
 	unshare -UrmC sh -c '
 		for c in memory cpu pids; do

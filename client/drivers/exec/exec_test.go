@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		escapeMain()
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each supervisor takes a second to end
-	// What a killed supervisor leaves is reaped here, not by a first process that may not care to.
+	// The test reaps the processes of a killed supervisor, because the first process of the machine may not.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(err)
 	}
@@ -168,7 +168,7 @@ func (r *fixture) log(cfg *driver.TaskConfig, kind string) string {
 	return string(b)
 }
 
-// until waits for what other processes bring about.
+// until waits for an effect of other processes.
 func (r *fixture) until(what string, ok func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {

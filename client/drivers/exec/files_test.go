@@ -10,7 +10,7 @@ import (
 	"berth/client/driver"
 )
 
-// Nothing in a task gains from set-uid bits, and no device node in it opens but those of its own /dev.
+// Set-uid bits have no effect in a task, and no device node opens except those of its own /dev.
 func TestSandbox_MountsEverythingNosuidAndNodev(t *testing.T) {
 	r := newFixture(t)
 	vol := r.dir + "/vol"
@@ -106,7 +106,7 @@ func TestDirectories_AreTheUsersOfTheTask(t *testing.T) {
 		daemon touch /local/x && echo wrote local
 		daemon ls /secrets && echo listed
 		chown 1 /local && daemon touch /local/x && echo let`)
-	want += dirs("0:0", "/local/file 4321:1234 644\n") + "wrote tmp\nlet\n" // the log goes on
+	want += dirs("0:0", "/local/file 4321:1234 644\n") + "wrote tmp\nlet\n" // the log continues
 	if res, out := r.run(cfg); out != want || !res.Successful() {
 		t.Fatalf("ended with %+v and said %q, want %q", res, out, want)
 	}

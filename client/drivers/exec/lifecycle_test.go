@@ -80,7 +80,7 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 	}
 }
 
-// What Stop began goes on when the caller has left.
+// A begun Stop continues after its caller has left.
 func TestStop_OutlivesItsCaller(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done`)
@@ -231,10 +231,10 @@ func TestStart_TwiceIsAConflict(t *testing.T) {
 	if err := r.Stop(r.ctx(), cfg.ID, "SIGKILL", 0); err != nil {
 		t.Fatal(err)
 	}
-	r.start(cfg) // what has ended makes room
+	r.start(cfg) // an ended task frees capacity
 }
 
-// Destroy is for a task that runs, too; who waits for its end learns that there is nothing to wait for.
+// Destroy also ends a running task. A waiter for its end learns that it has ended.
 func TestDestroy_EndsAWait(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `echo up; exec sleep 1000`)

@@ -10,7 +10,7 @@ import (
 	"berth/client/driver"
 )
 
-// shared makes a directory that is a shared mount of its own.
+// shared makes a directory with its own shared mount.
 func (r *fixture) shared(name string) string {
 	r.t.Helper()
 	dir := filepath.Join(r.dir, name)
@@ -198,7 +198,7 @@ func TestMounts_ShowADevice(t *testing.T) {
 	cfg.Mounts = []driver.Mount{
 		{HostPath: dev, TaskPath: "/dev/xvda", Device: true},
 		{HostPath: dev, TaskPath: "/local/disk", Device: true},
-		{HostPath: dev, TaskPath: "/srv/plain"}, // not said to be a device: not to be opened
+		{HostPath: dev, TaskPath: "/srv/plain"}, // not declared as a device: not to be opened
 	}
 	if res, out := r.run(cfg); out != "3\n3\n1\n" {
 		t.Fatalf("ended with %+v and said %q", res, out)

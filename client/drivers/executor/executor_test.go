@@ -152,7 +152,7 @@ func TestTakeLock_ExcludesAnother(t *testing.T) {
 	}
 }
 
-// A supervisor that ends before it says anything, and one that is not there at all.
+// A supervisor ends before it reports, and another one does not exist.
 func TestLaunch_ReportsFailures(t *testing.T) {
 	for _, command := range [][]string{{"/bin/false"}, {"/no/such/program"}, {"/bin/sleep", "1000"}} {
 		ts := NewTasks(Config{Dir: t.TempDir(), Command: command})
@@ -225,7 +225,7 @@ func TestMain_RefusesWrongCalls(t *testing.T) {
 	}
 }
 
-// TestMainAsChild is what TestMain_RefusesWrongCalls runs in a process of its own.
+// TestMainAsChild is the separate process of TestMain_RefusesWrongCalls.
 func TestMainAsChild(t *testing.T) {
 	args, ok := os.LookupEnv("EXECUTOR_ARGS")
 	if !ok {

@@ -43,7 +43,7 @@ func TestReadRecord_RefusesAChangedByte(t *testing.T) {
 			t.Errorf("byte %d: read as %+v", i, got)
 		}
 	}
-	if refused < len(whole)-len(`"Sum"`) { // without its name the field is unknown, and passed over
+	if refused < len(whole)-len(`"Sum"`) { // without its name the field is unknown and ignored
 		t.Errorf("%d of %d changes refused", refused, len(whole))
 	}
 }

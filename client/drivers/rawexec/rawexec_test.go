@@ -157,7 +157,8 @@ const family = `
 	(setsid sh -c 'echo $$; exec sleep 1000' &)
 	`
 
-// What a task leaves behind is killed when its first process ends, also what has left its session.
+// The remaining processes of a task are killed when its first process ends, also those that have left its
+// session.
 func TestDestroy_LeavesNothing(t *testing.T) {
 	bothWays(t, func(r *fixture) {
 		cfg := r.task(family + `while [ $(wc -l < ` + r.dir + `/t.stdout.0) -lt 3 ]; do sleep 0.01; done; exit 5`)
@@ -195,8 +196,8 @@ func TestStop_KillsAllProcesses(t *testing.T) {
 	})
 }
 
-// The supervisor is killed: what it ran is found and killed. Without cgroups that is the task's session;
-// what has left it cannot be told from others.
+// The supervisor is killed: its processes are found and killed. Without cgroups they are the task's session.
+// A process that has left it cannot be distinguished from others.
 func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 	bothWays(t, func(r *fixture) {
 		cfg := r.task(`sh -c 'echo $$; exec sleep 1000' & echo $$; exec sleep 1000`)
@@ -303,7 +304,7 @@ func TestUser_OwnsTheTasksDirectoriesAlone(t *testing.T) {
 	}
 }
 
-// A directory has one group: users of other groups need it open to everybody, whoever comes again.
+// A directory has one group, so users of other groups need it open to all.
 func TestUser_SharesTheAllocationWithOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to run tasks as other users")

@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// What needs a real sandbox is tested with the exec driver.
+// The tests of the exec driver cover everything that needs a real sandbox.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }

@@ -20,7 +20,7 @@ const (
 	refused = unix.SECCOMP_RET_ERRNO
 )
 
-// machine runs a compiled list on system calls that nobody makes.
+// machine runs a compiled list on system calls without making them.
 type machine struct {
 	t  *testing.T
 	vm *bpf.VM

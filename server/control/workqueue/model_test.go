@@ -11,7 +11,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// model is a queue that finds everything by looking at all of its entries.
+// model is a queue that reads all of its entries for each answer.
 type model struct {
 	entries map[testKey]*modelEntry
 	arrived int
@@ -65,8 +65,8 @@ func (m *model) inPlace(p place) (found []*modelEntry) {
 	return found
 }
 
-// first finds the entry of a group whose turn it is: of each serial that is not busy the best one, and of those
-// the best one.
+// first finds the next entry of a group: of each serial that is not busy the best one, and of those the best
+// one.
 func (m *model) first(group string) (best *modelEntry) {
 	serials := map[string]*modelEntry{}
 	for _, e := range m.inPlace(ready) {
@@ -97,7 +97,7 @@ func (m *model) first(group string) (best *modelEntry) {
 	return best
 }
 
-// check compares what the queue and the model find.
+// check compares the results of the queue and of the model.
 func (m *model) check(t *testing.T, q *queue[testKey]) {
 	t.Helper()
 	if len(q.entries) != len(m.entries) || q.working != len(m.inPlace(working)) {
@@ -181,7 +181,7 @@ func TestQueue_EqualsItsModel(t *testing.T) {
 	}
 }
 
-// beginOrEnd ends the step of a key that is in work, or begins that of one whose turn it is.
+// beginOrEnd ends the step of a key in work, or begins the step of a key that is next.
 func beginOrEnd(q *queue[testKey], m *model, key testKey, now time.Time) {
 	e := m.entries[key]
 	switch {
@@ -199,7 +199,7 @@ func beginOrEnd(q *queue[testKey], m *model, key testKey, now time.Time) {
 	}
 }
 
-// promoteDue makes ready what has come due, the earliest first.
+// promoteDue makes the due keys ready, the earliest first.
 func (m *model) promoteDue(now time.Time) {
 	entries := m.inPlace(later)
 	slices.SortStableFunc(entries, func(a, b *modelEntry) int { return a.step.Due.Compare(b.step.Due) })

@@ -34,7 +34,7 @@ func updateAll(q *queue[testKey], steps map[testKey]Step, order string, now time
 	}
 }
 
-// beginAll begins what can begin, up to so many steps of each group, and names the keys in order.
+// beginAll begins all possible steps, up to a number for each group, and names the keys in order.
 func beginAll(q *queue[testKey], parallel int, now time.Time) (names string) {
 	q.promoteDue(now)
 	for len(q.runnable) > 0 {
@@ -60,7 +60,7 @@ func TestQueue_BeginsWhatItsBoundsAllow(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps map[testKey]Step // updated in the order of their names
 		begun string           // in any order
-		ended string           // of those, the ones whose rows ask for nothing then
+		ended string           // of those, the ones whose rows then need nothing
 		then  string           // begun after that
 	}{
 		"steps without a serial": {steps: map[testKey]Step{"a": {}, "b": {}}, begun: "ab"},
