@@ -127,9 +127,6 @@ func (c *Config) Validate() error {
 			bad("server: %s: %w", name, err)
 		}
 	}
-	if len(faults) == 0 { // what follows from the above
-		faults = append(faults, c.control().Validate())
-	}
 	return errors.Join(faults...)
 }
 

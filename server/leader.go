@@ -131,7 +131,7 @@ func (s *Server) leaderLoops() []control.Loop {
 
 // collectGarbage deletes every row that has ended and is not needed, whatever its age (endpoints.Deps).
 func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint64, err error) {
-	return control.Collection{Batch: s.cfg.control().GCBatch, Now: time.Now()}.Run(ctx, s.store.Read(), p)
+	return control.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
 }
 
 // learnVersions keeps what every server can read.

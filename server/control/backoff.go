@@ -13,6 +13,9 @@ var lasting = map[structs.Kind]bool{
 	structs.KindConflict: true, structs.KindPrecondition: true,
 }
 
+// finalRetry is the delay after a call that was denied: permission may be given meanwhile.
+const finalRetry = time.Minute
+
 // dueAfter returns when to repeat a call that failed. It reads only the row, so a new leader repeats it at
 // the same time.
 func (c Config) dueAfter(e *structs.OperationError) time.Time {
@@ -22,7 +25,7 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 	case e.RetryTime > 0:
 		return time.Unix(0, e.RetryTime)
 	case lasting[e.Kind]:
-		return time.Unix(0, e.Time).Add(c.FinalRetry)
+		return time.Unix(0, e.Time).Add(finalRetry)
 	}
 	return time.Unix(0, e.Time).Add(c.Retry.Delay(e.Attempts))
 }
@@ -37,7 +40,7 @@ func (c Config) retryTime(e *structs.OperationError) int64 {
 	case refused[e.Kind], e.Code == "Unimplemented":
 		return structs.NeverTry
 	case e.Kind == structs.KindDenied:
-		return e.Time + int64(c.FinalRetry)
+		return e.Time + int64(finalRetry)
 	}
 	return e.Time + int64(c.Retry.Delay(e.Attempts))
 }

@@ -13,8 +13,15 @@ import (
 
 // A controller call is recorded with its node before it is made. The record is deleted with the outcome.
 // While there is a record, the outcome is unknown, and only that node is asked again: it orders the calls
-// for a volume. If it cannot be asked, the call may still take effect. Until Config.OutcomeWait has
-// passed, nothing else is done for the row. So an attach never overtakes the detach before it.
+// for a volume. If it cannot be asked, the call may still take effect. Until outcomeWait has passed,
+// nothing else is done for the row. So an attach never overtakes the detach before it.
+
+// outcomeWait is how long a controller call may still take effect after it was sent to a node that cannot be
+// asked any more. Until then it is neither repeated elsewhere nor undone.
+const outcomeWait = structs.CallSettles
+
+// callTimeout bounds one call to a node.
+const callTimeout = 2 * time.Minute
 
 // lookAgain is the time between two checks whether the node of such a call can be asked again.
 const lookAgain = 2 * time.Second
@@ -28,7 +35,7 @@ func (c controllerLoop) where(tx *state.ReadTx, w work) (candidates []string, un
 	case slices.Contains(candidates, w.call.NodeID):
 		return []string{w.call.NodeID}, time.Time{}
 	}
-	if until := time.Unix(0, w.call.Time).Add(c.Config.OutcomeWait); c.Now().Before(until) {
+	if until := time.Unix(0, w.call.Time).Add(outcomeWait); c.Now().Before(until) {
 		return nil, until
 	}
 	return candidates, time.Time{}
@@ -64,7 +71,7 @@ func callController[Req, Resp any](ctx context.Context, c controllerLoop, candid
 			}
 		}
 		var resp *Resp
-		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{node}, Limit: c.Config.CallTimeout}
+		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{node}, Limit: callTimeout}
 		resp, err = nodeconn.Call(ctx, to, m, req)
 		if err == nil || !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
 			return resp, uncertain(err)

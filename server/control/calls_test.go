@@ -76,7 +76,7 @@ func TestControllerCall_OfUnknownOutcomeIsSettledWhereItWasMade(t *testing.T) {
 				w.setStatus(at, structs.NodeDown)
 				stop = w.lead("controllers") // another leader
 				defer stop()
-				after(w.Config.OutcomeWait - 2*lookAgain)
+				after(outcomeWait - 2*lookAgain)
 				if got := nodesOf(w.called(detachMethod)); slices.Contains(got, other) {
 					t.Fatalf("asked %v: the first call may still be under way", got)
 				}
@@ -107,7 +107,7 @@ func TestControllerCall_IsMadeElsewhereOnceItCanNoLongerTakeEffect(t *testing.T)
 		at := w.called(detachMethod)[0].node
 		w.setStatus(at, structs.NodeDown)
 		w.answers(nil)
-		after(w.Config.OutcomeWait + lookAgain)
+		after(outcomeWait + lookAgain)
 		calls := nodesOf(w.called(detachMethod))
 		if len(calls) != 2 || calls[1] == at || w.attachment("v", "n3") != nil {
 			t.Errorf("asked %v; the attachment is %+v", calls, w.attachment("v", "n3"))

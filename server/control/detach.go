@@ -73,7 +73,7 @@ func (c controllerLoop) listed(ctx context.Context, candidates []string,
 	}
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
 	nodeconn.AddressDriver(tx, req)
-	to := nodeconn.Target{Nodes: c.Nodes, IDs: candidates[at : at+1], Limit: c.Config.CallTimeout}
+	to := nodeconn.Target{Nodes: c.Nodes, IDs: candidates[at : at+1], Limit: callTimeout}
 	for range listPages {
 		page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
 		if err == nil {

@@ -88,7 +88,7 @@ func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testin
 				after(time.Hour)
 				w.answers(nil)
 				change(w)
-				after(w.Config.FinalRetry)
+				after(finalRetry)
 				if n, a := len(w.called(attachMethod)), w.attachment("v", "n1"); n != 2 || a.State != structs.AttachmentAttached {
 					t.Errorf("%d calls; %s", n, a.State)
 				}
@@ -136,7 +136,7 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 		v := aVolume("v", structs.VolumeReady)
 		v.Secrets = structs.Secrets{"k": "new"}
 		w.addVolume(v)
-		after(2 * w.Config.FinalRetry)
+		after(2 * finalRetry)
 		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached {
 			t.Fatalf("%+v", a.LastError)
 		}
@@ -244,7 +244,7 @@ func TestReaper_RecordsWhyANodeDoesNotLetGo(t *testing.T) {
 		w.endAlloc("a1", "n1")
 		stop := w.lead("reaper")
 		defer stop()
-		after(w.Config.ReapGrace)
+		after(reapGrace)
 		claim := w.claim("v", "a1")
 		if e := claim.ReleaseError; e == nil || !strings.Contains(e.Message, "Unknown: no") || e.Attempts != 1 {
 			t.Fatalf("%+v", e)

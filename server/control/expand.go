@@ -41,7 +41,7 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		if req == nil {
 			return nil
 		}
-		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{claim.NodeID}, Limit: c.Config.CallTimeout}
+		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{claim.NodeID}, Limit: callTimeout}
 		grown, err := nodeconn.Call(ctx, to, structs.ClientCSINodeExpand, req)
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
@@ -63,13 +63,16 @@ func badGrowth(req *structs.ClientCSINodeExpandRequest, grown *structs.ClientCSI
 	return nil
 }
 
+// mountGrace is the time for which a claim that was just granted is left to its node.
+const mountGrace = time.Minute
+
 // growDue leaves a new grant to its node, which grows the volume with the mount and reports that.
 func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
 	if claim.ExpandError != nil {
 		return c.Config.dueAfter(claim.ExpandError)
 	}
 	if claim.GrantIndex == claim.ModifyIndex {
-		return time.Unix(0, claim.GrantTime).Add(c.Config.MountGrace)
+		return time.Unix(0, claim.GrantTime).Add(mountGrace)
 	}
 	return time.Time{}
 }

@@ -112,10 +112,10 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 		w.grow("v", 20)
 		synctest.Wait()
 		e := w.claimOf("a1").ExpandError
-		if e == nil || e.RetryTime != time.Now().Add(w.Config.FinalRetry).UnixNano() {
+		if e == nil || e.RetryTime != time.Now().Add(finalRetry).UnixNano() {
 			t.Fatalf("got %+v", e)
 		}
-		after(w.Config.FinalRetry - time.Second)
+		after(finalRetry - time.Second)
 		if n := len(w.called(growMethod)); n != 1 {
 			t.Errorf("%d calls", n)
 		}
@@ -200,12 +200,12 @@ func TestNodeExpansion_LeavesAFreshClaimToItsNode(t *testing.T) {
 		w.addClaim("v", "a1", "n1")
 		c := w.claimOf("a1").Copy()
 		c.GrantTime = time.Now().UnixNano()
-		if got := (controllerLoop{Deps: w.Deps}).growDue(c); !got.Equal(time.Now().Add(w.Config.MountGrace)) {
+		if got := (controllerLoop{Deps: w.Deps}).growDue(c); !got.Equal(time.Now().Add(mountGrace)) {
 			t.Errorf("due %s", got)
 		}
 		stop = w.lead("controllers")
 		defer stop()
-		after(w.Config.MountGrace + time.Second)
+		after(mountGrace + time.Second)
 		if w.claimOf("a1").ExpandBytes != 0 {
 			t.Error("its node said nothing and nobody asks it")
 		}
@@ -327,7 +327,7 @@ func TestFailure_SaysWhenItIsTriedAgain(t *testing.T) {
 		defer stop()
 		synctest.Wait()
 		e := w.attachment("v", "n1").LastError
-		if e.RetryTime != time.Now().Add(w.Config.FinalRetry).UnixNano() {
+		if e.RetryTime != time.Now().Add(finalRetry).UnixNano() {
 			t.Fatalf("got %+v", e)
 		}
 		after(time.Second)

@@ -21,10 +21,12 @@ type GCThresholds struct {
 // It keeps a row that is still needed: an allocation that holds a claim, one whose failure the scheduler has
 // yet to replace, one that shows that a batch job is done. State checks every row again.
 type Collection struct {
-	Keep  GCThresholds
-	Batch int // rows deleted by one log entry
-	Now   time.Time
+	Keep GCThresholds
+	Now  time.Time
 }
+
+// gcBatch is the most rows that one log entry deletes.
+const gcBatch = 512
 
 // Run lists the garbage and proposes its deletion, one entry after another. It returns the index of the last.
 func (c Collection) Run(ctx context.Context, tx *state.ReadTx, p fsm.Proposer) (index uint64, err error) {
@@ -40,7 +42,7 @@ func (c Collection) Run(ctx context.Context, tx *state.ReadTx, p fsm.Proposer) (
 
 // list returns the garbage as log entries. It reads only rows that ended before the thresholds.
 func (c Collection) list(tx *state.ReadTx) []*structs.ReapRequest {
-	g := garbage{tx: tx, batch: c.Batch, allocs: map[string]bool{}, evals: map[string]bool{},
+	g := garbage{tx: tx, allocs: map[string]bool{}, evals: map[string]bool{},
 		evalsBefore: c.Now.Add(-c.Keep.Eval).UnixNano(),
 		jobsBefore:  c.Now.Add(-c.Keep.Job).UnixNano(),
 		nodesBefore: c.Now.Add(-c.Keep.Node).Unix(),
@@ -79,7 +81,6 @@ func (c Collection) list(tx *state.ReadTx) []*structs.ReapRequest {
 
 type garbage struct {
 	tx                                   *state.ReadTx
-	batch                                int
 	evalsBefore, jobsBefore, nodesBefore int64
 	allocs, evals                        map[string]bool // those already listed
 	placed                               []string        // evaluations that have placed some of those
@@ -90,7 +91,7 @@ type garbage struct {
 // entry is the log entry that the next row goes into. Entries are in the order in which they must be
 // applied: an evaluation goes after its allocations.
 func (g *garbage) entry() *structs.ReapRequest {
-	if len(g.entries) == 0 || g.rows >= g.batch {
+	if len(g.entries) == 0 || g.rows >= gcBatch {
 		g.entries = append(g.entries, &structs.ReapRequest{})
 		g.rows = 0
 	}

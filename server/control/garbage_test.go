@@ -14,7 +14,7 @@ import (
 
 // garbage lists the rows that ended more than keep ago, seen from an hour later.
 func (w *world) garbage(keep time.Duration) (r structs.ReapRequest) {
-	c := Collection{Keep: GCThresholds{Eval: keep, Job: keep, Node: keep}, Batch: 1, Now: time.Now().Add(time.Hour)}
+	c := Collection{Keep: GCThresholds{Eval: keep, Job: keep, Node: keep}, Now: time.Now().Add(time.Hour)}
 	for _, e := range c.list(w.Store.Read()) {
 		r.Evals, r.Allocs = append(r.Evals, e.Evals...), append(r.Allocs, e.Allocs...)
 		r.Jobs, r.Nodes = append(r.Jobs, e.Jobs...), append(r.Nodes, e.Nodes...)
@@ -45,7 +45,7 @@ func TestCollection_DeletesWhatEndedLongAgoAndIsNotNeeded(t *testing.T) {
 	if !slices.Equal(r.Allocs, []string{"a1"}) || len(r.Jobs) != 1 || r.Jobs[0].ID != "job-a1" || len(r.Nodes) != 0 {
 		t.Errorf("garbage %+v: want a1 and its job; a2 holds a claim, a3 runs", r)
 	}
-	all := Collection{Batch: 512, Now: time.Now()}
+	all := Collection{Now: time.Now()}
 	index, err := all.Run(t.Context(), w.Store.Read(), w)
 	if err != nil || index != w.Store.Index() {
 		t.Errorf("collected at %d, %v; want the index %d", index, err, w.Store.Index())
@@ -102,9 +102,7 @@ func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
 func TestCollection_EndsWithTheFirstFailure(t *testing.T) {
 	w := newWorld(t)
 	w.logDown(unavailable())
-	c := anHour
-	c.Batch = 1
-	_, err := c.Run(context.Background(), crowded(t, 5).Read(), w)
+	_, err := anHour.Run(context.Background(), crowded(t, 5).Read(), w)
 	if !structs.IsKind(err, structs.KindUnavailable) || w.written() != 0 {
 		t.Errorf("%d entries, %v", w.written(), err)
 	}
@@ -112,9 +110,8 @@ func TestCollection_EndsWithTheFirstFailure(t *testing.T) {
 
 // anHour is a collection that keeps all for an hour.
 var anHour = Collection{
-	Keep:  GCThresholds{Eval: time.Hour, Job: time.Hour, Node: time.Hour},
-	Batch: 512,
-	Now:   time.Unix(7200, 0),
+	Keep: GCThresholds{Eval: time.Hour, Job: time.Hour, Node: time.Hour},
+	Now:  time.Unix(7200, 0),
 }
 
 // crowded returns a store of n nodes and n jobs. Each job has a running allocation and an ended evaluation. A

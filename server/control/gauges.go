@@ -2,10 +2,12 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
 
+	"berth/internal/backoff"
 	"berth/state"
 )
 
@@ -13,9 +15,10 @@ import (
 // so that the sum over all servers counts each row once.
 type gaugeLoop struct{ Deps }
 
+// gaugeInterval is the time between two counts of the rows.
+const gaugeInterval = 10 * time.Second
+
 func (g gaugeLoop) run(ctx context.Context) {
-	tick := time.NewTicker(g.Config.GaugeInterval)
-	defer tick.Stop()
 	reported := gauges{}
 	defer func() { reported.zeroWithout(nil) }()
 	for {
@@ -23,59 +26,43 @@ func (g gaugeLoop) run(ctx context.Context) {
 		now.report(state.CountTotals(g.Store.Read()))
 		reported.zeroWithout(now) // for example a plugin that is gone
 		reported = now
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, gaugeInterval) {
 			return
 		}
 	}
 }
 
-// gauges are those that were set, each by a key of its own.
+// gauges are those that were set, by name and labels.
 type gauges map[string]func(value float32)
 
 func (g gauges) report(t state.Totals) {
 	for status, n := range t.Nodes {
-		g.set("nodes "+status, n, func(value float32) {
-			metrics.SetGaugeWithLabels([]string{"control", "nodes"}, value, label("status", status))
-		})
+		g.reportGauge([]string{"control", "nodes"}, n, label("status", status))
 	}
 	for state, n := range t.Claims {
-		g.set("claims "+state, n, func(value float32) {
-			metrics.SetGaugeWithLabels([]string{"csi", "claims"}, value, label("state", state))
-		})
+		g.reportGauge([]string{"csi", "claims"}, n, label("state", state))
 	}
 	for state, n := range t.Attachments {
-		g.set("attachments "+state, n, func(value float32) {
-			metrics.SetGaugeWithLabels([]string{"csi", "attachments_pending"}, value, label("state", state))
-		})
+		g.reportGauge([]string{"csi", "attachments_pending"}, n, label("state", state))
 	}
 	for state, n := range t.Volumes {
-		g.set("volumes "+state, n, func(value float32) {
-			metrics.SetGaugeWithLabels([]string{"csi", "volumes_pending"}, value, label("state", state))
-		})
+		g.reportGauge([]string{"csi", "volumes_pending"}, n, label("state", state))
 	}
 	for _, p := range t.Plugins {
-		g.reportPlugin(p)
+		plugin := label("plugin", p.PluginID)
+		kind := label("kind", string(p.Kind))
+		g.reportGauge([]string{"csi", "plugin_healthy"}, p.Healthy, plugin, kind)
+		g.reportGauge([]string{"csi", "plugin_expected"}, p.Expected, plugin, kind)
 	}
 }
 
-func (g gauges) reportPlugin(p state.PluginTotal) {
-	labels := append(label("plugin", p.PluginID), label("kind", string(p.Kind))...)
-	key := p.PluginID + " " + string(p.Kind)
-	g.set("healthy "+key, p.Healthy, func(value float32) {
-		metrics.SetGaugeWithLabels([]string{"csi", "plugin_healthy"}, value, labels)
-	})
-	g.set("expected "+key, p.Expected, func(value float32) {
-		metrics.SetGaugeWithLabels([]string{"csi", "plugin_expected"}, value, labels)
-	})
-}
+func label(name, value string) metrics.Label { return metrics.Label{Name: name, Value: value} }
 
-func label(name, value string) []metrics.Label { return []metrics.Label{{Name: name, Value: value}} }
-
-func (g gauges) set(key string, n int, set func(value float32)) {
+// reportGauge sets a gauge. test/refdocs finds the names of metrics in its calls.
+func (g gauges) reportGauge(name []string, n int, labels ...metrics.Label) {
+	set := func(value float32) { metrics.SetGaugeWithLabels(name, value, labels) }
 	set(float32(n))
-	g[key] = set
+	g[fmt.Sprint(name, labels)] = set
 }
 
 // zeroWithout sets the gauges that now does not have to 0.

@@ -53,7 +53,7 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 			}
 		}
 		w.addClaim("v2", "a2", "n1")
-		after(w.Config.GaugeInterval)
+		after(gaugeInterval)
 		if got := gaugesSet(sink)["csi.claims granted"]; got != 2 {
 			t.Errorf("an interval later csi.claims granted is %v, want 2", got)
 		}

@@ -47,7 +47,7 @@ func TestLeases_WaitForLeaseAndGrace(t *testing.T) {
 		if w.status("n1") != structs.NodeReady {
 			t.Error("down too early")
 		}
-		after(c.Together + 2*time.Millisecond)
+		after(expiredTogether + 2*time.Millisecond)
 		if w.status("n1") != structs.NodeDown {
 			t.Error("not down when its lease is over")
 		}
@@ -63,7 +63,7 @@ func TestLeases_TakeDownANodeThatCameWhileThereWasNone(t *testing.T) {
 		w.addNode("n1", true)
 		c := w.Config.Leases
 		w.Leases.Renew("n1")
-		after(c.TTL + c.Grace + c.Together + 2*time.Millisecond)
+		after(c.TTL + c.Grace + expiredTogether + 2*time.Millisecond)
 		if w.status("n1") != structs.NodeDown {
 			t.Error("not down when its lease is over")
 		}

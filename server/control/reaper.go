@@ -17,6 +17,13 @@ import (
 // itself, a few at a time, so that a slow volume delays no other.
 type reaperLoop struct{ Deps }
 
+const (
+	// reapGrace is how long a node may take to release an ended allocation's claims by itself.
+	reapGrace = 10 * time.Second
+	// callsPerNode is the number of detach calls to one node in flight at once.
+	callsPerNode = 8
+)
+
 func (r reaperLoop) run(ctx context.Context) { r.runner().Run(ctx) }
 
 func (r reaperLoop) runner() workqueue.Runner[reapKey] {
@@ -26,7 +33,7 @@ func (r reaperLoop) runner() workqueue.Runner[reapKey] {
 		Store:    r.Store,
 		Now:      r.Now,
 		Retry:    r.Config.Retry,
-		Parallel: r.Config.CallsPerNode,
+		Parallel: callsPerNode,
 		Topics:   []state.Topic{state.EndedClaimRows, state.NodeRows},
 		All:      reapable,
 		Read:     r.read,
@@ -82,7 +89,7 @@ func (r reaperLoop) read(tx *state.ReadTx, k reapKey) workqueue.Step {
 	if c == nil || c.EndTime == 0 {
 		return workqueue.Step{}
 	}
-	due, ok := nextReap(c, state.Node(tx, c.NodeID), r.Config.ReapGrace)
+	due, ok := nextReap(c, state.Node(tx, c.NodeID), reapGrace)
 	if !ok {
 		return workqueue.Step{}
 	}
@@ -158,6 +165,6 @@ func (r reaperLoop) told(last *structs.OperationError, why error) bool {
 
 // letGo asks the node.
 func (r reaperLoop) letGo(ctx context.Context, c *structs.CSIClaim) error {
-	return nodeconn.DetachFromNode(ctx, r.Nodes, r.Config.CallTimeout,
+	return nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout,
 		nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID})
 }

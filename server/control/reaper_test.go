@@ -59,7 +59,7 @@ func TestReaper_ReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
 		w.endAlloc("a1", "n1")
 		w.endAlloc("a3", "n2")
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: structs.NodeDown})
-		after(w.Config.ReapGrace - time.Second)
+		after(reapGrace - time.Second)
 		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != 0 {
 			t.Errorf("%d calls before the node had time to do it itself", n)
 		}
@@ -93,7 +93,7 @@ func TestReaper_NextLeaderRepeatsTheWork(t *testing.T) {
 		w.endAlloc("a1", "n1")
 		w.logDown(unavailable())
 		stop := w.lead("reaper")
-		after(w.Config.ReapGrace + w.Config.Retry.Max)
+		after(reapGrace + w.Config.Retry.Max)
 		stop()
 		first := len(w.called(structs.ClientCSINodeDetach.Name))
 		w.logDown(nil)
@@ -142,11 +142,11 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 		}
 		stop := w.lead("reaper")
 		defer stop()
-		after(w.Config.ReapGrace + w.Config.Retry.Max)
+		after(reapGrace + w.Config.Retry.Max)
 		for range statetest.EndedClaims(w.Store.Read()) {
 			t.Fatal("not all claims are released")
 		}
-		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != len(allocs) || most > w.Config.CallsPerNode || mostShared != 1 {
+		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != len(allocs) || most > callsPerNode || mostShared != 1 {
 			t.Errorf("%d calls, at most %d at once, %d of one volume", n, most, mostShared)
 		}
 		w.check()
@@ -163,18 +163,18 @@ func TestReaper_SlowVolumeDelaysNoOther(t *testing.T) {
 		}
 		w.answers(func(c nodeCall) (any, error) {
 			if c.req.(*structs.ClientCSINodeDetachRequest).VolumeID == "slow" {
-				time.Sleep(w.Config.CallTimeout)
+				time.Sleep(callTimeout)
 			}
 			return nil, nil
 		})
 		stop := w.lead("reaper")
 		defer stop()
-		after(w.Config.ReapGrace + w.Config.Retry.Max)
+		after(reapGrace + w.Config.Retry.Max)
 		left := slices.Collect(statetest.EndedClaims(w.Store.Read()))
 		if len(left) != 1 || left[0].VolumeID != "slow" {
 			t.Errorf("%d claims are left", len(left))
 		}
-		after(w.Config.CallTimeout)
+		after(callTimeout)
 		if len(slices.Collect(statetest.EndedClaims(w.Store.Read()))) != 0 {
 			t.Error("the slow one is not released")
 		}

@@ -246,7 +246,7 @@ func (w *world) onlyElsewhere(c late, at string) {
 	defer stop()
 	after(time.Minute)
 	w.setStatus(at, structs.NodeDown)
-	after(w.Config.OutcomeWait - time.Minute - 2*lookAgain)
+	after(outcomeWait - time.Minute - 2*lookAgain)
 	calls := nodesOf(w.called(c.next))
 	if len(calls) == 0 || slices.ContainsFunc(calls, func(node string) bool { return node != at }) {
 		w.t.Fatalf("asked %v, want %s alone: the first call may still be under way there", calls, at)

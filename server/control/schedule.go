@@ -171,6 +171,9 @@ func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *str
 	return p, err
 }
 
+// evalAttempts is the number of failures after which an evaluation is given up.
+const evalAttempts = 5
+
 // failed leaves an evaluation alone for a while. After too many failures it gives the evaluation up.
 func (s *scheduling) failed(ctx context.Context, eval *structs.Evaluation, cause error) {
 	b := s.backoffs[eval.ID]
@@ -180,7 +183,7 @@ func (s *scheduling) failed(ctx context.Context, eval *structs.Evaluation, cause
 	s.backoffs[eval.ID] = b
 	s.Logger.Error("evaluation failed", "eval", eval.ID, "job", eval.JobID, "namespace", eval.Namespace,
 		"failures", b.failures, "error", cause)
-	if b.failures < s.Config.EvalAttempts {
+	if b.failures < evalAttempts {
 		return
 	}
 	e := eval.Copy()

@@ -123,7 +123,7 @@ func TestSchedule_GivesUpAFailingEvaluationWithItsReason(t *testing.T) {
 					t.Error("one that fails holds up another")
 				}
 				after(time.Hour)
-				if e := w.eval("e1"); e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "the last: ") || tried != w.Config.EvalAttempts {
+				if e := w.eval("e1"); e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "the last: ") || tried != evalAttempts {
 					t.Errorf("after %d tries it is %s: %q", tried, e.Status, e.StatusDescription)
 				}
 			})
@@ -156,7 +156,7 @@ func TestSchedule_GivesUpAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
 		if e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "PlanApply is too large") {
 			t.Errorf("it is %s: %q", e.Status, e.StatusDescription)
 		}
-		if n := int(tried.Load()); n != w.Config.EvalAttempts {
+		if n := int(tried.Load()); n != evalAttempts {
 			t.Errorf("tried %d times", n)
 		}
 	})

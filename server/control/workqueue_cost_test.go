@@ -151,7 +151,7 @@ func TestLoops_ReadNoRowsThatCannotGoOn(t *testing.T) {
 				t.Errorf("the reaper looks at %d rows", got)
 			}
 			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeReady})
-			after(w.Config.ReapGrace)
+			after(reapGrace)
 			if left := len(slices.Collect(statetest.EndedClaims(w.Store.Read()))); left != 0 {
 				t.Errorf("%d claims stay although their node is back", left)
 			}
