@@ -95,20 +95,3 @@ func keepsCall(earlier *structs.CSICall, err error) bool {
 	return structs.IsKind(err, structs.KindTimeout) ||
 		earlier != nil && structs.IsKind(err, structs.KindUnavailable)
 }
-
-// deletable refuses to delete a volume that is attached, under its own or another ID.
-func (c controllerLoop) deletable(w work, v *structs.CSIVolume) work {
-	if w.op != opDelete {
-		return w
-	}
-	act := w.act
-	w.act = func(ctx context.Context, candidates []string) error {
-		if a := state.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID); a != nil {
-			return w.fail(ctx, structs.Errorf(structs.KindPrecondition,
-				"volume %q is still %s at node %s, as volume %q in namespace %q",
-				v.ID, a.State, a.NodeID, a.VolumeID, a.Namespace))
-		}
-		return act(ctx, candidates)
-	}
-	return w
-}

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"strings"
 	"time"
@@ -99,7 +98,10 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 			signals = append(signals, pluginSignal(c.Key[0]))
 		}
 	case state.NodeRows:
-		signals = append(accountedSignals(tx), nodeSignal(c.Key[0]))
+		signals = []string{nodeSignal(c.Key[0])}
+		if state.Recovering(tx) == "" {
+			signals = append(signals, accountedSignal)
+		}
 		for i := range state.InstancesByNode(tx, c.Key[0]) {
 			if i.Kind == structs.CSIKindController && answers(tx, i.PluginID, i.NodeID) {
 				signals = append(signals, pluginSignal(i.PluginID))
@@ -135,23 +137,22 @@ type work struct {
 // read decides what a row asks for. A failed call comes after the others, so that a failing volume delays
 // no other.
 func (c controllerLoop) read(tx *state.ReadTx, k callKey) workqueue.Step {
-	if k.alloc != "" {
-		if claim := state.Claim(tx, k.namespace, k.volume, k.alloc); nextGrowing(claim) != "" {
+	switch {
+	case k.alloc != "":
+		claim := state.Claim(tx, k.namespace, k.volume, k.alloc)
+		if nextGrowing(claim) != "" {
 			return c.growStep(tx, claim)
 		}
-		return workqueue.Step{}
-	}
-	if k.node == "" {
+	case k.node != "":
+		a := state.Attachment(tx, k.namespace, k.volume, k.node)
+		if a != nil && nextAttachment(a) != "" {
+			return waitForDetach(tx, a, waitForNodes(tx, c.step(tx, c.attachmentWork(tx, a))))
+		}
+	default:
 		v := state.Volume(tx, k.namespace, k.volume)
 		if v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
-			noting := c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex},
-				nextVolume(v))
-			return waitForNodes(tx, c.step(tx, c.deletable(noting.volumeWork(v), v)))
+			return waitForNodes(tx, c.step(tx, c.volumeWork(v)))
 		}
-		return workqueue.Step{}
-	}
-	if a := state.Attachment(tx, k.namespace, k.volume, k.node); a != nil && nextAttachment(a) != "" {
-		return waitForDetach(tx, a, waitForNodes(tx, c.step(tx, c.attachmentWork(tx, a))))
 	}
 	return workqueue.Step{}
 }
@@ -168,15 +169,16 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		Failed:  w.lastError != nil,
 		Due:     c.Config.dueAfter(w.lastError),
 	}
+	signals := []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
 	switch {
 	case s.Failed && w.lastError.Code == codeNoController:
 		s.Due = time.Time{}
 		if !state.HealthyInstance(tx, w.plugin, structs.CSIKindController) || len(w.candidates(tx)) == 0 {
-			s.Awaits = []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
+			s.Awaits = signals
 		}
 	case s.Failed && w.lastError.RetryTime == structs.NeverTry && !c.changedSince(tx, w):
 		s.Due = time.Time{}
-		s.Awaits = []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
+		s.Awaits = signals
 	case w.call != nil:
 		if _, until := c.where(tx, w); !until.IsZero() {
 			if again := c.Now().Add(lookAgain); again.Before(until) {
@@ -204,13 +206,10 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 // codeNoController is the code in a row of a call for which there was no controller.
 const codeNoController = "NoController"
 
-// errNoController is within the error of a call for which there was no controller.
-var errNoController = errors.New("is its job running?")
-
 func noController(plugin string) error {
-	return structs.Errorf(structs.KindUnavailable,
-		"no controller of plugin %s is healthy on a node that is ready and reaches the volume: %w",
-		plugin, errNoController)
+	text := "no controller of plugin " + plugin + " is healthy on a node that is ready and reaches the volume: " +
+		"is its job running?"
+	return &structs.Error{Kind: structs.KindUnavailable, Code: codeNoController, Text: text}
 }
 
 // changedSince reports whether a controller of the plugin or the volume has changed since a request was
@@ -239,10 +238,8 @@ func (d Deps) failure(err error, last *structs.OperationError) *structs.Operatio
 	if last != nil {
 		e.Attempts = last.Attempts + 1
 	}
-	if errors.Is(err, errNoController) {
-		e.Code = codeNoController // it is tried as soon as there is one
-		return e
+	if e.Code != codeNoController { // it is tried as soon as there is one
+		e.RetryTime = d.Config.dueAfter(e).UnixNano()
 	}
-	e.RetryTime = d.Config.dueAfter(e).UnixNano()
 	return e
 }

@@ -123,9 +123,7 @@ func (g *garbage) job(job *structs.Job) {
 		g.drop(a)
 	}
 	for _, e := range evals {
-		g.evals[e.ID] = true
-		r := g.entry()
-		r.Evals = append(r.Evals, e.ID)
+		g.dropEval(e)
 	}
 	r := g.entry()
 	r.Jobs = append(r.Jobs, structs.JobKey{Namespace: job.Namespace, ID: job.ID})
@@ -159,6 +157,10 @@ func (g *garbage) eval(e *structs.Evaluation) {
 			return
 		}
 	}
+	g.dropEval(e)
+}
+
+func (g *garbage) dropEval(e *structs.Evaluation) {
 	g.evals[e.ID] = true
 	r := g.entry()
 	r.Evals = append(r.Evals, e.ID)

@@ -86,11 +86,7 @@ func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[reapKey] {
 
 func (r reaperLoop) read(tx *state.ReadTx, k reapKey) workqueue.Step {
 	c := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
-	if c == nil || c.EndTime == 0 {
-		return workqueue.Step{}
-	}
-	due, ok := nextReap(c, state.Node(tx, c.NodeID), reapGrace)
-	if !ok {
+	if c == nil || c.EndTime == 0 || !canLetGo(state.Node(tx, c.NodeID)) {
 		return workqueue.Step{}
 	}
 	return workqueue.Step{
@@ -98,17 +94,9 @@ func (r reaperLoop) read(tx *state.ReadTx, k reapKey) workqueue.Step {
 		Version: c.ModifyIndex,
 		Group:   c.NodeID,
 		Serial:  c.Namespace + "/" + c.VolumeID,
-		Due:     due,
+		Due:     time.Unix(0, c.EndTime).Add(reapGrace),
 		Act:     func(ctx context.Context) error { return r.release(ctx, c) },
 	}
-}
-
-// nextReap returns from when on the loop releases the claim of an ended allocation, and whether it does.
-func nextReap(c *structs.CSIClaim, node *structs.Node, grace time.Duration) (time.Time, bool) {
-	if !canLetGo(node) {
-		return time.Time{}, false
-	}
-	return time.Unix(0, c.EndTime).Add(grace), true
 }
 
 // canLetGo reports whether a node can be asked to let go. While it cannot, it may still write.
@@ -117,11 +105,13 @@ func canLetGo(node *structs.Node) bool { return node != nil && node.Status == st
 // release asks the node and then records the release. If this server fails in between, the next leader asks
 // again, and the node answers the same.
 func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
-	if err := r.letGo(ctx, c); err != nil {
+	d := nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID}
+	err := nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout, d)
+	if err != nil {
 		r.tell(ctx, c, err)
 		return err
 	}
-	_, err := fsm.Propose(ctx, r.Proposer, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+	_, err = fsm.Propose(ctx, r.Proposer, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		Claims: []structs.CSIClaimKey{c.Key()}, NodeID: c.NodeID, WriteOptions: r.stamp(""),
 	})
 	return err
@@ -161,10 +151,4 @@ func (r reaperLoop) told(last *structs.OperationError, why error) bool {
 		return false
 	}
 	return last.RetryTime == structs.NeverTry || r.Now().Before(time.Unix(0, last.Time).Add(tellEvery))
-}
-
-// letGo asks the node.
-func (r reaperLoop) letGo(ctx context.Context, c *structs.CSIClaim) error {
-	return nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout,
-		nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID})
 }

@@ -14,21 +14,18 @@ import (
 	"berth/structs"
 )
 
-func TestNextReap_NeedsANodeThatCanLetGo(t *testing.T) {
-	now := time.Unix(1000, 0)
-	ended := &structs.CSIClaim{State: structs.ClaimGranted, EndTime: now.UnixNano()}
+func TestReaper_AsksOnlyNodesThatAreUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		node *structs.Node
-		due  time.Time
-		ok   bool
+		want bool
 	}{
-		"its node is up":    {&structs.Node{Status: structs.NodeReady}, now.Add(time.Second), true},
-		"its node is down":  {&structs.Node{Status: structs.NodeDown}, time.Time{}, false},
-		"its node is gone":  {nil, time.Time{}, false},
-		"its node comes up": {&structs.Node{Status: structs.NodeInit}, time.Time{}, false},
+		"its node is up":    {&structs.Node{Status: structs.NodeReady}, true},
+		"its node is down":  {&structs.Node{Status: structs.NodeDown}, false},
+		"its node is gone":  {nil, false},
+		"its node comes up": {&structs.Node{Status: structs.NodeInit}, false},
 	} {
-		if due, ok := nextReap(ended, c.node, time.Second); ok != c.ok || !due.Equal(c.due) {
-			t.Errorf("%s: %v at %s, want %v at %s", name, ok, due, c.ok, c.due)
+		if got := canLetGo(c.node); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

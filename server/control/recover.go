@@ -13,13 +13,6 @@ import (
 // accountedSignal is given when no node is unaccounted any more.
 const accountedSignal = "all nodes are accounted for"
 
-func accountedSignals(tx *state.ReadTx) []string {
-	if state.Recovering(tx) != "" {
-		return nil
-	}
-	return []string{accountedSignal}
-}
-
 // waitForNodes holds back a call that depends on which nodes use a volume, while a node of a restored
 // state has not reported its volumes. A creation does not depend on it. An expansion does: a plugin may
 // take it only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).

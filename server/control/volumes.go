@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 
 	"berth/fsm"
 	"berth/server/nodeconn"
@@ -37,6 +36,7 @@ func nextVolume(v *structs.CSIVolume) string {
 
 func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	op := nextVolume(v)
+	c = c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex}, op)
 	w := work{
 		op: op, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
 		version: v.ModifyIndex, lastError: v.LastError, call: v.Call,
@@ -76,9 +76,9 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 	op := nextVolume(v)
 	if outcome == nil {
 		outcome = &structs.CSIVolumeOutcome{Op: op}
-	}
-	if op == opLearn && outcome.Op == op {
-		outcome.Op = opDelete
+		if op == opLearn {
+			outcome.Op = opDelete
+		}
 	}
 	if err != nil {
 		outcome.Err = c.failure(err, v.LastError)
@@ -90,9 +90,6 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 		case outcome.Err.RetryTime != 0:
 			outcome.Err.RetryTime = c.Config.retryTime(outcome.Err)
 		}
-	}
-	if errors.Is(err, errExhausted) {
-		outcome.Err.Code = structs.CSICodeExhausted
 	}
 	outcome.ID = v.ID
 	outcome.RowIndex = v.CreateIndex
@@ -117,12 +114,11 @@ func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool
 	return lasting[structs.KindOf(err)]
 }
 
-// errExhausted is within the error of a call for which the plugin has no capacity. Waiting does not help:
-// the operator has to free capacity or to request less.
-var errExhausted = errors.New("there is no room")
-
+// exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
+// has to free capacity or to request less.
 func exhausted(text string) error {
-	return structs.Errorf(structs.KindPrecondition, "%w: %s", errExhausted, text)
+	text = structs.Cut("there is no room: "+text, structs.MaxErrorText)
+	return &structs.Error{Kind: structs.KindPrecondition, Code: structs.CSICodeExhausted, Text: text}
 }
 
 // createRequest returns the same request for the same row at every call: a plugin continues its work (CSI
@@ -188,7 +184,13 @@ func (c controllerLoop) learn(ctx context.Context, candidates []string,
 	return outcome, err
 }
 
+// remove deletes a volume that is not attached, under its own or another ID.
 func (c controllerLoop) remove(ctx context.Context, candidates []string, v *structs.CSIVolume) error {
+	if a := state.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID); a != nil {
+		return structs.Errorf(structs.KindPrecondition,
+			"volume %q is still %s at node %s, as volume %q in namespace %q",
+			v.ID, a.State, a.NodeID, a.VolumeID, a.Namespace)
+	}
 	req := &structs.ClientCSIDeleteRequest{PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets}
 	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDelete, req)
 	if structs.IsKind(err, structs.KindNotFound) {
