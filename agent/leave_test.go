@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"net"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/server"
 	"berth/structs"
 )
 
@@ -68,7 +71,7 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 	first, endFirst, firstEnded := serverOf(t, "s1", func(c *Config) { c.LeaveOnTerminate = true })
 	second, end, ended := serverOf(t, "s2", func(c *Config) {
 		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
-		c.Server.RetryJoin = []string{first.server.SerfAddr()}
+		c.Server.RetryJoin = []string{serfAddr(first.server)}
 	})
 	votes := func() int {
 		servers, _ := first.server.Configuration()
@@ -95,7 +98,7 @@ func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
 	first, _, _ := serverOf(t, "s1", func(*Config) {})
 	_, end, ended := serverOf(t, "s2", func(c *Config) {
 		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
-		c.Server.RetryJoin = []string{first.server.SerfAddr()}
+		c.Server.RetryJoin = []string{serfAddr(first.server)}
 	})
 	votes := func() int {
 		servers, _ := first.server.Configuration()
@@ -115,7 +118,7 @@ func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
 		t.Errorf("the only server left: %v", err)
 	}
 	second, _, ended := serverOf(t, "s2", func(c *Config) {
-		c.Server.BootstrapExpect, c.Server.RetryJoin = 0, []string{first.server.SerfAddr()}
+		c.Server.BootstrapExpect, c.Server.RetryJoin = 0, []string{serfAddr(first.server)}
 	})
 	await(t, "both have a vote", func() bool {
 		servers, _ := second.server.Configuration()
@@ -128,4 +131,10 @@ func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the agent ended with %v", err)
 	}
+}
+
+// serfAddr is the address that others reach the gossip of a server at.
+func serfAddr(s *server.Server) string {
+	m := s.Member()
+	return net.JoinHostPort(m.Addr, strconv.Itoa(int(m.Port)))
 }

@@ -207,7 +207,7 @@ func (c *Client) openPool(pool servers.Pool) {
 		return
 	}
 	serve := rpc.NewServer(c.logger.Named("rpc"), c.subsystems.Endpoints...)
-	p := rpc.NewPool(c.logger.Named("rpc"), serve)
+	p := rpc.NewPool(rpc.Dial, c.logger.Named("rpc"), serve)
 	c.pool = p
 	c.closers = append(c.closers, serve.Close, p.Close)
 }

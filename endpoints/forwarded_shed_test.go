@@ -63,7 +63,7 @@ func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
 }
 
 func newPool(t testing.TB) *rpc.Pool {
-	pool := rpc.NewPool(hclog.NewNullLogger(), nil)
+	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), nil)
 	t.Cleanup(pool.Close)
 	return pool
 }

@@ -242,7 +242,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 			defer close(ended)
 			rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux}).Run(ctx)
 		}()
-		pool := rpc.NewPool(hclog.NewNullLogger(), nil)
+		pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), nil)
 		defer func() { pool.Close(); cancel(); srv.Close(); <-ended }()
 		b.ResetTimer()
 		c := pool.At(ln.Addr().String())

@@ -147,7 +147,7 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 			asked <- r.VolumeID
 			return &structs.Empty{}, nil
 		}))
-	pool := rpc.NewPool(hclog.NewNullLogger(), node)
+	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), node)
 	t.Cleanup(func() { pool.Close(); node.Close() })
 	register := &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "s", Name: "n"}}
 

@@ -22,7 +22,7 @@ func BenchmarkEcho(b *testing.B) {
 	wg.Go(func() {
 		NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteMux: srv.ServeMux}).Run(ctx)
 	})
-	pool := NewPool(hclog.NewNullLogger(), nil)
+	pool := NewPool(Dial, hclog.NewNullLogger(), nil)
 	b.Cleanup(func() { pool.Close(); cancel(); srv.Close(); wg.Wait() })
 	call := func() {
 		if _, err := Call(ctx, pool.At(ln.Addr().String()), echoMethod, &echo{"hello"}); err != nil {

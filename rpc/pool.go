@@ -39,15 +39,13 @@ type dial struct {
 // Dialer opens a TCP connection to host:port.
 type Dialer func(addr string, timeout time.Duration) (net.Conn, error)
 
-// NewPool returns a pool. serve, if not nil, serves calls of the other ends over the sessions of the pool.
-func NewPool(logger hclog.Logger, serve *Server) *Pool {
-	return NewPoolOver(func(addr string, timeout time.Duration) (net.Conn, error) {
-		return net.DialTimeout("tcp", addr, timeout)
-	}, logger, serve)
+// Dial is the Dialer of the real network.
+func Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	return net.DialTimeout("tcp", addr, timeout)
 }
 
-// NewPoolOver returns a pool whose connections come from a dialer.
-func NewPoolOver(connect Dialer, logger hclog.Logger, serve *Server) *Pool {
+// NewPool returns a pool. serve, if not nil, serves calls of the other ends over the sessions of the pool.
+func NewPool(connect Dialer, logger hclog.Logger, serve *Server) *Pool {
 	return &Pool{connect: connect, logger: logger, serve: serve, sessions: map[string]*dial{}}
 }
 
@@ -105,15 +103,7 @@ func (p *Pool) dialOnce(addr string) (*dial, error) {
 func (d *dial) broken() bool {
 	select {
 	case <-d.done:
-	default:
-		return false
-	}
-	if d.err != nil {
-		return true
-	}
-	select {
-	case <-d.session.Done():
-		return true
+		return d.err != nil || d.session.mux.IsClosed()
 	default:
 		return false
 	}

@@ -65,7 +65,7 @@ func start(t *testing.T) (addr string, hung chan string) {
 }
 
 func newPool(t *testing.T, serve *Server) *Pool {
-	p := NewPool(hclog.NewNullLogger(), serve)
+	p := NewPool(Dial, hclog.NewNullLogger(), serve)
 	t.Cleanup(p.Close)
 	return p
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/hashicorp/memberlist"
 
@@ -16,15 +15,9 @@ import (
 // one.
 const portTries = 10
 
-// gossip is the gossip's sockets, sending by way of a Network.
-type gossip struct {
-	*memberlist.NetTransport
-	network Network
-}
-
 // openGossip opens the gossip's sockets and puts them into its configuration. It is done here, before the
 // gossip starts anything that would have to be ended when a port is in use.
-func openGossip(cfg *Config, mc *memberlist.Config) (*gossip, error) {
+func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, error) {
 	host, port, err := splitHostPort(cfg.SerfBind)
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInvalid, "server: addresses.serf: %w", err)
@@ -37,20 +30,19 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*gossip, error) {
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "listening for the gossip on %s: %w", cfg.SerfBind, err)
 	}
-	g := &gossip{NetTransport: t, network: cfg.network()}
 	mc.BindAddr = host
 	mc.BindPort = t.GetAutoBindPort()
 	mc.AdvertisePort = mc.BindPort
-	mc.Transport = g
-	if err := g.advertise(cfg.SerfAdvertise, mc); err != nil {
+	mc.Transport = cfg.network().Gossip(t)
+	if err := advertiseGossip(t, cfg.SerfAdvertise, mc); err != nil {
 		return nil, errors.Join(err, t.Shutdown())
 	}
-	return g, nil
+	return t, nil
 }
 
-// advertise says at which address others reach the sockets: "" for the one bound. A port of 0 means the one
-// bound, too.
-func (g *gossip) advertise(configured string, mc *memberlist.Config) error {
+// advertiseGossip says at which address others reach the sockets: "" for the one bound. A port of 0 means the
+// one bound, too.
+func advertiseGossip(t *memberlist.NetTransport, configured string, mc *memberlist.Config) error {
 	if configured != "" {
 		host, port, err := splitHostPort(configured)
 		if err != nil {
@@ -65,34 +57,11 @@ func (g *gossip) advertise(configured string, mc *memberlist.Config) error {
 			mc.AdvertisePort = port
 		}
 	}
-	if _, _, err := g.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort); err != nil {
+	if _, _, err := t.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort); err != nil {
 		return structs.Errorf(structs.KindInvalid,
 			"server: the gossip has no address for others; set advertise.serf: %w", err)
 	}
 	return nil
-}
-
-// WriteTo sends a datagram.
-func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
-	return g.WriteToAddress(b, memberlist.Address{Addr: addr})
-}
-
-// WriteToAddress sends a datagram, or loses it as networks do.
-func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
-	if !g.network.Reaches(a.Addr) {
-		return time.Now(), nil
-	}
-	return g.NetTransport.WriteToAddress(b, a)
-}
-
-// DialTimeout opens a connection.
-func (g *gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return g.network.Dial(addr, timeout)
-}
-
-// DialAddressTimeout opens a connection.
-func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	return g.network.Dial(a.Addr, timeout)
 }
 
 func splitHostPort(addr string) (string, int, error) {

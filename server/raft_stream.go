@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
 
 	"berth/rpc"
@@ -15,8 +16,8 @@ import (
 type Network interface {
 	// Dial opens a TCP connection to host:port.
 	Dial(addr string, timeout time.Duration) (net.Conn, error)
-	// Reaches reports whether a datagram to host:port gets there now.
-	Reaches(addr string) bool
+	// Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
+	Gossip(t *memberlist.NetTransport) memberlist.NodeAwareTransport
 }
 
 // directNetwork is the real network.
@@ -24,11 +25,11 @@ type directNetwork struct{}
 
 // Dial opens a TCP connection.
 func (directNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
-	return net.DialTimeout("tcp", addr, timeout)
+	return rpc.Dial(addr, timeout)
 }
 
-// Reaches is always true: a datagram may get lost without an error.
-func (directNetwork) Reaches(string) bool { return true }
+// Gossip returns t.
+func (directNetwork) Gossip(t *memberlist.NetTransport) memberlist.NodeAwareTransport { return t }
 
 // raftLayer is Raft's share of the port: the listener hands it the connections whose first byte is
 // Raft's, and it dials others with that byte.

@@ -118,7 +118,7 @@ func (s *Server) serve(ln net.Listener) {
 	s.leadership.lost = make(chan struct{})
 	close(s.leadership.lost)
 	s.gate = loadshed.NewGate(loadshed.DefaultGateConfig())
-	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
+	s.pool = rpc.NewPool(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(cfg.control().Leases, time.Now)
 	s.nodes = nodeconn.NewSessions()
 	s.endpoints = endpoints.New(endpoints.Deps{
@@ -223,12 +223,6 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 
 // RPCAddr is the address that others reach this server's RPC at.
 func (s *Server) RPCAddr() string { return s.addr }
-
-// SerfAddr is the address that others reach this server's gossip at.
-func (s *Server) SerfAddr() string {
-	n := s.members.serf.Memberlist().LocalNode()
-	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
-}
 
 // Members lists the servers as the gossip sees them.
 func (s *Server) Members() []*structs.AgentMember { return s.members.members() }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"io"
+	"net"
+	"strconv"
 	"testing"
 
 	"github.com/hashicorp/serf/serf"
@@ -72,7 +74,9 @@ func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
 		}
 		<-older.ShutdownCh()
 	})
-	if _, err := older.Join([]string{s.SerfAddr()}, true); err != nil {
+	us := s.Member()
+	addr := net.JoinHostPort(us.Addr, strconv.Itoa(int(us.Port)))
+	if _, err := older.Join([]string{addr}, true); err != nil {
 		t.Fatal(err)
 	}
 	return older

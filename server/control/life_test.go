@@ -84,7 +84,7 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	}
 	csi := &plugin{}
 	node := csi.serve()
-	pool := rpc.NewPool(hclog.NewNullLogger(), node)
+	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), node)
 	t.Cleanup(func() { pool.Close(); node.Close() })
 	c := pool.At(ln.Addr().String())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func (c *Cluster) Add(expect int) *Server {
 	cfg.RaftTimeout = 400 * time.Millisecond
 	cfg.RetryInterval, cfg.Network = 200*time.Millisecond, c.Net.From(name)
 	for _, other := range c.Servers {
-		cfg.RetryJoin = append(cfg.RetryJoin, other.Now().SerfAddr())
+		cfg.RetryJoin = append(cfg.RetryJoin, serfAddr(other.Now()))
 	}
 	if len(cfg.RetryJoin) == 0 && expect != 1 {
 		cfg.RetryJoin = []string{net.JoinHostPort(ip, "1")} // no server: the others will join
@@ -133,7 +134,7 @@ func (c *Cluster) start(s *Server) {
 	if err != nil {
 		c.T.Fatalf("starting %s: %v", s.Name, err)
 	}
-	s.cfg.RPCBind, s.cfg.SerfBind = made.RPCAddr(), made.SerfAddr()
+	s.cfg.RPCBind, s.cfg.SerfBind = made.RPCAddr(), serfAddr(made)
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{Server: made, cancel: cancel, done: make(chan struct{})}
 	s.life.Store(l)
@@ -185,7 +186,7 @@ func (c *Cluster) Move(s *Server) {
 	ip := c.Net.Address(s.Name)
 	s.cfg.RPCBind, s.cfg.SerfBind, s.cfg.RetryJoin = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0"), nil
 	for _, other := range c.Others(s) {
-		s.cfg.RetryJoin = append(s.cfg.RetryJoin, other.Now().SerfAddr())
+		s.cfg.RetryJoin = append(s.cfg.RetryJoin, serfAddr(other.Now()))
 	}
 }
 
@@ -341,3 +342,9 @@ func (c *Cluster) Alike() {
 
 // Nodes are the nodes that were added, oldest first.
 func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
+
+// serfAddr is the address that others reach the gossip of a server at.
+func serfAddr(s *server.Server) string {
+	m := s.Member()
+	return net.JoinHostPort(m.Addr, strconv.Itoa(int(m.Port)))
+}

@@ -35,7 +35,7 @@ func realNode(t *testing.T, c *cluster.Cluster, name string) *client.Client {
 	for _, s := range c.Servers {
 		cfg.Servers = append(cfg.Servers, s.Now().RPCAddr())
 	}
-	pool := rpc.NewPoolOver(c.Net.From(name).Dial, hclog.NewNullLogger(), nil)
+	pool := rpc.NewPool(c.Net.From(name).Dial, hclog.NewNullLogger(), nil)
 	n, err := client.New(cfg, client.Deps{Pool: pool, Build: bareParts{}.build})
 	if err != nil {
 		t.Fatal(err)

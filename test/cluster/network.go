@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 )
 
 // Network connects the members. Each has its own address, and the path between any two can be cut. A cut
@@ -89,9 +91,37 @@ type View struct {
 	name string
 }
 
-// Reaches reports whether a datagram gets through.
-func (v View) Reaches(addr string) bool {
-	return v.net.cut(between(v.name, v.net.owner(addr))) == nil
+// Gossip is the transport of the member's gossip.
+func (v View) Gossip(t *memberlist.NetTransport) memberlist.NodeAwareTransport { return &gossip{t, v} }
+
+// gossip is the gossip's sockets, sending by way of the network.
+type gossip struct {
+	*memberlist.NetTransport
+	from View
+}
+
+// WriteTo sends a datagram.
+func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
+	return g.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress sends a datagram, or loses it as networks do.
+func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	net := g.from.net
+	if net.cut(between(g.from.name, net.owner(a.Addr))) != nil {
+		return time.Now(), nil
+	}
+	return g.NetTransport.WriteToAddress(b, a)
+}
+
+// DialTimeout opens a connection.
+func (g *gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return g.from.Dial(addr, timeout)
+}
+
+// DialAddressTimeout opens a connection.
+func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return g.from.Dial(a.Addr, timeout)
 }
 
 // Dial connects, or waits in vain when the way is cut.

@@ -87,7 +87,7 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 		o(n, row)
 	}
 	n.serve = rpc.NewServer(c.Logger, n.endpoints()...)
-	n.pool = rpc.NewPoolOver(c.Net.From(n.Name).Dial, c.Logger, n.serve)
+	n.pool = rpc.NewPool(c.Net.From(n.Name).Dial, c.Logger, n.serve)
 	var addrs []string
 	for _, s := range c.Servers {
 		addrs = append(addrs, s.Now().RPCAddr())

@@ -74,7 +74,7 @@ func (s saidPlugins) Instances() []*structs.CSIPluginInstance {
 // anAgent runs a real node agent, of which drivers and plugins alone are made up, until the end of the test.
 func anAgent(c *cluster.Cluster, name string) (*client.Client, *said, *counting) {
 	t := c.T
-	pool := &counting{Pool: rpc.NewPoolOver(c.Net.From(name).Dial, c.Logger, rpc.NewServer(c.Logger)), calls: map[string]int{}}
+	pool := &counting{Pool: rpc.NewPool(c.Net.From(name).Dial, c.Logger, rpc.NewServer(c.Logger)), calls: map[string]int{}}
 	s := &said{Set: drivertest.NewMachine().Drivers(), exec: structs.DriverInfo{Detected: true, Healthy: true}, changes: make(chan struct{}, 1)}
 	cfg := client.DefaultConfig()
 	cfg.Enabled, cfg.DataDir, cfg.NodeName = true, t.TempDir(), name

@@ -113,7 +113,7 @@ func TestRPC_GuessedRequests(t *testing.T) {
 		"CSIVolume.ID": "counter", "CSIVolume.PluginID": "hostpath", "Job.ID": "counter", "JobID": "counter", "VolumeID": "counter", "AllocID": alloc.ID,
 		"CSIVolumeCapability.AccessMode": "single-node-writer", "CSIVolumeCapability.AttachmentMode": "file-system"}
 	nobody := hclog.NewNullLogger()
-	pool := rpc.NewPool(nobody, nil)
+	pool := rpc.NewPool(rpc.Dial, nobody, nil)
 	defer pool.Close()
 	server := pool.At(net.JoinHostPort("127.0.0.1", strconv.Itoa(a.rpc)))
 	began := a.cmd.Process.Pid
