@@ -24,17 +24,11 @@ func (s *Server) lead(ctx context.Context) {
 		select {
 		case leads := <-s.consensus.LeaderCh():
 			stop()
-			stop = func() {}
-			if leads {
-				stop = s.startLeading(ctx)
-			}
+			stop = s.startLeading(ctx, leads)
 		case f := <-s.between:
 			stop()
-			stop = func() {}
 			f()
-			if s.consensus.State() == raft.Leader {
-				stop = s.startLeading(ctx)
-			}
+			stop = s.startLeading(ctx, s.consensus.State() == raft.Leader)
 		case <-ctx.Done():
 			return
 		}
@@ -55,8 +49,12 @@ func (s *Server) betweenLoops(ctx context.Context, f func() error) error {
 	}
 }
 
-// startLeading runs the loops in the background; the function it returns ends them and waits.
-func (s *Server) startLeading(ctx context.Context) (stop func()) {
+// startLeading runs the loops in the background if this server leads. The function that it returns ends them
+// and waits.
+func (s *Server) startLeading(ctx context.Context, leads bool) (stop func()) {
+	if !leads {
+		return func() {}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -66,7 +64,7 @@ func (s *Server) startLeading(ctx context.Context) (stop func()) {
 		}
 		s.learnVersions(s.members.peers())
 		s.logger.Info("leadership gained", "term", term)
-		s.beginLeadership(term)
+		s.leading.Store(&leadership{term, make(chan struct{})})
 		for _, loop := range s.loops() {
 			wg.Go(func() { loop.Run(ctx) })
 		}
@@ -80,27 +78,31 @@ func (s *Server) startLeading(ctx context.Context) (stop func()) {
 	}
 }
 
-func (s *Server) beginLeadership(term uint64) {
-	s.leadership.Lock()
-	defer s.leadership.Unlock()
-	s.leading.Store(term)
-	s.leadership.lost = make(chan struct{})
+// leadership is the time in which a server leads.
+type leadership struct {
+	term uint64
+	lost chan struct{} // closed at the end
 }
 
 func (s *Server) endLeadership() {
-	s.leadership.Lock()
-	defer s.leadership.Unlock()
-	if s.leading.Swap(0) != 0 {
-		close(s.leadership.lost)
+	if l := s.leading.Swap(nil); l != nil {
+		close(l.lost)
 	}
 }
 
-// LostLeadership is closed while this server does not lead
-// (endpoints.Raft).
+// notLeading is closed.
+var notLeading = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// LostLeadership is closed while this server does not lead (endpoints.Raft).
 func (s *Server) LostLeadership() <-chan struct{} {
-	s.leadership.Lock()
-	defer s.leadership.Unlock()
-	return s.leadership.lost
+	if l := s.leading.Load(); l != nil {
+		return l.lost
+	}
+	return notLeading
 }
 
 // caughtUp waits until everything that earlier leaders committed is applied here: before that the loops

@@ -46,14 +46,9 @@ type Server struct {
 	listener  *rpc.Listener
 	loops     func() []control.Loop // what a leader does
 	lock      *os.File              // held while the data directory is this server's
-	// leading is the term in which this server leads and has applied everything that earlier leaders
-	// committed, 0 if there is none.
-	leading    atomic.Uint64
-	watch      leaderWatch
-	leadership struct {
-		sync.Mutex
-		lost chan struct{} // closed while this server does not lead
-	}
+	// leading is set while this server leads and has applied everything that earlier leaders committed.
+	leading   atomic.Pointer[leadership]
+	watch     leaderWatch
 	servers   atomic.Pointer[serverList]
 	between   chan func()   // called while none of the leader's loops runs
 	leadEnded chan struct{} // closed when between has no reader any more
@@ -115,8 +110,6 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 func (s *Server) serve(ln net.Listener) {
 	cfg, logger := &s.cfg, s.logger
 	s.loops = s.leaderLoops
-	s.leadership.lost = make(chan struct{})
-	close(s.leadership.lost)
 	s.gate = loadshed.NewGate(loadshed.DefaultGateConfig())
 	s.pool = rpc.NewPool(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(cfg.control().Leases, time.Now)
@@ -250,7 +243,7 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 	leader, id := s.consensus.LeaderWithID()
 	if string(id) == s.id {
 		// Leadership that was lost and won again has another term.
-		if s.leading.Load() != s.consensus.CurrentTerm() {
+		if l := s.leading.Load(); l == nil || l.term != s.consensus.CurrentTerm() {
 			return "", false, false, 0
 		}
 		return string(leader), true, true, 0
