@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 
 	"github.com/hashicorp/raft"
-	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
 	"berth/state"
@@ -267,21 +266,5 @@ func TestBatcher_GivesEachProposalItsOwnAnswer(t *testing.T) {
 	slices.Sort(all)
 	if len(slices.Compact(all)) != 32*50 {
 		t.Errorf("%d of %d were recorded, each once", len(all), 32*50)
-	}
-}
-
-func TestBatches_AreNotWrittenForAnOlderServer(t *testing.T) {
-	older := peer{name: "older", status: serf.StatusAlive}
-	for want, peers := range map[string][]peer{
-		"true":  {{readsBatches: true}, {readsBatches: true, status: serf.StatusFailed}, {status: serf.StatusLeft}},
-		"false": {{readsBatches: true}, older},
-	} {
-		if got := fmt.Sprint(allReadBatches(peers)); got != want {
-			t.Errorf("%v: %s", peers, got)
-		}
-	}
-	older.status = serf.StatusFailed // and may return
-	if allReadBatches([]peer{older}) {
-		t.Error("one that failed is forgotten")
 	}
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -138,7 +137,6 @@ func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint
 
 // learnVersions keeps what every server can read.
 func (s *Server) learnVersions(peers []peer) {
-	s.consensus.batches.Store(allReadBatches(peers))
 	s.consensus.commands.Store(int32(leastCommands(peers)))
 }
 
@@ -151,11 +149,4 @@ func leastCommands(peers []peer) int {
 		}
 	}
 	return least
-}
-
-// allReadBatches reports whether every server reads batches. An older one would stop at the first batch.
-// Until it is upgraded, the others write none.
-func allReadBatches(peers []peer) bool {
-	older := func(p peer) bool { return !p.readsBatches && p.status != serf.StatusLeft }
-	return !slices.ContainsFunc(peers, older)
 }

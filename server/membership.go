@@ -31,7 +31,7 @@ const (
 	tagExpect    = "expect"
 	tagBootstrap = "bootstrapped" // this server is or was part of a Raft cluster
 	tagVersion   = "build"
-	tagBatches   = "packs"    // this server reads batches: see commit_batch.go
+	tagBatches   = "packs"    // for older servers: this one reads batches, see commit_batch.go
 	tagCommands  = "commands" // the fsm.Version of this server
 
 	roleServer = "berth-server"
@@ -41,7 +41,7 @@ const (
 type peer struct {
 	name, id, rpcAddr, httpAddr string
 	expect, commands            int
-	bootstrapped, readsBatches  bool
+	bootstrapped                bool
 	status                      serf.MemberStatus
 }
 
@@ -167,7 +167,6 @@ func (m *membership) peers() []peer {
 			expect:       expect,
 			commands:     commands,
 			bootstrapped: member.Tags[tagBootstrap] == "1",
-			readsBatches: member.Tags[tagBatches] == "1",
 			status:       member.Status,
 		})
 	}

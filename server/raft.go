@@ -32,8 +32,7 @@ type consensus struct {
 	addr      raft.ServerAddress
 	gate      gate
 	batcher   *batcher
-	batches   atomic.Bool  // every server reads batches
-	commands  atomic.Int32 // the fsm.Version that every server has
+	commands  atomic.Int32 // the fsm.Version that every server has; 0: there may be one that reads no batches
 	verifier  *verifier
 	// fresh says that this server has never been part of a cluster.
 	fresh bool
@@ -179,7 +178,7 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 		return 0, nil, structs.Errorf(structs.KindPrecondition,
 			"nothing was written: there are servers of an older version, which could not read it")
 	}
-	if c.batches.Load() && fsm.Batchable(entry) && !c.alone() {
+	if c.commands.Load() > 0 && fsm.Batchable(entry) && !c.alone() {
 		return c.batcher.propose(ctx, entry)
 	}
 	f := c.send(entry)
