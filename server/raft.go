@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/fsm"
+	"berth/internal/coalesce"
 	"berth/server/raftfiles"
 	"berth/structs"
 )
@@ -33,7 +34,9 @@ type consensus struct {
 	gate      gate
 	batcher   *batcher
 	commands  atomic.Int32 // the fsm.Version that every server has; 0: there may be one that reads no batches
-	verifier  *verifier
+	// verifier merges concurrent questions whether this server still leads. A question that comes while one is
+	// in flight shares the answer of the next one, which begins after it came.
+	verifier coalesce.Batcher[struct{}, struct{}]
 	// fresh says that this server has never been part of a cluster.
 	fresh bool
 }
@@ -56,7 +59,9 @@ func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
 		id:        raft.ServerID(id),
 		addr:      raft.ServerAddress(layer.Addr().String()),
 	}
-	c.verifier = newVerifier(func() error { return c.VerifyLeader().Error() })
+	c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
+		return 0, c.VerifyLeader().Error()
+	}
 	c.batcher = newBatcher(c.send)
 	if err := c.start(cfg, machine, logger); err != nil {
 		return nil, errors.Join(err, transport.Close(), files.Close())

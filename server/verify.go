@@ -5,26 +5,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"berth/internal/coalesce"
 	"berth/structs"
 )
-
-// verifier merges concurrent questions whether this server still leads. A question that comes while one is in
-// flight shares the answer of the next one, which begins after it came.
-type verifier struct {
-	coalesce.Batcher[struct{}, struct{}]
-}
-
-func newVerifier(askQuorum func() error) *verifier {
-	v := &verifier{}
-	v.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) { return 0, askQuorum() }
-	return v
-}
-
-func (v *verifier) ask() error {
-	_, err := v.Do(context.Background(), struct{}{}, struct{}{})
-	return err
-}
 
 // verify asks a quorum whether this server still leads.
 func (c *consensus) verify() error {
@@ -32,7 +14,7 @@ func (c *consensus) verify() error {
 		return err
 	}
 	defer c.gate.inside.Done()
-	if err := c.verifier.ask(); err != nil {
+	if _, err := c.verifier.Do(context.Background(), struct{}{}, struct{}{}); err != nil {
 		return structs.Errorf(structs.KindUnavailable, "this server may lead no more: %w", err)
 	}
 	return nil

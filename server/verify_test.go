@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -15,11 +16,15 @@ func TestVerifier_SharesAnswersOfQuestionsThatBeginLater(t *testing.T) {
 			asked   atomic.Int32
 			answers = make(chan error)
 			failed  atomic.Int32
-			v       = newVerifier(func() error { asked.Add(1); return <-answers })
+			c       consensus
 		)
+		c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
+			asked.Add(1)
+			return 0, <-answers
+		}
 		ask := func() {
 			wg.Go(func() {
-				if err := v.ask(); err != nil {
+				if err := c.verify(); err != nil {
 					failed.Add(1)
 				}
 			})
