@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -82,10 +83,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 
 // loadAside loads the state of an archive. No row can be newer than the archive.
 func loadAside(f *os.File, index uint64) (*state.Store, error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "restoring: %w", err)
-	}
-	return fsm.LoadAside(f, index)
+	return fsm.LoadAside(io.NewSectionReader(f, 0, math.MaxInt64), index)
 }
 
 // replaceState has the cluster take over a state that was loaded aside. The leader's loops do not run: what
@@ -108,42 +106,30 @@ func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snap
 			"nothing was restored: the leader has changed meanwhile; restore again")
 	}
 	rm := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: meta.Index, Term: meta.Term, Size: size}
-	if err := s.consensus.Restore(rm, f, 0); err != nil {
+	if err := s.consensus.Restore(rm, io.NewSectionReader(f, 0, size), 0); err != nil {
 		return raftError(err)
 	}
 	return nil
 }
 
 // prepareState marks the nodes of a state as unaccounted, so that they report their volumes before those
-// are handed out again (state.Recover). It writes the state to a file, returns its size, and leaves the
-// file at its beginning.
+// are handed out again (state.Recover). It writes the state to a file and returns its size.
 func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err error) {
-	fault := func(err error) (int64, error) {
-		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)
-	}
 	err = aside.Write(aside.Index(), func(tx *state.WriteTx) error {
 		state.Recover(tx, s.store.Read(), time.Now().UnixNano())
 		return nil
 	})
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		file := io.NewOffsetWriter(f, 0)
+		out := bufio.NewWriterSize(file, 1<<20)
+		err = errors.Join(aside.Save(out), out.Flush())
+		size, _ = file.Seek(0, io.SeekCurrent)
+	}
 	if err != nil {
-		return fault(err)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fault(err)
-	}
-	if err := f.Truncate(0); err != nil {
-		return fault(err)
-	}
-	out := bufio.NewWriterSize(f, 1<<20)
-	if err := errors.Join(aside.Save(out), out.Flush()); err != nil {
-		return fault(err)
-	}
-	size, err = f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return fault(err)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fault(err)
+		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)
 	}
 	return size, nil
 }
