@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/backoff"
 	"berth/internal/loadshed"
 )
 
@@ -61,10 +62,9 @@ func (l *Listener) Run(ctx context.Context) {
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 				l.logger.Error("accepting connections failed", "addr", l.ln.Addr().String(), "error", err)
-				select { // for instance out of file descriptors: others may be closed meanwhile
-				case <-time.After(100 * time.Millisecond):
+				// for instance out of file descriptors: others may be closed meanwhile
+				if backoff.Sleep(ctx, 100*time.Millisecond) {
 					continue
-				case <-ctx.Done():
 				}
 			}
 			return

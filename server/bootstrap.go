@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
+
+	"berth/internal/backoff"
 )
 
 // bootstrapInterval is the time between two looks at the gossip of a server that waits for others. An
@@ -38,9 +40,7 @@ func (s *Server) bootstrap(ctx context.Context) {
 			s.members.markBootstrapped()
 			return
 		}
-		select {
-		case <-time.After(bootstrapInterval):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, bootstrapInterval) {
 			return
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -127,9 +128,7 @@ func (m *membership) join(ctx context.Context, addrs []string, interval time.Dur
 			break
 		}
 		m.logger.Warn("no server of retry_join answers yet", "error", err, "retry_in", interval.String())
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, interval) {
 			return
 		}
 	}

@@ -3,12 +3,14 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
 
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -40,8 +42,9 @@ func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64
 	if err != nil {
 		return 0, err
 	}
-	switch voters := votersOf(servers); {
-	case target.Voter && len(voters) == 1:
+	another := func(s *structs.RaftServer) bool { return s.Voter && s.ID != target.ID }
+	switch {
+	case target.Voter && !slices.ContainsFunc(servers, another):
 		return 0, structs.Errorf(structs.KindPrecondition,
 			"server %s has the only vote: without it there is no cluster", describe(target))
 	case target.ID == s.id, target.Status == serf.StatusAlive.String():
@@ -91,15 +94,6 @@ func describe(s *structs.RaftServer) string {
 		name = "(unknown)"
 	}
 	return fmt.Sprintf("%s (%s, %s)", name, s.ID, s.Address)
-}
-
-func votersOf(servers []*structs.RaftServer) (voters []*structs.RaftServer) {
-	for _, server := range servers {
-		if server.Voter {
-			voters = append(voters, server)
-		}
-	}
-	return voters
 }
 
 // Leave takes this server out of the cluster: it hands its leadership on, leaves the gossip, and has the
@@ -199,9 +193,7 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 				return nil
 			}
 		}
-		select {
-		case <-time.After(leavePoll):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, leavePoll) {
 			return structs.Errorf(structs.KindTimeout,
 				"server %s has left the gossip but may still have its vote, which the next leader takes away: %w",
 				s.cfg.Name, err)
@@ -224,9 +216,7 @@ func (s *Server) handLeadershipOn(ctx context.Context) error {
 		if _, isMe, known, _ := s.Leader(); known && !isMe {
 			return nil
 		}
-		select {
-		case <-time.After(leavePoll):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, leavePoll) {
 			return structs.Errorf(structs.KindUnavailable,
 				"server %s stays: no other server has been elected yet: %w", s.cfg.Name, ctx.Err())
 		}

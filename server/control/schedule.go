@@ -81,10 +81,7 @@ func (s scheduleLoop) unblockMore(ctx context.Context) {
 		return
 	}
 	s.Logger.Warn("failed to unblock evaluations, retrying", "error", err)
-	select {
-	case <-time.After(s.Config.Retry.Min):
-	case <-ctx.Done():
-	}
+	backoff.Sleep(ctx, s.Config.Retry.Min)
 }
 
 // nextEvals returns the first most evaluations that are due, by priority and then by age, and when the
