@@ -26,7 +26,7 @@ func ServerID(dataDir string) (string, error) {
 	}
 	path := filepath.Join(dataDir, idName)
 	b, err := readLimited(path, 4096)
-	if errors.Is(err, os.ErrNotExist) && record == nil && !hasLog(dataDir) {
+	if errors.Is(err, os.ErrNotExist) && record.id == "" && !hasLog(dataDir) {
 		id := structs.NewID()
 		if err := durable.WriteFile(path, []byte(id+"\n")); err != nil {
 			return "", fmt.Errorf("keeping the server's id: %w", err)
@@ -35,9 +35,9 @@ func ServerID(dataDir string) (string, error) {
 	}
 	id := strings.TrimSpace(string(b))
 	switch {
-	case err == nil && record != nil && id == record.id:
+	case err == nil && record.id != "" && id == record.id:
 		return id, nil
-	case record != nil:
+	case record.id != "":
 		return "", remedyError(path, fmt.Sprintf("the server's id %q is not the one that its log belongs to", id),
 			fmt.Sprintf("Write the line %s into the file and start the server again", record.id))
 	case err != nil:

@@ -69,8 +69,8 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	if err == nil || err == raft.ErrLogNotFound || l.closed.Load() { // Raft compares it, too
 		return err
 	}
-	path := l.meta.segmentOf(index)
-	if size := storedSize(path, index-l.meta.baseOf(index)); size > segment.MaxEntrySize {
+	path, base := l.meta.segmentOf(index)
+	if size := storedSize(path, index-base); size > segment.MaxEntrySize {
 		err = oversizedError(l.dataDir, path, index, size)
 	} else {
 		err = damageError(l.dataDir, path, "the log entry %d is damaged: %w", index, err)

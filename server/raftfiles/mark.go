@@ -50,21 +50,20 @@ func decodeMark(b []byte) (markRecord, error) {
 	return r, err
 }
 
-// readMark returns nil without an error if there is no mark: the directory is new or of an older version.
-func readMark(dataDir string) (*markRecord, error) {
+// readMark returns a record without an id if there is no mark: the directory is new or of an older version.
+func readMark(dataDir string) (r markRecord, err error) {
 	path := filepath.Join(dataDir, markName)
 	b, err := readLimited(path, 4096)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return r, nil
 	}
-	var r markRecord
 	if err == nil {
 		r, err = decodeMark(b)
 	}
 	if err != nil {
-		return nil, damageError(dataDir, path, "the file is damaged: %w", err)
+		err = damageError(dataDir, path, "the file is damaged: %w", err)
 	}
-	return &r, nil
+	return r, err
 }
 
 // mark keeps the file log-end. An ordinary update is not synced: the record may be older than the log after a

@@ -165,23 +165,13 @@ func (m *metaStore) SetStable(key, value []byte) error {
 // Close does nothing: the file is open only while it is written (types.MetaStore).
 func (m *metaStore) Close() error { return nil }
 
-// baseOf returns the index of the first entry in the segment that holds an entry.
-func (m *metaStore) baseOf(index uint64) uint64 {
-	for _, s := range slices.Backward(m.state().Segments) {
-		if s.BaseIndex <= index {
-			return s.BaseIndex
-		}
-	}
-	return index
-}
-
-// segmentOf returns the path of the segment that holds an entry.
-func (m *metaStore) segmentOf(index uint64) string {
+// segmentOf returns the path of the segment that holds an entry, and the index of its first entry.
+func (m *metaStore) segmentOf(index uint64) (path string, base uint64) {
 	dir := filepath.Dir(m.path)
 	for _, s := range slices.Backward(m.state().Segments) {
 		if s.BaseIndex <= index {
-			return filepath.Join(dir, segment.FileName(s))
+			return filepath.Join(dir, segment.FileName(s)), s.BaseIndex
 		}
 	}
-	return dir
+	return dir, index
 }

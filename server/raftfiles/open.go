@@ -37,8 +37,7 @@ type opening struct {
 	Options
 	walDir  string
 	snapDir string
-	logger  hclog.Logger
-	mark    *markRecord // nil if there is none
+	mark    markRecord // without an id if there is none
 	meta    *metaStore
 }
 
@@ -46,19 +45,14 @@ func (o *opening) damage(path, format string, args ...any) error {
 	return damageError(o.DataDir, path, format, args...)
 }
 
-// recorded returns what the mark says, nothing without one.
-func (o *opening) recorded() markRecord {
-	if o.mark == nil {
-		return markRecord{}
-	}
-	return *o.mark
-}
-
 // Open checks all files and opens them. A new data directory gets new files.
 func Open(options Options) (*Files, error) {
 	raftDir := filepath.Join(options.DataDir, "raft")
-	o := &opening{Options: options, logger: options.Logger,
-		walDir: filepath.Join(raftDir, "wal"), snapDir: filepath.Join(raftDir, "snapshots")}
+	o := &opening{
+		Options: options,
+		walDir:  filepath.Join(raftDir, "wal"),
+		snapDir: filepath.Join(raftDir, "snapshots"),
+	}
 	var err error
 	o.mark, err = readMark(o.DataDir)
 	if err != nil {
@@ -70,7 +64,7 @@ func Open(options Options) (*Files, error) {
 	if err := os.MkdirAll(o.walDir, 0o700); err != nil {
 		return nil, err
 	}
-	o.meta, err = loadMeta(o.walDir, o.mark == nil)
+	o.meta, err = loadMeta(o.walDir, o.mark.id == "")
 	if err != nil {
 		return nil, o.damage(filepath.Join(o.walDir, metaName),
 			"the list of the log's segments is damaged: %w", err)
@@ -85,7 +79,7 @@ func Open(options Options) (*Files, error) {
 // checkPresence refuses to make a new log where there was one. raft-wal would delete segments that no list
 // names.
 func (o *opening) checkPresence(raftDir string) error {
-	had := o.recorded().hadState()
+	had := o.mark.hadState()
 	for _, path := range []string{raftDir, o.walDir, filepath.Join(o.walDir, metaName)} {
 		if exists(path) {
 			continue
@@ -113,34 +107,26 @@ func (o *opening) check() (markRecord, error) {
 	if err != nil {
 		return none, err
 	}
-	if o.mark == nil && last > 0 {
-		o.logger.Warn("making the record of the log's end, which an older version did not keep",
+	if o.mark.id == "" && last > 0 {
+		o.Logger.Warn("making the record of the log's end, which an older version did not keep",
 			"path", filepath.Join(o.DataDir, markName), "last", last)
 	}
-	first := o.firstIndex()
+	segments := o.meta.state().Segments
 	switch {
-	case last < o.recorded().last:
-		return none, o.damage(o.walDir,
-			"the log ends at entry %d; it had entries up to %d", last, o.recorded().last)
-	case snapshot < o.recorded().snapshot:
-		return none, o.damage(o.snapDir, "the snapshot of entry %d is missing", o.recorded().snapshot)
-	case last > 0 && first > snapshot+1:
-		return none, o.damage(o.snapDir, "the snapshot of the entries before %d is missing", first)
+	case last < o.mark.last:
+		return none, o.damage(o.walDir, "the log ends at entry %d; it had entries up to %d", last, o.mark.last)
+	case snapshot < o.mark.snapshot:
+		return none, o.damage(o.snapDir, "the snapshot of entry %d is missing", o.mark.snapshot)
+	case last > 0 && segments[0].MinIndex > snapshot+1:
+		return none, o.damage(o.snapDir, "the snapshot of the entries before %d is missing",
+			segments[0].MinIndex)
 	}
 	return markRecord{id: o.ID, last: last, snapshot: snapshot}, nil
 }
 
-// firstIndex is the index of the first entry of a log that has any.
-func (o *opening) firstIndex() uint64 {
-	if segments := o.meta.state().Segments; len(segments) > 0 {
-		return segments[0].MinIndex
-	}
-	return 0
-}
-
 // open opens the files, which are whole.
 func (o *opening) open(raftDir string, record markRecord) (*Files, error) {
-	log, err := wal.Open(o.walDir, wal.WithMetaStore(o.meta), wal.WithLogger(o.logger.Named("wal")),
+	log, err := wal.Open(o.walDir, wal.WithMetaStore(o.meta), wal.WithLogger(o.Logger.Named("wal")),
 		wal.WithSegmentSize(o.SegmentSize),
 		wal.WithMetricsCollector(walmetrics.NewGoMetricsCollector([]string{"raft", "wal"}, nil, nil)))
 	if err != nil {
@@ -150,11 +136,11 @@ func (o *opening) open(raftDir string, record markRecord) (*Files, error) {
 		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, record.last)
 		return nil, errors.Join(err, log.Close())
 	}
-	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, o.SnapshotsKept, o.logger.Named("snapshot"))
+	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, o.SnapshotsKept, o.Logger.Named("snapshot"))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", o.snapDir, err), log.Close())
 	}
-	mark, err := openMark(o.DataDir, record, o.logger)
+	mark, err := openMark(o.DataDir, record, o.Logger)
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

@@ -300,7 +300,7 @@ func TestOpen_RefusesADamagedLastWrite(t *testing.T) {
 	dir := t.TempDir()
 	f := mustOpen(t, dir)
 	appendEntries(t, f, 1, 10)
-	path := f.Log.meta.segmentOf(10)
+	path, _ := f.Log.meta.segmentOf(10)
 	for _, change := range []func(b []byte, at int){
 		func(b []byte, at int) { b[at] ^= 1 },
 		func(b []byte, at int) { clear(b[at-8:]) },
@@ -533,7 +533,7 @@ func TestOpen_DropsAnInterruptedWrite(t *testing.T) {
 		f := mustOpen(t, dir)
 		appendEntries(t, f, 1, 10)
 		keep := f.Log.mark.record
-		path := f.Log.meta.segmentOf(10)
+		path, _ := f.Log.meta.segmentOf(10)
 		before, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -588,7 +588,7 @@ func TestOpen_FinishesAFullSegment(t *testing.T) {
 		f.Log.WAL.DeleteRange(0, 0) // waits for the list to be written
 	}
 	mustClose(t, f)
-	next := f.Log.meta.segmentOf(last + 1)
+	next, _ := f.Log.meta.segmentOf(last + 1)
 	if err := errors.Join(os.WriteFile(list, before, 0o600), os.Remove(next)); err != nil {
 		t.Fatal(err)
 	}
@@ -673,7 +673,7 @@ func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
 	f.Log.fatal = func(err error) { fatal = err }
 	f.Log.Serve()
 	for _, index := range []uint64{60, 120} { // of a full segment and of the last one
-		path := f.Log.meta.segmentOf(index)
+		path, _ := f.Log.meta.segmentOf(index)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -715,7 +715,8 @@ func TestLog_RefusesAnotherEntry(t *testing.T) {
 	older(t, dir)
 	f := mustOpen(t, dir)
 	info := f.Log.meta.state().Segments[0]
-	file, err := os.OpenFile(f.Log.meta.segmentOf(2), os.O_RDWR, 0)
+	path, _ := f.Log.meta.segmentOf(2)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -726,7 +727,7 @@ func TestLog_RefusesAnotherEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got raft.Log
-	if err := f.Log.GetLog(2, &got); err == nil || !strings.Contains(err.Error(), f.Log.meta.segmentOf(2)) {
+	if err := f.Log.GetLog(2, &got); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("got entry %d, %v", got.Index, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,7 +66,7 @@ func scanSegment(b []byte) segmentContent {
 
 // storedSize returns the size of the n-th entry of a segment as its frame says, 0 if there is none.
 func storedSize(path string, n uint64) int {
-	b, err := readSegment(path, nil)
+	b, err := readLimited(path, segmentLimit)
 	if err != nil {
 		return 0
 	}
@@ -98,25 +97,24 @@ func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 // 0 for an empty log. It drops a write that was interrupted, and finishes a segment that was full.
 func (o *opening) checkLog() (last uint64, err error) {
 	state := o.meta.state()
-	var buffer []byte
 	for i, info := range state.Segments {
 		path := filepath.Join(o.walDir, segment.FileName(info))
 		tail := info.SealTime.IsZero()
 		if tail != (i == len(state.Segments)-1) || (i > 0 && info.BaseIndex != last+1) {
 			return 0, o.damage(o.meta.path, "the list of segments has a hole before %s", segment.FileName(info))
 		}
-		buffer, err = readSegment(path, buffer)
+		b, err := readLimited(path, segmentLimit)
 		switch {
-		case tail && errors.Is(err, os.ErrNotExist) && o.recorded().last < info.BaseIndex:
+		case tail && errors.Is(err, os.ErrNotExist) && o.mark.last < info.BaseIndex:
 			return last, nil // it was about to be made
 		case err != nil:
 			return 0, o.damage(path, "reading a segment of the log: %w", err)
 		}
-		c := scanSegment(buffer)
+		c := scanSegment(b)
 		if tail {
-			return o.checkTail(path, buffer, c, last)
+			return o.checkTail(path, b, c, last)
 		}
-		if err := checkSealed(buffer, c, info); err != nil {
+		if err := checkSealed(b, c, info); err != nil {
 			return 0, o.damage(path, "the segment is damaged: %w", err)
 		}
 		last = info.MaxIndex
@@ -132,12 +130,12 @@ func (o *opening) checkTail(path string, b []byte, c segmentContent, before uint
 	if len(c.offsets) > 0 {
 		last = info.BaseIndex + uint64(len(c.offsets)) - 1
 	}
-	if last < o.recorded().last {
+	if last < o.mark.last {
 		return 0, o.damage(path, "the entries behind index %d (byte %d) are not as they were written; "+
-			"%s says that the log had entries up to %d", last, c.end, markName, o.recorded().last)
+			"%s says that the log had entries up to %d", last, c.end, markName, o.mark.last)
 	}
 	if rest := bytes.TrimRight(b[c.end:], "\x00"); len(rest) > 0 {
-		o.logger.Warn("dropping an interrupted write at the end of the log",
+		o.Logger.Warn("dropping an interrupted write at the end of the log",
 			"path", path, "offset", c.end, "bytes", len(rest))
 		if err := erase(path, c.end, len(rest)); err != nil {
 			return 0, fmt.Errorf("%s: %w", path, err)
@@ -165,25 +163,6 @@ func (o *opening) sealTail(c segmentContent, last uint64) error {
 	state.Segments = append(state.Segments, next)
 	state.NextSegmentID++
 	return o.meta.CommitState(state)
-}
-
-// readSegment reads a segment into the buffer, which grows if it must.
-func readSegment(path string, buffer []byte) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return buffer, err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return buffer, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > segmentLimit {
-		return buffer, errors.New("is not a segment: it is too large or no regular file")
-	}
-	buffer = slices.Grow(buffer[:0], int(info.Size()))[:info.Size()]
-	_, err = io.ReadFull(f, buffer)
-	return buffer, err
 }
 
 // erase overwrites a part of a file with zeros, durably.
