@@ -1,0 +1,244 @@
+package raftfiles
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/diskfault"
+)
+
+// offsets are a stride over a file and random ones.
+func offsets(rnd *rand.Rand, size, stride int) (list []int) {
+	for i := rnd.IntN(stride); i < size; i += stride {
+		list = append(list, i)
+	}
+	for range 10 {
+		list = append(list, rnd.IntN(size))
+	}
+	return list
+}
+
+// TestOpen_RefusesAChangedByte changes one byte at a time in each file. Either Open names the file, or nothing
+// that can be read is different.
+func TestOpen_RefusesAChangedByte(t *testing.T) {
+	t.Parallel()
+	dir := used(t)
+	want := mustContent(t, dir)
+	rnd := random(t)
+	to := copied(t, dir)
+	for _, name := range filesOf(t, dir) {
+		whole, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := 0
+		at := offsets(rnd, len(whole), max(1, len(whole)/40))
+		for _, offset := range at {
+			damaged := bytes.Clone(whole)
+			damaged[offset] ^= byte(1 + rnd.IntN(255))
+			if refuses(t, to, name, damaged, want) {
+				refused++
+			} else { // Open has written to it
+				to = copied(t, dir)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(to, name), whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d of %d changes refused", name, refused, len(at))
+		if refused == 0 {
+			t.Errorf("%s: no change was refused", name)
+		}
+	}
+}
+
+// random is seeded by BERTH_TEST_SEED, so that a failure can be repeated.
+func random(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("BERTH_TEST_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("BERTH_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// refuses reports whether Open refuses dir with another content of one file.
+func refuses(t *testing.T, dir, name string, damaged []byte, want string) bool {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := openFiles(dir)
+	if err != nil {
+		named := strings.Contains(err.Error(), filepath.Dir(path)+"/") && strings.Contains(err.Error(), filepath.Base(path))
+		if !named || !strings.Contains(err.Error(), "docs/operations.md") {
+			t.Errorf("%s: the error does not name the file or the way out: %v", name, err)
+		}
+		return true
+	}
+	got, err := content(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Errorf("%s: found after the start: %v", name, err)
+	}
+	if got != want {
+		t.Errorf("%s: a change is read as if it were written", name)
+	}
+	return false
+}
+
+// TestOpen_RefusesADamagedLastWrite damages the last write before the server was killed. The damage looks
+// like an interrupted write.
+func TestOpen_RefusesADamagedLastWrite(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := mustOpen(t, dir)
+	appendEntries(t, f, 1, 10)
+	path, _ := f.Log.meta.segmentOf(10)
+	for _, change := range []func(b []byte, at int){
+		func(b []byte, at int) { b[at] ^= 1 },
+		func(b []byte, at int) { clear(b[at-8:]) },
+	} {
+		killed := copied(t, dir)
+		damaged := filepath.Join(killed, "raft", "wal", filepath.Base(path))
+		edit(t, damaged, func(b []byte) []byte {
+			change(b, bytes.LastIndex(b, entry(10).Data))
+			return b
+		})
+		if _, err := openFiles(killed); err == nil || !strings.Contains(err.Error(), damaged) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestOpen_RefusesACutOrMissingFile cuts and removes each file.
+func TestOpen_RefusesACutOrMissingFile(t *testing.T) {
+	t.Parallel()
+	dir := used(t)
+	want := mustContent(t, dir)
+	for _, name := range filesOf(t, dir) {
+		whole, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{0, 1, len(whole) / 4, len(whole) - 1} {
+			// The last segment is not full: a cut in its unused end takes nothing away.
+			if !refuses(t, copied(t, dir), name, whole[:size], want) && size < 2 {
+				t.Errorf("%s: cut to %d bytes, accepted", name, size)
+			}
+		}
+		to := copied(t, dir)
+		if err := os.Remove(filepath.Join(to, name)); err != nil {
+			t.Fatal(err)
+		}
+		f, err := openFiles(to)
+		optional := name == markName || filepath.Base(name) == snapshotSum // older versions have none
+		if (err == nil) != optional || err != nil && !strings.Contains(err.Error(), filepath.Dir(name)) {
+			t.Errorf("%s: removed: %v", name, err)
+		}
+		if err == nil {
+			mustClose(t, f)
+		}
+	}
+}
+
+func TestOpen_RefusesAMissingDirectory(t *testing.T) {
+	t.Parallel()
+	dir := used(t)
+	for _, name := range []string{"raft", "raft/wal", "raft/snapshots"} {
+		to := copied(t, dir)
+		if err := os.RemoveAll(filepath.Join(to, name)); err != nil {
+			t.Fatal(err)
+		}
+		want := filepath.Join(to, name) + ": it is missing, and this server has had a log"
+		if name == "raft/snapshots" {
+			want = filepath.Join(to, name) + ": the snapshot of entry 50 is missing"
+		}
+		if _, err := openFiles(to); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s removed: %v", name, err)
+		}
+		if name != "raft/snapshots" && exists(filepath.Join(to, "raft/wal/wal-meta.db")) {
+			t.Errorf("%s removed: a new log was made", name)
+		}
+	}
+}
+
+func TestOpen_RefusesAMissingSnapshot(t *testing.T) {
+	t.Parallel()
+	installed := t.TempDir() // a snapshot has replaced the whole log
+	f := mustOpen(t, installed)
+	appendEntries(t, f, 1, 10)
+	takeSnapshot(t, f, 20, "installed")
+	mustClose(t, f)
+	mustClose(t, mustOpen(t, installed))
+	older := used(t) // has no mark
+	if err := os.Remove(filepath.Join(older, markName)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{installed, older} {
+		path := filepath.Join(dir, "raft", "snapshots")
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openFiles(dir); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestOpen_KeepsSegmentsWithoutTheirList(t *testing.T) {
+	t.Parallel()
+	dir := used(t)
+	for _, name := range []string{"raft/wal/wal-meta.db", markName} { // as an older version leaves them
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := filesOf(t, dir)
+	if _, err := openFiles(dir); err == nil || !strings.Contains(err.Error(), "wal-meta.db") {
+		t.Errorf("got %v", err)
+	}
+	if after := filesOf(t, dir); strings.Join(before, " ") != strings.Join(after, " ") {
+		t.Errorf("%v, before %v", after, before)
+	}
+}
+
+// TestOpen_NamesAFullDisk fills a separate file system: the server starts on it, and nothing counts as
+// damaged.
+func TestOpen_NamesAFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: mounts a file system")
+	}
+	t.Parallel()
+	for what, from := range map[string]string{"of this version": used(t), "of an older version": olderDir(t)} {
+		dir := t.TempDir()
+		if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+		if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 2<<20), 0o600); !diskfault.NoSpace(err) {
+			t.Fatalf("the disk did not fill up: %v", err)
+		}
+		f, err := openFiles(dir)
+		switch {
+		case err == nil:
+			mustClose(t, f)
+		case what == "of this version":
+			t.Errorf("%s: %v", what, err)
+		case !diskfault.NoSpace(err) || strings.Contains(err.Error(), "remove"):
+			t.Errorf("%s: a full disk is taken for damage: %v", what, err)
+		}
+	}
+}
