@@ -1,0 +1,130 @@
+package allocrunner
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/structs"
+)
+
+// crash is the world as it was at one point of an agent's life, if the agent was killed there.
+type crash struct {
+	point string
+	w     *fixture
+}
+
+// crashes runs a life and keeps the world of each point at which something was done to it or was about to
+// be, store included.
+func crashes(t *testing.T, life func(t *testing.T, w *fixture)) []crash {
+	var all []crash
+	outer := t
+	inTime(t, func(t *testing.T) {
+		w := newFixture(t)
+		keep := func(point string) { all = append(all, crash{point, w.clone(outer)}) }
+		w.after = func(p string) { keep("after " + p) }
+		w.machine.After = func(p string) { keep("after " + p) }
+		w.machine.Before = func(p string) error { keep("before " + p); return nil }
+		life(t, w)
+	})
+	return all
+}
+
+// clone copies the world as an agent that is killed leaves it, for the test t.
+func (w *fixture) clone(t *testing.T) *fixture {
+	dir := t.TempDir()
+	src, err := os.Open(filepath.Join(w.dir, "client.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(filepath.Join(dir, "client.db"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(dst, src); err != nil {
+		t.Fatal(err)
+	}
+	if err := dst.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &fixture{t: t, dir: dir, machine: w.machine.Clone(), up: maps.Clone(w.up), fail: map[string]func() error{}}
+}
+
+// TestRestore_AfterAKillAtAnyPoint kills the agent between every record, act and mark of a whole life and lets
+// another take over: a process that ran is not started again, one that ended is not left, and after the
+// allocation is stopped nothing is.
+func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
+	all := crashes(t, func(t *testing.T, w *fixture) {
+		a := w.agent()
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		w.machine.Exit("alloc1/web", exit(1)) // and again, by the policy
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		r.Destroy()
+		<-r.Ended()
+		a.stop()
+	})
+	if len(all) < 15 {
+		t.Fatalf("only %d points", len(all))
+	}
+	for i, c := range all {
+		t.Run(fmt.Sprintf("%02d %s", i, strings.ReplaceAll(c.point, "/", "-")), func(t *testing.T) {
+			inTime(t, func(t *testing.T) { afterCrash(t, c.w) })
+		})
+	}
+}
+
+func afterCrash(t *testing.T, w *fixture) {
+	w.t, w.machine = t, w.machine.Clone() // its channels belong to this test's time
+	before := w.machine.Task("alloc1/web")
+	ran := len(w.machine.Running()) == 1
+	a := w.agent()
+	defer a.stop()
+	rs := a.restore()
+	if len(rs) == 0 {
+		if len(w.machine.Held()) > 0 || hookLeft(w) != "" {
+			t.Errorf("nothing on record, but left are %v, %s", w.machine.Held(), hookLeft(w))
+		}
+		return
+	}
+	synctest.Wait()
+	if got := w.machine.Task("alloc1/web"); got.Starts != before.Starts {
+		t.Errorf("started before the servers were contacted: %d starts, were %d", got.Starts, before.Starts)
+	}
+	if ran && len(w.machine.Running()) != 1 && rs[0].ClientState().ClientStatus == structs.AllocRunning {
+		t.Error("a running process was lost")
+	}
+	close(a.contacted)
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if ran {
+		if got := w.machine.Task("alloc1/web"); got.Starts != before.Starts {
+			t.Errorf("a running process was restarted: %d starts, were %d", got.Starts, before.Starts)
+		}
+	}
+	rs[0].Destroy()
+	<-rs[0].Ended()
+	if len(w.machine.Held()) > 0 || hookLeft(w) != "" {
+		t.Errorf("left: %v, %s; machine %v", w.machine.Held(), hookLeft(w), w.machine.Log())
+	}
+	if saved, err := Saved(a.db); err != nil || len(saved) > 0 || exists(rs[0].Dir()) {
+		t.Errorf("records left: %v, %v", saved, err)
+	}
+	conflict := slices.ContainsFunc(a.last().TaskStates["web"].Events, func(e *structs.TaskEvent) bool {
+		return strings.Contains(e.Message, "twice")
+	})
+	if conflict {
+		t.Error("a task was started beside what was left of its last run")
+	}
+}

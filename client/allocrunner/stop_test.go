@@ -1,0 +1,108 @@
+package allocrunner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The order to stop passes through several goroutines at different speeds. A goroutine that learns of the
+// connection to the servers must not act before their orders.
+func TestRestore_HearsAStopBeforeTheServers(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newFixture(t)
+		a := w.agent()
+		a.new(testAlloc("web"))
+		synctest.Wait()
+		a.stop()
+		w.machine.Reboot()
+		b := w.agent()
+		defer b.stop()
+		saved, err := Saved(b.db)
+		if err != nil || len(saved) != 1 {
+			t.Fatal(saved, err)
+		}
+		r, err := Restore(b.deps, saved[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.tasks[0].reattach(b.ctx)
+		up, cancel := r.whileWanted(b.ctx)
+		defer cancel()
+		var begins, starts bool
+		b.wg.Go(func() { begins = r.awaitMaySetUp(up) })
+		b.wg.Go(func() { starts = r.tasks[0].awaitMayStart(b.ctx) })
+		synctest.Wait()
+		r.Stop("it is not wanted") // no goroutine gives the order to the task: Run was not called
+		if up.Err() == nil {
+			t.Error("setting up is not cut off when Stop returns")
+		}
+		close(b.contacted)
+		close(r.ready)
+		synctest.Wait()
+		if begins || starts {
+			t.Errorf("sets up %v, starts %v, after it was ordered to stop", begins, starts)
+		}
+	})
+}
+
+// lateContext has ended, but has not notified its waiters yet.
+type lateContext struct{ context.Context }
+
+func (lateContext) Done() <-chan struct{} { return make(chan struct{}) }
+func (lateContext) Err() error            { return context.Canceled }
+
+func TestHooks_KnowThatTheAgentStops(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newFixture(t)
+		a := w.agent()
+		defer a.stop()
+		r, err := New(a.deps, testAlloc("web"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.tasks[0].startHooks(lateContext{a.ctx})()
+		equal(t, "hooks", w.logged(), []string{"started web", "stopped (agent stops) web"})
+	})
+}
+
+func TestRunner_StartsNothingBesideAStoppingLeader(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newFixture(t)
+		a := w.agent()
+		alloc := testAlloc("lead", "side")
+		alloc.Job.TaskGroups[0].Tasks[0].Leader = true
+		a.new(alloc)
+		synctest.Wait()
+		a.stop()
+		var stubborn atomic.Bool
+		stubborn.Store(true)
+		w.machine.Before = func(p string) error {
+			if p == "stop alloc1/lead" && stubborn.Load() {
+				return errors.New("it does not listen")
+			}
+			return nil
+		}
+		w.machine.Exit("alloc1/side", exit(1))
+		b := w.agent()
+		defer b.stop()
+		r := b.restore()[0]
+		time.Sleep(time.Minute)
+		r.Destroy()
+		close(b.contacted)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.machine.Running(); !slices.Equal(got, []string{"alloc1/lead"}) || w.machine.Task("alloc1/side").Starts != 1 {
+			t.Errorf("running %v, the other task was started %d times", got, w.machine.Task("alloc1/side").Starts)
+		}
+		stubborn.Store(false)
+		<-r.Ended()
+		if got := w.machine.Held(); len(got) > 0 {
+			t.Errorf("held %v", got)
+		}
+	})
+}
