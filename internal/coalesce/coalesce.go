@@ -14,7 +14,6 @@ package coalesce
 import (
 	"context"
 	"sync"
-	"time"
 
 	"berth/structs"
 )
@@ -22,8 +21,7 @@ import (
 // Batcher makes batches of Ts, one after another for each key. Its exported fields are set before the first
 // Do.
 type Batcher[K comparable, T any] struct {
-	Most int           // in one batch; 0: any number
-	Wait time.Duration // how long the first of a batch waits for others in any case
+	Most int // in one batch; 0: any number
 	// Propose records a batch and returns its index. ctx is that of the first, which may have ended.
 	Propose func(ctx context.Context, key K, all []T) (index uint64, err error)
 
@@ -36,7 +34,7 @@ type batch[T any] struct {
 	before *batch[T] // was being proposed when this one was opened
 	all    []T
 	left   map[int]bool  // those of all that left before it was closed
-	full   chan struct{} // closed when no more may join; nil if the first does not wait
+	full   chan struct{} // closed when no more may join; nil without before
 	done   chan struct{} // closed when index and err are known
 	index  uint64
 	err    error
@@ -49,7 +47,7 @@ type batch[T any] struct {
 func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 	e, at := b.join(key, one)
 	if at == 0 {
-		e.await(ctx, b.Wait)
+		e.await(ctx)
 		b.close(key, e)
 		e.index, e.err = b.Propose(ctx, key, e.all)
 		b.ended(key, e)
@@ -78,7 +76,7 @@ func (b *Batcher[K, T]) join(key K, one T) (e *batch[T], at int) {
 	e = b.open[key]
 	if e == nil {
 		e = &batch[T]{before: b.inFlight[key], done: make(chan struct{})}
-		if e.before != nil || b.Wait > 0 {
+		if e.before != nil {
 			e.full = make(chan struct{})
 		}
 		b.open[key] = e
@@ -108,26 +106,17 @@ func (b *Batcher[K, T]) leave(key K, e *batch[T], at int) bool {
 	return true
 }
 
-// await waits until the batch before this one is done, and for wait. A full batch waits no longer.
-func (e *batch[T]) await(ctx context.Context, wait time.Duration) {
-	if e.before != nil {
-		select {
-		case <-e.before.done:
-		case <-e.full:
-		case <-ctx.Done():
-		}
-		e.before = nil
-	}
-	if wait <= 0 {
+// await waits until the batch before this one is done. A full batch waits no longer.
+func (e *batch[T]) await(ctx context.Context) {
+	if e.before == nil {
 		return
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-e.before.done:
 	case <-e.full:
 	case <-ctx.Done():
 	}
+	e.before = nil
 }
 
 // close ends the joining.
