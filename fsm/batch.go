@@ -22,12 +22,6 @@ type batchCommand struct{ *CommandInfo }
 // Answers has the result of FSM.Apply for each entry of a batch.
 type Answers []any
 
-// Batchable reports whether an entry may share a batch with others.
-func Batchable(entry []byte) bool {
-	c := find(entry)
-	return c != nil && c.Batched
-}
-
 // Encode writes a log entry that carries all entries.
 func (c batchCommand) Encode(entries [][]byte) []byte {
 	size := 1

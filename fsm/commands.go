@@ -54,7 +54,8 @@ var commands []*CommandInfo
 type CommandInfo struct {
 	ID   uint8
 	Name string
-	// Since is the version that introduced the command. It is 0 for the first commands.
+	// Since is the version that introduced the command: an older server cannot decode it. It is 0 for the first
+	// commands, and for Batch, which is older than versions.
 	Since int
 	// Batched lets entries share a batch with others (see batch.go).
 	Batched bool
@@ -103,24 +104,6 @@ func Version() int {
 	return newest
 }
 
-// Needs returns the version that decodes an entry. Batches are older than versions and have their own check.
-func Needs(entry []byte) int {
-	c := find(entry)
-	if c == nil {
-		return 0
-	}
-	return c.Since
-}
-
-// NameOf returns the name of the command of a log entry, for messages.
-func NameOf(entry []byte) string {
-	c := find(entry)
-	if c == nil {
-		return "an unknown command"
-	}
-	return c.Name
-}
-
 // List describes all commands in the order of their declaration.
 func List() []CommandInfo {
 	var out []CommandInfo
@@ -130,14 +113,17 @@ func List() []CommandInfo {
 	return out
 }
 
-// find returns the command of a log entry, nil if this version does not know it.
-func find(entry []byte) *CommandInfo {
+// unknown stands for the commands that this version does not know.
+var unknown = &CommandInfo{Name: "an unknown command"}
+
+// CommandOf returns the command of a log entry. A command that this version does not know has no ID.
+func CommandOf(entry []byte) *CommandInfo {
 	for _, c := range commands {
 		if len(entry) > 0 && c.ID == entry[0] {
 			return c
 		}
 	}
-	return nil
+	return unknown
 }
 
 // Encode writes the log entry: the command's id, then the payload in msgpack.
@@ -151,30 +137,21 @@ func (c Command[P]) Encode(payload *P) ([]byte, error) {
 
 // decodeEntry finds the command of a log entry and reads its payload.
 func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
-	if len(entry) == 0 {
+	c := CommandOf(entry)
+	switch {
+	case len(entry) == 0:
 		return "", nil, fmt.Errorf("the entry is empty")
-	}
-	c := find(entry)
-	if c == nil {
+	case c == unknown:
 		const text = "this version knows no command %d: was the log written by a newer one?"
 		return "", nil, fmt.Errorf(text, entry[0])
-	}
-	apply, err := c.decode(entry[1:])
-	if err != nil {
-		err = fmt.Errorf("reading the payload of %s: %w", c.Name, err)
-	}
-	return c.Name, apply, err
-}
-
-func (c *CommandInfo) decode(b []byte) (func(*state.WriteTx) error, error) {
-	if c.payload == nil {
-		return nil, fmt.Errorf("a batch inside a batch")
+	case c.payload == nil:
+		return "", nil, fmt.Errorf("reading the payload of Batch: a batch inside a batch")
 	}
 	payload := c.payload()
-	if err := codec.Decode(b, payload); err != nil {
-		return nil, err
+	if err := codec.Decode(entry[1:], payload); err != nil {
+		return "", nil, fmt.Errorf("reading the payload of %s: %w", c.Name, err)
 	}
-	return func(tx *state.WriteTx) error { return c.apply(tx, payload) }, nil
+	return c.Name, func(tx *state.WriteTx) error { return c.apply(tx, payload) }, nil
 }
 
 // Proposer appends to the replicated log. Propose returns the result of FSM.Apply after this server has

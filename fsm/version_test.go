@@ -21,8 +21,8 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		entry := []byte{c.ID}
 		want, known := held[c.Name]
 		delete(held, c.Name)
-		if known && (Needs(entry) != want.Since || Batchable(entry) != want.Batched) {
-			t.Errorf("%s needs version %d, batched %v, want %+v", c.Name, Needs(entry), Batchable(entry), want)
+		if got := CommandOf(entry); known && (got.Since != want.Since || got.Batched != want.Batched) {
+			t.Errorf("%s needs version %d, batched %v, want %+v", c.Name, got.Since, got.Batched, want)
 		}
 		if !known && c.Since <= latest {
 			t.Errorf("%s is new and has version %d, but servers of that version do not know it", c.Name, c.Since)
@@ -38,8 +38,8 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		t.Errorf("the version is %d, and was %d", Version(), latest)
 	}
 	for _, entry := range [][]byte{nil, {250}} {
-		if Needs(entry) != 0 || Batchable(entry) {
-			t.Errorf("%v is no command: needs version %d, batched %v", entry, Needs(entry), Batchable(entry))
+		if got := CommandOf(entry); got.ID != 0 || got.Since != 0 || got.Batched {
+			t.Errorf("%v is no command, but %+v", entry, got)
 		}
 	}
 }

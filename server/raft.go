@@ -179,11 +179,13 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 		return 0, nil, err
 	}
 	defer c.gate.inside.Done()
-	if fsm.Needs(entry) > int(c.commands.Load()) {
+	command := fsm.CommandOf(entry)
+	version := int(c.commands.Load())
+	if command.Since > version {
 		return 0, nil, structs.Errorf(structs.KindPrecondition,
 			"nothing was written: there are servers of an older version, which could not read it")
 	}
-	if c.commands.Load() > 0 && fsm.Batchable(entry) && !c.alone() {
+	if version > 0 && command.Batched && !c.alone() {
 		return c.batcher.propose(ctx, entry)
 	}
 	f := c.send(entry)
@@ -201,7 +203,7 @@ func checkSize(entry []byte) error {
 	}
 	return structs.Errorf(structs.KindInvalid,
 		"nothing was written: %s would be a log entry of %d bytes; at most %d are allowed",
-		fsm.NameOf(entry), len(entry), structs.MaxEntry)
+		fsm.CommandOf(entry).Name, len(entry), structs.MaxEntry)
 }
 
 // nothingWritten are the errors with which Raft refuses an entry before it looks at it. With any other, for

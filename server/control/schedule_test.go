@@ -136,7 +136,7 @@ type narrowLog struct{ *world }
 
 func (l narrowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	if entry[0] == fsm.PlanApply.ID {
-		return 0, nil, structs.Errorf(structs.KindInvalid, "%s is too large", fsm.NameOf(entry))
+		return 0, nil, structs.Errorf(structs.KindInvalid, "%s is too large", fsm.CommandOf(entry).Name)
 	}
 	return l.world.Propose(ctx, entry)
 }
