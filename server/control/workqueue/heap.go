@@ -4,24 +4,26 @@ import "container/heap"
 
 // indexedHeap is a heap whose items know their index, so that each can be removed. It implements
 // heap.Interface; the methods below that are for use.
-type indexedHeap[T any] struct {
-	items    []T
-	less     func(a, b T) bool
-	setIndex func(item T, index int) // -1 when the item leaves
+type indexedHeap[T indexed] struct {
+	items []T
+	less  func(a, b T) bool
 }
+
+// indexed is an item that keeps its index, -1 when it has left.
+type indexed interface{ setIndex(index int) }
 
 func (h *indexedHeap[T]) Len() int           { return len(h.items) }
 func (h *indexedHeap[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) }
 
 func (h *indexedHeap[T]) Swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	h.setIndex(h.items[i], i)
-	h.setIndex(h.items[j], j)
+	h.items[i].setIndex(i)
+	h.items[j].setIndex(j)
 }
 
 func (h *indexedHeap[T]) Push(item any) {
+	item.(T).setIndex(len(h.items))
 	h.items = append(h.items, item.(T))
-	h.setIndex(item.(T), len(h.items)-1)
 }
 
 func (h *indexedHeap[T]) Pop() any {
@@ -29,7 +31,7 @@ func (h *indexedHeap[T]) Pop() any {
 	item := h.items[last]
 	clear(h.items[last:])
 	h.items = h.items[:last]
-	h.setIndex(item, -1)
+	item.setIndex(-1)
 	return item
 }
 

@@ -86,11 +86,11 @@ func newQueue[K Key](retry backoff.Backoff) *queue[K] {
 		waiting: map[string]map[*entry[K]]struct{}{},
 	}
 	q.later.less = func(a, b *entry[K]) bool { return a.step.Due.Before(b.step.Due) }
-	q.later.setIndex = setEntryIndex[K]
 	return q
 }
 
-func setEntryIndex[K Key](e *entry[K], index int) { e.index = index }
+func (e *entry[K]) setIndex(index int)       { e.index = index }
+func (s *serialQueue[K]) setIndex(index int) { s.index = index }
 
 // update moves a key to the place that s, its step as just read, asks for. A step in work stays in work. A
 // ready one keeps its turn.
@@ -209,7 +209,6 @@ func (q *queue[K]) serialOf(e *entry[K]) *serialQueue[K] {
 	if g == nil {
 		g = &group[K]{name: e.step.Group, serials: map[string]*serialQueue[K]{}}
 		g.runnable.less = func(a, b *serialQueue[K]) bool { return a.ready.items[0].before(b.ready.items[0]) }
-		g.runnable.setIndex = func(s *serialQueue[K], index int) { s.index = index }
 		q.groups[g.name] = g
 	}
 	name := cmp.Or(e.step.Serial, e.key.String())
@@ -217,7 +216,6 @@ func (q *queue[K]) serialOf(e *entry[K]) *serialQueue[K] {
 	if s == nil {
 		s = &serialQueue[K]{name: name, group: g, index: -1}
 		s.ready.less = (*entry[K]).beforeInSerial
-		s.ready.setIndex = setEntryIndex[K]
 		g.serials[name] = s
 	}
 	return s
