@@ -69,7 +69,7 @@ func (s *scheduling) begin(ctx context.Context, id string) bool {
 		usesVolumes: usesVolumes(job),
 		oneNode:     job != nil && !job.Stop && job.PerNode() && eval.NodeID != "",
 	}
-	if !s.inFlight.allows(p) {
+	if !s.allows(p) {
 		return false
 	}
 	defer metrics.MeasureSince([]string{"control", "schedule"}, time.Now())
@@ -80,10 +80,10 @@ func (s *scheduling) begin(ctx context.Context, id string) bool {
 		return true
 	}
 	plan.Now = s.Now().UnixNano()
-	s.inFlight.plans[id] = p
-	s.inFlight.wg.Go(func() {
+	s.plans[id] = p
+	s.wg.Go(func() {
 		_, p.err = fsm.Propose(ctx, s.Proposer, fsm.PlanApply, plan)
-		s.inFlight.done <- p // the channel holds all plans in flight
+		s.done <- p // the channel holds all plans in flight
 	})
 	return true
 }
@@ -97,8 +97,8 @@ func usesVolumes(job *structs.Job) bool {
 func (s *scheduling) settleDone(ctx context.Context) {
 	for {
 		select {
-		case p := <-s.inFlight.done:
-			delete(s.inFlight.plans, p.eval.ID)
+		case p := <-s.done:
+			delete(s.plans, p.eval.ID)
 			s.settle(ctx, p)
 		default:
 			return
@@ -113,7 +113,7 @@ func (s *scheduling) wait(ctx context.Context, tx *state.ReadTx, wake time.Time)
 		limited, cancel = context.WithTimeout(ctx, max(time.Millisecond, wake.Sub(s.Now())))
 	}
 	defer cancel()
-	if len(s.inFlight.plans) == 0 {
+	if len(s.plans) == 0 {
 		_ = s.Store.Wait(limited, tx) // a change, the time or the end: each is a reason to look again
 		return
 	}
@@ -122,8 +122,8 @@ func (s *scheduling) wait(ctx context.Context, tx *state.ReadTx, wake time.Time)
 	defer cancel()
 	changed.Go(func() { defer cancel(); _ = s.Store.Wait(limited, tx) })
 	select {
-	case p := <-s.inFlight.done:
-		s.inFlight.done <- p
+	case p := <-s.done:
+		s.done <- p
 	case <-limited.Done():
 	}
 }

@@ -23,8 +23,8 @@ type scheduleLoop struct {
 // scheduling is the loop while it runs.
 type scheduling struct {
 	scheduleLoop
+	*inFlight
 	backoffs backoffs
-	inFlight *inFlight
 }
 
 // backoffs are the evaluations whose last plan did not succeed.
@@ -40,11 +40,11 @@ type evalBackoff struct {
 
 func (s scheduleLoop) run(ctx context.Context) {
 	now := &scheduling{scheduleLoop: s, backoffs: backoffs{}, inFlight: newInFlight()}
-	defer now.inFlight.wg.Wait()
+	defer now.wg.Wait()
 	for ctx.Err() == nil {
 		now.settleDone(ctx)
 		tx := s.Store.ReadWatched()
-		queue, wake := nextEvals(tx, now.backoffs, s.Now(), s.Config.SchedulerBatch+len(now.inFlight.plans))
+		queue, wake := nextEvals(tx, now.backoffs, s.Now(), s.Config.SchedulerBatch+len(now.plans))
 		now.backoffs.forget(tx)
 		more := len(queue) < s.Config.SchedulerBatch && state.WakesDue(tx)
 		if more {
@@ -62,11 +62,11 @@ func (s *scheduling) work(ctx context.Context, queue []string) (begun bool) {
 		if ctx.Err() != nil {
 			return true
 		}
-		_, proposed := s.inFlight.plans[id]
+		_, proposed := s.plans[id]
 		if !proposed && s.begin(ctx, id) {
 			begun = true
 		}
-		if len(s.inFlight.plans) == mostInFlight {
+		if len(s.plans) == mostInFlight {
 			return begun
 		}
 	}
