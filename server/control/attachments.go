@@ -52,14 +52,16 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 		}
 		return nodeconn.Controllers(tx, a.PluginID, nil, volume)
 	}
-	w.act = func(ctx context.Context, candidates []string) error {
-		published, err := c.attachOrDetach(ctx, candidates, a)
+	w.act = func(ctx context.Context, candidates []string, err error) error {
+		var published structs.Secrets
+		if err == nil {
+			published, err = c.to(candidates).attachOrDetach(ctx, a)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err() // the row names the node; the next leader asks it
 		}
 		return c.attachmentOutcome(ctx, a, published, err)
 	}
-	w.fail = func(ctx context.Context, err error) error { return c.attachmentOutcome(ctx, a, nil, err) }
 	return w
 }
 
@@ -76,18 +78,17 @@ func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) structs.Secrets {
 }
 
 // attachOrDetach makes the call that the row asks for. It returns the publish_context of an attach.
-func (c controllerLoop) attachOrDetach(ctx context.Context, candidates []string,
-	a *structs.CSIAttachment,
+func (c controllerLoop) attachOrDetach(ctx context.Context, a *structs.CSIAttachment,
 ) (structs.Secrets, error) {
 	if nextAttachment(a) == opDetach {
-		return nil, c.detach(ctx, candidates, a)
+		return nil, c.detach(ctx, a)
 	}
-	resp, err := callController(ctx, c, candidates, structs.ClientCSIControllerAttach, attachRequest(a))
+	resp, err := callController(ctx, c, structs.ClientCSIControllerAttach, attachRequest(a))
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil, structs.Errorf(structs.KindNotFound, "%w%s", err, mismatch(c.Store.Read(), a))
 	}
 	if err != nil {
-		return nil, c.explainRefusal(ctx, candidates, a, err)
+		return nil, c.explainRefusal(ctx, a, err)
 	}
 	if err := resp.Validate(); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "plugin %s: ControllerPublishVolume: %w",

@@ -59,16 +59,14 @@ func (c controllerLoop) noting(namespace string, row structs.CSICallNote, op str
 
 // callController makes a typed call at the first of the candidates that can be reached. The next one is tried
 // only after unavailable, which says that the call was not delivered.
-func callController[Req, Resp any](ctx context.Context, c controllerLoop, candidates []string,
-	m structs.Method[Req, Resp], req *Req,
+func callController[Req, Resp any](
+	ctx context.Context, c controllerLoop, m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
 	nodeconn.AddressDriver(c.Store.Read(), req)
-	err := error(nil)
-	for _, node := range candidates {
-		if c.note != nil {
-			if err := c.note(ctx, node); err != nil {
-				return nil, structs.Errorf(structs.KindUnavailable, "recording the call to node %s: %w", node, err)
-			}
+	var err error
+	for _, node := range c.candidates {
+		if err := c.note(ctx, node); err != nil {
+			return nil, structs.Errorf(structs.KindUnavailable, "recording the call to node %s: %w", node, err)
 		}
 		var resp *Resp
 		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{node}, Limit: callTimeout}

@@ -16,8 +16,16 @@ import (
 // one call for a volume at a time.
 type controllerLoop struct {
 	Deps
-	// note records that a call is about to go to a node; nil in tests of single steps.
+	// candidates are the nodes whose controller may be asked about a row, the best first.
+	candidates []string
+	// note records that a call for the row is about to go to a node.
 	note func(ctx context.Context, node string) error
+}
+
+// to returns a loop that asks these nodes.
+func (c controllerLoop) to(candidates []string) controllerLoop {
+	c.candidates = candidates
+	return c
 }
 
 func (c controllerLoop) run(ctx context.Context) { c.runner().Run(ctx) }
@@ -128,10 +136,10 @@ type work struct {
 	rank       int // among the calls for the volume
 	version    uint64
 	lastError  *structs.OperationError
-	call       *structs.CSICall                                     // earlier, of unknown outcome
-	candidates func(tx *state.ReadTx) []string                      // nodes whose controller may serve it
-	act        func(ctx context.Context, candidates []string) error // makes the call and records the outcome
-	fail       func(ctx context.Context, err error) error           // records that there is no controller
+	call       *structs.CSICall                // earlier, of unknown outcome
+	candidates func(tx *state.ReadTx) []string // nodes whose controller may serve it
+	// act makes the call and records the outcome. If err is not nil, act makes no call, and err is the outcome.
+	act func(ctx context.Context, candidates []string, err error) error
 }
 
 // read decides what a row asks for. A failed call comes after the others, so that a failing volume delays
@@ -196,9 +204,9 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 			return structs.Errorf(structs.KindUnavailable, "node %s cannot be asked what came of %s",
 				w.call.NodeID, w.call.Op)
 		case len(candidates) == 0:
-			return w.fail(ctx, noController(w.plugin))
+			return w.act(ctx, nil, noController(w.plugin))
 		}
-		return w.act(ctx, candidates)
+		return w.act(ctx, candidates, nil)
 	}
 	return s
 }

@@ -12,12 +12,12 @@ import (
 // detach has a volume taken from its node. NOT_FOUND does not say that it was: it says that the plugin does
 // not know the volume or the node and does not take the volume for detached (CSI spec,
 // ControllerUnpublishVolume errors). Only the plugin's list of volumes can then prove it, or a person.
-func (c controllerLoop) detach(ctx context.Context, candidates []string, a *structs.CSIAttachment) error {
-	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDetach, detachRequest(a))
+func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) error {
+	_, err := callController(ctx, c, structs.ClientCSIControllerDetach, detachRequest(a))
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
-	if c.listedDetached(ctx, candidates, a) {
+	if c.listedDetached(ctx, a) {
 		c.Logger.Info("the plugin found nothing to detach, and lists the volume as not attached to the node",
 			"volume", a.VolumeID, "namespace", a.Namespace, "node", a.NodeID, "error", err)
 		return nil
@@ -45,10 +45,8 @@ func mismatch(tx *state.ReadTx, a *structs.CSIAttachment) string {
 
 // listedDetached reports whether the plugin lists the volume, and the node not among those that it is
 // attached to. A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
-func (c controllerLoop) listedDetached(ctx context.Context, candidates []string,
-	a *structs.CSIAttachment,
-) bool {
-	v := c.listed(ctx, candidates, a)
+func (c controllerLoop) listedDetached(ctx context.Context, a *structs.CSIAttachment) bool {
+	v := c.listed(ctx, a)
 	return v != nil && v.PublishedNodesKnown && !slices.Contains(v.PublishedExternalNodeIDs, a.ExternalNodeID)
 }
 
@@ -58,8 +56,7 @@ const listPages = 1000
 // listed returns the volume of an attachment as the plugin lists it; nil if the plugin does not list it, or
 // does not list to which nodes volumes are attached. One controller answers all pages: the token of a page is
 // its own.
-func (c controllerLoop) listed(ctx context.Context, candidates []string,
-	a *structs.CSIAttachment,
+func (c controllerLoop) listed(ctx context.Context, a *structs.CSIAttachment,
 ) *structs.CSIVolumeExternalStub {
 	tx := c.Store.Read()
 	lists := func(node string) bool {
@@ -67,13 +64,13 @@ func (c controllerLoop) listed(ctx context.Context, candidates []string,
 		return i != nil && i.ControllerInfo != nil &&
 			i.ControllerInfo.SupportsListVolumes && i.ControllerInfo.SupportsListVolumesAttachedNodes
 	}
-	at := slices.IndexFunc(candidates, lists)
+	at := slices.IndexFunc(c.candidates, lists)
 	if at < 0 {
 		return nil
 	}
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
 	nodeconn.AddressDriver(tx, req)
-	to := nodeconn.Target{Nodes: c.Nodes, IDs: candidates[at : at+1], Limit: callTimeout}
+	to := nodeconn.Target{Nodes: c.Nodes, IDs: c.candidates[at : at+1], Limit: callTimeout}
 	for range listPages {
 		page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
 		if err == nil {

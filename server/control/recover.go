@@ -47,14 +47,12 @@ func lateDelete(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSICall {
 // attached to another node (CSI spec, ControllerPublishVolume errors). It names that node where the plugin
 // lists it. berth does not detach the volume there by itself: something that berth does not know may have it
 // mounted, for example under the ID of another plugin or of an agent that has lost its records.
-func (c controllerLoop) explainRefusal(ctx context.Context, candidates []string, a *structs.CSIAttachment,
-	refusal error,
-) error {
+func (c controllerLoop) explainRefusal(ctx context.Context, a *structs.CSIAttachment, refusal error) error {
 	if !structs.IsKind(refusal, structs.KindPrecondition) {
 		return refusal
 	}
 	var external []string
-	if v := c.listed(ctx, candidates, a); v != nil {
+	if v := c.listed(ctx, a); v != nil {
 		isThis := func(id string) bool { return id == a.ExternalNodeID }
 		external = slices.DeleteFunc(v.PublishedExternalNodeIDs, isThis)
 	}

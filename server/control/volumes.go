@@ -42,31 +42,32 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 		version: v.ModifyIndex, lastError: v.LastError, call: v.Call,
 		candidates: func(tx *state.ReadTx) []string { return nodeconn.VolumeControllers(tx, v) },
 	}
-	w.act = func(ctx context.Context, candidates []string) error {
-		outcome, err := c.volumeCall(ctx, candidates, v)
+	w.act = func(ctx context.Context, candidates []string, err error) error {
+		var outcome *structs.CSIVolumeOutcome
+		if err == nil {
+			outcome, err = c.to(candidates).volumeCall(ctx, v)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is unknown; the next leader makes the same call
 		}
 		return c.volumeOutcome(ctx, v, outcome, err)
 	}
-	w.fail = func(ctx context.Context, err error) error { return c.volumeOutcome(ctx, v, nil, err) }
 	return w
 }
 
 // volumeCall makes the call that a volume's row asks for. A nil outcome says only that it succeeded.
-func (c controllerLoop) volumeCall(ctx context.Context, candidates []string,
-	v *structs.CSIVolume,
+func (c controllerLoop) volumeCall(ctx context.Context, v *structs.CSIVolume,
 ) (*structs.CSIVolumeOutcome, error) {
 	tx := c.Store.Read()
 	switch nextVolume(v) {
 	case opCreate:
-		return c.create(ctx, candidates, createRequest(tx, v))
+		return c.create(ctx, createRequest(tx, v))
 	case opLearn:
-		return c.learn(ctx, candidates, createRequest(tx, v))
+		return c.learn(ctx, createRequest(tx, v))
 	case opExpand:
-		return c.expand(ctx, candidates, expandRequest(tx, v))
+		return c.expand(ctx, expandRequest(tx, v))
 	}
-	return nil, c.remove(ctx, candidates, v)
+	return nil, c.remove(ctx, v)
 }
 
 // volumeOutcome records the outcome of a call.
@@ -147,10 +148,9 @@ func requestedCapacity(v *structs.CSIVolume) structs.CSICapacityRange {
 	return structs.CSICapacityRange{RequiredBytes: v.RequestedCapacityMin, LimitBytes: v.RequestedCapacityMax}
 }
 
-func (c controllerLoop) create(ctx context.Context, candidates []string,
-	req *structs.ClientCSICreateRequest,
+func (c controllerLoop) create(ctx context.Context, req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
-	made, err := callController(ctx, c, candidates, structs.ClientCSIControllerCreate, req)
+	made, err := callController(ctx, c, structs.ClientCSIControllerCreate, req)
 	switch {
 	case err != nil:
 		return nil, err
@@ -174,10 +174,9 @@ func (c controllerLoop) create(ctx context.Context, candidates []string,
 
 // learn finds out what a creation made that is to be undone. One that the plugin refuses for good made
 // nothing: then the volume is deleted.
-func (c controllerLoop) learn(ctx context.Context, candidates []string,
-	req *structs.ClientCSICreateRequest,
+func (c controllerLoop) learn(ctx context.Context, req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
-	outcome, err := c.create(ctx, candidates, req)
+	outcome, err := c.create(ctx, req)
 	if err != nil && lasting[structs.KindOf(err)] {
 		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
 	}
@@ -185,14 +184,14 @@ func (c controllerLoop) learn(ctx context.Context, candidates []string,
 }
 
 // remove deletes a volume that is not attached, under its own or another ID.
-func (c controllerLoop) remove(ctx context.Context, candidates []string, v *structs.CSIVolume) error {
+func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error {
 	if a := state.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID); a != nil {
 		return structs.Errorf(structs.KindPrecondition,
 			"volume %q is still %s at node %s, as volume %q in namespace %q",
 			v.ID, a.State, a.NodeID, a.VolumeID, a.Namespace)
 	}
 	req := &structs.ClientCSIDeleteRequest{PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets}
-	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDelete, req)
+	_, err := callController(ctx, c, structs.ClientCSIControllerDelete, req)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil // the volume does not exist any more
 	}
@@ -222,10 +221,9 @@ func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExp
 	return req
 }
 
-func (c controllerLoop) expand(ctx context.Context, candidates []string,
-	req *structs.ClientCSIExpandRequest,
+func (c controllerLoop) expand(ctx context.Context, req *structs.ClientCSIExpandRequest,
 ) (*structs.CSIVolumeOutcome, error) {
-	grown, err := callController(ctx, c, candidates, structs.ClientCSIControllerExpand, req)
+	grown, err := callController(ctx, c, structs.ClientCSIControllerExpand, req)
 	switch {
 	case err != nil:
 		return nil, err
