@@ -25,8 +25,6 @@ const (
 // smallFrame is the most bytes of a body that is copied behind its head.
 const smallFrame = 16 << 10
 
-func newFrames(conn net.Conn) *frames { return &frames{Conn: conn} }
-
 // Write writes a frame, a head alone or a body.
 func (f *frames) Write(p []byte) (int, error) {
 	if len(f.head) == 0 {

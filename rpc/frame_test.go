@@ -32,7 +32,7 @@ func TestSession_ACallIsOneWriteEachWay(t *testing.T) {
 	mine, theirs := &countingConn{Conn: near}, &countingConn{Conn: far}
 	served := make(chan struct{})
 	go func() { defer close(served); srv.ServeMux(theirs) }()
-	mux, err := yamux.Client(newFrames(mine), muxConfig(hclog.NewNullLogger()))
+	mux, err := yamux.Client(&frames{Conn: mine}, muxConfig(hclog.NewNullLogger()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestSession_ACallIsOneWriteEachWay(t *testing.T) {
 func TestFrames_AreWrittenWhole(t *testing.T) {
 	near, far := net.Pipe()
 	c := &countingConn{Conn: near}
-	f := newFrames(c)
+	f := &frames{Conn: c}
 	head := func(kind byte, length byte) []byte { return []byte{0, kind, 0, 0, 0, 0, 0, 1, 0, 0, 0, length} }
 	body := bytes.Repeat([]byte("b"), 200)
 	parts := [][]byte{head(1, 9), head(frameData, 0), head(frameData, 200), body, head(2, 0), head(frameData, 12), head(frameData, 12), head(3, 0)}

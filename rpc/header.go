@@ -33,18 +33,7 @@ func (h *responseHeader) append(b []byte) []byte {
 }
 
 func (h *requestHeader) decode(b []byte) error {
-	err := fields(b, func(name, rest []byte) (_ []byte, err error) {
-		switch string(name) {
-		case "ServiceMethod":
-			h.method, rest, err = msgp.ReadStringZC(rest)
-		case "Seq":
-			h.seq, rest, err = msgp.ReadUint64Bytes(rest)
-		default:
-			rest, err = msgp.Skip(rest)
-		}
-		return rest, err
-	})
-	if err == nil {
+	if h.decodeMap(b) == nil {
 		return nil
 	}
 	var std stdrpc.Request
@@ -55,14 +44,22 @@ func (h *requestHeader) decode(b []byte) error {
 	return nil
 }
 
-// fields has each field of a map with names that are texts read, which gives what comes after it.
-func fields(b []byte, read func(name, rest []byte) ([]byte, error)) error {
+// decodeMap reads a map with names that are texts.
+func (h *requestHeader) decodeMap(b []byte) error {
 	n, b, err := msgp.ReadMapHeaderBytes(b)
 	for ; n > 0 && err == nil; n-- {
 		var name []byte
 		name, b, err = msgp.ReadStringZC(b)
-		if err == nil {
-			b, err = read(name, b)
+		if err != nil {
+			return err
+		}
+		switch string(name) {
+		case "ServiceMethod":
+			h.method, b, err = msgp.ReadStringZC(b)
+		case "Seq":
+			h.seq, b, err = msgp.ReadUint64Bytes(b)
+		default:
+			b, err = msgp.Skip(b)
 		}
 	}
 	return err

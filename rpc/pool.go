@@ -122,7 +122,7 @@ func (p *Pool) dial(addr string, d *dial) {
 			transportFault{netfault.Plain(err)})
 		return
 	}
-	mux, err := yamux.Client(newFrames(conn), muxConfig(p.logger))
+	mux, err := yamux.Client(&frames{Conn: conn}, muxConfig(p.logger))
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}
@@ -148,12 +148,15 @@ func (p *Pool) Drop(addr string) {
 		return
 	}
 	delete(p.sessions, addr)
-	p.wg.Go(func() {
-		<-d.done
-		if d.session != nil {
-			d.session.Close()
-		}
-	})
+	p.wg.Go(d.close)
+}
+
+// close closes the session when it has been dialled.
+func (d *dial) close() {
+	<-d.done
+	if d.session != nil {
+		d.session.Close()
+	}
 }
 
 // Close ends all sessions and waits for the goroutines of the pool.
@@ -164,10 +167,7 @@ func (p *Pool) Close() {
 	p.sessions = map[string]*dial{}
 	p.mu.Unlock()
 	for _, d := range sessions {
-		<-d.done
-		if d.session != nil {
-			d.session.Close()
-		}
+		d.close()
 	}
 	p.wg.Wait()
 }

@@ -30,12 +30,10 @@ type Server struct {
 	gate      *loadshed.Gate // nil: no read is refused
 	coming    atomic.Int64   // requests that Endpoint.Admit let in and whose serving has not begun
 
-	ctx    context.Context
+	mu     sync.Mutex      // of the end of ctx
+	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-
-	mu     sync.Mutex
-	closed bool
 }
 
 // NewServer returns a server of the endpoints within DefaultLimits. It panics if two have the same name.
@@ -62,9 +60,8 @@ func (s *Server) SetLimits(l Limits) {
 // Close ends every connection and request and waits for them.
 func (s *Server) Close() {
 	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.cancel()
+	s.mu.Unlock()
 	s.wg.Wait()
 }
 
@@ -73,7 +70,7 @@ func (s *Server) Close() {
 func (s *Server) hold() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.ctx.Err() != nil {
 		return false
 	}
 	s.wg.Add(1)
