@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/backoff"
 	"berth/state"
 	"berth/structs"
 )
@@ -18,7 +19,7 @@ type LeaseConfig struct {
 	MaxPerSecond float64       // heartbeats; beyond that the TTL grows with the number of nodes
 }
 
-// expiredTogether is the time within which leases that end share a log entry.
+// expiredTogether is the time between two looks at the leases. Those that end between them share a log entry.
 const expiredTogether = 200 * time.Millisecond
 
 // DefaultLeaseConfig counts a node as down 20 seconds after its last heartbeat, in clusters of up to
@@ -33,8 +34,6 @@ func DefaultLeaseConfig() LeaseConfig {
 type Leases struct {
 	config LeaseConfig
 	now    func() time.Time
-	// earlier holds one element after a renewal that ends before all other leases.
-	earlier chan struct{}
 
 	mu       sync.Mutex
 	leading  bool
@@ -44,7 +43,7 @@ type Leases struct {
 
 // NewLeases makes the leases of a server. now is usually time.Now.
 func NewLeases(config LeaseConfig, now func() time.Time) *Leases {
-	return &Leases{config: config, now: now, earlier: make(chan struct{}, 1), ends: map[string]time.Time{}}
+	return &Leases{config: config, now: now, ends: map[string]time.Time{}}
 }
 
 // Renew starts the lease of a node again and returns the time within which its next heartbeat is expected.
@@ -57,14 +56,15 @@ func (l *Leases) Renew(nodeID string) time.Duration {
 	}
 	end := l.now().Add(ttl + l.config.Grace)
 	l.ends[nodeID] = end
+	l.noteEnd(end)
+	return ttl
+}
+
+// noteEnd keeps the earliest end of the leases.
+func (l *Leases) noteEnd(end time.Time) {
 	if l.earliest.IsZero() || end.Before(l.earliest) {
 		l.earliest = end
-		select {
-		case l.earlier <- struct{}{}:
-		default:
-		}
 	}
-	return ttl
 }
 
 func (l *Leases) ttl() time.Duration {
@@ -95,26 +95,25 @@ func (l *Leases) end() {
 	l.earliest = time.Time{}
 }
 
-// expired removes and returns the nodes whose leases have ended by now, and when to call it again. It
-// looks at all leases. Nodes renew theirs long before the end, so that is seldom.
-func (l *Leases) expired(now time.Time) (nodes []string, next time.Time) {
+// expired removes and returns the nodes whose leases have ended by now. It looks at all leases when the
+// earliest that it knows has ended. Nodes renew theirs long before the end, so that is seldom.
+func (l *Leases) expired(now time.Time) (nodes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if now.Before(l.earliest) {
+		return nil
+	}
 	l.earliest = time.Time{}
 	for node, end := range l.ends {
-		switch {
-		case !end.After(now):
-			delete(l.ends, node)
-			nodes = append(nodes, node)
-		case l.earliest.IsZero() || end.Before(l.earliest):
-			l.earliest = end
+		if end.After(now) {
+			l.noteEnd(end)
+			continue
 		}
+		delete(l.ends, node)
+		nodes = append(nodes, node)
 	}
 	slices.Sort(nodes)
-	if !l.earliest.IsZero() {
-		next = l.earliest.Add(expiredTogether)
-	}
-	return nodes, next
+	return nodes
 }
 
 // retain keeps leases that ended but could not be recorded, so that they expire again soon. A lease that
@@ -125,6 +124,7 @@ func (l *Leases) retain(nodes []string, until time.Time) {
 	for _, id := range nodes {
 		if _, renewed := l.ends[id]; !renewed {
 			l.ends[id] = until
+			l.noteEnd(until)
 		}
 	}
 }
@@ -135,21 +135,10 @@ type leaseLoop struct{ Deps }
 func (l leaseLoop) run(ctx context.Context) {
 	l.Leases.begin(l.Store)
 	defer l.Leases.end()
-	for {
-		nodes, next := l.Leases.expired(l.Now())
+	for backoff.Sleep(ctx, expiredTogether) {
+		nodes := l.Leases.expired(l.Now())
 		if len(nodes) > 0 {
 			l.down(ctx, nodes)
-			continue
-		}
-		var timer <-chan time.Time
-		if !next.IsZero() {
-			timer = time.After(max(time.Millisecond, next.Sub(l.Now())))
-		}
-		select {
-		case <-timer:
-		case <-l.Leases.earlier:
-		case <-ctx.Done():
-			return
 		}
 	}
 }
