@@ -49,7 +49,6 @@ type Server struct {
 	// leading is set while this server leads and has applied everything that earlier leaders committed.
 	leading   atomic.Pointer[leadership]
 	watch     leaderWatch
-	servers   atomic.Pointer[serverList]
 	between   chan func()   // called while none of the leader's loops runs
 	leadEnded chan struct{} // closed when between has no reader any more
 }
@@ -297,37 +296,17 @@ func (s *Server) Forward(ctx context.Context, addr, method string, req, resp any
 	return s.pool.Call(ctx, addr, method, req, resp)
 }
 
-// serversKept is how long a list of servers is given again: nodes get it with every heartbeat.
-const serversKept = time.Second
-
-// serverList is what Servers worked out, and for which leader.
-type serverList struct {
-	leader string
-	addrs  []string
-	until  time.Time
-}
-
-// Servers are the RPC addresses of the servers that are alive, the leader's first, as of a moment ago. They
-// are not to be changed.
+// Servers are the RPC addresses of the servers that are alive, the leader's first.
 func (s *Server) Servers() []string {
-	leader, _, _, _ := s.Leader()
-	if last := s.servers.Load(); last != nil && last.leader == leader && time.Now().Before(last.until) {
-		return last.addrs
-	}
-	addrs := s.listServers(leader)
-	s.servers.Store(&serverList{leader, addrs, time.Now().Add(serversKept)})
-	return addrs
-}
-
-func (s *Server) listServers(leader string) []string {
 	var addrs []string
+	leader, _, _, _ := s.Leader()
+	if leader != "" {
+		addrs = append(addrs, leader)
+	}
 	for _, p := range s.members.peers() {
 		if p.status == serf.StatusAlive && p.rpcAddr != leader {
 			addrs = append(addrs, p.rpcAddr)
 		}
-	}
-	if leader != "" {
-		addrs = slices.Insert(addrs, 0, leader)
 	}
 	return addrs
 }
