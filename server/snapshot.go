@@ -71,7 +71,8 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	aside, err := loadAside(tmp, meta.Index)
+	// No row can be newer than the archive.
+	aside, err := fsm.LoadAside(io.NewSectionReader(tmp, 0, math.MaxInt64), meta.Index)
 	if err != nil {
 		return err
 	}
@@ -79,11 +80,6 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	return ctx.Err()
-}
-
-// loadAside loads the state of an archive. No row can be newer than the archive.
-func loadAside(f *os.File, index uint64) (*state.Store, error) {
-	return fsm.LoadAside(io.NewSectionReader(f, 0, math.MaxInt64), index)
 }
 
 // replaceState has the cluster take over a state that was loaded aside. The leader's loops do not run: what

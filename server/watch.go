@@ -35,11 +35,7 @@ func (s *Server) watchLeader(ctx context.Context) {
 	s.consensus.RegisterObserver(observer)
 	defer s.consensus.DeregisterObserver(observer)
 	for {
-		s.watch.mu.Lock()
-		if addr, _ := s.consensus.LeaderWithID(); s.watch.leads == nil || string(addr) != s.watch.addr {
-			s.watch.move(string(addr))
-		}
-		s.watch.mu.Unlock()
+		s.followLeader()
 		select {
 		case <-changes:
 		case <-ctx.Done():
@@ -51,18 +47,26 @@ func (s *Server) watchLeader(ctx context.Context) {
 	}
 }
 
+// followLeader returns the address of the present leader and the context that ends with its leadership.
+func (s *Server) followLeader() (addr string, leads context.Context) {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	leader, _ := s.consensus.LeaderWithID()
+	addr = string(leader)
+	if s.watch.leads == nil || s.watch.addr != addr {
+		s.watch.move(addr)
+	}
+	return addr, s.watch.leads
+}
+
 // Leads returns a context that ends when the server at an address does not lead any more, as far as this
 // server knows (endpoints.Raft).
 func (s *Server) Leads(addr string) context.Context {
-	s.watch.mu.Lock()
-	defer s.watch.mu.Unlock()
-	if now, _ := s.consensus.LeaderWithID(); string(now) != addr {
+	leader, leads := s.followLeader()
+	if leader != addr {
 		ended, end := context.WithCancel(context.Background())
 		end()
 		return ended
 	}
-	if s.watch.leads == nil || s.watch.addr != addr { // the watch is a moment behind
-		s.watch.move(addr)
-	}
-	return s.watch.leads
+	return leads
 }
