@@ -2,6 +2,7 @@ package structs
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -199,6 +200,8 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	f.checkConstraints(t.Constraints)
 	f.checkMeta("meta", t.Meta)
 	f.checkMeta("env", t.Env)
+	f.require(nestsWithin(t.Config, MaxConfigNesting), "config nests maps and lists more than %d levels deep",
+		MaxConfigNesting)
 	t.RestartPolicy.validate(f.at("restart"))
 	f.checkDuration("kill_timeout", t.KillTimeout, MaxTaskWait)
 	f.checkDuration("shutdown_delay", t.ShutdownDelay, MaxTaskWait)
@@ -219,6 +222,30 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
 		driverRawExec)
 	t.validateMounts(f, g)
+}
+
+// nestsWithin reports whether a value of a task's config nests maps and lists at most so many levels deep. A
+// value has to stay far from the depth at which a decoder gives up: a log entry, an answer and a snapshot
+// hold it at different depths, and a server that cannot read an entry stops.
+func nestsWithin(v any, levels int) bool {
+	var parts iter.Seq[any]
+	switch v := v.(type) {
+	case map[string]any:
+		parts = maps.Values(v)
+	case []any:
+		parts = slices.Values(v)
+	default:
+		return true
+	}
+	if levels == 0 {
+		return false
+	}
+	for part := range parts {
+		if !nestsWithin(part, levels-1) {
+			return false
+		}
+	}
+	return true
 }
 
 // driverRawExec is the driver whose tasks see the host's own paths.

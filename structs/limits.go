@@ -36,6 +36,7 @@ const (
 	MaxGroupCount    = 10_000 // instances of one task group
 	MaxGroups        = 1000   // task groups of one job
 	MaxTasks         = 100    // tasks of one group
+	MaxConfigNesting = 250    // levels of maps and lists in the config of one task
 	MaxVolumes       = 128    // volumes of one group
 	MaxRestarts      = 10_000 // restart attempts
 	MaxReschedules   = 1000   // reschedule attempts: an allocation remembers each

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/internal/codec"
 )
 
 // aJob is a valid service job with every block, made canonical.
@@ -207,6 +209,46 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			t.Errorf("want %s\n got %v", c.want, err)
 		case err != nil && strings.Contains(err.Error(), "s3cret"):
 			t.Errorf("a value shows: %v", err)
+		}
+	}
+}
+
+// configOf returns a config with so many levels of maps and lists.
+func configOf(levels int) map[string]any {
+	var v any = "x"
+	for n := range levels - 1 {
+		if n%2 == 0 {
+			v = []any{v}
+		} else {
+			v = map[string]any{"k": v}
+		}
+	}
+	return map[string]any{"k": v}
+}
+
+// TestJobValidate_BoundsTheNestingOfConfigs holds that each message and log entry with a valid job can be read.
+func TestJobValidate_BoundsTheNestingOfConfigs(t *testing.T) {
+	const most = 250
+	nested := func(levels int) *Job { return aJob(task(func(t *Task) { t.Config = configOf(levels) })) }
+	err := nested(most + 1).Validate()
+	if err == nil || !strings.Contains(err.Error(), "config nests maps and lists more than 250 levels deep") {
+		t.Error(err)
+	}
+	j := nested(most)
+	if err := j.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for v, read := range map[any]any{
+		&JobRegisterRequest{Job: j}:                      &JobRegisterRequest{},
+		&AllocsResponse{Allocs: []*Allocation{{Job: j}}}: &AllocsResponse{},
+		&Plan{Place: []*Allocation{{Job: j}}}:            &Plan{},
+	} {
+		b, err := codec.Encode(v)
+		if err == nil {
+			err = codec.Decode(b, read)
+		}
+		if err != nil {
+			t.Errorf("%T: %v", v, err)
 		}
 	}
 }

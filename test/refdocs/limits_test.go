@@ -31,6 +31,10 @@ var allLimits = []limit{
 	{"MaxJobCount", structs.MaxJobCount, "", "instances of one job, the sum of its counts", beyondInvalid},
 	{"MaxGroups", structs.MaxGroups, "", "task groups of one job", beyondInvalid},
 	{"MaxTasks", structs.MaxTasks, "", "tasks of one group", beyondInvalid},
+	{
+		"MaxConfigNesting", structs.MaxConfigNesting, "", "levels of maps and lists in the `config` of a task",
+		beyondInvalid,
+	},
 	{"MaxVolumes", structs.MaxVolumes, "", "volumes of one group", beyondInvalid},
 	{
 		"MaxConstraints", structs.MaxConstraints, "",
