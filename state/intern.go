@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"berth/internal/intern"
 	"berth/structs"
 )
@@ -50,8 +52,9 @@ func internNode(n, before *structs.Node) {
 		return
 	}
 	internReport(n)
-	for _, e := range n.Events {
-		internEvent(e)
+	n.Events = slices.Clone(n.Events)
+	for i, e := range n.Events {
+		n.Events[i] = ownEvent(e)
 	}
 }
 
@@ -65,12 +68,15 @@ func internReport(n *structs.Node) {
 	n.Drivers = *intern.Value(&n.Drivers)
 }
 
-// internEvent interns an event that nobody else sees yet.
-func internEvent(e *structs.NodeEvent) {
-	if e != nil {
-		intern.Texts(&e.Message, &e.Subsystem)
-		e.Details = intern.Map(e.Details)
+// ownEvent returns a copy of an event with shared texts, nil for nil.
+func ownEvent(e *structs.NodeEvent) *structs.NodeEvent {
+	if e == nil {
+		return nil
 	}
+	c := *e
+	intern.Texts(&c.Message, &c.Subsystem)
+	c.Details = intern.Map(c.Details)
+	return &c
 }
 
 func internAlloc(a, before *structs.Allocation) {

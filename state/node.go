@@ -186,10 +186,9 @@ func addEvents(tx *WriteTx, n *structs.Node, events []*structs.NodeEvent) {
 		if e == nil {
 			continue
 		}
-		c := *e
+		c := ownEvent(e)
 		c.CreateIndex = tx.Index
-		internEvent(&c)
-		all = append(all, &c)
+		all = append(all, c)
 	}
 	n.Events = slices.Clone(all[max(0, len(all)-keptEvents):])
 }

@@ -86,6 +86,25 @@ func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 	}
 }
 
+// Readers of the state that is replaced still see its rows.
+func TestRecover_LeavesTheReplacedStateAsItIs(t *testing.T) {
+	w := newWorld(t)
+	saved := w.save()
+	w.node("n1")
+	event := &structs.NodeEvent{Message: "m", Details: map[string]string{"k": "v"}}
+	do(w, NodeEvents, &structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{"n1": {event}}})
+	events := Node(w.s.Read(), "n1").Events
+	last := events[len(events)-1]
+	before := ref(last.Details)
+	back := w.restored(saved)
+	if n := Node(back.s.Read(), "n1"); n == nil || len(n.Events) != len(events)+1 {
+		t.Fatalf("the restored state has the node %+v", n)
+	}
+	if ref(last.Details) != before {
+		t.Error("a row of the replaced state was written to")
+	}
+}
+
 // note records a call for the volume "v" or, with a node, for its attachment there.
 func (w *world) note(node string, call *structs.CSICall) {
 	w.t.Helper()
