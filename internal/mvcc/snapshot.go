@@ -144,6 +144,7 @@ type loading struct {
 	view    *view
 	txn     *memdb.Txn
 	writing uint64
+	tables  uint64 // that it has begun to read, as a set of numbers
 }
 
 func (l *loading) readTables(in pieceReader) error {
@@ -171,10 +172,15 @@ func (l *loading) readTables(in pieceReader) error {
 }
 
 func (l *loading) readTable(in pieceReader, name string) error {
-	for _, t := range l.view.schema.tables {
-		if t.Name() == name {
-			return t.load(l, in)
+	for n, t := range l.view.schema.tables {
+		if t.Name() != name {
+			continue
 		}
+		if l.tables&(1<<n) != 0 {
+			return fmt.Errorf("it is there twice")
+		}
+		l.tables |= 1 << n
+		return t.load(l, in)
 	}
 	return fmt.Errorf("this version knows no such table: was the snapshot made by a newer one?")
 }

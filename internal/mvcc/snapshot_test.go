@@ -111,9 +111,17 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		},
 		"a row that is nil":  {encode(head, "things", rows([]*thing{nil}), []byte{}), "nil"},
 		"a row that is text": {encode(head, "things", rows([]string{"x"}), []byte{}), `table "things"`},
-		"no end":             {encode(head, "things", []byte{}), "ends early"},
-		"cut short":          {whole[:len(whole)-1], "ends early"},
-		"cut in the middle":  {whole[:len(whole)/2], "state snapshot"},
+		"a table that is there twice": {
+			encode(head, "things", rows([]*thing{{ID: "b"}}), []byte{}, "things", rows([]*thing{{ID: "b"}}),
+				[]byte{}, ""),
+			`table "things" of the state snapshot: it is there twice`,
+		},
+		"an empty table that is there twice": {
+			encode(head, "others", []byte{}, "others", []byte{}, ""), "it is there twice",
+		},
+		"no end":            {encode(head, "things", []byte{}), "ends early"},
+		"cut short":         {whole[:len(whole)-1], "ends early"},
+		"cut in the middle": {whole[:len(whole)/2], "state snapshot"},
 	} {
 		s := open()
 		_ = s.Write(3, putThing("a"))
