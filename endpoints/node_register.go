@@ -3,6 +3,7 @@ package endpoints
 import (
 	"strings"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -59,14 +60,18 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	return node, nil
 }
 
-// checkInstances refuses instances that are not whole, that are on another node, or that are too many or
-// too large.
+// checkInstances refuses instances that are not whole, that are on another node, that speak for the servers,
+// or that are too many or too large.
 func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance) error {
 	for i, c := range instances {
 		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||
 			c.Kind != structs.CSIKindController && c.Kind != structs.CSIKindNode {
 			return structs.Errorf(structs.KindInvalid,
 				"%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
+		}
+		if c.HealthDescription == state.NodeIsDown {
+			return structs.Errorf(structs.KindInvalid,
+				"%s[%d].HealthDescription is %q, which the servers say; expected another text", path, i, state.NodeIsDown)
 		}
 	}
 	return structs.ValidateInstances(nodeID, instances)

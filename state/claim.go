@@ -265,7 +265,7 @@ func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishReque
 		a.AllocModifyIndex = tx.Index
 	}
 	a.ClientStatus = structs.AllocLost
-	a.ClientDescription = nodeIsDown
+	a.ClientDescription = NodeIsDown
 	a.ModifyTime = p.Now
 	putAlloc(tx, old, a)
 	if !old.Terminal() {

@@ -278,7 +278,7 @@ func loseStopped(tx *WriteTx, node string, now int64) {
 		if old.ServerTerminal() && !old.ClientTerminal() {
 			a := old.Copy()
 			a.ClientStatus = structs.AllocLost
-			a.ClientDescription = nodeIsDown
+			a.ClientDescription = NodeIsDown
 			a.ModifyTime = now
 			putAlloc(tx, old, a)
 		}

@@ -21,7 +21,7 @@ func TestDownWithNode_IsNoMatterOfWords(t *testing.T) {
 	w.node("n1", half("p", structs.CSIKindNode, true))
 	sick := func() *structs.CSIPluginInstance {
 		i := half("p", structs.CSIKindNode, false)
-		i.HealthDescription, i.DownWithNode = nodeIsDown, true // the servers decide both
+		i.HealthDescription, i.DownWithNode = NodeIsDown, true // the servers decide both
 		return i
 	}
 	w.update("n1", sick())

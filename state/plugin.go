@@ -13,8 +13,9 @@ import (
 	"berth/structs"
 )
 
-// nodeIsDown describes, for people, what went down with its node.
-const nodeIsDown = "node is down"
+// NodeIsDown describes, for people, what went down with its node. No report of a node may hold this text: an
+// older snapshot file tells by it what the servers say of an instance (see markDown).
+const NodeIsDown = "node is down"
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
 func Plugin(tx Reader, id string) *structs.CSIPluginRow { return plugins.Get(tx, id) }
@@ -362,7 +363,7 @@ func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginIns
 
 // goDown makes a healthy instance one of a node that is down.
 func goDown(i *structs.CSIPluginInstance) {
-	i.Healthy, i.HealthDescription = false, nodeIsDown
+	i.Healthy, i.HealthDescription = false, NodeIsDown
 	i.DownWithNode = true
 }
 

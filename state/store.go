@@ -62,7 +62,7 @@ func nameVolumes(tx *mvcc.LoadTx) {
 // CSIPluginInstance.DownWithNode. There the description alone says it.
 func markDown(tx *mvcc.LoadTx) {
 	for i := range instances.Scan(tx) {
-		if i.Healthy || i.DownWithNode || i.HealthDescription != nodeIsDown {
+		if i.Healthy || i.DownWithNode || i.HealthDescription != NodeIsDown {
 			continue
 		}
 		if n := Node(tx, i.NodeID); n != nil && n.Status == structs.NodeDown {
