@@ -95,7 +95,7 @@ func forgettable(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttac
 			"the attachment of volume %q to node %s has changed meanwhile; look at it again: berth volume status %s",
 			p.VolumeID, nodeName(tx, p.NodeID), p.VolumeID)
 	}
-	if a.Call == nil || p.Now >= a.Call.Time+int64(p.Settle) {
+	if a.Call == nil || p.Settle == 0 || p.Now >= a.Call.Time+int64(p.Settle) {
 		return a, nil
 	}
 	return nil, structs.Preconditionf(

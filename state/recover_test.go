@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -114,6 +115,26 @@ func (w *world) note(node string, call *structs.CSICall) {
 	}
 	note := &structs.CSICallNote{VolumeID: "v", NodeID: node, RowIndex: index, Call: call, WriteOptions: w.now()}
 	do(w, CallNote, note)
+}
+
+// The clock of the server that proposed an earlier entry may have been behind that of the call.
+func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
+	for settle, forgotten := range map[time.Duration]bool{0: true, 1: false} {
+		w := threeNodes(t, true)
+		w.claim(aClaim("v", "a1", wr, snw))
+		w.note("n1", &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1000})
+		w.release("v", "a1")
+		a := Attachment(w.s.Read(), "default", "v", "n1")
+		force := &structs.CSIVolumeForceRequest{
+			VolumeID: "v", NodeID: "n1", Attachment: a.CreateIndex, Settle: settle,
+			WriteOptions: structs.WriteOptions{Now: 999},
+		}
+		w.index++
+		err := w.s.Write(w.index, func(tx *WriteTx) error { return VolumeForce(tx, force) })
+		if a := Attachment(w.s.Read(), "default", "v", "n1"); (err == nil) != forgotten || (a == nil) != forgotten {
+			t.Errorf("settled after %s: %v, %+v", settle, err, a)
+		}
+	}
 }
 
 // A call that was in flight when the state was replaced stays recorded, whatever state the restored row
