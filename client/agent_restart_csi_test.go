@@ -113,7 +113,7 @@ func (m *machine) mounted() []string {
 func hostpathAlloc() *structs.Allocation {
 	a := execAlloc("plug", "")
 	t := a.Job.TaskGroups[0].Tasks[0]
-	t.Config = map[string]any{"command": "berth", "args": []string{"plugin-under-test"}}
+	t.Config = map[string]any{"command": "berth", "args": []any{"plugin-under-test"}}
 	t.CSIPluginConfig = &structs.CSIPluginConfig{ID: "hostpath", Type: structs.CSIPluginMonolith}
 	t.Resources.MemoryMB = 64
 	a.Job.ID, a.JobID = "plugin", "plugin"

@@ -200,7 +200,7 @@ func (m *machine) read(path string) string {
 func execAlloc(id, script string) *structs.Allocation {
 	a := testAlloc(id)
 	t := a.Job.TaskGroups[0].Tasks[0]
-	t.Driver, t.Config = "exec", map[string]any{"command": "/bin/sh", "args": []string{"-c", script}}
+	t.Driver, t.Config = "exec", map[string]any{"command": "/bin/sh", "args": []any{"-c", script}}
 	t.KillTimeout = time.Second
 	t.Resources = &structs.Resources{CPU: 100, MemoryMB: 32}
 	return a

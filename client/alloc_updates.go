@@ -34,10 +34,7 @@ func newUpdates() *allocUpdates {
 
 // enqueue replaces the unsent state of the allocation. It does not block.
 func (u *allocUpdates) enqueue(a *structs.AllocClientUpdate) {
-	u.mu.Lock()
-	u.pending[a.ID] = a
-	u.mu.Unlock()
-	notify(u.changed)
+	u.enqueueNewest(func() *structs.AllocClientUpdate { return a })
 }
 
 // enqueueNewest enqueues the result of state. It calls state under the lock, so that no newer state is
@@ -101,12 +98,10 @@ func (u *allocUpdates) forgetAlloc(id string) {
 // runUpdates reports the states of allocations to the servers, gathered over UpdateInterval, until they
 // acknowledge them. It starts after the first pull of allocations.
 func (c *Client) runUpdates(ctx context.Context) {
-	select {
-	case <-c.contacted:
-	case <-ctx.Done():
+	if !waitClosed(ctx, c.contacted) {
 		return
 	}
-	pause := serverRetry
+	const failed = "telling the servers of allocations failed"
 	for {
 		select {
 		case <-c.updates.changed:
@@ -116,18 +111,9 @@ func (c *Client) runUpdates(ctx context.Context) {
 		if !backoff.Sleep(ctx, c.config.UpdateInterval) {
 			return
 		}
-		if err := c.sendUpdates(ctx); err != nil {
-			notify(c.updates.changed)
-			wait := pause.After(err)
-			if ctx.Err() == nil {
-				c.logger.Warn("telling the servers of allocations failed", "again_in", wait, "error", err)
-			}
-			if !backoff.Sleep(ctx, wait) {
-				return
-			}
-			continue
+		if !serverRetry.Retry(ctx, c.logger, failed, c.sendUpdates) {
+			return
 		}
-		pause.Reset()
 		c.collectEnded()
 		c.gaugeAllocs()
 	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -33,24 +32,11 @@ func (c *Client) restoreAllocs(ctx context.Context) {
 	if err != nil {
 		c.logger.Error("some records of allocations cannot be read", "error", err)
 	}
-	slices.SortStableFunc(allocs, func(a, b *structs.Allocation) int {
-		return cmp.Compare(btoi(runsPlugin(b)), btoi(runsPlugin(a)))
-	})
-	for _, alloc := range allocs {
-		r, err := allocrunner.Restore(c.runnerDeps(), alloc)
-		if err != nil {
-			// Its processes may run and its volumes may be mounted, so it needs a runner.
-			c.logger.Error("the record of an allocation cannot be read, it is taken up without",
-				"alloc_id", alloc.ID, "error", err)
-			r, err = allocrunner.Salvage(c.runnerDeps(), alloc)
-		}
-		if err != nil {
-			c.logger.Error("an allocation cannot be restored", "alloc_id", alloc.ID, "error", err)
-			continue
-		}
-		c.startRunner(r)
-		if runsPlugin(alloc) {
-			c.waitAttached(ctx, r)
+	for _, plugins := range []bool{true, false} {
+		for _, alloc := range allocs {
+			if runsPlugin(alloc) == plugins {
+				c.restoreAlloc(ctx, alloc)
+			}
 		}
 	}
 	if len(allocs) > 0 {
@@ -58,11 +44,22 @@ func (c *Client) restoreAllocs(ctx context.Context) {
 	}
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
+func (c *Client) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
+	r, err := allocrunner.Restore(c.runnerDeps(), alloc)
+	if err != nil {
+		// Its processes may run and its volumes may be mounted, so it needs a runner.
+		c.logger.Error("the record of an allocation cannot be read, it is taken up without",
+			"alloc_id", alloc.ID, "error", err)
+		r, err = allocrunner.Salvage(c.runnerDeps(), alloc)
 	}
-	return 0
+	if err != nil {
+		c.logger.Error("an allocation cannot be restored", "alloc_id", alloc.ID, "error", err)
+		return
+	}
+	c.startRunner(r)
+	if runsPlugin(alloc) {
+		c.waitAttached(ctx, r)
+	}
 }
 
 // waitAttached waits until each runner has looked once for running tasks of an earlier agent.
@@ -97,9 +94,7 @@ func (c *Client) startRunner(r *allocrunner.Runner) {
 
 // runAllocs keeps the allocations of this node as the servers want them.
 func (c *Client) runAllocs(ctx context.Context) {
-	select {
-	case <-c.registered:
-	case <-ctx.Done():
+	if !waitClosed(ctx, c.registered) {
 		return
 	}
 	pause := serverRetry
@@ -303,9 +298,7 @@ func (c *Client) collectEnded() {
 	}
 	var ended []candidate
 	for _, r := range c.allRunners() {
-		select {
-		case <-r.Unwound():
-		default:
+		if !isClosed(r.Unwound()) {
 			continue
 		}
 		if u := r.ClientState(); c.updates.isAcked(u) {

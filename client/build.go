@@ -115,17 +115,11 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 			return err != nil || now[id]
 		}
 		pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
-		for {
-			_, err := plugins.Volumes().Reconcile(ctx, known)
-			if err == nil || ctx.Err() != nil {
-				return
-			}
-			wait := pause.Next()
-			p.Logger.Warn("volumes of allocations that are gone could not be let go", "again_in", wait, "error", err)
-			if !backoff.Sleep(ctx, wait) {
-				return
-			}
-		}
+		pause.Retry(ctx, p.Logger, "volumes of allocations that are gone could not be let go",
+			func(ctx context.Context) error {
+				_, err := plugins.Volumes().Reconcile(ctx, known)
+				return err
+			})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -29,12 +28,7 @@ func (c *Client) runClaims(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		pause := serverRetry
-		for err := c.checkClaims(ctx); err != nil && ctx.Err() == nil; err = c.checkClaims(ctx) {
-			wait := pause.Next()
-			c.logger.Warn("holding claims against the servers' failed", "again_in", wait, "error", err)
-			backoff.Sleep(ctx, wait)
-		}
+		serverRetry.Retry(ctx, c.logger, "holding claims against the servers' failed", c.checkClaims)
 	}
 }
 

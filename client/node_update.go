@@ -14,9 +14,7 @@ const nodeBatch = 100 * time.Millisecond
 // runDrivers registers the node again after each change of its drivers. It tries until the servers
 // acknowledge it; heartbeats go on meanwhile.
 func (c *Client) runDrivers(ctx context.Context) {
-	select {
-	case <-c.registered:
-	case <-ctx.Done():
+	if !waitClosed(ctx, c.registered) {
 		return
 	}
 	for {
@@ -25,19 +23,13 @@ func (c *Client) runDrivers(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		backoff.Sleep(ctx, nodeBatch)
+		if !backoff.Sleep(ctx, nodeBatch) {
+			return
+		}
 		if structs.NodeEqual(c.node.Load(), c.buildNode(), structs.IgnoreDriverTimes) {
 			continue // the first fingerprint, or a change that has passed
 		}
-		for pause := serverRetry; ctx.Err() == nil; {
-			err := c.reregisterNode(ctx)
-			if err == nil {
-				break
-			}
-			wait := pause.After(err)
-			c.logger.Warn("registering the changed node failed", "again_in", wait, "error", err)
-			backoff.Sleep(ctx, wait)
-		}
+		serverRetry.Retry(ctx, c.logger, "registering the changed node failed", c.reregisterNode)
 	}
 }
 

@@ -1,10 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/internal/backoff"
@@ -30,51 +31,30 @@ func instancesByKey(
 func diffInstances(
 	known, now map[structs.CSIInstanceKey]*structs.CSIPluginInstance,
 ) (upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey) {
-	for k, i := range now {
-		if o, ok := known[k]; !ok || !reflect.DeepEqual(i, o) {
-			upserts = append(upserts, i)
+	for _, k := range slices.SortedFunc(maps.Keys(now), compareInstances) {
+		if !reflect.DeepEqual(now[k], known[k]) {
+			upserts = append(upserts, now[k])
 		}
 	}
-	for k := range known {
-		if _, ok := now[k]; !ok {
+	for _, k := range slices.SortedFunc(maps.Keys(known), compareInstances) {
+		if now[k] == nil {
 			removes = append(removes, k)
 		}
 	}
-	slices.SortFunc(upserts, func(a, b *structs.CSIPluginInstance) int {
-		return strings.Compare(a.PluginID+string(a.Kind), b.PluginID+string(b.Kind))
-	})
-	slices.SortFunc(removes, func(a, b structs.CSIInstanceKey) int {
-		return strings.Compare(a.PluginID+string(a.Kind), b.PluginID+string(b.Kind))
-	})
 	return upserts, removes
+}
+
+func compareInstances(a, b structs.CSIInstanceKey) int {
+	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID), cmp.Compare(a.Kind, b.Kind))
 }
 
 // runPlugins reports changes of the node's plugin instances to the servers, batched, until they acknowledge
 // them.
 func (c *Client) runPlugins(ctx context.Context) {
-	select {
-	case <-c.registered:
-	case <-ctx.Done():
+	if !waitClosed(ctx, c.registered) {
 		return
 	}
-	for {
-		pause := serverRetry
-		for {
-			err := c.sendInstances(ctx)
-			if err == nil {
-				break
-			}
-			if structs.IsKind(err, structs.KindNotFound) {
-				notify(c.reregister)
-			}
-			wait := pause.After(err)
-			if ctx.Err() == nil {
-				c.logger.Warn("telling the servers of plugins failed", "again_in", wait, "error", err)
-			}
-			if !backoff.Sleep(ctx, wait) {
-				return
-			}
-		}
+	for serverRetry.Retry(ctx, c.logger, "telling the servers of plugins failed", c.sendInstances) {
 		select {
 		case <-c.subsystems.Plugins.Changes():
 			backoff.Sleep(ctx, pluginBatch)
@@ -105,12 +85,14 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		Upserts: upserts, Removes: removes, Full: full, Unsure: full,
 	}
 	req.Region = c.config.Region
-	if _, err := rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req); err != nil {
-		if outcomeUnknown(err) {
-			c.ackedInstances = nil
-		}
-		return err
+	_, err = rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req)
+	switch {
+	case err == nil:
+		c.ackedInstances = now
+	case outcomeUnknown(err):
+		c.ackedInstances = nil
+	case structs.IsKind(err, structs.KindNotFound):
+		notify(c.reregister)
 	}
-	c.ackedInstances = now
-	return nil
+	return err
 }

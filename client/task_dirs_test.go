@@ -33,7 +33,7 @@ func spiedOn(driver string) *structs.Allocation {
 	web.Driver, web.User = driver, "4321:1234"
 	spy := *web
 	spy.Name, spy.User = "spy", "4322:1234"
-	spy.Config = map[string]any{"command": "/bin/sh", "args": []string{"-c", `
+	spy.Config = map[string]any{"command": "/bin/sh", "args": []any{"-c", `
 		until [ -e $NOMAD_ALLOC_DIR/data/made ]; do sleep 0.05; done
 		web=$NOMAD_TASK_DIR/../../web; [ -d $web ] || web=$NOMAD_ALLOC_DIR/../web
 		look() {

@@ -55,6 +55,32 @@ func (b *Backoff) Wait(ctx context.Context) bool { return Sleep(ctx, b.Next()) }
 // Reset begins again with the shortest pause, after a success.
 func (b *Backoff) Reset() { b.failures = 0 }
 
+// Logger takes warnings. An hclog.Logger is one.
+type Logger interface {
+	Warn(msg string, args ...any)
+}
+
+// Retry calls attempt until it succeeds. It logs each failure as msg and pauses after it, as After says. It
+// reports false when ctx ended first.
+func (b Backoff) Retry(
+	ctx context.Context, logger Logger, msg string, attempt func(context.Context) error,
+) bool {
+	for {
+		err := attempt(ctx)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		wait := b.After(err)
+		logger.Warn(msg, "again_in", wait, "error", err)
+		if !Sleep(ctx, wait) {
+			return false
+		}
+	}
+}
+
 // Sleep pauses for d. It reports false when ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {

@@ -38,6 +38,35 @@ func TestDelay_DependsOnTheFailuresAlone(t *testing.T) {
 	}
 }
 
+// warnings counts what it is told.
+type warnings int
+
+func (w *warnings) Warn(string, ...any) { *w++ }
+
+func TestRetry_TriesUntilSuccessOrTheEndOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := Backoff{Min: time.Second, Max: time.Minute}
+		var told warnings
+		tries := 0
+		begin := time.Now()
+		ok := b.Retry(t.Context(), &told, "failed", func(context.Context) error {
+			tries++
+			if tries < 3 {
+				return fmt.Errorf("try %d", tries)
+			}
+			return nil
+		})
+		if !ok || told != 2 || time.Since(begin) != 3*time.Second {
+			t.Errorf("%v after %s and %d warnings", ok, time.Since(begin), told)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		if b.Retry(ctx, &told, "failed", func(context.Context) error { return fmt.Errorf("no") }) || told != 5 {
+			t.Errorf("did not end with its context, %d warnings", told)
+		}
+	})
+}
+
 func TestSleep_EndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
