@@ -70,15 +70,14 @@ func makeDir(dir string, mode dirMode) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return structs.Errorf(structs.KindPrecondition,
 			"%s is not a directory any more: a task put something else in its place", dir)
 	}
 	if err != nil {
-		return &os.PathError{Op: "open", Path: dir, Err: err}
+		return err
 	}
-	f := os.NewFile(uintptr(fd), dir)
 	if !there || !mode.once {
 		err = f.Chmod(mode.FileMode) // umask does not bind chmod
 	}

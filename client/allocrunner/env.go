@@ -110,28 +110,10 @@ func (v variables) expandAny(x any) any {
 	switch x := x.(type) {
 	case string:
 		return v.expand(x)
-	case []string:
-		out := make([]string, len(x))
-		for i := range x {
-			out[i] = v.expand(x[i])
-		}
-		return out
 	case []any:
 		out := make([]any, len(x))
 		for i := range x {
 			out[i] = v.expandAny(x[i])
-		}
-		return out
-	case []map[string]any:
-		out := make([]map[string]any, len(x))
-		for i := range x {
-			out[i] = v.expandMap(x[i])
-		}
-		return out
-	case map[string]string:
-		out := make(map[string]string, len(x))
-		for k := range x {
-			out[k] = v.expand(x[k])
 		}
 		return out
 	case map[string]any:

@@ -40,10 +40,10 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
 	}
-	in := map[string]any{"args": []any{"${NOMAD_JOB_ID}", 1, true}, "l": []string{"${node.pool}"}, "m": map[string]string{"k": "${JOB}"},
-		"deep": []map[string]any{{"x": map[string]any{"y": "${NOMAD_DC}"}}}, "${NOMAD_DC}": nil}
-	want := map[string]any{"args": []any{"job", 1, true}, "l": []string{""}, "m": map[string]string{"k": "${JOB}"},
-		"deep": []map[string]any{{"x": map[string]any{"y": "dc1"}}}, "${NOMAD_DC}": nil}
+	in := map[string]any{"args": []any{"${NOMAD_JOB_ID}", 1, true}, "m": map[string]any{"k": "${JOB}"},
+		"deep": []any{map[string]any{"x": map[string]any{"y": "${NOMAD_DC}"}}}, "${NOMAD_DC}": nil}
+	want := map[string]any{"args": []any{"job", 1, true}, "m": map[string]any{"k": "${JOB}"},
+		"deep": []any{map[string]any{"x": map[string]any{"y": "dc1"}}}, "${NOMAD_DC}": nil}
 	if got := vars.expandMap(in); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

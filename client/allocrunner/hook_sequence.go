@@ -12,7 +12,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// downRetry paces the retries of failed Downs.
+// downRetry paces the retries of failed hooks and drivers.
 var downRetry = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
 // boundHook is a hook of either kind with its environment bound.
@@ -31,27 +31,19 @@ type hookSequence struct {
 	logger hclog.Logger
 }
 
-// hookError is the error of one hook.
-type hookError struct {
-	hook string
-	err  error
-}
-
-func (e *hookError) Error() string { return fmt.Sprintf("hook %s: %v", e.hook, e.err) }
-func (e *hookError) Unwrap() error { return e.err }
-
 // up takes every hook up, each on record before it is begun. At the first that fails it stops: down then
 // takes down that one and those before it.
 func (s *hookSequence) up(ctx context.Context) error {
-	for _, st := range s.list {
-		if err := s.recordBegun(st.name); err != nil {
-			return &hookError{st.name, err}
-		}
+	for _, h := range s.list {
 		begin := time.Now()
-		if err := st.up(ctx); err != nil {
-			return &hookError{st.name, err}
+		err := s.recordBegun(h.name)
+		if err == nil {
+			err = h.up(ctx)
 		}
-		s.logger.Debug("hook is up", "hook", st.name, "took", time.Since(begin))
+		if err != nil {
+			return fmt.Errorf("hook %s: %w", h.name, err)
+		}
+		s.logger.Debug("hook is up", "hook", h.name, "took", time.Since(begin))
 	}
 	return nil
 }
@@ -73,17 +65,17 @@ func (s *hookSequence) recordBegun(name string) error {
 // not have (it is of another version).
 func (s *hookSequence) down(ctx context.Context) error {
 	var errs []error
-	for _, st := range slices.Backward(s.list) {
-		if !slices.Contains(s.begun, st.name) {
+	for _, h := range slices.Backward(s.list) {
+		if !slices.Contains(s.begun, h.name) {
 			continue
 		}
-		if err := st.down(ctx); err != nil {
-			errs = append(errs, &hookError{st.name, err})
-			continue
+		err := h.down(ctx)
+		if err == nil {
+			s.begun = slices.DeleteFunc(slices.Clone(s.begun), func(n string) bool { return n == h.name })
+			err = s.save(s.begun)
 		}
-		s.begun = slices.DeleteFunc(slices.Clone(s.begun), func(n string) bool { return n == st.name })
-		if err := s.save(s.begun); err != nil {
-			errs = append(errs, &hookError{st.name, err})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("hook %s: %w", h.name, err))
 		}
 	}
 	if len(errs) == 0 && len(s.begun) > 0 {
@@ -96,19 +88,5 @@ func (s *hookSequence) down(ctx context.Context) error {
 
 // downUntilDone repeats down until it succeeds. It reports false when ctx ended first.
 func (s *hookSequence) downUntilDone(ctx context.Context) bool {
-	pause := downRetry
-	for {
-		err := s.down(ctx)
-		if err == nil {
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		wait := pause.Next()
-		s.logger.Warn("taking down failed, it is tried again", "again_in", wait, "error", err)
-		if !backoff.Sleep(ctx, wait) {
-			return false
-		}
-	}
+	return downRetry.Retry(ctx, s.logger, "taking down failed, it is tried again", s.down)
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -38,7 +38,7 @@ func (t *task) buildEnv() *hook.TaskEnv {
 	group := t.r.group()
 	spec := t.spec()
 	dirs := taskDirs(t.r.dir, t.name)
-	env, vars := taskVariables(alloc, group, spec, t.r.deps.Node(), t.paths(spec), t.r.deps.Region)
+	env, vars := t.variables()
 	cfg := &driver.TaskConfig{
 		ID: t.id, AllocID: alloc.ID, JobName: alloc.Job.Name, TaskGroup: group.Name, Task: t.name,
 		User: vars.expand(spec.User), Config: vars.expandMap(spec.Config), Env: env, Dirs: dirs,
@@ -52,11 +52,10 @@ func (t *task) buildEnv() *hook.TaskEnv {
 	return &hook.TaskEnv{AllocEnv: t.r.env, Task: spec, Config: cfg, FirstStart: !t.snapshot().Ran}
 }
 
-// expander expands references as the task's next start would.
-func (t *task) expander() variables {
+// variables returns the environment of the task's next start, and all that its strings may refer to.
+func (t *task) variables() (env map[string]string, vars variables) {
 	spec := t.spec()
-	_, vars := taskVariables(t.r.Alloc(), t.r.group(), spec, t.r.deps.Node(), t.paths(spec), t.r.deps.Region)
-	return vars
+	return taskVariables(t.r.Alloc(), t.r.group(), spec, t.r.deps.Node(), t.paths(spec), t.r.deps.Region)
 }
 
 // start takes the task's hooks up and starts its process. With false it returns the failure.
@@ -67,40 +66,48 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 	}
 	ctx, cancel := t.r.whileWanted(ctx)
 	defer cancel()
+	h, failure, err := t.startProcess(ctx)
+	if err != nil {
+		return t.recordStartFailure(ctx, failure, err), false
+	}
+	e := newEvent(structs.TaskEventStarted, "Task started by client")
+	t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
+		rec.markRunning(h)
+		s.State = structs.TaskRunning
+		s.StartedAt = time.Now()
+	})
+	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
+	return ending{}, true
+}
+
+// startProcess takes the task's hooks up and starts its process. failure is the type of the event for an
+// error.
+func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure string, err error) {
 	t.env = t.buildEnv()
-	if user := t.env.Config.User; slices.Contains(t.r.deps.DeniedUsers, user) {
-		err := structs.Errorf(structs.KindDenied, "this node runs no task as user %q", user)
-		return t.recordStartFailure(ctx, structs.TaskEventSetupFailure, err), false
+	cfg := t.env.Config
+	if slices.Contains(t.r.deps.DeniedUsers, cfg.User) {
+		err = structs.Errorf(structs.KindDenied, "this node runs no task as user %q", cfg.User)
+		return nil, structs.TaskEventSetupFailure, err
 	}
 	if err := t.hooks.up(ctx); err != nil {
-		return t.recordStartFailure(ctx, structs.TaskEventHookFailed, err), false
+		return nil, structs.TaskEventHookFailed, err
 	}
 	// Hooks add to the environment (for example a plugin's socket); the driver's config may refer to their
 	// variables.
-	t.env.Config.Config = variables(t.env.Config.Env).expandMap(t.env.Config.Config)
+	cfg.Config = variables(cfg.Env).expandMap(cfg.Config)
 	d, err := t.r.deps.Drivers.Driver(t.env.Task.Driver)
-	if err != nil {
-		return t.recordStartFailure(ctx, structs.TaskEventDriverFailure, err), false
+	if err == nil {
+		err = d.Validate(cfg.Config)
 	}
-	if err := d.Validate(t.env.Config.Config); err != nil {
-		return t.recordStartFailure(ctx, structs.TaskEventDriverFailure, err), false
+	if err != nil {
+		return nil, structs.TaskEventDriverFailure, err
 	}
 	if err := t.saveRecord(func(rec *taskRecord) { rec.Starting = true }); err != nil {
-		return t.recordStartFailure(ctx, structs.TaskEventSetupFailure, err), false
+		return nil, structs.TaskEventSetupFailure, err
 	}
 	t.clean = false
-	h, err := d.Start(ctx, t.env.Config)
-	if err != nil {
-		return t.recordStartFailure(ctx, structs.TaskEventDriverFailure, err), false
-	}
-	t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
-		rec.Handle = h
-		rec.Starting = false
-		rec.Ran = true
-		s.State, s.StartedAt = structs.TaskRunning, time.Now()
-	}, newEvent(structs.TaskEventStarted, "Task started by client"))
-	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
-	return ending{}, true
+	h, err = d.Start(ctx, cfg)
+	return h, structs.TaskEventDriverFailure, err
 }
 
 // recordStartFailure records why the process could not start, unless the task was to stop anyway. A failure
@@ -108,7 +115,7 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 func (t *task) recordStartFailure(ctx context.Context, kind string, err error) ending {
 	if ctx.Err() == nil {
 		t.logger.Warn("starting the task failed", "error", err)
-		t.updateRecord(nil, newEvent(kind, "%v", err))
+		t.Emit(newEvent(kind, "%v", err))
 	}
 	final := structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindDenied) ||
 		errors.Is(err, errReadOnly)
@@ -122,21 +129,19 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 	case <-t.restarts: // meant a process that has ended by itself
 	default:
 	}
-	waiting, stopWaiting := context.WithCancel(ctx)
 	exited := make(chan *driver.ExitResult, 1)
-	waited := make(chan struct{})
-	go func() {
-		defer close(waited)
-		t.waitForExit(waiting, d, exited)
-	}()
-	defer func() { stopWaiting(); <-waited }()
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	waiting, stopWaiting := context.WithCancel(ctx)
+	defer stopWaiting()
+	wait.Go(func() { t.waitForExit(waiting, d, exited) })
 	stopHooks := t.startHooks(ctx)
 	defer stopHooks()
 	select {
 	case res := <-exited:
 		return t.recordExit(res), true
 	case reason := <-t.restarts:
-		t.updateRecord(nil, newEvent(structs.TaskEventRestartSignal, "%s", reason))
+		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", reason))
 		res := t.stopProcess(ctx, d, exited)
 		if res != nil {
 			t.recordExit(res)
@@ -209,27 +214,17 @@ func (t *task) setUpAgain(ctx context.Context) bool {
 		return false
 	}
 	t.env = t.buildEnv()
-	pause := downRetry
-	for {
-		err := t.hooks.up(ctx)
-		if err == nil || ctx.Err() != nil {
-			return err == nil
-		}
-		t.logger.Warn("a hook failed beside a running task, it is tried again", "error", err)
-		if !pause.Wait(ctx) {
-			return false
-		}
-	}
+	return downRetry.Retry(ctx, t.logger, "a hook failed beside a running task, it is tried again", t.hooks.up)
 }
 
 // killProcess carries out a kill and waits for the end.
 func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) {
 	cause := context.Cause(t.killed)
 	var why stopError
-	if errors.As(cause, &why) && why.event != "" {
-		t.updateRecord(nil, newEvent(why.event, "%s", why.reason))
+	if errors.As(cause, &why) && why.event != "" && !why.failed {
+		t.Emit(newEvent(why.event, "%s", why.reason))
 	}
-	t.updateRecord(nil, newEvent(structs.TaskEventKilling, "Sent interrupt: %v", cause))
+	t.Emit(newEvent(structs.TaskEventKilling, "Sent interrupt: %v", cause))
 	if delay := t.spec().ShutdownDelay; delay > 0 {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
@@ -250,8 +245,9 @@ func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *
 
 func (t *task) recordKilled(res *driver.ExitResult) {
 	e := newEvent(structs.TaskEventKilled, "Task successfully killed")
-	e.ExitCode, e.Signal = res.ExitCode, res.Signal
-	t.updateRecord(nil, e)
+	e.ExitCode = res.ExitCode
+	e.Signal = res.Signal
+	t.Emit(e)
 }
 
 // defaultKillTimeout applies to a task that names none.
@@ -262,7 +258,7 @@ const defaultKillTimeout = 5 * time.Second
 func (t *task) stopProcess(
 	ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult,
 ) *driver.ExitResult {
-	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
+	pause := downRetry
 	for {
 		lost := t.r.lost.Done()
 		if t.r.lost.Err() != nil {
@@ -304,11 +300,12 @@ func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 // recordExit records how the process ended.
 func (t *task) recordExit(res *driver.ExitResult) ending {
 	e := newEvent(structs.TaskEventTerminated, "%s", describeExit(res))
-	e.ExitCode, e.Signal = res.ExitCode, res.Signal
+	e.ExitCode = res.ExitCode
+	e.Signal = res.Signal
 	if res.OOMKilled {
 		e.Details = map[string]string{"oom_killed": "true"}
 	}
-	t.updateRecord(nil, e)
+	t.Emit(e)
 	t.logger.Info("task ended",
 		"exit_code", res.ExitCode, "signal", res.Signal, "oom_killed", res.OOMKilled, "error", res.Err)
 	return ending{ok: res.Successful(), reason: describeExit(res)}

@@ -30,6 +30,13 @@ type taskRecord struct {
 	Ran bool
 }
 
+// markRunning records a process that runs.
+func (r *taskRecord) markRunning(h *driver.Handle) {
+	r.Handle = h
+	r.Starting = false
+	r.Ran = true
+}
+
 var (
 	allocTable = store.NewTable[allocRecord]("allocs")
 	taskTable  = store.NewTable[taskRecord]("alloc_tasks")

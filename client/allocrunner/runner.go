@@ -92,7 +92,7 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 		return nil, err
 	}
 	for _, t := range r.tasks {
-		t.recordReceived()
+		t.Emit(newEvent(structs.TaskEventReceived, "Task received by client"))
 	}
 	return r, nil
 }
@@ -148,14 +148,7 @@ func (r *Runner) Ended() <-chan struct{} { return r.ended }
 // Update applies a new version from the servers. It stops an allocation that they want stopped; any other
 // change takes effect at the next start of a task. With an error it has applied nothing.
 func (r *Runner) Update(alloc *structs.Allocation) error {
-	r.mu.Lock()
-	rec := r.rec
-	rec.Alloc = alloc
-	err := allocTable.Put(r.deps.DB, r.id, &rec)
-	if err == nil {
-		r.rec = rec
-	}
-	r.mu.Unlock()
+	err := r.saveRecord(func(rec *allocRecord) { rec.Alloc = alloc })
 	if err == nil && alloc.ServerTerminal() {
 		r.Stop(stopReason(alloc))
 	}
@@ -163,16 +156,14 @@ func (r *Runner) Update(alloc *structs.Allocation) error {
 }
 
 func stopReason(alloc *structs.Allocation) string {
-	if alloc.DesiredDescription != "" {
-		return alloc.DesiredDescription
-	}
-	return "the allocation is no longer needed"
+	return cmp.Or(alloc.DesiredDescription, "the allocation is no longer needed")
 }
 
 // stopError is the cause with which stopping ends.
 type stopError struct {
 	reason string
 	event  string // type of the task event for it, if any
+	failed bool   // the allocation fails as a whole
 }
 
 func (e stopError) Error() string { return e.reason }
@@ -185,7 +176,7 @@ func (r *Runner) Stop(reason string) { r.stop(stopError{reason: reason}) }
 func (r *Runner) Lose(reason string) {
 	r.recordFailure(reason, true)
 	r.lose()
-	r.stop(failError{reason, structs.TaskEventLost})
+	r.stop(stopError{reason, structs.TaskEventLost, true})
 }
 
 // Destroy stops the allocation and, once all is down, removes its directory and records; then Run
@@ -269,7 +260,7 @@ func (r *Runner) Run(ctx context.Context) {
 	close(r.unwound)
 	select {
 	case <-r.destroy:
-		r.removeUntilDone(ctx)
+		downRetry.Retry(ctx, r.logger, "removing the allocation failed, it is tried again", r.remove)
 	case <-ctx.Done():
 	}
 }
@@ -282,31 +273,20 @@ func (r *Runner) resumeStop() {
 	switch {
 	case rec.Lost:
 		r.lose()
-		r.stop(failError{rec.Failure, structs.TaskEventLost})
+		r.stop(stopError{rec.Failure, structs.TaskEventLost, true})
 	case rec.Alloc.ServerTerminal():
 		r.Stop(stopReason(rec.Alloc))
 	case rec.Failure != "":
-		r.stop(failError{rec.Failure, structs.TaskEventSetupFailure})
+		r.stop(stopError{rec.Failure, structs.TaskEventSetupFailure, true})
 	}
 }
 
-// removeUntilDone removes directory and records, again and again until done.
-func (r *Runner) removeUntilDone(ctx context.Context) {
-	pause := downRetry
-	for {
-		err := removeDirs(r.dir)
-		if err == nil {
-			err = deleteRecords(r.deps.DB, r.Alloc())
-		}
-		if err == nil {
-			return
-		}
-		wait := pause.Next()
-		r.logger.Warn("removing the allocation failed, it is tried again", "again_in", wait, "error", err)
-		if !backoff.Sleep(ctx, wait) {
-			return
-		}
+// remove removes the directory and the records.
+func (r *Runner) remove(context.Context) error {
+	if err := removeDirs(r.dir); err != nil {
+		return err
 	}
+	return deleteRecords(r.deps.DB, r.Alloc())
 }
 
 // setUp takes the allocation's hooks up and closes ready, or fails the allocation.
@@ -371,26 +351,19 @@ func (r *Runner) failSetup(err error) {
 	r.logger.Error("setting up the allocation failed", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
 	r.recordFailure(reason, false)
-	r.stop(failError{reason, structs.TaskEventSetupFailure})
+	r.stop(stopError{reason, structs.TaskEventSetupFailure, true})
 }
 
 // recordFailure makes durable why the allocation fails; the first reason stays.
 func (r *Runner) recordFailure(reason string, lost bool) {
 	err := r.saveRecord(func(rec *allocRecord) {
-		rec.Failure, rec.Lost = cmp.Or(rec.Failure, reason), rec.Lost || lost
+		rec.Failure = cmp.Or(rec.Failure, reason)
+		rec.Lost = rec.Lost || lost
 	})
 	if err != nil {
 		r.logger.Error("recording the failure failed", "error", err)
 	}
 }
-
-// failError is the cause with which stopping ends when the allocation fails as a whole.
-type failError struct {
-	reason string
-	event  string // type of the task event for it
-}
-
-func (e failError) Error() string { return e.reason }
 
 // stopTasks waits for the order to stop and carries it out: the leader first, then the others.
 func (r *Runner) stopTasks(ctx context.Context) {
@@ -430,9 +403,10 @@ func (r *Runner) waitShutdownDelay(ctx context.Context, d time.Duration) bool {
 func (r *Runner) taskEnded(t *task) {
 	switch {
 	case t.state().Failed:
-		r.stop(stopError{"task " + t.name + " failed", structs.TaskEventSiblingFailed})
+		r.stop(stopError{reason: "task " + t.name + " failed", event: structs.TaskEventSiblingFailed})
 	case t.spec().Leader:
-		r.stop(stopError{"the leader task " + t.name + " has ended", structs.TaskEventLeaderDead})
+		reason := "the leader task " + t.name + " has ended"
+		r.stop(stopError{reason: reason, event: structs.TaskEventLeaderDead})
 	}
 }
 

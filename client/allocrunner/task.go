@@ -1,6 +1,7 @@
 package allocrunner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"berth/client/driver"
 	"berth/client/hook"
 	"berth/client/store"
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -102,21 +102,15 @@ func (t *task) saveRecord(edit func(*taskRecord)) error {
 }
 
 // updateRecord is save for a change that has happened in the world whether it can be recorded or not: the
-// task goes on with it in memory, and the fault is logged. It tells the servers.
-func (t *task) updateRecord(edit func(rec *taskRecord, s *structs.TaskState), events ...*structs.TaskEvent) {
+// task goes on with it in memory, and the fault is logged. It tells the servers. The event may be nil.
+func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *structs.TaskState)) {
 	t.mu.Lock()
 	rec := t.rec
 	rec.State = rec.State.Copy()
-	if edit != nil {
-		edit(&rec, rec.State)
-	}
-	for _, e := range events {
-		if e.Time == 0 {
-			e.Time = time.Now().UnixNano()
-		}
-		if e.DisplayMessage == "" {
-			e.DisplayMessage = e.Message
-		}
+	edit(&rec, rec.State)
+	if e != nil {
+		e.Time = cmp.Or(e.Time, time.Now().UnixNano())
+		e.DisplayMessage = cmp.Or(e.DisplayMessage, e.Message)
 		appendEvent(rec.State, e)
 	}
 	t.rec = rec
@@ -129,7 +123,9 @@ func (t *task) updateRecord(edit func(rec *taskRecord, s *structs.TaskState), ev
 }
 
 // Emit implements hook.Control.
-func (t *task) Emit(e *structs.TaskEvent) { t.updateRecord(nil, e) }
+func (t *task) Emit(e *structs.TaskEvent) {
+	t.updateRecord(e, func(*taskRecord, *structs.TaskState) {})
+}
 
 // Restart implements hook.Control. One request at a time is remembered.
 func (t *task) Restart(reason string) {
@@ -141,11 +137,6 @@ func (t *task) Restart(reason string) {
 
 func newEvent(kind, format string, args ...any) *structs.TaskEvent {
 	return &structs.TaskEvent{Type: kind, Message: fmt.Sprintf(format, args...)}
-}
-
-// recordReceived records the task for the first time.
-func (t *task) recordReceived() {
-	t.updateRecord(nil, newEvent(structs.TaskEventReceived, "Task received by client"))
 }
 
 // recoverTimeout bounds one attempt to find a process again.
@@ -181,17 +172,16 @@ func (t *task) findProcess(ctx context.Context) {
 	switch {
 	case err == nil:
 		t.live = true
-		t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
-			rec.Handle = h
-			rec.Starting = false
-			rec.Ran = true
+		e := newEvent(structs.TaskEventRestored, "Task is running since before the agent restarted")
+		t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
+			rec.markRunning(h)
 			s.State = structs.TaskRunning
-		}, newEvent(structs.TaskEventRestored, "Task is running since before the agent restarted"))
+		})
 	case unknown || structs.IsKind(err, structs.KindNotFound):
 		t.clean = unknown
-		t.updateRecord(func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending },
-			newEvent(structs.TaskEventRestored,
-				"Not running any more: %v; starts again once the servers were contacted", err))
+		e := newEvent(structs.TaskEventRestored,
+			"Not running any more: %v; starts again once the servers were contacted", err)
+		t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending })
 	default:
 		t.logger.Warn("whether the task's process still runs is not known, it is looked for again", "error", err)
 		return
@@ -202,7 +192,7 @@ func (t *task) findProcess(ctx context.Context) {
 // findProcessUntilKnown goes on seeking until it is known whether the process still runs, the task is killed
 // or ctx ends.
 func (t *task) findProcessUntilKnown(ctx context.Context) {
-	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
+	pause := downRetry
 	for t.sought != nil && t.waitRestart(ctx, pause.Next()) {
 		t.findProcess(ctx)
 	}
@@ -245,17 +235,18 @@ func (t *task) runUntilDead(ctx context.Context) {
 			if d.failed {
 				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.reason)
 				ev.FailsTask = true
-				t.updateRecord(nil, ev)
+				t.Emit(ev)
 			}
 			t.markDead(d.failed)
 			return
 		}
-		t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
+		ev := newEvent(structs.TaskEventRestarting, "Restarting in %s: %s", d.delay, d.reason)
+		t.updateRecord(ev, func(rec *taskRecord, s *structs.TaskState) {
 			rec.History = h
 			s.State = structs.TaskPending
 			s.Restarts++
 			s.LastRestart = time.Now()
-		}, newEvent(structs.TaskEventRestarting, "Restarting in %s: %s", d.delay, d.reason))
+		})
 		if !t.waitRestart(ctx, d.delay) {
 			if ctx.Err() == nil {
 				t.markDead(false)
@@ -280,19 +271,18 @@ func (t *task) waitRestart(ctx context.Context, d time.Duration) bool {
 
 // markDead marks the task dead.
 func (t *task) markDead(failed bool) {
-	var whole failError
-	var events []*structs.TaskEvent
-	if errors.As(context.Cause(t.killed), &whole) {
+	var e *structs.TaskEvent
+	var why stopError
+	if errors.As(context.Cause(t.killed), &why) && why.failed {
 		failed = true
-		e := newEvent(whole.event, "%s", whole.reason)
+		e = newEvent(why.event, "%s", why.reason)
 		e.FailsTask = true
-		events = append(events, e)
 	}
-	t.updateRecord(func(_ *taskRecord, s *structs.TaskState) {
+	t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) {
 		s.State = structs.TaskDead
 		s.Failed = failed
 		s.FinishedAt = time.Now()
-	}, events...)
+	})
 }
 
 // stopAndWait orders the task to stop and waits until it is dead.
@@ -358,17 +348,19 @@ func (t *task) awaitStopOrder(ctx context.Context) bool {
 // remains of its last run, and is not dead while any are left. It leaves the process alone when the agent
 // stops.
 func (t *task) cleanUp(ctx context.Context) {
-	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
-	for !t.clean && ctx.Err() == nil {
-		err := t.destroyProcess(ctx)
-		if err == nil {
-			t.live, t.clean = false, true
-			t.updateRecord(func(rec *taskRecord, _ *structs.TaskState) { rec.Handle, rec.Starting = nil, false })
-			return
-		}
-		t.logger.Warn("cleaning up after the task failed, it is tried again", "error", err)
-		pause.Wait(ctx)
+	if t.clean || ctx.Err() != nil {
+		return
 	}
+	const failed = "cleaning up after the task failed, it is tried again"
+	if !downRetry.Retry(ctx, t.logger, failed, t.destroyProcess) {
+		return
+	}
+	t.live = false
+	t.clean = true
+	t.updateRecord(nil, func(rec *taskRecord, _ *structs.TaskState) {
+		rec.Handle = nil
+		rec.Starting = false
+	})
 }
 
 func (t *task) destroyProcess(ctx context.Context) error {
@@ -380,8 +372,9 @@ func (t *task) destroyProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.Destroy(ctx, t.id); err != nil && !structs.IsKind(err, structs.KindNotFound) {
-		return err
+	err = d.Destroy(ctx, t.id)
+	if structs.IsKind(err, structs.KindNotFound) {
+		return nil
 	}
-	return nil
+	return err
 }

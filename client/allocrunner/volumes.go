@@ -27,7 +27,7 @@ var errReadOnly = errors.New("its file system has turned read-only")
 // turned read-only, because its disk failed or is full, stays so until it is mounted again. So the allocation
 // fails for good, and the next one mounts it.
 func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
-	vars := h.task.expander()
+	_, vars := h.task.variables()
 	table, err := mounts.Read()
 	if err != nil {
 		return err
