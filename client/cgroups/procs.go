@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/backoff"
 )
 
 // Entry is the way into a group for a process that does not exist yet: the thread that forks it holds
@@ -42,12 +44,6 @@ func (g *Group) Entry() (*Entry, error) {
 	}
 	return e, nil
 }
-
-// NewEntry is the Entry made of files that came from another process: v2 may be nil.
-func NewEntry(tasks []*os.File, v2 *os.File) *Entry { return &Entry{tasks, v2} }
-
-// Files returns the arguments for NewEntry.
-func (e *Entry) Files() (tasks []*os.File, v2 *os.File) { return e.tasks, e.v2 }
 
 // OnOwnThread runs fn on a thread that ends when fn has returned. fn may change that thread for the processes
 // it forks.
@@ -177,10 +173,8 @@ func (g *Group) Kill(ctx context.Context) error {
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, pause) {
 			return fmt.Errorf("processes %v do not end: %w", pids, ctx.Err())
-		case <-time.After(pause):
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"berth/client/cgroups"
 	"berth/structs"
 )
 
@@ -97,11 +98,8 @@ type ExitResult struct {
 // Successful reports whether the task ended by itself with exit code 0.
 func (r *ExitResult) Successful() bool { return r.ExitCode == 0 && r.Signal == 0 && r.Err == "" }
 
-// Stats is what a task uses: memory in bytes, CPU time in nanoseconds since its start.
+// Stats is what a task uses.
 type Stats struct {
-	MemoryRSS   uint64
-	MemoryMax   uint64
-	CPUTotal    uint64
-	PIDs        uint64
-	CollectedAt int64
+	cgroups.Stats
+	CollectedAt int64 // UnixNano
 }

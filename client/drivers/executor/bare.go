@@ -7,10 +7,12 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
 	"berth/client/drivers/sandbox"
+	"berth/internal/backoff"
 )
 
 // bare is a program without a sandbox: a child of the supervisor, which also adopts and reaps the program's
@@ -20,7 +22,12 @@ type bare struct {
 	pidfd int
 }
 
-func startBare(p *sandbox.Program, out *output, entry *cgroups.Entry) (process, error) {
+func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (process, error) {
+	entry, err := group.Entry()
+	if err != nil {
+		return nil, err
+	}
+	defer entry.Close()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
@@ -48,29 +55,15 @@ func (b *bare) Kill() error {
 	return nil
 }
 
-func (b *bare) Wait() (sandbox.Exit, error) {
-	for {
-		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, 0, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return sandbox.Exit{}, fmt.Errorf("waiting for process %d: %w", b.pid, err)
-		case pid == b.pid && ws.Signaled():
-			return sandbox.Exit{Signal: int(ws.Signal())}, nil
-		case pid == b.pid:
-			return sandbox.Exit{Code: ws.ExitStatus()}, nil
-		}
-	}
-}
+func (b *bare) Wait() (sandbox.Exit, error) { return sandbox.Reap(b.pid) }
 
 // sweep kills and reaps every descendant: as each one ends, its children become the supervisor's.
 func (b *bare) sweep(ctx context.Context) error {
 	for {
 		self := os.Getpid()
-		err := eachProcess(func(pid int, s procStat) {
-			if s.ppid == self && s.state != 'Z' {
-				_ = unix.Kill(pid, unix.SIGKILL) // a child that only this goroutine reaps: the pid is its own
+		err := eachProcess(func(s procfs.ProcStat) {
+			if s.PPID == self && s.State != zombie {
+				_ = unix.Kill(s.PID, unix.SIGKILL) // a child that only this goroutine reaps: the pid is its own
 			}
 		})
 		if err != nil {
@@ -79,10 +72,8 @@ func (b *bare) sweep(ctx context.Context) error {
 		if none := reapEnded(); none {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, 5*time.Millisecond) {
 			return fmt.Errorf("processes of the task do not end: %w", ctx.Err())
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

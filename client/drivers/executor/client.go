@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -95,10 +96,8 @@ func (t *task) awaitSupervisorEnd(ctx context.Context) error {
 		if !alive {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(time.Millisecond):
 		}
 	}
 	t.reapChild()
@@ -159,10 +158,8 @@ func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 		if r, err := readRecord(t.dir); err != nil || r != nil || !alive {
 			return r, err
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, 5*time.Millisecond) {
 			return nil, fmt.Errorf("the supervisor in %s does not say who it is: %w", t.dir, ctx.Err())
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

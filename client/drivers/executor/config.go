@@ -21,37 +21,25 @@ type Command struct {
 	WorkDir string
 }
 
-// fields are the fields of the block, in the order in which errors list them.
-var fields = []struct {
-	name string
-	set  func(c *Command, path string, v any) error
-}{
-	{"command", func(c *Command, path string, v any) (err error) { c.Command, err = text(path, v); return err }},
-	{"args", func(c *Command, path string, v any) (err error) { c.Args, err = texts(path, v); return err }},
-	{
-		"work_dir", func(c *Command, path string, v any) (err error) { c.WorkDir, err = text(path, v); return err },
-	},
-}
-
 // DecodeCommand reads the block. All faults are named, each with its path.
 func DecodeCommand(config map[string]any) (*Command, error) {
 	c := &Command{}
 	var faults []string
-	known := map[string]bool{}
-	var names []string
-	for _, f := range fields {
-		known[f.name] = true
-		names = append(names, f.name)
-		if v, ok := config[f.name]; ok {
-			if err := f.set(c, "config."+f.name, v); err != nil {
-				faults = append(faults, err.Error())
-			}
-		}
-	}
 	for _, name := range slices.Sorted(maps.Keys(config)) {
-		if !known[name] {
-			faults = append(faults,
-				fmt.Sprintf("config.%s: unknown field; expected %s", name, strings.Join(names, ", ")))
+		var err error
+		path := "config." + name
+		switch v := config[name]; name {
+		case "command":
+			c.Command, err = text(path, v)
+		case "args":
+			c.Args, err = texts(path, v)
+		case "work_dir":
+			c.WorkDir, err = text(path, v)
+		default:
+			err = fmt.Errorf("%s: unknown field; expected command, args, work_dir", path)
+		}
+		if err != nil {
+			faults = append(faults, err.Error())
 		}
 	}
 	if _, ok := config["command"]; !ok {
@@ -160,7 +148,6 @@ func LookupUser(name string) (*sandbox.User, error) {
 	if err != nil {
 		return nil, err
 	}
-	found.Home = u.HomeDir
 	groups, err := u.GroupIds()
 	if err != nil {
 		return nil, fmt.Errorf("finding the groups of user %q: %w", name, err)

@@ -69,10 +69,9 @@ func OpenTo(dir string, user *sandbox.User) error {
 }
 
 func withDirectory(dir string, do func(*os.File) error) error {
-	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return structs.Errorf(structs.KindPrecondition, "giving %s to the task's user: %w", dir, err)
 	}
-	f := os.NewFile(uintptr(fd), dir)
 	return errors.Join(do(f), f.Close())
 }

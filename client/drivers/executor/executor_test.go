@@ -11,31 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/structs"
 )
-
-func TestParseStat_ReadsAnyName(t *testing.T) {
-	const line = "42 (a ) b (c) S 7 42 43 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 200 18446744073709551615\n"
-	s, err := parseStat(line)
-	if err != nil || s != (procStat{state: 'S', ppid: 7, session: 43, start: 987654, cpu: 11, pages: 200}) {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	for _, bad := range []string{"", "42 (x)", "1 (x) S 1", strings.Replace(line, "987654", "x", 1)} {
-		if _, err := parseStat(bad); err == nil {
-			t.Errorf("%q was read", bad)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("1 (x) S 0 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 4 1000 1")
-	f.Add(")")
-	f.Fuzz(func(t *testing.T, text string) { _, _ = parseStat(text) })
-}
 
 func FuzzDecodeSpec(f *testing.F) {
 	f.Add([]byte(`{"TaskID":"x","Program":{"Command":"sh"}}`))
@@ -67,15 +49,28 @@ func TestProcRef_KillsOnlyItsProcess(t *testing.T) {
 	if err := (procRef{}).kill(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := statOf(ref.PID); err != nil || s.state == 'Z' {
-		t.Fatalf("the wrong process was killed: %+v, %v", s, err)
+	if state := stateOf(t, ref.PID); state == zombie {
+		t.Fatal("the wrong process was killed")
 	}
 	if err := ref.kill(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := statOf(ref.PID); err != nil || s.state != 'Z' {
-		t.Fatalf("the process lives: %+v, %v", s, err)
+	if state := stateOf(t, ref.PID); state != zombie {
+		t.Fatalf("the process lives: %s", state)
 	}
+}
+
+func stateOf(t *testing.T, pid int) string {
+	t.Helper()
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.State
 }
 
 func TestWriteExit_OnAFullDisk(t *testing.T) {

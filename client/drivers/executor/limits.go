@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -51,13 +52,8 @@ type Limiter struct {
 // NewLimiter makes cgroups below a parent, DefaultCgroupParent for "", with room for so many processes and
 // threads in each: DefaultPIDsLimit for 0, any number for -1.
 func NewLimiter(parent string, pids int) *Limiter {
-	if parent == "" {
-		parent = DefaultCgroupParent
-	}
-	if pids == 0 {
-		pids = DefaultPIDsLimit
-	}
-	return &Limiter{parent: parent, pids: int64(max(pids, 0))}
+	pids = max(cmp.Or(pids, DefaultPIDsLimit), 0)
+	return &Limiter{parent: cmp.Or(parent, DefaultCgroupParent), pids: int64(pids)}
 }
 
 func (l *Limiter) probe() (*cgroups.Machine, error) {

@@ -60,11 +60,8 @@ func (o *output) copy(s stream) {
 	if s.r == nil {
 		return
 	}
-	o.copying.Go(func() { _, _ = io.CopyBuffer(writerOnly{s.to}, s.r, make([]byte, 64<<10)) })
+	o.copying.Go(func() { _, _ = io.Copy(s.to, s.r) })
 }
-
-// writerOnly keeps io.CopyBuffer to the buffer.
-type writerOnly struct{ io.Writer }
 
 // started closes the write ends, which belong to the task now.
 func (o *output) started() {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,48 +20,12 @@ type procRef struct {
 
 // refOf names the process that has the pid now.
 func refOf(pid int) (procRef, error) {
-	st, err := statOf(pid)
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return procRef{}, err
 	}
-	return procRef{PID: pid, Start: st.start}, nil
-}
-
-// procStat is some of /proc/<pid>/stat.
-type procStat struct {
-	state         byte
-	ppid, session int
-	start         uint64 // in ticks after boot
-	cpu           uint64 // ticks in user and kernel mode
-	pages         uint64 // resident
-}
-
-func statOf(pid int) (procStat, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return procStat{}, err
-	}
-	return parseStat(string(b))
-}
-
-// parseStat skips the command, which may hold anything, by its last parenthesis.
-func parseStat(text string) (s procStat, err error) {
-	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(f) < 22 {
-		return s, fmt.Errorf("process status %q is cut short", text)
-	}
-	s.state = f[0][0]
-	var errs []error
-	number := func(i int) int64 {
-		n, err := strconv.ParseInt(f[i], 10, 64)
-		errs = append(errs, err)
-		return n
-	}
-	s.ppid = int(number(1))
-	s.session = int(number(3))
-	s.start = uint64(number(19))
-	s.cpu, s.pages = uint64(number(11)+number(12)), uint64(number(21))
-	return s, errors.Join(errs...)
+	s, err := p.Stat()
+	return procRef{PID: pid, Start: s.Starttime}, err
 }
 
 // open returns a pidfd of the very process, or -1 if it is gone.
@@ -114,22 +78,18 @@ func (p procRef) reap() {
 	}
 }
 
+// zombie is the state of a process that has ended and is not reaped.
+const zombie = "Z"
+
 // eachProcess calls fn for each process of the machine.
-func eachProcess(fn func(pid int, s procStat)) error {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if s, err := statOf(pid); err == nil {
-			fn(pid, s)
+func eachProcess(fn func(procfs.ProcStat)) error {
+	all, err := procfs.AllProcs()
+	for _, p := range all {
+		if s, err := p.Stat(); err == nil {
+			fn(s)
 		}
 	}
-	return nil
+	return err
 }
 
 // killSession kills the remaining processes of the session that the process led. A session's number is not
@@ -137,9 +97,9 @@ func eachProcess(fn func(pid int, s procStat)) error {
 func killSession(ctx context.Context, leader procRef) error {
 	for leader.PID > 0 {
 		var left []procRef
-		err := eachProcess(func(pid int, s procStat) {
-			if s.session == leader.PID && s.start >= leader.Start && s.state != 'Z' {
-				left = append(left, procRef{PID: pid, Start: s.start})
+		err := eachProcess(func(s procfs.ProcStat) {
+			if s.Session == leader.PID && s.Starttime >= leader.Start && s.State != zombie {
+				left = append(left, procRef{PID: s.PID, Start: s.Starttime})
 			}
 		})
 		if err != nil || len(left) == 0 {

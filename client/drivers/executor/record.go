@@ -34,22 +34,20 @@ func (r *record) thisBoot() (bool, error) {
 
 // readRecord returns nil when there is none.
 func readRecord(dir string) (*record, error) {
-	r := &record{}
-	if ok, err := readJSON(filepath.Join(dir, recordFile), r); !ok {
-		return nil, err
-	}
-	return r, nil
+	return readJSON[record](filepath.Join(dir, recordFile))
 }
 
-func (r *record) writeRecord(dir string) error { return writeJSON(filepath.Join(dir, recordFile), r) }
+func (r *record) writeRecord(dir string) error {
+	b, err := encodeSummed(r)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, recordFile), b)
+}
 
 // readExit returns nil when the task's end is not written down.
 func readExit(dir string) (*driver.ExitResult, error) {
-	r := &driver.ExitResult{}
-	if ok, err := readJSON(filepath.Join(dir, exitFile), r); !ok {
-		return nil, err
-	}
-	return r, nil
+	return readJSON[driver.ExitResult](filepath.Join(dir, exitFile))
 }
 
 // exitRoom is more than the longest exit result takes.
@@ -58,10 +56,7 @@ const exitRoom = 4096
 // reserveExit makes room on the disk for the exit result, so that a disk that is full when the task ends
 // does not lose it.
 func reserveExit(dir string) error {
-	room := make([]byte, exitRoom)
-	for i := range room {
-		room[i] = ' '
-	}
+	room := bytes.Repeat([]byte(" "), exitRoom)
 	return writeSynced(filepath.Join(dir, exitFile+".tmp"), os.O_CREATE|os.O_TRUNC, room)
 }
 
@@ -84,14 +79,6 @@ func writeExit(dir string, r *driver.ExitResult) error {
 	return durable.Rename(tmp, filepath.Join(dir, exitFile))
 }
 
-func writeJSON(path string, v any) error {
-	b, err := encodeSummed(v)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(path, b)
-}
-
 func writeSynced(path string, flags int, b []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|flags, 0o600)
 	if err != nil {
@@ -104,19 +91,20 @@ func writeSynced(path string, flags int, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// readJSON reports false when there is no file.
-func readJSON(path string, v any) (bool, error) {
+// readJSON returns nil when there is no file.
+func readJSON[T any](path string) (*T, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
+	v := new(T)
 	if err := decodeSummed(b, v); err != nil {
-		return false, fmt.Errorf("reading %s: %w", path, err)
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	return true, nil
+	return v, nil
 }
 
 // sumField is the last field of a file. It holds the CRC-32 (Castagnoli) of the text before it: a record with

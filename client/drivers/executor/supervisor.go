@@ -61,11 +61,11 @@ func (s *supervisor) prepare() (err error) {
 		return err
 	}
 	if c := s.spec.Cgroup; c != nil {
-		s.group, err = cgroups.Detect().New(c.Parent, groupName(s.dir()), c.Limits)
+		group, err := cgroups.Detect().New(c.Parent, groupName(s.dir()), c.Limits)
 		if err != nil {
-			s.group = &cgroups.Group{}
 			return err
 		}
+		s.group = group
 	}
 	s.out, err = openOutput(s.spec.Logs)
 	if err != nil {
@@ -103,16 +103,12 @@ func (s *supervisor) recordSelf() error {
 func groupName(dir string) string { return filepath.Base(dir) }
 
 func (s *supervisor) launch() error {
-	entry, err := s.group.Entry()
-	if err != nil {
-		return err
-	}
-	defer entry.Close()
 	defer s.out.started()
+	var err error
 	if s.spec.Sandbox != nil {
-		s.proc, err = startSandbox(s.spec, s.out, entry)
+		s.proc, err = startSandbox(s.spec, s.out, s.group)
 	} else {
-		s.proc, err = startBare(s.spec.Program, s.out, entry)
+		s.proc, err = startBare(s.spec.Program, s.out, s.group)
 	}
 	if err != nil {
 		return err
@@ -128,13 +124,13 @@ func (s *supervisor) launch() error {
 	return err
 }
 
-func startSandbox(spec *Spec, out *output, entry *cgroups.Entry) (process, error) {
+func startSandbox(spec *Spec, out *output, group *cgroups.Group) (process, error) {
 	if err := os.Mkdir(RootDir, 0o700); err != nil {
 		return nil, err
 	}
 	p, err := sandbox.Start(spec.Sandbox, sandbox.Options{
 		Command: append(append([]string{"/proc/self/exe"}, spec.Command[1:]...), initArg),
-		Stdout:  out.stdout.w, Stderr: out.stderr.w, Entry: entry,
+		Stdout:  out.stdout.w, Stderr: out.stderr.w, Group: group,
 	})
 	if err != nil {
 		return nil, err // not a nil *Proc in an interface

@@ -1,7 +1,7 @@
 package executor
 
 import (
-	"os"
+	"github.com/prometheus/procfs"
 
 	"berth/client/cgroups"
 )
@@ -11,10 +11,11 @@ const tickNanos = 1e9 / 100
 
 // tallyTree sums up the resource use of a process and its descendants, except ended ones.
 func tallyTree(root int) cgroups.Stats {
-	seen, children := map[int]procStat{}, map[int][]int{}
-	err := eachProcess(func(pid int, s procStat) {
-		seen[pid] = s
-		children[s.ppid] = append(children[s.ppid], pid)
+	seen := map[int]procfs.ProcStat{}
+	children := map[int][]int{}
+	err := eachProcess(func(s procfs.ProcStat) {
+		seen[s.PID] = s
+		children[s.PPID] = append(children[s.PPID], s.PID)
 	})
 	if err != nil {
 		return cgroups.Stats{}
@@ -25,8 +26,8 @@ func tallyTree(root int) cgroups.Stats {
 		todo = append(todo[1:], children[pid]...)
 		if s, ok := seen[pid]; ok {
 			total.PIDs++
-			total.CPUTotal += s.cpu * tickNanos
-			total.MemoryRSS += s.pages * uint64(os.Getpagesize())
+			total.CPUTotal += uint64(s.UTime+s.STime) * tickNanos
+			total.MemoryRSS += uint64(s.ResidentMemory())
 		}
 	}
 	return total

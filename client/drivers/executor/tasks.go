@@ -11,10 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/driver"
-	"berth/structs"
-
 	"golang.org/x/sys/unix"
+
+	"berth/client/driver"
+	"berth/internal/backoff"
+	"berth/structs"
 )
 
 // Config holds the agent's settings for Tasks.
@@ -32,12 +33,10 @@ func DefaultCommand() ([]string, error) {
 }
 
 // Tasks is the part of a task driver that deals with supervisors: all of driver.Driver except its name, its
-// fingerprint, the validation and the making of a Spec. It has no goroutines.
+// fingerprint, the validation and the making of a Spec.
 type Tasks struct {
-	cfg Config
-
-	mu   sync.Mutex
-	held map[string]*task
+	cfg  Config
+	held sync.Map // *task by ID
 }
 
 // task is one task that this agent started or took up again.
@@ -51,7 +50,7 @@ type task struct {
 }
 
 // NewTasks makes the directory it needs when the first task is started.
-func NewTasks(cfg Config) *Tasks { return &Tasks{cfg: cfg, held: map[string]*task{}} }
+func NewTasks(cfg Config) *Tasks { return &Tasks{cfg: cfg} }
 
 // Executable is the agent's own executable.
 func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
@@ -64,34 +63,18 @@ func (ts *Tasks) DirOf(id string) string {
 }
 
 func (ts *Tasks) findTask(id string) (*task, error) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t := ts.held[id]; t != nil {
-		return t, nil
+	if t, ok := ts.held.Load(id); ok {
+		return t.(*task), nil
 	}
 	return nil, structs.Errorf(structs.KindNotFound, "no task %q", id)
 }
 
 // heldOrNew returns the held task of the id, or a new one that is not held yet.
 func (ts *Tasks) heldOrNew(id string) *task {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t := ts.held[id]; t != nil {
+	if t, err := ts.findTask(id); err == nil {
 		return t
 	}
 	return &task{id: id, dir: ts.DirOf(id), command: ts.cfg.Command}
-}
-
-func (ts *Tasks) holdTask(t *task) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	ts.held[t.id] = t
-}
-
-func (ts *Tasks) dropTask(id string) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	delete(ts.held, id)
 }
 
 // Launch starts a task. It replaces an ended one of the same ID, and kills one of a killed agent that nobody
@@ -115,7 +98,7 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 		defer cancel()
 		return nil, errors.Join(err, t.destroy(clean))
 	}
-	ts.holdTask(t)
+	ts.held.Store(t.id, t)
 	return &driver.Handle{
 		Driver: spec.Driver, TaskID: spec.TaskID, Version: handleVersion, PID: pid, State: []byte(t.dir),
 	}, nil
@@ -150,7 +133,7 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 			return structs.Errorf(structs.KindNotFound, "task %q is gone, and how it ended is not known", h.TaskID)
 		}
 	}
-	ts.holdTask(t)
+	ts.held.Store(t.id, t)
 	return nil
 }
 
@@ -175,10 +158,8 @@ func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 	}
 	// a failure to learn the state is not the end of the task
 	for err = t.waitSupervisor(ctx); err != nil; err = t.waitSupervisor(ctx) {
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, waitAgain) {
 			return nil, fmt.Errorf("%w (%w)", ctx.Err(), err)
-		case <-time.After(waitAgain):
 		}
 	}
 	t.busy.Lock()
@@ -249,11 +230,7 @@ func (ts *Tasks) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := r.Stats
-	return &driver.Stats{
-		MemoryRSS: s.MemoryRSS, MemoryMax: s.MemoryMax, CPUTotal: s.CPUTotal, PIDs: s.PIDs,
-		CollectedAt: time.Now().UnixNano(),
-	}, nil
+	return &driver.Stats{Stats: *r.Stats, CollectedAt: time.Now().UnixNano()}, nil
 }
 
 // Destroy implements driver.Driver. It also clears away a task that this agent does not hold.
@@ -264,6 +241,6 @@ func (ts *Tasks) Destroy(ctx context.Context, id string) error {
 	if err := t.destroy(ctx); err != nil {
 		return fmt.Errorf("clearing away task %q: %w", id, err)
 	}
-	ts.dropTask(id)
+	ts.held.Delete(id)
 	return nil
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 
@@ -20,10 +21,10 @@ func Init() int {
 	conn := os.NewFile(socketFD, "sandbox")
 	down := json.NewDecoder(conn)
 	var m message
-	if err := down.Decode(&m); err != nil || m.Config == nil {
+	if err := down.Decode(&m); err != nil || m.Config == nil || m.Group == nil {
 		return 1
 	}
-	pid, err := beginInit(m.Config, inherited(m.Tasks, m.Unified))
+	pid, err := beginInit(m.Config, m.Group)
 	if err != nil {
 		_ = json.NewEncoder(conn).Encode(&message{Kind: string(structs.KindOf(err)), Error: err.Error()})
 		return 1
@@ -32,7 +33,11 @@ func Init() int {
 		return 1
 	}
 	go forwardSignals(down, pid)
-	if err := json.NewEncoder(conn).Encode(&message{Exit: reap(pid)}); err != nil {
+	exit, err := Reap(pid)
+	if err != nil {
+		exit.Code = -1
+	}
+	if err := json.NewEncoder(conn).Encode(&message{Exit: &exit}); err != nil {
 		return 1
 	}
 	return 0
@@ -41,20 +46,14 @@ func Init() int {
 // swallowSignals keeps signals from inside from ending pid 1. Ignoring them would be inherited.
 func swallowSignals() { signal.Notify(make(chan os.Signal, 1)) }
 
-func inherited(tasks int, unified bool) *cgroups.Entry {
-	var files []*os.File
-	for i := range tasks {
-		files = append(files, os.NewFile(uintptr(entryFD+i), "cgroup"))
-	}
-	if !unified {
-		return cgroups.NewEntry(files, nil)
-	}
-	return cgroups.NewEntry(files, os.NewFile(uintptr(entryFD+tasks), "cgroup"))
-}
-
-// beginInit builds the root and starts the program in it.
-func beginInit(cfg *Config, entry *cgroups.Entry) (int, error) {
+// beginInit builds the root and starts the program in it. The files of the cgroup are out of sight in the
+// root, so it opens them before.
+func beginInit(cfg *Config, group *cgroups.Group) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // hides /proc/1 from the program
+		return 0, err
+	}
+	entry, err := group.Entry()
+	if err != nil {
 		return 0, err
 	}
 	if err := buildRoot(cfg); err != nil {
@@ -94,20 +93,19 @@ func forwardSignals(down *json.Decoder, pid int) {
 	}
 }
 
-// reap reaps ended processes until the program has ended.
-func reap(program int) *Exit {
+// Reap reaps ended children until the one with the pid has ended, and returns how it ended.
+func Reap(pid int) (Exit, error) {
 	for {
 		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, 0, nil)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return &Exit{Code: -1}
+		ended, err := unix.Wait4(-1, &ws, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return Exit{}, fmt.Errorf("waiting for process %d: %w", pid, err)
+		case ended == pid && ws.Signaled():
+			return Exit{Signal: int(ws.Signal())}, nil
+		case ended == pid:
+			return Exit{Code: ws.ExitStatus()}, nil
 		}
-		if pid != program || err != nil {
-			continue
-		}
-		if ws.Signaled() {
-			return &Exit{Signal: int(ws.Signal())}
-		}
-		return &Exit{Code: ws.ExitStatus()}
 	}
 }

@@ -32,7 +32,6 @@ type Program struct {
 type User struct {
 	UID, GID uint32
 	Groups   []uint32
-	Home     string
 }
 
 // Start starts the program inside the cgroup and returns its pid, which the caller reaps.

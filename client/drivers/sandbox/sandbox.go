@@ -18,6 +18,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
 )
 
 // Config is the input of Init.
@@ -58,14 +60,13 @@ type Exit struct {
 // message travels on the socket between parent and pid 1: a Config first, then signals down; Started or
 // Error, then Exit up. JSON values one after another.
 type message struct {
-	Config  *Config `json:",omitempty"`
-	Tasks   int     `json:",omitempty"` // with Config: how many v1 cgroup files were handed over
-	Unified bool    `json:",omitempty"` // with Config: whether a v2 cgroup directory was
-	Signal  int     `json:",omitempty"`
-	Started int     `json:",omitempty"` // the program's pid inside
-	Exit    *Exit   `json:",omitempty"`
-	Kind    string  `json:",omitempty"` // with Error
-	Error   string  `json:",omitempty"`
+	Config  *Config        `json:",omitempty"`
+	Group   *cgroups.Group `json:",omitempty"` // with Config: the program's
+	Signal  int            `json:",omitempty"`
+	Started int            `json:",omitempty"` // the program's pid inside
+	Exit    *Exit          `json:",omitempty"`
+	Kind    string         `json:",omitempty"` // with Error
+	Error   string         `json:",omitempty"`
 }
 
 // RuntimeEnv is the environment of a process that berth runs of its own executable: the settings of the Go
@@ -83,7 +84,7 @@ func RuntimeEnv(procs int) []string {
 // The file descriptors of pid 1 beside stdin, stdout and stderr.
 const (
 	socketFD = 3
-	entryFD  = 4 // the first of the cgroup files
+	exeFD    = 4 // the executable
 )
 
 // Supported returns the reason for which the kernel cannot run a sandbox for this process, nil if it can.

@@ -19,7 +19,7 @@ type Options struct {
 	Command []string // runs Init: this executable and its arguments
 	Stdout  *os.File // become the program's; stdin is /dev/null
 	Stderr  *os.File
-	Entry   *cgroups.Entry // the program's cgroup; stays the caller's to close
+	Group   *cgroups.Group // of the program
 }
 
 // Proc is a running sandbox. Wait must be called once.
@@ -42,18 +42,12 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	tasks, unified := o.Entry.Files()
-	files := append([]*os.File{theirs}, tasks...)
-	if unified != nil {
-		files = append(files, unified)
-	}
-	files = append(files, exe)
-	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", socketFD+len(files)-1), o.Command[1:]...)
+	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", exeFD), o.Command[1:]...)
 	cmd.Args[0] = "berth" // for lists of processes
 	cmd.Env = RuntimeEnv(1)
 	cmd.Stdout = o.Stdout
 	cmd.Stderr = o.Stderr
-	cmd.ExtraFiles = files
+	cmd.ExtraFiles = []*os.File{theirs, exe}
 	cmd.SysProcAttr = &unix.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Pdeathsig:  unix.SIGKILL,
@@ -63,7 +57,7 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		return nil, errors.Join(fmt.Errorf("making the sandbox's namespaces: %w", err), ours.Close())
 	}
 	p := &Proc{cmd: cmd, conn: ours, up: json.NewDecoder(ours)}
-	if err := p.handshake(&message{Config: cfg, Tasks: len(tasks), Unified: unified != nil}); err != nil {
+	if err := p.handshake(&message{Config: cfg, Group: o.Group}); err != nil {
 		return nil, errors.Join(err, p.abort())
 	}
 	return p, nil
