@@ -8,7 +8,6 @@
 package cgroups
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,15 +49,19 @@ func Detect() *Machine {
 	return m
 }
 
-func detect(mountinfo string) (*Machine, error) {
-	f, err := os.Open(mountinfo)
+func detect(table string) (*Machine, error) {
+	f, err := os.Open(table)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	mounts, err := mountinfo.GetMountsFromReader(f, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return nil, err
+	}
 	m := &Machine{V1: map[string]string{}, Missing: map[string]string{}}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		m.mount(strings.Fields(lines.Text()))
+	for _, mount := range mounts {
+		m.addHierarchy(mount)
 	}
 	for _, c := range wanted {
 		if m.V1[c] == "" && !slices.Contains(m.V2Has, c) && (c != CPUAcct || !slices.Contains(m.V2Has, CPU)) {
@@ -67,24 +71,17 @@ func detect(mountinfo string) (*Machine, error) {
 	return m, nil
 }
 
-// mount takes in one line of mountinfo: id parent dev root MOUNTPOINT options... - TYPE source SUPEROPTIONS
-func (m *Machine) mount(fields []string) {
-	dash := slices.Index(fields, "-")
-	if dash < 5 || len(fields) < dash+4 {
+func (m *Machine) addHierarchy(mount *mountinfo.Info) {
+	if mount.FSType == "cgroup2" {
+		m.V2 = mount.Mountpoint
+		b, _ := os.ReadFile(filepath.Join(m.V2, "cgroup.controllers"))
+		m.V2Has = strings.Fields(string(b))
 		return
 	}
-	point := fields[4]
-	switch fields[dash+1] {
-	case "cgroup":
-		for _, o := range strings.Split(fields[dash+3], ",") {
-			if slices.Contains(wanted, o) {
-				m.V1[o] = point
-			}
+	for o := range strings.SplitSeq(mount.VFSOptions, ",") {
+		if slices.Contains(wanted, o) {
+			m.V1[o] = mount.Mountpoint
 		}
-	case "cgroup2":
-		m.V2 = point
-		b, _ := os.ReadFile(filepath.Join(point, "cgroup.controllers"))
-		m.V2Has = strings.Fields(string(b))
 	}
 }
 
