@@ -86,19 +86,15 @@ func maskProc() error {
 
 // remount binds a path read-only over another one or itself; one that is not there is left out.
 func remount(from, to string) error {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	f, err := cloneReadOnly(from)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
+	if err == nil {
+		defer f.Close()
+		err = unix.MoveMount(int(f.Fd()), "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
 	if err != nil {
-		return fmt.Errorf("protecting %s: %w", to, err)
-	}
-	defer unix.Close(fd)
-	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, readOnly); err != nil {
-		return fmt.Errorf("protecting %s: %w", to, err)
-	}
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("protecting %s: %w", to, err)
 	}
 	return nil

@@ -82,10 +82,11 @@ func (p *Program) findProgram() (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(p.Dir, path)
 		}
-		switch info, err := os.Stat(path); {
-		case err != nil:
+		info, err := os.Stat(path)
+		if err != nil {
 			return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found %s", p.Driver, p.Command, p.Where)
-		case info.IsDir() || info.Mode()&0o111 == 0:
+		}
+		if !executable(info) {
 			return "", structs.Errorf(structs.KindInvalid,
 				"%s: command %q is not an executable file", p.Driver, p.Command)
 		}
@@ -99,13 +100,15 @@ func (p *Program) findProgram() (string, error) {
 	}
 	for _, dir := range filepath.SplitList(search) {
 		path := filepath.Join(dir, p.Command)
-		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(path); err == nil && executable(info) {
 			return path, nil
 		}
 	}
 	return "", structs.Errorf(structs.KindInvalid,
 		"%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
 }
+
+func executable(info os.FileInfo) bool { return !info.IsDir() && info.Mode()&0o111 != 0 }
 
 // explain turns the kernel's error on starting the program into a sentence.
 func (p *Program) explain(path string, err error) error {

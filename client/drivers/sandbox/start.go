@@ -32,9 +32,11 @@ type Proc struct {
 // Start makes the sandbox and returns once the program runs. The calling thread must not end before the
 // sandbox: its end kills the sandbox when the process dies. If Start fails nothing is left.
 func Start(cfg *Config, o Options) (*Proc, error) {
-	exe, err := readOnly(o.Command[0])
+	// A program in the sandbox can reach the mount that pid 1 was executed from, as /proc/self/exe. It must not be
+	// able to write to the host's file.
+	exe, err := cloneReadOnly(o.Command[0])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("protecting the executable %s: %w", o.Command[0], err)
 	}
 	defer exe.Close()
 	ours, theirs, err := socketpair()
@@ -63,17 +65,16 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	return p, nil
 }
 
-// readOnly opens a file through a read-only mount of its own. A program in the sandbox can reach the mount
-// that pid 1 was executed from, as /proc/self/exe, and must not be able to write to the host's file.
-func readOnly(path string) (*os.File, error) {
+// cloneReadOnly opens a file or a directory through a read-only mount of its own, which is attached to nothing.
+func cloneReadOnly(path string) (*os.File, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("opening the executable %s: %w", path, err)
+		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), path)
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("protecting the executable %s: %w", path, err), f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
