@@ -9,12 +9,13 @@
 package exec
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/client/driver"
@@ -57,18 +58,14 @@ func DefaultConfig() Config {
 	return c
 }
 
-// withDefaults fills in missing settings, except the cgroup: the Limiter does that.
+// withDefaults fills in missing settings, except those of the cgroup, which executor fills in.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	if c.ChrootEnv == nil {
 		c.ChrootEnv = d.ChrootEnv
 	}
-	if c.MaxFiles == 0 {
-		c.MaxFiles = d.MaxFiles
-	}
-	if c.Seccomp == "" {
-		c.Seccomp = d.Seccomp
-	}
+	c.MaxFiles = cmp.Or(c.MaxFiles, d.MaxFiles)
+	c.Seccomp = cmp.Or(c.Seccomp, d.Seccomp)
 	return c
 }
 
@@ -77,53 +74,46 @@ var own = []string{"/", "/proc", "/sys", "/dev", "/run", "/tmp", "/local", "/sec
 
 // Validate names every fault. Missing settings have defaults.
 func (c Config) Validate() error {
-	var faults []string
+	faults := c.cgroup().Faults(Name)
 	for _, from := range slices.Sorted(maps.Keys(c.ChrootEnv)) {
 		to := c.ChrootEnv[from]
 		if !filepath.IsAbs(from) || filepath.Clean(from) != from {
 			faults = append(faults,
-				fmt.Sprintf("exec.chroot_env: %q: expected an absolute path of this machine", from))
+				fmt.Errorf("exec.chroot_env: %q: expected an absolute path of this machine", from))
 		}
 		if !filepath.IsAbs(to) || filepath.Clean(to) != to || slices.Contains(own, to) {
 			faults = append(faults,
-				fmt.Sprintf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of",
+				fmt.Errorf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of",
 					from, to))
 		}
 	}
-	if fault := executor.CheckCgroupParent("exec.cgroup_parent", c.CgroupParent); fault != "" {
-		faults = append(faults, fault)
-	}
 	if c.MaxFiles != 0 && c.MaxFiles < 64 {
-		faults = append(faults, fmt.Sprintf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
-	}
-	if fault := executor.CheckPIDsLimit("exec.pids_limit", c.PIDsLimit); fault != "" {
-		faults = append(faults, fault)
+		faults = append(faults, fmt.Errorf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
 	}
 	if !slices.Contains([]string{"", SeccompDefault, SeccompUnconfined}, c.Seccomp) {
-		faults = append(faults, fmt.Sprintf("exec.seccomp: %q: expected %q or %q",
+		faults = append(faults, fmt.Errorf("exec.seccomp: %q: expected %q or %q",
 			c.Seccomp, SeccompDefault, SeccompUnconfined))
 	}
 	if len(faults) > 0 {
-		return structs.Errorf(structs.KindInvalid, "%s", strings.Join(faults, "\n"))
+		return structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
 	}
 	return nil
+}
+
+func (c Config) cgroup() executor.CgroupConfig {
+	return executor.CgroupConfig{Parent: c.CgroupParent, PIDsLimit: c.PIDsLimit}
 }
 
 // Driver implements driver.Driver.
 type Driver struct {
 	*executor.Tasks
-	cfg    Config
-	limits *executor.Limiter
+	cfg Config
 }
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	limits := executor.NewLimiter(cfg.CgroupParent, cfg.PIDsLimit)
-	return &Driver{Tasks: executor.NewTasks(ex), cfg: cfg.withDefaults(), limits: limits}
+	return &Driver{executor.NewTasks(Name, ex, cfg.cgroup()), cfg.withDefaults()}
 }
-
-// Name implements driver.Driver.
-func (d *Driver) Name() string { return Name }
 
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
@@ -136,7 +126,7 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 			UpdateTime: time.Now(), HealthDescription: "tasks cannot be isolated on this machine: " + err.Error(),
 		}
 	}
-	return d.limits.Fingerprint(Name)
+	return d.Healthy()
 }
 
 // Validate implements driver.Driver.
@@ -158,10 +148,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
-	return d.Launch(ctx, &executor.Spec{
-		TaskID: cfg.ID, Driver: Name, Cgroup: d.limits.Cgroup(cfg.Resources),
-		Sandbox: box, Logs: executor.LogsOf(cfg),
-	})
+	spec := d.NewSpec(cfg)
+	spec.Sandbox = box
+	return d.Launch(ctx, spec)
 }
 
 func (d *Driver) sandbox(cfg *driver.TaskConfig) (*sandbox.Config, error) {
@@ -180,12 +169,15 @@ func (d *Driver) sandbox(cfg *driver.TaskConfig) (*sandbox.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	env := map[string]string{"TMPDIR": "/tmp"}
+	maps.Copy(env, cfg.Env)
 	return &sandbox.Config{
 		Root:      filepath.Join(d.DirOf(cfg.ID), executor.RootDir),
 		HostPaths: d.cfg.ChrootEnv, Binds: binds, Privileged: cfg.Privileged,
 		Program: sandbox.Program{
 			Driver: Name, Where: "in the task's root", Command: command.Command, Args: command.Args,
-			Env: environ(cfg.Env), Dir: firstOf(command.WorkDir, "/"), User: user,
+			Env: executor.Environ(env, inside, defaultPath, binDir),
+			Dir: cmp.Or(command.WorkDir, "/"), User: user,
 			Restrict: !cfg.Privileged, Seccomp: d.cfg.Seccomp == SeccompDefault,
 			NoFile: uint64(d.cfg.MaxFiles),
 		},
@@ -197,17 +189,5 @@ const (
 	binDir      = "/run/berth/bin"
 )
 
-// environ adds the variables that only the driver knows: the paths of the task's directories.
-func environ(env map[string]string) []string {
-	all := map[string]string{"HOME": "/local", "TMPDIR": "/tmp"}
-	maps.Copy(all, env)
-	maps.Copy(all, executor.DirEnv("/alloc", "/local", "/secrets"))
-	return executor.Environ(all, defaultPath, binDir)
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
+// inside are the task's directories as the task sees them.
+var inside = driver.Dirs{AllocShared: "/alloc", Local: "/local", Secrets: "/secrets"}

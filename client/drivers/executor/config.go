@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os/user"
@@ -97,32 +98,22 @@ func texts(path string, v any) ([]string, error) {
 	return out, nil
 }
 
-// Environ renders an environment, with dirs appended to its PATH (defaultPath if it has none).
-func Environ(env map[string]string, defaultPath string, dirs ...string) []string {
-	env = maps.Clone(env)
-	if env == nil {
-		env = map[string]string{}
+// Environ renders the environment of a task that sees its directories at dirs, which only its driver knows.
+// bin is the last in its PATH, after the task's own or defaultPath.
+func Environ(env map[string]string, dirs driver.Dirs, defaultPath, bin string) []string {
+	all := map[string]string{"HOME": dirs.Local}
+	maps.Copy(all, env)
+	for _, p := range []string{"BERTH_", "NOMAD_"} { // the second is the dialect's
+		all[p+"ALLOC_DIR"] = dirs.AllocShared
+		all[p+"TASK_DIR"] = dirs.Local
+		all[p+"SECRETS_DIR"] = dirs.Secrets
 	}
-	if env["PATH"] == "" {
-		env["PATH"] = defaultPath
-	}
-	env["PATH"] = strings.Join(append([]string{env["PATH"]}, dirs...), ":")
+	all["PATH"] = cmp.Or(all["PATH"], defaultPath) + ":" + bin
 	var list []string
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		list = append(list, k+"="+env[k])
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, k+"="+all[k])
 	}
 	return list
-}
-
-// DirEnv tells a task where it finds its directories: only its driver knows.
-func DirEnv(alloc, local, secrets string) map[string]string {
-	env := map[string]string{}
-	for _, p := range []string{"BERTH_", "NOMAD_"} { // the second is the dialect's
-		env[p+"ALLOC_DIR"] = alloc
-		env[p+"TASK_DIR"] = local
-		env[p+"SECRETS_DIR"] = secrets
-	}
-	return env
 }
 
 // LookupUser finds a user of the host: by name, by number, or as "uid:gid". "" is nil: as whom the agent
@@ -178,8 +169,8 @@ const (
 	defaultLogSizeMB = 10
 )
 
-// LogsOf is where a task's output goes.
-func LogsOf(cfg *driver.TaskConfig) Logs {
+// logsOf is where a task's output goes.
+func logsOf(cfg *driver.TaskConfig) Logs {
 	l := Logs{
 		Dir: cfg.Dirs.Logs, Task: cfg.Task, MaxFiles: cfg.LogConfig.MaxFiles, Disabled: cfg.LogConfig.Disabled,
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,9 +151,9 @@ func TestTakeLock_ExcludesAnother(t *testing.T) {
 // A supervisor ends before it reports, and another one does not exist.
 func TestLaunch_ReportsFailures(t *testing.T) {
 	for _, command := range [][]string{{"/bin/false"}, {"/no/such/program"}, {"/bin/sleep", "1000"}} {
-		ts := NewTasks(Config{Dir: t.TempDir(), Command: command})
+		ts := NewTasks("test", Config{Dir: t.TempDir(), Command: command}, CgroupConfig{})
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-		_, err := ts.Launch(ctx, &Spec{TaskID: "a/t"})
+		_, err := ts.Launch(ctx, &Spec{TaskID: "a/t", Command: command})
 		cancel()
 		if err == nil {
 			t.Fatalf("%v started a task", command)
@@ -164,12 +165,21 @@ func TestLaunch_ReportsFailures(t *testing.T) {
 }
 
 func TestEnviron_AddsTheTasksVariables(t *testing.T) {
-	got := Environ(map[string]string{"B": "1", "A": "x=y"}, "/bin", "/run/x")
-	if want := []string{"A=x=y", "B=1", "PATH=/bin:/run/x"}; !reflect.DeepEqual(got, want) {
+	dirs := driver.Dirs{AllocShared: "/all", Local: "/own", Secrets: "/key"}
+	always := []string{
+		"BERTH_ALLOC_DIR=/all", "BERTH_SECRETS_DIR=/key", "BERTH_TASK_DIR=/own", "HOME=/own",
+		"NOMAD_ALLOC_DIR=/all", "NOMAD_SECRETS_DIR=/key", "NOMAD_TASK_DIR=/own",
+	}
+	got := Environ(map[string]string{"A": "x=y"}, dirs, "/bin", "/run/x")
+	want := append(append([]string{"A=x=y"}, always...), "PATH=/bin:/run/x")
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got := Environ(map[string]string{"PATH": "/a"}, "/bin"); !reflect.DeepEqual(got, []string{"PATH=/a"}) {
-		t.Errorf("%v", got)
+	got = Environ(map[string]string{"PATH": "/a", "HOME": "/h", "NOMAD_TASK_DIR": "/no"}, dirs, "/bin", "/run/x")
+	want = append(slices.Clone(always), "PATH=/a:/run/x")
+	want[3] = "HOME=/h"
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -15,32 +15,35 @@ import (
 // DefaultCgroupParent is the cgroup below which each task has its own, in every hierarchy.
 const DefaultCgroupParent = "berth"
 
-// CheckCgroupParent describes the fault of a configured parent, "" if it is valid. An empty one has its
-// default.
-func CheckCgroupParent(field, parent string) string {
-	if parent == "" || parent == filepath.Clean(parent) && filepath.IsLocal(parent) {
-		return ""
-	}
-	return fmt.Sprintf("%s: %q: expected a name such as %q", field, parent, DefaultCgroupParent)
-}
-
 // DefaultPIDsLimit is the most processes and threads that a task may have at a time.
 const DefaultPIDsLimit = 4096
 
 // minPIDsLimit leaves a small program room to start.
 const minPIDsLimit = 8
 
-// CheckPIDsLimit returns the fault of a configured limit, "" if there is none; 0 is DefaultPIDsLimit.
-func CheckPIDsLimit(field string, n int) string {
-	if n == 0 || n == -1 || n >= minPIDsLimit {
-		return ""
-	}
-	return fmt.Sprintf("%s: %d: expected at least %d, or -1 for no limit", field, n, minPIDsLimit)
+// CgroupConfig bounds the tasks of a driver.
+type CgroupConfig struct {
+	Parent    string // the cgroup below which each task has its own; "" is DefaultCgroupParent
+	PIDsLimit int    // 0 is DefaultPIDsLimit, -1 no limit
 }
 
-// Limiter knows whether tasks of this machine can have cgroups. The check costs a little, so it does not
+// Faults lists what is wrong with the settings of a driver.
+func (c CgroupConfig) Faults(driver string) []error {
+	var faults []error
+	if p := c.Parent; p != "" && (p != filepath.Clean(p) || !filepath.IsLocal(p)) {
+		faults = append(faults,
+			fmt.Errorf("%s.cgroup_parent: %q: expected a name such as %q", driver, p, DefaultCgroupParent))
+	}
+	if n := c.PIDsLimit; n != 0 && n != -1 && n < minPIDsLimit {
+		faults = append(faults,
+			fmt.Errorf("%s.pids_limit: %d: expected at least %d, or -1 for no limit", driver, n, minPIDsLimit))
+	}
+	return faults
+}
+
+// limiter knows whether tasks of this machine can have cgroups. The check costs a little, so it does not
 // repeat one that has succeeded.
-type Limiter struct {
+type limiter struct {
 	parent string
 	pids   int64
 
@@ -49,14 +52,12 @@ type Limiter struct {
 	err     error
 }
 
-// NewLimiter makes cgroups below a parent, DefaultCgroupParent for "", with room for so many processes and
-// threads in each: DefaultPIDsLimit for 0, any number for -1.
-func NewLimiter(parent string, pids int) *Limiter {
-	pids = max(cmp.Or(pids, DefaultPIDsLimit), 0)
-	return &Limiter{parent: cmp.Or(parent, DefaultCgroupParent), pids: int64(pids)}
+func newLimiter(c CgroupConfig) *limiter {
+	pids := max(cmp.Or(c.PIDsLimit, DefaultPIDsLimit), 0)
+	return &limiter{parent: cmp.Or(c.Parent, DefaultCgroupParent), pids: int64(pids)}
 }
 
-func (l *Limiter) probe() (*cgroups.Machine, error) {
+func (l *limiter) probe() (*cgroups.Machine, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.machine == nil || l.err != nil {
@@ -66,8 +67,8 @@ func (l *Limiter) probe() (*cgroups.Machine, error) {
 	return l.machine, l.err
 }
 
-// Cgroup returns the cgroup for a task's Spec, nil if this machine has none.
-func (l *Limiter) Cgroup(r structs.Resources) *Cgroup {
+// cgroup returns the cgroup for a task's Spec, nil if this machine has none.
+func (l *limiter) cgroup(r structs.Resources) *Cgroup {
 	if _, err := l.probe(); err != nil {
 		return nil
 	}
@@ -76,22 +77,22 @@ func (l *Limiter) Cgroup(r structs.Resources) *Cgroup {
 	return &Cgroup{Parent: l.parent, Limits: limits}
 }
 
-// Fingerprint returns the report of a working driver: its attributes name the controllers in use, its
-// description the limits that are not enforced, with reasons.
-func (l *Limiter) Fingerprint(name string) *structs.DriverInfo {
-	used, lacking := l.describe()
+// Healthy returns the report of a working driver: its attributes name the controllers in use, its description
+// the limits that are not enforced, with reasons.
+func (ts *Tasks) Healthy() *structs.DriverInfo {
+	used, lacking := ts.limits.describe()
 	description := "Healthy"
 	if lacking != "" {
 		description = "Healthy, but " + lacking
 	}
 	return &structs.DriverInfo{
 		Detected: true, Healthy: true, HealthDescription: description, UpdateTime: time.Now(),
-		Attributes: map[string]string{"driver." + name: "1", "driver." + name + ".cgroups": used},
+		Attributes: map[string]string{"driver." + ts.driver: "1", "driver." + ts.driver + ".cgroups": used},
 	}
 }
 
 // describe returns the controllers in use, and the limits that are not enforced, with reasons ("" for none).
-func (l *Limiter) describe() (used, lacking string) {
+func (l *limiter) describe() (used, lacking string) {
 	m, err := l.probe()
 	if err != nil {
 		return "none", "resource limits are not enforced: " + err.Error()

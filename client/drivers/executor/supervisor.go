@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,8 +34,6 @@ type supervisor struct {
 	ln     net.Listener
 	proc   process
 	asked  chan os.Signal // to end, by others than the agent
-
-	killing sync.Once
 }
 
 // startTask does all that can fail, and undoes it when it fails.
@@ -185,11 +182,9 @@ func (s *supervisor) sweep() error {
 
 // kill ends all processes of the task. run notices and does the rest.
 func (s *supervisor) kill() {
-	s.killing.Do(func() {
-		if err := s.proc.Kill(); err != nil {
-			fmt.Fprintln(os.Stderr, "executor: killing the task:", err)
-		}
-	})
+	if err := s.proc.Kill(); err != nil {
+		fmt.Fprintln(os.Stderr, "executor: killing the task:", err)
+	}
 }
 
 // stop signals and, when that was not enough after the timeout, kills.

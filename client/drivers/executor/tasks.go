@@ -32,11 +32,13 @@ func DefaultCommand() ([]string, error) {
 	return []string{exe, "executor"}, err
 }
 
-// Tasks is the part of a task driver that deals with supervisors: all of driver.Driver except its name, its
-// fingerprint, the validation and the making of a Spec.
+// Tasks is the part of a task driver that deals with supervisors: all of driver.Driver except the fingerprint,
+// the validation and the program in a Spec.
 type Tasks struct {
-	cfg  Config
-	held sync.Map // *task by ID
+	driver string
+	cfg    Config
+	limits *limiter
+	held   sync.Map // *task by ID
 }
 
 // task is one task that this agent started or took up again.
@@ -49,8 +51,21 @@ type task struct {
 	child *exec.Cmd // the supervisor if this process started it
 }
 
-// NewTasks makes the directory it needs when the first task is started.
-func NewTasks(cfg Config) *Tasks { return &Tasks{cfg: cfg} }
+// NewTasks is for the driver of that name. It makes the directory it needs when the first task is started.
+func NewTasks(name string, cfg Config, cgroup CgroupConfig) *Tasks {
+	return &Tasks{driver: name, cfg: cfg, limits: newLimiter(cgroup)}
+}
+
+// Name implements driver.Driver.
+func (ts *Tasks) Name() string { return ts.driver }
+
+// NewSpec returns the Spec of a task, without its program.
+func (ts *Tasks) NewSpec(cfg *driver.TaskConfig) *Spec {
+	return &Spec{
+		TaskID: cfg.ID, Driver: ts.driver, Command: ts.cfg.Command,
+		Cgroup: ts.limits.cgroup(cfg.Resources), Logs: logsOf(cfg),
+	}
+}
 
 // Executable is the agent's own executable.
 func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
@@ -80,7 +95,6 @@ func (ts *Tasks) heldOrNew(id string) *task {
 // Launch starts a task. It replaces an ended one of the same ID, and kills one of a killed agent that nobody
 // recovered. A running one is a conflict.
 func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error) {
-	spec.Command = ts.cfg.Command
 	if old, err := ts.findTask(spec.TaskID); err == nil {
 		if alive, err := supervised(old.dir); err != nil || alive {
 			return nil, errors.Join(err, structs.Errorf(structs.KindConflict, "task %q runs already", spec.TaskID))

@@ -6,11 +6,8 @@ package rawexec
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"berth/client/driver"
@@ -38,32 +35,26 @@ func DefaultConfig() Config {
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	faults := []string{
-		executor.CheckCgroupParent("raw_exec.cgroup_parent", c.CgroupParent),
-		executor.CheckPIDsLimit("raw_exec.pids_limit", c.PIDsLimit),
-	}
-	faults = slices.DeleteFunc(faults, func(fault string) bool { return fault == "" })
-	if len(faults) > 0 {
-		return structs.Errorf(structs.KindInvalid, "%s", strings.Join(faults, "\n"))
+	if faults := c.cgroup().Faults(Name); len(faults) > 0 {
+		return structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
 	}
 	return nil
+}
+
+func (c Config) cgroup() executor.CgroupConfig {
+	return executor.CgroupConfig{Parent: c.CgroupParent, PIDsLimit: c.PIDsLimit}
 }
 
 // Driver implements driver.Driver.
 type Driver struct {
 	*executor.Tasks
-	cfg    Config
-	limits *executor.Limiter
+	cfg Config
 }
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	limits := executor.NewLimiter(cfg.CgroupParent, cfg.PIDsLimit)
-	return &Driver{Tasks: executor.NewTasks(ex), cfg: cfg, limits: limits}
+	return &Driver{executor.NewTasks(Name, ex, cfg.cgroup()), cfg}
 }
-
-// Name implements driver.Driver.
-func (d *Driver) Name() string { return Name }
 
 const howToEnable = "disabled: tasks would not be isolated; " +
 	"enable it with raw_exec { enabled = true } in the client's drivers"
@@ -73,7 +64,7 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	if !d.cfg.Enabled {
 		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: howToEnable}
 	}
-	return d.limits.Fingerprint(Name)
+	return d.Healthy()
 }
 
 // Validate implements driver.Driver.
@@ -103,27 +94,19 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err := giveDirs(cfg.Dirs, user); err != nil {
 		return nil, err
 	}
-	return d.Launch(ctx, &executor.Spec{
-		TaskID: cfg.ID, Driver: Name, Cgroup: d.limits.Cgroup(cfg.Resources), Logs: executor.LogsOf(cfg),
-		Program: &sandbox.Program{
-			Driver: Name, Where: "on this machine", Command: command.Command, Args: command.Args,
-			Env: d.environ(cfg), Dir: workDir(cfg, command), User: user,
-		},
-	})
+	spec := d.NewSpec(cfg)
+	spec.Program = &sandbox.Program{
+		Driver: Name, Where: "on this machine", Command: command.Command, Args: command.Args,
+		Env: executor.Environ(cfg.Env, cfg.Dirs, os.Getenv("PATH"), filepath.Dir(d.Executable())),
+		Dir: workDir(cfg, command), User: user,
+	}
+	return d.Launch(ctx, spec)
 }
 
 // giveDirs makes the user the owner of the task's own directories and opens those on the way there to it.
 func giveDirs(dirs driver.Dirs, user *sandbox.User) error {
 	return errors.Join(executor.GiveDirs(dirs, user, executor.OwnTmp),
 		executor.OpenTo(filepath.Dir(dirs.Task), user), executor.OpenTo(dirs.Task, user))
-}
-
-// environ adds the variables that only the driver knows: the task's directories.
-func (d *Driver) environ(cfg *driver.TaskConfig) []string {
-	env := map[string]string{"HOME": cfg.Dirs.Local}
-	maps.Copy(env, cfg.Env)
-	maps.Copy(env, executor.DirEnv(cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets))
-	return executor.Environ(env, os.Getenv("PATH"), filepath.Dir(d.Executable()))
 }
 
 // workDir is the task's directory, or relative to it.
