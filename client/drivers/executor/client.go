@@ -39,51 +39,54 @@ func (t *task) dial(ctx context.Context) (net.Conn, error) {
 	return nil, structs.Errorf(structs.KindUnavailable, "connecting to the supervisor of task %q: %w", t.id, err)
 }
 
-// callSupervisor sends one request and returns the answer, or the supervisor's failure as the error.
-func (t *task) callSupervisor(ctx context.Context, req *request) (*reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
+// converse sends a request and reads the answer, until ctx ends. Precondition means that the supervisor is
+// gone.
+func (t *task) converse(ctx context.Context, req *request, read func(net.Conn) error) error {
 	conn, err := t.dial(ctx)
 	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	err = json.NewEncoder(conn).Encode(req)
-	r := &reply{}
-	if err == nil {
-		err = json.NewDecoder(conn).Decode(r)
-	}
-	switch {
-	case err == nil:
-		return r, r.err()
-	case ctx.Err() != nil:
-		return nil, structs.Errorf(structs.KindTimeout,
-			"the supervisor of task %q does not answer: %w", t.id, ctx.Err())
-	}
-	return nil, structs.Errorf(structs.KindPrecondition, "task %q has ended", t.id) // and the supervisor with it
-}
-
-// waitSupervisor returns when the supervisor has ended, or with ctx's error.
-func (t *task) waitSupervisor(ctx context.Context) error {
-	conn, err := t.dial(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case structs.IsKind(err, structs.KindPrecondition):
-		return t.awaitSupervisorEnd(ctx)
-	case err != nil:
 		return err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if err := json.NewEncoder(conn).Encode(&request{Op: opWait}); err == nil {
-		_, _ = io.Copy(io.Discard, conn) // ends with the supervisor, however it ends
+	err = json.NewEncoder(conn).Encode(req)
+	if err == nil {
+		err = read(conn)
 	}
-	if ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return structs.Errorf(structs.KindTimeout,
+			"the supervisor of task %q does not answer: %w", t.id, ctx.Err())
+	}
+	return structs.Errorf(structs.KindPrecondition, "task %q has ended", t.id) // and the supervisor with it
+}
+
+// callSupervisor sends one request and returns the answer, or the supervisor's failure as the error.
+func (t *task) callSupervisor(ctx context.Context, req *request) (*reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	r := &reply{}
+	err := t.converse(ctx, req, func(conn net.Conn) error { return json.NewDecoder(conn).Decode(r) })
+	if err != nil {
+		return nil, err
+	}
+	return r, r.err()
+}
+
+// waitSupervisor returns when the supervisor has ended, or with ctx's error.
+func (t *task) waitSupervisor(ctx context.Context) error {
+	err := t.converse(ctx, &request{Op: opWait}, func(conn net.Conn) error {
+		_, err := io.Copy(io.Discard, conn) // ends with the supervisor, however it ends
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case err == nil || structs.IsKind(err, structs.KindPrecondition):
+		return t.awaitSupervisorEnd(ctx)
 	}
-	return t.awaitSupervisorEnd(ctx)
+	return err
 }
 
 // awaitSupervisorEnd waits until the supervisor, which has closed its socket, has ended, and reaps it.
