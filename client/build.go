@@ -124,10 +124,7 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 }
 
 func buildDrivers(p Parts) (*drivermanager.Manager, error) {
-	cfg := drivermanager.DefaultConfig()
-	if p.Config.Drivers != nil {
-		cfg = *p.Config.Drivers
-	}
+	cfg := p.Config.Drivers
 	cfg.Dir = p.Config.DriverDir()
 	return drivermanager.New(cfg, p.Logger)
 }

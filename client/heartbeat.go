@@ -53,11 +53,9 @@ func (c *Client) buildNode() *structs.Node {
 	n.Attributes["cpu.totalcompute"] = strconv.FormatInt(res.CPU.CpuShares, 10)
 	n.NodeResources = &res
 	n.ReservedResources = &structs.NodeReservedResources{}
-	if r := cfg.Reserved; r != nil {
-		n.ReservedResources.CPU.CpuShares = uint64(r.CPU)
-		n.ReservedResources.Memory.MemoryMB = int64(r.MemoryMB)
-		n.ReservedResources.Disk.DiskMB = int64(r.DiskMB)
-	}
+	n.ReservedResources.CPU.CpuShares = uint64(cfg.Reserved.CPU)
+	n.ReservedResources.Memory.MemoryMB = int64(cfg.Reserved.MemoryMB)
+	n.ReservedResources.Disk.DiskMB = int64(cfg.Reserved.DiskMB)
 	return n
 }
 

@@ -28,7 +28,7 @@ func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
 	}
 	same := func(d, e *DriverInfo) bool { return reflect.DeepEqual(d, e) }
 	if ignore&IgnoreDriverTimes != 0 {
-		same = sameDriver
+		same = SameDriver
 	}
 	if !SameTexts(x.Attributes, y.Attributes) || !SameTexts(x.Meta, y.Meta) ||
 		(x.Drivers == nil) != (y.Drivers == nil) || !maps.EqualFunc(x.Drivers, y.Drivers, same) {
@@ -53,8 +53,8 @@ func (n *Node) dropServersPart() {
 // SameTexts compares two maps. A nil map differs from an empty one, as it does in the encoding.
 func SameTexts(a, b map[string]string) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
 
-// sameDriver compares the reports of a driver, except their times.
-func sameDriver(a, b *DriverInfo) bool {
+// SameDriver compares the reports of a driver, except their times.
+func SameDriver(a, b *DriverInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

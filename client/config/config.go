@@ -37,7 +37,7 @@ type Config struct {
 	NodeClass string            `hcl:"node_class"`
 	Meta      map[string]string `hcl:"meta"`
 	Options   map[string]string `hcl:"options"` // the settings that optionNames lists
-	Reserved  *Reserved         `hcl:"reserved,block"`
+	Reserved  Reserved          `hcl:"reserved,block"`
 
 	// FirstFingerprintTimeout bounds how long the first registration waits for drivers and for CSI
 	// plugins that run already.
@@ -53,7 +53,7 @@ type Config struct {
 	DiskTotalMB     int `hcl:"disk_total_mb"`   // likewise
 
 	// Drivers are the settings of the task drivers; its directory is the agent's choice.
-	Drivers *drivermanager.Config `hcl:"drivers,block"`
+	Drivers drivermanager.Config `hcl:"drivers,block"`
 
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
 	GCMaxAllocs int `hcl:"gc_max_allocs"`
@@ -85,16 +85,14 @@ type Reserved struct {
 
 // DefaultConfig is a node agent that is off, with every setting that has a default.
 func DefaultConfig() *Config {
-	drivers := drivermanager.DefaultConfig()
 	return &Config{
 		Region:                  structs.DefaultRegion,
 		Datacenter:              "dc1",
 		NodePool:                structs.DefaultNodePool,
-		Reserved:                &Reserved{},
 		FirstFingerprintTimeout: 50 * time.Second,
 		HeartbeatGrace:          10 * time.Second,
 		UpdateInterval:          200 * time.Millisecond,
-		Drivers:                 &drivers,
+		Drivers:                 drivermanager.DefaultConfig(),
 		GCMaxAllocs:             50,
 		ShutdownTimeout:         30 * time.Second,
 	}
@@ -121,10 +119,6 @@ type amount struct {
 }
 
 func (c *Config) amounts() []amount {
-	var r Reserved
-	if c.Reserved != nil {
-		r = *c.Reserved
-	}
 	count := func(name string, v int, most int64) amount { return amount{name, int64(v), most, v} }
 	span := func(name string, d time.Duration) amount {
 		return amount{name, int64(d), int64(structs.MaxInterval), d}
@@ -136,9 +130,9 @@ func (c *Config) amounts() []amount {
 		count("memory_total_mb", c.MemoryTotalMB, structs.MaxMemoryMB),
 		count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB),
 		count("gc_max_allocs", c.GCMaxAllocs, math.MaxInt32),
-		count("reserved.cpu", r.CPU, structs.MaxCPU),
-		count("reserved.memory", r.MemoryMB, structs.MaxMemoryMB),
-		count("reserved.disk", r.DiskMB, structs.MaxDiskMB),
+		count("reserved.cpu", c.Reserved.CPU, structs.MaxCPU),
+		count("reserved.memory", c.Reserved.MemoryMB, structs.MaxMemoryMB),
+		count("reserved.disk", c.Reserved.DiskMB, structs.MaxDiskMB),
 	}
 }
 
@@ -158,10 +152,8 @@ func (c *Config) Validate() error {
 	bad(c.NodePool != "" && c.NodePool != "all", "client.node_pool: %q cannot be a node's pool", c.NodePool)
 	bad(!strings.ContainsAny(c.NodeID, "\x00/ "),
 		"client.node_id: %q has characters that an ID may not have", c.NodeID)
-	if c.Drivers != nil {
-		if err := c.Drivers.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("client.drivers: %w", err))
-		}
+	if err := c.Drivers.Validate(); err != nil {
+		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
 	}
 	for name := range c.Options {
 		bad(slices.Contains(optionNames, name),

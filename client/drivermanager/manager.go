@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -25,43 +24,26 @@ import (
 
 // Config is the operator's say about the drivers.
 type Config struct {
-	Exec    *exec.Config    `hcl:"exec,block"`
-	RawExec *rawexec.Config `hcl:"raw_exec,block"`
+	Exec    exec.Config    `hcl:"exec,block"`
+	RawExec rawexec.Config `hcl:"raw_exec,block"`
 	// Dir is where drivers keep what they need to find tasks again; the agent puts it below its data_dir.
 	// It must not change as long as tasks run.
 	Dir string
-	// Executor runs a supervisor (executor.Config.Command); nil is this executable as `berth executor`.
-	Executor []string
 }
 
 // DefaultConfig has every driver with its defaults.
 func DefaultConfig() Config {
-	e, r := exec.DefaultConfig(), rawexec.DefaultConfig()
-	return Config{Exec: &e, RawExec: &r}
+	return Config{Exec: exec.DefaultConfig(), RawExec: rawexec.DefaultConfig()}
 }
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Exec != nil {
-		errs = append(errs, c.Exec.Validate())
-	}
-	if c.RawExec != nil {
-		errs = append(errs, c.RawExec.Validate())
-	}
+	errs := []error{c.Exec.Validate(), c.RawExec.Validate()}
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
 		errs = append(errs,
 			structs.Errorf(structs.KindInvalid, "drivers: dir %q: expected an absolute path", c.Dir))
 	}
 	return errors.Join(errs...)
-}
-
-// newDrivers is the list of all there are.
-func newDrivers(c Config, command []string) []driver.Driver {
-	return []driver.Driver{
-		exec.New(*c.Exec, executor.Config{Dir: filepath.Join(c.Dir, exec.Name), Command: command}),
-		rawexec.New(*c.RawExec, executor.Config{Dir: filepath.Join(c.Dir, rawexec.Name), Command: command}),
-	}
 }
 
 // interval is the time between two fingerprints of a driver, patience how long one may take.
@@ -81,27 +63,23 @@ type Manager struct {
 	infos map[string]*structs.DriverInfo
 }
 
-// New makes the drivers. Blocks that are left out have their defaults.
+// New makes the drivers. Settings that are left out have their defaults.
 func New(cfg Config, logger hclog.Logger) (*Manager, error) {
-	defaults := DefaultConfig()
-	if cfg.Exec == nil {
-		cfg.Exec = defaults.Exec
-	}
-	if cfg.RawExec == nil {
-		cfg.RawExec = defaults.RawExec
-	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	command := cfg.Executor
-	if len(command) == 0 {
-		var err error
-		command, err = executor.DefaultCommand()
-		if err != nil {
-			return nil, err
-		}
+	command, err := executor.DefaultCommand()
+	if err != nil {
+		return nil, err
 	}
-	return newManager(newDrivers(cfg, command), logger), nil
+	run := func(name string) executor.Config {
+		return executor.Config{Dir: filepath.Join(cfg.Dir, name), Command: command}
+	}
+	drivers := []driver.Driver{
+		exec.New(cfg.Exec, run(exec.Name)),
+		rawexec.New(cfg.RawExec, run(rawexec.Name)),
+	}
+	return newManager(drivers, logger), nil
 }
 
 func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
@@ -159,13 +137,7 @@ func (m *Manager) setInfo(name string, info *structs.DriverInfo) bool {
 	if old == nil && len(m.infos) == len(m.drivers) {
 		close(m.first)
 	}
-	return old == nil || !same(old, info)
-}
-
-func same(a, b *structs.DriverInfo) bool {
-	x, y := *a, *b
-	x.UpdateTime, y.UpdateTime = time.Time{}, time.Time{}
-	return reflect.DeepEqual(x, y)
+	return !structs.SameDriver(old, info)
 }
 
 // Infos is what each driver that was fingerprinted last said of itself, by name. The values are read-only.
@@ -199,22 +171,14 @@ func (m *Manager) names() []string {
 	return names
 }
 
-// Get finds a driver by its name, whether it can start tasks now or not: those it started before may run.
-func (m *Manager) Get(name string) (driver.Driver, error) {
+// Driver finds a driver by its name, whether it can start tasks now or not: those it started before may run.
+// A task that names an unknown driver is invalid.
+func (m *Manager) Driver(name string) (driver.Driver, error) {
 	for _, d := range m.drivers {
 		if d.Name() == name {
 			return d, nil
 		}
 	}
-	return nil, structs.Errorf(structs.KindNotFound,
+	return nil, structs.Errorf(structs.KindInvalid,
 		"there is no task driver %q, only %s", name, strings.Join(m.names(), ", "))
-}
-
-// Driver is Get for a task that names the driver: that there is none makes the task invalid.
-func (m *Manager) Driver(name string) (driver.Driver, error) {
-	d, err := m.Get(name)
-	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "%w", err)
-	}
-	return d, nil
 }

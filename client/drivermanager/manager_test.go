@@ -110,15 +110,12 @@ func TestDriver_IsFoundByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{exec.Name, rawexec.Name} {
-		if d, err := m.Get(name); err != nil || d.Name() != name {
+		if d, err := m.Driver(name); err != nil || d.Name() != name {
 			t.Errorf("%s: %v, %v", name, d, err)
 		}
 	}
-	if _, err := m.Get("docker"); !structs.IsKind(err, structs.KindNotFound) || !strings.Contains(err.Error(), "exec, raw_exec") {
+	if _, err := m.Driver("docker"); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "exec, raw_exec") {
 		t.Errorf("an unknown driver: %v", err)
-	}
-	if _, err := m.Driver("docker"); !structs.IsKind(err, structs.KindInvalid) {
-		t.Errorf("a task with an unknown driver: %v", err)
 	}
 }
 
@@ -144,14 +141,14 @@ func TestManager_FingerprintsTheRealDrivers(t *testing.T) {
 }
 
 func TestConfig_IsValidated(t *testing.T) {
-	for _, good := range []Config{DefaultConfig(), {}, {Exec: &exec.Config{}, RawExec: &rawexec.Config{}}} {
+	for _, good := range []Config{DefaultConfig(), {}} {
 		if err := good.Validate(); err != nil {
 			t.Error(err)
 		}
 	}
 	bad := Config{
-		Exec:    &exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, CgroupParent: "/x", MaxFiles: 1, PIDsLimit: 7, Seccomp: "off"},
-		RawExec: &rawexec.Config{CgroupParent: "../x"}, Dir: "relative",
+		Exec:    exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, CgroupParent: "/x", MaxFiles: 1, PIDsLimit: 7, Seccomp: "off"},
+		RawExec: rawexec.Config{CgroupParent: "../x"}, Dir: "relative",
 	}
 	err := bad.Validate()
 	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`, "exec.cgroup_parent", "exec.max_open_files", "exec.pids_limit: 7", `exec.seccomp: "off"`, "raw_exec.cgroup_parent", "drivers: dir"} {
