@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/client/driver"
 	"berth/structs"
 )
 
@@ -13,24 +14,21 @@ import (
 // dialect, which existing jobs and images know.
 var envPrefixes = []string{"BERTH_", "NOMAD_"}
 
-// TaskPaths are where a task sees its own directories.
-type TaskPaths struct{ Alloc, Task, Secrets string }
-
 // variables are the values that a task's strings may refer to as ${name}.
 type variables map[string]string
 
 // taskVariables gathers a task's environment and the node's facts. It returns the task's environment and
-// everything that may be referred to, the environment included.
+// everything that may be referred to, the environment included. The task sees its directories at dirs.
 func taskVariables(
 	alloc *structs.Allocation, g *structs.TaskGroup, t *structs.Task,
-	node *structs.Node, paths TaskPaths, region string,
+	node *structs.Node, dirs driver.Dirs, region string,
 ) (env map[string]string, vars variables) {
 	own := map[string]string{
 		"ALLOC_ID": alloc.ID, "SHORT_ALLOC_ID": structs.ShortID(alloc.ID), "ALLOC_NAME": alloc.Name,
 		"ALLOC_INDEX": strconv.Itoa(alloc.Index()), "TASK_NAME": t.Name, "GROUP_NAME": g.Name,
 		"JOB_ID": alloc.JobID, "JOB_NAME": alloc.Job.Name, "NAMESPACE": structs.NamespaceOr(alloc.Namespace),
 		"DC": node.Datacenter, "REGION": region,
-		"ALLOC_DIR": paths.Alloc, "TASK_DIR": paths.Task, "SECRETS_DIR": paths.Secrets,
+		"ALLOC_DIR": dirs.AllocShared, "TASK_DIR": dirs.Local, "SECRETS_DIR": dirs.Secrets,
 	}
 	if r := t.Resources; r != nil {
 		own["CPU_LIMIT"] = strconv.Itoa(r.CPU)

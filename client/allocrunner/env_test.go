@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/client/driver"
 	"berth/structs"
 )
 
@@ -19,7 +20,7 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 	task.Env = map[string]string{"HOME": "${NOMAD_TASK_DIR}/home", "NODE": "${node.unique.name}/${attr.kernel.name}/${meta.rack}", "SHELL_VAR": "${unknown}"}
 	node := &structs.Node{ID: "n1", Name: "node1", Datacenter: "dc1", NodeClass: "big",
 		Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"}}
-	env, vars := taskVariables(alloc, g, task, node, isolated, "global")
+	env, vars := taskVariables(alloc, g, task, node, driver.Inside, "global")
 	for _, name := range []string{"NOMAD_", "BERTH_"} {
 		for k, want := range map[string]string{
 			"ALLOC_ID": "alloc1", "ALLOC_NAME": "job.g[0]", "ALLOC_INDEX": "0", "TASK_NAME": "web", "GROUP_NAME": "g",

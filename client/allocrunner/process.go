@@ -13,35 +13,24 @@ import (
 	"berth/structs"
 )
 
-// isolated are the paths at which a driver that gives its tasks a root of their own shows the task's
-// directories (see driver.Dirs).
-var isolated = TaskPaths{Alloc: "/alloc", Task: "/local", Secrets: "/secrets"}
-
-// rootless are the drivers whose tasks see the paths of the host.
-var rootless = map[string]bool{"raw_exec": true}
-
 // HostPaths reports whether the task sees the host's own paths, because its driver gives it no root.
-func HostPaths(t *structs.Task) bool { return rootless[t.Driver] }
+func HostPaths(t *structs.Task) bool { return t.Driver == "raw_exec" }
 
-// paths are where the task sees its directories.
-func (t *task) paths(spec *structs.Task) TaskPaths {
-	if !HostPaths(spec) {
-		return isolated
+// seenDirs are the task's directories as the task sees them.
+func (t *task) seenDirs(spec *structs.Task) driver.Dirs {
+	if HostPaths(spec) {
+		return taskDirs(t.r.dir, t.name)
 	}
-	d := taskDirs(t.r.dir, t.name)
-	return TaskPaths{Alloc: d.AllocShared, Task: d.Local, Secrets: d.Secrets}
+	return driver.Inside
 }
 
 // buildEnv makes the environment for the task's next start.
 func (t *task) buildEnv() *hook.TaskEnv {
-	alloc := t.r.Alloc()
-	group := t.r.group()
 	spec := t.spec()
-	dirs := taskDirs(t.r.dir, t.name)
 	env, vars := t.variables()
 	cfg := &driver.TaskConfig{
-		ID: t.id, AllocID: alloc.ID, JobName: alloc.Job.Name, TaskGroup: group.Name, Task: t.name,
-		User: vars.expand(spec.User), Config: vars.expandMap(spec.Config), Env: env, Dirs: dirs,
+		ID: t.id, Task: t.name, User: vars.expand(spec.User), Config: vars.expandMap(spec.Config),
+		Env: env, Dirs: taskDirs(t.r.dir, t.name),
 	}
 	if spec.Resources != nil {
 		cfg.Resources = *spec.Resources
@@ -55,7 +44,7 @@ func (t *task) buildEnv() *hook.TaskEnv {
 // variables returns the environment of the task's next start, and all that its strings may refer to.
 func (t *task) variables() (env map[string]string, vars variables) {
 	spec := t.spec()
-	return taskVariables(t.r.Alloc(), t.r.group(), spec, t.r.deps.Node(), t.paths(spec), t.r.deps.Region)
+	return taskVariables(t.r.Alloc(), t.r.group(), spec, t.r.deps.Node(), t.seenDirs(spec), t.r.deps.Region)
 }
 
 // start takes the task's hooks up and starts its process. With false it returns the failure.

@@ -43,9 +43,6 @@ type Driver interface {
 // TaskConfig is all a driver is told of a task.
 type TaskConfig struct {
 	ID        string // "<alloc id>/<task>": unique on the node
-	AllocID   string
-	JobName   string
-	TaskGroup string
 	Task      string
 	User      string
 	Config    map[string]any // the driver's own, interpolated
@@ -59,8 +56,7 @@ type TaskConfig struct {
 	Privileged bool
 }
 
-// Dirs are host paths that exist before Start. Inside the task AllocShared is /alloc, Local /local and
-// Secrets /secrets.
+// Dirs are host paths that exist before Start.
 type Dirs struct {
 	Task        string // the task's own directory; drivers may build its root in here
 	AllocShared string
@@ -68,6 +64,9 @@ type Dirs struct {
 	Secrets     string
 	Logs        string // <task>.stdout.N and <task>.stderr.N go here
 }
+
+// Inside are the directories as a task with a root of its own sees them.
+var Inside = Dirs{AllocShared: "/alloc", Local: "/local", Secrets: "/secrets"}
 
 // Mount binds a host path into the task.
 type Mount struct {

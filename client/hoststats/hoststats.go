@@ -5,6 +5,7 @@ package hoststats
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -77,13 +78,8 @@ func (h Host) processors(ctx context.Context, proc procfs.FS, s *structs.HostSta
 
 // shares are the parts of the time between two readings that each processor spent, in percent.
 func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
-	var numbers []int64
-	for n := range after {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
 	all := []*structs.HostCPUStats{}
-	for _, n := range numbers {
+	for _, n := range slices.Sorted(maps.Keys(after)) {
 		b := before[n]
 		a := after[n]
 		user := spent(a.User+a.Nice, b.User+b.Nice)

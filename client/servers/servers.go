@@ -42,9 +42,9 @@ func (l *List) Set(addrs []string) {
 	l.replace(slices.Clone(addrs))
 }
 
-// replace wants l.mu held.
+// replace wants l.mu held, and at least one address.
 func (l *List) replace(addrs []string) {
-	changed := len(l.addrs) == 0 || len(addrs) == 0 || l.addrs[0] != addrs[0]
+	changed := len(l.addrs) == 0 || l.addrs[0] != addrs[0]
 	l.addrs = addrs
 	if changed {
 		close(l.moved)

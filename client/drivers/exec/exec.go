@@ -131,29 +131,25 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 
 // Validate implements driver.Driver.
 func (d *Driver) Validate(config map[string]any) error {
+	_, err := decodeCommand(config)
+	return err
+}
+
+func decodeCommand(config map[string]any) (*executor.Command, error) {
 	c, err := executor.DecodeCommand(config)
 	if err == nil && c.WorkDir != "" && !filepath.IsAbs(c.WorkDir) {
 		err = structs.Errorf(structs.KindInvalid,
 			"config.work_dir: %q: expected an absolute path inside the task", c.WorkDir)
 	}
-	return err
+	return c, err
 }
 
 // Start implements driver.Driver.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
-	if err := d.Validate(cfg.Config); err != nil {
-		return nil, err
-	}
-	box, err := d.sandbox(cfg)
+	command, err := decodeCommand(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
-	spec := d.NewSpec(cfg)
-	spec.Sandbox = box
-	return d.Launch(ctx, spec)
-}
-
-func (d *Driver) sandbox(cfg *driver.TaskConfig) (*sandbox.Config, error) {
 	user, err := executor.LookupUser(cfg.User)
 	if err != nil {
 		return nil, err
@@ -165,29 +161,24 @@ func (d *Driver) sandbox(cfg *driver.TaskConfig) (*sandbox.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	command, err := executor.DecodeCommand(cfg.Config)
-	if err != nil {
-		return nil, err
-	}
 	env := map[string]string{"TMPDIR": "/tmp"}
 	maps.Copy(env, cfg.Env)
-	return &sandbox.Config{
+	spec := d.NewSpec(cfg)
+	spec.Sandbox = &sandbox.Config{
 		Root:      filepath.Join(d.DirOf(cfg.ID), executor.RootDir),
 		HostPaths: d.cfg.ChrootEnv, Binds: binds, Privileged: cfg.Privileged,
 		Program: sandbox.Program{
 			Driver: Name, Where: "in the task's root", Command: command.Command, Args: command.Args,
-			Env: executor.Environ(env, inside, defaultPath, binDir),
+			Env: executor.Environ(env, driver.Inside, defaultPath, binDir),
 			Dir: cmp.Or(command.WorkDir, "/"), User: user,
 			Restrict: !cfg.Privileged, Seccomp: d.cfg.Seccomp == SeccompDefault,
 			NoFile: uint64(d.cfg.MaxFiles),
 		},
-	}, nil
+	}
+	return d.Launch(ctx, spec)
 }
 
 const (
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	binDir      = "/run/berth/bin"
 )
-
-// inside are the task's directories as the task sees them.
-var inside = driver.Dirs{AllocShared: "/alloc", Local: "/local", Secrets: "/secrets"}

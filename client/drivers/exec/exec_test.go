@@ -85,7 +85,7 @@ func (r *fixture) task(name, script string) *driver.TaskConfig {
 	r.t.Helper()
 	base := filepath.Join(r.dir, name)
 	cfg := &driver.TaskConfig{
-		ID: "alloc/" + name, AllocID: "alloc", Task: name,
+		ID: "alloc/" + name, Task: name,
 		Config: map[string]any{"command": "sh", "args": []any{"-c", script}},
 		Dirs: driver.Dirs{
 			Task: base, AllocShared: filepath.Join(r.dir, "shared"), Local: base + "/local",

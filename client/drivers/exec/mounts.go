@@ -21,9 +21,9 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 	}
 	binds := []sandbox.Bind{
 		{Source: filepath.Join(cfg.Dirs.Task, "tmp"), Target: "/tmp"},
-		{Source: cfg.Dirs.AllocShared, Target: inside.AllocShared},
-		{Source: cfg.Dirs.Local, Target: inside.Local},
-		{Source: cfg.Dirs.Secrets, Target: inside.Secrets},
+		{Source: cfg.Dirs.AllocShared, Target: driver.Inside.AllocShared},
+		{Source: cfg.Dirs.Local, Target: driver.Inside.Local},
+		{Source: cfg.Dirs.Secrets, Target: driver.Inside.Secrets},
 		{Source: d.Executable(), Target: binDir + "/berth", ReadOnly: true},
 	}
 	if dir := resolverDir(d.cfg.ChrootEnv); dir != "" {

@@ -60,10 +60,8 @@ func text(path string, v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		s = v
-	case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+	case bool, int, int64, uint64:
 		s = fmt.Sprint(v)
-	case float32:
-		s = strconv.FormatFloat(float64(v), 'f', -1, 32)
 	case float64:
 		s = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
@@ -152,12 +150,9 @@ func LookupUser(name string) (*sandbox.User, error) {
 }
 
 func numericUser(name, uid, gid string) (*sandbox.User, error) {
-	u, err := strconv.ParseUint(uid, 10, 32)
-	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "user %q: expected a name, a number, or uid:gid", name)
-	}
-	g, err := strconv.ParseUint(gid, 10, 32)
-	if err != nil {
+	u, uidErr := strconv.ParseUint(uid, 10, 32)
+	g, gidErr := strconv.ParseUint(gid, 10, 32)
+	if uidErr != nil || gidErr != nil {
 		return nil, structs.Errorf(structs.KindInvalid, "user %q: expected a name, a number, or uid:gid", name)
 	}
 	return &sandbox.User{UID: uint32(u), GID: uint32(g)}, nil

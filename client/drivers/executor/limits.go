@@ -80,28 +80,25 @@ func (l *limiter) cgroup(r structs.Resources) *Cgroup {
 // Healthy returns the report of a working driver: its attributes name the controllers in use, its description
 // the limits that are not enforced, with reasons.
 func (ts *Tasks) Healthy() *structs.DriverInfo {
-	used, lacking := ts.limits.describe()
+	used := "none"
+	var lacking []string
+	m, err := ts.limits.probe()
+	if err != nil {
+		lacking = []string{"resource limits are not enforced: " + err.Error()}
+	} else {
+		used = strings.Join(m.Controllers(), ",")
+		for _, c := range []string{cgroups.CPU, cgroups.Memory, cgroups.PIDs} {
+			if why := m.Missing[c]; why != "" {
+				lacking = append(lacking, c+" limits are not enforced: "+why)
+			}
+		}
+	}
 	description := "Healthy"
-	if lacking != "" {
-		description = "Healthy, but " + lacking
+	if len(lacking) > 0 {
+		description += ", but " + strings.Join(lacking, "; ")
 	}
 	return &structs.DriverInfo{
 		Detected: true, Healthy: true, HealthDescription: description, UpdateTime: time.Now(),
 		Attributes: map[string]string{"driver." + ts.driver: "1", "driver." + ts.driver + ".cgroups": used},
 	}
-}
-
-// describe returns the controllers in use, and the limits that are not enforced, with reasons ("" for none).
-func (l *limiter) describe() (used, lacking string) {
-	m, err := l.probe()
-	if err != nil {
-		return "none", "resource limits are not enforced: " + err.Error()
-	}
-	var missing []string
-	for _, c := range []string{cgroups.CPU, cgroups.Memory, cgroups.PIDs} {
-		if why := m.Missing[c]; why != "" {
-			missing = append(missing, c+" limits are not enforced: "+why)
-		}
-	}
-	return strings.Join(m.Controllers(), ","), strings.Join(missing, "; ")
 }

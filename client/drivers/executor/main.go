@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 
@@ -64,7 +65,7 @@ func beginTask(dir string) (*supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the task's spec: %w", err)
 	}
-	return startTask(spec)
+	return startTask(spec, filepath.Base(dir))
 }
 
 // reportStart tells the agent how the start went.

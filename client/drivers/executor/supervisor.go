@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +26,7 @@ type process interface {
 
 // supervisor is the state of the process that Main is. Its working directory is the task's.
 type supervisor struct {
+	name   string // of the directory and the cgroup; it differs between data directories
 	spec   *Spec
 	record *record
 	group  *cgroups.Group
@@ -37,8 +37,8 @@ type supervisor struct {
 }
 
 // startTask does all that can fail, and undoes it when it fails.
-func startTask(spec *Spec) (*supervisor, error) {
-	s := &supervisor{spec: spec, group: &cgroups.Group{}, asked: make(chan os.Signal, 4)}
+func startTask(spec *Spec, name string) (*supervisor, error) {
+	s := &supervisor{name: name, spec: spec, group: &cgroups.Group{}, asked: make(chan os.Signal, 4)}
 	signal.Notify(s.asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // from before there is a task
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, s.undoStart())
@@ -58,7 +58,7 @@ func (s *supervisor) prepare() (err error) {
 		return err
 	}
 	if c := s.spec.Cgroup; c != nil {
-		group, err := cgroups.Detect().New(c.Parent, groupName(s.dir()), c.Limits)
+		group, err := cgroups.Detect().New(c.Parent, s.name, c.Limits)
 		if err != nil {
 			return err
 		}
@@ -72,14 +72,6 @@ func (s *supervisor) prepare() (err error) {
 	return err
 }
 
-func (s *supervisor) dir() string {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "" // cannot happen: the process changed into it
-	}
-	return dir
-}
-
 func (s *supervisor) recordSelf() error {
 	self, err := refOf(os.Getpid())
 	if err != nil {
@@ -91,13 +83,10 @@ func (s *supervisor) recordSelf() error {
 	}
 	s.record = &record{TaskID: s.spec.TaskID, Driver: s.spec.Driver, Boot: boot, Supervisor: self}
 	if c := s.spec.Cgroup; c != nil {
-		s.record.Cgroup = *cgroups.Detect().Path(c.Parent, groupName(s.dir()))
+		s.record.Cgroup = *cgroups.Detect().Path(c.Parent, s.name)
 	}
 	return s.record.writeRecord(".")
 }
-
-// groupName returns the cgroup of the task in the directory. It differs between data directories.
-func groupName(dir string) string { return filepath.Base(dir) }
 
 func (s *supervisor) launch() error {
 	defer s.out.started()

@@ -44,11 +44,19 @@ func restrict() error {
 // dropInheritable empties the inheritable set of the calling thread: the bounding set does not bound it, and
 // the kernel adds it to the capabilities of a program that root executes.
 func dropInheritable() error {
-	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var d [2]unix.CapUserData
-	if err := unix.Capget(&h, &d[0]); err != nil {
+	own, err := capabilities()
+	if err != nil {
 		return err
 	}
-	d[0].Inheritable, d[1].Inheritable = 0, 0
-	return unix.Capset(&h, &d[0])
+	own[0].Inheritable = 0
+	own[1].Inheritable = 0
+	return unix.Capset(&capHeader, &own[0])
+}
+
+var capHeader = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+
+// capabilities returns the sets of the calling thread, in two halves.
+func capabilities() (own [2]unix.CapUserData, err error) {
+	err = unix.Capget(&capHeader, &own[0])
+	return own, err
 }

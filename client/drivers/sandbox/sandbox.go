@@ -96,13 +96,11 @@ func Supported() error {
 	if unix.Geteuid() != 0 {
 		return errors.New("the agent does not run as root")
 	}
-	var h unix.CapUserHeader
-	var d [2]unix.CapUserData
-	h.Version = unix.LINUX_CAPABILITY_VERSION_3
-	if err := unix.Capget(&h, &d[0]); err != nil {
+	own, err := capabilities()
+	if err != nil {
 		return fmt.Errorf("reading the agent's capabilities: %w", err)
 	}
-	if d[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
+	if own[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
 		return errors.New("the agent lacks the capability CAP_SYS_ADMIN")
 	}
 	return nil
