@@ -9,12 +9,12 @@ import (
 // order of its keys is for. The functions of the other files read and write them.
 
 var (
-	nodes = mvcc.NewTable("nodes", func(n *structs.Node) mvcc.Key {
+	nodes = mvcc.NewTable("nodes", func(n *structs.Node) Key {
 		return mvcc.KeyOf(n.ID)
 	}).OnPut(internNode)
 
 	// Nodes that are down and accounted for, by the time since when.
-	nodesByDown = nodes.Index("down", func(n *structs.Node) mvcc.Key {
+	nodesByDown = nodes.Index("down", func(n *structs.Node) Key {
 		if n.Status != structs.NodeDown || n.Unaccounted {
 			return nil
 		}
@@ -22,27 +22,24 @@ var (
 	})
 
 	// Nodes that have not reported their volumes since a restore.
-	unaccounted = nodes.Index("unaccounted", func(n *structs.Node) mvcc.Key {
-		if !n.Unaccounted {
-			return nil
-		}
-		return mvcc.KeyOf(n.ID)
+	unaccounted = nodes.Index("unaccounted", func(n *structs.Node) Key {
+		return mvcc.KeyIf(n.Unaccounted, n.ID)
 	})
 )
 
 var (
-	plugins = mvcc.NewTable("csi_plugins", func(p *structs.CSIPluginRow) mvcc.Key {
+	plugins = mvcc.NewTable("csi_plugins", func(p *structs.CSIPluginRow) Key {
 		return mvcc.KeyOf(p.ID)
 	})
 
-	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) mvcc.Key {
+	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) Key {
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
 	}).OnPut(internInstance)
 
 	// Node instances by the topology segments that no other node has: a driver of local storage names the node
 	// in a segment. Other segments stand for many nodes. A query finds some of those quickly without an index.
-	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []mvcc.Key {
-		var keys []mvcc.Key
+	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []Key {
+		var keys []Key
 		for _, s := range ownSegments(i) {
 			keys = append(keys, mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID))
 		}
@@ -51,42 +48,39 @@ var (
 
 	// The counters of each half of a plugin, so that nobody counts a fleet to show one volume. Every function
 	// that puts or deletes an instance, or an allocation that runs a plugin, updates them.
-	counts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) mvcc.Key {
+	counts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) Key {
 		return mvcc.KeyOf(c.PluginID, string(c.Kind))
 	})
 )
 
 var (
-	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) mvcc.Key {
+	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) Key {
 		return mvcc.KeyOf(v.Namespace, v.ID)
 	}).OnPut(internVolume)
 
 	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
-	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) mvcc.Key {
+	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) Key {
 		return mvcc.KeyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
 	})
 
 	// Volumes that the leader is to create, delete or expand.
-	unsettledVolumes = volumes.Index("unsettled", func(v *structs.CSIVolume) mvcc.Key {
-		if !v.Unsettled() {
-			return nil
-		}
-		return mvcc.KeyOf(v.State)
+	unsettledVolumes = volumes.Index("unsettled", func(v *structs.CSIVolume) Key {
+		return mvcc.KeyIf(v.Unsettled(), v.State)
 	})
 )
 
 var (
-	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) mvcc.Key {
+	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) Key {
 		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
 	}).OnPut(internClaim)
 
-	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) mvcc.Key {
+	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) Key {
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
 	// The claim queue of a volume, class by class (see claim_line.go). Of the granted claims it has only those
 	// that exclude other claims of their own class, which are few.
-	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
+	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) Key {
 		k := c.Class()
 		if c.State == structs.ClaimGranted && !k.Conflicts(k) {
 			return nil
@@ -95,108 +89,90 @@ var (
 		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, classKey(k), created, seq)
 	})
 
-	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) mvcc.Key {
-		if c.State != structs.ClaimWaiting {
-			return nil
-		}
-		return mvcc.KeyOf(c.PluginID, c.Namespace, c.VolumeID)
+	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) Key {
+		return mvcc.KeyIf(c.State == structs.ClaimWaiting, c.PluginID, c.Namespace, c.VolumeID)
 	})
 
 	// Claims of allocations that have ended: they are to be released.
-	endedClaims = claims.Index("ended", func(c *structs.CSIClaim) mvcc.Key {
-		if c.EndTime == 0 {
-			return nil
-		}
-		return mvcc.KeyOf(c.NodeID)
+	endedClaims = claims.Index("ended", func(c *structs.CSIClaim) Key {
+		return mvcc.KeyIf(c.EndTime != 0, c.NodeID)
 	})
 
 	// Claims whose nodes are to expand the volume, or could not.
-	growing = claims.Index("growing", func(c *structs.CSIClaim) mvcc.Key {
-		if c.ExpandBytes == 0 && c.ExpandError == nil {
-			return nil
-		}
-		return mvcc.KeyOf(c.Namespace, c.VolumeID)
+	growing = claims.Index("growing", func(c *structs.CSIClaim) Key {
+		return mvcc.KeyIf(c.ExpandBytes != 0 || c.ExpandError != nil, c.Namespace, c.VolumeID)
 	})
 
 	// The numbers of granted and waiting claims of each class, so that nobody has to count the claims.
 	// storeClaim and dropClaim update them.
-	lines = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) mvcc.Key {
+	lines = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) Key {
 		return mvcc.KeyOf(l.Namespace, l.VolumeID)
 	})
 )
 
 var (
-	attachments = mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) mvcc.Key {
+	attachments = mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyOf(a.Namespace, a.VolumeID, a.NodeID)
 	})
 
-	attachmentsByNode = attachments.Index("node", func(a *structs.CSIAttachment) mvcc.Key {
+	attachmentsByNode = attachments.Index("node", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyOf(a.NodeID)
 	})
 
-	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) mvcc.Key {
+	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
 	})
 
-	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) mvcc.Key {
+	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyOf(a.PluginID, a.ExternalVolumeID)
 	})
 
 	// Attachments that the leader is to attach or detach.
-	unsettledAttachments = attachments.Index("unsettled", func(a *structs.CSIAttachment) mvcc.Key {
-		if !a.Unsettled() {
-			return nil
-		}
-		return mvcc.KeyOf(a.State)
+	unsettledAttachments = attachments.Index("unsettled", func(a *structs.CSIAttachment) Key {
+		return mvcc.KeyIf(a.Unsettled(), a.State)
 	})
 )
 
 var (
-	jobs = mvcc.NewTable("jobs", func(j *structs.Job) mvcc.Key { return mvcc.KeyOf(j.Namespace, j.ID) })
+	jobs = mvcc.NewTable("jobs", func(j *structs.Job) Key { return mvcc.KeyOf(j.Namespace, j.ID) })
 
 	// Jobs that run on every node.
-	jobsPerNode = jobs.Index("per_node", func(j *structs.Job) mvcc.Key {
-		if !j.PerNode() {
-			return nil
-		}
-		return mvcc.KeyOf(j.Type)
+	jobsPerNode = jobs.Index("per_node", func(j *structs.Job) Key {
+		return mvcc.KeyIf(j.PerNode(), j.Type)
 	})
 
 	// Jobs that nothing is to run of any more, by the time of their submission.
-	jobsByEnd = jobs.Index("end", func(j *structs.Job) mvcc.Key {
+	jobsByEnd = jobs.Index("end", func(j *structs.Job) Key {
 		if j.Status != structs.JobDead || !j.Stop && !j.Finite() {
 			return nil
 		}
 		return mvcc.KeyOf(orderedTime(j.SubmitTime))
 	})
 
-	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) mvcc.Key {
+	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) Key {
 		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
 	})
 )
 
 var (
-	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) mvcc.Key {
+	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.ID)
 	}).OnPut(internAlloc)
 
-	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) mvcc.Key {
+	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
 	})
 
-	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) mvcc.Key {
+	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
 	})
 
-	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) mvcc.Key {
-		if a.EvalID == "" {
-			return nil
-		}
-		return mvcc.KeyOf(a.EvalID, a.ID)
+	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) Key {
+		return mvcc.KeyIf(a.EvalID != "", a.EvalID, a.ID)
 	})
 
 	// Allocations that run no task any more, by the time of their last change.
-	allocsByEnd = allocs.UniqueIndex("end", func(a *structs.Allocation) mvcc.Key {
+	allocsByEnd = allocs.UniqueIndex("end", func(a *structs.Allocation) Key {
 		if !a.ClientTerminal() {
 			return nil
 		}
@@ -205,8 +181,8 @@ var (
 
 	// Allocations by the plugins that they run. One is live until its node reports the end: a plugin that is
 	// stopped serves until then.
-	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []mvcc.Key {
-		var keys []mvcc.Key
+	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []Key {
+		var keys []Key
 		for _, id := range a.CSIPlugins {
 			keys = append(keys, mvcc.KeyOf(id, liveOrDone(a.ClientTerminal())))
 		}
@@ -215,11 +191,11 @@ var (
 
 	// Live allocations by the volumes that they are placed to use, class by class. Most of them have a claim. A
 	// claim meets those in the claim queue of the volume, and finds the few others here.
-	allocsByVolume = allocs.MultiIndex("volume", func(a *structs.Allocation) []mvcc.Key {
+	allocsByVolume = allocs.MultiIndex("volume", func(a *structs.Allocation) []Key {
 		if len(a.CSIVolumes) == 0 || a.Terminal() {
 			return nil
 		}
-		keys := make([]mvcc.Key, len(a.CSIVolumes))
+		keys := make([]Key, len(a.CSIVolumes))
 		for i := range a.CSIVolumes {
 			u := &a.CSIVolumes[i]
 			keys[i] = mvcc.KeyOf(a.Namespace, u.VolumeID, classKey(u.Class()))
@@ -229,11 +205,11 @@ var (
 )
 
 var (
-	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) mvcc.Key { return mvcc.KeyOf(e.ID) })
+	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) Key { return mvcc.KeyOf(e.ID) })
 
 	// Ended evaluations by the node that caused them and by whether they have to be kept. Open evaluations by
 	// their status and the node, those with a time apart.
-	evalsByJob = evals.Index("job", func(e *structs.Evaluation) mvcc.Key {
+	evalsByJob = evals.Index("job", func(e *structs.Evaluation) Key {
 		switch {
 		case e.Terminal():
 			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval, e.NodeID, keptOrNot(e))
@@ -245,7 +221,7 @@ var (
 
 	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by that,
 	// and ended evaluations that no allocation names by their end, when they are to be deleted.
-	evalsByTurn = evals.Index("turn", func(e *structs.Evaluation) mvcc.Key {
+	evalsByTurn = evals.Index("turn", func(e *structs.Evaluation) Key {
 		switch {
 		case e.Terminal() && e.Placed:
 			return nil
@@ -260,25 +236,22 @@ var (
 	})
 
 	// The queues of blocked evaluations, by key, priority and shape (see eval_wake.go).
-	evalsByBlocked = evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []mvcc.Key {
+	evalsByBlocked = evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []Key {
 		if !inLine(e) {
 			return nil
 		}
-		var keys []mvcc.Key
+		var keys []Key
 		for _, k := range e.BlockedOn {
 			keys = append(keys, mvcc.KeyOf(k, placeOf(e), mvcc.Ordered(e.CreateIndex)))
 		}
 		return keys
 	})
 
-	wakes = mvcc.NewTable("wakes", func(w *structs.UnblockRow) mvcc.Key { return mvcc.KeyOf(w.Key) })
+	wakes = mvcc.NewTable("wakes", func(w *structs.UnblockRow) Key { return mvcc.KeyOf(w.Key) })
 
 	// Keys with queues that are still to be unblocked.
-	wakesDue = wakes.Index("due", func(w *structs.UnblockRow) mvcc.Key {
-		if !w.Due {
-			return nil
-		}
-		return mvcc.KeyOf("due")
+	wakesDue = wakes.Index("due", func(w *structs.UnblockRow) Key {
+		return mvcc.KeyIf(w.Due, "due")
 	})
 )
 

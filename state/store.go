@@ -17,6 +17,8 @@ type (
 	WriteTx = mvcc.WriteTx
 	// Batch applies the log entries of one transaction.
 	Batch = mvcc.Batch
+	// Key is a tuple by which an index finds rows.
+	Key = mvcc.Key
 	// Page says where a list begins.
 	Page = mvcc.Page
 	// Topic is an index that a loop follows.

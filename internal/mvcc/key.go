@@ -19,6 +19,14 @@ func KeyOf(parts ...string) Key {
 	return appendKey(make(Key, 0, size), parts)
 }
 
+// KeyIf is KeyOf for a row that an index has, and nil for one that it omits.
+func KeyIf(has bool, parts ...string) Key {
+	if !has {
+		return nil
+	}
+	return KeyOf(parts...)
+}
+
 // KeyPrefix returns what all keys begin with whose last part given here begins with that text. The parts
 // before it have to be equal.
 func KeyPrefix(parts ...string) Key {
