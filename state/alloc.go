@@ -29,7 +29,7 @@ func AllocWithJob(tx Reader, a *structs.Allocation) *structs.Allocation {
 		return nil
 	}
 	c := *a
-	c.Job = JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	c.Job = JobOf(tx, a)
 	return &c
 }
 
@@ -46,7 +46,7 @@ func AllocStubs(tx Reader) func(*structs.Allocation, *structs.AllocListStub) {
 	var job *structs.Job
 	return func(a *structs.Allocation, s *structs.AllocListStub) {
 		if job == nil || job.ID != a.JobID || job.Version != a.JobVersion || job.Namespace != a.Namespace {
-			job = JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+			job = JobOf(tx, a)
 		}
 		a.PutStub(s)
 		if job != nil {
@@ -99,8 +99,6 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	}
 	if a.ClientTerminal() && old != nil {
 		endClaims(tx, a.ID, a.ModifyTime)
-	}
-	if a.ClientTerminal() && old != nil {
 		unreferPlugins(tx, a)
 	}
 	if old != nil && (a.Terminal() && !old.Terminal() || a.ClientTerminal() && !old.ClientTerminal()) {

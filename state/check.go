@@ -98,7 +98,7 @@ func (c *checker) claims() {
 		c.want(a != nil, "%s: no such allocation", who)
 		c.want(a == nil || a.NodeID == cl.NodeID, "%s: it is on another node than the claim", who)
 		c.want(v == nil || v.PluginID == cl.PluginID, "%s: the volume is of another plugin", who)
-		c.want(v == nil || v.Capable(cl.AccessMode, cl.AttachmentMode), "%s: the volume is not capable of it", who)
+		c.want(v == nil || v.Capable(cl.Class()), "%s: the volume is not capable of it", who)
 		c.want(cl.ExpandBytes == 0 && cl.ExpandError == nil || v == nil ||
 			v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
 			"%s: its node has still to grow the volume to %d, of which the volume does not know", who, cl.ExpandBytes)
@@ -140,7 +140,7 @@ func (c *checker) lines() {
 	kept := map[string]int{}
 	for l := range lines.Scan(c.tx) {
 		for _, n := range l.Classes {
-			for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
+			for _, state := range claimStates {
 				if *n.In(state) != 0 {
 					kept[fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.Class(), " ", state)] = *n.In(state)
 				}
@@ -273,7 +273,7 @@ func (c *checker) allocs() {
 	for a := range allocs.Scan(c.tx) {
 		c.want(a.Job == nil, "allocation %s: carries its job", a.ID)
 		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
-		c.want(JobVersion(c.tx, a.Namespace, a.JobID, a.JobVersion) != nil,
+		c.want(JobOf(c.tx, a) != nil,
 			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
 		c.want(a.ClientTerminal() || Node(c.tx, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)

@@ -179,7 +179,7 @@ func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
 	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
 		return structs.Invalidf("nobody can write to volume %q in access mode %s", v.ID, c.AccessMode)
-	case !v.Capable(c.AccessMode, c.AttachmentMode):
+	case !v.Capable(class):
 		return structs.Preconditionf(
 			"volume %q has no capability for %s with %s", v.ID, c.AccessMode, c.AttachmentMode)
 	case v.State == structs.VolumeDeleting:
@@ -209,8 +209,8 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	for _, k := range p.TurnedReadOnly {
 		noteReadOnly(tx, p, k)
 	}
-	room := &wakeKeys{}
-	add := room.add
+	var keys []string // to unblock, each once
+	known := map[string]bool{}
 	for _, k := range p.Claims {
 		c := Claim(tx, structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)), k.VolumeID, k.AllocID)
 		if c == nil {
@@ -225,9 +225,14 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			}
 		}
 		freeClaim(tx, c, p.Now)
-		roomAfter(tx, c.Key(), c.PluginID, c.NodeID, add)
+		for _, key := range roomAfter(tx, c.Key(), c.PluginID, c.NodeID) {
+			if !known[key] {
+				known[key] = true
+				keys = append(keys, key)
+			}
+		}
 	}
-	for _, key := range room.keys {
+	for _, key := range keys {
 		wake(tx, key)
 	}
 	return nil
@@ -292,47 +297,23 @@ func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 
 // wakeRoom wakes who waits for a volume, or for a node to have one less of its plugin's.
 func wakeRoom(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
-	roomAfter(tx, k, plugin, node, func(key string) { wake(tx, key) })
+	for _, key := range roomAfter(tx, k, plugin, node) {
+		wake(tx, key)
+	}
 }
 
-// roomAfter names what those wait for who can go on when a volume is let go of on a node. Of a volume that is
-// gone nothing is remembered: all who wait for room look again.
-func roomAfter(tx Reader, k structs.CSIClaimKey, plugin, node string, name func(key string)) {
+// roomAfter returns the keys that are unblocked when a volume is let go of on a node. Of a volume that is gone
+// nothing is remembered: all that wait for room look again.
+func roomAfter(tx Reader, k structs.CSIClaimKey, plugin, node string) []string {
+	keys := []string{structs.WakeVolume(k.Namespace, k.VolumeID)}
 	if Volume(tx, k.Namespace, k.VolumeID) == nil {
-		name(structs.WakeCapacity)
-	} else {
-		name(structs.WakeVolume(k.Namespace, k.VolumeID))
+		keys[0] = structs.WakeCapacity
 	}
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
 	if half != nil && half.NodeInfo != nil && half.NodeInfo.MaxVolumes > structs.ManyVolumes {
-		name(structs.WakePlugin(plugin))
+		keys = append(keys, structs.WakePlugin(plugin))
 	}
-}
-
-// wakeKeys are what an entry wakes at its end, each once, in the order in which they came.
-type wakeKeys struct {
-	keys  []string
-	known map[string]bool // when there are more than a few
-}
-
-func (w *wakeKeys) add(key string) {
-	const few = 8
-	switch {
-	case len(w.keys) < few && slices.Contains(w.keys, key), w.known[key]:
-		return
-	case len(w.keys) == few:
-		w.known = map[string]bool{}
-		for _, k := range w.keys {
-			w.known[k] = true
-		}
-		if w.known[key] {
-			return
-		}
-	}
-	w.keys = append(w.keys, key)
-	if w.known != nil {
-		w.known[key] = true
-	}
+	return keys
 }
 
 // endClaims notes that the allocation which holds claims has ended: they are to be released.

@@ -124,8 +124,8 @@ func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool)
 	if why := volumeBlock(tx, v); why != "" {
 		return false, why
 	}
-	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
-		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
+	for _, state := range claimStates {
+		for _, k := range classesIn(tx, v, state) {
 			if !k.Conflicts(c.Class()) {
 				continue
 			}
@@ -213,10 +213,15 @@ func ForceCommand(ns, volume, node string) string {
 }
 
 func detachCommand(ns, volume, node, flags string) string {
+	return volumeCommand("detach "+flags, ns) + volume + " " + node
+}
+
+// volumeCommand returns the beginning of a command on a volume of the namespace.
+func volumeCommand(verb, ns string) string {
 	if ns != structs.DefaultNamespace {
-		flags += "-namespace " + ns + " "
+		verb += "-namespace " + ns + " "
 	}
-	return fmt.Sprintf("berth volume detach %s%s %s", flags, volume, node)
+	return "berth volume " + verb
 }
 
 // holds says who holds a claim, and what would end it if it does not end by itself.

@@ -14,9 +14,12 @@ func lineOf(tx Reader, ns, volume string) []structs.CSIClassCount {
 	return nil
 }
 
+// claimStates are the states of a claim.
+var claimStates = []string{structs.ClaimGranted, structs.ClaimWaiting}
+
 // classesIn lists the classes of the volume's claims in a state.
-func classesIn(tx Reader, ns, volume, state string) []structs.ClaimClass {
-	return classesOf(lineOf(tx, ns, volume), state)
+func classesIn(tx Reader, v *structs.CSIVolume, state string) []structs.ClaimClass {
+	return classesOf(lineOf(tx, v.Namespace, v.ID), state)
 }
 
 // ClaimCount is how many claims a volume has, granted and waiting, without looking at them.

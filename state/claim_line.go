@@ -50,7 +50,11 @@ func grant(tx *WriteTx, ns, volume string, now int64) {
 
 // grantPlugin grants the claims that waited for what the plugin has become.
 func grantPlugin(tx *WriteTx, plugin string, now int64) {
-	for _, k := range waitedFor(tx, plugin) {
+	var keys []structs.CSIClaimKey // of the volumes
+	for c := range waitingByPlugin.Scan(tx, plugin) {
+		keys = append(keys, structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID})
+	}
+	for _, k := range slices.Compact(keys) {
 		grant(tx, k.Namespace, k.VolumeID, now)
 	}
 }
@@ -66,18 +70,6 @@ func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
 			attachFor(tx, c, now)
 		}
 	}
-}
-
-// waitedFor lists the plugin's volumes that have a line.
-func waitedFor(tx Reader, plugin string) []structs.CSIClaimKey {
-	var out []structs.CSIClaimKey
-	for c := range waitingByPlugin.Scan(tx, plugin) {
-		k := structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}
-		if !slices.Contains(out[max(0, len(out)-1):], k) {
-			out = append(out, k)
-		}
-	}
-	return out
 }
 
 // line yields the waiting claims whose turn it is, in order. It takes for granted, literally, what it has

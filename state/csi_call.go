@@ -75,11 +75,8 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	}
 	if n := Node(tx, p.NodeID); n != nil {
 		n = edited(n)
-		addEvents(tx, n, []*structs.NodeEvent{{
-			Message:   fmt.Sprintf("Volume %s: %s, by %s: %s", p.VolumeID, p.What, p.By, p.Reason),
-			Subsystem: "Storage",
-			Timestamp: time.Unix(0, p.Now).UTC(),
-		}})
+		text := fmt.Sprintf("Volume %s: %s, by %s: %s", p.VolumeID, p.What, p.By, p.Reason)
+		addEvents(tx, n, serverEvent("Storage", text, p.Now))
 		nodes.Put(tx, n)
 	}
 	return nil

@@ -118,14 +118,11 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	if wokenSince(tx, other) != "" {
 		b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
 	}
-	failed, queued := maps.Clone(other.FailedTGAllocs), maps.Clone(other.QueuedAllocations)
-	if failed == nil {
-		failed = map[string]*structs.AllocMetric{}
-	}
-	if queued == nil {
-		queued = map[string]int{}
-	}
+	failed := map[string]*structs.AllocMetric{}
+	maps.Copy(failed, other.FailedTGAllocs)
 	maps.Copy(failed, b.FailedTGAllocs)
+	queued := map[string]int{}
+	maps.Copy(queued, other.QueuedAllocations)
 	for g, n := range b.QueuedAllocations {
 		queued[g] = max(n, queued[g])
 	}
@@ -135,16 +132,11 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 // boundNodes puts capacity anywhere in the place of many nodes.
 func boundNodes(keys []string) []string {
 	ofNode := func(k string) bool { return strings.HasPrefix(k, structs.WakeNode("")) }
-	n := 0
-	for _, k := range keys {
-		if ofNode(k) {
-			n++
-		}
-	}
-	if n <= structs.ManyNodes && !slices.Contains(keys, structs.WakeCapacity) {
+	others := slices.DeleteFunc(slices.Clone(keys), ofNode)
+	if len(keys)-len(others) <= structs.ManyNodes && !slices.Contains(others, structs.WakeCapacity) {
 		return keys
 	}
-	keys = append(slices.DeleteFunc(keys, ofNode), structs.WakeCapacity)
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	others = append(others, structs.WakeCapacity)
+	slices.Sort(others)
+	return slices.Compact(others)
 }

@@ -24,6 +24,11 @@ func JobVersion(tx Reader, ns, id string, version uint64) *structs.Job {
 	return jobVersions.Get(tx, ns, id, mvcc.Ordered(version))
 }
 
+// JobOf returns the version of the job that an allocation runs, nil if that is not kept.
+func JobOf(tx Reader, a *structs.Allocation) *structs.Job {
+	return JobVersion(tx, structs.NamespaceOr(a.Namespace), a.JobID, a.JobVersion)
+}
+
 // JobVersions yields the versions that are kept, oldest first.
 func JobVersions(tx Reader, ns, id string) iter.Seq[*structs.Job] {
 	return jobVersions.Scan(tx, ns, id)
@@ -130,13 +135,7 @@ func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
 func sameSpec(a, b *structs.Job) bool {
 	bare := func(j *structs.Job) *structs.Job {
 		c := *j
-		c.Status = ""
-		c.StatusDescription = ""
-		c.Stable = false
-		c.Version = 0
-		c.SubmitTime = 0
-		c.JobModifyIndex = 0
-		c.Indexes = structs.Indexes{}
+		c.DropServerFields()
 		return &c
 	}
 	return codec.SameBytes(bare(a), bare(b))

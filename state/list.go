@@ -14,7 +14,7 @@ import (
 
 // within returns the scope of the keys of a namespace whose next part begins with prefix. All namespaces have
 // the scope of all keys.
-func within(ns, prefix string) mvcc.Key {
+func within(ns, prefix string) Key {
 	if ns == structs.AllNamespaces {
 		return mvcc.KeyOf()
 	}
@@ -103,7 +103,7 @@ func QueueFrom(
 		if n.Granted > 0 && !k.Conflicts(k) {
 			return nil, false
 		}
-		for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
+		for _, state := range claimStates {
 			if *n.In(state) > 0 {
 				classes = append(classes, []string{ns, volume, state, classKey(k)})
 			}

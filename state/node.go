@@ -85,8 +85,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	n := new(structs.Node)
 	*n = *p.Node
 	if said := mergeNode(n, old, p.Now); said != "" {
-		at := time.Unix(0, p.Now).UTC()
-		addEvents(tx, n, []*structs.NodeEvent{{Message: said, Subsystem: "Cluster", Timestamp: at}})
+		addEvents(tx, n, serverEvent("Cluster", said, p.Now))
 	}
 	if old == nil && p.Inventory != nil {
 		// Not as new as it seems: it was forgotten, or the state was restored from before it came.
@@ -94,7 +93,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	}
 	report := &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
-	news := old == nil || !sameNode(old, n)
+	news := old == nil || !structs.NodeEqual(old, n, 0)
 	if news {
 		internReport(n)
 		nodes.Put(tx, n)
@@ -135,34 +134,6 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	return "Node re-registered"
 }
 
-// sameNode compares two rows. Where they differ n takes from old what is equal, for it is shared already.
-func sameNode(old, n *structs.Node) bool {
-	if structs.NodeEqual(old, n, 0) {
-		return true
-	}
-	if structs.SameTexts(old.Attributes, n.Attributes) {
-		n.Attributes = old.Attributes
-	}
-	if structs.SameTexts(old.Meta, n.Meta) {
-		n.Meta = old.Meta
-	}
-	if (old.Drivers == nil) == (n.Drivers == nil) && equalDrivers(old.Drivers, n.Drivers) {
-		n.Drivers = old.Drivers
-	}
-	return false
-}
-
-func equalDrivers(a, b map[string]*structs.DriverInfo) bool {
-	return maps.EqualFunc(a, b, func(x, y *structs.DriverInfo) bool {
-		if x == nil || y == nil {
-			return x == y
-		}
-		return x.Detected == y.Detected && x.Healthy == y.Healthy &&
-			x.HealthDescription == y.HealthDescription && x.UpdateTime == y.UpdateTime &&
-			structs.SameTexts(x.Attributes, y.Attributes)
-	})
-}
-
 // alikeToPlacement compares what the scheduler looks at.
 func alikeToPlacement(a, b *structs.Node) bool {
 	runs := func(x, y *structs.DriverInfo) bool {
@@ -178,9 +149,14 @@ func alikeToPlacement(a, b *structs.Node) bool {
 		a.Available() == b.Available() && a.Ready() == b.Ready()
 }
 
+// serverEvent returns an event of the servers, at a time in UnixNano.
+func serverEvent(subsystem, message string, now int64) *structs.NodeEvent {
+	return &structs.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: time.Unix(0, now).UTC()}
+}
+
 // addEvents appends to the history of a row that is not yet in the table. The events of its last row it
 // leaves as they are.
-func addEvents(tx *WriteTx, n *structs.Node, events []*structs.NodeEvent) {
+func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
 	all := append(make([]*structs.NodeEvent, 0, len(n.Events)+len(events)), n.Events...)
 	for _, e := range events {
 		if e == nil {
@@ -257,7 +233,7 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 
 func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	n.Status, n.StatusUpdatedAt = p.Status, p.Now/int64(time.Second)
-	addEvents(tx, n, []*structs.NodeEvent{p.Event})
+	addEvents(tx, n, p.Event)
 	nodes.Put(tx, n)
 	switch p.Status {
 	case structs.NodeDown:
@@ -300,8 +276,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	}
 	n = edited(n)
 	n.SchedulingEligibility = p.Eligibility
-	addEvents(tx, n, []*structs.NodeEvent{{Message: "Node marked as " + p.Eligibility + " for scheduling",
-		Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
+	addEvents(tx, n, serverEvent("Cluster", "Node marked as "+p.Eligibility+" for scheduling", p.Now))
 	nodes.Put(tx, n)
 	if n.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
@@ -318,7 +293,7 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 			continue
 		}
 		n = edited(n)
-		addEvents(tx, n, p.Events[id])
+		addEvents(tx, n, p.Events[id]...)
 		nodes.Put(tx, n)
 	}
 	return nil
@@ -340,16 +315,20 @@ func NodeEvals(tx Reader, node string, newRoom bool, now int64) []*structs.Evalu
 	var out []*structs.Evaluation
 	seen := map[structs.JobKey]bool{}
 	add := func(j *structs.Job) {
-		if j == nil || seen[structs.JobKey{Namespace: j.Namespace, ID: j.ID}] {
+		if j == nil {
 			return
 		}
-		seen[structs.JobKey{Namespace: j.Namespace, ID: j.ID}] = true
+		key := structs.JobKey{Namespace: j.Namespace, ID: j.ID}
+		if seen[key] {
+			return
+		}
+		seen[key] = true
 		e := jobEval(j, structs.TriggerNodeUpdate, now)
 		e.NodeID = node
 		out = append(out, e)
 	}
 	for a := range LiveAllocsByNode(tx, node) {
-		add(cmp.Or(Job(tx, a.Namespace, a.JobID), JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)))
+		add(cmp.Or(Job(tx, a.Namespace, a.JobID), JobOf(tx, a)))
 	}
 	for j := range jobsPerNode.Scan(tx) {
 		if newRoom && !j.Stop {

@@ -20,7 +20,7 @@ func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	}
 	n := p.Changed(old)
 	n.ComputedClass = cmp.Or(p.ComputedClass, old.ComputedClass)
-	if sameNode(old, n) {
+	if structs.NodeEqual(old, n, 0) {
 		return nil
 	}
 	internReport(n)

@@ -134,7 +134,7 @@ func usedOn(tx Reader, node string, stopped map[string]bool) structs.Resources {
 }
 
 func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {
-	j := JobVersion(tx, structs.NamespaceOr(a.Namespace), a.JobID, a.JobVersion)
+	j := JobOf(tx, a)
 	if j == nil {
 		return nil
 	}

@@ -164,15 +164,15 @@ func addInstance(d *structs.CSIPlugin, i *structs.CSIPluginInstance) {
 
 // PluginStub is the plugin as lists show it.
 func PluginStub(tx Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
-	c := countPlugin(tx, row.ID)
+	controllers, nodes := halvesOf(tx, row.ID)
 	return &structs.CSIPluginListStub{
 		ID:                  row.ID,
 		Provider:            row.Provider,
 		ControllerRequired:  row.ControllerRequired,
-		ControllersHealthy:  c.controllersHealthy,
-		ControllersExpected: c.controllersExpected,
-		NodesHealthy:        c.nodesHealthy,
-		NodesExpected:       c.nodesExpected,
+		ControllersHealthy:  controllers.Healthy,
+		ControllersExpected: controllers.Expected(),
+		NodesHealthy:        nodes.Healthy,
+		NodesExpected:       nodes.Expected(),
 		Indexes:             row.Indexes,
 	}
 }

@@ -65,11 +65,11 @@ func eachRun(tx Reader, a *structs.Allocation, fn func(plugin string, kind struc
 // kindsOf lists the halves of the plugin that an allocation runs.
 func kindsOf(tx Reader, a *structs.Allocation, plugin string) []structs.CSIKind {
 	var kinds []structs.CSIKind
-	job := JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
-	if job == nil || job.Group(a.TaskGroup) == nil {
+	group := groupOf(tx, a)
+	if group == nil {
 		return nil
 	}
-	for _, t := range job.Group(a.TaskGroup).Tasks {
+	for _, t := range group.Tasks {
 		if t.CSIPluginConfig != nil && t.CSIPluginConfig.ID == plugin {
 			kinds = append(kinds, t.CSIPluginConfig.Kinds()...)
 		}
@@ -77,15 +77,9 @@ func kindsOf(tx Reader, a *structs.Allocation, plugin string) []structs.CSIKind 
 	return kinds
 }
 
-// pluginCounts are how many halves of a plugin are healthy and how many there should be.
-type pluginCounts struct {
-	controllersHealthy, controllersExpected int
-	nodesHealthy, nodesExpected             int
-}
-
-func countPlugin(tx Reader, id string) pluginCounts {
-	controllers, nodes := tallyOf(tx, id, structs.CSIKindController), tallyOf(tx, id, structs.CSIKindNode)
-	return pluginCounts{controllers.Healthy, controllers.Expected(), nodes.Healthy, nodes.Expected()}
+// halvesOf returns the counters of both halves of a plugin.
+func halvesOf(tx Reader, id string) (controllers, nodes tally) {
+	return tallyOf(tx, id, structs.CSIKindController), tallyOf(tx, id, structs.CSIKindNode)
 }
 
 // HealthyInstance reports whether a half of the plugin is healthy anywhere.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"berth/structs"
 )
@@ -68,9 +67,14 @@ func keepUsed(tx *WriteTx, was *structs.CSIAttachment, now int64) {
 	}
 	a.State = structs.AttachmentAttaching
 	a.Found = false
+	putAgain(tx, a, now)
+}
+
+// putAgain puts the row of an attachment that a call is to be made for, without the answers to earlier calls.
+func putAgain(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 	a.ModifyTime = now
-	a.PublishContext, a.LastError = nil, nil
-	a.Indexes = structs.Indexes{}
+	a.PublishContext = nil
+	a.LastError = nil
 	attachments.Put(tx, a)
 	referPlugin(tx, a.PluginID)
 }
@@ -115,11 +119,8 @@ func holdsNothing(before Reader, id string) bool {
 
 func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 	n.Unaccounted = true
-	addEvents(tx, n, []*structs.NodeEvent{{
-		Message:   "The servers' state was restored from a snapshot: the node has to say what it holds",
-		Subsystem: "Cluster",
-		Timestamp: time.Unix(0, now).UTC(),
-	}})
+	addEvents(tx, n, serverEvent("Cluster",
+		"The servers' state was restored from a snapshot: the node has to say what it holds", now))
 	nodes.Put(tx, n)
 }
 
@@ -205,12 +206,7 @@ func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
 	a.State = structs.AttachmentDetaching
 	a.Found = true
 	a.CreateTime = now
-	a.ModifyTime = now
-	a.PublishContext = nil
-	a.LastError = nil
-	a.Indexes = structs.Indexes{}
-	attachments.Put(tx, a)
-	referPlugin(tx, a.PluginID)
+	putAgain(tx, a, now)
 }
 
 // CompleteFound returns a copy of an attachment that was found, with what rows know of it; nil if it has a

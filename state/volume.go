@@ -22,11 +22,10 @@ func VolumesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIVolume] {
 func UnsettledVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return unsettledVolumes.Scan(tx) }
 
 // VolumeStub is the volume as lists show it.
-func VolumeStub(tx Reader, v *structs.CSIVolume) *structs.CSIVolumeListStub {
-	s := bareStub(v)
-	countClaims(&s, lineOf(tx, v.Namespace, v.ID))
-	lookOf(tx, v.PluginID).show(v, &s)
-	return &s
+func VolumeStub(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
+	s := new(structs.CSIVolumeListStub)
+	VolumeStubs(tx)(v, s)
+	return s
 }
 
 func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
@@ -62,36 +61,36 @@ func countClaims(s *structs.CSIVolumeListStub, counts []structs.CSIClassCount) {
 
 // pluginLook is what the volumes of one plugin show of it.
 type pluginLook struct {
-	row    *structs.CSIPluginRow
-	counts pluginCounts
+	row                *structs.CSIPluginRow
+	controllers, nodes tally
 }
 
 func lookOf(tx Reader, plugin string) pluginLook {
-	return pluginLook{Plugin(tx, plugin), countPlugin(tx, plugin)}
+	controllers, nodes := halvesOf(tx, plugin)
+	return pluginLook{Plugin(tx, plugin), controllers, nodes}
 }
 
 func (l pluginLook) show(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 	if l.row == nil {
 		return
 	}
-	s.Provider, s.ControllerRequired = l.row.Provider, l.row.ControllerRequired
-	s.ControllersHealthy, s.ControllersExpected = l.counts.controllersHealthy, l.counts.controllersExpected
-	s.NodesHealthy, s.NodesExpected = l.counts.nodesHealthy, l.counts.nodesExpected
+	s.Provider = l.row.Provider
+	s.ControllerRequired = l.row.ControllerRequired
+	s.ControllersHealthy = l.controllers.Healthy
+	s.ControllersExpected = l.controllers.Expected()
+	s.NodesHealthy = l.nodes.Healthy
+	s.NodesExpected = l.nodes.Expected()
 	s.Schedulable = l.unschedulable(v) == ""
 }
 
 // unschedulable says why no allocation can use the volume whatever its claims, "" if one can.
-func unschedulable(tx Reader, v *structs.CSIVolume) string {
-	return lookOf(tx, v.PluginID).unschedulable(v)
-}
-
 func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
 	switch why := blockOf(v, l.row); {
 	case why != "":
 		return why
-	case l.counts.nodesHealthy == 0:
+	case l.nodes.Healthy == 0:
 		return "no node instance of plugin " + v.PluginID + " is healthy"
-	case l.row.ControllerRequired && l.counts.controllersHealthy == 0:
+	case l.row.ControllerRequired && l.controllers.Healthy == 0:
 		return "no controller of plugin " + v.PluginID + " is healthy"
 	}
 	return ""
@@ -99,7 +98,7 @@ func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
 
 // VolumeDetail puts a volume together with its plugin, claims, attachments and allocations as they are
 // now. It is made of copies where secrets are: what it carries of them is nothing.
-func VolumeDetail(tx Reader, v *structs.CSIVolume) *structs.CSIVolumeDetail {
+func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	s := VolumeStub(tx, v)
 	d := &structs.CSIVolumeDetail{
 		CSIVolume:           *v.Copy(),
@@ -111,7 +110,7 @@ func VolumeDetail(tx Reader, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		Claims:              []*structs.CSIClaim{},
 		Attachments:         []*structs.CSIAttachment{},
 		Schedulable:         s.Schedulable,
-		Blocked:             unschedulable(tx, v),
+		Blocked:             lookOf(tx, v.PluginID).unschedulable(v),
 		ExpandBlocked:       ExpandBlocked(tx, v),
 		Provider:            s.Provider,
 		ControllerRequired:  s.ControllerRequired,
@@ -222,10 +221,10 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
 			return structs.Preconditionf(
 				"volume %q is %s: forgotten now, it may be left behind at its plugin; to forget it all the same: %s",
-				v.ID, v.State, deregisterCommand(v))
+				v.ID, v.State, volumeCommand("deregister -force ", v.Namespace)+v.ID)
 		}
 	}
-	for _, k := range classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) {
+	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
 		for _, c := range someHolders(tx, v, k) {
 			return structs.Preconditionf("volume %q is in use: %s", v.ID, holds(tx, c))
 		}
@@ -235,15 +234,6 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 	}
 	forgetVolume(tx, v)
 	return nil
-}
-
-// deregisterCommand returns the command to forget a volume whose plugin cannot be asked.
-func deregisterCommand(v *structs.CSIVolume) string {
-	flags := "-force "
-	if v.Namespace != structs.DefaultNamespace {
-		flags += "-namespace " + v.Namespace + " "
-	}
-	return "berth volume deregister " + flags + v.ID
 }
 
 // mayExist reports whether a creation that failed may have made something all the same: RESOURCE_EXHAUSTED is

@@ -28,7 +28,7 @@ func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 		return ""
 	}
 	text := fmt.Sprintf("plugin %s expands a volume only while no node has it: ", v.PluginID)
-	for _, k := range classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) {
+	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
 		for _, c := range someHolders(tx, v, k) {
 			return text + holds(tx, c)
 		}
@@ -43,7 +43,7 @@ func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 // While somebody has the volume the plugin is not called, so others may come.
 func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	if !v.ExpandPending || p == nil || !p.ExpandsOffline ||
-		classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
+		classesIn(tx, v, structs.ClaimGranted) != nil {
 		return ""
 	}
 	return fmt.Sprintf("volume %s is being expanded%s; plugin %s does that only while no node has the volume",

@@ -250,17 +250,17 @@ func growOnly(v, old *structs.CSIVolume) error {
 
 // usesStay refuses to take away a capability, or to change mount options, that are in use.
 func usesStay(tx Reader, v, old *structs.CSIVolume) error {
-	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
-		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
-			if !v.Capable(k.AccessMode, k.AttachmentMode) {
+	for _, state := range claimStates {
+		for _, k := range classesIn(tx, v, state) {
+			if !v.Capable(k) {
 				return structs.Conflictf(
 					"volume %q: a capability block must keep access_mode %s with attachment_mode %s, which is in use",
 					v.ID, k.AccessMode, k.AttachmentMode)
 			}
 		}
 	}
-	if !codec.SameBytes(v.MountOptions, old.MountOptions) &&
-		classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
+	inUse := classesIn(tx, v, structs.ClaimGranted) != nil
+	if inUse && !codec.SameBytes(v.MountOptions, old.MountOptions) {
 		return structs.Conflictf("volume %q: mount_options cannot change while it is in use", v.ID)
 	}
 	return nil
