@@ -33,10 +33,10 @@ var operands = map[string]func(l, r value) bool{
 	"is":                             equal,
 	"!=":                             func(l, r value) bool { return !equal(l, r) },
 	"not":                            func(l, r value) bool { return !equal(l, r) },
-	"<":                              ordered(func(c int) bool { return c < 0 }),
-	"<=":                             ordered(func(c int) bool { return c <= 0 }),
-	">":                              ordered(func(c int) bool { return c > 0 }),
-	">=":                             ordered(func(c int) bool { return c >= 0 }),
+	"<":                              ordered("<"),
+	"<=":                             ordered("<="),
+	">":                              ordered(">"),
+	">=":                             ordered(">="),
 	structs.ConstraintSetContains:    containsAll,
 	structs.ConstraintSetContainsAll: containsAll,
 	structs.ConstraintSetContainsAny: containsAny,
@@ -138,7 +138,7 @@ func targetOf(s string) target {
 func equal(l, r value) bool { return l.set && r.set && l.text == r.text }
 
 // ordered compares as numbers what both sides have as numbers, else as text.
-func ordered(wanted func(sign int) bool) func(l, r value) bool {
+func ordered(operator string) func(l, r value) bool {
 	return func(l, r value) bool {
 		if !l.set || !r.set {
 			return false
@@ -147,13 +147,13 @@ func ordered(wanted func(sign int) bool) func(l, r value) bool {
 		y, errY := strconv.ParseFloat(r.text, 64)
 		switch {
 		case errX != nil || errY != nil:
-			return wanted(strings.Compare(l.text, r.text))
+			return fits(operator, strings.Compare(l.text, r.text))
 		case x < y:
-			return wanted(-1)
+			return fits(operator, -1)
 		case x > y:
-			return wanted(1)
+			return fits(operator, 1)
 		}
-		return wanted(0)
+		return fits(operator, 0)
 	}
 }
 
@@ -210,6 +210,7 @@ func semverFits(l, r value) bool {
 	return true
 }
 
+// fits reports whether the result of a comparison is one that the operator wants.
 func fits(operator string, sign int) bool {
 	switch operator {
 	case "!=":

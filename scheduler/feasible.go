@@ -223,21 +223,17 @@ func poolOr(pool string) string {
 func hasDrivers(g *groupPlan, n *structs.Node) string {
 	for _, name := range g.drivers {
 		d := n.Drivers[name]
+		if d == nil {
+			d = &structs.DriverInfo{}
+		}
 		switch {
-		case d == nil || !d.Detected:
-			return fmt.Sprintf("driver %s is not on this node%s", name, because(description(d)))
+		case !d.Detected:
+			return fmt.Sprintf("driver %s is not on this node%s", name, because(d.HealthDescription))
 		case !d.Healthy:
 			return fmt.Sprintf("driver %s is unhealthy here%s", name, because(d.HealthDescription))
 		}
 	}
 	return ""
-}
-
-func description(d *structs.DriverInfo) string {
-	if d == nil {
-		return ""
-	}
-	return d.HealthDescription
 }
 
 func because(description string) string {

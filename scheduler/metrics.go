@@ -25,21 +25,31 @@ type tally struct {
 
 func newTally() *tally {
 	t := &tally{refusals: map[[2]string]int{}, keys: map[string]bool{}}
-	t.metric.NodesAvailable = map[string]int{}
-	t.metric.ConstraintFiltered = map[string]int{}
-	t.metric.ClassFiltered = map[string]int{}
-	t.metric.ClassExhausted = map[string]int{}
-	t.metric.DimensionExhausted = map[string]int{}
+	for _, counts := range t.counts() {
+		*counts = map[string]int{}
+	}
 	return t
+}
+
+// counts returns the maps in which the metric counts nodes by a name.
+func (t *tally) counts() []*map[string]int {
+	m := &t.metric
+	return []*map[string]int{
+		&m.NodesAvailable,
+		&m.ConstraintFiltered,
+		&m.ClassFiltered,
+		&m.ClassExhausted,
+		&m.DimensionExhausted,
+	}
 }
 
 // tallyOf returns the tally of a metric, without its keys.
 func tallyOf(m *structs.AllocMetric) *tally {
 	t := newTally()
 	was := &tally{metric: *m}
-	was = was.clone()
-	t.metric = was.metric
-	t.metric.Refusals, t.metric.CoalescedFailures = nil, 0
+	t.metric = was.clone().metric
+	t.metric.Refusals = nil
+	t.metric.CoalescedFailures = 0
 	for _, r := range m.Refusals {
 		t.refusals[[2]string{r.Filter, r.Reason}] = r.Nodes
 	}
@@ -48,11 +58,9 @@ func tallyOf(m *structs.AllocMetric) *tally {
 
 func (t *tally) clone() *tally {
 	c := &tally{metric: t.metric, refusals: maps.Clone(t.refusals), keys: maps.Clone(t.keys)}
-	c.metric.NodesAvailable = maps.Clone(t.metric.NodesAvailable)
-	c.metric.ConstraintFiltered = maps.Clone(t.metric.ConstraintFiltered)
-	c.metric.ClassFiltered = maps.Clone(t.metric.ClassFiltered)
-	c.metric.ClassExhausted = maps.Clone(t.metric.ClassExhausted)
-	c.metric.DimensionExhausted = maps.Clone(t.metric.DimensionExhausted)
+	for _, counts := range c.counts() {
+		*counts = maps.Clone(*counts)
+	}
 	return c
 }
 

@@ -38,9 +38,7 @@ func (p *planner) sourceOf(w *placement) source {
 	}
 	best := source{"", math.MaxInt, every}
 	if id := w.plan.only; id != "" {
-		n := state.Node(p.tx, id)
-		best = listed("node "+id,
-			slices.DeleteFunc([]*structs.Node{n}, func(n *structs.Node) bool { return n == nil }))
+		best = listed("node "+id, p.nodesWithID(id))
 	}
 	for i := range w.uses {
 		v := w.uses[i].volume
@@ -233,14 +231,6 @@ func (s *answers) askNode(p *planner, w *placement, n *structs.Node) {
 	s.takers = append(s.takers, rank(w, v))
 }
 
-// best returns the best feasible nodes.
-func (s *answers) best() (top topN) {
-	for _, r := range s.takers {
-		top.insert(r)
-	}
-	return top
-}
-
 // sampleNodes asks candidates until it has enough feasible nodes, or most nodes if most is not 0. all reports
 // whether it has the answers of every node.
 func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *tally, all bool) {
@@ -272,7 +262,9 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 			t.countRefusal(r.node, r.why)
 		}
 	}
-	top = s.best()
+	for _, r := range s.takers {
+		top.insert(r)
+	}
 	o.reorder(&s, o.feasible[next:], top)
 	return top, t, all
 }

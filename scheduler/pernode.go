@@ -12,7 +12,8 @@ import (
 func (p *planner) reconcilePerNode() {
 	nodes := p.allNodes
 	if p.eval.NodeID != "" {
-		p.scope, nodes = p.eval.NodeID, p.scopeNode
+		p.scope = p.eval.NodeID
+		nodes = func() []*structs.Node { return p.nodesWithID(p.scope) }
 	}
 	byGroup := map[string]map[string][]*structs.Allocation{}
 	for _, a := range p.liveAllocs() {
@@ -36,9 +37,9 @@ func (p *planner) reconcilePerNode() {
 	}
 }
 
-// scopeNode returns the node of the scope, if it exists.
-func (p *planner) scopeNode() []*structs.Node {
-	if n := p.node(p.scope); n != nil {
+// nodesWithID returns the node with the ID, if it exists.
+func (p *planner) nodesWithID(id string) []*structs.Node {
+	if n := p.node(id); n != nil {
 		return []*structs.Node{n}
 	}
 	return nil

@@ -106,22 +106,16 @@ func (t *tally) merge(base, other *tally) {
 	for k := range other.keys {
 		t.keys[k] = true
 	}
-	add := func(to, from, less map[string]int) {
-		for k, n := range from {
-			if n > less[k] {
-				to[k] += n - less[k]
+	t.metric.NodesFiltered += other.metric.NodesFiltered - base.metric.NodesFiltered
+	t.metric.NodesExhausted += other.metric.NodesExhausted - base.metric.NodesExhausted
+	sums, bases := t.counts(), base.counts()
+	for i, counts := range other.counts() {
+		for k, n := range *counts {
+			if more := n - (*bases[i])[k]; more > 0 {
+				(*sums[i])[k] += more
 			}
 		}
 	}
-	m := &t.metric
-	o := &other.metric
-	b := &base.metric
-	m.NodesFiltered += o.NodesFiltered - b.NodesFiltered
-	m.NodesExhausted += o.NodesExhausted - b.NodesExhausted
-	add(m.ConstraintFiltered, o.ConstraintFiltered, b.ConstraintFiltered)
-	add(m.ClassFiltered, o.ClassFiltered, b.ClassFiltered)
-	add(m.ClassExhausted, o.ClassExhausted, b.ClassExhausted)
-	add(m.DimensionExhausted, o.DimensionExhausted, b.DimensionExhausted)
 }
 
 // chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
@@ -243,8 +237,5 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *tally) {
 // allocBytes returns about the size of an allocation in a log entry.
 func allocBytes(a *structs.Allocation) int {
 	size := 512 + len(a.Namespace) + len(a.Name) + len(a.NodeName) + len(a.JobID) + len(a.TaskGroup)
-	if a.RescheduleTracker != nil {
-		size += 160 * len(a.RescheduleTracker.Events)
-	}
-	return size + metricBytes(a.Metrics)
+	return size + 160*len(reschedules(a)) + metricBytes(a.Metrics)
 }

@@ -246,11 +246,7 @@ func (p *planner) addWaiting(e *structs.Evaluation) {
 // blocked one, else a new one.
 func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 	if e.TriggeredBy == structs.TriggerQueuedAllocs {
-		e.Status = structs.EvalBlocked
-		e.StatusDescription = "waiting for room"
-		e.BlockedOn = keys
-		e.Shape = p.shape()
-		e.JobModifyIndex = p.job.JobModifyIndex
+		p.setBlocked(e, keys)
 		return
 	}
 	b := &structs.Evaluation{ID: structs.NewID(), PreviousEval: e.ID, CreateTime: p.now.UnixNano()}
@@ -261,18 +257,23 @@ func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 	b.Priority = p.job.Priority
 	b.Type = p.job.Type
 	b.JobID = e.JobID
-	b.JobModifyIndex = p.job.JobModifyIndex
 	b.TriggeredBy = structs.TriggerQueuedAllocs
-	b.Status = structs.EvalBlocked
-	b.StatusDescription = "waiting for room"
-	b.BlockedOn = keys
 	b.Again = ""
-	b.Shape = p.shape()
+	p.setBlocked(b, keys)
 	b.FailedTGAllocs = maps.Clone(e.FailedTGAllocs)
 	b.QueuedAllocations = maps.Clone(e.QueuedAllocations)
 	b.ModifyTime = p.now.UnixNano()
 	e.BlockedEval = b.ID
 	p.plan.Blocked = b
+}
+
+// setBlocked makes an evaluation one that waits for keys.
+func (p *planner) setBlocked(e *structs.Evaluation, keys []string) {
+	e.JobModifyIndex = p.job.JobModifyIndex
+	e.Status = structs.EvalBlocked
+	e.StatusDescription = "waiting for room"
+	e.BlockedOn = keys
+	e.Shape = p.shape()
 }
 
 // snapshotIndex returns the index of the state that the plan has seen. It must not be below the index of any

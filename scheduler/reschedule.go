@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"berth/state"
@@ -72,19 +74,22 @@ func endOf(a *structs.Allocation) int64 {
 			last = max(last, t.FinishedAt.UnixNano())
 		}
 	}
-	if last == 0 {
-		return a.ModifyTime
+	return cmp.Or(last, a.ModifyTime)
+}
+
+// reschedules returns the reschedules that led to an allocation, the oldest first.
+func reschedules(a *structs.Allocation) []*structs.RescheduleEvent {
+	if a.RescheduleTracker == nil {
+		return nil
 	}
-	return last
+	return a.RescheduleTracker.Events
 }
 
 func triesSince(a *structs.Allocation, since int64) int {
 	n := 0
-	if a.RescheduleTracker != nil {
-		for _, e := range a.RescheduleTracker.Events {
-			if e.RescheduleTime >= since {
-				n++
-			}
+	for _, e := range reschedules(a) {
+		if e.RescheduleTime >= since {
+			n++
 		}
 	}
 	return n
@@ -93,14 +98,12 @@ func triesSince(a *structs.Allocation, since int64) int {
 // nextDelay doubles the last delay under an exponential policy. It starts again after an allocation that
 // lived longer than the longest delay.
 func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended int64) time.Duration {
-	if policy.DelayFunction != structs.RescheduleExponential || a.RescheduleTracker == nil ||
-		len(a.RescheduleTracker.Events) == 0 {
+	past := reschedules(a)
+	lived := time.Duration(ended - a.CreateTime)
+	if policy.DelayFunction != structs.RescheduleExponential || len(past) == 0 || lived > policy.MaxDelay {
 		return policy.Delay
 	}
-	if time.Duration(ended-a.CreateTime) > policy.MaxDelay {
-		return policy.Delay
-	}
-	last := a.RescheduleTracker.Events[len(a.RescheduleTracker.Events)-1]
+	last := past[len(past)-1]
 	return max(policy.Delay, min(2*last.Delay, policy.MaxDelay))
 }
 
@@ -109,13 +112,14 @@ func (p *planner) trackerFor(w *placement) *structs.RescheduleTracker {
 	if w.prev == nil || w.update {
 		return nil
 	}
-	var events []*structs.RescheduleEvent
-	if w.prev.RescheduleTracker != nil {
-		events = append(events, w.prev.RescheduleTracker.Events...)
-	}
+	events := slices.Clone(reschedules(w.prev))
 	if w.rescheduled {
-		events = append(events, &structs.RescheduleEvent{RescheduleTime: p.now.UnixNano(), PrevAllocID: w.prev.ID,
-			PrevNodeID: w.prev.NodeID, Delay: time.Duration(w.delay)})
+		events = append(events, &structs.RescheduleEvent{
+			RescheduleTime: p.now.UnixNano(),
+			PrevAllocID:    w.prev.ID,
+			PrevNodeID:     w.prev.NodeID,
+			Delay:          time.Duration(w.delay),
+		})
 	}
 	if len(events) == 0 {
 		return nil
