@@ -29,7 +29,7 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 		c := r.Claim(p.ns, index)
 		c.JobID, c.TaskGroup = p.eval.JobID, g.Name
 		u := volumeUse{
-			claim: c, volume: state.Volume(p.tx, c.Namespace, c.VolumeID),
+			claim: c, volume: state.Volume(p, c.Namespace, c.VolumeID),
 			keys: []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
 		}
 		if u.volume != nil {
@@ -55,13 +55,13 @@ func (p *planner) blockedEverywhere(w *placement) *refusal {
 }
 
 func (p *planner) unclaimable(u volumeUse) string {
-	if ok, why := state.Claimable(p.tx, u.claim, p.willRelease); !ok {
+	if ok, why := state.Claimable(p, u.claim, p.willRelease); !ok {
 		return why
 	}
 	if p.lacksController(u.volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.volume.PluginID)
 	}
-	for i := range state.IntendedAgainst(p.tx, u.claim) {
+	for i := range state.IntendedAgainst(p, u.claim) {
 		if !p.stopped[i.AllocID] {
 			return placedToUse(i)
 		}
@@ -82,7 +82,7 @@ func placedToUse(i *structs.CSIClaim) string {
 // willRelease reports whether the claims of an allocation will be released without further action: it has
 // ended or will end, and its node is there to report that.
 func (p *planner) willRelease(allocID string) bool {
-	a := state.Alloc(p.tx, allocID)
+	a := state.Alloc(p, allocID)
 	if a == nil || p.lost(a.NodeID) {
 		return false
 	}
@@ -91,9 +91,9 @@ func (p *planner) willRelease(allocID string) bool {
 
 // lacksController reports whether the plugin needs a controller and none is healthy.
 func (p *planner) lacksController(plugin string) bool {
-	row := state.Plugin(p.tx, plugin)
+	row := state.Plugin(p, plugin)
 	return row != nil && row.ControllerRequired &&
-		!state.HealthyInstance(p.tx, plugin, structs.CSIKindController)
+		!state.HealthyInstance(p, plugin, structs.CSIKindController)
 }
 
 // addIntendedClaims records the claims that an allocation of the plan will make.
@@ -122,7 +122,7 @@ func (p *planner) storageOn(v *nodeView, plugin string) *storage {
 	if s := v.storage[plugin]; s != nil {
 		return s
 	}
-	s := &storage{half: state.Instance(p.tx, plugin, structs.CSIKindNode, v.node.ID)}
+	s := &storage{half: state.Instance(p, plugin, structs.CSIKindNode, v.node.ID)}
 	switch {
 	case s.half == nil:
 		s.unfit = "CSI plugin " + plugin + " has no node instance here"
@@ -145,12 +145,12 @@ func (p *planner) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 		return s.volumes
 	}
 	s.volumes = map[string]*structs.CSIClaim{}
-	for c := range state.ClaimsByNode(p.tx, v.node.ID) {
+	for c := range state.ClaimsByNode(p, v.node.ID) {
 		if c.PluginID == plugin {
 			s.volumes[volumeKey(c)] = c
 		}
 	}
-	for a := range state.AttachmentsByNode(p.tx, v.node.ID) {
+	for a := range state.AttachmentsByNode(p, v.node.ID) {
 		c := &structs.CSIClaim{Namespace: a.Namespace, VolumeID: a.VolumeID}
 		if a.PluginID == plugin && s.volumes[volumeKey(c)] == nil {
 			s.volumes[volumeKey(c)] = c
@@ -259,7 +259,7 @@ func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIC
 		}
 	}
 	for _, a := range v.users {
-		add(state.IntendedBy(p.tx, a))
+		add(state.IntendedBy(p, a))
 	}
 	add(v.intended)
 	return there

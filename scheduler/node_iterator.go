@@ -34,7 +34,7 @@ type source struct {
 // sourceOf returns the smallest source that holds every feasible node of the allocation.
 func (p *planner) sourceOf(w *placement) source {
 	every := func(id string) iter.Seq[*structs.Node] {
-		return state.NodesFrom(p.tx, "", state.Page{From: []string{id}})
+		return state.NodesFrom(p.ReadTx, "", state.Page{From: []string{id}})
 	}
 	best := source{"", math.MaxInt, every}
 	if id := w.plan.only; id != "" {
@@ -44,10 +44,10 @@ func (p *planner) sourceOf(w *placement) source {
 		v := w.uses[i].volume
 		if there, ok := p.nodesAt(v); ok && len(there) < best.size {
 			best = listed("volume "+v.Namespace+"/"+v.ID, there)
-		} else if size := state.PluginSpread(p.tx, v.PluginID); !ok && size < best.size {
+		} else if size := state.PluginSpread(p, v.PluginID); !ok && size < best.size {
 			best = source{
 				"plugin " + v.PluginID, size,
-				func(id string) iter.Seq[*structs.Node] { return state.PluginNodes(p.tx, v.PluginID, id) },
+				func(id string) iter.Seq[*structs.Node] { return state.PluginNodes(p, v.PluginID, id) },
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func (p *planner) sourceOf(w *placement) source {
 // nodesAt returns the nodes from which a volume is reachable, if its topologies name them one by one.
 func (p *planner) nodesAt(v *structs.CSIVolume) (there []*structs.Node, ok bool) {
 	for _, t := range v.Topologies {
-		at, own := state.PluginNodesAt(p.tx, v.PluginID, t)
+		at, own := state.PluginNodesAt(p, v.PluginID, t)
 		if !own {
 			return nil, false
 		}
@@ -122,7 +122,7 @@ func (p *planner) origin() string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, p.eval.ID, p.eval.SnapshotIndex)
 	chance := rand.New(rand.NewPCG(h.Sum64(), 0))
-	for n := range state.Nodes(p.tx) {
+	for n := range state.Nodes(p) {
 		p.start = p.randomID(n.ID, chance)
 		break
 	}
@@ -144,7 +144,7 @@ func (p *planner) randomID(first string, chance *rand.Rand) string {
 			}
 			id = append(id, c)
 		}
-		for range state.NodesFrom(p.tx, "", state.Page{From: []string{string(id)}}) {
+		for range state.NodesFrom(p.ReadTx, "", state.Page{From: []string{string(id)}}) {
 			return string(id)
 		}
 	}

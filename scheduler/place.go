@@ -170,12 +170,12 @@ func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 		w.update || g.distinct != "" {
 		return nil, nil
 	}
-	ids, known := state.RoomSince(p.tx, e.SnapshotIndex)
+	ids, known := state.RoomSince(p, e.SnapshotIndex)
 	if !known || len(p.plan.Stop) > readBatch {
 		return nil, nil
 	}
 	for _, s := range p.plan.Stop {
-		if a := state.Alloc(p.tx, s.AllocID); a != nil {
+		if a := state.Alloc(p, s.AllocID); a != nil {
 			ids = append(ids, a.NodeID)
 		}
 	}

@@ -23,7 +23,7 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough i
 		return nil, structs.Invalidf("an evaluation needs an ID and a job")
 	}
 	p := &planner{
-		tx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, enough: enough,
+		ReadTx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, enough: enough,
 		plan:           &structs.Plan{},
 		stopped:        map[string]bool{},
 		exhaustedNodes: map[string]bool{},
@@ -47,7 +47,8 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough i
 
 // planner computes the plan of one evaluation.
 type planner struct {
-	tx   *state.ReadTx
+	*state.ReadTx
+
 	eval *structs.Evaluation
 	ns   string
 	job  *structs.Job // nil if it is gone
@@ -77,7 +78,7 @@ type planner struct {
 
 // stopAll stops the allocations of a job that is stopped or gone.
 func (p *planner) stopAll() {
-	for a := range state.AllocsByJob(p.tx, p.ns, p.eval.JobID) {
+	for a := range state.AllocsByJob(p, p.ns, p.eval.JobID) {
 		p.endAlloc(a, "job is stopped")
 	}
 }
@@ -110,10 +111,10 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 // jobAllocs yields the job's allocations: all, or those on the one node of the scope.
 func (p *planner) jobAllocs() iter.Seq[*structs.Allocation] {
 	if p.scope == "" {
-		return state.AllocsByJob(p.tx, p.ns, p.eval.JobID)
+		return state.AllocsByJob(p, p.ns, p.eval.JobID)
 	}
 	return func(yield func(*structs.Allocation) bool) {
-		for a := range state.AllocsByNode(p.tx, p.scope) {
+		for a := range state.AllocsByNode(p, p.scope) {
 			if a.JobID == p.eval.JobID && a.Namespace == p.ns && !yield(a) {
 				return
 			}
@@ -124,12 +125,12 @@ func (p *planner) jobAllocs() iter.Seq[*structs.Allocation] {
 // allNodes returns all nodes, by ID.
 func (p *planner) allNodes() []*structs.Node {
 	if p.fleet == nil {
-		p.fleet = slices.Collect(state.Nodes(p.tx))
+		p.fleet = slices.Collect(state.Nodes(p))
 	}
 	return p.fleet
 }
 
-func (p *planner) node(id string) *structs.Node { return state.Node(p.tx, id) }
+func (p *planner) node(id string) *structs.Node { return state.Node(p, id) }
 
 // reasonsInAll bounds the reasons that an evaluation names for all its groups together, about: a job with
 // many groups would make the log entry too large.
@@ -186,7 +187,7 @@ func (p *planner) addRetryEval() {
 	if !p.tooManyKeys {
 		return
 	}
-	for e := range state.LaterEvalsByJob(p.tx, p.ns, p.job.ID) {
+	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
 		if e.ID != p.eval.ID && (e.NodeID == "" || e.NodeID == p.scope) &&
 			e.WaitUntil <= p.now.Add(retryDelay).UnixNano() {
 			return
@@ -235,7 +236,7 @@ func (p *planner) addWaiting(e *structs.Evaluation) {
 	if p.scope == "" {
 		return
 	}
-	if b := state.BlockedEval(p.tx, p.ns, e.JobID); b != nil {
+	if b := state.BlockedEval(p, p.ns, e.JobID); b != nil {
 		for group, n := range b.QueuedAllocations {
 			e.QueuedAllocations[group] = max(n, e.QueuedAllocations[group])
 		}
@@ -250,7 +251,7 @@ func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 		return
 	}
 	b := &structs.Evaluation{ID: structs.NewID(), PreviousEval: e.ID, CreateTime: p.now.UnixNano()}
-	if other := state.BlockedEval(p.tx, p.ns, e.JobID); other != nil {
+	if other := state.BlockedEval(p, p.ns, e.JobID); other != nil {
 		b = other.Copy()
 	}
 	b.Namespace = p.ns
@@ -279,11 +280,11 @@ func (p *planner) setBlocked(e *structs.Evaluation, keys []string) {
 // snapshotIndex returns the index of the state that the plan has seen. It must not be below the index of any
 // unblock in the snapshot, so it reads every table whose changes unblock.
 func (p *planner) snapshotIndex() uint64 {
-	state.Node(p.tx, "")
-	state.Volume(p.tx, "", "")
-	state.Claim(p.tx, "", "", "")
-	state.Attachment(p.tx, "", "", "")
-	state.Instance(p.tx, "", structs.CSIKindNode, "")
-	state.Alloc(p.tx, "")
-	return p.tx.Newest()
+	state.Node(p, "")
+	state.Volume(p, "", "")
+	state.Claim(p, "", "", "")
+	state.Attachment(p, "", "", "")
+	state.Instance(p, "", structs.CSIKindNode, "")
+	state.Alloc(p, "")
+	return p.Newest()
 }

@@ -107,7 +107,7 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation) classified {
 
 // classifyVersion compares the running version of an allocation with the new version of the job.
 func (p *planner) classifyVersion(g *groupPlan, a *structs.Allocation, n *structs.Node) (action, string) {
-	old := state.JobOf(p.tx, a)
+	old := state.JobOf(p, a)
 	var was *structs.TaskGroup
 	if old != nil {
 		was = old.Group(a.TaskGroup)

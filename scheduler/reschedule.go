@@ -161,6 +161,6 @@ func (p *planner) evalAt(due int64) *structs.Evaluation {
 
 // isFollowed reports whether an evaluation follows for the replacement, in time or early.
 func (p *planner) isFollowed(w delayedReplacement) bool {
-	f := state.Eval(p.tx, w.alloc.FollowupEvalID)
+	f := state.Eval(p, w.alloc.FollowupEvalID)
 	return f != nil && f.ID != p.eval.ID && f.Status == structs.EvalPending && f.WaitUntil <= w.due
 }

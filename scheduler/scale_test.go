@@ -308,7 +308,7 @@ func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 		tx := w.s.Read()
 		begun := map[string]bool{}
 		for i := range 300 {
-			p := &planner{tx: tx, eval: &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}}
+			p := &planner{ReadTx: tx, eval: &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}}
 			r := cyclicIter{first: p.origin(), source: p.sourceOf(&placement{plan: &groupPlan{}})}
 			r.next = r.first
 			begun[r.readNodes(1)[0].ID] = true

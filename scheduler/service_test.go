@@ -199,7 +199,7 @@ func TestDrain_EmptiesTheNode(t *testing.T) {
 	n.Drain = true
 	w.node(n)
 	j := w.job(aJob("web", structs.JobService))
-	p := planner{tx: w.s.Read(), ns: j.Namespace, job: j, now: w.clock, eval: w.eval("web")}
+	p := planner{ReadTx: w.s.Read(), ns: j.Namespace, job: j, now: w.clock, eval: w.eval("web")}
 	a := &structs.Allocation{ID: "a", JobID: "web", TaskGroup: "g", NodeID: "n1", DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocRunning}
 	if s := p.classify(newGroupPlan(j, j.TaskGroups[0]), a); s.action != actionMove || s.why != "node is draining" {
 		t.Errorf("fate %+v", s)

@@ -48,7 +48,7 @@ func (p *planner) viewOf(n *structs.Node) *nodeView {
 		return v
 	}
 	v := &nodeView{node: n}
-	for a := range state.LiveAllocsByNode(p.tx, n.ID) {
+	for a := range state.LiveAllocsByNode(p, n.ID) {
 		if !p.stopped[a.ID] {
 			v.countAlloc(p, a, 1)
 		}
@@ -85,6 +85,6 @@ func (p *planner) unstopAlloc(a *structs.Allocation) {
 
 // lost reports whether the node of an allocation is down or gone.
 func (p *planner) lost(nodeID string) bool {
-	n := state.Node(p.tx, nodeID)
+	n := state.Node(p, nodeID)
 	return n == nil || n.Status == structs.NodeDown
 }

@@ -33,15 +33,8 @@ func AllocWithJob(tx Reader, a *structs.Allocation) *structs.Allocation {
 	return &c
 }
 
-// AllocStub is the allocation as lists show it, with its job's type.
-func AllocStub(tx Reader, a *structs.Allocation) *structs.AllocListStub {
-	s := new(structs.AllocListStub)
-	AllocStubs(tx)(a, s)
-	return s
-}
-
-// AllocStubs returns a function that writes the stub of an allocation. It looks the job of allocations that
-// follow each other up once.
+// AllocStubs returns a function that writes the stub of an allocation, with the type of its job. It looks up
+// the job of allocations that follow each other once.
 func AllocStubs(tx Reader) func(*structs.Allocation, *structs.AllocListStub) {
 	var job *structs.Job
 	return func(a *structs.Allocation, s *structs.AllocListStub) {
@@ -77,11 +70,6 @@ func AllocsByEval(tx Reader, eval string) iter.Seq[*structs.Allocation] {
 
 // EndedAllocs yields the allocations that have ended, by the time of their last change.
 func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] { return allocsByEnd.Scan(tx) }
-
-// AllocsByPlugin yields the allocations that run a plugin, those that ended first.
-func AllocsByPlugin(tx Reader, plugin string) iter.Seq[*structs.Allocation] {
-	return allocsByPlugin.Scan(tx, plugin)
-}
 
 // putAlloc stores an allocation in place of old (nil: a new one) and does what follows from its having
 // ended: a terminal one leaves every line it waits in, an ended one no longer counts for its plugins, and

@@ -67,7 +67,7 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 // attachGranted makes the attachments of a plugin that has begun to attach after claims of its volumes
 // were granted without.
 func attachGranted(tx *WriteTx, plugin string, now int64) {
-	for v := range VolumesByPlugin(tx, plugin) {
+	for v := range volumesByPlugin.Scan(tx, plugin) {
 		for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 			if c.State == structs.ClaimGranted {
 				attachFor(tx, c, now)

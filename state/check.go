@@ -13,7 +13,7 @@ import (
 // store that was only ever changed by this package. `berth operator check` runs it on a saved snapshot, and
 // tests run it after every step. Beyond mostFaults it only counts, and the last line has the number.
 func Check(tx *ReadTx) []string {
-	c := &checker{tx: tx}
+	c := &checker{ReadTx: tx}
 	parts := []func(){
 		c.indexes, c.claims, c.lines, c.attachments, c.volumes, c.plugins, c.instances, c.allocs, c.evals, c.jobs,
 	}
@@ -34,7 +34,7 @@ const (
 )
 
 type checker struct {
-	tx     *ReadTx
+	*ReadTx
 	faults []string
 	more   int // faults that are not described
 }
@@ -62,8 +62,8 @@ func wantCounts[N comparable](c *checker, subject string, counted, kept map[stri
 }
 
 func checkIndexes[T any](c *checker, t *mvcc.Table[T]) {
-	applied, newest := c.tx.Applied(), t.Newest(c.tx)
-	for r := range t.Scan(c.tx) {
+	applied, newest := c.Applied(), t.Newest(c)
+	for r := range t.Scan(c) {
 		at := any(r).(mvcc.Record).Stamped()
 		c.want(at.CreateIndex <= at.ModifyIndex && at.ModifyIndex <= newest && newest <= applied,
 			"%s %q: created at %d, modified at %d, table at %d, store at %d",
@@ -91,9 +91,9 @@ func (c *checker) indexes() {
 // still start, a granted one no rival, and what it needs is attached or on the way.
 func (c *checker) claims() {
 	granted := map[[2]string]map[structs.ClaimClass]string{}
-	for cl := range claims.Scan(c.tx) {
+	for cl := range claims.Scan(c) {
 		who := fmt.Sprintf("claim of volume %s/%s for allocation %s", cl.Namespace, cl.VolumeID, cl.AllocID)
-		v, a := Volume(c.tx, cl.Namespace, cl.VolumeID), Alloc(c.tx, cl.AllocID)
+		v, a := Volume(c, cl.Namespace, cl.VolumeID), Alloc(c, cl.AllocID)
 		c.want(v != nil, "%s: no such volume", who)
 		c.want(a != nil, "%s: no such allocation", who)
 		c.want(a == nil || a.NodeID == cl.NodeID, "%s: it is on another node than the claim", who)
@@ -123,7 +123,7 @@ func (c *checker) claims() {
 			granted[key] = map[structs.ClaimClass]string{}
 		}
 		granted[key][cl.Class()] = cl.AllocID
-		at := Attachment(c.tx, cl.Namespace, cl.VolumeID, cl.NodeID)
+		at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
 		c.want(at == nil || at.State != structs.AttachmentDetaching,
 			"%s: granted on an attachment that is detaching", who)
 		c.want(at == nil || at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode,
@@ -134,11 +134,11 @@ func (c *checker) claims() {
 // lines: the numbers kept are those found, and nobody waits whose turn it is.
 func (c *checker) lines() {
 	found := map[string]int{}
-	for cl := range claims.Scan(c.tx) {
+	for cl := range claims.Scan(c) {
 		found[fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)]++
 	}
 	kept := map[string]int{}
-	for l := range lines.Scan(c.tx) {
+	for l := range lines.Scan(c) {
 		for _, n := range l.Classes {
 			for _, state := range claimStates {
 				if *n.In(state) != 0 {
@@ -149,10 +149,10 @@ func (c *checker) lines() {
 	}
 	wantCounts(c, "claims of volume", found, kept)
 	seen := map[[2]string]bool{}
-	for cl := range WaitingClaims(c.tx) {
+	for cl := range waitingByPlugin.Scan(c) {
 		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {
 			seen[key] = true
-			for next := range line(c.tx, cl.Namespace, cl.VolumeID) {
+			for next := range line(c, cl.Namespace, cl.VolumeID) {
 				c.want(false, "claim of volume %s/%s for allocation %s waits though it is its turn",
 					next.Namespace, next.VolumeID, next.AllocID)
 			}
@@ -165,13 +165,13 @@ func (c *checker) lines() {
 func (c *checker) attachments() {
 	type key struct{ ns, volume string }
 	single, count := map[key]bool{}, map[key]int{}
-	for a := range attachments.Scan(c.tx) {
+	for a := range attachments.Scan(c) {
 		who := fmt.Sprintf("attachment of volume %s/%s to node %s", a.Namespace, a.VolumeID, a.NodeID)
-		used := inUse(c.tx, a)
+		used := inUse(c, a)
 		switch a.State {
 		case structs.AttachmentAttaching, structs.AttachmentAttached:
 			c.want(used, "%s is %s and no claim uses it", who, a.State)
-			c.want(Volume(c.tx, a.Namespace, a.VolumeID) != nil, "%s is %s and the volume is gone", who, a.State)
+			c.want(Volume(c, a.Namespace, a.VolumeID) != nil, "%s is %s and the volume is gone", who, a.State)
 		case structs.AttachmentDetaching:
 			c.want(!used, "%s is detaching under a claim", who)
 		default:
@@ -194,7 +194,7 @@ func (c *checker) attachments() {
 
 func (c *checker) volumes() {
 	external := map[[2]string]string{}
-	for v := range volumes.Scan(c.tx) {
+	for v := range volumes.Scan(c) {
 		if v.ExternalID != "" {
 			key := [2]string{v.PluginID, v.ExternalID}
 			c.want(external[key] == "",
@@ -205,24 +205,24 @@ func (c *checker) volumes() {
 			structs.VolumeCreating, structs.VolumeReady, structs.VolumeFailed, structs.VolumeDeleting,
 		}
 		c.want(slices.Contains(states, v.State), "volume %s/%s: state %q", v.Namespace, v.ID, v.State)
-		c.want(v.State != structs.VolumeDeleting || !claims.Has(c.tx, v.Namespace, v.ID),
+		c.want(v.State != structs.VolumeDeleting || !claims.Has(c, v.Namespace, v.ID),
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
 }
 
 // plugins: a row is there exactly while something refers to it.
 func (c *checker) plugins() {
-	for p := range plugins.Scan(c.tx) {
-		c.want(pluginReferences(c.tx, p.ID) != "", "plugin %s: nothing refers to it", p.ID)
+	for p := range plugins.Scan(c) {
+		c.want(pluginReferences(c, p.ID) != "", "plugin %s: nothing refers to it", p.ID)
 		c.want(!p.ControllerSeen || p.Known, "plugin %s: its controller was seen and it is not known", p.ID)
 	}
 	c.counts()
-	for v := range volumes.Scan(c.tx) {
-		c.want(Plugin(c.tx, v.PluginID) != nil, "volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
+	for v := range volumes.Scan(c) {
+		c.want(Plugin(c, v.PluginID) != nil, "volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
 	}
-	for a := range allocs.Scan(c.tx) {
+	for a := range allocs.Scan(c) {
 		for _, id := range a.CSIPlugins {
-			c.want(a.ClientTerminal() || Plugin(c.tx, id) != nil, "allocation %s: plugin %s has no row", a.ID, id)
+			c.want(a.ClientTerminal() || Plugin(c, id) != nil, "allocation %s: plugin %s has no row", a.ID, id)
 		}
 	}
 }
@@ -231,18 +231,18 @@ func (c *checker) plugins() {
 func (c *checker) counts() {
 	half := func(plugin string, kind structs.CSIKind) string { return plugin + " " + string(kind) }
 	found := map[string]tally{}
-	for i := range instances.Scan(c.tx) {
+	for i := range instances.Scan(c) {
 		k := half(i.PluginID, i.Kind)
 		found[k] = found[k].Plus(tallyInstance(i))
 	}
-	for a := range allocs.Scan(c.tx) {
-		eachRun(c.tx, a, func(plugin string, kind structs.CSIKind) {
+	for a := range allocs.Scan(c) {
+		eachRun(c, a, func(plugin string, kind structs.CSIKind) {
 			k := half(plugin, kind)
 			found[k] = found[k].Plus(tally{Runs: 1})
 		})
 	}
 	kept := map[string]tally{}
-	for n := range counts.Scan(c.tx) {
+	for n := range counts.Scan(c) {
 		kept[half(n.PluginID, n.Kind)] = n.Tally
 	}
 	wantCounts(c, "instances and runs of plugin", found, kept)
@@ -251,38 +251,38 @@ func (c *checker) counts() {
 // instances: each is of a node that is there, and the node's row names it.
 func (c *checker) instances() {
 	halves := map[string][]structs.CSIInstanceKey{}
-	for i := range instances.Scan(c.tx) {
+	for i := range instances.Scan(c) {
 		who := fmt.Sprintf("%s instance of plugin %s on node %s", i.Kind, i.PluginID, i.NodeID)
-		n := Node(c.tx, i.NodeID)
+		n := Node(c, i.NodeID)
 		c.want(n != nil, "%s: no such node", who)
 		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy, "%s is healthy and the node is down", who)
 		c.want(!i.DownWithNode || !i.Healthy, "%s is healthy and down with its node", who)
-		p := Plugin(c.tx, i.PluginID)
+		p := Plugin(c, i.PluginID)
 		c.want(p != nil, "%s: the plugin has no row", who)
 		c.want(!i.Healthy || p == nil || i.IsDriver(p.Provider) && !i.OtherDriver,
 			"%s is healthy and of another driver, %q", who, i.Provider)
 		halves[i.NodeID] = append(halves[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
 	}
-	for n := range nodes.Scan(c.tx) {
+	for n := range nodes.Scan(c) {
 		c.want(slices.Equal(n.CSIInstances(), halves[n.ID]),
 			"node %s names plugin instances %v and has %v", n.ID, n.CSIInstances(), halves[n.ID])
 	}
 }
 
 func (c *checker) allocs() {
-	for a := range allocs.Scan(c.tx) {
+	for a := range allocs.Scan(c) {
 		c.want(a.Job == nil, "allocation %s: carries its job", a.ID)
 		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
-		c.want(JobOf(c.tx, a) != nil,
+		c.want(JobOf(c, a) != nil,
 			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
-		c.want(a.ClientTerminal() || Node(c.tx, a.NodeID) != nil,
+		c.want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
 	}
 }
 
 func (c *checker) evals() {
 	blocked := map[structs.JobKey]string{}
-	for e := range evals.Scan(c.tx) {
+	for e := range evals.Scan(c) {
 		if e.Status != structs.EvalBlocked {
 			continue
 		}
@@ -290,17 +290,17 @@ func (c *checker) evals() {
 		c.want(blocked[k] == "",
 			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
 		blocked[k] = e.ID
-		c.want(sleptThrough(c.tx, e) == "",
-			"evaluation %s slept through the waking of %s", e.ID, sleptThrough(c.tx, e))
+		c.want(sleptThrough(c, e) == "",
+			"evaluation %s slept through the waking of %s", e.ID, sleptThrough(c, e))
 	}
 }
 
 func (c *checker) jobs() {
-	for j := range jobs.Scan(c.tx) {
-		v := JobVersion(c.tx, j.Namespace, j.ID, j.Version)
+	for j := range jobs.Scan(c) {
+		v := JobVersion(c, j.Namespace, j.ID, j.Version)
 		c.want(v != nil && sameSpec(v, j),
 			"job %s/%s: version %d is not kept as it is", j.Namespace, j.ID, j.Version)
-		c.want(jobStatus(c.tx, j) == j.Status,
-			"job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, jobStatus(c.tx, j))
+		c.want(jobStatus(c, j) == j.Status,
+			"job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, jobStatus(c, j))
 	}
 }

@@ -39,9 +39,6 @@ func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
 	return claimsByNode.Scan(tx, a.NodeID, alloc)
 }
 
-// WaitingClaims yields the claims that wait, by plugin.
-func WaitingClaims(tx Reader) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.Scan(tx) }
-
 // EndedClaimsOfNode yields a node's claims that outlive their allocations: it has not let go of them yet.
 func EndedClaimsOfNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return endedClaims.Scan(tx, node)

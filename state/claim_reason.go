@@ -27,13 +27,13 @@ func ClaimBlocked(tx Reader, c *structs.CSIClaim) string { return Reasons(tx)(c)
 // Reasons is ClaimBlocked for claims that come volume by volume and, from the first that is asked for on, in
 // the order of each volume's line with none left out. It may begin anew at any claim.
 func Reasons(tx Reader) func(*structs.CSIClaim) string {
-	r := reasons{tx: tx}
+	r := reasons{Reader: tx}
 	return r.next
 }
 
 // reasons are what is known of a volume's claims up to the one that was asked for last.
 type reasons struct {
-	tx     Reader
+	Reader
 	volume *structs.CSIVolume
 	block  string // of the volume itself
 	counts []structs.CSIClassCount
@@ -52,18 +52,18 @@ type inWay struct {
 func (r *reasons) next(c *structs.CSIClaim) string {
 	v := r.volume
 	if v == nil || v.ID != c.VolumeID || v.Namespace != c.Namespace || inLineOrder(c, r.last) <= 0 {
-		v = Volume(r.tx, c.Namespace, c.VolumeID)
+		v = Volume(r, c.Namespace, c.VolumeID)
 		if v == nil {
 			return fmt.Sprintf("volume %s is gone", c.VolumeID)
 		}
 		r.volume = v
-		r.block = volumeBlock(r.tx, v)
-		r.counts = lineOf(r.tx, v.Namespace, v.ID)
+		r.block = volumeBlock(r, v)
+		r.counts = lineOf(r, v.Namespace, v.ID)
 		r.inWay = nil
 	}
 	r.last = c
 	if c.State == structs.ClaimGranted {
-		return attachBlock(r.tx, c)
+		return attachBlock(r, c)
 	}
 	defer r.pass(c)
 	if r.block != "" {
@@ -72,7 +72,7 @@ func (r *reasons) next(c *structs.CSIClaim) string {
 	if why := r.conflict(c); why != "" {
 		return why
 	}
-	return cmp.Or(classBlock(r.tx, r.volume, c.Class()), nodeBlock(r.tx, r.volume, c),
+	return cmp.Or(classBlock(r, r.volume, c.Class()), nodeBlock(r, r.volume, c),
 		"it is about to be granted")
 }
 
@@ -84,7 +84,7 @@ func (r *reasons) conflict(c *structs.CSIClaim) string {
 		w = &inWay{held: r.holders(k)}
 		for _, o := range classesOf(r.counts, structs.ClaimWaiting) {
 			if o.Conflicts(k) {
-				w.look(r.tx, c, o)
+				w.look(r, c, o)
 			}
 		}
 		if r.inWay == nil {
@@ -171,9 +171,9 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 			continue
 		}
 		count += n.Granted
-		for _, c := range someHolders(r.tx, r.volume, n.Class()) {
+		for _, c := range someHolders(r, r.volume, n.Class()) {
 			if len(names) < manyHolders {
-				names = append(names, holds(r.tx, c))
+				names = append(names, holds(r, c))
 			}
 		}
 	}

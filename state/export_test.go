@@ -6,7 +6,25 @@ import (
 	"berth/structs"
 )
 
-// These lists exist only for tests. Each reads all rows.
+// These lists exist only for tests.
+
+// Plugins yields the plugins whose ID begins so.
+func Plugins(tx *ReadTx, prefix string) iter.Seq[*structs.CSIPluginRow] {
+	return plugins.Prefix(tx, prefix)
+}
+
+// VolumesByPlugin yields a plugin's volumes in all namespaces.
+func VolumesByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.CSIVolume] {
+	return volumesByPlugin.Scan(tx, plugin)
+}
+
+// WaitingClaims yields the claims that wait, by plugin.
+func WaitingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.Scan(tx) }
+
+// AllocsByPlugin yields the allocations that run a plugin, those that ended first.
+func AllocsByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.Allocation] {
+	return allocsByPlugin.Scan(tx, plugin)
+}
 
 // Volumes yields the volumes of a namespace whose ID has a prefix.
 func Volumes(tx *ReadTx, ns, prefix string) iter.Seq[*structs.CSIVolume] {

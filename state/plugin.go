@@ -20,11 +20,6 @@ const NodeIsDown = "node is down"
 // Plugin returns the plugin's row, nil if nothing refers to it.
 func Plugin(tx Reader, id string) *structs.CSIPluginRow { return plugins.Get(tx, id) }
 
-// Plugins yields the plugins whose ID begins so.
-func Plugins(tx Reader, prefix string) iter.Seq[*structs.CSIPluginRow] {
-	return plugins.Prefix(tx, prefix)
-}
-
 // Instance returns one half of a plugin on one node, nil if the node never reported it.
 func Instance(tx Reader, plugin string, kind structs.CSIKind, node string) *structs.CSIPluginInstance {
 	return instances.Get(tx, plugin, string(kind), node)
@@ -83,7 +78,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	// Gone through as they lie in the tree, each allocation would be waited for by itself: those whose places
 	// are known are fetched side by side.
 	placed := make([]*structs.Allocation, 0, d.ControllersExpected+d.NodesExpected)
-	for a := range AllocsByPlugin(tx, id) {
+	for a := range allocsByPlugin.Scan(tx, id) {
 		placed = append(placed, a)
 	}
 	d.Allocations = make([]*structs.AllocListStub, len(placed))

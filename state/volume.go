@@ -13,11 +13,6 @@ import (
 // Volume returns the volume, nil if there is none.
 func Volume(tx Reader, ns, id string) *structs.CSIVolume { return volumes.Get(tx, ns, id) }
 
-// VolumesByPlugin yields a plugin's volumes in all namespaces.
-func VolumesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIVolume] {
-	return volumesByPlugin.Scan(tx, plugin)
-}
-
 // UnsettledVolumes yields those for which the leader has a call to make: to create, delete or expand.
 func UnsettledVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return unsettledVolumes.Scan(tx) }
 
@@ -175,7 +170,8 @@ func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocke
 	if c.State != structs.ClaimGranted || a == nil {
 		return
 	}
-	stub := AllocStub(tx, a)
+	stub := new(structs.AllocListStub)
+	AllocStubs(tx)(a, stub)
 	d.Allocations = append(d.Allocations, stub)
 	if c.Mode == structs.ClaimWrite {
 		d.WriteAllocs[a.ID] = stub

@@ -77,7 +77,7 @@ func (t *Table[T]) Get(from Reader, parts ...string) *T {
 func (t *Table[T]) KeyOfRow(r *T) Key { return t.key(r) }
 
 // Newest returns the log index of the entry that last changed the table.
-func (t *Table[T]) Newest(tx *ReadTx) uint64 { return tx.view.newest[t.path.table] }
+func (t *Table[T]) Newest(tx Reader) uint64 { return tx.reader().view.newest[t.path.table] }
 
 // Put inserts a row, or replaces the row with the same key, and stamps it. The table owns the row from then
 // on. It returns the row that it replaced, nil if there was none.
