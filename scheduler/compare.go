@@ -41,6 +41,7 @@ func sameRuns(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *structs
 	if a == nil || ga == nil {
 		return false
 	}
-	x, y := encodeRuns(a, ga), encodeRuns(b, gb)
+	x := encodeRuns(a, ga)
+	y := encodeRuns(b, gb)
 	return x != nil && bytes.Equal(x, y)
 }

@@ -27,7 +27,8 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 			continue
 		}
 		c := r.Claim(p.ns, index)
-		c.JobID, c.TaskGroup = p.eval.JobID, g.Name
+		c.JobID = p.eval.JobID
+		c.TaskGroup = g.Name
 		u := volumeUse{
 			claim: c, volume: state.Volume(p, c.Namespace, c.VolumeID),
 			keys: []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
@@ -44,7 +45,8 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 // held by a claim that excludes this one.
 func (p *planner) blockedEverywhere(w *placement) *refusal {
 	if !w.looked {
-		w.uses, w.looked = p.usesOf(w.plan.group, w.index), true
+		w.uses = p.usesOf(w.plan.group, w.index)
+		w.looked = true
 	}
 	for _, u := range w.uses {
 		if why := p.unclaimable(u); why != "" {

@@ -80,7 +80,8 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 			p.drivers = append(p.drivers, t.Driver)
 		}
 	}
-	p.constraints, p.only = compileConstraints(lists...), onlyNode(lists...)
+	p.constraints = compileConstraints(lists...)
+	p.only = onlyNode(lists...)
 	switch {
 	case wantsDistinct(j.Constraints):
 		p.distinct = "job"
@@ -206,7 +207,8 @@ func joinBrief(all []string, between string) string {
 const allPools = "all"
 
 func inPool(g *groupPlan, n *structs.Node) string {
-	want, have := poolOr(g.job.NodePool), poolOr(n.NodePool)
+	want := poolOr(g.job.NodePool)
+	have := poolOr(n.NodePool)
 	if want == allPools || want == have {
 		return ""
 	}

@@ -107,7 +107,8 @@ func (r *cyclicIter) readNodes(few int) (out []*structs.Node) {
 		case r.wrapped || r.first == "":
 			r.ended = true
 		default:
-			r.wrapped, r.next = true, ""
+			r.wrapped = true
+			r.next = ""
 		}
 	}
 	return out
@@ -183,7 +184,8 @@ func (p *planner) candidatesOf(w *placement) *candidateSet {
 func (o *candidateSet) readMore() int {
 	few := o.iter.readNodes(readBatch)
 	if len(few) == 0 {
-		o.feasible, o.chosen = append(o.feasible, o.chosen...), nil
+		o.feasible = append(o.feasible, o.chosen...)
+		o.chosen = nil
 	}
 	for _, n := range few {
 		if !o.seen[n.ID] && o.group.admit(o.tally, n) {

@@ -48,7 +48,8 @@ func (p *planner) nodesWithID(id string) []*structs.Node {
 func (p *planner) reconcileNodes(
 	g *groupPlan, nodes []*structs.Node, byNode map[string][]*structs.Allocation,
 ) {
-	before, anywhere := len(p.placements), p.scope != ""
+	before := len(p.placements)
+	anywhere := p.scope != ""
 	for _, n := range nodes {
 		served := p.reconcileNode(g, n, byNode[n.ID])
 		anywhere = anywhere || served

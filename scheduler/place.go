@@ -108,7 +108,8 @@ func (t *tally) merge(base, other *tally) {
 	}
 	t.metric.NodesFiltered += other.metric.NodesFiltered - base.metric.NodesFiltered
 	t.metric.NodesExhausted += other.metric.NodesExhausted - base.metric.NodesExhausted
-	sums, bases := t.counts(), base.counts()
+	sums := t.counts()
+	bases := base.counts()
 	for i, counts := range other.counts() {
 		for k, n := range *counts {
 			if more := n - (*bases[i])[k]; more > 0 {
@@ -121,7 +122,8 @@ func (t *tally) merge(base, other *tally) {
 // chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
 // none if every node refused, or if all nodes alike are blocked.
 func (p *planner) chooseNode(w *placement) (topN, *tally) {
-	g, barred := w.plan, p.blockedEverywhere(w)
+	g := w.plan
+	barred := p.blockedEverywhere(w)
 	switch {
 	case w.node != nil && barred != nil:
 		t := g.static.clone()
@@ -148,9 +150,11 @@ func (p *planner) chooseNode(w *placement) (topN, *tally) {
 	if past != nil {
 		most = len(rooms) + retriedNodes
 	}
-	wakes, crowded := p.namedVolumes, p.tooManyKeys
+	wakes := p.namedVolumes
+	crowded := p.tooManyKeys
 	top, t, all := p.sampleNodes(w, o, most)
-	p.namedVolumes, p.tooManyKeys = wakes, crowded // only all nodes together decide the keys
+	p.namedVolumes = wakes
+	p.tooManyKeys = crowded // only all nodes together decide the keys
 	switch {
 	case len(top) > 0 || all:
 		return top, t
@@ -164,7 +168,8 @@ func (p *planner) chooseNode(w *placement) (topN, *tally) {
 // lastRefusals returns the answers of all nodes for the evaluation's last plan, and the nodes with capacity
 // freed since, if nothing else has changed since; else nil. Such a group depends on nothing but the nodes.
 func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
-	g, e := w.plan, p.eval
+	g := w.plan
+	e := p.eval
 	before := e.FailedTGAllocs[g.group.Name]
 	if before == nil || len(e.BlockedOn) == 0 || e.JobModifyIndex != p.job.JobModifyIndex || len(w.uses) > 0 ||
 		w.update || g.distinct != "" {
@@ -218,12 +223,20 @@ func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 func (p *planner) addToPlan(w *placement, v *nodeView, t *tally) {
 	ask := w.plan.ask
 	a := &structs.Allocation{
-		ID: structs.NewID(), Namespace: p.ns, EvalID: p.eval.ID,
-		Name:   structs.AllocName(p.job.ID, w.plan.group.Name, w.index),
-		NodeID: v.node.ID, NodeName: v.node.Name,
-		JobID: p.job.ID, JobVersion: p.job.Version, TaskGroup: w.plan.group.Name,
-		Resources: &ask, DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocPending,
-		RescheduleTracker: p.trackerFor(w), Metrics: t.toMetric(structs.MaxReasons),
+		ID:                structs.NewID(),
+		Namespace:         p.ns,
+		EvalID:            p.eval.ID,
+		Name:              structs.AllocName(p.job.ID, w.plan.group.Name, w.index),
+		NodeID:            v.node.ID,
+		NodeName:          v.node.Name,
+		JobID:             p.job.ID,
+		JobVersion:        p.job.Version,
+		TaskGroup:         w.plan.group.Name,
+		Resources:         &ask,
+		DesiredStatus:     structs.AllocDesiredRun,
+		ClientStatus:      structs.AllocPending,
+		RescheduleTracker: p.trackerFor(w),
+		Metrics:           t.toMetric(structs.MaxReasons),
 	}
 	if w.prev != nil {
 		a.PreviousAllocation = w.prev.ID

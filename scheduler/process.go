@@ -167,8 +167,10 @@ func (p *planner) finishEval() {
 		p.plan.JobModifyIndex = p.job.JobModifyIndex
 	}
 	if p.more {
-		e.Status, e.StatusDescription = structs.EvalPending, "more allocations follow"
-		e.Again, e.FailedTGAllocs = structs.EvalMore, nil
+		e.Status = structs.EvalPending
+		e.StatusDescription = "more allocations follow"
+		e.Again = structs.EvalMore
+		e.FailedTGAllocs = nil
 	}
 	if e.FailedTGAllocs != nil {
 		keys = p.boundKeys(keys)

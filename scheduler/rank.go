@@ -25,8 +25,10 @@ const keptScores = 5
 // binpack prefers fuller nodes, so that others stay free for large allocations. It is 1 for a node that the
 // allocation fills in every dimension, 0 for an empty one; free space counts progressively.
 func binpack(w *placement, v *nodeView) (float64, bool) {
-	have, used := v.node.Available(), v.used.Add(w.plan.ask)
-	sum, dimensions := 0.0, 0.0
+	have := v.node.Available()
+	used := v.used.Add(w.plan.ask)
+	sum := 0.0
+	dimensions := 0.0
 	for _, d := range [][2]int{
 		{have.CPU, used.CPU}, {have.MemoryMB, used.MemoryMB}, {have.DiskMB, used.DiskMB},
 	} {
@@ -64,7 +66,8 @@ type ranked struct {
 }
 
 func rank(w *placement, v *nodeView) ranked {
-	sum, n := 0.0, 0.0
+	sum := 0.0
+	n := 0.0
 	for _, s := range scorers {
 		if score, ok := s.score(w, v); ok {
 			sum += score

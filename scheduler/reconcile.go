@@ -92,11 +92,14 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation) classified {
 	case a.ClientTerminal():
 		return p.classifyEnded(g, a)
 	case p.lost(a.NodeID):
-		s.action, s.why = actionLose, "node is down"
+		s.action = actionLose
+		s.why = "node is down"
 	case a.Migrate:
-		s.action, s.why = actionMove, "stopped by an operator, to be placed anew"
+		s.action = actionMove
+		s.why = "stopped by an operator, to be placed anew"
 	case n.Drain:
-		s.action, s.why = actionMove, "node is draining"
+		s.action = actionMove
+		s.why = "node is draining"
 	case a.JobVersion == p.job.Version:
 		s.action = actionKeep
 	default:

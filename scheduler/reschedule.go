@@ -11,8 +11,12 @@ import (
 
 // perNodePolicy is the policy of system jobs, which have none of their own: an allocation comes back to its
 // node without limit, with a growing delay while it keeps failing.
-var perNodePolicy = &structs.ReschedulePolicy{Delay: 10 * time.Second, MaxDelay: 5 * time.Minute,
-	DelayFunction: structs.RescheduleExponential, Unlimited: true}
+var perNodePolicy = &structs.ReschedulePolicy{
+	Delay:         10 * time.Second,
+	MaxDelay:      5 * time.Minute,
+	DelayFunction: structs.RescheduleExponential,
+	Unlimited:     true,
+}
 
 // keptReschedules is the number of reschedules that an allocation remembers under an unlimited policy.
 const keptReschedules = 10
@@ -37,7 +41,8 @@ func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) classified 
 	switch {
 	case !ok:
 	case a.Migrate || due <= p.now.UnixNano():
-		s.action, s.delay = actionReschedule, int64(delay)
+		s.action = actionReschedule
+		s.delay = int64(delay)
 	default:
 		s.due = due
 	}
@@ -152,10 +157,19 @@ func (p *planner) followUp() {
 func (p *planner) evalAt(due int64) *structs.Evaluation {
 	now := p.now.UnixNano()
 	return &structs.Evaluation{
-		ID: structs.NewID(), Namespace: p.ns, Priority: p.job.Priority, Type: p.job.Type,
-		TriggeredBy: structs.TriggerScheduled, JobID: p.job.ID, NodeID: p.scope,
-		JobModifyIndex: p.job.JobModifyIndex, Status: structs.EvalPending, WaitUntil: due,
-		PreviousEval: p.eval.ID, CreateTime: now, ModifyTime: now,
+		ID:             structs.NewID(),
+		Namespace:      p.ns,
+		Priority:       p.job.Priority,
+		Type:           p.job.Type,
+		TriggeredBy:    structs.TriggerScheduled,
+		JobID:          p.job.ID,
+		NodeID:         p.scope,
+		JobModifyIndex: p.job.JobModifyIndex,
+		Status:         structs.EvalPending,
+		WaitUntil:      due,
+		PreviousEval:   p.eval.ID,
+		CreateTime:     now,
+		ModifyTime:     now,
 	}
 }
 

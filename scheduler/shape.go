@@ -35,8 +35,12 @@ func (p *planner) shape() string {
 			return ""
 		}
 		s := groupShape{
-			Namespace: p.ns, NodePool: poolOr(p.job.NodePool), Datacenters: p.job.Datacenters,
-			Drivers: g.drivers, Ask: g.ask, Volumes: g.group.Volumes,
+			Namespace:   p.ns,
+			NodePool:    poolOr(p.job.NodePool),
+			Datacenters: p.job.Datacenters,
+			Drivers:     g.drivers,
+			Ask:         g.ask,
+			Volumes:     g.group.Volumes,
 			Constraints: [][]*structs.Constraint{p.job.Constraints, g.group.Constraints},
 		}
 		for _, t := range g.group.Tasks {

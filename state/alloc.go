@@ -144,7 +144,8 @@ func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, no
 	}
 	a := old.Copy()
 	if u.ClientStatus != "" {
-		a.ClientStatus, a.ClientDescription = u.ClientStatus, u.ClientDescription
+		a.ClientStatus = u.ClientStatus
+		a.ClientDescription = u.ClientDescription
 	}
 	if u.TaskStates != nil {
 		a.TaskStates = maps.Clone(u.TaskStates)
@@ -181,7 +182,8 @@ func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
 		return structs.Preconditionf("allocation %q has ended or is being stopped", p.AllocID)
 	}
 	a := old.Copy()
-	a.Migrate, a.ModifyTime = true, p.Now
+	a.Migrate = true
+	a.ModifyTime = p.Now
 	putAlloc(tx, old, a)
 	if j := Job(tx, a.Namespace, a.JobID); j != nil {
 		putGivenEval(tx, p.Eval, j, p.Now)

@@ -2,6 +2,7 @@ package state
 
 import (
 	"iter"
+	"maps"
 
 	"berth/structs"
 )
@@ -41,12 +42,21 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 		return
 	}
 	attachments.Put(tx, &structs.CSIAttachment{
-		Namespace: c.Namespace, VolumeID: c.VolumeID, NodeID: c.NodeID, PluginID: c.PluginID,
-		ExternalVolumeID: v.ExternalID, ExternalNodeID: external,
-		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
-		ReadOnly:     c.AccessMode.ReaderOnly() && p.SupportsReadOnly,
-		MountOptions: v.MountOptions.Copy(), VolumeContext: v.Copy().Context, Secrets: v.Secrets.Copy(),
-		State: structs.AttachmentAttaching, CreateTime: now, ModifyTime: now,
+		Namespace:        c.Namespace,
+		VolumeID:         c.VolumeID,
+		NodeID:           c.NodeID,
+		PluginID:         c.PluginID,
+		ExternalVolumeID: v.ExternalID,
+		ExternalNodeID:   external,
+		AccessMode:       c.AccessMode,
+		AttachmentMode:   c.AttachmentMode,
+		ReadOnly:         c.AccessMode.ReaderOnly() && p.SupportsReadOnly,
+		MountOptions:     v.MountOptions.Copy(),
+		VolumeContext:    maps.Clone(v.Context),
+		Secrets:          v.Secrets.Copy(),
+		State:            structs.AttachmentAttaching,
+		CreateTime:       now,
+		ModifyTime:       now,
 	})
 }
 
@@ -82,9 +92,11 @@ const fewClaims = 64
 // inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of
 // the volume where these are few, else at those of the node: they are no more than run on it.
 func inUse(tx Reader, a *structs.CSIAttachment) bool {
-	granted, all := 0, 0
+	granted := 0
+	all := 0
 	for _, n := range lineOf(tx, a.Namespace, a.VolumeID) {
-		granted, all = granted+n.Granted, all+n.Granted+n.Waiting
+		granted += n.Granted
+		all += n.Granted + n.Waiting
 	}
 	some := ClaimsByNode(tx, a.NodeID)
 	switch {

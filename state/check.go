@@ -62,7 +62,8 @@ func wantCounts[N comparable](c *checker, subject string, counted, kept map[stri
 }
 
 func checkIndexes[T any](c *checker, t *mvcc.Table[T]) {
-	applied, newest := c.Applied(), t.Newest(c)
+	applied := c.Applied()
+	newest := t.Newest(c)
 	for r := range t.Scan(c) {
 		at := any(r).(mvcc.Record).Stamped()
 		c.want(at.CreateIndex <= at.ModifyIndex && at.ModifyIndex <= newest && newest <= applied,
@@ -93,7 +94,8 @@ func (c *checker) claims() {
 	granted := map[[2]string]map[structs.ClaimClass]string{}
 	for cl := range claims.Scan(c) {
 		who := fmt.Sprintf("claim of volume %s/%s for allocation %s", cl.Namespace, cl.VolumeID, cl.AllocID)
-		v, a := Volume(c, cl.Namespace, cl.VolumeID), Alloc(c, cl.AllocID)
+		v := Volume(c, cl.Namespace, cl.VolumeID)
+		a := Alloc(c, cl.AllocID)
 		c.want(v != nil, "%s: no such volume", who)
 		c.want(a != nil, "%s: no such allocation", who)
 		c.want(a == nil || a.NodeID == cl.NodeID, "%s: it is on another node than the claim", who)
@@ -164,7 +166,8 @@ func (c *checker) lines() {
 // has one at most.
 func (c *checker) attachments() {
 	type key struct{ ns, volume string }
-	single, count := map[key]bool{}, map[key]int{}
+	single := map[key]bool{}
+	count := map[key]int{}
 	for a := range attachments.Scan(c) {
 		who := fmt.Sprintf("attachment of volume %s/%s to node %s", a.Namespace, a.VolumeID, a.NodeID)
 		used := inUse(c, a)

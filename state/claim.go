@@ -87,7 +87,8 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		c.GrantIndex = 0
 		c.GrantTime = 0
 		c.EndTime = 0
-		c.ExpandBytes, c.ExpandError = 0, nil
+		c.ExpandBytes = 0
+		c.ExpandError = nil
 		if grantAtOnce(tx, &c, p.Now) {
 			continue
 		}
@@ -103,7 +104,8 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 // grantAtOnce grants a claim that nobody is ahead of and nothing is in the way of, and reports whether it
 // was such: as the line would, but without the detour over a row that waits.
 func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
-	v, k := Volume(tx, c.Namespace, c.VolumeID), c.Class()
+	v := Volume(tx, c.Namespace, c.VolumeID)
+	k := c.Class()
 	for _, n := range lineOf(tx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.Conflicts(n.Class()) {
 			return false
@@ -238,7 +240,8 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 // noteReadOnly remembers in the volume that its file system turned read-only under a claim of the node.
 func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.CSIClaimKey) {
 	ns := structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace))
-	c, v := Claim(tx, ns, k.VolumeID, k.AllocID), Volume(tx, ns, k.VolumeID)
+	c := Claim(tx, ns, k.VolumeID, k.AllocID)
+	v := Volume(tx, ns, k.VolumeID)
 	if c == nil || v == nil || c.NodeID != p.NodeID {
 		return
 	}
@@ -251,7 +254,8 @@ func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.C
 // it is to stop what it runs, and nobody claims for it again. On a node that is up the allocation may write
 // this very moment: no operator can vouch for the contrary.
 func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
-	old, n := Alloc(tx, c.AllocID), Node(tx, c.NodeID)
+	old := Alloc(tx, c.AllocID)
+	n := Node(tx, c.NodeID)
 	switch {
 	case old == nil || old.ClientTerminal():
 		return nil

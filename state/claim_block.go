@@ -182,7 +182,8 @@ func claimsOf(
 
 // attachBlock says what the attachment of a granted claim lacks.
 func attachBlock(tx Reader, c *structs.CSIClaim) string {
-	a, p := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID), Plugin(tx, c.PluginID)
+	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
+	p := Plugin(tx, c.PluginID)
 	switch {
 	case a == nil && p != nil && p.SupportsAttachDetach:
 		return fmt.Sprintf("volume %s was granted before plugin %s attached volumes, "+
@@ -243,7 +244,8 @@ func holds(tx Reader, c *structs.CSIClaim) string {
 // lingers says why a claim that is granted may stay although nobody works with it, and what would help;
 // "" when it is of use.
 func lingers(tx Reader, c *structs.CSIClaim) string {
-	n, a := Node(tx, c.NodeID), Alloc(tx, c.AllocID)
+	n := Node(tx, c.NodeID)
+	a := Alloc(tx, c.AllocID)
 	switch {
 	case c.State != structs.ClaimGranted:
 		return ""

@@ -109,7 +109,8 @@ func (r *reasons) pass(c *structs.CSIClaim) {
 
 // look finds the claims of a class that wait ahead of c.
 func (w *inWay) look(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
-	rows, seen := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, classKey(o)), 0
+	rows := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, classKey(o))
+	seen := 0
 	ahead := func(other *structs.CSIClaim) bool { return other != nil && inLineOrder(other, c) < 0 }
 	for other := rows.Next(); ahead(other) && w.counted <= farAhead; other = rows.Next() {
 		w.counted++

@@ -56,8 +56,12 @@ func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
 // and why. An attachment that is in use again, or is another than the one that was looked at, is refused.
 func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	ns := p.RequestNamespace()
-	release := &structs.CSIVolumeUnpublishRequest{Claims: p.Claims, NodeID: p.NodeID,
-		Operator: "forced: " + p.Reason, WriteOptions: p.WriteOptions}
+	release := &structs.CSIVolumeUnpublishRequest{
+		Claims:       p.Claims,
+		NodeID:       p.NodeID,
+		Operator:     "forced: " + p.Reason,
+		WriteOptions: p.WriteOptions,
+	}
 	if err := VolumeUnpublish(tx, release); err != nil {
 		return err
 	}

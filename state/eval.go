@@ -131,7 +131,8 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 	for b := range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalBlocked) {
 		if b.ID != e.ID {
 			b = b.Copy()
-			b.Status, b.StatusDescription = structs.EvalCancelled, why
+			b.Status = structs.EvalCancelled
+			b.StatusDescription = why
 			storeEval(tx, b)
 		}
 	}

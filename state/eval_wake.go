@@ -36,7 +36,8 @@ func placeOf(e *structs.Evaluation) string {
 // is not about to go on, "" if there is none.
 func sleptThrough(tx Reader, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
-		w, first := wakes.Get(tx, k), evalsByBlocked.First(tx, k, placeOf(e))
+		w := wakes.Get(tx, k)
+		first := evalsByBlocked.First(tx, k, placeOf(e))
 		if first.ID == e.ID && wokenAt(tx, k) > e.SnapshotIndex && (w == nil || !w.Covers(placeOf(e))) {
 			return k
 		}
@@ -92,10 +93,12 @@ func wakeKey(tx *WriteTx, key string) {
 func wakeLines(tx *WriteTx, key string, old *structs.UnblockRow) *structs.UnblockRow {
 	w := &structs.UnblockRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx, key)}
 	if w.Due && old != nil && old.Due {
-		w.Next, w.Then = old.Next, old.Next
+		w.Next = old.Next
+		w.Then = old.Next
 	}
 	if old != nil {
-		w.Rooms, w.Forgotten = old.Rooms, old.Forgotten
+		w.Rooms = old.Rooms
+		w.Forgotten = old.Forgotten
 	}
 	goOn(tx, w, linesAtOnce)
 	w.At = 0

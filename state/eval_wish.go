@@ -126,7 +126,8 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	for g, n := range b.QueuedAllocations {
 		queued[g] = max(n, queued[g])
 	}
-	b.FailedTGAllocs, b.QueuedAllocations = failed, queued
+	b.FailedTGAllocs = failed
+	b.QueuedAllocations = queued
 }
 
 // boundNodes puts capacity anywhere in the place of many nodes.

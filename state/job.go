@@ -37,8 +37,13 @@ func JobVersions(tx Reader, ns, id string) iter.Seq[*structs.Job] {
 // JobSummary counts the job's allocations by group and state. Queued is what the newest evaluation could
 // not place.
 func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
-	s := &structs.JobSummary{JobID: j.ID, Namespace: j.Namespace, Summary: map[string]structs.TaskGroupSummary{},
-		CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex}
+	s := &structs.JobSummary{
+		JobID:       j.ID,
+		Namespace:   j.Namespace,
+		Summary:     map[string]structs.TaskGroupSummary{},
+		CreateIndex: j.CreateIndex,
+		ModifyIndex: j.ModifyIndex,
+	}
 	for _, g := range j.TaskGroups {
 		s.Summary[g.Name] = structs.TaskGroupSummary{}
 	}
@@ -94,7 +99,8 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 		return structs.Invalidf("a job needs an ID, and its groups and tasks must not be empty")
 	}
 	j := p.Job.Copy()
-	j.Namespace, j.Priority = structs.NamespaceOr(j.Namespace), cmp.Or(j.Priority, structs.JobDefaultPriority)
+	j.Namespace = structs.NamespaceOr(j.Namespace)
+	j.Priority = cmp.Or(j.Priority, structs.JobDefaultPriority)
 	j.Type = cmp.Or(j.Type, structs.JobService)
 	old := Job(tx, j.Namespace, j.ID)
 	if err := checkJobIndex(old, p); err != nil {
@@ -148,8 +154,10 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	for v := range JobVersions(tx, j.Namespace, j.ID) {
 		j.Version = v.Version + 1
 	}
-	j.JobModifyIndex, j.SubmitTime = tx.Index, now
-	j.Status, j.Stable = structs.JobPending, false
+	j.JobModifyIndex = tx.Index
+	j.SubmitTime = now
+	j.Status = structs.JobPending
+	j.Stable = false
 	if old != nil {
 		j.Status = old.Status
 	}
@@ -187,7 +195,8 @@ func putGivenEval(tx *WriteTx, e *structs.Evaluation, j *structs.Job, now int64)
 	e.Namespace = j.Namespace
 	e.JobID = j.ID
 	e.JobModifyIndex = j.JobModifyIndex
-	e.Type, e.Priority = cmp.Or(e.Type, j.Type), cmp.Or(e.Priority, j.Priority)
+	e.Type = cmp.Or(e.Type, j.Type)
+	e.Priority = cmp.Or(e.Priority, j.Priority)
 	putEval(tx, e)
 }
 

@@ -29,8 +29,11 @@ func DownNodes(tx Reader) iter.Seq[*structs.Node] { return nodesByDown.Scan(tx) 
 
 // NodeDetail puts a node together with its plugin instances and its class.
 func NodeDetail(tx Reader, n *structs.Node) *structs.NodeDetail {
-	d := &structs.NodeDetail{Node: *n,
-		CSIControllerPlugins: map[string]*structs.CSIInfo{}, CSINodePlugins: map[string]*structs.CSIInfo{}}
+	d := &structs.NodeDetail{
+		Node:                 *n,
+		CSIControllerPlugins: map[string]*structs.CSIInfo{},
+		CSINodePlugins:       map[string]*structs.CSIInfo{},
+	}
 	d.ComputedClass = computedClass(n)
 	for i := range InstancesByNode(tx, n.ID) {
 		half := d.CSINodePlugins
@@ -113,8 +116,10 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 func mergeNode(n, old *structs.Node, now int64) string {
 	n.Status = cmp.Or(n.Status, structs.NodeReady)
 	if old == nil {
-		n.SchedulingEligibility, n.Unaccounted = cmp.Or(n.SchedulingEligibility, structs.NodeEligible), false
-		n.Events, n.StatusUpdatedAt = nil, now/int64(time.Second)
+		n.SchedulingEligibility = cmp.Or(n.SchedulingEligibility, structs.NodeEligible)
+		n.Unaccounted = false
+		n.Events = nil
+		n.StatusUpdatedAt = now / int64(time.Second)
 		return "Node registered"
 	}
 	n.SchedulingEligibility = old.SchedulingEligibility
@@ -130,7 +135,8 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	if old.Status == n.Status {
 		return ""
 	}
-	n.StatusUpdatedAt, n.StatusDescription = now/int64(time.Second), ""
+	n.StatusUpdatedAt = now / int64(time.Second)
+	n.StatusDescription = ""
 	return "Node re-registered"
 }
 
@@ -232,7 +238,8 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 }
 
 func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
-	n.Status, n.StatusUpdatedAt = p.Status, p.Now/int64(time.Second)
+	n.Status = p.Status
+	n.StatusUpdatedAt = p.Now / int64(time.Second)
 	addEvents(tx, n, p.Event)
 	nodes.Put(tx, n)
 	switch p.Status {

@@ -54,7 +54,8 @@ func nextUse(tx Reader, c *structs.CSIClaim, last string) (k structs.ClaimClass,
 	for i := range a.CSIVolumes { // none is found where the allocation has come by another volume
 		at := a.CSIVolumes[i].Class()
 		if a.CSIVolumes[i].VolumeID == c.VolumeID && classKey(at) > last && (!ok || classKey(at) < classKey(k)) {
-			k, ok = at, true
+			k = at
+			ok = true
 		}
 	}
 	return k, ok

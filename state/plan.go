@@ -93,7 +93,8 @@ func refusedNodes(tx Reader, p *structs.Plan) map[string]string {
 	for _, s := range p.Stop {
 		stopped[s.AllocID] = true
 	}
-	used, refused := map[string]structs.Resources{}, map[string]string{}
+	used := map[string]structs.Resources{}
+	refused := map[string]string{}
 	for _, a := range p.Place {
 		n := Node(tx, a.NodeID)
 		group := groupOf(tx, a)
@@ -156,19 +157,22 @@ func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, no
 		return
 	}
 	a := old.Copy()
-	a.DesiredStatus, a.DesiredDescription = structs.AllocDesiredStop, s.Description
+	a.DesiredStatus = structs.AllocDesiredStop
+	a.DesiredDescription = s.Description
 	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
 	lost := s.ClientStatus
 	if n := Node(tx, old.NodeID); n == nil || n.Status == structs.NodeDown {
 		lost = structs.AllocLost // nobody will say that it ended
 	}
 	if lost != "" && !old.ClientTerminal() {
-		a.ClientStatus, a.ClientDescription = lost, s.Description
+		a.ClientStatus = lost
+		a.ClientDescription = s.Description
 	}
 	if reflect.DeepEqual(old, a) {
 		return
 	}
-	a.AllocModifyIndex, a.ModifyTime = tx.Index, now
+	a.AllocModifyIndex = tx.Index
+	a.ModifyTime = now
 	putAlloc(tx, old, a)
 }
 
@@ -186,7 +190,8 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		return
 	}
 	if group := groupOf(tx, a); u.SetJobVersion && group != nil {
-		a.CSIPlugins, a.CSIVolumes = group.Plugins(), group.CSIUses(a.Index())
+		a.CSIPlugins = group.Plugins()
+		a.CSIVolumes = group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
 	// Else the end of an allocation that ran no task would move, and with it its replacement.
@@ -208,7 +213,8 @@ func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation
 	a.Resources = &ask
 	a.CSIPlugins = group.Plugins()
 	a.CSIVolumes = group.CSIUses(a.Index())
-	a.Namespace, a.EvalID = structs.NamespaceOr(a.Namespace), cmp.Or(a.EvalID, e.ID)
+	a.Namespace = structs.NamespaceOr(a.Namespace)
+	a.EvalID = cmp.Or(a.EvalID, e.ID)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
 	a.NodeName = cmp.Or(a.NodeName, Node(tx, a.NodeID).Name)

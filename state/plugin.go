@@ -178,7 +178,8 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 	if err != nil {
 		return err
 	}
-	n, halves := old, reportedHalves(tx, old, p)
+	n := old
+	halves := reportedHalves(tx, old, p)
 	if !slices.Equal(halves, old.CSIInstances()) {
 		n = edited(old)
 		n.SetCSIInstances(halves)
@@ -225,7 +226,8 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 				structs.CSIKindController, structs.CSIKindNode)
 		}
 		c := *i
-		c.NodeID, c.DownWithNode = n.ID, false // which the servers say
+		c.NodeID = n.ID
+		c.DownWithNode = false // which the servers say
 		if n.Status == structs.NodeDown && c.Healthy {
 			goDown(&c)
 		}
@@ -283,10 +285,13 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 
 // SameInstance compares a node's report with its row, but for the time of it.
 func SameInstance(row, report *structs.CSIPluginInstance) bool {
-	a, b := row, report
-	x, y := a.CSIInfo, b.CSIInfo
+	a := row
+	b := report
+	x := a.CSIInfo
+	y := b.CSIInfo
 	if a.OtherDriver { // the node reports it healthy, and describes that in words of its own
-		x.Healthy, x.HealthDescription = true, y.HealthDescription
+		x.Healthy = true
+		x.HealthDescription = y.HealthDescription
 	}
 	x.UpdateTime = 0
 	x.NodeInfo = nil
@@ -302,8 +307,10 @@ func sameNodeInfo(a, b *structs.CSINodeInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	x, y := *a, *b
-	x.AccessibleTopology, y.AccessibleTopology = nil, nil
+	x := *a
+	y := *b
+	x.AccessibleTopology = nil
+	y.AccessibleTopology = nil
 	return x == y && sameTopology(a.AccessibleTopology, b.AccessibleTopology)
 }
 
@@ -335,7 +342,8 @@ func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginIns
 	learned.Known = true
 	learned.ControllerRequired = old.ControllerRequired || i.RequiresControllerPlugin
 	if i.Provider != "" && (old.Provider == "" || old.Provider == i.Provider) {
-		learned.Provider, learned.Version = i.Provider, i.ProviderVersion
+		learned.Provider = i.Provider
+		learned.Version = i.ProviderVersion
 	}
 	if i.Kind == structs.CSIKindController {
 		learned.ControllerSeen = true
@@ -358,7 +366,8 @@ func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginIns
 
 // goDown makes a healthy instance one of a node that is down.
 func goDown(i *structs.CSIPluginInstance) {
-	i.Healthy, i.HealthDescription = false, NodeIsDown
+	i.Healthy = false
+	i.HealthDescription = NodeIsDown
 	i.DownWithNode = true
 }
 

@@ -17,8 +17,11 @@ func recount(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
 	if was == is {
 		return
 	}
-	c := &structs.CSIPluginCountRow{PluginID: plugin, Kind: kind,
-		Tally: tallyOf(tx, plugin, kind).Minus(was).Plus(is)}
+	c := &structs.CSIPluginCountRow{
+		PluginID: plugin,
+		Kind:     kind,
+		Tally:    tallyOf(tx, plugin, kind).Minus(was).Plus(is),
+	}
 	if c.Tally == (tally{}) {
 		counts.Delete(tx, c)
 		return

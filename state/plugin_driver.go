@@ -20,7 +20,8 @@ func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInsta
 		return p
 	}
 	if holdsVolumes(tx, p.ID) || reportedDriver(tx, p, i) {
-		i.Healthy, i.OtherDriver = false, true
+		i.Healthy = false
+		i.OtherDriver = true
 		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q",
 			i.Provider, p.ID, p.Provider)
 		return p
@@ -63,7 +64,8 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 	if heir.FormerProvider == p.Provider {
 		next = p.Copy()
 	}
-	next.Provider, next.Version = heir.Provider, heir.ProviderVersion
+	next.Provider = heir.Provider
+	next.Version = heir.ProviderVersion
 	putDriver(tx, next)
 	restoreInstances(tx, id, now)
 }
@@ -86,7 +88,8 @@ func restoreInstances(tx *WriteTx, id string, now int64) {
 			continue
 		}
 		i := *old
-		i.Healthy, i.HealthDescription = true, ""
+		i.Healthy = true
+		i.HealthDescription = ""
 		if n := Node(tx, i.NodeID); n == nil || n.Status == structs.NodeDown {
 			goDown(&i)
 		}

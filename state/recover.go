@@ -41,7 +41,8 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, a := range slices.Collect(attachments.Scan(tx)) {
 		if a.State == structs.AttachmentAttached {
 			a = a.Copy()
-			a.State, a.ModifyTime = structs.AttachmentAttaching, now
+			a.State = structs.AttachmentAttaching
+			a.ModifyTime = now
 			attachments.Put(tx, a)
 		}
 	}
@@ -127,7 +128,8 @@ func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 // keepVolume gives up a deletion. A volume without an external ID may or may not exist: its creation is
 // repeated, which tells.
 func keepVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
-	v.State, v.ModifyTime = structs.VolumeReady, now
+	v.State = structs.VolumeReady
+	v.ModifyTime = now
 	giveBackSecrets(v)
 	if v.ExternalID == "" {
 		v.State = structs.VolumeCreating
@@ -174,9 +176,14 @@ func Unrecorded(tx Reader, node string, inventory *structs.NodeInventory) (found
 		for _, h := range list {
 			k := structs.CSIClaimKey{Namespace: h.Namespace, VolumeID: h.VolumeID}
 			a := CompleteFound(tx, &structs.CSIAttachment{
-				Namespace: h.Namespace, VolumeID: h.VolumeID, NodeID: node, PluginID: h.PluginID,
-				ExternalVolumeID: h.ExternalVolumeID, ExternalNodeID: h.ExternalNodeID,
-				AccessMode: h.AccessMode, AttachmentMode: h.AttachmentMode,
+				Namespace:        h.Namespace,
+				VolumeID:         h.VolumeID,
+				NodeID:           node,
+				PluginID:         h.PluginID,
+				ExternalVolumeID: h.ExternalVolumeID,
+				ExternalNodeID:   h.ExternalNodeID,
+				AccessMode:       h.AccessMode,
+				AttachmentMode:   h.AttachmentMode,
 			})
 			if a != nil && !seen[k] {
 				seen[k] = true
@@ -239,7 +246,8 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 // Claims and attachments wait for each other by name: under two names a volume would be detached from a node
 // where a claim uses it. A volume whose name is taken and that has no other is named by the plugin's ID.
 func named(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
-	a, v := found.Copy(), Volume(tx, found.Namespace, found.VolumeID)
+	a := found.Copy()
+	v := Volume(tx, found.Namespace, found.VolumeID)
 	if v != nil {
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
 	}
@@ -247,7 +255,8 @@ func named(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 		return a
 	}
 	if now := volumesByPlugin.First(tx, a.PluginID, a.ExternalVolumeID); now != nil {
-		a.Namespace, a.VolumeID = now.Namespace, now.ID
+		a.Namespace = now.Namespace
+		a.VolumeID = now.ID
 	} else if v != nil && v.ExternalID != "" {
 		a.VolumeID = a.ExternalVolumeID
 	}

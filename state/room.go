@@ -20,7 +20,8 @@ func makeRoom(tx *WriteTx, node string) {
 	}
 	w := *old
 	if node == "" {
-		w.Rooms, w.Forgotten = nil, tx.Index
+		w.Rooms = nil
+		w.Forgotten = tx.Index
 		wakes.Put(tx, &w)
 		return
 	}
@@ -35,7 +36,8 @@ func makeRoom(tx *WriteTx, node string) {
 	}
 	rooms = append(rooms, structs.FreedNode{Node: node, At: tx.Index})
 	if len(rooms) > keptRooms {
-		w.Forgotten, rooms = rooms[0].At, rooms[1:]
+		w.Forgotten = rooms[0].At
+		rooms = rooms[1:]
 	}
 	w.Rooms = rooms
 	wakes.Put(tx, &w)

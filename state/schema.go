@@ -85,7 +85,8 @@ var (
 		if c.State == structs.ClaimGranted && !k.Conflicts(k) {
 			return nil
 		}
-		created, seq := mvcc.Ordered(c.CreateIndex), mvcc.Ordered(uint64(c.Seq))
+		created := mvcc.Ordered(c.CreateIndex)
+		seq := mvcc.Ordered(uint64(c.Seq))
 		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, classKey(k), created, seq)
 	})
 

@@ -45,7 +45,8 @@ func countClaims(s *structs.CSIVolumeListStub, counts []structs.CSIClassCount) {
 		if n.Granted == 0 {
 			continue
 		}
-		s.AccessMode, s.AttachmentMode = n.AccessMode, n.AttachmentMode
+		s.AccessMode = n.AccessMode
+		s.AttachmentMode = n.AttachmentMode
 		if n.Mode == structs.ClaimWrite {
 			s.CurrentWriters += n.Granted
 		} else {
@@ -114,7 +115,8 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		NodesHealthy:        s.NodesHealthy,
 		NodesExpected:       s.NodesExpected,
 	}
-	d.Secrets, d.Deletion = nil, nil
+	d.Secrets = nil
+	d.Deletion = nil
 	if p := Plugin(tx, v.PluginID); p != nil {
 		d.ProviderVersion = p.Version
 	}
@@ -125,7 +127,8 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		a = a.Copy()
-		a.Secrets, a.PublishContext = nil, nil
+		a.Secrets = nil
+		a.PublishContext = nil
 		d.Attachments = append(d.Attachments, a)
 		if text := renamedNode(tx, a); text != "" {
 			d.Warnings = append(d.Warnings, text)
@@ -286,6 +289,7 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 // wrong.
 func giveBackSecrets(v *structs.CSIVolume) {
 	if v.Deletion != nil {
-		v.Secrets, v.Deletion = v.Deletion.Secrets, nil
+		v.Secrets = v.Deletion.Secrets
+		v.Deletion = nil
 	}
 }

@@ -92,7 +92,8 @@ func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 			continue
 		}
 		c = c.Copy()
-		c.ExpandBytes, c.ExpandError = bytes, nil
+		c.ExpandBytes = bytes
+		c.ExpandError = nil
 		storeClaim(tx, c)
 	}
 }
@@ -123,12 +124,14 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.Err != nil {
 		c.ExpandError = failedAgain(c.ExpandError, p.Err)
 		if leftToStage[p.Err.Kind] {
-			c.ExpandBytes, c.ExpandError.RetryTime = 0, 0
+			c.ExpandBytes = 0
+			c.ExpandError.RetryTime = 0
 		}
 		storeClaim(tx, c)
 		return nil
 	}
-	c.ExpandBytes, c.ExpandError = 0, nil
+	c.ExpandBytes = 0
+	c.ExpandError = nil
 	storeClaim(tx, c)
 	expandedOnNode(tx, p)
 	return nil
@@ -141,7 +144,8 @@ func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 		return
 	}
 	v = v.Copy()
-	v.Capacity, v.ModifyTime = max(v.Capacity, p.Capacity, p.Bytes), p.Now
+	v.Capacity = max(v.Capacity, p.Capacity, p.Bytes)
+	v.ModifyTime = p.Now
 	if !growing.Has(tx, v.Namespace, v.ID) {
 		v.NodeExpandBytes = 0
 	}
@@ -158,20 +162,23 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 	if v.LastError != nil && (v.ExpandPending || v.State == structs.VolumeCreating ||
 		v.State == structs.VolumeDeleting) {
 		v = v.Copy()
-		v.LastError, v.ModifyTime = dueNow(v.LastError, p.Now), p.Now
+		v.LastError = dueNow(v.LastError, p.Now)
+		v.ModifyTime = p.Now
 		changeQuietly(tx, v)
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		if a.LastError != nil {
 			a = a.Copy()
-			a.LastError, a.ModifyTime = dueNow(a.LastError, p.Now), p.Now
+			a.LastError = dueNow(a.LastError, p.Now)
+			a.ModifyTime = p.Now
 			attachments.Put(tx, a)
 		}
 	}
 	for c := range growing.Scan(tx, v.Namespace, v.ID) {
 		if c.ExpandError != nil {
 			c = c.Copy()
-			c.ExpandBytes, c.ExpandError = max(c.ExpandBytes, v.NodeExpandBytes), dueNow(c.ExpandError, p.Now)
+			c.ExpandBytes = max(c.ExpandBytes, v.NodeExpandBytes)
+			c.ExpandError = dueNow(c.ExpandError, p.Now)
 			storeClaim(tx, c)
 		}
 	}

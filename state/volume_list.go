@@ -36,7 +36,8 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 	if !tx.Watched() {
 		return along.of
 	}
-	seen, watched := 0, map[string]bool{}
+	seen := 0
+	watched := map[string]bool{}
 	return func(v *structs.CSIVolume) []structs.CSIClassCount {
 		seen++
 		if seen <= fewQueues {

@@ -34,7 +34,8 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 	v.ModifyTime = now
 	switch {
 	case old == nil:
-		v.CreateTime, v.State = now, cmp.Or(v.State, structs.VolumeReady)
+		v.CreateTime = now
+		v.State = cmp.Or(v.State, structs.VolumeReady)
 		v.LastError = nil
 		v.ExpandPending = false
 		v.NodeExpandBytes = 0
@@ -83,7 +84,8 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
-	v.Secrets, v.MountOptions = keepSecrets(v.Secrets, old.Secrets), keepFlags(v.MountOptions, old.MountOptions)
+	v.Secrets = keepSecrets(v.Secrets, old.Secrets)
+	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.LastError = nil
 	v.ExpandPending = false
 	v.NodeExpandBytes = 0
@@ -101,7 +103,8 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 }
 
 func sameVolume(a, b *structs.CSIVolume) bool {
-	x, y := a.Copy(), b.Copy()
+	x := a.Copy()
+	y := b.Copy()
 	x.ModifyTime = 0
 	y.ModifyTime = 0
 	x.Indexes = structs.Indexes{}
@@ -178,8 +181,10 @@ func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 
 // keepUnsaid takes from the stored row what the new one leaves empty, and what only outcomes change.
 func keepUnsaid(v, old *structs.CSIVolume) {
-	v.Name, v.ExternalID = cmp.Or(v.Name, old.Name), cmp.Or(v.ExternalID, old.ExternalID)
-	v.CloneID, v.SnapshotID = cmp.Or(v.CloneID, old.CloneID), cmp.Or(v.SnapshotID, old.SnapshotID)
+	v.Name = cmp.Or(v.Name, old.Name)
+	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
+	v.CloneID = cmp.Or(v.CloneID, old.CloneID)
+	v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
 	if v.Parameters == nil {
 		v.Parameters = old.Parameters
 	}
@@ -194,8 +199,10 @@ func keepUnsaid(v, old *structs.CSIVolume) {
 	}
 	v.Secrets = keepSecrets(v.Secrets, old.Secrets)
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
-	v.State, v.LastError = old.State, old.LastError
-	v.ExpandPending, v.NodeExpandBytes = old.ExpandPending, old.NodeExpandBytes
+	v.State = old.State
+	v.LastError = old.LastError
+	v.ExpandPending = old.ExpandPending
+	v.NodeExpandBytes = old.NodeExpandBytes
 	v.Call = old.Call
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly
@@ -230,7 +237,8 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 func growOnly(v, old *structs.CSIVolume) error {
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
-	least, limit := old.RequestedCapacityMin, max(old.Capacity, v.RequestedCapacityMin)
+	least := old.RequestedCapacityMin
+	limit := max(old.Capacity, v.RequestedCapacityMin)
 	if old.ExpandPending || old.State == structs.VolumeCreating {
 		least = old.Capacity
 	}
@@ -315,12 +323,18 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	v.Capacity = p.Capacity
 	v.Context = p.Context
 	v.Topologies = p.Topologies
-	v.State, v.LastError = structs.VolumeReady, nil
+	v.State = structs.VolumeReady
+	v.LastError = nil
 	if err := externalFree(tx, v); err != nil {
 		// Not ours: without the ID, deleting this row cannot destroy the other's data.
-		v.ExternalID, v.State = "", structs.VolumeFailed
-		v.LastError = &structs.OperationError{Message: err.Error(), Kind: structs.KindConflict, Attempts: 1,
-			Time: p.Now}
+		v.ExternalID = ""
+		v.State = structs.VolumeFailed
+		v.LastError = &structs.OperationError{
+			Message:  err.Error(),
+			Kind:     structs.KindConflict,
+			Attempts: 1,
+			Time:     p.Now,
+		}
 	}
 	storeVolume(tx, v, p.Now)
 }
@@ -359,7 +373,8 @@ func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	default:
 		v.LastError = failedAgain(v.LastError, p.Err)
 		if p.Final {
-			v.ExpandPending, v.RequestedCapacityMin = false, min(v.RequestedCapacityMin, v.Capacity)
+			v.ExpandPending = false
+			v.RequestedCapacityMin = min(v.RequestedCapacityMin, v.Capacity)
 		}
 	}
 	if plugin := Plugin(tx, v.PluginID); !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {

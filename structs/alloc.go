@@ -239,13 +239,26 @@ func (a *Allocation) Stub() *AllocListStub {
 // PutStub makes s the Stub.
 func (a *Allocation) PutStub(s *AllocListStub) {
 	*s = AllocListStub{
-		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID,
-		NodeName: a.NodeName, JobID: a.JobID, JobVersion: a.JobVersion, TaskGroup: a.TaskGroup,
-		DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
-		ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,
-		TaskStates: a.TaskStates, FollowupEvalID: a.FollowupEvalID, NextAllocation: a.NextAllocation,
-		RescheduleTracker: a.RescheduleTracker, CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
-		Indexes: a.Indexes,
+		ID:                 a.ID,
+		EvalID:             a.EvalID,
+		Name:               a.Name,
+		Namespace:          a.Namespace,
+		NodeID:             a.NodeID,
+		NodeName:           a.NodeName,
+		JobID:              a.JobID,
+		JobVersion:         a.JobVersion,
+		TaskGroup:          a.TaskGroup,
+		DesiredStatus:      a.DesiredStatus,
+		DesiredDescription: a.DesiredDescription,
+		ClientStatus:       a.ClientStatus,
+		ClientDescription:  a.ClientDescription,
+		TaskStates:         a.TaskStates,
+		FollowupEvalID:     a.FollowupEvalID,
+		NextAllocation:     a.NextAllocation,
+		RescheduleTracker:  a.RescheduleTracker,
+		CreateTime:         a.CreateTime,
+		ModifyTime:         a.ModifyTime,
+		Indexes:            a.Indexes,
 	}
 	if a.Job != nil {
 		s.JobType = a.Job.Type

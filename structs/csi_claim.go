@@ -212,7 +212,8 @@ func (a *CSIAttachment) Copy() *CSIAttachment {
 	c.VolumeContext = maps.Clone(a.VolumeContext)
 	c.Secrets = a.Secrets.Copy()
 	c.PublishContext = a.PublishContext.Copy()
-	c.LastError, c.Call = clonePtr(a.LastError), clonePtr(a.Call)
+	c.LastError = clonePtr(a.LastError)
+	c.Call = clonePtr(a.Call)
 	return &c
 }
 

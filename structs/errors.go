@@ -168,7 +168,9 @@ func IsKind(err error, kind Kind) bool { return err != nil && KindOf(err) == kin
 // a delay.
 func Busy(after time.Duration, format string, args ...any) error {
 	return &Error{
-		Kind: KindUnavailable, Text: Cut(fmt.Sprintf(format, args...), MaxErrorText), RetryAfter: after,
+		Kind:       KindUnavailable,
+		Text:       Cut(fmt.Sprintf(format, args...), MaxErrorText),
+		RetryAfter: after,
 	}
 }
 

@@ -85,7 +85,8 @@ func (j *Job) Copy() *Job {
 
 // DropServerFields empties the fields that the servers alone fill in.
 func (j *Job) DropServerFields() {
-	j.Status, j.StatusDescription = "", ""
+	j.Status = ""
+	j.StatusDescription = ""
 	j.Stable = false
 	j.Version = 0
 	j.SubmitTime = 0

@@ -33,10 +33,14 @@ const (
 // DefaultRestartPolicy is that of a job type.
 func DefaultRestartPolicy(jobType string) RestartPolicy {
 	p := RestartPolicy{
-		Attempts: 2, Interval: defaultRestartInterval, Delay: 15 * time.Second, Mode: RestartModeFail,
+		Attempts: 2,
+		Interval: defaultRestartInterval,
+		Delay:    15 * time.Second,
+		Mode:     RestartModeFail,
 	}
 	if jobType == JobBatch || jobType == JobSysBatch {
-		p.Attempts, p.Interval = 3, 24*time.Hour
+		p.Attempts = 3
+		p.Interval = 24 * time.Hour
 	}
 	return p
 }
@@ -47,11 +51,17 @@ func DefaultReschedulePolicy(jobType string) *ReschedulePolicy {
 	switch jobType {
 	case JobService:
 		return &ReschedulePolicy{
-			Delay: 30 * time.Second, DelayFunction: RescheduleExponential, MaxDelay: time.Hour, Unlimited: true,
+			Delay:         30 * time.Second,
+			DelayFunction: RescheduleExponential,
+			MaxDelay:      time.Hour,
+			Unlimited:     true,
 		}
 	case JobBatch:
 		return &ReschedulePolicy{
-			Attempts: 1, Interval: 24 * time.Hour, Delay: 5 * time.Second, DelayFunction: RescheduleConstant,
+			Attempts:      1,
+			Interval:      24 * time.Hour,
+			Delay:         5 * time.Second,
+			DelayFunction: RescheduleConstant,
 		}
 	}
 	return nil

@@ -107,7 +107,8 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 
 func (g *TaskGroup) validateTasks(f fieldErrors) {
 	f.require(len(g.Tasks) > 0, "at least one task is required")
-	seen, leaders := map[string]bool{}, 0
+	seen := map[string]bool{}
+	leaders := 0
 	serves := map[string]string{} // plugin and half -> task
 	for i, t := range g.Tasks[:f.atMost("tasks", len(g.Tasks), MaxTasks)] {
 		if t == nil {
@@ -282,7 +283,8 @@ func (c *CSIPluginConfig) validate(f fieldErrors) {
 	f.require(len(c.StagePublishBaseDir) <= MaxPluginBaseDir,
 		"stage_publish_base_dir is %d bytes long, at most %d are allowed: "+
 			"a path that is sent to a plugin has room for 128", len(c.StagePublishBaseDir), MaxPluginBaseDir)
-	mount, stage := path.Clean(c.MountDir), path.Clean(c.StagePublishBaseDir)
+	mount := path.Clean(c.MountDir)
+	stage := path.Clean(c.StagePublishBaseDir)
 	f.require(stage != mount && !strings.HasPrefix(stage, mount+"/"),
 		"stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
 	f.require(!strings.HasPrefix(mount, stage+"/"),
@@ -302,7 +304,8 @@ func (f fieldErrors) checkAbsolutePath(what, dir string) {
 
 func (t *Task) validateMounts(f fieldErrors, g *TaskGroup) {
 	modes := []string{PropagationPrivate, PropagationHostToTask, PropagationBothWays}
-	seen, has := map[string]bool{}, g.volumeNames()
+	seen := map[string]bool{}
+	has := g.volumeNames()
 	for i, m := range t.VolumeMounts[:f.atMost("volume_mounts", len(t.VolumeMounts), MaxListed)] {
 		if m == nil {
 			f.addf("volume_mount %d is null", i)

@@ -131,7 +131,8 @@ func (n *Node) Copy() *Node {
 // DropServerFields empties the fields that the servers alone fill in.
 func (n *Node) DropServerFields() {
 	n.ComputedClass = ""
-	n.StatusDescription, n.StatusUpdatedAt = "", 0
+	n.StatusDescription = ""
+	n.StatusUpdatedAt = 0
 	n.Drain = false
 	n.Events = nil
 	n.Indexes = Indexes{}
@@ -150,7 +151,9 @@ func (n *Node) Available() Resources {
 	}
 	if r := n.ReservedResources; r != nil {
 		kept = Resources{
-			CPU: int(min(r.CPU.CpuShares, MaxCPU)), MemoryMB: int(r.Memory.MemoryMB), DiskMB: int(r.Disk.DiskMB),
+			CPU:      int(min(r.CPU.CpuShares, MaxCPU)),
+			MemoryMB: int(r.Memory.MemoryMB),
+			DiskMB:   int(r.Disk.DiskMB),
 		}
 	}
 	return has.Sub(kept)

@@ -21,7 +21,8 @@ const (
 // NodeEqual reports whether two nodes are equal in all fields but the ignored ones. A nil map differs from an
 // empty one, as it does in the encoding.
 func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
-	x, y := *a, *b
+	x := *a
+	y := *b
 	if ignore&IgnoreServersPart != 0 {
 		x.dropServersPart()
 		y.dropServersPart()
@@ -35,16 +36,21 @@ func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
 		return false
 	}
 	// Everything else, including future fields. Maps are left out, since reflection over them is slow.
-	x.Attributes, y.Attributes = nil, nil
-	x.Meta, y.Meta = nil, nil
-	x.Drivers, y.Drivers = nil, nil
+	x.Attributes = nil
+	y.Attributes = nil
+	x.Meta = nil
+	y.Meta = nil
+	x.Drivers = nil
+	y.Drivers = nil
 	return reflect.DeepEqual(&x, &y)
 }
 
 func (n *Node) dropServersPart() {
-	n.Status, n.StatusDescription = "", ""
+	n.Status = ""
+	n.StatusDescription = ""
 	n.StatusUpdatedAt = 0
-	n.SchedulingEligibility, n.Drain = "", false
+	n.SchedulingEligibility = ""
+	n.Drain = false
 	n.Events = nil
 	n.Indexes = Indexes{}
 	n.instances = nil
@@ -58,7 +64,9 @@ func SameDriver(a, b *DriverInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	x, y := *a, *b
-	x.UpdateTime, y.UpdateTime = time.Time{}, time.Time{}
+	x := *a
+	y := *b
+	x.UpdateTime = time.Time{}
+	y.UpdateTime = time.Time{}
 	return reflect.DeepEqual(&x, &y)
 }

@@ -246,8 +246,12 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 	if u.bounded() {
 		return u
 	}
-	c := &AllocClientUpdate{ID: u.ID, ClientStatus: Cut(u.ClientStatus, MaxName),
-		ClientDescription: Cut(u.ClientDescription, MaxText), TaskStates: map[string]*TaskState{}}
+	c := &AllocClientUpdate{
+		ID:                u.ID,
+		ClientStatus:      Cut(u.ClientStatus, MaxName),
+		ClientDescription: Cut(u.ClientDescription, MaxText),
+		TaskStates:        map[string]*TaskState{},
+	}
 	tasks := slices.Sorted(maps.Keys(u.TaskStates))
 	for _, task := range tasks[:min(len(tasks), MaxListed)] {
 		if len(task) <= MaxName {
@@ -291,8 +295,10 @@ func (s *TaskState) cut() *TaskState {
 	for i, e := range c.Events {
 		if !e.bounded() {
 			own := *e
-			own.Type, own.Details = Cut(e.Type, MaxName), nil
-			own.DisplayMessage, own.Message = Cut(e.DisplayMessage, MaxText), Cut(e.Message, MaxText)
+			own.Type = Cut(e.Type, MaxName)
+			own.Details = nil
+			own.DisplayMessage = Cut(e.DisplayMessage, MaxText)
+			own.Message = Cut(e.Message, MaxText)
 			if pairBytes(e.Details) <= MaxText {
 				own.Details = e.Details
 			}

@@ -78,13 +78,16 @@ func (f fieldErrors) checkTopologies(topologies []*CSITopology) {
 
 // DropServerFields empties the fields that the servers alone fill in.
 func (v *CSIVolume) DropServerFields() {
-	v.State, v.LastError = "", nil
-	v.ExpandPending, v.NodeExpandBytes = false, 0
+	v.State = ""
+	v.LastError = nil
+	v.ExpandPending = false
+	v.NodeExpandBytes = 0
 	v.Call = nil
 	v.Forced = nil
 	v.TurnedReadOnly = nil
 	v.Deletion = nil
-	v.CreateTime, v.ModifyTime = 0, 0
+	v.CreateTime = 0
+	v.ModifyTime = 0
 	v.CreateIndex = 0
 }
 
@@ -158,7 +161,8 @@ func (t *CSITopology) validate(f fieldErrors) {
 	for _, key := range slices.Sorted(maps.Keys(t.Segments)) {
 		prefix, name, ok := strings.Cut(key, "/")
 		if !ok {
-			prefix, name = "", key
+			prefix = ""
+			name = key
 		}
 		f.require(topologyForm.MatchString(name) && (!ok || topologyForm.MatchString(prefix)),
 			"segment key %q must be [prefix/]name, each at most 63 letters, digits, dots, dashes and underscores", key)
