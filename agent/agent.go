@@ -44,15 +44,15 @@ type Agent struct {
 // New opens the server, the node and the HTTP port of cfg. Config.Finish must have completed cfg.
 func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "data_dir: %w", err)
+		return nil, structs.Internalf("data_dir: %w", err)
 	}
 	ln, err := net.Listen("tcp", cfg.bind(cfg.Addresses.HTTP, cfg.Ports.HTTP))
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "listening for HTTP: %w", err)
+		return nil, structs.Internalf("listening for HTTP: %w", err)
 	}
 	sinks, err := telemetry.Start(cfg.Telemetry) // first, because the Raft log takes the sink when it opens
 	if err != nil {
-		return nil, errors.Join(structs.Errorf(structs.KindInvalid, "%w", err), ln.Close())
+		return nil, errors.Join(structs.Invalidf("%w", err), ln.Close())
 	}
 	a := &Agent{cfg: cfg, logger: logger, ln: ln, metrics: sinks, left: make(chan struct{})}
 	if err := a.open(); err != nil {

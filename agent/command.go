@@ -183,7 +183,7 @@ func onHangup(fn func()) (stop func()) {
 func reload(call *cli.Call, logger hclog.Logger) {
 	cfg, err := configOf(call)
 	if err == nil && hclog.LevelFromString(cfg.LogLevel) == hclog.NoLevel {
-		err = structs.Errorf(structs.KindInvalid, "log_level is %q", cfg.LogLevel)
+		err = structs.Invalidf("log_level is %q", cfg.LogLevel)
 	}
 	if err != nil {
 		logger.Error("failed to reload the configuration", "error", err)

@@ -88,7 +88,7 @@ func (c *Config) LoadFiles(paths []string) error {
 	for _, path := range paths {
 		files, err := configFiles(path)
 		if err != nil {
-			faults = append(faults, structs.Errorf(structs.KindInvalid, "reading the configuration: %w", err))
+			faults = append(faults, structs.Invalidf("reading the configuration: %w", err))
 			continue
 		}
 		for _, file := range files {
@@ -153,7 +153,7 @@ func (c *Config) Finish() error {
 		faults = append(faults, c.Client.Validate())
 	}
 	if err := errors.Join(faults...); err != nil {
-		return structs.Errorf(structs.KindInvalid, "%w", err)
+		return structs.Invalidf("%w", err)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (a *Agent) leaveOn(cause error) {
 // leave removes the server from the cluster and then ends the agent. It does not end with ctx.
 func (a *Agent) leave(ctx context.Context, force bool) error {
 	if !a.leaving.TryLock() {
-		return structs.Errorf(structs.KindConflict, "server %s is leaving already", a.cfg.Name)
+		return structs.Conflictf("server %s is leaving already", a.cfg.Name)
 	}
 	defer a.leaving.Unlock()
 	err := a.server.Leave(context.WithoutCancel(ctx), force)

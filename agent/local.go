@@ -61,8 +61,7 @@ func (l local) Self() *api.AgentSelf {
 
 // noServer is the error of a request that needs a server.
 func noServer(noun string) error {
-	return structs.Errorf(structs.KindPrecondition,
-		"this agent runs no server; use the HTTP API of a server for %s", noun)
+	return structs.Preconditionf("this agent runs no server; use the HTTP API of a server for %s", noun)
 }
 
 // Members lists the servers that gossip knows.
@@ -117,10 +116,10 @@ func (l local) Metrics() api.Metrics { return l.a.metrics }
 // HostStats measures the machine of this agent's node.
 func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error) {
 	if l.a.client == nil {
-		return nil, structs.Errorf(structs.KindNotFound, "this agent runs no node; name one: ?node_id=ID")
+		return nil, structs.NotFoundf("this agent runs no node; name one: ?node_id=ID")
 	}
 	if own := l.a.client.NodeID(); nodeID != "" && nodeID != own {
-		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's node %s", nodeID, own)
+		return nil, structs.NotFoundf("node %s is not this agent's node %s", nodeID, own)
 	}
 	return l.a.client.HostStats(ctx)
 }
@@ -128,7 +127,7 @@ func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats
 // LogFiles returns the directory of a task's logs on this agent's node.
 func (l local) LogFiles(allocID, task, kind string) (string, error) {
 	if l.a.client == nil {
-		return "", structs.Errorf(structs.KindNotFound, "allocation %s is not on this agent", allocID)
+		return "", structs.NotFoundf("allocation %s is not on this agent", allocID)
 	}
 	return l.a.client.LogFiles(allocID, task, kind)
 }
@@ -159,7 +158,7 @@ func (l local) SnapshotRestore(ctx context.Context, r io.Reader) error {
 func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reader, w io.Writer) error {
 	addr := l.a.server.LeaderHTTP()
 	if addr == "" {
-		return structs.Errorf(structs.KindUnavailable, "no leader is known; retry")
+		return structs.Unavailablef("no leader is known; retry")
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+"/v1/operator/snapshot", body)
 	if err != nil {
@@ -167,7 +166,7 @@ func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reade
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "the leader at %s: %w", addr, netfault.Plain(err))
+		return structs.Unavailablef("the leader at %s: %w", addr, netfault.Plain(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -153,7 +153,7 @@ func namespaces(c *call) (any, error) {
 
 func namespaceGet(c *call) (any, error) {
 	if c.id() != structs.DefaultNamespace {
-		return nil, structs.Errorf(structs.KindNotFound, "no namespace %q", c.id())
+		return nil, structs.NotFoundf("no namespace %q", c.id())
 	}
 	c.setIndex(1)
 	return defaultNamespace, nil
@@ -266,12 +266,11 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 	defer func() { _ = resp.Body.Close() }()
 	sum := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(w, sum), resp.Body); err != nil {
-		return structs.Errorf(structs.KindUnavailable, "the snapshot is incomplete: %w", err)
+		return structs.Unavailablef("the snapshot is incomplete: %w", err)
 	}
 	want := resp.Header.Get("Digest")
 	if want != "sha-256="+base64.StdEncoding.EncodeToString(sum.Sum(nil)) {
-		return structs.Errorf(structs.KindUnavailable,
-			"the snapshot was damaged on its way: its digest is not %q", want)
+		return structs.Unavailablef("the snapshot was damaged on its way: its digest is not %q", want)
 	}
 	return nil
 }

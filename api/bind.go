@@ -59,7 +59,7 @@ func (c *call) flag(name string) (bool, error) {
 }
 
 func badParam(name, value, expected string) error {
-	return structs.Errorf(structs.KindInvalid, "the parameter %s is %q, expected %s", name,
+	return structs.Invalidf("the parameter %s is %q, expected %s", name,
 		structs.Cut(value, structs.MaxQuoted), expected)
 }
 
@@ -133,7 +133,7 @@ func (c *call) bindQuery(q *structs.QueryOptions) error {
 		return err
 	}
 	if consistent && q.AllowStale {
-		return structs.Errorf(structs.KindInvalid, "stale and consistent exclude each other")
+		return structs.Invalidf("stale and consistent exclude each other")
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (c *call) body(dst any) error {
 	if err == nil || errors.As(err, &ours) {
 		return err
 	}
-	return structs.Errorf(structs.KindInvalid, "the body could not be read: %w", err)
+	return structs.Invalidf("the body could not be read: %w", err)
 }
 
 // optionalBody is like body, for a request that may have none.
@@ -215,7 +215,7 @@ func (c *call) sameID(noun, inBody string) error {
 	if inBody == "" || inBody == c.id() {
 		return nil
 	}
-	return structs.Errorf(structs.KindInvalid, "the path names %s %q, the body %q", noun,
+	return structs.Invalidf("the path names %s %q, the body %q", noun,
 		structs.Cut(c.id(), structs.MaxQuoted), structs.Cut(inBody, structs.MaxQuoted))
 }
 
@@ -236,8 +236,7 @@ func (c *call) secrets() (structs.Secrets, error) {
 		err = json.Unmarshal(b, &secrets)
 	}
 	if err != nil { // its text may have a secret
-		return nil, structs.Errorf(structs.KindInvalid,
-			"the header %s is not an object of strings in base64", headerBerthSecrets)
+		return nil, structs.Invalidf("the header %s is not an object of strings in base64", headerBerthSecrets)
 	}
 	return secrets, nil
 }
@@ -259,8 +258,7 @@ func parseSecrets(header string) (structs.Secrets, error) {
 		case !ok && last != "":
 			secrets[last] += "," + piece
 		default:
-			return nil, structs.Errorf(structs.KindInvalid,
-				"the header %s is not of the form key=value,key=value", headerSecrets)
+			return nil, structs.Invalidf("the header %s is not of the form key=value,key=value", headerSecrets)
 		}
 	}
 	return secrets, nil

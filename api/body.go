@@ -89,7 +89,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		b.ended = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		took := time.Since(b.started).Round(time.Millisecond)
-		err = structs.Errorf(structs.KindInvalid, "the body did not arrive: %d bytes came in %s", b.read, took)
+		err = structs.Invalidf("the body did not arrive: %d bytes came in %s", b.read, took)
 		return n, withStatus{err, http.StatusRequestTimeout}
 	}
 	return n, err
@@ -144,7 +144,7 @@ func nullElements(text []byte) (n int) {
 }
 
 func tooLarge(format string, args ...any) error {
-	return withStatus{structs.Errorf(structs.KindInvalid, format, args...), http.StatusRequestEntityTooLarge}
+	return withStatus{structs.Invalidf(format, args...), http.StatusRequestEntityTooLarge}
 }
 
 func busy() error {

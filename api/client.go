@@ -69,8 +69,7 @@ func parseAddress(s string) (*url.URL, error) {
 			return u, nil
 		}
 	}
-	return nil, structs.Errorf(structs.KindInvalid,
-		"the address %q is not of the form http://host:port or unix:///path", s)
+	return nil, structs.Invalidf("the address %q is not of the form http://host:port or unix:///path", s)
 }
 
 // Close closes idle connections.
@@ -194,13 +193,13 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	default:
 		encoded, err := json.Marshal(b)
 		if err != nil {
-			return nil, structs.Errorf(structs.KindInternal, "encoding the request: %w", err)
+			return nil, structs.Internalf("encoding the request: %w", err)
 		}
 		body = bytes.NewReader(encoded)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.route.method(), u.String(), body)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "making the request: %w", err)
+		return nil, structs.Invalidf("making the request: %w", err)
 	}
 	for name, values := range r.header {
 		req.Header[name] = values
@@ -220,14 +219,14 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return structs.Errorf(structs.KindTimeout, "no answer from the agent at %s in time", c.cfg.Address)
+		return structs.Timeoutf("no answer from the agent at %s in time", c.cfg.Address)
 	case ctx.Err() != nil:
-		return structs.Errorf(structs.KindTimeout, "the call was cancelled: %w", ctx.Err())
+		return structs.Timeoutf("the call was cancelled: %w", ctx.Err())
 	case errors.As(err, &op) && op.Op == "dial":
-		return structs.Errorf(structs.KindUnavailable,
+		return structs.Unavailablef(
 			"no agent can be reached at %s (-address, BERTH_ADDR): %w", c.cfg.Address, netfault.Plain(err))
 	}
-	return structs.Errorf(structs.KindTimeout, "the agent at %s did not answer: %w", c.cfg.Address,
+	return structs.Timeoutf("the agent at %s did not answer: %w", c.cfg.Address,
 		netfault.Plain(err))
 }
 
@@ -266,8 +265,7 @@ func (c *Client) do(ctx context.Context, r request, out any) (*structs.QueryMeta
 		return nil, c.transportError(ctx, err)
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return nil, structs.Errorf(structs.KindInternal,
-			"the answer of the agent at %s is invalid: %w", c.cfg.Address, err)
+		return nil, structs.Internalf("the answer of the agent at %s is invalid: %w", c.cfg.Address, err)
 	}
 	return metaOf(resp.Header), nil
 }

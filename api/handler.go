@@ -130,7 +130,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		if p := recover(); p != nil {
 			h.Logger.Error("request panicked", "method", r.Method, "path", path,
 				"panic", p, "stack", string(debug.Stack()))
-			renderError(m, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", shownPath(r), p))
+			renderError(m, structs.Internalf("serving %s panicked: %v", shownPath(r), p))
 		}
 	}()
 	body := h.boundBody(m, r)
@@ -140,8 +140,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.origin.Check(r); err != nil {
-		renderError(m, structs.Errorf(structs.KindDenied,
-			"a page of another origin may not change anything here: %w", err))
+		renderError(m, structs.Deniedf("a page of another origin may not change anything here: %w", err))
 		return
 	}
 	escapeID(r.URL)
@@ -172,7 +171,7 @@ func (h *handler) serve(route Route) http.Handler {
 			renderError(w, err)
 		case c.began:
 		case isNil(answer):
-			renderError(w, structs.Errorf(structs.KindNotFound, "there is nothing at %s", shownPath(r)))
+			renderError(w, structs.NotFoundf("there is nothing at %s", shownPath(r)))
 		default:
 			c.render(answer)
 		}
@@ -196,7 +195,7 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	methods, known := h.methods[pattern]
 	method := structs.Cut(r.Method, structs.MaxQuoted)
 	if !known {
-		renderError(w, structs.Errorf(structs.KindNotFound, "there is no route %s %s in this API",
+		renderError(w, structs.NotFoundf("there is no route %s %s in this API",
 			method, shownPath(r)))
 		return
 	}

@@ -21,7 +21,7 @@ func (h *handler) checkHost(host string) error {
 			return nil
 		}
 	}
-	return structs.Errorf(structs.KindDenied, "the host %q is not a name of this agent; "+
+	return structs.Deniedf("the host %q is not a name of this agent; "+
 		"add it to http_allowed_hosts in the agent's configuration if it is",
 		structs.Cut(name, structs.MaxQuoted))
 }

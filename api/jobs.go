@@ -73,7 +73,7 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 		return err
 	}
 	if b.Job == nil {
-		return structs.Errorf(structs.KindInvalid, "Job: expected a job, found none")
+		return structs.Invalidf("Job: expected a job, found none")
 	}
 	if c.id() != "" {
 		if err := c.sameID("job", b.Job.ID); err != nil {

@@ -46,7 +46,7 @@ func validateJob(c *call) (any, error) {
 		return nil, err
 	}
 	if b.Job == nil {
-		return nil, structs.Errorf(structs.KindInvalid, "Job: expected a job, found none")
+		return nil, structs.Invalidf("Job: expected a job, found none")
 	}
 	b.Job.Canonicalize()
 	answer := jobValidation{}

@@ -238,7 +238,7 @@ func newProxy() http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			addr, _ := r.Context().Value(proxyTarget{}).(string)
-			renderError(w, structs.Errorf(structs.KindUnavailable,
+			renderError(w, structs.Unavailablef(
 				"the node's agent at %s cannot be reached: %w", addr, netfault.Plain(err)))
 		},
 		Transport: &http.Transport{

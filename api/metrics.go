@@ -44,7 +44,7 @@ func serveMetrics(c *call) (any, error) {
 func (c *call) prometheus() error {
 	text := c.h.Agent.Metrics().Prometheus()
 	if text == nil {
-		return structs.Errorf(structs.KindPrecondition,
+		return structs.Preconditionf(
 			"this agent does not serve Prometheus: set prometheus_metrics = true in its telemetry block")
 	}
 	c.began = true
@@ -61,7 +61,7 @@ func (c *Client) Metrics(ctx context.Context, format string) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
 	if err != nil {
-		return nil, structs.Errorf(structs.KindUnavailable, "the metrics are incomplete: %w", err)
+		return nil, structs.Unavailablef("the metrics are incomplete: %w", err)
 	}
 	return text, nil
 }

@@ -78,7 +78,7 @@ func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
 		return err
 	}
 	if b.Eligibility != structs.NodeEligible && b.Eligibility != structs.NodeIneligible {
-		return structs.Errorf(structs.KindInvalid, "Eligibility: expected %q or %q, found %q",
+		return structs.Invalidf("Eligibility: expected %q or %q, found %q",
 			structs.NodeEligible, structs.NodeIneligible, b.Eligibility)
 	}
 	req.NodeID = c.id()

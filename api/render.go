@@ -56,7 +56,7 @@ func (c *call) renderStatus(status int, answer any) {
 	d := drafts.Get().(*draft)
 	defer d.release()
 	if err := c.encode(d, answer); err != nil {
-		renderError(c.w, structs.Errorf(structs.KindInternal, "encoding the answer: %w", err))
+		renderError(c.w, structs.Internalf("encoding the answer: %w", err))
 		return
 	}
 	c.writeBody(status, d.buf)

@@ -108,12 +108,12 @@ func bindVolumesPut(c *call, req *structs.CSIVolumeRegisterRequest) error {
 		return err
 	}
 	if len(b.Volumes) == 0 {
-		return structs.Errorf(structs.KindInvalid, "Volumes: expected at least one volume, found none")
+		return structs.Invalidf("Volumes: expected at least one volume, found none")
 	}
 	req.Namespace, req.Region = firstOf(req.Namespace, b.Namespace), firstOf(req.Region, b.Region)
 	for i, v := range b.Volumes {
 		if v == nil {
-			return structs.Errorf(structs.KindInvalid, "Volumes[%d]: expected a volume, found null", i)
+			return structs.Invalidf("Volumes[%d]: expected a volume, found null", i)
 		}
 		v.Namespace = structs.NamespaceOr(firstOf(v.Namespace, req.Namespace))
 		req.Volumes = append(req.Volumes, &v.CSIVolume)
@@ -127,7 +127,7 @@ func bindVolumePut(c *call, req *structs.CSIVolumeRegisterRequest) error {
 		return err
 	}
 	if len(req.Volumes) != 1 {
-		return structs.Errorf(structs.KindInvalid, "Volumes: expected one volume, found %d", len(req.Volumes))
+		return structs.Invalidf("Volumes: expected one volume, found %d", len(req.Volumes))
 	}
 	if req.Volumes[0].ID == "" {
 		req.Volumes[0].ID = c.id()
@@ -255,7 +255,7 @@ func (c *Client) volumePut(
 		return nil, err
 	}
 	if len(answer.Volumes) != 1 {
-		return nil, structs.Errorf(structs.KindInternal, "the agent answered with %d volumes, expected one",
+		return nil, structs.Internalf("the agent answered with %d volumes, expected one",
 			len(answer.Volumes))
 	}
 	return answer.Volumes[0], nil

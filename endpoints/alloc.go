@@ -15,7 +15,7 @@ import (
 type allocs struct{ *Endpoints }
 
 func noAlloc(id string) error {
-	return structs.Errorf(structs.KindNotFound, "there is no allocation %q", id)
+	return structs.NotFoundf("there is no allocation %q", id)
 }
 
 func allocKey(a *structs.Allocation) []string { return []string{a.ID} }
@@ -43,7 +43,7 @@ func (a allocs) getMany(
 	tx *state.ReadTx, req *structs.AllocsGetRequest, resp *structs.AllocsResponse,
 ) (err error) {
 	if len(req.AllocIDs) > structs.MaxAllocIDs {
-		return structs.Errorf(structs.KindInvalid, "the request asks for %d allocations; at most %d are allowed",
+		return structs.Invalidf("the request asks for %d allocations; at most %d are allowed",
 			len(req.AllocIDs), structs.MaxAllocIDs)
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(req.AllocIDs)))
@@ -90,7 +90,7 @@ func (a allocs) stop(ctx context.Context, req *structs.AllocStopRequest) (*struc
 		job = state.AllocWithJob(tx, row).Job
 	}
 	if job == nil {
-		return nil, structs.Errorf(structs.KindPrecondition,
+		return nil, structs.Preconditionf(
 			"the job of allocation %s is gone; it is being stopped already", req.AllocID)
 	}
 	req.Eval = evaluationOf(job, structs.TriggerAllocStop, req.Now)

@@ -21,7 +21,7 @@ func anyone(identity) error { return nil }
 // aNode is the rule of methods that a node uses about itself.
 func aNode(who identity) error {
 	if who.Node == nil {
-		return structs.Errorf(structs.KindDenied, "only a node may ask this, with its ID and secret")
+		return structs.Deniedf("only a node may ask this, with its ID and secret")
 	}
 	return nil
 }
@@ -47,12 +47,12 @@ func (e *Endpoints) authenticate(req any) (identity, error) {
 func (e *Endpoints) checkNode(node *structs.Node, secret string) error {
 	if node == nil {
 		if _, isMe, _, _ := e.raft.Leader(); !isMe {
-			return structs.Errorf(structs.KindUnavailable, "this server does not know the node yet")
+			return structs.Unavailablef("this server does not know the node yet")
 		}
-		return structs.Errorf(structs.KindNotFound, "the node is not registered")
+		return structs.NotFoundf("the node is not registered")
 	}
 	if subtle.ConstantTimeCompare([]byte(node.SecretID), []byte(secret)) != 1 {
-		return structs.Errorf(structs.KindDenied, "the secret is not that of node %s", node.ID)
+		return structs.Deniedf("the secret is not that of node %s", node.ID)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (c claims) claim(
 	ctx context.Context, req *structs.CSIVolumeClaimRequest,
 ) (*structs.CSIVolumeClaimResponse, error) {
 	if len(req.Claims) == 0 {
-		return nil, structs.Errorf(structs.KindInvalid, "Claims: nothing is given; expected at least one claim")
+		return nil, structs.Invalidf("Claims: nothing is given; expected at least one claim")
 	}
 	if err := c.notTooMany(len(req.Claims)); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (c claims) claim(
 	for _, k := range own {
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row == nil {
-			return nil, structs.Errorf(structs.KindConflict,
+			return nil, structs.Conflictf(
 				"the claim of allocation %s on volume %q was released at once", k.AllocID, k.VolumeID)
 		}
 		resp.Claims = append(resp.Claims, row)
@@ -48,7 +48,7 @@ func (c claims) claim(
 // notTooMany bounds a log entry: it holds up the entries behind it.
 func (c claims) notTooMany(n int) error {
 	if n > c.config.MaxClaimsAtOnce {
-		return structs.Errorf(structs.KindInvalid,
+		return structs.Invalidf(
 			"Claims: %d are given; expected at most %d, more in several requests", n, c.config.MaxClaimsAtOnce)
 	}
 	return nil
@@ -60,16 +60,15 @@ func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs
 	own := make([]*structs.CSIClaim, len(req.Claims))
 	for i, given := range req.Claims {
 		if given == nil {
-			return nil, structs.Errorf(structs.KindInvalid, "Claims[%d]: nothing is given; expected a claim", i)
+			return nil, structs.Invalidf("Claims[%d]: nothing is given; expected a claim", i)
 		}
 		c := given.Copy()
 		alloc := state.Alloc(tx, c.AllocID)
 		if alloc == nil {
-			return nil, structs.Errorf(structs.KindNotFound,
-				"there is no allocation %q to claim volume %q for", c.AllocID, c.VolumeID)
+			return nil, structs.NotFoundf("there is no allocation %q to claim volume %q for", c.AllocID, c.VolumeID)
 		}
 		if alloc.NodeID != req.NodeID || c.NodeID != "" && c.NodeID != req.NodeID {
-			return nil, structs.Errorf(structs.KindDenied,
+			return nil, structs.Deniedf(
 				"allocation %s is not on node %s: a node claims for its own allocations alone", c.AllocID, req.NodeID)
 		}
 		c.Namespace = alloc.Namespace
@@ -90,7 +89,7 @@ func (c claims) unpublish(
 	ctx context.Context, req *structs.CSIVolumeUnpublishRequest,
 ) (*structs.Empty, error) {
 	if req.Operator != "" {
-		return nil, structs.Errorf(structs.KindInvalid, "Operator: a node releases its claims in its own name")
+		return nil, structs.Invalidf("Operator: a node releases its claims in its own name")
 	}
 	if err := c.notTooMany(max(len(req.Claims), len(req.TurnedReadOnly))); err != nil || len(req.Claims) == 0 {
 		return done(c.store.Index(), err)
@@ -98,13 +97,13 @@ func (c claims) unpublish(
 	tx := c.store.Read()
 	if node := state.Node(tx, req.NodeID); node != nil && node.Unaccounted {
 		// The node forgets a volume with the answer. It has to report the volume first: it may be attached.
-		return nil, structs.Errorf(structs.KindUnavailable,
+		return nil, structs.Unavailablef(
 			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
 	}
 	for _, k := range req.Claims {
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
-			return nil, structs.Errorf(structs.KindDenied,
+			return nil, structs.Deniedf(
 				"the claim of allocation %s on volume %q is another node's", k.AllocID, k.VolumeID)
 		}
 	}
@@ -156,11 +155,10 @@ func (c claims) look(
 	ns := req.RequestNamespace()
 	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
 	if claim == nil {
-		return nil, structs.Errorf(structs.KindNotFound,
-			"allocation %s has no claim on volume %q", req.AllocID, req.VolumeID)
+		return nil, structs.NotFoundf("allocation %s has no claim on volume %q", req.AllocID, req.VolumeID)
 	}
 	if claim.NodeID != req.NodeID {
-		return nil, structs.Errorf(structs.KindDenied,
+		return nil, structs.Deniedf(
 			"the claim of allocation %s on volume %q is another node's", req.AllocID, req.VolumeID)
 	}
 	resp := &structs.CSIClaimGetResponse{Claim: claim, Volume: state.Volume(tx, ns, req.VolumeID)}

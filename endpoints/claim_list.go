@@ -94,8 +94,7 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 		}
 	}
 	if len(key) != 4 || err != nil {
-		return nil, structs.Errorf(structs.KindInvalid,
-			"the page token %q is not one that a list of claims gave", q.NextToken)
+		return nil, structs.Invalidf("the page token %q is not one that a list of claims gave", q.NextToken)
 	}
 	return c, nil
 }

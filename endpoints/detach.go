@@ -25,7 +25,7 @@ func (c claims) detach(
 	ctx context.Context, req *structs.CSIVolumeDetachRequest,
 ) (*structs.CSIVolumeDetachResponse, error) {
 	if len(req.Reason) > structs.MaxText || len(req.By) > structs.MaxName { // both are kept in a row
-		return nil, structs.Errorf(structs.KindInvalid, "reason and by may have %d and %d bytes",
+		return nil, structs.Invalidf("reason and by may have %d and %d bytes",
 			structs.MaxText, structs.MaxName)
 	}
 	ns, tx := req.RequestNamespace(), c.store.Read()
@@ -133,18 +133,16 @@ func (c claims) unmounted(ctx context.Context, tx *state.ReadTx, req *structs.CS
 	case err != nil && isDown(tx, req.NodeID):
 		return false, nil
 	case err != nil:
-		return false, structs.Errorf(structs.KindUnavailable,
-			"%s is up and does not say what it has mounted of volume %q: %w; "+
-				"power it off, and force again once it is down",
+		return false, structs.Unavailablef("%s is up and does not say what it has mounted of volume %q: %w; "+
+			"power it off, and force again once it is down",
 			name, req.VolumeID, err)
 	case len(has.Mounts)+len(has.Pending) == 0:
 		return true, nil
 	}
 	uses := append(slices.Clone(has.Mounts), has.Pending...)
-	return true, structs.Errorf(structs.KindPrecondition,
-		"%s still has volume %q: %s; it may write to it, so nothing is released. "+
-			"Mend or restart the plugin there, or power the node off, and force again once it is down "+
-			"(the node said: %w)",
+	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, so nothing is released. "+
+		"Mend or restart the plugin there, or power the node off, and force again once it is down "+
+		"(the node said: %w)",
 		name, req.VolumeID, strings.Join(uses, ", "), refusal)
 }
 
@@ -169,7 +167,7 @@ func (c claims) detachAttached(
 			req.VolumeID, a.State, name, lastFailure(a))
 		return proved(structs.DetachPending, detail, index, err)
 	case a.LastError == nil:
-		return nil, structs.Errorf(structs.KindPrecondition,
+		return nil, structs.Preconditionf(
 			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
 			req.VolumeID, name)
 	}
@@ -219,13 +217,12 @@ func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
 	alloc, down := state.Alloc(tx, row.AllocID), isDown(tx, row.NodeID)
 	switch {
 	case alloc != nil && !alloc.ClientTerminal() && !down:
-		return structs.Errorf(structs.KindPrecondition,
+		return structs.Preconditionf(
 			"allocation %s (job %q) still uses volume %q on node %s; stop it first: berth alloc stop %s",
 			alloc.ID, alloc.JobID, row.VolumeID, row.NodeID, structs.ShortID(alloc.ID))
 	case down && !force:
-		return structs.Errorf(structs.KindUnavailable,
-			"node %s is down and cannot say whether it let go of volume %q; "+
-				"bring it back, or, once it is surely off: %s",
+		return structs.Unavailablef("node %s is down and cannot say whether it let go of volume %q; "+
+			"bring it back, or, once it is surely off: %s",
 			row.NodeID, row.VolumeID, state.DetachCommand(row.Namespace, row.VolumeID, row.NodeID))
 	}
 	return nil
@@ -250,7 +247,7 @@ func vouchable(tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refu
 // nodeLetsGo asks the node to unpublish and unstage for each claim.
 func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, nodeID string) error {
 	if isDown(c.store.Read(), nodeID) {
-		return structs.Errorf(structs.KindUnavailable, "node %s is down", nodeID)
+		return structs.Unavailablef("node %s is down", nodeID)
 	}
 	var faults []error
 	for _, k := range keys {

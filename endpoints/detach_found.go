@@ -35,7 +35,7 @@ func (c claims) detachUnclaimed(
 		return nil, err
 	}
 	if state.CompleteFound(tx, found) == nil {
-		return nil, structs.Errorf(structs.KindPrecondition,
+		return nil, structs.Preconditionf(
 			"volume %q: plugin %q has not reported its ID of node %s; is its job running there?",
 			v.ID, v.PluginID, found.NodeID)
 	}
@@ -56,16 +56,15 @@ func (c claims) unused(ctx context.Context, found *structs.CSIAttachment, node *
 ) error {
 	switch {
 	case node != nil && node.Status == structs.NodeReady && node.Unaccounted:
-		return structs.Errorf(structs.KindUnavailable,
+		return structs.Unavailablef(
 			"node %s has not yet reported what it holds since the servers' state was restored; try again later",
 			node.ID)
 	case node != nil && node.Status == structs.NodeReady:
 		k := structs.CSIClaimKey{Namespace: found.Namespace, VolumeID: found.VolumeID}
 		return c.operatorDetach(ctx, k, node.ID)
 	case !force:
-		return structs.Errorf(structs.KindUnavailable,
-			"node %s is not up and cannot say whether it let go of volume %q; "+
-				"bring it back, or, once it is surely off: %s",
+		return structs.Unavailablef("node %s is not up and cannot say whether it let go of volume %q; "+
+			"bring it back, or, once it is surely off: %s",
 			found.NodeID, found.VolumeID, state.DetachCommand(found.Namespace, found.VolumeID, found.NodeID))
 	}
 	asked := &structs.CSIVolumeDetachRequest{VolumeID: found.VolumeID, NodeID: found.NodeID,

@@ -24,7 +24,7 @@ var evalListing = query.List[structs.Evaluation, structs.Evaluation]{
 func (e evals) get(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.EvalGetResponse) error {
 	resp.Eval = state.Eval(tx, req.EvalID)
 	if resp.Eval == nil {
-		return structs.Errorf(structs.KindNotFound, "there is no evaluation %q", req.EvalID)
+		return structs.NotFoundf("there is no evaluation %q", req.EvalID)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (p *passing) pass(ctx context.Context, leader string,
 		(rpc.IsTransport(err) || structs.RetryAfter(err) == 0 && p.moved(ctx, leads))
 	if !notDone && (p.write || !rpc.IsTransport(err)) {
 		if p.write && limited.Err() != nil {
-			err = structs.Errorf(structs.KindTimeout,
+			err = structs.Timeoutf(
 				"the leader changed before it answered: the write may or may not have happened; repeat it")
 		}
 		return false, err
@@ -112,8 +112,7 @@ func (p *passing) hold(ctx context.Context, leads context.Context, err error) (a
 		p.until = now.Add(p.config.HoldTimeout)
 	}
 	if now.After(p.until) {
-		return false, structs.Errorf(structs.KindUnavailable,
-			noLeader+": the last one known cannot be reached: %w", err)
+		return false, structs.Unavailablef(noLeader+": the last one known cannot be reached: %w", err)
 	}
 	timer := time.NewTimer(holdPoll)
 	defer timer.Stop()
@@ -121,7 +120,7 @@ func (p *passing) hold(ctx context.Context, leads context.Context, err error) (a
 	case <-leads.Done():
 	case <-timer.C:
 	case <-ctx.Done():
-		return false, structs.Errorf(structs.KindUnavailable, noLeader+": %w", netfault.Plain(ctx.Err()))
+		return false, structs.Unavailablef(noLeader+": %w", netfault.Plain(ctx.Err()))
 	}
 	return true, nil
 }

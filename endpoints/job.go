@@ -28,7 +28,7 @@ func (j jobs) register(
 	ctx context.Context, req *structs.JobRegisterRequest,
 ) (*structs.JobRegisterResponse, error) {
 	if req.Job == nil {
-		return nil, structs.Errorf(structs.KindInvalid, "Job: nothing is given; expected the job to register")
+		return nil, structs.Invalidf("Job: nothing is given; expected the job to register")
 	}
 	job, err := deepCopy(req.Job)
 	if err != nil {
@@ -36,7 +36,7 @@ func (j jobs) register(
 	}
 	job.Namespace, job.Region = orElse(job.Namespace, req.RequestNamespace()), orElse(job.Region, j.region)
 	if job.Region != j.region {
-		return nil, structs.Errorf(structs.KindInvalid,
+		return nil, structs.Invalidf(
 			"Job.Region is %q; expected %q, the region of these servers", job.Region, j.region)
 	}
 	job.DropServerFields()
@@ -61,15 +61,14 @@ func (j jobs) register(
 func deepCopy(job *structs.Job) (*structs.Job, error) {
 	b, err := codec.Encode(job)
 	if len(b) > structs.MaxJobBytes {
-		return nil, structs.Errorf(structs.KindInvalid,
-			"the job has %d bytes; at most %d are allowed", len(b), structs.MaxJobBytes)
+		return nil, structs.Invalidf("the job has %d bytes; at most %d are allowed", len(b), structs.MaxJobBytes)
 	}
 	if err == nil {
 		job = new(structs.Job)
 		err = codec.Decode(b, job)
 	}
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "the job cannot be stored: %w", err)
+		return nil, structs.Invalidf("the job cannot be stored: %w", err)
 	}
 	return job, nil
 }
@@ -142,7 +141,7 @@ func (j jobs) evaluate(
 }
 
 func noJob(ns, id string) error {
-	return structs.Errorf(structs.KindNotFound, "there is no job %q in namespace %q", id, ns)
+	return structs.NotFoundf("there is no job %q in namespace %q", id, ns)
 }
 
 func (j jobs) get(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobGetResponse) error {

@@ -114,8 +114,7 @@ const holdPoll = 50 * time.Millisecond
 // not forward to each other in a loop.
 func (e *Endpoints) route(ctx context.Context, o options) (leader string, err error) {
 	if o.region != "" && o.region != e.region {
-		return "", structs.Errorf(structs.KindInvalid,
-			"this is region %q; there is no path to region %q", e.region, o.region)
+		return "", structs.Invalidf("this is region %q; there is no path to region %q", e.region, o.region)
 	}
 	if o.stale {
 		return "", nil
@@ -131,17 +130,16 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 				return "", err
 			}
 		case *o.forwarded && known:
-			return "", structs.Errorf(structs.KindUnavailable,
-				"the server asked is not the leader, though it was taken for it")
+			return "", structs.Unavailablef("the server asked is not the leader, though it was taken for it")
 		case known && addr != "":
 			return addr, nil
 		case !time.Now().Before(deadline):
-			return "", structs.Errorf(structs.KindUnavailable, noLeader)
+			return "", structs.Unavailablef(noLeader)
 		}
 		select {
 		case <-time.After(holdPoll):
 		case <-ctx.Done():
-			return "", structs.Errorf(structs.KindUnavailable, noLeader+": %w", netfault.Plain(ctx.Err()))
+			return "", structs.Unavailablef(noLeader+": %w", netfault.Plain(ctx.Err()))
 		}
 	}
 }

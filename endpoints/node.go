@@ -77,8 +77,7 @@ func (n nodes) heartbeat(
 	ctx context.Context, node *structs.Node, req *structs.NodeHeartbeatRequest,
 ) (*structs.NodeHeartbeatResponse, error) {
 	if !slices.Contains([]string{"", structs.NodeInit, structs.NodeReady}, req.Status) {
-		return nil, structs.Errorf(structs.KindInvalid,
-			"a node cannot say that its status is %q; expected %q or %q",
+		return nil, structs.Invalidf("a node cannot say that its status is %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
 	}
 	if req.Inventory != nil {
@@ -127,7 +126,7 @@ func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes
 // deregister forgets nodes. Each must be known, so that no request of any size or form reaches the log.
 func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterRequest) (*structs.Empty, error) {
 	if len(req.NodeIDs) > structs.MaxListed {
-		return nil, structs.Errorf(structs.KindInvalid,
+		return nil, structs.Invalidf(
 			"%d nodes are too many for one request; at most %d are allowed", len(req.NodeIDs), structs.MaxListed)
 	}
 	tx := n.store.Read()
@@ -160,7 +159,7 @@ func (n nodes) updateCSI(
 
 func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequest) (*structs.Empty, error) {
 	if req.Eligibility != structs.NodeEligible && req.Eligibility != structs.NodeIneligible {
-		return nil, structs.Errorf(structs.KindInvalid, "the eligibility is %q; expected %q or %q",
+		return nil, structs.Invalidf("the eligibility is %q; expected %q or %q",
 			req.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 	return done(fsm.Propose(ctx, n.raft, fsm.NodeEligibility, req))
@@ -249,7 +248,7 @@ func (n nodes) evaluate(
 	return resp, err
 }
 
-func noNode(id string) error { return structs.Errorf(structs.KindNotFound, "there is no node %q", id) }
+func noNode(id string) error { return structs.NotFoundf("there is no node %q", id) }
 
 func (n nodes) get(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.NodeGetResponse) error {
 	node := state.Node(tx, req.NodeID)

@@ -11,7 +11,7 @@ import (
 // old is the known row, nil for a new node.
 func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs.Node, error) {
 	if req.Node == nil {
-		return nil, structs.Errorf(structs.KindInvalid, "Node: nothing is given; expected the node to register")
+		return nil, structs.Invalidf("Node: nothing is given; expected the node to register")
 	}
 	said := *req.Node
 	node := &said
@@ -19,8 +19,7 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 		{"ID", node.ID}, {"SecretID", node.SecretID}, {"Name", node.Name},
 	} {
 		if required.value == "" {
-			return nil, structs.Errorf(structs.KindInvalid,
-				"Node.%s: nothing is given; expected a text", required.path)
+			return nil, structs.Invalidf("Node.%s: nothing is given; expected a text", required.path)
 		}
 	}
 	node.DropServerFields()
@@ -32,7 +31,7 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 		return nil, err
 	}
 	if strings.ContainsAny(node.HTTPAddr, "/\\?#@\"<> \t\r\n") { // requests for logs are passed on to it
-		return nil, structs.Errorf(structs.KindInvalid, "Node.HTTPAddr is %.40q; expected host:port", node.HTTPAddr)
+		return nil, structs.Invalidf("Node.HTTPAddr is %.40q; expected host:port", node.HTTPAddr)
 	}
 	for _, d := range []struct {
 		field *string
@@ -46,12 +45,12 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 		}
 	}
 	if node.Status != structs.NodeInit && node.Status != structs.NodeReady {
-		return nil, structs.Errorf(structs.KindInvalid,
+		return nil, structs.Invalidf(
 			"Node.Status is %.40q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
 	}
 	if old == nil && node.SchedulingEligibility != structs.NodeEligible &&
 		node.SchedulingEligibility != structs.NodeIneligible {
-		return nil, structs.Errorf(structs.KindInvalid, "Node.SchedulingEligibility is %.40q; expected %q or %q",
+		return nil, structs.Invalidf("Node.SchedulingEligibility is %.40q; expected %q or %q",
 			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 	if err := node.Validate(); err != nil {
@@ -66,8 +65,7 @@ func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance)
 	for i, c := range instances {
 		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||
 			c.Kind != structs.CSIKindController && c.Kind != structs.CSIKindNode {
-			return structs.Errorf(structs.KindInvalid,
-				"%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
+			return structs.Invalidf("%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
 		}
 		if c.HealthDescription == state.NodeIsDown {
 			return structs.Errorf(structs.KindInvalid,

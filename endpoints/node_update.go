@@ -11,6 +11,5 @@ import (
 func (n nodes) update(
 	_ context.Context, node *structs.Node, _ *structs.NodeUpdateRequest,
 ) (*structs.Empty, error) {
-	return nil, structs.Errorf(structs.KindPrecondition,
-		"the servers take no changes of node %s alone; it is to register", node.ID)
+	return nil, structs.Preconditionf("the servers take no changes of node %s alone; it is to register", node.ID)
 }

@@ -10,7 +10,7 @@ import (
 type plugins struct{ *Endpoints }
 
 func noPlugin(id string) error {
-	return structs.Errorf(structs.KindNotFound, "there is no CSI plugin %q", id)
+	return structs.NotFoundf("there is no CSI plugin %q", id)
 }
 
 func (p plugins) get(

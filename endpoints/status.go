@@ -38,7 +38,7 @@ func (s statuses) removePeer(
 	ctx context.Context, req *structs.RaftRemovePeerRequest,
 ) (*structs.Empty, error) {
 	if (req.ID == "") == (req.Address == "") {
-		return nil, structs.Errorf(structs.KindInvalid, "removing a server: expected either its ID or its address")
+		return nil, structs.Invalidf("removing a server: expected either its ID or its address")
 	}
 	return done(s.raft.RemovePeer(ctx, req.ID, req.Address))
 }

@@ -13,7 +13,7 @@ import (
 type volumes struct{ *Endpoints }
 
 func noVolume(ns, id string) error {
-	return structs.Errorf(structs.KindNotFound, "there is no volume %q in namespace %q", id, ns)
+	return structs.NotFoundf("there is no volume %q in namespace %q", id, ns)
 }
 
 func (v volumes) get(

@@ -94,7 +94,7 @@ func (v volumes) external(ctx context.Context,
 		return nil, noPlugin(req.PluginID)
 	}
 	if info := controllerInfo(tx, plugin.ID); info != nil && !info.SupportsListVolumes {
-		return nil, structs.Errorf(structs.KindPrecondition, "CSI plugin %q cannot list its volumes", plugin.ID)
+		return nil, structs.Preconditionf("CSI plugin %q cannot list its volumes", plugin.ID)
 	}
 	places, err := from(placesOf(tx, plugin.ID), req.NextToken)
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *externalList) fill(ctx context.Context) error {
 	asked := len(l.places)
 	for len(l.places) > 0 && !l.full() {
 		if ctx.Err() != nil {
-			return structs.Errorf(structs.KindTimeout, "%w", ctx.Err())
+			return structs.Timeoutf("%w", ctx.Err())
 		}
 		wave := l.places[:min(len(l.places), l.atOnce())]
 		for i, answer := range l.askAll(ctx, wave) {

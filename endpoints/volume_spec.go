@@ -24,8 +24,7 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 	v := given.Copy()
 	v.State = structs.VolumeReady
 	if old != nil && old.State == structs.VolumeCreating {
-		return nil, structs.Errorf(structs.KindPrecondition,
-			"volume %q is being created; wait for it, or delete it first", v.ID)
+		return nil, structs.Preconditionf("volume %q is being created; wait for it, or delete it first", v.ID)
 	}
 	if !neverCreated(old) {
 		keepCreated(v, old)
@@ -38,7 +37,7 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 		return nil, errRedacted(v)
 	}
 	if v.ExternalID == "" {
-		return nil, structs.Errorf(structs.KindInvalid,
+		return nil, structs.Invalidf(
 			"volume %q: external_id is required to register a volume; to have the plugin make one, create it", v.ID)
 	}
 	if len(v.Topologies) == 0 && v.RequestedTopologies != nil {
@@ -61,7 +60,7 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 		return nil, errRedacted(v)
 	}
 	if v.ExternalID != "" {
-		return nil, structs.Errorf(structs.KindInvalid,
+		return nil, structs.Invalidf(
 			"volume %q: external_id names a volume that exists; register it instead of creating one", v.ID)
 	}
 	switch {
@@ -75,7 +74,7 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 
 // errRedacted refuses redacted mount flags where no stored flags can stand in for them.
 func errRedacted(v *structs.CSIVolume) error {
-	return structs.Errorf(structs.KindInvalid,
+	return structs.Invalidf(
 		"volume %q: mount_flags are redacted, and there is no volume whose flags could be kept; write them out",
 		v.ID)
 }
@@ -142,5 +141,5 @@ func deletable(tx *state.ReadTx, v *structs.CSIVolume) error {
 }
 
 func unable(v *structs.CSIVolume, what string) error {
-	return structs.Errorf(structs.KindPrecondition, "volume %q: CSI plugin %q %s", v.ID, v.PluginID, what)
+	return structs.Preconditionf("volume %q: CSI plugin %q %s", v.ID, v.PluginID, what)
 }

@@ -52,15 +52,14 @@ func (w volumeWrites) create(
 // given returns checked copies of the volumes of a request.
 func (w volumeWrites) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVolume, error) {
 	if n := len(req.Volumes); n == 0 || n > w.config.MaxVolumesAtOnce {
-		return nil, structs.Errorf(structs.KindInvalid,
-			"Volumes: %d are given; expected 1 to %d", n, w.config.MaxVolumesAtOnce)
+		return nil, structs.Invalidf("Volumes: %d are given; expected 1 to %d", n, w.config.MaxVolumesAtOnce)
 	}
 	var faults []error
 	seen := map[string]bool{}
 	given := make([]*structs.CSIVolume, len(req.Volumes))
 	for n, v := range req.Volumes {
 		if v == nil {
-			return nil, structs.Errorf(structs.KindInvalid, "Volumes[%d]: nothing is given; expected a volume", n)
+			return nil, structs.Invalidf("Volumes[%d]: nothing is given; expected a volume", n)
 		}
 		v = v.Copy()
 		if v.Namespace == "" {
@@ -72,14 +71,14 @@ func (w volumeWrites) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.C
 			faults = append(faults, err)
 		}
 		if key := v.Namespace + "/" + v.ID; seen[key] {
-			faults = append(faults, structs.Errorf(structs.KindInvalid, "volume %q is given twice", v.ID))
+			faults = append(faults, structs.Invalidf("volume %q is given twice", v.ID))
 		} else {
 			seen[key] = true
 		}
 		given[n] = v
 	}
 	if len(faults) > 0 {
-		return nil, structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
+		return nil, structs.Invalidf("%w", errors.Join(faults...))
 	}
 	return given, nil
 }
@@ -89,11 +88,11 @@ func (w volumeWrites) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.C
 func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil {
-		return structs.Errorf(structs.KindPrecondition, "CSI plugin %q is not there; run its job first", v.PluginID)
+		return structs.Preconditionf("CSI plugin %q is not there; run its job first", v.PluginID)
 	}
 	if !plugin.ControllerRequired {
 		if !state.HealthyInstance(tx, plugin.ID, structs.CSIKindNode) {
-			return structs.Errorf(structs.KindPrecondition, "CSI plugin %q is healthy nowhere yet", v.PluginID)
+			return structs.Preconditionf("CSI plugin %q is healthy nowhere yet", v.PluginID)
 		}
 		return nil
 	}
@@ -202,11 +201,11 @@ func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock f
 func settled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 	switch {
 	case row == nil:
-		return false, structs.Errorf(structs.KindConflict, "volume %q was deleted meanwhile", asked.ID)
+		return false, structs.Conflictf("volume %q was deleted meanwhile", asked.ID)
 	case row.State == structs.VolumeFailed:
 		return false, lastError("creating", row)
 	case row.State == structs.VolumeDeleting:
-		return false, structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", asked.ID)
+		return false, structs.Preconditionf("volume %q is being deleted", asked.ID)
 	case row.State == structs.VolumeCreating:
 		return false, nil
 	case row.ExpandPending: // its users may keep it for long
@@ -220,7 +219,7 @@ func settled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 // lastError returns the last error of the plugin, with its kind.
 func lastError(doing string, v *structs.CSIVolume) error {
 	if v.LastError == nil {
-		return structs.Errorf(structs.KindInternal, "%s volume %q failed", doing, v.ID)
+		return structs.Internalf("%s volume %q failed", doing, v.ID)
 	}
 	return structs.Errorf(v.LastError.Kind, "%s volume %q: %s", doing, v.ID, v.LastError.Message)
 }
@@ -244,7 +243,7 @@ func (w volumeWrites) await(ctx context.Context, ns, id string,
 		if row.LastError != nil {
 			why = row.LastError.Message
 		}
-		return nil, structs.Errorf(structs.KindTimeout,
+		return nil, structs.Timeoutf(
 			"volume %q is still %s: %s; it is tried on, ask again later", id, pendingName(row), why)
 	}
 }

@@ -50,12 +50,12 @@ var hostpathFlags = []cli.Flag{
 func runHostpath(ctx context.Context, c *cli.Call) error {
 	capacity, err := humanize.ParseBytes(c.String("capacity"))
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "the option -capacity is %q, expected a size such as 10GiB",
+		return structs.Invalidf("the option -capacity is %q, expected a size such as 10GiB",
 			c.String("capacity"))
 	}
 	level := hclog.LevelFromString(c.String("log-level"))
 	if level == hclog.NoLevel {
-		return structs.Errorf(structs.KindInvalid,
+		return structs.Invalidf(
 			"the option -log-level is %q, expected trace, debug, info, warn or error", c.String("log-level"))
 	}
 	return hostpath.Run(ctx, hostpath.Config{

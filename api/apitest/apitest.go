@@ -58,7 +58,7 @@ func (c *Caller) Call(ctx context.Context, method string, req, resp any) error {
 	f := c.funcs[method]
 	c.mu.Unlock()
 	if f == nil {
-		return structs.Errorf(structs.KindUnavailable, "nothing answers %s here", method)
+		return structs.Unavailablef("nothing answers %s here", method)
 	}
 	answer, err := f(ctx, req)
 	if err != nil {
@@ -131,7 +131,7 @@ func (a *Agent) Leave(_ context.Context, force bool) error {
 // ForceLeave records the call. It returns not-found for a server that is not in MembersAs.
 func (a *Agent) ForceLeave(_ context.Context, node string, prune bool) error {
 	if !slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool { return m.Name == node }) {
-		return structs.Errorf(structs.KindNotFound, "server %q is unknown", node)
+		return structs.NotFoundf("server %q is unknown", node)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +152,7 @@ func (a *Agent) Health() *api.AgentHealth { return a.HealthIs }
 // SnapshotSave writes Snapshot. It is unavailable without one.
 func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
 	if a.Snapshot == nil {
-		return structs.Errorf(structs.KindUnavailable, "there is no leader")
+		return structs.Unavailablef("there is no leader")
 	}
 	_, err := w.Write(a.Snapshot)
 	return err
@@ -177,7 +177,7 @@ func (a *Agent) Restored() []byte {
 // HostStats returns StatsAre for the node Node.
 func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats, error) {
 	if a.StatsAre == nil || nodeID != "" && nodeID != a.Node {
-		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's", nodeID)
+		return nil, structs.NotFoundf("node %s is not this agent's", nodeID)
 	}
 	return a.StatsAre, nil
 }
@@ -185,7 +185,7 @@ func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats,
 // LogFiles calls Logs.
 func (a *Agent) LogFiles(allocID, task, kind string) (string, error) {
 	if a.Logs == nil {
-		return "", structs.Errorf(structs.KindNotFound, "allocation %s is not here", allocID)
+		return "", structs.NotFoundf("allocation %s is not here", allocID)
 	}
 	return a.Logs(allocID, task, kind)
 }

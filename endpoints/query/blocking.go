@@ -88,9 +88,9 @@ var ErrDeposed = errors.New("this server lost its leadership and hears no news")
 func waitError(ctx, limited context.Context, q *structs.QueryOptions) error {
 	switch {
 	case ctx.Err() != nil:
-		return structs.Errorf(structs.KindTimeout, "waiting for news after index %d: %w", q.MinIndex, ctx.Err())
+		return structs.Timeoutf("waiting for news after index %d: %w", q.MinIndex, ctx.Err())
 	case errors.Is(limited.Err(), context.Canceled):
-		return structs.Errorf(structs.KindUnavailable, "%w; ask the others", ErrDeposed)
+		return structs.Unavailablef("%w; ask the others", ErrDeposed)
 	}
 	return nil
 }

@@ -31,5 +31,5 @@ func badFilter(expression string, err error) error {
 	if len(expression) > shownOfFilter {
 		expression = expression[:shownOfFilter] + "..."
 	}
-	return structs.Errorf(structs.KindInvalid, "the filter %q %w", expression, err)
+	return structs.Invalidf("the filter %q %w", expression, err)
 }

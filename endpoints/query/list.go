@@ -73,7 +73,7 @@ type part[Row, Stub any] struct {
 // part checks the options.
 func (l List[Row, Stub]) part(rows iter.Seq[*Row], q *structs.QueryOptions) (*part[Row, Stub], error) {
 	if q.PerPage < 0 {
-		return nil, structs.Errorf(structs.KindInvalid, "per_page is %d; expected 0 (all) or more", q.PerPage)
+		return nil, structs.Invalidf("per_page is %d; expected 0 (all) or more", q.PerPage)
 	}
 	match, err := filter(q.Filter)
 	if err != nil {
@@ -135,7 +135,7 @@ func ParseToken(token string) (key []string, err error) {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "the page token %q is not one that a list gave", token)
+		return nil, structs.Invalidf("the page token %q is not one that a list gave", token)
 	}
 	return strings.Split(string(b), "\x00"), nil
 }

@@ -56,13 +56,12 @@ func yieldSorted[Row any](
 // index is the first part of the keys from then on.
 func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
 	if q.Sort != structs.SortCreate && q.Sort != structs.SortModify {
-		return structs.Errorf(structs.KindInvalid, "sort is %q; expected %s or %s",
+		return structs.Invalidf("sort is %q; expected %s or %s",
 			q.Sort, structs.SortCreate, structs.SortModify)
 	}
 	if p.begin != nil {
 		if _, err := strconv.ParseUint(p.begin[0], 10, 64); err != nil {
-			return structs.Errorf(structs.KindInvalid,
-				"the page token %q is not one that a sorted list gave", q.NextToken)
+			return structs.Invalidf("the page token %q is not one that a sorted list gave", q.NextToken)
 		}
 	}
 	index := func(row *Row) uint64 {

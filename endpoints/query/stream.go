@@ -103,7 +103,7 @@ func valueOf(b []byte, field string) (from, to int, err error) {
 		}
 	}
 	if err == nil {
-		err = structs.Errorf(structs.KindInternal, "it is not there")
+		err = structs.Internalf("it is not there")
 	}
 	return 0, 0, err
 }

@@ -31,7 +31,7 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 	w := &walker{src: b, dec: json.NewDecoder(bytes.NewReader(b)), ignore: ignore}
 	w.dec.UseNumber()
 	if len(bytes.TrimSpace(b)) == 0 {
-		return structs.Errorf(structs.KindInvalid, "the body is empty, expected JSON")
+		return structs.Invalidf("the body is empty, expected JSON")
 	}
 	if err := w.value("", reflect.TypeOf(dst).Elem()); err != nil {
 		return w.explain(err)
@@ -59,7 +59,7 @@ func (w *walker) fault(offset int64, path, format string, args ...any) error {
 		path += ": "
 	}
 	text := fmt.Sprintf(format, args...)
-	return structs.Errorf(structs.KindInvalid, "%s%s (line %d, column %d)", path, text, line, col)
+	return structs.Invalidf("%s%s (line %d, column %d)", path, text, line, col)
 }
 
 // position counts lines and columns from 1.
@@ -84,7 +84,7 @@ func (w *walker) explain(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return w.fault(int64(len(w.src)), "", "the body ends in the middle of a value")
 	}
-	return structs.Errorf(structs.KindInvalid, "%v", err)
+	return structs.Invalidf("%v", err)
 }
 
 var (
