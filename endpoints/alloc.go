@@ -79,24 +79,23 @@ func inNamespace(ns string, q *structs.QueryOptions) bool {
 	return q.Namespace == structs.AllNamespaces || q.RequestNamespace() == ns
 }
 
-func (a allocs) stop(ctx context.Context, req *structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
+func (a allocs) stop(
+	ctx context.Context, req *structs.AllocStopRequest, resp *structs.AllocStopResponse,
+) (uint64, error) {
 	tx := a.store.Read()
 	row := state.Alloc(tx, req.AllocID)
 	if row == nil {
-		return nil, noAlloc(req.AllocID)
+		return 0, noAlloc(req.AllocID)
 	}
 	job := state.Job(tx, row.Namespace, row.JobID)
 	if job == nil { // it is gone, but an evaluation stops its allocations
 		job = state.AllocWithJob(tx, row).Job
 	}
 	if job == nil {
-		return nil, structs.Preconditionf(
-			"the job of allocation %s is gone; it is being stopped already", req.AllocID)
+		return 0, structs.Preconditionf("the job of allocation %s is gone; it is being stopped already",
+			req.AllocID)
 	}
 	req.Eval = evaluationOf(job, structs.TriggerAllocStop, req.Now)
-	index, err := fsm.Propose(ctx, a.raft, fsm.AllocStop, req)
-	if err != nil {
-		return nil, err
-	}
-	return &structs.AllocStopResponse{EvalID: req.Eval.ID, WriteMeta: structs.WriteMeta{Index: index}}, nil
+	resp.EvalID = req.Eval.ID
+	return fsm.Propose(ctx, a.raft, fsm.AllocStop, req)
 }

@@ -7,39 +7,36 @@ import (
 	"berth/structs"
 )
 
-// identity is the caller. There are no access policies yet: each caller that is not a node is an operator.
-type identity struct {
-	Node *structs.Node // the row of a node that gave its secret, nil for others
-}
-
-// rule says whether a caller may use a method at all. The handler decides about the rows.
-type rule func(identity) error
+// rule says whether a caller may use a method at all. The handler decides about the rows. node is the row of
+// a node that gave its secret. There are no access policies yet: each other caller is an operator, without a
+// node.
+type rule func(node *structs.Node) error
 
 // anyone is the rule of methods for operators. Access policies will go here.
-func anyone(identity) error { return nil }
+func anyone(*structs.Node) error { return nil }
 
 // aNode is the rule of methods that a node uses about itself.
-func aNode(who identity) error {
-	if who.Node == nil {
+func aNode(node *structs.Node) error {
+	if node == nil {
 		return structs.Deniedf("only a node may ask this, with its ID and secret")
 	}
 	return nil
 }
 
-// authenticate finds the caller. A request without a secret is an operator's.
-func (e *Endpoints) authenticate(req any) (identity, error) {
+// authenticate finds the node that sent a request. A request without a secret is an operator's.
+func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 	r, ok := req.(interface {
 		Credentials() (nodeID, secretID string)
 	})
 	if !ok {
-		return identity{}, nil
+		return nil, nil
 	}
 	id, secret := r.Credentials()
 	if secret == "" {
-		return identity{}, nil
+		return nil, nil
 	}
 	node := state.Node(e.store.Read(), id)
-	return identity{Node: node}, e.checkNode(node, secret)
+	return node, e.checkNode(node, secret)
 }
 
 // checkNode compares a secret with the row of a node in constant time. The error for an unknown node is

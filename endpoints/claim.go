@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 
 	"berth/endpoints/query"
@@ -15,34 +16,33 @@ type claims struct{ *Endpoints }
 
 // claim records claims for allocations of the node that asks, and no others.
 func (c claims) claim(
-	ctx context.Context, req *structs.CSIVolumeClaimRequest,
-) (*structs.CSIVolumeClaimResponse, error) {
+	ctx context.Context, req *structs.CSIVolumeClaimRequest, resp *structs.CSIVolumeClaimResponse,
+) (uint64, error) {
 	if len(req.Claims) == 0 {
-		return nil, structs.Invalidf("Claims: nothing is given; expected at least one claim")
+		return 0, structs.Invalidf("Claims: nothing is given; expected at least one claim")
 	}
 	if err := c.notTooMany(len(req.Claims)); err != nil {
-		return nil, err
+		return 0, err
 	}
 	own, err := ownClaims(c.store.Read(), req)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	req.Claims = own
 	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeClaim, req)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	resp := &structs.CSIVolumeClaimResponse{WriteMeta: structs.WriteMeta{Index: index}}
 	tx := c.store.Read()
 	for _, k := range own {
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row == nil {
-			return nil, structs.Conflictf(
+			return 0, structs.Conflictf(
 				"the claim of allocation %s on volume %q was released at once", k.AllocID, k.VolumeID)
 		}
 		resp.Claims = append(resp.Claims, row)
 	}
-	return resp, nil
+	return index, nil
 }
 
 // notTooMany bounds a log entry: it holds up the entries behind it.
@@ -65,7 +65,8 @@ func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs
 		c := given.Copy()
 		alloc := state.Alloc(tx, c.AllocID)
 		if alloc == nil {
-			return nil, structs.NotFoundf("there is no allocation %q to claim volume %q for", c.AllocID, c.VolumeID)
+			return nil, structs.NotFoundf(
+				"there is no allocation %q to claim volume %q for", c.AllocID, c.VolumeID)
 		}
 		if alloc.NodeID != req.NodeID || c.NodeID != "" && c.NodeID != req.NodeID {
 			return nil, structs.Deniedf(
@@ -86,28 +87,28 @@ func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs
 // unpublish releases claims of the node that asks, which has let go of the volumes. One log entry releases
 // all claims of a request, as when a node is emptied.
 func (c claims) unpublish(
-	ctx context.Context, req *structs.CSIVolumeUnpublishRequest,
-) (*structs.Empty, error) {
+	ctx context.Context, req *structs.CSIVolumeUnpublishRequest, _ *structs.Empty,
+) (uint64, error) {
 	if req.Operator != "" {
-		return nil, structs.Invalidf("Operator: a node releases its claims in its own name")
+		return 0, structs.Invalidf("Operator: a node releases its claims in its own name")
 	}
 	if err := c.notTooMany(max(len(req.Claims), len(req.TurnedReadOnly))); err != nil || len(req.Claims) == 0 {
-		return done(c.store.Index(), err)
+		return c.store.Index(), err
 	}
 	tx := c.store.Read()
 	if node := state.Node(tx, req.NodeID); node != nil && node.Unaccounted {
 		// The node forgets a volume with the answer. It has to report the volume first: it may be attached.
-		return nil, structs.Unavailablef(
+		return 0, structs.Unavailablef(
 			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
 	}
 	for _, k := range req.Claims {
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
-			return nil, structs.Deniedf(
+			return 0, structs.Deniedf(
 				"the claim of allocation %s on volume %q is another node's", k.AllocID, k.VolumeID)
 		}
 	}
-	return done(fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req))
+	return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req)
 }
 
 // get returns a claim with the secrets of its volume, for the node that uses them; no other answer has
@@ -141,7 +142,7 @@ func (c claims) get(
 		last = *resp
 		if !resp.Ready {
 			// Not from tx: the reason names other claims, and a change of these is no news to this node.
-			resp.Blocked = orElse(recovering, state.ClaimBlocked(c.store.Read(), resp.Claim))
+			resp.Blocked = cmp.Or(recovering, state.ClaimBlocked(c.store.Read(), resp.Claim))
 		}
 		return resp, news, nil
 	})

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,172 +23,167 @@ const askTimeout = 10 * time.Second
 // cannot be asked: a person vouches that it does not write, and the allocations count as ended. Force also
 // helps where the plugin does not confirm its end and the node sees nothing mounted.
 func (c claims) detach(
-	ctx context.Context, req *structs.CSIVolumeDetachRequest,
-) (*structs.CSIVolumeDetachResponse, error) {
+	ctx context.Context, req *structs.CSIVolumeDetachRequest, resp *structs.CSIVolumeDetachResponse,
+) (uint64, error) {
 	if len(req.Reason) > structs.MaxText || len(req.By) > structs.MaxName { // both are kept in a row
-		return nil, structs.Invalidf("reason and by may have %d and %d bytes",
-			structs.MaxText, structs.MaxName)
+		return 0, structs.Invalidf("reason and by may have %d and %d bytes", structs.MaxText, structs.MaxName)
 	}
-	ns, tx := req.RequestNamespace(), c.store.Read()
-	if state.Volume(tx, ns, req.VolumeID) == nil &&
-		state.Attachment(tx, ns, req.VolumeID, req.NodeID) == nil {
-		return nil, noVolume(ns, req.VolumeID)
+	d := detachment{claims: c, req: req, resp: resp, ns: req.RequestNamespace()}
+	tx := c.store.Read()
+	volume := state.Volume(tx, d.ns, req.VolumeID)
+	attachment := state.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
+	if volume == nil && attachment == nil {
+		return 0, noVolume(d.ns, req.VolumeID)
 	}
 	var keys []structs.CSIClaimKey
-	for _, row := range state.ClaimsByVolume(tx, ns, req.VolumeID) {
+	for _, row := range state.ClaimsByVolume(tx, d.ns, req.VolumeID) {
 		if row.NodeID != req.NodeID {
 			continue
 		}
 		if err := detachable(tx, row, req.Force); err != nil {
-			return nil, err
+			return 0, err
 		}
 		keys = append(keys, row.Key())
 	}
 	switch {
-	case len(keys) == 0 && state.Attachment(tx, ns, req.VolumeID, req.NodeID) != nil:
-		return c.detachAttached(ctx, req)
+	case len(keys) == 0 && attachment != nil:
+		return d.attached(ctx, attachment)
 	case len(keys) == 0:
-		return c.detachUnclaimed(ctx, req)
+		return d.unclaimed(ctx, volume)
 	}
 	refusal := c.nodeLetsGo(ctx, keys, req.NodeID)
-	if refusal == nil {
-		release := &structs.CSIVolumeUnpublishRequest{Claims: keys, NodeID: req.NodeID,
-			WriteOptions: req.WriteOptions}
-		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release)
-		detail := fmt.Sprintf("%s has let go of volume %q: nothing of it is mounted there",
+	switch {
+	case refusal == nil:
+		d.prove(structs.DetachLetGo, "%s has let go of volume %q: nothing of it is mounted there",
 			nodeNamed(tx, req.NodeID), req.VolumeID)
-		return proved(structs.DetachLetGo, detail, index, err)
+		return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+			Claims:       keys,
+			NodeID:       req.NodeID,
+			WriteOptions: req.WriteOptions,
+		})
+	case req.Force:
+		return d.force(ctx, keys, refusal)
 	}
-	if !req.Force {
-		return nil, refusal
-	}
-	return c.force(ctx, req, keys, refusal)
+	return 0, refusal
 }
 
-// forcing is the ground on which claims are released without the confirmation of the node.
-type forcing struct {
-	proof    string // see structs.DetachNotMounted
-	sentence string // for the operator
-	record   string // in the volume's row
+// detachment is one request to detach a volume, with its answer.
+type detachment struct {
+	claims
+	req  *structs.CSIVolumeDetachRequest
+	resp *structs.CSIVolumeDetachResponse
+	ns   string
+}
+
+// prove sets the answer: the proof (see structs.DetachNotMounted) and a sentence for the operator.
+func (d detachment) prove(proof, sentence string, args ...any) {
+	d.resp.Proof = proof
+	d.resp.Detail = fmt.Sprintf(sentence, args...)
 }
 
 // force releases claims without the confirmation of the node, unless the node is known to use the volume.
-func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, keys []structs.CSIClaimKey,
-	refusal error,
-) (*structs.CSIVolumeDetachResponse, error) {
-	tx := c.store.Read()
+func (d detachment) force(
+	ctx context.Context, keys []structs.CSIClaimKey, refusal error,
+) (uint64, error) {
+	req := d.req
+	tx := d.store.Read()
 	if !vouchable(tx, keys, req.NodeID, refusal) {
-		return nil, refusal
+		return 0, refusal
 	}
-	answered, err := c.unmounted(ctx, tx, req, refusal)
+	answered, err := d.unmounted(ctx, req.NodeID, refusal)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	because := forcing{structs.DetachNotMounted,
-		"%s sees nothing of volume %q mounted, but the plugin did not confirm that it let go. " +
-			"The claims are released because you said so",
-		"claims released; the node saw nothing mounted"}
-	if !answered {
-		because = forcing{structs.DetachVouched,
-			"%s is down and could not be asked: nothing proves that it does not write to volume %q. " +
-				"The claims are released because you vouch for it",
-			"claims released; the node was down and could not be asked"}
+	node := nodeNamed(tx, req.NodeID)
+	record := "claims released; the node saw nothing mounted"
+	if answered {
+		d.prove(structs.DetachNotMounted, "%s sees nothing of volume %q mounted, "+
+			"but the plugin did not confirm that it let go. The claims are released because you said so",
+			node, req.VolumeID)
+	} else {
+		record = "claims released; the node was down and could not be asked"
+		d.prove(structs.DetachVouched, "%s is down and could not be asked: "+
+			"nothing proves that it does not write to volume %q. "+
+			"The claims are released because you vouch for it", node, req.VolumeID)
 	}
-	c.logger.Warn("an operator forces a volume off a node", "volume", req.VolumeID,
-		"namespace", req.RequestNamespace(), "node", req.NodeID, "by", req.By, "reason", req.Reason,
-		"claims", len(keys), "proof", because.proof, "error", refusal)
-	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce, forced(req, because.record, keys, 0))
-	detail := fmt.Sprintf(because.sentence, nodeNamed(tx, req.NodeID), req.VolumeID)
-	return proved(because.proof, detail, index, err)
+	d.logger.Warn("an operator forces a volume off a node", "volume", req.VolumeID, "namespace", d.ns,
+		"node", req.NodeID, "by", req.By, "reason", req.Reason, "claims", len(keys),
+		"proof", d.resp.Proof, "error", refusal)
+	return d.proposeForce(ctx, &structs.CSIVolumeForceRequest{What: record, Claims: keys})
 }
 
-func forced(req *structs.CSIVolumeDetachRequest, what string, keys []structs.CSIClaimKey,
-	attachment uint64,
-) *structs.CSIVolumeForceRequest {
-	return &structs.CSIVolumeForceRequest{VolumeID: req.VolumeID, NodeID: req.NodeID, Claims: keys,
-		Attachment: attachment, Settle: structs.CallSettles, What: what, By: orElse(req.By, "an operator"),
-		Reason: orElse(req.Reason, "no reason was given"), WriteOptions: req.WriteOptions}
+// proposeForce completes a forced change and proposes it.
+func (d detachment) proposeForce(
+	ctx context.Context, forced *structs.CSIVolumeForceRequest,
+) (uint64, error) {
+	forced.VolumeID = d.req.VolumeID
+	forced.NodeID = d.req.NodeID
+	forced.Settle = structs.CallSettles
+	forced.By = cmp.Or(d.req.By, "an operator")
+	forced.Reason = cmp.Or(d.req.Reason, "no reason was given")
+	forced.WriteOptions = d.req.WriteOptions
+	return fsm.Propose(ctx, d.raft, fsm.VolumeForce, forced)
 }
 
-// proved returns the answer of a detach, or the error of its write.
-func proved(proof, detail string, index uint64, err error) (*structs.CSIVolumeDetachResponse, error) {
-	if err != nil {
-		return nil, err
-	}
-	resp := &structs.CSIVolumeDetachResponse{Proof: proof, Detail: detail}
-	resp.Index = index
-	return resp, nil
-}
-
-// unmounted asks the node for its mounts. It reports false when the node is down and does not answer. It
+// unmounted asks a node for its mounts. It reports false when the node is down and does not answer. It
 // returns an error when the volume is mounted there or may become so, or when a node that is up does not
 // answer.
-func (c claims) unmounted(ctx context.Context, tx *state.ReadTx, req *structs.CSIVolumeDetachRequest,
-	refusal error,
-) (answered bool, err error) {
-	to := nodeconn.Target{Nodes: c.nodes, IDs: []string{req.NodeID}, Limit: askTimeout}
+func (d detachment) unmounted(ctx context.Context, nodeID string, refusal error) (answered bool, err error) {
+	tx := d.store.Read()
+	to := nodeconn.Target{Nodes: d.nodes, IDs: []string{nodeID}, Limit: askTimeout}
 	has, err := nodeconn.Call(ctx, to, structs.ClientCSINodeVolume,
-		&structs.ClientCSINodeVolumeRequest{VolumeID: req.VolumeID, VolumeNamespace: req.RequestNamespace()})
-	name := nodeNamed(tx, req.NodeID)
+		&structs.ClientCSINodeVolumeRequest{VolumeID: d.req.VolumeID, VolumeNamespace: d.ns})
 	switch {
-	case err != nil && isDown(tx, req.NodeID):
+	case err != nil && isDown(tx, nodeID):
 		return false, nil
 	case err != nil:
 		return false, structs.Unavailablef("%s is up and does not say what it has mounted of volume %q: %w; "+
 			"power it off, and force again once it is down",
-			name, req.VolumeID, err)
+			nodeNamed(tx, nodeID), d.req.VolumeID, err)
 	case len(has.Mounts)+len(has.Pending) == 0:
 		return true, nil
 	}
-	uses := append(slices.Clone(has.Mounts), has.Pending...)
+	uses := slices.Concat(has.Mounts, has.Pending)
 	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, so nothing is released. "+
 		"Mend or restart the plugin there, or power the node off, and force again once it is down "+
 		"(the node said: %w)",
-		name, req.VolumeID, strings.Join(uses, ", "), refusal)
+		nodeNamed(tx, nodeID), d.req.VolumeID, strings.Join(uses, ", "), refusal)
 }
 
-// detachAttached serves a detach from a node without a claim of the volume, where the controller of the
-// plugin has still to detach an attachment.
-func (c claims) detachAttached(
-	ctx context.Context, req *structs.CSIVolumeDetachRequest,
-) (*structs.CSIVolumeDetachResponse, error) {
-	tx := c.store.Read()
-	name := nodeNamed(tx, req.NodeID)
-	a := state.Attachment(tx, req.RequestNamespace(), req.VolumeID, req.NodeID)
+// attached serves a detach from a node without a claim of the volume, where the controller of the plugin has
+// still to detach an attachment.
+func (d detachment) attached(ctx context.Context, a *structs.CSIAttachment) (uint64, error) {
+	req := d.req
+	name := nodeNamed(d.store.Read(), req.NodeID)
 	switch {
-	case a == nil:
-		return proved(structs.DetachNothingHeld, nothingHeld(req.VolumeID, name), c.store.Index(), nil)
 	case a.State != structs.AttachmentDetaching || !req.Force:
-		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeRetry,
+		d.prove(structs.DetachPending, "Volume %q is %s at %s; what is left to do is tried again now%s",
+			req.VolumeID, a.State, name, lastFailure(a))
+		index, err := fsm.Propose(ctx, d.raft, fsm.VolumeRetry,
 			&structs.CSIVolumeRetryRequest{ID: req.VolumeID, WriteOptions: req.WriteOptions})
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // the volume is forgotten; its attachment goes on being detached
 		}
-		detail := fmt.Sprintf("Volume %q is %s at %s; what is left to do is tried again now%s",
-			req.VolumeID, a.State, name, lastFailure(a))
-		return proved(structs.DetachPending, detail, index, err)
+		return index, err
 	case a.LastError == nil:
-		return nil, structs.Preconditionf(
-			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
-			req.VolumeID, name)
+		return 0, structs.Preconditionf("volume %q is being detached from %s, and nothing has failed yet: "+
+			"wait for it", req.VolumeID, name)
 	}
-	if _, err := c.unmounted(ctx, tx, req, errors.New(a.LastError.Message)); err != nil {
-		return nil, err
+	if _, err := d.unmounted(ctx, req.NodeID, errors.New(a.LastError.Message)); err != nil {
+		return 0, err
 	}
-	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce,
-		forced(req, "attachment forgotten; the plugin did not confirm the detach", nil, a.CreateIndex))
+	d.prove(structs.DetachForgotten, "The attachment of volume %q to %s is forgotten because you vouch for it; "+
+		"the plugin did not confirm the detach%s", req.VolumeID, name, lastFailure(a))
+	index, err := d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
+		What:       "attachment forgotten; the plugin did not confirm the detach",
+		Attachment: a.CreateIndex,
+	})
 	if err == nil {
-		c.logger.Warn("an operator forgot an attachment whose detach the plugin did not confirm",
-			"volume", req.VolumeID, "namespace", req.RequestNamespace(),
+		d.logger.Warn("an operator forgot an attachment whose detach the plugin did not confirm",
+			"volume", req.VolumeID, "namespace", d.ns,
 			"node", req.NodeID, "by", req.By, "reason", req.Reason, "error", a.LastError.Message)
 	}
-	detail := fmt.Sprintf("The attachment of volume %q to %s is forgotten because you vouch for it; "+
-		"the plugin did not confirm the detach%s", req.VolumeID, name, lastFailure(a))
-	return proved(structs.DetachForgotten, detail, index, err)
-}
-
-func nothingHeld(volume, node string) string {
-	return fmt.Sprintf("No claim and no attachment of volume %q names %s", volume, node)
+	return index, err
 }
 
 func lastFailure(a *structs.CSIAttachment) string {
@@ -269,11 +265,4 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 func (c claims) operatorDetach(ctx context.Context, k structs.CSIClaimKey, nodeID string) error {
 	return nodeconn.DetachFromNode(ctx, c.nodes, c.config.CallTimeout,
 		nodeconn.Detach{Claim: k, NodeID: nodeID, ByOperator: true})
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -3,72 +3,65 @@ package endpoints
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
 
-// detachUnclaimed detaches a volume from a node without a claim on it: after a restore the volume may be
-// attached where no row says so. A row records the call, and the leader makes it. An ID that no node has is
-// taken for the ID that the plugin has for a node.
-func (c claims) detachUnclaimed(
-	ctx context.Context, req *structs.CSIVolumeDetachRequest,
-) (*structs.CSIVolumeDetachResponse, error) {
-	ns, tx := req.RequestNamespace(), c.store.Read()
-	v := state.Volume(tx, ns, req.VolumeID)
+// unclaimed detaches a volume from a node without a claim on it: after a restore the volume may be attached
+// where no row says so. A row records the call, and the leader makes it. An ID that no node has is taken for
+// the ID that the plugin has for a node.
+func (d detachment) unclaimed(ctx context.Context, v *structs.CSIVolume) (uint64, error) {
+	req := d.req
+	tx := d.store.Read()
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil || !plugin.SupportsAttachDetach { // it attaches nothing
-		detail := nothingHeld(v.ID, nodeNamed(tx, req.NodeID))
-		return proved(structs.DetachNothingHeld, detail, c.store.Index(), nil)
+		d.prove(structs.DetachNothingHeld, "No claim and no attachment of volume %q names %s",
+			v.ID, nodeNamed(tx, req.NodeID))
+		return d.store.Index(), nil
 	}
-	found := &structs.CSIAttachment{Namespace: ns, VolumeID: v.ID, NodeID: req.NodeID}
+	found := &structs.CSIAttachment{Namespace: d.ns, VolumeID: v.ID, NodeID: req.NodeID}
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
 		found.ExternalNodeID = req.NodeID
 		if known := state.NodeOfExternal(tx, v.PluginID, req.NodeID); known != "" {
-			found.NodeID, node = known, state.Node(tx, known)
+			found.NodeID = known
+			node = state.Node(tx, known)
 		}
 	}
-	if err := c.unused(ctx, found, node, req.Force); err != nil {
-		return nil, err
+	if err := d.unused(ctx, found.NodeID, node); err != nil {
+		return 0, err
 	}
 	if state.CompleteFound(tx, found) == nil {
-		return nil, structs.Preconditionf(
-			"volume %q: plugin %q has not reported its ID of node %s; is its job running there?",
-			v.ID, v.PluginID, found.NodeID)
+		return 0, structs.Preconditionf("volume %q: plugin %q has not reported its ID of node %s; "+
+			"is its job running there?", v.ID, v.PluginID, found.NodeID)
 	}
-	c.logger.Info("detaching a volume from a node that has no claim on it", "volume", v.ID, "namespace", ns,
+	d.logger.Info("detaching a volume from a node that has no claim on it", "volume", v.ID, "namespace", d.ns,
 		"node", found.NodeID, "forced", req.Force, "reason", req.Reason)
-	index, err := fsm.Propose(ctx, c.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
-		Attachments: []*structs.CSIAttachment{found}, WriteOptions: req.WriteOptions,
-	})
-	detail := fmt.Sprintf("No claim of volume %q names %s; its plugin is asked to detach it there",
+	d.prove(structs.DetachPending, "No claim of volume %q names %s; its plugin is asked to detach it there",
 		v.ID, nodeNamed(tx, found.NodeID))
-	return proved(structs.DetachPending, detail, index, err)
+	return fsm.Propose(ctx, d.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
+		Attachments:  []*structs.CSIAttachment{found},
+		WriteOptions: req.WriteOptions,
+	})
 }
 
-// unused makes sure that nothing on the node uses the volume. It asks a node that is up. For another node,
-// force says that an operator vouches.
-func (c claims) unused(ctx context.Context, found *structs.CSIAttachment, node *structs.Node,
-	force bool,
-) error {
+// unused makes sure that nothing on a node uses the volume; node is its row, if it has one. It asks a node
+// that is up. For another node, force says that an operator vouches.
+func (d detachment) unused(ctx context.Context, nodeID string, node *structs.Node) error {
+	volume := d.req.VolumeID
 	switch {
 	case node != nil && node.Status == structs.NodeReady && node.Unaccounted:
-		return structs.Unavailablef(
-			"node %s has not yet reported what it holds since the servers' state was restored; try again later",
-			node.ID)
+		return structs.Unavailablef("node %s has not yet reported what it holds since the servers' state was "+
+			"restored; try again later", node.ID)
 	case node != nil && node.Status == structs.NodeReady:
-		k := structs.CSIClaimKey{Namespace: found.Namespace, VolumeID: found.VolumeID}
-		return c.operatorDetach(ctx, k, node.ID)
-	case !force:
+		return d.operatorDetach(ctx, structs.CSIClaimKey{Namespace: d.ns, VolumeID: volume}, node.ID)
+	case !d.req.Force:
 		return structs.Unavailablef("node %s is not up and cannot say whether it let go of volume %q; "+
 			"bring it back, or, once it is surely off: %s",
-			found.NodeID, found.VolumeID, state.DetachCommand(found.Namespace, found.VolumeID, found.NodeID))
+			nodeID, volume, state.DetachCommand(d.ns, volume, nodeID))
 	}
-	asked := &structs.CSIVolumeDetachRequest{VolumeID: found.VolumeID, NodeID: found.NodeID,
-		WriteOptions: structs.WriteOptions{Namespace: found.Namespace}}
-	_, err := c.unmounted(ctx, c.store.Read(), asked, errors.New("it has no claim"))
+	_, err := d.unmounted(ctx, nodeID, errors.New("it has no claim"))
 	return err
 }

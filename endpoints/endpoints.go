@@ -233,9 +233,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 
 		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)), // checks the secret of its row
 		write(e, structs.NodeDeregister, anyone, node.deregister),
-		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, node.heartbeat))),
-		report(e, structs.NodeUpdate, node.update),
-		report(e, structs.NodeUpdateCSI, node.updateCSI),
+		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, aNode, node.heartbeat))),
+		report(e, structs.NodeUpdate, aNode, node.update),
+		report(e, structs.NodeUpdateCSI, aNode, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
 		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,43 +26,49 @@ func evaluationOf(job *structs.Job, trigger string, now int64) *structs.Evaluati
 }
 
 func (j jobs) register(
-	ctx context.Context, req *structs.JobRegisterRequest,
-) (*structs.JobRegisterResponse, error) {
+	ctx context.Context, req *structs.JobRegisterRequest, resp *structs.JobRegisterResponse,
+) (uint64, error) {
 	if req.Job == nil {
-		return nil, structs.Invalidf("Job: nothing is given; expected the job to register")
+		return 0, structs.Invalidf("Job: nothing is given; expected the job to register")
 	}
 	job, err := deepCopy(req.Job)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	job.Namespace, job.Region = orElse(job.Namespace, req.RequestNamespace()), orElse(job.Region, j.region)
+	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
+	job.Region = cmp.Or(job.Region, j.region)
 	if job.Region != j.region {
-		return nil, structs.Invalidf(
-			"Job.Region is %q; expected %q, the region of these servers", job.Region, j.region)
+		return 0, structs.Invalidf("Job.Region is %q; expected %q, the region of these servers",
+			job.Region, j.region)
 	}
 	job.DropServerFields()
 	job.Canonicalize()
 	if err := job.Validate(); err != nil {
-		return nil, err
+		return 0, err
 	}
 	job.SubmitTime = req.Now
-	req.Job, req.Eval = job, evaluationOf(job, structs.TriggerJobRegister, req.Now)
+	req.Job = job
+	req.Eval = evaluationOf(job, structs.TriggerJobRegister, req.Now)
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	tx := j.store.Read()
-	return &structs.JobRegisterResponse{
-		EvalID: req.Eval.ID, EvalCreateIndex: index, JobModifyIndex: jobModifyIndex(tx, job),
-		Warnings: missingVolumes(tx, job), WriteMeta: structs.WriteMeta{Index: index},
-	}, nil
+	if stored := state.Job(tx, job.Namespace, job.ID); stored != nil {
+		resp.JobModifyIndex = stored.JobModifyIndex
+	}
+	resp.EvalID = req.Eval.ID
+	resp.EvalCreateIndex = index
+	resp.Warnings = missingVolumes(tx, job)
+	return index, nil
 }
 
 // deepCopy copies a job with its groups and tasks, because defaults are written into these.
 func deepCopy(job *structs.Job) (*structs.Job, error) {
 	b, err := codec.Encode(job)
 	if len(b) > structs.MaxJobBytes {
-		return nil, structs.Invalidf("the job has %d bytes; at most %d are allowed", len(b), structs.MaxJobBytes)
+		return nil, structs.Invalidf(
+			"the job has %d bytes; at most %d are allowed", len(b), structs.MaxJobBytes)
 	}
 	if err == nil {
 		job = new(structs.Job)
@@ -71,13 +78,6 @@ func deepCopy(job *structs.Job) (*structs.Job, error) {
 		return nil, structs.Invalidf("the job cannot be stored: %w", err)
 	}
 	return job, nil
-}
-
-func jobModifyIndex(tx *state.ReadTx, job *structs.Job) uint64 {
-	if stored := state.Job(tx, job.Namespace, job.ID); stored != nil {
-		return stored.JobModifyIndex
-	}
-	return 0
 }
 
 // missingVolumes warns of volumes that a job names and that are not registered yet. That is allowed: the
@@ -104,40 +104,34 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 }
 
 func (j jobs) deregister(
-	ctx context.Context, req *structs.JobDeregisterRequest,
-) (*structs.JobDeregisterResponse, error) {
+	ctx context.Context, req *structs.JobDeregisterRequest, resp *structs.JobDeregisterResponse,
+) (uint64, error) {
 	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if job == nil {
-		return nil, noJob(req.RequestNamespace(), req.JobID)
+		return 0, noJob(req.RequestNamespace(), req.JobID)
 	}
 	req.Eval = evaluationOf(job, structs.TriggerJobDeregister, req.Now)
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobDeregister, req)
-	if err != nil {
-		return nil, err
-	}
-	return &structs.JobDeregisterResponse{
-		EvalID: req.Eval.ID, EvalCreateIndex: index, JobModifyIndex: index,
-		WriteMeta: structs.WriteMeta{Index: index},
-	}, nil
+	resp.EvalID = req.Eval.ID
+	resp.EvalCreateIndex = index
+	resp.JobModifyIndex = index
+	return index, err
 }
 
 func (j jobs) evaluate(
-	ctx context.Context, req *structs.JobEvaluateRequest,
-) (*structs.JobRegisterResponse, error) {
+	ctx context.Context, req *structs.JobEvaluateRequest, resp *structs.JobRegisterResponse,
+) (uint64, error) {
 	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if job == nil {
-		return nil, noJob(req.RequestNamespace(), req.JobID)
+		return 0, noJob(req.RequestNamespace(), req.JobID)
 	}
 	e := evaluationOf(job, structs.TriggerManual, req.Now)
 	update := &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: req.WriteOptions}
 	index, err := fsm.Propose(ctx, j.raft, fsm.EvalUpdate, update)
-	if err != nil {
-		return nil, err
-	}
-	return &structs.JobRegisterResponse{
-		EvalID: e.ID, EvalCreateIndex: index, JobModifyIndex: job.JobModifyIndex,
-		WriteMeta: structs.WriteMeta{Index: index},
-	}, nil
+	resp.EvalID = e.ID
+	resp.EvalCreateIndex = index
+	resp.JobModifyIndex = job.JobModifyIndex
+	return index, err
 }
 
 func noJob(ns, id string) error {

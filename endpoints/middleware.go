@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -36,18 +37,18 @@ func optionsOf(req any, write bool) options {
 
 // serve wraps a handler in the middleware; the package comment has the order.
 func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
-	handler func(context.Context, identity, *Req) (*Resp, error),
+	handler func(context.Context, *structs.Node, *Req) (*Resp, error),
 ) rpc.Endpoint {
 	labels := newServedLabels(m.Name)
 	here := func(ctx context.Context, req *Req) (*Resp, error) {
-		who, err := e.authenticate(req)
+		node, err := e.authenticate(req)
+		if err == nil {
+			err = may(node)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if err := may(who); err != nil {
-			return nil, err
-		}
-		return handler(ctx, who, req)
+		return handler(ctx, node, req)
 	}
 	endpoint := rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
 		defer func(start time.Time) { labels.measure(start, err) }(time.Now())
@@ -149,7 +150,7 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	endpoint := serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
+	endpoint := serve(e, m, may, func(ctx context.Context, _ *structs.Node, req *Req) (*Resp, error) {
 		var applied uint64
 		asked := query.Request{Method: m.Name, Body: req}
 		resp, index, err := query.Watch(ctx, e.queries, asked, func(tx *state.ReadTx) (*Resp, error) {
@@ -165,7 +166,7 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		if meta.Rows != nil {
 			meta.Index = applied // which tables the rows are from is known too late
 		}
-		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
+		e.complete(meta)
 		return resp, nil
 	})
 	return query.StreamRows[Resp](endpoint)
@@ -176,33 +177,35 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	return serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
+	return serve(e, m, may, func(ctx context.Context, _ *structs.Node, req *Req) (*Resp, error) {
 		resp, err := handler(ctx, req)
 		if err != nil {
 			return nil, err
 		}
-		meta := query.MetaOf(resp)
-		if meta.Index == 0 {
-			meta.Index = max(1, e.store.Index())
-		}
-		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
+		e.complete(query.MetaOf(resp))
 		return resp, nil
 	})
+}
+
+// complete fills in the index of an answer, if it has none, and what this server knows of the leader.
+func (e *Endpoints) complete(meta *structs.QueryMeta) {
+	meta.Index = cmp.Or(meta.Index, e.store.Index(), 1)
+	_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
 }
 
 // local serves a method that any server answers for itself, with or without a leader.
 func local[Resp any](e *Endpoints, m structs.Method[structs.QueryRequest, Resp],
 	handler func(resp *Resp),
 ) rpc.Endpoint {
-	endpoint := serve(e, m, anyone, func(context.Context, identity, *structs.QueryRequest) (*Resp, error) {
-		resp := new(Resp)
-		handler(resp)
-		if r, ok := any(resp).(interface{ Meta() *structs.QueryMeta }); ok {
-			r.Meta().Index = max(1, e.store.Index())
-			_, _, r.Meta().KnownLeader, r.Meta().LastContact = e.raft.Leader()
-		}
-		return resp, nil
-	})
+	endpoint := serve(e, m, anyone,
+		func(context.Context, *structs.Node, *structs.QueryRequest) (*Resp, error) {
+			resp := new(Resp)
+			handler(resp)
+			if r, ok := any(resp).(interface{ Meta() *structs.QueryMeta }); ok {
+				e.complete(r.Meta())
+			}
+			return resp, nil
+		})
 	inner := endpoint.Serve
 	endpoint.Serve = func(ctx context.Context, req any) (any, error) {
 		own := *req.(*structs.QueryRequest)
@@ -212,50 +215,46 @@ func local[Resp any](e *Endpoints, m structs.Method[structs.QueryRequest, Resp],
 	return endpoint
 }
 
-// write serves a method that proposes log entries. It stamps the clock; the handler sets the index.
-func write[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
-	handler func(context.Context, *Req) (*Resp, error),
-) rpc.Endpoint {
-	return writeAs(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
-		return handler(ctx, req)
-	})
+// written is the answer to a write.
+type written[Resp any] interface {
+	*Resp
+	Written() *structs.WriteMeta
 }
 
-// report serves a write of a node about itself. The handler gets the row that the node was authenticated
-// with.
-func report[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp],
-	handler func(context.Context, *structs.Node, *Req) (*Resp, error),
+// write serves a method that proposes log entries. It stamps the clock. The handler fills resp, an empty
+// answer, and returns the index of its last entry.
+func write[Req, Resp any, W written[Resp]](e *Endpoints, m structs.Method[Req, Resp], may rule,
+	handler func(ctx context.Context, req *Req, resp *Resp) (index uint64, err error),
 ) rpc.Endpoint {
-	return writeAs(e, m, aNode, func(ctx context.Context, who identity, req *Req) (*Resp, error) {
-		return handler(ctx, who.Node, req)
-	})
+	return report[Req, Resp, W](e, m, may,
+		func(ctx context.Context, _ *structs.Node, req *Req, resp *Resp) (uint64, error) {
+			return handler(ctx, req, resp)
+		})
 }
 
-func writeAs[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
-	handler func(context.Context, identity, *Req) (*Resp, error),
+// report is like write, for a handler that uses the row that the node was authenticated with.
+func report[Req, Resp any, W written[Resp]](e *Endpoints, m structs.Method[Req, Resp], may rule,
+	handler func(ctx context.Context, node *structs.Node, req *Req, resp *Resp) (index uint64, err error),
 ) rpc.Endpoint {
-	if _, ok := any(new(Resp)).(interface{ Written() *structs.WriteMeta }); !ok {
-		panic("the answer of " + m.Name + " does not embed WriteMeta")
-	}
-	endpoint := serve(e, m, may, func(ctx context.Context, who identity, req *Req) (*Resp, error) {
+	endpoint := serve(e, m, may, func(ctx context.Context, node *structs.Node, req *Req) (*Resp, error) {
 		any(req).(interface{ Write() *structs.WriteOptions }).Write().Now = e.now().UnixNano()
-		return handler(ctx, who, req)
+		resp := new(Resp)
+		index, err := handler(ctx, node, req, resp)
+		if err != nil {
+			return nil, err
+		}
+		W(resp).Written().Index = index
+		return resp, nil
 	})
 	endpoint.Admit = e.writes.Full
 	return endpoint
 }
 
 // propose is the handler of a write that is one log entry and nothing else.
-func propose[P any](e *Endpoints, c fsm.Command[P]) func(context.Context, *P) (*structs.Empty, error) {
-	return func(ctx context.Context, req *P) (*structs.Empty, error) {
-		return done(fsm.Propose(ctx, e.raft, c, req))
+func propose[P any](
+	e *Endpoints, c fsm.Command[P],
+) func(context.Context, *P, *structs.Empty) (uint64, error) {
+	return func(ctx context.Context, req *P, _ *structs.Empty) (uint64, error) {
+		return fsm.Propose(ctx, e.raft, c, req)
 	}
-}
-
-// done returns an answer with the index of a write alone.
-func done(index uint64, err error) (*structs.Empty, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &structs.Empty{WriteMeta: structs.WriteMeta{Index: index}}, nil
 }

@@ -28,30 +28,27 @@ func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions)
 // register brings a node in or up to date. A registration without news goes past the log, as a heartbeat
 // does.
 func (n nodes) register(
-	ctx context.Context, req *structs.NodeRegisterRequest,
-) (*structs.NodeRegisterResponse, error) {
+	ctx context.Context, req *structs.NodeRegisterRequest, resp *structs.NodeRegisterResponse,
+) (uint64, error) {
 	var old *structs.Node
 	if req.Node != nil {
 		old = state.Node(n.store.Read(), req.Node.ID)
 	}
 	node, err := registration(req, old)
-	if err != nil {
-		return nil, err
+	if err == nil && old != nil {
+		err = n.checkNode(old, node.SecretID)
 	}
-	if old != nil {
-		if err := n.checkNode(old, node.SecretID); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return 0, err
 	}
 	index, err := n.recordRegistration(ctx, req, old, node)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	n.bind(ctx, node.ID, &req.WriteOptions)
-	return &structs.NodeRegisterResponse{
-		HeartbeatTTL: n.leases.Renew(node.ID), Servers: n.raft.Servers(),
-		WriteMeta: structs.WriteMeta{Index: index},
-	}, nil
+	resp.HeartbeatTTL = n.leases.Renew(node.ID)
+	resp.Servers = n.raft.Servers()
+	return index, nil
 }
 
 // recordRegistration writes what a registration changes: all of the node, its plugin instances alone, or
@@ -75,32 +72,33 @@ func (n nodes) recordRegistration(
 // heartbeat renews the lease of the node that asks. Only a status that is news goes through the log.
 func (n nodes) heartbeat(
 	ctx context.Context, node *structs.Node, req *structs.NodeHeartbeatRequest,
-) (*structs.NodeHeartbeatResponse, error) {
+	resp *structs.NodeHeartbeatResponse,
+) (uint64, error) {
 	if !slices.Contains([]string{"", structs.NodeInit, structs.NodeReady}, req.Status) {
-		return nil, structs.Invalidf("a node cannot say that its status is %q; expected %q or %q",
+		return 0, structs.Invalidf("a node cannot say that its status is %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
 	}
 	if req.Inventory != nil {
 		if err := req.Inventory.Validate(node.ID); err != nil {
-			return nil, err
+			return 0, err
 		}
 	}
 	index := node.ModifyIndex
 	accounted := node.Unaccounted && n.accounted(ctx, node, req.Inventory)
 	if req.Status != "" && req.Status != node.Status || accounted {
-		change := statusChange{status: orElse(req.Status, node.Status), accounted: accounted}
+		change := statusChange{status: cmp.Or(req.Status, node.Status), accounted: accounted}
 		change.wasDown = node.Status == structs.NodeDown
 		var err error
 		index, err = n.statusBatch.Do(ctx, change, req.NodeID)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 	}
 	n.bind(ctx, req.NodeID, &req.WriteOptions)
-	return &structs.NodeHeartbeatResponse{
-		HeartbeatTTL: n.leases.Renew(req.NodeID), Servers: n.raft.Servers(),
-		Unaccounted: node.Unaccounted && !accounted, WriteMeta: structs.WriteMeta{Index: index},
-	}, nil
+	resp.HeartbeatTTL = n.leases.Renew(req.NodeID)
+	resp.Servers = n.raft.Servers()
+	resp.Unaccounted = node.Unaccounted && !accounted
+	return index, nil
 }
 
 // statusChange is what a heartbeat may change of its node.
@@ -124,45 +122,50 @@ func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes
 }
 
 // deregister forgets nodes. Each must be known, so that no request of any size or form reaches the log.
-func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterRequest) (*structs.Empty, error) {
+func (n nodes) deregister(
+	ctx context.Context, req *structs.NodeDeregisterRequest, _ *structs.Empty,
+) (uint64, error) {
 	if len(req.NodeIDs) > structs.MaxListed {
-		return nil, structs.Invalidf(
+		return 0, structs.Invalidf(
 			"%d nodes are too many for one request; at most %d are allowed", len(req.NodeIDs), structs.MaxListed)
 	}
 	tx := n.store.Read()
 	for _, id := range req.NodeIDs {
 		if state.Node(tx, id) == nil {
-			return nil, noNode(structs.Cut(id, structs.MaxQuoted))
+			return 0, noNode(structs.Cut(id, structs.MaxQuoted))
 		}
 	}
-	answer, err := done(fsm.Propose(ctx, n.raft, fsm.NodeDeregister, req))
-	if err == nil {
-		for _, id := range req.NodeIDs {
-			n.nodes.Drop(id)
-		}
+	index, err := fsm.Propose(ctx, n.raft, fsm.NodeDeregister, req)
+	if err != nil {
+		return 0, err
 	}
-	return answer, err
+	for _, id := range req.NodeIDs {
+		n.nodes.Drop(id)
+	}
+	return index, nil
 }
 
 // updateCSI records changes of the plugin instances on the node that asks.
 func (n nodes) updateCSI(
-	ctx context.Context, node *structs.Node, req *structs.NodeUpdateCSIRequest,
-) (*structs.Empty, error) {
+	ctx context.Context, node *structs.Node, req *structs.NodeUpdateCSIRequest, _ *structs.Empty,
+) (uint64, error) {
 	if err := checkInstances(req.NodeID, "Upserts", req.Upserts); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if !req.Unsure && node.Status != structs.NodeDown && instancesUnchanged(n.store.Read(), req) {
-		return done(node.ModifyIndex, nil)
+		return node.ModifyIndex, nil
 	}
-	return done(fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req))
+	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
 }
 
-func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequest) (*structs.Empty, error) {
+func (n nodes) eligibility(
+	ctx context.Context, req *structs.NodeEligibilityRequest, _ *structs.Empty,
+) (uint64, error) {
 	if req.Eligibility != structs.NodeEligible && req.Eligibility != structs.NodeIneligible {
-		return nil, structs.Invalidf("the eligibility is %q; expected %q or %q",
+		return 0, structs.Invalidf("the eligibility is %q; expected %q or %q",
 			req.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
-	return done(fsm.Propose(ctx, n.raft, fsm.NodeEligibility, req))
+	return fsm.Propose(ctx, n.raft, fsm.NodeEligibility, req)
 }
 
 // updateAllocs records the reports of a node on its own allocations. It leaves out an allocation that is
@@ -170,8 +173,8 @@ func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequ
 // out reports without news: an agent that starts again reports all. It refuses an unknown state after the
 // others are recorded.
 func (n nodes) updateAllocs(
-	ctx context.Context, req *structs.AllocsClientUpdateRequest,
-) (*structs.Empty, error) {
+	ctx context.Context, req *structs.AllocsClientUpdateRequest, _ *structs.Empty,
+) (uint64, error) {
 	tx := n.store.Read()
 	own := *req
 	own.Allocs = nil
@@ -194,11 +197,11 @@ func (n nodes) updateAllocs(
 		}
 		own.Allocs = append(own.Allocs, u)
 	}
-	index, err := n.store.Index(), error(nil)
-	if len(own.Allocs) > 0 {
-		index, err = fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own)
+	if len(own.Allocs) == 0 {
+		return n.store.Index(), unknown
 	}
-	return done(index, cmp.Or(err, unknown))
+	index, err := fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own)
+	return index, cmp.Or(err, unknown)
 }
 
 // ofItsTasks returns the report without tasks that the allocation does not have, itself where there are
@@ -225,27 +228,26 @@ func ofItsTasks(
 
 // evaluate requests an evaluation of each job that has or may have an allocation on the node.
 func (n nodes) evaluate(
-	ctx context.Context, req *structs.NodeGetWriteRequest,
-) (*structs.NodeEvaluateResponse, error) {
+	ctx context.Context, req *structs.NodeGetWriteRequest, resp *structs.NodeEvaluateResponse,
+) (uint64, error) {
 	tx := n.store.Read()
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
-		return nil, noNode(req.NodeID)
+		return 0, noNode(req.NodeID)
 	}
+	resp.NodeModifyIndex = node.ModifyIndex
 	update := &structs.EvalUpdateRequest{WriteOptions: req.WriteOptions}
-	resp := &structs.NodeEvaluateResponse{NodeModifyIndex: node.ModifyIndex}
 	for _, e := range state.NodeEvals(tx, node.ID, true, req.Now) {
 		e.ID = structs.NewID()
 		update.Evals = append(update.Evals, e)
 		resp.EvalIDs = append(resp.EvalIDs, e.ID)
 	}
 	if len(update.Evals) == 0 {
-		resp.Index = n.store.Index()
-		return resp, nil
+		return n.store.Index(), nil
 	}
 	index, err := fsm.Propose(ctx, n.raft, fsm.EvalUpdate, update)
-	resp.Index, resp.EvalCreateIndex = index, index
-	return resp, err
+	resp.EvalCreateIndex = index
+	return index, err
 }
 
 func noNode(id string) error { return structs.NotFoundf("there is no node %q", id) }

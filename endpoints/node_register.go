@@ -65,7 +65,8 @@ func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance)
 	for i, c := range instances {
 		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||
 			c.Kind != structs.CSIKindController && c.Kind != structs.CSIKindNode {
-			return structs.Invalidf("%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
+			return structs.Invalidf(
+				"%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
 		}
 		if c.HealthDescription == state.NodeIsDown {
 			return structs.Errorf(structs.KindInvalid,

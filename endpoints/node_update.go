@@ -9,7 +9,7 @@ import (
 // update refuses a change of a node in parts, which nodes of earlier versions send. Such a node registers
 // then, which reports all of it.
 func (n nodes) update(
-	_ context.Context, node *structs.Node, _ *structs.NodeUpdateRequest,
-) (*structs.Empty, error) {
-	return nil, structs.Preconditionf("the servers take no changes of node %s alone; it is to register", node.ID)
+	_ context.Context, node *structs.Node, _ *structs.NodeUpdateRequest, _ *structs.Empty,
+) (uint64, error) {
+	return 0, structs.Preconditionf("the servers take no changes of node %s alone; it is to register", node.ID)
 }

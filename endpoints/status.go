@@ -35,15 +35,17 @@ func (s statuses) raftConfiguration(
 }
 
 func (s statuses) removePeer(
-	ctx context.Context, req *structs.RaftRemovePeerRequest,
-) (*structs.Empty, error) {
+	ctx context.Context, req *structs.RaftRemovePeerRequest, _ *structs.Empty,
+) (uint64, error) {
 	if (req.ID == "") == (req.Address == "") {
-		return nil, structs.Invalidf("removing a server: expected either its ID or its address")
+		return 0, structs.Invalidf("removing a server: expected either its ID or its address")
 	}
-	return done(s.raft.RemovePeer(ctx, req.ID, req.Address))
+	return s.raft.RemovePeer(ctx, req.ID, req.Address)
 }
 
-func (s statuses) collectGarbage(ctx context.Context, _ *structs.WriteRequest) (*structs.Empty, error) {
+func (s statuses) collectGarbage(
+	ctx context.Context, _ *structs.WriteRequest, _ *structs.Empty,
+) (uint64, error) {
 	index, err := s.collect(ctx, s.raft)
-	return done(max(index, s.store.Index()), err)
+	return max(index, s.store.Index()), err
 }

@@ -9,20 +9,22 @@ import (
 )
 
 // nodeExpanded records the outcome of the expansion that a node made when it mounted a volume.
-func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutcome) (*structs.Empty, error) {
+func (c claims) nodeExpanded(
+	ctx context.Context, req *structs.CSINodeExpandOutcome, _ *structs.Empty,
+) (uint64, error) {
 	plugin := ""
 	if v := state.Volume(c.store.Read(), req.RequestNamespace(), req.VolumeID); v != nil {
 		plugin = v.PluginID
 	}
 	if err := req.Validate(plugin); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if req.Err != nil && len(req.Err.Message) > structs.MaxErrorText {
 		own := *req.Err
 		own.Message = structs.Cut(own.Message, structs.MaxErrorText)
 		req.Err = &own
 	}
-	return done(fsm.Propose(ctx, c.raft, fsm.NodeExpanded, req))
+	return fsm.Propose(ctx, c.raft, fsm.NodeExpanded, req)
 }
 
 // grown reports whether each node that has the volume has expanded the file system on it, or why a node has

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -18,64 +19,63 @@ type volumeWrites struct{ *Endpoints }
 
 // register records volumes that exist at their plugin, after the plugin has confirmed them.
 func (w volumeWrites) register(
-	ctx context.Context, req *structs.CSIVolumeRegisterRequest,
-) (*structs.CSIVolumeRegisterResponse, error) {
+	ctx context.Context, req *structs.CSIVolumeRegisterRequest, resp *structs.CSIVolumeRegisterResponse,
+) (uint64, error) {
 	given, err := w.given(req)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	tx := w.store.Read()
-	for _, v := range given {
+	for _, v := range given.Volumes {
 		wanted, err := toRegister(tx, state.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		if err := w.confirm(ctx, tx, wanted); err != nil {
-			return nil, structs.Errorf(structs.KindOf(err), "volume %q: %w", v.ID, err)
+			return 0, structs.Errorf(structs.KindOf(err), "volume %q: %w", v.ID, err)
 		}
 	}
-	return w.put(ctx, req, given, toRegister)
+	return w.put(ctx, given, resp, toRegister)
 }
 
 // create has volumes created, or waits for those in creation. A volume that is ready and was requested
 // alike is the answer.
 func (w volumeWrites) create(
-	ctx context.Context, req *structs.CSIVolumeRegisterRequest,
-) (*structs.CSIVolumeRegisterResponse, error) {
+	ctx context.Context, req *structs.CSIVolumeRegisterRequest, resp *structs.CSIVolumeRegisterResponse,
+) (uint64, error) {
 	given, err := w.given(req)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return w.put(ctx, req, given, toCreate)
+	return w.put(ctx, given, resp, toCreate)
 }
 
-// given returns checked copies of the volumes of a request.
-func (w volumeWrites) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVolume, error) {
+// given returns a copy of a request with checked copies of its volumes.
+func (w volumeWrites) given(
+	req *structs.CSIVolumeRegisterRequest,
+) (*structs.CSIVolumeRegisterRequest, error) {
 	if n := len(req.Volumes); n == 0 || n > w.config.MaxVolumesAtOnce {
 		return nil, structs.Invalidf("Volumes: %d are given; expected 1 to %d", n, w.config.MaxVolumesAtOnce)
 	}
 	var faults []error
 	seen := map[string]bool{}
-	given := make([]*structs.CSIVolume, len(req.Volumes))
+	given := &structs.CSIVolumeRegisterRequest{WriteOptions: req.WriteOptions}
 	for n, v := range req.Volumes {
 		if v == nil {
 			return nil, structs.Invalidf("Volumes[%d]: nothing is given; expected a volume", n)
 		}
 		v = v.Copy()
-		if v.Namespace == "" {
-			v.Namespace = req.RequestNamespace()
-		}
+		v.Namespace = cmp.Or(v.Namespace, req.RequestNamespace())
 		v.DropServerFields()
 		v.Canonicalize()
 		if err := v.Validate(); err != nil {
 			faults = append(faults, err)
 		}
-		if key := v.Namespace + "/" + v.ID; seen[key] {
+		if seen[nameOf(v)] {
 			faults = append(faults, structs.Invalidf("volume %q is given twice", v.ID))
-		} else {
-			seen[key] = true
 		}
-		given[n] = v
+		seen[nameOf(v)] = true
+		given.Volumes = append(given.Volumes, v)
 	}
 	if len(faults) > 0 {
 		return nil, structs.Invalidf("%w", errors.Join(faults...))
@@ -97,7 +97,7 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 		return nil
 	}
 	if old := state.Volume(tx, v.Namespace, v.ID); old != nil { // a field without a value stays
-		v.ExternalID = orElse(v.ExternalID, old.ExternalID)
+		v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 		if len(v.Secrets) == 0 {
 			v.Secrets = old.Secrets
 		}
@@ -123,17 +123,20 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 	return err
 }
 
+// nameOf returns the key of a volume in sets.
+func nameOf(v *structs.CSIVolume) string { return v.Namespace + "/" + v.ID }
+
 // put proposes the changes and waits until every volume is settled.
 func (w volumeWrites) put(
-	ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow,
-) (*structs.CSIVolumeRegisterResponse, error) {
-	index, err := w.record(ctx, req, given, build)
+	ctx context.Context, given *structs.CSIVolumeRegisterRequest, resp *structs.CSIVolumeRegisterResponse,
+	build buildRow,
+) (uint64, error) {
+	index, err := w.record(ctx, given, build)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	resp := &structs.CSIVolumeRegisterResponse{}
 	var faults []error
-	for _, v := range given {
+	for _, v := range given.Volumes {
 		row, err := w.await(ctx, v.Namespace, v.ID, func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error) {
 			return settled(tx, row, v)
 		})
@@ -145,21 +148,20 @@ func (w volumeWrites) put(
 		resp.Volumes = append(resp.Volumes, publicVolume(row))
 	}
 	if len(faults) > 0 {
-		return nil, structs.Errorf(structs.KindOf(faults[0]), "%w", errors.Join(faults...))
+		return 0, structs.Errorf(structs.KindOf(faults[0]), "%w", errors.Join(faults...))
 	}
-	resp.Index = index
-	return resp, nil
+	return index, nil
 }
 
 // record proposes the rows, for one request at a time per volume: of two requests that create one volume,
 // the second has to see the row of the first with its name. Requests for different volumes run side by
 // side. The state function rejects two volumes with the same external ID.
 func (w volumeWrites) record(
-	ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow,
+	ctx context.Context, given *structs.CSIVolumeRegisterRequest, build buildRow,
 ) (uint64, error) {
-	names := make([]string, len(given))
-	for n, v := range given {
-		names[n] = v.Namespace + "/" + v.ID
+	var names []string
+	for _, v := range given.Volumes {
+		names = append(names, nameOf(v))
 	}
 	unlock, err := w.lockVolumes(ctx, names)
 	if err != nil {
@@ -167,8 +169,8 @@ func (w volumeWrites) record(
 	}
 	defer unlock()
 	tx := w.store.Read()
-	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: req.WriteOptions}
-	for _, v := range given {
+	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: given.WriteOptions}
+	for _, v := range given.Volumes {
 		wanted, err := build(tx, state.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
 			return 0, err
@@ -257,22 +259,23 @@ func pendingName(v *structs.CSIVolume) string {
 
 // remove has a volume deleted at its plugin and waits until it is gone.
 func (w volumeWrites) remove(
-	ctx context.Context, req *structs.CSIVolumeDeleteRequest,
-) (*structs.Empty, error) {
+	ctx context.Context, req *structs.CSIVolumeDeleteRequest, _ *structs.Empty,
+) (uint64, error) {
 	if err := req.Validate(); err != nil {
-		return nil, err
+		return 0, err
 	}
-	ns, tx := req.RequestNamespace(), w.store.Read()
+	ns := req.RequestNamespace()
+	tx := w.store.Read()
 	row := state.Volume(tx, ns, req.ID)
 	if row == nil {
-		return nil, noVolume(ns, req.ID)
+		return 0, noVolume(ns, req.ID)
 	}
 	if err := deletable(tx, row); err != nil {
-		return nil, err
+		return 0, err
 	}
 	index, err := fsm.Propose(ctx, w.raft, fsm.VolumeDelete, req)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	_, err = w.await(ctx, ns, req.ID, func(_ *state.ReadTx, row *structs.CSIVolume) (bool, error) {
 		switch {
@@ -283,5 +286,5 @@ func (w volumeWrites) remove(
 		}
 		return false, lastError("deleting", row)
 	})
-	return done(max(index, w.store.Index()), err)
+	return max(index, w.store.Index()), err
 }
