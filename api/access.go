@@ -1,7 +1,6 @@
 package api
 
 import (
-	"io"
 	"net/http"
 	"time"
 )
@@ -26,14 +25,6 @@ func (m *answerMeter) Write(p []byte) (int, error) {
 	m.defaultStatus()
 	n, err := m.ResponseWriter.Write(p)
 	m.size += int64(n)
-	return n, err
-}
-
-// ReadFrom lets the kernel send files.
-func (m *answerMeter) ReadFrom(r io.Reader) (int64, error) {
-	m.defaultStatus()
-	n, err := io.Copy(m.ResponseWriter, r)
-	m.size += n
 	return n, err
 }
 

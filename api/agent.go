@@ -22,26 +22,26 @@ var (
 	// The dialect does not have this route.
 	agentLeave      = route[struct{}](put, "/v1/agent/leave", serveLeave)
 	agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave)
-	statusLeader    = route[string](get, "/v1/status/leader",
-		serveRead(structs.StatusLeader, nil, func(a *structs.StatusLeaderResponse) any { return a.Leader }))
-	statusPeers = route[[]string](get, "/v1/status/peers",
-		serveRead(structs.StatusPeers, nil, func(a *structs.StatusPeersResponse) any { return a.Peers }))
+	statusLeader    = route(get, "/v1/status/leader",
+		serveMethod(structs.StatusLeader, nil, func(a *structs.StatusLeaderResponse) string { return a.Leader }))
+	statusPeers = route(get, "/v1/status/peers",
+		serveMethod(structs.StatusPeers, nil, func(a *structs.StatusPeersResponse) []string { return a.Peers }))
 	_                 = handle(get, "/v1/agent/servers", statusPeers.serve)
 	_                 = handle(get, "/v1/regions", regions)
 	_                 = handle(get, "/v1/namespaces", namespaces)
 	_                 = handle(get, "/v1/namespace/{id}", namespaceGet)
-	raftConfiguration = route[raftAnswer](get, "/v1/operator/raft/configuration",
-		serveRead(structs.OperatorRaft, nil, func(a *structs.RaftConfigurationResponse) any {
+	raftConfiguration = route(get, "/v1/operator/raft/configuration",
+		serveMethod(structs.OperatorRaft, nil, func(a *structs.RaftConfigurationResponse) raftAnswer {
 			return raftAnswer{Servers: a.Servers, Index: a.Index}
 		}))
-	raftRemovePeer = route[structs.Empty](remove, "/v1/operator/raft/peer",
-		serveWrite(structs.OperatorRemove, func(c *call, r *structs.RaftRemovePeerRequest) error {
+	raftRemovePeer = route(remove, "/v1/operator/raft/peer",
+		serveMethod(structs.OperatorRemove, func(c *call, r *structs.RaftRemovePeerRequest) error {
 			r.ID, r.Address = c.param("id"), c.param("address")
 			return nil
 		}, whole))
 	snapshotSave    = route[[]byte](get, "/v1/operator/snapshot", serveSnapshot, streams)
 	snapshotRestore = route[struct{}](put, "/v1/operator/snapshot", serveRestore, streams)
-	systemGC        = route[structs.Empty](put, "/v1/system/gc", serveWrite(structs.SystemGC, nil, whole))
+	systemGC        = route(put, "/v1/system/gc", serveMethod(structs.SystemGC, nil, whole))
 )
 
 // raftAnswer is the Raft configuration in the dialect's shape.

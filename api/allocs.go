@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	allocList = route[[]*structs.AllocListStub](get, "/v1/allocations",
+	allocList = route(get, "/v1/allocations",
 		serveList(structs.AllocList, nil,
 			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
-	allocGet = route[*structs.Allocation](get, "/v1/allocation/{id}",
-		serveRead(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) any { return a.Alloc }))
-	allocStop = route[*structs.AllocStopResponse](put, "/v1/allocation/{id}/stop",
-		serveWrite(structs.AllocStop, bindAllocStop, whole))
+	allocGet = route(get, "/v1/allocation/{id}",
+		serveMethod(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) *structs.Allocation { return a.Alloc }))
+	allocStop = route(put, "/v1/allocation/{id}/stop",
+		serveMethod(structs.AllocStop, bindAllocStop, whole))
 )
 
 func bindAlloc(c *call, q *structs.AllocGetRequest) error {

@@ -27,8 +27,9 @@ type call struct {
 	params url.Values
 }
 
-// serveFunc serves a route. It returns a value to render as JSON, or it writes the answer itself.
-type serveFunc func(c *call) (answer any, err error)
+// serveFunc serves a route. It returns a value to render as JSON, or it writes the answer itself. The client
+// decodes the answer into a T.
+type serveFunc[T any] func(c *call) (answer any, err error)
 
 func (c *call) ctx() context.Context { return c.r.Context() }
 func (c *call) id() string           { return c.r.PathValue("id") }
@@ -63,53 +64,52 @@ func badParam(name, value, expected string) error {
 		structs.Cut(value, structs.MaxQuoted), expected)
 }
 
-// serveRead returns the serveFunc of a reading method. bind sets the fields of the request that are not
+// The parts of requests and responses that the handler sets and reads.
+type (
+	readRequest   interface{ Query() *structs.QueryOptions }
+	writeRequest  interface{ Write() *structs.WriteOptions }
+	readResponse  interface{ Meta() *structs.QueryMeta }
+	writeResponse interface{ Written() *structs.WriteMeta }
+)
+
+// serveMethod returns the serveFunc of a remote procedure. bind sets the fields of the request that are not
 // common options and may be nil. pick selects the part of the response that is rendered.
-func serveRead[Req, Resp any](
-	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any,
-) serveFunc {
+func serveMethod[Req, Resp, T any](
+	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) T,
+) serveFunc[T] {
 	return func(c *call) (any, error) {
 		req := new(Req)
-		if err := c.bindQuery(any(req).(interface{ Query() *structs.QueryOptions }).Query()); err != nil {
+		if err := bindRequest(c, req, bind); err != nil {
 			return nil, err
-		}
-		if bind != nil {
-			if err := bind(c, req); err != nil {
-				return nil, err
-			}
 		}
 		resp, err := rpc.Call(c.ctx(), c.h.Caller, m, req)
 		if err != nil {
 			return nil, err
 		}
-		if meta, ok := any(resp).(interface{ Meta() *structs.QueryMeta }); ok {
-			c.setMeta(meta.Meta())
+		switch r := any(resp).(type) {
+		case readResponse:
+			c.setMeta(r.Meta())
+		case writeResponse:
+			c.setIndex(r.Written().Index)
 		}
 		return pick(resp), nil
 	}
 }
 
-// serveWrite is like serveRead, for a writing method.
-func serveWrite[Req, Resp any](
-	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any,
-) serveFunc {
-	return func(c *call) (any, error) {
-		req := new(Req)
-		c.bindWrite(any(req).(interface{ Write() *structs.WriteOptions }).Write())
-		if bind != nil {
-			if err := bind(c, req); err != nil {
-				return nil, err
-			}
+// bindRequest sets the common options of a request and then calls bind.
+func bindRequest[Req any](c *call, req *Req, bind func(*call, *Req) error) error {
+	switch r := any(req).(type) {
+	case readRequest:
+		if err := c.bindQuery(r.Query()); err != nil {
+			return err
 		}
-		resp, err := rpc.Call(c.ctx(), c.h.Caller, m, req)
-		if err != nil {
-			return nil, err
-		}
-		if meta, ok := any(resp).(interface{ Written() *structs.WriteMeta }); ok {
-			c.setIndex(meta.Written().Index)
-		}
-		return pick(resp), nil
+	case writeRequest:
+		c.bindWrite(r.Write())
 	}
+	if bind == nil {
+		return nil
+	}
+	return bind(c, req)
 }
 
 // bindQuery reads the options that every read has. It returns the error of the first invalid one.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -43,7 +44,7 @@ type Client struct {
 
 // NewClient returns a client. The calls of a client with an invalid address return an error.
 func NewClient(cfg ClientConfig) *Client {
-	cfg.Address = firstOf(cfg.Address, os.Getenv("BERTH_ADDR"), DefaultAddress)
+	cfg.Address = cmp.Or(cfg.Address, os.Getenv("BERTH_ADDR"), DefaultAddress)
 	c := &Client{cfg: cfg}
 	c.base, c.bad = parseAddress(cfg.Address)
 	transport := &http.Transport{DisableCompression: false, MaxIdleConnsPerHost: 8}
@@ -98,17 +99,12 @@ func queryValues(q *Query) url.Values {
 	if q == nil {
 		return v
 	}
-	set := func(name, value string) {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	set("region", q.Region)
-	set("namespace", q.Namespace)
-	set("prefix", q.Prefix)
-	set("filter", q.Filter)
-	set("sort", q.Sort)
-	set("next_token", q.NextToken)
+	setGiven(v, "region", q.Region)
+	setGiven(v, "namespace", q.Namespace)
+	setGiven(v, "prefix", q.Prefix)
+	setGiven(v, "filter", q.Filter)
+	setGiven(v, "sort", q.Sort)
+	setGiven(v, "next_token", q.NextToken)
 	if q.MinIndex > 0 {
 		v.Set("index", strconv.FormatUint(q.MinIndex, 10))
 	}
@@ -125,6 +121,13 @@ func queryValues(q *Query) url.Values {
 		v.Set("reverse", "true")
 	}
 	return v
+}
+
+// setGiven sets a parameter that has a value.
+func setGiven(v url.Values, name, value string) {
+	if value != "" {
+		v.Set(name, value)
+	}
 }
 
 // readTries bounds the attempts of a read while the servers are overloaded.
@@ -179,11 +182,8 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	if query == nil {
 		query = url.Values{}
 	}
-	for name, value := range map[string]string{"namespace": c.cfg.Namespace, "region": c.cfg.Region} {
-		if value != "" && !query.Has(name) {
-			query.Set(name, value)
-		}
-	}
+	setGiven(query, "namespace", cmp.Or(query.Get("namespace"), c.cfg.Namespace))
+	setGiven(query, "region", cmp.Or(query.Get("region"), c.cfg.Region))
 	u.RawQuery = query.Encode()
 	var body io.Reader
 	switch b := r.body.(type) {

@@ -8,10 +8,10 @@ import (
 
 var (
 	_ = handle(get, "/v1/job/{id}/deployment",
-		serveRead(structs.JobGet, bindJob,
-			func(*structs.JobGetResponse) any { return json.RawMessage("null") }))
+		serveMethod(structs.JobGet, bindJob,
+			func(*structs.JobGetResponse) json.RawMessage { return json.RawMessage("null") }))
 	_ = handle(get, "/v1/job/{id}/deployments",
-		serveRead(structs.JobGet, bindJob, func(*structs.JobGetResponse) any { return []struct{}{} }))
+		serveMethod(structs.JobGet, bindJob, func(*structs.JobGetResponse) []struct{} { return nil }))
 	_ = handle(get, "/v1/deployments", deploymentList)
 )
 

@@ -7,12 +7,12 @@ import (
 )
 
 var (
-	evalList = route[[]*structs.Evaluation](get, "/v1/evaluations",
+	evalList = route(get, "/v1/evaluations",
 		serveList(structs.EvalList, nil,
 			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }))
-	evalGet = route[*structs.Evaluation](get, "/v1/evaluation/{id}",
-		serveRead(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) any { return a.Eval }))
-	evalAllocations = route[[]*structs.AllocListStub](get, "/v1/evaluation/{id}/allocations",
+	evalGet = route(get, "/v1/evaluation/{id}",
+		serveMethod(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) *structs.Evaluation { return a.Eval }))
+	evalAllocations = route(get, "/v1/evaluation/{id}/allocations",
 		serveList(structs.EvalAllocs, bindEval,
 			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
 )

@@ -87,38 +87,31 @@ type Config struct {
 	BodyIdle time.Duration
 }
 
+// anyPath is the pattern of a request without a route.
+const anyPath = "/"
+
 // handler serves the routes.
 type handler struct {
 	Config
-	mux     *http.ServeMux
-	paths   *http.ServeMux      // the same patterns without methods, to tell 405 from 404
-	methods map[string][]string // of each pattern
-	proxy   http.Handler        // to other agents
-	bodies  *loadshed.Budget    // bytes of all bodies in flight
-	origin  *http.CrossOriginProtection
+	mux    *http.ServeMux
+	bodies *loadshed.Budget // bytes of all bodies in flight
+	origin *http.CrossOriginProtection
 }
 
 // NewHandler returns the handler of the API. It starts no goroutines except those of its requests.
 func NewHandler(cfg Config) http.Handler {
 	h := &handler{
-		Config:  cfg,
-		mux:     http.NewServeMux(),
-		paths:   http.NewServeMux(),
-		methods: map[string][]string{},
+		Config: cfg,
+		mux:    http.NewServeMux(),
+		bodies: loadshed.NewBudget(structs.MaxHTTPBodies),
+		origin: http.NewCrossOriginProtection(),
 	}
-	h.proxy = newProxy()
-	h.origin = http.NewCrossOriginProtection()
-	h.bodies = loadshed.NewBudget(structs.MaxHTTPBodies)
 	for _, r := range Routes() {
-		if h.methods[r.Path] == nil {
-			h.paths.HandleFunc(r.Path, func(http.ResponseWriter, *http.Request) {})
-		}
 		for _, method := range strings.Fields(r.Methods) {
-			h.methods[r.Path] = append(h.methods[r.Path], method)
 			h.mux.Handle(method+" "+r.Path, h.serve(r))
 		}
 	}
-	h.mux.HandleFunc("/", h.unknown)
+	h.mux.HandleFunc(anyPath, h.unknown)
 	return http.HandlerFunc(h.serveHTTP)
 }
 
@@ -191,12 +184,10 @@ func isNil(answer any) bool {
 
 // unknown answers a request without a route.
 func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
-	_, pattern := h.paths.Handler(r)
-	methods, known := h.methods[pattern]
 	method := structs.Cut(r.Method, structs.MaxQuoted)
-	if !known {
-		renderError(w, structs.NotFoundf("there is no route %s %s in this API",
-			method, shownPath(r)))
+	methods := h.methodsAt(r)
+	if len(methods) == 0 {
+		renderError(w, structs.NotFoundf("there is no route %s %s in this API", method, shownPath(r)))
 		return
 	}
 	allowed := strings.Join(methods, ", ")
@@ -204,4 +195,15 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(headerErrorKind, string(structs.KindInvalid))
 	text := fmt.Sprintf("%s does not allow the method %s, only %s", shownPath(r), method, allowed)
 	http.Error(w, text, http.StatusMethodNotAllowed)
+}
+
+// methodsAt returns the methods for which the path of a request has a route.
+func (h *handler) methodsAt(r *http.Request) (methods []string) {
+	for _, method := range strings.Fields(get + " " + put + " " + remove) {
+		_, pattern := h.mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL})
+		if pattern != anyPath {
+			methods = append(methods, method)
+		}
+	}
+	return methods
 }

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-var hostStats = route[structs.HostStats](get, "/v1/client/stats", serveHostStats)
+var hostStats = route[*structs.HostStats](get, "/v1/client/stats", serveHostStats)
 
 // serveHostStats answers for the node of ?node_id, or for the node of this agent. It forwards the request to
 // the agent of another node, over one hop.
@@ -17,11 +17,7 @@ func serveHostStats(c *call) (any, error) {
 	if id == "" || !structs.IsKind(err, structs.KindNotFound) || c.r.Header.Get(headerHops) != "" {
 		return stats, err
 	}
-	addr, err := c.agentOfNode(id, structs.QueryOptions{
-		Region:     c.param("region"),
-		AuthToken:  c.token(),
-		AllowStale: true,
-	})
+	addr, err := c.agentOfNode(id)
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +28,6 @@ func serveHostStats(c *call) (any, error) {
 // HostStats returns the resource usage of a node's machine. The id "" is the node of the called agent.
 func (c *Client) HostStats(ctx context.Context, id string) (*structs.HostStats, error) {
 	query := url.Values{}
-	if id != "" {
-		query.Set("node_id", id)
-	}
-	stats, err := hostStats.send(ctx, c, request{query: query})
-	return &stats, err
+	setGiven(query, "node_id", id)
+	return hostStats.send(ctx, c, request{query: query})
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -10,34 +11,34 @@ import (
 )
 
 var (
-	jobList = route[[]*structs.JobListStub](get, "/v1/jobs",
+	jobList = route(get, "/v1/jobs",
 		serveList(structs.JobList, nil,
 			func(a *structs.JobListResponse) []*structs.JobListStub { return a.Jobs }))
-	jobRegister = route[*structs.JobRegisterResponse](put, "/v1/jobs",
-		serveWrite(structs.JobRegister, bindJobRegister, whole), holdsJobs)
-	jobGet = route[*structs.Job](get, "/v1/job/{id}",
-		serveRead(structs.JobGet, bindJob, func(a *structs.JobGetResponse) any { return a.Job }))
+	jobRegister = route(put, "/v1/jobs",
+		serveMethod(structs.JobRegister, bindJobRegister, whole), holdsJobs)
+	jobGet = route(get, "/v1/job/{id}",
+		serveMethod(structs.JobGet, bindJob, func(a *structs.JobGetResponse) *structs.Job { return a.Job }))
 	_             = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
-	jobDeregister = route[*structs.JobDeregisterResponse](remove, "/v1/job/{id}",
-		serveWrite(structs.JobDeregister, bindJobDeregister, whole))
-	jobAllocations = route[[]*structs.AllocListStub](get, "/v1/job/{id}/allocations",
+	jobDeregister = route(remove, "/v1/job/{id}",
+		serveMethod(structs.JobDeregister, bindJobDeregister, whole))
+	jobAllocations = route(get, "/v1/job/{id}/allocations",
 		serveList(structs.JobAllocations, bindJob,
 			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
-	jobEvaluations = route[[]*structs.Evaluation](get, "/v1/job/{id}/evaluations",
+	jobEvaluations = route(get, "/v1/job/{id}/evaluations",
 		serveList(structs.JobEvaluations, bindJob,
 			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }))
-	jobSummary = route[*structs.JobSummary](get, "/v1/job/{id}/summary",
-		serveRead(structs.JobSummaryGet, bindJob,
-			func(a *structs.JobSummaryResponse) any { return a.JobSummary }))
-	jobVersions = route[jobVersionsAnswer](get, "/v1/job/{id}/versions",
-		serveRead(structs.JobVersions, bindJob,
-			func(a *structs.JobVersionsResponse) any { return jobVersionsAnswer{Versions: a.Versions} }))
-	jobEvaluate = route[*structs.JobRegisterResponse](put, "/v1/job/{id}/evaluate",
-		serveWrite(structs.JobEvaluate, bindJobEvaluate, whole))
+	jobSummary = route(get, "/v1/job/{id}/summary",
+		serveMethod(structs.JobSummaryGet, bindJob,
+			func(a *structs.JobSummaryResponse) *structs.JobSummary { return a.JobSummary }))
+	jobVersions = route(get, "/v1/job/{id}/versions",
+		serveMethod(structs.JobVersions, bindJob,
+			func(a *structs.JobVersionsResponse) jobVersionsAnswer { return jobVersionsAnswer{Versions: a.Versions} }))
+	jobEvaluate = route(put, "/v1/job/{id}/evaluate",
+		serveMethod(structs.JobEvaluate, bindJobEvaluate, whole))
 )
 
 // whole selects the whole response.
-func whole[Resp any](a *Resp) any { return a }
+func whole[Resp any](a *Resp) *Resp { return a }
 
 // jobVersionsAnswer has the shape of the dialect. berth computes no differences.
 type jobVersionsAnswer struct {
@@ -80,22 +81,13 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 			return err
 		}
 	}
-	req.Namespace = firstOf(b.Job.Namespace, req.Namespace, b.Namespace)
-	req.Region = firstOf(req.Region, b.Region)
+	req.Namespace = cmp.Or(b.Job.Namespace, req.Namespace, b.Namespace)
+	req.Region = cmp.Or(req.Region, b.Region)
 	b.Job.Namespace = structs.NamespaceOr(req.Namespace)
 	req.Job = b.Job
 	req.EnforceIndex = b.EnforceIndex
 	req.JobModifyIndex = b.JobModifyIndex
 	return nil
-}
-
-func firstOf(ss ...string) string {
-	for _, s := range ss {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) (err error) {

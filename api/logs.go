@@ -32,41 +32,27 @@ type Frame struct {
 // headerHops marks a request that another agent has forwarded. It is not forwarded again.
 const headerHops = "X-Berth-Passed-On"
 
-// logRequest has the parameters of a request for logs.
-type logRequest struct {
-	alloc, task, kind, origin string
-	offset                    int64
-	follow, plain             bool
-}
-
 // serveLogs streams the log of a task, in JSON frames as the dialect or as bytes (plain). Only the agent that
 // runs the allocation serves it. Another agent forwards the request.
 func serveLogs(c *call) (any, error) {
-	req, err := bindLogs(c)
+	o, plain, err := bindLogs(c)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := c.h.Agent.LogFiles(req.alloc, req.task, req.kind)
+	o.Dir, err = c.h.Agent.LogFiles(c.id(), o.Task, o.Kind)
 	if structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == "" {
-		return nil, c.proxyLogs(req, err)
+		return nil, c.proxyLogs(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	write, contentType := c.writeFrame, "application/json"
-	if req.plain {
+	if plain {
 		write, contentType = c.writeData, "text/plain; charset=utf-8"
 	}
 	c.w.Header().Set("Content-Type", contentType)
 	c.w.Header().Set("X-Content-Type-Options", "nosniff")
-	return nil, streamLog(c.ctx(), logfile.Options{
-		Dir:    dir,
-		Task:   req.task,
-		Kind:   req.kind,
-		Origin: req.origin,
-		Offset: req.offset,
-		Follow: req.follow,
-	}, write)
+	return nil, streamLog(c.ctx(), o, write)
 }
 
 func (c *call) writeFrame(f Frame) error { return json.NewEncoder(c).Encode(f) }
@@ -161,64 +147,49 @@ func (c *call) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func bindLogs(c *call) (logRequest, error) {
-	req := logRequest{alloc: c.id(), task: c.param("task"), kind: c.param("type"), origin: c.param("origin")}
-	if req.task == "" {
-		return req, badParam("task", "", "the name of a task")
+// bindLogs reads the options of a log except its directory. plain asks for bytes instead of frames.
+func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
+	o.Task = c.param("task")
+	o.Kind = c.param("type")
+	o.Origin = c.param("origin")
+	if o.Task == "" {
+		return o, false, badParam("task", "", "the name of a task")
 	}
-	if req.kind != logfile.Stdout && req.kind != logfile.Stderr {
-		return req, badParam("type", req.kind, "stdout or stderr")
+	if o.Kind != logfile.Stdout && o.Kind != logfile.Stderr {
+		return o, false, badParam("type", o.Kind, "stdout or stderr")
 	}
-	if req.origin != "" && req.origin != logfile.FromStart && req.origin != logfile.FromEnd {
-		return req, badParam("origin", req.origin, "start or end")
+	if o.Origin != "" && o.Origin != logfile.FromStart && o.Origin != logfile.FromEnd {
+		return o, false, badParam("origin", o.Origin, "start or end")
 	}
 	var faults [3]error
-	req.offset, faults[0] = number[int64](c, "offset", 63)
-	req.follow, faults[1] = c.flag("follow")
-	req.plain, faults[2] = c.flag("plain")
-	return req, cmp.Or(faults[:]...)
+	o.Offset, faults[0] = number[int64](c, "offset", 63)
+	o.Follow, faults[1] = c.flag("follow")
+	plain, faults[2] = c.flag("plain")
+	return o, plain, cmp.Or(faults[:]...)
 }
 
-// proxyLogs forwards the request to the agent that runs the allocation, over one hop.
-func (c *call) proxyLogs(req logRequest, notHere error) error {
-	addr, err := c.agentOf(req.alloc)
+// proxyLogs forwards the request to the agent that runs the allocation, over one hop. It returns notHere if
+// no agent does.
+func (c *call) proxyLogs(notHere error) error {
+	req := &structs.AllocGetRequest{AllocID: c.id(), QueryOptions: c.anyServer()}
+	alloc, err := rpc.Call(c.ctx(), c.h.Caller, structs.AllocGet, req)
 	if err != nil {
 		return err
 	}
-	if addr == "" {
+	if alloc.Alloc.NodeID == "" {
 		return notHere
+	}
+	addr, err := c.agentOfNode(alloc.Alloc.NodeID)
+	if err != nil || addr == "" {
+		return cmp.Or(err, notHere)
 	}
 	c.proxyTo(addr)
 	return nil
 }
 
-// proxyTo forwards the request to another agent and returns its answer to the client.
-func (c *call) proxyTo(addr string) {
-	c.began = true
-	c.r.Header.Set(headerHops, "1")
-	ctx := context.WithValue(c.ctx(), proxyTarget{}, addr)
-	c.h.proxy.ServeHTTP(c.w, c.r.WithContext(ctx))
-}
-
-// agentOf returns the HTTP address of the agent that runs an allocation, or "" if none does.
-func (c *call) agentOf(allocID string) (string, error) {
-	opts := structs.QueryOptions{
-		Region:     c.param("region"),
-		Namespace:  structs.AllNamespaces,
-		AuthToken:  c.token(),
-		AllowStale: true,
-	}
-	req := &structs.AllocGetRequest{AllocID: allocID, QueryOptions: opts}
-	alloc, err := rpc.Call(c.ctx(), c.h.Caller, structs.AllocGet, req)
-	if err != nil || alloc.Alloc.NodeID == "" {
-		return "", err
-	}
-	return c.agentOfNode(alloc.Alloc.NodeID, opts)
-}
-
 // agentOfNode returns the HTTP address of a node's agent.
-func (c *call) agentOfNode(nodeID string, opts structs.QueryOptions) (string, error) {
-	req := &structs.NodeGetRequest{NodeID: nodeID, QueryOptions: opts}
+func (c *call) agentOfNode(nodeID string) (string, error) {
+	req := &structs.NodeGetRequest{NodeID: nodeID, QueryOptions: c.anyServer()}
 	node, err := rpc.Call(c.ctx(), c.h.Caller, structs.NodeGet, req)
 	if err != nil {
 		return "", err
@@ -226,26 +197,36 @@ func (c *call) agentOfNode(nodeID string, opts structs.QueryOptions) (string, er
 	return node.Node.HTTPAddr, nil
 }
 
-type proxyTarget struct{}
+// anyServer returns the options of a read that any server may answer.
+func (c *call) anyServer() structs.QueryOptions {
+	return structs.QueryOptions{
+		Region:     c.param("region"),
+		Namespace:  structs.AllNamespaces,
+		AuthToken:  c.token(),
+		AllowStale: true,
+	}
+}
 
-// newProxy returns a handler that forwards requests to the agent that their context names.
-func newProxy() http.Handler {
-	return &httputil.ReverseProxy{
+// proxyTransport carries the requests to other agents.
+var proxyTransport = &http.Transport{
+	ResponseHeaderTimeout: 30 * time.Second,
+	DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
+}
+
+// proxyTo forwards the request to another agent and returns its answer to the client.
+func (c *call) proxyTo(addr string) {
+	c.began = true
+	c.r.Header.Set(headerHops, "1")
+	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a person may follow the log
-		Rewrite: func(r *httputil.ProxyRequest) {
-			addr, _ := r.In.Context().Value(proxyTarget{}).(string)
-			r.SetURL(&url.URL{Scheme: "http", Host: addr})
-		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			addr, _ := r.Context().Value(proxyTarget{}).(string)
-			renderError(w, structs.Unavailablef(
-				"the node's agent at %s cannot be reached: %w", addr, netfault.Plain(err)))
-		},
-		Transport: &http.Transport{
-			ResponseHeaderTimeout: 30 * time.Second,
-			DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
+		Transport:     proxyTransport,
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: addr}) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			renderError(w, structs.Unavailablef("the node's agent at %s cannot be reached: %w",
+				addr, netfault.Plain(err)))
 		},
 	}
+	proxy.ServeHTTP(c.w, c.r)
 }
 
 // LogOptions select a log and a position in it. Offset counts bytes from the start, or back from the end with

@@ -7,21 +7,20 @@ import (
 )
 
 var (
-	nodeList = route[[]*structs.NodeListStub](get, "/v1/nodes",
+	nodeList = route(get, "/v1/nodes",
 		serveList(structs.NodeList, nil,
 			func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes }))
-	nodeGet = route[*structs.NodeDetail](get, "/v1/node/{id}",
-		serveRead(structs.NodeGet, bindNode,
-			func(a *structs.NodeGetResponse) any { return viewNode(a.Node) }))
-	nodeAllocations = route[[]*structs.Allocation](get, "/v1/node/{id}/allocations",
+	nodeGet = route(get, "/v1/node/{id}",
+		serveFunc[*structs.NodeDetail](serveMethod(structs.NodeGet, bindNode, viewNode)))
+	nodeAllocations = route(get, "/v1/node/{id}/allocations",
 		serveList(structs.NodeAllocs, bindNode,
 			func(a *structs.AllocsResponse) []*structs.Allocation { return a.Allocs }))
-	nodeEligibility = route[structs.NodeEvaluateResponse](put, "/v1/node/{id}/eligibility",
-		serveWrite(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
-	nodeEvaluate = route[*structs.NodeEvaluateResponse](put, "/v1/node/{id}/evaluate",
-		serveWrite(structs.NodeEvaluate, bindNodeWrite, whole))
-	nodePurge = route[structs.NodeEvaluateResponse](put, "/v1/node/{id}/purge",
-		serveWrite(structs.NodeDeregister, bindNodePurge, nodeWritten))
+	nodeEligibility = route(put, "/v1/node/{id}/eligibility",
+		serveMethod(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
+	nodeEvaluate = route(put, "/v1/node/{id}/evaluate",
+		serveMethod(structs.NodeEvaluate, bindNodeWrite, whole))
+	nodePurge = route(put, "/v1/node/{id}/purge",
+		serveMethod(structs.NodeDeregister, bindNodePurge, nodeWritten))
 )
 
 // nodeView is a node that also has its resources in the older shape of the dialect. Its clients up to version
@@ -33,9 +32,10 @@ type nodeView struct {
 }
 
 // viewNode returns a nil pointer for a node that does not exist.
-func viewNode(n *structs.NodeDetail) any {
+func viewNode(a *structs.NodeGetResponse) *nodeView {
+	n := a.Node
 	if n == nil {
-		return (*nodeView)(nil)
+		return nil
 	}
 	view := &nodeView{NodeDetail: n, Resources: &structs.Resources{}, Reserved: &structs.Resources{}}
 	if r := n.NodeResources; r != nil {
@@ -53,7 +53,7 @@ func viewNode(n *structs.NodeDetail) any {
 
 // nodeWritten returns the dialect's answer to a change of a node. It names no evaluations, because the log
 // entry itself creates them.
-func nodeWritten(e *structs.Empty) any {
+func nodeWritten(e *structs.Empty) *structs.NodeEvaluateResponse {
 	return &structs.NodeEvaluateResponse{NodeModifyIndex: e.Index, WriteMeta: e.WriteMeta}
 }
 

@@ -7,15 +7,15 @@ import (
 )
 
 var (
-	pluginList = route[[]*structs.CSIPluginListStub](get, "/v1/plugins",
+	pluginList = route(get, "/v1/plugins",
 		ofTypeCSI(serveList(structs.CSIPluginList, nil,
 			func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return a.Plugins })))
-	pluginGet = route[*structs.CSIPlugin](get, "/v1/plugin/csi/{id}",
-		serveRead(structs.CSIPluginGet, bindPlugin,
-			func(a *structs.CSIPluginGetResponse) any { return a.Plugin }))
+	pluginGet = route(get, "/v1/plugin/csi/{id}",
+		serveMethod(structs.CSIPluginGet, bindPlugin,
+			func(a *structs.CSIPluginGetResponse) *structs.CSIPlugin { return a.Plugin }))
 	// The dialect does not have this route.
-	pluginDelete = route[structs.Empty](remove, "/v1/plugin/csi/{id}",
-		serveWrite(structs.CSIPluginDelete, bindPluginDelete, whole))
+	pluginDelete = route(remove, "/v1/plugin/csi/{id}",
+		serveMethod(structs.CSIPluginDelete, bindPluginDelete, whole))
 )
 
 func bindPlugin(c *call, q *structs.CSIPluginGetRequest) error {

@@ -14,7 +14,7 @@ import (
 type Route struct {
 	Methods string // separated by blanks
 	Path    string // a pattern of net/http's ServeMux without a method
-	serve   serveFunc
+	serve   func(*call) (any, error)
 	Jobs    bool // its body may have jobs or volumes, and therefore a larger bound
 	Streams bool // its body or its answer is a stream without a bound
 }
@@ -55,7 +55,7 @@ func Routes() []Route {
 }
 
 // handle declares a route without a client method.
-func handle(methods, path string, serve serveFunc, options ...func(*Route)) *Route {
+func handle(methods, path string, serve func(*call) (any, error), options ...func(*Route)) *Route {
 	r := &Route{Methods: methods, Path: path, serve: serve}
 	for _, set := range options {
 		set(r)
@@ -72,7 +72,7 @@ func streams(r *Route)   { r.Streams = true }
 type endpoint[T any] struct{ *Route }
 
 // route declares an endpoint.
-func route[T any](methods, path string, serve serveFunc, options ...func(*Route)) endpoint[T] {
+func route[T any](methods, path string, serve serveFunc[T], options ...func(*Route)) endpoint[T] {
 	return endpoint[T]{handle(methods, path, serve, options...)}
 }
 

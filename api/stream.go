@@ -29,78 +29,89 @@ const (
 // rowStream calls do for each row of a list.
 type rowStream func(do func(row any) error) error
 
-// serveList is like serveRead, for a method that returns a list. It fetches the list whole if the request
+// serveList is like serveMethod, for a method that returns a list. It fetches the list whole if the request
 // asks for one page or for indented JSON, and also if a server in another process blocks the query.
 func serveList[Req, Resp, Row any](
 	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) []*Row,
-) serveFunc {
+) serveFunc[[]*Row] {
 	return func(c *call) (any, error) {
 		req := new(Req)
-		q := any(req).(interface{ Query() *structs.QueryOptions }).Query()
-		if err := c.bindQuery(q); err != nil {
+		if err := bindRequest(c, req, bind); err != nil {
 			return nil, err
-		}
-		if bind != nil {
-			if err := bind(c, req); err != nil {
-				return nil, err
-			}
 		}
 		pretty, err := c.flag("pretty")
 		if err != nil {
 			return nil, err
 		}
+		q := any(req).(readRequest).Query()
 		whole := pretty || q.PerPage > 0
 		q.Stream = !whole
 		if q.Stream && q.MinIndex == 0 {
 			q.PerPage = rowsPerPage
 		}
-		resp, err := rpc.Call(c.ctx(), c.h.Caller, m, req)
+		l := list[Req, Resp, Row]{call: c, method: m, req: *req, pick: pick}
+		first, err := l.fetch(q.NextToken)
 		if err != nil {
 			return nil, err
 		}
-		meta := any(resp).(interface{ Meta() *structs.QueryMeta }).Meta()
-		if pretty {
-			c.setMeta(meta)
-			return pick(resp), nil
-		}
-		rows, next := rowStream(meta.Rows), meta.NextToken
 		if whole {
-			next = ""
+			first.next = ""
 		} else {
-			meta.NextToken = "" // the answer has all pages
+			first.meta.NextToken = "" // the answer has all pages
 		}
-		if rows == nil {
-			rows = rowsOfPages(c, m, req, pick(resp), next, pick)
+		c.setMeta(first.meta)
+		switch {
+		case pretty:
+			return first.rows, nil
+		case first.meta.Rows != nil:
+			return rowStream(first.meta.Rows), nil
 		}
-		c.setMeta(meta)
-		return rows, nil
+		return l.stream(first), nil
 	}
 }
 
-// rowsOfPages streams the rows of a page and fetches the following pages.
-func rowsOfPages[Req, Resp, Row any](
-	c *call, m structs.Method[Req, Resp], req *Req, page []*Row, next string, pick func(*Resp) []*Row,
-) rowStream {
-	return func(do func(any) error) error {
+// list is a list that is fetched page by page.
+type list[Req, Resp, Row any] struct {
+	*call
+	method structs.Method[Req, Resp]
+	req    Req
+	pick   func(*Resp) []*Row
+}
+
+// page is a page that a token stands for, and the token of the next page.
+type page[Row any] struct {
+	rows        []*Row
+	token, next string
+	meta        *structs.QueryMeta
+}
+
+func (l list[Req, Resp, Row]) fetch(token string) (page[Row], error) {
+	req := l.req // a copy, because the last request may still be in use
+	any(&req).(readRequest).Query().NextToken = token
+	resp, err := rpc.Call(l.ctx(), l.h.Caller, l.method, &req)
+	if err != nil {
+		return page[Row]{}, err
+	}
+	meta := any(resp).(readResponse).Meta()
+	return page[Row]{l.pick(resp), token, meta.NextToken, meta}, nil
+}
+
+// stream streams the rows of a page and of those that follow it.
+func (l list[Req, Resp, Row]) stream(p page[Row]) rowStream {
+	return func(do func(any) error) (err error) {
 		for {
-			for _, row := range page {
+			for _, row := range p.rows {
 				if err := do(row); err != nil {
 					return err
 				}
 			}
-			q := any(req).(interface{ Query() *structs.QueryOptions }).Query()
-			if next == "" || next == q.NextToken {
+			if p.next == "" || p.next == p.token {
 				return nil
 			}
-			following := *req // a copy, because the last request may still be in use
-			any(&following).(interface{ Query() *structs.QueryOptions }).Query().NextToken = next
-			req = &following
-			resp, err := rpc.Call(c.ctx(), c.h.Caller, m, req)
+			p, err = l.fetch(p.next)
 			if err != nil {
 				return err
 			}
-			page = pick(resp)
-			next = any(resp).(interface{ Meta() *structs.QueryMeta }).Meta().NextToken
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -10,33 +11,33 @@ import (
 )
 
 var (
-	volumeList = route[[]*structs.CSIVolumeListStub](get, "/v1/volumes",
+	volumeList = route(get, "/v1/volumes",
 		ofTypeCSI(serveList(structs.CSIVolumeList, bindVolumeList,
 			func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })))
 	_ = handle(put, "/v1/volumes",
-		serveWrite(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
-	volumesExternal = route[*ExternalVolumes](get, "/v1/volumes/external",
-		serveRead(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) any {
-			return ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
+		serveMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
+	volumesExternal = route(get, "/v1/volumes/external",
+		serveMethod(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) *ExternalVolumes {
+			return &ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
 		}))
-	volumeGet = route[*structs.CSIVolumeDetail](get, "/v1/volume/csi/{id}",
-		serveRead(structs.CSIVolumeGet, bindVolume,
-			func(a *structs.CSIVolumeGetResponse) any { return redactDetail(a.Volume) }))
-	volumeRegister = route[volumesAnswer](put, "/v1/volume/csi/{id}",
-		serveWrite(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
-	volumeDeregister = route[structs.Empty](remove, "/v1/volume/csi/{id}",
-		serveWrite(structs.CSIVolumeDeregister, bindVolumeDeregister, whole))
-	volumeCreate = route[volumesAnswer](put, "/v1/volume/csi/{id}/create",
-		serveWrite(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
-	volumeDelete = route[structs.Empty](remove, "/v1/volume/csi/{id}/delete",
-		serveWrite(structs.CSIVolumeDelete, bindVolumeDelete, whole))
-	volumeDetach = route[structs.CSIVolumeDetachResponse](remove, "/v1/volume/csi/{id}/detach",
-		serveWrite(structs.CSIVolumeDetach, bindVolumeDetach, whole))
+	volumeGet = route(get, "/v1/volume/csi/{id}",
+		serveMethod(structs.CSIVolumeGet, bindVolume,
+			func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail { return redactDetail(a.Volume) }))
+	volumeRegister = route(put, "/v1/volume/csi/{id}",
+		serveMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
+	volumeDeregister = route(remove, "/v1/volume/csi/{id}",
+		serveMethod(structs.CSIVolumeDeregister, bindVolumeDeregister, whole))
+	volumeCreate = route(put, "/v1/volume/csi/{id}/create",
+		serveMethod(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
+	volumeDelete = route(remove, "/v1/volume/csi/{id}/delete",
+		serveMethod(structs.CSIVolumeDelete, bindVolumeDelete, whole))
+	volumeDetach = route(remove, "/v1/volume/csi/{id}/detach",
+		serveMethod(structs.CSIVolumeDetach, bindVolumeDetach, whole))
 	// The dialect does not have this route.
-	volumeRetry = route[structs.Empty](put, "/v1/volume/csi/{id}/retry",
-		serveWrite(structs.CSIVolumeRetry, bindVolumeRetry, whole))
+	volumeRetry = route(put, "/v1/volume/csi/{id}/retry",
+		serveMethod(structs.CSIVolumeRetry, bindVolumeRetry, whole))
 	// The dialect does not have this route.
-	volumeClaims = route[[]*structs.CSIClaim](get, "/v1/volume/csi/{id}/claims",
+	volumeClaims = route(get, "/v1/volume/csi/{id}/claims",
 		serveList(structs.CSIClaimList, bindClaims,
 			func(a *structs.CSIClaimListResponse) []*structs.CSIClaim { return a.Claims }))
 )
@@ -50,7 +51,7 @@ type ExternalVolumes struct {
 }
 
 // ofTypeCSI serves lists that the dialect has for several types. berth has no volumes of other types.
-func ofTypeCSI(list serveFunc) serveFunc {
+func ofTypeCSI[T any](list serveFunc[T]) serveFunc[T] {
 	return func(c *call) (any, error) {
 		switch t := c.param("type"); t {
 		case "", "csi":
@@ -110,12 +111,12 @@ func bindVolumesPut(c *call, req *structs.CSIVolumeRegisterRequest) error {
 	if len(b.Volumes) == 0 {
 		return structs.Invalidf("Volumes: expected at least one volume, found none")
 	}
-	req.Namespace, req.Region = firstOf(req.Namespace, b.Namespace), firstOf(req.Region, b.Region)
+	req.Namespace, req.Region = cmp.Or(req.Namespace, b.Namespace), cmp.Or(req.Region, b.Region)
 	for i, v := range b.Volumes {
 		if v == nil {
 			return structs.Invalidf("Volumes[%d]: expected a volume, found null", i)
 		}
-		v.Namespace = structs.NamespaceOr(firstOf(v.Namespace, req.Namespace))
+		v.Namespace = structs.NamespaceOr(cmp.Or(v.Namespace, req.Namespace))
 		req.Volumes = append(req.Volumes, &v.CSIVolume)
 	}
 	req.Namespace = req.Volumes[0].Namespace
@@ -170,7 +171,7 @@ type volumesAnswer struct {
 	Warnings string
 }
 
-func volumesWritten(a *structs.CSIVolumeRegisterResponse) any {
+func volumesWritten(a *structs.CSIVolumeRegisterResponse) volumesAnswer {
 	answer := volumesAnswer{Volumes: make([]*structs.CSIVolume, len(a.Volumes))}
 	for i, v := range a.Volumes {
 		c := *v
@@ -208,11 +209,8 @@ func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
 ) {
 	params := queryValues(q)
 	params.Set("type", "csi")
-	for name, value := range map[string]string{"plugin_id": f.PluginID, "node_id": f.NodeID} {
-		if value != "" {
-			params.Set(name, value)
-		}
-	}
+	setGiven(params, "plugin_id", f.PluginID)
+	setGiven(params, "node_id", f.NodeID)
 	return volumeList.do(ctx, c, request{query: params})
 }
 
@@ -292,14 +290,9 @@ func (c *Client) VolumeDetach(
 	ctx context.Context, id string, o VolumeDetachOptions,
 ) (*structs.CSIVolumeDetachResponse, error) {
 	params := url.Values{"node": {o.NodeID}, "force": {strconv.FormatBool(o.Force)}}
-	if o.Reason != "" {
-		params.Set("reason", o.Reason)
-	}
-	if o.By != "" {
-		params.Set("by", o.By)
-	}
-	resp, err := volumeDetach.send(ctx, c, request{id: id, query: params})
-	return &resp, err
+	setGiven(params, "reason", o.Reason)
+	setGiven(params, "by", o.By)
+	return volumeDetach.send(ctx, c, request{id: id, query: params})
 }
 
 // VolumeRetry retries all failed operations of a volume at once.
