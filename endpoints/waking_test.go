@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/go-metrics"
 
 	"berth/endpoints/query"
 	"berth/fsm"
@@ -21,14 +25,36 @@ type watchers struct {
 	*server
 	mu       sync.Mutex
 	answered map[string]int
+	wakes    wakes
 	wg       sync.WaitGroup
 	ctx      context.Context
 }
 
 func newWatchers(s *server) (*watchers, func()) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	w := &watchers{server: s, answered: map[string]int{}, ctx: ctx}
-	return w, func() { cancel(); w.wg.Wait() }
+	config := &metrics.Config{FilterDefault: true}
+	if _, err := metrics.NewGlobal(config, &w.wakes); err != nil {
+		s.t.Fatal(err)
+	}
+	return w, func() {
+		cancel()
+		w.wg.Wait()
+		_, _ = metrics.NewGlobal(config, &metrics.BlackholeSink{})
+	}
+}
+
+// wakes is a sink that counts the waiting reads that have looked again.
+type wakes struct {
+	metrics.BlackholeSink
+	n atomic.Uint64
+}
+
+func (w *wakes) IncrCounterWithLabels(key []string, _ float32, _ []metrics.Label) {
+	if slices.Equal(key, []string{"rpc", "woken"}) {
+		w.n.Add(1)
+	}
 }
 
 // keep repeats a blocking query for ever, beginning with the present state.
@@ -55,12 +81,12 @@ func (w *watchers) after(change func()) (answered map[string]int, looks uint64) 
 	w.mu.Lock()
 	w.answered = map[string]int{}
 	w.mu.Unlock()
-	before := w.queries.Woken()
+	before := w.wakes.n.Load()
 	change()
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.answered, w.queries.Woken() - before
+	return w.answered, w.wakes.n.Load() - before
 }
 
 // expect fails the test unless just these were answered once, for so many looks.

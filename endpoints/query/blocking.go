@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -35,16 +34,12 @@ type Engine struct {
 	raft    Leadership
 	digests *digestCache
 	slow    slowLimiter
-	wakes   atomic.Uint64 // see Woken
 }
 
 // NewEngine runs queries on a store.
 func NewEngine(store *state.Store, raft Leadership) *Engine {
 	return &Engine{store: store, raft: raft, digests: newDigestCache(), slow: newSlowLimiter()}
 }
-
-// Woken returns how often a waiting query has run again because a row or range that it read has changed.
-func (e *Engine) Woken() uint64 { return e.wakes.Load() }
 
 // Request is the call of a method. Its body embeds structs.QueryOptions.
 type Request struct {
@@ -95,9 +90,8 @@ func waitError(ctx, limited context.Context, q *structs.QueryOptions) error {
 	return nil
 }
 
-// woke counts a query that runs again because something it read has changed.
-func (e *Engine) woke(method string) {
-	e.wakes.Add(1)
+// countWake counts a query that runs again because something it read has changed.
+func countWake(method string) {
 	labels := []metrics.Label{{Name: "method", Value: method}}
 	metrics.IncrCounterWithLabels([]string{"rpc", "woken"}, 1, labels)
 }
@@ -164,7 +158,7 @@ func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) 
 		if b.store.Wait(limited, tx) != nil {
 			break
 		}
-		b.woke(b.req.Method)
+		countWake(b.req.Method)
 	}
 	if ended := waitError(ctx, limited, q); ended != nil {
 		return nil, b.index, ended
@@ -226,6 +220,6 @@ func Wait[Resp any](ctx context.Context, e *Engine, req Request,
 			}
 			return resp, nil
 		}
-		e.woke(req.Method)
+		countWake(req.Method)
 	}
 }

@@ -37,15 +37,6 @@ func newDigestCache() *digestCache {
 	return &digestCache{seed: maphash.MakeSeed(), now: map[uint64]*validRange{}, past: map[uint64]*validRange{}}
 }
 
-// digest returns a number that stands for values.
-func (c *digestCache) digest(values ...any) uint64 {
-	d := c.digester()
-	for _, v := range values {
-		d.add(v)
-	}
-	return d.Sum64()
-}
-
 // digester makes a digest of values that come one after the other.
 type digester struct {
 	maphash.Hash
@@ -77,16 +68,20 @@ func (c *digestCache) requestKey(req Request) uint64 {
 	q.AllowStale = false
 	q.Forwarded = false
 	q.AuthToken = ""
-	return c.digest(req.Method, req.Body)
+	d := c.digester()
+	d.add(req.Method)
+	d.add(req.Body)
+	return d.Sum64()
 }
 
 // answer returns the digest of an answer, or of the error in its place. It makes the rows of a stream one
 // after another.
 func (c *digestCache) answer(resp any, err error) (uint64, error) {
-	if err != nil {
-		return c.digest(structs.ErrorToWire(err)), err
-	}
 	d := c.digester()
+	if err != nil {
+		d.add(structs.ErrorToWire(err))
+		return d.Sum64(), err
+	}
 	if rows := MetaOf(resp).Rows; rows != nil {
 		err = rows(func(row any) error {
 			d.add(row)

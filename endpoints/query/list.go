@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"iter"
@@ -116,7 +115,7 @@ func (p *part[Row, Stub]) each(do func(row *Row, stub *Stub) error) error {
 
 // before reports whether a row belongs to an earlier page.
 func (p *part[Row, Stub]) before(row *Row) bool {
-	order := slices.CompareFunc(p.list.Key(row), p.begin, cmp.Compare[string])
+	order := slices.Compare(p.list.Key(row), p.begin)
 	if p.reverse {
 		return order > 0
 	}
@@ -146,9 +145,6 @@ func Start(q *structs.QueryOptions) state.Page {
 	if q.Sort != "" {
 		return state.Page{}
 	}
-	key, err := ParseToken(q.NextToken)
-	if err != nil {
-		key = nil
-	}
+	key, _ := ParseToken(q.NextToken)
 	return state.Page{From: key, Reverse: q.Reverse}
 }
