@@ -30,8 +30,9 @@ func Command() cli.Command {
 			Usage: "A configuration file, or a directory of them; may be given more than once"},
 		{Name: "dev", Kind: cli.Bool, Usage: "Run a server and a node in one process that keeps nothing"},
 	}
-	for _, o := range options {
-		flags = append(flags, o.Flag)
+	c := DefaultConfig()
+	for _, o := range c.options() {
+		flags = append(flags, o.flag())
 	}
 	return cli.Command{
 		Name:     "agent",
@@ -45,62 +46,60 @@ func Command() cli.Command {
 	}
 }
 
-// option is a flag that changes the configuration if it is given.
+// option is a flag that sets a field of the configuration if it is given.
 type option struct {
-	cli.Flag
-	apply func(c *Config, call *cli.Call)
+	name  string
+	value string // see cli.Flag
+	usage string
+	field any // *bool, *int, *string or, for a list with commas, *[]string
 }
 
-var options = []option{
-	boolean("server", "Run a server", func(c *Config, v bool) { c.Server.Enabled = v }),
-	boolean("client", "Run a node", func(c *Config, v bool) { c.Client.Enabled = v }),
-	text("data-dir", "path", "The absolute path of the directory for all data",
-		func(c *Config, v string) { c.DataDir = v }),
-	text("bind", "address", "The address to listen on", func(c *Config, v string) { c.BindAddr = v }),
-	text("name", "name", "The agent's name. Default: the host's", func(c *Config, v string) { c.Name = v }),
-	text("dc", "name", "The datacenter", func(c *Config, v string) { c.Datacenter = v }),
-	text("region", "name", "The region", func(c *Config, v string) { c.Region = v }),
-	text("log-level", "level", "trace, debug, info, warn or error",
-		func(c *Config, v string) { c.LogLevel = v }),
-	boolean("log-json", "Log in JSON", func(c *Config, v bool) { c.LogJSON = v }),
-	port("http-port", "The port of the HTTP API; 0 takes any", func(c *Config, v int) { c.Ports.HTTP = v }),
-	port("rpc-port", "The port of RPC and Raft; 0 takes any", func(c *Config, v int) { c.Ports.RPC = v }),
-	port("serf-port", "The port of gossip; 0 takes any", func(c *Config, v int) { c.Ports.Serf = v }),
-	number("bootstrap-expect", "number", "How many servers form the cluster",
-		func(c *Config, v int) { c.Server.BootstrapExpect = v }),
-	text("retry-join", "addresses", "Gossip addresses of other servers, comma-separated",
-		func(c *Config, v string) { c.Server.RetryJoin = strings.Split(v, ",") }),
-	text("servers", "addresses", "RPC addresses of the servers that a node joins, comma-separated",
-		func(c *Config, v string) { c.Client.Servers = strings.Split(v, ",") }),
+// options returns the flags that set the fields of c.
+func (c *Config) options() []option {
+	return []option{
+		{"server", "", "Run a server", &c.Server.Enabled},
+		{"client", "", "Run a node", &c.Client.Enabled},
+		{"data-dir", "path", "The absolute path of the directory for all data", &c.DataDir},
+		{"bind", "address", "The address to listen on", &c.BindAddr},
+		{"name", "name", "The agent's name. Default: the host's", &c.Name},
+		{"dc", "name", "The datacenter", &c.Datacenter},
+		{"region", "name", "The region", &c.Region},
+		{"log-level", "level", "trace, debug, info, warn or error", &c.LogLevel},
+		{"log-json", "", "Log in JSON", &c.LogJSON},
+		{"http-port", "port", "The port of the HTTP API; 0 takes any", &c.Ports.HTTP},
+		{"rpc-port", "port", "The port of RPC and Raft; 0 takes any", &c.Ports.RPC},
+		{"serf-port", "port", "The port of gossip; 0 takes any", &c.Ports.Serf},
+		{"bootstrap-expect", "number", "How many servers form the cluster", &c.Server.BootstrapExpect},
+		{"retry-join", "addresses", "Gossip addresses of other servers, comma-separated", &c.Server.RetryJoin},
+		{"servers", "addresses", "RPC addresses of the servers that a node joins, comma-separated",
+			&c.Client.Servers},
+	}
 }
 
-func boolean(name, usage string, set func(*Config, bool)) option {
-	return option{cli.Flag{
-		Name:  name,
-		Kind:  cli.Bool,
-		Usage: usage,
-	}, func(c *Config, call *cli.Call) { set(c, call.Bool(name)) }}
+func (o option) flag() cli.Flag {
+	f := cli.Flag{Name: o.name, Kind: cli.String, Value: o.value, Usage: o.usage}
+	switch o.field.(type) {
+	case *bool:
+		f.Kind = cli.Bool
+	case *int:
+		f.Kind = cli.Number
+	}
+	return f
 }
 
-func text(name, value, usage string, set func(*Config, string)) option {
-	return option{cli.Flag{
-		Name:  name,
-		Kind:  cli.String,
-		Value: value,
-		Usage: usage,
-	}, func(c *Config, call *cli.Call) { set(c, call.String(name)) }}
+// set sets the field to the value of the flag.
+func (o option) set(call *cli.Call) {
+	switch field := o.field.(type) {
+	case *bool:
+		*field = call.Bool(o.name)
+	case *int:
+		*field = int(call.Number(o.name))
+	case *string:
+		*field = call.String(o.name)
+	case *[]string:
+		*field = strings.Split(call.String(o.name), ",")
+	}
 }
-
-func number(name, value, usage string, set func(*Config, int)) option {
-	return option{cli.Flag{
-		Name:  name,
-		Kind:  cli.Number,
-		Value: value,
-		Usage: usage,
-	}, func(c *Config, call *cli.Call) { set(c, int(call.Number(name))) }}
-}
-
-func port(name, usage string, set func(*Config, int)) option { return number(name, "port", usage, set) }
 
 // configOf returns the defaults, overridden by the files and then by the options.
 func configOf(call *cli.Call) (Config, error) {
@@ -111,9 +110,9 @@ func configOf(call *cli.Call) (Config, error) {
 	if err := c.LoadFiles(call.Strings("config")); err != nil {
 		return c, err
 	}
-	for _, o := range options {
-		if call.Given(o.Name) {
-			o.apply(&c, call)
+	for _, o := range c.options() {
+		if call.Given(o.name) {
+			o.set(call)
 		}
 	}
 	return c, nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -175,17 +176,12 @@ func (c *Config) finishClient() {
 	n.DataDir = c.DataDir
 	n.Datacenter = c.Datacenter
 	n.Region = c.Region
-	if n.NodeName == "" {
-		n.NodeName = c.Name
-	}
+	n.NodeName = cmp.Or(n.NodeName, c.Name)
 	n.DestroyOnShutdown = c.Dev
 }
 
 func (c *Config) bind(own string, port int) string {
-	if own == "" {
-		own = c.BindAddr
-	}
-	return net.JoinHostPort(own, strconv.Itoa(port))
+	return net.JoinHostPort(cmp.Or(own, c.BindAddr), strconv.Itoa(port))
 }
 
 // httpHosts returns the names by which clients may call the HTTP API.

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -59,9 +60,9 @@ func runHostpath(ctx context.Context, c *cli.Call) error {
 			"the option -log-level is %q, expected trace, debug, info, warn or error", c.String("log-level"))
 	}
 	return hostpath.Run(ctx, hostpath.Config{
-		Endpoint:    orEnv(c.String("endpoint"), "CSI_ENDPOINT"),
+		Endpoint:    cmp.Or(c.String("endpoint"), os.Getenv("CSI_ENDPOINT")),
 		NodeID:      c.String("node-id"),
-		DataDir:     orEnv(c.String("data-dir"), "BERTH_PLUGIN_DATA"),
+		DataDir:     cmp.Or(c.String("data-dir"), os.Getenv("BERTH_PLUGIN_DATA")),
 		Capacity:    int64(capacity),
 		MaxVolumes:  c.Number("max-volumes"),
 		TopologyKey: c.String("topology-key"),
@@ -69,11 +70,4 @@ func runHostpath(ctx context.Context, c *cli.Call) error {
 		Version:     version.Version,
 		Logger:      hclog.New(&hclog.LoggerOptions{Name: "hostpath", Level: level, Output: c.Err}),
 	})
-}
-
-func orEnv(value, name string) string {
-	if value != "" {
-		return value
-	}
-	return os.Getenv(name)
 }
