@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"net/url"
@@ -122,7 +123,7 @@ func regions(c *call) (any, error) {
 	}
 	var names []string
 	for _, m := range members {
-		if r := m.Tags["region"]; r != "" && !slices.Contains(names, r) {
+		if r := m.Tags["region"]; r != "" {
 			names = append(names, r)
 		}
 	}
@@ -130,7 +131,7 @@ func regions(c *call) (any, error) {
 		names = []string{structs.DefaultRegion}
 	}
 	slices.Sort(names)
-	return names, nil
+	return slices.Compact(names), nil
 }
 
 // namespace has the shape of the dialect. berth has only the default namespace.
@@ -175,19 +176,21 @@ func serveSnapshot(c *call) (any, error) {
 		return nil, err
 	}
 	size, err := spool.Seek(0, io.SeekCurrent)
-	if err == nil {
-		_, err = spool.Seek(0, io.SeekStart)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("spooling the snapshot: %w", err)
 	}
 	h := c.w.Header()
 	h.Set("Content-Type", "application/gzip")
 	h.Set("Content-Length", fmt.Sprint(size))
-	h.Set("Digest", "sha-256="+base64.StdEncoding.EncodeToString(sum.Sum(nil)))
+	h.Set("Digest", digestValue(sum))
 	c.began = true
-	_, err = io.Copy(c.w, spool)
+	_, err = io.Copy(c.w, io.NewSectionReader(spool, 0, size))
 	return nil, err
+}
+
+// digestValue returns the value of the header with the digest of an archive.
+func digestValue(sum hash.Hash) string {
+	return "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil))
 }
 
 func serveRestore(c *call) (any, error) {
@@ -269,7 +272,7 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 		return structs.Unavailablef("the snapshot is incomplete: %w", err)
 	}
 	want := resp.Header.Get("Digest")
-	if want != "sha-256="+base64.StdEncoding.EncodeToString(sum.Sum(nil)) {
+	if want != digestValue(sum) {
 		return structs.Unavailablef("the snapshot was damaged on its way: its digest is not %q", want)
 	}
 	return nil

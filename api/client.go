@@ -94,6 +94,9 @@ type request struct {
 // Query has the options of a read. An empty namespace or region is that of the client.
 type Query = structs.QueryOptions
 
+// Meta has the index of a read and the token of its next page.
+type Meta = structs.QueryMeta
+
 func queryValues(q *Query) url.Values {
 	v := url.Values{}
 	if q == nil {
@@ -254,7 +257,7 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 // do sends a request, decodes the answer into out and returns the metadata of the headers.
-func (c *Client) do(ctx context.Context, r request, out any) (*structs.QueryMeta, error) {
+func (c *Client) do(ctx context.Context, r request, out any) (*Meta, error) {
 	resp, err := c.open(ctx, r)
 	if err != nil {
 		return nil, err
@@ -270,8 +273,8 @@ func (c *Client) do(ctx context.Context, r request, out any) (*structs.QueryMeta
 	return metaOf(resp.Header), nil
 }
 
-func metaOf(h http.Header) *structs.QueryMeta {
-	m := &structs.QueryMeta{KnownLeader: h.Get(headerKnownLeader) == "true", NextToken: h.Get(headerNextToken)}
+func metaOf(h http.Header) *Meta {
+	m := &Meta{KnownLeader: h.Get(headerKnownLeader) == "true", NextToken: h.Get(headerNextToken)}
 	m.Index, _ = strconv.ParseUint(h.Get(headerIndex), 10, 64) // some answers have none
 	ms, _ := strconv.ParseInt(h.Get(headerLastContact), 10, 64)
 	m.LastContact = time.Duration(ms) * time.Millisecond

@@ -8,14 +8,15 @@ import (
 
 var (
 	evalList = route(get, "/v1/evaluations",
-		serveList(structs.EvalList, nil,
-			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }))
+		serveList(structs.EvalList, nil, evaluations))
 	evalGet = route(get, "/v1/evaluation/{id}",
-		serveMethod(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) *structs.Evaluation { return a.Eval }))
+		serveMethod(structs.EvalGet, bindEval,
+			func(a *structs.EvalGetResponse) *structs.Evaluation { return a.Eval }))
 	evalAllocations = route(get, "/v1/evaluation/{id}/allocations",
-		serveList(structs.EvalAllocs, bindEval,
-			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
+		serveList(structs.EvalAllocs, bindEval, allocStubs))
 )
+
+func evaluations(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }
 
 func bindEval(c *call, q *structs.EvalGetRequest) error {
 	q.EvalID = c.id()
@@ -23,22 +24,18 @@ func bindEval(c *call, q *structs.EvalGetRequest) error {
 }
 
 // Evaluations lists evaluations.
-func (c *Client) Evaluations(ctx context.Context, q *Query) (
-	[]*structs.Evaluation, *structs.QueryMeta, error,
-) {
+func (c *Client) Evaluations(ctx context.Context, q *Query) ([]*structs.Evaluation, *Meta, error) {
 	return evalList.fetch(ctx, c, "", q)
 }
 
 // Evaluation reads one evaluation.
-func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (
-	*structs.Evaluation, *structs.QueryMeta, error,
-) {
+func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (*structs.Evaluation, *Meta, error) {
 	return evalGet.fetch(ctx, c, id, q)
 }
 
 // EvalAllocations lists the allocations that an evaluation created or changed.
 func (c *Client) EvalAllocations(ctx context.Context, id string, q *Query) (
-	[]*structs.AllocListStub, *structs.QueryMeta, error,
+	[]*structs.AllocListStub, *Meta, error,
 ) {
 	return evalAllocations.fetch(ctx, c, id, q)
 }

@@ -22,11 +22,9 @@ var (
 	jobDeregister = route(remove, "/v1/job/{id}",
 		serveMethod(structs.JobDeregister, bindJobDeregister, whole))
 	jobAllocations = route(get, "/v1/job/{id}/allocations",
-		serveList(structs.JobAllocations, bindJob,
-			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
+		serveList(structs.JobAllocations, bindJob, allocStubs))
 	jobEvaluations = route(get, "/v1/job/{id}/evaluations",
-		serveList(structs.JobEvaluations, bindJob,
-			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }))
+		serveList(structs.JobEvaluations, bindJob, evaluations))
 	jobSummary = route(get, "/v1/job/{id}/summary",
 		serveMethod(structs.JobSummaryGet, bindJob,
 			func(a *structs.JobSummaryResponse) *structs.JobSummary { return a.JobSummary }))
@@ -68,13 +66,22 @@ type dialectOptions struct {
 	SecretID  json.RawMessage
 }
 
-func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
-	var b jobBody
-	if err := c.body(&b); err != nil {
-		return err
+// jobBody reads a body that has a job.
+func (c *call) jobBody() (*jobBody, error) {
+	b := &jobBody{}
+	if err := c.body(b); err != nil {
+		return nil, err
 	}
 	if b.Job == nil {
-		return structs.Invalidf("Job: expected a job, found none")
+		return nil, structs.Invalidf("Job: expected a job, found none")
+	}
+	return b, nil
+}
+
+func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
+	b, err := c.jobBody()
+	if err != nil {
+		return err
 	}
 	if c.id() != "" {
 		if err := c.sameID("job", b.Job.ID); err != nil {
@@ -110,40 +117,36 @@ func bindJobEvaluate(c *call, req *structs.JobEvaluateRequest) error {
 }
 
 // Jobs lists jobs.
-func (c *Client) Jobs(ctx context.Context, q *Query) ([]*structs.JobListStub, *structs.QueryMeta, error) {
+func (c *Client) Jobs(ctx context.Context, q *Query) ([]*structs.JobListStub, *Meta, error) {
 	return jobList.fetch(ctx, c, "", q)
 }
 
 // Job reads one job.
-func (c *Client) Job(ctx context.Context, id string, q *Query) (*structs.Job, *structs.QueryMeta, error) {
+func (c *Client) Job(ctx context.Context, id string, q *Query) (*structs.Job, *Meta, error) {
 	return jobGet.fetch(ctx, c, id, q)
 }
 
 // JobSummary counts a job's allocations.
-func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
-	*structs.JobSummary, *structs.QueryMeta, error,
-) {
+func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (*structs.JobSummary, *Meta, error) {
 	return jobSummary.fetch(ctx, c, id, q)
 }
 
 // JobAllocations lists a job's allocations.
 func (c *Client) JobAllocations(ctx context.Context, id string, q *Query) (
-	[]*structs.AllocListStub, *structs.QueryMeta, error,
+	[]*structs.AllocListStub, *Meta, error,
 ) {
 	return jobAllocations.fetch(ctx, c, id, q)
 }
 
 // JobEvaluations lists a job's evaluations.
 func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (
-	[]*structs.Evaluation, *structs.QueryMeta, error,
+	[]*structs.Evaluation, *Meta, error,
 ) {
 	return jobEvaluations.fetch(ctx, c, id, q)
 }
 
 // JobVersions lists the stored versions of a job, newest first.
-func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
-	[]*structs.Job, *structs.QueryMeta, error,
-) {
+func (c *Client) JobVersions(ctx context.Context, id string, q *Query) ([]*structs.Job, *Meta, error) {
 	answer, meta, err := jobVersions.fetch(ctx, c, id, q)
 	return answer.Versions, meta, err
 }

@@ -41,12 +41,9 @@ type jobValidation struct {
 }
 
 func validateJob(c *call) (any, error) {
-	var b jobBody
-	if err := c.body(&b); err != nil {
+	b, err := c.jobBody()
+	if err != nil {
 		return nil, err
-	}
-	if b.Job == nil {
-		return nil, structs.Invalidf("Job: expected a job, found none")
 	}
 	b.Job.Canonicalize()
 	answer := jobValidation{}

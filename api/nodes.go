@@ -87,20 +87,18 @@ func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
 }
 
 // Nodes lists nodes.
-func (c *Client) Nodes(ctx context.Context, q *Query) ([]*structs.NodeListStub, *structs.QueryMeta, error) {
+func (c *Client) Nodes(ctx context.Context, q *Query) ([]*structs.NodeListStub, *Meta, error) {
 	return nodeList.fetch(ctx, c, "", q)
 }
 
 // Node reads one node with its plugin instances.
-func (c *Client) Node(ctx context.Context, id string, q *Query) (
-	*structs.NodeDetail, *structs.QueryMeta, error,
-) {
+func (c *Client) Node(ctx context.Context, id string, q *Query) (*structs.NodeDetail, *Meta, error) {
 	return nodeGet.fetch(ctx, c, id, q)
 }
 
 // NodeAllocations lists the allocations on a node.
 func (c *Client) NodeAllocations(ctx context.Context, id string, q *Query) (
-	[]*structs.Allocation, *structs.QueryMeta, error,
+	[]*structs.Allocation, *Meta, error,
 ) {
 	return nodeAllocations.fetch(ctx, c, id, q)
 }

@@ -29,18 +29,14 @@ func bindPluginDelete(c *call, req *structs.CSIPluginDeleteRequest) error {
 }
 
 // Plugins lists plugins.
-func (c *Client) Plugins(ctx context.Context, q *Query) (
-	[]*structs.CSIPluginListStub, *structs.QueryMeta, error,
-) {
+func (c *Client) Plugins(ctx context.Context, q *Query) ([]*structs.CSIPluginListStub, *Meta, error) {
 	params := queryValues(q)
 	params.Set("type", "csi")
 	return pluginList.do(ctx, c, request{query: params})
 }
 
 // Plugin reads one plugin with its instances.
-func (c *Client) Plugin(ctx context.Context, id string, q *Query) (
-	*structs.CSIPlugin, *structs.QueryMeta, error,
-) {
+func (c *Client) Plugin(ctx context.Context, id string, q *Query) (*structs.CSIPlugin, *Meta, error) {
 	return pluginGet.fetch(ctx, c, id, q)
 }
 

@@ -79,7 +79,7 @@ func route[T any](methods, path string, serve serveFunc[T], options ...func(*Rou
 // fetch reads a resource. id is "" if the path has none.
 func (e endpoint[T]) fetch(
 	ctx context.Context, c *Client, id string, q *Query,
-) (T, *structs.QueryMeta, error) {
+) (T, *Meta, error) {
 	return e.do(ctx, c, request{id: id, query: queryValues(q)})
 }
 
@@ -95,7 +95,7 @@ func (e endpoint[T]) send(ctx context.Context, c *Client, r request) (T, error) 
 	return out, err
 }
 
-func (e endpoint[T]) do(ctx context.Context, c *Client, r request) (T, *structs.QueryMeta, error) {
+func (e endpoint[T]) do(ctx context.Context, c *Client, r request) (T, *Meta, error) {
 	var out T
 	r.route = e.Route
 	meta, err := c.do(ctx, r, &out)

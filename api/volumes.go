@@ -17,9 +17,7 @@ var (
 	_ = handle(put, "/v1/volumes",
 		serveMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
 	volumesExternal = route(get, "/v1/volumes/external",
-		serveMethod(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) *ExternalVolumes {
-			return &ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
-		}))
+		serveMethod(structs.CSIVolumeExternal, bindExternal, externalVolumes))
 	volumeGet = route(get, "/v1/volume/csi/{id}",
 		serveMethod(structs.CSIVolumeGet, bindVolume,
 			func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail { return redactDetail(a.Volume) }))
@@ -48,6 +46,10 @@ type ExternalVolumes struct {
 	Volumes   []*structs.CSIVolumeExternalStub
 	NextToken string
 	Warnings  []string `json:",omitempty"`
+}
+
+func externalVolumes(a *structs.CSIVolumeExternalResponse) *ExternalVolumes {
+	return &ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
 }
 
 // ofTypeCSI serves lists that the dialect has for several types. berth has no volumes of other types.
@@ -205,7 +207,7 @@ type VolumeFilter struct {
 
 // Volumes lists volumes.
 func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
-	[]*structs.CSIVolumeListStub, *structs.QueryMeta, error,
+	[]*structs.CSIVolumeListStub, *Meta, error,
 ) {
 	params := queryValues(q)
 	params.Set("type", "csi")
@@ -215,16 +217,12 @@ func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
 }
 
 // Volume reads one volume with its claims and attachments.
-func (c *Client) Volume(ctx context.Context, id string, q *Query) (
-	*structs.CSIVolumeDetail, *structs.QueryMeta, error,
-) {
+func (c *Client) Volume(ctx context.Context, id string, q *Query) (*structs.CSIVolumeDetail, *Meta, error) {
 	return volumeGet.fetch(ctx, c, id, q)
 }
 
 // VolumeClaims lists the claims of a volume in the order of the claim queue.
-func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) (
-	[]*structs.CSIClaim, *structs.QueryMeta, error,
-) {
+func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) ([]*structs.CSIClaim, *Meta, error) {
 	return volumeClaims.fetch(ctx, c, id, q)
 }
 
