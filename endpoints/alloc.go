@@ -22,9 +22,11 @@ func allocKey(a *structs.Allocation) []string { return []string{a.ID} }
 
 func compareAllocs(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) }
 
-// allocListing shows allocations as stubs with their job's type.
-func allocListing(tx *state.ReadTx) query.List[structs.Allocation, structs.AllocListStub] {
-	return query.List[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: state.AllocStubs(tx)}
+// allocStubs shows allocations as stubs with their job's type.
+type allocStubs = query.List[structs.Allocation, structs.AllocListStub]
+
+func allocListing(tx *state.ReadTx) allocStubs {
+	return allocStubs{Key: allocKey, Stub: state.AllocStubs(tx)}
 }
 
 func (a allocs) get(tx *state.ReadTx, req *structs.AllocGetRequest, resp *structs.AllocGetResponse) error {
@@ -46,22 +48,22 @@ func (a allocs) getMany(
 		return structs.Invalidf("the request asks for %d allocations; at most %d are allowed",
 			len(req.AllocIDs), structs.MaxAllocIDs)
 	}
-	ids := slices.Compact(slices.Sorted(slices.Values(req.AllocIDs)))
-	rows := func(yield func(*structs.Allocation) bool) {
-		for _, id := range ids {
-			row := state.Alloc(tx, id)
-			if row != nil && (req.NodeID == "" || row.NodeID == req.NodeID) && !yield(row) {
-				return
-			}
+	var rows []*structs.Allocation
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.AllocIDs))) {
+		row := state.Alloc(tx, id)
+		if row != nil && (req.NodeID == "" || row.NodeID == req.NodeID) {
+			rows = append(rows, row)
 		}
 	}
-	resp.Allocs, err = wholeAllocs(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	resp.Allocs, err = wholeAllocs(tx).Page(slices.Values(rows), &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
-// wholeAllocs shows allocations with their jobs.
-func wholeAllocs(tx *state.ReadTx) query.List[structs.Allocation, structs.Allocation] {
-	return query.List[structs.Allocation, structs.Allocation]{
+// allocsWhole shows allocations with their jobs.
+type allocsWhole = query.List[structs.Allocation, structs.Allocation]
+
+func wholeAllocs(tx *state.ReadTx) allocsWhole {
+	return allocsWhole{
 		Key:  allocKey,
 		Stub: func(a, whole *structs.Allocation) { *whole = *state.AllocWithJob(tx, a) },
 	}

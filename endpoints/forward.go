@@ -21,19 +21,18 @@ const electionNews = 500 * time.Millisecond
 // one of them.
 type passing struct {
 	*Endpoints
-	write  bool
+	options
 	passed bool // to this server, by another one
 	begun  time.Time
-	tried  time.Time // when the latest try began
-	until  time.Time // when to give up; zero before the first failure
-	wait   *structs.QueryOptions
-	limit  time.Duration // how long wait may wait in all
+	tried  time.Time     // when the latest try began
+	until  time.Time     // when to give up; zero before the first failure
+	waits  time.Duration // how long a blocking query may wait in all, 0 for other requests
 }
 
-func (e *Endpoints) passingOf(req any, o options) *passing {
-	p := &passing{Endpoints: e, write: o.write, passed: *o.forwarded, begun: time.Now()}
-	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok && r.Query().MinIndex > 0 {
-		p.wait, p.limit = r.Query(), query.WaitLimit(r.Query())
+func (e *Endpoints) passingOf(o options) *passing {
+	p := &passing{Endpoints: e, options: o, passed: *o.forwarded, begun: time.Now()}
+	if o.read != nil && o.read.MinIndex > 0 {
+		p.waits = query.WaitLimit(o.read)
 	}
 	return p
 }
@@ -41,8 +40,8 @@ func (e *Endpoints) passingOf(req any, o options) *passing {
 // begin begins a try. A read that waits may wait for what is left of its time.
 func (p *passing) begin() {
 	p.tried = time.Now()
-	if p.wait != nil {
-		p.wait.MaxWait = max(p.limit-p.tried.Sub(p.begun), time.Millisecond)
+	if p.waits > 0 {
+		p.read.MaxWait = max(p.waits-p.tried.Sub(p.begun), time.Millisecond)
 	}
 }
 
@@ -91,7 +90,7 @@ func (p *passing) pass(ctx context.Context, leader string,
 // moved reports whether the leader that has answered leads no more. A deposed leader ends the reads that wait
 // at it, and may know before this server does.
 func (p *passing) moved(ctx context.Context, leads context.Context) bool {
-	if p.wait != nil {
+	if p.waits > 0 {
 		timer := time.NewTimer(electionNews)
 		defer timer.Stop()
 		select {
@@ -107,7 +106,7 @@ func (p *passing) moved(ctx context.Context, leads context.Context) bool {
 // waited at a leader for longer than that waits for another election, which has its own time.
 func (p *passing) hold(ctx context.Context, leads context.Context, err error) (again bool, fault error) {
 	now := time.Now()
-	served := p.wait != nil && now.Sub(p.tried) > p.config.HoldTimeout && now.Sub(p.begun) < p.limit
+	served := now.Sub(p.tried) > p.config.HoldTimeout && now.Sub(p.begun) < p.waits
 	if p.until.IsZero() || served {
 		p.until = now.Add(p.config.HoldTimeout)
 	}

@@ -19,7 +19,8 @@ import (
 type options struct {
 	region    string
 	forwarded *bool
-	stale     bool // this server may answer by itself
+	read      *structs.QueryOptions // nil for a write
+	stale     bool                  // this server may answer by itself
 	write     bool
 }
 
@@ -27,7 +28,8 @@ func optionsOf(req any, write bool) options {
 	switch r := req.(type) {
 	case interface{ Query() *structs.QueryOptions }:
 		q := r.Query()
-		return options{region: q.Region, forwarded: &q.Forwarded, stale: q.AllowStale && !write, write: write}
+		stale := q.AllowStale && !write
+		return options{region: q.Region, forwarded: &q.Forwarded, read: q, stale: stale, write: write}
 	case interface{ Write() *structs.WriteOptions }:
 		w := r.Write()
 		return options{region: w.Region, forwarded: &w.Forwarded, write: write}
@@ -39,7 +41,6 @@ func optionsOf(req any, write bool) options {
 func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, *structs.Node, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	labels := newServedLabels(m.Name)
 	here := func(ctx context.Context, req *Req) (*Resp, error) {
 		node, err := e.authenticate(req)
 		if err == nil {
@@ -51,9 +52,9 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		return handler(ctx, node, req)
 	}
 	endpoint := rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
-		defer func(start time.Time) { labels.measure(start, err) }(time.Now())
+		defer func(start time.Time) { measureServed(m.Name, start, err) }(time.Now())
 		o := optionsOf(req, m.Write)
-		p := e.passingOf(req, o)
+		p := e.passingOf(o)
 		for {
 			leader, err := e.route(ctx, o)
 			if err != nil {
@@ -87,20 +88,11 @@ func (e *Endpoints) elsewhere() bool {
 	return known && !isMe
 }
 
-// servedLabels are a method's labels of success; those of an error are made when there is one.
-type servedLabels []metrics.Label
-
-func newServedLabels(method string) servedLabels {
-	return servedLabels{{Name: "method", Value: method}, {Name: "error"}}
-}
-
-var servedKey = []string{"rpc", "served"}
-
-func (l servedLabels) measure(start time.Time, err error) {
-	if err != nil {
-		l = servedLabels{l[0], {Name: "error", Value: string(structs.KindOf(err))}}
-	}
-	metrics.MeasureSinceWithLabels(servedKey, start, l)
+func measureServed(method string, start time.Time, err error) {
+	metrics.MeasureSinceWithLabels([]string{"rpc", "served"}, start, []metrics.Label{
+		{Name: "method", Value: method},
+		{Name: "error", Value: string(structs.KindOf(err))},
+	})
 }
 
 // noLeader is the error of a request that has waited for a leader in vain.

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"strings"
 
 	"berth/state"
@@ -33,17 +34,10 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	if strings.ContainsAny(node.HTTPAddr, "/\\?#@\"<> \t\r\n") { // requests for logs are passed on to it
 		return nil, structs.Invalidf("Node.HTTPAddr is %.40q; expected host:port", node.HTTPAddr)
 	}
-	for _, d := range []struct {
-		field *string
-		value string
-	}{
-		{&node.Datacenter, "dc1"}, {&node.NodePool, structs.DefaultNodePool},
-		{&node.Status, structs.NodeInit}, {&node.SchedulingEligibility, structs.NodeEligible},
-	} {
-		if *d.field == "" {
-			*d.field = d.value
-		}
-	}
+	node.Datacenter = cmp.Or(node.Datacenter, "dc1")
+	node.NodePool = cmp.Or(node.NodePool, structs.DefaultNodePool)
+	node.Status = cmp.Or(node.Status, structs.NodeInit)
+	node.SchedulingEligibility = cmp.Or(node.SchedulingEligibility, structs.NodeEligible)
 	if node.Status != structs.NodeInit && node.Status != structs.NodeReady {
 		return nil, structs.Invalidf(
 			"Node.Status is %.40q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
@@ -53,10 +47,7 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 		return nil, structs.Invalidf("Node.SchedulingEligibility is %.40q; expected %q or %q",
 			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
-	if err := node.Validate(); err != nil {
-		return nil, err
-	}
-	return node, nil
+	return node, node.Validate()
 }
 
 // checkInstances refuses instances that are not whole, that are on another node, that speak for the servers,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -46,12 +47,7 @@ func placesOf(tx *state.ReadTx, pluginID string) []*place {
 	for _, c := range others {
 		at(c).down = append(at(c).down, c.NodeID)
 	}
-	places := make([]*place, 0, len(byKey))
-	for _, p := range byKey {
-		places = append(places, p)
-	}
-	slices.SortFunc(places, func(a, b *place) int { return strings.Compare(a.key, b.key) })
-	return places
+	return slices.SortedFunc(maps.Values(byKey), func(a, b *place) int { return strings.Compare(a.key, b.key) })
 }
 
 // topologyKey returns a topology as a text, "" for none. Segment keys compare without regard to case.

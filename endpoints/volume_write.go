@@ -114,13 +114,14 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 	}
 	nodeconn.AddressDriver(tx, req)
 	to := nodeconn.Target{Nodes: w.nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: w.config.CallTimeout}
-	_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
-	// Each controller may know only the volumes of its own node.
-	for len(to.IDs) > 1 && structs.IsKind(err, structs.KindNotFound) && len(v.Topologies) == 0 {
+	for {
+		_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
+		// Each controller may know only the volumes of its own node.
+		if len(to.IDs) < 2 || !structs.IsKind(err, structs.KindNotFound) || len(v.Topologies) > 0 {
+			return err
+		}
 		to.IDs = to.IDs[1:]
-		_, err = nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
 	}
-	return err
 }
 
 // nameOf returns the key of a volume in sets.
