@@ -144,8 +144,8 @@ func (d detachment) unmounted(ctx context.Context, nodeID string, refusal error)
 		return true, nil
 	}
 	uses := slices.Concat(has.Mounts, has.Pending)
-	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, so nothing is released. "+
-		"Mend or restart the plugin there, or power the node off, and force again once it is down "+
+	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, "+
+		"so nothing is released. Mend or restart the plugin there, or power the node off, and force again once it is down "+
 		"(the node said: %w)",
 		nodeNamed(tx, nodeID), d.req.VolumeID, strings.Join(uses, ", "), refusal)
 }

@@ -60,7 +60,7 @@ func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance)
 				"%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
 		}
 		if c.HealthDescription == state.NodeIsDown {
-			return structs.Errorf(structs.KindInvalid,
+			return structs.Invalidf(
 				"%s[%d].HealthDescription is %q, which the servers say; expected another text", path, i, state.NodeIsDown)
 		}
 	}
