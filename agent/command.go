@@ -39,10 +39,11 @@ func Command() cli.Command {
 		Group:    cli.GroupSelf,
 		Synopsis: "Run a server, a node, or both",
 		Help:     help,
-		Examples: []string{"berth agent -dev", "berth agent -config /etc/berth"},
-		Flags:    flags,
-		Local:    true,
-		Run:      runCommand,
+		Examples: "berth agent -dev\n" +
+			"berth agent -config /etc/berth",
+		Flags: flags,
+		Local: true,
+		Run:   runCommand,
 	}
 }
 

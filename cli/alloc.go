@@ -19,21 +19,23 @@ func allocCommands() []Command {
 	return []Command{
 		{Name: "status", Args: "[alloc]",
 			Synopsis: "List allocations, or show one with its tasks and volumes", Renders: true,
-			Run:      allocStatus,
-			Examples: []string{"berth alloc status", "berth alloc status 53b92b20"}},
+			Run: allocStatus.run,
+			Examples: "berth alloc status\n" +
+				"berth alloc status 53b92b20"},
 		{Name: "logs", Args: "<alloc> [task]", Synopsis: "Show the output of a task",
 			Flags: allocLogsFlags, Run: allocLogs,
-			Examples: []string{"berth alloc logs 53b92b20", "berth alloc logs -f -stderr 53b92b20 server"}},
+			Examples: "berth alloc logs 53b92b20\n" +
+				"berth alloc logs -f -stderr 53b92b20 server"},
 		{Name: "stop", Acts: true, Args: "<alloc>",
 			Synopsis: "Stop an allocation; the scheduler replaces it", Flags: detachFlags,
 			Run:      allocStop,
-			Examples: []string{"berth alloc stop 53b92b20"}},
+			Examples: "berth alloc stop 53b92b20"},
 	}
 }
 
 // jobAllocSheet shows the allocations of one job.
 var jobAllocSheet = sheet[*structs.AllocListStub]{
-	titles: []string{"ID", "Node", "Group", "Version", "Desired", "Status", "Created", "Modified"},
+	titles: "ID|Node|Group|Version|Desired|Status|Created|Modified",
 	row: func(a *structs.AllocListStub) []string {
 		return []string{
 			structs.ShortID(a.ID), nodeName(a.NodeName, a.NodeID), a.TaskGroup, fmt.Sprint(a.JobVersion),
@@ -44,7 +46,7 @@ var jobAllocSheet = sheet[*structs.AllocListStub]{
 }
 
 var allocSheet = sheet[*structs.AllocListStub]{
-	titles: append([]string{"Job"}, jobAllocSheet.titles...),
+	titles: "Job|" + jobAllocSheet.titles,
 	row: func(a *structs.AllocListStub) []string {
 		return append([]string{a.JobID}, jobAllocSheet.row(a)...)
 	},
@@ -64,35 +66,28 @@ func newestFirst(a, b *structs.AllocListStub) int {
 	return cmp.Or(cmp.Compare(b.CreateIndex, a.CreateIndex), cmp.Compare(a.Name, b.Name))
 }
 
-func allocStatus(ctx context.Context, c *Call) error {
-	if c.Arg(0) == "" {
-		return allocListing(ctx, c)
-	}
-	return lookup[structs.Allocation]{c.allocID, c.API().Allocation, printAlloc}.show(ctx, c)
-}
-
-func allocListing(ctx context.Context, c *Call) error {
-	allocs, _, err := c.API().Allocations(ctx, nil)
-	if err != nil {
-		return err
-	}
-	return allocSheet.list(c, "allocations", allocs)
+var allocStatus = status[*structs.AllocListStub, structs.Allocation]{
+	kind:  "alloc",
+	sheet: allocSheet,
+	list:  (*api.Client).Allocations,
+	get:   (*api.Client).Allocation,
+	print: printAlloc,
 }
 
 func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	c.pairs(
-		[2]string{"ID", a.ID},
-		[2]string{"Name", a.Name},
-		[2]string{"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion)},
-		[2]string{"Node", nodeName(a.NodeName, a.NodeID)},
-		[2]string{"Evaluation", structs.ShortID(a.EvalID)},
-		[2]string{"Desired", described(a.DesiredStatus, a.DesiredDescription)},
-		[2]string{"Status", a.ClientStatus},
-		[2]string{"Description", a.ClientDescription},
-		[2]string{"Created", formatNanos(a.CreateTime)},
-		[2]string{"Modified", formatNanos(a.ModifyTime)},
-		[2]string{"Replaces", structs.ShortID(a.PreviousAllocation)},
-		[2]string{"Replaced by", structs.ShortID(a.NextAllocation)},
+		"ID", a.ID,
+		"Name", a.Name,
+		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
+		"Node", nodeName(a.NodeName, a.NodeID),
+		"Evaluation", structs.ShortID(a.EvalID),
+		"Desired", described(a.DesiredStatus, a.DesiredDescription),
+		"Status", a.ClientStatus,
+		"Description", a.ClientDescription,
+		"Created", formatNanos(a.CreateTime),
+		"Modified", formatNanos(a.ModifyTime),
+		"Replaces", structs.ShortID(a.PreviousAllocation),
+		"Replaced by", structs.ShortID(a.NextAllocation),
 	)
 	if err := printAllocVolumes(ctx, c, a); err != nil {
 		return err
@@ -169,7 +164,7 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 			why,
 		})
 	}
-	c.section("Volumes", []string{"Alias", "Volume", "Access Mode", "Read Only", "Claim", "Waits For"}, rows)
+	c.section("Volumes", "Alias|Volume|Access Mode|Read Only|Claim|Waits For", rows)
 	return nil
 }
 
@@ -186,10 +181,10 @@ func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 		state = "unknown; it was " + s.State + " at the last heartbeat of its node"
 	}
 	c.pairs(
-		[2]string{"State", state},
-		[2]string{"Started", formatTime(s.StartedAt)},
-		[2]string{"Finished", formatTime(s.FinishedAt)},
-		[2]string{"Restarts", restarts(s)},
+		"State", state,
+		"Started", formatTime(s.StartedAt),
+		"Finished", formatTime(s.FinishedAt),
+		"Restarts", restarts(s),
 	)
 	events := s.Events[max(0, len(s.Events)-eventsShown):]
 	var rows [][]string
@@ -197,7 +192,7 @@ func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 		rows = append(rows, []string{age(e.Time), e.Type, eventText(e)})
 	}
 	if len(rows) > 0 {
-		c.table([]string{"Time", "Event", "Description"}, rows)
+		c.table("Time|Event|Description", rows)
 	}
 }
 
@@ -224,7 +219,7 @@ var allocLogsFlags = []Flag{
 }
 
 func allocLogs(ctx context.Context, c *Call) error {
-	id, err := c.allocID(ctx, c.Arg(0))
+	id, err := c.resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -276,7 +271,7 @@ func onlyTask(ctx context.Context, c *Call, allocID string) (string, error) {
 }
 
 func allocStop(ctx context.Context, c *Call) error {
-	id, err := c.allocID(ctx, c.Arg(0))
+	id, err := c.resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}

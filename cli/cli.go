@@ -39,11 +39,11 @@ type Command struct {
 	Args     string // as in usage: <needed> [optional]; "..." after the last means any number of it
 	Help     string // paragraphs and examples
 	Flags    []Flag
-	Local    bool     // it calls no agent and has no common options
-	Renders  bool     // it has -json and -t
-	Acts     bool     // it changes something or writes a file; it has -json, and Run calls writeOutcome
-	Hidden   bool     // help does not list it
-	Examples []string // command lines
+	Local    bool   // it calls no agent and has no common options
+	Renders  bool   // it has -json and -t
+	Acts     bool   // it changes something or writes a file; it has -json, and Run calls writeOutcome
+	Hidden   bool   // help does not list it
+	Examples string // command lines
 	Group    string
 	Run      func(ctx context.Context, c *Call) error
 	Sub      []Command

@@ -80,10 +80,10 @@ func checkExamples(t *testing.T, path string, c Command) {
 	if c.Run == nil {
 		return
 	}
-	if len(c.Examples) == 0 {
+	if c.Examples == "" {
 		t.Errorf("%s has no example", path)
 	}
-	for _, line := range c.Examples {
+	for line := range strings.SplitSeq(c.Examples, "\n") {
 		_, rest, found := strings.Cut(line, "berth "+path)
 		rest, _, _ = strings.Cut(rest, ">")
 		rest = strings.TrimSuffix(strings.TrimSpace(rest), ")")

@@ -20,14 +20,16 @@ import (
 func serverCommands() []Command {
 	return []Command{
 		{Name: "members", Synopsis: "List the servers", Renders: true, Run: serverMembers,
-			Examples: []string{"berth server members"}},
+			Examples: "berth server members"},
 		{Name: "leave", Acts: true, Synopsis: "Remove the agent's server from the cluster and stop the agent",
 			Help: helpServerLeave, Flags: serverLeaveFlags, Run: serverLeave,
-			Examples: []string{"berth server leave", "berth server leave -address http://10.0.0.3:4746"}},
+			Examples: "berth server leave\n" +
+				"berth server leave -address http://10.0.0.3:4746"},
 		{Name: "force-leave", Acts: true, Args: "<server>",
 			Synopsis: "Mark a failed server as one that has left", Help: helpForceLeave,
 			Flags: forceLeaveFlags, Run: serverForceLeave,
-			Examples: []string{"berth server force-leave s3", "berth server force-leave -prune s3.global"}},
+			Examples: "berth server force-leave s3\n" +
+				"berth server force-leave -prune s3.global"},
 	}
 }
 
@@ -37,32 +39,30 @@ func operatorCommands() []Command {
 		{Name: "raft", Synopsis: "Show the Raft configuration and remove failed servers", Sub: []Command{
 			{Name: "list-peers", Synopsis: "List the members of the Raft configuration",
 				Flags: listPeersFlags, Renders: true, Run: raftListPeers,
-				Examples: []string{
-					"berth operator raft list-peers", "berth operator raft list-peers -stale",
-				}},
+				Examples: "berth operator raft list-peers\n" +
+					"berth operator raft list-peers -stale"},
 			{Name: "remove-peer", Acts: true, Synopsis: "Remove a failed server from the Raft configuration",
 				Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer,
-				Examples: []string{
-					"berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a",
-					"berth operator raft remove-peer -peer-address 10.0.0.3:4747",
-				}},
+				Examples: "berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a\n" +
+					"berth operator raft remove-peer -peer-address 10.0.0.3:4747"},
 		}},
 		{Name: "check", Args: "<file>", Synopsis: "Check the invariants of a saved state",
 			Help: helpOperatorCheck, Local: true, Renders: true, Run: operatorCheck,
-			Examples: []string{"berth operator check backup.snap"}},
+			Examples: "berth operator check backup.snap"},
 		{Name: "metrics", Synopsis: "Show the metrics of one agent", Flags: metricsFlags,
-			Run:      operatorMetrics,
-			Examples: []string{"berth operator metrics", "berth operator metrics -format prometheus"}},
+			Run: operatorMetrics,
+			Examples: "berth operator metrics\n" +
+				"berth operator metrics -format prometheus"},
 		{Name: "snapshot", Synopsis: "Save and restore the whole state", Sub: []Command{
 			{Name: "save", Acts: true, Args: "<file>", Synopsis: "Save the whole state to a file",
 				Run:      snapshotSave,
-				Examples: []string{"berth operator snapshot save backup.snap"}},
+				Examples: "berth operator snapshot save backup.snap"},
 			{Name: "restore", Acts: true, Args: "<file>",
 				Synopsis: "Replace the whole state by a saved one", Run: snapshotRestore,
-				Examples: []string{"berth operator snapshot restore backup.snap"}},
+				Examples: "berth operator snapshot restore backup.snap"},
 			{Name: "inspect", Args: "<file>", Synopsis: "Verify and describe a saved state",
 				Local: true, Renders: true, Run: snapshotInspect,
-				Examples: []string{"berth operator snapshot inspect backup.snap"}},
+				Examples: "berth operator snapshot inspect backup.snap"},
 		}},
 	}
 }
@@ -71,7 +71,7 @@ func operatorCommands() []Command {
 func systemCommands() []Command {
 	return []Command{
 		{Name: "gc", Acts: true, Synopsis: "Delete rows that are past their retention", Run: systemGC,
-			Examples: []string{"berth system gc"}},
+			Examples: "berth system gc"},
 	}
 }
 
@@ -99,7 +99,7 @@ func serverMembers(ctx context.Context, c *Call) error {
 				m.Tags["region"],
 			})
 		}
-		c.table([]string{"Name", "Address", "Port", "Status", "Leader", "Version", "Datacenter", "Region"}, rows)
+		c.table("Name|Address|Port|Status|Leader|Version|Datacenter|Region", rows)
 		if leader == "" {
 			c.Printf("\nThere is no leader now\n")
 		}
@@ -129,7 +129,7 @@ func raftListPeers(ctx context.Context, c *Call) error {
 				cmp.Or(s.Status, "unknown"),
 			})
 		}
-		c.table([]string{"Server", "ID", "Address", "State", "Voter", "Protocol", "Gossip"}, rows)
+		c.table("Server|ID|Address|State|Voter|Protocol|Gossip", rows)
 		return nil
 	})
 }
@@ -232,13 +232,13 @@ func snapshotInspect(_ context.Context, c *Call) error {
 	file := snapshotFile{Meta: meta, Size: info.Size(), StateSize: state.n}
 	return c.show(file, func() error {
 		c.pairs(
-			[2]string{"Index", fmt.Sprint(meta.Index)},
-			[2]string{"Term", fmt.Sprint(meta.Term)},
-			[2]string{"Region", meta.Region},
-			[2]string{"Written by", meta.Version},
-			[2]string{"Created", formatTime(meta.Created)},
-			[2]string{"Size", size(file.Size)},
-			[2]string{"Size of the state", size(file.StateSize)},
+			"Index", fmt.Sprint(meta.Index),
+			"Term", fmt.Sprint(meta.Term),
+			"Region", meta.Region,
+			"Written by", meta.Version,
+			"Created", formatTime(meta.Created),
+			"Size", size(file.Size),
+			"Size of the state", size(file.StateSize),
 		)
 		c.Printf("The archive is complete\n")
 		return nil

@@ -153,7 +153,10 @@ func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []strin
 	}
 	found, _ := k.find(ctx, c.API(), q)
 	for _, f := range found {
-		words = append(words, f.words...)
+		if f.name != "" {
+			words = append(words, f.name)
+		}
+		words = append(words, f.id)
 	}
 	return words
 }

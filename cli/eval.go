@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/api"
 	"berth/structs"
 )
 
@@ -16,24 +17,22 @@ func evalCommands() []Command {
 	return []Command{
 		{Name: "status", Args: "[eval]",
 			Synopsis: "List evaluations, or show one with its failed placements", Renders: true,
-			Run:      evalStatus,
-			Examples: []string{"berth eval status", "berth eval status 3fe7f397"}},
+			Run: evalStatus.run,
+			Examples: "berth eval status\n" +
+				"berth eval status 3fe7f397"},
 	}
 }
 
-func evalStatus(ctx context.Context, c *Call) error {
-	if c.Arg(0) == "" {
-		evals, _, err := c.API().Evaluations(ctx, nil)
-		if err != nil {
-			return err
-		}
-		return evalSheet.list(c, "evaluations", evals)
-	}
-	return lookup[structs.Evaluation]{c.evalID, c.API().Evaluation, printEval}.show(ctx, c)
+var evalStatus = status[*structs.Evaluation, structs.Evaluation]{
+	kind:  "eval",
+	sheet: evalSheet,
+	list:  (*api.Client).Evaluations,
+	get:   (*api.Client).Evaluation,
+	print: printEval,
 }
 
 var evalSheet = sheet[*structs.Evaluation]{
-	titles: []string{"ID", "Priority", "Triggered By", "Job", "Status", "All Placed", "Created"},
+	titles: "ID|Priority|Triggered By|Job|Status|All Placed|Created",
 	row: func(e *structs.Evaluation) []string {
 		return []string{
 			structs.ShortID(e.ID),
@@ -52,20 +51,20 @@ func newestEvalFirst(a, b *structs.Evaluation) int { return cmp.Compare(b.Create
 
 func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 	c.pairs(
-		[2]string{"ID", e.ID},
-		[2]string{"Job", e.JobID},
-		[2]string{"Type", e.Type},
-		[2]string{"Priority", fmt.Sprint(e.Priority)},
-		[2]string{"Triggered by", e.TriggeredBy},
-		[2]string{"Node", structs.ShortID(e.NodeID)},
-		[2]string{"Status", described(e.Status, e.StatusDescription)},
-		[2]string{"Wait until", formatNanos(e.WaitUntil)},
-		[2]string{"Waits for", strings.Join(e.BlockedOn, ", ")},
-		[2]string{"Before it", structs.ShortID(e.PreviousEval)},
-		[2]string{"After it", structs.ShortID(e.NextEval)},
-		[2]string{"Rest waits in", structs.ShortID(e.BlockedEval)},
-		[2]string{"Created", formatNanos(e.CreateTime)},
-		[2]string{"Modified", formatNanos(e.ModifyTime)},
+		"ID", e.ID,
+		"Job", e.JobID,
+		"Type", e.Type,
+		"Priority", fmt.Sprint(e.Priority),
+		"Triggered by", e.TriggeredBy,
+		"Node", structs.ShortID(e.NodeID),
+		"Status", described(e.Status, e.StatusDescription),
+		"Wait until", formatNanos(e.WaitUntil),
+		"Waits for", strings.Join(e.BlockedOn, ", "),
+		"Before it", structs.ShortID(e.PreviousEval),
+		"After it", structs.ShortID(e.NextEval),
+		"Rest waits in", structs.ShortID(e.BlockedEval),
+		"Created", formatNanos(e.CreateTime),
+		"Modified", formatNanos(e.ModifyTime),
 	)
 	if len(e.FailedTGAllocs) > 0 {
 		c.Printf("\nNot placed\n%s", describeFailures(e.FailedTGAllocs, e.QueuedAllocations))

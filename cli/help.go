@@ -69,8 +69,8 @@ func (cmd *Command) printHelp(w io.Writer, path string) {
 	if cmd.Help != "" {
 		fmt.Fprintf(w, "\n%s\n", indent(cmd.Help))
 	}
-	if lines := cmd.Examples; len(lines) > 0 {
-		fmt.Fprintf(w, "\nExamples\n  %s\n", strings.Join(lines, "\n  "))
+	if cmd.Examples != "" {
+		fmt.Fprintf(w, "\nExamples\n%s\n", indent(cmd.Examples))
 	}
 	own := slices.Clone(cmd.Flags)
 	if cmd.Renders {

@@ -17,22 +17,24 @@ func jobCommands() []Command {
 	return []Command{
 		{Name: "run", Acts: true, Args: "<file>", Synopsis: "Register a job and watch until it runs",
 			Help: helpJobRun, Flags: jobRunFlags, Run: jobRun,
-			Examples: []string{
-				"berth job run web.hcl", "berth job run -detach web.hcl",
-				"berth job run -check-index 42 web.hcl",
-			}},
+			Examples: "berth job run web.hcl\n" +
+				"berth job run -detach web.hcl\n" +
+				"berth job run -check-index 42 web.hcl"},
 		{Name: "status", Args: "[job]", Synopsis: "List jobs, or show one with its allocations",
-			Renders: true, Run: jobStatus,
-			Examples: []string{"berth job status", "berth job status web"}},
+			Renders: true, Run: jobStatus.run,
+			Examples: "berth job status\n" +
+				"berth job status web"},
 		{Name: "stop", Acts: true, Args: "<job>",
 			Synopsis: "Stop a job and watch until its allocations have ended", Flags: jobStopFlags,
-			Run:      jobStop,
-			Examples: []string{"berth job stop web", "berth job stop -purge web"}},
+			Run: jobStop,
+			Examples: "berth job stop web\n" +
+				"berth job stop -purge web"},
 		{Name: "validate", Args: "<file>", Synopsis: "Check a job file", Local: true, Run: jobValidate,
-			Examples: []string{"berth job validate web.hcl"}},
+			Examples: "berth job validate web.hcl"},
 		{Name: "inspect", Args: "<job>", Synopsis: "Show a job as it is stored", Flags: jobInspectFlags,
 			Renders: true, Run: jobInspect,
-			Examples: []string{"berth job inspect web > web.json", "berth job inspect -version 3 web"}},
+			Examples: "berth job inspect web > web.json\n" +
+				"berth job inspect -version 3 web"},
 	}
 }
 
@@ -191,7 +193,7 @@ var jobInspectFlags = []Flag{{
 }}
 
 func jobInspect(ctx context.Context, c *Call) error {
-	id, err := c.jobID(ctx, c.Arg(0))
+	id, err := c.resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -226,23 +228,16 @@ func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
 		strings.Join(stored, ", "))
 }
 
-func jobStatus(ctx context.Context, c *Call) error {
-	if c.Arg(0) == "" {
-		return jobListing(ctx, c)
-	}
-	return lookup[structs.Job]{c.jobID, c.API().Job, printJob}.show(ctx, c)
-}
-
-func jobListing(ctx context.Context, c *Call) error {
-	jobs, _, err := c.API().Jobs(ctx, nil)
-	if err != nil {
-		return err
-	}
-	return jobSheet.list(c, "jobs", jobs)
+var jobStatus = status[*structs.JobListStub, structs.Job]{
+	kind:  "job",
+	sheet: jobSheet,
+	list:  (*api.Client).Jobs,
+	get:   (*api.Client).Job,
+	print: printJob,
 }
 
 var jobSheet = sheet[*structs.JobListStub]{
-	titles: []string{"ID", "Type", "Priority", "Status", "Running", "Submitted"},
+	titles: "ID|Type|Priority|Status|Running|Submitted",
 	row: func(j *structs.JobListStub) []string {
 		return []string{
 			j.ID,
@@ -276,16 +271,16 @@ func runningOf(s *structs.JobSummary) string {
 
 func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 	c.pairs(
-		[2]string{"ID", j.ID},
-		[2]string{"Name", j.Name},
-		[2]string{"Type", j.Type},
-		[2]string{"Priority", fmt.Sprint(j.Priority)},
-		[2]string{"Datacenters", strings.Join(j.Datacenters, ",")},
-		[2]string{"Namespace", j.Namespace},
-		[2]string{"Status", orStopped(described(j.Status, j.StatusDescription), j.Stop)},
-		[2]string{"Version", fmt.Sprint(j.Version)},
-		[2]string{"Submitted", formatNanos(j.SubmitTime)},
-		[2]string{"Runs plugins", strings.Join(j.Plugins(), ", ")},
+		"ID", j.ID,
+		"Name", j.Name,
+		"Type", j.Type,
+		"Priority", fmt.Sprint(j.Priority),
+		"Datacenters", strings.Join(j.Datacenters, ","),
+		"Namespace", j.Namespace,
+		"Status", orStopped(described(j.Status, j.StatusDescription), j.Stop),
+		"Version", fmt.Sprint(j.Version),
+		"Submitted", formatNanos(j.SubmitTime),
+		"Runs plugins", strings.Join(j.Plugins(), ", "),
 	)
 	if err := printSummary(ctx, c, j.ID); err != nil {
 		return err
@@ -315,7 +310,7 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 		}
 		rows = append(rows, row)
 	}
-	c.section("Groups", []string{"Group", "Queued", "Starting", "Running", "Complete", "Failed", "Lost"}, rows)
+	c.section("Groups", "Group|Queued|Starting|Running|Complete|Failed|Lost", rows)
 	return nil
 }
 

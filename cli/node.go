@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/api"
 	"berth/structs"
 )
 
@@ -15,18 +16,17 @@ func nodeCommands() []Command {
 		{Name: "status", Args: "[node]",
 			Synopsis: "List nodes, or show one with its plugins and allocations", Flags: nodeStatusFlags,
 			Renders: true, Run: nodeStatus,
-			Examples: []string{
-				"berth node status", "berth node status n1", "berth node status -self -verbose",
-			}},
+			Examples: "berth node status\n" +
+				"berth node status n1\n" +
+				"berth node status -self -verbose"},
 		{Name: "purge", Acts: true, Args: "<node>", Synopsis: "Delete a node that is off for good",
 			Help: helpNodePurge, Run: nodePurge,
-			Examples: []string{"berth node purge n1"}},
+			Examples: "berth node purge n1"},
 		{Name: "eligibility", Acts: true, Args: "[node]",
 			Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags,
 			Run: nodeEligibility,
-			Examples: []string{
-				"berth node eligibility -disable n1", "berth node eligibility -enable -self",
-			}},
+			Examples: "berth node eligibility -disable n1\n" +
+				"berth node eligibility -enable -self"},
 	}
 }
 
@@ -42,7 +42,7 @@ var (
 )
 
 var nodeSheet = sheet[*structs.NodeListStub]{
-	titles: []string{"ID", "Name", "Datacenter", "Class", "Address", "Eligibility", "Status"},
+	titles: "ID|Name|Datacenter|Class|Address|Eligibility|Status",
 	row: func(n *structs.NodeListStub) []string {
 		return []string{
 			structs.ShortID(n.ID),
@@ -58,7 +58,7 @@ var nodeSheet = sheet[*structs.NodeListStub]{
 
 // nodeAllocSheet shows the allocations of one node.
 var nodeAllocSheet = sheet[*structs.AllocListStub]{
-	titles: []string{"ID", "Job", "Group", "Desired", "Status", "Created"},
+	titles: "ID|Job|Group|Desired|Status|Created",
 	row: func(a *structs.AllocListStub) []string {
 		return []string{
 			structs.ShortID(a.ID),
@@ -73,7 +73,7 @@ var nodeAllocSheet = sheet[*structs.AllocListStub]{
 }
 
 var nodeEventSheet = sheet[*structs.NodeEvent]{
-	titles: []string{"Time", "Subsystem", "Message", "Details"},
+	titles: "Time|Subsystem|Message|Details",
 	row: func(e *structs.NodeEvent) []string {
 		return []string{ago(e.Timestamp), e.Subsystem, e.Message, keyValues(e.Details)}
 	},
@@ -87,7 +87,7 @@ func (c *Call) node(ctx context.Context, prefix string) (string, error) {
 	case c.Bool("self") && prefix != "":
 		return "", badUsage("-self and a node exclude each other")
 	case !c.Bool("self"):
-		return c.nodeID(ctx, prefix)
+		return c.resolve(ctx, "node", prefix)
 	}
 	self, err := c.API().AgentSelf(ctx)
 	if err != nil {
@@ -100,34 +100,38 @@ func (c *Call) node(ctx context.Context, prefix string) (string, error) {
 		"the agent at %s is not a node; name one instead of -self", c.API().Address())
 }
 
-func nodeStatus(ctx context.Context, c *Call) error {
-	if c.Arg(0) == "" && !c.Bool("self") {
-		return nodeListing(ctx, c)
-	}
-	return lookup[structs.NodeDetail]{c.node, c.API().Node, printNode}.show(ctx, c)
+var oneOrAllNodes = status[*structs.NodeListStub, structs.NodeDetail]{
+	kind:  "node",
+	sheet: nodeSheet,
+	list:  (*api.Client).Nodes,
+	get:   (*api.Client).Node,
+	print: printNode,
 }
 
-func nodeListing(ctx context.Context, c *Call) error {
-	nodes, _, err := c.API().Nodes(ctx, nil)
-	if err != nil {
-		return err
+func nodeStatus(ctx context.Context, c *Call) error {
+	if c.Bool("self") {
+		id, err := c.node(ctx, c.Arg(0))
+		if err != nil {
+			return err
+		}
+		c.Args = []string{id}
 	}
-	return nodeSheet.list(c, "nodes", nodes)
+	return oneOrAllNodes.run(ctx, c)
 }
 
 func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	free := n.Available()
 	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk", free.CPU, free.MemoryMB, free.DiskMB)
 	c.pairs(
-		[2]string{"ID", n.ID},
-		[2]string{"Name", n.Name},
-		[2]string{"Datacenter", n.Datacenter},
-		[2]string{"Class", n.NodeClass},
-		[2]string{"Pool", n.NodePool},
-		[2]string{"HTTP", n.HTTPAddr},
-		[2]string{"Status", described(n.Status, n.StatusDescription)},
-		[2]string{"Eligibility", n.SchedulingEligibility},
-		[2]string{"Resources", resources},
+		"ID", n.ID,
+		"Name", n.Name,
+		"Datacenter", n.Datacenter,
+		"Class", n.NodeClass,
+		"Pool", n.NodePool,
+		"HTTP", n.HTTPAddr,
+		"Status", described(n.Status, n.StatusDescription),
+		"Eligibility", n.SchedulingEligibility,
+		"Resources", resources,
 	)
 	var drivers [][]string
 	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
@@ -135,8 +139,8 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		drivers = append(drivers, []string{name, yesNo(d.Detected), health(d.Healthy),
 			healthText(d.Healthy, d.HealthDescription)})
 	}
-	c.section("Drivers", []string{"Driver", "Detected", "Health", "Description"}, drivers)
-	c.section("CSI plugins", instanceTitles("Plugin"), append(
+	c.section("Drivers", "Driver|Detected|Health|Description", drivers)
+	c.section("CSI plugins", "Plugin"+instanceTitles, append(
 		instanceRows("node", n.CSINodePlugins, func(id string) string { return id }),
 		instanceRows("controller", n.CSIControllerPlugins, func(id string) string { return id })...))
 	if err := printNodeAllocs(ctx, c, n.ID); err != nil {
@@ -148,7 +152,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		for _, k := range slices.Sorted(maps.Keys(n.Attributes)) {
 			rows = append(rows, []string{k, n.Attributes[k]})
 		}
-		c.section("Attributes", []string{"Name", "Value"}, rows)
+		c.section("Attributes", "Name|Value", rows)
 	}
 	return nil
 }
@@ -172,7 +176,7 @@ node holds volumes or runs allocations. A node that is not off comes back with
 its next heartbeat. After a restore the cluster no longer waits for the node.`
 
 func nodePurge(ctx context.Context, c *Call) error {
-	id, err := c.nodeID(ctx, c.Arg(0))
+	id, err := c.resolve(ctx, "node", c.Arg(0))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/api"
 	"berth/structs"
 )
 
@@ -13,23 +14,14 @@ import (
 func pluginCommands() []Command {
 	return []Command{
 		{Name: "status", Args: "[plugin]", Synopsis: "List CSI plugins, or show one with its instances",
-			Renders: true, Run: pluginStatus,
-			Examples: []string{"berth plugin status", "berth plugin status hostpath"}},
+			Renders: true, Run: pluginStatus.run,
+			Examples: "berth plugin status\n" +
+				"berth plugin status hostpath"},
 	}
 }
 
-func instanceTitles(first string) []string {
-	return []string{
-		first,
-		"Half",
-		"Health",
-		"Allocation",
-		"Volumes At Most",
-		"Topology",
-		"Last Change",
-		"Description",
-	}
-}
+// instanceTitles are those of instanceRows, without the first one.
+const instanceTitles = "|Half|Health|Allocation|Volumes At Most|Topology|Last Change|Description"
 
 // instanceRows returns a row for each plugin instance. label formats the key of an instance.
 func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key string) string) [][]string {
@@ -59,23 +51,16 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 	return rows
 }
 
-func pluginStatus(ctx context.Context, c *Call) error {
-	if c.Arg(0) == "" {
-		return pluginListing(ctx, c)
-	}
-	return lookup[structs.CSIPlugin]{c.pluginID, c.API().Plugin, printPlugin}.show(ctx, c)
-}
-
-func pluginListing(ctx context.Context, c *Call) error {
-	plugins, _, err := c.API().Plugins(ctx, nil)
-	if err != nil {
-		return err
-	}
-	return pluginSheet.list(c, "plugins", plugins)
+var pluginStatus = status[*structs.CSIPluginListStub, structs.CSIPlugin]{
+	kind:  "plugin",
+	sheet: pluginSheet,
+	list:  (*api.Client).Plugins,
+	get:   (*api.Client).Plugin,
+	print: printPlugin,
 }
 
 var pluginSheet = sheet[*structs.CSIPluginListStub]{
-	titles: []string{"ID", "Provider", "Controllers Healthy", "Nodes Healthy"},
+	titles: "ID|Provider|Controllers Healthy|Nodes Healthy",
 	row: func(p *structs.CSIPluginListStub) []string {
 		return []string{
 			p.ID,
@@ -97,18 +82,18 @@ func controllers(required bool, healthy, expected int) string {
 func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
 	healthyControllers := controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)
 	c.pairs(
-		[2]string{"ID", p.ID},
-		[2]string{"Provider", p.Provider},
-		[2]string{"Version", p.Version},
-		[2]string{"Controllers healthy", healthyControllers},
-		[2]string{"Nodes healthy", count(p.NodesHealthy, p.NodesExpected)},
-		[2]string{"Can", capabilities(p)},
+		"ID", p.ID,
+		"Provider", p.Provider,
+		"Version", p.Version,
+		"Controllers healthy", healthyControllers,
+		"Nodes healthy", count(p.NodesHealthy, p.NodesExpected),
+		"Can", capabilities(p),
 	)
-	c.section("Instances", instanceTitles("Node"), append(
+	c.section("Instances", "Node"+instanceTitles, append(
 		instanceRows("controller", p.Controllers, structs.ShortID),
 		instanceRows("node", p.Nodes, structs.ShortID)...))
 	if rows := pluginProblems(p); len(rows) > 0 {
-		c.section("Problems", []string{"Node", "Half", "Allocation", "Since", "Cause"}, rows)
+		c.section("Problems", "Node|Half|Allocation|Since|Cause", rows)
 	}
 	allocSheet.section(c, "Allocations", p.Allocations)
 	return nil

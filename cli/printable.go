@@ -16,15 +16,3 @@ func (w printable) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-// printableRows escapes the cells of a table before colours are added.
-func printableRows(rows [][]string) [][]string {
-	out := make([][]string, len(rows))
-	for n, row := range rows {
-		out[n] = make([]string, len(row))
-		for i, cell := range row {
-			out[n][i] = structs.Printable(cell)
-		}
-	}
-	return out
-}

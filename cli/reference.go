@@ -29,8 +29,8 @@ func referenceCommand(b *strings.Builder, path string, c Command) {
 		if c.Help != "" {
 			fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.Trim(c.Help, "\n"))
 		}
-		if lines := c.Examples; len(lines) > 0 {
-			fmt.Fprintf(b, "\n```sh\n%s\n```\n", strings.Join(lines, "\n"))
+		if c.Examples != "" {
+			fmt.Fprintf(b, "\n```sh\n%s\n```\n", c.Examples)
 		}
 		flags := c.Flags
 		if c.Acts {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,9 +17,13 @@ const uuidLength = 36
 
 // candidate is a thing with a matching ID or name.
 type candidate struct {
-	id, about string
-	words     []string // its names on a command line
+	id    string
+	name  string // "" if its kind has none
+	about string
 }
+
+// finder reads the candidates that a query selects.
+type finder func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error)
 
 // kind is a kind of things that a user may name by a prefix of an ID.
 type kind struct {
@@ -26,44 +31,30 @@ type kind struct {
 	listedBy string // a command
 	named    bool   // things have a name beside the ID
 	random   bool   // IDs are random
-	find     func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error)
+	find     finder
 }
 
 // kinds has the kinds by the names of arguments and options in usage lines.
 var kinds = map[string]kind{
-	"job":    {noun: "job", listedBy: "job status", find: findJobs},
-	"alloc":  {noun: "allocation", listedBy: "alloc status", find: findAllocs, random: true},
-	"eval":   {noun: "evaluation", listedBy: "eval status", find: findEvals, random: true},
+	"job": {noun: "job", listedBy: "job status",
+		find: findBy((*api.Client).Jobs, func(j *structs.JobListStub) candidate {
+			return candidate{id: j.ID, about: j.Type + ", " + j.Status}
+		})},
+	"alloc": {noun: "allocation", listedBy: "alloc status", random: true,
+		find: findBy((*api.Client).Allocations, func(a *structs.AllocListStub) candidate {
+			return candidate{id: a.ID, about: a.Name + ", " + a.ClientStatus}
+		})},
+	"eval": {noun: "evaluation", listedBy: "eval status", random: true,
+		find: findBy((*api.Client).Evaluations, func(e *structs.Evaluation) candidate {
+			return candidate{id: e.ID, about: "of job " + e.JobID + ", " + e.Status}
+		})},
+	"plugin": {noun: "plugin", listedBy: "plugin status",
+		find: findBy((*api.Client).Plugins, func(p *structs.CSIPluginListStub) candidate {
+			return candidate{id: p.ID, about: p.Provider}
+		})},
 	"volume": {noun: "volume", listedBy: "volume status", find: findVolumes},
-	"plugin": {noun: "plugin", listedBy: "plugin status", find: findPlugins},
 	"node":   {noun: "node", listedBy: "node status", find: findNodes, named: true},
 	"server": {noun: "server", listedBy: "server members", find: findServers, named: true},
-}
-
-func (c *Call) jobID(ctx context.Context, prefix string) (string, error) {
-	return c.resolve(ctx, "job", prefix)
-}
-
-func (c *Call) allocID(ctx context.Context, prefix string) (string, error) {
-	return c.resolve(ctx, "alloc", prefix)
-}
-
-func (c *Call) evalID(ctx context.Context, prefix string) (string, error) {
-	return c.resolve(ctx, "eval", prefix)
-}
-
-func (c *Call) volumeID(ctx context.Context, prefix string) (string, error) {
-	return c.resolve(ctx, "volume", prefix)
-}
-
-func (c *Call) pluginID(ctx context.Context, prefix string) (string, error) {
-	return c.resolve(ctx, "plugin", prefix)
-}
-
-// nodeID finds a node by its name or by a prefix of its ID. A name that is a prefix of another node's ID is
-// ambiguous.
-func (c *Call) nodeID(ctx context.Context, prefix string) (string, error) {
-	return c.resolve(ctx, "node", prefix)
 }
 
 // resolve returns the only complete ID with a prefix.
@@ -131,7 +122,7 @@ func (c *Call) closest(ctx context.Context, k kind, typed string) string {
 	var words []string
 	found, _ := k.find(ctx, c.API(), &api.Query{PerPage: maxGuesses})
 	for _, f := range found {
-		words = append(words, f.words[0])
+		words = append(words, cmp.Or(f.name, f.id))
 	}
 	return suggest.Closest(typed, words)
 }
@@ -143,38 +134,25 @@ func (k kind) nothingLike(prefix string) string {
 	return fmt.Sprintf("no %s has an ID that begins with %q", k.noun, prefix)
 }
 
-func findJobs(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
-	jobs, _, err := c.Jobs(ctx, q)
-	return candidatesOf(jobs, func(j *structs.JobListStub) candidate {
-		return candidate{id: j.ID, about: fmt.Sprintf("%s, %s", j.Type, j.Status)}
-	}), err
+// findBy returns the finder of the things that list reads.
+func findBy[T any](list lister[T], of func(T) candidate) finder {
+	return func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
+		things, _, err := list(c, ctx, q)
+		return candidatesOf(things, of), err
+	}
 }
 
-func findAllocs(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
-	allocs, _, err := c.Allocations(ctx, q)
-	return candidatesOf(allocs, func(a *structs.AllocListStub) candidate {
-		return candidate{id: a.ID, about: fmt.Sprintf("%s, %s", a.Name, a.ClientStatus)}
-	}), err
-}
-
-func findEvals(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
-	evals, _, err := c.Evaluations(ctx, q)
-	return candidatesOf(evals, func(e *structs.Evaluation) candidate {
-		return candidate{id: e.ID, about: fmt.Sprintf("of job %s, %s", e.JobID, e.Status)}
-	}), err
+func candidatesOf[T any](things []T, of func(T) candidate) (found []candidate) {
+	for _, thing := range things {
+		found = append(found, of(thing))
+	}
+	return found
 }
 
 func findVolumes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
-	vols, _, err := c.Volumes(ctx, api.VolumeFilter{}, q)
-	return candidatesOf(vols, func(v *structs.CSIVolumeListStub) candidate {
-		return candidate{id: v.ID, about: fmt.Sprintf("of plugin %s, %s", v.PluginID, v.State)}
-	}), err
-}
-
-func findPlugins(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
-	plugins, _, err := c.Plugins(ctx, q)
-	return candidatesOf(plugins, func(p *structs.CSIPluginListStub) candidate {
-		return candidate{id: p.ID, about: p.Provider}
+	volumes, _, err := c.Volumes(ctx, api.VolumeFilter{}, q)
+	return candidatesOf(volumes, func(v *structs.CSIVolumeListStub) candidate {
+		return candidate{id: v.ID, about: "of plugin " + v.PluginID + ", " + v.State}
 	}), err
 }
 
@@ -190,8 +168,7 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 	}
 	begin, _, err := c.Nodes(ctx, q)
 	all := candidatesOf(append(named, begin...), func(n *structs.NodeListStub) candidate {
-		about := fmt.Sprintf("%s, %s", n.Name, n.Status)
-		return candidate{id: n.ID, about: about, words: []string{n.Name, n.ID}}
+		return candidate{id: n.ID, name: n.Name, about: n.Name + ", " + n.Status}
 	})
 	return slices.CompactFunc(all, func(a, b candidate) bool { return a.id == b.id }), err
 }
@@ -205,15 +182,4 @@ func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate,
 	return candidatesOf(members.Members, func(m *structs.AgentMember) candidate {
 		return candidate{id: m.Name, about: m.Status}
 	}), nil
-}
-
-func candidatesOf[T any](things []T, of func(T) candidate) (found []candidate) {
-	for _, thing := range things {
-		f := of(thing)
-		if f.words == nil {
-			f.words = []string{f.id}
-		}
-		found = append(found, f)
-	}
-	return found
 }

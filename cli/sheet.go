@@ -10,7 +10,7 @@ import (
 
 // sheet describes a table of items.
 type sheet[T any] struct {
-	titles []string
+	titles string // as those of Call.table
 	row    func(T) []string
 	order  func(a, b T) int // nil: the order of the answer
 }
@@ -26,11 +26,11 @@ func (s sheet[T]) rows(items []T) [][]string {
 	return rows
 }
 
-// list shows an answer that is a list. noun names its items in the plural.
+// list shows an answer that is a list. noun names its items.
 func (s sheet[T]) list(c *Call, noun string, items []T) error {
 	return c.show(items, func() error {
 		if len(items) == 0 {
-			c.Printf("No %s\n", noun)
+			c.Printf("No %ss\n", noun)
 			return nil
 		}
 		c.table(s.titles, s.rows(items))
@@ -43,21 +43,33 @@ func (s sheet[T]) section(c *Call, title string, items []T) {
 	c.section(title, s.titles, s.rows(items))
 }
 
-// lookup shows the thing that the argument of a command names by its ID or by a prefix of it.
-type lookup[T any] struct {
-	id    func(ctx context.Context, prefix string) (string, error)
-	get   func(ctx context.Context, id string, q *api.Query) (*T, *structs.QueryMeta, error)
+// lister is a method of a client that reads a list.
+type lister[T any] func(c *api.Client, ctx context.Context, q *api.Query) ([]T, *structs.QueryMeta, error)
+
+// status lists the things of a kind, or shows the one that the argument of a command names.
+type status[S, T any] struct {
+	kind  string // a key of kinds
+	sheet sheet[S]
+	list  lister[S]
+	get   func(c *api.Client, ctx context.Context, id string, q *api.Query) (*T, *structs.QueryMeta, error)
 	print func(ctx context.Context, c *Call, found *T) error
 }
 
-func (l lookup[T]) show(ctx context.Context, c *Call) error {
-	id, err := l.id(ctx, c.Arg(0))
+func (s *status[S, T]) run(ctx context.Context, c *Call) error {
+	if c.Arg(0) == "" {
+		items, _, err := s.list(c.API(), ctx, nil)
+		if err != nil {
+			return err
+		}
+		return s.sheet.list(c, kinds[s.kind].noun, items)
+	}
+	id, err := c.resolve(ctx, s.kind, c.Arg(0))
 	if err != nil {
 		return err
 	}
-	found, _, err := l.get(ctx, id, nil)
+	found, _, err := s.get(c.API(), ctx, id, nil)
 	if err != nil {
 		return err
 	}
-	return c.show(found, func() error { return l.print(ctx, c, found) })
+	return c.show(found, func() error { return s.print(ctx, c, found) })
 }

@@ -25,15 +25,6 @@ func (c *Call) terminalWidth() int {
 	return int(size.Col)
 }
 
-// colours has the words that a terminal shows in colour.
-var colours = map[string]string{
-	"running": green, "ready": green, "healthy": green, "complete": green, "alive": green, "granted": green,
-	"attached": green, "eligible": green, "yes": green,
-	"pending": yellow, "waiting": yellow, "creating": yellow, "deleting": yellow, "attaching": yellow,
-	"detaching": yellow, "blocked": yellow, "ineligible": yellow, "initializing": yellow, "leaving": yellow,
-	"failed": red, "lost": red, "dead": red, "down": red, "unhealthy": red, "no": red,
-}
-
 const (
 	red    = "\x1b[31m"
 	green  = "\x1b[32m"
@@ -41,13 +32,33 @@ const (
 	plain  = "\x1b[0m"
 )
 
+// paint returns a word in the colour of the state that it names.
+func paint(word string) string {
+	switch word {
+	case "running", "ready", "healthy", "complete", "alive", "granted", "attached", "eligible", "yes":
+		return green + word + plain
+	case "pending", "waiting", "creating", "deleting", "attaching", "detaching", "blocked", "ineligible",
+		"initializing", "leaving":
+		return yellow + word + plain
+	case "failed", "lost", "dead", "down", "unhealthy", "no":
+		return red + word + plain
+	}
+	return word
+}
+
 func (c *Call) colour() bool {
 	return !c.Bool("no-color") && os.Getenv("NO_COLOR") == "" && c.terminalWidth() > 0
 }
 
-// table writes rows under their titles without empty columns. It fits them into a terminal (see narrow, fit).
-func (c *Call) table(titles []string, rows [][]string) {
-	all := withoutEmpty(append([][]string{titles}, printableRows(rows)...))
+// table writes rows under their titles, which | separates. It omits empty columns and fits the table into a
+// terminal (see narrow, fit).
+func (c *Call) table(titles string, rows [][]string) {
+	all := withoutEmpty(append([][]string{strings.Split(titles, "|")}, rows...))
+	for _, row := range all {
+		for i, cell := range row {
+			row[i] = oneLine(structs.Printable(cell))
+		}
+	}
 	all, texts := narrow(all, c.terminalWidth())
 	widths := widthsOf(all)
 	fit(widths, neverCut(all[0]), c.terminalWidth())
@@ -55,19 +66,16 @@ func (c *Call) table(titles []string, rows [][]string) {
 	for n, row := range all {
 		var line strings.Builder
 		for i, cell := range row {
-			text := cut(oneLine(cell), widths[i])
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-			if colour && n > 0 && colours[text] != "" {
-				text = colours[text] + text + plain
+			text := cut(cell, widths[i])
+			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+2)
+			if colour && n > 0 {
+				text = paint(text)
 			}
-			line.WriteString(text)
-			if i < len(row)-1 {
-				line.WriteString(pad + "  ")
-			}
+			line.WriteString(text + gap)
 		}
 		fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " "))
 		if n > 0 && texts != nil && texts[n] != "" {
-			fmt.Fprintf(c.Out, "  %s: %s\n", texts[0], oneLine(texts[n]))
+			fmt.Fprintf(c.Out, "  %s: %s\n", texts[0], texts[n])
 		}
 	}
 }
@@ -110,7 +118,7 @@ func widthsOf(all [][]string) []int {
 	widths := make([]int, len(all[0]))
 	for _, row := range all {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(oneLine(cell)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
 	return widths
@@ -154,21 +162,15 @@ func fit(widths []int, whole []bool, width int) {
 	}
 }
 
-// withoutEmpty removes the columns that are empty in all rows.
+// withoutEmpty removes the columns that are empty in all rows below the titles.
 func withoutEmpty(all [][]string) [][]string {
-	var filled []int
-	for i := range all[0] {
-		if slices.ContainsFunc(all[1:], func(row []string) bool { return row[i] != "" }) {
-			filled = append(filled, i)
+	for i := len(all[0]) - 1; i >= 0; i-- {
+		filled := func(row []string) bool { return row[i] != "" }
+		if !slices.ContainsFunc(all[1:], filled) {
+			all = withoutColumn(all, i)
 		}
 	}
-	out := make([][]string, len(all))
-	for n, row := range all {
-		for _, i := range filled {
-			out[n] = append(out[n], row[i])
-		}
-	}
-	return out
+	return all
 }
 
 func cut(s string, width int) string {
@@ -181,29 +183,28 @@ func cut(s string, width int) string {
 // oneLine replaces line breaks and other white space by single blanks.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// pairs writes names and values. It omits empty values.
-func (c *Call) pairs(rows ...[2]string) {
+// pairs writes names, each with the value that follows it. It omits names with an empty value.
+func (c *Call) pairs(namesAndValues ...string) {
+	var shown [][]string
 	width := 0
-	for _, r := range rows {
-		if r[1] != "" {
-			width = max(width, utf8.RuneCountInString(r[0]))
+	for pair := range slices.Chunk(namesAndValues, 2) {
+		if pair[1] != "" {
+			shown = append(shown, pair)
+			width = max(width, len(pair[0]))
 		}
 	}
 	colour := c.colour()
-	for _, r := range rows {
-		if r[1] == "" {
-			continue
+	for _, pair := range shown {
+		value := structs.Printable(pair[1])
+		if colour {
+			value = paint(value)
 		}
-		value := structs.Printable(r[1])
-		if colour && colours[value] != "" {
-			value = colours[value] + value + plain
-		}
-		fmt.Fprintf(c.Out, "%-*s = %s\n", width, r[0], value)
+		fmt.Fprintf(c.Out, "%-*s = %s\n", width, pair[0], value)
 	}
 }
 
 // section writes a title and a table, or "none" if the table has no rows.
-func (c *Call) section(title string, titles []string, rows [][]string) {
+func (c *Call) section(title, titles string, rows [][]string) {
 	c.Printf("\n%s\n", title)
 	if len(rows) == 0 {
 		c.Printf("none\n")

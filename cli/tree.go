@@ -24,13 +24,11 @@ func tree() []Command {
 		{Name: "completion", Group: GroupSelf, Args: "<shell>",
 			Synopsis: "Print the completion script for bash, zsh or fish", Help: helpCompletion,
 			Local: true, Run: completion,
-			Examples: []string{
-				"source <(berth completion bash)",
-				"berth completion fish > ~/.config/fish/completions/berth.fish",
-			}},
+			Examples: "source <(berth completion bash)\n" +
+				"berth completion fish > ~/.config/fish/completions/berth.fish"},
 		{Name: "version", Group: GroupSelf, Synopsis: "Show the version", Local: true,
 			Run:      showVersion,
-			Examples: []string{"berth version"}},
+			Examples: "berth version"},
 	}
 }
 

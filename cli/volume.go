@@ -18,40 +18,39 @@ func volumeCommands() []Command {
 	return []Command{
 		{Name: "init", Args: "[file]", Synopsis: "Write an example of a volume file (volume.hcl)",
 			Local: true, Run: volumeInit,
-			Examples: []string{"berth volume init", "berth volume init data.hcl"}},
+			Examples: "berth volume init\n" +
+				"berth volume init data.hcl"},
 		{Name: "create", Acts: true, Args: "<file>", Synopsis: "Create a volume at its plugin",
 			Flags: volumeCreateFlags, Run: volumeCreate,
-			Examples: []string{"berth volume create data.hcl"}},
+			Examples: "berth volume create data.hcl"},
 		{Name: "register", Acts: true, Args: "<file>",
 			Synopsis: "Register an existing volume of a plugin", Run: volumeRegister,
-			Examples: []string{"berth volume register data.hcl"}},
+			Examples: "berth volume register data.hcl"},
 		{Name: "status", Args: "[volume]",
 			Synopsis: "List volumes, or show one with its claims and attachments",
 			Flags:    volumeStatusFlags, Renders: true, Run: volumeStatus,
-			Examples: []string{
-				"berth volume status", "berth volume status data", "berth volume status -node n1",
-			}},
+			Examples: "berth volume status\n" +
+				"berth volume status data\n" +
+				"berth volume status -node n1"},
 		{Name: "deregister", Acts: true, Args: "<volume>",
 			Synopsis: "Deregister a volume and leave it at its plugin", Flags: volumeDeregisterFlags,
-			Run:      volumeDeregister,
-			Examples: []string{"berth volume deregister data", "berth volume deregister -force data"}},
+			Run: volumeDeregister,
+			Examples: "berth volume deregister data\n" +
+				"berth volume deregister -force data"},
 		{Name: "delete", Acts: true, Args: "<volume>",
 			Synopsis: "Delete a volume and its data at the plugin",
 			Flags:    volumeDeleteFlags, Run: volumeDelete,
-			Examples: []string{
-				"berth volume delete data", "berth volume delete -secret password=swordfish data",
-			}},
+			Examples: "berth volume delete data\n" +
+				"berth volume delete -secret password=swordfish data"},
 		{Name: "retry", Acts: true, Args: "<volume>",
 			Synopsis: "Retry the failed operations of a volume at once", Help: helpVolumeRetry,
 			Run:      volumeRetry,
-			Examples: []string{"berth volume retry data"}},
+			Examples: "berth volume retry data"},
 		{Name: "detach", Acts: true, Args: "<volume> <node>",
 			Synopsis: "Detach an unused volume from a node",
 			Help:     helpVolumeDetach, Flags: volumeDetachFlags, Run: volumeDetach,
-			Examples: []string{
-				"berth volume detach data n1",
-				`berth volume detach -force -reason "its power is off" data n1`,
-			}},
+			Examples: "berth volume detach data n1\n" +
+				`berth volume detach -force -reason "its power is off" data n1`},
 	}
 }
 
@@ -282,7 +281,7 @@ func volumeDetach(ctx context.Context, c *Call) error {
 	}
 	node := c.Arg(1)
 	if !c.Bool("external") {
-		id, err := c.nodeID(ctx, node)
+		id, err := c.resolve(ctx, "node", node)
 		if err != nil {
 			return err
 		}
@@ -322,13 +321,20 @@ func volumeStatus(ctx context.Context, c *Call) error {
 	if c.Given("plugin") || c.Given("node") {
 		return badUsage("-plugin and -node select from all volumes; they exclude the name of a volume")
 	}
-	return lookup[structs.CSIVolumeDetail]{c.volumeID, c.API().Volume, printVolume}.show(ctx, c)
+	return oneVolume.run(ctx, c)
+}
+
+// oneVolume lists nothing, because the options of volumeListing select the volumes.
+var oneVolume = status[*structs.CSIVolumeListStub, structs.CSIVolumeDetail]{
+	kind:  "volume",
+	get:   (*api.Client).Volume,
+	print: printVolume,
 }
 
 func volumeListing(ctx context.Context, c *Call) error {
 	filter := api.VolumeFilter{PluginID: c.String("plugin")}
 	if c.Given("node") {
-		id, err := c.nodeID(ctx, c.String("node"))
+		id, err := c.resolve(ctx, "node", c.String("node"))
 		if err != nil {
 			return err
 		}
@@ -341,21 +347,11 @@ func volumeListing(ctx context.Context, c *Call) error {
 	if c.Bool("verbose") {
 		return c.externalListing(ctx, filter, vols)
 	}
-	return volumeSheet.list(c, "volumes", vols)
+	return volumeSheet.list(c, "volume", vols)
 }
 
 var volumeSheet = sheet[*structs.CSIVolumeListStub]{
-	titles: []string{
-		"ID",
-		"Name",
-		"Plugin",
-		"State",
-		"Schedulable",
-		"Access Mode",
-		"Readers",
-		"Writers",
-		"Waiting",
-	},
+	titles: "ID|Name|Plugin|State|Schedulable|Access Mode|Readers|Writers|Waiting",
 	row: func(v *structs.CSIVolumeListStub) []string {
 		name := v.Name
 		if name == v.ID { // the table drops the column if all are empty
@@ -369,7 +365,7 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 }
 
 var attachmentSheet = sheet[*structs.CSIAttachment]{
-	titles: []string{"Node", "State", "Read Only", "Changed", "Last Error"},
+	titles: "Node|State|Read Only|Changed|Last Error",
 	row: func(a *structs.CSIAttachment) []string {
 		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime),
 			joinComma([]string{problem(a.LastError), callInFlight(a.Call)})}
@@ -377,7 +373,7 @@ var attachmentSheet = sheet[*structs.CSIAttachment]{
 }
 
 var claimSheet = sheet[*structs.CSIClaim]{
-	titles: []string{"Allocation", "Job", "Node", "Mode", "Access Mode", "State", "Since", "Waits For"},
+	titles: "Allocation|Job|Node|Mode|Access Mode|State|Since|Waits For",
 	row: func(c *structs.CSIClaim) []string {
 		return []string{
 			structs.ShortID(c.AllocID), c.JobID, structs.ShortID(c.NodeID), c.Mode, string(c.AccessMode),
@@ -388,33 +384,31 @@ var claimSheet = sheet[*structs.CSIClaim]{
 
 func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 	c.pairs(
-		[2]string{"ID", v.ID},
-		[2]string{"Name", v.Name},
-		[2]string{"Namespace", v.Namespace},
-		[2]string{"External ID", v.ExternalID},
-		[2]string{"Plugin", v.PluginID},
-		[2]string{"Provider", joinComma([]string{v.Provider, v.ProviderVersion})},
-		[2]string{"State", v.State},
-		[2]string{"Last error", problem(v.LastError)},
-		[2]string{"In flight", callInFlight(v.Call)},
-		[2]string{"Capacity", size(v.Capacity)},
-		[2]string{"Grows to", growth(v)},
-		[2]string{"Schedulable", yesNo(v.Schedulable)},
-		[2]string{"Blocked", blocked(v)},
-		[2]string{
-			"Controllers healthy",
-			controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
-		},
-		[2]string{"Nodes healthy", count(v.NodesHealthy, v.NodesExpected)},
-		[2]string{"Access mode", string(v.AccessMode)},
-		[2]string{"Attachment mode", string(v.AttachmentMode)},
-		[2]string{"Made for", madeFor(v.RequestedCapabilities)},
-		[2]string{"Mount options", mountOptions(v.MountOptions)},
-		[2]string{"Reachable from", topologies(v.Topologies)},
-		[2]string{"Created", formatNanos(v.CreateTime)},
-		[2]string{"Modified", formatNanos(v.ModifyTime)},
-		[2]string{"Turned read-only", turnedReadOnly(v.TurnedReadOnly)},
-		[2]string{"Forced", forcedLast(v.Forced)},
+		"ID", v.ID,
+		"Name", v.Name,
+		"Namespace", v.Namespace,
+		"External ID", v.ExternalID,
+		"Plugin", v.PluginID,
+		"Provider", joinComma([]string{v.Provider, v.ProviderVersion}),
+		"State", v.State,
+		"Last error", problem(v.LastError),
+		"In flight", callInFlight(v.Call),
+		"Capacity", size(v.Capacity),
+		"Grows to", growth(v),
+		"Schedulable", yesNo(v.Schedulable),
+		"Blocked", blocked(v),
+		"Controllers healthy",
+		controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
+		"Nodes healthy", count(v.NodesHealthy, v.NodesExpected),
+		"Access mode", string(v.AccessMode),
+		"Attachment mode", string(v.AttachmentMode),
+		"Made for", madeFor(v.RequestedCapabilities),
+		"Mount options", mountOptions(v.MountOptions),
+		"Reachable from", topologies(v.Topologies),
+		"Created", formatNanos(v.CreateTime),
+		"Modified", formatNanos(v.ModifyTime),
+		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),
+		"Forced", forcedLast(v.Forced),
 	)
 	if len(v.WaitingJobs) > 0 {
 		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",

@@ -99,7 +99,7 @@ func (c *Call) printExternal(all *externalListing) error {
 			})
 		}
 		c.section(fmt.Sprintf("Known to plugin %s", p.PluginID),
-			[]string{"External ID", "Volume", "Capacity", "Condition", "Nodes"}, rows)
+			"External ID|Volume|Capacity|Condition|Nodes", rows)
 		for _, text := range p.Warnings {
 			fmt.Fprintf(c.Err, "Warning: plugin %s: %s\n", p.PluginID, text)
 		}

@@ -24,7 +24,7 @@ func hostpathCommand() cli.Command {
 		Name:     "hostpath",
 		Synopsis: "Run the CSI driver for storage on this node",
 		Help:     helpHostpath,
-		Examples: []string{"berth plugin hostpath -node-id n1 -data-dir /var/lib/hostpath"},
+		Examples: "berth plugin hostpath -node-id n1 -data-dir /var/lib/hostpath",
 		Local:    true,
 		Run:      runHostpath,
 		Flags:    hostpathFlags,
