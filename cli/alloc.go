@@ -15,22 +15,20 @@ import (
 )
 
 // allocCommands are the verbs of berth alloc.
-func allocCommands() []Command {
-	return []Command{
-		{Name: "status", Args: "[alloc]",
-			Synopsis: "List allocations, or show one with its tasks and volumes", Renders: true,
-			Run: allocStatus.run,
-			Examples: "berth alloc status\n" +
-				"berth alloc status 53b92b20"},
-		{Name: "logs", Args: "<alloc> [task]", Synopsis: "Show the output of a task",
-			Flags: allocLogsFlags, Run: allocLogs,
-			Examples: "berth alloc logs 53b92b20\n" +
-				"berth alloc logs -f -stderr 53b92b20 server"},
-		{Name: "stop", Acts: true, Args: "<alloc>",
-			Synopsis: "Stop an allocation; the scheduler replaces it", Flags: detachFlags,
-			Run:      allocStop,
-			Examples: "berth alloc stop 53b92b20"},
-	}
+var allocCommands = []Command{
+	{Name: "status", Args: "[alloc]",
+		Synopsis: "List allocations, or show one with its tasks and volumes", Renders: true,
+		Run: allocStatus.run,
+		Examples: "berth alloc status\n" +
+			"berth alloc status 53b92b20"},
+	{Name: "logs", Args: "<alloc> [task]", Synopsis: "Show the output of a task",
+		Flags: allocLogsFlags, Run: allocLogs,
+		Examples: "berth alloc logs 53b92b20\n" +
+			"berth alloc logs -f -stderr 53b92b20 server"},
+	{Name: "stop", Acts: true, Args: "<alloc>",
+		Synopsis: "Stop an allocation; the scheduler replaces it", Flags: detachFlags,
+		Run:      allocStop,
+		Examples: "berth alloc stop 53b92b20"},
 }
 
 // jobAllocSheet shows the allocations of one job.
@@ -92,8 +90,8 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	if err := printAllocVolumes(ctx, c, a); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
-		printTask(c, name, a.TaskStates[name], a.ClientStatus)
+	for name, state := range sorted(a.TaskStates) {
+		printTask(c, name, state, a.ClientStatus)
 	}
 	return nil
 }
@@ -119,9 +117,8 @@ func allocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 		return nil, nil
 	}
 	var out []allocClaim
-	requests := a.Job.Group(a.TaskGroup).Volumes
-	for _, alias := range slices.Sorted(maps.Keys(requests)) {
-		v := allocClaim{alias: alias, request: requests[alias], volume: requests[alias].VolumeID(a.Index())}
+	for alias, request := range sorted(a.Job.Group(a.TaskGroup).Volumes) {
+		v := allocClaim{alias: alias, request: request, volume: request.VolumeID(a.Index())}
 		claims, _, err := cl.VolumeClaims(ctx, v.volume, &api.Query{Namespace: a.Namespace})
 		v.missing = structs.IsKind(err, structs.KindNotFound)
 		if err != nil && !v.missing {
@@ -211,9 +208,9 @@ func eventText(e *structs.TaskEvent) string {
 }
 
 var allocLogsFlags = []Flag{
-	{Name: "f", Kind: Bool, Usage: "Follow the output until interrupted"},
-	{Name: "stderr", Kind: Bool, Usage: "Show the standard error instead of the standard output"},
-	{Name: "tail", Kind: Bool, Usage: "Begin near the end"},
+	{Name: "f", Usage: "Follow the output until interrupted"},
+	{Name: "stderr", Usage: "Show the standard error instead of the standard output"},
+	{Name: "tail", Usage: "Begin near the end"},
 	{Name: "c", Kind: Number, Value: "bytes", Default: "8192",
 		Usage: "With -tail: how many bytes before the end"},
 }

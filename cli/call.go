@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,19 +46,12 @@ func (c *Call) API() *api.Client {
 	if c.client == nil {
 		c.client = api.NewClient(api.ClientConfig{
 			Address:   c.String("address"),
-			Namespace: orEnv(c.String("namespace"), "BERTH_NAMESPACE"),
-			Region:    orEnv(c.String("region"), "BERTH_REGION"),
+			Namespace: cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE")),
+			Region:    cmp.Or(c.String("region"), os.Getenv("BERTH_REGION")),
 			Token:     os.Getenv("BERTH_TOKEN"),
 		})
 	}
 	return c.client
-}
-
-func orEnv(value, name string) string {
-	if value != "" {
-		return value
-	}
-	return os.Getenv(name)
 }
 
 func (c *Call) close() {
@@ -100,7 +94,7 @@ var templateFuncs = template.FuncMap{
 		b, err := json.Marshal(v)
 		return string(b), err
 	},
-	"join":  func(list []string, sep string) string { return strings.Join(list, sep) },
+	"join":  strings.Join,
 	"short": structs.ShortID,
 }
 

@@ -63,7 +63,7 @@ const exitUsage = 2
 // Run runs the command of the arguments (without the name of the program) and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	std.Err = printable{std.Err}
-	root := Command{Name: "berth", Sub: merge(tree(), extra)}
+	root := Command{Name: "berth", Synopsis: synopsis, Sub: merge(tree, extra)}
 	root.Sub = append(root.Sub, completer(&root))
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
@@ -78,8 +78,9 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	return structs.KindOf(err).ExitCode()
 }
 
-// merge adds commands to a tree. An existing group gets the commands of the new one.
+// merge returns a tree with more commands. An existing group gets the commands of the new one.
 func merge(tree, extra []Command) []Command {
+	tree = slices.Clone(tree)
 	for _, e := range extra {
 		at := slices.IndexFunc(tree, func(c Command) bool { return c.Name == e.Name })
 		if at < 0 {

@@ -148,7 +148,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			walk(path, s)
 		}
 	}
-	for _, c := range tree() {
+	for _, c := range tree {
 		if c.Group == "" {
 			t.Errorf("%s is in no group", c.Name)
 		}

@@ -17,62 +17,56 @@ import (
 )
 
 // serverCommands are the verbs of berth server.
-func serverCommands() []Command {
-	return []Command{
-		{Name: "members", Synopsis: "List the servers", Renders: true, Run: serverMembers,
-			Examples: "berth server members"},
-		{Name: "leave", Acts: true, Synopsis: "Remove the agent's server from the cluster and stop the agent",
-			Help: helpServerLeave, Flags: serverLeaveFlags, Run: serverLeave,
-			Examples: "berth server leave\n" +
-				"berth server leave -address http://10.0.0.3:4746"},
-		{Name: "force-leave", Acts: true, Args: "<server>",
-			Synopsis: "Mark a failed server as one that has left", Help: helpForceLeave,
-			Flags: forceLeaveFlags, Run: serverForceLeave,
-			Examples: "berth server force-leave s3\n" +
-				"berth server force-leave -prune s3.global"},
-	}
+var serverCommands = []Command{
+	{Name: "members", Synopsis: "List the servers", Renders: true, Run: serverMembers,
+		Examples: "berth server members"},
+	{Name: "leave", Acts: true, Synopsis: "Remove the agent's server from the cluster and stop the agent",
+		Help: helpServerLeave, Flags: serverLeaveFlags, Run: serverLeave,
+		Examples: "berth server leave\n" +
+			"berth server leave -address http://10.0.0.3:4746"},
+	{Name: "force-leave", Acts: true, Args: "<server>",
+		Synopsis: "Mark a failed server as one that has left", Help: helpForceLeave,
+		Flags: forceLeaveFlags, Run: serverForceLeave,
+		Examples: "berth server force-leave s3\n" +
+			"berth server force-leave -prune s3.global"},
 }
 
 // operatorCommands are the verbs of berth operator.
-func operatorCommands() []Command {
-	return []Command{
-		{Name: "raft", Synopsis: "Show the Raft configuration and remove failed servers", Sub: []Command{
-			{Name: "list-peers", Synopsis: "List the members of the Raft configuration",
-				Flags: listPeersFlags, Renders: true, Run: raftListPeers,
-				Examples: "berth operator raft list-peers\n" +
-					"berth operator raft list-peers -stale"},
-			{Name: "remove-peer", Acts: true, Synopsis: "Remove a failed server from the Raft configuration",
-				Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer,
-				Examples: "berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a\n" +
-					"berth operator raft remove-peer -peer-address 10.0.0.3:4747"},
-		}},
-		{Name: "check", Args: "<file>", Synopsis: "Check the invariants of a saved state",
-			Help: helpOperatorCheck, Local: true, Renders: true, Run: operatorCheck,
-			Examples: "berth operator check backup.snap"},
-		{Name: "metrics", Synopsis: "Show the metrics of one agent", Flags: metricsFlags,
-			Run: operatorMetrics,
-			Examples: "berth operator metrics\n" +
-				"berth operator metrics -format prometheus"},
-		{Name: "snapshot", Synopsis: "Save and restore the whole state", Sub: []Command{
-			{Name: "save", Acts: true, Args: "<file>", Synopsis: "Save the whole state to a file",
-				Run:      snapshotSave,
-				Examples: "berth operator snapshot save backup.snap"},
-			{Name: "restore", Acts: true, Args: "<file>",
-				Synopsis: "Replace the whole state by a saved one", Run: snapshotRestore,
-				Examples: "berth operator snapshot restore backup.snap"},
-			{Name: "inspect", Args: "<file>", Synopsis: "Verify and describe a saved state",
-				Local: true, Renders: true, Run: snapshotInspect,
-				Examples: "berth operator snapshot inspect backup.snap"},
-		}},
-	}
+var operatorCommands = []Command{
+	{Name: "raft", Synopsis: "Show the Raft configuration and remove failed servers", Sub: []Command{
+		{Name: "list-peers", Synopsis: "List the members of the Raft configuration",
+			Flags: listPeersFlags, Renders: true, Run: raftListPeers,
+			Examples: "berth operator raft list-peers\n" +
+				"berth operator raft list-peers -stale"},
+		{Name: "remove-peer", Acts: true, Synopsis: "Remove a failed server from the Raft configuration",
+			Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer,
+			Examples: "berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a\n" +
+				"berth operator raft remove-peer -peer-address 10.0.0.3:4747"},
+	}},
+	{Name: "check", Args: "<file>", Synopsis: "Check the invariants of a saved state",
+		Help: helpOperatorCheck, Local: true, Renders: true, Run: operatorCheck,
+		Examples: "berth operator check backup.snap"},
+	{Name: "metrics", Synopsis: "Show the metrics of one agent", Flags: metricsFlags,
+		Run: operatorMetrics,
+		Examples: "berth operator metrics\n" +
+			"berth operator metrics -format prometheus"},
+	{Name: "snapshot", Synopsis: "Save and restore the whole state", Sub: []Command{
+		{Name: "save", Acts: true, Args: "<file>", Synopsis: "Save the whole state to a file",
+			Run:      snapshotSave,
+			Examples: "berth operator snapshot save backup.snap"},
+		{Name: "restore", Acts: true, Args: "<file>",
+			Synopsis: "Replace the whole state by a saved one", Run: snapshotRestore,
+			Examples: "berth operator snapshot restore backup.snap"},
+		{Name: "inspect", Args: "<file>", Synopsis: "Verify and describe a saved state",
+			Local: true, Renders: true, Run: snapshotInspect,
+			Examples: "berth operator snapshot inspect backup.snap"},
+	}},
 }
 
 // systemCommands are the verbs of berth system.
-func systemCommands() []Command {
-	return []Command{
-		{Name: "gc", Acts: true, Synopsis: "Delete rows that are past their retention", Run: systemGC,
-			Examples: "berth system gc"},
-	}
+var systemCommands = []Command{
+	{Name: "gc", Acts: true, Synopsis: "Delete rows that are past their retention", Run: systemGC,
+		Examples: "berth system gc"},
 }
 
 func serverMembers(ctx context.Context, c *Call) error {
@@ -137,7 +131,7 @@ func raftListPeers(ctx context.Context, c *Call) error {
 var metricsFlags = []Flag{
 	{Name: "format", Kind: String, Value: "json|prometheus", Default: api.MetricsJSON,
 		Usage: "How the agent renders them"},
-	{Name: "json", Kind: Bool, Usage: "The same as -format json"},
+	{Name: "json", Usage: "The same as -format json"},
 }
 
 // operatorMetrics prints the answer unchanged, because its readers are programs.
@@ -187,19 +181,29 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 	return c.writeOutcome(meta)
 }
 
+// openArchive opens an archive after it has verified all of it. It writes the state in it to state.
+func openArchive(name string, state io.Writer) (*os.File, *snaparchive.Meta, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, structs.Errorf(structs.KindInvalid, "%w", err)
+	}
+	meta, err := snaparchive.Read(f, state)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, meta, nil
+}
+
 func snapshotRestore(ctx context.Context, c *Call) error {
-	f, err := os.Open(c.Arg(0))
+	f, meta, err := openArchive(c.Arg(0), io.Discard)
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "%w", err)
-	}
-	defer func() { _ = f.Close() }()
-	meta, err := snaparchive.Read(f, io.Discard) // verifies the archive first
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Arg(0), err)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
+	defer func() { _ = f.Close() }()
 	if err := c.API().SnapshotRestore(ctx, f); err != nil {
 		return err
 	}
@@ -215,16 +219,12 @@ type snapshotFile struct {
 }
 
 func snapshotInspect(_ context.Context, c *Call) error {
-	f, err := os.Open(c.Arg(0))
+	state := &counter{}
+	f, meta, err := openArchive(c.Arg(0), state)
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "%w", err)
+		return err
 	}
 	defer func() { _ = f.Close() }()
-	state := &counter{}
-	meta, err := snaparchive.Read(f, state)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Arg(0), err)
-	}
 	info, err := f.Stat()
 	if err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"berth/api"
@@ -13,14 +11,12 @@ import (
 )
 
 // evalCommands are the verbs of berth eval.
-func evalCommands() []Command {
-	return []Command{
-		{Name: "status", Args: "[eval]",
-			Synopsis: "List evaluations, or show one with its failed placements", Renders: true,
-			Run: evalStatus.run,
-			Examples: "berth eval status\n" +
-				"berth eval status 3fe7f397"},
-	}
+var evalCommands = []Command{
+	{Name: "status", Args: "[eval]",
+		Synopsis: "List evaluations, or show one with its failed placements", Renders: true,
+		Run: evalStatus.run,
+		Examples: "berth eval status\n" +
+			"berth eval status 3fe7f397"},
 }
 
 var evalStatus = status[*structs.Evaluation, structs.Evaluation]{
@@ -82,8 +78,7 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 // describeFailures describes for each group which filter rejected how many nodes and why.
 func describeFailures(failed map[string]*structs.AllocMetric, queued map[string]int) string {
 	var b strings.Builder
-	for _, group := range slices.Sorted(maps.Keys(failed)) {
-		m := failed[group]
+	for group, m := range sorted(failed) {
 		n := max(queued[group], m.CoalescedFailures+1)
 		fmt.Fprintf(&b, "  Group %q: %s cannot be placed (%s evaluated)\n", group, plural(n, "allocation"),
 			plural(m.NodesEvaluated, "node"))
@@ -107,12 +102,11 @@ func failureLines(m *structs.AllocMetric) []string {
 	if lines != nil {
 		return lines
 	}
-	for _, reason := range slices.Sorted(maps.Keys(m.ConstraintFiltered)) {
-		lines = append(lines, fmt.Sprintf("%s refused: %s", plural(m.ConstraintFiltered[reason], "node"), reason))
+	for reason, n := range sorted(m.ConstraintFiltered) {
+		lines = append(lines, fmt.Sprintf("%s refused: %s", plural(n, "node"), reason))
 	}
-	for _, dimension := range slices.Sorted(maps.Keys(m.DimensionExhausted)) {
-		nodes := plural(m.DimensionExhausted[dimension], "node")
-		lines = append(lines, fmt.Sprintf("%s without enough %s", nodes, dimension))
+	for dimension, n := range sorted(m.DimensionExhausted) {
+		lines = append(lines, fmt.Sprintf("%s without enough %s", plural(n, "node"), dimension))
 	}
 	if lines == nil && m.NodesEvaluated == 0 {
 		lines = append(lines, "there is no eligible node")

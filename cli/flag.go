@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ type FlagKind int
 
 // The kinds of flags.
 const (
-	Bool FlagKind = iota
+	Bool FlagKind = iota // of a flag without a kind
 	String
 	Strings // may be repeated
 	Number  // a whole number that is not negative
@@ -60,31 +61,37 @@ var (
 			Usage: "The region. Default: BERTH_REGION, else the agent's own"},
 	}
 	renderFlags = []Flag{
-		{Name: "json", Kind: Bool, Usage: "Show the API's answer as JSON"},
+		{Name: "json", Usage: "Show the API's answer as JSON"},
 		{Name: "t", Kind: String, Value: "template", Usage: "Show the API's answer through a Go template"},
-		{Name: "no-color", Kind: Bool,
+		{Name: "no-color",
 			Usage: "No colours. Only a terminal has colours, and only if NO_COLOR is not set"},
 	}
 )
 
 // actFlags are the options of commands that change something.
 var actFlags = []Flag{
-	{Name: "json", Kind: Bool,
+	{Name: "json",
 		Usage: "Write the outcome as JSON; other messages go to the standard error"},
 }
 
 // errHelp reports that the arguments ask for help.
 var errHelp = errors.New("help")
 
-// flags returns all options of the command.
-func (cmd *Command) flags() []Flag {
-	flags := append([]Flag(nil), cmd.Flags...)
+// ownFlags returns the options of the command without the common ones.
+func (cmd *Command) ownFlags() []Flag {
+	flags := slices.Clone(cmd.Flags)
 	if cmd.Renders {
 		flags = append(flags, renderFlags...)
 	}
 	if cmd.Acts {
 		flags = append(flags, actFlags...)
 	}
+	return flags
+}
+
+// flags returns all options of the command.
+func (cmd *Command) flags() []Flag {
+	flags := cmd.ownFlags()
 	if !cmd.Local {
 		flags = append(flags, commonFlags...)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -46,26 +47,24 @@ func ago(t time.Time) string {
 	return span(d) + " ago"
 }
 
+// zeroUnits removes the units after the first one of a time.Duration if they are 0.
+var zeroUnits = strings.NewReplacer("h0m0s", "h", "m0s", "m")
+
 // span formats a duration with its two largest units.
 func span(d time.Duration) string {
+	const day = 24 * time.Hour
 	d = d.Round(time.Second)
-	units := []struct {
-		name string
-		size time.Duration
-	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
-	for i, u := range units {
-		if d < u.size && u.name != "s" {
-			continue
-		}
-		out := fmt.Sprintf("%d%s", d/u.size, u.name)
-		if i+1 < len(units) {
-			if rest := d % u.size / units[i+1].size; rest > 0 {
-				out += fmt.Sprintf("%d%s", rest, units[i+1].name)
-			}
-		}
-		return out
+	switch {
+	case d >= day:
+		d = d.Truncate(time.Hour)
+	case d >= time.Hour:
+		d = d.Truncate(time.Minute)
 	}
-	return "0s"
+	rest := zeroUnits.Replace((d % day).String())
+	if d < day {
+		return rest
+	}
+	return fmt.Sprintf("%dd%s", d/day, strings.TrimPrefix(rest, "0s"))
 }
 
 // size formats a number of bytes as the messages of the API do. 0 is "".
@@ -101,11 +100,22 @@ func healthText(healthy bool, description string) string {
 // count formats n of all.
 func count(n, all int) string { return fmt.Sprintf("%d/%d", n, all) }
 
+// sorted yields the entries of a map in the order of the keys.
+func sorted[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}
+
 // keyValues formats a map in the order of its keys.
 func keyValues[V any](m map[string]V) string {
 	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		parts = append(parts, fmt.Sprintf("%s=%v", k, m[k]))
+	for key, value := range sorted(m) {
+		parts = append(parts, fmt.Sprintf("%s=%v", key, value))
 	}
 	return strings.Join(parts, " ")
 }

@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,50 +16,21 @@ const (
 	GroupSelf    = "berth itself" // also of the commands of other packages
 )
 
-var groupOrder = []string{groupWork, groupStorage, groupCluster, GroupSelf}
-
 // printGroup lists a group's commands.
 func (cmd *Command) printGroup(w io.Writer, path string) {
-	fmt.Fprintf(w, "Usage: %s <command> [options] [arguments]\n", path)
-	if path == "berth" {
-		fmt.Fprint(w, "\n  A clustered control plane for CSI storage and the jobs that use it.\n")
-	} else if cmd.Help != "" {
-		fmt.Fprintf(w, "\n%s\n", indent(cmd.Help))
-	} else if cmd.Synopsis != "" {
-		fmt.Fprintf(w, "\n  %s.\n", cmd.Synopsis)
-	}
-	for _, group := range groupsOf(cmd.Sub) {
-		title := group
-		if title == "" {
-			title = "Commands"
+	fmt.Fprintf(w, "Usage: %s <command> [options] [arguments]\n\n  %s.\n", path, cmd.Synopsis)
+	group := ""
+	for i, s := range cmd.Sub {
+		if s.Hidden {
+			continue
 		}
-		fmt.Fprintf(w, "\n%s\n", title)
-		for _, s := range cmd.Sub {
-			if s.Group == group && !s.Hidden {
-				fmt.Fprintf(w, "  %-12s  %s\n", s.Name, s.Synopsis)
-			}
+		if i == 0 || s.Group != group {
+			group = s.Group
+			fmt.Fprintf(w, "\n%s\n", cmp.Or(group, "Commands"))
 		}
+		fmt.Fprintf(w, "  %-12s  %s\n", s.Name, s.Synopsis)
 	}
 	fmt.Fprintf(w, "\nHelp for one of them: %s <command> -h\n", path)
-}
-
-// groupsOf returns the groups of commands: first the known ones in their order, then others.
-func groupsOf(cmds []Command) []string {
-	var groups []string
-	has := func(g string) bool {
-		return slices.ContainsFunc(cmds, func(c Command) bool { return c.Group == g && !c.Hidden })
-	}
-	for _, g := range groupOrder {
-		if has(g) {
-			groups = append(groups, g)
-		}
-	}
-	for _, c := range cmds {
-		if !slices.Contains(groups, c.Group) {
-			groups = append(groups, c.Group)
-		}
-	}
-	return groups
 }
 
 // printHelp explains one command.
@@ -72,14 +43,7 @@ func (cmd *Command) printHelp(w io.Writer, path string) {
 	if cmd.Examples != "" {
 		fmt.Fprintf(w, "\nExamples\n%s\n", indent(cmd.Examples))
 	}
-	own := slices.Clone(cmd.Flags)
-	if cmd.Renders {
-		own = append(own, renderFlags...)
-	}
-	if cmd.Acts {
-		own = append(own, actFlags...)
-	}
-	printFlags(w, "Options", own)
+	printFlags(w, "Options", cmd.ownFlags())
 	if !cmd.Local {
 		printFlags(w, "Common options", commonFlags)
 	}

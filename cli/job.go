@@ -1,9 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,29 +14,27 @@ import (
 )
 
 // jobCommands are the verbs of berth job.
-func jobCommands() []Command {
-	return []Command{
-		{Name: "run", Acts: true, Args: "<file>", Synopsis: "Register a job and watch until it runs",
-			Help: helpJobRun, Flags: jobRunFlags, Run: jobRun,
-			Examples: "berth job run web.hcl\n" +
-				"berth job run -detach web.hcl\n" +
-				"berth job run -check-index 42 web.hcl"},
-		{Name: "status", Args: "[job]", Synopsis: "List jobs, or show one with its allocations",
-			Renders: true, Run: jobStatus.run,
-			Examples: "berth job status\n" +
-				"berth job status web"},
-		{Name: "stop", Acts: true, Args: "<job>",
-			Synopsis: "Stop a job and watch until its allocations have ended", Flags: jobStopFlags,
-			Run: jobStop,
-			Examples: "berth job stop web\n" +
-				"berth job stop -purge web"},
-		{Name: "validate", Args: "<file>", Synopsis: "Check a job file", Local: true, Run: jobValidate,
-			Examples: "berth job validate web.hcl"},
-		{Name: "inspect", Args: "<job>", Synopsis: "Show a job as it is stored", Flags: jobInspectFlags,
-			Renders: true, Run: jobInspect,
-			Examples: "berth job inspect web > web.json\n" +
-				"berth job inspect -version 3 web"},
-	}
+var jobCommands = []Command{
+	{Name: "run", Acts: true, Args: "<file>", Synopsis: "Register a job and watch until it runs",
+		Help: helpJobRun, Flags: jobRunFlags, Run: jobRun,
+		Examples: "berth job run web.hcl\n" +
+			"berth job run -detach web.hcl\n" +
+			"berth job run -check-index 42 web.hcl"},
+	{Name: "status", Args: "[job]", Synopsis: "List jobs, or show one with its allocations",
+		Renders: true, Run: jobStatus.run,
+		Examples: "berth job status\n" +
+			"berth job status web"},
+	{Name: "stop", Acts: true, Args: "<job>",
+		Synopsis: "Stop a job and watch until its allocations have ended", Flags: jobStopFlags,
+		Run: jobStop,
+		Examples: "berth job stop web\n" +
+			"berth job stop -purge web"},
+	{Name: "validate", Args: "<file>", Synopsis: "Check a job file", Local: true, Run: jobValidate,
+		Examples: "berth job validate web.hcl"},
+	{Name: "inspect", Args: "<job>", Synopsis: "Show a job as it is stored", Flags: jobInspectFlags,
+		Renders: true, Run: jobInspect,
+		Examples: "berth job inspect web > web.json\n" +
+			"berth job inspect -version 3 web"},
 }
 
 const helpJobRun = `
@@ -47,7 +46,7 @@ The exit code is 6 if an allocation could not be placed (berth places it when
 capacity is free), 8 after the timeout, and 2 if the file is invalid.`
 
 var jobRunFlags = append([]Flag{
-	{Name: "wait", Kind: Bool, Usage: "If an allocation cannot be placed now, watch until it can"},
+	{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"},
 	{Name: "check-index", Kind: Number, Value: "index",
 		Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
 }, detachFlags...)
@@ -70,7 +69,7 @@ func jobRun(ctx context.Context, c *Call) error {
 		o.EnforceIndex = true
 		o.ModifyIndex = uint64(c.Number("check-index"))
 	}
-	ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE")
+	ns := cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE"))
 	if ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
 	}
@@ -105,7 +104,7 @@ func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error 
 }
 
 var jobStopFlags = append([]Flag{
-	{Name: "purge", Kind: Bool, Usage: "Also delete the job at once"},
+	{Name: "purge", Usage: "Also delete the job at once"},
 }, detachFlags...)
 
 func jobStop(ctx context.Context, c *Call) error {
@@ -302,8 +301,7 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 		return err
 	}
 	var rows [][]string
-	for _, name := range slices.Sorted(maps.Keys(sum.Summary)) {
-		g := sum.Summary[name]
+	for name, g := range sorted(sum.Summary) {
 		row := []string{name}
 		for _, n := range []int{g.Queued, g.Starting, g.Running, g.Complete, g.Failed, g.Lost} {
 			row = append(row, fmt.Sprint(n))

@@ -3,40 +3,36 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"berth/api"
 	"berth/structs"
 )
 
 // nodeCommands are the verbs of berth node.
-func nodeCommands() []Command {
-	return []Command{
-		{Name: "status", Args: "[node]",
-			Synopsis: "List nodes, or show one with its plugins and allocations", Flags: nodeStatusFlags,
-			Renders: true, Run: nodeStatus,
-			Examples: "berth node status\n" +
-				"berth node status n1\n" +
-				"berth node status -self -verbose"},
-		{Name: "purge", Acts: true, Args: "<node>", Synopsis: "Delete a node that is off for good",
-			Help: helpNodePurge, Run: nodePurge,
-			Examples: "berth node purge n1"},
-		{Name: "eligibility", Acts: true, Args: "[node]",
-			Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags,
-			Run: nodeEligibility,
-			Examples: "berth node eligibility -disable n1\n" +
-				"berth node eligibility -enable -self"},
-	}
+var nodeCommands = []Command{
+	{Name: "status", Args: "[node]",
+		Synopsis: "List nodes, or show one with its plugins and allocations", Flags: nodeStatusFlags,
+		Renders: true, Run: nodeStatus,
+		Examples: "berth node status\n" +
+			"berth node status n1\n" +
+			"berth node status -self -verbose"},
+	{Name: "purge", Acts: true, Args: "<node>", Synopsis: "Delete a node that is off for good",
+		Help: helpNodePurge, Run: nodePurge,
+		Examples: "berth node purge n1"},
+	{Name: "eligibility", Acts: true, Args: "[node]",
+		Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags,
+		Run: nodeEligibility,
+		Examples: "berth node eligibility -disable n1\n" +
+			"berth node eligibility -enable -self"},
 }
 
 var (
-	selfFlag        = Flag{Name: "self", Kind: Bool, Usage: "The node of the agent that is called"}
-	nodeStatusFlags = []Flag{selfFlag, {Name: "verbose", Kind: Bool, Usage: "Also show attributes"}}
+	selfFlag        = Flag{Name: "self", Usage: "The node of the agent that is called"}
+	nodeStatusFlags = []Flag{selfFlag, {Name: "verbose", Usage: "Also show attributes"}}
 
 	nodeEligibilityFlags = []Flag{
-		{Name: "enable", Kind: Bool, Usage: "Allow new placements"},
-		{Name: "disable", Kind: Bool, Usage: "Forbid new placements; running allocations continue"},
+		{Name: "enable", Usage: "Allow new placements"},
+		{Name: "disable", Usage: "Forbid new placements; running allocations continue"},
 		selfFlag,
 	}
 )
@@ -134,8 +130,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		"Resources", resources,
 	)
 	var drivers [][]string
-	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
-		d := n.Drivers[name]
+	for name, d := range sorted(n.Drivers) {
 		drivers = append(drivers, []string{name, yesNo(d.Detected), health(d.Healthy),
 			healthText(d.Healthy, d.HealthDescription)})
 	}
@@ -149,8 +144,8 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	nodeEventSheet.section(c, "Events", n.Events)
 	if c.Bool("verbose") {
 		var rows [][]string
-		for _, k := range slices.Sorted(maps.Keys(n.Attributes)) {
-			rows = append(rows, []string{k, n.Attributes[k]})
+		for name, value := range sorted(n.Attributes) {
+			rows = append(rows, []string{name, value})
 		}
 		c.section("Attributes", "Name|Value", rows)
 	}
@@ -201,17 +196,10 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 	if err := c.API().NodeEligibility(ctx, id, c.Bool("enable")); err != nil {
 		return err
 	}
-	word := "forbidden"
+	word, eligibility := "forbidden", structs.NodeIneligible
 	if c.Bool("enable") {
-		word = "allowed"
+		word, eligibility = "allowed", structs.NodeEligible
 	}
 	c.Printf("New placements on node %s are %s\n", structs.ShortID(id), word)
-	return c.writeOutcome(map[string]string{"NodeID": id, "Eligibility": eligibility(c.Bool("enable"))})
-}
-
-func eligibility(eligible bool) string {
-	if eligible {
-		return structs.NodeEligible
-	}
-	return structs.NodeIneligible
+	return c.writeOutcome(map[string]string{"NodeID": id, "Eligibility": eligibility})
 }

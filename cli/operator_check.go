@@ -28,12 +28,12 @@ type checkedState struct {
 }
 
 func operatorCheck(_ context.Context, c *Call) error {
-	f, err := os.Open(c.Arg(0))
+	f, meta, err := openArchive(c.Arg(0), io.Discard)
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "%w", err)
+		return err
 	}
 	defer func() { _ = f.Close() }()
-	meta, store, err := loadArchive(f)
+	store, err := loadState(f, meta.Index)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Arg(0), err)
 	}
@@ -54,16 +54,9 @@ func operatorCheck(_ context.Context, c *Call) error {
 	return err
 }
 
-// loadArchive reads an archive twice, because its sums come last and its state must not be used before they
-// are verified.
-func loadArchive(f *os.File) (*snaparchive.Meta, *state.Store, error) {
-	meta, err := snaparchive.Read(f, io.Discard)
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, nil, err
-	}
+// loadState loads the state in an archive that is verified. It reads the archive a second time, because the
+// sums come last and the state must not be used before they are verified.
+func loadState(f *os.File, index uint64) (*state.Store, error) {
 	out, in := io.Pipe()
 	unpacked := make(chan struct{})
 	go func() {
@@ -71,8 +64,8 @@ func loadArchive(f *os.File) (*snaparchive.Meta, *state.Store, error) {
 		_, err := snaparchive.Read(f, in)
 		in.CloseWithError(err)
 	}()
-	store, err := fsm.LoadAside(out, meta.Index)
+	store, err := fsm.LoadAside(out, index)
 	_ = out.Close() // ends the writer of a state that does not load
 	<-unpacked
-	return meta, store, err
+	return store, err
 }

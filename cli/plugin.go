@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"berth/api"
@@ -11,13 +10,11 @@ import (
 )
 
 // pluginCommands are the verbs of berth plugin.
-func pluginCommands() []Command {
-	return []Command{
-		{Name: "status", Args: "[plugin]", Synopsis: "List CSI plugins, or show one with its instances",
-			Renders: true, Run: pluginStatus.run,
-			Examples: "berth plugin status\n" +
-				"berth plugin status hostpath"},
-	}
+var pluginCommands = []Command{
+	{Name: "status", Args: "[plugin]", Synopsis: "List CSI plugins, or show one with its instances",
+		Renders: true, Run: pluginStatus.run,
+		Examples: "berth plugin status\n" +
+			"berth plugin status hostpath"},
 }
 
 // instanceTitles are those of instanceRows, without the first one.
@@ -26,8 +23,7 @@ const instanceTitles = "|Half|Health|Allocation|Volumes At Most|Topology|Last Ch
 // instanceRows returns a row for each plugin instance. label formats the key of an instance.
 func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key string) string) [][]string {
 	var rows [][]string
-	for _, key := range slices.Sorted(maps.Keys(infos)) {
-		i := infos[key]
+	for key, i := range sorted(infos) {
 		limit, topology := "", ""
 		if i.NodeInfo != nil {
 			if i.NodeInfo.MaxVolumes > 0 {
@@ -107,8 +103,8 @@ func capabilities(p *structs.CSIPlugin) string {
 			names = append(names, name)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(p.Controllers)) {
-		if i := p.Controllers[id].ControllerInfo; i != nil {
+	for _, instance := range sorted(p.Controllers) {
+		if i := instance.ControllerInfo; i != nil {
 			addIf(i.SupportsCreateDelete, "create")
 			addIf(i.SupportsAttachDetach, "attach")
 			addIf(i.SupportsExpand, "expand")
@@ -118,8 +114,8 @@ func capabilities(p *structs.CSIPlugin) string {
 			addIf(i.SupportsGetCapacity, "capacity")
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(p.Nodes)) {
-		if i := p.Nodes[id].NodeInfo; i != nil {
+	for _, instance := range sorted(p.Nodes) {
+		if i := instance.NodeInfo; i != nil {
 			addIf(i.RequiresNodeStageVolume, "stage")
 			addIf(i.SupportsStats, "stats")
 		}

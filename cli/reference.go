@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -13,7 +12,7 @@ func Reference(extra ...Command) string {
 	referenceFlags(&b, commonFlags)
 	b.WriteString("\nEvery command that shows an answer also has:\n\n")
 	referenceFlags(&b, renderFlags)
-	for _, c := range merge(tree(), extra) {
+	for _, c := range merge(tree, extra) {
 		referenceCommand(&b, "berth", c)
 	}
 	return b.String()
@@ -32,11 +31,8 @@ func referenceCommand(b *strings.Builder, path string, c Command) {
 		if c.Examples != "" {
 			fmt.Fprintf(b, "\n```sh\n%s\n```\n", c.Examples)
 		}
-		flags := c.Flags
-		if c.Acts {
-			flags = append(slices.Clone(flags), actFlags...)
-		}
-		if len(flags) > 0 {
+		c.Renders = false // the first table of the page has its flags
+		if flags := c.ownFlags(); len(flags) > 0 {
 			b.WriteString("\n")
 			referenceFlags(b, flags)
 		}

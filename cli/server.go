@@ -23,11 +23,11 @@ know. It is refused for a live server: use "berth server leave" there.
 "berth operator raft list-peers" shows IDs and addresses.`
 
 var (
-	serverLeaveFlags = []Flag{{Name: "force", Kind: Bool,
+	serverLeaveFlags = []Flag{{Name: "force",
 		Usage: "Leave even if the cluster loses its majority and becomes unavailable"}}
-	forceLeaveFlags = []Flag{{Name: "prune", Kind: Bool,
+	forceLeaveFlags = []Flag{{Name: "prune",
 		Usage: "Remove the server from the list of members at once"}}
-	listPeersFlags = []Flag{{Name: "stale", Kind: Bool,
+	listPeersFlags = []Flag{{Name: "stale",
 		Usage: "Show the view of the agent's server, also without a leader"}}
 	removePeerFlags = []Flag{
 		{Name: "peer-id", Kind: String, Value: "id", Usage: "The ID of the server"},

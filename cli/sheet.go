@@ -29,13 +29,17 @@ func (s sheet[T]) rows(items []T) [][]string {
 // list shows an answer that is a list. noun names its items.
 func (s sheet[T]) list(c *Call, noun string, items []T) error {
 	return c.show(items, func() error {
-		if len(items) == 0 {
-			c.Printf("No %ss\n", noun)
-			return nil
-		}
-		c.table(s.titles, s.rows(items))
+		s.print(c, noun, items)
 		return nil
 	})
+}
+
+func (s sheet[T]) print(c *Call, noun string, items []T) {
+	if len(items) == 0 {
+		c.Printf("No %ss\n", noun)
+		return
+	}
+	c.table(s.titles, s.rows(items))
 }
 
 // section shows items under a title.

@@ -1,39 +1,39 @@
 package cli
 
-// tree lists the nouns in the order of help. The verbs of a noun are in its file.
-func tree() []Command {
-	return []Command{
-		{Name: "job", Group: groupWork, Synopsis: "Run, watch and stop jobs",
-			Sub: jobCommands()},
-		{Name: "alloc", Group: groupWork, Synopsis: "Show, follow and stop allocations",
-			Sub: allocCommands()},
-		{Name: "eval", Group: groupWork, Synopsis: "Show evaluations",
-			Sub: evalCommands()},
-		{Name: "volume", Group: groupStorage, Synopsis: "Create, show and delete volumes",
-			Sub: volumeCommands()},
-		{Name: "plugin", Group: groupStorage, Synopsis: "Show CSI plugins",
-			Sub: pluginCommands()},
-		{Name: "node", Group: groupCluster, Synopsis: "Show nodes and control placements on them",
-			Sub: nodeCommands()},
-		{Name: "server", Group: groupCluster, Synopsis: "Show and remove servers",
-			Sub: serverCommands()},
-		{Name: "operator", Group: groupCluster, Synopsis: "Operate the cluster",
-			Sub: operatorCommands()},
-		{Name: "system", Group: groupCluster, Synopsis: "Clean up",
-			Sub: systemCommands()},
-		{Name: "completion", Group: GroupSelf, Args: "<shell>",
-			Synopsis: "Print the completion script for bash, zsh or fish", Help: helpCompletion,
-			Local: true, Run: completion,
-			Examples: "source <(berth completion bash)\n" +
-				"berth completion fish > ~/.config/fish/completions/berth.fish"},
-		{Name: "version", Group: GroupSelf, Synopsis: "Show the version", Local: true,
-			Run:      showVersion,
-			Examples: "berth version"},
-	}
+const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
+
+// tree lists the nouns in the order of help, group by group. The verbs of a noun are in its file.
+var tree = []Command{
+	{Name: "job", Group: groupWork, Synopsis: "Run, watch and stop jobs",
+		Sub: jobCommands},
+	{Name: "alloc", Group: groupWork, Synopsis: "Show, follow and stop allocations",
+		Sub: allocCommands},
+	{Name: "eval", Group: groupWork, Synopsis: "Show evaluations",
+		Sub: evalCommands},
+	{Name: "volume", Group: groupStorage, Synopsis: "Create, show and delete volumes",
+		Sub: volumeCommands},
+	{Name: "plugin", Group: groupStorage, Synopsis: "Show CSI plugins",
+		Sub: pluginCommands},
+	{Name: "node", Group: groupCluster, Synopsis: "Show nodes and control placements on them",
+		Sub: nodeCommands},
+	{Name: "server", Group: groupCluster, Synopsis: "Show and remove servers",
+		Sub: serverCommands},
+	{Name: "operator", Group: groupCluster, Synopsis: "Operate the cluster",
+		Sub: operatorCommands},
+	{Name: "system", Group: groupCluster, Synopsis: "Clean up",
+		Sub: systemCommands},
+	{Name: "completion", Group: GroupSelf, Args: "<shell>",
+		Synopsis: "Print the completion script for bash, zsh or fish", Help: helpCompletion,
+		Local: true, Run: completion,
+		Examples: "source <(berth completion bash)\n" +
+			"berth completion fish > ~/.config/fish/completions/berth.fish"},
+	{Name: "version", Group: GroupSelf, Synopsis: "Show the version", Local: true,
+		Run:      showVersion,
+		Examples: "berth version"},
 }
 
 // detachFlags are the options of commands that watch the effect of their request.
 var detachFlags = []Flag{
-	{Name: "detach", Kind: Bool, Usage: "Do not watch; print the ID of the evaluation"},
+	{Name: "detach", Usage: "Do not watch; print the ID of the evaluation"},
 	{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to watch"},
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,44 +15,42 @@ import (
 )
 
 // volumeCommands are the verbs of berth volume.
-func volumeCommands() []Command {
-	return []Command{
-		{Name: "init", Args: "[file]", Synopsis: "Write an example of a volume file (volume.hcl)",
-			Local: true, Run: volumeInit,
-			Examples: "berth volume init\n" +
-				"berth volume init data.hcl"},
-		{Name: "create", Acts: true, Args: "<file>", Synopsis: "Create a volume at its plugin",
-			Flags: volumeCreateFlags, Run: volumeCreate,
-			Examples: "berth volume create data.hcl"},
-		{Name: "register", Acts: true, Args: "<file>",
-			Synopsis: "Register an existing volume of a plugin", Run: volumeRegister,
-			Examples: "berth volume register data.hcl"},
-		{Name: "status", Args: "[volume]",
-			Synopsis: "List volumes, or show one with its claims and attachments",
-			Flags:    volumeStatusFlags, Renders: true, Run: volumeStatus,
-			Examples: "berth volume status\n" +
-				"berth volume status data\n" +
-				"berth volume status -node n1"},
-		{Name: "deregister", Acts: true, Args: "<volume>",
-			Synopsis: "Deregister a volume and leave it at its plugin", Flags: volumeDeregisterFlags,
-			Run: volumeDeregister,
-			Examples: "berth volume deregister data\n" +
-				"berth volume deregister -force data"},
-		{Name: "delete", Acts: true, Args: "<volume>",
-			Synopsis: "Delete a volume and its data at the plugin",
-			Flags:    volumeDeleteFlags, Run: volumeDelete,
-			Examples: "berth volume delete data\n" +
-				"berth volume delete -secret password=swordfish data"},
-		{Name: "retry", Acts: true, Args: "<volume>",
-			Synopsis: "Retry the failed operations of a volume at once", Help: helpVolumeRetry,
-			Run:      volumeRetry,
-			Examples: "berth volume retry data"},
-		{Name: "detach", Acts: true, Args: "<volume> <node>",
-			Synopsis: "Detach an unused volume from a node",
-			Help:     helpVolumeDetach, Flags: volumeDetachFlags, Run: volumeDetach,
-			Examples: "berth volume detach data n1\n" +
-				`berth volume detach -force -reason "its power is off" data n1`},
-	}
+var volumeCommands = []Command{
+	{Name: "init", Args: "[file]", Synopsis: "Write an example of a volume file (volume.hcl)",
+		Local: true, Run: volumeInit,
+		Examples: "berth volume init\n" +
+			"berth volume init data.hcl"},
+	{Name: "create", Acts: true, Args: "<file>", Synopsis: "Create a volume at its plugin",
+		Flags: volumeCreateFlags, Run: volumeCreate,
+		Examples: "berth volume create data.hcl"},
+	{Name: "register", Acts: true, Args: "<file>",
+		Synopsis: "Register an existing volume of a plugin", Run: volumeRegister,
+		Examples: "berth volume register data.hcl"},
+	{Name: "status", Args: "[volume]",
+		Synopsis: "List volumes, or show one with its claims and attachments",
+		Flags:    volumeStatusFlags, Renders: true, Run: volumeStatus,
+		Examples: "berth volume status\n" +
+			"berth volume status data\n" +
+			"berth volume status -node n1"},
+	{Name: "deregister", Acts: true, Args: "<volume>",
+		Synopsis: "Deregister a volume and leave it at its plugin", Flags: volumeDeregisterFlags,
+		Run: volumeDeregister,
+		Examples: "berth volume deregister data\n" +
+			"berth volume deregister -force data"},
+	{Name: "delete", Acts: true, Args: "<volume>",
+		Synopsis: "Delete a volume and its data at the plugin",
+		Flags:    volumeDeleteFlags, Run: volumeDelete,
+		Examples: "berth volume delete data\n" +
+			"berth volume delete -secret password=swordfish data"},
+	{Name: "retry", Acts: true, Args: "<volume>",
+		Synopsis: "Retry the failed operations of a volume at once", Help: helpVolumeRetry,
+		Run:      volumeRetry,
+		Examples: "berth volume retry data"},
+	{Name: "detach", Acts: true, Args: "<volume> <node>",
+		Synopsis: "Detach an unused volume from a node",
+		Help:     helpVolumeDetach, Flags: volumeDetachFlags, Run: volumeDetach,
+		Examples: "berth volume detach data n1\n" +
+			`berth volume detach -force -reason "its power is off" data n1`},
 }
 
 const helpVolumeDetach = `
@@ -86,14 +85,13 @@ var (
 		Usage:   "How long to wait for the plugin",
 	}}
 	volumeStatusFlags = []Flag{
-		{Name: "verbose", Kind: Bool,
+		{Name: "verbose",
 			Usage: "Also list the volumes that plugins report, including those that berth does not have"},
 		{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"},
 		{Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"},
 	}
 	volumeDeregisterFlags = []Flag{{
 		Name:  "force",
-		Kind:  Bool,
 		Usage: "Even if claims wait or a detach is in flight",
 	}}
 	volumeDeleteFlags = []Flag{
@@ -103,10 +101,10 @@ var (
 			Usage: "How long to wait for the plugin"},
 	}
 	volumeDetachFlags = []Flag{
-		{Name: "force", Kind: Bool,
+		{Name: "force",
 			Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has happened"},
 		{Name: "reason", Kind: String, Value: "text", Usage: "The reason; recorded. Required with -force"},
-		{Name: "external", Kind: Bool, Usage: "The node is named by the plugin's own ID of it"},
+		{Name: "external", Usage: "The node is named by the plugin's own ID of it"},
 	}
 )
 
@@ -120,7 +118,7 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 	if err != nil {
 		return nil, nil, excerpt(shownName(name), src, err)
 	}
-	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); v.Namespace == "" && ns != "" {
+	if ns := cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE")); v.Namespace == "" && ns != "" {
 		v.Namespace = ns
 	}
 	return v, func(err error) error {

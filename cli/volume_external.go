@@ -78,11 +78,7 @@ func (c *Call) pluginVolumes(ctx context.Context, id string) (*pluginVolumes, er
 }
 
 func (c *Call) printExternal(all *externalListing) error {
-	if len(all.Volumes) == 0 {
-		c.Printf("No volumes\n")
-	} else {
-		c.table(volumeSheet.titles, volumeSheet.rows(all.Volumes))
-	}
+	volumeSheet.print(c, "volume", all.Volumes)
 	own := map[string]string{}
 	for _, v := range all.Volumes {
 		own[v.PluginID+"\x00"+v.ExternalID] = v.ID

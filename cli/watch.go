@@ -27,16 +27,21 @@ const (
 
 // watch follows something until its end. It writes a line for each change.
 type watch struct {
-	c     *Call
-	api   *api.Client
-	start time.Time
-	last  map[string]string // the last line of each subject
-
+	c       *Call
+	api     *api.Client
+	start   time.Time
+	last    map[string]string     // the last line of each subject
 	plugins map[string]*api.Query // the blocking query of each plugin
 }
 
 func newWatch(c *Call) *watch {
-	return &watch{c: c, api: c.API(), start: now(), last: map[string]string{}}
+	return &watch{
+		c:       c,
+		api:     c.API(),
+		start:   now(),
+		last:    map[string]string{},
+		plugins: map[string]*api.Query{},
+	}
 }
 
 // follow writes the ID of a new evaluation with -detach. Otherwise it writes a first line and watches.

@@ -39,7 +39,11 @@ func (w *watch) pluginsHealthy(
 	ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub,
 ) (bool, error) {
 	for _, id := range job.Plugins() {
-		q := w.pluginQuery(id)
+		q := w.plugins[id]
+		if q == nil {
+			q = &api.Query{MaxWait: lookEvery}
+			w.plugins[id] = q
+		}
 		plugin, meta, err := w.api.Plugin(ctx, id, q)
 		if structs.IsKind(err, structs.KindNotFound) {
 			plugin = &structs.CSIPlugin{ID: id}
@@ -57,16 +61,6 @@ func (w *watch) pluginsHealthy(
 		return false, w.awaitChange(ctx, q, meta)
 	}
 	return true, nil
-}
-
-func (w *watch) pluginQuery(id string) *api.Query {
-	if w.plugins == nil {
-		w.plugins = map[string]*api.Query{}
-	}
-	if w.plugins[id] == nil {
-		w.plugins[id] = &api.Query{MaxWait: lookEvery}
-	}
-	return w.plugins[id]
 }
 
 // ownInstances counts the instances of a plugin that the allocations run. why explains the first unhealthy
@@ -106,13 +100,16 @@ func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *struct
 func pluginProblems(p *structs.CSIPlugin) [][]string {
 	var rows [][]string
 	seen := map[string]bool{}
-	for _, infos := range []map[string]*structs.CSIInfo{p.Controllers, p.Nodes} {
-		for _, i := range infos {
+	halves := map[string]map[string]*structs.CSIInfo{"controller": p.Controllers, "node": p.Nodes}
+	for half, infos := range halves {
+		for node, i := range infos {
 			seen[i.AllocID] = true
+			if !i.Healthy {
+				rows = append(rows, []string{structs.ShortID(node), half, structs.ShortID(i.AllocID),
+					age(i.UpdateTime), oneLine(i.HealthDescription)})
+			}
 		}
 	}
-	rows = append(rows, instanceProblems("controller", p.Controllers)...)
-	rows = append(rows, instanceProblems("node", p.Nodes)...)
 	for _, a := range p.Allocations {
 		if a == nil || seen[a.ID] || a.DesiredStatus != structs.AllocDesiredRun ||
 			a.ClientStatus == structs.AllocComplete || a.NextAllocation != "" {
@@ -122,16 +119,6 @@ func pluginProblems(p *structs.CSIPlugin) [][]string {
 		rows = append(rows, []string{nodeLabel(a), "", structs.ShortID(a.ID), age(since), cause})
 	}
 	slices.SortFunc(rows, slices.Compare)
-	return rows
-}
-
-func instanceProblems(half string, infos map[string]*structs.CSIInfo) (rows [][]string) {
-	for node, i := range infos {
-		if !i.Healthy {
-			rows = append(rows, []string{structs.ShortID(node), half, structs.ShortID(i.AllocID),
-				age(i.UpdateTime), oneLine(i.HealthDescription)})
-		}
-	}
 	return rows
 }
 
