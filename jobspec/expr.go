@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"bytes"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -169,24 +170,13 @@ func (s *scope) local(b *hclsyntax.Block) {
 	for _, in := range b.Body.Blocks {
 		s.fault(in.TypeRange, "unsupported block %q; expected %s = value", in.Type, in.Type)
 	}
-	for _, a := range sourceOrder(b.Body.Attributes) {
+	inOrder := func(a, b *hclsyntax.Attribute) int { return a.NameRange.Start.Byte - b.NameRange.Start.Byte }
+	for _, a := range slices.SortedFunc(maps.Values(b.Body.Attributes), inOrder) {
 		if _, twice := s.locals[a.Name]; twice {
 			s.fault(a.NameRange, "duplicate local %q; expected each name once", a.Name)
 		}
 		s.locals[a.Name] = s.value(a, s.context())
 	}
-}
-
-func sourceOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
-	out := make([]*hclsyntax.Attribute, 0, len(attrs))
-	for _, a := range attrs {
-		out = append(out, a)
-	}
-	slices.SortFunc(out, func(a,
-		b *hclsyntax.Attribute) int {
-		return a.NameRange.Start.Byte - b.NameRange.Start.Byte
-	})
-	return out
 }
 
 func (s *scope) value(a *hclsyntax.Attribute, ctx *hcl.EvalContext) cty.Value {

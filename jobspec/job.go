@@ -4,10 +4,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"berth/structs"
 )
 
 // The blocks of a job file. A block whose fields have the order and types of its counterpart in structs
-// converts to it, and the compiler checks that they agree. The unsupported names are those of the dialect
+// converts to it, and the compiler checks that they agree. The Unsupported names are those of the dialect
 // that berth does not have yet.
 
 type jobFile struct {
@@ -29,21 +31,11 @@ type job struct {
 	Constraints []*constraint     `hcl:"constraint,block"`
 	Groups      []*group          `hcl:"group,block"`
 	Tasks       []*task           `hcl:"task,block"` // each a group of its own
+}
 
-	AllAtOnce     struct{} `hcl:"all_at_once,unsupported"`
-	Affinity      struct{} `hcl:"affinity,unsupported"`
-	Consul        struct{} `hcl:"consul,unsupported"`
-	Migrate       struct{} `hcl:"migrate,unsupported"`
-	Multiregion   struct{} `hcl:"multiregion,unsupported"`
-	Parameterized struct{} `hcl:"parameterized,unsupported"`
-	Periodic      struct{} `hcl:"periodic,unsupported"`
-	Reschedule    struct{} `hcl:"reschedule,unsupported"`
-	Spread        struct{} `hcl:"spread,unsupported"`
-	UI            struct{} `hcl:"ui,unsupported"`
-	Update        struct{} `hcl:"update,unsupported"`
-	Vault         struct{} `hcl:"vault,unsupported"`
-	VaultToken    struct{} `hcl:"vault_token,unsupported"`
-	ConsulToken   struct{} `hcl:"consul_token,unsupported"`
+func (job) Unsupported() string {
+	return "all_at_once affinity consul migrate multiregion parameterized periodic reschedule " +
+		"spread ui update vault vault_token consul_token"
 }
 
 type group struct {
@@ -58,20 +50,12 @@ type group struct {
 	Meta          map[string]string  `hcl:"meta"`
 	ShutdownDelay *time.Duration     `hcl:"shutdown_delay"`
 	Tasks         []*task            `hcl:"task,block"`
+}
 
-	Affinity                  struct{} `hcl:"affinity,unsupported"`
-	Consul                    struct{} `hcl:"consul,unsupported"`
-	Disconnect                struct{} `hcl:"disconnect,unsupported"`
-	MaxClientDisconnect       struct{} `hcl:"max_client_disconnect,unsupported"`
-	Migrate                   struct{} `hcl:"migrate,unsupported"`
-	Network                   struct{} `hcl:"network,unsupported"`
-	PreventRescheduleOnLost   struct{} `hcl:"prevent_reschedule_on_lost,unsupported"`
-	Scaling                   struct{} `hcl:"scaling,unsupported"`
-	Service                   struct{} `hcl:"service,unsupported"`
-	Spread                    struct{} `hcl:"spread,unsupported"`
-	StopAfterClientDisconnect struct{} `hcl:"stop_after_client_disconnect,unsupported"`
-	Update                    struct{} `hcl:"update,unsupported"`
-	Vault                     struct{} `hcl:"vault,unsupported"`
+func (group) Unsupported() string {
+	return "affinity consul disconnect max_client_disconnect migrate network " +
+		"prevent_reschedule_on_lost scaling service spread stop_after_client_disconnect update " +
+		"vault"
 }
 
 type task struct {
@@ -92,21 +76,11 @@ type task struct {
 	ShutdownDelay time.Duration     `hcl:"shutdown_delay"`
 	VolumeMounts  []*volumeMount    `hcl:"volume_mount,block"`
 	CSIPlugin     *csiPlugin        `hcl:"csi_plugin,block"`
+}
 
-	Action          struct{} `hcl:"action,unsupported"`
-	Affinity        struct{} `hcl:"affinity,unsupported"`
-	Artifact        struct{} `hcl:"artifact,unsupported"`
-	Consul          struct{} `hcl:"consul,unsupported"`
-	DispatchPayload struct{} `hcl:"dispatch_payload,unsupported"`
-	Identity        struct{} `hcl:"identity,unsupported"`
-	Kind            struct{} `hcl:"kind,unsupported"`
-	Lifecycle       struct{} `hcl:"lifecycle,unsupported"`
-	Scaling         struct{} `hcl:"scaling,unsupported"`
-	Schedule        struct{} `hcl:"schedule,unsupported"`
-	Secret          struct{} `hcl:"secret,unsupported"`
-	Service         struct{} `hcl:"service,unsupported"`
-	Template        struct{} `hcl:"template,unsupported"`
-	Vault           struct{} `hcl:"vault,unsupported"`
+func (task) Unsupported() string {
+	return "action affinity artifact consul dispatch_payload identity kind lifecycle scaling " +
+		"schedule secret service template vault"
 }
 
 type restart struct {
@@ -114,9 +88,9 @@ type restart struct {
 	Interval *time.Duration `hcl:"interval"`
 	Delay    *time.Duration `hcl:"delay"`
 	Mode     *string        `hcl:"mode"`
-
-	RenderTemplates struct{} `hcl:"render_templates,unsupported"`
 }
+
+func (restart) Unsupported() string { return "render_templates" }
 
 type reschedule struct {
 	Attempts      *int           `hcl:"attempts"`
@@ -134,16 +108,16 @@ type ephemeralDisk struct {
 }
 
 type volume struct {
-	Type           string        `hcl:"type,required"`
-	Source         string        `hcl:"source,required"`
-	ReadOnly       bool          `hcl:"read_only"`
-	AccessMode     string        `hcl:"access_mode"`
-	AttachmentMode string        `hcl:"attachment_mode"`
-	MountOptions   *mountOptions `hcl:"mount_options,block"`
-	PerAlloc       bool          `hcl:"per_alloc"`
-
-	Sticky struct{} `hcl:"sticky,unsupported"`
+	Type           string                    `hcl:"type,required"`
+	Source         string                    `hcl:"source,required"`
+	ReadOnly       bool                      `hcl:"read_only"`
+	AccessMode     structs.CSIAccessMode     `hcl:"access_mode"`
+	AttachmentMode structs.CSIAttachmentMode `hcl:"attachment_mode"`
+	MountOptions   *mountOptions             `hcl:"mount_options,block"`
+	PerAlloc       bool                      `hcl:"per_alloc"`
 }
+
+func (volume) Unsupported() string { return "sticky" }
 
 type mountOptions struct {
 	FSType     string   `hcl:"fs_type"`
@@ -151,17 +125,13 @@ type mountOptions struct {
 }
 
 type resources struct {
-	CPU         int      `hcl:"cpu"`
-	Cores       int      `hcl:"cores"`
-	MemoryMB    int      `hcl:"memory"`
-	MemoryMaxMB int      `hcl:"memory_max"`
-	Device      struct{} `hcl:"device,unsupported"`
-	Disk        struct{} `hcl:"disk,unsupported"`
-	IOPS        struct{} `hcl:"iops,unsupported"`
-	Network     struct{} `hcl:"network,unsupported"`
-	NUMA        struct{} `hcl:"numa,unsupported"`
-	Secrets     struct{} `hcl:"secrets,unsupported"`
+	CPU         int `hcl:"cpu"`
+	Cores       int `hcl:"cores"`
+	MemoryMB    int `hcl:"memory"`
+	MemoryMaxMB int `hcl:"memory_max"`
 }
+
+func (resources) Unsupported() string { return "device disk iops network numa secrets" }
 
 type logs struct {
 	MaxFiles      int  `hcl:"max_files"`
@@ -170,12 +140,13 @@ type logs struct {
 }
 
 type volumeMount struct {
-	Volume          string   `hcl:"volume,required"`
-	Destination     string   `hcl:"destination,required"`
-	ReadOnly        bool     `hcl:"read_only"`
-	PropagationMode string   `hcl:"propagation_mode"`
-	SELinuxLabel    struct{} `hcl:"selinux_label,unsupported"`
+	Volume          string `hcl:"volume,required"`
+	Destination     string `hcl:"destination,required"`
+	ReadOnly        bool   `hcl:"read_only"`
+	PropagationMode string `hcl:"propagation_mode"`
 }
+
+func (volumeMount) Unsupported() string { return "selinux_label" }
 
 type csiPlugin struct {
 	ID                  string        `hcl:"id,required"`
@@ -199,6 +170,6 @@ type constraint struct {
 	SetContains    *string   `hcl:"set_contains"`
 	SetContainsAny *string   `hcl:"set_contains_any"`
 	DistinctHosts  *bool     `hcl:"distinct_hosts"`
-
-	DistinctProperty struct{} `hcl:"distinct_property,unsupported"`
 }
+
+func (constraint) Unsupported() string { return "distinct_property" }

@@ -130,8 +130,8 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 		Type:           v.Type,
 		Source:         v.Source,
 		ReadOnly:       v.ReadOnly,
-		AccessMode:     structs.CSIAccessMode(v.AccessMode),
-		AttachmentMode: structs.CSIAttachmentMode(v.AttachmentMode),
+		AccessMode:     v.AccessMode,
+		AttachmentMode: v.AttachmentMode,
 		MountOptions:   (*structs.CSIMountOptions)(v.MountOptions),
 		PerAlloc:       v.PerAlloc,
 	}
@@ -165,12 +165,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		}
 	}
 	for _, m := range t.VolumeMounts {
-		out.VolumeMounts = append(out.VolumeMounts, &structs.VolumeMount{
-			Volume:          m.Volume,
-			Destination:     m.Destination,
-			ReadOnly:        m.ReadOnly,
-			PropagationMode: m.PropagationMode,
-		})
+		out.VolumeMounts = append(out.VolumeMounts, (*structs.VolumeMount)(m))
 	}
 	return out
 }
@@ -224,18 +219,17 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 	out := &structs.Constraint{LTarget: x.Attribute, Operand: cmp.Or(x.Operator, "=")}
 	override(&out.RTarget, x.Value)
 	forms := 0
-	for _, short := range []struct {
-		operand string
-		value   *string
-	}{
-		{structs.ConstraintVersion, x.Version}, {structs.ConstraintSemver, x.Semver},
-		{structs.ConstraintRegexp, x.Regexp},
-		{structs.ConstraintSetContains, x.SetContains}, {structs.ConstraintSetContainsAny, x.SetContainsAny},
-		{structs.ConstraintDistinctHosts, boolText(x.DistinctHosts)},
+	for operand, value := range map[string]*string{
+		structs.ConstraintVersion:        x.Version,
+		structs.ConstraintSemver:         x.Semver,
+		structs.ConstraintRegexp:         x.Regexp,
+		structs.ConstraintSetContains:    x.SetContains,
+		structs.ConstraintSetContainsAny: x.SetContainsAny,
+		structs.ConstraintDistinctHosts:  boolText(x.DistinctHosts),
 	} {
-		if short.value != nil {
-			out.Operand = short.operand
-			out.RTarget = *short.value
+		if value != nil {
+			out.Operand = operand
+			out.RTarget = *value
 			forms++
 		}
 	}

@@ -33,8 +33,8 @@ type volumeFile struct {
 }
 
 type capability struct {
-	AttachmentMode string `hcl:"attachment_mode"`
-	AccessMode     string `hcl:"access_mode"`
+	AttachmentMode structs.CSIAttachmentMode `hcl:"attachment_mode"`
+	AccessMode     structs.CSIAccessMode     `hcl:"access_mode"`
 }
 
 type topologyRequest struct {
@@ -87,10 +87,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Context:              f.Context,
 	}
 	for _, c := range f.Capabilities {
-		v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{
-			AttachmentMode: structs.CSIAttachmentMode(c.AttachmentMode),
-			AccessMode:     structs.CSIAccessMode(c.AccessMode),
-		})
+		v.RequestedCapabilities = append(v.RequestedCapabilities, (*structs.CSIVolumeCapability)(c))
 	}
 	if f.Topology != nil {
 		v.RequestedTopologies = &structs.CSITopologyRequest{
@@ -105,7 +102,7 @@ func (t *topologies) rows() []*structs.CSITopology {
 	var out []*structs.CSITopology
 	if t != nil {
 		for _, s := range t.Topologies {
-			out = append(out, &structs.CSITopology{Segments: s.Segments})
+			out = append(out, (*structs.CSITopology)(s))
 		}
 	}
 	return out

@@ -2,8 +2,9 @@ package hclconf
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -51,7 +52,7 @@ func (d *decoder) body(body hcl.Body, dst reflect.Value) {
 	for _, it := range d.items(body, s) {
 		f := s.find(it.name)
 		if f == nil {
-			d.unknown(s, it, dst)
+			d.unknown(s, it)
 			continue
 		}
 		d.item(f, it, dst.FieldByIndex(f.index), seen[it.name])
@@ -64,49 +65,44 @@ func (d *decoder) body(body hcl.Body, dst reflect.Value) {
 	}
 }
 
-// items lists the arguments and blocks of a body in source order.
+// items lists the arguments and blocks of a body in source order. Blocks of JSON that one name has keep their
+// order, because they have one position.
 func (d *decoder) items(body hcl.Body, s *spec) []*item {
 	var out []*item
-	if native, ok := body.(*hclsyntax.Body); ok {
-		for _, a := range native.Attributes {
-			out = append(out, &item{name: a.Name, at: a.NameRange, expr: a.Expr})
-		}
-		for _, b := range native.Blocks {
-			out = append(out, &item{name: b.Type, at: b.TypeRange, body: b.Body, labels: b.Labels})
-		}
-	} else {
-		out = d.jsonItems(body, s)
-	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].at.Start.Byte < out[j].at.Start.Byte })
-	return out
-}
-
-// jsonItems reads a body by its schema, because in JSON a block and an argument look alike.
-func (d *decoder) jsonItems(body hcl.Body, s *spec) []*item {
-	var out []*item
-	content, rest, diags := body.PartialContent(s.schema())
-	d.diags = append(d.diags, diags...)
-	for _, a := range content.Attributes {
-		out = append(out, &item{name: a.Name, at: a.NameRange, expr: a.Expr})
-	}
-	for _, b := range content.Blocks {
-		out = append(out, &item{name: b.Type, at: b.TypeRange, body: b.Body, labels: b.Labels})
-	}
-	attrs, diags := rest.JustAttributes()
-	d.diags = append(d.diags, diags...)
+	attrs, blocks := d.content(body, s)
 	for _, a := range attrs {
 		out = append(out, &item{name: a.Name, at: a.NameRange, expr: a.Expr})
 	}
+	for _, b := range blocks {
+		out = append(out, &item{name: b.Type, at: b.TypeRange, body: b.Body, labels: b.Labels})
+	}
+	slices.SortStableFunc(out, func(a, b *item) int { return a.at.Start.Byte - b.at.Start.Byte })
 	return out
 }
 
-func (d *decoder) unknown(s *spec, it *item, dst reflect.Value) {
-	if s.remain != nil {
-		m := dst.FieldByIndex(s.remain)
-		if m.IsNil() {
-			m.Set(reflect.MakeMap(m.Type()))
+// content returns the arguments and blocks of a body. It reads JSON by the schema of the struct, because in
+// JSON a block and an argument look alike.
+func (d *decoder) content(body hcl.Body, s *spec) (attrs []*hcl.Attribute, blocks hcl.Blocks) {
+	if native, ok := body.(*hclsyntax.Body); ok {
+		for _, a := range native.Attributes {
+			attrs = append(attrs, a.AsHCLAttribute())
 		}
-		d.freeItem(it, m.Interface().(map[string]any))
+		for _, b := range native.Blocks {
+			blocks = append(blocks, b.AsHCLBlock())
+		}
+		return attrs, blocks
+	}
+	known, rest, diags := body.PartialContent(s.schema())
+	others, more := rest.JustAttributes()
+	d.diags = slices.Concat(d.diags, diags, more)
+	attrs = slices.AppendSeq(attrs, maps.Values(known.Attributes))
+	attrs = slices.AppendSeq(attrs, maps.Values(others))
+	return attrs, known.Blocks
+}
+
+func (d *decoder) unknown(s *spec, it *item) {
+	if slices.Contains(s.unsupported, it.name) {
+		d.fault(it.at, "%q is not supported by berth yet", it.name)
 		return
 	}
 	names := s.names()
@@ -120,8 +116,6 @@ func (d *decoder) unknown(s *spec, it *item, dst reflect.Value) {
 
 func (d *decoder) item(f *field, it *item, dst reflect.Value, again bool) {
 	switch {
-	case f.unsupported:
-		d.fault(it.at, "%q is not supported by berth yet", it.name)
 	case f.block && it.body == nil:
 		d.fault(it.at, "%q is a block; expected %s { ... }", it.name, header(f))
 	case f.block:
@@ -171,7 +165,7 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 	switch f.typ.Kind() {
 	case reflect.Slice:
 		d.body(it.body, elem.Elem())
-		dst.Set(reflect.Append(dst, asType(elem, f.typ.Elem())))
+		dst.Set(reflect.Append(dst, elem))
 	case reflect.Map:
 		d.addToMap(f, it, dst, elem)
 	default:
@@ -179,19 +173,19 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 			d.fault(it.at, "duplicate block %q; expected it once", it.name)
 			return
 		}
-		if dst.Kind() == reflect.Struct { // decode in place, because absent arguments keep their values
-			elem = dst.Addr()
-		} else if !dst.IsNil() {
-			elem = dst
+		if dst.Kind() == reflect.Pointer {
+			if dst.IsNil() {
+				dst.Set(elem)
+			}
+			dst = dst.Elem()
 		}
-		d.body(it.body, elem.Elem())
-		dst.Set(asType(elem, f.typ))
+		d.body(it.body, dst) // in place, because absent arguments keep their values
 	}
 }
 
 // addToMap decodes a block into elem and adds it to the map dst under its label.
 func (d *decoder) addToMap(f *field, it *item, dst, elem reflect.Value) {
-	key := reflect.ValueOf(it.labels[0]).Convert(f.typ.Key())
+	key := reflect.ValueOf(it.labels[0])
 	if dst.IsNil() {
 		dst.Set(reflect.MakeMap(f.typ))
 	}
@@ -200,15 +194,7 @@ func (d *decoder) addToMap(f *field, it *item, dst, elem reflect.Value) {
 		return
 	}
 	d.body(it.body, elem.Elem())
-	dst.SetMapIndex(key, asType(elem, f.typ.Elem()))
-}
-
-// asType returns the pointer ptr or the struct that it points to, as want demands.
-func asType(ptr reflect.Value, want reflect.Type) reflect.Value {
-	if want.Kind() == reflect.Pointer {
-		return ptr
-	}
-	return ptr.Elem()
+	dst.SetMapIndex(key, elem)
 }
 
 // mapBlock reads `meta { a = "b" }` into a map argument.
@@ -218,7 +204,7 @@ func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
 		return
 	}
 	if f.typ.Elem().Kind() == reflect.Interface {
-		dst.Set(reflect.ValueOf(d.freeBody(it.body)).Convert(f.typ))
+		dst.Set(reflect.ValueOf(d.freeBody(it.body)))
 		return
 	}
 	m := reflect.MakeMap(f.typ)
@@ -229,7 +215,7 @@ func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
 		}
 		v := reflect.New(f.typ.Elem()).Elem()
 		d.argument(in, v)
-		m.SetMapIndex(reflect.ValueOf(in.name).Convert(f.typ.Key()), v)
+		m.SetMapIndex(reflect.ValueOf(in.name), v)
 	}
 	dst.Set(m)
 }

@@ -3,16 +3,15 @@
 //
 // Tags of a struct field:
 //
-//	hcl:"name"              an argument; of a map type it may also be written as a block
-//	hcl:"name,required"     an argument that must be there
-//	hcl:"name,block"        a block: T or *T at most once, []*T any number, map[string]*T keyed by its label
-//	hcl:",label"            the block's label, a string
-//	hcl:",range"            an hcl.Range: the position of the block
-//	hcl:",remain"           a map[string]any with all names that no other field has
-//	hcl:"name,unsupported"  a known name that is rejected with a message of its own
+//	hcl:"name"           an argument; of a map type it may also be written as a block
+//	hcl:"name,required"  an argument that must be there
+//	hcl:"name,block"     a block: T or *T at most once, []*T any number, map[string]*T keyed by its label
+//	hcl:",label"         the block's label, a string
+//	hcl:",range"         an hcl.Range: the position of the block
 //
 // A field without a tag is ignored. The fields of an embedded struct without a tag count as fields of the
-// outer struct. Arguments may be string, bool, any integer or float, time.Duration ("30s", or a number of
+// outer struct. A struct with a method Unsupported() string knows the names in that string too, and rejects
+// them with a message of their own. Arguments may be string, bool, any integer or float, time.Duration ("30s", or a number of
 // nanoseconds), an encoding.TextUnmarshaler, any, pointers to these (nil when absent), and slices and
 // string-keyed maps of these. An argument that is absent or null leaves the field unchanged, so a caller sets
 // defaults before decoding.

@@ -45,18 +45,14 @@ type sample struct {
 	Here    plain             `hcl:"here,block"`
 	Many    []*inner          `hcl:"many,block"`
 	Keyed   map[string]*inner `hcl:"keyed,block"`
-	Later   struct{}          `hcl:"later,unsupported"`
 	Ignored int
 }
+
+func (sample) Unsupported() string { return "later" }
 
 type plain struct {
 	A    int    `hcl:"a"`
 	Kept string `hcl:"kept"`
-}
-
-type open struct {
-	A    int            `hcl:"a"`
-	Rest map[string]any `hcl:",remain"`
 }
 
 const nativeSample = `
@@ -141,22 +137,6 @@ func TestDecode_KeepsTheValuesOfAbsentArguments(t *testing.T) {
 	}
 	if s.Ratio != 2 || len(s.List) != 1 || s.Count != nil {
 		t.Errorf("defaults are gone: %+v", s)
-	}
-}
-
-func TestDecode_CollectsOtherNamesInTheRemainField(t *testing.T) {
-	for file, src := range map[string]string{
-		"a.hcl":  "a = 1\nb = \"x\"\nc \"l\" { d = 2 }\n",
-		"a.json": `{"a": 1, "b": "x", "c": [{"l": {"d": 2}}]}`,
-	} {
-		var o open
-		if err := Decode(file, []byte(src), &o); err != nil {
-			t.Fatal(err)
-		}
-		c := o.Rest["c"].([]any)[0].(map[string]any)["l"].(map[string]any)
-		if o.A != 1 || o.Rest["b"] != "x" || c["d"] != int64(2) {
-			t.Errorf("%s: %+v", file, o)
-		}
 	}
 }
 
@@ -264,7 +244,6 @@ func FuzzDecode(f *testing.F) {
 		if err := Decode(file, src, &sample{}); err != nil && !structs.IsKind(err, structs.KindInvalid) {
 			t.Fatal(err)
 		}
-		_ = Decode(file, src, &open{})
 	})
 }
 

@@ -11,12 +11,11 @@ import (
 
 // field is one tagged field of a struct.
 type field struct {
-	name        string
-	index       []int
-	typ         reflect.Type
-	block       bool
-	required    bool
-	unsupported bool
+	name     string
+	index    []int
+	typ      reflect.Type
+	block    bool
+	required bool
 }
 
 // elem returns the struct type of a block field, also through pointers, slices and maps.
@@ -30,7 +29,7 @@ func (f *field) elem() reflect.Type {
 
 // labels returns the names of the block's labels: none or one.
 func (f *field) labels() []string {
-	if !f.block || f.unsupported {
+	if !f.block {
 		return nil
 	}
 	if f.typ.Kind() == reflect.Map || specOf(f.elem()).label != nil {
@@ -43,10 +42,10 @@ func (f *field) isMap() bool { return !f.block && f.typ.Kind() == reflect.Map }
 
 // spec holds the tags of one struct type.
 type spec struct {
-	fields []*field
-	label  []int
-	remain []int
-	at     []int
+	fields      []*field
+	label       []int
+	at          []int
+	unsupported []string
 }
 
 func (s *spec) find(name string) *field {
@@ -62,9 +61,7 @@ func (s *spec) find(name string) *field {
 func (s *spec) names() []string {
 	var out []string
 	for _, f := range s.fields {
-		if !f.unsupported {
-			out = append(out, f.name)
-		}
+		out = append(out, f.name)
 	}
 	return out
 }
@@ -88,42 +85,31 @@ func specOf(t reflect.Type) *spec {
 		return s.(*spec)
 	}
 	s := &spec{}
-	s.addFields(t, nil)
+	if dialect, ok := reflect.New(t).Interface().(interface{ Unsupported() string }); ok {
+		s.unsupported = strings.Fields(dialect.Unsupported())
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if tag, tagged := f.Tag.Lookup("hcl"); tagged {
+			s.add(f, tag)
+		}
+	}
 	specs.Store(t, s)
 	return s
 }
 
-func (s *spec) addFields(t reflect.Type, prefix []int) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		index := append(append([]int(nil), prefix...), i)
-		tag, tagged := f.Tag.Lookup("hcl")
-		switch {
-		case !tagged && f.Anonymous && f.Type.Kind() == reflect.Struct:
-			s.addFields(f.Type, index)
-		case tagged:
-			s.addTagged(f, tag, index)
-		}
-	}
-}
-
-func (s *spec) addTagged(f reflect.StructField, tag string, index []int) {
+func (s *spec) add(f reflect.StructField, tag string) {
 	name, options, _ := strings.Cut(tag, ",")
-	added := &field{name: name, index: index, typ: f.Type}
+	added := &field{name: name, index: f.Index, typ: f.Type}
 	for _, o := range strings.Split(options, ",") {
 		switch o {
 		case "label":
-			s.label = index
+			s.label = f.Index
 		case "range":
-			s.at = index
-		case "remain":
-			s.remain = index
+			s.at = f.Index
 		case "block":
 			added.block = true
 		case "required":
 			added.required = true
-		case "unsupported":
-			added.unsupported = true
 		case "":
 		default:
 			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o))

@@ -40,11 +40,12 @@ func setField(dst reflect.Value, v cty.Value) error {
 		dst.Set(p)
 		return nil
 	case reflect.Interface:
-		x, err := plainValue(v)
-		if err == nil && x != nil {
-			dst.Set(reflect.ValueOf(x))
+		x := reflect.New(plainType(v)).Elem()
+		if err := setField(x, v); err != nil {
+			return err
 		}
-		return err
+		dst.Set(x)
+		return nil
 	case reflect.Slice:
 		return setSlice(dst, v)
 	case reflect.Map:
@@ -86,7 +87,7 @@ func setDuration(dst reflect.Value, v cty.Value) error {
 }
 
 func setSlice(dst reflect.Value, v cty.Value) error {
-	if !v.CanIterateElements() || v.Type().IsObjectType() || v.Type().IsMapType() {
+	if !v.CanIterateElements() || isMap(v.Type()) {
 		return mismatch(v, dst.Type())
 	}
 	out := reflect.MakeSlice(dst.Type(), 0, v.LengthInt())
@@ -109,7 +110,7 @@ func setMap(dst reflect.Value, v cty.Value) error {
 			v = only
 		}
 	}
-	if !v.CanIterateElements() || !(v.Type().IsObjectType() || v.Type().IsMapType()) {
+	if !v.CanIterateElements() || !isMap(v.Type()) {
 		return mismatch(v, dst.Type())
 	}
 	out := reflect.MakeMap(dst.Type())
@@ -119,26 +120,27 @@ func setMap(dst reflect.Value, v cty.Value) error {
 		if err := setField(x, e); err != nil {
 			return fmt.Errorf("%q: %w", k.AsString(), err)
 		}
-		out.SetMapIndex(reflect.ValueOf(k.AsString()).Convert(dst.Type().Key()), x)
+		out.SetMapIndex(reflect.ValueOf(k.AsString()), x)
 	}
 	dst.Set(out)
 	return nil
 }
 
 func setPrimitive(dst reflect.Value, v cty.Value) error {
-	kinds := map[reflect.Kind]cty.Type{reflect.String: cty.String, reflect.Bool: cty.Bool}
-	to, ok := kinds[dst.Kind()]
-	if !ok {
-		to = cty.Number
+	to := cty.Number
+	switch dst.Kind() {
+	case reflect.String:
+		to = cty.String
+	case reflect.Bool:
+		to = cty.Bool
 	}
 	c, err := convert.Convert(v, to)
-	if err != nil || c.IsNull() {
-		return mismatch(v, dst.Type())
-	}
 	switch {
-	case dst.Kind() == reflect.String:
+	case err != nil:
+		return mismatch(v, dst.Type())
+	case to == cty.String:
 		dst.SetString(c.AsString())
-	case dst.Kind() == reflect.Bool:
+	case to == cty.Bool:
 		dst.SetBool(c.True())
 	case dst.CanFloat():
 		return setFloat(dst, c)
@@ -188,36 +190,26 @@ func setFloat(dst reflect.Value, v cty.Value) error {
 
 var errRange = errors.New("the number is out of range")
 
-// plainValue returns a value as plain Go data: string, bool, int64, float64, []any, map[string]any or nil.
-func plainValue(v cty.Value) (any, error) {
+// plainType returns the Go type in which a field of type any keeps a value.
+func plainType(v cty.Value) reflect.Type {
 	t := v.Type()
 	switch {
-	case v.IsNull():
-		return nil, nil
 	case t == cty.String:
-		return v.AsString(), nil
+		return reflect.TypeFor[string]()
 	case t == cty.Bool:
-		return v.True(), nil
-	case t == cty.Number:
-		return plainNumber(v)
-	case t.IsObjectType() || t.IsMapType():
-		var m map[string]any
-		err := setMap(reflect.ValueOf(&m).Elem(), v)
-		return m, err
+		return reflect.TypeFor[bool]()
+	case isMap(t):
+		return reflect.TypeFor[map[string]any]()
+	case t != cty.Number:
+		return reflect.TypeFor[[]any]()
 	}
-	var list []any
-	err := setSlice(reflect.ValueOf(&list).Elem(), v)
-	return list, err
+	if n, ok := wholeNumber(v); ok && n.IsInt64() {
+		return reflect.TypeFor[int64]()
+	}
+	return reflect.TypeFor[float64]()
 }
 
-func plainNumber(v cty.Value) (any, error) {
-	if n, ok := wholeNumber(v); ok && n.IsInt64() {
-		return n.Int64(), nil
-	}
-	var f float64
-	err := setFloat(reflect.ValueOf(&f).Elem(), v)
-	return f, err
-}
+func isMap(t cty.Type) bool { return t.IsObjectType() || t.IsMapType() }
 
 // valueName names the type of a value.
 func valueName(v cty.Value) string {
@@ -229,7 +221,7 @@ func valueName(v cty.Value) string {
 		return "true or false"
 	case t == cty.Number:
 		return "a number"
-	case t.IsObjectType() || t.IsMapType():
+	case isMap(t):
 		return "a map"
 	}
 	return "a list"
