@@ -63,7 +63,7 @@ const exitUsage = 2
 // Run runs the command of the arguments (without the name of the program) and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	std.Err = printable{std.Err}
-	root := Command{Name: "berth", Synopsis: synopsis, Sub: merge(tree, extra)}
+	root := Command{Name: "berth", Synopsis: synopsis, Sub: Tree(extra...)}
 	root.Sub = append(root.Sub, completer(&root))
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError

@@ -259,16 +259,6 @@ func TestSpan_ShowsTwoUnits(t *testing.T) {
 	}
 }
 
-func TestReference_ListsCommandsAndFlags(t *testing.T) {
-	ref := Reference(Command{Name: "extra", Run: func(context.Context, *Call) error { return nil }})
-	for _, want := range []string{"## `berth job run <file>`", "## `berth extra`",
-		"| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {
-		if !strings.Contains(ref, want) {
-			t.Errorf("the reference lacks %q", want)
-		}
-	}
-}
-
 func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 	for status, want := range map[string]string{
 		structs.AllocRunning: "State = running\n",

@@ -33,25 +33,26 @@ type Flag struct {
 	Usage   string
 }
 
-// head returns the flag with the name of its value, for help and the reference.
-func (f *Flag) head() string {
+// Head returns the flag with the name of its value, as in help.
+func (f *Flag) Head() string {
 	if f.Kind == Bool {
 		return "-" + f.Name
 	}
 	return "-" + f.Name + " <" + f.Value + ">"
 }
 
-// about returns the description of a flag with its default, for help and the reference.
-func (f *Flag) about() string {
+// About returns the description of the flag with its default, as in help.
+func (f *Flag) About() string {
 	if f.Default == "" {
 		return f.Usage
 	}
 	return f.Usage + ". Default: " + f.Default
 }
 
-// The options of all commands that call an agent, and of those that render an answer.
+// The options of all commands that call an agent, of those that render an answer, and of those that change
+// something.
 var (
-	commonFlags = []Flag{
+	CommonFlags = []Flag{
 		{Name: "address", Kind: String, Value: "url",
 			Usage: "The agent to call, http://host:port or unix:///path. Default: BERTH_ADDR, else " +
 				api.DefaultAddress},
@@ -60,19 +61,16 @@ var (
 		{Name: "region", Kind: String, Value: "name",
 			Usage: "The region. Default: BERTH_REGION, else the agent's own"},
 	}
-	renderFlags = []Flag{
+	RenderFlags = []Flag{
 		{Name: "json", Usage: "Show the API's answer as JSON"},
 		{Name: "t", Kind: String, Value: "template", Usage: "Show the API's answer through a Go template"},
 		{Name: "no-color",
 			Usage: "No colours. Only a terminal has colours, and only if NO_COLOR is not set"},
 	}
+	ActFlags = []Flag{
+		{Name: "json", Usage: "Write the outcome as JSON; other messages go to the standard error"},
+	}
 )
-
-// actFlags are the options of commands that change something.
-var actFlags = []Flag{
-	{Name: "json",
-		Usage: "Write the outcome as JSON; other messages go to the standard error"},
-}
 
 // errHelp reports that the arguments ask for help.
 var errHelp = errors.New("help")
@@ -81,10 +79,10 @@ var errHelp = errors.New("help")
 func (cmd *Command) ownFlags() []Flag {
 	flags := slices.Clone(cmd.Flags)
 	if cmd.Renders {
-		flags = append(flags, renderFlags...)
+		flags = append(flags, RenderFlags...)
 	}
 	if cmd.Acts {
-		flags = append(flags, actFlags...)
+		flags = append(flags, ActFlags...)
 	}
 	return flags
 }
@@ -93,7 +91,7 @@ func (cmd *Command) ownFlags() []Flag {
 func (cmd *Command) flags() []Flag {
 	flags := cmd.ownFlags()
 	if !cmd.Local {
-		flags = append(flags, commonFlags...)
+		flags = append(flags, CommonFlags...)
 	}
 	return flags
 }

@@ -45,7 +45,7 @@ func (cmd *Command) printHelp(w io.Writer, path string) {
 	}
 	printFlags(w, "Options", cmd.ownFlags())
 	if !cmd.Local {
-		printFlags(w, "Common options", commonFlags)
+		printFlags(w, "Common options", CommonFlags)
 	}
 }
 
@@ -55,7 +55,7 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 	}
 	fmt.Fprintf(w, "\n%s\n", title)
 	for _, f := range flags {
-		fmt.Fprintf(w, "  %s\n%s\n", f.head(), wrap(f.about()+".", "      "))
+		fmt.Fprintf(w, "  %s\n%s\n", f.Head(), wrap(f.About()+".", "      "))
 	}
 }
 

@@ -2,6 +2,9 @@ package cli
 
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
 
+// Tree returns the commands of this package together with those of other packages.
+func Tree(extra ...Command) []Command { return merge(tree, extra) }
+
 // tree lists the nouns in the order of help, group by group. The verbs of a noun are in its file.
 var tree = []Command{
 	{Name: "job", Group: groupWork, Synopsis: "Run, watch and stop jobs",

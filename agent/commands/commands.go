@@ -7,7 +7,7 @@ import (
 	"berth/cli"
 )
 
-// All returns the commands for cli.Run and cli.Reference.
+// All returns the commands for cli.Run and cli.Tree.
 func All() []cli.Command {
 	return []cli.Command{
 		agent.Command(),

@@ -13,9 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/agent/commands"
 	"berth/api"
-	"berth/cli"
 	"berth/endpoints"
 	"berth/fsm"
 	"berth/state"
@@ -30,7 +28,7 @@ var pages = []struct {
 }{
 	{"rpc.md", procedures},
 	{"http.md", routes},
-	{"cli.md", func(*testing.T) string { return cli.Reference(commands.All()...) }},
+	{"cli.md", commandLine},
 	{"commands.md", raftCommands},
 	{"schema.md", schema},
 	{"metrics.md", metricNames},

@@ -1,28 +1,30 @@
-package cli
+package refdocs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"testing"
+
+	"berth/agent/commands"
+	"berth/cli"
 )
 
-// Reference describes all commands in Markdown for docs/.
-func Reference(extra ...Command) string {
+// commandLine describes all commands.
+func commandLine(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("Every command that calls an agent also has the common options:\n\n")
-	referenceFlags(&b, commonFlags)
+	flagTable(&b, cli.CommonFlags)
 	b.WriteString("\nEvery command that shows an answer also has:\n\n")
-	referenceFlags(&b, renderFlags)
-	for _, c := range merge(tree, extra) {
-		referenceCommand(&b, "berth", c)
+	flagTable(&b, cli.RenderFlags)
+	for _, c := range cli.Tree(commands.All()...) {
+		describeCommand(&b, "berth", c)
 	}
 	return b.String()
 }
 
-func referenceCommand(b *strings.Builder, path string, c Command) {
+func describeCommand(b *strings.Builder, path string, c cli.Command) {
 	path += " " + c.Name
-	if c.Hidden {
-		return
-	}
 	if c.Run != nil {
 		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n", strings.TrimSpace(path+" "+c.Args), c.Synopsis)
 		if c.Help != "" {
@@ -31,20 +33,23 @@ func referenceCommand(b *strings.Builder, path string, c Command) {
 		if c.Examples != "" {
 			fmt.Fprintf(b, "\n```sh\n%s\n```\n", c.Examples)
 		}
-		c.Renders = false // the first table of the page has its flags
-		if flags := c.ownFlags(); len(flags) > 0 {
+		flags := slices.Clone(c.Flags)
+		if c.Acts {
+			flags = append(flags, cli.ActFlags...)
+		}
+		if len(flags) > 0 {
 			b.WriteString("\n")
-			referenceFlags(b, flags)
+			flagTable(b, flags)
 		}
 	}
 	for _, s := range c.Sub {
-		referenceCommand(b, path, s)
+		describeCommand(b, path, s)
 	}
 }
 
-func referenceFlags(b *strings.Builder, flags []Flag) {
+func flagTable(b *strings.Builder, flags []cli.Flag) {
 	b.WriteString("| option | meaning |\n|---|---|\n")
 	for _, f := range flags {
-		fmt.Fprintf(b, "| `%s` | %s |\n", f.head(), f.about())
+		fmt.Fprintf(b, "| `%s` | %s |\n", f.Head(), f.About())
 	}
 }
