@@ -16,19 +16,44 @@ import (
 
 // allocCommands are the verbs of berth alloc.
 var allocCommands = []Command{
-	{Name: "status", Args: "[alloc]",
-		Synopsis: "List allocations, or show one with its tasks and volumes", Renders: true,
-		Run: allocStatus.run,
+	{
+		Name:     "status",
+		Args:     "[alloc]",
+		Synopsis: "List allocations, or show one with its tasks and volumes",
+		Renders:  true,
+		Run:      allocStatus.run,
 		Examples: "berth alloc status\n" +
-			"berth alloc status 53b92b20"},
-	{Name: "logs", Args: "<alloc> [task]", Synopsis: "Show the output of a task",
-		Flags: allocLogsFlags, Run: allocLogs,
+			"berth alloc status 53b92b20",
+	},
+	{
+		Name:     "logs",
+		Args:     "<alloc> [task]",
+		Synopsis: "Show the output of a task",
+		Flags: []Flag{
+			{Name: "f", Usage: "Follow the output until interrupted"},
+			{Name: "stderr", Usage: "Show the standard error instead of the standard output"},
+			{Name: "tail", Usage: "Begin near the end"},
+			{
+				Name:    "c",
+				Kind:    Number,
+				Value:   "bytes",
+				Default: "8192",
+				Usage:   "With -tail: how many bytes before the end",
+			},
+		},
+		Run: allocLogs,
 		Examples: "berth alloc logs 53b92b20\n" +
-			"berth alloc logs -f -stderr 53b92b20 server"},
-	{Name: "stop", Acts: true, Args: "<alloc>",
-		Synopsis: "Stop an allocation; the scheduler replaces it", Flags: detachFlags,
+			"berth alloc logs -f -stderr 53b92b20 server",
+	},
+	{
+		Name:     "stop",
+		Args:     "<alloc>",
+		Synopsis: "Stop an allocation; the scheduler replaces it",
+		Acts:     true,
+		Flags:    detachFlags,
 		Run:      allocStop,
-		Examples: "berth alloc stop 53b92b20"},
+		Examples: "berth alloc stop 53b92b20",
+	},
 }
 
 // jobAllocSheet shows the allocations of one job.
@@ -207,14 +232,6 @@ func eventText(e *structs.TaskEvent) string {
 	return e.Message
 }
 
-var allocLogsFlags = []Flag{
-	{Name: "f", Usage: "Follow the output until interrupted"},
-	{Name: "stderr", Usage: "Show the standard error instead of the standard output"},
-	{Name: "tail", Usage: "Begin near the end"},
-	{Name: "c", Kind: Number, Value: "bytes", Default: "8192",
-		Usage: "With -tail: how many bytes before the end"},
-}
-
 func allocLogs(ctx context.Context, c *Call) error {
 	id, err := c.resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
@@ -276,11 +293,8 @@ func allocStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.writeOutcome(answer); err != nil {
-		return err
-	}
-	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Allocation %s is stopping", structs.ShortID(id)),
-		func(ctx context.Context, w *watch) error {
-			return w.allocEnd(ctx, id)
-		})
+	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+		w.writeChange("request", "Allocation %s is stopping", structs.ShortID(id))
+		return w.allocEnd(ctx, id)
+	})
 }

@@ -18,55 +18,145 @@ import (
 
 // serverCommands are the verbs of berth server.
 var serverCommands = []Command{
-	{Name: "members", Synopsis: "List the servers", Renders: true, Run: serverMembers,
-		Examples: "berth server members"},
-	{Name: "leave", Acts: true, Synopsis: "Remove the agent's server from the cluster and stop the agent",
-		Help: helpServerLeave, Flags: serverLeaveFlags, Run: serverLeave,
+	{
+		Name:     "members",
+		Synopsis: "List the servers",
+		Renders:  true,
+		Run:      serverMembers,
+		Examples: "berth server members",
+	},
+	{
+		Name:     "leave",
+		Synopsis: "Remove the agent's server from the cluster and stop the agent",
+		Help:     helpServerLeave,
+		Acts:     true,
+		Flags: []Flag{{
+			Name:  "force",
+			Usage: "Leave even if the cluster loses its majority and becomes unavailable",
+		}},
+		Run: serverLeave,
 		Examples: "berth server leave\n" +
-			"berth server leave -address http://10.0.0.3:4746"},
-	{Name: "force-leave", Acts: true, Args: "<server>",
-		Synopsis: "Mark a failed server as one that has left", Help: helpForceLeave,
-		Flags: forceLeaveFlags, Run: serverForceLeave,
+			"berth server leave -address http://10.0.0.3:4746",
+	},
+	{
+		Name:     "force-leave",
+		Args:     "<server>",
+		Synopsis: "Mark a failed server as one that has left",
+		Help:     helpForceLeave,
+		Acts:     true,
+		Flags:    []Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
+		Run:      serverForceLeave,
 		Examples: "berth server force-leave s3\n" +
-			"berth server force-leave -prune s3.global"},
+			"berth server force-leave -prune s3.global",
+	},
 }
 
 // operatorCommands are the verbs of berth operator.
 var operatorCommands = []Command{
-	{Name: "raft", Synopsis: "Show the Raft configuration and remove failed servers", Sub: []Command{
-		{Name: "list-peers", Synopsis: "List the members of the Raft configuration",
-			Flags: listPeersFlags, Renders: true, Run: raftListPeers,
-			Examples: "berth operator raft list-peers\n" +
-				"berth operator raft list-peers -stale"},
-		{Name: "remove-peer", Acts: true, Synopsis: "Remove a failed server from the Raft configuration",
-			Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer,
-			Examples: "berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a\n" +
-				"berth operator raft remove-peer -peer-address 10.0.0.3:4747"},
-	}},
-	{Name: "check", Args: "<file>", Synopsis: "Check the invariants of a saved state",
-		Help: helpOperatorCheck, Local: true, Renders: true, Run: operatorCheck,
-		Examples: "berth operator check backup.snap"},
-	{Name: "metrics", Synopsis: "Show the metrics of one agent", Flags: metricsFlags,
+	{
+		Name:     "raft",
+		Synopsis: "Show the Raft configuration and remove failed servers",
+		Sub: []Command{
+			{
+				Name:     "list-peers",
+				Synopsis: "List the members of the Raft configuration",
+				Renders:  true,
+				Flags: []Flag{
+					{Name: "stale", Usage: "Show the view of the agent's server, also without a leader"},
+				},
+				Run: raftListPeers,
+				Examples: "berth operator raft list-peers\n" +
+					"berth operator raft list-peers -stale",
+			},
+			{
+				Name:     "remove-peer",
+				Synopsis: "Remove a failed server from the Raft configuration",
+				Help:     helpRemovePeer,
+				Acts:     true,
+				Flags: []Flag{
+					{Name: "peer-id", Kind: String, Value: "id", Usage: "The ID of the server"},
+					{
+						Name:  "peer-address",
+						Kind:  String,
+						Value: "host:port",
+						Usage: "The RPC address of the server, in place of its ID",
+					},
+				},
+				Run: raftRemovePeer,
+				Examples: "berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a\n" +
+					"berth operator raft remove-peer -peer-address 10.0.0.3:4747",
+			},
+		},
+	},
+	{
+		Name:     "check",
+		Args:     "<file>",
+		Synopsis: "Check the invariants of a saved state",
+		Help:     helpOperatorCheck,
+		Local:    true,
+		Renders:  true,
+		Run:      operatorCheck,
+		Examples: "berth operator check backup.snap",
+	},
+	{
+		Name:     "metrics",
+		Synopsis: "Show the metrics of one agent",
+		Flags: []Flag{
+			{
+				Name:    "format",
+				Kind:    String,
+				Value:   "json|prometheus",
+				Default: api.MetricsJSON,
+				Usage:   "How the agent renders them",
+			},
+			{Name: "json", Usage: "The same as -format json"},
+		},
 		Run: operatorMetrics,
 		Examples: "berth operator metrics\n" +
-			"berth operator metrics -format prometheus"},
-	{Name: "snapshot", Synopsis: "Save and restore the whole state", Sub: []Command{
-		{Name: "save", Acts: true, Args: "<file>", Synopsis: "Save the whole state to a file",
-			Run:      snapshotSave,
-			Examples: "berth operator snapshot save backup.snap"},
-		{Name: "restore", Acts: true, Args: "<file>",
-			Synopsis: "Replace the whole state by a saved one", Run: snapshotRestore,
-			Examples: "berth operator snapshot restore backup.snap"},
-		{Name: "inspect", Args: "<file>", Synopsis: "Verify and describe a saved state",
-			Local: true, Renders: true, Run: snapshotInspect,
-			Examples: "berth operator snapshot inspect backup.snap"},
-	}},
+			"berth operator metrics -format prometheus",
+	},
+	{
+		Name:     "snapshot",
+		Synopsis: "Save and restore the whole state",
+		Sub: []Command{
+			{
+				Name:     "save",
+				Args:     "<file>",
+				Synopsis: "Save the whole state to a file",
+				Acts:     true,
+				Run:      snapshotSave,
+				Examples: "berth operator snapshot save backup.snap",
+			},
+			{
+				Name:     "restore",
+				Args:     "<file>",
+				Synopsis: "Replace the whole state by a saved one",
+				Acts:     true,
+				Run:      snapshotRestore,
+				Examples: "berth operator snapshot restore backup.snap",
+			},
+			{
+				Name:     "inspect",
+				Args:     "<file>",
+				Synopsis: "Verify and describe a saved state",
+				Local:    true,
+				Renders:  true,
+				Run:      snapshotInspect,
+				Examples: "berth operator snapshot inspect backup.snap",
+			},
+		},
+	},
 }
 
 // systemCommands are the verbs of berth system.
 var systemCommands = []Command{
-	{Name: "gc", Acts: true, Synopsis: "Delete rows that are past their retention", Run: systemGC,
-		Examples: "berth system gc"},
+	{
+		Name:     "gc",
+		Synopsis: "Delete rows that are past their retention",
+		Acts:     true,
+		Run:      systemGC,
+		Examples: "berth system gc",
+	},
 }
 
 func serverMembers(ctx context.Context, c *Call) error {
@@ -126,12 +216,6 @@ func raftListPeers(ctx context.Context, c *Call) error {
 		c.table("Server|ID|Address|State|Voter|Protocol|Gossip", rows)
 		return nil
 	})
-}
-
-var metricsFlags = []Flag{
-	{Name: "format", Kind: String, Value: "json|prometheus", Default: api.MetricsJSON,
-		Usage: "How the agent renders them"},
-	{Name: "json", Usage: "The same as -format json"},
 }
 
 // operatorMetrics prints the answer unchanged, because its readers are programs.

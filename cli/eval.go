@@ -12,11 +12,15 @@ import (
 
 // evalCommands are the verbs of berth eval.
 var evalCommands = []Command{
-	{Name: "status", Args: "[eval]",
-		Synopsis: "List evaluations, or show one with its failed placements", Renders: true,
-		Run: evalStatus.run,
+	{
+		Name:     "status",
+		Args:     "[eval]",
+		Synopsis: "List evaluations, or show one with its failed placements",
+		Renders:  true,
+		Run:      evalStatus.run,
 		Examples: "berth eval status\n" +
-			"berth eval status 3fe7f397"},
+			"berth eval status 3fe7f397",
+	},
 }
 
 var evalStatus = status[*structs.Evaluation, structs.Evaluation]{

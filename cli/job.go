@@ -15,26 +15,67 @@ import (
 
 // jobCommands are the verbs of berth job.
 var jobCommands = []Command{
-	{Name: "run", Acts: true, Args: "<file>", Synopsis: "Register a job and watch until it runs",
-		Help: helpJobRun, Flags: jobRunFlags, Run: jobRun,
+	{
+		Name:     "run",
+		Args:     "<file>",
+		Synopsis: "Register a job and watch until it runs",
+		Help:     helpJobRun,
+		Acts:     true,
+		Flags: append([]Flag{
+			{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"},
+			{
+				Name:  "check-index",
+				Kind:  Number,
+				Value: "index",
+				Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none",
+			},
+		}, detachFlags...),
+		Run: jobRun,
 		Examples: "berth job run web.hcl\n" +
 			"berth job run -detach web.hcl\n" +
-			"berth job run -check-index 42 web.hcl"},
-	{Name: "status", Args: "[job]", Synopsis: "List jobs, or show one with its allocations",
-		Renders: true, Run: jobStatus.run,
+			"berth job run -check-index 42 web.hcl",
+	},
+	{
+		Name:     "status",
+		Args:     "[job]",
+		Synopsis: "List jobs, or show one with its allocations",
+		Renders:  true,
+		Run:      jobStatus.run,
 		Examples: "berth job status\n" +
-			"berth job status web"},
-	{Name: "stop", Acts: true, Args: "<job>",
-		Synopsis: "Stop a job and watch until its allocations have ended", Flags: jobStopFlags,
+			"berth job status web",
+	},
+	{
+		Name:     "stop",
+		Args:     "<job>",
+		Synopsis: "Stop a job and watch until its allocations have ended",
+		Acts:     true,
+		Flags: append([]Flag{
+			{Name: "purge", Usage: "Also delete the job at once"},
+		}, detachFlags...),
 		Run: jobStop,
 		Examples: "berth job stop web\n" +
-			"berth job stop -purge web"},
-	{Name: "validate", Args: "<file>", Synopsis: "Check a job file", Local: true, Run: jobValidate,
-		Examples: "berth job validate web.hcl"},
-	{Name: "inspect", Args: "<job>", Synopsis: "Show a job as it is stored", Flags: jobInspectFlags,
-		Renders: true, Run: jobInspect,
+			"berth job stop -purge web",
+	},
+	{
+		Name:     "validate",
+		Args:     "<file>",
+		Synopsis: "Check a job file",
+		Local:    true,
+		Run:      jobValidate,
+		Examples: "berth job validate web.hcl",
+	},
+	{
+		Name:     "inspect",
+		Args:     "<job>",
+		Synopsis: "Show a job as it is stored",
+		Renders:  true,
+		Flags: []Flag{
+			{Name: "version", Kind: Number, Value: "number", Usage: "Show an earlier version"},
+		},
+		Run: jobInspect,
 		Examples: "berth job inspect web > web.json\n" +
-			"berth job inspect -version 3 web"},
+			"berth job inspect -version 3 web",
+	},
 }
 
 const helpJobRun = `
@@ -44,12 +85,6 @@ plugins among them are healthy, and shows the reason of a delay.
 
 The exit code is 6 if an allocation could not be placed (berth places it when
 capacity is free), 8 after the timeout, and 2 if the file is invalid.`
-
-var jobRunFlags = append([]Flag{
-	{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"},
-	{Name: "check-index", Kind: Number, Value: "index",
-		Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
-}, detachFlags...)
 
 // shownName returns the name of a file in messages.
 func shownName(name string) string {
@@ -80,13 +115,10 @@ func jobRun(ctx context.Context, c *Call) error {
 	if answer.Warnings != "" {
 		fmt.Fprintf(c.Err, "Warning: %s\n", answer.Warnings)
 	}
-	if err := c.writeOutcome(answer); err != nil {
-		return err
-	}
-	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is registered", job.ID),
-		func(ctx context.Context, w *watch) error {
-			return w.job(ctx, job, answer.EvalID)
-		})
+	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+		w.writeChange("request", "Job %q is registered", job.ID)
+		return w.job(ctx, job, answer.EvalID)
+	})
 }
 
 // job follows a registered job until it runs.
@@ -103,10 +135,6 @@ func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error 
 	return w.running(ctx, stored)
 }
 
-var jobStopFlags = append([]Flag{
-	{Name: "purge", Usage: "Also delete the job at once"},
-}, detachFlags...)
-
 func jobStop(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	job, _, err := c.API().Job(ctx, id, nil)
@@ -117,18 +145,15 @@ func jobStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
-	if err := c.writeOutcome(answer); err != nil {
-		return err
-	}
-	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is stopping", id),
-		func(ctx context.Context, w *watch) error {
-			if answer.EvalID != "" {
-				if _, err := w.evaluation(ctx, answer.EvalID); err != nil {
-					return err
-				}
+	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
+		w.writeChange("request", "Job %q is stopping", id)
+		if answer.EvalID != "" {
+			if _, err := w.evaluation(ctx, answer.EvalID); err != nil {
+				return err
 			}
-			return w.jobEnd(ctx, id, volumesOf(job))
-		})
+		}
+		return w.jobEnd(ctx, id, volumesOf(job))
+	})
 }
 
 // maxHeldShown bounds the volumes of one group, one per allocation, that a stop of the job follows.
@@ -183,13 +208,6 @@ func jobValidate(_ context.Context, c *Call) error {
 	c.Printf("The job %q is valid\n", job.ID)
 	return nil
 }
-
-var jobInspectFlags = []Flag{{
-	Name:  "version",
-	Kind:  Number,
-	Value: "number",
-	Usage: "Show an earlier version",
-}}
 
 func jobInspect(ctx context.Context, c *Call) error {
 	id, err := c.resolve(ctx, "job", c.Arg(0))

@@ -10,32 +10,46 @@ import (
 
 // nodeCommands are the verbs of berth node.
 var nodeCommands = []Command{
-	{Name: "status", Args: "[node]",
-		Synopsis: "List nodes, or show one with its plugins and allocations", Flags: nodeStatusFlags,
-		Renders: true, Run: nodeStatus,
+	{
+		Name:     "status",
+		Args:     "[node]",
+		Synopsis: "List nodes, or show one with its plugins and allocations",
+		Renders:  true,
+		Flags: []Flag{
+			selfFlag,
+			{Name: "verbose", Usage: "Also show attributes"},
+		},
+		Run: nodeStatus,
 		Examples: "berth node status\n" +
 			"berth node status n1\n" +
-			"berth node status -self -verbose"},
-	{Name: "purge", Acts: true, Args: "<node>", Synopsis: "Delete a node that is off for good",
-		Help: helpNodePurge, Run: nodePurge,
-		Examples: "berth node purge n1"},
-	{Name: "eligibility", Acts: true, Args: "[node]",
-		Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags,
+			"berth node status -self -verbose",
+	},
+	{
+		Name:     "purge",
+		Args:     "<node>",
+		Synopsis: "Delete a node that is off for good",
+		Help:     helpNodePurge,
+		Acts:     true,
+		Run:      nodePurge,
+		Examples: "berth node purge n1",
+	},
+	{
+		Name:     "eligibility",
+		Args:     "[node]",
+		Synopsis: "Allow or forbid new placements on a node",
+		Acts:     true,
+		Flags: []Flag{
+			{Name: "enable", Usage: "Allow new placements"},
+			{Name: "disable", Usage: "Forbid new placements; running allocations continue"},
+			selfFlag,
+		},
 		Run: nodeEligibility,
 		Examples: "berth node eligibility -disable n1\n" +
-			"berth node eligibility -enable -self"},
+			"berth node eligibility -enable -self",
+	},
 }
 
-var (
-	selfFlag        = Flag{Name: "self", Usage: "The node of the agent that is called"}
-	nodeStatusFlags = []Flag{selfFlag, {Name: "verbose", Usage: "Also show attributes"}}
-
-	nodeEligibilityFlags = []Flag{
-		{Name: "enable", Usage: "Allow new placements"},
-		{Name: "disable", Usage: "Forbid new placements; running allocations continue"},
-		selfFlag,
-	}
-)
+var selfFlag = Flag{Name: "self", Usage: "The node of the agent that is called"}
 
 var nodeSheet = sheet[*structs.NodeListStub]{
 	titles: "ID|Name|Datacenter|Class|Address|Eligibility|Status",

@@ -11,10 +11,15 @@ import (
 
 // pluginCommands are the verbs of berth plugin.
 var pluginCommands = []Command{
-	{Name: "status", Args: "[plugin]", Synopsis: "List CSI plugins, or show one with its instances",
-		Renders: true, Run: pluginStatus.run,
+	{
+		Name:     "status",
+		Args:     "[plugin]",
+		Synopsis: "List CSI plugins, or show one with its instances",
+		Renders:  true,
+		Run:      pluginStatus.run,
 		Examples: "berth plugin status\n" +
-			"berth plugin status hostpath"},
+			"berth plugin status hostpath",
+	},
 }
 
 // instanceTitles are those of instanceRows, without the first one.

@@ -22,20 +22,6 @@ For a server that has failed and that "berth server force-leave" does not
 know. It is refused for a live server: use "berth server leave" there.
 "berth operator raft list-peers" shows IDs and addresses.`
 
-var (
-	serverLeaveFlags = []Flag{{Name: "force",
-		Usage: "Leave even if the cluster loses its majority and becomes unavailable"}}
-	forceLeaveFlags = []Flag{{Name: "prune",
-		Usage: "Remove the server from the list of members at once"}}
-	listPeersFlags = []Flag{{Name: "stale",
-		Usage: "Show the view of the agent's server, also without a leader"}}
-	removePeerFlags = []Flag{
-		{Name: "peer-id", Kind: String, Value: "id", Usage: "The ID of the server"},
-		{Name: "peer-address", Kind: String, Value: "host:port",
-			Usage: "The RPC address of the server, in place of its ID"},
-	}
-)
-
 func serverLeave(ctx context.Context, c *Call) error {
 	self, err := c.API().AgentSelf(ctx)
 	if err != nil {

@@ -16,41 +16,118 @@ import (
 
 // volumeCommands are the verbs of berth volume.
 var volumeCommands = []Command{
-	{Name: "init", Args: "[file]", Synopsis: "Write an example of a volume file (volume.hcl)",
-		Local: true, Run: volumeInit,
+	{
+		Name:     "init",
+		Args:     "[file]",
+		Synopsis: "Write an example of a volume file (volume.hcl)",
+		Local:    true,
+		Run:      volumeInit,
 		Examples: "berth volume init\n" +
-			"berth volume init data.hcl"},
-	{Name: "create", Acts: true, Args: "<file>", Synopsis: "Create a volume at its plugin",
-		Flags: volumeCreateFlags, Run: volumeCreate,
-		Examples: "berth volume create data.hcl"},
-	{Name: "register", Acts: true, Args: "<file>",
-		Synopsis: "Register an existing volume of a plugin", Run: volumeRegister,
-		Examples: "berth volume register data.hcl"},
-	{Name: "status", Args: "[volume]",
+			"berth volume init data.hcl",
+	},
+	{
+		Name:     "create",
+		Args:     "<file>",
+		Synopsis: "Create a volume at its plugin",
+		Acts:     true,
+		Flags:    []Flag{pluginTimeout},
+		Run:      volumeCreate,
+		Examples: "berth volume create data.hcl",
+	},
+	{
+		Name:     "register",
+		Args:     "<file>",
+		Synopsis: "Register an existing volume of a plugin",
+		Acts:     true,
+		Run:      volumeRegister,
+		Examples: "berth volume register data.hcl",
+	},
+	{
+		Name:     "status",
+		Args:     "[volume]",
 		Synopsis: "List volumes, or show one with its claims and attachments",
-		Flags:    volumeStatusFlags, Renders: true, Run: volumeStatus,
+		Renders:  true,
+		Flags: []Flag{
+			{
+				Name:  "verbose",
+				Usage: "Also list the volumes that plugins report, including those that berth does not have",
+			},
+			{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"},
+			{Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"},
+		},
+		Run: volumeStatus,
 		Examples: "berth volume status\n" +
 			"berth volume status data\n" +
-			"berth volume status -node n1"},
-	{Name: "deregister", Acts: true, Args: "<volume>",
-		Synopsis: "Deregister a volume and leave it at its plugin", Flags: volumeDeregisterFlags,
-		Run: volumeDeregister,
+			"berth volume status -node n1",
+	},
+	{
+		Name:     "deregister",
+		Args:     "<volume>",
+		Synopsis: "Deregister a volume and leave it at its plugin",
+		Acts:     true,
+		Flags:    []Flag{{Name: "force", Usage: "Even if claims wait or a detach is in flight"}},
+		Run:      volumeDeregister,
 		Examples: "berth volume deregister data\n" +
-			"berth volume deregister -force data"},
-	{Name: "delete", Acts: true, Args: "<volume>",
+			"berth volume deregister -force data",
+	},
+	{
+		Name:     "delete",
+		Args:     "<volume>",
 		Synopsis: "Delete a volume and its data at the plugin",
-		Flags:    volumeDeleteFlags, Run: volumeDelete,
+		Acts:     true,
+		Flags: []Flag{
+			{
+				Name:  "secret",
+				Kind:  Strings,
+				Value: "key=value",
+				Usage: "A secret for the plugin; may be given more than once",
+			},
+			pluginTimeout,
+		},
+		Run: volumeDelete,
 		Examples: "berth volume delete data\n" +
-			"berth volume delete -secret password=swordfish data"},
-	{Name: "retry", Acts: true, Args: "<volume>",
-		Synopsis: "Retry the failed operations of a volume at once", Help: helpVolumeRetry,
+			"berth volume delete -secret password=swordfish data",
+	},
+	{
+		Name:     "retry",
+		Args:     "<volume>",
+		Synopsis: "Retry the failed operations of a volume at once",
+		Help:     helpVolumeRetry,
+		Acts:     true,
 		Run:      volumeRetry,
-		Examples: "berth volume retry data"},
-	{Name: "detach", Acts: true, Args: "<volume> <node>",
+		Examples: "berth volume retry data",
+	},
+	{
+		Name:     "detach",
+		Args:     "<volume> <node>",
 		Synopsis: "Detach an unused volume from a node",
-		Help:     helpVolumeDetach, Flags: volumeDetachFlags, Run: volumeDetach,
+		Help:     helpVolumeDetach,
+		Acts:     true,
+		Flags: []Flag{
+			{
+				Name:  "force",
+				Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has happened",
+			},
+			{
+				Name:  "reason",
+				Kind:  String,
+				Value: "text",
+				Usage: "The reason; recorded. Required with -force",
+			},
+			{Name: "external", Usage: "The node is named by the plugin's own ID of it"},
+		},
+		Run: volumeDetach,
 		Examples: "berth volume detach data n1\n" +
-			`berth volume detach -force -reason "its power is off" data n1`},
+			`berth volume detach -force -reason "its power is off" data n1`,
+	},
+}
+
+var pluginTimeout = Flag{
+	Name:    "timeout",
+	Kind:    Duration,
+	Value:   "duration",
+	Default: "5m",
+	Usage:   "How long to wait for the plugin",
 }
 
 const helpVolumeDetach = `
@@ -75,38 +152,6 @@ Failed operations are retried with a growing delay. The status of the volume
 shows the time of the next attempt. This command retries them at once, after
 the cause is repaired: the creation, expansion and deletion of the volume, its
 attach and detach, and the growth of its content.`
-
-var (
-	volumeCreateFlags = []Flag{{
-		Name:    "timeout",
-		Kind:    Duration,
-		Value:   "duration",
-		Default: "5m",
-		Usage:   "How long to wait for the plugin",
-	}}
-	volumeStatusFlags = []Flag{
-		{Name: "verbose",
-			Usage: "Also list the volumes that plugins report, including those that berth does not have"},
-		{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"},
-		{Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"},
-	}
-	volumeDeregisterFlags = []Flag{{
-		Name:  "force",
-		Usage: "Even if claims wait or a detach is in flight",
-	}}
-	volumeDeleteFlags = []Flag{
-		{Name: "secret", Kind: Strings, Value: "key=value",
-			Usage: "A secret for the plugin; may be given more than once"},
-		{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m",
-			Usage: "How long to wait for the plugin"},
-	}
-	volumeDetachFlags = []Flag{
-		{Name: "force",
-			Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has happened"},
-		{Name: "reason", Kind: String, Value: "text", Usage: "The reason; recorded. Required with -force"},
-		{Name: "external", Usage: "The node is named by the plugin's own ID of it"},
-	}
-)
 
 // readVolume reads a volume file. locate adds positions in the file to the faults that a server finds.
 func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error) error, err error) {

@@ -44,16 +44,19 @@ func newWatch(c *Call) *watch {
 	}
 }
 
-// follow writes the ID of a new evaluation with -detach. Otherwise it writes a first line and watches.
+// follow writes the outcome of a request. With -detach it writes the ID of the new evaluation, otherwise it
+// watches.
 func (c *Call) follow(
-	ctx context.Context, evalID, first string, watch func(context.Context, *watch) error,
+	ctx context.Context, outcome any, evalID string, watch func(context.Context, *watch) error,
 ) error {
+	if err := c.writeOutcome(outcome); err != nil {
+		return err
+	}
 	if c.Bool("detach") {
 		c.Printf("%s\n", evalID)
 		return nil
 	}
 	w := newWatch(c)
-	w.writeLine("%s", first)
 	return w.until(ctx, func(ctx context.Context) error {
 		return retryOutage(ctx, func(ctx context.Context) error { return watch(ctx, w) })
 	})
