@@ -164,7 +164,7 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 	if err != nil || len(claims) == 0 {
 		return err
 	}
-	var rows [][]string
+	var rows grid
 	for _, v := range claims {
 		state, why := "none", ""
 		switch {
@@ -177,14 +177,14 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 			state = "granted, not released yet"
 			why = whyHeld(v.claim)
 		}
-		rows = append(rows, []string{
+		rows.add(
 			v.alias,
 			v.volume,
 			string(v.request.AccessMode),
 			yesNo(v.request.ReadOnly),
 			state,
 			why,
-		})
+		)
 	}
 	c.section("Volumes", "Alias|Volume|Access Mode|Read Only|Claim|Waits For", rows)
 	return nil
@@ -209,9 +209,9 @@ func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 		"Restarts", restarts(s),
 	)
 	events := s.Events[max(0, len(s.Events)-eventsShown):]
-	var rows [][]string
+	var rows grid
 	for _, e := range slices.Backward(events) {
-		rows = append(rows, []string{age(e.Time), e.Type, eventText(e)})
+		rows.add(age(e.Time), e.Type, eventText(e))
 	}
 	if len(rows) > 0 {
 		c.table("Time|Event|Description", rows)

@@ -169,10 +169,10 @@ func serverMembers(ctx context.Context, c *Call) error {
 		return err
 	}
 	return c.show(members, func() error {
-		var rows [][]string
+		var rows grid
 		for _, m := range members.Members {
 			rpc := net.JoinHostPort(m.Addr, m.Tags["port"])
-			rows = append(rows, []string{
+			rows.add(
 				m.Name,
 				m.Addr,
 				fmt.Sprint(m.Port),
@@ -181,7 +181,7 @@ func serverMembers(ctx context.Context, c *Call) error {
 				m.Tags["build"],
 				m.Tags["dc"],
 				m.Tags["region"],
-			})
+			)
 		}
 		c.table("Name|Address|Port|Status|Leader|Version|Datacenter|Region", rows)
 		if leader == "" {
@@ -197,13 +197,13 @@ func raftListPeers(ctx context.Context, c *Call) error {
 		return err
 	}
 	return c.show(servers, func() error {
-		var rows [][]string
+		var rows grid
 		for _, s := range servers {
 			state := "follower"
 			if s.Leader {
 				state = "leader"
 			}
-			rows = append(rows, []string{
+			rows.add(
 				cmp.Or(s.Node, "(unknown)"),
 				s.ID,
 				s.Address,
@@ -211,7 +211,7 @@ func raftListPeers(ctx context.Context, c *Call) error {
 				yesNo(s.Voter),
 				s.RaftProtocol,
 				cmp.Or(s.Status, "unknown"),
-			})
+			)
 		}
 		c.table("Server|ID|Address|State|Voter|Protocol|Gossip", rows)
 		return nil

@@ -67,7 +67,8 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		"Modified", formatNanos(e.ModifyTime),
 	)
 	if len(e.FailedTGAllocs) > 0 {
-		c.Printf("\nNot placed\n%s", describeFailures(e.FailedTGAllocs, e.QueuedAllocations))
+		c.Printf("\nNot placed\n")
+		c.printFailures(e)
 	}
 	allocs, _, err := c.API().EvalAllocations(ctx, e.ID, nil)
 	if err != nil {
@@ -79,18 +80,16 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 	return nil
 }
 
-// describeFailures describes for each group which filter rejected how many nodes and why.
-func describeFailures(failed map[string]*structs.AllocMetric, queued map[string]int) string {
-	var b strings.Builder
-	for group, m := range sorted(failed) {
-		n := max(queued[group], m.CoalescedFailures+1)
-		fmt.Fprintf(&b, "  Group %q: %s cannot be placed (%s evaluated)\n", group, plural(n, "allocation"),
+// printFailures writes for each group which filter rejected how many nodes and why.
+func (c *Call) printFailures(e *structs.Evaluation) {
+	for group, m := range sorted(e.FailedTGAllocs) {
+		n := max(e.QueuedAllocations[group], m.CoalescedFailures+1)
+		c.Printf("  Group %q: %s cannot be placed (%s evaluated)\n", group, plural(n, "allocation"),
 			plural(m.NodesEvaluated, "node"))
 		for _, line := range failureLines(m) {
-			fmt.Fprintf(&b, "    %s\n", line)
+			c.Printf("    %s\n", line)
 		}
 	}
-	return b.String()
 }
 
 // failureLines has a line for each filter that rejected nodes for one group.

@@ -318,7 +318,7 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 	if err != nil {
 		return err
 	}
-	var rows [][]string
+	var rows grid
 	for name, g := range sorted(sum.Summary) {
 		row := []string{name}
 		for _, n := range []int{g.Queued, g.Starting, g.Running, g.Complete, g.Failed, g.Lost} {
@@ -341,8 +341,8 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 		func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked })
 	for _, e := range evals {
 		if waiting && len(e.FailedTGAllocs) > 0 {
-			c.Printf("\nNot placed (evaluation %s)\n%s", structs.ShortID(e.ID),
-				describeFailures(e.FailedTGAllocs, e.QueuedAllocations))
+			c.Printf("\nNot placed (evaluation %s)\n", structs.ShortID(e.ID))
+			c.printFailures(e)
 			return nil
 		}
 	}

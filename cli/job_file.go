@@ -23,13 +23,14 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, locate, err := parseJob(shownName(name), src)
+	name = shownName(name)
+	job, locate, err := parseJob(name, src)
 	if err != nil {
-		return nil, excerpt(shownName(name), src, err)
+		return nil, excerpt(name, src, err)
 	}
 	job.Canonicalize()
 	if err := errors.Join(job.Validate(), c.checkDrivers(job)); err != nil {
-		return nil, excerpt(shownName(name), src, locate(structs.Errorf(structs.KindInvalid, "%w", err)))
+		return nil, excerpt(name, src, locate(structs.Errorf(structs.KindInvalid, "%w", err)))
 	}
 	return job, nil
 }

@@ -143,10 +143,10 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		"Eligibility", n.SchedulingEligibility,
 		"Resources", resources,
 	)
-	var drivers [][]string
+	var drivers grid
 	for name, d := range sorted(n.Drivers) {
-		drivers = append(drivers, []string{name, yesNo(d.Detected), health(d.Healthy),
-			healthText(d.Healthy, d.HealthDescription)})
+		drivers.add(name, yesNo(d.Detected), health(d.Healthy),
+			healthText(d.Healthy, d.HealthDescription))
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", drivers)
 	c.section("CSI plugins", "Plugin"+instanceTitles, append(
@@ -157,9 +157,9 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	}
 	nodeEventSheet.section(c, "Events", n.Events)
 	if c.Bool("verbose") {
-		var rows [][]string
+		var rows grid
 		for name, value := range sorted(n.Attributes) {
-			rows = append(rows, []string{name, value})
+			rows.add(name, value)
 		}
 		c.section("Attributes", "Name|Value", rows)
 	}

@@ -26,8 +26,8 @@ var pluginCommands = []Command{
 const instanceTitles = "|Half|Health|Allocation|Volumes At Most|Topology|Last Change|Description"
 
 // instanceRows returns a row for each plugin instance. label formats the key of an instance.
-func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key string) string) [][]string {
-	var rows [][]string
+func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key string) string) grid {
+	var rows grid
 	for key, i := range sorted(infos) {
 		limit, topology := "", ""
 		if i.NodeInfo != nil {
@@ -38,7 +38,7 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 				topology = keyValues(t.Segments)
 			}
 		}
-		rows = append(rows, []string{
+		rows.add(
 			label(key),
 			half,
 			health(i.Healthy),
@@ -47,7 +47,7 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 			topology,
 			age(i.UpdateTime),
 			healthText(i.Healthy, i.HealthDescription),
-		})
+		)
 	}
 	return rows
 }
@@ -125,5 +125,5 @@ func capabilities(p *structs.CSIPlugin) string {
 			addIf(i.SupportsStats, "stats")
 		}
 	}
-	return joinComma(names)
+	return joinComma(names...)
 }

@@ -27,34 +27,33 @@ type finder func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate,
 
 // kind is a kind of things that a user may name by a prefix of an ID.
 type kind struct {
-	noun     string
-	listedBy string // a command
-	named    bool   // things have a name beside the ID
-	random   bool   // IDs are random
-	find     finder
+	noun   string
+	named  bool // things have a name beside the ID
+	random bool // IDs are random
+	find   finder
 }
 
 // kinds has the kinds by the names of arguments and options in usage lines.
 var kinds = map[string]kind{
-	"job": {noun: "job", listedBy: "job status",
+	"job": {noun: "job",
 		find: findBy((*api.Client).Jobs, func(j *structs.JobListStub) candidate {
 			return candidate{id: j.ID, about: j.Type + ", " + j.Status}
 		})},
-	"alloc": {noun: "allocation", listedBy: "alloc status", random: true,
+	"alloc": {noun: "allocation", random: true,
 		find: findBy((*api.Client).Allocations, func(a *structs.AllocListStub) candidate {
 			return candidate{id: a.ID, about: a.Name + ", " + a.ClientStatus}
 		})},
-	"eval": {noun: "evaluation", listedBy: "eval status", random: true,
+	"eval": {noun: "evaluation", random: true,
 		find: findBy((*api.Client).Evaluations, func(e *structs.Evaluation) candidate {
 			return candidate{id: e.ID, about: "of job " + e.JobID + ", " + e.Status}
 		})},
-	"plugin": {noun: "plugin", listedBy: "plugin status",
+	"plugin": {noun: "plugin",
 		find: findBy((*api.Client).Plugins, func(p *structs.CSIPluginListStub) candidate {
 			return candidate{id: p.ID, about: p.Provider}
 		})},
-	"volume": {noun: "volume", listedBy: "volume status", find: findVolumes},
-	"node":   {noun: "node", listedBy: "node status", find: findNodes, named: true},
-	"server": {noun: "server", listedBy: "server members", find: findServers, named: true},
+	"volume": {noun: "volume", find: findVolumes},
+	"node":   {noun: "node", find: findNodes, named: true},
+	"server": {noun: "server", find: findServers},
 }
 
 // resolve returns the only complete ID with a prefix.
@@ -73,7 +72,7 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 		if near := c.closest(ctx, k, prefix); near != "" {
 			return "", fmt.Errorf("%w; did you mean %q?", unknown, near)
 		}
-		return "", fmt.Errorf("%w; \"berth %s\" lists all", unknown, k.listedBy)
+		return "", fmt.Errorf("%w; \"berth %s status\" lists all", unknown, name)
 	case 1:
 		return found[0].id, nil
 	}

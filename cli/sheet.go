@@ -15,11 +15,11 @@ type sheet[T any] struct {
 	order  func(a, b T) int // nil: the order of the answer
 }
 
-func (s sheet[T]) rows(items []T) [][]string {
+func (s sheet[T]) rows(items []T) grid {
 	if s.order != nil {
 		items = slices.SortedStableFunc(slices.Values(items), s.order)
 	}
-	var rows [][]string
+	var rows grid
 	for _, item := range items {
 		rows = append(rows, s.row(item))
 	}

@@ -50,10 +50,15 @@ func (c *Call) colour() bool {
 	return !c.Bool("no-color") && os.Getenv("NO_COLOR") == "" && c.terminalWidth() > 0
 }
 
+// grid has the rows of a table.
+type grid [][]string
+
+func (g *grid) add(cells ...string) { *g = append(*g, cells) }
+
 // table writes rows under their titles, which | separates. It omits empty columns and fits the table into a
 // terminal (see narrow, fit).
-func (c *Call) table(titles string, rows [][]string) {
-	all := withoutEmpty(append([][]string{strings.Split(titles, "|")}, rows...))
+func (c *Call) table(titles string, rows grid) {
+	all := withoutEmpty(append(grid{strings.Split(titles, "|")}, rows...))
 	for _, row := range all {
 		for i, cell := range row {
 			row[i] = oneLine(structs.Printable(cell))
@@ -89,7 +94,7 @@ var (
 
 // narrow removes columns from a table that is wider than width. It first removes spare columns, then a last
 // column of texts, which it returns for lines below the rows. Width 0 is unlimited.
-func narrow(all [][]string, width int) (rows [][]string, texts []string) {
+func narrow(all grid, width int) (rows grid, texts []string) {
 	for _, title := range spareTitles {
 		if at := slices.Index(all[0], title); at >= 0 && tooWide(all, width) {
 			all = withoutColumn(all, at)
@@ -105,16 +110,16 @@ func narrow(all [][]string, width int) (rows [][]string, texts []string) {
 	return withoutColumn(all, last), texts
 }
 
-func withoutColumn(all [][]string, at int) (out [][]string) {
+func withoutColumn(all grid, at int) (out grid) {
 	for _, row := range all {
 		out = append(out, slices.Delete(slices.Clone(row), at, at+1))
 	}
 	return out
 }
 
-func tooWide(all [][]string, width int) bool { return width > 0 && total(widthsOf(all)) > width }
+func tooWide(all grid, width int) bool { return width > 0 && total(widthsOf(all)) > width }
 
-func widthsOf(all [][]string) []int {
+func widthsOf(all grid) []int {
 	widths := make([]int, len(all[0]))
 	for _, row := range all {
 		for i, cell := range row {
@@ -163,7 +168,7 @@ func fit(widths []int, whole []bool, width int) {
 }
 
 // withoutEmpty removes the columns that are empty in all rows below the titles.
-func withoutEmpty(all [][]string) [][]string {
+func withoutEmpty(all grid) grid {
 	for i := len(all[0]) - 1; i >= 0; i-- {
 		filled := func(row []string) bool { return row[i] != "" }
 		if !slices.ContainsFunc(all[1:], filled) {
@@ -185,7 +190,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // pairs writes names, each with the value that follows it. It omits names with an empty value.
 func (c *Call) pairs(namesAndValues ...string) {
-	var shown [][]string
+	var shown grid
 	width := 0
 	for pair := range slices.Chunk(namesAndValues, 2) {
 		if pair[1] != "" {
@@ -204,7 +209,7 @@ func (c *Call) pairs(namesAndValues ...string) {
 }
 
 // section writes a title and a table, or "none" if the table has no rows.
-func (c *Call) section(title, titles string, rows [][]string) {
+func (c *Call) section(title, titles string, rows grid) {
 	c.Printf("\n%s\n", title)
 	if len(rows) == 0 {
 		c.Printf("none\n")

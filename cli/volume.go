@@ -159,16 +159,15 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err = jobspec.ParseVolume(shownName(name), src)
+	name = shownName(name)
+	v, err = jobspec.ParseVolume(name, src)
 	if err != nil {
-		return nil, nil, excerpt(shownName(name), src, err)
+		return nil, nil, excerpt(name, src, err)
 	}
 	if ns := cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE")); v.Namespace == "" && ns != "" {
 		v.Namespace = ns
 	}
-	return v, func(err error) error {
-		return excerpt(shownName(name), src, jobspec.Locate(shownName(name), src, err))
-	}, nil
+	return v, func(err error) error { return excerpt(name, src, jobspec.Locate(name, src, err)) }, nil
 }
 
 func volumeCreate(ctx context.Context, c *Call) error {
@@ -192,7 +191,7 @@ func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
 		return err
 	}
 	w.writeLine("Volume %q is ready: %s", v.ID,
-		joinComma([]string{"external ID " + made.ExternalID, size(made.Capacity)}))
+		joinComma("external ID "+made.ExternalID, size(made.Capacity)))
 	switch {
 	case made.ExpandPending:
 		w.writeLine("It grows to %s when its plugin can be called: berth volume status %s",
@@ -230,7 +229,7 @@ func (w *watch) progress(ctx context.Context, ns, id string) {
 	if err != nil {
 		return
 	}
-	why := joinComma([]string{problem(d.LastError), blocked(d), growth(d)})
+	why := joinComma(problem(d.LastError), blocked(d), growth(d))
 	switch {
 	case why == "":
 		why = "waits for the answer of the plugin"
@@ -249,7 +248,7 @@ func currentChange(v *structs.CSIVolumeDetail) string {
 	return v.State
 }
 
-func joinComma(parts []string) string {
+func joinComma(parts ...string) string {
 	var some []string
 	for _, p := range parts {
 		if p != "" {
@@ -411,7 +410,7 @@ var attachmentSheet = sheet[*structs.CSIAttachment]{
 	titles: "Node|State|Read Only|Changed|Last Error",
 	row: func(a *structs.CSIAttachment) []string {
 		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime),
-			joinComma([]string{problem(a.LastError), callInFlight(a.Call)})}
+			joinComma(problem(a.LastError), callInFlight(a.Call))}
 	},
 }
 
@@ -432,7 +431,7 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		"Namespace", v.Namespace,
 		"External ID", v.ExternalID,
 		"Plugin", v.PluginID,
-		"Provider", joinComma([]string{v.Provider, v.ProviderVersion}),
+		"Provider", joinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
 		"Last error", problem(v.LastError),
 		"In flight", callInFlight(v.Call),
@@ -455,7 +454,7 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 	)
 	if len(v.WaitingJobs) > 0 {
 		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",
-			joinComma(v.WaitingJobs))
+			joinComma(v.WaitingJobs...))
 	}
 	for _, text := range v.Warnings {
 		c.Printf("\nWarning: %s\n", oneLine(text))
@@ -508,7 +507,7 @@ func madeFor(caps []*structs.CSIVolumeCapability) string {
 	for _, p := range caps {
 		parts = append(parts, fmt.Sprintf("%s/%s", p.AccessMode, p.AttachmentMode))
 	}
-	return joinComma(parts)
+	return joinComma(parts...)
 }
 
 func mountOptions(o *structs.CSIMountOptions) string {
@@ -519,7 +518,7 @@ func mountOptions(o *structs.CSIMountOptions) string {
 	if flags != "" {
 		flags = "flags " + flags
 	}
-	return joinComma([]string{o.FSType, flags})
+	return joinComma(o.FSType, flags)
 }
 
 func topologies(ts []*structs.CSITopology) string {

@@ -84,15 +84,15 @@ func (c *Call) printExternal(all *externalListing) error {
 		own[v.PluginID+"\x00"+v.ExternalID] = v.ID
 	}
 	for _, p := range all.External {
-		var rows [][]string
+		var rows grid
 		for _, v := range p.Volumes {
-			rows = append(rows, []string{
+			rows.add(
 				v.ExternalID,
 				own[p.PluginID+"\x00"+v.ExternalID],
 				size(v.CapacityBytes),
 				condition(v),
 				strings.Join(v.PublishedExternalNodeIDs, ", "),
-			})
+			)
 		}
 		c.section(fmt.Sprintf("Known to plugin %s", p.PluginID),
 			"External ID|Volume|Capacity|Condition|Nodes", rows)

@@ -27,7 +27,7 @@ func growth(v *structs.CSIVolumeDetail) string {
 	if len(parts) == 0 {
 		parts = append(parts, "its content grows at the next mount on a node")
 	}
-	return size(v.NodeExpandBytes) + ": " + joinComma(parts)
+	return size(v.NodeExpandBytes) + ": " + joinComma(parts...)
 }
 
 // claimGrowth explains why an allocation still sees the old size. It returns "" if it sees the new one.

@@ -167,7 +167,7 @@ func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 		return nil
 	}
 	w.writeLine("Some allocations cannot be placed now:")
-	w.c.Printf("%s", describeFailures(e.FailedTGAllocs, e.QueuedAllocations))
+	w.c.printFailures(e)
 	if e.BlockedEval != "" {
 		w.writeLine("Evaluation %s is blocked and places the rest when capacity is free",
 			structs.ShortID(e.BlockedEval))

@@ -97,16 +97,16 @@ func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *struct
 
 // pluginProblems returns a row for each unhealthy instance of a plugin and for each allocation without a
 // healthy instance, with the time and the cause.
-func pluginProblems(p *structs.CSIPlugin) [][]string {
-	var rows [][]string
+func pluginProblems(p *structs.CSIPlugin) grid {
+	var rows grid
 	seen := map[string]bool{}
 	halves := map[string]map[string]*structs.CSIInfo{"controller": p.Controllers, "node": p.Nodes}
 	for half, infos := range halves {
 		for node, i := range infos {
 			seen[i.AllocID] = true
 			if !i.Healthy {
-				rows = append(rows, []string{structs.ShortID(node), half, structs.ShortID(i.AllocID),
-					age(i.UpdateTime), oneLine(i.HealthDescription)})
+				rows.add(structs.ShortID(node), half, structs.ShortID(i.AllocID),
+					age(i.UpdateTime), oneLine(i.HealthDescription))
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func pluginProblems(p *structs.CSIPlugin) [][]string {
 			continue
 		}
 		since, cause := allocProblem(a)
-		rows = append(rows, []string{nodeLabel(a), "", structs.ShortID(a.ID), age(since), cause})
+		rows.add(nodeLabel(a), "", structs.ShortID(a.ID), age(since), cause)
 	}
 	slices.SortFunc(rows, slices.Compare)
 	return rows
@@ -167,5 +167,5 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 	if restarts > 0 {
 		parts = append(parts, "restarted "+plural(int(restarts), "time"))
 	}
-	return since, joinComma(parts)
+	return since, joinComma(parts...)
 }
