@@ -160,7 +160,7 @@ func allocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 }
 
 func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) error {
-	claims, err := allocClaims(ctx, c.API(), a)
+	claims, err := allocClaims(ctx, c.API, a)
 	if err != nil || len(claims) == 0 {
 		return err
 	}
@@ -248,7 +248,7 @@ func allocLogs(ctx context.Context, c *Call) error {
 	if o.FromEnd {
 		o.Offset = c.Number("c")
 	}
-	log, err := c.API().AllocLogs(ctx, id, o)
+	log, err := c.API.AllocLogs(ctx, id, o)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func allocLogs(ctx context.Context, c *Call) error {
 
 // onlyTask returns the task of an allocation with one task.
 func onlyTask(ctx context.Context, c *Call, allocID string) (string, error) {
-	alloc, _, err := c.API().Allocation(ctx, allocID, nil)
+	alloc, _, err := c.API.Allocation(ctx, allocID, nil)
 	if err != nil {
 		return "", err
 	}
@@ -289,7 +289,7 @@ func allocStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.API().AllocStop(ctx, id)
+	answer, err := c.API.AllocStop(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -16,16 +16,25 @@ import (
 // Call is one run of a command.
 type Call struct {
 	Stdio
-	Args   []string // without the flags
+	Args   []string    // without the flags
+	API    *api.Client // with the common options; nil for a Local command
 	cmd    *Command
 	values map[string][]string
-	client *api.Client
 	// outcome is the standard output of a command that acts with -json. Out is then the standard error.
 	outcome io.Writer
 }
 
+// changed has the names of the things that a command has changed.
+type changed map[string]string
+
+// report writes a sentence on the outcome of a command that acts, and the outcome itself.
+func (c *Call) report(outcome any, format string, args ...any) error {
+	c.Printf(format+"\n", args...)
+	return c.writeOutcome(outcome)
+}
+
 // writeOutcome writes the outcome of a command that acts, if -json is set. The outcome is the answer of the
-// API or, if that is empty, the names of the changed things.
+// API, or a changed if that is empty.
 func (c *Call) writeOutcome(answer any) error {
 	if c.outcome == nil {
 		return nil
@@ -41,24 +50,17 @@ func (c *Call) Arg(i int) string {
 	return ""
 }
 
-// API returns the client that the flags configure.
-func (c *Call) API() *api.Client {
-	if c.client == nil {
-		c.client = api.NewClient(api.ClientConfig{
-			Address:   c.String("address"),
-			Namespace: cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE")),
-			Region:    cmp.Or(c.String("region"), os.Getenv("BERTH_REGION")),
-			Token:     os.Getenv("BERTH_TOKEN"),
-		})
-	}
-	return c.client
+func (c *Call) newClient() *api.Client {
+	return api.NewClient(api.ClientConfig{
+		Address:   c.String("address"),
+		Namespace: c.namespace(),
+		Region:    cmp.Or(c.String("region"), os.Getenv("BERTH_REGION")),
+		Token:     os.Getenv("BERTH_TOKEN"),
+	})
 }
 
-func (c *Call) close() {
-	if c.client != nil {
-		c.client.Close()
-	}
-}
+// namespace returns the namespace that an option or the environment names, or "".
+func (c *Call) namespace() string { return cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE")) }
 
 // Printf writes to the standard output for people.
 func (c *Call) Printf(format string, args ...any) { fmt.Fprintf(printable{c.Out}, format, args...) }

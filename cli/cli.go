@@ -150,7 +150,10 @@ func (cmd *Command) call(ctx context.Context, path string, args []string, std St
 		c.outcome = c.Out
 		c.Out = c.Err
 	}
-	defer c.close()
+	if !cmd.Local {
+		c.API = c.newClient()
+		defer c.API.Close()
+	}
 	err := cmd.Run(ctx, c)
 	var usage *usageError
 	if errors.As(err, &usage) && usage.path == "" {

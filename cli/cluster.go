@@ -160,11 +160,11 @@ var systemCommands = []Command{
 }
 
 func serverMembers(ctx context.Context, c *Call) error {
-	members, err := c.API().AgentMembers(ctx)
+	members, err := c.API.AgentMembers(ctx)
 	if err != nil {
 		return err
 	}
-	leader, err := c.API().StatusLeader(ctx)
+	leader, err := c.API.StatusLeader(ctx)
 	if err != nil && !structs.IsKind(err, structs.KindUnavailable) {
 		return err
 	}
@@ -192,7 +192,7 @@ func serverMembers(ctx context.Context, c *Call) error {
 }
 
 func raftListPeers(ctx context.Context, c *Call) error {
-	servers, err := c.API().RaftConfiguration(ctx, &structs.QueryOptions{AllowStale: c.Bool("stale")})
+	servers, err := c.API.RaftConfiguration(ctx, &structs.QueryOptions{AllowStale: c.Bool("stale")})
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func operatorMetrics(ctx context.Context, c *Call) error {
 	if c.Bool("json") {
 		format = api.MetricsJSON
 	}
-	text, err := c.API().Metrics(ctx, format)
+	text, err := c.API.Metrics(ctx, format)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	if err := c.API().SnapshotSave(ctx, tmp); err != nil {
+	if err := c.API.SnapshotSave(ctx, tmp); err != nil {
 		return err
 	}
 	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
@@ -261,8 +261,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 	if err := os.Rename(tmp.Name(), name); err != nil {
 		return err
 	}
-	c.Printf("Saved the state as of index %d to %s\n", meta.Index, name)
-	return c.writeOutcome(meta)
+	return c.report(meta, "Saved the state as of index %d to %s", meta.Index, name)
 }
 
 // openArchive opens an archive after it has verified all of it. It writes the state in it to state.
@@ -288,11 +287,10 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	if err := c.API().SnapshotRestore(ctx, f); err != nil {
+	if err := c.API.SnapshotRestore(ctx, f); err != nil {
 		return err
 	}
-	c.Printf("Restored the state as of index %d\n", meta.Index)
-	return c.writeOutcome(meta)
+	return c.report(meta, "Restored the state as of index %d", meta.Index)
 }
 
 // snapshotFile is the answer of inspect.
@@ -338,11 +336,10 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 func systemGC(ctx context.Context, c *Call) error {
-	if err := c.API().SystemGC(ctx); err != nil {
+	if err := c.API.SystemGC(ctx); err != nil {
 		return err
 	}
-	c.Printf("Collected\n")
-	return c.writeOutcome(struct{}{})
+	return c.report(changed{}, "Collected")
 }
 
 func showVersion(_ context.Context, c *Call) error {

@@ -151,7 +151,7 @@ func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []strin
 	if k.named {
 		q.Prefix = "" // the prefix selects by ID, and a name may begin otherwise
 	}
-	found, _ := k.find(ctx, c.API(), q)
+	found, _ := k.find(ctx, c.API, q)
 	for _, f := range found {
 		if f.name != "" {
 			words = append(words, f.name)

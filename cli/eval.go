@@ -70,7 +70,7 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		c.Printf("\nNot placed\n")
 		c.printFailures(e)
 	}
-	allocs, _, err := c.API().EvalAllocations(ctx, e.ID, nil)
+	allocs, _, err := c.API.EvalAllocations(ctx, e.ID, nil)
 	if err != nil {
 		return err
 	}

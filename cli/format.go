@@ -133,7 +133,7 @@ func problem(e *structs.OperationError) string {
 	if e.Attempts > 1 {
 		tries = fmt.Sprintf(" (%d attempts, the last %s)", e.Attempts, age(e.Time))
 	}
-	return fmt.Sprintf("%s%s%s%s", code, oneLine(e.Message), tries, nextTry(e))
+	return code + oneLine(e.Message) + tries + nextTry(e)
 }
 
 // nextTry describes the next attempt of a failed operation. It returns "" if that does not depend on time.

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -104,11 +102,10 @@ func jobRun(ctx context.Context, c *Call) error {
 		o.EnforceIndex = true
 		o.ModifyIndex = uint64(c.Number("check-index"))
 	}
-	ns := cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE"))
-	if ns != "" && job.Namespace == structs.DefaultNamespace {
+	if ns := c.namespace(); ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
 	}
-	answer, err := c.API().JobRegister(ctx, job, o)
+	answer, err := c.API.JobRegister(ctx, job, o)
 	if err != nil {
 		return err
 	}
@@ -137,11 +134,11 @@ func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error 
 
 func jobStop(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
-	job, _, err := c.API().Job(ctx, id, nil)
+	job, _, err := c.API.Job(ctx, id, nil)
 	if err == nil { // otherwise the next request fails, too
 		c.warnOfVolumes(ctx, job)
 	}
-	answer, err := c.API().JobDeregister(ctx, id, c.Bool("purge"))
+	answer, err := c.API.JobDeregister(ctx, id, c.Bool("purge"))
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
@@ -182,7 +179,7 @@ func volumesOf(job *structs.Job) (ids []string) {
 // does not prevent the stop, and it ignores errors.
 func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 	for _, plugin := range job.Plugins() {
-		volumes, _, err := c.API().Volumes(ctx, api.VolumeFilter{PluginID: plugin},
+		volumes, _, err := c.API.Volumes(ctx, api.VolumeFilter{PluginID: plugin},
 			&api.Query{Namespace: structs.AllNamespaces})
 		if err != nil {
 			return
@@ -214,7 +211,7 @@ func jobInspect(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	job, _, err := c.API().Job(ctx, id, nil)
+	job, _, err := c.API.Job(ctx, id, nil)
 	if err != nil {
 		return err
 	}
@@ -230,7 +227,7 @@ func jobInspect(ctx context.Context, c *Call) error {
 // jobVersion returns the version of a job that -version names.
 func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
 	version := uint64(c.Number("version"))
-	versions, _, err := c.API().JobVersions(ctx, id, nil)
+	versions, _, err := c.API.JobVersions(ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +302,7 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 	if err := printBlocked(ctx, c, j.ID); err != nil {
 		return err
 	}
-	allocs, _, err := c.API().JobAllocations(ctx, j.ID, nil)
+	allocs, _, err := c.API.JobAllocations(ctx, j.ID, nil)
 	if err != nil {
 		return err
 	}
@@ -314,7 +311,7 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 }
 
 func printSummary(ctx context.Context, c *Call, id string) error {
-	sum, _, err := c.API().JobSummary(ctx, id, nil)
+	sum, _, err := c.API.JobSummary(ctx, id, nil)
 	if err != nil {
 		return err
 	}
@@ -332,7 +329,7 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 
 // printBlocked explains which allocations of a job the newest evaluation could not place.
 func printBlocked(ctx context.Context, c *Call, id string) error {
-	evals, _, err := c.API().JobEvaluations(ctx, id, nil)
+	evals, _, err := c.API.JobEvaluations(ctx, id, nil)
 	if err != nil || len(evals) == 0 {
 		return err
 	}

@@ -111,10 +111,10 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 }
 
 func TestHeld_ReturnsTheHeldVolumes(t *testing.T) {
-	c := &Call{cmd: &Command{}, client: api.NewClient(api.ClientConfig{Address: heldCluster(t,
+	c := &Call{cmd: &Command{}, API: api.NewClient(api.ClientConfig{Address: heldCluster(t,
 		structs.AllocComplete, 1)})}
 	c.Out = io.Discard
-	defer c.close()
+	defer c.API.Close()
 	w := newWatch(c)
 	for _, want := range [][]string{{"data"}, nil} {
 		still, err := w.held(t.Context(), "db", []string{"gone", "data", "free"})
@@ -139,10 +139,10 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 
 func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 	srv := heldCluster(t, structs.AllocPending, 1)
-	c := &Call{cmd: &Command{Flags: detachFlags}, client: api.NewClient(api.ClientConfig{Address: srv})}
+	c := &Call{cmd: &Command{Flags: detachFlags}, API: api.NewClient(api.ClientConfig{Address: srv})}
 	var out strings.Builder
 	c.Out = &out
-	defer c.close()
+	defer c.API.Close()
 	stub := &structs.AllocListStub{ID: alloc1, Namespace: "default", Name: "db.g[0]", JobID: "db",
 		TaskGroup: "g", NodeID: node1}
 	if err := newWatch(c).claims(t.Context(), withVolume(), stub); err != nil {

@@ -99,7 +99,7 @@ func (c *Call) node(ctx context.Context, prefix string) (string, error) {
 	case !c.Bool("self"):
 		return c.resolve(ctx, "node", prefix)
 	}
-	self, err := c.API().AgentSelf(ctx)
+	self, err := c.API.AgentSelf(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -107,7 +107,7 @@ func (c *Call) node(ctx context.Context, prefix string) (string, error) {
 		return id, nil
 	}
 	return "", structs.Errorf(structs.KindPrecondition,
-		"the agent at %s is not a node; name one instead of -self", c.API().Address())
+		"the agent at %s is not a node; name one instead of -self", c.API.Address())
 }
 
 var oneOrAllNodes = status[*structs.NodeListStub, structs.NodeDetail]{
@@ -167,7 +167,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 }
 
 func printNodeAllocs(ctx context.Context, c *Call, id string) error {
-	allocs, _, err := c.API().NodeAllocations(ctx, id, nil)
+	allocs, _, err := c.API.NodeAllocations(ctx, id, nil)
 	if err != nil {
 		return err
 	}
@@ -189,11 +189,10 @@ func nodePurge(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.API().NodePurge(ctx, id); err != nil {
+	if err := c.API.NodePurge(ctx, id); err != nil {
 		return err
 	}
-	c.Printf("Node %s is deleted\n", structs.ShortID(id))
-	return c.writeOutcome(map[string]string{"NodeID": id})
+	return c.report(changed{"NodeID": id}, "Node %s is deleted", structs.ShortID(id))
 }
 
 func nodeEligibility(ctx context.Context, c *Call) error {
@@ -207,13 +206,13 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.API().NodeEligibility(ctx, id, c.Bool("enable")); err != nil {
+	if err := c.API.NodeEligibility(ctx, id, c.Bool("enable")); err != nil {
 		return err
 	}
 	word, eligibility := "forbidden", structs.NodeIneligible
 	if c.Bool("enable") {
 		word, eligibility = "allowed", structs.NodeEligible
 	}
-	c.Printf("New placements on node %s are %s\n", structs.ShortID(id), word)
-	return c.writeOutcome(map[string]string{"NodeID": id, "Eligibility": eligibility})
+	outcome := changed{"NodeID": id, "Eligibility": eligibility}
+	return c.report(outcome, "New placements on node %s are %s", structs.ShortID(id), word)
 }

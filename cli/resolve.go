@@ -62,7 +62,7 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 		return prefix, nil
 	}
 	k := kinds[name]
-	found, err := k.find(ctx, c.API(), &api.Query{Prefix: prefix})
+	found, err := k.find(ctx, c.API, &api.Query{Prefix: prefix})
 	if err != nil {
 		return "", err
 	}
@@ -76,15 +76,14 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	case 1:
 		return found[0].id, nil
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q may be any of %d %ss:", prefix, len(found), k.noun)
+	text := fmt.Sprintf("%q may be any of %d %ss:", prefix, len(found), k.noun)
 	for _, f := range found {
 		if f.id == prefix {
 			return prefix, nil
 		}
-		fmt.Fprintf(&b, "\n  %s  %s", f.id, f.about)
+		text += "\n  " + f.id + "  " + f.about
 	}
-	return "", structs.Errorf(structs.KindInvalid, "%s", b.String())
+	return "", structs.Errorf(structs.KindInvalid, "%s", text)
 }
 
 // didYouMean adds suggestions to a not-found error: the IDs with the typed prefix, or else the closest ID.
@@ -94,7 +93,7 @@ func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) er
 	}
 	k := kinds[name]
 	var ids []string
-	found, _ := k.find(ctx, c.API(), &api.Query{Prefix: typed, PerPage: maxGuesses})
+	found, _ := k.find(ctx, c.API, &api.Query{Prefix: typed, PerPage: maxGuesses})
 	for _, f := range found {
 		ids = append(ids, f.id)
 	}
@@ -119,7 +118,7 @@ func (c *Call) closest(ctx context.Context, k kind, typed string) string {
 		return ""
 	}
 	var words []string
-	found, _ := k.find(ctx, c.API(), &api.Query{PerPage: maxGuesses})
+	found, _ := k.find(ctx, c.API, &api.Query{PerPage: maxGuesses})
 	for _, f := range found {
 		words = append(words, cmp.Or(f.name, f.id))
 	}

@@ -23,26 +23,26 @@ know. It is refused for a live server: use "berth server leave" there.
 "berth operator raft list-peers" shows IDs and addresses.`
 
 func serverLeave(ctx context.Context, c *Call) error {
-	self, err := c.API().AgentSelf(ctx)
+	self, err := c.API.AgentSelf(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.API().AgentLeave(ctx, c.Bool("force")); err != nil {
+	if err := c.API.AgentLeave(ctx, c.Bool("force")); err != nil {
 		return err
 	}
 	if self.Member == nil {
-		return c.writeOutcome(struct{}{})
+		return c.writeOutcome(changed{})
 	}
-	c.Printf("Server %s has left the cluster, and its agent stops\n", self.Member.Name)
-	return c.writeOutcome(map[string]string{"Server": self.Member.Name})
+	name := self.Member.Name
+	return c.report(changed{"Server": name}, "Server %s has left the cluster, and its agent stops", name)
 }
 
 func serverForceLeave(ctx context.Context, c *Call) error {
-	if err := c.API().AgentForceLeave(ctx, c.Arg(0), c.Bool("prune")); err != nil {
+	name := c.Arg(0)
+	if err := c.API.AgentForceLeave(ctx, name, c.Bool("prune")); err != nil {
 		return err
 	}
-	c.Printf("Server %s has lost its vote\n", c.Arg(0))
-	return c.writeOutcome(map[string]string{"Server": c.Arg(0)})
+	return c.report(changed{"Server": name}, "Server %s has lost its vote", name)
 }
 
 func raftRemovePeer(ctx context.Context, c *Call) error {
@@ -51,9 +51,8 @@ func raftRemovePeer(ctx context.Context, c *Call) error {
 		return structs.Errorf(structs.KindInvalid,
 			"expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
 	}
-	if err := c.API().RaftRemovePeer(ctx, id, address); err != nil {
+	if err := c.API.RaftRemovePeer(ctx, id, address); err != nil {
 		return err
 	}
-	c.Printf("Server %s has lost its vote\n", id+address)
-	return c.writeOutcome(map[string]string{"ID": id, "Address": address})
+	return c.report(changed{"ID": id, "Address": address}, "Server %s has lost its vote", id+address)
 }

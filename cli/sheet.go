@@ -61,7 +61,7 @@ type status[S, T any] struct {
 
 func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
-		items, _, err := s.list(c.API(), ctx, nil)
+		items, _, err := s.list(c.API, ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	found, _, err := s.get(c.API(), ctx, id, nil)
+	found, _, err := s.get(c.API, ctx, id, nil)
 	if err != nil {
 		return err
 	}

@@ -164,9 +164,7 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 	if err != nil {
 		return nil, nil, excerpt(name, src, err)
 	}
-	if ns := cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE")); v.Namespace == "" && ns != "" {
-		v.Namespace = ns
-	}
+	v.Namespace = cmp.Or(v.Namespace, c.namespace())
 	return v, func(err error) error { return excerpt(name, src, jobspec.Locate(name, src, err)) }, nil
 }
 
@@ -263,20 +261,19 @@ func volumeRegister(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.API().VolumeRegister(ctx, v)
+	made, err := c.API.VolumeRegister(ctx, v)
 	if err != nil {
 		return locate(err)
 	}
-	c.Printf("Volume %q is registered: external ID %s\n", made.ID, made.ExternalID)
-	return c.writeOutcome(made)
+	return c.report(made, "Volume %q is registered: external ID %s", made.ID, made.ExternalID)
 }
 
 func volumeDeregister(ctx context.Context, c *Call) error {
-	if err := c.API().VolumeDeregister(ctx, c.Arg(0), c.Bool("force")); err != nil {
-		return c.didYouMean(ctx, "volume", c.Arg(0), err)
+	id := c.Arg(0)
+	if err := c.API.VolumeDeregister(ctx, id, c.Bool("force")); err != nil {
+		return c.didYouMean(ctx, "volume", id, err)
 	}
-	c.Printf("Volume %q is deregistered\n", c.Arg(0))
-	return c.writeOutcome(map[string]string{"VolumeID": c.Arg(0)})
+	return c.report(changed{"VolumeID": id}, "Volume %q is deregistered", id)
 }
 
 func volumeDelete(ctx context.Context, c *Call) error {
@@ -288,12 +285,12 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	w := newWatch(c)
 	w.writeLine("Volume %q is to be deleted", id)
 	return w.until(ctx, func(ctx context.Context) error {
-		err := w.volumeRequest(ctx, "", id, func() error { return c.API().VolumeDelete(ctx, id, secrets) })
+		err := w.volumeRequest(ctx, "", id, func() error { return c.API.VolumeDelete(ctx, id, secrets) })
 		if err != nil {
 			return c.didYouMean(ctx, "volume", id, err)
 		}
 		w.writeLine("Volume %q is deleted", id)
-		return c.writeOutcome(map[string]string{"VolumeID": id})
+		return c.writeOutcome(changed{"VolumeID": id})
 	})
 }
 
@@ -310,11 +307,12 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 }
 
 func volumeRetry(ctx context.Context, c *Call) error {
-	if err := c.API().VolumeRetry(ctx, c.Arg(0)); err != nil {
-		return c.didYouMean(ctx, "volume", c.Arg(0), err)
+	id := c.Arg(0)
+	if err := c.API.VolumeRetry(ctx, id); err != nil {
+		return c.didYouMean(ctx, "volume", id, err)
 	}
-	c.Printf("The failed operations of volume %q are retried: berth volume status %s\n", c.Arg(0), c.Arg(0))
-	return c.writeOutcome(map[string]string{"VolumeID": c.Arg(0)})
+	return c.report(changed{"VolumeID": id},
+		"The failed operations of volume %q are retried: berth volume status %s", id, id)
 }
 
 func volumeDetach(ctx context.Context, c *Call) error {
@@ -335,12 +333,11 @@ func volumeDetach(ctx context.Context, c *Call) error {
 		Reason: c.String("reason"),
 		By:     userAtHost(),
 	}
-	resp, err := c.API().VolumeDetach(ctx, c.Arg(0), o)
+	resp, err := c.API.VolumeDetach(ctx, c.Arg(0), o)
 	if err != nil {
 		return c.didYouMean(ctx, "volume", c.Arg(0), err)
 	}
-	c.Printf("%s\n", oneLine(resp.Detail))
-	return c.writeOutcome(resp)
+	return c.report(resp, "%s", oneLine(resp.Detail))
 }
 
 // userAtHost returns the login name of the user and the name of the machine.
@@ -382,7 +379,7 @@ func volumeListing(ctx context.Context, c *Call) error {
 		}
 		filter.NodeID = id
 	}
-	vols, _, err := c.API().Volumes(ctx, filter, nil)
+	vols, _, err := c.API.Volumes(ctx, filter, nil)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (c *Call) externalListing(
 	}
 	ids := []string{filter.PluginID}
 	if filter.PluginID == "" {
-		plugins, _, err := c.API().Plugins(ctx, nil)
+		plugins, _, err := c.API.Plugins(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (c *Call) pluginVolumes(ctx context.Context, id string) (*pluginVolumes, er
 	p := &pluginVolumes{PluginID: id}
 	q := &api.Query{}
 	for range externalPages {
-		page, err := c.API().VolumesExternal(ctx, id, q)
+		page, err := c.API.VolumesExternal(ctx, id, q)
 		if err != nil {
 			return p, err
 		}

@@ -37,7 +37,7 @@ type watch struct {
 func newWatch(c *Call) *watch {
 	return &watch{
 		c:       c,
-		api:     c.API(),
+		api:     c.API,
 		start:   now(),
 		last:    map[string]string{},
 		plugins: map[string]*api.Query{},
@@ -298,10 +298,6 @@ func nodeLabel(a *structs.AllocListStub) string {
 
 // claims writes the volumes that an allocation waits for before its start, and the reasons.
 func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocListStub) error {
-	group := job.Group(a.TaskGroup)
-	if group == nil || len(group.Volumes) == 0 {
-		return nil
-	}
 	full := &structs.Allocation{
 		ID:        a.ID,
 		Namespace: a.Namespace,
