@@ -208,12 +208,19 @@ func TestFit_NarrowsTheWidestColumns(t *testing.T) {
 		{[]int{36, 30, 30}, 1, 80, []int{36, 20, 20}},
 		{[]int{36, 30}, 2, 40, []int{36, 30}},
 	} {
-		got := append([]int(nil), c.widths...)
-		whole := make([]bool, len(got))
-		for i := range c.whole {
-			whole[i] = true
+		var columns []*column
+		for i, width := range c.widths {
+			title := "Name"
+			if i < c.whole {
+				title = "ID"
+			}
+			columns = append(columns, &column{cells: []string{title}, width: width})
 		}
-		fit(got, whole, c.width)
+		fit(columns, c.width)
+		var got []int
+		for _, column := range columns {
+			got = append(got, column.width)
+		}
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v in %d: %v, want %v", c.widths, c.width, got, c.want)
 		}
@@ -224,8 +231,8 @@ func TestFit_NarrowsTheWidestColumns(t *testing.T) {
 }
 
 func TestNarrow_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
-	table := [][]string{
-		{"ID", "Modified", "State", "Last Error"},
+	const titles = "ID|Modified|State|Last Error"
+	rows := grid{
 		{"a", "16m24s ago", "ready", ""},
 		{"b", "3s ago", "attaching", "the array is full"},
 	}
@@ -237,13 +244,17 @@ func TestNarrow_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
 		31: "ID,State",
 		4:  "ID,State",
 	} {
-		rows, texts := narrow(table, width)
-		if got := strings.Join(rows[0], ","); got != want || len(rows) != len(table) {
-			t.Errorf("%d: %s and %d rows, want %s", width, got, len(rows), want)
+		columns, texts := narrow(columnsOf(titles, rows), width)
+		var shown []string
+		for _, column := range columns {
+			shown = append(shown, column.cells[0])
 		}
-		below := strings.Join(texts, "|")
-		if (below == "Last Error||the array is full") != (width == 31 || width == 4) {
-			t.Errorf("%d: %q stands below", width, below)
+		if got := strings.Join(shown, ","); got != want {
+			t.Errorf("%d: %s, want %s", width, got, want)
+		}
+		below := texts != nil && strings.Join(texts.cells, "|") == "Last Error||the array is full"
+		if below != (width == 31 || width == 4) {
+			t.Errorf("%d: %+v stands below", width, texts)
 		}
 	}
 }

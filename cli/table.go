@@ -55,32 +55,50 @@ type grid [][]string
 
 func (g *grid) add(cells ...string) { *g = append(*g, cells) }
 
-// table writes rows under their titles, which | separates. It omits empty columns and fits the table into a
-// terminal (see narrow, fit).
-func (c *Call) table(titles string, rows grid) {
-	all := withoutEmpty(append(grid{strings.Split(titles, "|")}, rows...))
-	for _, row := range all {
-		for i, cell := range row {
-			row[i] = oneLine(structs.Printable(cell))
+// column is a column of a table. The first cell is its title.
+type column struct {
+	cells []string
+	width int // in characters; longer cells are cut
+}
+
+// columnsOf returns the columns of rows under their titles, which | separates. It omits empty columns.
+func columnsOf(titles string, rows grid) (columns []*column) {
+	for i, title := range strings.Split(titles, "|") {
+		c := &column{}
+		c.add(title)
+		for _, row := range rows {
+			c.add(oneLine(structs.Printable(row[i])))
+		}
+		if strings.Join(c.cells[1:], "") != "" {
+			columns = append(columns, c)
 		}
 	}
-	all, texts := narrow(all, c.terminalWidth())
-	widths := widthsOf(all)
-	fit(widths, neverCut(all[0]), c.terminalWidth())
+	return columns
+}
+
+func (c *column) add(cell string) {
+	c.cells = append(c.cells, cell)
+	c.width = max(c.width, utf8.RuneCountInString(cell))
+}
+
+// table writes rows under their titles and fits them into a terminal (see columnsOf, narrow, fit).
+func (c *Call) table(titles string, rows grid) {
+	columns, texts := narrow(columnsOf(titles, rows), c.terminalWidth())
+	fit(columns, c.terminalWidth())
 	colour := c.colour()
-	for n, row := range all {
+	for n := range len(rows) + 1 {
 		var line strings.Builder
-		for i, cell := range row {
-			text := cut(cell, widths[i])
-			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+2)
+		for _, column := range columns {
+			text := cut(column.cells[n], column.width)
+			gap := strings.Repeat(" ", column.width-utf8.RuneCountInString(text)+2)
 			if colour && n > 0 {
 				text = paint(text)
 			}
 			line.WriteString(text + gap)
 		}
 		fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " "))
-		if n > 0 && texts != nil && texts[n] != "" {
-			fmt.Fprintf(c.Out, "  %s: %s\n", texts[0], texts[n])
+		if n > 0 && texts != nil && texts.cells[n] != "" {
+			fmt.Fprintf(c.Out, "  %s: %s\n", texts.cells[0], texts.cells[n])
 		}
 	}
 }
@@ -94,88 +112,51 @@ var (
 
 // narrow removes columns from a table that is wider than width. It first removes spare columns, then a last
 // column of texts, which it returns for lines below the rows. Width 0 is unlimited.
-func narrow(all grid, width int) (rows grid, texts []string) {
+func narrow(columns []*column, width int) (shown []*column, texts *column) {
 	for _, title := range spareTitles {
-		if at := slices.Index(all[0], title); at >= 0 && tooWide(all, width) {
-			all = withoutColumn(all, at)
+		if excess(columns, width) > 0 {
+			columns = slices.DeleteFunc(columns, func(c *column) bool { return c.cells[0] == title })
 		}
 	}
-	last := len(all[0]) - 1
-	if last == 0 || !tooWide(all, width) || !slices.Contains(textTitles, all[0][last]) {
-		return all, nil
+	last := len(columns) - 1
+	if last > 0 && excess(columns, width) > 0 && slices.Contains(textTitles, columns[last].cells[0]) {
+		return columns[:last], columns[last]
 	}
-	for _, row := range all {
-		texts = append(texts, row[last])
-	}
-	return withoutColumn(all, last), texts
+	return columns, nil
 }
 
-func withoutColumn(all grid, at int) (out grid) {
-	for _, row := range all {
-		out = append(out, slices.Delete(slices.Clone(row), at, at+1))
-	}
-	return out
-}
-
-func tooWide(all grid, width int) bool { return width > 0 && total(widthsOf(all)) > width }
-
-func widthsOf(all grid) []int {
-	widths := make([]int, len(all[0]))
-	for _, row := range all {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	return widths
-}
-
-// total returns the width of a table with the gaps between its columns.
-func total(widths []int) int {
-	sum := 2 * (len(widths) - 1)
-	for _, w := range widths {
-		sum += w
-	}
-	return sum
-}
-
-// neverCut marks the columns that are never cut. A user could not type the ID of a cut one.
-func neverCut(titles []string) (whole []bool) {
-	for _, t := range titles {
-		whole = append(whole, t == "ID" || strings.HasSuffix(t, " ID") || t == "Node" || t == "Allocation")
-	}
-	return whole
-}
-
-// fit narrows the widest columns until the table fits into width. It does not narrow those that must stay
-// whole. Width 0 is unlimited.
-func fit(widths []int, whole []bool, width int) {
-	const narrowest = 8
+// excess returns by how much the columns with the gaps between them are wider than width. Width 0 is
+// unlimited.
+func excess(columns []*column, width int) int {
 	if width == 0 {
-		return
+		return 0
 	}
-	for over := total(widths) - width; over > 0; over-- {
-		widest := -1
-		for i, w := range widths {
-			if !whole[i] && (widest < 0 || w > widths[widest]) {
-				widest = i
+	sum := 2 * (len(columns) - 1)
+	for _, c := range columns {
+		sum += c.width
+	}
+	return sum - width
+}
+
+// neverCut reports whether cells are never cut. A user could not type the ID of a cut one.
+func (c *column) neverCut() bool {
+	title := c.cells[0]
+	return title == "ID" || strings.HasSuffix(title, " ID") || title == "Node" || title == "Allocation"
+}
+
+// fit narrows the widest columns until the table fits into width. It does not narrow those that are never
+// cut. Width 0 is unlimited.
+func fit(columns []*column, width int) {
+	const narrowest = 8
+	for range excess(columns, width) {
+		widest := &column{width: narrowest}
+		for _, c := range columns {
+			if !c.neverCut() && c.width > widest.width {
+				widest = c
 			}
 		}
-		if widest < 0 || widths[widest] <= narrowest {
-			return
-		}
-		widths[widest]--
+		widest.width--
 	}
-}
-
-// withoutEmpty removes the columns that are empty in all rows below the titles.
-func withoutEmpty(all grid) grid {
-	for i := len(all[0]) - 1; i >= 0; i-- {
-		filled := func(row []string) bool { return row[i] != "" }
-		if !slices.ContainsFunc(all[1:], filled) {
-			all = withoutColumn(all, i)
-		}
-	}
-	return all
 }
 
 func cut(s string, width int) string {
