@@ -162,39 +162,31 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 	if s.at != nil {
 		elem.Elem().FieldByIndex(s.at).Set(reflect.ValueOf(it.at))
 	}
-	switch f.typ.Kind() {
-	case reflect.Slice:
-		d.body(it.body, elem.Elem())
+	kind := f.typ.Kind()
+	switch {
+	case kind == reflect.Slice:
 		dst.Set(reflect.Append(dst, elem))
-	case reflect.Map:
-		d.addToMap(f, it, dst, elem)
-	default:
-		if again {
-			d.fault(it.at, "duplicate block %q; expected it once", it.name)
+	case kind == reflect.Map:
+		key := reflect.ValueOf(it.labels[0])
+		if dst.IsNil() {
+			dst.Set(reflect.MakeMap(f.typ))
+		}
+		if dst.MapIndex(key).IsValid() {
+			d.fault(it.at, "duplicate block %s %q; expected each name once", it.name, it.labels[0])
 			return
 		}
-		if dst.Kind() == reflect.Pointer {
-			if dst.IsNil() {
-				dst.Set(elem)
-			}
-			dst = dst.Elem()
-		}
-		d.body(it.body, dst) // in place, because absent arguments keep their values
-	}
-}
-
-// addToMap decodes a block into elem and adds it to the map dst under its label.
-func (d *decoder) addToMap(f *field, it *item, dst, elem reflect.Value) {
-	key := reflect.ValueOf(it.labels[0])
-	if dst.IsNil() {
-		dst.Set(reflect.MakeMap(f.typ))
-	}
-	if dst.MapIndex(key).IsValid() {
-		d.fault(it.at, "duplicate block %s %q; expected each name once", it.name, it.labels[0])
+		dst.SetMapIndex(key, elem)
+	case again:
+		d.fault(it.at, "duplicate block %q; expected it once", it.name)
 		return
+	case kind == reflect.Struct:
+		elem = dst.Addr()
+	case dst.IsNil():
+		dst.Set(elem)
+	default:
+		elem = dst
 	}
-	d.body(it.body, elem.Elem())
-	dst.SetMapIndex(key, elem)
+	d.body(it.body, elem.Elem()) // in place, because absent arguments keep their values
 }
 
 // mapBlock reads `meta { a = "b" }` into a map argument.
