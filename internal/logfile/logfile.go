@@ -41,13 +41,9 @@ func (o output) parts() ([]int, error) {
 		return nil, err
 	}
 	var ns []int
-	prefix := o.task + "." + o.kind + "."
 	for _, e := range entries {
-		tail, ok := strings.CutPrefix(e.Name(), prefix)
-		if !ok {
-			continue
-		}
-		if n, err := strconv.Atoi(tail); err == nil && n >= 0 && strconv.Itoa(n) == tail {
+		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(e.Name()), "."))
+		if err == nil && n >= 0 && e.Name() == Name(o.task, o.kind, n) {
 			ns = append(ns, n)
 		}
 	}
