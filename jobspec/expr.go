@@ -144,25 +144,28 @@ func (s *scope) variable(b *hclsyntax.Block) {
 		s.fault(b.TypeRange, "block \"variable\" has %d labels; expected variable \"name\" { ... }", len(b.Labels))
 		return
 	}
-	for name, a := range b.Body.Attributes {
-		if name != "default" && name != "type" && name != "description" && name != "sensitive" {
+	name := b.Labels[0]
+	for argument, a := range b.Body.Attributes {
+		switch argument {
+		case "default", "type", "description", "sensitive":
+		default:
 			s.fault(a.NameRange, "unsupported argument %q; expected one of: default, description, sensitive, type",
-				name)
+				argument)
 		}
 	}
 	for _, in := range b.Body.Blocks {
 		s.fault(in.TypeRange, "%q is not supported by berth yet", in.Type)
 	}
-	if _, twice := s.vars[b.Labels[0]]; twice {
-		s.fault(b.TypeRange, "duplicate variable %q; expected each name once", b.Labels[0])
+	if _, twice := s.vars[name]; twice {
+		s.fault(b.TypeRange, "duplicate variable %q; expected each name once", name)
 	}
 	def, ok := b.Body.Attributes["default"]
 	if !ok {
 		s.fault(b.TypeRange, "variable %q has no default; "+
-			"values from outside the file are not supported by berth yet", b.Labels[0])
+			"values from outside the file are not supported by berth yet", name)
 		return
 	}
-	s.vars[b.Labels[0]] = s.value(def, &hcl.EvalContext{Functions: functions})
+	s.vars[name] = s.value(def, &hcl.EvalContext{Functions: functions})
 }
 
 // local reads the values of a locals block. Each may use the values above it.
