@@ -159,10 +159,13 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// pluralAre returns "1 node is" or "3 nodes are".
-func pluralAre(n int, noun string) string {
-	if n == 1 {
-		return plural(n, noun) + " is"
+// joinComma joins the parts that are not empty.
+func joinComma(parts ...string) string {
+	var some []string
+	for _, p := range parts {
+		if p != "" {
+			some = append(some, p)
+		}
 	}
-	return plural(n, noun) + " are"
+	return strings.Join(some, ", ")
 }

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+)
+
+func volumeStatus(ctx context.Context, c *Call) error {
+	if c.Arg(0) == "" {
+		return volumeListing(ctx, c)
+	}
+	if c.Given("plugin") || c.Given("node") {
+		return badUsage("-plugin and -node select from all volumes; they exclude the name of a volume")
+	}
+	return oneVolume.run(ctx, c)
+}
+
+// oneVolume lists nothing, because the options of volumeListing select the volumes.
+var oneVolume = status[*structs.CSIVolumeListStub, structs.CSIVolumeDetail]{
+	kind:  "volume",
+	get:   (*api.Client).Volume,
+	print: printVolume,
+}
+
+func volumeListing(ctx context.Context, c *Call) error {
+	filter := api.VolumeFilter{PluginID: c.String("plugin")}
+	if c.Given("node") {
+		id, err := c.resolve(ctx, "node", c.String("node"))
+		if err != nil {
+			return err
+		}
+		filter.NodeID = id
+	}
+	vols, _, err := c.API.Volumes(ctx, filter, nil)
+	if err != nil {
+		return err
+	}
+	if c.Bool("verbose") {
+		return c.externalListing(ctx, filter, vols)
+	}
+	return volumeSheet.list(c, "volume", vols)
+}
+
+var volumeSheet = sheet[*structs.CSIVolumeListStub]{
+	titles: "ID|Name|Plugin|State|Schedulable|Access Mode|Readers|Writers|Waiting",
+	row: func(v *structs.CSIVolumeListStub) []string {
+		name := v.Name
+		if name == v.ID { // the table drops the column if all are empty
+			name = ""
+		}
+		return []string{
+			v.ID, name, v.PluginID, v.State, yesNo(v.Schedulable), string(v.AccessMode),
+			fmt.Sprint(v.CurrentReaders), fmt.Sprint(v.CurrentWriters), fmt.Sprint(v.Waiting),
+		}
+	},
+}
+
+var attachmentSheet = sheet[*structs.CSIAttachment]{
+	titles: "Node|State|Read Only|Changed|Last Error",
+	row: func(a *structs.CSIAttachment) []string {
+		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime),
+			joinComma(problem(a.LastError), callInFlight(a.Call))}
+	},
+}
+
+var claimSheet = sheet[*structs.CSIClaim]{
+	titles: "Allocation|Job|Node|Mode|Access Mode|State|Since|Waits For",
+	row: func(c *structs.CSIClaim) []string {
+		return []string{
+			structs.ShortID(c.AllocID), c.JobID, structs.ShortID(c.NodeID), c.Mode, string(c.AccessMode),
+			c.State, age(c.CreateTime), c.Reason,
+		}
+	},
+}
+
+func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
+	c.pairs(
+		"ID", v.ID,
+		"Name", v.Name,
+		"Namespace", v.Namespace,
+		"External ID", v.ExternalID,
+		"Plugin", v.PluginID,
+		"Provider", joinComma(v.Provider, v.ProviderVersion),
+		"State", v.State,
+		"Last error", problem(v.LastError),
+		"In flight", callInFlight(v.Call),
+		"Capacity", size(v.Capacity),
+		"Grows to", growth(v),
+		"Schedulable", yesNo(v.Schedulable),
+		"Blocked", blocked(v),
+		"Controllers healthy",
+		controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
+		"Nodes healthy", count(v.NodesHealthy, v.NodesExpected),
+		"Access mode", string(v.AccessMode),
+		"Attachment mode", string(v.AttachmentMode),
+		"Made for", madeFor(v.RequestedCapabilities),
+		"Mount options", mountOptions(v.MountOptions),
+		"Reachable from", topologies(v.Topologies),
+		"Created", formatNanos(v.CreateTime),
+		"Modified", formatNanos(v.ModifyTime),
+		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),
+		"Forced", forcedLast(v.Forced),
+	)
+	if len(v.WaitingJobs) > 0 {
+		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",
+			joinComma(v.WaitingJobs...))
+	}
+	for _, text := range v.Warnings {
+		c.Printf("\nWarning: %s\n", oneLine(text))
+	}
+	claimSheet.section(c, "Claims", v.Claims)
+	attachmentSheet.section(c, "Attachments", v.Attachments)
+	return nil
+}
+
+// blocked explains why a volume is not schedulable. It does not repeat the state and the error of the volume.
+func blocked(v *structs.CSIVolumeDetail) string {
+	if v.LastError != nil {
+		switch v.State {
+		case structs.VolumeCreating, structs.VolumeDeleting:
+			return ""
+		case structs.VolumeFailed:
+			return "correct it and create it again, or delete it"
+		}
+	}
+	return v.Blocked
+}
+
+// callInFlight describes a controller call whose outcome is unknown.
+func callInFlight(call *structs.CSICall) string {
+	if call == nil {
+		return ""
+	}
+	return fmt.Sprintf("node %s was called to %s it %s and has not reported the outcome",
+		structs.ShortID(call.NodeID), call.Op, age(call.Time))
+}
+
+func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
+	if t == nil {
+		return ""
+	}
+	return fmt.Sprintf("on node %s, under allocation %s, which released it %s", structs.ShortID(t.NodeID),
+		structs.ShortID(t.AllocID), age(t.Time))
+}
+
+func forcedLast(f *structs.CSIForced) string {
+	if f == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, node %s, by %s %s: %s", f.What, structs.ShortID(f.NodeID), f.By, age(f.Time),
+		oneLine(f.Reason))
+}
+
+func madeFor(caps []*structs.CSIVolumeCapability) string {
+	var parts []string
+	for _, p := range caps {
+		parts = append(parts, fmt.Sprintf("%s/%s", p.AccessMode, p.AttachmentMode))
+	}
+	return joinComma(parts...)
+}
+
+func mountOptions(o *structs.CSIMountOptions) string {
+	if o == nil {
+		return ""
+	}
+	flags := strings.Join(o.MountFlags, ",")
+	if flags != "" {
+		flags = "flags " + flags
+	}
+	return joinComma(o.FSType, flags)
+}
+
+func topologies(ts []*structs.CSITopology) string {
+	var parts []string
+	for _, t := range ts {
+		if t != nil { // an older server may have stored nil
+			parts = append(parts, keyValues(t.Segments))
+		}
+	}
+	return strings.Join(parts, " or ")
+}
