@@ -226,10 +226,7 @@ func restarts(s *structs.TaskState) string {
 }
 
 func eventText(e *structs.TaskEvent) string {
-	if e.DisplayMessage != "" {
-		return e.DisplayMessage
-	}
-	return e.Message
+	return cmp.Or(e.DisplayMessage, e.Message)
 }
 
 func allocLogs(ctx context.Context, c *Call) error {

@@ -108,10 +108,12 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 	if name == "-version" || name == "--version" || name == "-v" {
 		name = "version"
 	}
-	for i := range cmd.Sub {
-		if cmd.Sub[i].Name == name {
-			return cmd.Sub[i].run(ctx, path+" "+name, args[1:], std)
+	var names []string
+	for _, sub := range cmd.Sub {
+		if sub.Name == name {
+			return sub.run(ctx, path+" "+name, args[1:], std)
 		}
+		names = append(names, sub.Name)
 	}
 	if strings.HasPrefix(name, "-") {
 		return &usageError{
@@ -120,7 +122,7 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 		}
 	}
 	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+name, "berth "))
-	if near := suggest.Closest(name, namesOf(cmd.Sub)); near != "" {
+	if near := suggest.Closest(name, names); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+" "+near, "berth "))
 	}
 	return &usageError{text, path}
@@ -183,12 +185,4 @@ func checkArgs(spec string, args []string) error {
 		return fmt.Errorf("the argument %q is not expected", args[len(words)])
 	}
 	return nil
-}
-
-func namesOf(cmds []Command) []string {
-	var names []string
-	for _, c := range cmds {
-		names = append(names, c.Name)
-	}
-	return names
 }

@@ -62,14 +62,9 @@ func completer(root *Command) Command {
 }
 
 func (c *Call) complete(ctx context.Context, at *Command) {
-	words := c.Args
-	if len(words) == 0 {
-		words = []string{""}
-	}
-	before := words[:len(words)-1]
-	last := words[len(words)-1]
-	if last == "=" {
-		before, last = words, ""
+	before, last := c.Args, ""
+	if n := len(before) - 1; n >= 0 && before[n] != "=" {
+		before, last = before[:n], before[n]
 	}
 	for len(before) > 0 && at.Run == nil {
 		next := slices.IndexFunc(at.Sub, func(s Command) bool { return s.Name == before[0] })

@@ -169,11 +169,8 @@ func (c *Call) setFlag(f *Flag, value string) error {
 		if _, err := time.ParseDuration(value); err != nil {
 			return fmt.Errorf("the option -%s is %q, expected a duration such as 30s", f.Name, value)
 		}
-	case Strings:
-		c.values[f.Name] = append(c.values[f.Name], value)
-		return nil
 	}
-	c.values[f.Name] = []string{value}
+	c.values[f.Name] = append(c.values[f.Name], value)
 	return nil
 }
 

@@ -190,9 +190,13 @@ func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 				inUse++
 			}
 		}
+		verb := "are"
+		if inUse == 1 {
+			verb = "is"
+		}
 		if inUse > 0 {
-			fmt.Fprintf(c.Err, "Warning: %s in use that plugin %q serves; without the plugin "+
-				"no node can mount or unmount them\n", pluralAre(inUse, "volume"), plugin)
+			fmt.Fprintf(c.Err, "Warning: %s %s in use that plugin %q serves; without the plugin "+
+				"no node can mount or unmount them\n", plural(inUse, "volume"), verb, plugin)
 		}
 	}
 }
@@ -334,14 +338,12 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 		return err
 	}
 	slices.SortStableFunc(evals, newestEvalFirst)
-	waiting := slices.ContainsFunc(evals,
-		func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked })
-	for _, e := range evals {
-		if waiting && len(e.FailedTGAllocs) > 0 {
-			c.Printf("\nNot placed (evaluation %s)\n", structs.ShortID(e.ID))
-			c.printFailures(e)
-			return nil
-		}
+	waits := func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked }
+	failed := func(e *structs.Evaluation) bool { return len(e.FailedTGAllocs) > 0 }
+	newest := slices.IndexFunc(evals, failed)
+	if newest >= 0 && slices.ContainsFunc(evals, waits) {
+		c.Printf("\nNot placed (evaluation %s)\n", structs.ShortID(evals[newest].ID))
+		c.printFailures(evals[newest])
 	}
 	return nil
 }

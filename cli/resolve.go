@@ -68,7 +68,11 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	}
 	switch len(found) {
 	case 0:
-		unknown := structs.Errorf(structs.KindNotFound, "%s", k.nothingLike(prefix))
+		format := "no %s has an ID that begins with %q"
+		if k.named {
+			format = "no %s has the name %q or an ID that begins with it"
+		}
+		unknown := structs.Errorf(structs.KindNotFound, format, k.noun, prefix)
 		if near := c.closest(ctx, k, prefix); near != "" {
 			return "", fmt.Errorf("%w; did you mean %q?", unknown, near)
 		}
@@ -123,13 +127,6 @@ func (c *Call) closest(ctx context.Context, k kind, typed string) string {
 		words = append(words, cmp.Or(f.name, f.id))
 	}
 	return suggest.Closest(typed, words)
-}
-
-func (k kind) nothingLike(prefix string) string {
-	if k.named {
-		return fmt.Sprintf("no %s has the name %q or an ID that begins with it", k.noun, prefix)
-	}
-	return fmt.Sprintf("no %s has an ID that begins with %q", k.noun, prefix)
 }
 
 // findBy returns the finder of the things that list reads.

@@ -31,13 +31,14 @@ func (c *Call) externalListing(
 	if filter.NodeID != "" {
 		return badUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
 	}
-	ids := []string{filter.PluginID}
-	if filter.PluginID == "" {
+	var ids []string
+	if filter.PluginID != "" {
+		ids = []string{filter.PluginID}
+	} else {
 		plugins, _, err := c.API.Plugins(ctx, nil)
 		if err != nil {
 			return err
 		}
-		ids = ids[:0]
 		for _, p := range plugins {
 			ids = append(ids, p.ID)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -49,10 +50,7 @@ capability {
 
 // volumeInit writes the example to a new file.
 func volumeInit(_ context.Context, c *Call) error {
-	name := c.Arg(0)
-	if name == "" {
-		name = "volume.hcl"
-	}
+	name := cmp.Or(c.Arg(0), "volume.hcl")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
 		return structs.Errorf(structs.KindConflict, "there is a file %s already", name)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -290,10 +291,7 @@ func ended(a *structs.AllocListStub) string {
 }
 
 func nodeLabel(a *structs.AllocListStub) string {
-	if a.NodeName != "" {
-		return a.NodeName
-	}
-	return structs.ShortID(a.NodeID)
+	return cmp.Or(a.NodeName, structs.ShortID(a.NodeID))
 }
 
 // claims writes the volumes that an allocation waits for before its start, and the reasons.
@@ -352,10 +350,7 @@ func lastEvent(a *structs.AllocListStub) string {
 	if newest == nil {
 		return ""
 	}
-	if text := oneLine(eventText(newest)); text != "" {
-		return ": " + text
-	}
-	return ": " + newest.Type
+	return ": " + cmp.Or(oneLine(eventText(newest)), newest.Type)
 }
 
 // jobEnd follows the allocations of a stopped job until all have ended and have released their volumes.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -154,18 +155,12 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 			}
 		}
 	}
-	if since == 0 {
-		since = a.CreateTime
-	}
-	var parts []string
+	cause = strings.TrimPrefix(lastEvent(a), ": ")
 	if last != nil {
-		text := oneLine(eventText(last))
-		parts = append(parts, strings.TrimSuffix(last.Type+": "+text, ": "))
-	} else {
-		parts = append(parts, strings.TrimPrefix(lastEvent(a), ": "))
+		cause = strings.TrimSuffix(last.Type+": "+oneLine(eventText(last)), ": ")
 	}
 	if restarts > 0 {
-		parts = append(parts, "restarted "+plural(int(restarts), "time"))
+		cause = joinComma(cause, "restarted "+plural(int(restarts), "time"))
 	}
-	return since, joinComma(parts...)
+	return cmp.Or(since, a.CreateTime), cause
 }
