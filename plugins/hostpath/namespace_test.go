@@ -58,8 +58,8 @@ func TestDriver_InAMountNamespaceOfItsOwn(t *testing.T) {
 	})
 }
 
-// A mount namespace that was made while a volume was mounted, and is private, keeps the mount when it is
-// gone everywhere else. The volume can be staged again at once, and is deleted when that namespace ends.
+// A private mount namespace that was made while a volume was mounted keeps the mount when it is gone
+// everywhere else. The volume can be staged again at once, and is deleted when that namespace ends.
 func TestUnstage_WithAMountElsewhere(t *testing.T) {
 	anImage.needs(t)
 	w := running(t)
@@ -105,8 +105,8 @@ func holdNamespace(t *testing.T) (end func()) {
 	return end
 }
 
-// The driver is killed at moments nobody chose while it makes, uses and removes volumes. Each call is
-// repeated until it is answered; data that was written is read again, and in the end nothing is left.
+// The driver is killed at random moments while it creates, uses and removes volumes. Each call is repeated
+// until it is answered. Written data is read again, and in the end nothing is left.
 func TestCrash_AtRandomMoments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -157,7 +157,7 @@ func TestCrash_AtRandomMoments(t *testing.T) {
 	}
 }
 
-// one lets one volume live its life.
+// one takes one volume through its life.
 func one(t *testing.T, w *fixture, k kind, name string, persist func(string, func() error)) {
 	t.Helper()
 	var v *testVolume

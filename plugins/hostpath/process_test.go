@@ -15,8 +15,8 @@ import (
 	"berth/structs"
 )
 
-// A successor on the same data directory answers "not ready" until its predecessor has left, and then
-// knows all that it knew.
+// A successor on the same data directory answers "not ready" until its predecessor has left. Then it has all
+// records of the predecessor.
 func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
@@ -104,7 +104,7 @@ func TestRun_EndsWithoutADataDirectory(t *testing.T) {
 	}
 }
 
-// A record that cannot be read hides nothing else, and its data is left for a person to look at.
+// An unreadable record hides no other record, and its data stays for an operator.
 func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
 	for name, text := range map[string]string{"no json": "{", "null": "null", "another id": `{"ID":"x","State":"ready"}`, "empty": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
 	}
 }
 
-// A node that comes back under another name still serves the volumes it holds.
+// A node that returns under another name still serves the volumes it holds.
 func TestRun_KeepsVolumesUnderANewNodeID(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
@@ -144,7 +144,7 @@ func TestRun_KeepsVolumesUnderANewNodeID(t *testing.T) {
 	v.down()
 }
 
-// What was mounted before a reboot is forgotten: the records name another boot.
+// The mounts of before a reboot are not used: the records name another boot.
 func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	anImage.needs(t)
 	w := running(t)
@@ -167,8 +167,7 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	v.down()
 }
 
-// On a full disk nothing new is made, nothing that is there is lost, and all can be taken down: that is
-// what makes room again.
+// On a full disk no volume can be created, none is lost, and all can be removed: their removal frees space.
 func TestFullDisk_RefusesNewVolumes(t *testing.T) {
 	w := newFixture(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
@@ -199,8 +198,8 @@ func TestFullDisk_RefusesNewVolumes(t *testing.T) {
 	a.down()
 }
 
-// A volume in use can still be written when the disk is full, because its blocks are reserved. A volume for which there
-// is no room is refused, and nothing is left of it.
+// A volume in use can still be written when the disk is full, because its blocks are reserved. A volume
+// without enough space is rejected, and nothing of it is left.
 func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	anImage.needs(t)
 	w := newFixture(t)
@@ -236,7 +235,7 @@ func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	v.down()
 }
 
-// An expansion is admitted by what is free, and may find less on the disk: then nothing has become of it.
+// An expansion is admitted by the free space, and may find less on the disk: then it has no effect.
 func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 	anImage.needs(t)
 	w := newFixture(t)
@@ -273,8 +272,8 @@ func small(k kind) kind {
 	return k
 }
 
-// Calls on one volume are made by many at once: each succeeds or is told that another one is at work, and
-// in the end the volume is whole.
+// Many callers call concurrently for one volume: each succeeds or learns that another call is in flight, and
+// in the end the volume is complete.
 func TestDriver_OneCallPerVolume(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")

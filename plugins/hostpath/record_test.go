@@ -55,7 +55,7 @@ func TestOpenStore_LeavesRecordsAloneThatItCannotHaveWritten(t *testing.T) {
 	}
 }
 
-// FuzzRecord: a record is left alone, or is read, copied, written and read again.
+// FuzzRecord: a record is rejected, or is read, copied, written and read again.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(volumeRecord))
 	f.Add([]byte(snapshotRecord))
