@@ -71,9 +71,9 @@ func AllocsByEval(tx Reader, eval string) iter.Seq[*structs.Allocation] {
 // EndedAllocs yields the allocations that have ended, by the time of their last change.
 func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] { return allocsByEnd.Scan(tx) }
 
-// putAlloc stores an allocation in place of old (nil: a new one) and does what follows from its having
-// ended: a terminal one leaves every line it waits in, an ended one no longer counts for its plugins, and
-// its room is free.
+// putAlloc stores an allocation in place of old (nil for a new one) and applies the effects of its end. A
+// terminal allocation leaves every claim queue. An ended one no longer counts for its plugins and frees
+// capacity.
 func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	recountAlloc(tx, old, a)
 	allocs.Put(tx, a)
@@ -101,9 +101,9 @@ func unreferPlugins(tx *WriteTx, a *structs.Allocation) {
 	}
 }
 
-// AllocsClientUpdate takes what a node says of its allocations. Allocations that are unknown, that are
-// not the node's or that have ended already are left as they are. When one ends whose job goes on, the
-// job is evaluated, once.
+// AllocsClientUpdate stores a node's report on its allocations. It ignores allocations that are unknown, that
+// belong to another node or that have ended already. If an allocation of a live job ends, the job is
+// evaluated once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
 		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
@@ -133,8 +133,8 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 	return nil
 }
 
-// applyClientUpdate is the allocation as the node now has it, nil when that is nothing new. What has
-// ended does not run again; what was given up for lost may turn out to have ended otherwise.
+// applyClientUpdate returns the allocation in its reported state, or nil if nothing changed. An ended
+// allocation does not run again. A lost allocation may turn out to have ended in another way.
 func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, now int64) *structs.Allocation {
 	said := structs.Allocation{ClientStatus: u.ClientStatus}
 	other := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
@@ -172,7 +172,7 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 	wish(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
 }
 
-// AllocStop asks that an allocation be stopped and placed again; the scheduler does both.
+// AllocStop requests that an allocation be stopped and replaced. The scheduler does both.
 func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
 	old := Alloc(tx, p.AllocID)
 	if old == nil {

@@ -86,11 +86,11 @@ func attachGranted(tx *WriteTx, plugin string, now int64) {
 	}
 }
 
-// fewClaims is how many of a volume's claims are looked at rather than those of a node.
+// fewClaims is the number of claims of a volume up to which inUse reads them instead of those of a node.
 const fewClaims = 64
 
-// inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of
-// the volume where these are few, else at those of the node: they are no more than run on it.
+// inUse reports whether a claim of the attachment's volume is granted on its node. It reads the claims of the
+// volume if they are few, otherwise those of the node, which are no more than its allocations need.
 func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	granted := 0
 	all := 0
@@ -114,8 +114,8 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	return false
 }
 
-// AttachmentOutcome records what came of an attach or a detach. It is ignored when the attachment no
-// longer asks for that, or is not the one that did.
+// AttachmentOutcome records the outcome of an attach or a detach. It ignores the outcome if the attachment no
+// longer needs that call, or was created later.
 func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 	states := map[string]string{"attach": structs.AttachmentAttaching, "detach": structs.AttachmentDetaching}
 	wants := states[p.Op]

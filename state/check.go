@@ -9,9 +9,9 @@ import (
 	"berth/structs"
 )
 
-// Check looks at the whole store and returns, in words, every invariant that does not hold: nothing, in a
-// store that was only ever changed by this package. `berth operator check` runs it on a saved snapshot, and
-// tests run it after every step. Beyond mostFaults it only counts, and the last line has the number.
+// Check reads the whole store and describes every violated invariant. A store that only this package has
+// changed has none. `berth operator check` runs it on a saved snapshot, and tests run it after every step.
+// After mostFaults violations it only counts, and the last line has the number.
 func Check(tx *ReadTx) []string {
 	c := &checker{ReadTx: tx}
 	parts := []func(){
@@ -88,8 +88,9 @@ func (c *checker) indexes() {
 	checkIndexes(c, wakes)
 }
 
-// claims: every claim has its volume and its node's allocation, a waiting one an allocation that may
-// still start, a granted one no rival, and what it needs is attached or on the way.
+// claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
+// may still start. A granted claim conflicts with no other, and the attachment that it needs exists or is in
+// progress.
 func (c *checker) claims() {
 	granted := map[[2]string]map[structs.ClaimClass]string{}
 	for cl := range claims.Scan(c) {
@@ -133,7 +134,7 @@ func (c *checker) claims() {
 	}
 }
 
-// lines: the numbers kept are those found, and nobody waits whose turn it is.
+// lines checks that the stored counts equal the claims, and that no claim waits that could be granted.
 func (c *checker) lines() {
 	found := map[string]int{}
 	for cl := range claims.Scan(c) {
@@ -184,7 +185,7 @@ func (c *checker) attachments() {
 		k := key{a.Namespace, a.VolumeID}
 		c.want(!a.Found || a.State == structs.AttachmentDetaching, "%s was found and is %s", who, a.State)
 		if a.Found {
-			continue // no claim made it: it may be beside those of claims
+			continue // no claim made it, so it may be in addition to theirs
 		}
 		count[k]++
 		single[k] = single[k] || a.AccessMode.SingleNode() && a.State != structs.AttachmentDetaching
@@ -230,7 +231,7 @@ func (c *checker) plugins() {
 	}
 }
 
-// counts: what is kept is what is found.
+// counts checks that the stored counts equal the rows.
 func (c *checker) counts() {
 	half := func(plugin string, kind structs.CSIKind) string { return plugin + " " + string(kind) }
 	found := map[string]tally{}

@@ -39,13 +39,14 @@ func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
 	return claimsByNode.Scan(tx, a.NodeID, alloc)
 }
 
-// EndedClaimsOfNode yields a node's claims that outlive their allocations: it has not let go of them yet.
+// EndedClaimsOfNode yields the claims of a node whose allocations have ended and whose volume the node has
+// not released.
 func EndedClaimsOfNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return endedClaims.Scan(tx, node)
 }
 
-// NodesWithEndedClaims yields the nodes that have such claims, without looking at all of these. Nobody can
-// wait for that.
+// NodesWithEndedClaims yields the nodes with such claims, without reading all of them. A blocking query
+// cannot wait for this result.
 func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for c := endedClaims.First(tx); c != nil; c = endedClaims.After(tx, c.NodeID) {
@@ -56,15 +57,15 @@ func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
 	}
 }
 
-// VolumeClaim puts each claim in its volume's line, and grants what can be granted now. All are refused
-// when one can never be granted.
+// VolumeClaim puts each claim into the queue of its volume and grants the claims that can be granted now. If
+// one claim can never be granted, all are rejected.
 func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	if p.NodeID != "" {
 		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
-	// The volumes whose queues have become longer. One does not concern another.
+	// longer has the volumes whose queues have become longer. Volumes are independent of each other.
 	longer := map[structs.CSIClaimKey]bool{}
 	first := tx.NextSeq(len(p.Claims))
 	for n, asked := range p.Claims {
@@ -101,8 +102,8 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	return nil
 }
 
-// grantAtOnce grants a claim that nobody is ahead of and nothing is in the way of, and reports whether it
-// was such: as the line would, but without the detour over a row that waits.
+// grantAtOnce grants a claim if no claim is ahead of it and nothing blocks it, and reports whether it did.
+// The result is that of grant, without a row that waits.
 func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	k := c.Class()
@@ -130,8 +131,8 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	return true
 }
 
-// completeClaim checks a claim against its volume and allocation and fills in what follows from them. It
-// reports false for one that stands already.
+// completeClaim checks a claim against its volume and allocation and fills in the derived fields. It reports
+// false for a claim that exists already.
 func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err error) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
@@ -168,7 +169,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err
 	return true, claimable(v, c)
 }
 
-// claimable refuses what the volume can never grant, whoever else claims it.
+// claimable rejects a claim that the volume can never grant, with or without other claims.
 func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
@@ -196,9 +197,9 @@ func errorText(e *structs.OperationError) string {
 	return e.Message
 }
 
-// VolumeUnpublish deletes claims whose nodes have let go of the volume (or whose operator decided so):
-// attachments that nobody uses any more are to be detached, and who is next in line is granted. A claim
-// that is not there is done already.
+// VolumeUnpublish deletes claims whose nodes have released the volume, or whose release an operator decided.
+// Attachments without users are to be detached, and the next claims in the queue are granted. A missing claim
+// counts as released.
 func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	if p.NodeID != "" && p.SecretID != "" {
 		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
@@ -250,9 +251,9 @@ func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.C
 	changeQuietly(tx, v)
 }
 
-// giveUp ends the allocation whose claim is about to be released without its node: should that come back,
-// it is to stop what it runs, and nobody claims for it again. On a node that is up the allocation may write
-// this very moment: no operator can vouch for the contrary.
+// giveUp ends the allocation whose claim is about to be released without its node. If the node returns, it
+// must stop the allocation, and the allocation gets no other claim. On a node that is up the allocation may
+// write at this moment, so no operator can assert that it does not.
 func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
 	old := Alloc(tx, c.AllocID)
 	n := Node(tx, c.NodeID)
@@ -286,7 +287,7 @@ func releaseClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	wakeRoom(tx, c.Key(), c.PluginID, c.NodeID)
 }
 
-// freeClaim is releaseClaim, but for waking who waits to be placed.
+// freeClaim is releaseClaim without the unblocking of evaluations.
 func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	dropClaim(tx, c)
 	if c.State == structs.ClaimGranted {
@@ -296,7 +297,8 @@ func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	grant(tx, c.Namespace, c.VolumeID, now)
 }
 
-// wakeRoom wakes who waits for a volume, or for a node to have one less of its plugin's.
+// wakeRoom unblocks the evaluations that wait for a volume, or for a node to have one volume less of its
+// plugin.
 func wakeRoom(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
 	for _, key := range roomAfter(tx, k, plugin, node) {
 		wake(tx, key)
@@ -328,8 +330,8 @@ func endClaims(tx *WriteTx, alloc string, now int64) {
 	}
 }
 
-// leaveLines takes an allocation that is to stop out of every line. What it was granted it keeps until
-// its node has let go.
+// leaveLines removes an allocation that is to stop from every claim queue. It keeps its granted claims until
+// its node has released the volumes.
 func leaveLines(tx *WriteTx, alloc string, now int64) {
 	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {

@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// volumeBlock says why no claim of the volume can be granted now, "" if nothing of the volume itself is
-// in the way.
+// volumeBlock returns why no claim of the volume can be granted now, and "" if the volume itself does not
+// prevent it.
 func volumeBlock(tx Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
 	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
@@ -46,8 +46,8 @@ func failing(e *structs.OperationError) string {
 	return fmt.Sprintf(": failed %d times, last with %q", e.Attempts, e.Message)
 }
 
-// classBlock says why no claim of the class can be granted though it conflicts with no other claim:
-// attachments of another mode have to go first.
+// classBlock returns why no claim of the class can be granted although it conflicts with no other claim:
+// attachments of another mode have to be detached first.
 func classBlock(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
 	a := attachmentsByMode.First(tx, v.Namespace, v.ID)
 	if a != nil && a.AccessMode == k.AccessMode && a.AttachmentMode == k.AttachmentMode {
@@ -59,7 +59,7 @@ func classBlock(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
 	return stillAttached(tx, a)
 }
 
-// nodeBlock says why the claim's own node is in the way.
+// nodeBlock returns why the claim's own node prevents the grant.
 func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	if c.AccessMode.SingleNode() {
 		for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
@@ -91,8 +91,8 @@ func stillAttached(tx Reader, a *structs.CSIAttachment) string {
 		failing(a.LastError), asked(tx, a))
 }
 
-// asked says where the outcome of a call is not known, once something has failed: before that it is only
-// under way.
+// asked describes a call with an unknown outcome, once an error has occurred. Before that the call is only in
+// flight.
 func asked(tx Reader, a *structs.CSIAttachment) string {
 	if a.Call == nil || a.LastError == nil {
 		return ""
@@ -163,8 +163,8 @@ func someoneElse(
 	return nil
 }
 
-// claimsOf yields a volume's claims of a class in a state. Those that are not in the index of classes are
-// nearly all claims of the volume: what is granted is of one access mode.
+// claimsOf yields a volume's claims of a class in a state. Claims outside the index of classes are nearly all
+// claims of the volume, because granted claims have one access mode.
 func claimsOf(
 	tx Reader, v *structs.CSIVolume, state string, k structs.ClaimClass,
 ) iter.Seq[*structs.CSIClaim] {
@@ -180,7 +180,7 @@ func claimsOf(
 	}
 }
 
-// attachBlock says what the attachment of a granted claim lacks.
+// attachBlock returns what prevents the attachment of a granted claim.
 func attachBlock(tx Reader, c *structs.CSIClaim) string {
 	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	p := Plugin(tx, c.PluginID)
@@ -203,12 +203,12 @@ func attachBlock(tx Reader, c *structs.CSIClaim) string {
 	return text
 }
 
-// DetachCommand is what an operator runs to take a volume from a node that cannot be asked.
+// DetachCommand returns the command by which an operator removes a volume from a node that is not reachable.
 func DetachCommand(ns, volume, node string) string {
 	return detachCommand(ns, volume, node, `-force -reason "it is off" `)
 }
 
-// ForceCommand returns the command to forget an attachment whose detach the plugin does not confirm.
+// ForceCommand returns the command to delete an attachment whose detach the plugin does not confirm.
 func ForceCommand(ns, volume, node string) string {
 	return detachCommand(ns, volume, node, `-force -reason "..." `)
 }
@@ -225,7 +225,7 @@ func volumeCommand(verb, ns string) string {
 	return "berth volume " + verb
 }
 
-// holds says who holds a claim, and what would end it if it does not end by itself.
+// holds describes the allocation that holds a claim, and the remedy if the claim does not end by itself.
 func holds(tx Reader, c *structs.CSIClaim) string {
 	if c.State == structs.ClaimWaiting {
 		return fmt.Sprintf("allocation %s waits for volume %s already", c.AllocID, c.VolumeID)
@@ -241,8 +241,8 @@ func holds(tx Reader, c *structs.CSIClaim) string {
 	return text
 }
 
-// lingers says why a claim that is granted may stay although nobody works with it, and what would help;
-// "" when it is of use.
+// lingers returns why a granted claim may stay although its allocation does not use it, and the remedy. It
+// returns "" for a used claim.
 func lingers(tx Reader, c *structs.CSIClaim) string {
 	n := Node(tx, c.NodeID)
 	a := Alloc(tx, c.AllocID)

@@ -54,7 +54,7 @@ func storeClaim(tx *WriteTx, c *structs.CSIClaim) { recountLine(tx, claims.Put(t
 // dropClaim deletes a claim.
 func dropClaim(tx *WriteTx, c *structs.CSIClaim) { recountLine(tx, claims.Delete(tx, c), nil) }
 
-// recountLine changes a volume's numbers from what was to what is; each may be nil.
+// recountLine changes the counts of a volume's queue from the old claim to the new one. Each may be nil.
 func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
 	some := cmp.Or(is, was)
 	if some == nil || was != nil && is != nil && was.State == is.State && was.Class() == is.Class() {

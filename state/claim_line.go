@@ -8,11 +8,11 @@ import (
 	"berth/structs"
 )
 
-// The line of a volume. A claim is granted when it conflicts with no claim that is granted and with none
-// that waits ahead of it, and nothing else is in its way (claim_block.go). Whether two claims conflict
-// depends on their classes alone, and there are only twenty classes: so to see who is next, one walks the
-// heads of the classes in line order, never all claims. A class whose head conflicts with what is granted
-// or ahead is out as a whole.
+// The claim queue of a volume. A claim is granted if it conflicts with no granted claim and with no earlier
+// waiting claim, and nothing else blocks it (claim_block.go). The classes of two claims alone decide whether
+// they conflict, and there are only twenty classes. So the next claim is found among the heads of the
+// classes, in queue order, and never among all claims. If the head of a class conflicts with a granted or
+// earlier claim, the whole class waits.
 
 // classKey returns the class as a part of a key.
 func classKey(k structs.ClaimClass) string {
@@ -35,7 +35,7 @@ var short = map[string]string{
 	structs.ClaimRead: "r", structs.ClaimWrite: "w",
 }
 
-// grant grants every claim of the volume whose turn it is.
+// grant grants every claim of the volume that is next in the queue.
 func grant(tx *WriteTx, ns, volume string, now int64) {
 	for c := range line(tx, ns, volume) {
 		granted := c.Copy()
@@ -48,7 +48,7 @@ func grant(tx *WriteTx, ns, volume string, now int64) {
 	}
 }
 
-// grantPlugin grants the claims that waited for what the plugin has become.
+// grantPlugin grants the claims that waited for a change of the plugin.
 func grantPlugin(tx *WriteTx, plugin string, now int64) {
 	var keys []structs.CSIClaimKey // of the volumes
 	for c := range waitingByPlugin.Scan(tx, plugin) {
@@ -72,8 +72,8 @@ func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
 	}
 }
 
-// line yields the waiting claims whose turn it is, in order. It takes for granted, literally, what it has
-// yielded: the caller grants it or only looks.
+// line yields the waiting claims that can be granted, in order. It treats each yielded claim as granted: the
+// caller grants it or only reads it.
 func line(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		counts := lineOf(tx, ns, volume)
@@ -96,7 +96,7 @@ func line(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 			if nodeBlock(tx, v, c) == "" && !yield(c) {
 				return
 			}
-			// Granted or still ahead: for who comes after, it is in the way all the same.
+			// The claim is granted or still ahead: it blocks later claims in both cases.
 			if !slices.Contains(w.inTheWay, c.Class()) {
 				w.inTheWay = append(w.inTheWay, c.Class())
 			}
@@ -104,13 +104,13 @@ func line(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	}
 }
 
-// walk goes through the waiting claims of all classes in line order.
+// walk visits the waiting claims of all classes in queue order.
 type walk struct {
-	inTheWay []structs.ClaimClass // of what is granted and of what waits ahead
+	inTheWay []structs.ClaimClass // the classes of granted claims and of earlier waiting ones
 	queues   []queue
 }
 
-// queue is what is left of the line of one class.
+// queue is the rest of the queue of one class.
 type queue struct {
 	class structs.ClaimClass
 	out   bool // nothing of the class can be granted now
@@ -120,8 +120,8 @@ type queue struct {
 
 func (q *queue) pull() { q.head = q.rows.Next() }
 
-// next takes the claim that has waited longest and does not conflict with what is in the way. One that
-// does is in the way of those behind it too, and ends its class.
+// next returns the oldest claim that does not conflict with inTheWay. A claim that does conflict also blocks
+// the later ones, and ends its class.
 func (w *walk) next() *structs.CSIClaim {
 	for {
 		var longest *queue

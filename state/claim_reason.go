@@ -11,37 +11,36 @@ import (
 	"berth/structs"
 )
 
-// Why a claim waits. Who is in its way is told from what is kept by class (claim_line.go, claim_count.go):
-// what one claim's reason costs does not grow with the line, and the reasons of a whole line cost one walk.
+// The reasons of waiting claims. The rows by class (claim_line.go, claim_count.go) give the blocking claims.
+// The cost of one reason does not grow with the queue, and the reasons of a whole queue cost one walk.
 
 const (
 	manyHolders = 3   // how many claims a reason names one by one
-	farAhead    = 100 // up to how many ahead in line are counted
+	farAhead    = 100 // the number of claims ahead that are counted
 )
 
-// ClaimBlocked says, for people, why a claim waits, or why one that is granted cannot be used yet; ""
-// when the volume can be staged. It names who is in the way and, where that ends not by itself, what
-// would help.
+// ClaimBlocked describes why a claim waits, or why a granted one cannot be used yet. It returns "" when the
+// volume can be staged. The text names the holders and, if the wait does not end by itself, the remedy.
 func ClaimBlocked(tx Reader, c *structs.CSIClaim) string { return Reasons(tx)(c) }
 
-// Reasons is ClaimBlocked for claims that come volume by volume and, from the first that is asked for on, in
-// the order of each volume's line with none left out. It may begin anew at any claim.
+// Reasons is ClaimBlocked for a list of claims. They come volume by volume and in the order of each volume's
+// queue, without a gap after the first. It may start again at any claim.
 func Reasons(tx Reader) func(*structs.CSIClaim) string {
 	r := reasons{Reader: tx}
 	return r.next
 }
 
-// reasons are what is known of a volume's claims up to the one that was asked for last.
+// reasons has the facts about a volume's claims up to the last requested one.
 type reasons struct {
 	Reader
 	volume *structs.CSIVolume
 	block  string // of the volume itself
 	counts []structs.CSIClassCount
-	inWay  map[structs.ClaimClass]*inWay // by the class of who waits
+	inWay  map[structs.ClaimClass]*inWay // by the class of the waiting claim
 	last   *structs.CSIClaim
 }
 
-// inWay is what claims of one class that wait have in their way.
+// inWay has the claims that block waiting claims of one class.
 type inWay struct {
 	held    string
 	ahead   []*structs.CSIClaim // the first of them
@@ -98,7 +97,7 @@ func (r *reasons) conflict(c *structs.CSIClaim) string {
 	return w.text
 }
 
-// pass takes note of a claim that waits ahead of those still to be asked for.
+// pass records a claim that waits ahead of the claims that follow.
 func (r *reasons) pass(c *structs.CSIClaim) {
 	for k, w := range r.inWay {
 		if k.Conflicts(c.Class()) {
@@ -163,7 +162,7 @@ func firstOf(names []string, of int) string {
 	return text
 }
 
-// holders says who was granted claims that exclude those of a class; "" when nobody was.
+// holders describes the granted claims that exclude those of a class, and returns "" if there are none.
 func (r *reasons) holders(k structs.ClaimClass) string {
 	var names []string
 	count := 0
@@ -184,9 +183,9 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 	return firstOf(names, count)
 }
 
-// someHolders are a few of a volume's granted claims of a class, all of them when they are few. Those that
-// are not in the index of classes stand among the claims that wait; who they are is found out once for a row
-// of lines.
+// someHolders returns a few of a volume's granted claims of a class, and all of them if they are few. Granted
+// claims outside the index of classes are among the waiting claims. They are found once per row of the queue
+// counts.
 func someHolders(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) (some []*structs.CSIClaim) {
 	l := lines.Get(tx, v.Namespace, v.ID)
 	if l == nil {
@@ -236,8 +235,7 @@ func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass]
 	return found
 }
 
-// holderCache keeps the holders of the last queue rows that were asked for. Rows with equal
-// hashes replace each other.
+// holderCache keeps the holders of the last requested queue rows. Rows with equal hashes replace each other.
 type holderCache [1 << 6]atomic.Pointer[heldQueue]
 
 // heldQueues serves all stores, because no two of them have a row in common.

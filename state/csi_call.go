@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// CallNote records which node a controller call goes to before it is made, or why a node does not let go of a
-// claim's volume. A row that is gone, or that took the place of the one meant, is left alone; of a call that
-// is a conflict, for a call that no row names is not waited out by what comes after it.
+// CallNote records the node of a controller call before the call is made, or the reason why a node does not
+// release a claim's volume. It ignores a missing row, or a later row of the same key. For a call that is a
+// conflict, because the next call would not wait for a call without a row.
 func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	switch {
 	case p.AllocID != "":
@@ -52,8 +52,8 @@ func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
 	storeClaim(tx, c)
 }
 
-// VolumeForce releases a node's claims of a volume, or forgets its attachment, and records who vouched for it
-// and why. An attachment that is in use again, or is another than the one that was looked at, is refused.
+// VolumeForce releases a node's claims of a volume, or deletes its attachment, and records the user and the
+// reason. It rejects an attachment that is in use again or was created later.
 func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	ns := p.RequestNamespace()
 	release := &structs.CSIVolumeUnpublishRequest{
@@ -86,9 +86,9 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	return nil
 }
 
-// forgettable returns the attachment that an operator vouches for. It refuses while a controller call for it
-// may still take effect: the row is all that holds up the next call for the volume, and a detach that comes
-// late would take the volume from its next user.
+// forgettable returns the attachment that an operator wants to delete. It rejects this while a controller
+// call for the attachment may still take effect. Only the row delays the next call for the volume, and a late
+// detach would remove the volume from its next user.
 func forgettable(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.Attachment || a.State != structs.AttachmentDetaching {
@@ -107,8 +107,8 @@ func forgettable(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttac
 		time.Unix(0, a.Call.Time).Add(p.Settle).UTC().Format(time.RFC3339))
 }
 
-// AttachedAs returns an attachment of the volume that the plugin knows by this ID, whatever it was called
-// when it was attached; nil if there is none.
+// AttachedAs returns an attachment of the volume with this ID of the plugin, under any name of the volume,
+// and nil if there is none.
 func AttachedAs(tx Reader, plugin, external string) *structs.CSIAttachment {
 	return attachmentsByExternal.First(tx, plugin, external)
 }

@@ -18,7 +18,7 @@ const (
 	mayGo = "may go"
 )
 
-// keptOrNot tells apart which of those that are done forgetDone may drop.
+// keptOrNot returns which finished evaluations forgetDone may delete.
 func keptOrNot(e *structs.Evaluation) string {
 	if e.Status == structs.EvalComplete && e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {
 		return mayGo
@@ -50,7 +50,7 @@ func LaterEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsByTurn.Sc
 // EndedEvals yields the evaluations that are done and that no allocation names, by the time of their end.
 func EndedEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, doneEval) }
 
-// BlockedEval returns the evaluation of a job that waits for a key to be woken, nil if none does.
+// BlockedEval returns the blocked evaluation of a job, and nil if there is none.
 func BlockedEval(tx Reader, ns, job string) *structs.Evaluation {
 	return evalsByJob.First(tx, ns, job, openEval, structs.EvalBlocked)
 }
@@ -66,8 +66,8 @@ func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.S
 	}
 }
 
-// EvalUpdate puts evaluations: new ones and what came of those that were processed. One that is given up
-// while what it looks at has changed since is kept.
+// EvalUpdate puts new evaluations and the outcomes of processed ones. A failed evaluation whose inputs have
+// changed since stays pending.
 func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 	for _, e := range p.Evals {
 		if e == nil || e.ID == "" || e.JobID == "" {
@@ -83,7 +83,7 @@ func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 	return nil
 }
 
-// stampEval copies what came with a payload and fills in what may be left out.
+// stampEval copies an evaluation of a payload and fills in its optional fields.
 func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 	e = e.Copy()
 	e.Namespace = structs.NamespaceOr(e.Namespace)
@@ -97,9 +97,9 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 	return e
 }
 
-// putEval stores an evaluation. A job has at most one that is blocked: the newest. One that is blocked
-// on what has been woken since it was worked out goes on at once; one that is complete with nothing left
-// to place takes the blocked one along, if it looked at the whole job.
+// putEval stores an evaluation. A job has at most one blocked evaluation: the newest. If its key was
+// unblocked since its snapshot, it becomes pending at once. An evaluation that is complete, with nothing left
+// to place, also cancels the blocked one if it was for the whole job.
 func putEval(tx *WriteTx, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
@@ -117,8 +117,8 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 	}
 }
 
-// storeEval puts the row and lets the next in its lines go on when it leaves them. It returns the row that
-// was there.
+// storeEval puts the row. If the evaluation leaves its queues, storeEval unblocks the next one in each. It
+// returns the previous row.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 	e.Placed = e.Terminal() && allocsByEval.Has(tx, e.ID)
 	old = evals.Put(tx, e)
@@ -126,7 +126,7 @@ func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 	return old
 }
 
-// cancelBlocked ends the blocked evaluations of e's job, but for e itself.
+// cancelBlocked cancels the blocked evaluations of the job of e, except e itself.
 func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 	for b := range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalBlocked) {
 		if b.ID != e.ID {
@@ -138,7 +138,7 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 	}
 }
 
-// jobEval is a new pending evaluation of a job; the caller gives it an ID.
+// jobEval returns a new pending evaluation of a job. The caller sets its ID.
 func jobEval(j *structs.Job, trigger string, now int64) *structs.Evaluation {
 	return &structs.Evaluation{
 		Namespace:      j.Namespace,
@@ -153,10 +153,10 @@ func jobEval(j *structs.Job, trigger string, now int64) *structs.Evaluation {
 	}
 }
 
-// retryEval puts an evaluation back because its plan was not carried out whole.
+// retryEval makes an evaluation pending again because its plan was not applied completely.
 func retryEval(tx *WriteTx, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)
 	pendAgain(e, again, strings.Join(slices.Compact(why), "; "))
-	e.SnapshotIndex = 0 // what found no room beside what was not placed may find it
+	e.SnapshotIndex = 0 // it found no capacity beside the rejected placements, and may find some now
 	putEval(tx, e)
 }

@@ -7,24 +7,24 @@ import (
 	"berth/structs"
 )
 
-// Evaluations wait for keys in lines: one for each key, priority and shape, the oldest first. Two of one
-// shape find room, or none, alike; so the first of a line stands for all behind it, and only it goes on when
-// the key is woken. It keeps its place until it is processed: when it finds room the next goes on, when it
-// finds none nobody has slept through anything.
+// Blocked evaluations wait for keys in queues: one queue for each key, priority and shape, the oldest first.
+// Two evaluations of one shape either both find capacity or both find none. So an unblocked key makes only
+// the head of each queue pending. The head keeps its place until it is processed. If it finds capacity, the
+// next one becomes pending. If it finds none, the others have missed nothing.
 //
-// To wake a key costs the same however many wait: a row says when it was, the first of a few lines go on at
-// once, and the rest in entries of their own, which the leader proposes while the row says that there are
-// more.
+// The cost of an unblock does not depend on the number of waiting evaluations: a row records its index, the
+// heads of a few queues become pending at once, and the others in later entries, which the leader proposes
+// while the row has queues left.
 
-// linesAtOnce is how many lines go on in the very entry that wakes their key.
+// linesAtOnce is the number of queues that the unblocking entry itself unblocks.
 const linesAtOnce = 8
 
-// inLine reports whether an evaluation waits for keys, or was woken and is not processed yet.
+// inLine reports whether an evaluation waits for keys, or was unblocked and is not processed yet.
 func inLine(e *structs.Evaluation) bool {
 	return e.Status == structs.EvalBlocked || e.Status == structs.EvalPending && len(e.BlockedOn) > 0
 }
 
-// placeOf tells apart the lines for one key, in the order in which they go on: the most important first.
+// placeOf identifies the queue of a key, in the order of unblocking: the highest priority first.
 func placeOf(e *structs.Evaluation) string {
 	if e.Shape == "" {
 		return byPriority(e) + "=" + e.ID
@@ -32,8 +32,8 @@ func placeOf(e *structs.Evaluation) string {
 	return byPriority(e) + "~" + e.Shape
 }
 
-// sleptThrough returns a key that was woken after the snapshot of an evaluation that stands for its line and
-// is not about to go on, "" if there is none.
+// sleptThrough returns a key that was unblocked after the snapshot of an evaluation that is the head of its
+// queue and not about to become pending, and "" if there is none.
 func sleptThrough(tx Reader, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		w := wakes.Get(tx, k)
@@ -45,7 +45,7 @@ func sleptThrough(tx Reader, e *structs.Evaluation) string {
 	return ""
 }
 
-// wokenSince returns a key that was woken after the evaluation's snapshot, "" if none was.
+// wokenSince returns a key that was unblocked after the evaluation's snapshot, and "" if there is none.
 func wokenSince(tx Reader, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		if wokenAt(tx, k) > e.SnapshotIndex {
@@ -55,7 +55,7 @@ func wokenSince(tx Reader, e *structs.Evaluation) string {
 	return ""
 }
 
-// wokenAt is the index at which a key was last woken, 0 if it never was.
+// wokenAt returns the index at which a key was last unblocked, and 0 if it never was.
 func wokenAt(tx Reader, key string) uint64 {
 	if w := wakes.Get(tx, key); w != nil {
 		return w.Unblocked()
@@ -67,10 +67,10 @@ func wokenAt(tx Reader, key string) uint64 {
 	return 0
 }
 
-// volumeKeys is what the keys of volumes begin with.
+// volumeKeys is the prefix of the unblock keys of volumes.
 var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
 
-// wake lets those that wait for the key go on and remembers that it was woken.
+// wake unblocks a key and records the index.
 func wake(tx *WriteTx, key string) {
 	if key == structs.WakeCapacity {
 		makeRoom(tx, "")
@@ -82,14 +82,14 @@ func wake(tx *WriteTx, key string) {
 func wakeKey(tx *WriteTx, key string) {
 	old := wakes.Get(tx, key)
 	if old != nil && old.Unblocked() == tx.Index {
-		return // who was worked out before this entry has been woken by it, and who comes after knows of it
+		return // this entry unblocks all earlier evaluations, and later ones see it in their snapshots
 	}
 	wakes.Put(tx, wakeLines(tx, key, old))
 }
 
-// wakeLines lets a few lines go on, and returns what is to be remembered. Where an earlier waking is still on
-// its way it begins where that is, and goes once around: so no line is kept waiting by one waking after the
-// other.
+// wakeLines unblocks the heads of a few queues, and returns the row to record. If an earlier unblock of the
+// key is still in progress, it begins there and goes around once, so that a series of unblocks delays no
+// queue for ever.
 func wakeLines(tx *WriteTx, key string, old *structs.UnblockRow) *structs.UnblockRow {
 	w := &structs.UnblockRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx, key)}
 	if w.Due && old != nil && old.Due {
@@ -105,7 +105,7 @@ func wakeLines(tx *WriteTx, key string, old *structs.UnblockRow) *structs.Unbloc
 	return w
 }
 
-// goOn lets the first of so many more lines go on, and returns how many it came to.
+// goOn unblocks the heads of at most so many more queues, and returns their number.
 func goOn(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 	for ; w.Due && came < most; came++ {
 		first := firstAfter(tx, w.Key, w.Next)
@@ -132,7 +132,7 @@ func firstAfter(tx Reader, key, line string) *structs.Evaluation {
 	if line == "" {
 		return evalsByBlocked.First(tx, key)
 	}
-	// What follows may be of another key; all of this key behind the line would have come before.
+	// The next row may belong to another key. A row of this key beyond the queue would have come before.
 	e := evalsByBlocked.After(tx, key, line)
 	if e != nil && slices.Contains(e.BlockedOn, key) && placeOf(e) > line {
 		return e
@@ -140,8 +140,8 @@ func firstAfter(tx Reader, key, line string) *structs.Evaluation {
 	return nil
 }
 
-// rouse makes an evaluation pending that is blocked and was worked out before its key was woken. Another of
-// its line has found no room, nor would it have, at the index of seen.
+// rouse makes an evaluation pending that is blocked and whose snapshot is from before the unblock of its key.
+// Another evaluation of its queue has found no capacity, and neither would this one, at the index of seen.
 func rouse(tx *WriteTx, e *structs.Evaluation, key string, woken, seen uint64) {
 	if e.Status != structs.EvalBlocked || e.SnapshotIndex >= woken {
 		return
@@ -152,7 +152,7 @@ func rouse(tx *WriteTx, e *structs.Evaluation, key string, woken, seen uint64) {
 	evals.Put(tx, e)
 }
 
-// leaveKeys lets the next in line go on where an evaluation was the first and is no more.
+// leaveKeys unblocks the next evaluation of each queue that has lost its head.
 func leaveKeys(tx *WriteTx, old, now *structs.Evaluation) {
 	if old == nil || !inLine(old) {
 		return
@@ -168,10 +168,10 @@ func leaveKeys(tx *WriteTx, old, now *structs.Evaluation) {
 	}
 }
 
-// WakesDue reports whether there are lines that have yet to go on: the leader is to propose that they do.
+// WakesDue reports whether queues are left to unblock. The leader then proposes to unblock them.
 func WakesDue(tx Reader) bool { return wakesDue.Has(tx) }
 
-// wakeOn lets so many more lines go on.
+// wakeOn unblocks so many more queues.
 func wakeOn(tx *WriteTx, most int) {
 	for most > 0 {
 		old := wakesDue.First(tx)
@@ -185,7 +185,7 @@ func wakeOn(tx *WriteTx, most int) {
 	}
 }
 
-// wakeVolume is wake for a volume whose row has just changed.
+// wakeVolume unblocks the key of a volume whose row has just changed.
 func wakeVolume(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	old := wakes.Get(tx, key)
@@ -198,7 +198,7 @@ func wakeVolume(tx *WriteTx, v *structs.CSIVolume) {
 	}
 }
 
-// changeQuietly puts a volume's row without waking anybody: what it woke before is remembered otherwise.
+// changeQuietly puts a volume's row without an unblock. Another row records the earlier one.
 func changeQuietly(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	if old := Volume(tx, v.Namespace, v.ID); old != nil && wakes.Get(tx, key) == nil {
@@ -207,5 +207,5 @@ func changeQuietly(tx *WriteTx, v *structs.CSIVolume) {
 	volumes.Put(tx, v)
 }
 
-// forgetWake drops the memory of a key whose subject is gone: should that come again, it wakes again.
+// forgetWake deletes the record of a key whose subject is gone. A new subject of the key unblocks it again.
 func forgetWake(tx *WriteTx, key string) { wakes.Delete(tx, &structs.UnblockRow{Key: key}) }

@@ -9,13 +9,13 @@ import (
 	"berth/structs"
 )
 
-// Changes of nodes and allocations ask for evaluations by the thousand, most of them for what one that is
-// pending will see anyhow. Such a one is only noted on that one's row: a plan that was made before does not
-// end it. A job per node is looked at on the node that changed, and as a whole when that is asked for on many
-// nodes at once.
+// Changes of nodes and allocations request evaluations by the thousand. Mostly a pending evaluation will see
+// the change anyway. Such a request only sets an index in the row of that evaluation, so that a plan from
+// before the change does not complete it. A per-node job is evaluated on the changed node. It is evaluated on
+// all nodes if many nodes change at once.
 
-// changedMeanwhile is the description of an evaluation that is pending again because what it looks at has
-// changed since its plan was made.
+// changedMeanwhile is the description of an evaluation that is pending again because its inputs have changed
+// since its plan was made.
 const changedMeanwhile = "what it looks at has changed meanwhile"
 
 // pendAgain makes an evaluation pending again.
@@ -31,13 +31,12 @@ const (
 	looked    = 8  // at as many of them
 )
 
-// ofOneNode reports whether an evaluation looks at one node of its job and no other.
+// ofOneNode reports whether an evaluation is for only one node of its job.
 func ofOneNode(e *structs.Evaluation) bool {
 	return e.NodeID != "" && (&structs.Job{Type: e.Type}).PerNode()
 }
 
-// wish puts an evaluation that a node or an allocation has caused, unless one is pending that will see the
-// cause.
+// wish puts an evaluation for a change of a node or an allocation, unless a pending one will see the change.
 func wish(tx *WriteTx, e *structs.Evaluation, id string) {
 	forgetDone(tx, e)
 	if c := covering(tx, e); c != nil {
@@ -55,7 +54,7 @@ func wish(tx *WriteTx, e *structs.Evaluation, id string) {
 	putEval(tx, e)
 }
 
-// covering returns a pending evaluation that looks at all that e is to look at, nil if there is none.
+// covering returns a pending evaluation that includes the scope of e, and nil if there is none.
 func covering(tx Reader, e *structs.Evaluation) *structs.Evaluation {
 	if !ofOneNode(e) && !(&structs.Job{Type: e.Type}).PerNode() {
 		return evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending)
@@ -77,16 +76,15 @@ func forManyNodes(tx Reader, e *structs.Evaluation) bool {
 	return false
 }
 
-// wishedSince reports whether somebody relies on an evaluation for a change after the state of which e is
-// what came of it.
+// wishedSince reports whether a later change relies on the evaluation whose outcome is e.
 func wishedSince(tx Reader, e *structs.Evaluation) bool {
 	now := Eval(tx, e.ID)
 	return now != nil && now.Status == structs.EvalPending && e.ModifyIndex != 0 &&
 		now.ModifyIndex > e.ModifyIndex
 }
 
-// forgetDone drops evaluations of the job that the same node has caused before and that have placed nothing:
-// a node that comes and goes all the time would leave thousands. The newest is kept for people to look at.
+// forgetDone deletes earlier evaluations of the job that the same node has caused and that have placed
+// nothing. Otherwise a node that comes and goes would leave thousands. The newest one stays for users.
 func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 	if e.NodeID == "" {
 		return
@@ -105,7 +103,7 @@ func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 	}
 }
 
-// joinBlocked makes what a job waits for on one node wait together with what it waits for on others already.
+// joinBlocked merges the unblock keys of a job for one node with its unblock keys for other nodes.
 func joinBlocked(tx Reader, b *structs.Evaluation) {
 	other := BlockedEval(tx, b.Namespace, b.JobID)
 	b.Shape = ""

@@ -58,8 +58,8 @@ func internNode(n, before *structs.Node) {
 	}
 }
 
-// internReport interns what a node reports of itself. No two nodes have equal attributes, because one of
-// these is the name of the node.
+// internReport interns a node's report on itself. No two nodes have equal attributes, because one of these is
+// the name of the node.
 func internReport(n *structs.Node) {
 	n.Attributes = intern.Map(n.Attributes)
 	n.Meta = *intern.Value(&n.Meta)

@@ -34,8 +34,8 @@ func JobVersions(tx Reader, ns, id string) iter.Seq[*structs.Job] {
 	return jobVersions.Scan(tx, ns, id)
 }
 
-// JobSummary counts the job's allocations by group and state. Queued is what the newest evaluation could
-// not place.
+// JobSummary counts the job's allocations by group and state. Queued is the number that the newest evaluation
+// could not place.
 func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 	s := &structs.JobSummary{
 		JobID:       j.ID,
@@ -59,7 +59,7 @@ func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 	var newest *structs.Evaluation
 	for e := range EvalsByJob(tx, j.Namespace, j.ID) {
 		if e.Status == structs.EvalCancelled || ofOneNode(e) {
-			continue // what it could not place is another one's to place
+			continue // another evaluation places the rest
 		}
 		if newest == nil || e.ModifyIndex >= newest.ModifyIndex {
 			newest = e
@@ -92,8 +92,8 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 	}
 }
 
-// JobRegister brings a job in or up to date. A specification that says the same as the stored one makes
-// no new version. The evaluation that came along is put with it.
+// JobRegister creates or updates a job. A specification that equals the stored one makes no new version. The
+// evaluation of the request is put with it.
 func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if p.Job == nil || p.Job.ID == "" || !wholeGroups(p.Job) {
 		return structs.Invalidf("a job needs an ID, and its groups and tasks must not be empty")
@@ -116,7 +116,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	return nil
 }
 
-// wholeGroups reports whether no group and no task is nil: whoever reads the row relies on it.
+// wholeGroups reports whether no group and no task is nil. Readers of the row rely on it.
 func wholeGroups(j *structs.Job) bool {
 	return !slices.ContainsFunc(j.TaskGroups,
 		func(g *structs.TaskGroup) bool { return g == nil || slices.Contains(g.Tasks, nil) })
@@ -137,7 +137,7 @@ func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
 	return nil
 }
 
-// sameSpec compares what a person wrote, not what the servers keep beside it.
+// sameSpec compares the fields that users write, without those of the servers.
 func sameSpec(a, b *structs.Job) bool {
 	bare := func(j *structs.Job) *structs.Job {
 		c := *j
@@ -147,8 +147,8 @@ func sameSpec(a, b *structs.Job) bool {
 	return codec.SameBytes(bare(a), bare(b))
 }
 
-// putJobVersion stores j as the newest version. Versions count on even where the job was forgotten and
-// comes again, because allocations of its earlier life name theirs.
+// putJobVersion stores j as the newest version. The numbers continue after a purge and a new registration,
+// because allocations of the former job have versions too.
 func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	j.Version = 0
 	for v := range JobVersions(tx, j.Namespace, j.ID) {
@@ -200,8 +200,8 @@ func putGivenEval(tx *WriteTx, e *structs.Evaluation, j *structs.Job, now int64)
 	putEval(tx, e)
 }
 
-// JobDeregister stops a job: nothing of it is to run. Purge forgets it at once; the versions that its
-// allocations use stay until those are gone.
+// JobDeregister stops a job. Purge deletes it at once. The versions that its allocations use stay until those
+// are gone.
 func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	old := Job(tx, p.RequestNamespace(), p.JobID)
 	if old == nil {
@@ -223,7 +223,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	return nil
 }
 
-// refreshJobStatus brings a job's status in line with its allocations and evaluations.
+// refreshJobStatus updates a job's status from its allocations and evaluations.
 func refreshJobStatus(tx *WriteTx, ns, id string) {
 	j := Job(tx, ns, id)
 	if j == nil {
@@ -236,9 +236,9 @@ func refreshJobStatus(tx *WriteTx, ns, id string) {
 	}
 }
 
-// jobStatus is running while an allocation is wanted and has not ended, pending while an evaluation is
-// open, and dead after. A system job that is not stopped runs though there may be no node for it; a job
-// of which nothing is left but itself stays what it was.
+// jobStatus is running while an allocation should run and has not ended, pending while an evaluation is open,
+// and dead after. A system job that is not stopped is running also without a node for it. A job without
+// allocations and evaluations keeps its status.
 func jobStatus(tx Reader, j *structs.Job) string {
 	switch {
 	case allocsByJob.Has(tx, j.Namespace, j.ID, liveRow):
@@ -255,7 +255,7 @@ func jobStatus(tx Reader, j *structs.Job) string {
 	return cmp.Or(j.Status, structs.JobPending)
 }
 
-// withPrefix leaves out the rows whose ID begins otherwise.
+// withPrefix yields the rows whose ID has the prefix.
 func withPrefix[T any](rows iter.Seq[*T], prefix string, id func(*T) string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for r := range rows {

@@ -45,9 +45,9 @@ func NodeDetail(tx Reader, n *structs.Node) *structs.NodeDetail {
 	return d
 }
 
-// computedClass returns a digest of all that a constraint can look at, except for attributes and meta that
-// begin with "unique.": nodes of one class are alike to a job. No row has it: it would have to change with
-// each of them.
+// computedClass returns a digest of all inputs of constraints, except attributes and meta whose names begin
+// with "unique.". Nodes of one class are equal for a job. No row stores it, because it would have to change
+// with each of the inputs.
 func computedClass(n *structs.Node) string {
 	unique := func(key, _ string) bool { return strings.HasPrefix(key, "unique.") }
 	attributes := maps.Clone(n.Attributes)
@@ -74,9 +74,9 @@ func mustNode(tx Reader, id, secret string) (*structs.Node, error) {
 	return n, nil
 }
 
-// NodeRegister brings a node in or up to date, and its plugin instances with it. What the servers know
-// of the node (eligibility, drain, history) stays. One that is new, that comes back, or that changed what
-// placement looks at gets its jobs evaluated. Registering the same again changes nothing.
+// NodeRegister creates or updates a node with its plugin instances. The fields of the servers (eligibility,
+// drain, history) stay. The jobs of a node are evaluated if it is new, comes back, or has changed in a
+// property that placement depends on. An equal registration changes nothing.
 func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if p.Node == nil || p.Node.ID == "" {
 		return structs.Invalidf("a node needs an ID")
@@ -91,7 +91,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		addEvents(tx, n, serverEvent("Cluster", said, p.Now))
 	}
 	if old == nil && p.Inventory != nil {
-		// Not as new as it seems: it was forgotten, or the state was restored from before it came.
+		// The servers deleted the node before, or a restore returned to a state without it.
 		n.Unaccounted = Unclaimed(tx, n.ID, p.Inventory) != "" || len(p.Inventory.Left) > 0
 	}
 	report := &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}
@@ -112,7 +112,8 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	return nil
 }
 
-// mergeNode fills in what the stored row knows better, and returns what the node's history is to say.
+// mergeNode fills in the fields of the servers from the stored row, and returns the event for the node's
+// history.
 func mergeNode(n, old *structs.Node, now int64) string {
 	n.Status = cmp.Or(n.Status, structs.NodeReady)
 	if old == nil {
@@ -140,7 +141,7 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	return "Node re-registered"
 }
 
-// alikeToPlacement compares what the scheduler looks at.
+// alikeToPlacement compares the properties that the scheduler reads.
 func alikeToPlacement(a, b *structs.Node) bool {
 	runs := func(x, y *structs.DriverInfo) bool {
 		if x == nil || y == nil {
@@ -175,11 +176,11 @@ func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
 	n.Events = slices.Clone(all[max(0, len(all)-keptEvents):])
 }
 
-// edited is a copy of a row to change fields of. What hangs on it is that of the row.
+// edited returns a shallow copy of a row for changes of fields. Values behind pointers are those of the row.
 func edited(n *structs.Node) *structs.Node { c := *n; return &c }
 
-// NodeDeregister forgets nodes with their plugin instances. One on which anything may still run, or
-// whose claims are not released, is refused. A node that is not there is done already.
+// NodeDeregister deletes nodes with their plugin instances. It rejects a node on which an allocation may
+// still run, or whose claims are not released. A missing node counts as deleted.
 func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 	for _, id := range p.NodeIDs {
 		n := Node(tx, id)
@@ -194,7 +195,7 @@ func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 	return nil
 }
 
-// holdsNode says what is left on a node, "" if nothing.
+// holdsNode describes what is left on a node, and returns "" for nothing.
 func holdsNode(tx Reader, id string) string {
 	for a := range AllocsByNode(tx, id) {
 		if !a.ClientTerminal() {
@@ -215,9 +216,9 @@ func forgetNode(tx *WriteTx, n *structs.Node, now int64) {
 	forgetWake(tx, structs.WakeNode(n.ID))
 }
 
-// NodeStatus changes the state of nodes. Those that go down take their plugin instances along: nobody
-// can ask them any more. Those that come back get their jobs evaluated and make room. Nodes that are
-// unknown are left out.
+// NodeStatus changes the state of nodes. Plugin instances of a down node become unhealthy, because no server
+// can call them. If a node comes back, its jobs are evaluated and its capacity is free again. Unknown nodes
+// are ignored.
 func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 	known := []string{structs.NodeInit, structs.NodeReady, structs.NodeDown, structs.NodeDisconnected}
 	if !slices.Contains(known, p.Status) {
@@ -254,8 +255,8 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	}
 }
 
-// loseStopped gives up the allocations that were being stopped on a node that went down: nobody is left
-// to say that they ended, and nobody waits for them. For the others their jobs' evaluations decide.
+// loseStopped marks the stopping allocations of a node that went down as lost: no report of their end will
+// come, and no job waits for them. The evaluations of the jobs decide about the others.
 func loseStopped(tx *WriteTx, node string, now int64) {
 	for old := range AllocsByNode(tx, node) {
 		if old.ServerTerminal() && !old.ClientTerminal() {
@@ -316,8 +317,8 @@ func evaluateNode(tx *WriteTx, node string, newRoom bool, now int64) {
 	}
 }
 
-// NodeEvals makes one evaluation, still without an ID, for every job with allocations on the node and,
-// when there is new room on it, for every job that wants one of each group on every node.
+// NodeEvals returns one evaluation, without an ID, for every job with allocations on the node and, if the
+// node has new capacity, for every per-node job.
 func NodeEvals(tx Reader, node string, newRoom bool, now int64) []*structs.Evaluation {
 	var out []*structs.Evaluation
 	seen := map[structs.JobKey]bool{}

@@ -6,10 +6,10 @@ import (
 	"berth/structs"
 )
 
-// NodeUpdate applies an entry of earlier versions: it changes the parts of a node that the entry carries. It
-// leaves its plugin instances and the servers' part alone, so a node that is down stays down. If a ready node
-// changed in something that placement looks at, its jobs are evaluated, as when it registers. Every version
-// applies an entry alike, with or without a class (see NodeUpdateRequest).
+// NodeUpdate applies an entry of earlier versions: it changes the parts of a node that the entry has. It does
+// not change its plugin instances or the fields of the servers, so a down node stays down. If a property of a
+// ready node changed that placement depends on, its jobs are evaluated, as after a registration. Every
+// version applies an entry alike, with or without a class (see NodeUpdateRequest).
 func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	old, err := mustNode(tx, p.NodeID, p.SecretID)
 	if err != nil {

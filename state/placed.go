@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// What the scheduler looks up, so that to place one allocation it need not look at all there are.
+// The queries of the scheduler. Their costs for one allocation do not grow with the number of rows.
 
 // ownSegments are the segments, key and value, that are a node's own: the value is its ID, or the one that
 // its plugin knows it by. Keys are in lower case: they compare without regard to case.
@@ -108,8 +108,8 @@ func PluginNodes(tx Reader, plugin, from string) iter.Seq[*structs.Node] {
 	}
 }
 
-// PluginNodesAt are the nodes whose instances of a plugin are at a place that is the node's own, by ID. It
-// reports false where the place is not of this kind, and says nothing of who is there.
+// PluginNodesAt returns the nodes of a plugin's instances at a place that only one node has, by ID. It
+// reports false for a place of another kind, which may have any nodes.
 func PluginNodesAt(tx Reader, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
 	if place == nil { // an older version let it in; it is everywhere
 		return nil, false

@@ -9,9 +9,9 @@ import (
 	"berth/structs"
 )
 
-// PlanApply carries out what the scheduler decided, as far as it still fits: on each node all that the
-// plan places and stops there, or nothing. What is refused, and the whole of a plan for a job that has
-// changed since, makes the evaluation pending again.
+// PlanApply executes a plan of the scheduler as far as it still fits: on each node all placements and stops
+// of the plan, or none. If something is rejected, or the job has changed since the plan was made, the
+// evaluation becomes pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) || slices.Contains(p.Stop, nil) ||
 		slices.Contains(p.Update, nil) {
@@ -23,7 +23,7 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		return nil
 	}
 	if j := Job(tx, e.Namespace, e.JobID); j != nil {
-		e.Type = j.Type // by which it was planned: the job may have been of another when it was asked for
+		e.Type = j.Type // the type of the plan: the job may have had another type at the request
 	}
 	refused := refusedNodes(tx, p)
 	for _, s := range p.Stop {
@@ -60,9 +60,9 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	return nil
 }
 
-// putBlocked puts what waits for what the plan of e found no room for. Where that is the row of one that had
-// been waiting and was woken since the plan was made, it goes on: it may be about what the plan did not look
-// at.
+// putBlocked puts the blocked evaluation for the placements that the plan of e could not make. If it replaces
+// one that was unblocked since the plan was made, it becomes pending, because the unblock may concern
+// something that the plan did not read.
 func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
@@ -73,7 +73,7 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	putEval(tx, b)
 }
 
-// stalePlan says how the job has changed since the plan was made, "" if it has not.
+// stalePlan returns how the job has changed since the plan was made, and "" if it has not.
 func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	j := Job(tx, e.Namespace, e.JobID)
 	switch {
@@ -86,8 +86,8 @@ func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	return ""
 }
 
-// refusedNodes checks, node by node, that the node takes allocations, that each has its job's version,
-// and that all fit into what is left when the plan's own stops are done.
+// refusedNodes checks for each node that it accepts allocations, that each allocation has its job's version,
+// and that all fit into the free resources after the plan's own stops.
 func refusedNodes(tx Reader, p *structs.Plan) map[string]string {
 	stopped := map[string]bool{}
 	for _, s := range p.Stop {
@@ -162,7 +162,7 @@ func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, no
 	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
 	lost := s.ClientStatus
 	if n := Node(tx, old.NodeID); n == nil || n.Status == structs.NodeDown {
-		lost = structs.AllocLost // nobody will say that it ended
+		lost = structs.AllocLost // no report of its end will come
 	}
 	if lost != "" && !old.ClientTerminal() {
 		a.ClientStatus = lost

@@ -71,12 +71,12 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	var filled sync.WaitGroup
 	defer filled.Wait()
 	if d.ControllersExpected+d.NodesExpected >= largePlugin {
-		filled.Go(fill) // needs no transaction, unlike what follows
+		filled.Go(fill) // needs no transaction, unlike the next steps
 	} else {
 		fill()
 	}
-	// Gone through as they lie in the tree, each allocation would be waited for by itself: those whose places
-	// are known are fetched side by side.
+	// In the order of the tree, each allocation would cost a wait for memory. Allocations with known slots
+	// are read together.
 	placed := make([]*structs.Allocation, 0, d.ControllersExpected+d.NodesExpected)
 	for a := range allocsByPlugin.Scan(tx, id) {
 		placed = append(placed, a)
@@ -107,7 +107,7 @@ func PluginPage(
 	d.Controllers = map[string]*structs.CSIInfo{}
 	d.Nodes = map[string]*structs.CSIInfo{}
 	d.Allocations = []*structs.AllocListStub{}
-	instances.Has(tx, id) // who waits, waits for any of them
+	instances.Has(tx, id) // a waiting query waits for any of them
 	rows := instances.Seek(tx, id)
 	stub := AllocStubs(tx)
 	seen := map[string]bool{}
@@ -129,7 +129,7 @@ func PluginPage(
 	return d, nil
 }
 
-// pluginFrame is a plugin's answer without what it is put together from.
+// pluginFrame returns the response for a plugin without its instances and allocations.
 func pluginFrame(tx Reader, id string) *structs.CSIPlugin {
 	row := Plugin(tx, id)
 	if row == nil {
@@ -217,8 +217,8 @@ func compareHalves(a, b structs.CSIInstanceKey) int {
 	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID), cmp.Compare(a.Kind, b.Kind))
 }
 
-// updateInstances puts what a node reports and removes what it has no more; old is the node before that, nil
-// if there was none.
+// updateInstances puts the reported instances of a node and deletes those that it no longer has. old is the
+// previous row of the node, or nil.
 func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
 	for _, i := range p.Upserts {
 		if i == nil || i.PluginID == "" || (i.Kind != structs.CSIKindController && i.Kind != structs.CSIKindNode) {
@@ -251,7 +251,7 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 	return nil
 }
 
-// putInstance stores a report if it says anything new, and lets those go on who waited for it.
+// putInstance stores a report if it has changes, and unblocks the evaluations that wait for them.
 func putInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 	old := Instance(tx, i.PluginID, i.Kind, i.NodeID)
 	if old == nil || !SameInstance(old, i) {
@@ -289,7 +289,7 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 	b := report
 	x := a.CSIInfo
 	y := b.CSIInfo
-	if a.OtherDriver { // the node reports it healthy, and describes that in words of its own
+	if a.OtherDriver { // the node reports it healthy, with its own description
 		x.Healthy = true
 		x.HealthDescription = y.HealthDescription
 	}
@@ -335,8 +335,8 @@ func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 	rebindDriver(tx, i.PluginID, now)
 }
 
-// learnPlugin keeps in the plugin's row what a healthy instance says and what must outlive it, and reports
-// whether that was news.
+// learnPlugin keeps the properties that a healthy instance reports and that must outlive it in the plugin's
+// row, and reports whether the row changed.
 func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginInstance, now int64) bool {
 	learned := *old
 	learned.Known = true
@@ -432,8 +432,8 @@ func pluginReferences(tx Reader, id string) string {
 	return strings.Join(refs, ", ")
 }
 
-// PluginDelete succeeds when the plugin is gone, which it is by itself once nothing refers to it. While
-// something does it is refused, with what does.
+// PluginDelete succeeds if the plugin is gone. The plugin row is deleted with its last reference.
+// PluginDelete rejects a plugin with references and names them.
 func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
 	if refs := pluginReferences(tx, p.ID); refs != "" {
 		return structs.Preconditionf("plugin %q is in use by %s", p.ID, refs)

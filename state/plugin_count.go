@@ -12,7 +12,7 @@ func tallyOf(tx Reader, plugin string, kind structs.CSIKind) tally {
 	return tally{}
 }
 
-// recount changes a half's numbers from what was to what is.
+// recount changes the counts of a half from the old instance to the new one.
 func recount(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
 	if was == is {
 		return
@@ -29,7 +29,7 @@ func recount(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
 	counts.Put(tx, c)
 }
 
-// tallyInstance is what an instance, nil for none, counts for.
+// tallyInstance returns the counts of one instance, and zero for nil.
 func tallyInstance(i *structs.CSIPluginInstance) tally {
 	switch {
 	case i == nil:

@@ -8,9 +8,9 @@ import (
 )
 
 // A plugin's ID belongs to one driver: the Provider of the plugin's row. Volume IDs are unique only within a
-// driver, so a call to another driver could meet another volume, or be told that an unknown volume is done.
-// An instance of another driver is kept as unhealthy, which keeps it out of every count and every choice. The
-// ID is free again when no instance of the driver, no volume and no attachment is left.
+// driver, so a call to another driver could reach another volume, or that driver could confirm the detach of
+// an unknown volume. An instance of another driver is stored as unhealthy, which excludes it from every count
+// and every choice. The ID is free again when no instance of the driver, no volume and no attachment is left.
 
 // checkDriver completes a report that is about to be stored. It returns the plugin's row, renewed when the
 // report is healthy and its driver takes over an ID that is free.

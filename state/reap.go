@@ -2,8 +2,8 @@ package state
 
 import "berth/structs"
 
-// Reap deletes what is of no more use. Whoever asked looked at an older state: each row is looked at once
-// more, and left when it is in use after all.
+// Reap deletes rows that are no longer used. The request was made with an older state, so Reap checks each
+// row again and keeps the used ones.
 func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, id := range p.Allocs {
 		if a := Alloc(tx, id); a != nil && a.ClientTerminal() && !claimsByNode.Has(tx, a.NodeID, id) {

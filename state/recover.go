@@ -8,23 +8,23 @@ import (
 	"berth/structs"
 )
 
-// A state that is restored from a snapshot has gone back in time. It does not know what was granted and
-// attached since, and nodes may write to volumes that it takes for free. So each node is unaccounted until it
-// has reported what it holds and holds nothing without a claim. Until then no volume is attached, detached,
-// deleted or used anew. No time ends that: an operator vouches for a node that does not come back, by
-// forgetting it.
+// A state that is restored from a snapshot has gone back in time. It does not know later grants and
+// attachments, and nodes may write to volumes that are free in it. So each node is unaccounted until it has
+// reported its volumes and holds none without a claim. Until then no volume is attached, detached, deleted or
+// claimed. No time ends this: an operator deletes a node that does not come back, and so asserts that it is
+// off.
 //
-// The intents of rows are believed: jobs, volumes, claims, drain. Their statements about the world are not:
-// nodes report it again, and the leader repeats the calls whose effect it has to be sure of.
+// The intents in the rows are valid: jobs, volumes, claims, drain. Their reports on nodes and storage are
+// not: nodes report again, and the leader repeats the calls whose effects it needs.
 
-// Recover prepares a restored state. It marks every node as unaccounted, also one that was down: it may have
-// come back after the snapshot. An attachment that was attached is to be attached again, because it may be
-// detached by now (ControllerPublishVolume is idempotent). A deletion is given up: since the snapshot it may
-// have been done, and another volume may have got the plugin's ID.
+// Recover prepares a restored state. It marks every node as unaccounted, also a down one, because it may have
+// come back after the snapshot. An attached volume is to be attached again, because it may be detached by now
+// (ControllerPublishVolume is idempotent). A deletion is cancelled: since the snapshot it may have been
+// executed, and another volume may have the plugin's ID.
 //
-// before is the state that the restored one replaces. Recover carries over its nodes, its attachments and the
-// controller calls whose outcome is not known. An attachment that the restored state lacks is to be detached,
-// unless a granted claim of the restored state uses it.
+// before is the replaced state. Recover takes over its nodes, its attachments and the controller calls with
+// an unknown outcome. An attachment that the restored state lacks is to be detached, unless a granted claim
+// of the restored state uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
 		if !n.Unaccounted && !holdsNothing(before, n.ID) {
@@ -80,9 +80,9 @@ func putAgain(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 	referPlugin(tx, a.PluginID)
 }
 
-// keepCalls has the rows of the restored state name the calls that were under way for them when it replaced
-// before: they take effect in the same world. A volume that only before has stays forgotten: nobody asks for
-// another call for it.
+// keepCalls copies the calls in flight of the replaced state to the rows of the restored state, because the
+// calls still take effect. A volume that exists only in before stays deleted: no row requests another call
+// for it.
 func keepCalls(tx *WriteTx, before Reader) {
 	for was := range attachments.Scan(before) {
 		was = named(tx, was)
@@ -110,8 +110,8 @@ func keepCalls(tx *WriteTx, before Reader) {
 // laterCall reports whether a was sent after b. Each may be nil.
 func laterCall(a, b *structs.CSICall) bool { return a != nil && (b == nil || a.Time > b.Time) }
 
-// holdsNothing reports whether a node surely holds no volume: the state that is replaced knows that the node
-// is down and that no claim, attachment or allocation of it is left. Nobody has to wait for such a node.
+// holdsNothing reports whether a node surely holds no volume: in the replaced state the node is down and has
+// no claim, attachment or allocation. The servers do not wait for such a node.
 func holdsNothing(before Reader, id string) bool {
 	n := Node(before, id)
 	return n != nil && n.Status == structs.NodeDown && !n.Unaccounted &&
@@ -125,8 +125,8 @@ func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 	nodes.Put(tx, n)
 }
 
-// keepVolume gives up a deletion. A volume without an external ID may or may not exist: its creation is
-// repeated, which tells.
+// keepVolume cancels a deletion. A volume without an external ID may or may not exist: its creation is
+// repeated, which shows it.
 func keepVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	v.State = structs.VolumeReady
 	v.ModifyTime = now
@@ -140,8 +140,8 @@ func keepVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	changeQuietly(tx, v)
 }
 
-// Recovering returns which node has still to report what it holds and, if that does not end by itself, the
-// remedy; "" if no node has.
+// Recovering returns which node has still to report its volumes, with the remedy if this does not end by
+// itself. It returns "" if all nodes have reported.
 func Recovering(tx Reader) string {
 	n := unaccounted.First(tx)
 	if n == nil {
@@ -169,7 +169,7 @@ func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string 
 	return ""
 }
 
-// Unrecorded returns the attachments that a node's inventory tells of and that no row names.
+// Unrecorded returns the attachments in a node's inventory that have no row.
 func Unrecorded(tx Reader, node string, inventory *structs.NodeInventory) (found []*structs.CSIAttachment) {
 	seen := map[structs.CSIClaimKey]bool{}
 	for _, list := range [][]structs.CSIHeldClaim{inventory.Held, inventory.Left} {
@@ -216,8 +216,8 @@ func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
 	putAgain(tx, a, now)
 }
 
-// CompleteFound returns a copy of an attachment that was found, with what rows know of it; nil if it has a
-// row, if a granted claim uses it, or if too little is known for a detach.
+// CompleteFound returns a copy of a found attachment, completed from the rows. It returns nil if the
+// attachment has a row, if a granted claim uses it, or if too little is known for a detach.
 func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a := named(tx, found)
 	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil || inUse(tx, a) {
@@ -241,10 +241,10 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 	return a
 }
 
-// named returns a copy of an attachment under the name that its volume has now. The volume may have been
-// registered under another name after the snapshot, and its name may have been given to another volume.
-// Claims and attachments wait for each other by name: under two names a volume would be detached from a node
-// where a claim uses it. A volume whose name is taken and that has no other is named by the plugin's ID.
+// named returns a copy of an attachment under the present name of its volume. The volume may have been
+// registered under another name after the snapshot, and its name may now belong to another volume. Claims and
+// attachments wait for each other by name: under two names a volume would be detached from a node where a
+// claim uses it. If the name is taken and the volume has no other, its name is the plugin's ID.
 func named(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a := found.Copy()
 	v := Volume(tx, found.Namespace, found.VolumeID)
@@ -282,8 +282,8 @@ func NodeOfExternal(tx Reader, plugin, external string) string {
 	return ""
 }
 
-// AttachmentWaits returns why the call that an attachment asks for cannot be made yet, "" if it can. A volume
-// for a single node is not attached before it is detached everywhere else.
+// AttachmentWaits returns why the call of an attachment cannot be made yet, and "" if it can. A volume for a
+// single node is not attached before it is detached everywhere else.
 func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
 	if why := Recovering(tx); why != "" {
 		return why

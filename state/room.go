@@ -2,13 +2,15 @@ package state
 
 import "berth/structs"
 
-// Who found no room has asked every node. When room is made he need not ask all of them again, but those on
-// which it was made since: a few of these are remembered beside the last waking.
+// An evaluation that found no capacity has tried every node. When capacity is freed, it need not try all
+// nodes again, but only those on which capacity was freed since. The unblock row records a few of these
+// nodes.
 
-// keptRooms is how many nodes are remembered. Of what was before these all is forgotten but that it was.
+// keptRooms is the number of recorded nodes. Of earlier ones the row only records that they existed.
 const keptRooms = 32
 
-// makeRoom wakes who waits for capacity, and remembers where there is more of it: "" may be anywhere.
+// makeRoom unblocks the evaluations that wait for capacity, and records the node with freed capacity; ""
+// stands for any node.
 func makeRoom(tx *WriteTx, node string) {
 	wakeKey(tx, structs.WakeCapacity)
 	if node != "" && jobsPerNode.Has(tx) {
@@ -43,8 +45,8 @@ func makeRoom(tx *WriteTx, node string) {
 	wakes.Put(tx, &w)
 }
 
-// RoomSince lists the nodes on which room was made after an index. It reports false where there may have been
-// others.
+// RoomSince lists the nodes on which capacity was freed after an index. It reports false if there may have
+// been others.
 func RoomSince(tx Reader, index uint64) (nodes []string, known bool) {
 	w := wakes.Get(tx, structs.WakeCapacity)
 	if w == nil || w.Forgotten == 0 || index < w.Forgotten {

@@ -36,8 +36,9 @@ var (
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
 	}).OnPut(internInstance)
 
-	// Node instances by the topology segments that no other node has: a driver of local storage names the node
-	// in a segment. Other segments stand for many nodes. A query finds some of those quickly without an index.
+	// Node instances by the topology segments that no other node has: a driver of local storage names the
+	// node in a segment. Other segments have many nodes. A query finds some of those quickly without an
+	// index.
 	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []Key {
 		var keys []Key
 		for _, s := range ownSegments(i) {
@@ -46,8 +47,8 @@ var (
 		return keys
 	})
 
-	// The counters of each half of a plugin, so that nobody counts a fleet to show one volume. Every function
-	// that puts or deletes an instance, or an allocation that runs a plugin, updates them.
+	// The counters of each half of a plugin, so that a response for one volume needs no count of the fleet.
+	// Every function that puts or deletes an instance, or an allocation that runs a plugin, updates them.
 	counts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) Key {
 		return mvcc.KeyOf(c.PluginID, string(c.Kind))
 	})
@@ -104,7 +105,7 @@ var (
 		return mvcc.KeyIf(c.ExpandBytes != 0 || c.ExpandError != nil, c.Namespace, c.VolumeID)
 	})
 
-	// The numbers of granted and waiting claims of each class, so that nobody has to count the claims.
+	// The numbers of granted and waiting claims of each class, so that no reader counts the claims.
 	// storeClaim and dropClaim update them.
 	lines = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) Key {
 		return mvcc.KeyOf(l.Namespace, l.VolumeID)
@@ -190,8 +191,8 @@ var (
 		return keys
 	})
 
-	// Live allocations by the volumes that they are placed to use, class by class. Most of them have a claim. A
-	// claim meets those in the claim queue of the volume, and finds the few others here.
+	// Live allocations by the volumes that they are placed to use, class by class. Most of them have a claim.
+	// A claim conflicts with those in the claim queue of the volume. The few others are found here.
 	allocsByVolume = allocs.MultiIndex("volume", func(a *structs.Allocation) []Key {
 		if len(a.CSIVolumes) == 0 || a.Terminal() {
 			return nil

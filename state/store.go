@@ -19,7 +19,7 @@ type (
 	Batch = mvcc.Batch
 	// Key is a tuple by which an index finds rows.
 	Key = mvcc.Key
-	// Page says where a list begins.
+	// Page is the position at which a list begins.
 	Page = mvcc.Page
 	// Topic is an index that a loop follows.
 	Topic = mvcc.Topic
@@ -60,8 +60,8 @@ func nameVolumes(tx *mvcc.LoadTx) {
 	}
 }
 
-// markDown completes the instances of nodes that are down, of a snapshot file that is older than
-// CSIPluginInstance.DownWithNode. There the description alone says it.
+// markDown completes the instances of down nodes when it loads a snapshot file older than
+// CSIPluginInstance.DownWithNode. There only the description shows them.
 func markDown(tx *mvcc.LoadTx) {
 	for i := range instances.Scan(tx) {
 		if i.Healthy || i.DownWithNode || i.HealthDescription != NodeIsDown {

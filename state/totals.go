@@ -11,7 +11,7 @@ type Totals struct {
 	Plugins     []PluginTotal
 }
 
-// volumeGrows is the state of a volume that is ready and asks for a call that expands it.
+// volumeGrows is the state of a ready volume that needs a call to expand it.
 const volumeGrows = "expanding"
 
 // PluginTotal counts the instances of one half of one plugin.
@@ -22,8 +22,8 @@ type PluginTotal struct {
 	Expected int
 }
 
-// CountTotals looks at each node, each volume with claims, each half of a plugin and each row that asks for a
-// call. It looks at no claim and no settled volume, so that it costs milliseconds in the largest fleet.
+// CountTotals reads each node, each volume with claims, each half of a plugin and each row that needs a call.
+// It reads no claims and no settled volumes, so it costs milliseconds in the largest fleet.
 func CountTotals(tx Reader) Totals {
 	t := Totals{
 		Nodes:       map[string]int{structs.NodeInit: 0, structs.NodeReady: 0, structs.NodeDown: 0},

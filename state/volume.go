@@ -38,7 +38,7 @@ func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
 	}
 }
 
-// countClaims puts into a volume's stub what its claims come to.
+// countClaims puts the counts of a volume's claims into its stub.
 func countClaims(s *structs.CSIVolumeListStub, counts []structs.CSIClassCount) {
 	for _, n := range counts {
 		s.Waiting += n.Waiting
@@ -55,7 +55,7 @@ func countClaims(s *structs.CSIVolumeListStub, counts []structs.CSIClassCount) {
 	}
 }
 
-// pluginLook is what the volumes of one plugin show of it.
+// pluginLook has the fields of a plugin that its volumes show.
 type pluginLook struct {
 	row                *structs.CSIPluginRow
 	controllers, nodes tally
@@ -79,7 +79,7 @@ func (l pluginLook) show(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 	s.Schedulable = l.unschedulable(v) == ""
 }
 
-// unschedulable says why no allocation can use the volume whatever its claims, "" if one can.
+// unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
 func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
 	switch why := blockOf(v, l.row); {
 	case why != "":
@@ -92,8 +92,8 @@ func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
 	return ""
 }
 
-// VolumeDetail puts a volume together with its plugin, claims, attachments and allocations as they are
-// now. It is made of copies where secrets are: what it carries of them is nothing.
+// VolumeDetail returns a volume with its plugin, claims, attachments and allocations. Parts with secrets are
+// redacted copies.
 func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	s := VolumeStub(tx, v)
 	d := &structs.CSIVolumeDetail{
@@ -137,7 +137,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	return d
 }
 
-// jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It looks at a
+// jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It reads a
 // bounded number of evaluations.
 func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 	looked := 0
@@ -153,8 +153,8 @@ func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 	return jobs
 }
 
-// renamedNode says that a plugin has come to name a node otherwise than when the volume was attached to it.
-// The attachment keeps the name: it is what a detach has to name.
+// renamedNode describes that the plugin's name of a node has changed since the volume was attached to it. The
+// attachment keeps the old name, because the detach needs it.
 func renamedNode(tx Reader, a *structs.CSIAttachment) string {
 	half := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
 	if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" || half.NodeInfo.ID == a.ExternalNodeID {
@@ -183,7 +183,7 @@ func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocke
 	d.ReadAllocs[a.ID] = stub
 }
 
-// usersOf names who has to go before a volume can: claims by their allocations, else attachments.
+// usersOf names what has to go before a volume can: claims by their allocations, else attachments.
 func usersOf(tx Reader, v *structs.CSIVolume) error {
 	var allocs, nodes []string
 	rows := claims.Cursor(tx, v.Namespace, v.ID)
@@ -204,10 +204,10 @@ func usersOf(tx Reader, v *structs.CSIVolume) error {
 	return nil
 }
 
-// VolumeDeregister forgets a volume that nobody uses. Force drops, first, the claims that wait; what is
-// attached then is detached although the volume is gone. A claim that is granted is not dropped: until its
-// node has let go the volume may be mounted there, also for an allocation that has ended, and registered
-// anew it would be mounted twice.
+// VolumeDeregister deletes the row of a volume without users. Force first deletes the waiting claims, and an
+// attached volume is then detached although its row is gone. A granted claim is never deleted: until its node
+// has released the volume it may be mounted there, also for an ended allocation. A new registration would
+// then mount it twice.
 func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
 	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil {
@@ -235,24 +235,25 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 	return nil
 }
 
-// mayExist reports whether a creation that failed may have made something all the same: RESOURCE_EXHAUSTED is
+// mayExist reports whether a failed creation may have created a volume all the same: RESOURCE_EXHAUSTED is
 // also the answer of a transport whose message was too large (CSI spec, CreateVolume errors).
 func mayExist(v *structs.CSIVolume) bool {
 	return v.LastError != nil && v.LastError.Code == structs.CSICodeExhausted
 }
 
-// forgetVolume drops the row. Who waits for the place that the volume took on a node may not have heard yet
-// that it was let go of, and nobody is to hear of the volume any more: so all who wait for room look again.
+// forgetVolume deletes the row. An evaluation that waits for the volume's place on a node may not be
+// unblocked by its release yet, and the row that records it is gone. So all evaluations that wait for
+// capacity are evaluated again.
 func forgetVolume(tx *WriteTx, v *structs.CSIVolume) {
 	volumes.Delete(tx, v)
 	forgetWake(tx, structs.WakeVolume(v.Namespace, v.ID))
-	wakeKey(tx, structs.WakeCapacity) // but it is no room for who uses no volumes
+	wakeKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	unreferPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
 }
 
-// VolumeDelete records that a volume is to be deleted at its plugin; it is forgotten when that is done.
-// One that never came into being is forgotten at once.
+// VolumeDelete records that the plugin is to delete a volume. The row is deleted after that. A volume that
+// was never created is deleted at once.
 func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil {

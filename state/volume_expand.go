@@ -7,12 +7,12 @@ import (
 	"berth/structs"
 )
 
-// An expansion has two steps (CSI spec, ControllerExpandVolume and NodeExpandVolume). The controller makes
-// the volume larger. A node makes what is on it larger, where the plugin asks for that. The volume's row
-// remembers the second step until a node has done it (NodeExpandBytes). A claim that is granted in the
-// meantime remembers it for its own node (ExpandBytes): each node that has the volume does the step.
+// An expansion has two steps (CSI spec, ControllerExpandVolume and NodeExpandVolume). The controller enlarges
+// the volume. A node enlarges its content, if the plugin needs that. The volume's row has the second step
+// until a node has done it (NodeExpandBytes). A claim that is granted meanwhile has it for its own node
+// (ExpandBytes): each node with the volume does the step.
 
-// GrowingClaims yields the claims whose nodes have not yet grown what is on the volume, or could not.
+// GrowingClaims yields the claims whose nodes have not yet grown the content of the volume, or could not.
 func GrowingClaims(tx Reader) iter.Seq[*structs.CSIClaim] { return growing.Scan(tx) }
 
 // GrowingClaimsOf yields those of one volume.
@@ -39,8 +39,8 @@ func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 	return ""
 }
 
-// expandsOffline says why no claim is granted: the plugin expands the volume, and no node may have it then.
-// While somebody has the volume the plugin is not called, so others may come.
+// expandsOffline returns why no claim is granted: the plugin expands the volume, and no node may have it
+// meanwhile. While a claim holds the volume the plugin is not called, so others may be granted.
 func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	if !v.ExpandPending || p == nil || !p.ExpandsOffline ||
 		classesIn(tx, v, structs.ClaimGranted) != nil {
@@ -98,14 +98,15 @@ func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	}
 }
 
-// leftToStage are the kinds of error after which a node is not asked again while it has the volume (CSI spec,
-// NodeExpandVolume errors): the volume is in use, or the request is wrong. The next stage makes the call.
+// leftToStage are the kinds of error after which a node is not called again while it has the volume (CSI
+// spec, NodeExpandVolume errors): the volume is in use, or the request is wrong. The next stage makes the
+// call.
 var leftToStage = map[structs.Kind]bool{
 	structs.KindPrecondition: true, structs.KindInvalid: true, structs.KindConflict: true,
 }
 
-// NodeExpanded records what came of growing what is on a volume, for one allocation. It is ignored when the
-// claim is gone, is another one, or asks for more by now.
+// NodeExpanded records the outcome of a node's step of an expansion for one allocation. It ignores the
+// outcome if the claim is gone, was created later, or now requests a larger size.
 func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
 		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
@@ -152,7 +153,7 @@ func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 	changeQuietly(tx, v)
 }
 
-// VolumeRetry makes what failed for a volume, its attachments and its nodes due now.
+// VolumeRetry makes the failed operations of a volume, its attachments and its nodes due now.
 func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil {

@@ -7,9 +7,8 @@ import (
 	"berth/structs"
 )
 
-// VolumeStubs returns a function that writes the stub of a volume, as VolumeStub makes it. It is quick when
-// the volumes come in the order of their keys: it reads their claim queues side by side with them, and what
-// they show of a plugin once.
+// VolumeStubs returns a function that writes the stub of a volume, like VolumeStub. It is fast if the volumes
+// come in the order of their keys: it scans their claim queues in step with them, and reads each plugin once.
 func VolumeStubs(tx *ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
 	counts := queueCounts(tx)
 	looks := map[string]pluginLook{}
@@ -26,8 +25,8 @@ func VolumeStubs(tx *ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub
 }
 
 // fewQueues is the number of volumes whose queues a blocking query watches one by one. A query of more
-// volumes watches all queues of their namespaces: to watch thousands of keys for each list that waits costs
-// more than to run again now and then.
+// volumes watches all queues of their namespaces: to watch thousands of keys for each blocking list costs
+// more than an occasional repetition.
 const fewQueues = 64
 
 // queueCounts returns a function that counts the claims of one volume after another.

@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// VolumePut registers volumes, or records that they are to be created (State creating), or changes them.
-// What a volume is made of cannot change once it is made; what is left empty stays as it is.
+// VolumePut registers or changes volumes, or records that they are to be created (State creating). The
+// identity and the source of a created volume cannot change. Empty fields keep their stored values.
 func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 	for _, asked := range p.Volumes {
 		if asked == nil || asked.ID == "" || asked.PluginID == "" ||
@@ -78,8 +78,8 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 	return nil
 }
 
-// remakeVolume completes v, which takes the place of a volume that could not be created: it may be anything
-// now, except useless to those who wait for it.
+// remakeVolume completes v, which replaces a volume that could not be created. All fields may change, but the
+// volume has to stay usable for its waiting claims.
 func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.CreateTime = old.CreateTime
@@ -112,7 +112,7 @@ func sameVolume(a, b *structs.CSIVolume) bool {
 	return codec.SameBytes(x, y)
 }
 
-// storeVolume puts the row and lets those go on who waited for the volume to be what it is now.
+// storeVolume puts the row and unblocks the evaluations that wait for its new state.
 func storeVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	volumes.Put(tx, v)
 	referPlugin(tx, v.PluginID)
@@ -134,8 +134,8 @@ func externalFree(tx Reader, v *structs.CSIVolume) error {
 	return nil
 }
 
-// externalDetached refuses a volume that was known by another name and is not detached under that yet: its
-// attachments would be in nobody's way, and a second node could get it.
+// externalDetached rejects a volume that had another name and is not detached under that name yet. Its old
+// attachments would block no claim, and a second node could get the volume.
 func externalDetached(tx Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
@@ -150,7 +150,7 @@ func externalDetached(tx Reader, v *structs.CSIVolume) error {
 	return nil
 }
 
-// mergeVolume completes v, which changes old, with what stays, and refuses what cannot change.
+// mergeVolume completes v, which changes old, with the kept fields, and rejects changes of fixed fields.
 func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 	if old.State == structs.VolumeDeleting {
 		return structs.Preconditionf("volume %q is being deleted", v.ID)
@@ -179,7 +179,7 @@ func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 	return usesStay(tx, v, old)
 }
 
-// keepUnsaid takes from the stored row what the new one leaves empty, and what only outcomes change.
+// keepUnsaid copies the empty fields of the new row, and the fields of outcomes, from the stored row.
 func keepUnsaid(v, old *structs.CSIVolume) {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
@@ -231,9 +231,9 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 	return now
 }
 
-// growOnly takes new bounds of the capacity: 0 leaves one as it is. A minimum above the capacity asks for
-// expansion. A request that the plugin has not met yet may be taken back, to no less than the capacity: the
-// plugin is then asked for the smaller size (CSI spec, ControllerExpandVolume errors).
+// growOnly stores new bounds of the capacity. A bound of 0 stays. A minimum above the capacity requests an
+// expansion. A request that the plugin has not met yet may be reduced, to no less than the capacity: the
+// plugin is then called with the smaller size (CSI spec, ControllerExpandVolume errors).
 func growOnly(v, old *structs.CSIVolume) error {
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
@@ -256,7 +256,7 @@ func growOnly(v, old *structs.CSIVolume) error {
 	return nil
 }
 
-// usesStay refuses to take away a capability, or to change mount options, that are in use.
+// usesStay rejects the removal of a capability in use, and a change of mount options in use.
 func usesStay(tx Reader, v, old *structs.CSIVolume) error {
 	for _, state := range claimStates {
 		for _, k := range classesIn(tx, v, state) {
@@ -274,9 +274,9 @@ func usesStay(tx Reader, v, old *structs.CSIVolume) error {
 	return nil
 }
 
-// VolumeOutcome records what came of creating, deleting or expanding a volume. It is ignored when the
-// volume no longer asks for that; a creation that ended after the deletion was asked for still tells what
-// is to be deleted.
+// VolumeOutcome records the outcome of a creation, deletion or expansion of a volume. It ignores the outcome
+// if the volume no longer needs that call. A creation that ended after the request to delete still reports
+// what is to be deleted.
 func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	apply := map[string]func(*WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
 		"create": created, "delete": deleted, "expand": expanded}[p.Op]
@@ -304,7 +304,7 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 		v.Context = p.Context
 		v.Topologies = p.Topologies
 		if externalFree(tx, v) != nil {
-			forgetVolume(tx, v) // what it would delete is another's
+			forgetVolume(tx, v) // the ID belongs to another volume
 			return
 		}
 		changeQuietly(tx, v)
@@ -357,8 +357,8 @@ func deleted(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	}
 }
 
-// expanded takes the new size. A size that the plugin refused for good is given up, so that another can
-// be asked for.
+// expanded stores the new size. It cancels a size that the plugin rejected for good, so that another can be
+// requested.
 func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case !v.ExpandPending || v.State != structs.VolumeReady:
