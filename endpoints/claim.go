@@ -14,7 +14,7 @@ import (
 // claims serve the methods of CSIVolume for claims.
 type claims struct{ *Endpoints }
 
-// claim records claims for allocations of the node that asks, and no others.
+// claim records claims for allocations of the calling node, and no others.
 func (c claims) claim(
 	ctx context.Context, req *structs.CSIVolumeClaimRequest, resp *structs.CSIVolumeClaimResponse,
 ) (uint64, error) {
@@ -54,7 +54,7 @@ func (c claims) notTooMany(n int) error {
 	return nil
 }
 
-// ownClaims checks that each claim is for an allocation on the node that asks. It fills in, in copies, the
+// ownClaims checks that each claim is for an allocation on the calling node. It fills in, in copies, the
 // fields that follow from the rows.
 func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs.CSIClaim, error) {
 	own := make([]*structs.CSIClaim, len(req.Claims))
@@ -84,8 +84,8 @@ func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs
 	return own, nil
 }
 
-// unpublish releases claims of the node that asks, which has let go of the volumes. One log entry releases
-// all claims of a request, as when a node is emptied.
+// unpublish releases claims of the calling node, which has released the volumes. One log entry releases all
+// claims of a request, for example when a node is drained.
 func (c claims) unpublish(
 	ctx context.Context, req *structs.CSIVolumeUnpublishRequest, _ *structs.Empty,
 ) (uint64, error) {
@@ -97,7 +97,8 @@ func (c claims) unpublish(
 	}
 	tx := c.store.Read()
 	if node := state.Node(tx, req.NodeID); node != nil && node.Unaccounted {
-		// The node forgets a volume with the answer. It has to report the volume first: it may be attached.
+		// The node deletes its record of a volume after the answer. It has to report the volume first,
+		// because the volume may be attached.
 		return 0, structs.Unavailablef(
 			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
 	}
@@ -111,9 +112,9 @@ func (c claims) unpublish(
 	return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req)
 }
 
-// get returns a claim with the secrets of its volume, for the node that uses them; no other answer has
-// secrets. Many nodes wait here, so a node waits for the rows of its claim alone. A claim that is gone does
-// not come back, so the node does not wait for it.
+// get returns a claim with the secrets of its volume, for the node that uses them. No other answer has
+// secrets. Many nodes wait here, so a node waits only for the rows of its claim. A deleted claim does not
+// come back, so the node does not wait for it.
 func (c claims) get(
 	ctx context.Context, req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
@@ -130,18 +131,18 @@ func (c claims) get(
 			recovering = state.Recovering(c.store.Read())
 		}
 		if recovering != "" {
-			_ = state.Recovering(tx) // so that its end is news; no other read of tx looks at the rows of nodes
+			_ = state.Recovering(tx) // so that its end is a change; no other read of tx reads the rows of nodes
 			resp.Ready = false
 		}
 		if resp.Ready {
 			resp.Provider = nodeconn.Provider(c.store.Read(), resp.Volume.PluginID)
 		}
-		// Rows never change: another row is news, the same one is not.
+		// Rows never change: another row is a change, the same one is not.
 		news := resp.Claim != last.Claim || resp.Volume != last.Volume ||
 			resp.Attachment != last.Attachment || resp.Ready != last.Ready
 		last = *resp
 		if !resp.Ready {
-			// Not from tx: the reason names other claims, and a change of these is no news to this node.
+			// Not from tx: the reason names other claims, and a change of these is no change for this node.
 			resp.Blocked = cmp.Or(recovering, state.ClaimBlocked(c.store.Read(), resp.Claim))
 		}
 		return resp, news, nil

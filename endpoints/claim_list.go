@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// list says why each claim that holds its allocation up waits, as of now. Claims come volume by volume, and
+// list returns why each claim of a waiting allocation waits, as of now. Claims come volume by volume, and
 // those of a volume in the order of its queue.
 func (c claims) list(
 	tx *state.ReadTx, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse,
@@ -60,7 +60,7 @@ func claimRows(tx *state.ReadTx, req *structs.CSIClaimListRequest) (iter.Seq[*st
 	}
 	at := state.Page{Reverse: q.Reverse}
 	if from != nil {
-		at.From = []string{from.Namespace, from.VolumeID} // whose queue is read as a whole
+		at.From = []string{from.Namespace, from.VolumeID} // whose queue is read completely
 	}
 	return query.SortedGroups(state.ClaimsFrom(tx, ns, req.Prefix, at), sameVolume, compareClaims, q), nil
 }

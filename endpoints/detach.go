@@ -15,13 +15,13 @@ import (
 	"berth/structs"
 )
 
-// askTimeout bounds the call that asks a node for its mounts of a volume. It makes no call to a plugin.
+// askTimeout bounds the call to a node for its mounts of a volume. It makes no call to a plugin.
 const askTimeout = 10 * time.Second
 
-// detach makes a node let go of a volume whose allocations there have ended, and releases their claims. It
-// asks the node, and releases nothing while the node has the volume mounted. Force is for a node that
-// cannot be asked: a person vouches that it does not write, and the allocations count as ended. Force also
-// helps where the plugin does not confirm its end and the node sees nothing mounted.
+// detach makes a node release a volume whose allocations there have ended, and releases their claims. It
+// calls the node, and releases nothing while the node has the volume mounted. Force is for an unreachable
+// node: an operator asserts that it does not write, and the allocations count as ended. Force also helps if
+// the plugin does not confirm the unmount and the node has nothing mounted.
 func (c claims) detach(
 	ctx context.Context, req *structs.CSIVolumeDetachRequest, resp *structs.CSIVolumeDetachResponse,
 ) (uint64, error) {
@@ -162,7 +162,7 @@ func (d detachment) attached(ctx context.Context, a *structs.CSIAttachment) (uin
 		index, err := fsm.Propose(ctx, d.raft, fsm.VolumeRetry,
 			&structs.CSIVolumeRetryRequest{ID: req.VolumeID, WriteOptions: req.WriteOptions})
 		if structs.IsKind(err, structs.KindNotFound) {
-			err = nil // the volume is forgotten; its attachment goes on being detached
+			err = nil // the volume is deleted; its attachment continues to be detached
 		}
 		return index, err
 	case a.LastError == nil:
@@ -224,9 +224,9 @@ func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
 	return nil
 }
 
-// vouchable reports whether a person may overrule the refusal of a node. A node that is up may be overruled
-// only if it does not say that the allocation runs, and has said itself that the allocation ended. An
-// allocation that was given up for lost may run there: the node ends it and says so.
+// vouchable reports whether an operator may overrule the rejection of a node. A node that is up may be
+// overruled only if it does not report the allocation as running, and has itself reported that the allocation
+// ended. A lost allocation may run there: the node ends it and reports this.
 func vouchable(tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refusal error) bool {
 	if isDown(tx, nodeID) {
 		return true
@@ -240,7 +240,7 @@ func vouchable(tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refu
 	})
 }
 
-// nodeLetsGo asks the node to unpublish and unstage for each claim.
+// nodeLetsGo calls the node to unpublish and unstage for each claim.
 func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, nodeID string) error {
 	if isDown(c.store.Read(), nodeID) {
 		return structs.Unavailablef("node %s is down", nodeID)
@@ -256,12 +256,12 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 	}
 	kind := structs.KindOf(faults[0])
 	if slices.ContainsFunc(faults, func(err error) bool { return structs.IsKind(err, structs.KindConflict) }) {
-		kind = structs.KindConflict // some allocation still runs: see vouchable
+		kind = structs.KindConflict // an allocation still runs: see vouchable
 	}
 	return structs.Errorf(kind, "the node did not let go: %w", errors.Join(faults...))
 }
 
-// operatorDetach asks a node to let go of the volume of a claim, for an operator.
+// operatorDetach calls a node to release the volume of a claim, for an operator.
 func (c claims) operatorDetach(ctx context.Context, k structs.CSIClaimKey, nodeID string) error {
 	return nodeconn.DetachFromNode(ctx, c.nodes, c.config.CallTimeout,
 		nodeconn.Detach{Claim: k, NodeID: nodeID, ByOperator: true})

@@ -21,14 +21,15 @@ import (
 // Raft is the membership of this server in the cluster, as the procedures use it.
 type Raft interface {
 	fsm.Proposer
-	// Leader names the leader. isMe is true once this server has applied all entries that were committed before
-	// its term began. known is false while there is no leader. lastContact is the time since a follower heard
-	// of its leader.
+	// Leader names the leader. isMe is true once this server has applied all entries that were committed
+	// before its term began. known is false while there is no leader. lastContact is the time since the last
+	// contact of a follower with its leader.
 	Leader() (addr string, isMe bool, known bool, lastContact time.Duration)
 	// Leads returns a context that ends when the server at an address has lost its leadership, as far as this
 	// server knows.
 	Leads(addr string) context.Context
-	// VerifyLeader asks a quorum whether this server still leads; unavailable when it does not.
+	// VerifyLeader confirms with a quorum that this server still leads. If it does not, the error is
+	// unavailable.
 	VerifyLeader(ctx context.Context) error
 	// Alone reports whether this server leads and is a quorum by itself.
 	Alone() bool
@@ -46,7 +47,7 @@ type Raft interface {
 
 // Leases are the nodes' heartbeats, kept by the leader.
 type Leases interface {
-	// Renew begins the lease of a node anew and returns the time until the next heartbeat is due.
+	// Renew restarts the lease of a node and returns the time until the next heartbeat is due.
 	Renew(nodeID string) time.Duration
 }
 
@@ -88,7 +89,7 @@ type Deps struct {
 	Region string
 	Now    func() time.Time
 	Config Config
-	// CollectGarbage deletes every row that has ended and is not needed, whatever its age.
+	// CollectGarbage deletes every row that has ended and is not needed, of any age.
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
 }
 
@@ -108,8 +109,8 @@ type Endpoints struct {
 
 	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
 
-	// Nodes by the change that their heartbeats make. 10,000 nodes that come back at once are so some 300 log
-	// entries; without it the bound on writes refuses two thirds of them.
+	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
+	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
 	statusBatch coalesce.Batcher[statusChange, string]
 }
 
@@ -174,8 +175,8 @@ func shed(e rpc.Endpoint) rpc.Endpoint {
 	return e
 }
 
-// mostlyUnchanged marks a write that mostly reports what is known already and then goes past the log: it is
-// refused only where there is something to be written.
+// mostlyUnchanged marks a write that mostly reports known values and then needs no log entry: it is rejected
+// only if there is something to write.
 func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
 	e.Admit = nil
 	return e
@@ -200,7 +201,7 @@ func newWrites(c Config) *loadshed.Queue {
 	})
 }
 
-// Propose proposes an entry when it is its turn.
+// Propose proposes an entry when the queue admits it.
 func (r boundedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	leave, err := r.writes.Enter(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // answerTimeout bounds the time in which a leader that was voted out shows that it still answers.
 const answerTimeout = 2 * time.Second
 
-// electionNews is how long this server may take to hear of an election after the leader before it has.
+// electionNews is how long this server may take to learn of an election after the previous leader has.
 const electionNews = 500 * time.Millisecond
 
 // passing is a request on its way to the leader, to one after the other while they change. This server may be
@@ -37,7 +37,7 @@ func (e *Endpoints) passingOf(o options) *passing {
 	return p
 }
 
-// begin begins a try. A read that waits may wait for what is left of its time.
+// begin begins an attempt. A blocking query may wait for the rest of its time.
 func (p *passing) begin() {
 	p.tried = time.Now()
 	if p.waits > 0 {
@@ -55,8 +55,8 @@ func (p *passing) deposed(ctx context.Context, err error) (again bool, fault err
 	return p.hold(ctx, context.Background(), err)
 }
 
-// pass calls the leader. With again the request has to be routed anew: its leader was not reached, or does
-// not lead any more, and either nothing was done or the request is a read.
+// pass calls the leader. If again is true, the request has to be routed again: its leader was not reached, or
+// does not lead any more, and either nothing was done or the request is a read.
 func (p *passing) pass(ctx context.Context, leader string,
 	call func(ctx context.Context) error,
 ) (again bool, err error) {
@@ -102,8 +102,8 @@ func (p *passing) moved(ctx context.Context, leads context.Context) bool {
 	return leads.Err() != nil
 }
 
-// hold waits for the next try. It gives up after the time in which a cluster elects a leader. A read that has
-// waited at a leader for longer than that waits for another election, which has its own time.
+// hold waits for the next attempt. It stops after the time in which a cluster elects a leader. A read that
+// has waited at a leader for longer than that waits for another election, which has its own time.
 func (p *passing) hold(ctx context.Context, leads context.Context, err error) (again bool, fault error) {
 	now := time.Now()
 	served := now.Sub(p.tried) > p.config.HoldTimeout && now.Sub(p.begun) < p.waits

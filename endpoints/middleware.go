@@ -82,7 +82,7 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	return endpoint
 }
 
-// elsewhere reports whether this server passes on whatever it may not answer from its own state.
+// elsewhere reports whether this server forwards all requests that it may not answer from its own state.
 func (e *Endpoints) elsewhere() bool {
 	_, isMe, known, _ := e.raft.Leader()
 	return known && !isMe
@@ -164,8 +164,8 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	return query.StreamRows[Resp](endpoint)
 }
 
-// call serves a read whose handler does more than read the state once: it calls a plugin, or waits in its
-// own way. The handler may set the index.
+// call serves a read whose handler does more than read the state once: it calls a plugin, or has its own way
+// to wait. The handler may set the index.
 func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {

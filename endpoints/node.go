@@ -25,8 +25,7 @@ func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions)
 	}
 }
 
-// register brings a node in or up to date. A registration without news goes past the log, as a heartbeat
-// does.
+// register creates or updates a node. A registration without changes needs no log entry, like a heartbeat.
 func (n nodes) register(
 	ctx context.Context, req *structs.NodeRegisterRequest, resp *structs.NodeRegisterResponse,
 ) (uint64, error) {
@@ -51,7 +50,7 @@ func (n nodes) register(
 	return index, nil
 }
 
-// recordRegistration writes what a registration changes: all of the node, its plugin instances alone, or
+// recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or
 // nothing.
 func (n nodes) recordRegistration(
 	ctx context.Context, req *structs.NodeRegisterRequest, old, node *structs.Node,
@@ -69,7 +68,7 @@ func (n nodes) recordRegistration(
 	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, report)
 }
 
-// heartbeat renews the lease of the node that asks. Only a status that is news goes through the log.
+// heartbeat renews the lease of the calling node. Only a changed status goes through the log.
 func (n nodes) heartbeat(
 	ctx context.Context, node *structs.Node, req *structs.NodeHeartbeatRequest,
 	resp *structs.NodeHeartbeatResponse,
@@ -101,14 +100,14 @@ func (n nodes) heartbeat(
 	return index, nil
 }
 
-// statusChange is what a heartbeat may change of its node.
+// statusChange is the change that a heartbeat may make to its node.
 type statusChange struct {
 	status    string
 	accounted bool // see NodeStatusUpdate
 	wasDown   bool
 }
 
-// recordStatus records what the heartbeats of many nodes change, as after the servers were out of reach.
+// recordStatus records the changes of many nodes' heartbeats together, as after the servers were unreachable.
 func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes []string) (uint64, error) {
 	now := e.now()
 	update := &structs.NodeStatusUpdate{NodeIDs: nodes, Status: change.status, Accounted: change.accounted}
@@ -121,7 +120,7 @@ func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes
 	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
 }
 
-// deregister forgets nodes. Each must be known, so that no request of any size or form reaches the log.
+// deregister deletes nodes. Each must be known, so that no request of any size or form reaches the log.
 func (n nodes) deregister(
 	ctx context.Context, req *structs.NodeDeregisterRequest, _ *structs.Empty,
 ) (uint64, error) {
@@ -145,7 +144,7 @@ func (n nodes) deregister(
 	return index, nil
 }
 
-// updateCSI records changes of the plugin instances on the node that asks.
+// updateCSI records changes of the plugin instances on the calling node.
 func (n nodes) updateCSI(
 	ctx context.Context, node *structs.Node, req *structs.NodeUpdateCSIRequest, _ *structs.Empty,
 ) (uint64, error) {
@@ -168,10 +167,10 @@ func (n nodes) eligibility(
 	return fsm.Propose(ctx, n.raft, fsm.NodeEligibility, req)
 }
 
-// updateAllocs records the reports of a node on its own allocations. It leaves out an allocation that is
-// not the node's, for instance because it was deleted meanwhile, rather than hold up the others. It leaves
-// out reports without news: an agent that starts again reports all. It refuses an unknown state after the
-// others are recorded.
+// updateAllocs records the reports of a node on its own allocations. It ignores an allocation that is not the
+// node's, for instance because it was deleted meanwhile, so that the others are recorded. It ignores reports
+// without changes, because a restarted agent reports all. It rejects an unknown state after the others are
+// recorded.
 func (n nodes) updateAllocs(
 	ctx context.Context, req *structs.AllocsClientUpdateRequest, _ *structs.Empty,
 ) (uint64, error) {
@@ -297,8 +296,8 @@ func (n nodes) allocs(
 	return err
 }
 
-// clientAllocs returns the allocations that a node should have. It waits for changes of them that the
-// servers make. Changes that the node reports itself, and other nodes' allocations, are no news.
+// clientAllocs returns the allocations that a node should have. It waits for changes of them that the servers
+// make. Changes that the node reports itself, and other nodes' allocations, do not wake it.
 func (n nodes) clientAllocs(
 	ctx context.Context, req *structs.NodeGetRequest,
 ) (*structs.NodeClientAllocsResponse, error) {

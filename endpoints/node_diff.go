@@ -6,9 +6,9 @@ import (
 	"berth/structs"
 )
 
-// nodeUnchanged reports whether the registration of a node would change nothing of the node itself, times
-// aside: a node that starts again or has lost its leader is mostly the same. The node has passed
-// registration. The report may be false for a registration that would change nothing after all.
+// nodeUnchanged reports whether the registration of a node would change nothing of the node itself, except
+// times: a restarted node, or one that has lost its leader, is mostly unchanged. The node has passed
+// registration. The result may be false for a registration that would change nothing after all.
 func nodeUnchanged(old, node *structs.Node) bool {
 	if old.Status != structs.NodeReady && old.Status != node.Status || old.Status == structs.NodeDown {
 		return false
@@ -19,7 +19,7 @@ func nodeUnchanged(old, node *structs.Node) bool {
 // reported selects the part of a node that it reports itself, without the times at which drivers were seen.
 const reported = structs.IgnoreServersPart | structs.IgnoreDriverTimes
 
-// instancesUnchanged reports whether a report of plugin instances has no news.
+// instancesUnchanged reports whether a report of plugin instances has no changes.
 func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool {
 	reported := map[structs.CSIInstanceKey]bool{}
 	for _, i := range r.Upserts {
@@ -45,7 +45,7 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 	return true
 }
 
-// allocUpdateUnchanged reports whether the report of a node on an allocation has no news.
+// allocUpdateUnchanged reports whether the report of a node on an allocation has no changes.
 func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
 	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription &&
 		codec.SameBytes(a.TaskStates, u.TaskStates)

@@ -26,7 +26,7 @@ func (p plugins) get(
 	return nil
 }
 
-// page shows some instances of a plugin, which may be as many as there are nodes, with the rest of the
+// page returns some instances of a plugin, which may be as many as there are nodes, with the rest of the
 // plugin.
 func (p plugins) page(
 	tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse,

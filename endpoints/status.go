@@ -16,7 +16,7 @@ func (s statuses) leader(resp *structs.StatusLeaderResponse) {
 	resp.Leader, _, _, _ = s.raft.Leader()
 }
 
-// peers answers with no peers while the configuration cannot be read: it asks for the present state.
+// peers returns no peers while the configuration is not readable.
 func (s statuses) peers(resp *structs.StatusPeersResponse) {
 	servers, err := s.raft.Configuration()
 	if err != nil {

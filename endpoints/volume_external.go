@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	externalTimeout = 30 * time.Second // of one call: a person waits for the answer
-	externalAtOnce  = 8                // places that are asked at the same time
+	externalTimeout = 30 * time.Second // of one call: a user waits for the answer
+	externalAtOnce  = 8                // places that are called at the same time
 )
 
 // place is a part of the storage of a plugin: the volumes that the controllers of one topology know.
 // Drivers of node-local storage run a controller on each node that knows only its own volumes.
 type place struct {
 	key   string   // orders the places and names one in a page token
-	nodes []string // whose controllers can be asked, any of them
+	nodes []string // whose controllers are reachable, any of them
 	token string   // the plugin's token of the page to begin with
-	down  []string // nodes whose controllers cannot be asked
+	down  []string // nodes whose controllers are not reachable
 }
 
 // placesOf returns the parts of a plugin's storage in the order of their keys.
@@ -79,8 +79,8 @@ func from(places []*place, token string) ([]*place, error) {
 	return places[at:], nil
 }
 
-// external shows one page of the volumes that the plugin itself lists, in all parts of its storage. A part
-// that cannot be asked is a warning, unless no other part answers.
+// external returns one page of the volumes that the plugin itself lists, in all parts of its storage. An
+// unreachable part is a warning, unless no other part answers.
 func (v volumes) external(ctx context.Context,
 	req *structs.CSIVolumeExternalRequest,
 ) (*structs.CSIVolumeExternalResponse, error) {
@@ -109,7 +109,7 @@ func (v volumes) external(ctx context.Context,
 type externalList struct {
 	volumes
 	plugin *structs.CSIPluginRow
-	places []*place // still to be asked
+	places []*place // still to be called
 	limit  int      // 0: not given
 	calls  int
 	bytes  int             // of the volumes on the page
@@ -118,7 +118,7 @@ type externalList struct {
 	resp   *structs.CSIVolumeExternalResponse
 }
 
-// fill asks place after place until the page is full.
+// fill calls place after place until the page is full.
 func (l *externalList) fill(ctx context.Context) error {
 	asked := len(l.places)
 	for len(l.places) > 0 && !l.full() {
@@ -158,7 +158,7 @@ type externalAnswer struct {
 	err  error
 }
 
-// askAll asks places for their next pages at the same time.
+// askAll calls places for their next pages at the same time.
 func (l *externalList) askAll(ctx context.Context, places []*place) []externalAnswer {
 	answers := make([]externalAnswer, len(places))
 	rest := l.rest()
@@ -171,7 +171,7 @@ func (l *externalList) askAll(ctx context.Context, places []*place) []externalAn
 	return answers
 }
 
-// atOnce returns how many places are asked at the same time. On a page with a size, the limit of one place
+// atOnce returns how many places are called at the same time. On a page with a size, the limit of one place
 // depends on the answers before.
 func (l *externalList) atOnce() int {
 	if l.limit > 0 {
@@ -180,7 +180,7 @@ func (l *externalList) atOnce() int {
 	return externalAtOnce
 }
 
-// rest returns how many more volumes the page takes, 0 for any number.
+// rest returns how many more volumes fit on the page, 0 for any number.
 func (l *externalList) rest() int {
 	if l.limit == 0 {
 		return 0
@@ -199,8 +199,8 @@ func (l *externalList) ask(ctx context.Context, p *place, rest int) externalAnsw
 	return externalAnswer{page, err}
 }
 
-// drain takes the answer of a place and its further pages. It reports false if the page is full before the
-// place ends; the token of the place says where to go on.
+// drain adds the answer of a place and its further pages. It reports false if the page is full before the
+// place ends. The token of the place says where to continue.
 func (l *externalList) drain(ctx context.Context, p *place, a externalAnswer) bool {
 	for {
 		if a.err != nil {

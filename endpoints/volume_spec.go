@@ -46,8 +46,8 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 	return v, nil
 }
 
-// toCreate has the plugin create a volume, or changes a created one. A volume whose creation failed for
-// good may be requested anew and differently under its name, because nothing of it exists.
+// toCreate requests the creation of a volume, or changes a created one. A volume whose creation failed for
+// good may be requested again with other values under its name, because nothing of it exists.
 func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeCreating
@@ -55,7 +55,7 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 		keepCreated(v, old)
 		return v, expandable(tx, old, v)
 	}
-	v.Topologies, v.Capacity = nil, 0 // the plugin says
+	v.Topologies, v.Capacity = nil, 0 // the plugin decides these
 	if v.MountOptions.IsRedacted() {
 		return nil, errRedacted(v)
 	}
@@ -72,7 +72,7 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 	return v, creatable(tx, v)
 }
 
-// errRedacted refuses redacted mount flags where no stored flags can stand in for them.
+// errRedacted rejects redacted mount flags without stored flags to replace them.
 func errRedacted(v *structs.CSIVolume) error {
 	return structs.Invalidf(
 		"volume %q: mount_flags are redacted, and there is no volume whose flags could be kept; write them out",
@@ -94,7 +94,7 @@ func volumeName(id string) string {
 	return string(readable) + "-" + structs.NewID()
 }
 
-// creatable refuses a volume that the plugin is known to be unable to create. A plugin whose controller is
+// creatable rejects a volume that the plugin is known to be unable to create. A plugin whose controller is
 // not up yet may be able: the request waits for it.
 func creatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)

@@ -181,8 +181,8 @@ func (w volumeWrites) record(
 	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
 }
 
-// lockVolumes waits until no other request records one of the volumes. It waits no longer than
-// WritePatience, and not at all while VolumeQueue requests wait. The error then says when to try again.
+// lockVolumes waits until no other request records one of the volumes. It waits no longer than WritePatience,
+// and not at all while VolumeQueue requests wait. The error then has the time after which to retry.
 func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.config.WritePatience)
 	defer cancel()
@@ -214,7 +214,7 @@ func settled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 	case row.ExpandPending: // its users may keep it for long
 		return state.ExpandBlocked(tx, row) != "", nil
 	case row.LastError != nil && asked.RequestedCapacityMin > row.RequestedCapacityMin:
-		return false, lastError("expanding", row) // the loop gives up a size that was refused for good
+		return false, lastError("expanding", row) // the loop cancels a size that was rejected for good
 	}
 	return grown(tx, row)
 }

@@ -11,8 +11,8 @@ import (
 	"berth/internal/backoff"
 )
 
-// bootstrapInterval is the time between two looks at the gossip of a server that waits for others. An
-// event of the gossip makes it look at once.
+// bootstrapInterval is the time between two checks of the gossip by a server that waits for others. An event
+// of the gossip also triggers a check.
 const bootstrapInterval = time.Second
 
 // bootstrap forms the cluster the first time, once as many servers as expected see each other. Each server

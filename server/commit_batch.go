@@ -11,8 +11,8 @@ import (
 
 // batcher merges concurrent proposals into few entries of the log. Its rules:
 //
-//   - A proposal that comes while no batch is in flight is an entry of its own, at once.
-//   - Proposals that come meanwhile share the next batch, in the order in which they came.
+//   - A proposal that arrives while no batch is in flight is sent at once as a single entry.
+//   - Proposals that arrive meanwhile share the next batch, in the order of their arrival.
 //   - Each proposal gets its own answer. The failure of an entry is that of all proposals in it.
 type batcher struct {
 	send      func(entry []byte) raft.ApplyFuture

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// Config is what a server needs to know. The agent's configuration file has it as its `server` block.
+// Config has the settings of a server. The agent's configuration file has it as its `server` block.
 type Config struct {
 	Enabled         bool          `hcl:"enabled"`
 	BootstrapExpect int           `hcl:"bootstrap_expect"` // how many servers form the cluster the first time

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/serf/serf"
 )
 
-// history keeps what the gossip has said of servers and does not say any more: under which name each one was
-// seen last, and which ones it has forgotten. It begins with the process.
+// history records the servers that left the gossip: the last name of each, and whether the gossip has dropped
+// it. It begins with the process.
 type history struct {
 	mu        sync.Mutex
 	names     map[string]string // by server ID
@@ -42,8 +42,7 @@ func (h *history) record(e serf.Event) {
 	}
 }
 
-// of returns the name under which a server was seen last, "" for none, and whether the gossip has forgotten
-// the server since.
+// of returns the last name of a server, "" for none, and whether the gossip has dropped the server since.
 func (h *history) of(id string) (name string, forgotten bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

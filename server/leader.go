@@ -130,12 +130,12 @@ func (s *Server) leaderLoops() []control.Loop {
 	})...)
 }
 
-// collectGarbage deletes every row that has ended and is not needed, whatever its age (endpoints.Deps).
+// collectGarbage deletes every row that has ended and is not needed, of any age (endpoints.Deps).
 func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint64, err error) {
 	return control.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
 }
 
-// learnVersions keeps what every server can read.
+// learnVersions records the versions that every server can read.
 func (s *Server) learnVersions(peers []peer) {
 	s.consensus.commands.Store(int32(leastCommands(peers)))
 }

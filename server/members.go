@@ -11,10 +11,9 @@ import (
 // membersInterval is how often the leader compares the Raft configuration with the gossip without an event.
 const membersInterval = 30 * time.Second
 
-// reconcileMembers keeps the Raft configuration like the gossip while this server leads. A server that is
-// alive gets a vote. A server that has failed keeps its vote, because it is expected back. The vote of a
-// server ends when the server has left, when another server has taken its name or its address, and when the
-// gossip has forgotten it.
+// reconcileMembers makes the Raft configuration follow the gossip while this server leads. A live server gets
+// a vote. A failed server keeps its vote, because it is expected back. The vote of a server ends when the
+// server has left, when another server has its name or its address, and when the gossip has dropped it.
 func (s *Server) reconcileMembers(ctx context.Context) {
 	tick := time.NewTicker(membersInterval)
 	defer tick.Stop()
@@ -85,8 +84,8 @@ func (s *Server) dismissMembers(peers []peer) error {
 	return nil
 }
 
-// dismissal says why a member of the Raft configuration is to be removed, "" when it stays. The absence of a
-// server in the gossip is no reason by itself: this server may have just started.
+// dismissal returns why a member of the Raft configuration is to be removed, "" if it stays. The absence of a
+// server in the gossip is not a reason: this server may have just started.
 func (s *Server) dismissal(member raft.Server, peers []peer) string {
 	id := string(member.ID)
 	if id == s.id {

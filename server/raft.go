@@ -37,7 +37,7 @@ type consensus struct {
 	// verifier merges concurrent questions whether this server still leads. A question that comes while one is
 	// in flight shares the answer of the next one, which begins after it came.
 	verifier coalesce.Batcher[struct{}, struct{}]
-	// fresh says that this server has never been part of a cluster.
+	// fresh is true if this server has never been part of a cluster.
 	fresh bool
 }
 
@@ -69,9 +69,9 @@ func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
 	return c, nil
 }
 
-// exitOnDamage returns the end of a process whose log turns out to be damaged. Raft would panic, and a server
-// that goes on would answer from a state that it cannot replicate. Tasks and mounts of a node in the same
-// process stay as they are, as after any end of the agent.
+// exitOnDamage returns a function that ends a process with a damaged log. Raft would panic, and a server that
+// continued would answer from a state that it cannot replicate. Tasks and mounts of a node in the same
+// process stay, as after any end of the agent.
 func exitOnDamage(logger hclog.Logger) func(error) {
 	return func(err error) {
 		logger.Error("the server stops at once", "error", err)
@@ -206,8 +206,8 @@ func checkSize(entry []byte) error {
 		fsm.CommandOf(entry).Name, len(entry), structs.MaxEntry)
 }
 
-// nothingWritten are the errors with which Raft refuses an entry before it looks at it. With any other, for
-// instance one of the disk, the entry may be in the log and come to be all the same.
+// nothingWritten are the errors with which Raft rejects an entry before it reads it. After any other error,
+// for instance one of the disk, the entry may be in the log and may be committed.
 var nothingWritten = []error{
 	raft.ErrNotLeader, raft.ErrLeadershipTransferInProgress, raft.ErrEnqueueTimeout, raft.ErrRaftShutdown,
 }

@@ -16,8 +16,8 @@ import (
 	"berth/structs"
 )
 
-// peersFile, in the directory raft of a server that starts, replaces the members of the Raft configuration.
-// It is the way back after the loss of a majority. infoFile explains it beside it.
+// peersFile, in the directory raft of a starting server, replaces the members of the Raft configuration. It
+// is the remedy after the loss of a majority. infoFile in the same directory explains it.
 const (
 	peersFile = "peers.json"
 	infoFile  = "peers.info"

@@ -26,7 +26,7 @@ const (
 	leavePoll = 100 * time.Millisecond
 )
 
-// stillAlive is the refusal to remove a server that the others hear from.
+// stillAlive is the rejection of the removal of a live server.
 const stillAlive = "server %s is alive: have it leave (berth server leave, at its own address), " +
 	"or stop it and wait some seconds until the others take it for failed"
 
@@ -87,7 +87,7 @@ func findServer(servers []*structs.RaftServer, id, address string) (*structs.Raf
 		address, strings.Join(found, ", "))
 }
 
-// describe names a server for people.
+// describe names a server for users.
 func describe(s *structs.RaftServer) string {
 	name := s.Node
 	if name == "" {
@@ -165,7 +165,7 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 }
 
 // answers reports whether another server is alive. The gossip needs some seconds to notice that one is not,
-// so the server is asked, too.
+// so answers also calls the server.
 func (s *Server) answers(ctx context.Context, other *structs.RaftServer) bool {
 	if other.Status != serf.StatusAlive.String() {
 		return false
@@ -176,8 +176,8 @@ func (s *Server) answers(ctx context.Context, other *structs.RaftServer) bool {
 	return err == nil
 }
 
-// endVote waits until this server, which has left the gossip, is no member of the Raft configuration. The
-// other servers are asked, because a server that is removed does not hear of it.
+// endVote waits until this server, which has left the gossip, is no member of the Raft configuration. It
+// calls the other servers, because a removed server does not learn of its removal.
 func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) error {
 	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
 	defer cancel()
@@ -223,8 +223,8 @@ func (s *Server) handLeadershipOn(ctx context.Context) error {
 	}
 }
 
-// ForceLeave has a server that has failed count as one that has left: it loses its vote and the gossip
-// forgets it after a day, with prune at once.
+// ForceLeave makes a failed server count as one that has left: it loses its vote, and the gossip drops it
+// after a day, with prune at once.
 func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error {
 	member, err := s.findMember(node)
 	if err != nil {

@@ -44,7 +44,7 @@ type Server struct {
 	gate      *loadshed.Gate
 	pool      *rpc.Pool
 	listener  *rpc.Listener
-	loops     func() []control.Loop // what a leader does
+	loops     func() []control.Loop // the leader loops
 	lock      *os.File              // held while the data directory is this server's
 	// leading is set while this server leads and has applied everything that earlier leaders committed.
 	leading   atomic.Pointer[leadership]
@@ -53,15 +53,14 @@ type Server struct {
 	leadEnded chan struct{} // closed when between has no reader any more
 }
 
-// New opens the server's files and its port. What it opened is released by Run, or by itself when it
-// fails.
+// New opens the server's files and its port. Run releases them, and New does if it fails.
 func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, logger: logger, store: state.New(),
 		between: make(chan func()), leadEnded: make(chan struct{})}
-	var opened []func() error // what closes it again
+	var opened []func() error // the functions that close it again
 	defer func() {
 		for _, undo := range slices.Backward(opened) {
 			if err != nil {
@@ -105,7 +104,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	return s, nil
 }
 
-// serve makes what answers on the port; nothing of it runs before Run.
+// serve creates the parts that answer on the port. Nothing of them runs before Run.
 func (s *Server) serve(ln net.Listener) {
 	cfg, logger := &s.cfg, s.logger
 	s.loops = s.leaderLoops
@@ -253,7 +252,7 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 	return string(leader), false, leader != "", lastContact
 }
 
-// VerifyLeader asks a quorum whether this server still leads, for reads that must not be stale.
+// VerifyLeader confirms with a quorum that this server still leads, for reads that must not be stale.
 func (s *Server) VerifyLeader(context.Context) error {
 	if !s.consensus.alone() {
 		if err := s.consensus.verify(); err != nil {

@@ -51,9 +51,9 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 	}, meta.Size, r)
 }
 
-// SnapshotRestore replaces the whole state of the cluster by what an archive holds. The archive is read to
-// its end, its sums are checked and its state is loaded aside before anything is changed: Raft takes the
-// process down for a state that does not load. Only the leader can do it.
+// SnapshotRestore replaces the whole state of the cluster by the content of an archive. It reads the archive
+// to its end, checks its sums and loads its state aside before it changes anything, because Raft stops the
+// process for a state that does not load. Only the leader can do it.
 func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if _, leads, _, _ := s.Leader(); !leads {
 		return structs.Errorf(structs.KindUnavailable, "this server does not lead; restore at the leader")
@@ -82,10 +82,10 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	return ctx.Err()
 }
 
-// replaceState has the cluster take over a state that was loaded aside. The leader's loops do not run: what
-// one of them recorded after state.Recover had read the state, for example a controller call, would be
-// forgotten, and the call would take effect all the same. For the same reason no other server may have led
-// since the state was read.
+// replaceState makes the cluster take over a state that was loaded aside. The leader loops do not run: if one
+// of them recorded something after state.Recover had read the state, for example a controller call, the
+// record would be lost although the call takes effect. For the same reason no other server may have led since
+// the state was read.
 func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snaparchive.Meta,
 	f *os.File,
 ) error {

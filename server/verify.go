@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// verify asks a quorum whether this server still leads.
+// verify confirms with a quorum that this server still leads.
 func (c *consensus) verify() error {
 	if err := c.gate.enter(); err != nil {
 		return err

@@ -22,7 +22,7 @@ func WaitLimit(q *structs.QueryOptions) time.Duration {
 	return min(q.MaxWait, structs.MaxWait)
 }
 
-// Leadership tells when this server loses its leadership.
+// Leadership reports when this server loses its leadership.
 type Leadership interface {
 	// LostLeadership is closed while this server does not lead; see endpoints.Raft.
 	LostLeadership() <-chan struct{}
@@ -51,13 +51,13 @@ func (r Request) options() *structs.QueryOptions {
 	return r.Body.(interface{ Query() *structs.QueryOptions }).Query()
 }
 
-// MetaOf returns what an answer says of itself. It panics unless the answer embeds structs.QueryMeta.
+// MetaOf returns the metadata of a response. It panics unless the response embeds structs.QueryMeta.
 func MetaOf(resp any) *structs.QueryMeta {
 	return resp.(interface{ Meta() *structs.QueryMeta }).Meta()
 }
 
 // limit bounds ctx by the time that a query may wait. A query that is not stale also ends when this server
-// loses its leadership: the server may be cut off and then gets no news.
+// loses its leadership: the server may be partitioned and then sees no changes.
 func (e *Engine) limit(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithTimeout(ctx, WaitLimit(q))
 	if q.AllowStale {
@@ -96,15 +96,15 @@ func countWake(method string) {
 	metrics.IncrCounterWithLabels([]string{"rpc", "woken"}, 1, labels)
 }
 
-// Watch runs a query and, if the caller asked to wait (MinIndex above 0), waits until its answer is news.
+// Watch runs a query and, if the caller asked to wait (MinIndex above 0), waits until its answer is new.
 //
 //   - read runs on a consistent snapshot, once or several times.
 //   - The index is the newest of the tables that read has read, at least 1. It goes with the answer, also
-//     with a not-found: the caller gives it back as MinIndex to wait for the next news.
+//     with a not-found: the caller sends it as MinIndex to wait for the next change.
 //   - Watch answers when that index is above MinIndex, unless the answer is known to have been the same at
 //     MinIndex (see digestCache). It answers when read has run again, because a row or range that it read has
-//     changed, and its answer is another. It answers when a restored snapshot has an older index, so that the
-//     caller learns of that index.
+//     changed, and its answer has changed. It answers when a restored snapshot has an older index, so that
+//     the caller learns of that index.
 //   - A read that fails with not-found waits too, for the row to appear. Watch returns any other error at
 //     once.
 //   - A query that takes long may wait before it runs again (see slowLimiter).
@@ -122,7 +122,7 @@ func Watch[Resp any](ctx context.Context, e *Engine, req Request,
 	return b.await(ctx)
 }
 
-// blockingQuery is a query that waits for news.
+// blockingQuery is a query that waits for a changed answer.
 type blockingQuery[Resp any] struct {
 	*Engine
 	req  Request
@@ -171,7 +171,7 @@ func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) 
 	return b.resp, b.index, b.err
 }
 
-// run runs the query and reports whether its answer is news.
+// run runs the query and reports whether its answer is new.
 func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, isNews bool) {
 	start := time.Now()
 	tx = b.store.ReadWatched()
@@ -196,11 +196,11 @@ func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, isNews bool) {
 	return tx, isNews
 }
 
-// Wait is the blocking query of the many: nodes. It differs from Watch in that the index of the answer is
-// that of its rows, not of their tables, so that nothing has to be remembered of it.
+// Wait is the blocking query of nodes, of which there are many. It differs from Watch in that the index of
+// the answer is that of its rows, not of their tables, so that it needs no digest cache.
 //
 // read fills an answer with its index from tx. Wait answers when the index is above MinIndex, or when read
-// has run again, because something it read has changed, and says that this is news. It returns an error at
+// has run again, because something it read has changed, and reports a new answer. It returns an error at
 // once. After MaxWait it returns the answer as it is.
 func Wait[Resp any](ctx context.Context, e *Engine, req Request,
 	read func(tx *state.ReadTx) (resp *Resp, news bool, err error),

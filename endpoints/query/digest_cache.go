@@ -9,12 +9,12 @@ import (
 	"berth/structs"
 )
 
-// digestCache remembers the digests of answers to blocking queries. A caller that asks again with the index
-// of an answer then waits until that answer has changed. The index of an answer is that of the tables it
-// was read from (structs.QueryMeta), and tables change all the time: without the cache a busy cluster would
-// answer at once, always the same. A row that was deleted changes the digest, too.
+// digestCache keeps the digests of answers to blocking queries. A caller that repeats a query with the index
+// of an answer then waits until that answer has changed. The index of an answer is that of its tables
+// (structs.QueryMeta), and tables change all the time: without the cache a busy cluster would answer at once
+// with the same answer. A deleted row also changes the digest.
 //
-// The cache may forget. A query is then answered too early, never too late.
+// The cache may lose entries. A query is then answered too early, never too late.
 type digestCache struct {
 	seed maphash.Seed
 
@@ -23,7 +23,7 @@ type digestCache struct {
 	now, past map[uint64]*validRange
 }
 
-// validRange says that an answer had the digest from one index to another, and how long it took to read.
+// validRange records that an answer had the digest from one index to another, and how long it took to read.
 type validRange struct {
 	digest   uint64
 	from, to uint64
@@ -58,7 +58,7 @@ func (d *digester) add(value any) {
 	_, _ = d.Write(b) // never fails
 }
 
-// requestKey returns the digest of a request without the options that say how to wait.
+// requestKey returns the digest of a request without the options of the wait.
 func (c *digestCache) requestKey(req Request) uint64 {
 	q := req.options()
 	whole := *q

@@ -11,12 +11,12 @@ import (
 	"berth/structs"
 )
 
-// List says how rows become a list.
+// List makes rows into a list.
 type List[Row, Stub any] struct {
 	// Key returns the place of a row in the list. The token of a page is the key of its first row. So rows that
 	// come or go between two pages shift no others.
 	Key func(*Row) []string
-	// Stub writes what the list shows of a row into a stub, in place of all that the stub had.
+	// Stub writes the stub of a row over the previous content of a stub.
 	Stub func(*Row, *Stub)
 	// Keep, if not nil, leaves out the rows for which it is false.
 	Keep func(*Row) bool
@@ -28,9 +28,9 @@ func Whole[Row any](row, stub *Row) { *stub = *row }
 // errFull ends a page that has its rows.
 var errFull = errors.New("the page is full")
 
-// Page returns the stubs that the options ask for, and sets NextToken. The rows come in the order of Key
-// or, with q.Reverse, in its opposite, and may begin at Start. Page reads no more of them than it needs. If
-// the caller asked to stream, Page makes no stubs and sets meta.Rows.
+// Page returns the stubs for the options, and sets NextToken. The rows come in the order of Key or, with
+// q.Reverse, in its opposite, and may begin at Start. Page reads no more of them than it needs. If the caller
+// asked to stream, Page makes no stubs and sets meta.Rows.
 func (l List[Row, Stub]) Page(
 	rows iter.Seq[*Row], q *structs.QueryOptions, meta *structs.QueryMeta,
 ) ([]*Stub, error) {
@@ -89,7 +89,7 @@ func (l List[Row, Stub]) part(rows iter.Seq[*Row], q *structs.QueryOptions) (*pa
 	return p, err
 }
 
-// each calls do with each row of the part that matches, and its stub. All rows have the same stub in turn.
+// each calls do with each matching row of the part, and its stub. All rows share one stub in turn.
 func (p *part[Row, Stub]) each(do func(row *Row, stub *Stub) error) error {
 	stub := new(Stub)
 	skip := p.begin != nil
@@ -127,7 +127,7 @@ func Token(key ...string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(key, "\x00")))
 }
 
-// ParseToken returns the key that a token stands for, nil for "".
+// ParseToken returns the key of a token, nil for "".
 func ParseToken(token string) (key []string, err error) {
 	if token == "" {
 		return nil, nil

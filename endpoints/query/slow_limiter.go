@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// slowLimiter bounds the blocking queries that take long, such as lists of all volumes. Each change wakes
-// all of them. If all ran at once, the servers would do nothing else while much changes. So they run one
-// after another, with an idle time after each, and see many changes at once. It holds a token for each that
-// may run now.
+// slowLimiter bounds the blocking queries that take long, such as lists of all volumes. Each change wakes all
+// of them. If all ran at once, the servers would do nothing else during many changes. So they run one after
+// another, with an idle time after each, and see many changes at once. It holds a token for each that may run
+// now.
 type slowLimiter chan struct{}
 
 const (

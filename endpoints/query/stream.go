@@ -48,7 +48,7 @@ func listField(answer reflect.Type) (name string) {
 	return name
 }
 
-// streamedList is the answer of a list whose rows are made while they are written.
+// streamedList is the response of a list whose rows are made while they are written.
 type streamedList struct {
 	resp  any
 	field string // of resp, for the rows; it is empty

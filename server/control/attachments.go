@@ -16,7 +16,7 @@ const (
 	opDetach = "detach"
 )
 
-// nextAttachment is the call that an attachment's row asks for, "" if none.
+// nextAttachment returns the call that an attachment's row needs, "" if none.
 func nextAttachment(a *structs.CSIAttachment) string {
 	switch a.State {
 	case structs.AttachmentAttaching:
@@ -58,7 +58,7 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 			published, err = c.to(candidates).attachOrDetach(ctx, a)
 		}
 		if ctx.Err() != nil {
-			return ctx.Err() // the row names the node; the next leader asks it
+			return ctx.Err() // the row names the node; the next leader calls it
 		}
 		return c.attachmentOutcome(ctx, a, published, err)
 	}
@@ -77,7 +77,7 @@ func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) structs.Secrets {
 	return v.Secrets
 }
 
-// attachOrDetach makes the call that the row asks for. It returns the publish_context of an attach.
+// attachOrDetach makes the call that the row needs. It returns the publish_context of an attach.
 func (c controllerLoop) attachOrDetach(ctx context.Context, a *structs.CSIAttachment,
 ) (structs.Secrets, error) {
 	if nextAttachment(a) == opDetach {
@@ -97,7 +97,7 @@ func (c controllerLoop) attachOrDetach(ctx context.Context, a *structs.CSIAttach
 	return resp.PublishContext, nil
 }
 
-// attachRequest comes from the row alone: the same for the same row, whatever else has changed.
+// attachRequest depends only on the row, so it is the same for each repetition.
 func attachRequest(a *structs.CSIAttachment) *structs.ClientCSIAttachRequest {
 	return &structs.ClientCSIAttachRequest{
 		PluginID: a.PluginID, ExternalID: a.ExternalVolumeID, ExternalNodeID: a.ExternalNodeID,

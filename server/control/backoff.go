@@ -30,8 +30,8 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 	return time.Unix(0, e.Time).Add(c.Retry.Delay(e.Attempts))
 }
 
-// refused are the kinds of error that say that the request itself is wrong: it is not sent again unchanged
-// (CSI spec, "Error Scheme").
+// refused are the kinds of error of a wrong request: it is not sent again unchanged (CSI spec, "Error
+// Scheme").
 var refused = map[structs.Kind]bool{structs.KindInvalid: true, structs.KindConflict: true}
 
 // retryTime is when an attach or a detach that failed is made again, as OperationError has it.

@@ -23,10 +23,10 @@ const outcomeWait = structs.CallSettles
 // callTimeout bounds one call to a node.
 const callTimeout = 2 * time.Minute
 
-// lookAgain is the time between two checks whether the node of such a call can be asked again.
+// lookAgain is the time between two checks whether the node of such a call is reachable again.
 const lookAgain = 2 * time.Second
 
-// where returns the nodes whose controllers may be asked now, or until when none may.
+// where returns the nodes whose controllers may be called now, or until when none may.
 func (c controllerLoop) where(tx *state.ReadTx, w work) (candidates []string, until time.Time) {
 	candidates = w.candidates(tx)
 	switch {
@@ -78,8 +78,7 @@ func callController[Req, Resp any](
 	return nil, err
 }
 
-// uncertain turns an error into timeout if neither the plugin nor the node reported the outcome of the
-// call.
+// uncertain turns an error into timeout if neither the plugin nor the node reported the outcome of the call.
 func uncertain(err error) error {
 	if structs.IsKind(err, structs.KindInternal) && structs.CodeOf(err) == "" {
 		return structs.Errorf(structs.KindTimeout, "%w", err)
@@ -87,8 +86,8 @@ func uncertain(err error) error {
 	return err
 }
 
-// keepsCall reports whether the record of a call stands after a failure: the outcome of this call is not
-// known, or it was not delivered and that of an earlier one is not known.
+// keepsCall reports whether the record of a call stays after a failure: the outcome of this call is unknown,
+// or it was not delivered and the outcome of an earlier one is unknown.
 func keepsCall(earlier *structs.CSICall, err error) bool {
 	return structs.IsKind(err, structs.KindTimeout) ||
 		earlier != nil && structs.IsKind(err, structs.KindUnavailable)

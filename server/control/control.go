@@ -24,7 +24,7 @@ type Config struct {
 	SchedulerBatch int // evaluations processed before their order is read again
 }
 
-// DefaultConfig is what suits a small and a large cluster alike.
+// DefaultConfig returns settings for small and large clusters.
 func DefaultConfig() Config {
 	return Config{
 		Leases:         DefaultLeaseConfig(),
@@ -39,7 +39,7 @@ func DefaultConfig() Config {
 // entryMost is how much one log entry carries at most.
 const entryMost = 4096
 
-// Deps are what the loops work with. Leases is shared with the endpoints, which renew them.
+// Deps are the dependencies of the loops. The endpoints also use Leases, to renew them.
 type Deps struct {
 	Store    *state.Store
 	Proposer fsm.Proposer

@@ -47,7 +47,7 @@ func (c controllerLoop) runner() workqueue.Runner[callKey] {
 	}
 }
 
-// callKey names the row that asks for a call: of a volume or, with a node, of an attachment or, with an
+// callKey names the row that needs a call: of a volume or, with a node, of an attachment or, with an
 // allocation, of a claim.
 type callKey struct{ namespace, volume, node, alloc string }
 
@@ -95,8 +95,8 @@ func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[callKey] {
 	}
 }
 
-// controllerSignals names the calls that may have a controller now: those of the plugins whose controllers
-// on the node can be asked, and those for the volume, whose place may have changed.
+// controllerSignals names the calls that may have a controller now: those of the plugins whose controllers on
+// the node are reachable, and those for the volume, whose place may have changed.
 func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 	switch c.Topic {
 	case state.VolumeRows, state.AttachmentRows:
@@ -122,7 +122,7 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 func pluginSignal(id string) string   { return "plugin " + id }
 func volumeSignal(name string) string { return "volume " + name }
 
-// answers reports whether a plugin's controller on a node can be asked.
+// answers reports whether a plugin's controller on a node is reachable.
 func answers(tx *state.ReadTx, plugin, node string) bool {
 	i, n := state.Instance(tx, plugin, structs.CSIKindController, node), state.Node(tx, node)
 	return i != nil && i.Healthy && n != nil && n.Status == structs.NodeReady
@@ -142,7 +142,7 @@ type work struct {
 	act func(ctx context.Context, candidates []string, err error) error
 }
 
-// read decides what a row asks for. A failed call comes after the others, so that a failing volume delays
+// read decides which call a row needs. A failed call comes after the others, so that a failing volume delays
 // no other.
 func (c controllerLoop) read(tx *state.ReadTx, k callKey) workqueue.Step {
 	switch {
@@ -165,8 +165,8 @@ func (c controllerLoop) read(tx *state.ReadTx, k callKey) workqueue.Step {
 	return workqueue.Step{}
 }
 
-// step turns work into a step. Which node serves it is looked up when the call is made. While none can, that
-// is recorded once, and the call is made as soon as one can.
+// step turns work into a step. The node is chosen when the call is made. While no node is reachable, this is
+// recorded once, and the call is made as soon as one is.
 func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 	s := workqueue.Step{
 		Op:      w.op,

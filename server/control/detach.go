@@ -9,9 +9,9 @@ import (
 	"berth/structs"
 )
 
-// detach has a volume taken from its node. NOT_FOUND does not say that it was: it says that the plugin does
-// not know the volume or the node and does not take the volume for detached (CSI spec,
-// ControllerUnpublishVolume errors). Only the plugin's list of volumes can then prove it, or a person.
+// detach detaches a volume from its node. NOT_FOUND does not confirm the detach: the plugin does not know the
+// volume or the node, and does not consider the volume detached (CSI spec, ControllerUnpublishVolume errors).
+// Only the plugin's list of volumes, or an operator, can then confirm it.
 func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) error {
 	_, err := callController(ctx, c, structs.ClientCSIControllerDetach, detachRequest(a))
 	if !structs.IsKind(err, structs.KindNotFound) {
@@ -28,7 +28,7 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 		err, mismatch(tx, a), state.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
 }
 
-// mismatch says how the IDs of an attachment differ from those that are known now, "" if they do not.
+// mismatch describes how the IDs of an attachment differ from the present ones, "" if they do not.
 func mismatch(tx *state.ReadTx, a *structs.CSIAttachment) string {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
 	half := state.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)

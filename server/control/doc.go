@@ -3,10 +3,10 @@
 //
 // Its rules:
 //
-//   - A loop keeps no truth. All work follows from the rows. The loops of a new leader find it there and
-//     repeat it with the same arguments.
-//   - The keys of changed rows drive a loop (workqueue). A step costs the same however many rows wait. A row
-//     that cannot go on is read again only after a change that may let it.
+//   - A loop has no state that must survive. All work follows from the rows. The loops of a new leader find
+//     it there and repeat it with the same arguments.
+//   - The keys of changed rows drive a loop (workqueue). The cost of a step does not grow with the number of
+//     waiting rows. A blocked row is read again only after a change that may unblock it.
 //   - A pure function of rows decides (next...). The loop acts and proposes the outcome, also a failure and
 //     its number.
 //   - A volume has at most one controller call in flight (CSI spec, "Concurrency"), a plugin a bounded

@@ -14,7 +14,7 @@ import (
 // opNodeExpand grows the file system of a volume on a node that has it (CSI spec, NodeExpandVolume).
 const opNodeExpand = "node expand"
 
-// nextGrowing returns the call that the row of a claim asks for, "" if none.
+// nextGrowing returns the call that the row of a claim needs, "" if none.
 func nextGrowing(c *structs.CSIClaim) string {
 	if c == nil || c.ExpandBytes == 0 || c.State != structs.ClaimGranted || c.EndTime != 0 {
 		return ""
@@ -22,8 +22,8 @@ func nextGrowing(c *structs.CSIClaim) string {
 	return opNodeExpand
 }
 
-// growStep makes the node of a claim grow the volume. Calls for different nodes do not wait for each
-// other: a plugin that hangs delays only its node. A node that is down is asked when it is back.
+// growStep makes the node of a claim grow the volume. Calls for different nodes do not wait for each other: a
+// plugin that hangs delays only its node. A node that is down is called when it is back.
 func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) workqueue.Step {
 	s := workqueue.Step{
 		Op:      nextGrowing(claim),
@@ -54,7 +54,7 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 	return s
 }
 
-// badGrowth says why a node's answer makes no sense, nil if it does.
+// badGrowth describes an invalid answer of a node, and returns nil for a valid one.
 func badGrowth(req *structs.ClientCSINodeExpandRequest, grown *structs.ClientCSINodeExpandResponse) error {
 	if err := grown.Validate(req.RequiredBytes); err != nil {
 		return structs.Errorf(structs.KindInternal, "plugin %s: NodeExpandVolume of volume %s: %w",

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// GCThresholds are the ages below which ended rows are kept for people. Zero deletes at once.
+// GCThresholds are the ages below which ended rows are kept for operators. Zero deletes at once.
 type GCThresholds struct {
 	Eval time.Duration // of evaluations, and of allocations that have a successor or whose job has ended
 	Job  time.Duration // since a job that has ended was submitted
@@ -19,7 +19,7 @@ type GCThresholds struct {
 
 // Collection is one run of the garbage collection. It deletes rows that ended longer ago than the thresholds.
 // It keeps a row that is still needed: an allocation that holds a claim, one whose failure the scheduler has
-// yet to replace, one that shows that a batch job is done. State checks every row again.
+// yet to replace, one that shows that a batch job is complete. State checks every row again.
 type Collection struct {
 	Keep GCThresholds
 	Now  time.Time

@@ -106,7 +106,7 @@ func (s *scheduling) settleDone(ctx context.Context) {
 	}
 }
 
-// wait returns when a row that tx has read changes, a plan is answered, or wake comes.
+// wait returns when a row that tx has read changes, a plan has its result, or wake receives.
 func (s *scheduling) wait(ctx context.Context, tx *state.ReadTx, wake time.Time) {
 	limited, cancel := context.WithCancel(ctx)
 	if !wake.IsZero() {

@@ -116,8 +116,8 @@ func (l *Leases) expired(now time.Time) (nodes []string) {
 	return nodes
 }
 
-// retain keeps leases that ended but could not be recorded, so that they expire again soon. A lease that
-// was renewed meanwhile stays renewed.
+// retain keeps leases that ended but could not be recorded, so that they expire again soon. A renewed lease
+// stays renewed.
 func (l *Leases) retain(nodes []string, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *Leases) retain(nodes []string, until time.Time) {
 	}
 }
 
-// leaseLoop takes nodes down whose leases end.
+// leaseLoop makes nodes down whose leases end.
 type leaseLoop struct{ Deps }
 
 func (l leaseLoop) run(ctx context.Context) {

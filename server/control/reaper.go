@@ -12,9 +12,9 @@ import (
 	"berth/structs"
 )
 
-// reaperLoop releases the claims of ended allocations whose node has not released them itself. It asks the
-// node first. For a node that is down it does nothing; the claim shows why. It asks about each claim by
-// itself, a few at a time, so that a slow volume delays no other.
+// reaperLoop releases the claims of ended allocations whose node has not released them itself. It calls the
+// node first. For a node that is down it does nothing; the claim shows the reason. It makes a call for each
+// claim, a few at a time, so that a slow volume delays no other.
 type reaperLoop struct{ Deps }
 
 const (
@@ -48,8 +48,8 @@ func (k reapKey) String() string {
 	return "volume " + k.Namespace + "/" + k.VolumeID + " alloc " + k.AllocID
 }
 
-// reapable yields the claims to release of nodes that can be asked. Those of other nodes it passes over,
-// however many they are.
+// reapable yields the claims to release on reachable nodes. It skips other nodes at once, with any number of
+// claims.
 func reapable(tx *state.ReadTx) iter.Seq[reapKey] {
 	return func(yield func(reapKey) bool) {
 		for node := range state.NodesWithEndedClaims(tx) {
@@ -74,7 +74,7 @@ func reapableOf(tx *state.ReadTx, node string) iter.Seq[reapKey] {
 	}
 }
 
-// reapKeys yields the claim that has changed, or those of the node that has: it may have come back.
+// reapKeys yields the changed claim, or the claims of the changed node, which may have come back.
 func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[reapKey] {
 	if c.Topic == state.NodeRows {
 		return reapableOf(tx, c.Key[0])
@@ -99,11 +99,11 @@ func (r reaperLoop) read(tx *state.ReadTx, k reapKey) workqueue.Step {
 	}
 }
 
-// canLetGo reports whether a node can be asked to let go. While it cannot, it may still write.
+// canLetGo reports whether a node is reachable to release volumes. While it is not, it may still write.
 func canLetGo(node *structs.Node) bool { return node != nil && node.Status == structs.NodeReady }
 
-// release asks the node and then records the release. If this server fails in between, the next leader asks
-// again, and the node answers the same.
+// release calls the node and then records the release. If this server fails in between, the next leader
+// repeats the call, and the node answers the same.
 func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 	d := nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID}
 	err := nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout, d)
@@ -120,11 +120,11 @@ func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 // tellEvery is how often at most the same reason is recorded again.
 const tellEvery = time.Minute
 
-// notRepeated are the plugin's answers after which a node does not make the same call again by itself,
-// however often it is asked to let go. Another process of the plugin may answer it.
+// notRepeated are the plugin's answers after which a node does not repeat the same call by itself, for any
+// number of requests to release. Another process of the plugin may answer it.
 var notRepeated = map[string]bool{"InvalidArgument": true, "Unimplemented": true}
 
-// tell records in the claim why a node does not let go.
+// tell records in the claim why a node does not release a volume.
 func (r reaperLoop) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 	if ctx.Err() != nil || r.told(c.ReleaseError, why) {
 		return
@@ -144,8 +144,8 @@ func (r reaperLoop) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 	}
 }
 
-// told reports whether the claim says it already. A node does not repeat a call that its plugin refused for
-// good, so another record would count an attempt that there was not.
+// told reports whether the claim has the reason already. A node does not repeat a call that its plugin
+// rejected for good, so another record would count an attempt that was not made.
 func (r reaperLoop) told(last *structs.OperationError, why error) bool {
 	if last == nil || last.Kind != structs.KindOf(why) || last.Code != structs.CodeOf(why) {
 		return false

@@ -33,8 +33,8 @@ func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s workqueue.Step)
 }
 
 // lateDelete returns a deletion of the volume of an attachment whose outcome is unknown, nil if there is
-// none. In a restored state a volume may be ready that the replaced state was deleting. If it were
-// attached meanwhile, it would be deleted while in use. A detach need not wait.
+// none. In a restored state a volume may be ready that the replaced state was deleting. If it were attached
+// meanwhile, it would be deleted while in use. A detach need not wait.
 func lateDelete(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSICall {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
 	if v == nil || v.Call == nil || v.Call.Op != opDelete || a.State != structs.AttachmentAttaching {
@@ -43,10 +43,10 @@ func lateDelete(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSICall {
 	return v.Call
 }
 
-// explainRefusal adds to the error of an attach how to go on if the plugin refused it because the volume is
-// attached to another node (CSI spec, ControllerPublishVolume errors). It names that node where the plugin
-// lists it. berth does not detach the volume there by itself: something that berth does not know may have it
-// mounted, for example under the ID of another plugin or of an agent that has lost its records.
+// explainRefusal adds the remedy to the error of an attach that the plugin rejected because the volume is
+// attached to another node (CSI spec, ControllerPublishVolume errors). It names that node if the plugin lists
+// it. berth does not detach the volume there by itself: a user that berth does not know may have it mounted,
+// for example under the ID of another plugin or of an agent that has lost its records.
 func (c controllerLoop) explainRefusal(ctx context.Context, a *structs.CSIAttachment, refusal error) error {
 	if !structs.IsKind(refusal, structs.KindPrecondition) {
 		return refusal

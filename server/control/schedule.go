@@ -30,7 +30,7 @@ type scheduling struct {
 // backoffs are the evaluations whose last plan did not succeed.
 type backoffs map[string]evalBackoff
 
-// evalBackoff says until when an evaluation is left alone.
+// evalBackoff is the time until which an evaluation is not processed.
 type evalBackoff struct {
 	failures int
 	refused  int // plans that did not fit any more when they were applied
@@ -143,7 +143,7 @@ func (s *scheduling) settle(ctx context.Context, p proposedPlan) {
 		s.failed(ctx, p.eval, p.err)
 	case after == nil, after.Status != structs.EvalPending,
 		after.Again == structs.EvalMore, after.Again == structs.EvalWoken:
-		delete(s.backoffs, id) // done, or it goes on, or was unblocked since
+		delete(s.backoffs, id) // done, or continued, or unblocked since
 	case after.Again == structs.EvalChanged:
 		took := s.Now().Sub(p.began)
 		s.backoffs[id] = evalBackoff{until: s.Now().Add(took)} // more changes may be about to come
@@ -193,7 +193,7 @@ func (s *scheduling) failed(ctx context.Context, eval *structs.Evaluation, cause
 	}
 }
 
-// refuse leaves an evaluation alone whose plan did not fit any more: shortly at first, for the state is newer
+// refuse delays an evaluation whose plan did not fit any more: shortly at first, because the state is newer
 // now, and longer each time.
 func (b backoffs) refuse(id string, version uint64, now time.Time, retry backoff.Backoff) {
 	last := b[id]

@@ -19,7 +19,7 @@ const (
 	opLearn = "learn"
 )
 
-// nextVolume is the call that a volume's row asks for, "" if none.
+// nextVolume returns the call that a volume's row needs, "" if none.
 func nextVolume(v *structs.CSIVolume) string {
 	switch {
 	case v.State == structs.VolumeCreating:
@@ -55,7 +55,7 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	return w
 }
 
-// volumeCall makes the call that a volume's row asks for. A nil outcome says only that it succeeded.
+// volumeCall makes the call that a volume's row needs. A nil outcome only means success.
 func (c controllerLoop) volumeCall(ctx context.Context, v *structs.CSIVolume,
 ) (*structs.CSIVolumeOutcome, error) {
 	tx := c.Store.Read()
@@ -99,10 +99,10 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 	return err
 }
 
-// givenUp reports whether a call that failed is not made again by itself. A plugin that refuses a deletion or
-// an expansion because the volume is used, or does not know the volume it is to expand, is asked again with
-// backoff (CSI spec, DeleteVolume and ControllerExpandVolume errors). One that expands volumes offline is
-// not: it was asked while no node had the volume, and claims wait for the expansion.
+// givenUp reports whether a failed call is not repeated by itself. A plugin that rejects a deletion or an
+// expansion because the volume is in use, or does not know the volume that it is to expand, is called again
+// with backoff (CSI spec, DeleteVolume and ControllerExpandVolume errors). A plugin that expands volumes
+// offline is not: it was called while no node had the volume, and claims wait for the expansion.
 func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool {
 	code := structs.CodeOf(err)
 	switch {
@@ -172,8 +172,8 @@ func (c controllerLoop) create(ctx context.Context, req *structs.ClientCSICreate
 	}, nil
 }
 
-// learn finds out what a creation made that is to be undone. One that the plugin refuses for good made
-// nothing: then the volume is deleted.
+// learn finds the volume of a creation that is to be undone. A creation that the plugin rejected for good
+// made no volume: then the row is deleted.
 func (c controllerLoop) learn(ctx context.Context, req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, req)

@@ -9,21 +9,21 @@ import (
 	"berth/structs"
 )
 
-// Controller is a controller instance with all that the choice looks at.
+// Controller is a controller instance with the inputs of the choice.
 type Controller struct {
 	NodeID   string
 	Topology *structs.CSITopology // of the plugin's node half on the same node, nil if there is none
 }
 
-// Controllers are the nodes whose controller may serve a call about something with the topologies, the
-// best first. Key, the name of that something, spreads the calls over equally good controllers and sends
-// those for one thing to the same one.
+// Controllers returns the nodes whose controllers may serve a call for an object with the topologies, the
+// best first. Key, the name of the object, spreads the calls over equally good controllers and sends the
+// calls for one object to the same one.
 func Controllers(tx *state.ReadTx, pluginID string, want *structs.CSITopologyRequest, key string) []string {
 	healthy, _ := AllControllers(tx, pluginID)
 	return choose(healthy, want, key)
 }
 
-// AllControllers returns the plugin's controllers that can be asked, and those that cannot.
+// AllControllers returns the plugin's reachable controllers and the others.
 func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Controller) {
 	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		node := state.Node(tx, i.NodeID)
@@ -51,8 +51,8 @@ func VolumeControllers(tx *state.ReadTx, v *structs.CSIVolume) []string {
 	return Controllers(tx, v.PluginID, want, v.Namespace+"/"+v.ID)
 }
 
-// choose leaves out the controllers that are elsewhere than required. A controller that says nothing of
-// where it is serves every place. A preferred place counts before the spread by key.
+// choose omits the controllers that are elsewhere than required. A controller without a topology serves every
+// place. A preferred place counts before the spread by key.
 func choose(all []Controller, want *structs.CSITopologyRequest, key string) []string {
 	fitting := slices.DeleteFunc(slices.Clone(all), func(c Controller) bool {
 		return want != nil && len(want.Required) > 0 && rank(c, want.Required) == len(want.Required)
@@ -96,8 +96,8 @@ func spread(key string, n int) int {
 	return int(h.Sum32() % uint32(n))
 }
 
-// AddressDriver names the driver in a request for a plugin's controller: a node on which the plugin's ID has
-// gone to another driver meanwhile does not make the call.
+// AddressDriver names the driver in a request for a plugin's controller, so that a node with another driver
+// under the plugin's ID does not make the call.
 func AddressDriver(tx *state.ReadTx, req any) {
 	if r, ok := req.(structs.CSIControllerRequest); ok {
 		id, provider := r.Driver()

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// Detach names the claim whose volume a node is to let go of.
+// Detach names the claim whose volume a node is to release.
 type Detach struct {
 	Claim  structs.CSIClaimKey
 	NodeID string
@@ -15,7 +15,7 @@ type Detach struct {
 	ByOperator bool
 }
 
-// DetachFromNode asks a node to let go of a claim's volume. Without an error nothing of it is left there.
+// DetachFromNode calls a node to release a claim's volume. Without an error nothing of it is left there.
 func DetachFromNode(ctx context.Context, nodes Caller, limit time.Duration, d Detach) error {
 	to := Target{Nodes: nodes, IDs: []string{d.NodeID}, Limit: limit}
 	_, err := Call(ctx, to, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{

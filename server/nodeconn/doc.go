@@ -2,11 +2,11 @@
 //
 // Its rules:
 //
-//   - Of one node the newest connection is used. An unavailable call was not delivered, or the node did not
+//   - It uses the newest connection of a node. An unavailable call was not delivered, or the node did not
 //     begin it.
-//   - The choice of a controller is a function of the rows. Calls about one thing go to the same controller
-//     while that one can be asked.
-//   - Another controller is asked only after unavailable: the same call is not made twice at the same time.
+//   - The choice of a controller is a function of the rows. Calls for one object go to the same controller
+//     while that one is reachable.
+//   - Another controller is called only after unavailable: the same call is not made twice at the same time.
 //
-// The package records nothing: the leader's loops (server/control) record a call before they make it.
+// The package records nothing: the leader loops (server/control) record a call before they make it.
 package nodeconn

@@ -16,8 +16,8 @@ type Session interface {
 	RemoteAddr() net.Addr
 }
 
-// Sessions know over which connection each node can be called. A session that has ended is forgotten when
-// it is met; so the map holds at most about twice as many as there are live ones.
+// Sessions has the connection over which each node can be called. An ended session is removed when a call
+// finds it, so the map holds at most about twice as many as are alive.
 type Sessions struct {
 	mu      sync.Mutex
 	byNode  map[string]Session
@@ -43,7 +43,7 @@ func (s *Sessions) Bind(nodeID string, session Session) {
 	s.sweepAt = max(64, 2*len(s.byNode))
 }
 
-// Drop forgets a node.
+// Drop removes a node.
 func (s *Sessions) Drop(nodeID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,9 +94,8 @@ type Target struct {
 	Limit time.Duration // of the call of one node
 }
 
-// Call makes a call at the first node of the target that can be reached. Unavailable says of a node that
-// it did not get the call or did not begin it. Call then tries the next node, and returns the error of the
-// last.
+// Call makes a call at the first reachable node of the target. Unavailable means that a node did not get the
+// call or did not begin it. Call then tries the next node, and returns the error of the last.
 func Call[Req, Resp any](
 	ctx context.Context, to Target, m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {

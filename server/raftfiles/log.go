@@ -33,7 +33,7 @@ type Log struct {
 	closed  atomic.Bool
 }
 
-// Serve says that Raft has started. From now on an entry that is damaged ends the process.
+// Serve records that Raft has started. From now on a damaged entry ends the process.
 func (l *Log) Serve() { l.serving.Store(true) }
 
 // StoreLog appends an entry (raft.LogStore).

@@ -22,7 +22,7 @@ const (
 	// markHead and markTail have a fixed length: the record is rewritten in place.
 	markHead = "berth log-end 1 id=%-36s last=%020d snapshot=%020d"
 	markTail = " crc=%08x\n"
-	markScan = "berth log-end 1 id=%s last=%d snapshot=%d" // reads what markHead writes
+	markScan = "berth log-end 1 id=%s last=%d snapshot=%d" // reads the output of markHead
 )
 
 // markRecord is the content of the file log-end.
@@ -76,7 +76,8 @@ type mark struct {
 	failed bool // an update failed and was reported
 }
 
-// openMark makes the file with the record, or writes the record into the file: a full disk has room for that.
+// openMark creates the file with the record, or writes the record into the existing file, which needs no free
+// space.
 func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, error) {
 	path := filepath.Join(dataDir, markName)
 	if !exists(path) {

@@ -12,14 +12,14 @@ import (
 	walmetrics "github.com/hashicorp/raft-wal/metrics"
 )
 
-// Options says which files to open.
+// Options are the paths and settings of Open.
 type Options struct {
 	DataDir       string // the server's
 	ID            string // the server's, of ServerID
 	SnapshotsKept int
 	SegmentSize   int // in bytes, 0 for raft-wal's own (64 MiB)
 	Logger        hclog.Logger
-	// Fatal is called when a log entry turns out to be damaged while Raft runs. It ends the process.
+	// Fatal is called when a log entry is found damaged while Raft runs. It ends the process.
 	Fatal func(error)
 }
 

@@ -29,7 +29,7 @@ const (
 	segmentLimit = 1 << 30
 )
 
-// segmentContent is what scanSegment finds up to the last commit that is whole.
+// segmentContent is the content of a segment up to the last complete commit.
 type segmentContent struct {
 	offsets    []uint32 // of the entries' frames
 	indexStart uint64   // offset of the table of offsets, 0 unless the segment is sealed
@@ -64,7 +64,7 @@ func scanSegment(b []byte) segmentContent {
 	return whole
 }
 
-// storedSize returns the size of the n-th entry of a segment as its frame says, 0 if there is none.
+// storedSize returns the size of the n-th entry of a segment according to its frame, 0 if there is none.
 func storedSize(path string, n uint64) int {
 	b, err := readLimited(path, segmentLimit)
 	if err != nil {
@@ -93,8 +93,8 @@ func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 	return nil
 }
 
-// checkLog reads all segments, whatever their entries are needed for. It returns the index of the last entry,
-// 0 for an empty log. It drops a write that was interrupted, and finishes a segment that was full.
+// checkLog reads all segments, also those whose entries are not needed. It returns the index of the last
+// entry, 0 for an empty log. It drops an interrupted write, and completes a full segment.
 func (o *opening) checkLog() (last uint64, err error) {
 	state := o.meta.state()
 	for i, info := range state.Segments {

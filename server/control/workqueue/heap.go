@@ -3,7 +3,7 @@ package workqueue
 import "container/heap"
 
 // indexedHeap is a heap whose items know their index, so that each can be removed. It implements
-// heap.Interface; the methods below that are for use.
+// heap.Interface. The methods below that are for its users.
 type indexedHeap[T indexed] struct {
 	items []T
 	less  func(a, b T) bool

@@ -40,7 +40,7 @@ const (
 	working
 )
 
-// entry is what a queue knows of a key.
+// entry is a key with its step and its place.
 type entry[K Key] struct {
 	key     K
 	step    Step // as it was read last, without Act
@@ -92,8 +92,8 @@ func newQueue[K Key](retry backoff.Backoff) *queue[K] {
 func (e *entry[K]) setIndex(index int)       { e.index = index }
 func (s *serialQueue[K]) setIndex(index int) { s.index = index }
 
-// update moves a key to the place that s, its step as just read, asks for. A step in work stays in work. A
-// ready one keeps its turn.
+// update moves a key to the place that s, its newest step, requires. A step in work stays in work. A ready
+// one keeps its position.
 func (q *queue[K]) update(key K, s Step, now time.Time) {
 	e := q.entries[key]
 	if e == nil {
@@ -132,7 +132,7 @@ func (q *queue[K]) update(key K, s Step, now time.Time) {
 	}
 }
 
-// sameTurn reports whether a ready step keeps the turn of another one.
+// sameTurn reports whether a ready step keeps the position of another one.
 func (s Step) sameTurn(other Step) bool {
 	return s.Op != "" && s.Group == other.Group && s.Serial == other.Serial &&
 		s.Rank == other.Rank && s.Failed == other.Failed
@@ -254,7 +254,7 @@ func (q *queue[K]) nextDue() time.Time {
 	return e.step.Due
 }
 
-// first returns the entry of the group whose turn it is, nil if there is none.
+// first returns the next entry of the group, nil if there is none.
 func (g *group[K]) first() *entry[K] {
 	s := g.runnable.first()
 	if s == nil {

@@ -25,14 +25,14 @@ type Runner[K Key] struct {
 	Now      func() time.Time
 	Retry    backoff.Backoff // of a step that failed or changed nothing
 	Parallel int             // steps of one group in work at once
-	// MaxChanges is the number of changed rows that are kept while the runner is busy. Beyond that it looks
-	// at all keys. 0 stands for KeptChanges.
+	// MaxChanges is the number of changed rows that are kept while the runner is busy. Beyond that it reads
+	// all keys. 0 means KeptChanges.
 	MaxChanges int
 
 	Topics []state.Topic // the tables that Read, Keys and Signals read
 	// All yields the keys of all rows that may ask for a step, in order of preference.
 	All func(tx *state.ReadTx) iter.Seq[K]
-	// Read decides what the rows of a key ask for.
+	// Read returns the step that the rows of a key need.
 	Read func(tx *state.ReadTx, key K) Step
 	// Keys yields the keys whose rows a change concerns.
 	Keys func(tx *state.ReadTx, c state.Change) iter.Seq[K]
@@ -49,9 +49,9 @@ type Key interface {
 // KeptChanges is the default of Runner.MaxChanges.
 const KeptChanges = 1 << 16
 
-// Step is what the rows of a key ask for. The zero value is nothing.
+// Step is an operation that the rows of a key need. The zero value is nothing.
 type Step struct {
-	Op      string    // the operation; when it becomes another one, earlier failures are forgotten
+	Op      string    // the operation; a change of it resets the failures
 	Version uint64    // of the rows
 	Group   string    // of one group, Runner.Parallel steps are in work at once
 	Serial  string    // of one serial of a group, one step is in work at once; "": the step has one by itself
@@ -102,7 +102,7 @@ func (r Runner[K]) Run(ctx context.Context) {
 	}
 }
 
-// lookAtAll looks at all keys there are, and again at those that it knows.
+// lookAtAll reads all keys, and again those that it knows.
 func (r *running[K]) lookAtAll(tx *state.ReadTx) {
 	known := slices.Collect(maps.Keys(r.entries))
 	for key := range r.All(tx) {
@@ -155,8 +155,7 @@ func (r *running[K]) start(ctx context.Context, e *entry[K], s Step) {
 	})
 }
 
-// await returns when a step has ended, rows have changed or a step comes due, and looks at what that
-// concerns.
+// await returns when a step has ended, rows have changed or a step comes due, and reads the keys concerned.
 func (r *running[K]) await(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
@@ -183,7 +182,7 @@ func (r *running[K]) settle(ctx context.Context, e ended[K]) {
 	r.end(r.entries[e.key], e.err, r.Now())
 }
 
-// catchUp looks at the keys that changes concern, and at those that await a signal that the changes give.
+// catchUp reads the keys that changes concern, and those that await a signal that the changes give.
 func (r *running[K]) catchUp() {
 	changed, everything := r.feed.TakeChanges()
 	tx := r.Store.Read() // not older than the changes
