@@ -20,7 +20,7 @@ type allocUpdates struct {
 
 	mu        sync.Mutex
 	pending   map[string]*structs.AllocClientUpdate
-	ackedEnds map[string]bool // allocations whose end the servers have acknowledged
+	ackedEnds map[string]bool // ended allocations that the servers have acknowledged
 	changed   chan struct{}
 }
 

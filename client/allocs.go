@@ -289,7 +289,7 @@ func (c *Client) endedHere(id string) *structs.AllocClientUpdate {
 	return c.ignored[id].ended
 }
 
-// collectEnded destroys the directories of allocations that have ended, released everything, and whose end
+// collectEnded destroys the directories of allocations that have ended and released everything, and whose end
 // the servers have acknowledged: the oldest first, until GCMaxAllocs are left.
 func (c *Client) collectEnded() {
 	type candidate struct {

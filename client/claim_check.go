@@ -9,12 +9,12 @@ import (
 	"berth/structs"
 )
 
-// If the servers no longer know a claim, somebody released it by force, or the servers were restored to an
-// older state. Another allocation may use the volume now. So the node compares the volumes that it holds with
-// the servers' claims: before it starts again anything that did not run, each time after the servers were
-// away, and when the list of its allocations changes. It kills an allocation that uses a volume without a
-// claim and then releases the volume. It does not claim the volume again: others may have written to it,
-// which a file system that stays mounted does not survive.
+// If the servers no longer know a claim, an operator released it by force, or the servers were restored to an
+// older state. Another allocation may use the volume now. So the node compares its volumes with the servers'
+// claims: before it restarts a stopped task, each time after the servers were unreachable, and when the list
+// of its allocations changes. It kills an allocation that uses a volume without a claim and then releases the
+// volume. It does not claim the volume again: others may have written to it, which corrupts a file system
+// that stays mounted.
 
 // claimCheckInterval is the least time between two checks because of a changed list of allocations. Servers
 // that release a claim by force call the node, and restored servers ask it: see runLease.
@@ -33,7 +33,7 @@ func (c *Client) runClaims(ctx context.Context) {
 }
 
 // checkClaims ends the allocations that hold volumes here without a claim. It reads the volume store before
-// and after it asks the servers: a volume that came or went in between has its claim.
+// and after its call to the servers: a volume that came or went in between has its claim.
 func (c *Client) checkClaims(ctx context.Context) error {
 	before := c.heldClaims()
 	if len(before) == 0 {

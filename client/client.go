@@ -112,7 +112,7 @@ type Client struct {
 	inDoubt        bool // whether the servers may still carry out an earlier report of the node
 
 	unaccounted time.Time     // since when the servers wait for the node's inventory, or zero; of runLease
-	reregister  chan struct{} // has a value: the registration is out of date or forgotten
+	reregister  chan struct{} // has a value if the servers have an outdated registration or none
 
 	registered     chan struct{} // closed after the first registration
 	registeredOnce sync.Once
@@ -212,7 +212,7 @@ func (c *Client) openPool(pool servers.Pool) {
 	c.closers = append(c.closers, serve.Close, p.Close)
 }
 
-// lazyPool is the client's pool, which is made after those who call over it.
+// lazyPool is the client's pool, which is made after its users.
 type lazyPool struct{ c *Client }
 
 // Call implements servers.Pool.
@@ -275,7 +275,7 @@ func (c *Client) NodeID() string { return c.id.nodeID }
 // Node returns the node as it registers. The caller must not change it.
 func (c *Client) Node() *structs.Node { return c.node.Load() }
 
-// ServersContacted is closed once the servers have said which allocations this node should have.
+// ServersContacted is closed once the servers have sent the allocations of this node.
 func (c *Client) ServersContacted() <-chan struct{} { return c.contacted }
 
 // Registered is closed once the node has registered.

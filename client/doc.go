@@ -2,24 +2,23 @@
 // keeps the node's lease with the servers, runs the allocations that the servers place on the node, and
 // reports their states and those of the CSI plugins among them.
 //
-// Its laws:
+// Its rules:
 //
-//   - Allocations outlive the agent. The node's store (one bbolt file) holds everything an agent needs to
+//   - Allocations outlive the agent. The node's store (one bbolt file) has everything an agent needs to
 //     continue with them. The agent writes a record before an action and a mark after it.
-//   - A node registers when it is complete: the agent first looks for tasks that already run, then waits a
-//     bounded time for one fingerprint of each driver and each running plugin.
-//   - Until the servers have once said which allocations they want (ServersContacted), the agent starts
-//     nothing that does not run already, and reports no states.
+//   - A node registers when it is complete: the agent first looks for running tasks, then waits a bounded
+//     time for one fingerprint of each driver and each running plugin.
+//   - Until the servers have sent the allocations of the node once (ServersContacted), the agent restarts
+//     nothing and reports no states.
 //   - The agent reports the newest state of each allocation until the servers acknowledge it. It may skip
 //     earlier states.
 //   - Run waits for every goroutine.
 //
-// Goroutines, each of which Run waits for: one per subsystem (task drivers, CSI plugins, reconciling volumes
-// once), which end last; the six loops runLease (registration and heartbeats), runDrivers and runPlugins
-// (changes of the node), runAllocs (allocations that the servers want), runUpdates (states that the node
-// reports) and runClaims (volumes in use against the claims of the node); and one runner per allocation with
-// one goroutine per task, one that carries out a stop, and beside a running process one that waits for its
-// end.
+// Run waits for these goroutines: one per subsystem (task drivers, CSI plugins, reconciling volumes once),
+// which end last; the six loops runLease (registration and heartbeats), runDrivers and runPlugins (changes of
+// the node), runAllocs (allocations that the servers want), runUpdates (states that the node reports) and
+// runClaims (volumes in use against the claims of the node); and one runner per allocation with one goroutine
+// per task, one that executes a stop, and for a running process one that waits for its end.
 //
 // The drivers run tasks, package csihooks mounts volumes, and package allocrunner runs one allocation.
 package client

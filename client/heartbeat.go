@@ -126,8 +126,8 @@ func (l *lease) graceEnded(now time.Time, grace time.Duration) bool {
 	return true
 }
 
-// beatTimeout returns the time that a server has to renew a lease of length ttl. The node asks when half of
-// the lease has passed, so it can still ask another server before the lease ends.
+// beatTimeout returns the time that a server has to renew a lease of length ttl. The node sends its request
+// when half of the lease has passed, so it can still call another server before the lease ends.
 func beatTimeout(ttl time.Duration) time.Duration {
 	if ttl <= 0 {
 		return callTimeout // there is no lease that could end
@@ -187,7 +187,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	}
 	c.ackedInstances = instancesByKey(instances)
 	c.inDoubt = false
-	notify(c.claimCheckDue) // the servers may have forgotten the node meanwhile, and released its claims
+	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {
 		c.logger.Info("the node is registered",

@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// identity identifies a node: its ID to everybody, its secret to the servers alone. Both are made once and
-// outlive the agent.
+// identity identifies a node: its ID to all, its secret only to the servers. Both are made once and outlive
+// the agent.
 type identity struct{ nodeID, secretID string }
 
 // identityRecord is the copy of the identity in the node's records.

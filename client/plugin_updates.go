@@ -27,7 +27,7 @@ func instancesByKey(
 	return m
 }
 
-// diffInstances returns the changes that turn the instances that the servers know into the current ones.
+// diffInstances returns the changes from the instances that the servers know to the current ones.
 func diffInstances(
 	known, now map[structs.CSIInstanceKey]*structs.CSIPluginInstance,
 ) (upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey) {

@@ -18,7 +18,7 @@ import (
 //   - ends allocations that hold a volume without a claim (see checkClaims).
 //
 // A report counts only after csihooks.ConfirmAfter: until then the node may still stage a volume because of
-// an answer from the state before.
+// an answer from the previous state.
 
 // unaccountedTTL bounds the heartbeat interval of a node for which the servers wait. It does not shorten the
 // lease itself, which bounds the time for an answer: the report may take longer than unaccountedTTL.

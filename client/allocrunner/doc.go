@@ -1,21 +1,21 @@
 // Package allocrunner runs allocations on a node: one Runner for each, with one goroutine per task.
 //
-// A Runner's life, each step of which is in the node's store before it is done and marked after:
+// The life of a Runner has these steps. The node's store has a record before each step and a mark after it:
 //
 //	record -> directories -> allocation hooks Up, in order -> tasks
 //	       -> every task dead (reported at once) -> its hooks Down
-//	       -> allocation hooks Down, in reverse, again and again until done
-//	       -> kept until the servers forget it -> directory and records removed
+//	       -> allocation hooks Down, in reverse, repeated until done
+//	       -> kept until the servers delete it -> directory and records removed
 //
-// Its laws:
+// Its rules:
 //
-//   - An agent that ends (or is killed) leaves tasks running; the next one takes them up again by the
-//     handle in the store and starts nothing twice. What it cannot take up again it starts only after the
-//     servers were heard, who may not want it any more.
-//   - A hook that was begun is taken down, whether its Up succeeded, failed or was cut off; a hook that
-//     was never begun is not.
-//   - While a task that was taken up again runs, a hook whose Up fails is tried again: a running workload
-//     is never ended because the agent restarted.
+//   - An agent that ends (or is killed) leaves tasks running. The next agent recovers them by the handle in
+//     the store and starts nothing twice. It starts other tasks only after an answer of the servers, which
+//     may not want them any more.
+//   - A begun hook is taken down, whether its Up succeeded, failed or was interrupted. A hook that was never
+//     begun is not.
+//   - While a recovered task runs, a hook whose Up fails is retried: a restart of the agent never ends a
+//     running workload.
 //
-// Placement, claims and mounts are left to the servers and to the hooks.
+// The servers and the hooks decide on placement, claims and mounts.
 package allocrunner

@@ -156,8 +156,8 @@ func (t *task) waitForExit(ctx context.Context, d driver.Driver, exited chan<- *
 }
 
 // startHooks calls Started of the task's hooks as soon as the allocation's hooks are up, which may take a
-// while for the process of an earlier agent. The returned function calls Stopped. A hook can tell the cause
-// by the context of Started: it is alive if the process has ended, and has ended if the agent stops and
+// while for the process of an earlier agent. The returned function calls Stopped. A hook can distinguish the
+// cause by the context of Started: it is alive if the process has ended, and has ended if the agent stops and
 // leaves the process running.
 func (t *task) startHooks(agent context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(agent)

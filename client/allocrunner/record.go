@@ -22,7 +22,7 @@ type allocRecord struct {
 // taskRecord is one task in the node's store.
 type taskRecord struct {
 	State    *structs.TaskState
-	Starting bool           // the driver was told to start it; Handle is not known yet
+	Starting bool           // the driver was called to start it; Handle is not known yet
 	Handle   *driver.Handle // of the process that was started and has not been destroyed
 	Begun    []string       // as in allocRecord
 	History  history

@@ -17,7 +17,7 @@ type history struct {
 type ending struct {
 	ok     bool   // by itself, successfully
 	final  bool   // it could not be started and never will be
-	reason string // for people
+	reason string // for users
 }
 
 // decision is the consequence of an ending: another start after a delay, or none.

@@ -36,7 +36,7 @@ type Deps struct {
 	// AllocHooks and TaskHooks make an allocation's hooks and a task's, in the order of their Ups.
 	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
-	// ServersContacted is closed once the servers have said which allocations this node should have.
+	// ServersContacted is closed once the servers have sent the allocations of this node.
 	ServersContacted <-chan struct{}
 	// Changed takes each new state of the allocation for the servers. It must not block.
 	Changed func(*structs.AllocClientUpdate)
@@ -57,8 +57,8 @@ type Runner struct {
 	rec      allocRecord
 	progress string
 
-	// stopping ends when the allocation is to stop: it cuts off Ups and starts that are under way, and
-	// nothing is started after it.
+	// stopping ends when the allocation is to stop: it interrupts Ups and starts in progress, and nothing is
+	// started after it.
 	stopping context.Context
 	stop     context.CancelCauseFunc
 	// lost ends when the allocation has lost a volume: then there is no time for a graceful end.
@@ -329,8 +329,8 @@ func (r *Runner) whileWanted(ctx context.Context) (context.Context, context.Canc
 	return wanted, func() { leave(); cancel() }
 }
 
-// awaitMaySetUp waits, for an allocation of a former agent of which nothing runs any more, until the servers
-// have been heard: they may not want it now.
+// awaitMaySetUp waits, for an allocation of a former agent without running tasks, until the servers have
+// answered, because they may not want it any more.
 func (r *Runner) awaitMaySetUp(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false

@@ -142,8 +142,8 @@ func newEvent(kind, format string, args ...any) *structs.TaskEvent {
 // recoverTimeout bounds one attempt to find a process again.
 const recoverTimeout = 10 * time.Second
 
-// reattach finds the process of an earlier agent. It looks by ID for one that was started but whose handle
-// did not reach the store.
+// reattach finds the process of an earlier agent. It looks by ID for a process that was started but whose
+// handle did not reach the store.
 func (t *task) reattach(ctx context.Context) {
 	rec := t.snapshot()
 	h := rec.Handle
@@ -157,8 +157,8 @@ func (t *task) reattach(ctx context.Context) {
 	t.findProcess(ctx)
 }
 
-// findProcess tries once to find the process that is sought. As long as the driver can neither find it nor
-// say that it is gone it is taken for running.
+// findProcess tries once to find the process. While the driver can neither find it nor confirm that it is
+// gone, it counts as running.
 func (t *task) findProcess(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
@@ -189,8 +189,8 @@ func (t *task) findProcess(ctx context.Context) {
 	t.sought = nil
 }
 
-// findProcessUntilKnown goes on seeking until it is known whether the process still runs, the task is killed
-// or ctx ends.
+// findProcessUntilKnown retries until it is known whether the process still runs, the task is killed or ctx
+// ends.
 func (t *task) findProcessUntilKnown(ctx context.Context) {
 	pause := downRetry
 	for t.sought != nil && t.waitRestart(ctx, pause.Next()) {
@@ -314,8 +314,8 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 	return t.superviseProcess(ctx, d)
 }
 
-// awaitMayStart waits until the allocation's hooks are up and, after an agent's restart, the servers were
-// heard. It reports false when the allocation is to stop, or ctx ended meanwhile.
+// awaitMayStart waits until the allocation's hooks are up and, after an agent's restart, until the servers
+// have answered. It reports false if the allocation is to stop, or ctx ended meanwhile.
 func (t *task) awaitMayStart(ctx context.Context) bool {
 	gates := []<-chan struct{}{t.r.ready}
 	if t.r.restored {
@@ -331,8 +331,8 @@ func (t *task) awaitMayStart(ctx context.Context) bool {
 	return !t.awaitStopOrder(ctx)
 }
 
-// awaitStopOrder reports whether the task is to end. When the allocation is to stop, nothing of it starts any
-// more, though the order reaches each task only in its turn: that is waited for.
+// awaitStopOrder reports whether the task is to end. Nothing of a stopping allocation starts any more, but
+// the order reaches its tasks one after the other. So awaitStopOrder waits for it.
 func (t *task) awaitStopOrder(ctx context.Context) bool {
 	if t.r.stopping.Err() == nil {
 		return ctx.Err() != nil
@@ -344,8 +344,8 @@ func (t *task) awaitStopOrder(ctx context.Context) bool {
 	return true
 }
 
-// cleanUp makes the driver destroy the task, again until done or ctx ends: a task never starts beside the
-// remains of its last run, and is not dead while any are left. It leaves the process alone when the agent
+// cleanUp makes the driver destroy the task, and retries until done or ctx ends: a task never starts beside
+// the remains of its last run, and is not dead while any are left. It leaves the process alone when the agent
 // stops.
 func (t *task) cleanUp(ctx context.Context) {
 	if t.clean || ctx.Err() != nil {

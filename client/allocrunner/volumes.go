@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// volumeMounts is the task hook that turns a task's volume_mount blocks into mounts for its driver. The
-// volumes themselves were made ready by hooks of the allocation.
+// volumeMounts is the task hook that turns a task's volume_mount blocks into mounts for its driver. Hooks of
+// the allocation have prepared the volumes.
 type volumeMounts struct {
 	task *task
 }

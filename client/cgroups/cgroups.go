@@ -1,10 +1,10 @@
-// Package cgroups bounds what the processes of a task may use, counts what they use, and finds all of
-// them when they are to be killed. It writes the control files of cgroup v2 and v1 itself, deciding per
-// controller which of the two the machine has (hybrid machines mix them), and works with the controllers
-// it finds: which are missing, and why, is said by Detect, so that a node can tell its operators.
+// Package cgroups limits the resources of the processes of a task, counts their usage, and finds all of them
+// for a kill. It writes the control files of cgroup v2 and v1 itself. For each controller it finds which of
+// the two the machine has, because hybrid machines mix them. It works with the available controllers. Detect
+// reports the missing ones and the reasons.
 //
-// Laws: a Group is plain data that another process can use after this one was killed. No process is
-// signalled that is not seen in the group while a pidfd on it is held. The own process is never killed.
+// Its rules: a Group is plain data that another process can use after this one was killed. A process is
+// signalled only if it is seen in the group while a pidfd on it is held. The own process is never killed.
 package cgroups
 
 import (
@@ -100,7 +100,7 @@ type Group struct {
 	V2 string            // directory in the unified hierarchy, "" if it is not used
 }
 
-// Empty reports whether no hierarchy is used at all.
+// Empty reports whether no hierarchy is used.
 func (g *Group) Empty() bool { return g.V2 == "" && len(g.V1) == 0 }
 
 // Path is where a group of the name is, made or not.

@@ -60,7 +60,7 @@ func (g *Group) limit(l Limits) error {
 			}
 		}
 	}
-	if l.MemoryBytes > 0 && has(g.V2, Memory) { // swap beside a limit would be no limit
+	if l.MemoryBytes > 0 && has(g.V2, Memory) { // swap without a limit would bypass the memory limit
 		return optional(writeControl(filepath.Join(g.V2, "memory.swap.max"), "0"))
 	}
 	return nil

@@ -153,11 +153,11 @@ func procs(dir string) ([]int, error) {
 	return pids, err
 }
 
-// pause is the time between two looks at a group that is being emptied.
+// pause is the time between two reads of a group during a kill.
 const pause = 5 * time.Millisecond
 
-// Kill kills all processes in the group and returns when there are none, or with ctx's error. New ones
-// cannot be forked meanwhile where the pids controller is there; elsewhere it is repeated until it holds.
+// Kill kills all processes in the group and returns when there are none, or with ctx's error. With the pids
+// controller no new ones can be forked meanwhile. Without it the kill is repeated until none are left.
 func (g *Group) Kill(ctx context.Context) error {
 	for _, dir := range g.dirs() { // both best effort: the loop below decides
 		_ = writeControl(filepath.Join(dir, "cgroup.kill"), "1")

@@ -1,11 +1,11 @@
-// Package csihooks holds the two hooks that connect allocations with CSI. Volumes mounts a group's volumes
-// and takes them down; the plugin supervisor watches a task that is itself a CSI plugin.
+// Package csihooks has the two hooks that connect allocations with CSI. Volumes mounts a group's volumes and
+// unmounts them. The plugin supervisor watches a task that is itself a CSI plugin.
 //
-// Its laws:
+// Its rules:
 //
-//   - Volumes claims through the servers, waits for grant and attachment, stages and publishes. Down goes in
+//   - Volumes claims through the servers, waits for grant and attachment, stages and publishes. Down does the
 //     reverse, past errors. It releases a claim only when nothing of the volume is left on the node. Down
-//     needs only the volume store and the allocation's ID. Down also undoes an Up that failed.
+//     needs only the volume store and the allocation's ID. Down also undoes a failed Up.
 //   - The supervisor probes a plugin. It does not restart a plugin that answers that it is still starting. It
 //     registers the plugin when it is healthy for the first time, and deregisters it when its process ends.
 //   - An allocation removes only its own registration.

@@ -42,7 +42,7 @@ type SupervisorConfig struct {
 	Registry *dynamicplugins.Registry
 	Volumes  *csimanager.Volumes
 	Logger   hclog.Logger
-	// HostPaths reports whether a task's driver gives it no file system of its own: it then gets paths of the
+	// HostPaths reports whether a task's driver gives it no private file system: it then gets paths of the
 	// host instead of mounts. Nil means never.
 	HostPaths func(task *structs.Task) bool
 
@@ -109,7 +109,7 @@ func (*supervisor) Name() string { return "csi_plugin" }
 func (s *supervisor) socket() string { return filepath.Join(s.socketDir, socketName) }
 
 // Up makes the plugin's directories and adds them to the driver's configuration. It removes a socket without
-// a listener, so that the next process is not taken for ready too early.
+// a listener, so that the next process does not count as ready too early.
 func (s *supervisor) Up(_ context.Context, env *hook.TaskEnv) error {
 	if err := s.validate(); err != nil {
 		return err

@@ -343,8 +343,8 @@ func (h *volumes) useOf(w *requiredVolume, r *structs.CSIClaimGetResponse, asked
 // callTimeout bounds a call of the servers that does not wait for a change.
 const callTimeout = 15 * time.Second
 
-// confirmClaim returns a function that asks the servers whether the claim still has its grant, if their last
-// answer is older than ConfirmAfter.
+// confirmClaim returns a function that verifies at the servers that the claim still has its grant, if their
+// last answer is older than ConfirmAfter.
 func (h *volumes) confirmClaim(w *requiredVolume, grant uint64, asked time.Time) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if h.Now().Sub(asked) < h.ConfirmAfter {

@@ -85,7 +85,7 @@ func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *
 	}
 }
 
-// otherDriverPause is the number of start intervals between two tries to register beside another driver.
+// otherDriverPause is the number of start intervals between two attempts to register beside another driver.
 const otherDriverPause = 10
 
 // restart restarts the plugin under the task's restart policy, which bounds the number of restarts.
@@ -106,9 +106,9 @@ func (s *supervisor) registerHealthy(ctx context.Context, client *csi.Client) er
 	return s.markHealth(true)
 }
 
-// watchHealth emits an event each time the plugin's health has changed. It restarts a plugin that answers no
-// probe for hang_timeout: nothing that needs the plugin can go on. It does not restart a plugin that answers,
-// even with errors: the mounts that tasks use may go with its process.
+// watchHealth emits an event after each change of the plugin's health. It restarts a plugin that answers no
+// probe for hang_timeout, because its users cannot continue anyway. It does not restart a plugin that
+// answers, even with errors: the mounts that tasks use may end with its process.
 func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client *csi.Client) {
 	was := !s.markedUnhealthy()
 	answered := time.Now()
@@ -152,8 +152,8 @@ func silent(err error) bool {
 	return slices.Contains([]string{"DeadlineExceeded", "Unavailable"}, csi.Code(err))
 }
 
-// unhealthyMark is a file beside the socket. It exists while the last event on the plugin's health reports
-// that the plugin is not healthy.
+// unhealthyMark is a file in the socket's directory. It exists while the last event on the plugin's health
+// reports that the plugin is not healthy.
 func (s *supervisor) unhealthyMark() string { return filepath.Join(s.socketDir, "unhealthy") }
 
 func (s *supervisor) markedUnhealthy() bool {
@@ -175,7 +175,7 @@ func describeHealth(h health, err error) string {
 	return err.Error()
 }
 
-// probe asks once. The error is nil unless the plugin is broken.
+// probe makes one call. The error is nil unless the plugin is broken.
 func (s *supervisor) probe(ctx context.Context, client *csi.Client) (health, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.ProbeTimeout)
 	defer cancel()

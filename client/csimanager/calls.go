@@ -11,11 +11,11 @@ import (
 	"berth/structs"
 )
 
-// A call that its caller gave up is not cancelled: a plugin that has received a call carries it out, whether
-// or not a caller waits (CSI spec, "Timeouts"). So a call goes on until the plugin answers, its process ends
-// or LateWait has passed, and until then it is the only one for its volume. A record of the call exists
-// meanwhile, because the plugin outlives the agent. After a restart of the agent the call that undoes it is
-// made once the same instance of the plugin has answered a repeat of it, or once LateWait has passed.
+// A call is not cancelled when its caller stops waiting: a plugin that has received a call executes it,
+// whether or not a caller waits (CSI spec, "Timeouts"). So a call continues until the plugin answers, its
+// process ends or LateWait has passed, and until then it is the only one for its volume. A record of the call
+// exists meanwhile, because the plugin outlives the agent. After a restart of the agent the opposite call is
+// made once the same instance of the plugin has answered a repeat of the call, or once LateWait has passed.
 
 // Call is one call of a plugin for a volume.
 type Call struct {
@@ -37,7 +37,7 @@ type callRecord struct {
 
 var callTable = store.NewTable[callRecord]("csi_calls")
 
-// key has the time in it: a repeat is a record of its own until it is answered.
+// key includes the time: a repeat has its own record until it is answered.
 func (r *callRecord) key() string {
 	return store.Key(r.PluginID, r.Volume, r.RPC, r.Where, strconv.FormatInt(r.Since, 10))
 }
@@ -55,7 +55,7 @@ var undoes = map[string][]string{
 }
 
 // Exclusive makes a call of a plugin as the only one in flight for its volume. If ctx ends first, the error
-// is a timeout, and the call goes on. Unavailable without a code means that the call was not made.
+// is a timeout, and the call continues. Unavailable without a code means that the call was not made.
 func (m *Manager) Exclusive(ctx context.Context, c Call, fn func(ctx context.Context) error) error {
 	_, err := Do(ctx, m, c, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
@@ -99,7 +99,7 @@ func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Cont
 	}
 }
 
-// callLimit is how long a call of a plugin goes on.
+// callLimit is the time after which a call without an answer is cancelled.
 func (c Config) callLimit() time.Duration { return max(c.CallTimeout, c.LateWait) }
 
 func clock(nanos int64) string { return time.Unix(0, nanos).UTC().Format("15:04:05 UTC") }
@@ -169,9 +169,9 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 	}
 }
 
-// dropCalls drops the record of a call that was answered. A success settles the calls that it repeated as
-// well: an instance resumes the earlier call, or refuses the repeat while it goes on (CSI spec, "Timeouts",
-// "Concurrency"). Another instance knows nothing of it.
+// dropCalls drops the record of an answered call. A success also settles the calls that it repeated: an
+// instance resumes the earlier call, or rejects the repeat while the earlier call is in progress (CSI spec,
+// "Timeouts", "Concurrency"). Another instance knows nothing of it.
 func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 	if !succeeded {
 		return callTable.Delete(m.cfg.DB, rec.key())

@@ -47,7 +47,7 @@ func (w *volumeWork) expandFor(u *Use) error {
 	return nil
 }
 
-// expand returns the size that the plugin answers, 0 if it does not say or has nothing to grow on nodes.
+// expand returns the size that the plugin answers, 0 if it reports none or has nothing to grow on nodes.
 func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 	if !w.conn.Info.NodeInfo.SupportsExpand {
 		return 0, nil

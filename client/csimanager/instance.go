@@ -19,7 +19,7 @@ type instance struct {
 	registration *dynamicplugins.Instance
 	client       *csi.Client
 	cancel       context.CancelFunc // ends it at once
-	// ends it, but leaves calls under way, or about to begin, the time they may take
+	// retire ends it, but leaves calls in flight, or about to begin, their usual time
 	retire context.CancelFunc
 
 	mu     sync.Mutex
@@ -81,8 +81,8 @@ func (i *instance) setReport(r *structs.CSIInfo) bool {
 	return true
 }
 
-// fingerprintLoop fingerprints until ctx ends: now, then at the interval. It asks an unhealthy instance again
-// sooner, with a backoff. The delays vary, so that a node's plugins are not all asked at once.
+// fingerprintLoop fingerprints until ctx ends: now, then at the interval. It calls an unhealthy instance
+// again sooner, with a backoff. The delays vary, so that a node does not call all its plugins at once.
 func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 	sooner := backoff.Backoff{Min: m.cfg.RetryMin, Max: m.cfg.FingerprintInterval}
 	for {

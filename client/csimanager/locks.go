@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// acquire takes the lock of a key. work describes the guarded work for people. A wait that was cut short is
-// an error, never a success: the holder of the lock has not finished.
+// acquire takes the lock of a key. work describes the guarded work for users. An interrupted wait is an
+// error, never a success: the holder of the lock has not finished.
 func acquire(ctx context.Context, locks *keylock.Map, key, work string) (release func(), err error) {
 	release, err = locks.Lock(ctx, work, key)
 	var held *keylock.Error

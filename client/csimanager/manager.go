@@ -31,8 +31,8 @@ type Config struct {
 	FingerprintInterval time.Duration // between two fingerprints of a healthy plugin, and of a resync; 30 s
 	ProbeTimeout        time.Duration // bounds one fingerprint; 10 s
 	CallTimeout         time.Duration // bounds the wait for one call for a volume; csi.DefaultTimeout
-	LateWait            time.Duration // how long a call goes on without an answer; twice CallTimeout
-	StopWait            time.Duration // how long a call in flight goes on when the agent stops; 5 s
+	LateWait            time.Duration // how long a call continues without an answer; twice CallTimeout
+	StopWait            time.Duration // how long a call in flight continues when the agent stops; 5 s
 	ClientWait          time.Duration // how long Client waits for a healthy instance; 30 s
 	RetryMin, RetryMax  time.Duration // between two tries of a step; 250 ms, growing to 30 s
 	// AcceptUnmounted believes a plugin that a volume is published although the host sees no mount there.
@@ -85,7 +85,7 @@ type Manager struct {
 // fingerprint.
 type pluginSlot struct {
 	current, next *instance
-	lastNotified  *structs.CSIInfo // the report of current that Changes was last told of
+	lastNotified  *structs.CSIInfo // the report of current at the last notification of Changes
 }
 
 // New makes a manager; nothing happens before Run.
@@ -157,7 +157,7 @@ func (m *Manager) pluginKeys() []dynamicplugins.Key {
 	return keys
 }
 
-// syncSlot brings one slot in line with the registry. Only Run calls it. It waits for nothing.
+// syncSlot updates one slot from the registry. Only Run calls it. It never blocks.
 func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 	want := m.cfg.Registry.Get(k)
 	m.mu.Lock()

@@ -12,10 +12,10 @@ import (
 	"berth/structs"
 )
 
-// A plugin that answers UNIMPLEMENTED must not be asked again, and one that answers INVALID_ARGUMENT not with
-// the same request (CSI spec, "Error Scheme"). Nothing but its RPC takes a volume back, so the node keeps the
-// volume and parks the call: the same process of the plugin is not asked again before an operator wants it.
-// The answers are in memory alone, so that an agent that is started again makes the call once.
+// A plugin that answers UNIMPLEMENTED must not be called again, and one that answers INVALID_ARGUMENT not
+// with the same request (CSI spec, "Error Scheme"). Only its RPC releases a volume, so the node keeps the
+// volume and parks the call: the same process of the plugin is not called again before an operator requests
+// it. The answers are only in memory, so a restarted agent makes the call once.
 
 // parkedCodes are the answers after which a call that takes a volume back is parked.
 var parkedCodes = []string{"InvalidArgument", "Unimplemented"}
@@ -27,8 +27,8 @@ type undoCall struct {
 	path string // of the volume, on the host
 }
 
-// process identifies the process of a plugin that answers, as well as the node can tell. Each instance has a
-// client of its own, and another process behind the same socket is reached by another connection.
+// process identifies the process of a plugin that answers, as well as the node can. Each instance has its own
+// client, and another process behind the same socket has another connection.
 type process struct {
 	client            *csi.Client
 	connections       uint64
@@ -45,13 +45,13 @@ type parking struct {
 	answers map[undoCall]refusal
 }
 
-// refusal is the answer of a process that is not asked again.
+// refusal is the answer of a process that is not called again.
 type refusal struct {
 	by  process
 	err error
 }
 
-// refused returns the answer with which the process has refused the call; nil if it may be asked.
+// refused returns the answer with which the process has rejected the call, and nil if it may be called.
 func (p *parking) refused(c undoCall, by process) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +82,8 @@ func (p *parking) forgetAnswers(k VolumeKey) {
 	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool { return c.VolumeKey == k })
 }
 
-// unlessParked returns a call that is made only if the process has not refused it. It checks this when it
-// holds the lock: the answer to an earlier call whose caller had given up counts as well.
+// unlessParked returns a call that is made only if the process has not rejected it. It checks this when it
+// holds the lock: the answer to an earlier call whose caller had stopped waiting counts as well.
 func (w *volumeWork) unlessParked(
 	c undoCall, call func(context.Context, *Conn) error,
 ) func(context.Context, *Conn) error {
@@ -102,6 +102,6 @@ func (w *volumeWork) unlessParked(
 	}
 }
 
-// AskAgain lets the calls that take a volume back be made again though the plugin has refused them: an
-// operator asks for it.
+// AskAgain lets the node repeat the opposite calls that the plugin has rejected, because an operator requests
+// it.
 func (v *Volumes) AskAgain(k VolumeKey) { v.parking.forgetAnswers(k) }

@@ -13,7 +13,7 @@ import (
 type Presence struct {
 	Mounts  []string // paths of the host at which it is mounted or shows as a device
 	Pending []string // calls that bring it here and may still be carried out
-	Held    []string // records of it, for people
+	Held    []string // records of it, for users
 }
 
 // Presence returns this node's mounts and records of a volume. It calls no plugin and waits for nothing.

@@ -6,15 +6,15 @@ import (
 	"berth/structs"
 )
 
-// refuseReadOnly refuses a use that writes while the volume is staged on this node for other allocations and
+// refuseReadOnly rejects a use that writes while the volume is staged on this node for other allocations and
 // its file system has turned read-only: the new user would get the same file system. When the others have
-// ended, the volume is unstaged, and the next user's is mounted anew.
+// ended, the volume is unstaged, and the next user's file system is mounted again.
 func (w *volumeWork) refuseReadOnly(u *Use) error {
 	writes := !u.ReadOnly && !u.AccessMode.ReaderOnly() && u.AttachmentMode == structs.CSIFileSystem
 	if !writes || w.isPublished() || !w.sharesReadOnly() {
 		return nil
 	}
-	w.publish.TurnedReadOnly = true // the servers hear of it when this allocation gives the volume back
+	w.publish.TurnedReadOnly = true // the servers learn of it when this allocation releases the volume
 	if err := w.store.putPublish(w.publish); err != nil {
 		return err
 	}

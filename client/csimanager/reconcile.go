@@ -205,7 +205,7 @@ type Report struct {
 
 // Reconcile compares the records with the mount table when the agent starts, and releases the volumes of
 // unknown allocations. It changes nothing of a known allocation, whose own Up and Down do that. It waits for
-// plugins, so it has to run beside the start, not within it.
+// plugins, so it has to run in parallel to the start.
 func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool) (*Report, error) {
 	records, err := v.store.publishesWhere(func(*publishRecord) bool { return true })
 	table, tableErr := mounts.Read()

@@ -21,7 +21,7 @@ const (
 
 // The states of a publish record.
 const (
-	claimed      = "claimed" // the claim was asked for; the plugin was not called
+	claimed      = "claimed" // the claim was requested; the plugin was not called
 	publishing   = "publishing"
 	published    = "published"
 	unpublishing = "unpublishing"
@@ -74,8 +74,7 @@ var (
 func (p *publishRecord) holds() bool { return p.State != released }
 
 // mayBePublished reports whether the volume may be published for its allocation: then it has to stay staged.
-// An allocation that waits for its claim, or whose volume is unpublished already, keeps the volume from
-// nobody.
+// An allocation that waits for its claim, or whose volume is unpublished already, does not block other users.
 func (p *publishRecord) mayBePublished() bool { return p.State != claimed && p.State != released }
 
 // volumeStore holds the node's durable records of volumes.
@@ -114,7 +113,7 @@ func (b volumeStore) usersOf(v VolumeKey, without string) ([]*publishRecord, err
 			out = append(out, r.Value)
 		}
 	}
-	return out, err // with an error out is incomplete: no decision may rest on it
+	return out, err // with an error out is incomplete: no decision may use it
 }
 
 // hasHolder reports whether an allocation will release the volume.
@@ -135,7 +134,7 @@ func (b volumeStore) publishesWhere(want func(*publishRecord) bool) ([]*publishR
 	return out, err
 }
 
-// useDigest tells one capability from another without keeping mount flags, which may hold secrets.
+// useDigest identifies a capability without keeping mount flags, which may contain secrets.
 func useDigest(u *Use) string {
 	options := structs.CSIMountOptions{}
 	if u.MountOptions != nil {
@@ -159,7 +158,7 @@ func ShortName(parts ...string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
 }
 
-// bootID tells one boot of the kernel from another: mounts and device attachments end with it.
+// bootID identifies the boot of the kernel: mounts and device attachments end with it.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

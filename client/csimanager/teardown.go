@@ -15,9 +15,9 @@ import (
 // times on the same path.
 const maxStacked = 8
 
-// Down takes a volume from an allocation, by the records alone: it unpublishes the volume, and unstages it if
-// no other allocation on this node uses it. It tries each step once; the caller repeats it. Without an error
-// nothing is left on the node, and the record says so until Forget.
+// Down releases a volume of an allocation, by the records alone: it unpublishes the volume, and unstages it
+// if no other allocation on this node uses it. It tries each step once. The caller repeats it. Without an
+// error nothing is left on the node, and the record says so until Forget.
 func (v *Volumes) Down(ctx context.Context, k VolumeKey, allocID string) error {
 	if err := v.tryDown(ctx, k, allocID); err != nil {
 		return fmt.Errorf("volume %s: %w", k, err)
@@ -150,9 +150,9 @@ func (w *volumeWork) unstageVolume() error {
 }
 
 // undoUntilUnmounted repeats a call until nothing is mounted at the path any more: the plugin's answer alone
-// does not suffice. Not-found says that the plugin does not know the volume, not that it has undone anything.
-// It counts as success only where the mount table proves it: a mount was seen and is gone, or the step never
-// succeeded under this boot of the kernel.
+// does not suffice. Not-found means that the plugin does not know the volume, not that it has undone
+// anything. It counts as success only if the mount table proves it: a mount was seen and is gone, or the step
+// never succeeded under this boot of the kernel.
 func (w *volumeWork) undoUntilUnmounted(rpc, pluginID, path string, provable bool, ask func() error) error {
 	for range maxStacked {
 		err := ask()

@@ -1,6 +1,6 @@
-// Package driver is what a task driver is to the node agent: a small interface with plain data on both
-// sides. A driver starts a task as processes that outlive the agent, and finds them again after the agent
-// has restarted; it knows nothing of jobs, servers or volumes beyond the mounts it is told to make.
+// Package driver defines a task driver for the node agent: a small interface with plain data on both sides. A
+// driver starts a task as processes that outlive the agent, and finds them again after a restart of the
+// agent. It knows no jobs and no servers, and of volumes only the mounts that it has to make.
 package driver
 
 import (
@@ -14,17 +14,16 @@ import (
 // Driver runs tasks. Its methods are safe for concurrent use; those with a task ID answer not-found for
 // a task the driver does not hold.
 type Driver interface {
-	// Name is what a job's `driver = ` says.
+	// Name is the value of a job's `driver`.
 	Name() string
-	// Fingerprint says whether the driver can work on this machine, and why not.
+	// Fingerprint reports whether the driver can work on this machine, and why not.
 	Fingerprint(ctx context.Context) *structs.DriverInfo
 	// Validate checks a task's driver config: unknown and missing fields are invalid, named by path.
 	Validate(config map[string]any) error
-	// Start starts the task and returns what Recover needs to find it again. A start that fails leaves
-	// nothing behind.
+	// Start starts the task and returns the handle for Recover. A failed start leaves nothing behind.
 	Start(ctx context.Context, cfg *TaskConfig) (*Handle, error)
-	// Recover takes a task up again after the agent restarted: still running, or ended meanwhile with its
-	// exit result kept. Not-found says that it is gone and how it ended is unknown.
+	// Recover finds a task again after a restart of the agent: still running, or ended meanwhile with its
+	// exit result kept. Not-found means that it is gone and its exit result is unknown.
 	Recover(ctx context.Context, h *Handle) error
 	// Wait returns when the task's main process has ended, or with ctx's error.
 	Wait(ctx context.Context, taskID string) (*ExitResult, error)
@@ -33,14 +32,14 @@ type Driver interface {
 	Stop(ctx context.Context, taskID, signal string, timeout time.Duration) error
 	// Signal sends a signal to the task's main process.
 	Signal(ctx context.Context, taskID, signal string) error
-	// Destroy forgets an ended task (kills it first if it has not) and removes all the driver made for
-	// it: processes, cgroups, mounts, sockets. Idempotent.
+	// Destroy removes an ended task (and kills it first if it has not ended) with everything the driver made
+	// for it: processes, cgroups, mounts, sockets. It is idempotent.
 	Destroy(ctx context.Context, taskID string) error
-	// Stats is what the task uses now.
+	// Stats returns the present usage of the task.
 	Stats(ctx context.Context, taskID string) (*Stats, error)
 }
 
-// TaskConfig is all a driver is told of a task.
+// TaskConfig has all that a driver knows of a task.
 type TaskConfig struct {
 	ID        string // "<alloc id>/<task>": unique on the node
 	Task      string
@@ -77,7 +76,7 @@ type Mount struct {
 	Device      bool   // HostPath is a block device node: bound as a file and allowed in the device cgroup
 }
 
-// Handle is what Recover needs: opaque but for the driver, kept by the agent.
+// Handle is the input of Recover: opaque except for the driver, kept by the agent.
 type Handle struct {
 	Driver  string
 	TaskID  string

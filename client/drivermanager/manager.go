@@ -22,12 +22,12 @@ import (
 	"berth/structs"
 )
 
-// Config is the operator's say about the drivers.
+// Config has the operator's settings of the drivers.
 type Config struct {
 	Exec    exec.Config    `hcl:"exec,block"`
 	RawExec rawexec.Config `hcl:"raw_exec,block"`
-	// Dir is where drivers keep what they need to find tasks again; the agent puts it below its data_dir.
-	// It must not change as long as tasks run.
+	// Dir is where drivers keep the records that find tasks again. The agent puts it below its data_dir. It
+	// must not change while tasks run.
 	Dir string
 }
 
@@ -112,7 +112,7 @@ func (m *Manager) watch(ctx context.Context, d driver.Driver) {
 	}
 }
 
-// fingerprint asks a driver and tells when it answers differently from before.
+// fingerprint calls a driver and notifies when its answer has changed.
 func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 	ctx, cancel := context.WithTimeout(ctx, fingerprintTimeout)
 	defer cancel()
@@ -128,7 +128,7 @@ func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 	}
 }
 
-// setInfo keeps what a driver said and reports whether it is new, but for its time.
+// setInfo keeps a driver's answer and reports whether it has changed, without regard to its time.
 func (m *Manager) setInfo(name string, info *structs.DriverInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *Manager) setInfo(name string, info *structs.DriverInfo) bool {
 	return !structs.SameDriver(old, info)
 }
 
-// Infos is what each driver that was fingerprinted last said of itself, by name. The values are read-only.
+// Infos returns the last answer of each fingerprinted driver, by name. The values are read-only.
 func (m *Manager) Infos() map[string]*structs.DriverInfo {
 	m.mu.Lock()
 	defer m.mu.Unlock()

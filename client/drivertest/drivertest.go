@@ -25,7 +25,7 @@ type Machine struct {
 	After  func(point string)
 }
 
-// Task is one fake task; its fields may be read when nothing runs beside.
+// Task is one fake task. Its fields may be read while nothing runs concurrently.
 type Task struct {
 	Config  driver.TaskConfig
 	Starts  int // how often it was started
@@ -40,7 +40,7 @@ type Task struct {
 // NewMachine makes a machine on which nothing runs.
 func NewMachine() *Machine { return &Machine{tasks: map[string]*Task{}} }
 
-// Clone returns another machine in the same state, whose driver holds nothing: the state after an agent was
+// Clone returns another machine in the same state, whose driver has no tasks: the state after an agent was
 // killed.
 func (m *Machine) Clone() *Machine {
 	m.mu.Lock()

@@ -38,7 +38,7 @@ func (i *Instance) sameDriver(o *Instance) bool {
 		i.FormerProvider == o.Provider || i.Provider == o.FormerProvider
 }
 
-// Same reports whether the two are the same process behind the same socket, told in the same words.
+// Same reports whether the two are the same process behind the same socket with the same description.
 func (i *Instance) Same(o *Instance) bool {
 	if i == nil || o == nil {
 		return i == o
@@ -209,7 +209,7 @@ func (r *Registry) removeInstance(k Key, allocID string) error {
 	return err
 }
 
-// setStack makes a stack the current one and tells subscribers when another instance serves.
+// setStack replaces a stack and notifies subscribers if another instance serves.
 func (r *Registry) setStack(k Key, next *stack) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,7 +2,7 @@ package dynamicplugins
 
 import "sync"
 
-// Subscription is one reader's queue of events. It grows as needed, so that a slow reader delays nobody.
+// Subscription is one reader's queue of events. It grows as needed, so that a slow reader delays no other.
 type Subscription struct {
 	registry *Registry
 

@@ -1,10 +1,10 @@
-// Package fingerprint finds out what a machine is and has: processor, memory, disk, kernel, names. It
-// reads /proc and asks the kernel; it runs no programs and keeps nothing.
+// Package fingerprint reads the properties of a machine: processor, memory, disk, kernel, names. It reads
+// /proc and the kernel. It runs no programs and keeps nothing.
 //
-// Attributes are named in the dialect that constraints use (kernel.name, cpu.arch, ...). An attribute
-// that differs from node to node by its nature begins with "unique.": the servers leave it out of the
-// computed class of a node. A fact that the machine does not tell is left out and never guessed. It is an
-// error only if nothing is known of its memory or of its processors.
+// Attributes have the names of the dialect that constraints use (kernel.name, cpu.arch, ...). An attribute
+// that differs from node to node by its nature begins with "unique.": the servers omit it from the computed
+// class of a node. An unknown property is omitted and never guessed. It is an error only if nothing is known
+// of the memory or of the processors.
 //
 // Drivers and CSI plugins fingerprint themselves.
 package fingerprint
@@ -59,7 +59,7 @@ func (f *Facts) cpu(root string) error {
 	cores := runtime.NumCPU()    // those this process may run on
 	mhz = (mhz + 50) / 100 * 100 // the current frequency is never twice the same
 	if mhz <= 0 {
-		mhz = 1000 // arm and others do not say; a core still has to count for something
+		mhz = 1000 // arm and others report none; a core still has to count for something
 	}
 	f.Resources.CPU = structs.NodeCPUResources{
 		CpuShares: int64(mhz) * int64(cores), TotalCpuCores: uint16(cores),
@@ -88,7 +88,7 @@ func parseCPU(text string) (model string, mhz int) {
 	return model, mhz
 }
 
-// maxFrequency is the highest frequency in MHz that any core can run at, 0 when the kernel does not say.
+// maxFrequency is the highest frequency in MHz of any core, 0 if the kernel does not report it.
 func maxFrequency(root string) (mhz int) {
 	files, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq"))
 	for _, name := range files {

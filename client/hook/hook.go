@@ -1,6 +1,6 @@
-// Package hook is the contract between an allocation's (or a task's) runner and the steps that prepare
-// it. A hook sets one thing up and takes it down again; the runner orders them, unwinds them in reverse
-// past errors, and retries a Down that failed. What hooks tell each other travels in the Env.
+// Package hook is the contract between the runner of an allocation or a task and the steps that prepare it. A
+// hook sets one thing up and takes it down again. The runner orders the hooks, takes them down in reverse,
+// past errors, and retries a failed Down. Hooks exchange data in the Env.
 package hook
 
 import (

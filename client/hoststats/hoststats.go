@@ -1,5 +1,5 @@
-// Package hoststats measures what a machine uses: processors, memory and file systems. It reads /proc and
-// asks the kernel, keeps nothing between two measurements and starts no goroutine.
+// Package hoststats measures the usage of a machine: processors, memory and file systems. It reads /proc and
+// the kernel, keeps nothing between two measurements and starts no goroutine.
 package hoststats
 
 import (
@@ -146,7 +146,7 @@ func disks() ([]*structs.HostDiskStats, error) {
 	return all, nil
 }
 
-// diskAt asks the file system that a path is on; nil if it does not answer.
+// diskAt reads the statistics of a path's file system, and returns nil if it does not answer.
 func diskAt(device, path string) *structs.HostDiskStats {
 	var st unix.Statfs_t
 	if unix.Statfs(path, &st) != nil {

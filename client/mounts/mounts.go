@@ -1,14 +1,14 @@
-// Package mounts reads the machine's mount table and makes the few mounts and removals that CSI volumes
-// need on a node.
+// Package mounts reads the machine's mount table and makes the few mounts and removals that CSI volumes need
+// on a node.
 //
-// Its laws:
+// Its rules:
 //
-//   - What is mounted is learnt from the mount table alone. Nothing here looks into a mounted file
-//     system, because one whose server has died answers never.
-//   - Nothing is removed recursively, and nothing is removed that has a mount on it or below it: a
-//     directory that is not empty is left as it is, whatever is in it.
-//   - A directory is made shared once, by a bind mount on itself, so that what a plugin mounts below it
-//     in its own mount namespace is seen by the host and by other tasks.
+//   - Only the mount table shows which paths are mounted. The package does not read a mounted file system,
+//     because one whose server has died never answers.
+//   - Nothing is removed recursively, and nothing is removed that has a mount on it or below it: a directory
+//     that is not empty stays, with any content.
+//   - A directory is made shared once, by a bind mount on itself, so that the host and other tasks see the
+//     mounts that a plugin makes below it in its own mount namespace.
 package mounts
 
 import (

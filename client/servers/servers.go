@@ -17,7 +17,7 @@ type Pool interface {
 	Call(ctx context.Context, addr, method string, req, resp any) error
 }
 
-// List is an ordered list of servers, best first. It is an rpc.Caller that tries them in turn.
+// List is an ordered list of servers, best first. It is an rpc.Caller that tries them in this order.
 type List struct {
 	pool Pool
 
@@ -32,7 +32,7 @@ func New(pool Pool, addrs []string) *List {
 }
 
 // Set replaces the list by a server's answer, whose leader comes first. An empty answer changes nothing: a
-// server that knows no others must not strand the node.
+// server that knows no others must not leave the node without servers.
 func (l *List) Set(addrs []string) {
 	if len(addrs) == 0 {
 		return
@@ -59,8 +59,8 @@ func (l *List) All() []string {
 	return slices.Clone(l.addrs)
 }
 
-// First is the server that is asked first ("" when none is known) and a channel that is closed when
-// another takes its place.
+// First returns the server that is called first ("" if none is known) and a channel that closes when another
+// takes its place.
 func (l *List) First() (addr string, moved <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

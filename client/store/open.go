@@ -44,11 +44,11 @@ func Open(dir string) (*DB, error) {
 	return &DB{bolt: b, lock: lock}, nil
 }
 
-// hasDigests is the content of the lock file once the file of the records has digests. One that has lost them
-// is not taken for one of an older version then.
+// hasDigests is the content of the lock file once the file of the records has digests. A file that has lost
+// them then does not count as one of an older version.
 const hasDigests = "client.db has digests\n"
 
-// prepareFile renews the file, or only checks it where there is no room for another.
+// prepareFile renews the file, or only checks it if there is no space for another.
 func prepareFile(path string, lock *os.File) error {
 	info, err := lock.Stat()
 	if err != nil {
@@ -137,7 +137,7 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 }
 
 // readGuarded turns the panics of bbolt, which trusts its pages, into errors. A page behind the end of a cut
-// file is memory that is not there.
+// file is unmapped memory.
 func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	var src *bbolt.DB
@@ -156,8 +156,8 @@ func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
 	return src.View(read)
 }
 
-// checkMetaPages compares the two meta pages of a bbolt file with their checksums. bbolt writes them in turn
-// and is content with one: with the newer one damaged it would read the records as they were before the last
+// checkMetaPages compares the two meta pages of a bbolt file with their checksums. bbolt writes them
+// alternately and accepts one: with the newer one damaged it would read the records of before the last
 // change.
 func checkMetaPages(path string) error {
 	f, err := os.Open(path)

@@ -25,7 +25,7 @@ func (d *DB) Close() error { return errors.Join(d.bolt.Close(), d.lock.Close()) 
 // Table is the bucket of one kind of record. The zero key is not allowed.
 type Table[T any] struct{ bucket string }
 
-// NewTable names a bucket; the name is for ever.
+// NewTable names a bucket. The name never changes.
 func NewTable[T any](bucket string) Table[T] { return Table[T]{bucket} }
 
 // Key joins parts into a key; parts hold no NUL, which separates them.
@@ -75,8 +75,8 @@ type Record[T any] struct {
 	Value *T
 }
 
-// All reads the records whose keys begin with prefix, in the order of their keys. It returns the others
-// besides the error of a record that does not decode, so that one bad record hides no good one.
+// All reads the records whose keys begin with prefix, in the order of their keys. If a record does not
+// decode, All returns the error and the other records, so that one bad record hides no good one.
 func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 	var bad error
 	err = db.bolt.View(func(tx *bbolt.Tx) error {

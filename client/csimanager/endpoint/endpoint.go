@@ -1,8 +1,8 @@
-// Package endpoint serves what servers ask of a node about CSI: calls of the controllers that run here, to
-// let go of a volume, and to grow what is on one. A controller call is handed to the healthy instance of the
-// plugin at once or answered with unavailable, so that the server can ask another node; it is the only call
-// in flight for its volume on this node. An error whose outcome is not known crosses the wire as timeout,
-// whatever its gRPC code: the servers repeat it with the same arguments.
+// Package endpoint serves the calls of servers to a node about CSI: calls of the controllers that run here,
+// the release of a volume, and the growth of its content. A controller call goes at once to the healthy
+// instance of the plugin, or is answered with unavailable, so that the server can call another node. It is
+// the only call in flight for its volume on this node. An error with an unknown outcome crosses the wire as
+// timeout, with any gRPC code: the servers repeat the call with the same arguments.
 package endpoint
 
 import (
@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// List makes the endpoints. running tells whether an allocation still runs on this node.
+// List makes the endpoints. running reports whether an allocation still runs on this node.
 func List(m *csimanager.Manager, running func(allocID string) bool) []rpc.Endpoint {
 	e := &endpoints{m, running}
 	return []rpc.Endpoint{
@@ -55,8 +55,8 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) 
 }
 
 // callController makes a call of the healthy controller of a plugin that changes something, as the only call
-// for the volume. An unknown outcome is a timeout, whatever the gRPC code: unavailable means that the plugin
-// was not called.
+// for the volume. An unknown outcome is a timeout, with any gRPC code: unavailable means that the plugin was
+// not called.
 func callController[T any](
 	ctx context.Context, e *endpoints, req structs.CSIControllerRequest, c csimanager.Call,
 	fn func(context.Context, *conn) (*T, error),
@@ -79,7 +79,7 @@ func callController[T any](
 	return nil, wireError(err)
 }
 
-// wireError keeps a fact that only a gRPC code tells: that the outcome of a failed call is unknown.
+// wireError keeps a fact that only a gRPC code shows: that the outcome of a failed call is unknown.
 func wireError(err error) error {
 	if err != nil && !csi.Final(err) && structs.KindOf(err).Final() {
 		return structs.Errorf(structs.KindTimeout, "%w", err)
@@ -154,7 +154,7 @@ func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequ
 	}))
 }
 
-// validate changes nothing: where the plugin cannot answer, another may be asked.
+// validate changes nothing: if the plugin cannot answer, the server may call another one.
 func (e *endpoints) validate(
 	ctx context.Context, req *structs.ClientCSIValidateRequest,
 ) (*structs.Empty, error) {
@@ -202,7 +202,7 @@ func (e *endpoints) list(
 }
 
 // detachTime bounds a node's work on a detach before it answers with the operation for which it waits. The
-// call of the plugin goes on.
+// call of the plugin continues.
 const detachTime = 20 * time.Second
 
 func (e *endpoints) nodeDetach(

@@ -1,11 +1,11 @@
-// Package exec is the task driver that isolates: a program in a root of its own, made of the host's own
-// directories (read-only) and the task's, with its own process tree, ipc and host name, in a cgroup, and
-// unless it is privileged without the capabilities and system calls that reach beyond that. Network and users
-// are the host's, and so is the host name it starts with (programs look their own name up).
+// Package exec is the task driver with isolation. A program runs in a private root, made of the host's own
+// directories (read-only) and the task's, with its own process tree, ipc and host name, in a cgroup. Unless
+// it is privileged, it has no capabilities and system calls that reach beyond that. It shares network and
+// users with the host, and starts with the host's name (programs look up their own name).
 //
-// Inside are /local, /secrets and /alloc, /tmp (the task's, on disk), /run, and the agent's executable as
-// /run/berth/bin/berth, which is last in PATH. The root itself is read-only; it is where the program
-// starts if there is no work_dir. What a driver starts, a supervisor keeps: see package executor.
+// The root has /local, /secrets and /alloc, /tmp (the task's, on disk), /run, and the agent's executable as
+// /run/berth/bin/berth, which is last in PATH. The root itself is read-only. The program starts there without
+// a work_dir. A supervisor keeps the processes that a driver starts: see package executor.
 package exec
 
 import (
@@ -27,7 +27,7 @@ import (
 // Name is the driver's name in jobs.
 const Name = "exec"
 
-// Config is the operator's say.
+// Config has the operator's settings.
 type Config struct {
 	// ChrootEnv maps paths of the host to the paths at which every task sees them, read-only. Missing ones are
 	// left out. nil is the usual places of programs, their libraries and their settings.

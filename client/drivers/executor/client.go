@@ -109,7 +109,7 @@ func (t *task) awaitSupervisorEnd(ctx context.Context) error {
 
 func (t *task) reapChild() {
 	if t.child != nil {
-		t.reap.Do(func() { _ = t.child.Wait() }) // exit.json holds all that the exit code tells
+		t.reap.Do(func() { _ = t.child.Wait() }) // exit.json has the information of the exit code
 	}
 }
 

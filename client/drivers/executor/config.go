@@ -114,8 +114,8 @@ func Environ(env map[string]string, dirs driver.Dirs, defaultPath, bin string) [
 	return list
 }
 
-// LookupUser finds a user of the host: by name, by number, or as "uid:gid". "" is nil: as whom the agent
-// runs. A number that is no user's is taken as both user and group.
+// LookupUser finds a user of the host: by name, by number, or as "uid:gid". "" returns nil, the user of the
+// agent. A number without a user is both user and group.
 func LookupUser(name string) (*sandbox.User, error) {
 	if name == "" {
 		return nil, nil

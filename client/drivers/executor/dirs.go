@@ -14,9 +14,9 @@ import (
 	"berth/structs"
 )
 
-// The modes of a task's tmp. OwnTmp is for a task that sees the host's paths. OpenTmp is for one that has a
-// root of its own, where it is /tmp: a task that switches users expects to write there, and no other task
-// sees it.
+// The modes of a task's tmp. OwnTmp is for a task that sees the host's paths. OpenTmp is for one with a
+// private root, where it is /tmp: a task that switches users expects to write there, and no other task sees
+// it.
 const (
 	OwnTmp  os.FileMode = 0o755
 	OpenTmp             = 0o777 | os.ModeSticky
@@ -49,7 +49,7 @@ func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {
 var opening sync.Mutex
 
 // OpenTo lets the user's group, and no other user except root, enter a directory. A directory has one group,
-// so one that is open to another group already is then open to everybody.
+// so one that is open to another group already is then open to all.
 func OpenTo(dir string, user *sandbox.User) error {
 	if user == nil || user.UID == 0 && user.GID == 0 {
 		return nil

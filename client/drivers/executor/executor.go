@@ -1,23 +1,23 @@
-// Package executor keeps a task running while the agent comes and goes. Each task has a supervisor: a
-// small process of its own session, started from the agent's executable (Main), that starts the task,
-// keeps its output in bounded files, serves the agent on a socket, and writes down how the task ended.
-// Tasks is the agent's side of it, with which the exec and raw_exec drivers are made.
+// Package executor keeps a task running while the agent comes and goes. Each task has a supervisor: a small
+// process with its own session, started from the agent's executable (Main). It starts the task, keeps its
+// output in bounded files, serves the agent on a socket, and records the end of the task. Tasks is the
+// agent's side of it, which the exec and raw_exec drivers use.
 //
-// All there is of a task is one directory, named after the task's ID:
+// A task has one directory, named after its ID:
 //
-//	lock       locked by the supervisor as long as it lives, from before it runs (inherited from the agent)
-//	task.json  who the supervisor and the task's first process are: pid, start time, boot; and the cgroups
-//	sock       where the supervisor listens
-//	exit.json  how the task ended: there before the supervisor ends
-//	root/      where a sandbox mounts its root, out of the host's sight
-//	log        what the supervisor has to complain about
+//	lock       locked by the supervisor while it lives, from before it runs (inherited from the agent)
+//	task.json  pid, start time and boot of the supervisor and of the task's first process; the cgroups
+//	sock       the socket of the supervisor
+//	exit.json  the end of the task: written before the supervisor ends
+//	root/      where a sandbox mounts its root, invisible to the host
+//	log        the errors of the supervisor
 //
-// A supervisor has to outlive the agent. Under systemd that takes KillMode=process in the agent's unit.
+// A supervisor has to outlive the agent. Under systemd this requires KillMode=process in the agent's unit.
 //
-// Laws: the directory is made before anything else and removed after everything else, so what it names is
-// all there can be to clean up. A supervisor ends when its task has. The lock, not a pid, says whether it
-// lives; no pid is signalled without its start time being checked under a pidfd. The spec, which holds the
-// task's environment, travels through a pipe and never touches the disk.
+// Its rules: the directory is made before everything else and removed after everything else, so it names all
+// that may have to be cleaned up. A supervisor ends after its task. The lock, not a pid, shows whether it
+// lives. No pid is signalled without a check of its start time under a pidfd. The spec, which has the task's
+// environment, travels through a pipe and never touches the disk.
 package executor
 
 import (

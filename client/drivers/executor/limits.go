@@ -18,7 +18,7 @@ const DefaultCgroupParent = "berth"
 // DefaultPIDsLimit is the most processes and threads that a task may have at a time.
 const DefaultPIDsLimit = 4096
 
-// minPIDsLimit leaves a small program room to start.
+// minPIDsLimit is enough for a small program to start.
 const minPIDsLimit = 8
 
 // CgroupConfig bounds the tasks of a driver.

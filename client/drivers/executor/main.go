@@ -18,7 +18,8 @@ import (
 // The argument that makes Main pid 1 of a sandbox instead of a supervisor.
 const initArg = "init"
 
-// The file descriptors that the agent hands to a supervisor beside stdin (the spec) and stderr (the log).
+// The file descriptors that the agent passes to a supervisor in addition to stdin (the spec) and stderr (the
+// log).
 const (
 	lockFD   = 3
 	statusFD = 4
@@ -68,7 +69,7 @@ func beginTask(dir string) (*supervisor, error) {
 	return startTask(spec, filepath.Base(dir))
 }
 
-// reportStart tells the agent how the start went.
+// reportStart reports the outcome of the start to the agent.
 func reportStart(err error) error {
 	f := os.NewFile(statusFD, "status")
 	defer f.Close()

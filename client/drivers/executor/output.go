@@ -68,7 +68,7 @@ func (o *output) started() {
 	_ = errors.Join(o.stdout.w.Close(), o.stderr.w.Close()) // nothing was written on this side
 }
 
-// close waits for the rest of the output, not longer than given, and closes the files.
+// close waits for the rest of the output, at most for the given time, and closes the files.
 func (o *output) close(within time.Duration) {
 	for _, s := range []stream{o.stdout, o.stderr} {
 		if s.r != nil {

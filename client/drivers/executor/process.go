@@ -34,7 +34,7 @@ func (p procRef) open() (int, error) {
 		return -1, nil
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: ended, but its session goes on
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: ended, but its session continues
 		return -1, nil
 	}
 	if err != nil {
@@ -119,7 +119,7 @@ func killSession(ctx context.Context, leader procRef) error {
 	return nil
 }
 
-// bootID tells one boot of the machine from the next.
+// bootID identifies the boot of the machine.
 func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err

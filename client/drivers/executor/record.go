@@ -53,14 +53,14 @@ func readExit(dir string) (*driver.ExitResult, error) {
 // exitRoom is more than the longest exit result takes.
 const exitRoom = 4096
 
-// reserveExit makes room on the disk for the exit result, so that a disk that is full when the task ends
-// does not lose it.
+// reserveExit reserves disk space for the exit result, so that a disk that is full when the task ends does
+// not lose it.
 func reserveExit(dir string) error {
 	room := bytes.Repeat([]byte(" "), exitRoom)
 	return writeSynced(filepath.Join(dir, exitFile+".tmp"), os.O_CREATE|os.O_TRUNC, room)
 }
 
-// writeExit writes the result over the room made for it, and is durable when it returns.
+// writeExit writes the result over the reserved space. The result is durable when it returns.
 func writeExit(dir string, r *driver.ExitResult) error {
 	const most = 1024
 	if len(r.Err) > most {
@@ -135,8 +135,8 @@ func decodeSummed(b []byte, v any) error {
 
 func sumOf(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// takeLock locks a task's directory; nil and no error say that a supervisor has it. The lock belongs to the
-// open file, so it passes to a process that inherits it.
+// takeLock locks a task's directory. Nil without an error means that a supervisor has it. The lock belongs to
+// the open file, so it passes to a process that inherits it.
 func takeLock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *supervisor) serveConn(conn net.Conn) {
 	defer conn.Close()
 	var req request
 	if err := json.NewDecoder(conn).Decode(&req); err != nil {
-		return // an agent that ended while it asked
+		return // an agent that ended during its request
 	}
 	if req.Op == opWait {
 		_, _ = io.Copy(io.Discard, conn) // until either process ends
@@ -54,7 +54,7 @@ func (s *supervisor) serveRequest(req *request) *reply {
 	return replyTo(structs.Errorf(structs.KindInvalid, "a supervisor cannot %q", req.Op))
 }
 
-// classifySignalError turns the ways in which signalling fails after the task's end into their class.
+// classifySignalError turns the errors of a signal after the task's end into their class.
 func classifySignalError(err error) error {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPIPE) || errors.Is(err, os.ErrClosed) {
 		return structs.Errorf(structs.KindPrecondition, "the task has ended")

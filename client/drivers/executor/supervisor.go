@@ -169,7 +169,7 @@ func (s *supervisor) sweep() error {
 	return errors.Join(err, s.group.Remove())
 }
 
-// kill ends all processes of the task. run notices and does the rest.
+// kill ends all processes of the task. run notices their end and completes it.
 func (s *supervisor) kill() {
 	if err := s.proc.Kill(); err != nil {
 		fmt.Fprintln(os.Stderr, "executor: killing the task:", err)
@@ -185,7 +185,8 @@ func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
 	return nil
 }
 
-// shutdownTimeout is the stop timeout of a task whose supervisor itself is stopped: the machine goes down.
+// shutdownTimeout is the stop timeout of a task whose supervisor itself is stopped, as at a shutdown of the
+// machine.
 const shutdownTimeout = 5 * time.Second
 
 func (s *supervisor) handleSignals() {

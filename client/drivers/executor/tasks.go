@@ -71,7 +71,7 @@ func (ts *Tasks) NewSpec(cfg *driver.TaskConfig) *Spec {
 func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
 
 // DirOf returns the directory of a task, which need not exist. It depends only on the ID and Config.Dir, so
-// that a task whose handle was lost is found, too.
+// that a task with a lost handle is found, too.
 func (ts *Tasks) DirOf(id string) string {
 	sum := sha256.Sum256([]byte(ts.cfg.Dir + "\x00" + id))
 	return filepath.Join(ts.cfg.Dir, fmt.Sprintf("%x", sum[:8]))
@@ -92,8 +92,8 @@ func (ts *Tasks) heldOrNew(id string) *task {
 	return &task{id: id, dir: ts.DirOf(id), command: ts.cfg.Command}
 }
 
-// Launch starts a task. It replaces an ended one of the same ID, and kills one of a killed agent that nobody
-// recovered. A running one is a conflict.
+// Launch starts a task. It replaces an ended one of the same ID, and kills an unrecovered one of a killed
+// agent. A running one is a conflict.
 func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error) {
 	if old, err := ts.findTask(spec.TaskID); err == nil {
 		if alive, err := supervised(old.dir); err != nil || alive {
@@ -122,8 +122,7 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 const handleVersion = 1
 
 // Recover finds a task again. It looks by ID for a task without a State in its handle, whose start was not
-// recorded. It removes the remains of a task that is gone. It leaves a task alone of which nothing is known
-// now.
+// recorded. It removes the remains of a task that is gone. It leaves a task alone if its state is unknown.
 func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	if h.Version != handleVersion && h.State != nil {
 		return structs.Errorf(structs.KindNotFound,
@@ -184,8 +183,8 @@ func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 // waitAgain is the time between two tries to reach a supervisor that may live.
 const waitAgain = time.Second
 
-// result reads how an ended task ended. A supervisor that could not say is cleaned up after, and that is
-// written down in its place.
+// result reads the end of an ended task. If the supervisor recorded none, result cleans up after it and
+// records that.
 func (t *task) result(ctx context.Context) (*driver.ExitResult, error) {
 	exit, err := readExit(t.dir)
 	if err != nil || exit != nil {

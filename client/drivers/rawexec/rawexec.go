@@ -19,7 +19,7 @@ import (
 // Name is the driver's name in jobs.
 const Name = "raw_exec"
 
-// Config is the operator's say.
+// Config has the operator's settings.
 type Config struct {
 	Enabled bool `hcl:"enabled"`
 	// CgroupParent is the cgroup below which each task has its own.

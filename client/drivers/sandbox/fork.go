@@ -15,7 +15,8 @@ import (
 	"berth/client/drivers/seccomp"
 )
 
-// fork forks from a thread that has given up everything that the program must not have, and ends afterwards.
+// fork forks from a thread that has dropped everything that the program must not have, and that ends
+// afterwards.
 func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (pid int, err error) {
 	argv := append([]string{p.Command}, p.Args...)
 	cgroups.OnOwnThread(func() {

@@ -22,13 +22,13 @@ type Program struct {
 	Args     []string
 	Env      []string
 	Dir      string
-	User     *User // nil: as whom the caller runs
+	User     *User // nil: the caller's user
 	Restrict bool  // keep few capabilities, and gain none by set-uid files
 	Seccomp  bool  // with Restrict: refuse the system calls that container engines refuse
 	NoFile   uint64
 }
 
-// User is as whom a program runs.
+// User is the user of a program.
 type User struct {
 	UID, GID uint32
 	Groups   []uint32
@@ -110,7 +110,7 @@ func (p *Program) findProgram() (string, error) {
 
 func executable(info os.FileInfo) bool { return !info.IsDir() && info.Mode()&0o111 != 0 }
 
-// explain turns the kernel's error on starting the program into a sentence.
+// explain describes the kernel's error on starting the program.
 func (p *Program) explain(path string, err error) error {
 	if info, serr := os.Stat(p.Dir); p.Dir != "" && (serr != nil || !info.IsDir()) {
 		return structs.Errorf(structs.KindInvalid,

@@ -1,15 +1,14 @@
-// Package sandbox runs one program in a root, a process tree and a set of capabilities of its own, with
+// Package sandbox runs one program in its own root and process tree and with a set of capabilities, with
 // plain system calls and without cgo. The parent (Start) makes a child in new mount, pid, ipc and uts
-// namespaces from its own executable; the child (Init) is pid 1 in there: it builds the root, starts the
-// program, reaps, forwards signals, reports how the program ended, and with its own end the kernel ends
-// everything in the sandbox. Network and users are the host's.
+// namespaces from its own executable. The child (Init) is pid 1 there: it builds the root, starts the
+// program, reaps, forwards signals and reports the end of the program. When it ends, the kernel ends
+// everything in the sandbox. The sandbox shares network and users with the host.
 //
-// Laws: nothing that is mounted for the sandbox is ever seen by the host, except what the program mounts
-// below a bidirectional bind. The program is in its cgroup before its first instruction; pid 1 never is,
-// so that it costs the task nothing and an out-of-memory kill does not hit it. When the parent dies, the
-// sandbox dies.
+// Its rules: the host never sees a mount of the sandbox, except the program's own mounts below a
+// bidirectional bind. The program is in its cgroup before its first instruction. pid 1 never is, so that it
+// costs the task nothing and an out-of-memory kill does not hit it. When the parent dies, the sandbox dies.
 //
-// Needs Linux 5.12 (mount_setattr); Supported says so.
+// The package needs Linux 5.12 (mount_setattr). Supported checks this.
 package sandbox
 
 import (
@@ -69,8 +68,8 @@ type message struct {
 	Error   string         `json:",omitempty"`
 }
 
-// RuntimeEnv is the environment of a process that berth runs of its own executable: the settings of the Go
-// runtime and nothing else, with at most procs processors.
+// RuntimeEnv is the environment of a process of berth's own executable: only the settings of the Go runtime,
+// with at most procs processors.
 func RuntimeEnv(procs int) []string {
 	env := []string{fmt.Sprintf("GOMAXPROCS=%d", procs)}
 	for _, name := range []string{"GOCOVERDIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GORACE", "GOTRACEBACK"} {
@@ -81,7 +80,7 @@ func RuntimeEnv(procs int) []string {
 	return env
 }
 
-// The file descriptors of pid 1 beside stdin, stdout and stderr.
+// The file descriptors of pid 1 in addition to stdin, stdout and stderr.
 const (
 	socketFD = 3
 	exeFD    = 4 // the executable

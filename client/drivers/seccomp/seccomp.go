@@ -29,8 +29,8 @@ var tables = map[string][]*arch.Info{
 	"arm64": {arch.AARCH64, arch.ARM},
 }
 
-// Default compiles the list for a program whose bounding set holds the capabilities. A name has the form
-// CAP_CHOWN. Some calls are allowed only beside a capability.
+// Default compiles the list for a program with these capabilities in its bounding set. A name has the form
+// CAP_CHOWN. Some calls are allowed only with a capability.
 func Default(capabilities []string) (Filter, error) {
 	insts, err := defaultProgram(capabilities)
 	if err != nil {
