@@ -45,7 +45,6 @@ type inWay struct {
 	held    string
 	ahead   []*structs.CSIClaim // the first of them
 	counted int                 // of all, up to one more than farAhead
-	text    string              // of all this, "" when it is to be made
 }
 
 func (r *reasons) next(c *structs.CSIClaim) string {
@@ -58,7 +57,7 @@ func (r *reasons) next(c *structs.CSIClaim) string {
 		r.volume = v
 		r.block = volumeBlock(r, v)
 		r.counts = lineOf(r, v.Namespace, v.ID)
-		r.inWay = nil
+		r.inWay = map[structs.ClaimClass]*inWay{}
 	}
 	r.last = c
 	if c.State == structs.ClaimGranted {
@@ -86,15 +85,9 @@ func (r *reasons) conflict(c *structs.CSIClaim) string {
 				w.look(r, c, o)
 			}
 		}
-		if r.inWay == nil {
-			r.inWay = map[structs.ClaimClass]*inWay{}
-		}
 		r.inWay[k] = w
 	}
-	if w.text == "" {
-		w.text = w.say()
-	}
-	return w.text
+	return w.say()
 }
 
 // pass records a claim that waits ahead of the claims that follow.
@@ -130,7 +123,6 @@ func (w *inWay) add(c *structs.CSIClaim) {
 	if len(w.ahead) < manyHolders {
 		w.ahead = append(w.ahead, c)
 	}
-	w.text = ""
 }
 
 func (w *inWay) say() string {

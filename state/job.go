@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"strings"
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
@@ -259,7 +260,7 @@ func jobStatus(tx Reader, j *structs.Job) string {
 func withPrefix[T any](rows iter.Seq[*T], prefix string, id func(*T) string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for r := range rows {
-			if i := id(r); len(i) >= len(prefix) && i[:len(prefix)] == prefix && !yield(r) {
+			if strings.HasPrefix(id(r), prefix) && !yield(r) {
 				return
 			}
 		}

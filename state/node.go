@@ -107,7 +107,6 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if n.Status == structs.NodeReady && news &&
 		(old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
 		evaluateNode(tx, n.ID, true, p.Now)
-		makeRoom(tx, n.ID)
 	}
 	return nil
 }
@@ -251,7 +250,6 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	case structs.NodeReady:
 		reviveInstances(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, true, p.Now)
-		makeRoom(tx, n.ID)
 	}
 }
 
@@ -288,7 +286,6 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	nodes.Put(tx, n)
 	if n.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
-		makeRoom(tx, n.ID)
 	}
 	return nil
 }
@@ -307,13 +304,17 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 	return nil
 }
 
-// evaluateNode puts an evaluation for every job that a change of the node concerns.
+// evaluateNode puts an evaluation for every job that a change of the node concerns. With newRoom it also
+// unblocks those that wait for capacity.
 func evaluateNode(tx *WriteTx, node string, newRoom bool, now int64) {
 	if newRoom && jobsPerNode.Has(tx) {
 		wake(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, newRoom, now) {
 		wish(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
+	}
+	if newRoom {
+		makeRoom(tx, node)
 	}
 }
 

@@ -27,7 +27,6 @@ func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	nodes.Put(tx, n)
 	if n.Status == structs.NodeReady && !alikeToPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)
-		makeRoom(tx, n.ID)
 	}
 	return nil
 }

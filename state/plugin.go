@@ -231,10 +231,6 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 		if n.Status == structs.NodeDown && c.Healthy {
 			goDown(&c)
 		}
-		if c.NodeInfo != nil {
-			info := *c.NodeInfo // the caller's
-			c.NodeInfo = &info
-		}
 		putInstance(tx, &c, p.Now)
 	}
 	if old == nil {
@@ -293,12 +289,11 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 		x.Healthy = true
 		x.HealthDescription = y.HealthDescription
 	}
-	x.UpdateTime = 0
-	x.NodeInfo = nil
-	x.ControllerInfo = nil
-	y.UpdateTime = 0
-	y.NodeInfo = nil
-	y.ControllerInfo = nil
+	for _, i := range []*structs.CSIInfo{&x, &y} {
+		i.UpdateTime = 0
+		i.NodeInfo = nil
+		i.ControllerInfo = nil
+	}
 	return x == y && a.Kind == b.Kind && a.NodeID == b.NodeID && a.DownWithNode == b.DownWithNode &&
 		sameNodeInfo(a.NodeInfo, b.NodeInfo) && sameControllerInfo(a.ControllerInfo, b.ControllerInfo)
 }

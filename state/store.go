@@ -40,22 +40,16 @@ func (s *Store) Load(r io.Reader) error { return s.DB.Load(r, nameVolumes, markD
 
 // nameVolumes completes the live allocations of a snapshot file that is older than Allocation.CSIVolumes.
 func nameVolumes(tx *mvcc.LoadTx) {
-	groups := map[string]*structs.TaskGroup{}
 	for a := range allocs.Scan(tx) {
 		if a.Terminal() || a.CSIVolumes != nil {
 			continue
 		}
-		key := string(mvcc.KeyOf(a.Namespace, a.JobID, mvcc.Ordered(a.JobVersion), a.TaskGroup))
-		g, known := groups[key]
-		if !known {
-			g = groupOf(tx, a)
-			if g != nil && g.CSIUses(0) == nil {
-				g = nil
-			}
-			groups[key] = g
+		g := groupOf(tx, a)
+		if g == nil {
+			continue
 		}
-		if g != nil {
-			allocs.Amend(tx, a, func(a *structs.Allocation) { a.CSIVolumes = g.CSIUses(a.Index()) })
+		if uses := g.CSIUses(a.Index()); uses != nil {
+			allocs.Amend(tx, a, func(a *structs.Allocation) { a.CSIVolumes = uses })
 		}
 	}
 }

@@ -84,7 +84,9 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
-	v.Secrets = keepSecrets(v.Secrets, old.Secrets)
+	if v.Secrets == nil {
+		v.Secrets = old.Secrets
+	}
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.LastError = nil
 	v.ExpandPending = false
@@ -197,7 +199,9 @@ func keepUnsaid(v, old *structs.CSIVolume) {
 	if len(v.RequestedCapabilities) == 0 {
 		v.RequestedCapabilities = old.RequestedCapabilities
 	}
-	v.Secrets = keepSecrets(v.Secrets, old.Secrets)
+	if v.Secrets == nil {
+		v.Secrets = old.Secrets
+	}
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.State = old.State
 	v.LastError = old.LastError
@@ -209,13 +213,6 @@ func keepUnsaid(v, old *structs.CSIVolume) {
 	v.Topologies = old.Topologies
 	v.Capacity = old.Capacity
 	v.CreateTime = old.CreateTime
-}
-
-func keepSecrets(now, old structs.Secrets) structs.Secrets {
-	if now == nil {
-		return old
-	}
-	return now
 }
 
 func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
