@@ -255,7 +255,7 @@ func allocLogs(ctx context.Context, c *Call) error {
 		return nil // the user has interrupted the stream
 	}
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "the log is incomplete: %w", err)
+		return structs.Unavailablef("the log is incomplete: %w", err)
 	}
 	return nil
 }

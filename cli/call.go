@@ -103,11 +103,11 @@ var templateFuncs = template.FuncMap{
 func renderTemplate(w io.Writer, text string, answer any) error {
 	t, err := template.New("-t").Funcs(templateFuncs).Parse(text)
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "the template is invalid: %w", err)
+		return structs.Invalidf("the template is invalid: %w", err)
 	}
 	var b strings.Builder
 	if err := t.Execute(&b, answer); err != nil {
-		return structs.Errorf(structs.KindInvalid, "the template does not fit the answer: %w", err)
+		return structs.Invalidf("the template does not fit the answer: %w", err)
 	}
 	_, err = fmt.Fprintln(w, strings.TrimSuffix(b.String(), "\n"))
 	return err
@@ -118,13 +118,13 @@ func (c *Call) readFile(name string) ([]byte, error) {
 	if name == "-" {
 		b, err := io.ReadAll(c.In)
 		if err != nil {
-			return nil, structs.Errorf(structs.KindInvalid, "reading the standard input: %w", err)
+			return nil, structs.Invalidf("reading the standard input: %w", err)
 		}
 		return b, nil
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "%w", err)
+		return nil, structs.Invalidf("%w", err)
 	}
 	return b, nil
 }

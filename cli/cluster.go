@@ -237,7 +237,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 	name := c.Arg(0)
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".berth-snapshot-*")
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "%w", err)
+		return structs.Invalidf("%w", err)
 	}
 	defer func() {
 		_ = tmp.Close()
@@ -268,7 +268,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 func openArchive(name string, state io.Writer) (*os.File, *snaparchive.Meta, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, nil, structs.Errorf(structs.KindInvalid, "%w", err)
+		return nil, nil, structs.Invalidf("%w", err)
 	}
 	meta, err := snaparchive.Read(f, state)
 	if err == nil {

@@ -33,7 +33,7 @@ func excerpt(name string, src []byte, err error) error {
 			out = append(out, pointAt(source[number-1], number, column)...)
 		}
 	}
-	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(out, "\n"))
+	return structs.Invalidf("%s", strings.Join(out, "\n"))
 }
 
 // pointAt returns a line of a file and a line with a caret under a column, which counts from 1.

@@ -242,7 +242,7 @@ func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
 		}
 		stored = append(stored, fmt.Sprint(j.Version))
 	}
-	return nil, structs.Errorf(structs.KindNotFound, "job %q has no version %d, it has %s", id, version,
+	return nil, structs.NotFoundf("job %q has no version %d, it has %s", id, version,
 		strings.Join(stored, ", "))
 }
 

@@ -30,7 +30,7 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 	}
 	job.Canonicalize()
 	if err := errors.Join(job.Validate(), c.checkDrivers(job)); err != nil {
-		return nil, excerpt(name, src, locate(structs.Errorf(structs.KindInvalid, "%w", err)))
+		return nil, excerpt(name, src, locate(structs.Invalidf("%w", err)))
 	}
 	return job, nil
 }
@@ -73,7 +73,7 @@ func positioned(name string, err error) error {
 		}
 		lines = append(lines, line)
 	}
-	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(lines, "\n"))
+	return structs.Invalidf("%s", strings.Join(lines, "\n"))
 }
 
 // apiJob returns the job of a file in the JSON of the API, alone or as the value of "Job". It returns nil for

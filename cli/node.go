@@ -106,8 +106,7 @@ func (c *Call) node(ctx context.Context, prefix string) (string, error) {
 	if id := self.Stats["client"]["node_id"]; id != "" {
 		return id, nil
 	}
-	return "", structs.Errorf(structs.KindPrecondition,
-		"the agent at %s is not a node; name one instead of -self", c.API.Address())
+	return "", structs.Preconditionf("the agent at %s is not a node; name one instead of -self", c.API.Address())
 }
 
 var oneOrAllNodes = status[*structs.NodeListStub, structs.NodeDetail]{

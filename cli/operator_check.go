@@ -48,7 +48,7 @@ func operatorCheck(_ context.Context, c *Call) error {
 		return nil
 	})
 	if err == nil && len(checked.Faults) > 0 {
-		err = structs.Errorf(structs.KindInternal, "%s: the state of index %d violates invariants", c.Arg(0),
+		err = structs.Internalf("%s: the state of index %d violates invariants", c.Arg(0),
 			meta.Index)
 	}
 	return err

@@ -72,7 +72,7 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 		if k.named {
 			format = "no %s has the name %q or an ID that begins with it"
 		}
-		unknown := structs.Errorf(structs.KindNotFound, format, k.noun, prefix)
+		unknown := structs.NotFoundf(format, k.noun, prefix)
 		if near := c.closest(ctx, k, prefix); near != "" {
 			return "", fmt.Errorf("%w; did you mean %q?", unknown, near)
 		}
@@ -87,7 +87,7 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 		}
 		text += "\n  " + f.id + "  " + f.about
 	}
-	return "", structs.Errorf(structs.KindInvalid, "%s", text)
+	return "", structs.Invalidf("%s", text)
 }
 
 // didYouMean adds suggestions to a not-found error: the IDs with the typed prefix, or else the closest ID.

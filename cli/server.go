@@ -48,7 +48,7 @@ func serverForceLeave(ctx context.Context, c *Call) error {
 func raftRemovePeer(ctx context.Context, c *Call) error {
 	id, address := c.String("peer-id"), c.String("peer-address")
 	if (id == "") == (address == "") {
-		return structs.Errorf(structs.KindInvalid,
+		return structs.Invalidf(
 			"expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
 	}
 	if err := c.API.RaftRemovePeer(ctx, id, address); err != nil {

@@ -53,10 +53,10 @@ func volumeInit(_ context.Context, c *Call) error {
 	name := cmp.Or(c.Arg(0), "volume.hcl")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return structs.Errorf(structs.KindConflict, "there is a file %s already", name)
+		return structs.Conflictf("there is a file %s already", name)
 	}
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "%w", err)
+		return structs.Invalidf("%w", err)
 	}
 	_, err = f.WriteString(exampleVolume)
 	if err := errors.Join(err, f.Close()); err != nil {

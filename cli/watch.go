@@ -87,9 +87,9 @@ func (w *watch) until(ctx context.Context, follow func(context.Context) error) e
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return structs.Errorf(structs.KindTimeout, "interrupted; the operation continues")
+		return structs.Timeoutf("interrupted; the operation continues")
 	case errors.Is(limited.Err(), context.DeadlineExceeded) && structs.IsKind(err, structs.KindTimeout):
-		return structs.Errorf(structs.KindTimeout, "not done after %s; the operation continues", limit)
+		return structs.Timeoutf("not done after %s; the operation continues", limit)
 	}
 	return err
 }
@@ -131,7 +131,7 @@ func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.Que
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return structs.Errorf(structs.KindTimeout, "the watch was cancelled: %w", ctx.Err())
+		return structs.Timeoutf("the watch was cancelled: %w", ctx.Err())
 	}
 }
 
@@ -161,7 +161,7 @@ func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 		return err
 	}
 	if e.Status == structs.EvalFailed || e.Status == structs.EvalCancelled {
-		return structs.Errorf(structs.KindInternal, "the evaluation ended as %s",
+		return structs.Internalf("the evaluation ended as %s",
 			described(e.Status, e.StatusDescription))
 	}
 	if len(e.FailedTGAllocs) == 0 {
@@ -176,7 +176,7 @@ func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 	if wait {
 		return nil
 	}
-	return structs.Errorf(structs.KindPrecondition, "job %q is registered but not completely placed", e.JobID)
+	return structs.Preconditionf("job %q is registered but not completely placed", e.JobID)
 }
 
 // running follows the allocations of a job's version until the requested number runs and is healthy.
@@ -267,7 +267,7 @@ func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocLis
 		if a.FollowupEvalID != "" || a.NextAllocation != "" {
 			return false, nil // the scheduler replaces it
 		}
-		return false, structs.Errorf(structs.KindInternal, "allocation %s is %s", structs.ShortID(a.ID),
+		return false, structs.Internalf("allocation %s is %s", structs.ShortID(a.ID),
 			ended(a))
 	}
 	w.writeChange(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))

@@ -233,8 +233,7 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 		missing--
 	}
 	if missing > 0 {
-		return structs.Errorf(structs.KindUnavailable,
-			"%d of %d allocations came back missing or out of date", missing, len(ids))
+		return structs.Unavailablef("%d of %d allocations came back missing or out of date", missing, len(ids))
 	}
 	return nil
 }

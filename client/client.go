@@ -297,15 +297,15 @@ func (c *Client) HostStats(ctx context.Context) (*structs.HostStats, error) {
 // node. kind is stdout or stderr. The error is not-found if the allocation is not here or has no such task.
 func (c *Client) LogFiles(allocID, task, kind string) (dir string, err error) {
 	if kind != "stdout" && kind != "stderr" {
-		return "", structs.Errorf(structs.KindInvalid, "a task has the logs stdout and stderr, not %q", kind)
+		return "", structs.Invalidf("a task has the logs stdout and stderr, not %q", kind)
 	}
 	r := c.runner(allocID)
 	if r == nil {
-		return "", structs.Errorf(structs.KindNotFound, "allocation %s is not on this node", allocID)
+		return "", structs.NotFoundf("allocation %s is not on this node", allocID)
 	}
 	alloc := r.Alloc()
 	if g := alloc.Job.Group(alloc.TaskGroup); g == nil || g.Task(task) == nil {
-		return "", structs.Errorf(structs.KindNotFound, "allocation %s has no task %q", allocID, task)
+		return "", structs.NotFoundf("allocation %s has no task %q", allocID, task)
 	}
 	return allocrunner.LogDir(r.Dir()), nil
 }

@@ -59,14 +59,12 @@ func loadOrMake(path, known, configured string) (string, error) {
 	case !missing && configured == "" && have != "" && (known == "" || have == known):
 		return have, nil
 	case !missing && configured == "" && known != "":
-		return "", structs.Errorf(structs.KindInternal,
-			"%s: the node's identity is not the one of its records. Remove "+
-				"the file and start the agent again: it writes the file anew from its records "+
-				"(see Damaged files in docs/operations.md)", path)
+		return "", structs.Internalf("%s: the node's identity is not the one of its records. Remove "+
+			"the file and start the agent again: it writes the file anew from its records "+
+			"(see Damaged files in docs/operations.md)", path)
 	case !missing && configured == "":
-		return "", structs.Errorf(structs.KindInternal,
-			"%s: the node's identity is empty. Put it back, or remove the file "+
-				"and become another node (see Damaged files in docs/operations.md)", path)
+		return "", structs.Internalf("%s: the node's identity is empty. Put it back, or remove the file "+
+			"and become another node (see Damaged files in docs/operations.md)", path)
 	case have == want && have != "":
 		return have, nil
 	case want == "":

@@ -114,7 +114,7 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 		grpc.WithIdleTimeout(0),
 	)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "csi endpoint %q: %w", endpoint, err)
+		return nil, structs.Internalf("csi endpoint %q: %w", endpoint, err)
 	}
 	c.conn, c.identity = conn, spec.NewIdentityClient(conn)
 	c.controller, c.node = spec.NewControllerClient(conn), spec.NewNodeClient(conn)
@@ -154,7 +154,7 @@ func SocketPath(endpoint string) (string, error) {
 		}
 	}
 	if !filepath.IsAbs(path) {
-		return "", structs.Errorf(structs.KindInvalid,
+		return "", structs.Invalidf(
 			"csi endpoint %q: expected unix:///path, unix:/path or an absolute path", endpoint)
 	}
 	return path, nil

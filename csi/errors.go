@@ -82,12 +82,12 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 // badResponse reports an answer that breaks the specification.
 func (c *Client) badResponse(rpc, field, fault string) error {
 	root := &callError{malformed: true, text: fault}
-	return structs.Errorf(structs.KindInternal, "%s: %s: the answer's %s: %w", c.pluginTitle(), rpc, field, root)
+	return structs.Internalf("%s: %s: the answer's %s: %w", c.pluginTitle(), rpc, field, root)
 }
 
 // badRequest reports a request that is not sent because the specification forbids it.
 func (c *Client) badRequest(rpc, field, fault string) error {
-	return structs.Errorf(structs.KindInvalid, "%s: %s not called: %s: %s", c.pluginTitle(), rpc, field, fault)
+	return structs.Invalidf("%s: %s not called: %s: %s", c.pluginTitle(), rpc, field, fault)
 }
 
 // sanitize makes a plugin's words fit for a log or a screen: without secrets and control characters, and of

@@ -166,7 +166,7 @@ type Proposer interface {
 func Propose[P any](ctx context.Context, p Proposer, c Command[P], payload *P) (index uint64, err error) {
 	entry, err := c.Encode(payload)
 	if err != nil {
-		return 0, structs.Errorf(structs.KindInternal, "%w", err)
+		return 0, structs.Internalf("%w", err)
 	}
 	index, answer, err := p.Propose(ctx, entry)
 	if err != nil {

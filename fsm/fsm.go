@@ -100,12 +100,10 @@ func (f *FSM) Restore(r io.ReadCloser) error {
 func LoadAside(r io.Reader, index uint64) (*state.Store, error) {
 	aside := state.New()
 	if err := New(aside).Restore(io.NopCloser(r)); err != nil {
-		return nil, structs.Errorf(structs.KindInvalid,
-			"the archive holds a state that this version cannot load: %w", err)
+		return nil, structs.Invalidf("the archive holds a state that this version cannot load: %w", err)
 	}
 	if newest := aside.Index(); newest > index {
-		return nil, structs.Errorf(structs.KindInvalid,
-			"the archive is of index %d and holds a state of index %d", index, newest)
+		return nil, structs.Invalidf("the archive is of index %d and holds a state of index %d", index, newest)
 	}
 	return aside, nil
 }

@@ -30,7 +30,7 @@ func Locate(filename string, src []byte, err error) error {
 			lines[i] = fmt.Sprintf("%s:%d,%d: %s", at.Filename, at.Start.Line, at.Start.Column, line)
 		}
 	}
-	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(lines, "\n"))
+	return structs.Invalidf("%s", strings.Join(lines, "\n"))
 }
 
 // step matches one step of a fault's path: a block with its label or its number, or an argument.

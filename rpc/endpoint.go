@@ -85,7 +85,7 @@ func Handle[Req, Resp any](
 func assign(dst, src any) error {
 	d, s := reflect.ValueOf(dst), reflect.ValueOf(src)
 	if d.Type() != s.Type() {
-		return structs.Errorf(structs.KindInternal, "the answer is a %s, the caller expects a %s",
+		return structs.Internalf("the answer is a %s, the caller expects a %s",
 			s.Type(), d.Type())
 	}
 	d.Elem().Set(s.Elem())

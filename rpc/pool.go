@@ -81,7 +81,7 @@ func (p *Pool) Session(ctx context.Context, addr string) (*Session, error) {
 	case <-d.done:
 		return d.session, d.err
 	case <-ctx.Done():
-		return nil, structs.Errorf(structs.KindUnavailable, "connecting to %s: %w", addr, ctx.Err())
+		return nil, structs.Unavailablef("connecting to %s: %w", addr, ctx.Err())
 	}
 }
 
@@ -89,7 +89,7 @@ func (p *Pool) dialOnce(addr string) (*dial, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, structs.Errorf(structs.KindUnavailable, "connecting to %s: shutting down", addr)
+		return nil, structs.Unavailablef("connecting to %s: shutting down", addr)
 	}
 	if d, ok := p.sessions[addr]; ok && !d.broken() {
 		return d, nil
@@ -118,7 +118,7 @@ func (p *Pool) dial(addr string, d *dial) {
 		}
 	}
 	if err != nil {
-		d.err = structs.Errorf(structs.KindUnavailable, "connecting to %s: %w", addr,
+		d.err = structs.Unavailablef("connecting to %s: %w", addr,
 			transportFault{netfault.Plain(err)})
 		return
 	}

@@ -271,7 +271,7 @@ func (s *Server) receive(in *messages) (q inbound, err error) {
 }
 
 func badPayload(method string, err error) error {
-	return structs.Errorf(structs.KindInvalid, "the payload of %s: %w", method, err)
+	return structs.Invalidf("the payload of %s: %w", method, err)
 }
 
 // drain reads on for a while and drops what it reads: a caller that is still writing would not read the
@@ -298,7 +298,7 @@ func (s *Server) turnAway(conn net.Conn) {
 const turnAwayTime = 10 * time.Second
 
 func unknownMethod(name string) error {
-	return structs.Errorf(structs.KindInvalid, "there is no method %q", name)
+	return structs.Invalidf("there is no method %q", name)
 }
 
 // serve runs a handler. A panic in it becomes an error.
@@ -313,7 +313,7 @@ func (s *Server) serve(
 func (s *Server) contain(e *Endpoint, err *error) {
 	if p := recover(); p != nil {
 		s.logger.Error("method panicked", "method", e.Name, "panic", p, "stack", string(debug.Stack()))
-		*err = structs.Errorf(structs.KindInternal, "%s panicked: %v", e.Name, p)
+		*err = structs.Internalf("%s panicked: %v", e.Name, p)
 	}
 }
 

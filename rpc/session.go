@@ -53,7 +53,7 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	}
 	st, err := s.open()
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "calling %s at %s: %w", method, s.RemoteAddr(),
+		return structs.Unavailablef("calling %s at %s: %w", method, s.RemoteAddr(),
 			transportFault{plainFault(err)})
 	}
 	// Close cancels the call for the handler at the other end. The deadline cancels it here at once, even if
@@ -84,7 +84,7 @@ func callError(ctx context.Context, method string, err error) error {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return structs.Errorf(structs.KindTimeout, "calling %s: %w", method, transportFault{plainFault(err)})
+	return structs.Timeoutf("calling %s: %w", method, transportFault{plainFault(err)})
 }
 
 // transportFault marks an error of the connection: the other end has not answered.

@@ -56,7 +56,7 @@ func (st *stream) WriteRequest(head *stdrpc.Request, req any) (err error) {
 		err = st.MsgpackCodec.WriteRequest(head, msgpack.Raw(payload.b))
 	}
 	if err != nil {
-		return structs.Errorf(structs.KindInternal, "calling %s: %w", head.ServiceMethod, err)
+		return structs.Internalf("calling %s: %w", head.ServiceMethod, err)
 	}
 	_, err = st.conn.Write(st.out.Bytes())
 	st.out.Reset()

@@ -72,8 +72,7 @@ func makeDir(dir string, mode dirMode) error {
 	}
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return structs.Errorf(structs.KindPrecondition,
-			"%s is not a directory any more: a task put something else in its place", dir)
+		return structs.Preconditionf("%s is not a directory any more: a task put something else in its place", dir)
 	}
 	if err != nil {
 		return err
@@ -116,7 +115,7 @@ func removeDirs(root string) error {
 		below = append(below, m.Mountpoint)
 	}
 	if len(below) > 0 {
-		return structs.Errorf(structs.KindPrecondition,
+		return structs.Preconditionf(
 			"not removing %s: mounted in it are still %s", resolved, strings.Join(below, ", "))
 	}
 	return os.RemoveAll(resolved)

@@ -75,7 +75,7 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	t.env = t.buildEnv()
 	cfg := t.env.Config
 	if slices.Contains(t.r.deps.DeniedUsers, cfg.User) {
-		err = structs.Errorf(structs.KindDenied, "this node runs no task as user %q", cfg.User)
+		err = structs.Deniedf("this node runs no task as user %q", cfg.User)
 		return nil, structs.TaskEventSetupFailure, err
 	}
 	if err := t.hooks.up(ctx); err != nil {

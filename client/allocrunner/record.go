@@ -50,7 +50,7 @@ func Saved(db *store.DB) ([]*structs.Allocation, error) {
 	for _, r := range records {
 		if r.Value.Alloc == nil || r.Value.Alloc.Job == nil {
 			err = errors.Join(err,
-				structs.Errorf(structs.KindInternal, "the record of allocation %s is not whole", r.Key))
+				structs.Internalf("the record of allocation %s is not whole", r.Key))
 			continue
 		}
 		allocs = append(allocs, r.Value.Alloc)

@@ -99,8 +99,7 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 
 func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	if alloc.Job == nil || alloc.Job.Group(alloc.TaskGroup) == nil {
-		return nil, structs.Errorf(structs.KindInvalid,
-			"allocation %s: its job has no group %q", alloc.ID, alloc.TaskGroup)
+		return nil, structs.Invalidf("allocation %s: its job has no group %q", alloc.ID, alloc.TaskGroup)
 	}
 	r := &Runner{
 		deps: deps, logger: deps.Logger.With("alloc_id", alloc.ID), id: alloc.ID,

@@ -36,10 +36,10 @@ func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 		alias := vars.expand(m.Volume)
 		v, ok := env.Volume(alias)
 		if !ok {
-			return structs.Errorf(structs.KindInvalid, "volume_mount: the group has no volume %q that is ready", alias)
+			return structs.Invalidf("volume_mount: the group has no volume %q that is ready", alias)
 		}
 		if v.Writable && table.ReadOnly(v.HostPath) {
-			return structs.Errorf(structs.KindPrecondition,
+			return structs.Preconditionf(
 				"volume %s: %w after an error of its disk; the next allocation mounts it anew",
 				alias, errReadOnly)
 		}

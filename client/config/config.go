@@ -144,7 +144,7 @@ func (c *Config) Validate() error {
 	var faults []error
 	bad := func(ok bool, format string, args ...any) {
 		if !ok {
-			faults = append(faults, structs.Errorf(structs.KindInvalid, format, args...))
+			faults = append(faults, structs.Invalidf(format, args...))
 		}
 	}
 	bad(filepath.IsAbs(c.DataDir), "data_dir: %q is not an absolute path", c.DataDir)
@@ -170,5 +170,5 @@ func (c *Config) Validate() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
+	return structs.Invalidf("%w", errors.Join(faults...))
 }

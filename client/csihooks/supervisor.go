@@ -136,21 +136,21 @@ func (s *supervisor) validate() error {
 		"mount_dir": p.MountDir, "stage_publish_base_dir": p.StagePublishBaseDir,
 	} {
 		if !path.IsAbs(dir) {
-			return structs.Errorf(structs.KindInvalid, "plugin %q: %s %q is not an absolute path", p.ID, name, dir)
+			return structs.Invalidf("plugin %q: %s %q is not an absolute path", p.ID, name, dir)
 		}
 	}
 	if strings.HasPrefix(path.Clean(p.StagePublishBaseDir)+"/", path.Clean(p.MountDir)+"/") {
-		return structs.Errorf(structs.KindInvalid,
+		return structs.Invalidf(
 			"plugin %q: stage_publish_base_dir %q is within mount_dir %q", p.ID, p.StagePublishBaseDir, p.MountDir)
 	}
 	if len(p.StagePublishBaseDir) > structs.MaxPluginBaseDir {
-		return structs.Errorf(structs.KindInvalid,
+		return structs.Invalidf(
 			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a "+
 				"plugin has room for 128",
 			p.ID, len(p.StagePublishBaseDir), structs.MaxPluginBaseDir)
 	}
 	if sock := s.socket(); len(sock) > maxSocketPath {
-		return structs.Errorf(structs.KindInvalid,
+		return structs.Invalidf(
 			"plugin %q: the socket path %s is %d bytes long, the kernel takes %d: choose a shorter data_dir",
 			p.ID, sock, len(sock), maxSocketPath)
 	}

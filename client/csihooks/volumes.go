@@ -131,7 +131,7 @@ func (h *volumes) requiredVolumes() ([]*requiredVolume, error) {
 		}
 		w := wants[at]
 		if !sameUse(w.request, r) {
-			return nil, structs.Errorf(structs.KindInvalid,
+			return nil, structs.Invalidf(
 				"volume blocks %q and %q of group %q name the same volume %s in different modes",
 				w.aliases[0], alias, h.group.Name, k)
 		}
@@ -295,7 +295,7 @@ func (h *volumes) awaitClaim(
 		case err != nil:
 			return nil, asked, err
 		case resp.Claim == nil:
-			return nil, asked, structs.Errorf(structs.KindNotFound, "volume %s: the claim is gone", w.VolumeKey)
+			return nil, asked, structs.NotFoundf("volume %s: the claim is gone", w.VolumeKey)
 		case resp.Ready && resp.Volume != nil:
 			return resp, asked, nil
 		}
@@ -307,8 +307,7 @@ func (h *volumes) awaitClaim(
 		}
 		// The query ended without a change, or the server does not block: do not repeat it at once.
 		if !pause.Wait(ctx) {
-			return nil, asked, structs.Errorf(structs.KindTimeout,
-				"volume %s: %s: %w", w.VolumeKey, resp.Blocked, ctx.Err())
+			return nil, asked, structs.Timeoutf("volume %s: %s: %w", w.VolumeKey, resp.Blocked, ctx.Err())
 		}
 	}
 }
@@ -358,10 +357,9 @@ func (h *volumes) confirmClaim(w *requiredVolume, grant uint64, asked time.Time)
 		case err != nil:
 			return fmt.Errorf("confirming the claim: %w", err)
 		case resp.Claim == nil || resp.Claim.State != structs.ClaimGranted || resp.Claim.GrantIndex != grant:
-			return structs.Errorf(structs.KindConflict,
-				"the claim was taken away before the volume was brought here")
+			return structs.Conflictf("the claim was taken away before the volume was brought here")
 		case !resp.Ready:
-			return structs.Errorf(structs.KindUnavailable, "confirming the claim: %s", resp.Blocked)
+			return structs.Unavailablef("confirming the claim: %s", resp.Blocked)
 		}
 		asked = again
 		return nil

@@ -94,7 +94,7 @@ func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Cont
 	case r := <-ended:
 		return r.answer, r.err
 	case <-waiting.Done():
-		return none, structs.Errorf(structs.KindTimeout, "%s was called at %s and is not answered yet: %w",
+		return none, structs.Timeoutf("%s was called at %s and is not answered yet: %w",
 			c, clock(rec.Since), waiting.Err())
 	}
 }
@@ -113,7 +113,7 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 	for _, l := range late {
 		for _, rpc := range undoes[l.RPC] {
 			if rpc == c.RPC && l.Where == c.Where {
-				return nil, structs.Errorf(structs.KindUnavailable,
+				return nil, structs.Unavailablef(
 					"%s is not called before %s: %s was called at %s, was not answered, and may still be "+
 						"carried out",
 					c, clock(l.Since+int64(m.cfg.LateWait)), l.RPC, clock(l.Since))
@@ -121,7 +121,7 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 		}
 	}
 	if !m.countCall() {
-		return nil, structs.Errorf(structs.KindUnavailable, "%s is not called: the agent stops", c)
+		return nil, structs.Unavailablef("%s is not called: the agent stops", c)
 	}
 	rec := &callRecord{Call: c, Since: time.Now().UnixNano(), BootID: m.volumes.boot}
 	if err := callTable.Put(m.cfg.DB, rec.key(), rec); err != nil {

@@ -100,7 +100,7 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 		return 0, err
 	}
 	if w.publish == nil || !w.isPublished() {
-		return 0, structs.Errorf(structs.KindUnavailable, "volume %s is not mounted yet for allocation %s",
+		return 0, structs.Unavailablef("volume %s is not mounted yet for allocation %s",
 			u.VolumeKey, u.AllocID)
 	}
 	capacity, err = w.expand(u)

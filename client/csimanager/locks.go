@@ -14,7 +14,7 @@ func acquire(ctx context.Context, locks *keylock.Map, key, work string) (release
 	release, err = locks.Lock(ctx, work, key)
 	var held *keylock.Error
 	if errors.As(err, &held) {
-		return nil, structs.Errorf(structs.KindUnavailable,
+		return nil, structs.Unavailablef(
 			"%s was not begun: earlier work on it, %s since %s, is still under way: %w",
 			work, held.Holder, clock(held.Since.UnixNano()), held.Err)
 	}

@@ -263,8 +263,7 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(names)
-	return structs.Errorf(structs.KindTimeout,
-		"not fingerprinted yet: %s: %w", strings.Join(names, ", "), ctx.Err())
+	return structs.Timeoutf("not fingerprinted yet: %s: %w", strings.Join(names, ", "), ctx.Err())
 }
 
 // Instances returns the last report of each plugin instance, in the order of plugin and kind. UpdateTime
@@ -299,7 +298,7 @@ func (c *Conn) CheckDriver(provider, doing string) error {
 	if c.Info.IsDriver(provider) {
 		return nil
 	}
-	return structs.Errorf(structs.KindPrecondition,
+	return structs.Preconditionf(
 		"plugin %q: not %s: %w: the volume is driver %q's, the instance on this node is driver %q",
 		c.Info.PluginID, doing, ErrOtherDriver, provider, c.Info.Provider)
 }
@@ -338,7 +337,7 @@ func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, err
 	defer m.mu.Unlock()
 	s := m.slots[k]
 	if s == nil || !m.cfg.Registry.Registered(k, s.current.registration.AllocID) {
-		return nil, m.changed, structs.Errorf(structs.KindUnavailable,
+		return nil, m.changed, structs.Unavailablef(
 			"plugin %q: no allocation on this node serves its %s", k.ID, k.Kind)
 	}
 	r := s.current.lastReport()
@@ -347,7 +346,7 @@ func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, err
 		if r != nil {
 			why = r.HealthDescription
 		}
-		return nil, m.changed, structs.Errorf(structs.KindUnavailable,
+		return nil, m.changed, structs.Unavailablef(
 			"plugin %q: its %s on this node is not healthy: %s", k.ID, k.Kind, why)
 	}
 	return &Conn{Client: s.current.client, Registration: s.current.registration, Info: *r}, m.changed, nil

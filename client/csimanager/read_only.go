@@ -18,7 +18,7 @@ func (w *volumeWork) refuseReadOnly(u *Use) error {
 	if err := w.store.putPublish(w.publish); err != nil {
 		return err
 	}
-	return structs.Errorf(structs.KindPrecondition,
+	return structs.Preconditionf(
 		"its file system has turned read-only, and it stays mounted on this node while %s uses it: "+
 			"stop that too, and the volume is mounted anew", allocNames(w.users))
 }

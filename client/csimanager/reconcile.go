@@ -18,8 +18,7 @@ func (v *Volumes) Forget(k VolumeKey, allocID string) error {
 		return err
 	}
 	if p.holds() {
-		return structs.Errorf(structs.KindPrecondition,
-			"volume %s: it is still held for allocation %s (%s)", k, allocID, p.State)
+		return structs.Preconditionf("volume %s: it is still held for allocation %s (%s)", k, allocID, p.State)
 	}
 	return v.store.deletePublish(k, allocID)
 }
@@ -148,8 +147,7 @@ func (v *Volumes) Detach(
 		case !running(id):
 			errs = append(errs, v.release(ctx, k, id))
 		case allocID != "" || v.mayBePublished(k, id):
-			errs = append(errs, structs.Errorf(structs.KindConflict,
-				"volume %s: allocation %s still runs on this node", k, id))
+			errs = append(errs, structs.Conflictf("volume %s: allocation %s still runs on this node", k, id))
 		}
 	}
 	if len(ids) == 0 { // a staging without a user
@@ -180,9 +178,8 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 	}
 	for _, path := range table.Below(v.hostPath(dir)) {
 		if !known[path] {
-			return structs.Errorf(structs.KindPrecondition,
-				"volume %s: %s is mounted, but the node has no record of its allocation: "+
-					"it has to be unmounted by hand", k, path)
+			return structs.Preconditionf("volume %s: %s is mounted, but the node has no record of its allocation: "+
+				"it has to be unmounted by hand", k, path)
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) erro
 		return err
 	}
 	if plugin := w.needsPlugin(); plugin != "" && conn == nil {
-		return structs.Errorf(structs.KindUnavailable, "plugin %q: its use has changed meanwhile", plugin)
+		return structs.Unavailablef("plugin %q: its use has changed meanwhile", plugin)
 	}
 	if w.publish != nil && w.publish.mayBePublished() {
 		if err := w.unpublishVolume(); err != nil {
@@ -166,7 +166,7 @@ func (w *volumeWork) undoUntilUnmounted(rpc, pluginID, path string, provable boo
 			return nil
 		}
 	}
-	return structs.Errorf(structs.KindUnavailable,
+	return structs.Unavailablef(
 		"plugin %q: %s: it answers that this is done, but %s is still mounted", pluginID, rpc, path)
 }
 

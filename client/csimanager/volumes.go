@@ -224,13 +224,12 @@ func (w *volumeWork) pluginPath(rel string) (string, error) {
 	reg := w.conn.Registration
 	below, ok := strings.CutPrefix(w.hostPath(rel), strings.TrimSuffix(reg.HostMountPath, "/")+"/")
 	if !ok || reg.PluginMountPath == "" {
-		return "", structs.Errorf(structs.KindPrecondition,
-			"plugin %q: %s is not within what the plugin sees of the host (%q as %q)",
+		return "", structs.Preconditionf("plugin %q: %s is not within what the plugin sees of the host (%q as %q)",
 			reg.ID, w.hostPath(rel), reg.HostMountPath, reg.PluginMountPath)
 	}
 	path := filepath.Join(reg.PluginMountPath, below)
 	if len(path) > maxPath {
-		return "", structs.Errorf(structs.KindInvalid,
+		return "", structs.Invalidf(
 			"plugin %q: the path %s is %d bytes long, plugins need not take more than %d: shorten "+
 				"stage_publish_base_dir",
 			reg.ID, path, len(path), maxPath)
@@ -241,13 +240,12 @@ func (w *volumeWork) pluginPath(rel string) (string, error) {
 // recordUse compares the use with the existing records and records it.
 func (w *volumeWork) recordUse(u *Use) error {
 	if len(w.users) > 0 && u.AccessMode.SingleNode() {
-		return structs.Errorf(structs.KindUnavailable,
-			"it is still in use on this node by %s, and its access mode %s allows one user",
+		return structs.Unavailablef("it is still in use on this node by %s, and its access mode %s allows one user",
 			allocNames(w.users), u.AccessMode)
 	}
 	if w.stage != nil && w.stage.Use != useDigest(u) {
 		if len(w.users) > 0 {
-			return structs.Errorf(structs.KindPrecondition,
+			return structs.Preconditionf(
 				"plugin %q: it is staged on this node for %s with other modes or mount options",
 				u.PluginID, allocNames(w.users))
 		}
@@ -259,7 +257,7 @@ func (w *volumeWork) recordUse(u *Use) error {
 	p := &publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: u.AllocID, State: claimed}
 	if before != nil && before.mayBePublished() {
 		if before.Grant != 0 && before.Grant != u.Grant {
-			return structs.Errorf(structs.KindConflict,
+			return structs.Conflictf(
 				"it is still mounted here under a former grant of the claim (%d, now %d): others may have used it since",
 				before.Grant, u.Grant)
 		}
@@ -427,7 +425,7 @@ func (w *volumeWork) checkVisible(u *Use, target string) error {
 			return nil
 		}
 	}
-	return structs.Errorf(structs.KindPrecondition,
+	return structs.Preconditionf(
 		"plugin %q: NodePublishVolume: it answered that the volume is published, but the host sees nothing "+
 			"mounted at %s: the plugin's mounts do not reach the host",
 		u.PluginID, target)

@@ -41,7 +41,7 @@ func (c Config) Validate() error {
 	errs := []error{c.Exec.Validate(), c.RawExec.Validate()}
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
 		errs = append(errs,
-			structs.Errorf(structs.KindInvalid, "drivers: dir %q: expected an absolute path", c.Dir))
+			structs.Invalidf("drivers: dir %q: expected an absolute path", c.Dir))
 	}
 	return errors.Join(errs...)
 }
@@ -179,6 +179,5 @@ func (m *Manager) Driver(name string) (driver.Driver, error) {
 			return d, nil
 		}
 	}
-	return nil, structs.Errorf(structs.KindInvalid,
-		"there is no task driver %q, only %s", name, strings.Join(m.names(), ", "))
+	return nil, structs.Invalidf("there is no task driver %q, only %s", name, strings.Join(m.names(), ", "))
 }

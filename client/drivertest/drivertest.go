@@ -136,7 +136,7 @@ func (s Set) Driver(name string) (driver.Driver, error) {
 	if d, ok := s[name]; ok {
 		return d, nil
 	}
-	return nil, structs.Errorf(structs.KindInvalid, "there is no task driver %q", name)
+	return nil, structs.Invalidf("there is no task driver %q", name)
 }
 
 // Drivers is the set with one driver "fake".
@@ -160,7 +160,7 @@ func (m *Machine) logCall(verb, id string, act func() error) error {
 }
 
 func notFound(id string) error {
-	return structs.Errorf(structs.KindNotFound, "no task %s", id)
+	return structs.NotFoundf("no task %s", id)
 }
 
 // Name implements driver.Driver.
@@ -174,7 +174,7 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 // Validate refuses a config with a key "invalid".
 func (d *Driver) Validate(config map[string]any) error {
 	if _, bad := config["invalid"]; bad {
-		return structs.Errorf(structs.KindInvalid, "config.invalid: no such field")
+		return structs.Invalidf("config.invalid: no such field")
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 			d.Machine.tasks[cfg.ID] = t
 		}
 		if t.held {
-			return structs.Errorf(structs.KindConflict, "task %s is started twice", cfg.ID)
+			return structs.Conflictf("task %s is started twice", cfg.ID)
 		}
 		t.Config = *cfg
 		t.Result = nil

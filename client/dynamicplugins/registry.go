@@ -121,8 +121,7 @@ func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 // the plugin's other allocations fails with ErrOtherDriver (duty B10).
 func (r *Registry) Register(i *Instance) error {
 	if i.Kind == "" || i.ID == "" || i.AllocID == "" || i.SocketPath == "" {
-		return structs.Errorf(structs.KindInvalid,
-			"a plugin instance needs kind, id, allocation and socket: %+v", *i)
+		return structs.Invalidf("a plugin instance needs kind, id, allocation and socket: %+v", *i)
 	}
 	r.write.Lock()
 	defer r.write.Unlock()
@@ -158,7 +157,7 @@ func (r *Registry) checkDriver(i *Instance) error {
 	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
 		for _, o := range r.Stack(Key{kind, i.ID}) {
 			if o.AllocID != i.AllocID && !i.sameDriver(o) {
-				return structs.Errorf(structs.KindPrecondition,
+				return structs.Preconditionf(
 					"plugin %q: not used: its driver is %q, but driver %q of allocation %s serves the "+
 						"plugin on this node: %w; give this job another plugin ID, or stop the other one",
 					i.ID, i.Provider, o.Provider, structs.ShortID(o.AllocID), ErrOtherDriver)

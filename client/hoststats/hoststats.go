@@ -33,19 +33,19 @@ type Host struct {
 func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "measuring the host: %w", err)
+		return nil, structs.Internalf("measuring the host: %w", err)
 	}
 	s := &structs.HostStats{}
 	if err := h.processors(ctx, proc, s); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "measuring the processors: %w", err)
+		return nil, structs.Internalf("measuring the processors: %w", err)
 	}
 	s.Memory, err = memory(proc)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "measuring the memory: %w", err)
+		return nil, structs.Internalf("measuring the memory: %w", err)
 	}
 	s.DiskStats, err = disks()
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "reading the mount table: %w", err)
+		return nil, structs.Internalf("reading the mount table: %w", err)
 	}
 	s.AllocDirStats = diskAt("", h.Dir)
 	return s, nil

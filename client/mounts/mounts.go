@@ -112,7 +112,7 @@ func MakeShared(dir string) error {
 	}
 	if !t.Mounted(dir) {
 		if below := t.Below(dir); len(below) > 0 {
-			return structs.Errorf(structs.KindPrecondition,
+			return structs.Preconditionf(
 				"%s cannot be made a shared mount: it would hide what is mounted below it: %s",
 				dir, strings.Join(below, ", "))
 		}
@@ -144,8 +144,7 @@ func releaseShared(dir string) error {
 			return nil
 		}
 		if below := t.Below(dir); len(below) > 0 {
-			return structs.Errorf(structs.KindPrecondition,
-				"%s still has mounts below it: %s", dir, strings.Join(below, ", "))
+			return structs.Preconditionf("%s still has mounts below it: %s", dir, strings.Join(below, ", "))
 		}
 		if err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW); err != nil {
 			return fmt.Errorf("unmounting %s: %w", dir, err)
@@ -161,16 +160,16 @@ func Remove(path string) error {
 		return err
 	}
 	if t.Mounted(path) || len(t.Below(path)) > 0 {
-		return structs.Errorf(structs.KindPrecondition, "%s is not removed: it is mounted", path)
+		return structs.Preconditionf("%s is not removed: it is mounted", path)
 	}
 	err = os.Remove(path)
 	switch {
 	case err == nil || errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, syscall.EBUSY):
-		return structs.Errorf(structs.KindPrecondition, "%s is not removed: it is mounted", path)
+		return structs.Preconditionf("%s is not removed: it is mounted", path)
 	case errors.Is(err, syscall.ENOTEMPTY):
-		return structs.Errorf(structs.KindPrecondition, "%s is not removed: it is not empty", path)
+		return structs.Preconditionf("%s is not removed: it is not empty", path)
 	}
 	return err
 }
@@ -207,7 +206,7 @@ func Resolve(dir string) (string, error) {
 
 func needRoot(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return structs.Errorf(structs.KindDenied, "%w (mounting needs CAP_SYS_ADMIN: run the agent as root)", err)
+		return structs.Deniedf("%w (mounting needs CAP_SYS_ADMIN: run the agent as root)", err)
 	}
 	return err
 }

@@ -85,7 +85,7 @@ func (l *List) MoveToEnd(addr string) {
 // repeated: that is the caller's decision. It does not try another server if one is overloaded
 // (structs.RetryAfter): the others would only forward to the leader.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
-	err := structs.Errorf(structs.KindUnavailable, "calling %s: no server is known", method)
+	err := structs.Unavailablef("calling %s: no server is known", method)
 	for _, addr := range l.All() {
 		err = l.pool.Call(ctx, addr, method, req, resp)
 		if ctx.Err() != nil {

@@ -85,7 +85,7 @@ func lockDir(dir string) (*os.File, error) {
 }
 
 func inUse(path string, err error) error {
-	return structs.Errorf(structs.KindPrecondition, "%s: another agent uses this data_dir: %w", path, err)
+	return structs.Preconditionf("%s: another agent uses this data_dir: %w", path, err)
 }
 
 // copyFile writes the records of the file to a new one and puts it in the place of the file.
@@ -131,7 +131,7 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 	case diskfault.OfMachine(err):
 		return fmt.Errorf("reading the records of %s: %w", path, err)
 	}
-	return structs.Errorf(structs.KindInternal, "%s: the records of this node are damaged: %w. "+
+	return structs.Internalf("%s: the records of this node are damaged: %w. "+
 		"Remove the file and start the agent again: it finds the tasks and mounts that the servers "+
 		"still want there (see Damaged files in docs/operations.md)", path, err)
 }

@@ -58,10 +58,9 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 		return e.index, e.err
 	case <-ctx.Done():
 		if b.leave(key, e, at) {
-			return 0, structs.Errorf(structs.KindUnavailable,
-				"nothing was written: waiting for other writes: %w", ctx.Err())
+			return 0, structs.Unavailablef("nothing was written: waiting for other writes: %w", ctx.Err())
 		}
-		return 0, structs.Errorf(structs.KindTimeout, "the write may or may not have happened: %w", ctx.Err())
+		return 0, structs.Timeoutf("the write may or may not have happened: %w", ctx.Err())
 	}
 }
 

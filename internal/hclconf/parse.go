@@ -60,7 +60,7 @@ func Error(diags hcl.Diagnostics) error {
 			lines = append(lines, structs.Cut(formatLine(d), maxLine))
 		}
 	}
-	return structs.Errorf(structs.KindInvalid, "%s", structs.JoinFaults(slices.Compact(lines)))
+	return structs.Invalidf("%s", structs.JoinFaults(slices.Compact(lines)))
 }
 
 func formatLine(d *hcl.Diagnostic) string {

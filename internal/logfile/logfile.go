@@ -79,7 +79,7 @@ func (o output) open(n, flags int) (f *os.File, err error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = structs.Errorf(structs.KindPrecondition, "%s is not a plain file", path)
+		err = structs.Preconditionf("%s is not a plain file", path)
 	}
 	if err != nil {
 		_ = f.Close()

@@ -43,7 +43,7 @@ func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if len(ns) == 0 && !o.Follow {
-		return nil, structs.Errorf(structs.KindNotFound, "task %q has no %s yet", o.Task, o.Kind)
+		return nil, structs.NotFoundf("task %q has no %s yet", o.Task, o.Kind)
 	}
 	if err := r.seek(ns); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -53,13 +53,13 @@ func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 
 func (o Options) validate() error {
 	if o.Kind != Stdout && o.Kind != Stderr {
-		return structs.Errorf(structs.KindInvalid, "log type %q: expected %s or %s", o.Kind, Stdout, Stderr)
+		return structs.Invalidf("log type %q: expected %s or %s", o.Kind, Stdout, Stderr)
 	}
 	if o.Origin != "" && o.Origin != FromStart && o.Origin != FromEnd {
-		return structs.Errorf(structs.KindInvalid, "origin %q: expected %s or %s", o.Origin, FromStart, FromEnd)
+		return structs.Invalidf("origin %q: expected %s or %s", o.Origin, FromStart, FromEnd)
 	}
 	if o.Offset < 0 {
-		return structs.Errorf(structs.KindInvalid, "offset %d: expected a number of bytes, 0 or more", o.Offset)
+		return structs.Invalidf("offset %d: expected a number of bytes, 0 or more", o.Offset)
 	}
 	return nil
 }

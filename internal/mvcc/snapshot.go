@@ -150,23 +150,22 @@ type loading struct {
 func (l *loading) readTables(in pieceReader) error {
 	var h snapshotHeader
 	if err := in.decode(&h); err != nil {
-		return structs.Errorf(structs.KindInvalid, "reading the state snapshot's header: %w", err)
+		return structs.Invalidf("reading the state snapshot's header: %w", err)
 	}
 	if h.Format != snapshotFormat || h.Version != snapshotVersion {
-		return structs.Errorf(structs.KindInvalid,
-			"this is a snapshot of format %q version %d, expected %q version %d",
+		return structs.Invalidf("this is a snapshot of format %q version %d, expected %q version %d",
 			h.Format, h.Version, snapshotFormat, snapshotVersion)
 	}
 	for {
 		var name string
 		if err := in.decode(&name); err != nil {
-			return structs.Errorf(structs.KindInvalid, "the state snapshot ends early: %w", err)
+			return structs.Invalidf("the state snapshot ends early: %w", err)
 		}
 		if name == "" {
 			return nil
 		}
 		if err := l.readTable(in, name); err != nil {
-			return structs.Errorf(structs.KindInvalid, "reading table %q of the state snapshot: %w", name, err)
+			return structs.Invalidf("reading table %q of the state snapshot: %w", name, err)
 		}
 	}
 }

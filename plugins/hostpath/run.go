@@ -69,7 +69,7 @@ func (c *Config) Validate() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return structs.Errorf(structs.KindInvalid, "hostpath: %s", strings.Join(faults, "; "))
+	return structs.Invalidf("hostpath: %s", strings.Join(faults, "; "))
 }
 
 func (c *Config) defaults() {

@@ -249,7 +249,7 @@ func (n *Node) plugin(id string) (Plugin, error) {
 	defer n.mu.Unlock()
 	p, ok := n.plugins[id]
 	if !ok || !p.Controller {
-		return p, structs.Errorf(structs.KindUnavailable, "no controller of plugin %s on node %s", id, n.Name)
+		return p, structs.Unavailablef("no controller of plugin %s on node %s", id, n.Name)
 	}
 	return p, nil
 }
@@ -278,7 +278,7 @@ func (n *Node) endpoints() []rpc.Endpoint {
 				return nil, err
 			}
 			if !n.Storage.Exists(r.ExternalID) {
-				return nil, structs.Errorf(structs.KindNotFound, "no volume %s", r.ExternalID)
+				return nil, structs.NotFoundf("no volume %s", r.ExternalID)
 			}
 			return empty, nil
 		}),
@@ -328,7 +328,7 @@ func (n *Node) letGo(r *structs.ClientCSINodeDetachRequest) error {
 	_, runs := n.allocs[r.AllocID]
 	n.mu.Unlock()
 	if runs {
-		return structs.Errorf(structs.KindConflict, "allocation %s still runs on %s", r.AllocID, n.Name)
+		return structs.Conflictf("allocation %s still runs on %s", r.AllocID, n.Name)
 	}
 	n.Storage.letGo(n.Name, r.AllocID, r.VolumeID)
 	return nil

@@ -108,7 +108,7 @@ func (s *Storage) do(node, op, id string, f func() error) error {
 // local reports whether a call for a volume is made at the wrong node.
 func (d *disk) local(node, id string) error {
 	if d.home != "" && d.home != node {
-		return structs.Errorf(structs.KindNotFound, "volume %s is not on node %s", id, node)
+		return structs.NotFoundf("volume %s is not on node %s", id, node)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (s *Storage) mount(node, alloc, id, volume string, mode structs.CSIAccessMo
 	return s.do(node, "mount", id, func() error {
 		d := s.volumes[id]
 		if d == nil {
-			return structs.Errorf(structs.KindNotFound, "no volume %s", id)
+			return structs.NotFoundf("no volume %s", id)
 		}
 		if err := d.local(node, id); err != nil {
 			return err
@@ -247,11 +247,11 @@ func (s *Storage) attach(node, id, at string, mode structs.CSIAccessMode) error 
 	return s.do(node, "attach", id, func() error {
 		d := s.volumes[id]
 		if d == nil {
-			return structs.Errorf(structs.KindNotFound, "no volume %s", id)
+			return structs.NotFoundf("no volume %s", id)
 		}
 		for other := range d.attached {
 			if other != at && mode.SingleNode() {
-				return structs.Errorf(structs.KindPrecondition, "volume %s is published to %s", id, other)
+				return structs.Preconditionf("volume %s is published to %s", id, other)
 			}
 		}
 		d.attached[at] = true

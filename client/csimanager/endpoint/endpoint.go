@@ -49,7 +49,7 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) 
 		return nil, err
 	}
 	if err := conn.CheckDriver(*provider, "called"); err != nil {
-		return nil, structs.Errorf(structs.KindUnavailable, "%w", err)
+		return nil, structs.Unavailablef("%w", err)
 	}
 	return conn, nil
 }
@@ -74,7 +74,7 @@ func callController[T any](
 		return resp, nil
 	}
 	if csi.Code(err) != "" && !csi.Final(err) && !csi.Unsent(err) {
-		err = structs.Errorf(structs.KindTimeout, "%w", err)
+		err = structs.Timeoutf("%w", err)
 	}
 	return nil, wireError(err)
 }
@@ -82,7 +82,7 @@ func callController[T any](
 // wireError keeps a fact that only a gRPC code shows: that the outcome of a failed call is unknown.
 func wireError(err error) error {
 	if err != nil && !csi.Final(err) && structs.KindOf(err).Final() {
-		return structs.Errorf(structs.KindTimeout, "%w", err)
+		return structs.Timeoutf("%w", err)
 	}
 	return err
 }
@@ -121,8 +121,7 @@ func (e *endpoints) create(
 			if delErr := c.DeleteVolume(ctx, del); delErr != nil {
 				return nil, errors.Join(err, delErr)
 			}
-			return nil, structs.Errorf(structs.KindInvalid,
-				"%v; the volume %q that was made is deleted again", err, resp.ExternalID)
+			return nil, structs.Invalidf("%v; the volume %q that was made is deleted again", err, resp.ExternalID)
 		})
 }
 
@@ -236,7 +235,7 @@ func (e *endpoints) nodeExpand(
 	switch {
 	case structs.IsKind(err, structs.KindPrecondition) && csi.Code(err) == "":
 		// Only the plugin may leave it to the next stage.
-		return nil, structs.Errorf(structs.KindUnavailable, "%w", err)
+		return nil, structs.Unavailablef("%w", err)
 	case err != nil:
 		return nil, wireError(err)
 	}

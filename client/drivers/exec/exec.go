@@ -95,7 +95,7 @@ func (c Config) Validate() error {
 			c.Seccomp, SeccompDefault, SeccompUnconfined))
 	}
 	if len(faults) > 0 {
-		return structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
+		return structs.Invalidf("%w", errors.Join(faults...))
 	}
 	return nil
 }
@@ -138,8 +138,7 @@ func (d *Driver) Validate(config map[string]any) error {
 func decodeCommand(config map[string]any) (*executor.Command, error) {
 	c, err := executor.DecodeCommand(config)
 	if err == nil && c.WorkDir != "" && !filepath.IsAbs(c.WorkDir) {
-		err = structs.Errorf(structs.KindInvalid,
-			"config.work_dir: %q: expected an absolute path inside the task", c.WorkDir)
+		err = structs.Invalidf("config.work_dir: %q: expected an absolute path inside the task", c.WorkDir)
 	}
 	return c, err
 }

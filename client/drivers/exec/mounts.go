@@ -57,12 +57,11 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 	for _, m := range mounts {
 		p, ok := propagations[m.Propagation]
 		if !ok {
-			return nil, structs.Errorf(structs.KindInvalid,
+			return nil, structs.Invalidf(
 				"mount %s: propagation %q: expected private, host-to-task or bidirectional", m.TaskPath, m.Propagation)
 		}
 		if !filepath.IsAbs(m.TaskPath) || filepath.Clean(m.TaskPath) == "/" {
-			return nil, structs.Errorf(structs.KindInvalid,
-				"mount %q: expected an absolute path inside the task", m.TaskPath)
+			return nil, structs.Invalidf("mount %q: expected an absolute path inside the task", m.TaskPath)
 		}
 		if err := checkSource(m); err != nil {
 			return nil, err
@@ -82,17 +81,17 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 func checkSource(m driver.Mount) error {
 	info, err := os.Stat(m.HostPath)
 	if err != nil {
-		return structs.Errorf(structs.KindPrecondition, "mount %s: %w", m.TaskPath, err)
+		return structs.Preconditionf("mount %s: %w", m.TaskPath, err)
 	}
 	if m.Device && info.Mode()&os.ModeDevice == 0 {
-		return structs.Errorf(structs.KindPrecondition, "mount %s: %s is not a device", m.TaskPath, m.HostPath)
+		return structs.Preconditionf("mount %s: %s is not a device", m.TaskPath, m.HostPath)
 	}
 	if m.Propagation != "bidirectional" {
 		return nil
 	}
 	shared, err := onShared(m.HostPath)
 	if err == nil && !shared {
-		err = structs.Errorf(structs.KindPrecondition,
+		err = structs.Preconditionf(
 			"mount %s: %s is not on a shared mount, so mounts made by the task could not be seen by the host",
 			m.TaskPath, m.HostPath)
 	}

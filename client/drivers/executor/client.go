@@ -34,9 +34,9 @@ func (t *task) dial(ctx context.Context) (net.Conn, error) {
 		}
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
-		return nil, structs.Errorf(structs.KindPrecondition, "task %q has ended", t.id)
+		return nil, structs.Preconditionf("task %q has ended", t.id)
 	}
-	return nil, structs.Errorf(structs.KindUnavailable, "connecting to the supervisor of task %q: %w", t.id, err)
+	return nil, structs.Unavailablef("connecting to the supervisor of task %q: %w", t.id, err)
 }
 
 // converse sends a request and reads the answer, until ctx ends. Precondition means that the supervisor is
@@ -56,10 +56,9 @@ func (t *task) converse(ctx context.Context, req *request, read func(net.Conn) e
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return structs.Errorf(structs.KindTimeout,
-			"the supervisor of task %q does not answer: %w", t.id, ctx.Err())
+		return structs.Timeoutf("the supervisor of task %q does not answer: %w", t.id, ctx.Err())
 	}
-	return structs.Errorf(structs.KindPrecondition, "task %q has ended", t.id) // and the supervisor with it
+	return structs.Preconditionf("task %q has ended", t.id) // and the supervisor with it
 }
 
 // callSupervisor sends one request and returns the answer, or the supervisor's failure as the error.

@@ -49,7 +49,7 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 		faults = append(faults, "config.command: empty; expected the program to run")
 	}
 	if len(faults) > 0 {
-		return nil, structs.Errorf(structs.KindInvalid, "%s", strings.Join(faults, "\n"))
+		return nil, structs.Invalidf("%s", strings.Join(faults, "\n"))
 	}
 	return c, nil
 }
@@ -131,7 +131,7 @@ func LookupUser(name string) (*sandbox.User, error) {
 		if n, nerr := numericUser(name, name, name); nerr == nil {
 			return n, nil
 		}
-		return nil, structs.Errorf(structs.KindInvalid, "user %q: this machine has no such user", name)
+		return nil, structs.Invalidf("user %q: this machine has no such user", name)
 	}
 	found, err := numericUser(name, u.Uid, u.Gid)
 	if err != nil {
@@ -153,7 +153,7 @@ func numericUser(name, uid, gid string) (*sandbox.User, error) {
 	u, uidErr := strconv.ParseUint(uid, 10, 32)
 	g, gidErr := strconv.ParseUint(gid, 10, 32)
 	if uidErr != nil || gidErr != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "user %q: expected a name, a number, or uid:gid", name)
+		return nil, structs.Invalidf("user %q: expected a name, a number, or uid:gid", name)
 	}
 	return &sandbox.User{UID: uint32(u), GID: uint32(g)}, nil
 }

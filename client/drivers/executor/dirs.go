@@ -71,7 +71,7 @@ func OpenTo(dir string, user *sandbox.User) error {
 func withDirectory(dir string, do func(*os.File) error) error {
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return structs.Errorf(structs.KindPrecondition, "giving %s to the task's user: %w", dir, err)
+		return structs.Preconditionf("giving %s to the task's user: %w", dir, err)
 	}
 	return errors.Join(do(f), f.Close())
 }

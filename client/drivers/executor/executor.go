@@ -112,8 +112,7 @@ func parseSignal(name string) (unix.Signal, error) {
 	}
 	sig := unix.SignalNum(name)
 	if sig == 0 {
-		return 0, structs.Errorf(structs.KindInvalid,
-			"unknown signal %q; expected a name such as SIGTERM or SIGHUP", name)
+		return 0, structs.Invalidf("unknown signal %q; expected a name such as SIGTERM or SIGHUP", name)
 	}
 	return sig, nil
 }
@@ -124,7 +123,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 		return nil, err
 	}
 	if (s.Sandbox == nil) == (s.Program == nil) {
-		return nil, structs.Errorf(structs.KindInternal, "the spec of task %q has no one program to run", s.TaskID)
+		return nil, structs.Internalf("the spec of task %q has no one program to run", s.TaskID)
 	}
 	return s, nil
 }

@@ -51,13 +51,13 @@ func (s *supervisor) serveRequest(req *request) *reply {
 		stats := s.stats()
 		return &reply{Stats: &stats}
 	}
-	return replyTo(structs.Errorf(structs.KindInvalid, "a supervisor cannot %q", req.Op))
+	return replyTo(structs.Invalidf("a supervisor cannot %q", req.Op))
 }
 
 // classifySignalError turns the errors of a signal after the task's end into their class.
 func classifySignalError(err error) error {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPIPE) || errors.Is(err, os.ErrClosed) {
-		return structs.Errorf(structs.KindPrecondition, "the task has ended")
+		return structs.Preconditionf("the task has ended")
 	}
 	return err
 }

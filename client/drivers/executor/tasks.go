@@ -81,7 +81,7 @@ func (ts *Tasks) findTask(id string) (*task, error) {
 	if t, ok := ts.held.Load(id); ok {
 		return t.(*task), nil
 	}
-	return nil, structs.Errorf(structs.KindNotFound, "no task %q", id)
+	return nil, structs.NotFoundf("no task %q", id)
 }
 
 // heldOrNew returns the held task of the id, or a new one that is not held yet.
@@ -97,7 +97,7 @@ func (ts *Tasks) heldOrNew(id string) *task {
 func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error) {
 	if old, err := ts.findTask(spec.TaskID); err == nil {
 		if alive, err := supervised(old.dir); err != nil || alive {
-			return nil, errors.Join(err, structs.Errorf(structs.KindConflict, "task %q runs already", spec.TaskID))
+			return nil, errors.Join(err, structs.Conflictf("task %q runs already", spec.TaskID))
 		}
 	}
 	if err := ts.Destroy(ctx, spec.TaskID); err != nil {
@@ -125,7 +125,7 @@ const handleVersion = 1
 // recorded. It removes the remains of a task that is gone. It leaves a task alone if its state is unknown.
 func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	if h.Version != handleVersion && h.State != nil {
-		return structs.Errorf(structs.KindNotFound,
+		return structs.NotFoundf(
 			"task %q was started by another version of berth (handle version %d)", h.TaskID, h.Version)
 	}
 	t := ts.heldOrNew(h.TaskID)
@@ -143,7 +143,7 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 			if err := t.destroy(ctx); err != nil {
 				return err
 			}
-			return structs.Errorf(structs.KindNotFound, "task %q is gone, and how it ended is not known", h.TaskID)
+			return structs.NotFoundf("task %q is gone, and how it ended is not known", h.TaskID)
 		}
 	}
 	ts.held.Store(t.id, t)
@@ -191,7 +191,7 @@ func (t *task) result(ctx context.Context) (*driver.ExitResult, error) {
 		return exit, err
 	}
 	if _, err := os.Stat(t.dir); errors.Is(err, os.ErrNotExist) {
-		return nil, structs.Errorf(structs.KindNotFound, "task %q was destroyed", t.id)
+		return nil, structs.NotFoundf("task %q was destroyed", t.id)
 	}
 	if err := t.kill(ctx); err != nil {
 		return nil, err

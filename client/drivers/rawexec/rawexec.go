@@ -36,7 +36,7 @@ func DefaultConfig() Config {
 // Validate names every fault.
 func (c Config) Validate() error {
 	if faults := c.cgroup().Faults(Name); len(faults) > 0 {
-		return structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
+		return structs.Invalidf("%w", errors.Join(faults...))
 	}
 	return nil
 }
@@ -76,14 +76,14 @@ func (d *Driver) Validate(config map[string]any) error {
 // Start implements driver.Driver. Mounts cannot be made without a root to make them in, and are refused.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
 	if !d.cfg.Enabled {
-		return nil, structs.Errorf(structs.KindPrecondition, "raw_exec is %s", howToEnable)
+		return nil, structs.Preconditionf("raw_exec is %s", howToEnable)
 	}
 	command, err := executor.DecodeCommand(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
 	if len(cfg.Mounts) > 0 {
-		return nil, structs.Errorf(structs.KindInvalid,
+		return nil, structs.Invalidf(
 			"raw_exec cannot mount %s into the task: it has no root of its own; use the exec driver",
 			cfg.Mounts[0].TaskPath)
 	}

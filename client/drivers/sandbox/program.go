@@ -84,11 +84,10 @@ func (p *Program) findProgram() (string, error) {
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found %s", p.Driver, p.Command, p.Where)
+			return "", structs.Invalidf("%s: command %q not found %s", p.Driver, p.Command, p.Where)
 		}
 		if !executable(info) {
-			return "", structs.Errorf(structs.KindInvalid,
-				"%s: command %q is not an executable file", p.Driver, p.Command)
+			return "", structs.Invalidf("%s: command %q is not an executable file", p.Driver, p.Command)
 		}
 		return path, nil
 	}
@@ -104,8 +103,7 @@ func (p *Program) findProgram() (string, error) {
 			return path, nil
 		}
 	}
-	return "", structs.Errorf(structs.KindInvalid,
-		"%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
+	return "", structs.Invalidf("%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
 }
 
 func executable(info os.FileInfo) bool { return !info.IsDir() && info.Mode()&0o111 != 0 }
@@ -113,8 +111,7 @@ func executable(info os.FileInfo) bool { return !info.IsDir() && info.Mode()&0o1
 // explain describes the kernel's error on starting the program.
 func (p *Program) explain(path string, err error) error {
 	if info, serr := os.Stat(p.Dir); p.Dir != "" && (serr != nil || !info.IsDir()) {
-		return structs.Errorf(structs.KindInvalid,
-			"%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
+		return structs.Invalidf("%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
 	}
 	hint := map[error]string{
 		unix.ENOENT:  " (is the interpreter it names, or its dynamic loader, " + p.Where + "?)",
@@ -123,7 +120,7 @@ func (p *Program) explain(path string, err error) error {
 	}
 	for errno, text := range hint {
 		if errors.Is(err, errno) {
-			return structs.Errorf(structs.KindInvalid, "%s: starting %s: %w%s", p.Driver, path, err, text)
+			return structs.Invalidf("%s: starting %s: %w%s", p.Driver, path, err, text)
 		}
 	}
 	return fmt.Errorf("%s: starting %s: %w", p.Driver, path, err)

@@ -81,7 +81,7 @@ func clone(binds []Bind) ([]mountTree, error) {
 	for _, b := range binds {
 		info, err := os.Stat(b.Source)
 		if err != nil {
-			return nil, structs.Errorf(structs.KindPrecondition, "mounting %s: %w", b.Target, err)
+			return nil, structs.Preconditionf("mounting %s: %w", b.Target, err)
 		}
 		fd, err := unix.OpenTree(unix.AT_FDCWD,
 			b.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
@@ -215,11 +215,11 @@ func makeMountPoint(target string, dir bool) error {
 		}
 	}
 	if errors.Is(err, unix.EROFS) {
-		return structs.Errorf(structs.KindPrecondition,
+		return structs.Preconditionf(
 			"mounting %s: it does not exist, and cannot be made in a read-only directory of the host", target)
 	}
 	if err != nil {
-		return structs.Errorf(structs.KindPrecondition, "making the mount point %s: %w", target, err)
+		return structs.Preconditionf("making the mount point %s: %w", target, err)
 	}
 	return nil
 }
