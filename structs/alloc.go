@@ -31,7 +31,7 @@ const (
 	AllocRunning  = "running"
 	AllocComplete = "complete"
 	AllocFailed   = "failed"
-	AllocLost     = "lost" // said by the servers: its node is down or gone
+	AllocLost     = "lost" // set by the servers: its node is down or gone
 )
 
 // The states of a task.
@@ -136,8 +136,8 @@ type NodeScoreMeta struct {
 	NormScore float64
 }
 
-// Allocation is the row of one placed instance of a group. Key: ID. In the store Job is nil: the job's
-// version is a row of its own and is put in when the allocation is read.
+// Allocation is the row of one placed instance of a group. Key: ID. In the store Job is nil: the version of
+// the job has its own row and is filled in when the allocation is read.
 type Allocation struct {
 	ID                 string
 	Namespace          string
@@ -159,7 +159,7 @@ type Allocation struct {
 	NextAllocation     string
 	FollowupEvalID     string
 	RescheduleTracker  *RescheduleTracker
-	Migrate            bool // an operator asked that it be stopped and placed again
+	Migrate            bool // an operator requested to stop and replace it
 	Metrics            *AllocMetric
 	// the CSI plugins its tasks run; set by the state when it is placed
 	CSIPlugins       []string       `json:",omitempty"`
@@ -306,7 +306,7 @@ type AllocsClientUpdateRequest struct {
 	WriteOptions
 }
 
-// AllocGetRequest asks for one allocation.
+// AllocGetRequest is the request for one allocation.
 type AllocGetRequest struct {
 	AllocID string
 	QueryOptions
@@ -318,7 +318,7 @@ type AllocGetResponse struct {
 	QueryMeta
 }
 
-// AllocsGetRequest asks for allocations by id; those that do not exist are left out.
+// AllocsGetRequest is the request for allocations by ID. Missing ones are omitted.
 type AllocsGetRequest struct {
 	AllocIDs []string
 	NodeID   string

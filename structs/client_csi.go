@@ -37,7 +37,7 @@ type CSICapacityRange struct {
 	LimitBytes    int64
 }
 
-// ClientCSICreateRequest asks for CreateVolume. The same Name is the same volume.
+// ClientCSICreateRequest makes a node call CreateVolume. The same Name is the same volume.
 type ClientCSICreateRequest struct {
 	PluginID     string
 	Name         string
@@ -62,12 +62,13 @@ type ClientCSICreateResponse struct {
 	Capacity   int64
 	Context    map[string]string
 	Topologies []*CSITopology
-	// Exhausted is the plugin's message when it answered RESOURCE_EXHAUSTED: there is no room for the volume.
+	// Exhausted is the plugin's message when it answered RESOURCE_EXHAUSTED: there is no space for the
+	// volume.
 	Exhausted string `json:",omitempty"`
 	WriteMeta
 }
 
-// ClientCSIDeleteRequest asks for DeleteVolume; done when the volume does not exist.
+// ClientCSIDeleteRequest makes a node call DeleteVolume. It succeeds if the volume does not exist.
 type ClientCSIDeleteRequest struct {
 	PluginID   string
 	ExternalID string
@@ -79,7 +80,7 @@ type ClientCSIDeleteRequest struct {
 // Driver implements CSIControllerRequest.
 func (r *ClientCSIDeleteRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
-// ClientCSIAttachRequest asks for ControllerPublishVolume.
+// ClientCSIAttachRequest makes a node call ControllerPublishVolume.
 type ClientCSIAttachRequest struct {
 	PluginID       string
 	ExternalID     string
@@ -103,7 +104,7 @@ type ClientCSIAttachResponse struct {
 	WriteMeta
 }
 
-// ClientCSIDetachRequest asks for ControllerUnpublishVolume.
+// ClientCSIDetachRequest makes a node call ControllerUnpublishVolume.
 type ClientCSIDetachRequest struct {
 	PluginID       string
 	ExternalID     string
@@ -116,8 +117,8 @@ type ClientCSIDetachRequest struct {
 // Driver implements CSIControllerRequest.
 func (r *ClientCSIDetachRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
-// ClientCSIValidateRequest asks for ValidateVolumeCapabilities; a volume that is not confirmed answers
-// with invalid and the plugin's message.
+// ClientCSIValidateRequest makes a node call ValidateVolumeCapabilities. For an unconfirmed volume the error
+// is invalid with the plugin's message.
 type ClientCSIValidateRequest struct {
 	PluginID     string
 	ExternalID   string
@@ -133,7 +134,7 @@ type ClientCSIValidateRequest struct {
 // Driver implements CSIControllerRequest.
 func (r *ClientCSIValidateRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
-// ClientCSIExpandRequest asks for ControllerExpandVolume.
+// ClientCSIExpandRequest makes a node call ControllerExpandVolume.
 type ClientCSIExpandRequest struct {
 	PluginID   string
 	ExternalID string
@@ -155,7 +156,7 @@ type ClientCSIExpandResponse struct {
 	WriteMeta
 }
 
-// ClientCSINodeExpandRequest asks a node for NodeExpandVolume where an allocation uses the volume. The node
+// ClientCSINodeExpandRequest makes a node call NodeExpandVolume where an allocation uses the volume. The node
 // answers unavailable while the volume is not published for it.
 type ClientCSINodeExpandRequest struct {
 	VolumeID        string
@@ -171,13 +172,13 @@ type ClientCSINodeExpandRequest struct {
 	WriteOptions
 }
 
-// ClientCSINodeExpandResponse carries the size that the plugin answered, 0 if it did not say.
+// ClientCSINodeExpandResponse has the size that the plugin answered, 0 if it reported none.
 type ClientCSINodeExpandResponse struct {
 	Capacity int64
 	WriteMeta
 }
 
-// ClientCSIListRequest asks for one page of ListVolumes.
+// ClientCSIListRequest makes a node call ListVolumes for one page.
 type ClientCSIListRequest struct {
 	PluginID      string
 	MaxEntries    int32
@@ -196,7 +197,7 @@ type ClientCSIListResponse struct {
 	QueryMeta
 }
 
-// ClientCSINodeDetachRequest asks a node to release a volume for one allocation (AllocID) or for every
+// ClientCSINodeDetachRequest makes a node release a volume for one allocation (AllocID) or for every
 // allocation that no longer runs (AllocID ""). The node decides by its own records. For an allocation that
 // still runs the error is a precondition. Without an error nothing of the volume is left on the node.
 type ClientCSINodeDetachRequest struct {
@@ -208,7 +209,7 @@ type ClientCSINodeDetachRequest struct {
 	WriteOptions
 }
 
-// ClientCSINodeVolumeRequest asks a node for its mounts and records of a volume.
+// ClientCSINodeVolumeRequest is the request for a node's mounts and records of a volume.
 type ClientCSINodeVolumeRequest struct {
 	VolumeID        string
 	VolumeNamespace string
@@ -219,6 +220,6 @@ type ClientCSINodeVolumeRequest struct {
 type ClientCSINodeVolumeResponse struct {
 	Mounts  []string // paths of the host at which the volume is mounted or shows as a device
 	Pending []string // calls that the plugin has not answered and may still carry out
-	Held    []string // records of allocations in the volume store, for people
+	Held    []string // records of allocations in the volume store, for users
 	QueryMeta
 }

@@ -12,7 +12,7 @@ func (r *NodeUpdateCSIRequest) Credentials() (nodeID, secretID string) { return 
 // Credentials names the asking node.
 func (r *NodeUpdateRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
 
-// Credentials names the asking node; an operator asks about a node without its secret.
+// Credentials names the calling node. An operator reads a node without its secret.
 func (r *NodeGetRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
 
 // Credentials names the asking node.
@@ -20,7 +20,7 @@ func (r *AllocsClientUpdateRequest) Credentials() (nodeID, secretID string) {
 	return r.NodeID, r.SecretID
 }
 
-// Credentials names the asking node, if it is a node that asks.
+// Credentials names the caller, if it is a node.
 func (r *AllocsGetRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
 
 // Credentials names the asking node.

@@ -42,7 +42,7 @@ type CSIClaim struct {
 	AccessMode     CSIAccessMode
 	AttachmentMode CSIAttachmentMode
 	State          string
-	Reason         string `json:",omitempty"` // of a waiting claim: its blocker when it was last looked at
+	Reason         string `json:",omitempty"` // of a waiting claim: its blocker at its last evaluation
 	Seq            int    // place within the log entry that made it
 	GrantIndex     uint64 // Raft index of the grant: grows with every grant of a volume (a fencing token)
 	CreateTime     int64
@@ -73,9 +73,9 @@ type CSIClaimKey struct {
 	AllocID   string
 }
 
-// CSIVolumeClaimRequest takes claims, of one allocation or of many; each is granted or put in line. A
-// claim that exists with the same modes is left as it is; with other modes it is refused with conflict.
-// One that can never be granted refuses the request as a whole.
+// CSIVolumeClaimRequest creates claims, of one allocation or of many. Each is granted or put into the claim
+// queue. A claim that exists with the same modes stays as it is. With other modes the error is a conflict.
+// One claim that can never be granted rejects the whole request.
 type CSIVolumeClaimRequest struct {
 	Claims   []*CSIClaim
 	NodeID   string
@@ -90,15 +90,15 @@ type CSIVolumeClaimResponse struct {
 }
 
 // CSIVolumeUnpublishRequest reports that the node has released the volumes for these allocations: every path
-// is unpublished, and where no other allocation on the node uses the volume it is unstaged. A claim that does
-// not exist is released already. Operator names a person who decided this without the node.
+// is unpublished, and the volume is unstaged if no other allocation on the node uses it. A claim that does
+// not exist is released already. Operator names a user who decided this without the node.
 type CSIVolumeUnpublishRequest struct {
 	Claims []CSIClaimKey
 	// those of Claims under which the volume's file system turned read-only
 	TurnedReadOnly []CSIClaimKey `json:",omitempty"`
 	NodeID         string
 	SecretID       string
-	Operator       string // why, when a person forced it; kept in the log
+	Operator       string // the reason, when an operator forced it; kept in the log
 	WriteOptions
 }
 
@@ -109,7 +109,7 @@ type CSIVolumeDetachRequest struct {
 	NodeID   string
 	Force    bool
 	Reason   string
-	By       string // the name of the person, given by themselves
+	By       string // the name of the operator, unverified
 	WriteOptions
 }
 
@@ -119,9 +119,9 @@ const (
 	DetachLetGo       = "let-go"       // the node itself: nothing of it is mounted there
 	// forced; the node: nothing is mounted, but the plugin did not confirm its end
 	DetachNotMounted = "not-mounted"
-	DetachVouched    = "vouched"   // forced; no plugin and no node was asked
+	DetachVouched    = "vouched"   // forced; no plugin and no node was called
 	DetachForgotten  = "forgotten" // forced; the plugin's controller never confirmed the detach
-	DetachPending    = "pending"   // the plugin's controller is asked again now
+	DetachPending    = "pending"   // the plugin's controller is called again now
 )
 
 // CSIVolumeDetachResponse names the proof, as one of the constants above and as a sentence.
@@ -131,8 +131,8 @@ type CSIVolumeDetachResponse struct {
 	WriteMeta
 }
 
-// CSIClaimGetRequest asks for one claim with all a node needs to use it. With MinIndex set it returns
-// when the claim or its attachment has changed.
+// CSIClaimGetRequest is the request for one claim with all a node needs to use it. With MinIndex set it
+// returns when the claim or its attachment has changed.
 type CSIClaimGetRequest struct {
 	VolumeID string
 	AllocID  string
@@ -148,19 +148,19 @@ type CSIClaimGetResponse struct {
 	Volume     *CSIVolume
 	Attachment *CSIAttachment // nil where the plugin does not attach
 	Ready      bool
-	Blocked    string // why not ready, for people
+	Blocked    string // why not ready, for users
 	Provider   string `json:",omitempty"` // when Ready: the driver that the volume's plugin belongs to
 	QueryMeta
 }
 
-// CSIClaimListRequest asks for claims: of one volume, of one node, or of a namespace.
+// CSIClaimListRequest is the request for claims: of one volume, of one node, or of a namespace.
 type CSIClaimListRequest struct {
 	VolumeID string
 	NodeID   string
 	QueryOptions
 }
 
-// CSIClaimListResponse carries them, in line order for one volume.
+// CSIClaimListResponse has the claims, in queue order for one volume.
 type CSIClaimListResponse struct {
 	Claims []*CSIClaim
 	QueryMeta
@@ -198,7 +198,7 @@ type CSIAttachment struct {
 	Found      bool `json:",omitempty"`
 	CreateTime int64
 	ModifyTime int64
-	Call       *CSICall `json:",omitempty"` // an attach or detach whose outcome is not known
+	Call       *CSICall `json:",omitempty"` // an attach or detach with an unknown outcome
 	Indexes
 }
 
@@ -246,13 +246,13 @@ type CSICallNote struct {
 	WriteOptions
 }
 
-// CSIVolumeForceRequest releases a node's claims of a volume, or forgets its attachment, because a person
-// vouches for it. As a log entry it is decided already; see CSIVolume.Detach.
+// CSIVolumeForceRequest releases a node's claims of a volume, or deletes its attachment, because an operator
+// asserts that the node is off. As a log entry it is already decided. See CSIVolume.Detach.
 type CSIVolumeForceRequest struct {
 	VolumeID   string
 	NodeID     string
 	Claims     []CSIClaimKey
-	Attachment uint64 // CreateIndex of the attachment to forget, 0 for none
+	Attachment uint64 // CreateIndex of the attachment to delete, 0 for none
 	// Settle is how long after it was sent a controller call may still take effect. 0, as in an entry of an
 	// earlier version, does not wait for any.
 	Settle time.Duration
@@ -270,16 +270,16 @@ type CSINodeExpandOutcome struct {
 	NodeID   string
 	SecretID string // of a node that reports; "" from the leader
 	RowIndex uint64 // CreateIndex of the claim the call was made for; 0 for any
-	Bytes    int64  // the size that was asked for
-	Capacity int64  // the size that the plugin answered, 0 if it did not say
+	Bytes    int64  // the requested size
+	Capacity int64  // the size that the plugin answered, 0 if it reported none
 	Err      *OperationError
 	WriteOptions
 }
 
-// CSIAttachmentsFound records attachments that no row names: each gets a row that is detaching. Of an
-// attachment the fields Namespace, VolumeID and NodeID are required. PluginID, ExternalVolumeID,
-// ExternalNodeID and Secrets may be empty where the row of the volume or of a plugin instance has them. An
-// attachment that has a row, that a granted claim uses, or of which too little is known is left out.
+// CSIAttachmentsFound records attachments without a row: each gets a row that is detaching. Of an attachment
+// the fields Namespace, VolumeID and NodeID are required. PluginID, ExternalVolumeID, ExternalNodeID and
+// Secrets may be empty if the row of the volume or of a plugin instance has them. An attachment is ignored if
+// it has a row, if a granted claim uses it, or if too little is known of it.
 type CSIAttachmentsFound struct {
 	Attachments []*CSIAttachment
 	WriteOptions

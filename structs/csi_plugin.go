@@ -135,10 +135,10 @@ type CSIPluginInstance struct {
 	NodeID string
 	CSIInfo
 	// OtherDriver marks an instance that the node reports healthy, but whose Provider is not the plugin's.
-	// Healthy is false for that reason alone.
+	// This is the only reason why Healthy is false.
 	OtherDriver bool `json:",omitempty"`
-	// DownWithNode marks an instance that was healthy and whose node is down. Healthy is false for that reason
-	// alone: when the node is ready again, so is the instance.
+	// DownWithNode marks an instance that was healthy and whose node is down. This is the only reason why
+	// Healthy is false: when the node is ready again, so is the instance.
 	DownWithNode bool `json:",omitempty"`
 	Indexes
 }
@@ -165,7 +165,7 @@ type CSIPluginRow struct {
 	Provider             string
 	Version              string
 	Known                bool // an instance has been healthy once: Provider and ControllerRequired are known
-	ControllerRequired   bool // the plugin said it has a controller service
+	ControllerRequired   bool // the plugin announced a controller service
 	ControllerSeen       bool // a controller instance has been healthy once: the next two are known
 	SupportsAttachDetach bool
 	SupportsReadOnly     bool
@@ -205,7 +205,7 @@ type CSIPluginListStub struct {
 	Indexes
 }
 
-// CSIPluginGetRequest asks for one plugin.
+// CSIPluginGetRequest is the request for one plugin.
 type CSIPluginGetRequest struct {
 	ID string
 	QueryOptions

@@ -40,7 +40,7 @@ func (m CSIAccessMode) Valid() bool { return slices.Contains(CSIAccessModes, m) 
 // SingleNode reports whether the mode allows the volume on one node, in one publication, only.
 func (m CSIAccessMode) SingleNode() bool { return m == CSISingleNodeReader || m == CSISingleNodeWriter }
 
-// ReaderOnly reports whether the mode allows no writer at all.
+// ReaderOnly reports whether the mode allows no writer.
 func (m CSIAccessMode) ReaderOnly() bool { return m == CSISingleNodeReader || m == CSIMultiNodeReader }
 
 // CSIAttachmentMode is the form in which a task sees a volume.
@@ -71,7 +71,7 @@ type CSIMountOptions struct {
 // redactedFlag replaces mount flags in answers.
 const redactedFlag = "[REDACTED]"
 
-// Redacted returns the options as people see them: mount flags may hold secrets (CSI spec, MountVolume).
+// Redacted returns the options for output: mount flags may contain secrets (CSI spec, MountVolume).
 func (o *CSIMountOptions) Redacted() *CSIMountOptions {
 	if o == nil || len(o.MountFlags) == 0 {
 		return o
@@ -108,8 +108,8 @@ func (o *CSIMountOptions) Merge(over *CSIMountOptions) *CSIMountOptions {
 	return m
 }
 
-// The states of a volume. creating and deleting are recorded before the plugin is called the first time
-// and left when its outcome is recorded, so that neither a crash nor a new leader forgets one.
+// The states of a volume. creating and deleting are recorded before the first call of the plugin and end with
+// its recorded outcome, so the call survives a crash and a new leader.
 const (
 	VolumeCreating = "creating" // CreateVolume is wanted, its outcome not yet known
 	VolumeReady    = "ready"
@@ -118,26 +118,26 @@ const (
 	VolumeDeleting = "deleting"
 )
 
-// CSICodeExhausted is the OperationError.Code of a volume for which its plugin has no room.
+// CSICodeExhausted is the OperationError.Code of a volume for which its plugin has no space.
 const CSICodeExhausted = "ResourceExhausted"
 
 // OperationError is the last failure of something that is being tried.
 type OperationError struct {
 	Message  string
 	Kind     Kind
-	Code     string // the name of the plugin's gRPC code, if it tells more than Kind
+	Code     string // the name of the plugin's gRPC code, if it has more information than Kind
 	Attempts int    // failures in a row
 	Time     int64  // UnixNano of the last
-	// RetryTime is the time of the next try (UnixNano), 0 if that does not depend on time. NeverTry marks a call
-	// that would fail again: it is not repeated before something changes or an operator asks for it.
+	// RetryTime is the time of the next attempt (UnixNano), 0 if that does not depend on time. NeverTry marks
+	// a call that would fail again: it is not repeated before something changes or an operator requests it.
 	RetryTime int64 `json:",omitempty"`
 }
 
 // NeverTry is the RetryTime of a call that is not repeated by itself.
 const NeverTry = -1
 
-// CallSettles is how long a controller call may still take effect after it was sent to a node that cannot be
-// asked any more.
+// CallSettles is how long a controller call may still take effect after it was sent to a node that is no
+// longer reachable.
 const CallSettles = 5 * time.Minute
 
 // CSICall is a controller call of unknown outcome: it was, or may have been, delivered to the plugin on a
@@ -149,11 +149,11 @@ type CSICall struct {
 	Time   int64  // UnixNano when it was sent
 }
 
-// CSIForced records that a person decided something about a volume without a proof.
+// CSIForced records a decision of an operator about a volume without a proof.
 type CSIForced struct {
 	NodeID string
 	What   string // the decision
-	By     string // the name of the person, given by themselves
+	By     string // the name of the operator, unverified
 	Reason string
 	Time   int64 // UnixNano
 }
@@ -163,7 +163,7 @@ type CSIForced struct {
 type CSITurnedReadOnly struct {
 	NodeID  string
 	AllocID string
-	Time    int64 // UnixNano when the node said so: it had unmounted the volume
+	Time    int64 // UnixNano of the node's report: it had unmounted the volume
 }
 
 // CSIDeletion keeps the secrets that a volume had before those of the request to delete it took their place.
@@ -171,8 +171,7 @@ type CSIDeletion struct {
 	Secrets Secrets `codec:"Secrets"`
 }
 
-// CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments are rows of their
-// own.
+// CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments have their own rows.
 type CSIVolume struct {
 	ID string
 	// the name in CreateVolume; generated if it is not given (CSI spec, CreateVolumeRequest.name)
@@ -182,7 +181,7 @@ type CSIVolume struct {
 	PluginID   string
 	State      string
 	LastError  *OperationError `json:",omitempty"`
-	// the requested capacity is above Capacity and to be asked for
+	// the requested capacity is above Capacity and still to be requested from the plugin
 	ExpandPending bool `json:",omitempty"`
 	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next one that stages or
 	// publishes it, and each that has it now (CSI spec, NodeExpandVolume). 0 if none has to.
@@ -193,7 +192,7 @@ type CSIVolume struct {
 	Secrets               Secrets           `codec:"Secrets"`
 	Parameters            map[string]string // opaque, for CreateVolume
 	Context               map[string]string // opaque volume_context: passed back byte for byte
-	Capacity              int64             // bytes; 0: the plugin did not say
+	Capacity              int64             // bytes; 0: the plugin reported none
 	RequestedCapacityMin  int64
 	RequestedCapacityMax  int64
 	RequestedCapabilities []*CSIVolumeCapability
@@ -205,7 +204,7 @@ type CSIVolume struct {
 	Call           *CSICall           `json:",omitempty"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
 	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system did
-	// Deletion holds the values to restore when the deletion is given up; nil for none.
+	// Deletion has the values to restore when the deletion is cancelled; nil for none.
 	Deletion *CSIDeletion `json:"-" codec:"Deletion,omitempty"`
 	Indexes
 }
@@ -283,7 +282,7 @@ type CSIVolumeDetail struct {
 	Attachments    []*CSIAttachment
 	Schedulable    bool
 	Blocked        string   `json:",omitempty"` // the reason if it is not schedulable, or the current blocker
-	Warnings       []string `json:",omitempty"` // findings that a person should look at
+	Warnings       []string `json:",omitempty"` // findings for an operator
 	// jobs that wait for it without an allocation, at most MaxWaitingJobs
 	WaitingJobs []string `json:",omitempty"`
 	// the users that have to leave before the plugin may expand it
@@ -309,7 +308,7 @@ type CSIVolumeListStub struct {
 	AttachmentMode      CSIAttachmentMode
 	CurrentReaders      int
 	CurrentWriters      int
-	Waiting             int // claims in line
+	Waiting             int // claims in the queue
 	Schedulable         bool
 	PluginID            string
 	Provider            string
@@ -323,7 +322,7 @@ type CSIVolumeListStub struct {
 	Indexes
 }
 
-// CSIVolumeGetRequest asks for one volume.
+// CSIVolumeGetRequest is the request for one volume.
 type CSIVolumeGetRequest struct {
 	ID string
 	QueryOptions
@@ -335,7 +334,7 @@ type CSIVolumeGetResponse struct {
 	QueryMeta
 }
 
-// CSIVolumeListRequest asks for the volumes of a namespace, of one plugin or in use on one node.
+// CSIVolumeListRequest is the request for the volumes of a namespace, of one plugin or in use on one node.
 type CSIVolumeListRequest struct {
 	PluginID string
 	NodeID   string
@@ -348,9 +347,9 @@ type CSIVolumeListResponse struct {
 	QueryMeta
 }
 
-// CSIVolumeRegisterRequest carries volumes to register (they exist at the plugin) or to create. As a log
-// entry it replaces each volume as a whole. A volume whose ModifyIndex is set and is not that of the stored
-// row is a conflict, so that no update is lost.
+// CSIVolumeRegisterRequest has volumes to register (they exist at the plugin) or to create. As a log entry it
+// replaces each volume completely. A volume with a ModifyIndex other than that of the stored row is a
+// conflict, so that no update is lost.
 type CSIVolumeRegisterRequest struct {
 	Volumes []*CSIVolume
 	WriteOptions
@@ -362,17 +361,17 @@ type CSIVolumeRegisterResponse struct {
 	WriteMeta
 }
 
-// CSIVolumeDeregisterRequest forgets a volume without touching it at the plugin. A volume with claims or
-// attachments is refused with precondition; Force also drops waiting claims and claims of allocations
-// that are client-terminal or gone, but never a claim that may still write.
+// CSIVolumeDeregisterRequest deletes the row of a volume without changing the volume at the plugin. For a
+// volume with claims or attachments the error is a precondition. Force also deletes waiting claims and claims
+// of allocations that are client-terminal or gone, but never a claim that may still write.
 type CSIVolumeDeregisterRequest struct {
 	ID    string
 	Force bool
 	WriteOptions
 }
 
-// CSIVolumeDeleteRequest deletes a volume at its plugin and then forgets it. As a log entry it records
-// the intent (State deleting).
+// CSIVolumeDeleteRequest deletes a volume at its plugin and then its row. As a log entry it records the
+// intent (State deleting).
 type CSIVolumeDeleteRequest struct {
 	ID      string
 	Secrets Secrets `codec:"Secrets"`
@@ -426,8 +425,8 @@ type CSIVolumeExternalStub struct {
 	Status              string
 }
 
-// CSIVolumeExternalResponse carries one page; NextToken continues it. Warnings say which part of the plugin's
-// storage is missing, and why.
+// CSIVolumeExternalResponse has one page. NextToken continues it. Warnings names the missing parts of the
+// plugin's storage and the reasons.
 type CSIVolumeExternalResponse struct {
 	Volumes   []*CSIVolumeExternalStub
 	NextToken string

@@ -9,16 +9,16 @@ import (
 	"unicode"
 )
 
-// Kind is the class of an error. It is data: it crosses every wire (RPC, HTTP, exit code) unchanged,
-// while the text beside it is for people. The zero Kind means "not classified" and reads as internal.
+// Kind is the class of an error. It is data: it crosses every wire (RPC, HTTP, exit code) unchanged, while
+// the text is for users. The zero Kind means "not classified" and reads as internal.
 type Kind string
 
 // The kinds. The table below gives the form of each on each wire.
 const (
-	KindInvalid      Kind = "invalid"      // the request can never succeed as it stands
+	KindInvalid      Kind = "invalid"      // the unchanged request can never succeed
 	KindDenied       Kind = "denied"       // the caller may not do this
 	KindNotFound     Kind = "not-found"    // the object that the request names does not exist
-	KindConflict     Kind = "conflict"     // it exists already, differently, or changed meanwhile
+	KindConflict     Kind = "conflict"     // it exists already with other values, or changed meanwhile
 	KindPrecondition Kind = "precondition" // something else has to change first
 	KindUnavailable  Kind = "unavailable"  // nothing was done; the same request may succeed later
 	KindTimeout      Kind = "timeout"      // the outcome is unknown; repeat the same request
@@ -174,8 +174,8 @@ func Busy(after time.Duration, format string, args ...any) error {
 	}
 }
 
-// RetryAfter is how soon the request that failed so may come again, through any wrapping; 0 when the error
-// does not say.
+// RetryAfter returns the least delay before a retry of the failed request, through any wrapping, and 0 if the
+// error has none.
 func RetryAfter(err error) time.Duration {
 	if KindOf(err) != KindUnavailable {
 		return 0
@@ -190,8 +190,7 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// retryMark stands on the wire between an error's text and its RetryAfter, codeMark between its text and its
-// Code.
+// retryMark separates an error's text from its RetryAfter on the wire, codeMark its text from its Code.
 const (
 	retryMark = "; retry after "
 	codeMark  = "; csi code "

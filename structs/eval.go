@@ -15,7 +15,7 @@ var (
 // The states of an evaluation.
 const (
 	EvalPending   = "pending"
-	EvalBlocked   = "blocked" // waits until one of its BlockedOn keys is woken
+	EvalBlocked   = "blocked" // waits until one of its BlockedOn keys is unblocked
 	EvalComplete  = "complete"
 	EvalFailed    = "failed"
 	EvalCancelled = "canceled"
@@ -40,7 +40,7 @@ const WakeCapacity = "capacity" // a node came, became eligible, or an allocatio
 // WakeNodes is the key of a node coming or changing, for jobs that run on every node and so far on none.
 const WakeNodes = "nodes"
 
-// WakeNode is the key of more room on a node, for jobs that run on every node and found none on it.
+// WakeNode is the unblock key of freed capacity on a node, for per-node jobs that found none there.
 func WakeNode(id string) string { return "node:" + id }
 
 // ManyNodes is how many nodes an evaluation waits for one by one; beyond it waits for capacity anywhere.
@@ -61,7 +61,7 @@ const wakeVolume = "csi-volume:"
 // WakesVolume reports whether a key is that of a volume.
 func WakesVolume(key string) bool { return strings.HasPrefix(key, wakeVolume) }
 
-// Evaluation is the row of one wish to bring a job's placement up to date. Key: ID.
+// Evaluation is the row of one request to reconcile a job. Key: ID.
 type Evaluation struct {
 	ID                string
 	Namespace         string
@@ -81,9 +81,9 @@ type Evaluation struct {
 	BlockedEval       string
 	FailedTGAllocs    map[string]*AllocMetric
 	QueuedAllocations map[string]int
-	// wake keys, of a blocked evaluation, and of one that was woken until it is processed
+	// unblock keys, of a blocked evaluation, and of an unblocked one until it is processed
 	BlockedOn []string
-	// two with one shape find room, or none, alike; "": it is like no other
+	// evaluations of one shape fit or fail together; "": it is like no other
 	Shape         string `json:",omitempty"`
 	Placed        bool   `json:",omitempty"` // allocations name it
 	SnapshotIndex uint64 // of the state it was last processed against
@@ -113,7 +113,7 @@ func (e *Evaluation) Terminal() bool {
 	return e.Status == EvalComplete || e.Status == EvalFailed || e.Status == EvalCancelled
 }
 
-// EvalGetRequest asks for one evaluation.
+// EvalGetRequest is the request for one evaluation.
 type EvalGetRequest struct {
 	EvalID string
 	QueryOptions
@@ -135,7 +135,7 @@ type EvalListResponse struct {
 // of its keys was unblocked after its SnapshotIndex.
 type EvalUpdateRequest struct {
 	Evals []*Evaluation
-	Wake  int // of so many more of the lines that wait for a woken key the first goes on
+	Wake  int // the number of further queues of an unblocked key whose heads become pending
 	WriteOptions
 }
 
@@ -144,7 +144,7 @@ type EvalUpdateRequest struct {
 // evaluation pending again.
 type Plan struct {
 	Eval           *Evaluation   // its state after the plan: complete, failed, ...
-	Blocked        *Evaluation   // a blocked evaluation to put beside it, or nil
+	Blocked        *Evaluation   // a blocked evaluation to put with it, or nil
 	Followups      []*Evaluation // delayed evaluations (rescheduling)
 	Place          []*Allocation // new; Job nil, JobVersion set
 	Stop           []*PlanStop   // to be stopped

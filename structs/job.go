@@ -345,7 +345,7 @@ type JobRegisterResponse struct {
 	WriteMeta
 }
 
-// JobDeregisterRequest stops a job; Purge also forgets it at once.
+// JobDeregisterRequest stops a job. Purge also deletes it at once.
 type JobDeregisterRequest struct {
 	JobID string
 	Purge bool
@@ -361,14 +361,13 @@ type JobDeregisterResponse struct {
 	WriteMeta
 }
 
-// JobEvaluateRequest asks for a new evaluation of a job.
+// JobEvaluateRequest requests a new evaluation of a job.
 type JobEvaluateRequest struct {
 	JobID string
 	WriteOptions
 }
 
-// JobGetRequest asks for one job. All includes allocations of jobs of the same ID that were registered
-// before.
+// JobGetRequest is the request for one job. All includes allocations of former jobs of the same ID.
 type JobGetRequest struct {
 	JobID string
 	All   bool

@@ -17,8 +17,8 @@ const (
 	defaultRestartInterval = 30 * time.Minute
 )
 
-// The words that a job may say for a way: in which mounts are seen, a task is started again, the delays of
-// rescheduling grow; and the type of a volume, of which there is one.
+// The values of a job's modes: of mount propagation, of restarts, of the delays of rescheduling; and the type
+// of a volume, of which there is one.
 const (
 	PropagationPrivate    = "private"
 	PropagationHostToTask = "host-to-task"

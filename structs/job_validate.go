@@ -11,8 +11,8 @@ import (
 
 var jobTypes = []string{JobService, JobBatch, JobSystem, JobSysBatch}
 
-// Validate checks a canonicalized job and returns every fault, each with its path. It knows the
-// specification alone: whether volumes and plugins exist is the scheduler's to say.
+// Validate checks a canonicalized job and returns every fault, each with its path. It checks only the
+// specification: the scheduler decides whether volumes and plugins exist.
 func (j *Job) Validate() error {
 	f := newFieldErrors("")
 	f.checkName("job: id", j.ID)
@@ -226,8 +226,8 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 }
 
 // nestsWithin reports whether a value of a task's config nests maps and lists at most so many levels deep. A
-// value has to stay far from the depth at which a decoder gives up: a log entry, an answer and a snapshot
-// hold it at different depths, and a server that cannot read an entry stops.
+// value has to stay far from the depth limit of a decoder: a log entry, an answer and a snapshot hold it at
+// different depths, and a server that cannot read an entry stops.
 func nestsWithin(v any, levels int) bool {
 	var parts iter.Seq[any]
 	switch v := v.(type) {

@@ -3,7 +3,7 @@ package structs
 import "time"
 
 // The bounds of one request, job file, report or answer. A bound applies to new input: rows that an older
-// version has stored beyond it stay, and their readers cope with them. The reference, docs/reference/limits.md,
+// version has stored beyond it stay, and their readers accept them. The reference, docs/reference/limits.md,
 // describes each constant; test/refdocs compares it with this file.
 const (
 	// Of names and texts, in bytes.
@@ -25,9 +25,9 @@ const (
 	MaxFilter         = 64 << 10  // a filter expression
 	MaxFilterSteps    = 2_000_000 // steps of the parser of a filter, which goes back often: a fifth of a second
 	MaxFilterPatterns = 4000      // size of all regular expressions of a filter, repetitions written out
-	MaxSource         = 1 << 20   // a file in HCL, or in JSON that stands for one
+	MaxSource         = 1 << 20   // a file in HCL, or in JSON in its place
 	MaxNesting        = 250       // brackets, and templates, within one another in such a file
-	MaxRepeats        = 5000      // of each operator that may stand in a row without brackets in such a file
+	MaxRepeats        = 5000      // repetitions of each operator without brackets in such a file
 	MaxVariable       = 64 << 10  // bytes and elements of one variable or local of a job file
 	MaxVariableUses   = 1000      // uses of variables and locals in one job file
 
@@ -81,7 +81,7 @@ const (
 	// Of durations.
 	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies
 	MaxTaskWait = 24 * time.Hour            // kill_timeout, shutdown_delay, health_timeout, hang_timeout
-	MaxWait     = 10 * time.Minute          // of a read that waits for news
+	MaxWait     = 10 * time.Minute          // of a blocking query
 
 	// Of HTTP.
 	MaxHTTPHead   = 64 << 10  // bytes of the head of one request
@@ -95,7 +95,7 @@ const (
 	// Of RPC.
 	MaxRPCRequest  = 64 << 20  // bytes of one request, and of the answer of a node
 	MaxRPCAnswer   = 1 << 30   // bytes of one answer of a server
-	MaxAllocIDs    = 1_000     // allocations that one request asks for by ID
+	MaxAllocIDs    = 1_000     // allocations that one request names by ID
 	MaxRPCParts    = 400_000   // lists, maps and entries of one request; eight entries of a map count as one
 	RPCPartBytes   = 512       // of memory, about, that a part takes when it is decoded
 	MaxRPCInFlight = 512 << 20 // bytes of all requests above SmallRPC that are being read or served
@@ -106,6 +106,6 @@ const (
 	// Of the files of a server.
 	MaxEntry        = 32 << 20 // bytes of one entry of the log; its reader takes no more than 64 MiB
 	MaxArchive      = 16 << 30 // bytes of state in an archive: a server keeps the state in memory
-	MaxArchiveIndex = 1 << 53  // index and term of an archive: one near 2^64 leaves no room for further entries
+	MaxArchiveIndex = 1 << 53  // index and term of an archive: one near 2^64 leaves no index for further entries
 	MaxPeersFile    = 64 << 10 // bytes of raft/peers.json
 )

@@ -50,7 +50,7 @@ const (
 // Query lets the middleware reach the options of any read request.
 func (q *QueryOptions) Query() *QueryOptions { return q }
 
-// RequestNamespace is the namespace asked for, with the default filled in.
+// RequestNamespace is the requested namespace, with the default filled in.
 func (q *QueryOptions) RequestNamespace() string { return NamespaceOr(q.Namespace) }
 
 // WriteOptions are embedded in every write request.
@@ -67,7 +67,7 @@ type WriteOptions struct {
 // Write lets the middleware reach the options of any write request.
 func (w *WriteOptions) Write() *WriteOptions { return w }
 
-// RequestNamespace is the namespace asked for, with the default filled in.
+// RequestNamespace is the requested namespace, with the default filled in.
 func (w *WriteOptions) RequestNamespace() string { return NamespaceOr(w.Namespace) }
 
 // NamespaceOr fills in the default namespace.
@@ -84,9 +84,8 @@ type QueryMeta struct {
 	LastContact time.Duration // how old a follower's knowledge of its leader is; 0 on the leader
 	KnownLeader bool
 	NextToken   string `json:",omitempty"` // where the next page begins; "" on the last
-	// Rows, where the caller asked to Stream and may, are the rows of the list, each made when it is its
-	// turn, all of one snapshot: do may not keep it. It ends with the first error of do. The list itself is
-	// empty then.
+	// Rows, if the caller asked to Stream and may, yields the rows of the list, each made in its turn, all of
+	// one snapshot: do may not keep it. It ends with the first error of do. The list itself is empty then.
 	Rows func(do func(row any) error) error `json:"-" codec:"-"`
 }
 

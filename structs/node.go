@@ -81,8 +81,8 @@ type NodeEvent struct {
 	CreateIndex uint64
 }
 
-// Node is the row of one node: its own report and the servers' facts about it. Its plugin instances are rows
-// of their own. Key: ID.
+// Node is the row of one node: its own report and the fields of the servers. Its plugin instances have their
+// own rows. Key: ID.
 type Node struct {
 	ID                string
 	SecretID          string `json:"-" codec:"SecretID"` // proves that a request is the node's own
@@ -111,8 +111,8 @@ type Node struct {
 	instances []CSIInstanceKey
 }
 
-// CSIInstances names the node's plugin instances, by plugin and kind. The servers' state works it out, of its
-// own rows: it goes over no wire and into no snapshot. It must not be changed.
+// CSIInstances names the node's plugin instances, by plugin and kind. Package state computes it from its
+// rows: no wire and no snapshot has it. It must not be changed.
 func (n *Node) CSIInstances() []CSIInstanceKey { return n.instances }
 
 // SetCSIInstances is for the state package, on a row that no reader has.
@@ -192,12 +192,12 @@ type NodeListStub struct {
 type NodeRegisterRequest struct {
 	Node      *Node
 	CSI       []*CSIPluginInstance
-	Inventory *NodeInventory `json:",omitempty"` // nil: not said
-	Unsure    bool           `json:",omitempty"` // an earlier request may still be under way
+	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
+	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
 	WriteOptions
 }
 
-// NodeRegisterResponse tells the node how to live.
+// NodeRegisterResponse has the settings of a node's life.
 type NodeRegisterResponse struct {
 	HeartbeatTTL time.Duration // send the next heartbeat before this has passed
 	Servers      []string      // RPC addresses of the servers, the leader's first
@@ -205,7 +205,7 @@ type NodeRegisterResponse struct {
 	WriteMeta
 }
 
-// NodeDeregisterRequest forgets nodes; one with allocations that are not terminal is refused.
+// NodeDeregisterRequest deletes nodes. A node with allocations that are not terminal is rejected.
 type NodeDeregisterRequest struct {
 	NodeIDs []string
 	WriteOptions
@@ -217,7 +217,7 @@ type NodeHeartbeatRequest struct {
 	NodeID    string
 	SecretID  string
 	Status    string
-	Inventory *NodeInventory `json:",omitempty"` // nil: not said
+	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
 	WriteOptions
 }
 
@@ -273,7 +273,7 @@ type NodeEventsRequest struct {
 	WriteOptions
 }
 
-// NodeGetRequest asks for one node.
+// NodeGetRequest is the request for one node.
 type NodeGetRequest struct {
 	NodeID   string
 	SecretID string // set by the node itself

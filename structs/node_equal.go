@@ -10,8 +10,8 @@ import (
 type NodeIgnore uint8
 
 const (
-	// IgnoreServersPart leaves out the fields that only the servers change: status, eligibility, drain, events,
-	// indexes and the keys of the plugin instances, which are rows of their own.
+	// IgnoreServersPart omits the fields that only the servers change: status, eligibility, drain, events,
+	// indexes and the keys of the plugin instances, which have their own rows.
 	IgnoreServersPart NodeIgnore = 1 << iota
 	// IgnoreDriverTimes leaves out the time at which each driver last changed, which starts again with the
 	// agent.

@@ -6,8 +6,8 @@ import "maps"
 // refuse it, and such a node registers instead.
 var NodeUpdate = write[NodeUpdateRequest, Empty]("Node.Update")
 
-// NodeUpdateRequest is a log entry of earlier versions. It carries the difference between a node and its last
-// acknowledged version. Fields that are left out stay the same. Plugin instances have a request of their own.
+// NodeUpdateRequest is a log entry of earlier versions. It has the difference between a node and its last
+// acknowledged version. Omitted fields stay the same. Plugin instances have a separate request.
 type NodeUpdateRequest struct {
 	NodeID         string
 	SecretID       string

@@ -240,8 +240,8 @@ func (u *AllocClientUpdate) CheckStates() error {
 	return f.err()
 }
 
-// Bounded returns the report with its texts cut and with the newest events of each task: a node that is
-// refused would repeat it for ever. It is the report itself where nothing is beyond a limit.
+// Bounded returns the report with cut texts and with the newest events of each task: a rejected node would
+// repeat it for ever. It returns the report itself if nothing is beyond a limit.
 func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 	if u.bounded() {
 		return u

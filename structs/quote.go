@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// JoinFaults makes one text of faults, a line each: the first MaxFaults, and how many there are beside them.
+// JoinFaults makes one text of faults, a line each: the first MaxFaults, and the number of the others.
 func JoinFaults(faults []string) string {
 	var l errorLines
 	for _, f := range faults {

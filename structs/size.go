@@ -6,7 +6,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// FormatBytes writes a size for people: rounded with its unit, and exactly where the rounding hides
+// FormatBytes formats a size for users: rounded with its unit, and also exactly if the rounding loses
 // something.
 func FormatBytes(n int64) string {
 	if n < 0 {

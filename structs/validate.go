@@ -15,7 +15,7 @@ import (
 // MaxFaults and counts the others, and cuts each text that it quotes: its result does not grow with the
 // number of faults.
 type fieldErrors struct {
-	path  string // of what is looked at: `job "a": group "b"`
+	path  string // of the checked value: `job "a": group "b"`
 	lines *errorLines
 }
 

@@ -11,8 +11,8 @@ func (v *CSIVolume) Canonicalize() {
 	v.Namespace = NamespaceOr(v.Namespace)
 }
 
-// Validate checks a volume of a person's request and returns every fault, each with its path. No secret,
-// parameter or mount flag appears in one. It checks the specification only: the plugin decides on the rest.
+// Validate checks a volume of a user's request and returns every fault, each with its path. No secret,
+// parameter or mount flag appears in one. It checks only the specification: the plugin decides on the rest.
 func (v *CSIVolume) Validate() error {
 	f := newFieldErrors("")
 	f.checkName("volume: id", v.ID)
@@ -56,8 +56,8 @@ func (f fieldErrors) checkSecrets(given Secrets) {
 		"secrets: %d keys hold other characters than letters, digits, dots, dashes and underscores", bad)
 }
 
-// ValidateMade checks the facts of a volume that its plugin answers when it makes one, and that a person may
-// give of one that exists already.
+// ValidateMade checks the facts of a volume that its plugin answers to a creation, and that a user may give
+// for an existing one.
 func (v *CSIVolume) ValidateMade() error {
 	f := newFieldErrors("").at("volume %q", v.ID)
 	f.checkTotal("capacity", v.Capacity, MaxVolumeBytes, "bytes")
@@ -91,7 +91,8 @@ func (v *CSIVolume) DropServerFields() {
 	v.CreateIndex = 0
 }
 
-// barredInName tells the characters that a volume's name must not hold (CSI spec, CreateVolumeRequest.name).
+// barredInName reports the characters that a volume's name must not contain (CSI spec,
+// CreateVolumeRequest.name).
 func barredInName(r rune) bool {
 	return r <= 0x08 || r == 0x0B || r == 0x0C || r >= 0x0E && r <= 0x1F || r >= 0x7F && r <= 0x9F
 }

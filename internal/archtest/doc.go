@@ -1,3 +1,3 @@
-// Package archtest holds the shape of the house as tests: which package may import which, that each says
-// what it is for, and that no file outgrows its reader.
+// Package archtest checks the structure of the code: which package may import which, that each package has a
+// purpose, and that no file is too long.
 package archtest

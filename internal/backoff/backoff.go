@@ -1,6 +1,6 @@
 // Package backoff paces attempts that are repeated until they succeed. The delays double and have no jitter,
-// so that a test in virtual time can say when each attempt happens. Only a delay that a server asked for has
-// jitter, because the server told many callers the same. Whether to try again is the caller's decision.
+// so that a test in virtual time can predict each attempt. Only a retry delay of a server has jitter, because
+// the server gave the same one to many callers. The caller decides whether to retry.
 package backoff
 
 import (
@@ -39,8 +39,8 @@ func (b *Backoff) Next() time.Duration {
 	return b.Delay(b.failures)
 }
 
-// After is Next after an attempt that failed so: when the server said how soon to come again, the pause is
-// that and up to half as much, or what it would have been if that is longer.
+// After is Next after a failed attempt. If the error has a retry delay of the server, the pause is that and
+// up to half as much, or the usual pause if that is longer.
 func (b *Backoff) After(err error) time.Duration {
 	d := b.Next()
 	if said := structs.RetryAfter(err); said > 0 {
@@ -60,8 +60,8 @@ type Logger interface {
 	Warn(msg string, args ...any)
 }
 
-// Retry calls attempt until it succeeds. It logs each failure as msg and pauses after it, as After says. It
-// reports false when ctx ended first.
+// Retry calls attempt until it succeeds. It logs each failure as msg and pauses after it, as After returns.
+// It reports false if ctx ended first.
 func (b Backoff) Retry(
 	ctx context.Context, logger Logger, msg string, attempt func(context.Context) error,
 ) bool {
@@ -81,7 +81,7 @@ func (b Backoff) Retry(
 	}
 }
 
-// Sleep pauses for d. It reports false when ctx ended first.
+// Sleep pauses for d. It reports false if ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -9,7 +9,7 @@ import (
 )
 
 // The delays of RetryEBUSY grow to longestEBUSY and add up to Patience. The delays are counted, not the time:
-// on a slow machine the process that holds what is wanted is slow, too.
+// on a slow machine the process that holds the resource is slow, too.
 const (
 	Patience      = 2 * time.Second
 	shortestEBUSY = 2 * time.Millisecond
@@ -17,9 +17,9 @@ const (
 )
 
 // RetryEBUSY repeats try until its error is not EBUSY, ctx ends, or Patience is used up. It returns the last
-// error unchanged. The kernel refuses much as busy for a moment only: from its fork until its exec a process
+// error unchanged. The kernel often reports busy only for a moment: from its fork until its exec a process
 // holds the files and the mounts of its parent, and so does a killed process until the kernel has removed it.
-// Nothing tells when that ends. An error after Patience means that something really is in use.
+// No event marks the end of this. An error after Patience means a real use.
 func RetryEBUSY(ctx context.Context, try func() error) error {
 	delays := Backoff{Min: shortestEBUSY, Max: longestEBUSY}
 	for delay, waited := time.Duration(0), time.Duration(0); ; waited += delay {

@@ -1,6 +1,6 @@
-// Package benchmeter measures loops of benchmarks so that the collector's share is in what is reported: by
-// the clock, by CPU time, in memory allocated, per unit of work. Benchmarks are to be run for a time
-// (-benchtime=1s), their stores are filled once. Nothing of the product uses it.
+// Package benchmeter measures loops of benchmarks with the collector's share: wall time, CPU time and
+// allocated memory per unit of work. Benchmarks run for a time (-benchtime=1s), and their stores are filled
+// once. The product does not use it.
 package benchmeter
 
 import (
@@ -18,15 +18,15 @@ import (
 // serversGOGC is how seldom a server collects garbage (agent/memory.go): so do these benchmarks.
 const serversGOGC = 200
 
-// Meter measures a benchmark's loop: by the clock, by the CPU time of the process (on a machine with other
-// users it says more), and by the memory that is allocated. The collector's work is in it. It goes through
-// the whole heap at once, which the many units between two collections have to bear evenly: where the loop
-// saw three or more of them end, what is reported is what came between the first and the last.
+// Meter measures a benchmark's loop: wall time, the CPU time of the process (more reliable on a machine with
+// other users), and the allocated memory. The numbers include the collector. A collection traverses the whole
+// heap, and its cost belongs evenly to the many units between two collections. So if three or more
+// collections ended during the loop, the result is the part between the end of the first and of the last.
 type Meter struct {
 	b         *testing.B
 	rounds    int
 	done      amount       // up to the last pause
-	since     amount       // when it went on
+	since     amount       // when it continued
 	collected atomic.Int64 // collections that have ended
 	over      atomic.Bool
 	begun     time.Time
@@ -36,7 +36,7 @@ type Meter struct {
 	last      mark
 }
 
-// amount is what has been used, by the process since its start or by the loop.
+// amount is the usage, by the process since its start or by the loop.
 type amount struct {
 	clock, cpu     time.Duration
 	objects, bytes uint64 // allocated
@@ -53,7 +53,7 @@ type mark struct {
 func Begin(b *testing.B) *Meter {
 	was := debug.SetGCPercent(serversGOGC)
 	b.Cleanup(func() { debug.SetGCPercent(was) })
-	runtime.GC() // what filling the store left behind is not the loop's
+	runtime.GC() // garbage of the setup does not belong to the loop
 	b.ReportAllocs()
 	m := &Meter{b: b, begun: time.Now()}
 	m.watch()
@@ -62,7 +62,7 @@ func Begin(b *testing.B) *Meter {
 	return m
 }
 
-// watch counts the collections from now on: each finds something that nobody holds.
+// watch counts the collections from now on: each frees an unreferenced value.
 func (m *Meter) watch() {
 	runtime.SetFinalizer(new(*Meter), func(**Meter) {
 		m.collected.Add(1)
@@ -95,7 +95,7 @@ func (a amount) minus(b amount) amount {
 	return amount{a.clock - b.clock, a.cpu - b.cpu, a.objects - b.objects, a.bytes - b.bytes}
 }
 
-// Pause leaves out what is done until Resume.
+// Pause excludes the work until Resume.
 func (m *Meter) Pause() {
 	if !m.longer {
 		m.b.StopTimer()
@@ -103,7 +103,7 @@ func (m *Meter) Pause() {
 	m.done = m.done.plus(used().minus(m.since))
 }
 
-// Resume goes on after Pause.
+// Resume continues after Pause.
 func (m *Meter) Resume() {
 	if !m.longer {
 		m.b.StartTimer()
@@ -156,8 +156,8 @@ const (
 	longest      = 8 * time.Second // for which they are waited for
 )
 
-// Loop is b.Loop, but that it goes on until the collector has run a few times. What the benchmark reports
-// by itself is of the time that it was to run.
+// Loop is b.Loop, but continues until the collector has run a few times. The benchmark's own report covers
+// only its regular time.
 func (m *Meter) Loop() bool {
 	if !m.longer && m.b.Loop() {
 		return true
@@ -167,8 +167,8 @@ func (m *Meter) Loop() bool {
 	return !times && m.last.cycles-m.first.cycles < wantedCycles && time.Since(m.begun) < longest
 }
 
-// Perform measures what do does, with what was made for it: each time something new, apart from what is
-// measured, and no more of it at once than block.
+// Perform measures do with prepared values. Each value is new, made outside the measured part, and at most
+// block of them exist at once.
 func Perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
 	m, ready := Begin(b), make([]R, block)
 	for i := 0; m.Loop(); i++ {
@@ -185,7 +185,7 @@ func Perform[R any](b *testing.B, units, block int, prepare func(i int) R, do fu
 	m.End(units)
 }
 
-// Repeat measures what do does, over and over.
+// Repeat measures repeated calls of do.
 func Repeat(b *testing.B, do func()) {
 	m := Begin(b)
 	for m.Loop() {

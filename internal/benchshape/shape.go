@@ -1,6 +1,6 @@
-// Package benchshape makes the rows that measurements are made with: a fleet, a plugin, volumes, allocations
-// and claims, the same in every run. They are those of bench/peer/shape, field by field where both sides have
-// the field, so that a row of one table can stand beside a row of the other. Nothing of the product uses it.
+// Package benchshape makes the rows of the benchmarks: a fleet, a plugin, volumes, allocations and claims,
+// the same in every run. They equal those of bench/peer/shape, field by field where both sides have the
+// field, so that the rows of the tables are comparable. The product does not use it.
 package benchshape
 
 import (

@@ -2,10 +2,10 @@
 //
 // Its rules:
 //
-//   - A request that comes while a batch of its key is in flight joins the next batch. Alone, no request
-//     waits. Under load a batch carries many.
-//   - All requests of a batch get the same answer. Requests that get answers of their own are pointers, into
-//     which Propose writes.
+//   - A request that arrives while a batch of its key is in flight joins the next batch. A single request
+//     does not wait. Under load a batch carries many.
+//   - All requests of a batch get the same answer. Requests with separate answers are pointers, into which
+//     Propose writes.
 //   - It starts no goroutine: the first request of a batch proposes it for the others.
 //
 // The caller decides what a batch is: the package only collects its requests.

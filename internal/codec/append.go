@@ -10,8 +10,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// The functions that generated code appends with, beside those of msgp. They write nil where the Handle
-// writes nil, and maps by key.
+// The functions with which generated code appends values, in addition to those of msgp. They write nil where
+// the Handle writes nil, and maps by key.
 
 // AppendPointers appends a list of structs by pointer.
 func AppendPointers[T any](b []byte, s []*T, one func(*T, []byte) ([]byte, error)) (_ []byte, err error) {

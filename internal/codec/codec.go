@@ -47,7 +47,7 @@ func newEncoder() *reusable {
 	return &reusable{Encoder: codec.NewEncoderBytes(new([]byte), Handle)}
 }
 
-// scratch has buffers for values whose length is not known before they are encoded.
+// scratch has buffers for values of unknown encoded length.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
 // largestKept is the size in bytes of the largest buffer that is reused.
@@ -56,7 +56,7 @@ const largestKept = 1 << 20
 // Encode returns v in msgpack.
 func Encode(v any) ([]byte, error) { return EncodeAfter(nil, v) }
 
-// EncodeAfter returns head with v in msgpack after it, in memory of its own.
+// EncodeAfter returns head followed by v in msgpack, in new memory.
 func EncodeAfter(head []byte, v any) ([]byte, error) {
 	return encode(func(b []byte) ([]byte, error) { return Append(append(b, head...), v) })
 }

@@ -7,8 +7,8 @@ import (
 // Generated is a pointer to a struct with a codec that codecgen wrote. It writes the bytes that the Handle
 // writes and reads what the Handle reads.
 type Generated interface {
-	// MsgpackSelf returns the receiver. A struct without a codec inherits the methods of a struct that it
-	// embeds, which encode that part alone. It shows by this: the result is not the pointer that was asked.
+	// MsgpackSelf returns the receiver. A struct without a codec inherits the methods of an embedded struct,
+	// which encode only that part. The result shows this: it is not the pointer of the call.
 	MsgpackSelf() any
 	// AppendMsgpack appends the struct. It appends nil for a nil receiver.
 	AppendMsgpack(b []byte) ([]byte, error)

@@ -15,7 +15,7 @@ var (
 // deepest is how deep a value may nest others: less than the Handle allows.
 const deepest = 1000
 
-// ReadOther lets the Handle read one value into what p points to.
+// ReadOther lets the Handle decode one value into *p.
 func ReadOther[T any](b []byte, p *T) ([]byte, error) {
 	if msgp.IsNil(b) {
 		*p = *new(T)

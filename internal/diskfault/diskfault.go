@@ -1,5 +1,5 @@
-// Package diskfault tells the errors of a machine from those of a file. If a disk is full or a file may not
-// be read, the file itself is not damaged. It must not be removed.
+// Package diskfault distinguishes errors of a machine from those of a file. If a disk is full or a file is
+// not readable, the file itself is not damaged. It must not be removed.
 package diskfault
 
 import (
@@ -14,12 +14,12 @@ var environment = []syscall.Errno{
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
 }
 
-// OfMachine reports whether an error says nothing about the content of a file.
+// OfMachine reports whether an error has no information about the content of a file.
 func OfMachine(err error) bool {
 	return slices.ContainsFunc(environment, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
-// NoSpace reports whether an error says that the disk is full.
+// NoSpace reports whether the disk is full.
 func NoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

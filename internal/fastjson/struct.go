@@ -9,7 +9,7 @@ import (
 
 // field is a field of a struct, or of one embedded in it.
 type field struct {
-	path  []int // of indexes, through what is embedded
+	path  []int // of indexes, through embedded structs
 	name  string
 	head  string // the name in quotes, with its colon
 	omit  bool   // when it is empty

@@ -16,8 +16,8 @@ func writeUint(b []byte, v reflect.Value, _ *Encoder) []byte {
 	return strconv.AppendUint(b, v.Uint(), 10)
 }
 
-// plain has the bytes that stand for themselves in a string. Of the others some are escaped, and some belong
-// to characters that are escaped.
+// plain has the bytes that a string contains unescaped. Of the others some are escaped, and some belong to
+// characters that are escaped.
 var plain = func() (plain [256]bool) {
 	for c := ' '; c < 0x7f; c++ {
 		plain[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'

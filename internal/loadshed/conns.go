@@ -93,7 +93,7 @@ func (c *HTTPConns) Bound(s *http.Server) {
 func (c *HTTPConns) connContext(ctx context.Context, conn net.Conn) context.Context {
 	all, ofHost := c.Add(conn)
 	if all > 2*c.Most || ofHost > 2*c.MostPerHost {
-		_ = conn.Close() // connState is told
+		_ = conn.Close() // connState is called
 	}
 	if all > c.Most || ofHost > c.MostPerHost {
 		return context.WithValue(ctx, excess{}, true)

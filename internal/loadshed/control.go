@@ -12,13 +12,13 @@ type control struct {
 	idle      int           // windows in a row without anything to refuse
 }
 
-// The movement of the limit. It falls faster than it rises: what is let in too much is waited for by
-// everything that comes after it.
+// The movement of the limit. It falls faster than it rises, because every later request waits for the excess
+// ones.
 const (
 	patience  = 2    // windows in which bytes take too long before there is a limit
-	onset     = .85  // of what was served, to begin with: what has piled up has to be done, too
+	onset     = .85  // of the served reads at first: the backlog has to be served, too
 	fall      = .92  // of the limit, in each window in which bytes take too long, and no less than before
-	leastPart = .1   // of what was served: the rest of the load is not reads
+	leastPart = .1   // of the served reads: the rest of the load is not reads
 	rise      = 1.03 // of the limit, in each other window
 	enough    = 40   // windows without anything to refuse after which there is no limit
 )

@@ -1,13 +1,13 @@
-// Package loadshed bounds the load that a process takes on, and refuses the rest with the time after which
-// to retry.
+// Package loadshed bounds the load that a process accepts, and rejects the rest with the time after which to
+// retry.
 //
 //   - Budget bounds the bytes of requests in flight.
-//   - Places bounds how many go on at once. Queue adds a bounded queue in front of them, and spreads the
-//     times after which refused requests come back.
-//   - Gate refuses a share of the reads while the process is asked for more than it can do.
+//   - Places bounds their number. Queue adds a bounded queue in front of them, and spreads the retry times of
+//     rejected requests.
+//   - Gate rejects a share of the reads while the process is overloaded.
 //   - Conns counts connections by host. HTTPConns bounds those of an HTTP server.
 //
-// What is refused has had no effect. Which requests a bound is for is left to the callers.
+// A rejected request has had no effect. The callers decide which requests a bound applies to.
 package loadshed
 
 import "github.com/hashicorp/go-metrics"

@@ -14,14 +14,14 @@ const Refused = "this server is asked for more than it can answer"
 
 // GateConfig tunes a gate.
 type GateConfig struct {
-	Window   time.Duration // how often the gate decides anew
+	Window   time.Duration // how often the gate decides
 	Delay    time.Duration // how long a byte may take
-	MinAdmit int           // reads of one window that are let in whatever happens
-	Soonest  time.Duration // the least and the most after which a refused read may come back
+	MinAdmit int           // reads of one window that are always admitted
+	Soonest  time.Duration // the bounds of the time after which a rejected read may be retried
 	Latest   time.Duration
 }
 
-// DefaultGateConfig suits servers whose answers may take some tenths of a second at worst.
+// DefaultGateConfig is for servers whose answers may take some tenths of a second at worst.
 func DefaultGateConfig() GateConfig {
 	return GateConfig{
 		Window:   50 * time.Millisecond,
@@ -38,21 +38,21 @@ const (
 	scale           = 1 << 16 // all reads, of which a share is refused
 )
 
-// Gate refuses a part of the reads when a server is asked for more than it can do, so that those that it
-// lets in are answered soon, and the others are refused at once.
+// Gate rejects a part of the reads of an overloaded server, so that the admitted ones are answered soon, and
+// the others are rejected at once.
 //
-// Most of the queue of an overloaded server is where nobody can count it: in the sockets, in the kernel's
-// list of ready sockets, among the goroutines that could run. So the gate times it. A byte through a pipe
-// goes the way of the bytes of a request, and the time until its reader runs is the time that requests wait.
-// While that is too long, reads are limited to somewhat fewer than were served meanwhile, and to more again
-// as soon as it is short.
+// Most of the queue of an overloaded server cannot be counted: it is in the sockets, in the kernel's list of
+// ready sockets, among the goroutines that could run. So the gate measures its delay. A byte through a pipe
+// takes the same path as the bytes of a request, and the time until its reader runs is the time that requests
+// wait. While that is too long, reads are limited to somewhat fewer than were served meanwhile, and to more
+// again as soon as it is short.
 //
-//   - Some reads are let in at any time (GateConfig.MinAdmit): a server with little to do on a machine that
-//     others keep busy refuses nothing.
-//   - The decision is a pure function of what was seen (control.step).
-//   - The gate does not wake a server that nobody reads from.
+//   - Some reads are always admitted (GateConfig.MinAdmit), so a server with little load rejects nothing
+//     while other programs use the machine.
+//   - The decision is a pure function of the samples (control.step).
+//   - The gate does not wake a server without reads.
 //
-// Until Run runs, a gate lets all reads in.
+// Before Run, a gate admits all reads.
 type Gate struct {
 	config GateConfig
 
@@ -60,8 +60,8 @@ type Gate struct {
 	refused   atomic.Int64  // reads of this window
 	share     atomic.Uint64 // of the reads that are refused, of scale
 	remainder atomic.Uint64 // shares added up: with each whole one a read is refused
-	wake      chan struct{} // has room for one: there are reads again
-	interval  atomic.Int64  // nanoseconds between two refused reads that come back
+	wake      chan struct{} // of capacity 1: there are reads again
+	interval  atomic.Int64  // nanoseconds between the retries of two rejected reads
 
 	pacer   pacer
 	mu      sync.Mutex
@@ -77,7 +77,7 @@ func NewGate(c GateConfig) *Gate {
 	}
 }
 
-// Admit lets a read in, or refuses it with the time after which it may come back.
+// Admit admits a read, or rejects it with the time after which to retry.
 func (g *Gate) Admit() error {
 	n := g.seen.Add(1)
 	if n == int64(g.config.MinAdmit) {
@@ -98,7 +98,7 @@ func (g *Gate) Admit() error {
 	return structs.Busy(g.pacer.after(0, time.Duration(g.interval.Load())), Refused)
 }
 
-// Sample is what was seen in a window.
+// Sample has the observations of a window.
 type Sample struct {
 	Took     time.Duration // the window
 	Seen     int           // reads
@@ -106,7 +106,7 @@ type Sample struct {
 	Delay    time.Duration // the least that a byte took
 }
 
-// Observe decides anew after a window.
+// Observe makes the decision after a window.
 func (g *Gate) Observe(s Sample) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

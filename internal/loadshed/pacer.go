@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// pacer spreads the times after which refused requests come back: each is told another time, so that they
-// come back as fast as requests are let in.
+// pacer spreads the retry times of rejected requests: each gets another time, so that they return at the rate
+// of admission.
 type pacer struct {
-	soonest time.Duration // the least that a request is told
+	soonest time.Duration // the least retry time
 	latest  time.Duration // the most
 
 	mu   sync.Mutex
-	next time.Time // when the request that was refused last comes back
+	next time.Time // the retry time of the last rejected request
 }
 
-// after returns after how long one more request may come back: no sooner than first, and by interval later
-// than the one before.
+// after returns the retry time of one more request: no sooner than first, and by interval later than the
+// previous one.
 func (p *pacer) after(first, interval time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,8 +15,8 @@ type prober interface {
 	least() time.Duration
 }
 
-// probe sends bytes through a pipe. Its reader is woken as the readers of sockets are: by the runtime's
-// poller, after all that were ready before, and it runs after all that could run before.
+// probe sends bytes through a pipe. Its reader is woken like the readers of sockets: by the runtime's poller,
+// after all that were ready before, and it runs after all that could run before.
 type probe struct {
 	in, out *os.File
 
@@ -69,7 +69,7 @@ func (p *probe) send() {
 	}
 	p.mu.Unlock()
 	if !onItsWay {
-		_, _ = p.in.Write([]byte{1}) // a byte always has room; after close nobody asks any more
+		_, _ = p.in.Write([]byte{1}) // the pipe never fills; after close no reader is left
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// Places are a number of places, each for one that goes on.
+// Places bounds the number of concurrent requests: each holds one place.
 type Places chan struct{}
 
 // TryEnter takes a place if there is one.
@@ -41,17 +41,17 @@ func (p Places) Leave() { <-p }
 // QueueConfig tunes a queue.
 type QueueConfig struct {
 	Limit    string        // its label in the count of refused requests
-	Text     string        // the text of a refusal, and of the error of a request whose context ends
-	Places   int           // requests that go on at once
+	Text     string        // the text of a rejection, and of the error of a request whose context ends
+	Places   int           // concurrent requests
 	Waiting  int           // requests that wait for a place
 	Patience time.Duration // how long a request waits
-	Soonest  time.Duration // the least and the most after which a refused request may come back
+	Soonest  time.Duration // the bounds of the time after which a rejected request may be retried
 	Latest   time.Duration
 }
 
-// Queue lets only so many requests go on at once. Some more wait, in the order in which they came and not
-// for long. Any other is refused at once, so that a load beyond the sustainable one costs little, and the
-// requests that are let in take no longer for it.
+// Queue bounds the number of concurrent requests. Some more wait, in the order of their arrival and not for
+// long. Any other is rejected at once, so that a load beyond the sustainable one costs little, and the
+// admitted requests take no longer for it.
 type Queue struct {
 	config QueueConfig
 	places Places
@@ -72,8 +72,8 @@ func NewQueue(c QueueConfig) *Queue {
 	}
 }
 
-// Full refuses one more request if the queue has neither a place for it nor room for it to wait, beside those
-// that are on their way to Enter. A request that Full does not refuse may still be refused by Enter.
+// Full rejects one more request if the queue has neither a place for it nor a position to wait, in addition
+// to those that are on their way to Enter. Enter may still reject a request that Full admits.
 func (q *Queue) Full(coming int) error {
 	q.mu.Lock()
 	full := len(q.places)+q.waiting+coming >= cap(q.places)+q.config.Waiting
@@ -85,7 +85,7 @@ func (q *Queue) Full(coming int) error {
 	return q.refusal()
 }
 
-// Enter takes a place, and waits for one if it may. The request says leave when it has ended.
+// Enter takes a place, and waits for one if it may. The request calls leave when it has ended.
 func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 	if !q.places.TryEnter() {
 		if !q.wait(1) {
@@ -138,8 +138,8 @@ func (q *Queue) count() {
 	}
 }
 
-// refusal returns the error of a refused request. It may come back when those that wait now, and those that
-// were refused before, have had their turn.
+// refusal returns the error of a rejected request. Its retry time is after those of the waiting and of the
+// previously rejected requests.
 func (q *Queue) refusal() error {
 	q.mu.Lock()
 	places := time.Duration(q.config.Places)

@@ -36,7 +36,7 @@ type undo struct {
 // maxSpare is the largest capacity for changes that a batch leaves to the next one.
 const maxSpare = 4 * maxOverlay
 
-// spare is what a batch leaves to the next one.
+// spare has the memory that a batch leaves to the next one.
 type spare struct {
 	entries []entry
 	undo    []undo
@@ -153,7 +153,7 @@ func (b *Batch) inTree(at pathKey) *slot {
 	return tx.inTree(at)
 }
 
-// write brings the overlay into the trees, which nobody else sees yet.
+// write writes the overlay into the trees, which no reader sees yet.
 func (b *Batch) write() {
 	if len(b.overlay.entries) == 0 {
 		return
@@ -221,7 +221,7 @@ func (b *Batch) Abort() {
 	b.end()
 }
 
-// end leaves to the next batch what it can reuse.
+// end leaves reusable memory to the next batch.
 func (b *Batch) end() {
 	b.done = true
 	clear(b.overlay.entries)

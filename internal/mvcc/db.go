@@ -59,7 +59,7 @@ func (db *DB) ReadWatched() *ReadTx {
 // Index returns the log index of the last entry applied, 0 before the first one.
 func (db *DB) Index() uint64 { return db.now.Load().applied }
 
-// Write applies one entry as a batch of its own.
+// Write applies one entry as a separate batch.
 func (db *DB) Write(index uint64, fn func(*WriteTx) error) error {
 	b := db.Begin()
 	defer b.Abort()
@@ -103,7 +103,7 @@ func (tx *ReadTx) Newest() uint64 {
 	return newest
 }
 
-// Applied returns the log index of the last entry applied to the snapshot, whatever it changed.
+// Applied returns the log index of the last entry applied to the snapshot, with or without changes.
 func (tx *ReadTx) Applied() uint64 { return tx.view.applied }
 
 // Watched reports whether the transaction comes from ReadWatched.

@@ -3,7 +3,7 @@ package mvcc
 // orderedPool applies a function to values in parallel and hands the results over in the order of the values.
 // Its owner calls end, which waits for all goroutines.
 type orderedPool[In, Out any] struct {
-	do      func(In) (Out, error) // in a goroutine of its own
+	do      func(In) (Out, error) // in a separate goroutine
 	handOut func(Out) error       // in the goroutine of the owner
 	queue   []chan outcome[Out]   // oldest first
 	err     error

@@ -74,7 +74,7 @@ func (s *Schema) AllTables() []AnyTable { return s.build().tables }
 // view holds the indexes.
 type tableIndexes struct{ *Table[structs.TableIndex] }
 
-// appliedRow names the row with the index of the last entry applied, whatever it changed.
+// appliedRow names the row with the index of the last applied entry, with or without changes.
 const appliedRow = "applied"
 
 func newTableIndexes() tableIndexes {

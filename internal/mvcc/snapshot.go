@@ -77,7 +77,7 @@ func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 }
 
 // Load replaces the whole state by a snapshot file, at once for all readers, and notifies all that wait. The
-// fixups complete the rows of older files; they run before anybody else sees the state. If Load fails, it has
+// fixups complete the rows of older files. They run before any reader sees the state. If Load fails, it has
 // changed nothing.
 func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 	fresh := emptyView(db.schema)

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// Record is what each row type implements: it has the log indexes at which the row was created and last
+// Record is the interface of each row type: it has the log indexes at which the row was created and last
 // changed.
 type Record interface{ Stamped() *structs.Indexes }
 

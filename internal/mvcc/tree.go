@@ -31,7 +31,7 @@ type keyIndexer struct {
 	key Key // of the slot that is about to be inserted or deleted
 }
 
-// FromArgs returns the key that a reader asks for.
+// FromArgs returns the key of a read.
 func (w *keyIndexer) FromArgs(args ...any) ([]byte, error) { return *args[0].(*Key), nil }
 
 // FromObject returns the key that the writer has set.

@@ -130,8 +130,8 @@ func patternSize(re *syntax.Regexp) int {
 	return size
 }
 
-// add counts in an expression, which stands in loops that bind these names. A loop with one name gives it to
-// the keys of a map, and to the elements of a list.
+// add counts the conditions of an expression inside loops that bind these names. A loop with one name binds
+// it to the keys of a map, and to the elements of a list.
 func (b *bound) add(e grammar.Expression, indexes, keys []string) {
 	switch e := e.(type) {
 	case *grammar.UnaryExpression:
@@ -157,8 +157,8 @@ func (b *bound) add(e grammar.Expression, indexes, keys []string) {
 	}
 }
 
-// count counts the steps to a value that go-bexpr looks up, and what is done with it. The panic ends the
-// evaluation of the row: the hook has no error.
+// count counts the steps to a value that go-bexpr looks up, and the work on it. The panic ends the evaluation
+// of the row: the hook has no error.
 func (f *Filter) count(v reflect.Value) reflect.Value {
 	f.left--
 	switch v.Kind() {
@@ -188,8 +188,9 @@ func (f *Filter) countKeys(m reflect.Value) {
 	f.left -= (length + m.Len()) * f.bound.patterns / bytesPerStep
 }
 
-// Match reports whether the row, a pointer to a struct, matches. Its error, a sentence's end as that of New,
-// says what in the expression does not fit rows of this type, or that it asks for too much of them.
+// Match reports whether the row, a pointer to a struct, matches. Its error, the end of a sentence like that
+// of New, names the part of the expression that does not fit rows of this type, or that it is too expensive
+// for them.
 func (f *Filter) Match(row any) (ok bool, err error) {
 	f.left += spentPerRow
 	v := reflect.ValueOf(row).Elem()
@@ -206,8 +207,8 @@ func (f *Filter) Match(row any) (ok bool, err error) {
 	return false, fmt.Errorf("does not fit the rows: %w (rows have %s)", err, strings.Join(f.row.names(), ", "))
 }
 
-// evaluate has go-bexpr look at a row. It panics on some values, for example on a nil pointer that is matched
-// with a pattern.
+// evaluate makes go-bexpr evaluate a row. It panics on some values, for example on a nil pointer that is
+// matched with a pattern.
 func (f *Filter) evaluate(row any) (ok bool, err error) {
 	defer func() {
 		switch r := recover(); r {

@@ -110,7 +110,7 @@ func count(src []byte) (lines, tokens int, err error) {
 		}
 		tokens++
 		if tok == token.SEMICOLON && text == "\n" {
-			continue // it is on the line of the token before
+			continue // it is on the line of the previous token
 		}
 		first := file.Line(pos)
 		end := first + strings.Count(text, "\n") // a raw string

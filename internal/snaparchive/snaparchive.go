@@ -169,7 +169,7 @@ func (r *reader) end(zip io.Reader) error {
 	return nil
 }
 
-// sink keeps the error of the writer, which tells it from an error of the archive.
+// sink keeps the error of the writer, to distinguish it from an error of the archive.
 type sink struct {
 	w   io.Writer
 	err error

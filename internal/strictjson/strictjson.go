@@ -45,7 +45,7 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 	return nil
 }
 
-// walker goes through the tokens of the source beside the target's type.
+// walker reads the tokens of the source in step with the type of the target.
 type walker struct {
 	src    []byte
 	dec    *json.Decoder

@@ -1,4 +1,4 @@
-// Package suggest finds the name that a misspelt or shortened name stands for.
+// Package suggest finds the intended name for a misspelt or shortened one.
 package suggest
 
 import "strings"
@@ -12,9 +12,9 @@ const (
 	tooFar = 3
 )
 
-// Closest returns the name that typed most likely stands for, or "" if no name is close. A beginning that
-// only one name has selects that name. Otherwise the name of the least distance is returned, if at most half
-// of it differs.
+// Closest returns the most likely intended name for typed, or "" if no name is close. A prefix of only one
+// name selects that name. Otherwise the name of the least distance is returned, if at most half of it
+// differs.
 func Closest(typed string, names []string) string {
 	if name := onlyWithPrefix(typed, names); name != "" {
 		return name

@@ -27,14 +27,14 @@ type Config struct {
 	InMemoryRetentionPeriod time.Duration `hcl:"in_memory_retention_period"`
 	// PrometheusMetrics serves /v1/metrics?format=prometheus.
 	PrometheusMetrics bool `hcl:"prometheus_metrics"`
-	// PrometheusRetention is how long a series that nothing updates is served; 0 serves it for ever.
+	// PrometheusRetention is how long a series without updates is served; 0 serves it for ever.
 	PrometheusRetention time.Duration `hcl:"prometheus_retention"`
 	// StatsdAddress and StatsiteAddress are host:port of a server that every metric is sent to; "" is none.
 	StatsdAddress   string `hcl:"statsd_address"`
 	StatsiteAddress string `hcl:"statsite_address"`
 	// PrefixFilter allows (+) or drops (-) the metrics whose name begins with the rest of an entry.
 	PrefixFilter []string `hcl:"prefix_filter"`
-	// FilterDefault says whether a metric that no entry of PrefixFilter names is kept.
+	// FilterDefault decides whether a metric without an entry in PrefixFilter is kept.
 	FilterDefault bool `hcl:"filter_default"`
 }
 

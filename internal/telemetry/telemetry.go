@@ -65,7 +65,7 @@ func Start(cfg Config) (*Telemetry, error) {
 }
 
 // goMetrics turns the host's name off, so that a name is the same on every machine, and the library's own
-// loop over the runtime, because nothing could stop it.
+// loop over the runtime, because it could not be stopped.
 func goMetrics(cfg Config) *metrics.Config {
 	mc := metrics.DefaultConfig(Service)
 	mc.EnableHostname = false

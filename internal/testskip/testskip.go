@@ -1,5 +1,6 @@
-// Package testskip skips tests that need more than a machine has, and not silently: `go test` tells of a skip
-// only with -v. The script that runs all tests names a file, and shows at its end what the tests wrote to it.
+// Package testskip skips tests that need more than a machine has, and makes the skips visible: `go test`
+// shows a skip only with -v. The script that runs all tests names a file, and at its end shows what the tests
+// wrote to it.
 package testskip
 
 import (
@@ -12,7 +13,7 @@ import (
 // fileVar is the environment variable that names the file.
 const fileVar = "BERTH_SKIPS"
 
-// Lacking skips a test for what the machine lacks, and writes down its name and that.
+// Lacking skips a test because the machine lacks something, and records the name of the test and the lack.
 func Lacking(t testing.TB, what string) {
 	t.Helper()
 	if path := os.Getenv(fileVar); path != "" {
