@@ -10,7 +10,7 @@ import (
 	"berth/internal/loadshed"
 )
 
-// Limits bound what callers over HTTP may take of the process.
+// Limits bound the use of the process by HTTP callers.
 type Limits struct {
 	HTTPMaxConns          int `hcl:"http_max_conns"`            // connections in all
 	HTTPMaxConnsPerClient int `hcl:"http_max_conns_per_client"` // of one remote address
@@ -31,7 +31,7 @@ func (l Limits) validate() error {
 	return errors.Join(faults...)
 }
 
-// idleConn is how long a connection is kept on which nobody asks for anything.
+// idleConn is how long a connection without requests is kept.
 const idleConn = 2 * time.Minute
 
 // headTime is how long a request's head may take to arrive.

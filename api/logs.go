@@ -218,7 +218,7 @@ func (c *call) proxyTo(addr string) {
 	c.began = true
 	c.r.Header.Set(headerHops, "1")
 	proxy := &httputil.ReverseProxy{
-		FlushInterval: -1, // at once, because a person may follow the log
+		FlushInterval: -1, // at once, because a user may follow the log
 		Transport:     proxyTransport,
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: addr}) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {

@@ -156,7 +156,7 @@ func Busy(again time.Duration, text string) http.Handler {
 	})
 }
 
-// withStatus is an error with a status of its own. It belongs to a body that is not read to its end.
+// withStatus is an error with a separate HTTP status. It belongs to a body that is not read to its end.
 type withStatus struct {
 	error
 	status int

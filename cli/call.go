@@ -62,10 +62,10 @@ func (c *Call) newClient() *api.Client {
 // namespace returns the namespace that an option or the environment names, or "".
 func (c *Call) namespace() string { return cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE")) }
 
-// Printf writes to the standard output for people.
+// Printf writes to the standard output for users.
 func (c *Call) Printf(format string, args ...any) { fmt.Fprintf(printable{c.Out}, format, args...) }
 
-// show renders an answer with -json, with -t or for people.
+// show renders an answer with -json, with -t or for users.
 func (c *Call) show(answer any, human func() error) error {
 	switch {
 	case c.Bool("json"):

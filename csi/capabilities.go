@@ -117,7 +117,7 @@ func (c *Client) NodeCapabilities(ctx context.Context) (*structs.CSINodeInfo, er
 	return &answer, nil
 }
 
-// NodeInfo asks for the node's name, limit and place, and for its capabilities.
+// NodeInfo returns the node's name, limit and place, and its capabilities.
 func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	const rpc = "NodeGetInfo"
 	info, err := c.NodeCapabilities(ctx)

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds a call whose context has no deadline of its own. A deadline cancels nothing at the
-	// plugin (CSI spec, "Timeouts"): a repeat of the call resumes the operation.
+	// DefaultTimeout bounds a call whose context has no deadline. A deadline cancels nothing at the plugin
+	// (CSI spec, "Timeouts"): a repeat of the call resumes the operation.
 	DefaultTimeout = 2 * time.Minute
 
 	// maxMessage is the largest answer, in bytes: it decodes to several times as much. maxList is that of a
@@ -67,7 +67,7 @@ type learned struct {
 // Option changes a client.
 type Option func(*Client)
 
-// WithTimeout bounds each call whose context ends later; 0 leaves only the context's own deadline.
+// WithTimeout bounds each call whose context ends later; 0 leaves only the context's deadline.
 func WithTimeout(d time.Duration) Option { return func(c *Client) { c.timeout = d } }
 
 // WithName gives the plugin's ID, for errors and logs.
@@ -173,7 +173,7 @@ func call[Req, Resp any](
 		defer cancel()
 	}
 	start := time.Now()
-	var to peer.Peer // whom the call was sent to, empty while there was no connection
+	var to peer.Peer // the address of the call, empty while there was no connection
 	resp, err := fn(ctx, req, append(opts, grpc.Peer(&to))...)
 	took := time.Since(start)
 	c.metrics(rpc, codeName(err), took)

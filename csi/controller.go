@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// CreateVolume makes the volume named req.Name, or finds it again. When the plugin made a volume of the
-// wrong size the answer comes beside the error, so that the caller can delete it.
+// CreateVolume creates the volume named req.Name, or finds it again. If the plugin created a volume of the
+// wrong size, the answer comes with the error, so that the caller can delete it.
 func (c *Client) CreateVolume(
 	ctx context.Context, req *structs.ClientCSICreateRequest,
 ) (*structs.ClientCSICreateResponse, error) {
@@ -222,7 +222,7 @@ func accessType(cap *spec.VolumeCapability) string {
 	return string(structs.CSIFileSystem)
 }
 
-// ControllerExpandVolume expands a volume. The answer tells whether the node has to expand it, too.
+// ControllerExpandVolume expands a volume. The answer reports whether the node has to expand it, too.
 func (c *Client) ControllerExpandVolume(
 	ctx context.Context, req *structs.ClientCSIExpandRequest,
 ) (*structs.ClientCSIExpandResponse, error) {

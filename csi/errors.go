@@ -14,8 +14,7 @@ import (
 
 // uncertain are the codes after which the operation may still be running or may have taken effect (CSI spec,
 // "Timeouts" and "Error Scheme"). Besides the usual ones these are ResourceExhausted, which the transport
-// also produces for a message that is too large, and Unknown, which stands for faults between client and
-// plugin.
+// also produces for a message that is too large, and Unknown, which covers faults between client and plugin.
 var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted,
 	codes.ResourceExhausted, codes.Unknown}
 
@@ -45,9 +44,9 @@ func Unsent(err error) bool {
 	return errors.As(err, &e) && e.unsent
 }
 
-// Final reports whether the call that failed surely did not and will not take effect. A call that is not
-// final has to be repeated with the same arguments, or undone, before its object may be forgotten. An
-// answer that made no sense is not final; an error from elsewhere is judged by its kind; nil is final.
+// Final reports whether the failed call surely did not and will not take effect. A call that is not final has
+// to be repeated with the same arguments, or undone, before its object may be deleted. A malformed answer is
+// not final. The kind decides for an error from elsewhere. Nil is final.
 func Final(err error) bool {
 	if err == nil {
 		return true

@@ -61,8 +61,8 @@ var pluginExpansion = map[spec.PluginCapability_VolumeExpansion_Type]func(*Plugi
 	},
 }
 
-// Probe asks whether the plugin can work. Not ready without an error means that it is still starting: it
-// must not be restarted for that (CSI spec, Probe). A plugin that leaves the field out is ready.
+// Probe reports whether the plugin can work. Not ready without an error means that it is still starting: it
+// must not be restarted for that (CSI spec, Probe). A plugin that omits the field is ready.
 func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
 	resp, err := call(ctx, c, "Probe", c.identity.Probe, &spec.ProbeRequest{})
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
 
 func readyOf(v *wrapperspb.BoolValue) bool { return v == nil || v.GetValue() }
 
-// PluginInfo asks for the plugin's name and version.
+// PluginInfo returns the plugin's name and version.
 func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 	const rpc = "GetPluginInfo"
 	resp, err := call(ctx, c, rpc, c.identity.GetPluginInfo, &spec.GetPluginInfoRequest{})
@@ -110,7 +110,7 @@ func pluginNameFault(name string) string {
 	return ""
 }
 
-// PluginCapabilities asks for the driver's services. Those this package does not know are ignored.
+// PluginCapabilities returns the driver's services. Unknown ones are ignored.
 func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, error) {
 	const rpc = "GetPluginCapabilities"
 	resp, err := call(ctx, c, rpc, c.identity.GetPluginCapabilities, &spec.GetPluginCapabilitiesRequest{})
@@ -147,7 +147,7 @@ func (c *Client) getLearned() learned {
 	return c.learned
 }
 
-// hasTopology tells whether topology may be sent, asking the plugin if it was not asked before.
+// hasTopology reports whether topology may be sent. It calls the plugin once.
 func (c *Client) hasTopology(ctx context.Context) (bool, error) {
 	if k := c.getLearned(); k.plugin != nil {
 		return k.plugin.Topology, nil

@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// ListVolumes asks for one page. Pages are no consistent view: a volume may be missing from one pass or
-// come twice. Where a volume is attached is read only from plugins that announce that they tell.
+// ListVolumes returns one page. Pages are not a consistent view: a volume may be missing from one pass or
+// come twice. The attachments of a volume are read only from plugins that announce them.
 func (c *Client) ListVolumes(
 	ctx context.Context, req *structs.ClientCSIListRequest,
 ) (*structs.ClientCSIListResponse, error) {
@@ -78,7 +78,7 @@ func (c *Client) listedVolume(
 	return stub, nil
 }
 
-// CapacityRequest asks how much room there is for volumes of one sort in one place (nil: everywhere).
+// CapacityRequest is the request for the space for volumes of one kind in one place (nil: everywhere).
 type CapacityRequest struct {
 	Capabilities []*structs.CSIVolumeCapability // may be empty
 	MountOptions *structs.CSIMountOptions
@@ -86,14 +86,14 @@ type CapacityRequest struct {
 	Topology     *structs.CSITopology
 }
 
-// Capacity is the room there is, in bytes; 0 for the sizes of a volume means that the plugin did not say.
+// Capacity is the available space, in bytes; 0 for the sizes of a volume means that the plugin reported none.
 type Capacity struct {
 	Available int64
 	MaxVolume int64
 	MinVolume int64
 }
 
-// GetCapacity asks for room. Topology goes only to plugins that know it.
+// GetCapacity returns the available space. Topology is sent only to plugins with topology.
 func (c *Client) GetCapacity(ctx context.Context, req *CapacityRequest) (*Capacity, error) {
 	const rpc = "GetCapacity"
 	has, err := c.controllerHas(ctx)

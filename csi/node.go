@@ -21,15 +21,15 @@ type Use struct {
 	Secrets        structs.Secrets
 }
 
-// StageRequest asks to mount a volume once on a node. Paths are in the plugin's own scope. StagingPath is
-// a directory that exists, the only one for the volume on this node.
+// StageRequest mounts a volume once on a node. Paths are in the plugin's own scope. StagingPath is an
+// existing directory, the only one for the volume on this node.
 type StageRequest struct {
 	Use
 	StagingPath string
 }
 
-// PublishRequest asks to bind a volume for one user. The parent of TargetPath exists, TargetPath itself is
-// the plugin's to make. StagingPath is "" for plugins that do not stage.
+// PublishRequest binds a volume for one user. The parent of TargetPath exists. The plugin creates TargetPath
+// itself. StagingPath is "" for plugins that do not stage.
 type PublishRequest struct {
 	Use
 	StagingPath string
@@ -126,7 +126,7 @@ func (c *Client) NodeUnpublishVolume(ctx context.Context, volumeID, targetPath s
 // Usage counts bytes or inodes. For a block device only Total is known.
 type Usage struct{ Total, Used, Available int64 }
 
-// VolumeStats is how full a volume is; a nil part is not told by the plugin.
+// VolumeStats is the usage of a volume. A nil part is not reported by the plugin.
 type VolumeStats struct{ Bytes, Inodes *Usage }
 
 // StatsRequest names a volume and a path where it is staged or published.
@@ -136,7 +136,7 @@ type StatsRequest struct {
 	StagingPath string // where it is staged, "" for plugins that do not stage
 }
 
-// NodeGetVolumeStats asks how full a volume is.
+// NodeGetVolumeStats returns the usage of a volume.
 func (c *Client) NodeGetVolumeStats(ctx context.Context, req *StatsRequest) (*VolumeStats, error) {
 	const rpc = "NodeGetVolumeStats"
 	err := c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID), absolutePath("volume_path", req.VolumePath),
@@ -187,8 +187,8 @@ type NodeExpandRequest struct {
 	Secrets        structs.Secrets
 }
 
-// NodeExpandVolume grows the volume on its node and returns its size, 0 if the plugin does not say. An
-// error of kind precondition means: not while it is in use; the next stage finishes it.
+// NodeExpandVolume grows the volume on its node and returns its size, 0 if the plugin reports none. An error
+// of kind precondition means that the volume is in use: the next stage completes the expansion.
 func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (int64, error) {
 	const rpc = "NodeExpandVolume"
 	u := Use{AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions}

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// SnapshotRequest asks for a snapshot of a volume. The same Name is the same snapshot.
+// SnapshotRequest is the request for a snapshot of a volume. The same Name is the same snapshot.
 type SnapshotRequest struct {
 	SourceID   string // the plugin's volume_id
 	Name       string
@@ -19,8 +19,8 @@ type SnapshotRequest struct {
 	Secrets    structs.Secrets
 }
 
-// Snapshot is a snapshot as the plugin knows it. One that is not Ready is cut but still being processed:
-// the same CreateSnapshot call again tells how it goes.
+// Snapshot is a snapshot as the plugin knows it. One that is not Ready is cut but still being processed: a
+// repeat of the CreateSnapshot call shows its progress.
 type Snapshot struct {
 	ID         string
 	SourceID   string
@@ -59,7 +59,7 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id string, secrets structs.
 	return err
 }
 
-// SnapshotListRequest asks for a page of snapshots: all, those of one volume, or one.
+// SnapshotListRequest is the request for a page of snapshots: all, those of one volume, or one.
 type SnapshotListRequest struct {
 	SourceID      string
 	SnapshotID    string
@@ -68,7 +68,7 @@ type SnapshotListRequest struct {
 	Secrets       structs.Secrets
 }
 
-// ListSnapshots asks for one page; next is "" on the last.
+// ListSnapshots returns one page; next is "" on the last.
 func (c *Client) ListSnapshots(
 	ctx context.Context, req *SnapshotListRequest,
 ) (list []*Snapshot, next string, err error) {

@@ -113,7 +113,7 @@ func List() []CommandInfo {
 	return out
 }
 
-// unknown stands for the commands that this version does not know.
+// unknown represents the commands that this version does not know.
 var unknown = &CommandInfo{Name: "an unknown command"}
 
 // CommandOf returns the command of a log entry. A command that this version does not know has no ID.

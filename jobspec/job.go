@@ -30,7 +30,7 @@ type job struct {
 	Meta        map[string]string `hcl:"meta"`
 	Constraints []*constraint     `hcl:"constraint,block"`
 	Groups      []*group          `hcl:"group,block"`
-	Tasks       []*task           `hcl:"task,block"` // each a group of its own
+	Tasks       []*task           `hcl:"task,block"` // each in a separate group
 }
 
 func (job) Unsupported() string {

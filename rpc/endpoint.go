@@ -25,19 +25,19 @@ func Call[Req, Resp any](
 }
 
 // Endpoint serves one method. New makes an empty request to decode into, and Copy a copy of a caller's
-// request. Serve gets one of these, may change it, and returns a pointer to the answer. Slow says that each
-// call may take long, for instance for a plugin (see Limits).
+// request. Serve gets one of these, may change it, and returns a pointer to the answer. Slow marks calls that
+// may take long, for instance for a plugin (see Limits).
 //
 // Inline, if not nil, reports whether a request takes well under a millisecond and waits for nothing. The
 // goroutine that read it then serves it: the next request of the stream waits, and the request does not learn
 // that its caller has gone.
 //
-// Sheddable says that a request may be refused while the server is asked for more than it can do (see
-// Server.Shed). ForwardsReads, if not nil, reports whether this server passes on a request that not any
-// server may answer: the gate of that other server decides then.
+// Sheddable marks requests that the server may reject during an overload (see Server.Shed). ForwardsReads, if
+// not nil, reports whether this server forwards a request that needs the leader: the gate of the other server
+// decides then.
 //
-// Admit, if not nil, refuses a request that there is no room for, before it is decoded, beside so many that
-// were let in and whose serving has not begun. Serve may still refuse a request that Admit lets in.
+// Admit, if not nil, rejects a request beyond the bound of the endpoint before it is decoded. Its argument is
+// the number of admitted requests whose serving has not begun. Serve may still reject an admitted request.
 //
 // ServeRemote, if not nil, serves requests of other processes in place of Serve. Its answer may be an
 // Appender.

@@ -12,14 +12,14 @@ import (
 // and writes them without reflection, because they are half of a small call. A head that is not as stock
 // clients mostly write it is read by reflection.
 
-// requestHeader stands before the payload of a request. The method's name is good as long as the bytes that
-// it was read from.
+// requestHeader precedes the payload of a request. The method's name is valid as long as the bytes that it
+// was read from.
 type requestHeader struct {
 	method []byte
 	seq    uint64
 }
 
-// responseHeader stands before the payload of an answer.
+// responseHeader precedes the payload of an answer.
 type responseHeader struct {
 	method, failure string
 	seq             uint64

@@ -21,7 +21,7 @@ type Limits struct {
 	AllCalls   int           // requests in flight in all, those of this process among them
 	AllWaiting int           // waiting requests in all
 	Queue      time.Duration // how long a request waits for a place; one that waits for a change does not
-	RetryAfter time.Duration // after how long a refused request may come back
+	RetryAfter time.Duration // the time after which to retry a rejected request
 	Message    int64         // bytes of one request
 	InFlight   int64         // bytes of requests in all, of those above structs.SmallRPC
 	Response   int64         // bytes of one answer
@@ -94,9 +94,9 @@ func (l *load) of(waiting bool) loadshed.Places {
 	return l.calls
 }
 
-// Shed has a gate decide which reads are let in to endpoints that say so (Endpoint.Sheddable). A request of
-// this process passes it if its endpoint is Inline. Shed is called before anything is served. The gate's Run
-// is the caller's to run.
+// Shed sets the gate that decides which requests of Sheddable endpoints are admitted. A request of this
+// process passes it only if its endpoint is Inline. Shed is called before anything is served. The caller runs
+// the gate.
 func (s *Server) Shed(g *loadshed.Gate) { s.gate = g }
 
 // shed refuses a read that may be refused, while there are too many.
@@ -107,8 +107,8 @@ func (s *Server) shed(e *Endpoint, req any) error {
 	return s.gate.Admit()
 }
 
-// mayShed reports whether the gate of this server may refuse a request. It lets in a read that waits for
-// news, one that a node makes about itself, and one that the gate of another server decides on.
+// mayShed reports whether the gate of this server may reject a request. It admits a blocking query, a request
+// that a node makes about itself, and one that the gate of another server decides on.
 func (e *Endpoint) mayShed(req any) bool {
 	if !e.Sheddable {
 		return false
@@ -129,7 +129,7 @@ func (e *Endpoint) mayShed(req any) bool {
 	return secret == ""
 }
 
-// admit refuses a request that its endpoint has no room for.
+// admit rejects a request beyond the bound of its endpoint.
 func (s *Server) admit(e *Endpoint) error {
 	if e.Admit == nil {
 		return nil

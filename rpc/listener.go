@@ -14,7 +14,7 @@ import (
 	"berth/internal/loadshed"
 )
 
-// The first byte of a connection tells its protocol.
+// The first byte of a connection selects its protocol.
 const (
 	ByteRPC  byte = 0x01 // plain net/rpc in msgpack
 	ByteRaft byte = 0x02 // Raft's own protocol
@@ -62,7 +62,7 @@ func (l *Listener) Run(ctx context.Context) {
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 				l.logger.Error("accepting connections failed", "addr", l.ln.Addr().String(), "error", err)
-				// for instance out of file descriptors: others may be closed meanwhile
+				// The error may be a lack of file descriptors, and others may be closed meanwhile.
 				if backoff.Sleep(ctx, 100*time.Millisecond) {
 					continue
 				}

@@ -17,11 +17,11 @@ import (
 // the next value is found after one that does not decode. Values that arrived together are read from the
 // connection together.
 //
-// A value for which the budget has no bytes is read past and not kept, and the next one is found.
+// messages reads past a value for which the budget has no bytes, and finds the next one.
 type messages struct {
 	r   io.Reader
 	max int
-	buf []byte // what has arrived; the values up to at are read
+	buf []byte // the arrived bytes; the values up to at are read
 	at  int
 	// before, if not nil, is called before a read from the connection, which may take long.
 	before func()
@@ -46,7 +46,7 @@ const (
 
 func newMessages(r io.Reader, limit int64) *messages { return &messages{r: r, max: int(limit)} }
 
-// read reads the next value into v; nil drops it. At the end of what there is the error is io.EOF.
+// read reads the next value into v; nil drops it. At the end of the connection the error is io.EOF.
 func (m *messages) read(v any) error {
 	b, err := m.next()
 	if err != nil || v == nil {
@@ -192,7 +192,7 @@ func (m *messages) take(size int) bool {
 	return true
 }
 
-// free gives back what the buffer took. The buffer is not used afterwards.
+// free releases the buffer's share of the budget. The buffer is not used afterwards.
 func (m *messages) free() {
 	if m.taken > 0 {
 		m.budget.Give(m.taken)
@@ -200,7 +200,7 @@ func (m *messages) free() {
 	}
 }
 
-// shape describes what follows the first byte of a value.
+// shape describes the bytes after the first byte of a value.
 type shape struct {
 	fixed  int  // bytes
 	length int  // bytes of a length, which counts bytes, or with values > 0 that many values each

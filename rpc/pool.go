@@ -138,7 +138,7 @@ func (p *Pool) dial(addr string, d *dial) {
 	}
 }
 
-// Drop closes the session to an address, if there is one: the next call dials anew. Drop does not wait: a
+// Drop closes the session to an address, if there is one: the next call dials again. Drop does not wait: a
 // session that is being dialled is closed afterwards.
 func (p *Pool) Drop(addr string) {
 	p.mu.Lock()

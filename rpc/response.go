@@ -11,7 +11,7 @@ import (
 // buffers holds the buffers of messages.
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, smallBuffer)} }}
 
-// buffer is a message. A long message goes on in the buffers after it.
+// buffer is a message. A long message continues in the buffers after it.
 type buffer struct {
 	b    []byte
 	next *buffer
@@ -38,7 +38,7 @@ func (m *buffer) last() (end *buffer, size int) {
 	return end, size + len(end.b)
 }
 
-// chunk is the length at which a long message goes on in a further buffer.
+// chunk is the length at which a long message continues in a further buffer.
 const chunk = keptBuffer - 4<<10
 
 // Response is a message to which an answer is appended, in chunks.
@@ -91,7 +91,7 @@ type writer struct {
 	mu     sync.Mutex
 	shrunk sync.Cond // the queue has become shorter
 	busy   bool      // a goroutine writes
-	queue  *buffer   // messages that came meanwhile, nil for none
+	queue  *buffer   // messages that arrived meanwhile, nil for none
 	end    *buffer   // the last buffer of the queue
 	size   int       // bytes of the queue
 	failed error

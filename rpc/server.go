@@ -28,7 +28,7 @@ type Server struct {
 	all       *load // of every connection and of this process
 	bytes     *loadshed.Budget
 	gate      *loadshed.Gate // nil: no read is refused
-	coming    atomic.Int64   // requests that Endpoint.Admit let in and whose serving has not begun
+	coming    atomic.Int64   // requests that Endpoint.Admit admitted and whose serving has not begun
 
 	mu     sync.Mutex      // of the end of ctx
 	ctx    context.Context // ends with Close
@@ -65,7 +65,7 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// hold counts one more connection, for which the caller says s.wg.Done. It returns false once the server is
+// hold counts one more connection, for which the caller calls s.wg.Done. It returns false once the server is
 // closed.
 func (s *Server) hold() bool {
 	s.mu.Lock()
@@ -274,8 +274,7 @@ func badPayload(method string, err error) error {
 	return structs.Invalidf("the payload of %s: %w", method, err)
 }
 
-// drain reads on for a while and drops what it reads: a caller that is still writing would not read the
-// answer.
+// drain reads for a while and drops the bytes: a caller that is still writing would not read the answer.
 func (s *Server) drain(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(turnAwayTime))
 	_, _ = io.CopyN(io.Discard, conn, 16*s.limits.Message)

@@ -19,8 +19,8 @@ import (
 // more than a small call.
 const maxIdleStreams = 256
 
-// Session is one connection over which both ends may call. Each call in flight has a stream of its own, so a
-// slow call delays no other. To close the stream cancels the call at the other end.
+// Session is one connection over which both ends may call. Each call in flight has its own stream, so a slow
+// call delays no other. Closing the stream cancels the call at the other end.
 type Session struct {
 	mux     *yamux.Session
 	answers int64 // the most bytes of one answer of the other end

@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// maxHead is the most bytes of the head of an answer: the text of an error, and what stands around it.
+// maxHead is the maximum size of the header of an answer: the text of an error, and its other fields.
 const maxHead = 2 * structs.MaxErrorText
 
 // stream carries calls over one stream of a session, one after another. It is the codec of

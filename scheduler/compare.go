@@ -17,7 +17,7 @@ type runs struct {
 	Tasks   []structs.Task
 }
 
-// encodeRuns encodes it as JSON, in which equal numbers in a task's config are equal whatever their Go type.
+// encodeRuns encodes it as JSON, in which equal numbers in a task's config are equal for any Go type.
 func encodeRuns(j *structs.Job, g *structs.TaskGroup) []byte {
 	r := runs{Name: j.Name, PerNode: j.PerNode(), Meta: j.Meta, Group: *g}
 	r.Group.Count = 0

@@ -14,7 +14,7 @@ import (
 
 // constraint is one constraint, compiled for many nodes.
 type constraint struct {
-	text  string // as people read it in a refusal
+	text  string // its text in a rejection
 	left  target
 	right target
 	holds func(left, right value) bool
@@ -47,7 +47,7 @@ var operands = map[string]func(l, r value) bool{
 	structs.ConstraintSemver:         semverFits,
 }
 
-// compileConstraints compiles constraints. No node meets one with an unknown operand.
+// compileConstraints compiles constraints. No node meets a constraint with an unknown operand.
 func compileConstraints(lists ...[]*structs.Constraint) []constraint {
 	var out []constraint
 	for _, list := range lists {
@@ -137,7 +137,7 @@ func targetOf(s string) target {
 
 func equal(l, r value) bool { return l.set && r.set && l.text == r.text }
 
-// ordered compares as numbers what both sides have as numbers, else as text.
+// ordered compares numbers if both sides are numbers, else texts.
 func ordered(operator string) func(l, r value) bool {
 	return func(l, r value) bool {
 		if !l.set || !r.set {

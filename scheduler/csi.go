@@ -14,8 +14,8 @@ import (
 type volumeUse struct {
 	claim  *structs.CSIClaim
 	volume *structs.CSIVolume // nil: there is none
-	keys   []string           // what could change that it cannot be had
-	where  string             // that it is reachable from, for people; "" until asked for
+	keys   []string           // unblock keys of changes that could make it available
+	where  string             // the places that reach it, for users; "" until needed
 }
 
 // usesOf looks up the volumes of the allocation of the group with the index, by alias.
@@ -116,7 +116,7 @@ func volumeKey(c *structs.CSIClaim) string { return c.Namespace + "\x00" + c.Vol
 type storage struct {
 	half    *structs.CSIPluginInstance
 	unfit   string                       // why the node's half cannot be used
-	volumes map[string]*structs.CSIClaim // that take a place; nil until asked for
+	volumes map[string]*structs.CSIClaim // that take a place; nil until needed
 }
 
 // storageOn looks up a plugin on a node, once.

@@ -1,23 +1,23 @@
 // Package scheduler computes plans: from one consistent state and one evaluation, the allocations to place,
 // stop and update so that the job matches its specification.
 //
-// Its laws:
+// Its rules:
 //
 //   - It is pure. It reads a snapshot, no clock and no network. Its decisions take effect only when the log
 //     applies the plan, which checks it again. Only new IDs are random.
 //   - A second plan right after a plan was applied is empty.
 //   - A node never gets more than it has. Of allocations that exclude each other from a volume it places one.
-//     It counts allocations that are placed and have not claimed yet, and those of the same plan.
+//     It counts placed allocations that have not claimed yet, and those of the same plan.
 //   - The cost of a placement does not depend on the size of the fleet. The candidates come from the volume,
-//     the plugin or the node that the allocation names. If these are many nodes, it looks at a sample, which
+//     the plugin or the node that the allocation names. If these are many nodes, it reads a sample, which
 //     begins at another node for each evaluation (node_iterator.go). The metrics count the nodes that it
-//     looked at.
-//   - It says that nothing fits only after it has asked every node. A group without a place counts the
-//     refusing nodes by filter and reason. Its blocked evaluation names the unblock keys of everything that
-//     could free capacity. An evaluation that was unblocked asks the nodes with freed capacity, and a few
-//     others in turn, if these nodes are known. What blocks an allocation on all nodes alike, for example a
-//     held volume, has a count of 0 nodes: it asked none.
-//   - An evaluation of a per-node job for one node looks at that node only.
+//     read.
+//   - It reports that nothing fits only after it has tried every node. A group without a place counts the
+//     rejecting nodes by filter and reason. Its blocked evaluation names the unblock keys of everything that
+//     could free capacity. An unblocked evaluation tries the nodes with freed capacity, and a few others in
+//     turn, if these nodes are known. A reason that blocks an allocation on all nodes alike, for example a
+//     held volume, has a count of 0 nodes: it tried none.
+//   - An evaluation of a per-node job for one node reads only that node.
 //   - An allocation that a newer version of itself replaces keeps running until there is a place for the
 //     newer one. One whose node drains, or that an operator stops, does not.
 //

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// The names of the filters, in the order in which they are asked.
+// The names of the filters, in the order of their application.
 const (
 	filterEligibility = "eligibility"
 	filterDatacenter  = "datacenter"
@@ -23,7 +23,7 @@ const (
 	filterResources   = "resources"
 )
 
-// notCandidates are the filters by which a node is no candidate of the job at all.
+// notCandidates are the filters whose rejection means that a node is no candidate of the job.
 var notCandidates = map[string]bool{filterEligibility: true, filterDatacenter: true, filterPool: true}
 
 // groupFilter checks a condition that is the same for every allocation of a group. It returns "" or the
@@ -66,7 +66,7 @@ type groupPlan struct {
 	only          string                   // the ID of the one node that constraints allow, ""
 	candidateSets map[string]*candidateSet // by source
 	passing       []*structs.Node          // of all nodes, by ID
-	static        *tally                   // of all nodes; nil until somebody must look at all
+	static        *tally                   // of all nodes; nil until a reader needs all
 	failed        *tally                   // the first failure to place
 	queued        int
 }
@@ -122,7 +122,7 @@ func (g *groupPlan) admit(t *tally, n *structs.Node) bool {
 	return false
 }
 
-// countNode counts a node as the dialect does: in the pool, in the datacenters, looked at.
+// countNode counts a node as the dialect does: in the pool, in the datacenters, evaluated.
 func (t *tally) countNode(n *structs.Node, refusedBy string) {
 	switch refusedBy {
 	case filterEligibility, filterPool:

@@ -13,7 +13,7 @@ type refusal struct {
 	filter    string
 	reason    string
 	dimension string   // of resources: which is exhausted
-	keys      []string // what could change it, beside capacity
+	keys      []string // unblock keys of changes that could remove it, besides capacity
 }
 
 // tally counts refusals of one try to place a group.
@@ -84,7 +84,7 @@ func (t *tally) countRefusal(n *structs.Node, r refusal) {
 	}
 }
 
-// noteBlocked records a refusal by all nodes alike, none of which was asked.
+// noteBlocked records a rejection by all nodes alike, none of which was tried.
 func (t *tally) noteBlocked(r refusal) {
 	r.reason = structs.Cut(r.reason, structs.MaxReason)
 	t.refusals[[2]string{r.filter, r.reason}] += 0
@@ -100,7 +100,7 @@ func countClass(m map[string]int, n *structs.Node) {
 	}
 }
 
-// otherReasons stands for everything that a metric counts without a name.
+// otherReasons is the name of all reasons that a metric counts without a name.
 const otherReasons = "others"
 
 // toMetric returns the metric with its refusals in order: most nodes first. A metric is a part of a log

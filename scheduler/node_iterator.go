@@ -14,14 +14,14 @@ import (
 )
 
 // The scheduler places an allocation on the best node of a sample of feasible nodes. The sample begins at
-// another node for each evaluation. It ends when it has enough feasible nodes, or when it has looked at many
-// nodes and some of them are feasible. So the cost of a placement does not depend on the size of the fleet,
-// and the scheduler says that nothing fits only after it has asked every node.
+// another node for each evaluation. It ends when it has enough feasible nodes, or when it has read many nodes
+// and some of them are feasible. So the cost of a placement does not depend on the size of the fleet, and the
+// scheduler reports that nothing fits only after it has tried every node.
 const (
 	enough       = 64  // feasible nodes of a sample
-	maxSampled   = 512 // nodes that a sample looks at, if one of them is feasible
+	maxSampled   = 512 // nodes that a sample reads, if one of them is feasible
 	readBatch    = 32  // nodes that one read returns
-	retriedNodes = 64  // nodes that an unblocked evaluation asks beside those with freed capacity
+	retriedNodes = 64  // nodes that an unblocked evaluation tries besides those with freed capacity
 )
 
 // source yields the nodes that may be feasible, by ID.
@@ -82,7 +82,7 @@ func listed(name string, nodes []*structs.Node) source {
 type cyclicIter struct {
 	source
 	first   string // the ID where it begins
-	next    string // the ID to go on from
+	next    string // the ID to continue from
 	wrapped bool   // past the end of the source
 	ended   bool
 }
@@ -114,8 +114,8 @@ func (r *cyclicIter) readNodes(few int) (out []*structs.Node) {
 	return out
 }
 
-// origin returns the ID from which the evaluation looks at nodes. It differs between evaluations and is
-// always the same for one. The origins are spread evenly if the IDs of nodes are random or numbers.
+// origin returns the ID from which the evaluation reads nodes. It differs between evaluations and is always
+// the same for one. The origins are spread evenly if the IDs of nodes are random or numbers.
 func (p *planner) origin() string {
 	if p.start != "" {
 		return p.start
@@ -152,13 +152,13 @@ func (p *planner) randomID(first string, chance *rand.Rand) string {
 	return first
 }
 
-// candidateSet holds the nodes of a source that a group has looked at.
+// candidateSet has the nodes of a source that a group has read.
 type candidateSet struct {
 	group    *groupPlan
 	iter     cyclicIter
 	seen     map[string]bool // by node
 	full     map[string]bool // by node
-	feasible []*structs.Node // passed the group's filters and not full, in the order in which it asks them
+	feasible []*structs.Node // passed the group's filters and not full, in the order of their trial
 	chosen   []*structs.Node // feasible, with an allocation of the plan: they follow when no others are left
 	tally    *tally          // of seen nodes that the group's filters refused, or that are full
 }
@@ -180,7 +180,7 @@ func (p *planner) candidatesOf(w *placement) *candidateSet {
 	return o
 }
 
-// readMore looks at a few more nodes and returns their number; 0 if there are none.
+// readMore reads a few more nodes and returns their number; 0 if there are none.
 func (o *candidateSet) readMore() int {
 	few := o.iter.readNodes(readBatch)
 	if len(few) == 0 {
@@ -208,8 +208,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	o.chosen = slices.DeleteFunc(o.chosen, same)
 }
 
-// exhausted reports whether it has looked at every node there is, and none of them is full because of the
-// group.
+// exhausted reports whether it has read every node, and none of them is full because of the group.
 func (o *candidateSet) exhausted() bool { return o.iter.name == "" && o.iter.ended && len(o.full) == 0 }
 
 // answers are the results of all nodes for one allocation.
@@ -223,7 +222,7 @@ type refused struct {
 	why  refusal
 }
 
-// askNode asks one node.
+// askNode tries one node.
 func (s *answers) askNode(p *planner, w *placement, n *structs.Node) {
 	v := p.viewOf(n)
 	if r := p.checkPlacement(w, v); r != nil {
@@ -233,8 +232,8 @@ func (s *answers) askNode(p *planner, w *placement, n *structs.Node) {
 	s.takers = append(s.takers, rank(w, v))
 }
 
-// sampleNodes asks candidates until it has enough feasible nodes, or most nodes if most is not 0. all reports
-// whether it has the answers of every node.
+// sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all
+// reports whether it has the results of every node.
 func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *tally, all bool) {
 	var s answers
 	next := 0
@@ -272,8 +271,8 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 }
 
 // reorder sorts the candidates for the next allocation: first the other feasible nodes of this sample, then
-// those that were not asked, then those that refused. The chosen node comes again after all others, so that a
-// group spreads over more nodes than a sample has. It drops full nodes.
+// the untried ones, then those that rejected. The chosen node comes after all others, so that a group spreads
+// over more nodes than a sample has. It drops full nodes.
 func (o *candidateSet) reorder(s *answers, unasked []*structs.Node, top topN) {
 	fit := make([]*structs.Node, 0, len(o.feasible))
 	for _, r := range s.takers {

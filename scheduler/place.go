@@ -24,8 +24,8 @@ func (p *planner) placeAll() {
 	}
 }
 
-// placedBytes bounds the size of a plan's allocations, about. The rest of the plan has to fit into the same
-// log entry: see structs.MaxEntry.
+// placedBytes is an approximate bound of the size of a plan's allocations. The rest of the plan has to fit
+// into the same log entry: see structs.MaxEntry.
 const placedBytes = structs.MaxEntry / 4
 
 // full reports whether the plan has reached its bounds.
@@ -193,7 +193,7 @@ func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 	return tallyOf(before), rooms
 }
 
-// askAll asks each of the candidates.
+// askAll tries each of the candidates.
 func (p *planner) askAll(w *placement, candidates []*structs.Node) (topN, *tally) {
 	t := w.plan.static.clone()
 	var top topN

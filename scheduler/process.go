@@ -57,7 +57,7 @@ type planner struct {
 
 	enough int // feasible nodes of a sample
 
-	scope          string          // in per-node jobs: the ID of the only node to look at; "" for all
+	scope          string          // in per-node jobs: the ID of the only node to evaluate; "" for all
 	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
 	start          string          // the result of origin
 	views          map[string]*nodeView
@@ -69,7 +69,7 @@ type planner struct {
 	moves          int             // allocations that the plan stops and places again
 	placed         int             // bytes of the plan's allocations, about
 	more           bool            // another plan has to follow
-	exhaustedNodes map[string]bool // by node: without room for an allocation of a per-node job
+	exhaustedNodes map[string]bool // by node: without capacity for an allocation of a per-node job
 
 	namedVolumes int                            // volumes among the unblock keys
 	tooManyKeys  bool                           // there are more keys than an evaluation may name
@@ -215,7 +215,7 @@ func (p *planner) boundKeys(keys map[string]bool) map[string]bool {
 }
 
 // capacityKeys returns the unblock keys of freed capacity: on any node, or for a per-node job without volumes
-// on the nodes without room.
+// on the nodes without capacity.
 func (p *planner) capacityKeys() map[string]bool {
 	volumes := slices.ContainsFunc(p.groups, func(g *groupPlan) bool { return len(g.group.Volumes) > 0 })
 	if p.job == nil || !p.job.PerNode() || volumes || len(p.exhaustedNodes) > structs.ManyNodes ||

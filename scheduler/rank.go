@@ -19,7 +19,7 @@ var scorers = []scorer{
 	{"node-reschedule-penalty", reschedulePenalty},
 }
 
-// keptScores is the number of nodes whose scores an allocation remembers.
+// keptScores is the number of nodes whose scores an allocation keeps.
 const keptScores = 5
 
 // binpack prefers fuller nodes, so that others stay free for large allocations. It is 1 for a node that the

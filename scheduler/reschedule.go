@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// perNodePolicy is the policy of system jobs, which have none of their own: an allocation comes back to its
+// perNodePolicy is the policy of system jobs, which have no policy field: an allocation comes back to its
 // node without limit, with a growing delay while it keeps failing.
 var perNodePolicy = &structs.ReschedulePolicy{
 	Delay:         10 * time.Second,

@@ -20,8 +20,8 @@ type groupShape struct {
 }
 
 // shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
-// one state, so one of them stands for all that are blocked. It is "" if that depends on more than the
-// groups' demands: on the job's existing allocations or their nodes.
+// one state, so one of them represents all blocked ones. It is "" if that depends on more than the groups'
+// demands: on the job's existing allocations or their nodes.
 func (p *planner) shape() string {
 	if p.job == nil || p.job.PerNode() {
 		return ""
@@ -55,7 +55,7 @@ func (p *planner) shape() string {
 	return fmt.Sprintf("%x", sha256.Sum256(b))[:32]
 }
 
-// updates reports whether an allocation of the group makes way for its successor, which finds room where
+// updates reports whether an allocation of the group stops for its successor, which finds capacity where
 // another does not.
 func (p *planner) updates(g *groupPlan) bool {
 	return slices.ContainsFunc(p.placements, func(w *placement) bool { return w.plan == g && w.update })

@@ -10,11 +10,11 @@ type nodeView struct {
 	node    *structs.Node
 	used    structs.Resources
 	groups  map[string]int      // this job's live allocations, by group
-	storage map[string]*storage // by plugin, as far as asked for
+	storage map[string]*storage // by plugin, as far as needed
 
 	users    []*structs.Allocation // live ones that are to use volumes
 	wanted   int                   // how many these are
-	intended []*structs.CSIClaim   // of what the plan places here
+	intended []*structs.CSIClaim   // of the allocations that the plan places here
 }
 
 func (v *nodeView) jobAllocs() int {

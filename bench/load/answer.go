@@ -13,10 +13,10 @@ import (
 	"berth/structs"
 )
 
-// answer is what a load wants to know of an HTTP response. Its body is read and thrown away.
+// answer has the parts of an HTTP response that a load needs. Its body is read and dropped.
 type answer struct {
 	status int
-	after  time.Duration // when to come again; 0: it does not say
+	after  time.Duration // the retry time; 0: none
 	last   bool          // the server answers nothing more on this connection
 }
 
@@ -31,7 +31,7 @@ func (a answer) err() error {
 	return fmt.Errorf("answered %d", a.status)
 }
 
-// What an answer may have of each; a line fits into the reader's buffer.
+// The maximum of each in an answer. A line fits into the reader's buffer.
 const (
 	mostInterim = 4   // answers that are none yet (1xx)
 	mostFields  = 100 // lines of a head, or of a trailer
@@ -46,10 +46,9 @@ var (
 	errLong   = errors.New("the answer is too long")
 )
 
-// answerReader reads answers to GET and PUT from one connection, one after the other. It is strict: what it
-// accepts, every reader of HTTP/1.1 understands in the same way, and after what it does not understand the
-// connection is of no use. It allocates nothing but where an answer says to the fraction of a second when to
-// come again, or breaks.
+// answerReader reads answers to GET and PUT from one connection, one after the other. It is strict: every
+// reader of HTTP/1.1 understands the accepted answers in the same way, and after a rejected one the
+// connection is unusable. It allocates only for a retry time with a fraction of a second, and for an error.
 type answerReader struct {
 	*bufio.Reader
 	head
@@ -59,7 +58,7 @@ func newAnswerReader(from io.Reader) *answerReader {
 	return &answerReader{Reader: bufio.NewReaderSize(from, 4<<10)}
 }
 
-// next reads one answer to its end. Nothing at all is io.EOF.
+// next reads one answer to its end. No bytes at all are io.EOF.
 func (r *answerReader) next() (answer, error) {
 	if _, err := r.Peek(1); err != nil {
 		return answer{}, err
@@ -75,11 +74,11 @@ func (r *answerReader) next() (answer, error) {
 	return answer{}, errLong
 }
 
-// head is what is said before the body.
+// head is the part of an answer before the body.
 type head struct {
 	answer
 	exact   time.Duration // after, to the fraction of a second
-	length  int           // of the body; -1: not said
+	length  int           // of the body; -1: not given
 	chunked bool
 }
 
@@ -147,7 +146,7 @@ var headFields = map[string]func(h *head, value []byte) error{
 		}
 		return nil
 	},
-	"retry-after": func(h *head, value []byte) error { // a date says nothing here
+	"retry-after": func(h *head, value []byte) error { // a date is ignored here
 		if seconds, ok := number(value, 10); ok && seconds <= 1<<16 {
 			h.after = time.Duration(seconds) * time.Second
 		}
@@ -182,7 +181,7 @@ func (h *head) skip(in *bufio.Reader) error {
 	return errLength
 }
 
-// skipChunks reads a body that comes in chunks, each behind its size, up to an empty one and what trails it.
+// skipChunks reads a chunked body, each chunk after its size, up to an empty one and the trailers.
 func skipChunks(in *bufio.Reader) error {
 	for total := 0; ; {
 		line, err := readLine(in)

@@ -25,12 +25,12 @@ const mostAllocs = 5000
 type fleet struct {
 	*cluster
 	size int
-	cfg  *config // what the operations go by
+	cfg  *config // the settings of the operations
 	work *work
 	http *http.Client
 }
 
-// startFleet starts servers and fills them. filled is what the registering of the nodes came to.
+// startFleet starts servers and fills them. filled is the result of the registrations.
 func startFleet(ctx context.Context, program string, servers, size int, on *unix.CPUSet) (f *fleet, filled *row, err error) {
 	c, err := startCluster(ctx, program, servers, on)
 	if err != nil {
@@ -71,7 +71,7 @@ func (f *fleet) fill() (*row, error) {
 	return nodes[0], err
 }
 
-// measure is one line of the list of what is measured, or one for each kind of operation in it.
+// measure is one line of the list of measurements, or one for each kind of operation in it.
 type measure struct {
 	names   []string
 	clients int // at most: a fleet has no more of them than nodes
@@ -114,7 +114,7 @@ var measures = []measure{
 	})},
 }
 
-// cycle are clients that share the allocations out among them. Each claims with all of its own, one after
+// cycle returns clients that divide the allocations among them. Each claims with all of its own, one after
 // the other, then releases all of them, and so on.
 func cycle(mode string) func(*fleet, []*stdrpc.Client) ([]client, error) {
 	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
@@ -139,7 +139,7 @@ func cycle(mode string) func(*fleet, []*stdrpc.Client) ([]client, error) {
 	}
 }
 
-// byHTTP are clients that send requests to the servers in turn. The RPC connections stay idle.
+// byHTTP returns clients that send requests to the servers in turn. The RPC connections stay idle.
 func byHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet, []*stdrpc.Client) ([]client, error) {
 	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
 		for i := range conns {
@@ -171,7 +171,7 @@ func (f *fleet) send(req *http.Request) error {
 	return errors.Join(err, resp.Body.Close())
 }
 
-// putVolume registers volume i with a context of its own.
+// putVolume registers volume i with its own context.
 func putVolume(i, rev int) (*http.Request, error) {
 	v := benchshape.Volume(benchshape.VolumeID(i), i)
 	v.Context["rev"] = fmt.Sprint(time.Now().Unix(), " ", rev)
@@ -182,7 +182,7 @@ func putVolume(i, rev int) (*http.Request, error) {
 	return http.NewRequest(http.MethodPut, "/v1/volume/csi/"+v.ID, strings.NewReader(string(body)))
 }
 
-// putEligibility says whether a node may get allocations.
+// putEligibility sets whether a node may get allocations.
 func putEligibility(i int, may bool) (*http.Request, error) {
 	id, eligibility := benchshape.UUID("node", i), structs.NodeIneligible
 	if may {

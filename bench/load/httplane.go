@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// httpLane sends requests to one server by connections that are used again, one request at a time on each. A
-// request that finds all of them busy waits for the first that is free, and those that are due after it wait
-// behind it. A connection that ends is dialed again, but not for ever.
+// httpLane sends requests to one server by reused connections, one request at a time on each. If all of them
+// are busy, a request waits for the first free one, and the later requests wait behind it. An ended
+// connection is dialed again, but not for ever.
 type httpLane struct {
 	addr  string
-	wire  [][]byte // the requests as they are sent, in turn
+	wire  [][]byte // the bytes of the requests, in turn
 	ctx   context.Context
 	end   context.CancelFunc
 	wg    sync.WaitGroup
@@ -28,7 +28,7 @@ type httpLane struct {
 	mu    sync.Mutex
 	conns []*httpConn
 	free  []*httpConn // the one that was used last is the next
-	alive int         // of conns, those that were not given up
+	alive int         // of conns, those that still dial
 	last  error       // why one was
 }
 
@@ -37,9 +37,9 @@ type httpConn struct {
 	lane *httpLane
 	in   *answerReader
 
-	// Both belong to the lane's lock.
+	// The lane's lock guards both.
 	conn net.Conn
-	open attempt // the one that is under way
+	open attempt // the one in flight
 }
 
 // openHTTPLane opens so many connections for requests.
@@ -61,7 +61,7 @@ func openHTTPLane(addr string, conns int, wire [][]byte) (*httpLane, error) {
 	return l, nil
 }
 
-// close ends the connections; whatever is open fails.
+// close ends the connections. Open requests fail.
 func (l *httpLane) close() {
 	l.end()
 	l.mu.Lock()
@@ -82,7 +82,7 @@ func (l *httpLane) send(ctx context.Context, n int, a attempt) error {
 		}
 		if conn != nil {
 			if _, err := conn.Write(l.wire[n%len(l.wire)]); err != nil {
-				_ = conn.Close() // who reads from it tells the attempt
+				_ = conn.Close() // the reader reports it to the attempt
 			}
 			return nil
 		}
@@ -106,7 +106,7 @@ func (l *httpLane) take(a attempt) (net.Conn, error) {
 	}
 	c := l.free[len(l.free)-1]
 	l.free = l.free[:len(l.free)-1]
-	a.sending() // before anybody can answer it
+	a.sending() // before an answer is possible
 	c.open = a
 	return c.conn, nil
 }
@@ -117,7 +117,7 @@ func (l *httpLane) answered(c *httpConn, ended bool) attempt {
 	defer l.mu.Unlock()
 	a := c.open
 	c.open = nil
-	if a == nil { // something came, or it ended, while nobody used it
+	if a == nil { // bytes or an end without a request
 		l.free = slices.DeleteFunc(l.free, func(f *httpConn) bool { return f == c })
 	} else if !ended {
 		l.free = append(l.free, c)
@@ -158,13 +158,14 @@ func (c *httpConn) dial() error {
 	return nil
 }
 
-// A connection that ended is dialed anew at once when it was of use, else after a pause that doubles.
+// A connection that ended is dialed again at once if it has served a request, else after a pause that
+// doubles.
 const (
 	mostDials  = 8 // in a row that were of no use
 	firstPause = 5 * time.Millisecond
 )
 
-// run reads answers and dials again, until that is of no use any more or the lane is closed.
+// run reads answers and dials again, until the connection is unusable or the lane is closed.
 func (c *httpConn) run() {
 	useful, after, err := c.read()
 	for fails := 0; ; {
@@ -193,7 +194,7 @@ func (l *httpLane) giveUp(why error) {
 	l.poke()
 }
 
-// pause is false when the lane is closed meanwhile.
+// pause returns false if the lane is closed meanwhile.
 func (l *httpLane) pause(d time.Duration) bool {
 	if d > 0 {
 		t := time.NewTimer(d)

@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-// request is what is sent by RPC: a method and its encoded body.
+// request is an RPC request: a method and its encoded body.
 type request struct {
 	method string
 	body   []byte
@@ -30,8 +30,8 @@ func encode[Req, Resp any](m structs.Method[Req, Resp], req *Req) (request, erro
 	return request{m.Name, body}, err
 }
 
-// rpcLane is one plain connection with many requests under way. It is leaner than a client: what offers
-// twice what a server sustains has to be.
+// rpcLane is one plain connection with many requests in flight. It is leaner than a client, because it has to
+// offer twice the rate of a server.
 type rpcLane struct {
 	make func(n int) (request, error)
 	conn net.Conn
@@ -45,7 +45,7 @@ type rpcLane struct {
 	done  chan struct{}
 }
 
-// longestOffer bounds how long a lane is sent on.
+// longestOffer bounds the time of one offer on a lane.
 const longestOffer = time.Minute
 
 func openLane(addr string, make_ func(n int) (request, error)) (*rpcLane, error) {
@@ -63,7 +63,7 @@ func openLane(addr string, make_ func(n int) (request, error)) (*rpcLane, error)
 	return l, nil
 }
 
-// close ends the connection; whatever is open fails.
+// close ends the connection. Open requests fail.
 func (l *rpcLane) close() {
 	_ = l.conn.Close()
 	<-l.done

@@ -22,7 +22,7 @@ type operation func(c *stdrpc.Client, n int) error
 
 var errDone = errors.New("nothing is left to do")
 
-// client does the n-th operation of a load, by a connection of its own, and says of which kind it was.
+// client does the n-th operation of a load, by its own connection, and returns its kind.
 type client func(n int) (kind int, err error)
 
 // bound ends a load.
@@ -31,9 +31,9 @@ type bound struct {
 	max  int64 // operations; 0: by time alone
 }
 
-// outcome is what came of a load.
+// outcome is the result of a load.
 type outcome struct {
-	took    [][]time.Duration // of what succeeded, by kind, in order
+	took    [][]time.Duration // of the successful ones, by kind, in order
 	elapsed time.Duration
 	failed  int
 	last    error
@@ -83,7 +83,7 @@ func (o *outcome) measure(c client, n int) (more bool) {
 	return true
 }
 
-// of makes room for a kind.
+// of adds the counts of a kind.
 func (o *outcome) of(kind int) {
 	for len(o.took) <= kind {
 		o.took = append(o.took, nil)

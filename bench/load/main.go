@@ -1,13 +1,13 @@
-// Command berth-bench puts a bounded load on servers over their RPC and HTTP ports and tells what came of it:
-// rate, latencies, and the servers' CPU time per operation. It is for loopback and test clusters: the rows it
-// makes are those of internal/benchshape. It has three ways:
+// Command berth-bench puts a bounded load on servers over their RPC and HTTP ports and reports the result:
+// rate, latencies, and the servers' CPU time per operation. It is for loopback and test clusters: its rows
+// are those of internal/benchshape. It has three modes:
 //
-//	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000            one operation on servers that run: one line
+//	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000            one operation on running servers: one line
 //	berth-bench -rpc 127.0.0.1:4747 -op claimwrite -c 64 -max 2000 -pid 4711
 //	berth-bench load -agent bin/berth -servers 1,3 -fleets 10,1000   starts servers, fills them, measures all: a table
-//	berth-bench overload -agent bin/berth -only HTTP                 finds what they sustain, offers twice as much
+//	berth-bench overload -agent bin/berth -only HTTP                 finds the sustained rate, offers twice of it
 //
-// Servers that it starts are processes of their own, with Raft on disk in a temporary folder, and end with
+// The servers that it starts are separate processes, with Raft on disk in a temporary folder, and end with
 // it.
 package main
 
@@ -71,7 +71,7 @@ func main() {
 	exit(c.op, run(&c, make))
 }
 
-// modes are the ways that start servers of their own.
+// modes are the modes that start their own servers.
 var modes = map[string]func(context.Context, []string) error{
 	"load":     loadMode,
 	"overload": overloadMode,

@@ -12,50 +12,50 @@ import (
 	"berth/structs"
 )
 
-// lane is a way to a server on which requests are sent without waiting for the answers of others.
+// lane is a path to a server on which requests are sent without waiting for the answers of others.
 type lane interface {
-	// send sends request n, as soon as there is room for it. An error before the attempt says that it is being
-	// sent is of the lane, which sends nothing more: the request stays unsent.
+	// send sends request n, as soon as the lane is free. An error before the call of sending is that of the
+	// lane, which sends nothing more: the request stays unsent.
 	send(ctx context.Context, n int, a attempt) error
 	// flush is called when nothing more is due at once.
 	flush() error
-	// close ends it; what is under way is answered with an error, if at all.
+	// close ends it. Requests in flight get an error, if anything.
 	close()
 }
 
-// attempt is one sending of a request, as its lane sees it.
+// attempt is one transmission of a request, as its lane sees it.
 type attempt interface {
-	// sending is said when the request goes out.
+	// sending is called when the request goes out.
 	sending()
-	// answered is said once then, in another goroutine, unless send returns an error.
+	// answered is called once after that, in another goroutine, unless send returns an error.
 	answered(error)
 }
 
-// offer is a load that is sent at its rate, whatever comes back: the i-th request is due at i/rate, and what
-// it takes is counted from then, also when it could only be sent later. So a server that stalls, or a
-// connection that takes no more, shows in the times of all who had to wait for it.
+// offer is a load with a fixed rate, independent of the answers: the i-th request is due at i/rate, and its
+// time counts from then, also if it could only be sent later. So a server that stalls, or a full connection,
+// shows in the times of all waiting requests.
 type offer struct {
 	rate   float64 // requests a second
 	time   time.Duration
-	honour bool // what is refused comes again when it was told to, until it is done
+	honour bool // rejected requests are repeated at their retry times, until they succeed
 }
 
 // lateness bounds how long after its end a load still sends, and then waits for answers.
 const lateness = 10 * time.Second
 
-// answers is what came of an offer.
+// answers is the result of an offer.
 type answers struct {
 	mu       sync.Mutex
-	over     bool      // what is answered now is not counted
+	over     bool      // further answers do not count
 	end      time.Time // of the offering
 	took     []time.Duration
 	refused  []time.Duration // of refusals: attempts, each from when it was due
-	advised  int             // refusals that say when to come again
+	advised  int             // rejections with a retry time
 	served   []time.Duration // of the good ones, from when they were sent
 	within   int             // good answers before the end
 	failed   int             // neither good nor refused
 	last     error           // one of those
-	unsent   int             // due, or told to come again, but not sent in time
+	unsent   int             // due, or due again, but not sent in time
 	sent     int             // attempts
 	lag      []time.Duration // from when an attempt was due until it was sent
 	finished time.Duration   // after how long everything was answered
@@ -91,7 +91,7 @@ type pacer struct {
 
 	mu    sync.Mutex
 	again dues
-	open  int           // requests under way
+	open  int           // requests in flight
 	poke  chan struct{} // something was answered
 	timer *time.Timer
 }
@@ -190,7 +190,7 @@ func (p *pacer) unsent() int {
 	return (max(0, p.total-p.next)+p.step-1)/p.step + len(p.again)
 }
 
-// send sends a request, as soon as the lane has room for it, and is false when nothing more can be sent.
+// send sends a request, as soon as the lane is free, and returns false if nothing more can be sent.
 func (p *pacer) send(ctx context.Context, d due) (more bool) {
 	p.mu.Lock()
 	p.open++
@@ -242,7 +242,7 @@ func (f *flight) answered(err error) {
 	}
 }
 
-// close is said after all was sent that will be; what is answered from now on counts for nothing.
+// close is called after the last request was sent. Later answers do not count.
 func (a *answers) close(after time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -143,7 +143,7 @@ func place(addr string, count int) ([]placed, error) {
 	return resp.Allocations, nil
 }
 
-// work is what the claims are made with.
+// work has the inputs of the claims.
 type work struct {
 	allocs  []placed
 	secrets map[string]string // by node
@@ -192,7 +192,7 @@ func (w *work) giveUp(a placed, volume string) *structs.CSIVolumeUnpublishReques
 		Claims: []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: a.ID}}}
 }
 
-// claim takes a volume for an allocation; a write claim has a volume of its own.
+// claim claims a volume for an allocation. A write claim has its own volume.
 func claim(cfg *config, mode string) (operation, error) {
 	w, err := load(cfg)
 	return func(c *stdrpc.Client, n int) error {

@@ -21,14 +21,14 @@ import (
 	"berth/structs"
 )
 
-// stress is one line of the list of what is offered too much of.
+// stress is one line of the list of overload measurements.
 type stress struct {
 	name  string
 	lanes func(f *fleet) ([]lane, error)
 }
 
-// overtaken is a claim whose release was there before it: requests that are under way at once have no order.
-// It was answered as it ought to be.
+// overtaken reports a claim whose release arrived before it: concurrent requests have no order. The answer
+// was right.
 func overtaken(err error) bool { return structs.IsKind(err, structs.KindConflict) }
 
 // lanesOf are connections to each server for requests by RPC.
@@ -76,8 +76,8 @@ func rpcLanes(make_ func(f *fleet, n int) (request, error)) func(*fleet) ([]lane
 	}
 }
 
-// httpLanes are one to each server, which share the connections out among them. There are so many different
-// requests, sent in turn.
+// httpLanes returns one lane to each server. The lanes divide the connections among them. They send so many
+// different requests in turn.
 func httpLanes(different func(*fleet) int, request func(f *fleet, n int) (*http.Request, error)) func(*fleet) ([]lane, error) {
 	return func(f *fleet) (all []lane, err error) {
 		for _, a := range f.agents {
@@ -103,7 +103,7 @@ func closeLanes(all []lane) {
 	}
 }
 
-// strain is one line of the table: what was offered, and what came of it.
+// strain is one line of the table: the offer and its result.
 type strain struct {
 	Operation   string
 	Servers     int
@@ -116,7 +116,7 @@ type strain struct {
 	Refused     int     // attempts that were answered unavailable
 	Advised     int     // of those, with a Retry-After
 	RefusedP99  float64 // milliseconds until a refusal
-	Failed      int     // answered otherwise, or not at all
+	Failed      int     // another answer, or none
 	Unsent      int     // of those, the ones that were not sent in time
 	Error       string  `json:",omitempty"`
 	Lag         float64 // milliseconds from when a request was due until it was sent, p99
@@ -163,7 +163,7 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 	return s, ctx.Err()
 }
 
-// own tells what the load program used itself since then.
+// own records the usage of the load program since then.
 func (s *strain) own(a *answers, ran, waited time.Duration) {
 	r, w := scheduled("self")
 	s.LoadCPU = float64((r - ran).Microseconds()) / float64(max(1, a.sent))
@@ -186,8 +186,9 @@ func peakOf(ctx context.Context, pid string) (peak int64) {
 	}
 }
 
-// The search for what is sustained: a rate is when all of it is answered well, none refused, and the slowest
-// hundredth within sustainedP99. What is too much by a fifth fails that within the time of one search.
+// The search for the sustained rate: at such a rate all requests get a good answer, none is rejected, and the
+// slowest hundredth is within sustainedP99. A rate that is too high by a fifth fails this within the time of
+// one search.
 const (
 	sustainedP99 = 250 // milliseconds
 	searchTime   = 1200 * time.Millisecond
@@ -217,7 +218,7 @@ func (t *tester) sustain(ctx context.Context) (best float64, err error) {
 			rate, failed = rate/4, 0
 		case step == searchFactor:
 			return best, nil
-		default: // too far: back to what was good, and on from there in small steps
+		default: // too far: back to the last good rate, and on in small steps
 			step, failed = searchFactor, 0
 			rate = best * step
 		}
@@ -228,8 +229,8 @@ func (t *tester) sustain(ctx context.Context) (best float64, err error) {
 	return best, nil
 }
 
-// law offers what is sustained, twice and four times of it to clients that give up, twice of it to clients
-// that come again, and half of it at once afterwards.
+// law offers the sustained rate, twice and four times of it to clients that give up, twice of it to clients
+// that retry, and half of it directly afterwards.
 func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain, err error) {
 	best, err := t.sustain(ctx)
 	if err != nil {
@@ -261,7 +262,7 @@ func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain,
 	return rows, nil
 }
 
-// overloading is what `berth-bench overload` was asked for.
+// overloading has the settings of `berth-bench overload`.
 type overloading struct {
 	program string
 	size    int
@@ -271,7 +272,7 @@ type overloading struct {
 	on      *unix.CPUSet // the servers' processors
 }
 
-// overloadMode shows what becomes of twice the load that is sustained: `berth-bench overload`.
+// overloadMode shows the effect of twice the sustained load: `berth-bench overload`.
 func overloadMode(ctx context.Context, args []string) error {
 	var o overloading
 	flags := flag.NewFlagSet("overload", flag.ContinueOnError)

@@ -14,7 +14,7 @@ import (
 // ticksPerSecond is the unit of CPU time in /proc, on every Linux there is.
 const ticksPerSecond = 100
 
-// cpuTime is what the processes have used so far.
+// cpuTime is the CPU time of the processes so far.
 func cpuTime(pids string) (sum time.Duration) {
 	for _, pid := range strings.Split(pids, ",") {
 		sum += cpuOf(pid)
@@ -28,9 +28,9 @@ func cpuOf(pid string) time.Duration {
 	return ran
 }
 
-// scheduled is for how long a process has had processors, and how long it had to wait for one while others
-// had them. The scheduler counts both for each thread in nanoseconds, and a Go program's threads do not
-// end; where it does not say, ticks have to do.
+// scheduled returns how long a process has run, and how long it has waited for a processor. The scheduler
+// counts both for each thread in nanoseconds, and a Go program's threads do not end. Without these counts the
+// function uses ticks.
 func scheduled(pid string) (ran, waited time.Duration) {
 	threads, err := os.ReadDir("/proc/" + pid + "/task")
 	if err != nil {
@@ -65,7 +65,7 @@ func ticksOf(pid string) (sum time.Duration) {
 	return sum
 }
 
-// memory is what the processes hold, as text.
+// memory returns the memory of the processes, as text.
 func memory(pids string) string {
 	var each []string
 	for _, pid := range strings.Split(pids, ",") {
@@ -79,9 +79,9 @@ func memory(pids string) string {
 // residentOf is a process's memory, in bytes.
 func residentOf(pid string) int64 { return procField(pid, "status", "VmRSS:") * 1024 }
 
-// diskOf counts the bytes that were written to the disk on which a folder is, whoever wrote them. What the
-// kernel counts for one process (write_bytes) is of no use here: it is the size of the pages that were
-// touched, which are up to 256 KB large for an entry of 300 bytes.
+// diskOf counts the bytes that all processes wrote to the disk of a folder. The kernel's count for one
+// process (write_bytes) is of no use here: it is the size of the touched pages, which are up to 256 KB large
+// for an entry of 300 bytes.
 func diskOf(dir string) (written int64) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -91,7 +91,7 @@ func diskOf(dir string) (written int64) {
 	if err != nil {
 		return 0 // a file system without a disk
 	}
-	const sectors, size = 6, 512 // the field, and what it is counted in
+	const sectors, size = 6, 512 // the field, and its unit
 	if f := strings.Fields(string(b)); len(f) > sectors {
 		written, _ = strconv.ParseInt(f[sectors], 10, 64)
 	}
@@ -113,7 +113,7 @@ func procField(pid, file, name string) int64 {
 	return 0
 }
 
-// usage is what each server's process has used of the processors, and all of them of the disk.
+// usage is the CPU usage of each server's process, and the disk usage of all of them.
 type usage struct {
 	cpu     []time.Duration
 	written int64
@@ -127,8 +127,8 @@ func loadAverage() float64 {
 	return n
 }
 
-// halves divides the processors among servers and load, so that more load does not take from the servers
-// what it is to show: the servers get the first half. With one processor there is nothing to divide.
+// halves divides the processors among servers and load, so that more load does not slow the servers down: the
+// servers get the first half. With one processor there is nothing to divide.
 func halves() (servers, load *unix.CPUSet, err error) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {

@@ -8,15 +8,15 @@ import (
 	"unsafe"
 )
 
-// rawConn is a TCP connection whose reads and writes are system calls that the scheduler of goroutines is
-// not told of. They never block; to make ready for calls that do, thousands of times a second, costs a
-// third of what a load does that has one processor.
+// rawConn is a TCP connection whose reads and writes are raw system calls, unknown to the scheduler of
+// goroutines. They never block. To prepare for blocking calls thousands of times a second costs a third of
+// the time of a load with one processor.
 type rawConn struct {
 	net.Conn
 	raw syscall.RawConn
 }
 
-// errFull is of a connection whose other side has not read what was written long ago.
+// errFull is the error of a connection whose other side does not read.
 var errFull = errors.New("the server reads nothing more")
 
 func newRawConn(conn net.Conn) (*rawConn, error) {
@@ -28,7 +28,7 @@ func newRawConn(conn net.Conn) (*rawConn, error) {
 	return &rawConn{conn, raw}, err
 }
 
-// Read reads what is there, as soon as something is.
+// Read reads the available bytes, as soon as there are some.
 func (c *rawConn) Read(b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -49,7 +49,7 @@ func (c *rawConn) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write writes all of b at once; when there is not as much room, the connection is of no use any more.
+// Write writes all of b at once. Without enough buffer space the connection becomes unusable.
 func (c *rawConn) Write(b []byte) (n int, err error) {
 	var failed syscall.Errno
 	err = c.raw.Control(func(fd uintptr) { n, failed = transfer(syscall.SYS_WRITE, fd, b) })

@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-// agent is one server that this program has started, a process of its own.
+// agent is one server that this program has started, a separate process.
 type agent struct {
 	name            string
 	http, rpc, serf string // addresses on loopback
@@ -35,7 +35,7 @@ type cluster struct {
 }
 
 // startCluster starts n servers of the program, on the processors if any are named, and waits until they have
-// a leader and know each other. Whoever gets no error says close.
+// a leader and know each other. Without an error the caller calls close.
 func startCluster(ctx context.Context, program string, n int, on *unix.CPUSet) (*cluster, error) {
 	dir, err := os.MkdirTemp("", "berth-bench")
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *cluster) start(ctx context.Context, program string, n int, on *unix.CPU
 	return c.await(ctx)
 }
 
-// freePorts are ports that nobody listens at, neither by TCP nor by UDP, at the time.
+// freePorts returns ports without a listener, neither by TCP nor by UDP.
 func freePorts(n int) (ports []int, err error) {
 	for len(ports) < n {
 		tcp, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func (c *cluster) config(a *agent) string {
 	_, serf, _ := net.SplitHostPort(a.serf)
 	var join []string
 	for _, other := range c.agents {
-		if other != a { // it would ask itself who there is, and wait for the answer
+		if other != a { // it would call itself for the members, and wait for the answer
 			join = append(join, strconv.Quote(other.serf))
 		}
 	}
@@ -131,11 +131,11 @@ func (c *cluster) run(ctx context.Context, a *agent, program string, on *unix.CP
 	return nil
 }
 
-// close ends the servers, waits for them, and removes what they kept.
+// close ends the servers, waits for them, and removes their data.
 func (c *cluster) close() error {
 	for _, a := range c.agents {
 		if a.pid != "" {
-			_ = a.cmd.Process.Kill() // one that has ended already is what is wanted
+			_ = a.cmd.Process.Kill() // it may have ended already
 			<-a.ended
 		}
 	}
@@ -213,7 +213,7 @@ func (c *cluster) addresses() (rpc []string) {
 	return rpc
 }
 
-// usage is what the servers have used so far.
+// usage returns the usage of the servers so far.
 func (c *cluster) usage() usage {
 	u := usage{written: diskOf(c.dir)}
 	for _, a := range c.agents {

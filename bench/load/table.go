@@ -27,8 +27,8 @@ type row struct {
 	Error                   string `json:",omitempty"`
 }
 
-// measure puts a load on the fleet. Operations of several kinds share the CPU time and the disk evenly: what
-// a server uses for which of them cannot be told.
+// measure puts a load on the fleet. Operations of several kinds share the CPU time and the disk evenly,
+// because a server's usage cannot be divided by kind.
 func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 	conns, err := connect(f.addresses(), min(m.clients, f.size))
 	if err != nil {
@@ -162,7 +162,7 @@ func numbers(list string) (all []int, err error) {
 	return all, nil
 }
 
-// file is what a run leaves behind for those who make tables of it.
+// file is the output of a run for the programs that make tables.
 type file struct {
 	path, Commit, Date string
 	Load               [2]float64 // of the machine, as the kernel averages it over a minute: before and after
@@ -170,7 +170,7 @@ type file struct {
 	Rows               any
 }
 
-// newFile takes what it needs to know from two flags.
+// newFile gets its settings from two flags.
 func newFile(flags *flag.FlagSet) *file {
 	f := &file{Date: time.Now().UTC().Format(time.DateTime)}
 	f.Load[0] = loadAverage()

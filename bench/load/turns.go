@@ -12,7 +12,7 @@ const (
 	readersEach = 10   // of a volume
 )
 
-// claimCycle is writers who claim and release in turn: all of them claim before the first releases.
+// claimCycle is writers that claim and release in turn: all of them claim before the first releases.
 func claimCycle(cfg *config) (operation, error) {
 	w, err := load(cfg)
 	return func(c *stdrpc.Client, n int) error {

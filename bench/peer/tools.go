@@ -1,4 +1,4 @@
-// Package peer measures the peer, Nomad v1.6.1, beside berth: see README.md.
+// Package peer measures the peer, Nomad v1.6.1, next to berth: see README.md.
 package peer
 
 import (

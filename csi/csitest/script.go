@@ -143,7 +143,7 @@ func (p *Plugin) FailAlways(rpc string, err error) {
 	p.Script(rpc, func(context.Context, any) (any, error) { return nil, err })
 }
 
-// Hang lets calls of an RPC wait until release is called, their caller gives up, or the plugin stops.
+// Hang makes calls of an RPC wait until release is called, their caller stops waiting, or the plugin stops.
 // Calls are recorded before they wait.
 func (p *Plugin) Hang(rpc string) (release func()) {
 	p.scripts.mu.Lock()

@@ -111,7 +111,7 @@ func (d *driver) createVolume(w *createRequest) (*volume, error) {
 	return &made, nil
 }
 
-// checkCapacity books size bytes by calling put, if there is room for them. Admissions are one at a time.
+// checkCapacity reserves size bytes by calling put, if the capacity suffices. Admissions are one at a time.
 func (d *driver) checkCapacity(size int64, put func() error) error {
 	d.booking.Lock()
 	defer d.booking.Unlock()
@@ -269,7 +269,7 @@ func (d *driver) ValidateVolumeCapabilities(
 		Parameters: req.GetParameters()}}, nil
 }
 
-// GetCapacity tells how much may still be booked here.
+// GetCapacity returns the capacity that may still be reserved here.
 func (d *driver) GetCapacity(
 	_ context.Context, req *csi.GetCapacityRequest,
 ) (*csi.GetCapacityResponse, error) {

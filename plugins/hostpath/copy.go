@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyImage copies a sparse file: as a reflink where the file system can do that, else the parts that hold
-// data. cloned tells that the copy is of one instant.
+// copyImage copies a sparse file: as a reflink if the file system supports it, else the parts with data.
+// cloned reports that the copy is of one instant.
 func copyImage(ctx context.Context, from, to string) (cloned bool, err error) {
 	src, err := os.Open(from)
 	if err != nil {
@@ -31,7 +31,7 @@ func copyImage(ctx context.Context, from, to string) (cloned bool, err error) {
 	return cloned, errors.Join(err, dst.Close())
 }
 
-// canReflink tells whether files of a directory can share blocks.
+// canReflink reports whether files of a directory can share blocks.
 func canReflink(dir string) bool {
 	a, err := os.CreateTemp(dir, ".reflink")
 	if err != nil {
@@ -80,7 +80,7 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 		return size, size, nil // only a hole is left
 	}
 	if err != nil {
-		return at, size, nil // holes are not told of here: all of it is data
+		return at, size, nil // the file system reports no holes here: all of it is data
 	}
 	to, err = unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
 	if err != nil {
@@ -89,7 +89,7 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	return from, min(to, size), nil
 }
 
-// copyStep is how much is copied between two looks at the context.
+// copyStep is the number of bytes copied between two checks of the context.
 const copyStep = 16 << 20
 
 func copyRange(ctx context.Context, src, dst *os.File, from, to int64) error {

@@ -23,7 +23,7 @@ type createRequest struct {
 	thick  bool
 	size   int64
 	limit  int64
-	asked  int64 // required_bytes as asked
+	asked  int64 // the requested required_bytes
 	params map[string]string
 	source source
 }
@@ -202,7 +202,7 @@ func checkRange(r *csi.CapacityRange) error {
 	return nil
 }
 
-// rounded makes the size of an image whole blocks: upwards, or downwards where there was room to choose.
+// rounded makes the size of an image whole blocks: upwards, or downwards if the limits allow a choice.
 func rounded(typ string, size, limit int64) int64 {
 	if typ != typeImage {
 		return size

@@ -1,31 +1,31 @@
-// Package hostpath is the CSI driver that berth ships: volumes on the disk of one node, for those who
-// have no storage system at hand. It serves Identity, Controller and Node on one socket, and runs on every
-// node that is to have such volumes; its topology key says on which node a volume is.
+// Package hostpath is the CSI driver of berth: volumes on the disk of one node, for users without a storage
+// system. It serves Identity, Controller and Node on one socket, and runs on every node with such volumes.
+// Its topology key names the node of a volume.
 //
 // A volume is of one of two types (parameter "type"):
 //
-//   - directory: a directory of the data directory, bound into place. Its size is booked against the
-//     capacity but not enforced.
-//   - image: a file on a loop device, with an ext4 or xfs file system of its own (enforced size, own mount
-//     flags), or without one for block access. Its blocks are reserved when it is made (parameter
-//     "provisioning", thick), so that a full disk refuses new volumes instead of breaking file systems that
-//     are in use. A thin image is sparse: it takes what is written to it, and a disk that fills up turns its
-//     file system read-only.
+//   - directory: a directory of the data directory, mounted by a bind mount. Its size counts against the
+//     capacity but is not enforced.
+//   - image: a file on a loop device, with its own ext4 or xfs file system (enforced size, own mount flags),
+//     or without one for block access. Its blocks are reserved when it is created (parameter "provisioning",
+//     thick), so that a full disk rejects new volumes instead of breaking file systems in use. A thin image
+//     is sparse: it takes the written blocks, and a disk that fills up turns its file system read-only.
 //
-// Without the parameter a volume is a directory, unless it is asked for as a block device or with a
+// Without the parameter a volume is a directory, unless it is requested as a block device or with a
 // file-system type.
 //
-// Laws:
-//   - Record, act, mark: what a call is about to do to the disk, to a loop device or to the mount table is
-//     durable in the volume's record before it is done and marked after. A kill at any point leaves
-//     something that the next start finishes or removes, or that the same call picks up again.
-//   - The mount table is the truth about mounts; the record is the truth about what a volume is.
-//   - Data is never removed while anything shows it: a mount, a loop device, a publication.
-//   - One call per volume, snapshot or name at a time; another one meanwhile is answered with ABORTED. A
-//     caller that gives up cancels nothing.
-//   - An id carries the node it was made on, so that a controller that is asked about another node's
-//     volume says that it is the wrong one rather than that the volume does not exist.
+// Its rules:
 //
-// It leaves to others: who may use a volume (access modes are held per node only), quotas of directory
-// volumes, and moving data between nodes.
+//   - Record, act, mark: the intended change of the disk, of a loop device or of the mount table is durable
+//     in the volume's record before the change, and a mark follows it. A kill at any point leaves a state
+//     that the next start completes or removes, or that the same call continues.
+//   - The mount table decides what is mounted. The record decides what a volume is.
+//   - Data is never removed while a mount, a loop device or a publication shows it.
+//   - One call per volume, snapshot or name at a time. The answer to another one meanwhile is ABORTED. A
+//     caller that stops waiting cancels nothing.
+//   - An ID has the node on which it was made. So a controller that is called for another node's volume
+//     answers that it is the wrong one, and not that the volume does not exist.
+//
+// It does not decide which users may use a volume (access modes are enforced per node only). It has no quotas
+// of directory volumes, and does not move data between nodes.
 package hostpath

@@ -58,7 +58,7 @@ func retryEBUSY(ctx context.Context, try func() error) error {
 // early are the calls that are answered before the driver is ready.
 var early = map[string]bool{"Probe": true, "GetPluginInfo": true, "GetPluginCapabilities": true}
 
-// intercept handles every call: it refuses the call while starting, logs it, gives its error a code, and
+// intercept handles every call: it rejects the call while starting, logs it, gives its error a code, and
 // turns a panic into an error of this one call.
 func (d *driver) intercept(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,

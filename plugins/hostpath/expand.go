@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// ControllerExpandVolume books and grows a volume. Its file system grows here too when the volume is not
-// in use; else that is left to the node.
+// ControllerExpandVolume reserves the capacity and grows a volume. It also grows the file system if the
+// volume is not in use. Otherwise the node does this.
 func (d *driver) ControllerExpandVolume(
 	_ context.Context, req *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
@@ -80,7 +80,7 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	return settled, err
 }
 
-// shrinkBack undoes an expansion for which there was no room. Nothing has seen the larger image yet.
+// shrinkBack undoes an expansion without enough space. No user has seen the larger image yet.
 func (d *driver) shrinkBack(v *volume) error {
 	return errors.Join(os.Truncate(d.dataOf(v), v.Size), d.store.volumes.putRecord(v))
 }

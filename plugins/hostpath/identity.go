@@ -36,7 +36,7 @@ func (d *driver) GetPluginCapabilities(
 	return resp, nil
 }
 
-// Probe tells whether the driver has its data directory, and whether that still takes writes.
+// Probe reports whether the driver has its data directory, and whether that is still writable.
 func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	ready := d.ready.Load()
 	if ready {

@@ -30,8 +30,8 @@ func resizeImage(path string, size int64, thick bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// readyImage makes an image as large as its volume. Blocks that a trim gave back are reserved again; without
-// room for them the volume works on, but may meet a full disk.
+// readyImage makes an image as large as its volume. Blocks that a trim freed are reserved again. Without
+// space for them the volume still works, but may meet a full disk.
 func (d *driver) readyImage(v *volume) error {
 	if v.thick() {
 		err := resizeImage(d.dataOf(v), v.Size, true)

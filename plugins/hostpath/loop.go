@@ -21,9 +21,9 @@ type loopDevice struct {
 	readOnly bool
 }
 
-// attach makes an image a block device, reusing one that shows it already. With auto the kernel detaches
-// it when its last user is gone, so that nothing is left of a mount that is gone; the returned file is
-// that user until the device is mounted. A device that is only bound as a file has no user: not for auto.
+// attach makes an image a block device, reusing one that shows it already. With auto the kernel detaches it
+// when its last user is gone, so that nothing is left of an ended mount. The returned file is that user until
+// the device is mounted. A device that is only bound as a file has no user: not for auto.
 func attach(
 	ctx context.Context, image string, readOnly, auto bool,
 ) (dev loopDevice, hold *os.File, err error) {

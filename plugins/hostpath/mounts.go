@@ -31,7 +31,7 @@ var flagBits = map[string]struct {
 	"dirsync": {unix.MS_DIRSYNC, false},
 }
 
-// perMount are the bits that a bind mount can have of its own.
+// perMount are the flags that a bind mount can have independently.
 const perMount = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME |
 	unix.MS_NODIRATIME | unix.MS_RELATIME | unix.MS_STRICTATIME
 

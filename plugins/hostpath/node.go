@@ -89,7 +89,7 @@ func (v *volume) fresh() *volume {
 	return &c
 }
 
-// saveVolume writes an edited record. The caller goes on editing, so the store keeps a copy.
+// saveVolume writes an edited record. The caller continues to edit, so the store keeps a copy.
 func (d *driver) saveVolume(v *volume) error { return d.store.volumes.putRecord(v.fresh()) }
 
 // shownPath finds the one of a volume's paths that a call names, if the volume is really there.

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// NodePublishVolume shows a staged volume at a target path: its directory or file system is bound there,
-// or its device as a file. A read-only publication of a device is of a loop device of its own, because a
-// read-only mount does not keep anyone from writing to a device.
+// NodePublishVolume shows a staged volume at a target path: it binds its directory or file system there, or
+// its device as a file. A read-only publication of a device has a separate loop device, because a read-only
+// mount does not prevent writes to a device.
 func (d *driver) NodePublishVolume(
 	_ context.Context, req *csi.NodePublishVolumeRequest,
 ) (*csi.NodePublishVolumeResponse, error) {

@@ -74,8 +74,8 @@ func (d *driver) thawStaged(v *volume) error {
 	return thaw(v.Stage.Path)
 }
 
-// removeBare removes directories that were made for a row that was never recorded. They are empty. It leaves
-// one with content, or with an unreadable record, to a person.
+// removeBare removes directories that were made for a row that was never recorded. They are empty. One with
+// content, or with an unreadable record, stays for an operator.
 func (d *driver) removeBare(dir string, bare, bad []string) {
 	for _, name := range bare {
 		path := filepath.Join(dir, name)

@@ -113,7 +113,7 @@ type driver struct {
 	locks  keyLocks
 	store  *store
 
-	booking sync.Mutex // held while room is looked for and taken
+	booking sync.Mutex // held while capacity is checked and reserved
 	ready   atomic.Bool
 }
 

@@ -149,7 +149,7 @@ func (d *driver) quiesce(v *volume) (wake func() error, err error) {
 	return none, flush(d.dataOf(v))
 }
 
-// DeleteSnapshot removes a snapshot. Volumes made from it have copies of their own.
+// DeleteSnapshot removes a snapshot. Volumes made from it have separate copies.
 func (d *driver) DeleteSnapshot(
 	_ context.Context, req *csi.DeleteSnapshotRequest,
 ) (*csi.DeleteSnapshotResponse, error) {
@@ -174,7 +174,7 @@ func (d *driver) DeleteSnapshot(
 	return &csi.DeleteSnapshotResponse{}, d.eraseSnapshot(&gone)
 }
 
-// GetSnapshot tells of one snapshot.
+// GetSnapshot returns one snapshot.
 func (d *driver) GetSnapshot(
 	_ context.Context, req *csi.GetSnapshotRequest,
 ) (*csi.GetSnapshotResponse, error) {

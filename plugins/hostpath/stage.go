@@ -34,8 +34,8 @@ func (d *driver) NodeStageVolume(
 	return &csi.NodeStageVolumeResponse{}, d.stage(v)
 }
 
-// stageHere records where a volume is about to be staged, unless it is staged already: then in the same
-// way, or not at all.
+// stageHere records where a volume is about to be staged. A volume that is staged already has to be staged in
+// the same way.
 func (d *driver) stageHere(v *volume, path string, u capability) error {
 	if s := v.Stage; s != nil && s.Ready {
 		live, err := d.staged(v)
@@ -85,8 +85,8 @@ func (d *driver) stage(v *volume) error {
 	}
 	crash("stage mounted")
 	if v.Type == typeImage && !v.Stage.Use.Block && v.FSSize < v.Size {
-		// Behind although it was grown before the mount: xfs, or a stage that found it mounted. It works
-		// as it is, so a failure here is only told.
+		// The file system is still smaller although it was grown before the mount: it is xfs, or the stage
+		// found it mounted. It works as it is, so a failure here is only logged.
 		if err := d.growStaged(v); err != nil {
 			d.logger.Warn("file system stays smaller than its volume", "volume_id", v.ID, "error", err)
 		}
@@ -209,8 +209,8 @@ func ignoreIfUnmounted(path string, err error) error {
 	return err
 }
 
-// checkUnpublished refuses a volume that is really published somewhere; targets that are not there any more
-// are forgotten.
+// checkUnpublished rejects a volume that is really published at a path. It drops targets that do not exist
+// any more.
 func checkUnpublished(v *volume) error {
 	for p := range v.Targets {
 		mounted, err := isMounted(p)

@@ -30,7 +30,7 @@ const (
 	typeImage     = "image"
 )
 
-// volume is the record of one volume, in <id>/record.json beside its data.
+// volume is the record of one volume, in <id>/record.json in the directory of its data.
 type volume struct {
 	ID     string
 	Name   string
@@ -301,7 +301,7 @@ func (s *recordDir[R]) deleteRecord(id string) error {
 	return durable.Sync(s.dir)
 }
 
-// reserveSize is room for some thousand records.
+// reserveSize is enough for some thousand records.
 const reserveSize = 256 << 10
 
 // reserveFile reserves space on the disk. Unpublishing and deleting volumes frees space but needs a record
@@ -311,7 +311,7 @@ type reserveFile struct {
 	path string
 }
 
-// allocate puts the room back, if there is any; if there is none it is tried again after the next deletion.
+// allocate reserves the space again, if there is any. Otherwise the next deletion retries it.
 func (s *reserveFile) allocate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,7 +325,7 @@ func (s *reserveFile) allocate() {
 	}
 }
 
-// free gives the room away; false if there is none.
+// free releases the space, and returns false if there is none.
 func (s *reserveFile) free() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

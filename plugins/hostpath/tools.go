@@ -140,7 +140,7 @@ const (
 	fiThaw   = 0xc0045878
 )
 
-// freeze lets a mounted file system rest in a consistent state until thaw.
+// freeze keeps a mounted file system in a consistent state until thaw.
 func freeze(path string) error { return freezer(path, fiFreeze) }
 
 // thaw undoes freeze; one that is not frozen is fine.

@@ -1,5 +1,5 @@
-// Package result is what a run of the comparison leaves behind for those who draw and tell: files of JSON, one
-// for each kind of work.
+// Package result has the output of a run of the comparison for the programs that draw and report: files of
+// JSON, one for each kind of work.
 package result
 
 import (
@@ -27,10 +27,10 @@ type Row struct {
 	Inverse bool `json:",omitempty"` // more is better
 
 	Target float64 `json:",omitempty"` // the ratio that is wanted; 0: none
-	Bound  float64 `json:",omitempty"` // what berth's own number is wanted to be, at most, or at least; 0: none
+	Bound  float64 `json:",omitempty"` // the target of berth's own number, a maximum or a minimum; 0: none
 
 	Reference bool               `json:",omitempty"` // of growth: to compare others with
-	More      map[string]float64 `json:",omitempty"` // what else was measured of berth in the last round, by its metric
+	More      map[string]float64 `json:",omitempty"` // further measurements of berth in the last round, by their metric
 
 	PeerRounds, BerthRounds []float64 // as measured, a number for each round
 	Peer, Berth             float64   // their medians; 0: not measured
@@ -75,7 +75,7 @@ func Median(all []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// Met reports whether what is wanted of the row is so; wanted is false where nothing is.
+// Met reports whether the row meets its target; wanted is false without a target.
 func (r *Row) Met() (met, wanted bool) {
 	switch {
 	case r.Target > 0:
@@ -97,7 +97,7 @@ func (f *File) Write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// Read reads what Write wrote, or anything else of JSON.
+// Read reads the output of Write, or any other JSON.
 func Read(path string, into any) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// FSM is what nomad.NewFSM returns.
+// FSM is the interface of the result of nomad.NewFSM.
 type FSM interface {
 	raft.FSM
 	State() *state.StateStore
@@ -18,9 +18,9 @@ func check(err error) {
 	}
 }
 
-// Fill puts nodes, the plugin and volumes straight into the store, through the
-// restore transaction (no whole-plugin copies, so O(n)). claimsPerVol > 0 puts
-// that many read claims into each volume; allocs, if asked, exist for each.
+// Fill puts nodes, the plugin and volumes directly into the store, through the restore transaction (no
+// whole-plugin copies, so O(n)). claimsPerVol > 0 puts that many read claims into each volume. If allocs is
+// set, an allocation exists for each.
 type Fill struct {
 	Nodes, Volumes, ClaimsPerVol int
 	SharedVolClaims              int // -1: no shared volume

@@ -66,7 +66,7 @@ const (
 	perConnection = "server of 10,000 nodes: memory for a connection of each"
 )
 
-// restoreServer has a new server restore the archive that the store's benchmark left, and then start anew.
+// restoreServer has a new server restore the archive of the store's benchmark, and restarts it.
 func restoreServer(b *bench, dir string) (all map[string]float64, err error) {
 	all = map[string]float64{}
 	timed := func(name string, do func() error) {
@@ -126,7 +126,7 @@ func answerOf(resp *http.Response, err error) (size int64, _ error) {
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// answers waits until the last volume can be read, which only the leader says.
+// answers waits until the last volume can be read, which only the leader answers.
 func answers() (err error) {
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if _, err = get("/v1/volume/csi/vol-00099999"); err == nil {
@@ -150,8 +150,8 @@ func (p *process) memory(field string) float64 {
 	return 0
 }
 
-// connectMany is what 10,000 connections take, each with heartbeats now and then, beyond what the same heartbeats take that
-// come over a few.
+// connectMany returns the memory of 10,000 connections with occasional heartbeats, beyond that of the same
+// heartbeats over a few.
 func connectMany(b *bench, dir string) (map[string]float64, error) {
 	const nodes = 10000
 	p := b.startBerth(dir)

@@ -2,8 +2,8 @@
 //
 //	name | peer | berth | ratio (least to greatest of the rounds)
 //
-// The peer's numbers come from this module, berth's from test and load programs built in berth's own: their
-// libraries cannot live in one binary. A row's number is the median of its rounds, on both sides; the ratio is
+// The peer's numbers come from this module, berth's from test and load programs of berth's own module: their
+// libraries cannot be in one binary. A row's number is the median of its rounds, on both sides. The ratio is
 // of the two medians.
 package main
 
@@ -29,17 +29,17 @@ type row struct {
 	Phase    int  // its rounds begin when those of the phases before have ended
 	Peer     func(*bench) (float64, error)
 	Berth    func(*bench) (float64, error)
-	Rest     func(*bench) (map[string]float64, error) // what else is to be known of berth
+	Rest     func(*bench) (map[string]float64, error) // further metrics of berth
 }
 
-// bench is what rows are measured with.
+// bench has the programs and settings of the measurements.
 type bench struct {
 	bin    string // where the programs are
 	metric string
 	peer   *process
 	berth  *process
 	round  int
-	done   map[string][]byte // what benchmarks printed, by name and round
+	done   map[string][]byte // the output of benchmarks, by name and round
 	failed int               // rows of which a side could not be measured
 }
 

@@ -48,7 +48,7 @@ func memoryRows() []row {
 	}
 }
 
-// inMetric measures in a metric other than the one that was asked for.
+// inMetric measures in another metric than the selected one.
 func inMetric(metric string, measure func(*bench) (float64, error)) func(*bench) (float64, error) {
 	return func(b *bench) (float64, error) {
 		was := b.metric
@@ -58,7 +58,7 @@ func inMetric(metric string, measure func(*bench) (float64, error)) func(*bench)
 	}
 }
 
-// heapReport is what cmd/snapheap of this module prints with -json.
+// heapReport is the output of cmd/snapheap of this module with -json.
 type heapReport struct {
 	snapshot
 	WithAllocs                   snapshot

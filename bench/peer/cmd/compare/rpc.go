@@ -43,14 +43,14 @@ type process struct {
 	once map[string]struct{} // set-up that is done
 }
 
-// op is one operation as a load program is asked for it.
+// op is one operation as the arguments of a load program.
 type op struct {
 	flags string
 	undo  string // flags that take it back, so that it can be measured again
 	times int    // in one round; its sample is of their medians. 0 is 1
 }
 
-// sample is what one load came to.
+// sample is the result of one load.
 type sample struct{ rate, p99, cpu float64 }
 
 // rpcRows start both servers. Each row's load is run on one and then the other.
@@ -86,7 +86,8 @@ func (b *bench) rpcRows() ([]row, func()) {
 	return rows, b.stopBoth(dir)
 }
 
-// last has rows measured when all others have been: what they take on the peer, minutes, is done once, and not undone.
+// last marks rows that are measured after all others: on the peer they take minutes, run once, and are not
+// undone.
 func last(rows []row) []row {
 	for i := range rows {
 		rows[i].Phase, rows[i].PeerOnce = 1, true
@@ -187,7 +188,7 @@ func (b *bench) startPeer(dir string) *process {
 	return p
 }
 
-// berthConfig is that of a server with its data in a folder. Nobody sends heartbeats but those that are measured.
+// berthConfig is that of a server with its data in a folder. Only measured heartbeats are sent.
 func berthConfig(data string) string {
 	return fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"error\"\nports {\n http = %d\n rpc = %d\n serf = %d\n}\n"+
 		"server {\n enabled = true\n bootstrap_expect = 1\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n rpc_max_conns_per_client = 20000\n}\n", "bench", data, berthHTTP, berthRPCp, berthSrf)

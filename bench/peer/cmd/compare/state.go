@@ -19,7 +19,7 @@ const (
 	berthRPC   = "berth-endpoints.test"
 )
 
-// rows are those of a kind; stop ends what they have started.
+// rows returns the rows of a kind. stop ends everything that they have started.
 func (b *bench) rows(kind string) (rows []row, stop func()) {
 	switch kind {
 	case "state":
@@ -39,7 +39,7 @@ func (b *bench) rows(kind string) (rows []row, stop func()) {
 	return nil, nil
 }
 
-// each is how long a benchmark is run in a round: the collector runs a few times meanwhile, on either side.
+// each is how long a benchmark runs in a round: the collector runs a few times meanwhile, on either side.
 const each = "250ms"
 
 // stateRows are the store's work: one goroutine, no log.
@@ -48,7 +48,7 @@ func stateRows() []row {
 		return row{Row: result.Row{Name: name, Unit: "us", Scale: 1e-3, Target: target}, Peer: benchmark(peerState, peer, time), Berth: benchmark(berthState, berth, time)}
 	}
 	same := func(name, bench string, target float64) row { return us(name, bench, bench, each, target) }
-	times := func(name, bench string, n int, target float64) row { // where each makes a store of its own
+	times := func(name, bench string, n int, target float64) row { // if each makes its own store
 		return us(name, bench, bench, fmt.Sprint(n, "x"), target)
 	}
 	once := func(r row) row { r.Once = true; return r }
@@ -150,7 +150,7 @@ func benchmark(program, name, time string) func(*bench) (float64, error) {
 	}
 }
 
-// rest are the other metrics of a benchmark that has been run.
+// rest returns the other metrics of a benchmark that has run.
 func rest(program, name, time string) func(*bench) (map[string]float64, error) {
 	return func(b *bench) (map[string]float64, error) {
 		out, err := b.run(program, exactly(name), time)
@@ -174,8 +174,8 @@ func exactly(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// one runs a benchmark with all that is in it, and returns the number of one of these. The others are there
-// for other rows: what they are measured on is made once.
+// one runs a benchmark with all its parts, and returns the number of one of these. The others are for other
+// rows: their data is made once.
 func one(program, name, of string) func(*bench) (float64, error) {
 	return func(b *bench) (float64, error) {
 		out, err := b.run(program, "^Benchmark"+name+"$", "1x")
@@ -186,7 +186,7 @@ func one(program, name, of string) func(*bench) (float64, error) {
 	}
 }
 
-// run returns what the benchmarks that match printed, in this round.
+// run returns the output of the matching benchmarks in this round.
 func (b *bench) run(program, match, time string, flags ...string) ([]byte, error) {
 	key := fmt.Sprint(program, match, time, b.round)
 	if out, done := b.done[key]; done { // another row has the same side
@@ -202,7 +202,8 @@ func (b *bench) run(program, match, time string, flags ...string) ([]byte, error
 	return out, nil
 }
 
-// metricOf finds a metric in what benchmarks printed: the number before its name, in the line of the one.
+// metricOf finds a metric in the output of benchmarks: the number before its name, in the line of one
+// benchmark.
 func metricOf(out []byte, name, metric string) (float64, error) {
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		fields := strings.Fields(lines.Text())

@@ -375,7 +375,7 @@ func main() {
 				return c.r.Call("CSIVolume.Claim", r, &idxReply{})
 			}
 		})
-	case "cycle": // claim + unpublish (what a client does around one task), on its own volume
+	case "cycle": // claim + unpublish (the calls of a client for one task), on its own volume
 		as := loadAllocs()
 		run("cycle", func(w int, c *client) func(int64) error {
 			return func(n int64) error {

@@ -1,4 +1,4 @@
-// Command plot draws what compare measured with -kind growth as curves in an SVG: time per operation over
+// Command plot draws the results of compare with -kind growth as curves in an SVG: time per operation over
 // the size of the fleet, both on logarithmic axes, the peer dashed.
 package main
 

@@ -7,10 +7,10 @@ import (
 	"berth/bench/peer/result"
 )
 
-// mostGrowth is what is wanted of every path that is no reference, by the clock.
+// mostGrowth is the target of every path except references, by wall time.
 const mostGrowth = 2
 
-// growth puts the sizes of a path side by side: time and CPU, then what grows with them.
+// growth puts the sizes of a path next to each other: time and CPU, then the quantities that grow with them.
 func growth(path string) (string, error) {
 	var f result.File
 	if err := result.Read(path, &f); err != nil {

@@ -87,7 +87,7 @@ type strain struct {
 	Error                        string
 }
 
-// overload is what became of twice the load that is sustained.
+// overload makes the table of twice the sustained load.
 func overload(path string) (string, error) {
 	var f struct {
 		result.File

@@ -1,6 +1,6 @@
-// Command report writes the tables of docs/performance.md anew from what a run has left in JSON. A table stands
-// between two markers, `<!-- store: begin -->` and `<!-- store: end -->`; the prose around is left alone. A
-// table of which there is no file stays as it is.
+// Command report writes the tables of docs/performance.md from the JSON files of a run. A table is between
+// two markers, `<!-- store: begin -->` and `<!-- store: end -->`. The prose around them stays. A table
+// without a file stays as it is.
 package main
 
 import (
@@ -115,7 +115,7 @@ func wanted(r result.Row) string {
 	return s + " **not met**"
 }
 
-// caption says what a table is of.
+// caption describes the source of a table.
 func caption(f result.File) string {
 	rounds := "one round"
 	if f.Rounds > 1 {
@@ -124,7 +124,7 @@ func caption(f result.File) string {
 	return fmt.Sprintf("\n*Commit %s, %s UTC, %s; the machine's load average was %.1f before and %.1f after.*\n", f.Commit, f.Date, rounds, f.Load[0], f.Load[1])
 }
 
-// capacity is berth alone: what | how much.
+// capacity is berth alone: quantity | amount.
 func capacity(path string) (string, error) {
 	var f result.File
 	if err := result.Read(path, &f); err != nil {
