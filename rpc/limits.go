@@ -95,8 +95,8 @@ func (l *load) of(waiting bool) loadshed.Places {
 }
 
 // Shed sets the gate that decides which requests of Sheddable endpoints are admitted. A request of this
-// process passes it only if its endpoint is Inline. Shed is called before anything is served. The caller runs
-// the gate.
+// process to an Inline endpoint bypasses it. Shed is called before anything is served. The caller runs the
+// gate.
 func (s *Server) Shed(g *loadshed.Gate) { s.gate = g }
 
 // shed refuses a read that may be refused, while there are too many.

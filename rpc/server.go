@@ -27,7 +27,7 @@ type Server struct {
 	limits    Limits
 	all       *load // of every connection and of this process
 	bytes     *loadshed.Budget
-	gate      *loadshed.Gate // nil: no read is refused
+	gate      *loadshed.Gate // nil: no read is rejected
 	coming    atomic.Int64   // requests that Endpoint.Admit admitted and whose serving has not begun
 
 	mu     sync.Mutex      // of the end of ctx
@@ -87,7 +87,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if err := s.admit(e); err != nil {
 		return err
 	}
-	if e.Inline == nil { // to refuse a read of one thing costs as much as to serve it here
+	if e.Inline == nil { // a rejection of an inline read costs as much as its answer
 		if err := s.shed(e, req); err != nil {
 			return err
 		}
