@@ -46,9 +46,10 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
 		return nil, structs.Internalf("data_dir: %w", err)
 	}
-	ln, err := net.Listen("tcp", cfg.bind(cfg.Addresses.HTTP, cfg.Ports.HTTP))
+	addr := cfg.bind(cfg.Addresses.HTTP, cfg.Ports.HTTP)
+	ln, err := listenHTTP(net.ListenConfig{}, addr, addressPatience)
 	if err != nil {
-		return nil, structs.Internalf("listening for HTTP: %w", err)
+		return nil, err
 	}
 	sinks, err := telemetry.Start(cfg.Telemetry) // first, because the Raft log takes the sink when it opens
 	if err != nil {

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestListenHTTP_WaitsForAnAddressInUse frees the address at the third attempt, as the child of a killed
+// agent does when it runs exec.
+func TestListenHTTP_WaitsForAnAddressInUse(t *testing.T) {
+	held, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	attempts := 0
+	network := net.ListenConfig{Control: func(_, _ string, _ syscall.RawConn) error {
+		attempts++
+		if attempts == 3 {
+			return held.Close()
+		}
+		return nil
+	}}
+	network.SetMultipathTCP(false)
+	ln, err := listenHTTP(network, held.Addr().String(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if attempts != 3 {
+		t.Errorf("%d attempts, want 3", attempts)
+	}
+}
+
+func TestListenHTTP_ReturnsOtherErrorsAtOnce(t *testing.T) {
+	refused := errors.New("refused")
+	attempts := 0
+	network := net.ListenConfig{Control: func(_, _ string, _ syscall.RawConn) error {
+		attempts++
+		return refused
+	}}
+	network.SetMultipathTCP(false)
+	_, err := listenHTTP(network, "127.0.0.1:0", time.Minute)
+	if !errors.Is(err, refused) || attempts != 1 {
+		t.Errorf("%v after %d attempts", err, attempts)
+	}
+}
+
+func TestListenHTTP_EndsItsWaitForAnAddressInUse(t *testing.T) {
+	held, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	_, err = listenHTTP(net.ListenConfig{}, held.Addr().String(), time.Millisecond)
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), held.Addr().String()) {
+		t.Errorf("the error is %v", err)
+	}
+}
