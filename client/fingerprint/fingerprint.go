@@ -10,7 +10,6 @@
 package fingerprint
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -104,21 +103,19 @@ func maxFrequency(root string) (mhz int) {
 }
 
 func (f *Facts) memory(root string) error {
-	file, err := os.Open(filepath.Join(root, "proc/meminfo"))
+	b, err := os.ReadFile(filepath.Join(root, "proc/meminfo"))
 	if err != nil {
 		return fmt.Errorf("fingerprinting memory: %w", err)
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
+	for line := range strings.Lines(string(b)) {
 		var kib int64
-		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
+		if n, _ := fmt.Sscanf(line, "MemTotal: %d kB", &kib); n == 1 {
 			f.Resources.Memory.MemoryMB = kib / 1024
 			f.setAttribute("memory.totalbytes", strconv.FormatInt(kib*1024, 10))
 			return nil
 		}
 	}
-	return errors.Join(errors.New("fingerprinting memory: /proc/meminfo has no MemTotal"), lines.Err())
+	return errors.New("fingerprinting memory: /proc/meminfo has no MemTotal")
 }
 
 func (f *Facts) disk(dir string) error {
