@@ -165,7 +165,7 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpdate) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &structs.AllocsClientUpdateRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Allocs: batch}
+	req := &structs.AllocsClientUpdateRequest{NodeID: c.id.NodeID, SecretID: c.id.SecretID, Allocs: batch}
 	req.Region = c.config.Region
 	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
 	return err

@@ -157,7 +157,7 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 }
 
 func (c *Client) fetchWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
-	req := &structs.NodeGetRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID}
+	req := &structs.NodeGetRequest{NodeID: c.id.NodeID, SecretID: c.id.SecretID}
 	req.Region = c.config.Region
 	req.MinIndex = index
 	req.MaxWait = 5 * time.Minute
@@ -215,7 +215,7 @@ func (c *Client) knownIndex(id string) uint64 {
 func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[string]uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &structs.AllocsGetRequest{AllocIDs: ids, NodeID: c.id.nodeID, SecretID: c.id.secretID}
+	req := &structs.AllocsGetRequest{AllocIDs: ids, NodeID: c.id.NodeID, SecretID: c.id.SecretID}
 	req.Region = c.config.Region
 	req.Namespace = structs.AllNamespaces
 	resp, err := rpc.Call(ctx, c.servers, structs.AllocsGet, req)

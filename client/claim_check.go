@@ -72,7 +72,7 @@ func (c *Client) heldClaims() map[structs.CSIClaimKey]uint64 {
 func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*structs.CSIClaim, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &structs.CSIClaimListRequest{NodeID: c.id.nodeID}
+	req := &structs.CSIClaimListRequest{NodeID: c.id.NodeID}
 	req.Region = c.config.Region
 	req.Namespace = structs.AllNamespaces
 	resp, err := rpc.Call(ctx, c.servers, structs.CSIClaimList, req)

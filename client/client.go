@@ -178,7 +178,7 @@ func (c *Client) open(deps Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	c.logger = c.logger.With("node_id", c.id.nodeID)
+	c.logger = c.logger.With("node_id", c.id.NodeID)
 	c.facts, err = fingerprint.Host(cfg.AllocDir())
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (c *Client) open(deps Deps) (err error) {
 		build = buildReal
 	}
 	c.subsystems, err = build(Parts{
-		Config: cfg, Logger: c.logger, DB: c.db, NodeID: c.id.nodeID, SecretID: c.id.secretID,
+		Config: cfg, Logger: c.logger, DB: c.db, NodeID: c.id.NodeID, SecretID: c.id.SecretID,
 		Servers: c.servers, Running: c.allocRunning, Progress: c.setProgress,
 	})
 	if err != nil {
@@ -250,9 +250,9 @@ func (c *Client) Run(ctx context.Context) {
 	// place these allocations elsewhere when the lease has ended, or this node runs them again if it is back
 	// before.
 	var exchange sync.WaitGroup
-	exchange.Go(func() { c.runAllocs(ctx) })
-	exchange.Go(func() { c.runUpdates(ctx) })
-	exchange.Go(func() { c.runClaims(ctx) })
+	for _, run := range []func(context.Context){c.runAllocs, c.runUpdates, c.runClaims} {
+		exchange.Go(func() { run(ctx) })
+	}
 	exchange.Wait()
 	if c.config.DestroyOnShutdown {
 		c.destroyAll()
@@ -270,7 +270,7 @@ func (c *Client) Run(ctx context.Context) {
 }
 
 // NodeID returns the ID of the node.
-func (c *Client) NodeID() string { return c.id.nodeID }
+func (c *Client) NodeID() string { return c.id.NodeID }
 
 // Node returns the node as it registers. The caller must not change it.
 func (c *Client) Node() *structs.Node { return c.node.Load() }

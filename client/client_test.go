@@ -383,7 +383,7 @@ func TestLoadIdentity_MakesItOnceAndKeepsItSecret(t *testing.T) {
 	}
 	defer func() { _ = db.Close() }()
 	a, err := loadIdentity(db, dir, "")
-	if err != nil || a.nodeID == "" || a.secretID == "" || a.nodeID == a.secretID {
+	if err != nil || a.NodeID == "" || a.SecretID == "" || a.NodeID == a.SecretID {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	if b, err := loadIdentity(db, dir, ""); err != nil || a != b {
@@ -410,7 +410,7 @@ func TestLoadIdentity_MakesItOnceAndKeepsItSecret(t *testing.T) {
 			t.Errorf("%s is gone: %+v, %v", name, b, err)
 		}
 	}
-	if c, err := loadIdentity(db, dir, "fixed"); err != nil || c.nodeID != "fixed" || c.secretID != a.secretID {
+	if c, err := loadIdentity(db, dir, "fixed"); err != nil || c.NodeID != "fixed" || c.SecretID != a.SecretID {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
@@ -431,7 +431,7 @@ func TestLoadIdentity_WithoutRecordsTakesTheFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := loadIdentity(db, dir, "")
-		if i == 0 && (err != nil || id.nodeID != "mine") {
+		if i == 0 && (err != nil || id.NodeID != "mine") {
 			t.Errorf("%+v, %v", id, err)
 		}
 		if i == 1 && (err == nil || !strings.Contains(err.Error(), path)) {

@@ -30,7 +30,7 @@ var (
 func (c *Client) buildNode() *structs.Node {
 	cfg := c.config
 	n := &structs.Node{
-		ID: c.id.nodeID, SecretID: c.id.secretID, Name: cfg.NodeName, Datacenter: cfg.Datacenter,
+		ID: c.id.NodeID, SecretID: c.id.SecretID, Name: cfg.NodeName, Datacenter: cfg.Datacenter,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		Attributes: maps.Clone(c.facts.Attributes), Meta: maps.Clone(cfg.Meta),
 		Drivers: c.subsystems.Drivers.Infos(), Status: structs.NodeReady,
@@ -198,7 +198,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 
 // heartbeat renews the lease and binds its connection to the node.
 func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
-	req := &structs.NodeHeartbeatRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Status: structs.NodeReady}
+	req := &structs.NodeHeartbeatRequest{NodeID: c.id.NodeID, SecretID: c.id.SecretID, Status: structs.NodeReady}
 	req.Inventory = c.reportInventory(ctx)
 	req.Region = c.config.Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
@@ -248,9 +248,7 @@ func (c *Client) connectionLost(ctx context.Context, addr string, limit time.Dur
 	}
 	s, err := p.Session(ctx, addr)
 	if err != nil {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
+		return ctx.Done() // cancel closes it
 	}
 	return s.Done()
 }

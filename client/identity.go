@@ -14,13 +14,10 @@ import (
 )
 
 // identity identifies a node: its ID to all, its secret only to the servers. Both are made once and outlive
-// the agent.
-type identity struct{ nodeID, secretID string }
+// the agent. The node's records have a copy.
+type identity struct{ NodeID, SecretID string }
 
-// identityRecord is the copy of the identity in the node's records.
-type identityRecord struct{ NodeID, SecretID string }
-
-var identityTable = store.NewTable[identityRecord]("identity")
+var identityTable = store.NewTable[identity]("identity")
 
 // loadIdentity reads the identity in dir or makes it, and keeps a copy in the node's records. A configured
 // node ID wins over the one on disk. A changed file is an error: another ID or secret would be another node,
@@ -31,20 +28,20 @@ func loadIdentity(db *store.DB, dir, configured string) (id identity, err error)
 		return id, err
 	}
 	if known == nil {
-		known = &identityRecord{}
+		known = &identity{}
 	}
-	id.nodeID, err = loadOrMake(filepath.Join(dir, "node-id"), known.NodeID, configured)
+	id.NodeID, err = loadOrMake(filepath.Join(dir, "node-id"), known.NodeID, configured)
 	if err != nil {
 		return id, err
 	}
-	id.secretID, err = loadOrMake(filepath.Join(dir, "secret-id"), known.SecretID, "")
+	id.SecretID, err = loadOrMake(filepath.Join(dir, "secret-id"), known.SecretID, "")
 	if err != nil {
 		return id, err
 	}
-	if *known == (identityRecord{id.nodeID, id.secretID}) {
+	if *known == id {
 		return id, nil // a full disk does not keep the agent from starting
 	}
-	return id, identityTable.Put(db, "node", &identityRecord{id.nodeID, id.secretID})
+	return id, identityTable.Put(db, "node", &id)
 }
 
 // loadOrMake reads one part of the identity. known is its copy, "" if there is none.

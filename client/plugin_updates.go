@@ -81,7 +81,7 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		return nil
 	}
 	req := &structs.NodeUpdateCSIRequest{
-		NodeID: c.id.nodeID, SecretID: c.id.secretID,
+		NodeID: c.id.NodeID, SecretID: c.id.SecretID,
 		Upserts: upserts, Removes: removes, Full: full, Unsure: full,
 	}
 	req.Region = c.config.Region
