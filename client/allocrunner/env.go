@@ -61,16 +61,10 @@ func taskVariables(
 	return env, vars
 }
 
+var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_]`)
+
 // envName replaces the characters that the name of an environment variable must not have.
-func envName(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
-			return r
-		}
-		return '_'
-	}, s)
-}
+func envName(s string) string { return notInNames.ReplaceAllString(s, "_") }
 
 // nodeVariables are the node's facts, named as constraints name them.
 func nodeVariables(node *structs.Node) variables {

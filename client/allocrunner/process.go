@@ -233,10 +233,7 @@ func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *
 }
 
 func (t *task) recordKilled(res *driver.ExitResult) {
-	e := newEvent(structs.TaskEventKilled, "Task successfully killed")
-	e.ExitCode = res.ExitCode
-	e.Signal = res.Signal
-	t.Emit(e)
+	t.Emit(exitEvent(structs.TaskEventKilled, "Task successfully killed", res))
 }
 
 // defaultKillTimeout applies to a task that names none.
@@ -288,9 +285,7 @@ func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 
 // recordExit records how the process ended.
 func (t *task) recordExit(res *driver.ExitResult) ending {
-	e := newEvent(structs.TaskEventTerminated, "%s", describeExit(res))
-	e.ExitCode = res.ExitCode
-	e.Signal = res.Signal
+	e := exitEvent(structs.TaskEventTerminated, describeExit(res), res)
 	if res.OOMKilled {
 		e.Details = map[string]string{"oom_killed": "true"}
 	}
@@ -298,6 +293,10 @@ func (t *task) recordExit(res *driver.ExitResult) ending {
 	t.logger.Info("task ended",
 		"exit_code", res.ExitCode, "signal", res.Signal, "oom_killed", res.OOMKilled, "error", res.Err)
 	return ending{ok: res.Successful(), reason: describeExit(res)}
+}
+
+func exitEvent(kind, message string, res *driver.ExitResult) *structs.TaskEvent {
+	return &structs.TaskEvent{Type: kind, Message: message, ExitCode: res.ExitCode, Signal: res.Signal}
 }
 
 func describeExit(res *driver.ExitResult) string {

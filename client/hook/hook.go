@@ -61,25 +61,16 @@ type AllocEnv struct {
 	Group *structs.TaskGroup
 	Dir   string // the allocation's directory on the host
 
-	mu      sync.Mutex
-	volumes map[string]VolumeMount
+	volumes sync.Map // VolumeMount by alias
 }
 
 // SetVolume makes a volume known by its alias.
-func (e *AllocEnv) SetVolume(alias string, m VolumeMount) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.volumes == nil {
-		e.volumes = map[string]VolumeMount{}
-	}
-	e.volumes[alias] = m
-}
+func (e *AllocEnv) SetVolume(alias string, m VolumeMount) { e.volumes.Store(alias, m) }
 
 // Volume finds a volume by its alias.
 func (e *AllocEnv) Volume(alias string) (VolumeMount, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m, ok := e.volumes[alias]
+	v, ok := e.volumes.Load(alias)
+	m, _ := v.(VolumeMount)
 	return m, ok
 }
 
