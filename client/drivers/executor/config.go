@@ -166,9 +166,10 @@ const (
 
 // logsOf is where a task's output goes.
 func logsOf(cfg *driver.TaskConfig) Logs {
-	l := Logs{
-		Dir: cfg.Dirs.Logs, Task: cfg.Task, MaxFiles: cfg.LogConfig.MaxFiles, Disabled: cfg.LogConfig.Disabled,
-	}
+	l := Logs{Disabled: cfg.LogConfig.Disabled}
+	l.Dir = cfg.Dirs.Logs
+	l.Task = cfg.Task
+	l.MaxFiles = cfg.LogConfig.MaxFiles
 	if l.MaxFiles <= 0 {
 		l.MaxFiles = defaultLogFiles
 	}

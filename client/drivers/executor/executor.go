@@ -28,6 +28,7 @@ import (
 
 	"berth/client/cgroups"
 	"berth/client/drivers/sandbox"
+	"berth/internal/logfile"
 	"berth/structs"
 )
 
@@ -50,11 +51,8 @@ type Cgroup struct {
 
 // Logs is where the task's output goes. Disabled throws it away.
 type Logs struct {
-	Dir         string
-	Task        string
-	MaxFiles    int
-	MaxFileSize int64
-	Disabled    bool
+	logfile.Config // without the kind
+	Disabled       bool
 }
 
 // The names in a task's directory.

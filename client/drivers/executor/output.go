@@ -46,9 +46,8 @@ func openStream(l Logs, kind string) (s stream, err error) {
 		s.w, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 		return s, err
 	}
-	s.to, err = logfile.NewRotator(logfile.Config{
-		Dir: l.Dir, Task: l.Task, Kind: kind, MaxFiles: l.MaxFiles, MaxFileSize: l.MaxFileSize,
-	})
+	l.Kind = kind
+	s.to, err = logfile.NewRotator(l.Config)
 	if err != nil {
 		return s, err
 	}
