@@ -25,11 +25,16 @@ func compile(list *specs.LinuxSeccomp, modes []*arch.Info) ([]bpf.Instruction, e
 			return nil, err
 		}
 		prog = append(prog,
-			bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(mode.ID), SkipTrue: 1},
+			jump(bpf.JumpEqual, uint32(mode.ID), 1),
 			bpf.Jump{Skip: uint32(len(body))}) // a conditional jump spans at most 255 instructions
 		prog = append(prog, body...)
 	}
 	return append(prog, answer(unix.SECCOMP_RET_ERRNO, unix.ENOSYS)), nil
+}
+
+// jump skips instructions if the condition holds for the accumulator.
+func jump(condition bpf.JumpTest, value uint32, skip uint8) bpf.Instruction {
+	return bpf.JumpIf{Cond: condition, Val: value, SkipTrue: skip}
 }
 
 func answer(action uint32, errno unix.Errno) bpf.Instruction {
@@ -64,7 +69,7 @@ func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, 
 	}
 	head := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1}, // x32 calls are above 2^30
+		jump(bpf.JumpLessOrEqual, uint32(newest), 1), // x32 calls are above 2^30
 		answer(unix.SECCOMP_RET_ERRNO, unix.ENOSYS),
 	}
 	return append(append(head, rules...), fallback), nil
@@ -86,7 +91,7 @@ func verdictOf(action specs.LinuxSeccompAction, errno *uint) (bpf.Instruction, e
 func compileRule(number uint32, args []specs.LinuxSeccompArg, verdict bpf.Instruction) (
 	[]bpf.Instruction, error) {
 	if len(args) == 0 {
-		return []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number, SkipTrue: 1}, verdict}, nil
+		return []bpf.Instruction{jump(bpf.JumpNotEqual, number, 1), verdict}, nil
 	}
 	tail := []bpf.Instruction{verdict, bpf.LoadAbsolute{Off: offNumber, Size: 4}}
 	for i := len(args) - 1; i >= 0; i-- { // from the end, so that each test knows how far failure jumps
@@ -96,7 +101,7 @@ func compileRule(number uint32, args []specs.LinuxSeccompArg, verdict bpf.Instru
 		}
 		tail = append(test, tail...)
 	}
-	head := bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number, SkipTrue: uint8(len(tail))}
+	head := jump(bpf.JumpNotEqual, number, uint8(len(tail)))
 	return append([]bpf.Instruction{head}, tail...), nil
 }
 
@@ -109,27 +114,27 @@ func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) 
 	switch a.Op {
 	case specs.OpEqualTo:
 		return []bpf.Instruction{
-			high, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: highValue, SkipTrue: rest + 2},
-			low, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: lowValue, SkipTrue: rest},
+			high, jump(bpf.JumpNotEqual, highValue, rest+2),
+			low, jump(bpf.JumpNotEqual, lowValue, rest),
 		}, nil
 	case specs.OpLessThan:
 		return []bpf.Instruction{
-			high, bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: highValue, SkipTrue: rest + 3},
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: highValue, SkipTrue: 2},
-			low, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: lowValue, SkipTrue: rest},
+			high, jump(bpf.JumpGreaterThan, highValue, rest+3),
+			jump(bpf.JumpNotEqual, highValue, 2),
+			low, jump(bpf.JumpGreaterOrEqual, lowValue, rest),
 		}, nil
 	case specs.OpGreaterThan:
 		return []bpf.Instruction{
-			high, bpf.JumpIf{Cond: bpf.JumpLessThan, Val: highValue, SkipTrue: rest + 3},
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: highValue, SkipTrue: 2},
-			low, bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: lowValue, SkipTrue: rest},
+			high, jump(bpf.JumpLessThan, highValue, rest+3),
+			jump(bpf.JumpNotEqual, highValue, 2),
+			low, jump(bpf.JumpLessOrEqual, lowValue, rest),
 		}, nil
 	case specs.OpMaskedEqual: // Value is the mask
 		return []bpf.Instruction{
 			high, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: highValue},
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(a.ValueTwo >> 32), SkipTrue: rest + 3},
+			jump(bpf.JumpNotEqual, uint32(a.ValueTwo>>32), rest+3),
 			low, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: lowValue},
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(a.ValueTwo), SkipTrue: rest},
+			jump(bpf.JumpNotEqual, uint32(a.ValueTwo), rest),
 		}, nil
 	}
 	return nil, fmt.Errorf("the list of system calls has the unknown comparison %s", a.Op)

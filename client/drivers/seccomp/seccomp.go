@@ -32,11 +32,20 @@ var tables = map[string][]*arch.Info{
 // Default compiles the list for a program with these capabilities in its bounding set. A name has the form
 // CAP_CHOWN. Some calls are allowed only with a capability.
 func Default(capabilities []string) (Filter, error) {
-	insts, err := defaultProgram(capabilities)
+	modes, err := ownModes()
 	if err != nil {
 		return nil, err
 	}
-	raw, err := bpf.Assemble(insts)
+	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}}
+	list, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
+	if err != nil {
+		return nil, fmt.Errorf("reading the list of system calls: %w", err)
+	}
+	program, err := compile(list, modes)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := bpf.Assemble(program)
 	if err != nil {
 		return nil, fmt.Errorf("assembling the seccomp filter: %w", err)
 	}
@@ -47,17 +56,13 @@ func Default(capabilities []string) (Filter, error) {
 	return f, nil
 }
 
-func defaultProgram(capabilities []string) ([]bpf.Instruction, error) {
+// ownModes returns the system call tables of this machine.
+func ownModes() ([]*arch.Info, error) {
 	modes := tables[runtime.GOARCH]
 	if modes == nil {
 		return nil, fmt.Errorf("no seccomp filter is known for the architecture %s", runtime.GOARCH)
 	}
-	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}}
-	list, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
-	if err != nil {
-		return nil, fmt.Errorf("reading the list of system calls: %w", err)
-	}
-	return compile(list, modes)
+	return modes, nil
 }
 
 // Install binds the calling thread and all its descendants to the filter for good. The thread has
@@ -75,8 +80,8 @@ func (f Filter) Install() error {
 
 // Supported returns why this machine cannot have the default filter, or nil.
 func Supported() error {
-	if tables[runtime.GOARCH] == nil {
-		return fmt.Errorf("no seccomp filter is known for the architecture %s", runtime.GOARCH)
+	if _, err := ownModes(); err != nil {
+		return err
 	}
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP,
