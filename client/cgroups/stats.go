@@ -20,16 +20,16 @@ type Stats struct {
 func (g *Group) Stats() Stats {
 	var s Stats
 	if dir := g.V1[Memory]; dir != "" {
-		s.MemoryRSS = field(filepath.Join(dir, "memory.stat"), "total_rss")
-		s.MemoryMax = number(filepath.Join(dir, "memory.max_usage_in_bytes"))
-	} else if g.V2 != "" {
-		s.MemoryRSS = field(filepath.Join(g.V2, "memory.stat"), "anon")
-		s.MemoryMax = number(filepath.Join(g.V2, "memory.peak"))
+		s.MemoryRSS = field(dir, "memory.stat", "total_rss")
+		s.MemoryMax = number(dir, "memory.max_usage_in_bytes")
+	} else {
+		s.MemoryRSS = field(g.V2, "memory.stat", "anon")
+		s.MemoryMax = number(g.V2, "memory.peak")
 	}
 	if dir := g.V1[CPUAcct]; dir != "" {
-		s.CPUTotal = number(filepath.Join(dir, "cpuacct.usage"))
-	} else if g.V2 != "" {
-		s.CPUTotal = field(filepath.Join(g.V2, "cpu.stat"), "usage_usec") * 1000
+		s.CPUTotal = number(dir, "cpuacct.usage")
+	} else {
+		s.CPUTotal = field(g.V2, "cpu.stat", "usage_usec") * 1000
 	}
 	if pids, err := g.PIDs(); err == nil {
 		s.PIDs = uint64(len(pids))
@@ -40,12 +40,9 @@ func (g *Group) Stats() Stats {
 // OOMKills is how many processes of the group the kernel killed because the group had no memory left.
 func (g *Group) OOMKills() uint64 {
 	if dir := g.V1[Memory]; dir != "" {
-		return field(filepath.Join(dir, "memory.oom_control"), "oom_kill")
+		return field(dir, "memory.oom_control", "oom_kill")
 	}
-	if g.V2 == "" {
-		return 0
-	}
-	return field(filepath.Join(g.V2, "memory.events"), "oom_kill")
+	return field(g.V2, "memory.events", "oom_kill")
 }
 
 // Controllers lists the controllers that the machine gives a group, as "memory(v1)".
@@ -61,16 +58,23 @@ func (m *Machine) Controllers() []string {
 	return list
 }
 
-func number(path string) uint64 {
-	b, _ := os.ReadFile(path)
-	n, _ := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+// read returns what a control file holds, "" if the group has no such file. dir may be "".
+func read(dir, file string) string {
+	if dir == "" {
+		return ""
+	}
+	b, _ := os.ReadFile(filepath.Join(dir, file))
+	return string(b)
+}
+
+func number(dir, file string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimSpace(read(dir, file)), 10, 64)
 	return n
 }
 
 // field reads the number after a name at the start of a line.
-func field(path, name string) uint64 {
-	b, _ := os.ReadFile(path)
-	for line := range strings.Lines(string(b)) {
+func field(dir, file, name string) uint64 {
+	for line := range strings.Lines(read(dir, file)) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
 			n, _ := strconv.ParseUint(f[1], 10, 64)
 			return n
