@@ -74,15 +74,8 @@ func text(path string, v any) (string, error) {
 }
 
 func texts(path string, v any) ([]string, error) {
-	var list []any
-	switch v := v.(type) {
-	case []any:
-		list = v
-	case []string:
-		for _, s := range v {
-			list = append(list, s)
-		}
-	default:
+	list, ok := v.([]any)
+	if !ok {
 		return nil, fmt.Errorf("%s: expected a list of strings, found %T", path, v)
 	}
 	var out []string

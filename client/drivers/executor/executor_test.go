@@ -189,10 +189,9 @@ func TestDecodeCommand_NamesFaults(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(c, want) {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	for _, args := range []any{[]any{"a\x00"}, []string{"a\x00"}} {
-		if _, err := DecodeCommand(map[string]any{"command": "x", "args": args}); err == nil || !strings.Contains(err.Error(), "config.args[0]:") {
-			t.Errorf("%#v: %v", args, err)
-		}
+	_, err = DecodeCommand(map[string]any{"command": "x", "args": []any{"a\x00"}})
+	if err == nil || !strings.Contains(err.Error(), "config.args[0]:") {
+		t.Errorf("a zero byte: %v", err)
 	}
 	_, err = DecodeCommand(map[string]any{"command": nil, "args": 5, "x": 1, "work_dir": "a\x00"})
 	for _, path := range []string{"config.command:", "config.args:", "config.x:", "config.work_dir:"} {
