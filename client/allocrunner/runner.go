@@ -388,13 +388,7 @@ func (r *Runner) stopTasks(ctx context.Context) {
 
 // waitShutdownDelay waits, unless there is no time for it. It reports false when ctx ended.
 func (r *Runner) waitShutdownDelay(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.lost.Done():
-	case <-ctx.Done():
-	}
+	sleepUnless(ctx, r.lost, d)
 	return ctx.Err() == nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"berth/client/driver"
 	"berth/client/hook"
 	"berth/client/store"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -258,15 +259,18 @@ func (t *task) runUntilDead(ctx context.Context) {
 
 // waitRestart waits for d. It reports false when the task was killed or ctx ended.
 func (t *task) waitRestart(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.killed.Done():
-	case <-ctx.Done():
+	return sleepUnless(ctx, t.killed, d)
+}
+
+// sleepUnless waits for d. It reports false when one of the contexts ended first.
+func sleepUnless(ctx, end context.Context, d time.Duration) bool {
+	if end.Err() != nil {
+		return false
 	}
-	return false
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(end, cancel)()
+	return backoff.Sleep(both, d)
 }
 
 // markDead marks the task dead.
