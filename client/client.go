@@ -161,13 +161,10 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 // open makes everything that New makes. close releases it.
 func (c *Client) open(deps Deps) (err error) {
 	cfg := c.config
-	for _, dir := range []struct {
-		path string
-		mode os.FileMode
-	}{{cfg.StateDir(), 0o700}, {cfg.AllocDir(), 0o711}, {cfg.CSIDir(), 0o711}} {
-		if err := os.MkdirAll(dir.path, dir.mode); err != nil {
-			return err
-		}
+	err = errors.Join(os.MkdirAll(cfg.StateDir(), 0o700),
+		os.MkdirAll(cfg.AllocDir(), 0o711), os.MkdirAll(cfg.CSIDir(), 0o711))
+	if err != nil {
+		return err
 	}
 	c.db, err = store.Open(cfg.StateDir())
 	if err != nil {

@@ -53,7 +53,7 @@ func loadOrMake(path, known, configured string) (string, error) {
 	switch {
 	case err != nil && !missing:
 		return "", fmt.Errorf("reading the node's identity: %w", err)
-	case !missing && configured == "" && have != "" && (known == "" || have == known):
+	case have != "" && cmp.Or(want, have) == have:
 		return have, nil
 	case !missing && configured == "" && known != "":
 		return "", structs.Internalf("%s: the node's identity is not the one of its records. Remove "+
@@ -62,11 +62,8 @@ func loadOrMake(path, known, configured string) (string, error) {
 	case !missing && configured == "":
 		return "", structs.Internalf("%s: the node's identity is empty. Put it back, or remove the file "+
 			"and become another node (see Damaged files in docs/operations.md)", path)
-	case have == want && have != "":
-		return have, nil
-	case want == "":
-		want = structs.NewID()
 	}
+	want = cmp.Or(want, structs.NewID())
 	if err := durable.WriteFile(path, []byte(want+"\n")); err != nil {
 		return "", fmt.Errorf("writing the node's identity: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +35,7 @@ type Config struct {
 	NodePool  string            `hcl:"node_pool"`
 	NodeClass string            `hcl:"node_class"`
 	Meta      map[string]string `hcl:"meta"`
-	Options   map[string]string `hcl:"options"` // the settings that optionNames lists
+	Options   map[string]string `hcl:"options"` // OptionUserDenylist, and no other
 	Reserved  Reserved          `hcl:"reserved,block"`
 
 	// FirstFingerprintTimeout bounds how long the first registration waits for drivers and for CSI
@@ -67,9 +66,6 @@ type Config struct {
 // OptionUserDenylist names, separated by commas, the users that no task may run as. A task that names no
 // user is its driver's concern.
 const OptionUserDenylist = "user.denylist"
-
-// optionNames are the options there are.
-var optionNames = []string{OptionUserDenylist}
 
 // DeniedUsers are the users that no task may run as.
 func (c *Config) DeniedUsers() []string {
@@ -156,8 +152,8 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
 	}
 	for name := range c.Options {
-		bad(slices.Contains(optionNames, name),
-			"client.options: there is no option %q; expected %s", name, strings.Join(optionNames, ", "))
+		bad(name == OptionUserDenylist,
+			"client.options: there is no option %q; expected %s", name, OptionUserDenylist)
 	}
 	for _, addr := range c.Servers {
 		_, _, err := net.SplitHostPort(addr)

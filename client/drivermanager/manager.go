@@ -19,6 +19,7 @@ import (
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -100,15 +101,9 @@ func (m *Manager) Run(ctx context.Context) {
 }
 
 func (m *Manager) watch(ctx context.Context, d driver.Driver) {
-	again := time.NewTicker(fingerprintInterval)
-	defer again.Stop()
-	for {
+	m.fingerprint(ctx, d)
+	for backoff.Sleep(ctx, fingerprintInterval) {
 		m.fingerprint(ctx, d)
-		select {
-		case <-ctx.Done():
-			return
-		case <-again.C:
-		}
 	}
 }
 

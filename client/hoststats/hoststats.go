@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -57,11 +58,7 @@ func (h Host) processors(ctx context.Context, proc procfs.FS, s *structs.HostSta
 	if err != nil {
 		return err
 	}
-	pause := time.NewTimer(Sample)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done():
+	if !backoff.Sleep(ctx, Sample) {
 		return ctx.Err()
 	}
 	after, err := proc.Stat()
