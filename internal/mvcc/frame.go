@@ -39,11 +39,8 @@ const (
 	trustStep = 1 << 20 // bytes that are allocated before as many have been read
 )
 
-// read returns the next piece.
-func (p pieceReader) read() ([]byte, error) { return p.readInto(nil) }
-
-// readInto is read into the memory of b, if that is enough. It allocates for a length only as far as bytes
-// follow.
+// readInto returns the next piece, in the memory of b if that is enough. It allocates for a length only as far
+// as bytes follow.
 func (p pieceReader) readInto(b []byte) ([]byte, error) {
 	n, err := binary.ReadUvarint(p.r)
 	if err != nil {
@@ -65,7 +62,7 @@ func (p pieceReader) readInto(b []byte) ([]byte, error) {
 }
 
 func (p pieceReader) decode(v any) error {
-	b, err := p.read()
+	b, err := p.readInto(nil)
 	if err != nil {
 		return err
 	}

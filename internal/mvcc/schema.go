@@ -66,6 +66,11 @@ func buildSchema(s *Schema) *builtSchema {
 	return b
 }
 
+// find returns the number of the table with the name, -1 if there is none.
+func (s *builtSchema) find(name string) int {
+	return slices.IndexFunc(s.tables, func(t AnyTable) bool { return t.Name() == name })
+}
+
 // AllTables returns the tables in the order in which a snapshot file holds them, with the table of table
 // indexes.
 func (s *Schema) AllTables() []AnyTable { return s.build().tables }
@@ -95,10 +100,8 @@ func (tableIndexes) load(l *loading, in pieceReader) error {
 		if r.Name == appliedRow {
 			l.view.applied = r.Newest
 		}
-		for n, t := range l.view.schema.tables {
-			if t.Name() == r.Name {
-				l.view.newest[n] = r.Newest
-			}
+		if n := l.view.schema.find(r.Name); n >= 0 {
+			l.view.newest[n] = r.Newest
 		}
 		return nil
 	})

@@ -56,19 +56,10 @@ func (t *Table[T]) save(tx *ReadTx, out pieceWriter) error { return saveRows(t.S
 
 func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 	pieces := orderedPool[[]*T, []byte]{do: codec.EncodeRows[T], handOut: out.write}
-	chunk := make([]*T, 0, chunkRows)
-	for r := range rows {
-		chunk = append(chunk, r)
-		if len(chunk) < chunkRows {
-			continue
-		}
+	for chunk := range slices.Chunk(slices.Collect(rows), chunkRows) {
 		if !pieces.add(chunk) {
 			break
 		}
-		chunk = make([]*T, 0, chunkRows)
-	}
-	if len(chunk) > 0 {
-		pieces.add(chunk)
 	}
 	if err := pieces.end(); err != nil {
 		return err
@@ -171,17 +162,15 @@ func (l *loading) readTables(in pieceReader) error {
 }
 
 func (l *loading) readTable(in pieceReader, name string) error {
-	for n, t := range l.view.schema.tables {
-		if t.Name() != name {
-			continue
-		}
-		if l.tables&(1<<n) != 0 {
-			return fmt.Errorf("it is there twice")
-		}
-		l.tables |= 1 << n
-		return t.load(l, in)
+	n := l.view.schema.find(name)
+	switch {
+	case n < 0:
+		return fmt.Errorf("this version knows no such table: was the snapshot made by a newer one?")
+	case l.tables&(1<<n) != 0:
+		return fmt.Errorf("it is there twice")
 	}
-	return fmt.Errorf("this version knows no such table: was the snapshot made by a newer one?")
+	l.tables |= 1 << n
+	return l.view.schema.tables[n].load(l, in)
 }
 
 func (t *Table[T]) load(l *loading, in pieceReader) error {
@@ -221,7 +210,14 @@ func loadRows[T any](in pieceReader, ready func(*T), handOut func(*T) error) err
 		defer buffers.Put(&piece)
 		return decodeChunk(piece, ready)
 	}
-	handOutAll := func(chunk []*T) error { return eachRow(chunk, handOut) }
+	handOutAll := func(chunk []*T) error {
+		for _, r := range chunk {
+			if err := handOut(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	chunks := orderedPool[[]byte, []*T]{do: decode, handOut: handOutAll}
 	for {
 		buffer, _ := buffers.Get().(*[]byte)
@@ -246,13 +242,4 @@ func decodeChunk[T any](piece []byte, ready func(*T)) (chunk []*T, err error) {
 		ready(r)
 	}
 	return chunk, nil
-}
-
-func eachRow[T any](chunk []*T, do func(*T) error) error {
-	for _, r := range chunk {
-		if err := do(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
