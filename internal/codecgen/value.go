@@ -33,23 +33,23 @@ var (
 		appends: "%[1]s.AppendMsgpack(b)", fails: true,
 		reads: "codec.ReadPointer(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
 	}
-	pointers = codec{
-		appends: "codec.AppendPointers(b, %[1]s, (*%[2]s).AppendMsgpack)", fails: true,
-		reads: "codec.ReadPointers(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
-	}
-	structures = codec{
-		appends: "codec.AppendSlice(b, %[1]s, (*%[2]s).AppendMsgpack)", fails: true,
-		reads: "codec.ReadSlice(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
-	}
-	pointerMap = codec{
-		appends: "codec.AppendMap(b, %[1]s, (*%[2]s).AppendMsgpack)", fails: true,
-		reads: "codec.ReadMap(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
-	}
-	other = codec{
+	pointers   = manyOf("Pointers")
+	structures = manyOf("Slice")
+	pointerMap = manyOf("Map")
+	other      = codec{
 		appends: "codec.AppendOther(b, &%[1]s)", fails: true,
 		reads: "codec.ReadOther(b, &%[1]s)",
 	}
 )
+
+// manyOf returns the codec of a value with many structs that have methods. Package codec has a function to
+// append it and one to read it, whose names end alike.
+func manyOf(name string) codec {
+	return codec{
+		appends: "codec.Append" + name + "(b, %[1]s, (*%[2]s).AppendMsgpack)", fails: true,
+		reads: "codec.Read" + name + "(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
+	}
+}
 
 // codecOf returns how to handle a value of type t.
 func (g *generator) codecOf(value string, t types.Type) codec {
