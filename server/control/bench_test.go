@@ -10,6 +10,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/structs"
 )
@@ -34,8 +35,8 @@ func BenchmarkACall(b *testing.B) {
 			r := controllerLoop{Deps: w.Deps}.runner()
 			began := make(chan struct{})
 			all := r.All
-			r.All = func(tx *state.ReadTx) iter.Seq[callKey] {
-				return func(yield func(callKey) bool) {
+			r.All = func(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+				return func(yield func(workqueue.Key) bool) {
 					all(tx)(yield)
 					b.ResetTimer()
 					close(began)
@@ -64,11 +65,11 @@ func BenchmarkReaper_LooksAtAChangedNode(b *testing.B) {
 			w.endMany(allocs)
 			r := reaperLoop{w.Deps}.runner()
 			began, looked := make(chan struct{}), make(chan struct{})
-			r.All = func(tx *state.ReadTx) iter.Seq[reapKey] {
+			r.All = func(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 				defer close(began)
 				return reapable(tx)
 			}
-			r.Keys = func(tx *state.ReadTx, c state.Change) iter.Seq[reapKey] {
+			r.Keys = func(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 				defer func() { looked <- struct{}{} }()
 				return reapKeys(tx, c)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/structs"
 )
@@ -196,20 +197,20 @@ func TestControllerCall_StaysOnRecordUntilItsNodeAnswers(t *testing.T) {
 // A call for a missing row is not recorded, so the next call would not wait for it and could overtake it.
 func TestControllerCall_IsNotMadeForARowThatIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
-		key  callKey
+		key  workqueue.Key
 		goes func(w *world)
 	}{
-		"the attachment is forgotten": {callKey{namespace: "default", volume: "v", node: "n3"}, func(w *world) {
+		"the attachment is forgotten": {rowKey(state.AttachmentRows, "default", "v", "n3"), func(w *world) {
 			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: "detach"})
 		}},
-		"another attachment took its place": {callKey{namespace: "default", volume: "v", node: "n3"}, func(w *world) {
+		"another attachment took its place": {rowKey(state.AttachmentRows, "default", "v", "n3"), func(w *world) {
 			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: "detach"})
 			w.addClaim("v", "a2", "n3")
 		}},
-		"the volume is forgotten": {callKey{namespace: "default", volume: "new"}, func(w *world) {
+		"the volume is forgotten": {rowKey(state.VolumeRows, "default", "new"), func(w *world) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
 		}},
-		"another volume took its place": {callKey{namespace: "default", volume: "new"}, func(w *world) {
+		"another volume took its place": {rowKey(state.VolumeRows, "default", "new"), func(w *world) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
 			w.addVolume(aVolume("new", structs.VolumeCreating))
 		}},

@@ -30,8 +30,8 @@ func (c controllerLoop) to(candidates []string) controllerLoop {
 
 func (c controllerLoop) run(ctx context.Context) { c.runner().Run(ctx) }
 
-func (c controllerLoop) runner() workqueue.Runner[callKey] {
-	return workqueue.Runner[callKey]{
+func (c controllerLoop) runner() workqueue.Runner {
+	return workqueue.Runner{
 		Name:     "controllers",
 		Logger:   c.Logger,
 		Store:    c.Store,
@@ -47,36 +47,28 @@ func (c controllerLoop) runner() workqueue.Runner[callKey] {
 	}
 }
 
-// callKey names the row that needs a call: of a volume or, with a node, of an attachment or, with an
-// allocation, of a claim.
-type callKey struct{ namespace, volume, node, alloc string }
-
-func (k callKey) String() string {
-	text := "volume " + k.namespace + "/" + k.volume
-	if k.node != "" {
-		text += " node " + k.node
-	}
-	if k.alloc != "" {
-		text += " allocation " + k.alloc
-	}
-	return text
+// rowKey returns the key of a row of a table.
+func rowKey(table state.Topic, parts ...string) workqueue.Key {
+	key := workqueue.Key{Topic: table}
+	copy(key.Key[:], parts)
+	return key
 }
 
 // unsettled yields the rows that ask for a call, volumes first.
-func unsettled(tx *state.ReadTx) iter.Seq[callKey] {
-	return func(yield func(callKey) bool) {
+func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+	return func(yield func(workqueue.Key) bool) {
 		for v := range state.UnsettledVolumes(tx) {
-			if !yield(callKey{namespace: v.Namespace, volume: v.ID}) {
+			if !yield(rowKey(state.VolumeRows, v.Namespace, v.ID)) {
 				return
 			}
 		}
 		for a := range state.UnsettledAttachments(tx) {
-			if !yield(callKey{namespace: a.Namespace, volume: a.VolumeID, node: a.NodeID}) {
+			if !yield(rowKey(state.AttachmentRows, a.Namespace, a.VolumeID, a.NodeID)) {
 				return
 			}
 		}
 		for c := range state.GrowingClaims(tx) {
-			if !yield(callKey{namespace: c.Namespace, volume: c.VolumeID, alloc: c.AllocID}) {
+			if !yield(rowKey(state.GrowingClaimRows, c.Namespace, c.VolumeID, c.AllocID)) {
 				return
 			}
 		}
@@ -84,13 +76,11 @@ func unsettled(tx *state.ReadTx) iter.Seq[callKey] {
 }
 
 // callKeys yields the row that has changed, if it is one that may ask for a call.
-func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[callKey] {
-	return func(yield func(callKey) bool) {
+func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
+	return func(yield func(workqueue.Key) bool) {
 		switch c.Topic {
-		case state.VolumeRows, state.AttachmentRows:
-			yield(callKey{namespace: c.Key[0], volume: c.Key[1], node: c.Key[2]})
-		case state.GrowingClaimRows:
-			yield(callKey{namespace: c.Key[0], volume: c.Key[1], alloc: c.Key[2]})
+		case state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows:
+			yield(c)
 		}
 	}
 }
@@ -144,20 +134,21 @@ type work struct {
 
 // read decides which call a row needs. A failed call comes after the others, so that a failing volume delays
 // no other.
-func (c controllerLoop) read(tx *state.ReadTx, k callKey) workqueue.Step {
-	switch {
-	case k.alloc != "":
-		claim := state.Claim(tx, k.namespace, k.volume, k.alloc)
+func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+	namespace, volume := k.Key[0], k.Key[1]
+	switch k.Topic {
+	case state.GrowingClaimRows:
+		claim := state.Claim(tx, namespace, volume, k.Key[2])
 		if nextGrowing(claim) != "" {
 			return c.growStep(tx, claim)
 		}
-	case k.node != "":
-		a := state.Attachment(tx, k.namespace, k.volume, k.node)
+	case state.AttachmentRows:
+		a := state.Attachment(tx, namespace, volume, k.Key[2])
 		if a != nil && nextAttachment(a) != "" {
 			return waitForDetach(tx, a, waitForNodes(tx, c.step(tx, c.attachmentWork(tx, a))))
 		}
-	default:
-		v := state.Volume(tx, k.namespace, k.volume)
+	case state.VolumeRows:
+		v := state.Volume(tx, namespace, volume)
 		if v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
 			return waitForNodes(tx, c.step(tx, c.volumeWork(v)))
 		}

@@ -26,8 +26,8 @@ const (
 
 func (r reaperLoop) run(ctx context.Context) { r.runner().Run(ctx) }
 
-func (r reaperLoop) runner() workqueue.Runner[reapKey] {
-	return workqueue.Runner[reapKey]{
+func (r reaperLoop) runner() workqueue.Runner {
+	return workqueue.Runner{
 		Name:     "reaper",
 		Logger:   r.Logger,
 		Store:    r.Store,
@@ -41,17 +41,10 @@ func (r reaperLoop) runner() workqueue.Runner[reapKey] {
 	}
 }
 
-// reapKey names a claim.
-type reapKey structs.CSIClaimKey
-
-func (k reapKey) String() string {
-	return "volume " + k.Namespace + "/" + k.VolumeID + " alloc " + k.AllocID
-}
-
 // reapable yields the claims to release on reachable nodes. It skips other nodes at once, with any number of
 // claims.
-func reapable(tx *state.ReadTx) iter.Seq[reapKey] {
-	return func(yield func(reapKey) bool) {
+func reapable(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+	return func(yield func(workqueue.Key) bool) {
 		for node := range state.NodesWithEndedClaims(tx) {
 			for k := range reapableOf(tx, node) {
 				if !yield(k) {
@@ -62,12 +55,12 @@ func reapable(tx *state.ReadTx) iter.Seq[reapKey] {
 	}
 }
 
-func reapableOf(tx *state.ReadTx, node string) iter.Seq[reapKey] {
-	return func(yield func(reapKey) bool) {
+func reapableOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
+	return func(yield func(workqueue.Key) bool) {
 		able := false // read with the first claim: most nodes have none
 		for c := range state.EndedClaimsOfNode(tx, node) {
 			able = able || canLetGo(state.Node(tx, node))
-			if !able || !yield(reapKey(c.Key())) {
+			if !able || !yield(rowKey(state.EndedClaimRows, c.Namespace, c.VolumeID, c.AllocID)) {
 				return
 			}
 		}
@@ -75,17 +68,17 @@ func reapableOf(tx *state.ReadTx, node string) iter.Seq[reapKey] {
 }
 
 // reapKeys yields the changed claim, or the claims of the changed node, which may have come back.
-func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[reapKey] {
+func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	if c.Topic == state.NodeRows {
 		return reapableOf(tx, c.Key[0])
 	}
-	return func(yield func(reapKey) bool) {
-		yield(reapKey{Namespace: c.Key[0], VolumeID: c.Key[1], AllocID: c.Key[2]})
+	return func(yield func(workqueue.Key) bool) {
+		yield(c)
 	}
 }
 
-func (r reaperLoop) read(tx *state.ReadTx, k reapKey) workqueue.Step {
-	c := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
+func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+	c := state.Claim(tx, k.Key[0], k.Key[1], k.Key[2])
 	if c == nil || c.EndTime == 0 || !canLetGo(state.Node(tx, c.NodeID)) {
 		return workqueue.Step{}
 	}

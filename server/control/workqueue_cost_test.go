@@ -17,14 +17,14 @@ import (
 )
 
 // counted counts the rows that a runner reads.
-func counted[K workqueue.Key](r workqueue.Runner[K]) (workqueue.Runner[K], *atomic.Int64) {
+func counted(r workqueue.Runner) (workqueue.Runner, *atomic.Int64) {
 	looks, read, all := &atomic.Int64{}, r.Read, r.All
-	r.Read = func(tx *state.ReadTx, k K) workqueue.Step {
+	r.Read = func(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		looks.Add(1)
 		return read(tx, k)
 	}
-	r.All = func(tx *state.ReadTx) iter.Seq[K] {
-		return func(yield func(K) bool) {
+	r.All = func(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+		return func(yield func(workqueue.Key) bool) {
 			for k := range all(tx) {
 				looks.Add(1)
 				if !yield(k) {

@@ -14,10 +14,6 @@ import (
 	"berth/structs"
 )
 
-type nodeKey string
-
-func (k nodeKey) String() string { return "node " + string(k) }
-
 // The runner brings back each node that is down. A node that comes down while it runs is a change of its row.
 func Example() {
 	store := state.New()
@@ -40,7 +36,7 @@ func Example() {
 	_ = setStatus("b", structs.NodeDown)
 
 	ctx, stop := context.WithCancel(context.Background())
-	workqueue.Runner[nodeKey]{
+	workqueue.Runner{
 		Name:     "example",
 		Logger:   hclog.NewNullLogger(),
 		Store:    store,
@@ -48,25 +44,25 @@ func Example() {
 		Retry:    backoff.Backoff{Min: time.Second, Max: time.Minute},
 		Parallel: 1,
 		Topics:   []state.Topic{state.NodeRows},
-		All: func(tx *state.ReadTx) iter.Seq[nodeKey] {
-			return func(yield func(nodeKey) bool) {
+		All: func(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+			return func(yield func(workqueue.Key) bool) {
 				for n := range state.DownNodes(tx) {
-					if !yield(nodeKey(n.ID)) {
+					if !yield(workqueue.Key{Topic: state.NodeRows, Key: [3]string{n.ID}}) {
 						return
 					}
 				}
 			}
 		},
-		Keys: func(_ *state.ReadTx, c state.Change) iter.Seq[nodeKey] {
-			return func(yield func(nodeKey) bool) { yield(nodeKey(c.Key[0])) }
+		Keys: func(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
+			return func(yield func(workqueue.Key) bool) { yield(c) }
 		},
-		Read: func(tx *state.ReadTx, key nodeKey) workqueue.Step {
-			n := state.Node(tx, string(key))
+		Read: func(tx *state.ReadTx, key workqueue.Key) workqueue.Step {
+			n := state.Node(tx, key.Key[0])
 			if n == nil || n.Status != structs.NodeDown {
 				return workqueue.Step{}
 			}
 			act := func(context.Context) error {
-				fmt.Println("bringing back", key)
+				fmt.Println("bringing back node", n.ID)
 				err := setStatus(n.ID, structs.NodeReady)
 				if n.ID == "b" {
 					return setStatus("a", structs.NodeDown)

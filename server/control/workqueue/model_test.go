@@ -13,18 +13,18 @@ import (
 
 // model is a queue that reads all of its entries for each answer.
 type model struct {
-	entries map[testKey]*modelEntry
+	entries map[Key]*modelEntry
 	arrived int
 }
 
 type modelEntry struct {
-	key     testKey
+	key     Key
 	step    Step
 	place   place
 	arrived int
 }
 
-func (m *model) update(key testKey, s Step, now time.Time) {
+func (m *model) update(key Key, s Step, now time.Time) {
 	e := m.entries[key]
 	if e == nil && s.Op != "" {
 		m.arrived++
@@ -75,7 +75,7 @@ func (m *model) first(group string) (best *modelEntry) {
 		}
 		serial := e.step.Serial
 		if serial == "" {
-			serial = e.key.String()
+			serial = keyText(e.key)
 		}
 		before := serials[serial]
 		if before == nil || before.step.Failed && !e.step.Failed ||
@@ -98,7 +98,7 @@ func (m *model) first(group string) (best *modelEntry) {
 }
 
 // check compares the results of the queue and of the model.
-func (m *model) check(t *testing.T, q *queue[testKey]) {
+func (m *model) check(t *testing.T, q *queue) {
 	t.Helper()
 	if len(q.entries) != len(m.entries) || q.working != len(m.inPlace(working)) {
 		t.Fatalf("%d entries, %d in work; the model has %d and %d", len(q.entries), q.working,
@@ -106,7 +106,7 @@ func (m *model) check(t *testing.T, q *queue[testKey]) {
 	}
 	for i := range 3 {
 		name := fmt.Sprint("group", i)
-		got, want := testKey(""), testKey("")
+		var got, want Key
 		if e := m.first(name); e != nil {
 			want = e.key
 		}
@@ -118,9 +118,9 @@ func (m *model) check(t *testing.T, q *queue[testKey]) {
 			}
 		}
 		if got != want {
-			t.Fatalf("%q is first of %s, want %q", got, name, want)
+			t.Fatalf("%v is first of %s, want %v", got, name, want)
 		}
-		var awaiting, modelled []testKey
+		var awaiting, modelled []Key
 		for _, e := range q.awaiting(name) {
 			awaiting = append(awaiting, e.key)
 		}
@@ -148,8 +148,8 @@ func TestQueue_EqualsItsModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			q := newQueue[testKey](backoff.Backoff{Min: time.Second, Max: time.Second})
-			m := &model{entries: map[testKey]*modelEntry{}}
+			q := newQueue(backoff.Backoff{Min: time.Second, Max: time.Second})
+			m := &model{entries: map[Key]*modelEntry{}}
 			now := time.Unix(1000, 0)
 			for version := range uint64(3000) {
 				key := testKey(fmt.Sprint("key", random.IntN(30)))
@@ -182,7 +182,7 @@ func TestQueue_EqualsItsModel(t *testing.T) {
 }
 
 // beginOrEnd ends the step of a key in work, or begins the step of a key that is next.
-func beginOrEnd(q *queue[testKey], m *model, key testKey, now time.Time) {
+func beginOrEnd(q *queue, m *model, key Key, now time.Time) {
 	e := m.entries[key]
 	switch {
 	case e == nil:

@@ -19,13 +19,13 @@ import (
 //
 // A group keeps a heap of its serial queues that have no step in work. So the next step is found, and an
 // entry moved from one place to another, in a time that hardly depends on the number of entries.
-type queue[K Key] struct {
+type queue struct {
 	retry    backoff.Backoff
-	entries  map[K]*entry[K]
-	groups   map[string]*group[K]
-	later    indexedHeap[*entry[K]]
-	waiting  map[string]map[*entry[K]]struct{} // by the signals that they await
-	runnable []*group[K]                       // groups in which a step can perhaps begin
+	entries  map[Key]*entry
+	groups   map[string]*group
+	later    indexedHeap[*entry]
+	waiting  map[string]map[*entry]struct{} // by the signals that they await
+	runnable []*group                       // groups in which a step can perhaps begin
 	working  int
 	arrived  uint64 // the last number that an entry got
 }
@@ -41,14 +41,14 @@ const (
 )
 
 // entry is a key with its step and its place.
-type entry[K Key] struct {
-	key     K
+type entry struct {
+	key     Key
 	step    Step // as it was read last, without Act
 	last    attempt
 	place   place
 	index   int // in the heap that it is in
 	arrived uint64
-	serial  *serialQueue[K] // of an entry that is ready or working
+	serial  *serialQueue // of an entry that is ready or working
 }
 
 // attempt is the last step of a key. It is kept while the rows ask for the same again.
@@ -61,46 +61,46 @@ type attempt struct {
 }
 
 // group bounds the steps that are in work at once.
-type group[K Key] struct {
+type group struct {
 	name     string
 	working  int
-	serials  map[string]*serialQueue[K]
-	runnable indexedHeap[*serialQueue[K]] // not empty and not busy
-	listed   bool                         // in queue.runnable
+	serials  map[string]*serialQueue
+	runnable indexedHeap[*serialQueue] // not empty and not busy
+	listed   bool                      // in queue.runnable
 }
 
 // serialQueue holds the ready entries of one serial. While it is busy, one step of the serial is in work.
-type serialQueue[K Key] struct {
+type serialQueue struct {
 	name  string
-	group *group[K]
-	ready indexedHeap[*entry[K]]
+	group *group
+	ready indexedHeap[*entry]
 	busy  bool
 	index int // in group.runnable; -1: not there
 }
 
-func newQueue[K Key](retry backoff.Backoff) *queue[K] {
-	q := &queue[K]{
+func newQueue(retry backoff.Backoff) *queue {
+	q := &queue{
 		retry:   retry,
-		entries: map[K]*entry[K]{},
-		groups:  map[string]*group[K]{},
-		waiting: map[string]map[*entry[K]]struct{}{},
+		entries: map[Key]*entry{},
+		groups:  map[string]*group{},
+		waiting: map[string]map[*entry]struct{}{},
 	}
-	q.later.less = func(a, b *entry[K]) bool { return a.step.Due.Before(b.step.Due) }
+	q.later.less = func(a, b *entry) bool { return a.step.Due.Before(b.step.Due) }
 	return q
 }
 
-func (e *entry[K]) setIndex(index int)       { e.index = index }
-func (s *serialQueue[K]) setIndex(index int) { s.index = index }
+func (e *entry) setIndex(index int)       { e.index = index }
+func (s *serialQueue) setIndex(index int) { s.index = index }
 
 // update moves a key to the place that s, its newest step, requires. A step in work stays in work. A ready
 // one keeps its position.
-func (q *queue[K]) update(key K, s Step, now time.Time) {
+func (q *queue) update(key Key, s Step, now time.Time) {
 	e := q.entries[key]
 	if e == nil {
 		if s.Op == "" {
 			return
 		}
-		e = &entry[K]{key: key}
+		e = &entry{key: key}
 		q.entries[key] = e
 		q.number(e)
 	}
@@ -152,7 +152,7 @@ func (a attempt) delay(s Step, retry backoff.Backoff) time.Time {
 }
 
 // remove takes an entry out of its place.
-func (q *queue[K]) remove(e *entry[K]) {
+func (q *queue) remove(e *entry) {
 	switch e.place {
 	case later:
 		q.later.remove(e.index)
@@ -172,30 +172,30 @@ func (q *queue[K]) remove(e *entry[K]) {
 	e.serial = nil
 }
 
-func (q *queue[K]) wait(e *entry[K]) {
+func (q *queue) wait(e *entry) {
 	e.place = waiting
 	for _, signal := range e.step.Awaits {
 		if q.waiting[signal] == nil {
-			q.waiting[signal] = map[*entry[K]]struct{}{}
+			q.waiting[signal] = map[*entry]struct{}{}
 		}
 		q.waiting[signal][e] = struct{}{}
 	}
 }
 
 // awaiting returns the entries that await a signal, in order of arrival.
-func (q *queue[K]) awaiting(signal string) []*entry[K] {
-	return slices.SortedFunc(maps.Keys(q.waiting[signal]), func(a, b *entry[K]) int {
+func (q *queue) awaiting(signal string) []*entry {
+	return slices.SortedFunc(maps.Keys(q.waiting[signal]), func(a, b *entry) int {
 		return cmp.Compare(a.arrived, b.arrived)
 	})
 }
 
 // number puts an entry behind all that have arrived.
-func (q *queue[K]) number(e *entry[K]) {
+func (q *queue) number(e *entry) {
 	q.arrived++
 	e.arrived = q.arrived
 }
 
-func (q *queue[K]) makeReady(e *entry[K]) {
+func (q *queue) makeReady(e *entry) {
 	q.number(e)
 	e.place = ready
 	e.serial = q.serialOf(e)
@@ -204,25 +204,25 @@ func (q *queue[K]) makeReady(e *entry[K]) {
 }
 
 // serialOf returns the queue of an entry's serial. An entry without a serial has one by itself.
-func (q *queue[K]) serialOf(e *entry[K]) *serialQueue[K] {
+func (q *queue) serialOf(e *entry) *serialQueue {
 	g := q.groups[e.step.Group]
 	if g == nil {
-		g = &group[K]{name: e.step.Group, serials: map[string]*serialQueue[K]{}}
-		g.runnable.less = func(a, b *serialQueue[K]) bool { return a.ready.items[0].before(b.ready.items[0]) }
+		g = &group{name: e.step.Group, serials: map[string]*serialQueue{}}
+		g.runnable.less = func(a, b *serialQueue) bool { return a.ready.items[0].before(b.ready.items[0]) }
 		q.groups[g.name] = g
 	}
-	name := cmp.Or(e.step.Serial, e.key.String())
+	name := cmp.Or(e.step.Serial, keyText(e.key))
 	s := g.serials[name]
 	if s == nil {
-		s = &serialQueue[K]{name: name, group: g, index: -1}
-		s.ready.less = (*entry[K]).beforeInSerial
+		s = &serialQueue{name: name, group: g, index: -1}
+		s.ready.less = (*entry).beforeInSerial
 		g.serials[name] = s
 	}
 	return s
 }
 
 // before is the order of entries of different serials: by failure, then by arrival.
-func (e *entry[K]) before(other *entry[K]) bool {
+func (e *entry) before(other *entry) bool {
 	if e.step.Failed != other.step.Failed {
 		return other.step.Failed
 	}
@@ -230,7 +230,7 @@ func (e *entry[K]) before(other *entry[K]) bool {
 }
 
 // beforeInSerial is the order of entries of one serial: by failure, by rank, then by arrival.
-func (e *entry[K]) beforeInSerial(other *entry[K]) bool {
+func (e *entry) beforeInSerial(other *entry) bool {
 	if e.step.Failed == other.step.Failed && e.step.Rank != other.step.Rank {
 		return e.step.Rank < other.step.Rank
 	}
@@ -238,7 +238,7 @@ func (e *entry[K]) beforeInSerial(other *entry[K]) bool {
 }
 
 // promoteDue makes the entries ready whose time has come.
-func (q *queue[K]) promoteDue(now time.Time) {
+func (q *queue) promoteDue(now time.Time) {
 	for e := q.later.first(); e != nil && !e.step.Due.After(now); e = q.later.first() {
 		q.remove(e)
 		q.makeReady(e)
@@ -246,7 +246,7 @@ func (q *queue[K]) promoteDue(now time.Time) {
 }
 
 // nextDue returns when the next entry comes due; zero if none waits for its time.
-func (q *queue[K]) nextDue() time.Time {
+func (q *queue) nextDue() time.Time {
 	e := q.later.first()
 	if e == nil {
 		return time.Time{}
@@ -255,7 +255,7 @@ func (q *queue[K]) nextDue() time.Time {
 }
 
 // first returns the next entry of the group, nil if there is none.
-func (g *group[K]) first() *entry[K] {
+func (g *group) first() *entry {
 	s := g.runnable.first()
 	if s == nil {
 		return nil
@@ -264,7 +264,7 @@ func (g *group[K]) first() *entry[K] {
 }
 
 // begin puts a ready entry in work.
-func (q *queue[K]) begin(e *entry[K]) {
+func (q *queue) begin(e *entry) {
 	s := e.serial
 	s.ready.remove(e.index)
 	e.place = working
@@ -275,7 +275,7 @@ func (q *queue[K]) begin(e *entry[K]) {
 }
 
 // end records the end of an entry's step. The entry is nowhere until update.
-func (q *queue[K]) end(e *entry[K], err error, now time.Time) {
+func (q *queue) end(e *entry, err error, now time.Time) {
 	a := attempt{op: e.step.Op, version: e.step.Version, failed: err != nil, tries: 1, at: now}
 	if e.last.op == a.op && (a.failed || e.last.version == a.version) {
 		a.tries += e.last.tries
@@ -292,7 +292,7 @@ func (q *queue[K]) end(e *entry[K], err error, now time.Time) {
 }
 
 // reposition moves a serial queue to its place in its group, after its entries or busy have changed.
-func (q *queue[K]) reposition(s *serialQueue[K]) {
+func (q *queue) reposition(s *serialQueue) {
 	g := s.group
 	if s.index >= 0 {
 		g.runnable.remove(s.index)
@@ -310,7 +310,7 @@ func (q *queue[K]) reposition(s *serialQueue[K]) {
 	}
 }
 
-func (q *queue[K]) list(g *group[K]) {
+func (q *queue) list(g *group) {
 	if !g.listed {
 		g.listed = true
 		q.runnable = append(q.runnable, g)

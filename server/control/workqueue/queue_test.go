@@ -16,26 +16,24 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testKey is a key of tests.
-type testKey string
-
-func (k testKey) String() string { return string(k) }
+func testKey(name string) Key { return Key{Key: [3]string{name}} }
 
 const testOp = "x"
 
 // updateAll updates the keys of order that have a step.
-func updateAll(q *queue[testKey], steps map[testKey]Step, order string, now time.Time) {
+func updateAll(q *queue, steps map[string]Step, order string, now time.Time) {
 	for _, letter := range order {
-		key := testKey(letter)
-		s, ok := steps[key]
+		name := string(letter)
+		s, ok := steps[name]
 		if ok {
 			s.Op = cmp.Or(s.Op, testOp)
-			q.update(key, s, now)
+			q.update(testKey(name), s, now)
 		}
 	}
 }
 
 // beginAll begins all possible steps, up to a number for each group, and names the keys in order.
-func beginAll(q *queue[testKey], parallel int, now time.Time) (names string) {
+func beginAll(q *queue, parallel int, now time.Time) (names string) {
 	q.promoteDue(now)
 	for len(q.runnable) > 0 {
 		g := q.runnable[0]
@@ -43,7 +41,7 @@ func beginAll(q *queue[testKey], parallel int, now time.Time) (names string) {
 		g.listed = false
 		for e := g.first(); e != nil && g.working < parallel; e = g.first() {
 			q.begin(e)
-			names += e.key.String()
+			names += keyText(e.key)
 		}
 	}
 	return names
@@ -58,42 +56,42 @@ func sorted(s string) string {
 func TestQueue_BeginsWhatItsBoundsAllow(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		steps map[testKey]Step // updated in the order of their names
-		begun string           // in any order
-		ended string           // of those, the ones whose rows then need nothing
-		then  string           // begun after that
+		steps map[string]Step // updated in the order of their names
+		begun string          // in any order
+		ended string          // of those, the ones whose rows then need nothing
+		then  string          // begun after that
 	}{
-		"steps without a serial": {steps: map[testKey]Step{"a": {}, "b": {}}, begun: "ab"},
+		"steps without a serial": {steps: map[string]Step{"a": {}, "b": {}}, begun: "ab"},
 		"one step of a serial": {
-			steps: map[testKey]Step{"a": {Serial: "s"}, "b": {Serial: "s"}},
+			steps: map[string]Step{"a": {Serial: "s"}, "b": {Serial: "s"}},
 			begun: "a", ended: "a", then: "b"},
 		"by rank in a serial": {
-			steps: map[testKey]Step{"a": {Serial: "s"}, "b": {Serial: "s", Rank: 2}, "c": {Serial: "s", Rank: 1}},
+			steps: map[string]Step{"a": {Serial: "s"}, "b": {Serial: "s", Rank: 2}, "c": {Serial: "s", Rank: 1}},
 			begun: "a", ended: "a", then: "c"},
 		"a rank delays no other serial": {
-			steps: map[testKey]Step{"a": {Serial: "s", Rank: 2}, "b": {Serial: "t"}}, begun: "ab"},
+			steps: map[string]Step{"a": {Serial: "s", Rank: 2}, "b": {Serial: "t"}}, begun: "ab"},
 		"two steps of a group": {
-			steps: map[testKey]Step{"a": {Group: "g"}, "b": {Group: "g"}, "c": {Group: "g"}, "d": {Group: "h"}},
+			steps: map[string]Step{"a": {Group: "g"}, "b": {Group: "g"}, "c": {Group: "g"}, "d": {Group: "h"}},
 			begun: "abd", ended: "b", then: "c"},
 		"a serial belongs to its group": {
-			steps: map[testKey]Step{"a": {Group: "g", Serial: "s"}, "b": {Group: "h", Serial: "s"}}, begun: "ab"},
+			steps: map[string]Step{"a": {Group: "g", Serial: "s"}, "b": {Group: "h", Serial: "s"}}, begun: "ab"},
 		"a failed step is last": {
-			steps: map[testKey]Step{"a": {Failed: true}, "b": {}, "c": {}}, begun: "bc", ended: "b", then: "a"},
+			steps: map[string]Step{"a": {Failed: true}, "b": {}, "c": {}}, begun: "bc", ended: "b", then: "a"},
 		"a failed step is last in its serial": {
-			steps: map[testKey]Step{"a": {Failed: true, Serial: "s"}, "b": {Rank: 1, Serial: "s"}},
+			steps: map[string]Step{"a": {Failed: true, Serial: "s"}, "b": {Rank: 1, Serial: "s"}},
 			begun: "b", ended: "b", then: "a"},
 		"a step that awaits a signal": {
-			steps: map[testKey]Step{"a": {Awaits: []string{"s"}}, "b": {}}, begun: "b"},
+			steps: map[string]Step{"a": {Awaits: []string{"s"}}, "b": {}}, begun: "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := newQueue[testKey](backoff.Backoff{Min: time.Second, Max: time.Minute})
+			q := newQueue(backoff.Backoff{Min: time.Second, Max: time.Minute})
 			updateAll(q, c.steps, "abcd", now)
 			got := beginAll(q, 2, now)
 			if sorted(got) != c.begun {
 				t.Errorf("%q begin, want %q", got, c.begun)
 			}
 			for _, letter := range c.ended {
-				key := testKey(letter)
+				key := testKey(string(letter))
 				q.end(q.entries[key], nil, now)
 				q.update(key, Step{}, now)
 			}
@@ -124,9 +122,10 @@ func TestQueue_DelaysStepsThatAreNotDueOrDidNotHelp(t *testing.T) {
 		"succeeded, a newer version":  {step: Step{Version: 2}, last: succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := newQueue[testKey](backoff.Backoff{Min: time.Second, Max: time.Minute})
-			q.entries["a"] = &entry[testKey]{key: "a", last: c.last}
-			updateAll(q, map[testKey]Step{"a": c.step}, "a", now)
+			q := newQueue(backoff.Backoff{Min: time.Second, Max: time.Minute})
+			a := testKey("a")
+			q.entries[a] = &entry{key: a, last: c.last}
+			updateAll(q, map[string]Step{"a": c.step}, "a", now)
 			begun := beginAll(q, 1, now)
 			if begun != "" && c.want != 0 || begun == "" && !q.nextDue().Equal(now.Add(c.want)) {
 				t.Errorf("begins %q, else at %s; want +%s", begun, q.nextDue(), c.want)
@@ -141,7 +140,7 @@ func TestQueue_DelaysStepsThatAreNotDueOrDidNotHelp(t *testing.T) {
 func TestQueue_CountsTriesThatDidNotHelp(t *testing.T) {
 	now := time.Unix(1000, 0)
 	failure := errors.New("failed")
-	q := newQueue[testKey](backoff.Backoff{Min: time.Nanosecond, Max: time.Nanosecond})
+	q := newQueue(backoff.Backoff{Min: time.Nanosecond, Max: time.Nanosecond})
 	for i, c := range []struct {
 		op      string
 		version uint64
@@ -157,15 +156,15 @@ func TestQueue_CountsTriesThatDidNotHelp(t *testing.T) {
 		{"y", 6, failure, 1},
 	} {
 		now = now.Add(time.Minute)
-		q.update("a", Step{Op: c.op, Version: c.version}, now)
-		e := q.entries["a"]
+		q.update(testKey("a"), Step{Op: c.op, Version: c.version}, now)
+		e := q.entries[testKey("a")]
 		q.begin(e)
 		q.end(e, c.err, now)
 		if e.last.tries != c.want {
 			t.Errorf("step %d: %d tries, want %d", i, e.last.tries, c.want)
 		}
 	}
-	q.update("a", Step{}, now)
+	q.update(testKey("a"), Step{}, now)
 	if len(q.entries)+len(q.groups) != 0 {
 		t.Error("the queue remembers a key that asks for nothing")
 	}

@@ -3,10 +3,10 @@ package workqueue
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +18,7 @@ import (
 )
 
 // Runner takes the steps that rows ask for. Its fields are set before Run.
-type Runner[K Key] struct {
+type Runner struct {
 	Name     string // of the loop, in logs and metrics
 	Logger   hclog.Logger
 	Store    *state.Store
@@ -31,20 +31,19 @@ type Runner[K Key] struct {
 
 	Topics []state.Topic // the tables that Read, Keys and Signals read
 	// All yields the keys of all rows that may ask for a step, in order of preference.
-	All func(tx *state.ReadTx) iter.Seq[K]
+	All func(tx *state.ReadTx) iter.Seq[Key]
 	// Read returns the step that the rows of a key need.
-	Read func(tx *state.ReadTx, key K) Step
+	Read func(tx *state.ReadTx, key Key) Step
 	// Keys yields the keys whose rows a change concerns.
-	Keys func(tx *state.ReadTx, c state.Change) iter.Seq[K]
+	Keys func(tx *state.ReadTx, c state.Change) iter.Seq[Key]
 	// Signals returns the signals that a change gives. It is called while a step awaits one. It may be nil.
 	Signals func(tx *state.ReadTx, c state.Change) []string
 }
 
-// Key names a row, or the rows that one step is about.
-type Key interface {
-	comparable
-	fmt.Stringer
-}
+// Key names the row that a step is about as a change of the row does.
+type Key = state.Change
+
+func keyText(k Key) string { return strings.TrimRight(strings.Join(k.Key[:], "/"), "/") }
 
 // KeptChanges is the default of Runner.MaxChanges.
 const KeptChanges = 1 << 16
@@ -63,28 +62,28 @@ type Step struct {
 }
 
 // ended is a step that was taken.
-type ended[K Key] struct {
-	key K
+type ended struct {
+	key Key
 	op  string
 	err error
 }
 
 // running is a runner at work. It belongs to the goroutine of Run.
-type running[K Key] struct {
-	Runner[K]
-	*queue[K]
+type running struct {
+	Runner
+	*queue
 	feed    *state.Subscription
 	workers sync.WaitGroup
-	results chan ended[K]
+	results chan ended
 	timer   *time.Timer
 }
 
 // Run works until ctx ends. It returns when all steps in work have ended.
-func (r Runner[K]) Run(ctx context.Context) {
-	now := &running[K]{
+func (r Runner) Run(ctx context.Context) {
+	now := &running{
 		Runner:  r,
-		queue:   newQueue[K](r.Retry),
-		results: make(chan ended[K]),
+		queue:   newQueue(r.Retry),
+		results: make(chan ended),
 		timer:   time.NewTimer(0),
 	}
 	defer now.workers.Wait()
@@ -103,7 +102,7 @@ func (r Runner[K]) Run(ctx context.Context) {
 }
 
 // lookAtAll reads all keys, and again those that it knows.
-func (r *running[K]) lookAtAll(tx *state.ReadTx) {
+func (r *running) lookAtAll(tx *state.ReadTx) {
 	known := slices.Collect(maps.Keys(r.entries))
 	for key := range r.All(tx) {
 		if r.entries[key] == nil {
@@ -115,7 +114,7 @@ func (r *running[K]) lookAtAll(tx *state.ReadTx) {
 	}
 }
 
-func (r *running[K]) look(tx *state.ReadTx, key K) {
+func (r *running) look(tx *state.ReadTx, key Key) {
 	e := r.entries[key]
 	if e == nil || e.place != working {
 		r.update(key, r.Read(tx, key), r.Now())
@@ -123,7 +122,7 @@ func (r *running[K]) look(tx *state.ReadTx, key K) {
 }
 
 // fill begins the steps that can begin, each as it is read on the newest rows.
-func (r *running[K]) fill(ctx context.Context) {
+func (r *running) fill(ctx context.Context) {
 	if len(r.runnable) == 0 {
 		return
 	}
@@ -143,20 +142,20 @@ func (r *running[K]) fill(ctx context.Context) {
 	}
 }
 
-func (r *running[K]) start(ctx context.Context, e *entry[K], s Step) {
+func (r *running) start(ctx context.Context, e *entry, s Step) {
 	r.begin(e)
 	key := e.key
 	r.workers.Go(func() {
 		err := s.Act(ctx)
 		select {
-		case r.results <- ended[K]{key, s.Op, err}:
+		case r.results <- ended{key, s.Op, err}:
 		case <-ctx.Done():
 		}
 	})
 }
 
 // await returns when a step has ended, rows have changed or a step comes due, and reads the keys concerned.
-func (r *running[K]) await(ctx context.Context, next time.Time) {
+func (r *running) await(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
 		r.timer.Reset(max(0, next.Sub(r.Now())))
@@ -175,15 +174,15 @@ func (r *running[K]) await(ctx context.Context, next time.Time) {
 }
 
 // settle records the end of a step.
-func (r *running[K]) settle(ctx context.Context, e ended[K]) {
+func (r *running) settle(ctx context.Context, e ended) {
 	if e.err != nil && ctx.Err() == nil {
-		r.Logger.Warn("step failed, retrying", "loop", r.Name, "step", e.op+" "+e.key.String(), "error", e.err)
+		r.Logger.Warn("step failed, retrying", "loop", r.Name, "step", e.op+" "+keyText(e.key), "error", e.err)
 	}
 	r.end(r.entries[e.key], e.err, r.Now())
 }
 
 // catchUp reads the keys that changes concern, and those that await a signal that the changes give.
-func (r *running[K]) catchUp() {
+func (r *running) catchUp() {
 	changed, everything := r.feed.TakeChanges()
 	tx := r.Store.Read() // not older than the changes
 	if everything {
