@@ -53,32 +53,30 @@ type QueueConfig struct {
 // long. Any other is rejected at once, so that a load beyond the sustainable one costs little, and the
 // admitted requests take no longer for it.
 type Queue struct {
-	config QueueConfig
-	places Places
-	pacer  pacer
-	full   atomic.Int64 // requests refused without a wait, which are not counted yet
+	config  QueueConfig
+	places  Places
+	waiting Places // for the requests that wait
+	pacer   pacer
+	full    atomic.Int64 // requests refused without a wait, which are not counted yet
 
-	mu      sync.Mutex
-	waiting int
-	took    time.Duration // about the time that a request takes, lately
+	mu   sync.Mutex
+	took time.Duration // about the time that a request takes, lately
 }
 
 // NewQueue returns an empty queue.
 func NewQueue(c QueueConfig) *Queue {
 	return &Queue{
-		config: c,
-		places: make(Places, c.Places),
-		pacer:  pacer{soonest: c.Soonest, latest: c.Latest},
+		config:  c,
+		places:  make(Places, c.Places),
+		waiting: make(Places, c.Waiting),
+		pacer:   pacer{soonest: c.Soonest, latest: c.Latest},
 	}
 }
 
 // Full rejects one more request if the queue has neither a place for it nor a position to wait, in addition
 // to those that are on their way to Enter. Enter may still reject a request that Full admits.
 func (q *Queue) Full(coming int) error {
-	q.mu.Lock()
-	full := len(q.places)+q.waiting+coming >= cap(q.places)+q.config.Waiting
-	q.mu.Unlock()
-	if !full {
+	if len(q.places)+len(q.waiting)+coming < cap(q.places)+cap(q.waiting) {
 		return nil
 	}
 	q.full.Add(1)
@@ -88,12 +86,12 @@ func (q *Queue) Full(coming int) error {
 // Enter takes a place, and waits for one if it may. The request calls leave when it has ended.
 func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 	if !q.places.TryEnter() {
-		if !q.wait(1) {
+		if !q.waiting.TryEnter() {
 			q.full.Add(1)
 			return nil, q.refusal()
 		}
 		entered := q.places.Enter(ctx, q.config.Patience)
-		q.wait(-1)
+		q.waiting.Leave()
 		switch {
 		case entered:
 		case ctx.Err() != nil:
@@ -109,17 +107,6 @@ func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 		q.learn(time.Since(start))
 		q.count()
 	}, nil
-}
-
-// wait changes how many requests wait; it returns false if no more may.
-func (q *Queue) wait(by int) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.waiting+by > q.config.Waiting {
-		return false
-	}
-	q.waiting += by
-	return true
 }
 
 // learn takes in how long a request has taken.
@@ -141,9 +128,9 @@ func (q *Queue) count() {
 // refusal returns the error of a rejected request. Its retry time is after those of the waiting and of the
 // previously rejected requests.
 func (q *Queue) refusal() error {
-	q.mu.Lock()
 	places := time.Duration(q.config.Places)
-	rounds := 1 + time.Duration(q.waiting)/places
+	rounds := 1 + time.Duration(len(q.waiting))/places
+	q.mu.Lock()
 	took := q.took
 	q.mu.Unlock()
 	return structs.Busy(q.pacer.after(rounds*took, took/places), "%s", q.config.Text)

@@ -57,8 +57,8 @@ func TestQueue_BoundsPlacesAndWaiting(t *testing.T) {
 			t.Errorf("with room to wait: %v", err)
 		}
 		all.Wait()
-		if len(q.places) != 0 || q.waiting != 0 {
-			t.Errorf("%d places are taken, %d wait", len(q.places), q.waiting)
+		if len(q.places) != 0 || len(q.waiting) != 0 {
+			t.Errorf("%d places are taken, %d wait", len(q.places), len(q.waiting))
 		}
 	})
 }
