@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,17 +41,17 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 	zip := gzip.NewWriter(w)
 	out := &writer{tar: tar.NewWriter(zip), at: meta.Created}
 	head, err := json.MarshalIndent(meta, "", "  ")
+	if err == nil {
+		err = out.file(metaName, int64(len(head)), bytes.NewReader(head))
+	}
+	if err == nil {
+		err = out.file(stateName, size, state)
+	}
 	if err != nil {
-		return fmt.Errorf("encoding %s: %w", metaName, err)
-	}
-	if err := out.file(metaName, int64(len(head)), bytes.NewReader(head)); err != nil {
 		return err
 	}
-	if err := out.file(stateName, size, state); err != nil {
-		return err
-	}
-	sums := bytes.Clone(out.sums.Bytes())
-	if err := out.file(sumsName, int64(len(sums)), bytes.NewReader(sums)); err != nil {
+	sums := bytes.NewReader(bytes.Clone(out.sums.Bytes()))
+	if err := out.file(sumsName, sums.Size(), sums); err != nil {
 		return err
 	}
 	return errors.Join(out.tar.Close(), zip.Close())
@@ -146,7 +145,7 @@ func (r *reader) file(name string, limit int64, w io.Writer) error {
 		}
 		return bad("reading %s: %w", name, unexpected(err))
 	}
-	fmt.Fprintf(&r.sums, "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), name)
+	fmt.Fprintf(&r.sums, "%x  %s\n", sum.Sum(nil), name)
 	return nil
 }
 

@@ -139,7 +139,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	switch k.Topic {
 	case state.GrowingClaimRows:
 		claim := state.Claim(tx, namespace, volume, k.Key[2])
-		if nextGrowing(claim) != "" {
+		if grows(claim) {
 			return c.growStep(tx, claim)
 		}
 	case state.AttachmentRows:

@@ -14,19 +14,16 @@ import (
 // opNodeExpand grows the file system of a volume on a node that has it (CSI spec, NodeExpandVolume).
 const opNodeExpand = "node expand"
 
-// nextGrowing returns the call that the row of a claim needs, "" if none.
-func nextGrowing(c *structs.CSIClaim) string {
-	if c == nil || c.ExpandBytes == 0 || c.State != structs.ClaimGranted || c.EndTime != 0 {
-		return ""
-	}
-	return opNodeExpand
+// grows reports whether the row of a claim asks for that.
+func grows(c *structs.CSIClaim) bool {
+	return c != nil && c.ExpandBytes != 0 && c.State == structs.ClaimGranted && c.EndTime == 0
 }
 
 // growStep makes the node of a claim grow the volume. Calls for different nodes do not wait for each other: a
 // plugin that hangs delays only its node. A node that is down is called when it is back.
 func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) workqueue.Step {
 	s := workqueue.Step{
-		Op:      nextGrowing(claim),
+		Op:      opNodeExpand,
 		Version: claim.ModifyIndex,
 		Group:   claim.PluginID,
 		Serial:  claim.Namespace + "/" + claim.VolumeID + " on " + claim.NodeID,
@@ -47,20 +44,15 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
 		}
 		if err == nil {
-			err = badGrowth(req, grown)
+			err = grown.Validate(req.RequiredBytes)
+			if err != nil {
+				err = structs.Errorf(structs.KindInternal, "plugin %s: NodeExpandVolume of volume %s: %w",
+					req.PluginID, req.VolumeID, err)
+			}
 		}
 		return c.growOutcome(ctx, claim, grown, err)
 	}
 	return s
-}
-
-// badGrowth describes an invalid answer of a node, and returns nil for a valid one.
-func badGrowth(req *structs.ClientCSINodeExpandRequest, grown *structs.ClientCSINodeExpandResponse) error {
-	if err := grown.Validate(req.RequiredBytes); err != nil {
-		return structs.Errorf(structs.KindInternal, "plugin %s: NodeExpandVolume of volume %s: %w",
-			req.PluginID, req.VolumeID, err)
-	}
-	return nil
 }
 
 // mountGrace is the time for which a claim that was just granted is left to its node.
