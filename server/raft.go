@@ -27,11 +27,11 @@ const snapshotsKept = 2
 // consensus is Raft with its files.
 type consensus struct {
 	*raft.Raft
+	gate
 	files     *raftfiles.Files
 	transport transport
 	id        raft.ServerID
 	addr      raft.ServerAddress
-	gate      gate
 	batcher   *batcher
 	commands  atomic.Int32 // the fsm.Version that every server has; 0: there may be one that reads no batches
 	// verifier merges concurrent questions whether this server still leads. A question that comes while one is
@@ -154,7 +154,7 @@ func (g *gate) shut() {
 
 // close ends Raft and then its files.
 func (c *consensus) close() error {
-	c.gate.shut()
+	c.shut()
 	return errors.Join(c.Shutdown().Error(), c.transport.Close(), c.files.Close())
 }
 
@@ -175,10 +175,10 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 	if err := checkSize(entry); err != nil {
 		return 0, nil, err
 	}
-	if err := c.gate.enter(); err != nil {
+	if err := c.enter(); err != nil {
 		return 0, nil, err
 	}
-	defer c.gate.inside.Done()
+	defer c.inside.Done()
 	command := fsm.CommandOf(entry)
 	version := int(c.commands.Load())
 	if command.Since > version {

@@ -50,10 +50,10 @@ func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64
 	case target.ID == s.id, target.Status == serf.StatusAlive.String():
 		return 0, structs.Errorf(structs.KindPrecondition, stillAlive, describe(target))
 	}
-	if err := s.consensus.gate.enter(); err != nil {
+	if err := s.consensus.enter(); err != nil {
 		return 0, err
 	}
-	defer s.consensus.gate.inside.Done()
+	defer s.consensus.inside.Done()
 	f := s.consensus.RemoveServer(raft.ServerID(target.ID), 0, enqueueTimeout)
 	if err := f.Error(); err != nil {
 		return 0, raftError(err)

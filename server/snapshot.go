@@ -33,10 +33,10 @@ func removeRestoreFiles(dataDir string) error {
 // SnapshotSave writes an archive of the whole present state. On the leader it has everything that was
 // committed before the call, on a follower everything that has arrived there.
 func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
-	if err := s.consensus.gate.enter(); err != nil {
+	if err := s.consensus.enter(); err != nil {
 		return err
 	}
-	defer s.consensus.gate.inside.Done()
+	defer s.consensus.inside.Done()
 	f := s.consensus.Snapshot()
 	if err := f.Error(); err != nil {
 		return structs.Errorf(structs.KindUnavailable, "taking a snapshot: %w", err)
@@ -58,10 +58,10 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if _, leads, _, _ := s.Leader(); !leads {
 		return structs.Errorf(structs.KindUnavailable, "this server does not lead; restore at the leader")
 	}
-	if err := s.consensus.gate.enter(); err != nil {
+	if err := s.consensus.enter(); err != nil {
 		return err
 	}
-	defer s.consensus.gate.inside.Done()
+	defer s.consensus.inside.Done()
 	tmp, err := os.CreateTemp(s.cfg.DataDir, restoreFiles)
 	if err != nil {
 		return structs.Errorf(structs.KindInternal, "restoring: %w", err)

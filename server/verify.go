@@ -10,10 +10,10 @@ import (
 
 // verify confirms with a quorum that this server still leads.
 func (c *consensus) verify() error {
-	if err := c.gate.enter(); err != nil {
+	if err := c.enter(); err != nil {
 		return err
 	}
-	defer c.gate.inside.Done()
+	defer c.inside.Done()
 	if _, err := c.verifier.Do(context.Background(), struct{}{}, struct{}{}); err != nil {
 		return structs.Errorf(structs.KindUnavailable, "this server may lead no more: %w", err)
 	}
