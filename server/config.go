@@ -6,6 +6,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/hashicorp/memberlist"
+
 	"berth/rpc"
 	"berth/server/control"
 	"berth/structs"
@@ -43,8 +45,12 @@ type Config struct {
 	SerfAdvertise string
 	HTTPAdvertise string // host:port of this agent's HTTP API
 
-	Network     Network       // nil for the real one
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for Raft's own default
+
+	// Dial and Gossip are the way to the other servers, nil for the real network. Tests set ways that they can cut.
+	// Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
+	Dial   rpc.Dialer
+	Gossip func(t *memberlist.NetTransport) memberlist.NodeAwareTransport
 }
 
 // leastHeartbeat is the least heartbeat_ttl and heartbeat_grace. A node notices within half of the TTL, or
@@ -137,11 +143,4 @@ func (c *Config) control() control.Config {
 	loops.GCInterval = c.GCInterval
 	loops.GCKeep = control.GCThresholds{Eval: c.EvalGC, Job: c.JobGC, Node: c.NodeGC}
 	return loops
-}
-
-func (c *Config) network() Network {
-	if c.Network != nil {
-		return c.Network
-	}
-	return directNetwork{}
 }

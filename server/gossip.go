@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"strconv"
@@ -18,8 +19,9 @@ const portTries = 10
 // openGossip opens the gossip's sockets and puts them into its configuration. It is done here, before the
 // gossip starts anything that would have to be ended when a port is in use.
 func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, error) {
-	host, port, err := splitHostPort(cfg.SerfBind)
-	if err != nil {
+	host, service, err := net.SplitHostPort(cfg.SerfBind)
+	port, err2 := strconv.Atoi(service)
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, structs.Errorf(structs.KindInvalid, "server: addresses.serf: %w", err)
 	}
 	nc := &memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port, Logger: mc.Logger}
@@ -33,7 +35,10 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 	mc.BindAddr = host
 	mc.BindPort = t.GetAutoBindPort()
 	mc.AdvertisePort = mc.BindPort
-	mc.Transport = cfg.network().Gossip(t)
+	mc.Transport = t
+	if cfg.Gossip != nil {
+		mc.Transport = cfg.Gossip(t)
+	}
 	if err := advertiseGossip(t, cfg.SerfAdvertise, mc); err != nil {
 		return nil, errors.Join(err, t.Shutdown())
 	}
@@ -44,31 +49,16 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 // one bound, too.
 func advertiseGossip(t *memberlist.NetTransport, configured string, mc *memberlist.Config) error {
 	if configured != "" {
-		host, port, err := splitHostPort(configured)
+		addr, err := resolve("advertise.serf", configured, mc.BindPort)
 		if err != nil {
-			return structs.Errorf(structs.KindInvalid, "server: advertise.serf: %w", err)
+			return err
 		}
-		ip, err := net.ResolveIPAddr("ip", host)
-		if err != nil {
-			return structs.Errorf(structs.KindInvalid, "server: advertise.serf: %w", err)
-		}
-		mc.AdvertiseAddr = ip.String()
-		if port != 0 {
-			mc.AdvertisePort = port
-		}
+		mc.AdvertiseAddr = addr.IP.String()
+		mc.AdvertisePort = addr.Port
 	}
 	if _, _, err := t.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort); err != nil {
 		return structs.Errorf(structs.KindInvalid,
 			"server: the gossip has no address for others; set advertise.serf: %w", err)
 	}
 	return nil
-}
-
-func splitHostPort(addr string) (string, int, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", 0, err
-	}
-	n, err := strconv.Atoi(port)
-	return host, n, err
 }

@@ -5,44 +5,23 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
 
 	"berth/rpc"
 )
 
-// Network is the way from this server to the others. A nil one in Config is the real network; tests put
-// one there that they can cut.
-type Network interface {
-	// Dial opens a TCP connection to host:port.
-	Dial(addr string, timeout time.Duration) (net.Conn, error)
-	// Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
-	Gossip(t *memberlist.NetTransport) memberlist.NodeAwareTransport
-}
-
-// directNetwork is the real network.
-type directNetwork struct{}
-
-// Dial opens a TCP connection.
-func (directNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
-	return rpc.Dial(addr, timeout)
-}
-
-// Gossip returns t.
-func (directNetwork) Gossip(t *memberlist.NetTransport) memberlist.NodeAwareTransport { return t }
-
 // raftLayer is Raft's share of the port: the listener hands it the connections whose first byte is
 // Raft's, and it dials others with that byte.
 type raftLayer struct {
 	addr   net.Addr
-	net    Network
+	dial   rpc.Dialer
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newRaftLayer(addr net.Addr, network Network) *raftLayer {
-	return &raftLayer{addr: addr, net: network, conns: make(chan net.Conn), closed: make(chan struct{})}
+func newRaftLayer(addr net.Addr, dial rpc.Dialer) *raftLayer {
+	return &raftLayer{addr: addr, dial: dial, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 // handoff gives a connection to Raft, which owns it from then on.
@@ -75,7 +54,7 @@ func (l *raftLayer) Addr() net.Addr { return l.addr }
 
 // Dial opens a connection to another server's Raft.
 func (l *raftLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, err := l.net.Dial(string(address), timeout)
+	conn, err := l.dial(string(address), timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -58,6 +59,9 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Dial == nil {
+		cfg.Dial = rpc.Dial
+	}
 	s := &Server{cfg: cfg, logger: logger, store: state.New(),
 		between: make(chan func()), leadEnded: make(chan struct{})}
 	var opened []func() error // the functions that close it again
@@ -90,7 +94,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		return nil, err
 	}
 	s.addr = advertised.String()
-	s.layer = newRaftLayer(advertised, cfg.network())
+	s.layer = newRaftLayer(advertised, cfg.Dial)
 	s.consensus, err = openRaft(&s.cfg, s.id, s.layer, fsm.New(s.store), logger.Named("raft"))
 	if err != nil {
 		return nil, err
@@ -109,7 +113,7 @@ func (s *Server) serve(ln net.Listener) {
 	cfg, logger := &s.cfg, s.logger
 	s.loops = s.leaderLoops
 	s.gate = loadshed.NewGate(loadshed.DefaultGateConfig())
-	s.pool = rpc.NewPool(cfg.network().Dial, logger.Named("rpc"), nil)
+	s.pool = rpc.NewPool(cfg.Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(cfg.control().Leases, time.Now)
 	s.nodes = nodeconn.NewSessions()
 	s.endpoints = endpoints.New(endpoints.Deps{
@@ -134,14 +138,17 @@ func advertise(bound net.Addr, configured string) (*net.TCPAddr, error) {
 		}
 		return &addr, nil
 	}
-	host, port, err := net.SplitHostPort(configured)
+	return resolve("advertise.rpc", configured, bound.(*net.TCPAddr).Port)
+}
+
+// resolve resolves a setting with an address for others. A port of 0 stands for the one bound.
+func resolve(setting, configured string, bound int) (*net.TCPAddr, error) {
+	addr, err := net.ResolveTCPAddr("tcp", configured)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "server: advertise.rpc: %w", err)
+		return nil, structs.Errorf(structs.KindInvalid, "server: %s: %w", setting, err)
 	}
-	if port == "0" {
-		port = strconv.Itoa(bound.(*net.TCPAddr).Port)
-	}
-	return net.ResolveTCPAddr("tcp", net.JoinHostPort(host, port))
+	addr.Port = cmp.Or(addr.Port, bound)
+	return addr, nil
 }
 
 // lockDataDir keeps other servers out of the data directory, which it makes if it is missing.

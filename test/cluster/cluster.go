@@ -114,7 +114,8 @@ func (c *Cluster) Add(expect int) *Server {
 	cfg.Name, cfg.DataDir, cfg.BootstrapExpect = name, filepath.Join(c.dir, name), expect
 	cfg.RPCBind, cfg.SerfBind = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0")
 	cfg.RaftTimeout = 400 * time.Millisecond
-	cfg.RetryInterval, cfg.Network = 200*time.Millisecond, c.Net.From(name)
+	cfg.RetryInterval = 200 * time.Millisecond
+	cfg.Dial, cfg.Gossip = c.Net.From(name).Dial, c.Net.From(name).Gossip
 	for _, other := range c.Servers {
 		cfg.RetryJoin = append(cfg.RetryJoin, serfAddr(other.Now()))
 	}

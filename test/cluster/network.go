@@ -82,7 +82,7 @@ func (n *Network) Close() {
 	n.pumps.Wait()
 }
 
-// From is the network as one member sees it; it is a server.Network.
+// From is the network as one member sees it.
 func (n *Network) From(name string) View { return View{n, name} }
 
 // View is the network as one member sees it.
