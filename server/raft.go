@@ -21,9 +21,6 @@ import (
 // enqueueTimeout is how long an entry may wait to be taken into Raft's queue.
 const enqueueTimeout = 10 * time.Second
 
-// snapshotsKept is how many Raft snapshots stay on disk.
-const snapshotsKept = 2
-
 // consensus is Raft with its files.
 type consensus struct {
 	*raft.Raft
@@ -45,7 +42,7 @@ func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
 	logger hclog.Logger,
 ) (*consensus, error) {
 	files, err := raftfiles.Open(raftfiles.Options{
-		DataDir: cfg.DataDir, ID: id, SnapshotsKept: snapshotsKept, Logger: logger, Fatal: exitOnDamage(logger),
+		DataDir: cfg.DataDir, ID: id, Logger: logger, Fatal: exitOnDamage(logger),
 	})
 	if err != nil {
 		return nil, err

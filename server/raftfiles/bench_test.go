@@ -15,7 +15,7 @@ func BenchmarkOpen(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	options := Options{DataDir: dir, ID: id, SnapshotsKept: 2, Logger: hclog.NewNullLogger()}
+	options := Options{DataDir: dir, ID: id, Logger: hclog.NewNullLogger()}
 	f, err := Open(options)
 	if err != nil {
 		b.Fatal(err)
@@ -51,7 +51,7 @@ func BenchmarkGetLog(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f, err := Open(Options{DataDir: dir, ID: id, SnapshotsKept: 2, Logger: hclog.NewNullLogger()})
+	f, err := Open(Options{DataDir: dir, ID: id, Logger: hclog.NewNullLogger()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func BenchmarkStoreLog(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			f, err := Open(Options{DataDir: dir, ID: id, SnapshotsKept: 2, Logger: hclog.NewNullLogger()})
+			f, err := Open(Options{DataDir: dir, ID: id, Logger: hclog.NewNullLogger()})
 			if err != nil {
 				b.Fatal(err)
 			}

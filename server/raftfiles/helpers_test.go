@@ -27,7 +27,7 @@ func openFiles(dir string) (*Files, error) {
 		return nil, err
 	}
 	return Open(Options{
-		DataDir: dir, ID: id, SnapshotsKept: 2, SegmentSize: testSegment, Logger: hclog.NewNullLogger(),
+		DataDir: dir, ID: id, SegmentSize: testSegment, Logger: hclog.NewNullLogger(),
 		Fatal: func(err error) { panic(err) },
 	})
 }

@@ -32,9 +32,6 @@ type markRecord struct {
 	snapshot uint64 // the index of the newest snapshot, 0 without one
 }
 
-// hadState reports whether the server has ever had an entry or a snapshot.
-func (r markRecord) hadState() bool { return r.last > 0 || r.snapshot > 0 }
-
 func (r markRecord) encode() []byte {
 	head := fmt.Sprintf(markHead, r.id, r.last, r.snapshot)
 	return fmt.Appendf([]byte(head), markTail, crc32.Checksum([]byte(head), castagnoli))

@@ -14,14 +14,16 @@ import (
 
 // Options are the paths and settings of Open.
 type Options struct {
-	DataDir       string // the server's
-	ID            string // the server's, of ServerID
-	SnapshotsKept int
-	SegmentSize   int // in bytes, 0 for raft-wal's own (64 MiB)
-	Logger        hclog.Logger
+	DataDir     string // the server's
+	ID          string // the server's, of ServerID
+	SegmentSize int    // in bytes, 0 for raft-wal's own (64 MiB)
+	Logger      hclog.Logger
 	// Fatal is called when a log entry is found damaged while Raft runs. It ends the process.
 	Fatal func(error)
 }
+
+// snapshotsKept is how many Raft snapshots stay on disk.
+const snapshotsKept = 2
 
 // Files are the files of a server's Raft.
 type Files struct {
@@ -79,7 +81,7 @@ func Open(options Options) (*Files, error) {
 // checkPresence refuses to make a new log where there was one. raft-wal would delete segments that no list
 // names.
 func (o *opening) checkPresence(raftDir string) error {
-	had := o.mark.hadState()
+	had := o.mark.last > 0 || o.mark.snapshot > 0
 	for _, path := range []string{raftDir, o.walDir, filepath.Join(o.walDir, metaName)} {
 		if exists(path) {
 			continue
@@ -136,7 +138,7 @@ func (o *opening) open(raftDir string, record markRecord) (*Files, error) {
 		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, record.last)
 		return nil, errors.Join(err, log.Close())
 	}
-	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, o.SnapshotsKept, o.Logger.Named("snapshot"))
+	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, snapshotsKept, o.Logger.Named("snapshot"))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", o.snapDir, err), log.Close())
 	}
