@@ -6,12 +6,9 @@ import (
 	"berth/structs"
 )
 
-// lasting are the kinds of error that repeating the call does not change. Internal is not among them: a
-// plugin also answers it when it does not know the outcome.
-var lasting = map[structs.Kind]bool{
-	structs.KindInvalid: true, structs.KindDenied: true, structs.KindNotFound: true,
-	structs.KindConflict: true, structs.KindPrecondition: true,
-}
+// lasting reports whether repeating the call does not change an error of a kind. Internal, and no kind, are not
+// such kinds: a plugin also answers internal when it does not know the outcome.
+func lasting(k structs.Kind) bool { return k != "" && k != structs.KindInternal && k.Final() }
 
 // finalRetry is the delay after a call that was denied: permission may be given meanwhile.
 const finalRetry = time.Minute
@@ -24,20 +21,17 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 		return time.Time{}
 	case e.RetryTime > 0:
 		return time.Unix(0, e.RetryTime)
-	case lasting[e.Kind]:
+	case lasting(e.Kind):
 		return time.Unix(0, e.Time).Add(finalRetry)
 	}
 	return time.Unix(0, e.Time).Add(c.Retry.Delay(e.Attempts))
 }
 
-// refused are the kinds of error of a wrong request: it is not sent again unchanged (CSI spec, "Error
-// Scheme").
-var refused = map[structs.Kind]bool{structs.KindInvalid: true, structs.KindConflict: true}
-
-// retryTime is when an attach or a detach that failed is made again, as OperationError has it.
+// retryTime is when an attach or a detach that failed is made again, as OperationError has it. A request that is
+// wrong itself is not sent again unchanged (CSI spec, "Error Scheme").
 func (c Config) retryTime(e *structs.OperationError) int64 {
 	switch {
-	case refused[e.Kind], e.Code == "Unimplemented":
+	case e.Kind == structs.KindInvalid, e.Kind == structs.KindConflict, e.Code == "Unimplemented":
 		return structs.NeverTry
 	case e.Kind == structs.KindDenied:
 		return e.Time + int64(finalRetry)

@@ -112,7 +112,7 @@ func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool
 		plugin := state.Plugin(c.Store.Read(), v.PluginID)
 		return plugin != nil && plugin.ExpandsOffline
 	}
-	return lasting[structs.KindOf(err)]
+	return lasting(structs.KindOf(err))
 }
 
 // exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
@@ -177,7 +177,7 @@ func (c controllerLoop) create(ctx context.Context, req *structs.ClientCSICreate
 func (c controllerLoop) learn(ctx context.Context, req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, req)
-	if err != nil && lasting[structs.KindOf(err)] {
+	if err != nil && lasting(structs.KindOf(err)) {
 		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
 	}
 	return outcome, err
