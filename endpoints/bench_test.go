@@ -30,7 +30,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 		}
 	}
 	batch.Commit()
-	config := control.DefaultLeaseConfig()
+	config := control.LeaseConfig{TTL: 10 * time.Second, Grace: 10 * time.Second}
 	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
 	leases, raft := control.NewLeases(config, time.Now), endpoints.BenchRaft(store, uint64(nodes))
 	e := endpoints.New(endpoints.Deps{Store: store, Raft: raft, Leases: leases, Logger: hclog.NewNullLogger()})

@@ -24,14 +24,13 @@ type Config struct {
 	SchedulerBatch int // evaluations processed before their order is read again
 }
 
-// DefaultConfig returns settings for small and large clusters.
+// DefaultConfig is what suits a small and a large cluster alike. The server adds its own settings: the times of
+// the leases and of the collection of garbage.
 func DefaultConfig() Config {
 	return Config{
-		Leases:         DefaultLeaseConfig(),
+		Leases:         LeaseConfig{MaxPerSecond: 1000},
 		CallsPerPlugin: 8,
 		Retry:          backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second},
-		GCInterval:     5 * time.Minute,
-		GCKeep:         GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour},
 		SchedulerBatch: 64,
 	}
 }

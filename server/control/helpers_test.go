@@ -47,7 +47,12 @@ type nodeCall struct {
 func newWorld(t testing.TB) *world {
 	store := state.New()
 	w := &world{t: t, fsm: fsm.New(store), index: 100, running: map[string]int{}, most: map[string]int{}}
-	w.Deps = Deps{Store: store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(), Now: time.Now, Config: DefaultConfig()}
+	config := DefaultConfig()
+	config.Leases.TTL = 10 * time.Second
+	config.Leases.Grace = 10 * time.Second
+	config.GCInterval = 5 * time.Minute
+	config.GCKeep = GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour}
+	w.Deps = Deps{Store: store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(), Now: time.Now, Config: config}
 	w.Leases = NewLeases(w.Config.Leases, time.Now)
 	return w
 }

@@ -174,7 +174,7 @@ func TestLeases_TTLGrowsWithTheCluster(t *testing.T) {
 }
 
 func TestLeases_TenThousandNodesHaveTheConfiguredTTL(t *testing.T) {
-	l := NewLeases(DefaultLeaseConfig(), time.Now)
+	l := newWorld(t).Leases
 	l.leading = true
 	for i := range 20000 {
 		if ttl := l.Renew(structs.DeriveID(uint64(i))); i <= 10000 && ttl != l.config.TTL {
