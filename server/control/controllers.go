@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/server/control/workqueue"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -114,8 +115,8 @@ func volumeSignal(name string) string { return "volume " + name }
 
 // answers reports whether a plugin's controller on a node is reachable.
 func answers(tx *state.ReadTx, plugin, node string) bool {
-	i, n := state.Instance(tx, plugin, structs.CSIKindController, node), state.Node(tx, node)
-	return i != nil && i.Healthy && n != nil && n.Status == structs.NodeReady
+	i := state.Instance(tx, plugin, structs.CSIKindController, node)
+	return i != nil && i.Healthy && nodeconn.Reachable(state.Node(tx, node))
 }
 
 // work is one call that rows ask for.

@@ -30,7 +30,7 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		Failed:  claim.ExpandError != nil,
 		Due:     c.growDue(claim),
 	}
-	if n := state.Node(tx, claim.NodeID); n == nil || n.Status != structs.NodeReady {
+	if !nodeconn.Reachable(state.Node(tx, claim.NodeID)) {
 		s.Awaits = []string{nodeSignal(claim.NodeID)}
 	}
 	s.Act = func(ctx context.Context) error {

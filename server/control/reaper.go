@@ -59,7 +59,7 @@ func reapableOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		able := false // read with the first claim: most nodes have none
 		for c := range state.EndedClaimsOfNode(tx, node) {
-			able = able || canLetGo(state.Node(tx, node))
+			able = able || nodeconn.Reachable(state.Node(tx, node))
 			if !able || !yield(rowKey(state.EndedClaimRows, c.Namespace, c.VolumeID, c.AllocID)) {
 				return
 			}
@@ -79,7 +79,7 @@ func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 
 func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	c := state.Claim(tx, k.Key[0], k.Key[1], k.Key[2])
-	if c == nil || c.EndTime == 0 || !canLetGo(state.Node(tx, c.NodeID)) {
+	if c == nil || c.EndTime == 0 || !nodeconn.Reachable(state.Node(tx, c.NodeID)) {
 		return workqueue.Step{}
 	}
 	return workqueue.Step{
@@ -91,9 +91,6 @@ func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		Act:     func(ctx context.Context) error { return r.release(ctx, c) },
 	}
 }
-
-// canLetGo reports whether a node is reachable to release volumes. While it is not, it may still write.
-func canLetGo(node *structs.Node) bool { return node != nil && node.Status == structs.NodeReady }
 
 // release calls the node and then records the release. If this server fails in between, the next leader
 // repeats the call, and the node answers the same.

@@ -14,22 +14,6 @@ import (
 	"berth/structs"
 )
 
-func TestReaper_AsksOnlyNodesThatAreUp(t *testing.T) {
-	for name, c := range map[string]struct {
-		node *structs.Node
-		want bool
-	}{
-		"its node is up":    {&structs.Node{Status: structs.NodeReady}, true},
-		"its node is down":  {&structs.Node{Status: structs.NodeDown}, false},
-		"its node is gone":  {nil, false},
-		"its node comes up": {&structs.Node{Status: structs.NodeInit}, false},
-	} {
-		if got := canLetGo(c.node); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 func TestReaper_ReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		claimed := func(alloc string) bool { return state.Claim(w.Store.Read(), "default", "v", alloc) != nil }

@@ -26,13 +26,12 @@ func Controllers(tx *state.ReadTx, pluginID string, want *structs.CSITopologyReq
 // AllControllers returns the plugin's reachable controllers and the others.
 func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Controller) {
 	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
-		node := state.Node(tx, i.NodeID)
 		c := Controller{NodeID: i.NodeID}
 		half := state.Instance(tx, pluginID, structs.CSIKindNode, i.NodeID)
 		if half != nil && half.NodeInfo != nil {
 			c.Topology = half.NodeInfo.AccessibleTopology
 		}
-		if i.Healthy && node != nil && node.Status == structs.NodeReady {
+		if i.Healthy && Reachable(state.Node(tx, i.NodeID)) {
 			healthy = append(healthy, c)
 		} else {
 			others = append(others, c)
@@ -40,6 +39,9 @@ func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Contro
 	}
 	return healthy, others
 }
+
+// Reachable reports whether a node can be asked. While it cannot, it may still write.
+func Reachable(node *structs.Node) bool { return node != nil && node.Status == structs.NodeReady }
 
 // VolumeControllers are the Controllers for a volume: those that reach where it is or, while it does not
 // exist yet, where it has to be.

@@ -169,3 +169,19 @@ func TestCallController_TriesTheNextOnlyWhenNothingWasDone(t *testing.T) {
 		t.Errorf("nobody to ask: %v", err)
 	}
 }
+
+func TestReachable_NodesAreReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		node *structs.Node
+		want bool
+	}{
+		"its node is up":    {&structs.Node{Status: structs.NodeReady}, true},
+		"its node is down":  {&structs.Node{Status: structs.NodeDown}, false},
+		"its node is gone":  {nil, false},
+		"its node comes up": {&structs.Node{Status: structs.NodeInit}, false},
+	} {
+		if got := Reachable(c.node); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
