@@ -74,7 +74,7 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 		c.Server.RetryJoin = []string{serfAddr(first.server)}
 	})
 	votes := func() int {
-		servers, _ := first.server.Configuration()
+		servers := first.server.Configuration()
 		return len(servers)
 	}
 	await(t, "both have a vote", func() bool { return votes() == 2 })
@@ -101,7 +101,7 @@ func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
 		c.Server.RetryJoin = []string{serfAddr(first.server)}
 	})
 	votes := func() int {
-		servers, _ := first.server.Configuration()
+		servers := first.server.Configuration()
 		return len(servers)
 	}
 	await(t, "both have a vote", func() bool { return votes() == 2 })
@@ -121,7 +121,7 @@ func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
 		c.Server.BootstrapExpect, c.Server.RetryJoin = 0, []string{serfAddr(first.server)}
 	})
 	await(t, "both have a vote", func() bool {
-		servers, _ := second.server.Configuration()
+		servers := second.server.Configuration()
 		_, _, known, _ := second.server.Leader()
 		return len(servers) == 2 && known
 	})

@@ -36,7 +36,7 @@ type Raft interface {
 	// LostLeadership is closed while this server does not lead.
 	LostLeadership() <-chan struct{}
 	// Configuration is the Raft configuration as this server knows it.
-	Configuration() ([]*structs.RaftServer, error)
+	Configuration() []*structs.RaftServer
 	// RemovePeer removes a server that is not alive from the Raft configuration, and its vote with it.
 	RemovePeer(ctx context.Context, id, address string) (index uint64, err error)
 	// Forward calls a method at another server.

@@ -66,8 +66,8 @@ func (r *fakeRaft) LostLeadership() <-chan struct{} {
 	return r.deposed
 }
 
-func (r *fakeRaft) Configuration() ([]*structs.RaftServer, error) {
-	return []*structs.RaftServer{{ID: "s1", Address: r.leader, Leader: true, Voter: true}}, nil
+func (r *fakeRaft) Configuration() []*structs.RaftServer {
+	return []*structs.RaftServer{{ID: "s1", Address: r.leader, Leader: true, Voter: true}}
 }
 
 func (r *fakeRaft) Leads(string) context.Context {

@@ -16,22 +16,17 @@ func (s statuses) leader(resp *structs.StatusLeaderResponse) {
 	resp.Leader, _, _, _ = s.raft.Leader()
 }
 
-// peers returns no peers while the configuration is not readable.
 func (s statuses) peers(resp *structs.StatusPeersResponse) {
-	servers, err := s.raft.Configuration()
-	if err != nil {
-		s.logger.Warn("the raft configuration cannot be read", "error", err)
-	}
-	for _, server := range servers {
+	for _, server := range s.raft.Configuration() {
 		resp.Peers = append(resp.Peers, server.Address)
 	}
 }
 
 func (s statuses) raftConfiguration(
 	_ *state.ReadTx, _ *structs.QueryRequest, resp *structs.RaftConfigurationResponse,
-) (err error) {
-	resp.Servers, err = s.raft.Configuration()
-	return err
+) error {
+	resp.Servers = s.raft.Configuration()
+	return nil
 }
 
 func (s statuses) removePeer(

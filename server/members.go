@@ -44,12 +44,8 @@ func (s *Server) admitMember(p peer) error {
 	if p.id == "" || p.status != serf.StatusAlive {
 		return nil
 	}
-	f := s.consensus.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return err
-	}
 	known := false
-	for _, member := range f.Configuration().Servers {
+	for _, member := range s.consensus.members() {
 		if string(member.ID) == p.id {
 			known = true
 			if string(member.Address) == p.rpcAddr {
@@ -66,11 +62,7 @@ func (s *Server) admitMember(p peer) error {
 
 // dismissMembers removes the servers that have no claim to their vote any more.
 func (s *Server) dismissMembers(peers []peer) error {
-	f := s.consensus.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return err
-	}
-	for _, member := range f.Configuration().Servers {
+	for _, member := range s.consensus.members() {
 		reason := s.dismissal(member, peers)
 		if reason == "" {
 			continue

@@ -219,19 +219,5 @@ func raftError(err error) error {
 	return structs.Errorf(structs.KindTimeout, "the write may or may not have happened: %w", err)
 }
 
-// configuration lists the members of the Raft configuration.
-func (c *consensus) configuration() ([]*structs.RaftServer, error) {
-	f := c.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return nil, structs.Errorf(structs.KindUnavailable, "reading the Raft configuration: %w", err)
-	}
-	leader, _ := c.LeaderWithID()
-	var servers []*structs.RaftServer
-	for _, s := range f.Configuration().Servers {
-		servers = append(servers, &structs.RaftServer{
-			ID: string(s.ID), Address: string(s.Address),
-			Leader: s.Address == leader, Voter: s.Suffrage == raft.Voter, RaftProtocol: "3",
-		})
-	}
-	return servers, nil
-}
+// members lists the Raft configuration, which Raft has in memory. There is no error.
+func (c *consensus) members() []raft.Server { return c.GetConfiguration().Configuration().Servers }

@@ -34,10 +34,7 @@ const stillAlive = "server %s is alive: have it leave (berth server leave, at it
 // refused, because the leader would add it again: it has to be stopped or to leave by itself. Only the leader
 // can remove a server.
 func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64, err error) {
-	servers, err := s.Configuration()
-	if err != nil {
-		return 0, err
-	}
+	servers := s.Configuration()
 	target, err := findServer(servers, id, address)
 	if err != nil {
 		return 0, err
@@ -130,9 +127,8 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	case err == nil:
 		servers = resp.Servers
 	case force: // without a leader this server goes by its own state
-		servers, err = s.Configuration()
-	}
-	if err != nil {
+		servers = s.Configuration()
+	default:
 		return nil, fmt.Errorf("server %s stays: %w", s.cfg.Name, err)
 	}
 	others := 0

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
 	"golang.org/x/sys/unix"
 
@@ -280,21 +281,23 @@ func (s *Server) Alone() bool {
 }
 
 // Configuration lists the members of the Raft configuration.
-func (s *Server) Configuration() ([]*structs.RaftServer, error) {
-	servers, err := s.consensus.configuration()
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) Configuration() (servers []*structs.RaftServer) {
+	leader, _ := s.consensus.LeaderWithID()
 	peers := s.members.peers()
-	for _, server := range servers {
+	for _, member := range s.consensus.members() {
+		server := &structs.RaftServer{
+			ID: string(member.ID), Address: string(member.Address),
+			Leader: member.Address == leader, Voter: member.Suffrage == raft.Voter, RaftProtocol: "3",
+		}
 		server.Node, _ = s.members.history.of(server.ID)
 		for _, p := range peers {
 			if p.id == server.ID {
 				server.Node, server.Status = p.name, p.status.String()
 			}
 		}
+		servers = append(servers, server)
 	}
-	return servers, nil
+	return servers
 }
 
 // Forward calls a method at another server.

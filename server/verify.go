@@ -28,7 +28,7 @@ func (c *consensus) alone() bool {
 	}
 	voters := 0
 	me := false
-	for _, s := range c.GetConfiguration().Configuration().Servers {
+	for _, s := range c.members() {
 		if s.Suffrage == raft.Voter {
 			voters++
 			me = me || s.ID == c.id

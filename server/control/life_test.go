@@ -26,7 +26,7 @@ func (a alone) LostLeadership() <-chan struct{}                            { ret
 func (a alone) VerifyLeader(context.Context) error                         { return nil }
 func (a alone) Leads(string) context.Context                               { return context.Background() }
 func (a alone) RemovePeer(context.Context, string, string) (uint64, error) { return 0, nil }
-func (a alone) Configuration() ([]*structs.RaftServer, error)              { return nil, nil }
+func (a alone) Configuration() []*structs.RaftServer                       { return nil }
 func (a alone) Servers() []string                                          { return []string{"me"} }
 func (a alone) Forward(context.Context, string, string, any, any) error    { return nil }
 

@@ -16,11 +16,7 @@ import (
 // peerOf returns a server in the Raft configuration as another server knows it, nil where it is not in it.
 func peerOf(t *testing.T, at, s *cluster.Server, id string) *structs.RaftServer {
 	t.Helper()
-	servers, err := at.Now().Configuration()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, server := range servers {
+	for _, server := range at.Now().Configuration() {
 		if server.ID == id || id == "" && server.Address == s.Now().RPCAddr() {
 			return server
 		}
