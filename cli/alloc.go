@@ -251,7 +251,7 @@ func allocLogs(ctx context.Context, c *Call) error {
 	}
 	defer func() { _ = log.Close() }()
 	_, err = io.Copy(c.Out, log)
-	if o.Follow && ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if o.Follow && errors.Is(ctx.Err(), context.Canceled) {
 		return nil // the user has interrupted the stream
 	}
 	if err != nil {

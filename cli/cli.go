@@ -172,14 +172,8 @@ func badUsage(format string, args ...any) error {
 // checkArgs checks the number of arguments against the words of a usage line.
 func checkArgs(spec string, args []string) error {
 	words := strings.Fields(spec)
-	needed := 0
-	for _, w := range words {
-		if strings.HasPrefix(w, "<") {
-			needed++
-		}
-	}
 	switch {
-	case len(args) < needed:
+	case len(args) < strings.Count(spec, "<"):
 		return fmt.Errorf("%s is missing", words[len(args)])
 	case len(args) > len(words) && !strings.HasSuffix(spec, "..."):
 		return fmt.Errorf("the argument %q is not expected", args[len(words)])

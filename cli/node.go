@@ -90,9 +90,9 @@ var nodeEventSheet = sheet[*structs.NodeEvent]{
 	order: func(a, b *structs.NodeEvent) int { return b.Timestamp.Compare(a.Timestamp) },
 }
 
-// node returns the ID of the node that the command names: the one with a prefix, or that of the agent with
-// -self.
-func (c *Call) node(ctx context.Context, prefix string) (string, error) {
+// node returns the ID of the node that the argument names, or that of the agent with -self.
+func (c *Call) node(ctx context.Context) (string, error) {
+	prefix := c.Arg(0)
 	switch {
 	case c.Bool("self") && prefix != "":
 		return "", badUsage("-self and a node exclude each other")
@@ -119,7 +119,7 @@ var oneOrAllNodes = status[*structs.NodeListStub, structs.NodeDetail]{
 
 func nodeStatus(ctx context.Context, c *Call) error {
 	if c.Bool("self") {
-		id, err := c.node(ctx, c.Arg(0))
+		id, err := c.node(ctx)
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return badUsage("expected a node or -self")
 	}
-	id, err := c.node(ctx, c.Arg(0))
+	id, err := c.node(ctx)
 	if err != nil {
 		return err
 	}

@@ -154,14 +154,7 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 		d.fault(it.at, "block %q has %d labels; expected %s { ... }", it.name, len(it.labels), header(f))
 		return
 	}
-	elem := reflect.New(f.elem())
-	s := specOf(f.elem())
-	if s.label != nil {
-		elem.Elem().FieldByIndex(s.label).SetString(it.labels[0])
-	}
-	if s.at != nil {
-		elem.Elem().FieldByIndex(s.at).Set(reflect.ValueOf(it.at))
-	}
+	elem := newElem(f.elem(), it)
 	kind := f.typ.Kind()
 	switch {
 	case kind == reflect.Slice:
@@ -187,6 +180,19 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 		elem = dst
 	}
 	d.body(it.body, elem.Elem()) // in place, because absent arguments keep their values
+}
+
+// newElem returns a pointer to a new struct with the label and the position of a block.
+func newElem(t reflect.Type, it *item) reflect.Value {
+	ptr := reflect.New(t)
+	s := specOf(t)
+	if s.label != nil {
+		ptr.Elem().FieldByIndex(s.label).SetString(it.labels[0])
+	}
+	if s.at != nil {
+		ptr.Elem().FieldByIndex(s.at).Set(reflect.ValueOf(it.at))
+	}
+	return ptr
 }
 
 // mapBlock reads `meta { a = "b" }` into a map argument.

@@ -182,20 +182,10 @@ func TestReader_BeginsAtItsOffset(t *testing.T) {
 	}
 }
 
-func TestOpen_RejectsInvalidOptions(t *testing.T) {
-	dir := t.TempDir()
-	for kind, o := range map[structs.Kind]Options{
-		structs.KindNotFound: {Dir: dir, Task: "t", Kind: Stderr},
-		structs.KindInvalid:  {Dir: dir, Task: "t", Kind: "stdin"},
-	} {
-		if _, err := Open(context.Background(), o); !structs.IsKind(err, kind) {
-			t.Errorf("%+v: %v", o, err)
-		}
-	}
-	for _, o := range []Options{{Kind: Stdout, Origin: "middle"}, {Kind: Stdout, Offset: -1}} {
-		if _, err := Open(context.Background(), o); !structs.IsKind(err, structs.KindInvalid) {
-			t.Errorf("%+v: %v", o, err)
-		}
+func TestOpen_OutputWithoutFilesIsNotFound(t *testing.T) {
+	o := Options{Dir: t.TempDir(), Task: "t", Kind: Stderr}
+	if _, err := Open(context.Background(), o); !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("%v", err)
 	}
 }
 

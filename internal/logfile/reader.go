@@ -19,13 +19,13 @@ const (
 // poll is the interval at which a follower looks for more output. Tests shorten it.
 var poll = 100 * time.Millisecond
 
-// Options select the output to read.
+// Options select the output to read. The caller checks them.
 type Options struct {
 	Dir    string
 	Task   string
 	Kind   string // Stdout or Stderr
 	Origin string // FromStart (also "") or FromEnd
-	Offset int64  // bytes after the start of the oldest file, or before the end of the newest
+	Offset int64  // 0 or more bytes after the start of the oldest file, or before the end of the newest
 	Follow bool   // wait at the end for more output until the context ends
 }
 
@@ -34,9 +34,6 @@ type Options struct {
 // files is not-found. A reader skips the files that the writer has removed before it reads them. The caller
 // must not call Close while Read runs. Read returns when ctx ends.
 func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
 	r := &reader{ctx: ctx, o: o, out: output{o.Dir, o.Task, o.Kind}, n: -1}
 	ns, err := r.out.parts()
 	if err != nil {
@@ -49,19 +46,6 @@ func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
-}
-
-func (o Options) validate() error {
-	if o.Kind != Stdout && o.Kind != Stderr {
-		return structs.Invalidf("log type %q: expected %s or %s", o.Kind, Stdout, Stderr)
-	}
-	if o.Origin != "" && o.Origin != FromStart && o.Origin != FromEnd {
-		return structs.Invalidf("origin %q: expected %s or %s", o.Origin, FromStart, FromEnd)
-	}
-	if o.Offset < 0 {
-		return structs.Invalidf("offset %d: expected a number of bytes, 0 or more", o.Offset)
-	}
-	return nil
 }
 
 type reader struct {
