@@ -10,11 +10,13 @@
 //	hcl:",range"         an hcl.Range: the position of the block
 //
 // A field without a tag is ignored. The fields of an embedded struct without a tag count as fields of the
-// outer struct. A struct with a method Unsupported() string knows the names in that string too, and rejects
-// them with a message of their own. Arguments may be string, bool, any integer or float, time.Duration ("30s", or a number of
-// nanoseconds), an encoding.TextUnmarshaler, any, pointers to these (nil when absent), and slices and
-// string-keyed maps of these. An argument that is absent or null leaves the field unchanged, so a caller sets
-// defaults before decoding.
+// outer struct. A struct with a method Unsupported() string also knows the names in that string. It rejects
+// them with a message of their own.
+//
+// Arguments may be string, bool, any integer or float, time.Duration ("30s", or a number of nanoseconds), an
+// encoding.TextUnmarshaler, any, pointers to these (nil when absent), and slices and string-keyed maps of
+// these. An argument that is absent or null leaves the field unchanged, so a caller sets defaults before
+// decoding.
 //
 // Messages hold names and types, and of the values only malformed numbers, durations and sizes. A message
 // therefore shows no secret. No input makes the package panic.
