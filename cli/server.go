@@ -2,9 +2,46 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"net"
 
 	"berth/structs"
 )
+
+// serverCommands are the verbs of berth server.
+var serverCommands = []Command{
+	{
+		Name:     "members",
+		Synopsis: "List the servers",
+		Renders:  true,
+		Run:      serverMembers,
+		Examples: "berth server members",
+	},
+	{
+		Name:     "leave",
+		Synopsis: "Remove the agent's server from the cluster and stop the agent",
+		Help:     helpServerLeave,
+		Acts:     true,
+		Flags: []Flag{{
+			Name:  "force",
+			Usage: "Leave even if the cluster loses its majority and becomes unavailable",
+		}},
+		Run: serverLeave,
+		Examples: "berth server leave\n" +
+			"berth server leave -address http://10.0.0.3:4746",
+	},
+	{
+		Name:     "force-leave",
+		Args:     "<server>",
+		Synopsis: "Mark a failed server as one that has left",
+		Help:     helpForceLeave,
+		Acts:     true,
+		Flags:    []Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
+		Run:      serverForceLeave,
+		Examples: "berth server force-leave s3\n" +
+			"berth server force-leave -prune s3.global",
+	},
+}
 
 const helpServerLeave = `
 The server transfers its leadership, loses its vote and stops with its agent.
@@ -17,10 +54,37 @@ The server loses its vote. The list of members drops it after a day, or at
 once with -prune. It is refused for a live server: use "berth server leave"
 there. A server that comes back afterwards joins the cluster again.`
 
-const helpRemovePeer = `
-For a server that has failed and that "berth server force-leave" does not
-know. It is refused for a live server: use "berth server leave" there.
-"berth operator raft list-peers" shows IDs and addresses.`
+func serverMembers(ctx context.Context, c *Call) error {
+	members, err := c.API.AgentMembers(ctx)
+	if err != nil {
+		return err
+	}
+	leader, err := c.API.StatusLeader(ctx)
+	if err != nil && !structs.IsKind(err, structs.KindUnavailable) {
+		return err
+	}
+	return c.show(members, func() error {
+		var rows grid
+		for _, m := range members.Members {
+			rpc := net.JoinHostPort(m.Addr, m.Tags["port"])
+			rows.add(
+				m.Name,
+				m.Addr,
+				fmt.Sprint(m.Port),
+				m.Status,
+				yesNo(leader != "" && rpc == leader),
+				m.Tags["build"],
+				m.Tags["dc"],
+				m.Tags["region"],
+			)
+		}
+		c.table("Name|Address|Port|Status|Leader|Version|Datacenter|Region", rows)
+		if leader == "" {
+			c.Printf("\nThere is no leader now\n")
+		}
+		return nil
+	})
+}
 
 func serverLeave(ctx context.Context, c *Call) error {
 	self, err := c.API.AgentSelf(ctx)
@@ -43,16 +107,4 @@ func serverForceLeave(ctx context.Context, c *Call) error {
 		return err
 	}
 	return c.report(changed{"Server": name}, "Server %s has lost its vote", name)
-}
-
-func raftRemovePeer(ctx context.Context, c *Call) error {
-	id, address := c.String("peer-id"), c.String("peer-address")
-	if (id == "") == (address == "") {
-		return structs.Invalidf(
-			"expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
-	}
-	if err := c.API.RaftRemovePeer(ctx, id, address); err != nil {
-		return err
-	}
-	return c.report(changed{"ID": id, "Address": address}, "Server %s has lost its vote", id+address)
 }

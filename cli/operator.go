@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// operatorCommands are the verbs of berth operator.
+var operatorCommands = []Command{
+	{
+		Name:     "raft",
+		Synopsis: "Show the Raft configuration and remove failed servers",
+		Sub: []Command{
+			{
+				Name:     "list-peers",
+				Synopsis: "List the members of the Raft configuration",
+				Renders:  true,
+				Flags: []Flag{
+					{Name: "stale", Usage: "Show the view of the agent's server, also without a leader"},
+				},
+				Run: raftListPeers,
+				Examples: "berth operator raft list-peers\n" +
+					"berth operator raft list-peers -stale",
+			},
+			{
+				Name:     "remove-peer",
+				Synopsis: "Remove a failed server from the Raft configuration",
+				Help:     helpRemovePeer,
+				Acts:     true,
+				Flags: []Flag{
+					{Name: "peer-id", Kind: String, Value: "id", Usage: "The ID of the server"},
+					{
+						Name:  "peer-address",
+						Kind:  String,
+						Value: "host:port",
+						Usage: "The RPC address of the server, in place of its ID",
+					},
+				},
+				Run: raftRemovePeer,
+				Examples: "berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a\n" +
+					"berth operator raft remove-peer -peer-address 10.0.0.3:4747",
+			},
+		},
+	},
+	{
+		Name:     "check",
+		Args:     "<file>",
+		Synopsis: "Check the invariants of a saved state",
+		Help:     helpOperatorCheck,
+		Local:    true,
+		Renders:  true,
+		Run:      operatorCheck,
+		Examples: "berth operator check backup.snap",
+	},
+	{
+		Name:     "metrics",
+		Synopsis: "Show the metrics of one agent",
+		Flags: []Flag{
+			{
+				Name:    "format",
+				Kind:    String,
+				Value:   "json|prometheus",
+				Default: api.MetricsJSON,
+				Usage:   "How the agent renders them",
+			},
+			{Name: "json", Usage: "The same as -format json"},
+		},
+		Run: operatorMetrics,
+		Examples: "berth operator metrics\n" +
+			"berth operator metrics -format prometheus",
+	},
+	{
+		Name:     "snapshot",
+		Synopsis: "Save and restore the whole state",
+		Sub: []Command{
+			{
+				Name:     "save",
+				Args:     "<file>",
+				Synopsis: "Save the whole state to a file",
+				Acts:     true,
+				Run:      snapshotSave,
+				Examples: "berth operator snapshot save backup.snap",
+			},
+			{
+				Name:     "restore",
+				Args:     "<file>",
+				Synopsis: "Replace the whole state by a saved one",
+				Acts:     true,
+				Run:      snapshotRestore,
+				Examples: "berth operator snapshot restore backup.snap",
+			},
+			{
+				Name:     "inspect",
+				Args:     "<file>",
+				Synopsis: "Verify and describe a saved state",
+				Local:    true,
+				Renders:  true,
+				Run:      snapshotInspect,
+				Examples: "berth operator snapshot inspect backup.snap",
+			},
+		},
+	},
+}
+
+const helpRemovePeer = `
+For a server that has failed and that "berth server force-leave" does not
+know. It is refused for a live server: use "berth server leave" there.
+"berth operator raft list-peers" shows IDs and addresses.`
+
+func raftListPeers(ctx context.Context, c *Call) error {
+	servers, err := c.API.RaftConfiguration(ctx, &structs.QueryOptions{AllowStale: c.Bool("stale")})
+	if err != nil {
+		return err
+	}
+	return c.show(servers, func() error {
+		var rows grid
+		for _, s := range servers {
+			state := "follower"
+			if s.Leader {
+				state = "leader"
+			}
+			rows.add(
+				cmp.Or(s.Node, "(unknown)"),
+				s.ID,
+				s.Address,
+				state,
+				yesNo(s.Voter),
+				s.RaftProtocol,
+				cmp.Or(s.Status, "unknown"),
+			)
+		}
+		c.table("Server|ID|Address|State|Voter|Protocol|Gossip", rows)
+		return nil
+	})
+}
+
+func raftRemovePeer(ctx context.Context, c *Call) error {
+	id, address := c.String("peer-id"), c.String("peer-address")
+	if (id == "") == (address == "") {
+		return structs.Invalidf(
+			"expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
+	}
+	if err := c.API.RaftRemovePeer(ctx, id, address); err != nil {
+		return err
+	}
+	return c.report(changed{"ID": id, "Address": address}, "Server %s has lost its vote", id+address)
+}
+
+// operatorMetrics prints the answer unchanged, because its readers are programs.
+func operatorMetrics(ctx context.Context, c *Call) error {
+	format := c.String("format")
+	if c.Bool("json") {
+		format = api.MetricsJSON
+	}
+	text, err := c.API.Metrics(ctx, format)
+	if err != nil {
+		return err
+	}
+	c.Printf("%s\n", bytes.TrimRight(text, "\n"))
+	return nil
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"berth/internal/snaparchive"
+	"berth/structs"
+)
+
+// snapshotSave writes a temporary file and renames it, so that an existing file is complete.
+func snapshotSave(ctx context.Context, c *Call) (err error) {
+	name := c.Arg(0)
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".berth-snapshot-*")
+	if err != nil {
+		return structs.Invalidf("%w", err)
+	}
+	defer func() {
+		_ = tmp.Close()
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	if err := c.API.SnapshotSave(ctx, tmp); err != nil {
+		return err
+	}
+	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	meta, err := snaparchive.Read(tmp, io.Discard)
+	if err != nil {
+		return fmt.Errorf("verifying the archive: %w", err)
+	}
+	if err := tmp.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), name); err != nil {
+		return err
+	}
+	return c.report(meta, "Saved the state as of index %d to %s", meta.Index, name)
+}
+
+// openArchive opens an archive after it has verified all of it. It writes the state in it to state.
+func openArchive(name string, state io.Writer) (*os.File, *snaparchive.Meta, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, structs.Invalidf("%w", err)
+	}
+	meta, err := snaparchive.Read(f, state)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, meta, nil
+}
+
+func snapshotRestore(ctx context.Context, c *Call) error {
+	f, meta, err := openArchive(c.Arg(0), io.Discard)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := c.API.SnapshotRestore(ctx, f); err != nil {
+		return err
+	}
+	return c.report(meta, "Restored the state as of index %d", meta.Index)
+}
+
+// snapshotFile is the answer of inspect.
+type snapshotFile struct {
+	*snaparchive.Meta
+	Size      int64 // of the archive
+	StateSize int64
+}
+
+func snapshotInspect(_ context.Context, c *Call) error {
+	state := &counter{}
+	f, meta, err := openArchive(c.Arg(0), state)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	file := snapshotFile{Meta: meta, Size: info.Size(), StateSize: state.n}
+	return c.show(file, func() error {
+		c.pairs(
+			"Index", fmt.Sprint(meta.Index),
+			"Term", fmt.Sprint(meta.Term),
+			"Region", meta.Region,
+			"Written by", meta.Version,
+			"Created", formatTime(meta.Created),
+			"Size", size(file.Size),
+			"Size of the state", size(file.StateSize),
+		)
+		c.Printf("The archive is complete\n")
+		return nil
+	})
+}
+
+// counter counts the bytes that are written to it.
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
