@@ -14,11 +14,11 @@ import (
 )
 
 // local implements api.Agent for the HTTP API of the agent.
-type local struct{ a *Agent }
+type local struct{ *Agent }
 
 // Self describes the configuration and the state of the agent without secrets.
 func (l local) Self() *api.AgentSelf {
-	c := l.a.cfg
+	c := l.cfg
 	self := &api.AgentSelf{
 		Config: map[string]any{
 			"Region":     c.Region,
@@ -39,21 +39,21 @@ func (l local) Self() *api.AgentSelf {
 		},
 		Stats: map[string]map[string]string{
 			"berth": {
-				"server":  strconv.FormatBool(l.a.server != nil),
-				"client":  strconv.FormatBool(l.a.client != nil),
+				"server":  strconv.FormatBool(l.server != nil),
+				"client":  strconv.FormatBool(l.client != nil),
 				"version": version.Version,
 			},
 		},
 	}
-	if l.a.server != nil {
-		self.Stats["raft"] = l.a.server.Stats()
-		self.Member = l.a.server.Member()
+	if l.server != nil {
+		self.Stats["raft"] = l.server.Stats()
+		self.Member = l.server.Member()
 	}
-	if l.a.client != nil {
+	if l.client != nil {
 		self.Stats["client"] = map[string]string{
-			"node_id":     l.a.client.NodeID(),
-			"allocations": strconv.Itoa(len(l.a.client.Allocs())),
-			"servers":     fmt.Sprint(l.a.client.Servers()),
+			"node_id":     l.client.NodeID(),
+			"allocations": strconv.Itoa(len(l.client.Allocs())),
+			"servers":     fmt.Sprint(l.client.Servers()),
 		}
 	}
 	return self
@@ -66,43 +66,43 @@ func noServer(noun string) error {
 
 // Members lists the servers that gossip knows.
 func (l local) Members(context.Context) ([]*structs.AgentMember, error) {
-	if l.a.server == nil {
+	if l.server == nil {
 		return nil, noServer("the members")
 	}
-	return l.a.server.Members(), nil
+	return l.server.Members(), nil
 }
 
 // Leave removes the server from the cluster and then ends the agent.
 func (l local) Leave(ctx context.Context, force bool) error {
-	if l.a.server == nil {
+	if l.server == nil {
 		return noServer("leaving")
 	}
-	return l.a.leave(ctx, force)
+	return l.leave(ctx, force)
 }
 
 // ForceLeave marks a failed server as one that has left.
 func (l local) ForceLeave(ctx context.Context, node string, prune bool) error {
-	if l.a.server == nil {
+	if l.server == nil {
 		return noServer("removing servers")
 	}
-	return l.a.server.ForceLeave(ctx, node, prune)
+	return l.server.ForceLeave(ctx, node, prune)
 }
 
 // Health returns the health of the server and the node. A server is healthy if it knows a leader. A node is
 // healthy if it has reached the servers.
 func (l local) Health() *api.AgentHealth {
 	h := &api.AgentHealth{}
-	if l.a.server != nil {
-		_, _, known, _ := l.a.server.Leader()
+	if l.server != nil {
+		_, _, known, _ := l.server.Leader()
 		h.Server = &api.HalfHealth{OK: known, Message: "ok"}
 		if !known {
 			h.Server.Message = "no leader is known"
 		}
 	}
-	if l.a.client != nil {
+	if l.client != nil {
 		h.Client = &api.HalfHealth{OK: true, Message: "ok"}
 		select {
-		case <-l.a.client.ServersContacted():
+		case <-l.client.ServersContacted():
 		default:
 			h.Client = &api.HalfHealth{Message: "the servers have not been reached yet"}
 		}
@@ -111,52 +111,52 @@ func (l local) Health() *api.AgentHealth {
 }
 
 // Metrics returns the metrics of the process.
-func (l local) Metrics() api.Metrics { return l.a.metrics }
+func (l local) Metrics() api.Metrics { return l.metrics }
 
 // HostStats measures the machine of this agent's node.
 func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error) {
-	if l.a.client == nil {
+	if l.client == nil {
 		return nil, structs.NotFoundf("this agent runs no node; name one: ?node_id=ID")
 	}
-	if own := l.a.client.NodeID(); nodeID != "" && nodeID != own {
+	if own := l.client.NodeID(); nodeID != "" && nodeID != own {
 		return nil, structs.NotFoundf("node %s is not this agent's node %s", nodeID, own)
 	}
-	return l.a.client.HostStats(ctx)
+	return l.client.HostStats(ctx)
 }
 
 // LogFiles returns the directory of a task's logs on this agent's node.
 func (l local) LogFiles(allocID, task, kind string) (string, error) {
-	if l.a.client == nil {
+	if l.client == nil {
 		return "", structs.NotFoundf("allocation %s is not on this agent", allocID)
 	}
-	return l.a.client.LogFiles(allocID, task, kind)
+	return l.client.LogFiles(allocID, task, kind)
 }
 
 // SnapshotSave writes an archive of the leader's state. A follower reads it from the leader.
 func (l local) SnapshotSave(ctx context.Context, w io.Writer) error {
-	if l.a.server == nil {
+	if l.server == nil {
 		return noServer("a snapshot")
 	}
-	if _, leads, _, _ := l.a.server.Leader(); leads {
-		return l.a.server.SnapshotSave(ctx, w)
+	if _, leads, _, _ := l.server.Leader(); leads {
+		return l.server.SnapshotSave(ctx, w)
 	}
 	return l.forwardSnapshot(ctx, http.MethodGet, nil, w)
 }
 
 // SnapshotRestore replaces the whole state. A follower forwards the archive to the leader.
 func (l local) SnapshotRestore(ctx context.Context, r io.Reader) error {
-	if l.a.server == nil {
+	if l.server == nil {
 		return noServer("a restore")
 	}
-	if _, leads, _, _ := l.a.server.Leader(); leads {
-		return l.a.server.SnapshotRestore(ctx, r)
+	if _, leads, _, _ := l.server.Leader(); leads {
+		return l.server.SnapshotRestore(ctx, r)
 	}
 	return l.forwardSnapshot(ctx, http.MethodPut, r, io.Discard)
 }
 
 // forwardSnapshot forwards a snapshot request to the HTTP API of the leader.
 func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reader, w io.Writer) error {
-	addr := l.a.server.LeaderHTTP()
+	addr := l.server.LeaderHTTP()
 	if addr == "" {
 		return structs.Unavailablef("no leader is known; retry")
 	}
