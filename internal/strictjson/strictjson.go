@@ -52,21 +52,16 @@ type walker struct {
 	ignore Ignore
 }
 
-// fault is an error at a place in the source.
+// fault is an error at a place in the source. Lines and columns count from 1.
 func (w *walker) fault(offset int64, path, format string, args ...any) error {
-	line, col := w.position(offset)
+	before := w.src[:min(max(offset, 0), int64(len(w.src)))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := len(before) - bytes.LastIndexByte(before, '\n')
 	if path != "" {
 		path += ": "
 	}
 	text := fmt.Sprintf(format, args...)
-	return structs.Invalidf("%s%s (line %d, column %d)", path, text, line, col)
-}
-
-// position counts lines and columns from 1.
-func (w *walker) position(offset int64) (line, col int) {
-	before := w.src[:min(max(offset, 0), int64(len(w.src)))]
-	line = bytes.Count(before, []byte("\n")) + 1
-	return line, len(before) - (bytes.LastIndexByte(before, '\n') + 1) + 1
+	return structs.Invalidf("%s%s (line %d, column %d)", path, text, line, column)
 }
 
 // explain words an error of encoding/json as this package words its own.
