@@ -51,7 +51,7 @@ type raftAnswer struct {
 	Index   uint64
 }
 
-func serveSelf(c *call) (any, error) { return c.h.Agent.Self(), nil }
+func serveSelf(c *call) (any, error) { return c.Agent.Self(), nil }
 
 // ServerMembers has the servers that one agent knows.
 type ServerMembers struct {
@@ -62,12 +62,12 @@ type ServerMembers struct {
 }
 
 func serveMembers(c *call) (any, error) {
-	members, err := c.h.Agent.Members(c.ctx())
+	members, err := c.Agent.Members(c.ctx())
 	if err != nil {
 		return nil, err
 	}
 	answer := ServerMembers{Members: members}
-	if me := c.h.Agent.Self().Member; me != nil {
+	if me := c.Agent.Self().Member; me != nil {
 		answer.ServerName = me.Name
 		answer.ServerRegion = me.Tags["region"]
 		answer.ServerDC = me.Tags["dc"]
@@ -80,7 +80,7 @@ func serveLeave(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, c.h.Agent.Leave(c.ctx(), force)
+	return struct{}{}, c.Agent.Leave(c.ctx(), force)
 }
 
 func serveForceLeave(c *call) (any, error) {
@@ -91,12 +91,12 @@ func serveForceLeave(c *call) (any, error) {
 	if c.param("node") == "" {
 		return nil, badParam("node", "", "the name of a server")
 	}
-	return struct{}{}, c.h.Agent.ForceLeave(c.ctx(), c.param("node"), prune)
+	return struct{}{}, c.Agent.ForceLeave(c.ctx(), c.param("node"), prune)
 }
 
 // serveHealth answers with status 500 if a requested half is unhealthy. ?type names one half.
 func serveHealth(c *call) (any, error) {
-	health := *c.h.Agent.Health()
+	health := *c.Agent.Health()
 	switch t := c.param("type"); t {
 	case "":
 	case "client":
@@ -117,7 +117,7 @@ func serveHealth(c *call) (any, error) {
 }
 
 func regions(c *call) (any, error) {
-	members, err := c.h.Agent.Members(c.ctx())
+	members, err := c.Agent.Members(c.ctx())
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func serveSnapshot(c *call) (any, error) {
 		return nil, fmt.Errorf("spooling the snapshot: %w", err)
 	}
 	sum := sha256.New()
-	if err := c.h.Agent.SnapshotSave(c.ctx(), io.MultiWriter(spool, sum)); err != nil {
+	if err := c.Agent.SnapshotSave(c.ctx(), io.MultiWriter(spool, sum)); err != nil {
 		return nil, err
 	}
 	size, err := spool.Seek(0, io.SeekCurrent)
@@ -194,7 +194,7 @@ func digestValue(sum hash.Hash) string {
 }
 
 func serveRestore(c *call) (any, error) {
-	if err := c.h.Agent.SnapshotRestore(c.ctx(), c.r.Body); err != nil {
+	if err := c.Agent.SnapshotRestore(c.ctx(), c.r.Body); err != nil {
 		return nil, err
 	}
 	return struct{}{}, nil

@@ -20,7 +20,7 @@ import (
 
 // call is one request that the handler serves.
 type call struct {
-	h      *handler
+	*handler
 	w      http.ResponseWriter
 	r      *http.Request
 	began  bool // the answer is partly written, so its status cannot change
@@ -82,7 +82,7 @@ func serveMethod[Req, Resp, T any](
 		if err := bindRequest(c, req, bind); err != nil {
 			return nil, err
 		}
-		resp, err := rpc.Call(c.ctx(), c.h.Caller, m, req)
+		resp, err := rpc.Call(c.ctx(), c.Caller, m, req)
 		if err != nil {
 			return nil, err
 		}
@@ -174,16 +174,12 @@ func number[T uint64 | int32 | int64](c *call, name string, bits int) (T, error)
 
 // token returns the secret of the caller from the first header that has it.
 func (c *call) token() string {
-	for _, name := range []string{"X-Berth-Token", "X-Nomad-Token"} {
-		if t := c.r.Header.Get(name); t != "" {
-			return t
-		}
-	}
-	bearer, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	h := c.r.Header
+	bearer, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
 	if !ok {
-		return ""
+		bearer = ""
 	}
-	return strings.TrimSpace(bearer)
+	return cmp.Or(h.Get("X-Berth-Token"), h.Get("X-Nomad-Token"), strings.TrimSpace(bearer))
 }
 
 // body decodes the body of the request into dst and rejects unknown fields.

@@ -146,13 +146,10 @@ func (h *handler) serve(route Route) http.Handler {
 		if b, ok := r.Body.(*requestBody); ok {
 			b.most = route.mostBody()
 		}
-		c := &call{h: h, w: w, r: r}
+		c := &call{handler: h, w: w, r: r}
 		answer, err := route.serve(c)
 		if rows, ok := answer.(rowStream); ok && err == nil {
-			answer, err = nil, c.renderRows(rows)
-			if err == nil {
-				return
-			}
+			err = c.renderRows(rows)
 		}
 		switch {
 		case err != nil && r.Context().Err() != nil && !errors.As(err, new(withStatus)):

@@ -13,7 +13,7 @@ var hostStats = route[*structs.HostStats](get, "/v1/client/stats", serveHostStat
 // the agent of another node, over one hop.
 func serveHostStats(c *call) (any, error) {
 	id := c.param("node_id")
-	stats, err := c.h.Agent.HostStats(c.ctx(), id)
+	stats, err := c.Agent.HostStats(c.ctx(), id)
 	if id == "" || !structs.IsKind(err, structs.KindNotFound) || c.r.Header.Get(headerHops) != "" {
 		return stats, err
 	}

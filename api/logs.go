@@ -39,7 +39,7 @@ func serveLogs(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Dir, err = c.h.Agent.LogFiles(c.id(), o.Task, o.Kind)
+	o.Dir, err = c.Agent.LogFiles(c.id(), o.Task, o.Kind)
 	if structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == "" {
 		return nil, c.proxyLogs(err)
 	}
@@ -172,7 +172,7 @@ func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
 // no agent does.
 func (c *call) proxyLogs(notHere error) error {
 	req := &structs.AllocGetRequest{AllocID: c.id(), QueryOptions: c.anyServer()}
-	alloc, err := rpc.Call(c.ctx(), c.h.Caller, structs.AllocGet, req)
+	alloc, err := rpc.Call(c.ctx(), c.Caller, structs.AllocGet, req)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (c *call) proxyLogs(notHere error) error {
 // agentOfNode returns the HTTP address of a node's agent.
 func (c *call) agentOfNode(nodeID string) (string, error) {
 	req := &structs.NodeGetRequest{NodeID: nodeID, QueryOptions: c.anyServer()}
-	node, err := rpc.Call(c.ctx(), c.h.Caller, structs.NodeGet, req)
+	node, err := rpc.Call(c.ctx(), c.Caller, structs.NodeGet, req)
 	if err != nil {
 		return "", err
 	}

@@ -33,7 +33,7 @@ const (
 func serveMetrics(c *call) (any, error) {
 	switch format := c.param("format"); format {
 	case "", MetricsJSON:
-		return c.h.Agent.Metrics().Summary()
+		return c.Agent.Metrics().Summary()
 	case MetricsPrometheus:
 		return nil, c.prometheus()
 	default:
@@ -42,7 +42,7 @@ func serveMetrics(c *call) (any, error) {
 }
 
 func (c *call) prometheus() error {
-	text := c.h.Agent.Metrics().Prometheus()
+	text := c.Agent.Metrics().Prometheus()
 	if text == nil {
 		return structs.Preconditionf(
 			"this agent does not serve Prometheus: set prometheus_metrics = true in its telemetry block")

@@ -58,10 +58,7 @@ func (f family) raw(rest string) bool {
 }
 
 // families derives the families from the routes, so that no other place names a path.
-var families = sync.OnceValue(findFamilies)
-
-func findFamilies() []family {
-	var fs []family
+var families = sync.OnceValue(func() (fs []family) {
 	for _, prefix := range slashed {
 		f := family{prefix: prefix}
 		for _, r := range Routes() {
@@ -72,4 +69,4 @@ func findFamilies() []family {
 		fs = append(fs, f)
 	}
 	return fs
-}
+})

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -113,14 +112,10 @@ func putGzip(zip *gzip.Writer) {
 // encode writes an answer and a line end. ?pretty indents it.
 func (c *call) encode(d *draft, answer any) (err error) {
 	if pretty, _ := c.flag("pretty"); pretty {
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetIndent("", "    ")
-		err = enc.Encode(answer)
-		d.buf = append(d.buf, b.Bytes()...)
-		return err
+		d.buf, err = json.MarshalIndent(answer, "", "    ")
+	} else {
+		d.buf, err = d.Append(d.buf, answer)
 	}
-	d.buf, err = d.Append(d.buf, answer)
 	d.buf = append(d.buf, '\n')
 	return err
 }

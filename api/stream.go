@@ -88,7 +88,7 @@ type page[Row any] struct {
 func (l list[Req, Resp, Row]) fetch(token string) (page[Row], error) {
 	req := l.req // a copy, because the last request may still be in use
 	any(&req).(readRequest).Query().NextToken = token
-	resp, err := rpc.Call(l.ctx(), l.h.Caller, l.method, &req)
+	resp, err := rpc.Call(l.ctx(), l.Caller, l.method, &req)
 	if err != nil {
 		return page[Row]{}, err
 	}
