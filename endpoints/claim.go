@@ -92,7 +92,8 @@ func (c claims) unpublish(
 	if req.Operator != "" {
 		return 0, structs.Invalidf("Operator: a node releases its claims in its own name")
 	}
-	if err := c.notTooMany(max(len(req.Claims), len(req.TurnedReadOnly))); err != nil || len(req.Claims) == 0 {
+	err := c.notTooMany(max(len(req.Claims), len(req.TurnedReadOnly)))
+	if err != nil || len(req.Claims) == 0 {
 		return c.store.Index(), err
 	}
 	tx := c.store.Read()

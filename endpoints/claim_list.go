@@ -70,8 +70,12 @@ func sameVolume(a, b *structs.CSIClaim) bool {
 }
 
 func compareClaims(a, b *structs.CSIClaim) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.VolumeID, b.VolumeID),
-		cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.Seq, b.Seq))
+	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.VolumeID, b.VolumeID),
+		cmp.Compare(a.CreateIndex, b.CreateIndex),
+		cmp.Compare(a.Seq, b.Seq),
+	)
 }
 
 // claimKey orders the claims of each volume by their place in its queue.

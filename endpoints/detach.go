@@ -106,9 +106,10 @@ func (d detachment) force(
 			"nothing proves that it does not write to volume %q. "+
 			"The claims are released because you vouch for it", node, req.VolumeID)
 	}
-	d.logger.Warn("an operator forces a volume off a node", "volume", req.VolumeID, "namespace", d.ns,
-		"node", req.NodeID, "by", req.By, "reason", req.Reason, "claims", len(keys),
-		"proof", d.resp.Proof, "error", refusal)
+	d.logger.Warn("an operator forces a volume off a node",
+		"volume", req.VolumeID, "namespace", d.ns, "node", req.NodeID,
+		"by", req.By, "reason", req.Reason,
+		"claims", len(keys), "proof", d.resp.Proof, "error", refusal)
 	return d.proposeForce(ctx, &structs.CSIVolumeForceRequest{What: record, Claims: keys})
 }
 
@@ -145,8 +146,8 @@ func (d detachment) unmounted(ctx context.Context, nodeID string, refusal error)
 	}
 	uses := slices.Concat(has.Mounts, has.Pending)
 	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, "+
-		"so nothing is released. Mend or restart the plugin there, or power the node off, and force again once it is down "+
-		"(the node said: %w)",
+		"so nothing is released. Mend or restart the plugin there, or power the node off, "+
+		"and force again once it is down (the node said: %w)",
 		nodeNamed(tx, nodeID), d.req.VolumeID, strings.Join(uses, ", "), refusal)
 }
 

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -119,23 +120,28 @@ const statusBatchMost = 4096
 
 // New makes the procedures.
 func New(d Deps) *Endpoints {
-	if d.Config == (Config{}) {
-		d.Config = DefaultConfig()
-	}
+	d.Config = cmp.Or(d.Config, DefaultConfig())
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.Region == "" {
-		d.Region = structs.DefaultRegion
-	}
+	d.Region = cmp.Or(d.Region, structs.DefaultRegion)
 	writes := newWrites(d.Config)
 	e := &Endpoints{
-		nodes: d.Nodes, store: d.Store, raft: boundedRaft{d.Raft, writes}, writes: writes, leases: d.Leases,
-		collect: d.CollectGarbage,
-		logger:  d.Logger, region: d.Region, now: d.Now, config: d.Config,
-		queries: query.NewEngine(d.Store, d.Raft), volumeLocks: keylock.Map{MaxUsers: 1 + d.Config.VolumeQueue},
+		nodes:       d.Nodes,
+		store:       d.Store,
+		queries:     query.NewEngine(d.Store, d.Raft),
+		raft:        boundedRaft{d.Raft, writes},
+		writes:      writes,
+		leases:      d.Leases,
+		collect:     d.CollectGarbage,
+		logger:      d.Logger,
+		region:      d.Region,
+		now:         d.Now,
+		config:      d.Config,
+		volumeLocks: keylock.Map{MaxUsers: 1 + d.Config.VolumeQueue},
 	}
-	e.statusBatch.Most, e.statusBatch.Propose = statusBatchMost, e.recordStatus
+	e.statusBatch.Most = statusBatchMost
+	e.statusBatch.Propose = e.recordStatus
 	return e
 }
 

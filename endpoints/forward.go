@@ -91,11 +91,9 @@ func (p *passing) pass(ctx context.Context, leader string,
 // at it, and may know before this server does.
 func (p *passing) moved(ctx context.Context, leads context.Context) bool {
 	if p.waits > 0 {
-		timer := time.NewTimer(electionNews)
-		defer timer.Stop()
 		select {
 		case <-leads.Done():
-		case <-timer.C:
+		case <-time.After(electionNews):
 		case <-ctx.Done():
 		}
 	}
@@ -113,11 +111,9 @@ func (p *passing) hold(ctx context.Context, leads context.Context, err error) (a
 	if now.After(p.until) {
 		return false, structs.Unavailablef(noLeader+": the last one known cannot be reached: %w", err)
 	}
-	timer := time.NewTimer(holdPoll)
-	defer timer.Stop()
 	select {
 	case <-leads.Done():
-	case <-timer.C:
+	case <-time.After(holdPoll):
 	case <-ctx.Done():
 		return false, structs.Unavailablef(noLeader+": %w", netfault.Plain(ctx.Err()))
 	}

@@ -19,9 +19,16 @@ type jobs struct{ *Endpoints }
 // evaluationOf returns a request to bring the placement of a job up to date.
 func evaluationOf(job *structs.Job, trigger string, now int64) *structs.Evaluation {
 	return &structs.Evaluation{
-		ID: structs.NewID(), Namespace: job.Namespace, JobID: job.ID, Type: job.Type, Priority: job.Priority,
-		TriggeredBy: trigger, JobModifyIndex: job.JobModifyIndex, Status: structs.EvalPending,
-		CreateTime: now, ModifyTime: now,
+		ID:             structs.NewID(),
+		Namespace:      job.Namespace,
+		JobID:          job.ID,
+		Type:           job.Type,
+		Priority:       job.Priority,
+		TriggeredBy:    trigger,
+		JobModifyIndex: job.JobModifyIndex,
+		Status:         structs.EvalPending,
+		CreateTime:     now,
+		ModifyTime:     now,
 	}
 }
 
@@ -160,10 +167,21 @@ func jobKey(j *structs.Job) []string { return []string{j.Namespace, j.ID} }
 
 func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
 	return structs.JobListStub{
-		ID: j.ID, Name: j.Name, Namespace: j.Namespace, Datacenters: j.Datacenters, NodePool: j.NodePool,
-		Type: j.Type, Priority: j.Priority, Stop: j.Stop, Status: j.Status, StatusDescription: j.StatusDescription,
-		JobSummary: state.JobSummary(tx, j), CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex,
-		JobModifyIndex: j.JobModifyIndex, SubmitTime: j.SubmitTime,
+		ID:                j.ID,
+		Name:              j.Name,
+		Namespace:         j.Namespace,
+		Datacenters:       j.Datacenters,
+		NodePool:          j.NodePool,
+		Type:              j.Type,
+		Priority:          j.Priority,
+		Stop:              j.Stop,
+		Status:            j.Status,
+		StatusDescription: j.StatusDescription,
+		JobSummary:        state.JobSummary(tx, j),
+		CreateIndex:       j.CreateIndex,
+		ModifyIndex:       j.ModifyIndex,
+		JobModifyIndex:    j.JobModifyIndex,
+		SubmitTime:        j.SubmitTime,
 	}
 }
 

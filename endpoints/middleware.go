@@ -28,8 +28,13 @@ func optionsOf(req any, write bool) options {
 	switch r := req.(type) {
 	case interface{ Query() *structs.QueryOptions }:
 		q := r.Query()
-		stale := q.AllowStale && !write
-		return options{region: q.Region, forwarded: &q.Forwarded, read: q, stale: stale, write: write}
+		return options{
+			region:    q.Region,
+			forwarded: &q.Forwarded,
+			read:      q,
+			stale:     q.AllowStale && !write,
+			write:     write,
+		}
 	case interface{ Write() *structs.WriteOptions }:
 		w := r.Write()
 		return options{region: w.Region, forwarded: &w.Forwarded, write: write}

@@ -60,7 +60,11 @@ func (n nodes) recordRegistration(
 		return fsm.Propose(ctx, n.raft, fsm.NodeRegister, req)
 	}
 	report := &structs.NodeUpdateCSIRequest{
-		NodeID: node.ID, SecretID: node.SecretID, Upserts: req.CSI, Full: true, WriteOptions: req.WriteOptions,
+		NodeID:       node.ID,
+		SecretID:     node.SecretID,
+		Upserts:      req.CSI,
+		Full:         true,
+		WriteOptions: req.WriteOptions,
 	}
 	if instancesUnchanged(n.store.Read(), report) {
 		return old.ModifyIndex, nil
@@ -203,8 +207,8 @@ func (n nodes) updateAllocs(
 	return index, cmp.Or(err, unknown)
 }
 
-// ofItsTasks returns the report without tasks that the allocation does not have, itself where there are
-// none. The version of the job is kept as long as an allocation uses it.
+// ofItsTasks returns the report without tasks that the allocation does not have. The version of the job is
+// kept as long as an allocation uses it.
 func ofItsTasks(
 	tx *state.ReadTx, a *structs.Allocation, u *structs.AllocClientUpdate,
 ) *structs.AllocClientUpdate {
@@ -213,16 +217,12 @@ func ofItsTasks(
 		return u
 	}
 	group := job.Group(a.TaskGroup)
-	foreign := func(task string, _ *structs.TaskState) bool { return group.Task(task) == nil }
-	for task := range u.TaskStates {
-		if foreign(task, nil) {
-			own := *u
-			own.TaskStates = maps.Clone(u.TaskStates)
-			maps.DeleteFunc(own.TaskStates, foreign)
-			return &own
-		}
-	}
-	return u
+	own := *u
+	own.TaskStates = maps.Clone(u.TaskStates)
+	maps.DeleteFunc(own.TaskStates, func(task string, _ *structs.TaskState) bool {
+		return group.Task(task) == nil
+	})
+	return &own
 }
 
 // evaluate requests an evaluation of each job that has or may have an allocation on the node.
@@ -276,11 +276,21 @@ func putNodeStub(n *structs.Node, s *structs.NodeListStub) {
 		host = n.HTTPAddr
 	}
 	*s = structs.NodeListStub{
-		Address: host, ID: n.ID, Datacenter: n.Datacenter, Name: n.Name, NodeClass: n.NodeClass,
-		NodePool: n.NodePool, Version: n.Attributes["berth.version"], Drain: n.Drain,
-		SchedulingEligibility: n.SchedulingEligibility, Status: n.Status,
-		StatusDescription: n.StatusDescription, Drivers: n.Drivers, NodeResources: n.NodeResources,
-		ReservedResources: n.ReservedResources, Indexes: n.Indexes,
+		Address:               host,
+		ID:                    n.ID,
+		Datacenter:            n.Datacenter,
+		Name:                  n.Name,
+		NodeClass:             n.NodeClass,
+		NodePool:              n.NodePool,
+		Version:               n.Attributes["berth.version"],
+		Drain:                 n.Drain,
+		SchedulingEligibility: n.SchedulingEligibility,
+		Status:                n.Status,
+		StatusDescription:     n.StatusDescription,
+		Drivers:               n.Drivers,
+		NodeResources:         n.NodeResources,
+		ReservedResources:     n.ReservedResources,
+		Indexes:               n.Indexes,
 	}
 }
 

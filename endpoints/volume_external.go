@@ -28,6 +28,10 @@ type place struct {
 	nodes []string // whose controllers are reachable, any of them
 	token string   // the plugin's token of the page to begin with
 	down  []string // nodes whose controllers are not reachable
+
+	// The last answer.
+	page *structs.ClientCSIListResponse
+	err  error
 }
 
 // placesOf returns the parts of a plugin's storage in the order of their keys.
@@ -47,7 +51,9 @@ func placesOf(tx *state.ReadTx, pluginID string) []*place {
 	for _, c := range others {
 		at(c).down = append(at(c).down, c.NodeID)
 	}
-	return slices.SortedFunc(maps.Values(byKey), func(a, b *place) int { return strings.Compare(a.key, b.key) })
+	return slices.SortedFunc(maps.Values(byKey), func(a, b *place) int {
+		return strings.Compare(a.key, b.key)
+	})
 }
 
 // topologyKey returns a topology as a text, "" for none. Segment keys compare without regard to case.
@@ -126,8 +132,9 @@ func (l *externalList) fill(ctx context.Context) error {
 			return structs.Timeoutf("%w", ctx.Err())
 		}
 		wave := l.places[:min(len(l.places), l.atOnce())]
-		for i, answer := range l.askAll(ctx, wave) {
-			if l.full() || !l.drain(ctx, wave[i], answer) {
+		l.askAll(ctx, wave)
+		for _, p := range wave {
+			if l.full() || !l.drain(ctx, p) {
 				break
 			}
 			l.places = l.places[1:]
@@ -152,23 +159,15 @@ func (l *externalList) full() bool {
 		l.bytes >= structs.MaxExternalSum
 }
 
-// externalAnswer is the answer of one place.
-type externalAnswer struct {
-	page *structs.ClientCSIListResponse
-	err  error
-}
-
 // askAll calls places for their next pages at the same time.
-func (l *externalList) askAll(ctx context.Context, places []*place) []externalAnswer {
-	answers := make([]externalAnswer, len(places))
+func (l *externalList) askAll(ctx context.Context, places []*place) {
 	rest := l.rest()
 	l.calls += len(places)
 	var wg sync.WaitGroup
-	for i, p := range places {
-		wg.Go(func() { answers[i] = l.ask(ctx, p, rest) })
+	for _, p := range places {
+		wg.Go(func() { l.ask(ctx, p, rest) })
 	}
 	wg.Wait()
-	return answers
 }
 
 // atOnce returns how many places are called at the same time. On a page with a size, the limit of one place
@@ -188,33 +187,32 @@ func (l *externalList) rest() int {
 	return max(1, l.limit-len(l.resp.Volumes))
 }
 
-func (l *externalList) ask(ctx context.Context, p *place, rest int) externalAnswer {
+// ask calls a place for its next page with at most rest volumes.
+func (l *externalList) ask(ctx context.Context, p *place, rest int) {
 	to := nodeconn.Target{Nodes: l.nodes, IDs: p.nodes, Limit: min(externalTimeout, l.config.CallTimeout)}
-	page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
-		PluginID: l.plugin.ID, Provider: l.plugin.Provider, MaxEntries: int32(rest), StartingToken: p.token,
+	p.page, p.err = nodeconn.Call(ctx, to, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
+		PluginID:      l.plugin.ID,
+		Provider:      l.plugin.Provider,
+		MaxEntries:    int32(rest),
+		StartingToken: p.token,
 	})
-	if err == nil {
-		err = page.Validate()
+	if p.err == nil {
+		p.err = p.page.Validate()
 	}
-	return externalAnswer{page, err}
 }
 
 // drain adds the answer of a place and its further pages. It reports false if the page is full before the
 // place ends. The token of the place says where to continue.
-func (l *externalList) drain(ctx context.Context, p *place, a externalAnswer) bool {
-	for {
-		if a.err != nil {
-			l.warn(p, a.err)
-			return true
-		}
-		for _, s := range a.page.Volumes {
+func (l *externalList) drain(ctx context.Context, p *place) bool {
+	for p.err == nil {
+		for _, s := range p.page.Volumes {
 			if s != nil && !l.seen[s.ExternalID] {
 				l.seen[s.ExternalID] = true
 				l.bytes += s.Bytes()
 				l.resp.Volumes = append(l.resp.Volumes, s)
 			}
 		}
-		p.token = a.page.NextToken
+		p.token = p.page.NextToken
 		if p.token == "" {
 			return true
 		}
@@ -222,12 +220,14 @@ func (l *externalList) drain(ctx context.Context, p *place, a externalAnswer) bo
 			return false
 		}
 		l.calls++
-		a = l.ask(ctx, p, l.rest())
+		l.ask(ctx, p, l.rest())
 	}
+	l.warn(p)
+	return true
 }
 
-func (l *externalList) warn(p *place, err error) {
-	l.failed = err
+func (l *externalList) warn(p *place) {
+	l.failed = p.err
 	where := "the volumes"
 	if p.key != "" {
 		where = "the volumes in " + p.key
@@ -235,7 +235,7 @@ func (l *externalList) warn(p *place, err error) {
 	nodes := slices.Concat(p.nodes, p.down)
 	slices.Sort(nodes)
 	l.resp.Warnings = append(l.resp.Warnings,
-		fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFew(nodes), err))
+		fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFew(nodes), p.err))
 }
 
 // firstFew names the first of many nodes.

@@ -1,6 +1,8 @@
 package endpoints
 
 import (
+	"strings"
+
 	"berth/state"
 	"berth/structs"
 )
@@ -79,16 +81,16 @@ func errRedacted(v *structs.CSIVolume) error {
 		v.ID)
 }
 
+// plainBytes are the bytes of an ID that stay in a generated name.
+const plainBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._"
+
 // volumeName makes the name that CreateVolume is called with: readable, unique, and within 128 bytes
 // without control characters (CSI spec, CreateVolumeRequest.name). It is recorded before the first call.
 func volumeName(id string) string {
-	readable := make([]byte, 0, 80)
-	for i := 0; i < len(id) && len(readable) < 80; i++ {
-		c := id[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' {
-			readable = append(readable, c)
-		} else {
-			readable = append(readable, '-')
+	readable := []byte(id[:min(len(id), 80)])
+	for i, c := range readable {
+		if strings.IndexByte(plainBytes, c) < 0 {
+			readable[i] = '-'
 		}
 	}
 	return string(readable) + "-" + structs.NewID()

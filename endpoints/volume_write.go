@@ -109,8 +109,13 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 		}
 	}
 	req := &structs.ClientCSIValidateRequest{
-		PluginID: v.PluginID, ExternalID: v.ExternalID, Capabilities: v.RequestedCapabilities,
-		MountOptions: v.MountOptions, Context: v.Context, Parameters: v.Parameters, Secrets: v.Secrets,
+		PluginID:     v.PluginID,
+		ExternalID:   v.ExternalID,
+		Capabilities: v.RequestedCapabilities,
+		MountOptions: v.MountOptions,
+		Context:      v.Context,
+		Parameters:   v.Parameters,
+		Secrets:      v.Secrets,
 	}
 	nodeconn.AddressDriver(tx, req)
 	to := nodeconn.Target{Nodes: w.nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: w.config.CallTimeout}
