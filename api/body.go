@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -46,12 +47,9 @@ func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody
 		src:     r.Body,
 		conn:    http.NewResponseController(w),
 		all:     h.bodies,
-		idle:    h.BodyIdle,
+		idle:    cmp.Or(h.BodyIdle, bodyIdle),
 		most:    structs.MaxHTTPBody,
 		started: time.Now(),
-	}
-	if b.idle == 0 {
-		b.idle = bodyIdle
 	}
 	b.extendDeadline()
 	r.Body = b

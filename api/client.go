@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -47,7 +48,7 @@ func NewClient(cfg ClientConfig) *Client {
 	cfg.Address = cmp.Or(cfg.Address, os.Getenv("BERTH_ADDR"), DefaultAddress)
 	c := &Client{cfg: cfg}
 	c.base, c.bad = parseAddress(cfg.Address)
-	transport := &http.Transport{DisableCompression: false, MaxIdleConnsPerHost: 8}
+	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	if c.bad == nil && c.base.Scheme == "unix" {
 		socket := c.base.Path
 		c.base = &url.URL{Scheme: "http", Host: "localhost"}
@@ -204,9 +205,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	if err != nil {
 		return nil, structs.Invalidf("making the request: %w", err)
 	}
-	for name, values := range r.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.header)
 	if c.cfg.Token != "" {
 		req.Header.Set("X-Berth-Token", c.cfg.Token)
 	}

@@ -29,7 +29,9 @@ func allocListing(tx *state.ReadTx) allocStubs {
 	return allocStubs{Key: allocKey, Stub: state.AllocStubs(tx)}
 }
 
-func (a allocs) get(tx *state.ReadTx, req *structs.AllocGetRequest, resp *structs.AllocGetResponse) error {
+func (a allocs) get(
+	tx *state.ReadTx, req *structs.AllocGetRequest, resp *structs.AllocGetResponse,
+) error {
 	row := state.Alloc(tx, req.AllocID)
 	if row == nil {
 		return noAlloc(req.AllocID)

@@ -56,7 +56,9 @@ func (c claims) notTooMany(n int) error {
 
 // ownClaims checks that each claim is for an allocation on the calling node. It fills in, in copies, the
 // fields that follow from the rows.
-func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs.CSIClaim, error) {
+func ownClaims(
+	tx *state.ReadTx, req *structs.CSIVolumeClaimRequest,
+) ([]*structs.CSIClaim, error) {
 	own := make([]*structs.CSIClaim, len(req.Claims))
 	for i, given := range req.Claims {
 		if given == nil {

@@ -41,7 +41,9 @@ func (c claims) list(
 }
 
 // claimRows returns the rows that a page of claims reads, in the order of the list.
-func claimRows(tx *state.ReadTx, req *structs.CSIClaimListRequest) (iter.Seq[*structs.CSIClaim], error) {
+func claimRows(
+	tx *state.ReadTx, req *structs.CSIClaimListRequest,
+) (iter.Seq[*structs.CSIClaim], error) {
 	ns := req.RequestNamespace()
 	q := &req.QueryOptions
 	from, err := claimOfToken(q)
@@ -80,7 +82,12 @@ func compareClaims(a, b *structs.CSIClaim) int {
 
 // claimKey orders the claims of each volume by their place in its queue.
 func claimKey(c *structs.CSIClaim) []string {
-	return []string{c.Namespace, c.VolumeID, fmt.Sprintf("%020d", c.CreateIndex), fmt.Sprintf("%09d", c.Seq)}
+	return []string{
+		c.Namespace,
+		c.VolumeID,
+		fmt.Sprintf("%020d", c.CreateIndex),
+		fmt.Sprintf("%09d", c.Seq),
+	}
 }
 
 // claimOfToken returns a claim in the place that a token names, nil for no token.

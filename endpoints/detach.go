@@ -129,7 +129,9 @@ func (d detachment) proposeForce(
 // unmounted asks a node for its mounts. It reports false when the node is down and does not answer. It
 // returns an error when the volume is mounted there or may become so, or when a node that is up does not
 // answer.
-func (d detachment) unmounted(ctx context.Context, nodeID string, refusal error) (answered bool, err error) {
+func (d detachment) unmounted(
+	ctx context.Context, nodeID string, refusal error,
+) (answered bool, err error) {
 	tx := d.store.Read()
 	to := nodeconn.Target{Nodes: d.nodes, IDs: []string{nodeID}, Limit: askTimeout}
 	has, err := nodeconn.Call(ctx, to, structs.ClientCSINodeVolume,
@@ -211,7 +213,8 @@ func isDown(tx *state.ReadTx, id string) bool {
 // detachable returns an error while the allocation may still use the volume. An allocation on a node that
 // is down may; with force it counts as ended.
 func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
-	alloc, down := state.Alloc(tx, row.AllocID), isDown(tx, row.NodeID)
+	alloc := state.Alloc(tx, row.AllocID)
+	down := isDown(tx, row.NodeID)
 	switch {
 	case alloc != nil && !alloc.ClientTerminal() && !down:
 		return structs.Preconditionf(
@@ -228,7 +231,9 @@ func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
 // vouchable reports whether an operator may overrule the rejection of a node. A node that is up may be
 // overruled only if it does not report the allocation as running, and has itself reported that the allocation
 // ended. A lost allocation may run there: the node ends it and reports this.
-func vouchable(tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refusal error) bool {
+func vouchable(
+	tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refusal error,
+) bool {
 	if isDown(tx, nodeID) {
 		return true
 	}
@@ -242,7 +247,9 @@ func vouchable(tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refu
 }
 
 // nodeLetsGo calls the node to unpublish and unstage for each claim.
-func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, nodeID string) error {
+func (c claims) nodeLetsGo(
+	ctx context.Context, keys []structs.CSIClaimKey, nodeID string,
+) error {
 	if isDown(c.store.Read(), nodeID) {
 		return structs.Unavailablef("node %s is down", nodeID)
 	}
@@ -256,14 +263,18 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 		return nil
 	}
 	kind := structs.KindOf(faults[0])
-	if slices.ContainsFunc(faults, func(err error) bool { return structs.IsKind(err, structs.KindConflict) }) {
-		kind = structs.KindConflict // an allocation still runs: see vouchable
+	for _, err := range faults {
+		if structs.IsKind(err, structs.KindConflict) {
+			kind = structs.KindConflict // an allocation still runs: see vouchable
+		}
 	}
 	return structs.Errorf(kind, "the node did not let go: %w", errors.Join(faults...))
 }
 
 // operatorDetach calls a node to release the volume of a claim, for an operator.
-func (c claims) operatorDetach(ctx context.Context, k structs.CSIClaimKey, nodeID string) error {
+func (c claims) operatorDetach(
+	ctx context.Context, k structs.CSIClaimKey, nodeID string,
+) error {
 	return nodeconn.DetachFromNode(ctx, c.nodes, c.config.CallTimeout,
 		nodeconn.Detach{Claim: k, NodeID: nodeID, ByOperator: true})
 }

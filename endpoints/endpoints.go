@@ -150,14 +150,12 @@ func New(d Deps) *Endpoints {
 // write of this kind goes through the log now and then, and holds up its own connection then.
 func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 	endpoint.Inline = func(req any) bool {
-		switch o := optionsOf(req, endpoint.Write); {
-		case o.stale:
-			return true
-		case o.write:
+		o := optionsOf(req, endpoint.Write)
+		if o.write {
 			_, isMe, _, _ := e.raft.Leader()
 			return isMe
 		}
-		return e.raft.Alone()
+		return o.stale || e.raft.Alone()
 	}
 	return endpoint
 }

@@ -21,7 +21,9 @@ var evalListing = query.List[structs.Evaluation, structs.Evaluation]{
 	Stub: query.Whole[structs.Evaluation],
 }
 
-func (e evals) get(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.EvalGetResponse) error {
+func (e evals) get(
+	tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.EvalGetResponse,
+) error {
 	resp.Eval = state.Eval(tx, req.EvalID)
 	if resp.Eval == nil {
 		return structs.NotFoundf("there is no evaluation %q", req.EvalID)
@@ -29,7 +31,9 @@ func (e evals) get(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.
 	return nil
 }
 
-func (e evals) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.EvalListResponse) (err error) {
+func (e evals) list(
+	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.EvalListResponse,
+) (err error) {
 	rows := state.EvalsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
 	resp.Evaluations, err = evalListing.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err

@@ -102,7 +102,9 @@ func (p *passing) moved(ctx context.Context, leads context.Context) bool {
 
 // hold waits for the next attempt. It stops after the time in which a cluster elects a leader. A read that
 // has waited at a leader for longer than that waits for another election, which has its own time.
-func (p *passing) hold(ctx context.Context, leads context.Context, err error) (again bool, fault error) {
+func (p *passing) hold(
+	ctx context.Context, leads context.Context, err error,
+) (again bool, fault error) {
 	now := time.Now()
 	served := now.Sub(p.tried) > p.config.HoldTimeout && now.Sub(p.begun) < p.waits
 	if p.until.IsZero() || served {

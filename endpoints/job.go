@@ -145,7 +145,9 @@ func noJob(ns, id string) error {
 	return structs.NotFoundf("there is no job %q in namespace %q", id, ns)
 }
 
-func (j jobs) get(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobGetResponse) error {
+func (j jobs) get(
+	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobGetResponse,
+) error {
 	resp.Job = state.Job(tx, req.RequestNamespace(), req.JobID)
 	if resp.Job == nil {
 		return noJob(req.RequestNamespace(), req.JobID)
@@ -153,7 +155,9 @@ func (j jobs) get(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.Jo
 	return nil
 }
 
-func (j jobs) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.JobListResponse) (err error) {
+func (j jobs) list(
+	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.JobListResponse,
+) (err error) {
 	l := query.List[structs.Job, structs.JobListStub]{
 		Key:  jobKey,
 		Stub: func(job *structs.Job, s *structs.JobListStub) { *s = jobStub(tx, job) },
@@ -196,7 +200,9 @@ func (j jobs) versions(
 	return nil
 }
 
-func (j jobs) summary(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobSummaryResponse) error {
+func (j jobs) summary(
+	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobSummaryResponse,
+) error {
 	job := state.Job(tx, req.RequestNamespace(), req.JobID)
 	if job == nil {
 		return noJob(req.RequestNamespace(), req.JobID)

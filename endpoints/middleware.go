@@ -234,7 +234,8 @@ func report[Req, Resp any, W written[Resp]](e *Endpoints, m structs.Method[Req, 
 	handler func(ctx context.Context, node *structs.Node, req *Req, resp *Resp) (index uint64, err error),
 ) rpc.Endpoint {
 	endpoint := serve(e, m, may, func(ctx context.Context, node *structs.Node, req *Req) (*Resp, error) {
-		any(req).(interface{ Write() *structs.WriteOptions }).Write().Now = e.now().UnixNano()
+		w := any(req).(interface{ Write() *structs.WriteOptions }).Write()
+		w.Now = e.now().UnixNano()
 		resp := new(Resp)
 		index, err := handler(ctx, node, req, resp)
 		if err != nil {

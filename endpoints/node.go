@@ -112,7 +112,9 @@ type statusChange struct {
 }
 
 // recordStatus records the changes of many nodes' heartbeats together, as after the servers were unreachable.
-func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes []string) (uint64, error) {
+func (e *Endpoints) recordStatus(
+	ctx context.Context, change statusChange, nodes []string,
+) (uint64, error) {
 	now := e.now()
 	update := &structs.NodeStatusUpdate{NodeIDs: nodes, Status: change.status, Accounted: change.accounted}
 	update.Now = now.UnixNano()
@@ -251,7 +253,9 @@ func (n nodes) evaluate(
 
 func noNode(id string) error { return structs.NotFoundf("there is no node %q", id) }
 
-func (n nodes) get(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.NodeGetResponse) error {
+func (n nodes) get(
+	tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.NodeGetResponse,
+) error {
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
 		return noNode(req.NodeID)
@@ -261,7 +265,9 @@ func (n nodes) get(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.
 	return nil
 }
 
-func (n nodes) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
+func (n nodes) list(
+	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.NodeListResponse,
+) (err error) {
 	l := query.List[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: putNodeStub}
 	rows := state.NodesFrom(tx, req.Prefix, query.Start(&req.QueryOptions))
 	resp.Nodes, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)

@@ -11,7 +11,9 @@ import (
 
 // accounted reports whether a node of a restored state has reported its volumes and holds no volume without
 // a claim. By then each attachment of the report has a row.
-func (n nodes) accounted(ctx context.Context, node *structs.Node, said *structs.NodeInventory) bool {
+func (n nodes) accounted(
+	ctx context.Context, node *structs.Node, said *structs.NodeInventory,
+) bool {
 	if said == nil {
 		return false
 	}

@@ -5,7 +5,8 @@ import "berth/structs"
 // publicVolume returns a volume without its secrets.
 func publicVolume(v *structs.CSIVolume) *structs.CSIVolume {
 	c := *v
-	c.Secrets, c.Deletion = nil, nil
+	c.Secrets = nil
+	c.Deletion = nil
 	c.MountOptions = v.MountOptions.Redacted()
 	return &c
 }

@@ -19,7 +19,7 @@ func (c claims) nodeExpanded(
 	if err := req.Validate(plugin); err != nil {
 		return 0, err
 	}
-	if req.Err != nil && len(req.Err.Message) > structs.MaxErrorText {
+	if req.Err != nil {
 		own := *req.Err
 		own.Message = structs.Cut(own.Message, structs.MaxErrorText)
 		req.Err = &own

@@ -102,9 +102,14 @@ func (v volumes) external(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	l := &externalList{volumes: v, plugin: plugin, places: places, limit: int(max(0, req.PerPage))}
-	l.seen = map[string]bool{}
-	l.resp = &structs.CSIVolumeExternalResponse{Volumes: []*structs.CSIVolumeExternalStub{}}
+	l := &externalList{
+		volumes: v,
+		plugin:  plugin,
+		places:  places,
+		limit:   int(max(0, req.PerPage)),
+		seen:    map[string]bool{},
+		resp:    &structs.CSIVolumeExternalResponse{Volumes: []*structs.CSIVolumeExternalStub{}},
+	}
 	if err := l.fill(ctx); err != nil {
 		return nil, structs.Errorf(structs.KindOf(err), "listing the volumes of plugin %q: %w", plugin.ID, err)
 	}
@@ -141,7 +146,8 @@ func (l *externalList) fill(ctx context.Context) error {
 		}
 	}
 	if len(l.places) > 0 {
-		l.resp.NextToken = query.Token(l.places[0].key, l.places[0].token)
+		next := l.places[0]
+		l.resp.NextToken = query.Token(next.key, next.token)
 		l.resp.QueryMeta.NextToken = l.resp.NextToken
 	}
 	if l.failed != nil && len(l.resp.Warnings) == asked {
@@ -155,7 +161,9 @@ func (l *externalList) fill(ctx context.Context) error {
 
 // full reports whether the page takes no more.
 func (l *externalList) full() bool {
-	return len(l.resp.Volumes) >= cmp.Or(l.limit, structs.MaxExternal) || l.calls >= structs.MaxExternalAsk ||
+	most := cmp.Or(l.limit, structs.MaxExternal)
+	return len(l.resp.Volumes) >= most ||
+		l.calls >= structs.MaxExternalAsk ||
 		l.bytes >= structs.MaxExternalSum
 }
 
@@ -189,7 +197,11 @@ func (l *externalList) rest() int {
 
 // ask calls a place for its next page with at most rest volumes.
 func (l *externalList) ask(ctx context.Context, p *place, rest int) {
-	to := nodeconn.Target{Nodes: l.nodes, IDs: p.nodes, Limit: min(externalTimeout, l.config.CallTimeout)}
+	to := nodeconn.Target{
+		Nodes: l.nodes,
+		IDs:   p.nodes,
+		Limit: min(externalTimeout, l.config.CallTimeout),
+	}
 	p.page, p.err = nodeconn.Call(ctx, to, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
 		PluginID:      l.plugin.ID,
 		Provider:      l.plugin.Provider,

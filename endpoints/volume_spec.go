@@ -18,7 +18,8 @@ func neverCreated(old *structs.CSIVolume) bool {
 
 // keepCreated takes over from the row of an existing volume the facts that only its plugin changes.
 func keepCreated(v, old *structs.CSIVolume) {
-	v.Topologies, v.Capacity = old.Topologies, old.Capacity
+	v.Topologies = old.Topologies
+	v.Capacity = old.Capacity
 }
 
 // toRegister records a volume that exists at its plugin, or changes a known one.
@@ -57,7 +58,8 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 		keepCreated(v, old)
 		return v, expandable(tx, old, v)
 	}
-	v.Topologies, v.Capacity = nil, 0 // the plugin decides these
+	v.Topologies = nil // the plugin decides these
+	v.Capacity = 0
 	if v.MountOptions.IsRedacted() {
 		return nil, errRedacted(v)
 	}
@@ -99,7 +101,8 @@ func volumeName(id string) string {
 // creatable rejects a volume that the plugin is known to be unable to create. A plugin whose controller is
 // not up yet may be able: the request waits for it.
 func creatable(tx *state.ReadTx, v *structs.CSIVolume) error {
-	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)
+	plugin := state.Plugin(tx, v.PluginID)
+	info := controllerInfo(tx, v.PluginID)
 	switch {
 	case plugin == nil:
 		return unable(v, "is not there; run its job first")
@@ -130,7 +133,8 @@ func expandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 
 // deletable refuses a deletion that the plugin is known to be unable to make.
 func deletable(tx *state.ReadTx, v *structs.CSIVolume) error {
-	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)
+	plugin := state.Plugin(tx, v.PluginID)
+	info := controllerInfo(tx, v.PluginID)
 	switch {
 	case v.ExternalID == "" || plugin == nil:
 		return nil

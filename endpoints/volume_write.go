@@ -85,7 +85,9 @@ func (w volumeWrites) given(
 
 // confirm has the plugin confirm a volume, where it has a controller to ask (CSI spec,
 // ValidateVolumeCapabilities).
-func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) error {
+func (w volumeWrites) confirm(
+	ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume,
+) error {
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil {
 		return structs.Preconditionf("CSI plugin %q is not there; run its job first", v.PluginID)
@@ -118,7 +120,11 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 		Secrets:      v.Secrets,
 	}
 	nodeconn.AddressDriver(tx, req)
-	to := nodeconn.Target{Nodes: w.nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: w.config.CallTimeout}
+	to := nodeconn.Target{
+		Nodes: w.nodes,
+		IDs:   nodeconn.VolumeControllers(tx, v),
+		Limit: w.config.CallTimeout,
+	}
 	for {
 		_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
 		// Each controller may know only the volumes of its own node.
