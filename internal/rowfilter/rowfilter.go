@@ -66,12 +66,12 @@ func New(expression string) (*Filter, error) {
 		}
 		return nil, fmt.Errorf("is not an expression: %w", err)
 	}
-	f := &Filter{left: spentAtFirst, patterns: patternsSize(tree.(grammar.Expression))}
+	f := &Filter{left: spentAtFirst}
+	f.measure(tree.(grammar.Expression), nil, nil)
 	if f.patterns > structs.MaxFilterPatterns {
 		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; "+
 			"expected %d at most", f.patterns, structs.MaxFilterPatterns)
 	}
-	f.bound.add(tree.(grammar.Expression), nil, nil)
 	f.evaluator, err = bexpr.CreateEvaluator(expression, bexpr.WithHookFn(f.count))
 	return f, err
 }
@@ -91,23 +91,8 @@ func brackets(expression string) (deepest int) {
 	return deepest
 }
 
-// patternsSize returns the size of the regular expressions of an expression: about how many instructions they
-// compile to. A bad pattern has none. go-bexpr reports it when a row gets there.
-func patternsSize(e grammar.Expression) int {
-	switch e := e.(type) {
-	case *grammar.UnaryExpression:
-		return patternsSize(e.Operand)
-	case *grammar.BinaryExpression:
-		return patternsSize(e.Left) + patternsSize(e.Right)
-	case *grammar.CollectionExpression:
-		return patternsSize(e.Inner)
-	case *grammar.MatchExpression:
-		return patternOf(e)
-	}
-	return 0
-}
-
-// patternOf returns the size of the regular expression of a condition, 0 if it has none.
+// patternOf returns the size of the regular expression of a condition: about how many instructions it
+// compiles to, 0 if it has none. A bad pattern has none. go-bexpr reports it when a row gets there.
 func patternOf(e *grammar.MatchExpression) int {
 	if e.Operator != grammar.MatchMatches && e.Operator != grammar.MatchNotMatches {
 		return 0
@@ -130,29 +115,31 @@ func patternSize(re *syntax.Regexp) int {
 	return size
 }
 
-// add counts the conditions of an expression inside loops that bind these names. A loop with one name binds
-// it to the keys of a map, and to the elements of a list.
-func (b *bound) add(e grammar.Expression, indexes, keys []string) {
+// measure measures the patterns of an expression and counts its conditions inside loops that bind these
+// names. A loop with one name binds it to the keys of a map, and to the elements of a list.
+func (f *Filter) measure(e grammar.Expression, indexes, keys []string) {
 	switch e := e.(type) {
 	case *grammar.UnaryExpression:
-		b.add(e.Operand, indexes, keys)
+		f.measure(e.Operand, indexes, keys)
 	case *grammar.BinaryExpression:
-		b.add(e.Left, indexes, keys)
-		b.add(e.Right, indexes, keys)
+		f.measure(e.Left, indexes, keys)
+		f.measure(e.Right, indexes, keys)
 	case *grammar.CollectionExpression:
 		name := e.NameBinding
 		keys = append(slices.Clone(keys), name.Index, name.Default)
-		b.add(e.Inner, append(slices.Clone(indexes), name.Index), keys)
+		f.measure(e.Inner, append(slices.Clone(indexes), name.Index), keys)
 	case *grammar.MatchExpression:
+		size := patternOf(e)
+		f.patterns += size
 		if len(e.Selector.Path) != 1 {
 			return
 		}
 		if slices.Contains(indexes, e.Selector.Path[0]) {
-			b.indexes++
+			f.bound.indexes++
 		}
 		if slices.Contains(keys, e.Selector.Path[0]) {
-			b.keys++
-			b.patterns += patternOf(e)
+			f.bound.keys++
+			f.bound.patterns += size
 		}
 	}
 }
