@@ -136,7 +136,9 @@ var (
 )
 
 var (
-	jobs = mvcc.NewTable("jobs", func(j *structs.Job) Key { return mvcc.KeyOf(j.Namespace, j.ID) })
+	jobs = mvcc.NewTable("jobs", func(j *structs.Job) Key {
+		return mvcc.KeyOf(j.Namespace, j.ID)
+	}).Require(wholeGroups)
 
 	// Jobs that run on every node.
 	jobsPerNode = jobs.Index("per_node", func(j *structs.Job) Key {
@@ -153,7 +155,7 @@ var (
 
 	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) Key {
 		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
-	})
+	}).Require(wholeGroups)
 )
 
 var (

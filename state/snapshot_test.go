@@ -84,6 +84,27 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	}
 }
 
+func TestLoad_RefusesAJobThatIsNotWhole(t *testing.T) {
+	for _, groups := range [][]*structs.TaskGroup{{nil}, {{Name: "g", Tasks: []*structs.Task{nil}}}} {
+		j := &structs.Job{ID: "j", Namespace: "default", TaskGroups: groups}
+		for name, put := range map[string]func(*WriteTx){
+			"jobs":         func(tx *WriteTx) { jobs.Put(tx, j) },
+			"job_versions": func(tx *WriteTx) { jobVersions.Put(tx, j) },
+		} {
+			s := New()
+			_ = s.Write(1, func(tx *WriteTx) error {
+				put(tx)
+				allocs.Put(tx, &structs.Allocation{ID: "a", Namespace: "default", JobID: "j", TaskGroup: "g"})
+				return nil
+			})
+			err := New().Load(bytes.NewReader(saved(t, s)))
+			if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 // FuzzLoad checks that no bytes make Load panic, and that Save writes every loaded state.
 func FuzzLoad(f *testing.F) {
 	f.Add(saved(f, aFullWorld(f).s))

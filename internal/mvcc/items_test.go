@@ -67,7 +67,9 @@ var (
 	archive = NewTable("archive", func(i *item) Key { return KeyOf(i.ID, i.Text) })
 
 	things = NewTable("things", func(t *thing) Key { return KeyOf(t.ID) })
-	others = NewTable("others", func(o *other) Key { return KeyOf(o.ID) })
+	others = NewTable("others", func(o *other) Key {
+		return KeyOf(o.ID)
+	}).Require(func(o *other) bool { return o.ID != "broken" })
 
 	pairs       = NewTable("pairs", func(p *pair) Key { return KeyOf(p.A, p.B, p.C) })
 	markedPairs = pairs.Index("marked", func(p *pair) Key {

@@ -96,7 +96,7 @@ func (tableIndexes) save(tx *ReadTx, out pieceWriter) error {
 }
 
 func (tableIndexes) load(l *loading, in pieceReader) error {
-	return loadRows(in, func(*structs.TableIndex) {}, func(r *structs.TableIndex) error {
+	return loadRows(in, func(*structs.TableIndex) error { return nil }, func(r *structs.TableIndex) error {
 		if r.Name == appliedRow {
 			l.view.applied = r.Newest
 		}

@@ -174,10 +174,14 @@ func (l *loading) readTable(in pieceReader, name string) error {
 }
 
 func (t *Table[T]) load(l *loading, in pieceReader) error {
-	ready := func(r *T) {
+	ready := func(r *T) error {
+		if t.whole != nil && !t.whole(r) {
+			return fmt.Errorf("a row lacks a part")
+		}
 		if t.onPut != nil {
 			t.onPut(r, nil)
 		}
+		return nil
 	}
 	var last Key
 	return loadRows(in, ready, func(r *T) error {
@@ -204,7 +208,7 @@ func (t *Table[T]) insert(l *loading, id Key, r *T) {
 }
 
 // loadRows decodes the rows of a table in parallel, calls ready for each, and hands them out in order.
-func loadRows[T any](in pieceReader, ready func(*T), handOut func(*T) error) error {
+func loadRows[T any](in pieceReader, ready, handOut func(*T) error) error {
 	var buffers sync.Pool
 	decode := func(piece []byte) ([]*T, error) {
 		defer buffers.Put(&piece)
@@ -231,7 +235,7 @@ func loadRows[T any](in pieceReader, ready func(*T), handOut func(*T) error) err
 	}
 }
 
-func decodeChunk[T any](piece []byte, ready func(*T)) (chunk []*T, err error) {
+func decodeChunk[T any](piece []byte, ready func(*T) error) (chunk []*T, err error) {
 	if err := codec.DecodeRows(piece, &chunk); err != nil {
 		return nil, err
 	}
@@ -239,7 +243,9 @@ func decodeChunk[T any](piece []byte, ready func(*T)) (chunk []*T, err error) {
 		if r == nil {
 			return nil, fmt.Errorf("a row is nil")
 		}
-		ready(r)
+		if err := ready(r); err != nil {
+			return nil, err
+		}
 	}
 	return chunk, nil
 }

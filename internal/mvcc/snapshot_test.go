@@ -119,6 +119,9 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		"an empty table that is there twice": {
 			encode(head, "others", []byte{}, "others", []byte{}, ""), "it is there twice",
 		},
+		"a row that is not whole": {
+			encode(head, "others", rows([]*other{{ID: "broken"}}), []byte{}, ""), "a row lacks a part",
+		},
 		"no end":            {encode(head, "things", []byte{}), "ends early"},
 		"cut short":         {whole[:len(whole)-1], "ends early"},
 		"cut in the middle": {whole[:len(whole)/2], "state snapshot"},

@@ -17,6 +17,7 @@ type Table[T any] struct {
 	others []*Index[T] // all indexes but its own
 	stamps func(*T) *structs.Indexes
 	onPut  func(now, before *T)
+	whole  func(*T) bool // nil: each row is
 }
 
 // ownIndex is the embedded index of a table, whose field cannot have the name of the method Index.
@@ -38,6 +39,13 @@ func NewTable[T any, R interface {
 // function from several goroutines.
 func (t *Table[T]) OnPut(fn func(now, before *T)) *Table[T] {
 	t.onPut = fn
+	return t
+}
+
+// Require declares what readers rely on in each row. Writers have to see to it, and DB.Load refuses a file with
+// a row of which it does not hold.
+func (t *Table[T]) Require(whole func(*T) bool) *Table[T] {
+	t.whole = whole
 	return t
 }
 
