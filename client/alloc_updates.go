@@ -122,7 +122,10 @@ func (c *Client) runUpdates(ctx context.Context) {
 // gaugeAllocs counts the allocations on this node by their state.
 func (c *Client) gaugeAllocs() {
 	count := map[string]int{
-		structs.AllocPending: 0, structs.AllocRunning: 0, structs.AllocComplete: 0, structs.AllocFailed: 0,
+		structs.AllocPending:  0,
+		structs.AllocRunning:  0,
+		structs.AllocComplete: 0,
+		structs.AllocFailed:   0,
 	}
 	for _, u := range c.Allocs() {
 		count[u.ClientStatus]++

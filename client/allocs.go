@@ -19,9 +19,17 @@ const fetchBatch = 64
 func (c *Client) runnerDeps() allocrunner.Deps {
 	cfg := c.config
 	return allocrunner.Deps{
-		Logger: c.logger, DB: c.db, Dir: cfg.AllocDir(), Region: cfg.Region, Drivers: c.subsystems.Drivers,
-		Node: c.Node, AllocHooks: c.subsystems.AllocHooks, TaskHooks: c.subsystems.TaskHooks,
-		ServersContacted: c.contacted, Changed: c.updates.enqueue, DeniedUsers: cfg.DeniedUsers(),
+		Logger:           c.logger,
+		DB:               c.db,
+		Dir:              cfg.AllocDir(),
+		Region:           cfg.Region,
+		Drivers:          c.subsystems.Drivers,
+		Node:             c.Node,
+		AllocHooks:       c.subsystems.AllocHooks,
+		TaskHooks:        c.subsystems.TaskHooks,
+		ServersContacted: c.contacted,
+		Changed:          c.updates.enqueue,
+		DeniedUsers:      cfg.DeniedUsers(),
 	}
 }
 
@@ -259,7 +267,9 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	if structs.IsKind(err, structs.KindInvalid) {
 		c.logger.Error("an allocation cannot be run", "alloc_id", alloc.ID, "error", err)
 		failed := &structs.AllocClientUpdate{
-			ID: alloc.ID, ClientStatus: structs.AllocFailed, ClientDescription: err.Error(),
+			ID:                alloc.ID,
+			ClientStatus:      structs.AllocFailed,
+			ClientDescription: err.Error(),
 		}
 		c.ignoreAlloc(alloc, failed)
 		c.updates.enqueue(failed)

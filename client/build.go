@@ -36,14 +36,25 @@ func buildReal(p Parts) (*Subsystems, error) {
 	}
 	root := filepath.Join(csiDir, "v")
 	plugins := csimanager.New(csimanager.Config{
-		Registry: registry, DB: p.DB, Logger: p.Logger, NodeID: p.NodeID, Root: root, Metrics: measureCall,
+		Registry: registry,
+		DB:       p.DB,
+		Logger:   p.Logger,
+		NodeID:   p.NodeID,
+		Root:     root,
+		Metrics:  measureCall,
 	})
 	volumes := csihooks.VolumesConfig{
-		Volumes: plugins.Volumes(), Servers: p.Servers, Logger: p.Logger, Progress: p.Progress,
-		Node: func() (id, secretID string) { return p.NodeID, p.SecretID },
+		Volumes:  plugins.Volumes(),
+		Servers:  p.Servers,
+		Logger:   p.Logger,
+		Progress: p.Progress,
+		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
 	}
 	supervisors := csihooks.SupervisorConfig{
-		Dir: csiDir, Registry: registry, Volumes: plugins.Volumes(), Logger: p.Logger,
+		Dir:       csiDir,
+		Registry:  registry,
+		Volumes:   plugins.Volumes(),
+		Logger:    p.Logger,
 		HostPaths: allocrunner.HostPaths,
 	}
 	return &Subsystems{

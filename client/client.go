@@ -186,8 +186,14 @@ func (c *Client) open(deps Deps) (err error) {
 		build = buildReal
 	}
 	c.subsystems, err = build(Parts{
-		Config: cfg, Logger: c.logger, DB: c.db, NodeID: c.id.NodeID, SecretID: c.id.SecretID,
-		Servers: c.servers, Running: c.allocRunning, Progress: c.setProgress,
+		Config:   cfg,
+		Logger:   c.logger,
+		DB:       c.db,
+		NodeID:   c.id.NodeID,
+		SecretID: c.id.SecretID,
+		Servers:  c.servers,
+		Running:  c.allocRunning,
+		Progress: c.setProgress,
 	})
 	if err != nil {
 		return err

@@ -30,10 +30,18 @@ var (
 func (c *Client) buildNode() *structs.Node {
 	cfg := c.config
 	n := &structs.Node{
-		ID: c.id.NodeID, SecretID: c.id.SecretID, Name: cfg.NodeName, Datacenter: cfg.Datacenter,
-		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
-		Attributes: maps.Clone(c.facts.Attributes), Meta: maps.Clone(cfg.Meta),
-		Drivers: c.subsystems.Drivers.Infos(), Status: structs.NodeReady,
+		ID:                    c.id.NodeID,
+		SecretID:              c.id.SecretID,
+		Name:                  cfg.NodeName,
+		Datacenter:            cfg.Datacenter,
+		HTTPAddr:              cfg.HTTPAddr,
+		TLSEnabled:            cfg.TLSEnabled,
+		NodeClass:             cfg.NodeClass,
+		NodePool:              cfg.NodePool,
+		Attributes:            maps.Clone(c.facts.Attributes),
+		Meta:                  maps.Clone(cfg.Meta),
+		Drivers:               c.subsystems.Drivers.Infos(),
+		Status:                structs.NodeReady,
 		SchedulingEligibility: structs.NodeEligible,
 	}
 	if n.Name == "" {
@@ -176,7 +184,10 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	node := c.buildNode()
 	c.node.Store(node)
 	req := &structs.NodeRegisterRequest{
-		Node: node.Copy(), CSI: instances, Inventory: c.readInventory(), Unsure: c.inDoubt,
+		Node:      node.Copy(),
+		CSI:       instances,
+		Inventory: c.readInventory(),
+		Unsure:    c.inDoubt,
 	}
 	req.Region = c.config.Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)

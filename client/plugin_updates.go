@@ -81,8 +81,12 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		return nil
 	}
 	req := &structs.NodeUpdateCSIRequest{
-		NodeID: c.id.NodeID, SecretID: c.id.SecretID,
-		Upserts: upserts, Removes: removes, Full: full, Unsure: full,
+		NodeID:   c.id.NodeID,
+		SecretID: c.id.SecretID,
+		Upserts:  upserts,
+		Removes:  removes,
+		Full:     full,
+		Unsure:   full,
 	}
 	req.Region = c.config.Region
 	_, err = rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req)

@@ -37,7 +37,8 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	shared := filepath.Join(root, sharedDir)
 	rootless := slices.ContainsFunc(g.Tasks, HostPaths)
 	dirs := map[string]dirMode{
-		root: {0o700, rootless}, shared: {0o755, false},
+		root:                          {0o700, rootless},
+		shared:                        {0o755, false},
 		filepath.Join(shared, "data"): {0o777, false}, filepath.Join(shared, "logs"): {0o755, false},
 		filepath.Join(shared, "tmp"): {0o777 | os.ModeSticky, false},
 	}
@@ -87,9 +88,11 @@ func makeDir(dir string, mode dirMode) error {
 func taskDirs(root, task string) driver.Dirs {
 	dir := filepath.Join(root, task)
 	return driver.Dirs{
-		Task: dir, AllocShared: filepath.Join(root, sharedDir),
-		Local: filepath.Join(dir, "local"), Secrets: filepath.Join(dir, "secrets"),
-		Logs: LogDir(root),
+		Task:        dir,
+		AllocShared: filepath.Join(root, sharedDir),
+		Local:       filepath.Join(dir, "local"),
+		Secrets:     filepath.Join(dir, "secrets"),
+		Logs:        LogDir(root),
 	}
 }
 

@@ -24,11 +24,20 @@ func taskVariables(
 	node *structs.Node, dirs driver.Dirs, region string,
 ) (env map[string]string, vars variables) {
 	own := map[string]string{
-		"ALLOC_ID": alloc.ID, "SHORT_ALLOC_ID": structs.ShortID(alloc.ID), "ALLOC_NAME": alloc.Name,
-		"ALLOC_INDEX": strconv.Itoa(alloc.Index()), "TASK_NAME": t.Name, "GROUP_NAME": g.Name,
-		"JOB_ID": alloc.JobID, "JOB_NAME": alloc.Job.Name, "NAMESPACE": structs.NamespaceOr(alloc.Namespace),
-		"DC": node.Datacenter, "REGION": region,
-		"ALLOC_DIR": dirs.AllocShared, "TASK_DIR": dirs.Local, "SECRETS_DIR": dirs.Secrets,
+		"ALLOC_ID":       alloc.ID,
+		"SHORT_ALLOC_ID": structs.ShortID(alloc.ID),
+		"ALLOC_NAME":     alloc.Name,
+		"ALLOC_INDEX":    strconv.Itoa(alloc.Index()),
+		"TASK_NAME":      t.Name,
+		"GROUP_NAME":     g.Name,
+		"JOB_ID":         alloc.JobID,
+		"JOB_NAME":       alloc.Job.Name,
+		"NAMESPACE":      structs.NamespaceOr(alloc.Namespace),
+		"DC":             node.Datacenter,
+		"REGION":         region,
+		"ALLOC_DIR":      dirs.AllocShared,
+		"TASK_DIR":       dirs.Local,
+		"SECRETS_DIR":    dirs.Secrets,
 	}
 	if r := t.Resources; r != nil {
 		own["CPU_LIMIT"] = strconv.Itoa(r.CPU)
@@ -69,8 +78,11 @@ func envName(s string) string { return notInNames.ReplaceAllString(s, "_") }
 // nodeVariables are the node's facts, named as constraints name them.
 func nodeVariables(node *structs.Node) variables {
 	v := variables{
-		"node.unique.id": node.ID, "node.unique.name": node.Name, "node.datacenter": node.Datacenter,
-		"node.class": node.NodeClass, "node.pool": node.NodePool,
+		"node.unique.id":   node.ID,
+		"node.unique.name": node.Name,
+		"node.datacenter":  node.Datacenter,
+		"node.class":       node.NodeClass,
+		"node.pool":        node.NodePool,
 	}
 	for k, a := range node.Attributes {
 		v["attr."+k] = a

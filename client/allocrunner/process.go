@@ -29,8 +29,12 @@ func (t *task) buildEnv() *hook.TaskEnv {
 	spec := t.spec()
 	env, vars := t.variables()
 	cfg := &driver.TaskConfig{
-		ID: t.id, Task: t.name, User: vars.expand(spec.User), Config: vars.expandMap(spec.Config),
-		Env: env, Dirs: taskDirs(t.r.dir, t.name),
+		ID:     t.id,
+		Task:   t.name,
+		User:   vars.expand(spec.User),
+		Config: vars.expandMap(spec.Config),
+		Env:    env,
+		Dirs:   taskDirs(t.r.dir, t.name),
 	}
 	if spec.Resources != nil {
 		cfg.Resources = *spec.Resources

@@ -36,7 +36,10 @@ const (
 
 // defaultRestart applies to a task without a policy.
 var defaultRestart = structs.RestartPolicy{
-	Attempts: 2, Interval: 30 * time.Minute, Delay: 15 * time.Second, Mode: restartFail,
+	Attempts: 2,
+	Interval: 30 * time.Minute,
+	Delay:    15 * time.Second,
+	Mode:     restartFail,
 }
 
 // restartPolicy is the task's own policy, else its group's.
@@ -72,6 +75,7 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 		return decision{restart: true, delay: delay, reason: e.reason + "; attempts of this interval are used up"}
 	}
 	return decision{
-		failed: true, reason: fmt.Sprintf("exceeded %d restarts in %s: %s", p.Attempts, p.Interval, e.reason),
+		failed: true,
+		reason: fmt.Sprintf("exceeded %d restarts in %s: %s", p.Attempts, p.Interval, e.reason),
 	}
 }

@@ -102,10 +102,16 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		return nil, structs.Invalidf("allocation %s: its job has no group %q", alloc.ID, alloc.TaskGroup)
 	}
 	r := &Runner{
-		deps: deps, logger: deps.Logger.With("alloc_id", alloc.ID), id: alloc.ID,
-		dir: filepath.Join(deps.Dir, alloc.ID), rec: allocRecord{Alloc: alloc},
-		attached: make(chan struct{}), ready: make(chan struct{}), unwound: make(chan struct{}),
-		destroy: make(chan struct{}), ended: make(chan struct{}),
+		deps:     deps,
+		logger:   deps.Logger.With("alloc_id", alloc.ID),
+		id:       alloc.ID,
+		dir:      filepath.Join(deps.Dir, alloc.ID),
+		rec:      allocRecord{Alloc: alloc},
+		attached: make(chan struct{}),
+		ready:    make(chan struct{}),
+		unwound:  make(chan struct{}),
+		destroy:  make(chan struct{}),
+		ended:    make(chan struct{}),
 	}
 	r.stopping, r.stop = context.WithCancelCause(context.Background())
 	r.lost, r.lose = context.WithCancel(context.Background())

@@ -42,9 +42,14 @@ type task struct {
 
 func newTask(r *Runner, spec *structs.Task) *task {
 	t := &task{
-		r: r, name: spec.Name, id: r.id + "/" + spec.Name, logger: r.logger.With("task", spec.Name),
-		rec:   taskRecord{State: &structs.TaskState{State: structs.TaskPending}},
-		clean: true, restarts: make(chan string, 1), dead: make(chan struct{}),
+		r:        r,
+		name:     spec.Name,
+		id:       r.id + "/" + spec.Name,
+		logger:   r.logger.With("task", spec.Name),
+		rec:      taskRecord{State: &structs.TaskState{State: structs.TaskPending}},
+		clean:    true,
+		restarts: make(chan string, 1),
+		dead:     make(chan struct{}),
 	}
 	t.killed, t.kill = context.WithCancelCause(context.Background())
 	t.list = append([]hook.Task{&volumeMounts{t}}, r.deps.TaskHooks(r.env, spec)...)

@@ -91,7 +91,9 @@ func has(dir, controller string) bool {
 }
 
 var probeFile = map[string]string{
-	CPU: "cpu.weight", Memory: "memory.max", PIDs: "pids.max",
+	CPU:    "cpu.weight",
+	Memory: "memory.max",
+	PIDs:   "pids.max",
 }
 
 func shares(mhz int) int {

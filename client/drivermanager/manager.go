@@ -85,8 +85,11 @@ func New(cfg Config, logger hclog.Logger) (*Manager, error) {
 
 func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
 	return &Manager{
-		logger: logger.Named("drivers"), drivers: ds, changes: make(chan struct{}, 1),
-		first: make(chan struct{}), infos: map[string]*structs.DriverInfo{},
+		logger:  logger.Named("drivers"),
+		drivers: ds,
+		changes: make(chan struct{}, 1),
+		first:   make(chan struct{}),
+		infos:   map[string]*structs.DriverInfo{},
 	}
 }
 

@@ -61,7 +61,8 @@ func (f *Facts) cpu(root string) error {
 		mhz = 1000 // arm and others report none; a core still has to count for something
 	}
 	f.Resources.CPU = structs.NodeCPUResources{
-		CpuShares: int64(mhz) * int64(cores), TotalCpuCores: uint16(cores),
+		CpuShares:     int64(mhz) * int64(cores),
+		TotalCpuCores: uint16(cores),
 	}
 	f.setAttribute("cpu.arch", runtime.GOARCH)
 	f.setAttribute("cpu.modelname", model)

@@ -151,8 +151,11 @@ func diskAt(device, path string) *structs.HostDiskStats {
 	}
 	block := uint64(st.Frsize)
 	d := &structs.HostDiskStats{
-		Device: device, Mountpoint: path,
-		Size: st.Blocks * block, Available: st.Bavail * block, Used: (st.Blocks - st.Bfree) * block,
+		Device:     device,
+		Mountpoint: path,
+		Size:       st.Blocks * block,
+		Available:  st.Bavail * block,
+		Used:       (st.Blocks - st.Bfree) * block,
 	}
 	d.UsedPercent = percent(d.Used, d.Used+d.Available)
 	d.InodesUsedPercent = percent(st.Files-st.Ffree, st.Files)

@@ -123,7 +123,8 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	}
 	if err != nil {
 		return &structs.DriverInfo{
-			UpdateTime: time.Now(), HealthDescription: "tasks cannot be isolated on this machine: " + err.Error(),
+			UpdateTime:        time.Now(),
+			HealthDescription: "tasks cannot be isolated on this machine: " + err.Error(),
 		}
 	}
 	return d.Healthy()
@@ -164,14 +165,21 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	maps.Copy(env, cfg.Env)
 	spec := d.NewSpec(cfg)
 	spec.Sandbox = &sandbox.Config{
-		Root:      filepath.Join(d.DirOf(cfg.ID), executor.RootDir),
-		HostPaths: d.cfg.ChrootEnv, Binds: binds, Privileged: cfg.Privileged,
+		Root:       filepath.Join(d.DirOf(cfg.ID), executor.RootDir),
+		HostPaths:  d.cfg.ChrootEnv,
+		Binds:      binds,
+		Privileged: cfg.Privileged,
 		Program: sandbox.Program{
-			Driver: Name, Where: "in the task's root", Command: command.Command, Args: command.Args,
-			Env: executor.Environ(env, driver.Inside, defaultPath, binDir),
-			Dir: cmp.Or(command.WorkDir, "/"), User: user,
-			Restrict: !cfg.Privileged, Seccomp: d.cfg.Seccomp == SeccompDefault,
-			NoFile: uint64(d.cfg.MaxFiles),
+			Driver:   Name,
+			Where:    "in the task's root",
+			Command:  command.Command,
+			Args:     command.Args,
+			Env:      executor.Environ(env, driver.Inside, defaultPath, binDir),
+			Dir:      cmp.Or(command.WorkDir, "/"),
+			User:     user,
+			Restrict: !cfg.Privileged,
+			Seccomp:  d.cfg.Seccomp == SeccompDefault,
+			NoFile:   uint64(d.cfg.MaxFiles),
 		},
 	}
 	return d.Launch(ctx, spec)

@@ -48,8 +48,10 @@ func resolverDir(shown map[string]string) string {
 }
 
 var propagations = map[string]string{
-	"": sandbox.Private, "private": sandbox.Private,
-	"host-to-task": sandbox.HostToTask, "bidirectional": sandbox.Bidirectional,
+	"":              sandbox.Private,
+	"private":       sandbox.Private,
+	"host-to-task":  sandbox.HostToTask,
+	"bidirectional": sandbox.Bidirectional,
 }
 
 func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
@@ -67,8 +69,11 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 			return nil, err
 		}
 		binds = append(binds, sandbox.Bind{
-			Source: m.HostPath, Target: filepath.Clean(m.TaskPath),
-			ReadOnly: m.ReadOnly, Propagation: p, Device: m.Device,
+			Source:      m.HostPath,
+			Target:      filepath.Clean(m.TaskPath),
+			ReadOnly:    m.ReadOnly,
+			Propagation: p,
+			Device:      m.Device,
 		})
 	}
 	slices.SortStableFunc(binds, func(a, b sandbox.Bind) int {

@@ -98,7 +98,10 @@ func (ts *Tasks) Healthy() *structs.DriverInfo {
 		description += ", but " + strings.Join(lacking, "; ")
 	}
 	return &structs.DriverInfo{
-		Detected: true, Healthy: true, HealthDescription: description, UpdateTime: time.Now(),
-		Attributes: map[string]string{"driver." + ts.driver: "1", "driver." + ts.driver + ".cgroups": used},
+		Detected:          true,
+		Healthy:           true,
+		HealthDescription: description,
+		UpdateTime:        time.Now(),
+		Attributes:        map[string]string{"driver." + ts.driver: "1", "driver." + ts.driver + ".cgroups": used},
 	}
 }

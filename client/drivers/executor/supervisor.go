@@ -116,7 +116,9 @@ func startSandbox(spec *Spec, out *output, group *cgroups.Group) (process, error
 	}
 	p, err := sandbox.Start(spec.Sandbox, sandbox.Options{
 		Command: append(append([]string{"/proc/self/exe"}, spec.Command[1:]...), initArg),
-		Stdout:  out.stdout.w, Stderr: out.stderr.w, Group: group,
+		Stdout:  out.stdout.w,
+		Stderr:  out.stderr.w,
+		Group:   group,
 	})
 	if err != nil {
 		return nil, err // not a nil *Proc in an interface

@@ -32,8 +32,8 @@ func DefaultCommand() ([]string, error) {
 	return []string{exe, "executor"}, err
 }
 
-// Tasks is the part of a task driver that deals with supervisors: all of driver.Driver except the fingerprint,
-// the validation and the program in a Spec.
+// Tasks is the part of a task driver that deals with supervisors: all of driver.Driver except the
+// fingerprint, the validation and the program in a Spec.
 type Tasks struct {
 	driver string
 	cfg    Config
@@ -62,8 +62,11 @@ func (ts *Tasks) Name() string { return ts.driver }
 // NewSpec returns the Spec of a task, without its program.
 func (ts *Tasks) NewSpec(cfg *driver.TaskConfig) *Spec {
 	return &Spec{
-		TaskID: cfg.ID, Driver: ts.driver, Command: ts.cfg.Command,
-		Cgroup: ts.limits.cgroup(cfg.Resources), Logs: logsOf(cfg),
+		TaskID:  cfg.ID,
+		Driver:  ts.driver,
+		Command: ts.cfg.Command,
+		Cgroup:  ts.limits.cgroup(cfg.Resources),
+		Logs:    logsOf(cfg),
 	}
 }
 
@@ -114,7 +117,11 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 	}
 	ts.held.Store(t.id, t)
 	return &driver.Handle{
-		Driver: spec.Driver, TaskID: spec.TaskID, Version: handleVersion, PID: pid, State: []byte(t.dir),
+		Driver:  spec.Driver,
+		TaskID:  spec.TaskID,
+		Version: handleVersion,
+		PID:     pid,
+		State:   []byte(t.dir),
 	}, nil
 }
 

@@ -96,9 +96,13 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	}
 	spec := d.NewSpec(cfg)
 	spec.Program = &sandbox.Program{
-		Driver: Name, Where: "on this machine", Command: command.Command, Args: command.Args,
-		Env: executor.Environ(cfg.Env, cfg.Dirs, os.Getenv("PATH"), filepath.Dir(d.Executable())),
-		Dir: workDir(cfg, command), User: user,
+		Driver:  Name,
+		Where:   "on this machine",
+		Command: command.Command,
+		Args:    command.Args,
+		Env:     executor.Environ(cfg.Env, cfg.Dirs, os.Getenv("PATH"), filepath.Dir(d.Executable())),
+		Dir:     workDir(cfg, command),
+		User:    user,
 	}
 	return d.Launch(ctx, spec)
 }

@@ -11,11 +11,18 @@ import (
 // privileges, own files and bind low ports. It lacks those that reach beyond the sandbox: mounting, modules,
 // raw I/O, rebooting, tracing, making device nodes, raw sockets, the network's configuration.
 var kept = map[uintptr]string{
-	unix.CAP_CHOWN: "CAP_CHOWN", unix.CAP_DAC_OVERRIDE: "CAP_DAC_OVERRIDE", unix.CAP_FOWNER: "CAP_FOWNER",
-	unix.CAP_FSETID: "CAP_FSETID", unix.CAP_KILL: "CAP_KILL", unix.CAP_SETGID: "CAP_SETGID",
-	unix.CAP_SETUID: "CAP_SETUID", unix.CAP_SETPCAP: "CAP_SETPCAP", unix.CAP_SETFCAP: "CAP_SETFCAP",
-	unix.CAP_NET_BIND_SERVICE: "CAP_NET_BIND_SERVICE", unix.CAP_SYS_CHROOT: "CAP_SYS_CHROOT",
-	unix.CAP_AUDIT_WRITE: "CAP_AUDIT_WRITE",
+	unix.CAP_CHOWN:            "CAP_CHOWN",
+	unix.CAP_DAC_OVERRIDE:     "CAP_DAC_OVERRIDE",
+	unix.CAP_FOWNER:           "CAP_FOWNER",
+	unix.CAP_FSETID:           "CAP_FSETID",
+	unix.CAP_KILL:             "CAP_KILL",
+	unix.CAP_SETGID:           "CAP_SETGID",
+	unix.CAP_SETUID:           "CAP_SETUID",
+	unix.CAP_SETPCAP:          "CAP_SETPCAP",
+	unix.CAP_SETFCAP:          "CAP_SETFCAP",
+	unix.CAP_NET_BIND_SERVICE: "CAP_NET_BIND_SERVICE",
+	unix.CAP_SYS_CHROOT:       "CAP_SYS_CHROOT",
+	unix.CAP_AUDIT_WRITE:      "CAP_AUDIT_WRITE",
 }
 
 // restrict takes the other capabilities from the programs that the calling thread forks and executes.

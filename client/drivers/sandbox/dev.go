@@ -19,8 +19,11 @@ var devices = []device{
 }
 
 var devLinks = map[string]string{
-	"/dev/ptmx": "pts/ptmx", "/dev/fd": "/proc/self/fd",
-	"/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
+	"/dev/ptmx":   "pts/ptmx",
+	"/dev/fd":     "/proc/self/fd",
+	"/dev/stdin":  "/proc/self/fd/0",
+	"/dev/stdout": "/proc/self/fd/1",
+	"/dev/stderr": "/proc/self/fd/2",
 }
 
 var devFS = []fs{

@@ -51,7 +51,8 @@ func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, err
 		}
 	}
 	attr := &syscall.ProcAttr{
-		Dir: p.Dir, Env: p.Env,
+		Dir:   p.Dir,
+		Env:   p.Env,
 		Files: []uintptr{stdin.Fd(), stdout.Fd(), stderr.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}

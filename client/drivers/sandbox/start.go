@@ -32,8 +32,8 @@ type Proc struct {
 // Start makes the sandbox and returns once the program runs. The calling thread must not end before the
 // sandbox: its end kills the sandbox when the process dies. If Start fails nothing is left.
 func Start(cfg *Config, o Options) (*Proc, error) {
-	// A program in the sandbox can reach the mount that pid 1 was executed from, as /proc/self/exe. It must not be
-	// able to write to the host's file.
+	// A program in the sandbox can reach the mount that pid 1 was executed from, as /proc/self/exe. It must not
+	// be able to write to the host's file.
 	exe, err := cloneReadOnly(o.Command[0])
 	if err != nil {
 		return nil, fmt.Errorf("protecting the executable %s: %w", o.Command[0], err)
@@ -65,7 +65,8 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	return p, nil
 }
 
-// cloneReadOnly opens a file or a directory through a read-only mount of its own, which is attached to nothing.
+// cloneReadOnly opens a file or a directory through a read-only mount of its own, which is attached to
+// nothing.
 func cloneReadOnly(path string) (*os.File, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
