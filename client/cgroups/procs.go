@@ -199,9 +199,6 @@ func (g *Group) kill(pid int) error {
 	return nil
 }
 
-// removeTries bounds the wait for the kernel to free an ended group.
-const removeTries = 400
-
 // Remove removes the group's directories and those that the task made below them. Those that are gone are
 // removed already.
 func (g *Group) Remove() error {
@@ -214,17 +211,11 @@ func (g *Group) Remove() error {
 	return errors.Join(errs...)
 }
 
+// removeGroup waits a moment for the kernel, which frees an ended group later.
 func removeGroup(dir string) error {
-	var err error
-	for range removeTries {
-		err = unix.Rmdir(dir)
-		if err == nil || errors.Is(err, unix.ENOENT) {
-			return nil
-		}
-		if !errors.Is(err, unix.EBUSY) {
-			break
-		}
-		time.Sleep(pause)
+	err := backoff.RetryEBUSY(context.Background(), func() error { return unix.Rmdir(dir) })
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
 	}
 	return &os.PathError{Op: "removing the cgroup", Path: dir, Err: err}
 }
