@@ -40,10 +40,11 @@ type supervisor struct {
 func startTask(spec *Spec, name string) (*supervisor, error) {
 	s := &supervisor{name: name, spec: spec, group: &cgroups.Group{}, asked: make(chan os.Signal, 4)}
 	signal.Notify(s.asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // from before there is a task
-	if err := s.prepare(); err != nil {
-		return nil, errors.Join(err, s.undoStart())
+	err := s.prepare()
+	if err == nil {
+		err = s.launch()
 	}
-	if err := s.launch(); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, s.undoStart())
 	}
 	return s, nil

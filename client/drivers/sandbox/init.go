@@ -26,7 +26,7 @@ func Init() int {
 	}
 	pid, err := beginInit(m.Config, m.Group)
 	if err != nil {
-		_ = json.NewEncoder(conn).Encode(&message{Kind: string(structs.KindOf(err)), Error: err.Error()})
+		_ = json.NewEncoder(conn).Encode(&message{Error: structs.ErrorToWire(err)})
 		return 1
 	}
 	if err := json.NewEncoder(conn).Encode(&message{Started: pid}); err != nil {

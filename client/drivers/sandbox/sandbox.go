@@ -64,8 +64,7 @@ type message struct {
 	Signal  int            `json:",omitempty"`
 	Started int            `json:",omitempty"` // the program's pid inside
 	Exit    *Exit          `json:",omitempty"`
-	Kind    string         `json:",omitempty"` // with Error
-	Error   string         `json:",omitempty"`
+	Error   string         `json:",omitempty"` // of structs.ErrorToWire
 }
 
 // RuntimeEnv is the environment of a process of berth's own executable: only the settings of the Go runtime,

@@ -100,7 +100,7 @@ func (p *Proc) handshake(first *message) error {
 		return fmt.Errorf("the sandbox ended before it ran the program: %w", err)
 	}
 	if m.Error != "" {
-		return &structs.Error{Kind: structs.Kind(m.Kind), Text: m.Error}
+		return structs.ErrorFromWire(m.Error)
 	}
 	return nil
 }
