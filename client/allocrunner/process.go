@@ -166,10 +166,8 @@ func (t *task) waitForExit(ctx context.Context, d driver.Driver, exited chan<- *
 func (t *task) startHooks(agent context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(agent)
 	waiting, stopWaiting := context.WithCancel(ctx)
-	done := make(chan struct{})
 	var started []hook.Started
 	begin := func() {
-		defer close(done)
 		if t.live && !t.setUpAgain(waiting) {
 			return
 		}
@@ -180,14 +178,15 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 			}
 		}
 	}
+	var starting sync.WaitGroup
 	if t.live {
-		go begin()
+		starting.Go(begin)
 	} else {
 		begin()
 	}
 	return func() {
 		stopWaiting()
-		<-done
+		starting.Wait()
 		if agent.Err() != nil {
 			cancel() // a context that ends with the agent may end later: the hooks have to see it ended
 		}
@@ -213,8 +212,8 @@ func (t *task) setUpAgain(ctx context.Context) bool {
 // killProcess carries out a kill and waits for the end.
 func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) {
 	cause := context.Cause(t.killed)
-	var why stopError
-	if errors.As(cause, &why) && why.event != "" && !why.failed {
+	why, ok := errors.AsType[stopError](cause)
+	if ok && why.event != "" && !why.failed {
 		t.Emit(newEvent(why.event, "%s", why.reason))
 	}
 	t.Emit(newEvent(structs.TaskEventKilling, "Sent interrupt: %v", cause))

@@ -13,7 +13,6 @@ import (
 	"berth/client/driver"
 	"berth/client/hook"
 	"berth/client/store"
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -294,34 +293,28 @@ func (r *Runner) remove(context.Context) error {
 	return deleteRecords(r.deps.DB, r.Alloc())
 }
 
-// setUp takes the allocation's hooks up and closes ready, or fails the allocation.
+// setUp takes the allocation's hooks up and closes ready, or fails the allocation. It tries again beside a
+// running task.
 func (r *Runner) setUp(ctx context.Context) {
-	up, cancel := r.whileWanted(ctx)
+	wanted, cancel := r.whileWanted(ctx)
 	defer cancel()
-	if r.finished() || ctx.Err() != nil || !r.awaitMaySetUp(up) {
+	if r.finished() || ctx.Err() != nil || !r.awaitMaySetUp(wanted) {
 		return
 	}
-	pause := downRetry
-	for {
+	const failed = "setting up failed beside a running task, it is tried again"
+	done := downRetry.Retry(wanted, r.logger, failed, func(wanted context.Context) error {
 		err := makeDirs(r.dir, r.env.Group)
 		if err == nil {
-			err = r.hooks.up(up)
+			err = r.hooks.up(wanted)
 		}
-		switch {
-		case up.Err() != nil || ctx.Err() != nil: // to be taken down, or to be gone on with by the next agent
-			return
-		case err == nil:
-			close(r.ready)
-			return
-		case !r.anyRunning():
-			r.failSetup(err)
-			return
+		if err != nil && wanted.Err() == nil && ctx.Err() == nil && !r.anyRunning() {
+			r.failSetup(err) // wanted has ended now
 		}
-		wait := pause.Next()
-		r.logger.Warn("setting up failed beside a running task, it is tried again", "again_in", wait, "error", err)
-		if !backoff.Sleep(up, wait) {
-			return
-		}
+		return err
+	})
+	// Otherwise the hooks are taken down, or the next agent continues.
+	if done && wanted.Err() == nil && ctx.Err() == nil {
+		close(r.ready)
 	}
 }
 

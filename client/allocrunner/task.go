@@ -281,8 +281,8 @@ func sleepUnless(ctx, end context.Context, d time.Duration) bool {
 // markDead marks the task dead.
 func (t *task) markDead(failed bool) {
 	var e *structs.TaskEvent
-	var why stopError
-	if errors.As(context.Cause(t.killed), &why) && why.failed {
+	why, ok := errors.AsType[stopError](context.Cause(t.killed))
+	if ok && why.failed {
 		failed = true
 		e = newEvent(why.event, "%s", why.reason)
 		e.FailsTask = true
