@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/client/allocrunner"
-	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -105,39 +104,35 @@ func (c *Client) runAllocs(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
 		return
 	}
-	pause := serverRetry
 	var index uint64
 	var checked time.Time
-	for ctx.Err() == nil {
-		resp, err := c.awaitWanted(ctx, index)
+	pull := func(ctx context.Context) error {
+		since := index
+		index = 0 // after a failure: since may belong to a state that the servers no longer have
+		resp, err := c.awaitWanted(ctx, since)
+		if errors.Is(err, errStateRestored) {
+			return nil
+		}
 		if err == nil {
 			err = c.applyWanted(ctx, resp.Allocs)
 		}
-		if err == nil && (resp.Index < index || time.Since(checked) > claimCheckInterval) {
+		if err == nil && (resp.Index < since || time.Since(checked) > claimCheckInterval) {
 			err = c.checkClaims(ctx)
 			if err == nil {
 				checked = time.Now()
 			}
 		}
-		if err == nil {
-			pause.Reset()
+		switch {
+		case err == nil:
 			index = resp.Index // may be lower than before, after a restore of the servers
 			c.contactedOnce.Do(func() { close(c.contacted) })
-			continue
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if structs.IsKind(err, structs.KindNotFound) {
+		case structs.IsKind(err, structs.KindNotFound):
 			notify(c.reregister)
 		}
-		index = 0 // it may belong to a state that the servers no longer have
-		if errors.Is(err, errStateRestored) {
-			continue
-		}
-		wait := pause.After(err)
-		c.logger.Warn("learning which allocations to run failed", "again_in", wait, "error", err)
-		backoff.Sleep(ctx, wait)
+		return err
+	}
+	for ctx.Err() == nil {
+		serverRetry.Retry(ctx, c.logger, "learning which allocations to run failed", pull)
 	}
 }
 
