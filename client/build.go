@@ -22,7 +22,7 @@ import (
 
 // buildReal makes the subsystems of a real node.
 func buildReal(p Parts) (*Subsystems, error) {
-	drivers, err := buildDrivers(p)
+	drivers, err := drivermanager.New(p.Config.Drivers, p.Config.DriverDir(), p.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +132,4 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 				return err
 			})
 	}
-}
-
-func buildDrivers(p Parts) (*drivermanager.Manager, error) {
-	cfg := p.Config.Drivers
-	cfg.Dir = p.Config.DriverDir()
-	return drivermanager.New(cfg, p.Logger)
 }

@@ -51,7 +51,7 @@ type Config struct {
 	MemoryTotalMB   int `hcl:"memory_total_mb"` // likewise
 	DiskTotalMB     int `hcl:"disk_total_mb"`   // likewise
 
-	// Drivers are the settings of the task drivers; its directory is the agent's choice.
+	// Drivers are the settings of the task drivers.
 	Drivers drivermanager.Config `hcl:"drivers,block"`
 
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.

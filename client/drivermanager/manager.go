@@ -27,9 +27,6 @@ import (
 type Config struct {
 	Exec    exec.Config    `hcl:"exec,block"`
 	RawExec rawexec.Config `hcl:"raw_exec,block"`
-	// Dir is where drivers keep the records that find tasks again. The agent puts it below its data_dir. It
-	// must not change while tasks run.
-	Dir string
 }
 
 // DefaultConfig has every driver with its defaults.
@@ -39,12 +36,7 @@ func DefaultConfig() Config {
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	errs := []error{c.Exec.Validate(), c.RawExec.Validate()}
-	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
-		errs = append(errs,
-			structs.Invalidf("drivers: dir %q: expected an absolute path", c.Dir))
-	}
-	return errors.Join(errs...)
+	return errors.Join(c.Exec.Validate(), c.RawExec.Validate())
 }
 
 // interval is the time between two fingerprints of a driver, patience how long one may take.
@@ -64,8 +56,9 @@ type Manager struct {
 	infos map[string]*structs.DriverInfo
 }
 
-// New makes the drivers. Settings that are left out have their defaults.
-func New(cfg Config, logger hclog.Logger) (*Manager, error) {
+// New makes the drivers. Settings that are left out have their defaults. The drivers keep in dir what they need
+// to find tasks again, so it must not change as long as tasks run.
+func New(cfg Config, dir string, logger hclog.Logger) (*Manager, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -74,7 +67,7 @@ func New(cfg Config, logger hclog.Logger) (*Manager, error) {
 		return nil, err
 	}
 	run := func(name string) executor.Config {
-		return executor.Config{Dir: filepath.Join(cfg.Dir, name), Command: command}
+		return executor.Config{Dir: filepath.Join(dir, name), Command: command}
 	}
 	drivers := []driver.Driver{
 		exec.New(cfg.Exec, run(exec.Name)),

@@ -105,7 +105,7 @@ func TestWaitFirst_NamesLateDrivers(t *testing.T) {
 }
 
 func TestDriver_IsFoundByName(t *testing.T) {
-	m, err := New(Config{Dir: t.TempDir()}, hclog.NewNullLogger())
+	m, err := New(Config{}, t.TempDir(), hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestManager_FingerprintsTheRealDrivers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the exec driver makes control groups and namespaces")
 	}
-	m, err := New(Config{Dir: t.TempDir()}, hclog.NewNullLogger())
+	m, err := New(Config{}, t.TempDir(), hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,15 +148,15 @@ func TestConfig_IsValidated(t *testing.T) {
 	}
 	bad := Config{
 		Exec:    exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, CgroupParent: "/x", MaxFiles: 1, PIDsLimit: 7, Seccomp: "off"},
-		RawExec: rawexec.Config{CgroupParent: "../x"}, Dir: "relative",
+		RawExec: rawexec.Config{CgroupParent: "../x"},
 	}
 	err := bad.Validate()
-	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`, "exec.cgroup_parent", "exec.max_open_files", "exec.pids_limit: 7", `exec.seccomp: "off"`, "raw_exec.cgroup_parent", "drivers: dir"} {
+	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`, "exec.cgroup_parent", "exec.max_open_files", "exec.pids_limit: 7", `exec.seccomp: "off"`, "raw_exec.cgroup_parent"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named: %v", want, err)
 		}
 	}
-	if _, err := New(bad, hclog.NewNullLogger()); !structs.IsKind(err, structs.KindInvalid) {
+	if _, err := New(bad, t.TempDir(), hclog.NewNullLogger()); !structs.IsKind(err, structs.KindInvalid) {
 		t.Error("a bad config was accepted")
 	}
 }
