@@ -152,19 +152,15 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 	})
 	defer watch.Wait()
 	defer cancel(nil)
-	resp, err := c.fetchWanted(ctx, index)
-	if cause := context.Cause(ctx); errors.Is(cause, errStateRestored) {
-		return nil, cause
-	}
-	return resp, err
-}
-
-func (c *Client) fetchWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
 	req := &structs.NodeGetRequest{NodeID: c.id.NodeID, SecretID: c.id.SecretID}
 	req.Region = c.config.Region
 	req.MinIndex = index
 	req.MaxWait = 5 * time.Minute
-	return rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
+	resp, err := rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
+	if cause := context.Cause(ctx); errors.Is(cause, errStateRestored) {
+		return nil, cause
+	}
+	return resp, err
 }
 
 // applyWanted compares this node's allocations with the servers' list. It fetches and applies new and changed
