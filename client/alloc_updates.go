@@ -101,7 +101,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 	if !waitClosed(ctx, c.contacted) {
 		return
 	}
-	const failed = "telling the servers of allocations failed"
+	const failed = "failed to send allocation updates"
 	for {
 		select {
 		case <-c.updates.changed:

@@ -114,8 +114,8 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 	before, err := knownAllocs(p.DB)
 	return func(ctx context.Context) {
 		if err != nil {
-			p.Logger.Warn("volumes of allocations that are gone are not looked for: "+
-				"what cannot be read may hold them", "error", err)
+			p.Logger.Warn("not searching for volumes of deleted allocations, "+
+				"because an unreadable record may have one", "error", err)
 			return
 		}
 		known := func(id string) bool {
@@ -126,7 +126,7 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 			return err != nil || now[id]
 		}
 		pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
-		pause.Retry(ctx, p.Logger, "volumes of allocations that are gone could not be let go",
+		pause.Retry(ctx, p.Logger, "failed to release volumes of deleted allocations, retrying",
 			func(ctx context.Context) error {
 				_, err := plugins.Volumes().Reconcile(ctx, known)
 				return err

@@ -41,7 +41,7 @@ func (c *Client) checkClaims(ctx context.Context) error {
 	}
 	claims, err := c.ownClaims(ctx)
 	if err != nil {
-		return fmt.Errorf("asking for this node's claims: %w", err)
+		return fmt.Errorf("reading this node's claims: %w", err)
 	}
 	after := c.heldClaims()
 	for k, grant := range before {

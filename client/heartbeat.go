@@ -169,7 +169,7 @@ func (c *Client) lockNode(ctx context.Context) (unlock func(), err error) {
 	case c.nodeWrites <- struct{}{}:
 		return func() { <-c.nodeWrites }, nil
 	case <-ctx.Done():
-		return nil, structs.Unavailablef("another report of this node is under way: %w", ctx.Err())
+		return nil, structs.Unavailablef("another report of this node is in flight: %w", ctx.Err())
 	}
 }
 

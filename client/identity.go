@@ -57,7 +57,7 @@ func loadOrMake(path, known, configured string) (string, error) {
 		return have, nil
 	case !missing && configured == "" && known != "":
 		return "", structs.Internalf("%s: the node's identity is not the one of its records. Remove "+
-			"the file and start the agent again: it writes the file anew from its records "+
+			"the file and start the agent again: it writes the file again from its records "+
 			"(see Damaged files in docs/operations.md)", path)
 	case !missing && configured == "":
 		return "", structs.Internalf("%s: the node's identity is empty. Put it back, or remove the file "+

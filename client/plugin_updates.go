@@ -54,7 +54,7 @@ func (c *Client) runPlugins(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
 		return
 	}
-	for serverRetry.Retry(ctx, c.logger, "telling the servers of plugins failed", c.sendInstances) {
+	for serverRetry.Retry(ctx, c.logger, "failed to send plugin updates", c.sendInstances) {
 		select {
 		case <-c.subsystems.Plugins.Changes():
 			backoff.Sleep(ctx, pluginBatch)

@@ -177,7 +177,7 @@ func (c *Client) ValidateVolumeCapabilities(
 		return err
 	}
 	if why := unconfirmedPart(msg, resp); why != "" {
-		return structs.Invalidf("%s: %s: volume %q cannot be used as asked: %s",
+		return structs.Invalidf("%s: %s: volume %q does not support the requested use: %s",
 			c.pluginTitle(), rpc, req.ExternalID, sanitize(why, req.Secrets))
 	}
 	return nil

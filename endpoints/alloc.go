@@ -47,7 +47,7 @@ func (a allocs) getMany(
 	tx *state.ReadTx, req *structs.AllocsGetRequest, resp *structs.AllocsResponse,
 ) (err error) {
 	if len(req.AllocIDs) > structs.MaxAllocIDs {
-		return structs.Invalidf("the request asks for %d allocations; at most %d are allowed",
+		return structs.Invalidf("the request names %d allocations; at most %d are allowed",
 			len(req.AllocIDs), structs.MaxAllocIDs)
 	}
 	var rows []*structs.Allocation

@@ -18,7 +18,7 @@ func anyone(*structs.Node) error { return nil }
 // aNode is the rule of methods that a node uses about itself.
 func aNode(node *structs.Node) error {
 	if node == nil {
-		return structs.Deniedf("only a node may ask this, with its ID and secret")
+		return structs.Deniedf("only a node may call this, with its ID and secret")
 	}
 	return nil
 }

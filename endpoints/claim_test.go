@@ -166,7 +166,7 @@ func TestDetach_AsksNodeFirst(t *testing.T) {
 		if !slices.Equal(n.called(), []string{"ClientCSI.NodeVolume"}) || claimed(s) {
 			t.Errorf("asked %v; claimed %v", n.called(), claimed(s))
 		}
-		if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "nothing proves") || strings.Contains(got.Detail, "has let go") {
+		if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "nothing proves") || strings.Contains(got.Detail, "has released") {
 			t.Errorf("says more than is proved: %+v", got)
 		}
 	})

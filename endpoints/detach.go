@@ -54,7 +54,7 @@ func (c claims) detach(
 	refusal := c.nodeLetsGo(ctx, keys, req.NodeID)
 	switch {
 	case refusal == nil:
-		d.prove(structs.DetachLetGo, "%s has let go of volume %q: nothing of it is mounted there",
+		d.prove(structs.DetachLetGo, "%s has released volume %q: nothing of it is mounted there",
 			nodeNamed(tx, req.NodeID), req.VolumeID)
 		return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 			Claims:       keys,
@@ -98,13 +98,13 @@ func (d detachment) force(
 	record := "claims released; the node saw nothing mounted"
 	if answered {
 		d.prove(structs.DetachNotMounted, "%s sees nothing of volume %q mounted, "+
-			"but the plugin did not confirm that it let go. The claims are released because you said so",
+			"but the plugin did not confirm the release. The claims are released because you forced it",
 			node, req.VolumeID)
 	} else {
-		record = "claims released; the node was down and could not be asked"
-		d.prove(structs.DetachVouched, "%s is down and could not be asked: "+
+		record = "claims released; the node was down and did not answer"
+		d.prove(structs.DetachVouched, "%s is down and did not answer: "+
 			"nothing proves that it does not write to volume %q. "+
-			"The claims are released because you vouch for it", node, req.VolumeID)
+			"The claims are released because you assert it", node, req.VolumeID)
 	}
 	d.logger.Warn("an operator forces a volume off a node",
 		"volume", req.VolumeID, "namespace", d.ns, "node", req.NodeID,
@@ -140,7 +140,7 @@ func (d detachment) unmounted(
 	case err != nil && isDown(tx, nodeID):
 		return false, nil
 	case err != nil:
-		return false, structs.Unavailablef("%s is up and does not say what it has mounted of volume %q: %w; "+
+		return false, structs.Unavailablef("%s is up and does not report its mounts of volume %q: %w; "+
 			"power it off, and force again once it is down",
 			nodeNamed(tx, nodeID), d.req.VolumeID, err)
 	case len(has.Mounts)+len(has.Pending) == 0:
@@ -149,7 +149,7 @@ func (d detachment) unmounted(
 	uses := slices.Concat(has.Mounts, has.Pending)
 	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, "+
 		"so nothing is released. Mend or restart the plugin there, or power the node off, "+
-		"and force again once it is down (the node said: %w)",
+		"and force again once it is down (the node answered: %w)",
 		nodeNamed(tx, nodeID), d.req.VolumeID, strings.Join(uses, ", "), refusal)
 }
 
@@ -160,7 +160,7 @@ func (d detachment) attached(ctx context.Context, a *structs.CSIAttachment) (uin
 	name := nodeNamed(d.store.Read(), req.NodeID)
 	switch {
 	case a.State != structs.AttachmentDetaching || !req.Force:
-		d.prove(structs.DetachPending, "Volume %q is %s at %s; what is left to do is tried again now%s",
+		d.prove(structs.DetachPending, "Volume %q is %s at %s; the remaining calls are retried now%s",
 			req.VolumeID, a.State, name, lastFailure(a))
 		index, err := fsm.Propose(ctx, d.raft, fsm.VolumeRetry,
 			&structs.CSIVolumeRetryRequest{ID: req.VolumeID, WriteOptions: req.WriteOptions})
@@ -175,10 +175,10 @@ func (d detachment) attached(ctx context.Context, a *structs.CSIAttachment) (uin
 	if _, err := d.unmounted(ctx, req.NodeID, errors.New(a.LastError.Message)); err != nil {
 		return 0, err
 	}
-	d.prove(structs.DetachForgotten, "The attachment of volume %q to %s is forgotten because you vouch for it; "+
+	d.prove(structs.DetachForgotten, "The attachment of volume %q to %s is deleted because you assert it; "+
 		"the plugin did not confirm the detach%s", req.VolumeID, name, lastFailure(a))
 	index, err := d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
-		What:       "attachment forgotten; the plugin did not confirm the detach",
+		What:       "attachment deleted; the plugin did not confirm the detach",
 		Attachment: a.CreateIndex,
 	})
 	if err == nil {
@@ -221,8 +221,8 @@ func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
 			"allocation %s (job %q) still uses volume %q on node %s; stop it first: berth alloc stop %s",
 			alloc.ID, alloc.JobID, row.VolumeID, row.NodeID, structs.ShortID(alloc.ID))
 	case down && !force:
-		return structs.Unavailablef("node %s is down and cannot say whether it let go of volume %q; "+
-			"bring it back, or, once it is surely off: %s",
+		return structs.Unavailablef("node %s is down and cannot report whether it released volume %q; "+
+			"bring it back, or, once it is certainly off: %s",
 			row.NodeID, row.VolumeID, state.DetachCommand(row.Namespace, row.VolumeID, row.NodeID))
 	}
 	return nil
@@ -268,7 +268,7 @@ func (c claims) nodeLetsGo(
 			kind = structs.KindConflict // an allocation still runs: see vouchable
 		}
 	}
-	return structs.Errorf(kind, "the node did not let go: %w", errors.Join(faults...))
+	return structs.Errorf(kind, "the node did not release the volume: %w", errors.Join(faults...))
 }
 
 // operatorDetach calls a node to release the volume of a claim, for an operator.

@@ -39,7 +39,7 @@ func (d detachment) unclaimed(ctx context.Context, v *structs.CSIVolume) (uint64
 	}
 	d.logger.Info("detaching a volume from a node that has no claim on it", "volume", v.ID, "namespace", d.ns,
 		"node", found.NodeID, "forced", req.Force, "reason", req.Reason)
-	d.prove(structs.DetachPending, "No claim of volume %q names %s; its plugin is asked to detach it there",
+	d.prove(structs.DetachPending, "No claim of volume %q names %s; its plugin is called to detach it there",
 		v.ID, nodeNamed(tx, found.NodeID))
 	return fsm.Propose(ctx, d.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
 		Attachments:  []*structs.CSIAttachment{found},
@@ -53,13 +53,13 @@ func (d detachment) unused(ctx context.Context, nodeID string, node *structs.Nod
 	volume := d.req.VolumeID
 	switch {
 	case node != nil && node.Status == structs.NodeReady && node.Unaccounted:
-		return structs.Unavailablef("node %s has not yet reported what it holds since the servers' state was "+
+		return structs.Unavailablef("node %s has not yet reported its volumes since the servers' state was "+
 			"restored; try again later", node.ID)
 	case node != nil && node.Status == structs.NodeReady:
 		return d.operatorDetach(ctx, structs.CSIClaimKey{Namespace: d.ns, VolumeID: volume}, node.ID)
 	case !d.req.Force:
-		return structs.Unavailablef("node %s is not up and cannot say whether it let go of volume %q; "+
-			"bring it back, or, once it is surely off: %s",
+		return structs.Unavailablef("node %s is not up and cannot report whether it released volume %q; "+
+			"bring it back, or, once it is certainly off: %s",
 			nodeID, volume, state.DetachCommand(d.ns, volume, nodeID))
 	}
 	_, err := d.unmounted(ctx, nodeID, errors.New("it has no claim"))

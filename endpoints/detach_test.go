@@ -101,7 +101,7 @@ func TestForcedDetach_SaysAndRecordsWhatWasProved(t *testing.T) {
 				s.down("n1")
 			}
 			got := must(s, structs.CSIVolumeDetach, forceDetach)
-			if got.Proof != c.proof || !strings.Contains(got.Detail, c.says) || strings.Contains(got.Detail, "has let go") || s.claimed() {
+			if got.Proof != c.proof || !strings.Contains(got.Detail, c.says) || strings.Contains(got.Detail, "has released") || s.claimed() {
 				t.Errorf("%+v; claimed %v", got, s.claimed())
 			}
 			f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced
@@ -119,7 +119,7 @@ func TestForcedDetach_SaysAndRecordsWhatWasProved(t *testing.T) {
 func TestDetach_OfANodeThatLetsGoSaysSo(t *testing.T) {
 	s, _ := heldAfterEnd(t)
 	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
-	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has let go of volume") || s.claimed() {
+	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has released volume") || s.claimed() {
 		t.Errorf("%+v", got)
 	}
 }

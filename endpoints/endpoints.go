@@ -196,7 +196,7 @@ type boundedRaft struct {
 func newWrites(c Config) *loadshed.Queue {
 	return loadshed.NewQueue(loadshed.QueueConfig{
 		Limit:    "writes",
-		Text:     fmt.Sprintf("nothing was written: %d writes are under way and others wait", c.Writes),
+		Text:     fmt.Sprintf("nothing was written: %d writes are in flight and others wait", c.Writes),
 		Places:   c.Writes,
 		Waiting:  c.WriteQueue,
 		Patience: c.WritePatience,

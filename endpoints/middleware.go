@@ -128,7 +128,7 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 				return "", err
 			}
 		case *o.forwarded && known:
-			return "", structs.Unavailablef("the server asked is not the leader, though it was taken for it")
+			return "", structs.Unavailablef("the called server is not the leader any more")
 		case known && addr != "":
 			return addr, nil
 		case !time.Now().Before(deadline):

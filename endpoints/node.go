@@ -78,7 +78,7 @@ func (n nodes) heartbeat(
 	resp *structs.NodeHeartbeatResponse,
 ) (uint64, error) {
 	if !slices.Contains([]string{"", structs.NodeInit, structs.NodeReady}, req.Status) {
-		return 0, structs.Invalidf("a node cannot say that its status is %q; expected %q or %q",
+		return 0, structs.Invalidf("a node cannot report the status %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
 	}
 	if req.Inventory != nil {

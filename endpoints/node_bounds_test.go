@@ -132,7 +132,7 @@ func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 		"1001 plugin instances; at most 1000":    many,
 		"HealthDescription has 1048576 bytes":    instance(func(i *structs.CSIInfo) { i.HealthDescription = long }),
 		`plugin "p": Provider has 1048576 bytes`: instance(func(i *structs.CSIInfo) { i.Provider = long }),
-		`Upserts[0].HealthDescription is "node is down", which the servers say`: instance(func(i *structs.CSIInfo) {
+		`Upserts[0].HealthDescription is "node is down", which only the servers set`: instance(func(i *structs.CSIInfo) {
 			i.HealthDescription = state.NodeIsDown
 		}),
 		"NodeInfo.ID has 1048576 bytes; at most 256": instance(func(i *structs.CSIInfo) { i.NodeInfo.ID = long }),

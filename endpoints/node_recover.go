@@ -25,14 +25,14 @@ func (n nodes) accounted(
 			Attachments: some, WriteOptions: structs.WriteOptions{Now: n.now().UnixNano()},
 		})
 		if err != nil {
-			n.logger.Warn("failed to record attachments, asking the node again", "node", node.ID,
+			n.logger.Warn("failed to record attachments, waiting for the next report", "node", node.ID,
 				"error", err)
 			return false
 		}
 	}
 	volume := state.Unclaimed(n.store.Read(), node.ID, said)
 	if volume != "" {
-		n.logger.Warn("node holds a volume without a claim, it has to let go", "node", node.ID,
+		n.logger.Warn("node holds a volume without a claim and has to release it", "node", node.ID,
 			"volume", volume)
 	}
 	return volume == ""

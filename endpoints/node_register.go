@@ -61,7 +61,8 @@ func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance)
 		}
 		if c.HealthDescription == state.NodeIsDown {
 			return structs.Invalidf(
-				"%s[%d].HealthDescription is %q, which the servers say; expected another text", path, i, state.NodeIsDown)
+				"%s[%d].HealthDescription is %q, which only the servers set; expected another text",
+				path, i, state.NodeIsDown)
 		}
 	}
 	return structs.ValidateInstances(nodeID, instances)

@@ -39,7 +39,7 @@ func grown(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
 		case c.ExpandBytes == 0 || c.EndTime != 0 || node == nil || node.Status != structs.NodeReady:
 		case c.ExpandError != nil:
 			return false, structs.Errorf(c.ExpandError.Kind,
-				"volume %q is larger now, but not what allocation %s sees of it: %s",
+				"volume %q is larger now, but its content at allocation %s is not: %s",
 				v.ID, structs.ShortID(c.AllocID), c.ExpandError.Message)
 		default:
 			return false, nil

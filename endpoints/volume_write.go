@@ -258,7 +258,7 @@ func (w volumeWrites) await(ctx context.Context, ns, id string,
 			why = row.LastError.Message
 		}
 		return nil, structs.Timeoutf(
-			"volume %q is still %s: %s; it is tried on, ask again later", id, pendingName(row), why)
+			"volume %q is still %s: %s; the call is retried, repeat the command later", id, pendingName(row), why)
 	}
 }
 

@@ -69,7 +69,7 @@ func responseFits(size, limit int64) error {
 	if limit == 0 || size <= limit {
 		return nil
 	}
-	return structs.Invalidf("the answer has more than %d bytes: ask for less, or page by page", limit)
+	return structs.Invalidf("the answer has more than %d bytes: request less, or page by page", limit)
 }
 
 // Next begins the next chunk. The chunks before it may be changed in place from now on.

@@ -274,7 +274,7 @@ func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 func (p *planner) setBlocked(e *structs.Evaluation, keys []string) {
 	e.JobModifyIndex = p.job.JobModifyIndex
 	e.Status = structs.EvalBlocked
-	e.StatusDescription = "waiting for room"
+	e.StatusDescription = "waiting for capacity"
 	e.BlockedOn = keys
 	e.Shape = p.shape()
 }

@@ -96,7 +96,7 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation) classified {
 		s.why = "node is down"
 	case a.Migrate:
 		s.action = actionMove
-		s.why = "stopped by an operator, to be placed anew"
+		s.why = "stopped by an operator, to be placed again"
 	case n.Drain:
 		s.action = actionMove
 		s.why = "node is draining"

@@ -124,7 +124,7 @@ func (c *Config) Validate() error {
 		d    time.Duration
 	}{{"heartbeat_ttl", c.HeartbeatTTL}, {"heartbeat_grace", c.HeartbeatGrace}} {
 		if v.d < leastHeartbeat {
-			bad("server: %s is %s; expected %s or more: nodes need that time to turn to another server "+
+			bad("server: %s is %s; expected %s or more: nodes need that time to switch to another server "+
 				"when one is cut off", v.name, v.d, leastHeartbeat)
 		}
 	}

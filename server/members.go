@@ -100,7 +100,7 @@ func (s *Server) dismissal(member raft.Server, peers []peer) string {
 		}
 	}
 	if reason == "" && forgotten {
-		return "the gossip has forgotten it"
+		return "the gossip has dropped it"
 	}
 	return reason
 }

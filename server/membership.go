@@ -185,7 +185,7 @@ func (m *membership) markBootstrapped() {
 	copied := maps.Clone(tags)
 	copied[tagBootstrap] = "1"
 	if err := m.serf.SetTags(copied); err != nil {
-		m.logger.Warn("the gossip was not told of the cluster", "error", err)
+		m.logger.Warn("failed to announce the cluster in the gossip", "error", err)
 	}
 }
 

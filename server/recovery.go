@@ -69,7 +69,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 	}
 	if c.fresh {
 		return structs.Errorf(structs.KindPrecondition,
-			"%s: this server has no state to go on from; write the file on a server that has", path)
+			"%s: this server has no state to continue from; write the file on a server that has", path)
 	}
 	logger.Warn("replacing the members of the Raft configuration", "file", path, "servers",
 		fmt.Sprint(peers.Servers))

@@ -56,7 +56,7 @@ func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64
 		return 0, raftError(err)
 	}
 	s.logger.Info("removed a server from the Raft configuration", "id", target.ID, "rpc", target.Address,
-		"reason", "an operator or the server itself asked for it")
+		"reason", "an operator or the server itself requested it")
 	return f.Index(), nil
 }
 
@@ -241,7 +241,7 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 		forget = s.members.serf.RemoveFailedNodePrune
 	}
 	if err := forget(member.Name); err != nil {
-		return structs.Errorf(structs.KindTimeout, "server %s has no vote any more; telling the gossip: %w",
+		return structs.Errorf(structs.KindTimeout, "server %s has no vote any more; removing it from gossip: %w",
 			member.Name, err)
 	}
 	return nil

@@ -79,7 +79,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	}
 	opened = append(opened, s.lock.Close)
 	if err := removeRestoreFiles(cfg.DataDir); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "removing what an interrupted restore left: %w", err)
+		return nil, structs.Errorf(structs.KindInternal, "removing the files of an interrupted restore: %w", err)
 	}
 	s.id, err = raftfiles.ServerID(cfg.DataDir)
 	if err != nil {

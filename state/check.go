@@ -114,13 +114,13 @@ func (c *checker) claims() {
 			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex,
 				"%s: grant index %d", who, cl.GrantIndex)
 			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
-				"%s: end %d says otherwise than its allocation", who, cl.EndTime)
+				"%s: end %d differs from that of its allocation", who, cl.EndTime)
 		default:
 			c.want(false, "%s: state %q", who, cl.State)
 		}
 		key := [2]string{cl.Namespace, cl.VolumeID}
 		for k, other := range granted[key] {
-			c.want(!k.Conflicts(cl.Class()), "%s: granted beside that of %s", who, other)
+			c.want(!k.Conflicts(cl.Class()), "%s: granted although it conflicts with that of %s", who, other)
 		}
 		if granted[key] == nil {
 			granted[key] = map[structs.ClaimClass]string{}
@@ -156,7 +156,7 @@ func (c *checker) lines() {
 		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {
 			seen[key] = true
 			for next := range line(c, cl.Namespace, cl.VolumeID) {
-				c.want(false, "claim of volume %s/%s for allocation %s waits though it is its turn",
+				c.want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
 					next.Namespace, next.VolumeID, next.AllocID)
 			}
 		}

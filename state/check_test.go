@@ -15,7 +15,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 	}
 	attachmentRow := func(tx *WriteTx) *structs.CSIAttachment { return Attachment(tx.ReadTx, "default", "v", "n1").Copy() }
 	for says, harm := range map[string]func(*WriteTx){
-		"granted beside that of a1": func(tx *WriteTx) {
+		"granted although it conflicts with that of a1": func(tx *WriteTx) {
 			c := claimRow(tx, "a2")
 			c.State, c.GrantIndex = granted, tx.Index
 			claims.Put(tx, c)
@@ -28,7 +28,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			allocs.Put(tx, a)
 		},
 		"claims of volume default/v": func(tx *WriteTx) { claims.Delete(tx, claimRow(tx, "a1")) },
-		"waits though it is its turn": func(tx *WriteTx) {
+		"waits though it could be granted": func(tx *WriteTx) {
 			dropClaim(tx, claimRow(tx, "a1"))
 			attachments.Delete(tx, attachmentRow(tx))
 		},

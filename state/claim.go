@@ -178,7 +178,7 @@ func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 		return structs.Invalidf(
 			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
 	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
-		return structs.Invalidf("nobody can write to volume %q in access mode %s", v.ID, c.AccessMode)
+		return structs.Invalidf("volume %q: access mode %s is read-only", v.ID, c.AccessMode)
 	case !v.Capable(class):
 		return structs.Preconditionf(
 			"volume %q has no capability for %s with %s", v.ID, c.AccessMode, c.AttachmentMode)
@@ -192,7 +192,7 @@ func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 
 func errorText(e *structs.OperationError) string {
 	if e == nil {
-		return "the plugin did not say why"
+		return "the plugin gave no reason"
 	}
 	return e.Message
 }
@@ -305,8 +305,8 @@ func wakeRoom(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
 	}
 }
 
-// roomAfter returns the keys that are unblocked when a volume is let go of on a node. Of a volume that is gone
-// nothing is remembered: all that wait for room look again.
+// roomAfter returns the unblock keys of evaluations that can continue when a volume is released on a node. A
+// deleted volume has no row that records this, so all evaluations that wait for capacity are evaluated again.
 func roomAfter(tx Reader, k structs.CSIClaimKey, plugin, node string) []string {
 	keys := []string{structs.WakeVolume(k.Namespace, k.VolumeID)}
 	if Volume(tx, k.Namespace, k.VolumeID) == nil {

@@ -97,8 +97,8 @@ func asked(tx Reader, a *structs.CSIAttachment) string {
 	if a.Call == nil || a.LastError == nil {
 		return ""
 	}
-	return fmt.Sprintf("; what came of the %s that node %s was asked for is not known: "+
-		"it is settled there or waited out",
+	return fmt.Sprintf("; the outcome of the %s at node %s is unknown: "+
+		"it is repeated there, or the next call waits",
 		a.Call.Op, nodeName(tx, a.Call.NodeID))
 }
 
@@ -254,10 +254,10 @@ func lingers(tx Reader, c *structs.CSIClaim) string {
 			"or until an operator who knows that it is off"+
 			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
 	case (a == nil || a.ClientTerminal()) && c.ReleaseError != nil:
-		return fmt.Sprintf("it has ended, and its node has not let go%s; this asks the node again: %s",
+		return fmt.Sprintf("it has ended, and its node has not released the volume%s; to call the node again: %s",
 			failing(c.ReleaseError), detachCommand(c.Namespace, c.VolumeID, c.NodeID, ""))
 	case a == nil || a.ClientTerminal():
-		return "it has ended and its node has not yet let go; should that last, this asks the node why: " +
+		return "it has ended and its node has not yet released the volume; if this lasts, call the node: " +
 			detachCommand(c.Namespace, c.VolumeID, c.NodeID, "")
 	}
 	return ""

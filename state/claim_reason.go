@@ -133,9 +133,9 @@ func (w *inWay) say() string {
 	for _, c := range w.ahead {
 		names = append(names, "allocation "+c.AllocID)
 	}
-	text := "ahead in line: " + firstOf(names, w.counted)
+	text := "ahead in the queue: " + firstOf(names, w.counted)
 	if w.counted > farAhead {
-		text = fmt.Sprintf("ahead in line: %s and more than %d more",
+		text = fmt.Sprintf("ahead in the queue: %s and more than %d more",
 			strings.Join(names, ", "), farAhead-len(names))
 	}
 	if w.held != "" {

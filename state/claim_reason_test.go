@@ -57,11 +57,11 @@ func TestClaimReasons_NameThreeAndCountTheRest(t *testing.T) {
 	held := `^(allocation a9999\d\d \(job j\) on node name-n holds volume v as multi-node-reader-only, read(, )?){3} and 2 more`
 	for i, want := range map[int]string{
 		5:   held + "$",
-		6:   held + "; ahead in line: allocation " + lineID(5) + "$",
-		9:   held + fmt.Sprintf("; ahead in line: allocation %s, allocation %s, allocation %s and 1 more$", lineID(5), lineID(6), lineID(7)),
-		105: held + fmt.Sprintf("; ahead in line: allocation %s, allocation %s, allocation %s and 97 more$", lineID(5), lineID(6), lineID(7)),
-		106: held + fmt.Sprintf("; ahead in line: allocation %s, allocation %s, allocation %s and more than 97 more$", lineID(5), lineID(6), lineID(7)),
-		204: held + fmt.Sprintf("; ahead in line: allocation %s, allocation %s, allocation %s and more than 97 more$", lineID(5), lineID(6), lineID(7)),
+		6:   held + "; ahead in the queue: allocation " + lineID(5) + "$",
+		9:   held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 1 more$", lineID(5), lineID(6), lineID(7)),
+		105: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 97 more$", lineID(5), lineID(6), lineID(7)),
+		106: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$", lineID(5), lineID(6), lineID(7)),
+		204: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$", lineID(5), lineID(6), lineID(7)),
 	} {
 		if got := why(i); !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("%d waits because\n%s; want\n%s", i, got, want)
@@ -126,7 +126,7 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 		text = append(text, firstOf(held, len(held)))
 	}
 	if len(ahead) > 0 {
-		text = append(text, "ahead in line: "+firstOf(ahead, len(ahead)))
+		text = append(text, "ahead in the queue: "+firstOf(ahead, len(ahead)))
 	}
 	return strings.Join(text, "; ")
 }

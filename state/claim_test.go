@@ -137,7 +137,7 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 		{"another node's allocation", aClaim("v", "a1", wr, snw), "n2", structs.KindDenied, "another node"},
 		{"a claim that names another node", other, "", structs.KindDenied, "another node"},
 		{"an unknown node", aClaim("v", "a1", wr, snw), "n9", structs.KindNotFound, `no node "n9"`},
-		{"writing in a reader's mode", aClaim("v", "a1", wr, mnr), "", structs.KindInvalid, "nobody can write"},
+		{"writing in a reader's mode", aClaim("v", "a1", wr, mnr), "", structs.KindInvalid, "is read-only"},
 		{"a mode that does not exist", aClaim("v", "a1", "both", snw), "", structs.KindInvalid, "needs a mode"},
 		{"an access mode that does not exist", aClaim("v", "a1", wr, "all"), "", structs.KindInvalid, "needs a mode"},
 		{"a mode the volume is not made for", aClaim("picky", "a1", rd, snr), "", structs.KindPrecondition, "no capability"},
@@ -349,11 +349,11 @@ func TestClaimReasons_NameTheRemedy(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.claim(aClaim("v", "a2", wr, snw))
 	w.claim(aClaim("v", "a3", wr, snw))
-	w.wantReason("v", "a3", "holds volume v as single-node-writer, write; ahead in line: allocation a2")
+	w.wantReason("v", "a3", "holds volume v as single-node-writer, write; ahead in the queue: allocation a2")
 	w.stop("a1", "")
 	w.wantReason("v", "a2", "it is being stopped")
 	w.client("n1", "a1", structs.AllocComplete)
-	w.wantReason("v", "a2", "its node has not yet let go")
+	w.wantReason("v", "a2", "its node has not yet released the volume")
 	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown, WriteOptions: w.now()})
 	w.wantReason("v", "a2", "that node is down, so nothing is released until it is back")
 	w.wantReason("v", "a2", `volume detach -force -reason "it is off" v n1`)
@@ -374,7 +374,7 @@ func TestClaimable_ExplainsARejection(t *testing.T) {
 		{"held by one that goes", aClaim("v", "new", wr, snw), "a1", true, ""},
 		{"its own claim", aClaim("v", "a1", wr, snw), "", true, ""},
 		{"not there", aClaim("x", "new", wr, snw), "", false, "does not exist"},
-		{"never", aClaim("v", "new", wr, mnr), "a1", false, "nobody can write"},
+		{"never", aClaim("v", "new", wr, mnr), "a1", false, "is read-only"},
 	} {
 		ok, why := Claimable(w.s.Read(), c.claim, func(id string) bool { return id == c.ignore })
 		if ok != c.ok || !strings.Contains(why, c.says) || ok != (why == "") {

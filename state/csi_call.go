@@ -93,7 +93,7 @@ func forgettable(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttac
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.Attachment || a.State != structs.AttachmentDetaching {
 		return nil, structs.Conflictf(
-			"the attachment of volume %q to node %s has changed meanwhile; look at it again: berth volume status %s",
+			"the attachment of volume %q to node %s has changed meanwhile; check it again: berth volume status %s",
 			p.VolumeID, nodeName(tx, p.NodeID), p.VolumeID)
 	}
 	if a.Call == nil || p.Settle == 0 || p.Now >= a.Call.Time+int64(p.Settle) {

@@ -104,7 +104,7 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
 		if key := wokenSince(tx, e); key != "" {
-			pendAgain(e, structs.EvalChanged, "woken meanwhile by "+key)
+			pendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
 		}
 	}
 	if e.Status == structs.EvalComplete && len(e.FailedTGAllocs) == 0 && !ofOneNode(e) {

@@ -16,7 +16,7 @@ import (
 
 // changedMeanwhile is the description of an evaluation that is pending again because its inputs have changed
 // since its plan was made.
-const changedMeanwhile = "what it looks at has changed meanwhile"
+const changedMeanwhile = "its inputs have changed meanwhile"
 
 // pendAgain makes an evaluation pending again.
 func pendAgain(e *structs.Evaluation, again, description string) {

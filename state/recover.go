@@ -121,7 +121,7 @@ func holdsNothing(before Reader, id string) bool {
 func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 	n.Unaccounted = true
 	addEvents(tx, n, serverEvent("Cluster",
-		"The servers' state was restored from a snapshot: the node has to say what it holds", now))
+		"The servers' state was restored from a snapshot: the node has to report its volumes", now))
 	nodes.Put(tx, n)
 }
 
@@ -148,10 +148,9 @@ func Recovering(tx Reader) string {
 		return ""
 	}
 	text := fmt.Sprintf("the servers' state was restored from a snapshot, "+
-		"and node %s has not yet said that it holds no volume that is not its own", nodeName(tx, n.ID))
+		"and node %s has not yet reported that all its volumes have claims", nodeName(tx, n.ID))
 	if n.Status == structs.NodeDown {
-		text += fmt.Sprintf("; it is down: bring it back or, once it is surely off, forget it: berth node purge %s",
-			n.ID)
+		text += "; it is down: bring it back or, once it is certainly off, delete it: berth node purge " + n.ID
 	}
 	return text
 }

@@ -69,7 +69,7 @@ func TestRecover_DoesNotBelieveThatAVolumeIsAttached(t *testing.T) {
 		t.Errorf("the attachment is %s", got)
 	}
 	back.wantClaims("v", map[string]string{"a1": granted})
-	back.wantReason("v", "a1", "has not yet said that it holds no volume")
+	back.wantReason("v", "a1", "has not yet reported that all its volumes have claims")
 	back.accounted("n1", "n2", "n3")
 	back.outcome("v", "n1", "attach", nil)
 	back.wantReason("v", "a1", "")

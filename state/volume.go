@@ -219,7 +219,7 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 		}
 		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
 			return structs.Preconditionf(
-				"volume %q is %s: forgotten now, it may be left behind at its plugin; to forget it all the same: %s",
+				"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
 				v.ID, v.State, volumeCommand("deregister -force ", v.Namespace)+v.ID)
 		}
 	}

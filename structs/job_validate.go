@@ -265,14 +265,14 @@ func (r *Resources) validate(f fieldErrors) {
 	f.require(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
 	f.require(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,
 		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
-	f.require(r.DiskMB == 0, "disk %d: scratch space is asked for by the group's ephemeral_disk", r.DiskMB)
+	f.require(r.DiskMB == 0, "disk %d: the group's ephemeral_disk requests scratch space", r.DiskMB)
 }
 
 // validateSum checks the resources of one allocation in all.
 func (r Resources) validateSum(f fieldErrors) {
-	f.require(r.CPU <= MaxCPU, "its tasks ask for more than %d MHz of cpu in sum", MaxCPU)
-	f.require(r.MemoryMB <= MaxMemoryMB, "its tasks ask for more than %d MiB of memory in sum", MaxMemoryMB)
-	f.require(r.DiskMB <= MaxDiskMB, "it asks for more than %d MiB of disk in sum", MaxDiskMB)
+	f.require(r.CPU <= MaxCPU, "its tasks request more than %d MHz of cpu in sum", MaxCPU)
+	f.require(r.MemoryMB <= MaxMemoryMB, "its tasks request more than %d MiB of memory in sum", MaxMemoryMB)
+	f.require(r.DiskMB <= MaxDiskMB, "it requests more than %d MiB of disk in sum", MaxDiskMB)
 }
 
 func (c *CSIPluginConfig) validate(f fieldErrors) {
@@ -282,7 +282,7 @@ func (c *CSIPluginConfig) validate(f fieldErrors) {
 	f.checkAbsolutePath("stage_publish_base_dir", c.StagePublishBaseDir)
 	f.require(len(c.StagePublishBaseDir) <= MaxPluginBaseDir,
 		"stage_publish_base_dir is %d bytes long, at most %d are allowed: "+
-			"a path that is sent to a plugin has room for 128", len(c.StagePublishBaseDir), MaxPluginBaseDir)
+			"a path for a plugin has at most 128", len(c.StagePublishBaseDir), MaxPluginBaseDir)
 	mount := path.Clean(c.MountDir)
 	stage := path.Clean(c.StagePublishBaseDir)
 	f.require(stage != mount && !strings.HasPrefix(stage, mount+"/"),

@@ -40,7 +40,7 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 		"memory 9223372036854775807 must be at most 1073741824 M": task(func(t *Task) { t.Resources.MemoryMB = math.MaxInt }),
 		"memory_max 1073741825 must be at most 1073741824 MiB":    task(func(t *Task) { t.Resources.MemoryMaxMB = MaxMemoryMB + 1 }),
 		"size 17179869185 must be at most 17179869184 MiB":        group(func(g *TaskGroup) { g.EphemeralDisk.SizeMB = MaxDiskMB + 1 }),
-		"ask for more than 1073741824 MiB of memory in sum": group(func(g *TaskGroup) {
+		"request more than 1073741824 MiB of memory in sum": group(func(g *TaskGroup) {
 			t := *g.Tasks[0]
 			r := Resources{CPU: 1, MemoryMB: MaxMemoryMB}
 			t.Name, t.CSIPluginConfig, t.Resources, g.Tasks[0].Resources = "u", nil, &r, &r

@@ -166,7 +166,7 @@ func (r *ClientCSINodeExpandResponse) Validate(asked int64) error {
 // Validate checks the sizes in a node's report on a volume of the given plugin.
 func (o *CSINodeExpandOutcome) Validate(plugin string) error {
 	f := newFieldErrors("").at("volume %q", o.VolumeID).at("plugin %q", plugin).at("NodeExpandVolume")
-	f.checkTotal("the size asked for", o.Bytes, MaxVolumeBytes, "bytes")
+	f.checkTotal("the requested size", o.Bytes, MaxVolumeBytes, "bytes")
 	f.checkSize(o.Capacity, o.Bytes)
 	return f.err()
 }
@@ -174,7 +174,7 @@ func (o *CSINodeExpandOutcome) Validate(plugin string) error {
 // checkSize checks the size that a plugin answered; 0 means that it is not known.
 func (f fieldErrors) checkSize(n, asked int64) {
 	f.checkTotal("capacity_bytes", n, MaxVolumeBytes, "bytes")
-	f.require(n <= 0 || n >= asked, "capacity_bytes %s must be at least the %s asked for",
+	f.require(n <= 0 || n >= asked, "capacity_bytes %s must be at least the requested %s",
 		FormatBytes(n), FormatBytes(asked))
 }
 

@@ -88,5 +88,5 @@ func (s *hookSequence) down(ctx context.Context) error {
 
 // downUntilDone repeats down until it succeeds. It reports false when ctx ended first.
 func (s *hookSequence) downUntilDone(ctx context.Context) bool {
-	return downRetry.Retry(ctx, s.logger, "taking down failed, it is tried again", s.down)
+	return downRetry.Retry(ctx, s.logger, "failed to take down a hook, retrying", s.down)
 }

@@ -206,7 +206,7 @@ func (t *task) setUpAgain(ctx context.Context) bool {
 		return false
 	}
 	t.env = t.buildEnv()
-	return downRetry.Retry(ctx, t.logger, "a hook failed beside a running task, it is tried again", t.hooks.up)
+	return downRetry.Retry(ctx, t.logger, "hook failed, retrying", t.hooks.up)
 }
 
 // killProcess carries out a kill and waits for the end.
@@ -265,7 +265,7 @@ func (t *task) stopProcess(
 		case <-lost:
 			timer.Stop()
 		case <-timer.C:
-			t.logger.Warn("stopping the task failed, it is tried again", "error", err)
+			t.logger.Warn("failed to stop the task, retrying", "error", err)
 		}
 	}
 }

@@ -264,7 +264,7 @@ func (r *Runner) Run(ctx context.Context) {
 	close(r.unwound)
 	select {
 	case <-r.destroy:
-		downRetry.Retry(ctx, r.logger, "removing the allocation failed, it is tried again", r.remove)
+		downRetry.Retry(ctx, r.logger, "failed to remove the allocation, retrying", r.remove)
 	case <-ctx.Done():
 	}
 }
@@ -301,7 +301,7 @@ func (r *Runner) setUp(ctx context.Context) {
 	if r.finished() || ctx.Err() != nil || !r.awaitMaySetUp(wanted) {
 		return
 	}
-	const failed = "setting up failed beside a running task, it is tried again"
+	const failed = "failed to set up hooks, retrying"
 	done := downRetry.Retry(wanted, r.logger, failed, func(wanted context.Context) error {
 		err := makeDirs(r.dir, r.env.Group)
 		if err == nil {

@@ -360,7 +360,7 @@ func (t *task) cleanUp(ctx context.Context) {
 	if t.clean || ctx.Err() != nil {
 		return
 	}
-	const failed = "cleaning up after the task failed, it is tried again"
+	const failed = "failed to clean up after the task, retrying"
 	if !downRetry.Retry(ctx, t.logger, failed, t.destroyProcess) {
 		return
 	}

@@ -40,7 +40,7 @@ func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 		}
 		if v.Writable && table.ReadOnly(v.HostPath) {
 			return structs.Preconditionf(
-				"volume %s: %w after an error of its disk; the next allocation mounts it anew",
+				"volume %s: %w after an error of its disk; the next allocation mounts it again",
 				alias, errReadOnly)
 		}
 		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{

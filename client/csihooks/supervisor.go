@@ -146,7 +146,7 @@ func (s *supervisor) validate() error {
 	if len(p.StagePublishBaseDir) > structs.MaxPluginBaseDir {
 		return structs.Invalidf(
 			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a "+
-				"plugin has room for 128",
+				"plugin accepts at most 128",
 			p.ID, len(p.StagePublishBaseDir), structs.MaxPluginBaseDir)
 	}
 	if sock := s.socket(); len(sock) > maxSocketPath {
@@ -281,7 +281,7 @@ func (s *supervisor) warnInUse(control hook.Control) {
 	}
 	s.logger.Warn("a plugin stopped while its volumes are in use", "volumes", names)
 	control.Emit(s.pluginEvent(structs.TaskEventHookMessage,
-		"stopped while volumes on this node are in use: %s. They cannot be let go until it runs here again",
+		"stopped while volumes on this node are in use: %s. The node releases them when it runs here again",
 		strings.Join(names, ", ")))
 }
 

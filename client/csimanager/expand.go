@@ -78,7 +78,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 	}
 	err = w.callPlugin("NodeExpandVolume", u.PluginID, u.ExternalID, req.VolumePath, call)
 	if err != nil {
-		return 0, fmt.Errorf("growing what is on it: %w", err)
+		return 0, fmt.Errorf("growing its content: %w", err)
 	}
 	return grown, nil
 }
@@ -90,7 +90,7 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 	if err != nil {
 		return 0, err
 	}
-	release, err := acquire(ctx, &v.seq, u.VolumeKey.String(), "growing what is on it")
+	release, err := acquire(ctx, &v.seq, u.VolumeKey.String(), "growing its content")
 	if err != nil {
 		return 0, err
 	}

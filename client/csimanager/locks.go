@@ -15,7 +15,7 @@ func acquire(ctx context.Context, locks *keylock.Map, key, work string) (release
 	var held *keylock.Error
 	if errors.As(err, &held) {
 		return nil, structs.Unavailablef(
-			"%s was not begun: earlier work on it, %s since %s, is still under way: %w",
+			"%s was not begun: earlier work on it, %s since %s, is not complete: %w",
 			work, held.Holder, clock(held.Since.UnixNano()), held.Err)
 	}
 	return release, err

@@ -93,8 +93,8 @@ func (w *volumeWork) unlessParked(
 		}
 		err := call(ctx, conn)
 		if slices.Contains(parkedCodes, csi.Code(err)) {
-			err = fmt.Errorf("%w; the plugin refused this at %s and is not asked again before another "+
-				"process of it answers or an operator asks: restart or replace its allocation %s",
+			err = fmt.Errorf("%w; the plugin rejected this at %s and is not called again before another "+
+				"process of it answers or an operator retries: restart or replace its allocation %s",
 				err, clock(time.Now().UnixNano()), structs.ShortID(conn.Registration.AllocID))
 		}
 		w.parking.recordAnswer(c, conn.process(), err)

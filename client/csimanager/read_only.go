@@ -20,7 +20,7 @@ func (w *volumeWork) refuseReadOnly(u *Use) error {
 	}
 	return structs.Preconditionf(
 		"its file system has turned read-only, and it stays mounted on this node while %s uses it: "+
-			"stop that too, and the volume is mounted anew", allocNames(w.users))
+			"stop that too, and the volume is mounted again", allocNames(w.users))
 }
 
 // sharesReadOnly reports whether the volume has other users on this node and its file system could be written

@@ -224,7 +224,7 @@ func (w *volumeWork) pluginPath(rel string) (string, error) {
 	reg := w.conn.Registration
 	below, ok := strings.CutPrefix(w.hostPath(rel), strings.TrimSuffix(reg.HostMountPath, "/")+"/")
 	if !ok || reg.PluginMountPath == "" {
-		return "", structs.Preconditionf("plugin %q: %s is not within what the plugin sees of the host (%q as %q)",
+		return "", structs.Preconditionf("plugin %q: %s is outside the paths of the plugin (%q as %q)",
 			reg.ID, w.hostPath(rel), reg.HostMountPath, reg.PluginMountPath)
 	}
 	path := filepath.Join(reg.PluginMountPath, below)

@@ -113,7 +113,7 @@ func MakeShared(dir string) error {
 	if !t.Mounted(dir) {
 		if below := t.Below(dir); len(below) > 0 {
 			return structs.Preconditionf(
-				"%s cannot be made a shared mount: it would hide what is mounted below it: %s",
+				"%s cannot be made a shared mount: it would hide the mounts below it: %s",
 				dir, strings.Join(below, ", "))
 		}
 		if err := mount.Mount(dir, dir, "none", "bind"); err != nil {

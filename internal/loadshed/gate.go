@@ -10,7 +10,7 @@ import (
 )
 
 // Refused is the text of the refusal of a read.
-const Refused = "this server is asked for more than it can answer"
+const Refused = "this server is overloaded"
 
 // GateConfig tunes a gate.
 type GateConfig struct {

@@ -57,7 +57,7 @@ type bound struct {
 // New makes a filter. Its error continues a sentence that begins with the expression, and names the place.
 func New(expression string) (*Filter, error) {
 	if n := len(expression); n > MaxLength {
-		return nil, fmt.Errorf("has %d bytes; expected %d at most, so ask for less at a time", n, MaxLength)
+		return nil, fmt.Errorf("has %d bytes; expected %d at most", n, MaxLength)
 	}
 	tree, err := grammar.Parse("", []byte(expression), grammar.MaxExpressions(structs.MaxFilterSteps))
 	if err != nil {

@@ -33,7 +33,7 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	}
 	if want := c.GetMount().GetFsType(); want != "" && want != fsType {
 		return fail(codes.FailedPrecondition,
-			"a file system of type %s is asked for, the volume has %s", want, or(fsType, "none"))
+			"a file system of type %s is requested, the volume has %s", want, or(fsType, "none"))
 	}
 	bits, data, _ := mountFlags(c.GetMount().GetMountFlags())
 	switch {

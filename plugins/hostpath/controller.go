@@ -121,7 +121,7 @@ func (d *driver) checkCapacity(size int64, put func() error) error {
 	}
 	if size > left {
 		return fail(codes.ResourceExhausted,
-			"node %s has room for %d bytes, %d are asked for", d.cfg.NodeID, left, size)
+			"node %s has %d free bytes, %d are requested", d.cfg.NodeID, left, size)
 	}
 	return put()
 }

@@ -120,7 +120,7 @@ func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
 		}
 		fs := c.GetMount().GetFsType()
 		if w.fsType != "" && fs != "" && fs != w.fsType {
-			return fail(codes.InvalidArgument, "two file-system types are asked for, %s and %s", w.fsType, fs)
+			return fail(codes.InvalidArgument, "two file-system types are requested, %s and %s", w.fsType, fs)
 		}
 		w.fsType, mount = or(w.fsType, fs), mount || c.GetMount() != nil
 		if w.typ == "" && (c.GetBlock() != nil || fs != "") && w.source.kind == "" {
@@ -141,7 +141,7 @@ func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
 	}
 	if w.typ == typeDirectory && w.fsType != "" {
 		return fail(codes.InvalidArgument,
-			"a directory volume has no file system of its own: leave the type %q out, or ask for an image", w.fsType)
+			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
 	if _, ok := filesystems[w.fsType]; w.fsType != "" && !ok {
 		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", w.fsType)

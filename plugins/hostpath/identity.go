@@ -69,7 +69,7 @@ func (d *driver) reachable(r *csi.TopologyRequirement) error {
 		}
 		if len(list) > 0 {
 			return fail(codes.ResourceExhausted,
-				"what is made here can be reached from node %s only, which is not among the places asked for",
+				"volumes here are reachable only from node %s, which is not among the requested places",
 				d.cfg.NodeID)
 		}
 	}

@@ -25,7 +25,7 @@ func resizeImage(path string, size int64, thick bool) error {
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		err = fail(codes.FailedPrecondition,
-			"the file system of the data directory reserves no blocks: ask for provisioning thin (%w)", err)
+			"the file system of the data directory reserves no blocks: request provisioning thin (%w)", err)
 	}
 	return errors.Join(err, f.Close())
 }

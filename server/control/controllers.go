@@ -193,7 +193,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		candidates, until := c.where(c.Store.Read(), w)
 		switch {
 		case !until.IsZero():
-			return structs.Errorf(structs.KindUnavailable, "node %s cannot be asked what came of %s",
+			return structs.Errorf(structs.KindUnavailable, "node %s is not reachable for the outcome of %s",
 				w.call.NodeID, w.call.Op)
 		case len(candidates) == 0:
 			return w.act(ctx, nil, noController(w.plugin))

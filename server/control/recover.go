@@ -57,13 +57,13 @@ func (c controllerLoop) explainRefusal(ctx context.Context, a *structs.CSIAttach
 		external = slices.DeleteFunc(v.PublishedExternalNodeIDs, isThis)
 	}
 	if len(external) == 0 {
-		return fmt.Errorf("%w; if the volume is attached to another node, and surely not used there: %s",
+		return fmt.Errorf("%w; if the volume is attached to another node, and certainly not used there: %s",
 			refusal, state.DetachCommand(a.Namespace, a.VolumeID, "NODE"))
 	}
 	node := state.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])
 	if node == "" {
 		node = "-external " + external[0] // as the command takes it
 	}
-	return fmt.Errorf("%w; the plugin says that it is attached to node %s; if it is surely not used there: %s",
+	return fmt.Errorf("%w; the plugin lists it as attached to node %s; if it is certainly not used there: %s",
 		refusal, external[0], state.DetachCommand(a.Namespace, a.VolumeID, node))
 }

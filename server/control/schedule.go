@@ -185,11 +185,11 @@ func (s *scheduling) failed(ctx context.Context, eval *structs.Evaluation, cause
 	}
 	e := eval.Copy()
 	e.Status = structs.EvalFailed
-	e.StatusDescription = fmt.Sprintf("given up after %d failures, the last: %v", b.failures, cause)
+	e.StatusDescription = fmt.Sprintf("failed after %d attempts, the last: %v", b.failures, cause)
 	update := &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: s.stamp(e.Namespace)}
 	_, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update)
 	if err != nil && ctx.Err() == nil {
-		s.Logger.Error("failed to give up an evaluation, retrying", "eval", eval.ID, "error", err)
+		s.Logger.Error("failed to record a failed evaluation, retrying", "eval", eval.ID, "error", err)
 	}
 }
 

@@ -118,7 +118,7 @@ func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool
 // exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
 // has to free capacity or to request less.
 func exhausted(text string) error {
-	text = structs.Cut("there is no room: "+text, structs.MaxErrorText)
+	text = structs.Cut("no space: "+text, structs.MaxErrorText)
 	return &structs.Error{Kind: structs.KindPrecondition, Code: structs.CSICodeExhausted, Text: text}
 }
 

@@ -132,7 +132,7 @@ func (o *opening) checkTail(path string, b []byte, c segmentContent, before uint
 	}
 	if last < o.mark.last {
 		return 0, o.damage(path, "the entries behind index %d (byte %d) are not as they were written; "+
-			"%s says that the log had entries up to %d", last, c.end, markName, o.mark.last)
+			"according to %s the log had entries up to %d", last, c.end, markName, o.mark.last)
 	}
 	if rest := bytes.TrimRight(b[c.end:], "\x00"); len(rest) > 0 {
 		o.Logger.Warn("dropping an interrupted write at the end of the log",

@@ -120,7 +120,7 @@ func checkSnapshot(dir string) (index uint64, file string, err error) {
 	}
 	meta, err := decodeSnapshotMeta(b)
 	if err == nil && meta.ID != filepath.Base(dir) {
-		err = fmt.Errorf("it says that it is of the snapshot %q", meta.ID)
+		err = fmt.Errorf("it names the snapshot %q", meta.ID)
 	}
 	if err != nil {
 		return 0, snapshotMeta, err

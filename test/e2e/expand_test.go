@@ -150,7 +150,7 @@ func TestCreate_WithoutSpaceCanBeRepeated(t *testing.T) {
 	a := withPlugin(t)
 	v := volumeFile{id: "big"}
 	large, small := a.file("large.hcl", v.sized(900<<20)), a.file("small.hcl", v.sized(16))
-	a.refused(6, []string{"ResourceExhausted", "has room for"}, "volume", "create", large)
+	a.refused(6, []string{"ResourceExhausted", "free bytes"}, "volume", "create", large)
 	a.must("volume", "create", small)
 	out := a.must("volume", "status", "big")
 	if !strings.Contains(out, "ready") || strings.Contains(out, "ResourceExhausted") {

@@ -161,7 +161,7 @@ func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	forced = s.begin(force("n0")...)
 	release()
 	forced.ends(0)
-	if out := forced.out.String(); !strings.Contains(out, "has let go") && !strings.Contains(out, "No claim") {
+	if out := forced.out.String(); !strings.Contains(out, "has released") && !strings.Contains(out, "No claim") {
 		c.t.Errorf("it says %q", out)
 	}
 }
@@ -193,7 +193,7 @@ func (c *cluster) forceOnceTheNodeIsLost(st *storage) {
 	forced := s.begin(force("n0")...)
 	c.keeps(st, "v", c.nodes[0])
 	c.nodes[0].crash()
-	forced.ends(7, "n0", "is up and does not say what it has mounted", "power it off")
+	forced.ends(7, "n0", "is up and does not report its mounts", "power it off")
 	s.waiting("v")
 	if err := st.attachedAt("v n0"); err != nil {
 		c.t.Error(err)

@@ -161,7 +161,7 @@ func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 			return r, err
 		}
 		if !backoff.Sleep(ctx, 5*time.Millisecond) {
-			return nil, fmt.Errorf("the supervisor in %s does not say who it is: %w", t.dir, ctx.Err())
+			return nil, fmt.Errorf("the supervisor in %s does not identify itself: %w", t.dir, ctx.Err())
 		}
 	}
 }

@@ -165,7 +165,7 @@ func supervised(dir string) (bool, error) {
 	defer f.Close()
 	l := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
-		return false, fmt.Errorf("asking for the lock of %s: %w", f.Name(), err)
+		return false, fmt.Errorf("testing the lock of %s: %w", f.Name(), err)
 	}
 	return l.Type != unix.F_UNLCK, nil
 }

@@ -143,7 +143,7 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	}
 	alive, err := t.alive(ctx)
 	if err != nil {
-		return fmt.Errorf("asking the supervisor of task %q: %w", t.id, err) // not known is not gone: it may run
+		return fmt.Errorf("calling the supervisor of task %q: %w", t.id, err) // not known is not gone: it may run
 	}
 	if !alive {
 		if exit, _ := readExit(t.dir); exit == nil { // an unreadable one is like none

@@ -109,7 +109,7 @@ func enterRoot(root string) error {
 		return fmt.Errorf("changing the root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("letting go of the host's root: %w", err)
+		return fmt.Errorf("unmounting the host's root: %w", err)
 	}
 	return os.Chdir("/")
 }

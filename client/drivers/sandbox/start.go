@@ -93,7 +93,7 @@ func socketpair() (ours, theirs *os.File, err error) {
 
 func (p *Proc) handshake(first *message) error {
 	if err := json.NewEncoder(p.conn).Encode(first); err != nil {
-		return fmt.Errorf("telling the sandbox what to run: %w", err)
+		return fmt.Errorf("sending the program to the sandbox: %w", err)
 	}
 	var m message
 	if err := p.up.Decode(&m); err != nil {
