@@ -72,7 +72,7 @@ func rangeFault(size int64, r structs.CSICapacityRange) string {
 	case size == 0:
 		return ""
 	case size < r.RequiredBytes:
-		return fmt.Sprintf("of %d is smaller than the requested %d", size, r.RequiredBytes)
+		return fmt.Sprintf("of %d is smaller than the %d requested", size, r.RequiredBytes)
 	case r.LimitBytes > 0 && size > r.LimitBytes:
 		return fmt.Sprintf("of %d is above the limit of %d", size, r.LimitBytes)
 	case size > structs.MaxVolumeBytes:

@@ -134,7 +134,7 @@ func TestDeposed_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing.T) {
 	s.raft.forward = func(_ string, _, resp any) error {
 		if leads.Err() == nil {
 			time.AfterFunc(20*time.Millisecond, end)
-			return structs.Errorf(structs.KindUnavailable, "this server lost its leadership")
+			return structs.Errorf(structs.KindUnavailable, "server lost leadership")
 		}
 		resp.(*structs.NodeListResponse).Index = 7777
 		return nil
@@ -156,7 +156,7 @@ func TestDeposed_EachElectionHasItsTime(t *testing.T) {
 		asked++
 		if asked <= 3 {
 			time.Sleep(2 * s.config.HoldTimeout) // it leads for a while
-			return structs.Errorf(structs.KindUnavailable, "this server lost its leadership")
+			return structs.Errorf(structs.KindUnavailable, "server lost leadership")
 		}
 		resp.(*structs.NodeListResponse).Index = 7777
 		return nil

@@ -62,7 +62,7 @@ func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
 		"a late stage": {has: &structs.ClientCSINodeVolumeResponse{Pending: []string{"NodeStageVolume, unanswered"}}, kind: structs.KindPrecondition,
 			says: []string{"NodeStageVolume, unanswered"}},
 		"down by its lease, and answers": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, down: true, kind: structs.KindPrecondition, says: []string{"/m"}},
-		"up, and gives no answer":        {err: structs.Errorf(structs.KindTimeout, "no answer"), kind: structs.KindUnavailable, says: []string{"is up and does not say", "power it off"}},
+		"up, and gives no answer":        {err: structs.Errorf(structs.KindTimeout, "no answer"), kind: structs.KindUnavailable, says: []string{"is up and does not report", "power it off"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n := heldAfterEnd(t)

@@ -38,7 +38,7 @@ func TestAnExpansion_WaitsForTheNodesThatHaveTheVolume(t *testing.T) {
 	for want, sizes := range map[string][2]int64{
 		`volume "v": plugin "` + v.PluginID + `": NodeExpandVolume: capacity_bytes -1`:   {2 << 30, -1},
 		"capacity_bytes 1152921504606846977 must be from 0 to 1152921504606846976 bytes": {2 << 30, 1<<60 + 1},
-		"capacity_bytes 1.0 GiB must be at least the 2.0 GiB asked for":                  {2 << 30, 1 << 30},
+		"capacity_bytes 1.0 GiB must be at least the 2.0 GiB requested":                  {2 << 30, 1 << 30},
 		"the requested size 4611686018427387904 must be from 0 to":                       {1 << 62, 0},
 	} {
 		said.Bytes, said.Capacity = sizes[0], sizes[1]

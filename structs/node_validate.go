@@ -174,7 +174,7 @@ func (o *CSINodeExpandOutcome) Validate(plugin string) error {
 // checkSize checks the size that a plugin answered; 0 means that it is not known.
 func (f fieldErrors) checkSize(n, asked int64) {
 	f.checkTotal("capacity_bytes", n, MaxVolumeBytes, "bytes")
-	f.require(n <= 0 || n >= asked, "capacity_bytes %s must be at least the requested %s",
+	f.require(n <= 0 || n >= asked, "capacity_bytes %s must be at least the %s requested",
 		FormatBytes(n), FormatBytes(asked))
 }
 
