@@ -7,7 +7,7 @@
 //     nothing and reads files.
 //   - An error is one message on the standard error. The exit code is that of its kind, and 2 for wrong
 //     usage.
-//   - -json and -t show the answer of the API. All other output is for people and may change.
+//   - -json and -t show the answer of the API. All other output is for users and may change.
 //   - A UUID may be shortened to a unique prefix. A name may not if the command stops or deletes something.
 //
 // The packages of the processes (agent, plugin) have the commands that run them.

@@ -28,7 +28,7 @@ type finder func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate,
 // kind is a kind of things that a user may name by a prefix of an ID.
 type kind struct {
 	noun   string
-	named  bool // things have a name beside the ID
+	named  bool // things have a name and an ID
 	random bool // IDs are random
 	find   finder
 }

@@ -17,7 +17,7 @@ import (
 // that stays mounted.
 
 // claimCheckInterval is the least time between two checks because of a changed list of allocations. Servers
-// that release a claim by force call the node, and restored servers ask it: see runLease.
+// that release a claim by force call the node, and restored servers request its report: see runLease.
 const claimCheckInterval = 30 * time.Second
 
 // runClaims checks the claims each time a check is due, again until it has succeeded.

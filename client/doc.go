@@ -8,8 +8,8 @@
 //     continue with them. The agent writes a record before an action and a mark after it.
 //   - A node registers when it is complete: the agent first looks for running tasks, then waits a bounded
 //     time for one fingerprint of each driver and each running plugin.
-//   - Until the servers have sent the allocations of the node once (ServersContacted), the agent restarts
-//     nothing and reports no states.
+//   - Until the servers have sent the allocations of the node once (ServersContacted), the agent starts
+//     no tasks and reports no states.
 //   - The agent reports the newest state of each allocation until the servers acknowledge it. It may skip
 //     earlier states.
 //   - Run waits for every goroutine.

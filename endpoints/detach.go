@@ -126,9 +126,8 @@ func (d detachment) proposeForce(
 	return fsm.Propose(ctx, d.raft, fsm.VolumeForce, forced)
 }
 
-// unmounted asks a node for its mounts. It reports false when the node is down and does not answer. It
-// returns an error when the volume is mounted there or may become so, or when a node that is up does not
-// answer.
+// unmounted calls a node for its mounts. It reports false if the node is down and does not answer. It returns
+// an error if the volume is mounted there or may become so, or if a node that is up does not answer.
 func (d detachment) unmounted(
 	ctx context.Context, nodeID string, refusal error,
 ) (answered bool, err error) {

@@ -10,8 +10,8 @@ import (
 )
 
 // unclaimed detaches a volume from a node without a claim on it: after a restore the volume may be attached
-// where no row says so. A row records the call, and the leader makes it. An ID that no node has is taken for
-// the ID that the plugin has for a node.
+// without a row. A row records the call, and the leader makes it. An ID that no node has counts as the
+// plugin's ID of a node.
 func (d detachment) unclaimed(ctx context.Context, v *structs.CSIVolume) (uint64, error) {
 	req := d.req
 	tx := d.store.Read()
@@ -47,8 +47,8 @@ func (d detachment) unclaimed(ctx context.Context, v *structs.CSIVolume) (uint64
 	})
 }
 
-// unused makes sure that nothing on a node uses the volume; node is its row, if it has one. It asks a node
-// that is up. For another node, force says that an operator vouches.
+// unused makes sure that nothing on a node uses the volume; node is its row, if it has one. It calls a node
+// that is up. For another node, force means that an operator asserts it.
 func (d detachment) unused(ctx context.Context, nodeID string, node *structs.Node) error {
 	volume := d.req.VolumeID
 	switch {

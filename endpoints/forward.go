@@ -25,7 +25,7 @@ type passing struct {
 	passed bool // to this server, by another one
 	begun  time.Time
 	tried  time.Time     // when the latest try began
-	until  time.Time     // when to give up; zero before the first failure
+	until  time.Time     // when to stop; zero before the first failure
 	waits  time.Duration // how long a blocking query may wait in all, 0 for other requests
 }
 

@@ -184,7 +184,7 @@ func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	})
 }
 
-// complete fills in the index of an answer, if it has none, and what this server knows of the leader.
+// complete fills in the index of an answer, if it has none, and the known facts about the leader.
 func (e *Endpoints) complete(meta *structs.QueryMeta) {
 	meta.Index = cmp.Or(meta.Index, e.store.Index(), 1)
 	_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()

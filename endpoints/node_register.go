@@ -50,8 +50,8 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	return node, node.Validate()
 }
 
-// checkInstances refuses instances that are not whole, that are on another node, that speak for the servers,
-// or that are too many or too large.
+// checkInstances rejects instances that are incomplete, that are on another node, that set fields of the
+// servers, or that are too many or too large.
 func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance) error {
 	for i, c := range instances {
 		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||

@@ -83,7 +83,7 @@ func (w volumeWrites) given(
 	return given, nil
 }
 
-// confirm has the plugin confirm a volume, where it has a controller to ask (CSI spec,
+// confirm makes the plugin confirm a volume, if it has a reachable controller (CSI spec,
 // ValidateVolumeCapabilities).
 func (w volumeWrites) confirm(
 	ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume,

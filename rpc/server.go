@@ -287,7 +287,7 @@ func (s *Server) turnAway(conn net.Conn) {
 	in := newMessages(conn, s.limits.Message)
 	in.budget = s.bytes
 	defer in.free()
-	q, _ := s.receive(in) // whatever it asks for
+	q, _ := s.receive(in) // for any request
 	if q.Endpoint != nil && !in.lost {
 		s.send(newWriter(conn), q.Name, s.message(q.Endpoint, q.seq, nil, s.refuse(q.Name, "connection")))
 	}

@@ -18,10 +18,10 @@ import (
 const maxHead = 2 * structs.MaxErrorText
 
 // stream carries calls over one stream of a session, one after another. It is the codec of
-// net-rpc-msgpackrpc, between the messages of the stream: a request is written in one chunk, and an answer
-// is read whole, up to a limit, before it is decoded.
+// net-rpc-msgpackrpc, between the messages of the stream: a request is written in one chunk, and an answer is
+// read whole, up to a limit, before it is decoded.
 //
-// Nobody calls the Close of that codec, which races with its reader: the owner closes conn.
+// The Close of that codec races with its reader, so no code calls it: the owner closes conn.
 type stream struct {
 	*msgpackrpc.MsgpackCodec
 	conn    net.Conn

@@ -85,7 +85,7 @@ func textOf(c *structs.Constraint) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.LTarget, c.Operand, c.RTarget))
 }
 
-// remembering answers the same question once: a fleet has few different answers to ask about.
+// remembering caches the results of a comparison: a fleet has few different inputs.
 func remembering(holds func(l, r value) bool) func(l, r value) bool {
 	known := map[[2]value]bool{}
 	return func(l, r value) bool {

@@ -47,8 +47,8 @@ type Config struct {
 
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for Raft's own default
 
-	// Dial and Gossip are the way to the other servers, nil for the real network. Tests set ways that they can cut.
-	// Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
+	// Dial and Gossip connect to the other servers, nil for the real network. Tests set connections that they
+	// can cut. Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
 	Dial   rpc.Dialer
 	Gossip func(t *memberlist.NetTransport) memberlist.NodeAwareTransport
 }

@@ -52,7 +52,7 @@ type membership struct {
 	logger hclog.Logger
 	region string
 	events chan serf.Event
-	// changed holds one element: its reader looks at all members.
+	// changed holds one element: its reader reads all members.
 	changed chan struct{}
 	tagLock sync.Mutex
 	history history

@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// NodeIsDown describes, for people, what went down with its node. No report of a node may hold this text: an
-// older snapshot file tells by it what the servers say of an instance (see markDown).
+// NodeIsDown is the description of an instance whose node went down. No report of a node may have this text:
+// in an older snapshot file only the text shows that the servers set it (see markDown).
 const NodeIsDown = "node is down"
 
 // Plugin returns the plugin's row, nil if nothing refers to it.

@@ -6,8 +6,8 @@ import "berth/structs"
 type Totals struct {
 	Nodes       map[string]int // by status
 	Claims      map[string]int // by state
-	Attachments map[string]int // of those that ask for a call, by state
-	Volumes     map[string]int // of those that ask for a call, by state
+	Attachments map[string]int // of those that need a call, by state
+	Volumes     map[string]int // of those that need a call, by state
 	Plugins     []PluginTotal
 }
 

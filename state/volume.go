@@ -183,7 +183,8 @@ func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocke
 	d.ReadAllocs[a.ID] = stub
 }
 
-// usersOf names what has to go before a volume can: claims by their allocations, else attachments.
+// usersOf names the users that prevent the deletion of a volume: claims by their allocations, else
+// attachments.
 func usersOf(tx Reader, v *structs.CSIVolume) error {
 	var allocs, nodes []string
 	rows := claims.Cursor(tx, v.Namespace, v.ID)

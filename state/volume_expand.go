@@ -50,7 +50,7 @@ func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) st
 		v.ID, failing(v.LastError), v.PluginID)
 }
 
-// retryExpansion has the leader look again at a volume that waited for its users to leave.
+// retryExpansion makes the leader check a volume again that waited for its users to leave.
 func retryExpansion(tx *WriteTx, ns, volume string) {
 	v := Volume(tx, ns, volume)
 	if v != nil && v.ExpandPending && ExpandBlocked(tx, v) == "" {

@@ -273,7 +273,7 @@ func usesStay(tx Reader, v, old *structs.CSIVolume) error {
 
 // VolumeOutcome records the outcome of a creation, deletion or expansion of a volume. It ignores the outcome
 // if the volume no longer needs that call. A creation that ended after the request to delete still reports
-// what is to be deleted.
+// the volume to delete.
 func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	apply := map[string]func(*WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
 		"create": created, "delete": deleted, "expand": expanded}[p.Op]

@@ -20,7 +20,7 @@ type Indexes struct {
 // Stamped lets the state store stamp any row.
 func (i *Indexes) Stamped() *Indexes { return i }
 
-// QueryOptions ask how to read. Embedded in every read request.
+// QueryOptions has the options of a read. Every read request embeds it.
 type QueryOptions struct {
 	Region     string        `json:",omitempty"`
 	Namespace  string        `json:",omitempty"` // "" means "default"; "*" all, where a list allows it

@@ -293,8 +293,8 @@ func (r *Runner) remove(context.Context) error {
 	return deleteRecords(r.deps.DB, r.Alloc())
 }
 
-// setUp takes the allocation's hooks up and closes ready, or fails the allocation. It tries again beside a
-// running task.
+// setUp takes the allocation's hooks up and closes ready, or fails the allocation. While a task runs it
+// retries.
 func (r *Runner) setUp(ctx context.Context) {
 	wanted, cancel := r.whileWanted(ctx)
 	defer cancel()

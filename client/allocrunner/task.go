@@ -107,8 +107,8 @@ func (t *task) saveRecord(edit func(*taskRecord)) error {
 	return nil
 }
 
-// updateRecord is save for a change that has happened in the world whether it can be recorded or not: the
-// task goes on with it in memory, and the fault is logged. It tells the servers. The event may be nil.
+// updateRecord is save for a change that has already happened: if the write fails, the task keeps the change
+// in memory and logs the error. It reports to the servers. The event may be nil.
 func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *structs.TaskState)) {
 	t.mu.Lock()
 	rec := t.rec

@@ -58,7 +58,7 @@ func (m *Machine) Controllers() []string {
 	return list
 }
 
-// read returns what a control file holds, "" if the group has no such file. dir may be "".
+// read returns the content of a control file, "" if the group has no such file. dir may be "".
 func read(dir, file string) string {
 	if dir == "" {
 		return ""

@@ -228,7 +228,7 @@ func (m *Manager) markFingerprinted(k dynamicplugins.Key) {
 	}
 }
 
-// notifyWaiters makes the waiters for an instance look again. The caller holds m.mu.
+// notifyWaiters makes the waiters for an instance check it again. The caller holds m.mu.
 func (m *Manager) notifyWaiters() {
 	close(m.changed)
 	m.changed = make(chan struct{})

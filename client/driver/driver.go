@@ -64,7 +64,7 @@ type Dirs struct {
 	Logs        string // <task>.stdout.N and <task>.stderr.N go here
 }
 
-// Inside are the directories as a task with a root of its own sees them.
+// Inside has the directories as a task with a private root sees them.
 var Inside = Dirs{AllocShared: "/alloc", Local: "/local", Secrets: "/secrets"}
 
 // Mount binds a host path into the task.
@@ -96,7 +96,7 @@ type ExitResult struct {
 // Successful reports whether the task ended by itself with exit code 0.
 func (r *ExitResult) Successful() bool { return r.ExitCode == 0 && r.Signal == 0 && r.Err == "" }
 
-// Stats is what a task uses.
+// Stats is the usage of a task.
 type Stats struct {
 	cgroups.Stats
 	CollectedAt int64 // UnixNano

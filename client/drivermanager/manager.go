@@ -56,8 +56,8 @@ type Manager struct {
 	infos map[string]*structs.DriverInfo
 }
 
-// New makes the drivers. Settings that are left out have their defaults. The drivers keep in dir what they need
-// to find tasks again, so it must not change as long as tasks run.
+// New makes the drivers. Omitted settings have their defaults. The drivers keep in dir the records that find
+// tasks again, so it must not change while tasks run.
 func New(cfg Config, dir string, logger hclog.Logger) (*Manager, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

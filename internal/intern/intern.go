@@ -81,7 +81,7 @@ type key struct {
 }
 
 const (
-	maxValues = 1 << 12 // all are forgotten beyond that
+	maxValues = 1 << 12 // beyond that all are dropped
 	maxCode   = 1 << 12 // bytes; a longer value is copied and not shared
 )
 

@@ -102,7 +102,7 @@ func (g *Gate) Admit() error {
 type Sample struct {
 	Took     time.Duration // the window
 	Seen     int           // reads
-	Admitted int           // reads that were let in
+	Admitted int           // admitted reads
 	Delay    time.Duration // the least that a byte took
 }
 
@@ -117,8 +117,8 @@ func (g *Gate) Observe(s Sample) {
 	}
 }
 
-// Run times bytes and decides until ctx ends, and counts the refused reads. It ends early if bytes cannot be
-// sent; then all reads are let in.
+// Run times bytes and decides until ctx ends, and counts the rejected reads. It ends early if bytes cannot be
+// sent. Then all reads are admitted.
 func (g *Gate) Run(ctx context.Context) error {
 	p, err := newProbe()
 	if err != nil {

@@ -4,7 +4,7 @@
 //
 // A program declares a [Schema] of typed tables and opens a [DB] with it. A [Table] has a key and any number
 // of indexes ([Index]). A writer applies the entries of a replicated log in a [Batch]. A reader gets a
-// [ReadTx], which is a consistent snapshot, and waits for changes of what it has read ([DB.Wait]). A
+// [ReadTx], which is a consistent snapshot, and waits for changes of the rows that it has read ([DB.Wait]). A
 // [Subscription] receives the keys of changed rows. [DB.Save] and [DB.Load] write and read snapshot files.
 //
 // # Layers
@@ -16,14 +16,14 @@
 //
 // # Invariants
 //
-//   - A row never changes after Put. Readers get the rows themselves, so they copy what they edit.
+//   - A row never changes after Put. Readers get the rows themselves, so they copy the rows that they edit.
 //   - A snapshot never changes.
 //   - Each entry of a batch takes effect as a whole or not at all, and readers see a batch as a whole.
 //   - Put stamps the row with the log index, and a commit stamps each table that it changed.
 //   - The content of a database depends on the applied entries only, not on batches or times. Equal databases
 //     have equal snapshot files.
-//   - A reader in Wait is notified of each change of what it has read, and of no other change unless it reads
-//     more than 1,024 places or begins to wait late.
+//   - A reader in Wait is notified of each change of the rows and ranges that it has read. It is notified of
+//     no other change unless it reads more than 1,024 places or begins to wait late.
 //
 // # Non-goals
 //

@@ -39,8 +39,8 @@ const (
 	trustStep = 1 << 20 // bytes that are allocated before as many have been read
 )
 
-// readInto returns the next piece, in the memory of b if that is enough. It allocates for a length only as far
-// as bytes follow.
+// readInto returns the next piece, in the memory of b if that is enough. It allocates for a length only as
+// far as bytes follow.
 func (p pieceReader) readInto(b []byte) ([]byte, error) {
 	n, err := binary.ReadUvarint(p.r)
 	if err != nil {

@@ -57,8 +57,8 @@ func (x *Index[T]) First(from Reader, parts ...string) *T {
 // Has reports whether the key of any row begins with the parts.
 func (x *Index[T]) Has(tx Reader, parts ...string) bool { return x.First(tx, parts...) != nil }
 
-// After returns the first row behind those whose key begins with the parts, nil if there is none. It serves
-// to go from group to group of rows. A query does not watch what it reads with After.
+// After returns the first row behind those whose key begins with the parts, nil if there is none. With it a
+// caller goes from group to group of rows. A query does not watch a read with After.
 func (x *Index[T]) After(tx Reader, parts ...string) *T {
 	k := KeyOf(parts...)
 	k[len(k)-1]++ // behind the end mark of the last part, and before any longer part
@@ -67,7 +67,7 @@ func (x *Index[T]) After(tx Reader, parts ...string) *T {
 }
 
 // Seek returns a cursor at the first row whose key begins with the parts or follows such keys. A query does
-// not watch what it reads with Seek.
+// not watch a read with Seek.
 func (x *Index[T]) Seek(tx Reader, parts ...string) *Cursor[T] {
 	c := x.seekNoCopy(tx.reader(), KeyOf(parts...))
 	c.over = slices.Clone(c.over)

@@ -27,7 +27,7 @@ func KeyIf(has bool, parts ...string) Key {
 	return KeyOf(parts...)
 }
 
-// KeyPrefix returns what all keys begin with whose last part given here begins with that text. The parts
+// KeyPrefix returns the common prefix of all keys whose last given part begins with that text. The parts
 // before it have to be equal.
 func KeyPrefix(parts ...string) Key {
 	k := KeyOf(parts...)

@@ -41,7 +41,7 @@ func (o *overlay) at(at pathKey) (c cell, changed bool) {
 	return o.entries[i].cell, true
 }
 
-// put sets an entry. It reports whether the overlay had one at the key; then it keeps what it knows of the
+// put sets an entry. It reports whether the overlay had one at the key; then it keeps its facts about the
 // tree.
 func (o *overlay) put(e entry) bool {
 	i, found := o.find(e.pathKey)

@@ -90,8 +90,8 @@ func (l *leaf) owner() *uint64   { return &l.writing }
 func (b *branch) owner() *uint64 { return &b.writing }
 func (r *root) owner() *uint64   { return &r.writing }
 
-// slotAlloc gives numbers to slots and reuses the numbers of deleted rows. It belongs to the writer. What a
-// batch allocates and frees counts from its end on: until then readers and the batch itself may need it.
+// slotAlloc gives numbers to slots and reuses the numbers of deleted rows. It belongs to the writer. The
+// changes of a batch count from its end on: until then readers and the batch itself may need the slots.
 type slotAlloc struct {
 	last         uint32 // the largest number given so far; 0 is never given
 	unused       []uint32

@@ -42,8 +42,8 @@ func (t *Table[T]) OnPut(fn func(now, before *T)) *Table[T] {
 	return t
 }
 
-// Require declares what readers rely on in each row. Writers have to see to it, and DB.Load refuses a file with
-// a row of which it does not hold.
+// Require declares a property of each row that readers rely on. Writers have to ensure it, and DB.Load
+// rejects a file with a row without it.
 func (t *Table[T]) Require(whole func(*T) bool) *Table[T] {
 	t.whole = whole
 	return t

@@ -17,7 +17,7 @@ type watches struct {
 	// The last changes, for readers that begin to wait after them. A reader that comes later reads again in
 	// vain.
 	notified uint64               // number of the newest view that was notified
-	forgot   uint64               // number of the newest view whose changes are forgotten
+	forgot   uint64               // number of the newest view whose changes were dropped
 	last     [keptChanges]changes // of the views between these, by number
 	keys     int                  // in last
 }

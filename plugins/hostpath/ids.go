@@ -24,7 +24,8 @@ func nodeMark(nodeID string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// otherNodeError is the answer for an id of ours that another node made: ask there. It is nil for any other.
+// otherNodeError is the answer for a berth ID that another node made: the caller has to call that node. It is
+// nil for any other.
 func (d *driver) otherNodeError(id string) error {
 	if idPattern.MatchString(id) && id[len(id)-8:] != nodeMark(d.cfg.NodeID) {
 		return fail(codes.Unavailable, "%s is on another node than %s", id, d.cfg.NodeID)

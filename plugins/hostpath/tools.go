@@ -31,7 +31,7 @@ var filesystems = map[string]filesystem{
 		[]string{"mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1"}, 4 << 20,
 		64 << 20, "",
 	},
-	// A clone has its source's UUID: without nouuid it could not be mounted beside it.
+	// A clone has its source's UUID: without nouuid both could not be mounted at the same time.
 	"xfs": {[]string{"mkfs.xfs", "-q", "-f"}, 300 << 20, 300 << 20, "nouuid"},
 }
 

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// The calls that an attachment's row can ask for.
+// The calls that an attachment's row can need.
 const (
 	opAttach = "attach"
 	opDetach = "detach"

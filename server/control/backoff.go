@@ -6,11 +6,11 @@ import (
 	"berth/structs"
 )
 
-// lasting reports whether repeating the call does not change an error of a kind. Internal, and no kind, are not
-// such kinds: a plugin also answers internal when it does not know the outcome.
+// lasting reports whether a repeat of the call does not change an error of a kind. Internal, and no kind, are
+// not such kinds: a plugin also answers internal if it does not know the outcome.
 func lasting(k structs.Kind) bool { return k != "" && k != structs.KindInternal && k.Final() }
 
-// finalRetry is the delay after a call that was denied: permission may be given meanwhile.
+// finalRetry is the delay after a denied call: an operator may grant the permission meanwhile.
 const finalRetry = time.Minute
 
 // dueAfter returns when to repeat a call that failed. It reads only the row, so a new leader repeats it at
@@ -27,8 +27,8 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 	return time.Unix(0, e.Time).Add(c.Retry.Delay(e.Attempts))
 }
 
-// retryTime is when an attach or a detach that failed is made again, as OperationError has it. A request that is
-// wrong itself is not sent again unchanged (CSI spec, "Error Scheme").
+// retryTime is the time of the next attempt after a failed attach or detach, as OperationError has it. A
+// wrong request is not sent again unchanged (CSI spec, "Error Scheme").
 func (c Config) retryTime(e *structs.OperationError) int64 {
 	switch {
 	case e.Kind == structs.KindInvalid, e.Kind == structs.KindConflict, e.Code == "Unimplemented":

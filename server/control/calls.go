@@ -12,12 +12,12 @@ import (
 )
 
 // A controller call is recorded with its node before it is made. The record is deleted with the outcome.
-// While there is a record, the outcome is unknown, and only that node is asked again: it orders the calls
-// for a volume. If it cannot be asked, the call may still take effect. Until outcomeWait has passed,
+// While there is a record, the outcome is unknown, and only that node is called again: it orders the calls
+// for a volume. If the node is not reachable, the call may still take effect. Until outcomeWait has passed,
 // nothing else is done for the row. So an attach never overtakes the detach before it.
 
-// outcomeWait is how long a controller call may still take effect after it was sent to a node that cannot be
-// asked any more. Until then it is neither repeated elsewhere nor undone.
+// outcomeWait is how long a controller call may still take effect after it was sent to a node that is not
+// reachable any more. Until then it is neither repeated elsewhere nor undone.
 const outcomeWait = structs.CallSettles
 
 // callTimeout bounds one call to a node.

@@ -24,8 +24,8 @@ type Config struct {
 	SchedulerBatch int // evaluations processed before their order is read again
 }
 
-// DefaultConfig is what suits a small and a large cluster alike. The server adds its own settings: the times of
-// the leases and of the collection of garbage.
+// DefaultConfig returns settings for small and large clusters. The server adds its own settings: the times of
+// the leases and of the garbage collection.
 func DefaultConfig() Config {
 	return Config{
 		Leases:         LeaseConfig{MaxPerSecond: 1000},

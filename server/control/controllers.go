@@ -12,18 +12,18 @@ import (
 	"berth/structs"
 )
 
-// controllerLoop makes the calls to plugins that rows ask for: it creates, deletes, expands, attaches and
-// detaches volumes, and grows mounted file systems. One loop makes all of them, because a controller gets
-// one call for a volume at a time.
+// controllerLoop makes the calls to plugins that rows need: it creates, deletes, expands, attaches and
+// detaches volumes, and grows mounted file systems. One loop makes all of them, because a controller gets one
+// call for a volume at a time.
 type controllerLoop struct {
 	Deps
-	// candidates are the nodes whose controller may be asked about a row, the best first.
+	// candidates are the nodes whose controllers may be called for a row, the best first.
 	candidates []string
 	// note records that a call for the row is about to go to a node.
 	note func(ctx context.Context, node string) error
 }
 
-// to returns a loop that asks these nodes.
+// to returns a loop that calls these nodes.
 func (c controllerLoop) to(candidates []string) controllerLoop {
 	c.candidates = candidates
 	return c
@@ -55,7 +55,7 @@ func rowKey(table state.Topic, parts ...string) workqueue.Key {
 	return key
 }
 
-// unsettled yields the rows that ask for a call, volumes first.
+// unsettled yields the rows that need a call, volumes first.
 func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		for v := range state.UnsettledVolumes(tx) {
@@ -76,7 +76,7 @@ func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	}
 }
 
-// callKeys yields the row that has changed, if it is one that may ask for a call.
+// callKeys yields the changed row, if it is one that may need a call.
 func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		switch c.Topic {
@@ -119,7 +119,7 @@ func answers(tx *state.ReadTx, plugin, node string) bool {
 	return i != nil && i.Healthy && nodeconn.Reachable(state.Node(tx, node))
 }
 
-// work is one call that rows ask for.
+// work is one call that a row needs.
 type work struct {
 	op         string
 	volume     string // namespace/volume
@@ -207,7 +207,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 const codeNoController = "NoController"
 
 func noController(plugin string) error {
-	text := "no controller of plugin " + plugin + " is healthy on a node that is ready and reaches the volume: " +
+	text := "no controller of plugin " + plugin + " is healthy on a ready node that reaches the volume: " +
 		"is its job running?"
 	return &structs.Error{Kind: structs.KindUnavailable, Code: codeNoController, Text: text}
 }

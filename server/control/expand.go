@@ -14,7 +14,7 @@ import (
 // opNodeExpand grows the file system of a volume on a node that has it (CSI spec, NodeExpandVolume).
 const opNodeExpand = "node expand"
 
-// grows reports whether the row of a claim asks for that.
+// grows reports whether the row of a claim needs that.
 func grows(c *structs.CSIClaim) bool {
 	return c != nil && c.ExpandBytes != 0 && c.State == structs.ClaimGranted && c.EndTime == 0
 }

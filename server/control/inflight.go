@@ -114,7 +114,7 @@ func (s *scheduling) wait(ctx context.Context, tx *state.ReadTx, wake time.Time)
 	}
 	defer cancel()
 	if len(s.plans) == 0 {
-		_ = s.Store.Wait(limited, tx) // a change, the time or the end: each is a reason to look again
+		_ = s.Store.Wait(limited, tx) // a change, the time or the end: each requires a new check
 		return
 	}
 	var changed sync.WaitGroup

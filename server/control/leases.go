@@ -16,12 +16,13 @@ import (
 type LeaseConfig struct {
 	TTL   time.Duration // a node sends its next heartbeat within this, in a cluster that is not large
 	Grace time.Duration // how late it may be
-	// MaxPerSecond bounds the heartbeats: with more nodes the TTL grows. A heartbeat costs the leader 10 to 15 µs
-	// and never touches the log. Nodes send one per half lease, so 1000 are 3 % of one core at most.
+	// MaxPerSecond bounds the heartbeats: with more nodes the TTL grows. A heartbeat costs the leader 10 to
+	// 15 µs and never touches the log. Nodes send one per half lease, so 1000 are 3 % of one core at most.
 	MaxPerSecond float64
 }
 
-// expiredTogether is the time between two looks at the leases. Those that end between them share a log entry.
+// expiredTogether is the time between two checks of the leases. Those that end between two checks share a log
+// entry.
 const expiredTogether = 200 * time.Millisecond
 
 // Leases are the memory of a leader of the last heartbeat of each node. A new leader gives every node a
@@ -90,8 +91,8 @@ func (l *Leases) end() {
 	l.earliest = time.Time{}
 }
 
-// expired removes and returns the nodes whose leases have ended by now. It looks at all leases when the
-// earliest that it knows has ended. Nodes renew theirs long before the end, so that is seldom.
+// expired removes and returns the nodes whose leases have ended by now. It reads all leases when the earliest
+// known one has ended. Nodes renew theirs long before the end, so that is seldom.
 func (l *Leases) expired(now time.Time) (nodes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -168,7 +168,7 @@ func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *str
 	return p, err
 }
 
-// evalAttempts is the number of failures after which an evaluation is given up.
+// evalAttempts is the number of failures after which an evaluation has failed.
 const evalAttempts = 5
 
 // failed leaves an evaluation alone for a while. After too many failures it gives the evaluation up.

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// The calls that a volume's row can ask for.
+// The calls that a volume's row can need.
 const (
 	opCreate = "create"
 	opDelete = "delete"

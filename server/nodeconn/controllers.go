@@ -40,7 +40,7 @@ func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Contro
 	return healthy, others
 }
 
-// Reachable reports whether a node can be asked. While it cannot, it may still write.
+// Reachable reports whether a node can be called. While it cannot, it may still write.
 func Reachable(node *structs.Node) bool { return node != nil && node.Status == structs.NodeReady }
 
 // VolumeControllers are the Controllers for a volume: those that reach where it is or, while it does not

@@ -27,7 +27,7 @@ type CgroupConfig struct {
 	PIDsLimit int    // 0 is DefaultPIDsLimit, -1 no limit
 }
 
-// Faults lists what is wrong with the settings of a driver.
+// Faults lists the invalid settings of a driver.
 func (c CgroupConfig) Faults(driver string) []error {
 	var faults []error
 	if p := c.Parent; p != "" && (p != filepath.Clean(p) || !filepath.IsLocal(p)) {

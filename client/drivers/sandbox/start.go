@@ -65,8 +65,7 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	return p, nil
 }
 
-// cloneReadOnly opens a file or a directory through a read-only mount of its own, which is attached to
-// nothing.
+// cloneReadOnly opens a file or a directory through a separate read-only mount, which is attached nowhere.
 func cloneReadOnly(path string) (*os.File, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {

@@ -9,16 +9,15 @@ import (
 	"berth/internal/backoff"
 )
 
-// queue holds one entry for each key whose rows ask for something. The place of an entry says what it
-// waits for:
+// queue has one entry for each key whose rows need a step. The place of an entry shows what it waits for:
 //
 //	later    its time
-//	ready    its turn in its serial queue
+//	ready    its position in its serial queue
 //	waiting  one of the signals that it awaits
 //	working  the end of its step
 //
-// A group keeps a heap of its serial queues that have no step in work. So the next step is found, and an
-// entry moved from one place to another, in a time that hardly depends on the number of entries.
+// A group keeps a heap of its serial queues that have no step in work. So the time to find the next step, and
+// to move an entry from one place to another, hardly depends on the number of entries.
 type queue struct {
 	retry    backoff.Backoff
 	entries  map[Key]*entry
@@ -51,7 +50,7 @@ type entry struct {
 	serial  *serialQueue // of an entry that is ready or working
 }
 
-// attempt is the last step of a key. It is kept while the rows ask for the same again.
+// attempt is the last step of a key. It is kept while the rows need the same step.
 type attempt struct {
 	op      string
 	version uint64

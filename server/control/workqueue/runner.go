@@ -17,7 +17,7 @@ import (
 	"berth/state"
 )
 
-// Runner takes the steps that rows ask for. Its fields are set before Run.
+// Runner takes the steps that rows need. Its fields are set before Run.
 type Runner struct {
 	Name     string // of the loop, in logs and metrics
 	Logger   hclog.Logger
@@ -30,7 +30,7 @@ type Runner struct {
 	MaxChanges int
 
 	Topics []state.Topic // the tables that Read, Keys and Signals read
-	// All yields the keys of all rows that may ask for a step, in order of preference.
+	// All yields the keys of all rows that may need a step, in order of preference.
 	All func(tx *state.ReadTx) iter.Seq[Key]
 	// Read returns the step that the rows of a key need.
 	Read func(tx *state.ReadTx, key Key) Step
