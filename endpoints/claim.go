@@ -47,9 +47,9 @@ func (c claims) claim(
 
 // notTooMany bounds a log entry: it holds up the entries behind it.
 func (c claims) notTooMany(n int) error {
-	if n > c.config.MaxClaimsAtOnce {
+	if n > c.config.maxClaims {
 		return structs.Invalidf(
-			"Claims: %d are given; expected at most %d, more in several requests", n, c.config.MaxClaimsAtOnce)
+			"Claims: %d are given; expected at most %d, more in several requests", n, c.config.maxClaims)
 	}
 	return nil
 }

@@ -78,8 +78,8 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 }
 
 func TestClaim_RefusesTooMany(t *testing.T) {
-	c := DefaultConfig()
-	c.MaxClaimsAtOnce = 2
+	c := defaultSettings()
+	c.maxClaims = 2
 	s := newServer(t, c)
 	s.addNode("n1", "a")
 	s.addVolume("v")

@@ -23,7 +23,7 @@ type waited struct {
 }
 
 // beginWaits has a list and the allocations of a node waited for, and returns when both wait.
-func beginWaits(t *testing.T, config Config, q structs.QueryOptions) *waiters {
+func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters {
 	w := &waiters{server: newServer(t, config), answers: map[string]chan waited{}}
 	var waiting sync.WaitGroup
 	w.raft.deposed, w.raft.watched = make(chan struct{}), waiting.Done
@@ -70,7 +70,7 @@ func (w *waiters) depose(leader string) {
 
 // The next leader answers the blocking queries of the last one, within their remaining time.
 func TestDeposed_ReadsThatWaitGoOnAtTheNextLeader(t *testing.T) {
-	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: time.Minute})
+	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
 	asked := make(chan structs.QueryOptions, len(w.answers))
 	w.raft.forward = func(_ string, req, resp any) error {
 		asked <- *req.(interface{ Query() *structs.QueryOptions }).Query()
@@ -93,7 +93,7 @@ func TestDeposed_ReadsThatWaitGoOnAtTheNextLeader(t *testing.T) {
 // Only the server that has forwarded a read calls another leader. Otherwise the two would forward it to each
 // other for ever.
 func TestDeposed_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
-	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
+	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
 	w.raft.forward = func(string, any, any) error { t.Error("a second hop"); return nil }
 	w.depose("s2:4747")
 	for who, answer := range w.answers {
@@ -117,7 +117,7 @@ func TestDeposed_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
 
 // Stale blocking queries continue to wait here.
 func TestDeposed_StaleReadsWaitOn(t *testing.T) {
-	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: 100 * time.Millisecond, AllowStale: true})
+	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: 100 * time.Millisecond, AllowStale: true})
 	w.depose("s2:4747")
 	for who, answer := range w.answers {
 		if got := <-answer; got.err != nil || got.index == 0 {
@@ -155,7 +155,7 @@ func TestDeposed_EachElectionHasItsTime(t *testing.T) {
 	s.raft.forward = func(_ string, _, resp any) error {
 		asked++
 		if asked <= 3 {
-			time.Sleep(2 * s.config.HoldTimeout) // it leads for a while
+			time.Sleep(2 * s.config.holdTimeout) // it leads for a while
 			return structs.Errorf(structs.KindUnavailable, "server lost leadership")
 		}
 		resp.(*structs.NodeListResponse).Index = 7777
@@ -166,6 +166,6 @@ func TestDeposed_EachElectionHasItsTime(t *testing.T) {
 		t.Errorf("index %d, want the answer of the last leader", got.Index)
 	}
 	asked = 0
-	req.MaxWait = s.config.HoldTimeout // it has no time for a second one
+	req.MaxWait = s.config.holdTimeout // it has no time for a second one
 	refused(s, structs.KindUnavailable, structs.NodeList, req)
 }

@@ -274,6 +274,6 @@ func (c claims) nodeLetsGo(
 func (c claims) operatorDetach(
 	ctx context.Context, k structs.CSIClaimKey, nodeID string,
 ) error {
-	return nodeconn.DetachFromNode(ctx, c.nodes, c.config.CallTimeout,
+	return nodeconn.DetachFromNode(ctx, c.nodes, callTimeout,
 		nodeconn.Detach{Claim: k, NodeID: nodeID, ByOperator: true})
 }

@@ -52,35 +52,34 @@ type Leases interface {
 	Renew(nodeID string) time.Duration
 }
 
-// Config tunes the procedures.
-type Config struct {
-	HoldTimeout      time.Duration // how long a request waits for a leader to be elected
-	CallTimeout      time.Duration // of one call to a node
-	VolumeTimeout    time.Duration // how long a request waits for a volume to be created or deleted
-	MaxVolumesAtOnce int           // volumes in one register or create request
-	MaxClaimsAtOnce  int           // claims in one claim or unpublish request
-	Writes           int           // log entries of requests in flight
-	WriteQueue       int           // requests that wait for one of them to end
-	WritePatience    time.Duration // how long a request waits so
-	VolumeQueue      int           // requests that wait, as long, while another records the same volume
+const (
+	callTimeout   = 2 * time.Minute // of one call to a node
+	writePatience = time.Second     // how long a request waits for its turn to write
+)
+
+// settings tune the procedures. Tests change them.
+type settings struct {
+	holdTimeout   time.Duration // how long a request waits for a leader to be elected
+	volumeTimeout time.Duration // how long a request waits for a volume to be created or deleted
+	maxClaims     int           // claims in one claim or unpublish request
+	writes        int           // log entries of requests in flight
+	writeQueue    int           // requests that wait for one of them to end
+	volumeQueue   int           // requests that wait while another records the same volume
 }
 
-// DefaultConfig returns values for small and large clusters.
-func DefaultConfig() Config {
-	return Config{
-		HoldTimeout:      5 * time.Second,
-		CallTimeout:      2 * time.Minute,
-		VolumeTimeout:    5 * time.Minute,
-		MaxVolumesAtOnce: structs.MaxVolumePuts,
-		MaxClaimsAtOnce:  structs.MaxClaims,
-		Writes:           512,
-		WriteQueue:       1024,
-		WritePatience:    time.Second,
-		VolumeQueue:      64,
+// defaultSettings returns values for small and large clusters.
+func defaultSettings() settings {
+	return settings{
+		holdTimeout:   5 * time.Second,
+		volumeTimeout: 5 * time.Minute,
+		maxClaims:     structs.MaxClaims,
+		writes:        512,
+		writeQueue:    1024,
+		volumeQueue:   64,
 	}
 }
 
-// Deps are the parts that the procedures use. A zero Config means DefaultConfig.
+// Deps are the parts that the procedures use.
 type Deps struct {
 	Store  *state.Store
 	Raft   Raft
@@ -89,7 +88,6 @@ type Deps struct {
 	Logger hclog.Logger
 	Region string
 	Now    func() time.Time
-	Config Config
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
 }
@@ -106,7 +104,7 @@ type Endpoints struct {
 	logger  hclog.Logger
 	region  string
 	now     func() time.Time
-	config  Config
+	config  settings
 
 	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
 
@@ -119,13 +117,14 @@ type Endpoints struct {
 const statusBatchMost = 4096
 
 // New makes the procedures.
-func New(d Deps) *Endpoints {
-	d.Config = cmp.Or(d.Config, DefaultConfig())
+func New(d Deps) *Endpoints { return newEndpoints(d, defaultSettings()) }
+
+func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
 	d.Region = cmp.Or(d.Region, structs.DefaultRegion)
-	writes := newWrites(d.Config)
+	writes := newWrites(config)
 	e := &Endpoints{
 		nodes:       d.Nodes,
 		store:       d.Store,
@@ -137,8 +136,8 @@ func New(d Deps) *Endpoints {
 		logger:      d.Logger,
 		region:      d.Region,
 		now:         d.Now,
-		config:      d.Config,
-		volumeLocks: keylock.Map{MaxUsers: 1 + d.Config.VolumeQueue},
+		config:      config,
+		volumeLocks: keylock.Map{MaxUsers: 1 + config.volumeQueue},
 	}
 	e.statusBatch.Most = statusBatchMost
 	e.statusBatch.Propose = e.recordStatus
@@ -193,13 +192,13 @@ type boundedRaft struct {
 }
 
 // newWrites returns the bound on the log entries of requests.
-func newWrites(c Config) *loadshed.Queue {
+func newWrites(c settings) *loadshed.Queue {
 	return loadshed.NewQueue(loadshed.QueueConfig{
 		Limit:    "writes",
-		Text:     fmt.Sprintf("nothing was written: %d writes are in flight and others wait", c.Writes),
-		Places:   c.Writes,
-		Waiting:  c.WriteQueue,
-		Patience: c.WritePatience,
+		Text:     fmt.Sprintf("nothing was written: %d writes are in flight and others wait", c.writes),
+		Places:   c.writes,
+		Waiting:  c.writeQueue,
+		Patience: writePatience,
 		Soonest:  50 * time.Millisecond,
 		Latest:   5 * time.Second,
 	})

@@ -166,8 +166,8 @@ func TestRegisterVolume_RefusesOrDropsHostileFields(t *testing.T) {
 
 func TestCreateVolume_RefusesOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
-	config := DefaultConfig()
-	config.VolumeTimeout = time.Nanosecond
+	config := defaultSettings()
+	config.volumeTimeout = time.Nanosecond
 	given := wholeVolume()
 	given.ExternalID = ""
 	for _, path := range refusedOrDropped(t, given, func(s *server, v *structs.CSIVolume) (any, error) {

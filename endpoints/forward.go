@@ -106,9 +106,9 @@ func (p *passing) hold(
 	ctx context.Context, leads context.Context, err error,
 ) (again bool, fault error) {
 	now := time.Now()
-	served := now.Sub(p.tried) > p.config.HoldTimeout && now.Sub(p.begun) < p.waits
+	served := now.Sub(p.tried) > p.config.holdTimeout && now.Sub(p.begun) < p.waits
 	if p.until.IsZero() || served {
-		p.until = now.Add(p.config.HoldTimeout)
+		p.until = now.Add(p.config.holdTimeout)
 	}
 	if now.After(p.until) {
 		return false, structs.Unavailablef(noLeader+": the last one known cannot be reached: %w", err)

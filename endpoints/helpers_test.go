@@ -140,7 +140,7 @@ type server struct {
 	clock  time.Time
 }
 
-func newServer(t testing.TB, config ...Config) *server {
+func newServer(t testing.TB, config ...settings) *server {
 	t.Helper()
 	store := state.New()
 	s := &server{t: t, leases: &fakeLeases{}, clock: time.Unix(1_000_000, 0)}
@@ -150,10 +150,11 @@ func newServer(t testing.TB, config ...Config) *server {
 		Logger: hclog.NewNullLogger(), Now: func() time.Time { return s.clock },
 		CollectGarbage: func(context.Context, fsm.Proposer) (uint64, error) { return 0, nil },
 	}
+	c := defaultSettings()
 	if len(config) > 0 {
-		d.Config = config[0]
+		c = config[0]
 	}
-	s.Endpoints = New(d)
+	s.Endpoints = newEndpoints(d, c)
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	t.Cleanup(s.rpc.Close)
 	return s

@@ -117,7 +117,7 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 	if o.stale {
 		return "", nil
 	}
-	for deadline := time.Now().Add(e.config.HoldTimeout); ; {
+	for deadline := time.Now().Add(e.config.holdTimeout); ; {
 		addr, isMe, known, _ := e.raft.Leader()
 		switch {
 		case isMe && o.write:

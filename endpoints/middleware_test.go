@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-func quick() Config {
-	c := DefaultConfig()
-	c.HoldTimeout, c.VolumeTimeout = 10*time.Millisecond, 5*time.Second
+func quick() settings {
+	c := defaultSettings()
+	c.holdTimeout, c.volumeTimeout = 10*time.Millisecond, 5*time.Second
 	return c
 }
 
@@ -67,7 +67,7 @@ func TestRead_StaleNeedsNoLeader(t *testing.T) {
 
 func TestRoute_WaitsForElection(t *testing.T) {
 	config := quick()
-	config.HoldTimeout = time.Minute
+	config.holdTimeout = time.Minute
 	s := newServer(t, config)
 	s.raft.isMe, s.raft.leader = false, ""
 	answered := make(chan error)

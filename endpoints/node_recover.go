@@ -18,7 +18,7 @@ func (n nodes) accounted(
 		return false
 	}
 	found := state.Unrecorded(n.store.Read(), node.ID, said)
-	for some := range slices.Chunk(found, max(1, n.config.MaxClaimsAtOnce)) {
+	for some := range slices.Chunk(found, max(1, n.config.maxClaims)) {
 		n.logger.Warn("node has attachments without a row, detaching them", "node", node.ID,
 			"attachments", len(some), "first_volume", some[0].VolumeID)
 		_, err := fsm.Propose(ctx, n.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{

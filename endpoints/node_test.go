@@ -163,7 +163,7 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	detach := nodeconn.Detach{Claim: structs.CSIClaimKey{VolumeID: "v"}, NodeID: "n1"}
-	if err := nodeconn.DetachFromNode(ctx, s.nodes, quick().VolumeTimeout, detach); err != nil {
+	if err := nodeconn.DetachFromNode(ctx, s.nodes, quick().volumeTimeout, detach); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-asked; got != "v" {
@@ -172,7 +172,7 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 	session := s.nodes.Session("n1")
 	pool.Drop(ln.Addr().String())
 	<-session.Done()
-	err = nodeconn.DetachFromNode(ctx, s.nodes, quick().VolumeTimeout, detach)
+	err = nodeconn.DetachFromNode(ctx, s.nodes, quick().volumeTimeout, detach)
 	if !structs.IsKind(err, structs.KindUnavailable) || s.nodes.Session("n1") != nil {
 		t.Errorf("after the connection ended: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 // themselves.
 func TestAnExpansion_WaitsForTheNodesThatHaveTheVolume(t *testing.T) {
 	config := quick()
-	config.VolumeTimeout = config.HoldTimeout
+	config.volumeTimeout = config.holdTimeout
 	s := newServer(t, config)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")

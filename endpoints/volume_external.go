@@ -200,7 +200,7 @@ func (l *externalList) ask(ctx context.Context, p *place, rest int) {
 	to := nodeconn.Target{
 		Nodes: l.nodes,
 		IDs:   p.nodes,
-		Limit: min(externalTimeout, l.config.CallTimeout),
+		Limit: externalTimeout,
 	}
 	p.page, p.err = nodeconn.Call(ctx, to, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
 		PluginID:      l.plugin.ID,

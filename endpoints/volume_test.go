@@ -266,7 +266,7 @@ func TestVolumeCreate_ReturnsErrorOfPlugin(t *testing.T) {
 
 func TestVolumeCreate_TimeoutNamesReason(t *testing.T) {
 	config := quick()
-	config.VolumeTimeout = config.HoldTimeout
+	config.volumeTimeout = config.holdTimeout
 	s := newServer(t, config)
 	s.addNode("n1", "a")
 	create := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v")}}
@@ -365,7 +365,7 @@ func TestVolumeCreate_RefusesIncapablePlugin(t *testing.T) {
 
 func TestVolumeRegister_RefusesVolumeInCreation(t *testing.T) {
 	config := quick()
-	config.VolumeTimeout = config.HoldTimeout
+	config.volumeTimeout = config.holdTimeout
 	s := newServer(t, config)
 	s.addNode("n1", "a")
 	refused(s, structs.KindTimeout, structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v")}})

@@ -54,8 +54,8 @@ func (w volumeWrites) create(
 func (w volumeWrites) given(
 	req *structs.CSIVolumeRegisterRequest,
 ) (*structs.CSIVolumeRegisterRequest, error) {
-	if n := len(req.Volumes); n == 0 || n > w.config.MaxVolumesAtOnce {
-		return nil, structs.Invalidf("Volumes: %d are given; expected 1 to %d", n, w.config.MaxVolumesAtOnce)
+	if n := len(req.Volumes); n == 0 || n > structs.MaxVolumePuts {
+		return nil, structs.Invalidf("Volumes: %d are given; expected 1 to %d", n, structs.MaxVolumePuts)
 	}
 	var faults []error
 	seen := map[string]bool{}
@@ -123,7 +123,7 @@ func (w volumeWrites) confirm(
 	to := nodeconn.Target{
 		Nodes: w.nodes,
 		IDs:   nodeconn.VolumeControllers(tx, v),
-		Limit: w.config.CallTimeout,
+		Limit: callTimeout,
 	}
 	for {
 		_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
@@ -192,10 +192,10 @@ func (w volumeWrites) record(
 	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
 }
 
-// lockVolumes waits until no other request records one of the volumes. It waits no longer than WritePatience,
-// and not at all while VolumeQueue requests wait. The error then has the time after which to retry.
+// lockVolumes waits until no other request records one of the volumes. It waits no longer than writePatience,
+// and not at all while volumeQueue requests wait. The error then has the time after which to retry.
 func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, w.config.WritePatience)
+	ctx, cancel := context.WithTimeout(ctx, writePatience)
 	defer cancel()
 	unlock, err = w.volumeLocks.Lock(ctx, "", names...)
 	var held *keylock.Error
@@ -207,7 +207,7 @@ func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock f
 		limit = "turn full"
 	}
 	loadshed.CountRefused(limit, 1)
-	return nil, structs.Busy(w.config.WritePatience,
+	return nil, structs.Busy(writePatience,
 		"nothing was written: others are changing %q and more wait for it", held.Key)
 }
 
@@ -242,7 +242,7 @@ func lastError(doing string, v *structs.CSIVolume) error {
 func (w volumeWrites) await(ctx context.Context, ns, id string,
 	done func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error),
 ) (*structs.CSIVolume, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.config.VolumeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.config.volumeTimeout)
 	defer cancel()
 	for {
 		tx := w.store.ReadWatched()

@@ -37,13 +37,12 @@ func (r *holdingRaft) arrived() int {
 	return r.inside
 }
 
-func newHolding(t *testing.T, c Config) (*server, *holdingRaft) {
+func newHolding(t *testing.T, c settings) (*server, *holdingRaft) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	held := &holdingRaft{fakeRaft: s.raft, free: make(chan struct{})}
-	s.Endpoints = New(Deps{
-		Store: s.store, Raft: held, Leases: s.leases, Nodes: s.nodes, Logger: hclog.NewNullLogger(), Config: c,
-	})
+	d := Deps{Store: s.store, Raft: held, Leases: s.leases, Nodes: s.nodes, Logger: hclog.NewNullLogger()}
+	s.Endpoints = newEndpoints(d, c)
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	t.Cleanup(s.rpc.Close)
 	return s, held
@@ -63,7 +62,7 @@ func register(s *server, volumes ...*structs.CSIVolume) error {
 
 func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, DefaultConfig())
+		s, held := newHolding(t, defaultSettings())
 		const volumes, each = 20, 3
 		var all sync.WaitGroup
 		for n := range volumes * each {
@@ -84,8 +83,8 @@ func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 
 func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := DefaultConfig()
-		c.VolumeQueue = 2
+		c := defaultSettings()
+		c.volumeQueue = 2
 		s, held := newHolding(t, c)
 		answers := make(chan error, 10)
 		for range 4 {
@@ -98,7 +97,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 			t.Errorf("the fourth: %v after %s", full, time.Since(begin))
 		}
 		for range 2 { // those in the queue wait for a limited time
-			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != c.WritePatience {
+			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != writePatience {
 				t.Errorf("one in line: %v after %s", err, time.Since(begin))
 			}
 		}
@@ -119,7 +118,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 // only one of them succeeds.
 func TestVolumeRegister_RefusesSecondVolumeOfExternalID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, DefaultConfig())
+		s, held := newHolding(t, defaultSettings())
 		answers := make(chan error, 8)
 		for n := range cap(answers) {
 			v := existing(fmt.Sprint("v", n))

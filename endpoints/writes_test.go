@@ -61,9 +61,10 @@ func newLoaded(t *testing.T, writes, queue int) *loaded {
 	l := &loaded{server: newServer(t)}
 	l.addNode("n1", "a")
 	l.paced = &pacedRaft{fakeRaft: l.raft, line: make(chan struct{}, 1), each: time.Millisecond}
-	c := DefaultConfig()
-	c.Writes, c.WriteQueue = writes, queue
-	l.Endpoints = New(Deps{Store: l.store, Raft: l.paced, Leases: l.leases, Logger: hclog.NewNullLogger(), Config: c})
+	c := defaultSettings()
+	c.writes, c.writeQueue = writes, queue
+	d := Deps{Store: l.store, Raft: l.paced, Leases: l.leases, Logger: hclog.NewNullLogger()}
+	l.Endpoints = newEndpoints(d, c)
 	l.rpc = rpc.NewServer(hclog.NewNullLogger(), l.List()...)
 	t.Cleanup(l.rpc.Close)
 	return l
@@ -163,7 +164,7 @@ func TestOverload_WaitInTheQueueEnds(t *testing.T) {
 		first.Go(func() { _ = l.write(t) })
 		synctest.Wait()
 		start := time.Now()
-		if err := l.write(t); structs.RetryAfter(err) == 0 || time.Since(start) != DefaultConfig().WritePatience {
+		if err := l.write(t); structs.RetryAfter(err) == 0 || time.Since(start) != writePatience {
 			t.Errorf("after %s: %v", time.Since(start), err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
