@@ -141,7 +141,7 @@ func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) 
 	q := b.req.options()
 	limited, cancel := b.limit(ctx, q)
 	defer cancel()
-	b.took = b.digests.took(b.key)
+	b.took = b.digests.known(b.key).took
 	for again := false; ; again = true {
 		release, late := b.slow.acquire(limited, b.took)
 		if late != nil && again || ctx.Err() != nil {
@@ -188,7 +188,7 @@ func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, isNews bool) {
 	case again:
 		isNews = digest != b.digest || index < b.index
 	default:
-		isNews = index > least && !b.digests.same(b.key, digest, least)
+		isNews = index > least && !b.digests.known(b.key).holds(digest, least)
 	}
 	b.index = index
 	b.digest = digest

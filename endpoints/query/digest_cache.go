@@ -92,22 +92,19 @@ func (c *digestCache) answer(resp any, err error) (uint64, error) {
 	return d.Sum64(), err
 }
 
-// same reports whether the answer to a request is known to have had a digest at an index.
-func (c *digestCache) same(request, digest, at uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.find(request)
-	return r != nil && r.digest == digest && r.from <= at && at <= r.to
-}
-
-// took returns how long the last answer to a request took, 0 if the cache does not know it.
-func (c *digestCache) took(request uint64) time.Duration {
+// known returns the range of the last answer to a request. It is empty if the cache has none.
+func (c *digestCache) known(request uint64) validRange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.find(request); r != nil {
-		return r.took
+		return *r
 	}
-	return 0
+	return validRange{}
+}
+
+// holds reports whether the answer had a digest at an index.
+func (r validRange) holds(digest, at uint64) bool {
+	return r.digest == digest && r.from <= at && at <= r.to
 }
 
 // record keeps the range of the answer to a request. It extends the known range if the digest is the same.
