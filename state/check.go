@@ -15,7 +15,16 @@ import (
 func Check(tx *ReadTx) []string {
 	c := &checker{ReadTx: tx}
 	parts := []func(){
-		c.indexes, c.claims, c.lines, c.attachments, c.volumes, c.plugins, c.instances, c.allocs, c.evals, c.jobs,
+		c.indexes,
+		c.claims,
+		c.lines,
+		c.attachments,
+		c.volumes,
+		c.plugins,
+		c.instances,
+		c.allocs,
+		c.evals,
+		c.jobs,
 	}
 	for _, look := range parts {
 		look()
@@ -57,7 +66,8 @@ func wantCounts[N comparable](c *checker, subject string, counted, kept map[stri
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		is, found := counted[k]
 		row, there := kept[k]
-		c.want(is == row && found == there, "%s %s: counted %v, kept %v", subject, k, is, row)
+		c.want(is == row && found == there,
+			"%s %s: counted %v, kept %v", subject, k, is, row)
 	}
 }
 
@@ -99,16 +109,21 @@ func (c *checker) claims() {
 		a := Alloc(c, cl.AllocID)
 		c.want(v != nil, "%s: no such volume", who)
 		c.want(a != nil, "%s: no such allocation", who)
-		c.want(a == nil || a.NodeID == cl.NodeID, "%s: it is on another node than the claim", who)
-		c.want(v == nil || v.PluginID == cl.PluginID, "%s: the volume is of another plugin", who)
-		c.want(v == nil || v.Capable(cl.Class()), "%s: the volume is not capable of it", who)
+		c.want(a == nil || a.NodeID == cl.NodeID,
+			"%s: it is on another node than the claim", who)
+		c.want(v == nil || v.PluginID == cl.PluginID,
+			"%s: the volume is of another plugin", who)
+		c.want(v == nil || v.Capable(cl.Class()),
+			"%s: the volume is not capable of it", who)
 		c.want(cl.ExpandBytes == 0 && cl.ExpandError == nil || v == nil ||
 			v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
 			"%s: its node has still to grow the volume to %d, of which the volume does not know", who, cl.ExpandBytes)
 		switch cl.State {
 		case structs.ClaimWaiting:
-			c.want(a == nil || !a.Terminal(), "%s: it waits though the allocation is terminal", who)
-			c.want(cl.GrantIndex == 0 && cl.EndTime == 0, "%s: it waits and has a grant index, or an end", who)
+			c.want(a == nil || !a.Terminal(),
+				"%s: it waits though the allocation is terminal", who)
+			c.want(cl.GrantIndex == 0 && cl.EndTime == 0,
+				"%s: it waits and has a grant index, or an end", who)
 			continue
 		case structs.ClaimGranted:
 			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex,
@@ -120,7 +135,8 @@ func (c *checker) claims() {
 		}
 		key := [2]string{cl.Namespace, cl.VolumeID}
 		for k, other := range granted[key] {
-			c.want(!k.Conflicts(cl.Class()), "%s: granted although it conflicts with that of %s", who, other)
+			c.want(!k.Conflicts(cl.Class()),
+				"%s: granted although it conflicts with that of %s", who, other)
 		}
 		if granted[key] == nil {
 			granted[key] = map[structs.ClaimClass]string{}
@@ -175,15 +191,18 @@ func (c *checker) attachments() {
 		switch a.State {
 		case structs.AttachmentAttaching, structs.AttachmentAttached:
 			c.want(used, "%s is %s and no claim uses it", who, a.State)
-			c.want(Volume(c, a.Namespace, a.VolumeID) != nil, "%s is %s and the volume is gone", who, a.State)
+			c.want(Volume(c, a.Namespace, a.VolumeID) != nil,
+				"%s is %s and the volume is gone", who, a.State)
 		case structs.AttachmentDetaching:
 			c.want(!used, "%s is detaching under a claim", who)
 		default:
 			c.want(false, "%s: state %q", who, a.State)
 		}
-		c.want(a.ExternalNodeID != "", "%s: its external node ID is not known", who)
+		c.want(a.ExternalNodeID != "",
+			"%s: its external node ID is not known", who)
 		k := key{a.Namespace, a.VolumeID}
-		c.want(!a.Found || a.State == structs.AttachmentDetaching, "%s was found and is %s", who, a.State)
+		c.want(!a.Found || a.State == structs.AttachmentDetaching,
+			"%s was found and is %s", who, a.State)
 		if a.Found {
 			continue // no claim made it, so it may be in addition to theirs
 		}
@@ -208,7 +227,8 @@ func (c *checker) volumes() {
 		states := []string{
 			structs.VolumeCreating, structs.VolumeReady, structs.VolumeFailed, structs.VolumeDeleting,
 		}
-		c.want(slices.Contains(states, v.State), "volume %s/%s: state %q", v.Namespace, v.ID, v.State)
+		c.want(slices.Contains(states, v.State),
+			"volume %s/%s: state %q", v.Namespace, v.ID, v.State)
 		c.want(v.State != structs.VolumeDeleting || !claims.Has(c, v.Namespace, v.ID),
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
@@ -217,16 +237,20 @@ func (c *checker) volumes() {
 // plugins: a row is there exactly while something refers to it.
 func (c *checker) plugins() {
 	for p := range plugins.Scan(c) {
-		c.want(pluginReferences(c, p.ID) != "", "plugin %s: nothing refers to it", p.ID)
-		c.want(!p.ControllerSeen || p.Known, "plugin %s: its controller was seen and it is not known", p.ID)
+		c.want(pluginReferences(c, p.ID) != "",
+			"plugin %s: nothing refers to it", p.ID)
+		c.want(!p.ControllerSeen || p.Known,
+			"plugin %s: its controller was seen and it is not known", p.ID)
 	}
 	c.counts()
 	for v := range volumes.Scan(c) {
-		c.want(Plugin(c, v.PluginID) != nil, "volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
+		c.want(Plugin(c, v.PluginID) != nil,
+			"volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
 	}
 	for a := range allocs.Scan(c) {
 		for _, id := range a.CSIPlugins {
-			c.want(a.ClientTerminal() || Plugin(c, id) != nil, "allocation %s: plugin %s has no row", a.ID, id)
+			c.want(a.ClientTerminal() || Plugin(c, id) != nil,
+				"allocation %s: plugin %s has no row", a.ID, id)
 		}
 	}
 }
@@ -259,8 +283,10 @@ func (c *checker) instances() {
 		who := fmt.Sprintf("%s instance of plugin %s on node %s", i.Kind, i.PluginID, i.NodeID)
 		n := Node(c, i.NodeID)
 		c.want(n != nil, "%s: no such node", who)
-		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy, "%s is healthy and the node is down", who)
-		c.want(!i.DownWithNode || !i.Healthy, "%s is healthy and down with its node", who)
+		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
+			"%s is healthy and the node is down", who)
+		c.want(!i.DownWithNode || !i.Healthy,
+			"%s is healthy and down with its node", who)
 		p := Plugin(c, i.PluginID)
 		c.want(p != nil, "%s: the plugin has no row", who)
 		c.want(!i.Healthy || p == nil || i.IsDriver(p.Provider) && !i.OtherDriver,

@@ -195,8 +195,7 @@ func attachBlock(tx Reader, c *structs.CSIClaim) string {
 	if why := AttachmentWaits(tx, a); why != "" {
 		return why
 	}
-	text := fmt.Sprintf("volume %s is being attached to node %s%s%s", c.VolumeID, nodeName(tx, c.NodeID),
-		failing(a.LastError), asked(tx, a))
+	text := stillAttached(tx, a)
 	if p != nil && !HealthyInstance(tx, c.PluginID, structs.CSIKindController) {
 		text += fmt.Sprintf("; no controller of plugin %s is healthy", c.PluginID)
 	}

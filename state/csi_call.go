@@ -74,7 +74,13 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	}
 	if v := Volume(tx, ns, p.VolumeID); v != nil {
 		v = v.Copy()
-		v.Forced = &structs.CSIForced{NodeID: p.NodeID, What: p.What, By: p.By, Reason: p.Reason, Time: p.Now}
+		v.Forced = &structs.CSIForced{
+			NodeID: p.NodeID,
+			What:   p.What,
+			By:     p.By,
+			Reason: p.Reason,
+			Time:   p.Now,
+		}
 		changeQuietly(tx, v)
 	}
 	if n := Node(tx, p.NodeID); n != nil {

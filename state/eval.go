@@ -55,17 +55,6 @@ func BlockedEval(tx Reader, ns, job string) *structs.Evaluation {
 	return evalsByJob.First(tx, ns, job, openEval, structs.EvalBlocked)
 }
 
-// inNamespace leaves out the rows of other namespaces; "*" leaves out none.
-func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for r := range rows {
-			if (ns == structs.AllNamespaces || of(r) == ns) && !yield(r) {
-				return
-			}
-		}
-	}
-}
-
 // EvalUpdate puts new evaluations and the outcomes of processed ones. A failed evaluation whose inputs have
 // changed since stays pending.
 func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {

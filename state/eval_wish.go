@@ -32,9 +32,10 @@ const (
 )
 
 // ofOneNode reports whether an evaluation is for only one node of its job.
-func ofOneNode(e *structs.Evaluation) bool {
-	return e.NodeID != "" && (&structs.Job{Type: e.Type}).PerNode()
-}
+func ofOneNode(e *structs.Evaluation) bool { return e.NodeID != "" && perNode(e) }
+
+// perNode reports whether the job of an evaluation runs on every node.
+func perNode(e *structs.Evaluation) bool { return (&structs.Job{Type: e.Type}).PerNode() }
 
 // wish puts an evaluation for a change of a node or an allocation, unless a pending one will see the change.
 func wish(tx *WriteTx, e *structs.Evaluation, id string) {
@@ -56,7 +57,7 @@ func wish(tx *WriteTx, e *structs.Evaluation, id string) {
 
 // covering returns a pending evaluation that includes the scope of e, and nil if there is none.
 func covering(tx Reader, e *structs.Evaluation) *structs.Evaluation {
-	if !ofOneNode(e) && !(&structs.Job{Type: e.Type}).PerNode() {
+	if !perNode(e) {
 		return evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending)
 	}
 	return cmp.Or(evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, ""),

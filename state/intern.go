@@ -12,15 +12,30 @@ import (
 
 func internClaim(c, _ *structs.CSIClaim) {
 	intern.Texts(
-		&c.Namespace, &c.VolumeID, &c.NodeID, &c.AllocID, &c.PluginID, &c.JobID, &c.TaskGroup, &c.Mode, &c.State,
-		(*string)(&c.AccessMode), (*string)(&c.AttachmentMode),
+		&c.Namespace,
+		&c.VolumeID,
+		&c.NodeID,
+		&c.AllocID,
+		&c.PluginID,
+		&c.JobID,
+		&c.TaskGroup,
+		&c.Mode,
+		&c.State,
+		(*string)(&c.AccessMode),
+		(*string)(&c.AttachmentMode),
 	)
 }
 
 func internInstance(i, _ *structs.CSIPluginInstance) {
 	intern.Texts(
-		&i.PluginID, &i.NodeID, &i.AllocID, &i.Provider, &i.ProviderVersion, &i.FormerProvider,
-		&i.HealthDescription, (*string)(&i.Kind),
+		&i.PluginID,
+		&i.NodeID,
+		&i.AllocID,
+		&i.Provider,
+		&i.ProviderVersion,
+		&i.FormerProvider,
+		&i.HealthDescription,
+		(*string)(&i.Kind),
 	)
 	i.ControllerInfo = intern.Value(i.ControllerInfo)
 	if i.NodeInfo != nil {
@@ -45,7 +60,13 @@ func internVolume(v, _ *structs.CSIVolume) {
 
 func internNode(n, before *structs.Node) {
 	intern.Texts(
-		&n.ID, &n.Name, &n.Datacenter, &n.NodeClass, &n.NodePool, &n.ComputedClass, &n.Status,
+		&n.ID,
+		&n.Name,
+		&n.Datacenter,
+		&n.NodeClass,
+		&n.NodePool,
+		&n.ComputedClass,
+		&n.Status,
 		&n.SchedulingEligibility,
 	)
 	if before != nil {
@@ -81,8 +102,17 @@ func ownEvent(e *structs.NodeEvent) *structs.NodeEvent {
 
 func internAlloc(a, before *structs.Allocation) {
 	intern.Texts(
-		&a.ID, &a.Namespace, &a.EvalID, &a.NodeID, &a.NodeName, &a.JobID, &a.TaskGroup, &a.DesiredStatus,
-		&a.ClientStatus, &a.DesiredDescription, &a.ClientDescription,
+		&a.ID,
+		&a.Namespace,
+		&a.EvalID,
+		&a.NodeID,
+		&a.NodeName,
+		&a.JobID,
+		&a.TaskGroup,
+		&a.DesiredStatus,
+		&a.ClientStatus,
+		&a.DesiredDescription,
+		&a.ClientDescription,
 	)
 	if before == nil || a.Resources != before.Resources {
 		a.Resources = intern.Value(a.Resources)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"slices"
-	"strings"
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
@@ -254,15 +253,4 @@ func jobStatus(tx Reader, j *structs.Job) string {
 		return structs.JobDead
 	}
 	return cmp.Or(j.Status, structs.JobPending)
-}
-
-// withPrefix yields the rows whose ID has the prefix.
-func withPrefix[T any](rows iter.Seq[*T], prefix string, id func(*T) string) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for r := range rows {
-			if strings.HasPrefix(id(r), prefix) && !yield(r) {
-				return
-			}
-		}
-	}
 }

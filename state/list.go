@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"strings"
 
 	"berth/internal/mvcc"
 	"berth/structs"
@@ -19,6 +20,28 @@ func within(ns, prefix string) Key {
 		return mvcc.KeyOf()
 	}
 	return mvcc.KeyPrefix(ns, prefix)
+}
+
+// inNamespace leaves out the rows of other namespaces; "*" leaves out none.
+func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for r := range rows {
+			if (ns == structs.AllNamespaces || of(r) == ns) && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// withPrefix yields the rows whose ID has the prefix.
+func withPrefix[T any](rows iter.Seq[*T], prefix string, id func(*T) string) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for r := range rows {
+			if strings.HasPrefix(id(r), prefix) && !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // VolumesFrom yields the volumes of a namespace whose ID begins with prefix, from a namespace and ID on.

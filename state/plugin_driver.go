@@ -26,7 +26,9 @@ func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInsta
 			i.Provider, p.ID, p.Provider)
 		return p
 	}
-	return putDriver(tx, &structs.CSIPluginRow{ID: p.ID, Indexes: p.Indexes})
+	p = &structs.CSIPluginRow{ID: p.ID}
+	plugins.Put(tx, p)
+	return p
 }
 
 // holdsVolumes reports whether a volume or an attachment ties the plugin's ID to its driver.
@@ -44,11 +46,6 @@ func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPlugin
 	return false
 }
 
-func putDriver(tx *WriteTx, p *structs.CSIPluginRow) *structs.CSIPluginRow {
-	plugins.Put(tx, p)
-	return p
-}
-
 // rebindDriver gives a plugin's ID to another driver once no instance of the present one is left: to one that
 // names it as its former name or, without volumes and attachments, to any. now is UnixNano.
 func rebindDriver(tx *WriteTx, id string, now int64) {
@@ -60,13 +57,13 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 	if heir == nil {
 		return
 	}
-	next := &structs.CSIPluginRow{ID: p.ID, Indexes: p.Indexes}
+	next := &structs.CSIPluginRow{ID: p.ID}
 	if heir.FormerProvider == p.Provider {
 		next = p.Copy()
 	}
 	next.Provider = heir.Provider
 	next.Version = heir.ProviderVersion
-	putDriver(tx, next)
+	plugins.Put(tx, next)
 	restoreInstances(tx, id, now)
 }
 

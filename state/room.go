@@ -17,7 +17,8 @@ func makeRoom(tx *WriteTx, node string) {
 		wakeKey(tx, structs.WakeNode(node))
 	}
 	old := wakes.Get(tx, structs.WakeCapacity)
-	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == (structs.FreedNode{Node: node, At: tx.Index}) {
+	freed := structs.FreedNode{Node: node, At: tx.Index}
+	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == freed {
 		return
 	}
 	w := *old
@@ -36,7 +37,7 @@ func makeRoom(tx *WriteTx, node string) {
 			rooms = append(rooms, r)
 		}
 	}
-	rooms = append(rooms, structs.FreedNode{Node: node, At: tx.Index})
+	rooms = append(rooms, freed)
 	if len(rooms) > keptRooms {
 		w.Forgotten = rooms[0].At
 		rooms = rooms[1:]
