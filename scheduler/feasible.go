@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -207,19 +208,12 @@ func joinBrief(all []string, between string) string {
 const allPools = "all"
 
 func inPool(g *groupPlan, n *structs.Node) string {
-	want := poolOr(g.job.NodePool)
-	have := poolOr(n.NodePool)
+	want := cmp.Or(g.job.NodePool, structs.DefaultNodePool)
+	have := cmp.Or(n.NodePool, structs.DefaultNodePool)
 	if want == allPools || want == have {
 		return ""
 	}
 	return fmt.Sprintf("node pool %s is not %s", have, want)
-}
-
-func poolOr(pool string) string {
-	if pool == "" {
-		return structs.DefaultNodePool
-	}
-	return pool
 }
 
 func hasDrivers(g *groupPlan, n *structs.Node) string {

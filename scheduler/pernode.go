@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -39,7 +40,7 @@ func (p *planner) reconcilePerNode() {
 
 // nodesWithID returns the node with the ID, if it exists.
 func (p *planner) nodesWithID(id string) []*structs.Node {
-	if n := p.node(id); n != nil {
+	if n := state.Node(p, id); n != nil {
 		return []*structs.Node{n}
 	}
 	return nil

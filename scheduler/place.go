@@ -138,7 +138,7 @@ func (p *planner) chooseNode(w *placement) (topN, *tally) {
 	}
 	o := p.candidatesOf(w)
 	if w.update {
-		if n := p.node(w.prev.NodeID); n != nil {
+		if n := state.Node(p, w.prev.NodeID); n != nil {
 			o.moveToFront(n)
 		}
 	}
@@ -186,7 +186,7 @@ func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 	}
 	var rooms []*structs.Node
 	for _, id := range ids {
-		if n := p.node(id); n != nil {
+		if n := state.Node(p, id); n != nil {
 			rooms = append(rooms, n)
 		}
 	}

@@ -130,8 +130,6 @@ func (p *planner) allNodes() []*structs.Node {
 	return p.fleet
 }
 
-func (p *planner) node(id string) *structs.Node { return state.Node(p, id) }
-
 // reasonsInAll bounds the reasons that an evaluation names for all its groups together, about: a job with
 // many groups would make the log entry too large.
 const reasonsInAll = 2000

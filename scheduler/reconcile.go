@@ -87,7 +87,7 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 // classify decides on an allocation of the group, apart from the group's other allocations.
 func (p *planner) classify(g *groupPlan, a *structs.Allocation) classified {
 	s := classified{alloc: a}
-	n := p.node(a.NodeID)
+	n := state.Node(p, a.NodeID)
 	switch {
 	case a.ClientTerminal():
 		return p.classifyEnded(g, a)

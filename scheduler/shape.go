@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -36,7 +37,7 @@ func (p *planner) shape() string {
 		}
 		s := groupShape{
 			Namespace:   p.ns,
-			NodePool:    poolOr(p.job.NodePool),
+			NodePool:    cmp.Or(p.job.NodePool, structs.DefaultNodePool),
 			Datacenters: p.job.Datacenters,
 			Drivers:     g.drivers,
 			Ask:         g.ask,

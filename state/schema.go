@@ -278,21 +278,8 @@ var schema = mvcc.Schema{
 	},
 }
 
-// TableInfo describes a table for the reference.
-type TableInfo struct {
-	Name    string
-	Row     string   // the type of its rows, as structs.Node
-	Indexes []string // without the key of the table, by name
-}
-
-// Tables describes all tables in the order in which a snapshot file holds them.
-func Tables() []TableInfo {
-	var out []TableInfo
-	for _, t := range schema.AllTables() {
-		out = append(out, TableInfo{t.Name(), t.RowType(), t.IndexNames()})
-	}
-	return out
-}
+// Tables returns all tables in the order in which a snapshot file holds them.
+func Tables() []mvcc.AnyTable { return schema.AllTables() }
 
 // Topics that a leader's loop can subscribe to. The comments name the parts of mvcc.Change.Key.
 var (

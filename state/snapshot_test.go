@@ -55,8 +55,8 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 // TestSchema_RowsAreTypesOfStructs: the golden file lists the fields of these types.
 func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
 	for _, table := range Tables() {
-		if !strings.HasPrefix(table.Row, "structs.") {
-			t.Errorf("the rows of table %s are of type %s", table.Name, table.Row)
+		if !strings.HasPrefix(table.RowType(), "structs.") {
+			t.Errorf("the rows of table %s are of type %s", table.Name(), table.RowType())
 		}
 	}
 }

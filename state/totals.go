@@ -1,6 +1,10 @@
 package state
 
-import "berth/structs"
+import (
+	"slices"
+
+	"berth/structs"
+)
 
 // Totals are the numbers of rows that an operator watches.
 type Totals struct {
@@ -8,19 +12,11 @@ type Totals struct {
 	Claims      map[string]int // by state
 	Attachments map[string]int // of those that need a call, by state
 	Volumes     map[string]int // of those that need a call, by state
-	Plugins     []PluginTotal
+	Plugins     []*structs.CSIPluginCountRow
 }
 
 // volumeGrows is the state of a ready volume that needs a call to expand it.
 const volumeGrows = "expanding"
-
-// PluginTotal counts the instances of one half of one plugin.
-type PluginTotal struct {
-	PluginID string
-	Kind     structs.CSIKind
-	Healthy  int
-	Expected int
-}
 
 // CountTotals reads each node, each volume with claims, each half of a plugin and each row that needs a call.
 // It reads no claims and no settled volumes, so it costs milliseconds in the largest fleet.
@@ -50,8 +46,6 @@ func CountTotals(tx Reader) Totals {
 		}
 		t.Volumes[v.State]++
 	}
-	for c := range counts.Scan(tx) {
-		t.Plugins = append(t.Plugins, PluginTotal{c.PluginID, c.Kind, c.Tally.Healthy, c.Tally.Expected()})
-	}
+	t.Plugins = slices.Collect(counts.Scan(tx))
 	return t
 }

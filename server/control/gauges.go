@@ -51,8 +51,8 @@ func (g gauges) report(t state.Totals) {
 	for _, p := range t.Plugins {
 		plugin := label("plugin", p.PluginID)
 		kind := label("kind", string(p.Kind))
-		g.reportGauge([]string{"csi", "plugin_healthy"}, p.Healthy, plugin, kind)
-		g.reportGauge([]string{"csi", "plugin_expected"}, p.Expected, plugin, kind)
+		g.reportGauge([]string{"csi", "plugin_healthy"}, p.Tally.Healthy, plugin, kind)
+		g.reportGauge([]string{"csi", "plugin_expected"}, p.Tally.Expected(), plugin, kind)
 	}
 }
 

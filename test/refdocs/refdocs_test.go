@@ -92,7 +92,7 @@ func schema(*testing.T) string {
 	b.WriteString("# Tables\n\nThe tables have the order of a snapshot file. The leading parts of a key also select rows.\n\n" +
 		"| table | row | indexes beside its key |\n|---|---|---|\n")
 	for _, t := range state.Tables() {
-		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", t.Name, t.Row, strings.Join(t.Indexes, ", "))
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", t.Name(), t.RowType(), strings.Join(t.IndexNames(), ", "))
 	}
 	return b.String()
 }
