@@ -18,18 +18,9 @@ type jobs struct{ *Endpoints }
 
 // evaluationOf returns a request to bring the placement of a job up to date.
 func evaluationOf(job *structs.Job, trigger string, now int64) *structs.Evaluation {
-	return &structs.Evaluation{
-		ID:             structs.NewID(),
-		Namespace:      job.Namespace,
-		JobID:          job.ID,
-		Type:           job.Type,
-		Priority:       job.Priority,
-		TriggeredBy:    trigger,
-		JobModifyIndex: job.JobModifyIndex,
-		Status:         structs.EvalPending,
-		CreateTime:     now,
-		ModifyTime:     now,
-	}
+	e := structs.NewEval(job, trigger, now)
+	e.ID = structs.NewID()
+	return e
 }
 
 func (j jobs) register(

@@ -66,11 +66,7 @@ func (t *tally) clone() *tally {
 
 // countRefusal counts a refusal under the names of the dialect and under berth's.
 func (t *tally) countRefusal(n *structs.Node, r refusal) {
-	r.reason = structs.Cut(r.reason, structs.MaxReason)
-	t.refusals[[2]string{r.filter, r.reason}]++
-	for _, k := range r.keys {
-		t.keys[k] = true
-	}
+	t.note(&r, 1)
 	switch {
 	case notCandidates[r.filter]: // the dialect does not count them among those evaluated
 	case r.dimension != "":
@@ -86,9 +82,14 @@ func (t *tally) countRefusal(n *structs.Node, r refusal) {
 
 // noteBlocked records a rejection by all nodes alike, none of which was tried.
 func (t *tally) noteBlocked(r refusal) {
-	r.reason = structs.Cut(r.reason, structs.MaxReason)
-	t.refusals[[2]string{r.filter, r.reason}] += 0
+	t.note(&r, 0)
 	t.metric.ConstraintFiltered[r.reason] += 0
+}
+
+// note records a refusal by a number of nodes, and cuts its reason.
+func (t *tally) note(r *refusal, nodes int) {
+	r.reason = structs.Cut(r.reason, structs.MaxReason)
+	t.refusals[[2]string{r.filter, r.reason}] += nodes
 	for _, k := range r.keys {
 		t.keys[k] = true
 	}

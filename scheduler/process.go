@@ -63,7 +63,7 @@ type planner struct {
 	views          map[string]*nodeView
 	groups         []*groupPlan
 	placements     []*placement
-	delayed        []delayedReplacement
+	delayed        []classified    // ended allocations that are replaced later
 	stopped        map[string]bool // allocations that the plan stops
 	nowhere        bool            // a per-node job runs on no node
 	moves          int             // allocations that the plan stops and places again

@@ -158,7 +158,7 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 		return
 	case actionHold:
 		if s.due > 0 {
-			p.delayed = append(p.delayed, delayedReplacement{s.alloc, s.due})
+			p.delayed = append(p.delayed, s)
 		}
 		return
 	case actionRefresh:

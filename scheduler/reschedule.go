@@ -21,12 +21,6 @@ var perNodePolicy = &structs.ReschedulePolicy{
 // keptReschedules is the number of reschedules that an allocation remembers under an unlimited policy.
 const keptReschedules = 10
 
-// delayedReplacement is an ended allocation that is replaced later.
-type delayedReplacement struct {
-	alloc *structs.Allocation
-	due   int64 // UnixNano
-}
-
 // classifyEnded decides on an allocation that has ended on its node although it was to run.
 func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) classified {
 	s := classified{alloc: a, action: actionHold}
@@ -155,26 +149,16 @@ func (p *planner) followUp() {
 
 // evalAt returns an evaluation of the job, with the same scope, for a time.
 func (p *planner) evalAt(due int64) *structs.Evaluation {
-	now := p.now.UnixNano()
-	return &structs.Evaluation{
-		ID:             structs.NewID(),
-		Namespace:      p.ns,
-		Priority:       p.job.Priority,
-		Type:           p.job.Type,
-		TriggeredBy:    structs.TriggerScheduled,
-		JobID:          p.job.ID,
-		NodeID:         p.scope,
-		JobModifyIndex: p.job.JobModifyIndex,
-		Status:         structs.EvalPending,
-		WaitUntil:      due,
-		PreviousEval:   p.eval.ID,
-		CreateTime:     now,
-		ModifyTime:     now,
-	}
+	e := structs.NewEval(p.job, structs.TriggerScheduled, p.now.UnixNano())
+	e.ID = structs.NewID()
+	e.NodeID = p.scope
+	e.WaitUntil = due
+	e.PreviousEval = p.eval.ID
+	return e
 }
 
 // isFollowed reports whether an evaluation follows for the replacement, in time or early.
-func (p *planner) isFollowed(w delayedReplacement) bool {
+func (p *planner) isFollowed(w classified) bool {
 	f := state.Eval(p, w.alloc.FollowupEvalID)
 	return f != nil && f.ID != p.eval.ID && f.Status == structs.EvalPending && f.WaitUntil <= w.due
 }

@@ -167,7 +167,7 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 	if a.ClientStatus == structs.AllocFailed {
 		trigger = structs.TriggerAllocFailure
 	}
-	e := jobEval(j, trigger, now)
+	e := structs.NewEval(j, trigger, now)
 	e.NodeID = a.NodeID
 	wish(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
 }

@@ -127,21 +127,6 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 	}
 }
 
-// jobEval returns a new pending evaluation of a job. The caller sets its ID.
-func jobEval(j *structs.Job, trigger string, now int64) *structs.Evaluation {
-	return &structs.Evaluation{
-		Namespace:      j.Namespace,
-		Priority:       j.Priority,
-		Type:           j.Type,
-		TriggeredBy:    trigger,
-		JobID:          j.ID,
-		JobModifyIndex: j.JobModifyIndex,
-		Status:         structs.EvalPending,
-		CreateTime:     now,
-		ModifyTime:     now,
-	}
-}
-
 // retryEval makes an evaluation pending again because its plan was not applied completely.
 func retryEval(tx *WriteTx, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)

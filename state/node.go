@@ -332,7 +332,7 @@ func NodeEvals(tx Reader, node string, newRoom bool, now int64) []*structs.Evalu
 			return
 		}
 		seen[key] = true
-		e := jobEval(j, structs.TriggerNodeUpdate, now)
+		e := structs.NewEval(j, structs.TriggerNodeUpdate, now)
 		e.NodeID = node
 		out = append(out, e)
 	}

@@ -99,6 +99,21 @@ const (
 	EvalChanged = "changed" // its inputs have changed since its plan was made
 )
 
+// NewEval returns a new pending evaluation of a job, still without an ID. now is UnixNano.
+func NewEval(j *Job, trigger string, now int64) *Evaluation {
+	return &Evaluation{
+		Namespace:      j.Namespace,
+		Priority:       j.Priority,
+		Type:           j.Type,
+		TriggeredBy:    trigger,
+		JobID:          j.ID,
+		JobModifyIndex: j.JobModifyIndex,
+		Status:         EvalPending,
+		CreateTime:     now,
+		ModifyTime:     now,
+	}
+}
+
 // Copy returns a copy; metrics are shared.
 func (e *Evaluation) Copy() *Evaluation {
 	c := *e
