@@ -205,8 +205,7 @@ func nodeNamed(tx *state.ReadTx, id string) string {
 
 // isDown reports whether the lease of a node has ended, or the node is unknown.
 func isDown(tx *state.ReadTx, id string) bool {
-	node := state.Node(tx, id)
-	return node == nil || node.Status == structs.NodeDown
+	return state.Node(tx, id).Lost()
 }
 
 // detachable returns an error while the allocation may still use the volume. An allocation on a node that

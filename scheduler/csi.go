@@ -161,14 +161,6 @@ func (p *planner) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 	return s.volumes
 }
 
-// limit returns the most volumes that the plugin allows the node, 0 for any number.
-func (s *storage) limit() int64 {
-	if s.half == nil || s.half.NodeInfo == nil {
-		return 0
-	}
-	return s.half.NodeInfo.MaxVolumes
-}
-
 func colon(description string) string {
 	if description == "" {
 		return ""
@@ -188,7 +180,8 @@ func pluginsHealthy(p *planner, w *placement, v *nodeView) *refusal {
 func volumesReachable(p *planner, w *placement, v *nodeView) *refusal {
 	for i := range w.uses {
 		u := &w.uses[i]
-		if u.volume.ReachableFrom(topologyOf(p.storageOn(v, u.volume.PluginID).half)) {
+		half := p.storageOn(v, u.volume.PluginID).half
+		if u.volume.ReachableFrom(half.NodeReport().AccessibleTopology) {
 			continue
 		}
 		if u.where == "" {
@@ -199,13 +192,6 @@ func volumesReachable(p *planner, w *placement, v *nodeView) *refusal {
 		}
 	}
 	return nil
-}
-
-func topologyOf(i *structs.CSIPluginInstance) *structs.CSITopology {
-	if i == nil || i.NodeInfo == nil {
-		return nil
-	}
-	return i.NodeInfo.AccessibleTopology
 }
 
 // describeTopologies formats the topologies of a volume.
@@ -229,7 +215,7 @@ func describeTopologies(v *structs.CSIVolume) string {
 func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
-		limit := p.storageOn(v, plugin).limit()
+		limit := p.storageOn(v, plugin).half.NodeReport().MaxVolumes // 0 for any number
 		if limit <= 0 || int64(len(p.attachedOn(v, plugin))+v.wanted+len(v.intended)+len(w.uses)) <= limit {
 			continue
 		}

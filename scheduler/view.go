@@ -84,7 +84,4 @@ func (p *planner) unstopAlloc(a *structs.Allocation) {
 }
 
 // lost reports whether the node of an allocation is down or gone.
-func (p *planner) lost(nodeID string) bool {
-	n := state.Node(p, nodeID)
-	return n == nil || n.Status == structs.NodeDown
-}
+func (p *planner) lost(nodeID string) bool { return state.Node(p, nodeID).Lost() }

@@ -313,7 +313,7 @@ func roomAfter(tx Reader, k structs.CSIClaimKey, plugin, node string) []string {
 		keys[0] = structs.WakeCapacity
 	}
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
-	if half != nil && half.NodeInfo != nil && half.NodeInfo.MaxVolumes > structs.ManyVolumes {
+	if half.NodeReport().MaxVolumes > structs.ManyVolumes {
 		keys = append(keys, structs.WakePlugin(plugin))
 	}
 	return keys

@@ -243,12 +243,11 @@ func holds(tx Reader, c *structs.CSIClaim) string {
 // lingers returns why a granted claim may stay although its allocation does not use it, and the remedy. It
 // returns "" for a used claim.
 func lingers(tx Reader, c *structs.CSIClaim) string {
-	n := Node(tx, c.NodeID)
 	a := Alloc(tx, c.AllocID)
 	switch {
 	case c.State != structs.ClaimGranted:
 		return ""
-	case n == nil, n.Status == structs.NodeDown:
+	case Node(tx, c.NodeID).Lost():
 		return fmt.Sprintf("that node is down, so nothing is released until it is back, "+
 			"or until an operator who knows that it is off"+
 			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))

@@ -161,7 +161,7 @@ func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, no
 	a.DesiredDescription = s.Description
 	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
 	lost := s.ClientStatus
-	if n := Node(tx, old.NodeID); n == nil || n.Status == structs.NodeDown {
+	if Node(tx, old.NodeID).Lost() {
 		lost = structs.AllocLost // no report of its end will come
 	}
 	if lost != "" && !old.ClientTerminal() {

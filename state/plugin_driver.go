@@ -87,7 +87,7 @@ func restoreInstances(tx *WriteTx, id string, now int64) {
 		i := *old
 		i.Healthy = true
 		i.HealthDescription = ""
-		if n := Node(tx, i.NodeID); n == nil || n.Status == structs.NodeDown {
+		if Node(tx, i.NodeID).Lost() {
 			goDown(&i)
 		}
 		storeInstance(tx, old, &i, now)

@@ -265,10 +265,10 @@ func named(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 // externalNode returns a plugin's own ID of a node, "" if it is not known.
 func externalNode(tx Reader, plugin, node string) string {
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
-	if half == nil || half.NodeInfo == nil || half.OtherDriver {
+	if half == nil || half.OtherDriver {
 		return ""
 	}
-	return half.NodeInfo.ID
+	return half.NodeReport().ID
 }
 
 // NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.

@@ -156,13 +156,13 @@ func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 // renamedNode describes that the plugin's name of a node has changed since the volume was attached to it. The
 // attachment keeps the old name, because the detach needs it.
 func renamedNode(tx Reader, a *structs.CSIAttachment) string {
-	half := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
-	if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" || half.NodeInfo.ID == a.ExternalNodeID {
+	now := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().ID
+	if now == "" || now == a.ExternalNodeID {
 		return ""
 	}
 	return fmt.Sprintf("attached to node %s as %q, which plugin %s names %q now: "+
 		"see whether its storage still knows the attachment",
-		nodeName(tx, a.NodeID), a.ExternalNodeID, a.PluginID, half.NodeInfo.ID)
+		nodeName(tx, a.NodeID), a.ExternalNodeID, a.PluginID, now)
 }
 
 func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {

@@ -76,7 +76,7 @@ func nodesExpand(tx Reader, plugin string) bool {
 // NodeExpands reports whether a node half of the plugin announces that it expands volumes.
 func NodeExpands(tx Reader, plugin string) bool {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
-		if i.NodeInfo != nil && i.NodeInfo.SupportsExpand {
+		if i.NodeReport().SupportsExpand {
 			return true
 		}
 	}

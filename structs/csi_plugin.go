@@ -154,6 +154,14 @@ func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
 	return &c
 }
 
+// NodeReport returns the answers of the node half, empty ones if the instance is nil or has none.
+func (i *CSIPluginInstance) NodeReport() CSINodeInfo {
+	if i == nil || i.NodeInfo == nil {
+		return CSINodeInfo{}
+	}
+	return *i.NodeInfo
+}
+
 // CSIPluginRow is the row of one plugin in the cluster. It exists while an instance, an allocation of a job
 // that runs the plugin, or a volume refers to it. Its facts about the controller outlive the controller's
 // instances, because a volume's attachments outlive them too.

@@ -143,6 +143,9 @@ func (n *Node) Ready() bool {
 	return n.Status == NodeReady && n.SchedulingEligibility == NodeEligible && !n.Drain
 }
 
+// Lost reports whether the node is down or, if it is nil, gone.
+func (n *Node) Lost() bool { return n == nil || n.Status == NodeDown }
+
 // Available returns the resources for allocations: the node's less the reserved ones.
 func (n *Node) Available() Resources {
 	var has, kept Resources
