@@ -29,7 +29,7 @@ var constraintOperands = []string{
 
 // checkConstraints checks each constraint. The values of targets are known on the nodes alone.
 func (f fieldErrors) checkConstraints(list []*Constraint) {
-	for i, c := range list[:f.atMost("constraints", len(list), MaxConstraints)] {
+	for i, c := range firstOf(f, "constraints", list, MaxConstraints) {
 		f := f.at("constraint %d", i+1)
 		switch {
 		case c == nil:

@@ -26,7 +26,7 @@ func (j *Job) Validate() error {
 		"priority %d must be between %d and %d", j.Priority, JobMinPriority, JobMaxPriority)
 	f.require(nodePoolForm.MatchString(j.NodePool),
 		"node_pool %q must be 1 to 128 letters, digits, dashes and underscores", j.NodePool)
-	for _, dc := range j.Datacenters[:f.atMost("datacenters", len(j.Datacenters), MaxListed)] {
+	for _, dc := range firstOf(f, "datacenters", j.Datacenters, MaxListed) {
 		f.checkName("datacenters: name", dc)
 	}
 	f.checkMeta("meta", j.Meta)
@@ -34,7 +34,7 @@ func (j *Job) Validate() error {
 	f.require(len(j.TaskGroups) > 0, "at least one group is required")
 	seen := map[string]bool{}
 	total := 0
-	for i, g := range j.TaskGroups[:f.atMost("groups", len(j.TaskGroups), MaxGroups)] {
+	for i, g := range firstOf(f, "groups", j.TaskGroups, MaxGroups) {
 		if g == nil {
 			f.addf("group %d is null", i)
 			continue
@@ -110,7 +110,7 @@ func (g *TaskGroup) validateTasks(f fieldErrors) {
 	seen := map[string]bool{}
 	leaders := 0
 	serves := map[string]string{} // plugin and half -> task
-	for i, t := range g.Tasks[:f.atMost("tasks", len(g.Tasks), MaxTasks)] {
+	for i, t := range firstOf(f, "tasks", g.Tasks, MaxTasks) {
 		if t == nil {
 			f.addf("task %d is null", i)
 			continue
@@ -306,7 +306,7 @@ func (t *Task) validateMounts(f fieldErrors, g *TaskGroup) {
 	modes := []string{PropagationPrivate, PropagationHostToTask, PropagationBothWays}
 	seen := map[string]bool{}
 	has := g.volumeNames()
-	for i, m := range t.VolumeMounts[:f.atMost("volume_mounts", len(t.VolumeMounts), MaxListed)] {
+	for i, m := range firstOf(f, "volume_mounts", t.VolumeMounts, MaxListed) {
 		if m == nil {
 			f.addf("volume_mount %d is null", i)
 			continue

@@ -113,7 +113,7 @@ func (f fieldErrors) checkHeld(list string, volumes []CSIHeldClaim) {
 // ValidateInstances checks the numbers and sizes in the report of the plugins of the node with the given ID.
 func ValidateInstances(node string, instances []*CSIPluginInstance) error {
 	f := newFieldErrors("").at("node %q", node)
-	for _, i := range instances[:f.atMost("plugin instances", len(instances), MaxNodePlugins)] {
+	for _, i := range firstOf(f, "plugin instances", instances, MaxNodePlugins) {
 		if i != nil {
 			i.validate(f.at("plugin %q", i.PluginID))
 		}
@@ -189,7 +189,7 @@ func (r *ClientCSIAttachResponse) Validate() error {
 func (r *ClientCSIListResponse) Validate() error {
 	f := newFieldErrors("the node's answer")
 	f.checkBytes("next_token", len(r.NextToken), MaxCSIToken)
-	for _, v := range r.Volumes[:f.atMost("volumes", len(r.Volumes), MaxCSIListed)] {
+	for _, v := range firstOf(f, "volumes", r.Volumes, MaxCSIListed) {
 		if v != nil {
 			f.checkList(v)
 		}

@@ -63,6 +63,11 @@ func (f fieldErrors) atMost(what string, n, max int) int {
 	return min(n, max)
 }
 
+// firstOf adds a fault if a list has more than most elements, and returns the elements to check.
+func firstOf[T any](f fieldErrors, what string, list []T, most int) []T {
+	return list[:f.atMost(what, len(list), most)]
+}
+
 // checkBytes checks the length of a text, or of several in sum.
 func (f fieldErrors) checkBytes(what string, n, most int) {
 	f.require(n <= most, "%s has %d bytes; at most %d are allowed", what, n, most)

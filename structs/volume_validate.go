@@ -67,7 +67,7 @@ func (v *CSIVolume) ValidateMade() error {
 
 // checkTopologies checks the topologies from which a volume is reachable.
 func (f fieldErrors) checkTopologies(topologies []*CSITopology) {
-	for i, t := range topologies[:f.atMost("topologies", len(topologies), MaxCSIPlaces)] {
+	for i, t := range firstOf(f, "topologies", topologies, MaxCSIPlaces) {
 		if t == nil {
 			f.addf("topology %d is null", i+1)
 			continue
@@ -116,8 +116,7 @@ func (v *CSIVolume) validateCapabilities(f fieldErrors) {
 		"at least one capability { access_mode, attachment_mode } is required")
 	seen := map[CSIVolumeCapability]bool{}
 	mounted := false
-	for i, c := range v.RequestedCapabilities[:f.atMost("capabilities",
-		len(v.RequestedCapabilities), MaxListed)] {
+	for i, c := range firstOf(f, "capabilities", v.RequestedCapabilities, MaxListed) {
 		f := f.at("capability %d", i+1)
 		if c == nil {
 			f.addf("it is null")
@@ -136,10 +135,10 @@ func (r *CSITopologyRequest) validate(f fieldErrors) {
 	if r == nil {
 		return
 	}
-	for i, t := range r.Required[:f.atMost("required", len(r.Required), MaxListed)] {
+	for i, t := range firstOf(f, "required", r.Required, MaxListed) {
 		t.validate(f.at("required %d", i+1))
 	}
-	for i, t := range r.Preferred[:f.atMost("preferred", len(r.Preferred), MaxListed)] {
+	for i, t := range firstOf(f, "preferred", r.Preferred, MaxListed) {
 		f := f.at("preferred %d", i+1)
 		t.validate(f)
 		listed := len(r.Required) == 0 || t == nil || slices.ContainsFunc(r.Required, func(q *CSITopology) bool {
