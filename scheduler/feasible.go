@@ -139,8 +139,7 @@ func (t *tally) countNode(n *structs.Node, refusedBy string) {
 
 // passes reports whether the node has passed filter.
 func (g *groupPlan) passes(n *structs.Node) bool {
-	_, found := slices.BinarySearchFunc(g.passing,
-		n, func(a, b *structs.Node) int { return strings.Compare(a.ID, b.ID) })
+	_, found := slices.BinarySearchFunc(g.passing, n, byID)
 	return found
 }
 

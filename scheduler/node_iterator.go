@@ -63,10 +63,12 @@ func (p *planner) nodesAt(v *structs.CSIVolume) (there []*structs.Node, ok bool)
 		}
 		there = append(there, at...)
 	}
-	slices.SortFunc(there, func(a, b *structs.Node) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(there, byID)
 	there = slices.CompactFunc(there, func(a, b *structs.Node) bool { return a.ID == b.ID })
 	return there, len(v.Topologies) > 0
 }
+
+func byID(a, b *structs.Node) int { return strings.Compare(a.ID, b.ID) }
 
 // listed returns a source of a few known nodes, sorted by ID.
 func listed(name string, nodes []*structs.Node) source {
@@ -198,11 +200,16 @@ func (o *candidateSet) readMore() int {
 
 // moveToFront makes a node the next candidate.
 func (o *candidateSet) moveToFront(n *structs.Node) {
-	if !o.seen[n.ID] && !o.group.admit(o.tally, n) || o.seen[n.ID] && o.group.checkNode(n) != nil {
-		o.seen[n.ID] = true
-		return
+	var passes bool
+	if o.seen[n.ID] {
+		passes = o.group.checkNode(n) == nil
+	} else {
+		passes = o.group.admit(o.tally, n)
 	}
 	o.seen[n.ID] = true
+	if !passes {
+		return
+	}
 	same := func(other *structs.Node) bool { return other.ID == n.ID }
 	o.feasible = slices.Insert(slices.DeleteFunc(o.feasible, same), 0, n)
 	o.chosen = slices.DeleteFunc(o.chosen, same)

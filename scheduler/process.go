@@ -187,13 +187,13 @@ func (p *planner) addRetryEval() {
 	if !p.tooManyKeys {
 		return
 	}
+	due := p.now.Add(retryDelay).UnixNano()
 	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
-		if e.ID != p.eval.ID && (e.NodeID == "" || e.NodeID == p.scope) &&
-			e.WaitUntil <= p.now.Add(retryDelay).UnixNano() {
+		if e.ID != p.eval.ID && (e.NodeID == "" || e.NodeID == p.scope) && e.WaitUntil <= due {
 			return
 		}
 	}
-	p.plan.Followups = append(p.plan.Followups, p.evalAt(p.now.Add(retryDelay).UnixNano()))
+	p.plan.Followups = append(p.plan.Followups, p.evalAt(due))
 }
 
 // boundKeys keeps at most maxKeys unblock keys of volumes. If there are more, the evaluation is retried

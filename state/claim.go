@@ -281,13 +281,8 @@ func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishReque
 	return nil
 }
 
-// releaseClaim deletes a claim and all that follows from it.
-func releaseClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
-	freeClaim(tx, c, now)
-	wakeRoom(tx, c.Key(), c.PluginID, c.NodeID)
-}
-
-// freeClaim is releaseClaim without the unblocking of evaluations.
+// freeClaim deletes a claim and all that follows from it. The caller unblocks the evaluations that wait for
+// it: see roomAfter.
 func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	dropClaim(tx, c)
 	if c.State == structs.ClaimGranted {
@@ -335,7 +330,8 @@ func endClaims(tx *WriteTx, alloc string, now int64) {
 func leaveLines(tx *WriteTx, alloc string, now int64) {
 	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {
-			releaseClaim(tx, c, now)
+			freeClaim(tx, c, now)
+			wakeRoom(tx, c.Key(), c.PluginID, c.NodeID)
 		}
 	}
 }

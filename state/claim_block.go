@@ -244,6 +244,7 @@ func holds(tx Reader, c *structs.CSIClaim) string {
 // returns "" for a used claim.
 func lingers(tx Reader, c *structs.CSIClaim) string {
 	a := Alloc(tx, c.AllocID)
+	ended := a == nil || a.ClientTerminal()
 	switch {
 	case c.State != structs.ClaimGranted:
 		return ""
@@ -251,10 +252,10 @@ func lingers(tx Reader, c *structs.CSIClaim) string {
 		return fmt.Sprintf("that node is down, so nothing is released until it is back, "+
 			"or until an operator who knows that it is off"+
 			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
-	case (a == nil || a.ClientTerminal()) && c.ReleaseError != nil:
+	case ended && c.ReleaseError != nil:
 		return fmt.Sprintf("it has ended, and its node has not released the volume%s; to call the node again: %s",
 			failing(c.ReleaseError), detachCommand(c.Namespace, c.VolumeID, c.NodeID, ""))
-	case a == nil || a.ClientTerminal():
+	case ended:
 		return "it has ended and its node has not yet released the volume; if this lasts, call the node: " +
 			detachCommand(c.Namespace, c.VolumeID, c.NodeID, "")
 	}

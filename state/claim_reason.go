@@ -192,7 +192,12 @@ func someHolders(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) (some []
 		}
 		return some
 	}
-	for _, alloc := range holdersOf(tx, l)[k] {
+	known := heldQueues.get(l)
+	if known == nil {
+		known = findHolders(tx, l)
+		heldQueues.put(l, known)
+	}
+	for _, alloc := range known[k] {
 		if c := Claim(tx, v.Namespace, v.ID, alloc); c != nil {
 			some = append(some, c)
 		}
@@ -200,17 +205,7 @@ func someHolders(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) (some []
 	return some
 }
 
-// holdersOf names a few allocations with granted claims of each class. It looks for them once for a row.
-func holdersOf(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
-	known := heldQueues.get(l)
-	if known != nil {
-		return known
-	}
-	found := findHolders(tx, l)
-	heldQueues.put(l, found)
-	return found
-}
-
+// findHolders names a few allocations with granted claims of each class.
 func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
 	wanted := 0
 	for _, n := range l.Classes {
