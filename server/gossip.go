@@ -22,7 +22,7 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 	host, service, err := net.SplitHostPort(cfg.SerfBind)
 	port, err2 := strconv.Atoi(service)
 	if err := cmp.Or(err, err2); err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "server: addresses.serf: %w", err)
+		return nil, structs.Invalidf("server: addresses.serf: %w", err)
 	}
 	nc := &memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port, Logger: mc.Logger}
 	t, err := memberlist.NewNetTransport(nc)
@@ -30,7 +30,7 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 		t, err = memberlist.NewNetTransport(nc)
 	}
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "listening for the gossip on %s: %w", cfg.SerfBind, err)
+		return nil, structs.Internalf("listening for the gossip on %s: %w", cfg.SerfBind, err)
 	}
 	mc.BindAddr = host
 	mc.BindPort = t.GetAutoBindPort()
@@ -57,8 +57,7 @@ func advertiseGossip(t *memberlist.NetTransport, configured string, mc *memberli
 		mc.AdvertisePort = addr.Port
 	}
 	if _, _, err := t.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort); err != nil {
-		return structs.Errorf(structs.KindInvalid,
-			"server: the gossip has no address for others; set advertise.serf: %w", err)
+		return structs.Invalidf("server: the gossip has no address for others; set advertise.serf: %w", err)
 	}
 	return nil
 }

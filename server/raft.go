@@ -80,7 +80,7 @@ func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) (e
 	// Raft panics if it cannot read a file that it has just found.
 	defer func() {
 		if r := recover(); r != nil {
-			err = structs.Errorf(structs.KindInternal, "starting Raft on %s: %v", cfg.DataDir, r)
+			err = structs.Internalf("starting Raft on %s: %v", cfg.DataDir, r)
 		}
 	}()
 	log, snapshots := c.files.Log, c.files.Snapshots
@@ -136,7 +136,7 @@ func (g *gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return structs.Errorf(structs.KindUnavailable, "nothing was written: this server is shutting down")
+		return structs.Unavailablef("nothing was written: this server is shutting down")
 	}
 	g.inside.Add(1)
 	return nil
@@ -167,7 +167,7 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 // are no messages to save, and Raft shares the writes of its disk already.
 func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, nil, structs.Errorf(structs.KindUnavailable, "not proposed: %w", err)
+		return 0, nil, structs.Unavailablef("not proposed: %w", err)
 	}
 	if err := checkSize(entry); err != nil {
 		return 0, nil, err
@@ -179,7 +179,7 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 	command := fsm.CommandOf(entry)
 	version := int(c.commands.Load())
 	if command.Since > version {
-		return 0, nil, structs.Errorf(structs.KindPrecondition,
+		return 0, nil, structs.Preconditionf(
 			"nothing was written: there are servers of an older version, which could not read it")
 	}
 	if version > 0 && command.Batched && !c.alone() {
@@ -198,8 +198,7 @@ func checkSize(entry []byte) error {
 	if len(entry) <= structs.MaxEntry {
 		return nil
 	}
-	return structs.Errorf(structs.KindInvalid,
-		"nothing was written: %s would be a log entry of %d bytes; at most %d are allowed",
+	return structs.Invalidf("nothing was written: %s would be a log entry of %d bytes; at most %d are allowed",
 		fsm.CommandOf(entry).Name, len(entry), structs.MaxEntry)
 }
 
@@ -213,10 +212,10 @@ var nothingWritten = []error{
 func raftError(err error) error {
 	for _, known := range nothingWritten {
 		if errors.Is(err, known) {
-			return structs.Errorf(structs.KindUnavailable, "nothing was written: %w", err)
+			return structs.Unavailablef("nothing was written: %w", err)
 		}
 	}
-	return structs.Errorf(structs.KindTimeout, "the write may or may not have happened: %w", err)
+	return structs.Timeoutf("the write may or may not have happened: %w", err)
 }
 
 // members lists the Raft configuration, which Raft has in memory. There is no error.

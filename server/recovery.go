@@ -68,7 +68,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 		return err
 	}
 	if c.fresh {
-		return structs.Errorf(structs.KindPrecondition,
+		return structs.Preconditionf(
 			"%s: this server has no state to continue from; write the file on a server that has", path)
 	}
 	logger.Warn("replacing the members of the Raft configuration", "file", path, "servers",
@@ -79,11 +79,11 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 	rc := raftConfig(cfg, c.id, logger)
 	err = raft.RecoverCluster(rc, machine, log, log, c.files.Snapshots, c.transport, *peers)
 	if err != nil {
-		return structs.Errorf(structs.KindInternal, "%s: replacing the members of the Raft configuration: %w",
+		return structs.Internalf("%s: replacing the members of the Raft configuration: %w",
 			path, err)
 	}
 	if err := os.Remove(path); err != nil {
-		return structs.Errorf(structs.KindInternal, "%s: deleting the file, which was taken in: %w", path,
+		return structs.Internalf("%s: deleting the file, which was taken in: %w", path,
 			err)
 	}
 	logger.Warn("replaced the members of the Raft configuration; the file is deleted", "file", path,
@@ -94,7 +94,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 // readPeers reads a peersFile; nil without an error if there is none.
 func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 	fault := func(format string, args ...any) error {
-		return structs.Errorf(structs.KindInvalid, "%s: %w (%s explains the file)", path,
+		return structs.Invalidf("%s: %w (%s explains the file)", path,
 			fmt.Errorf(format, args...), infoFile)
 	}
 	info, err := os.Stat(path)

@@ -42,10 +42,10 @@ func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64
 	another := func(s *structs.RaftServer) bool { return s.Voter && s.ID != target.ID }
 	switch {
 	case target.Voter && !slices.ContainsFunc(servers, another):
-		return 0, structs.Errorf(structs.KindPrecondition,
+		return 0, structs.Preconditionf(
 			"server %s has the only vote: without it there is no cluster", describe(target))
 	case target.ID == s.id, target.Status == serf.StatusAlive.String():
-		return 0, structs.Errorf(structs.KindPrecondition, stillAlive, describe(target))
+		return 0, structs.Preconditionf(stillAlive, describe(target))
 	}
 	if err := s.consensus.enter(); err != nil {
 		return 0, err
@@ -73,14 +73,12 @@ func findServer(servers []*structs.RaftServer, id, address string) (*structs.Raf
 	}
 	switch len(found) {
 	case 0:
-		return nil, structs.Errorf(structs.KindNotFound,
-			"server %q is not in the Raft configuration; expected one of: %s",
+		return nil, structs.NotFoundf("server %q is not in the Raft configuration; expected one of: %s",
 			id+address, strings.Join(names, ", "))
 	case 1:
 		return target, nil
 	}
-	return nil, structs.Errorf(structs.KindInvalid,
-		"the address %s is that of several servers (%s); name the server by its ID",
+	return nil, structs.Invalidf("the address %s is that of several servers (%s); name the server by its ID",
 		address, strings.Join(found, ", "))
 }
 
@@ -110,7 +108,7 @@ func (s *Server) Leave(ctx context.Context, force bool) error {
 		return err
 	}
 	if err := s.members.serf.Leave(); err != nil {
-		return structs.Errorf(structs.KindInternal, "server %s: leaving the gossip: %w", s.cfg.Name, err)
+		return structs.Internalf("server %s: leaving the gossip: %w", s.cfg.Name, err)
 	}
 	if err := s.endVote(ctx, servers); err != nil {
 		return err
@@ -147,11 +145,11 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	}
 	switch {
 	case others == 0:
-		return nil, structs.Errorf(structs.KindPrecondition,
+		return nil, structs.Preconditionf(
 			"server %s has the only vote, so there is no cluster to leave; stop the agent instead: it keeps its data",
 			s.cfg.Name)
 	case votes && alive <= others/2 && !force:
-		return nil, structs.Errorf(structs.KindPrecondition,
+		return nil, structs.Preconditionf(
 			"server %s is needed: without it %d of %d servers would be alive, which is no majority, "+
 				"and the cluster would stop answering; first remove the servers that are dead "+
 				"(berth operator raft remove-peer) or add others; -force leaves all the same",
@@ -178,7 +176,7 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
 	defer cancel()
 	for {
-		err := structs.Errorf(structs.KindUnavailable, "no other server is alive")
+		err := structs.Unavailablef("no other server is alive")
 		for _, other := range servers {
 			if other.ID == s.id || other.Status != serf.StatusAlive.String() {
 				continue
@@ -190,7 +188,7 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 			}
 		}
 		if !backoff.Sleep(ctx, leavePoll) {
-			return structs.Errorf(structs.KindTimeout,
+			return structs.Timeoutf(
 				"server %s has left the gossip but may still have its vote, which the next leader takes away: %w",
 				s.cfg.Name, err)
 		}
@@ -203,7 +201,7 @@ func (s *Server) handLeadershipOn(ctx context.Context) error {
 		return nil
 	}
 	if err := s.consensus.LeadershipTransfer().Error(); err != nil {
-		return structs.Errorf(structs.KindUnavailable,
+		return structs.Unavailablef(
 			"server %s stays: no other server took the leadership over: %w", s.cfg.Name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
@@ -213,7 +211,7 @@ func (s *Server) handLeadershipOn(ctx context.Context) error {
 			return nil
 		}
 		if !backoff.Sleep(ctx, leavePoll) {
-			return structs.Errorf(structs.KindUnavailable,
+			return structs.Unavailablef(
 				"server %s stays: no other server has been elected yet: %w", s.cfg.Name, ctx.Err())
 		}
 	}
@@ -227,7 +225,7 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 		return err
 	}
 	if member.Status == serf.StatusAlive || member.Status == serf.StatusLeaving {
-		return structs.Errorf(structs.KindPrecondition, stillAlive, member.Name)
+		return structs.Preconditionf(stillAlive, member.Name)
 	}
 	if member.Tags[tagRole] == roleServer && member.Tags[tagRegion] == s.cfg.Region {
 		_, err := rpc.Call(ctx, s, structs.OperatorRemove,
@@ -241,7 +239,7 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 		forget = s.members.serf.RemoveFailedNodePrune
 	}
 	if err := forget(member.Name); err != nil {
-		return structs.Errorf(structs.KindTimeout, "server %s has no vote any more; removing it from gossip: %w",
+		return structs.Timeoutf("server %s has no vote any more; removing it from gossip: %w",
 			member.Name, err)
 	}
 	return nil
@@ -256,6 +254,6 @@ func (s *Server) findMember(name string) (serf.Member, error) {
 		}
 		names = append(names, m.Name)
 	}
-	return serf.Member{}, structs.Errorf(structs.KindNotFound, "server %q is unknown; expected one of: %s",
+	return serf.Member{}, structs.NotFoundf("server %q is unknown; expected one of: %s",
 		name, strings.Join(names, ", "))
 }

@@ -39,11 +39,11 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 	defer s.consensus.inside.Done()
 	f := s.consensus.Snapshot()
 	if err := f.Error(); err != nil {
-		return structs.Errorf(structs.KindUnavailable, "taking a snapshot: %w", err)
+		return structs.Unavailablef("taking a snapshot: %w", err)
 	}
 	meta, r, err := f.Open()
 	if err != nil {
-		return structs.Errorf(structs.KindInternal, "reading the snapshot just taken: %w", err)
+		return structs.Internalf("reading the snapshot just taken: %w", err)
 	}
 	defer func() { _ = r.Close() }()
 	return snaparchive.Write(w, snaparchive.Meta{
@@ -56,7 +56,7 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 // process for a state that does not load. Only the leader can do it.
 func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if _, leads, _, _ := s.Leader(); !leads {
-		return structs.Errorf(structs.KindUnavailable, "this server does not lead; restore at the leader")
+		return structs.Unavailablef("this server does not lead; restore at the leader")
 	}
 	if err := s.consensus.enter(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	defer s.consensus.inside.Done()
 	tmp, err := os.CreateTemp(s.cfg.DataDir, restoreFiles)
 	if err != nil {
-		return structs.Errorf(structs.KindInternal, "restoring: %w", err)
+		return structs.Internalf("restoring: %w", err)
 	}
 	defer func() { _ = tmp.Close(); _ = os.Remove(filepath.Clean(tmp.Name())) }()
 	meta, err := snaparchive.Read(r, tmp)
@@ -91,15 +91,14 @@ func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snap
 ) error {
 	term := s.consensus.CurrentTerm()
 	if !s.caughtUp(ctx) {
-		return structs.Errorf(structs.KindUnavailable, "nothing was restored: this server does not lead any more")
+		return structs.Unavailablef("nothing was restored: this server does not lead any more")
 	}
 	size, err := s.prepareState(aside, f)
 	if err != nil {
 		return err
 	}
 	if s.consensus.CurrentTerm() != term {
-		return structs.Errorf(structs.KindUnavailable,
-			"nothing was restored: the leader has changed meanwhile; restore again")
+		return structs.Unavailablef("nothing was restored: the leader has changed meanwhile; restore again")
 	}
 	rm := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: meta.Index, Term: meta.Term, Size: size}
 	if err := s.consensus.Restore(rm, io.NewSectionReader(f, 0, size), 0); err != nil {
@@ -125,7 +124,7 @@ func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err e
 		size, _ = file.Seek(0, io.SeekCurrent)
 	}
 	if err != nil {
-		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)
+		return 0, structs.Internalf("restoring: %w", err)
 	}
 	return size, nil
 }

@@ -95,7 +95,7 @@ func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 		switch {
 		case entered:
 		case ctx.Err() != nil:
-			return nil, structs.Errorf(structs.KindUnavailable, "%s: %w", q.config.Text, ctx.Err())
+			return nil, structs.Unavailablef("%s: %w", q.config.Text, ctx.Err())
 		default:
 			CountRefused(q.config.Limit+" patience", 1)
 			return nil, q.refusal()

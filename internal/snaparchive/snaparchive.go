@@ -188,5 +188,5 @@ func unexpected(err error) error {
 }
 
 func bad(format string, args ...any) error {
-	return structs.Errorf(structs.KindInvalid, format, args...)
+	return structs.Invalidf(format, args...)
 }

@@ -23,7 +23,7 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 		return nil
 	}
 	tx := c.Store.Read()
-	return structs.Errorf(structs.KindNotFound,
+	return structs.NotFoundf(
 		"%w%s; that does not prove the volume detached. Once the storage itself shows it detached: %s",
 		err, mismatch(tx, a), state.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
 }

@@ -75,7 +75,7 @@ func ended(s Session) bool {
 func (s *Sessions) Call(ctx context.Context, nodeID, method string, req, resp any) error {
 	session := s.Session(nodeID)
 	if session == nil {
-		return structs.Errorf(structs.KindUnavailable,
+		return structs.Unavailablef(
 			"node %s has no connection to the leader now; it connects with its next heartbeat",
 			structs.ShortID(nodeID))
 	}
