@@ -14,6 +14,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/drivers/exec"
+	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
 	"berth/structs"
 )
@@ -147,9 +148,10 @@ func TestConfig_IsValidated(t *testing.T) {
 		}
 	}
 	bad := Config{
-		Exec:    exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, CgroupParent: "/x", MaxFiles: 1, PIDsLimit: 7, Seccomp: "off"},
-		RawExec: rawexec.Config{CgroupParent: "../x"},
+		Exec:    exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, MaxFiles: 1, Seccomp: "off"},
+		RawExec: rawexec.Config{CgroupConfig: executor.CgroupConfig{CgroupParent: "../x"}},
 	}
+	bad.Exec.CgroupConfig = executor.CgroupConfig{CgroupParent: "/x", PIDsLimit: 7}
 	err := bad.Validate()
 	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`, "exec.cgroup_parent", "exec.max_open_files", "exec.pids_limit: 7", `exec.seccomp: "off"`, "raw_exec.cgroup_parent"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

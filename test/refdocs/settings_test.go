@@ -34,11 +34,11 @@ func settings(typ reflect.Type) (names []string) {
 	if typ.Kind() != reflect.Struct {
 		return nil
 	}
-	for i := range typ.NumField() {
-		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("hcl"), ",")
+	for _, f := range reflect.VisibleFields(typ) {
+		name, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
 		if name != "" {
 			names = append(names, name)
-			names = append(names, settings(typ.Field(i).Type)...)
+			names = append(names, settings(f.Type)...)
 		}
 	}
 	return names

@@ -316,10 +316,10 @@ func blockAt(t *testing.T, v reflect.Value, path []string) reflect.Value {
 
 // field is the value of a setting of a block, the zero Value for a setting of another block.
 func field(block reflect.Value, name string) reflect.Value {
-	for i := range block.NumField() {
-		tag, _, _ := strings.Cut(block.Type().Field(i).Tag.Get("hcl"), ",")
+	for _, f := range reflect.VisibleFields(block.Type()) {
+		tag, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
 		if tag == name {
-			return reflect.Indirect(block.Field(i))
+			return reflect.Indirect(block.FieldByIndex(f.Index))
 		}
 	}
 	return reflect.Value{}

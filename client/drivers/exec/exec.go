@@ -32,12 +32,9 @@ type Config struct {
 	// ChrootEnv maps paths of the host to the paths at which every task sees them, read-only. Missing ones are
 	// left out. nil is the usual places of programs, their libraries and their settings.
 	ChrootEnv map[string]string `hcl:"chroot_env"`
-	// CgroupParent is the cgroup below which each task has its own.
-	CgroupParent string `hcl:"cgroup_parent"`
+	executor.CgroupConfig
 	// MaxFiles is the number of files that a task may have open, up to the machine's hard limit.
 	MaxFiles int `hcl:"max_open_files"`
-	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
-	PIDsLimit int `hcl:"pids_limit"`
 	// Seccomp is SeccompDefault or SeccompUnconfined.
 	Seccomp string `hcl:"seccomp"`
 }
@@ -50,8 +47,12 @@ const (
 
 // DefaultConfig is complete.
 func DefaultConfig() Config {
-	c := Config{ChrootEnv: map[string]string{}, CgroupParent: executor.DefaultCgroupParent, MaxFiles: 65536,
-		PIDsLimit: executor.DefaultPIDsLimit, Seccomp: SeccompDefault}
+	c := Config{
+		ChrootEnv:    map[string]string{},
+		CgroupConfig: executor.DefaultCgroupConfig(),
+		MaxFiles:     65536,
+		Seccomp:      SeccompDefault,
+	}
 	for _, dir := range []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"} {
 		c.ChrootEnv[dir] = dir
 	}
@@ -74,7 +75,7 @@ var own = []string{"/", "/proc", "/sys", "/dev", "/run", "/tmp", "/local", "/sec
 
 // Validate names every fault. Missing settings have defaults.
 func (c Config) Validate() error {
-	faults := c.cgroup().Faults(Name)
+	faults := c.Faults(Name)
 	for _, from := range slices.Sorted(maps.Keys(c.ChrootEnv)) {
 		to := c.ChrootEnv[from]
 		if !filepath.IsAbs(from) || filepath.Clean(from) != from {
@@ -100,10 +101,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) cgroup() executor.CgroupConfig {
-	return executor.CgroupConfig{Parent: c.CgroupParent, PIDsLimit: c.PIDsLimit}
-}
-
 // Driver implements driver.Driver.
 type Driver struct {
 	*executor.Tasks
@@ -112,7 +109,7 @@ type Driver struct {
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	return &Driver{executor.NewTasks(Name, ex, cfg.cgroup()), cfg.withDefaults()}
+	return &Driver{executor.NewTasks(Name, ex, cfg.CgroupConfig), cfg.withDefaults()}
 }
 
 // Fingerprint implements driver.Driver.

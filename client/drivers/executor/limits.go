@@ -12,27 +12,34 @@ import (
 	"berth/structs"
 )
 
-// DefaultCgroupParent is the cgroup below which each task has its own, in every hierarchy.
-const DefaultCgroupParent = "berth"
+// defaultCgroupParent is the cgroup below which each task has its own, in every hierarchy.
+const defaultCgroupParent = "berth"
 
-// DefaultPIDsLimit is the most processes and threads that a task may have at a time.
-const DefaultPIDsLimit = 4096
+// defaultPIDsLimit is the most processes and threads that a task may have at a time.
+const defaultPIDsLimit = 4096
 
 // minPIDsLimit is enough for a small program to start.
 const minPIDsLimit = 8
 
-// CgroupConfig bounds the tasks of a driver.
+// CgroupConfig has the settings of a driver that bound its tasks. "" and 0 are the defaults.
 type CgroupConfig struct {
-	Parent    string // the cgroup below which each task has its own; "" is DefaultCgroupParent
-	PIDsLimit int    // 0 is DefaultPIDsLimit, -1 no limit
+	// CgroupParent is the cgroup below which each task has its own.
+	CgroupParent string `hcl:"cgroup_parent"`
+	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
+	PIDsLimit int `hcl:"pids_limit"`
+}
+
+// DefaultCgroupConfig has the values of missing settings.
+func DefaultCgroupConfig() CgroupConfig {
+	return CgroupConfig{CgroupParent: defaultCgroupParent, PIDsLimit: defaultPIDsLimit}
 }
 
 // Faults lists the invalid settings of a driver.
 func (c CgroupConfig) Faults(driver string) []error {
 	var faults []error
-	if p := c.Parent; p != "" && (p != filepath.Clean(p) || !filepath.IsLocal(p)) {
+	if p := c.CgroupParent; p != "" && (p != filepath.Clean(p) || !filepath.IsLocal(p)) {
 		faults = append(faults,
-			fmt.Errorf("%s.cgroup_parent: %q: expected a name such as %q", driver, p, DefaultCgroupParent))
+			fmt.Errorf("%s.cgroup_parent: %q: expected a name such as %q", driver, p, defaultCgroupParent))
 	}
 	if n := c.PIDsLimit; n != 0 && n != -1 && n < minPIDsLimit {
 		faults = append(faults,
@@ -53,8 +60,8 @@ type limiter struct {
 }
 
 func newLimiter(c CgroupConfig) *limiter {
-	pids := max(cmp.Or(c.PIDsLimit, DefaultPIDsLimit), 0)
-	return &limiter{parent: cmp.Or(c.Parent, DefaultCgroupParent), pids: int64(pids)}
+	pids := max(cmp.Or(c.PIDsLimit, defaultPIDsLimit), 0)
+	return &limiter{parent: cmp.Or(c.CgroupParent, defaultCgroupParent), pids: int64(pids)}
 }
 
 func (l *limiter) probe() (*cgroups.Machine, error) {

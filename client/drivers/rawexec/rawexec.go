@@ -22,27 +22,20 @@ const Name = "raw_exec"
 // Config has the operator's settings.
 type Config struct {
 	Enabled bool `hcl:"enabled"`
-	// CgroupParent is the cgroup below which each task has its own.
-	CgroupParent string `hcl:"cgroup_parent"`
-	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
-	PIDsLimit int `hcl:"pids_limit"`
+	executor.CgroupConfig
 }
 
 // DefaultConfig is off.
 func DefaultConfig() Config {
-	return Config{CgroupParent: executor.DefaultCgroupParent, PIDsLimit: executor.DefaultPIDsLimit}
+	return Config{CgroupConfig: executor.DefaultCgroupConfig()}
 }
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	if faults := c.cgroup().Faults(Name); len(faults) > 0 {
+	if faults := c.Faults(Name); len(faults) > 0 {
 		return structs.Invalidf("%w", errors.Join(faults...))
 	}
 	return nil
-}
-
-func (c Config) cgroup() executor.CgroupConfig {
-	return executor.CgroupConfig{Parent: c.CgroupParent, PIDsLimit: c.PIDsLimit}
 }
 
 // Driver implements driver.Driver.
@@ -53,7 +46,7 @@ type Driver struct {
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	return &Driver{executor.NewTasks(Name, ex, cfg.cgroup()), cfg}
+	return &Driver{executor.NewTasks(Name, ex, cfg.CgroupConfig), cfg}
 }
 
 const howToEnable = "disabled: tasks would not be isolated; " +

@@ -371,13 +371,13 @@ func TestPIDsLimit_BoundsATask(t *testing.T) {
 }
 
 func TestConfig_NamesEveryFault(t *testing.T) {
-	err := rawexec.Config{CgroupParent: "/x", PIDsLimit: 1}.Validate()
+	err := rawexec.Config{CgroupConfig: executor.CgroupConfig{CgroupParent: "/x", PIDsLimit: 1}}.Validate()
 	for _, want := range []string{"raw_exec.cgroup_parent", "raw_exec.pids_limit: 1"} {
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
-	if err := (rawexec.Config{PIDsLimit: -1}).Validate(); err != nil {
+	if err := (rawexec.Config{CgroupConfig: executor.CgroupConfig{PIDsLimit: -1}}).Validate(); err != nil {
 		t.Error(err)
 	}
 }
