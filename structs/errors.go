@@ -114,6 +114,14 @@ func Errorf(kind Kind, format string, args ...any) error {
 // Invalidf makes an error of KindInvalid.
 func Invalidf(format string, args ...any) error { return Errorf(KindInvalid, format, args...) }
 
+// InvalidAll makes one error of KindInvalid of faults, a line each, nil if there are none.
+func InvalidAll(faults []error) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return Invalidf("%w", errors.Join(faults...))
+}
+
 // Deniedf makes an error of KindDenied.
 func Deniedf(format string, args ...any) error { return Errorf(KindDenied, format, args...) }
 

@@ -4,7 +4,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -106,30 +105,25 @@ func (c *Config) DriverDir() string { return filepath.Join(c.DataDir, "drivers")
 // CSIDir holds the sockets, staging and publish paths of CSI plugins.
 func (c *Config) CSIDir() string { return filepath.Join(c.DataDir, "csi") }
 
-// amount is a setting that cannot be negative, nor above most.
-type amount struct {
-	name  string
-	v     int64
-	most  int64
-	shown any
-}
-
-func (c *Config) amounts() []amount {
-	count := func(name string, v int, most int64) amount { return amount{name, int64(v), most, v} }
-	span := func(name string, d time.Duration) amount {
-		return amount{name, int64(d), int64(structs.MaxInterval), d}
+// checkAmounts reports settings that are negative or above their bounds.
+func (c *Config) checkAmounts(bad func(ok bool, format string, args ...any)) {
+	within := func(name string, v, most int64, shown any) {
+		bad(v >= 0, "client.%s: %v is negative", name, shown)
+		bad(v <= most, "client.%s: %v is more than %d", name, shown, most)
 	}
-	return []amount{
-		span("first_fingerprint_timeout", c.FirstFingerprintTimeout), span("heartbeat_grace", c.HeartbeatGrace),
-		span("update_interval", c.UpdateInterval), span("shutdown_timeout", c.ShutdownTimeout),
-		count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU),
-		count("memory_total_mb", c.MemoryTotalMB, structs.MaxMemoryMB),
-		count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB),
-		count("gc_max_allocs", c.GCMaxAllocs, math.MaxInt32),
-		count("reserved.cpu", c.Reserved.CPU, structs.MaxCPU),
-		count("reserved.memory", c.Reserved.MemoryMB, structs.MaxMemoryMB),
-		count("reserved.disk", c.Reserved.DiskMB, structs.MaxDiskMB),
-	}
+	span := func(name string, d time.Duration) { within(name, int64(d), int64(structs.MaxInterval), d) }
+	count := func(name string, v int, most int64) { within(name, int64(v), most, v) }
+	span("first_fingerprint_timeout", c.FirstFingerprintTimeout)
+	span("heartbeat_grace", c.HeartbeatGrace)
+	span("update_interval", c.UpdateInterval)
+	span("shutdown_timeout", c.ShutdownTimeout)
+	count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU)
+	count("memory_total_mb", c.MemoryTotalMB, structs.MaxMemoryMB)
+	count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB)
+	count("gc_max_allocs", c.GCMaxAllocs, math.MaxInt32)
+	count("reserved.cpu", c.Reserved.CPU, structs.MaxCPU)
+	count("reserved.memory", c.Reserved.MemoryMB, structs.MaxMemoryMB)
+	count("reserved.disk", c.Reserved.DiskMB, structs.MaxDiskMB)
 }
 
 // Validate reports every fault at once, each beginning with the setting's path.
@@ -159,12 +153,6 @@ func (c *Config) Validate() error {
 		_, _, err := net.SplitHostPort(addr)
 		bad(err == nil, "client.servers: %q is not host:port", addr)
 	}
-	for _, n := range c.amounts() {
-		bad(n.v >= 0, "client.%s: %v is negative", n.name, n.shown)
-		bad(n.v <= n.most, "client.%s: %v is more than %d", n.name, n.shown, n.most)
-	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return structs.Invalidf("%w", errors.Join(faults...))
+	c.checkAmounts(bad)
+	return structs.InvalidAll(faults)
 }

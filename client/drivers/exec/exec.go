@@ -11,7 +11,6 @@ package exec
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -95,10 +94,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("exec.seccomp: %q: expected %q or %q",
 			c.Seccomp, SeccompDefault, SeccompUnconfined))
 	}
-	if len(faults) > 0 {
-		return structs.Invalidf("%w", errors.Join(faults...))
-	}
-	return nil
+	return structs.InvalidAll(faults)
 }
 
 // Driver implements driver.Driver.

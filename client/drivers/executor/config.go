@@ -2,6 +2,7 @@ package executor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"os/user"
@@ -25,7 +26,7 @@ type Command struct {
 // DecodeCommand reads the block. All faults are named, each with its path.
 func DecodeCommand(config map[string]any) (*Command, error) {
 	c := &Command{}
-	var faults []string
+	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		var err error
 		path := "config." + name
@@ -40,18 +41,15 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 			err = fmt.Errorf("%s: unknown field; expected command, args, work_dir", path)
 		}
 		if err != nil {
-			faults = append(faults, err.Error())
+			faults = append(faults, err)
 		}
 	}
 	if _, ok := config["command"]; !ok {
-		faults = append(faults, "config.command: missing; expected the program to run")
+		faults = append(faults, errors.New("config.command: missing; expected the program to run"))
 	} else if c.Command == "" && len(faults) == 0 {
-		faults = append(faults, "config.command: empty; expected the program to run")
+		faults = append(faults, errors.New("config.command: empty; expected the program to run"))
 	}
-	if len(faults) > 0 {
-		return nil, structs.Invalidf("%s", strings.Join(faults, "\n"))
-	}
-	return c, nil
+	return c, structs.InvalidAll(faults)
 }
 
 // text converts a job file's value to a string; numbers and booleans read as written.
@@ -151,12 +149,6 @@ func numericUser(name, uid, gid string) (*sandbox.User, error) {
 	return &sandbox.User{UID: uint32(u), GID: uint32(g)}, nil
 }
 
-// The bounds of a task's logs where its job sets none.
-const (
-	defaultLogFiles  = 10
-	defaultLogSizeMB = 10
-)
-
 // logsOf is where a task's output goes.
 func logsOf(cfg *driver.TaskConfig) Logs {
 	l := Logs{Disabled: cfg.LogConfig.Disabled}
@@ -164,11 +156,11 @@ func logsOf(cfg *driver.TaskConfig) Logs {
 	l.Task = cfg.Task
 	l.MaxFiles = cfg.LogConfig.MaxFiles
 	if l.MaxFiles <= 0 {
-		l.MaxFiles = defaultLogFiles
+		l.MaxFiles = structs.DefaultLogFiles
 	}
 	size := cfg.LogConfig.MaxFileSizeMB
 	if size <= 0 {
-		size = defaultLogSizeMB
+		size = structs.DefaultLogFileSizeMB
 	}
 	l.MaxFileSize = int64(min(size, structs.MaxLogFileSizeMB)) << 20
 	return l

@@ -31,12 +31,7 @@ func DefaultConfig() Config {
 }
 
 // Validate names every fault.
-func (c Config) Validate() error {
-	if faults := c.Faults(Name); len(faults) > 0 {
-		return structs.Invalidf("%w", errors.Join(faults...))
-	}
-	return nil
-}
+func (c Config) Validate() error { return structs.InvalidAll(c.Faults(Name)) }
 
 // Driver implements driver.Driver.
 type Driver struct {
