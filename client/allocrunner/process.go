@@ -239,9 +239,6 @@ func (t *task) recordKilled(res *driver.ExitResult) {
 	t.Emit(exitEvent(structs.TaskEventKilled, "Task successfully killed", res))
 }
 
-// defaultKillTimeout applies to a task that names none.
-const defaultKillTimeout = 5 * time.Second
-
 // stopProcess has the driver stop the process, again until it has ended; one for which there is no time
 // is killed. It returns nil when ctx ends first.
 func (t *task) stopProcess(
@@ -278,7 +275,7 @@ func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 	spec := t.spec()
 	timeout := spec.KillTimeout
 	if timeout <= 0 {
-		timeout = defaultKillTimeout
+		timeout = structs.DefaultKillTimeout
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -20,16 +20,17 @@ func Init() int {
 	swallowSignals()
 	conn := os.NewFile(socketFD, "sandbox")
 	down := json.NewDecoder(conn)
+	up := json.NewEncoder(conn)
 	var m message
 	if err := down.Decode(&m); err != nil || m.Config == nil || m.Group == nil {
 		return 1
 	}
 	pid, err := beginInit(m.Config, m.Group)
 	if err != nil {
-		_ = json.NewEncoder(conn).Encode(&message{Error: structs.ErrorToWire(err)})
+		_ = up.Encode(&message{Error: structs.ErrorToWire(err)})
 		return 1
 	}
-	if err := json.NewEncoder(conn).Encode(&message{Started: pid}); err != nil {
+	if err := up.Encode(&message{Started: pid}); err != nil {
 		return 1
 	}
 	go forwardSignals(down, pid)
@@ -37,7 +38,7 @@ func Init() int {
 	if err != nil {
 		exit.Code = -1
 	}
-	if err := json.NewEncoder(conn).Encode(&message{Exit: &exit}); err != nil {
+	if err := up.Encode(&message{Exit: &exit}); err != nil {
 		return 1
 	}
 	return 0
