@@ -60,6 +60,14 @@ func (s *hookSequence) recordBegun(name string) error {
 	return nil
 }
 
+// assumeBegun takes every hook for begun, and returns their names.
+func (s *hookSequence) assumeBegun() []string {
+	for _, h := range s.list {
+		s.begun = append(s.begun, h.name)
+	}
+	return s.begun
+}
+
 // down takes the begun hooks down in reverse, past errors, and returns all errors. It removes finished hooks
 // from the record, so that the next call does only the rest. It drops a recorded hook that this agent does
 // not have (it is of another version).

@@ -25,16 +25,10 @@ func Leftover(deps Deps, id string) bool {
 func (r *Runner) salvage() {
 	r.logger.Warn("an allocation without a record may have left something behind, its tasks are looked for")
 	r.restored = true
-	for _, h := range r.hooks.list {
-		r.hooks.begun = append(r.hooks.begun, h.name)
-	}
-	r.rec.Begun = r.hooks.begun
+	r.rec.Begun = r.hooks.assumeBegun()
 	for _, t := range r.tasks {
 		t.rec.Starting = true
-		for _, h := range t.hooks.list {
-			t.hooks.begun = append(t.hooks.begun, h.name)
-		}
-		t.rec.Begun = t.hooks.begun
+		t.rec.Begun = t.hooks.assumeBegun()
 	}
 }
 
