@@ -87,8 +87,7 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) { return &snapshot{f.store.Re
 
 // Restore replaces the state by that of a snapshot. It keeps the old state if it fails.
 func (f *FSM) Restore(r io.ReadCloser) error {
-	restoreGC.addOwner()
-	defer restoreGC.removeOwner()
+	defer collectLess()()
 	if err := f.store.Load(r); err != nil {
 		_ = r.Close() // the caller needs the first error
 		return fmt.Errorf("restoring the state: %w", err)
