@@ -32,7 +32,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	batch.Commit()
 	config := control.LeaseConfig{TTL: 10 * time.Second, Grace: 10 * time.Second}
 	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
-	leases, raft := control.NewLeases(config, time.Now), endpoints.BenchRaft(store, uint64(nodes))
+	leases, raft := control.NewLeases(config), endpoints.BenchRaft(store, uint64(nodes))
 	e := endpoints.New(endpoints.Deps{Store: store, Raft: raft, Leases: leases, Logger: hclog.NewNullLogger()})
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	b.Cleanup(s.Close)
@@ -41,7 +41,6 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 		Proposer: raft,
 		Leases:   leases,
 		Logger:   hclog.NewNullLogger(),
-		Now:      time.Now,
 		Config:   control.DefaultConfig(),
 	})
 	for leases.Renew(benchshape.UUID("node", 0)) < time.Hour-time.Second { // until the leader has all of them

@@ -126,7 +126,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		{Name: "members", Run: s.reconcileMembers},
 	}, control.Loops(control.Deps{
 		Store: s.store, Proposer: s, Nodes: s.nodes, Leases: s.leases,
-		Logger: s.logger.Named("control"), Now: time.Now, Config: s.cfg.control(),
+		Logger: s.logger.Named("control"), Config: s.cfg.control(),
 	})...)
 }
 

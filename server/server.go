@@ -115,7 +115,7 @@ func (s *Server) serve(ln net.Listener) {
 	s.loops = s.leaderLoops
 	s.gate = loadshed.NewGate(loadshed.DefaultGateConfig())
 	s.pool = rpc.NewPool(cfg.Dial, logger.Named("rpc"), nil)
-	s.leases = control.NewLeases(cfg.control().Leases, time.Now)
+	s.leases = control.NewLeases(cfg.control().Leases)
 	s.nodes = nodeconn.NewSessions()
 	s.endpoints = endpoints.New(endpoints.Deps{
 		Store: s.store, Raft: s, Leases: s.leases, Nodes: s.nodes, Logger: logger.Named("rpc"),

@@ -35,7 +35,7 @@ func (c controllerLoop) where(tx *state.ReadTx, w work) (candidates []string, un
 	case slices.Contains(candidates, w.call.NodeID):
 		return []string{w.call.NodeID}, time.Time{}
 	}
-	if until := time.Unix(0, w.call.Time).Add(outcomeWait); c.Now().Before(until) {
+	if until := time.Unix(0, w.call.Time).Add(outcomeWait); time.Now().Before(until) {
 		return nil, until
 	}
 	return candidates, time.Time{}

@@ -45,7 +45,6 @@ type Deps struct {
 	Nodes    nodeconn.Caller
 	Leases   *Leases
 	Logger   hclog.Logger
-	Now      func() time.Time
 	Config   Config
 }
 

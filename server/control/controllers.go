@@ -36,7 +36,6 @@ func (c controllerLoop) runner() workqueue.Runner {
 		Name:     "controllers",
 		Logger:   c.Logger,
 		Store:    c.Store,
-		Now:      c.Now,
 		Retry:    c.Config.Retry,
 		Parallel: c.Config.CallsPerPlugin,
 		Topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows,
@@ -181,7 +180,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		s.Awaits = signals
 	case w.call != nil:
 		if _, until := c.where(tx, w); !until.IsZero() {
-			if again := c.Now().Add(lookAgain); again.Before(until) {
+			if again := time.Now().Add(lookAgain); again.Before(until) {
 				until = again
 			}
 			if until.After(s.Due) {
@@ -227,14 +226,14 @@ func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
 
 // stamp returns the write options of every outcome of a loop.
 func (d Deps) stamp(namespace string) structs.WriteOptions {
-	return structs.WriteOptions{Namespace: namespace, Now: d.Now().UnixNano()}
+	return structs.WriteOptions{Namespace: namespace, Now: time.Now().UnixNano()}
 }
 
 // failure returns the row's record of a failed call, with the time of the next try. last is the record of the
 // call before.
 func (d Deps) failure(err error, last *structs.OperationError) *structs.OperationError {
 	e := &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err),
-		Attempts: 1, Time: d.Now().UnixNano()}
+		Attempts: 1, Time: time.Now().UnixNano()}
 	if last != nil {
 		e.Attempts = last.Attempts + 1
 	}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"time"
 
 	"berth/internal/backoff"
 )
@@ -11,7 +12,7 @@ type gcLoop struct{ Deps }
 
 func (g gcLoop) run(ctx context.Context) {
 	for backoff.Sleep(ctx, g.Config.GCInterval) {
-		c := Collection{Keep: g.Config.GCKeep, Now: g.Now()}
+		c := Collection{Keep: g.Config.GCKeep, Now: time.Now()}
 		_, err := c.Run(ctx, g.Store.Read(), g.Proposer)
 		if err != nil && ctx.Err() == nil {
 			g.Logger.Warn("failed to delete garbage, retrying later", "error", err)

@@ -52,8 +52,8 @@ func newWorld(t testing.TB) *world {
 	config.Leases.Grace = 10 * time.Second
 	config.GCInterval = 5 * time.Minute
 	config.GCKeep = GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour}
-	w.Deps = Deps{Store: store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(), Now: time.Now, Config: config}
-	w.Leases = NewLeases(w.Config.Leases, time.Now)
+	w.Deps = Deps{Store: store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(), Config: config}
+	w.Leases = NewLeases(w.Config.Leases)
 	return w
 }
 

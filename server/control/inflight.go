@@ -65,7 +65,7 @@ func (s *scheduling) begin(ctx context.Context, id string) bool {
 	job := state.Job(tx, structs.NamespaceOr(eval.Namespace), eval.JobID)
 	p := proposedPlan{
 		eval:        eval,
-		began:       s.Now(),
+		began:       time.Now(),
 		usesVolumes: usesVolumes(job),
 		oneNode:     job != nil && !job.Stop && job.PerNode() && eval.NodeID != "",
 	}
@@ -79,7 +79,7 @@ func (s *scheduling) begin(ctx context.Context, id string) bool {
 		s.settle(ctx, p)
 		return true
 	}
-	plan.Now = s.Now().UnixNano()
+	plan.Now = time.Now().UnixNano()
 	s.plans[id] = p
 	s.wg.Go(func() {
 		_, p.err = fsm.Propose(ctx, s.Proposer, fsm.PlanApply, plan)
@@ -110,7 +110,7 @@ func (s *scheduling) settleDone(ctx context.Context) {
 func (s *scheduling) wait(ctx context.Context, tx *state.ReadTx, wake time.Time) {
 	limited, cancel := context.WithCancel(ctx)
 	if !wake.IsZero() {
-		limited, cancel = context.WithTimeout(ctx, max(time.Millisecond, wake.Sub(s.Now())))
+		limited, cancel = context.WithTimeout(ctx, max(time.Millisecond, time.Until(wake)))
 	}
 	defer cancel()
 	if len(s.plans) == 0 {

@@ -29,7 +29,6 @@ const expiredTogether = 200 * time.Millisecond
 // whole lease, so a change of leader never takes a node down.
 type Leases struct {
 	config LeaseConfig
-	now    func() time.Time
 
 	mu       sync.Mutex
 	leading  bool
@@ -37,9 +36,9 @@ type Leases struct {
 	earliest time.Time            // no lease ends before; zero: there is none
 }
 
-// NewLeases makes the leases of a server. now is usually time.Now.
-func NewLeases(config LeaseConfig, now func() time.Time) *Leases {
-	return &Leases{config: config, now: now, ends: map[string]time.Time{}}
+// NewLeases makes the leases of a server.
+func NewLeases(config LeaseConfig) *Leases {
+	return &Leases{config: config, ends: map[string]time.Time{}}
 }
 
 // Renew starts the lease of a node again and returns the time within which its next heartbeat is expected.
@@ -50,7 +49,7 @@ func (l *Leases) Renew(nodeID string) time.Duration {
 	if !l.leading {
 		return ttl
 	}
-	end := l.now().Add(ttl + l.config.Grace)
+	end := time.Now().Add(ttl + l.config.Grace)
 	l.ends[nodeID] = end
 	l.noteEnd(end)
 	return ttl
@@ -132,7 +131,7 @@ func (l leaseLoop) run(ctx context.Context) {
 	l.Leases.begin(l.Store)
 	defer l.Leases.end()
 	for backoff.Sleep(ctx, expiredTogether) {
-		nodes := l.Leases.expired(l.Now())
+		nodes := l.Leases.expired(time.Now())
 		if len(nodes) > 0 {
 			l.down(ctx, nodes)
 		}
@@ -143,7 +142,7 @@ func (l leaseLoop) run(ctx context.Context) {
 func (l leaseLoop) down(ctx context.Context, nodes []string) {
 	l.Logger.Warn("nodes missed their heartbeats", "nodes", len(nodes), "first", nodes[:min(len(nodes), 16)])
 	for some := range slices.Chunk(nodes, entryMost) {
-		now := l.Now()
+		now := time.Now()
 		_, err := fsm.Propose(ctx, l.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs: some, Status: structs.NodeDown,
 			Event:        &structs.NodeEvent{Message: "Node heartbeat missed", Subsystem: "Cluster", Timestamp: now},

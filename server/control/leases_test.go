@@ -71,20 +71,21 @@ func TestLeases_TakeDownANodeThatCameWhileThereWasNone(t *testing.T) {
 }
 
 func TestLeases_RetainKeepsARenewedLease(t *testing.T) {
-	begin := time.Unix(1000, 0)
-	now := begin
-	l := NewLeases(LeaseConfig{TTL: 10 * time.Second}, func() time.Time { return now })
-	l.leading = true
-	l.Renew("renewed")
-	l.Renew("silent")
-	now = begin.Add(10 * time.Second)
-	nodes := l.expired(now)
-	l.Renew("renewed") // while the entry that takes both down fails
-	l.retain(nodes, now.Add(time.Second))
-	nodes = l.expired(now.Add(time.Second))
-	if !slices.Equal(nodes, []string{"silent"}) || !l.earliest.Equal(now.Add(10*time.Second)) {
-		t.Errorf("%v expire, the next at %s", nodes, l.earliest)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLeases(LeaseConfig{TTL: 10 * time.Second})
+		l.leading = true
+		l.Renew("renewed")
+		l.Renew("silent")
+		time.Sleep(10 * time.Second)
+		now := time.Now()
+		nodes := l.expired(now)
+		l.Renew("renewed") // while the entry that takes both down fails
+		l.retain(nodes, now.Add(time.Second))
+		nodes = l.expired(now.Add(time.Second))
+		if !slices.Equal(nodes, []string{"silent"}) || !l.earliest.Equal(now.Add(10*time.Second)) {
+			t.Errorf("%v expire, the next at %s", nodes, l.earliest)
+		}
+	})
 }
 
 func TestLeases_ThatEndTogetherShareAnEntry(t *testing.T) {
@@ -163,7 +164,7 @@ func TestLeases_TakeANodeDownWhenTheLogIsBack(t *testing.T) {
 }
 
 func TestLeases_TTLGrowsWithTheCluster(t *testing.T) {
-	l := NewLeases(LeaseConfig{TTL: 10 * time.Second, MaxPerSecond: 50}, time.Now)
+	l := NewLeases(LeaseConfig{TTL: 10 * time.Second, MaxPerSecond: 50})
 	l.leading = true
 	for i := range 1000 {
 		l.Renew(structs.DeriveID(uint64(i)))

@@ -31,7 +31,6 @@ func (r reaperLoop) runner() workqueue.Runner {
 		Name:     "reaper",
 		Logger:   r.Logger,
 		Store:    r.Store,
-		Now:      r.Now,
 		Retry:    r.Config.Retry,
 		Parallel: callsPerNode,
 		Topics:   []state.Topic{state.EndedClaimRows, state.NodeRows},
@@ -140,5 +139,5 @@ func (r reaperLoop) told(last *structs.OperationError, why error) bool {
 	if last == nil || last.Kind != structs.KindOf(why) || last.Code != structs.CodeOf(why) {
 		return false
 	}
-	return last.RetryTime == structs.NeverTry || r.Now().Before(time.Unix(0, last.Time).Add(tellEvery))
+	return last.RetryTime == structs.NeverTry || time.Now().Before(time.Unix(0, last.Time).Add(tellEvery))
 }

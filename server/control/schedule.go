@@ -44,7 +44,7 @@ func (s scheduleLoop) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		now.settleDone(ctx)
 		tx := s.Store.ReadWatched()
-		queue, wake := nextEvals(tx, now.backoffs, s.Now(), s.Config.SchedulerBatch+len(now.plans))
+		queue, wake := nextEvals(tx, now.backoffs, time.Now(), s.Config.SchedulerBatch+len(now.plans))
 		now.backoffs.forget(tx)
 		more := len(queue) < s.Config.SchedulerBatch && state.WakesDue(tx)
 		if more {
@@ -138,17 +138,17 @@ func (s *scheduling) settle(ctx context.Context, p proposedPlan) {
 	switch after := state.Eval(s.Store.Read(), id); {
 	case ctx.Err() != nil:
 	case structs.IsKind(p.err, structs.KindUnavailable) || structs.IsKind(p.err, structs.KindTimeout):
-		s.backoffs.refuse(id, 0, s.Now(), s.Config.Retry) // the log has failed, not the evaluation
+		s.backoffs.refuse(id, 0, time.Now(), s.Config.Retry) // the log has failed, not the evaluation
 	case p.err != nil:
 		s.failed(ctx, p.eval, p.err)
 	case after == nil, after.Status != structs.EvalPending,
 		after.Again == structs.EvalMore, after.Again == structs.EvalWoken:
 		delete(s.backoffs, id) // done, or continued, or unblocked since
 	case after.Again == structs.EvalChanged:
-		took := s.Now().Sub(p.began)
-		s.backoffs[id] = evalBackoff{until: s.Now().Add(took)} // more changes may be about to come
+		took := time.Since(p.began)
+		s.backoffs[id] = evalBackoff{until: time.Now().Add(took)} // more changes may be about to come
 	default:
-		s.backoffs.refuse(id, after.ModifyIndex, s.Now(), s.Config.Retry)
+		s.backoffs.refuse(id, after.ModifyIndex, time.Now(), s.Config.Retry)
 	}
 }
 
@@ -161,7 +161,7 @@ func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *str
 			err = structs.Errorf(structs.KindInternal, "the scheduler panicked: %v", fault)
 		}
 	}()
-	p, err = s.plan(tx, eval, s.Now())
+	p, err = s.plan(tx, eval, time.Now())
 	if err == nil && p == nil {
 		err = structs.Errorf(structs.KindInternal, "the scheduler made no plan")
 	}
@@ -175,7 +175,7 @@ const evalAttempts = 5
 func (s *scheduling) failed(ctx context.Context, eval *structs.Evaluation, cause error) {
 	b := s.backoffs[eval.ID]
 	b.failures++
-	b.until = s.Now().Add(s.Config.Retry.Delay(b.failures))
+	b.until = time.Now().Add(s.Config.Retry.Delay(b.failures))
 	b.version = 0
 	s.backoffs[eval.ID] = b
 	s.Logger.Error("evaluation failed", "eval", eval.ID, "job", eval.JobID, "namespace", eval.Namespace,

@@ -28,7 +28,7 @@ func TestNextEvals_ReadsOnlyTheEvaluationsItReturns(t *testing.T) {
 		w := newWorld(t)
 		w.pending(n)
 		return testing.AllocsPerRun(10, func() {
-			if queue, _ := nextEvals(w.Store.Read(), backoffs{}, w.Now(), 64); len(queue) != 64 {
+			if queue, _ := nextEvals(w.Store.Read(), backoffs{}, time.Now(), 64); len(queue) != 64 {
 				t.Errorf("%d are due", len(queue))
 			}
 		})
@@ -47,7 +47,7 @@ func BenchmarkALookAtTheQueue(b *testing.B) {
 			w.pending(n)
 			b.ReportAllocs()
 			for b.Loop() {
-				nextEvals(w.Store.Read(), backoffs{}, w.Now(), 64)
+				nextEvals(w.Store.Read(), backoffs{}, time.Now(), 64)
 			}
 		})
 	}

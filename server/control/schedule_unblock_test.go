@@ -57,7 +57,7 @@ func (w *world) idle(when string) (waiting int) {
 	}
 	for e := range statetest.EvalsByStatus(tx, structs.EvalBlocked) {
 		waiting++
-		p, err := scheduler.Process(tx, e, w.Now())
+		p, err := scheduler.Process(tx, e, time.Now())
 		if err != nil || len(p.Place) > 0 {
 			w.t.Errorf("%s: %s waits though there is room for it: %v, %+v", when, e.JobID, err, e)
 		}

@@ -40,7 +40,6 @@ func Example() {
 		Name:     "example",
 		Logger:   hclog.NewNullLogger(),
 		Store:    store,
-		Now:      time.Now,
 		Retry:    backoff.Backoff{Min: time.Second, Max: time.Minute},
 		Parallel: 1,
 		Topics:   []state.Topic{state.NodeRows},

@@ -22,7 +22,6 @@ type Runner struct {
 	Name     string // of the loop, in logs and metrics
 	Logger   hclog.Logger
 	Store    *state.Store
-	Now      func() time.Time
 	Retry    backoff.Backoff // of a step that failed or changed nothing
 	Parallel int             // steps of one group in work at once
 	// MaxChanges is the number of changed rows that are kept while the runner is busy. Beyond that it reads
@@ -93,7 +92,7 @@ func (r Runner) Run(ctx context.Context) {
 	now.lookAtAll(r.Store.Read())
 	labels := []metrics.Label{{Name: "loop", Value: r.Name}}
 	for ctx.Err() == nil {
-		now.promoteDue(r.Now())
+		now.promoteDue(time.Now())
 		now.fill(ctx) // before nextDue: it reads steps, which may be due later now
 		idle := len(now.entries) - now.working
 		metrics.SetGaugeWithLabels([]string{"control", "waiting"}, float32(idle), labels)
@@ -117,7 +116,7 @@ func (r *running) lookAtAll(tx *state.ReadTx) {
 func (r *running) look(tx *state.ReadTx, key Key) {
 	e := r.entries[key]
 	if e == nil || e.place != working {
-		r.update(key, r.Read(tx, key), r.Now())
+		r.update(key, r.Read(tx, key), time.Now())
 	}
 }
 
@@ -134,7 +133,7 @@ func (r *running) fill(ctx context.Context) {
 		g.listed = false
 		for e := g.first(); e != nil && g.working < r.Parallel; e = g.first() {
 			s := r.Read(tx, e.key)
-			r.update(e.key, s, r.Now())
+			r.update(e.key, s, time.Now())
 			if e.place == ready && g.first() == e {
 				r.start(ctx, e, s)
 			}
@@ -158,7 +157,7 @@ func (r *running) start(ctx context.Context, e *entry, s Step) {
 func (r *running) await(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
-		r.timer.Reset(max(0, next.Sub(r.Now())))
+		r.timer.Reset(max(0, time.Until(next)))
 		due = r.timer.C
 	}
 	select {
@@ -178,7 +177,7 @@ func (r *running) settle(ctx context.Context, e ended) {
 	if e.err != nil && ctx.Err() == nil {
 		r.Logger.Warn("step failed, retrying", "loop", r.Name, "step", e.op+" "+keyText(e.key), "error", e.err)
 	}
-	r.end(r.entries[e.key], e.err, r.Now())
+	r.end(r.entries[e.key], e.err, time.Now())
 }
 
 // catchUp reads the keys that changes concern, and those that await a signal that the changes give.
