@@ -16,7 +16,7 @@ import (
 // CPU time of the server alone.
 func BenchmarkReadOverHTTP(b *testing.B) {
 	b.Run("served", func(b *testing.B) {
-		srv := underGate(b, loadshed.NewGate(loadshed.DefaultGateConfig()))
+		srv := underGate(b, loadshed.NewGate(loadshed.MinAdmit))
 		exchange(b, srv.Listener.Addr().(*net.TCPAddr).Port, http.StatusOK)
 	})
 	b.Run("refused", func(b *testing.B) {

@@ -33,9 +33,7 @@ func procedures() []rpc.Endpoint {
 
 // refusing is a gate that refuses so many of 1,000 reads.
 func refusing(many int) *loadshed.Gate {
-	c := loadshed.DefaultGateConfig()
-	c.MinAdmit = 0
-	g := loadshed.NewGate(c)
+	g := loadshed.NewGate(0)
 	for range 2 {
 		g.Observe(loadshed.Sample{Took: time.Second, Seen: 1000, Admitted: 1000, Delay: time.Minute})
 	}

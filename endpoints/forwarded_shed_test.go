@@ -17,9 +17,7 @@ import (
 // gateThat refuses a share of the reads, or none.
 func gateThat(refuses float64) *loadshed.Gate {
 	const seen = 1 << 20
-	c := loadshed.DefaultGateConfig()
-	c.MinAdmit = 0
-	g := loadshed.NewGate(c)
+	g := loadshed.NewGate(0)
 	if refuses > 0 {
 		in := max(1, int((1-refuses)*seen))
 		for range 2 { // the second time there is a limit

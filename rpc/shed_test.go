@@ -31,9 +31,7 @@ var (
 
 // refusing is a gate that refuses nearly all.
 func refusing() *loadshed.Gate {
-	c := loadshed.DefaultGateConfig()
-	c.MinAdmit = 0
-	g := loadshed.NewGate(c)
+	g := loadshed.NewGate(0)
 	for range 3 {
 		g.Observe(loadshed.Sample{Took: time.Second, Seen: 1 << 20, Admitted: 1, Delay: time.Minute})
 	}

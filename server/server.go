@@ -113,7 +113,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 func (s *Server) serve(ln net.Listener) {
 	cfg, logger := &s.cfg, s.logger
 	s.loops = s.leaderLoops
-	s.gate = loadshed.NewGate(loadshed.DefaultGateConfig())
+	s.gate = loadshed.NewGate(loadshed.MinAdmit)
 	s.pool = rpc.NewPool(cfg.Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(cfg.control().Leases)
 	s.nodes = nodeconn.NewSessions()

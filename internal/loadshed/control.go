@@ -24,16 +24,16 @@ const (
 )
 
 // step takes in a window and returns the share of reads to be refused, from 0 to 1.
-func (c *control) step(config *GateConfig, s Sample) float64 {
+func (c *control) step(minAdmit int, s Sample) float64 {
 	seconds := s.Took.Seconds()
 	if seconds <= 0 {
 		return 0
 	}
 	c.late++
-	if s.Delay <= config.Delay {
+	if s.Delay <= gateDelay {
 		c.late = 0
 	}
-	c.move(config, s, float64(s.Admitted)/seconds)
+	c.move(minAdmit, s, float64(s.Admitted)/seconds)
 	c.lastDelay = s.Delay
 	rate := float64(s.Seen) / seconds
 	if c.limit > 0 && rate > c.limit {
@@ -48,14 +48,14 @@ func (c *control) step(config *GateConfig, s Sample) float64 {
 }
 
 // move moves the limit after a window with so many admitted reads in a second.
-func (c *control) move(config *GateConfig, s Sample, admitted float64) {
+func (c *control) move(minAdmit int, s Sample, admitted float64) {
 	switch {
 	case c.late == 0:
 		c.limit *= rise
-	case s.Seen <= config.MinAdmit: // it is not because of the reads
+	case s.Seen <= minAdmit: // it is not because of the reads
 	case c.limit == 0 && c.late >= patience:
 		c.limit = onset * admitted
-		c.least = max(leastPart*admitted, float64(config.MinAdmit)/config.Window.Seconds())
+		c.least = max(leastPart*admitted, float64(minAdmit)/gateWindow.Seconds())
 	case c.limit > 0 && s.Delay >= c.lastDelay*9/10:
 		c.limit = max(c.least, fall*min(c.limit, admitted))
 	}

@@ -9,7 +9,6 @@ import (
 // model is a server that does one thing after another: it takes requests in the order in which they came,
 // finds out only then whether one is let in, and needs some time even to refuse.
 type model struct {
-	config       GateConfig
 	serve, spurn time.Duration // the time of an admitted read, and of a rejected one
 
 	control control
@@ -25,7 +24,7 @@ type model struct {
 }
 
 func newModel() *model {
-	return &model{config: DefaultGateConfig(), serve: 50 * time.Microsecond, spurn: 8 * time.Microsecond, least: -1}
+	return &model{serve: 50 * time.Microsecond, spurn: 8 * time.Microsecond, least: -1}
 }
 
 // offer offers so many reads in a second, and returns how many a second were answered.
@@ -38,7 +37,7 @@ func (m *model) offer(rate float64, during time.Duration) (good float64) {
 			return float64(len(m.waited)) / (m.now - begin).Seconds()
 		}
 		for m.now < due { // idle
-			m.now = min(due, m.window+m.config.Window)
+			m.now = min(due, m.window+gateWindow)
 			m.turn(0)
 		}
 		m.one(due)
@@ -48,7 +47,7 @@ func (m *model) offer(rate float64, during time.Duration) (good float64) {
 func (m *model) one(due time.Duration) {
 	m.turn(m.now - due)
 	m.seen++
-	if m.carry += m.share; m.carry >= 1 && m.seen > m.config.MinAdmit {
+	if m.carry += m.share; m.carry >= 1 && m.seen > MinAdmit {
 		m.carry--
 		m.now += m.spurn
 		m.refusedAfter = append(m.refusedAfter, m.now-due)
@@ -64,8 +63,8 @@ func (m *model) turn(delay time.Duration) {
 	if m.least < 0 || delay < m.least {
 		m.least = delay
 	}
-	if took := m.now - m.window; took >= m.config.Window {
-		m.share = m.control.step(&m.config, Sample{Took: took, Seen: m.seen, Admitted: m.in, Delay: m.least})
+	if took := m.now - m.window; took >= gateWindow {
+		m.share = m.control.step(MinAdmit, Sample{Took: took, Seen: m.seen, Admitted: m.in, Delay: m.least})
 		m.seen, m.in, m.window, m.least = 0, 0, m.now, -1
 	}
 }
@@ -100,7 +99,7 @@ func TestControl_RefusesBeyondTheSustainedRate(t *testing.T) {
 				t.Errorf("%d are refused of what is sustained", len(m.refusedAfter))
 			}
 			// And as soon as it is over, all is well.
-			m.offer(sustained/2, 2*m.config.Window)
+			m.offer(sustained/2, 2*gateWindow)
 			m.offer(sustained/2, time.Second)
 			if len(m.refusedAfter) > len(m.waited)/20 || p99(m.waited) > time.Millisecond {
 				t.Errorf("half of it, afterwards: %d are refused, p99 %s", len(m.refusedAfter), p99(m.waited))
@@ -110,10 +109,9 @@ func TestControl_RefusesBeyondTheSustainedRate(t *testing.T) {
 }
 
 func TestControl_Step(t *testing.T) {
-	c := DefaultGateConfig()
-	late, soon := c.Delay+time.Millisecond, c.Delay/2
+	late, soon := gateDelay+time.Millisecond, gateDelay/2
 	sample := func(seen, in int, delay time.Duration) Sample {
-		return Sample{Took: c.Window, Seen: seen, Admitted: in, Delay: delay}
+		return Sample{Took: gateWindow, Seen: seen, Admitted: in, Delay: delay}
 	}
 	for name, run := range map[string]struct {
 		windows []Sample
@@ -123,18 +121,18 @@ func TestControl_Step(t *testing.T) {
 		"late once":                     {[]Sample{sample(1000, 1000, late)}, false},
 		"late, with a breath between":   {[]Sample{sample(1000, 1000, late), sample(1000, 1000, soon), sample(1000, 1000, late)}, false},
 		"late and late again":           {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late)}, true},
-		"late, but not for few reads":   {[]Sample{sample(c.MinAdmit, c.MinAdmit, late), sample(c.MinAdmit, c.MinAdmit, 2*late), sample(c.MinAdmit, c.MinAdmit, time.Hour)}, false},
+		"late, but not for few reads":   {[]Sample{sample(MinAdmit, MinAdmit, late), sample(MinAdmit, MinAdmit, 2*late), sample(MinAdmit, MinAdmit, time.Hour)}, false},
 		"late for few, and then more":   {[]Sample{sample(1, 1, late), sample(1, 1, late), sample(2000, 2000, late)}, true},
 		"the flood is over":             {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late), sample(300, 300, soon)}, false},
 		"the flood goes on in time":     {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late), sample(2000, 850, soon)}, true},
 		"a window of no time":           {[]Sample{{Seen: 1000, Admitted: 1000, Delay: late}, {Seen: 1000, Admitted: 1000, Delay: late}}, false},
-		"late with nothing that is in":  {[]Sample{sample(1000, 0, late), sample(1000, 0, late), sample(c.MinAdmit, c.MinAdmit, late)}, false},
+		"late with nothing that is in":  {[]Sample{sample(1000, 0, late), sample(1000, 0, late), sample(MinAdmit, MinAdmit, late)}, false},
 		"a machine that others work on": {[]Sample{sample(3, 3, time.Second), sample(0, 0, time.Second), sample(5, 5, time.Second)}, false},
 	} {
 		var ctl control
 		var share float64
 		for _, s := range run.windows {
-			share = ctl.step(&c, s)
+			share = ctl.step(MinAdmit, s)
 			if share < 0 || share > 1 {
 				t.Errorf("%s: a share of %f", name, share)
 			}
@@ -148,11 +146,10 @@ func TestControl_Step(t *testing.T) {
 // TestControl_LetsAPartInWhateverIsRefused: if bytes take long in spite of all rejections, a part is still
 // admitted.
 func TestControl_LetsAPartInWhateverIsRefused(t *testing.T) {
-	c := DefaultGateConfig()
 	var ctl control
 	share := 0.0
 	for range 1000 {
-		share = ctl.step(&c, Sample{Took: c.Window, Seen: 1000, Admitted: int(1000 * (1 - share)), Delay: time.Second})
+		share = ctl.step(MinAdmit, Sample{Took: gateWindow, Seen: 1000, Admitted: int(1000 * (1 - share)), Delay: time.Second})
 	}
 	if share > 1-leastPart+.001 {
 		t.Errorf("a share of %f is refused", share)
@@ -160,13 +157,12 @@ func TestControl_LetsAPartInWhateverIsRefused(t *testing.T) {
 }
 
 func TestControl_ForgetsItsLimit(t *testing.T) {
-	c := DefaultGateConfig()
 	var ctl control
 	for range 3 {
-		ctl.step(&c, Sample{Took: c.Window, Seen: 1000, Admitted: 1000, Delay: time.Second})
+		ctl.step(MinAdmit, Sample{Took: gateWindow, Seen: 1000, Admitted: 1000, Delay: time.Second})
 	}
 	for range enough {
-		ctl.step(&c, Sample{Took: c.Window, Seen: 10, Admitted: 10})
+		ctl.step(MinAdmit, Sample{Took: gateWindow, Seen: 10, Admitted: 10})
 	}
 	if ctl.limit != 0 {
 		t.Errorf("a limit of %f reads a second", ctl.limit)

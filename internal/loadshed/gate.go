@@ -12,25 +12,16 @@ import (
 // Refused is the text of the refusal of a read.
 const Refused = "this server is overloaded"
 
-// GateConfig tunes a gate.
-type GateConfig struct {
-	Window   time.Duration // how often the gate decides
-	Delay    time.Duration // how long a byte may take
-	MinAdmit int           // reads of one window that are always admitted
-	Soonest  time.Duration // the bounds of the time after which a rejected read may be retried
-	Latest   time.Duration
-}
+// MinAdmit is the number of reads of one window that a server admits always.
+const MinAdmit = 16
 
-// DefaultGateConfig is for servers whose answers may take some tenths of a second at worst.
-func DefaultGateConfig() GateConfig {
-	return GateConfig{
-		Window:   50 * time.Millisecond,
-		Delay:    30 * time.Millisecond,
-		MinAdmit: 16,
-		Soonest:  200 * time.Millisecond,
-		Latest:   5 * time.Second,
-	}
-}
+// The times of a gate, for servers whose answers may take some tenths of a second at worst.
+const (
+	gateWindow  = 50 * time.Millisecond  // between two decisions
+	gateDelay   = 30 * time.Millisecond  // the most that a byte may take
+	gateSoonest = 200 * time.Millisecond // the least and the most after which a refused read may come back
+	gateLatest  = 5 * time.Second
+)
 
 const (
 	probesPerWindow = 5
@@ -47,14 +38,14 @@ const (
 // wait. While that is too long, reads are limited to somewhat fewer than were served meanwhile, and to more
 // again as soon as it is short.
 //
-//   - Some reads are always admitted (GateConfig.MinAdmit), so a server with little load rejects nothing
+//   - Some reads are always admitted (MinAdmit), so a server with little load rejects nothing
 //     while other programs use the machine.
 //   - The decision is a pure function of the samples (control.step).
 //   - The gate does not wake a server without reads.
 //
 // Before Run, a gate admits all reads.
 type Gate struct {
-	config GateConfig
+	minAdmit int
 
 	seen      atomic.Int64  // reads of this window
 	refused   atomic.Int64  // reads of this window
@@ -68,26 +59,26 @@ type Gate struct {
 	control control
 }
 
-// NewGate returns a gate that lets all reads in.
-func NewGate(c GateConfig) *Gate {
+// NewGate returns a gate that admits all reads until Run runs, and always minAdmit reads of a window.
+func NewGate(minAdmit int) *Gate {
 	return &Gate{
-		config: c,
-		wake:   make(chan struct{}, 1),
-		pacer:  pacer{soonest: c.Soonest, latest: c.Latest},
+		minAdmit: minAdmit,
+		wake:     make(chan struct{}, 1),
+		pacer:    pacer{soonest: gateSoonest, latest: gateLatest},
 	}
 }
 
 // Admit admits a read, or rejects it with the time after which to retry.
 func (g *Gate) Admit() error {
 	n := g.seen.Add(1)
-	if n == int64(g.config.MinAdmit) {
+	if n == int64(g.minAdmit) {
 		select {
 		case g.wake <- struct{}{}:
 		default:
 		}
 	}
 	share := g.share.Load()
-	if share == 0 || n <= int64(g.config.MinAdmit) {
+	if share == 0 || n <= int64(g.minAdmit) {
 		return nil
 	}
 	sum := g.remainder.Add(share)
@@ -110,7 +101,7 @@ type Sample struct {
 func (g *Gate) Observe(s Sample) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	share := g.control.step(&g.config, s)
+	share := g.control.step(g.minAdmit, s)
 	g.share.Store(uint64(share * scale))
 	if g.control.limit > 0 {
 		g.interval.Store(int64(float64(time.Second) / g.control.limit))
@@ -145,7 +136,7 @@ func (g *Gate) run(ctx context.Context, p prober) {
 
 // watch decides after each window until there are few reads for some time.
 func (g *Gate) watch(ctx context.Context, p prober) {
-	tick := time.NewTicker(g.config.Window / probesPerWindow)
+	tick := time.NewTicker(gateWindow / probesPerWindow)
 	defer tick.Stop()
 	begin := time.Now()
 	g.seen.Store(0)
@@ -159,13 +150,13 @@ func (g *Gate) watch(ctx context.Context, p prober) {
 		}
 		probes++
 		took := time.Since(begin)
-		if probes < probesPerWindow && took < g.config.Window {
+		if probes < probesPerWindow && took < gateWindow {
 			continue
 		}
 		probes = 0
 		begin = begin.Add(took)
 		calm++
-		if g.window(took, p.least()) >= g.config.MinAdmit {
+		if g.window(took, p.least()) >= g.minAdmit {
 			calm = 0
 		}
 	}

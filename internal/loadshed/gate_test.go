@@ -27,7 +27,7 @@ func (s *said) least() time.Duration { return time.Duration(s.delay.Load()) }
 
 // watched is a gate whose windows pass in virtual time.
 func watched(t *testing.T) (*Gate, *said) {
-	g, p := NewGate(DefaultGateConfig()), &said{}
+	g, p := NewGate(MinAdmit), &said{}
 	var run sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	run.Go(func() { g.run(ctx, p) })
@@ -46,11 +46,11 @@ func ask(t *testing.T, g *Gate, windows, each int) (refused int) {
 			}
 			refused++
 			again := structs.RetryAfter(err)
-			if !structs.IsKind(err, structs.KindUnavailable) || again < g.config.Soonest || again > g.config.Latest {
+			if !structs.IsKind(err, structs.KindUnavailable) || again < gateSoonest || again > gateLatest {
 				t.Fatalf("%v, again after %s", err, again)
 			}
 		}
-		time.Sleep(g.config.Window)
+		time.Sleep(gateWindow)
 	}
 	return refused
 }
@@ -58,8 +58,8 @@ func ask(t *testing.T, g *Gate, windows, each int) (refused int) {
 func TestGate_RefusesWhileBytesTakeLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, p := watched(t)
-		ask(t, g, 1, g.config.MinAdmit)
-		time.Sleep(g.config.Window / 2) // its windows end between those of ask
+		ask(t, g, 1, g.minAdmit)
+		time.Sleep(gateWindow / 2) // its windows end between those of ask
 		if n := ask(t, g, 20, 1000); n > 0 {
 			t.Errorf("%d are refused though all is well", n)
 		}
@@ -80,12 +80,12 @@ func TestGate_LetsFewReadsInWhateverHappens(t *testing.T) {
 		g, p := watched(t)
 		p.delay.Store(int64(time.Hour))
 		ask(t, g, 100, 1000)
-		time.Sleep(g.config.Window)
+		time.Sleep(gateWindow)
 		for range 100 {
-			if n := ask(t, g, 1, g.config.MinAdmit); n > 0 {
+			if n := ask(t, g, 1, g.minAdmit); n > 0 {
 				t.Fatalf("%d of few are refused", n)
 			}
-			time.Sleep(g.config.Window) // past any border of a window
+			time.Sleep(gateWindow) // past any border of a window
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestGate_LetsFewReadsInWhateverHappens(t *testing.T) {
 func TestGate_DoesNotWatchWhereNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, p := watched(t)
-		ask(t, g, 1, g.config.MinAdmit-1)
+		ask(t, g, 1, g.minAdmit-1)
 		time.Sleep(time.Hour)
 		if n := p.sent.Load(); n > 0 {
 			t.Errorf("%d bytes are sent for few reads", n)
@@ -108,11 +108,11 @@ func TestGate_DoesNotWatchWhereNobodyReads(t *testing.T) {
 
 func TestGate_TellsRefusedReadsDifferentTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(DefaultGateConfig())
+		g := NewGate(MinAdmit)
 		for range 3 {
 			g.Observe(Sample{Took: time.Second, Seen: 1000, Admitted: 1000, Delay: time.Minute})
 		}
-		for range g.config.MinAdmit {
+		for range g.minAdmit {
 			g.Admit()
 		}
 		told, last := map[time.Duration]bool{}, time.Duration(0)
@@ -122,7 +122,7 @@ func TestGate_TellsRefusedReadsDifferentTimes(t *testing.T) {
 				last = max(last, again)
 			}
 		}
-		if len(told) < 100 || last < g.config.Soonest+100*time.Millisecond {
+		if len(told) < 100 || last < gateSoonest+100*time.Millisecond {
 			t.Errorf("%d different times are told, the last %s", len(told), last)
 		}
 	})
@@ -137,7 +137,7 @@ func TestGate_CountsTheReadsThatItRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = metrics.NewGlobal(config, &metrics.BlackholeSink{}) }()
-	g := NewGate(DefaultGateConfig())
+	g := NewGate(MinAdmit)
 	for range 3 {
 		g.Observe(Sample{Took: time.Second, Seen: 1000, Admitted: 1000, Delay: time.Minute})
 	}
@@ -188,7 +188,7 @@ func TestProbe_TimesAByteOnItsWay(t *testing.T) {
 }
 
 func TestGate_RunEndsWithItsContext(t *testing.T) {
-	g := NewGate(DefaultGateConfig())
+	g := NewGate(MinAdmit)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- g.Run(ctx) }()
