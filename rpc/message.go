@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -114,14 +113,11 @@ func (m *messages) measure() (size int, err error) {
 }
 
 // lengthOf returns the length in 1, 2 or 4 bytes.
-func lengthOf(b []byte) int {
-	switch len(b) {
-	case 1:
-		return int(b[0])
-	case 2:
-		return int(binary.BigEndian.Uint16(b))
+func lengthOf(b []byte) (n int) {
+	for _, digit := range b {
+		n = n<<8 | int(digit)
 	}
-	return int(binary.BigEndian.Uint32(b))
+	return n
 }
 
 // need reads until the n bytes at from of the next value have arrived, and all before them. It may drop the

@@ -109,12 +109,6 @@ func newWriter(conn io.WriteCloser) *writer {
 func (w *writer) write(m *buffer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.busy && w.size > keptBuffer {
-		w.shrunk.Wait()
-	}
-	if w.failed != nil {
-		return w.failed
-	}
 	w.enqueue(m)
 	return w.send()
 }
@@ -123,9 +117,6 @@ func (w *writer) write(m *buffer) error {
 func (w *writer) keep(m *buffer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.busy && w.size > keptBuffer {
-		w.shrunk.Wait()
-	}
 	w.enqueue(m)
 	if w.size > keptBuffer {
 		_ = w.send() // the next write returns the error
@@ -171,8 +162,11 @@ func (w *writer) takeQueue() *buffer {
 	return m
 }
 
-// enqueue adds a message to the queue.
+// enqueue adds a message to the queue. It waits while the queue is long.
 func (w *writer) enqueue(m *buffer) {
+	for w.busy && w.size > keptBuffer {
+		w.shrunk.Wait()
+	}
 	end, size := m.last()
 	w.size += size
 	switch {
