@@ -53,7 +53,7 @@ func (b *batcher) propose(ctx context.Context, entry []byte) (uint64, any, error
 
 // write sends all proposals in as few entries as their size allows, and waits for the answers.
 func (b *batcher) write(_ context.Context, _ struct{}, all []*proposal) (uint64, error) {
-	entries := make([]inFlight, 0, 1)
+	var entries []inFlight
 	for len(all) > 0 {
 		n := fitting(all)
 		entries = append(entries, inFlight{all[:n], b.send(encode(all[:n]))})

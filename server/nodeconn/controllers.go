@@ -61,9 +61,10 @@ func choose(all []Controller, want *structs.CSITopologyRequest, key string) []st
 	})
 	slices.SortFunc(fitting, func(a, b Controller) int { return strings.Compare(a.NodeID, b.NodeID) })
 	ids := make([]string, len(fitting))
-	shift := spread(key, len(fitting))
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(key))
 	for i := range fitting {
-		ids[i] = fitting[(i+shift)%len(fitting)].NodeID
+		ids[i] = fitting[(i+int(hash.Sum32()))%len(fitting)].NodeID
 	}
 	if want == nil || len(want.Preferred) == 0 {
 		return ids
@@ -87,15 +88,6 @@ func rank(c Controller, places []*structs.CSITopology) int {
 		}
 	}
 	return len(places)
-}
-
-func spread(key string, n int) int {
-	if n == 0 {
-		return 0
-	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
-	return int(h.Sum32() % uint32(n))
 }
 
 // AddressDriver names the driver in a request for a plugin's controller, so that a node with another driver
