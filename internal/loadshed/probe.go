@@ -20,10 +20,9 @@ type prober interface {
 type probe struct {
 	in, out *os.File
 
-	mu    sync.Mutex
-	sent  time.Time     // when the byte that is on its way was sent, zero if there is none
-	took  time.Duration // the least since the last call of least
-	timed bool          // took is set
+	mu   sync.Mutex
+	sent time.Time     // when the byte that is on its way was sent, zero if there is none
+	took time.Duration // the least since the last call of least, 0 if there is none
 }
 
 func newProbe() (*probe, error) {
@@ -54,22 +53,18 @@ func (p *probe) arrived() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := time.Since(p.sent)
-	if !p.timed || took < p.took {
+	if p.took == 0 || took < p.took {
 		p.took = took
-		p.timed = true
 	}
 	p.sent = time.Time{}
 }
 
 func (p *probe) send() {
 	p.mu.Lock()
-	onItsWay := !p.sent.IsZero()
-	if !onItsWay {
+	defer p.mu.Unlock()
+	if p.sent.IsZero() {
 		p.sent = time.Now()
-	}
-	p.mu.Unlock()
-	if !onItsWay {
-		_, _ = p.in.Write([]byte{1}) // the pipe never fills; after close no reader is left
+		_, _ = p.in.Write([]byte{1}) // a byte always has room; after close the probe has no user
 	}
 }
 
@@ -77,10 +72,9 @@ func (p *probe) least() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.took
-	if !p.timed && !p.sent.IsZero() {
+	if took == 0 && !p.sent.IsZero() {
 		took = time.Since(p.sent)
 	}
 	p.took = 0
-	p.timed = false
 	return took
 }
