@@ -9,9 +9,14 @@ import (
 // history records the servers that left the gossip: the last name of each, and whether the gossip has dropped
 // it. It begins with the process.
 type history struct {
-	mu        sync.Mutex
-	names     map[string]string // by server ID
-	forgotten map[string]bool   // by server ID
+	mu      sync.Mutex
+	servers map[string]lastSeen // by ID
+}
+
+// lastSeen is the last name of a server, and whether the gossip has forgotten the server since.
+type lastSeen struct {
+	name      string
+	forgotten bool
 }
 
 // historyMost bounds the servers of a history. Beyond it the history starts again.
@@ -25,20 +30,15 @@ func (h *history) record(e serf.Event) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.names == nil || len(h.names) >= historyMost {
-		h.names, h.forgotten = map[string]string{}, map[string]bool{}
+	if h.servers == nil || len(h.servers) >= historyMost {
+		h.servers = map[string]lastSeen{}
 	}
 	for _, m := range event.Members {
 		id := m.Tags[tagID]
 		if m.Tags[tagRole] != roleServer || id == "" {
 			continue
 		}
-		h.names[id] = m.Name
-		if event.Type == serf.EventMemberReap {
-			h.forgotten[id] = true
-		} else {
-			delete(h.forgotten, id)
-		}
+		h.servers[id] = lastSeen{m.Name, event.Type == serf.EventMemberReap}
 	}
 }
 
@@ -46,5 +46,6 @@ func (h *history) record(e serf.Event) {
 func (h *history) of(id string) (name string, forgotten bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.names[id], h.forgotten[id]
+	last := h.servers[id]
+	return last.name, last.forgotten
 }

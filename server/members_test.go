@@ -52,7 +52,7 @@ func TestHistory_IsBounded(t *testing.T) {
 	for i := range 3 * historyMost {
 		h.record(memberEvent(serf.EventMemberJoin, "s", strings.Repeat("x", i)))
 	}
-	if len(h.names) > historyMost {
-		t.Errorf("it keeps %d names", len(h.names))
+	if len(h.servers) > historyMost {
+		t.Errorf("it keeps %d names", len(h.servers))
 	}
 }
