@@ -67,10 +67,6 @@ func (s *Server) tryBootstrap() bool {
 			"expected", s.cfg.BootstrapExpect, "seen", len(servers))
 		return false
 	}
-	return s.form(servers)
-}
-
-func (s *Server) form(servers []raft.Server) bool {
 	err := s.consensus.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		s.logger.Error("forming the cluster failed", "error", err)

@@ -193,12 +193,15 @@ func (m *membership) markBootstrapped() {
 func (m *membership) members() []*structs.AgentMember {
 	var out []*structs.AgentMember
 	for _, member := range m.serf.Members() {
-		out = append(out, &structs.AgentMember{
-			Name: member.Name, Addr: member.Addr.String(), Port: member.Port, Tags: member.Tags,
-			Status: member.Status.String(), ProtocolMin: member.ProtocolMin, ProtocolMax: member.ProtocolMax,
-			ProtocolCur: member.ProtocolCur, DelegateMin: member.DelegateMin, DelegateMax: member.DelegateMax,
-			DelegateCur: member.DelegateCur,
-		})
+		out = append(out, agentMember(member))
 	}
 	return out
+}
+
+func agentMember(m serf.Member) *structs.AgentMember {
+	return &structs.AgentMember{
+		Name: m.Name, Addr: m.Addr.String(), Port: m.Port, Tags: m.Tags, Status: m.Status.String(),
+		ProtocolMin: m.ProtocolMin, ProtocolMax: m.ProtocolMax, ProtocolCur: m.ProtocolCur,
+		DelegateMin: m.DelegateMin, DelegateMax: m.DelegateMax, DelegateCur: m.DelegateCur,
+	}
 }

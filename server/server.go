@@ -228,12 +228,7 @@ func (s *Server) Members() []*structs.AgentMember { return s.members.members() }
 
 // Member is this server as the gossip sees it.
 func (s *Server) Member() *structs.AgentMember {
-	for _, m := range s.Members() {
-		if m.Tags[tagID] == s.id {
-			return m
-		}
-	}
-	return nil
+	return agentMember(s.members.serf.LocalMember())
 }
 
 // Store is the server's state; for readers only.

@@ -26,13 +26,15 @@ func (c *consensus) alone() bool {
 	if c.State() != raft.Leader {
 		return false
 	}
-	voters := 0
 	me := false
 	for _, s := range c.members() {
-		if s.Suffrage == raft.Voter {
-			voters++
-			me = me || s.ID == c.id
+		if s.Suffrage != raft.Voter {
+			continue
 		}
+		if s.ID != c.id {
+			return false
+		}
+		me = true
 	}
-	return voters == 1 && me
+	return me
 }
