@@ -113,14 +113,13 @@ func (s *scheduling) wait(ctx context.Context, tx *state.ReadTx, wake time.Time)
 		limited, cancel = context.WithTimeout(ctx, max(time.Millisecond, time.Until(wake)))
 	}
 	defer cancel()
-	if len(s.plans) == 0 {
-		_ = s.Store.Wait(limited, tx) // a change, the time or the end: each requires a new check
-		return
-	}
 	var changed sync.WaitGroup
 	defer changed.Wait()
 	defer cancel()
-	changed.Go(func() { defer cancel(); _ = s.Store.Wait(limited, tx) })
+	changed.Go(func() {
+		defer cancel()
+		_ = s.Store.Wait(limited, tx) // a change, the time or the end: each requires a new check
+	})
 	select {
 	case p := <-s.done:
 		s.done <- p
