@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,7 +24,7 @@ import (
 type alone struct{ endpoints.Raft }
 
 func (alone) Leader() (string, bool, bool, time.Duration) { return "127.0.0.1:1", true, true, 0 }
-func (alone) VerifyLeader(context.Context) error          { return nil }
+func (alone) VerifyLeader() error                         { return nil }
 func (alone) Alone() bool                                 { return true }
 func (alone) Servers() []string                           { return nil }
 

@@ -31,7 +31,7 @@ type Raft interface {
 	Leads(addr string) context.Context
 	// VerifyLeader confirms with a quorum that this server still leads. If it does not, the error is
 	// unavailable.
-	VerifyLeader(ctx context.Context) error
+	VerifyLeader() error
 	// Alone reports whether this server leads and is a quorum by itself.
 	Alone() bool
 	// LostLeadership is closed while this server does not lead.
@@ -39,7 +39,7 @@ type Raft interface {
 	// Configuration is the Raft configuration as this server knows it.
 	Configuration() []*structs.RaftServer
 	// RemovePeer removes a server that is not alive from the Raft configuration, and its vote with it.
-	RemovePeer(ctx context.Context, id, address string) (index uint64, err error)
+	RemovePeer(id, address string) (index uint64, err error)
 	// Forward calls a method at another server.
 	Forward(ctx context.Context, addr, method string, req, resp any) error
 	// Servers are the RPC addresses of the servers, the leader's first.

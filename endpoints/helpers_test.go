@@ -56,9 +56,9 @@ func (r *fakeRaft) Leader() (string, bool, bool, time.Duration) {
 	return r.leader, r.isMe, r.leader != "", time.Second
 }
 
-func (r *fakeRaft) VerifyLeader(context.Context) error { return r.verify }
-func (r *fakeRaft) Alone() bool                        { return r.isMe && r.verify == nil }
-func (r *fakeRaft) Servers() []string                  { return []string{r.leader} }
+func (r *fakeRaft) VerifyLeader() error { return r.verify }
+func (r *fakeRaft) Alone() bool         { return r.isMe && r.verify == nil }
+func (r *fakeRaft) Servers() []string   { return []string{r.leader} }
 func (r *fakeRaft) LostLeadership() <-chan struct{} {
 	if r.watched != nil {
 		r.watched()
@@ -76,7 +76,7 @@ func (r *fakeRaft) Leads(string) context.Context {
 	}
 	return context.Background()
 }
-func (r *fakeRaft) RemovePeer(context.Context, string, string) (uint64, error) { return 7, nil }
+func (r *fakeRaft) RemovePeer(string, string) (uint64, error) { return 7, nil }
 
 func (r *fakeRaft) Forward(_ context.Context, addr, method string, req, resp any) error {
 	r.mu.Lock()

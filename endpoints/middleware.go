@@ -123,7 +123,7 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 		case isMe && o.write:
 			return "", nil
 		case isMe:
-			err := e.raft.VerifyLeader(ctx)
+			err := e.raft.VerifyLeader()
 			if err == nil || !time.Now().Before(deadline) {
 				return "", err
 			}

@@ -30,12 +30,12 @@ func (s statuses) raftConfiguration(
 }
 
 func (s statuses) removePeer(
-	ctx context.Context, req *structs.RaftRemovePeerRequest, _ *structs.Empty,
+	_ context.Context, req *structs.RaftRemovePeerRequest, _ *structs.Empty,
 ) (uint64, error) {
 	if (req.ID == "") == (req.Address == "") {
 		return 0, structs.Invalidf("removing a server: expected either its ID or its address")
 	}
-	return s.raft.RemovePeer(ctx, req.ID, req.Address)
+	return s.raft.RemovePeer(req.ID, req.Address)
 }
 
 func (s statuses) collectGarbage(

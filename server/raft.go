@@ -42,7 +42,13 @@ func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
 	logger hclog.Logger,
 ) (*consensus, error) {
 	files, err := raftfiles.Open(raftfiles.Options{
-		DataDir: cfg.DataDir, ID: id, Logger: logger, Fatal: exitOnDamage(logger),
+		DataDir: cfg.DataDir, ID: id, Logger: logger,
+		// Raft would panic, and a server that continues would answer from a state that it cannot replicate. Tasks
+		// and mounts of a node in the same process stay as they are, as after any end of the agent.
+		Fatal: func(err error) {
+			logger.Error("the server stops at once", "error", err)
+			os.Exit(1)
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -64,16 +70,6 @@ func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
 		return nil, errors.Join(err, transport.Close(), files.Close())
 	}
 	return c, nil
-}
-
-// exitOnDamage returns a function that ends a process with a damaged log. Raft would panic, and a server that
-// continued would answer from a state that it cannot replicate. Tasks and mounts of a node in the same
-// process stay, as after any end of the agent.
-func exitOnDamage(logger hclog.Logger) func(error) {
-	return func(err error) {
-		logger.Error("the server stops at once", "error", err)
-		os.Exit(1)
-	}
 }
 
 func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) (err error) {

@@ -33,7 +33,7 @@ const stillAlive = "server %s is alive: have it leave (berth server leave, at it
 // RemovePeer removes a server from the Raft configuration (endpoints.Raft). A server that is alive is
 // refused, because the leader would add it again: it has to be stopped or to leave by itself. Only the leader
 // can remove a server.
-func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64, err error) {
+func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	servers := s.Configuration()
 	target, err := findServer(servers, id, address)
 	if err != nil {

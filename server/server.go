@@ -256,7 +256,7 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 }
 
 // VerifyLeader confirms with a quorum that this server still leads, for reads that must not be stale.
-func (s *Server) VerifyLeader(context.Context) error {
+func (s *Server) VerifyLeader() error {
 	if !s.consensus.alone() {
 		if err := s.consensus.verify(); err != nil {
 			return err

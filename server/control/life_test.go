@@ -20,15 +20,15 @@ import (
 // alone makes of a world's log the Raft of a cluster of one.
 type alone struct{ *world }
 
-func (a alone) Leader() (string, bool, bool, time.Duration)                { return "me", true, true, 0 }
-func (a alone) Alone() bool                                                { return true }
-func (a alone) LostLeadership() <-chan struct{}                            { return nil }
-func (a alone) VerifyLeader(context.Context) error                         { return nil }
-func (a alone) Leads(string) context.Context                               { return context.Background() }
-func (a alone) RemovePeer(context.Context, string, string) (uint64, error) { return 0, nil }
-func (a alone) Configuration() []*structs.RaftServer                       { return nil }
-func (a alone) Servers() []string                                          { return []string{"me"} }
-func (a alone) Forward(context.Context, string, string, any, any) error    { return nil }
+func (a alone) Leader() (string, bool, bool, time.Duration)             { return "me", true, true, 0 }
+func (a alone) Alone() bool                                             { return true }
+func (a alone) LostLeadership() <-chan struct{}                         { return nil }
+func (a alone) VerifyLeader() error                                     { return nil }
+func (a alone) Leads(string) context.Context                            { return context.Background() }
+func (a alone) RemovePeer(string, string) (uint64, error)               { return 0, nil }
+func (a alone) Configuration() []*structs.RaftServer                    { return nil }
+func (a alone) Servers() []string                                       { return []string{"me"} }
+func (a alone) Forward(context.Context, string, string, any, any) error { return nil }
 
 // plugin answers the calls that a server makes of a node with a CSI plugin, and notes them.
 type plugin struct {
