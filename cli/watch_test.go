@@ -10,7 +10,7 @@ import (
 )
 
 // A watch outlives an election, more than one if it has to, but not the loss of all servers.
-func TestWatch_GoesOnAfterAnElection(t *testing.T) {
+func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 	unavailable := structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
 	refused := structs.Errorf(structs.KindNotFound, "no such job")
 	for name, c := range map[string]struct {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestClient_RunsStopsAndForgetsAnAllocation(t *testing.T) {
+func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
@@ -214,7 +214,7 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 	})
 }
 
-func TestRestart_DoesNotStartAForgottenAllocation(t *testing.T) {
+func TestRestart_DoesNotStartADeletedAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)

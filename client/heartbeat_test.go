@@ -119,7 +119,7 @@ func TestHeartbeats_GoToANewLeaderAtOnce(t *testing.T) {
 	})
 }
 
-func TestRegistration_IsRepeatedForAForgottenNode(t *testing.T) {
+func TestRegistration_IsRepeatedForADeletedNode(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)

@@ -13,7 +13,7 @@ import (
 const told = 20 * time.Second
 
 // The servers go back to a state in which allocations run that have ended since.
-func TestRestore_ANodeTellsWhatBecameOfItsAllocations(t *testing.T) {
+func TestRestore_ANodeReportsItsAllocations(t *testing.T) {
 	for name, deaf := range map[string]bool{"it hears of the older state at once": false, "it waits for news after a later index": true} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRestore_ANodeTellsWhatBecameOfItsAllocations(t *testing.T) {
 }
 
 // An allocation that failed was not changed by the servers: its row has the index that the node knows.
-func TestRestore_ANodeTellsOfWhatItHasCollected(t *testing.T) {
+func TestRestore_ANodeReportsCollectedAllocations(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.edit = func(c *Config) { c.GCMaxAllocs = 0 }
@@ -102,7 +102,7 @@ func TestRestore_ANodeRunsTheOlderVersion(t *testing.T) {
 }
 
 // The servers know the plugins as of the snapshot.
-func TestRestore_ANodeRegistersItsPluginsAnew(t *testing.T) {
+func TestRestore_ANodeRegistersItsPluginsAgain(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
@@ -149,7 +149,7 @@ func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
 
 // The node was unreachable for longer than its lease: the servers may have been restored meanwhile without
 // requesting a report.
-func TestRestore_ANodeThatWasAwayTellsAll(t *testing.T) {
+func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)

@@ -81,7 +81,7 @@ func TestDuty_H20_FineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 	}
 }
 
-func TestDuty_G3_F9_K29_WhatIsNotAnnouncedIsNotSent(t *testing.T) {
+func TestDuty_G3_F9_K29_UnannouncedFieldsAreNotSent(t *testing.T) {
 	for _, announced := range []bool{false, true} {
 		cfg := csitest.Config{Controller: true, Node: true, ControllerCaps: []string{}, NodeCaps: []string{}, PluginCaps: []string{"CONTROLLER_SERVICE"}}
 		if announced {
@@ -175,7 +175,7 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 	}
 }
 
-func TestDuty_H2_WhatIsConfirmedIsCompared(t *testing.T) {
+func TestDuty_H2_TheConfirmedSetIsCompared(t *testing.T) {
 	p, c := start(t, both)
 	p.AddVolume("v", 1)
 	req := &structs.ClientCSIValidateRequest{ExternalID: "v", Capabilities: oneWriter}

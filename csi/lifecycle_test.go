@@ -125,7 +125,7 @@ func TestClient_SnapshotsAndCapacity(t *testing.T) {
 	}
 }
 
-func TestDuty_F14_AVolumeOfTheWrongSizeComesBesideTheError(t *testing.T) {
+func TestDuty_F14_AVolumeOfTheWrongSizeComesWithTheError(t *testing.T) {
 	p, c := start(t, both)
 	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small", CapacityBytes: 1}})
 	resp, err := c.CreateVolume(t.Context(), createRequest("n"))

@@ -116,7 +116,7 @@ func TestClaimList_HasOrderOfQueue(t *testing.T) {
 	}
 }
 
-func TestDetach_AsksNodeFirst(t *testing.T) {
+func TestDetach_CallsTheNodeFirst(t *testing.T) {
 	setUp := func(t *testing.T) (*server, *fakeNode) {
 		s := newServer(t)
 		n := s.addNode("n1", "a")

@@ -69,7 +69,7 @@ func (w *waiters) depose(leader string) {
 }
 
 // The next leader answers the blocking queries of the last one, within their remaining time.
-func TestDeposed_ReadsThatWaitGoOnAtTheNextLeader(t *testing.T) {
+func TestDeposed_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
 	asked := make(chan structs.QueryOptions, len(w.answers))
 	w.raft.forward = func(_ string, req, resp any) error {

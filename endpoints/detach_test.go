@@ -83,7 +83,7 @@ func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
 	}
 }
 
-func TestForcedDetach_SaysAndRecordsWhatWasProved(t *testing.T) {
+func TestForcedDetach_RecordsTheProof(t *testing.T) {
 	for name, c := range map[string]struct {
 		has   *structs.ClientCSINodeVolumeResponse
 		err   error
@@ -116,7 +116,7 @@ func TestForcedDetach_SaysAndRecordsWhatWasProved(t *testing.T) {
 	}
 }
 
-func TestDetach_OfANodeThatLetsGoSaysSo(t *testing.T) {
+func TestDetach_ReportsTheReleaseOfANode(t *testing.T) {
 	s, _ := heldAfterEnd(t)
 	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
 	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has released volume") || s.claimed() {
@@ -125,7 +125,7 @@ func TestDetach_OfANodeThatLetsGoSaysSo(t *testing.T) {
 }
 
 // Only an operator has a node make a call again that its plugin has refused for good.
-func TestDetach_TellsTheNodeThatAnOperatorAsks(t *testing.T) {
+func TestDetach_MarksTheCallAsAnOperators(t *testing.T) {
 	s, n := heldAfterEnd(t)
 	var asked []bool
 	n.answer = func(_ string, req, _ any) error {
@@ -160,7 +160,7 @@ func (s *server) attachment() *structs.CSIAttachment {
 	return state.Attachment(s.store.Read(), "default", "v", "n1")
 }
 
-func TestDetach_WithoutClaimsHasTheControllerAskedAtOnce(t *testing.T) {
+func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
 	s, _ := detaching(t)
 	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
 	if got.Proof != structs.DetachPending || !strings.Contains(got.Detail, "no such node") {
@@ -171,7 +171,7 @@ func TestDetach_WithoutClaimsHasTheControllerAskedAtOnce(t *testing.T) {
 	}
 }
 
-func TestForcedDetach_ForgetsAnAttachmentThatThePluginDoesNotConfirm(t *testing.T) {
+func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	s, n := detaching(t)
 	n.has(&structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
 	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
@@ -205,7 +205,7 @@ func TestForcedDetach_BoundsTheWordsThatItKeeps(t *testing.T) {
 	refused(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
 }
 
-func TestForcedDetach_DoesNotForgetADetachThatHasNotFailed(t *testing.T) {
+func TestForcedDetach_KeepsADetachWithoutAFailure(t *testing.T) {
 	s, _ := heldAfterEnd(t)
 	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
 	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
@@ -216,7 +216,7 @@ func TestForcedDetach_DoesNotForgetADetachThatHasNotFailed(t *testing.T) {
 
 // A controller that has not answered may still detach: if the attachment were deleted, the late detach would
 // remove the volume from its next user. A controller that is gone does not hold the volume for ever.
-func TestForcedDetach_DoesNotForgetACallThatMayStillTakeEffect(t *testing.T) {
+func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	s, n := detaching(t)
 	n.has(&structs.ClientCSINodeVolumeResponse{}, nil)
 	call := &structs.CSICall{NodeID: "n9", Op: "detach", Time: s.clock.UnixNano()}
@@ -243,7 +243,7 @@ func TestForcedDetach_DoesNotForgetACallThatMayStillTakeEffect(t *testing.T) {
 	}
 }
 
-func TestForcedDetach_ForgetsTheAttachmentOfAVolumeThatIsDeregistered(t *testing.T) {
+func TestForcedDetach_DeletesTheAttachmentOfADeregisteredVolume(t *testing.T) {
 	s, _ := detaching(t)
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
 	must(s, structs.CSIVolumeDetach, forceDetach)
@@ -252,7 +252,7 @@ func TestForcedDetach_ForgetsTheAttachmentOfAVolumeThatIsDeregistered(t *testing
 	}
 }
 
-func TestRetry_MakesWhatFailedDue(t *testing.T) {
+func TestRetry_MakesFailedCallsDue(t *testing.T) {
 	s, _ := detaching(t)
 	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
 	if e := s.attachment().LastError; e.RetryTime <= 0 || e.Attempts != 1 {

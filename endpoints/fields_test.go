@@ -188,7 +188,7 @@ func TestCreateVolume_RefusesOrDropsHostileFields(t *testing.T) {
 	}
 }
 
-func TestRegisterVolume_NamesWhatIsWrongOfThePlace(t *testing.T) {
+func TestRegisterVolume_NamesTheFaultOfAPlace(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	for want, edit := range map[string]func(*structs.CSIVolume){

@@ -109,7 +109,7 @@ func TestWrite_KeepsKindOfFailedProposal(t *testing.T) {
 	refused(s, structs.KindTimeout, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "x"})
 }
 
-func TestRead_BlocksUntilNews(t *testing.T) {
+func TestRead_BlocksUntilAChange(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	before := must(s, structs.NodeList, &structs.QueryRequest{})

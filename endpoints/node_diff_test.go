@@ -42,7 +42,7 @@ func instancesOf(s *server, id string) (out []uint64) {
 	return out
 }
 
-func TestNodeRegister_WithoutNewsWritesNothing(t *testing.T) {
+func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 	s := newServer(t)
 	first := must(s, structs.NodeRegister, aRegistration("n1"))
 	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
@@ -142,7 +142,7 @@ func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
 	}
 }
 
-func TestNodeUpdateAllocs_WithoutNewsWritesNothing(t *testing.T) {
+func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")

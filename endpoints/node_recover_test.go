@@ -88,7 +88,7 @@ func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 	must(s, structs.CSIVolumeUnpublish, release)
 }
 
-func TestDetach_AsksTheControllerWhereNoRowSaysThatTheVolumeIsAttached(t *testing.T) {
+func TestDetach_CallsTheControllerWithoutARow(t *testing.T) {
 	setUp := func(t *testing.T) (*server, *fakeNode) {
 		s := newServer(t)
 		n := s.addNode("n1", "a")

@@ -101,7 +101,7 @@ func TestNodeRegister_RefusesBadNode(t *testing.T) {
 	}
 }
 
-func TestHeartbeat_WritesOnlyNews(t *testing.T) {
+func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	beat := func(status string) *structs.NodeHeartbeatResponse {

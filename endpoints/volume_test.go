@@ -111,7 +111,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 	must(s, structs.CSIVolumeRegister, register)
 }
 
-func TestVolumeRegister_AsksControllerOfNode(t *testing.T) {
+func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
 	s := newServer(t)
 	asked := map[string]bool{}
 	for _, id := range []string{"n1", "n2", "n3"} {

@@ -79,8 +79,8 @@ func TestServer_RefusesBeforeItDecodes(t *testing.T) {
 	}
 }
 
-// TestServer_CountsRequestsWhoseServingHasNotBegun, so that it admits no more than the bound.
-func TestServer_CountsRequestsWhoseServingHasNotBegun(t *testing.T) {
+// TestServer_CountsAdmittedRequests, so that it admits no more than the bound.
+func TestServer_CountsAdmittedRequests(t *testing.T) {
 	const before = 3 // other requests
 	var told, admitted, served atomic.Int64
 	s, conn := bounded(t, func(coming int) error { told.Store(int64(coming)); return nil })

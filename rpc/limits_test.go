@@ -229,7 +229,7 @@ func TestListener_BoundsTheConnectionsOfAnAddress(t *testing.T) {
 	}
 }
 
-func TestServer_DoesNotBelieveAClaimedLength(t *testing.T) {
+func TestServer_AllocatesNothingForAClaimedLength(t *testing.T) {
 	limits := small()
 	limits.Message = 1 << 20
 	l := startLimited(t, limits, 0)

@@ -57,7 +57,7 @@ func TestMessages_AreFoundOneAfterAnother(t *testing.T) {
 	}
 }
 
-func TestMessages_RefuseWhatIsNone(t *testing.T) {
+func TestMessages_RejectInvalidBytes(t *testing.T) {
 	for name, b := range map[string]string{
 		"too long a text": "\xdb\xff\xff\xff\xff", "too many values": "\xdd\xff\xff\xff\xff", "too wide a map": "\xdf\xff\xff\xff\xff",
 		"nests": strings.Repeat("\xdd\x00\x00\x00\xff", 100), "no value": "\xc1", "cut": "\xa5abc", "cut in its length": "\xdb\x00",

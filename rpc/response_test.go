@@ -39,7 +39,7 @@ func (c *slowConn) Close() error { c.closed = true; return nil }
 
 func message(text string) *buffer { return &buffer{b: []byte(text)} }
 
-func TestWriter_WritesTogetherWhatComesTogether(t *testing.T) {
+func TestWriter_WritesConcurrentMessagesTogether(t *testing.T) {
 	c := newSlowConn()
 	w := newWriter(c)
 	first := make(chan error)

@@ -150,7 +150,7 @@ func TestSession_CarriesCallsBothWays(t *testing.T) {
 	}
 }
 
-func TestPool_NobodyThereIsUnavailable(t *testing.T) {
+func TestPool_NoListenerIsUnavailable(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func TestStream_BoundsAnAnswerBeforeItDecodesIt(t *testing.T) {
 	}
 }
 
-func TestStream_TellsALostConnectionFromAnAnswer(t *testing.T) {
+func TestStream_DistinguishesALostConnectionFromAnAnswer(t *testing.T) {
 	whole := answerOf(t, stdrpc.Response{Error: "conflict: no"}, &echo{"a text"})
 	err := answering(t, 1<<20, whole).call(echoMethod.Name, &echo{}, &echo{})
 	if !structs.IsKind(err, structs.KindConflict) || err.Error() != "no" {

@@ -160,8 +160,8 @@ func full(t *testing.T, most, waiting int) (w *fixture, held []*structs.Allocati
 	return w, held
 }
 
-// TestBlockedEval_FindsThePlaceOfAForgottenVolume before all that wait for it are unblocked.
-func TestBlockedEval_FindsThePlaceOfAForgottenVolume(t *testing.T) {
+// TestBlockedEval_FindsThePlaceOfADeletedVolume before all that wait for it are unblocked.
+func TestBlockedEval_FindsThePlaceOfADeletedVolume(t *testing.T) {
 	w, held := full(t, 12, 12)
 	for _, a := range held {
 		w.release(a)
@@ -172,8 +172,8 @@ func TestBlockedEval_FindsThePlaceOfAForgottenVolume(t *testing.T) {
 	w.drain()
 }
 
-// TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan: its key has no row any more.
-func TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan(t *testing.T) {
+// TestBlockedEval_FindsADeletedVolumeWithAnOldPlan: its key has no row any more.
+func TestBlockedEval_FindsADeletedVolumeWithAnOldPlan(t *testing.T) {
 	w, held := full(t, 1, 0)
 	w.volume("w", "hostpath")
 	w.submit(aJob("waits", structs.JobService, volume("w", structs.CSISingleNodeWriter, false)), "e")
@@ -187,8 +187,8 @@ func TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan(t *testing.T) {
 	w.drain()
 }
 
-// TestBlockedEval_FindsAVolumeForgottenByForce: with it goes a claim that waited, and took a place on a node.
-func TestBlockedEval_FindsAVolumeForgottenByForce(t *testing.T) {
+// TestBlockedEval_FindsAVolumeDeletedByForce: with it goes a claim that waited, and took a place on a node.
+func TestBlockedEval_FindsAVolumeDeletedByForce(t *testing.T) {
 	w := newFixture(t)
 	w.node(aNode("n1"), limited(1), half("hostpath", structs.CSIKindController))
 	w.volume("v", "hostpath")

@@ -166,9 +166,9 @@ func TestFailure_IsTheAnswerOfEveryNode(t *testing.T) {
 	w.wantPlaced("big", "0@n000555x 1@n000555x 2@n000555x 3@n000555x 4@n000555x")
 }
 
-// TestUnblockedEval_AsksFreedNodes, and not every node again. It keeps the reasons of the nodes that rejected
+// TestUnblockedEval_TriesFreedNodes, and not every node again. It keeps the reasons of the nodes that rejected
 // it before.
-func TestUnblockedEval_AsksFreedNodes(t *testing.T) {
+func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 	var cost []float64
 	for _, n := range []int{1000, 8000} {
 		w := fleet(t, n)

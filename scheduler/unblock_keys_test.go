@@ -8,9 +8,9 @@ import (
 	"berth/structs"
 )
 
-// TestRetryEval_OfOneNodeIsNotTheWholeJobs: a per-node job with too many unblock keys retries, although one
+// TestRetryEval_OfOneNodeIsNotForTheWholeJob: a per-node job with too many unblock keys retries, although one
 // of its nodes is to be evaluated anyway.
-func TestRetryEval_OfOneNodeIsNotTheWholeJobs(t *testing.T) {
+func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 	w := newFixture(t)
 	w.volume("w", "hostpath")
 	w.node(aNode("n0"), half("hostpath", structs.CSIKindNode))

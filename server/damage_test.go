@@ -29,7 +29,7 @@ func reindexed(t *testing.T, archive []byte, index uint64) []byte {
 	return out.Bytes()
 }
 
-func TestNew_RemovesWhatAnInterruptedRestoreLeft(t *testing.T) {
+func TestNew_RemovesFilesOfAnInterruptedRestore(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	left := filepath.Join(cfg.DataDir, "restore-123.tmp")

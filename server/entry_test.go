@@ -26,9 +26,9 @@ func deregistration(t *testing.T, size int) []byte {
 	return entry
 }
 
-// TestPropose_RefusesAnEntryThatTheLogCouldNotGiveBack: Raft does not receive it. The server continues, and
+// TestPropose_RejectsAnUnreadableEntry: Raft does not receive it. The server continues, and
 // starts again.
-func TestPropose_RefusesAnEntryThatTheLogCouldNotGiveBack(t *testing.T) {
+func TestPropose_RejectsAnUnreadableEntry(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	s := run(t, cfg)

@@ -375,7 +375,7 @@ func TestNew_LeavesNothingOpenWhenItFails(t *testing.T) {
 	}
 }
 
-func TestRaftError_SaysWhetherAnythingWasWritten(t *testing.T) {
+func TestRaftError_HasTheKindOfItsOutcome(t *testing.T) {
 	for err, want := range map[error]structs.Kind{
 		raft.ErrNotLeader: structs.KindUnavailable, raft.ErrLeadershipTransferInProgress: structs.KindUnavailable,
 		raft.ErrEnqueueTimeout: structs.KindUnavailable, raft.ErrRaftShutdown: structs.KindUnavailable,

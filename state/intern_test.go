@@ -193,8 +193,8 @@ func TestInterner_HoldsNoSecrets(t *testing.T) {
 	}
 }
 
-// TestInterner_TellsDifferentPartsApart one field at a time: sharing must not make unequal things equal.
-func TestInterner_TellsDifferentPartsApart(t *testing.T) {
+// TestInterner_DistinguishesDifferentParts one field at a time: sharing must not make unequal things equal.
+func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 	first := aRichRequest("n1").Node
 	internReport(first)
 	want := maps.Clone(first.Drivers)

@@ -212,7 +212,7 @@ func TestNodeDetail_HasClassOfRow(t *testing.T) {
 	}
 }
 
-func TestComputedClass_IgnoresWhatIsUniqueAlone(t *testing.T) {
+func TestComputedClass_IgnoresUniqueAttributes(t *testing.T) {
 	node := func(edit func(*structs.Node)) string {
 		n := &structs.Node{ID: "1", Datacenter: "dc1", NodeClass: "c", NodePool: "p",
 			Attributes: map[string]string{"a": "1", "unique.x": "1"}, Meta: map[string]string{"m": "1", "unique.y": "1"}}

@@ -109,7 +109,7 @@ func TestPluginDriver_IsKeptForVolumesAndAttachments(t *testing.T) {
 	w.wantHealthy("b.csi", "n2", "n3")
 }
 
-func TestPluginDriver_IsFreeWhenTheLastAttachmentOfAForgottenVolumeIsDetached(t *testing.T) {
+func TestPluginDriver_IsFreeAfterTheLastDetachOfADeregisteredVolume(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", ofDriver("a.csi")...)
 	w.job(aJob("j", structs.JobService))
@@ -126,7 +126,7 @@ func TestPluginDriver_IsFreeWhenTheLastAttachmentOfAForgottenVolumeIsDetached(t 
 	w.wantHealthy("b.csi", "n2")
 }
 
-func TestPluginDriver_IsFreeWhenAVolumeThatWasNeverMadeIsAskedOfAnotherPlugin(t *testing.T) {
+func TestPluginDriver_IsFreeWhenAFailedVolumeMovesToAnotherPlugin(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", ofDriver("a.csi")...)
 	v := aVolume("v", "p")

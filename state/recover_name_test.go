@@ -70,7 +70,7 @@ func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 }
 
 // The name was given to another volume, which stays attached until it is detached.
-func TestRecover_DetachesAVolumeWhoseNameIsAnothersNow(t *testing.T) {
+func TestRecover_DetachesAVolumeWhoseNameWasReused(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	saved := w.save()

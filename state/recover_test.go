@@ -59,7 +59,7 @@ func TestRecover_KeepsTheAttachmentsOfTheStateThatIsReplaced(t *testing.T) {
 	back.wantClaims("v", map[string]string{"a2": granted})
 }
 
-func TestRecover_DoesNotBelieveThatAVolumeIsAttached(t *testing.T) {
+func TestRecover_AttachesAttachedVolumesAgain(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
@@ -139,7 +139,7 @@ func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
 
 // A call that was in flight when the state was replaced stays recorded, whatever state the restored row
 // requests.
-func TestRecover_KeepsTheCallsUnderWay(t *testing.T) {
+func TestRecover_KeepsTheCallsInFlight(t *testing.T) {
 	call := func(op string, time int64) *structs.CSICall {
 		return &structs.CSICall{NodeID: "n3", Op: op, Time: time}
 	}
@@ -229,7 +229,7 @@ func TestRecover_GivesUpDeletions(t *testing.T) {
 	}
 }
 
-func TestAttachmentsFound_FillsInWhatRowsKnow(t *testing.T) {
+func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 	w := threeNodes(t, true)
 	v := aVolume("v", "p")
 	v.Secrets = structs.Secrets{"key": "value"}

@@ -233,7 +233,7 @@ func TestAskingAgain_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
 	}
 }
 
-func TestDeletingWhatHadNoRoom_AsksThePluginFirst(t *testing.T) {
+func TestVolumeDelete_CallsThePluginForAnExhaustedCreation(t *testing.T) {
 	w := newWorld(t)
 	w.mustPut(creating)
 	w.came("create", &structs.OperationError{Message: "full", Kind: structs.KindPrecondition, Code: structs.CSICodeExhausted}, true)

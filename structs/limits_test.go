@@ -86,7 +86,7 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 	}
 }
 
-func TestFaults_DoNotGrowWithWhatIsWrong(t *testing.T) {
+func TestFaults_AreBounded(t *testing.T) {
 	long := strings.Repeat("i\x1b", 1<<19)
 	err := aJob(func(j *Job) {
 		j.ID = long

@@ -48,7 +48,7 @@ func TestNodeEqual_DriverTimes(t *testing.T) {
 	}
 }
 
-func TestNodeEqual_TellsNilFromEmpty(t *testing.T) {
+func TestNodeEqual_DistinguishesNilFromEmpty(t *testing.T) {
 	for name, c := range map[string][2]func(*Node){
 		"attributes": {func(n *Node) { n.Attributes = nil }, func(n *Node) { n.Attributes = map[string]string{} }},
 		"meta":       {func(n *Node) { n.Meta = nil }, func(n *Node) { n.Meta = map[string]string{} }},

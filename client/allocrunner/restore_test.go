@@ -229,7 +229,7 @@ func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 	})
 }
 
-func TestRestore_RetriesAHookBesideARunningTask(t *testing.T) {
+func TestRestore_RetriesAHookWhileTheTaskRuns(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()

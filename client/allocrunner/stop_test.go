@@ -12,7 +12,7 @@ import (
 
 // The order to stop passes through several goroutines at different speeds. A goroutine that learns of the
 // connection to the servers must not act before their orders.
-func TestRestore_HearsAStopBeforeTheServers(t *testing.T) {
+func TestRestore_StopsBeforeItContinues(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
@@ -70,7 +70,7 @@ func TestHooks_KnowThatTheAgentStops(t *testing.T) {
 	})
 }
 
-func TestRunner_StartsNothingBesideAStoppingLeader(t *testing.T) {
+func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()

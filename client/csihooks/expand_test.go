@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-func TestDuty_J2_WhatIsMountedGrowsAndTheServersAreTold(t *testing.T) {
+func TestDuty_J2_MountedContentGrowsAndIsReported(t *testing.T) {
 	for name, fail := range map[string]error{"it grows": nil, "it does not": csitest.Error("Internal", "no")} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)

@@ -87,7 +87,7 @@ func process(t *testing.T, s *supervisor) *csitest.Plugin {
 var nodeKey = dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 var controllerKey = dynamicplugins.Key{Kind: structs.CSIKindController, ID: "ebs"}
 
-func TestDuty_A3_A5_A8_A9_A10_WhatAPluginsTaskIsGiven(t *testing.T) {
+func TestDuty_A3_A5_A8_A9_A10_TheEnvironmentOfAPlugin(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	for range 2 { // also before a restart
@@ -306,7 +306,7 @@ func TestPluginSupervisor_DefaultTimeouts(t *testing.T) {
 	}
 }
 
-func TestPluginSupervisor_HasASocketDirectoryOfItsOwn(t *testing.T) {
+func TestPluginSupervisor_HasAPrivateSocketDirectory(t *testing.T) {
 	r := newFixture(t)
 	seen := map[string]string{}
 	for _, alloc := range []string{"a1", "a2"} {

@@ -204,7 +204,7 @@ func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
 }
 
 // A file system that the plugin mounted read-only has not turned so.
-func TestDown_TellsTheServersThatAFileSystemTurnedReadOnly(t *testing.T) {
+func TestDown_ReportsAFileSystemThatTurnedReadOnly(t *testing.T) {
 	for name, c := range map[string]struct{ before, after uintptr }{
 		"it can be written":             {0, 0},
 		"it is mounted read-only":       {unix.MS_RDONLY, unix.MS_RDONLY},

@@ -190,7 +190,7 @@ func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 	must(t, s.Down(r.ctx()))
 }
 
-func TestDuty_E7_APluginThatSaysItIsStartingIsNotRestarted(t *testing.T) {
+func TestDuty_E7_AStartingPluginIsNotRestarted(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })

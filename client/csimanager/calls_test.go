@@ -41,7 +41,7 @@ func over(t *testing.T) context.Context {
 
 // An allocation is stopped while its volume is staged or published. A late effect of the plugin is undone
 // after it.
-func TestDuty_C6_ACallThatWasGivenUpIsUndoneOnlyAfterItHasEnded(t *testing.T) {
+func TestDuty_C6_AnAbandonedCallIsUndoneOnlyAfterItsEnd(t *testing.T) {
 	for rpc, undo := range map[string]string{
 		"NodeStageVolume": "NodeUnstageVolume", "NodePublishVolume": "NodeUnpublishVolume",
 	} {
@@ -120,7 +120,7 @@ func notUnstaged(t *testing.T, r *fixture, p *csitest.Plugin, u *Use) {
 
 // The agent is killed during a call, and the plugin continues. The call is not repeated, and the call that
 // undoes it waits.
-func TestDuty_C6_AnAgentThatRestartsDoesNotUndoWhatIsStillCarriedOut(t *testing.T) {
+func TestDuty_C6_ARestartedAgentDoesNotUndoACallInProgress(t *testing.T) {
 	r, _, u := killedDuringStage(t)
 	r.crash()
 	r.cfg.LateWait = time.Nanosecond
@@ -227,7 +227,7 @@ func TestDuty_K8_K15_NotFoundIsDoneWhereNothingEverSucceeded(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestPresence_NamesWhatIsMounted(t *testing.T) {
+func TestPresence_NamesTheMounts(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
@@ -247,7 +247,7 @@ func TestPresence_NamesWhatIsMounted(t *testing.T) {
 }
 
 // The error to the servers has the reason why a node does not release a volume.
-func TestDetach_SaysWhatItWaitsFor(t *testing.T) {
+func TestDetach_NamesTheReasonOfADelay(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")

@@ -55,7 +55,7 @@ func undone() map[string]outcome {
 
 // The hook verifies NOT_FOUND of a call that brings a volume: see
 // TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain.
-func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_WhatEachCodeMakesOfACallForAVolume(
+func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_EachCodeOfACallForAVolume(
 	t *testing.T,
 ) {
 	for rpc, want := range map[string]map[string]outcome{
@@ -137,7 +137,7 @@ func names(p *csitest.Plugin) string {
 
 // A volume that does not grow stays in use. The servers decide by the kind and code of the error whether its
 // node is called again.
-func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.T) {
+func TestDuty_C8_J10_J11_J12_J13_EachCodeOfNodeExpandVolume(t *testing.T) {
 	const rpc = "NodeExpandVolume"
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
@@ -169,7 +169,7 @@ func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.
 
 // A plugin that answers a call about itself with an error is unhealthy with any code, and keeps its known
 // capabilities. The next fingerprint calls it again, because it may be another version by then.
-func TestDuty_C8_C13_E8_WhatEachCodeMakesOfAFingerprint(t *testing.T) {
+func TestDuty_C8_C13_E8_EachCodeOfAFingerprint(t *testing.T) {
 	r := newFixture(t)
 	r.crash()
 	r.cfg.FingerprintInterval = time.Hour // only the test fingerprints

@@ -30,7 +30,7 @@ func (r *fixture) wantListed(when, held, left string) {
 }
 
 // The inventory has a volume from before its claim until the servers know of the release.
-func TestInventory_TellsOfAVolumeFromClaimToRelease(t *testing.T) {
+func TestInventory_HasAVolumeFromClaimToRelease(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")

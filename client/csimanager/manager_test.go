@@ -66,7 +66,7 @@ func TestFingerprint_ReportsAllProperties(t *testing.T) {
 }
 
 // A volume is kept out of use for an expansion only where the plugin cannot expand it in use.
-func TestDuty_E5_AFingerprintSaysWhoExpandsOffline(t *testing.T) {
+func TestDuty_E5_AFingerprintHasTheKindOfExpansion(t *testing.T) {
 	r := newFixture(t)
 	for name, c := range map[string]struct {
 		announced []string
@@ -86,7 +86,7 @@ func TestDuty_E5_AFingerprintSaysWhoExpandsOffline(t *testing.T) {
 	}
 }
 
-func TestDuty_E8_APluginThatIsNotHealthySaysWhyAndKeepsWhatWasKnown(t *testing.T) {
+func TestDuty_E8_AnUnhealthyPluginHasAReasonAndKeepsItsFacts(t *testing.T) {
 	r := newFixture(t)
 	r.cfg.FingerprintInterval = 2 * time.Millisecond
 	r.crash()
@@ -354,7 +354,7 @@ func TestAcquire_NamesTheHolder(t *testing.T) {
 	release()
 }
 
-func TestManager_FindsWhatItMissedAtTheNextResync(t *testing.T) {
+func TestManager_FindsMissedChangesAtTheNextResync(t *testing.T) {
 	r := newFixture(t)
 	r.cfg.FingerprintInterval = 2 * time.Millisecond
 	r.crash()

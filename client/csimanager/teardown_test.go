@@ -82,7 +82,7 @@ func TestDuty_K30_APluginsWordIsHeldAgainstTheMountTable(t *testing.T) {
 	}
 }
 
-func TestDuty_K30_APluginThatLiesIsNotBelieved(t *testing.T) {
+func TestDuty_K30_AWrongAnswerDoesNotCountAsUnpublished(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
@@ -102,7 +102,7 @@ func TestDuty_K30_APluginThatLiesIsNotBelieved(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestDuty_K32_WhatIsLeftInADirectoryIsNeverRemoved(t *testing.T) {
+func TestDuty_K32_TheContentOfADirectoryIsNeverRemoved(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")

@@ -30,7 +30,7 @@ func TestVolumes_StagePublishAndUndo(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestDuty_K6_K21_K22_K24_WhatIsSentIsWhatIsUsed(t *testing.T) {
+func TestDuty_K6_K21_K22_K24_TheRequestHasTheRealUse(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
@@ -107,7 +107,7 @@ func TestDuty_K5_K23_B4_PathsAreInThePluginsScopeAndTheirDirectoriesAreMadeAsThe
 	r.clean(p, "ext-"+long)
 }
 
-func TestDuty_A16_ANodeWithoutStagingIsOnlyAskedToPublish(t *testing.T) {
+func TestDuty_A16_ANodeWithoutStagingOnlyPublishes(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}})
 	u := use("data", "a1")

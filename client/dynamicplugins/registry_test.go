@@ -178,7 +178,7 @@ func TestRegister_RefusesAnIncompleteInstance(t *testing.T) {
 	}
 }
 
-func TestSubscription_ASlowReaderDelaysNobody(t *testing.T) {
+func TestSubscription_ASlowReaderDelaysNoOther(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	must(t, r.Register(node("p", "first")))
 	lazy, eager := r.Subscribe(), r.Subscribe()

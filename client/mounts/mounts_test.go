@@ -111,7 +111,7 @@ func TestMakeShared_HidesNothing(t *testing.T) {
 	}
 }
 
-func TestDuty_A18_WhatAPluginMountsInItsNamespaceReachesTheHost(t *testing.T) {
+func TestDuty_A18_MountsInAPluginsNamespaceReachTheHost(t *testing.T) {
 	dir := root(t)
 	host, plugin := filepath.Join(dir, "v"), filepath.Join(dir, "plugin")
 	must(t, MakeShared(host))

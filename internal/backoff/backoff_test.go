@@ -85,7 +85,7 @@ func TestSleep_EndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestAfter_KeepsToWhatTheServerSaid(t *testing.T) {
+func TestAfter_ObeysTheServersRetryTime(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for range 100 {
 		b := Backoff{Min: time.Second, Max: 5 * time.Second}

@@ -143,9 +143,9 @@ func TestControl_Step(t *testing.T) {
 	}
 }
 
-// TestControl_LetsAPartInWhateverIsRefused: if bytes take long in spite of all rejections, a part is still
+// TestControl_AlwaysAdmitsAPart: if bytes take long in spite of all rejections, a part is still
 // admitted.
-func TestControl_LetsAPartInWhateverIsRefused(t *testing.T) {
+func TestControl_AlwaysAdmitsAPart(t *testing.T) {
 	var ctl control
 	share := 0.0
 	for range 1000 {
@@ -156,7 +156,7 @@ func TestControl_LetsAPartInWhateverIsRefused(t *testing.T) {
 	}
 }
 
-func TestControl_ForgetsItsLimit(t *testing.T) {
+func TestControl_DropsItsLimit(t *testing.T) {
 	var ctl control
 	for range 3 {
 		ctl.step(MinAdmit, Sample{Took: gateWindow, Seen: 1000, Admitted: 1000, Delay: time.Second})

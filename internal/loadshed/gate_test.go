@@ -75,7 +75,7 @@ func TestGate_RefusesWhileBytesTakeLong(t *testing.T) {
 	})
 }
 
-func TestGate_LetsFewReadsInWhateverHappens(t *testing.T) {
+func TestGate_AlwaysAdmitsAFewReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, p := watched(t)
 		p.delay.Store(int64(time.Hour))
@@ -90,7 +90,7 @@ func TestGate_LetsFewReadsInWhateverHappens(t *testing.T) {
 	})
 }
 
-func TestGate_DoesNotWatchWhereNobodyReads(t *testing.T) {
+func TestGate_SleepsWithoutReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, p := watched(t)
 		ask(t, g, 1, g.minAdmit-1)
@@ -106,7 +106,7 @@ func TestGate_DoesNotWatchWhereNobodyReads(t *testing.T) {
 	})
 }
 
-func TestGate_TellsRefusedReadsDifferentTimes(t *testing.T) {
+func TestGate_SpreadsTheRetryTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(MinAdmit)
 		for range 3 {

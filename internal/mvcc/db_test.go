@@ -87,7 +87,7 @@ func TestRead_IsASnapshot(t *testing.T) {
 	}
 }
 
-func TestWait_ReturnsForChangesOfWhatWasRead(t *testing.T) {
+func TestWait_ReturnsForChangesOfReadRows(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		read    func(*ReadTx)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestPlain_SaysWhatOperatorsUnderstand(t *testing.T) {
+func TestPlain_IsForOperators(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

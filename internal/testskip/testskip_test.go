@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLacking_WritesDownWhatItSkips(t *testing.T) {
+func TestLacking_RecordsItsSkips(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "skips")
 	t.Setenv(fileVar, file)
 	for range 2 {
@@ -19,8 +19,8 @@ func TestLacking_WritesDownWhatItSkips(t *testing.T) {
 			Lacking(t, "no moon:\nit is new")
 		})
 	}
-	line := "TestLacking_WritesDownWhatItSkips/skipped: no moon: it is new\n"
-	again := "TestLacking_WritesDownWhatItSkips/skipped#01: no moon: it is new\n"
+	line := "TestLacking_RecordsItsSkips/skipped: no moon: it is new\n"
+	again := "TestLacking_RecordsItsSkips/skipped#01: no moon: it is new\n"
 	if got, err := os.ReadFile(file); err != nil || string(got) != line+again {
 		t.Errorf("%q %v", got, err)
 	}

@@ -36,7 +36,7 @@ func (w *fixture) unshared() {
 
 // In its own task the driver has another mount table than its orchestrator, and its successor has yet another
 // one. All of them see mounts in shared directories.
-func TestDriver_InAMountNamespaceOfItsOwn(t *testing.T) {
+func TestDriver_InAPrivateMountNamespace(t *testing.T) {
 	each(t, kinds, func(t *testing.T, k kind) {
 		w := newFixture(t)
 		w.shared()

@@ -146,7 +146,7 @@ func TestDuty_C5_ACallIsRepeatedWithTheSameArguments(t *testing.T) {
 	})
 }
 
-func TestDuty_C7_ANewLeaderRepeatsWhatWasNotRecorded(t *testing.T) {
+func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 	for name, setUp := range map[string]func(w *world){
 		createMethod: func(w *world) { w.addVolume(aVolume("v", structs.VolumeCreating)) },
 		attachMethod: func(w *world) {

@@ -25,7 +25,7 @@ func at(zone string) *structs.CSITopology {
 }
 
 // A call without a controller is made when anything changes that provides one.
-func TestControllers_CallWhenAControllerCanBeAsked(t *testing.T) {
+func TestControllers_CallWhenAControllerIsReachable(t *testing.T) {
 	inZone := func(zone string) *structs.CSIVolume {
 		v := aVolume("v", structs.VolumeReady)
 		v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{at(zone)}}

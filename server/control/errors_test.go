@@ -150,7 +150,7 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 
 // The code decides the state of a volume after a creation or deletion (CSI spec, the tables of CreateVolume
 // and DeleteVolume).
-func TestDuty_F18_F19_F20_F21_F22_F25_WhatBecomesOfAVolumeThatCannotBeMadeOrDeleted(t *testing.T) {
+func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *testing.T) {
 	final := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "NotFound": true, "AlreadyExists": true,
 		"PermissionDenied": true, "Unauthenticated": true, "FailedPrecondition": true, "Unimplemented": true}
 	for code, kind := range codes {
@@ -233,7 +233,7 @@ func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
 }
 
 // The claim has the reason why a node does not release the volume. The reason is written once.
-func TestReaper_RecordsWhyANodeDoesNotLetGo(t *testing.T) {
+func TestReaper_RecordsWhyANodeDoesNotRelease(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
@@ -260,7 +260,7 @@ func TestReaper_RecordsWhyANodeDoesNotLetGo(t *testing.T) {
 
 // A call that the plugin has rejected for good is not repeated, so the claim says so once. The servers
 // continue to call the node, because only the node knows when another process of the plugin answers.
-func TestDuty_C9_C13_TheClaimSaysThatARefusedReleaseIsParked(t *testing.T) {
+func TestDuty_C9_C13_TheClaimShowsAParkedRelease(t *testing.T) {
 	for code, never := range map[string]bool{
 		"InvalidArgument": true, "Unimplemented": true,
 		"OutOfRange": false, "PermissionDenied": false, "FailedPrecondition": false, "Internal": false,

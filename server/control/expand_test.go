@@ -73,7 +73,7 @@ func TestDuty_J2_EveryNodeThatHasTheVolumeGrowsIt(t *testing.T) {
 	})
 }
 
-func TestDuty_J2_ANewLeaderGoesOnWithTheNodesStep(t *testing.T) {
+func TestDuty_J2_ANewLeaderContinuesWithTheNodesStep(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
@@ -212,7 +212,7 @@ func TestNodeExpansion_LeavesAFreshClaimToItsNode(t *testing.T) {
 	})
 }
 
-func TestDuty_E5_J1_AnOfflinePluginIsAskedWhileNoNodeHasTheVolume(t *testing.T) {
+func TestDuty_E5_J1_AnOfflinePluginIsCalledWhileNoNodeHasTheVolume(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.offline = true
 		w.addNode("n1", true)
@@ -243,7 +243,7 @@ func TestDuty_E5_J1_AnOfflinePluginIsAskedWhileNoNodeHasTheVolume(t *testing.T) 
 	})
 }
 
-func TestDuty_F21_NoRoomEndsTheCreationAndItsDeletion(t *testing.T) {
+func TestDuty_F21_NoSpaceEndsTheCreationAndItsDeletion(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		full := true
@@ -315,7 +315,7 @@ func TestExpansion_IsTriedAtOnceWhenCorrected(t *testing.T) {
 	})
 }
 
-func TestFailure_SaysWhenItIsTriedAgain(t *testing.T) {
+func TestFailure_HasTheTimeOfTheNextAttempt(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))

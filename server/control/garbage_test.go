@@ -22,7 +22,7 @@ func (w *world) garbage(keep time.Duration) (r structs.ReapRequest) {
 	return r
 }
 
-func TestCollection_DeletesWhatEndedLongAgoAndIsNotNeeded(t *testing.T) {
+func TestCollection_DeletesOldUnneededRows(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", true)
 	w.addVolume(aVolume("v", structs.VolumeReady))

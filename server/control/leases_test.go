@@ -130,7 +130,7 @@ func TestLeases_BoundTheNodesOfAnEntry(t *testing.T) {
 	}
 }
 
-func TestLeases_BeginAnewWithALeader(t *testing.T) {
+func TestLeases_RestartWithALeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		c := w.Config.Leases

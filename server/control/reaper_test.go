@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-func TestReaper_ReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
+func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		claimed := func(alloc string) bool { return state.Claim(w.Store.Read(), "default", "v", alloc) != nil }
 		w.addNode("n1", true)

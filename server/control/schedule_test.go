@@ -141,7 +141,7 @@ func (l narrowLog) Propose(ctx context.Context, entry []byte) (uint64, any, erro
 	return l.world.Propose(ctx, entry)
 }
 
-func TestSchedule_GivesUpAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
+func TestSchedule_FailsAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.Proposer = narrowLog{w}
 		w.addEval(&structs.Evaluation{ID: "e1"})

@@ -28,7 +28,7 @@ func (p *wakesAfter) Propose(ctx context.Context, entry []byte) (uint64, any, er
 }
 
 // Its plan was not refused.
-func TestSchedule_HasNoBackoffForAnEvaluationUnblockedMeanwhile(t *testing.T) {
+func TestSchedule_HasNoBackoffForAnUnblockedEvaluation(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.roomy("n0", 0, nil)
 		w.wants("waits", 1, 100)

@@ -81,7 +81,7 @@ func (w *world) addCreating(n int, plugin string) {
 }
 
 // Each call that ends lets the next one begin at once. Neither reads more rows because more wait.
-func TestControllers_CallCostsTheSameWhateverWaits(t *testing.T) {
+func TestControllers_CallCostsTheSameInAnyQueue(t *testing.T) {
 	const calls = 400
 	cost := map[int]float64{}
 	for _, n := range []int{500, 5000} {
@@ -112,7 +112,7 @@ func TestControllers_CallCostsTheSameWhateverWaits(t *testing.T) {
 
 // While many keys wait for a controller or for a down node, a change of another row costs at most a read of
 // that row.
-func TestLoops_ReadNoRowsThatCannotGoOn(t *testing.T) {
+func TestLoops_ReadNoBlockedRows(t *testing.T) {
 	for _, n := range []int{20, 500} {
 		virtual(t, func(t *testing.T, w *world) {
 			w.addNode("n1", true)

@@ -94,7 +94,7 @@ func twoZones(t *testing.T, update *structs.CSIPluginInstance) *state.Store {
 	return store
 }
 
-func TestDuty_B10_AControllerOfAnotherDriverIsNotAsked(t *testing.T) {
+func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 	store := twoZones(t, &structs.CSIPluginInstance{
 		Kind: structs.CSIKindController, NodeID: "n2",
 		CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "other.csi", Healthy: true,

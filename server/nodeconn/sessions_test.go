@@ -16,7 +16,7 @@ type fakeSession struct {
 func (s *fakeSession) Done() <-chan struct{} { return s.done }
 func (s *fakeSession) RemoteAddr() net.Addr  { return &net.TCPAddr{} }
 
-func TestSessions_ForgetEndedSessions(t *testing.T) {
+func TestSessions_RemoveEndedSessions(t *testing.T) {
 	s := NewSessions()
 	gone := make(chan struct{})
 	close(gone)

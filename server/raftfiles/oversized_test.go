@@ -16,7 +16,7 @@ func oversized(index uint64) *raft.Log {
 	return e
 }
 
-func TestStoreLogs_RefusesWhatGetLogCouldNotRead(t *testing.T) {
+func TestStoreLogs_RejectsUnreadableEntries(t *testing.T) {
 	dir := t.TempDir()
 	f := mustOpen(t, dir)
 	appendEntries(t, f, 1, 3)
@@ -39,8 +39,8 @@ func TestStoreLogs_RefusesWhatGetLogCouldNotRead(t *testing.T) {
 	}
 }
 
-// TestGetLog_TellsAnEntryThatIsTooLargeFromDamage: an older version has written it, and its file is whole.
-func TestGetLog_TellsAnEntryThatIsTooLargeFromDamage(t *testing.T) {
+// TestGetLog_DistinguishesATooLargeEntryFromDamage: an older version has written it, and its file is whole.
+func TestGetLog_DistinguishesATooLargeEntryFromDamage(t *testing.T) {
 	dir := t.TempDir()
 	f := mustOpen(t, dir)
 	appendEntries(t, f, 1, 100)

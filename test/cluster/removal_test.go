@@ -243,7 +243,7 @@ func TestMembers_ANewServerTakesTheVoteOfItsName(t *testing.T) {
 	})
 }
 
-func TestMembers_ListPeersShowsWhoHasFailed(t *testing.T) {
+func TestMembers_ListPeersShowsFailedServers(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
 	leader := c.Leader()

@@ -62,7 +62,7 @@ func (a *agent) growing(id string, wanted bool) {
 	})
 }
 
-func TestVolumesGrow_ThoughSomebodyIsKilledBetweenTheSteps(t *testing.T) {
+func TestVolumesGrow_AfterAKillBetweenTheSteps(t *testing.T) {
 	t.Parallel()
 	st := newStorage(t)
 	c := newServers(t)

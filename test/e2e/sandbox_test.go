@@ -13,7 +13,7 @@ import (
 
 // A task that runs as root neither leaves its sandbox nor leaves a program behind that gives root to another
 // user of the machine, in its directories or on its volume.
-func TestTask_GivesNobodyElseTheRightsOfRoot(t *testing.T) {
+func TestTask_GivesNoOtherUserTheRightsOfRoot(t *testing.T) {
 	t.Parallel()
 	a := dayOne(t)
 	if err := os.Chmod(a.dir, 0o755); err != nil { // nothing but berth's own directories keeps others out

@@ -79,7 +79,7 @@ func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 
 // A node loses its power and all its records while the servers return to a snapshot: only the replaced state
 // knew that a volume is attached to it. The volume is detached, and another node gets it.
-func TestRestore_AttachmentOfANodeThatForgot(t *testing.T) {
+func TestRestore_AttachmentOfANodeWithoutRecords(t *testing.T) {
 	s := begin(t, 1)
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
 	s.volume("v1")

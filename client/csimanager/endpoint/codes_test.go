@@ -93,7 +93,7 @@ func nodeDetach(r *fixture, id string) error {
 }
 
 // A node makes each call of the servers once, and passes on the kind, the code and the message of the plugin.
-func TestDuty_C8_C14_C15_C17_WhatTheServersHearOfEachCode(t *testing.T) {
+func TestDuty_C8_C14_C15_C17_EachCodeReachesTheServers(t *testing.T) {
 	for _, c := range codeCases() {
 		t.Run(c.rpc, func(t *testing.T) {
 			r := newFixture(t)

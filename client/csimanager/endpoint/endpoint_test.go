@@ -255,7 +255,7 @@ func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 }
 
 // The server goes away while the plugin detaches: the attach that follows waits until the detach has ended.
-func TestDuty_C6_AnAttachDoesNotOvertakeADetachThatNobodyWaitsFor(t *testing.T) {
+func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.AddVolume("x", 1)
 	gate := make(chan struct{})

@@ -67,7 +67,7 @@ func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 	}
 }
 
-func TestSandbox_HasAHostNameOfItsOwn(t *testing.T) {
+func TestSandbox_HasAPrivateHostName(t *testing.T) {
 	r := newFixture(t)
 	before := hostname(t)
 	cfg := r.task("t", `hostname of-the-task && hostname`)

@@ -145,7 +145,7 @@ func TestFilter_AnswersUnknownCallsWithENOSYS(t *testing.T) {
 	}
 }
 
-func TestFilter_AllowsWhatACapabilityNeeds(t *testing.T) {
+func TestFilter_AllowsTheCallsOfACapability(t *testing.T) {
 	m := newMachine(t, everyMode, "CAP_SYS_ADMIN")
 	for _, name := range []string{"mount", "umount2", "unshare", "setns", "clone3"} {
 		if got := m.call(arch.X86_64, name); got != allowed {

@@ -53,7 +53,7 @@ func sorted(s string) string {
 	return strings.Join(letters, "")
 }
 
-func TestQueue_BeginsWhatItsBoundsAllow(t *testing.T) {
+func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
 		steps map[string]Step // updated in the order of their names
