@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/rpc"
 	"berth/state"
 	"berth/structs"
 )
@@ -121,6 +122,24 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 	} {
 		if !strings.Contains(kind.Error(), `"x"`) {
 			t.Errorf("%q does not say what is not there", kind)
+		}
+	}
+}
+
+// TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold has, among others, a job that can be read by itself
+// and not one level further down.
+func TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold(t *testing.T) {
+	s := newServer(t)
+	for levels := 1000; levels < 1030; levels++ {
+		var v any = "x"
+		for range levels - 1 {
+			v = []any{v}
+		}
+		job := aJob("deep")
+		job.TaskGroups[0].Tasks[0].Config = map[string]any{"k": v}
+		_, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		if !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%d levels: %v", levels, err)
 		}
 	}
 }
