@@ -3,6 +3,7 @@ package structs
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // Validate checks the numbers and sizes that a node reports of itself.
@@ -19,12 +20,20 @@ func (n *Node) Validate() error {
 	})
 	for name, d := range n.Drivers {
 		f.require(d != nil, "driver %q is null", name)
+		f.require(d == nil || fitsJSON(d.UpdateTime),
+			"driver %q: the year of UpdateTime must be from 0 to 9999", name)
 	}
 	n.NodeResources.validate(f.at("NodeResources"))
 	n.ReservedResources.validate(f.at("ReservedResources"))
 	f.checkReported(len(n.Attributes)+len(n.Meta)+len(n.Drivers),
 		pairBytes(n.Attributes)+pairBytes(n.Meta)+driverBytes(n.Drivers))
 	return f.err()
+}
+
+// fitsJSON reports whether JSON has a form for a time. One time without a form makes each list with it fail.
+func fitsJSON(t time.Time) bool {
+	year := t.UTC().Year()
+	return year >= 0 && year <= 9999
 }
 
 // boundedText is a text with the name of its field and its most bytes.
@@ -275,6 +284,7 @@ func (u *AllocClientUpdate) bounded() bool {
 
 func (s *TaskState) bounded() bool {
 	return s == nil || len(s.State) <= MaxName && len(s.Events) <= MaxTaskEvents &&
+		fitsJSON(s.LastRestart) && fitsJSON(s.StartedAt) && fitsJSON(s.FinishedAt) &&
 		!slices.ContainsFunc(s.Events, func(e *TaskEvent) bool { return !e.bounded() })
 }
 
@@ -291,6 +301,11 @@ func (s *TaskState) cut() *TaskState {
 	}
 	c := *s
 	c.State = Cut(s.State, MaxName)
+	for _, at := range []*time.Time{&c.LastRestart, &c.StartedAt, &c.FinishedAt} {
+		if !fitsJSON(*at) {
+			*at = time.Time{}
+		}
+	}
 	c.Events = slices.Clone(s.Events[max(0, len(s.Events)-MaxTaskEvents):])
 	for i, e := range c.Events {
 		if !e.bounded() {

@@ -1,6 +1,7 @@
 package structs
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -416,5 +417,28 @@ func TestDuty_B9_TopologyKeysCompareWithoutRegardToCase(t *testing.T) {
 				t.Errorf("matches: %v", got)
 			}
 		})
+	}
+}
+
+// A node that reports a time without a form in JSON must not make the lists with it fail.
+func TestNodeReports_HoldNoTimeThatJSONLacks(t *testing.T) {
+	for _, year := range []int{-1, 10_000, 200_000} {
+		far := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		n := &Node{ID: "n", Drivers: map[string]*DriverInfo{"exec": {UpdateTime: far}}}
+		err := n.Validate()
+		if !IsKind(err, KindInvalid) || !strings.Contains(err.Error(), `driver "exec": the year of UpdateTime`) {
+			t.Errorf("year %d: %v", year, err)
+		}
+		near := time.Unix(5, 0).UTC()
+		state := &TaskState{State: TaskRunning, LastRestart: far, StartedAt: near, FinishedAt: far}
+		bounded := (&AllocClientUpdate{ID: "a", TaskStates: map[string]*TaskState{"t": state}}).Bounded()
+		if _, err := json.Marshal(bounded); err != nil || bounded.TaskStates["t"].StartedAt != near {
+			t.Errorf("year %d: %v, %+v", year, err, bounded.TaskStates["t"])
+		}
+	}
+	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	n := &Node{ID: "n", Drivers: map[string]*DriverInfo{"exec": {UpdateTime: last}, "raw": {}}}
+	if err := n.Validate(); err != nil {
+		t.Error(err)
 	}
 }
