@@ -27,7 +27,7 @@ func TestMembers_RemovesOnlyServersThatAreGoneForGood(t *testing.T) {
 		"it was never seen":                   {nil, nil, ""},
 		"it is not seen any more":             {[]serf.Event{seen}, nil, ""},
 		"it has left":                         {[]serf.Event{seen}, []peer{{name: "s2", id: "old", status: serf.StatusLeft}}, "left"},
-		"it was forgotten":                    {[]serf.Event{seen, memberEvent(serf.EventMemberReap, "s2", "old")}, nil, "forgotten"},
+		"it was forgotten":                    {[]serf.Event{seen, memberEvent(serf.EventMemberReap, "s2", "old")}, nil, "dropped"},
 		"it was forgotten and came back":      {[]serf.Event{seen, memberEvent(serf.EventMemberReap, "s2", "old"), seen}, nil, ""},
 		"another one has its address":         {[]serf.Event{seen}, []peer{failed, {name: "s9", id: "new", rpcAddr: "a2", status: serf.StatusAlive}}, "address"},
 		"another one had its address":         {[]serf.Event{seen}, []peer{failed, {name: "s9", id: "new", rpcAddr: "a2", status: serf.StatusFailed}}, ""},
