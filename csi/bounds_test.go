@@ -7,7 +7,6 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"berth/csi"
 	"berth/csi/csitest"
@@ -28,7 +27,7 @@ func listing(n, each int) *spec.ListVolumesResponse {
 
 func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 	p := csitest.Start(t, csitest.Config{Controller: true, Node: true})
-	c, err := csi.Dial(t.Context(), p.Endpoint(), nil)
+	c, err := csi.Dial(p.Endpoint(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,18 +38,10 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 		_, err := c.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
 		return err
 	}
-	snapshots := func() error {
-		_, _, err := c.ListSnapshots(t.Context(), &csi.SnapshotListRequest{})
-		return err
-	}
 	create := func() error {
 		_, err := c.CreateVolume(t.Context(), &structs.ClientCSICreateRequest{Name: "v", Capabilities: []*structs.CSIVolumeCapability{
 			{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}})
 		return err
-	}
-	snapshot := func(s *spec.Snapshot) *spec.ListSnapshotsResponse {
-		s.SnapshotId, s.SourceVolumeId, s.CreationTime = "s", "v", timestamppb.Now()
-		return &spec.ListSnapshotsResponse{Entries: []*spec.ListSnapshotsResponse_Entry{{Snapshot: s}}}
 	}
 	places := func(n int) (ts []*spec.Topology) {
 		for range n {
@@ -71,9 +62,6 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 		{"a list", "ListVolumes", list, listing(20, 1<<20), "larger than max"},
 		{"an entry", "ListVolumes", list, listing(1, 20<<10), "entries[0].volume.volume_context"},
 		{"a token", "ListVolumes", list, &spec.ListVolumesResponse{NextToken: text(5 << 10)}, "next_token"},
-		{"a snapshot token", "ListSnapshots", snapshots, &spec.ListSnapshotsResponse{NextToken: text(5 << 10)}, "next_token"},
-		{"a snapshot's group", "ListSnapshots", snapshots, snapshot(&spec.Snapshot{GroupSnapshotId: text(2 << 10)}), "group_snapshot_id"},
-		{"a snapshot's places", "ListSnapshots", snapshots, snapshot(&spec.Snapshot{AccessibleTopology: places(300)}), "accessible_topology"},
 		{"a volume's places", "CreateVolume", create, &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "v", AccessibleTopology: places(300)}}, "accessible_topology"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +79,7 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 
 func TestDuty_B1_AnErrorTextOfManyMegabytesIsNotTaken(t *testing.T) {
 	p := csitest.Start(t, csitest.Config{Node: true})
-	c, err := csi.Dial(t.Context(), p.Endpoint(), nil)
+	c, err := csi.Dial(p.Endpoint(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

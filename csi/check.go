@@ -10,20 +10,9 @@ import (
 	"berth/structs"
 )
 
-// Limits (CSI spec, "Size Limits"). Requests keep to the specification. Answers may exceed it where real
-// plugins do: IDs that are whole resource paths are passed back byte for byte, and only absurd ones are
-// refused.
-const (
-	maxString     = structs.MaxCSIString
-	maxMap        = structs.MaxCSIMap
-	maxFlags      = structs.MaxCSIMap
-	maxNodeID     = structs.MaxCSINodeID
-	maxID         = structs.MaxCSIID
-	maxContext    = structs.MaxCSIContext
-	maxTopologies = structs.MaxCSIMap
-	maxPlaces     = structs.MaxCSIPlaces
-	maxToken      = structs.MaxCSIToken
-)
+// Requests keep to the size limits of the specification. Answers may exceed them where real plugins do: IDs
+// that are whole resource paths are passed back byte for byte, and only absurd ones are refused. The limits are
+// in structs/limits.go.
 
 // mapSize returns the size of a map of strings by the specification's rule.
 func mapSize(m map[string]string) int {
@@ -36,19 +25,24 @@ func mapSize(m map[string]string) int {
 
 // idFault describes the fault of an ID in an answer, "" for none.
 func idFault(id string, limit int) string {
-	switch {
-	case id == "":
+	if id == "" {
 		return "is empty"
-	case len(id) > limit:
-		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(id), limit)
+	}
+	return sizeFault(id, limit)
+}
+
+// sizeFault describes a text that is too long, "" for none.
+func sizeFault(text string, limit int) string {
+	if len(text) > limit {
+		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), limit)
 	}
 	return ""
 }
 
-// contextFault describes the fault of a context in an answer, "" for none.
-func contextFault(m map[string]string) string {
-	if n := mapSize(m); n > maxContext {
-		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, maxContext)
+// mapFault describes a map that is too large, "" for none.
+func mapFault(m map[string]string, limit int) string {
+	if n := mapSize(m); n > limit {
+		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, limit)
 	}
 	return ""
 }
@@ -87,20 +81,17 @@ func flagsFault(flags []string) string {
 	for _, f := range flags {
 		n += len(f)
 	}
-	if n > maxFlags {
-		return fmt.Sprintf("the mount flags hold %d bytes, at most %d are allowed", n, maxFlags)
+	if n > structs.MaxCSIMap {
+		return fmt.Sprintf("the mount flags hold %d bytes, at most %d are allowed", n, structs.MaxCSIMap)
 	}
 	return ""
 }
 
-// objectNameFault describes the fault of the name for a volume or a snapshot, "" for none (CSI spec,
+// volumeNameFault describes the fault of the name for a volume, "" for none (CSI spec,
 // CreateVolumeRequest.name).
-func objectNameFault(name string) string {
-	if name == "" {
-		return "is empty"
-	}
-	if len(name) > maxString {
-		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(name), maxString)
+func volumeNameFault(name string) string {
+	if fault := idFault(name, structs.MaxCSIString); fault != "" {
+		return fault
 	}
 	for _, r := range name {
 		if r <= 0x08 || r == 0x0b || r == 0x0c || (r >= 0x0e && r <= 0x1f) || (r >= 0x7f && r <= 0x9f) {
@@ -113,17 +104,17 @@ func objectNameFault(name string) string {
 // requirement is one condition on a request or an answer: the name of the field and its fault, "" for none.
 type requirement struct{ field, fault string }
 
-// checkRequest returns the first fault of a request.
+// checkRequest returns the first fault of a request, which is then not sent.
 func (c *Client) checkRequest(rpc string, list ...requirement) error {
 	for _, d := range list {
 		if d.fault != "" {
-			return c.badRequest(rpc, d.field, d.fault)
+			return structs.Invalidf("%s: %s not called: %s: %s", c.pluginTitle(), rpc, d.field, d.fault)
 		}
 	}
 	return nil
 }
 
-// checkResponse returns the first fault of an answer.
+// checkResponse returns the first fault of an answer, which breaks the specification.
 func (c *Client) checkResponse(rpc string, list ...requirement) error {
 	for _, d := range list {
 		if d.fault != "" {
@@ -134,10 +125,15 @@ func (c *Client) checkResponse(rpc string, list ...requirement) error {
 }
 
 func notEmpty(field, value string) requirement {
-	if value == "" {
-		return requirement{field, "is empty"}
+	return requirement{field, faultIf(value == "", "is empty")}
+}
+
+// faultIf returns the fault if it is there, else "".
+func faultIf(is bool, fault string) string {
+	if is {
+		return fault
 	}
-	return requirement{field, ""}
+	return ""
 }
 
 func absolutePath(field, path string) requirement {
@@ -147,18 +143,10 @@ func absolutePath(field, path string) requirement {
 	return requirement{field, ""}
 }
 
-// atMostBytes is a condition on a string of any length that a plugin answered.
-func atMostBytes(field, text string, limit int) requirement {
-	if len(text) > limit {
-		return requirement{field, fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), limit)}
-	}
-	return requirement{field, ""}
-}
-
 // topologiesFault describes the fault of a volume's topologies in an answer, "" for none.
 func topologiesFault(ts []*spec.Topology) string {
-	if len(ts) > maxPlaces {
-		return fmt.Sprintf("names %d places, at most %d are allowed", len(ts), maxPlaces)
+	if len(ts) > structs.MaxCSIPlaces {
+		return fmt.Sprintf("names %d places, at most %d are allowed", len(ts), structs.MaxCSIPlaces)
 	}
 	for _, t := range ts {
 		if fault := segmentsFault(t.GetSegments()); fault != "" {
@@ -169,28 +157,17 @@ func topologiesFault(ts []*spec.Topology) string {
 }
 
 func smallMap(field string, m map[string]string) requirement {
-	if n := mapSize(m); n > maxMap {
-		return requirement{field, fmt.Sprintf("hold %d bytes, at most %d are allowed", n, maxMap)}
-	}
-	return requirement{field, ""}
+	return requirement{field, mapFault(m, structs.MaxCSIMap)}
 }
 
 func notNegative(field string, n int64) requirement {
-	if n < 0 {
-		return requirement{field, fmt.Sprintf("is negative: %d", n)}
-	}
-	return requirement{field, ""}
+	return requirement{field, faultIf(n < 0, fmt.Sprintf("is negative: %d", n))}
 }
 
 // segmentsFault describes the fault of a topology in an answer, "" for none.
 func segmentsFault(m map[string]string) string {
-	if n := mapSize(m); n > maxTopologies {
-		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, maxTopologies)
+	if _, has := m[""]; has {
+		return "has a segment without a key"
 	}
-	for k := range m {
-		if k == "" {
-			return "has a segment without a key"
-		}
-	}
-	return ""
+	return mapFault(m, structs.MaxCSIMap)
 }

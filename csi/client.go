@@ -25,15 +25,8 @@ const (
 	// (CSI spec, "Timeouts"): a repeat of the call resumes the operation.
 	DefaultTimeout = 2 * time.Minute
 
-	// maxMessage is the largest answer, in bytes: it decodes to several times as much. maxList is that of a
-	// list: a plugin with many volumes may ignore max_entries.
-	maxMessage = structs.MaxCSIAnswer
-	maxList    = structs.MaxCSIList
 	maxHeaders = 1 << 20 // of an answer; an error's text is among them
 	window     = 1 << 20 // bytes that a plugin may send before they are read
-
-	// maxMessageText bounds the plugin's words within an error.
-	maxMessageText = structs.MaxCSIErrorText
 )
 
 // Client is a connection to one plugin. It is safe for concurrent use. It connects with the first call
@@ -56,14 +49,6 @@ type Client struct {
 	learned learned
 }
 
-// learned holds the plugin's last announcements; nil was not queried yet.
-type learned struct {
-	plugin     *PluginCapabilities
-	controller *structs.CSIControllerInfo
-	node       *structs.CSINodeInfo
-	nodeSingle bool // the node half knows the finer single-node access modes
-}
-
 // Option changes a client.
 type Option func(*Client)
 
@@ -80,8 +65,8 @@ func WithMetrics(fn func(method, code string, d time.Duration)) Option {
 
 // Dial prepares a client of the plugin that listens on endpoint: unix:///path, unix:/path or a bare
 // absolute path. It does not wait for the plugin: a call made while nothing listens is answered with
-// unavailable at once. The context is not kept.
-func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Option) (*Client, error) {
+// unavailable at once.
+func Dial(endpoint string, logger hclog.Logger, opts ...Option) (*Client, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {
 		return nil, err
@@ -106,7 +91,7 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(structs.MaxCSIAnswer)),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(window),
@@ -116,8 +101,10 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 	if err != nil {
 		return nil, structs.Internalf("csi endpoint %q: %w", endpoint, err)
 	}
-	c.conn, c.identity = conn, spec.NewIdentityClient(conn)
-	c.controller, c.node = spec.NewControllerClient(conn), spec.NewNodeClient(conn)
+	c.conn = conn
+	c.identity = spec.NewIdentityClient(conn)
+	c.controller = spec.NewControllerClient(conn)
+	c.node = spec.NewNodeClient(conn)
 	for _, o := range opts {
 		o(c)
 	}
@@ -148,10 +135,7 @@ func (c *Client) pluginTitle() string {
 func SocketPath(endpoint string) (string, error) {
 	path := endpoint
 	if rest, ok := strings.CutPrefix(endpoint, "unix:"); ok {
-		path = rest
-		if p, ok := strings.CutPrefix(rest, "//"); ok {
-			path = p
-		}
+		path = strings.TrimPrefix(rest, "//")
 	}
 	if !filepath.IsAbs(path) {
 		return "", structs.Invalidf(

@@ -1,7 +1,6 @@
 package csi_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func start(t *testing.T, cfg csitest.Config, opts ...csi.Option) (*csitest.Plugin, *csi.Client) {
 	t.Helper()
 	p := csitest.Start(t, cfg)
-	c, err := csi.Dial(t.Context(), p.Endpoint(), hclog.NewNullLogger(), opts...)
+	c, err := csi.Dial(p.Endpoint(), hclog.NewNullLogger(), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +49,7 @@ func TestDuty_A12_APluginThatComesLateOrAgainIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	c, err := csi.Dial(t.Context(), p.Endpoint(), nil)
+	c, err := csi.Dial(p.Endpoint(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +131,7 @@ func TestDuty_A9_EndpointForms(t *testing.T) {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
-	if _, err := csi.Dial(context.Background(), "x", nil); err == nil {
+	if _, err := csi.Dial("x", nil); err == nil {
 		t.Error("dialled a relative path")
 	}
 }

@@ -21,7 +21,7 @@ func (c *Client) CreateVolume(
 	}
 	caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
 	err = c.checkRequest(rpc,
-		requirement{"name", objectNameFault(req.Name)},
+		requirement{"name", volumeNameFault(req.Name)},
 		requirement{"capacity_range", capacityFault(req.Capacity)},
 		requirement{"volume_capabilities", fault},
 		requirement{"volume_content_source", sourceFault(req, has)},
@@ -50,9 +50,9 @@ func (c *Client) checkCreated(
 	rpc string, v *spec.Volume, asked structs.CSICapacityRange,
 ) (*structs.ClientCSICreateResponse, error) {
 	err := c.checkResponse(rpc,
-		requirement{"volume", missingFault(v == nil)},
-		requirement{"volume.volume_id", idFault(v.GetVolumeId(), maxID)},
-		requirement{"volume.volume_context", contextFault(v.GetVolumeContext())},
+		requirement{"volume", faultIf(v == nil, "is missing")},
+		requirement{"volume.volume_id", idFault(v.GetVolumeId(), structs.MaxCSIID)},
+		requirement{"volume.volume_context", mapFault(v.GetVolumeContext(), structs.MaxCSIContext)},
 		requirement{"volume.accessible_topology", topologiesFault(v.GetAccessibleTopology())})
 	if err != nil {
 		return nil, err
@@ -63,13 +63,6 @@ func (c *Client) checkCreated(
 	}
 	return resp, c.checkResponse(rpc,
 		requirement{"volume.capacity_bytes", rangeFault(v.GetCapacityBytes(), asked)})
-}
-
-func missingFault(is bool) string {
-	if is {
-		return "is missing"
-	}
-	return ""
 }
 
 // sourceFault returns the reason for which a volume cannot be made from a source, "" for none.
@@ -136,7 +129,9 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	err = c.checkResponse(rpc, requirement{"publish_context", contextFault(resp.GetPublishContext())})
+	err = c.checkResponse(rpc, requirement{
+		"publish_context", mapFault(resp.GetPublishContext(), structs.MaxCSIContext),
+	})
 	return &structs.ClientCSIAttachResponse{PublishContext: resp.GetPublishContext()}, err
 }
 
@@ -241,7 +236,7 @@ func (c *Client) ControllerExpandVolume(
 	}
 	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), requirement{"volume_capability", fault},
 		requirement{"capacity_range", capacityFault(req.Capacity)},
-		requirement{"capacity_range", missingFault(msg.CapacityRange == nil)})
+		requirement{"capacity_range", faultIf(msg.CapacityRange == nil, "is missing")})
 	if err != nil {
 		return nil, err
 	}

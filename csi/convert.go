@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"slices"
 	"strconv"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -155,12 +156,7 @@ func toRequirement(r *structs.CSITopologyRequest) *spec.TopologyRequirement {
 }
 
 func contains(list []*structs.CSITopology, t *structs.CSITopology) bool {
-	for _, l := range list {
-		if l.Matches(t) && t.Matches(l) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(l *structs.CSITopology) bool { return l.Matches(t) && t.Matches(l) })
 }
 
 func toSource(cloneID, snapshotID string) *spec.VolumeContentSource {

@@ -84,11 +84,6 @@ func (c *Client) badResponse(rpc, field, fault string) error {
 	return structs.Internalf("%s: %s: the answer's %s: %w", c.pluginTitle(), rpc, field, root)
 }
 
-// badRequest reports a request that is not sent because the specification forbids it.
-func (c *Client) badRequest(rpc, field, fault string) error {
-	return structs.Invalidf("%s: %s not called: %s: %s", c.pluginTitle(), rpc, field, fault)
-}
-
 // sanitize makes a plugin's words fit for a log or a screen: without secrets and control characters, and of
 // bounded length.
 func sanitize(text string, secrets map[string]string) string {
@@ -101,8 +96,8 @@ func sanitize(text string, secrets map[string]string) string {
 		}
 		return r
 	}, text)
-	if len(text) > maxMessageText {
-		text = strings.ToValidUTF8(text[:maxMessageText], "") + " ..."
+	if len(text) > structs.MaxCSIErrorText {
+		text = strings.ToValidUTF8(text[:structs.MaxCSIErrorText], "") + " ..."
 	}
 	return strings.TrimSpace(text)
 }

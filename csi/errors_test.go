@@ -88,18 +88,6 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 	}
 	info := func(c *csi.Client) error { _, err := c.PluginInfo(context.Background()); return err }
 	node := func(c *csi.Client) error { _, err := c.NodeInfo(context.Background()); return err }
-	snap := func(c *csi.Client) error {
-		_, err := c.CreateSnapshot(context.Background(), &csi.SnapshotRequest{SourceID: "v", Name: "n"})
-		return err
-	}
-	room := func(c *csi.Client) error {
-		_, err := c.GetCapacity(context.Background(), &csi.CapacityRequest{})
-		return err
-	}
-	stats := func(c *csi.Client) error {
-		_, err := c.NodeGetVolumeStats(context.Background(), &csi.StatsRequest{VolumeID: "v", VolumePath: "/v"})
-		return err
-	}
 	expand := func(c *csi.Client) error {
 		_, err := c.ControllerExpandVolume(context.Background(), &structs.ClientCSIExpandRequest{ExternalID: "v",
 			Capacity: structs.CSICapacityRange{RequiredBytes: 4096}})
@@ -132,10 +120,6 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 		{"NodeGetInfo", &spec.NodeGetInfoResponse{}, node, "node_id: is empty"},
 		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: long}, node, "node_id: is 2000 bytes"},
 		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: "n", MaxVolumesPerNode: -3}, node, "max_volumes_per_node: is negative"},
-		{"CreateSnapshot", &spec.CreateSnapshotResponse{}, snap, "snapshot: is missing"},
-		{"CreateSnapshot", &spec.CreateSnapshotResponse{Snapshot: &spec.Snapshot{SnapshotId: "s", SourceVolumeId: "v"}}, snap, "snapshot.creation_time: is missing"},
-		{"GetCapacity", &spec.GetCapacityResponse{AvailableCapacity: -1}, room, "available_capacity: is negative"},
-		{"NodeGetVolumeStats", &spec.NodeGetVolumeStatsResponse{Usage: []*spec.VolumeUsage{{Used: -1}}}, stats, "usage.used: is negative"},
 		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 5}, expand, "capacity_bytes: of 5 is smaller"},
 		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 1<<60 + 1}, expand,
 			"capacity_bytes: of 1152921504606846977 is above the 1152921504606846976"},

@@ -106,7 +106,7 @@ func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) err
 
 func optionalPath(field, path string) requirement {
 	if path == "" {
-		return requirement{field, ""}
+		return requirement{}
 	}
 	return absolutePath(field, path)
 }
@@ -121,57 +121,6 @@ func (c *Client) NodeUnpublishVolume(ctx context.Context, volumeID, targetPath s
 	_, err = call(ctx, c, rpc, c.node.NodeUnpublishVolume,
 		&spec.NodeUnpublishVolumeRequest{VolumeId: volumeID, TargetPath: targetPath})
 	return err
-}
-
-// Usage counts bytes or inodes. For a block device only Total is known.
-type Usage struct{ Total, Used, Available int64 }
-
-// VolumeStats is the usage of a volume. A nil part is not reported by the plugin.
-type VolumeStats struct{ Bytes, Inodes *Usage }
-
-// StatsRequest names a volume and a path where it is staged or published.
-type StatsRequest struct {
-	VolumeID    string
-	VolumePath  string
-	StagingPath string // where it is staged, "" for plugins that do not stage
-}
-
-// NodeGetVolumeStats returns the usage of a volume.
-func (c *Client) NodeGetVolumeStats(ctx context.Context, req *StatsRequest) (*VolumeStats, error) {
-	const rpc = "NodeGetVolumeStats"
-	err := c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID), absolutePath("volume_path", req.VolumePath),
-		optionalPath("staging_target_path", req.StagingPath))
-	if err != nil {
-		return nil, err
-	}
-	resp, err := call(ctx, c, rpc, c.node.NodeGetVolumeStats, &spec.NodeGetVolumeStatsRequest{
-		VolumeId: req.VolumeID, VolumePath: req.VolumePath, StagingTargetPath: req.StagingPath})
-	if err != nil {
-		return nil, err
-	}
-	stats := &VolumeStats{}
-	for _, u := range resp.GetUsage() {
-		if err := c.addUsage(rpc, stats, u); err != nil {
-			return nil, err
-		}
-	}
-	return stats, nil
-}
-
-func (c *Client) addUsage(rpc string, stats *VolumeStats, u *spec.VolumeUsage) error {
-	err := c.checkResponse(rpc, notNegative("usage.total", u.GetTotal()),
-		notNegative("usage.used", u.GetUsed()), notNegative("usage.available", u.GetAvailable()))
-	if err != nil {
-		return err
-	}
-	usage := &Usage{u.GetTotal(), u.GetUsed(), u.GetAvailable()}
-	switch u.GetUnit() {
-	case spec.VolumeUsage_BYTES:
-		stats.Bytes = usage
-	case spec.VolumeUsage_INODES:
-		stats.Inodes = usage
-	}
-	return nil
 }
 
 // NodeExpandRequest makes a node expand a volume that its controller has expanded. VolumePath is the path at

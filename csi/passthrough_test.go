@@ -46,15 +46,6 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 				Capacity: structs.CSICapacityRange{RequiredBytes: 2}})
 			return err
 		},
-		"CreateSnapshot": func() error {
-			_, err := c.CreateSnapshot(ctx, &csi.SnapshotRequest{SourceID: "v", Name: "s", Parameters: opaque, Secrets: secrets})
-			return err
-		},
-		"ListSnapshots": func() error {
-			_, _, err := c.ListSnapshots(ctx, &csi.SnapshotListRequest{Secrets: secrets})
-			return err
-		},
-		"DeleteSnapshot":  func() error { return c.DeleteSnapshot(ctx, "s", secrets) },
 		"NodeStageVolume": func() error { return c.NodeStageVolume(ctx, &csi.StageRequest{Use: u, StagingPath: staging}) },
 		"NodePublishVolume": func() error {
 			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: u, TargetPath: target})
@@ -81,7 +72,6 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 		"ControllerPublishVolume.volume_context": request[*spec.ControllerPublishVolumeRequest](p, "ControllerPublishVolume").GetVolumeContext(),
 		"ValidateVolumeCapabilities.volume":      request[*spec.ValidateVolumeCapabilitiesRequest](p, "ValidateVolumeCapabilities").GetVolumeContext(),
 		"ValidateVolumeCapabilities.parameters":  request[*spec.ValidateVolumeCapabilitiesRequest](p, "ValidateVolumeCapabilities").GetParameters(),
-		"CreateSnapshot.parameters":              request[*spec.CreateSnapshotRequest](p, "CreateSnapshot").GetParameters(),
 		"NodeStageVolume.publish_context":        request[*spec.NodeStageVolumeRequest](p, "NodeStageVolume").GetPublishContext(),
 		"NodeStageVolume.volume_context":         request[*spec.NodeStageVolumeRequest](p, "NodeStageVolume").GetVolumeContext(),
 		"NodePublishVolume.publish_context":      request[*spec.NodePublishVolumeRequest](p, "NodePublishVolume").GetPublishContext(),

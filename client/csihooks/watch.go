@@ -28,7 +28,7 @@ const (
 // watch follows the plugin's health while its process runs. It registers the plugin when it is healthy for
 // the first time. An existing registration belongs to this very process, from before the agent restarted.
 func (s *supervisor) watch(ctx context.Context, task hook.Control) {
-	client, err := csi.Dial(ctx, s.socket(), s.logger,
+	client, err := csi.Dial(s.socket(), s.logger,
 		csi.WithName(s.plugin.ID), csi.WithTimeout(s.ProbeTimeout))
 	if err != nil {
 		task.Restart(err.Error()) // impossible: Up has checked the path of the socket

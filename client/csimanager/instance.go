@@ -31,7 +31,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 	ctx, cancel := context.WithCancel(ctx)
 	watching, retire := context.WithCancel(ctx)
 	i := &instance{registration: reg, cancel: cancel, retire: retire}
-	client, err := csi.Dial(ctx, reg.SocketPath, m.logger,
+	client, err := csi.Dial(reg.SocketPath, m.logger,
 		csi.WithName(reg.ID), csi.WithTimeout(m.cfg.callLimit()),
 		csi.WithMetrics(func(method, code string, took time.Duration) {
 			m.cfg.Metrics(reg.ID, method, code, took)

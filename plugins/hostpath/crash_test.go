@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"berth/csi"
 	"berth/structs"
 )
 
@@ -71,7 +70,7 @@ type life struct {
 func (l *life) step(name string, do func() error) {
 	l.t.Helper()
 	err := do()
-	if structs.IsKind(err, structs.KindUnavailable) && csi.Code(err) == "Unavailable" {
+	if structs.IsKind(err, structs.KindUnavailable) && codeName(err) == "Unavailable" {
 		l.died()
 		l.kills++
 		l.start()
@@ -121,9 +120,9 @@ func (l *life) steps() []lifeStep {
 			return l.v.doUnpublish(l.v.target)
 		}},
 		{"snapshot", func() error {
-			s, err := l.CreateSnapshot(ctx, &csi.SnapshotRequest{SourceID: l.v.id, Name: "s"})
+			id, err := l.snapshot(l.v.id, "s")
 			if err == nil {
-				l.snap = s.ID
+				l.snap = id
 			}
 			return err
 		}},
@@ -153,7 +152,7 @@ func (l *life) steps() []lifeStep {
 		{"unpublish last", func() error { return l.v.doUnpublish(l.v.target) }},
 		{"unstage last", func() error { return l.v.doUnstage() }},
 		{"delete clone", func() error { return l.clone.doDelete() }},
-		{"delete snapshot", func() error { return l.DeleteSnapshot(ctx, l.snap, nil) }},
+		{"delete snapshot", func() error { return l.deleteSnapshot(l.snap) }},
 		{"delete", func() error { return l.v.doDelete() }},
 	}
 }

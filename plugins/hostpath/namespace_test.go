@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/csi"
 	"berth/internal/backoff"
 	"berth/structs"
 )
@@ -175,9 +174,9 @@ func one(t *testing.T, w *fixture, k kind, name string, persist func(string, fun
 	}
 	persist("unpublish", func() error { return v.doUnpublish(v.target) })
 	persist("unstage", v.doUnstage)
-	var snap *csi.Snapshot
+	snap := ""
 	persist("snapshot", func() (err error) {
-		snap, err = w.CreateSnapshot(t.Context(), &csi.SnapshotRequest{SourceID: v.id, Name: name})
+		snap, err = w.snapshot(v.id, name)
 		return err
 	})
 	persist("stage", v.doStage)
@@ -185,7 +184,7 @@ func one(t *testing.T, w *fixture, k kind, name string, persist func(string, fun
 	v.holds(v.target, "precious")
 	persist("unpublish", func() error { return v.doUnpublish(v.target) })
 	persist("unstage", v.doUnstage)
-	persist("delete snapshot", func() error { return w.DeleteSnapshot(t.Context(), snap.ID, nil) })
+	persist("delete snapshot", func() error { return w.deleteSnapshot(snap) })
 	persist("delete", v.doDelete)
 	if _, err := os.Stat(v.target); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the target is left: %v", err)

@@ -32,7 +32,7 @@ func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	second, err := csi.Dial(t.Context(), cfg.Endpoint, nil)
+	second, err := csi.Dial(cfg.Endpoint, nil)
 	w.must("dial", err)
 	t.Cleanup(func() { _ = second.Close() })
 	probe := func(want bool) {
@@ -183,7 +183,7 @@ func TestFullDisk_RefusesNewVolumes(t *testing.T) {
 			break
 		}
 	}
-	_, err := w.CreateSnapshot(t.Context(), &csi.SnapshotRequest{SourceID: a.id, Name: "s"})
+	_, err := w.snapshot(a.id, "s")
 	w.refused("snapshot", "ResourceExhausted", err)
 	_, err = w.CreateVolume(t.Context(), small(aDirectory).createRequest("c"))
 	w.refused("create", "ResourceExhausted", err)

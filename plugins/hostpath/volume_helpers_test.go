@@ -141,7 +141,7 @@ func (w *fixture) must(what string, err error) {
 // refused fails the test unless an error has the code.
 func (w *fixture) refused(what, code string, err error) {
 	w.t.Helper()
-	if csi.Code(err) != code {
+	if codeName(err) != code {
 		w.t.Fatalf("%s: want %s, got %v", what, code, err)
 	}
 }

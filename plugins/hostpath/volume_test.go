@@ -256,17 +256,17 @@ func TestSources_AreCopied(t *testing.T) {
 			w.must("unpublish", v.doUnpublish(v.target))
 		}
 		clone := w.volume(k, "clone", func(r *structs.ClientCSICreateRequest) { r.CloneID = v.id })
-		s, err := w.CreateSnapshot(t.Context(), &csi.SnapshotRequest{SourceID: v.id, Name: "s"})
+		s, err := w.snapshot(v.id, "s")
 		w.must("snapshot", err)
 		w.must("publish", v.doPublish(v.target, false))
 		w.must("write", v.write(v.target, "changed!"))
-		restored := w.volume(k, "restored", func(r *structs.ClientCSICreateRequest) { r.SnapshotID = s.ID })
+		restored := w.volume(k, "restored", func(r *structs.ClientCSICreateRequest) { r.SnapshotID = s })
 		for _, c := range []*testVolume{clone, restored} {
 			c.up()
 			c.holds(c.target, "precious")
 		}
 		v.holds(v.target, "changed!")
-		w.must("delete the snapshot", w.DeleteSnapshot(t.Context(), s.ID, nil))
+		w.must("delete the snapshot", w.deleteSnapshot(s))
 		v.down()
 		clone.down()
 		restored.holds(restored.target, "precious")
@@ -282,7 +282,7 @@ func TestSnapshot_RefusesAWrittenDevice(t *testing.T) {
 	}
 	v := w.volume(aBlock, "v")
 	v.up()
-	_, err := w.CreateSnapshot(t.Context(), &csi.SnapshotRequest{SourceID: v.id, Name: "s"})
+	_, err := w.snapshot(v.id, "s")
 	w.refused("snapshot", "FailedPrecondition", err)
 	v.down()
 }
@@ -342,13 +342,13 @@ func (o *testVolume) hasGrown(size int64) {
 	}
 	got := int64(0)
 	if o.block {
-		stats, err := o.NodeGetVolumeStats(o.t.Context(), &csi.StatsRequest{VolumeID: o.id, VolumePath: o.target})
+		total, err := o.totalBytes()
 		o.must("stats", err)
 		f, err := os.Open(o.target)
 		o.must("open", err)
 		defer f.Close()
-		if got, err = f.Seek(0, 2); err != nil || stats.Bytes.Total != got {
-			o.t.Fatalf("device of %d bytes (%v), stats %+v", got, err, stats.Bytes)
+		if got, err = f.Seek(0, 2); err != nil || total != got {
+			o.t.Fatalf("device of %d bytes (%v), by the statistics %d", got, err, total)
 		}
 	} else {
 		got = fsSize(o.t, o.target)
@@ -408,8 +408,9 @@ func TestCreate_ThickImagesReserveBlocks(t *testing.T) {
 func TestCapacity_IsBooked(t *testing.T) {
 	w := running(t, func(c *Config) { c.Capacity = 40 << 20 })
 	a := w.volume(aDirectory, "a")
-	room, err := w.GetCapacity(t.Context(), &csi.CapacityRequest{})
-	if err != nil || room.Available != 24<<20 || room.MaxVolume != room.Available || room.MinVolume != minDirectory {
+	room, err := w.capacity(nil)
+	if err != nil || room.GetAvailableCapacity() != 24<<20 || room.GetMaximumVolumeSize().GetValue() != 24<<20 ||
+		room.GetMinimumVolumeSize().GetValue() != minDirectory {
 		t.Fatalf("%+v %v", room, err)
 	}
 	req := aDirectory.createRequest("b")
@@ -419,9 +420,8 @@ func TestCapacity_IsBooked(t *testing.T) {
 	if _, err = a.doExpand(60 << 20); csi.Code(err) != "ResourceExhausted" {
 		t.Fatal(err)
 	}
-	elsewhere, err := w.GetCapacity(t.Context(), &csi.CapacityRequest{Topology: &structs.CSITopology{
-		Segments: map[string]string{DefaultTopologyKey: "node-b"}}})
-	if err != nil || elsewhere.Available != 0 {
+	elsewhere, err := w.capacity(map[string]string{DefaultTopologyKey: "node-b"})
+	if err != nil || elsewhere.GetAvailableCapacity() != 0 {
 		t.Fatalf("%+v %v", elsewhere, err)
 	}
 	rows, _ := filepath.Glob(w.path("data/volumes/*"))
@@ -455,7 +455,7 @@ func TestVolume_IsOnItsNodeOnly(t *testing.T) {
 	o := w.known(aDirectory, "other", other)
 	w.refused("delete another node's volume", "Unavailable", o.doDelete())
 	w.refused("stage another node's volume", "Unavailable", o.doStage())
-	_, err = w.GetCapacity(t.Context(), &csi.CapacityRequest{})
+	_, err = w.capacity(nil)
 	w.must("capacity", err)
 	w.must("delete a volume that never was", w.known(aDirectory, "x", "no-such").doDelete())
 	w.must("delete", w.known(aDirectory, "v", v.ExternalID).doDelete())

@@ -14,7 +14,7 @@ import (
 var walks = map[string]int{
 	"A claim,":       18,
 	"An attachment,": 8,
-	"A fingerprint,": 16,
+	"A fingerprint,": 15,
 }
 
 // examples are the other sections of CONTRIBUTING.md that list places, by the beginning of their headings.
