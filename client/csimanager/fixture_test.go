@@ -185,9 +185,9 @@ func (r *fixture) consistent() {
 
 func (r *fixture) mounted(path string) bool {
 	r.t.Helper()
-	on, err := mounts.Mounted(path)
+	table, err := mounts.Read()
 	must(r.t, err)
-	return on
+	return table.Mounted(path)
 }
 
 // use is the default for most tests: a multi-writer file system of plugin "ebs".

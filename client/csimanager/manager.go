@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -124,8 +125,8 @@ func (m *Manager) Run(ctx context.Context) {
 	for {
 		select {
 		case <-sub.More():
-			for _, e := range sub.Take() {
-				m.syncSlot(connections, e.Key)
+			for _, k := range sub.Take() {
+				m.syncSlot(connections, k)
 			}
 		case k := <-m.newReports:
 			m.syncSlot(connections, k)
@@ -150,11 +151,7 @@ func (m *Manager) pluginKeys() []dynamicplugins.Key {
 	for k := range m.slots {
 		seen[k] = struct{}{}
 	}
-	keys := make([]dynamicplugins.Key, 0, len(seen))
-	for k := range seen {
-		keys = append(keys, k)
-	}
-	return keys
+	return slices.Collect(maps.Keys(seen))
 }
 
 // syncSlot updates one slot from the registry. Only Run calls it. It never blocks.

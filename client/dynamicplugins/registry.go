@@ -2,6 +2,7 @@ package dynamicplugins
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,16 +39,6 @@ func (i *Instance) sameDriver(o *Instance) bool {
 		i.FormerProvider == o.Provider || i.Provider == o.FormerProvider
 }
 
-// Same reports whether the two are the same process behind the same socket with the same description.
-func (i *Instance) Same(o *Instance) bool {
-	if i == nil || o == nil {
-		return i == o
-	}
-	a, b := *i, *o
-	a.RegisteredAt, b.RegisteredAt = 0, 0
-	return a == b
-}
-
 // Key names one half of one plugin.
 type Key struct {
 	Kind structs.CSIKind
@@ -59,15 +50,15 @@ func (i *Instance) Key() Key { return Key{i.Kind, i.ID} }
 
 func (k Key) record() string { return store.Key(string(k.Kind), k.ID) }
 
-// Event reports a change of the instance that serves a Key. Either field is nil if there is none.
-type Event struct {
-	Key
-	Before *Instance
-	Now    *Instance
-}
-
 // stack holds the instances of one half of one plugin: newest first, never empty.
 type stack struct{ Instances []*Instance }
+
+func (s *stack) instances() []*Instance {
+	if s == nil {
+		return nil
+	}
+	return s.Instances
+}
 
 func (s *stack) front() *Instance {
 	if s == nil {
@@ -77,10 +68,7 @@ func (s *stack) front() *Instance {
 }
 
 func (s *stack) indexOf(allocID string) int {
-	if s == nil {
-		return -1
-	}
-	return slices.IndexFunc(s.Instances, func(i *Instance) bool { return i.AllocID == allocID })
+	return slices.IndexFunc(s.instances(), func(i *Instance) bool { return i.AllocID == allocID })
 }
 
 var stacks = store.NewTable[stack]("csi_registry")
@@ -131,15 +119,16 @@ func (r *Registry) Register(i *Instance) error {
 	now := *i
 	now.RegisteredAt = time.Now().UnixNano()
 	old := r.stack(i.Key())
-	next := &stack{}
+	next := &stack{Instances: slices.Clone(old.instances())}
 	at := old.indexOf(i.AllocID)
-	switch {
-	case at < 0:
-		next.Instances = append([]*Instance{&now}, old.instances()...)
-	case old.Instances[at].Same(&now):
-		return nil
-	default:
-		next.Instances = slices.Clone(old.Instances)
+	if at < 0 {
+		next.Instances = slices.Insert(next.Instances, 0, &now)
+	} else {
+		same := now
+		same.RegisteredAt = old.Instances[at].RegisteredAt
+		if same == *old.Instances[at] {
+			return nil
+		}
 		next.Instances[at] = &now
 	}
 	if err := stacks.Put(r.db, i.Key().record(), next); err != nil {
@@ -222,7 +211,7 @@ func (r *Registry) setStack(k Key, next *stack) {
 		return
 	}
 	for s := range r.subs {
-		s.pushEvent(Event{k, before, now})
+		s.push(k)
 	}
 	r.logger.Info("another plugin instance serves", "plugin_id", k.ID, "kind", k.Kind,
 		"alloc_id", now.allocOrEmpty(), "before", before.allocOrEmpty())
@@ -235,13 +224,6 @@ func (i *Instance) allocOrEmpty() string {
 	return i.AllocID
 }
 
-func (s *stack) instances() []*Instance {
-	if s == nil {
-		return nil
-	}
-	return s.Instances
-}
-
 func (r *Registry) stack(k Key) *stack {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -251,12 +233,9 @@ func (r *Registry) stack(k Key) *stack {
 func (r *Registry) sortedKeys() []Key {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	keys := make([]Key, 0, len(r.stacks))
-	for k := range r.stacks {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.record(), b.record()) })
-	return keys
+	return slices.SortedFunc(maps.Keys(r.stacks), func(a, b Key) int {
+		return strings.Compare(a.record(), b.record())
+	})
 }
 
 // Get is the instance that serves, nil if there is none.
@@ -269,7 +248,7 @@ func (r *Registry) Stack(k Key) []*Instance { return slices.Clone(r.stack(k).ins
 func (r *Registry) Serving() []*Instance {
 	var out []*Instance
 	for _, k := range r.sortedKeys() {
-		if i := r.Get(k); i != nil {
+		if i := r.Get(k); i != nil { // it may have left meanwhile
 			out = append(out, i)
 		}
 	}

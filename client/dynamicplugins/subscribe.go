@@ -2,22 +2,22 @@ package dynamicplugins
 
 import "sync"
 
-// Subscription is one reader's queue of events. It grows as needed, so that a slow reader delays no other.
+// Subscription is one reader's queue of changes. It grows as needed, so that a slow reader delays no other.
 type Subscription struct {
 	registry *Registry
 
-	mu     sync.Mutex
-	events []Event
-	more   chan struct{} // has an element while events may be there
+	mu   sync.Mutex
+	keys []Key
+	more chan struct{} // has an element while keys may be there
 }
 
-// Subscribe returns the serving instances, as events without a Before, followed by every later change.
+// Subscribe returns the keys of the serving instances, followed by the key of every later change.
 func (r *Registry) Subscribe() *Subscription {
 	s := &Subscription{registry: r, more: make(chan struct{}, 1)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for k, st := range r.stacks {
-		s.pushEvent(Event{Key: k, Now: st.front()})
+	for k := range r.stacks {
+		s.push(k)
 	}
 	r.subs[s] = struct{}{}
 	return s
@@ -33,19 +33,20 @@ func (s *Subscription) Close() {
 // More receives when Take may have something.
 func (s *Subscription) More() <-chan struct{} { return s.more }
 
-// Take returns the events since the last call, oldest first, and does not wait.
-func (s *Subscription) Take() []Event {
+// Take returns the keys under which another instance serves, or none, since the last call: oldest first, once
+// per change. It does not wait.
+func (s *Subscription) Take() []Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events := s.events
-	s.events = nil
-	return events
+	keys := s.keys
+	s.keys = nil
+	return keys
 }
 
-func (s *Subscription) pushEvent(e Event) {
+func (s *Subscription) push(k Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.events = append(s.events, e)
+	s.keys = append(s.keys, k)
 	select {
 	case s.more <- struct{}{}:
 	default: // a signal is pending already

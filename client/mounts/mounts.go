@@ -42,30 +42,24 @@ func Read() (*Table, error) {
 	return &Table{infos}, nil
 }
 
-// Count is how many mounts lie on top of each other at exactly this path.
-func (t *Table) Count(path string) int {
-	n := 0
-	for _, m := range t.mounts {
+// top returns the topmost mount at exactly this path, nil if there is none.
+func (t *Table) top(path string) *mountinfo.Info {
+	for _, m := range slices.Backward(t.mounts) {
 		if m.Mountpoint == path {
-			n++
+			return m
 		}
 	}
-	return n
+	return nil
 }
 
 // Mounted reports whether something is mounted at exactly this path.
-func (t *Table) Mounted(path string) bool { return t.Count(path) > 0 }
+func (t *Table) Mounted(path string) bool { return t.top(path) != nil }
 
 // ReadOnly reports whether the file system that is mounted at a path is read-only as a whole, as after an
 // error of its disk.
 func (t *Table) ReadOnly(path string) bool {
-	readOnly := false
-	for _, m := range t.mounts {
-		if m.Mountpoint == path {
-			readOnly = slices.Contains(strings.Split(m.VFSOptions, ","), "ro")
-		}
-	}
-	return readOnly
+	m := t.top(path)
+	return m != nil && slices.Contains(strings.Split(m.VFSOptions, ","), "ro")
 }
 
 // Below lists the mount points strictly below a directory, in the order in which they were mounted.
@@ -81,22 +75,8 @@ func (t *Table) Below(dir string) []string {
 
 // shared reports whether the topmost mount at the path is shared.
 func (t *Table) shared(path string) bool {
-	shared := false
-	for _, m := range t.mounts {
-		if m.Mountpoint == path {
-			shared = strings.Contains(m.Optional, "shared:")
-		}
-	}
-	return shared
-}
-
-// Mounted reports whether something is mounted at exactly this path now.
-func Mounted(path string) (bool, error) {
-	t, err := Read()
-	if err != nil {
-		return false, err
-	}
-	return t.Mounted(path), nil
+	m := t.top(path)
+	return m != nil && strings.Contains(m.Optional, "shared:")
 }
 
 // MakeShared makes the directory, if it does not exist, and a shared mount of it: a bind mount on itself with

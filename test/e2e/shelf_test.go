@@ -435,8 +435,8 @@ func (s *shelf) NodeExpandVolume(
 }
 
 func mounted(path string) bool {
-	is, err := mounts.Mounted(path)
-	return is && err == nil
+	table, err := mounts.Read()
+	return err == nil && table.Mounted(path)
 }
 
 func unmount(path string) error {
