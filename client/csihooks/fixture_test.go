@@ -151,9 +151,9 @@ func (r *fixture) clean() {
 	if left, err := os.ReadDir(r.root()); err != nil || len(left) > 0 {
 		r.t.Errorf("directories are left: %v, %v", left, err)
 	}
-	faults, err := r.m.Volumes().Check()
-	if err != nil || len(faults) > 0 {
-		r.t.Errorf("check: %q, %v", faults, err)
+	inventory, err := r.m.Volumes().Inventory()
+	if err != nil || len(inventory.Held) > 0 {
+		r.t.Errorf("volumes are held: %+v, %v", inventory, err)
 	}
 	if left := r.servers.held(); len(left) > 0 {
 		r.t.Errorf("claims are left: %q", left)

@@ -152,7 +152,7 @@ func (r *fixture) down(u *Use) {
 func (r *fixture) clean(p *csitest.Plugin, volume string) {
 	r.t.Helper()
 	r.consistent()
-	if all, err := r.v.store.publishesWhere(func(*publishRecord) bool { return true }); err != nil ||
+	if all, err := r.v.store.publishes(""); err != nil ||
 		len(all) > 0 {
 		r.t.Errorf("publish records are left: %+v, %v", all, err)
 	}
@@ -176,7 +176,7 @@ func (r *fixture) clean(p *csitest.Plugin, volume string) {
 
 func (r *fixture) consistent() {
 	r.t.Helper()
-	faults, err := r.v.Check()
+	faults, err := faultsOf(r.v)
 	must(r.t, err)
 	for _, f := range faults {
 		r.t.Error("check: " + f)

@@ -75,13 +75,6 @@ func (p *parking) recordAnswer(c undoCall, by process, err error) {
 	p.answers[c] = refusal{by, err}
 }
 
-// forgetAnswers allows all calls for a volume again.
-func (p *parking) forgetAnswers(k VolumeKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool { return c.VolumeKey == k })
-}
-
 // unlessParked returns a call that is made only if the process has not rejected it. It checks this when it
 // holds the lock: the answer to an earlier call whose caller had stopped waiting counts as well.
 func (w *volumeWork) unlessParked(
@@ -104,4 +97,9 @@ func (w *volumeWork) unlessParked(
 
 // AskAgain lets the node repeat the opposite calls that the plugin has rejected, because an operator requests
 // it.
-func (v *Volumes) AskAgain(k VolumeKey) { v.parking.forgetAnswers(k) }
+func (v *Volumes) AskAgain(k VolumeKey) {
+	p := &v.parking
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool { return c.VolumeKey == k })
+}

@@ -167,7 +167,8 @@ func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
 // does anything.
 func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p parking
+		var volumes Volumes
+		p := &volumes.parking
 		why := errors.New("never")
 		by := process{connections: 1}
 		at := func(volume, rpc, path string) undoCall { return undoCall{VolumeKey{"default", volume}, rpc, path} }
@@ -188,7 +189,7 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 		if p.refused(w, process{connections: 2}) != nil {
 			t.Error("another process is not asked")
 		}
-		p.forgetAnswers(VolumeKey{"default", "v"})
+		volumes.AskAgain(VolumeKey{"default", "v"})
 		if p.refused(v, by) != nil || p.refused(w, by) != why {
 			t.Errorf("dropped: %v", p.answers)
 		}

@@ -1,11 +1,10 @@
 package csimanager
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 
-	"berth/client/mounts"
 	"berth/structs"
 )
 
@@ -18,23 +17,21 @@ type Presence struct {
 
 // Presence returns this node's mounts and records of a volume. It calls no plugin and waits for nothing.
 func (v *Volumes) Presence(k VolumeKey) (*Presence, error) {
-	s, stageErr := v.store.getStage(k)
-	users, usersErr := v.store.usersOf(k, "")
-	table, tableErr := mounts.Read()
-	if err := errors.Join(stageErr, usersErr, tableErr); err != nil {
+	w, err := v.loadWork(context.Background(), nil, k, "")
+	if err != nil {
 		return nil, err
 	}
-	has := &Presence{Mounts: table.Below(v.hostPath(volumeDir(k)))}
+	has := &Presence{Mounts: w.table.Below(v.hostPath(volumeDir(k)))}
 	names := map[[2]string]bool{}
-	for _, p := range users {
+	for _, p := range w.users {
 		target := v.hostPath(targetPath(p.Dir, p.AllocID))
-		if p.AttachmentMode == structs.CSIBlockDevice && !table.Mounted(target) && isDevice(target) {
+		if p.AttachmentMode == structs.CSIBlockDevice && !w.table.Mounted(target) && isDevice(target) {
 			has.Mounts = append(has.Mounts, target)
 		}
 		has.Held = append(has.Held, fmt.Sprintf("%s for allocation %s", p.State, p.AllocID))
 		names[[2]string{p.PluginID, p.ExternalID}] = true
 	}
-	if s != nil {
+	if s := w.stage; s != nil {
 		has.Held = append(has.Held, s.State)
 		names[[2]string{s.PluginID, s.ExternalID}] = true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"berth/client/hook"
 	"berth/client/mounts"
@@ -60,13 +61,13 @@ func (v *Volumes) InUse(pluginID string) ([]VolumeKey, error) {
 // here. It is left while an allocation only claims it, or has released it and the servers do not know yet.
 // With an error the inventory is incomplete.
 func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
-	records, err := v.store.publishesWhere(func(*publishRecord) bool { return true })
+	records, err := v.store.publishes("")
 	stages, stageErr := stageTable.All(v.store.db, "")
 	staged := map[VolumeKey]bool{}
 	used := map[VolumeKey]bool{}
 	owned := map[VolumeKey]bool{}
 	for _, s := range stages {
-		staged[VolumeKey{s.Value.Namespace, s.Value.VolumeID}] = true
+		staged[s.Value.key()] = true
 	}
 	for _, p := range records {
 		used[p.key()] = used[p.key()] || p.mayBePublished()
@@ -83,13 +84,13 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 		owned[p.key()] = true
 	}
 	for _, s := range stages {
-		k := VolumeKey{s.Value.Namespace, s.Value.VolumeID}
-		if !owned[k] { // no allocation will release it
-			inventory.Held = append(inventory.Held, structs.CSIHeldClaim{
-				CSIClaimKey: structs.CSIClaimKey{Namespace: k.Namespace, VolumeID: k.ID},
-				PluginID:    s.Value.PluginID, ExternalVolumeID: s.Value.ExternalID,
-			})
+		if owned[s.Value.key()] {
+			continue
 		}
+		inventory.Held = append(inventory.Held, structs.CSIHeldClaim{ // no allocation will release it
+			CSIClaimKey: structs.CSIClaimKey{Namespace: s.Value.Namespace, VolumeID: s.Value.VolumeID},
+			PluginID:    s.Value.PluginID, ExternalVolumeID: s.Value.ExternalID,
+		})
 	}
 	return inventory, errors.Join(err, stageErr)
 }
@@ -104,7 +105,7 @@ func (p *publishRecord) heldClaim() structs.CSIHeldClaim {
 
 // Users lists the allocations with a record of a volume, also those that only claim it.
 func (v *Volumes) Users(k VolumeKey) ([]string, error) {
-	records, err := v.store.publishesWhere(func(p *publishRecord) bool { return p.key() == k })
+	records, err := v.store.publishesOf(k)
 	ids := make([]string, len(records))
 	for i, p := range records {
 		ids[i] = p.AllocID
@@ -112,19 +113,15 @@ func (v *Volumes) Users(k VolumeKey) ([]string, error) {
 	return ids, err
 }
 
-func (p *publishRecord) key() VolumeKey { return VolumeKey{p.Namespace, p.VolumeID} }
-
 func (v *Volumes) volumesWhere(want func(*publishRecord) bool) ([]VolumeKey, error) {
-	records, err := v.store.publishesWhere(want)
+	records, err := v.store.publishes("")
 	var keys []VolumeKey
-	seen := map[VolumeKey]bool{}
 	for _, p := range records {
-		if k := p.key(); !seen[k] {
-			seen[k] = true
-			keys = append(keys, k)
+		if want(p) {
+			keys = append(keys, p.key())
 		}
 	}
-	return keys, err
+	return slices.Compact(keys), err // the records of a volume follow each other
 }
 
 // Detach releases a volume for allocations that have ended, on behalf of the servers: for one, or with
@@ -165,18 +162,16 @@ func (v *Volumes) mayBePublished(k VolumeKey, allocID string) bool {
 // checkUnknownMounts returns an error if the volume has mounts without a record, as after the loss of the
 // records: the volume is not free then.
 func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
-	s, stageErr := v.store.getStage(k)
-	users, usersErr := v.store.usersOf(k, "")
-	table, tableErr := mounts.Read()
-	if err := errors.Join(stageErr, usersErr, tableErr); err != nil {
+	w, err := v.loadWork(context.Background(), nil, k, "")
+	if err != nil {
 		return err
 	}
 	dir := volumeDir(k)
-	known := map[string]bool{v.hostPath(stagePath(dir)): s != nil}
-	for _, p := range users {
+	known := map[string]bool{v.hostPath(stagePath(dir)): w.stage != nil}
+	for _, p := range w.users {
 		known[v.hostPath(targetPath(dir, p.AllocID))] = true
 	}
-	for _, path := range table.Below(v.hostPath(dir)) {
+	for _, path := range w.table.Below(v.hostPath(dir)) {
 		if !known[path] {
 			return structs.Preconditionf("volume %s: %s is mounted, but the node has no record of its allocation: "+
 				"it has to be unmounted by hand", k, path)
@@ -204,7 +199,7 @@ type Report struct {
 // unknown allocations. It changes nothing of a known allocation, whose own Up and Down do that. It waits for
 // plugins, so it has to run in parallel to the start.
 func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool) (*Report, error) {
-	records, err := v.store.publishesWhere(func(*publishRecord) bool { return true })
+	records, err := v.store.publishes("")
 	table, tableErr := mounts.Read()
 	if err := errors.Join(err, tableErr); err != nil {
 		return nil, fmt.Errorf("reconciling volumes: %w", err)
@@ -240,49 +235,12 @@ func (v *Volumes) releaseOrphanStages(ctx context.Context) (errs []error) {
 		return []error{err}
 	}
 	for _, s := range stages {
-		k := VolumeKey{s.Value.Namespace, s.Value.VolumeID}
-		owned, err := v.store.hasHolder(k)
-		if err == nil && !owned {
+		k := s.Value.key()
+		records, err := v.store.publishesOf(k)
+		if err == nil && !slices.ContainsFunc(records, (*publishRecord).holds) {
 			err = v.Down(ctx, k, "")
 		}
 		errs = append(errs, err)
 	}
 	return errs
-}
-
-// Check lists contradictions between the records, and between them and the mount table. There are none while
-// no work is in flight.
-func (v *Volumes) Check() ([]string, error) {
-	records, err := v.store.publishesWhere(func(*publishRecord) bool { return true })
-	stages, stageErr := stageTable.All(v.store.db, "")
-	table, tableErr := mounts.Read()
-	if err := errors.Join(err, stageErr, tableErr); err != nil {
-		return nil, err
-	}
-	var faults []string
-	owned, expected := map[VolumeKey]bool{}, map[string]bool{}
-	for _, p := range records {
-		target := v.hostPath(targetPath(p.Dir, p.AllocID))
-		owned[p.key()] = owned[p.key()] || p.holds()
-		expected[target] = p.mayBePublished()
-		if p.State == published && p.Mounted && !table.Mounted(target) {
-			faults = append(faults,
-				fmt.Sprintf("volume %s is published for %s by its record, but not mounted at %s",
-					p.key(), p.AllocID, target))
-		}
-	}
-	for _, s := range stages {
-		k := VolumeKey{s.Value.Namespace, s.Value.VolumeID}
-		expected[v.hostPath(stagePath(s.Value.Dir))] = true
-		if !owned[k] {
-			faults = append(faults,
-				fmt.Sprintf("volume %s is %s by its record, but no allocation holds it", k, s.Value.State))
-		}
-	}
-	for _, path := range table.Below(v.root) {
-		if !expected[path] {
-			faults = append(faults, fmt.Sprintf("%s is mounted, but has no record", path))
-		}
-	}
-	return faults, nil
 }

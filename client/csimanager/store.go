@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"os"
+	"slices"
 	"strings"
 
 	"berth/client/store"
@@ -65,6 +66,9 @@ type publishRecord struct {
 	TurnedReadOnly bool
 }
 
+func (s *stageRecord) key() VolumeKey   { return VolumeKey{s.Namespace, s.VolumeID} }
+func (p *publishRecord) key() VolumeKey { return VolumeKey{p.Namespace, p.VolumeID} }
+
 var (
 	stageTable   = store.NewTable[stageRecord]("csi_staged")
 	publishTable = store.NewTable[publishRecord]("csi_published")
@@ -106,30 +110,24 @@ func (b volumeStore) deletePublish(v VolumeKey, allocID string) error {
 
 // usersOf returns the publish records for which a volume has to stay staged, except that of one allocation.
 func (b volumeStore) usersOf(v VolumeKey, without string) ([]*publishRecord, error) {
-	records, err := publishTable.All(b.db, store.Key(v.Namespace, v.ID, ""))
-	var out []*publishRecord
-	for _, r := range records {
-		if r.Value.AllocID != without && r.Value.mayBePublished() {
-			out = append(out, r.Value)
-		}
-	}
-	return out, err // with an error out is incomplete: no decision may use it
+	users, err := b.publishesOf(v)
+	return slices.DeleteFunc(users, func(p *publishRecord) bool {
+		return p.AllocID == without || !p.mayBePublished()
+	}), err
 }
 
-// hasHolder reports whether an allocation will release the volume.
-func (b volumeStore) hasHolder(v VolumeKey) (bool, error) {
-	owners, err := b.publishesWhere(func(p *publishRecord) bool { return p.key() == v && p.holds() })
-	return len(owners) > 0, err
+// publishesOf returns the publish records of a volume. With an error they are incomplete: no decision may use
+// them.
+func (b volumeStore) publishesOf(v VolumeKey) ([]*publishRecord, error) {
+	return b.publishes(store.Key(v.Namespace, v.ID, ""))
 }
 
-// publishesWhere returns all publish records for which want is true.
-func (b volumeStore) publishesWhere(want func(*publishRecord) bool) ([]*publishRecord, error) {
-	records, err := publishTable.All(b.db, "")
-	var out []*publishRecord
-	for _, r := range records {
-		if want(r.Value) {
-			out = append(out, r.Value)
-		}
+// publishes returns the publish records whose keys begin with prefix.
+func (b volumeStore) publishes(prefix string) ([]*publishRecord, error) {
+	records, err := publishTable.All(b.db, prefix)
+	out := make([]*publishRecord, len(records))
+	for i, r := range records {
+		out[i] = r.Value
 	}
 	return out, err
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"berth/client/mounts"
+	"berth/csi"
 	"berth/structs"
 )
 
@@ -92,18 +93,10 @@ func (w *volumeWork) unpublishVolume() error {
 	if err := w.store.putPublish(p); err != nil {
 		return err
 	}
-	path, err := w.pluginPath(rel)
-	if err != nil {
-		return err
-	}
-	provable := p.Mounted || p.BootID != w.boot || !pathExists(w.hostPath(rel))
-	plugin, volume := p.PluginID, p.ExternalID
-	name := undoCall{w.key, "NodeUnpublishVolume", w.hostPath(rel)}
-	call := w.unlessParked(name, func(ctx context.Context, conn *Conn) error {
-		return conn.NodeUnpublishVolume(ctx, volume, path)
-	})
-	err = w.undoUntilUnmounted(name.rpc, plugin, name.path, provable, func() error {
-		return w.callPlugin(name.rpc, plugin, volume, path, call)
+	err := w.undoUntilUnmounted(&undo{
+		rpc: "NodeUnpublishVolume", call: (*csi.Client).NodeUnpublishVolume,
+		pluginID: p.PluginID, externalID: p.ExternalID, rel: rel,
+		provable: p.Mounted || p.BootID != w.boot || !pathExists(w.hostPath(rel)),
 	})
 	if err != nil {
 		return fmt.Errorf("unpublishing: %w", err)
@@ -125,18 +118,10 @@ func (w *volumeWork) unstageVolume() error {
 		return err
 	}
 	rel := stagePath(s.Dir)
-	path, err := w.pluginPath(rel)
-	if err != nil {
-		return err
-	}
-	provable := s.Mounted || s.BootID != w.boot
-	plugin, volume := s.PluginID, s.ExternalID
-	name := undoCall{w.key, "NodeUnstageVolume", w.hostPath(rel)}
-	call := w.unlessParked(name, func(ctx context.Context, conn *Conn) error {
-		return conn.NodeUnstageVolume(ctx, volume, path)
-	})
-	err = w.undoUntilUnmounted(name.rpc, plugin, name.path, provable, func() error {
-		return w.callPlugin(name.rpc, plugin, volume, path, call)
+	err := w.undoUntilUnmounted(&undo{
+		rpc: "NodeUnstageVolume", call: (*csi.Client).NodeUnstageVolume,
+		pluginID: s.PluginID, externalID: s.ExternalID, rel: rel,
+		provable: s.Mounted || s.BootID != w.boot,
 	})
 	if err != nil {
 		return fmt.Errorf("unstaging: %w", err)
@@ -149,25 +134,43 @@ func (w *volumeWork) unstageVolume() error {
 	return nil
 }
 
+// undo is a call that takes a volume back from one path.
+type undo struct {
+	rpc                  string
+	call                 func(c *csi.Client, ctx context.Context, volumeID, path string) error
+	pluginID, externalID string
+	rel                  string // the path, relative to the root
+	// provable: the mount table can prove that nothing is left. A mount was seen, or the step never succeeded
+	// under this boot of the kernel.
+	provable bool
+}
+
 // undoUntilUnmounted repeats a call until nothing is mounted at the path any more: the plugin's answer alone
 // does not suffice. Not-found means that the plugin does not know the volume, not that it has undone
-// anything. It counts as success only if the mount table proves it: a mount was seen and is gone, or the step
-// never succeeded under this boot of the kernel.
-func (w *volumeWork) undoUntilUnmounted(rpc, pluginID, path string, provable bool, ask func() error) error {
+// anything. It counts as success only if the mount table proves it.
+func (w *volumeWork) undoUntilUnmounted(u *undo) error {
+	path, err := w.pluginPath(u.rel)
+	if err != nil {
+		return err
+	}
+	onHost := w.hostPath(u.rel)
+	call := w.unlessParked(undoCall{w.key, u.rpc, onHost}, func(ctx context.Context, conn *Conn) error {
+		return u.call(conn.Client, ctx, u.externalID, path)
+	})
 	for range maxStacked {
-		err := ask()
-		if err != nil && (!structs.IsKind(err, structs.KindNotFound) || !provable) {
+		err := w.callPlugin(u.rpc, u.pluginID, u.externalID, path, call)
+		if err != nil && (!structs.IsKind(err, structs.KindNotFound) || !u.provable) {
 			return err
 		}
 		if err := w.rereadMounts(); err != nil {
 			return err
 		}
-		if !w.table.Mounted(path) {
+		if !w.table.Mounted(onHost) {
 			return nil
 		}
 	}
 	return structs.Unavailablef(
-		"plugin %q: %s: it answers that this is done, but %s is still mounted", pluginID, rpc, path)
+		"plugin %q: %s: it answers that this is done, but %s is still mounted", u.pluginID, u.rpc, onHost)
 }
 
 // pathExists reports whether a path exists, without looking into it.

@@ -162,7 +162,7 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown 
 	if err := w.publishVolume(u); err != nil {
 		return m, w.grown, err
 	}
-	return w.volumeMount(), w.grown, nil
+	return v.mountOf(w.publish), w.grown, nil
 }
 
 // volumeWork is one sequence of steps on one volume for one allocation. It holds the volume's lock.
@@ -454,8 +454,6 @@ func (w *volumeWork) rereadMounts() (err error) {
 	w.table, err = mounts.Read()
 	return err
 }
-
-func (w *volumeWork) volumeMount() hook.VolumeMount { return w.mountOf(w.publish) }
 
 func (v *Volumes) mountOf(p *publishRecord) hook.VolumeMount {
 	return hook.VolumeMount{
