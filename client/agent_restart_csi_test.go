@@ -93,7 +93,7 @@ func (m *machine) createVolume() {
 	})
 }
 
-// mounted lists the mount points below the data directory, but for the shared one that outlives volumes.
+// mounted lists the mount points below the data directory, except the shared one that outlives volumes.
 func (m *machine) mounted() []string {
 	m.t.Helper()
 	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(m.dir))

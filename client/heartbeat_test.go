@@ -234,7 +234,7 @@ func TestDiffInstances_FindsChanges(t *testing.T) {
 	}
 }
 
-// A server that is cut off without a word is noticed by the heartbeat, early enough to renew the lease elsewhere.
+// The heartbeat notices a partitioned server early enough to renew the lease elsewhere.
 func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
 	for _, method := range []string{"Node.UpdateStatus", "Node.Register"} {
 		for _, ttl := range []time.Duration{time.Second, 10 * time.Second} {

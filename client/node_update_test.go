@@ -21,7 +21,7 @@ var (
 	working = structs.DriverInfo{Detected: true, Healthy: true}
 )
 
-// failing has a method fail so; nil: no more.
+// failing makes a method fail with an error; nil ends that.
 func (p *fakeServers) failing(method string, err error) {
 	p.do(func() {
 		p.fail = func(_, m string) error {

@@ -121,7 +121,7 @@ func TestRestore_ANodeRegistersItsPluginsAgain(t *testing.T) {
 	})
 }
 
-// A report is of use once nothing is staged any more on the word of the state before.
+// A report counts once nothing can be staged any more because of an answer from the previous state.
 func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -173,8 +173,8 @@ func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
 	})
 }
 
-// A node that the servers wait for comes soon. Its lease, and with it the time that a server has for an answer, is as
-// long as ever: the report that it sends may take longer than a short lease would allow.
+// A node that the servers wait for sends its next heartbeat soon. Its lease, and with it the time limit of an
+// answer, has the usual length, because its report may take longer than a short lease.
 func TestUnaccountedNode_KeepsItsLeaseAndComesSoon(t *testing.T) {
 	c := &Client{pullAnew: make(chan struct{}, 1), reregister: make(chan struct{}, 1), claimCheckDue: make(chan struct{}, 1)}
 	answer := &structs.NodeHeartbeatResponse{HeartbeatTTL: time.Minute, Unaccounted: true}

@@ -84,8 +84,8 @@ func (c *Client) badResponse(rpc, field, fault string) error {
 	return structs.Internalf("%s: %s: the answer's %s: %w", c.pluginTitle(), rpc, field, root)
 }
 
-// sanitize makes a plugin's words fit for a log or a screen: without secrets and control characters, and of
-// bounded length.
+// sanitize makes a plugin's message safe for a log or a terminal: without secrets and control characters, and
+// of bounded length.
 func sanitize(text string, secrets map[string]string) string {
 	for _, v := range longestFirst(secrets) {
 		text = strings.ReplaceAll(text, v, "[redacted]")
@@ -102,8 +102,8 @@ func sanitize(text string, secrets map[string]string) string {
 	return strings.TrimSpace(text)
 }
 
-// longestFirst lists the secret values worth hiding, so that one that contains another goes as a whole.
-// Values of one or two characters would tear the text apart and hide nothing.
+// longestFirst lists the secret values to redact, so that one that contains another is redacted completely.
+// Values of one or two characters would destroy the text and hide nothing.
 func longestFirst(secrets map[string]string) []string {
 	var values []string
 	for _, v := range secrets {

@@ -64,8 +64,8 @@ func (p *passing) pass(ctx context.Context, leader string,
 	limited, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	unhook := context.AfterFunc(leads, func() {
-		// A read gets its answer from the next leader. A write waits for its outcome as long as its leader
-		// answers at all.
+		// A read gets its answer from the next leader. A write waits for its outcome while its leader
+		// answers.
 		if !p.write || !p.answers(limited, leader) {
 			giveUp()
 		}
@@ -87,8 +87,8 @@ func (p *passing) pass(ctx context.Context, leader string,
 	return p.hold(ctx, leads, err)
 }
 
-// moved reports whether the leader that has answered leads no more. A deposed leader ends the reads that wait
-// at it, and may know before this server does.
+// moved reports whether the leader that has answered does not lead any more. A former leader ends its
+// blocking queries, and may know of the election before this server.
 func (p *passing) moved(ctx context.Context, leads context.Context) bool {
 	if p.waits > 0 {
 		select {

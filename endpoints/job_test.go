@@ -126,8 +126,8 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 	}
 }
 
-// TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold has, among others, a job that can be read by itself
-// and not one level further down.
+// TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold includes a job that is readable alone and not one
+// level further down.
 func TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold(t *testing.T) {
 	s := newServer(t)
 	for levels := 1000; levels < 1030; levels++ {

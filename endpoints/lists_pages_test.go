@@ -144,8 +144,8 @@ func TestList_PageCostsSameInAnyList(t *testing.T) {
 	}
 }
 
-// TestClaimList_PageOfManyReaders: no index has the order of their queue. The list reads the queue as a whole, and copies
-// the rows of the page alone.
+// TestClaimList_PageOfManyReaders: no index has the order of their queue. The list reads the whole queue, and
+// copies only the rows of the page.
 func TestClaimList_PageOfManyReaders(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "z")

@@ -38,8 +38,8 @@ func (w volumeWrites) register(
 	return w.put(ctx, given, resp, toRegister)
 }
 
-// create has volumes created, or waits for those in creation. A volume that is ready and was requested
-// alike is the answer.
+// create requests the creation of volumes, or waits for those in creation. For a ready volume with an equal
+// request it returns that volume.
 func (w volumeWrites) create(
 	ctx context.Context, req *structs.CSIVolumeRegisterRequest, resp *structs.CSIVolumeRegisterResponse,
 ) (uint64, error) {

@@ -137,8 +137,8 @@ func (s *Server) admit(e *Endpoint) error {
 	return e.Admit(int(s.coming.Load()))
 }
 
-// weigh works out the bytes of memory that a request takes until it is served, about: those that arrived, and
-// those of its parts when they are decoded. It counts them among those in flight.
+// weigh computes the approximate memory of a request until it is served: its bytes, and its parts when they
+// are decoded. It counts them among those in flight.
 func (s *Server) weigh(q *inbound, req *request) error {
 	if q.parts > structs.MaxRPCParts {
 		return badPayload(q.Name,

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// leaderWatch keeps a context that lives as long as one leader.
+// leaderWatch keeps a context with the lifetime of one leader.
 type leaderWatch struct {
 	mu    sync.Mutex
 	addr  string // of the leader

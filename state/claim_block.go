@@ -16,7 +16,7 @@ func volumeBlock(tx Reader, v *structs.CSIVolume) string {
 	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
 }
 
-// blockOf is volumeBlock with the row of the volume's plugin at hand, nil where there is none.
+// blockOf is volumeBlock with the row of the volume's plugin, nil if there is none.
 func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	switch v.State {
 	case structs.VolumeCreating:
@@ -110,9 +110,9 @@ func nodeName(tx Reader, id string) string {
 	return cmp.Or(n.Name, n.ID)
 }
 
-// Claimable reports whether a claim could be granted if the claims of the allocations for which ignore is
-// true were gone, and if not why. It is for planning: the claim need not exist, its node may be "", and
-// attachments on their way out do not count, for they leave by themselves.
+// Claimable reports whether a claim could be granted without the claims of the allocations for which ignore
+// is true, and if not why. It is for planning: the claim need not exist, its node may be "", and detaching
+// attachments do not count, because they end by themselves.
 func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool) (ok bool, reason string) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
@@ -137,8 +137,8 @@ func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool)
 	return true, ""
 }
 
-// someoneElse returns a volume's claim of a class in a state that is not the allocation's of c and not to be
-// ignored, nil if there is none.
+// someoneElse returns a volume's claim of a class in a state that belongs to another allocation than c and is
+// not to be ignored, nil if there is none.
 func someoneElse(
 	tx Reader, v *structs.CSIVolume, state string, k structs.ClaimClass, c *structs.CSIClaim,
 	ignore func(allocID string) bool,

@@ -126,8 +126,8 @@ func goOn(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 	return came
 }
 
-// firstAfter returns the first of the first line for the key behind another, "" being before all; nil if
-// there is none.
+// firstAfter returns the head of the first queue for the key after another one, where "" is before all. It
+// returns nil if there is none.
 func firstAfter(tx Reader, key, line string) *structs.Evaluation {
 	if line == "" {
 		return evalsByBlocked.First(tx, key)

@@ -82,7 +82,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 		placed = append(placed, a)
 	}
 	d.Allocations = make([]*structs.AllocListStub, len(placed))
-	stubs := make([]structs.AllocListStub, len(placed)) // of one answer, which is dropped as a whole
+	stubs := make([]structs.AllocListStub, len(placed)) // of one answer, dropped together
 	stub := AllocStubs(tx)
 	for i, a := range placed {
 		stub(a, &stubs[i])
@@ -279,7 +279,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	}
 }
 
-// SameInstance compares a node's report with its row, but for the time of it.
+// SameInstance compares a node's report with its row, except for its time.
 func SameInstance(row, report *structs.CSIPluginInstance) bool {
 	a := row
 	b := report

@@ -44,7 +44,7 @@ func (t *CSITopology) Matches(other *CSITopology) bool {
 	return true
 }
 
-// segment finds the value of a key, which mostly is spelled alike everywhere.
+// segment finds the value of a key, which mostly has the same spelling everywhere.
 func (t *CSITopology) segment(key string) (value string, ok bool) {
 	value, ok = t.Segments[key]
 	if ok {

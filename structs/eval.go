@@ -185,8 +185,8 @@ type PlanUpdate struct {
 	FollowupEvalID string
 }
 
-// ReapRequest deletes rows that are of no more use; each is checked again when the entry is applied and
-// left alone if it is in use after all.
+// ReapRequest deletes rows that are no longer used. Each is checked again when the entry is applied, and
+// stays if it is used after all.
 type ReapRequest struct {
 	Evals  []string
 	Allocs []string

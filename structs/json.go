@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Where the HTTP dialect has a time in words and the row has UnixNano, the JSON form is translated here,
-// in both directions; msgpack and the rows stay with the number.
+// If the HTTP dialect has a time as text and the row has UnixNano, the JSON form is translated here, in both
+// directions. msgpack and the rows keep the number.
 
 func timeOf(nanos int64) time.Time {
 	if nanos == 0 {

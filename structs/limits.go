@@ -76,7 +76,7 @@ const (
 	MaxCSIAnswer     = 1 << 20  // an answer
 	MaxCSIListed     = 200_000  // volumes in one answer that lists them
 	MaxCSIList       = 16 << 20 // an answer that lists volumes: some plugins ignore max_entries
-	MaxCSIErrorText  = 2048     // a plugin's words within an error
+	MaxCSIErrorText  = 2048     // a plugin's message in an error
 
 	// Of durations.
 	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies
@@ -104,7 +104,7 @@ const (
 	SmallWaitingRPC = 2 << 10
 
 	// Of the files of a server.
-	MaxEntry        = 32 << 20 // bytes of one entry of the log; its reader takes no more than 64 MiB
+	MaxEntry        = 32 << 20 // bytes of one entry of the log; its reader accepts at most 64 MiB
 	MaxArchive      = 16 << 30 // bytes of state in an archive: a server keeps the state in memory
 	MaxArchiveIndex = 1 << 53  // index and term of an archive: one near 2^64 leaves no index for further entries
 	MaxPeersFile    = 64 << 10 // bytes of raft/peers.json

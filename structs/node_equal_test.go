@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestNodeEqual_LooksAtEachField changes each field that a node has, or comes to have, by itself.
+// TestNodeEqual_LooksAtEachField changes each field of a node alone, also new ones.
 func TestNodeEqual_LooksAtEachField(t *testing.T) {
 	ignored := []string{
 		"Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "Events", "Indexes",

@@ -11,7 +11,7 @@ var (
 	SystemGC       = write[WriteRequest, Empty]("System.GarbageCollect")
 )
 
-// StatusLeaderResponse carries the leader's advertised RPC address, "" while there is none.
+// StatusLeaderResponse has the leader's advertised RPC address, "" while there is none.
 type StatusLeaderResponse struct {
 	Leader string
 	QueryMeta

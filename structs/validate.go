@@ -76,7 +76,7 @@ func (f fieldErrors) checkBytes(what string, n, most int) {
 // checkText checks the length of a free text.
 func (f fieldErrors) checkText(what, s string) { f.checkBytes(what, len(s), MaxText) }
 
-// checkOneOf checks a word of which only a few are allowed.
+// checkOneOf checks a value against the few allowed ones.
 func (f fieldErrors) checkOneOf(what, word string, words []string) {
 	f.require(slices.Contains(words, word), "%s %q must be %s", what, word, oneOf(words))
 }

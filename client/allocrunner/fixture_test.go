@@ -84,7 +84,7 @@ func (w *fixture) failTimes(point string, n int) {
 type testHook struct {
 	w     *fixture
 	name  string
-	block bool // Up waits until it is cut off
+	block bool // Up waits until it is interrupted
 	setup func(env *hook.AllocEnv)
 
 	ctx     context.Context

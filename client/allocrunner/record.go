@@ -13,7 +13,7 @@ type allocRecord struct {
 	Alloc *structs.Allocation // with its job
 	// Begun names the hooks whose Up has begun and whose Down has not succeeded, in their order.
 	Begun []string
-	// Failure is the reason for which the allocation failed as a whole: before its tasks could start, or because
+	// Failure is the reason for the failure of the whole allocation: before its tasks could start, or because
 	// it lost a volume (Lost).
 	Failure string
 	Lost    bool

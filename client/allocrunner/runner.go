@@ -16,8 +16,8 @@ import (
 	"berth/structs"
 )
 
-// Drivers finds a task driver by its name: invalid when there is none of it, unavailable when it cannot
-// work now.
+// Drivers finds a task driver by its name. The error is invalid for an unknown name, and unavailable if the
+// driver cannot work now.
 type Drivers interface {
 	Driver(name string) (driver.Driver, error)
 }
@@ -167,7 +167,7 @@ func stopReason(alloc *structs.Allocation) string {
 type stopError struct {
 	reason string
 	event  string // type of the task event for it, if any
-	failed bool   // the allocation fails as a whole
+	failed bool   // the whole allocation fails
 }
 
 func (e stopError) Error() string { return e.reason }

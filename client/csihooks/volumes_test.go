@@ -351,7 +351,7 @@ func (b *boundedCalls) Call(ctx context.Context, method string, req, resp any) e
 	return b.Caller.Call(ctx, method, req, resp)
 }
 
-// Servers that never answer a claim or a release hold up an allocation only as long as one call may take.
+// Servers that never answer a claim or a release delay an allocation only for the time limit of one call.
 func TestVolumes_BoundsClaimAndRelease(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")

@@ -119,8 +119,8 @@ func TestDuty_J2_AVolumeInUseGrowsAtTheServersWord(t *testing.T) {
 	}
 }
 
-// An agent that is killed in the middle of the node's step makes it again: at the next Up while the volume is
-// not marked published, at the servers' word after that.
+// An agent that is killed during the node's step repeats it: at the next Up while the volume is not marked
+// published, and after that at the request of the servers.
 func TestCrash_TheNodesStepIsRepeated(t *testing.T) {
 	for name, caps := range map[string][]string{"staged": nil, "not staged": {"EXPAND_VOLUME"}} {
 		t.Run(name, func(t *testing.T) {

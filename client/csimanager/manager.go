@@ -77,7 +77,7 @@ type Manager struct {
 	mu      sync.Mutex
 	closed  bool // no call for a volume is to begin any more
 	slots   map[dynamicplugins.Key]*pluginSlot
-	changed chan struct{}                   // closed whenever the results of Client or Instances change
+	changed chan struct{}                   // closed after each change of the results of Client or Instances
 	pending map[dynamicplugins.Key]struct{} // restored, and not fingerprinted yet
 	first   chan struct{}                   // closed when pending is empty
 }
@@ -327,8 +327,8 @@ func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (
 	}
 }
 
-// findHealthy returns the instance to use. Until a newer one has taken over, that is the older one as long as
-// its allocation is registered.
+// findHealthy returns the instance to use. Until a newer one has taken over, that is the older one while its
+// allocation is registered.
 func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -163,8 +163,8 @@ func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-// An operator's word for one volume, another process and another path leave the other calls parked; no time
-// does anything.
+// An operator's request for one volume, another process and another path leave the other calls parked. No
+// timer ends that.
 func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var volumes Volumes

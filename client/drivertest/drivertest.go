@@ -90,7 +90,7 @@ func (m *Machine) endTask(id string, res driver.ExitResult) {
 	close(t.ended)
 }
 
-// Task is a copy of a task that the machine has ever run, the zero value if there is none.
+// Task returns a copy of a task that the machine has ever run, the zero value if there is none.
 func (m *Machine) Task(id string) Task {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -238,7 +238,7 @@ func (r *Registry) sortedKeys() []Key {
 	})
 }
 
-// Get is the instance that serves, nil if there is none.
+// Get returns the serving instance, nil if there is none.
 func (r *Registry) Get(k Key) *Instance { return r.stack(k).front() }
 
 // Stack is every instance of one half of a plugin, newest first.

@@ -80,10 +80,10 @@ func (l *List) MoveToEnd(addr string) {
 	l.replace(append(slices.Clone(l.addrs[1:]), addr))
 }
 
-// Call calls a method at the first server and, as long as nothing was done (unavailable), at each of the
-// others once. After an unknown outcome the next call begins with another server, but this one is not
-// repeated: that is the caller's decision. It does not try another server if one is overloaded
-// (structs.RetryAfter): the others would only forward to the leader.
+// Call calls a method at the first server and, while nothing was done (unavailable), at each of the others
+// once. After an unknown outcome the next call begins with another server, but this one is not repeated: that
+// is the caller's decision. It does not try another server if one is overloaded (structs.RetryAfter): the
+// others would only forward to the leader.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 	err := structs.Unavailablef("calling %s: no server is known", method)
 	for _, addr := range l.All() {

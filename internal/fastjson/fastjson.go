@@ -49,8 +49,8 @@ func (e *Encoder) Append(b []byte, v any) ([]byte, error) {
 	return b, e.err
 }
 
-// plan has the types that are being worked out. A type that leads back to one of them goes to encoding/json,
-// which notices values that hold themselves.
+// plan has the types whose encoding is being computed. A type that leads back to one of them goes to
+// encoding/json, which notices values that contain themselves.
 type plan map[reflect.Type]bool
 
 var (
@@ -64,7 +64,7 @@ func marshals(t reflect.Type) bool {
 	return p.Implements(marshaler) || p.Implements(textMarshaler)
 }
 
-// writer works out how to write a type.
+// writer computes the encoding of a type.
 func (p plan) writer(t reflect.Type) writer {
 	switch {
 	case t == reflect.TypeFor[time.Time]():

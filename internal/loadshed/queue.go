@@ -116,8 +116,8 @@ func (q *Queue) learn(took time.Duration) {
 	q.took += (took - q.took) / 8
 }
 
-// count counts the requests that were refused without a wait. To count one takes 5 µs with the sinks of an
-// agent, and to refuse it 0.7, so they are counted together, whenever a request has ended.
+// count counts the requests that were rejected without a wait. To count one takes 5 µs with the sinks of an
+// agent, and to reject it 0.7. So they are counted together, each time a request ends.
 func (q *Queue) count() {
 	n := q.full.Swap(0)
 	if n > 0 {

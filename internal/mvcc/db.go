@@ -79,7 +79,7 @@ type ReadTx struct {
 
 	watched bool
 	places  places // that it read, if watched
-	whole   uint64 // tables that it watches as a whole, as a set of numbers
+	whole   uint64 // tables that it watches completely, as a set of numbers
 
 	scratch Key // of the current look-up
 	arg     Key

@@ -64,7 +64,7 @@ func (w *walker) fault(offset int64, path, format string, args ...any) error {
 	return structs.Invalidf("%s%s (line %d, column %d)", path, text, line, column)
 }
 
-// explain words an error of encoding/json as this package words its own.
+// explain describes an error of encoding/json in the form of this package's own errors.
 func (w *walker) explain(err error) error {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError

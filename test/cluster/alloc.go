@@ -16,7 +16,7 @@ type running struct {
 	grants map[structs.CSIClaimKey]uint64 // under which its volumes are mounted
 	works  bool                           // its task runs
 	stop   context.CancelFunc
-	finish chan string // the status with which its task ends by itself
+	finish chan string // the status with which its task ends
 }
 
 // held is a volume that an allocation has mounted.

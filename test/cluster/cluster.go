@@ -321,8 +321,8 @@ func (s *Server) at() (index uint64, whole []byte, ok bool) {
 	return index, whole, index == s.Store().Index()
 }
 
-// Alike waits until all running servers have applied the same entries, and fails the test unless their
-// states are then the same to the byte.
+// Alike waits until all running servers have applied the same entries, and fails the test unless their states
+// are equal to the byte.
 func (c *Cluster) Alike() {
 	c.T.Helper()
 	c.Until("all servers have applied the same entries", func() bool {

@@ -318,7 +318,7 @@ func TestLeaderLoops_EndWithLeadership(t *testing.T) {
 	c.Leader()
 }
 
-// A follower that was away for longer than the log reaches back gets the state as a whole, and so do all
+// A follower that was away for longer than the log reaches back gets the whole state, and so do all servers
 // when an archive is restored.
 func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.TrailingLogs = 2 })

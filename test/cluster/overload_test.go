@@ -91,7 +91,7 @@ func (o *overloaded) good() (n int) {
 	return n
 }
 
-// calm makes so many writes, no more at a time than are let in, and returns how many a second were made.
+// calm makes a number of writes, at most as many at a time as are admitted, and returns the rate.
 func (o *overloaded) calm(writes int) (rate float64) {
 	const atOnce = 400
 	before, start := o.refused, time.Now()

@@ -197,7 +197,7 @@ func (s *Storage) letGo(node, alloc, volume string) {
 	})
 }
 
-// PowerOff takes a node's mounts away: it is off, and writes no more.
+// PowerOff removes a node's mounts: it is off, and cannot write.
 func (s *Storage) PowerOff(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,7 @@ func (w *world) release(s *cluster.Server, limit time.Duration, volume, alloc st
 	return err
 }
 
-// look reads a claim consistently; nil when there is none.
+// look reads a claim consistently, and returns nil if there is none.
 func (w *world) look(s *cluster.Server, limit time.Duration, volume, alloc string) (*structs.CSIClaim, error) {
 	node := w.nodes[alloc]
 	resp, err := within(s, limit, structs.CSIClaimGet, &structs.CSIClaimGetRequest{VolumeID: volume, AllocID: alloc, NodeID: node, SecretID: node})

@@ -86,7 +86,7 @@ func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
 	}
 	s.running("ended", 0)
 
-	// All that was written is there, wherever it is wanted now.
+	// All written data is there, at any node that needs it now.
 	s.holds(keeping("free", "n0", "after"), "since", "after")
 	st.create(s, "new", 300) // the plugin has a volume of this name
 	s.holds(keeping("new", "n2", "after"), "since", "after")

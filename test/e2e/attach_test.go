@@ -261,7 +261,7 @@ func (st *storage) inOrder() {
 	}
 }
 
-// keeping is a job that adds a word to its volume, and writes out all words that are there.
+// keeping returns a job that appends a word to its volume, and prints all words on it.
 func keeping(volume, node, word string) jobFile {
 	return jobFile{name: volume, node: node, uses: []use{{source: volume, at: "/data"}},
 		script: fmt.Sprintf("echo %s >> /data/words; sync; echo there is $(cat /data/words)\nsleep 86400", word)}

@@ -131,8 +131,8 @@ func (r *fixture) up(t *testing.T, id string) {
 	must(t, err)
 }
 
-// A request that the servers make by themselves repeats no call that the plugin has refused for good. A request
-// of an operator does.
+// A request of the servers themselves repeats no call that the plugin has rejected for good. A request of an
+// operator does.
 func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARefusedCallAgain(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.AddVolume("v", 1)

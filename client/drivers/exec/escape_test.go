@@ -105,7 +105,7 @@ func TestLimits_HoldAgainstRootInATask(t *testing.T) {
 	}
 }
 
-// readLimit reads a control file of whichever hierarchy has the controller.
+// readLimit reads a control file of the hierarchy that has the controller.
 func readLimit(g *cgroups.Group, controller, v1, v2 string) string {
 	path := filepath.Join(g.V2, v2)
 	if dir := g.V1[controller]; dir != "" {
@@ -144,7 +144,7 @@ func TestSeccomp_LeavesPrivilegedTasksAlone(t *testing.T) {
 	}
 }
 
-// A fork bomb that ends by itself: it makes at most 60 processes, and ends at the first refusal.
+// A bounded fork bomb: it makes at most 60 processes, and ends at the first rejection.
 const forkBomb = `
 	(i=0; while [ $i -lt 60 ]; do i=$((i+1)); sleep 1000 & done) 2>/local/err; exec sleep 1000`
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procRef names a process for as long as the machine is up: a pid alone may be given away again.
+// procRef names a process for as long as the machine is up, because the kernel may reuse a pid.
 type procRef struct {
 	PID   int
 	Start uint64 // clock ticks after boot

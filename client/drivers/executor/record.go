@@ -32,7 +32,7 @@ func (r *record) thisBoot() (bool, error) {
 	return boot == r.Boot, err
 }
 
-// readRecord returns nil when there is none.
+// readRecord returns nil if there is none.
 func readRecord(dir string) (*record, error) {
 	return readJSON[record](filepath.Join(dir, recordFile))
 }
@@ -152,8 +152,7 @@ func takeLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// supervised reports whether a supervisor lives in the directory. It only looks: it never is in the way of
-// one that starts.
+// supervised reports whether a supervisor lives in the directory. It never blocks a supervisor that starts.
 func supervised(dir string) (bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

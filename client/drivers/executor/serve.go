@@ -27,7 +27,7 @@ func (s *supervisor) serve() {
 	}
 }
 
-// serveConn serves one request; a connection carries no more.
+// serveConn serves the one request of a connection.
 func (s *supervisor) serveConn(conn net.Conn) {
 	defer conn.Close()
 	var req request

@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// mountTree is a copy of a part of the host's mounts, attached to nothing yet. It is made before the
-// namespace is cut off from the host, so it keeps its peers, which a bidirectional bind needs.
+// mountTree is a copy of a part of the host's mounts, not attached yet. It is made before the namespace is
+// separated from the host, so it keeps its peers, which a bidirectional bind needs.
 type mountTree struct {
 	Bind
 	fd  int
