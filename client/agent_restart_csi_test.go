@@ -129,8 +129,8 @@ func volumeAlloc() *structs.Allocation {
 	return a
 }
 
-// successor starts the next agent, which makes the n-th registration of the node, and looks whether
-// everything is as the last one left it.
+// successor starts the next agent, which makes the n-th registration of the node, and checks that the state
+// of the previous one is unchanged.
 func (m *machine) successor(n int, how string) {
 	m.t.Helper()
 	told := m.told()
@@ -193,8 +193,8 @@ func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 	}
 }
 
-// The node is killed, its volume is given to another, and the node is back, its task still writing: the task
-// is killed and the volume unmounted.
+// The node is killed, its volume is granted to another node, and the node returns with its task still
+// writing. The task is killed and the volume unmounted.
 func TestClaimCheck_UnmountsAReleasedVolume(t *testing.T) {
 	m := newReal(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent

@@ -49,7 +49,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	return s
 }
 
-// lead runs the leader's loop that watches leases, until the benchmark is over.
+// lead runs the leader loop of the leases until the end of the benchmark.
 func lead(b *testing.B, deps control.Deps) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -83,7 +83,7 @@ func BenchmarkHeartbeatByFleet(b *testing.B) {
 	})
 }
 
-// BenchmarkRegisterByFleet is a node that registers again with a change of its plugin, encoded for the log and
+// BenchmarkRegisterByFleet registers a node again with a change of its plugin, encoded for the log and
 // applied from it.
 func BenchmarkRegisterByFleet(b *testing.B) {
 	byFleet(b, structs.NodeRegister, func(i, n int) *structs.NodeRegisterRequest {

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// addAllocs places so many allocations on the node with one plan.
+// addAllocs places n allocations on the node with one plan.
 func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 	s.t.Helper()
 	job := &structs.Job{ID: "job-" + prefix, Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{
@@ -33,8 +33,8 @@ func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 	return ids
 }
 
-// TestClaim_RecordsManyInOneEntry: claims of many allocations are taken together, and a node that is
-// emptied releases them together.
+// TestClaim_RecordsManyInOneEntry: one entry records the claims of many allocations, and one entry releases
+// them when the node is drained.
 func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
@@ -106,7 +106,7 @@ func TestClaim_RefusesTooMany(t *testing.T) {
 	must(s, structs.CSIVolumeClaim, claim)
 }
 
-// TestClaim_LongQueueHoldsUpNoOther: it is not put together by the goroutine that reads its connection.
+// TestClaim_LongQueueHoldsUpNoOther: the goroutine that reads the connection does not assemble the answer.
 func TestClaim_LongQueueHoldsUpNoOther(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

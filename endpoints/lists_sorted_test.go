@@ -10,7 +10,8 @@ import (
 	"berth/structs"
 )
 
-// TestList_SortsByIndex: by when their rows came or last changed, forwards and backwards, whole and in pages.
+// TestList_SortsByIndex: by the index of creation or of the last change, forwards and backwards, whole and in
+// pages.
 func TestList_SortsByIndex(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

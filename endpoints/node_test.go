@@ -316,8 +316,8 @@ func (g gated) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	return g.Raft.Propose(ctx, entry)
 }
 
-// TestHeartbeat_NodesThatReturnShareEntries: of two hundred heartbeats of nodes that were down, those that come
-// while the first is being recorded are one entry.
+// TestHeartbeat_NodesThatReturnShareEntries: of two hundred heartbeats of nodes that were down, those that
+// arrive while the first is being recorded share one entry.
 func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -19,8 +19,7 @@ import (
 	"berth/structs"
 )
 
-// watchers are reads that wait. It is to be used in virtual time, where it is known when nothing moves any
-// more.
+// watchers are blocking queries. They run in virtual time, in which the end of all changes is known.
 type watchers struct {
 	*server
 	mu       sync.Mutex
@@ -45,7 +44,7 @@ func newWatchers(s *server) (*watchers, func()) {
 	}
 }
 
-// wakes is a sink that counts the waiting reads that have looked again.
+// wakes is a sink that counts the blocking queries that have run again.
 type wakes struct {
 	metrics.BlackholeSink
 	n atomic.Uint64
@@ -89,7 +88,7 @@ func (w *watchers) after(change func()) (answered map[string]int, looks uint64) 
 	return w.answered, w.wakes.n.Load() - before
 }
 
-// expect fails the test unless just these were answered once, for so many looks.
+// expect fails the test unless exactly these were answered once, with a number of reads.
 func (w *watchers) expect(what string, looks uint64, change func(), names ...string) {
 	w.t.Helper()
 	got, looked := w.after(change)

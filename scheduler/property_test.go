@@ -12,9 +12,9 @@ import (
 	"berth/structs"
 )
 
-// TestProcess_Properties lets anything happen to a small cluster. After every plan: no node has more than it can
-// give, no two live allocations exclude each other from a volume unless the newer one replaces the other,
-// constraints of nodes hold, and planning again finds nothing to do (run checks that).
+// TestProcess_Properties makes random changes to a small cluster. After every plan no node has more than it
+// can give. No two live allocations exclude each other from a volume unless the newer one replaces the other.
+// Constraints of nodes hold. A second plan changes nothing (run checks that).
 func TestProcess_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newFixture(t)

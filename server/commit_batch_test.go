@@ -175,8 +175,8 @@ func TestBatcher_FailsAllProposalsOfAnEntry(t *testing.T) {
 	}
 }
 
-// A proposal that leaves while it waits is not written. One that leaves later does not know. The first of a
-// batch stays for the others.
+// A proposal that leaves while it waits is not written. One that leaves later does not know its outcome. The
+// first of a batch stays for the others.
 func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &paper{apart: names}

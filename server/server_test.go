@@ -389,7 +389,7 @@ func TestRaftError_HasTheKindOfItsOutcome(t *testing.T) {
 	}
 }
 
-// The loops of one time of leading have all ended before those of the next begin, and before Run returns.
+// The loops of one leadership have all ended before those of the next begin, and before Run returns.
 func TestLeadership_NeverRunsTheLoopsTwice(t *testing.T) {
 	noLeaks(t)
 	s, err := New(testConfig(t), hclog.NewNullLogger())

@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 )
 
-// aLine is a volume that some read and n allocations wait for, each in its own access mode.
+// aLine is a volume for which some readers and n allocations wait, each in its own access mode.
 func aLine(t testing.TB, readers, n int) *quiet {
 	w := &quiet{s: New()}
 	w.do(func(tx *WriteTx) {

@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// TestReap_ReadsFewRows counts allocations of memory: a walk over a tree takes more of them the deeper the tree
-// is. Forgetting walks over no evaluation that stays, however many there are of the job and the node.
+// TestReap_ReadsFewRows counts allocations of memory, of which a scan of a deeper tree takes more. The
+// deletion scans no evaluation that stays, for any number of evaluations of the job and the node.
 func TestReap_ReadsFewRows(t *testing.T) {
 	cost := func(done int) float64 {
 		w := &quiet{s: New()}

@@ -103,7 +103,7 @@ func TestVolumeForce_OfAnEndedAllocation(t *testing.T) {
 	}
 }
 
-// Known by another name, the volume would be given to a second node before the first has it detached.
+// Under another name a second node would get the volume before the first has detached it.
 func TestVolumePut_RejectsAVolumeThatDetaches(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
@@ -152,7 +152,7 @@ func TestPlugin_BeginsToAttach(t *testing.T) {
 	}
 }
 
-// A node that holds volumes and is new to the state is not as new as it seems.
+// A node with volumes that is new to the state is not a new node.
 func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 	w := threeNodes(t, false)
 	held := []structs.CSIHeldClaim{{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "gone"}}}

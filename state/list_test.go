@@ -67,7 +67,7 @@ func expect[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key fu
 	}
 }
 
-// TestClaimQueue_ReadsFromAnyPosition: where a line can be gone through class by class it is the volume's claims in order.
+// TestClaimQueue_ReadsFromAnyPosition: a queue that is read class by class has the volume's claims in order.
 func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
 	w := aLine(t, 0, 20)
 	tx := w.s.Read()

@@ -15,14 +15,13 @@ import (
 	"berth/structs"
 )
 
-// crash is the world as it was at one point of an agent's life, if the agent was killed there.
+// crash is the state of the machine at one point of an agent's life, as if the agent was killed there.
 type crash struct {
 	point string
 	w     *fixture
 }
 
-// crashes runs a life and keeps the world of each point at which something was done to it or was about to
-// be, store included.
+// crashes runs a life and keeps the state of the machine, with the store, before and after each change.
 func crashes(t *testing.T, life func(t *testing.T, w *fixture)) []crash {
 	var all []crash
 	outer := t
@@ -37,7 +36,7 @@ func crashes(t *testing.T, life func(t *testing.T, w *fixture)) []crash {
 	return all
 }
 
-// clone copies the world as an agent that is killed leaves it, for the test t.
+// clone copies the state that a killed agent leaves, for the test t.
 func (w *fixture) clone(t *testing.T) *fixture {
 	dir := t.TempDir()
 	src, err := os.Open(filepath.Join(w.dir, "client.db"))
@@ -60,9 +59,9 @@ func (w *fixture) clone(t *testing.T) *fixture {
 	return &fixture{t: t, dir: dir, machine: w.machine.Clone(), up: maps.Clone(w.up), fail: map[string]func() error{}}
 }
 
-// TestRestore_AfterAKillAtAnyPoint kills the agent between every record, act and mark of a whole life and lets
-// another take over: a process that ran is not started again, one that ended is not left, and after the
-// allocation is stopped nothing is.
+// TestRestore_AfterAKillAtAnyPoint kills the agent between every record, act and mark of a whole life.
+// Another agent recovers the tasks: it does not start a running process again, and leaves no ended one. After
+// the allocation is stopped nothing is left.
 func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 	all := crashes(t, func(t *testing.T, w *fixture) {
 		a := w.agent()

@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// bindInto mounts a directory over dir and takes it away at the end of the test.
+// bindInto mounts a directory over dir and unmounts it at the end of the test.
 func bindInto(t *testing.T, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {

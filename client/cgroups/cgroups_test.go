@@ -140,7 +140,7 @@ func TestGroup_WithoutAHierarchyIsEmpty(t *testing.T) {
 	}
 }
 
-// machine skips where the machine itself gives no groups. Anything else that keeps a group from being made is a fault.
+// machine skips the test if the machine itself has no groups. Any other error of making a group is a fault.
 func machine(t *testing.T) *Machine {
 	t.Helper()
 	m := Detect()
@@ -157,7 +157,7 @@ func machine(t *testing.T) *Machine {
 	return m
 }
 
-// A process is born in a real group, is found there, and killed; the group goes.
+// A process starts in a real group, is found there, and killed. Then the group is removed.
 func TestRealGroup_HoldsAProcess(t *testing.T) {
 	m := machine(t)
 	name := fmt.Sprintf("test-%d", os.Getpid())
@@ -256,7 +256,7 @@ func TestRealGroup_HasItsLimits(t *testing.T) {
 	}
 }
 
-// Processes that fork faster than they can be killed one by one end all the same.
+// Processes that fork faster than they can be killed one by one still end.
 func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 	g := realGroup(t, Limits{PIDs: 40})
 	if g.V1[PIDs] == "" && !has(g.V2, PIDs) {
@@ -336,7 +336,7 @@ func startIn(t *testing.T, cmd *exec.Cmd, g *Group) {
 	}
 }
 
-// The thread that gave things up for the program must be gone afterwards, and never be the main one.
+// The thread that dropped privileges for the program must end afterwards, and never be the main one.
 func TestOnOwnThread_EndsItsThread(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {

@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// The plugin is away, and before it is back an operator takes the volume from this node and another one
-// gets it: then it must not be staged here any more.
+// The plugin is stopped. Before it is back, an operator releases the volume of this node by force and another
+// node gets it: then it must not be staged here any more.
 func TestVolumes_StageNothingAfterARelease(t *testing.T) {
 	for name, take := range map[string]func(r *fixture){
 		"gone": func(r *fixture) {

@@ -136,7 +136,7 @@ func TestDuty_C5_AnAnsweredRepeatSettlesTheCallBeforeTheRestart(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-// An update of the plugin's job put another instance in its place, and the former one may still be busy.
+// An update of the plugin's job replaced the instance, and the former one may still be busy.
 func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 	r, _, u := killedDuringStage(t)
 	p := r.plugin("ebs", "plug-2", nodeOnly)
@@ -155,7 +155,7 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 	r.down(u)
 }
 
-// A call that is answered while the agent stops holds up nothing afterwards.
+// A call that is answered while the agent stops delays nothing afterwards.
 func TestManager_WaitsForACallWhenItStops(t *testing.T) {
 	r := newFixture(t)
 	r.crash()
@@ -213,7 +213,7 @@ func TestDuty_K15_NotFoundProvesNothingWhereNoMountWasSeen(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-// A volume that was never staged has nothing to be unstaged.
+// A volume that was never staged needs no unstage.
 func TestDuty_K8_K15_NotFoundIsDoneWhereNothingEverSucceeded(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

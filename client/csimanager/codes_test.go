@@ -75,7 +75,7 @@ func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_EachCodeOf
 	}
 }
 
-// answers has the plugin answer an RPC once with a code, while it brings a volume or takes it back.
+// answers makes the plugin answer an RPC once with a code, during an Up or a Down.
 func answers(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, want outcome) {
 	u := use("v-"+code, "a1")
 	step := func() error { _, err := r.v.Up(r.ctx(), u, nil); return err }

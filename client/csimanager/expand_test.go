@@ -181,8 +181,8 @@ func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
 	must(t, <-ended)
 }
 
-// The record keeps whether the file system could be written when it was published. One that was mounted
-// read-only on purpose has not turned so.
+// The record keeps whether the file system was writable when it was published. One that was mounted read-only
+// on purpose has not turned read-only.
 func TestUp_RemembersWhetherTheFileSystemCouldBeWritten(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

@@ -65,7 +65,7 @@ func TestFingerprint_ReportsAllProperties(t *testing.T) {
 	}
 }
 
-// A volume is kept out of use for an expansion only where the plugin cannot expand it in use.
+// An expansion blocks the use of a volume only if the plugin cannot expand volumes in use.
 func TestDuty_E5_AFingerprintHasTheKindOfExpansion(t *testing.T) {
 	r := newFixture(t)
 	for name, c := range map[string]struct {

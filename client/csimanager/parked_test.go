@@ -19,7 +19,7 @@ import (
 
 var nodeHalf = dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 
-// changes are all that lets a call be made again that the plugin has refused for good.
+// changes are all events after which a call that the plugin has rejected for good is repeated.
 var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){
 	"another allocation serves": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
 		r.register("ebs", "plug2", p, nodeOnly)
@@ -71,8 +71,7 @@ func (r *fixture) fingerprint() {
 	i.setReport(r.m.fingerprint(r.ctx(), i))
 }
 
-// A call that takes a volume back and that the plugin refuses for good is made once to each process of the
-// plugin.
+// An opposite call that the plugin rejects for good is made once to each process of the plugin.
 func TestDuty_C9_C13_ARefusedCallIsMadeAgainOnlyWhenSomethingHasChanged(t *testing.T) {
 	for _, rpc := range []string{"NodeUnpublishVolume", "NodeUnstageVolume"} {
 		for _, code := range parkedCodes {
@@ -133,7 +132,7 @@ func parksUntil(t *testing.T, rpc, code string, change func(*fixture, *csitest.P
 	r.clean(p, "ext-data")
 }
 
-// The answer to a call counts also when its caller has given it up.
+// The answer to a call counts also if its caller has stopped waiting.
 func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

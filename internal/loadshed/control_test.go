@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// model is a server that does one thing after another: it takes requests in the order in which they came,
-// finds out only then whether one is let in, and needs some time even to refuse.
+// model is a server that does one thing after another: it reads requests in the order of their arrival,
+// decides only then whether one is admitted, and needs some time even to reject one.
 type model struct {
 	serve, spurn time.Duration // the time of an admitted read, and of a rejected one
 
@@ -27,7 +27,7 @@ func newModel() *model {
 	return &model{serve: 50 * time.Microsecond, spurn: 8 * time.Microsecond, least: -1}
 }
 
-// offer offers so many reads in a second, and returns how many a second were answered.
+// offer offers a number of reads in a second, and returns how many a second were answered.
 func (m *model) offer(rate float64, during time.Duration) (good float64) {
 	m.waited, m.refusedAfter = nil, nil
 	begin := m.now

@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-// slowLog takes its time for each plan, and sees which are on their way together.
+// slowLog delays each plan, and records which are in flight together.
 type slowLog struct {
 	*world
 	takes time.Duration

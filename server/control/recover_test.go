@@ -109,7 +109,7 @@ func (w *world) save() []byte {
 	return b.Bytes()
 }
 
-// wentBackTo is a world that went back to saved, from the state that w has now. All its nodes have reported.
+// wentBackTo is a world that returned to saved, from the present state of w. All its nodes have reported.
 func (w *world) wentBackTo(saved []byte) *world {
 	w.t.Helper()
 	back := newWorld(w.t)

@@ -53,8 +53,8 @@ func BenchmarkALookAtTheQueue(b *testing.B) {
 	}
 }
 
-// BenchmarkAFleetRegisters is the price for each of so many nodes of registering one after the other, until a system job
-// runs on all of them.
+// BenchmarkAFleetRegisters is the cost for each of n nodes to register one after the other, until a system
+// job runs on all of them.
 func BenchmarkAFleetRegisters(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

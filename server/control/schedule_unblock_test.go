@@ -23,7 +23,7 @@ func (w *world) roomy(id string, room int, attributes map[string]string) {
 			Memory: structs.NodeMemoryResources{MemoryMB: 1 << 30}, Disk: structs.NodeDiskResources{DiskMB: 1 << 30}}}})
 }
 
-// wants is a job that wants count allocations of so many MHz.
+// wants returns a job that requests count allocations of so many MHz.
 func (w *world) wants(id string, count, mhz int, edit ...func(*structs.Job)) {
 	w.t.Helper()
 	job := &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"}, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: count,
@@ -156,8 +156,8 @@ func TestSchedule_CapacityForOneUnblocksFew(t *testing.T) {
 	}
 }
 
-// TestSchedule_PlansAFleetThatRegistersTogether: the plans of a system job do not grow with each node that registers while
-// one is made.
+// TestSchedule_PlansAFleetThatRegistersTogether: the number of plans of a system job does not grow with the
+// nodes that register while one is made.
 func TestSchedule_PlansAFleetThatRegistersTogether(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		const fleet = 500

@@ -135,9 +135,9 @@ func (s *storm) answered(c nodeCall) (any, error) {
 	return nil, nil
 }
 
-// Rows change while calls are made or fail, the log cannot be written, leaders come and go, the store is
-// restored, and more rows change than are kept. In the end everything that rows ask for is done, and no
-// volume had two calls at once.
+// Rows change while calls are made or fail, the log is not writable, leaders come and go, the store is
+// restored, and more rows change than are kept. In the end all calls that rows need are made, and no volume
+// had two calls at once.
 func TestLoops_LoseNoWorkInAStorm(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -80,7 +80,7 @@ func (w *world) addCreating(n int, plugin string) {
 	put(w, fsm.VolumePut, volumes)
 }
 
-// Each call that ends lets the next one begin at once. Neither reads more rows because more wait.
+// Each ended call lets the next one begin at once. Neither reads more rows with more waiting rows.
 func TestControllers_CallCostsTheSameInAnyQueue(t *testing.T) {
 	const calls = 400
 	cost := map[int]float64{}

@@ -85,7 +85,8 @@ func (r *fixture) killAgent(cmd *osexec.Cmd) {
 
 const counter = `trap 'exit 11' TERM; echo up; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done`
 
-// The agent is killed; the task runs on, its log has no gap, another agent takes it up and learns its end.
+// The agent is killed. The task continues, its log has no gap, and another agent recovers it and learns its
+// end.
 func TestRecover_AfterAKilledAgent(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", counter)
@@ -163,7 +164,7 @@ func TestStart_ReplacesAnUnrecoveredTask(t *testing.T) {
 	r.clean(cfg)
 }
 
-// The supervisor is killed: nothing of the task runs on, and its end is not known.
+// The supervisor is killed: no process of the task continues, and its end is unknown.
 func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 	r := newFixture(t)
 	for _, there := range []bool{true, false} { // with an agent that waits, and before one recovers
@@ -188,7 +189,7 @@ func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 	}
 }
 
-// Pid 1 of the sandbox is killed from outside: the task went with it.
+// Pid 1 of the sandbox is killed from outside: the task ended with it.
 func TestTask_EndsWithItsInit(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `echo up; exec sleep 1000`)
@@ -247,7 +248,7 @@ func TestRecover_AfterAReboot(t *testing.T) {
 	r.clean(cfg)
 }
 
-// A supervisor that does not answer in time may be slow; its task is let be, and found when it answers.
+// A supervisor that does not answer in time may be slow. Its task continues, and is found when it answers.
 func TestRecover_FromAStuckSupervisor(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `sleep 1000`)
@@ -285,7 +286,7 @@ func TestRecover_RefusesAForeignHandle(t *testing.T) {
 	}
 }
 
-// A data directory may be deeper than a socket's path may be long.
+// The path of a data directory may be longer than that of a socket may be.
 func TestStart_InALongDataDirectory(t *testing.T) {
 	r := newFixture(t)
 	for range 4 {
