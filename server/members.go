@@ -15,8 +15,6 @@ const membersInterval = 30 * time.Second
 // a vote. A failed server keeps its vote, because it is expected back. The vote of a server ends when the
 // server has left, when another server has its name or its address, and when the gossip has dropped it.
 func (s *Server) reconcileMembers(ctx context.Context) {
-	tick := time.NewTicker(membersInterval)
-	defer tick.Stop()
 	defer s.learnVersions([]peer{{}})
 	for {
 		peers := s.members.peers()
@@ -32,7 +30,7 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 		}
 		select {
 		case <-s.members.changed:
-		case <-tick.C:
+		case <-time.After(membersInterval):
 		case <-ctx.Done():
 			return
 		}

@@ -78,15 +78,14 @@ func (m *Map) lockOne(ctx context.Context, holder, key string) (unlock func(), e
 	}
 	select {
 	case e.places <- struct{}{}:
-		return m.markHeld(key, e, holder), nil
 	default:
+		select {
+		case e.places <- struct{}{}:
+		case <-ctx.Done():
+			return nil, m.abandonWait(key, e, ctx.Err())
+		}
 	}
-	select {
-	case e.places <- struct{}{}:
-		return m.markHeld(key, e, holder), nil
-	case <-ctx.Done():
-		return nil, m.abandonWait(key, e, ctx.Err())
-	}
+	return m.markHeld(key, e, holder), nil
 }
 
 // addUser counts a user of the key. It returns nil if there are MaxUsers already.
