@@ -60,7 +60,7 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 type writer struct {
 	tar  *tar.Writer
 	at   time.Time
-	sums bytes.Buffer
+	sums sums
 }
 
 func (w *writer) file(name string, size int64, r io.Reader) error {
@@ -75,16 +75,25 @@ func (w *writer) file(name string, size int64, r io.Reader) error {
 	if err := w.tar.WriteHeader(head); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w.tar, sum), r)
+	n, err := w.sums.copy(w.tar, r, name)
 	if err == nil && n != size {
 		err = fmt.Errorf("%d bytes instead of %d", n, size)
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
-	fmt.Fprintf(&w.sums, "%x  %s\n", sum.Sum(nil), name)
 	return nil
+}
+
+// sums are the lines of SHA256SUMS.
+type sums struct{ bytes.Buffer }
+
+// copy copies a file and adds its sum.
+func (s *sums) copy(w io.Writer, r io.Reader, name string) (int64, error) {
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, sum), r)
+	fmt.Fprintf(s, "%x  %s\n", sum.Sum(nil), name)
+	return n, err
 }
 
 // Read reads an archive and copies its state to w. Only if it returns without error, w has received the whole
@@ -122,7 +131,7 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 
 type reader struct {
 	tar  *tar.Reader
-	sums bytes.Buffer
+	sums sums
 }
 
 // file copies the next file to w. The file must have this name and at most limit bytes.
@@ -137,15 +146,13 @@ func (r *reader) file(name string, limit int64, w io.Writer) error {
 	if head.Size > limit {
 		return bad("%s has %d bytes; an archive can have %d", name, head.Size, limit)
 	}
-	sum := sha256.New()
 	out := &sink{w: w}
-	if _, err := io.Copy(io.MultiWriter(sum, out), r.tar); err != nil {
+	if _, err := r.sums.copy(out, r.tar, name); err != nil {
 		if out.err != nil {
 			return fmt.Errorf("copying %s: %w", name, out.err)
 		}
 		return bad("reading %s: %w", name, unexpected(err))
 	}
-	fmt.Fprintf(&r.sums, "%x  %s\n", sum.Sum(nil), name)
 	return nil
 }
 
