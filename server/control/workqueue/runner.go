@@ -62,8 +62,7 @@ type Step struct {
 
 // ended is a step that was taken.
 type ended struct {
-	key Key
-	op  string
+	*entry
 	err error
 }
 
@@ -74,7 +73,6 @@ type running struct {
 	feed    *state.Subscription
 	workers sync.WaitGroup
 	results chan ended
-	timer   *time.Timer
 }
 
 // Run works until ctx ends. It returns when all steps in work have ended.
@@ -83,10 +81,8 @@ func (r Runner) Run(ctx context.Context) {
 		Runner:  r,
 		queue:   newQueue(r.Retry),
 		results: make(chan ended),
-		timer:   time.NewTimer(0),
 	}
 	defer now.workers.Wait()
-	defer now.timer.Stop()
 	now.feed = r.Store.Subscribe(cmp.Or(r.MaxChanges, KeptChanges), r.Topics...) // before the first look
 	defer now.feed.Close()
 	now.lookAtAll(r.Store.Read())
@@ -143,11 +139,10 @@ func (r *running) fill(ctx context.Context) {
 
 func (r *running) start(ctx context.Context, e *entry, s Step) {
 	r.begin(e)
-	key := e.key
 	r.workers.Go(func() {
 		err := s.Act(ctx)
 		select {
-		case r.results <- ended{key, s.Op, err}:
+		case r.results <- ended{e, err}:
 		case <-ctx.Done():
 		}
 	})
@@ -157,8 +152,7 @@ func (r *running) start(ctx context.Context, e *entry, s Step) {
 func (r *running) await(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
-		r.timer.Reset(max(0, time.Until(next)))
-		due = r.timer.C
+		due = time.After(time.Until(next))
 	}
 	select {
 	case e := <-r.results:
@@ -175,9 +169,9 @@ func (r *running) await(ctx context.Context, next time.Time) {
 // settle records the end of a step.
 func (r *running) settle(ctx context.Context, e ended) {
 	if e.err != nil && ctx.Err() == nil {
-		r.Logger.Warn("step failed, retrying", "loop", r.Name, "step", e.op+" "+keyText(e.key), "error", e.err)
+		r.Logger.Warn("step failed, retrying", "loop", r.Name, "step", e.step.Op+" "+keyText(e.key), "error", e.err)
 	}
-	r.end(r.entries[e.key], e.err, time.Now())
+	r.end(e.entry, e.err, time.Now())
 }
 
 // catchUp reads the keys that changes concern, and those that await a signal that the changes give.
