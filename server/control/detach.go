@@ -17,7 +17,10 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
-	if c.listedDetached(ctx, a) {
+	// A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
+	listed := c.listed(ctx, a)
+	if listed != nil && listed.PublishedNodesKnown &&
+		!slices.Contains(listed.PublishedExternalNodeIDs, a.ExternalNodeID) {
 		c.Logger.Info("the plugin found nothing to detach, and lists the volume as not attached to the node",
 			"volume", a.VolumeID, "namespace", a.Namespace, "node", a.NodeID, "error", err)
 		return nil
@@ -41,13 +44,6 @@ func mismatch(tx *state.ReadTx, a *structs.CSIAttachment) string {
 			" when the volume was attached"
 	}
 	return ""
-}
-
-// listedDetached reports whether the plugin lists the volume, and the node not among those that it is
-// attached to. A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
-func (c controllerLoop) listedDetached(ctx context.Context, a *structs.CSIAttachment) bool {
-	v := c.listed(ctx, a)
-	return v != nil && v.PublishedNodesKnown && !slices.Contains(v.PublishedExternalNodeIDs, a.ExternalNodeID)
 }
 
 // listPages bounds how many pages of a plugin's list are read in search of one volume.

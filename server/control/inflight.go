@@ -38,10 +38,6 @@ type inFlight struct {
 	wg    sync.WaitGroup
 }
 
-func newInFlight() *inFlight {
-	return &inFlight{plans: map[string]proposedPlan{}, done: make(chan proposedPlan, mostInFlight)}
-}
-
 // allows reports whether a plan may be made while the others are in flight.
 func (f *inFlight) allows(p proposedPlan) bool {
 	for _, other := range f.plans {

@@ -39,7 +39,11 @@ type evalBackoff struct {
 }
 
 func (s scheduleLoop) run(ctx context.Context) {
-	now := &scheduling{scheduleLoop: s, backoffs: backoffs{}, inFlight: newInFlight()}
+	now := &scheduling{
+		scheduleLoop: s,
+		inFlight:     &inFlight{plans: map[string]proposedPlan{}, done: make(chan proposedPlan, mostInFlight)},
+		backoffs:     backoffs{},
+	}
 	defer now.wg.Wait()
 	for ctx.Err() == nil {
 		now.settleDone(ctx)
