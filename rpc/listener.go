@@ -48,9 +48,6 @@ func NewListener(ln net.Listener, logger hclog.Logger, handlers map[byte]func(ne
 // handler returns.
 func (l *Listener) LimitPerAddr(n int) { l.conns.MostPerHost = n }
 
-// Addr returns the address of the socket.
-func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
-
 // Run accepts connections until ctx ends, and returns when each handler has returned.
 func (l *Listener) Run(ctx context.Context) {
 	unhook := context.AfterFunc(ctx, func() { _ = l.ln.Close() })

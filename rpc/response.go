@@ -45,7 +45,7 @@ const chunk = keptBuffer - 4<<10
 type Response struct {
 	last   *buffer
 	before int64 // bytes of the chunks before the last
-	limit  int64 // the most bytes of all chunks, 0 for no limit
+	limit  int64 // the most bytes of all chunks
 }
 
 // Bytes returns the last chunk, to be appended to.
@@ -64,9 +64,9 @@ func (a *Response) Put(b []byte) error {
 	return nil
 }
 
-// responseFits refuses an answer of more bytes than the other end reads. A limit of 0 is none.
+// responseFits refuses an answer of more bytes than the other end reads.
 func responseFits(size, limit int64) error {
-	if limit == 0 || size <= limit {
+	if size <= limit {
 		return nil
 	}
 	return structs.Invalidf("the answer has more than %d bytes: request less, or page by page", limit)

@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -121,7 +122,7 @@ func TestWriter_WritesNothingAfterAFailure(t *testing.T) {
 func TestWriter_KeepsLongMessagesInOnePiece(t *testing.T) {
 	long := func(letter byte) *buffer {
 		m := &buffer{b: make([]byte, 0, smallBuffer)}
-		a := Response{last: m}
+		a := Response{last: m, limit: math.MaxInt64}
 		for range 3 {
 			_ = a.Put(append(a.Bytes(), bytes.Repeat([]byte{letter}, chunk)...))
 		}
