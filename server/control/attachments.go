@@ -27,15 +27,15 @@ func nextAttachment(a *structs.CSIAttachment) string {
 	return ""
 }
 
-// attachmentRanks order the calls for one volume. Calls for the volume itself have rank 0.
-var attachmentRanks = map[string]int{opAttach: 1, opDetach: 2}
-
 // attachmentWork needs the volume only to choose a controller near it: a detach works without.
 func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachment) work {
 	op, volume := nextAttachment(a), a.Namespace+"/"+a.VolumeID
 	w := work{
-		op: op, volume: volume, plugin: a.PluginID, rank: attachmentRanks[op],
+		op: op, volume: volume, plugin: a.PluginID, rank: 1,
 		version: a.ModifyIndex, lastError: a.LastError, call: a.Call,
+	}
+	if op == opDetach {
+		w.rank = 2 // the calls for the volume itself have rank 0
 	}
 	if deletion := lateDelete(tx, a); deletion != nil && (a.Call == nil || deletion.Time > a.Call.Time) {
 		w.call = deletion

@@ -44,11 +44,11 @@ func (c Collection) Run(ctx context.Context, tx *state.ReadTx, p fsm.Proposer) (
 func (c Collection) list(tx *state.ReadTx) []*structs.ReapRequest {
 	g := garbage{tx: tx, allocs: map[string]bool{}, evals: map[string]bool{},
 		evalsBefore: c.Now.Add(-c.Keep.Eval).UnixNano(),
-		jobsBefore:  c.Now.Add(-c.Keep.Job).UnixNano(),
-		nodesBefore: c.Now.Add(-c.Keep.Node).Unix(),
 	}
+	jobsBefore := c.Now.Add(-c.Keep.Job).UnixNano()
+	nodesBefore := c.Now.Add(-c.Keep.Node).Unix()
 	for job := range state.EndedJobs(tx) {
-		if job.SubmitTime > g.jobsBefore {
+		if job.SubmitTime > jobsBefore {
 			break
 		}
 		g.job(job)
@@ -71,7 +71,7 @@ func (c Collection) list(tx *state.ReadTx) []*structs.ReapRequest {
 		g.eval(e)
 	}
 	for n := range state.DownNodes(tx) {
-		if n.StatusUpdatedAt > g.nodesBefore {
+		if n.StatusUpdatedAt > nodesBefore {
 			break
 		}
 		g.node(n)
@@ -80,12 +80,12 @@ func (c Collection) list(tx *state.ReadTx) []*structs.ReapRequest {
 }
 
 type garbage struct {
-	tx                                   *state.ReadTx
-	evalsBefore, jobsBefore, nodesBefore int64
-	allocs, evals                        map[string]bool // those already listed
-	placed                               []string        // evaluations that have placed some of those
-	entries                              []*structs.ReapRequest
-	rows                                 int // in the last entry
+	tx            *state.ReadTx
+	evalsBefore   int64
+	allocs, evals map[string]bool // those already listed
+	placed        []string        // evaluations that have placed some of those
+	entries       []*structs.ReapRequest
+	rows          int // in the last entry
 }
 
 // entry is the log entry that the next row goes into. Entries are in the order in which they must be
