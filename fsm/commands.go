@@ -3,6 +3,7 @@ package fsm
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"berth/internal/codec"
 	"berth/state"
@@ -105,13 +106,7 @@ func Version() int {
 }
 
 // List describes all commands in the order of their declaration.
-func List() []CommandInfo {
-	var out []CommandInfo
-	for _, c := range commands {
-		out = append(out, *c)
-	}
-	return out
-}
+func List() []*CommandInfo { return slices.Clone(commands) }
 
 // unknown represents the commands that this version does not know.
 var unknown = &CommandInfo{Name: "an unknown command"}

@@ -132,12 +132,12 @@ func (s *Server) serve(ln net.Listener) {
 // advertise resolves the address that others reach this server at.
 func advertise(bound net.Addr, configured string) (*net.TCPAddr, error) {
 	if configured == "" {
-		addr := *bound.(*net.TCPAddr)
+		addr := bound.(*net.TCPAddr)
 		if addr.IP.IsUnspecified() {
 			return nil, structs.Errorf(structs.KindInvalid,
 				"server: the RPC address %s is no address for others; set advertise.rpc", bound)
 		}
-		return &addr, nil
+		return addr, nil
 	}
 	return resolve("advertise.rpc", configured, bound.(*net.TCPAddr).Port)
 }

@@ -99,15 +99,14 @@ func (o *opening) checkPresence(raftDir string) error {
 }
 
 // check reads the log and the snapshots and compares them with each other and with the mark.
-func (o *opening) check() (markRecord, error) {
-	none := markRecord{}
+func (o *opening) check() (record markRecord, err error) {
 	last, err := o.checkLog()
 	if err != nil {
-		return none, err
+		return record, err
 	}
 	snapshot, err := o.checkSnapshots()
 	if err != nil {
-		return none, err
+		return record, err
 	}
 	if o.mark.id == "" && last > 0 {
 		o.Logger.Warn("making the record of the log's end, which an older version did not keep",
@@ -116,11 +115,11 @@ func (o *opening) check() (markRecord, error) {
 	segments := o.meta.state().Segments
 	switch {
 	case last < o.mark.last:
-		return none, o.damage(o.walDir, "the log ends at entry %d; it had entries up to %d", last, o.mark.last)
+		return record, o.damage(o.walDir, "the log ends at entry %d; it had entries up to %d", last, o.mark.last)
 	case snapshot < o.mark.snapshot:
-		return none, o.damage(o.snapDir, "the snapshot of entry %d is missing", o.mark.snapshot)
+		return record, o.damage(o.snapDir, "the snapshot of entry %d is missing", o.mark.snapshot)
 	case last > 0 && segments[0].MinIndex > snapshot+1:
-		return none, o.damage(o.snapDir, "the snapshot of the entries before %d is missing",
+		return record, o.damage(o.snapDir, "the snapshot of the entries before %d is missing",
 			segments[0].MinIndex)
 	}
 	return markRecord{id: o.ID, last: last, snapshot: snapshot}, nil
