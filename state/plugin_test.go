@@ -102,6 +102,24 @@ func TestPlugin_RemembersItsController(t *testing.T) {
 	}
 }
 
+// One task of a group runs the controller of a plugin, another its node half: each half counts once.
+func TestPluginDetail_CountsTheHalvesOfTwoTasksOnce(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	job := aJob("runs-p", structs.JobSystem, "p", "p")
+	tasks := job.TaskGroups[0].Tasks
+	tasks[1].CSIPluginConfig.Type = structs.CSIPluginController
+	tasks[2].Name = "node"
+	tasks[2].CSIPluginConfig.Type = structs.CSIPluginNode
+	w.job(job)
+	w.alloc("a", "runs-p", "n1")
+	d := PluginDetail(w.s.Read(), "p")
+	if d.ControllersExpected != 1 || d.NodesExpected != 1 || len(d.Allocations) != 1 {
+		t.Errorf("%d controllers, %d nodes, %d allocations",
+			d.ControllersExpected, d.NodesExpected, len(d.Allocations))
+	}
+}
+
 func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)

@@ -243,12 +243,14 @@ func (g *TaskGroup) Ask() Resources {
 	return r
 }
 
-// Plugins lists the plugin IDs that the group's tasks run.
+// Plugins lists the plugin IDs that the group's tasks run, without duplicates: one task may run the
+// controller of a plugin and another its node half.
 func (g *TaskGroup) Plugins() []string {
 	var ids []string
 	for _, t := range g.Tasks {
-		if t.CSIPluginConfig != nil {
-			ids = append(ids, t.CSIPluginConfig.ID)
+		plugin := t.CSIPluginConfig
+		if plugin != nil && !slices.Contains(ids, plugin.ID) {
+			ids = append(ids, plugin.ID)
 		}
 	}
 	return ids
