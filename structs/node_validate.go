@@ -259,8 +259,11 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 		ID:                u.ID,
 		ClientStatus:      Cut(u.ClientStatus, MaxName),
 		ClientDescription: Cut(u.ClientDescription, MaxText),
-		TaskStates:        map[string]*TaskState{},
 	}
+	if u.TaskStates == nil {
+		return c // nil keeps the stored states
+	}
+	c.TaskStates = map[string]*TaskState{}
 	tasks := slices.Sorted(maps.Keys(u.TaskStates))
 	for _, task := range tasks[:min(len(tasks), MaxListed)] {
 		if len(task) <= MaxName {
