@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// layers are the layers, lowest first: a package imports only packages of lower lines, and those
+// layers lists the layers, lowest first. A package imports only packages of lower lines, and those
 // below its own entry. The longest entry that fits a package counts.
 var layers = [][]string{
 	{"structs", "internal"},
