@@ -1,6 +1,8 @@
 package hostpath
 
 import (
+	"cmp"
+
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 )
@@ -33,7 +35,7 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	}
 	if want := c.GetMount().GetFsType(); want != "" && want != fsType {
 		return fail(codes.FailedPrecondition,
-			"a file system of type %s is requested, the volume has %s", want, or(fsType, "none"))
+			"a file system of type %s is requested, the volume has %s", want, cmp.Or(fsType, "none"))
 	}
 	bits, data, _ := mountFlags(c.GetMount().GetMountFlags())
 	switch {
@@ -44,13 +46,6 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 			"a directory volume takes none of the mount flags that are a file system's")
 	}
 	return nil
-}
-
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // useOf returns the part of a capability that a record keeps.

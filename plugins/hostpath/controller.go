@@ -53,7 +53,7 @@ func (d *driver) CreateVolume(
 			keys = append(keys, id) // a source stays as it is while it is copied
 		}
 	}
-	release, err := d.locks.lock(keys...)
+	release, err := d.lock(keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (d *driver) describe(v *volume) *csi.Volume {
 // createVolume makes a volume: recorded, filled, marked ready. It removes the remains of a failure at once;
 // the next start removes those of a kill.
 func (d *driver) createVolume(w *createRequest) (*volume, error) {
-	v := &volume{ID: d.newID("vol"), Name: w.name, State: stateCreating,
+	v := &volume{recordHead: recordHead{ID: d.newID("vol"), Name: w.name, State: stateCreating},
 		Type: w.typ, FSType: w.fsType, Thick: w.typ == typeImage && w.thick, Size: w.size,
 		Source: w.source.String(), Parameters: w.params, Created: time.Now().UTC()}
 	if err := d.checkCapacity(v.Size, func() error { return d.store.volumes.putRecord(v) }); err != nil {
@@ -190,7 +190,7 @@ func (d *driver) DeleteVolume(
 	if id == "" {
 		return nil, fail(codes.InvalidArgument, "volume_id is missing")
 	}
-	release, err := d.locks.lock(id)
+	release, err := d.lock(id)
 	if err != nil {
 		return nil, err
 	}

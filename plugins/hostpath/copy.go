@@ -8,27 +8,28 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // copyImage copies a sparse file: as a reflink if the file system supports it, else the parts with data.
-// cloned reports that the copy is of one instant.
-func copyImage(ctx context.Context, from, to string) (cloned bool, err error) {
+func copyImage(ctx context.Context, from, to string) error {
 	src, err := os.Open(from)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer src.Close()
 	dst, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
-		return false, err
+		return err
 	}
-	cloned, err = copyFile(ctx, src, dst)
+	err = copyFile(ctx, src, dst)
 	if err == nil {
 		err = dst.Sync()
 	}
-	return cloned, errors.Join(err, dst.Close())
+	return errors.Join(err, dst.Close())
 }
 
 // canReflink reports whether files of a directory can share blocks.
@@ -48,29 +49,29 @@ func canReflink(dir string) bool {
 	return unix.IoctlFileClone(int(b.Fd()), int(a.Fd())) == nil
 }
 
-func copyFile(ctx context.Context, src, dst *os.File) (cloned bool, err error) {
+func copyFile(ctx context.Context, src, dst *os.File) error {
 	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil {
-		return true, nil
+		return nil
 	}
 	info, err := src.Stat()
 	if err != nil {
-		return false, err
+		return err
 	}
 	size := info.Size()
 	if err := dst.Truncate(size); err != nil {
-		return false, err
+		return err
 	}
 	for at := int64(0); at < size; {
 		from, to, err := nextData(src, at, size)
 		if err != nil || from >= size {
-			return false, err
+			return err
 		}
 		if err := copyRange(ctx, src, dst, from, to); err != nil {
-			return false, err
+			return err
 		}
 		at = to
 	}
-	return false, nil
+	return nil
 }
 
 // nextData finds the next part of a file that is no hole, at or after a position.
@@ -214,7 +215,7 @@ func (t *tree) entry(name string) error {
 	return t.special(name, st)
 }
 
-func (t *tree) symlink(name string, st *unixStat) error {
+func (t *tree) symlink(name string, st *syscall.Stat_t) error {
 	to, err := t.src.Readlink(name)
 	if err != nil {
 		return ignoreGone(err)
@@ -238,7 +239,7 @@ func (t *tree) file(name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = copyFile(t.ctx, src, dst)
+	err = copyFile(t.ctx, src, dst)
 	if err == nil {
 		err = t.attributes(src, dst, name)
 	}
@@ -246,7 +247,7 @@ func (t *tree) file(name string) error {
 }
 
 // special copies a device node or a named pipe.
-func (t *tree) special(name string, st *unixStat) error {
+func (t *tree) special(name string, st *syscall.Stat_t) error {
 	parent, err := t.dst.Open(path.Dir(name))
 	if err != nil {
 		return err
@@ -283,11 +284,12 @@ func (t *tree) attributes(src, dst *os.File, name string) error {
 func copyAttrs(src, dst *os.File) error {
 	buf := make([]byte, 64<<10)
 	n, err := unix.Flistxattr(int(src.Fd()), buf)
-	if err != nil {
-		return nil // the file system has none
+	if err != nil || n == 0 {
+		return nil // the file system or the file has none
 	}
 	value := make([]byte, 64<<10)
-	for _, name := range splitNames(buf[:n]) {
+	names := strings.TrimSuffix(string(buf[:n]), "\x00") // each ends with NUL
+	for name := range strings.SplitSeq(names, "\x00") {
 		m, err := unix.Fgetxattr(int(src.Fd()), name, value)
 		if err != nil {
 			continue // removed meanwhile
@@ -298,14 +300,4 @@ func copyAttrs(src, dst *os.File) error {
 		}
 	}
 	return nil
-}
-
-func splitNames(b []byte) (names []string) {
-	for start, i := 0, 0; i < len(b); i++ {
-		if b[i] == 0 {
-			names = append(names, string(b[start:i]))
-			start = i + 1
-		}
-	}
-	return names
 }

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
@@ -122,22 +123,23 @@ func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
 		if w.fsType != "" && fs != "" && fs != w.fsType {
 			return fail(codes.InvalidArgument, "two file-system types are requested, %s and %s", w.fsType, fs)
 		}
-		w.fsType, mount = or(w.fsType, fs), mount || c.GetMount() != nil
+		w.fsType = cmp.Or(w.fsType, fs)
+		mount = mount || c.GetMount() != nil
 		if w.typ == "" && (c.GetBlock() != nil || fs != "") && w.source.kind == "" {
 			w.typ = typeImage
 		}
 	}
-	w.typ = or(or(w.typ, w.source.typ), typeDirectory)
+	w.typ = cmp.Or(w.typ, w.source.typ, typeDirectory)
 	if w.source.kind != "" {
 		if w.source.typ != w.typ || (w.fsType != "" && w.fsType != w.source.fsType) {
 			return fail(codes.InvalidArgument,
 				"the source is a %s volume with file system %s: the new volume can only be the same",
-				w.source.typ, or(w.source.fsType, "none"))
+				w.source.typ, cmp.Or(w.source.fsType, "none"))
 		}
 		w.fsType = w.source.fsType
 	}
 	if w.typ == typeImage && mount && w.source.kind == "" {
-		w.fsType = or(w.fsType, defaultFS)
+		w.fsType = cmp.Or(w.fsType, defaultFS)
 	}
 	if w.typ == typeDirectory && w.fsType != "" {
 		return fail(codes.InvalidArgument,

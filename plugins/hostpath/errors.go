@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"berth/internal/backoff"
+	"berth/internal/keylock"
 )
 
 // fail makes an error with a gRPC code; the cause may be wrapped with %w.
@@ -84,32 +84,12 @@ func (d *driver) intercept(
 	return serve(ctx, req)
 }
 
-// keyLocks allows one call at a time per key. The zero value is ready.
-type keyLocks struct {
-	mu   sync.Mutex
-	held map[string]bool
-}
-
-// lock locks all keys or none; a key in use is ABORTED, as the specification wants it.
-func (l *keyLocks) lock(keys ...string) (release func(), err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, k := range keys {
-		if l.held[k] {
-			return nil, fail(codes.Aborted, "another call works on %s", k)
-		}
+// lock locks all keys or none. A key in use is ABORTED, as the specification demands.
+func (d *driver) lock(keys ...string) (release func(), err error) {
+	release, err = d.locks.Lock(d.ctx, "a call", keys...)
+	var used *keylock.Error
+	if errors.As(err, &used) {
+		return nil, fail(codes.Aborted, "another call works on %s", used.Key)
 	}
-	if l.held == nil {
-		l.held = map[string]bool{}
-	}
-	for _, k := range keys {
-		l.held[k] = true
-	}
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, k := range keys {
-			delete(l.held, k)
-		}
-	}, nil
+	return release, err
 }

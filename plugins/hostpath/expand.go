@@ -26,7 +26,7 @@ func (d *driver) ControllerExpandVolume(
 	if err := checkRange(r); err != nil {
 		return nil, err
 	}
-	release, err := d.locks.lock(v.ID)
+	release, err := d.lock(v.ID)
 	if err != nil {
 		return nil, err
 	}

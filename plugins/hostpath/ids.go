@@ -33,30 +33,25 @@ func (d *driver) otherNodeError(id string) error {
 	return nil
 }
 
-// volume finds a volume that is there to be used.
+// volume finds a volume that is ready.
 func (d *driver) volume(id string) (*volume, error) {
-	if id == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id is missing")
-	}
-	if v, ok := d.store.volumes.getRecord(id); ok && v.State == stateReady {
-		return v, nil
-	}
-	if err := d.otherNodeError(id); err != nil {
-		return nil, err
-	}
-	return nil, fail(codes.NotFound, "no volume %s on node %s", id, d.cfg.NodeID)
+	return findReady(d, d.store.volumes, "volume", id)
 }
 
-// snapshot finds a snapshot that is there to be used.
+// snapshot finds a snapshot that is ready.
 func (d *driver) snapshot(id string) (*snapshot, error) {
+	return findReady(d, d.store.snapshots, "snapshot", id)
+}
+
+func findReady[R row](d *driver, rows *recordDir[R], noun, id string) (none R, err error) {
 	if id == "" {
-		return nil, fail(codes.InvalidArgument, "snapshot_id is missing")
+		return none, fail(codes.InvalidArgument, "%s_id is missing", noun)
 	}
-	if n, ok := d.store.snapshots.getRecord(id); ok && n.State == stateReady {
-		return n, nil
+	if r, ok := rows.getRecord(id); ok && r.head().State == stateReady {
+		return r, nil
 	}
 	if err := d.otherNodeError(id); err != nil {
-		return nil, err
+		return none, err
 	}
-	return nil, fail(codes.NotFound, "no snapshot %s on node %s", id, d.cfg.NodeID)
+	return none, fail(codes.NotFound, "no %s %s on node %s", noun, id, d.cfg.NodeID)
 }

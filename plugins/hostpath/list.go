@@ -1,7 +1,9 @@
 package hostpath
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -32,13 +34,11 @@ func pageOf[R row](rows []R, token string, most int32) (cut []R, next string, er
 		return nil, "", fail(codes.Aborted, "starting_token is not one of ours")
 	}
 	for _, r := range rows {
-		id, _, _ := r.key()
-		if id <= token {
+		if r.head().ID <= token {
 			continue
 		}
 		if most > 0 && len(cut) == int(most) {
-			last, _, _ := cut[len(cut)-1].key()
-			return cut, last, nil
+			return cut, cut[len(cut)-1].head().ID, nil
 		}
 		cut = append(cut, r)
 	}
@@ -49,13 +49,7 @@ func pageOf[R row](rows []R, token string, most int32) (cut []R, next string, er
 func (d *driver) ListVolumes(
 	_ context.Context, req *csi.ListVolumesRequest,
 ) (*csi.ListVolumesResponse, error) {
-	var ready []*volume
-	for _, v := range d.store.volumes.listRecords() {
-		if v.State == stateReady {
-			ready = append(ready, v)
-		}
-	}
-	cut, next, err := pageOf(ready, req.GetStartingToken(), req.GetMaxEntries())
+	cut, next, err := pageOf(d.store.volumes.listReady(), req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +64,10 @@ func (d *driver) ListVolumes(
 func (d *driver) ListSnapshots(
 	_ context.Context, req *csi.ListSnapshotsRequest,
 ) (*csi.ListSnapshotsResponse, error) {
-	var ready []*snapshot
-	for _, n := range d.store.snapshots.listRecords() {
-		if n.State == stateReady && (req.GetSnapshotId() == "" || req.GetSnapshotId() == n.ID) &&
-			(req.GetSourceVolumeId() == "" || req.GetSourceVolumeId() == n.Source) {
-			ready = append(ready, n)
-		}
-	}
-	cut, next, err := pageOf(ready, req.GetStartingToken(), req.GetMaxEntries())
+	wanted := slices.DeleteFunc(d.store.snapshots.listReady(), func(n *snapshot) bool {
+		return n.ID != cmp.Or(req.GetSnapshotId(), n.ID) || n.Source != cmp.Or(req.GetSourceVolumeId(), n.Source)
+	})
+	cut, next, err := pageOf(wanted, req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}

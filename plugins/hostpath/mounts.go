@@ -78,7 +78,7 @@ func (d *driver) checkPath(field, path string) (string, error) {
 		return "", fail(codes.InvalidArgument, "%s: %w", field, err)
 	}
 	real := filepath.Join(parent, filepath.Base(clean))
-	if real == d.store.dir || strings.HasPrefix(real, d.store.dir+"/") {
+	if within(real, d.store.dir) {
 		return "", fail(codes.InvalidArgument, "%s %q is inside the driver's data directory", field, path)
 	}
 	if info, err := os.Lstat(real); err == nil && info.Mode().Type() == fs.ModeSymlink {

@@ -41,7 +41,7 @@ func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
 	if _, err := d.volume(id); err != nil {
 		return nil, nil, err
 	}
-	release, err = d.locks.lock(id)
+	release, err = d.lock(id)
 	if err != nil {
 		return nil, nil, err
 	}

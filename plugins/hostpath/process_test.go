@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
+	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -298,8 +299,8 @@ func TestDriver_OneCallPerVolume(t *testing.T) {
 	v.down()
 }
 
-func TestKeyLocks_AreAllOrNone(t *testing.T) {
-	var l keyLocks
+func TestLock_TakesAllKeysOrNone(t *testing.T) {
+	l := &driver{ctx: t.Context(), locks: keylock.Map{MaxUsers: 1}}
 	release, err := l.lock("a")
 	if err != nil {
 		t.Fatal(err)

@@ -28,8 +28,8 @@ func (d *driver) reconcile() error {
 			d.logFault("snapshot is not in order", n.ID, d.eraseSnapshot(n))
 		}
 	}
-	d.removeBare(d.store.volumes.dir, d.store.volumes.bare, d.store.volumes.bad)
-	d.removeBare(d.store.snapshots.dir, d.store.snapshots.bare, d.store.snapshots.bad)
+	removeBare(d, d.store.volumes)
+	removeBare(d, d.store.snapshots)
 	return d.sweepTemps()
 }
 
@@ -76,17 +76,17 @@ func (d *driver) thawStaged(v *volume) error {
 
 // removeBare removes directories that were made for a row that was never recorded. They are empty. One with
 // content, or with an unreadable record, stays for an operator.
-func (d *driver) removeBare(dir string, bare, bad []string) {
-	for _, name := range bare {
-		path := filepath.Join(dir, name)
+func removeBare[R row](d *driver, rows *recordDir[R]) {
+	for _, name := range rows.bare {
+		path := rows.path(name)
 		if err := os.Remove(filepath.Join(path, recordFile+".tmp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.logFault("left alone", path, err)
 			continue
 		}
 		d.logFault("left alone", path, os.Remove(path))
 	}
-	for _, name := range bad {
-		d.logger.Error("record cannot be read, its data is left alone", "path", filepath.Join(dir, name))
+	for _, name := range rows.bad {
+		d.logger.Error("record cannot be read, its data is left alone", "path", rows.path(name))
 	}
 }
 

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
+	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -73,14 +75,9 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) defaults() {
-	for _, f := range []struct {
-		field *string
-		value string
-	}{{&c.TopologyKey, DefaultTopologyKey}, {&c.Name, DefaultName}, {&c.Version, defaultVersion}} {
-		if *f.field == "" {
-			*f.field = f.value
-		}
-	}
+	c.TopologyKey = cmp.Or(c.TopologyKey, DefaultTopologyKey)
+	c.Name = cmp.Or(c.Name, DefaultName)
+	c.Version = cmp.Or(c.Version, defaultVersion)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -110,7 +107,7 @@ type driver struct {
 	cfg    Config
 	ctx    context.Context // of the run: operations end with it, not with their callers
 	logger hclog.Logger
-	locks  keyLocks
+	locks  keylock.Map // of volumes, snapshots and names: one call at a time
 	store  *store
 
 	booking sync.Mutex // held while capacity is checked and reserved
@@ -130,7 +127,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	d := &driver{cfg: cfg, ctx: ctx, logger: cfg.Logger}
+	d := &driver{cfg: cfg, ctx: ctx, logger: cfg.Logger, locks: keylock.Map{MaxUsers: 1}}
 	srv := grpc.NewServer(grpc.UnaryInterceptor(d.intercept), grpc.WaitForHandlers(true))
 	csi.RegisterIdentityServer(srv, d)
 	csi.RegisterControllerServer(srv, d)

@@ -26,7 +26,7 @@ func (d *driver) CreateSnapshot(
 	if err := d.reachable(req.GetAccessibilityRequirements()); err != nil {
 		return nil, err
 	}
-	release, err := d.locks.lock("snapshot name "+name, req.GetSourceVolumeId())
+	release, err := d.lock("snapshot name "+name, req.GetSourceVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,10 @@ func (d *driver) describeSnapshot(n *snapshot) *csi.Snapshot {
 // createSnapshot makes a snapshot: recorded, copied, marked ready.
 func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 	n := &snapshot{
-		ID: d.newID("snap"), Name: name, State: stateCreating, Source: v.ID, Type: v.Type, FSType: v.FSType,
-		Size: v.Size, FSSize: v.FSSize, Created: time.Now().UTC()}
+		recordHead: recordHead{ID: d.newID("snap"), Name: name, State: stateCreating},
+		Source:     v.ID, Type: v.Type, FSType: v.FSType, Size: v.Size, FSSize: v.FSSize,
+		Created: time.Now().UTC(),
+	}
 	if err := d.checkCapacity(n.Size, func() error { return d.store.snapshots.putRecord(n) }); err != nil {
 		return nil, err
 	}
@@ -115,8 +117,7 @@ func (d *driver) copyData(typ, from, to string) error {
 		}
 		return syncFS(to)
 	}
-	_, err := copyImage(d.ctx, from, to)
-	return err
+	return copyImage(d.ctx, from, to)
 }
 
 // quiesce keeps an image from changing while it is copied, until the returned function is called. It freezes
@@ -157,7 +158,7 @@ func (d *driver) DeleteSnapshot(
 	if id == "" {
 		return nil, fail(codes.InvalidArgument, "snapshot_id is missing")
 	}
-	release, err := d.locks.lock(id)
+	release, err := d.lock(id)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (d *driver) stage(v *volume) error {
 		return err
 	}
 	if !live {
-		if err := stagers[stagerOf(v)](d, v); err != nil {
+		if err := d.mountStage(v); err != nil {
 			return fmt.Errorf("staging volume %s: %w", v.ID, err)
 		}
 	}
@@ -98,21 +98,14 @@ func (d *driver) stage(v *volume) error {
 	return d.saveVolume(v)
 }
 
-// stagers are the ways to stage a volume.
-var stagers = map[string]func(*driver, *volume) error{
-	"directory": (*driver).stageDirectory,
-	"block":     (*driver).stageBlock,
-	"mount":     (*driver).stageFileSystem,
-}
-
-func stagerOf(v *volume) string {
+func (d *driver) mountStage(v *volume) error {
 	switch {
 	case v.Type == typeDirectory:
-		return "directory"
+		return d.stageDirectory(v)
 	case v.Stage.Use.Block:
-		return "block"
+		return d.stageBlock(v)
 	}
-	return "mount"
+	return d.stageFileSystem(v)
 }
 
 func (d *driver) stageDirectory(v *volume) error {

@@ -10,11 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unixStat is the os package's record of a file's attributes.
-type unixStat = syscall.Stat_t
-
-func statOf(info fs.FileInfo) *unixStat {
-	st, _ := info.Sys().(*unixStat)
+// statOf returns a file's attributes, which the os package has read already.
+func statOf(info fs.FileInfo) *syscall.Stat_t {
+	st, _ := info.Sys().(*syscall.Stat_t)
 	return st
 }
 

@@ -1,14 +1,15 @@
 package hostpath
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,11 +31,18 @@ const (
 	typeImage     = "image"
 )
 
+// recordHead is the common part of a volume's and a snapshot's record.
+type recordHead struct {
+	ID    string
+	Name  string
+	State string
+}
+
+func (h *recordHead) head() *recordHead { return h }
+
 // volume is the record of one volume, in <id>/record.json in the directory of its data.
 type volume struct {
-	ID     string
-	Name   string
-	State  string
+	recordHead
 	Type   string
 	FSType string `json:",omitempty"` // of an image that has a file system
 	Thick  bool   `json:",omitempty"` // of an image: its blocks are reserved
@@ -78,8 +86,6 @@ func (u capability) equal(o capability) bool {
 	return u.Block == o.Block && u.Mode == o.Mode && slices.Equal(u.Flags, o.Flags)
 }
 
-func (v *volume) key() (id, name, state string) { return v.ID, v.Name, v.State }
-
 // valid reports whether a record that was read is one that this program can have written.
 func (v *volume) valid() bool {
 	for path, t := range v.Targets {
@@ -95,9 +101,7 @@ func knownType(name string) bool { return name == typeDirectory || name == typeI
 
 // snapshot is the record of one snapshot: a copy of a volume's data at a time.
 type snapshot struct {
-	ID      string
-	Name    string
-	State   string
+	recordHead
 	Source  string // the volume's id
 	Type    string
 	FSType  string `json:",omitempty"`
@@ -106,13 +110,11 @@ type snapshot struct {
 	Created time.Time
 }
 
-func (s *snapshot) key() (id, name, state string) { return s.ID, s.Name, s.State }
-
 func (s *snapshot) valid() bool { return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0 }
 
 // row is the common part of volumes and snapshots.
 type row interface {
-	key() (id, name, state string)
+	head() *recordHead
 	valid() bool
 }
 
@@ -217,8 +219,8 @@ func (s *recordDir[R]) validRecord(r R, dir string) bool {
 	if any(r) == any(none) {
 		return false
 	}
-	id, _, state := r.key()
-	return id == dir && slices.Contains([]string{stateCreating, stateReady, stateDeleting}, state) && r.valid()
+	states := []string{stateCreating, stateReady, stateDeleting}
+	return r.head().ID == dir && slices.Contains(states, r.head().State) && r.valid()
 }
 
 // getRecord finds a row.
@@ -234,7 +236,7 @@ func (s *recordDir[R]) findByName(name string) (r R, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.rows {
-		if _, n, _ := r.key(); n == name {
+		if r.head().Name == name {
 			return r, true
 		}
 	}
@@ -245,22 +247,20 @@ func (s *recordDir[R]) findByName(name string) (r R, ok bool) {
 func (s *recordDir[R]) listRecords() []R {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows := make([]R, 0, len(s.rows))
-	for _, r := range s.rows {
-		rows = append(rows, r)
-	}
-	slices.SortFunc(rows, func(a, b R) int {
-		x, _, _ := a.key()
-		y, _, _ := b.key()
-		return cmp.Compare(x, y)
-	})
+	rows := slices.Collect(maps.Values(s.rows))
+	slices.SortFunc(rows, func(a, b R) int { return strings.Compare(a.head().ID, b.head().ID) })
 	return rows
+}
+
+// listReady returns the rows that are neither half-made nor half-removed, by id.
+func (s *recordDir[R]) listReady() []R {
+	return slices.DeleteFunc(s.listRecords(), func(r R) bool { return r.head().State != stateReady })
 }
 
 // putRecord writes a row; when it returns without an error the row is durable. Of a new row that cannot be
 // written nothing is left.
 func (s *recordDir[R]) putRecord(r R) error {
-	id, _, _ := r.key()
+	id := r.head().ID
 	dir := s.path(id)
 	if err := os.Mkdir(dir, 0o700); err == nil {
 		if err := durable.Sync(s.dir); err != nil {
