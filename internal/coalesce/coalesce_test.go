@@ -74,6 +74,7 @@ func TestBatcher_SeparatesKeys(t *testing.T) {
 		begin := time.Now()
 		for n := range 10 {
 			wg.Go(func() { _, _ = g.Do(t.Context(), []string{"a", "b"}[n%2], n) })
+			synctest.Wait() // the first of a key proposes alone
 		}
 		wg.Wait()
 		var sizes []int
