@@ -53,25 +53,15 @@ type SupervisorConfig struct {
 
 // NewPluginSupervisor makes the hook of a task that has a csi_plugin block.
 func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs.Task) hook.Task {
-	if cfg.StartInterval == 0 {
-		cfg.StartInterval = 100 * time.Millisecond
-	}
-	if cfg.ProbeInterval == 0 {
-		cfg.ProbeInterval = 30 * time.Second
-	}
-	if cfg.ProbeTimeout == 0 {
-		cfg.ProbeTimeout = 10 * time.Second
-	}
+	cfg.StartInterval = cmp.Or(cfg.StartInterval, 100*time.Millisecond)
+	cfg.ProbeInterval = cmp.Or(cfg.ProbeInterval, 30*time.Second)
+	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 10*time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	p := *task.CSIPluginConfig
-	if p.MountDir == "" {
-		p.MountDir = "/csi"
-	}
-	if p.StagePublishBaseDir == "" {
-		p.StagePublishBaseDir = "/local/csi"
-	}
+	p.MountDir = cmp.Or(p.MountDir, "/csi")
+	p.StagePublishBaseDir = cmp.Or(p.StagePublishBaseDir, "/local/csi")
 	p.HealthTimeout = cmp.Or(p.HealthTimeout, structs.DefaultHealthTimeout)
 	p.HangTimeout = cmp.Or(p.HangTimeout, structs.DefaultHangTimeout)
 	return &supervisor{
@@ -185,7 +175,8 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 	}
 	c.Privileged = true
 	if s.host {
-		c.Env["CSI_ENDPOINT"], c.Env["BERTH_PLUGIN_DATA"] = "unix://"+s.socket(), data
+		c.Env["CSI_ENDPOINT"] = "unix://" + s.socket()
+		c.Env["BERTH_PLUGIN_DATA"] = data
 		return
 	}
 	c.Env["CSI_ENDPOINT"] = "unix://" + path.Join(s.plugin.MountDir, socketName)

@@ -1,6 +1,7 @@
 package csihooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,12 +55,9 @@ func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string, string) {}
 	}
-	if cfg.RetryMin == 0 {
-		cfg.RetryMin, cfg.RetryMax = 250*time.Millisecond, 15*time.Second
-	}
-	if cfg.ConfirmAfter == 0 {
-		cfg.ConfirmAfter = ConfirmAfter
-	}
+	cfg.RetryMin = cmp.Or(cfg.RetryMin, 250*time.Millisecond)
+	cfg.RetryMax = cmp.Or(cfg.RetryMax, 15*time.Second)
+	cfg.ConfirmAfter = cmp.Or(cfg.ConfirmAfter, ConfirmAfter)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -179,9 +177,7 @@ func (h *volumes) claimVolumes(ctx context.Context, wants []*requiredVolume) err
 		})
 	}
 	_, err := callUntilFinal(ctx, h, "claiming the volumes", func() (*structs.CSIVolumeClaimResponse, error) {
-		limited, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		return rpc.Call(limited, h.Servers, structs.CSIVolumeClaim, req)
+		return callOnce(ctx, h, structs.CSIVolumeClaim, req)
 	})
 	return err
 }
@@ -191,6 +187,17 @@ func claimMode(r *structs.VolumeRequest) string {
 		return structs.ClaimRead
 	}
 	return structs.ClaimWrite
+}
+
+// callTimeout bounds a call of the servers that does not wait for a change.
+const callTimeout = 15 * time.Second
+
+func callOnce[Req, Resp any](
+	ctx context.Context, h *volumes, m structs.Method[Req, Resp], req *Req,
+) (*Resp, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return rpc.Call(ctx, h.Servers, m, req)
 }
 
 // callUntilFinal repeats a call of the servers until it succeeds, fails with a final error, or ctx ends.
@@ -339,9 +346,6 @@ func (h *volumes) useOf(w *requiredVolume, r *structs.CSIClaimGetResponse, asked
 	return u
 }
 
-// callTimeout bounds a call of the servers that does not wait for a change.
-const callTimeout = 15 * time.Second
-
 // confirmClaim returns a function that verifies at the servers that the claim still has its grant, if their
 // last answer is older than ConfirmAfter.
 func (h *volumes) confirmClaim(w *requiredVolume, grant uint64, asked time.Time) func(context.Context) error {
@@ -349,10 +353,8 @@ func (h *volumes) confirmClaim(w *requiredVolume, grant uint64, asked time.Time)
 		if h.Now().Sub(asked) < h.ConfirmAfter {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
 		again := h.Now()
-		resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, h.claimRequest(w))
+		resp, err := callOnce(ctx, h, structs.CSIClaimGet, h.claimRequest(w))
 		switch {
 		case err != nil:
 			return fmt.Errorf("confirming the claim: %w", err)
@@ -385,9 +387,7 @@ func (h *volumes) reportExpansion(
 				Time: time.Now().UnixNano(),
 			}
 		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		if _, err := rpc.Call(ctx, h.Servers, structs.CSIVolumeNodeExpanded, req); err != nil {
+		if _, err := callOnce(ctx, h, structs.CSIVolumeNodeExpanded, req); err != nil {
 			h.logger.Warn("failed to report a volume's size", "volume", w.VolumeKey.String(), "error", err)
 		}
 	}
@@ -427,9 +427,7 @@ func (h *volumes) releaseClaims(ctx context.Context, keys []csimanager.VolumeKey
 			req.TurnedReadOnly = append(req.TurnedReadOnly, key)
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, err := rpc.Call(limited, h.Servers, structs.CSIVolumeUnpublish, req)
+	_, err := callOnce(ctx, h, structs.CSIVolumeUnpublish, req)
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		return fmt.Errorf("releasing the claims: %w", err)
 	}
