@@ -94,8 +94,8 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 		return err
 	}
 	grow := func(c *csi.Client) error {
-		_, err := c.NodeExpandVolume(context.Background(), &csi.NodeExpandRequest{VolumeID: "v", VolumePath: "/v",
-			AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem,
+		_, err := c.NodeExpandVolume(context.Background(), &csi.NodeExpandRequest{VolumePath: "/v",
+			Use:      csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
 			Capacity: structs.CSICapacityRange{RequiredBytes: 4096}})
 		return err
 	}

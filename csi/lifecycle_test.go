@@ -69,8 +69,8 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 			return err
 		}},
 		{"node expand", func() error {
-			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumeID: "vol-1", VolumePath: target,
-				AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
+			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumePath: target,
+				Use: csi.Use{VolumeID: "vol-1", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}})
 			return err
 		}},
 		{"list", func() error {

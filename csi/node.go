@@ -126,22 +126,17 @@ func (c *Client) NodeUnpublishVolume(ctx context.Context, volumeID, targetPath s
 // NodeExpandRequest makes a node expand a volume that its controller has expanded. VolumePath is the path at
 // which it is staged or published.
 type NodeExpandRequest struct {
-	VolumeID       string
-	VolumePath     string
-	StagingPath    string
-	Capacity       structs.CSICapacityRange
-	AccessMode     structs.CSIAccessMode
-	AttachmentMode structs.CSIAttachmentMode
-	MountOptions   *structs.CSIMountOptions
-	Secrets        structs.Secrets
+	Use
+	VolumePath  string
+	StagingPath string
+	Capacity    structs.CSICapacityRange
 }
 
 // NodeExpandVolume grows the volume on its node and returns its size, 0 if the plugin reports none. An error
 // of kind precondition means that the volume is in use: the next stage completes the expansion.
 func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (int64, error) {
 	const rpc = "NodeExpandVolume"
-	u := Use{AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions}
-	cap, fault, err := c.capability(ctx, u)
+	cap, fault, err := c.capability(ctx, req.Use)
 	if err != nil {
 		return 0, err
 	}

@@ -51,8 +51,8 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: u, TargetPath: target})
 		},
 		"NodeExpandVolume": func() error {
-			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumeID: "v", VolumePath: target, Secrets: secrets,
-				AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
+			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumePath: target,
+				Use: csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Secrets: secrets}})
 			return err
 		},
 		"DeleteVolume": func() error {

@@ -53,9 +53,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 		return 0, nil
 	}
 	req := &csi.NodeExpandRequest{
-		VolumeID: u.ExternalID, Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
-		AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode, MountOptions: u.MountOptions,
-		Secrets: u.Secrets,
+		Use: u.forPlugin(), Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
 	}
 	if w.stage != nil {
 		req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir))

@@ -124,8 +124,9 @@ func (o *testVolume) doExpand(size int64) (needNode bool, err error) {
 }
 
 func (o *testVolume) doNodeExpand(size int64) error {
-	_, err := o.NodeExpandVolume(o.t.Context(), &csi.NodeExpandRequest{VolumeID: o.id, VolumePath: o.target, StagingPath: o.stage,
-		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: o.attachment(),
+	_, err := o.NodeExpandVolume(o.t.Context(), &csi.NodeExpandRequest{
+		Use:        csi.Use{VolumeID: o.id, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: o.attachment()},
+		VolumePath: o.target, StagingPath: o.stage,
 		Capacity: structs.CSICapacityRange{RequiredBytes: size}})
 	return err
 }
