@@ -4,22 +4,21 @@ import (
 	"cmp"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
 )
 
 // checkCapability refuses a capability that means nothing.
 func checkCapability(c *csi.VolumeCapability) error {
 	switch {
 	case c == nil:
-		return fail(codes.InvalidArgument, "volume_capability is missing")
+		return invalidf("volume_capability is missing")
 	case c.GetAccessType() == nil:
-		return fail(codes.InvalidArgument, "volume_capability has no access type")
+		return invalidf("volume_capability has no access type")
 	case c.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_UNKNOWN:
-		return fail(codes.InvalidArgument, "volume_capability has no access mode")
+		return invalidf("volume_capability has no access mode")
 	case csi.VolumeCapability_AccessMode_Mode_name[int32(c.GetAccessMode().GetMode())] == "":
-		return fail(codes.InvalidArgument, "volume_capability has an unknown access mode")
+		return invalidf("volume_capability has an unknown access mode")
 	case c.GetMount().GetVolumeMountGroup() != "":
-		return fail(codes.InvalidArgument, "volume_mount_group is not supported")
+		return invalidf("volume_mount_group is not supported")
 	}
 	_, _, err := mountFlags(c.GetMount().GetMountFlags())
 	return err
@@ -29,21 +28,20 @@ func checkCapability(c *csi.VolumeCapability) error {
 func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	if c.GetBlock() != nil {
 		if typ == typeDirectory {
-			return fail(codes.FailedPrecondition, "a directory volume is no block device")
+			return preconditionf("a directory volume is no block device")
 		}
 		return nil
 	}
 	if want := c.GetMount().GetFsType(); want != "" && want != fsType {
-		return fail(codes.FailedPrecondition,
+		return preconditionf(
 			"a file system of type %s is requested, the volume has %s", want, cmp.Or(fsType, "none"))
 	}
 	bits, data, _ := mountFlags(c.GetMount().GetMountFlags())
 	switch {
 	case typ == typeImage && fsType == "":
-		return fail(codes.FailedPrecondition, "the volume was made as a block device, without a file system")
+		return preconditionf("the volume was made as a block device, without a file system")
 	case typ == typeDirectory && (len(data) > 0 || bits&^perMount != 0):
-		return fail(codes.FailedPrecondition,
-			"a directory volume takes none of the mount flags that are a file system's")
+		return preconditionf("a directory volume takes none of the mount flags that are a file system's")
 	}
 	return nil
 }

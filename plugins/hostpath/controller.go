@@ -140,14 +140,7 @@ func (d *driver) freeBytes() (int64, error) {
 }
 
 // dataOf is the path of a volume's data: a directory or an image.
-func (d *driver) dataOf(v *volume) string { return dataIn(d.store.volumes.path(v.ID), v.Type) }
-
-func dataIn(dir, typ string) string {
-	if typ == typeDirectory {
-		return dir + "/data"
-	}
-	return dir + "/image"
-}
+func (d *driver) dataOf(v *volume) string { return d.store.volumes.data(v.ID, v.Type) }
 
 // fillVolume makes the data of a new volume.
 func (d *driver) fillVolume(v *volume, w *createRequest) error {
@@ -188,7 +181,7 @@ func (d *driver) DeleteVolume(
 ) (*csi.DeleteVolumeResponse, error) {
 	id := req.GetVolumeId()
 	if id == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id is missing")
+		return nil, invalidf("volume_id is missing")
 	}
 	release, err := d.lock(id)
 	if err != nil {
@@ -219,7 +212,7 @@ func (d *driver) checkUnused(v *volume) error {
 	}
 	live, err := d.staged(v)
 	if err == nil && live {
-		err = fail(codes.FailedPrecondition, "volume %s is staged at %s", v.ID, v.Stage.Path)
+		err = preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	}
 	return err
 }
@@ -233,7 +226,7 @@ func (d *driver) eraseVolume(v *volume) error {
 			return err
 		}
 		if len(at) > 0 {
-			return fail(codes.FailedPrecondition, "volume %s is in use at %s", v.ID, at[0])
+			return preconditionf("volume %s is in use at %s", v.ID, at[0])
 		}
 	} else if err := d.releaseImage(data); err != nil {
 		return err
@@ -250,7 +243,7 @@ func (d *driver) ValidateVolumeCapabilities(
 	_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest,
 ) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if req.GetVolumeId() != "" && len(req.GetVolumeCapabilities()) == 0 {
-		return nil, fail(codes.InvalidArgument, "volume_capabilities are missing")
+		return nil, invalidf("volume_capabilities are missing")
 	}
 	v, err := d.volume(req.GetVolumeId())
 	if err != nil {

@@ -174,14 +174,3 @@ func FuzzMountFlags(f *testing.F) {
 		}
 	})
 }
-
-func TestSocketPath_Forms(t *testing.T) {
-	for in, want := range map[string]string{
-		"unix:///a/b.sock": "/a/b.sock", "unix:/a/b.sock": "/a/b.sock", "/a/b.sock": "/a/b.sock",
-		"unix://a/b.sock": "", "a.sock": "", "tcp://x": "", "": "",
-	} {
-		if got, err := socketPath(in); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q %v", in, got, err)
-		}
-	}
-}

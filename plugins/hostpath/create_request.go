@@ -48,20 +48,20 @@ func (s source) String() string {
 // parseCreate checks a request and decides.
 func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, error) {
 	if req.GetName() == "" {
-		return nil, fail(codes.InvalidArgument, "name is missing")
+		return nil, invalidf("name is missing")
 	}
 	if len(req.GetVolumeCapabilities()) == 0 {
-		return nil, fail(codes.InvalidArgument, "volume_capabilities are missing")
+		return nil, invalidf("volume_capabilities are missing")
 	}
 	if len(req.GetMutableParameters()) > 0 {
-		return nil, fail(codes.InvalidArgument, "mutable_parameters are not supported")
+		return nil, invalidf("mutable_parameters are not supported")
 	}
 	w := &createRequest{name: req.GetName(), params: maps.Clone(req.GetParameters())}
-	src, err := d.sourceOf(req.GetVolumeContentSource())
+	var err error
+	w.source, err = d.sourceOf(req.GetVolumeContentSource())
 	if err != nil {
 		return nil, err
 	}
-	w.source = src
 	for _, step := range []func(*createRequest, *csi.CreateVolumeRequest) error{
 		decideParams, decideType, decideSize,
 	} {
@@ -90,7 +90,7 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 		}
 		return source{"snapshot", n.ID, n.Type, n.FSType, n.Size, n.FSSize}, nil
 	}
-	return s, fail(codes.InvalidArgument, "volume_content_source names neither a volume nor a snapshot")
+	return s, invalidf("volume_content_source names neither a volume nor a snapshot")
 }
 
 func decideParams(w *createRequest, _ *csi.CreateVolumeRequest) error {
@@ -100,13 +100,13 @@ func decideParams(w *createRequest, _ *csi.CreateVolumeRequest) error {
 		case k == paramType && (v == typeDirectory || v == typeImage):
 			w.typ = v
 		case k == paramType:
-			return fail(codes.InvalidArgument, "parameter type %q: there are directory and image", v)
+			return invalidf("parameter type %q: there are directory and image", v)
 		case k == paramProvisioning && (v == "thin" || v == "thick"):
 			w.thick = v == "thick"
 		case k == paramProvisioning:
-			return fail(codes.InvalidArgument, "parameter provisioning %q: there are thin and thick", v)
+			return invalidf("parameter provisioning %q: there are thin and thick", v)
 		case !strings.HasPrefix(k, foreignParams): // those of other orchestrators' sidecars mean nothing here
-			return fail(codes.InvalidArgument, "no parameter is named %q (there are type and provisioning)", k)
+			return invalidf("no parameter is named %q (there are type and provisioning)", k)
 		}
 	}
 	return nil
@@ -121,7 +121,7 @@ func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
 		}
 		fs := c.GetMount().GetFsType()
 		if w.fsType != "" && fs != "" && fs != w.fsType {
-			return fail(codes.InvalidArgument, "two file-system types are requested, %s and %s", w.fsType, fs)
+			return invalidf("two file-system types are requested, %s and %s", w.fsType, fs)
 		}
 		w.fsType = cmp.Or(w.fsType, fs)
 		mount = mount || c.GetMount() != nil
@@ -132,7 +132,7 @@ func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
 	w.typ = cmp.Or(w.typ, w.source.typ, typeDirectory)
 	if w.source.kind != "" {
 		if w.source.typ != w.typ || (w.fsType != "" && w.fsType != w.source.fsType) {
-			return fail(codes.InvalidArgument,
+			return invalidf(
 				"the source is a %s volume with file system %s: the new volume can only be the same",
 				w.source.typ, cmp.Or(w.source.fsType, "none"))
 		}
@@ -142,15 +142,15 @@ func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
 		w.fsType = cmp.Or(w.fsType, defaultFS)
 	}
 	if w.typ == typeDirectory && w.fsType != "" {
-		return fail(codes.InvalidArgument,
+		return invalidf(
 			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
 	if _, ok := filesystems[w.fsType]; w.fsType != "" && !ok {
-		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", w.fsType)
+		return invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
 	for _, c := range req.GetVolumeCapabilities() {
 		if err := checkAllowed(w.typ, w.fsType, c); err != nil {
-			return fail(codes.InvalidArgument, "%w", err)
+			return invalidf("%w", err)
 		}
 	}
 	return nil
@@ -194,12 +194,12 @@ const maxSize = 1 << 60
 func checkRange(r *csi.CapacityRange) error {
 	switch {
 	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0:
-		return fail(codes.InvalidArgument, "capacity_range is negative")
+		return invalidf("capacity_range is negative")
 	case r.GetRequiredBytes() > maxSize:
 		return fail(codes.OutOfRange,
 			"capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
 	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
-		return fail(codes.InvalidArgument, "capacity_range: required_bytes are above limit_bytes")
+		return invalidf("capacity_range: required_bytes are above limit_bytes")
 	}
 	return nil
 }

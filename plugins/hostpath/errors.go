@@ -22,6 +22,14 @@ func fail(code codes.Code, format string, args ...any) error {
 	return &failure{code, fmt.Errorf(format, args...)}
 }
 
+// invalidf makes the error of a request that no other state of the driver would serve.
+func invalidf(format string, args ...any) error { return fail(codes.InvalidArgument, format, args...) }
+
+// preconditionf makes the error of a request that the present state does not allow.
+func preconditionf(format string, args ...any) error {
+	return fail(codes.FailedPrecondition, format, args...)
+}
+
 type failure struct {
 	code codes.Code
 	err  error

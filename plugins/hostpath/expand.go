@@ -21,7 +21,7 @@ func (d *driver) ControllerExpandVolume(
 	}
 	r := req.GetCapacityRange()
 	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
-		return nil, fail(codes.InvalidArgument, "capacity_range is missing")
+		return nil, invalidf("capacity_range is missing")
 	}
 	if err := checkRange(r); err != nil {
 		return nil, err
@@ -97,7 +97,9 @@ func (d *driver) growUnused(v *volume) (*volume, error) {
 	if err := growOffline(d.ctx, d.dataOf(v)); err != nil {
 		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
 	}
-	return d.markGrown(v)
+	done := v.fresh()
+	done.FSSize = v.Size
+	return done, d.store.volumes.putRecord(done)
 }
 
 // NodeExpandVolume grows the file system or device of a volume that the controller has expanded.
@@ -105,7 +107,7 @@ func (d *driver) NodeExpandVolume(
 	_ context.Context, req *csi.NodeExpandVolumeRequest,
 ) (*csi.NodeExpandVolumeResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id or volume_path is missing")
+		return nil, invalidf("volume_id or volume_path is missing")
 	}
 	if err := checkRange(req.GetCapacityRange()); err != nil {
 		return nil, err
@@ -126,24 +128,18 @@ func (d *driver) NodeExpandVolume(
 		if err := d.readyImage(v); err != nil {
 			return nil, err
 		}
-		if err := resizeDevice(d.dataOf(v)); err != nil {
-			return nil, err
-		}
-		if err := d.growMounted(v, u, req.GetVolumePath()); err != nil {
+		if err := d.growInUse(v, u, req.GetVolumePath()); err != nil {
 			return nil, err
 		}
 	}
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.Size}, nil
 }
 
-func (d *driver) growStaged(v *volume) error {
+// growInUse brings the loop device of an image, and the file system that is mounted at path, to its size.
+func (d *driver) growInUse(v *volume, u capability, path string) error {
 	if err := resizeDevice(d.dataOf(v)); err != nil {
 		return err
 	}
-	return d.growMounted(v, v.Stage.Use, v.Stage.Path)
-}
-
-func (d *driver) growMounted(v *volume, u capability, path string) error {
 	if u.Block || v.FSType == "" || v.FSSize >= v.Size {
 		return nil
 	}
@@ -152,11 +148,4 @@ func (d *driver) growMounted(v *volume, u capability, path string) error {
 	}
 	v.FSSize = v.Size
 	return d.saveVolume(v)
-}
-
-// markGrown marks that the file system is as large as the volume.
-func (d *driver) markGrown(v *volume) (*volume, error) {
-	done := v.fresh()
-	done.FSSize = v.Size
-	return done, d.store.volumes.putRecord(done)
 }

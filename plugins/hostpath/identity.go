@@ -41,8 +41,7 @@ func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 	ready := d.ready.Load()
 	if ready {
 		if err := unix.Access(d.store.dir, unix.W_OK); err != nil {
-			return nil, fail(codes.FailedPrecondition,
-				"the data directory %s cannot be written: %w", d.cfg.DataDir, err)
+			return nil, preconditionf("the data directory %s cannot be written: %w", d.cfg.DataDir, err)
 		}
 	}
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(ready)}, nil

@@ -45,7 +45,7 @@ func (d *driver) snapshot(id string) (*snapshot, error) {
 
 func findReady[R row](d *driver, rows *recordDir[R], noun, id string) (none R, err error) {
 	if id == "" {
-		return none, fail(codes.InvalidArgument, "%s_id is missing", noun)
+		return none, invalidf("%s_id is missing", noun)
 	}
 	if r, ok := rows.getRecord(id); ok && r.head().State == stateReady {
 		return r, nil

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc/codes"
 )
 
 // resizeImage makes an image size bytes long, never shorter than it is. With thick all its blocks are
@@ -24,7 +23,7 @@ func resizeImage(path string, size int64, thick bool) error {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		err = fail(codes.FailedPrecondition,
+		err = preconditionf(
 			"the file system of the data directory reserves no blocks: request provisioning thin (%w)", err)
 	}
 	return errors.Join(err, f.Close())
@@ -56,6 +55,6 @@ func (d *driver) releaseImage(image string) error {
 		if err := detach(image); err != nil {
 			return err
 		}
-		return fail(codes.FailedPrecondition, "the volume is in use through %s: %w", devices[0].path, unix.EBUSY)
+		return preconditionf("the volume is in use through %s: %w", devices[0].path, unix.EBUSY)
 	})
 }

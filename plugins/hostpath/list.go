@@ -28,7 +28,7 @@ func contentSource(s string) *csi.VolumeContentSource {
 // before, so that it stays good when rows come and go.
 func pageOf[R row](rows []R, token string, most int32) (cut []R, next string, err error) {
 	if most < 0 {
-		return nil, "", fail(codes.InvalidArgument, "max_entries is negative")
+		return nil, "", invalidf("max_entries is negative")
 	}
 	if token != "" && !idPattern.MatchString(token) {
 		return nil, "", fail(codes.Aborted, "starting_token is not one of ours")

@@ -51,7 +51,7 @@ func mountFlags(options []string) (bits uintptr, data []string, err error) {
 			case strings.Contains(o, "bind") || strings.Contains(o, "shared") || strings.Contains(o, "slave") ||
 				strings.Contains(o, "private") || o == "remount" || o == "move" || o == "loop" ||
 				strings.HasPrefix(o, "loop="):
-				return 0, nil, fail(codes.InvalidArgument,
+				return 0, nil, invalidf(
 					"a mount flag is not allowed: it is the driver's to decide how a volume is mounted")
 			default:
 				data = append(data, o)
@@ -65,9 +65,9 @@ func mountFlags(options []string) (bits uintptr, data []string, err error) {
 func (d *driver) checkPath(field, path string) (string, error) {
 	switch {
 	case path == "":
-		return "", fail(codes.InvalidArgument, "%s is missing", field)
+		return "", invalidf("%s is missing", field)
 	case !filepath.IsAbs(path), strings.ContainsRune(path, 0), filepath.Clean(path) == "/":
-		return "", fail(codes.InvalidArgument, "%s %q is not an absolute path below /", field, path)
+		return "", invalidf("%s %q is not an absolute path below /", field, path)
 	}
 	clean := filepath.Clean(path)
 	parent, err := filepath.EvalSymlinks(filepath.Dir(clean))
@@ -75,14 +75,14 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		parent = filepath.Dir(clean) // nothing can be mounted below it; a later step fails if it needs it
 	case err != nil:
-		return "", fail(codes.InvalidArgument, "%s: %w", field, err)
+		return "", invalidf("%s: %w", field, err)
 	}
 	real := filepath.Join(parent, filepath.Base(clean))
 	if within(real, d.store.dir) {
-		return "", fail(codes.InvalidArgument, "%s %q is inside the driver's data directory", field, path)
+		return "", invalidf("%s %q is inside the driver's data directory", field, path)
 	}
 	if info, err := os.Lstat(real); err == nil && info.Mode().Type() == fs.ModeSymlink {
-		return "", fail(codes.InvalidArgument, "%s %q is a symbolic link", field, path)
+		return "", invalidf("%s %q is a symbolic link", field, path)
 	}
 	return real, nil
 }

@@ -121,7 +121,7 @@ func (d *driver) NodeGetVolumeStats(
 	_ context.Context, req *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id or volume_path is missing")
+		return nil, invalidf("volume_id or volume_path is missing")
 	}
 	v, err := d.volume(req.GetVolumeId())
 	if err != nil {
@@ -155,13 +155,13 @@ func (d *driver) NodeGetVolumeStats(
 func needDir(field, path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return fail(codes.InvalidArgument, "%s %s does not exist", field, path)
+		return invalidf("%s %s does not exist", field, path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	if !info.IsDir() {
-		return fail(codes.InvalidArgument, "%s %s is not a directory", field, path)
+		return invalidf("%s %s is not a directory", field, path)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (d *driver) NodePublishVolume(
 // stagedAt returns an error unless a volume is staged at the path of the call, in the same way.
 func (d *driver) stagedAt(v *volume, path string, block bool) error {
 	if path == "" {
-		return fail(codes.FailedPrecondition, "staging_target_path is missing: the volume has to be staged first")
+		return preconditionf("staging_target_path is missing: the volume has to be staged first")
 	}
 	real, err := d.checkPath("staging_target_path", path)
 	if err != nil {
@@ -52,11 +52,11 @@ func (d *driver) stagedAt(v *volume, path string, block bool) error {
 	case err != nil:
 		return err
 	case !live:
-		return fail(codes.FailedPrecondition, "volume %s is not staged", v.ID)
+		return preconditionf("volume %s is not staged", v.ID)
 	case v.Stage.Path != real:
-		return fail(codes.FailedPrecondition, "volume %s is staged at %s", v.ID, v.Stage.Path)
+		return preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	case v.Stage.Use.Block != block:
-		return fail(codes.FailedPrecondition, "volume %s is staged with another access type", v.ID)
+		return preconditionf("volume %s is staged with another access type", v.ID)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (d *driver) publishHere(v *volume, path string, t *target) error {
 		case shown && other == path && old.Ready && !(old.Use.equal(t.Use) && old.ReadOnly == t.ReadOnly):
 			return fail(codes.AlreadyExists, "volume %s is published at %s in another way", v.ID, path)
 		case shown && other != path && (alone[modeOf(t.Use)] || alone[modeOf(old.Use)]):
-			return fail(codes.FailedPrecondition, "volume %s is published at %s", v.ID, other)
+			return preconditionf("volume %s is published at %s", v.ID, other)
 		case shown && other == path && old.Ready:
 			return nil
 		case !shown && other != path:
@@ -148,7 +148,7 @@ func makeTarget(path string, block bool) error {
 	case err == nil && info.IsDir() != block:
 		return nil // made by an earlier call, or by the orchestrator; removed only if it is empty
 	case err == nil:
-		return fail(codes.InvalidArgument, "target_path %s exists and is of the wrong sort", path)
+		return invalidf("target_path %s exists and is of the wrong sort", path)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -164,7 +164,7 @@ func makeTarget(path string, block bool) error {
 
 func missingParent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fail(codes.InvalidArgument, "the parent of target_path does not exist: %w", err)
+		return invalidf("the parent of target_path does not exist: %w", err)
 	}
 	return err
 }
@@ -190,7 +190,7 @@ func (d *driver) NodeUnpublishVolume(
 	}
 	defer release()
 	if v.Stage != nil && v.Stage.Path == path {
-		return nil, fail(codes.InvalidArgument, "volume %s is staged at %s, not published", v.ID, path)
+		return nil, invalidf("volume %s is staged at %s, not published", v.ID, path)
 	}
 	if err := d.unmountAll(v, path); err != nil {
 		return nil, err
@@ -216,11 +216,11 @@ func removeTarget(path string) error {
 		return err
 	}
 	if !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > 0) {
-		return fail(codes.FailedPrecondition, "%s is not an empty file: it is left alone", path)
+		return preconditionf("%s is not an empty file: it is left alone", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-			return fail(codes.FailedPrecondition, "%s holds files that are not the volume's: it is left alone", path)
+			return preconditionf("%s holds files that are not the volume's: it is left alone", path)
 		}
 		return err
 	}

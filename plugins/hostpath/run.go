@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
+	client "berth/csi"
+	"berth/internal/backoff"
 	"berth/internal/keylock"
 	"berth/structs"
 )
@@ -59,9 +61,9 @@ func (c *Config) Validate() error {
 			faults = append(faults, text)
 		}
 	}
-	_, err := socketPath(c.Endpoint)
-	add(err != nil,
-		fmt.Sprintf("endpoint %q: expected unix:///path, unix:/path or an absolute path", c.Endpoint))
+	if _, err := client.SocketPath(c.Endpoint); err != nil {
+		faults = append(faults, err.Error())
+	}
 	add(c.NodeID == "", "node id is missing")
 	add(len(c.NodeID) > 256, "node id is longer than 256 bytes")
 	add(!filepath.IsAbs(c.DataDir), fmt.Sprintf("data directory %q is not an absolute path", c.DataDir))
@@ -82,20 +84,6 @@ func (c *Config) defaults() {
 		c.Logger = hclog.NewNullLogger()
 	}
 	c.DataDir = filepath.Clean(c.DataDir)
-}
-
-func socketPath(endpoint string) (string, error) {
-	path := endpoint
-	if rest, ok := strings.CutPrefix(endpoint, "unix:"); ok {
-		path = "/" + strings.TrimLeft(rest, "/")
-		if !strings.HasPrefix(rest, "/") || (strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///")) {
-			return "", errors.New("not an absolute path")
-		}
-	}
-	if !filepath.IsAbs(path) {
-		return "", errors.New("not an absolute path")
-	}
-	return path, nil
 }
 
 // driver is one running server. Until ready is set it only answers that it is starting.
@@ -156,7 +144,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 // listen makes the socket, in place of one that a killed process has left.
 func listen(endpoint string) (net.Listener, error) {
-	path, err := socketPath(endpoint)
+	path, err := client.SocketPath(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +199,6 @@ func (d *driver) openDriver() error {
 
 // awaitDataDir waits until no other process uses the data directory.
 func (d *driver) awaitDataDir() error {
-	t := time.NewTicker(lockRetry)
-	defer t.Stop()
 	for told := false; ; {
 		s, err := openStore(d.cfg.DataDir)
 		if err == nil {
@@ -226,10 +212,8 @@ func (d *driver) awaitDataDir() error {
 			d.logger.Info("waiting for another process to leave the data directory", "data_dir", d.cfg.DataDir)
 			told = true
 		}
-		select {
-		case <-d.ctx.Done():
+		if !backoff.Sleep(d.ctx, lockRetry) {
 			return d.ctx.Err()
-		case <-t.C:
 		}
 	}
 }

@@ -18,10 +18,10 @@ func (d *driver) CreateSnapshot(
 ) (*csi.CreateSnapshotResponse, error) {
 	name := req.GetName()
 	if name == "" {
-		return nil, fail(codes.InvalidArgument, "name is missing")
+		return nil, invalidf("name is missing")
 	}
 	if req.GetSourceVolumeId() == "" {
-		return nil, fail(codes.InvalidArgument, "source_volume_id is missing")
+		return nil, invalidf("source_volume_id is missing")
 	}
 	if err := d.reachable(req.GetAccessibilityRequirements()); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 		return nil, err
 	}
 	crash("snapshot recorded")
-	data := dataIn(d.store.snapshots.path(n.ID), n.Type)
+	data := d.store.snapshots.data(n.ID, n.Type)
 	var err error
 	if n.Type == typeDirectory {
 		err = os.Mkdir(data, 0o700)
@@ -87,7 +87,7 @@ func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 }
 
 func (d *driver) eraseSnapshot(n *snapshot) error {
-	if err := os.RemoveAll(dataIn(d.store.snapshots.path(n.ID), n.Type)); err != nil {
+	if err := os.RemoveAll(d.store.snapshots.data(n.ID, n.Type)); err != nil {
 		return fmt.Errorf("removing snapshot %s: %w", n.ID, err)
 	}
 	return d.store.snapshots.deleteRecord(n.ID)
@@ -96,7 +96,7 @@ func (d *driver) eraseSnapshot(n *snapshot) error {
 // copyFrom copies a source's data to an image path or into an empty directory, durably.
 func (d *driver) copyFrom(s source, to string) (err error) {
 	if s.kind == "snapshot" {
-		return d.copyData(s.typ, dataIn(d.store.snapshots.path(s.id), s.typ), to)
+		return d.copyData(s.typ, d.store.snapshots.data(s.id, s.typ), to)
 	}
 	v, err := d.volume(s.id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *driver) quiesce(v *volume) (wake func() error, err error) {
 	}
 	for path, t := range v.Targets {
 		if !t.ReadOnly && !canReflink(d.store.dir) {
-			return none, fail(codes.FailedPrecondition,
+			return none, preconditionf(
 				"volume %s is written to as a block device at %s, "+
 					"and the file system of %s cannot copy it in one instant", v.ID, path, d.store.dir)
 		}
@@ -156,7 +156,7 @@ func (d *driver) DeleteSnapshot(
 ) (*csi.DeleteSnapshotResponse, error) {
 	id := req.GetSnapshotId()
 	if id == "" {
-		return nil, fail(codes.InvalidArgument, "snapshot_id is missing")
+		return nil, invalidf("snapshot_id is missing")
 	}
 	release, err := d.lock(id)
 	if err != nil {

@@ -44,7 +44,7 @@ func (d *driver) stageHere(v *volume, path string, u capability) error {
 		}
 		switch {
 		case live && s.Path != path:
-			return fail(codes.FailedPrecondition, "volume %s is staged at %s", v.ID, s.Path)
+			return preconditionf("volume %s is staged at %s", v.ID, s.Path)
 		case live && !s.Use.equal(u):
 			return fail(codes.AlreadyExists, "volume %s is staged at %s with another capability", v.ID, path)
 		case live:
@@ -87,7 +87,7 @@ func (d *driver) stage(v *volume) error {
 	if v.Type == typeImage && !v.Stage.Use.Block && v.FSSize < v.Size {
 		// The file system is still smaller although it was grown before the mount: it is xfs, or the stage
 		// found it mounted. It works as it is, so a failure here is only logged.
-		if err := d.growStaged(v); err != nil {
+		if err := d.growInUse(v, v.Stage.Use, v.Stage.Path); err != nil {
 			d.logger.Warn("file system stays smaller than its volume", "volume_id", v.ID, "error", err)
 		}
 	}
@@ -211,7 +211,7 @@ func checkUnpublished(v *volume) error {
 			return err
 		}
 		if mounted {
-			return fail(codes.FailedPrecondition, "volume %s is still published at %s", v.ID, p)
+			return preconditionf("volume %s is still published at %s", v.ID, p)
 		}
 		delete(v.Targets, p)
 	}

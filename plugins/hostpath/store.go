@@ -188,6 +188,14 @@ func (s *recordDir[R]) path(id string, elem ...string) string {
 	return filepath.Join(append([]string{s.dir, id}, elem...)...)
 }
 
+// data is the path of the data of a row: a directory or an image.
+func (s *recordDir[R]) data(id, typ string) string {
+	if typ == typeDirectory {
+		return s.path(id, "data")
+	}
+	return s.path(id, "image")
+}
+
 func (s *recordDir[R]) loadRecords() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err

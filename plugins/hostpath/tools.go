@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc/codes"
 )
 
 // filesystem holds the driver's commands for one type of file system.
@@ -83,14 +82,14 @@ func findTool(name string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", fail(codes.FailedPrecondition, "%s is not installed on this node", name)
+	return "", preconditionf("%s is not installed on this node", name)
 }
 
 // format makes the file system of a new image.
 func format(ctx context.Context, fsType, image string) error {
 	f, ok := filesystems[fsType]
 	if !ok {
-		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", fsType)
+		return invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
 	}
 	return runTool(ctx, nil, append(slices.Clone(f.mkfs), image)...)
 }
@@ -128,8 +127,7 @@ func growOnline(ctx context.Context, fsType, path string, size int64) error {
 	case 0:
 		return nil
 	case unix.EPERM, unix.EACCES, unix.EOPNOTSUPP:
-		return fail(codes.FailedPrecondition,
-			"the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
+		return preconditionf("the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
 	}
 	return fmt.Errorf("growing the file system at %s: %w", path, errno)
 }
