@@ -11,8 +11,8 @@ import (
 )
 
 // Requests keep to the size limits of the specification. Answers may exceed them where real plugins do: IDs
-// that are whole resource paths are passed back byte for byte, and only absurd ones are refused. The limits are
-// in structs/limits.go.
+// that are whole resource paths are passed back byte for byte, and only absurd ones are refused. The limits
+// are in structs/limits.go.
 
 // mapSize returns the size of a map of strings by the specification's rule.
 func mapSize(m map[string]string) int {

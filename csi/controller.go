@@ -114,7 +114,9 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	u := capabilityUse{req.AccessMode, req.AttachmentMode, req.MountOptions, ""}
+	u := &Use{
+		AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions,
+	}
 	cap, fault := u.capability(has.SupportsSingleNodeMultiWriter)
 	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), notEmpty("node_id", req.ExternalNodeID),
 		requirement{"volume_capability", fault})
@@ -230,8 +232,8 @@ func (c *Client) ControllerExpandVolume(
 		VolumeId: req.ExternalID, CapacityRange: toRange(req.Capacity), Secrets: req.Secrets,
 	}
 	fault := ""
-	if req.Capability != nil {
-		u := capabilityUse{req.Capability.AccessMode, req.Capability.AttachmentMode, nil, ""}
+	if c := req.Capability; c != nil {
+		u := &Use{AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode}
 		msg.VolumeCapability, fault = u.capability(has.SupportsSingleNodeMultiWriter)
 	}
 	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), requirement{"volume_capability", fault},

@@ -9,77 +9,38 @@ import (
 	"berth/structs"
 )
 
-// accessMode is one line of the table of access modes. A plugin that knows SINGLE_NODE_MULTI_WRITER gets fine
-// instead of plain: there SINGLE_NODE_WRITER is ambiguous.
-type accessMode struct {
-	mode  structs.CSIAccessMode
-	plain spec.VolumeCapability_AccessMode_Mode
-	fine  spec.VolumeCapability_AccessMode_Mode
+// accessModes are the modes on the wire.
+var accessModes = map[structs.CSIAccessMode]spec.VolumeCapability_AccessMode_Mode{
+	structs.CSISingleNodeReader:        spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
+	structs.CSISingleNodeWriter:        spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+	structs.CSIMultiNodeReader:         spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
+	structs.CSIMultiNodeSingleWriter:   spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
+	structs.CSIMultiNodeMultipleWriter: spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
 }
 
-var accessModes = []accessMode{
-	{
-		structs.CSISingleNodeReader, spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
-		spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
-	},
-	{
-		structs.CSISingleNodeWriter, spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
-		spec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
-	},
-	{
-		structs.CSIMultiNodeReader, spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
-		spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
-	},
-	{
-		structs.CSIMultiNodeSingleWriter, spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
-		spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
-	},
-	{
-		structs.CSIMultiNodeMultipleWriter, spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
-		spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
-	},
-}
-
-// toMode returns the mode on the wire.
-func toMode(mode structs.CSIAccessMode, fine bool) (spec.VolumeCapability_AccessMode_Mode, bool) {
-	for _, m := range accessModes {
-		if m.mode != mode {
-			continue
-		}
-		if fine {
-			return m.fine, true
-		}
-		return m.plain, true
-	}
-	return spec.VolumeCapability_AccessMode_UNKNOWN, false
-}
-
-// capabilityUse is one use of a volume, independent of the plugin's name for its mode.
-type capabilityUse struct {
-	access     structs.CSIAccessMode
-	attachment structs.CSIAttachmentMode
-	options    *structs.CSIMountOptions
-	group      string
-}
-
-// capability encodes a use; fault is the reason if it cannot.
-func (u capabilityUse) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
-	mode, ok := toMode(u.access, fine)
+// capability encodes a use; fault is the reason if it cannot. fine is for a plugin that knows
+// SINGLE_NODE_MULTI_WRITER: there SINGLE_NODE_WRITER is ambiguous.
+func (u *Use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
+	mode, ok := accessModes[u.AccessMode]
 	if !ok {
-		return nil, "no access mode " + strconv.Quote(string(u.access))
+		return nil, "no access mode " + strconv.Quote(string(u.AccessMode))
+	}
+	if fine && u.AccessMode == structs.CSISingleNodeWriter {
+		mode = spec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	}
 	cap = &spec.VolumeCapability{AccessMode: &spec.VolumeCapability_AccessMode{Mode: mode}}
-	switch u.attachment {
+	switch u.AttachmentMode {
 	case structs.CSIBlockDevice:
 		cap.AccessType = &spec.VolumeCapability_Block{Block: &spec.VolumeCapability_BlockVolume{}}
 		return cap, ""
 	case structs.CSIFileSystem:
 	default:
-		return nil, "no attachment mode " + strconv.Quote(string(u.attachment))
+		return nil, "no attachment mode " + strconv.Quote(string(u.AttachmentMode))
 	}
-	mount := &spec.VolumeCapability_MountVolume{VolumeMountGroup: u.group}
-	if u.options != nil {
-		mount.FsType, mount.MountFlags = u.options.FSType, u.options.MountFlags
+	mount := &spec.VolumeCapability_MountVolume{VolumeMountGroup: u.MountGroup}
+	if u.MountOptions != nil {
+		mount.FsType = u.MountOptions.FSType
+		mount.MountFlags = u.MountOptions.MountFlags
 	}
 	cap.AccessType = &spec.VolumeCapability_Mount{Mount: mount}
 	return cap, flagsFault(mount.MountFlags)
@@ -93,7 +54,8 @@ func capabilities(
 		if l == nil {
 			continue
 		}
-		cap, fault := capabilityUse{l.AccessMode, l.AttachmentMode, options, ""}.capability(fine)
+		u := &Use{AccessMode: l.AccessMode, AttachmentMode: l.AttachmentMode, MountOptions: options}
+		cap, fault := u.capability(fine)
 		if fault != "" {
 			return nil, fault
 		}

@@ -48,8 +48,7 @@ func (c *Client) capability(
 	if !has.node.SupportsMountGroup {
 		u.MountGroup = ""
 	}
-	use := capabilityUse{u.AccessMode, u.AttachmentMode, u.MountOptions, u.MountGroup}
-	cap, fault = use.capability(has.nodeSingle)
+	cap, fault = u.capability(has.nodeSingle)
 	return cap, fault, nil
 }
 

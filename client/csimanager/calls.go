@@ -3,6 +3,7 @@ package csimanager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -111,13 +112,10 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 		return nil, err
 	}
 	for _, l := range late {
-		for _, rpc := range undoes[l.RPC] {
-			if rpc == c.RPC && l.Where == c.Where {
-				return nil, structs.Unavailablef(
-					"%s is not called before %s: %s was called at %s, was not answered, and may still be "+
-						"carried out",
-					c, clock(l.Since+int64(m.cfg.LateWait)), l.RPC, clock(l.Since))
-			}
+		if l.Where == c.Where && slices.Contains(undoes[l.RPC], c.RPC) {
+			return nil, structs.Unavailablef(
+				"%s is not called before %s: %s was called at %s, was not answered, and may still be carried out",
+				c, clock(l.Since+int64(m.cfg.LateWait)), l.RPC, clock(l.Since))
 		}
 	}
 	if !m.countCall() {

@@ -55,8 +55,8 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) 
 }
 
 // callController makes a call of the healthy controller of a plugin that changes something, as the only call
-// for the volume. An unknown outcome is a timeout, with any gRPC code: unavailable means that the plugin was
-// not called.
+// for the volume. With an error there is no answer. An unknown outcome is a timeout, with any gRPC code:
+// unavailable means that the plugin was not called.
 func callController[T any](
 	ctx context.Context, e *endpoints, req structs.CSIControllerRequest, c csimanager.Call,
 	fn func(context.Context, *conn) (*T, error),
@@ -91,38 +91,32 @@ func withEmptyReply(
 	fn func(context.Context, *conn) error,
 ) func(context.Context, *conn) (*structs.Empty, error) {
 	return func(ctx context.Context, c *conn) (*structs.Empty, error) {
-		if err := fn(ctx, c); err != nil {
-			return nil, err
-		}
-		return &structs.Empty{}, nil
+		return &structs.Empty{}, fn(ctx, c)
 	}
 }
 
 func (e *endpoints) create(
 	ctx context.Context, req *structs.ClientCSICreateRequest,
 ) (*structs.ClientCSICreateResponse, error) {
+	create := func(ctx context.Context, c *conn) (*structs.ClientCSICreateResponse, error) {
+		resp, err := c.CreateVolume(ctx, req)
+		switch {
+		case csi.Code(err) == structs.CSICodeExhausted:
+			return &structs.ClientCSICreateResponse{Exhausted: err.Error()}, nil
+		case err == nil || resp == nil || resp.ExternalID == "":
+			return resp, err
+		}
+		// The plugin made another volume than the requested one. Nothing can use it.
+		del := &structs.ClientCSIDeleteRequest{
+			PluginID: req.PluginID, ExternalID: resp.ExternalID, Secrets: req.Secrets,
+		}
+		if delErr := c.DeleteVolume(ctx, del); delErr != nil {
+			return nil, errors.Join(err, delErr)
+		}
+		return nil, structs.Invalidf("%v; the volume %q that was made is deleted again", err, resp.ExternalID)
+	}
 	c := csimanager.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
-	return callController(ctx,
-		e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSICreateResponse, error) {
-			resp, err := c.CreateVolume(ctx, req)
-			if err == nil {
-				return resp, nil
-			}
-			if csi.Code(err) == structs.CSICodeExhausted {
-				return &structs.ClientCSICreateResponse{Exhausted: err.Error()}, nil
-			}
-			if resp == nil || resp.ExternalID == "" {
-				return nil, err
-			}
-			// The plugin made another volume than the requested one. Nothing can use it.
-			del := &structs.ClientCSIDeleteRequest{
-				PluginID: req.PluginID, ExternalID: resp.ExternalID, Secrets: req.Secrets,
-			}
-			if delErr := c.DeleteVolume(ctx, del); delErr != nil {
-				return nil, errors.Join(err, delErr)
-			}
-			return nil, structs.Invalidf("%v; the volume %q that was made is deleted again", err, resp.ExternalID)
-		})
+	return callController(ctx, e, req, c, create)
 }
 
 func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
@@ -136,14 +130,10 @@ func (e *endpoints) attach(
 	ctx context.Context, req *structs.ClientCSIAttachRequest,
 ) (*structs.ClientCSIAttachResponse, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerPublishVolume", Where: req.ExternalNodeID}
-	return callController(ctx,
-		e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
-			resp, err := c.ControllerPublishVolume(ctx, req)
-			if err != nil {
-				return nil, err
-			}
-			return resp, nil
-		})
+	attach := func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
+		return c.ControllerPublishVolume(ctx, req)
+	}
+	return callController(ctx, e, req, c, attach)
 }
 
 func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
@@ -175,17 +165,14 @@ func (e *endpoints) expand(
 	ctx context.Context, req *structs.ClientCSIExpandRequest,
 ) (*structs.ClientCSIExpandResponse, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
-	return callController(ctx,
-		e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIExpandResponse, error) {
-			resp, err := c.ControllerExpandVolume(ctx, req)
-			switch {
-			case csi.Code(err) == structs.CSICodeExhausted:
-				return &structs.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
-			case err != nil:
-				return nil, err
-			}
-			return resp, nil
-		})
+	expand := func(ctx context.Context, c *conn) (*structs.ClientCSIExpandResponse, error) {
+		resp, err := c.ControllerExpandVolume(ctx, req)
+		if csi.Code(err) == structs.CSICodeExhausted {
+			return &structs.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
+		}
+		return resp, err
+	}
+	return callController(ctx, e, req, c, expand)
 }
 
 // list is about no single volume and waits for none.
