@@ -1,6 +1,6 @@
 // Package csitest is a CSI plugin for tests: a real gRPC server on a real unix socket, with volumes in
-// memory, whose every RPC can be scripted. Without a script it behaves as the specification wants;
-// a test then bends one RPC at a time:
+// memory, whose every RPC can be scripted. Without a script the RPCs of berth's client behave as the
+// specification demands, and others are not implemented. A test then changes one RPC at a time:
 //
 //	p := csitest.Start(t, csitest.Config{Name: "ebs", Node: true})
 //	p.Fail("NodeStageVolume", csitest.Error("Aborted", "busy"), nil) // the first call fails

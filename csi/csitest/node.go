@@ -102,19 +102,6 @@ func (s node) NodeUnpublishVolume(
 	return &spec.NodeUnpublishVolumeResponse{}, w.unmount(req.GetTargetPath(), true)
 }
 
-func (s node) NodeGetVolumeStats(
-	_ context.Context, req *spec.NodeGetVolumeStatsRequest,
-) (*spec.NodeGetVolumeStatsResponse, error) {
-	w, unlock := s.p.lock()
-	defer unlock()
-	v, err := w.onNode(req.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	return &spec.NodeGetVolumeStatsResponse{Usage: []*spec.VolumeUsage{
-		{Unit: spec.VolumeUsage_BYTES, Total: v.GetCapacityBytes(), Available: v.GetCapacityBytes()}}}, nil
-}
-
 func (s node) NodeExpandVolume(
 	_ context.Context, req *spec.NodeExpandVolumeRequest,
 ) (*spec.NodeExpandVolumeResponse, error) {

@@ -158,14 +158,6 @@ func (s controller) ListVolumes(
 	return resp, nil
 }
 
-func (s controller) GetCapacity(
-	context.Context, *spec.GetCapacityRequest,
-) (*spec.GetCapacityResponse, error) {
-	return &spec.GetCapacityResponse{
-		AvailableCapacity: 1 << 30, MaximumVolumeSize: wrapperspb.Int64(1 << 28),
-	}, nil
-}
-
 func (s controller) ControllerExpandVolume(
 	_ context.Context, req *spec.ControllerExpandVolumeRequest,
 ) (*spec.ControllerExpandVolumeResponse, error) {
@@ -177,54 +169,4 @@ func (s controller) ControllerExpandVolume(
 	}
 	v.CapacityBytes = max(v.CapacityBytes, req.GetCapacityRange().GetRequiredBytes())
 	return &spec.ControllerExpandVolumeResponse{CapacityBytes: v.CapacityBytes, NodeExpansionRequired: true}, nil
-}
-
-func (s controller) CreateSnapshot(
-	_ context.Context, req *spec.CreateSnapshotRequest,
-) (*spec.CreateSnapshotResponse, error) {
-	w, unlock := s.p.lock()
-	defer unlock()
-	snap, err := w.createSnapshot(req)
-	if err != nil {
-		return nil, err
-	}
-	return &spec.CreateSnapshotResponse{Snapshot: snap}, nil
-}
-
-func (s controller) DeleteSnapshot(
-	_ context.Context, req *spec.DeleteSnapshotRequest,
-) (*spec.DeleteSnapshotResponse, error) {
-	w, unlock := s.p.lock()
-	defer unlock()
-	delete(w.snapshots, req.GetSnapshotId())
-	for name, id := range w.snapNames {
-		if id == req.GetSnapshotId() {
-			delete(w.snapNames, name)
-		}
-	}
-	return &spec.DeleteSnapshotResponse{}, nil
-}
-
-func (s controller) ListSnapshots(
-	_ context.Context, req *spec.ListSnapshotsRequest,
-) (*spec.ListSnapshotsResponse, error) {
-	w, unlock := s.p.lock()
-	defer unlock()
-	var ids []string
-	for _, id := range keys(w.snapshots) {
-		s := w.snapshots[id]
-		if (req.GetSnapshotId() == "" || req.GetSnapshotId() == id) &&
-			(req.GetSourceVolumeId() == "" || req.GetSourceVolumeId() == s.GetSourceVolumeId()) {
-			ids = append(ids, id)
-		}
-	}
-	ids, next, err := pageOf(ids, req.GetStartingToken(), req.GetMaxEntries())
-	if err != nil {
-		return nil, err
-	}
-	resp := &spec.ListSnapshotsResponse{NextToken: next}
-	for _, id := range ids {
-		resp.Entries = append(resp.Entries, &spec.ListSnapshotsResponse_Entry{Snapshot: w.snapshots[id]})
-	}
-	return resp, nil
 }

@@ -11,12 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"berth/internal/backoff"
 )
@@ -26,14 +24,12 @@ const defaultSize = 1 << 20
 
 // storage is the storage behind the plugin.
 type storage struct {
-	mu        sync.Mutex
-	cfg       Config
-	dir       string
-	next      int
-	volumes   map[string]*volume
-	snapshots map[string]*spec.Snapshot
-	snapNames map[string]string // name -> id
-	mounts    []string          // real mounts, in order
+	mu      sync.Mutex
+	cfg     Config
+	dir     string
+	next    int
+	volumes map[string]*volume
+	mounts  []string // real mounts, in order
 }
 
 // volume is one volume and where it is.
@@ -46,8 +42,7 @@ type volume struct {
 }
 
 func newStorage(cfg Config, dir string) *storage {
-	return &storage{cfg: cfg, dir: dir, volumes: map[string]*volume{}, snapshots: map[string]*spec.Snapshot{},
-		snapNames: map[string]string{}}
+	return &storage{cfg: cfg, dir: dir, volumes: map[string]*volume{}}
 }
 
 // AddVolume makes a volume with a given id, as one that existed before.
@@ -138,24 +133,6 @@ func (w *storage) deleteVolume(id string) error {
 	}
 	delete(w.volumes, id)
 	return os.RemoveAll(filepath.Join(w.dir, id))
-}
-
-func (w *storage) createSnapshot(req *spec.CreateSnapshotRequest) (*spec.Snapshot, error) {
-	v, err := w.findVolume(req.GetSourceVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	if id, ok := w.snapNames[req.GetName()]; ok {
-		if w.snapshots[id].GetSourceVolumeId() != v.GetVolumeId() {
-			return nil, Error("AlreadyExists", "snapshot %q exists of another volume", req.GetName())
-		}
-		return w.snapshots[id], nil
-	}
-	w.next++
-	s := &spec.Snapshot{SnapshotId: "snap-" + strconv.Itoa(w.next), SourceVolumeId: v.GetVolumeId(),
-		SizeBytes: v.GetCapacityBytes(), CreationTime: timestamppb.New(time.Now()), ReadyToUse: true}
-	w.snapshots[s.SnapshotId], w.snapNames[req.GetName()] = s, s.SnapshotId
-	return s, nil
 }
 
 // pageOf cuts a page out of sorted ids; a token is the number of ids before it.
