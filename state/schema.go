@@ -79,7 +79,7 @@ var (
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
-	// The claim queue of a volume, class by class (see claim_line.go). Of the granted claims it has only those
+	// The claim queue of a volume, class by class (see claim_queue.go). Of the granted claims it has only those
 	// that exclude other claims of their own class, which are few.
 	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) Key {
 		k := c.Class()
@@ -239,7 +239,7 @@ var (
 		return nil
 	})
 
-	// The queues of blocked evaluations, by key, priority and shape (see eval_wake.go).
+	// The queues of blocked evaluations, by key, priority and shape (see eval_blocked.go).
 	evalsByBlocked = evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []Key {
 		if !inLine(e) {
 			return nil

@@ -11,8 +11,9 @@ import (
 	"berth/structs"
 )
 
-// The reasons of waiting claims. The rows by class (claim_line.go, claim_count.go) give the blocking claims.
-// The cost of one reason does not grow with the queue, and the reasons of a whole queue cost one walk.
+// The reasons of waiting claims. The rows by class (claim_queue.go, claim_counts.go) give the blocking
+// claims. The cost of one reason does not grow with the queue, and the reasons of a whole queue cost one
+// walk.
 
 const (
 	manyHolders = 3   // how many claims a reason names one by one

@@ -9,10 +9,10 @@ import (
 )
 
 // The claim queue of a volume. A claim is granted if it conflicts with no granted claim and with no earlier
-// waiting claim, and nothing else blocks it (claim_block.go). The classes of two claims alone decide whether
-// they conflict, and there are only twenty classes. So the next claim is found among the heads of the
-// classes, in queue order, and never among all claims. If the head of a class conflicts with a granted or
-// earlier claim, the whole class waits.
+// waiting claim, and nothing else blocks it (claim_blockers.go). The classes of two claims alone decide
+// whether they conflict, and there are only twenty classes. So the next claim is found among the heads of
+// the classes, in queue order, and never among all claims. If the head of a class conflicts with a granted
+// or earlier claim, the whole class waits.
 
 // classKey returns the class as a part of a key.
 func classKey(k structs.ClaimClass) string {
