@@ -169,7 +169,7 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 	}
 	e := structs.NewEval(j, trigger, now)
 	e.NodeID = a.NodeID
-	wish(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
+	enqueueEval(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
 }
 
 // AllocStop requests that an allocation be stopped and replaced. The scheduler does both.

@@ -63,7 +63,7 @@ func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 			return structs.Invalidf("an evaluation needs an ID and a job")
 		}
 		e = stampEval(e, p.Now)
-		if e.Terminal() && wishedSince(tx, e) {
+		if e.Terminal() && changedSincePlan(tx, e) {
 			pendAgain(e, structs.EvalChanged, changedMeanwhile)
 		}
 		putEval(tx, e)

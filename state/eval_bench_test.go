@@ -44,8 +44,8 @@ func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
 	return s, index + 1
 }
 
-// BenchmarkWishes measures entries that request evaluations, each in its own batch that is aborted.
-func BenchmarkWishes(b *testing.B) {
+// BenchmarkEnqueueEval measures entries that request evaluations, each in its own batch that is aborted.
+func BenchmarkEnqueueEval(b *testing.B) {
 	for _, entry := range []struct {
 		name string
 		fn   func(tx *WriteTx) error

@@ -37,8 +37,9 @@ func ofOneNode(e *structs.Evaluation) bool { return e.NodeID != "" && perNode(e)
 // perNode reports whether the job of an evaluation runs on every node.
 func perNode(e *structs.Evaluation) bool { return (&structs.Job{Type: e.Type}).PerNode() }
 
-// wish puts an evaluation for a change of a node or an allocation, unless a pending one will see the change.
-func wish(tx *WriteTx, e *structs.Evaluation, id string) {
+// enqueueEval puts an evaluation for a change of a node or an allocation, unless a pending one will see the
+// change.
+func enqueueEval(tx *WriteTx, e *structs.Evaluation, id string) {
 	forgetDone(tx, e)
 	if c := covering(tx, e); c != nil {
 		if c.ModifyIndex != tx.Index {
@@ -77,8 +78,9 @@ func forManyNodes(tx Reader, e *structs.Evaluation) bool {
 	return false
 }
 
-// wishedSince reports whether a later change relies on the evaluation whose outcome is e.
-func wishedSince(tx Reader, e *structs.Evaluation) bool {
+// changedSincePlan reports whether a later change relies on the evaluation whose outcome is e: it happened
+// after the plan for e was made.
+func changedSincePlan(tx Reader, e *structs.Evaluation) bool {
 	now := Eval(tx, e.ID)
 	return now != nil && now.Status == structs.EvalPending && e.ModifyIndex != 0 &&
 		now.ModifyIndex > e.ModifyIndex

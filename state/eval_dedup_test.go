@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// wishes returns the nodes of the pending evaluations of a job; "" means all nodes.
-func wishes(tx *ReadTx, job string) (out []string) {
+// pendingNodes returns the nodes of the pending evaluations of a job; "" means all nodes.
+func pendingNodes(tx *ReadTx, job string) (out []string) {
 	for e := range ReadyEvals(tx) {
 		if e.JobID == job {
 			out = append(out, e.NodeID)
@@ -34,7 +34,7 @@ func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
 	for range manyNodes {
 		register()
 	}
-	if got := wishes(w.s.Read(), "csi"); len(got) != manyNodes || slices.Contains(got, "") {
+	if got := pendingNodes(w.s.Read(), "csi"); len(got) != manyNodes || slices.Contains(got, "") {
 		t.Errorf("few nodes are looked at one by one: %q", got)
 	}
 	for range 100 {
@@ -49,7 +49,7 @@ func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
 	if many > 2*few {
 		t.Errorf("a node registers: %.0f allocations after 100 nodes, %.0f after 5,000", few, many)
 	}
-	got := wishes(w.s.Read(), "csi")
+	got := pendingNodes(w.s.Read(), "csi")
 	if len(got) != manyNodes+1 || got[manyNodes] != "" {
 		t.Errorf("%d evaluations are pending: %q", len(got), got)
 	}
@@ -81,7 +81,7 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 				}
 				toggle(structs.NodeIneligible)
 				toggle(structs.NodeEligible)
-				if got := wishes(w.s.Read(), "j"); len(got) != 1 {
+				if got := pendingNodes(w.s.Read(), "j"); len(got) != 1 {
 					t.Fatalf("pending %q", got)
 				}
 				var taken *structs.Evaluation
@@ -94,11 +94,11 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 				if e := Eval(w.s.Read(), taken.ID); e.Status != structs.EvalPending || e.Again != structs.EvalChanged {
 					t.Errorf("it is %s, %q", e.Status, e.StatusDescription)
 				}
-				if got := wishes(w.s.Read(), "j"); len(got) != 1 {
+				if got := pendingNodes(w.s.Read(), "j"); len(got) != 1 {
 					t.Errorf("pending %q", got)
 				}
 				finish(Eval(w.s.Read(), taken.ID))
-				if got := wishes(w.s.Read(), "j"); len(got) != 0 {
+				if got := pendingNodes(w.s.Read(), "j"); len(got) != 0 {
 					t.Errorf("pending %q", got)
 				}
 			})

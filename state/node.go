@@ -311,7 +311,7 @@ func evaluateNode(tx *WriteTx, node string, newRoom bool, now int64) {
 		wake(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, newRoom, now) {
-		wish(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
+		enqueueEval(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
 	}
 	if newRoom {
 		makeRoom(tx, node)

@@ -52,7 +52,7 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	switch {
 	case len(why) > 0:
 		retryEval(tx, e, "", why...)
-	case wishedSince(tx, e):
+	case changedSincePlan(tx, e):
 		retryEval(tx, e, structs.EvalChanged, changedMeanwhile)
 	default:
 		putEval(tx, e)
@@ -67,7 +67,7 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
 	}
-	if wokenSince(tx, b) == "" && wishedSince(tx, b) {
+	if wokenSince(tx, b) == "" && changedSincePlan(tx, b) {
 		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
