@@ -142,13 +142,13 @@ func (p *planner) chooseNode(w *placement) (topN, *tally) {
 			o.moveToFront(n)
 		}
 	}
-	past, rooms := p.lastRefusals(w)
-	for _, n := range rooms {
+	past, freed := p.lastRefusals(w)
+	for _, n := range freed {
 		o.moveToFront(n)
 	}
 	most := 0
 	if past != nil {
-		most = len(rooms) + retriedNodes
+		most = len(freed) + retriedNodes
 	}
 	wakes := p.namedVolumes
 	crowded := p.tooManyKeys
@@ -175,7 +175,7 @@ func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 		w.update || g.distinct != "" {
 		return nil, nil
 	}
-	ids, known := state.RoomSince(p, e.SnapshotIndex)
+	ids, known := state.NodesFreedSince(p, e.SnapshotIndex)
 	if !known || len(p.plan.Stop) > readBatch {
 		return nil, nil
 	}
@@ -184,13 +184,13 @@ func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 			ids = append(ids, a.NodeID)
 		}
 	}
-	var rooms []*structs.Node
+	var freed []*structs.Node
 	for _, id := range ids {
 		if n := state.Node(p, id); n != nil {
-			rooms = append(rooms, n)
+			freed = append(freed, n)
 		}
 	}
-	return tallyOf(before), rooms
+	return tallyOf(before), freed
 }
 
 // askAll tries each of the candidates.

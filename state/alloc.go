@@ -90,7 +90,7 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 		unreferPlugins(tx, a)
 	}
 	if old != nil && (a.Terminal() && !old.Terminal() || a.ClientTerminal() && !old.ClientTerminal()) {
-		makeRoom(tx, a.NodeID)
+		unblockCapacity(tx, a.NodeID)
 	}
 	refreshJobStatus(tx, a.Namespace, a.JobID)
 }

@@ -6,12 +6,12 @@ import "berth/structs"
 // nodes again, but only those on which capacity was freed since. The unblock row records a few of these
 // nodes.
 
-// keptRooms is the number of recorded nodes. Of earlier ones the row only records that they existed.
-const keptRooms = 32
+// keptFreed is the number of recorded nodes. Of earlier ones the row only records that they existed.
+const keptFreed = 32
 
-// makeRoom unblocks the evaluations that wait for capacity, and records the node with freed capacity; ""
-// stands for any node.
-func makeRoom(tx *WriteTx, node string) {
+// unblockCapacity unblocks the evaluations that wait for capacity, and records the node with freed capacity;
+// "" stands for any node.
+func unblockCapacity(tx *WriteTx, node string) {
 	wakeKey(tx, structs.WakeCapacity)
 	if node != "" && jobsPerNode.Has(tx) {
 		wakeKey(tx, structs.WakeNode(node))
@@ -31,24 +31,24 @@ func makeRoom(tx *WriteTx, node string) {
 	if w.Forgotten == 0 {
 		w.Forgotten = tx.Index - 1 // the first that is remembered
 	}
-	rooms := make([]structs.FreedNode, 0, keptRooms+1)
+	kept := make([]structs.FreedNode, 0, keptFreed+1)
 	for _, r := range w.Rooms {
 		if r.Node != node {
-			rooms = append(rooms, r)
+			kept = append(kept, r)
 		}
 	}
-	rooms = append(rooms, freed)
-	if len(rooms) > keptRooms {
-		w.Forgotten = rooms[0].At
-		rooms = rooms[1:]
+	kept = append(kept, freed)
+	if len(kept) > keptFreed {
+		w.Forgotten = kept[0].At
+		kept = kept[1:]
 	}
-	w.Rooms = rooms
+	w.Rooms = kept
 	wakes.Put(tx, &w)
 }
 
-// RoomSince lists the nodes on which capacity was freed after an index. It reports false if there may have
-// been others.
-func RoomSince(tx Reader, index uint64) (nodes []string, known bool) {
+// NodesFreedSince lists the nodes on which capacity was freed after an index. It reports false if there may
+// have been others.
+func NodesFreedSince(tx Reader, index uint64) (nodes []string, known bool) {
 	w := wakes.Get(tx, structs.WakeCapacity)
 	if w == nil || w.Forgotten == 0 || index < w.Forgotten {
 		return nil, false

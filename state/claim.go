@@ -225,7 +225,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			}
 		}
 		freeClaim(tx, c, p.Now)
-		for _, key := range roomAfter(tx, c.Key(), c.PluginID, c.NodeID) {
+		for _, key := range keysToUnblock(tx, c.Key(), c.PluginID, c.NodeID) {
 			if !known[key] {
 				known[key] = true
 				keys = append(keys, key)
@@ -282,7 +282,7 @@ func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishReque
 }
 
 // freeClaim deletes a claim and all that follows from it. The caller unblocks the evaluations that wait for
-// it: see roomAfter.
+// it: see keysToUnblock.
 func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	dropClaim(tx, c)
 	if c.State == structs.ClaimGranted {
@@ -292,17 +292,18 @@ func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	grant(tx, c.Namespace, c.VolumeID, now)
 }
 
-// wakeRoom unblocks the evaluations that wait for a volume, or for a node to have one volume less of its
-// plugin.
-func wakeRoom(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
-	for _, key := range roomAfter(tx, k, plugin, node) {
+// unblockAfterRelease unblocks the evaluations that wait for a volume, or for a node to have one volume less
+// of its plugin.
+func unblockAfterRelease(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
+	for _, key := range keysToUnblock(tx, k, plugin, node) {
 		wake(tx, key)
 	}
 }
 
-// roomAfter returns the unblock keys of evaluations that can continue when a volume is released on a node. A
-// deleted volume has no row that records this, so all evaluations that wait for capacity are evaluated again.
-func roomAfter(tx Reader, k structs.CSIClaimKey, plugin, node string) []string {
+// keysToUnblock returns the unblock keys of evaluations that can continue when a volume is released on a
+// node. A deleted volume has no row that records this, so all evaluations that wait for capacity are
+// evaluated again.
+func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []string {
 	keys := []string{structs.WakeVolume(k.Namespace, k.VolumeID)}
 	if Volume(tx, k.Namespace, k.VolumeID) == nil {
 		keys[0] = structs.WakeCapacity
@@ -331,7 +332,7 @@ func leaveLines(tx *WriteTx, alloc string, now int64) {
 	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {
 			freeClaim(tx, c, now)
-			wakeRoom(tx, c.Key(), c.PluginID, c.NodeID)
+			unblockAfterRelease(tx, c.Key(), c.PluginID, c.NodeID)
 		}
 	}
 }

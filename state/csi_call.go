@@ -129,5 +129,5 @@ func dropAttachment(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 		attachNow(tx, a)
 	}
 	grant(tx, a.Namespace, a.VolumeID, now)
-	wakeRoom(tx, structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID}, a.PluginID, a.NodeID)
+	unblockAfterRelease(tx, structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID}, a.PluginID, a.NodeID)
 }

@@ -73,7 +73,7 @@ var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
 // wake unblocks a key and records the index.
 func wake(tx *WriteTx, key string) {
 	if key == structs.WakeCapacity {
-		makeRoom(tx, "")
+		unblockCapacity(tx, "")
 		return
 	}
 	wakeKey(tx, key)

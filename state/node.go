@@ -304,23 +304,23 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 	return nil
 }
 
-// evaluateNode puts an evaluation for every job that a change of the node concerns. With newRoom it also
-// unblocks those that wait for capacity.
-func evaluateNode(tx *WriteTx, node string, newRoom bool, now int64) {
-	if newRoom && jobsPerNode.Has(tx) {
+// evaluateNode puts an evaluation for every job that a change of the node concerns. With capacityFreed it
+// also unblocks those that wait for capacity.
+func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
+	if capacityFreed && jobsPerNode.Has(tx) {
 		wake(tx, structs.WakeNodes)
 	}
-	for _, e := range NodeEvals(tx, node, newRoom, now) {
+	for _, e := range NodeEvals(tx, node, capacityFreed, now) {
 		enqueueEval(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
 	}
-	if newRoom {
-		makeRoom(tx, node)
+	if capacityFreed {
+		unblockCapacity(tx, node)
 	}
 }
 
 // NodeEvals returns one evaluation, without an ID, for every job with allocations on the node and, if the
 // node has new capacity, for every per-node job.
-func NodeEvals(tx Reader, node string, newRoom bool, now int64) []*structs.Evaluation {
+func NodeEvals(tx Reader, node string, capacityFreed bool, now int64) []*structs.Evaluation {
 	var out []*structs.Evaluation
 	seen := map[structs.JobKey]bool{}
 	add := func(j *structs.Job) {
@@ -340,7 +340,7 @@ func NodeEvals(tx Reader, node string, newRoom bool, now int64) []*structs.Evalu
 		add(cmp.Or(Job(tx, a.Namespace, a.JobID), JobOf(tx, a)))
 	}
 	for j := range jobsPerNode.Scan(tx) {
-		if newRoom && !j.Stop {
+		if capacityFreed && !j.Stop {
 			add(j)
 		}
 	}
