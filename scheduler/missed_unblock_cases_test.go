@@ -28,7 +28,7 @@ func (w *fixture) drain() {
 	for range 1000 {
 		tx := w.s.Read()
 		ready := slices.Collect(state.ReadyEvals(tx))
-		if len(ready) == 0 && !state.WakesDue(tx) {
+		if len(ready) == 0 && !state.UnblocksDue(tx) {
 			break
 		}
 		if len(ready) == 0 {

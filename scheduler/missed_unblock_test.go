@@ -182,7 +182,7 @@ func (c *sleepers) settle(when string) {
 	for n := 0; ; n++ {
 		before := len(c.said)
 		c.schedule()
-		if len(c.plans) == 0 && state.WakesDue(c.s.Read()) && c.r.IntN(2) == 0 || len(c.said) == before && state.WakesDue(c.s.Read()) {
+		if len(c.plans) == 0 && state.UnblocksDue(c.s.Read()) && c.r.IntN(2) == 0 || len(c.said) == before && state.UnblocksDue(c.s.Read()) {
 			try(c, "wake on", state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1 + c.r.IntN(4), WriteOptions: c.now()})
 		}
 		if len(c.said) == before {

@@ -78,7 +78,7 @@ func (w *fixture) drainQuick() {
 				n++
 			}
 		}
-		if state.WakesDue(w.s.Read()) {
+		if state.UnblocksDue(w.s.Read()) {
 			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 20, WriteOptions: w.now()})
 			n++
 		}

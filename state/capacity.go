@@ -12,11 +12,11 @@ const keptFreed = 32
 // unblockCapacity unblocks the evaluations that wait for capacity, and records the node with freed capacity;
 // "" stands for any node.
 func unblockCapacity(tx *WriteTx, node string) {
-	wakeKey(tx, structs.WakeCapacity)
+	unblockKey(tx, structs.WakeCapacity)
 	if node != "" && jobsPerNode.Has(tx) {
-		wakeKey(tx, structs.WakeNode(node))
+		unblockKey(tx, structs.WakeNode(node))
 	}
-	old := wakes.Get(tx, structs.WakeCapacity)
+	old := unblocks.Get(tx, structs.WakeCapacity)
 	freed := structs.FreedNode{Node: node, At: tx.Index}
 	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == freed {
 		return
@@ -25,7 +25,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 	if node == "" {
 		w.Rooms = nil
 		w.Forgotten = tx.Index
-		wakes.Put(tx, &w)
+		unblocks.Put(tx, &w)
 		return
 	}
 	if w.Forgotten == 0 {
@@ -43,13 +43,13 @@ func unblockCapacity(tx *WriteTx, node string) {
 		kept = kept[1:]
 	}
 	w.Rooms = kept
-	wakes.Put(tx, &w)
+	unblocks.Put(tx, &w)
 }
 
 // NodesFreedSince lists the nodes on which capacity was freed after an index. It reports false if there may
 // have been others.
 func NodesFreedSince(tx Reader, index uint64) (nodes []string, known bool) {
-	w := wakes.Get(tx, structs.WakeCapacity)
+	w := unblocks.Get(tx, structs.WakeCapacity)
 	if w == nil || w.Forgotten == 0 || index < w.Forgotten {
 		return nil, false
 	}

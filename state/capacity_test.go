@@ -52,7 +52,7 @@ func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 	at := w.index
 	if err := w.s.Write(at, func(tx *WriteTx) error {
 		unblockCapacity(tx, "n2")
-		wake(tx, structs.WakeCapacity) // the event names no node
+		unblock(tx, structs.WakeCapacity) // the event names no node
 		unblockCapacity(tx, "n1")
 		return nil
 	}); err != nil {

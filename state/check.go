@@ -95,7 +95,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, jobVersions)
 	checkIndexes(c, allocs)
 	checkIndexes(c, evals)
-	checkIndexes(c, wakes)
+	checkIndexes(c, unblocks)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
@@ -320,8 +320,8 @@ func (c *checker) evals() {
 		c.want(blocked[k] == "",
 			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
 		blocked[k] = e.ID
-		c.want(sleptThrough(c, e) == "",
-			"evaluation %s slept through the waking of %s", e.ID, sleptThrough(c, e))
+		c.want(missedUnblock(c, e) == "",
+			"evaluation %s missed the unblock of %s", e.ID, missedUnblock(c, e))
 	}
 }
 

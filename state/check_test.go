@@ -68,7 +68,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			jobVersions.Put(tx, j.Copy())
 			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "idle", Namespace: "default", Status: structs.EvalComplete})
 		},
-		"slept through the waking of capacity": func(tx *WriteTx) {
+		"missed the unblock of capacity": func(tx *WriteTx) {
 			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "x", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity}})
 		},
 		"modified at 999": func(tx *WriteTx) {

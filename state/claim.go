@@ -233,7 +233,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 		}
 	}
 	for _, key := range keys {
-		wake(tx, key)
+		unblock(tx, key)
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 // of its plugin.
 func unblockAfterRelease(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
 	for _, key := range keysToUnblock(tx, k, plugin, node) {
-		wake(tx, key)
+		unblock(tx, key)
 	}
 }
 

@@ -68,7 +68,7 @@ func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 		}
 		putEval(tx, e)
 	}
-	wakeOn(tx, p.Wake)
+	unblockMore(tx, p.Wake)
 	return nil
 }
 
@@ -92,7 +92,7 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 func putEval(tx *WriteTx, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
-		if key := wokenSince(tx, e); key != "" {
+		if key := unblockedSince(tx, e); key != "" {
 			pendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
 		}
 	}
@@ -111,7 +111,7 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 	e.Placed = e.Terminal() && allocsByEval.Has(tx, e.ID)
 	old = evals.Put(tx, e)
-	leaveKeys(tx, old, e)
+	dequeue(tx, old, e)
 	return old
 }
 

@@ -50,7 +50,7 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 			})
 		},
 		"more go on": func(w *quiet, _ int) {
-			w.do(func(tx *WriteTx) { wake(tx, structs.WakeCapacity) })
+			w.do(func(tx *WriteTx) { unblock(tx, structs.WakeCapacity) })
 			w.do(func(tx *WriteTx) { must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64})) })
 		},
 	} {
@@ -128,7 +128,7 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 				{ID: fmt.Sprint("e", i), JobID: fmt.Sprint("e", i), Priority: i % 5, Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: w.index}}})
 		}
 		w.node("n0")
-		if n := pendingOf(w.s.Read()); n != linesAtOnce {
+		if n := pendingOf(w.s.Read()); n != queuesAtOnce {
 			t.Errorf("%d go on at once", n)
 		}
 		for e := range ReadyEvals(w.s.Read()) {
@@ -137,7 +137,7 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 			}
 		}
 		entries := 0
-		for ; WakesDue(w.s.Read()) && entries < 1000; entries++ {
+		for ; UnblocksDue(w.s.Read()) && entries < 1000; entries++ {
 			before := pendingOf(w.s.Read())
 			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.now()})
 			if n := pendingOf(w.s.Read()) - before; n > most {
@@ -203,7 +203,7 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 				do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: rapid.IntRange(1, 9).Draw(t, "most"), WriteOptions: w.now()})
 			}
 		}
-		for n := 0; WakesDue(w.s.Read()); n++ {
+		for n := 0; UnblocksDue(w.s.Read()); n++ {
 			if do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 5}); n > 1000 {
 				t.Fatal("it does not end")
 			}
@@ -225,7 +225,7 @@ func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
 	w.s = New()
 	must(t, w.s.Load(&saved))
 	w.check()
-	for n := 0; WakesDue(w.s.Read()) && n < lines; n++ {
+	for n := 0; UnblocksDue(w.s.Read()) && n < lines; n++ {
 		do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	}
 	if n := pendingOf(w.s.Read()); n != lines {

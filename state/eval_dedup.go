@@ -116,7 +116,7 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	keys := slices.Concat(b.BlockedOn, other.BlockedOn)
 	slices.Sort(keys)
 	b.BlockedOn = boundNodes(slices.Compact(keys))
-	if wokenSince(tx, other) != "" {
+	if unblockedSince(tx, other) != "" {
 		b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
 	}
 	failed := map[string]*structs.AllocMetric{}

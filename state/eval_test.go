@@ -10,10 +10,10 @@ import (
 func TestBlockedEvals_AreUnblocked(t *testing.T) {
 	volume := structs.WakeVolume("default", "v")
 	for _, c := range []struct {
-		name string
-		on   string
-		do   func(*world)
-		wake bool
+		name     string
+		on       string
+		do       func(*world)
+		unblocks bool
 	}{
 		{"a claim is released", volume, func(w *world) { w.release("v", "a1") }, true},
 		{"a waiting claim is given up", volume, func(w *world) { w.release("v", "a2") }, true},
@@ -38,7 +38,7 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 			old := w.index
 			c.do(w)
 			want := structs.EvalBlocked
-			if c.wake {
+			if c.unblocks {
 				want = structs.EvalPending
 			}
 			w.wantEval("blocked-waits", want)
@@ -63,24 +63,24 @@ func TestVolume_RemembersItsUnblock(t *testing.T) {
 	}
 	change := func(x string) { w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": x} }) }
 	change("1")
-	woke := w.index
-	if wakes.Get(w.s.Read(), key) != nil {
+	unblocked := w.index
+	if unblocks.Get(w.s.Read(), key) != nil {
 		t.Error("a row says what the volume's says already")
 	}
-	late(woke-1, structs.EvalPending)
-	late(woke, structs.EvalBlocked)
+	late(unblocked-1, structs.EvalPending)
+	late(unblocked, structs.EvalBlocked)
 	// No evaluation waits for a request for more capacity or for its answer.
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 40 })
-	woke = w.index
+	unblocked = w.index
 	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 1 << 40, WriteOptions: w.now()})
-	late(woke-1, structs.EvalPending)
-	late(woke, structs.EvalBlocked)
+	late(unblocked-1, structs.EvalPending)
+	late(unblocked, structs.EvalBlocked)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
 	late(w.index-1, structs.EvalPending)
 	change("2")
-	if wakes.Get(w.s.Read(), key) != nil {
-		t.Error("a row is left of what woke earlier")
+	if unblocks.Get(w.s.Read(), key) != nil {
+		t.Error("a row is left of an earlier unblock")
 	}
 	late(w.index-1, structs.EvalPending)
 	late(w.index, structs.EvalBlocked)

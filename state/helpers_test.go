@@ -52,7 +52,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, jobs)
 	count(tx, counted, allocs)
 	count(tx, counted, evals)
-	count(tx, counted, wakes)
+	count(tx, counted, unblocks)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -212,7 +212,7 @@ func forgetNode(tx *WriteTx, n *structs.Node, now int64) {
 		removeInstance(tx, i, now)
 	}
 	nodes.Delete(tx, n)
-	forgetWake(tx, structs.WakeNode(n.ID))
+	forgetUnblock(tx, structs.WakeNode(n.ID))
 }
 
 // NodeStatus changes the state of nodes. Plugin instances of a down node become unhealthy, because no server
@@ -308,7 +308,7 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 // also unblocks those that wait for capacity.
 func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
 	if capacityFreed && jobsPerNode.Has(tx) {
-		wake(tx, structs.WakeNodes)
+		unblock(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, capacityFreed, now) {
 		enqueueEval(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))

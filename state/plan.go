@@ -67,7 +67,7 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
 	}
-	if wokenSince(tx, b) == "" && changedSincePlan(tx, b) {
+	if unblockedSince(tx, b) == "" && changedSincePlan(tx, b) {
 		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)

@@ -275,7 +275,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 		grantOnNode(tx, i.PluginID, i.NodeID, now)
 	}
 	if i.Healthy && (differs || !old.Healthy) {
-		wake(tx, structs.WakePlugin(i.PluginID))
+		unblock(tx, structs.WakePlugin(i.PluginID))
 	}
 }
 
@@ -405,7 +405,7 @@ func unreferPlugin(tx *WriteTx, id string) {
 		return
 	}
 	plugins.Delete(tx, p)
-	forgetWake(tx, structs.WakePlugin(id))
+	forgetUnblock(tx, structs.WakePlugin(id))
 }
 
 // pluginReferences names one of each kind of thing that refers to a plugin, "" if nothing does.

@@ -79,8 +79,8 @@ var (
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
-	// The claim queue of a volume, class by class (see claim_queue.go). Of the granted claims it has only those
-	// that exclude other claims of their own class, which are few.
+	// The claim queue of a volume, class by class (see claim_queue.go). Of the granted claims it has only
+	// those that exclude other claims of their own class, which are few.
 	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) Key {
 		k := c.Class()
 		if c.State == structs.ClaimGranted && !k.Conflicts(k) {
@@ -223,8 +223,8 @@ var (
 		return mvcc.KeyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
 	})
 
-	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by that,
-	// and ended evaluations that no allocation names by their end, when they are to be deleted.
+	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by
+	// that, and ended evaluations that no allocation names by their end, when they are to be deleted.
 	evalsByTurn = evals.Index("turn", func(e *structs.Evaluation) Key {
 		switch {
 		case e.Terminal() && e.Placed:
@@ -241,20 +241,20 @@ var (
 
 	// The queues of blocked evaluations, by key, priority and shape (see eval_blocked.go).
 	evalsByBlocked = evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []Key {
-		if !inLine(e) {
+		if !isQueued(e) {
 			return nil
 		}
 		var keys []Key
 		for _, k := range e.BlockedOn {
-			keys = append(keys, mvcc.KeyOf(k, placeOf(e), mvcc.Ordered(e.CreateIndex)))
+			keys = append(keys, mvcc.KeyOf(k, queueKey(e), mvcc.Ordered(e.CreateIndex)))
 		}
 		return keys
 	})
 
-	wakes = mvcc.NewTable("wakes", func(w *structs.UnblockRow) Key { return mvcc.KeyOf(w.Key) })
+	unblocks = mvcc.NewTable("wakes", func(w *structs.UnblockRow) Key { return mvcc.KeyOf(w.Key) })
 
 	// Keys with queues that are still to be unblocked.
-	wakesDue = wakes.Index("due", func(w *structs.UnblockRow) Key {
+	unblocksDue = unblocks.Index("due", func(w *structs.UnblockRow) Key {
 		return mvcc.KeyIf(w.Due, "due")
 	})
 )
@@ -274,7 +274,7 @@ var schema = mvcc.Schema{
 		jobs,
 		allocs,
 		evals,
-		wakes,
+		unblocks,
 	},
 }
 
@@ -291,6 +291,7 @@ var (
 	// EndedClaimRows are claims that outlive their allocations, or did before: namespace, volume, allocation.
 	EndedClaimRows = endedClaims.Topic(1)
 
-	// GrowingClaimRows are claims that GrowingClaims yields, or yielded before: namespace, volume, allocation.
+	// GrowingClaimRows are claims that GrowingClaims yields, or yielded before: namespace, volume,
+	// allocation.
 	GrowingClaimRows = growing.Topic(2)
 )

@@ -247,8 +247,8 @@ func mayExist(v *structs.CSIVolume) bool {
 // capacity are evaluated again.
 func forgetVolume(tx *WriteTx, v *structs.CSIVolume) {
 	volumes.Delete(tx, v)
-	forgetWake(tx, structs.WakeVolume(v.Namespace, v.ID))
-	wakeKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
+	forgetUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
+	unblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	unreferPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
 }

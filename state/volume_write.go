@@ -119,7 +119,7 @@ func storeVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	volumes.Put(tx, v)
 	referPlugin(tx, v.PluginID)
 	grant(tx, v.Namespace, v.ID, now)
-	wakeVolume(tx, v)
+	unblockVolume(tx, v)
 }
 
 // externalFree refuses to know one volume of a plugin by two names: deleting one would destroy the other.

@@ -54,12 +54,12 @@ const ManyVolumes = 128
 func WakePlugin(id string) string { return "csi-plugin:" + id }
 
 // WakeVolume is the key of a CSI volume appearing, changing or having a claim released.
-func WakeVolume(ns, id string) string { return wakeVolume + ns + ":" + id }
+func WakeVolume(ns, id string) string { return volumeKeyPrefix + ns + ":" + id }
 
-const wakeVolume = "csi-volume:"
+const volumeKeyPrefix = "csi-volume:"
 
 // WakesVolume reports whether a key is that of a volume.
-func WakesVolume(key string) bool { return strings.HasPrefix(key, wakeVolume) }
+func WakesVolume(key string) bool { return strings.HasPrefix(key, volumeKeyPrefix) }
 
 // Evaluation is the row of one request to reconcile a job. Key: ID.
 type Evaluation struct {

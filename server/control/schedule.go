@@ -50,7 +50,7 @@ func (s scheduleLoop) run(ctx context.Context) {
 		tx := s.Store.ReadWatched()
 		queue, wake := nextEvals(tx, now.backoffs, time.Now(), s.Config.SchedulerBatch+len(now.plans))
 		now.backoffs.forget(tx)
-		more := len(queue) < s.Config.SchedulerBatch && state.WakesDue(tx)
+		more := len(queue) < s.Config.SchedulerBatch && state.UnblocksDue(tx)
 		if more {
 			s.unblockMore(ctx)
 		}

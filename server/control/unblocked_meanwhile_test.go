@@ -11,18 +11,18 @@ import (
 	"berth/structs"
 )
 
-// wakesAfter unblocks evaluations right after each of some plans is applied.
-type wakesAfter struct {
+// unblocksAfter unblocks evaluations right after each of some plans is applied.
+type unblocksAfter struct {
 	*world
-	left int
-	wake func()
+	left    int
+	unblock func()
 }
 
-func (p *wakesAfter) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+func (p *unblocksAfter) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	index, answer, err := p.world.Propose(ctx, entry)
 	if p.left > 0 {
 		p.left--
-		p.wake()
+		p.unblock()
 	}
 	return index, answer, err
 }
@@ -32,8 +32,8 @@ func TestSchedule_HasNoBackoffForAnUnblockedEvaluation(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.roomy("n0", 0, nil)
 		w.wants("waits", 1, 100)
-		p := &wakesAfter{world: w, left: 12}
-		p.wake = func() {
+		p := &unblocksAfter{world: w, left: 12}
+		p.unblock = func() {
 			for _, e := range []string{structs.NodeIneligible, structs.NodeEligible} {
 				put(w, fsm.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n0", Eligibility: e})
 			}
