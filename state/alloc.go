@@ -83,7 +83,7 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 		}
 	}
 	if a.Terminal() {
-		leaveLines(tx, a.ID, a.ModifyTime)
+		leaveQueues(tx, a.ID, a.ModifyTime)
 	}
 	if a.ClientTerminal() && old != nil {
 		endClaims(tx, a.ID, a.ModifyTime)

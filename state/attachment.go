@@ -94,7 +94,7 @@ const fewClaims = 64
 func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	granted := 0
 	all := 0
-	for _, n := range lineOf(tx, a.Namespace, a.VolumeID) {
+	for _, n := range classCounts(tx, a.Namespace, a.VolumeID) {
 		granted += n.Granted
 		all += n.Granted + n.Waiting
 	}

@@ -17,7 +17,7 @@ func Check(tx *ReadTx) []string {
 	parts := []func(){
 		c.indexes,
 		c.claims,
-		c.lines,
+		c.claimQueues,
 		c.attachments,
 		c.volumes,
 		c.plugins,
@@ -89,7 +89,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, counts)
 	checkIndexes(c, volumes)
 	checkIndexes(c, claims)
-	checkIndexes(c, lines)
+	checkIndexes(c, claimQueues)
 	checkIndexes(c, attachments)
 	checkIndexes(c, jobs)
 	checkIndexes(c, jobVersions)
@@ -150,14 +150,14 @@ func (c *checker) claims() {
 	}
 }
 
-// lines checks that the stored counts equal the claims, and that no claim waits that could be granted.
-func (c *checker) lines() {
+// claimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
+func (c *checker) claimQueues() {
 	found := map[string]int{}
 	for cl := range claims.Scan(c) {
 		found[fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)]++
 	}
 	kept := map[string]int{}
-	for l := range lines.Scan(c) {
+	for l := range claimQueues.Scan(c) {
 		for _, n := range l.Classes {
 			for _, state := range claimStates {
 				if *n.In(state) != 0 {
@@ -171,7 +171,7 @@ func (c *checker) lines() {
 	for cl := range waitingByPlugin.Scan(c) {
 		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {
 			seen[key] = true
-			for next := range line(c, cl.Namespace, cl.VolumeID) {
+			for next := range grantable(c, cl.Namespace, cl.VolumeID) {
 				c.want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
 					next.Namespace, next.VolumeID, next.AllocID)
 			}

@@ -17,11 +17,11 @@ func Claim(tx Reader, ns, volume, alloc string) *structs.CSIClaim {
 // ClaimsByVolume returns a volume's claims in the order in which they were made.
 func ClaimsByVolume(tx Reader, ns, volume string) []*structs.CSIClaim {
 	out := slices.Collect(claims.Scan(tx, ns, volume))
-	slices.SortFunc(out, inLineOrder)
+	slices.SortFunc(out, inQueueOrder)
 	return out
 }
 
-func inLineOrder(a, b *structs.CSIClaim) int {
+func inQueueOrder(a, b *structs.CSIClaim) int {
 	return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.Seq, b.Seq))
 }
 
@@ -107,7 +107,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	k := c.Class()
-	for _, n := range lineOf(tx, c.Namespace, c.VolumeID) {
+	for _, n := range classCounts(tx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.Conflicts(n.Class()) {
 			return false
 		}
@@ -326,9 +326,9 @@ func endClaims(tx *WriteTx, alloc string, now int64) {
 	}
 }
 
-// leaveLines removes an allocation that is to stop from every claim queue. It keeps its granted claims until
+// leaveQueues removes an allocation that is to stop from every claim queue. It keeps its granted claims until
 // its node has released the volumes.
-func leaveLines(tx *WriteTx, alloc string, now int64) {
+func leaveQueues(tx *WriteTx, alloc string, now int64) {
 	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {
 			freeClaim(tx, c, now)

@@ -130,7 +130,7 @@ func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool)
 				continue
 			}
 			if other := someoneElse(tx, v, state, k, c, ignore); other != nil {
-				return false, holds(tx, other)
+				return false, describeHolder(tx, other)
 			}
 		}
 	}
@@ -224,14 +224,15 @@ func volumeCommand(verb, ns string) string {
 	return "berth volume " + verb
 }
 
-// holds describes the allocation that holds a claim, and the remedy if the claim does not end by itself.
-func holds(tx Reader, c *structs.CSIClaim) string {
+// describeHolder describes the allocation that holds a claim, and the remedy if the claim does not end by
+// itself.
+func describeHolder(tx Reader, c *structs.CSIClaim) string {
 	if c.State == structs.ClaimWaiting {
 		return fmt.Sprintf("allocation %s waits for volume %s already", c.AllocID, c.VolumeID)
 	}
 	text := fmt.Sprintf("allocation %s (job %s) on node %s holds volume %s as %s, %s",
 		c.AllocID, c.JobID, nodeName(tx, c.NodeID), c.VolumeID, c.AccessMode, c.Mode)
-	if why := lingers(tx, c); why != "" {
+	if why := staleHolder(tx, c); why != "" {
 		return text + "; " + why
 	}
 	if a := Alloc(tx, c.AllocID); a.ServerTerminal() {
@@ -240,9 +241,9 @@ func holds(tx Reader, c *structs.CSIClaim) string {
 	return text
 }
 
-// lingers returns why a granted claim may stay although its allocation does not use it, and the remedy. It
-// returns "" for a used claim.
-func lingers(tx Reader, c *structs.CSIClaim) string {
+// staleHolder returns why a granted claim may stay although its allocation does not use it, and the remedy.
+// It returns "" for a used claim.
+func staleHolder(tx Reader, c *structs.CSIClaim) string {
 	a := Alloc(tx, c.AllocID)
 	ended := a == nil || a.ClientTerminal()
 	switch {

@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-func lineOf(tx Reader, ns, volume string) []structs.CSIClassCount {
-	if l := lines.Get(tx, ns, volume); l != nil {
+func classCounts(tx Reader, ns, volume string) []structs.CSIClassCount {
+	if l := claimQueues.Get(tx, ns, volume); l != nil {
 		return l.Classes
 	}
 	return nil
@@ -19,19 +19,19 @@ var claimStates = []string{structs.ClaimGranted, structs.ClaimWaiting}
 
 // classesIn lists the classes of the volume's claims in a state.
 func classesIn(tx Reader, v *structs.CSIVolume, state string) []structs.ClaimClass {
-	return classesOf(lineOf(tx, v.Namespace, v.ID), state)
+	return classesOf(classCounts(tx, v.Namespace, v.ID), state)
 }
 
 // ClaimCount is how many claims a volume has, granted and waiting, without looking at them.
 func ClaimCount(tx Reader, ns, volume string) (count int) {
-	for _, n := range lineOf(tx, ns, volume) {
+	for _, n := range classCounts(tx, ns, volume) {
 		count += n.Granted + n.Waiting
 	}
 	return count
 }
 
 func countOf(tx Reader, v *structs.CSIVolume, k structs.ClaimClass, state string) int {
-	for _, n := range lineOf(tx, v.Namespace, v.ID) {
+	for _, n := range classCounts(tx, v.Namespace, v.ID) {
 		if n.Class() == k {
 			return *n.In(state)
 		}
@@ -49,19 +49,19 @@ func classesOf(counts []structs.CSIClassCount, state string) (out []structs.Clai
 }
 
 // storeClaim puts a claim that is new or has changed.
-func storeClaim(tx *WriteTx, c *structs.CSIClaim) { recountLine(tx, claims.Put(tx, c), c) }
+func storeClaim(tx *WriteTx, c *structs.CSIClaim) { recountQueue(tx, claims.Put(tx, c), c) }
 
 // dropClaim deletes a claim.
-func dropClaim(tx *WriteTx, c *structs.CSIClaim) { recountLine(tx, claims.Delete(tx, c), nil) }
+func dropClaim(tx *WriteTx, c *structs.CSIClaim) { recountQueue(tx, claims.Delete(tx, c), nil) }
 
-// recountLine changes the counts of a volume's queue from the old claim to the new one. Each may be nil.
-func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
+// recountQueue changes the counts of a volume's queue from the old claim to the new one. Each may be nil.
+func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 	some := cmp.Or(is, was)
 	if some == nil || was != nil && is != nil && was.State == is.State && was.Class() == is.Class() {
 		return
 	}
 	l := &structs.CSIClaimQueueRow{Namespace: some.Namespace, VolumeID: some.VolumeID}
-	if old := lines.Get(tx, l.Namespace, l.VolumeID); old != nil {
+	if old := claimQueues.Get(tx, l.Namespace, l.VolumeID); old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !isGranted(was) && !isGranted(is) {
 			heldQueues.rename(old, l)
@@ -70,10 +70,10 @@ func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
 	addToClass(l, was, -1)
 	addToClass(l, is, 1)
 	if len(l.Classes) == 0 {
-		lines.Delete(tx, l)
+		claimQueues.Delete(tx, l)
 		return
 	}
-	lines.Put(tx, l)
+	claimQueues.Put(tx, l)
 }
 
 func isGranted(c *structs.CSIClaim) bool { return c != nil && c.State == structs.ClaimGranted }

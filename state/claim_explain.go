@@ -34,15 +34,15 @@ func Reasons(tx Reader) func(*structs.CSIClaim) string {
 // reasons has the facts about a volume's claims up to the last requested one.
 type reasons struct {
 	Reader
-	volume *structs.CSIVolume
-	block  string // of the volume itself
-	counts []structs.CSIClassCount
-	inWay  map[structs.ClaimClass]*inWay // by the class of the waiting claim
-	last   *structs.CSIClaim
+	volume    *structs.CSIVolume
+	block     string // of the volume itself
+	counts    []structs.CSIClassCount
+	conflicts map[structs.ClaimClass]*conflicts // by the class of the waiting claim
+	last      *structs.CSIClaim
 }
 
-// inWay has the claims that block waiting claims of one class.
-type inWay struct {
+// conflicts has the claims that block waiting claims of one class.
+type conflicts struct {
 	held    string
 	ahead   []*structs.CSIClaim // the first of them
 	counted int                 // of all, up to one more than farAhead
@@ -50,21 +50,21 @@ type inWay struct {
 
 func (r *reasons) next(c *structs.CSIClaim) string {
 	v := r.volume
-	if v == nil || v.ID != c.VolumeID || v.Namespace != c.Namespace || inLineOrder(c, r.last) <= 0 {
+	if v == nil || v.ID != c.VolumeID || v.Namespace != c.Namespace || inQueueOrder(c, r.last) <= 0 {
 		v = Volume(r, c.Namespace, c.VolumeID)
 		if v == nil {
 			return fmt.Sprintf("volume %s is gone", c.VolumeID)
 		}
 		r.volume = v
 		r.block = volumeBlock(r, v)
-		r.counts = lineOf(r, v.Namespace, v.ID)
-		r.inWay = map[structs.ClaimClass]*inWay{}
+		r.counts = classCounts(r, v.Namespace, v.ID)
+		r.conflicts = map[structs.ClaimClass]*conflicts{}
 	}
 	r.last = c
 	if c.State == structs.ClaimGranted {
 		return attachBlock(r, c)
 	}
-	defer r.pass(c)
+	defer r.noteAhead(c)
 	if r.block != "" {
 		return r.block
 	}
@@ -78,33 +78,33 @@ func (r *reasons) next(c *structs.CSIClaim) string {
 // conflict names the claims that the claim conflicts with: those granted and those ahead.
 func (r *reasons) conflict(c *structs.CSIClaim) string {
 	k := c.Class()
-	w := r.inWay[k]
+	w := r.conflicts[k]
 	if w == nil {
-		w = &inWay{held: r.holders(k)}
+		w = &conflicts{held: r.holders(k)}
 		for _, o := range classesOf(r.counts, structs.ClaimWaiting) {
 			if o.Conflicts(k) {
-				w.look(r, c, o)
+				w.findAhead(r, c, o)
 			}
 		}
-		r.inWay[k] = w
+		r.conflicts[k] = w
 	}
-	return w.say()
+	return w.describe()
 }
 
-// pass records a claim that waits ahead of the claims that follow.
-func (r *reasons) pass(c *structs.CSIClaim) {
-	for k, w := range r.inWay {
+// noteAhead records a claim that waits ahead of the claims that follow.
+func (r *reasons) noteAhead(c *structs.CSIClaim) {
+	for k, w := range r.conflicts {
 		if k.Conflicts(c.Class()) {
 			w.add(c)
 		}
 	}
 }
 
-// look finds the claims of a class that wait ahead of c.
-func (w *inWay) look(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
+// findAhead finds the claims of a class that wait ahead of c.
+func (w *conflicts) findAhead(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
 	rows := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, classKey(o))
 	seen := 0
-	ahead := func(other *structs.CSIClaim) bool { return other != nil && inLineOrder(other, c) < 0 }
+	ahead := func(other *structs.CSIClaim) bool { return other != nil && inQueueOrder(other, c) < 0 }
 	for other := rows.Next(); ahead(other) && w.counted <= farAhead; other = rows.Next() {
 		w.counted++
 		seen++
@@ -112,11 +112,11 @@ func (w *inWay) look(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
 			w.ahead = append(w.ahead, other)
 		}
 	}
-	slices.SortFunc(w.ahead, inLineOrder)
+	slices.SortFunc(w.ahead, inQueueOrder)
 	w.ahead = w.ahead[:min(len(w.ahead), manyHolders)]
 }
 
-func (w *inWay) add(c *structs.CSIClaim) {
+func (w *conflicts) add(c *structs.CSIClaim) {
 	if w.counted > farAhead {
 		return
 	}
@@ -126,7 +126,7 @@ func (w *inWay) add(c *structs.CSIClaim) {
 	}
 }
 
-func (w *inWay) say() string {
+func (w *conflicts) describe() string {
 	if w.counted == 0 {
 		return w.held
 	}
@@ -166,7 +166,7 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 		count += n.Granted
 		for _, c := range someHolders(r, r.volume, n.Class()) {
 			if len(names) < manyHolders {
-				names = append(names, holds(r, c))
+				names = append(names, describeHolder(r, c))
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 // claims outside the index of classes are among the waiting claims. They are found once per row of the queue
 // counts.
 func someHolders(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) (some []*structs.CSIClaim) {
-	l := lines.Get(tx, v.Namespace, v.ID)
+	l := claimQueues.Get(tx, v.Namespace, v.ID)
 	if l == nil {
 		return nil
 	}

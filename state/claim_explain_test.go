@@ -13,22 +13,22 @@ import (
 	"berth/structs"
 )
 
-// aLine is a volume for which some readers and n allocations wait, each in its own access mode.
-func aLine(t testing.TB, readers, n int) *quiet {
+// aQueue is a volume for which some readers and n allocations wait, each in its own access mode.
+func aQueue(t testing.TB, readers, n int) *quiet {
 	w := &quiet{s: New()}
 	w.do(func(tx *WriteTx) {
 		mustDo(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
 		mustDo(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
 		mustDo(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p")}}))
 		for i := range readers + n {
-			w.claimInLine(t, tx, i, i < readers)
+			w.claimInQueue(t, tx, i, i < readers)
 		}
 	})
 	return w
 }
 
-func (w *quiet) claimInLine(t testing.TB, tx *WriteTx, i int, reads bool) {
-	id := lineID(i)
+func (w *quiet) claimInQueue(t testing.TB, tx *WriteTx, i int, reads bool) {
+	id := queuedID(i)
 	allocs.Put(tx, &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n", Resources: &structs.Resources{}})
 	c := aClaim("v", id, wr, snw)
 	if reads {
@@ -44,24 +44,24 @@ func mustDo(t testing.TB, err error) {
 	}
 }
 
-// lineID makes IDs in the reverse order of the queue: the granted claim has the last ID among the claims of
+// queuedID makes IDs in the reverse order of the queue: the granted claim has the last ID among the claims of
 // the volume.
-func lineID(i int) string { return fmt.Sprintf("a%06d", 999_999-i) }
+func queuedID(i int) string { return fmt.Sprintf("a%06d", 999_999-i) }
 
 func TestClaimReasons_NameThreeAndCountTheRest(t *testing.T) {
-	w := aLine(t, 5, 200)
+	w := aQueue(t, 5, 200)
 	why := func(i int) string {
 		tx := w.s.Read()
-		return ClaimBlocked(tx, Claim(tx, "default", "v", lineID(i)))
+		return ClaimBlocked(tx, Claim(tx, "default", "v", queuedID(i)))
 	}
 	held := `^(allocation a9999\d\d \(job j\) on node name-n holds volume v as multi-node-reader-only, read(, )?){3} and 2 more`
 	for i, want := range map[int]string{
 		5:   held + "$",
-		6:   held + "; ahead in the queue: allocation " + lineID(5) + "$",
-		9:   held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 1 more$", lineID(5), lineID(6), lineID(7)),
-		105: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 97 more$", lineID(5), lineID(6), lineID(7)),
-		106: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$", lineID(5), lineID(6), lineID(7)),
-		204: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$", lineID(5), lineID(6), lineID(7)),
+		6:   held + "; ahead in the queue: allocation " + queuedID(5) + "$",
+		9:   held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 1 more$", queuedID(5), queuedID(6), queuedID(7)),
+		105: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 97 more$", queuedID(5), queuedID(6), queuedID(7)),
+		106: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$", queuedID(5), queuedID(6), queuedID(7)),
+		204: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$", queuedID(5), queuedID(6), queuedID(7)),
 	} {
 		if got := why(i); !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("%d waits because\n%s; want\n%s", i, got, want)
@@ -94,7 +94,7 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 			reason := Reasons(tx)
 			for _, c := range all[rapid.IntRange(0, len(all)).Draw(rt, "from"):] {
 				if got, want := reason(c), ClaimBlocked(tx, c); got != want {
-					rt.Fatalf("%s waits because %q in its line, %q by itself", c.AllocID, got, want)
+					rt.Fatalf("%s waits because %q in its queue, %q by itself", c.AllocID, got, want)
 				}
 				if got, want := ClaimBlocked(tx, c), plainReason(tx, all, c); c.State == structs.ClaimWaiting && want != "" && got != want {
 					rt.Fatalf("%s waits because %q; want %q", c.AllocID, got, want)
@@ -113,11 +113,11 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 	})
 	for _, o := range byID {
 		if o.State == structs.ClaimGranted && o.Class().Conflicts(c.Class()) {
-			held = append(held, holds(tx, o))
+			held = append(held, describeHolder(tx, o))
 		}
 	}
 	for _, o := range all {
-		if o.State == structs.ClaimWaiting && o.Class().Conflicts(c.Class()) && inLineOrder(o, c) < 0 {
+		if o.State == structs.ClaimWaiting && o.Class().Conflicts(c.Class()) && inQueueOrder(o, c) < 0 {
 			ahead = append(ahead, "allocation "+o.AllocID)
 		}
 	}
@@ -137,14 +137,14 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 	const short, long = 200, 8000
 	one := func(n int) time.Duration {
-		w := aLine(t, 2, n)
+		w := aQueue(t, 2, n)
 		return quickest(func() time.Duration {
-			w.do(func(tx *WriteTx) { w.claimInLine(t, tx, n+2, false) })
+			w.do(func(tx *WriteTx) { w.claimInQueue(t, tx, n+2, false) })
 			w.do(func(tx *WriteTx) {
-				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: lineID(n + 2)}}}))
+				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: queuedID(n + 2)}}}))
 			})
 			tx := w.s.Read()
-			c := Claim(tx, "default", "v", lineID(n+1))
+			c := Claim(tx, "default", "v", queuedID(n+1))
 			start := time.Now()
 			for range 20 {
 				if ClaimBlocked(w.s.Read(), c) == "" {
@@ -155,10 +155,10 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 		})
 	}
 	if few, many := one(short), one(long); many > 8*few {
-		t.Errorf("a reason takes %v in a line of %d and %v in one of %d", few, short, many, long)
+		t.Errorf("a reason takes %v in a queue of %d and %v in one of %d", few, short, many, long)
 	}
 	whole := func(n int) time.Duration {
-		w := aLine(t, 2, n)
+		w := aQueue(t, 2, n)
 		return quickest(func() time.Duration {
 			tx := w.s.Read()
 			start := time.Now()
@@ -169,7 +169,7 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 		})
 	}
 	if few, many := whole(short), whole(long); many > 8*few {
-		t.Errorf("each claim of a volume takes %v in a line of %d and %v in one of %d", few, short, many, long)
+		t.Errorf("each claim of a volume takes %v in a queue of %d and %v in one of %d", few, short, many, long)
 	}
 }
 
@@ -183,14 +183,14 @@ func quickest(do func() time.Duration) time.Duration {
 
 func BenchmarkReason(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
-		w := aLine(b, 2, n)
-		c := Claim(w.s.Read(), "default", "v", lineID(n+1))
-		b.Run(fmt.Sprintf("one/line=%d", n), func(b *testing.B) {
+		w := aQueue(b, 2, n)
+		c := Claim(w.s.Read(), "default", "v", queuedID(n+1))
+		b.Run(fmt.Sprintf("one/queue=%d", n), func(b *testing.B) {
 			for range b.N {
 				ClaimBlocked(w.s.Read(), c)
 			}
 		})
-		b.Run(fmt.Sprintf("volume/line=%d", n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("volume/queue=%d", n), func(b *testing.B) {
 			for range b.N {
 				tx := w.s.Read()
 				VolumeDetail(tx, Volume(tx, "default", "v"))

@@ -193,10 +193,10 @@ func (m *machine) checkFairness() {
 		for _, o := range now {
 			if o.VolumeID == c.VolumeID && o.AllocID != c.AllocID && o.Class().Conflicts(c.Class()) {
 				was := m.before[o.Key()]
-				if c.GrantIndex == m.index && o.State == waiting && inLineOrder(o, c) < 0 && was != nil {
-					m.r.Fatalf("allocation %s overtook %s in the line of %s", c.AllocID, o.AllocID, c.VolumeID)
+				if c.GrantIndex == m.index && o.State == waiting && inQueueOrder(o, c) < 0 && was != nil {
+					m.r.Fatalf("allocation %s overtook %s in the queue of %s", c.AllocID, o.AllocID, c.VolumeID)
 				}
-				if o.State == granted || inLineOrder(o, c) < 0 {
+				if o.State == granted || inQueueOrder(o, c) < 0 {
 					rivals++
 				}
 			}
@@ -286,8 +286,8 @@ func TestClaimCounts_PerClass(t *testing.T) {
 				*n.In(c.State)++
 				found[k] = n
 			}
-			kept := lineOf(tx, "default", volume)
-			if len(kept) != len(found) || (len(found) == 0) != (lines.Get(tx, "default", volume) == nil) {
+			kept := classCounts(tx, "default", volume)
+			if len(kept) != len(found) || (len(found) == 0) != (claimQueues.Get(tx, "default", volume) == nil) {
 				r.Fatalf("%s: kept %v, found %v", volume, kept, found)
 			}
 			for _, n := range kept {

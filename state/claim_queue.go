@@ -37,7 +37,7 @@ var short = map[string]string{
 
 // grant grants every claim of the volume that is next in the queue.
 func grant(tx *WriteTx, ns, volume string, now int64) {
-	for c := range line(tx, ns, volume) {
+	for c := range grantable(tx, ns, volume) {
 		granted := c.Copy()
 		granted.State = structs.ClaimGranted
 		granted.GrantIndex = tx.Index
@@ -72,11 +72,11 @@ func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
 	}
 }
 
-// line yields the waiting claims that can be granted, in order. It treats each yielded claim as granted: the
-// caller grants it or only reads it.
-func line(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
+// grantable yields the waiting claims that can be granted, in order. It treats each yielded claim as granted:
+// the caller grants it or only reads it.
+func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
-		counts := lineOf(tx, ns, volume)
+		counts := classCounts(tx, ns, volume)
 		waiting := classesOf(counts, structs.ClaimWaiting)
 		if len(waiting) == 0 {
 			return
@@ -85,9 +85,9 @@ func line(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		if v == nil || volumeBlock(tx, v) != "" {
 			return
 		}
-		w := walk{inTheWay: classesOf(counts, structs.ClaimGranted)}
+		w := walk{blocking: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
-			q := queue{class: k, out: classBlock(tx, v, k) != ""}
+			q := classQueue{class: k, out: classBlock(tx, v, k) != ""}
 			q.rows = claimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, classKey(k))
 			q.pull()
 			w.queues = append(w.queues, q)
@@ -97,8 +97,8 @@ func line(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 				return
 			}
 			// The claim is granted or still ahead: it blocks later claims in both cases.
-			if !slices.Contains(w.inTheWay, c.Class()) {
-				w.inTheWay = append(w.inTheWay, c.Class())
+			if !slices.Contains(w.blocking, c.Class()) {
+				w.blocking = append(w.blocking, c.Class())
 			}
 		}
 	}
@@ -106,27 +106,27 @@ func line(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 
 // walk visits the waiting claims of all classes in queue order.
 type walk struct {
-	inTheWay []structs.ClaimClass // the classes of granted claims and of earlier waiting ones
-	queues   []queue
+	blocking []structs.ClaimClass // the classes of granted claims and of earlier waiting ones
+	queues   []classQueue
 }
 
-// queue is the rest of the queue of one class.
-type queue struct {
+// classQueue is the rest of the queue of one class.
+type classQueue struct {
 	class structs.ClaimClass
 	out   bool // nothing of the class can be granted now
 	rows  mvcc.Cursor[structs.CSIClaim]
 	head  *structs.CSIClaim
 }
 
-func (q *queue) pull() { q.head = q.rows.Next() }
+func (q *classQueue) pull() { q.head = q.rows.Next() }
 
-// next returns the oldest claim that does not conflict with inTheWay. A claim that does conflict also blocks
-// the later ones, and ends its class.
+// next returns the oldest claim whose class conflicts with no blocking class. A claim that does conflict also
+// blocks the later ones, and ends its class.
 func (w *walk) next() *structs.CSIClaim {
 	for {
-		var longest *queue
+		var longest *classQueue
 		for i := range w.queues {
-			if q := &w.queues[i]; q.head != nil && (longest == nil || inLineOrder(q.head, longest.head) < 0) {
+			if q := &w.queues[i]; q.head != nil && (longest == nil || inQueueOrder(q.head, longest.head) < 0) {
 				longest = q
 			}
 		}
@@ -134,8 +134,8 @@ func (w *walk) next() *structs.CSIClaim {
 			return nil
 		}
 		c := longest.head
-		if longest.out || slices.ContainsFunc(w.inTheWay, longest.class.Conflicts) {
-			w.inTheWay = append(w.inTheWay, longest.class)
+		if longest.out || slices.ContainsFunc(w.blocking, longest.class.Conflicts) {
+			w.blocking = append(w.blocking, longest.class)
 			longest.head = nil
 			continue
 		}

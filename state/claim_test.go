@@ -50,7 +50,7 @@ func TestClaimQueue_GrantsInOrder(t *testing.T) {
 		want    string // alloc:state, in the order of the requests; g granted, w waiting, - gone
 	}{
 		{"one writer on one node", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"b1", wr, snw}}, nil, "a1:g a2:w b1:w"},
-		{"the next in line, not another", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}}, []string{"a1"}, "a1:- a2:g a3:w"},
+		{"the next in the queue, not another", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}}, []string{"a1"}, "a1:- a2:g a3:w"},
 		{"a reader of a single-node volume is alone too", []ask{{"a1", rd, snr}, {"b1", rd, snr}}, nil, "a1:g b1:w"},
 		{"readers share", []ask{{"a1", rd, mnr}, {"a2", rd, mnr}, {"b1", rd, mnr}}, nil, "a1:g a2:g b1:g"},
 		{"one writer among readers", []ask{{"a1", wr, mnsw}, {"a2", rd, mnsw}, {"a3", wr, mnsw}}, nil, "a1:g a2:g a3:w"},

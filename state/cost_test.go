@@ -66,7 +66,7 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 				must(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a7", wr, mnmw)}}))
 			})
 		},
-		"the only writer passes the volume on to the next of a long line": func(w *quiet, round int) {
+		"the only writer passes the volume on to the next of a long queue": func(w *quiet, round int) {
 			w.do(func(tx *WriteTx) {
 				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "w", AllocID: fmt.Sprint("a", round-1)}}}))
 			})

@@ -46,7 +46,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, counts)
 	count(tx, counted, volumes)
 	count(tx, counted, claims)
-	count(tx, counted, lines)
+	count(tx, counted, claimQueues)
 	count(tx, counted, attachments)
 	count(tx, counted, jobVersions)
 	count(tx, counted, jobs)

@@ -121,7 +121,7 @@ func QueueFrom(
 	tx *ReadTx, ns, volume string, from *structs.CSIClaim, back bool,
 ) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
 	var classes [][]string
-	for _, n := range lineOf(tx, ns, volume) {
+	for _, n := range classCounts(tx, ns, volume) {
 		k := n.Class()
 		if n.Granted > 0 && !k.Conflicts(k) {
 			return nil, false
@@ -143,5 +143,5 @@ func QueueFrom(
 			queues = append(queues, claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
 		}
 		return queues
-	}, back, inLineOrder), true
+	}, back, inQueueOrder), true
 }

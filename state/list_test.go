@@ -69,7 +69,7 @@ func expect[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key fu
 
 // TestClaimQueue_ReadsFromAnyPosition: a queue that is read class by class has the volume's claims in order.
 func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
-	w := aLine(t, 0, 20)
+	w := aQueue(t, 0, 20)
 	tx := w.s.Read()
 	all := ClaimsByVolume(tx, "default", "v")
 	for _, back := range []bool{false, true} {
@@ -92,7 +92,7 @@ func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
 			}
 		}
 	}
-	if _, sorted := QueueFrom(aLine(t, 1, 2).s.Read(), "default", "v", nil, false); sorted {
+	if _, sorted := QueueFrom(aQueue(t, 1, 2).s.Read(), "default", "v", nil, false); sorted {
 		t.Error("readers that share a volume are in no index of its classes")
 	}
 }

@@ -107,7 +107,7 @@ var (
 
 	// The numbers of granted and waiting claims of each class, so that no reader counts the claims.
 	// storeClaim and dropClaim update them.
-	lines = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) Key {
+	claimQueues = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) Key {
 		return mvcc.KeyOf(l.Namespace, l.VolumeID)
 	})
 )
@@ -268,7 +268,7 @@ var schema = mvcc.Schema{
 		counts,
 		volumes,
 		claims,
-		lines,
+		claimQueues,
 		attachments,
 		jobVersions,
 		jobs,

@@ -30,7 +30,7 @@ func CountTotals(tx Reader) Totals {
 	for n := range Nodes(tx) {
 		t.Nodes[n.Status]++
 	}
-	for l := range lines.Scan(tx) {
+	for l := range claimQueues.Scan(tx) {
 		for _, c := range l.Classes {
 			t.Claims[structs.ClaimWaiting] += c.Waiting
 			t.Claims[structs.ClaimGranted] += c.Granted

@@ -74,7 +74,7 @@ func (r *release) cost(t *testing.T) float64 {
 	return memory / float64(len(r.keys))
 }
 
-// TestVolumeUnpublish_CostsTheSamePerClaim: of one volume, on one node, and out of one line.
+// TestVolumeUnpublish_CostsTheSamePerClaim: of one volume, on one node, and out of one queue.
 func TestVolumeUnpublish_CostsTheSamePerClaim(t *testing.T) {
 	same, each := func(int) int { return 0 }, func(i int) int { return i }
 	few := func(i int) int { return i / 10 }
@@ -82,12 +82,12 @@ func TestVolumeUnpublish_CostsTheSamePerClaim(t *testing.T) {
 		mode         structs.CSIAccessMode
 		volume, node func(int) int
 	}{
-		"one volume, a node each":           {mnmw, same, each},
-		"one volume, few nodes":             {mnmw, same, few},
-		"one node, a volume each":           {mnmw, each, same},
-		"one node, few volumes":             {mnmw, few, same},
-		"one volume in line, a node each":   {mnsw, same, each},
-		"one volume in line, all on a node": {snw, same, same},
+		"one volume, a node each":              {mnmw, same, each},
+		"one volume, few nodes":                {mnmw, same, few},
+		"one node, a volume each":              {mnmw, each, same},
+		"one node, few volumes":                {mnmw, few, same},
+		"one volume in a queue, a node each":   {mnsw, same, each},
+		"one volume in a queue, all on a node": {snw, same, same},
 	} {
 		few, many := toRelease(t, 100, c.mode, c.volume, c.node), toRelease(t, 1000, c.mode, c.volume, c.node)
 		fewCost, manyCost := few.cost(t), many.cost(t)

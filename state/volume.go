@@ -167,7 +167,7 @@ func renamedNode(tx Reader, a *structs.CSIAttachment) string {
 
 func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {
 	c = c.Copy()
-	c.Reason = cmp.Or(lingers(tx, c), blocked)
+	c.Reason = cmp.Or(staleHolder(tx, c), blocked)
 	d.Claims = append(d.Claims, c)
 	a := Alloc(tx, c.AllocID)
 	if c.State != structs.ClaimGranted || a == nil {
@@ -226,7 +226,7 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 	}
 	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
 		for _, c := range someHolders(tx, v, k) {
-			return structs.Preconditionf("volume %q is in use: %s", v.ID, holds(tx, c))
+			return structs.Preconditionf("volume %q is in use: %s", v.ID, describeHolder(tx, c))
 		}
 	}
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {

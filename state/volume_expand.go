@@ -30,7 +30,7 @@ func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 	text := fmt.Sprintf("plugin %s expands a volume only while no node has it: ", v.PluginID)
 	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
 		for _, c := range someHolders(tx, v, k) {
-			return text + holds(tx, c)
+			return text + describeHolder(tx, c)
 		}
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {

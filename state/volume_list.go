@@ -40,11 +40,11 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 	return func(v *structs.CSIVolume) []structs.CSIClassCount {
 		seen++
 		if seen <= fewQueues {
-			return lineOf(tx, v.Namespace, v.ID)
+			return classCounts(tx, v.Namespace, v.ID)
 		}
 		if !watched[v.Namespace] {
 			watched[v.Namespace] = true
-			lines.Has(tx, v.Namespace)
+			claimQueues.Has(tx, v.Namespace)
 		}
 		return along.of(v)
 	}
@@ -82,7 +82,7 @@ func (k *queueCursor) of(v *structs.CSIVolume) []structs.CSIClassCount {
 func (k *queueCursor) step() { k.head = k.rows.Next() }
 
 func (k *queueCursor) seek(v *structs.CSIVolume) {
-	k.rows = lines.Seek(k.tx, v.Namespace, v.ID)
+	k.rows = claimQueues.Seek(k.tx, v.Namespace, v.ID)
 	k.step()
 }
 
