@@ -50,14 +50,14 @@ func readExit(dir string) (*driver.ExitResult, error) {
 	return readJSON[driver.ExitResult](filepath.Join(dir, exitFile))
 }
 
-// exitRoom is more than the longest exit result takes.
-const exitRoom = 4096
+// exitSize is the reserved size. The longest exit result takes less.
+const exitSize = 4096
 
 // reserveExit reserves disk space for the exit result, so that a disk that is full when the task ends does
 // not lose it.
 func reserveExit(dir string) error {
-	room := bytes.Repeat([]byte(" "), exitRoom)
-	return writeSynced(filepath.Join(dir, exitFile+".tmp"), os.O_CREATE|os.O_TRUNC, room)
+	blank := bytes.Repeat([]byte(" "), exitSize)
+	return writeSynced(filepath.Join(dir, exitFile+".tmp"), os.O_CREATE|os.O_TRUNC, blank)
 }
 
 // writeExit writes the result over the reserved space. The result is durable when it returns.
