@@ -112,7 +112,7 @@ func TestRunDrivers_IsUnsureAfterALostAnswer(t *testing.T) {
 		r.pass(time.Second)
 		r.wantKnown(broken)
 		if r.lastRegistration().Unsure {
-			t.Error("a registration that was answered leaves doubt")
+			t.Error("a registration that was answered leaves an outcome in doubt")
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestRunDrivers_WaitsForServersThatAreAway(t *testing.T) {
 		r.pass(15 * time.Second)
 		r.wantKnown(broken)
 		if r.lastRegistration().Unsure {
-			t.Error("a refused registration leaves doubt")
+			t.Error("a refused registration leaves an outcome in doubt")
 		}
 	})
 }

@@ -131,18 +131,18 @@ func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
 		r.servers.do(func() { r.servers.rotates = true }) // it comes again at once
 		r.servers.restore(r.servers.save())
 		r.pass(told)
-		var doubted, reported time.Time
+		var unaccounted, reported time.Time
 		for _, c := range r.servers.called(structs.NodeHeartbeat.Name) {
 			switch said := c.req.(*structs.NodeHeartbeatRequest).Inventory != nil; {
 			case c.at.Before(restored):
-			case doubted.IsZero():
-				doubted = c.at
+			case unaccounted.IsZero():
+				unaccounted = c.at
 			case said && reported.IsZero():
 				reported = c.at
 			}
 		}
-		if age := reported.Sub(doubted); age < csihooks.ConfirmAfter {
-			t.Errorf("the report comes %s after the first doubt", age)
+		if age := reported.Sub(unaccounted); age < csihooks.ConfirmAfter {
+			t.Errorf("the report comes %s after the servers first asked for it", age)
 		}
 	})
 }

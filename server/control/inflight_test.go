@@ -110,7 +110,7 @@ func TestSchedule_HasPlansOfDifferentJobsInFlight(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, l *slowLog) {
 		const jobs = 200
 		for i := range 10 {
-			w.roomy(fmt.Sprint("n", i), 100, nil)
+			w.sizedNode(fmt.Sprint("n", i), 100, nil)
 		}
 		for i := range jobs {
 			w.wants(fmt.Sprint("j", i), 1, 100)
@@ -142,7 +142,7 @@ func TestSchedule_ProposesConflictingPlansOneByOne(t *testing.T) {
 		system := func(j *structs.Job) { j.Type = structs.JobSystem }
 		w.wants("csi", 1, 10, system)
 		for i := range 30 {
-			w.roomy(fmt.Sprint("n", i), 20, nil)
+			w.sizedNode(fmt.Sprint("n", i), 20, nil)
 			w.wants(fmt.Sprint("j", i%5), 1+i%4, 100)
 			w.wants(fmt.Sprint("s", i%5), 1+i%4, 100, storage)
 			if i%7 == 0 {
@@ -173,7 +173,7 @@ func TestSchedule_ProposesConflictingPlansOneByOne(t *testing.T) {
 func TestSchedule_RepeatsPlansThatDoNotFitAnyMore(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, l *slowLog) {
 		for i := range 4 {
-			w.roomy(fmt.Sprint("n", i), 5, nil)
+			w.sizedNode(fmt.Sprint("n", i), 5, nil)
 		}
 		for i := range 40 {
 			w.wants(fmt.Sprint("j", i), 1, 100)
@@ -196,7 +196,7 @@ func TestSchedule_RepeatsPlansThatDoNotFitAnyMore(t *testing.T) {
 
 func TestSchedule_StopWaitsForPlansInFlight(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, l *slowLog) {
-		w.roomy("n", 100, nil)
+		w.sizedNode("n", 100, nil)
 		for i := range 50 {
 			w.wants(fmt.Sprint("j", i), 1, 100)
 		}

@@ -63,7 +63,7 @@ func BenchmarkAFleetRegisters(b *testing.B) {
 				w.wants("csi", 1, 100, func(j *structs.Job) { j.Type = structs.JobSystem })
 				stop := w.lead("schedule")
 				for i := range n {
-					w.roomy(fmt.Sprintf("n%05d", i), 3, nil)
+					w.sizedNode(fmt.Sprintf("n%05d", i), 3, nil)
 				}
 				for done := false; !done; time.Sleep(time.Millisecond) {
 					done = true

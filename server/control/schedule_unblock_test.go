@@ -14,12 +14,12 @@ import (
 	"berth/structs"
 )
 
-// roomy adds a node with capacity for so many allocations of 100 MHz.
-func (w *world) roomy(id string, room int, attributes map[string]string) {
+// sizedNode adds a node with capacity for so many allocations of 100 MHz.
+func (w *world) sizedNode(id string, allocs int, attributes map[string]string) {
 	w.t.Helper()
 	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: "s", Name: id, Datacenter: "dc1", Status: structs.NodeReady, Attributes: attributes,
 		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
-		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: int64(100 * room)},
+		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: int64(100 * allocs)},
 			Memory: structs.NodeMemoryResources{MemoryMB: 1 << 30}, Disk: structs.NodeDiskResources{DiskMB: 1 << 30}}}})
 }
 
@@ -74,7 +74,7 @@ func TestSchedule_BlockedEvaluationsFindNoCapacity(t *testing.T) {
 				w.Config.SchedulerBatch = 3 + r.IntN(6)
 				stop := w.lead("schedule")
 				defer func() { stop() }()
-				w.roomy("n0", 3, nil)
+				w.sizedNode("n0", 3, nil)
 				most := 0
 				for step := range 60 {
 					switch r.IntN(8) {
@@ -92,7 +92,7 @@ func TestSchedule_BlockedEvaluationsFindNoCapacity(t *testing.T) {
 							}
 						})
 					case 3:
-						w.roomy(fmt.Sprint("n", r.IntN(6)), 1+r.IntN(5), map[string]string{"rack": fmt.Sprint(r.IntN(3))})
+						w.sizedNode(fmt.Sprint("n", r.IntN(6)), 1+r.IntN(5), map[string]string{"rack": fmt.Sprint(r.IntN(3))})
 					case 4, 5:
 						if all := w.runs(); len(all) > 0 {
 							a := all[r.IntN(len(all))]
@@ -104,7 +104,7 @@ func TestSchedule_BlockedEvaluationsFindNoCapacity(t *testing.T) {
 						}
 					case 7: // another server leads
 						stop()
-						w.roomy(fmt.Sprint("n", r.IntN(6)), 1+r.IntN(5), nil)
+						w.sizedNode(fmt.Sprint("n", r.IntN(6)), 1+r.IntN(5), nil)
 						stop = w.lead("schedule")
 					}
 					if step%4 == 3 {
@@ -128,7 +128,7 @@ func TestSchedule_CapacityForOneUnblocksFew(t *testing.T) {
 				return scheduler.Process(tx, e, now)
 			})
 			defer stop()
-			w.roomy("n0", 2, nil)
+			w.sizedNode("n0", 2, nil)
 			w.wants("runs", 2, 100)
 			synctest.Wait()
 			for i := range waiting {
@@ -170,7 +170,7 @@ func TestSchedule_PlansAFleetThatRegistersTogether(t *testing.T) {
 		})
 		w.wants("csi", 1, 100, func(j *structs.Job) { j.Type = structs.JobSystem })
 		for i := range fleet {
-			w.roomy(fmt.Sprintf("n%03d", i), 3, nil)
+			w.sizedNode(fmt.Sprintf("n%03d", i), 3, nil)
 		}
 		close(turn)
 		defer stop()
@@ -201,7 +201,7 @@ func TestSchedule_CapacityElsewhereUnblocksNoSystemJob(t *testing.T) {
 			}
 		}
 		for i := range 10 {
-			w.roomy(fmt.Sprint("n", i), 3, nil)
+			w.sizedNode(fmt.Sprint("n", i), 3, nil)
 		}
 		w.wants("full", 1, 300, pinned("n0"))
 		for i := range 3 {

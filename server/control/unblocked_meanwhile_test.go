@@ -30,7 +30,7 @@ func (p *unblocksAfter) Propose(ctx context.Context, entry []byte) (uint64, any,
 // Its plan was not refused.
 func TestSchedule_HasNoBackoffForAnUnblockedEvaluation(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
-		w.roomy("n0", 0, nil)
+		w.sizedNode("n0", 0, nil)
 		w.wants("waits", 1, 100)
 		p := &unblocksAfter{world: w, left: 12}
 		p.unblock = func() {

@@ -176,7 +176,7 @@ func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*
 			return nil, err
 		}
 		n.mu.Lock()
-		if n.doubted.After(asked) {
+		if n.unaccountedSince.After(asked) {
 			n.mu.Unlock()
 			continue
 		}

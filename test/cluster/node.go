@@ -38,12 +38,12 @@ type Node struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	mu      sync.Mutex
-	allocs  map[string]*running
-	ended   map[string]string // the status of each allocation that has ended here
-	doubted time.Time         // since when the servers wait for the node's report; zero: they do not
-	anew    bool              // the next query for allocations starts with index 0
-	again   context.CancelFunc
+	mu               sync.Mutex
+	allocs           map[string]*running
+	ended            map[string]string // the status of each allocation that has ended here
+	unaccountedSince time.Time         // since when the servers wait for the node's report; zero: they do not
+	anew             bool              // the next query for allocations starts with index 0
+	again            context.CancelFunc
 }
 
 // NodeOption changes a node before it registers.
@@ -165,7 +165,7 @@ func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan str
 				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: n.ID, SecretID: row.SecretID,
 					Status: structs.NodeReady, Inventory: n.report(ctx)})
 				if err == nil {
-					ttl, news = resp.HeartbeatTTL, n.doubt(resp.Unaccounted)
+					ttl, news = resp.HeartbeatTTL, n.setUnaccounted(resp.Unaccounted)
 					n.servers.Set(resp.Servers)
 				}
 				return err

@@ -8,18 +8,18 @@ import (
 	"berth/structs"
 )
 
-// doubt records whether the servers wait for the node's report, and returns whether that is new. If it is,
-// the index of their state may be older than before, so the node's next query for allocations starts with
-// index 0.
-func (n *Node) doubt(unaccounted bool) (news bool) {
+// setUnaccounted records whether the servers wait for the node's report, and returns whether that is new. If
+// it is, the index of their state may be older than before, so the node's next query for allocations starts
+// with index 0.
+func (n *Node) setUnaccounted(unaccounted bool) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !unaccounted {
-		n.doubted = time.Time{}
+		n.unaccountedSince = time.Time{}
 		return false
 	}
-	if n.doubted.IsZero() {
-		n.doubted, n.anew, news = time.Now(), true, true
+	if n.unaccountedSince.IsZero() {
+		n.unaccountedSince, n.anew, news = time.Now(), true, true
 		if n.again != nil {
 			n.again()
 		}
@@ -32,7 +32,7 @@ func (n *Node) doubt(unaccounted bool) (news bool) {
 // for it.
 func (n *Node) report(ctx context.Context) *structs.NodeInventory {
 	n.mu.Lock()
-	doubted, states := n.doubted, map[string]string{}
+	since, states := n.unaccountedSince, map[string]string{}
 	for id, status := range n.ended {
 		states[id] = status
 	}
@@ -42,7 +42,7 @@ func (n *Node) report(ctx context.Context) *structs.NodeInventory {
 		}
 	}
 	n.mu.Unlock()
-	if doubted.IsZero() {
+	if since.IsZero() {
 		return nil
 	}
 	update := &structs.AllocsClientUpdateRequest{NodeID: n.ID, SecretID: n.secret()}
