@@ -50,12 +50,19 @@ func Detect() *Machine {
 }
 
 func detect(table string) (*Machine, error) {
-	f, err := os.Open(table)
+	all, err := os.ReadFile(table)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	mounts, err := mountinfo.GetMountsFromReader(f, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	// The library refuses a whole table for one line that it cannot parse, of whatever file system.
+	var own strings.Builder
+	for line := range strings.Lines(string(all)) {
+		if strings.Contains(line, " - cgroup") {
+			own.WriteString(line)
+		}
+	}
+	isCgroup := mountinfo.FSTypeFilter("cgroup", "cgroup2")
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(own.String()), isCgroup)
 	if err != nil {
 		return nil, err
 	}

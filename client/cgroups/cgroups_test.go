@@ -47,7 +47,7 @@ func TestDetect_FindsTheHierarchies(t *testing.T) {
 		{"v1", "1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n", "", []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"}, nil},
 		{"hybrid", "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n", "cpu pids", []string{"cpu(v2)", "memory(v1)", "pids(v2)"}, nil},
 		{"no memory", "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n", "cpu", []string{"cpu(v2)"}, []string{"memory", "pids"}},
-		{"none", "", "", nil, []string{"cpu", "cpuacct", "memory", "pids"}},
+		{"none", "garbage\n1 2 3 - x\n", "", nil, []string{"cpu", "cpuacct", "memory", "pids"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
