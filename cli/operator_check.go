@@ -33,6 +33,10 @@ func operatorCheck(_ context.Context, c *Call) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
+	_, err = f.Seek(0, io.SeekStart)
+	if err != nil {
+		return err
+	}
 	store, err := loadState(f, meta.Index)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Arg(0), err)

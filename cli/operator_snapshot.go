@@ -43,16 +43,14 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 	return c.report(meta, "Saved the state as of index %d to %s", meta.Index, name)
 }
 
-// openArchive opens an archive after it has verified all of it. It writes the state in it to state.
+// openArchive opens an archive, verifies all of it and writes the state in it to state. It never seeks, so an
+// archive may come through a pipe.
 func openArchive(name string, state io.Writer) (*os.File, *snaparchive.Meta, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, structs.Invalidf("%w", err)
 	}
 	meta, err := snaparchive.Read(f, state)
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
 	if err != nil {
 		_ = f.Close()
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
@@ -66,6 +64,10 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
+	_, err = f.Seek(0, io.SeekStart)
+	if err != nil {
+		return err
+	}
 	if err := c.API.SnapshotRestore(ctx, f); err != nil {
 		return err
 	}

@@ -53,6 +53,12 @@ func advertiseGossip(t *memberlist.NetTransport, configured string, mc *memberli
 		if err != nil {
 			return err
 		}
+		if addr.IP == nil { // a port alone: at the address that the library finds
+			addr.IP, _, err = t.FinalAdvertiseAddr("", addr.Port)
+			if err != nil {
+				return structs.Invalidf("server: advertise.serf needs a host: %w", err)
+			}
+		}
 		mc.AdvertiseAddr = addr.IP.String()
 		mc.AdvertisePort = addr.Port
 	}

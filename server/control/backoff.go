@@ -6,9 +6,17 @@ import (
 	"berth/structs"
 )
 
-// lasting reports whether a repeat of the call does not change an error of a kind. Internal, and no kind, are
-// not such kinds: a plugin also answers internal if it does not know the outcome.
-func lasting(k structs.Kind) bool { return k != "" && k != structs.KindInternal && k.Final() }
+// lasting reports whether a repeat of the call does not change an error of a kind. Internal is not such a
+// kind: a plugin also answers it if it does not know the outcome. Nor is a kind of a later version.
+func lasting(k structs.Kind) bool {
+	switch k {
+	case structs.KindInvalid, structs.KindDenied, structs.KindNotFound:
+		return true
+	case structs.KindConflict, structs.KindPrecondition:
+		return true
+	}
+	return false
+}
 
 // finalRetry is the delay after a denied call: an operator may grant the permission meanwhile.
 const finalRetry = time.Minute

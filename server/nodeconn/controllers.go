@@ -64,7 +64,8 @@ func choose(all []Controller, want *structs.CSITopologyRequest, key string) []st
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(key))
 	for i := range fitting {
-		ids[i] = fitting[(i+int(hash.Sum32()))%len(fitting)].NodeID
+		shift := int(hash.Sum32() % uint32(len(fitting)))
+		ids[i] = fitting[(i+shift)%len(fitting)].NodeID
 	}
 	if want == nil || len(want.Preferred) == 0 {
 		return ids

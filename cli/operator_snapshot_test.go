@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+)
+
+// TestOpenArchive_ReadsAPipe reads an archive that cannot seek, as `snapshot inspect /dev/stdin` does.
+func TestOpenArchive_ReadsAPipe(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	written := make(chan error, 1)
+	go func() {
+		_, err := in.Write(stateArchive(soundState()))
+		_ = in.Close()
+		written <- err
+	}()
+	f, meta, err := openArchive(fmt.Sprintf("/proc/self/fd/%d", out.Fd()), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := <-written; err != nil || meta.Index != 42 {
+		t.Errorf("index %d, %v", meta.Index, err)
+	}
+}

@@ -1,0 +1,28 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/memberlist"
+)
+
+// TestOpenGossip_AdvertisesTheBoundAddressAtAnotherPort configures advertise.serf with a port alone.
+func TestOpenGossip_AdvertisesTheBoundAddressAtAnotherPort(t *testing.T) {
+	mc := memberlist.DefaultLocalConfig()
+	mc.Logger = hclog.NewNullLogger().StandardLogger(nil)
+	cfg := &Config{SerfBind: "127.0.0.1:0", SerfAdvertise: ":4748"}
+	gossip, err := openGossip(cfg, mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := gossip.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ip, port, err := gossip.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort)
+	if err != nil || ip.String() != "127.0.0.1" || port != 4748 {
+		t.Errorf("it advertises %s and port %d: %v", ip, port, err)
+	}
+}
