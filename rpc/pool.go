@@ -113,7 +113,8 @@ func (p *Pool) dial(addr string, d *dial) {
 	defer close(d.done)
 	conn, err := p.connect(addr, dialTimeout)
 	if err == nil {
-		if _, err = conn.Write([]byte{ByteMux}); err != nil {
+		_, err = conn.Write([]byte{ByteMux})
+		if err != nil {
 			_ = conn.Close()
 		}
 	}

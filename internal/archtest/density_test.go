@@ -9,57 +9,89 @@ import (
 	"testing"
 )
 
-// The most that production code may have of statements that do several things at once. Both numbers only
-// become smaller; 0 is the aim.
-const (
-	mostParallel    = 5
-	mostSideEffects = 3
-)
-
-// TestDensity_DoesNotGrow counts assignments of three or more values in one statement (results of one
+// TestStatements_DoOneThing refuses assignments of three or more values in one statement (results of one
 // function are exempt) and initialisers of `if` that do something else than to declare a value.
-func TestDensity_DoesNotGrow(t *testing.T) {
-	parallel, sideEffects := 0, 0
+func TestStatements_DoOneThing(t *testing.T) {
 	for _, p := range packages(t) {
-		for _, name := range p.GoFiles {
-			if strings.HasSuffix(name, "_gen.go") {
-				continue
-			}
-			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				switch {
-				case isParallel(n):
-					parallel++
-				case hasSideEffect(n):
-					sideEffects++
+		files := token.NewFileSet()
+		for _, f := range parseFiles(t, files, p) {
+			for n := range ast.Preorder(f) {
+				if fault := denseFault(n); fault != "" {
+					t.Errorf("%s: %s", files.Position(n.Pos()), fault)
 				}
-				return true
-			})
+			}
 		}
 	}
-	t.Logf("%d parallel assignments, %d initialisers with a side effect", parallel, sideEffects)
-	if parallel > mostParallel {
-		t.Errorf("%d assignments of three or more values, %d at most: write a line each", parallel, mostParallel)
-	}
-	if sideEffects > mostSideEffects {
-		t.Errorf("%d `if` have an initialiser with a side effect, %d at most: put it on its own line",
-			sideEffects, mostSideEffects)
-	}
 }
 
-func isParallel(n ast.Node) bool {
-	a, ok := n.(*ast.AssignStmt)
-	return ok && len(a.Lhs) >= 3 && len(a.Rhs) == len(a.Lhs)
+// parseFiles returns the files of a package's production code, without generated ones.
+func parseFiles(t *testing.T, files *token.FileSet, p pkg) []*ast.File {
+	t.Helper()
+	var parsed []*ast.File
+	for _, name := range p.GoFiles {
+		if strings.HasSuffix(name, "_gen.go") {
+			continue
+		}
+		f, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, f)
+	}
+	return parsed
 }
 
-func hasSideEffect(n ast.Node) bool {
-	s, ok := n.(*ast.IfStmt)
-	if !ok || s.Init == nil {
+// denseFault returns the fault of a statement that does several things, "" if it does one.
+func denseFault(n ast.Node) string {
+	switch s := n.(type) {
+	case *ast.AssignStmt:
+		if len(s.Lhs) >= 3 && len(s.Rhs) == len(s.Lhs) {
+			return "three or more values in one assignment: write a line each"
+		}
+	case *ast.IfStmt:
+		if hasSideEffect(s) {
+			return "the initialiser of an `if` has a side effect: put it on its own line"
+		}
+	}
+	return ""
+}
+
+func hasSideEffect(s *ast.IfStmt) bool {
+	if s.Init == nil {
 		return false
 	}
 	a, ok := s.Init.(*ast.AssignStmt)
 	return !ok || a.Tok != token.DEFINE
+}
+
+func TestDenseFault_FindsStatements(t *testing.T) {
+	for statement, faulty := range map[string]bool{
+		"a, b, c = 1, 2, 3":           true,
+		"a, b, c := 1, 2, 3":          true,
+		"a, b = 1, 2":                 false,
+		"a, b, c := f()":              false,
+		"if err = f(); err != nil {}": true,
+		"if a++; a > 1 {}":            true,
+		"if f(); a > 1 {}":            true,
+		"if a := f(); a > 1 {}":       false,
+		"if a > 1 {}":                 false,
+	} {
+		found := false
+		for n := range ast.Preorder(parseBody(t, statement)) {
+			found = found || denseFault(n) != ""
+		}
+		if found != faulty {
+			t.Errorf("%s: a fault is found: %t; expected %t", statement, found, faulty)
+		}
+	}
+}
+
+// parseBody returns a file with one function, which has the statements.
+func parseBody(t *testing.T, statements string) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() {\n"+statements+"\n}", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

@@ -160,7 +160,8 @@ func (n *Node) mountAll(ctx context.Context, r *running) (mounts []held, err err
 			return mounts, err
 		}
 		var m *held
-		if m, err = n.mountOne(ctx, r, c); m != nil {
+		m, err = n.mountOne(ctx, r, c)
+		if m != nil {
 			mounts = append(mounts, *m)
 		}
 	}

@@ -111,7 +111,9 @@ func (c *Cluster) Add(expect int) *Server {
 	name := fmt.Sprintf("s%d", len(c.Servers)+1)
 	ip := c.Net.Address(name)
 	cfg := server.DefaultConfig()
-	cfg.Name, cfg.DataDir, cfg.BootstrapExpect = name, filepath.Join(c.dir, name), expect
+	cfg.Name = name
+	cfg.DataDir = filepath.Join(c.dir, name)
+	cfg.BootstrapExpect = expect
 	cfg.RPCBind, cfg.SerfBind = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0")
 	cfg.RaftTimeout = 400 * time.Millisecond
 	cfg.RetryInterval = 200 * time.Millisecond
@@ -185,7 +187,9 @@ func (c *Cluster) Refused(s *Server) error {
 // Move gives a server that was killed another address for its next start, and has it join those that run.
 func (c *Cluster) Move(s *Server) {
 	ip := c.Net.Address(s.Name)
-	s.cfg.RPCBind, s.cfg.SerfBind, s.cfg.RetryJoin = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0"), nil
+	s.cfg.RPCBind = net.JoinHostPort(ip, "0")
+	s.cfg.SerfBind = net.JoinHostPort(ip, "0")
+	s.cfg.RetryJoin = nil
 	for _, other := range c.Others(s) {
 		s.cfg.RetryJoin = append(s.cfg.RetryJoin, serfAddr(other.Now()))
 	}

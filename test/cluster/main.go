@@ -16,7 +16,8 @@ func Main(m *testing.M) {
 	if code == 0 {
 		var left error
 		for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); {
-			if left = goleak.Find(); left == nil {
+			left = goleak.Find()
+			if left == nil {
 				break
 			}
 		}

@@ -77,7 +77,10 @@ func (c *Cluster) Revive(n *Node, options ...NodeOption) *Node {
 
 func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	c.T.Helper()
-	n.c, n.plugins, n.allocs, n.ended = c, map[string]Plugin{}, map[string]*running{}, map[string]string{}
+	n.c = c
+	n.plugins = map[string]Plugin{}
+	n.allocs = map[string]*running{}
+	n.ended = map[string]string{}
 	row := &structs.Node{
 		ID: n.ID, SecretID: "secret of " + n.ID, Name: n.Name, Datacenter: "dc1", Status: structs.NodeReady,
 		Drivers:       map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
@@ -348,7 +351,9 @@ func (n *Node) pull(ctx context.Context) {
 		n.mu.Unlock()
 		err := retry(asked, func(ctx context.Context) (err error) {
 			req := &structs.NodeGetRequest{NodeID: n.ID, SecretID: n.secret()}
-			req.MinIndex, req.MaxWait, req.AllowStale = index, 10*time.Second, false
+			req.MinIndex = index
+			req.MaxWait = 10 * time.Second
+			req.AllowStale = false
 			resp, err = rpc.Call(ctx, n.servers, structs.NodeClientAllocs, req)
 			return err
 		})

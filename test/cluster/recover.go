@@ -19,7 +19,9 @@ func (n *Node) setUnaccounted(unaccounted bool) (news bool) {
 		return false
 	}
 	if n.unaccountedSince.IsZero() {
-		n.unaccountedSince, n.anew, news = time.Now(), true, true
+		n.unaccountedSince = time.Now()
+		n.anew = true
+		news = true
 		if n.again != nil {
 			n.again()
 		}
