@@ -24,11 +24,6 @@ var layers = [][]string{
 	{"cmd", "bench", "test"},
 }
 
-// apart are packages that must not import each other although their layers would allow it.
-var apart = map[string]string{
-	"berth/server/control": "berth/endpoints", // a loop calls no procedure: both use rows, log and server/nodeconn
-}
-
 // onlyIn has the packages of berth that may import a library directly.
 var onlyIn = map[string][]string{
 	"github.com/hashicorp/go-memdb":  {"internal/mvcc"},
@@ -105,16 +100,6 @@ func TestImports_GoDownwards(t *testing.T) {
 				continue
 			}
 			t.Errorf("%s (line %d) imports %s (line %d): imports only go downwards", p.ImportPath, from+1, imp, to+1)
-		}
-	}
-}
-
-func TestPackages_StayApart(t *testing.T) {
-	for _, p := range packages(t) {
-		for _, imp := range p.Imports {
-			if apart[p.ImportPath] == imp {
-				t.Errorf("%s imports %s, which it must not", p.ImportPath, imp)
-			}
 		}
 	}
 }

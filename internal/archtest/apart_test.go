@@ -1,0 +1,133 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"testing"
+)
+
+// separation says that no package at or below one path imports a package at or below another.
+type separation struct{ from, to string }
+
+// apart are the separations that the layers alone do not hold.
+var apart = []separation{
+	// A loop calls no procedure: both use rows, the log and server/nodeconn.
+	{"berth/server/control", "berth/endpoints"},
+	// A node receives its rows by RPC.
+	{"berth/client", "berth/state"},
+	// A plan is a function of rows.
+	{"berth/scheduler", "github.com/hashicorp/raft"},
+	// Every server makes the same rows of an entry.
+	{"berth/state", "net"},
+	{"berth/state", "os"},
+}
+
+// clock has the functions of package time that depend on the time at which they are called.
+var clock = []string{
+	"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until",
+}
+
+func TestPackages_StayApart(t *testing.T) {
+	list := packages(t)
+	for _, p := range list {
+		for _, imp := range p.Imports {
+			if separated(p.ImportPath, imp) {
+				t.Errorf("%s imports %s, which it must not", p.ImportPath, imp)
+			}
+		}
+	}
+	for _, s := range apart {
+		from, to := false, false
+		for _, p := range list {
+			from = from || within(p.ImportPath, []string{s.from})
+			for _, imp := range p.Imports {
+				to = to || within(imp, []string{s.to})
+			}
+		}
+		if !from || !to {
+			t.Errorf("%s and %s: no package is at the first, or none imports the second", s.from, s.to)
+		}
+	}
+}
+
+// separated reports whether a package must not import another.
+func separated(from, to string) bool {
+	return slices.ContainsFunc(apart, func(s separation) bool {
+		return within(from, []string{s.from}) && within(to, []string{s.to})
+	})
+}
+
+func TestSeparated_FindsImports(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"berth/server/control", "berth/endpoints", true},
+		{"berth/server/control", "berth/endpoints/query", true},
+		{"berth/server/control/workqueue", "berth/endpoints", true},
+		{"berth/server", "berth/endpoints", false},
+		{"berth/client", "berth/state", true},
+		{"berth/client/csimanager", "berth/state/statetest", true},
+		{"berth/client/store", "berth/structs", false},
+		{"berth/scheduler", "github.com/hashicorp/raft", true},
+		{"berth/scheduler", "berth/state", false},
+		{"berth/server", "github.com/hashicorp/raft", false},
+		{"berth/state", "net/http", true},
+		{"berth/state/statetest", "os", true},
+		{"berth/state", "time", false},
+	} {
+		if got := separated(c.from, c.to); got != c.want {
+			t.Errorf("%s may not import %s: %t; expected %t", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// TestState_ReadsNoClock: an entry of the log has its time, so every server makes the same rows of it.
+func TestState_ReadsNoClock(t *testing.T) {
+	checked := 0
+	for _, p := range packages(t) {
+		if !within(p.ImportPath, []string{"berth/state"}) {
+			continue
+		}
+		files := token.NewFileSet()
+		for _, f := range parseFiles(t, files, p) {
+			checked++
+			for _, use := range clockUses(f) {
+				t.Errorf("%s: time.%s: state uses no clock", files.Position(use.Pos()), use.Sel.Name)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("state has no files")
+	}
+}
+
+// clockUses returns the uses of the clock in a file, also those that are no calls.
+func clockUses(f *ast.File) []*ast.SelectorExpr {
+	var uses []*ast.SelectorExpr
+	for n := range ast.Preorder(f) {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok || !slices.Contains(clock, s.Sel.Name) {
+			continue
+		}
+		if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" {
+			uses = append(uses, s)
+		}
+	}
+	return uses
+}
+
+func TestClockUses_FindsUses(t *testing.T) {
+	for statement, want := range map[string]int{
+		"x := time.Now()":                       1,
+		"x := time.Now":                         1,
+		"x := time.Since(y) + time.Until(z)":    2,
+		"x := time.Unix(0, now).Add(time.Hour)": 0,
+		"x := c.Now()":                          0,
+	} {
+		if got := len(clockUses(parseBody(t, statement))); got != want {
+			t.Errorf("%s: %d uses of the clock; expected %d", statement, got, want)
+		}
+	}
+}
