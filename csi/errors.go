@@ -88,7 +88,7 @@ func (c *Client) badResponse(rpc, field, fault string) error {
 // of bounded length.
 func sanitize(text string, secrets map[string]string) string {
 	for _, v := range longestFirst(secrets) {
-		text = strings.ReplaceAll(text, v, "[redacted]")
+		text = strings.ReplaceAll(text, v, structs.Redacted)
 	}
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {

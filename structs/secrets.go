@@ -12,16 +12,17 @@ import (
 // volume that is read, edited and put back without them keeps those stored.
 type Secrets map[string]string
 
-const redacted = "[redacted]"
+// Redacted replaces secrets in texts.
+const Redacted = "[redacted]"
 
 // String never shows a value.
-func (s Secrets) String() string { return redacted }
+func (s Secrets) String() string { return Redacted }
 
 // GoString never shows a value.
-func (s Secrets) GoString() string { return redacted }
+func (s Secrets) GoString() string { return Redacted }
 
 // Format covers every verb of fmt.
-func (s Secrets) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+func (s Secrets) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(Redacted)) }
 
 // MarshalJSON writes null.
 func (s Secrets) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
