@@ -63,7 +63,7 @@ type Parts struct {
 	Servers  rpc.Caller
 	// Running reports whether an allocation on this node has not ended.
 	Running func(allocID string) bool
-	// Progress takes the reason for which the set-up of an allocation waits, "" if it waits no more.
+	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
 

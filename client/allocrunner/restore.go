@@ -20,8 +20,8 @@ func Leftover(deps Deps, id string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// salvage takes everything for begun: to look for it again, and to take it down, does no harm where it was
-// not.
+// salvage assumes that every task and every hook has begun. If one has not, the search for it and its removal
+// do no harm.
 func (r *Runner) salvage() {
 	r.logger.Warn("an allocation without a record may have left something behind, its tasks are looked for")
 	r.restored = true

@@ -18,14 +18,14 @@ import (
 	"berth/internal/backoff"
 )
 
-// Entry is the way into a group for a process that does not exist yet: the thread that forks it holds
-// these. Close it after the fork.
+// Entry holds the open files of a group with which a thread forks a process into the group. Close it after
+// the fork.
 type Entry struct {
-	tasks []*os.File // v1: a thread that writes 0 moves in, and its children are born there
-	v2    *os.File   // v2: handed to clone3
+	tasks []*os.File // v1: a thread that writes 0 joins the group, and its children inherit it
+	v2    *os.File   // v2: an argument of clone3
 }
 
-// Entry opens the group for processes to be born in.
+// Entry opens the files with which a thread forks processes into the group.
 func (g *Group) Entry() (*Entry, error) {
 	e := &Entry{}
 	for _, dir := range g.dirs() {

@@ -129,7 +129,7 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 	return rec, nil
 }
 
-// countCall reports false when no call is to begin any more.
+// countCall counts a call that begins. It reports false, and counts nothing, after endCalls.
 func (m *Manager) countCall() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,8 +140,8 @@ func (m *Manager) countCall() bool {
 	return true
 }
 
-// endCalls lets no call begin any more, gives those in flight StopWait to be answered, so that the next agent
-// need not wait for them, and cancels the others.
+// endCalls prevents new calls. It waits up to StopWait for the calls in flight, because the next agent waits
+// for each call without an answer. Then it cancels the rest.
 func (m *Manager) endCalls() {
 	m.mu.Lock()
 	m.closed = true

@@ -145,8 +145,8 @@ type undo struct {
 	provable bool
 }
 
-// undoUntilUnmounted repeats a call until nothing is mounted at the path any more: the plugin's answer alone
-// does not suffice. Not-found means that the plugin does not know the volume, not that it has undone
+// undoUntilUnmounted repeats a call until the mount table shows no mount at the path. The plugin's answer
+// alone does not suffice. Not-found means that the plugin does not know the volume, not that it has undone
 // anything. It counts as success only if the mount table proves it.
 func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 	path, err := w.pluginPath(u.rel)

@@ -85,7 +85,7 @@ type Handle struct {
 	State   []byte
 }
 
-// ExitResult is how a task ended. Err is set when how it ended could not be learnt.
+// ExitResult describes the end of a task. Err is set if the exit status is unknown.
 type ExitResult struct {
 	ExitCode  int
 	Signal    int
