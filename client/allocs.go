@@ -37,7 +37,7 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 func (c *Client) restoreAllocs(ctx context.Context) {
 	allocs, err := allocrunner.Saved(c.db)
 	if err != nil {
-		c.logger.Error("some records of allocations cannot be read", "error", err)
+		c.logger.Error("failed to read some records of allocations", "error", err)
 	}
 	for _, plugins := range []bool{true, false} {
 		for _, alloc := range allocs {
@@ -47,7 +47,7 @@ func (c *Client) restoreAllocs(ctx context.Context) {
 		}
 	}
 	if len(allocs) > 0 {
-		c.logger.Info("allocations of a former agent are taken up", "allocs", len(allocs))
+		c.logger.Info("restored allocations", "allocs", len(allocs))
 	}
 }
 
@@ -55,12 +55,12 @@ func (c *Client) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
 	r, err := allocrunner.Restore(c.runnerDeps(), alloc)
 	if err != nil {
 		// Its processes may run and its volumes may be mounted, so it needs a runner.
-		c.logger.Error("the record of an allocation cannot be read, it is taken up without",
+		c.logger.Error("failed to read the record of an allocation, restoring it without",
 			"alloc_id", alloc.ID, "error", err)
 		r, err = allocrunner.Salvage(c.runnerDeps(), alloc)
 	}
 	if err != nil {
-		c.logger.Error("an allocation cannot be restored", "alloc_id", alloc.ID, "error", err)
+		c.logger.Error("failed to restore an allocation", "alloc_id", alloc.ID, "error", err)
 		return
 	}
 	c.startRunner(r)
@@ -132,7 +132,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 		return err
 	}
 	for ctx.Err() == nil {
-		serverRetry.Retry(ctx, c.logger, "learning which allocations to run failed", pull)
+		serverRetry.Retry(ctx, c.logger, "failed to fetch the allocations of this node", pull)
 	}
 }
 
@@ -256,7 +256,7 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	}
 	r, err := allocrunner.New(c.runnerDeps(), alloc)
 	if structs.IsKind(err, structs.KindInvalid) {
-		c.logger.Error("an allocation cannot be run", "alloc_id", alloc.ID, "error", err)
+		c.logger.Error("failed to run an allocation", "alloc_id", alloc.ID, "error", err)
 		failed := &structs.AllocClientUpdate{
 			ID:                alloc.ID,
 			ClientStatus:      structs.AllocFailed,

@@ -92,7 +92,7 @@ func buildRegistry(p Parts) (*dynamicplugins.Registry, error) {
 	}
 	known, err := knownAllocs(p.DB)
 	if err != nil {
-		p.Logger.Error("some records of allocations cannot be read", "error", err)
+		p.Logger.Error("failed to read some records of allocations", "error", err)
 		return registry, nil // a registration too many does less harm than one too few
 	}
 	return registry, registry.Retain(func(id string) bool { return known[id] })
@@ -114,8 +114,7 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 	before, err := knownAllocs(p.DB)
 	return func(ctx context.Context) {
 		if err != nil {
-			p.Logger.Warn("not searching for volumes of deleted allocations, "+
-				"because an unreadable record may have one", "error", err)
+			p.Logger.Warn("failed to read all allocations, keeping volumes of deleted ones", "error", err)
 			return
 		}
 		known := func(id string) bool {

@@ -28,7 +28,7 @@ func (c *Client) runClaims(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		serverRetry.Retry(ctx, c.logger, "holding claims against the servers' failed", c.checkClaims)
+		serverRetry.Retry(ctx, c.logger, "failed to check claims against the servers", c.checkClaims)
 	}
 }
 
@@ -60,7 +60,7 @@ func (c *Client) heldClaims() map[structs.CSIClaimKey]uint64 {
 	}
 	inventory, err := c.subsystems.Inventory()
 	if err != nil {
-		c.logger.Error("some records of volumes cannot be read", "error", err)
+		c.logger.Error("failed to read some records of volumes", "error", err)
 	}
 	held := make(map[structs.CSIClaimKey]uint64, len(inventory.Held))
 	for _, h := range inventory.Held {
@@ -99,7 +99,7 @@ func (c *Client) loseVolume(k structs.CSIClaimKey) {
 	if r == nil {
 		return // csimanager.Volumes.Reconcile releases the volumes of allocations without a runner
 	}
-	c.logger.Error("a volume was taken from this node, its allocation is killed",
+	c.logger.Error("volume taken from this node, killing its allocation",
 		"volume", k.VolumeID, "namespace", k.Namespace, "alloc_id", k.AllocID)
 	r.Lose(fmt.Sprintf("volume %s was taken from this node: "+
 		"the servers have no claim of this allocation on it any more", k.VolumeID))

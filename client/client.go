@@ -267,7 +267,7 @@ func (c *Client) Run(ctx context.Context) {
 	subsystems.Wait()
 	if c.config.DestroyOnShutdown && c.subsystems.Destroy != nil {
 		if err := c.subsystems.Destroy(); err != nil {
-			c.logger.Warn("shutting down leaves something behind", "error", err)
+			c.logger.Warn("failed to release everything at shutdown", "error", err)
 		}
 	}
 }
@@ -372,7 +372,7 @@ func (c *Client) destroyAll() {
 	}
 	for _, r := range all {
 		if !waitClosed(ctx, r.Ended()) {
-			c.logger.Warn("shutting down leaves an allocation behind", "alloc_id", r.ID())
+			c.logger.Warn("failed to stop an allocation at shutdown", "alloc_id", r.ID())
 		}
 	}
 }
@@ -420,8 +420,9 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 	c.waitAttached(ctx, c.allRunners()...)
 	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx), c.subsystems.Plugins.WaitFirst(ctx))
 	if err != nil {
-		c.logger.Warn("registering before everything was fingerprinted", "waited", time.Since(begin), "error", err)
+		c.logger.Warn("first fingerprint incomplete, registering anyway",
+			"waited", time.Since(begin), "error", err)
 		return
 	}
-	c.logger.Debug("everything was fingerprinted once", "waited", time.Since(begin))
+	c.logger.Debug("first fingerprint complete", "waited", time.Since(begin))
 }

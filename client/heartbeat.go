@@ -102,14 +102,14 @@ func (c *Client) runLease(ctx context.Context) {
 			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
-			c.logger.Warn("the servers do not know this node, registering again", "error", err)
+			c.logger.Warn("node unknown to the servers, registering again", "error", err)
 			unregistered = true
 			continue
 		}
 		wait := pause.After(err)
-		c.logger.Warn("reaching the servers failed", "again_in", wait, "error", err)
+		c.logger.Warn("failed to reach the servers", "again_in", wait, "error", err)
 		if held.graceEnded(time.Now(), c.config.HeartbeatGrace) {
-			c.logger.Error("the lease has ended: the servers take this node for down", "ended_at", held.until)
+			c.logger.Error("lease ended, the servers consider this node down", "ended_at", held.until)
 		}
 		backoff.Sleep(ctx, wait)
 	}
@@ -200,7 +200,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {
-		c.logger.Info("the node is registered",
+		c.logger.Info("node registered",
 			"plugin_instances", len(instances), "drivers", len(req.Node.Drivers))
 		close(c.registered)
 	})

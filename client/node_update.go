@@ -29,7 +29,7 @@ func (c *Client) runDrivers(ctx context.Context) {
 		if structs.NodeEqual(c.node.Load(), c.buildNode(), structs.IgnoreDriverTimes) {
 			continue // the first fingerprint, or a change that has passed
 		}
-		serverRetry.Retry(ctx, c.logger, "registering the changed node failed", c.reregisterNode)
+		serverRetry.Retry(ctx, c.logger, "failed to register the changed node", c.reregisterNode)
 	}
 }
 

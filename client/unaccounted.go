@@ -56,7 +56,7 @@ func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
 	}
 	c.resendAllocStates()
 	if err := c.sendUpdates(ctx); err != nil {
-		c.logger.Warn("failed to send the states of allocations, and the servers wait for them", "error", err)
+		c.logger.Warn("failed to report allocations, the node stays unaccounted", "error", err)
 		return nil
 	}
 	return c.readInventory()
@@ -69,7 +69,7 @@ func (c *Client) readInventory() *structs.NodeInventory {
 	}
 	inventory, err := c.subsystems.Inventory()
 	if err != nil {
-		c.logger.Error("failed to read the volumes of this node, for which the servers wait", "error", err)
+		c.logger.Error("failed to read the volume store, the node stays unaccounted", "error", err)
 		return nil
 	}
 	return inventory

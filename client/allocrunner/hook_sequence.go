@@ -43,7 +43,7 @@ func (s *hookSequence) up(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("hook %s: %w", h.name, err)
 		}
-		s.logger.Debug("hook is up", "hook", h.name, "took", time.Since(begin))
+		s.logger.Debug("hook complete", "hook", h.name, "took", time.Since(begin))
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (s *hookSequence) down(ctx context.Context) error {
 		}
 	}
 	if len(errs) == 0 && len(s.begun) > 0 {
-		s.logger.Warn("hooks on record are unknown to this agent", "hooks", s.begun)
+		s.logger.Warn("record names hooks that this agent does not have", "hooks", s.begun)
 		s.begun = nil
 		return s.save(nil)
 	}

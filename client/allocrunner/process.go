@@ -107,7 +107,7 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 // that every retry would repeat is final.
 func (t *task) recordStartFailure(ctx context.Context, kind string, err error) ending {
 	if ctx.Err() == nil {
-		t.logger.Warn("starting the task failed", "error", err)
+		t.logger.Warn("failed to start the task", "error", err)
 		t.Emit(newEvent(kind, "%v", err))
 	}
 	final := structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindDenied) ||

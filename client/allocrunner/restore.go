@@ -23,7 +23,7 @@ func Leftover(deps Deps, id string) bool {
 // salvage assumes that every task and every hook has begun. If one has not, the search for it and its removal
 // do no harm.
 func (r *Runner) salvage() {
-	r.logger.Warn("an allocation without a record may have left something behind, its tasks are looked for")
+	r.logger.Warn("allocation has no readable record, searching for its tasks")
 	r.restored = true
 	r.rec.Begun = r.hooks.assumeBegun()
 	for _, t := range r.tasks {

@@ -346,7 +346,7 @@ func (r *Runner) awaitMaySetUp(ctx context.Context) bool {
 
 // failSetup ends an allocation whose hooks failed: every task fails with an event that gives the reason.
 func (r *Runner) failSetup(err error) {
-	r.logger.Error("setting up the allocation failed", "error", err)
+	r.logger.Error("failed to set up the allocation", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
 	r.recordFailure(reason, false)
 	r.stop(stopError{reason, structs.TaskEventSetupFailure, true})
@@ -359,7 +359,7 @@ func (r *Runner) recordFailure(reason string, lost bool) {
 		rec.Lost = rec.Lost || lost
 	})
 	if err != nil {
-		r.logger.Error("recording the failure failed", "error", err)
+		r.logger.Error("failed to record the allocation's failure", "error", err)
 	}
 }
 

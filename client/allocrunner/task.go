@@ -123,7 +123,7 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 	err := taskTable.Put(t.r.deps.DB, t.key(), &rec)
 	t.mu.Unlock()
 	if err != nil {
-		t.logger.Error("recording the task's state failed", "error", err)
+		t.logger.Error("failed to record the task's state", "error", err)
 	}
 	t.r.notifyChanged()
 }
@@ -189,7 +189,7 @@ func (t *task) findProcess(ctx context.Context) {
 			"Not running any more: %v; starts again once the servers were contacted", err)
 		t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending })
 	default:
-		t.logger.Warn("whether the task's process still runs is not known, it is looked for again", "error", err)
+		t.logger.Warn("failed to find the task's process, retrying", "error", err)
 		return
 	}
 	t.sought = nil

@@ -220,7 +220,7 @@ func (s *supervisor) Stopped() {
 		return
 	}
 	if err := s.deregister(); err != nil {
-		s.logger.Error("the plugin's registration could not be removed from disk", "error", err)
+		s.logger.Error("failed to remove the plugin's registration", "error", err)
 	}
 	s.warnInUse(w.control)
 }
@@ -261,7 +261,7 @@ func (s *supervisor) warnInUse(control hook.Control) {
 	}
 	inUse, err := s.Volumes.InUse(s.plugin.ID)
 	if err != nil {
-		s.logger.Error("which volumes are in use is not known", "error", err)
+		s.logger.Error("failed to list the plugin's volumes in use", "error", err)
 	}
 	if len(inUse) == 0 {
 		return
@@ -270,7 +270,7 @@ func (s *supervisor) warnInUse(control hook.Control) {
 	for i, k := range inUse {
 		names[i] = k.String()
 	}
-	s.logger.Warn("a plugin stopped while its volumes are in use", "volumes", names)
+	s.logger.Warn("plugin stopped while its volumes are in use", "volumes", names)
 	control.Emit(s.pluginEvent(structs.TaskEventHookMessage,
 		"stopped while volumes on this node are in use: %s. The node releases them when it runs here again",
 		strings.Join(names, ", ")))

@@ -381,7 +381,8 @@ func (h *volumes) reportExpansion(
 		}
 		req.Namespace = w.Namespace
 		if err != nil {
-			h.logger.Warn("volume is used at its old size", "volume", w.VolumeKey.String(), "error", err)
+			h.logger.Warn("failed to expand a volume on the node, using its old size",
+				"volume", w.VolumeKey.String(), "error", err)
 			req.Err = &structs.OperationError{
 				Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err),
 				Time: time.Now().UnixNano(),

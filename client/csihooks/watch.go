@@ -36,7 +36,7 @@ func (s *supervisor) watch(ctx context.Context, task hook.Control) {
 	}
 	defer func() {
 		if err := client.Close(); err != nil {
-			s.logger.Debug("closing the plugin connection", "error", err)
+			s.logger.Debug("failed to close the plugin connection", "error", err)
 		}
 	}()
 	if !s.registered() && !s.watchStart(ctx, task, client) {

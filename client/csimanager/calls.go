@@ -157,7 +157,7 @@ func (m *Manager) endCalls() {
 func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 	code := csi.Code(err)
 	if !csi.Unsent(err) && (code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
-		m.logger.Warn("a call ended without an answer, it may still be carried out",
+		m.logger.Warn("plugin call ended without an answer and may still take effect",
 			"plugin_id", rec.PluginID, "rpc", rec.RPC, "volume", rec.Volume, "since", clock(rec.Since),
 			"error", err)
 		return

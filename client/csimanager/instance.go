@@ -47,7 +47,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 			sleepAbout(ctx, m.cfg.callLimit())
 		}
 		if err := client.Close(); err != nil {
-			m.logger.Debug("closing a plugin connection", "plugin_id", reg.ID, "error", err)
+			m.logger.Debug("failed to close a plugin connection", "plugin_id", reg.ID, "error", err)
 		}
 	})
 	return i
@@ -111,7 +111,7 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 }
 
 func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
-	m.logger.Info("a plugin was fingerprinted", "plugin_id", r.PluginID, "kind", i.registration.Kind,
+	m.logger.Info("plugin fingerprinted", "plugin_id", r.PluginID, "kind", i.registration.Kind,
 		"alloc_id", r.AllocID, "healthy", r.Healthy, "description", r.HealthDescription,
 		"version", r.ProviderVersion)
 }

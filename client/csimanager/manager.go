@@ -179,7 +179,7 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 		s.next = m.startInstance(ctx, want)
 	}
 	if s.next != nil && m.mayTakeOver(k, s) {
-		m.logger.Info("a plugin instance is replaced", "plugin_id", k.ID, "kind", k.Kind,
+		m.logger.Info("plugin instance replaced", "plugin_id", k.ID, "kind", k.Kind,
 			"alloc_id", s.next.registration.AllocID, "before", s.current.registration.AllocID)
 		s.current.retire()
 		s.current, s.next = s.next, nil

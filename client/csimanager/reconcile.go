@@ -222,7 +222,7 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 		}
 	}
 	errs = append(errs, v.releaseOrphanStages(ctx)...)
-	v.logger.Info("volumes were compared with the mount table", "recognised", r.Recognised,
+	v.logger.Info("volumes compared with the mount table", "recognised", r.Recognised,
 		"missing", r.Missing, "half_done", r.HalfDone, "orphans", r.Orphans)
 	return r, errors.Join(errs...)
 }

@@ -183,7 +183,7 @@ func pathExists(path string) bool {
 func (w *volumeWork) removeDirs(paths ...string) {
 	for _, path := range paths {
 		if err := mounts.Remove(path); err != nil {
-			w.logger.Debug("a directory is left behind", "volume", w.key.String(), "path", path, "error", err)
+			w.logger.Debug("failed to remove a directory", "volume", w.key.String(), "path", path, "error", err)
 			return
 		}
 	}

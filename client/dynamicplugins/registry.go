@@ -94,7 +94,7 @@ func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 	}
 	records, err := stacks.All(db, "")
 	if err != nil {
-		r.logger.Error("a record of the plugin registry is lost", "error", err)
+		r.logger.Error("failed to read records of the plugin registry", "error", err)
 	}
 	for _, rec := range records {
 		if len(rec.Value.Instances) > 0 {
@@ -213,7 +213,7 @@ func (r *Registry) setStack(k Key, next *stack) {
 	for s := range r.subs {
 		s.push(k)
 	}
-	r.logger.Info("another plugin instance serves", "plugin_id", k.ID, "kind", k.Kind,
+	r.logger.Info("plugin instance changed", "plugin_id", k.ID, "kind", k.Kind,
 		"alloc_id", now.allocOrEmpty(), "before", before.allocOrEmpty())
 }
 
