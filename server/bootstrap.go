@@ -51,7 +51,7 @@ func (s *Server) tryBootstrap() bool {
 	var servers []raft.Server
 	for _, p := range s.members.peers() {
 		if p.bootstrapped {
-			s.logger.Info("there is a cluster already; waiting to be taken in", "seen_at", p.name)
+			s.logger.Info("cluster exists, waiting to be added", "seen_at", p.name)
 			return true
 		}
 		if p.status != serf.StatusAlive || p.expect != s.cfg.BootstrapExpect {
@@ -63,13 +63,13 @@ func (s *Server) tryBootstrap() bool {
 		return false
 	}
 	if len(servers) > s.cfg.BootstrapExpect {
-		s.logger.Error("more servers than bootstrap_expect say they form the cluster; stop the extra ones",
+		s.logger.Error("found more servers than bootstrap_expect, not forming the cluster",
 			"expected", s.cfg.BootstrapExpect, "seen", len(servers))
 		return false
 	}
 	err := s.consensus.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
-		s.logger.Error("forming the cluster failed", "error", err)
+		s.logger.Error("failed to form the cluster", "error", err)
 		return false
 	}
 	s.logger.Info("formed the cluster", "servers", len(servers))

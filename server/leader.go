@@ -115,7 +115,7 @@ func (s *Server) caughtUp(ctx context.Context) bool {
 		if s.consensus.State() != raft.Leader {
 			return false
 		}
-		s.logger.Warn("the barrier of a new leader failed", "error", err)
+		s.logger.Warn("failed to apply the barrier of a new leader, retrying", "error", err)
 	}
 	return false
 }

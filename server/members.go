@@ -20,11 +20,11 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 		peers := s.members.peers()
 		s.learnVersions(peers)
 		if err := s.dismissMembers(peers); err != nil && ctx.Err() == nil {
-			s.logger.Warn("failed to remove a server from the Raft configuration", "error", err)
+			s.logger.Warn("failed to remove a server from the raft configuration", "error", err)
 		}
 		for _, p := range peers {
 			if err := s.admitMember(p); err != nil && ctx.Err() == nil {
-				s.logger.Warn("failed to add a server to the Raft configuration", "name", p.name,
+				s.logger.Warn("failed to add a server to the raft configuration", "name", p.name,
 					"error", err)
 			}
 		}
@@ -54,7 +54,7 @@ func (s *Server) admitMember(p peer) error {
 	if p.id == s.id && !known {
 		return nil // a leader does not add itself; its address may have changed, though
 	}
-	s.logger.Info("adding a server to the Raft configuration", "name", p.name, "id", p.id, "rpc", p.rpcAddr)
+	s.logger.Info("adding a server to the raft configuration", "name", p.name, "id", p.id, "rpc", p.rpcAddr)
 	return s.consensus.AddVoter(raft.ServerID(p.id), raft.ServerAddress(p.rpcAddr), 0, enqueueTimeout).Error()
 }
 
@@ -65,7 +65,7 @@ func (s *Server) dismissMembers(peers []peer) error {
 		if reason == "" {
 			continue
 		}
-		s.logger.Info("removing a server from the Raft configuration", "id", member.ID, "rpc", member.Address,
+		s.logger.Info("removing a server from the raft configuration", "id", member.ID, "rpc", member.Address,
 			"reason", reason)
 		if err := s.consensus.RemoveServer(member.ID, 0, enqueueTimeout).Error(); err != nil {
 			return err

@@ -127,7 +127,8 @@ func (m *membership) join(ctx context.Context, addrs []string, interval time.Dur
 			m.logger.Info("joined the gossip", "servers", n)
 			break
 		}
-		m.logger.Warn("no server of retry_join answers yet", "error", err, "retry_in", interval.String())
+		m.logger.Warn("failed to join a server of retry_join, retrying",
+			"retry_in", interval.String(), "error", err)
 		if !backoff.Sleep(ctx, interval) {
 			return
 		}

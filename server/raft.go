@@ -46,7 +46,7 @@ func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
 		// Raft would panic, and a server that continues would answer from a state that it cannot replicate. Tasks
 		// and mounts of a node in the same process stay as they are, as after any end of the agent.
 		Fatal: func(err error) {
-			logger.Error("the server stops at once", "error", err)
+			logger.Error("storage failed, stopping the server", "error", err)
 			os.Exit(1)
 		},
 	})

@@ -71,7 +71,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 		return structs.Preconditionf(
 			"%s: this server has no state to continue from; write the file on a server that has", path)
 	}
-	logger.Warn("replacing the members of the Raft configuration", "file", path, "servers",
+	logger.Warn("replacing the members of the raft configuration", "file", path, "servers",
 		fmt.Sprint(peers.Servers))
 	store := state.New()
 	machine := recovering{fsm.New(store), store}
@@ -86,7 +86,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 		return structs.Internalf("%s: deleting the file, which was taken in: %w", path,
 			err)
 	}
-	logger.Warn("replaced the members of the Raft configuration; the file is deleted", "file", path,
+	logger.Warn("replaced the members of the raft configuration", "file", path,
 		"last_index", store.Index())
 	return nil
 }

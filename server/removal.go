@@ -55,7 +55,7 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	if err := f.Error(); err != nil {
 		return 0, raftError(err)
 	}
-	s.logger.Info("removed a server from the Raft configuration", "id", target.ID, "rpc", target.Address,
+	s.logger.Info("removed a server from the raft configuration", "id", target.ID, "rpc", target.Address,
 		"reason", "an operator or the server itself requested it")
 	return f.Index(), nil
 }

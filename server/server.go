@@ -194,7 +194,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.bootstrap(ctx) })
 	loops.Go(func() {
 		if err := s.gate.Run(ctx); err != nil {
-			s.logger.Warn("no reads are refused under overload", "error", err)
+			s.logger.Warn("failed to measure the load, admitting all reads", "error", err)
 		}
 	})
 	loops.Go(func() { s.members.join(ctx, s.cfg.RetryJoin, s.cfg.RetryInterval) })

@@ -15,7 +15,7 @@ func (c *consensus) verify() error {
 	}
 	defer c.inside.Done()
 	if _, err := c.verifier.Do(context.Background(), struct{}{}, struct{}{}); err != nil {
-		return structs.Errorf(structs.KindUnavailable, "this server may lead no more: %w", err)
+		return structs.Errorf(structs.KindUnavailable, "this server may have lost leadership: %w", err)
 	}
 	return nil
 }

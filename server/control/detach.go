@@ -21,7 +21,7 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 	listed := c.listed(ctx, a)
 	if listed != nil && listed.PublishedNodesKnown &&
 		!slices.Contains(listed.PublishedExternalNodeIDs, a.ExternalNodeID) {
-		c.Logger.Info("the plugin found nothing to detach, and lists the volume as not attached to the node",
+		c.Logger.Info("plugin lists the volume as detached",
 			"volume", a.VolumeID, "namespace", a.Namespace, "node", a.NodeID, "error", err)
 		return nil
 	}
@@ -73,7 +73,7 @@ func (c controllerLoop) listed(ctx context.Context, a *structs.CSIAttachment,
 			err = page.Validate()
 		}
 		if err != nil {
-			c.Logger.Debug("failed to list where a volume is attached", "volume", a.VolumeID,
+			c.Logger.Debug("failed to list the attachments of a volume", "volume", a.VolumeID,
 				"namespace", a.Namespace, "plugin_id", a.PluginID, "error", err)
 			return nil
 		}

@@ -15,7 +15,7 @@ func (g gcLoop) run(ctx context.Context) {
 		c := Collection{Keep: g.Config.GCKeep, Now: time.Now()}
 		_, err := c.Run(ctx, g.Store.Read(), g.Proposer)
 		if err != nil && ctx.Err() == nil {
-			g.Logger.Warn("failed to delete garbage, retrying later", "error", err)
+			g.Logger.Warn("failed to delete garbage, retrying", "error", err)
 		}
 	}
 }

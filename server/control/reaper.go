@@ -128,7 +128,7 @@ func (r reaperLoop) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 	}
 	_, err := fsm.Propose(ctx, r.Proposer, fsm.CallNote, note)
 	if err != nil {
-		r.Logger.Debug("failed to record why a node does not release a volume", "volume", c.VolumeID,
+		r.Logger.Debug("failed to record the last error of a claim", "volume", c.VolumeID,
 			"node", c.NodeID, "error", err)
 	}
 }

@@ -109,7 +109,7 @@ func (o *opening) check() (record markRecord, err error) {
 		return record, err
 	}
 	if o.mark.id == "" && last > 0 {
-		o.Logger.Warn("making the record of the log's end, which an older version did not keep",
+		o.Logger.Warn("creating the record of the log's end",
 			"path", filepath.Join(o.DataDir, markName), "last", last)
 	}
 	segments := o.meta.state().Segments
