@@ -106,7 +106,7 @@ func (d detachment) force(
 			"nothing proves that it does not write to volume %q. "+
 			"The claims are released because you assert it", node, req.VolumeID)
 	}
-	d.logger.Warn("an operator forces a volume off a node",
+	d.logger.Warn("operator forces a volume off a node",
 		"volume", req.VolumeID, "namespace", d.ns, "node", req.NodeID,
 		"by", req.By, "reason", req.Reason,
 		"claims", len(keys), "proof", d.resp.Proof, "error", refusal)
@@ -181,7 +181,7 @@ func (d detachment) attached(ctx context.Context, a *structs.CSIAttachment) (uin
 		Attachment: a.CreateIndex,
 	})
 	if err == nil {
-		d.logger.Warn("an operator forgot an attachment whose detach the plugin did not confirm",
+		d.logger.Warn("operator deleted an attachment without a confirmed detach",
 			"volume", req.VolumeID, "namespace", d.ns,
 			"node", req.NodeID, "by", req.By, "reason", req.Reason, "error", a.LastError.Message)
 	}

@@ -37,7 +37,7 @@ func (d detachment) unclaimed(ctx context.Context, v *structs.CSIVolume) (uint64
 		return 0, structs.Preconditionf("volume %q: plugin %q has not reported its ID of node %s; "+
 			"is its job running there?", v.ID, v.PluginID, found.NodeID)
 	}
-	d.logger.Info("detaching a volume from a node that has no claim on it", "volume", v.ID, "namespace", d.ns,
+	d.logger.Info("detaching a volume without a claim from a node", "volume", v.ID, "namespace", d.ns,
 		"node", found.NodeID, "forced", req.Force, "reason", req.Reason)
 	d.prove(structs.DetachPending, "No claim of volume %q names %s; its plugin is called to detach it there",
 		v.ID, nodeNamed(tx, found.NodeID))

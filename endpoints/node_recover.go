@@ -32,7 +32,7 @@ func (n nodes) accounted(
 	}
 	volume := state.Unclaimed(n.store.Read(), node.ID, said)
 	if volume != "" {
-		n.logger.Warn("node holds a volume without a claim and has to release it", "node", node.ID,
+		n.logger.Warn("node holds a volume without a claim", "node", node.ID,
 			"volume", volume)
 	}
 	return volume == ""
