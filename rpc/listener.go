@@ -58,7 +58,7 @@ func (l *Listener) Run(ctx context.Context) {
 		conn, err := l.ln.Accept()
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-				l.logger.Error("accepting connections failed", "addr", l.ln.Addr().String(), "error", err)
+				l.logger.Error("failed to accept connections", "addr", l.ln.Addr().String(), "error", err)
 				// The error may be a lack of file descriptors, and others may be closed meanwhile.
 				if backoff.Sleep(ctx, 100*time.Millisecond) {
 					continue
@@ -70,8 +70,8 @@ func (l *Listener) Run(ctx context.Context) {
 		if ofHost > l.conns.MostPerHost {
 			l.conns.Remove(conn)
 			loadshed.CountRefused("address", 1)
-			l.logger.Debug("an address has too many connections", "remote", conn.RemoteAddr().String(),
-				"limit", l.conns.MostPerHost)
+			l.logger.Debug("too many connections of one address, closing the new one",
+				"remote", conn.RemoteAddr().String(), "limit", l.conns.MostPerHost)
 			_ = conn.Close()
 			continue
 		}
