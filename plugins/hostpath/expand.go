@@ -74,7 +74,7 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	settled, err := d.growUnused(v)
 	// it is in use although it is not staged: the next stage grows it
 	if codeIs(err, codes.FailedPrecondition) {
-		d.logger.Warn("file system grows with the next stage", "volume_id", v.ID, "error", err)
+		d.logger.Warn("file system in use, growing it at the next stage", "volume_id", v.ID, "error", err)
 		return v, nil
 	}
 	return settled, err

@@ -37,7 +37,7 @@ func (d *driver) readyImage(v *volume) error {
 		if !errors.Is(err, unix.ENOSPC) {
 			return err
 		}
-		d.logger.Warn("blocks of a volume are not reserved", "volume_id", v.ID, "error", err)
+		d.logger.Warn("failed to reserve the blocks of a volume", "volume_id", v.ID, "error", err)
 	}
 	return resizeImage(d.dataOf(v), v.Size, false)
 }

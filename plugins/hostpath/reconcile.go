@@ -13,19 +13,19 @@ import (
 func (d *driver) reconcile() error {
 	foreign := 0
 	for _, v := range d.store.volumes.listRecords() {
-		d.logFault("volume is not in order", v.ID, d.reconcileVolume(v))
+		d.logFault("failed to repair a volume", v.ID, d.reconcileVolume(v))
 		if d.otherNodeError(v.ID) != nil {
 			foreign++
 		}
 	}
 	if foreign > 0 {
-		d.logger.Warn("volumes here were made under another node id: orchestrators may look for them there",
+		d.logger.Warn("found volumes of another node id",
 			"volumes", foreign, "node_id", d.cfg.NodeID)
 	}
 	for _, n := range d.store.snapshots.listRecords() {
 		if n.State != stateReady {
 			d.logger.Info("removing a half-made snapshot", "snapshot_id", n.ID, "state", n.State)
-			d.logFault("snapshot is not in order", n.ID, d.eraseSnapshot(n))
+			d.logFault("failed to remove a half-made snapshot", n.ID, d.eraseSnapshot(n))
 		}
 	}
 	removeBare(d, d.store.volumes)
@@ -33,9 +33,9 @@ func (d *driver) reconcile() error {
 	return d.sweepTemps()
 }
 
-func (d *driver) logFault(what, id string, err error) {
+func (d *driver) logFault(message, id string, err error) {
 	if err != nil {
-		d.logger.Error(what, "id", id, "error", err)
+		d.logger.Error(message, "id", id, "error", err)
 	}
 }
 
@@ -80,13 +80,13 @@ func removeBare[R row](d *driver, rows *recordDir[R]) {
 	for _, name := range rows.bare {
 		path := rows.path(name)
 		if err := os.Remove(filepath.Join(path, recordFile+".tmp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.logFault("left alone", path, err)
+			d.logFault("failed to remove a leftover", path, err)
 			continue
 		}
-		d.logFault("left alone", path, os.Remove(path))
+		d.logFault("failed to remove a leftover", path, os.Remove(path))
 	}
 	for _, name := range rows.bad {
-		d.logger.Error("record cannot be read, its data is left alone", "path", rows.path(name))
+		d.logger.Error("failed to read a record, keeping its data", "path", rows.path(name))
 	}
 }
 
@@ -98,7 +98,7 @@ func (d *driver) sweepTemps() error {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".reflink") {
-			d.logFault("left alone", e.Name(), os.Remove(filepath.Join(d.store.dir, e.Name())))
+			d.logFault("failed to remove a leftover", e.Name(), os.Remove(filepath.Join(d.store.dir, e.Name())))
 		}
 	}
 	return nil

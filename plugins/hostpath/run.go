@@ -120,7 +120,7 @@ func Run(ctx context.Context, cfg Config) error {
 	csi.RegisterIdentityServer(srv, d)
 	csi.RegisterControllerServer(srv, d)
 	csi.RegisterNodeServer(srv, d)
-	cfg.Logger.Info("csi driver listens",
+	cfg.Logger.Info("csi driver listening",
 		"endpoint", cfg.Endpoint, "node_id", cfg.NodeID, "data_dir", cfg.DataDir)
 
 	group.Go(func() error {
@@ -192,7 +192,7 @@ func (d *driver) openDriver() error {
 		return fmt.Errorf("hostpath: %w", err)
 	}
 	d.ready.Store(true)
-	d.logger.Info("csi driver is ready",
+	d.logger.Info("csi driver ready",
 		"volumes", len(d.store.volumes.listRecords()), "snapshots", len(d.store.snapshots.listRecords()))
 	return nil
 }

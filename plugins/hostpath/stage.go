@@ -88,7 +88,7 @@ func (d *driver) stage(v *volume) error {
 		// The file system is still smaller although it was grown before the mount: it is xfs, or the stage
 		// found it mounted. It works as it is, so a failure here is only logged.
 		if err := d.growInUse(v, v.Stage.Use, v.Stage.Path); err != nil {
-			d.logger.Warn("file system stays smaller than its volume", "volume_id", v.ID, "error", err)
+			d.logger.Warn("failed to grow a mounted file system", "volume_id", v.ID, "error", err)
 		}
 	}
 	if v.Stage.Ready {
@@ -137,7 +137,7 @@ func (d *driver) stageFileSystem(v *volume) error {
 	settled, err := d.growUnused(v)
 	switch {
 	case codeIs(err, codes.FailedPrecondition): // mounted elsewhere: it works as it is, and grows online perhaps
-		d.logger.Warn("file system is not grown before it is mounted", "volume_id", v.ID, "error", err)
+		d.logger.Warn("file system in use, mounting it without growth", "volume_id", v.ID, "error", err)
 	case err != nil:
 		return err
 	default:
