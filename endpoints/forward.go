@@ -14,8 +14,8 @@ import (
 // answerTimeout bounds the time in which a leader that was voted out shows that it still answers.
 const answerTimeout = 2 * time.Second
 
-// electionNews is how long this server may take to learn of an election after the previous leader has.
-const electionNews = 500 * time.Millisecond
+// electionDelay is how long this server may take to learn of an election after the previous leader has.
+const electionDelay = 500 * time.Millisecond
 
 // passing is a request on its way to the leader, to one after the other while they change. This server may be
 // one of them.
@@ -45,11 +45,11 @@ func (p *passing) begin() {
 	}
 }
 
-// deposed decides, as pass does, about a request that this server served itself. The next leader answers a
-// read that waited until this server lost its leadership, unless another server has passed the read on: that
-// one does so.
-func (p *passing) deposed(ctx context.Context, err error) (again bool, fault error) {
-	if p.passed || !errors.Is(err, query.ErrDeposed) {
+// lostLeadership decides, as pass does, about a request that this server served itself. The next leader
+// answers a read that waited until this server lost its leadership, unless another server has passed the read
+// on: that one does so.
+func (p *passing) lostLeadership(ctx context.Context, err error) (again bool, fault error) {
+	if p.passed || !errors.Is(err, query.ErrLostLeadership) {
 		return false, err
 	}
 	return p.hold(ctx, context.Background(), err)
@@ -93,7 +93,7 @@ func (p *passing) moved(ctx context.Context, leads context.Context) bool {
 	if p.waits > 0 {
 		select {
 		case <-leads.Done():
-		case <-time.After(electionNews):
+		case <-time.After(electionDelay):
 		case <-ctx.Done():
 		}
 	}

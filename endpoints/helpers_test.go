@@ -30,8 +30,8 @@ type fakeRaft struct {
 	leader   string
 	isMe     bool
 	verify   error
-	deposed  chan struct{}
-	watched  func() // called for each watch of deposed
+	lost     chan struct{}
+	watched  func() // called for each watch of lost
 	proposed error
 	forwards []string
 	leads    context.Context
@@ -63,7 +63,7 @@ func (r *fakeRaft) LostLeadership() <-chan struct{} {
 	if r.watched != nil {
 		r.watched()
 	}
-	return r.deposed
+	return r.lost
 }
 
 func (r *fakeRaft) Configuration() []*structs.RaftServer {

@@ -69,7 +69,7 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 			p.begin()
 			if leader == "" {
 				resp, err = here(ctx, req)
-				again, err = p.deposed(ctx, err)
+				again, err = p.lostLeadership(ctx, err)
 			} else {
 				*o.forwarded = true
 				resp = new(Resp)

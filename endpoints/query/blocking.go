@@ -74,9 +74,9 @@ func (e *Engine) limit(ctx context.Context, q *structs.QueryOptions) (context.Co
 	return ctx, stop
 }
 
-// ErrDeposed is within the error of a read that was waiting when this server lost its leadership. Nothing is
-// wrong with the read: the next leader answers it.
-var ErrDeposed = errors.New("server lost leadership")
+// ErrLostLeadership is within the error of a read that was waiting when this server lost its leadership.
+// Nothing is wrong with the read: the next leader answers it.
+var ErrLostLeadership = errors.New("server lost leadership")
 
 // waitError returns the error of a wait that ended with its caller or with the leadership, nil if its time
 // was over.
@@ -85,7 +85,7 @@ func waitError(ctx, limited context.Context, q *structs.QueryOptions) error {
 	case ctx.Err() != nil:
 		return structs.Timeoutf("waiting for a change after index %d: %w", q.MinIndex, ctx.Err())
 	case errors.Is(limited.Err(), context.Canceled):
-		return structs.Unavailablef("%w; retry at another server", ErrDeposed)
+		return structs.Unavailablef("%w; retry at another server", ErrLostLeadership)
 	}
 	return nil
 }

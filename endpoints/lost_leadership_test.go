@@ -26,7 +26,7 @@ type waited struct {
 func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters {
 	w := &waiters{server: newServer(t, config), answers: map[string]chan waited{}}
 	var waiting sync.WaitGroup
-	w.raft.deposed, w.raft.watched = make(chan struct{}), waiting.Done
+	w.raft.lost, w.raft.watched = make(chan struct{}), waiting.Done
 	w.addNode("n1", "a")
 	q.MinIndex = w.store.Index() + 1000
 	for who, ask := range map[string]func() (uint64, error){
@@ -60,16 +60,16 @@ func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters 
 	return w
 }
 
-// depose has another server lead, or none if leader is "".
-func (w *waiters) depose(leader string) {
+// loseLeadership has another server lead, or none if leader is "".
+func (w *waiters) loseLeadership(leader string) {
 	w.raft.mu.Lock()
 	w.raft.isMe, w.raft.leader = false, leader
 	w.raft.mu.Unlock()
-	close(w.raft.deposed)
+	close(w.raft.lost)
 }
 
 // The next leader answers the blocking queries of the last one, within their remaining time.
-func TestDeposed_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
+func TestLostLeadership_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
 	asked := make(chan structs.QueryOptions, len(w.answers))
 	w.raft.forward = func(_ string, req, resp any) error {
@@ -77,7 +77,7 @@ func TestDeposed_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 		resp.(interface{ Meta() *structs.QueryMeta }).Meta().Index = 7777
 		return nil
 	}
-	w.depose("s2:4747")
+	w.loseLeadership("s2:4747")
 	for who, answer := range w.answers {
 		if got := <-answer; got.err != nil || got.index != 7777 {
 			t.Errorf("%s: %+v, want the answer of the next leader", who, got)
@@ -92,10 +92,10 @@ func TestDeposed_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 
 // Only the server that has forwarded a read calls another leader. Otherwise the two would forward it to each
 // other for ever.
-func TestDeposed_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
+func TestLostLeadership_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
 	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
 	w.raft.forward = func(string, any, any) error { t.Error("a second hop"); return nil }
-	w.depose("s2:4747")
+	w.loseLeadership("s2:4747")
 	for who, answer := range w.answers {
 		if got := <-answer; !structs.IsKind(got.err, structs.KindUnavailable) {
 			t.Errorf("%s: %v (%s)", who, got.err, structs.KindOf(got.err))
@@ -105,9 +105,9 @@ func TestDeposed_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
 
 // A partitioned server finds no next leader, so it sends the callers of blocking queries to the other
 // servers.
-func TestDeposed_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
+func TestLostLeadership_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
 	w := beginWaits(t, quick(), structs.QueryOptions{MaxWait: time.Hour})
-	w.depose("")
+	w.loseLeadership("")
 	for who, answer := range w.answers {
 		if got := <-answer; !structs.IsKind(got.err, structs.KindUnavailable) {
 			t.Errorf("%s: %v (%s)", who, got.err, structs.KindOf(got.err))
@@ -116,9 +116,9 @@ func TestDeposed_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
 }
 
 // Stale blocking queries continue to wait here.
-func TestDeposed_StaleReadsWaitOn(t *testing.T) {
+func TestLostLeadership_StaleReadsWaitOn(t *testing.T) {
 	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: 100 * time.Millisecond, AllowStale: true})
-	w.depose("s2:4747")
+	w.loseLeadership("s2:4747")
 	for who, answer := range w.answers {
 		if got := <-answer; got.err != nil || got.index == 0 {
 			t.Errorf("%s: %+v", who, got)
@@ -127,7 +127,7 @@ func TestDeposed_StaleReadsWaitOn(t *testing.T) {
 }
 
 // A former leader may answer before this server learns of the election.
-func TestDeposed_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing.T) {
+func TestLostLeadership_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing.T) {
 	s := newServer(t)
 	leads, end := context.WithCancel(context.Background())
 	s.raft.isMe, s.raft.leads = false, leads
@@ -146,7 +146,7 @@ func TestDeposed_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing.T) {
 }
 
 // A read that waits for long may see more than one election, and each has its time.
-func TestDeposed_EachElectionHasItsTime(t *testing.T) {
+func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
 	s := newServer(t, quick())
 	ended, end := context.WithCancel(context.Background())
 	end()
