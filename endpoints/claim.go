@@ -141,14 +141,14 @@ func (c claims) get(
 			resp.Provider = nodeconn.Provider(c.store.Read(), resp.Volume.PluginID)
 		}
 		// Rows never change: another row is a change, the same one is not.
-		news := resp.Claim != last.Claim || resp.Volume != last.Volume ||
+		changed := resp.Claim != last.Claim || resp.Volume != last.Volume ||
 			resp.Attachment != last.Attachment || resp.Ready != last.Ready
 		last = *resp
 		if !resp.Ready {
 			// Not from tx: the reason names other claims, and a change of these is no change for this node.
 			resp.Blocked = cmp.Or(recovering, state.ClaimBlocked(c.store.Read(), resp.Claim))
 		}
-		return resp, news, nil
+		return resp, changed, nil
 	})
 }
 

@@ -327,8 +327,8 @@ func (n nodes) clientAllocs(
 			resp.Allocs[a.ID] = a.AllocModifyIndex
 			resp.Index = max(resp.Index, a.AllocModifyIndex)
 		}
-		news := before != nil && !maps.Equal(before, resp.Allocs)
+		changed := before != nil && !maps.Equal(before, resp.Allocs)
 		before = resp.Allocs
-		return resp, news, nil
+		return resp, changed, nil
 	})
 }

@@ -147,9 +147,9 @@ func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) 
 		if late != nil && again || ctx.Err() != nil {
 			break
 		}
-		tx, isNews := b.run(again)
+		tx, changed := b.run(again)
 		release(b.took)
-		if isNews {
+		if changed {
 			return b.resp, b.index, b.err
 		}
 		if b.err == nil && MetaOf(b.resp).Rows != nil {
@@ -172,7 +172,7 @@ func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) 
 }
 
 // run runs the query and reports whether its answer is new.
-func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, isNews bool) {
+func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, changed bool) {
 	start := time.Now()
 	tx = b.store.ReadWatched()
 	b.resp, b.err = b.read(tx)
@@ -186,14 +186,14 @@ func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, isNews bool) {
 		b.index = index
 		return tx, true
 	case again:
-		isNews = digest != b.digest || index < b.index
+		changed = digest != b.digest || index < b.index
 	default:
-		isNews = index > least && !b.digests.known(b.key).holds(digest, least)
+		changed = index > least && !b.digests.known(b.key).holds(digest, least)
 	}
 	b.index = index
 	b.digest = digest
 	b.digests.record(b.key, validRange{digest, index, max(index, tx.Applied()), b.took})
-	return tx, isNews
+	return tx, changed
 }
 
 // Wait is the blocking query of nodes, of which there are many. It differs from Watch in that the index of
@@ -203,15 +203,15 @@ func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, isNews bool) {
 // has run again, because something it read has changed, and reports a new answer. It returns an error at
 // once. After MaxWait it returns the answer as it is.
 func Wait[Resp any](ctx context.Context, e *Engine, req Request,
-	read func(tx *state.ReadTx) (resp *Resp, news bool, err error),
+	read func(tx *state.ReadTx) (resp *Resp, changed bool, err error),
 ) (*Resp, error) {
 	q := req.options()
 	limited, cancel := e.limit(ctx, q)
 	defer cancel()
 	for again := false; ; again = true {
 		tx := e.store.ReadWatched()
-		resp, news, err := read(tx)
-		if err != nil || again && news || MetaOf(resp).Index > q.MinIndex {
+		resp, changed, err := read(tx)
+		if err != nil || again && changed || MetaOf(resp).Index > q.MinIndex {
 			return resp, err
 		}
 		if e.store.Wait(limited, tx) != nil {
