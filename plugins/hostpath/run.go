@@ -199,7 +199,7 @@ func (d *driver) openDriver() error {
 
 // awaitDataDir waits until no other process uses the data directory.
 func (d *driver) awaitDataDir() error {
-	for told := false; ; {
+	for reported := false; ; {
 		s, err := openStore(d.cfg.DataDir)
 		if err == nil {
 			d.store = s
@@ -208,9 +208,9 @@ func (d *driver) awaitDataDir() error {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return fmt.Errorf("hostpath: data directory %s: %w", d.cfg.DataDir, err)
 		}
-		if !told {
+		if !reported {
 			d.logger.Info("waiting for another process to leave the data directory", "data_dir", d.cfg.DataDir)
-			told = true
+			reported = true
 		}
 		if !backoff.Sleep(d.ctx, lockRetry) {
 			return d.ctx.Err()

@@ -97,7 +97,7 @@ func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 	d := nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID}
 	err := nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout, d)
 	if err != nil {
-		r.tell(ctx, c, err)
+		r.reportReason(ctx, c, err)
 		return err
 	}
 	_, err = fsm.Propose(ctx, r.Proposer, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
@@ -106,16 +106,16 @@ func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 	return err
 }
 
-// tellEvery is how often at most the same reason is recorded again.
-const tellEvery = time.Minute
+// reportEvery is how often at most the same reason is recorded again.
+const reportEvery = time.Minute
 
 // notRepeated are the plugin's answers after which a node does not repeat the same call by itself, for any
 // number of requests to release. Another process of the plugin may answer it.
 var notRepeated = map[string]bool{"InvalidArgument": true, "Unimplemented": true}
 
-// tell records in the claim why a node does not release a volume.
-func (r reaperLoop) tell(ctx context.Context, c *structs.CSIClaim, why error) {
-	if ctx.Err() != nil || r.told(c.ReleaseError, why) {
+// reportReason records in the claim why a node does not release a volume.
+func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why error) {
+	if ctx.Err() != nil || r.isReported(c.ReleaseError, why) {
 		return
 	}
 	e := r.failure(why, c.ReleaseError)
@@ -133,11 +133,11 @@ func (r reaperLoop) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 	}
 }
 
-// told reports whether the claim has the reason already. A node does not repeat a call that its plugin
+// isReported reports whether the claim has the reason already. A node does not repeat a call that its plugin
 // rejected for good, so another record would count an attempt that was not made.
-func (r reaperLoop) told(last *structs.OperationError, why error) bool {
+func (r reaperLoop) isReported(last *structs.OperationError, why error) bool {
 	if last == nil || last.Kind != structs.KindOf(why) || last.Code != structs.CodeOf(why) {
 		return false
 	}
-	return last.RetryTime == structs.NeverTry || time.Now().Before(time.Unix(0, last.Time).Add(tellEvery))
+	return last.RetryTime == structs.NeverTry || time.Now().Before(time.Unix(0, last.Time).Add(reportEvery))
 }
