@@ -42,13 +42,13 @@ func EvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
 
 // ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the
 // oldest.
-func ReadyEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, openEval) }
+func ReadyEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsInOrder.Scan(tx, openEval) }
 
 // LaterEvals yields the pending evaluations that wait for a time, by that time.
-func LaterEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, laterEval) }
+func LaterEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsInOrder.Scan(tx, laterEval) }
 
 // EndedEvals yields the evaluations that are done and that no allocation names, by the time of their end.
-func EndedEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, doneEval) }
+func EndedEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsInOrder.Scan(tx, doneEval) }
 
 // BlockedEval returns the blocked evaluation of a job, and nil if there is none.
 func BlockedEval(tx Reader, ns, job string) *structs.Evaluation {

@@ -225,7 +225,7 @@ var (
 
 	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by
 	// that, and ended evaluations that no allocation names by their end, when they are to be deleted.
-	evalsByTurn = evals.Index("turn", func(e *structs.Evaluation) Key {
+	evalsInOrder = evals.Index("turn", func(e *structs.Evaluation) Key {
 		switch {
 		case e.Terminal() && e.Placed:
 			return nil

@@ -43,7 +43,7 @@ func (m *model) update(key Key, s Step, now time.Time) {
 		e.place = waiting
 	case s.Due.After(now):
 		e.place = later
-	case was.place != ready || !s.sameTurn(was.step):
+	case was.place != ready || !s.sameOrder(was.step):
 		m.makeReady(e)
 	}
 }

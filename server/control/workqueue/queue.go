@@ -112,7 +112,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 	s.Act = nil
 	s.Due = e.last.delay(s, q.retry)
 	delayed := len(s.Awaits) > 0 || s.Due.After(now)
-	if e.place == ready && !delayed && s.sameTurn(e.step) {
+	if e.place == ready && !delayed && s.sameOrder(e.step) {
 		e.step = s
 		return
 	}
@@ -131,8 +131,8 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 	}
 }
 
-// sameTurn reports whether a ready step keeps the position of another one.
-func (s Step) sameTurn(other Step) bool {
+// sameOrder reports whether a ready step keeps the position of another one.
+func (s Step) sameOrder(other Step) bool {
 	return s.Op != "" && s.Group == other.Group && s.Serial == other.Serial &&
 		s.Rank == other.Rank && s.Failed == other.Failed
 }
