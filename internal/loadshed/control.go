@@ -5,11 +5,11 @@ import "time"
 // control decides which share of the reads is refused. It holds how many may be admitted in a second. A load
 // below that is never refused, so all is well as soon as a flood is over.
 type control struct {
-	limit     float64       // reads in a second, 0 for no limit
-	least     float64       // the bound below which the limit does not fall
-	lastDelay time.Duration // of the window before
-	late      int           // windows in a row in which bytes took too long
-	idle      int           // windows in a row without anything to refuse
+	limit       float64       // reads in a second, 0 for no limit
+	least       float64       // the bound below which the limit does not fall
+	lastDelay   time.Duration // of the window before
+	lateWindows int           // windows in a row in which bytes took too long
+	idle        int           // windows in a row without anything to refuse
 }
 
 // The movement of the limit. It falls faster than it rises, because every later request waits for the excess
@@ -29,9 +29,9 @@ func (c *control) step(minAdmit int, s Sample) float64 {
 	if seconds <= 0 {
 		return 0
 	}
-	c.late++
+	c.lateWindows++
 	if s.Delay <= gateDelay {
-		c.late = 0
+		c.lateWindows = 0
 	}
 	c.move(minAdmit, s, float64(s.Admitted)/seconds)
 	c.lastDelay = s.Delay
@@ -50,10 +50,10 @@ func (c *control) step(minAdmit int, s Sample) float64 {
 // move moves the limit after a window with so many admitted reads in a second.
 func (c *control) move(minAdmit int, s Sample, admitted float64) {
 	switch {
-	case c.late == 0:
+	case c.lateWindows == 0:
 		c.limit *= rise
 	case s.Seen <= minAdmit: // it is not because of the reads
-	case c.limit == 0 && c.late >= patience:
+	case c.limit == 0 && c.lateWindows >= patience:
 		c.limit = onset * admitted
 		c.least = max(leastPart*admitted, float64(minAdmit)/gateWindow.Seconds())
 	case c.limit > 0 && s.Delay >= c.lastDelay*9/10:
