@@ -37,8 +37,8 @@ func (e *Endpoints) passingOf(o options) *passing {
 	return p
 }
 
-// begin begins an attempt. A blocking query may wait for the rest of its time.
-func (p *passing) begin() {
+// beginAttempt begins an attempt. A blocking query may wait for the rest of its time.
+func (p *passing) beginAttempt() {
 	p.tried = time.Now()
 	if p.waits > 0 {
 		p.read.MaxWait = max(p.waits-p.tried.Sub(p.begun), time.Millisecond)

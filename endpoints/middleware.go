@@ -66,7 +66,7 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 				return nil, err
 			}
 			again := false
-			p.begin()
+			p.beginAttempt()
 			if leader == "" {
 				resp, err = here(ctx, req)
 				again, err = p.lostLeadership(ctx, err)

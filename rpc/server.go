@@ -163,7 +163,7 @@ func (s *Server) answer(
 	}
 	err := s.decode(q, req)
 	if err == nil {
-		err = s.begin(ctx, req, of, out, requests)
+		err = s.beginRequest(ctx, req, of, out, requests)
 	}
 	if err != nil {
 		s.bytes.Give(req.counted)
@@ -179,9 +179,9 @@ func (s *Server) decode(q *inbound, req *request) error {
 	return s.shed(q.Endpoint, req.body)
 }
 
-// begin serves a request, or has it served, when it has a place. The next request of the stream waits while
-// this one waits for a place.
-func (s *Server) begin(
+// beginRequest serves a request, or has it served, when it has a place. The next request of the stream waits
+// while this one waits for a place.
+func (s *Server) beginRequest(
 	ctx context.Context, req *request, of *load, out *writer, requests *sync.WaitGroup,
 ) error {
 	waiting := waits(req.Endpoint, req.body)

@@ -50,9 +50,9 @@ func (f *inFlight) allows(p proposedPlan) bool {
 	return len(f.plans) < mostInFlight
 }
 
-// begin plans an evaluation on the newest state and proposes the plan. It reports false when that has to wait
-// for plans in flight.
-func (s *scheduling) begin(ctx context.Context, id string) bool {
+// startPlan plans an evaluation on the newest state and proposes the plan. It reports false when that has to
+// wait for plans in flight.
+func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 	tx := s.Store.Read()
 	eval := state.Eval(tx, id)
 	if eval == nil || eval.Status != structs.EvalPending {

@@ -69,9 +69,9 @@ func (l *Leases) ttl() time.Duration {
 	return max(l.config.TTL, time.Duration(float64(len(l.ends))/l.config.MaxPerSecond*float64(time.Second)))
 }
 
-// begin gives every node that is not down a whole lease. It reads the rows after it has set leading: a
-// node that called Renew before has its row already.
-func (l *Leases) begin(store *state.Store) {
+// startLeading gives every node that is not down a whole lease. It reads the rows after it has set leading:
+// a node that called Renew before has its row already.
+func (l *Leases) startLeading(store *state.Store) {
 	l.mu.Lock()
 	l.leading = true
 	l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *Leases) begin(store *state.Store) {
 	}
 }
 
-func (l *Leases) end() {
+func (l *Leases) stopLeading() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leading = false
@@ -128,8 +128,8 @@ func (l *Leases) retain(nodes []string, until time.Time) {
 type leaseLoop struct{ Deps }
 
 func (l leaseLoop) run(ctx context.Context) {
-	l.Leases.begin(l.Store)
-	defer l.Leases.end()
+	l.Leases.startLeading(l.Store)
+	defer l.Leases.stopLeading()
 	for backoff.Sleep(ctx, expiredTogether) {
 		nodes := l.Leases.expired(time.Now())
 		if len(nodes) > 0 {

@@ -123,7 +123,7 @@ func TestLeases_BoundTheNodesOfAnEntry(t *testing.T) {
 		t.Errorf("%d entries for %d nodes", n, len(nodes))
 	}
 	w.logDown(unavailable())
-	w.Leases.begin(w.Store)
+	w.Leases.startLeading(w.Store)
 	leaseLoop{w.Deps}.down(t.Context(), nodes)
 	if again := w.Leases.expired(time.Now().Add(time.Minute)); len(again) != len(nodes) {
 		t.Errorf("%d of %d nodes are looked at again", len(again), len(nodes))

@@ -67,7 +67,7 @@ func (s *scheduling) work(ctx context.Context, queue []string) (begun bool) {
 			return true
 		}
 		_, proposed := s.plans[id]
-		if !proposed && s.begin(ctx, id) {
+		if !proposed && s.startPlan(ctx, id) {
 			begun = true
 		}
 		if len(s.plans) == mostInFlight {

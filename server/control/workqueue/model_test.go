@@ -188,14 +188,14 @@ func beginOrEnd(q *queue, m *model, key Key, now time.Time) {
 	case e == nil:
 	case e.place == working:
 		e.place = nowhere
-		q.end(q.entries[key], nil, now)
+		q.endStep(q.entries[key], nil, now)
 		s := e.step
 		s.Version++ // the step has changed its rows
 		q.update(key, s, now)
 		m.update(key, s, now)
 	case m.first(e.step.Group) == e:
 		e.place = working
-		q.begin(q.entries[key])
+		q.beginStep(q.entries[key])
 	}
 }
 

@@ -262,8 +262,8 @@ func (g *group) first() *entry {
 	return s.ready.first()
 }
 
-// begin puts a ready entry in work.
-func (q *queue) begin(e *entry) {
+// beginStep puts a ready entry in work.
+func (q *queue) beginStep(e *entry) {
 	s := e.serial
 	s.ready.remove(e.index)
 	e.place = working
@@ -273,8 +273,8 @@ func (q *queue) begin(e *entry) {
 	q.reposition(s)
 }
 
-// end records the end of an entry's step. The entry is nowhere until update.
-func (q *queue) end(e *entry, err error, now time.Time) {
+// endStep records the end of an entry's step. The entry is nowhere until update.
+func (q *queue) endStep(e *entry, err error, now time.Time) {
 	a := attempt{op: e.step.Op, version: e.step.Version, failed: err != nil, tries: 1, at: now}
 	if e.last.op == a.op && (a.failed || e.last.version == a.version) {
 		a.tries += e.last.tries

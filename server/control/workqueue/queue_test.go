@@ -40,7 +40,7 @@ func beginAll(q *queue, parallel int, now time.Time) (names string) {
 		q.runnable = q.runnable[1:]
 		g.listed = false
 		for e := g.first(); e != nil && g.working < parallel; e = g.first() {
-			q.begin(e)
+			q.beginStep(e)
 			names += keyText(e.key)
 		}
 	}
@@ -92,7 +92,7 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 			}
 			for _, letter := range c.ended {
 				key := testKey(string(letter))
-				q.end(q.entries[key], nil, now)
+				q.endStep(q.entries[key], nil, now)
 				q.update(key, Step{}, now)
 			}
 			then := beginAll(q, 2, now)
@@ -158,8 +158,8 @@ func TestQueue_CountsTriesThatDidNotHelp(t *testing.T) {
 		now = now.Add(time.Minute)
 		q.update(testKey("a"), Step{Op: c.op, Version: c.version}, now)
 		e := q.entries[testKey("a")]
-		q.begin(e)
-		q.end(e, c.err, now)
+		q.beginStep(e)
+		q.endStep(e, c.err, now)
 		if e.last.tries != c.want {
 			t.Errorf("step %d: %d tries, want %d", i, e.last.tries, c.want)
 		}

@@ -138,7 +138,7 @@ func (r *running) fill(ctx context.Context) {
 }
 
 func (r *running) start(ctx context.Context, e *entry, s Step) {
-	r.begin(e)
+	r.beginStep(e)
 	r.workers.Go(func() {
 		err := s.Act(ctx)
 		select {
@@ -171,7 +171,7 @@ func (r *running) settle(ctx context.Context, e ended) {
 	if e.err != nil && ctx.Err() == nil {
 		r.Logger.Warn("step failed, retrying", "loop", r.Name, "step", e.step.Op+" "+keyText(e.key), "error", e.err)
 	}
-	r.end(e.entry, e.err, time.Now())
+	r.endStep(e.entry, e.err, time.Now())
 }
 
 // catchUp reads the keys that changes concern, and those that await a signal that the changes give.
