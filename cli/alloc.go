@@ -177,7 +177,7 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 			state = "granted, not released yet"
 			why = whyHeld(v.claim)
 		}
-		rows.add(
+		rows.addRow(
 			v.alias,
 			v.volume,
 			string(v.request.AccessMode),
@@ -211,7 +211,7 @@ func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 	events := s.Events[max(0, len(s.Events)-eventsShown):]
 	var rows grid
 	for _, e := range slices.Backward(events) {
-		rows.add(age(e.Time), e.Type, eventText(e))
+		rows.addRow(age(e.Time), e.Type, eventText(e))
 	}
 	if len(rows) > 0 {
 		c.table("Time|Event|Description", rows)

@@ -144,7 +144,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	)
 	var drivers grid
 	for name, d := range sorted(n.Drivers) {
-		drivers.add(name, yesNo(d.Detected), health(d.Healthy),
+		drivers.addRow(name, yesNo(d.Detected), health(d.Healthy),
 			healthText(d.Healthy, d.HealthDescription))
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", drivers)
@@ -158,7 +158,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	if c.Bool("verbose") {
 		var rows grid
 		for name, value := range sorted(n.Attributes) {
-			rows.add(name, value)
+			rows.addRow(name, value)
 		}
 		c.section("Attributes", "Name|Value", rows)
 	}

@@ -123,7 +123,7 @@ func raftListPeers(ctx context.Context, c *Call) error {
 			if s.Leader {
 				state = "leader"
 			}
-			rows.add(
+			rows.addRow(
 				cmp.Or(s.Node, "(unknown)"),
 				s.ID,
 				s.Address,

@@ -38,7 +38,7 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 				topology = keyValues(t.Segments)
 			}
 		}
-		rows.add(
+		rows.addRow(
 			label(key),
 			half,
 			health(i.Healthy),

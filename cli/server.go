@@ -67,7 +67,7 @@ func serverMembers(ctx context.Context, c *Call) error {
 		var rows grid
 		for _, m := range members.Members {
 			rpc := net.JoinHostPort(m.Addr, m.Tags["port"])
-			rows.add(
+			rows.addRow(
 				m.Name,
 				m.Addr,
 				fmt.Sprint(m.Port),

@@ -53,7 +53,7 @@ func (c *Call) colour() bool {
 // grid has the rows of a table.
 type grid [][]string
 
-func (g *grid) add(cells ...string) { *g = append(*g, cells) }
+func (g *grid) addRow(cells ...string) { *g = append(*g, cells) }
 
 // column is a column of a table. The first cell is its title.
 type column struct {
@@ -65,9 +65,9 @@ type column struct {
 func columnsOf(titles string, rows grid) (columns []*column) {
 	for i, title := range strings.Split(titles, "|") {
 		c := &column{}
-		c.add(title)
+		c.addCell(title)
 		for _, row := range rows {
-			c.add(oneLine(structs.Printable(row[i])))
+			c.addCell(oneLine(structs.Printable(row[i])))
 		}
 		if strings.Join(c.cells[1:], "") != "" {
 			columns = append(columns, c)
@@ -76,7 +76,7 @@ func columnsOf(titles string, rows grid) (columns []*column) {
 	return columns
 }
 
-func (c *column) add(cell string) {
+func (c *column) addCell(cell string) {
 	c.cells = append(c.cells, cell)
 	c.width = max(c.width, utf8.RuneCountInString(cell))
 }

@@ -87,7 +87,7 @@ func (c *Call) printExternal(all *externalListing) error {
 	for _, p := range all.External {
 		var rows grid
 		for _, v := range p.Volumes {
-			rows.add(
+			rows.addRow(
 				v.ExternalID,
 				own[p.PluginID+"\x00"+v.ExternalID],
 				size(v.CapacityBytes),

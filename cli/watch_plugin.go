@@ -106,7 +106,7 @@ func pluginProblems(p *structs.CSIPlugin) grid {
 		for node, i := range infos {
 			seen[i.AllocID] = true
 			if !i.Healthy {
-				rows.add(structs.ShortID(node), half, structs.ShortID(i.AllocID),
+				rows.addRow(structs.ShortID(node), half, structs.ShortID(i.AllocID),
 					age(i.UpdateTime), oneLine(i.HealthDescription))
 			}
 		}
@@ -117,7 +117,7 @@ func pluginProblems(p *structs.CSIPlugin) grid {
 			continue
 		}
 		since, cause := allocProblem(a)
-		rows.add(nodeLabel(a), "", structs.ShortID(a.ID), age(since), cause)
+		rows.addRow(nodeLabel(a), "", structs.ShortID(a.ID), age(since), cause)
 	}
 	slices.SortFunc(rows, slices.Compare)
 	return rows

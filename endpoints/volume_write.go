@@ -35,7 +35,7 @@ func (w volumeWrites) register(
 			return 0, structs.Errorf(structs.KindOf(err), "volume %q: %w", v.ID, err)
 		}
 	}
-	return w.put(ctx, given, resp, toRegister)
+	return w.recordAndAwait(ctx, given, resp, toRegister)
 }
 
 // create requests the creation of volumes, or waits for those in creation. For a ready volume with an equal
@@ -47,7 +47,7 @@ func (w volumeWrites) create(
 	if err != nil {
 		return 0, err
 	}
-	return w.put(ctx, given, resp, toCreate)
+	return w.recordAndAwait(ctx, given, resp, toCreate)
 }
 
 // given returns a copy of a request with checked copies of its volumes.
@@ -138,8 +138,8 @@ func (w volumeWrites) confirm(
 // nameOf returns the key of a volume in sets.
 func nameOf(v *structs.CSIVolume) string { return v.Namespace + "/" + v.ID }
 
-// put proposes the changes and waits until every volume is settled.
-func (w volumeWrites) put(
+// recordAndAwait proposes the changes and waits until every volume is settled.
+func (w volumeWrites) recordAndAwait(
 	ctx context.Context, given *structs.CSIVolumeRegisterRequest, resp *structs.CSIVolumeRegisterResponse,
 	build buildRow,
 ) (uint64, error) {

@@ -95,7 +95,7 @@ func (r *reasons) conflict(c *structs.CSIClaim) string {
 func (r *reasons) noteAhead(c *structs.CSIClaim) {
 	for k, w := range r.conflicts {
 		if k.Conflicts(c.Class()) {
-			w.add(c)
+			w.addAhead(c)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (w *conflicts) findAhead(tx Reader, c *structs.CSIClaim, o structs.ClaimCla
 	w.ahead = w.ahead[:min(len(w.ahead), manyHolders)]
 }
 
-func (w *conflicts) add(c *structs.CSIClaim) {
+func (w *conflicts) addAhead(c *structs.CSIClaim) {
 	if w.counted > farAhead {
 		return
 	}
@@ -196,7 +196,7 @@ func someHolders(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) (some []
 	known := heldQueues.get(l)
 	if known == nil {
 		known = findHolders(tx, l)
-		heldQueues.put(l, known)
+		heldQueues.keepHolders(l, known)
 	}
 	for _, alloc := range known[k] {
 		if c := Claim(tx, v.Namespace, v.ID, alloc); c != nil {
@@ -251,13 +251,13 @@ func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]
 	return nil
 }
 
-func (h *holderCache) put(l *structs.CSIClaimQueueRow, holders map[structs.ClaimClass][]string) {
+func (h *holderCache) keepHolders(l *structs.CSIClaimQueueRow, holders map[structs.ClaimClass][]string) {
 	h.place(l).Store(&heldQueue{l, holders})
 }
 
 // rename keeps the holders of a row for the row that replaces it, which has the same granted claims.
 func (h *holderCache) rename(old, now *structs.CSIClaimQueueRow) {
 	if holders := h.get(old); holders != nil {
-		h.put(now, holders)
+		h.keepHolders(now, holders)
 	}
 }

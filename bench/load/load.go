@@ -61,7 +61,7 @@ func drive(clients []client, b bound) *outcome {
 	wg.Wait()
 	all := &outcome{elapsed: time.Since(start)}
 	for _, o := range each {
-		all.add(&o)
+		all.merge(&o)
 	}
 	for _, took := range all.took {
 		slices.Sort(took)
@@ -90,7 +90,7 @@ func (o *outcome) of(kind int) {
 	}
 }
 
-func (o *outcome) add(other *outcome) {
+func (o *outcome) merge(other *outcome) {
 	for kind, took := range other.took {
 		o.of(kind)
 		o.took[kind] = append(o.took[kind], took...)
