@@ -116,7 +116,7 @@ func (tx *WriteTx) NextSeq(n int) (first int) {
 // set changes the cell at a key. The batch keeps the key.
 func (tx *WriteTx) set(at pathKey, old, now cell) {
 	b := tx.batch
-	known := b.overlay.put(entry{at, now, old.slot})
+	known := b.overlay.setEntry(entry{at, now, old.slot})
 	b.undo = append(b.undo, undo{entry: entry{pathKey: at, cell: old}, inOverlay: known, written: b.written})
 }
 
@@ -144,7 +144,7 @@ func (b *Batch) rollback() {
 		if !known {
 			u.tree = b.inTree(u.pathKey)
 		}
-		b.overlay.put(u.entry)
+		b.overlay.setEntry(u.entry)
 	}
 }
 
@@ -171,7 +171,7 @@ func (b *Batch) write() {
 		case e.slot == nil:
 			b.next.tree.drop(txn, e.pathKey)
 		default:
-			b.next.tree.put(txn, e.pathKey, e.slot)
+			b.next.tree.setSlot(txn, e.pathKey, e.slot)
 		}
 		b.changed = append(b.changed, e.pathKey)
 	}

@@ -33,7 +33,7 @@ func benchTree(b *testing.B, n, indexes int) {
 	put := func(all []pathKey) {
 		txn := db.Txn(true)
 		for _, k := range all {
-			w.put(txn, k, &slot{number: 1})
+			w.setSlot(txn, k, &slot{number: 1})
 		}
 		txn.Commit()
 	}

@@ -90,8 +90,8 @@ func (s *Subscription) change(at pathKey) Change {
 	return c
 }
 
-// add keeps a change. The caller holds the lock of the watches.
-func (s *Subscription) add(k pathKey) {
+// addChange keeps a change. The caller holds the lock of the watches.
+func (s *Subscription) addChange(k pathKey) {
 	switch {
 	case s.all:
 		return
@@ -122,11 +122,11 @@ func (s *Subscription) signal() {
 // feeds are the subscriptions by the access paths that they receive.
 type feeds map[*path][]*Subscription
 
-// add gives the changes of a view to the subscriptions. The caller holds the lock of the watches.
-func (fs feeds) add(keys []pathKey, all bool) {
+// addChanges gives the changes of a view to the subscriptions. The caller holds the lock of the watches.
+func (fs feeds) addChanges(keys []pathKey, all bool) {
 	for _, k := range keys {
 		for _, s := range fs[k.path] {
-			s.add(k)
+			s.addChange(k)
 		}
 	}
 	if !all {

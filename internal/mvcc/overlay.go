@@ -41,9 +41,9 @@ func (o *overlay) at(at pathKey) (c cell, changed bool) {
 	return o.entries[i].cell, true
 }
 
-// put sets an entry. It reports whether the overlay had one at the key; then it keeps its facts about the
-// tree.
-func (o *overlay) put(e entry) bool {
+// setEntry sets an entry. It reports whether the overlay had one at the key; then it keeps its facts about
+// the tree.
+func (o *overlay) setEntry(e entry) bool {
 	i, found := o.find(e.pathKey)
 	if found {
 		o.entries[i].cell = e.cell

@@ -17,9 +17,9 @@ type outcome[Out any] struct {
 // inParallel is the largest number of values in work.
 const inParallel = 4
 
-// add starts work on a value. If enough is in work, it waits for the oldest result. It returns false after
-// the first failure: then no more values are wanted.
-func (p *orderedPool[In, Out]) add(in In) bool {
+// startWork starts work on a value. If enough is in work, it waits for the oldest result. It returns false
+// after the first failure: then no more values are wanted.
+func (p *orderedPool[In, Out]) startWork(in In) bool {
 	if len(p.queue) == inParallel {
 		p.handOutOldest()
 	}

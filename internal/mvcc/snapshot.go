@@ -57,7 +57,7 @@ func (t *Table[T]) save(tx *ReadTx, out pieceWriter) error { return saveRows(t.S
 func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 	pieces := orderedPool[[]*T, []byte]{do: codec.EncodeRows[T], handOut: out.write}
 	for chunk := range slices.Chunk(slices.Collect(rows), chunkRows) {
-		if !pieces.add(chunk) {
+		if !pieces.startWork(chunk) {
 			break
 		}
 	}
@@ -115,7 +115,7 @@ func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 			tx.view.tree.drop(tx.txn, pathKey{x.path, k})
 		}
 		for _, k := range missingIn(before[i], after) {
-			tx.view.tree.put(tx.txn, pathKey{x.path, k}, s)
+			tx.view.tree.setSlot(tx.txn, pathKey{x.path, k}, s)
 		}
 	}
 }
@@ -199,10 +199,10 @@ func (t *Table[T]) load(l *loading, in pieceReader) error {
 func (t *Table[T]) insert(l *loading, id Key, r *T) {
 	s := &slot{number: l.view.slots.fresh()}
 	l.view.rows.set(l.writing, s.number, r)
-	l.view.tree.put(l.txn, pathKey{t.path, id}, s)
+	l.view.tree.setSlot(l.txn, pathKey{t.path, id}, s)
 	for _, x := range t.others {
 		for _, k := range x.keysOf(r, id) {
-			l.view.tree.put(l.txn, pathKey{x.path, k}, s)
+			l.view.tree.setSlot(l.txn, pathKey{x.path, k}, s)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func loadRows[T any](in pieceReader, ready, handOut func(*T) error) error {
 		if err != nil {
 			return errors.Join(err, chunks.end())
 		}
-		if len(piece) == 0 || !chunks.add(piece) {
+		if len(piece) == 0 || !chunks.startWork(piece) {
 			return chunks.end()
 		}
 	}

@@ -52,20 +52,20 @@ func (t *Table[T]) Require(whole func(*T) bool) *Table[T] {
 // Index declares an index. It omits a row whose key is nil. Rows with equal keys have the order of their keys
 // in the table.
 func (t *Table[T]) Index(name string, key func(*T) Key) *Index[T] {
-	return t.add(&Index[T]{name: name, key: key})
+	return t.addIndex(&Index[T]{name: name, key: key})
 }
 
 // UniqueIndex declares an index in which no two rows have equal keys.
 func (t *Table[T]) UniqueIndex(name string, key func(*T) Key) *Index[T] {
-	return t.add(&Index[T]{name: name, key: key, unique: true})
+	return t.addIndex(&Index[T]{name: name, key: key, unique: true})
 }
 
 // MultiIndex declares an index in which a row may have several keys.
 func (t *Table[T]) MultiIndex(name string, keys func(*T) []Key) *Index[T] {
-	return t.add(&Index[T]{name: name, keys: keys})
+	return t.addIndex(&Index[T]{name: name, keys: keys})
 }
 
-func (t *Table[T]) add(x *Index[T]) *Index[T] {
+func (t *Table[T]) addIndex(x *Index[T]) *Index[T] {
 	x.table, x.path = t, &path{}
 	t.others = append(t.others, x)
 	return x

@@ -59,8 +59,8 @@ func must[T any](result T, err error) T {
 	return result
 }
 
-// put sets the slot at a key. The tree keeps the key, which must not change any more.
-func (w *keyIndexer) put(txn *memdb.Txn, at pathKey, s *slot) {
+// setSlot sets the slot at a key. The tree keeps the key, which must not change any more.
+func (w *keyIndexer) setSlot(txn *memdb.Txn, at pathKey, s *slot) {
 	w.key = at.key
 	if err := txn.Insert(at.path.name, s); err != nil {
 		panic(err) // the schema and this code disagree

@@ -74,7 +74,7 @@ type placeKind struct {
 	length int
 }
 
-func (p *partial) add(at place, by int) {
+func (p *partial) addCount(at place, by int) {
 	if endsPart(at.prefix) {
 		return
 	}
@@ -118,10 +118,10 @@ func (tx *ReadTx) note(at pathKey) {
 		tx.whole |= 1 << table
 		at = pathKey{path: tx.view.schema.own[table]}
 	}
-	tx.places.add(at)
+	tx.places.addPlace(at)
 }
 
-func (p *places) add(at pathKey) {
+func (p *places) addPlace(at pathKey) {
 	if _, known := p.at[place{at.path, string(at.key)}]; known {
 		return
 	}
@@ -130,7 +130,7 @@ func (p *places) add(at pathKey) {
 	}
 	added := place{at.path, string(at.key)}
 	p.at[added] = struct{}{}
-	p.partial.add(added, 1)
+	p.partial.addCount(added, 1)
 }
 
 // contains reports whether a change is at one of the places.
@@ -153,7 +153,7 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 		me.places = places{}
 		for n, own := range tx.view.schema.own {
 			if tx.tables&(1<<n) != 0 {
-				me.places.add(pathKey{path: own})
+				me.places.addPlace(pathKey{path: own})
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 			w.at[p] = map[*waiter]struct{}{}
 		}
 		w.at[p][me] = struct{}{}
-		w.partial.add(p, 1)
+		w.partial.addCount(p, 1)
 	})
 	missed, tooMany := w.since(me.seen) // all changes before the last place was joined
 	w.mu.Unlock()
@@ -210,7 +210,7 @@ func (w *watches) leave(me *waiter) {
 		if len(w.at[p]) == 0 {
 			delete(w.at, p)
 		}
-		w.partial.add(p, -1)
+		w.partial.addCount(p, -1)
 	})
 }
 
@@ -219,7 +219,7 @@ func (w *watches) notify(v *view, keys []pathKey, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remember(v.number, changes{keys, all})
-	w.feeds.add(keys, all)
+	w.feeds.addChanges(keys, all)
 	switch {
 	case len(w.at) == 0:
 	case all:
