@@ -49,7 +49,7 @@ func (c *digestCache) digester() *digester {
 	return d
 }
 
-func (d *digester) add(value any) {
+func (d *digester) addValue(value any) {
 	b, err := codec.Append(d.buf[:0], value)
 	if err != nil {
 		panic(err) // an answer always encodes
@@ -69,8 +69,8 @@ func (c *digestCache) requestKey(req Request) uint64 {
 	q.Forwarded = false
 	q.AuthToken = ""
 	d := c.digester()
-	d.add(req.Method)
-	d.add(req.Body)
+	d.addValue(req.Method)
+	d.addValue(req.Body)
 	return d.Sum64()
 }
 
@@ -79,16 +79,16 @@ func (c *digestCache) requestKey(req Request) uint64 {
 func (c *digestCache) answer(resp any, err error) (uint64, error) {
 	d := c.digester()
 	if err != nil {
-		d.add(structs.ErrorToWire(err))
+		d.addValue(structs.ErrorToWire(err))
 		return d.Sum64(), err
 	}
 	if rows := MetaOf(resp).Rows; rows != nil {
 		err = rows(func(row any) error {
-			d.add(row)
+			d.addValue(row)
 			return nil
 		})
 	}
-	d.add(resp)
+	d.addValue(resp)
 	return d.Sum64(), err
 }
 

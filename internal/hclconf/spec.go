@@ -90,14 +90,14 @@ func specOf(t reflect.Type) *spec {
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		if tag, tagged := f.Tag.Lookup("hcl"); tagged {
-			s.add(f, tag)
+			s.addField(f, tag)
 		}
 	}
 	specs.Store(t, s)
 	return s
 }
 
-func (s *spec) add(f reflect.StructField, tag string) {
+func (s *spec) addField(f reflect.StructField, tag string) {
 	name, options, _ := strings.Cut(tag, ",")
 	added := &field{name: name, index: f.Index, typ: f.Type}
 	for _, o := range strings.Split(options, ",") {

@@ -35,7 +35,7 @@ func (h *indexedHeap[T]) Pop() any {
 	return item
 }
 
-func (h *indexedHeap[T]) add(item T)       { heap.Push(h, item) }
+func (h *indexedHeap[T]) addItem(item T)   { heap.Push(h, item) }
 func (h *indexedHeap[T]) remove(index int) { heap.Remove(h, index) }
 
 // first returns the least item, the zero value if there is none.

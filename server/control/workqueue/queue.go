@@ -125,7 +125,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 		q.wait(e)
 	case delayed:
 		e.place = later
-		q.later.add(e)
+		q.later.addItem(e)
 	default:
 		q.makeReady(e)
 	}
@@ -198,7 +198,7 @@ func (q *queue) makeReady(e *entry) {
 	q.number(e)
 	e.place = ready
 	e.serial = q.serialOf(e)
-	e.serial.ready.add(e)
+	e.serial.ready.addItem(e)
 	q.reposition(e.serial)
 }
 
@@ -299,7 +299,7 @@ func (q *queue) reposition(s *serialQueue) {
 	switch {
 	case s.busy:
 	case s.ready.Len() > 0:
-		g.runnable.add(s)
+		g.runnable.addItem(s)
 		q.list(g)
 	default:
 		delete(g.serials, s.name)
