@@ -14,6 +14,7 @@ CGO_ENABLED=0 go build -trimpath -tags hashicorpmetrics -o "$bin/berth" ./cmd/be
 go build -trimpath -tags hashicorpmetrics -o "$bin/berth-bench" ./bench/load
 go test -tags hashicorpmetrics -c -o "$bin/berth-state.test" ./state
 go test -tags hashicorpmetrics -c -o "$bin/berth-endpoints.test" ./endpoints
+go test -tags hashicorpmetrics -c -o "$bin/berth-mvcc.test" ./internal/mvcc
 
 cd "$root/bench/peer"
 go build -tags codegen_generated -o "$bin/peer-server" github.com/hashicorp/nomad

@@ -17,6 +17,7 @@ const (
 	peerState  = "peer-state.test"
 	berthState = "berth-state.test"
 	berthRPC   = "berth-endpoints.test"
+	berthMVCC  = "berth-mvcc.test"
 )
 
 // rows returns the rows of a kind. stop ends everything that they have started.
@@ -123,8 +124,8 @@ func growthRows() []row {
 		{"allocation ends", berthState, "AllocEnds/N=", 0, false},
 		{"node down and up", berthState, "NodeStatus/N=", 10000, false},
 		{"heartbeat", berthRPC, "HeartbeatByFleet/N=", 0, false},
-		{"one key into the tree alone", berthState, "TreeAlone/indexes=1/N=", 0, true},
-		{"five keys into the tree alone", berthState, "TreeAlone/indexes=5/N=", 0, true},
+		{"one key into the tree alone", berthMVCC, "TreeAlone/indexes=1/N=", 0, true},
+		{"five keys into the tree alone", berthMVCC, "TreeAlone/indexes=5/N=", 0, true},
 	} {
 		for _, n := range []int{10, 100, 1000, 10000, 100000} {
 			name, time := fmt.Sprint(path.bench, n), "500ms"
