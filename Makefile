@@ -37,7 +37,7 @@ fuzz: ## run every fuzz target for FUZZTIME (20000 inputs)
 check: lint ## formatting, linters, import layers, generated files and docs current
 	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; \
 		test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
-	$(GO) test -tags $(TAGS) ./internal/archtest ./internal/codecgen ./test/refdocs
+	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./internal/codecgen ./test/refdocs
 
 lint: ## run the linters of .golangci.yml
 	$(GO) run $(LINT) run ./...
