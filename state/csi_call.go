@@ -129,5 +129,6 @@ func dropAttachment(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 		attachNow(tx, a)
 	}
 	grant(tx, a.Namespace, a.VolumeID, now)
-	unblockAfterRelease(tx, structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID}, a.PluginID, a.NodeID)
+	volume := structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID}
+	unblockAfterRelease(tx, volume, a.PluginID, a.NodeID)
 }
