@@ -222,3 +222,18 @@ func TestNodeEval_KeepsTheWaitForOtherNodes(t *testing.T) {
 		t.Errorf("%d evaluations wait for room on n1", waiting)
 	}
 }
+
+// A system job changes from one reader to many writers while a node without an allocation has become
+// feasible: the old allocation, which the same plan replaces, must not keep the new one from that node.
+func TestSystemJob_ReplacesBeforeItPlacesOnMoreNodes(t *testing.T) {
+	w := newFixture(t)
+	w.storage("n2")
+	w.volume("share", "hostpath")
+	w.job(aJob("scan", structs.JobSystem, volume("share", structs.CSISingleNodeReader, false)))
+	w.run("scan")
+	w.wantPlaced("scan", "0@n2")
+	w.storage("n1")
+	w.job(aJob("scan", structs.JobSystem, volume("share", structs.CSIMultiNodeMultipleWriter, false)))
+	w.run("scan")
+	w.wantPlaced("scan", "0@n1 0@n2")
+}

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"berth/state"
 	"berth/structs"
 )
@@ -9,8 +11,18 @@ import (
 // log entry. If there are more, the evaluation stays pending for another plan.
 const mostPlaced = structs.MaxPlaced
 
-// placeAll places all placements in order.
+// placeAll places all placements: first those that replace an allocation, because the allocations that they
+// stop may be in the way of the others.
 func (p *planner) placeAll() {
+	slices.SortStableFunc(p.placements, func(a, b *placement) int {
+		switch {
+		case a.update == b.update:
+			return 0
+		case a.update:
+			return -1
+		}
+		return 1
+	})
 	for _, w := range p.placements {
 		switch {
 		case w.fresh > 0:
