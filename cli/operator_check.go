@@ -28,15 +28,11 @@ type checkedState struct {
 }
 
 func operatorCheck(_ context.Context, c *Call) error {
-	f, meta, err := openArchive(c.Arg(0), io.Discard)
+	f, meta, err := openVerified(c.Arg(0))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	_, err = f.Seek(0, io.SeekStart)
-	if err != nil {
-		return err
-	}
 	store, err := loadState(f, meta.Index)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Arg(0), err)

@@ -58,16 +58,26 @@ func openArchive(name string, state io.Writer) (*os.File, *snaparchive.Meta, err
 	return f, meta, nil
 }
 
+// openVerified opens and verifies an archive that is read a second time: the file is at its start.
+func openVerified(name string) (*os.File, *snaparchive.Meta, error) {
+	f, meta, err := openArchive(name, io.Discard)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, structs.Invalidf("an archive that is used must be a file: %w", err)
+	}
+	return f, meta, nil
+}
+
 func snapshotRestore(ctx context.Context, c *Call) error {
-	f, meta, err := openArchive(c.Arg(0), io.Discard)
+	f, meta, err := openVerified(c.Arg(0))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	_, err = f.Seek(0, io.SeekStart)
-	if err != nil {
-		return err
-	}
 	if err := c.API.SnapshotRestore(ctx, f); err != nil {
 		return err
 	}
