@@ -52,7 +52,8 @@ func TestRun_EndsTheProcessAtADamagedEntry(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+damagedLog+"$")
-	cmd.Env = append(os.Environ(), "BERTH_DAMAGED_LOG="+filepath.Join(t.TempDir(), "data"))
+	dir := t.TempDir() // the process ends without the clean-ups of its test
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "BERTH_DAMAGED_LOG="+filepath.Join(dir, "data"))
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || bytes.Contains(out, []byte("panic")) {
