@@ -33,7 +33,8 @@ func pluginMain() int {
 	return 0
 }
 
-func (p *fakeServers) claim(_ context.Context, r *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
+func (p *fakeServers) claim(_ context.Context,
+	r *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range r.Claims {
@@ -43,20 +44,23 @@ func (p *fakeServers) claim(_ context.Context, r *structs.CSIVolumeClaimRequest)
 	return &structs.CSIVolumeClaimResponse{Claims: r.Claims}, nil
 }
 
-func (p *fakeServers) getClaim(_ context.Context, r *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
+func (p *fakeServers) getClaim(_ context.Context,
+	r *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := structs.CSIClaimKey{Namespace: r.RequestNamespace(), VolumeID: r.VolumeID, AllocID: r.AllocID}
 	return &structs.CSIClaimGetResponse{Claim: p.claims[k], Volume: p.volume, Ready: true}, nil
 }
 
-func (p *fakeServers) listClaims(_ context.Context, r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+func (p *fakeServers) listClaims(_ context.Context,
+	r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return &structs.CSIClaimListResponse{Claims: slices.Collect(maps.Values(p.claims))}, nil
 }
 
-func (p *fakeServers) unpublish(_ context.Context, r *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
+func (p *fakeServers) unpublish(_ context.Context, r *structs.CSIVolumeUnpublishRequest) (*structs.Empty,
+	error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range r.Claims {
@@ -81,15 +85,18 @@ func (m *machine) createVolume() {
 	m.t.Helper()
 	var session *rpc.Session
 	m.plane.do(func() { session = m.plane.session })
-	resp, err := rpc.Call(context.Background(), session, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
-		PluginID: "hostpath", Name: "vol", Capacity: structs.CSICapacityRange{RequiredBytes: 1 << 20},
-		Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}},
-	})
+	resp, err := rpc.Call(context.Background(), session, structs.ClientCSIControllerCreate,
+		&structs.ClientCSICreateRequest{
+			PluginID: "hostpath", Name: "vol", Capacity: structs.CSICapacityRange{RequiredBytes: 1 << 20},
+			Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem,
+				AccessMode: structs.CSISingleNodeWriter}},
+		})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.plane.do(func() {
-		m.plane.volume = &structs.CSIVolume{ID: "vol", Namespace: "default", PluginID: "hostpath", ExternalID: resp.ExternalID, Context: resp.Context}
+		m.plane.volume = &structs.CSIVolume{ID: "vol", Namespace: "default", PluginID: "hostpath",
+			ExternalID: resp.ExternalID, Context: resp.Context}
 	})
 }
 
@@ -121,7 +128,8 @@ func hostpathAlloc() *structs.Allocation {
 }
 
 func volumeAlloc() *structs.Allocation {
-	a := execAlloc("user", `echo start >> /srv/data/starts; while :; do date +%s%N > /srv/data/pulse; cp /srv/data/pulse /local/pulse; sleep 0.05; done`)
+	a := execAlloc("user",
+		`echo start >> /srv/data/starts; while :; do date +%s%N > /srv/data/pulse; cp /srv/data/pulse /local/pulse; sleep 0.05; done`)
 	g := a.Job.TaskGroups[0]
 	g.Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: "csi", Source: "vol",
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
@@ -180,7 +188,8 @@ func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 		m.end(how)
 		m.successor(n+2, how.String())
 		if after := m.mounted(); !slices.Equal(before, after) {
-			t.Errorf("%s: mounts before:\n %s\nafter:\n %s", how, strings.Join(before, "\n "), strings.Join(after, "\n "))
+			t.Errorf("%s: mounts before:\n %s\nafter:\n %s", how, strings.Join(before, "\n "),
+				strings.Join(after, "\n "))
 		}
 	}
 	m.plane.stopAlloc("user")
@@ -216,7 +225,8 @@ func TestClaimCheck_UnmountsAReleasedVolume(t *testing.T) {
 	m.until("nothing is mounted any more", func() bool { return len(m.mounted()) == 0 })
 	pulse := m.read("alloc/user/web/local/pulse")
 	m.plane.do(func() {
-		if said := m.plane.allocs["user"].ClientDescription; !strings.Contains(said, "volume vol was taken from this node") {
+		if said := m.plane.allocs["user"].ClientDescription; !strings.Contains(said,
+			"volume vol was taken from this node") {
 			t.Errorf("it says %q", said)
 		}
 	})

@@ -227,7 +227,8 @@ func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	m.start()
 	// Each start appends a line. The pulse shows that the process lives.
 	marker := "marker-" + structs.NewID() // in the command line of the task's processes
-	m.plane.place(execAlloc("a1", `: `+marker+`; echo start $NOMAD_ALLOC_ID >> /alloc/data/starts; while :; do date +%s%N > ${BERTH_TASK_DIR}/pulse; sleep 0.05; done`))
+	m.plane.place(execAlloc("a1", `: `+marker+
+		`; echo start $NOMAD_ALLOC_ID >> /alloc/data/starts; while :; do date +%s%N > ${BERTH_TASK_DIR}/pulse; sleep 0.05; done`))
 	m.until("the allocation runs", m.runsAlloc("a1"))
 	m.until("the task has written", func() bool { return m.read("alloc/a1/web/local/pulse") != "" })
 	if len(processesOf(t, marker)) == 0 {
@@ -235,12 +236,14 @@ func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	}
 	m.kill()
 	before := m.read("alloc/a1/web/local/pulse")
-	m.until("the task writes without an agent", func() bool { return m.read("alloc/a1/web/local/pulse") != before })
+	m.until("the task writes without an agent",
+		func() bool { return m.read("alloc/a1/web/local/pulse") != before })
 	told := m.told()
 	m.start()
 	m.until("the next agent tells of it", func() bool { return m.told() > told })
 	before = m.read("alloc/a1/web/local/pulse")
-	m.until("the task writes beside the next agent", func() bool { return m.read("alloc/a1/web/local/pulse") != before })
+	m.until("the task writes beside the next agent",
+		func() bool { return m.read("alloc/a1/web/local/pulse") != before })
 	if got := m.read("alloc/a1/alloc/data/starts"); got != "start a1" {
 		t.Errorf("started: %q", got)
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 func claimOf(alloc string, grant uint64) *structs.CSIClaim {
-	return &structs.CSIClaim{Namespace: "default", VolumeID: "data", AllocID: alloc, State: structs.ClaimGranted, GrantIndex: grant}
+	return &structs.CSIClaim{Namespace: "default", VolumeID: "data", AllocID: alloc, State: structs.ClaimGranted,
+		GrantIndex: grant}
 }
 
 // holding runs allocations that hold the volume here, with claims at the servers.
@@ -57,7 +58,10 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 				holding(r, "a1", "a2")
 				defer r.stop()
 				r.servers.do(func() {
-					r.servers.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "no route") }
+					r.servers.fail = func(string, string) error {
+						return structs.Errorf(structs.KindUnavailable,
+							"no route")
+					}
 				})
 				r.pass(5 * time.Minute)
 				r.servers.do(func() { r.servers.fail = nil; take(r.servers) })
@@ -216,7 +220,8 @@ func TestClaimCheck_WaitsForTheServers(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		r.pass(time.Minute)
-		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web"}) || isClosed(r.client.ServersContacted()) {
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web"}) ||
+			isClosed(r.client.ServersContacted()) {
 			t.Errorf("running %v", got)
 		}
 		r.servers.do(func() { r.servers.fail = nil })

@@ -48,12 +48,14 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 		if r.servers.status("a1") != structs.AllocRunning || !r.client.allocRunning("a1") {
 			t.Errorf("status %s", r.servers.status("a1"))
 		}
-		if dir, err := r.client.LogFiles("a1", "web", "stdout"); err != nil || dir != filepath.Join(r.dir, "alloc/a1/alloc/logs") {
+		if dir, err := r.client.LogFiles("a1", "web", "stdout"); err != nil ||
+			dir != filepath.Join(r.dir, "alloc/a1/alloc/logs") {
 			t.Errorf("logs in %s, %v", dir, err)
 		}
 		r.servers.stopAlloc("a1")
 		r.pass(time.Second)
-		if r.servers.status("a1") != structs.AllocComplete || r.servers.status("a2") != structs.AllocRunning || r.client.allocRunning("a1") {
+		if r.servers.status("a1") != structs.AllocComplete || r.servers.status("a2") != structs.AllocRunning ||
+			r.client.allocRunning("a1") {
 			t.Errorf("a1 is %s, a2 %s", r.servers.status("a1"), r.servers.status("a2"))
 		}
 		r.servers.remove("a1")
@@ -76,7 +78,10 @@ func TestClient_DoesNotSetUpAStoppedAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
-		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc { return []hook.Alloc{orderHook{r.parts, env.Alloc.ID}} }
+		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
+			return []hook.Alloc{orderHook{r.parts,
+				env.Alloc.ID}}
+		}
 		r.run()
 		defer r.stop()
 		a := testAlloc("a1")
@@ -100,7 +105,8 @@ func TestClient_ReportsAnInvalidAllocationAsFailed(t *testing.T) {
 		done.ClientStatus = structs.AllocComplete
 		r.servers.place(bad, done)
 		r.pass(time.Second)
-		if r.servers.status("bad") != structs.AllocFailed || r.servers.status("done") != structs.AllocComplete || len(r.client.Allocs()) != 0 {
+		if r.servers.status("bad") != structs.AllocFailed || r.servers.status("done") != structs.AllocComplete ||
+			len(r.client.Allocs()) != 0 {
 			t.Errorf("bad is %s, done %s", r.servers.status("bad"), r.servers.status("done"))
 		}
 		if n := len(r.servers.called("Alloc.GetAllocs")); n != 1 {
@@ -161,7 +167,8 @@ func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		for i := range 2*updateBatch + 10 {
-			r.client.updates.enqueue(&structs.AllocClientUpdate{ID: fmt.Sprintf("a%03d", i), ClientStatus: structs.AllocRunning})
+			r.client.updates.enqueue(&structs.AllocClientUpdate{ID: fmt.Sprintf("a%03d", i),
+				ClientStatus: structs.AllocRunning})
 		}
 		r.pass(time.Minute)
 		var got []string
@@ -226,7 +233,8 @@ func TestRestart_DoesNotStartADeletedAllocation(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		r.pass(time.Second)
-		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || r.machine.Task("a1/web").Starts != 0 {
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) ||
+			r.machine.Task("a1/web").Starts != 0 {
 			t.Errorf("running %v", got)
 		}
 	})
@@ -245,7 +253,8 @@ func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 		}
 		r.prepare(false)
 		junk := "no record of a task"
-		if err := store.NewTable[string]("alloc_tasks").Put(r.client.db, store.Key("a1", "web"), &junk); err != nil {
+		if err := store.NewTable[string]("alloc_tasks").Put(r.client.db, store.Key("a1", "web"),
+			&junk); err != nil {
 			t.Fatal(err)
 		}
 		r.servers.do(func() {
@@ -284,7 +293,8 @@ func (h orderHook) Down(context.Context) error {
 // pluginAlloc is an allocation that runs a CSI plugin.
 func pluginAlloc(id string) *structs.Allocation {
 	a := testAlloc(id)
-	a.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginMonolith}
+	a.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p",
+		Type: structs.CSIPluginMonolith}
 	return a
 }
 
@@ -447,7 +457,8 @@ func TestNew_RefusesADataDirectoryInUse(t *testing.T) {
 		defer r.stop()
 		cfg := DefaultConfig()
 		cfg.Enabled, cfg.DataDir = true, r.dir
-		if _, err := New(cfg, Deps{Pool: r.servers}); err == nil || !strings.Contains(err.Error(), "another agent") {
+		if _, err := New(cfg, Deps{Pool: r.servers}); err == nil ||
+			!strings.Contains(err.Error(), "another agent") {
 			t.Errorf("got %v", err)
 		}
 	})

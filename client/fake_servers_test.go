@@ -99,7 +99,8 @@ func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp a
 	return err
 }
 
-func (p *fakeServers) register(ctx context.Context, r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
+func (p *fakeServers) register(ctx context.Context,
+	r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[r.Node.ID] = r.Node
@@ -115,7 +116,8 @@ func (p *fakeServers) register(ctx context.Context, r *structs.NodeRegisterReque
 	return &structs.NodeRegisterResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
 }
 
-func (p *fakeServers) heartbeat(ctx context.Context, r *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
+func (p *fakeServers) heartbeat(ctx context.Context,
+	r *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := p.nodes[r.NodeID]; n == nil || n.SecretID != r.SecretID {
@@ -126,7 +128,8 @@ func (p *fakeServers) heartbeat(ctx context.Context, r *structs.NodeHeartbeatReq
 	if r.Inventory != nil {
 		p.inventories = append(p.inventories, r.Inventory.Held)
 	}
-	return &structs.NodeHeartbeatResponse{HeartbeatTTL: p.ttl, Servers: p.servers, Unaccounted: p.unaccounted}, nil
+	return &structs.NodeHeartbeatResponse{HeartbeatTTL: p.ttl, Servers: p.servers, Unaccounted: p.unaccounted},
+		nil
 }
 
 // rotate names another leader, if it is to. p.mu is held.
@@ -149,7 +152,8 @@ func (p *fakeServers) updateCSI(_ context.Context, r *structs.NodeUpdateCSIReque
 	return &structs.Empty{}, nil
 }
 
-func (p *fakeServers) clientAllocs(ctx context.Context, r *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
+func (p *fakeServers) clientAllocs(ctx context.Context,
+	r *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
 	p.mu.Lock()
 	before := p.restores
 	p.mu.Unlock()
@@ -174,7 +178,8 @@ func (p *fakeServers) clientAllocs(ctx context.Context, r *structs.NodeGetReques
 	}
 }
 
-func (p *fakeServers) allocsGet(_ context.Context, r *structs.AllocsGetRequest) (*structs.AllocsResponse, error) {
+func (p *fakeServers) allocsGet(_ context.Context, r *structs.AllocsGetRequest) (*structs.AllocsResponse,
+	error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	resp := &structs.AllocsResponse{}
@@ -186,7 +191,8 @@ func (p *fakeServers) allocsGet(_ context.Context, r *structs.AllocsGetRequest) 
 	return resp, nil
 }
 
-func (p *fakeServers) updateAllocs(_ context.Context, r *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
+func (p *fakeServers) updateAllocs(_ context.Context, r *structs.AllocsClientUpdateRequest) (*structs.Empty,
+	error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.updates++
@@ -217,7 +223,8 @@ func (p *fakeServers) place(allocs ...*structs.Allocation) {
 func (p *fakeServers) save() *fakeServers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return &fakeServers{index: p.index, nodes: maps.Clone(p.nodes), csi: maps.Clone(p.csi), allocs: maps.Clone(p.allocs), claims: maps.Clone(p.claims)}
+	return &fakeServers{index: p.index, nodes: maps.Clone(p.nodes), csi: maps.Clone(p.csi),
+		allocs: maps.Clone(p.allocs), claims: maps.Clone(p.claims)}
 }
 
 // restore makes the servers return to a saved state, and request the node's report of the time since.
@@ -342,7 +349,8 @@ func (f *fakePlugins) set(all ...*structs.CSIPluginInstance) {
 }
 
 func instance(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIPluginInstance {
-	return &structs.CSIPluginInstance{Kind: kind, NodeID: "n", CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy}}
+	return &structs.CSIPluginInstance{Kind: kind, NodeID: "n", CSIInfo: structs.CSIInfo{PluginID: plugin,
+		Healthy: healthy}}
 }
 
 // fixture is one node and its servers, which outlive its agents.
@@ -361,7 +369,8 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	return &fixture{t: t, dir: t.TempDir(), servers: newFakeServers(), machine: drivertest.NewMachine(), edit: func(*Config) {},
+	return &fixture{t: t, dir: t.TempDir(), servers: newFakeServers(), machine: drivertest.NewMachine(),
+		edit: func(*Config) {},
 		node: &structs.DriverInfo{Detected: true, Healthy: true}}
 }
 
@@ -374,7 +383,8 @@ func (r *fixture) start(slow bool) {
 
 func (r *fixture) prepare(slow bool) {
 	r.t.Helper()
-	p := &parts{machine: r.machine, Set: r.machine.Drivers(), drivers: newSignals(), plugins: &fakePlugins{signals: newSignals()}}
+	p := &parts{machine: r.machine, Set: r.machine.Drivers(), drivers: newSignals(),
+		plugins: &fakePlugins{signals: newSignals()}}
 	p.hooks, p.holds = func(*hook.AllocEnv) []hook.Alloc { return nil }, &r.holds
 	if r.parts != nil {
 		p.hooks, p.log = r.parts.hooks, r.parts.log
@@ -385,7 +395,8 @@ func (r *fixture) prepare(slow bool) {
 		close(p.plugins.ready)
 	}
 	cfg := DefaultConfig()
-	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.NodeName, cfg.Version = true, r.dir, []string{"s1:1", "s2:1"}, "node1", "0.1"
+	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.NodeName, cfg.Version = true, r.dir, []string{"s1:1", "s2:1"},
+		"node1", "0.1"
 	r.edit(cfg)
 	c, err := New(cfg, Deps{Pool: r.servers, Build: func(Parts) (*Subsystems, error) {
 		return &Subsystems{
@@ -449,7 +460,8 @@ func (p *parts) note(what string) {
 
 // testAlloc is an allocation of a service with one task, web.
 func testAlloc(id string) *structs.Allocation {
-	g := &structs.TaskGroup{Name: "g", RestartPolicy: &structs.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: time.Second, Mode: "fail"},
+	g := &structs.TaskGroup{Name: "g", RestartPolicy: &structs.RestartPolicy{Attempts: 1, Interval: time.Minute,
+		Delay: time.Second, Mode: "fail"},
 		Tasks: []*structs.Task{{Name: "web", Driver: "fake", Config: map[string]any{}}}}
 	job := &structs.Job{ID: "job", Name: "job", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{g}}
 	return &structs.Allocation{ID: id, Name: "job.g[0]", JobID: "job", Job: job, TaskGroup: "g",

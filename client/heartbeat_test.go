@@ -34,7 +34,8 @@ func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
 			t.Errorf("plugin instances: %v", req.CSI)
 		}
 		n := req.Node
-		if n.Name != "node1" || n.SecretID == "" || n.Attributes["berth.version"] != "0.1" || n.Attributes["driver.fake"] != "1" ||
+		if n.Name != "node1" || n.SecretID == "" || n.Attributes["berth.version"] != "0.1" ||
+			n.Attributes["driver.fake"] != "1" ||
 			n.Attributes["kernel.name"] != "linux" || n.NodeResources.Memory.MemoryMB == 0 {
 			t.Errorf("node: %+v", n)
 		}
@@ -67,7 +68,8 @@ func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
 		r.pass(time.Second)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, true))
 		r.pass(pluginBatch / 2)
-		r.parts.plugins.set(instance("a", structs.CSIKindNode, true), instance("a", structs.CSIKindController, true))
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, true),
+			instance("a", structs.CSIKindController, true))
 		r.pass(pluginBatch / 4)
 		if n := len(r.servers.called("Node.UpdateCSI")); n != 0 {
 			t.Fatalf("%d updates before the changes were gathered", n)
@@ -113,7 +115,8 @@ func TestHeartbeats_GoToANewLeaderAtOnce(t *testing.T) {
 		r.servers.do(func() { r.servers.servers = []string{"s2:1", "s1:1"} })
 		r.pass(5*time.Second + minBeatGap)
 		beats := r.servers.called("Node.UpdateStatus")
-		if len(beats) != 2 || beats[0].addr != "s1:1" || beats[1].addr != "s2:1" || beats[1].at.Sub(beats[0].at) > minBeatGap {
+		if len(beats) != 2 || beats[0].addr != "s1:1" || beats[1].addr != "s2:1" ||
+			beats[1].at.Sub(beats[0].at) > minBeatGap {
 			t.Errorf("heartbeats: %+v", beats)
 		}
 	})
@@ -189,7 +192,8 @@ func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 		})
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), instance("b", structs.CSIKindNode, true))
 		r.pass(pluginBatch / 2)
-		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), instance("a", structs.CSIKindController, true))
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, false),
+			instance("a", structs.CSIKindController, true))
 		r.pass(pluginBatch)
 		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(time.Second)
@@ -228,8 +232,10 @@ func TestLease_IsLostOnce(t *testing.T) {
 func TestDiffInstances_FindsChanges(t *testing.T) {
 	a, b, b2 := instance("a", "node", true), instance("b", "node", true), instance("b", "node", false)
 	c := instance("c", "controller", true)
-	up, rm := diffInstances(instancesByKey([]*structs.CSIPluginInstance{a, b}), instancesByKey([]*structs.CSIPluginInstance{b2, c}))
-	if !reflect.DeepEqual(up, []*structs.CSIPluginInstance{b2, c}) || !reflect.DeepEqual(rm, []structs.CSIInstanceKey{{PluginID: "a", Kind: "node"}}) {
+	up, rm := diffInstances(instancesByKey([]*structs.CSIPluginInstance{a, b}),
+		instancesByKey([]*structs.CSIPluginInstance{b2, c}))
+	if !reflect.DeepEqual(up, []*structs.CSIPluginInstance{b2, c}) ||
+		!reflect.DeepEqual(rm, []structs.CSIInstanceKey{{PluginID: "a", Kind: "node"}}) {
 		t.Errorf("upserts %v, removes %v", up, rm)
 	}
 }

@@ -47,7 +47,8 @@ func (r *fixture) wantKnown(info structs.DriverInfo) {
 	r.servers.mu.Lock()
 	defer r.servers.mu.Unlock()
 	n := r.servers.nodes[r.client.NodeID()]
-	if n == nil || n.Drivers["fake"].Healthy != info.Healthy || (n.Attributes["driver.fake"] == "1") != info.Healthy ||
+	if n == nil || n.Drivers["fake"].Healthy != info.Healthy ||
+		(n.Attributes["driver.fake"] == "1") != info.Healthy ||
 		!structs.NodeEqual(n, r.client.Node(), structs.IgnoreDriverTimes) {
 		r.t.Errorf("the servers know %+v", n)
 	}
@@ -157,10 +158,12 @@ func TestPluginUpdate_SendsAllAfterALostAnswer(t *testing.T) {
 		r.parts.plugins.set(a) // the acknowledged state again
 		r.pass(5 * time.Second)
 		calls := r.servers.called("Node.UpdateCSI")
-		if last := calls[len(calls)-1].req.(*structs.NodeUpdateCSIRequest); len(calls) != 2 || !last.Full || !last.Unsure {
+		if last := calls[len(calls)-1].req.(*structs.NodeUpdateCSIRequest); len(calls) != 2 || !last.Full ||
+			!last.Unsure {
 			t.Errorf("%d reports, the last is %+v", len(calls), last)
 		}
-		if len(r.servers.csi) != 1 || !r.servers.csi[structs.CSIInstanceKey{PluginID: "a", Kind: structs.CSIKindNode}].Healthy {
+		if len(r.servers.csi) != 1 ||
+			!r.servers.csi[structs.CSIInstanceKey{PluginID: "a", Kind: structs.CSIKindNode}].Healthy {
 			t.Errorf("the servers know %v", r.servers.csi)
 		}
 	})

@@ -22,7 +22,8 @@ func TestIdleNode_SendsOnlyHeartbeats(t *testing.T) {
 			r.parts.plugins.set(instance("a", structs.CSIKindNode, true)) // probed again, to the same end
 			r.pass(time.Second)
 		}
-		for method, want := range map[string]int{"Node.UpdateCSI": 0, "Node.UpdateAlloc": 0, "Node.Register": registered, "Node.GetClientAllocs": asked} {
+		for method, want := range map[string]int{"Node.UpdateCSI": 0, "Node.UpdateAlloc": 0,
+			"Node.Register": registered, "Node.GetClientAllocs": asked} {
 			if n := len(r.servers.called(method)); n != want {
 				t.Errorf("%d calls of %s in a quiet minute, %d before", n, method, want)
 			}

@@ -14,7 +14,8 @@ const told = 20 * time.Second
 
 // The servers go back to a state in which allocations run that have ended since.
 func TestRestore_ANodeReportsItsAllocations(t *testing.T) {
-	for name, deaf := range map[string]bool{"it hears of the older state at once": false, "it waits for news after a later index": true} {
+	for name, deaf := range map[string]bool{"it hears of the older state at once": false,
+		"it waits for news after a later index": true} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
 				r := newFixture(t)
@@ -41,7 +42,8 @@ func TestRestore_ANodeReportsItsAllocations(t *testing.T) {
 						t.Errorf("%s has ended and is shown %s", id, got)
 					}
 				}
-				if got := r.machine.Running(); !slices.Equal(got, []string{"runs/web"}) || r.servers.status("runs") != structs.AllocRunning {
+				if got := r.machine.Running(); !slices.Equal(got, []string{"runs/web"}) ||
+					r.servers.status("runs") != structs.AllocRunning {
 					t.Errorf("running %v", got)
 				}
 				if n := r.machine.Task("a1/web").Starts; n != 1 {
@@ -176,7 +178,8 @@ func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
 // A node that the servers wait for sends its next heartbeat soon. Its lease, and with it the time limit of an
 // answer, has the usual length, because its report may take longer than a short lease.
 func TestUnaccountedNode_KeepsItsLeaseAndComesSoon(t *testing.T) {
-	c := &Client{pullAnew: make(chan struct{}, 1), reregister: make(chan struct{}, 1), claimCheckDue: make(chan struct{}, 1)}
+	c := &Client{pullAnew: make(chan struct{}, 1), reregister: make(chan struct{}, 1),
+		claimCheckDue: make(chan struct{}, 1)}
 	answer := &structs.NodeHeartbeatResponse{HeartbeatTTL: time.Minute, Unaccounted: true}
 	if ttl := c.leaseLength(answer); ttl != time.Minute {
 		t.Errorf("the lease is %s, want a minute", ttl)

@@ -39,8 +39,9 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 		return err
 	}
 	create := func() error {
-		_, err := c.CreateVolume(t.Context(), &structs.ClientCSICreateRequest{Name: "v", Capabilities: []*structs.CSIVolumeCapability{
-			{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}})
+		_, err := c.CreateVolume(t.Context(), &structs.ClientCSICreateRequest{Name: "v",
+			Capabilities: []*structs.CSIVolumeCapability{
+				{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}})
 		return err
 	}
 	places := func(n int) (ts []*spec.Topology) {
@@ -55,14 +56,18 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 		answer    proto.Message
 		want      string
 	}{
-		{"a message", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: text(2 << 20)}, "larger than max"},
-		{"a version", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: text(2 << 10)}, "vendor_version"},
-		{"a manifest", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: "1", Manifest: map[string]string{"k": text(20 << 10)}}, "manifest"},
+		{"a message", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: text(2 << 20)},
+			"larger than max"},
+		{"a version", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: text(2 << 10)},
+			"vendor_version"},
+		{"a manifest", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: "1",
+			Manifest: map[string]string{"k": text(20 << 10)}}, "manifest"},
 		{"a node", "NodeGetInfo", node, &spec.NodeGetInfoResponse{NodeId: text(300)}, "node_id"},
 		{"a list", "ListVolumes", list, listing(20, 1<<20), "larger than max"},
 		{"an entry", "ListVolumes", list, listing(1, 20<<10), "entries[0].volume.volume_context"},
 		{"a token", "ListVolumes", list, &spec.ListVolumesResponse{NextToken: text(5 << 10)}, "next_token"},
-		{"a volume's places", "CreateVolume", create, &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "v", AccessibleTopology: places(300)}}, "accessible_topology"},
+		{"a volume's places", "CreateVolume", create, &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "v",
+			AccessibleTopology: places(300)}}, "accessible_topology"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p.Answer(c.rpc, c.answer)
@@ -85,7 +90,8 @@ func TestDuty_B1_AnErrorTextOfManyMegabytesIsNotTaken(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	p.FailAlways("Probe", csitest.Error("Internal", "%s", text(8<<20)))
-	if _, err := c.Probe(t.Context()); err == nil || len(err.Error()) > 4<<10 || strings.Contains(err.Error(), "xxxx") {
+	if _, err := c.Probe(t.Context()); err == nil || len(err.Error()) > 4<<10 ||
+		strings.Contains(err.Error(), "xxxx") {
 		t.Errorf("got %.200v", err)
 	}
 	p.Script("Probe", nil)

@@ -23,14 +23,17 @@ func TestDuty_H19_OddCapabilitiesAreHarmless(t *testing.T) {
 	if err != nil || *has != (structs.CSIControllerInfo{SupportsGetCapacity: true}) {
 		t.Fatalf("%+v %v", has, err)
 	}
-	p.Answer("ControllerGetCapabilities", &spec.ControllerGetCapabilitiesResponse{Capabilities: []*spec.ControllerServiceCapability{
-		{}, {Type: &spec.ControllerServiceCapability_Rpc{}}, {Type: &spec.ControllerServiceCapability_Rpc{Rpc: &spec.ControllerServiceCapability_RPC{Type: 99}}}}})
+	p.Answer("ControllerGetCapabilities",
+		&spec.ControllerGetCapabilitiesResponse{Capabilities: []*spec.ControllerServiceCapability{
+			{}, {Type: &spec.ControllerServiceCapability_Rpc{}},
+			{Type: &spec.ControllerServiceCapability_Rpc{Rpc: &spec.ControllerServiceCapability_RPC{Type: 99}}}}})
 	if has, err = c.ControllerCapabilities(t.Context()); err != nil || *has != (structs.CSIControllerInfo{}) {
 		t.Fatalf("%+v %v", has, err)
 	}
 }
 
-// The kinds of expansion that a plugin announces are kept apart: berth takes a volume out of use for one of them.
+// The kinds of expansion that a plugin announces are kept apart: berth takes a volume out of use for one of
+// them.
 func TestDuty_E5_ExpansionIsReadAsAnnounced(t *testing.T) {
 	for _, tc := range []struct {
 		announced       []string
@@ -71,7 +74,8 @@ func TestDuty_H20_FineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 		p, c := start(t, cfg)
 		u := use("v")
 		u.AccessMode = tc.mode
-		err := c.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, TargetPath: filepath.Join(p.Dir(), "t")})
+		err := c.NodePublishVolume(t.Context(),
+			&csi.PublishRequest{Use: u, TargetPath: filepath.Join(p.Dir(), "t")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +87,8 @@ func TestDuty_H20_FineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 
 func TestDuty_G3_F9_K29_UnannouncedFieldsAreNotSent(t *testing.T) {
 	for _, announced := range []bool{false, true} {
-		cfg := csitest.Config{Controller: true, Node: true, ControllerCaps: []string{}, NodeCaps: []string{}, PluginCaps: []string{"CONTROLLER_SERVICE"}}
+		cfg := csitest.Config{Controller: true, Node: true, ControllerCaps: []string{}, NodeCaps: []string{},
+			PluginCaps: []string{"CONTROLLER_SERVICE"}}
 		if announced {
 			cfg.ControllerCaps, cfg.NodeCaps = []string{"PUBLISH_READONLY"}, []string{"VOLUME_MOUNT_GROUP"}
 			cfg.PluginCaps = append(cfg.PluginCaps, "VOLUME_ACCESSIBILITY_CONSTRAINTS")
@@ -91,19 +96,23 @@ func TestDuty_G3_F9_K29_UnannouncedFieldsAreNotSent(t *testing.T) {
 		p, c := start(t, cfg)
 		p.AddVolume("v", 1)
 		req := createRequest("n")
-		a, b := &structs.CSITopology{Segments: map[string]string{"z": "a"}}, &structs.CSITopology{Segments: map[string]string{"z": "b"}}
-		req.Topologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{a}, Preferred: []*structs.CSITopology{b, a}}
+		a, b := &structs.CSITopology{Segments: map[string]string{"z": "a"}},
+			&structs.CSITopology{Segments: map[string]string{"z": "b"}}
+		req.Topologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{a},
+			Preferred: []*structs.CSITopology{b, a}}
 		if _, err := c.CreateVolume(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.ControllerPublishVolume(t.Context(), &structs.ClientCSIAttachRequest{ExternalID: "v", ExternalNodeID: "n",
-			AccessMode: structs.CSIMultiNodeReader, AttachmentMode: structs.CSIFileSystem, ReadOnly: true})
+		_, err := c.ControllerPublishVolume(t.Context(), &structs.ClientCSIAttachRequest{ExternalID: "v",
+			ExternalNodeID: "n",
+			AccessMode:     structs.CSIMultiNodeReader, AttachmentMode: structs.CSIFileSystem, ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		u := use("v")
 		u.MountGroup = "100"
-		if err := c.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, TargetPath: filepath.Join(p.Dir(), "t"), ReadOnly: true}); err != nil {
+		if err := c.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, TargetPath: filepath.Join(p.Dir(),
+			"t"), ReadOnly: true}); err != nil {
 			t.Fatal(err)
 		}
 		sent := p.Calls("CreateVolume")[0].Request.(*spec.CreateVolumeRequest).GetAccessibilityRequirements()
@@ -136,10 +145,13 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"B6 control character": create(func(r *structs.ClientCSICreateRequest) { r.Name = "a\x00b" }),
 		"F2 no name":           create(func(r *structs.ClientCSICreateRequest) { r.Name = "" }),
-		"B1 long name":         create(func(r *structs.ClientCSICreateRequest) { r.Name = strings.Repeat("n", 129) }),
-		"B7 negative":          create(func(r *structs.ClientCSICreateRequest) { r.Capacity.RequiredBytes = -1 }),
-		"B8 range":             create(func(r *structs.ClientCSICreateRequest) { r.Capacity.LimitBytes = 1 }),
-		"F5 no capability":     create(func(r *structs.ClientCSICreateRequest) { r.Capabilities = nil }),
+		"B1 long name": create(func(r *structs.ClientCSICreateRequest) {
+			r.Name = strings.Repeat("n",
+				129)
+		}),
+		"B7 negative":      create(func(r *structs.ClientCSICreateRequest) { r.Capacity.RequiredBytes = -1 }),
+		"B8 range":         create(func(r *structs.ClientCSICreateRequest) { r.Capacity.LimitBytes = 1 }),
+		"F5 no capability": create(func(r *structs.ClientCSICreateRequest) { r.Capabilities = nil }),
 		"no access mode": create(func(r *structs.ClientCSICreateRequest) {
 			r.Capabilities = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem}}
 		}),
@@ -153,8 +165,11 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 		"G13 detach from everywhere": func() error {
 			return c.ControllerUnpublishVolume(bg, &structs.ClientCSIDetachRequest{ExternalID: "v"})
 		},
-		"relative staging": func() error { return c.NodeStageVolume(bg, &csi.StageRequest{Use: use("v"), StagingPath: "s"}) },
-		"relative target":  func() error { return c.NodeUnpublishVolume(bg, "v", "t") },
+		"relative staging": func() error {
+			return c.NodeStageVolume(bg, &csi.StageRequest{Use: use("v"),
+				StagingPath: "s"})
+		},
+		"relative target": func() error { return c.NodeUnpublishVolume(bg, "v", "t") },
 		"negative page": func() error {
 			_, err := c.ListVolumes(bg, &structs.ClientCSIListRequest{MaxEntries: -1})
 			return err

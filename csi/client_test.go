@@ -32,7 +32,8 @@ func start(t *testing.T, cfg csitest.Config, opts ...csi.Option) (*csitest.Plugi
 
 var both = csitest.Config{Controller: true, Node: true}
 
-var oneWriter = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}
+var oneWriter = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem,
+	AccessMode: structs.CSISingleNodeWriter}}
 
 func createRequest(name string) *structs.ClientCSICreateRequest {
 	return &structs.ClientCSICreateRequest{Name: name, Capabilities: oneWriter,
@@ -104,7 +105,8 @@ func TestDuty_C16_ALargeAnswerIsRead(t *testing.T) {
 	p, c := start(t, both)
 	resp := &spec.ListVolumesResponse{}
 	for i := range 60_000 {
-		resp.Entries = append(resp.Entries, &spec.ListVolumesResponse_Entry{Volume: &spec.Volume{VolumeId: fmt.Sprintf("%0100d", i)}})
+		resp.Entries = append(resp.Entries,
+			&spec.ListVolumesResponse_Entry{Volume: &spec.Volume{VolumeId: fmt.Sprintf("%0100d", i)}})
 	}
 	p.Answer("ListVolumes", resp)
 	l, err := c.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})

@@ -44,7 +44,8 @@ func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
 			err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
 			wrapped := fmt.Errorf("deleting volume v: %w", err)
 			if structs.KindOf(wrapped) != tc.kind || csi.Code(wrapped) != tc.code || csi.Final(wrapped) != tc.final {
-				t.Fatalf("%v: kind %s code %s final %v", err, structs.KindOf(wrapped), csi.Code(wrapped), csi.Final(wrapped))
+				t.Fatalf("%v: kind %s code %s final %v", err, structs.KindOf(wrapped), csi.Code(wrapped),
+					csi.Final(wrapped))
 			}
 			if want := `plugin "ebs": DeleteVolume: ` + tc.code + `: the disk says no`; err.Error() != want {
 				t.Fatalf("text %q, want %q", err, want)
@@ -59,7 +60,8 @@ func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
 
 func TestDuty_D3_C14_NoSecretLeavesInAnError(t *testing.T) {
 	p, c := start(t, both)
-	p.Fail("CreateVolume", csitest.Error("Internal", "login as admin with hunter2hunter2 failed,\x1b[31m hunter2 is wrong\n"))
+	p.Fail("CreateVolume",
+		csitest.Error("Internal", "login as admin with hunter2hunter2 failed,\x1b[31m hunter2 is wrong\n"))
 	req := createRequest("n")
 	req.Secrets = structs.Secrets{"password": "hunter2", "old": "hunter2hunter2", "x": "a"}
 	_, err := c.CreateVolume(t.Context(), req)
@@ -95,7 +97,8 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 	}
 	grow := func(c *csi.Client) error {
 		_, err := c.NodeExpandVolume(context.Background(), &csi.NodeExpandRequest{VolumePath: "/v",
-			Use:      csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
+			Use: csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem},
 			Capacity: structs.CSICapacityRange{RequiredBytes: 4096}})
 		return err
 	}
@@ -108,10 +111,15 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 		{"CreateVolume", volume(nil), create, "volume: is missing"},
 		{"CreateVolume", volume(&spec.Volume{CapacityBytes: 4096}), create, "volume.volume_id: is empty"},
 		{"CreateVolume", volume(&spec.Volume{VolumeId: long}), create, "volume.volume_id: is 2000 bytes"},
-		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: -1}), create, "volume.capacity_bytes: is negative"},
-		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: 1}), create, "volume.capacity_bytes: of 1 is smaller than the 4096"},
-		{"ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{}}}, list, "entries[0].volume: is missing"},
-		{"ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{Volume: &spec.Volume{}}}}, list, "entries[0].volume.volume_id: is empty"},
+		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: -1}), create,
+			"volume.capacity_bytes: is negative"},
+		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: 1}), create,
+			"volume.capacity_bytes: of 1 is smaller than the 4096"},
+		{"ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{}}}, list,
+			"entries[0].volume: is missing"},
+		{"ListVolumes",
+			&spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{Volume: &spec.Volume{}}}}, list,
+			"entries[0].volume.volume_id: is empty"},
 		{"ListVolumes", &spec.ListVolumesResponse{NextToken: "5"}, list, "next_token"},
 		{"GetPluginInfo", &spec.GetPluginInfoResponse{}, info, "name: is empty"},
 		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: "a b", VendorVersion: "1"}, info, "name:"},
@@ -119,12 +127,16 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: "a"}, info, "vendor_version: is empty"},
 		{"NodeGetInfo", &spec.NodeGetInfoResponse{}, node, "node_id: is empty"},
 		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: long}, node, "node_id: is 2000 bytes"},
-		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: "n", MaxVolumesPerNode: -3}, node, "max_volumes_per_node: is negative"},
-		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 5}, expand, "capacity_bytes: of 5 is smaller"},
+		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: "n", MaxVolumesPerNode: -3}, node,
+			"max_volumes_per_node: is negative"},
+		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 5}, expand,
+			"capacity_bytes: of 5 is smaller"},
 		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 1<<60 + 1}, expand,
 			"capacity_bytes: of 1152921504606846977 is above the 1152921504606846976"},
-		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: -5}, grow, "capacity_bytes: is negative"},
-		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 5}, grow, "capacity_bytes: of 5 is smaller"},
+		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: -5}, grow,
+			"capacity_bytes: is negative"},
+		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 5}, grow,
+			"capacity_bytes: of 5 is smaller"},
 		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 1 << 62}, grow,
 			"capacity_bytes: of 4611686018427387904 is above"},
 	} {
@@ -149,7 +161,8 @@ func TestDuty_C4_C6_ATimeoutIsNotFinal(t *testing.T) {
 	err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
 	// The deadline travels with the call: the plugin may notice it first and answer that its caller has gone.
 	code := csi.Code(err)
-	if !structs.IsKind(err, structs.KindTimeout) || (code != "DeadlineExceeded" && code != "Canceled") || csi.Final(err) {
+	if !structs.IsKind(err, structs.KindTimeout) || (code != "DeadlineExceeded" && code != "Canceled") ||
+		csi.Final(err) {
 		t.Fatal(err)
 	}
 }

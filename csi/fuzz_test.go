@@ -15,7 +15,8 @@ import (
 func FuzzAnswers(f *testing.F) {
 	for _, m := range []proto.Message{
 		&spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "v", CapacityBytes: 5}},
-		&spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{Volume: &spec.Volume{VolumeId: "v"}}}},
+		&spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{
+			{Volume: &spec.Volume{VolumeId: "v"}}}},
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -27,14 +28,16 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var create spec.CreateVolumeResponse
 		if proto.Unmarshal(b, &create) == nil {
-			if r, err := c.checkCreated("CreateVolume", create.GetVolume(), structs.CSICapacityRange{RequiredBytes: 1}); err == nil && r.ExternalID == "" {
+			if r, err := c.checkCreated("CreateVolume", create.GetVolume(),
+				structs.CSICapacityRange{RequiredBytes: 1}); err == nil && r.ExternalID == "" {
 				t.Fatal("a volume without an id")
 			}
 		}
 		var list spec.ListVolumesResponse
 		if proto.Unmarshal(b, &list) == nil {
 			for i, e := range list.GetEntries() {
-				if s, err := c.listedVolume("ListVolumes", i, e, &structs.CSIControllerInfo{}); err == nil && s.CapacityBytes < 0 {
+				if s, err := c.listedVolume("ListVolumes", i, e, &structs.CSIControllerInfo{}); err == nil &&
+					s.CapacityBytes < 0 {
 					t.Fatal("a negative size")
 				}
 			}

@@ -29,11 +29,13 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 		t.Fatalf("info: %+v %v", info, err)
 	}
 	services, err := c.PluginCapabilities(ctx)
-	if err != nil || !services.Controller || !services.Topology || !services.ExpandOnline || services.ExpandOffline {
+	if err != nil || !services.Controller || !services.Topology || !services.ExpandOnline ||
+		services.ExpandOffline {
 		t.Fatalf("services: %+v %v", services, err)
 	}
 	node, err := c.NodeInfo(ctx)
-	if err != nil || node.ID != "node-1" || node.MaxVolumes != 7 || node.AccessibleTopology.Segments["zone"] != "a" || !node.RequiresNodeStageVolume {
+	if err != nil || node.ID != "node-1" || node.MaxVolumes != 7 ||
+		node.AccessibleTopology.Segments["zone"] != "a" || !node.RequiresNodeStageVolume {
 		t.Fatalf("node: %+v %v", node, err)
 	}
 	v, err := c.CreateVolume(ctx, createRequest("data"))
@@ -44,8 +46,9 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 	if err != nil || again.ExternalID != v.ExternalID {
 		t.Fatalf("create again: %+v %v", again, err)
 	}
-	at, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{ExternalID: v.ExternalID, ExternalNodeID: node.ID,
-		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
+	at, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{ExternalID: v.ExternalID,
+		ExternalNodeID: node.ID,
+		AccessMode:     structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
 	if err != nil || at.PublishContext["device"] != "/dev/vol-1" {
 		t.Fatalf("attach: %v", err)
 	}
@@ -58,7 +61,8 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 			return c.NodeStageVolume(ctx, &csi.StageRequest{Use: use("vol-1"), StagingPath: staging})
 		}},
 		{"publish", func() error {
-			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: use("vol-1"), StagingPath: staging, TargetPath: target})
+			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: use("vol-1"), StagingPath: staging,
+				TargetPath: target})
 		}},
 		{"expand", func() error {
 			r, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{ExternalID: "vol-1",
@@ -70,7 +74,8 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 		}},
 		{"node expand", func() error {
 			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumePath: target,
-				Use: csi.Use{VolumeID: "vol-1", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}})
+				Use: csi.Use{VolumeID: "vol-1", AccessMode: structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem}})
 			return err
 		}},
 		{"list", func() error {
@@ -83,9 +88,11 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 		{"unpublish", func() error { return c.NodeUnpublishVolume(ctx, "vol-1", target) }},
 		{"unstage", func() error { return c.NodeUnstageVolume(ctx, "vol-1", staging) }},
 		{"detach", func() error {
-			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{ExternalID: "vol-1", ExternalNodeID: node.ID})
+			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{ExternalID: "vol-1",
+				ExternalNodeID: node.ID})
 		}},
-		{"delete", func() error { return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "vol-1"}) }},
+		{"delete",
+			func() error { return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "vol-1"}) }},
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -99,7 +106,8 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 
 func TestDuty_F14_AVolumeOfTheWrongSizeComesWithTheError(t *testing.T) {
 	p, c := start(t, both)
-	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small", CapacityBytes: 1}})
+	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small",
+		CapacityBytes: 1}})
 	resp, err := c.CreateVolume(t.Context(), createRequest("n"))
 	if err == nil || resp == nil || resp.ExternalID != "small" {
 		t.Fatalf("%+v %v", resp, err)
@@ -113,7 +121,8 @@ func TestDuty_F14_AVolumeOfTheWrongSizeComesWithTheError(t *testing.T) {
 func TestDuty_H7_PublishedNodesOnlyWhereAnnounced(t *testing.T) {
 	p, c := start(t, csitest.Config{Controller: true, ControllerCaps: []string{"LIST_VOLUMES"}})
 	p.Answer("ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{
-		Volume: &spec.Volume{VolumeId: "/buckets/x"}, Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: []string{"n"}}}}})
+		Volume: &spec.Volume{VolumeId: "/buckets/x"},
+		Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: []string{"n"}}}}})
 	l, err := c.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
 	if err != nil || l.Volumes[0].ExternalID != "/buckets/x" || l.Volumes[0].PublishedExternalNodeIDs != nil {
 		t.Fatalf("%+v %v", l, err)

@@ -30,29 +30,37 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 	calls := map[string]func() error{
 		"CreateVolume": func() error { _, err := c.CreateVolume(ctx, create); return err },
 		"ControllerPublishVolume": func() error {
-			_, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{ExternalID: "v", ExternalNodeID: "n", Secrets: secrets,
-				AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem, VolumeContext: opaque})
+			_, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{ExternalID: "v",
+				ExternalNodeID: "n", Secrets: secrets,
+				AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
+				VolumeContext: opaque})
 			return err
 		},
 		"ControllerUnpublishVolume": func() error {
-			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{ExternalID: "v", ExternalNodeID: "n", Secrets: secrets})
+			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{ExternalID: "v",
+				ExternalNodeID: "n", Secrets: secrets})
 		},
 		"ValidateVolumeCapabilities": func() error {
-			return c.ValidateVolumeCapabilities(ctx, &structs.ClientCSIValidateRequest{ExternalID: "v", Capabilities: oneWriter,
-				Context: opaque, Parameters: opaque, Secrets: secrets})
+			return c.ValidateVolumeCapabilities(ctx, &structs.ClientCSIValidateRequest{ExternalID: "v",
+				Capabilities: oneWriter,
+				Context:      opaque, Parameters: opaque, Secrets: secrets})
 		},
 		"ControllerExpandVolume": func() error {
 			_, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{ExternalID: "v", Secrets: secrets,
 				Capacity: structs.CSICapacityRange{RequiredBytes: 2}})
 			return err
 		},
-		"NodeStageVolume": func() error { return c.NodeStageVolume(ctx, &csi.StageRequest{Use: u, StagingPath: staging}) },
+		"NodeStageVolume": func() error {
+			return c.NodeStageVolume(ctx,
+				&csi.StageRequest{Use: u, StagingPath: staging})
+		},
 		"NodePublishVolume": func() error {
 			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: u, TargetPath: target})
 		},
 		"NodeExpandVolume": func() error {
 			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumePath: target,
-				Use: csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Secrets: secrets}})
+				Use: csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem, Secrets: secrets}})
 			return err
 		},
 		"DeleteVolume": func() error {
@@ -68,14 +76,22 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 		}
 	}
 	for rpc, got := range map[string]map[string]string{
-		"CreateVolume.parameters":                request[*spec.CreateVolumeRequest](p, "CreateVolume").GetParameters(),
-		"ControllerPublishVolume.volume_context": request[*spec.ControllerPublishVolumeRequest](p, "ControllerPublishVolume").GetVolumeContext(),
-		"ValidateVolumeCapabilities.volume":      request[*spec.ValidateVolumeCapabilitiesRequest](p, "ValidateVolumeCapabilities").GetVolumeContext(),
-		"ValidateVolumeCapabilities.parameters":  request[*spec.ValidateVolumeCapabilitiesRequest](p, "ValidateVolumeCapabilities").GetParameters(),
-		"NodeStageVolume.publish_context":        request[*spec.NodeStageVolumeRequest](p, "NodeStageVolume").GetPublishContext(),
-		"NodeStageVolume.volume_context":         request[*spec.NodeStageVolumeRequest](p, "NodeStageVolume").GetVolumeContext(),
-		"NodePublishVolume.publish_context":      request[*spec.NodePublishVolumeRequest](p, "NodePublishVolume").GetPublishContext(),
-		"NodePublishVolume.volume_context":       request[*spec.NodePublishVolumeRequest](p, "NodePublishVolume").GetVolumeContext(),
+		"CreateVolume.parameters": request[*spec.CreateVolumeRequest](p,
+			"CreateVolume").GetParameters(),
+		"ControllerPublishVolume.volume_context": request[*spec.ControllerPublishVolumeRequest](p,
+			"ControllerPublishVolume").GetVolumeContext(),
+		"ValidateVolumeCapabilities.volume": request[*spec.ValidateVolumeCapabilitiesRequest](p,
+			"ValidateVolumeCapabilities").GetVolumeContext(),
+		"ValidateVolumeCapabilities.parameters": request[*spec.ValidateVolumeCapabilitiesRequest](p,
+			"ValidateVolumeCapabilities").GetParameters(),
+		"NodeStageVolume.publish_context": request[*spec.NodeStageVolumeRequest](p,
+			"NodeStageVolume").GetPublishContext(),
+		"NodeStageVolume.volume_context": request[*spec.NodeStageVolumeRequest](p,
+			"NodeStageVolume").GetVolumeContext(),
+		"NodePublishVolume.publish_context": request[*spec.NodePublishVolumeRequest](p,
+			"NodePublishVolume").GetPublishContext(),
+		"NodePublishVolume.volume_context": request[*spec.NodePublishVolumeRequest](p,
+			"NodePublishVolume").GetVolumeContext(),
 	} {
 		if !maps.Equal(got, opaque) {
 			t.Errorf("%s: %q", rpc, got)

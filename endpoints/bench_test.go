@@ -79,7 +79,8 @@ func byFleet[Req, Resp any](b *testing.B, m structs.Method[Req, Resp], request f
 // network.
 func BenchmarkHeartbeatByFleet(b *testing.B) {
 	byFleet(b, structs.NodeHeartbeat, func(i, n int) *structs.NodeHeartbeatRequest {
-		return &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n), SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}
+		return &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n),
+			SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}
 	})
 }
 

@@ -13,8 +13,9 @@ import (
 // addAllocs places n allocations on the node with one plan.
 func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 	s.t.Helper()
-	job := &structs.Job{ID: "job-" + prefix, Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{
-		{Name: "g", Count: n, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+	job := &structs.Job{ID: "job-" + prefix, Namespace: "default", Type: structs.JobService,
+		TaskGroups: []*structs.TaskGroup{
+			{Name: "g", Count: n, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
 	proposed(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.store.Read(), "default", job.ID)
 	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
@@ -24,7 +25,8 @@ func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 		id := fmt.Sprintf("%s%05d", prefix, i)
 		ids = append(ids, id)
 		plan.Place = append(plan.Place, &structs.Allocation{
-			ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g", Name: structs.AllocName(job.ID, "g", i), NodeID: node})
+			ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g", Name: structs.AllocName(job.ID, "g", i),
+			NodeID: node})
 	}
 	proposed(s, fsm.PlanApply, plan)
 	if state.Alloc(s.store.Read(), ids[n-1]) == nil {
@@ -46,7 +48,8 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	for _, id := range allocs {
 		for _, v := range []string{"v", "w"} {
 			claim.Claims = append(claim.Claims, aClaim(v, id))
-			release.Claims = append(release.Claims, structs.CSIClaimKey{Namespace: "default", VolumeID: v, AllocID: id})
+			release.Claims = append(release.Claims, structs.CSIClaimKey{Namespace: "default", VolumeID: v,
+				AllocID: id})
 		}
 	}
 	before := s.raft.written()
@@ -55,7 +58,8 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 		t.Fatalf("%d claims in %d log entries", len(got.Claims), n)
 	}
 	for i, c := range got.Claims {
-		if c.VolumeID != claim.Claims[i].VolumeID || c.AllocID != claim.Claims[i].AllocID || c.State != structs.ClaimGranted {
+		if c.VolumeID != claim.Claims[i].VolumeID || c.AllocID != claim.Claims[i].AllocID ||
+			c.State != structs.ClaimGranted {
 			t.Fatalf("claim %d came back as %+v", i, c)
 		}
 	}
@@ -68,7 +72,8 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 		t.Fatal("a claim is left")
 	}
 	before = s.raft.written()
-	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")})
+	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1",
+		SecretID: secretOf("n1")})
 	if n := s.raft.written() - before; n != 0 {
 		t.Errorf("%d log entries to release nothing", n)
 	}
@@ -88,7 +93,8 @@ func TestClaim_RefusesTooMany(t *testing.T) {
 	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	for _, id := range allocs {
 		claim.Claims = append(claim.Claims, aClaim("v", id))
-		release.Claims = append(release.Claims, structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: id})
+		release.Claims = append(release.Claims, structs.CSIClaimKey{Namespace: "default", VolumeID: "v",
+			AllocID: id})
 	}
 	before := s.raft.written()
 	for _, err := range []error{

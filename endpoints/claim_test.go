@@ -19,7 +19,8 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 	s.addAlloc("a1", "n1")
 	s.addVolume("v")
 	ask := func(node string, c *structs.CSIClaim) *structs.CSIVolumeClaimRequest {
-		return &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node), Claims: []*structs.CSIClaim{c}}
+		return &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node),
+			Claims: []*structs.CSIClaim{c}}
 	}
 	for name, c := range map[string]struct {
 		node  string
@@ -27,10 +28,11 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 		kind  structs.Kind
 	}{
 		"another node's allocation": {"n2", aClaim("v", "a1"), structs.KindDenied},
-		"for another node":          {"n1", &structs.CSIClaim{VolumeID: "v", AllocID: "a1", NodeID: "n2"}, structs.KindDenied},
-		"no allocation":             {"n1", aClaim("v", "a9"), structs.KindNotFound},
-		"no volume":                 {"n1", aClaim("w", "a1"), structs.KindNotFound},
-		"nothing":                   {"n1", nil, structs.KindInvalid},
+		"for another node": {"n1", &structs.CSIClaim{VolumeID: "v", AllocID: "a1", NodeID: "n2"},
+			structs.KindDenied},
+		"no allocation": {"n1", aClaim("v", "a9"), structs.KindNotFound},
+		"no volume":     {"n1", aClaim("w", "a1"), structs.KindNotFound},
+		"nothing":       {"n1", nil, structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, ask(c.node, c.claim))
@@ -39,10 +41,12 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 			}
 		})
 	}
-	if got := s.claim("v", "a1", "n1"); got.State != structs.ClaimGranted || got.NodeID != "n1" || got.PluginID != "pl" || got.JobID != "job-a1" {
+	if got := s.claim("v", "a1", "n1"); got.State != structs.ClaimGranted || got.NodeID != "n1" ||
+		got.PluginID != "pl" || got.JobID != "job-a1" {
 		t.Errorf("got %+v", got)
 	}
-	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n2", SecretID: secretOf("n2"), Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}}}
+	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n2", SecretID: secretOf("n2"),
+		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}}}
 	refused(s, structs.KindDenied, structs.CSIVolumeUnpublish, release)
 	release.NodeID, release.SecretID, release.Operator = "n1", secretOf("n1"), "me"
 	refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
@@ -111,7 +115,8 @@ func TestClaimList_HasOrderOfQueue(t *testing.T) {
 	if len(vols) != 2 || vols[0].ID != "v" {
 		t.Errorf("volumes in use on n1: %+v", vols)
 	}
-	if vols := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{PluginID: "other"}).Volumes; len(vols) != 0 {
+	if vols := must(s, structs.CSIVolumeList,
+		&structs.CSIVolumeListRequest{PluginID: "other"}).Volumes; len(vols) != 0 {
 		t.Errorf("volumes of another plugin: %d", len(vols))
 	}
 }
@@ -127,13 +132,15 @@ func TestDetach_CallsTheNodeFirst(t *testing.T) {
 		return s, n
 	}
 	detach := &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"}
-	force := &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true, Reason: "its power is off"}
+	force := &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true,
+		Reason: "its power is off"}
 	claimed := func(s *server) bool { return state.Claim(s.store.Read(), "default", "v", "a1") != nil }
 
 	t.Run("refuses while the allocation runs, force or not", func(t *testing.T) {
 		s, _ := setUp(t)
 		for _, req := range []*structs.CSIVolumeDetachRequest{detach, force} {
-			if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, req); !strings.Contains(err.Error(), "alloc stop a1") {
+			if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach,
+				req); !strings.Contains(err.Error(), "alloc stop a1") {
 				t.Errorf("does not say what to do: %v", err)
 			}
 		}
@@ -151,14 +158,16 @@ func TestDetach_CallsTheNodeFirst(t *testing.T) {
 		s, n := setUp(t)
 		s.endAlloc("a1", "n1")
 		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
-		if err := refused(s, structs.KindInternal, structs.CSIVolumeDetach, detach); !strings.Contains(err.Error(), "device busy") || !claimed(s) {
+		if err := refused(s, structs.KindInternal, structs.CSIVolumeDetach, detach); !strings.Contains(err.Error(),
+			"device busy") || !claimed(s) {
 			t.Errorf("got %v; claimed %v", err, claimed(s))
 		}
 	})
 	t.Run("a node that is down needs force", func(t *testing.T) {
 		s, n := setUp(t)
 		proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-		if err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach); !strings.Contains(err.Error(), "force") {
+		if err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach,
+			detach); !strings.Contains(err.Error(), "force") {
 			t.Errorf("does not say what to do: %v", err)
 		}
 		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
@@ -166,14 +175,18 @@ func TestDetach_CallsTheNodeFirst(t *testing.T) {
 		if !slices.Equal(n.called(), []string{"ClientCSI.NodeVolume"}) || claimed(s) {
 			t.Errorf("asked %v; claimed %v", n.called(), claimed(s))
 		}
-		if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "nothing proves") || strings.Contains(got.Detail, "has released") {
+		if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "nothing proves") ||
+			strings.Contains(got.Detail, "has released") {
 			t.Errorf("says more than is proved: %+v", got)
 		}
 	})
 	t.Run("force does not overrule a node that still runs the allocation", func(t *testing.T) {
 		s, n := setUp(t)
 		s.endAlloc("a1", "n1")
-		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindConflict, "allocation a1 still runs") }
+		n.answer = func(string, any, any) error {
+			return structs.Errorf(structs.KindConflict,
+				"allocation a1 still runs")
+		}
 		if refused(s, structs.KindConflict, structs.CSIVolumeDetach, force); !claimed(s) {
 			t.Error("the claim was released under a process that writes")
 		}
@@ -198,13 +211,15 @@ func TestDetach_CallsTheNodeFirst(t *testing.T) {
 	})
 	t.Run("no volume", func(t *testing.T) {
 		s, _ := setUp(t)
-		refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "w", NodeID: "n1"})
+		refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "w",
+			NodeID: "n1"})
 	})
 }
 
 func TestVolumeExternal_PassesPagesOfPlugin(t *testing.T) {
 	s := newServer(t)
-	refused(s, structs.KindNotFound, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	refused(s, structs.KindNotFound, structs.CSIVolumeExternal,
+		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	n := s.addNode("n1", "a")
 	n.answer = func(_ string, req, resp any) error {
 		r := req.(*structs.ClientCSIListRequest)
@@ -215,7 +230,8 @@ func TestVolumeExternal_PassesPagesOfPlugin(t *testing.T) {
 	list := &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{PerPage: 2}}
 	for _, want := range []string{"2 1+", "2++ 1+++"} { // the plugin's pages have one volume
 		got := must(s, structs.CSIVolumeExternal, list)
-		if ids := externalIDs(got); ids != want || got.NextToken == "" || !got.KnownLeader || len(got.Warnings) != 0 {
+		if ids := externalIDs(got); ids != want || got.NextToken == "" || !got.KnownLeader ||
+			len(got.Warnings) != 0 {
 			t.Errorf("got %q, %+v, want %q", ids, got, want)
 		}
 		list.NextToken = got.NextToken
@@ -249,8 +265,9 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIClaimGet, get)
 		answered <- err
 	}()
-	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1",
+		SecretID: secretOf("n1"),
+		Claims:   []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
 	if err := <-answered; !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("got %v, want not-found at once", err)
 	}

@@ -13,8 +13,9 @@ import (
 )
 
 var (
-	forceDetach = &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true, Reason: "the plugin hangs", By: "ann@desk"}
-	busy        = structs.Errorf(structs.KindTimeout, "NodeUnstageVolume: the plugin has not answered")
+	forceDetach = &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true,
+		Reason: "the plugin hangs", By: "ann@desk"}
+	busy = structs.Errorf(structs.KindTimeout, "NodeUnstageVolume: the plugin has not answered")
 )
 
 // heldAfterEnd is a server with the volume v, which an ended allocation holds on n1.
@@ -57,12 +58,17 @@ func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
 		kind structs.Kind
 		says []string
 	}{
-		"mounted": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/b/csi/v/x/mount", "/b/csi/v/x/stage"}}, kind: structs.KindPrecondition,
-			says: []string{"Node name-n1 (n1) still has volume", "/b/csi/v/x/mount", "/b/csi/v/x/stage", "restart the plugin", "power the node off", "has not answered"}},
-		"a late stage": {has: &structs.ClientCSINodeVolumeResponse{Pending: []string{"NodeStageVolume, unanswered"}}, kind: structs.KindPrecondition,
+		"mounted": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/b/csi/v/x/mount",
+			"/b/csi/v/x/stage"}}, kind: structs.KindPrecondition,
+			says: []string{"Node name-n1 (n1) still has volume", "/b/csi/v/x/mount", "/b/csi/v/x/stage",
+				"restart the plugin", "power the node off", "has not answered"}},
+		"a late stage": {has: &structs.ClientCSINodeVolumeResponse{Pending: []string{"NodeStageVolume, unanswered"}},
+			kind: structs.KindPrecondition,
 			says: []string{"NodeStageVolume, unanswered"}},
-		"down by its lease, and answers": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, down: true, kind: structs.KindPrecondition, says: []string{"/m"}},
-		"up, and gives no answer":        {err: structs.Errorf(structs.KindTimeout, "no answer"), kind: structs.KindUnavailable, says: []string{"is up and does not report", "power it off"}},
+		"down by its lease, and answers": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}},
+			down: true, kind: structs.KindPrecondition, says: []string{"/m"}},
+		"up, and gives no answer": {err: structs.Errorf(structs.KindTimeout, "no answer"),
+			kind: structs.KindUnavailable, says: []string{"is up and does not report", "power it off"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n := heldAfterEnd(t)
@@ -91,8 +97,10 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 		proof string
 		says  string
 	}{
-		"the node sees nothing mounted": {has: &structs.ClientCSINodeVolumeResponse{}, proof: structs.DetachNotMounted, says: "sees nothing of volume"},
-		"the node is down":              {err: structs.Errorf(structs.KindUnavailable, "no connection"), down: true, proof: structs.DetachVouched, says: "nothing proves"},
+		"the node sees nothing mounted": {has: &structs.ClientCSINodeVolumeResponse{},
+			proof: structs.DetachNotMounted, says: "sees nothing of volume"},
+		"the node is down": {err: structs.Errorf(structs.KindUnavailable, "no connection"), down: true,
+			proof: structs.DetachVouched, says: "nothing proves"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n := heldAfterEnd(t)
@@ -101,7 +109,8 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 				s.down("n1")
 			}
 			got := must(s, structs.CSIVolumeDetach, forceDetach)
-			if got.Proof != c.proof || !strings.Contains(got.Detail, c.says) || strings.Contains(got.Detail, "has released") || s.claimed() {
+			if got.Proof != c.proof || !strings.Contains(got.Detail, c.says) ||
+				strings.Contains(got.Detail, "has released") || s.claimed() {
 				t.Errorf("%+v; claimed %v", got, s.claimed())
 			}
 			f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced
@@ -109,7 +118,10 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 				t.Errorf("recorded: %+v", f)
 			}
 			events := state.Node(s.store.Read(), "n1").Events
-			if !slices.ContainsFunc(events, func(e *structs.NodeEvent) bool { return strings.Contains(e.Message, "ann@desk: the plugin hangs") }) {
+			if !slices.ContainsFunc(events, func(e *structs.NodeEvent) bool {
+				return strings.Contains(e.Message,
+					"ann@desk: the plugin hangs")
+			}) {
 				t.Errorf("the node's history does not tell: %+v", events)
 			}
 		})
@@ -153,7 +165,8 @@ func detaching(t *testing.T) (*server, *fakeNode) {
 
 func (s *server) detachFails(nextTry int64) {
 	proposed(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach",
-		Err: &structs.OperationError{Message: "no such node", Kind: structs.KindNotFound, Code: "NotFound", RetryTime: nextTry}})
+		Err: &structs.OperationError{Message: "no such node", Kind: structs.KindNotFound, Code: "NotFound",
+			RetryTime: nextTry}})
 }
 
 func (s *server) attachment() *structs.CSIAttachment {
@@ -179,10 +192,12 @@ func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
 	n.has(&structs.ClientCSINodeVolumeResponse{}, nil)
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
-	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") || s.attachment() != nil {
+	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") ||
+		s.attachment() != nil {
 		t.Errorf("%+v; %+v", got, s.attachment())
 	}
-	if f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced; f == nil || f.By != "ann@desk" {
+	if f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced; f == nil ||
+		f.By != "ann@desk" {
 		t.Errorf("recorded: %+v", f)
 	}
 	byOperator := false
@@ -220,13 +235,16 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	s, n := detaching(t)
 	n.has(&structs.ClientCSINodeVolumeResponse{}, nil)
 	call := &structs.CSICall{NodeID: "n9", Op: "detach", Time: s.clock.UnixNano()}
-	proposed(s, fsm.CallNote, &structs.CSICallNote{VolumeID: "v", NodeID: "n1", RowIndex: s.attachment().CreateIndex, Call: call})
-	proposed(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach", KeepCall: true,
-		Err: &structs.OperationError{Message: "no answer in time", Kind: structs.KindTimeout}})
+	proposed(s, fsm.CallNote, &structs.CSICallNote{VolumeID: "v", NodeID: "n1",
+		RowIndex: s.attachment().CreateIndex, Call: call})
+	proposed(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach",
+		KeepCall: true,
+		Err:      &structs.OperationError{Message: "no answer in time", Kind: structs.KindTimeout}})
 	settled := s.clock.Add(structs.CallSettles)
 	s.clock = settled.Add(-time.Nanosecond)
 	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
-	for _, want := range []string{"node n9", "the detach for node name-n1", "force again after " + settled.UTC().Format(time.RFC3339)} {
+	for _, want := range []string{"node n9", "the detach for node name-n1", "force again after " +
+		settled.UTC().Format(time.RFC3339)} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
 		}
@@ -238,7 +256,8 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 		t.Errorf("recorded as done: %+v", f)
 	}
 	s.clock = settled
-	if got := must(s, structs.CSIVolumeDetach, forceDetach); got.Proof != structs.DetachForgotten || s.attachment() != nil {
+	if got := must(s, structs.CSIVolumeDetach, forceDetach); got.Proof != structs.DetachForgotten ||
+		s.attachment() != nil {
 		t.Errorf("%+v; %+v", got, s.attachment())
 	}
 }

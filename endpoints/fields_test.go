@@ -106,7 +106,8 @@ func whole(t *testing.T, path string, v reflect.Value) {
 
 // refusedOrDropped checks each hostile field: put either rejects the request, or stores the same row as
 // without the field, by a small log entry. It returns the fields for which neither is true.
-func refusedOrDropped[T any](t *testing.T, given *T, put func(*server, *T) (row any, err error)) (taken []string) {
+func refusedOrDropped[T any](t *testing.T, given *T,
+	put func(*server, *T) (row any, err error)) (taken []string) {
 	t.Helper()
 	whole(t, "", reflect.ValueOf(given))
 	bytes, err := codec.Encode(given)
@@ -193,7 +194,10 @@ func TestRegisterVolume_NamesTheFaultOfAPlace(t *testing.T) {
 	s.addNode("n1", "a")
 	for want, edit := range map[string]func(*structs.CSIVolume){
 		`volume "v": capacity -5 must be from 0 to 1152921504606846976 bytes`: func(v *structs.CSIVolume) { v.Capacity = -5 },
-		`volume "v": topology 2 is null`:                                      func(v *structs.CSIVolume) { v.Topologies = append(v.Topologies, nil) },
+		`volume "v": topology 2 is null`: func(v *structs.CSIVolume) {
+			v.Topologies = append(v.Topologies,
+				nil)
+		},
 		"257 topologies; at most 256 are allowed": func(v *structs.CSIVolume) {
 			v.Topologies = make([]*structs.CSITopology, structs.MaxCSIPlaces+1)
 		},
@@ -222,7 +226,8 @@ func TestRegisterVolume_KeepsThePlaceOfAVolumeThatExists(t *testing.T) {
 		got.Topologies, got.Capacity = []*structs.CSITopology{nil}, -5
 		got.Context = map[string]string{"by": method.Name}
 		must(s, method, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{&got}})
-		if row := state.Volume(s.store.Read(), "default", "v"); len(row.Topologies) > 0 || row.Capacity != 0 || row.Context["by"] != method.Name {
+		if row := state.Volume(s.store.Read(), "default", "v"); len(row.Topologies) > 0 || row.Capacity != 0 ||
+			row.Context["by"] != method.Name {
 			t.Errorf("%s: %+v", method.Name, row)
 		}
 	}
@@ -237,7 +242,8 @@ func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
 		`volume "v": secrets has 1048577 bytes; CSI allows 4096`: {"k": strings.Repeat("x", 1<<20)},
 		"secrets: 1 keys hold other characters":                  {"a b": "x"},
 	} {
-		err := refused(s, structs.KindInvalid, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: secrets})
+		err := refused(s, structs.KindInvalid, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v",
+			Secrets: secrets})
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}
@@ -251,7 +257,8 @@ func TestDeleteVolume_ShowsNoSecretsMeanwhile(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")
-	proposed(s, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: structs.Secrets{"password": "other"}})
+	proposed(s, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v",
+		Secrets: structs.Secrets{"password": "other"}})
 	if state.Volume(s.store.Read(), "default", "v").Deletion.Secrets["password"] != "hunter2" {
 		t.Error("the volume's own secrets are lost")
 	}
@@ -261,7 +268,10 @@ func TestDeleteVolume_ShowsNoSecretsMeanwhile(t *testing.T) {
 }
 
 func wholeJob() *structs.Job {
-	constraints := func() []*structs.Constraint { return []*structs.Constraint{{LTarget: "a", RTarget: "b", Operand: "="}} }
+	constraints := func() []*structs.Constraint {
+		return []*structs.Constraint{{LTarget: "a", RTarget: "b",
+			Operand: "="}}
+	}
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
 	j := aJob("j")
 	j.Datacenters, j.Constraints, j.Meta = []string{"dc1"}, constraints(), meta()
@@ -291,14 +301,16 @@ func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
 	j := wholeJob()
 	j.Stable, j.StatusDescription, j.Version = true, "x", 7
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
-	if row := state.Job(s.store.Read(), "default", "j"); row.Stable || row.StatusDescription != "" || row.Version != 0 {
+	if row := state.Job(s.store.Read(), "default", "j"); row.Stable || row.StatusDescription != "" ||
+		row.Version != 0 {
 		t.Errorf("%+v", row)
 	}
 }
 
 func wholeNode() *structs.Node {
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
-	return &structs.Node{ID: "n1", SecretID: "s", Name: "n", Status: structs.NodeReady, Attributes: meta(), Meta: meta(),
+	return &structs.Node{ID: "n1", SecretID: "s", Name: "n", Status: structs.NodeReady, Attributes: meta(),
+		Meta:              meta(),
 		NodeResources:     &structs.NodeResources{CPU: structs.NodeCPUResources{ReservableCpuCores: []uint16{1}}},
 		ReservedResources: &structs.NodeReservedResources{},
 		Drivers:           map[string]*structs.DriverInfo{"exec": {Attributes: meta()}},
@@ -307,7 +319,8 @@ func wholeNode() *structs.Node {
 
 func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
-	own := []string{".TLSEnabled = the other", ".NodeResources.CPU.TotalCpuCores = 2^16-1", ".NodeResources.CPU.ReservableCpuCores[0] = 2^16-1",
+	own := []string{".TLSEnabled = the other", ".NodeResources.CPU.TotalCpuCores = 2^16-1",
+		".NodeResources.CPU.ReservableCpuCores[0] = 2^16-1",
 		".Drivers[].Detected = the other", ".Drivers[].Healthy = the other"}
 	for _, path := range refusedOrDropped(t, wholeNode(), func(s *server, n *structs.Node) (any, error) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
@@ -323,12 +336,14 @@ func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
-	said := &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning, TaskStates: map[string]*structs.TaskState{}}
+	said := &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning,
+		TaskStates: map[string]*structs.TaskState{}}
 	said.TaskStates["t"] = &structs.TaskState{State: structs.TaskRunning}
 	for n := range structs.MaxListed {
 		said.TaskStates["a"+strconv.Itoa(n)] = &structs.TaskState{State: structs.TaskRunning}
 	}
-	request := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Allocs: []*structs.AllocClientUpdate{said}}
+	request := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Allocs: []*structs.AllocClientUpdate{said}}
 	must(s, structs.NodeUpdateAllocs, request)
 	written := s.raft.written()
 	if a := state.Alloc(s.store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {

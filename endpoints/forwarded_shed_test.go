@@ -96,22 +96,26 @@ func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 			t.Fatalf("the leader was asked %d times for %d reads", len(p.said), n+1)
 		}
 		said := p.said[n]
-		if after := structs.RetryAfter(err); !structs.IsKind(err, structs.KindUnavailable) || after < 200*time.Millisecond ||
+		if after := structs.RetryAfter(err); !structs.IsKind(err, structs.KindUnavailable) ||
+			after < 200*time.Millisecond ||
 			after != structs.RetryAfter(said) || err.Error() != said.Error() {
-			t.Errorf("%v (%s), again after %s; the leader said %v, again after %s", err, structs.KindOf(err), after, said, structs.RetryAfter(said))
+			t.Errorf("%v (%s), again after %s; the leader said %v, again after %s", err, structs.KindOf(err), after,
+				said, structs.RetryAfter(said))
 		}
 	}
 	if s, err := p.pool.Session(t.Context(), p.addr); err != nil || s != before {
 		t.Errorf("the connection to the leader is another one: %v", err)
 	}
 	stale := structs.QueryOptions{AllowStale: true}
-	if got, err := rpc.Call(t.Context(), client.At(follower), structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1", QueryOptions: stale}); err != nil || got.Volume.ID != "v1" {
+	if got, err := rpc.Call(t.Context(), client.At(follower), structs.CSIVolumeGet,
+		&structs.CSIVolumeGetRequest{ID: "v1", QueryOptions: stale}); err != nil || got.Volume.ID != "v1" {
 		t.Errorf("a stale read: %v, %v", got, err)
 	}
 	if len(p.said) != 2 {
 		t.Error("a stale read is passed on")
 	}
-	if _, err := rpc.Call(t.Context(), client.At(follower), structs.CSIClaimList, &structs.CSIClaimListRequest{}); err != nil {
+	if _, err := rpc.Call(t.Context(), client.At(follower), structs.CSIClaimList,
+		&structs.CSIClaimListRequest{}); err != nil {
 		t.Errorf("what is never refused, over the same connection: %v", err)
 	}
 }
@@ -121,7 +125,8 @@ func TestOverload_OneGateRejectsARead(t *testing.T) {
 	p := newPair(t, gateThat(0), gateThat(1))
 	client, follower := newPool(t), listen(t, p.follower.rpc)
 	for _, c := range []rpc.Caller{client.At(follower), p.follower.rpc} {
-		if _, err := rpc.Call(t.Context(), c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"}); err != nil {
+		if _, err := rpc.Call(t.Context(), c, structs.CSIVolumeGet,
+			&structs.CSIVolumeGetRequest{ID: "v1"}); err != nil {
 			t.Errorf("a read that is passed on: %v", err)
 		}
 		stale := &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{AllowStale: true}}
@@ -130,7 +135,8 @@ func TestOverload_OneGateRejectsARead(t *testing.T) {
 		}
 	}
 	p.follower.raft.leader = "" // it has no leader to forward to, so only its own gate decides
-	if _, err := rpc.Call(t.Context(), client.At(follower), structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"}); structs.RetryAfter(err) == 0 {
+	if _, err := rpc.Call(t.Context(), client.At(follower), structs.CSIVolumeGet,
+		&structs.CSIVolumeGetRequest{ID: "v1"}); structs.RetryAfter(err) == 0 {
 		t.Errorf("without a leader: %v", err)
 	}
 }

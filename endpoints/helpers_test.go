@@ -198,9 +198,12 @@ func (s *server) addNode(id, zone string) *fakeNode {
 			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
 				Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 40000}}},
 		CSI: []*structs.CSIPluginInstance{
-			{Kind: structs.CSIKindController, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "pl.csi", Healthy: true, RequiresControllerPlugin: true,
-				ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true, SupportsListVolumes: true, SupportsExpand: true}}},
-			{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "pl.csi", Healthy: true, RequiresControllerPlugin: true,
+			{Kind: structs.CSIKindController, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "pl.csi",
+				Healthy: true, RequiresControllerPlugin: true,
+				ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true,
+					SupportsListVolumes: true, SupportsExpand: true}}},
+			{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "pl.csi",
+				Healthy: true, RequiresControllerPlugin: true,
 				NodeInfo: &structs.CSINodeInfo{ID: "ext-" + id, AccessibleTopology: topology}}},
 		},
 	})
@@ -212,14 +215,17 @@ func (s *server) addNode(id, zone string) *fakeNode {
 // addAlloc places an allocation of a new job on the node.
 func (s *server) addAlloc(id, node string) {
 	s.t.Helper()
-	job := &structs.Job{ID: "job-" + id, Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{
-		{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+	job := &structs.Job{ID: "job-" + id, Namespace: "default", Type: structs.JobService,
+		TaskGroups: []*structs.TaskGroup{
+			{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
 	proposed(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.store.Read(), "default", job.ID)
 	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
-	proposed(s, fsm.PlanApply, &structs.Plan{Eval: e, JobModifyIndex: stored.JobModifyIndex, Place: []*structs.Allocation{
-		{ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g", Name: structs.AllocName(job.ID, "g", 0), NodeID: node}}})
+	proposed(s, fsm.PlanApply, &structs.Plan{Eval: e, JobModifyIndex: stored.JobModifyIndex,
+		Place: []*structs.Allocation{
+			{ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g", Name: structs.AllocName(job.ID, "g", 0),
+				NodeID: node}}})
 	if state.Alloc(s.store.Read(), id) == nil {
 		s.t.Fatalf("allocation %s was not placed: %s", id, state.Eval(s.store.Read(), e.ID).StatusDescription)
 	}
@@ -247,7 +253,8 @@ func (s *server) addVolume(id string) *structs.CSIVolume {
 	s.t.Helper()
 	v := aVolume(id)
 	v.ExternalID = "ext-" + id
-	return must(s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}).Volumes[0]
+	return must(s, structs.CSIVolumeRegister,
+		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}).Volumes[0]
 }
 
 func aVolume(id string) *structs.CSIVolume {

@@ -12,8 +12,9 @@ import (
 
 func aJob(id string) *structs.Job {
 	return &structs.Job{ID: id, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1,
-		Volumes: map[string]*structs.VolumeRequest{"data": {Type: "csi", Source: "v", AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}},
-		Tasks:   []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}}}}
+		Volumes: map[string]*structs.VolumeRequest{"data": {Type: "csi", Source: "v",
+			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}},
+		Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}}}}
 }
 
 func TestJobRegister_MakesEvaluation(t *testing.T) {
@@ -21,7 +22,8 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	given := aJob("j")
 	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: given})
 	e := state.Eval(s.store.Read(), got.EvalID)
-	if e == nil || e.JobID != "j" || e.Status != structs.EvalPending || e.TriggeredBy != structs.TriggerJobRegister || e.JobModifyIndex != got.JobModifyIndex {
+	if e == nil || e.JobID != "j" || e.Status != structs.EvalPending ||
+		e.TriggeredBy != structs.TriggerJobRegister || e.JobModifyIndex != got.JobModifyIndex {
 		t.Errorf("evaluation %+v", e)
 	}
 	if !strings.Contains(got.Warnings, `no volume "v"`) {
@@ -36,11 +38,13 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	}
 	again := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: given})
 	if again.JobModifyIndex != got.JobModifyIndex {
-		t.Errorf("registering the same again made a new version: index %d, was %d", again.JobModifyIndex, got.JobModifyIndex)
+		t.Errorf("registering the same again made a new version: index %d, was %d", again.JobModifyIndex,
+			got.JobModifyIndex)
 	}
 	given.TaskGroups[0].Count = 2
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: given})
-	if v := must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j"}).Versions; len(v) != 2 || v[0].Version != 1 {
+	if v := must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j"}).Versions; len(v) != 2 ||
+		v[0].Version != 1 {
 		t.Errorf("%d versions, newest first is not so", len(v))
 	}
 	if got := must(s, structs.JobSummaryGet, &structs.JobGetRequest{JobID: "j"}).JobSummary; got.JobID != "j" {
@@ -49,7 +53,8 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	if got := must(s, structs.JobEvaluations, &structs.JobGetRequest{JobID: "j"}).Evaluations; len(got) != 3 {
 		t.Errorf("%d evaluations, want 3", len(got))
 	}
-	refused(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{Job: given, EnforceIndex: true, JobModifyIndex: 1})
+	refused(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{Job: given,
+		EnforceIndex: true, JobModifyIndex: 1})
 }
 
 func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
@@ -64,7 +69,8 @@ func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
 	delete(volumes, "data")
 	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job}).Warnings
 	lines := strings.Split(got, "\n")
-	if len(lines) != structs.MaxFaults+1 || !strings.Contains(lines[0], `"v000"`) || lines[len(lines)-1] != "and 40 more" {
+	if len(lines) != structs.MaxFaults+1 || !strings.Contains(lines[0], `"v000"`) ||
+		lines[len(lines)-1] != "and 40 more" {
 		t.Errorf("%d lines, the first %q, the last %q", len(lines), lines[0], lines[len(lines)-1])
 	}
 }
@@ -73,7 +79,8 @@ func TestJobRegister_RefusesBadJobs(t *testing.T) {
 	s := newServer(t)
 	abroad := aJob("j")
 	abroad.Region = "mars"
-	for name, job := range map[string]*structs.Job{"none": nil, "no ID": aJob(""), "no groups": {ID: "j"}, "another region": abroad} {
+	for name, job := range map[string]*structs.Job{"none": nil, "no ID": aJob(""), "no groups": {ID: "j"},
+		"another region": abroad} {
 		t.Run(name, func(t *testing.T) {
 			s := &server{Endpoints: s.Endpoints, t: t, raft: s.raft, rpc: s.rpc}
 			refused(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
@@ -89,13 +96,15 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
 	stop := must(s, structs.AllocStop, &structs.AllocStopRequest{AllocID: "a1"})
-	if e := must(s, structs.EvalGet, &structs.EvalGetRequest{EvalID: stop.EvalID}).Eval; e.TriggeredBy != structs.TriggerAllocStop {
+	if e := must(s, structs.EvalGet,
+		&structs.EvalGetRequest{EvalID: stop.EvalID}).Eval; e.TriggeredBy != structs.TriggerAllocStop {
 		t.Errorf("evaluation %+v", e)
 	}
 	if got := must(s, structs.JobEvaluate, &structs.JobEvaluateRequest{JobID: "job-a1"}); got.EvalID == "" {
 		t.Errorf("got %+v", got)
 	}
-	if got := must(s, structs.JobAllocations, &structs.JobGetRequest{JobID: "job-a1"}).Allocations; len(got) != 1 {
+	if got := must(s, structs.JobAllocations,
+		&structs.JobGetRequest{JobID: "job-a1"}).Allocations; len(got) != 1 {
 		t.Errorf("%d allocations", len(got))
 	}
 	eval := state.Alloc(s.store.Read(), "a1").EvalID
@@ -103,7 +112,8 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 		t.Errorf("%d allocations of the evaluation", len(got))
 	}
 	down := must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1"})
-	if job := state.Job(s.store.Read(), "default", "job-a1"); !job.Stop || state.Eval(s.store.Read(), down.EvalID) == nil {
+	if job := state.Job(s.store.Read(), "default", "job-a1"); !job.Stop ||
+		state.Eval(s.store.Read(), down.EvalID) == nil {
 		t.Errorf("job %+v", job)
 	}
 	for _, kind := range []error{
@@ -118,7 +128,8 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 		refused(s, structs.KindNotFound, structs.NodeGet, &structs.NodeGetRequest{NodeID: "x"}),
 		refused(s, structs.KindNotFound, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "x"}),
 		refused(s, structs.KindNotFound, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "x"}),
-		refused(s, structs.KindNotFound, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "x", Eligibility: structs.NodeEligible}),
+		refused(s, structs.KindNotFound, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "x",
+			Eligibility: structs.NodeEligible}),
 	} {
 		if !strings.Contains(kind.Error(), `"x"`) {
 			t.Errorf("%q does not say what is not there", kind)

@@ -15,11 +15,13 @@ import (
 	"berth/structs"
 )
 
-// BenchmarkFilterList is a list of 10,000 volumes of which one in ten, all, or a page of a hundred are let by.
+// BenchmarkFilterList is a list of 10,000 volumes of which one in ten, all, or a page of a hundred are let
+// by.
 func BenchmarkFilterList(b *testing.B) {
 	store := state.New()
 	raft := &fakeRaft{fsm: fsm.New(store), leader: "127.0.0.1:1", isMe: true, index: 1}
-	s := rpc.NewServer(hclog.NewNullLogger(), New(Deps{Store: store, Raft: raft, Leases: &noLeases{}, Logger: hclog.NewNullLogger()}).List()...)
+	s := rpc.NewServer(hclog.NewNullLogger(),
+		New(Deps{Store: store, Raft: raft, Leases: &noLeases{}, Logger: hclog.NewNullLogger()}).List()...)
 	b.Cleanup(s.Close)
 	batch, put := store.Begin(), &structs.CSIVolumeRegisterRequest{}
 	for i := range 10000 {

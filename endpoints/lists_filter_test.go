@@ -31,10 +31,14 @@ func TestList_FilterKeepsRows(t *testing.T) {
 		return must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
 	}
 	all := list(structs.QueryOptions{})
-	for _, q := range []structs.QueryOptions{{}, {Reverse: true}, {PerPage: 7}, {Stream: true}, {NextToken: query.Token("default", "v00030")}} {
+	for _, q := range []structs.QueryOptions{{}, {Reverse: true}, {PerPage: 7}, {Stream: true},
+		{NextToken: query.Token("default", "v00030")}} {
 		for expression, keep := range map[string]func(*structs.CSIVolumeListStub) bool{
-			`ID != ""`:           func(*structs.CSIVolumeListStub) bool { return true },
-			`ID matches "[05]$"`: func(v *structs.CSIVolumeListStub) bool { return strings.ContainsAny(v.ID[5:], "05") },
+			`ID != ""`: func(*structs.CSIVolumeListStub) bool { return true },
+			`ID matches "[05]$"`: func(v *structs.CSIVolumeListStub) bool {
+				return strings.ContainsAny(v.ID[5:],
+					"05")
+			},
 			`CurrentWriters != 0 or CurrentReaders != 0`: func(v *structs.CSIVolumeListStub) bool { return v.CurrentWriters+v.CurrentReaders > 0 },
 			`State == "nowhere"`:                         func(*structs.CSIVolumeListStub) bool { return false },
 		} {
@@ -67,7 +71,8 @@ func TestList_ExplainsBadFilter(t *testing.T) {
 		`CurrentWriters == x`: `does not fit the rows: error getting match value in expression`,
 		strings.Repeat("x", rowfilter.MaxLength+1): `x..." has 65537 bytes; expected 65536 at most`,
 	} {
-		err := refused(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: expression}})
+		err := refused(s, structs.KindInvalid, structs.CSIVolumeList,
+			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: expression}})
 		if !strings.Contains(err.Error(), want) || len(err.Error()) > 2000 {
 			t.Errorf("%.30s: %.300v; want %q", expression, err, want)
 		}

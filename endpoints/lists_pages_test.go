@@ -12,9 +12,11 @@ import (
 )
 
 // walk reads a list page by page and compares it with the whole.
-func walk[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req, pick func(*Resp) []*Row) {
+func walk[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req,
+	pick func(*Resp) []*Row) {
 	s.t.Helper()
-	for _, q := range []structs.QueryOptions{{}, {Namespace: "*"}, {Namespace: "other"}, {Prefix: "v0000", Namespace: "*"}, {Prefix: "a"}, {Reverse: true}, {Prefix: "zz"}} {
+	for _, q := range []structs.QueryOptions{{}, {Namespace: "*"}, {Namespace: "other"},
+		{Prefix: "v0000", Namespace: "*"}, {Prefix: "a"}, {Reverse: true}, {Prefix: "zz"}} {
 		req := with(q)
 		whole := pick(must(s, m, &req))
 		var got []*Row
@@ -48,10 +50,14 @@ func TestList_PagesMakeWhole(t *testing.T) {
 	for i := range 10 {
 		s.addAllocs(fmt.Sprintf("a%d-", i), "a1", 2)
 	}
-	walk(s, structs.NodeList, plainQuery, func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
-	walk(s, structs.JobList, plainQuery, func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
-	walk(s, structs.AllocList, plainQuery, func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-	walk(s, structs.EvalList, plainQuery, func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
+	walk(s, structs.NodeList, plainQuery,
+		func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
+	walk(s, structs.JobList, plainQuery,
+		func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
+	walk(s, structs.AllocList, plainQuery,
+		func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
+	walk(s, structs.EvalList, plainQuery,
+		func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
 	walk(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
 		return structs.CSIVolumeListRequest{QueryOptions: q}
 	}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
@@ -61,7 +67,8 @@ func TestList_PagesMakeWhole(t *testing.T) {
 func (s *server) addQueue(id string) {
 	v := aVolume(id)
 	v.ExternalID = "ext-" + id
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeSingleWriter, AttachmentMode: structs.CSIFileSystem}}
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeSingleWriter,
+		AttachmentMode: structs.CSIFileSystem}}
 	must(s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
@@ -82,11 +89,13 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 				if c.VolumeID == "v00002" {
 					c.AccessMode = structs.CSIMultiNodeSingleWriter
 				}
-				must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node), Claims: []*structs.CSIClaim{c}})
+				must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node),
+					Claims: []*structs.CSIClaim{c}})
 			}
 		}
 	}
-	for _, of := range []structs.CSIClaimListRequest{{}, {VolumeID: "v00001"}, {VolumeID: "v00002"}, {VolumeID: "none"}, {NodeID: "n2"},
+	for _, of := range []structs.CSIClaimListRequest{{}, {VolumeID: "v00001"}, {VolumeID: "v00002"},
+		{VolumeID: "none"}, {NodeID: "n2"},
 		{VolumeID: "v00001", NodeID: "n1"}, {VolumeID: "v00002", NodeID: "n1"}} {
 		for _, back := range []bool{false, true} {
 			walk(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
@@ -97,7 +106,8 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 		}
 	}
 	for _, token := range []string{query.Token("default"), query.Token("default", "v00001", "x", "1")} {
-		refused(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v00001", QueryOptions: structs.QueryOptions{NextToken: token}})
+		refused(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v00001",
+			QueryOptions: structs.QueryOptions{NextToken: token}})
 	}
 }
 
@@ -108,11 +118,14 @@ func TestList_PageCostsSameInAnyList(t *testing.T) {
 		s := newServer(t)
 		s.addNode("n1", "z")
 		s.manyVolumes(n)
-		middle, last := query.Token("default", fmt.Sprintf("v%05d", n/2)), query.Token("default", fmt.Sprintf("v%05d", n-10))
-		for _, q := range []structs.QueryOptions{{}, {NextToken: middle}, {NextToken: last}, {Reverse: true}, {Reverse: true, NextToken: middle}} {
+		middle, last := query.Token("default", fmt.Sprintf("v%05d", n/2)),
+			query.Token("default", fmt.Sprintf("v%05d", n-10))
+		for _, q := range []structs.QueryOptions{{}, {NextToken: middle}, {NextToken: last}, {Reverse: true},
+			{Reverse: true, NextToken: middle}} {
 			q.PerPage = 10
 			costs = append(costs, testing.AllocsPerRun(10, func() {
-				if got := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes; len(got) != 10 {
+				if got := must(s, structs.CSIVolumeList,
+					&structs.CSIVolumeListRequest{QueryOptions: q}).Volumes; len(got) != 10 {
 					t.Fatalf("%d rows", len(got))
 				}
 			}))
@@ -155,12 +168,14 @@ func TestClaimList_PageOfManyReaders(t *testing.T) {
 		req.Claims = append(req.Claims, aClaim("v", id))
 	}
 	must(s, structs.CSIVolumeClaim, req)
-	all, _ := streamed(s, structs.CSIClaimList, structs.CSIClaimListRequest{VolumeID: "v", QueryOptions: structs.QueryOptions{PerPage: 10}})
+	all, _ := streamed(s, structs.CSIClaimList, structs.CSIClaimListRequest{VolumeID: "v",
+		QueryOptions: structs.QueryOptions{PerPage: 10}})
 	if len(all) != 4000 {
 		t.Errorf("a stream, whose pages are for servers elsewhere, has %d rows", len(all))
 	}
 	if cost := testing.AllocsPerRun(10, func() {
-		must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v", QueryOptions: structs.QueryOptions{PerPage: 10}})
+		must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v",
+			QueryOptions: structs.QueryOptions{PerPage: 10}})
 	}); cost > 1000 {
 		t.Errorf("%.0f allocations of memory for ten of 4000 claims", cost)
 	}

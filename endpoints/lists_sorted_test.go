@@ -54,20 +54,29 @@ func TestList_SortsByIndex(t *testing.T) {
 			return q
 		}
 		plain := func(q structs.QueryOptions) structs.QueryRequest { return plainQuery(sorted(q)) }
-		walk(s, structs.AllocList, plain, func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-		walk(s, structs.EvalList, plain, func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
-		walk(s, structs.NodeList, plain, func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
+		walk(s, structs.AllocList, plain,
+			func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
+		walk(s, structs.EvalList, plain,
+			func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
+		walk(s, structs.NodeList, plain,
+			func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
 		walk(s, structs.JobList, plain, func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
 		walk(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
 			return structs.CSIClaimListRequest{QueryOptions: sorted(q)}
 		}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
-		same(s, structs.AllocList, plain, func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
+		same(s, structs.AllocList, plain,
+			func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
 	}
-	for _, q := range []structs.QueryOptions{{Sort: "ID"}, {Sort: structs.SortCreate, NextToken: query.Token("x", "y")}} {
+	for _, q := range []structs.QueryOptions{{Sort: "ID"},
+		{Sort: structs.SortCreate, NextToken: query.Token("x", "y")}} {
 		refused(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
 	}
-	claims := must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{QueryOptions: structs.QueryOptions{Sort: structs.SortCreate, Reverse: true}}).Claims
-	if len(claims) != 9 || !slices.IsSortedFunc(claims, func(a, b *structs.CSIClaim) int { return int(b.CreateIndex) - int(a.CreateIndex) }) {
+	claims := must(s, structs.CSIClaimList,
+		&structs.CSIClaimListRequest{QueryOptions: structs.QueryOptions{Sort: structs.SortCreate,
+			Reverse: true}}).Claims
+	if len(claims) != 9 ||
+		!slices.IsSortedFunc(claims,
+			func(a, b *structs.CSIClaim) int { return int(b.CreateIndex) - int(a.CreateIndex) }) {
 		t.Errorf("%d claims, or in another order", len(claims))
 	}
 }

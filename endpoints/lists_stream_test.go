@@ -28,7 +28,8 @@ func (s *server) manyVolumes(n int) {
 }
 
 // streamed reads a list as a stream.
-func streamed[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (rows []any, meta *structs.QueryMeta) {
+func streamed[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (
+	rows []any, meta *structs.QueryMeta) {
 	s.t.Helper()
 	any(&req).(interface{ Query() *structs.QueryOptions }).Query().Stream = true
 	resp := must(s, m, &req)
@@ -48,9 +49,11 @@ func streamed[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (r
 }
 
 // same compares a list with its stream, for some options.
-func same[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req, pick func(*Resp) []*Row) {
+func same[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req,
+	pick func(*Resp) []*Row) {
 	s.t.Helper()
-	for _, q := range []structs.QueryOptions{{}, {Namespace: "*"}, {Reverse: true}, {Prefix: "a"}, {Prefix: "v0", Reverse: true}} {
+	for _, q := range []structs.QueryOptions{{}, {Namespace: "*"}, {Reverse: true}, {Prefix: "a"},
+		{Prefix: "v0", Reverse: true}} {
 		req := with(q)
 		list := pick(must(s, m, &req))
 		rows, meta := streamed(s, m, with(q))
@@ -59,7 +62,8 @@ func same[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(
 			want = append(want, row)
 		}
 		if !reflect.DeepEqual(rows, want) {
-			s.t.Errorf("%s with %+v: %d rows in the list, %d in the stream, or others", m.Name, q, len(list), len(rows))
+			s.t.Errorf("%s with %+v: %d rows in the list, %d in the stream, or others", m.Name, q,
+				len(list), len(rows))
 		}
 		if meta.Index != s.store.Index() || !meta.KnownLeader {
 			s.t.Errorf("%s: the stream says %+v", m.Name, meta)
@@ -79,11 +83,16 @@ func TestList_StreamHasSameRows(t *testing.T) {
 	for i, id := range s.addAllocs("a", "n1", 5) {
 		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}
-	same(s, structs.NodeList, plainQuery, func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
-	same(s, structs.JobList, plainQuery, func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
-	same(s, structs.AllocList, plainQuery, func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-	same(s, structs.EvalList, plainQuery, func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
-	same(s, structs.CSIPluginList, plainQuery, func(r *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return r.Plugins })
+	same(s, structs.NodeList, plainQuery,
+		func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
+	same(s, structs.JobList, plainQuery,
+		func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
+	same(s, structs.AllocList, plainQuery,
+		func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
+	same(s, structs.EvalList, plainQuery,
+		func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
+	same(s, structs.CSIPluginList, plainQuery,
+		func(r *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return r.Plugins })
 	for _, of := range []structs.CSIVolumeListRequest{{}, {PluginID: "pl"}, {NodeID: "n1"}} {
 		same(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
 			of.QueryOptions = q
@@ -100,7 +109,8 @@ func TestList_StreamHasSameRows(t *testing.T) {
 		q.Filter = `ID matches "[3-7]$"`
 		return structs.CSIVolumeListRequest{QueryOptions: q}
 	}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
-	got := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, Filter: `Nonsense == 1`}})
+	got := must(s, structs.CSIVolumeList,
+		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, Filter: `Nonsense == 1`}})
 	if err := got.Rows(func(any) error { return nil }); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("a filter that does not fit the rows: %v", err)
 	}
@@ -114,7 +124,9 @@ func TestList_StreamsAfterWait(t *testing.T) {
 	s.manyVolumes(300)
 	ids := s.addAllocs("a", "n1", 2)
 	ask := func(index uint64, wait time.Duration) (*structs.CSIVolumeListResponse, int, int) {
-		resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, MinIndex: index, MaxWait: wait}})
+		resp := must(s, structs.CSIVolumeList,
+			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, MinIndex: index,
+				MaxWait: wait}})
 		rows, writers := 0, 0
 		if err := resp.Rows(func(row any) error {
 			rows++
@@ -201,15 +213,17 @@ func TestList_SlowReaderHoldsUpNoWriter(t *testing.T) {
 	s.addNode("n1", "a")
 	s.manyVolumes(10_000)
 	ids := s.addAllocs("a", "n1", 100)
-	resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
+	resp := must(s, structs.CSIVolumeList,
+		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
 	rows, readers := 0, 0
 	err := resp.Rows(func(row any) error {
 		if rows++; rows == 100 {
 			done := make(chan error)
 			go func() {
 				for i, id := range ids {
-					_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1"),
-						Claims: []*structs.CSIClaim{aClaim(fmt.Sprintf("v%05d", 9999-i), id)}})
+					_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim,
+						&structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1"),
+							Claims: []*structs.CSIClaim{aClaim(fmt.Sprintf("v%05d", 9999-i), id)}})
 					if err != nil {
 						done <- err
 						return
@@ -241,7 +255,8 @@ func TestList_StreamMakesRowsOnDemand(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.manyVolumes(2000)
-	resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
+	resp := must(s, structs.CSIVolumeList,
+		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
 	if len(resp.Volumes) != 0 {
 		t.Fatalf("%d rows were made beforehand", len(resp.Volumes))
 	}

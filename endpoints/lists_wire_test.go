@@ -37,7 +37,8 @@ func wired[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp
 }
 
 // sameWired compares the response of a list within the process with that over a wire.
-func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req, wantRows bool, q structs.QueryOptions) {
+func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req,
+	wantRows bool, q structs.QueryOptions) {
 	s.t.Helper()
 	req := with(q)
 	answer := must(s, m, &req)
@@ -87,8 +88,10 @@ func TestList_HasSameRowsOverWire(t *testing.T) {
 		q    structs.QueryOptions
 		rows bool
 	}{
-		{structs.QueryOptions{}, true}, {structs.QueryOptions{Reverse: true}, true}, {structs.QueryOptions{Prefix: "none"}, true},
-		{structs.QueryOptions{PerPage: 3}, false}, {structs.QueryOptions{MinIndex: 1}, true}, {structs.QueryOptions{Filter: `ID != "x"`}, true},
+		{structs.QueryOptions{}, true}, {structs.QueryOptions{Reverse: true}, true},
+		{structs.QueryOptions{Prefix: "none"}, true},
+		{structs.QueryOptions{PerPage: 3}, false}, {structs.QueryOptions{MinIndex: 1}, true},
+		{structs.QueryOptions{Filter: `ID != "x"`}, true},
 	} {
 		sameWired(s, structs.NodeList, plainQuery, tc.rows, tc.q)
 		sameWired(s, structs.JobList, plainQuery, tc.rows, tc.q)

@@ -117,7 +117,8 @@ func TestLostLeadership_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
 
 // Stale blocking queries continue to wait here.
 func TestLostLeadership_StaleReadsWaitOn(t *testing.T) {
-	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: 100 * time.Millisecond, AllowStale: true})
+	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: 100 * time.Millisecond,
+		AllowStale: true})
 	w.loseLeadership("s2:4747")
 	for who, answer := range w.answers {
 		if got := <-answer; got.err != nil || got.index == 0 {

@@ -37,7 +37,8 @@ func TestForward_MakesOneHop(t *testing.T) {
 	if len(s.raft.forwards) != 1 || s.raft.forwards[0] != "s2:4747 Node.List" {
 		t.Errorf("forwarded %v", s.raft.forwards)
 	}
-	refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Forwarded: true}})
+	refused(s, structs.KindUnavailable, structs.NodeList,
+		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Forwarded: true}})
 	if len(s.raft.forwards) != 1 {
 		t.Error("a second hop")
 	}
@@ -86,7 +87,8 @@ func TestRoute_WaitsForElection(t *testing.T) {
 	s.raft.mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := rpc.Call(ctx, s.rpc, structs.NodeList, &structs.QueryRequest{}); !structs.IsKind(err, structs.KindUnavailable) {
+	if _, err := rpc.Call(ctx, s.rpc, structs.NodeList, &structs.QueryRequest{}); !structs.IsKind(err,
+		structs.KindUnavailable) {
 		t.Errorf("got %v, want unavailable", err)
 	}
 }
@@ -99,7 +101,8 @@ func TestRead_VerifiesLeadership(t *testing.T) {
 
 func TestRoute_RefusesAnotherRegion(t *testing.T) {
 	s := newServer(t)
-	refused(s, structs.KindInvalid, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "mars"}})
+	refused(s, structs.KindInvalid, structs.NodeList,
+		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "mars"}})
 	must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "global"}})
 }
 
@@ -115,7 +118,8 @@ func TestRead_BlocksUntilAChange(t *testing.T) {
 	before := must(s, structs.NodeList, &structs.QueryRequest{})
 	answered := make(chan *structs.NodeListResponse)
 	go func() {
-		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: before.Index}})
+		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeList,
+			&structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: before.Index}})
 		if err != nil {
 			t.Error(err)
 		}
@@ -131,7 +135,8 @@ func TestRead_BlocksUntilRowExists(t *testing.T) {
 	s := newServer(t)
 	answered := make(chan *structs.NodeGetResponse)
 	go func() {
-		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1", QueryOptions: structs.QueryOptions{MinIndex: 1}})
+		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1",
+			QueryOptions: structs.QueryOptions{MinIndex: 1}})
 		if err != nil {
 			t.Error(err)
 		}

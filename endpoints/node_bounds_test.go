@@ -23,7 +23,8 @@ func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 		"Held: VolumeID has 256 bytes; at most 255":                   {Held: []structs.CSIHeldClaim{long}},
 		"Left: ExternalVolumeID has 1025 bytes":                       {Left: []structs.CSIHeldClaim{path}},
 	} {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Inventory: said})
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1",
+			SecretID: secretOf("n1"), Inventory: said})
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
@@ -41,14 +42,18 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 	said := &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning, ClientDescription: long,
 		TaskStates: map[string]*structs.TaskState{"t": {State: structs.TaskRunning}, long: {}}}
 	for code := range 2 * structs.MaxTaskEvents {
-		said.TaskStates["t"].Events = append(said.TaskStates["t"].Events, &structs.TaskEvent{Type: structs.TaskEventTerminated,
-			ExitCode: code, Message: long, DisplayMessage: long, Details: map[string]string{"k": long}})
+		said.TaskStates["t"].Events = append(said.TaskStates["t"].Events,
+			&structs.TaskEvent{Type: structs.TaskEventTerminated,
+				ExitCode: code, Message: long, DisplayMessage: long, Details: map[string]string{"k": long}})
 	}
-	request := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Allocs: []*structs.AllocClientUpdate{said}}
+	request := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Allocs: []*structs.AllocClientUpdate{said}}
 	must(s, structs.NodeUpdateAllocs, request)
 	a := state.Alloc(s.store.Read(), "a1")
-	if a.ClientStatus != structs.AllocRunning || len(a.ClientDescription) > structs.MaxText+3 || len(a.TaskStates) != 1 {
-		t.Fatalf("%s, a description of %d bytes, %d tasks", a.ClientStatus, len(a.ClientDescription), len(a.TaskStates))
+	if a.ClientStatus != structs.AllocRunning || len(a.ClientDescription) > structs.MaxText+3 ||
+		len(a.TaskStates) != 1 {
+		t.Fatalf("%s, a description of %d bytes, %d tasks", a.ClientStatus, len(a.ClientDescription),
+			len(a.TaskStates))
 	}
 	events := a.TaskStates["t"].Events
 	if len(events) != structs.MaxTaskEvents || events[0].ExitCode != structs.MaxTaskEvents {
@@ -140,7 +145,8 @@ func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 			i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"k": long}}
 		}),
 	} {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: instances})
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1",
+			SecretID: secretOf("n1"), Upserts: instances})
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}

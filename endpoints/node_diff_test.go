@@ -20,15 +20,18 @@ import (
 
 // aRegistration returns a new registration of a node with both halves of the plugin "pl".
 func aRegistration(id string) *structs.NodeRegisterRequest {
-	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true, UpdateTime: time.Now().UnixNano()}
+	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true,
+		UpdateTime: time.Now().UnixNano()}
 	node := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
 	node.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id, MaxVolumes: 10}
 	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
 	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true}
 	return &structs.NodeRegisterRequest{
 		Node: &structs.Node{ID: id, SecretID: secretOf(id), Name: "name-" + id, Status: structs.NodeReady,
-			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": id}, Meta: map[string]string{"rack": "1"},
-			Drivers:       map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true, UpdateTime: time.Now()}},
+			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": id},
+			Meta:       map[string]string{"rack": "1"},
+			Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true,
+				UpdateTime: time.Now()}},
 			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}}},
 		CSI: []*structs.CSIPluginInstance{controller, node},
 	}
@@ -45,7 +48,8 @@ func instancesOf(s *server, id string) (out []uint64) {
 func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 	s := newServer(t)
 	first := must(s, structs.NodeRegister, aRegistration("n1"))
-	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
+	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
+		Eligibility: structs.NodeIneligible})
 	entries, before := s.raft.written(), fmt.Sprint(instancesOf(s, "n1"))
 	for range 3 {
 		again := must(s, structs.NodeRegister, aRegistration("n1"))
@@ -53,9 +57,11 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 			t.Errorf("answered %+v", again)
 		}
 	}
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: aRegistration("n1").CSI[:1],
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Upserts: aRegistration("n1").CSI[:1],
 		Removes: []structs.CSIInstanceKey{{PluginID: "other", Kind: structs.CSIKindNode}}})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: aRegistration("n1").CSI, Full: true})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Upserts: aRegistration("n1").CSI, Full: true})
 	if n := s.raft.written() - entries; n != 0 {
 		t.Errorf("%d log entries for nothing new", n)
 	}
@@ -82,7 +88,8 @@ func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 	again.Node.Datacenter, again.Node.NodePool, again.Unsure = row.Datacenter, row.NodePool, true
 	again.Node.Drivers["exec"].UpdateTime = row.Drivers["exec"].UpdateTime
 	must(s, structs.NodeRegister, again)
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: again.CSI, Full: true, Unsure: true})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Upserts: again.CSI, Full: true, Unsure: true})
 	if n := s.raft.written() - entries; n != 2 {
 		t.Errorf("%d log entries, want 2", n)
 	}
@@ -93,14 +100,24 @@ func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 
 func TestNodeRegister_WritesEachChange(t *testing.T) {
 	for name, edit := range map[string]func(s *server, r *structs.NodeRegisterRequest){
-		"an attribute":     func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes["kernel.name"] = "plan9" },
-		"no attributes":    func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes = nil },
-		"a driver":         func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Drivers["exec"].Healthy = false },
-		"resources":        func(_ *server, r *structs.NodeRegisterRequest) { r.Node.NodeResources.CPU.CpuShares++ },
+		"an attribute": func(_ *server,
+			r *structs.NodeRegisterRequest) {
+			r.Node.Attributes["kernel.name"] = "plan9"
+		},
+		"no attributes": func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes = nil },
+		"a driver": func(_ *server,
+			r *structs.NodeRegisterRequest) {
+			r.Node.Drivers["exec"].Healthy = false
+		},
+		"resources": func(_ *server,
+			r *structs.NodeRegisterRequest) {
+			r.Node.NodeResources.CPU.CpuShares++
+		},
 		"its address":      func(_ *server, r *structs.NodeRegisterRequest) { r.Node.HTTPAddr = "10.0.0.9:4646" },
 		"an instance less": func(_ *server, r *structs.NodeRegisterRequest) { r.CSI = r.CSI[:1] },
 		"an instance more": func(_ *server, r *structs.NodeRegisterRequest) {
-			r.CSI = append(r.CSI, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "p2"}})
+			r.CSI = append(r.CSI, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1",
+				CSIInfo: structs.CSIInfo{PluginID: "p2"}})
 		},
 		"another instance": func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[0].PluginID = "p2" },
 		"health":           func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[1].Healthy = false },
@@ -135,8 +152,10 @@ func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
 	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: aRegistration("n1").CSI, Full: true})
-	must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Status: structs.NodeReady})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Upserts: aRegistration("n1").CSI, Full: true})
+	must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Status: structs.NodeReady})
 	if i := state.Instance(s.store.Read(), "pl", structs.CSIKindNode, "n1"); !i.Healthy {
 		t.Errorf("after the node came back its instance is %+v", i)
 	}
@@ -148,14 +167,16 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 	s.addAlloc("a1", "n1")
 	say := func(status, event string) int {
 		before := s.raft.written()
-		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Allocs: []*structs.AllocClientUpdate{
-			{ID: "a1", ClientStatus: status, TaskStates: map[string]*structs.TaskState{"t": {State: event}}}}})
+		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
+			Allocs: []*structs.AllocClientUpdate{
+				{ID: "a1", ClientStatus: status, TaskStates: map[string]*structs.TaskState{"t": {State: event}}}}})
 		return s.raft.written() - before
 	}
 	for i, c := range []struct {
 		status, event string
 		entries       int
-	}{{structs.AllocRunning, "running", 1}, {structs.AllocRunning, "running", 0}, {structs.AllocRunning, "dead", 1}, {structs.AllocFailed, "dead", 1}, {structs.AllocFailed, "dead", 0}} {
+	}{{structs.AllocRunning, "running", 1}, {structs.AllocRunning, "running", 0}, {structs.AllocRunning, "dead",
+		1}, {structs.AllocFailed, "dead", 1}, {structs.AllocFailed, "dead", 0}} {
 		if n := say(c.status, c.event); n != c.entries {
 			t.Errorf("%d: %d log entries for %s, %s; want %d", i, n, c.status, c.event, c.entries)
 		}
@@ -185,13 +206,15 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 		next := size
 		cost[size] = [2]float64{
 			testing.AllocsPerRun(20, func() { must(s, structs.NodeRegister, aRegistration("f00007")) }),
-			testing.AllocsPerRun(20, func() { next++; must(s, structs.NodeRegister, aRegistration(fmt.Sprintf("f%05d", next))) }),
+			testing.AllocsPerRun(20,
+				func() { next++; must(s, structs.NodeRegister, aRegistration(fmt.Sprintf("f%05d", next))) }),
 		}
 	}
 	small, large := cost[sizes[0]], cost[sizes[1]]
 	for i, what := range []string{"registers again", "is new"} {
 		if large[i] > 1.5*small[i] {
-			t.Errorf("a node that %s: %.0f allocations of memory among %d, %.0f among %d", what, small[i], sizes[0], large[i], sizes[1])
+			t.Errorf("a node that %s: %.0f allocations of memory among %d, %.0f among %d", what, small[i], sizes[0],
+				large[i], sizes[1])
 		}
 	}
 }
@@ -212,13 +235,15 @@ func BenchmarkHeartbeat(b *testing.B) {
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	defer s.rpc.Close()
 	for i := range size {
-		if _, err := rpc.Call(b.Context(), s.rpc, structs.NodeRegister, aRegistration(fmt.Sprintf("f%05d", i))); err != nil {
+		if _, err := rpc.Call(b.Context(), s.rpc, structs.NodeRegister,
+			aRegistration(fmt.Sprintf("f%05d", i))); err != nil {
 			b.Fatal(err)
 		}
 	}
 	beat := func(b *testing.B, c rpc.Caller, i int) {
 		id := fmt.Sprintf("f%05d", i%size)
-		if _, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: id, SecretID: secretOf(id), Status: structs.NodeReady}); err != nil {
+		if _, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: id,
+			SecretID: secretOf(id), Status: structs.NodeReady}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -27,11 +27,13 @@ func (s *server) restored() {
 
 func (s *server) heartbeat(node string, said *structs.NodeInventory) *structs.NodeHeartbeatResponse {
 	s.t.Helper()
-	return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: node, SecretID: secretOf(node), Status: structs.NodeReady, Inventory: said})
+	return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: node, SecretID: secretOf(node),
+		Status: structs.NodeReady, Inventory: said})
 }
 
 func held(volume, alloc string) structs.CSIHeldClaim {
-	return structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: volume, AllocID: alloc}}
+	return structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: volume,
+		AllocID: alloc}}
 }
 
 // A volume that a node holds, or has released since the restore, may be attached to it without a row.
@@ -46,7 +48,8 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	s.restored()
 	unknown := held("unknown", "gone")
 	unknown.PluginID, unknown.ExternalVolumeID, unknown.ExternalNodeID = "pl", "ext-unknown", "former-id"
-	said := &structs.NodeInventory{Held: []structs.CSIHeldClaim{held("own", "a1"), held("held", "gone"), unknown},
+	said := &structs.NodeInventory{Held: []structs.CSIHeldClaim{held("own", "a1"),
+		held("held", "gone"), unknown},
 		Left: []structs.CSIHeldClaim{held("left", "gone"), held("held", "gone")}}
 	if !s.heartbeat("n1", nil).Unaccounted || !s.heartbeat("n1", said).Unaccounted {
 		t.Error("it holds what is not its own, and is accounted for")
@@ -55,7 +58,8 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 		return state.Attachment(s.store.Read(), "default", volume, "n1")
 	}
 	for volume, external := range map[string]string{"held": "ext-n1", "left": "ext-n1", "unknown": "former-id"} {
-		if a := attached(volume); a == nil || a.State != structs.AttachmentDetaching || a.ExternalNodeID != external || a.ExternalVolumeID != "ext-"+volume {
+		if a := attached(volume); a == nil || a.State != structs.AttachmentDetaching ||
+			a.ExternalNodeID != external || a.ExternalVolumeID != "ext-"+volume {
 			t.Errorf("%s: %+v", volume, a)
 		}
 	}
@@ -80,8 +84,10 @@ func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.restored()
-	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1"), Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "gone"}}}
-	if err := refused(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release); !strings.Contains(err.Error(), "report its volumes first") {
+	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "gone"}}}
+	if err := refused(s, structs.KindUnavailable, structs.CSIVolumeUnpublish,
+		release); !strings.Contains(err.Error(), "report its volumes first") {
 		t.Errorf("does not say why: %v", err)
 	}
 	s.heartbeat("n1", &structs.NodeInventory{})
@@ -108,13 +114,17 @@ func TestDetach_CallsTheControllerWithoutARow(t *testing.T) {
 	t.Run("a node that is up is asked first", func(t *testing.T) {
 		s, n := setUp(t)
 		must(s, structs.CSIVolumeDetach, detach("n1"))
-		if a := attached(s, "n1"); !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil || a.ExternalNodeID != "ext-n1" || a.State != structs.AttachmentDetaching {
+		if a := attached(s, "n1"); !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil ||
+			a.ExternalNodeID != "ext-n1" || a.State != structs.AttachmentDetaching {
 			t.Errorf("asked %v; %+v", n.called(), a)
 		}
 	})
 	t.Run("a node that still uses it keeps it, force or not", func(t *testing.T) {
 		s, n := setUp(t)
-		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindConflict, "allocation a1 still runs") }
+		n.answer = func(string, any, any) error {
+			return structs.Errorf(structs.KindConflict,
+				"allocation a1 still runs")
+		}
 		refused(s, structs.KindConflict, structs.CSIVolumeDetach, detach("n1"))
 		if refused(s, structs.KindConflict, structs.CSIVolumeDetach, force("n1")); attached(s, "n1") != nil {
 			t.Error("it is to be detached while it is mounted")
@@ -130,7 +140,8 @@ func TestDetach_CallsTheControllerWithoutARow(t *testing.T) {
 	t.Run("for a node that is down an operator vouches", func(t *testing.T) {
 		s, _ := setUp(t)
 		proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-		if err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach("n1")); !strings.Contains(err.Error(), "volume detach -force") {
+		if err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach,
+			detach("n1")); !strings.Contains(err.Error(), "volume detach -force") {
 			t.Errorf("does not say how: %v", err)
 		}
 		if must(s, structs.CSIVolumeDetach, force("n1")); attached(s, "n1") == nil {
@@ -151,9 +162,11 @@ func TestDetach_CallsTheControllerWithoutARow(t *testing.T) {
 	})
 	t.Run("a node whose ID the plugin has not told", func(t *testing.T) {
 		s, _ := setUp(t)
-		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n2", SecretID: secretOf("n2"), Name: "n2"}})
+		must(s, structs.NodeRegister,
+			&structs.NodeRegisterRequest{Node: &structs.Node{ID: "n2", SecretID: secretOf("n2"), Name: "n2"}})
 		s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
-		if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, force("n2")); !strings.Contains(err.Error(), "its job running there") {
+		if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach,
+			force("n2")); !strings.Contains(err.Error(), "its job running there") {
 			t.Errorf("does not say why: %v", err)
 		}
 	})

@@ -34,11 +34,23 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 		return nil
 	}
 	for method, with := range map[string]func(node, secret string) any{
-		"Node.UpdateStatus":    func(n, s string) any { return &structs.NodeHeartbeatRequest{NodeID: n, SecretID: s} },
-		"Node.UpdateAlloc":     func(n, s string) any { return &structs.AllocsClientUpdateRequest{NodeID: n, SecretID: s} },
-		"Node.UpdateCSI":       func(n, s string) any { return &structs.NodeUpdateCSIRequest{NodeID: n, SecretID: s} },
+		"Node.UpdateStatus": func(n, s string) any {
+			return &structs.NodeHeartbeatRequest{NodeID: n,
+				SecretID: s}
+		},
+		"Node.UpdateAlloc": func(n, s string) any {
+			return &structs.AllocsClientUpdateRequest{NodeID: n,
+				SecretID: s}
+		},
+		"Node.UpdateCSI": func(n, s string) any {
+			return &structs.NodeUpdateCSIRequest{NodeID: n,
+				SecretID: s}
+		},
 		"Node.GetClientAllocs": func(n, s string) any { return &structs.NodeGetRequest{NodeID: n, SecretID: s} },
-		"CSIVolume.Unpublish":  func(n, s string) any { return &structs.CSIVolumeUnpublishRequest{NodeID: n, SecretID: s} },
+		"CSIVolume.Unpublish": func(n, s string) any {
+			return &structs.CSIVolumeUnpublishRequest{NodeID: n,
+				SecretID: s}
+		},
 	} {
 		for _, c := range []struct {
 			node, secret string
@@ -81,12 +93,13 @@ func TestNodeRegister_RefusesBadNode(t *testing.T) {
 		edit func(*structs.NodeRegisterRequest)
 		kind structs.Kind
 	}{
-		"no node":      {func(r *structs.NodeRegisterRequest) { r.Node = nil }, structs.KindInvalid},
-		"no ID":        {func(r *structs.NodeRegisterRequest) { r.Node.ID = "" }, structs.KindInvalid},
-		"no secret":    {func(r *structs.NodeRegisterRequest) { r.Node.SecretID = "" }, structs.KindInvalid},
-		"no name":      {func(r *structs.NodeRegisterRequest) { r.Node.Name = "" }, structs.KindInvalid},
-		"status":       {func(r *structs.NodeRegisterRequest) { r.Node.Status = "down" }, structs.KindInvalid},
-		"nil instance": {func(r *structs.NodeRegisterRequest) { r.CSI = []*structs.CSIPluginInstance{nil} }, structs.KindInvalid},
+		"no node":   {func(r *structs.NodeRegisterRequest) { r.Node = nil }, structs.KindInvalid},
+		"no ID":     {func(r *structs.NodeRegisterRequest) { r.Node.ID = "" }, structs.KindInvalid},
+		"no secret": {func(r *structs.NodeRegisterRequest) { r.Node.SecretID = "" }, structs.KindInvalid},
+		"no name":   {func(r *structs.NodeRegisterRequest) { r.Node.Name = "" }, structs.KindInvalid},
+		"status":    {func(r *structs.NodeRegisterRequest) { r.Node.Status = "down" }, structs.KindInvalid},
+		"nil instance": {func(r *structs.NodeRegisterRequest) { r.CSI = []*structs.CSIPluginInstance{nil} },
+			structs.KindInvalid},
 		"other's": {func(r *structs.NodeRegisterRequest) {
 			r.CSI = []*structs.CSIPluginInstance{{Kind: "node", NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "p"}}}
 		}, structs.KindInvalid},
@@ -105,11 +118,13 @@ func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	beat := func(status string) *structs.NodeHeartbeatResponse {
-		return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Status: status})
+		return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"),
+			Status: status})
 	}
 	before := s.raft.written()
 	for range 10 {
-		if got := beat(structs.NodeReady); got.HeartbeatTTL == 0 || !slices.Equal(got.Servers, []string{"s1:4747"}) {
+		if got := beat(structs.NodeReady); got.HeartbeatTTL == 0 ||
+			!slices.Equal(got.Servers, []string{"s1:4747"}) {
 			t.Fatalf("got %+v", got)
 		}
 	}
@@ -121,10 +136,12 @@ func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 	}
 	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	beat(structs.NodeReady)
-	if n := state.Node(s.store.Read(), "n1"); n.Status != structs.NodeReady || n.Events[len(n.Events)-1].Message != "Node reregistered by heartbeat" {
+	if n := state.Node(s.store.Read(), "n1"); n.Status != structs.NodeReady ||
+		n.Events[len(n.Events)-1].Message != "Node reregistered by heartbeat" {
 		t.Errorf("the node is %s", n.Status)
 	}
-	refused(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Status: "down"})
+	refused(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1",
+		SecretID: secretOf("n1"), Status: "down"})
 }
 
 // TestSessions_ServerCallsNode goes over real connections: the node dials, the server calls.
@@ -218,19 +235,23 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 	s.addNode("n2", "a")
 	s.addAlloc("a1", "n1")
 	s.addAlloc("a2", "n2")
-	if got := must(s, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "n1"}).Allocs; len(got) != 1 || got[0].ID != "a1" || got[0].Job == nil {
+	if got := must(s, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "n1"}).Allocs; len(got) != 1 ||
+		got[0].ID != "a1" || got[0].Job == nil {
 		t.Errorf("allocations of n1: %+v", got)
 	}
-	mine := must(s, structs.NodeClientAllocs, &structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1")}).Allocs
+	mine := must(s, structs.NodeClientAllocs, &structs.NodeGetRequest{NodeID: "n1",
+		SecretID: secretOf("n1")}).Allocs
 	if len(mine) != 1 || mine["a1"] != state.Alloc(s.store.Read(), "a1").AllocModifyIndex {
 		t.Errorf("n1 should have %v", mine)
 	}
-	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: []string{"a1", "a2", "gone"}, NodeID: "n1", SecretID: secretOf("n1")})
+	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: []string{"a1", "a2", "gone"},
+		NodeID: "n1", SecretID: secretOf("n1")})
 	if len(got.Allocs) != 1 || got.Allocs[0].ID != "a1" {
 		t.Errorf("a node got %d allocations, want its own", len(got.Allocs))
 	}
 	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Allocs: []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning}, {ID: "a2", ClientStatus: structs.AllocFailed}}})
+		Allocs: []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning},
+			{ID: "a2", ClientStatus: structs.AllocFailed}}})
 	if a := state.Alloc(s.store.Read(), "a2"); a.ClientStatus != structs.AllocPending {
 		t.Errorf("another node made a2 %s", a.ClientStatus)
 	}
@@ -238,9 +259,12 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 	if len(eval.EvalIDs) != 1 || state.Eval(s.store.Read(), eval.EvalIDs[0]).JobID != "job-a1" {
 		t.Errorf("evaluations %v", eval.EvalIDs)
 	}
-	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
-	refused(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: "perhaps"})
-	refused(s, structs.KindPrecondition, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
+		Eligibility: structs.NodeIneligible})
+	refused(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
+		Eligibility: "perhaps"})
+	refused(s, structs.KindPrecondition, structs.NodeDeregister,
+		&structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	s.endAlloc("a1", "n1")
 	written := s.raft.written()
 	refused(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
@@ -295,7 +319,8 @@ func TestNodeClientAllocs_WakesForOwnAllocations(t *testing.T) {
 func TestNodeRegister_ChecksAddress(t *testing.T) {
 	s := newServer(t)
 	at := func(addr string) *structs.NodeRegisterRequest {
-		return &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: secretOf("n"), Name: "n", HTTPAddr: addr}}
+		return &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: secretOf("n"), Name: "n",
+			HTTPAddr: addr}}
 	}
 	for _, addr := range []string{"", "10.0.0.1:4746", "[fe80::1%eth0]:4746", "node-1.example:4746"} {
 		must(s, structs.NodeRegister, at(addr))
@@ -333,7 +358,8 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		var beats sync.WaitGroup
 		for _, id := range ids {
 			beats.Go(func() {
-				resp, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: id, SecretID: secretOf(id), Status: structs.NodeReady})
+				resp, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: id,
+					SecretID: secretOf(id), Status: structs.NodeReady})
 				if err != nil || resp.Index == 0 {
 					t.Errorf("%s: %+v, %v", id, resp, err)
 				}
@@ -347,7 +373,8 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		}
 		for _, id := range ids {
 			n := state.Node(s.store.Read(), id)
-			if last := n.Events[len(n.Events)-1].Message; n.Status != structs.NodeReady || last != "Node reregistered by heartbeat" {
+			if last := n.Events[len(n.Events)-1].Message; n.Status != structs.NodeReady ||
+				last != "Node reregistered by heartbeat" {
 				t.Fatalf("%s is %s, last %q", id, n.Status, last)
 			}
 		}

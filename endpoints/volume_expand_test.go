@@ -19,19 +19,24 @@ func TestAnExpansion_WaitsForTheNodesThatHaveTheVolume(t *testing.T) {
 	v := s.addVolume("v").Copy()
 	s.claim("v", "a1", "n1")
 	stop := s.leader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
-		return &structs.CSIVolumeOutcome{Op: "expand", Capacity: v.RequestedCapacityMin, NodeExpandBytes: v.RequestedCapacityMin}
+		return &structs.CSIVolumeOutcome{Op: "expand", Capacity: v.RequestedCapacityMin,
+			NodeExpandBytes: v.RequestedCapacityMin}
 	})
 	defer stop()
 	grow := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
 	v.ModifyIndex, v.RequestedCapacityMin = 0, 2<<30
 	refused(s, structs.KindTimeout, structs.CSIVolumeCreate, grow)
-	said := &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1"), Bytes: 2 << 30,
-		Err: &structs.OperationError{Message: "it is broken" + strings.Repeat("x", 1<<20), Kind: structs.KindInternal}}
+	said := &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1"),
+		Bytes: 2 << 30,
+		Err: &structs.OperationError{Message: "it is broken" + strings.Repeat("x", 1<<20),
+			Kind: structs.KindInternal}}
 	must(s, structs.CSIVolumeNodeExpanded, said)
-	if err := refused(s, structs.KindInternal, structs.CSIVolumeCreate, grow); !strings.Contains(err.Error(), "it is broken") {
+	if err := refused(s, structs.KindInternal, structs.CSIVolumeCreate, grow); !strings.Contains(err.Error(),
+		"it is broken") {
 		t.Errorf("got %v", err)
 	}
-	if c := state.Claim(s.store.Read(), "default", "v", "a1"); len(c.ExpandError.Message) > structs.MaxErrorText+3 {
+	if c := state.Claim(s.store.Read(), "default", "v",
+		"a1"); len(c.ExpandError.Message) > structs.MaxErrorText+3 {
 		t.Errorf("the error has %d bytes", len(c.ExpandError.Message))
 	}
 	said.Err = nil

@@ -90,7 +90,8 @@ func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
 			t.Errorf("in pages of %d: %q, want %q", size, got, want)
 		}
 	}
-	refused(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{NextToken: "!"}})
+	refused(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl",
+		QueryOptions: structs.QueryOptions{NextToken: "!"}})
 }
 
 func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
@@ -148,20 +149,25 @@ func TestExternalVolumes_WarnOfPlacesThatAreMissing(t *testing.T) {
 	broken := s.addShelf("n2", "b", "b1")
 	broken.err = structs.Errorf(structs.KindInternal, "disk on fire")
 	s.addShelf("n3", "c", "c1")
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: secretOf("n3"), Upserts: []*structs.CSIPluginInstance{
-		{Kind: structs.CSIKindController, NodeID: "n3", CSIInfo: structs.CSIInfo{PluginID: "pl"}}}})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: secretOf("n3"),
+		Upserts: []*structs.CSIPluginInstance{
+			{Kind: structs.CSIKindController, NodeID: "n3", CSIInfo: structs.CSIInfo{PluginID: "pl"}}}})
 	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	warnings := strings.Join(got.Warnings, "\n")
 	if externalIDs(got) != "a1" || len(got.Warnings) != 2 {
 		t.Errorf("got %+v", got)
 	}
-	for _, part := range []string{"the volumes in zone=b (controller on node n2) are not listed: disk on fire", "the volumes in zone=c (controller on node n3)"} {
+	for _, part := range []string{"the volumes in zone=b (controller on node n2) are not listed: disk on fire",
+		"the volumes in zone=c (controller on node n3)"} {
 		if !strings.Contains(warnings, part) {
 			t.Errorf("warnings %q, want %q", warnings, part)
 		}
 	}
 	// Nothing to show is an error, not a list of warnings.
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Full: true})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: secretOf("n3"), Full: true})
-	refused(s, structs.KindInternal, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Full: true})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: secretOf("n3"),
+		Full: true})
+	refused(s, structs.KindInternal, structs.CSIVolumeExternal,
+		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 }

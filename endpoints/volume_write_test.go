@@ -56,7 +56,8 @@ func existing(id string) *structs.CSIVolume {
 }
 
 func register(s *server, volumes ...*structs.CSIVolume) error {
-	_, err := rpc.Call(s.t.Context(), s.rpc, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
+	_, err := rpc.Call(s.t.Context(), s.rpc, structs.CSIVolumeRegister,
+		&structs.CSIVolumeRegisterRequest{Volumes: volumes})
 	return err
 }
 

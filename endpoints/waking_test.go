@@ -121,9 +121,11 @@ func populate(w *watchers) {
 	}
 	for i := range watched {
 		node, alloc, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("a%03d", i), fmt.Sprintf("v%03d", i)
-		keep(w, "claim "+volume, structs.CSIClaimGet, structs.CSIClaimGetRequest{VolumeID: volume, AllocID: alloc, NodeID: node, SecretID: secretOf(node)})
+		keep(w, "claim "+volume, structs.CSIClaimGet, structs.CSIClaimGetRequest{VolumeID: volume, AllocID: alloc,
+			NodeID: node, SecretID: secretOf(node)})
 		keep(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
-		keep(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{NodeID: node, SecretID: secretOf(node)})
+		keep(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{NodeID: node,
+			SecretID: secretOf(node)})
 		keep(w, "alloc "+alloc, structs.AllocGet, structs.AllocGetRequest{AllocID: alloc})
 		keep(w, "job "+alloc, structs.JobGet, structs.JobGetRequest{JobID: "job-" + alloc})
 	}
@@ -145,12 +147,14 @@ func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 			proposed(w.server, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 		})
 		w.expect("a release", 2, func() {
-			must(w.server, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n007", SecretID: secretOf("n007"),
-				Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v007", AllocID: "b007"}}})
+			must(w.server, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n007",
+				SecretID: secretOf("n007"),
+				Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v007", AllocID: "b007"}}})
 		}, "volume v007")
 		w.expect("an allocation runs", 3, func() {
-			must(w.server, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n009", SecretID: secretOf("n009"),
-				Allocs: []*structs.AllocClientUpdate{{ID: "a009", ClientStatus: structs.AllocRunning}}})
+			must(w.server, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n009",
+				SecretID: secretOf("n009"),
+				Allocs:   []*structs.AllocClientUpdate{{ID: "a009", ClientStatus: structs.AllocRunning}}})
 		}, "alloc a009", "volume v009")
 	})
 }
@@ -165,7 +169,8 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		s.addVolume("w")
 		s.addAllocs("a", "n1", 3)
 		s.claim("v", "a00000", "n1")
-		ask := structs.CSIVolumeGetRequest{ID: "v", QueryOptions: structs.QueryOptions{MinIndex: 1, MaxWait: time.Minute}}
+		ask := structs.CSIVolumeGetRequest{ID: "v", QueryOptions: structs.QueryOptions{MinIndex: 1,
+			MaxWait: time.Minute}}
 		took := func() time.Duration {
 			t.Helper()
 			start := time.Now()
@@ -183,8 +188,9 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		if got := took(); got != time.Minute {
 			t.Errorf("a second one is an answer after %s", got)
 		}
-		must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1"),
-			Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a00000"}}})
+		must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1",
+			SecretID: secretOf("n1"),
+			Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a00000"}}})
 		if got := took(); got != 0 {
 			t.Errorf("a claim that is gone is seen after %s", got)
 		}
@@ -192,7 +198,8 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 			t.Errorf("it is seen again after %s", got)
 		}
 		// A query for a missing row waits in the same way.
-		ask = structs.CSIVolumeGetRequest{ID: "x", QueryOptions: structs.QueryOptions{MinIndex: s.store.Index(), MaxWait: time.Minute}}
+		ask = structs.CSIVolumeGetRequest{ID: "x", QueryOptions: structs.QueryOptions{MinIndex: s.store.Index(),
+			MaxWait: time.Minute}}
 		start := time.Now()
 		refused(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
 		s.claim("v", "a00000", "n1")
@@ -219,8 +226,10 @@ func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 		}
 		claim := func(i int) *structs.CSIClaim {
 			node := fmt.Sprintf("n%03d", i)
-			return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node), Claims: []*structs.CSIClaim{{
-				VolumeID: "one", AllocID: allocs[i], Mode: structs.ClaimWrite, AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}}).Claims[0]
+			return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node,
+				SecretID: secretOf(node), Claims: []*structs.CSIClaim{{
+					VolumeID: "one", AllocID: allocs[i], Mode: structs.ClaimWrite, AccessMode: structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem}}}).Claims[0]
 		}
 		for i := range line {
 			want := structs.ClaimWaiting
@@ -233,14 +242,16 @@ func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 		}
 		for i := range line {
 			node := fmt.Sprintf("n%03d", i)
-			keep(w, node, structs.CSIClaimGet, structs.CSIClaimGetRequest{VolumeID: "one", AllocID: allocs[i], NodeID: node, SecretID: secretOf(node)})
+			keep(w, node, structs.CSIClaimGet, structs.CSIClaimGetRequest{VolumeID: "one", AllocID: allocs[i],
+				NodeID: node, SecretID: secretOf(node)})
 		}
 		for i := range 3 {
 			node := fmt.Sprintf("n%03d", i)
 			next := fmt.Sprintf("n%03d", i+1)
 			w.expect("the volume is let go by "+node, 2, func() {
-				must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: node, SecretID: secretOf(node),
-					Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "one", AllocID: allocs[i]}}})
+				must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: node,
+					SecretID: secretOf(node),
+					Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "one", AllocID: allocs[i]}}})
 			}, next)
 		}
 	})
@@ -251,7 +262,8 @@ func (s *server) addVolume2(t *testing.T) {
 	t.Helper()
 	v := aVolume("one")
 	v.Namespace, v.ExternalID, v.State = "default", "ext-one", structs.VolumeReady
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem}}
 	proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
@@ -261,8 +273,10 @@ func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 		w, stop := newWatchers(s)
 		defer stop()
 		instance := func(plugin string, healthy bool) {
-			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: []*structs.CSIPluginInstance{
-				{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy, NodeInfo: &structs.CSINodeInfo{ID: "x"}}}}})
+			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
+				Upserts: []*structs.CSIPluginInstance{
+					{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy,
+						NodeInfo: &structs.CSINodeInfo{ID: "x"}}}}})
 		}
 		must(s, structs.NodeRegister, aRegistration("n1"))
 		for _, p := range []string{"p1", "p2"} {
@@ -279,10 +293,13 @@ func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 			keep(w, p, structs.CSIPluginGet, structs.CSIPluginGetRequest{ID: p})
 		}
 		for _, prefix := range []string{"a-", "b-"} {
-			keep(w, prefix, structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Prefix: prefix}})
+			keep(w, prefix, structs.CSIVolumeList,
+				structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Prefix: prefix}})
 		}
-		keep(w, "filtered", structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: `ID == "b-9"`}})
-		keep(w, "page", structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 1}})
+		keep(w, "filtered", structs.CSIVolumeList,
+			structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: `ID == "b-9"`}})
+		keep(w, "page", structs.CSIVolumeList,
+			structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 1}})
 		w.expect("a volume", 3, func() { put("a-2", "p1") }, "a-", "page")
 		w.expect("another", 3, func() { put("a-3", "p1") }, "a-")
 		w.expect("one that a filter lets by", 3, func() { put("b-9", "p2") }, "b-", "filtered")
@@ -301,7 +318,8 @@ func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 		for i := range watched {
 			node, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("v%03d", i)
 			must(s, structs.NodeRegister, aRegistration(node))
-			keep(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{NodeID: node, SecretID: secretOf(node)})
+			keep(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{NodeID: node,
+				SecretID: secretOf(node)})
 			v := aVolume(volume)
 			v.Namespace, v.ExternalID, v.State = "default", "ext-"+volume, structs.VolumeReady
 			proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
@@ -358,7 +376,8 @@ func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 			got := <-answers
 			want := map[bool]int{true: 1, false: 0}[got.prefix == "v"]
 			if got.took != 0 || len(got.resp.Volumes) != want || got.resp.Index >= before {
-				t.Errorf("the list %q: %d rows at %d after %s", got.prefix, len(got.resp.Volumes), got.resp.Index, got.took)
+				t.Errorf("the list %q: %d rows at %d after %s", got.prefix, len(got.resp.Volumes),
+					got.resp.Index, got.took)
 			}
 		}
 	})

@@ -72,13 +72,15 @@ func newLoaded(t *testing.T, writes, queue int) *loaded {
 
 func (l *loaded) write(t *testing.T) error {
 	start := time.Now()
-	_, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeEligible})
+	_, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
+		Eligibility: structs.NodeEligible})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case err == nil:
 		l.took = append(l.took, time.Since(start))
-	case structs.IsKind(err, structs.KindUnavailable) && structs.RetryAfter(err) >= soonest && structs.RetryAfter(err) <= latest:
+	case structs.IsKind(err, structs.KindUnavailable) && structs.RetryAfter(err) >= soonest &&
+		structs.RetryAfter(err) <= latest:
 		l.refused++
 	default:
 		t.Errorf("got %v (%s), again after %s", err, structs.KindOf(err), structs.RetryAfter(err))
@@ -115,12 +117,14 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 		}
 		// An admitted write waits at most for the writes in flight and those before it in the queue.
 		if bound := time.Duration(64+64+2) * time.Millisecond; p99 > bound || p99Tenfold > bound {
-			t.Errorf("the slowest: %s, at twice the load %s, at ten times %s; want at most %s", calm, p99, p99Tenfold, bound)
+			t.Errorf("the slowest: %s, at twice the load %s, at ten times %s; want at most %s", calm, p99,
+				p99Tenfold, bound)
 		}
 		if l.paced.peak > 64 {
 			t.Errorf("%d entries were under way at once", l.paced.peak)
 		}
-		t.Logf("writes/s %.0f, %.0f, %.0f; p99 %s, %s, %s; refused %d", single, twice, tenfold, calm, p99, p99Tenfold, l.refused)
+		t.Logf("writes/s %.0f, %.0f, %.0f; p99 %s, %s, %s; refused %d", single, twice, tenfold, calm, p99,
+			p99Tenfold, l.refused)
 	})
 }
 

@@ -61,10 +61,12 @@ func TestServer_RefusesBeforeItDecodes(t *testing.T) {
 	})
 	wrong := []byte{0x81, 0xa4, 'T', 'e', 'x', 't', 0x80} // a map for a text
 	const told = "unavailable: others write; retry after 1s"
-	if got := answersOf(t, conn, 3, wrong...); slices.ContainsFunc(got, func(s string) bool { return s != told }) {
+	if got := answersOf(t, conn, 3, wrong...); slices.ContainsFunc(got,
+		func(s string) bool { return s != told }) {
 		t.Errorf("%q", got)
 	}
-	if _, err := Call(t.Context(), s, echoMethod, &echo{}); structs.RetryAfter(err) != time.Second || err.Error() != "others write" {
+	if _, err := Call(t.Context(), s, echoMethod, &echo{}); structs.RetryAfter(err) != time.Second ||
+		err.Error() != "others write" {
 		t.Errorf("in the process: %v, again after %s", err, structs.RetryAfter(err))
 	}
 	full.Store(false)
@@ -99,7 +101,8 @@ func TestServer_CountsAdmittedRequests(t *testing.T) {
 	}
 }
 
-// TestRefusals_CostLittleMemory: a refused request has no goroutine and no handler, and refusals share a buffer.
+// TestRefusals_CostLittleMemory: a refused request has no goroutine and no handler, and refusals share a
+// buffer.
 func TestRefusals_CostLittleMemory(t *testing.T) {
 	s, _, _ := flooded(t)
 	near, far := net.Pipe()
@@ -153,7 +156,12 @@ func TestServer_FlushesAnswersBeforeItWaits(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{}, 8)
 	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
 	quick.Inline, quick.Sheddable = func(any) bool { return true }, true
-	slow := Handle(hangMethod, func(context.Context, *echo) (*echo, error) { held <- struct{}{}; <-hold; return &echo{}, nil })
+	slow := Handle(hangMethod, func(context.Context, *echo) (*echo,
+		error) {
+		held <- struct{}{}
+		<-hold
+		return &echo{}, nil
+	})
 	s := NewServer(hclog.NewNullLogger(), quick, slow)
 	l := DefaultLimits()
 	l.Calls, l.Queue = 2, time.Hour
@@ -165,7 +173,8 @@ func TestServer_FlushesAnswersBeforeItWaits(t *testing.T) {
 	defer near.Close()
 	defer close(hold)
 	var b []byte
-	for n, m := range []string{hangMethod.Name, echoMethod.Name, hangMethod.Name, hangMethod.Name} { // the last one does not run
+	for n, m := range []string{hangMethod.Name, echoMethod.Name, hangMethod.Name,
+		hangMethod.Name} { // the last one does not run
 		b = append(appendRequestHead(b, m, uint64(n)), 0x80)
 	}
 	if _, err := near.Write(b); err != nil {

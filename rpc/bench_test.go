@@ -12,7 +12,8 @@ import (
 // BenchmarkEcho is the least cost of a call over loopback, both ends together, over a session that reuses its
 // streams.
 func BenchmarkEcho(b *testing.B) {
-	srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
+	srv := NewServer(hclog.NewNullLogger(),
+		Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)

@@ -27,7 +27,8 @@ func (c *countingConn) Write(b []byte) (int, error) {
 
 // TestSession_ACallIsOneWriteEachWay, except for the opening of its stream.
 func TestSession_ACallIsOneWriteEachWay(t *testing.T) {
-	srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
+	srv := NewServer(hclog.NewNullLogger(),
+		Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
 	near, far := net.Pipe()
 	mine, theirs := &countingConn{Conn: near}, &countingConn{Conn: far}
 	served := make(chan struct{})
@@ -66,7 +67,8 @@ func TestFrames_AreWrittenWhole(t *testing.T) {
 	f := &frames{Conn: c}
 	head := func(kind byte, length byte) []byte { return []byte{0, kind, 0, 0, 0, 0, 0, 1, 0, 0, 0, length} }
 	body := bytes.Repeat([]byte("b"), 200)
-	parts := [][]byte{head(1, 9), head(frameData, 0), head(frameData, 200), body, head(2, 0), head(frameData, 12), head(frameData, 12), head(3, 0)}
+	parts := [][]byte{head(1, 9), head(frameData, 0), head(frameData, 200), body, head(2, 0),
+		head(frameData, 12), head(frameData, 12), head(3, 0)}
 	go func() {
 		defer near.Close()
 		for _, p := range parts {

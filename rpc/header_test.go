@@ -30,7 +30,8 @@ func encodeAs(t *testing.T, h *msgpack.MsgpackHandle, v any) (b []byte) {
 	return b
 }
 
-// TestHeaders_AreThoseOfStockPrograms: the heads that they write are read, and they read those that are written.
+// TestHeaders_AreThoseOfStockPrograms: the heads that they write are read, and they read those that are
+// written.
 func TestHeaders_AreThoseOfStockPrograms(t *testing.T) {
 	seqs := []uint64{0, 1, 127, 128, 255, 1 << 16, 1 << 32, math.MaxUint64}
 	for name, h := range dialects() {

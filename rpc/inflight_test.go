@@ -30,7 +30,8 @@ func TestServer_LargeRequestsInFlightAreBounded(t *testing.T) {
 	c := newPool(t, nil).At(l.addr)
 	_, err := Call(t.Context(), c, echoMethod, &echo{strings.Repeat("y", 4<<20)})
 	busy(t, "more bytes than are left", err)
-	if err == nil || !strings.Contains(err.Error(), "large requests in flight of nearly 5 MiB, the most it takes") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "large requests in flight of nearly 5 MiB, the most it takes") {
 		t.Errorf("%v does not name the limit", err)
 	}
 	for range 3 { // over the stream of the request that was refused: its place is not lost
@@ -74,10 +75,12 @@ func TestServer_BytesOfWaitingRequestsAreBounded(t *testing.T) {
 }
 
 func TestServer_BytesComeBackHoweverARequestEnds(t *testing.T) {
-	s := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(context.Context, *echo) (*echo, error) { panic("a handler") }))
+	s := NewServer(hclog.NewNullLogger(),
+		Handle(echoMethod, func(context.Context, *echo) (*echo, error) { panic("a handler") }))
 	large := strings.Repeat("x", 1<<20)
 	var b []byte
-	for n, req := range []any{&echo{large}, map[string]any{"Text": []string{large}}, 7} { // served, one that does not decode, a small one
+	for n, req := range []any{&echo{large}, map[string]any{"Text": []string{large}},
+		7} { // served, one that does not decode, a small one
 		b = appendRequestHead(b, echoMethod.Name, uint64(n))
 		var err error
 		if b, err = codec.Append(b, req); err != nil {
@@ -107,7 +110,8 @@ func TestServer_PartsOfARequestAreBounded(t *testing.T) {
 	c := newPool(t, nil).At(l.addr)
 	type parts struct{ Some []*echo }
 	manyMethod := structs.Method[parts, echo]{Name: echoMethod.Name}
-	for n, want := range map[int]structs.Kind{100: "", 3000: structs.KindUnavailable, structs.MaxRPCParts: structs.KindInvalid} {
+	for n, want := range map[int]structs.Kind{100: "", 3000: structs.KindUnavailable,
+		structs.MaxRPCParts: structs.KindInvalid} {
 		_, err := Call(t.Context(), c, manyMethod, &parts{make([]*echo, n)})
 		if structs.KindOf(err) != want {
 			t.Errorf("a list of %d: %v, want %q", n, err, want)
@@ -116,7 +120,8 @@ func TestServer_PartsOfARequestAreBounded(t *testing.T) {
 }
 
 func TestMessages_AreReadPastWithoutBytesForThem(t *testing.T) {
-	large, err := codec.Encode(map[string]any{"text": strings.Repeat("x", 1<<20), "list": make([]any, 300_000), "deep": manyShapes()})
+	large, err := codec.Encode(map[string]any{"text": strings.Repeat("x", 1<<20), "list": make([]any, 300_000),
+		"deep": manyShapes()})
 	if err != nil {
 		t.Fatal(err)
 	}

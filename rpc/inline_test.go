@@ -72,7 +72,8 @@ func TestServer_DoesNotChangeTheCallersRequest(t *testing.T) {
 	t.Cleanup(srv.Close)
 	req := &echo{"mine"}
 	for range 2 {
-		if got, err := Call(t.Context(), srv, echoMethod, req); err != nil || got.Text != "mine changed" || req.Text != "mine" {
+		if got, err := Call(t.Context(), srv, echoMethod, req); err != nil || got.Text != "mine changed" ||
+			req.Text != "mine" {
 			t.Errorf("%v, %v; the request is %q", got, err, req.Text)
 		}
 	}
@@ -138,7 +139,8 @@ func TestServer_AnAnswerThatDoesNotEncodeIsAnError(t *testing.T) {
 	go func() { defer close(served); srv.ServeConn(far) }()
 	t.Cleanup(func() { near.Close(); srv.Close(); <-served })
 	st := newStream(near, 1<<20)
-	for text, want := range map[string]structs.Kind{"fails": structs.KindConflict, "panics": structs.KindInternal, "goes well": ""} {
+	for text, want := range map[string]structs.Kind{"fails": structs.KindConflict,
+		"panics": structs.KindInternal, "goes well": ""} {
 		if err := st.call(echoMethod.Name, &echo{text}, &echo{}); structs.KindOf(err) != want {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

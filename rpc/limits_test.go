@@ -56,7 +56,8 @@ func startLimited(t *testing.T, limits Limits, perAddr int) *limited {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	listener := NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: srv.ServeConn, ByteMux: srv.ServeMux})
+	listener := NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: srv.ServeConn,
+		ByteMux: srv.ServeMux})
 	if perAddr > 0 {
 		listener.LimitPerAddr(perAddr)
 	}
@@ -74,7 +75,8 @@ func small() Limits {
 }
 
 // fill starts n calls and returns when they have begun. Their errors arrive in the channel.
-func fill[Req any](t *testing.T, l *limited, n int, c Caller, m structs.Method[Req, echo], req Req) chan error {
+func fill[Req any](t *testing.T, l *limited, n int, c Caller, m structs.Method[Req, echo],
+	req Req) chan error {
 	t.Helper()
 	ended := make(chan error, n)
 	for range n {
@@ -214,7 +216,8 @@ func TestListener_BoundsTheConnectionsOfAnAddress(t *testing.T) {
 		defer conn.Close()
 		conns = append(conns, conn)
 	}
-	if _, err := conns[2].Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
+	if _, err := conns[2].Read(make([]byte, 1)); !errors.Is(err, io.EOF) &&
+		!strings.Contains(err.Error(), "reset") {
 		t.Errorf("the third connection: %v, want it closed", err)
 	}
 	conns[0].Close()
@@ -256,7 +259,8 @@ func TestServer_AllocatesNothingForAClaimedLength(t *testing.T) {
 	}
 	conn.(*net.TCPConn).CloseWrite()
 	answer, err := io.ReadAll(conn)
-	if err != nil || !strings.Contains(string(answer), "invalid: the payload of Test.Echo: it is longer than 1048576 bytes") {
+	if err != nil ||
+		!strings.Contains(string(answer), "invalid: the payload of Test.Echo: it is longer than 1048576 bytes") {
 		t.Errorf("answered %q, %v", answer, err)
 	}
 	runtime.ReadMemStats(&after)

@@ -59,8 +59,10 @@ func TestMessages_AreFoundOneAfterAnother(t *testing.T) {
 
 func TestMessages_RejectInvalidBytes(t *testing.T) {
 	for name, b := range map[string]string{
-		"too long a text": "\xdb\xff\xff\xff\xff", "too many values": "\xdd\xff\xff\xff\xff", "too wide a map": "\xdf\xff\xff\xff\xff",
-		"nests": strings.Repeat("\xdd\x00\x00\x00\xff", 100), "no value": "\xc1", "cut": "\xa5abc", "cut in its length": "\xdb\x00",
+		"too long a text": "\xdb\xff\xff\xff\xff", "too many values": "\xdd\xff\xff\xff\xff",
+		"too wide a map": "\xdf\xff\xff\xff\xff",
+		"nests":          strings.Repeat("\xdd\x00\x00\x00\xff", 100), "no value": "\xc1", "cut": "\xa5abc",
+		"cut in its length": "\xdb\x00",
 	} {
 		m := newMessages(strings.NewReader(b), 100)
 		if err := m.read(nil); err == nil || errors.Is(err, io.EOF) || !m.lost {

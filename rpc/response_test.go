@@ -57,7 +57,8 @@ func TestWriter_WritesConcurrentMessagesTogether(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Fatal(err)
 	}
-	if len(c.writes) != 2 || string(c.writes[0]) != "one" || string(c.writes[1]) != string(bytes.Repeat([]byte("more"), 10)) {
+	if len(c.writes) != 2 || string(c.writes[0]) != "one" ||
+		string(c.writes[1]) != string(bytes.Repeat([]byte("more"), 10)) {
 		t.Errorf("written: %q", c.writes)
 	}
 }

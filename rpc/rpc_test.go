@@ -57,7 +57,8 @@ func start(t *testing.T) (addr string, hung chan string) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: srv.ServeConn, ByteMux: srv.ServeMux})
+	l := NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: srv.ServeConn,
+		ByteMux: srv.ServeMux})
 	var wg sync.WaitGroup
 	wg.Go(func() { l.Run(ctx) })
 	t.Cleanup(func() { cancel(); srv.Close(); wg.Wait() })
@@ -100,7 +101,8 @@ func TestCall_ErrorsKeepTheirKind(t *testing.T) {
 	} {
 		_, err := Call(context.Background(), c, tc.method, &echo{})
 		if structs.KindOf(err) != tc.kind || err.Error() != tc.text {
-			t.Errorf("%s: got %q of kind %s, want %q of kind %s", tc.method.Name, err, structs.KindOf(err), tc.text, tc.kind)
+			t.Errorf("%s: got %q of kind %s, want %q of kind %s", tc.method.Name, err, structs.KindOf(err),
+				tc.text, tc.kind)
 		}
 	}
 }
@@ -178,7 +180,8 @@ func TestServer_AStockClientCanCall(t *testing.T) {
 	if err := msgpackrpc.CallWithCodec(c, "Test.Echo", &echo{"stock"}, &got); err != nil || got.Text != "stock" {
 		t.Fatalf("%v, %v", got, err)
 	}
-	if err := msgpackrpc.CallWithCodec(c, "Test.Fail", &echo{}, &got); err == nil || err.(stdrpc.ServerError) != "conflict: no: two writers" {
+	if err := msgpackrpc.CallWithCodec(c, "Test.Fail", &echo{}, &got); err == nil ||
+		err.(stdrpc.ServerError) != "conflict: no: two writers" {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -57,7 +57,8 @@ func flooded(t *testing.T) (s *Server, addr string, served *atomic.Int64) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	listener := NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: s.ServeConn, ByteMux: s.ServeMux})
+	listener := NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: s.ServeConn,
+		ByteMux: s.ServeMux})
 	var wg sync.WaitGroup
 	wg.Go(func() { listener.Run(ctx) })
 	t.Cleanup(func() { cancel(); s.Close(); wg.Wait() })
@@ -68,9 +69,15 @@ func TestShed_RefusesReadsWithATimeToRetry(t *testing.T) {
 	s, addr, served := flooded(t)
 	pool := newPool(t, nil)
 	for name, call := range map[string]func() (*echo, error){
-		"over a session":      func() (*echo, error) { return Call(t.Context(), pool.At(addr), shedLook, &lookRequest{}) },
-		"a quick one over it": func() (*echo, error) { return Call(t.Context(), pool.At(addr), shedQuick, &lookRequest{}) },
-		"in the process":      func() (*echo, error) { return Call(t.Context(), s, shedLook, &lookRequest{}) },
+		"over a session": func() (*echo, error) {
+			return Call(t.Context(), pool.At(addr), shedLook,
+				&lookRequest{})
+		},
+		"a quick one over it": func() (*echo, error) {
+			return Call(t.Context(), pool.At(addr), shedQuick,
+				&lookRequest{})
+		},
+		"in the process": func() (*echo, error) { return Call(t.Context(), s, shedLook, &lookRequest{}) },
 	} {
 		_, err := call()
 		after := structs.RetryAfter(err)

@@ -48,8 +48,10 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 		keys   []string
 	}{
 		{"there is none", func(w *fixture) { w.storage("n1") }, volume("db", structs.CSISingleNodeWriter, false),
-			"csi-volume: CSI volume db: volume db does not exist in namespace default (0)", []string{"csi-volume:default:db"}},
-		{"plugin unknown", func(w *fixture) { w.nodes("n1"); w.volume("db", "hostpath") }, volume("db", structs.CSISingleNodeWriter, false),
+			"csi-volume: CSI volume db: volume db does not exist in namespace default (0)",
+			[]string{"csi-volume:default:db"}},
+		{"plugin unknown", func(w *fixture) { w.nodes("n1"); w.volume("db", "hostpath") },
+			volume("db", structs.CSISingleNodeWriter, false),
 			"csi-volume: CSI volume db: no instance of plugin hostpath has been healthy yet: is its job running? (0)",
 			[]string{"csi-plugin:hostpath", "csi-volume:default:db"}},
 		{"no controller any more", func(w *fixture) {
@@ -61,19 +63,27 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 			w.csi("n1", k)
 			w.volume("db", "hostpath")
 		}, volume("db", structs.CSISingleNodeWriter, false),
-			"csi-volume: CSI volume db: no controller of plugin hostpath is healthy (0)", []string{"csi-plugin:hostpath", "csi-volume:default:db"}},
-		{"topology", func(w *fixture) { w.storage("n1"); w.volume("db", "hostpath", r1) }, volume("db", structs.CSISingleNodeWriter, false),
+			"csi-volume: CSI volume db: no controller of plugin hostpath is healthy (0)",
+			[]string{"csi-plugin:hostpath", "csi-volume:default:db"}},
+		{"topology", func(w *fixture) { w.storage("n1"); w.volume("db", "hostpath", r1) },
+			volume("db", structs.CSISingleNodeWriter, false),
 			"csi-volume: CSI volume db: it is reachable only from rack=r1 (1)", []string{"csi-volume:default:db"}},
 		{"mode", func(w *fixture) {
 			w.storage("n1")
-			do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(), Volumes: []*structs.CSIVolume{{ID: "db", Namespace: "default",
-				PluginID: "hostpath", RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIBlockDevice}}}}})
+			do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(),
+				Volumes: []*structs.CSIVolume{{ID: "db", Namespace: "default",
+					PluginID: "hostpath",
+					RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter,
+						AttachmentMode: structs.CSIBlockDevice}}}}})
 		}, volume("db", structs.CSISingleNodeWriter, false),
-			`csi-volume: CSI volume db: volume "db" has no capability for single-node-writer with file-system (0)`, nil},
-		{"one of several volumes", func(w *fixture) { w.storage("n1"); w.volume("a", "hostpath") }, func(j *structs.Job) {
-			volume("a", structs.CSISingleNodeWriter, false)(j)
-			volume("b", structs.CSISingleNodeWriter, false)(j)
-		}, "csi-volume: CSI volume b: volume b does not exist in namespace default (0)", []string{"csi-volume:default:b"}},
+			`csi-volume: CSI volume db: volume "db" has no capability for single-node-writer with file-system (0)`,
+			nil},
+		{"one of several volumes", func(w *fixture) { w.storage("n1"); w.volume("a", "hostpath") },
+			func(j *structs.Job) {
+				volume("a", structs.CSISingleNodeWriter, false)(j)
+				volume("b", structs.CSISingleNodeWriter, false)(j)
+			}, "csi-volume: CSI volume b: volume b does not exist in namespace default (0)",
+			[]string{"csi-volume:default:b"}},
 		{"several volumes of one group and a limit", func(w *fixture) {
 			n := half("hostpath", structs.CSIKindNode)
 			n.NodeInfo.MaxVolumes = 1
@@ -83,7 +93,8 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 		}, func(j *structs.Job) {
 			volume("a", structs.CSISingleNodeWriter, false)(j)
 			volume("b", structs.CSISingleNodeWriter, false)(j)
-		}, "csi-limit: CSI plugin hostpath has its limit of 1 volumes on this node (1)", []string{"csi-plugin:hostpath", "csi-volume:default:a"}},
+		}, "csi-limit: CSI plugin hostpath has its limit of 1 volumes on this node (1)",
+			[]string{"csi-plugin:hostpath", "csi-volume:default:a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newFixture(t)
@@ -112,12 +123,14 @@ func TestVolumes_AllowOneWriter(t *testing.T) {
 	w.job(aJob("b", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
 
 	p := w.run("b") // a is placed and has not claimed yet
-	if got := refusals(p, "g"); !strings.Contains(got, "allocation "+structs.ShortID(holder.ID)+" (job a) is placed to use it as single-node-writer, write (0)") {
+	if got := refusals(p, "g"); !strings.Contains(got, "allocation "+structs.ShortID(holder.ID)+
+		" (job a) is placed to use it as single-node-writer, write (0)") {
 		t.Errorf("refusals: %s", got)
 	}
 	w.claim(holder)
 	p = w.run("b")
-	if got := refusals(p, "g"); !strings.Contains(got, "allocation "+holder.ID+" (job a) on node name-n1 holds volume db as single-node-writer, write (0)") {
+	if got := refusals(p, "g"); !strings.Contains(got, "allocation "+holder.ID+
+		" (job a) on node name-n1 holds volume db as single-node-writer, write (0)") {
 		t.Errorf("refusals: %s", got)
 	}
 
@@ -160,7 +173,8 @@ func TestVolumes_OfALostNodeStayHeld(t *testing.T) {
 	if len(p.Place) != 0 || p.Stop[0].ClientStatus != structs.AllocLost {
 		t.Fatalf("plan: %s", describe(p))
 	}
-	if got := refusals(p, "g"); !strings.Contains(got, "that node is down") || !strings.Contains(got, `berth volume detach -force -reason "it is off" db n1`) {
+	if got := refusals(p, "g"); !strings.Contains(got, "that node is down") ||
+		!strings.Contains(got, `berth volume detach -force -reason "it is off" db n1`) {
 		t.Errorf("refusals: %s", got)
 	}
 	w.release(lost) // an operator did
@@ -208,7 +222,8 @@ func TestVolumes_PerAlloc(t *testing.T) {
 	w.job(aJob("db", structs.JobService, count(3), volume("db", structs.CSISingleNodeWriter, true)))
 	p := w.run("db")
 	w.wantPlaced("db", "0@n1 2@n2") // the missing db[1] delays no other allocation
-	if got := refusals(p, "g"); got != "csi-volume: CSI volume db[1]: volume db[1] does not exist in namespace default (0)" {
+	if got := refusals(p,
+		"g"); got != "csi-volume: CSI volume db[1]: volume db[1] does not exist in namespace default (0)" {
 		t.Errorf("refusals: %s", got)
 	}
 	w.volume("db[1]", "hostpath")
@@ -265,14 +280,16 @@ func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	}
 
 	a := w.allocs("a")[0]
-	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "a", NodeID: "n1", Op: "attach", WriteOptions: w.now()})
+	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "a", NodeID: "n1", Op: "attach",
+		WriteOptions: w.now()})
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "a", WriteOptions: w.now()})
 	w.run("a")
 	w.client(a, structs.AllocComplete)
 	w.release(a)
 	w.apply(w.process(w.evals(structs.EvalPending)[0])) // a is still being detached
 	w.wantPlaced("c", "")
-	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "a", NodeID: "n1", Op: "detach", WriteOptions: w.now()})
+	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "a", NodeID: "n1", Op: "detach",
+		WriteOptions: w.now()})
 	woken := w.evals(structs.EvalPending)
 	if len(woken) != 1 {
 		t.Fatalf("the end of an attachment wakes %d evaluations", len(woken))
@@ -296,7 +313,8 @@ func TestPluginTask_NeedsNoPlugin(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("hostpath", structs.JobSystem, func(j *structs.Job) {
-		j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "hostpath", Type: structs.CSIPluginMonolith}
+		j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "hostpath",
+			Type: structs.CSIPluginMonolith}
 	}))
 	w.run("hostpath")
 	w.wantPlaced("hostpath", "0@n1 0@n2")

@@ -51,8 +51,9 @@ func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
 // aNode has 1000 MHz, 1000 MiB and a healthy exec driver.
 func aNode(id string) *structs.Node {
 	return &structs.Node{ID: id, Name: "name-" + id, SecretID: "s", Datacenter: "dc1", Status: structs.NodeReady,
-		Attributes: map[string]string{"kernel.name": "linux", "kernel.version": "6.1.0"}, Meta: map[string]string{"rack": "r1"},
-		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+		Attributes: map[string]string{"kernel.name": "linux", "kernel.version": "6.1.0"},
+		Meta:       map[string]string{"rack": "r1"},
+		Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
 		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 1000},
 			Memory: structs.NodeMemoryResources{MemoryMB: 1000}, Disk: structs.NodeDiskResources{DiskMB: 10000}}}
 }
@@ -71,18 +72,21 @@ func (w *fixture) nodes(ids ...string) {
 
 func (w *fixture) status(node, status string) {
 	w.t.Helper()
-	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status, WriteOptions: w.now()})
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status,
+		WriteOptions: w.now()})
 }
 
 // csi updates a node's report of its plugin instances.
 func (w *fixture) csi(node string, upserts ...*structs.CSIPluginInstance) {
 	w.t.Helper()
-	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: upserts, WriteOptions: w.now()})
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: upserts,
+		WriteOptions: w.now()})
 }
 
 // half is one healthy half of a plugin.
 func half(plugin string, kind structs.CSIKind) *structs.CSIPluginInstance {
-	i := &structs.CSIPluginInstance{Kind: kind, CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: true, Provider: "p", ProviderVersion: "1"}}
+	i := &structs.CSIPluginInstance{Kind: kind, CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: true,
+		Provider: "p", ProviderVersion: "1"}}
 	if kind == structs.CSIKindController {
 		i.ControllerInfo = &structs.CSIControllerInfo{}
 	} else {
@@ -93,8 +97,10 @@ func half(plugin string, kind structs.CSIKind) *structs.CSIPluginInstance {
 
 // aJob returns a canonical job with one group g of one exec task that requests 100 MHz and 100 MiB.
 func aJob(id, kind string, edits ...func(*structs.Job)) *structs.Job {
-	j := &structs.Job{ID: id, Type: kind, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, EphemeralDisk: &structs.EphemeralDisk{},
-		Tasks: []*structs.Task{{Name: "t", Driver: "exec", Resources: &structs.Resources{CPU: 100, MemoryMB: 100}}}}}}
+	j := &structs.Job{ID: id, Type: kind,
+		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, EphemeralDisk: &structs.EphemeralDisk{},
+			Tasks: []*structs.Task{{Name: "t", Driver: "exec", Resources: &structs.Resources{CPU: 100,
+				MemoryMB: 100}}}}}}
 	for _, edit := range edits {
 		edit(j)
 	}
@@ -132,8 +138,9 @@ func (w *fixture) job(j *structs.Job) *structs.Job {
 
 func (w *fixture) volume(id, plugin string, topologies ...*structs.CSITopology) {
 	w.t.Helper()
-	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(), Volumes: []*structs.CSIVolume{{ID: id, Name: id,
-		Namespace: structs.DefaultNamespace, PluginID: plugin, ExternalID: "ext-" + id, Topologies: topologies}}})
+	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(),
+		Volumes: []*structs.CSIVolume{{ID: id, Name: id,
+			Namespace: structs.DefaultNamespace, PluginID: plugin, ExternalID: "ext-" + id, Topologies: topologies}}})
 }
 
 // claim takes the claims that an allocation's node would take.
@@ -167,8 +174,9 @@ func (w *fixture) client(a *structs.Allocation, status string) {
 
 // eval is a new evaluation of a job.
 func (w *fixture) eval(job string) *structs.Evaluation {
-	return &structs.Evaluation{ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: job, TriggeredBy: structs.TriggerManual,
-		Status: structs.EvalPending, Priority: 50, CreateTime: w.clock.UnixNano()}
+	return &structs.Evaluation{ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: job,
+		TriggeredBy: structs.TriggerManual,
+		Status:      structs.EvalPending, Priority: 50, CreateTime: w.clock.UnixNano()}
 }
 
 func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
@@ -223,7 +231,10 @@ func (w *fixture) allocs(job string) []*structs.Allocation {
 			out = append(out, a)
 		}
 	}
-	slices.SortFunc(out, func(a, b *structs.Allocation) int { return strings.Compare(a.Name+a.NodeID, b.Name+b.NodeID) })
+	slices.SortFunc(out, func(a, b *structs.Allocation) int {
+		return strings.Compare(a.Name+a.NodeID,
+			b.Name+b.NodeID)
+	})
 	return out
 }
 

@@ -15,7 +15,8 @@ import (
 func wide(id string) *structs.Node {
 	n := aNode(id)
 	n.NodeResources = &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: structs.MaxCPU},
-		Memory: structs.NodeMemoryResources{MemoryMB: structs.MaxMemoryMB}, Disk: structs.NodeDiskResources{DiskMB: structs.MaxDiskMB}}
+		Memory: structs.NodeMemoryResources{MemoryMB: structs.MaxMemoryMB},
+		Disk:   structs.NodeDiskResources{DiskMB: structs.MaxDiskMB}}
 	return n
 }
 
@@ -53,8 +54,10 @@ func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
 	e := w.eval("j")
 	for round := 1; round <= 2; round++ {
 		p := bounded(t, w, e)
-		if len(p.Place) != mostPlaced || p.Blocked != nil || p.Eval.Status != structs.EvalPending || p.Eval.Again != structs.EvalMore {
-			t.Fatalf("%d allocations, blocked %v, %s %q", len(p.Place), p.Blocked, p.Eval.Status, p.Eval.StatusDescription)
+		if len(p.Place) != mostPlaced || p.Blocked != nil || p.Eval.Status != structs.EvalPending ||
+			p.Eval.Again != structs.EvalMore {
+			t.Fatalf("%d allocations, blocked %v, %s %q", len(p.Place), p.Blocked, p.Eval.Status,
+				p.Eval.StatusDescription)
 		}
 		w.apply(p)
 		if got := len(w.allocs("j")); got != round*mostPlaced {
@@ -115,7 +118,8 @@ func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
 	e = w.eval("j")
 	for round := range 2 {
 		p := w.process(e)
-		if len(p.Stop) > mostPlaced || len(p.Place) > 2*mostPlaced || (p.Eval.Status == structs.EvalPending) != (round == 0) {
+		if len(p.Stop) > mostPlaced || len(p.Place) > 2*mostPlaced ||
+			(p.Eval.Status == structs.EvalPending) != (round == 0) {
 			t.Fatalf("round %d: %d stops, %d placed, %s", round, len(p.Stop), len(p.Place), p.Eval.Status)
 		}
 		for _, a := range p.Place {

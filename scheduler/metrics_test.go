@@ -92,11 +92,13 @@ func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 				t.Errorf("%d groups: %d nodes in place %d: %s", n, r.Nodes, i, r.Reason)
 			}
 		}
-		if last := m.Refusals[len(m.Refusals)-1]; len(m.Refusals) != want+1 || sum != 60 || last.Filter != otherReasons {
+		if last := m.Refusals[len(m.Refusals)-1]; len(m.Refusals) != want+1 || sum != 60 ||
+			last.Filter != otherReasons {
 			t.Errorf("%d groups: %d reasons of %d nodes, the last %+v", n, len(m.Refusals), sum, last)
 		}
 		if len(m.ConstraintFiltered) != want+1 || m.ConstraintFiltered[otherReasons] != 60-2*want {
-			t.Errorf("%d groups: %d entries, %d others", n, len(m.ConstraintFiltered), m.ConstraintFiltered[otherReasons])
+			t.Errorf("%d groups: %d entries, %d others", n, len(m.ConstraintFiltered),
+				m.ConstraintFiltered[otherReasons])
 		}
 		again := tallyOf(m).toMetric(want)
 		if got := again.Refusals[len(again.Refusals)-1]; len(again.Refusals) != want+1 || got.Nodes != 60-2*want {

@@ -56,12 +56,14 @@ func (w *fixture) drain() {
 // submit registers a job with an evaluation of it.
 func (w *fixture) submit(j *structs.Job, eval string) {
 	w.t.Helper()
-	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now(), Eval: &structs.Evaluation{ID: eval, TriggeredBy: structs.TriggerJobRegister}})
+	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now(),
+		Eval: &structs.Evaluation{ID: eval, TriggeredBy: structs.TriggerJobRegister}})
 }
 
 func (w *fixture) forget(volume string, force bool) {
 	w.t.Helper()
-	do(w, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume, Force: force, WriteOptions: w.now()})
+	do(w, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume, Force: force,
+		WriteOptions: w.now()})
 }
 
 // late applies a plan that entries of others may have overtaken.
@@ -120,11 +122,12 @@ func TestBlockedEval_SeesAChangeLeftToAnother(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
 	spec := func(source string) *structs.Job {
-		return aJob("web", structs.JobService, volume(source, structs.CSIMultiNodeMultipleWriter, false), func(j *structs.Job) {
-			h := *j.TaskGroups[0]
-			h.Name, h.Volumes = "h", nil
-			j.TaskGroups = append(j.TaskGroups, &h)
-		})
+		return aJob("web", structs.JobService, volume(source, structs.CSIMultiNodeMultipleWriter, false),
+			func(j *structs.Job) {
+				h := *j.TaskGroups[0]
+				h.Name, h.Volumes = "h", nil
+				j.TaskGroups = append(j.TaskGroups, &h)
+			})
 	}
 	w.submit(spec("v1"), "first")
 	w.drain()
@@ -143,7 +146,8 @@ func full(t *testing.T, most, waiting int) (w *fixture, held []*structs.Allocati
 	w.node(aNode("n1"), limited(int64(most)), half("hostpath", structs.CSIKindController))
 	for i := range most {
 		w.volume(fmt.Sprint("v", i), "hostpath")
-		w.submit(aJob(fmt.Sprint("had", i), structs.JobBatch, tiny, volume(fmt.Sprint("v", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("had", i))
+		w.submit(aJob(fmt.Sprint("had", i), structs.JobBatch, tiny,
+			volume(fmt.Sprint("v", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("had", i))
 	}
 	w.drain()
 	for a := range state.AllocsFrom(w.s.Read(), "default", "", state.Page{}) {
@@ -154,7 +158,8 @@ func full(t *testing.T, most, waiting int) (w *fixture, held []*structs.Allocati
 	w.drain()
 	for i := range waiting {
 		w.volume(fmt.Sprint("w", i), "hostpath")
-		w.submit(aJob(fmt.Sprint("waits", i), structs.JobService, tiny, volume(fmt.Sprint("w", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("waits", i))
+		w.submit(aJob(fmt.Sprint("waits", i), structs.JobService, tiny,
+			volume(fmt.Sprint("w", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("waits", i))
 	}
 	w.drain()
 	return w, held
@@ -195,8 +200,9 @@ func TestBlockedEval_FindsAVolumeDeletedByForce(t *testing.T) {
 	w.submit(aJob("a", structs.JobService, volume("v", structs.CSIMultiNodeMultipleWriter, false)), "a")
 	w.drain()
 	w.forget("v", false)
-	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(), Volumes: []*structs.CSIVolume{{ID: "v", Name: "v", Namespace: "default",
-		PluginID: "hostpath", State: structs.VolumeCreating}}})
+	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(),
+		Volumes: []*structs.CSIVolume{{ID: "v", Name: "v", Namespace: "default",
+			PluginID: "hostpath", State: structs.VolumeCreating}}})
 	w.claim(w.allocs("a")[0]) // waits for the volume to be created
 	w.volume("w", "hostpath")
 	w.submit(aJob("b", structs.JobService, volume("w", structs.CSIMultiNodeMultipleWriter, false)), "b")

@@ -125,7 +125,8 @@ func (c *sleepers) schedule() {
 	if p.Blocked != nil {
 		blocked = fmt.Sprint(p.Blocked.ID[:4], p.Blocked.BlockedOn)
 	}
-	try(c, fmt.Sprintf("plan of %s of %s %s node %q: %d placed, %d stopped; %s, %s %v", p.Eval.ID[:4], p.Eval.JobID, p.Eval.TriggeredBy,
+	try(c, fmt.Sprintf("plan of %s of %s %s node %q: %d placed, %d stopped; %s, %s %v", p.Eval.ID[:4],
+		p.Eval.JobID, p.Eval.TriggeredBy,
 		p.Eval.NodeID, len(p.Place), len(p.Stop), blocked, p.Eval.Status, p.Eval.BlockedOn), state.PlanApply, p)
 	if e := state.Eval(c.s.Read(), p.Eval.ID); e != nil {
 		c.say("  is %s: %s", e.Status, e.StatusDescription)
@@ -141,7 +142,8 @@ func (c *sleepers) giveUp(e *structs.Evaluation) {
 	e = now.Copy()
 	e.Status = structs.EvalFailed
 	c.givenUp[e.JobID] = true
-	try(c, "give up "+e.ID[:4]+" of "+e.JobID, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: c.now()})
+	try(c, "give up "+e.ID[:4]+" of "+e.JobID, state.EvalUpdate,
+		&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: c.now()})
 }
 
 // make makes a plan of a due evaluation that may be in flight beside the others: one per job, except for
@@ -174,7 +176,8 @@ func (c *sleepers) clash(a, b *structs.Evaluation) bool {
 		return uses(a.JobID) && uses(b.JobID)
 	}
 	j := state.Job(c.s.Read(), "default", a.JobID)
-	return a.NodeID == b.NodeID || a.NodeID == "" || b.NodeID == "" || j == nil || j.Stop || !j.PerNode() || uses(a.JobID)
+	return a.NodeID == b.NodeID || a.NodeID == "" || b.NodeID == "" || j == nil || j.Stop || !j.PerNode() ||
+		uses(a.JobID)
 }
 
 // settle lets the scheduler work until nothing is left to do.
@@ -182,8 +185,10 @@ func (c *sleepers) settle(when string) {
 	for n := 0; ; n++ {
 		before := len(c.said)
 		c.schedule()
-		if len(c.plans) == 0 && state.UnblocksDue(c.s.Read()) && c.r.IntN(2) == 0 || len(c.said) == before && state.UnblocksDue(c.s.Read()) {
-			try(c, "wake on", state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1 + c.r.IntN(4), WriteOptions: c.now()})
+		if len(c.plans) == 0 && state.UnblocksDue(c.s.Read()) && c.r.IntN(2) == 0 || len(c.said) == before &&
+			state.UnblocksDue(c.s.Read()) {
+			try(c, "wake on", state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1 + c.r.IntN(4),
+				WriteOptions: c.now()})
 		}
 		if len(c.said) == before {
 			break
@@ -195,7 +200,8 @@ func (c *sleepers) settle(when string) {
 	tx := c.s.Read()
 	for e := range statetest.EvalsByStatus(tx, structs.EvalBlocked) {
 		if p := c.process(e); len(p.Place) > 0 && !c.givenUp[e.JobID] {
-			c.t.Errorf("%s: %s of %s waits for %v though there is room for it: %s", when, e.ID[:4], e.JobID, e.BlockedOn, describe(p))
+			c.t.Errorf("%s: %s of %s waits for %v though there is room for it: %s", when, e.ID[:4], e.JobID,
+				e.BlockedOn, describe(p))
 		}
 	}
 	for j := range state.JobsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
@@ -220,7 +226,8 @@ func (c *sleepers) aNode(id string) {
 	node.Meta["rack"] = c.one("r1", "r2")
 	node.Datacenter = c.one("dc1", "dc1", "dc2")
 	all := []*structs.CSIPluginInstance{n, k, other}
-	try(c, fmt.Sprintf("register %s %d", id, node.NodeResources.CPU.CpuShares), state.NodeRegister, &structs.NodeRegisterRequest{Node: node, CSI: all[:c.r.IntN(4)], WriteOptions: c.now()})
+	try(c, fmt.Sprintf("register %s %d", id, node.NodeResources.CPU.CpuShares), state.NodeRegister,
+		&structs.NodeRegisterRequest{Node: node, CSI: all[:c.r.IntN(4)], WriteOptions: c.now()})
 }
 
 func (c *sleepers) aJob(id string) {
@@ -230,7 +237,8 @@ func (c *sleepers) aJob(id string) {
 		edits = append(edits, count(c.r.IntN(4)))
 	}
 	if c.r.IntN(4) == 0 {
-		edits = append(edits, constraints(&structs.Constraint{LTarget: "${meta.rack}", RTarget: "r1", Operand: "="}))
+		edits = append(edits, constraints(&structs.Constraint{LTarget: "${meta.rack}", RTarget: "r1",
+			Operand: "="}))
 	}
 	if c.r.IntN(6) == 0 {
 		edits = append(edits, constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts}))
@@ -249,8 +257,9 @@ func (c *sleepers) aJob(id string) {
 	})
 	j := aJob(id, kind, edits...)
 	delete(c.givenUp, id)
-	try(c, fmt.Sprintf("job %s %s", id, kind), state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: c.now(),
-		Eval: &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerJobRegister}})
+	try(c, fmt.Sprintf("job %s %s", id, kind), state.JobRegister, &structs.JobRegisterRequest{Job: j,
+		WriteOptions: c.now(),
+		Eval:         &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerJobRegister}})
 }
 
 // happen is one thing that is not the scheduler's.
@@ -276,29 +285,36 @@ func (c *sleepers) happen() {
 	case 3:
 		c.aNode(id)
 	case 4:
-		try(c, "status", state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{id}, Status: c.one(structs.NodeReady, structs.NodeDown), WriteOptions: c.now()})
+		try(c, "status", state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{id},
+			Status: c.one(structs.NodeReady, structs.NodeDown), WriteOptions: c.now()})
 	case 5:
 		if state.Node(tx, id) != nil {
-			try(c, "eligibility", state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: id, Eligibility: c.one(structs.NodeEligible, structs.NodeIneligible), WriteOptions: c.now()})
+			try(c, "eligibility", state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: id,
+				Eligibility: c.one(structs.NodeEligible, structs.NodeIneligible), WriteOptions: c.now()})
 		}
 	case 6, 7, 8:
 		if len(live) > 0 {
 			a := live[c.r.IntN(len(live))]
 			status := c.one(structs.AllocRunning, structs.AllocFailed, structs.AllocComplete)
-			try(c, "alloc of "+a.JobID+" on "+a.NodeID+" "+status, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: a.NodeID, WriteOptions: c.now(), Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}}})
+			try(c, "alloc of "+a.JobID+" on "+a.NodeID+" "+status, state.AllocsClientUpdate,
+				&structs.AllocsClientUpdateRequest{NodeID: a.NodeID, WriteOptions: c.now(),
+					Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}}})
 		}
 	case 9, 10:
 		mode := structs.CSIAccessModes
-		v := &structs.CSIVolume{ID: volume, Namespace: "default", PluginID: c.one("hostpath", "hostpath", "other"), ExternalID: "x-" + volume + "-" + fmt.Sprint(c.index)}
+		v := &structs.CSIVolume{ID: volume, Namespace: "default", PluginID: c.one("hostpath", "hostpath", "other"),
+			ExternalID: "x-" + volume + "-" + fmt.Sprint(c.index)}
 		if old := state.Volume(tx, "default", volume); old != nil {
 			v.ExternalID, v.PluginID = old.ExternalID, old.PluginID
 		}
 		for _, m := range mode {
 			if c.r.IntN(4) > 0 {
-				v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{AccessMode: m, AttachmentMode: structs.CSIFileSystem})
+				v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{AccessMode: m,
+					AttachmentMode: structs.CSIFileSystem})
 			}
 		}
-		try(c, "volume "+volume, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: c.now(), Volumes: []*structs.CSIVolume{v}})
+		try(c, "volume "+volume, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: c.now(),
+			Volumes: []*structs.CSIVolume{v}})
 	case 11, 12:
 		for _, a := range live {
 			c.claimAll(a)
@@ -313,23 +329,30 @@ func (c *sleepers) happen() {
 		if len(keys) > 0 {
 			c.r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 			keys = keys[:1+c.r.IntN(len(keys))]
-			try(c, fmt.Sprint("release ", keys), state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys, WriteOptions: c.now()})
+			try(c, fmt.Sprint("release ", keys), state.VolumeUnpublish,
+				&structs.CSIVolumeUnpublishRequest{Claims: keys, WriteOptions: c.now()})
 		}
 	case 16:
 		for a := range state.UnsettledAttachments(tx) {
-			op := map[string]string{structs.AttachmentAttaching: "attach", structs.AttachmentDetaching: "detach"}[a.State]
-			try(c, op+" "+a.VolumeID+" "+a.NodeID, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: a.VolumeID, NodeID: a.NodeID, Op: op, WriteOptions: c.now()})
+			op := map[string]string{structs.AttachmentAttaching: "attach",
+				structs.AttachmentDetaching: "detach"}[a.State]
+			try(c, op+" "+a.VolumeID+" "+a.NodeID, state.AttachmentOutcome,
+				&structs.CSIAttachmentOutcome{VolumeID: a.VolumeID, NodeID: a.NodeID, Op: op, WriteOptions: c.now()})
 		}
 	case 17:
-		try(c, "deregister volume "+volume, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume, Force: c.r.IntN(2) == 0, WriteOptions: c.now()})
+		try(c, "deregister volume "+volume, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume,
+			Force: c.r.IntN(2) == 0, WriteOptions: c.now()})
 	case 18:
 		switch c.r.IntN(3) {
 		case 0:
-			try(c, "deregister "+job, state.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Purge: c.r.IntN(3) == 0, WriteOptions: c.now(), Eval: &structs.Evaluation{ID: structs.NewID()}})
+			try(c, "deregister "+job, state.JobDeregister, &structs.JobDeregisterRequest{JobID: job,
+				Purge: c.r.IntN(3) == 0, WriteOptions: c.now(), Eval: &structs.Evaluation{ID: structs.NewID()}})
 		case 1:
 			if len(live) > 0 {
 				a := live[c.r.IntN(len(live))]
-				try(c, "stop of "+a.JobID, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID, WriteOptions: c.now(), Eval: &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerAllocStop}})
+				try(c, "stop of "+a.JobID, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID,
+					WriteOptions: c.now(), Eval: &structs.Evaluation{ID: structs.NewID(),
+						TriggeredBy: structs.TriggerAllocStop}})
 			}
 		default:
 			c.clock = c.clock.Add(time.Minute)
@@ -360,6 +383,7 @@ func (c *sleepers) claimAll(a *structs.Allocation) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		cl := g.Volumes[alias].Claim(a.Namespace, a.Index())
 		cl.AllocID = a.ID
-		try(c, "claim "+cl.VolumeID+" for "+a.JobID, state.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: a.NodeID, Claims: []*structs.CSIClaim{cl}, WriteOptions: c.now()})
+		try(c, "claim "+cl.VolumeID+" for "+a.JobID, state.VolumeClaim,
+			&structs.CSIVolumeClaimRequest{NodeID: a.NodeID, Claims: []*structs.CSIClaim{cl}, WriteOptions: c.now()})
 	}
 }

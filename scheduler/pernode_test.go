@@ -17,7 +17,8 @@ func TestSystemJob_RunsOnEveryNode(t *testing.T) {
 	other := aNode("n3")
 	other.Attributes["kernel.name"] = "windows"
 	w.node(other)
-	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="})))
+	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}",
+		RTarget: "linux", Operand: "="})))
 	p := w.run("log")
 	w.wantPlaced("log", "0@n1 0@n2")
 	if p.Eval.FailedTGAllocs != nil || p.Blocked != nil {
@@ -40,7 +41,8 @@ func TestSystemJob_RunsOnEveryNode(t *testing.T) {
 func TestSystemJob_ThatFitsNowhereGivesReasons(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
-	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "plan9", Operand: "="})))
+	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}",
+		RTarget: "plan9", Operand: "="})))
 	if got := refusals(w.run("log"), "g"); got != "constraint: ${attr.kernel.name} = plan9 (2)" {
 		t.Errorf("refusals: %s", got)
 	}
@@ -57,10 +59,12 @@ func TestSystemJob_WithoutCapacityOnSomeNodes(t *testing.T) {
 	w.job(aJob("log", structs.JobSystem))
 	p := w.run("log")
 	w.wantPlaced("log", "0@n1")
-	if got := refusals(p, "g"); got != "resources: cpu exhausted (2)" || p.Eval.QueuedAllocations["g"] != 2 || p.Blocked == nil {
+	if got := refusals(p, "g"); got != "resources: cpu exhausted (2)" || p.Eval.QueuedAllocations["g"] != 2 ||
+		p.Blocked == nil {
 		t.Errorf("refusals: %s, %+v", got, p.Eval)
 	}
-	if m := p.Eval.FailedTGAllocs["g"]; m.NodesExhausted != 2 || m.DimensionExhausted["cpu"] != 2 || m.NodesEvaluated != 3 {
+	if m := p.Eval.FailedTGAllocs["g"]; m.NodesExhausted != 2 || m.DimensionExhausted["cpu"] != 2 ||
+		m.NodesEvaluated != 3 {
 		t.Errorf("metric: %+v", m)
 	}
 }
@@ -77,7 +81,8 @@ func TestSystemJob_FollowsItsNodes(t *testing.T) {
 	w.run("log")
 	w.wantPlaced("log", "0@n1 0@n2")
 
-	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible, WriteOptions: w.now()})
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
+		Eligibility: structs.NodeIneligible, WriteOptions: w.now()})
 	w.run("log")
 	w.wantPlaced("log", "0@n1 0@n2") // the running allocations continue
 
@@ -170,7 +175,8 @@ func TestNodeEval_LooksAtItsNodeOnly(t *testing.T) {
 		return p
 	}
 	p := one("n1")
-	if len(p.Stop) != 1 || state.Alloc(w.s.Read(), p.Stop[0].AllocID).NodeID != "n1" || p.Eval.FailedTGAllocs != nil {
+	if len(p.Stop) != 1 || state.Alloc(w.s.Read(), p.Stop[0].AllocID).NodeID != "n1" ||
+		p.Eval.FailedTGAllocs != nil {
 		t.Fatalf("plan: %s", describe(p))
 	}
 	w.wantPlaced("log", "0@n2 0@n3")
@@ -209,7 +215,8 @@ func TestNodeEval_KeepsTheWaitForOtherNodes(t *testing.T) {
 		}
 	}
 	w.wantPlaced("log", "0@n2")
-	if got := state.JobSummary(w.s.Read(), state.Job(w.s.Read(), structs.DefaultNamespace, "log")).Summary["g"].Queued; got != 1 {
+	if got := state.JobSummary(w.s.Read(), state.Job(w.s.Read(), structs.DefaultNamespace,
+		"log")).Summary["g"].Queued; got != 1 {
 		t.Errorf("%d are queued", got)
 	}
 	waiting := 0

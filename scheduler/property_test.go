@@ -67,7 +67,8 @@ func (c *chaos) step() {
 		c.fixture.volume(rapid.SampledFrom(chaosVolumes).Draw(t, "volume"), "hostpath")
 	case 5:
 		for _, a := range c.allocs(job) {
-			c.client(a, rapid.SampledFrom([]string{structs.AllocRunning, structs.AllocFailed, structs.AllocComplete}).Draw(t, "client"))
+			c.client(a, rapid.SampledFrom([]string{structs.AllocRunning, structs.AllocFailed,
+				structs.AllocComplete}).Draw(t, "client"))
 			break
 		}
 	case 6:
@@ -87,10 +88,12 @@ func (c *chaos) step() {
 
 // change registers a job of the kind that its name has.
 func (c *chaos) change(id string) {
-	edits := []func(*structs.Job){count(rapid.IntRange(0, 3).Draw(c.t, "count")), cpu(rapid.IntRange(1, 500).Draw(c.t, "cpu"))}
+	edits := []func(*structs.Job){count(rapid.IntRange(0, 3).Draw(c.t, "count")),
+		cpu(rapid.IntRange(1, 500).Draw(c.t, "cpu"))}
 	kinds := map[string]string{"sum": structs.JobBatch, "log": structs.JobSystem, "scan": structs.JobSysBatch}
 	if rapid.Bool().Draw(c.t, "constrained") {
-		edits = append(edits, constraints(&structs.Constraint{LTarget: "${meta.rack}", RTarget: "r1", Operand: "="}))
+		edits = append(edits, constraints(&structs.Constraint{LTarget: "${meta.rack}", RTarget: "r1",
+			Operand: "="}))
 	}
 	if rapid.Bool().Draw(c.t, "with a volume") {
 		mode := rapid.SampledFrom(structs.CSIAccessModes).Draw(c.t, "mode")
@@ -136,7 +139,8 @@ func (c *chaos) settle(job string) {
 			used = used.Add(*a.Resources)
 		}
 		// A node may be over full without the plan's doing: it registered again with less.
-		if short := n.Available().Exceeded(used); short != "" && slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool { return a.NodeID == n.ID }) {
+		if short := n.Available().Exceeded(used); short != "" &&
+			slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool { return a.NodeID == n.ID }) {
 			c.t.Fatalf("node %s has not enough %s after %s", n.ID, short, describe(p))
 		}
 	}
@@ -164,11 +168,13 @@ func (c *chaos) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
 }
 
 // checkPair looks for another live allocation that excludes this one from a volume.
-func (c *chaos) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *structs.CSIClaim, other *structs.Allocation) {
+func (c *chaos) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *structs.CSIClaim,
+	other *structs.Allocation) {
 	if other.ID == a.ID || other.Terminal() {
 		return
 	}
-	for _, r := range state.JobVersion(tx, other.Namespace, other.JobID, other.JobVersion).Group(other.TaskGroup).Volumes {
+	for _, r := range state.JobVersion(tx, other.Namespace, other.JobID,
+		other.JobVersion).Group(other.TaskGroup).Volumes {
 		theirs := r.Claim(other.Namespace, other.Index())
 		if theirs.VolumeID == mine.VolumeID && theirs.Class().Conflicts(mine.Class()) {
 			c.t.Fatalf("%s (%s) and %s (%s) both want volume %s", a.Name, a.ID, other.Name, other.ID, mine.VolumeID)

@@ -32,23 +32,29 @@ func fleetWithin(t testing.TB, n int, limit int64) *fixture {
 	}
 	job := aJob("fill", structs.JobService, count(n), cpu(10), volume("data", structs.CSISingleNodeWriter, true))
 	fill(func(tx *state.WriteTx) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
-	plan := &structs.Plan{JobModifyIndex: w.index, Eval: &structs.Evaluation{ID: "fill", Namespace: job.Namespace, JobID: job.ID, Status: structs.EvalComplete}}
+	plan := &structs.Plan{JobModifyIndex: w.index, Eval: &structs.Evaluation{ID: "fill",
+		Namespace: job.Namespace, JobID: job.ID, Status: structs.EvalComplete}}
 	for i := range n {
 		id := nodeID(i)
 		k := half("p", structs.CSIKindNode)
 		k.NodeInfo.ID, k.NodeInfo.MaxVolumes = "i-"+id, limit
-		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"host": "i-" + id, "zone": fmt.Sprint("z", i%3)}}
+		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"host": "i-" + id,
+			"zone": fmt.Sprint("z", i%3)}}
 		fill(func(tx *state.WriteTx) error {
-			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id), CSI: []*structs.CSIPluginInstance{k}})
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id),
+				CSI: []*structs.CSIPluginInstance{k}})
 		})
-		plan.Place = append(plan.Place, &structs.Allocation{ID: fmt.Sprintf("fill-%08d", i), JobID: job.ID, TaskGroup: "g", NodeID: id,
+		plan.Place = append(plan.Place, &structs.Allocation{ID: fmt.Sprintf("fill-%08d", i), JobID: job.ID,
+			TaskGroup: "g", NodeID: id,
 			Name: structs.AllocName(job.ID, "g", i), Metrics: &structs.AllocMetric{}})
 	}
 	var volumes []*structs.CSIVolume
 	for i := range n {
-		volumes = append(volumes, &structs.CSIVolume{ID: structs.PerAllocID("data", i), Namespace: job.Namespace, PluginID: "p", ExternalID: fmt.Sprint("x", i)})
+		volumes = append(volumes, &structs.CSIVolume{ID: structs.PerAllocID("data", i), Namespace: job.Namespace,
+			PluginID: "p", ExternalID: fmt.Sprint("x", i)})
 	}
-	volumes = append(volumes, &structs.CSIVolume{ID: "free", Namespace: job.Namespace, PluginID: "p", ExternalID: "free"},
+	volumes = append(volumes, &structs.CSIVolume{ID: "free", Namespace: job.Namespace, PluginID: "p",
+		ExternalID: "free"},
 		&structs.CSIVolume{ID: "local", Namespace: job.Namespace, PluginID: "p", ExternalID: "local",
 			Topologies: []*structs.CSITopology{{Segments: map[string]string{"host": "i-" + nodeID(n/2)}}}},
 		&structs.CSIVolume{ID: "zonal", Namespace: job.Namespace, PluginID: "p", ExternalID: "zonal",
@@ -62,7 +68,8 @@ func fleetWithin(t testing.TB, n int, limit int64) *fixture {
 		aJob("db", structs.JobService, volume("free", structs.CSISingleNodeWriter, false)),
 		aJob("local", structs.JobService, volume("local", structs.CSISingleNodeWriter, false)),
 		aJob("zonal", structs.JobService, volume("zonal", structs.CSISingleNodeWriter, false)),
-		aJob("one", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: nodeID(n / 2), Operand: "="})),
+		aJob("one", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}",
+			RTarget: nodeID(n / 2), Operand: "="})),
 		aJob("late", structs.JobService, volume("data", structs.CSISingleNodeWriter, true)),
 		aJob("log", structs.JobSystem),
 	} {
@@ -130,7 +137,8 @@ func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 func TestBlockedEverywhere_LooksAtNoNode(t *testing.T) {
 	w := fleet(t, 200)
 	p := w.plan(t, w.eval("late"), enough)
-	if got := refusals(p, "g"); !strings.Contains(got, "allocation fill-000 (job fill) is placed to use it") || p.Eval.FailedTGAllocs["g"].NodesEvaluated != 0 {
+	if got := refusals(p, "g"); !strings.Contains(got, "allocation fill-000 (job fill) is placed to use it") ||
+		p.Eval.FailedTGAllocs["g"].NodesEvaluated != 0 {
 		t.Errorf("refusals: %s", got)
 	}
 }
@@ -166,20 +174,24 @@ func TestFailure_IsTheAnswerOfEveryNode(t *testing.T) {
 	w.wantPlaced("big", "0@n000555x 1@n000555x 2@n000555x 3@n000555x 4@n000555x")
 }
 
-// TestUnblockedEval_TriesFreedNodes, and not every node again. It keeps the reasons of the nodes that rejected
-// it before.
+// TestUnblockedEval_TriesFreedNodes, and not every node again. It keeps the reasons of the nodes that
+// rejected it before.
 func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 	var cost []float64
 	for _, n := range []int{1000, 8000} {
 		w := fleet(t, n)
 		w.write(t, func(tx *state.WriteTx) error {
-			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("big", structs.JobService, cpu(995), count(2))})
+			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("big", structs.JobService, cpu(995),
+				count(2))})
 		})
 		w.carryOut(t, w.plan(t, w.eval("big"), enough))
 		waits := state.BlockedEval(w.s.Read(), structs.DefaultNamespace, "big")
 		wake := func(nodes ...*structs.Node) *structs.Evaluation {
 			for _, node := range nodes {
-				w.write(t, func(tx *state.WriteTx) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+				w.write(t, func(tx *state.WriteTx) error {
+					return state.NodeRegister(tx,
+						&structs.NodeRegisterRequest{Node: node})
+				})
 			}
 			woken := state.Eval(w.s.Read(), waits.ID)
 			if woken.Status != structs.EvalPending {
@@ -192,15 +204,18 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 		woken := wake(small)
 		var p *structs.Plan
 		cost = append(cost, testing.AllocsPerRun(5, func() { p = w.plan(t, woken, enough) }))
-		if m := p.Eval.FailedTGAllocs["g"]; p.Eval.Status != structs.EvalBlocked || p.Eval.QueuedAllocations["g"] != 2 ||
-			m.NodesExhausted != n || m.CoalescedFailures != 1 || refusals(p, "g") != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
+		if m := p.Eval.FailedTGAllocs["g"]; p.Eval.Status != structs.EvalBlocked ||
+			p.Eval.QueuedAllocations["g"] != 2 ||
+			m.NodesExhausted != n || m.CoalescedFailures != 1 ||
+			refusals(p, "g") != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
 			t.Fatalf("%+v: %s", m, refusals(p, "g"))
 		}
 		w.carryOut(t, p)
 
 		large := aNode(nodeID(n/3) + "x")
 		p = w.plan(t, wake(large), enough)
-		if len(p.Place) != 1 || p.Place[0].NodeID != large.ID || p.Eval.QueuedAllocations["g"] != 1 || p.Place[0].Metrics.NodesEvaluated > 2*retriedNodes {
+		if len(p.Place) != 1 || p.Place[0].NodeID != large.ID || p.Eval.QueuedAllocations["g"] != 1 ||
+			p.Place[0].Metrics.NodesEvaluated > 2*retriedNodes {
 			t.Fatalf("%s, %+v", describe(p), p.Eval)
 		}
 		w.carryOut(t, p)
@@ -234,7 +249,10 @@ func TestUnblockedEval_KnowsTheEarlierRefusals(t *testing.T) {
 	register := func(id string, mhz int64) {
 		node := aNode(id)
 		node.NodeResources.CPU.CpuShares = mhz
-		w.write(t, func(tx *state.WriteTx) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+		w.write(t, func(tx *state.WriteTx) error {
+			return state.NodeRegister(tx,
+				&structs.NodeRegisterRequest{Node: node})
+		})
 	}
 	first, next := state.BlockedEval(w.s.Read(), "default", "a"), state.BlockedEval(w.s.Read(), "default", "b")
 	for i := range 40 {
@@ -248,7 +266,8 @@ func TestUnblockedEval_KnowsTheEarlierRefusals(t *testing.T) {
 	w.wantPlaced("a", "0@large")
 	now := state.Eval(w.s.Read(), next.ID)
 	if now.Status != structs.EvalPending || now.SnapshotIndex != told || next.SnapshotIndex >= told {
-		t.Fatalf("the next is %s and knows of %d: it was %d, and the first knew of %d", now.Status, now.SnapshotIndex, next.SnapshotIndex, told)
+		t.Fatalf("the next is %s and knows of %d: it was %d, and the first knew of %d", now.Status,
+			now.SnapshotIndex, next.SnapshotIndex, told)
 	}
 	p := w.plan(t, now, enough)
 	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.NodesEvaluated != n { // its own result
@@ -265,20 +284,23 @@ func TestUnblockKeys_AreBounded(t *testing.T) {
 	const n = maxKeys + 100
 	w := fleetWithin(t, n, 1)
 	p := w.plan(t, w.eval("db"), enough)
-	if got := refusals(p, "g"); got != fmt.Sprintf("csi-limit: CSI plugin p has its limit of 1 volumes on this node (%d)", n) {
+	if got := refusals(p,
+		"g"); got != fmt.Sprintf("csi-limit: CSI plugin p has its limit of 1 volumes on this node (%d)", n) {
 		t.Fatalf("refusals: %s", got)
 	}
 	if got := len(blockedOn(p)); got < maxKeys/2 || got > maxKeys+2 {
 		t.Errorf("it waits for %d keys", got)
 	}
-	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(retryDelay).UnixNano() || p.Followups[0].JobID != "db" {
+	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(retryDelay).UnixNano() ||
+		p.Followups[0].JobID != "db" {
 		t.Fatalf("%s", describe(p))
 	}
 	w.carryOut(t, p)
 	if p = w.plan(t, w.eval("db"), enough); len(p.Followups) != 0 {
 		t.Errorf("there is one already: %s", describe(p))
 	}
-	if p = w.plan(t, slices.Collect(state.LaterEvalsByJob(w.s.Read(), "default", "db"))[0], enough); len(p.Followups) != 1 {
+	if p = w.plan(t, slices.Collect(state.LaterEvalsByJob(w.s.Read(), "default", "db"))[0],
+		enough); len(p.Followups) != 1 {
 		t.Errorf("when it has come there is none: %s", describe(p))
 	}
 }
@@ -329,17 +351,19 @@ func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 	}
 }
 
-// TestSample_PacksNearlyAsWellAsAScan fills a fleet with allocations of different sizes, one evaluation each, by
-// samples and by asking every node.
+// TestSample_PacksNearlyAsWellAsAScan fills a fleet with allocations of different sizes, one evaluation each,
+// by samples and by asking every node.
 func TestSample_PacksNearlyAsWellAsAScan(t *testing.T) {
 	const n, jobs = 250, 450
 	filled := func(enough int) (nodes int) {
 		w, chance := fleet(t, n), rand.New(rand.NewPCG(7, 7))
 		for i := range jobs {
 			id := fmt.Sprint("job-", i)
-			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval"), Namespace: structs.DefaultNamespace, JobID: id, Status: structs.EvalPending}
+			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval"), Namespace: structs.DefaultNamespace,
+				JobID: id, Status: structs.EvalPending}
 			w.write(t, func(tx *state.WriteTx) error {
-				return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob(id, structs.JobBatch, cpu(50+chance.IntN(350)))})
+				return state.JobRegister(tx,
+					&structs.JobRegisterRequest{Job: aJob(id, structs.JobBatch, cpu(50+chance.IntN(350)))})
 			})
 			p := w.plan(t, e, enough)
 			if len(p.Place) != 1 {

@@ -18,7 +18,8 @@ func TestService_PlacesItsCount(t *testing.T) {
 	p := w.run("web")
 	w.wantPlaced("web", "0@n1 1@n2 2@n3") // apart: anti-affinity
 	a := p.Place[0]
-	if a.Name != "web.g[0]" || a.Resources.CPU != 100 || a.EvalID != p.Eval.ID || len(a.Metrics.ScoreMetaData) != 3 || a.NodeName != "name-n1" {
+	if a.Name != "web.g[0]" || a.Resources.CPU != 100 || a.EvalID != p.Eval.ID ||
+		len(a.Metrics.ScoreMetaData) != 3 || a.NodeName != "name-n1" {
 		t.Errorf("allocation: %+v", a)
 	}
 	if p.Eval.Status != structs.EvalComplete || p.Blocked != nil || p.Eval.QueuedAllocations["g"] != 0 {
@@ -27,7 +28,9 @@ func TestService_PlacesItsCount(t *testing.T) {
 }
 
 func TestBinpack_FillsANodeBeforeTheNext(t *testing.T) {
-	w := running(t, aJob("first", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n2", Operand: "="})), "n1", "n2", "n3")
+	w := running(t, aJob("first", structs.JobService,
+		constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n2", Operand: "="})), "n1",
+		"n2", "n3")
 	w.job(aJob("second", structs.JobService))
 	w.run("second")
 	w.wantPlaced("second", "0@n2")
@@ -79,8 +82,10 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 		{"reschedule policy", func(j *structs.Job) {
 			j.TaskGroups[0].ReschedulePolicy = structs.DefaultReschedulePolicy(structs.JobBatch)
 		}, false},
-		{"constraint that the node meets", constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}), false},
-		{"constraint that the node does not meet", constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n1", Operand: "!="}), true},
+		{"constraint that the node meets", constraints(&structs.Constraint{LTarget: "${attr.kernel.name}",
+			RTarget: "linux", Operand: "="}), false},
+		{"constraint that the node does not meet", constraints(&structs.Constraint{LTarget: "${node.unique.id}",
+			RTarget: "n1", Operand: "!="}), true},
 		{"datacenters", func(j *structs.Job) { j.Datacenters = []string{"dc2"} }, true},
 		{"env", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{"A": "b"} }, true},
 		{"config", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "x"} }, true},
@@ -176,7 +181,8 @@ func TestLostNode_ReplacesAllocations(t *testing.T) {
 	w.status("n1", structs.NodeDown)
 	p := w.run("web")
 	w.wantPlaced("web", "0@n2 1@n2")
-	if len(p.Stop) != 1 || p.Stop[0].ClientStatus != structs.AllocLost || p.Place[0].PreviousAllocation != p.Stop[0].AllocID {
+	if len(p.Stop) != 1 || p.Stop[0].ClientStatus != structs.AllocLost ||
+		p.Place[0].PreviousAllocation != p.Stop[0].AllocID {
 		t.Errorf("plan: %s", describe(p))
 	}
 }
@@ -200,8 +206,10 @@ func TestDrain_EmptiesTheNode(t *testing.T) {
 	w.node(n)
 	j := w.job(aJob("web", structs.JobService))
 	p := planner{ReadTx: w.s.Read(), ns: j.Namespace, job: j, now: w.clock, eval: w.eval("web")}
-	a := &structs.Allocation{ID: "a", JobID: "web", TaskGroup: "g", NodeID: "n1", DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocRunning}
-	if s := p.classify(newGroupPlan(j, j.TaskGroups[0]), a); s.action != actionMove || s.why != "node is draining" {
+	a := &structs.Allocation{ID: "a", JobID: "web", TaskGroup: "g", NodeID: "n1",
+		DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocRunning}
+	if s := p.classify(newGroupPlan(j, j.TaskGroups[0]), a); s.action != actionMove ||
+		s.why != "node is draining" {
 		t.Errorf("fate %+v", s)
 	}
 }
@@ -213,10 +221,12 @@ func TestReschedule_FollowsThePolicy(t *testing.T) {
 	w.client(first, structs.AllocFailed)
 
 	p := w.run("web") // not yet: 30 s
-	if len(p.Place) != 0 || len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(30*time.Second).UnixNano() {
+	if len(p.Place) != 0 || len(p.Followups) != 1 ||
+		p.Followups[0].WaitUntil != w.clock.Add(30*time.Second).UnixNano() {
 		t.Fatalf("plan: %s", describe(p))
 	}
-	if p.Eval.QueuedAllocations["g"] != 0 || state.Alloc(w.s.Read(), first.ID).FollowupEvalID != p.Followups[0].ID {
+	if p.Eval.QueuedAllocations["g"] != 0 ||
+		state.Alloc(w.s.Read(), first.ID).FollowupEvalID != p.Followups[0].ID {
 		t.Errorf("the allocation does not name its evaluation: %+v", p.Eval)
 	}
 
@@ -226,7 +236,8 @@ func TestReschedule_FollowsThePolicy(t *testing.T) {
 	if len(p.Place) != 1 || p.Place[0].NodeID != "n2" || p.Place[0].PreviousAllocation != first.ID {
 		t.Fatalf("plan: %s", describe(p)) // the other node: a penalty is on the first
 	}
-	if e := p.Place[0].RescheduleTracker.Events; len(e) != 1 || e[0].PrevNodeID != "n1" || e[0].Delay != 30*time.Second {
+	if e := p.Place[0].RescheduleTracker.Events; len(e) != 1 || e[0].PrevNodeID != "n1" ||
+		e[0].Delay != 30*time.Second {
 		t.Errorf("tracker: %+v", e)
 	}
 	w.run("web")
@@ -234,7 +245,8 @@ func TestReschedule_FollowsThePolicy(t *testing.T) {
 	w.clock = w.clock.Add(time.Second)
 	w.client(w.allocs("web")[0], structs.AllocFailed)
 	p = w.run("web")
-	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(time.Minute).UnixNano() { // twice as long
+	if len(p.Followups) != 1 ||
+		p.Followups[0].WaitUntil != w.clock.Add(time.Minute).UnixNano() { // twice as long
 		t.Fatalf("plan: %s", describe(p))
 	}
 }
@@ -276,7 +288,8 @@ func TestReschedule_AttemptsEnd(t *testing.T) {
 }
 
 func TestReschedule_NotWithoutAPolicy(t *testing.T) {
-	w := running(t, aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{} }), "n1")
+	w := running(t, aJob("web", structs.JobService,
+		func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{} }), "n1")
 	w.client(w.allocs("web")[0], structs.AllocFailed)
 	w.clock = w.clock.Add(time.Hour)
 	if p := w.run("web"); len(p.Place)+len(p.Followups) != 0 {
@@ -300,7 +313,8 @@ func TestBlockedEval_WaitsForCapacity(t *testing.T) {
 	p := w.run("web")
 	w.wantPlaced("web", "0@n1 1@n1")
 	m := p.Eval.FailedTGAllocs["g"]
-	if m.CoalescedFailures != 1 || m.NodesExhausted != 1 || m.DimensionExhausted["cpu"] != 1 || p.Eval.QueuedAllocations["g"] != 2 {
+	if m.CoalescedFailures != 1 || m.NodesExhausted != 1 || m.DimensionExhausted["cpu"] != 1 ||
+		p.Eval.QueuedAllocations["g"] != 2 {
 		t.Errorf("metric: %+v", m)
 	}
 	if !slices.Equal(blockedOn(p), []string{structs.WakeCapacity}) || p.Eval.BlockedEval != p.Blocked.ID {
@@ -331,7 +345,8 @@ func TestBlockedEval_WaitsForCapacity(t *testing.T) {
 	w.nodes("n3")
 	p = w.process(w.evals(structs.EvalPending)[0])
 	w.apply(p)
-	if len(w.allocs("web")) != 4 || p.Eval.Status != structs.EvalComplete || len(w.evals(structs.EvalBlocked)) != 0 {
+	if len(w.allocs("web")) != 4 || p.Eval.Status != structs.EvalComplete ||
+		len(w.evals(structs.EvalBlocked)) != 0 {
 		t.Errorf("in the end: %+v", p.Eval)
 	}
 }
@@ -365,7 +380,8 @@ func TestRefusals_NameFilterAndReason(t *testing.T) {
 		edit(n)
 		w.node(n)
 	}
-	w.job(aJob("web", structs.JobService, func(j *structs.Job) { j.Datacenters = []string{"dc[13]", "europe-*"} },
+	w.job(aJob("web", structs.JobService,
+		func(j *structs.Job) { j.Datacenters = []string{"dc[13]", "europe-*"} },
 		constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="})))
 	p := w.run("web")
 	want := strings.Join([]string{
@@ -382,7 +398,8 @@ func TestRefusals_NameFilterAndReason(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	m := p.Eval.FailedTGAllocs["g"]
-	if m.NodesEvaluated != 6 || m.NodesFiltered != 4 || m.NodesExhausted != 2 || m.NodesInPool != 7 || m.NodesAvailable["dc1"] != 6 ||
+	if m.NodesEvaluated != 6 || m.NodesFiltered != 4 || m.NodesExhausted != 2 || m.NodesInPool != 7 ||
+		m.NodesAvailable["dc1"] != 6 ||
 		m.ClassFiltered["big"] != 1 || m.ConstraintFiltered["${attr.kernel.name} = linux"] != 2 {
 		t.Errorf("metric: %+v", m)
 	}
@@ -401,20 +418,24 @@ func TestFailure_WithoutNodes(t *testing.T) {
 func TestDistinctHosts_OfJobAndGroup(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
-	w.job(aJob("web", structs.JobService, count(3), constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts, RTarget: "true"})))
+	w.job(aJob("web", structs.JobService, count(3),
+		constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts, RTarget: "true"})))
 	p := w.run("web")
 	w.wantPlaced("web", "0@n1 1@n2")
-	if got := refusals(p, "g"); got != "distinct-hosts: distinct_hosts: the node has an allocation of the job (2)" {
+	if got := refusals(p,
+		"g"); got != "distinct-hosts: distinct_hosts: the node has an allocation of the job (2)" {
 		t.Errorf("refusals: %s", got)
 	}
 }
 
 func TestProcess_RefusesAnEmptyEvaluation(t *testing.T) {
-	if _, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now()); !structs.IsKind(err, structs.KindInvalid) {
+	if _, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now()); !structs.IsKind(err,
+		structs.KindInvalid) {
 		t.Errorf("error: %v", err)
 	}
 	w := newFixture(t)
-	if p := w.process(w.eval("unknown")); len(p.Stop)+len(p.Place) != 0 || p.Eval.Status != structs.EvalComplete {
+	if p := w.process(w.eval("unknown")); len(p.Stop)+len(p.Place) != 0 ||
+		p.Eval.Status != structs.EvalComplete {
 		t.Errorf("plan: %+v", p)
 	}
 }

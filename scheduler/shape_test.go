@@ -42,7 +42,10 @@ func TestShape_DiffersWithTheDemand(t *testing.T) {
 		if s == "" {
 			t.Errorf("%s: has no shape", name)
 		}
-		if again := shape(name, edit, func(j *structs.Job) { j.Name, j.Meta = "another", map[string]string{"x": "y"} }, count(3)); again != s {
+		if again := shape(name, edit, func(j *structs.Job) {
+			j.Name, j.Meta = "another",
+				map[string]string{"x": "y"}
+		}, count(3)); again != s {
 			t.Errorf("%s: of another job it is %s, not %s", name, again, s)
 		}
 		for other, o := range shapes {

@@ -23,21 +23,24 @@ func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 		w.node(aNode(fmt.Sprint("n", i+1)), limited(128))
 		for v := range 128 {
 			id := fmt.Sprintf("v%d-%d", i+1, v)
-			all = append(all, &structs.CSIVolume{ID: id, Name: id, Namespace: "default", PluginID: "hostpath", ExternalID: id})
+			all = append(all, &structs.CSIVolume{ID: id, Name: id, Namespace: "default", PluginID: "hostpath",
+				ExternalID: id})
 		}
 	}
 	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: all, WriteOptions: w.now()})
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "log", WriteOptions: w.now()})
 	w.drainQuick()
 	for i := range 9 {
-		edits := []func(*structs.Job){tiny, constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: fmt.Sprint("n", i+1), Operand: "="})}
+		edits := []func(*structs.Job){tiny, constraints(&structs.Constraint{LTarget: "${node.unique.id}",
+			RTarget: fmt.Sprint("n", i+1), Operand: "="})}
 		for v := range 128 {
 			edits = append(edits, volume(fmt.Sprintf("v%d-%d", i+1, v), structs.CSISingleNodeWriter, false))
 		}
 		w.submit(aJob(fmt.Sprint("fill", i+1), structs.JobService, edits...), fmt.Sprint("fill", i+1))
 		w.drainQuick()
 	}
-	w.submit(aJob("log", structs.JobSystem, tiny, volume("w", structs.CSIMultiNodeMultipleWriter, false)), "again")
+	w.submit(aJob("log", structs.JobSystem, tiny, volume("w", structs.CSIMultiNodeMultipleWriter, false)),
+		"again")
 	w.drainQuick()
 	w.client(w.allocs("log")[0], structs.AllocFailed)
 	w.drainQuick()
@@ -45,7 +48,8 @@ func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 	for e := range state.LaterEvalsByJob(w.s.Read(), "default", "log") {
 		nodes = append(nodes, fmt.Sprintf("%q at %d", e.NodeID, (e.WaitUntil-w.clock.UnixNano())/1e9))
 	}
-	w.submit(aJob("log", structs.JobSystem, tiny, func(j *structs.Job) { j.Meta = map[string]string{"a": "b"} }, volume("w", structs.CSIMultiNodeMultipleWriter, false)), "third")
+	w.submit(aJob("log", structs.JobSystem, tiny, func(j *structs.Job) { j.Meta = map[string]string{"a": "b"} },
+		volume("w", structs.CSIMultiNodeMultipleWriter, false)), "third")
 	for e := range state.LaterEvalsByJob(w.s.Read(), "default", "log") {
 		if e.NodeID == "" { // as if its time had come
 			c := e.Copy()

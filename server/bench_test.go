@@ -58,7 +58,9 @@ func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
 		return err
 	})
 	w.parallel(1, func(int) error {
-		_, err := fsm.Propose(ctx, s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, 1<<20)}})
+		_, err := fsm.Propose(ctx, s, fsm.VolumePut,
+			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume,
+				1<<20)}})
 		return err
 	})
 	w.parallel(1, func(int) error {
@@ -66,7 +68,8 @@ func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
 		return err
 	})
 	w.parallel((allocs+99)/100, func(i int) error {
-		plan := &structs.Plan{JobModifyIndex: 0, Eval: &structs.Evaluation{ID: fmt.Sprint("eval", i), JobID: benchshape.JobID, Status: structs.EvalComplete}}
+		plan := &structs.Plan{JobModifyIndex: 0, Eval: &structs.Evaluation{ID: fmt.Sprint("eval", i),
+			JobID: benchshape.JobID, Status: structs.EvalComplete}}
 		plan.JobModifyIndex = w.jobIndex()
 		for a := i * 100; a < min(allocs, i*100+100); a++ {
 			plan.Place = append(plan.Place, benchshape.Alloc(a, nodes))
@@ -78,7 +81,8 @@ func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
 }
 
 func (w *benchServer) jobIndex() uint64 {
-	resp, err := rpc.Call(context.Background(), w.Server, structs.JobGet, &structs.JobGetRequest{JobID: benchshape.JobID})
+	resp, err := rpc.Call(context.Background(), w.Server, structs.JobGet,
+		&structs.JobGetRequest{JobID: benchshape.JobID})
 	if err != nil {
 		w.b.Fatal(err)
 	}
@@ -141,7 +145,8 @@ type lean struct{ Index uint64 }
 
 // bySize measures operations of many clients at every size. Each size has its own server, which is filled
 // once, and only if the size is selected.
-func bySize(b *testing.B, variable string, sizes []int, clients int, fill func(b *testing.B, n int) *benchServer, op func(c *stdrpc.Client, i, n int) error) {
+func bySize(b *testing.B, variable string, sizes []int, clients int,
+	fill func(b *testing.B, n int) *benchServer, op func(c *stdrpc.Client, i, n int) error) {
 	for _, n := range sizes {
 		var w *benchServer
 		b.Run(fmt.Sprintf("%s=%d", variable, n), func(each *testing.B) {
@@ -164,18 +169,26 @@ var (
 // mostAllocs is how many claim.
 const mostAllocs = 5000
 
-// BenchmarkRPCClaimWrite is 64 clients that claim volumes, each by its only writer, and then release them, and so on.
+// BenchmarkRPCClaimWrite is 64 clients that claim volumes, each by its only writer, and then release them,
+// and so on.
 func BenchmarkRPCClaimWrite(b *testing.B) {
-	bySize(b, "V", volumes, 64, func(b *testing.B, v int) *benchServer { return startBench(b, 1000, v, min(v, mostAllocs)) },
+	bySize(b, "V", volumes, 64, func(b *testing.B, v int) *benchServer {
+		return startBench(b, 1000, v,
+			min(v, mostAllocs))
+	},
 		func(c *stdrpc.Client, i, v int) error {
 			allocs := min(v, mostAllocs)
 			return claim(c, benchshape.VolumeID(i%allocs), i%allocs, structs.ClaimWrite, i/allocs%2 == 1)
 		})
 }
 
-// BenchmarkRPCClaimRead is 16 clients that claim one volume for many readers, and then release it for all of them.
+// BenchmarkRPCClaimRead is 16 clients that claim one volume for many readers, and then release it for all of
+// them.
 func BenchmarkRPCClaimRead(b *testing.B) {
-	bySize(b, "R", []int{100, 1000, 5000}, 16, func(b *testing.B, r int) *benchServer { return startBench(b, 1000, 100, r) },
+	bySize(b, "R", []int{100, 1000, 5000}, 16, func(b *testing.B, r int) *benchServer {
+		return startBench(b,
+			1000, 100, r)
+	},
 		func(c *stdrpc.Client, i, r int) error {
 			return claim(c, benchshape.SharedVolume, i%r, structs.ClaimRead, i/r%2 == 1)
 		})
@@ -186,10 +199,12 @@ func claim(c *stdrpc.Client, volume string, alloc int, mode string, release bool
 	node, secret := benchshape.UUID("node", alloc%1000), benchshape.UUID("secret", alloc%1000)
 	cl := benchshape.Claim(volume, alloc, mode)
 	if release {
-		return c.Call(structs.CSIVolumeUnpublish.Name, &structs.CSIVolumeUnpublishRequest{NodeID: node, SecretID: secret,
-			Claims: []structs.CSIClaimKey{cl.Key()}}, &lean{})
+		return c.Call(structs.CSIVolumeUnpublish.Name, &structs.CSIVolumeUnpublishRequest{NodeID: node,
+			SecretID: secret,
+			Claims:   []structs.CSIClaimKey{cl.Key()}}, &lean{})
 	}
-	return c.Call(structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secret, Claims: []*structs.CSIClaim{cl}}, &lean{})
+	return c.Call(structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secret,
+		Claims: []*structs.CSIClaim{cl}}, &lean{})
 }
 
 func benchFleet(b *testing.B, n int) *benchServer { return startBench(b, n, 100, 1) }
@@ -204,7 +219,8 @@ func BenchmarkRPCNodeRegister(b *testing.B) {
 // BenchmarkRPCNodeUpdate is the same change as berth's nodes send it: the one instance that changed.
 func BenchmarkRPCNodeUpdate(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
-		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i%n), SecretID: benchshape.UUID("secret", i%n),
+		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node",
+			i%n), SecretID: benchshape.UUID("secret", i%n),
 			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i%n, i+1)}}, &lean{})
 	})
 }
@@ -212,8 +228,9 @@ func BenchmarkRPCNodeUpdate(b *testing.B) {
 // BenchmarkRPCHeartbeat is 64 clients' heartbeats.
 func BenchmarkRPCHeartbeat(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
-		return c.Call(structs.NodeHeartbeat.Name, &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n),
-			SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}, &lean{})
+		return c.Call(structs.NodeHeartbeat.Name,
+			&structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n),
+				SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}, &lean{})
 	})
 }
 
@@ -231,6 +248,7 @@ func BenchmarkRPCVolumeRegister(b *testing.B) {
 		func(c *stdrpc.Client, i, n int) error {
 			v := benchshape.Volume(benchshape.VolumeID(i%n), i%n)
 			v.Context["rev"] = fmt.Sprint(i)
-			return c.Call(structs.CSIVolumeRegister.Name, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}, &lean{})
+			return c.Call(structs.CSIVolumeRegister.Name,
+				&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}, &lean{})
 		})
 }

@@ -33,7 +33,8 @@ func TestNew_RemovesFilesOfAnInterruptedRestore(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	left := filepath.Join(cfg.DataDir, "restore-123.tmp")
-	if err := errors.Join(os.MkdirAll(cfg.DataDir, 0o700), os.WriteFile(left, []byte("secret"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(cfg.DataDir, 0o700), os.WriteFile(left, []byte("secret"),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	run(t, cfg)
@@ -115,9 +116,10 @@ func TestNew_PassesOverADamagedGossipFile(t *testing.T) {
 		t.Fatal(whole, err)
 	}
 	for what, text := range map[string][]byte{
-		"noise":          bytes.Repeat([]byte{0, 0xff, '\n', 0x80}, 500),
-		"another clock":  append(bytes.Clone(whole), "clock: 18446744073709551615\n"...),
-		"another server": append(whole[:len(whole)/2], "alive: s9.global 127.0.0.1:1\nalive: \nalive: x\nclock: x\n"...),
+		"noise":         bytes.Repeat([]byte{0, 0xff, '\n', 0x80}, 500),
+		"another clock": append(bytes.Clone(whole), "clock: 18446744073709551615\n"...),
+		"another server": append(whole[:len(whole)/2],
+			"alive: s9.global 127.0.0.1:1\nalive: \nalive: x\nclock: x\n"...),
 	} {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,8 @@ func TestPropose_RejectsAnUnreadableEntry(t *testing.T) {
 	}
 	for _, size := range []int{structs.MaxEntry + 1, 65 << 20} {
 		_, _, err := s.Propose(t.Context(), deregistration(t, size))
-		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "NodeDeregister would be a log entry of ") {
+		if !structs.IsKind(err, structs.KindInvalid) ||
+			!strings.Contains(err.Error(), "NodeDeregister would be a log entry of ") {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}

@@ -56,7 +56,8 @@ func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 	sent := make(chan int, 1)
 	go func() { // like Raft's loop, which notices late that the reader of answers is gone
 		n := 0
-		for _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 1}, new(raft.AppendEntriesResponse)); err == nil; n++ {
+		for _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 1},
+			new(raft.AppendEntriesResponse)); err == nil; n++ {
 			_, err = p.AppendEntries(&raft.AppendEntriesRequest{Term: 1}, new(raft.AppendEntriesResponse))
 		}
 		sent <- n

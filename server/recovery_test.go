@@ -38,13 +38,15 @@ func TestRecovery_ReplacesTheMembersAndKeepsTheState(t *testing.T) {
 	}
 	s.register("after")
 	node := &structs.Node{ID: "n1", SecretID: "secret", Name: "n1", Status: structs.NodeReady}
-	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node}); err != nil {
+	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister,
+		&structs.NodeRegisterRequest{Node: node}); err != nil {
 		t.Fatal(err)
 	}
 	// Two more servers have a vote and never existed: without a majority this server cannot lead.
 	for i := range 2 {
 		id := raft.ServerID(fmt.Sprint("dead", i))
-		_ = s.consensus.AddVoter(id, raft.ServerAddress(fmt.Sprint("127.0.0.1:", i+1)), 0, 0) // the last one is never committed
+		_ = s.consensus.AddVoter(id, raft.ServerAddress(fmt.Sprint("127.0.0.1:", i+1)), 0,
+			0) // the last one is never committed
 	}
 	s.until("it leads no more", func() bool { _, leads, _, _ := s.Leader(); return !leads })
 	id := s.id
@@ -86,16 +88,19 @@ func TestRecovery_RefusesAFileThatDoesNotFit(t *testing.T) {
 	s.register("one")
 	s.stop()
 	for name, text := range map[string]string{
-		"no JSON":           "hello",
-		"no servers":        "[]",
-		"another server":    `[{"id": "a", "address": "127.0.0.1:1"}]`,
-		"no vote":           fmt.Sprintf(`[{"id": "a", "address": "127.0.0.1:1"}, {"id": %q, "address": "127.0.0.1:2", "non_voter": true}]`, s.id),
-		"one address twice": fmt.Sprintf(`[{"id": "a", "address": "127.0.0.1:1"}, {"id": %q, "address": "127.0.0.1:1"}]`, s.id),
-		"too large":         strings.Repeat(" ", structs.MaxPeersFile+1),
+		"no JSON":        "hello",
+		"no servers":     "[]",
+		"another server": `[{"id": "a", "address": "127.0.0.1:1"}]`,
+		"no vote": fmt.Sprintf(`[{"id": "a", "address": "127.0.0.1:1"}, {"id": %q, "address": "127.0.0.1:2", "non_voter": true}]`,
+			s.id),
+		"one address twice": fmt.Sprintf(`[{"id": "a", "address": "127.0.0.1:1"}, {"id": %q, "address": "127.0.0.1:1"}]`,
+			s.id),
+		"too large": strings.Repeat(" ", structs.MaxPeersFile+1),
 	} {
 		path := writePeers(t, cfg, text)
 		_, err := New(cfg, hclog.NewNullLogger())
-		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), infoFile) {
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), infoFile) {
 			t.Errorf("%s: %v (%s)", name, err, structs.KindOf(err))
 		}
 		if _, err := os.Stat(path); err != nil {
@@ -122,7 +127,8 @@ func TestRecovery_RefusesAServerWithoutAState(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := writePeers(t, cfg, fmt.Sprintf(`[{"id": %q, "address": "127.0.0.1:1"}]`, s.id))
-	if _, err := New(cfg, hclog.NewNullLogger()); !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), path) {
+	if _, err := New(cfg, hclog.NewNullLogger()); !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("got %v (%s)", err, structs.KindOf(err))
 	}
 }

@@ -48,7 +48,8 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 		id := fmt.Sprint("v", n)
 		all = append(all, &structs.CSIVolume{ID: id, Name: id, PluginID: "pl", ExternalID: id})
 	}
-	if _, err := fsm.Propose(t.Context(), s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: all}); err != nil {
+	if _, err := fsm.Propose(t.Context(), s, fsm.VolumePut,
+		&structs.CSIVolumeRegisterRequest{Volumes: all}); err != nil {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer

@@ -128,7 +128,8 @@ func (r *running) register(job string) {
 	r.t.Helper()
 	_, err := rpc.Call(r.t.Context(), r, structs.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
 		ID: job, Type: structs.JobService, Datacenters: []string{"dc1"}, TaskGroups: []*structs.TaskGroup{
-			{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}}}}})
+			{Name: "g", Count: 1,
+				Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}}}}})
 	if err != nil {
 		r.t.Fatalf("registering %s: %v", job, err)
 	}
@@ -151,7 +152,8 @@ func TestServer_KeepsRowsAcrossARestart(t *testing.T) {
 
 	s = run(t, cfg)
 	if !s.has("one") || s.store.Index() < index || s.id != id {
-		t.Errorf("after a restart: job %v, index %d (before %d), id %s (before %s)", s.has("one"), s.store.Index(), index, s.id, id)
+		t.Errorf("after a restart: job %v, index %d (before %d), id %s (before %s)", s.has("one"), s.store.Index(),
+			index, s.id, id)
 	}
 	if s.consensus.fresh || s.tags()[tagBootstrap] != "1" {
 		t.Error("a server with a log takes itself for a new one")
@@ -199,7 +201,8 @@ func TestRestore_BringsTheStateBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.rows("the archive's jobs", func(tx *state.ReadTx) bool {
-		return state.Job(tx, structs.DefaultNamespace, "one") != nil && state.Job(tx, structs.DefaultNamespace, "two") == nil
+		return state.Job(tx, structs.DefaultNamespace, "one") != nil &&
+			state.Job(tx, structs.DefaultNamespace, "two") == nil
 	})
 	s.until("it leads on", func() bool { _, leads, _, _ := s.Leader(); return leads })
 	s.register("three")
@@ -223,7 +226,8 @@ func TestRestore_GivesNodesALease(t *testing.T) {
 	cfg.HeartbeatTTL, cfg.HeartbeatGrace = time.Second, time.Second
 	s := run(t, cfg)
 	node := &structs.Node{ID: "n1", SecretID: "secret", Name: "n1", Status: structs.NodeReady}
-	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node}); err != nil {
+	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister,
+		&structs.NodeRegisterRequest{Node: node}); err != nil {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
@@ -238,7 +242,8 @@ func TestRestore_GivesNodesALease(t *testing.T) {
 	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
-	s.rows("it is as it was", func(tx *state.ReadTx) bool { return state.Node(tx, "n1").Status == structs.NodeReady })
+	s.rows("it is as it was",
+		func(tx *state.ReadTx) bool { return state.Node(tx, "n1").Status == structs.NodeReady })
 	s.rows("its lease ends again", down)
 }
 
@@ -255,16 +260,19 @@ func TestRestore_OfADamagedArchiveChangesNothing(t *testing.T) {
 	flipped[len(flipped)/2] ^= 1
 	var alien bytes.Buffer
 	text := "no state at all"
-	if err := snaparchive.Write(&alien, snaparchive.Meta{Index: 5, Term: 1}, int64(len(text)), strings.NewReader(text)); err != nil {
+	if err := snaparchive.Write(&alien, snaparchive.Meta{Index: 5, Term: 1}, int64(len(text)),
+		strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
 	for name, archive := range map[string][]byte{
 		"index near 2^64":         reindexed(t, saved.Bytes(), 1<<64-2),
 		"rows newer than the log": reindexed(t, saved.Bytes(), 1),
-		"empty":                   nil, "text": []byte("hello"), "cut short": saved.Bytes()[:saved.Len()-7], "a bit flipped": flipped,
+		"empty":                   nil, "text": []byte("hello"), "cut short": saved.Bytes()[:saved.Len()-7],
+		"a bit flipped":          flipped,
 		"whole, of another kind": alien.Bytes(),
 	} {
-		if err := s.SnapshotRestore(t.Context(), bytes.NewReader(archive)); !structs.IsKind(err, structs.KindInvalid) {
+		if err := s.SnapshotRestore(t.Context(), bytes.NewReader(archive)); !structs.IsKind(err,
+			structs.KindInvalid) {
 			t.Errorf("%s: %v (%s), want invalid", name, err, structs.KindOf(err))
 		}
 		if !s.has("one") || !s.has("two") {
@@ -283,16 +291,26 @@ func TestConfig_ValidateNamesAllFaults(t *testing.T) {
 		want []string
 	}{
 		"good": {valid, nil},
-		"nothing": {func(c *Config) { *c = Config{} }, []string{"data_dir", "name", "retry_join", "raft_multiplier", "heartbeat_ttl", "retry_interval", "gc_interval", "eval_gc_threshold", "job_gc_threshold",
-			"node_gc_threshold", "raft_snapshot_threshold is 0", "raft_trailing_logs is 0", "addresses.rpc", "addresses.serf"}},
-		"too long":      {func(c *Config) { valid(c); c.NodeGC = math.MaxInt64 }, []string{"node_gc_threshold is", "at most 87600h0m0s"}},
-		"too many logs": {func(c *Config) { valid(c); c.TrailingLogs = math.MaxUint64 }, []string{"raft_trailing_logs is 18446744073709551615; expected 1 to"}},
-		"even":          {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 4, []string{"x"} }, []string{"expected an odd number"}},
-		"too many":      {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 11, []string{"x"} }, []string{"bootstrap_expect is 11"}},
-		"short leases":  {func(c *Config) { valid(c); c.HeartbeatTTL, c.HeartbeatGrace = 999*time.Millisecond, time.Nanosecond }, []string{"heartbeat_ttl is 999ms; expected 1s or more", "heartbeat_grace is 1ns"}},
-		"alone":         {func(c *Config) { valid(c); c.BootstrapExpect = 3 }, []string{"retry_join is required"}},
-		"joining only":  {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 0, []string{"x"} }, nil},
-		"address":       {func(c *Config) { valid(c); c.RPCBind = "nowhere" }, []string{"addresses.rpc"}},
+		"nothing": {func(c *Config) { *c = Config{} }, []string{"data_dir", "name", "retry_join", "raft_multiplier",
+			"heartbeat_ttl", "retry_interval", "gc_interval", "eval_gc_threshold", "job_gc_threshold",
+			"node_gc_threshold", "raft_snapshot_threshold is 0", "raft_trailing_logs is 0", "addresses.rpc",
+			"addresses.serf"}},
+		"too long": {func(c *Config) { valid(c); c.NodeGC = math.MaxInt64 }, []string{"node_gc_threshold is",
+			"at most 87600h0m0s"}},
+		"too many logs": {func(c *Config) { valid(c); c.TrailingLogs = math.MaxUint64 },
+			[]string{"raft_trailing_logs is 18446744073709551615; expected 1 to"}},
+		"even": {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 4, []string{"x"} },
+			[]string{"expected an odd number"}},
+		"too many": {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 11, []string{"x"} },
+			[]string{"bootstrap_expect is 11"}},
+		"short leases": {func(c *Config) {
+			valid(c)
+			c.HeartbeatTTL, c.HeartbeatGrace = 999*time.Millisecond,
+				time.Nanosecond
+		}, []string{"heartbeat_ttl is 999ms; expected 1s or more", "heartbeat_grace is 1ns"}},
+		"alone":        {func(c *Config) { valid(c); c.BootstrapExpect = 3 }, []string{"retry_join is required"}},
+		"joining only": {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 0, []string{"x"} }, nil},
+		"address":      {func(c *Config) { valid(c); c.RPCBind = "nowhere" }, []string{"addresses.rpc"}},
 	} {
 		c := DefaultConfig()
 		tc.edit(&c)
@@ -331,25 +349,30 @@ func occupy(t *testing.T, network string) string {
 func damage(t *testing.T, c *Config, file string) {
 	t.Helper()
 	run(t, *c).stop()
-	if err := os.WriteFile(filepath.Join(c.DataDir, file), bytes.Repeat([]byte("nonsense"), 1000), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.DataDir, file), bytes.Repeat([]byte("nonsense"), 1000),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestNew_LeavesNothingOpenWhenItFails(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, c *Config){
-		"the RPC port is in use":            func(t *testing.T, c *Config) { c.RPCBind = occupy(t, "tcp") },
-		"the gossip's TCP port is in use":   func(t *testing.T, c *Config) { c.SerfBind = occupy(t, "tcp") },
-		"the gossip's UDP port is in use":   func(t *testing.T, c *Config) { c.SerfBind = occupy(t, "udp") },
-		"the gossip's port is no number":    func(_ *testing.T, c *Config) { c.SerfBind = "127.0.0.1:serf" },
-		"no RPC address for others":         func(_ *testing.T, c *Config) { c.RPCBind = "0.0.0.0:0" },
-		"the RPC address is none":           func(_ *testing.T, c *Config) { c.RPCAdvertise = "nowhere" },
-		"the gossip's address is none":      func(_ *testing.T, c *Config) { c.SerfAdvertise = "127.0.0.1" },
-		"tags that are too long":            func(_ *testing.T, c *Config) { c.HTTPAdvertise = strings.Repeat("x", 1000) },
+		"the RPC port is in use":          func(t *testing.T, c *Config) { c.RPCBind = occupy(t, "tcp") },
+		"the gossip's TCP port is in use": func(t *testing.T, c *Config) { c.SerfBind = occupy(t, "tcp") },
+		"the gossip's UDP port is in use": func(t *testing.T, c *Config) { c.SerfBind = occupy(t, "udp") },
+		"the gossip's port is no number":  func(_ *testing.T, c *Config) { c.SerfBind = "127.0.0.1:serf" },
+		"no RPC address for others":       func(_ *testing.T, c *Config) { c.RPCBind = "0.0.0.0:0" },
+		"the RPC address is none":         func(_ *testing.T, c *Config) { c.RPCAdvertise = "nowhere" },
+		"the gossip's address is none":    func(_ *testing.T, c *Config) { c.SerfAdvertise = "127.0.0.1" },
+		"tags that are too long": func(_ *testing.T,
+			c *Config) {
+			c.HTTPAdvertise = strings.Repeat("x", 1000)
+		},
 		"the data directory cannot be made": func(_ *testing.T, c *Config) { c.DataDir = "/dev/null/data" },
 		"Damaged log":                       func(t *testing.T, c *Config) { damage(t, c, "raft/wal/wal-meta.db") },
 		"Damaged gossip directory": func(t *testing.T, c *Config) {
-			if err := errors.Join(os.MkdirAll(c.DataDir, 0o700), os.WriteFile(filepath.Join(c.DataDir, "serf"), nil, 0o600)); err != nil {
+			if err := errors.Join(os.MkdirAll(c.DataDir, 0o700), os.WriteFile(filepath.Join(c.DataDir, "serf"), nil,
+				0o600)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -380,7 +403,8 @@ func TestRaftError_HasTheKindOfItsOutcome(t *testing.T) {
 		raft.ErrNotLeader: structs.KindUnavailable, raft.ErrLeadershipTransferInProgress: structs.KindUnavailable,
 		raft.ErrEnqueueTimeout: structs.KindUnavailable, raft.ErrRaftShutdown: structs.KindUnavailable,
 		raft.ErrLeadershipLost: structs.KindTimeout, raft.ErrAbortedByRestore: structs.KindTimeout,
-		errors.New("no space left on device"): structs.KindTimeout, fmt.Errorf("in between: %w", raft.ErrNotLeader): structs.KindUnavailable,
+		errors.New("no space left on device"):           structs.KindTimeout,
+		fmt.Errorf("in between: %w", raft.ErrNotLeader): structs.KindUnavailable,
 	} {
 		got := raftError(err)
 		if !structs.IsKind(got, want) || !errors.Is(got, err) {
@@ -432,7 +456,8 @@ func TestLeadership_NeverRunsTheLoopsTwice(t *testing.T) {
 func TestAdvertise_ResolvesTheAddress(t *testing.T) {
 	bound := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4747}
 	for configured, want := range map[string]string{
-		"": "127.0.0.1:4747", "10.0.0.7:0": "10.0.0.7:4747", "10.0.0.7:99": "10.0.0.7:99", "localhost:5": "127.0.0.1:5",
+		"": "127.0.0.1:4747", "10.0.0.7:0": "10.0.0.7:4747", "10.0.0.7:99": "10.0.0.7:99",
+		"localhost:5": "127.0.0.1:5",
 	} {
 		got, err := advertise(bound, configured)
 		if err != nil || got.String() != want {

@@ -18,7 +18,8 @@ func TestVersions_AnOlderServerGetsNoNewCommand(t *testing.T) {
 		peers []peer
 		want  int
 	}{
-		"all are new":          {[]peer{{commands: fsm.Version()}, {commands: fsm.Version(), status: serf.StatusFailed}}, fsm.Version()},
+		"all are new": {[]peer{{commands: fsm.Version()},
+			{commands: fsm.Version(), status: serf.StatusFailed}}, fsm.Version()},
 		"one is older":         {[]peer{{commands: fsm.Version()}, {status: serf.StatusAlive}}, 0},
 		"an older one failed":  {[]peer{{commands: fsm.Version()}, {status: serf.StatusFailed}}, 0},
 		"an older one left":    {[]peer{{commands: fsm.Version()}, {status: serf.StatusLeft}}, fsm.Version()},
@@ -38,7 +39,8 @@ func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, answer, err := s.consensus.propose(t.Context(), entry); err != nil || structs.KindOf(answer.(error)) != structs.KindNotFound {
+	if _, answer, err := s.consensus.propose(t.Context(), entry); err != nil ||
+		structs.KindOf(answer.(error)) != structs.KindNotFound {
 		t.Errorf("a server of one: %v, %v", answer, err)
 	}
 	older := joinAsAnOlderServer(t, s)
@@ -53,14 +55,16 @@ func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 	if err := older.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the leader has heard that it left", func() bool { return int(s.consensus.commands.Load()) == fsm.Version() })
+	s.until("the leader has heard that it left",
+		func() bool { return int(s.consensus.commands.Load()) == fsm.Version() })
 }
 
 func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
 	t.Helper()
 	cfg := serf.DefaultConfig()
 	cfg.Init()
-	cfg.NodeName, cfg.Tags = "older", map[string]string{tagRole: roleServer, tagRegion: s.cfg.Region, tagBatches: "1"}
+	cfg.NodeName, cfg.Tags = "older", map[string]string{tagRole: roleServer, tagRegion: s.cfg.Region,
+		tagBatches: "1"}
 	cfg.MemberlistConfig.BindAddr, cfg.MemberlistConfig.BindPort = "127.0.0.1", 0
 	cfg.LogOutput, cfg.MemberlistConfig.LogOutput = io.Discard, io.Discard
 	cfg.LeavePropagateDelay = 0

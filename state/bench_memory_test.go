@@ -14,7 +14,8 @@ import (
 	"berth/structs"
 )
 
-var archive = flag.String("archive", "", "where BenchmarkCapacity leaves what it has filled, as servers restore it")
+var archive = flag.String("archive", "",
+	"where BenchmarkCapacity leaves what it has filled, as servers restore it")
 
 // restored is the store as a server has it after a restart, and the heap that it holds.
 func (b *benchStore) restored() (s *Store, held float64, took time.Duration) {
@@ -61,7 +62,8 @@ func BenchmarkHeap(b *testing.B) {
 		})
 		b.Run("claim", func(b *testing.B) {
 			without := held(benchFill{nodes: n, volumes: n, shared: -1, allocs: n})
-			b.ReportMetric((held(benchFill{nodes: n, volumes: n, shared: -1, allocs: n, claimsEach: 10})-without)/(10*n), "bytes/unit")
+			b.ReportMetric((held(benchFill{nodes: n, volumes: n, shared: -1, allocs: n,
+				claimsEach: 10})-without)/(10*n), "bytes/unit")
 		})
 	}
 }
@@ -117,6 +119,7 @@ func archived(s *Store, path string, size int64) error {
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(s.Save(w)) }()
-	err = snaparchive.Write(f, snaparchive.Meta{Index: s.Index(), Term: 1, Version: "bench", Created: time.Now()}, size, r)
+	err = snaparchive.Write(f, snaparchive.Meta{Index: s.Index(), Term: 1, Version: "bench",
+		Created: time.Now()}, size, r)
 	return errors.Join(err, r.Close(), f.Close())
 }

@@ -28,7 +28,8 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 	if f.plugins == nil {
 		f.plugins = []string{benchshape.Plugin}
 	}
-	b.many(f.nodes, func(tx *WriteTx, i int) error { return NodeRegister(tx, benchshape.Register(i, 0, f.plugins...)) })
+	b.many(f.nodes,
+		func(tx *WriteTx, i int) error { return NodeRegister(tx, benchshape.Register(i, 0, f.plugins...)) })
 	b.many(1, func(tx *WriteTx, _ int) error {
 		return JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(f.allocs)})
 	})
@@ -49,14 +50,17 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 	if f.shared >= 0 {
 		b.many(1, func(tx *WriteTx, _ int) error { return b.putVolume(tx, benchshape.SharedVolume, 1<<20) })
 		b.many(f.shared, func(tx *WriteTx, i int) error {
-			return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)}})
+			return VolumeClaim(tx,
+				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchshape.Claim(benchshape.SharedVolume, i,
+					structs.ClaimRead)}})
 		})
 	}
 	return b
 }
 
 func (b *benchStore) putVolume(tx *WriteTx, id string, i int) error {
-	return VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(id, i)}})
+	return VolumePut(tx,
+		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(id, i)}})
 }
 
 // many applies n entries in large batches.

@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-// The names of these benchmarks are those of bench/peer/statebench: a row of one is compared with the row
-// of the same name of the other, in its metric ns/unit. Run them for a time (-benchtime=1s), so that the collector's
-// share is in them; each store is filled once.
+// The names of these benchmarks are those of bench/peer/statebench: a row of one is compared with the row of
+// the same name of the other, in its metric ns/unit. Run them for a time (-benchtime=1s), so that the
+// collector's share is in them; each store is filled once.
 
 var benchSizes = []int{10, 100, 1000, 10000, 100000}
 
@@ -29,7 +29,9 @@ func bySize(b *testing.B, variable string, sizes []int, at func(b *testing.B, n 
 func BenchmarkFingerprint(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
-		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest { return benchshape.Register(i%n, i+1, benchshape.Plugin) }, s.register)
+		benchmeter.Perform(b, 1, benchmeter.AtOnce,
+			func(i int) *structs.NodeRegisterRequest { return benchshape.Register(i%n, i+1, benchshape.Plugin) },
+			s.register)
 	})
 }
 
@@ -82,7 +84,9 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 		for i := range n { // those that are measured report one plugin, as the peer's do
 			s.register(benchshape.Register(n+i, 0, benchshape.Plugin))
 		}
-		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest { return benchshape.Register(n+i%n, i+1, benchshape.Plugin) }, s.register)
+		benchmeter.Perform(b, 1, benchmeter.AtOnce,
+			func(i int) *structs.NodeRegisterRequest { return benchshape.Register(n+i%n, i+1, benchshape.Plugin) },
+			s.register)
 	})
 }
 
@@ -120,7 +124,9 @@ func benchBoot(b *testing.B, batch int) {
 func BenchmarkClaim(b *testing.B) {
 	bySize(b, "R", append([]int{1}, benchSizes...), func(b *testing.B, r int) {
 		s := benchFill{nodes: 1000, shared: r, allocs: r + 1}.store(b)
-		benchmeter.Perform(b, 2, benchmeter.AtOnce, func(int) *structs.CSIClaim { return benchshape.Claim(benchshape.SharedVolume, r, structs.ClaimRead) }, s.claimAndRelease)
+		benchmeter.Perform(b, 2, benchmeter.AtOnce,
+			func(int) *structs.CSIClaim { return benchshape.Claim(benchshape.SharedVolume, r, structs.ClaimRead) },
+			s.claimAndRelease)
 	})
 }
 
@@ -159,7 +165,8 @@ func benchStorm(b *testing.B, batch int) {
 			m.Pause()
 			s.many(r, func(tx *WriteTx, i int) error { // the first round has no claims to release
 				claims[i] = benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
-				return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{claims[i].Key()}})
+				return VolumeUnpublish(tx,
+					&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{claims[i].Key()}})
 			})
 			m.Resume()
 			for i := 0; i < r; {
@@ -195,7 +202,8 @@ func BenchmarkPluginPage(b *testing.B) {
 	bySize(b, "N", []int{1000, 10000, 100000}, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
 		benchmeter.Repeat(b, func() {
-			if d, next := PluginPage(s.s.Read(), benchshape.Plugin, nil, 100); len(d.Allocations) != 100 || next == nil {
+			if d, next := PluginPage(s.s.Read(), benchshape.Plugin, nil, 100); len(d.Allocations) != 100 ||
+				next == nil {
 				b.Fatal(len(d.Allocations))
 			}
 		})
@@ -227,7 +235,8 @@ func BenchmarkAllocUpdate(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
 		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.AllocClientUpdate {
-			return &structs.AllocClientUpdate{ID: benchshape.UUID("plugalloc", i%n), ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
+			return &structs.AllocClientUpdate{ID: benchshape.UUID("plugalloc", i%n),
+				ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
 		}, s.report)
 	})
 }
@@ -255,7 +264,8 @@ func BenchmarkAllocEnds(b *testing.B) {
 			})
 			return &structs.AllocClientUpdate{ID: benchshape.UUID("alloc", i%n), ClientStatus: structs.AllocFailed}
 		}, s.report)
-		if e := evalsByJob.First(s.s.Read(), structs.DefaultNamespace, benchshape.JobID); e == nil || e.TriggeredBy != structs.TriggerAllocFailure {
+		if e := evalsByJob.First(s.s.Read(), structs.DefaultNamespace, benchshape.JobID); e == nil ||
+			e.TriggeredBy != structs.TriggerAllocFailure {
 			b.Fatal("nothing has ended")
 		}
 	})

@@ -13,7 +13,10 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 	claimRow := func(tx *WriteTx, alloc string) *structs.CSIClaim {
 		return Claim(tx.ReadTx, "default", "v", alloc).Copy()
 	}
-	attachmentRow := func(tx *WriteTx) *structs.CSIAttachment { return Attachment(tx.ReadTx, "default", "v", "n1").Copy() }
+	attachmentRow := func(tx *WriteTx) *structs.CSIAttachment {
+		return Attachment(tx.ReadTx, "default", "v",
+			"n1").Copy()
+	}
 	for says, harm := range map[string]func(*WriteTx){
 		"granted although it conflicts with that of a1": func(tx *WriteTx) {
 			c := claimRow(tx, "a2")
@@ -60,16 +63,21 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			v.ExternalID, v.State = "ext-v", structs.VolumeReady
 			volumes.Put(tx, v)
 		},
-		"version 0 of job j is gone": func(tx *WriteTx) { jobVersions.Delete(tx, JobVersion(tx.ReadTx, "default", "j", 0)) },
+		"version 0 of job j is gone": func(tx *WriteTx) {
+			jobVersions.Delete(tx, JobVersion(tx.ReadTx, "default",
+				"j", 0))
+		},
 		"is running and should be": func(tx *WriteTx) {
 			j := aJob("idle", structs.JobService)
 			j.Status = structs.JobRunning
 			jobs.Put(tx, j)
 			jobVersions.Put(tx, j.Copy())
-			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "idle", Namespace: "default", Status: structs.EvalComplete})
+			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "idle", Namespace: "default",
+				Status: structs.EvalComplete})
 		},
 		"missed the unblock of capacity": func(tx *WriteTx) {
-			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "x", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity}})
+			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "x", Status: structs.EvalBlocked,
+				BlockedOn: []string{structs.WakeCapacity}})
 		},
 		"modified at 999": func(tx *WriteTx) {
 			n := aNode("n9")

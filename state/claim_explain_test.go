@@ -18,8 +18,10 @@ func aQueue(t testing.TB, readers, n int) *quiet {
 	w := &quiet{s: New()}
 	w.do(func(tx *WriteTx) {
 		mustDo(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		mustDo(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
-		mustDo(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p")}}))
+		mustDo(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"),
+			CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
+		mustDo(t,
+			VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p")}}))
 		for i := range readers + n {
 			w.claimInQueue(t, tx, i, i < readers)
 		}
@@ -29,7 +31,8 @@ func aQueue(t testing.TB, readers, n int) *quiet {
 
 func (w *quiet) claimInQueue(t testing.TB, tx *WriteTx, i int, reads bool) {
 	id := queuedID(i)
-	allocs.Put(tx, &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n", Resources: &structs.Resources{}})
+	allocs.Put(tx, &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n",
+		Resources: &structs.Resources{}})
 	c := aClaim("v", id, wr, snw)
 	if reads {
 		c = aClaim("v", id, rd, mnr)
@@ -56,12 +59,16 @@ func TestClaimReasons_NameThreeAndCountTheRest(t *testing.T) {
 	}
 	held := `^(allocation a9999\d\d \(job j\) on node name-n holds volume v as multi-node-reader-only, read(, )?){3} and 2 more`
 	for i, want := range map[int]string{
-		5:   held + "$",
-		6:   held + "; ahead in the queue: allocation " + queuedID(5) + "$",
-		9:   held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 1 more$", queuedID(5), queuedID(6), queuedID(7)),
-		105: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 97 more$", queuedID(5), queuedID(6), queuedID(7)),
-		106: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$", queuedID(5), queuedID(6), queuedID(7)),
-		204: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$", queuedID(5), queuedID(6), queuedID(7)),
+		5: held + "$",
+		6: held + "; ahead in the queue: allocation " + queuedID(5) + "$",
+		9: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 1 more$",
+			queuedID(5), queuedID(6), queuedID(7)),
+		105: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 97 more$",
+			queuedID(5), queuedID(6), queuedID(7)),
+		106: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$",
+			queuedID(5), queuedID(6), queuedID(7)),
+		204: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$",
+			queuedID(5), queuedID(6), queuedID(7)),
 	} {
 		if got := why(i); !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("%d waits because\n%s; want\n%s", i, got, want)
@@ -81,12 +88,14 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 			id := fmt.Sprintf("a%d", (i*7)%13)
 			w.alloc(id, "j", "n1")
 			c := aClaim("v", id, rapid.SampledFrom([]string{rd, wr}).Draw(rt, "mode"), access.Draw(rt, "access"))
-			_ = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}, WriteOptions: w.now()})
+			_ = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c},
+				WriteOptions: w.now()})
 			if rapid.IntRange(0, 3).Draw(rt, "release") == 0 {
 				all := ClaimsByVolume(w.s.Read(), "default", "v")
 				if len(all) > 0 {
 					k := all[rapid.IntRange(0, len(all)-1).Draw(rt, "which")].Key()
-					do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k}, WriteOptions: w.now()})
+					do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k},
+						WriteOptions: w.now()})
 				}
 			}
 			tx := w.s.Read()
@@ -96,7 +105,8 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 				if got, want := reason(c), ClaimBlocked(tx, c); got != want {
 					rt.Fatalf("%s waits because %q in its queue, %q by itself", c.AllocID, got, want)
 				}
-				if got, want := ClaimBlocked(tx, c), plainReason(tx, all, c); c.State == structs.ClaimWaiting && want != "" && got != want {
+				if got, want := ClaimBlocked(tx, c), plainReason(tx, all, c); c.State == structs.ClaimWaiting &&
+					want != "" && got != want {
 					rt.Fatalf("%s waits because %q; want %q", c.AllocID, got, want)
 				}
 			}
@@ -141,7 +151,10 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 		return quickest(func() time.Duration {
 			w.do(func(tx *WriteTx) { w.claimInQueue(t, tx, n+2, false) })
 			w.do(func(tx *WriteTx) {
-				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: queuedID(n + 2)}}}))
+				must(t,
+					VolumeUnpublish(tx,
+						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v",
+							AllocID: queuedID(n + 2)}}}))
 			})
 			tx := w.s.Read()
 			c := Claim(tx, "default", "v", queuedID(n+1))

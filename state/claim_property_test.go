@@ -71,7 +71,8 @@ func (m *machine) register() {
 }
 
 func (m *machine) nodeStatus() {
-	step(m, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{pick(m, "node", someNodes), pick(m, "node", someNodes)},
+	step(m, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{pick(m, "node", someNodes),
+		pick(m, "node", someNodes)},
 		Status: pick(m, "status", []string{structs.NodeReady, structs.NodeDown}), WriteOptions: m.now()})
 }
 
@@ -83,8 +84,9 @@ func (m *machine) place() {
 		j = m.job(spec)
 	}
 	p := m.plan(j)
-	p.Place = []*structs.Allocation{{ID: pick(m, "alloc", someAllocs), Namespace: j.Namespace, JobID: "j", JobVersion: j.Version,
-		TaskGroup: "g", NodeID: pick(m, "node", someNodes)}}
+	p.Place = []*structs.Allocation{{ID: pick(m, "alloc", someAllocs), Namespace: j.Namespace, JobID: "j",
+		JobVersion: j.Version,
+		TaskGroup:  "g", NodeID: pick(m, "node", someNodes)}}
 	step(m, PlanApply, p)
 }
 
@@ -94,26 +96,32 @@ func (m *machine) stop() {
 		return
 	}
 	p := m.plan(j)
-	p.Stop = []*structs.PlanStop{{AllocID: pick(m, "alloc", someAllocs), ClientStatus: pick(m, "lost", []string{"", structs.AllocLost})}}
+	p.Stop = []*structs.PlanStop{{AllocID: pick(m, "alloc", someAllocs),
+		ClientStatus: pick(m, "lost", []string{"", structs.AllocLost})}}
 	step(m, PlanApply, p)
 }
 
 func (m *machine) report() {
-	step(m, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{WriteOptions: m.now(), Allocs: []*structs.AllocClientUpdate{
-		{ID: pick(m, "alloc", someAllocs), ClientStatus: pick(m, "status", []string{structs.AllocRunning, structs.AllocComplete, structs.AllocFailed})}}})
+	step(m, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{WriteOptions: m.now(),
+		Allocs: []*structs.AllocClientUpdate{
+			{ID: pick(m, "alloc", someAllocs), ClientStatus: pick(m, "status", []string{structs.AllocRunning,
+				structs.AllocComplete, structs.AllocFailed})}}})
 }
 
 func (m *machine) put() {
 	v := aVolume(pick(m, "volume", someVolume), pick(m, "plugin", somePlugin))
-	v.State, v.RequestedCapacityMin = pick(m, "state", []string{"", structs.VolumeCreating}), int64(rapid.IntRange(0, 3).Draw(m.r, "size"))
+	v.State, v.RequestedCapacityMin = pick(m, "state", []string{"", structs.VolumeCreating}),
+		int64(rapid.IntRange(0, 3).Draw(m.r, "size"))
 	if v.State != "" {
 		v.ExternalID = ""
 	}
 	if m.flip("capable of one thing") {
 		k := pick(m, "capability", allClasses)
-		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode}}
+		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: k.AccessMode,
+			AttachmentMode: k.AttachmentMode}}
 	}
-	step(m, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: m.now()})
+	step(m, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v},
+		WriteOptions: m.now()})
 }
 
 func (m *machine) remove() {
@@ -122,7 +130,8 @@ func (m *machine) remove() {
 		step(m, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
 		return
 	}
-	step(m, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, Force: m.flip("force"), WriteOptions: m.now()})
+	step(m, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, Force: m.flip("force"),
+		WriteOptions: m.now()})
 }
 
 func (m *machine) maybeError() *structs.OperationError {
@@ -134,15 +143,18 @@ func (m *machine) maybeError() *structs.OperationError {
 
 func (m *machine) volumeOutcome() {
 	id := pick(m, "volume", someVolume)
-	step(m, VolumeOutcome, &structs.CSIVolumeOutcome{ID: id, Op: pick(m, "op", []string{"create", "delete", "expand"}),
+	step(m, VolumeOutcome, &structs.CSIVolumeOutcome{ID: id,
+		Op:         pick(m, "op", []string{"create", "delete", "expand"}),
 		ExternalID: "ext-" + id, Err: m.maybeError(), Final: m.flip("final"), WriteOptions: m.now(),
 		NodeExpandBytes: int64(rapid.IntRange(0, 2).Draw(m.r, "node expand"))})
 }
 
 // nodeExpanded sends the outcome of an expansion from the node of the claim or from another one.
 func (m *machine) nodeExpanded() {
-	step(m, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs),
-		NodeID: pick(m, "node", someNodes), Bytes: int64(rapid.IntRange(0, 2).Draw(m.r, "bytes")), Err: m.maybeError(), WriteOptions: m.now()})
+	step(m, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: pick(m, "volume", someVolume),
+		AllocID: pick(m, "alloc", someAllocs),
+		NodeID:  pick(m, "node", someNodes), Bytes: int64(rapid.IntRange(0, 2).Draw(m.r, "bytes")),
+		Err: m.maybeError(), WriteOptions: m.now()})
 }
 
 func (m *machine) claims() {
@@ -152,8 +164,9 @@ func (m *machine) claims() {
 		if m.flip("common") {
 			k = pick(m, "common class", commonClasses)
 		}
-		cs = append(cs, &structs.CSIClaim{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs),
-			Mode: k.Mode, AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode})
+		cs = append(cs, &structs.CSIClaim{VolumeID: pick(m, "volume", someVolume),
+			AllocID: pick(m, "alloc", someAllocs),
+			Mode:    k.Mode, AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode})
 	}
 	step(m, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
 }
@@ -162,7 +175,8 @@ func (m *machine) unpublish() {
 	k := structs.CSIClaimKey{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs)}
 	before := Claim(m.s.Read(), structs.DefaultNamespace, k.VolumeID, k.AllocID)
 	forced := pick(m, "operator", []string{"", "forced"})
-	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k}, Operator: forced, WriteOptions: m.now()})
+	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k},
+		Operator: forced, WriteOptions: m.now()})
 	if forced == "" || before == nil || m.claimState(k.VolumeID, k.AllocID) != "" {
 		return
 	}
@@ -172,13 +186,16 @@ func (m *machine) unpublish() {
 }
 
 func (m *machine) attachmentOutcome() {
-	step(m, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: pick(m, "volume", someVolume), NodeID: pick(m, "node", someNodes),
-		Op: pick(m, "op", []string{"attach", "detach"}), Err: m.maybeError(), WriteOptions: m.now()})
+	step(m, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: pick(m, "volume", someVolume),
+		NodeID: pick(m, "node", someNodes),
+		Op:     pick(m, "op", []string{"attach", "detach"}), Err: m.maybeError(), WriteOptions: m.now()})
 }
 
 func (m *machine) reap() {
-	step(m, Reap, &structs.ReapRequest{Allocs: []string{pick(m, "alloc", someAllocs)}, Nodes: []string{pick(m, "node", someNodes)},
-		Evals: []string{fmt.Sprintf("eval-%d", m.index/2)}, Jobs: []structs.JobKey{{Namespace: structs.DefaultNamespace, ID: "j"}}, WriteOptions: m.now()})
+	step(m, Reap, &structs.ReapRequest{Allocs: []string{pick(m, "alloc", someAllocs)},
+		Nodes: []string{pick(m, "node", someNodes)},
+		Evals: []string{fmt.Sprintf("eval-%d", m.index/2)},
+		Jobs:  []structs.JobKey{{Namespace: structs.DefaultNamespace, ID: "j"}}, WriteOptions: m.now()})
 }
 
 // checkFairness compares every pair of claims in each queue.
@@ -216,7 +233,8 @@ func (m *machine) checkFairness() {
 // settle begins with everything in place to quarrel about.
 func (m *machine) settle() {
 	for _, id := range someNodes {
-		m.node(id, append(attaching(half("attaching", structs.CSIKindNode, true), half("attaching", structs.CSIKindController, true)),
+		m.node(id, append(attaching(half("attaching", structs.CSIKindNode, true),
+			half("attaching", structs.CSIKindController, true)),
 			half("plain", structs.CSIKindNode, true))...)
 	}
 	for n, id := range someVolume {
@@ -228,9 +246,12 @@ func (m *machine) settle() {
 }
 
 func TestClaimQueue_IsFair(t *testing.T) {
-	often := []func(*machine){(*machine).claims, (*machine).claims, (*machine).claims, (*machine).unpublish, (*machine).unpublish,
-		(*machine).attachmentOutcome, (*machine).attachmentOutcome, (*machine).place, (*machine).volumeOutcome, (*machine).nodeExpanded}
-	seldom := []func(*machine){(*machine).register, (*machine).nodeStatus, (*machine).stop, (*machine).report, (*machine).put,
+	often := []func(*machine){(*machine).claims, (*machine).claims, (*machine).claims, (*machine).unpublish,
+		(*machine).unpublish,
+		(*machine).attachmentOutcome, (*machine).attachmentOutcome, (*machine).place, (*machine).volumeOutcome,
+		(*machine).nodeExpanded}
+	seldom := []func(*machine){(*machine).register, (*machine).nodeStatus, (*machine).stop, (*machine).report,
+		(*machine).put,
 		(*machine).remove, (*machine).reap}
 	rapid.Check(t, func(r *rapid.T) {
 		m := &machine{world: newWorld(r), r: r}
@@ -266,8 +287,10 @@ func TestClaimCounts_PerClass(t *testing.T) {
 		s := New()
 		_ = s.Write(1, func(tx *WriteTx) error {
 			for range rapid.IntRange(0, 40).Draw(r, "changes") {
-				c := &structs.CSIClaim{Namespace: "default", VolumeID: one(r, "v", "w"), AllocID: one(r, "1", "2", "3", "4", "5"), State: one(r, waiting, granted),
-					AccessMode: structs.CSIAccessMode(one(r, "multi-node-reader-only", "single-node-writer", "another")), AttachmentMode: structs.CSIFileSystem, Mode: one(r, rd, wr)}
+				c := &structs.CSIClaim{Namespace: "default", VolumeID: one(r, "v", "w"), AllocID: one(r, "1", "2", "3",
+					"4", "5"), State: one(r, waiting, granted),
+					AccessMode:     structs.CSIAccessMode(one(r, "multi-node-reader-only", "single-node-writer", "another")),
+					AttachmentMode: structs.CSIFileSystem, Mode: one(r, rd, wr)}
 				if rapid.Bool().Draw(r, "drop") {
 					dropClaim(tx, c)
 				} else {

@@ -50,21 +50,31 @@ func TestClaimQueue_GrantsInOrder(t *testing.T) {
 		want    string // alloc:state, in the order of the requests; g granted, w waiting, - gone
 	}{
 		{"one writer on one node", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"b1", wr, snw}}, nil, "a1:g a2:w b1:w"},
-		{"the next in the queue, not another", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}}, []string{"a1"}, "a1:- a2:g a3:w"},
-		{"a reader of a single-node volume is alone too", []ask{{"a1", rd, snr}, {"b1", rd, snr}}, nil, "a1:g b1:w"},
+		{"the next in the queue, not another", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}},
+			[]string{"a1"}, "a1:- a2:g a3:w"},
+		{"a reader of a single-node volume is alone too", []ask{{"a1", rd, snr}, {"b1", rd, snr}}, nil,
+			"a1:g b1:w"},
 		{"readers share", []ask{{"a1", rd, mnr}, {"a2", rd, mnr}, {"b1", rd, mnr}}, nil, "a1:g a2:g b1:g"},
-		{"one writer among readers", []ask{{"a1", wr, mnsw}, {"a2", rd, mnsw}, {"a3", wr, mnsw}}, nil, "a1:g a2:g a3:w"},
-		{"readers pass a waiting writer they do not mind", []ask{{"a1", wr, mnsw}, {"a2", wr, mnsw}, {"a3", rd, mnsw}}, nil, "a1:g a2:w a3:g"},
+		{"one writer among readers", []ask{{"a1", wr, mnsw}, {"a2", rd, mnsw}, {"a3", wr, mnsw}}, nil,
+			"a1:g a2:g a3:w"},
+		{"readers pass a waiting writer they do not mind", []ask{{"a1", wr, mnsw}, {"a2", wr, mnsw},
+			{"a3", rd, mnsw}}, nil, "a1:g a2:w a3:g"},
 		{"writers share", []ask{{"a1", wr, mnmw}, {"a2", wr, mnmw}, {"a3", rd, mnmw}}, nil, "a1:g a2:g a3:g"},
 		{"other modes wait", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}}, nil, "a1:g a2:w"},
-		{"who comes later does not pass who waits for other modes", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}}, nil, "a1:g a2:w a3:w"},
-		{"and goes on when that one gives up", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}}, []string{"a2"}, "a1:g a2:- a3:g"},
-		{"all who fit go at once", []ask{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr}, {"b1", wr, snw}, {"b2", rd, mnr}},
+		{"who comes later does not pass who waits for other modes", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw},
+			{"a3", rd, mnr}}, nil, "a1:g a2:w a3:w"},
+		{"and goes on when that one gives up", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}},
+			[]string{"a2"}, "a1:g a2:- a3:g"},
+		{"all who fit go at once", []ask{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr}, {"b1", wr, snw},
+			{"b2", rd, mnr}},
 			[]string{"a1"}, "a1:- a2:g a3:g b1:w b2:w"},
-		{"and the rest when they have gone", []ask{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr}, {"b1", wr, snw}, {"b2", rd, mnr}},
+		{"and the rest when they have gone", []ask{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr},
+			{"b1", wr, snw}, {"b2", rd, mnr}},
 			[]string{"a1", "a2", "a3"}, "a1:- a2:- a3:- b1:g b2:w"},
-		{"a waiting claim given up changes nothing for the holder", []ask{{"a1", wr, snw}, {"a2", wr, snw}}, []string{"a2"}, "a1:g a2:-"},
-		{"releasing twice is releasing once", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}}, []string{"a1", "a1"}, "a1:- a2:g a3:w"},
+		{"a waiting claim given up changes nothing for the holder", []ask{{"a1", wr, snw}, {"a2", wr, snw}},
+			[]string{"a2"}, "a1:g a2:-"},
+		{"releasing twice is releasing once", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}},
+			[]string{"a1", "a1"}, "a1:- a2:g a3:w"},
 	} {
 		for _, together := range []bool{false, true} {
 			w := threeNodes(t, false)
@@ -84,7 +94,8 @@ func TestClaimQueue_GrantsInOrder(t *testing.T) {
 			}
 			var got []string
 			for _, a := range c.asks {
-				got = append(got, a.alloc+":"+map[string]string{"": "-", waiting: "w", granted: "g"}[w.claimState("v", a.alloc)])
+				got = append(got, a.alloc+":"+map[string]string{"": "-", waiting: "w",
+					granted: "g"}[w.claimState("v", a.alloc)])
 			}
 			if s := strings.Join(got, " "); s != c.want {
 				t.Errorf("%s (together %v): %s, want %s", c.name, together, s, c.want)
@@ -116,7 +127,8 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 	w.alloc("stopped", "j", "n1")
 	w.stop("stopped", "")
 	v := aVolume("picky", "p")
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr,
+		AttachmentMode: structs.CSIFileSystem}}
 	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
 	w.claim(aClaim("v", "b1", wr, mnmw))
 	block := aClaim("picky", "a1", rd, mnr)
@@ -133,23 +145,28 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 		{"an unknown volume", aClaim("x", "a1", wr, snw), "", structs.KindNotFound, `no volume "x"`},
 		{"an unknown allocation", aClaim("v", "x", wr, snw), "", structs.KindNotFound, `no allocation "x"`},
 		{"an allocation that ended", aClaim("v", "ended", wr, snw), "", structs.KindPrecondition, "has ended"},
-		{"an allocation that is being stopped", aClaim("v", "stopped", wr, snw), "", structs.KindPrecondition, "being stopped"},
+		{"an allocation that is being stopped", aClaim("v", "stopped", wr, snw), "", structs.KindPrecondition,
+			"being stopped"},
 		{"another node's allocation", aClaim("v", "a1", wr, snw), "n2", structs.KindDenied, "another node"},
 		{"a claim that names another node", other, "", structs.KindDenied, "another node"},
 		{"an unknown node", aClaim("v", "a1", wr, snw), "n9", structs.KindNotFound, `no node "n9"`},
 		{"writing in a reader's mode", aClaim("v", "a1", wr, mnr), "", structs.KindInvalid, "is read-only"},
 		{"a mode that does not exist", aClaim("v", "a1", "both", snw), "", structs.KindInvalid, "needs a mode"},
-		{"an access mode that does not exist", aClaim("v", "a1", wr, "all"), "", structs.KindInvalid, "needs a mode"},
-		{"a mode the volume is not made for", aClaim("picky", "a1", rd, snr), "", structs.KindPrecondition, "no capability"},
+		{"an access mode that does not exist", aClaim("v", "a1", wr, "all"), "", structs.KindInvalid,
+			"needs a mode"},
+		{"a mode the volume is not made for", aClaim("picky", "a1", rd, snr), "", structs.KindPrecondition,
+			"no capability"},
 		{"an attachment the volume is not made for", block, "", structs.KindPrecondition, "no capability"},
 		{"other modes than it has", aClaim("v", "b1", rd, mnmw), "", structs.KindConflict, "claims volume"},
 		{"nothing", nil, "", structs.KindInvalid, "empty"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fine := aClaim("v", "a3", wr, mnmw)
-			err := try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: c.node, Claims: []*structs.CSIClaim{fine, c.claim}, WriteOptions: w.now()})
+			err := try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: c.node, Claims: []*structs.CSIClaim{fine,
+				c.claim}, WriteOptions: w.now()})
 			if c.node == "n2" { // the fine one is n3's: refused first, in the same way
-				err = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: c.node, Claims: []*structs.CSIClaim{c.claim}, WriteOptions: w.now()})
+				err = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: c.node,
+					Claims: []*structs.CSIClaim{c.claim}, WriteOptions: w.now()})
 			}
 			wantKind(t, err, c.want)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
@@ -189,7 +206,8 @@ func TestVolumeUnpublish_RemembersThatAFileSystemTurnedReadOnly(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, mnmw), aClaim("v", "a2", wr, mnmw))
 	let := func(node, alloc string, turned ...string) {
-		req := &structs.CSIVolumeUnpublishRequest{NodeID: node, Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: alloc}}, WriteOptions: w.now()}
+		req := &structs.CSIVolumeUnpublishRequest{NodeID: node,
+			Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: alloc}}, WriteOptions: w.now()}
 		for _, id := range turned {
 			req.TurnedReadOnly = append(req.TurnedReadOnly, structs.CSIClaimKey{VolumeID: "v", AllocID: id})
 		}
@@ -200,7 +218,8 @@ func TestVolumeUnpublish_RemembersThatAFileSystemTurnedReadOnly(t *testing.T) {
 		t.Errorf("another node's claim: %+v", v.TurnedReadOnly)
 	}
 	let("n2", "a2", "a2")
-	if v := w.mustPut(); v.TurnedReadOnly == nil || v.TurnedReadOnly.NodeID != "n2" || v.TurnedReadOnly.AllocID != "a2" || v.TurnedReadOnly.Time == 0 {
+	if v := w.mustPut(); v.TurnedReadOnly == nil || v.TurnedReadOnly.NodeID != "n2" ||
+		v.TurnedReadOnly.AllocID != "a2" || v.TurnedReadOnly.Time == 0 {
 		t.Errorf("%+v", v.TurnedReadOnly)
 	}
 }
@@ -209,7 +228,10 @@ func TestAllocStop_RemovesWaitingClaimsAndKeepsGranted(t *testing.T) {
 	for name, end := range map[string]func(w *world, alloc string){
 		"stopped by the scheduler": func(w *world, alloc string) { w.stop(alloc, "") },
 		"given up for lost":        func(w *world, alloc string) { w.stop(alloc, structs.AllocLost) },
-		"ended on its node":        func(w *world, alloc string) { w.client("n"+alloc[1:], alloc, structs.AllocFailed) },
+		"ended on its node": func(w *world, alloc string) {
+			w.client("n"+alloc[1:], alloc,
+				structs.AllocFailed)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := threeNodes(t, false)
@@ -236,9 +258,11 @@ func TestClaimQueue_WaitsForMoreThanClaims(t *testing.T) {
 		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
 		w.claim(aClaim("new", "a1", wr, snw))
 		w.wantReason("new", "a1", "is being created")
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", Err: &structs.OperationError{Message: "pool is full"}, WriteOptions: w.now()})
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create",
+			Err: &structs.OperationError{Message: "pool is full"}, WriteOptions: w.now()})
 		w.wantReason("new", "a1", `failed once, with "pool is full"`)
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x", WriteOptions: w.now()})
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x",
+			WriteOptions: w.now()})
 		w.wantClaims("new", map[string]string{"a1": granted})
 	})
 	t.Run("the plugin to be known", func(t *testing.T) {
@@ -338,7 +362,8 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
 		w.claim(aClaim("v", "a1", rd, mnr))
 		a := Attachment(w.s.Read(), "default", "v", "n1")
-		if a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.PluginID != "p" || a.Secrets["k"] != "s" || a.VolumeContext["c"] != "x" {
+		if a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.PluginID != "p" ||
+			a.Secrets["k"] != "s" || a.VolumeContext["c"] != "x" {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -354,7 +379,8 @@ func TestClaimReasons_NameTheRemedy(t *testing.T) {
 	w.wantReason("v", "a2", "it is being stopped")
 	w.client("n1", "a1", structs.AllocComplete)
 	w.wantReason("v", "a2", "its node has not yet released the volume")
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown, WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown,
+		WriteOptions: w.now()})
 	w.wantReason("v", "a2", "that node is down, so nothing is released until it is back")
 	w.wantReason("v", "a2", `volume detach -force -reason "it is off" v n1`)
 	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting}) // and nothing is
@@ -382,7 +408,8 @@ func TestClaimable_ExplainsARejection(t *testing.T) {
 		}
 	}
 	w.claim(aClaim("v", "a2", wr, snw))
-	if ok, why := Claimable(w.s.Read(), aClaim("v", "new", wr, snw), func(id string) bool { return id == "a1" }); ok || !strings.Contains(why, "a2") {
+	if ok, why := Claimable(w.s.Read(), aClaim("v", "new", wr, snw),
+		func(id string) bool { return id == "a1" }); ok || !strings.Contains(why, "a2") {
 		t.Errorf("somebody waits already: %v, %q", ok, why)
 	}
 	if ok, _ := Claimable(w.s.Read(), aClaim("v", "new", wr, snw), nil); ok {

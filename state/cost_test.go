@@ -18,14 +18,19 @@ func costOf(t *testing.T, n int, step func(w *quiet, round int)) float64 {
 	}
 	fill(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p"), aVolume("w", "p")}}))
+		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p"),
+			aVolume("w", "p")}}))
 	})
 	for i := range n {
 		fill(func(tx *WriteTx) {
 			id := fmt.Sprint(i)
-			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
-			allocs.Put(tx, &structs.Allocation{ID: "a" + id, Namespace: "default", JobID: "j", NodeID: id, Resources: &structs.Resources{}})
-			must(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a"+id, wr, mnmw), aClaim("w", "a"+id, wr, mnsw)}}))
+			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id),
+				CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
+			allocs.Put(tx, &structs.Allocation{ID: "a" + id, Namespace: "default", JobID: "j", NodeID: id,
+				Resources: &structs.Resources{}})
+			must(t,
+				VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a"+id, wr, mnmw),
+					aClaim("w", "a"+id, wr, mnsw)}}))
 		})
 	}
 	b.Commit()
@@ -57,23 +62,34 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 	for name, step := range map[string]func(*quiet, int){
 		"a fingerprint flips": func(w *quiet, round int) {
 			w.do(func(tx *WriteTx) {
-				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "7", Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
+				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "7",
+					Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
 			})
 		},
 		"a shared volume is released and claimed": func(w *quiet, _ int) {
 			w.do(func(tx *WriteTx) {
-				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a7"}}}))
-				must(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a7", wr, mnmw)}}))
+				must(t,
+					VolumeUnpublish(tx,
+						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a7"}}}))
+				must(t,
+					VolumeClaim(tx,
+						&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a7", wr, mnmw)}}))
 			})
 		},
 		"the only writer passes the volume on to the next of a long queue": func(w *quiet, round int) {
 			w.do(func(tx *WriteTx) {
-				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "w", AllocID: fmt.Sprint("a", round-1)}}}))
+				must(t,
+					VolumeUnpublish(tx,
+						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "w",
+							AllocID: fmt.Sprint("a", round-1)}}}))
 			})
 		},
 		"an allocation ends": func(w *quiet, round int) {
 			w.do(func(tx *WriteTx) {
-				must(t, AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round), ClientStatus: structs.AllocFailed}}}))
+				must(t,
+					AllocsClientUpdate(tx,
+						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round),
+							ClientStatus: structs.AllocFailed}}}))
 			})
 		},
 		"somebody asks who holds it": func(w *quiet, _ int) {

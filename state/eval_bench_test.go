@@ -30,14 +30,16 @@ func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
 		})
 	}
 	apply(func(tx *WriteTx) error {
-		allocs.Put(tx, &structs.Allocation{ID: "a", Namespace: "default", JobID: "runs", NodeID: "n000000", Resources: &structs.Resources{}})
+		allocs.Put(tx, &structs.Allocation{ID: "a", Namespace: "default", JobID: "runs", NodeID: "n000000",
+			Resources: &structs.Resources{}})
 		return nil
 	})
 	for i := range n {
 		apply(func(tx *WriteTx) error {
 			id := fmt.Sprintf("e%06d", i)
-			return EvalUpdate(tx, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
-				BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: index}}})
+			return EvalUpdate(tx,
+				&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
+					BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: index}}})
 		})
 	}
 	batch.Commit()
@@ -51,7 +53,9 @@ func BenchmarkEnqueueEval(b *testing.B) {
 		fn   func(tx *WriteTx) error
 	}{
 		{"an allocation ends", func(tx *WriteTx) error {
-			return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: "a", ClientStatus: structs.AllocComplete}}})
+			return AllocsClientUpdate(tx,
+				&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: "a",
+					ClientStatus: structs.AllocComplete}}})
 		}},
 		{"a node registers", func(tx *WriteTx) error {
 			return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("new")})

@@ -20,15 +20,18 @@ func sleepers(t *testing.T, n, shapes int) *quiet {
 		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
 		for i := range 100 {
-			allocs.Put(tx, &structs.Allocation{ID: fmt.Sprint("a", i), Namespace: "default", JobID: "runs", NodeID: "n", Resources: &structs.Resources{}})
+			allocs.Put(tx, &structs.Allocation{ID: fmt.Sprint("a", i), Namespace: "default", JobID: "runs",
+				NodeID: "n", Resources: &structs.Resources{}})
 		}
 		return nil
 	}))
 	for i := range n {
 		w.index++
 		must(t, b.Apply(w.index, func(tx *WriteTx) error {
-			putEval(tx, &structs.Evaluation{ID: fmt.Sprint("e", i), Namespace: "default", JobID: fmt.Sprint("j", i), Status: structs.EvalBlocked,
-				Shape: fmt.Sprint("s", i%shapes), BlockedOn: []string{structs.WakeCapacity, structs.WakePlugin("p")}, SnapshotIndex: w.index - 1})
+			putEval(tx, &structs.Evaluation{ID: fmt.Sprint("e", i), Namespace: "default", JobID: fmt.Sprint("j", i),
+				Status: structs.EvalBlocked,
+				Shape:  fmt.Sprint("s", i%shapes), BlockedOn: []string{structs.WakeCapacity, structs.WakePlugin("p")},
+				SnapshotIndex: w.index - 1})
 			return nil
 		}))
 	}
@@ -41,12 +44,16 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 	for name, step := range map[string]func(w *quiet, round int){
 		"an allocation ends": func(w *quiet, round int) {
 			w.do(func(tx *WriteTx) {
-				must(t, AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round), ClientStatus: structs.AllocComplete}}}))
+				must(t,
+					AllocsClientUpdate(tx,
+						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round),
+							ClientStatus: structs.AllocComplete}}}))
 			})
 		},
 		"a plugin comes": func(w *quiet, round int) {
 			w.do(func(tx *WriteTx) {
-				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "n", Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
+				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "n",
+					Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
 			})
 		},
 		"more go on": func(w *quiet, _ int) {
@@ -64,9 +71,11 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 				return testing.AllocsPerRun(10, func() { round++; step(w, round) })
 			}
 			few, many := cost(1000), cost(4000)
-			t.Logf("%s, each of its own shape %t: %.0f allocations with 1,000 that wait, %.0f with 4,000", name, each, few, many)
+			t.Logf("%s, each of its own shape %t: %.0f allocations with 1,000 that wait, %.0f with 4,000", name,
+				each, few, many)
 			if many > 5*few/4+100 {
-				t.Errorf("%s, each of its own shape %t: %.0f allocations with 1,000 that wait, %.0f with 4,000", name, each, few, many)
+				t.Errorf("%s, each of its own shape %t: %.0f allocations with 1,000 that wait, %.0f with 4,000", name,
+					each, few, many)
 			}
 		}
 	}
@@ -89,7 +98,8 @@ func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
 	put := func(id, status string, snapshot uint64) {
 		t.Helper()
 		do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-			{ID: id, JobID: id, Status: status, BlockedOn: []string{structs.WakeCapacity}, Shape: "s", SnapshotIndex: snapshot}}})
+			{ID: id, JobID: id, Status: status, BlockedOn: []string{structs.WakeCapacity}, Shape: "s",
+				SnapshotIndex: snapshot}}})
 	}
 	states := func(want ...string) {
 		t.Helper()
@@ -100,7 +110,8 @@ func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
 	for i := range 4 {
 		put(fmt.Sprint("e", i), structs.EvalBlocked, w.index)
 	}
-	const blocked, pending, complete, cancelled = structs.EvalBlocked, structs.EvalPending, structs.EvalComplete, structs.EvalCancelled
+	const blocked, pending, complete, cancelled = structs.EvalBlocked, structs.EvalPending, structs.EvalComplete,
+		structs.EvalCancelled
 	w.client("n1", "runs", structs.AllocComplete)
 	states(pending, blocked, blocked, blocked)
 	put("e0", complete, w.index)
@@ -125,7 +136,8 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 		w := newWorld(t)
 		for i := range lines {
 			do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-				{ID: fmt.Sprint("e", i), JobID: fmt.Sprint("e", i), Priority: i % 5, Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: w.index}}})
+				{ID: fmt.Sprint("e", i), JobID: fmt.Sprint("e", i), Priority: i % 5, Status: structs.EvalBlocked,
+					BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: w.index}}})
 		}
 		w.node("n0")
 		if n := pendingOf(w.s.Read()); n != queuesAtOnce {
@@ -176,17 +188,22 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{structs.WakeCapacity, structs.WakePlugin("p"), structs.WakeVolume("default", "v")}), 1, 3, rapid.ID[string])
+		keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{structs.WakeCapacity, structs.WakePlugin("p"),
+			structs.WakeVolume("default", "v")}), 1, 3, rapid.ID[string])
 		w.node("n")
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			id := fmt.Sprint("e", rapid.IntRange(0, 30).Draw(t, "eval"))
-			switch rapid.SampledFrom([]string{"block", "block", "block", "end", "capacity", "plugin", "volume", "quietly", "forget", "on"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"block", "block", "block", "end", "capacity", "plugin", "volume",
+				"quietly", "forget", "on"}).Draw(t, "step") {
 			case "block":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
-					Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Shape: rapid.SampledFrom([]string{"", "", "", "s", "t"}).Draw(t, "shape"),
-					BlockedOn: keys.Draw(t, "on"), SnapshotIndex: w.index - uint64(rapid.IntRange(0, 3).Draw(t, "ago"))}}})
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(),
+					Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
+						Priority:  rapid.IntRange(0, 2).Draw(t, "priority"),
+						Shape:     rapid.SampledFrom([]string{"", "", "", "s", "t"}).Draw(t, "shape"),
+						BlockedOn: keys.Draw(t, "on"), SnapshotIndex: w.index - uint64(rapid.IntRange(0, 3).Draw(t, "ago"))}}})
 			case "end":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalComplete}}})
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(),
+					Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalComplete}}})
 			case "capacity":
 				w.node(fmt.Sprint("n", w.index))
 			case "plugin":
@@ -194,13 +211,15 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 			case "volume":
 				v := aVolume("v", "p")
 				v.Context = map[string]string{"x": fmt.Sprint(w.index)}
-				_ = try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+				_ = try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v},
+					WriteOptions: w.now()})
 			case "quietly":
 				_ = try(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			case "forget":
 				_ = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 			case "on":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: rapid.IntRange(1, 9).Draw(t, "most"), WriteOptions: w.now()})
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: rapid.IntRange(1, 9).Draw(t, "most"),
+					WriteOptions: w.now()})
 			}
 		}
 		for n := 0; UnblocksDue(w.s.Read()); n++ {

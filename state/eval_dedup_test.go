@@ -67,7 +67,8 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 				p.Place = []*structs.Allocation{{ID: "a", JobID: "j", TaskGroup: "g", NodeID: "n1"}}
 				do(w, PlanApply, p)
 				toggle := func(to string) {
-					do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: to, WriteOptions: w.now()})
+					do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: to,
+						WriteOptions: w.now()})
 				}
 				finish := func(e *structs.Evaluation) {
 					e = e.Copy()
@@ -142,9 +143,11 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 	w.node("n2")
 	j := w.job(aJob("csi", structs.JobSystem))
 	old := w.index
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{{ID: "b", JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked,
-		BlockedOn: []string{structs.WakePlugin("p"), structs.WakeCapacity}, SnapshotIndex: w.index, QueuedAllocations: map[string]int{"g": 3, "h": 1},
-		FailedTGAllocs: map[string]*structs.AllocMetric{"h": {NodesFiltered: 1}}}}})
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(),
+		Evals: []*structs.Evaluation{{ID: "b", JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked,
+			BlockedOn: []string{structs.WakePlugin("p"), structs.WakeCapacity}, SnapshotIndex: w.index,
+			QueuedAllocations: map[string]int{"g": 3, "h": 1},
+			FailedTGAllocs:    map[string]*structs.AllocMetric{"h": {NodesFiltered: 1}}}}})
 	p := w.plan(j)
 	p.Eval.NodeID = "n2"
 	do(w, PlanApply, p)
@@ -152,14 +155,18 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 
 	p = w.plan(j)
 	p.Eval.NodeID = "n2"
-	p.Blocked = &structs.Evaluation{ID: "b", JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeVolume("default", "v")},
-		SnapshotIndex: w.index, QueuedAllocations: map[string]int{"g": 1}, FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}, Shape: "x"}
+	p.Blocked = &structs.Evaluation{ID: "b", JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked,
+		BlockedOn:     []string{structs.WakeVolume("default", "v")},
+		SnapshotIndex: w.index, QueuedAllocations: map[string]int{"g": 1},
+		FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}, Shape: "x"}
 	do(w, PlanApply, p)
 	e := Eval(w.s.Read(), "b")
-	if want := []string{structs.WakeCapacity, structs.WakePlugin("p"), structs.WakeVolume("default", "v")}; !slices.Equal(e.BlockedOn, want) {
+	if want := []string{structs.WakeCapacity, structs.WakePlugin("p"),
+		structs.WakeVolume("default", "v")}; !slices.Equal(e.BlockedOn, want) {
 		t.Errorf("it waits for %q", e.BlockedOn)
 	}
-	if e.SnapshotIndex <= old || e.QueuedAllocations["g"] != 3 || e.QueuedAllocations["h"] != 1 || len(e.FailedTGAllocs) != 2 || e.Shape != "" {
+	if e.SnapshotIndex <= old || e.QueuedAllocations["g"] != 3 || e.QueuedAllocations["h"] != 1 ||
+		len(e.FailedTGAllocs) != 2 || e.Shape != "" {
 		t.Errorf("%+v", e)
 	}
 	if q := JobSummary(w.s.Read(), j).Summary["g"].Queued; q != 3 {
@@ -210,14 +217,16 @@ func TestBlockedEvals_OfManyNodesWaitForCapacity(t *testing.T) {
 		w.node(id)
 		p := w.plan(j)
 		p.Eval.NodeID = id
-		p.Blocked = &structs.Evaluation{ID: fmt.Sprint("b", i), JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked,
+		p.Blocked = &structs.Evaluation{ID: fmt.Sprint("b", i), JobID: "csi", Type: structs.JobSystem,
+			Status:    structs.EvalBlocked,
 			BlockedOn: []string{structs.WakeNode(id)}, SnapshotIndex: w.index}
 		do(w, PlanApply, p)
 		want := min(i+1, structs.ManyNodes)
 		if i >= structs.ManyNodes {
 			want = 1
 		}
-		if e := BlockedEval(w.s.Read(), "default", "csi"); e == nil || len(e.BlockedOn) != want || (want == 1 && i > 0) != (e.BlockedOn[0] == structs.WakeCapacity) {
+		if e := BlockedEval(w.s.Read(), "default", "csi"); e == nil || len(e.BlockedOn) != want ||
+			(want == 1 && i > 0) != (e.BlockedOn[0] == structs.WakeCapacity) {
 			t.Fatalf("after %d nodes: %+v", i+1, e)
 		}
 	}

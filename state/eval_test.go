@@ -19,16 +19,23 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 		{"a waiting claim is given up", volume, func(w *world) { w.release("v", "a2") }, true},
 		{"a claim is taken", volume, func(w *world) { w.claim(aClaim("v", "a3", wr, snw)) }, false},
 		{"a claim of another volume is released", volume, func(w *world) { w.release("other", "a1") }, false},
-		{"the volume changes", volume, func(w *world) { w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": "y"} }) }, true},
+		{"the volume changes", volume,
+			func(w *world) { w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": "y"} }) },
+			true},
 		{"the volume is put as it is", volume, func(w *world) { w.mustPut() }, false},
 		{"a volume appears", structs.WakeVolume("default", "new"), func(w *world) { w.volume("new", "p") }, true},
-		{"a node half becomes healthy", structs.WakePlugin("p"), func(w *world) { w.update("n1", half("p", structs.CSIKindNode, true)) }, false}, // it is
-		{"a controller becomes healthy", structs.WakePlugin("p"), func(w *world) { w.update("n1", half("p", structs.CSIKindController, true)) }, true},
-		{"a half becomes unhealthy", structs.WakePlugin("p"), func(w *world) { w.update("n1", half("p", structs.CSIKindNode, false)) }, false},
+		{"a node half becomes healthy", structs.WakePlugin("p"),
+			func(w *world) { w.update("n1", half("p", structs.CSIKindNode, true)) }, false}, // it is
+		{"a controller becomes healthy", structs.WakePlugin("p"),
+			func(w *world) { w.update("n1", half("p", structs.CSIKindController, true)) }, true},
+		{"a half becomes unhealthy", structs.WakePlugin("p"),
+			func(w *world) { w.update("n1", half("p", structs.CSIKindNode, false)) }, false},
 		{"a node comes", structs.WakeCapacity, func(w *world) { w.node("n4") }, true},
-		{"a node reports what it reported", structs.WakeCapacity, func(w *world) { w.node("n1", half("p", structs.CSIKindNode, true)) }, false},
+		{"a node reports what it reported", structs.WakeCapacity,
+			func(w *world) { w.node("n1", half("p", structs.CSIKindNode, true)) }, false},
 		{"an allocation is placed", structs.WakeCapacity, func(w *world) { w.alloc("new", "j", "n1") }, false},
-		{"an allocation ends", structs.WakeCapacity, func(w *world) { w.client("n1", "b1", structs.AllocFailed) }, true},
+		{"an allocation ends", structs.WakeCapacity, func(w *world) { w.client("n1", "b1", structs.AllocFailed) },
+			true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := threeNodes(t, false)
@@ -72,7 +79,8 @@ func TestVolume_RemembersItsUnblock(t *testing.T) {
 	// No evaluation waits for a request for more capacity or for its answer.
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 40 })
 	unblocked = w.index
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 1 << 40, WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 1 << 40,
+		WriteOptions: w.now()})
 	late(unblocked-1, structs.EvalPending)
 	late(unblocked, structs.EvalBlocked)
 	w.claim(aClaim("v", "a1", wr, snw))
@@ -92,7 +100,8 @@ func TestBlockedEvals_OnePerJob(t *testing.T) {
 	w.job(aJob("j", structs.JobService))
 	put := func(id, status string, failed bool) {
 		t.Helper()
-		e := &structs.Evaluation{ID: id, JobID: "j", Status: status, BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: w.index}
+		e := &structs.Evaluation{ID: id, JobID: "j", Status: status, BlockedOn: []string{structs.WakeCapacity},
+			SnapshotIndex: w.index}
 		if failed {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
 		}
@@ -109,7 +118,8 @@ func TestBlockedEvals_OnePerJob(t *testing.T) {
 	w.wantJob("j", structs.JobDead, 0)
 	for name, e := range map[string]*structs.Evaluation{"nil": nil, "no ID": {JobID: "j"}, "no job": {ID: "e"}} {
 		t.Run(name, func(t *testing.T) {
-			wantKind(t, try(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}}), structs.KindInvalid)
+			wantKind(t, try(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}}),
+				structs.KindInvalid)
 		})
 	}
 }
@@ -120,7 +130,8 @@ func TestEvals_OfTheLogHaveDerivedIDs(t *testing.T) {
 	w.node("n1")
 	id := structs.DeriveID(w.index, "node-update", "default", "everywhere", "n1")
 	w.wantEval(id, structs.EvalPending)
-	if e := Eval(w.s.Read(), id); e.NodeID != "n1" || e.JobModifyIndex == 0 || e.Type != structs.JobSystem || e.CreateTime == 0 {
+	if e := Eval(w.s.Read(), id); e.NodeID != "n1" || e.JobModifyIndex == 0 || e.Type != structs.JobSystem ||
+		e.CreateTime == 0 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -133,14 +144,17 @@ func TestReap_ChecksTheRowsAgain(t *testing.T) {
 	w.stop("a2", "")
 	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
 		{ID: "open", JobID: "j"}, {ID: "done", JobID: "j", Status: structs.EvalFailed}}})
-	all := &structs.ReapRequest{Allocs: []string{"a1", "b1", "a2", "a3", "x"}, Evals: []string{"open", "done", "x"},
-		Jobs: []structs.JobKey{{Namespace: "default", ID: "j"}, {Namespace: "default", ID: "x"}}, Nodes: []string{"n1", "n2", "x"}}
+	all := &structs.ReapRequest{Allocs: []string{"a1", "b1", "a2", "a3", "x"},
+		Evals: []string{"open", "done", "x"},
+		Jobs:  []structs.JobKey{{Namespace: "default", ID: "j"}, {Namespace: "default", ID: "x"}},
+		Nodes: []string{"n1", "n2", "x"}}
 	do(w, Reap, all)
 	tx := w.s.Read()
 	if got := w.placed("a1", "b1", "a2", "a3"); got != "a1 a2 a3" {
 		t.Errorf("left %s: b1 alone has ended and holds nothing", got)
 	}
-	if Eval(tx, "open") == nil || Eval(tx, "done") != nil || Job(tx, "default", "j") == nil || Node(tx, "n1") == nil {
+	if Eval(tx, "open") == nil || Eval(tx, "done") != nil || Job(tx, "default", "j") == nil ||
+		Node(tx, "n1") == nil {
 		t.Error("too much or too little")
 	}
 	w.release("v", "a1")

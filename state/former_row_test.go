@@ -14,11 +14,13 @@ func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	first := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	w.release("v", "a1")
-	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach", RowIndex: first, WriteOptions: w.now()})
+	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach",
+		RowIndex: first, WriteOptions: w.now()})
 	w.claim(aClaim("v", "a1", wr, snw))
 	second := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	late := func(op string, of uint64) {
-		do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: op, RowIndex: of, WriteOptions: w.now()})
+		do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: op, RowIndex: of,
+			WriteOptions: w.now()})
 	}
 	if late("attach", first); w.attachment("v", "n1") != structs.AttachmentAttaching {
 		t.Errorf("an attach of the former row made this one %s", w.attachment("v", "n1"))
@@ -41,7 +43,8 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 		return Volume(w.s.Read(), "default", "new").CreateIndex
 	}
 	late := func(op, external string, of uint64) {
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: op, ExternalID: external, RowIndex: of, WriteOptions: w.now()})
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: op, ExternalID: external, RowIndex: of,
+			WriteOptions: w.now()})
 	}
 	first := put()
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
@@ -58,8 +61,9 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 }
 
 func (w *world) force(volume, alloc string) error {
-	return try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{WriteOptions: w.now(), Operator: "forced: it burns",
-		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: volume, AllocID: alloc}}})
+	return try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{WriteOptions: w.now(),
+		Operator: "forced: it burns",
+		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: volume, AllocID: alloc}}})
 }
 
 // An allocation that lost its volume by force must never write to it again, also not when its node comes
@@ -79,7 +83,8 @@ func TestVolumeForce_EndsTheAllocation(t *testing.T) {
 	w.wantClaims("v", map[string]string{"a1": "", "a2": granted})
 	w.wantEvaluated("node-update " + Alloc(w.s.Read(), "a1").JobID)
 	a := Alloc(w.s.Read(), "a1")
-	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop || a.AllocModifyIndex <= before {
+	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop ||
+		a.AllocModifyIndex <= before {
 		t.Errorf("the node that comes back goes on with the allocation: %+v", a)
 	}
 	if !strings.Contains(a.DesiredDescription, "v") || !strings.Contains(a.DesiredDescription, "it burns") {
@@ -146,7 +151,8 @@ func TestPlugin_BeginsToAttach(t *testing.T) {
 	w.alloc("a1", "j", "n1")
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.wantClaims("v", map[string]string{"a1": granted})
-	w.update("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)
+	w.update("n1", attaching(half("p", structs.CSIKindNode, true),
+		half("p", structs.CSIKindController, true))...)
 	if w.attachment("v", "n1") != structs.AttachmentAttaching {
 		t.Errorf("the attachment is %q", w.attachment("v", "n1"))
 	}
@@ -155,7 +161,8 @@ func TestPlugin_BeginsToAttach(t *testing.T) {
 // A node with volumes that is new to the state is not a new node.
 func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 	w := threeNodes(t, false)
-	held := []structs.CSIHeldClaim{{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "gone"}}}
+	held := []structs.CSIHeldClaim{{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v",
+		AllocID: "gone"}}}
 	register := func(id string, i *structs.NodeInventory) {
 		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: aNode(id), Inventory: i, WriteOptions: w.now()})
 	}
@@ -170,7 +177,8 @@ func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 		t.Errorf("nobody waits for what it holds: %q", why)
 	}
 	register("n6", &structs.NodeInventory{}) // a heartbeat makes its report valid
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n6"}, Status: structs.NodeReady, Accounted: true, WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n6"}, Status: structs.NodeReady,
+		Accounted: true, WriteOptions: w.now()})
 	if why := Recovering(w.s.Read()); why != "" {
 		t.Error(why)
 	}
@@ -178,7 +186,8 @@ func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 
 // An evaluation that waits for capacity among very many volumes does not name each of them.
 func TestBlockedEvals_OfManyVolumesWaitForCapacity(t *testing.T) {
-	for most, want := range map[int64]string{structs.ManyVolumes: structs.EvalBlocked, structs.ManyVolumes + 1: structs.EvalPending} {
+	for most, want := range map[int64]string{structs.ManyVolumes: structs.EvalBlocked,
+		structs.ManyVolumes + 1: structs.EvalPending} {
 		w := newWorld(t)
 		n := half("p", structs.CSIKindNode, true)
 		n.NodeInfo.MaxVolumes = most
@@ -187,8 +196,9 @@ func TestBlockedEvals_OfManyVolumesWaitForCapacity(t *testing.T) {
 		w.alloc("a1", "j", "n1")
 		w.claim(aClaim("v", "a1", wr, snw))
 		w.job(aJob("waits", structs.JobService))
-		e := &structs.Evaluation{ID: "e", Namespace: "default", JobID: "waits", Status: structs.EvalBlocked, SnapshotIndex: w.index,
-			BlockedOn: []string{structs.WakeVolume("default", "another"), structs.WakePlugin("p")}}
+		e := &structs.Evaluation{ID: "e", Namespace: "default", JobID: "waits", Status: structs.EvalBlocked,
+			SnapshotIndex: w.index,
+			BlockedOn:     []string{structs.WakeVolume("default", "another"), structs.WakePlugin("p")}}
 		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
 		w.release("v", "a1")
 		if got := Eval(w.s.Read(), "e").Status; got != want {

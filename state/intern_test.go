@@ -22,7 +22,8 @@ func aRichRequest(id string) *structs.NodeRegisterRequest {
 	n.Meta = map[string]string{"rack": "r1"}
 	n.NodeResources.CPU.ReservableCpuCores = []uint16{1, 2}
 	n.ReservedResources = &structs.NodeReservedResources{Memory: structs.NodeMemoryResources{MemoryMB: 1}}
-	n.Drivers = map[string]*structs.DriverInfo{"exec": {Healthy: true, Attributes: map[string]string{"v": "1"}, UpdateTime: time.Unix(5, 0).UTC()}}
+	n.Drivers = map[string]*structs.DriverInfo{"exec": {Healthy: true, Attributes: map[string]string{"v": "1"},
+		UpdateTime: time.Unix(5, 0).UTC()}}
 	i, c := half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true)
 	i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}
 	return &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{i, c}}
@@ -33,8 +34,10 @@ func aRichVolume(id string) *structs.CSIVolume {
 	v.Parameters, v.Context = map[string]string{"type": "ssd"}, map[string]string{"fs": "0"}
 	v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}
 	v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}
-	v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}}
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: snw, AttachmentMode: structs.CSIFileSystem}}
+	v.RequestedTopologies = &structs.CSITopologyRequest{
+		Required: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}}
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: snw,
+		AttachmentMode: structs.CSIFileSystem}}
 	v.Secrets = structs.Secrets{"k": "s"}
 	return v
 }
@@ -105,12 +108,14 @@ func TestRows_KeepNoReferenceToTheRequest(t *testing.T) {
 		t.Error("rows changed with the requests they came from")
 	}
 	do(w, NodeRegister, aRichRequest("new"))
-	if d, n := Node(w.s.Read(), "new").Drivers["exec"], Node(w.s.Read(), "new"); !d.Healthy || d.Attributes["v"] != "1" || n.Meta["rack"] != "r1" {
+	if d, n := Node(w.s.Read(), "new").Drivers["exec"], Node(w.s.Read(), "new"); !d.Healthy ||
+		d.Attributes["v"] != "1" || n.Meta["rack"] != "r1" {
 		t.Errorf("a new row shares what was spoilt: %+v %+v", n, d)
 	}
 }
 
-// TestInterner_SharesEqualParts, or at most a few times, in a store that was written to and in one that was restored.
+// TestInterner_SharesEqualParts, or at most a few times, in a store that was written to and in one that was
+// restored.
 func TestInterner_SharesEqualParts(t *testing.T) {
 	w, _ := aRichWorld(t)
 	restored := New()
@@ -218,14 +223,17 @@ func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 		t.Error("what was shared first has changed")
 	}
 	for _, other := range []structs.NodeResources{
-		{CPU: structs.NodeCPUResources{CpuShares: 4000}}, {CPU: structs.NodeCPUResources{CpuShares: 4000, ReservableCpuCores: []uint16{}}},
-		{CPU: structs.NodeCPUResources{CpuShares: 4000, TotalCpuCores: 1}}, {CPU: structs.NodeCPUResources{CpuShares: 4000}, Disk: structs.NodeDiskResources{DiskMB: 1}},
+		{CPU: structs.NodeCPUResources{CpuShares: 4000}},
+		{CPU: structs.NodeCPUResources{CpuShares: 4000, ReservableCpuCores: []uint16{}}},
+		{CPU: structs.NodeCPUResources{CpuShares: 4000, TotalCpuCores: 1}},
+		{CPU: structs.NodeCPUResources{CpuShares: 4000}, Disk: structs.NodeDiskResources{DiskMB: 1}},
 	} {
 		if got := intern.Value(&other); !codec.SameBytes(*got, other) {
 			t.Errorf("%+v became %+v", other, *got)
 		}
 	}
-	for _, m := range []*structs.CSIMountOptions{{FSType: "ext4"}, {FSType: "ext4", MountFlags: []string{}}, {FSType: "ext4", MountFlags: []string{"ro"}}, {MountFlags: []string{"ro"}}} {
+	for _, m := range []*structs.CSIMountOptions{{FSType: "ext4"}, {FSType: "ext4", MountFlags: []string{}},
+		{FSType: "ext4", MountFlags: []string{"ro"}}, {MountFlags: []string{"ro"}}} {
 		if got := intern.Value(m); !reflect.DeepEqual(got, m) {
 			t.Errorf("%+v became %+v", m, got)
 		}

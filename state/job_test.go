@@ -34,7 +34,8 @@ func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
 	e := &structs.Evaluation{ID: "e", TriggeredBy: structs.TriggerJobRegister}
 	do(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", 1), Eval: e, WriteOptions: w.now()})
 	j := w.wantJob("j", structs.JobPending, 0)
-	if got := Eval(w.s.Read(), "e"); got.JobModifyIndex != w.index || got.JobID != "j" || got.Type != structs.JobService || got.Priority != 50 || got.Status != structs.EvalPending {
+	if got := Eval(w.s.Read(), "e"); got.JobModifyIndex != w.index || got.JobID != "j" ||
+		got.Type != structs.JobService || got.Priority != 50 || got.Status != structs.EvalPending {
 		t.Errorf("%+v", got)
 	}
 	w.job(salted("j", 1))
@@ -42,7 +43,8 @@ func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
 		t.Error("the same again is put again")
 	}
 	again := w.job(salted("j", 2))
-	if w.wantJob("j", structs.JobPending, 1); again.JobModifyIndex != w.index || again.CreateIndex != j.CreateIndex {
+	if w.wantJob("j", structs.JobPending, 1); again.JobModifyIndex != w.index ||
+		again.CreateIndex != j.CreateIndex {
 		t.Errorf("%+v", again)
 	}
 	if old := JobVersion(w.s.Read(), "default", "j", 0); old.Meta["salt"] != "1" {
@@ -58,7 +60,8 @@ func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
 func TestJobRegister_EnforcesTheIndex(t *testing.T) {
 	w := newWorld(t)
 	enforce := func(index uint64, salt int) error {
-		return try(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", salt), EnforceIndex: true, JobModifyIndex: index, WriteOptions: w.now()})
+		return try(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", salt), EnforceIndex: true,
+			JobModifyIndex: index, WriteOptions: w.now()})
 	}
 	wantKind(t, enforce(5, 1), structs.KindConflict)
 	wantKind(t, enforce(0, 1), "")
@@ -67,7 +70,8 @@ func TestJobRegister_EnforcesTheIndex(t *testing.T) {
 	wantKind(t, enforce(at, 2), "")
 	wantKind(t, enforce(at, 3), structs.KindConflict)
 	w.wantJob("j", structs.JobPending, 1)
-	for name, j := range map[string]*structs.Job{"none": nil, "no ID": {}, "a group that is nil": {ID: "x", TaskGroups: []*structs.TaskGroup{nil}},
+	for name, j := range map[string]*structs.Job{"none": nil, "no ID": {}, "a group that is nil": {ID: "x",
+		TaskGroups: []*structs.TaskGroup{nil}},
 		"a task that is nil": {ID: "x", TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{nil}}}}} {
 		t.Run(name, func(t *testing.T) {
 			wantKind(t, try(w, JobRegister, &structs.JobRegisterRequest{Job: j}), structs.KindInvalid)
@@ -108,7 +112,8 @@ func TestJobDeregister_StopsAndPurges(t *testing.T) {
 	w.node("n1")
 	w.alloc("a", "j", "n1")
 	w.blocked("j", structs.WakeCapacity)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now(), Eval: &structs.Evaluation{ID: "stop", TriggeredBy: structs.TriggerJobDeregister}})
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now(),
+		Eval: &structs.Evaluation{ID: "stop", TriggeredBy: structs.TriggerJobDeregister}})
 	if j := w.wantJob("j", structs.JobRunning, 1); !j.Stop {
 		t.Error("it is not stopped")
 	}
@@ -118,7 +123,9 @@ func TestJobDeregister_StopsAndPurges(t *testing.T) {
 	w.wantJob("j", structs.JobRunning, 1)
 	w.stop("a", "")
 	w.wantJob("j", structs.JobPending, 1)
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: "stop", JobID: "j", Status: structs.EvalComplete}}, WriteOptions: w.now()})
+	do(w, EvalUpdate,
+		&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: "stop", JobID: "j",
+			Status: structs.EvalComplete}}, WriteOptions: w.now()})
 	w.wantJob("j", structs.JobDead, 1)
 	wantKind(t, try(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}), structs.KindNotFound)
 }
@@ -128,7 +135,9 @@ func TestJobStatus_FollowsAllocationsAndEvals(t *testing.T) {
 	w.node("n1")
 	eval := func(id, job, status string) {
 		t.Helper()
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: job, Status: status}}, WriteOptions: w.now()})
+		do(w, EvalUpdate,
+			&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: job, Status: status}},
+				WriteOptions: w.now()})
 	}
 	w.job(aJob("batch", structs.JobBatch))
 	w.wantJob("batch", structs.JobPending, 0)
@@ -153,7 +162,8 @@ func TestJobStatus_FollowsAllocationsAndEvals(t *testing.T) {
 func TestJobSummary_CountsAllocations(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
-	for n, status := range []string{"", structs.AllocRunning, structs.AllocRunning, structs.AllocComplete, structs.AllocFailed} {
+	for n, status := range []string{"", structs.AllocRunning, structs.AllocRunning, structs.AllocComplete,
+		structs.AllocFailed} {
 		id := fmt.Sprint("a", n)
 		w.alloc(id, "j", "n1")
 		if status != "" {
@@ -163,11 +173,13 @@ func TestJobSummary_CountsAllocations(t *testing.T) {
 	w.alloc("lost", "j", "n1")
 	w.stop("lost", structs.AllocLost)
 	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-		{ID: "e", JobID: "j", Status: structs.EvalComplete, QueuedAllocations: map[string]int{"g": 3}, FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}},
+		{ID: "e", JobID: "j", Status: structs.EvalComplete, QueuedAllocations: map[string]int{"g": 3},
+			FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}},
 		{ID: "f", JobID: "j", Status: structs.EvalCancelled, QueuedAllocations: map[string]int{"g": 7}}}})
 	tx := w.s.Read()
 	got := JobSummary(tx, Job(tx, "default", "j")).Summary["g"]
-	if want := (structs.TaskGroupSummary{Queued: 3, Complete: 1, Failed: 1, Running: 2, Starting: 1, Lost: 1}); got != want {
+	if want := (structs.TaskGroupSummary{Queued: 3, Complete: 1, Failed: 1, Running: 2, Starting: 1,
+		Lost: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

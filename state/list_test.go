@@ -25,18 +25,21 @@ func TestParts_EqualTheWhole(t *testing.T) {
 					jobs.Put(tx, j)
 				}
 				allocs.Put(tx, &structs.Allocation{ID: name.Draw(rt, "alloc"), Namespace: j.Namespace, JobID: j.ID,
-					DesiredStatus: rapid.SampledFrom([]string{structs.AllocDesiredRun, structs.AllocDesiredStop}).Draw(rt, "desired")})
+					DesiredStatus: rapid.SampledFrom([]string{structs.AllocDesiredRun, structs.AllocDesiredStop}).Draw(rt,
+						"desired")})
 			}
 			return nil
 		})
 		tx := s.Read()
 		at := Page{Reverse: rapid.Bool().Draw(rt, "reverse")}
-		ns, prefix := rapid.SampledFrom([]string{"a", "b", "*"}).Draw(rt, "list"), rapid.SampledFrom([]string{"", "a", "b", "zz"}).Draw(rt, "prefix")
+		ns, prefix := rapid.SampledFrom([]string{"a", "b", "*"}).Draw(rt, "list"),
+			rapid.SampledFrom([]string{"", "a", "b", "zz"}).Draw(rt, "prefix")
 		first := []string{name.Draw(rt, "begin namespace"), name.Draw(rt, "begin")}
 		if rapid.Bool().Draw(rt, "from") {
 			at.From = first
 		}
-		expect(rt, tx, JobsFrom(tx, ns, prefix, at), Jobs(tx, ns, prefix), at, func(j *structs.Job) []string { return []string{j.Namespace, j.ID} })
+		expect(rt, tx, JobsFrom(tx, ns, prefix, at), Jobs(tx, ns, prefix), at,
+			func(j *structs.Job) []string { return []string{j.Namespace, j.ID} })
 		if at.From != nil {
 			at.From = at.From[1:]
 		}

@@ -43,7 +43,8 @@ func (w *world) wantEval(id, status string) {
 
 func (w *world) status(status string, ids ...string) {
 	w.t.Helper()
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: status, Event: &structs.NodeEvent{Message: "now " + status}, WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: status,
+		Event: &structs.NodeEvent{Message: "now " + status}, WriteOptions: w.now()})
 }
 
 func TestNodeRegister_EvaluatesSystemJobs(t *testing.T) {
@@ -64,12 +65,14 @@ func TestNodeRegister_Again(t *testing.T) {
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.node("n1", half("p", structs.CSIKindNode, true))
 	w.alloc("a", "j", "n1")
-	do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible, WriteOptions: w.now()})
+	do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible,
+		WriteOptions: w.now()})
 	row := Node(w.s.Read(), "n1")
 	register := func(change func(*structs.Node)) {
 		n := aNode("n1")
 		change(n)
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n,
+			CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
 	}
 
 	register(func(*structs.Node) {})
@@ -79,7 +82,8 @@ func TestNodeRegister_Again(t *testing.T) {
 	w.wantEvaluated()
 
 	register(func(n *structs.Node) { n.HTTPAddr = "10.0.0.1:4746" })
-	if n := Node(w.s.Read(), "n1"); n == row || n.SchedulingEligibility != structs.NodeIneligible || len(n.Events) != len(row.Events) || n.CreateIndex != row.CreateIndex {
+	if n := Node(w.s.Read(), "n1"); n == row || n.SchedulingEligibility != structs.NodeIneligible ||
+		len(n.Events) != len(row.Events) || n.CreateIndex != row.CreateIndex {
 		t.Errorf("what the servers know is lost: %+v", n)
 	}
 	w.wantEvaluated() // placement does not depend on it
@@ -91,11 +95,13 @@ func TestNodeRegister_Again(t *testing.T) {
 	w.wantEvaluated("node-update j")
 	register(func(n *structs.Node) { n.Attributes = map[string]string{"kernel": "7"} })
 	w.wantEvaluated("node-update everywhere", "node-update j")
-	if n := Node(w.s.Read(), "n1"); n.Status != structs.NodeReady || n.Events[len(n.Events)-1].Message != "Node re-registered" {
+	if n := Node(w.s.Read(), "n1"); n.Status != structs.NodeReady ||
+		n.Events[len(n.Events)-1].Message != "Node re-registered" {
 		t.Errorf("%+v", n)
 	}
 
-	err := try(w, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "guessed"}, WriteOptions: w.now()})
+	err := try(w, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "guessed"},
+		WriteOptions: w.now()})
 	wantKind(t, err, structs.KindDenied)
 	wantKind(t, try(w, NodeRegister, &structs.NodeRegisterRequest{WriteOptions: w.now()}), structs.KindInvalid)
 }
@@ -141,7 +147,8 @@ func TestNodeStatus_DownAndUp(t *testing.T) {
 	if Node(w.s.Read(), "n1") != n {
 		t.Error("the same status is put again")
 	}
-	wantKind(t, try(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: "tired"}), structs.KindInvalid)
+	wantKind(t, try(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: "tired"}),
+		structs.KindInvalid)
 }
 
 func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
@@ -159,7 +166,8 @@ func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
 		{"n1", "perhaps", structs.KindInvalid, nil},
 		{"n9", structs.NodeEligible, structs.KindNotFound, nil},
 	} {
-		err := try(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: c.node, Eligibility: c.to, WriteOptions: w.now()})
+		err := try(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: c.node, Eligibility: c.to,
+			WriteOptions: w.now()})
 		wantKind(t, err, c.want)
 		w.wantEvaluated(c.evals...)
 	}
@@ -173,7 +181,8 @@ func TestNode_HistoryIsBounded(t *testing.T) {
 			Events: map[string][]*structs.NodeEvent{"n1": {{Message: fmt.Sprint(n)}}, "unknown": {{Message: "x"}}}})
 	}
 	n := Node(w.s.Read(), "n1")
-	if len(n.Events) != keptEvents || n.Events[keptEvents-1].Message != fmt.Sprint(keptEvents+2) || n.Events[keptEvents-1].CreateIndex != w.index {
+	if len(n.Events) != keptEvents || n.Events[keptEvents-1].Message != fmt.Sprint(keptEvents+2) ||
+		n.Events[keptEvents-1].CreateIndex != w.index {
 		t.Errorf("%d events, the last is %+v", len(n.Events), n.Events[len(n.Events)-1])
 	}
 }
@@ -181,7 +190,8 @@ func TestNode_HistoryIsBounded(t *testing.T) {
 func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	w := threeNodes(t, false)
 	deregister := func() error {
-		return try(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "unknown"}, WriteOptions: w.now()})
+		return try(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "unknown"},
+			WriteOptions: w.now()})
 	}
 	wantKind(t, deregister(), structs.KindPrecondition)
 	w.claim(aClaim("v", "a1", wr, snw))
@@ -215,24 +225,30 @@ func TestNodeDetail_HasClassOfRow(t *testing.T) {
 func TestComputedClass_IgnoresUniqueAttributes(t *testing.T) {
 	node := func(edit func(*structs.Node)) string {
 		n := &structs.Node{ID: "1", Datacenter: "dc1", NodeClass: "c", NodePool: "p",
-			Attributes: map[string]string{"a": "1", "unique.x": "1"}, Meta: map[string]string{"m": "1", "unique.y": "1"}}
+			Attributes: map[string]string{"a": "1", "unique.x": "1"}, Meta: map[string]string{"m": "1",
+				"unique.y": "1"}}
 		edit(n)
 		return computedClass(n)
 	}
 	base := node(func(*structs.Node) {})
 	for name, edit := range map[string]func(*structs.Node){
-		"id": func(n *structs.Node) { n.ID = "2" }, "attribute": func(n *structs.Node) { n.Attributes["unique.x"] = "2" },
-		"meta": func(n *structs.Node) { n.Meta["unique.y"] = "2" }, "name": func(n *structs.Node) { n.Name = "other" },
+		"id":        func(n *structs.Node) { n.ID = "2" },
+		"attribute": func(n *structs.Node) { n.Attributes["unique.x"] = "2" },
+		"meta":      func(n *structs.Node) { n.Meta["unique.y"] = "2" },
+		"name":      func(n *structs.Node) { n.Name = "other" },
 	} {
 		if node(edit) != base {
 			t.Errorf("another unique %s makes another class", name)
 		}
 	}
 	for name, edit := range map[string]func(*structs.Node){
-		"datacenter": func(n *structs.Node) { n.Datacenter = "dc2" }, "class": func(n *structs.Node) { n.NodeClass = "d" },
-		"pool": func(n *structs.Node) { n.NodePool = "q" }, "attribute": func(n *structs.Node) { n.Attributes["a"] = "2" },
-		"new attribute": func(n *structs.Node) { n.Attributes["b"] = "" }, "meta": func(n *structs.Node) { n.Meta["m"] = "2" },
-		"moved": func(n *structs.Node) { n.Attributes["m"], n.Meta = "1", nil },
+		"datacenter":    func(n *structs.Node) { n.Datacenter = "dc2" },
+		"class":         func(n *structs.Node) { n.NodeClass = "d" },
+		"pool":          func(n *structs.Node) { n.NodePool = "q" },
+		"attribute":     func(n *structs.Node) { n.Attributes["a"] = "2" },
+		"new attribute": func(n *structs.Node) { n.Attributes["b"] = "" },
+		"meta":          func(n *structs.Node) { n.Meta["m"] = "2" },
+		"moved":         func(n *structs.Node) { n.Attributes["m"], n.Meta = "1", nil },
 	} {
 		if node(edit) == base {
 			t.Errorf("another %s makes no other class", name)

@@ -14,14 +14,17 @@ func driven(w *world) *structs.Node {
 	n := aNode("n1")
 	n.Attributes = map[string]string{"kernel": "6", "driver.exec": "1"}
 	n.Meta = map[string]string{"rack": "1"}
-	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true, UpdateTime: time.Unix(5, 0).UTC()}, "raw_exec": {Detected: true}}
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true,
+		UpdateTime: time.Unix(5, 0).UTC()}, "raw_exec": {Detected: true}}
+	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n,
+		CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
 	return Node(w.s.Read(), "n1")
 }
 
 // sick returns the request of a node whose driver has become unhealthy.
 func sick() *structs.NodeUpdateRequest {
-	return &structs.NodeUpdateRequest{NodeID: "n1", SecretID: "secret-n1", AttributesGone: []string{"driver.exec"}, ComputedClass: "v1:sick",
+	return &structs.NodeUpdateRequest{NodeID: "n1", SecretID: "secret-n1",
+		AttributesGone: []string{"driver.exec"}, ComputedClass: "v1:sick",
 		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, HealthDescription: "broken"}}}
 }
 
@@ -38,13 +41,15 @@ func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
 		return Node(w.s.Read(), "n1")
 	}
 	n := update(sick())
-	if n.Drivers["exec"].Healthy || n.Drivers["raw_exec"] == nil || n.Attributes["driver.exec"] != "" || n.Attributes["kernel"] != "6" || n.ComputedClass != "v1:sick" {
+	if n.Drivers["exec"].Healthy || n.Drivers["raw_exec"] == nil || n.Attributes["driver.exec"] != "" ||
+		n.Attributes["kernel"] != "6" || n.ComputedClass != "v1:sick" {
 		t.Errorf("%+v", n)
 	}
 	if old.Attributes["driver.exec"] != "1" || !old.Drivers["exec"].Healthy {
 		t.Error("the row of before was changed")
 	}
-	if n.Meta["rack"] != "1" || n.CreateIndex != old.CreateIndex || len(n.Events) != len(old.Events) || n.Status != structs.NodeReady || len(n.CSIInstances()) != 1 {
+	if n.Meta["rack"] != "1" || n.CreateIndex != old.CreateIndex || len(n.Events) != len(old.Events) ||
+		n.Status != structs.NodeReady || len(n.CSIInstances()) != 1 {
 		t.Errorf("what was not sent was changed: %+v", n)
 	}
 	w.wantEvaluated("node-update everywhere", "node-update j")
@@ -61,12 +66,14 @@ func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
 		NodeResources: n.NodeResources, ReservedResources: n.ReservedResources,
 	}}
 	address.Settings.HTTPAddr = "10.0.0.9:4646"
-	if moved := update(address); moved.HTTPAddr != "10.0.0.9:4646" || moved.ComputedClass != "v1:sick" || moved.NodeResources == nil {
+	if moved := update(address); moved.HTTPAddr != "10.0.0.9:4646" || moved.ComputedClass != "v1:sick" ||
+		moved.NodeResources == nil {
 		t.Errorf("%+v", moved)
 	}
 	w.wantEvaluated() // placement does not depend on it
 
-	if gone := update(&structs.NodeUpdateRequest{NodeID: "n1", DriversGone: []string{"raw_exec"}, Meta: map[string]string{"rack": "2"}}); len(gone.Drivers) != 1 || gone.Meta["rack"] != "2" {
+	if gone := update(&structs.NodeUpdateRequest{NodeID: "n1", DriversGone: []string{"raw_exec"},
+		Meta: map[string]string{"rack": "2"}}); len(gone.Drivers) != 1 || gone.Meta["rack"] != "2" {
 		t.Errorf("%+v", gone)
 	}
 	w.wantEvaluated("node-update everywhere", "node-update j")
@@ -86,13 +93,15 @@ func TestNodeUpdate_EqualsARegistration(t *testing.T) {
 			p.WriteOptions = w.now()
 			do(w, NodeUpdate, p)
 		} else {
-			do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+			do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n,
+				CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
 		}
 		row := Node(w.s.Read(), "n1")
 		nodes[how] = row
 		rows[how] = fmt.Sprint(row.ComputedClass, row.Indexes, row.Status, len(row.Events), w.evaluated())
 	}
-	if rows["updated"] != rows["registered"] || !structs.NodeEqual(nodes["updated"], nodes["registered"], structs.IgnoreServersPart) {
+	if rows["updated"] != rows["registered"] || !structs.NodeEqual(nodes["updated"], nodes["registered"],
+		structs.IgnoreServersPart) {
 		t.Errorf("%v", rows)
 	}
 }
@@ -172,7 +181,8 @@ func TestNodeUpdate_CostsTheSameInAnyFleet(t *testing.T) {
 		for i := range size {
 			w.index++
 			must(t, w.s.Write(w.index, func(tx *WriteTx) error {
-				return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("m%05d", i)), WriteOptions: w.now()})
+				return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("m%05d", i)),
+					WriteOptions: w.now()})
 			}))
 		}
 		healthy := false
@@ -185,6 +195,7 @@ func TestNodeUpdate_CostsTheSameInAnyFleet(t *testing.T) {
 		})
 	}
 	if cost[sizes[1]] > 1.5*cost[sizes[0]]+5 {
-		t.Errorf("%.0f allocations among %d nodes, %.0f among %d", cost[sizes[0]], sizes[0], cost[sizes[1]], sizes[1])
+		t.Errorf("%.0f allocations among %d nodes, %.0f among %d", cost[sizes[0]], sizes[0],
+			cost[sizes[1]], sizes[1])
 	}
 }

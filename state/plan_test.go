@@ -12,7 +12,8 @@ func (w *world) planOf(j *structs.Job, place ...string) *structs.Plan {
 	p := w.plan(j)
 	for _, s := range place {
 		id, node, _ := strings.Cut(s, "@")
-		p.Place = append(p.Place, &structs.Allocation{ID: id, Namespace: j.Namespace, JobID: j.ID, JobVersion: j.Version, TaskGroup: "g", NodeID: node})
+		p.Place = append(p.Place, &structs.Allocation{ID: id, Namespace: j.Namespace, JobID: j.ID,
+			JobVersion: j.Version, TaskGroup: "g", NodeID: node})
 	}
 	return p
 }
@@ -34,17 +35,22 @@ func TestPlan_Places(t *testing.T) {
 	p := w.planOf(j, "new@n1")
 	p.Place[0].Job, p.Place[0].PreviousAllocation = j, "old"
 	p.Stop = []*structs.PlanStop{{AllocID: "old", Description: "replaced"}, {AllocID: "unknown"}}
-	p.Blocked = &structs.Evaluation{ID: "blocked", JobID: "j", Status: structs.EvalBlocked, SnapshotIndex: w.index + 1, BlockedOn: []string{structs.WakeVolume("default", "v")}}
+	p.Blocked = &structs.Evaluation{ID: "blocked", JobID: "j", Status: structs.EvalBlocked,
+		SnapshotIndex: w.index + 1, BlockedOn: []string{structs.WakeVolume("default", "v")}}
 	p.Followups = []*structs.Evaluation{{ID: "later", JobID: "j", WaitUntil: 99}}
 	p.Eval.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
 	do(w, PlanApply, p)
 	tx := w.s.Read()
 	a, old := Alloc(tx, "new"), Alloc(tx, "old")
-	if a.Job != nil || a.DesiredStatus != structs.AllocDesiredRun || a.ClientStatus != structs.AllocPending || a.AllocModifyIndex != w.index ||
-		a.NodeName != "name-n1" || a.EvalID != p.Eval.ID || a.CreateTime != p.Now || a.Resources.CPU != 100 || len(a.CSIPlugins) != 1 {
+	if a.Job != nil || a.DesiredStatus != structs.AllocDesiredRun || a.ClientStatus != structs.AllocPending ||
+		a.AllocModifyIndex != w.index ||
+		a.NodeName != "name-n1" || a.EvalID != p.Eval.ID || a.CreateTime != p.Now || a.Resources.CPU != 100 ||
+		len(a.CSIPlugins) != 1 {
 		t.Errorf("%+v", a)
 	}
-	if old.NextAllocation != "new" || old.DesiredStatus != structs.AllocDesiredStop || old.DesiredDescription != "replaced" || old.AllocModifyIndex != w.index || old.ClientStatus != structs.AllocPending {
+	if old.NextAllocation != "new" || old.DesiredStatus != structs.AllocDesiredStop ||
+		old.DesiredDescription != "replaced" || old.AllocModifyIndex != w.index ||
+		old.ClientStatus != structs.AllocPending {
 		t.Errorf("%+v", old)
 	}
 	w.wantEval(p.Eval.ID, structs.EvalComplete)
@@ -65,7 +71,10 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 		says   string
 	}{
 		{"all fit", func(w *world, j *structs.Job) *structs.Plan { return w.planOf(j, "x@n1", "y@n2") }, "x y", ""},
-		{"a node that does not exist", func(w *world, j *structs.Job) *structs.Plan { return w.planOf(j, "x@n1", "y@n9") }, "x", "node n9 refused the plan: it does not exist"},
+		{"a node that does not exist", func(w *world, j *structs.Job) *structs.Plan {
+			return w.planOf(j, "x@n1",
+				"y@n9")
+		}, "x", "node n9 refused the plan: it does not exist"},
 		{"a node that is down", func(w *world, j *structs.Job) *structs.Plan {
 			w.status(structs.NodeDown, "n1")
 			return w.planOf(j, "x@n1", "y@n2", "z@n1")
@@ -118,7 +127,8 @@ func TestPlan_IsRejectedPerNode(t *testing.T) {
 				t.Errorf("placed %q, want %q", got, c.placed)
 			}
 			e := Eval(w.s.Read(), p.Eval.ID)
-			if again := e.Status == structs.EvalPending; again != (c.says != "") || !strings.Contains(e.StatusDescription, c.says) {
+			if again := e.Status == structs.EvalPending; again != (c.says != "") ||
+				!strings.Contains(e.StatusDescription, c.says) {
 				t.Errorf("the evaluation is %s: %s", e.Status, e.StatusDescription)
 			}
 			if strings.HasPrefix(c.says, "the job has changed") && Alloc(w.s.Read(), "there").ServerTerminal() {
@@ -147,14 +157,16 @@ func TestPlan_UpdatesInPlace(t *testing.T) {
 	w.alloc("a", "j", "n1")
 	j := w.job(salted("j", 1))
 	p := w.plan(j)
-	p.Update = []*structs.PlanUpdate{{AllocID: "a", SetJobVersion: true, JobVersion: 1, FollowupEvalID: "f"}, {AllocID: "unknown"}}
+	p.Update = []*structs.PlanUpdate{{AllocID: "a", SetJobVersion: true, JobVersion: 1, FollowupEvalID: "f"},
+		{AllocID: "unknown"}}
 	do(w, PlanApply, p)
 	a := Alloc(w.s.Read(), "a")
 	if a.JobVersion != 1 || a.FollowupEvalID != "f" || a.AllocModifyIndex != w.index {
 		t.Errorf("%+v", a)
 	}
-	for name, p := range map[string]*structs.Plan{"no evaluation": {}, "a place that is nil": {Eval: &structs.Evaluation{ID: "e"}, Place: []*structs.Allocation{nil}},
-		"a stop that is nil": {Eval: &structs.Evaluation{ID: "e"}, Stop: []*structs.PlanStop{nil}}} {
+	for name, p := range map[string]*structs.Plan{"no evaluation": {},
+		"a place that is nil": {Eval: &structs.Evaluation{ID: "e"}, Place: []*structs.Allocation{nil}},
+		"a stop that is nil":  {Eval: &structs.Evaluation{ID: "e"}, Stop: []*structs.PlanStop{nil}}} {
 		t.Run(name, func(t *testing.T) { wantKind(t, try(w, PlanApply, p), structs.KindInvalid) })
 	}
 }
@@ -178,7 +190,8 @@ func TestAllocs_FreeCapacityAtTheirEnd(t *testing.T) {
 }
 
 func TestAllocClientUpdate_StoresReports(t *testing.T) {
-	const pending, running, complete, failed, lost = structs.AllocPending, structs.AllocRunning, structs.AllocComplete, structs.AllocFailed, structs.AllocLost
+	const pending, running, complete, failed, lost = structs.AllocPending, structs.AllocRunning,
+		structs.AllocComplete, structs.AllocFailed, structs.AllocLost
 	for _, c := range []struct {
 		said, want string // in order; the servers report "lost"
 		evaluated  string // after the last
@@ -224,17 +237,22 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 	if a := Alloc(w.s.Read(), "a"); a.ClientStatus != structs.AllocPending {
 		t.Errorf("another node said so: %s", a.ClientStatus)
 	}
-	err := try(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: "guessed", Allocs: []*structs.AllocClientUpdate{{ID: "a", ClientStatus: "failed"}}})
+	err := try(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: "guessed",
+		Allocs: []*structs.AllocClientUpdate{{ID: "a", ClientStatus: "failed"}}})
 	wantKind(t, err, structs.KindDenied)
 	row := Alloc(w.s.Read(), "a")
 	w.client("n1", "a", structs.AllocPending)
 	if Alloc(w.s.Read(), "a") != row {
 		t.Error("nothing new, and it was put")
 	}
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: "n1", WriteOptions: w.now(), Allocs: []*structs.AllocClientUpdate{
-		{ID: "a", ClientStatus: "failed", TaskStates: map[string]*structs.TaskState{"t": {State: structs.TaskDead}}}, {ID: "b", ClientStatus: "failed"}, nil}})
+	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: "n1", WriteOptions: w.now(),
+		Allocs: []*structs.AllocClientUpdate{
+			{ID: "a", ClientStatus: "failed",
+				TaskStates: map[string]*structs.TaskState{"t": {State: structs.TaskDead}}},
+			{ID: "b", ClientStatus: "failed"}, nil}})
 	w.wantEvaluated("alloc-failure j") // one for both
-	if a := Alloc(w.s.Read(), "a"); a.AllocModifyIndex != row.AllocModifyIndex || a.TaskStates["t"].State != structs.TaskDead {
+	if a := Alloc(w.s.Read(), "a"); a.AllocModifyIndex != row.AllocModifyIndex ||
+		a.TaskStates["t"].State != structs.TaskDead {
 		t.Errorf("the servers did not change it: %+v", a)
 	}
 }
@@ -244,7 +262,8 @@ func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 	w.node("n1")
 	w.alloc("a", "j", "n1")
 	stop := func(id string) error {
-		return try(w, AllocStop, &structs.AllocStopRequest{AllocID: id, Eval: &structs.Evaluation{ID: "e", TriggeredBy: structs.TriggerAllocStop}, WriteOptions: w.now()})
+		return try(w, AllocStop, &structs.AllocStopRequest{AllocID: id, Eval: &structs.Evaluation{ID: "e",
+			TriggeredBy: structs.TriggerAllocStop}, WriteOptions: w.now()})
 	}
 	wantKind(t, stop("a"), "")
 	if a := Alloc(w.s.Read(), "a"); !a.Migrate || a.ServerTerminal() {

@@ -32,7 +32,8 @@ func (w *world) wantHealthy(provider string, nodes ...string) {
 		w.t.Fatalf("plugin %+v, want driver %s", d, provider)
 	}
 	if d.NodesHealthy != len(nodes) || d.ControllersHealthy != len(nodes) {
-		w.t.Errorf("%d nodes and %d controllers are healthy, want %d", d.NodesHealthy, d.ControllersHealthy, len(nodes))
+		w.t.Errorf("%d nodes and %d controllers are healthy, want %d", d.NodesHealthy, d.ControllersHealthy,
+			len(nodes))
 	}
 	for _, n := range nodes {
 		if i := d.Nodes[n]; i == nil || !i.Healthy {
@@ -62,7 +63,8 @@ func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 	sick := ofDriver("b.csi")
 	sick[0].Healthy, sick[0].HealthDescription = false, "no answer"
 	w.update("n2", sick...)
-	if row = Instance(w.s.Read(), "p", structs.CSIKindNode, "n2"); row.HealthDescription != "no answer" || row.OtherDriver {
+	if row = Instance(w.s.Read(), "p", structs.CSIKindNode, "n2"); row.HealthDescription != "no answer" ||
+		row.OtherDriver {
 		t.Errorf("%+v", row)
 	}
 }
@@ -78,14 +80,16 @@ func TestPluginDriver_TakesOverAnIDThatIsFree(t *testing.T) {
 		b[1].ControllerInfo.SupportsAttachDetach = false
 		w.node(n, b...)
 	}
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n3"}, Status: structs.NodeDown, WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n3"}, Status: structs.NodeDown,
+		WriteOptions: w.now()})
 	w.wantHealthy("a.csi", "n1")
 	w.removeHalves("n1")
 	w.wantHealthy("b.csi", "n2")
 	if p := Plugin(w.s.Read(), "p"); p.SupportsAttachDetach || p.ControllerRequired {
 		t.Errorf("the plugin has capabilities of the former driver: %+v", p)
 	}
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n3"}, Status: structs.NodeReady, WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n3"}, Status: structs.NodeReady,
+		WriteOptions: w.now()})
 	w.wantHealthy("b.csi", "n2", "n3")
 }
 
@@ -131,13 +135,16 @@ func TestPluginDriver_IsFreeWhenAFailedVolumeMovesToAnotherPlugin(t *testing.T) 
 	w.node("n1", ofDriver("a.csi")...)
 	v := aVolume("v", "p")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v.Copy()}, WriteOptions: w.now()})
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "create", Final: true, Err: &structs.OperationError{Message: "no"}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v.Copy()},
+		WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "create", Final: true,
+		Err: &structs.OperationError{Message: "no"}, WriteOptions: w.now()})
 	w.node("n2", ofDriver("b.csi")...)
 	w.removeHalves("n1")
 	w.wantHealthy("a.csi")
 	v.PluginID = "q"
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v.Copy()}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v.Copy()},
+		WriteOptions: w.now()})
 	w.wantHealthy("b.csi", "n2")
 }
 
@@ -173,7 +180,8 @@ func TestVolumeDetail_WarnsOfANodeThatItsPluginNamesOtherwise(t *testing.T) {
 	updated[0].NodeInfo.ID = "i-2"
 	w.update("n1", updated...)
 	want := `attached to node name-n1 as "external", which plugin p names "i-2" now`
-	if d := detail(); len(d.Warnings) != 1 || !strings.HasPrefix(d.Warnings[0], want) || d.Attachments[0].ExternalNodeID != "external" {
+	if d := detail(); len(d.Warnings) != 1 || !strings.HasPrefix(d.Warnings[0], want) ||
+		d.Attachments[0].ExternalNodeID != "external" {
 		t.Errorf("warnings %q, want %s", d.Warnings, want)
 	}
 }
@@ -193,7 +201,8 @@ func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", attaching(half("p", structs.CSIKindController, true))...)
 	w.node("n2", attaching(half("p", structs.CSIKindNode, true))...)
-	w.node("n3", half("p", structs.CSIKindNode, true), half("q", structs.CSIKindNode, true), half("q", structs.CSIKindController, true))
+	w.node("n3", half("p", structs.CSIKindNode, true), half("q", structs.CSIKindNode, true),
+		half("q", structs.CSIKindController, true))
 	w.job(runs("controllers", structs.CSIPluginController))
 	w.job(runs("nodes", structs.CSIPluginNode, "q"))
 	w.alloc("c1", "controllers", "n1")
@@ -203,9 +212,11 @@ func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
 	want := func(id string, controllers, controllersExpected, nodes, nodesExpected, allocs int) {
 		t.Helper()
 		d := PluginDetail(w.s.Read(), id)
-		if d.ControllersHealthy != controllers || d.ControllersExpected != controllersExpected || d.NodesHealthy != nodes ||
+		if d.ControllersHealthy != controllers || d.ControllersExpected != controllersExpected ||
+			d.NodesHealthy != nodes ||
 			d.NodesExpected != nodesExpected || len(d.Allocations) != allocs {
-			t.Errorf("plugin %s: controllers %d of %d, nodes %d of %d, %d allocations", id, d.ControllersHealthy, d.ControllersExpected,
+			t.Errorf("plugin %s: controllers %d of %d, nodes %d of %d, %d allocations", id, d.ControllersHealthy,
+				d.ControllersExpected,
 				d.NodesHealthy, d.NodesExpected, len(d.Allocations))
 		}
 	}

@@ -38,7 +38,8 @@ func TestPluginDelete_NamesTheReferences(t *testing.T) {
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("c1", "runs-p", "n1")
 	err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
-	for _, says := range []string{"node instance on node n1", "allocation c1 of job runs-p", "volume v in namespace default"} {
+	for _, says := range []string{"node instance on node n1", "allocation c1 of job runs-p",
+		"volume v in namespace default"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q", err, says)
 		}
@@ -69,8 +70,9 @@ func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 	w.update("n1", moved)
 	w.wantEval("blocked-waits", structs.EvalPending)
 
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", WriteOptions: w.now(), Removes: []structs.CSIInstanceKey{
-		{PluginID: "p", Kind: structs.CSIKindNode}, {PluginID: "p", Kind: structs.CSIKindController}}})
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", WriteOptions: w.now(),
+		Removes: []structs.CSIInstanceKey{
+			{PluginID: "p", Kind: structs.CSIKindNode}, {PluginID: "p", Kind: structs.CSIKindController}}})
 	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != nil {
 		t.Error("it was not removed")
 	}
@@ -80,8 +82,10 @@ func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 	}{
 		"an unknown node": {&structs.NodeUpdateCSIRequest{NodeID: "x"}, structs.KindNotFound},
 		"a wrong secret":  {&structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: "x"}, structs.KindDenied},
-		"no kind":         {&structs.NodeUpdateCSIRequest{NodeID: "n1", Upserts: []*structs.CSIPluginInstance{{}}}, structs.KindInvalid},
-		"nothing":         {&structs.NodeUpdateCSIRequest{NodeID: "n1", Upserts: []*structs.CSIPluginInstance{nil}}, structs.KindInvalid},
+		"no kind": {&structs.NodeUpdateCSIRequest{NodeID: "n1", Upserts: []*structs.CSIPluginInstance{{}}},
+			structs.KindInvalid},
+		"nothing": {&structs.NodeUpdateCSIRequest{NodeID: "n1", Upserts: []*structs.CSIPluginInstance{nil}},
+			structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) { wantKind(t, try(w, NodeUpdateCSI, c.req), c.want) })
 	}
@@ -94,10 +98,12 @@ func TestPlugin_RemembersItsController(t *testing.T) {
 	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", WriteOptions: w.now(),
 		Removes: []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKindController}}})
 	p := Plugin(w.s.Read(), "p")
-	if !p.Known || !p.ControllerRequired || !p.ControllerSeen || !p.SupportsAttachDetach || p.Provider != "provider-p" || p.Version != "1" {
+	if !p.Known || !p.ControllerRequired || !p.ControllerSeen || !p.SupportsAttachDetach ||
+		p.Provider != "provider-p" || p.Version != "1" {
 		t.Errorf("%+v", p)
 	}
-	if o := Plugin(w.s.Read(), "other"); o.ControllerRequired || o.ControllerSeen || o.SupportsAttachDetach || !o.Known {
+	if o := Plugin(w.s.Read(), "other"); o.ControllerRequired || o.ControllerSeen || o.SupportsAttachDetach ||
+		!o.Known {
 		t.Errorf("%+v", o)
 	}
 }
@@ -133,7 +139,8 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 	w.client("n1", "gone", structs.AllocFailed)
 	do(w, Reap, &structs.ReapRequest{Allocs: []string{"gone"}, WriteOptions: w.now()})
 	d := PluginDetail(w.s.Read(), "p")
-	if len(d.Controllers) != 1 || len(d.Nodes) != 2 || !d.Nodes["n1"].Healthy || d.Nodes["n2"].Healthy || len(d.Allocations) != 3 {
+	if len(d.Controllers) != 1 || len(d.Nodes) != 2 || !d.Nodes["n1"].Healthy || d.Nodes["n2"].Healthy ||
+		len(d.Allocations) != 3 {
 		t.Errorf("%+v", d)
 	}
 	for _, a := range d.Allocations {
@@ -142,7 +149,8 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 		}
 	}
 	if d.ControllersHealthy != 1 || d.ControllersExpected != 3 || d.NodesHealthy != 1 || d.NodesExpected != 3 {
-		t.Errorf("controllers %d of %d, nodes %d of %d", d.ControllersHealthy, d.ControllersExpected, d.NodesHealthy, d.NodesExpected)
+		t.Errorf("controllers %d of %d, nodes %d of %d", d.ControllersHealthy, d.ControllersExpected,
+			d.NodesHealthy, d.NodesExpected)
 	}
 	if PluginDetail(w.s.Read(), "x") != nil {
 		t.Error("a plugin that is not there was put together")

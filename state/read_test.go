@@ -36,7 +36,8 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"nodes by prefix", ids(NodesByPrefix(tx, "n2"), node), "n2"},
 		{"plugins", ids(Plugins(tx, ""), plugin), "p"},
 		{"plugins by prefix", ids(Plugins(tx, "q"), plugin), ""},
-		{"instances of a plugin", ids(InstancesByPlugin(tx, "p"), instance), "controller@n1 controller@n2 controller@n3 node@n1 node@n2 node@n3"},
+		{"instances of a plugin", ids(InstancesByPlugin(tx, "p"), instance),
+			"controller@n1 controller@n2 controller@n3 node@n1 node@n2 node@n3"},
 		{"one half", ids(InstancesByPluginKind(tx, "p", structs.CSIKindNode), instance), "node@n1 node@n2 node@n3"},
 		{"instances of a node", ids(InstancesByNode(tx, "n2"), instance), "controller@n2 node@n2"},
 		{"volumes of a plugin", ids(VolumesByPlugin(tx, "p"), volume), "v"},
@@ -84,18 +85,22 @@ func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 	v := aVolume("new", "broken")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
 	put := func() error {
-		return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+		return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v},
+			WriteOptions: w.now()})
 	}
 	wantKind(t, put(), "")
 	w.claim(aClaim("new", "a1", wr, snw))
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", Err: &structs.OperationError{Message: "no such pool"}, Final: true, WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create",
+		Err: &structs.OperationError{Message: "no such pool"}, Final: true, WriteOptions: w.now()})
 	w.wantReason("new", "a1", "could not be created: no such pool")
 	wantKind(t, w.tryClaim(aClaim("new", "a2", wr, snw)), structs.KindPrecondition)
 	v.PluginID = "p"
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr,
+		AttachmentMode: structs.CSIFileSystem}}
 	wantKind(t, put(), structs.KindConflict) // a waiting claim has no use for it
 	v.RequestedCapabilities = nil
 	wantKind(t, put(), "")
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x", WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x",
+		WriteOptions: w.now()})
 	w.wantClaims("new", map[string]string{"a1": granted})
 }

@@ -62,8 +62,9 @@ func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 	if a.State != structs.AttachmentAttaching || !reflect.DeepEqual(a.Call, call) {
 		t.Errorf("%+v", a)
 	}
-	held := &structs.NodeInventory{Held: []structs.CSIHeldClaim{{PluginID: "p", ExternalVolumeID: "ext-v", ExternalNodeID: "external",
-		CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "w", AllocID: "b1"}}}}
+	held := &structs.NodeInventory{Held: []structs.CSIHeldClaim{{PluginID: "p", ExternalVolumeID: "ext-v",
+		ExternalNodeID: "external",
+		CSIClaimKey:    structs.CSIClaimKey{Namespace: "default", VolumeID: "w", AllocID: "b1"}}}}
 	if found := Unrecorded(back.s.Read(), "n1", held); back.attachment("w", "n1") != "" || len(found) != 0 {
 		t.Errorf("to be detached under the claim: %+v", found)
 	}
@@ -93,9 +94,11 @@ func TestRecover_KeepsTheNameOfAVolumeThatIsToBeCreated(t *testing.T) {
 	w := threeNodes(t, true)
 	unmade := aVolume("u", "p")
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade},
+		WriteOptions: w.now()})
 	saved := w.save()
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "u", Op: "create", ExternalID: "ext-u", WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "u", Op: "create", ExternalID: "ext-u",
+		WriteOptions: w.now()})
 	w.claim(aClaim("u", "a1", wr, snw))
 	if a := Attachment(w.restored(saved).s.Read(), "default", "u", "n1"); a == nil || !a.Found {
 		t.Errorf("%+v", a)
@@ -107,7 +110,8 @@ func TestRecover_KeepsAnAttachmentThatAGrantedClaimUses(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	saved := w.save()
-	w.update("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)
+	w.update("n1", attaching(half("p", structs.CSIKindNode, true),
+		half("p", structs.CSIKindController, true))...)
 	call := &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1}
 	do(w, CallNote, &structs.CSICallNote{VolumeID: "v", NodeID: "n1", Call: call, WriteOptions: w.now(),
 		RowIndex: Attachment(w.s.Read(), "default", "v", "n1").CreateIndex})

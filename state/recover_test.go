@@ -33,7 +33,8 @@ func (w *world) save() []byte {
 
 func (w *world) accounted(nodes ...string) {
 	w.t.Helper()
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: nodes, Status: structs.NodeReady, Accounted: true, WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: nodes, Status: structs.NodeReady, Accounted: true,
+		WriteOptions: w.now()})
 }
 
 func TestRecover_KeepsTheAttachmentsOfTheStateThatIsReplaced(t *testing.T) {
@@ -43,7 +44,8 @@ func TestRecover_KeepsTheAttachmentsOfTheStateThatIsReplaced(t *testing.T) {
 	w.outcome("v", "n1", "attach", nil)
 	back := w.restored(saved)
 	a := Attachment(back.s.Read(), "default", "v", "n1")
-	if a == nil || a.State != structs.AttachmentDetaching || !a.Found || a.ExternalNodeID == "" || a.ExternalVolumeID != "ext-v" || a.PublishContext != nil {
+	if a == nil || a.State != structs.AttachmentDetaching || !a.Found || a.ExternalNodeID == "" ||
+		a.ExternalVolumeID != "ext-v" || a.PublishContext != nil {
 		t.Fatalf("the attachment that no claim of the restored state made: %+v", a)
 	}
 	if why := AttachmentWaits(back.s.Read(), a); why == "" {
@@ -82,7 +84,8 @@ func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 	saved := w.save()
 	w.outcome("v", "n1", "attach", nil)
 	w.release("v", "a1")
-	if a := Attachment(w.restored(saved).s.Read(), "default", "v", "n1"); a.State != structs.AttachmentAttaching || a.Found {
+	if a := Attachment(w.restored(saved).s.Read(), "default", "v",
+		"n1"); a.State != structs.AttachmentAttaching || a.Found {
 		t.Errorf("%+v", a)
 	}
 }
@@ -184,7 +187,8 @@ func TestRecover_KeepsTheCallOfAnAttachmentThatOnlyTheReplacedStateHas(t *testin
 func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
 	w := threeNodes(t, false)
 	down := func(w *world, n string) {
-		do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{n}, Status: structs.NodeDown, WriteOptions: w.now()})
+		do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{n}, Status: structs.NodeDown,
+			WriteOptions: w.now()})
 	}
 	down(w, "n3")
 	saved := w.save()
@@ -212,14 +216,17 @@ func TestRecover_GivesUpDeletions(t *testing.T) {
 	w := threeNodes(t, false)
 	unmade := aVolume("unmade", "p")
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade},
+		WriteOptions: w.now()})
 	for _, id := range []string{"v", "unmade"} {
-		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, Secrets: structs.Secrets{"only": "to delete"}, WriteOptions: w.now()})
+		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, Secrets: structs.Secrets{"only": "to delete"},
+			WriteOptions: w.now()})
 	}
 	back := w.restored(w.save())
 	for id, want := range map[string]string{"v": structs.VolumeReady, "unmade": structs.VolumeCreating} {
 		v := Volume(back.s.Read(), "default", id)
-		if v.Secrets["only"] != "" || v.State != want || v.LastError == nil || !strings.Contains(v.LastError.Message, "delete it again") {
+		if v.Secrets["only"] != "" || v.State != want || v.LastError == nil ||
+			!strings.Contains(v.LastError.Message, "delete it again") {
 			t.Errorf("%s is %s, %+v", id, v.State, v.LastError)
 		}
 		do(back, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
@@ -239,7 +246,8 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 	}
 	find(&structs.CSIAttachment{Namespace: "default", VolumeID: "v", NodeID: "n2"})
 	a := Attachment(w.s.Read(), "default", "v", "n2")
-	if a == nil || a.PluginID != "p" || a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.Secrets["key"] != "value" || !a.Found {
+	if a == nil || a.PluginID != "p" || a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" ||
+		a.Secrets["key"] != "value" || !a.Found {
 		t.Fatalf("%+v", a)
 	}
 	before := a.ModifyIndex
@@ -251,11 +259,16 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	find(&structs.CSIAttachment{Namespace: "default", VolumeID: "v", NodeID: "n1"},
 		&structs.CSIAttachment{Namespace: "default", VolumeID: "gone", NodeID: "n1", PluginID: "p"},
-		&structs.CSIAttachment{Namespace: "default", VolumeID: "gone", NodeID: "n2", PluginID: "p", ExternalVolumeID: "x", ExternalNodeID: "y"})
-	if w.attachment("v", "n1") != structs.AttachmentAttaching || w.attachment("gone", "n1") != "" || w.attachment("gone", "n2") != structs.AttachmentDetaching {
-		t.Errorf("v: %s, gone: %q, %q", w.attachment("v", "n1"), w.attachment("gone", "n1"), w.attachment("gone", "n2"))
+		&structs.CSIAttachment{Namespace: "default", VolumeID: "gone", NodeID: "n2", PluginID: "p",
+			ExternalVolumeID: "x", ExternalNodeID: "y"})
+	if w.attachment("v", "n1") != structs.AttachmentAttaching || w.attachment("gone", "n1") != "" ||
+		w.attachment("gone", "n2") != structs.AttachmentDetaching {
+		t.Errorf("v: %s, gone: %q, %q", w.attachment("v", "n1"), w.attachment("gone", "n1"),
+			w.attachment("gone", "n2"))
 	}
-	wantKind(t, try(w, AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{nil}}), structs.KindInvalid)
+	wantKind(t,
+		try(w, AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{nil}}),
+		structs.KindInvalid)
 }
 
 // A claim that was granted before the other node reported the volume does not attach it a second time.

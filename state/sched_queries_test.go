@@ -16,12 +16,14 @@ func uses(tx *ReadTx, c *structs.CSIClaim) string {
 
 // wanting is a live allocation that is to use volumes.
 func wanting(ns, id string, uses ...structs.CSIVolumeUse) *structs.Allocation {
-	return &structs.Allocation{ID: id, Namespace: ns, JobID: "j", TaskGroup: "g", NodeID: "n1", DesiredStatus: structs.AllocDesiredRun,
-		ClientStatus: structs.AllocPending, Resources: &structs.Resources{}, CSIVolumes: uses}
+	return &structs.Allocation{ID: id, Namespace: ns, JobID: "j", TaskGroup: "g", NodeID: "n1",
+		DesiredStatus: structs.AllocDesiredRun,
+		ClientStatus:  structs.AllocPending, Resources: &structs.Resources{}, CSIVolumes: uses}
 }
 
 func use(volume string, mode string, access structs.CSIAccessMode) structs.CSIVolumeUse {
-	return structs.CSIVolumeUse{VolumeID: volume, AccessMode: access, AttachmentMode: structs.CSIFileSystem, Mode: mode}
+	return structs.CSIVolumeUse{VolumeID: volume, AccessMode: access, AttachmentMode: structs.CSIFileSystem,
+		Mode: mode}
 }
 
 func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
@@ -65,7 +67,8 @@ func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
 func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 	w := threeNodes(t, false)
 	j := aJob("db", structs.JobService)
-	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: structs.VolumeTypeCSI, Source: "v",
+	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data",
+		Type: structs.VolumeTypeCSI, Source: "v",
 		AccessMode: snw, AttachmentMode: structs.CSIFileSystem}}
 	w.job(j)
 	w.alloc("d1", "db", "n1")
@@ -74,7 +77,8 @@ func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 	if got := uses(w.s.Read(), against); got != "d1" {
 		t.Errorf("placed: %q", got)
 	}
-	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 1 || got[0].VolumeID != "v" || got[0].PluginID != "p" {
+	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 1 || got[0].VolumeID != "v" ||
+		got[0].PluginID != "p" {
 		t.Errorf("it intends %+v", got)
 	}
 	w.claim(aClaim("v", "d1", wr, snw))
@@ -90,10 +94,12 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 	w := &quiet{s: New()}
 	for i := range 5 {
 		k := half("p", structs.CSIKindNode, true)
-		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": fmt.Sprint("z", i%2), "host": fmt.Sprint("n", i)}}
+		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": fmt.Sprint("z",
+			i%2), "host": fmt.Sprint("n", i)}}
 		w.do(func(tx *WriteTx) {
 			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprint("n", i)),
-				CSI: []*structs.CSIPluginInstance{k, half("p", structs.CSIKindController, true), half("q", structs.CSIKindController, true)}}))
+				CSI: []*structs.CSIPluginInstance{k, half("p", structs.CSIKindController, true),
+					half("q", structs.CSIKindController, true)}}))
 		})
 	}
 	tx := w.s.Read()
@@ -106,17 +112,21 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 	if got := ids(PluginNodes(tx, "q", ""), node); got != "" {
 		t.Errorf("nodes with a controller alone: %q", got)
 	}
-	at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1", "host": "n3"}})
+	at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1",
+		"host": "n3"}})
 	if got := ids(slices.Values(at), node); got != "n3" || !own {
 		t.Errorf("at a place of its own: %q", got)
 	}
-	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}}); !own || len(at) != 1 {
+	if at,
+		own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}}); !own ||
+		len(at) != 1 {
 		t.Errorf("a key in another case finds %v, %v", at, own)
 	}
 	if _, own := PluginNodesAt(tx, "p", nil); own {
 		t.Error("a place that is null is a node's own")
 	}
-	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}); own || len(at) > 0 {
+	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}); own ||
+		len(at) > 0 {
 		t.Errorf("a zone is nobody's own: %v", at)
 	}
 	if got := PluginSpread(tx, "p"); got != 5 {
@@ -128,7 +138,8 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 func TestAllocs_OfOlderSnapshotsNameTheirVolumes(t *testing.T) {
 	w := threeNodes(t, false)
 	j := aJob("db", structs.JobService)
-	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: structs.VolumeTypeCSI, Source: "v",
+	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data",
+		Type: structs.VolumeTypeCSI, Source: "v",
 		AccessMode: snw, AttachmentMode: structs.CSIFileSystem}}
 	w.job(j)
 	w.alloc("d1", "db", "n1")

@@ -16,7 +16,8 @@ func aFullWorld(t testing.TB) *world {
 	w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
 	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-		{ID: "blocked", JobID: "j", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: w.index}}})
+		{ID: "blocked", JobID: "j", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity},
+			SnapshotIndex: w.index}}})
 	return w
 }
 
@@ -42,7 +43,9 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 	// The indexes are also loaded: the store continues like the old one.
 	for _, s := range []*Store{w.s, other} {
 		if err := s.Write(w.index+1, func(tx *WriteTx) error {
-			return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}}})
+			return VolumeUnpublish(tx,
+				&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v",
+					AllocID: "a1"}}})
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -44,8 +44,10 @@ func toRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fun
 			})
 		}
 		apply(func(tx *WriteTx) error {
-			allocs.Put(tx, &structs.Allocation{ID: alloc, Namespace: "default", JobID: "j", NodeID: at, Resources: &structs.Resources{}})
-			return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim(v, alloc, wr, mode)}})
+			allocs.Put(tx, &structs.Allocation{ID: alloc, Namespace: "default", JobID: "j", NodeID: at,
+				Resources: &structs.Resources{}})
+			return VolumeClaim(tx,
+				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim(v, alloc, wr, mode)}})
 		})
 		r.keys = append(r.keys, structs.CSIClaimKey{Namespace: "default", VolumeID: v, AllocID: alloc})
 	}
@@ -65,7 +67,8 @@ func (r *release) cost(t *testing.T) float64 {
 		defer b.Abort()
 		must(t, b.Apply(r.index+1, func(tx *WriteTx) error {
 			err := VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: r.keys})
-			if e := Eval(tx.ReadTx, "e"); e.Status != structs.EvalPending || e.StatusDescription != "woken by "+structs.WakeVolume("default", "v0") {
+			if e := Eval(tx.ReadTx, "e"); e.Status != structs.EvalPending || e.StatusDescription != "woken by "+
+				structs.WakeVolume("default", "v0") {
 				t.Errorf("who waited is %s, %q", e.Status, e.StatusDescription)
 			}
 			return err
@@ -93,7 +96,8 @@ func TestVolumeUnpublish_CostsTheSamePerClaim(t *testing.T) {
 		fewCost, manyCost := few.cost(t), many.cost(t)
 		t.Logf("%s: %.1f and %.1f allocations per claim", name, fewCost, manyCost)
 		if manyCost > 3*fewCost/2+10 {
-			t.Errorf("%s: each of 100 claims costs %.1f allocations, each of 1,000 costs %.1f", name, fewCost, manyCost)
+			t.Errorf("%s: each of 100 claims costs %.1f allocations, each of 1,000 costs %.1f", name,
+				fewCost, manyCost)
 		}
 	}
 }

@@ -29,12 +29,14 @@ func (w *world) grows(alloc string) int64 {
 
 func (w *world) expanded(bytes int64) {
 	w.t.Helper()
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 100, NodeExpandBytes: bytes, WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 100, NodeExpandBytes: bytes,
+		WriteOptions: w.now()})
 }
 
 func (w *world) nodeExpanded(node, alloc string, bytes int64, err *structs.OperationError) {
 	w.t.Helper()
-	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: alloc, NodeID: node, Bytes: bytes, Err: err, WriteOptions: w.now()})
+	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: alloc, NodeID: node, Bytes: bytes,
+		Err: err, WriteOptions: w.now()})
 }
 
 func TestDuty_J2_NodeExpansionIsRememberedByVolumeAndClaims(t *testing.T) {
@@ -79,7 +81,8 @@ func TestDuty_J12_RefusedWhileInUseIsLeftToTheNextStage(t *testing.T) {
 		t.Errorf("it is to be tried again: %+v", c)
 	}
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "in use", Kind: structs.KindPrecondition})
-	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 0 || c.ExpandError == nil || w.row().NodeExpandBytes != 100 {
+	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 0 || c.ExpandError == nil ||
+		w.row().NodeExpandBytes != 100 {
 		t.Errorf("%+v", c)
 	}
 	w.release("v", "a1")
@@ -99,7 +102,8 @@ func TestNodeExpanded_RefusesStrangersAndOtherClaims(t *testing.T) {
 	} {
 		wantKind(t, try(w, NodeExpanded, p), structs.KindDenied)
 	}
-	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "a1", NodeID: "n1", Bytes: 100, RowIndex: 1})
+	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "a1", NodeID: "n1", Bytes: 100,
+		RowIndex: 1})
 	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "gone", NodeID: "n1", Bytes: 100})
 	if w.grows("a1") != 100 {
 		t.Error("an outcome of another claim counts")
@@ -167,7 +171,8 @@ func TestExpansionByNodesAlone_NeedsNoController(t *testing.T) {
 	node.NodeInfo.SupportsExpand = true
 	w.update("n2", node)
 	w.claim(aClaim("v", "a1", wr, snw))
-	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.ExpandPending || v.NodeExpandBytes != 100 || w.grows("a1") != 100 {
+	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.ExpandPending ||
+		v.NodeExpandBytes != 100 || w.grows("a1") != 100 {
 		t.Errorf("%+v", v)
 	}
 	w.nodeExpanded("n1", "a1", 100, nil)
@@ -186,7 +191,8 @@ func TestDuty_J7_ARequestIsTakenBackToASmallerSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.came("expand", &structs.OperationError{Message: "busy", Kind: structs.KindUnavailable}, false)
-	if err := ask(50); err != nil || w.row().RequestedCapacityMin != 50 || !w.row().ExpandPending || w.row().LastError != nil {
+	if err := ask(50); err != nil || w.row().RequestedCapacityMin != 50 || !w.row().ExpandPending ||
+		w.row().LastError != nil {
 		t.Errorf("%v: %+v", err, w.row())
 	}
 	wantKind(t, ask(9), structs.KindConflict)
@@ -225,10 +231,14 @@ func TestAskingAgain_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
 	w.mustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
 	busy := &structs.OperationError{Message: "busy", Kind: structs.KindUnavailable, RetryTime: 1 << 62}
 	w.came("create", busy, false)
-	if v := w.mustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.LastError == nil || v.LastError.RetryTime >= busy.RetryTime {
+	if v := w.mustPut(creating,
+		func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.LastError == nil ||
+		v.LastError.RetryTime >= busy.RetryTime {
 		t.Errorf("%+v", v.LastError)
 	}
-	if v := w.mustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 50 }); v.LastError != nil || v.RequestedCapacityMin != 50 {
+	if v := w.mustPut(creating,
+		func(v *structs.CSIVolume) { v.RequestedCapacityMin = 50 }); v.LastError != nil ||
+		v.RequestedCapacityMin != 50 {
 		t.Errorf("what was never made can be smaller: %+v", v)
 	}
 }
@@ -236,13 +246,15 @@ func TestAskingAgain_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
 func TestVolumeDelete_CallsThePluginForAnExhaustedCreation(t *testing.T) {
 	w := newWorld(t)
 	w.mustPut(creating)
-	w.came("create", &structs.OperationError{Message: "full", Kind: structs.KindPrecondition, Code: structs.CSICodeExhausted}, true)
+	w.came("create", &structs.OperationError{Message: "full", Kind: structs.KindPrecondition,
+		Code: structs.CSICodeExhausted}, true)
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 	if v := w.row(); v == nil || v.State != structs.VolumeDeleting {
 		t.Fatalf("something may have been made: %+v", v)
 	}
 	err := try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
-	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "berth volume deregister -force v") {
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "berth volume deregister -force v") {
 		t.Error(err)
 	}
 	if v := w.came("delete", nil, false); v != nil {

@@ -57,9 +57,12 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 	}
 	do(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
+		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"),
+			CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
 		for n := range many {
-			must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(fmt.Sprintf("v%04d", n), "p")}}))
+			must(t,
+				VolumePut(tx,
+					&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(fmt.Sprintf("v%04d", n), "p")}}))
 		}
 		unlisted := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("unlisted", "p")}}
 		must(t, VolumePut(tx, unlisted))
@@ -67,7 +70,8 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		v.Namespace, v.ExternalID = "else", "else"
 		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		for _, id := range []string{"a", "b"} {
-			a := &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n", Resources: &structs.Resources{}}
+			a := &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n",
+				Resources: &structs.Resources{}}
 			if id == "b" {
 				a.Namespace = "else"
 			}
@@ -108,7 +112,8 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 func TestPluginDetail_PagesEqualTheWhole(t *testing.T) {
 	w := newWorld(t)
 	for n := range 7 {
-		w.node(fmt.Sprint("n", n), attaching(half("p", structs.CSIKindController, true), half("p", structs.CSIKindNode, n%2 == 0))...)
+		w.node(fmt.Sprint("n", n), attaching(half("p", structs.CSIKindController, true),
+			half("p", structs.CSIKindNode, n%2 == 0))...)
 	}
 	w.node("else", half("q", structs.CSIKindNode, true))
 	tx := w.s.Read()

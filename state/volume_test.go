@@ -16,7 +16,8 @@ func (w *world) tryPut(changes ...func(*structs.CSIVolume)) error {
 	for _, change := range changes {
 		change(v)
 	}
-	return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+	return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v},
+		WriteOptions: w.now()})
 }
 
 func (w *world) mustPut(changes ...func(*structs.CSIVolume)) *structs.CSIVolume {
@@ -31,8 +32,10 @@ func creating(v *structs.CSIVolume) { v.State, v.ExternalID = structs.VolumeCrea
 
 func (w *world) came(op string, failed *structs.OperationError, final bool) *structs.CSIVolume {
 	w.t.Helper()
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: op, ExternalID: "made", Capacity: 100, Err: failed, Final: final,
-		Context: map[string]string{"c": "x"}, Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}}, WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: op, ExternalID: "made", Capacity: 100,
+		Err: failed, Final: final,
+		Context:    map[string]string{"c": "x"},
+		Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}}, WriteOptions: w.now()})
 	return Volume(w.s.Read(), "default", "v")
 }
 
@@ -41,7 +44,8 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 		v.CloneID, v.Parameters = "source", map[string]string{"a": "b"}
 		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}}
 		v.RequestedCapacityMin, v.RequestedCapacityMax, v.Capacity = 10, 20, 12
-		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: snw, AttachmentMode: structs.CSIFileSystem}, {AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
+		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: snw,
+			AttachmentMode: structs.CSIFileSystem}, {AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4"}
 	}
 	for _, c := range []struct {
@@ -54,10 +58,12 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 		{"CloneID", func(v *structs.CSIVolume) { v.CloneID = "x" }},
 		{"SnapshotID", func(v *structs.CSIVolume) { v.SnapshotID = "x" }},
 		{"Parameters", func(v *structs.CSIVolume) { v.Parameters = map[string]string{} }},
-		{"RequestedTopologies", func(v *structs.CSIVolume) { v.RequestedTopologies = &structs.CSITopologyRequest{} }},
+		{"RequestedTopologies",
+			func(v *structs.CSIVolume) { v.RequestedTopologies = &structs.CSITopologyRequest{} }},
 		{"capacity_min can only grow", func(v *structs.CSIVolume) { v.RequestedCapacityMin = 9 }},
 		{"capacity_max", func(v *structs.CSIVolume) { v.RequestedCapacityMax = 11 }},
-		{"a capability block must keep", func(v *structs.CSIVolume) { v.RequestedCapabilities = v.RequestedCapabilities[1:] }},
+		{"a capability block must keep",
+			func(v *structs.CSIVolume) { v.RequestedCapabilities = v.RequestedCapabilities[1:] }},
 		{"mount_options", func(v *structs.CSIVolume) { v.MountOptions.FSType = "xfs" }},
 		{"has changed since it was read", func(v *structs.CSIVolume) { v.ModifyIndex = 3 }},
 	} {
@@ -82,7 +88,8 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 	w := newWorld(t)
 	w.mustPut(func(v *structs.CSIVolume) {
-		v.Secrets, v.Context, v.Parameters = structs.Secrets{"k": "v"}, map[string]string{"c": "x"}, map[string]string{"a": "b"}
+		v.Secrets, v.Context, v.Parameters = structs.Secrets{"k": "v"}, map[string]string{"c": "x"},
+			map[string]string{"a": "b"}
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=x"}}
 		v.RequestedCapacityMin, v.Capacity = 10, 12
 	})
@@ -91,8 +98,10 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		v.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{"[REDACTED]"}}
 		v.RequestedCapacityMin = 11
 	})
-	if v.Name != "v" || v.ExternalID != "ext-v" || v.Secrets["k"] != "v" || v.Context["c"] != "x" || v.Parameters["a"] != "b" ||
-		v.MountOptions.FSType != "xfs" || v.MountOptions.MountFlags[0] != "password=x" || v.Capacity != 12 || v.ExpandPending {
+	if v.Name != "v" || v.ExternalID != "ext-v" || v.Secrets["k"] != "v" || v.Context["c"] != "x" ||
+		v.Parameters["a"] != "b" ||
+		v.MountOptions.FSType != "xfs" || v.MountOptions.MountFlags[0] != "password=x" || v.Capacity != 12 ||
+		v.ExpandPending {
 		t.Errorf("%+v", v)
 	}
 	v = w.mustPut(func(v *structs.CSIVolume) {
@@ -107,8 +116,10 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 	}
 	read := v.Copy()
 	read.RequestedCapacityMax = 50
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{read}, WriteOptions: w.now()}) // at the index it was read
-	wantKind(t, try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{read}, WriteOptions: w.now()}), structs.KindConflict)
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{read},
+		WriteOptions: w.now()}) // at the index it was read
+	wantKind(t, try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{read},
+		WriteOptions: w.now()}), structs.KindConflict)
 }
 
 func collect[T any](rows func(func(*T) bool)) (out []*T) {
@@ -123,14 +134,16 @@ func TestVolumePut_Expands(t *testing.T) {
 	w.mustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
 	ask := func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }
 	w.mustPut(ask)
-	if v := w.came("expand", &structs.OperationError{Message: "busy"}, false); !v.ExpandPending || v.LastError.Attempts != 1 {
+	if v := w.came("expand", &structs.OperationError{Message: "busy"}, false); !v.ExpandPending ||
+		v.LastError.Attempts != 1 {
 		t.Errorf("it is to be tried again: %+v", v)
 	}
 	if v := w.came("expand", nil, false); v.ExpandPending || v.Capacity != 100 || v.LastError != nil {
 		t.Errorf("%+v", v)
 	}
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 500 })
-	if v := w.came("expand", &structs.OperationError{Message: "too much"}, true); v.ExpandPending || v.RequestedCapacityMin != 100 || v.LastError == nil {
+	if v := w.came("expand", &structs.OperationError{Message: "too much"}, true); v.ExpandPending ||
+		v.RequestedCapacityMin != 100 || v.LastError == nil {
 		t.Errorf("a size that cannot be is given up: %+v", v)
 	}
 	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 200 }); !v.ExpandPending {
@@ -143,12 +156,15 @@ func TestVolumePut_OneNamePerExternalVolume(t *testing.T) {
 	w.mustPut()
 	second := aVolume("second", "p")
 	second.ExternalID = "ext-v"
-	err := try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second}, WriteOptions: w.now()})
-	if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), `as volume "v" in namespace "default"`) {
+	err := try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second},
+		WriteOptions: w.now()})
+	if !structs.IsKind(err, structs.KindConflict) ||
+		!strings.Contains(err.Error(), `as volume "v" in namespace "default"`) {
 		t.Error(err)
 	}
 	second.PluginID = "q" // another plugin may use the same ID for something else
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second},
+		WriteOptions: w.now()})
 }
 
 func TestVolumeOutcome_OfACreation(t *testing.T) {
@@ -156,7 +172,8 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *world){
 		"succeeds": func(t *testing.T, w *world) {
 			w.blocked("waits", structs.WakeVolume("default", "v"))
-			if v := w.came("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" || v.Capacity != 100 ||
+			if v := w.came("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" ||
+				v.Capacity != 100 ||
 				v.Context["c"] != "x" || len(v.Topologies) != 1 || len(collect(UnsettledVolumes(w.s.Read()))) != 0 {
 				t.Errorf("%+v", v)
 			}
@@ -164,7 +181,8 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 		},
 		"is tried again": func(t *testing.T, w *world) {
 			w.came("create", no, false)
-			if v := w.came("create", no, false); v.State != structs.VolumeCreating || v.LastError.Attempts != 2 || v.LastError.Message != no.Message {
+			if v := w.came("create", no, false); v.State != structs.VolumeCreating || v.LastError.Attempts != 2 ||
+				v.LastError.Message != no.Message {
 				t.Errorf("%+v", v)
 			}
 			if v := w.came("create", nil, false); v.State != structs.VolumeReady || v.LastError != nil {
@@ -175,8 +193,12 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			if v := w.came("create", no, true); v.State != structs.VolumeFailed || v.LastError.Message != no.Message {
 				t.Errorf("%+v", v)
 			}
-			v := w.mustPut(creating, func(v *structs.CSIVolume) { v.Parameters, v.PluginID = map[string]string{"pool": "other"}, "q" })
-			if v.State != structs.VolumeCreating || v.LastError != nil || v.Parameters["pool"] != "other" || Plugin(w.s.Read(), "p") != nil {
+			v := w.mustPut(creating, func(v *structs.CSIVolume) {
+				v.Parameters,
+					v.PluginID = map[string]string{"pool": "other"}, "q"
+			})
+			if v.State != structs.VolumeCreating || v.LastError != nil || v.Parameters["pool"] != "other" ||
+				Plugin(w.s.Read(), "p") != nil {
 				t.Errorf("%+v", v)
 			}
 		},
@@ -196,15 +218,18 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 		"finds what is another's": func(t *testing.T, w *world) {
 			other := aVolume("other", "p")
 			other.ExternalID = "made"
-			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other}, WriteOptions: w.now()})
-			if v := w.came("create", nil, false); v.State != structs.VolumeFailed || v.ExternalID != "" || !strings.Contains(v.LastError.Message, `volume "other"`) {
+			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other},
+				WriteOptions: w.now()})
+			if v := w.came("create", nil, false); v.State != structs.VolumeFailed || v.ExternalID != "" ||
+				!strings.Contains(v.LastError.Message, `volume "other"`) {
 				t.Errorf("%+v", v)
 			}
 		},
 		"ends after the deletion, and finds what is another's": func(t *testing.T, w *world) {
 			other := aVolume("other", "p")
 			other.ExternalID = "made"
-			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other}, WriteOptions: w.now()})
+			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other},
+				WriteOptions: w.now()})
 			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			if v := w.came("create", nil, false); v != nil {
 				t.Errorf("deleting it would destroy the other's data: %+v", v)
@@ -231,13 +256,17 @@ func TestVolumeOutcome_OfADeletion(t *testing.T) {
 	w.mustPut()
 	own := Volume(w.s.Read(), "default", "v").Secrets
 	for _, text := range []string{"wrong", "for the deletion"} {
-		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: structs.Secrets{"k": text}, WriteOptions: w.now()})
+		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: structs.Secrets{"k": text},
+			WriteOptions: w.now()})
 	}
-	if v := w.came("delete", &structs.OperationError{Message: "busy"}, false); v.State != structs.VolumeDeleting || v.LastError.Attempts != 1 || v.Secrets["k"] != "for the deletion" {
+	if v := w.came("delete", &structs.OperationError{Message: "busy"},
+		false); v.State != structs.VolumeDeleting || v.LastError.Attempts != 1 ||
+		v.Secrets["k"] != "for the deletion" {
 		t.Errorf("%+v", v)
 	}
 	wantKind(t, w.tryPut(), structs.KindPrecondition)
-	if v := w.came("delete", &structs.OperationError{Message: "it has snapshots"}, true); v.State != structs.VolumeReady || v.LastError == nil ||
+	if v := w.came("delete", &structs.OperationError{Message: "it has snapshots"},
+		true); v.State != structs.VolumeReady || v.LastError == nil ||
 		v.Secrets["k"] != own["k"] || len(v.Secrets) != len(own) || v.Deletion != nil {
 		t.Errorf("refused for good, it is a volume like before: %+v", v)
 	}
@@ -261,8 +290,10 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 		says   string // of both refusals
 		force  structs.Kind
 	}{
-		{"written to", false, func(w *world) { w.claim(aClaim("v", "a1", wr, snw)) }, "claimed by allocation a1", structs.KindPrecondition},
-		{"read", false, func(w *world) { w.claim(aClaim("v", "a1", rd, snr)) }, "claimed by allocation a1", structs.KindPrecondition},
+		{"written to", false, func(w *world) { w.claim(aClaim("v", "a1", wr, snw)) }, "claimed by allocation a1",
+			structs.KindPrecondition},
+		{"read", false, func(w *world) { w.claim(aClaim("v", "a1", rd, snr)) }, "claimed by allocation a1",
+			structs.KindPrecondition},
 		{"by one that ended and has not let go", true, func(w *world) {
 			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 			w.client("n1", "a1", structs.AllocComplete)
@@ -303,7 +334,8 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 				t.Errorf("%v does not say %q", err, c.says)
 			}
 			attached := w.attachment("v", "n1")
-			err = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true, WriteOptions: w.now()})
+			err = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true,
+				WriteOptions: w.now()})
 			wantKind(t, err, c.force)
 			if gone := Volume(w.s.Read(), "default", "v") == nil; gone != (c.force == "") {
 				t.Errorf("gone: %v", gone)
@@ -319,13 +351,16 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 	w := threeNodes(t, true)
 	w.mustPut(func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
 	w.claim(aClaim("v", "a1", wr, mnsw), aClaim("v", "a2", rd, mnsw), aClaim("v", "a3", wr, mnsw))
-	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "attach", PublishContext: structs.Secrets{"p": "x"}, WriteOptions: w.now()})
+	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "attach",
+		PublishContext: structs.Secrets{"p": "x"}, WriteOptions: w.now()})
 	tx := w.s.Read()
 	d := VolumeDetail(tx, Volume(tx, "default", "v"))
-	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 || len(d.Allocations) != 2 || len(d.Claims) != 3 || len(d.Attachments) != 2 {
+	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 || len(d.Allocations) != 2 || len(d.Claims) != 3 ||
+		len(d.Attachments) != 2 {
 		t.Errorf("%+v", d)
 	}
-	if d.AccessMode != mnsw || d.AttachmentMode != structs.CSIFileSystem || !d.Schedulable || d.Blocked != "" || d.ProviderVersion != "1" || d.NodesHealthy != 3 {
+	if d.AccessMode != mnsw || d.AttachmentMode != structs.CSIFileSystem || !d.Schedulable || d.Blocked != "" ||
+		d.ProviderVersion != "1" || d.NodesHealthy != 3 {
 		t.Errorf("%+v", d)
 	}
 	if d.Claims[2].AllocID != "a3" || !strings.Contains(d.Claims[2].Reason, "allocation a1") {
@@ -335,12 +370,14 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 		t.Error("secrets are not for answers, and stay in the row")
 	}
 	s := VolumeStub(tx, Volume(tx, "default", "v"))
-	if got := fmt.Sprint(s.CurrentReaders, s.CurrentWriters, s.Waiting, s.Schedulable, s.ControllersHealthy); got != "1 1 1 true 3" {
+	if got := fmt.Sprint(s.CurrentReaders, s.CurrentWriters, s.Waiting, s.Schedulable,
+		s.ControllersHealthy); got != "1 1 1 true 3" {
 		t.Error(got)
 	}
 	w.status(structs.NodeDown, "n1", "n2", "n3")
 	tx = w.s.Read()
-	if d := VolumeDetail(tx, Volume(tx, "default", "v")); d.Schedulable || !strings.Contains(d.Blocked, "no node instance of plugin p is healthy") {
+	if d := VolumeDetail(tx, Volume(tx, "default", "v")); d.Schedulable ||
+		!strings.Contains(d.Blocked, "no node instance of plugin p is healthy") {
 		t.Errorf("schedulable %v, %q", d.Schedulable, d.Blocked)
 	}
 }

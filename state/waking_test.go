@@ -46,13 +46,15 @@ func (l *lookouts) took() string {
 }
 
 func aNodeWithPlugin(id, plugin string) *structs.NodeRegisterRequest {
-	return &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady}, CSI: []*structs.CSIPluginInstance{
+	return &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: "s", Name: id,
+		Status: structs.NodeReady}, CSI: []*structs.CSIPluginInstance{
 		{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: plugin}}}}
 }
 
 func register(t *testing.T, s *Store, index uint64, id, plugin string) {
 	t.Helper()
-	if err := s.Write(index, func(tx *WriteTx) error { return NodeRegister(tx, aNodeWithPlugin(id, plugin)) }); err != nil {
+	if err := s.Write(index,
+		func(tx *WriteTx) error { return NodeRegister(tx, aNodeWithPlugin(id, plugin)) }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -50,7 +50,8 @@ func (w *world) now() structs.WriteOptions {
 }
 
 func aNode(id string) *structs.Node {
-	return &structs.Node{ID: id, Name: "name-" + id, SecretID: "secret-" + id, Datacenter: "dc1", Status: structs.NodeReady,
+	return &structs.Node{ID: id, Name: "name-" + id, SecretID: "secret-" + id, Datacenter: "dc1",
+		Status: structs.NodeReady,
 		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
 			Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 40000}}}
 }
@@ -86,9 +87,11 @@ func aJob(id, kind string, plugins ...string) *structs.Job {
 	g := &structs.TaskGroup{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec",
 		Resources: &structs.Resources{CPU: 100, MemoryMB: 100}}}}
 	for _, p := range plugins {
-		g.Tasks = append(g.Tasks, &structs.Task{Name: p, CSIPluginConfig: &structs.CSIPluginConfig{ID: p, Type: structs.CSIPluginMonolith}})
+		g.Tasks = append(g.Tasks, &structs.Task{Name: p, CSIPluginConfig: &structs.CSIPluginConfig{ID: p,
+			Type: structs.CSIPluginMonolith}})
 	}
-	return &structs.Job{ID: id, Namespace: structs.DefaultNamespace, Type: kind, Priority: 50, TaskGroups: []*structs.TaskGroup{g}}
+	return &structs.Job{ID: id, Namespace: structs.DefaultNamespace, Type: kind, Priority: 50,
+		TaskGroups: []*structs.TaskGroup{g}}
 }
 
 func (w *world) job(j *structs.Job) *structs.Job {
@@ -105,8 +108,9 @@ func (w *world) alloc(id, job, node string) {
 		j = w.job(aJob(job, structs.JobService))
 	}
 	p := w.plan(j)
-	p.Place = []*structs.Allocation{{ID: id, Namespace: j.Namespace, JobID: j.ID, JobVersion: j.Version, TaskGroup: "g",
-		Name: structs.AllocName(j.ID, "g", 0), NodeID: node}}
+	p.Place = []*structs.Allocation{{ID: id, Namespace: j.Namespace, JobID: j.ID, JobVersion: j.Version,
+		TaskGroup: "g",
+		Name:      structs.AllocName(j.ID, "g", 0), NodeID: node}}
 	do(w, PlanApply, p)
 	if Alloc(w.s.Read(), id) == nil {
 		w.t.Fatalf("the plan that places %s was refused: %s", id, Eval(w.s.Read(), p.Eval.ID).StatusDescription)
@@ -115,7 +119,8 @@ func (w *world) alloc(id, job, node string) {
 
 func (w *world) plan(j *structs.Job) *structs.Plan {
 	return &structs.Plan{JobModifyIndex: j.JobModifyIndex, WriteOptions: w.now(),
-		Eval: &structs.Evaluation{ID: fmt.Sprintf("eval-%d", w.index), Namespace: j.Namespace, JobID: j.ID, Type: j.Type, Status: structs.EvalComplete}}
+		Eval: &structs.Evaluation{ID: fmt.Sprintf("eval-%d", w.index), Namespace: j.Namespace, JobID: j.ID,
+			Type: j.Type, Status: structs.EvalComplete}}
 }
 
 func (w *world) client(node, alloc, status string) {
@@ -125,12 +130,14 @@ func (w *world) client(node, alloc, status string) {
 }
 
 func aVolume(id, plugin string) *structs.CSIVolume {
-	return &structs.CSIVolume{ID: id, Name: id, Namespace: structs.DefaultNamespace, PluginID: plugin, ExternalID: "ext-" + id}
+	return &structs.CSIVolume{ID: id, Name: id, Namespace: structs.DefaultNamespace, PluginID: plugin,
+		ExternalID: "ext-" + id}
 }
 
 func (w *world) volume(id, plugin string) {
 	w.t.Helper()
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(id, plugin)}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(id, plugin)},
+		WriteOptions: w.now()})
 }
 
 func aClaim(volume, alloc, mode string, access structs.CSIAccessMode) *structs.CSIClaim {
@@ -182,7 +189,8 @@ func (w *world) attachment(volume, node string) string {
 
 func (w *world) outcome(volume, node, op string, failed *structs.OperationError) {
 	w.t.Helper()
-	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: volume, NodeID: node, Op: op, Err: failed, WriteOptions: w.now()})
+	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: volume, NodeID: node, Op: op, Err: failed,
+		WriteOptions: w.now()})
 }
 
 func wantKind(t rapid.TB, err error, kind structs.Kind) {
@@ -197,7 +205,8 @@ func (w *world) stop(alloc, clientStatus string) {
 	w.t.Helper()
 	a := Alloc(w.s.Read(), alloc)
 	p := w.plan(Job(w.s.Read(), a.Namespace, a.JobID))
-	p.Stop = []*structs.PlanStop{{AllocID: alloc, Description: "stopped by the test", ClientStatus: clientStatus}}
+	p.Stop = []*structs.PlanStop{{AllocID: alloc, Description: "stopped by the test",
+		ClientStatus: clientStatus}}
 	do(w, PlanApply, p)
 }
 

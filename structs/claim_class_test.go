@@ -22,7 +22,8 @@ func TestClaimClass_Conflicts(t *testing.T) {
 		"single-writer, two writers": {
 			class{CSIMultiNodeSingleWriter, fs, ClaimWrite}, class{CSIMultiNodeSingleWriter, fs, ClaimWrite}, true},
 		"multi-writer, two writers": {
-			class{CSIMultiNodeMultipleWriter, fs, ClaimWrite}, class{CSIMultiNodeMultipleWriter, fs, ClaimWrite}, false},
+			class{CSIMultiNodeMultipleWriter, fs, ClaimWrite}, class{CSIMultiNodeMultipleWriter, fs, ClaimWrite},
+			false},
 		"other access modes": {
 			class{CSIMultiNodeReader, fs, ClaimRead}, class{CSIMultiNodeMultipleWriter, fs, ClaimRead}, true},
 		"other attachment modes": {

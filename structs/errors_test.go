@@ -29,7 +29,8 @@ func TestError_KeepsItsKindOverEveryWire(t *testing.T) {
 }
 
 func TestKindOf_UnknownErrorsAreInternal(t *testing.T) {
-	for _, err := range []error{errors.New("x"), ErrorFromWire("x"), ErrorFromWire("odd: x"), ErrorFromWire("")} {
+	for _, err := range []error{errors.New("x"), ErrorFromWire("x"), ErrorFromWire("odd: x"),
+		ErrorFromWire("")} {
 		if KindOf(err) != KindInternal {
 			t.Errorf("%q is %s", err, KindOf(err))
 		}
@@ -60,9 +61,12 @@ func TestRetryAfter_CrossesTheWire(t *testing.T) {
 		after time.Duration
 	}{
 		{busy, "unavailable: 512 writes are under way; retry after 250ms", 250 * time.Millisecond},
-		{fmt.Errorf("claiming: %w", busy), "unavailable: claiming: 512 writes are under way; retry after 250ms", 250 * time.Millisecond},
-		{Errorf(KindOf(busy), "claiming: %w", busy), "unavailable: claiming: 512 writes are under way; retry after 250ms", 250 * time.Millisecond},
-		{Errorf(KindUnavailable, "x: %w", errors.Join(errors.New("a"), busy)), "unavailable: x: a\n512 writes are under way; retry after 250ms", 250 * time.Millisecond},
+		{fmt.Errorf("claiming: %w", busy), "unavailable: claiming: 512 writes are under way; retry after 250ms",
+			250 * time.Millisecond},
+		{Errorf(KindOf(busy), "claiming: %w", busy),
+			"unavailable: claiming: 512 writes are under way; retry after 250ms", 250 * time.Millisecond},
+		{Errorf(KindUnavailable, "x: %w", errors.Join(errors.New("a"), busy)),
+			"unavailable: x: a\n512 writes are under way; retry after 250ms", 250 * time.Millisecond},
 		{Errorf(KindInternal, "gave up: %w", busy), "internal: gave up: 512 writes are under way", 0},
 		{Errorf(KindUnavailable, "away"), "unavailable: away", 0},
 		{Errorf(KindUnavailable, "away; retry after lunch"), "unavailable: away; retry after lunch", 0},

@@ -25,17 +25,29 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 		}
 	}
 	for want, edit := range map[string]func(*Job){
-		"count 10001 must be at most 10000":                       groups(1, MaxGroupCount+1),
-		"count 2000000000 must be at most 10000":                  groups(1, 2_000_000_000),
-		"the counts of its groups are more than 50000 in sum":     groups(6, MaxGroupCount),
-		"counts of its groups are more than 50000 in sum":         groups(3, math.MaxInt),
-		"1001 groups; at most 1000 are allowed":                   func(j *Job) { j.TaskGroups = make([]*TaskGroup, 1001) },
-		"101 tasks; at most 100 are allowed":                      group(func(g *TaskGroup) { g.Tasks = make([]*Task, 101) }),
-		"257 constraints; at most 256":                            func(j *Job) { j.Constraints = make([]*Constraint, 257) },
-		"1001 datacenters; at most 1000":                          func(j *Job) { j.Datacenters = make([]string, 1001) },
-		"1001 entries of env; at most":                            task(func(t *Task) { t.Env = many(1001) }),
-		"meta has 300001 bytes; at most":                          func(j *Job) { j.Meta = map[string]string{"k": strings.Repeat("x", 300_000)} },
-		"1001 volume_mounts; at most":                             task(func(t *Task) { t.VolumeMounts = make([]*VolumeMount, 1001) }),
+		"count 10001 must be at most 10000":                   groups(1, MaxGroupCount+1),
+		"count 2000000000 must be at most 10000":              groups(1, 2_000_000_000),
+		"the counts of its groups are more than 50000 in sum": groups(6, MaxGroupCount),
+		"counts of its groups are more than 50000 in sum":     groups(3, math.MaxInt),
+		"1001 groups; at most 1000 are allowed": func(j *Job) {
+			j.TaskGroups = make([]*TaskGroup,
+				1001)
+		},
+		"101 tasks; at most 100 are allowed": group(func(g *TaskGroup) { g.Tasks = make([]*Task, 101) }),
+		"257 constraints; at most 256":       func(j *Job) { j.Constraints = make([]*Constraint, 257) },
+		"1001 datacenters; at most 1000": func(j *Job) {
+			j.Datacenters = make([]string,
+				1001)
+		},
+		"1001 entries of env; at most": task(func(t *Task) { t.Env = many(1001) }),
+		"meta has 300001 bytes; at most": func(j *Job) {
+			j.Meta = map[string]string{"k": strings.Repeat("x",
+				300_000)}
+		},
+		"1001 volume_mounts; at most": task(func(t *Task) {
+			t.VolumeMounts = make([]*VolumeMount,
+				1001)
+		}),
 		"cpu 9223372036854775807 must be at most 100000000 MHz":   task(func(t *Task) { t.Resources.CPU = math.MaxInt }),
 		"memory 9223372036854775807 must be at most 1073741824 M": task(func(t *Task) { t.Resources.MemoryMB = math.MaxInt }),
 		"memory_max 1073741825 must be at most 1073741824 MiB":    task(func(t *Task) { t.Resources.MemoryMaxMB = MaxMemoryMB + 1 }),
@@ -118,13 +130,16 @@ func TestFaults_ShowControlCharactersAsEscapes(t *testing.T) {
 		j.TaskGroups[0].Volumes = map[string]*VolumeRequest{"a\x1b]0;x\a": nil, "b\u009b\u202e\xff": nil}
 		j.Constraints = []*Constraint{{LTarget: "a", Operand: "regexp", RTarget: "(\x1b[2J"}}
 	}).Validate()
-	if err == nil || Printable(err.Error()) != err.Error() || !strings.Contains(err.Error(), `it has: a\x1b]0;x\a, b\u009b\u202e\xff`) {
+	if err == nil || Printable(err.Error()) != err.Error() ||
+		!strings.Contains(err.Error(), `it has: a\x1b]0;x\a, b\u009b\u202e\xff`) {
 		t.Errorf("%q", err)
 	}
 }
 
 func TestCut_KeepsWholeCharacters(t *testing.T) {
-	for s, want := range map[string]string{"": "", "abcd": "abcd", "abcde": "abcd…", "äöü": "äö…", "aäö": "aä…", "\xff\xff\xff\xff\xff": "\xff\xff\xff\xff…"} {
+	for s, want := range map[string]string{"": "",
+		"abcd": "abcd", "abcde": "abcd…", "äöü": "äö…", "aäö": "aä…",
+		"\xff\xff\xff\xff\xff": "\xff\xff\xff\xff…"} {
 		if got := Cut(s, 4); got != want {
 			t.Errorf("%q: %q, want %q", s, got, want)
 		}
@@ -137,7 +152,8 @@ func TestCut_KeepsWholeCharacters(t *testing.T) {
 func TestError_TextIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	wrapped := Errorf(KindInvalid, "%s", long)
-	for name, text := range map[string]string{"Errorf": wrapped.Error(), "Busy": Busy(time.Second, "%s", long).Error(),
+	for name, text := range map[string]string{"Errorf": wrapped.Error(), "Busy": Busy(time.Second, "%s",
+		long).Error(),
 		"wire":                ErrorToWire(&Error{Kind: KindInvalid, Text: long}),
 		"from the wire":       ErrorFromWire("invalid: " + long).Error(),
 		"from another's wire": ErrorFromWire(long).Error()} {
@@ -153,10 +169,12 @@ func TestResources_SumsDoNotOverflow(t *testing.T) {
 	if sum.CPU != math.MaxInt || sum.MemoryMB != math.MaxInt || sum.DiskMB != math.MaxInt {
 		t.Errorf("%+v", sum)
 	}
-	if less := (Resources{}).Sub(huge).Sub(huge); less.CPU != math.MinInt || less.MemoryMB != math.MinInt || less.DiskMB != math.MinInt {
+	if less := (Resources{}).Sub(huge).Sub(huge); less.CPU != math.MinInt || less.MemoryMB != math.MinInt ||
+		less.DiskMB != math.MinInt {
 		t.Errorf("%+v", less)
 	}
-	if got := (Resources{CPU: 5, MemoryMB: 6, DiskMB: 7}).Sub(Resources{CPU: 1, MemoryMB: 2, DiskMB: 3}); got != (Resources{CPU: 4, MemoryMB: 4, DiskMB: 4}) {
+	if got := (Resources{CPU: 5, MemoryMB: 6, DiskMB: 7}).Sub(Resources{CPU: 1, MemoryMB: 2,
+		DiskMB: 3}); got != (Resources{CPU: 4, MemoryMB: 4, DiskMB: 4}) {
 		t.Errorf("%+v", got)
 	}
 	g := TaskGroup{Tasks: []*Task{{Resources: &huge}, {Resources: &huge}},
@@ -183,13 +201,15 @@ func TestReschedulePolicy_IsBoundedWithoutAttempts(t *testing.T) {
 
 func TestNode_ReportsAreBounded(t *testing.T) {
 	for want, n := range map[string]*Node{
-		"CPU 9223372036854775807 must be from 0 to 100000000 MHz":        {NodeResources: &NodeResources{CPU: NodeCPUResources{CpuShares: math.MaxInt64}}},
-		"memory -1 must be from 0 to 1073741824 MiB":                     {NodeResources: &NodeResources{Memory: NodeMemoryResources{MemoryMB: -1}}},
-		"disk 17179869185 must be from 0 to":                             {NodeResources: &NodeResources{Disk: NodeDiskResources{DiskMB: MaxDiskMB + 1}}},
-		"CPU 18446744073709551615 must be from 0 to 100000000 MHz":       {ReservedResources: &NodeReservedResources{CPU: NodeReservedCPU{CpuShares: math.MaxUint64}}},
-		"4097 ReservableCpuCores; at most 4096 are allowed":              {NodeResources: &NodeResources{CPU: NodeCPUResources{ReservableCpuCores: make([]uint16, 4097)}}},
-		"Name has 256 bytes":                                             {Name: strings.Repeat("n", 256)},
-		"its attributes, meta and drivers have 1048577 bytes; at most 1": {Attributes: map[string]string{"k": strings.Repeat("x", MaxNodeBytes)}},
+		"CPU 9223372036854775807 must be from 0 to 100000000 MHz":  {NodeResources: &NodeResources{CPU: NodeCPUResources{CpuShares: math.MaxInt64}}},
+		"memory -1 must be from 0 to 1073741824 MiB":               {NodeResources: &NodeResources{Memory: NodeMemoryResources{MemoryMB: -1}}},
+		"disk 17179869185 must be from 0 to":                       {NodeResources: &NodeResources{Disk: NodeDiskResources{DiskMB: MaxDiskMB + 1}}},
+		"CPU 18446744073709551615 must be from 0 to 100000000 MHz": {ReservedResources: &NodeReservedResources{CPU: NodeReservedCPU{CpuShares: math.MaxUint64}}},
+		"4097 ReservableCpuCores; at most 4096 are allowed": {NodeResources: &NodeResources{CPU: NodeCPUResources{ReservableCpuCores: make([]uint16,
+			4097)}}},
+		"Name has 256 bytes": {Name: strings.Repeat("n", 256)},
+		"its attributes, meta and drivers have 1048577 bytes; at most 1": {Attributes: map[string]string{"k": strings.Repeat("x",
+			MaxNodeBytes)}},
 	} {
 		n.ID = "n1"
 		if err := n.Validate(); !IsKind(err, KindInvalid) || !strings.Contains(err.Error(), want) {

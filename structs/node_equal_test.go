@@ -64,10 +64,13 @@ func TestNodeEqual_DistinguishesNilFromEmpty(t *testing.T) {
 }
 
 func aNode() *Node {
-	return &Node{ID: "n", SecretID: "s", Name: "name", Datacenter: "dc1", NodePool: "default", HTTPAddr: "10.0.0.1:4646", Status: NodeReady,
+	return &Node{ID: "n", SecretID: "s", Name: "name", Datacenter: "dc1", NodePool: "default",
+		HTTPAddr: "10.0.0.1:4646", Status: NodeReady,
 		Attributes: map[string]string{"kernel": "6", "driver.exec": "1"}, Meta: map[string]string{"rack": "1"},
-		NodeResources: &NodeResources{CPU: NodeCPUResources{CpuShares: 4000}}, ReservedResources: &NodeReservedResources{},
-		Drivers: map[string]*DriverInfo{"exec": {Detected: true, Healthy: true, Attributes: map[string]string{"driver.exec.v": "1"}, UpdateTime: time.Unix(9, 0)}}}
+		NodeResources:     &NodeResources{CPU: NodeCPUResources{CpuShares: 4000}},
+		ReservedResources: &NodeReservedResources{},
+		Drivers: map[string]*DriverInfo{"exec": {Detected: true, Healthy: true,
+			Attributes: map[string]string{"driver.exec.v": "1"}, UpdateTime: time.Unix(9, 0)}}}
 }
 
 // alter gives a field another value.

@@ -3,7 +3,6 @@ package structs
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +13,10 @@ import (
 // aJob is a valid service job with every block, made canonical.
 func aJob(edits ...func(*Job)) *Job {
 	j := &Job{ID: "db", TaskGroups: []*TaskGroup{{Name: "g", Count: 1,
-		Volumes: map[string]*VolumeRequest{"data": {Type: "csi", Source: "db", AccessMode: CSISingleNodeWriter, AttachmentMode: CSIFileSystem}},
-		Tasks: []*Task{{Name: "t", Driver: "exec", VolumeMounts: []*VolumeMount{{Volume: "data", Destination: "/data"}},
+		Volumes: map[string]*VolumeRequest{"data": {Type: "csi", Source: "db", AccessMode: CSISingleNodeWriter,
+			AttachmentMode: CSIFileSystem}},
+		Tasks: []*Task{{Name: "t", Driver: "exec",
+			VolumeMounts:    []*VolumeMount{{Volume: "data", Destination: "/data"}},
 			CSIPluginConfig: &CSIPluginConfig{ID: "hostpath", Type: CSIPluginNode}}}}}}
 	for _, edit := range edits {
 		edit(j)
@@ -31,16 +32,22 @@ func TestCanonicalize_FillsDefaults(t *testing.T) {
 		what      string
 		got, want any
 	}{
-		{"namespace", j.Namespace, "default"}, {"region", j.Region, "global"}, {"name", j.Name, "db"}, {"type", j.Type, "service"},
-		{"priority", j.Priority, 50}, {"node pool", j.NodePool, "default"}, {"datacenters", fmt.Sprint(j.Datacenters), "[*]"},
+		{"namespace", j.Namespace, "default"}, {"region", j.Region, "global"}, {"name", j.Name, "db"},
+		{"type", j.Type, "service"},
+		{"priority", j.Priority, 50}, {"node pool", j.NodePool, "default"},
+		{"datacenters", fmt.Sprint(j.Datacenters), "[*]"},
 		{"restart", *g.RestartPolicy, RestartPolicy{2, 30 * time.Minute, 15 * time.Second, "fail"}},
 		{"task restart", *task.RestartPolicy, *g.RestartPolicy},
-		{"reschedule", *g.ReschedulePolicy, ReschedulePolicy{0, 0, 30 * time.Second, "exponential", time.Hour, true}},
+		{"reschedule", *g.ReschedulePolicy, ReschedulePolicy{0, 0, 30 * time.Second, "exponential",
+			time.Hour, true}},
 		{"disk", *g.EphemeralDisk, EphemeralDisk{SizeMB: 300}},
 		{"resources", *task.Resources, Resources{CPU: 100, MemoryMB: 300}},
-		{"kill timeout", task.KillTimeout, 5 * time.Second}, {"logs", *task.LogConfig, LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
-		{"volume name", g.Volumes["data"].Name, "data"}, {"propagation", task.VolumeMounts[0].PropagationMode, "private"},
-		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi", 30 * time.Second, 0, ""}},
+		{"kill timeout", task.KillTimeout, 5 * time.Second},
+		{"logs", *task.LogConfig, LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
+		{"volume name", g.Volumes["data"].Name, "data"}, {"propagation", task.VolumeMounts[0].PropagationMode,
+			"private"},
+		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi",
+			30 * time.Second, 0, ""}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)
@@ -105,22 +112,32 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		{`job "db": meta: key "a=b"`, func(j *Job) { j.Meta = map[string]string{"a=b": ""} }},
 		{`job "db": at least one group is required`, func(j *Job) { j.TaskGroups = nil }},
 		{`job "db": group 1 is null`, func(j *Job) { j.TaskGroups = append(j.TaskGroups, nil) }},
-		{`job "db": group "g" is there twice`, func(j *Job) { j.TaskGroups = append(j.TaskGroups, j.TaskGroups[0]) }},
+		{`job "db": group "g" is there twice`,
+			func(j *Job) { j.TaskGroups = append(j.TaskGroups, j.TaskGroups[0]) }},
 		{`group "g": count -1 must not be negative`, group(func(g *TaskGroup) { g.Count = -1 })},
 		{``, group(func(g *TaskGroup) { g.Count = 0 })},
-		{`group "g": count 2: a system job places one on every feasible node`, func(j *Job) { j.Type, j.TaskGroups[0].Count = JobSystem, 2 }},
-		{`group "g": reschedule: a system job has none`, func(j *Job) { j.Type, j.TaskGroups[0].ReschedulePolicy = JobSystem, &ReschedulePolicy{Attempts: 1} }},
-		{`group "g": restart: mode "never" must be one of fail, delay`, group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Mode: "never"} })},
+		{`group "g": count 2: a system job places one on every feasible node`,
+			func(j *Job) { j.Type, j.TaskGroups[0].Count = JobSystem, 2 }},
+		{`group "g": reschedule: a system job has none`,
+			func(j *Job) { j.Type, j.TaskGroups[0].ReschedulePolicy = JobSystem, &ReschedulePolicy{Attempts: 1} }},
+		{`group "g": restart: mode "never" must be one of fail, delay`,
+			group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Mode: "never"} })},
 		{`restart: 10 attempts, 10s apart, do not fit into an interval of 30s`, group(func(g *TaskGroup) {
 			g.RestartPolicy = &RestartPolicy{Attempts: 10, Delay: 10 * time.Second, Interval: 30 * time.Second}
 		})},
-		{`restart: interval must be above zero`, group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Interval: -1} })},
+		{`restart: interval must be above zero`,
+			group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Interval: -1} })},
 		{`reschedule: delay_function "fibonacci" must be one of constant, exponential`, group(func(g *TaskGroup) {
 			g.ReschedulePolicy = &ReschedulePolicy{Unlimited: true, DelayFunction: "fibonacci"}
 		})},
-		{`reschedule: max_delay 1s must not be below delay 30s`, group(func(g *TaskGroup) { g.ReschedulePolicy = &ReschedulePolicy{Unlimited: true, MaxDelay: time.Second} })},
+		{`reschedule: max_delay 1s must not be below delay 30s`,
+			group(func(g *TaskGroup) {
+				g.ReschedulePolicy = &ReschedulePolicy{Unlimited: true,
+					MaxDelay: time.Second}
+			})},
 		{``, group(func(g *TaskGroup) { g.ReschedulePolicy = &ReschedulePolicy{} })},
-		{`ephemeral_disk: sticky and migrate are not supported by berth yet`, group(func(g *TaskGroup) { g.EphemeralDisk = &EphemeralDisk{Sticky: true} })},
+		{`ephemeral_disk: sticky and migrate are not supported by berth yet`,
+			group(func(g *TaskGroup) { g.EphemeralDisk = &EphemeralDisk{Sticky: true} })},
 		{`group "g": at least one task is required`, group(func(g *TaskGroup) { g.Tasks = nil })},
 		{`task "alloc": name "alloc" is taken`, group(func(g *TaskGroup) { g.Tasks[0].Name = "alloc" })},
 		{`group "g": task 1 is null`, group(func(g *TaskGroup) { g.Tasks = append(g.Tasks, nil) })},
@@ -128,66 +145,93 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			g.Tasks = []*Task{{Name: "a", Driver: "x", Leader: true}, {Name: "b", Driver: "x", Leader: true}}
 		})},
 		{`tasks "t" and "u" both run the node half of plugin "hostpath"`, group(func(g *TaskGroup) {
-			g.Tasks = append(g.Tasks, &Task{Name: "u", Driver: "x", CSIPluginConfig: &CSIPluginConfig{ID: "hostpath", Type: CSIPluginMonolith}})
+			g.Tasks = append(g.Tasks, &Task{Name: "u", Driver: "x", CSIPluginConfig: &CSIPluginConfig{ID: "hostpath",
+				Type: CSIPluginMonolith}})
 		})},
 		{``, group(func(g *TaskGroup) {
-			g.Tasks = append(g.Tasks, &Task{Name: "u", Driver: "x", CSIPluginConfig: &CSIPluginConfig{ID: "hostpath", Type: CSIPluginController}})
+			g.Tasks = append(g.Tasks, &Task{Name: "u", Driver: "x", CSIPluginConfig: &CSIPluginConfig{ID: "hostpath",
+				Type: CSIPluginController}})
 		})},
 
 		{`volume "data": type "host" must be csi`, vol(func(v *VolumeRequest) { v.Type = "host" })},
 		{`volume "data": source is required`, vol(func(v *VolumeRequest) { v.Source = "" })},
-		{`volume "data": source must be a volume's ID; ${...} is not interpolated in it`, vol(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })},
-		{`volume "data": access_mode is required; one of single-node-reader-only, single-node-writer`, vol(func(v *VolumeRequest) { v.AccessMode = "" })},
-		{`volume "data": access_mode "ReadWriteOnce" is unknown; one of`, vol(func(v *VolumeRequest) { v.AccessMode = "ReadWriteOnce" })},
-		{`volume "data": attachment_mode is required; one of file-system, block-device`, vol(func(v *VolumeRequest) { v.AttachmentMode = "" })},
-		{`volume "data": access_mode multi-node-reader-only needs read_only = true`, vol(func(v *VolumeRequest) { v.AccessMode = CSIMultiNodeReader })},
-		{`volume "data": mount_options must not be there with attachment_mode block-device`, vol(func(v *VolumeRequest) {
-			v.AttachmentMode, v.MountOptions = CSIBlockDevice, &CSIMountOptions{FSType: "ext4"}
-		})},
-		{`volume "data": access_mode single-node-writer allows one allocation, but count is 2`, group(func(g *TaskGroup) { g.Count = 2 })},
+		{`volume "data": source must be a volume's ID; ${...} is not interpolated in it`,
+			vol(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })},
+		{`volume "data": access_mode is required; one of single-node-reader-only, single-node-writer`,
+			vol(func(v *VolumeRequest) { v.AccessMode = "" })},
+		{`volume "data": access_mode "ReadWriteOnce" is unknown; one of`,
+			vol(func(v *VolumeRequest) { v.AccessMode = "ReadWriteOnce" })},
+		{`volume "data": attachment_mode is required; one of file-system, block-device`,
+			vol(func(v *VolumeRequest) { v.AttachmentMode = "" })},
+		{`volume "data": access_mode multi-node-reader-only needs read_only = true`,
+			vol(func(v *VolumeRequest) { v.AccessMode = CSIMultiNodeReader })},
+		{`volume "data": mount_options must not be there with attachment_mode block-device`,
+			vol(func(v *VolumeRequest) {
+				v.AttachmentMode, v.MountOptions = CSIBlockDevice, &CSIMountOptions{FSType: "ext4"}
+			})},
+		{`volume "data": access_mode single-node-writer allows one allocation, but count is 2`,
+			group(func(g *TaskGroup) { g.Count = 2 })},
 		{``, group(func(g *TaskGroup) { g.Count, g.Volumes["data"].PerAlloc = 2, true })},
-		{`allows one allocation, but count is 2`, group(func(g *TaskGroup) { g.Count, g.Volumes["data"].AccessMode = 2, CSIMultiNodeSingleWriter })},
+		{`allows one allocation, but count is 2`,
+			group(func(g *TaskGroup) { g.Count, g.Volumes["data"].AccessMode = 2, CSIMultiNodeSingleWriter })},
 		{``, group(func(g *TaskGroup) {
 			g.Count, g.Volumes["data"].AccessMode, g.Volumes["data"].ReadOnly = 2, CSIMultiNodeSingleWriter, true
 		})},
 		{``, group(func(g *TaskGroup) { g.Count, g.Volumes["data"].AccessMode = 2, CSIMultiNodeMultipleWriter })},
-		{`per_alloc is not for system jobs`, func(j *Job) { j.Type, j.TaskGroups[0].Volumes["data"].PerAlloc = JobSystem, true }},
-		{`volume "twin": source "db" is that of volume "data" too`, group(func(g *TaskGroup) { c := *g.Volumes["data"]; g.Volumes["twin"] = &c })},
+		{`per_alloc is not for system jobs`,
+			func(j *Job) { j.Type, j.TaskGroups[0].Volumes["data"].PerAlloc = JobSystem, true }},
+		{`volume "twin": source "db" is that of volume "data" too`,
+			group(func(g *TaskGroup) { c := *g.Volumes["data"]; g.Volumes["twin"] = &c })},
 		{`volume "null" is null`, group(func(g *TaskGroup) { g.Volumes["null"] = nil })},
 
 		{`task "t": driver is required`, task(func(t *Task) { t.Driver = "" })},
-		{`task "t": volume_mount: a task of the driver raw_exec has no file system of its own`, task(func(t *Task) { t.Driver = "raw_exec" })},
+		{`task "t": volume_mount: a task of the driver raw_exec has no file system of its own`,
+			task(func(t *Task) { t.Driver = "raw_exec" })},
 		{``, task(func(t *Task) { t.Driver, t.VolumeMounts = "raw_exec", nil })},
 		{`task "t": env: key "" must not be empty`, task(func(t *Task) { t.Env = map[string]string{"": "x"} })},
-		{`task "t": env: the value of "A" must not hold NUL`, task(func(t *Task) { t.Env = map[string]string{"A": "s3cret\x00"} })},
+		{`task "t": env: the value of "A" must not hold NUL`,
+			task(func(t *Task) { t.Env = map[string]string{"A": "s3cret\x00"} })},
 		{`task "t": kill_signal "SIGNOPE"`, task(func(t *Task) { t.KillSignal = "SIGNOPE" })},
 		{``, task(func(t *Task) { t.KillSignal = "SIGINT" })},
 		{`task "t": kill_timeout must not be negative`, task(func(t *Task) { t.KillTimeout = -1 })},
-		{`task "t": resources: cores is not supported by berth yet; use cpu`, task(func(t *Task) { t.Resources = &Resources{Cores: 1} })},
-		{`task "t": resources: cpu -1 must be at least 1 MHz`, task(func(t *Task) { t.Resources = &Resources{CPU: -1} })},
-		{`task "t": resources: memory_max 10 must not be below memory 300`, task(func(t *Task) { t.Resources = &Resources{MemoryMaxMB: 10} })},
+		{`task "t": resources: cores is not supported by berth yet; use cpu`,
+			task(func(t *Task) { t.Resources = &Resources{Cores: 1} })},
+		{`task "t": resources: cpu -1 must be at least 1 MHz`,
+			task(func(t *Task) { t.Resources = &Resources{CPU: -1} })},
+		{`task "t": resources: memory_max 10 must not be below memory 300`,
+			task(func(t *Task) { t.Resources = &Resources{MemoryMaxMB: 10} })},
 		{`task "t": logs: max_files -1`, task(func(t *Task) { t.LogConfig = &LogConfig{MaxFiles: -1} })},
 
 		{`csi_plugin: id is required`, plugin(func(c *CSIPluginConfig) { c.ID = "" })},
 		{`csi_plugin: id "a/b" must be`, plugin(func(c *CSIPluginConfig) { c.ID = "a/b" })},
-		{`csi_plugin: type "both" must be one of node, controller, monolith`, plugin(func(c *CSIPluginConfig) { c.Type = "both" })},
-		{`csi_plugin: mount_dir "csi" must be an absolute path`, plugin(func(c *CSIPluginConfig) { c.MountDir = "csi" })},
-		{`csi_plugin: stage_publish_base_dir "/csi/x" must not be within mount_dir "/csi"`, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/x/../x" })},
+		{`csi_plugin: type "both" must be one of node, controller, monolith`,
+			plugin(func(c *CSIPluginConfig) { c.Type = "both" })},
+		{`csi_plugin: mount_dir "csi" must be an absolute path`,
+			plugin(func(c *CSIPluginConfig) { c.MountDir = "csi" })},
+		{`csi_plugin: stage_publish_base_dir "/csi/x" must not be within mount_dir "/csi"`,
+			plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/x/../x" })},
 		{`csi_plugin: stage_publish_base_dir is 81 bytes long`,
 			plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/" + strings.Repeat("d", MaxPluginBaseDir) })},
-		{`csi_plugin: stage_publish_base_dir "/csi" must not be within mount_dir "/csi"`, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/" })},
+		{`csi_plugin: stage_publish_base_dir "/csi" must not be within mount_dir "/csi"`,
+			plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/" })},
 		{``, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi-staging" })},
-		{`csi_plugin: mount_dir "/a/b" must not be within stage_publish_base_dir "/a"`, plugin(func(c *CSIPluginConfig) { c.MountDir, c.StagePublishBaseDir = "/a/b", "/a" })},
+		{`csi_plugin: mount_dir "/a/b" must not be within stage_publish_base_dir "/a"`,
+			plugin(func(c *CSIPluginConfig) { c.MountDir, c.StagePublishBaseDir = "/a/b", "/a" })},
 		{`csi_plugin: hang_timeout must not be negative`, plugin(func(c *CSIPluginConfig) { c.HangTimeout = -1 })},
-		{`csi_plugin: former_provider is longer than 63 bytes`, plugin(func(c *CSIPluginConfig) { c.FormerProvider = strings.Repeat("x", 64) })},
-		{`csi_plugin: health_timeout must be above zero`, plugin(func(c *CSIPluginConfig) { c.HealthTimeout = -1 })},
+		{`csi_plugin: former_provider is longer than 63 bytes`,
+			plugin(func(c *CSIPluginConfig) { c.FormerProvider = strings.Repeat("x", 64) })},
+		{`csi_plugin: health_timeout must be above zero`,
+			plugin(func(c *CSIPluginConfig) { c.HealthTimeout = -1 })},
 
-		{`volume_mount "other": the group has no volume of this name; it has: data`, mount(func(m *VolumeMount) { m.Volume = "other" })},
+		{`volume_mount "other": the group has no volume of this name; it has: data`,
+			mount(func(m *VolumeMount) { m.Volume = "other" })},
 		{`volume_mount "data": destination is required`, mount(func(m *VolumeMount) { m.Destination = "" })},
-		{`volume_mount "data": destination "/a/../../etc"`, mount(func(m *VolumeMount) { m.Destination = "/a/../../etc" })},
+		{`volume_mount "data": destination "/a/../../etc"`,
+			mount(func(m *VolumeMount) { m.Destination = "/a/../../etc" })},
 		{`volume_mount "data": destination "/"`, mount(func(m *VolumeMount) { m.Destination = "/" })},
 		{``, mount(func(m *VolumeMount) { m.Destination = "${NOMAD_TASK_DIR}/x" })},
-		{`volume_mount "data": propagation_mode "shared" must be one of private, host-to-task, bidirectional`, mount(func(m *VolumeMount) { m.PropagationMode = "shared" })},
+		{`volume_mount "data": propagation_mode "shared" must be one of private, host-to-task, bidirectional`,
+			mount(func(m *VolumeMount) { m.PropagationMode = "shared" })},
 		{`destination "data/" is taken by another volume_mount`, task(func(t *Task) {
 			t.VolumeMounts = append(t.VolumeMounts, &VolumeMount{Volume: "data", Destination: "data/"})
 		})},
@@ -195,9 +239,12 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		{`constraint 1: operator "~" must be one of =, ==`, constrained(&Constraint{LTarget: "a", Operand: "~"})},
 		{`constraint 1: attribute is required`, constrained(&Constraint{Operand: "=", RTarget: "x"})},
 		{`constraint 1: value is required with operator =`, constrained(&Constraint{LTarget: "a", Operand: "="})},
-		{`constraint 1: value of regexp: error parsing regexp`, constrained(&Constraint{LTarget: "a", Operand: "regexp", RTarget: "("})},
-		{`constraint 1: value of version: `, constrained(&Constraint{LTarget: "a", Operand: "version", RTarget: "new"})},
-		{`constraint 1: distinct_hosts must be true or false`, constrained(&Constraint{Operand: "distinct_hosts", RTarget: "maybe"})},
+		{`constraint 1: value of regexp: error parsing regexp`,
+			constrained(&Constraint{LTarget: "a", Operand: "regexp", RTarget: "("})},
+		{`constraint 1: value of version: `,
+			constrained(&Constraint{LTarget: "a", Operand: "version", RTarget: "new"})},
+		{`constraint 1: distinct_hosts must be true or false`,
+			constrained(&Constraint{Operand: "distinct_hosts", RTarget: "maybe"})},
 		{`constraint 1: it is null`, constrained(nil)},
 		{``, constrained(&Constraint{LTarget: "${attr.x}", Operand: "is_set"})},
 		{``, constrained(&Constraint{Operand: "distinct_hosts", RTarget: "true"})},
@@ -227,7 +274,8 @@ func configOf(levels int) map[string]any {
 	return map[string]any{"k": v}
 }
 
-// TestJobValidate_BoundsTheNestingOfConfigs holds that each message and log entry with a valid job can be read.
+// TestJobValidate_BoundsTheNestingOfConfigs holds that each message and log entry with a valid job can be
+// read.
 func TestJobValidate_BoundsTheNestingOfConfigs(t *testing.T) {
 	const most = 250
 	nested := func(levels int) *Job { return aJob(task(func(t *Task) { t.Config = configOf(levels) })) }
@@ -269,154 +317,6 @@ func TestTaskGroup_CountInJSON(t *testing.T) {
 		if err := g.UnmarshalJSON([]byte(body)); err != nil || g.Count != want {
 			t.Errorf("%s: %d, %v", body, g.Count, err)
 		}
-	}
-}
-
-func aVolume(edits ...func(*CSIVolume)) *CSIVolume {
-	v := &CSIVolume{ID: "db", PluginID: "hostpath", RequestedCapabilities: []*CSIVolumeCapability{{CSIFileSystem, CSISingleNodeWriter}}}
-	for _, edit := range edits {
-		edit(v)
-	}
-	v.Canonicalize()
-	return v
-}
-
-func required(segments map[string]string) func(*CSIVolume) {
-	return func(v *CSIVolume) {
-		v.RequestedTopologies = &CSITopologyRequest{Required: []*CSITopology{{Segments: segments}}}
-	}
-}
-
-func checkVolumes(t *testing.T, cases map[string]func(*CSIVolume)) {
-	t.Helper()
-	for want, edit := range cases {
-		err := aVolume(edit).Validate()
-		switch {
-		case strings.HasPrefix(want, "ok") && err != nil:
-			t.Errorf("want valid, got %v", err)
-		case !strings.HasPrefix(want, "ok") && (!IsKind(err, KindInvalid) || !strings.Contains(err.Error(), want)):
-			t.Errorf("want %s\n got %v", want, err)
-		case err != nil && strings.Contains(err.Error(), "s3cret"):
-			t.Errorf("a secret shows: %v", err)
-		}
-	}
-}
-
-func TestVolumeValidate_NamesTheFault(t *testing.T) {
-	checkVolumes(t, map[string]func(*CSIVolume){
-		`ok`:                                 func(*CSIVolume) {},
-		`volume: id is required`:             func(v *CSIVolume) { v.ID = "" },
-		`volume: id "a/b" must not hold '/'`: func(v *CSIVolume) { v.ID = "a/b" },
-		`volume "db": namespace "no such" must be`:                  func(v *CSIVolume) { v.Namespace = "no such" },
-		`volume "db": plugin_id is required`:                        func(v *CSIVolume) { v.PluginID = "" },
-		`volume "db": snapshot_id and clone_id exclude one another`: func(v *CSIVolume) { v.SnapshotID, v.CloneID = "a", "b" },
-		`volume "db": at least one capability`:                      func(v *CSIVolume) { v.RequestedCapabilities = nil },
-		`volume "db": capability 2: access_mode is required`:        func(v *CSIVolume) { v.RequestedCapabilities = append(v.RequestedCapabilities, &CSIVolumeCapability{}) },
-		`volume "db": capability 2: it is there twice`: func(v *CSIVolume) {
-			v.RequestedCapabilities = append(v.RequestedCapabilities, v.RequestedCapabilities[0])
-		},
-		`volume "db": capability 2: it is null`: func(v *CSIVolume) { v.RequestedCapabilities = append(v.RequestedCapabilities, nil) },
-		`volume "db": mount_options need a capability with attachment_mode file-system`: func(v *CSIVolume) {
-			v.RequestedCapabilities[0].AttachmentMode, v.MountOptions = CSIBlockDevice, &CSIMountOptions{}
-		},
-		`volume "db": topology_request: required 1: segments must not be empty`: required(nil),
-		`volume "db": topology_request: preferred 1: it must also be among the required`: func(v *CSIVolume) {
-			required(map[string]string{"a": "b"})(v)
-			v.RequestedTopologies.Preferred = []*CSITopology{{Segments: map[string]string{"a": "c"}}}
-		},
-	})
-}
-
-func TestDuty_B1_StringsAndMapsAreBounded(t *testing.T) {
-	long := strings.Repeat("x", 129)
-	checkVolumes(t, map[string]func(*CSIVolume){
-		`ok`:                                 func(v *CSIVolume) { v.Name, v.ExternalID = long[:128], long[:128] },
-		`name has 129 bytes; CSI allows 128`: func(v *CSIVolume) { v.Name = long },
-		`external_id has 129 bytes; CSI allows 128`:    func(v *CSIVolume) { v.ExternalID = long },
-		`snapshot_id has 129 bytes; CSI allows 128`:    func(v *CSIVolume) { v.SnapshotID = long },
-		`clone_id has 129 bytes; CSI allows 128`:       func(v *CSIVolume) { v.CloneID = long },
-		`external_id must be text in UTF-8`:            func(v *CSIVolume) { v.ExternalID = "\xff" },
-		`parameters has 4097 bytes; CSI allows 4096`:   func(v *CSIVolume) { v.Parameters = map[string]string{"k": strings.Repeat("x", 4096)} },
-		`context has 5001 bytes; CSI allows 4096`:      func(v *CSIVolume) { v.Context = map[string]string{"k": strings.Repeat("x", 5000)} },
-		`secrets has 6001 bytes; CSI allows 4096`:      func(v *CSIVolume) { v.Secrets = Secrets{"k": strings.Repeat("s3cret", 1000)} },
-		`secrets: key or value is not text in UTF-8`:   func(v *CSIVolume) { v.Secrets = Secrets{"k": "s3cret\xff"} },
-		`parameters has an empty key`:                  func(v *CSIVolume) { v.Parameters = map[string]string{"": "x"} },
-		`mount_options: fs_type has 129 bytes; CSI al`: func(v *CSIVolume) { v.MountOptions = &CSIMountOptions{FSType: long} },
-	})
-}
-
-func TestDuty_B2_MountFlagsAreBoundedAndNotShown(t *testing.T) {
-	checkVolumes(t, map[string]func(*CSIVolume){
-		`mount_options: mount_flags have 6000 bytes in all; CSI allows 4096`: func(v *CSIVolume) {
-			v.MountOptions = &CSIMountOptions{MountFlags: []string{strings.Repeat("s3cret", 1000)}}
-		},
-		`mount_options: a mount flag must be text`:       func(v *CSIVolume) { v.MountOptions = &CSIMountOptions{MountFlags: []string{"s3cret\x00"}} },
-		`mount_options: mount_flags holds an empty flag`: func(v *CSIVolume) { v.MountOptions = &CSIMountOptions{MountFlags: []string{""}} },
-	})
-}
-
-func TestDuty_B6_NamesHoldNoControlCharacters(t *testing.T) {
-	for _, r := range []rune{0x01, 0x08, 0x0B, 0x0C, 0x0E, 0x1F, 0x7F, 0x80, 0x9F} {
-		if err := aVolume(func(v *CSIVolume) { v.Name = "a" + string(r) }).Validate(); err == nil {
-			t.Errorf("name with %U is allowed", r)
-		}
-	}
-	for _, name := range []string{"tab\t", "line\n", "größe 世界", "a b"} {
-		if err := aVolume(func(v *CSIVolume) { v.Name = name }).Validate(); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-}
-
-func TestDuty_B7_B8_Capacity(t *testing.T) {
-	checkVolumes(t, map[string]func(*CSIVolume){
-		`capacity_min must not be negative`: func(v *CSIVolume) { v.RequestedCapacityMin = -1 },
-		`capacity_max must not be negative`: func(v *CSIVolume) { v.RequestedCapacityMax = -1 },
-		`capacity_min 8.0 EiB (9223372036854775807 bytes) is above the largest size of a volume, 1.0 EiB`: func(v *CSIVolume) { v.RequestedCapacityMin = math.MaxInt64 },
-		`capacity_max 8.0 EiB (9223372036854775807 bytes) is above the largest size of a volume, 1.0 EiB`: func(v *CSIVolume) { v.RequestedCapacityMax = math.MaxInt64 },
-		`capacity_max (5 B) must not be below capacity_min (10 B)`:                                        func(v *CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 10, 5 },
-		`ok, equal values ask for the very size`:                                                          func(v *CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 10, 10 },
-		`ok, no maximum`:                                                                                  func(v *CSIVolume) { v.RequestedCapacityMin = 10 },
-	})
-}
-
-func TestDuty_B9_TopologySegments(t *testing.T) {
-	long := strings.Repeat("x", 64)
-	checkVolumes(t, map[string]func(*CSIVolume){
-		`ok`:                                required(map[string]string{"topology.hostpath.csi/node": "n-1.example", "zone": "eu_1"}),
-		`segment key "-a" must be`:          required(map[string]string{"-a": "x"}),
-		`segment key "a/b/c" must be`:       required(map[string]string{"a/b/c": "x"}),
-		`segment key "/a" must be`:          required(map[string]string{"/a": "x"}),
-		`segment key "` + long + `" must`:   required(map[string]string{long: "x"}),
-		`the value of segment "a" must be`:  required(map[string]string{"a": long}),
-		`the value of segment "b" must be`:  required(map[string]string{"b": "x y"}),
-		`segment key "zone" is there twice`: required(map[string]string{"zone": "a", "ZONE": "b"}),
-	})
-}
-
-func TestDuty_D4_SecretKeys(t *testing.T) {
-	checkVolumes(t, map[string]func(*CSIVolume){
-		`ok`:                                 func(v *CSIVolume) { v.Secrets = Secrets{"user-name_1.x": "s3cret"} },
-		`secrets: 1 keys hold other charact`: func(v *CSIVolume) { v.Secrets = Secrets{"my s3cret": "x", "fine": "y"} },
-	})
-}
-
-func TestDuty_B9_TopologyKeysCompareWithoutRegardToCase(t *testing.T) {
-	node := &CSITopology{Segments: map[string]string{"Example.com/Zone": "a", "rack": "R1"}}
-	for name, c := range map[string]struct {
-		segments map[string]string
-		want     bool
-	}{
-		"the same":      {map[string]string{"Example.com/Zone": "a"}, true},
-		"another case":  {map[string]string{"example.com/zone": "a", "RACK": "R1"}, true},
-		"another value": {map[string]string{"example.com/zone": "A"}, false},
-		"another key":   {map[string]string{"example.com/zon": "a"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := (&CSITopology{Segments: c.segments}).Matches(node); got != c.want {
-				t.Errorf("matches: %v", got)
-			}
-		})
 	}
 }
 

@@ -24,24 +24,40 @@ func TestAnswerReader_ReadsResponses(t *testing.T) {
 		rest       string
 		err        error
 	}{
-		{"with a length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP", answer{status: 200}, "HTTP", nil},
-		{"longer than the buffer", "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + long, answer{status: 200}, "", nil},
-		{"names in other letters", "HTTP/1.1 200 OK\r\ncontent-LENGTH:\t2 \r\n\r\nab", answer{status: 200}, "", nil},
-		{"in chunks", "HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\nA \r\n0123456789\r\n0\r\nX: y\r\n\r\nrest", answer{status: 200}, "rest", nil},
-		{"refused", "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n", answer{503, 2 * time.Second, false}, "", nil},
-		{"refused for less than a second", "HTTP/1.1 503 S\r\nX-Berth-Retry-After: 250ms\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n", answer{503, 250 * time.Millisecond, false}, "", nil},
-		{"refused until a day", "HTTP/1.1 503 S\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\nContent-Length: 0\r\n\r\n", answer{status: 503}, "", nil},
-		{"the last", "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 1\r\n\r\na", answer{status: 200, last: true}, "", nil},
-		{"the last, without a length", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc", answer{status: 200, last: true}, "", nil},
+		{"with a length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP", answer{status: 200},
+			"HTTP", nil},
+		{"longer than the buffer", "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + long,
+			answer{status: 200}, "", nil},
+		{"names in other letters", "HTTP/1.1 200 OK\r\ncontent-LENGTH:\t2 \r\n\r\nab",
+			answer{status: 200}, "", nil},
+		{"in chunks",
+			"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\nA \r\n0123456789\r\n0\r\nX: y\r\n\r\nrest",
+			answer{status: 200}, "rest", nil},
+		{"refused", "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n",
+			answer{503, 2 * time.Second, false}, "", nil},
+		{"refused for less than a second",
+			"HTTP/1.1 503 S\r\nX-Berth-Retry-After: 250ms\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+			answer{503, 250 * time.Millisecond, false}, "", nil},
+		{"refused until a day",
+			"HTTP/1.1 503 S\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\nContent-Length: 0\r\n\r\n",
+			answer{status: 503}, "", nil},
+		{"the last", "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 1\r\n\r\na",
+			answer{status: 200, last: true}, "", nil},
+		{"the last, without a length", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc",
+			answer{status: 200, last: true}, "", nil},
 		{"no content", "HTTP/1.1 204 No Content\r\n\r\nHTTP", answer{status: 204}, "HTTP", nil},
-		{"after hints", "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", answer{status: 200}, "", nil},
+		{"after hints", "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+			answer{status: 200}, "", nil},
 		{"hints for ever", strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 10), answer{}, "", errLong},
 		{"nothing", "", answer{}, "", io.EOF},
 		{"half a line", "HTTP/1.1 2", answer{}, "", io.ErrUnexpectedEOF},
 		{"half a head", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", answer{}, "", io.ErrUnexpectedEOF},
-		{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", answer{status: 200}, "", io.ErrUnexpectedEOF},
-		{"half of the chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", answer{status: 200}, "", io.ErrUnexpectedEOF},
-		{"half a trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n", answer{status: 200}, "", io.ErrUnexpectedEOF},
+		{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", answer{status: 200}, "",
+			io.ErrUnexpectedEOF},
+		{"half of the chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+			answer{status: 200}, "", io.ErrUnexpectedEOF},
+		{"half a trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n",
+			answer{status: 200}, "", io.ErrUnexpectedEOF},
 		{"another protocol", "SSH-2.0-OpenSSH_9.2\r\n", answer{}, "", errHead},
 		{"an older one", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", answer{}, "", errHead},
 		{"no number", "HTTP/1.1 2x0 OK\r\n\r\n", answer{}, "", errHead},
@@ -49,19 +65,26 @@ func TestAnswerReader_ReadsResponses(t *testing.T) {
 		{"a change of protocols", "HTTP/1.1 101 Switching Protocols\r\n\r\n", answer{}, "", errHead},
 		{"lines of another kind", "HTTP/1.1 200 OK\nContent-Length: 0\n\n", answer{}, "", errHead},
 		{"no length", "HTTP/1.1 200 OK\r\n\r\n", answer{status: 200}, "", errLength},
-		{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na", answer{}, "", errLength},
-		{"a length and chunks", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na", answer{status: 200}, "", errLength},
+		{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na", answer{}, "",
+			errLength},
+		{"a length and chunks", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na",
+			answer{status: 200}, "", errLength},
 		{"a length below nothing", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", answer{}, "", errLength},
-		{"chunks that are packed", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", answer{}, "", errLength},
+		{"chunks that are packed", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", answer{}, "",
+			errLength},
 		{"a field without a name", "HTTP/1.1 200 OK\r\n: x\r\n\r\n", answer{}, "", errField},
 		{"a field that goes on", "HTTP/1.1 200 OK\r\nX: y\r\n Content-Length: 1\r\n\r\n", answer{}, "", errField},
 		{"a name with a space", "HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\n", answer{}, "", errField},
 		{"a value with a line in it", "HTTP/1.1 200 OK\r\nX: y\rContent-Length: 1\r\n\r\n", answer{}, "", errField},
 		{"a line that does not end", "HTTP/1.1 200 OK\r\nX: " + long, answer{}, "", errLong},
 		{"fields that do not end", "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 1000), answer{}, "", errLong},
-		{"too long a body", "HTTP/1.1 200 OK\r\nContent-Length: 1073741825\r\n\r\n", answer{status: 200}, "", errLong},
-		{"a chunk that is longer than it says", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", answer{status: 200}, "", errChunk},
-		{"a chunk of no size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", answer{status: 200}, "", errChunk},
+		{"too long a body", "HTTP/1.1 200 OK\r\nContent-Length: 1073741825\r\n\r\n", answer{status: 200},
+			"", errLong},
+		{"a chunk that is longer than it says",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", answer{status: 200},
+			"", errChunk},
+		{"a chunk of no size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", answer{status: 200},
+			"", errChunk},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newAnswerReader(strings.NewReader(tc.text))
@@ -142,7 +165,8 @@ func TestAnswerReader_ReturnsErrors(t *testing.T) {
 	if err := (answer{status: 200}).err(); err != nil {
 		t.Error(err)
 	}
-	if err := (answer{503, time.Second, true}).err(); !structs.IsKind(err, structs.KindUnavailable) || structs.RetryAfter(err) != time.Second {
+	if err := (answer{503, time.Second, true}).err(); !structs.IsKind(err, structs.KindUnavailable) ||
+		structs.RetryAfter(err) != time.Second {
 		t.Errorf("503 became %v, after %s", err, structs.RetryAfter(err))
 	}
 	if err := (answer{status: 404}).err(); err == nil || structs.IsKind(err, structs.KindUnavailable) {
@@ -194,7 +218,8 @@ func FuzzAnswers(f *testing.F) {
 			if got.status != resp.StatusCode || got.last != resp.Close {
 				t.Fatalf("got %+v, net/http %s and close %t", got, resp.Status, resp.Close)
 			}
-			if want, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16); err == nil && len(resp.Header["Retry-After"]) == 1 &&
+			if want, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16); err == nil &&
+				len(resp.Header["Retry-After"]) == 1 &&
 				resp.Header["X-Berth-Retry-After"] == nil && got.after != time.Duration(want)*time.Second {
 				t.Fatalf("after %s, want %d s", got.after, want)
 			}

@@ -31,7 +31,8 @@ type fleet struct {
 }
 
 // startFleet starts servers and fills them. filled is the result of the registrations.
-func startFleet(ctx context.Context, program string, servers, size int, on *unix.CPUSet) (f *fleet, filled *row, err error) {
+func startFleet(ctx context.Context, program string, servers, size int, on *unix.CPUSet) (
+	f *fleet, filled *row, err error) {
 	c, err := startCluster(ctx, program, servers, on)
 	if err != nil {
 		return nil, nil, err
@@ -57,12 +58,14 @@ func (f *fleet) close() error {
 
 func (f *fleet) fill() (*row, error) {
 	nodes, err := f.measure(measure{names: []string{"node registers, new to the servers"}, clients: 64,
-		of: same(func(c *config) (operation, error) { return register(c, 0), nil })}, bound{time.Hour, int64(f.size)})
+		of: same(func(c *config) (operation, error) { return register(c, 0), nil })},
+		bound{time.Hour, int64(f.size)})
 	if err != nil {
 		return nil, err
 	}
 	for _, what := range []func(*config) (operation, error){registerVolumes, registerShared} {
-		if _, err := f.measure(measure{names: []string{"volumes"}, clients: 8, of: same(what)}, bound{time.Hour, 0}); err != nil {
+		if _, err := f.measure(measure{names: []string{"volumes"}, clients: 8, of: same(what)},
+			bound{time.Hour, 0}); err != nil {
 			return nil, err
 		}
 	}
@@ -88,8 +91,10 @@ func same(prepare func(*config) (operation, error)) func(*fleet, []*stdrpc.Clien
 
 // measures is all of them, in the order of the table.
 var measures = []measure{
-	{[]string{"node registers again, changed"}, 64, same(func(c *config) (operation, error) { return register(c, int(time.Now().Unix())), nil })},
-	{[]string{"node sends what changed"}, 64, same(func(c *config) (operation, error) { return updateCSI(c), nil })},
+	{[]string{"node registers again, changed"}, 64,
+		same(func(c *config) (operation, error) { return register(c, int(time.Now().Unix())), nil })},
+	{[]string{"node sends what changed"}, 64,
+		same(func(c *config) (operation, error) { return updateCSI(c), nil })},
 	{[]string{"heartbeat"}, 64, same(func(c *config) (operation, error) { return heartbeat(c), nil })},
 	{[]string{"write claim", "release of a write claim"}, 64, cycle(structs.ClaimWrite)},
 	{[]string{"read claim of one volume", "release of a read claim"}, 64, cycle(structs.ClaimRead)},
@@ -109,9 +114,10 @@ var measures = []measure{
 	{[]string{"HTTP: a node's eligibility changes"}, 16, byHTTP(func(f *fleet, n int) (*http.Request, error) {
 		return putEligibility(n%f.size, n/f.size%2 == 1)
 	})},
-	{[]string{"HTTP: register a volume again, changed"}, 16, byHTTP(func(f *fleet, n int) (*http.Request, error) {
-		return putVolume(n%f.size, n)
-	})},
+	{[]string{"HTTP: register a volume again, changed"}, 16,
+		byHTTP(func(f *fleet, n int) (*http.Request, error) {
+			return putVolume(n%f.size, n)
+		})},
 }
 
 // cycle returns clients that divide the allocations among them. Each claims with all of its own, one after
@@ -140,7 +146,8 @@ func cycle(mode string) func(*fleet, []*stdrpc.Client) ([]client, error) {
 }
 
 // byHTTP returns clients that send requests to the servers in turn. The RPC connections stay idle.
-func byHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet, []*stdrpc.Client) ([]client, error) {
+func byHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet, []*stdrpc.Client) ([]client,
+	error) {
 	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
 		for i := range conns {
 			at := f.agents[i%len(f.agents)].http

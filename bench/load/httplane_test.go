@@ -106,7 +106,8 @@ func TestLanes_ReuseConnections(t *testing.T) {
 	l := s.lane(t, 4)
 	a := offer{rate: 20000, time: 100 * time.Millisecond}.run(t.Context(), []lane{l})
 	if len(a.took) != 2000 || a.failed != 0 || a.unsent != 0 || len(a.refused) != 0 {
-		t.Errorf("of 2000 requests %d were answered well, %d failed (%v), %d were unsent", len(a.took), a.failed, a.last, a.unsent)
+		t.Errorf("of 2000 requests %d were answered well, %d failed (%v), %d were unsent", len(a.took), a.failed,
+			a.last, a.unsent)
 	}
 	if opened, most := s.count(&s.opened), s.count(&s.most); opened != 4 || most > 4 {
 		t.Errorf("%d connections were opened for at most %d requests at once, want 4", opened, most)
@@ -273,7 +274,8 @@ func TestLanes_WithoutAServerEnd(t *testing.T) {
 	s.Close()
 	a := offer{rate: 1000, time: 100 * time.Millisecond}.run(t.Context(), []lane{l})
 	if len(a.took) != 0 || a.unsent+a.failed != 100 {
-		t.Errorf("%d were answered, %d failed, %d were unsent; want none, and 100 together", len(a.took), a.failed, a.unsent)
+		t.Errorf("%d were answered, %d failed, %d were unsent; want none, and 100 together", len(a.took),
+			a.failed, a.unsent)
 	}
 	if err := l.send(t.Context(), 0, make(try, 1)); err == nil {
 		t.Error("a lane whose server is gone took a request")

@@ -190,8 +190,10 @@ func report(c *config, o *outcome, cpu time.Duration) error {
 	}
 	all := o.took[0]
 	at := func(p float64) time.Duration { return quantile(all, p).Round(time.Microsecond) }
-	fmt.Printf("%s clients=%d ops=%d rate=%.1f p50=%s p99=%s max=%s cpu=%.1fus rss=%s errors=%d", c.op, c.clients, len(all),
-		float64(len(all))/o.elapsed.Seconds(), at(.5), at(.99), at(1), float64(cpu.Microseconds())/float64(len(all)), memory(c.pids), o.failed)
+	fmt.Printf("%s clients=%d ops=%d rate=%.1f p50=%s p99=%s max=%s cpu=%.1fus rss=%s errors=%d", c.op,
+		c.clients, len(all),
+		float64(len(all))/o.elapsed.Seconds(), at(.5), at(.99), at(1),
+		float64(cpu.Microseconds())/float64(len(all)), memory(c.pids), o.failed)
 	if o.last != nil {
 		fmt.Printf(" last=%q", o.last)
 	}

@@ -4,8 +4,8 @@
 //
 //	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000            one operation on running servers: one line
 //	berth-bench -rpc 127.0.0.1:4747 -op claimwrite -c 64 -max 2000 -pid 4711
-//	berth-bench load -agent bin/berth -servers 1,3 -fleets 10,1000   starts servers, fills them, measures all: a table
-//	berth-bench overload -agent bin/berth -only HTTP                 finds the sustained rate, offers twice of it
+//	berth-bench load -agent bin/berth -servers 1,3 -fleets 10,1000   starts servers, fills them, measures all
+//	berth-bench overload -agent bin/berth -only HTTP                 finds the sustained rate, offers twice
 //
 // The servers that it starts are separate processes, with Raft on disk in a temporary folder, and end with
 // it.
@@ -49,7 +49,8 @@ func main() {
 		exit(os.Args[1], err)
 	}
 	var c config
-	flag.StringVar(&c.rpc, "rpc", "127.0.0.1:4747", "RPC `addresses` of the servers, comma separated; clients take turns")
+	flag.StringVar(&c.rpc, "rpc", "127.0.0.1:4747",
+		"RPC `addresses` of the servers, comma separated; clients take turns")
 	flag.StringVar(&c.http, "http", "127.0.0.1:4746", "HTTP `address`")
 	flag.StringVar(&c.op, "op", "", "what to do: "+strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
 	flag.IntVar(&c.clients, "c", 8, "clients, each with a connection of its own and one request at a time")
@@ -61,7 +62,8 @@ func main() {
 	flag.IntVar(&c.offset, "offset", 0, "the first node, allocation or volume used")
 	flag.StringVar(&c.path, "path", "/v1/volumes?type=csi", "what -op http gets")
 	flag.StringVar(&c.pids, "pid", "", "process `IDs` of the servers, comma separated, to tell their CPU time")
-	flag.StringVar(&c.allocsFile, "file", "allocs.json", "where -op allocs keeps what was placed, for the claims")
+	flag.StringVar(&c.allocsFile, "file", "allocs.json",
+		"where -op allocs keeps what was placed, for the claims")
 	flag.Parse()
 	make, ok := operations[c.op]
 	if !ok {

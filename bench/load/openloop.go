@@ -105,7 +105,8 @@ func (o offer) run(ctx context.Context, lanes []lane) *answers {
 	var wg sync.WaitGroup
 	pacers := make([]*pacer, len(lanes))
 	for i, l := range lanes {
-		p := &pacer{o: o, lane: l, start: start, next: i, step: len(lanes), total: int(o.rate * o.time.Seconds()), answers: a, poke: make(chan struct{}, 1)}
+		p := &pacer{o: o, lane: l, start: start, next: i, step: len(lanes), total: int(o.rate * o.time.Seconds()),
+			answers: a, poke: make(chan struct{}, 1)}
 		pacers[i] = p
 		wg.Go(func() { p.run(ctx) })
 	}

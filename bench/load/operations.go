@@ -19,7 +19,8 @@ import (
 // operations is all there is. One that prepares and returns nil has done its work by itself.
 var operations = map[string]func(*config) (operation, error){
 	"ping": func(*config) (operation, error) {
-		return func(c *stdrpc.Client, _ int) error { return call(c, structs.StatusPing, &structs.QueryRequest{}) }, nil
+		return func(c *stdrpc.Client, _ int) error { return call(c, structs.StatusPing, &structs.QueryRequest{}) },
+			nil
 	},
 	"nodes":       func(c *config) (operation, error) { return upTo(c, c.nodes-c.offset, register(c, 0)), nil },
 	"volumes":     registerVolumes,
@@ -61,7 +62,8 @@ func upTo(c *config, n int, op operation) operation {
 
 func register(cfg *config, rev int) operation {
 	return func(c *stdrpc.Client, n int) error {
-		return call(c, structs.NodeRegister, benchshape.Register((cfg.offset+n)%cfg.nodes, rev+n, benchshape.Plugin))
+		return call(c, structs.NodeRegister, benchshape.Register((cfg.offset+n)%cfg.nodes, rev+n,
+			benchshape.Plugin))
 	}
 }
 
@@ -69,16 +71,18 @@ func updateCSI(cfg *config) operation {
 	rev := int(time.Now().Unix())
 	return func(c *stdrpc.Client, n int) error {
 		i := (cfg.offset + n) % cfg.nodes
-		return call(c, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i),
-			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, rev+n)}})
+		return call(c, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i),
+			SecretID: benchshape.UUID("secret", i),
+			Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, rev+n)}})
 	}
 }
 
 func heartbeat(cfg *config) operation {
 	return func(c *stdrpc.Client, n int) error {
 		i := n % cfg.nodes
-		return call(c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i),
-			Status: structs.NodeReady})
+		return call(c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i),
+			SecretID: benchshape.UUID("secret", i),
+			Status:   structs.NodeReady})
 	}
 }
 
@@ -130,12 +134,14 @@ func place(addr string, count int) ([]placed, error) {
 		return nil, err
 	}
 	var resp struct{ Allocations []placed }
-	for end := time.Now().Add(5 * time.Minute); len(resp.Allocations) < count; time.Sleep(200 * time.Millisecond) {
+	end := time.Now().Add(5 * time.Minute)
+	for ; len(resp.Allocations) < count; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			return nil, fmt.Errorf("placed only %d of %d", len(resp.Allocations), count)
 		}
 		resp.Allocations = nil
-		if err := c.Call(structs.JobAllocations.Name, &structs.JobGetRequest{JobID: benchshape.JobID}, &resp); err != nil {
+		if err := c.Call(structs.JobAllocations.Name, &structs.JobGetRequest{JobID: benchshape.JobID},
+			&resp); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +189,8 @@ func (w *work) target(cfg *config, n int, mode string) (placed, string, error) {
 func (w *work) take(a placed, volume, mode string) *structs.CSIVolumeClaimRequest {
 	cl := benchshape.Claim(volume, 0, mode)
 	cl.AllocID = a.ID
-	return &structs.CSIVolumeClaimRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID], Claims: []*structs.CSIClaim{cl}}
+	return &structs.CSIVolumeClaimRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID],
+		Claims: []*structs.CSIClaim{cl}}
 }
 
 // giveUp is the request that releases it.
@@ -217,7 +224,8 @@ func release(cfg *config, mode string) (operation, error) {
 
 func list(page int32) operation {
 	return func(c *stdrpc.Client, _ int) error {
-		return call(c, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: page}})
+		return call(c, structs.CSIVolumeList,
+			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: page}})
 	}
 }
 
@@ -229,13 +237,15 @@ func get(cfg *config) (operation, error) {
 
 func staleGet(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
-		return call(c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes), QueryOptions: structs.QueryOptions{AllowStale: true}})
+		return call(c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes),
+			QueryOptions: structs.QueryOptions{AllowStale: true}})
 	}, nil
 }
 
 // getHTTP gets a path of the HTTP API; the RPC connections stay idle.
 func getHTTP(cfg *config) (operation, error) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.clients, DisableCompression: true}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.clients,
+		DisableCompression: true}}
 	return func(*stdrpc.Client, int) error {
 		resp, err := client.Get("http://" + cfg.http + cfg.path)
 		if err != nil {

@@ -45,21 +45,26 @@ var stresses = []stress{
 	})},
 	{"RPC: node sends what changed", rpcLanes(func(f *fleet, n int) (request, error) {
 		i := n % f.size
-		return encode(structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i),
-			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, int(time.Now().UnixNano()))}})
+		return encode(structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i),
+			SecretID: benchshape.UUID("secret", i),
+			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i,
+				int(time.Now().UnixNano()))}})
 	})},
 	{"RPC: get a volume", rpcLanes(func(f *fleet, n int) (request, error) {
 		return encode(structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % f.size)})
 	})},
 	{"RPC: list 100 volumes of all", rpcLanes(func(*fleet, int) (request, error) {
-		return encode(structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 100}})
+		return encode(structs.CSIVolumeList,
+			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 100}})
 	})},
-	{"HTTP: get a volume", httpLanes(func(f *fleet) int { return f.size }, func(f *fleet, n int) (*http.Request, error) {
-		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n), nil)
-	})},
-	{"HTTP: a node's eligibility", httpLanes(func(f *fleet) int { return 2 * f.size }, func(f *fleet, n int) (*http.Request, error) {
-		return putEligibility(n%f.size, n < f.size)
-	})},
+	{"HTTP: get a volume", httpLanes(func(f *fleet) int { return f.size },
+		func(f *fleet, n int) (*http.Request, error) {
+			return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n), nil)
+		})},
+	{"HTTP: a node's eligibility", httpLanes(func(f *fleet) int { return 2 * f.size },
+		func(f *fleet, n int) (*http.Request, error) {
+			return putEligibility(n%f.size, n < f.size)
+		})},
 }
 
 func rpcLanes(make_ func(f *fleet, n int) (request, error)) func(*fleet) ([]lane, error) {
@@ -78,7 +83,8 @@ func rpcLanes(make_ func(f *fleet, n int) (request, error)) func(*fleet) ([]lane
 
 // httpLanes returns one lane to each server. The lanes divide the connections among them. They send so many
 // different requests in turn.
-func httpLanes(different func(*fleet) int, request func(f *fleet, n int) (*http.Request, error)) func(*fleet) ([]lane, error) {
+func httpLanes(different func(*fleet) int, request func(f *fleet, n int) (*http.Request,
+	error)) func(*fleet) ([]lane, error) {
 	return func(f *fleet) (all []lane, err error) {
 		for _, a := range f.agents {
 			wire, err := render(a.http, different(f), func(n int) (*http.Request, error) { return request(f, n) })
@@ -121,7 +127,7 @@ type strain struct {
 	Error       string  `json:",omitempty"`
 	Lag         float64 // milliseconds from when a request was due until it was sent, p99
 	LoadCPU     float64 // microseconds that the load program itself used for a request
-	LoadBusy    float64 // share of the time in which it had its processors or waited for them: near 1 it is late by itself
+	LoadBusy    float64 // share of the time with its processors in use or awaited; near 1 it is late
 	Done        float64 // seconds until all were answered
 	Before, Max float64 // MB of the server that leads, before and at most
 }
@@ -140,7 +146,8 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 		return nil, err
 	}
 	defer closeLanes(lanes)
-	s := &strain{Operation: t.name, Servers: len(t.agents), What: what, Offered: o.rate, Before: mb(residentOf(t.leader.pid))}
+	s := &strain{Operation: t.name, Servers: len(t.agents), What: what, Offered: o.rate,
+		Before: mb(residentOf(t.leader.pid))}
 	watched, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { s.Max = mb(peakOf(watched, t.leader.pid)) })
@@ -207,7 +214,8 @@ func (t *tester) sustain(ctx context.Context) (best float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		fmt.Fprintf(os.Stderr, "%s: %.0f/s offered: %.0f/s good, p99 %.1f ms, %d refused, %d failed %s\n", t.name, rate, s.Good, s.P99, s.Refused, s.Failed, s.Error)
+		fmt.Fprintf(os.Stderr, "%s: %.0f/s offered: %.0f/s good, p99 %.1f ms, %d refused, %d failed %s\n", t.name,
+			rate, s.Good, s.P99, s.Refused, s.Failed, s.Error)
 		switch {
 		case s.sustained():
 			best, failed = rate, 0
@@ -281,7 +289,8 @@ func overloadMode(ctx context.Context, args []string) error {
 	flags.IntVar(&o.size, "fleet", 2000, "nodes, and as many volumes")
 	flags.DurationVar(&o.during, "time", 4*time.Second, "how long too much is offered")
 	flags.StringVar(&o.only, "only", "", "only operations with this `text` in their names")
-	flags.IntVar(&o.conns, "http-conns", 512, "connections over HTTP, one request at a time on each; a server bounds those of one address")
+	flags.IntVar(&o.conns, "http-conns", 512,
+		"connections over HTTP, one request at a time on each; a server bounds those of one address")
 	file := newFile(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -313,7 +322,8 @@ func overloadMode(ctx context.Context, args []string) error {
 
 // run offers everything to so many servers.
 func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err error) {
-	chosen := slices.DeleteFunc(slices.Clone(stresses), func(s stress) bool { return !strings.Contains(s.name, o.only) })
+	chosen := slices.DeleteFunc(slices.Clone(stresses),
+		func(s stress) bool { return !strings.Contains(s.name, o.only) })
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("no operation has %q in its name", o.only)
 	}
@@ -340,10 +350,14 @@ func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err
 
 func printStrains(w io.Writer, rows []*strain) {
 	t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\tfrom sent\trefused\tadvised\trefused p99 ms\tfailed\tunsent\tall done s\tMB before, most\tlag ms\tload's us/request, busy")
+	fmt.Fprintln(t,
+		"operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\tfrom sent\trefused\tadvised\trefused p99 ms\tfailed\tunsent\tall done s\tMB before, most\tlag ms\tload's us/request, busy")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.1f\t%d\t%d\t%.1f\t%.0f, %.0f\t%.1f\t%.1f, %.2f %s\n", r.Operation, r.Servers, r.What, r.Offered, r.Good,
-			r.Share, r.P50, r.P99, r.ServedP99, r.Refused, r.Advised, r.RefusedP99, r.Failed, r.Unsent, r.Done, r.Before, r.Max, r.Lag, r.LoadCPU, r.LoadBusy, r.Error)
+		fmt.Fprintf(t,
+			"%s\t%d\t%s\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.1f\t%d\t%d\t%.1f\t%.0f, %.0f\t%.1f\t%.1f, %.2f %s\n",
+			r.Operation, r.Servers, r.What, r.Offered, r.Good,
+			r.Share, r.P50, r.P99, r.ServedP99, r.Refused, r.Advised, r.RefusedP99, r.Failed, r.Unsent, r.Done,
+			r.Before, r.Max, r.Lag, r.LoadCPU, r.LoadBusy, r.Error)
 	}
 	_ = t.Flush()
 }

@@ -57,7 +57,8 @@ func (c *cluster) start(ctx context.Context, program string, n int, on *unix.CPU
 	}
 	for i := range n {
 		at := func(k int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[3*i+k])) }
-		c.agents = append(c.agents, &agent{name: fmt.Sprint("s", i+1), http: at(0), rpc: at(1), serf: at(2), ended: make(chan struct{})})
+		c.agents = append(c.agents, &agent{name: fmt.Sprint("s", i+1), http: at(0), rpc: at(1), serf: at(2),
+			ended: make(chan struct{})})
 	}
 	for _, a := range c.agents {
 		if err := c.run(ctx, a, program, on); err != nil {

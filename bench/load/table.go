@@ -120,7 +120,8 @@ func loadMode(ctx context.Context, args []string) error {
 	return file.write(rows)
 }
 
-func measureAll(ctx context.Context, program string, servers, size int, each time.Duration) (rows []*row, err error) {
+func measureAll(ctx context.Context, program string, servers, size int, each time.Duration) (
+	rows []*row, err error) {
 	f, filled, err := startFleet(ctx, program, servers, size, nil)
 	if err != nil {
 		return nil, err
@@ -142,9 +143,11 @@ func measureAll(ctx context.Context, program string, servers, size int, each tim
 
 func printRows(w io.Writer, rows []*row) {
 	t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "operation\tservers\tfleet\tclients\trate/s\tp50 ms\tp99 ms\tleader us/op\tfollower us/op\tdisk B/op\tfailed")
+	fmt.Fprintln(t,
+		"operation\tservers\tfleet\tclients\trate/s\tp50 ms\tp99 ms\tleader us/op\tfollower us/op\tdisk B/op\tfailed")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.0f\t%d %s\n", r.Operation, r.Servers, r.Fleet, r.Clients, r.Rate,
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.0f\t%d %s\n", r.Operation, r.Servers,
+			r.Fleet, r.Clients, r.Rate,
 			r.P50, r.P99, r.LeaderCPU, r.FollowerCPU, r.Written, r.Failed, r.Error)
 	}
 	_ = t.Flush()

@@ -56,7 +56,8 @@ func (w *fixture) clone(t *testing.T) *fixture {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &fixture{t: t, dir: dir, machine: w.machine.Clone(), up: maps.Clone(w.up), fail: map[string]func() error{}}
+	return &fixture{t: t, dir: dir, machine: w.machine.Clone(), up: maps.Clone(w.up),
+		fail: map[string]func() error{}}
 }
 
 // TestRestore_AfterAKillAtAnyPoint kills the agent between every record, act and mark of a whole life.

@@ -17,7 +17,8 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 	task := g.Tasks[0]
 	task.Meta = map[string]string{"a-b": "task"}
 	task.Resources = &structs.Resources{CPU: 500, MemoryMB: 64}
-	task.Env = map[string]string{"HOME": "${NOMAD_TASK_DIR}/home", "NODE": "${node.unique.name}/${attr.kernel.name}/${meta.rack}", "SHELL_VAR": "${unknown}"}
+	task.Env = map[string]string{"HOME": "${NOMAD_TASK_DIR}/home",
+		"NODE": "${node.unique.name}/${attr.kernel.name}/${meta.rack}", "SHELL_VAR": "${unknown}"}
 	node := &structs.Node{ID: "n1", Name: "node1", Datacenter: "dc1", NodeClass: "big",
 		Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"}}
 	env, vars := taskVariables(alloc, g, task, node, driver.Inside, "global")
@@ -34,8 +35,10 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"${NOMAD_ALLOC_ID}/x": "alloc1/x", "${ node.class }": "big", "${env.HOME}": "/local/home", "${HOME}": "/local/home",
-		"${NODE}": "node1/linux/r1", "${SHELL_VAR}": "${unknown}", "$NOMAD_ALLOC_ID": "$NOMAD_ALLOC_ID", "${": "${", "plain": "plain",
+		"${NOMAD_ALLOC_ID}/x": "alloc1/x", "${ node.class }": "big", "${env.HOME}": "/local/home",
+		"${HOME}": "/local/home",
+		"${NODE}": "node1/linux/r1", "${SHELL_VAR}": "${unknown}", "$NOMAD_ALLOC_ID": "$NOMAD_ALLOC_ID", "${": "${",
+		"plain": "plain",
 	} {
 		if got := vars.expand(in); got != want {
 			t.Errorf("%s: got %q, want %q", in, got, want)

@@ -37,7 +37,8 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	return &fixture{t: t, dir: t.TempDir(), machine: drivertest.NewMachine(), up: map[string]bool{}, fail: map[string]func() error{}}
+	return &fixture{t: t, dir: t.TempDir(), machine: drivertest.NewMachine(), up: map[string]bool{},
+		fail: map[string]func() error{}}
 }
 
 func (w *fixture) do(verb, name string, up bool) error {
@@ -173,7 +174,8 @@ func (w *fixture) agent() *agent {
 		Logger: hclog.NewNullLogger(), DB: db, Dir: filepath.Join(w.dir, "alloc"), Region: "global",
 		Drivers: w.machine.Drivers(), ServersContacted: a.contacted, DeniedUsers: []string{"root", "web"},
 		Node: func() *structs.Node {
-			return &structs.Node{ID: "n1", Name: "node1", Datacenter: "dc1", Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"}}
+			return &structs.Node{ID: "n1", Name: "node1", Datacenter: "dc1",
+				Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"}}
 		},
 		AllocHooks: func(*hook.AllocEnv) []hook.Alloc {
 			var hooks []hook.Alloc
@@ -245,12 +247,16 @@ func (a *agent) last() *structs.AllocClientUpdate {
 
 // testAlloc is an allocation of a service with the tasks named.
 func testAlloc(tasks ...string) *structs.Allocation {
-	g := &structs.TaskGroup{Name: "g", RestartPolicy: &structs.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: 5 * time.Second, Mode: "fail"}}
+	g := &structs.TaskGroup{Name: "g", RestartPolicy: &structs.RestartPolicy{Attempts: 1, Interval: time.Minute,
+		Delay: 5 * time.Second, Mode: "fail"}}
 	for _, name := range tasks {
-		g.Tasks = append(g.Tasks, &structs.Task{Name: name, Driver: "fake", Config: map[string]any{"command": "run"}, KillTimeout: 7 * time.Second})
+		g.Tasks = append(g.Tasks, &structs.Task{Name: name, Driver: "fake",
+			Config: map[string]any{"command": "run"}, KillTimeout: 7 * time.Second})
 	}
-	job := &structs.Job{ID: "job", Name: "job", Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{g}}
-	return &structs.Allocation{ID: "alloc1", Namespace: "default", Name: "job.g[0]", JobID: "job", Job: job, TaskGroup: "g",
+	job := &structs.Job{ID: "job", Name: "job", Namespace: "default", Type: structs.JobService,
+		TaskGroups: []*structs.TaskGroup{g}}
+	return &structs.Allocation{ID: "alloc1", Namespace: "default", Name: "job.g[0]", JobID: "job", Job: job,
+		TaskGroup:     "g",
 		DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocPending, AllocModifyIndex: 1}
 }
 

@@ -24,7 +24,8 @@ func TestHookSequence_UpInOrderAndDownInReverse(t *testing.T) {
 	}
 	var saved [][]string
 	var full error
-	s := &hookSequence{logger: hclog.NewNullLogger(), save: func(b []string) error { saved = append(saved, b); return full }}
+	s := &hookSequence{logger: hclog.NewNullLogger(),
+		save: func(b []string) error { saved = append(saved, b); return full }}
 	for _, n := range []string{"a", "b", "c"} {
 		s.list = append(s.list, boundHook{n, do("up " + n), do("down " + n)})
 	}

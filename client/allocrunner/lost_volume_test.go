@@ -43,7 +43,8 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 				if len(w.up) > 0 {
 					t.Errorf("still up: %v", w.up)
 				}
-				if u := a.last(); !stopping && (u.ClientStatus != structs.AllocFailed || !strings.Contains(u.ClientDescription, "taken away")) {
+				if u := a.last(); !stopping && (u.ClientStatus != structs.AllocFailed ||
+					!strings.Contains(u.ClientDescription, "taken away")) {
 					t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
 				}
 			})

@@ -79,7 +79,8 @@ func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 			env.SetVolume("data", hook.VolumeMount{HostPath: dir, Writable: true})
 		}
 		alloc := testAlloc("web")
-		alloc.Job.TaskGroups[0].Tasks[0].VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
+		alloc.Job.TaskGroups[0].Tasks[0].VolumeMounts = []*structs.VolumeMount{{Volume: "data",
+			Destination: "/data"}}
 		r := a.new(alloc)
 		synctest.Wait()
 		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
@@ -88,7 +89,8 @@ func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 		w.machine.Exit("alloc1/web", exit(1))
 		<-r.Unwound()
 		s := a.last().TaskStates["web"]
-		if n := w.machine.Task("alloc1/web").Starts; n != 1 || !s.Failed || !strings.Contains(messages(s), "has turned read-only") {
+		if n := w.machine.Task("alloc1/web").Starts; n != 1 || !s.Failed ||
+			!strings.Contains(messages(s), "has turned read-only") {
 			t.Errorf("%d starts: %+v", n, messages(s))
 		}
 	})

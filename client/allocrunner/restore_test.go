@@ -167,7 +167,8 @@ func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-r.Unwound()
-		if u := b.last(); u.ClientStatus != structs.AllocComplete || w.machine.Task("alloc1/web").Starts != 0 || hookLeft(w) != "" {
+		if u := b.last(); u.ClientStatus != structs.AllocComplete || w.machine.Task("alloc1/web").Starts != 0 ||
+			hookLeft(w) != "" {
 			t.Errorf("status %s, left up: %s", u.ClientStatus, hookLeft(w))
 		}
 	})
@@ -266,7 +267,8 @@ func TestRestore_KeepsASetUpFailure(t *testing.T) {
 		defer b.stop()
 		r := b.restore()[0]
 		<-r.Unwound()
-		if u := b.last(); u.ClientStatus != structs.AllocFailed || !strings.Contains(u.ClientDescription, "hook b") {
+		if u := b.last(); u.ClientStatus != structs.AllocFailed ||
+			!strings.Contains(u.ClientDescription, "hook b") {
 			t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
 		}
 	})

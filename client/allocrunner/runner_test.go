@@ -39,7 +39,8 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 		if !ended(r.Unwound()) {
 			t.Error("not unwound after the second try")
 		}
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web", "stopped (process ended) web",
+		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web",
+			"stopped (process ended) web",
 			"down web", "down b", "down a", "down b"})
 		equal(t, "events", eventsOf(a.last().TaskStates["web"]), []string{"Received", "Started", "Terminated"})
 		equal(t, "driver", w.machine.Log(), []string{"start alloc1/web", "destroy alloc1/web"})
@@ -68,12 +69,14 @@ func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 		r := a.new(testAlloc("web", "side"))
 		synctest.Wait()
 		u := a.last()
-		if u.ClientStatus != structs.AllocFailed || !strings.Contains(u.ClientDescription, "hook b: up b does not work") {
+		if u.ClientStatus != structs.AllocFailed ||
+			!strings.Contains(u.ClientDescription, "hook b: up b does not work") {
 			t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
 		}
 		for name, s := range u.TaskStates {
 			e := s.Events[len(s.Events)-1]
-			if !s.Failed || e.Type != structs.TaskEventSetupFailure || !e.FailsTask || !strings.Contains(e.Message, "hook b") {
+			if !s.Failed || e.Type != structs.TaskEventSetupFailure || !e.FailsTask ||
+				!strings.Contains(e.Message, "hook b") {
 				t.Errorf("task %s: %+v", name, e)
 			}
 		}
@@ -169,7 +172,8 @@ func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 			t.Errorf("took %s, want 13s", took)
 		}
 		log := w.machine.Log()
-		equal(t, "order", log[2:], []string{"stop alloc1/leader", "destroy alloc1/leader", "stop alloc1/follower", "destroy alloc1/follower"})
+		equal(t, "order", log[2:], []string{"stop alloc1/leader", "destroy alloc1/leader", "stop alloc1/follower",
+			"destroy alloc1/follower"})
 		if got := w.machine.Task("alloc1/leader"); got.Signal != "SIGINT" || got.Timeout != 7*time.Second {
 			t.Errorf("signal %s, timeout %s", got.Signal, got.Timeout)
 		}
@@ -191,7 +195,8 @@ func TestRunner_StopEndsTheWaitForARestart(t *testing.T) {
 		synctest.Wait()
 		r.Stop("enough")
 		synctest.Wait()
-		if u := a.last(); u.ClientStatus != structs.AllocComplete || !ended(r.Unwound()) || w.machine.Task("alloc1/web").Starts != 1 {
+		if u := a.last(); u.ClientStatus != structs.AllocComplete || !ended(r.Unwound()) ||
+			w.machine.Task("alloc1/web").Starts != 1 {
 			t.Errorf("status %s", u.ClientStatus)
 		}
 	})
@@ -208,7 +213,8 @@ func TestRunner_TheLeadersEndEndsTheOthers(t *testing.T) {
 		synctest.Wait()
 		w.machine.Exit("alloc1/main", ok)
 		<-r.Unwound()
-		equal(t, "events", eventsOf(a.last().TaskStates["side"]), []string{"Received", "Started", "Leader Task Dead", "Killing", "Killed"})
+		equal(t, "events", eventsOf(a.last().TaskStates["side"]), []string{"Received", "Started",
+			"Leader Task Dead", "Killing", "Killed"})
 		if u := a.last(); u.ClientStatus != structs.AllocComplete {
 			t.Errorf("status %s", u.ClientStatus)
 		}
@@ -227,9 +233,11 @@ func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 		a.tasks["web"].control.Restart("not healthy in time")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		equal(t, "events", eventsOf(a.last().TaskStates["web"]), []string{"Received", "Started", "Plugin became healthy",
+		equal(t, "events", eventsOf(a.last().TaskStates["web"]), []string{"Received", "Started",
+			"Plugin became healthy",
 			"Restart Signaled", "Terminated", "Restarting", "Started"})
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web", "stopped (process ended) web", "up web", "started web"})
+		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web",
+			"stopped (process ended) web", "up web", "started web"})
 	})
 }
 
@@ -258,11 +266,14 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 		starts int
 		events []string
 	}{
-		{"a config that is wrong", func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Config["invalid"] = 1 },
+		{"a config that is wrong",
+			func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Config["invalid"] = 1 },
 			0, []string{"Received", "Driver Failure", "Not Restarting"}},
-		{"a driver that does not exist", func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Driver = "none" },
+		{"a driver that does not exist",
+			func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Driver = "none" },
 			0, []string{"Received", "Driver Failure", "Not Restarting"}},
-		{"a user that is denied", func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].User = "${NOMAD_TASK_NAME}" },
+		{"a user that is denied",
+			func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].User = "${NOMAD_TASK_NAME}" },
 			0, []string{"Received", "Setup Failure", "Not Restarting"}},
 		{"a start that fails", func(w *fixture, _ *structs.Allocation) {
 			w.machine.Before = func(p string) error {
@@ -404,13 +415,15 @@ func TestDirs_AreNotRemovedThroughAMount(t *testing.T) {
 	if err := makeDirs(root, testAlloc("web").Job.TaskGroups[0]); err != nil {
 		t.Fatal(err)
 	}
-	for path, mode := range map[string]os.FileMode{"web/local": 0o755, "web/tmp": 0o755, "web/secrets": 0o700, "alloc/tmp": 0o777, "alloc/data": 0o777} {
+	for path, mode := range map[string]os.FileMode{"web/local": 0o755, "web/tmp": 0o755, "web/secrets": 0o700,
+		"alloc/tmp": 0o777, "alloc/data": 0o777} {
 		if st, err := os.Stat(filepath.Join(root, path)); err != nil || st.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", path, st, err)
 		}
 	}
 	bindInto(t, filepath.Join(root, "web", "local"))
-	if err := removeDirs(root); !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "web/local") {
+	if err := removeDirs(root); !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "web/local") {
 		t.Errorf("got %v, want precondition that names the mount", err)
 	}
 }
@@ -424,7 +437,8 @@ func TestRunner_DescribesAPendingAllocationByItsProgress(t *testing.T) {
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
 		r.SetProgress("volume v: waits for its writer")
-		if u := a.last(); u.ClientStatus != structs.AllocPending || u.ClientDescription != "volume v: waits for its writer" {
+		if u := a.last(); u.ClientStatus != structs.AllocPending ||
+			u.ClientDescription != "volume v: waits for its writer" {
 			t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
 		}
 	})

@@ -13,8 +13,10 @@ func TestSummarizeTasks_ByTheirStates(t *testing.T) {
 		states string // one word per task; a ! marks it as failed
 		want   string
 	}{
-		{p + " " + p, structs.AllocPending}, {p + " " + r, structs.AllocRunning}, {"dead " + r, structs.AllocRunning},
-		{"!dead " + r, structs.AllocRunning}, {"!dead " + p, structs.AllocPending}, {"!dead dead", structs.AllocFailed},
+		{p + " " + p, structs.AllocPending}, {p + " " + r, structs.AllocRunning},
+		{"dead " + r, structs.AllocRunning},
+		{"!dead " + r, structs.AllocRunning}, {"!dead " + p, structs.AllocPending},
+		{"!dead dead", structs.AllocFailed},
 		{"dead dead", structs.AllocComplete},
 	} {
 		tasks := map[string]*structs.TaskState{}

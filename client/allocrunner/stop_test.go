@@ -96,7 +96,8 @@ func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 		close(b.contacted)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := w.machine.Running(); !slices.Equal(got, []string{"alloc1/lead"}) || w.machine.Task("alloc1/side").Starts != 1 {
+		if got := w.machine.Running(); !slices.Equal(got, []string{"alloc1/lead"}) ||
+			w.machine.Task("alloc1/side").Starts != 1 {
 			t.Errorf("running %v, the other task was started %d times", got, w.machine.Task("alloc1/side").Starts)
 		}
 		stubborn.Store(false)

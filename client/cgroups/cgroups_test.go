@@ -43,10 +43,15 @@ func TestDetect_FindsTheHierarchies(t *testing.T) {
 		want              []string
 		missing           []string
 	}{
-		{"unified", "41 31 0:38 / UNIFIED rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n", "cpuset cpu io memory pids", []string{"cpu(v2)", "memory(v2)", "pids(v2)"}, nil},
-		{"v1", "1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n", "", []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"}, nil},
-		{"hybrid", "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n", "cpu pids", []string{"cpu(v2)", "memory(v1)", "pids(v2)"}, nil},
-		{"no memory", "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n", "cpu", []string{"cpu(v2)"}, []string{"memory", "pids"}},
+		{"unified", "41 31 0:38 / UNIFIED rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n",
+			"cpuset cpu io memory pids", []string{"cpu(v2)", "memory(v2)", "pids(v2)"}, nil},
+		{"v1",
+			"1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n",
+			"", []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"}, nil},
+		{"hybrid", "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
+			"cpu pids", []string{"cpu(v2)", "memory(v1)", "pids(v2)"}, nil},
+		{"no memory", "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n", "cpu", []string{"cpu(v2)"},
+			[]string{"memory", "pids"}},
 		{"none", "garbage\n1 2 3 - x\n", "", nil, []string{"cpu", "cpuacct", "memory", "pids"}},
 	}
 	for _, c := range cases {
@@ -132,7 +137,8 @@ func TestGroup_WithoutAHierarchyIsEmpty(t *testing.T) {
 	if err := e.MoveThread(); err != nil || unified || !g.Empty() {
 		t.Fatalf("entry: %v, %v", err, unified)
 	}
-	if g.Stats() != (Stats{}) || g.OOMKills() != 0 || e.Close() != nil || g.Kill(context.Background()) != nil || g.Remove() != nil {
+	if g.Stats() != (Stats{}) || g.OOMKills() != 0 || e.Close() != nil || g.Kill(context.Background()) != nil ||
+		g.Remove() != nil {
 		t.Fatal("the zero group is not empty")
 	}
 	if err := (&Machine{}).Probe("berth"); err == nil {

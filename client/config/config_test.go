@@ -35,7 +35,8 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("got %v, want invalid", err)
 	}
-	for _, want := range []string{"data_dir:", "datacenter:", "client.node_pool:", "client.node_id:", `"two" is not host:port`,
+	for _, want := range []string{"data_dir:", "datacenter:", "client.node_pool:", "client.node_id:",
+		`"two" is not host:port`,
 		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
 		"client.memory_total_mb: 1073741825 is more than",
 		`no option "nope"`} {

@@ -200,10 +200,12 @@ type servers struct {
 }
 
 func newServers() *servers {
-	s := &servers{index: 1, changed: make(chan struct{}), asked: make(chan struct{}), volumes: map[string]*structs.CSIVolume{}, blocked: map[string]string{},
+	s := &servers{index: 1, changed: make(chan struct{}), asked: make(chan struct{}),
+		volumes: map[string]*structs.CSIVolume{}, blocked: map[string]string{},
 		claims: map[structs.CSIClaimKey]*structs.CSIClaim{}, fail: map[string][]error{}}
 	for _, id := range []string{"data", "logs", "data[2]"} {
-		s.volumes[id] = &structs.CSIVolume{ID: id, Namespace: "default", PluginID: "ebs", ExternalID: "ext-" + id, State: structs.VolumeReady,
+		s.volumes[id] = &structs.CSIVolume{ID: id, Namespace: "default", PluginID: "ebs", ExternalID: "ext-" + id,
+			State:        structs.VolumeReady,
 			MountOptions: &structs.CSIMountOptions{FSType: "ext4"}, Secrets: structs.Secrets{"pw": "x"}}
 	}
 	return s
@@ -317,7 +319,8 @@ func (s *servers) get(
 		c := s.claims[structs.CSIClaimKey{Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID}]
 		index, changed, why := s.index, s.changed, s.blocked[r.VolumeID]
 		if c == nil || index > r.MinIndex || why == "" {
-			resp.Claim, resp.Volume, resp.Index, resp.Ready, resp.Blocked = c, s.volumes[r.VolumeID], index, why == "", why
+			resp.Claim, resp.Volume, resp.Index, resp.Ready, resp.Blocked = c, s.volumes[r.VolumeID], index,
+				why == "", why
 			resp.Provider = s.provider
 			if s.publish != nil {
 				resp.Attachment = &structs.CSIAttachment{

@@ -156,11 +156,17 @@ func TestPluginSupervisor_RefusesInvalidSettings(t *testing.T) {
 	r := newFixture(t)
 	for want, edit := range map[string]func(*structs.CSIPluginConfig, *SupervisorConfig){
 		"not an absolute path": func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.MountDir = "csi" },
-		"is within mount_dir":  func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.StagePublishBaseDir = "/csi/stage" },
+		"is within mount_dir": func(p *structs.CSIPluginConfig,
+			_ *SupervisorConfig) {
+			p.StagePublishBaseDir = "/csi/stage"
+		},
 		"at most 80": func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
 			p.StagePublishBaseDir = "/" + strings.Repeat("x", 90)
 		},
-		"shorter data_dir": func(_ *structs.CSIPluginConfig, c *SupervisorConfig) { c.Dir += "/" + strings.Repeat("x", 90) },
+		"shorter data_dir": func(_ *structs.CSIPluginConfig, c *SupervisorConfig) {
+			c.Dir += "/" +
+				strings.Repeat("x", 90)
+		},
 	} {
 		s, te := r.supervisor("a1", edit)
 		if err := s.Up(r.ctx(), te); !structs.IsKind(err, structs.KindInvalid) ||
@@ -278,9 +284,10 @@ func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
-	p, err := csitest.New(csitest.Config{Node: true, Mounts: true, SocketDir: s.socketDir, HostPath: func(path string) string {
-		return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
-	}})
+	p, err := csitest.New(csitest.Config{Node: true, Mounts: true, SocketDir: s.socketDir,
+		HostPath: func(path string) string {
+			return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
+		}})
 	must(t, err)
 	t.Cleanup(p.Close)
 	must(t, p.Restart())
@@ -288,7 +295,8 @@ func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 	c := newControl()
 	s.Started(r.ctx(), c)
 	c.next(t)
-	u := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "data"}, AllocID: "user", PluginID: "ebs", ExternalID: "x",
+	u := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "data"}, AllocID: "user",
+		PluginID: "ebs", ExternalID: "x",
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
 	_, err = r.m.Volumes().Up(r.ctx(), u, nil)
 	must(t, err)

@@ -31,8 +31,10 @@ const (
 // "Error Scheme"). A call with an unknown outcome is repeated.
 var codes = map[string]outcome{
 	"Canceled": again, "Unknown": again, "DeadlineExceeded": again, "ResourceExhausted": again, "Aborted": again,
-	"Unavailable": again, "InvalidArgument": fails, "NotFound": fails, "AlreadyExists": fails, "PermissionDenied": fails,
-	"FailedPrecondition": fails, "OutOfRange": fails, "Unimplemented": fails, "Internal": fails, "DataLoss": fails,
+	"Unavailable": again, "InvalidArgument": fails, "NotFound": fails, "AlreadyExists": fails,
+	"PermissionDenied":   fails,
+	"FailedPrecondition": fails, "OutOfRange": fails, "Unimplemented": fails, "Internal": fails,
+	"DataLoss":        fails,
 	"Unauthenticated": fails,
 }
 

@@ -52,7 +52,8 @@ func TestDuty_J8_J9_TheNodesStepComesAfterStageOrAfterPublish(t *testing.T) {
 			}
 			for _, call := range p.Calls("NodeExpandVolume") {
 				stage := r.inPlugin(stagePath(volumeDir(u.VolumeKey)))
-				want := map[string]string{"volume_id": "ext-data", "capacity_range.required_bytes": "4194304", "secrets.pw": "hunter22",
+				want := map[string]string{"volume_id": "ext-data", "capacity_range.required_bytes": "4194304",
+					"secrets.pw":                         "hunter22",
 					"volume_capability.access_mode.mode": "MULTI_NODE_MULTI_WRITER", "staging_target_path": stage,
 					"volume_path": r.inPlugin(targetPath(volumeDir(u.VolumeKey), "a1"))}
 				if c.caps != nil {

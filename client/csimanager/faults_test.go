@@ -7,8 +7,8 @@ import (
 	"berth/client/mounts"
 )
 
-// faultsOf lists contradictions between the records, and between them and the mount table. There are none while
-// no work is in flight.
+// faultsOf lists contradictions between the records, and between them and the mount table. There are none
+// while no work is in flight.
 func faultsOf(v *Volumes) ([]string, error) {
 	records, err := v.store.publishes("")
 	stages, stageErr := stageTable.All(v.store.db, "")

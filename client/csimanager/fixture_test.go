@@ -192,10 +192,12 @@ func (r *fixture) mounted(path string) bool {
 
 // use is the default for most tests: a multi-writer file system of plugin "ebs".
 func use(volume, allocID string) *Use {
-	return &Use{VolumeKey: VolumeKey{"default", volume}, AllocID: allocID, PluginID: "ebs", ExternalID: "ext-" + volume,
+	return &Use{VolumeKey: VolumeKey{"default", volume}, AllocID: allocID, PluginID: "ebs",
+		ExternalID: "ext-" + volume,
 		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
 		MountOptions:  &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
-		VolumeContext: map[string]string{"k": "v"}, PublishContext: structs.Secrets{"dev": "/dev/x"}, Secrets: structs.Secrets{"pw": "hunter22"}}
+		VolumeContext: map[string]string{"k": "v"}, PublishContext: structs.Secrets{"dev": "/dev/x"},
+		Secrets: structs.Secrets{"pw": "hunter22"}}
 }
 
 func rpcs(p *csitest.Plugin) string {

@@ -67,7 +67,8 @@ func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
 		t.Fatal("it is published")
 	}
 	must(t,
-		r.v.store.putPublish(&publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: "a1", PluginID: u.PluginID,
+		r.v.store.putPublish(&publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: "a1",
+			PluginID:   u.PluginID,
 			ExternalID: u.ExternalID, Dir: volumeDir(u.VolumeKey), State: claimed}))
 	r.wantListed("staged", "a1@ ", "a2@ ")
 	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))

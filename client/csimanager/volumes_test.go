@@ -38,7 +38,8 @@ func TestDuty_K6_K21_K22_K24_TheRequestHasTheRealUse(t *testing.T) {
 	r.up(u)
 	for _, c := range p.Calls("NodeStageVolume", "NodePublishVolume") {
 		for field, want := range map[string]string{
-			"volume_id": "ext-data", "publish_context.dev": "/dev/x", "volume_context.k": "v", "secrets.pw": "hunter22",
+			"volume_id": "ext-data", "publish_context.dev": "/dev/x", "volume_context.k": "v",
+			"secrets.pw":                         "hunter22",
 			"volume_capability.access_mode.mode": "MULTI_NODE_MULTI_WRITER", "volume_capability.mount.fs_type": "ext4",
 		} {
 			if got := c.Get(field); got != want {
@@ -262,7 +263,8 @@ func TestDuty_C5_C11_C15_NotFinalErrorsAreTriedAgainWithTheSameArguments(t *test
 	p := r.plugin("ebs", "plug", nodeOnly)
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
 		p.Fail(rpc, csitest.Error("Aborted", "busy"), csitest.Error("Unavailable", "away"),
-			csitest.Error("DeadlineExceeded", "slow"), csitest.Error("ResourceExhausted", "full"), csitest.Error("Unknown", "?"))
+			csitest.Error("DeadlineExceeded", "slow"), csitest.Error("ResourceExhausted", "full"),
+			csitest.Error("Unknown", "?"))
 	}
 	var reasons []string
 	u := use("data", "a1")
@@ -297,7 +299,8 @@ func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.
 			p.FailAlways(tc.rpc, csitest.Error(tc.code, "no: hunter22"))
 			u := use("data", "a1")
 			_, err := r.v.Up(r.ctx(), u, nil)
-			want := `volume default/data: ` + tc.step + `: plugin "ebs": ` + tc.rpc + `: ` + tc.code + `: no: [redacted]`
+			want := `volume default/data: ` + tc.step + `: plugin "ebs": ` + tc.rpc + `: ` + tc.code +
+				`: no: [redacted]`
 			if err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}

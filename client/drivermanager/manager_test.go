@@ -115,7 +115,8 @@ func TestDriver_IsFoundByName(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, d, err)
 		}
 	}
-	if _, err := m.Driver("docker"); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "exec, raw_exec") {
+	if _, err := m.Driver("docker"); !structs.IsKind(err, structs.KindInvalid) ||
+		!strings.Contains(err.Error(), "exec, raw_exec") {
 		t.Errorf("an unknown driver: %v", err)
 	}
 }
@@ -148,12 +149,15 @@ func TestConfig_IsValidated(t *testing.T) {
 		}
 	}
 	bad := Config{
-		Exec:    exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, MaxFiles: 1, Seccomp: "off"},
+		Exec: exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, MaxFiles: 1,
+			Seccomp: "off"},
 		RawExec: rawexec.Config{CgroupConfig: executor.CgroupConfig{CgroupParent: "../x"}},
 	}
 	bad.Exec.CgroupConfig = executor.CgroupConfig{CgroupParent: "/x", PIDsLimit: 7}
 	err := bad.Validate()
-	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`, "exec.cgroup_parent", "exec.max_open_files", "exec.pids_limit: 7", `exec.seccomp: "off"`, "raw_exec.cgroup_parent"} {
+	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`,
+		"exec.cgroup_parent", "exec.max_open_files", "exec.pids_limit: 7", `exec.seccomp: "off"`,
+		"raw_exec.cgroup_parent"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named: %v", want, err)
 		}

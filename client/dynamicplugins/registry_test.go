@@ -32,7 +32,8 @@ func open(t *testing.T, dir string) (*Registry, *store.DB) {
 }
 
 func node(id, alloc string) *Instance {
-	return &Instance{Kind: structs.CSIKindNode, ID: id, AllocID: alloc, SocketPath: "/run/" + alloc + "/csi.sock",
+	return &Instance{Kind: structs.CSIKindNode, ID: id, AllocID: alloc, SocketPath: "/run/" + alloc +
+		"/csi.sock",
 		Provider: "p", Version: "1", HostMountPath: "/data/csi/v", PluginMountPath: "/local/csi"}
 }
 
@@ -168,7 +169,8 @@ func TestRecords_ABadOneHidesNoGoodOne(t *testing.T) {
 
 func TestRegister_RefusesAnIncompleteInstance(t *testing.T) {
 	r, _ := open(t, t.TempDir())
-	for _, i := range []*Instance{{}, {Kind: structs.CSIKindNode, ID: "x", AllocID: "a"}, {ID: "x", AllocID: "a", SocketPath: "/s"}} {
+	for _, i := range []*Instance{{}, {Kind: structs.CSIKindNode, ID: "x", AllocID: "a"},
+		{ID: "x", AllocID: "a", SocketPath: "/s"}} {
 		if err := r.Register(i); !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%+v: %v", i, err)
 		}

@@ -12,10 +12,12 @@ func TestHost_FingerprintsThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Resources.CPU.CpuShares <= 0 || f.Resources.Memory.MemoryMB <= 0 || f.Resources.Disk.DiskMB <= 0 || f.Hostname == "" {
+	if f.Resources.CPU.CpuShares <= 0 || f.Resources.Memory.MemoryMB <= 0 || f.Resources.Disk.DiskMB <= 0 ||
+		f.Hostname == "" {
 		t.Errorf("%+v", f)
 	}
-	for _, name := range []string{"cpu.arch", "cpu.numcores", "cpu.frequency", "memory.totalbytes", "kernel.name", "kernel.version",
+	for _, name := range []string{"cpu.arch", "cpu.numcores", "cpu.frequency", "memory.totalbytes",
+		"kernel.name", "kernel.version",
 		"kernel.arch", "os.cgroups.version", "unique.hostname", "unique.storage.bytestotal"} {
 		if f.Attributes[name] == "" {
 			t.Errorf("attribute %s is missing", name)
@@ -46,12 +48,17 @@ func TestHost_FingerprintsOtherMachines(t *testing.T) {
 		want  map[string]string
 		fault string
 	}{
-		{"what the kernel says", map[string]string{"proc/cpuinfo": cpu, "proc/meminfo": "MemTotal:  2048 kB\nMemFree: 1 kB\n",
+		{"what the kernel says", map[string]string{"proc/cpuinfo": cpu,
+			"proc/meminfo":   "MemTotal:  2048 kB\nMemFree: 1 kB\n",
 			"etc/os-release": "# about\nID=debian\nVERSION_ID=\"12\"\n"},
-			map[string]string{"cpu.modelname": "Fast CPU @ 2.50GHz", "cpu.frequency": "2500", "memory.totalbytes": "2097152", "os.name": "debian", "os.version": "12"}, ""},
-		{"the highest frequency is the one that counts", map[string]string{"proc/cpuinfo": cpu, "proc/meminfo": "MemTotal: 2048 kB\n",
-			"sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq": "3600000\n"}, map[string]string{"cpu.frequency": "3600", "os.name": ""}, ""},
-		{"no frequency at all", map[string]string{"proc/cpuinfo": "processor: 0\n", "proc/meminfo": "MemTotal: 2048 kB\n"},
+			map[string]string{"cpu.modelname": "Fast CPU @ 2.50GHz", "cpu.frequency": "2500",
+				"memory.totalbytes": "2097152", "os.name": "debian", "os.version": "12"}, ""},
+		{"the highest frequency is the one that counts", map[string]string{"proc/cpuinfo": cpu,
+			"proc/meminfo": "MemTotal: 2048 kB\n",
+			"sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq": "3600000\n"},
+			map[string]string{"cpu.frequency": "3600", "os.name": ""}, ""},
+		{"no frequency at all", map[string]string{"proc/cpuinfo": "processor: 0\n",
+			"proc/meminfo": "MemTotal: 2048 kB\n"},
 			map[string]string{"cpu.frequency": "1000", "cpu.modelname": ""}, ""},
 		{"no memory", map[string]string{"proc/cpuinfo": cpu, "proc/meminfo": "nonsense\n"}, nil, "MemTotal"},
 		{"nothing", map[string]string{"x": ""}, nil, "fingerprinting the processors"},

@@ -155,7 +155,8 @@ func TestRemove_KeepsMountsAndData(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	for name, there := range map[string]bool{"mounted": true, "above/mounted": true, "full/of": true, "empty": false, "file": false} {
+	for name, there := range map[string]bool{"mounted": true, "above/mounted": true, "full/of": true,
+		"empty": false, "file": false} {
 		if _, err := os.Stat(path(name)); (err == nil) != there {
 			t.Errorf("%s: there is %v, want there %v", name, err, there)
 		}

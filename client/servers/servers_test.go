@@ -34,12 +34,17 @@ func TestCall_TriesServersInOrder(t *testing.T) {
 		then   []string
 	}{
 		{"the first answers", nil, "", []string{"a"}, []string{"a", "b", "c"}},
-		{"the first is away", map[string]error{"a": of(structs.KindUnavailable)}, "", []string{"a", "b"}, []string{"b", "c", "a"}},
-		{"all are away", map[string]error{"a": of(structs.KindUnavailable), "b": of(structs.KindUnavailable), "c": of(structs.KindUnavailable)},
+		{"the first is away", map[string]error{"a": of(structs.KindUnavailable)}, "", []string{"a", "b"},
+			[]string{"b", "c", "a"}},
+		{"all are away", map[string]error{"a": of(structs.KindUnavailable), "b": of(structs.KindUnavailable),
+			"c": of(structs.KindUnavailable)},
 			structs.KindUnavailable, []string{"a", "b", "c"}, []string{"a", "b", "c"}},
-		{"an unknown outcome is not repeated", map[string]error{"a": of(structs.KindTimeout)}, structs.KindTimeout, []string{"a"}, []string{"b", "c", "a"}},
-		{"who is busy is not away", map[string]error{"a": structs.Busy(1, "busy")}, structs.KindUnavailable, []string{"a"}, []string{"a", "b", "c"}},
-		{"an answer is an answer", map[string]error{"a": of(structs.KindNotFound)}, structs.KindNotFound, []string{"a"}, []string{"a", "b", "c"}},
+		{"an unknown outcome is not repeated", map[string]error{"a": of(structs.KindTimeout)}, structs.KindTimeout,
+			[]string{"a"}, []string{"b", "c", "a"}},
+		{"who is busy is not away", map[string]error{"a": structs.Busy(1, "busy")}, structs.KindUnavailable,
+			[]string{"a"}, []string{"a", "b", "c"}},
+		{"an answer is an answer", map[string]error{"a": of(structs.KindNotFound)}, structs.KindNotFound,
+			[]string{"a"}, []string{"a", "b", "c"}},
 	} {
 		p := &pool{errs: tc.errs}
 		l := New(p, []string{"a", "b", "c"})
@@ -51,7 +56,8 @@ func TestCall_TriesServersInOrder(t *testing.T) {
 }
 
 func TestCall_WithoutAServerIsUnavailable(t *testing.T) {
-	if err := New(&pool{}, nil).Call(context.Background(), "M", nil, nil); !structs.IsKind(err, structs.KindUnavailable) {
+	if err := New(&pool{}, nil).Call(context.Background(), "M", nil, nil); !structs.IsKind(err,
+		structs.KindUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }

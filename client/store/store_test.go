@@ -111,7 +111,8 @@ func TestOpen_RefusesADirectoryInUse(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	_, err := Open(dir)
-	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "another agent uses this data_dir") {
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "another agent uses this data_dir") {
 		t.Errorf("%v", err)
 	}
 }
@@ -140,7 +141,8 @@ func used(t *testing.T) (path string, content []byte, want string) {
 	db := open(t, dir)
 	for i := range 120 {
 		key := Key("alloc", strconv.Itoa(i))
-		if err := errors.Join(things.Put(db, key, &thing{strings.Repeat("name", 10), i}), others.Put(db, key, &thing{"o", i})); err != nil {
+		if err := errors.Join(things.Put(db, key, &thing{strings.Repeat("name", 10), i}),
+			others.Put(db, key, &thing{"o", i})); err != nil {
 			t.Fatal(err)
 		}
 	}

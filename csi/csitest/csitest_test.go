@@ -42,7 +42,8 @@ func TestPlugin_MountsForReal(t *testing.T) {
 			t.Fatal(err)
 		}
 		for target, readOnly := range map[string]bool{rw: false, ro: true} {
-			if err := c.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: staging, TargetPath: target, ReadOnly: readOnly}); err != nil {
+			if err := c.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: staging,
+				TargetPath: target, ReadOnly: readOnly}); err != nil {
 				t.Fatal(err)
 			}
 		}

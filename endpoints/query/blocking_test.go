@@ -35,15 +35,17 @@ func ask(ctx context.Context, s *state.Store, opts structs.QueryOptions) *asking
 	e := NewEngine(s, leader{})
 	go func() {
 		defer close(a.done)
-		_, a.index, a.err = Watch(ctx, e, Request{"Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}}, func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
-			a.runs, a.name = a.runs+1, ""
-			n := state.Node(tx, "a")
-			if n == nil {
-				return nil, structs.Errorf(structs.KindNotFound, "no node a")
-			}
-			a.name = n.Name
-			return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: *n}}, nil
-		})
+		_, a.index,
+			a.err = Watch(ctx, e, Request{"Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}},
+			func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
+				a.runs, a.name = a.runs+1, ""
+				n := state.Node(tx, "a")
+				if n == nil {
+					return nil, structs.Errorf(structs.KindNotFound, "no node a")
+				}
+				a.name = n.Name
+				return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: *n}}, nil
+			})
 	}()
 	synctest.Wait()
 	return a
@@ -89,7 +91,9 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
 			putNamed(s, "b", "other")
 			_ = s.Write(7, func(tx *state.WriteTx) error {
-				return state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "b", Upserts: []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{PluginID: "a"}}}})
+				return state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "b",
+					Upserts: []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode,
+						CSIInfo: structs.CSIInfo{PluginID: "a"}}}})
 			})
 			if a.answered() || a.runs != 1 {
 				t.Fatalf("after writes elsewhere: %+v", a)
@@ -197,7 +201,8 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 
 func TestWatch_ReturnsOtherErrorsAtOnce(t *testing.T) {
 	e := NewEngine(state.New(), leader{})
-	_, index, err := Watch(context.Background(), e, Request{"Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}}},
+	_, index, err := Watch(context.Background(), e,
+		Request{"Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}}},
 		func(*state.ReadTx) (*structs.NodeGetResponse, error) {
 			return nil, structs.Errorf(structs.KindDenied, "no")
 		})

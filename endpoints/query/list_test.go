@@ -104,7 +104,8 @@ func TestList_PagesHoldEachRowOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c]{1,4}`), 0, 30, rapid.ID[string]).Draw(t, "ids")
 		slices.Sort(ids)
-		q := structs.QueryOptions{PerPage: int32(rapid.IntRange(1, 7).Draw(t, "per page")), Reverse: rapid.Bool().Draw(t, "reverse")}
+		q := structs.QueryOptions{PerPage: int32(rapid.IntRange(1, 7).Draw(t, "per page")),
+			Reverse: rapid.Bool().Draw(t, "reverse")}
 		var seen []string
 		for range len(ids) + 1 {
 			var meta structs.QueryMeta

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestSlowLimiter_BoundsSlowQueries: so many run at once, with an idle time after each. A quick query does not wait.
+// TestSlowLimiter_BoundsSlowQueries: so many run at once, with an idle time after each. A quick query does
+// not wait.
 func TestSlowLimiter_BoundsSlowQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newSlowLimiter()

@@ -30,7 +30,8 @@ type promotedPointer struct {
 func TestEncode_UsesNoInheritedCodec(t *testing.T) {
 	v := &promoted{Before: "b", CSIClaim: structs.CSIClaim{VolumeID: "v"}, After: 7}
 	for _, v := range []any{v, *v, []*promoted{v, nil}, &[]*promoted{v}, (*promoted)(nil), []promoted{*v},
-		&promotedPointer{&structs.Indexes{CreateIndex: 1}, 2}, promotedPointer{&structs.Indexes{CreateIndex: 1}, 2}} {
+		&promotedPointer{&structs.Indexes{CreateIndex: 1}, 2},
+		promotedPointer{&structs.Indexes{CreateIndex: 1}, 2}} {
 		want := byHandle(t, v)
 		if got, err := codec.Encode(v); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%T: %v\n got %q\nwant %q", v, err, got, want)
@@ -41,7 +42,8 @@ func TestEncode_UsesNoInheritedCodec(t *testing.T) {
 		t.Errorf("%+v, %v", back, err)
 	}
 	var rows []*promoted
-	if err := codec.Decode(byHandle(t, []*promoted{v}), &rows); err != nil || len(rows) != 1 || !reflect.DeepEqual(rows[0], v) {
+	if err := codec.Decode(byHandle(t, []*promoted{v}), &rows); err != nil || len(rows) != 1 ||
+		!reflect.DeepEqual(rows[0], v) {
 		t.Errorf("%+v, %v", rows, err)
 	}
 }
@@ -71,7 +73,8 @@ func TestGenerated_IsEachStructOfTheList(t *testing.T) {
 
 // TestDecode_AllocatesAsFarAsBytesFollow gives each field of each type a length that nothing follows.
 func TestDecode_AllocatesAsFarAsBytesFollow(t *testing.T) {
-	claims := [][]byte{{0xdd, 0x7f, 0xff, 0xff, 0xff}, {0xdf, 0x7f, 0xff, 0xff, 0xff}, {0xdb, 0x7f, 0xff, 0xff, 0xff},
+	claims := [][]byte{{0xdd, 0x7f, 0xff, 0xff, 0xff}, {0xdf, 0x7f, 0xff, 0xff, 0xff},
+		{0xdb, 0x7f, 0xff, 0xff, 0xff},
 		{0xc6, 0x7f, 0xff, 0xff, 0xff}, {0xdd, 0, 0, 0x7f, 0xff}}
 	for _, v := range all {
 		n, _ := parse(byHandle(t, (&filler{Rand: rand.New(rand.NewPCG(1, 1))}).value(fresh(v))))
@@ -114,14 +117,15 @@ func TestEncode_FailsForAValueThatHasNoForm(t *testing.T) {
 	task := &structs.Task{Config: map[string]any{"c": make(chan<- int)}}
 	job := &structs.Job{TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{task}}}}
 	for _, v := range []any{job, &structs.AllocsResponse{Allocs: []*structs.Allocation{{Job: job}}}} {
-		if _, err := codec.Encode(v); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("encoding %T: ", v)) {
+		if _, err := codec.Encode(v); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("encoding %T: ", v)) {
 			t.Error(err)
 		}
 	}
 }
 
-// TestDecode_RefusesDeepNesting nests values in a field, in a field that goes by reflection within a struct that does
-// not, and in an unknown field.
+// TestDecode_RefusesDeepNesting nests values in a field, in a field that goes by reflection within a struct
+// that does not, and in an unknown field.
 func TestDecode_RefusesDeepNesting(t *testing.T) {
 	lists := bytes.Repeat([]byte{0x91}, 1<<20)
 	config := append([]byte("\x81\xa6Config"), lists...)

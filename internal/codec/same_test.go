@@ -123,7 +123,8 @@ func (f *filler) text() string {
 
 func (f *filler) time() time.Time {
 	sec := []int64{0, 1, -1, 1_760_000_000, 1 << 34, 1<<34 - 1, -62135596800, -62135596801}[f.IntN(8)]
-	return time.Unix(sec, []int64{0, 1, 999_999_999}[f.IntN(3)]).In([]*time.Location{time.UTC, time.FixedZone("x", 3600)}[f.IntN(2)])
+	return time.Unix(sec, []int64{0, 1, 999_999_999}[f.IntN(3)]).In([]*time.Location{time.UTC,
+		time.FixedZone("x", 3600)}[f.IntN(2)])
 }
 
 func (f *filler) any(depth int) any {
@@ -245,8 +246,8 @@ func TestDecode_IntoAValueThatIsNotEmpty(t *testing.T) {
 	})
 }
 
-// TestDecode_ReadsChangedBytesAsTheHandleDoes changes one thing in the bytes of the Handle: both read the same, or
-// both refuse.
+// TestDecode_ReadsChangedBytesAsTheHandleDoes changes one thing in the bytes of the Handle: both read the
+// same, or both refuse.
 func TestDecode_ReadsChangedBytesAsTheHandleDoes(t *testing.T) {
 	each(t, func(t *testing.T, seed uint64, v any) {
 		f := newFiller(seed)
@@ -261,8 +262,8 @@ func TestDecode_ReadsChangedBytesAsTheHandleDoes(t *testing.T) {
 	})
 }
 
-// TestMapsOfStructs_NameAllFields holds the Handle off a fault: in a map of structs it leaves in the fields that
-// an entry does not name the values of the entry before it.
+// TestMapsOfStructs_NameAllFields holds the Handle off a fault: in a map of structs it leaves in the fields
+// that an entry does not name the values of the entry before it.
 func TestMapsOfStructs_NameAllFields(t *testing.T) {
 	for _, v := range all {
 		typ := reflect.TypeOf(v).Elem()
@@ -272,7 +273,8 @@ func TestMapsOfStructs_NameAllFields(t *testing.T) {
 			}
 			empty := byHandle(t, reflect.New(f.Type.Elem()).Interface())
 			if n, _ := parse(empty); len(n.of) != 2*f.Type.Elem().NumField() {
-				t.Errorf("%s.%s: an entry has %d fields, %d are written", typ, f.Name, f.Type.Elem().NumField(), len(n.of)/2)
+				t.Errorf("%s.%s: an entry has %d fields, %d are written", typ, f.Name, f.Type.Elem().NumField(),
+					len(n.of)/2)
 			}
 			if slices.Contains(codecgen.Hot, typ.Name()) {
 				t.Errorf("%s.%s: a struct with a codec has a map of structs", typ, f.Name)
@@ -356,10 +358,14 @@ func (n *node) nodes() []*node {
 // odd are values that do not fit, or only just.
 var odd = [][]byte{
 	{0xc0}, {0xc2}, {0xc3}, {0x00}, {0x01}, {0x7f}, {0xff}, {0xd0, 0x80}, {0xcc, 0xff}, {0xcd, 0xff, 0xff},
-	{0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0xd3, 0x80, 0, 0, 0, 0, 0, 0, 0}, {0xd2, 0, 0, 0, 7},
-	{0xca, 0x3f, 0x80, 0, 0}, {0xcb, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0}, {0xa0}, {0xa1, 'x'}, {0xd9, 1, 'x'}, {0xda, 0, 1, 'x'},
-	{0xc4, 0}, {0xc4, 1, 'x'}, {0xc5, 0, 1, 'x'}, {0x90}, {0x91, 0xc0}, {0x92, 0x61, 0x62}, {0x91, 0xa1, 'x'}, {0x80},
-	{0x81, 0xa1, 'x', 0xc0}, {0x81, 0xa1, 'x', 0x01}, {0x82, 0xa1, 'x', 0x01, 0xa1, 'x', 0xa1, 'y'}, {0x81, 0x01, 0x01},
+	{0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0xd3, 0x80, 0, 0, 0, 0, 0, 0, 0},
+	{0xd2, 0, 0, 0, 7},
+	{0xca, 0x3f, 0x80, 0, 0}, {0xcb, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0}, {0xa0}, {0xa1, 'x'}, {0xd9, 1, 'x'},
+	{0xda, 0, 1, 'x'},
+	{0xc4, 0}, {0xc4, 1, 'x'}, {0xc5, 0, 1, 'x'}, {0x90}, {0x91, 0xc0}, {0x92, 0x61, 0x62},
+	{0x91, 0xa1, 'x'}, {0x80},
+	{0x81, 0xa1, 'x', 0xc0}, {0x81, 0xa1, 'x', 0x01}, {0x82, 0xa1, 'x', 0x01, 0xa1, 'x', 0xa1, 'y'},
+	{0x81, 0x01, 0x01},
 	{0xd4, 5, 1}, {0xd6, 0xff, 0, 0, 0, 1}, {0xd7, 0xff, 0, 0, 0, 4, 0, 0, 0, 1}, {0xc7, 4, 0xff, 0, 0, 0, 1},
 	{0xc7, 12, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1}, {0xd5, 0xff, 0, 0}, {0xa4, 0, 0, 0, 1}, {0xc1},
 }

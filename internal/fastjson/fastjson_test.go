@@ -108,11 +108,16 @@ type (
 // types are a value of each type that is tried.
 func types() []any {
 	return []any{
-		&structs.CSIVolumeListStub{}, &structs.CSIPluginListStub{}, &structs.NodeListStub{}, &structs.AllocListStub{}, &structs.JobListStub{},
-		&structs.CSIClaim{}, &structs.CSIAttachment{}, &structs.Evaluation{}, &structs.CSIVolumeDetail{}, &structs.CSIPlugin{}, &structs.NodeDetail{},
-		&structs.Allocation{}, &structs.Job{}, &structs.JobSummary{}, &structs.CSIPluginInstance{}, &structs.AgentMember{}, structs.Empty{}, embedding{},
-		&hard{}, hard{}, shadowed{}, ambiguous{}, quoted{}, zeroes{}, pointing{}, &renamed{}, []hidden{}, map[string]*hard{}, "", 0, true, 1.5, []string{},
-		[]*inner{}, map[string]string{}, named(""), time.Time{}, byText{}, byPtr{}, &byPtr{}, new(*inner), struct{}{},
+		&structs.CSIVolumeListStub{}, &structs.CSIPluginListStub{}, &structs.NodeListStub{},
+		&structs.AllocListStub{}, &structs.JobListStub{},
+		&structs.CSIClaim{}, &structs.CSIAttachment{}, &structs.Evaluation{}, &structs.CSIVolumeDetail{},
+		&structs.CSIPlugin{}, &structs.NodeDetail{},
+		&structs.Allocation{}, &structs.Job{}, &structs.JobSummary{}, &structs.CSIPluginInstance{},
+		&structs.AgentMember{}, structs.Empty{}, embedding{},
+		&hard{}, hard{}, shadowed{}, ambiguous{}, quoted{}, zeroes{}, pointing{}, &renamed{}, []hidden{},
+		map[string]*hard{}, "", 0, true, 1.5, []string{},
+		[]*inner{}, map[string]string{}, named(""), time.Time{}, byText{}, byPtr{}, &byPtr{}, new(*inner),
+		struct{}{},
 	}
 }
 
@@ -131,7 +136,8 @@ func TestAppend_WritesTheBytesOfEncodingJSON(t *testing.T) {
 	same(t, &e, nil)
 }
 
-var texts = []string{"", "plain", "a/b", "quote\"", "back\\slash", "<&>", "tab\tnul\x00del\x7f", "ümlaut", "\u2028 \u2029", "\xff\xc3", "日本", "v[0]"}
+var texts = []string{"", "plain", "a/b", "quote\"", "back\\slash", "<&>", "tab\tnul\x00del\x7f", "ümlaut",
+	"\u2028 \u2029", "\xff\xc3", "日本", "v[0]"}
 
 // fill makes a random value. Deep fields stay empty.
 func fill(r *rand.Rand, v reflect.Value, depth int) {
@@ -209,7 +215,8 @@ func TestAppend_FailsWhereEncodingJSONFails(t *testing.T) {
 }
 
 func TestAppend_AllocatesNothingForRows(t *testing.T) {
-	rows := []any{&structs.CSIVolumeListStub{ID: "v", Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "a", "rack": "b"}}}},
+	rows := []any{&structs.CSIVolumeListStub{ID: "v",
+		Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "a", "rack": "b"}}}},
 		&structs.CSIClaim{VolumeID: "v"}, &structs.AllocListStub{ID: "a"}, &structs.CSIPluginListStub{ID: "p"}}
 	var e fastjson.Encoder
 	buf := make([]byte, 0, 4096)
@@ -225,8 +232,10 @@ func TestAppend_AllocatesNothingForRows(t *testing.T) {
 }
 
 func BenchmarkRow(b *testing.B) {
-	row := &structs.CSIVolumeListStub{ID: "vol-00000001", Namespace: "default", Name: "vol-00000001", ExternalID: "ext-0b8ee1b2-1c9d-4bb4-9d22-0f8b9b3ff5a1", State: "ready",
-		Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "zone-1", "rack": "rack-11"}}}, Schedulable: true, PluginID: "ebs0", Provider: "ebs.csi.example.test"}
+	row := &structs.CSIVolumeListStub{ID: "vol-00000001", Namespace: "default", Name: "vol-00000001",
+		ExternalID: "ext-0b8ee1b2-1c9d-4bb4-9d22-0f8b9b3ff5a1", State: "ready",
+		Topologies:  []*structs.CSITopology{{Segments: map[string]string{"zone": "zone-1", "rack": "rack-11"}}},
+		Schedulable: true, PluginID: "ebs0", Provider: "ebs.csi.example.test"}
 	b.Run("fast", func(b *testing.B) {
 		var e fastjson.Encoder
 		buf := make([]byte, 0, 4096)

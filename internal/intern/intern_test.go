@@ -63,7 +63,8 @@ func TestMap_SharesTextsAndIsACopy(t *testing.T) {
 
 func TestValue_SharesEqualValuesOnly(t *testing.T) {
 	different := []part{
-		{}, {Name: "a"}, {Notes: map[string]string{}}, {Notes: map[string]string{"a": ""}}, {List: []int{}}, {List: []int{1}},
+		{}, {Name: "a"}, {Notes: map[string]string{}}, {Notes: map[string]string{"a": ""}}, {List: []int{}},
+		{List: []int{1}},
 	}
 	for i := range different {
 		one, two := different[i], different[i]

@@ -91,9 +91,11 @@ func TestControl_RefusesBeyondTheSustainedRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newModel()
 			good := m.offer(c.times*sustained, 8*time.Second)
-			t.Logf("%.0f%% are answered, p99 %s; %d refused, p99 %s", 100*good/sustained, p99(m.waited), len(m.refusedAfter), p99(m.refusedAfter))
+			t.Logf("%.0f%% are answered, p99 %s; %d refused, p99 %s", 100*good/sustained, p99(m.waited),
+				len(m.refusedAfter), p99(m.refusedAfter))
 			if good < c.good*sustained || p99(m.waited) > c.p99 {
-				t.Errorf("%.2f of what is sustained is answered, p99 %s; want %.2f and %s", good/sustained, p99(m.waited), c.good, c.p99)
+				t.Errorf("%.2f of what is sustained is answered, p99 %s; want %.2f and %s", good/sustained, p99(m.waited),
+					c.good, c.p99)
 			}
 			if c.times == 1 && len(m.refusedAfter) > 0 {
 				t.Errorf("%d are refused of what is sustained", len(m.refusedAfter))
@@ -117,17 +119,25 @@ func TestControl_Step(t *testing.T) {
 		windows []Sample
 		refused bool // after the last of them
 	}{
-		"all is well":                   {[]Sample{sample(1000, 1000, 0), sample(1000, 1000, soon)}, false},
-		"late once":                     {[]Sample{sample(1000, 1000, late)}, false},
-		"late, with a breath between":   {[]Sample{sample(1000, 1000, late), sample(1000, 1000, soon), sample(1000, 1000, late)}, false},
-		"late and late again":           {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late)}, true},
-		"late, but not for few reads":   {[]Sample{sample(MinAdmit, MinAdmit, late), sample(MinAdmit, MinAdmit, 2*late), sample(MinAdmit, MinAdmit, time.Hour)}, false},
-		"late for few, and then more":   {[]Sample{sample(1, 1, late), sample(1, 1, late), sample(2000, 2000, late)}, true},
-		"the flood is over":             {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late), sample(300, 300, soon)}, false},
-		"the flood goes on in time":     {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late), sample(2000, 850, soon)}, true},
-		"a window of no time":           {[]Sample{{Seen: 1000, Admitted: 1000, Delay: late}, {Seen: 1000, Admitted: 1000, Delay: late}}, false},
-		"late with nothing that is in":  {[]Sample{sample(1000, 0, late), sample(1000, 0, late), sample(MinAdmit, MinAdmit, late)}, false},
-		"a machine that others work on": {[]Sample{sample(3, 3, time.Second), sample(0, 0, time.Second), sample(5, 5, time.Second)}, false},
+		"all is well": {[]Sample{sample(1000, 1000, 0), sample(1000, 1000, soon)}, false},
+		"late once":   {[]Sample{sample(1000, 1000, late)}, false},
+		"late, with a breath between": {[]Sample{sample(1000, 1000, late), sample(1000, 1000, soon),
+			sample(1000, 1000, late)}, false},
+		"late and late again": {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late)}, true},
+		"late, but not for few reads": {[]Sample{sample(MinAdmit, MinAdmit, late),
+			sample(MinAdmit, MinAdmit, 2*late), sample(MinAdmit, MinAdmit, time.Hour)}, false},
+		"late for few, and then more": {[]Sample{sample(1, 1, late), sample(1, 1, late),
+			sample(2000, 2000, late)}, true},
+		"the flood is over": {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late),
+			sample(300, 300, soon)}, false},
+		"the flood goes on in time": {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late),
+			sample(2000, 850, soon)}, true},
+		"a window of no time": {[]Sample{{Seen: 1000, Admitted: 1000, Delay: late},
+			{Seen: 1000, Admitted: 1000, Delay: late}}, false},
+		"late with nothing that is in": {[]Sample{sample(1000, 0, late), sample(1000, 0, late),
+			sample(MinAdmit, MinAdmit, late)}, false},
+		"a machine that others work on": {[]Sample{sample(3, 3, time.Second), sample(0, 0, time.Second),
+			sample(5, 5, time.Second)}, false},
 	} {
 		var ctl control
 		var share float64
@@ -149,7 +159,8 @@ func TestControl_AlwaysAdmitsAPart(t *testing.T) {
 	var ctl control
 	share := 0.0
 	for range 1000 {
-		share = ctl.step(MinAdmit, Sample{Took: gateWindow, Seen: 1000, Admitted: int(1000 * (1 - share)), Delay: time.Second})
+		share = ctl.step(MinAdmit, Sample{Took: gateWindow, Seen: 1000, Admitted: int(1000 * (1 - share)),
+			Delay: time.Second})
 	}
 	if share > 1-leastPart+.001 {
 		t.Errorf("a share of %f is refused", share)

@@ -128,8 +128,9 @@ func TestMatch_TakesRowsOfTwoTypes(t *testing.T) {
 
 func TestErrors_NameThePlace(t *testing.T) {
 	for expression, want := range map[string][]string{
-		`Name ==`:                             {"is not an expression", "1:8"},
-		`Nonsense == 1`:                       {"does not fit the rows", "/Nonsense at part 0", "rows have Name, Kind"},
+		`Name ==`: {"is not an expression", "1:8"},
+		`Nonsense == 1`: {"does not fit the rows", "/Nonsense at part 0",
+			"rows have Name, Kind"},
 		`Size == "x"`:                         {"does not fit the rows", `parsing "x"`},
 		`Name matches "("`:                    {"does not fit the rows", "missing closing )"},
 		`One matches "x"`:                     {"does not fit the rows", "a value is missing"},

@@ -19,7 +19,8 @@ func TestMeasure_SortsFilesByGroup(t *testing.T) {
 		".cache/b.go":       file("no Go"),
 		"a/readme.md":       file("no Go"),
 	})
-	want := map[string]size{"product": {1, 2, 8}, "generated": {1, 1, 3}, "tests": {2, 2, 6}, "benchmarks": {1, 1, 3}}
+	want := map[string]size{"product": {1, 2, 8}, "generated": {1, 1, 3}, "tests": {2, 2, 6},
+		"benchmarks": {1, 1, 3}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}

@@ -49,21 +49,27 @@ func (s *selfMade) UnmarshalJSON(b []byte) error {
 
 func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"everything", `{"ID":"x","On":true,"Groups":[{"Count":1,"Wait":5,"Tags":{"a":"b"}},null],"ByName":{"z":{"Count":2}},"Any":{"x":[1,{"y":2}]},"Secrets":{"k":"v"},"Raw":[{"what":"ever"}],"Bytes":"aGk=","At":"2026-01-02T03:04:05Z","another":"o","Index":3}`, ""},
+		{"everything",
+			`{"ID":"x","On":true,"Groups":[{"Count":1,"Wait":5,"Tags":{"a":"b"}},null],"ByName":{"z":{"Count":2}},"Any":{"x":[1,{"y":2}]},"Secrets":{"k":"v"},"Raw":[{"what":"ever"}],"Bytes":"aGk=","At":"2026-01-02T03:04:05Z","another":"o","Index":3}`,
+			""},
 		{"nulls", `{"ID":null,"Groups":null,"ByName":null,"At":null,"Any":null,"On":null}`, ""},
 		{"any case", `{"id":"x","groups":[{"count":1}]}`, ""},
 		{"empty unknown", `{"New":{"A":null,"B":["",0,-0.0,false,{}],"C":{"D":"0001-01-01T00:00:00Z"}}}`, ""},
 		{"empty unknown text", `{"New":""}`, ""},
 		{"unknown", `{"ID":"x","New":1}`, "New: berth does not know this field (line 1, column 11)"},
-		{"unknown inside", "{\"Groups\":[{},\n {\"Networks\":[{\"Mode\":\"bridge\"}]}]}", "Groups[1].Networks: berth does not know this field (line 2, column 3)"},
-		{"unknown in a map", `{"ByName":{"a b":{"Zap":"z"}}}`, `ByName["a b"].Zap: berth does not know this field (line 1, column 19)`},
+		{"unknown inside", "{\"Groups\":[{},\n {\"Networks\":[{\"Mode\":\"bridge\"}]}]}",
+			"Groups[1].Networks: berth does not know this field (line 2, column 3)"},
+		{"unknown in a map", `{"ByName":{"a b":{"Zap":"z"}}}`,
+			`ByName["a b"].Zap: berth does not know this field (line 1, column 19)`},
 		{"hidden", `{"Hidden":"x"}`, "Hidden: berth does not know this field (line 1, column 2)"},
 		{"an empty key's value", `{"New":{"":"x"}}`, "New: berth does not know this field (line 1, column 2)"},
-		{"wrong type", `{"Groups":[{"Count":"three"}]}`, "Groups[0].Count: expected a number, found a string (line 1, column 21)"},
+		{"wrong type", `{"Groups":[{"Count":"three"}]}`,
+			"Groups[0].Count: expected a number, found a string (line 1, column 21)"},
 		{"list for object", `{"ByName":[]}`, "ByName: expected an object, found a list (line 1, column 11)"},
 		{"object for list", `{"Groups":{}}`, "Groups: expected a list, found an object (line 1, column 11)"},
 		{"number for bool", `{"On":1}`, "On: expected true or false, found a number (line 1, column 7)"},
-		{"string for a duration", `{"Groups":[{"Wait":"5s"}]}`, "Groups[0].Wait: expected a number, found a string (line 1, column 20)"},
+		{"string for a duration", `{"Groups":[{"Wait":"5s"}]}`,
+			"Groups[0].Wait: expected a number, found a string (line 1, column 20)"},
 		{"fraction", `{"Groups":[{"Count":1.5}]}`, "Groups.Count: expected a number, found number 1.5"},
 		{"overflow", `{"Index":-1}`, "expected a number, found number -1"},
 		{"twice", `{"ID":"x","id":"y"}`, "ID: the field is given twice (line 1, column 11)"},
@@ -73,8 +79,10 @@ func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 		{"cut", `{"ID":"x`, "the body ends in the middle of a value (line 1, column 9)"},
 		{"cut after a key", `{"ID"`, "the body ends in the middle of a value"},
 		{"not JSON", `{"ID":'x'}`, "not JSON"},
-		{"unknown inside what decodes itself", `{"Self":{"Count":2,"Zap":1}}`, "Self.Zap: berth does not know this field (line 1, column 20)"},
-		{"wrong inside what decodes itself", `{"Self":{"Count":"2"}}`, "Self.Count: expected a number, found a string"},
+		{"unknown inside what decodes itself", `{"Self":{"Count":2,"Zap":1}}`,
+			"Self.Zap: berth does not know this field (line 1, column 20)"},
+		{"wrong inside what decodes itself", `{"Self":{"Count":"2"}}`,
+			"Self.Count: expected a number, found a string"},
 		{"bad time", `{"At":"soon"}`, "soon"},
 		{"secret of another type", `{"Secrets":{"k":1}}`, "Secrets"},
 	} {
@@ -111,7 +119,8 @@ func TestDecode_IgnoresFieldsOfTheDialect(t *testing.T) {
 // FuzzDecode: Decode never panics. It accepts only input that encoding/json reads alike. Its errors have the
 // kind invalid.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"ID":"x","Groups":[{"Count":1}]}`, `{"New":{"a":[0]}}`, `{"id":1}`, `[`, `{"Any":{"a":[{"b":1}]}}`, `{"At":"x"}`, `{"Raw":{"a"`} {
+	for _, s := range []string{`{"ID":"x","Groups":[{"Count":1}]}`, `{"New":{"a":[0]}}`, `{"id":1}`, `[`,
+		`{"Any":{"a":[{"b":1}]}}`, `{"At":"x"}`, `{"Raw":{"a"`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

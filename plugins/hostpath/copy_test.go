@@ -38,7 +38,8 @@ func TestCopyTree_CopiesEverything(t *testing.T) {
 
 	must(copyTree(context.Background(), from, to))
 
-	for _, name := range []string{".", "dir", "dir/empty", "dir/file", "second", "link", "dir/up", "pipe", "null"} {
+	for _, name := range []string{".", "dir", "dir/empty", "dir/file", "second", "link", "dir/up",
+		"pipe", "null"} {
 		var a, b unix.Stat_t
 		must(unix.Lstat(filepath.Join(from, name), &a))
 		must(unix.Lstat(filepath.Join(to, name), &b))
@@ -67,7 +68,8 @@ func TestCopyTree_CopiesEverything(t *testing.T) {
 // A file has two names, and its owner removes the one that would have been copied first.
 func TestCopyTree_AFileWhoseFirstNameIsGone(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.WriteFile(from+"/second", []byte("text"), 0o600), os.Link(from+"/second", from+"/third")); err != nil {
+	if err := errors.Join(os.WriteFile(from+"/second", []byte("text"), 0o600),
+		os.Link(from+"/second", from+"/third")); err != nil {
 		t.Fatal(err)
 	}
 	src, err := os.OpenRoot(from)
@@ -135,7 +137,8 @@ func TestCopyImage_KeepsHoles(t *testing.T) {
 			r.Fatalf("the copy differs (%v)", err)
 		}
 		var sa, sb unix.Stat_t
-		if err := errors.Join(unix.Stat(dir+"/from", &sa), unix.Stat(dir+"/to", &sb)); err != nil || sb.Blocks > sa.Blocks+16 {
+		if err := errors.Join(unix.Stat(dir+"/from", &sa), unix.Stat(dir+"/to", &sb)); err != nil ||
+			sb.Blocks > sa.Blocks+16 {
 			r.Fatalf("%d blocks became %d (%v)", sa.Blocks, sb.Blocks, err)
 		}
 	})

@@ -87,7 +87,8 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &fixture{t: t, dir: dir, cfg: Config{Endpoint: "unix://" + dir + "/csi.sock", NodeID: "node-a", DataDir: dir + "/data"}}
+	w := &fixture{t: t, dir: dir, cfg: Config{Endpoint: "unix://" + dir + "/csi.sock", NodeID: "node-a",
+		DataDir: dir + "/data"}}
 	for _, d := range []string{"stage", "targets"} {
 		if err := os.Mkdir(w.path(d), 0o700); err != nil {
 			t.Fatal(err)

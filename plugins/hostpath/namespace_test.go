@@ -89,7 +89,8 @@ func holdNamespace(t *testing.T) (end func()) {
 		t.Fatal(err)
 	}
 	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "echo; read x"}, &os.ProcAttr{
-		Files: []*os.File{r, readyW, nil}, Sys: &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}})
+		Files: []*os.File{r, readyW, nil}, Sys: &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS,
+			Pdeathsig: syscall.SIGKILL}})
 	_, _ = r.Close(), readyW.Close()
 	if err != nil {
 		t.Fatal(err)

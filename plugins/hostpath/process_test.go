@@ -52,7 +52,8 @@ func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
 		}
 	}
 	probe(false)
-	if _, err := second.CreateVolume(t.Context(), aDirectory.createRequest("x")); csi.Code(err) != "Unavailable" {
+	if _, err := second.CreateVolume(t.Context(),
+		aDirectory.createRequest("x")); csi.Code(err) != "Unavailable" {
 		t.Fatal(err)
 	}
 	w.term()
@@ -99,7 +100,8 @@ func TestRun_EndsWithoutADataDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := Run(t.Context(), Config{Endpoint: filepath.Join(dir, "s"), NodeID: "n", DataDir: filepath.Join(dir, "file", "data")})
+	err := Run(t.Context(), Config{Endpoint: filepath.Join(dir, "s"), NodeID: "n",
+		DataDir: filepath.Join(dir, "file", "data")})
 	if err == nil {
 		t.Fatal("ran without a data directory")
 	}
@@ -107,7 +109,8 @@ func TestRun_EndsWithoutADataDirectory(t *testing.T) {
 
 // An unreadable record hides no other record, and its data stays for an operator.
 func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
-	for name, text := range map[string]string{"no json": "{", "null": "null", "another id": `{"ID":"x","State":"ready"}`, "empty": ""} {
+	for name, text := range map[string]string{"no json": "{", "null": "null",
+		"another id": `{"ID":"x","State":"ready"}`, "empty": ""} {
 		t.Run(name, func(t *testing.T) {
 			w := running(t)
 			good, bad := w.volume(aDirectory, "good"), w.volume(aDirectory, "bad")
@@ -160,7 +163,8 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	w.must("read", err)
 	w.must("edit", os.WriteFile(record, []byte(strings.Replace(string(b), bootID(), "another-boot", 1)), 0o600))
 	w.start()
-	if b, _ = os.ReadFile(record); strings.Contains(string(b), v.target) || strings.Contains(string(b), "another-boot") {
+	if b, _ = os.ReadFile(record); strings.Contains(string(b), v.target) ||
+		strings.Contains(string(b), "another-boot") {
 		t.Fatalf("still in the record: %s", b)
 	}
 	v.up()
@@ -180,7 +184,8 @@ func TestFullDisk_RefusesNewVolumes(t *testing.T) {
 	b.up()
 	w.must("write", a.write(a.target, "precious"))
 	for i := 0; ; i++ {
-		if err := os.WriteFile(filepath.Join(b.target, strings.Repeat("f", i+1)), make([]byte, 256<<10), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(b.target, strings.Repeat("f", i+1)), make([]byte, 256<<10),
+			0o600); err != nil {
 			break
 		}
 	}
@@ -222,7 +227,8 @@ func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	w.must("write to what is reserved", errors.Join(err, data.Sync(), data.Close()))
 	w.must("remove", os.Remove(filepath.Join(v.target, "large")))
 
-	_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id, Capacity: structs.CSICapacityRange{RequiredBytes: 30 << 20}})
+	_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id,
+		Capacity: structs.CSICapacityRange{RequiredBytes: 30 << 20}})
 	w.refused("expand", "ResourceExhausted", err)
 	_, err = w.CreateVolume(t.Context(), anImage.createRequest("w"))
 	w.refused("create", "ResourceExhausted", err)
@@ -231,7 +237,8 @@ func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 		t.Errorf("listed %+v, %v", page, err)
 	}
 	w.must("remove", os.Remove(w.path("data", "filler")))
-	_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id, Capacity: structs.CSICapacityRange{RequiredBytes: 20 << 20}})
+	_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id,
+		Capacity: structs.CSICapacityRange{RequiredBytes: 20 << 20}})
 	w.must("expand", err)
 	v.down()
 }
@@ -254,7 +261,8 @@ func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 		_ = filler.Close()
 	})
 	v := w.volume(anImage, "v")
-	_, err := w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id, Capacity: structs.CSICapacityRange{RequiredBytes: 30 << 20}})
+	_, err := w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id,
+		Capacity: structs.CSICapacityRange{RequiredBytes: 30 << 20}})
 	w.refused("expand", "ResourceExhausted", err)
 	info, err := os.Stat(w.path("data/volumes", v.id, "image"))
 	if err != nil || info.Size() != anImage.size {

@@ -73,7 +73,8 @@ func suite(t *testing.T, run sanityRun) {
 		t.Fatal(err)
 	}
 	report := filepath.Join(run.Dir, "report.json")
-	cmd := exec.Command(os.Args[0], "-test.run=^TestSanityInner$", "-ginkgo.no-color", "-ginkgo.json-report="+report)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSanityInner$", "-ginkgo.no-color",
+		"-ginkgo.json-report="+report)
 	cmd.Env = append(os.Environ(), sanityEnv+"="+string(b))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -128,7 +129,8 @@ func TestSanityInner(t *testing.T) {
 	}
 	cfg := sanity.NewTestConfig()
 	cfg.Address = run.Address
-	cfg.TargetPath, cfg.StagingPath = filepath.Join(run.Dir, "sanity-target"), filepath.Join(run.Dir, "sanity-stage")
+	cfg.TargetPath, cfg.StagingPath = filepath.Join(run.Dir, "sanity-target"),
+		filepath.Join(run.Dir, "sanity-stage")
 	cfg.TestVolumeSize, cfg.TestVolumeExpandSize = 16<<20, 32<<20
 	cfg.TestVolumeAccessType, cfg.TestVolumeParameters = run.AccessType, run.Parameters
 	sanity.Test(t, cfg)

@@ -58,11 +58,13 @@ func (k kind) createRequest(name string) *structs.ClientCSICreateRequest {
 	}
 	return &structs.ClientCSICreateRequest{Name: name, Capacity: structs.CSICapacityRange{RequiredBytes: k.size},
 		Parameters: params, MountOptions: k.options(),
-		Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: k.attachment(), AccessMode: structs.CSIMultiNodeMultipleWriter}}}
+		Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: k.attachment(),
+			AccessMode: structs.CSIMultiNodeMultipleWriter}}}
 }
 
 func (k kind) use(id string) csi.Use {
-	return csi.Use{VolumeID: id, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: k.attachment(), MountOptions: k.options()}
+	return csi.Use{VolumeID: id, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: k.attachment(),
+		MountOptions: k.options()}
 }
 
 // testVolume is one volume being worked on.
@@ -101,7 +103,8 @@ func (o *testVolume) doStage() error {
 }
 
 func (o *testVolume) doPublish(target string, readOnly bool) error {
-	return o.NodePublishVolume(o.t.Context(), &csi.PublishRequest{Use: o.use(o.id), StagingPath: o.stage, TargetPath: target, ReadOnly: readOnly})
+	return o.NodePublishVolume(o.t.Context(), &csi.PublishRequest{Use: o.use(o.id), StagingPath: o.stage,
+		TargetPath: target, ReadOnly: readOnly})
 }
 
 func (o *testVolume) doUnpublish(target string) error {
@@ -125,7 +128,8 @@ func (o *testVolume) doExpand(size int64) (needNode bool, err error) {
 
 func (o *testVolume) doNodeExpand(size int64) error {
 	_, err := o.NodeExpandVolume(o.t.Context(), &csi.NodeExpandRequest{
-		Use:        csi.Use{VolumeID: o.id, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: o.attachment()},
+		Use: csi.Use{VolumeID: o.id, AccessMode: structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: o.attachment()},
 		VolumePath: o.target, StagingPath: o.stage,
 		Capacity: structs.CSICapacityRange{RequiredBytes: size}})
 	return err

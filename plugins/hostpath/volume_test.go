@@ -72,7 +72,8 @@ func TestPublish_ReadOnly(t *testing.T) {
 		ro := w.path("targets", "ro")
 		w.must("publish read-only", v.doPublish(ro, true))
 		v.holds(ro, "precious")
-		if err := v.write(ro, "spoilt"); !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
+		if err := v.write(ro, "spoilt"); !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EPERM) &&
+			!errors.Is(err, unix.EACCES) {
 			t.Fatalf("wrote through a read-only publication: %v", err)
 		}
 		v.holds(ro, "precious")
@@ -88,7 +89,8 @@ func TestPublish_ReaderModesReadOnly(t *testing.T) {
 	w.must("stage", v.doStage())
 	u := v.use(v.id)
 	u.AccessMode = structs.CSIMultiNodeReader
-	w.must("publish", w.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: v.stage, TargetPath: v.target}))
+	w.must("publish", w.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: v.stage,
+		TargetPath: v.target}))
 	if err := v.write(v.target, "x"); !errors.Is(err, unix.EROFS) {
 		t.Fatal(err)
 	}
@@ -102,7 +104,8 @@ func TestPublish_ASingleWriterOnce(t *testing.T) {
 	u := v.use(v.id)
 	u.AccessMode = structs.CSISingleNodeWriter
 	publish := func(target string) error {
-		return w.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: v.stage, TargetPath: target})
+		return w.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: v.stage,
+			TargetPath: target})
 	}
 	w.must("publish", publish(v.target))
 	w.refused("publish elsewhere", "FailedPrecondition", publish(w.path("targets", "other")))
@@ -202,7 +205,8 @@ func TestCapabilities_AreChecked(t *testing.T) {
 	w.must("directory as directory", as(directory, aDirectory))
 	w.must("block as block", as(block, aBlock))
 	for name, err := range map[string]error{
-		"directory as block": as(directory, aBlock), "block as image": as(block, anImage), "directory as ext4": as(directory, anImage)} {
+		"directory as block": as(directory, aBlock), "block as image": as(block, anImage),
+		"directory as ext4": as(directory, anImage)} {
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -235,10 +239,12 @@ func TestMountFlags_TakeEffect(t *testing.T) {
 		u := v.use(v.id)
 		u.MountOptions = &structs.CSIMountOptions{FSType: k.fsType, MountFlags: []string{"nosuid,noexec", "nodev"}}
 		w.must("stage", w.NodeStageVolume(t.Context(), &csi.StageRequest{Use: u, StagingPath: v.stage}))
-		w.must("publish", w.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: v.stage, TargetPath: v.target}))
+		w.must("publish", w.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: v.stage,
+			TargetPath: v.target}))
 		var st unix.Statfs_t
 		w.must("statfs", unix.Statfs(v.target, &st))
-		if want := int64(unix.ST_NOSUID | unix.ST_NOEXEC | unix.ST_NODEV); st.Flags&want != want || st.Flags&unix.ST_RDONLY != 0 {
+		if want := int64(unix.ST_NOSUID | unix.ST_NOEXEC | unix.ST_NODEV); st.Flags&want != want ||
+			st.Flags&unix.ST_RDONLY != 0 {
 			t.Fatalf("flags %x", st.Flags)
 		}
 		w.refused("stage with other flags", "AlreadyExists", v.doStage())
@@ -441,7 +447,8 @@ func TestVolume_IsOnItsNodeOnly(t *testing.T) {
 		req := aDirectory.createRequest("v")
 		req.Topologies = &structs.CSITopologyRequest{}
 		for _, n := range nodes {
-			req.Topologies.Required = append(req.Topologies.Required, &structs.CSITopology{Segments: map[string]string{DefaultTopologyKey: n}})
+			req.Topologies.Required = append(req.Topologies.Required,
+				&structs.CSITopology{Segments: map[string]string{DefaultTopologyKey: n}})
 		}
 		return w.CreateVolume(t.Context(), req)
 	}

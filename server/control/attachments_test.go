@@ -20,7 +20,8 @@ func TestDuty_D5_ADetachHasTheSecretsOfItsAttach(t *testing.T) {
 		other := aVolume("v", structs.VolumeReady)
 		other.Secrets = structs.Secrets{"k": "rotated"}
 		w.addVolume(other)
-		put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+		put(w, fsm.VolumeUnpublish,
+			&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
 		synctest.Wait()
 		calls := w.called(detachMethod)
 		if len(calls) != 1 || calls[0].req.(*structs.ClientCSIDetachRequest).Secrets["k"] != "v" {
@@ -39,10 +40,13 @@ func TestDuty_G13_ADetachNamesItsNodeThoughTheNodeIsGone(t *testing.T) {
 		w.addClaim("v", "a2", "n2")
 		synctest.Wait()
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: structs.NodeDown})
-		put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a2"}}, Operator: "its power is off"})
+		put(w, fsm.VolumeUnpublish,
+			&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a2"}},
+				Operator: "its power is off"})
 		synctest.Wait()
 		calls := w.called(detachMethod)
-		if len(calls) != 1 || calls[0].node != "n1" || calls[0].req.(*structs.ClientCSIDetachRequest).ExternalNodeID != "ext-n2" {
+		if len(calls) != 1 || calls[0].node != "n1" ||
+			calls[0].req.(*structs.ClientCSIDetachRequest).ExternalNodeID != "ext-n2" {
 			t.Errorf("detached with %+v", calls)
 		}
 		if w.attachment("v", "n2") != nil {

@@ -14,7 +14,8 @@ func TestDueAfter_LooksAtTheKindOfError(t *testing.T) {
 		structs.KindUnavailable: c.Retry.Min, structs.KindTimeout: c.Retry.Min, structs.KindInternal: c.Retry.Min,
 		structs.KindInvalid: finalRetry, structs.KindPrecondition: finalRetry,
 	} {
-		if got := c.dueAfter(&structs.OperationError{Kind: kind, Attempts: 1, Time: at.UnixNano()}); !got.Equal(at.Add(want)) {
+		if got := c.dueAfter(&structs.OperationError{Kind: kind, Attempts: 1,
+			Time: at.UnixNano()}); !got.Equal(at.Add(want)) {
 			t.Errorf("%s: due %s after, want %s", kind, got.Sub(at), want)
 		}
 	}

@@ -30,7 +30,8 @@ func BenchmarkACall(b *testing.B) {
 				}
 				return nil, unavailable()
 			})
-			w.Config.Retry = backoff.Backoff{Min: time.Nanosecond, Max: time.Nanosecond} // so that as many wait all the time
+			w.Config.Retry = backoff.Backoff{Min: time.Nanosecond,
+				Max: time.Nanosecond} // so that as many wait all the time
 			ctx, cancel := context.WithCancel(context.Background())
 			r := controllerLoop{Deps: w.Deps}.runner()
 			began := make(chan struct{})

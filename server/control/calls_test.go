@@ -17,12 +17,14 @@ const listMethod = "ClientCSI.ControllerListVolumes"
 
 // answered is an error as it comes from a plugin, over a node.
 func answered(kind structs.Kind, code string) error {
-	return structs.ErrorFromWire(structs.ErrorToWire(&structs.Error{Kind: kind, Code: code, Text: `plugin "pl": ` + code + ": no"}))
+	return structs.ErrorFromWire(structs.ErrorToWire(&structs.Error{Kind: kind, Code: code,
+		Text: `plugin "pl": ` + code + ": no"}))
 }
 
 func (w *world) unclaim(volume, alloc string) {
 	w.t.Helper()
-	put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: volume, AllocID: alloc}}})
+	put(w, fsm.VolumeUnpublish,
+		&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: volume, AllocID: alloc}}})
 }
 
 func (w *world) setStatus(node, status string) {
@@ -55,7 +57,8 @@ func nodesOf(calls []nodeCall) (nodes []string) {
 // A delivered call has an unknown outcome. The leader, also a new one, repeats it at the same node while the
 // node is reachable. Otherwise it makes no call elsewhere before the first call can no longer take effect.
 func TestControllerCall_OfUnknownOutcomeIsSettledWhereItWasMade(t *testing.T) {
-	for name, kind := range map[string]structs.Kind{"no answer": structs.KindTimeout, "the agent failed": structs.KindInternal} {
+	for name, kind := range map[string]structs.Kind{"no answer": structs.KindTimeout,
+		"the agent failed": structs.KindInternal} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
 				w.attached()
@@ -138,7 +141,8 @@ func TestControllerCall_ItsNegationGoesWhereItIsNotSettled(t *testing.T) {
 		}
 		w.setStatus(at, structs.NodeReady)
 		after(time.Minute)
-		if got := nodesOf(w.called(detachMethod)); !slices.Equal(got, []string{at}) || w.attachment("v", "n3") != nil {
+		if got := nodesOf(w.called(detachMethod)); !slices.Equal(got, []string{at}) ||
+			w.attachment("v", "n3") != nil {
 			t.Errorf("detached at %v, want %s", got, at)
 		}
 	})
@@ -248,7 +252,8 @@ func TestDuty_G15_NotFoundDoesNotProveADetach(t *testing.T) {
 		defer stop()
 		after(10 * time.Minute)
 		a := w.attachment("v", "n3")
-		if a == nil || a.State != structs.AttachmentDetaching || a.LastError == nil || a.LastError.Code != "NotFound" {
+		if a == nil || a.State != structs.AttachmentDetaching || a.LastError == nil ||
+			a.LastError.Code != "NotFound" {
 			t.Fatalf("%+v", a)
 		}
 		for _, want := range []string{"does not prove", "berth volume detach -force", "v n3"} {
@@ -321,7 +326,8 @@ func listed(id string, known bool, nodes ...string) *structs.ClientCSIListRespon
 func (w *world) listing(node string) {
 	i := state.Instance(w.Store.Read(), "pl", structs.CSIKindController, node).Copy()
 	i.ControllerInfo.SupportsListVolumes, i.ControllerInfo.SupportsListVolumesAttachedNodes = true, true
-	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, SecretID: "s", Upserts: []*structs.CSIPluginInstance{i}})
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, SecretID: "s",
+		Upserts: []*structs.CSIPluginInstance{i}})
 }
 
 func TestDetach_NamesTheNodeThatThePluginCallsOtherwiseNow(t *testing.T) {
@@ -329,13 +335,15 @@ func TestDetach_NamesTheNodeThatThePluginCallsOtherwiseNow(t *testing.T) {
 		w.attached()
 		half := state.Instance(w.Store.Read(), "pl", structs.CSIKindNode, "n3").Copy()
 		half.NodeInfo.ID = "renamed"
-		put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: "s", Upserts: []*structs.CSIPluginInstance{half}})
+		put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: "s",
+			Upserts: []*structs.CSIPluginInstance{half}})
 		w.answers(func(nodeCall) (any, error) { return nil, answered(structs.KindNotFound, "NotFound") })
 		w.unclaim("v", "a1")
 		stop := w.lead("controllers")
 		defer stop()
 		synctest.Wait()
-		if e := w.attachment("v", "n3").LastError; !strings.Contains(e.Message, "the node is renamed to the plugin now, and was ext-n3") {
+		if e := w.attachment("v", "n3").LastError; !strings.Contains(e.Message,
+			"the node is renamed to the plugin now, and was ext-n3") {
 			t.Errorf("%q", e.Message)
 		}
 	})
@@ -355,13 +363,15 @@ func TestDelete_NotWhileAttachedUnderAnotherName(t *testing.T) {
 		put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
 		other := aVolume("other", structs.VolumeCreating)
 		w.addVolume(other)
-		put(w, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "other", Op: "create", ExternalID: "ext-v"}) // the plugin made the same again
+		put(w, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "other", Op: "create",
+			ExternalID: "ext-v"}) // the plugin made the same again
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"})
 		stop := w.lead("controllers")
 		defer stop()
 		after(time.Hour)
 		v := w.volume("other")
-		if len(w.called(deleteMethod)) != 0 || v == nil || v.LastError == nil || !strings.Contains(v.LastError.Message, `still detaching at node n3, as volume "v"`) {
+		if len(w.called(deleteMethod)) != 0 || v == nil || v.LastError == nil ||
+			!strings.Contains(v.LastError.Message, `still detaching at node n3, as volume "v"`) {
 			t.Errorf("%d deletes; %+v", len(w.called(deleteMethod)), v)
 		}
 	})

@@ -41,7 +41,8 @@ func TestControllers_NextStepFollowsFromTheRow(t *testing.T) {
 		}
 	}
 	for state, want := range map[string]string{
-		structs.AttachmentAttaching: opAttach, structs.AttachmentDetaching: opDetach, structs.AttachmentAttached: "",
+		structs.AttachmentAttaching: opAttach, structs.AttachmentDetaching: opDetach,
+		structs.AttachmentAttached: "",
 	} {
 		if got := nextAttachment(&structs.CSIAttachment{State: state}); got != want {
 			t.Errorf("%s attachment: %q, want %q", state, got, want)
@@ -86,7 +87,8 @@ func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 		if attach.ExternalID != "x1" || attach.ExternalNodeID != "ext-n1" || attach.Secrets["k"] != "v" {
 			t.Errorf("attached with %+v", attach)
 		}
-		put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+		put(w, fsm.VolumeUnpublish,
+			&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
 		synctest.Wait()
 		if a := w.attachment("v", "n1"); a != nil {
 			t.Fatalf("still %s", a.State)
@@ -119,7 +121,8 @@ func TestDuty_C5_ACallIsRepeatedWithTheSameArguments(t *testing.T) {
 		defer stop()
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		synctest.Wait()
-		if e := w.volume("v").LastError; e == nil || e.Attempts != 1 || e.Kind != structs.KindUnavailable || e.Message != "try again" {
+		if e := w.volume("v").LastError; e == nil || e.Attempts != 1 || e.Kind != structs.KindUnavailable ||
+			e.Message != "try again" {
 			t.Fatalf("the failure is not to be seen: %+v", e)
 		}
 		after(w.Config.Retry.Min)
@@ -156,7 +159,8 @@ func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 		detachMethod: func(w *world) {
 			w.addVolume(aVolume("v", structs.VolumeReady))
 			w.addClaim("v", "a1", "n1")
-			put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+			put(w, fsm.VolumeUnpublish,
+				&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
 		},
 		deleteMethod: func(w *world) {
 			w.addVolume(aVolume("v", structs.VolumeReady))
@@ -300,7 +304,8 @@ func TestControllers_RecordOnceThatThereIsNoController(t *testing.T) {
 		if n := w.written() - before; n != 0 {
 			t.Errorf("%d log entries in an hour of waiting", n)
 		}
-		if e := w.attachment("v", "n2").LastError; e == nil || !strings.Contains(e.Message, "no controller of plugin pl") {
+		if e := w.attachment("v", "n2").LastError; e == nil ||
+			!strings.Contains(e.Message, "no controller of plugin pl") {
 			t.Errorf("why it waits is not to be seen: %+v", e)
 		}
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
@@ -319,7 +324,8 @@ func TestControllers_RejectInvalidAnswers(t *testing.T) {
 		stop := w.lead("controllers")
 		defer stop()
 		synctest.Wait()
-		if v := w.volume("v"); v.State != structs.VolumeCreating || v.LastError == nil || !strings.Contains(v.LastError.Message, "pl answered CreateVolume without a volume_id") {
+		if v := w.volume("v"); v.State != structs.VolumeCreating || v.LastError == nil ||
+			!strings.Contains(v.LastError.Message, "pl answered CreateVolume without a volume_id") {
 			t.Errorf("got %+v", v)
 		}
 	})
@@ -351,7 +357,8 @@ func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 				defer stop()
 				synctest.Wait()
 				if w.volume("v") != nil || len(w.called(createMethod)) != 1 || len(w.called(deleteMethod)) != c.deletes {
-					t.Errorf("created %d times, deleted %d times, then %+v", len(w.called(createMethod)), len(w.called(deleteMethod)), w.volume("v"))
+					t.Errorf("created %d times, deleted %d times, then %+v", len(w.called(createMethod)),
+						len(w.called(deleteMethod)), w.volume("v"))
 				}
 			})
 		})
@@ -375,7 +382,8 @@ func TestControllers_CloneByTheExternalID(t *testing.T) {
 			r := c.req.(*structs.ClientCSICreateRequest)
 			got[r.Name] = r.CloneID
 		}
-		if want := map[string]string{"name-ours": "ext-source", "name-theirs": "vol-77"}; !reflect.DeepEqual(got, want) {
+		if want := map[string]string{"name-ours": "ext-source", "name-theirs": "vol-77"}; !reflect.DeepEqual(got,
+			want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})

@@ -12,19 +12,23 @@ import (
 	"berth/structs"
 )
 
-// codes are the gRPC codes with their kinds, as a node passes them on: an outcome that is not known is a timeout.
+// codes are the gRPC codes with their kinds, as a node passes them on: an outcome that is not known is a
+// timeout.
 var codes = map[string]structs.Kind{
 	"Canceled": structs.KindTimeout, "Unknown": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
 	"Unavailable": structs.KindTimeout, "Aborted": structs.KindTimeout, "ResourceExhausted": structs.KindTimeout,
 	"InvalidArgument": structs.KindInvalid, "OutOfRange": structs.KindInvalid, "NotFound": structs.KindNotFound,
-	"AlreadyExists": structs.KindConflict, "PermissionDenied": structs.KindDenied, "Unauthenticated": structs.KindDenied,
+	"AlreadyExists": structs.KindConflict, "PermissionDenied": structs.KindDenied,
+	"Unauthenticated":    structs.KindDenied,
 	"FailedPrecondition": structs.KindPrecondition, "Unimplemented": structs.KindPrecondition,
 	"Internal": structs.KindInternal, "DataLoss": structs.KindInternal,
 }
 
-// The code decides on the next try of an attach and of a detach (CSI spec, "Error Scheme" and the tables of both).
+// The code decides on the next try of an attach and of a detach (CSI spec, "Error Scheme" and the tables of
+// both).
 func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(t *testing.T) {
-	never := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true, "Unimplemented": true}
+	never := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true,
+		"Unimplemented": true}
 	minutely := map[string]bool{"PermissionDenied": true, "Unauthenticated": true}
 	for code, kind := range codes {
 		for _, op := range []string{attachMethod, detachMethod} {
@@ -74,7 +78,8 @@ func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testin
 			w.addVolume(v)
 		},
 		"a person asks": func(w *world) {
-			put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+			put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v",
+				WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +94,8 @@ func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testin
 				w.answers(nil)
 				change(w)
 				after(finalRetry)
-				if n, a := len(w.called(attachMethod)), w.attachment("v", "n1"); n != 2 || a.State != structs.AttachmentAttached {
+				if n, a := len(w.called(attachMethod)), w.attachment("v", "n1"); n != 2 ||
+					a.State != structs.AttachmentAttached {
 					t.Errorf("%d calls; %s", n, a.State)
 				}
 			})
@@ -102,7 +108,10 @@ func TestVolumeRetry_CallsAtOnce(t *testing.T) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
-		w.answers(func(nodeCall) (any, error) { return nil, answered(structs.KindPrecondition, "FailedPrecondition") })
+		w.answers(func(nodeCall) (any, error) {
+			return nil, answered(structs.KindPrecondition,
+				"FailedPrecondition")
+		})
 		stop := w.lead("controllers")
 		defer stop()
 		after(time.Hour)
@@ -111,7 +120,8 @@ func TestVolumeRetry_CallsAtOnce(t *testing.T) {
 			t.Errorf("the row says that it is tried again in %s", left)
 		}
 		w.answers(nil)
-		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v",
+			WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
 		synctest.Wait()
 		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached {
 			t.Errorf("still %s", a.State)
@@ -142,7 +152,8 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 		}
 		w.unclaim("v", "a1")
 		synctest.Wait()
-		if calls := w.called(detachMethod); len(calls) != 1 || calls[0].req.(*structs.ClientCSIDetachRequest).Secrets["k"] != "new" {
+		if calls := w.called(detachMethod); len(calls) != 1 ||
+			calls[0].req.(*structs.ClientCSIDetachRequest).Secrets["k"] != "new" {
 			t.Errorf("detached with other secrets than it was attached with")
 		}
 	})
@@ -151,7 +162,8 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 // The code decides the state of a volume after a creation or deletion (CSI spec, the tables of CreateVolume
 // and DeleteVolume).
 func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *testing.T) {
-	final := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "NotFound": true, "AlreadyExists": true,
+	final := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "NotFound": true,
+		"AlreadyExists":    true,
 		"PermissionDenied": true, "Unauthenticated": true, "FailedPrecondition": true, "Unimplemented": true}
 	for code, kind := range codes {
 		t.Run("create/"+code, func(t *testing.T) {
@@ -195,8 +207,8 @@ func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *te
 	}
 }
 
-// The code decides whether an expansion is tried again (CSI spec, the table of ControllerExpandVolume), for a plugin that expands
-// volumes online and for one that does so offline.
+// The code decides whether an expansion is tried again (CSI spec, the table of ControllerExpandVolume), for a
+// plugin that expands volumes online and for one that does so offline.
 func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
 	given := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true,
 		"PermissionDenied": true, "Unauthenticated": true, "Unimplemented": true}
@@ -215,7 +227,8 @@ func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
 					after(5 * time.Minute)
 					gone := given[code] || offline && offlineToo[code]
 					v, n := w.volume("v"), len(w.called(expandMethod))
-					if v.ExpandPending == gone || v.LastError.Code != code || gone != (n == 1) || !gone && (n < 10 || n > 25) {
+					if v.ExpandPending == gone || v.LastError.Code != code || gone != (n == 1) || !gone &&
+						(n < 10 || n > 25) {
 						t.Fatalf("%+v after %d calls", v.LastError, n)
 					}
 					if left := time.Until(time.Unix(0, v.LastError.RetryTime)); !gone && left > w.Config.Retry.Max {

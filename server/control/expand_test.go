@@ -59,7 +59,8 @@ func TestDuty_J2_EveryNodeThatHasTheVolumeGrowsIt(t *testing.T) {
 			t.Fatalf("called %+v", calls)
 		}
 		req := calls[0].req.(*structs.ClientCSINodeExpandRequest)
-		if req.RequiredBytes != 25 || req.ExternalID != "ext-v" || req.Secrets["k"] != "v" || req.AccessMode != structs.CSIMultiNodeMultipleWriter {
+		if req.RequiredBytes != 25 || req.ExternalID != "ext-v" || req.Secrets["k"] != "v" ||
+			req.AccessMode != structs.CSIMultiNodeMultipleWriter {
 			t.Errorf("asked with %+v", req)
 		}
 		if v := w.volume("v"); v.NodeExpandBytes != 0 || v.Capacity != 25 {
@@ -79,14 +80,16 @@ func TestDuty_J2_ANewLeaderContinuesWithTheNodesStep(t *testing.T) {
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
 		w.answers(twoSteps(func(nodeCall) (any, error) {
-			w.logDown(structs.Errorf(structs.KindTimeout, "leadership lost")) // the call is made, its outcome not recorded
+			w.logDown(structs.Errorf(structs.KindTimeout,
+				"leadership lost")) // the call is made, its outcome not recorded
 			return done(nodeCall{})
 		}))
 		stop := w.lead("controllers")
 		w.grow("v", 20)
 		synctest.Wait()
 		stop()
-		if w.volume("v").NodeExpandBytes != 25 || w.claimOf("a1").ExpandBytes != 25 || len(w.called(growMethod)) != 1 {
+		if w.volume("v").NodeExpandBytes != 25 || w.claimOf("a1").ExpandBytes != 25 ||
+			len(w.called(growMethod)) != 1 {
 			t.Fatalf("the step is forgotten: %+v", w.volume("v"))
 		}
 		w.logDown(nil)
@@ -95,8 +98,10 @@ func TestDuty_J2_ANewLeaderContinuesWithTheNodesStep(t *testing.T) {
 		defer stop()
 		synctest.Wait()
 		calls := w.called(growMethod)
-		if len(calls) != 2 || !reflect.DeepEqual(calls[0], calls[1]) || len(w.called(expandMethod)) != 1 || w.volume("v").NodeExpandBytes != 0 {
-			t.Errorf("the new leader made %d and %d calls: %+v", len(w.called(expandMethod)), len(calls), w.volume("v"))
+		if len(calls) != 2 || !reflect.DeepEqual(calls[0], calls[1]) || len(w.called(expandMethod)) != 1 ||
+			w.volume("v").NodeExpandBytes != 0 {
+			t.Errorf("the new leader made %d and %d calls: %+v", len(w.called(expandMethod)), len(calls),
+				w.volume("v"))
 		}
 	})
 }
@@ -120,7 +125,8 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 			t.Errorf("%d calls", n)
 		}
 		w.answers(twoSteps(done))
-		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v",
+			WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
 		synctest.Wait()
 		if w.volume("v").NodeExpandBytes != 0 {
 			t.Error("an operator asked for it and it is not tried at once")
@@ -130,7 +136,8 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 
 // The code decides on the next try of a node's step (CSI spec, "Error Scheme" and NodeExpandVolume errors).
 func TestDuty_C9_C13_J10_J11_J12_J13_WhenANodesStepIsTriedAgain(t *testing.T) {
-	leftToStage := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true, "FailedPrecondition": true, "Unimplemented": true}
+	leftToStage := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true,
+		"FailedPrecondition": true, "Unimplemented": true}
 	minutely := map[string]bool{"NotFound": true, "PermissionDenied": true, "Unauthenticated": true}
 	for code, kind := range codes {
 		t.Run(code, func(t *testing.T) {
@@ -154,7 +161,8 @@ func TestDuty_C9_C13_J10_J11_J12_J13_WhenANodesStepIsTriedAgain(t *testing.T) {
 					t.Errorf("%d tries in ten minutes", n)
 				}
 				e := w.claimOf("a1").ExpandError
-				if e == nil || e.Code != code || (e.RetryTime == 0) != leftToStage[code] || w.volume("v").NodeExpandBytes != 25 {
+				if e == nil || e.Code != code || (e.RetryTime == 0) != leftToStage[code] ||
+					w.volume("v").NodeExpandBytes != 25 {
 					t.Errorf("the rows say %+v, %d", e, w.volume("v").NodeExpandBytes)
 				}
 			})
@@ -235,7 +243,8 @@ func TestDuty_E5_J1_AnOfflinePluginIsCalledWhileNoNodeHasTheVolume(t *testing.T)
 		if len(attached) != 0 {
 			t.Fatal("expanded in use")
 		}
-		put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+		put(w, fsm.VolumeUnpublish,
+			&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
 		synctest.Wait()
 		if !reflect.DeepEqual(attached, []bool{false}) || w.volume("v").NodeExpandBytes != 25 {
 			t.Errorf("expanded while attached: %v; %+v", attached, w.volume("v"))
@@ -261,13 +270,15 @@ func TestDuty_F21_NoSpaceEndsTheCreationAndItsDeletion(t *testing.T) {
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		synctest.Wait()
 		e := w.volume("v").LastError
-		if w.volume("v").State != structs.VolumeFailed || e.Code != structs.CSICodeExhausted || e.RetryTime != 0 || !strings.Contains(e.Message, "10 bytes are left") {
+		if w.volume("v").State != structs.VolumeFailed || e.Code != structs.CSICodeExhausted || e.RetryTime != 0 ||
+			!strings.Contains(e.Message, "10 bytes are left") {
 			t.Fatalf("%s: %+v", w.volume("v").State, e)
 		}
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
 		synctest.Wait()
 		if w.volume("v") != nil || len(w.called(createMethod)) != 2 || len(w.called(deleteMethod)) != 0 {
-			t.Errorf("%d creations, %d deletions: %+v", len(w.called(createMethod)), len(w.called(deleteMethod)), w.volume("v"))
+			t.Errorf("%d creations, %d deletions: %+v", len(w.called(createMethod)), len(w.called(deleteMethod)),
+				w.volume("v"))
 		}
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		synctest.Wait()
@@ -291,7 +302,8 @@ func TestExpansion_IsGivenUpWithoutCapacity(t *testing.T) {
 		defer stop()
 		w.grow("v", 20)
 		synctest.Wait()
-		if v := w.volume("v"); v.ExpandPending || v.RequestedCapacityMin != 10 || !strings.Contains(v.LastError.Message, "full") {
+		if v := w.volume("v"); v.ExpandPending || v.RequestedCapacityMin != 10 ||
+			!strings.Contains(v.LastError.Message, "full") {
 			t.Errorf("%+v", v)
 		}
 	})
@@ -331,7 +343,8 @@ func TestFailure_HasTheTimeOfTheNextAttempt(t *testing.T) {
 			t.Fatalf("got %+v", e)
 		}
 		after(time.Second)
-		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v",
+			WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
 		synctest.Wait()
 		if n := len(w.called(attachMethod)); n != 2 {
 			t.Errorf("%d calls after an operator asked for another", n)

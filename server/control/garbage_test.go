@@ -42,7 +42,8 @@ func TestCollection_DeletesOldUnneededRows(t *testing.T) {
 		t.Errorf("young garbage %+v", r)
 	}
 	r := w.garbage(time.Minute)
-	if !slices.Equal(r.Allocs, []string{"a1"}) || len(r.Jobs) != 1 || r.Jobs[0].ID != "job-a1" || len(r.Nodes) != 0 {
+	if !slices.Equal(r.Allocs, []string{"a1"}) || len(r.Jobs) != 1 || r.Jobs[0].ID != "job-a1" ||
+		len(r.Nodes) != 0 {
 		t.Errorf("garbage %+v: want a1 and its job; a2 holds a claim, a3 runs", r)
 	}
 	all := Collection{Now: time.Now()}
@@ -54,7 +55,8 @@ func TestCollection_DeletesOldUnneededRows(t *testing.T) {
 	if state.Job(tx, "default", "job-a1") != nil || state.Alloc(tx, "a1") != nil {
 		t.Error("what has ended is still there")
 	}
-	if state.Alloc(tx, "a2") == nil || state.Alloc(tx, "a3") == nil || state.Job(tx, "default", "job-a3") == nil {
+	if state.Alloc(tx, "a2") == nil || state.Alloc(tx, "a3") == nil ||
+		state.Job(tx, "default", "job-a3") == nil {
 		t.Error("what is needed was deleted")
 	}
 	if r := w.garbage(0); len(r.Allocs)+len(r.Jobs)+len(r.Nodes)+len(r.Evals) != 0 {
@@ -69,7 +71,8 @@ func TestCollection_KeepsTheProofThatABatchJobIsDone(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", true)
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{WriteOptions: now(),
-		Job:  &structs.Job{ID: "j", Type: structs.JobBatch, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}},
+		Job: &structs.Job{ID: "j", Type: structs.JobBatch,
+			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}},
 		Eval: &structs.Evaluation{ID: "open", JobID: "j", Status: structs.EvalPending}})
 	stored := state.Job(w.Store.Read(), "default", "j")
 	put(w, fsm.PlanApply, &structs.Plan{JobModifyIndex: stored.JobModifyIndex, WriteOptions: now(),
@@ -129,19 +132,26 @@ func crowded(t testing.TB, n int) *state.Store {
 		id := fmt.Sprintf("%06d", i)
 		now := structs.WriteOptions{Now: int64(i + 1)}
 		node := &structs.Node{ID: "n" + id, Name: id, SecretID: "s", Status: structs.NodeReady,
-			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}, Memory: structs.NodeMemoryResources{MemoryMB: 4000}}}
+			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 4000}}}
 		job := &structs.Job{ID: "j" + id, Namespace: "default", Type: structs.JobService,
-			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
-		apply(func(tx *state.WriteTx) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1,
+				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+		apply(func(tx *state.WriteTx) error {
+			return state.NodeRegister(tx,
+				&structs.NodeRegisterRequest{Node: node})
+		})
 		apply(func(tx *state.WriteTx) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
 		apply(func(tx *state.WriteTx) error {
 			return state.PlanApply(tx, &structs.Plan{JobModifyIndex: index - 1, WriteOptions: now,
-				Eval:  &structs.Evaluation{ID: "e" + id, JobID: job.ID, Status: structs.EvalComplete},
-				Place: []*structs.Allocation{{ID: "a" + id, JobID: job.ID, TaskGroup: "g", NodeID: node.ID, Resources: &structs.Resources{}}}})
+				Eval: &structs.Evaluation{ID: "e" + id, JobID: job.ID, Status: structs.EvalComplete},
+				Place: []*structs.Allocation{{ID: "a" + id, JobID: job.ID, TaskGroup: "g", NodeID: node.ID,
+					Resources: &structs.Resources{}}}})
 		})
 		if i < 5 {
 			apply(func(tx *state.WriteTx) error {
-				return state.JobDeregister(tx, &structs.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteOptions: now})
+				return state.JobDeregister(tx, &structs.JobDeregisterRequest{JobID: job.ID, Purge: true,
+					WriteOptions: now})
 			})
 			apply(func(tx *state.WriteTx) error {
 				return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{WriteOptions: now,

@@ -181,21 +181,25 @@ func (w *world) addNode(id string, controller bool) {
 	instances[0].NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
 	if controller {
 		c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
-		c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true, SupportsExpand: true}
+		c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true,
+			SupportsExpand: true}
 		c.ExpandsOffline = w.offline
 		instances = append(instances, c)
 	}
-	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{CSI: instances, Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady,
-		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 100000},
-			Memory: structs.NodeMemoryResources{MemoryMB: 100000}, Disk: structs.NodeDiskResources{DiskMB: 100000}}}})
+	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{CSI: instances,
+		Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady,
+			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 100000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 100000}, Disk: structs.NodeDiskResources{DiskMB: 100000}}}})
 }
 
 // addClaim places an allocation on the node and has it claim the volume.
 func (w *world) addClaim(volume, alloc, node string) {
 	w.t.Helper()
 	w.addAlloc(alloc, node)
-	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
-		Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}})
+	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node,
+		Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
+			Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem}}})
 	if c := state.Claim(w.Store.Read(), "default", volume, alloc); c.State != structs.ClaimGranted {
 		w.t.Fatalf("the claim of %s waits: %s", alloc, state.ClaimBlocked(w.Store.Read(), c))
 	}
@@ -206,19 +210,23 @@ func (w *world) addAlloc(alloc, node string) {
 	job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
 	stored := state.Job(w.Store.Read(), "default", job.ID)
-	put(w, fsm.PlanApply, &structs.Plan{WriteOptions: now(), JobModifyIndex: stored.JobModifyIndex, Eval: &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
+	put(w, fsm.PlanApply, &structs.Plan{WriteOptions: now(), JobModifyIndex: stored.JobModifyIndex,
+		Eval:  &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
 		Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
 }
 
 func (w *world) endAlloc(id, node string) {
 	w.t.Helper()
-	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: node, WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
-		Allocs: []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}}})
+	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: node,
+		WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+		Allocs:       []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}}})
 }
 
 func aVolume(id, state string) *structs.CSIVolume {
-	v := &structs.CSIVolume{ID: id, PluginID: "pl", Name: "name-" + id, State: state, Secrets: structs.Secrets{"k": "v"},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}}
+	v := &structs.CSIVolume{ID: id, PluginID: "pl", Name: "name-" + id, State: state,
+		Secrets: structs.Secrets{"k": "v"},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem}}}
 	if state == structs.VolumeReady {
 		v.ExternalID = "ext-" + id
 	}

@@ -63,8 +63,10 @@ func (l *slowLog) begins(p *structs.Plan) {
 	volumes := func(e *structs.Evaluation) bool { return usesVolumes(state.Job(tx, e.Namespace, e.JobID)) }
 	for _, other := range l.plans {
 		a, b := other.Eval, p.Eval
-		if a.JobID == b.JobID && (a.Type != structs.JobSystem || a.NodeID == "" || b.NodeID == "" || a.NodeID == b.NodeID) {
-			l.faults = append(l.faults, fmt.Sprintf("two plans of %s: of nodes %q and %q", a.JobID, a.NodeID, b.NodeID))
+		if a.JobID == b.JobID && (a.Type != structs.JobSystem || a.NodeID == "" || b.NodeID == "" ||
+			a.NodeID == b.NodeID) {
+			l.faults = append(l.faults, fmt.Sprintf("two plans of %s: of nodes %q and %q", a.JobID,
+				a.NodeID, b.NodeID))
 		}
 		if volumes(a) && volumes(b) {
 			l.faults = append(l.faults, fmt.Sprintf("plans of %s and %s, which use volumes", a.JobID, b.JobID))
@@ -136,7 +138,8 @@ func TestSchedule_ProposesConflictingPlansOneByOne(t *testing.T) {
 		defer stop()
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		storage := func(j *structs.Job) {
-			j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"v": {Name: "v", Type: structs.VolumeTypeCSI, Source: "v",
+			j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"v": {Name: "v", Type: structs.VolumeTypeCSI,
+				Source:     "v",
 				AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
 		}
 		system := func(j *structs.Job) { j.Type = structs.JobSystem }

@@ -219,7 +219,8 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 				stop()
 			}
 		}
-		if want := []string{"leases", "schedule", "controllers", "reaper", "gc", "gauges"}; !slices.Equal(names, want) {
+		if want := []string{"leases", "schedule", "controllers", "reaper", "gc", "gauges"}; !slices.Equal(names,
+			want) {
 			t.Errorf("loops %v, want %v", names, want)
 		}
 		if n := w.written(); n != 0 {

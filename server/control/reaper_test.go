@@ -51,7 +51,8 @@ func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 		busy.Store(false)
 		after(time.Minute)
 		if claimed("a1") || !claimed("a2") || !claimed("a3") {
-			t.Errorf("claimed: a1 (ended) %v, a2 (runs) %v, a3 (its node is down) %v", claimed("a1"), claimed("a2"), claimed("a3"))
+			t.Errorf("claimed: a1 (ended) %v, a2 (runs) %v, a3 (its node is down) %v", claimed("a1"), claimed("a2"),
+				claimed("a3"))
 		}
 		c := state.Claim(w.Store.Read(), "default", "v", "a3")
 		if why := state.ClaimBlocked(w.Store.Read(), c); why == "" && c.State != structs.ClaimGranted {
@@ -81,7 +82,8 @@ func TestReaper_NextLeaderRepeatsTheWork(t *testing.T) {
 		stop = w.lead("reaper")
 		defer stop()
 		after(w.Config.Retry.Max)
-		if n := len(w.called(structs.ClientCSINodeDetach.Name)); first == 0 || n != first+1 || state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
+		if n := len(w.called(structs.ClientCSINodeDetach.Name)); first == 0 || n != first+1 ||
+			state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
 			t.Errorf("%d calls, then %d; the claim is not released", first, n)
 		}
 	})
@@ -127,7 +129,8 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 		for range statetest.EndedClaims(w.Store.Read()) {
 			t.Fatal("not all claims are released")
 		}
-		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != len(allocs) || most > callsPerNode || mostShared != 1 {
+		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != len(allocs) || most > callsPerNode ||
+			mostShared != 1 {
 			t.Errorf("%d calls, at most %d at once, %d of one volume", n, most, mostShared)
 		}
 		w.check()

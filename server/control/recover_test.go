@@ -35,7 +35,8 @@ func (w *world) accounted(nodes ...string) {
 
 func (w *world) release(volume, alloc string) {
 	w.t.Helper()
-	put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: volume, AllocID: alloc}}})
+	put(w, fsm.VolumeUnpublish,
+		&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: volume, AllocID: alloc}}})
 }
 
 func oneNode(id string) *structs.CSIVolume {
@@ -47,13 +48,17 @@ func oneNode(id string) *structs.CSIVolume {
 func (w *world) claimAlone(volume, alloc, node string) {
 	w.t.Helper()
 	w.addAlloc(alloc, node)
-	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
-		Mode: structs.ClaimWrite, AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}})
+	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node,
+		Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
+			Mode: structs.ClaimWrite, AccessMode: structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem}}})
 }
 
 func (w *world) found(volume, node string) {
 	w.t.Helper()
-	put(w, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{Namespace: "default", VolumeID: volume, NodeID: node}}})
+	put(w, fsm.AttachmentsFound,
+		&structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{Namespace: "default", VolumeID: volume,
+			NodeID: node}}})
 }
 
 // Which nodes use a volume is not known: it is neither attached, detached nor deleted. A volume is created.
@@ -66,7 +71,8 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 			w.addVolume(aVolume(v, structs.VolumeReady))
 		}
 		w.addClaim("attached", "a1", "n1")
-		put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "attached", NodeID: "n1", Op: opAttach})
+		put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "attached", NodeID: "n1",
+			Op: opAttach})
 		w.addClaim("detaching", "a2", "n1")
 		w.release("detaching", "a2")
 		w.restored()
@@ -82,7 +88,8 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 			return nil, nil
 		})
 		after(10 * time.Minute)
-		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)), len(w.called(deleteMethod)); a+d+r != 0 {
+		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)),
+			len(w.called(deleteMethod)); a+d+r != 0 {
 			t.Errorf("%d attaches, %d detaches and %d deletes while nobody knows what n2 holds", a, d, r)
 		}
 		if v := w.volume("new"); v.State != structs.VolumeReady {
@@ -90,7 +97,8 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 		}
 		w.accounted("n2")
 		synctest.Wait()
-		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)), len(w.called(deleteMethod)); a != 1 || d != 1 || r != 1 {
+		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)),
+			len(w.called(deleteMethod)); a != 1 || d != 1 || r != 1 {
 			t.Errorf("%d attaches, %d detaches, %d deletes", a, d, r)
 		}
 		if a := w.attachment("attached", "n1"); a.State != structs.AttachmentAttached {
@@ -275,7 +283,8 @@ func TestControllers_DetachElsewhereBeforeTheyAttach(t *testing.T) {
 		stop := w.lead("controllers")
 		defer stop()
 		synctest.Wait()
-		if !slices.Equal(order, []string{detachMethod, attachMethod}) || w.attachment("v", "n1").State != structs.AttachmentAttached {
+		if !slices.Equal(order, []string{detachMethod, attachMethod}) ||
+			w.attachment("v", "n1").State != structs.AttachmentAttached {
 			t.Errorf("called %v", order)
 		}
 	})
@@ -300,7 +309,8 @@ func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
 					info := *i.ControllerInfo
 					again.ControllerInfo = &info
 					info.SupportsListVolumes, info.SupportsListVolumesAttachedNodes = true, c.published != nil
-					put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: n, Upserts: []*structs.CSIPluginInstance{&again}})
+					put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: n,
+						Upserts: []*structs.CSIPluginInstance{&again}})
 				}
 				w.addVolume(oneNode("v"))
 				published := c.published
@@ -347,7 +357,8 @@ func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
 				put(w, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{
 					Namespace: a.Namespace, VolumeID: "v", NodeID: "n2", ExternalNodeID: "ext-n2"}}})
 				after(time.Minute)
-				if a = w.attachment("v", "n1"); a.State != structs.AttachmentAttached || len(w.called(detachMethod)) != 1 {
+				if a = w.attachment("v", "n1"); a.State != structs.AttachmentAttached ||
+					len(w.called(detachMethod)) != 1 {
 					t.Errorf("%+v after %d detaches", a, len(w.called(detachMethod)))
 				}
 			})

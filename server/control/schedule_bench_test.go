@@ -16,7 +16,8 @@ func (w *world) pending(n int) {
 	update := &structs.EvalUpdateRequest{}
 	for i := range n {
 		for _, later := range []int64{0, time.Now().Add(time.Hour).UnixNano()} {
-			update.Evals = append(update.Evals, &structs.Evaluation{ID: fmt.Sprint("e", i, " ", later), JobID: fmt.Sprint("j", i), Priority: 1 + i%100, WaitUntil: later})
+			update.Evals = append(update.Evals, &structs.Evaluation{ID: fmt.Sprint("e", i, " ", later),
+				JobID: fmt.Sprint("j", i), Priority: 1 + i%100, WaitUntil: later})
 		}
 	}
 	put(w, fsm.EvalUpdate, update)

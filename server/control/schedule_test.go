@@ -47,7 +47,8 @@ func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 	if wake := next(past, 9, "urgent", "old", "new", "was later"); !wake.Equal(now.Add(time.Minute)) {
 		t.Errorf("wakes at %s", wake)
 	}
-	if wake := next(backoffs{}, 9, "resting", "urgent", "old", "new", "was later"); !wake.Equal(now.Add(time.Hour)) {
+	if wake := next(backoffs{}, 9, "resting", "urgent", "old", "new",
+		"was later"); !wake.Equal(now.Add(time.Hour)) {
 		t.Errorf("wakes at %s", wake)
 	}
 	next(past, 2, "urgent", "old")
@@ -123,7 +124,8 @@ func TestSchedule_GivesUpAFailingEvaluationWithItsReason(t *testing.T) {
 					t.Error("one that fails holds up another")
 				}
 				after(time.Hour)
-				if e := w.eval("e1"); e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "the last: ") || tried != evalAttempts {
+				if e := w.eval("e1"); e.Status != structs.EvalFailed ||
+					!strings.Contains(e.StatusDescription, "the last: ") || tried != evalAttempts {
 					t.Errorf("after %d tries it is %s: %q", tried, e.Status, e.StatusDescription)
 				}
 			})
@@ -203,7 +205,9 @@ func TestSchedule_DoesNotBlameAnEvaluationForTheLog(t *testing.T) {
 func TestSchedule_PlacesAJobWithTheRealScheduler(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
-		job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 2, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+		job := &structs.Job{ID: "j",
+			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 2,
+				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
 		job.Canonicalize()
 		node := state.Node(w.Store.Read(), "n1").Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
@@ -217,7 +221,8 @@ func TestSchedule_PlacesAJobWithTheRealScheduler(t *testing.T) {
 			placed++
 		}
 		if e := w.eval("e1"); placed != 2 || e.Status != structs.EvalComplete {
-			t.Errorf("placed %d; the evaluation is %s: %s %+v", placed, e.Status, e.StatusDescription, e.FailedTGAllocs)
+			t.Errorf("placed %d; the evaluation is %s: %s %+v", placed, e.Status, e.StatusDescription,
+				e.FailedTGAllocs)
 		}
 		w.check()
 	})

@@ -17,22 +17,27 @@ import (
 // sizedNode adds a node with capacity for so many allocations of 100 MHz.
 func (w *world) sizedNode(id string, allocs int, attributes map[string]string) {
 	w.t.Helper()
-	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: "s", Name: id, Datacenter: "dc1", Status: structs.NodeReady, Attributes: attributes,
+	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: "s", Name: id,
+		Datacenter: "dc1", Status: structs.NodeReady, Attributes: attributes,
 		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
 		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: int64(100 * allocs)},
-			Memory: structs.NodeMemoryResources{MemoryMB: 1 << 30}, Disk: structs.NodeDiskResources{DiskMB: 1 << 30}}}})
+			Memory: structs.NodeMemoryResources{MemoryMB: 1 << 30},
+			Disk:   structs.NodeDiskResources{DiskMB: 1 << 30}}}})
 }
 
 // wants returns a job that requests count allocations of so many MHz.
 func (w *world) wants(id string, count, mhz int, edit ...func(*structs.Job)) {
 	w.t.Helper()
-	job := &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"}, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: count,
-		Tasks: []*structs.Task{{Name: "t", Driver: "exec", Resources: &structs.Resources{CPU: mhz, MemoryMB: 1}}}}}}
+	job := &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"},
+		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: count,
+			Tasks: []*structs.Task{{Name: "t", Driver: "exec", Resources: &structs.Resources{CPU: mhz,
+				MemoryMB: 1}}}}}}
 	for _, e := range edit {
 		e(job)
 	}
 	job.Canonicalize()
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, Eval: &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerJobRegister}})
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, Eval: &structs.Evaluation{ID: structs.NewID(),
+		TriggeredBy: structs.TriggerJobRegister}})
 }
 
 // runs are the allocations that have not ended.
@@ -84,7 +89,8 @@ func TestSchedule_BlockedEvaluationsFindNoCapacity(t *testing.T) {
 							j.Priority = 40 + 10*r.IntN(3)
 							switch r.IntN(6) {
 							case 0:
-								j.Constraints = []*structs.Constraint{{LTarget: "${attr.rack}", RTarget: fmt.Sprint(r.IntN(3)), Operand: "="}}
+								j.Constraints = []*structs.Constraint{{LTarget: "${attr.rack}", RTarget: fmt.Sprint(r.IntN(3)),
+									Operand: "="}}
 							case 1:
 								j.Constraints = []*structs.Constraint{{Operand: structs.ConstraintDistinctHosts}}
 							case 2:
@@ -100,7 +106,8 @@ func TestSchedule_BlockedEvaluationsFindNoCapacity(t *testing.T) {
 						}
 					case 6:
 						if j := state.Job(w.Store.Read(), "default", fmt.Sprint("j", r.IntN(40))); j != nil {
-							put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: j.ID, Eval: &structs.Evaluation{ID: structs.NewID()}})
+							put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: j.ID,
+								Eval: &structs.Evaluation{ID: structs.NewID()}})
 						}
 					case 7: // another server leads
 						stop()
@@ -138,7 +145,8 @@ func TestSchedule_CapacityForOneUnblocksFew(t *testing.T) {
 				t.Fatalf("%d wait", n)
 			}
 			made = 0
-			put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: "runs", Eval: &structs.Evaluation{ID: structs.NewID()}})
+			put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: "runs",
+				Eval: &structs.Evaluation{ID: structs.NewID()}})
 			synctest.Wait()
 			for a := range state.AllocsByJob(w.Store.Read(), "default", "runs") {
 				w.endAlloc(a.ID, "n0")
@@ -222,7 +230,8 @@ func TestSchedule_CapacityElsewhereUnblocksNoSystemJob(t *testing.T) {
 		}
 		clear(made)
 		end := func(job string) {
-			put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Eval: &structs.Evaluation{ID: structs.NewID()}})
+			put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: job,
+				Eval: &structs.Evaluation{ID: structs.NewID()}})
 			synctest.Wait()
 			for a := range state.AllocsByJob(w.Store.Read(), "default", job) {
 				w.endAlloc(a.ID, a.NodeID)

@@ -99,11 +99,14 @@ func (s *storm) claim() {
 	s.try(func() {
 		job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
 		put(s.world, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-		put(s.world, fsm.PlanApply, &structs.Plan{JobModifyIndex: state.Job(s.Store.Read(), "default", job.ID).JobModifyIndex,
+		put(s.world, fsm.PlanApply, &structs.Plan{JobModifyIndex: state.Job(s.Store.Read(), "default",
+			job.ID).JobModifyIndex,
 			Eval:  &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
 			Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
-		put(s.world, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
-			Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}})
+		put(s.world, fsm.VolumeClaim,
+			&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
+				Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter,
+				AttachmentMode: structs.CSIFileSystem}}})
 	})
 	s.running[alloc] = node
 }
@@ -123,7 +126,8 @@ func (s *storm) calm() {
 	s.logDown(nil)
 	s.answers(s.answered)
 	for i := range 4 {
-		put(s.world, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{fmt.Sprint("n", i)}, Status: structs.NodeReady})
+		put(s.world, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{fmt.Sprint("n", i)},
+			Status: structs.NodeReady})
 	}
 	after(10 * time.Minute)
 }
@@ -145,7 +149,8 @@ func TestLoops_LoseNoWorkInAStorm(t *testing.T) {
 				for i := range 4 {
 					w.addNode(fmt.Sprint("n", i), i < 2)
 				}
-				s := &storm{world: w, Rand: rand.New(rand.NewPCG(seed, 7)), running: map[string]string{}, stop: w.runLoops(workqueue.KeptChanges)}
+				s := &storm{world: w, Rand: rand.New(rand.NewPCG(seed, 7)), running: map[string]string{},
+					stop: w.runLoops(workqueue.KeptChanges)}
 				defer func() { s.stop() }()
 				var mu sync.Mutex
 				chance := rand.New(rand.NewPCG(seed, 8))

@@ -44,27 +44,33 @@ func (p *plugin) note(call string) {
 
 func (p *plugin) serve() *rpc.Server {
 	return rpc.NewServer(hclog.NewNullLogger(),
-		rpc.Handle(structs.ClientCSIControllerCreate, func(_ context.Context, r *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
-			p.note("create")
-			return &structs.ClientCSICreateResponse{ExternalID: "x-" + r.Name, Capacity: r.Capacity.RequiredBytes}, nil
-		}),
-		rpc.Handle(structs.ClientCSIControllerAttach, func(_ context.Context, r *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
-			p.note("attach " + r.ExternalNodeID)
-			return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"device": "/dev/x"}}, nil
-		}),
-		rpc.Handle(structs.ClientCSIControllerDetach, func(_ context.Context, r *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
-			p.note("detach " + r.ExternalNodeID)
-			return &structs.Empty{}, nil
-		}),
-		rpc.Handle(structs.ClientCSIControllerDelete, func(context.Context, *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
-			p.note("delete")
-			return &structs.Empty{}, nil
-		}),
+		rpc.Handle(structs.ClientCSIControllerCreate,
+			func(_ context.Context, r *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
+				p.note("create")
+				return &structs.ClientCSICreateResponse{ExternalID: "x-" + r.Name, Capacity: r.Capacity.RequiredBytes},
+					nil
+			}),
+		rpc.Handle(structs.ClientCSIControllerAttach,
+			func(_ context.Context, r *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
+				p.note("attach " + r.ExternalNodeID)
+				return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"device": "/dev/x"}}, nil
+			}),
+		rpc.Handle(structs.ClientCSIControllerDetach,
+			func(_ context.Context, r *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
+				p.note("detach " + r.ExternalNodeID)
+				return &structs.Empty{}, nil
+			}),
+		rpc.Handle(structs.ClientCSIControllerDelete,
+			func(context.Context, *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
+				p.note("delete")
+				return &structs.Empty{}, nil
+			}),
 	)
 }
 
-// TestLoops_TakeAJobFromPlacementToDeletedVolume goes the whole way with real connections and the real scheduler: a node
-// registers, a volume is created, a job is placed, its volume attached, used, released and deleted.
+// TestLoops_TakeAJobFromPlacementToDeletedVolume goes the whole way with real connections and the real
+// scheduler: a node registers, a volume is created, a job is placed, its volume attached, used, released and
+// deleted.
 func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	w := newWorld(t)
 	nodes := nodeconn.NewSessions()
@@ -77,7 +83,8 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stopListening := start(rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux}).Run)
+	stopListening := start(rpc.NewListener(ln, hclog.NewNullLogger(),
+		map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux}).Run)
 	t.Cleanup(func() { srv.Close(); stopListening() })
 	for _, l := range Loops(w.Deps) {
 		t.Cleanup(start(l.Run))
@@ -91,8 +98,10 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	t.Cleanup(cancel)
 
 	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true}
-	controller, half := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: info}, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: info}
-	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true}
+	controller, half := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: info},
+		&structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: info}
+	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true,
+		SupportsAttachDetach: true}
 	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-n1"}
 	call(t, ctx, c, structs.NodeRegister, &structs.NodeRegisterRequest{
 		Node: &structs.Node{ID: "n1", SecretID: "s", Name: "n1", Status: structs.NodeReady,
@@ -101,16 +110,22 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 				Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 4000}}},
 		CSI: []*structs.CSIPluginInstance{controller, half}})
 
-	capability := &structs.CSIVolumeCapability{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
-	made := call(t, ctx, c, structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
-		{ID: "v", PluginID: "pl", Name: "v", RequestedCapacityMin: 1 << 20, RequestedCapabilities: []*structs.CSIVolumeCapability{capability}}}})
+	capability := &structs.CSIVolumeCapability{AccessMode: structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem}
+	made := call(t, ctx, c, structs.CSIVolumeCreate,
+		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
+			{ID: "v", PluginID: "pl", Name: "v", RequestedCapacityMin: 1 << 20,
+				RequestedCapabilities: []*structs.CSIVolumeCapability{capability}}}})
 	if v := made.Volumes[0]; v.State != structs.VolumeReady || v.ExternalID != "x-v" {
 		t.Fatalf("created %+v", v)
 	}
 
-	registered := call(t, ctx, c, structs.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{
-		{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}},
-			Volumes: map[string]*structs.VolumeRequest{"data": {Type: "csi", Source: "v", AccessMode: capability.AccessMode, AttachmentMode: capability.AttachmentMode}}}}}})
+	registered := call(t, ctx, c, structs.JobRegister,
+		&structs.JobRegisterRequest{Job: &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{
+			{Name: "g", Count: 1,
+				Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}},
+				Volumes: map[string]*structs.VolumeRequest{"data": {Type: "csi", Source: "v",
+					AccessMode: capability.AccessMode, AttachmentMode: capability.AttachmentMode}}}}}})
 	if registered.Warnings != "" {
 		t.Errorf("warnings %q", registered.Warnings)
 	}
@@ -122,7 +137,8 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	}
 
 	own := structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: "s", Claims: []*structs.CSIClaim{
-		{VolumeID: "v", AllocID: alloc, Mode: structs.ClaimWrite, AccessMode: capability.AccessMode, AttachmentMode: capability.AttachmentMode}}}
+		{VolumeID: "v", AllocID: alloc, Mode: structs.ClaimWrite, AccessMode: capability.AccessMode,
+			AttachmentMode: capability.AttachmentMode}}}
 	if got := call(t, ctx, c, structs.CSIVolumeClaim, &own).Claims[0]; got.State != structs.ClaimGranted {
 		t.Fatalf("the claim is %s: %s", got.State, got.Reason)
 	}
@@ -141,7 +157,8 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 		Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: structs.AllocComplete}}})
 	call(t, ctx, c, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: "s",
 		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: alloc}}})
-	for tx := w.Store.ReadWatched(); state.Attachment(tx, "default", "v", "n1") != nil; tx = w.Store.ReadWatched() {
+	for tx := w.Store.ReadWatched(); state.Attachment(tx, "default", "v",
+		"n1") != nil; tx = w.Store.ReadWatched() {
 		if err := w.Store.Wait(ctx, tx); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +172,8 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	w.check()
 }
 
-func call[Req, Resp any](t *testing.T, ctx context.Context, c rpc.Caller, m structs.Method[Req, Resp], req *Req) *Resp {
+func call[Req, Resp any](t *testing.T, ctx context.Context, c rpc.Caller, m structs.Method[Req, Resp],
+	req *Req) *Resp {
 	t.Helper()
 	resp, err := rpc.Call(ctx, c, m, req)
 	if err != nil {

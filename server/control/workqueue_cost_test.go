@@ -48,7 +48,8 @@ func (w *world) addMany(n int, nodes ...string) (allocs []string) {
 		v, a := fmt.Sprintf("v%06d", i), fmt.Sprintf("a%06d", i)
 		allocs = append(allocs, a)
 		volumes.Volumes = append(volumes.Volumes, aVolume(v, structs.VolumeReady))
-		plan.Place = append(plan.Place, &structs.Allocation{ID: a, JobID: job.ID, TaskGroup: "g", NodeID: nodes[i%len(nodes)]})
+		plan.Place = append(plan.Place, &structs.Allocation{ID: a, JobID: job.ID, TaskGroup: "g",
+			NodeID: nodes[i%len(nodes)]})
 		claims.Claims = append(claims.Claims, &structs.CSIClaim{VolumeID: v, AllocID: a, Mode: structs.ClaimWrite,
 			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem})
 	}
@@ -63,7 +64,8 @@ func (w *world) endMany(allocs []string) {
 	w.t.Helper()
 	update := &structs.AllocsClientUpdateRequest{WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}}
 	for _, a := range allocs {
-		update.Allocs = append(update.Allocs, &structs.AllocClientUpdate{ID: a, ClientStatus: structs.AllocComplete})
+		update.Allocs = append(update.Allocs, &structs.AllocClientUpdate{ID: a,
+			ClientStatus: structs.AllocComplete})
 	}
 	put(w, fsm.AllocsClientUpdate, update)
 }
@@ -163,9 +165,11 @@ func TestLoops_ReadNoBlockedRows(t *testing.T) {
 // addController brings the controller of a plugin to a node.
 func (w *world) addController(node, plugin string) {
 	w.t.Helper()
-	c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node, CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: true,
-		ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true}}}
-	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: []*structs.CSIPluginInstance{c}})
+	c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node,
+		CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: true,
+			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true}}}
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node,
+		Upserts: []*structs.CSIPluginInstance{c}})
 }
 
 // Keys that wait for another controller continue to wait.
@@ -174,7 +178,10 @@ func TestControllers_CallForAllThatWaitForAController(t *testing.T) {
 		w.addNode("n1", false)
 		w.addCreating(100, "late")
 		w.addCreating(100, "never")
-		w.answers(func(c nodeCall) (any, error) { return created(c.req.(*structs.ClientCSICreateRequest).Name), nil })
+		w.answers(func(c nodeCall) (any, error) {
+			return created(c.req.(*structs.ClientCSICreateRequest).Name),
+				nil
+		})
 		r, looks := counted(controllerLoop{Deps: w.Deps}.runner())
 		defer start(r.Run)()
 		after(time.Hour)

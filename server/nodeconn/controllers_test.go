@@ -22,16 +22,22 @@ func TestVolumeControllers_AreNearTheVolume(t *testing.T) {
 		want *structs.CSITopologyRequest
 		out  []string
 	}{
-		"none":                    {nil, nil, []string{}},
-		"no wish takes all":       {[]Controller{a, b}, nil, []string{"na", "nb"}},
-		"required":                {[]Controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}, []string{"nb"}},
-		"one of many":             {[]Controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c"), at("a")}}, []string{"na"}},
-		"nowhere to be found":     {[]Controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{}},
-		"no topology serves all":  {[]Controller{a, nowhere}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{"nx"}},
-		"preferred is only order": {[]Controller{a, b}, &structs.CSITopologyRequest{Preferred: []*structs.CSITopology{at("b")}}, []string{"nb", "na"}},
+		"none":              {nil, nil, []string{}},
+		"no wish takes all": {[]Controller{a, b}, nil, []string{"na", "nb"}},
+		"required": {[]Controller{a, b},
+			&structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}, []string{"nb"}},
+		"one of many": {[]Controller{a, b},
+			&structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c"), at("a")}}, []string{"na"}},
+		"nowhere to be found": {[]Controller{a, b},
+			&structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{}},
+		"no topology serves all": {[]Controller{a, nowhere},
+			&structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{"nx"}},
+		"preferred is only order": {[]Controller{a, b},
+			&structs.CSITopologyRequest{Preferred: []*structs.CSITopology{at("b")}}, []string{"nb", "na"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := choose(c.all, c.want, ""); !slices.Equal(got, c.out) && !slices.Equal(slices.Sorted(slices.Values(got)), c.out) {
+			if got := choose(c.all, c.want, ""); !slices.Equal(got, c.out) &&
+				!slices.Equal(slices.Sorted(slices.Values(got)), c.out) {
 				t.Errorf("got %v, want %v", got, c.out)
 			}
 			if c.want != nil && len(c.want.Preferred) > 0 && choose(c.all, c.want, "")[0] != c.out[0] {
@@ -159,12 +165,14 @@ func TestCallController_TriesTheNextOnlyWhenNothingWasDone(t *testing.T) {
 		if c.first != "" {
 			s.errors["n1"] = []error{structs.Errorf(c.first, "no")}
 		}
-		_, err := Call(t.Context(), Target{s, []string{"n1", "n2"}, time.Second}, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{})
+		_, err := Call(t.Context(), Target{s, []string{"n1", "n2"}, time.Second}, structs.ClientCSIControllerDelete,
+			&structs.ClientCSIDeleteRequest{})
 		if structs.KindOf(err) != c.err || !slices.Equal(s.calls, c.want) {
 			t.Errorf("after %q: asked %v and got %v, want %v and %q", c.first, s.calls, err, c.want, c.err)
 		}
 	}
-	_, err := Call(t.Context(), Target{Nodes: &script{}, Limit: time.Second}, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{})
+	_, err := Call(t.Context(), Target{Nodes: &script{}, Limit: time.Second}, structs.ClientCSIControllerDelete,
+		&structs.ClientCSIDeleteRequest{})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("nobody to ask: %v", err)
 	}

@@ -26,8 +26,8 @@ func offsets(rnd *rand.Rand, size, stride int) (list []int) {
 	return list
 }
 
-// TestOpen_RefusesAChangedByte changes one byte at a time in each file. Either Open names the file, or nothing
-// that can be read is different.
+// TestOpen_RefusesAChangedByte changes one byte at a time in each file. Either Open names the file, or
+// nothing that can be read is different.
 func TestOpen_RefusesAChangedByte(t *testing.T) {
 	t.Parallel()
 	dir := used(t)
@@ -80,7 +80,8 @@ func refuses(t *testing.T, dir, name string, damaged []byte, want string) bool {
 	}
 	f, err := openFiles(dir)
 	if err != nil {
-		named := strings.Contains(err.Error(), filepath.Dir(path)+"/") && strings.Contains(err.Error(), filepath.Base(path))
+		named := strings.Contains(err.Error(), filepath.Dir(path)+"/") &&
+			strings.Contains(err.Error(), filepath.Base(path))
 		if !named || !strings.Contains(err.Error(), "docs/operations.md") {
 			t.Errorf("%s: the error does not name the file or the way out: %v", name, err)
 		}

@@ -53,7 +53,8 @@ func FuzzDecodeSnapshotMeta(f *testing.F) {
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if m, err := decodeSnapshotMeta(b); err == nil && m.Version != raft.SnapshotVersionMax && m.Version != raft.SnapshotVersionMin {
+		if m, err := decodeSnapshotMeta(b); err == nil && m.Version != raft.SnapshotVersionMax &&
+			m.Version != raft.SnapshotVersionMin {
 			t.Fatal("accepted another version")
 		}
 	})

@@ -129,7 +129,8 @@ func content(f *Files) (string, error) {
 		if err := f.Log.GetLog(i, &e); err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&out, "%d %d %d %x %x %d\n", e.Index, e.Term, e.Type, e.Data, e.Extensions, e.AppendedAt.UnixNano())
+		fmt.Fprintf(&out, "%d %d %d %x %x %d\n", e.Index, e.Term, e.Type, e.Data, e.Extensions,
+			e.AppendedAt.UnixNano())
 	}
 	for _, key := range stableKeys {
 		v, err := f.Log.Get([]byte(key))

@@ -43,7 +43,8 @@ func TestServerID_NamesTheIDOfItsLog(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ServerID(dir); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), id) {
+		if _, err := ServerID(dir); err == nil || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), id) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -68,7 +69,8 @@ func TestOpen_AcceptsAndCompletesFilesOfAnOlderVersion(t *testing.T) {
 	mustClose(t, f)
 	text := mustContent(t, dir)
 	for i := range uint64(120) {
-		if !strings.Contains(text, fmt.Sprintf("%d 3 0 %x  %d\n", i+1, entry(i+1).Data, entry(i+1).AppendedAt.UnixNano())) {
+		if !strings.Contains(text, fmt.Sprintf("%d 3 0 %x  %d\n", i+1, entry(i+1).Data,
+			entry(i+1).AppendedAt.UnixNano())) {
 			t.Fatalf("entry %d is not as it was", i+1)
 		}
 	}

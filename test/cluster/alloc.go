@@ -58,7 +58,8 @@ func (n *Node) Running() (ids []string) {
 	return ids
 }
 
-// Finish ends an allocation's task by itself, with a client status. A task that ends already stays at its first one.
+// Finish ends an allocation's task by itself, with a client status. A task that ends already stays at its
+// first one.
 func (n *Node) Finish(allocID, status string) {
 	n.c.T.Helper()
 	n.mu.Lock()
@@ -132,7 +133,8 @@ func (n *Node) set(r *running, works bool) {
 func (n *Node) say(ctx context.Context, alloc, status string) {
 	_ = retry(ctx, func(ctx context.Context) error {
 		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
-			NodeID: n.ID, SecretID: n.secret(), Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: status}}})
+			NodeID: n.ID, SecretID: n.secret(),
+			Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: status}}})
 		return err
 	})
 }
@@ -192,7 +194,8 @@ func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*
 
 // awaitClaim waits until the volume of a claim may be staged.
 func (n *Node) awaitClaim(ctx context.Context, c *structs.CSIClaim) (*structs.CSIClaimGetResponse, error) {
-	req := &structs.CSIClaimGetRequest{VolumeID: c.VolumeID, AllocID: c.AllocID, NodeID: n.ID, SecretID: n.secret()}
+	req := &structs.CSIClaimGetRequest{VolumeID: c.VolumeID, AllocID: c.AllocID, NodeID: n.ID,
+		SecretID: n.secret()}
 	req.Namespace = c.Namespace
 	for {
 		var resp *structs.CSIClaimGetResponse

@@ -338,7 +338,8 @@ func (c *Cluster) Alike() {
 				return false
 			}
 			if !bytes.Equal(got, want) {
-				c.T.Errorf("at index %d the states of %s and %s differ: %d and %d bytes", index, leader.Name, s.Name, len(want), len(got))
+				c.T.Errorf("at index %d the states of %s and %s differ: %d and %d bytes", index, leader.Name, s.Name,
+					len(want), len(got))
 			}
 		}
 		return true

@@ -20,7 +20,8 @@ import (
 func TestMain(m *testing.M) { cluster.Main(m) }
 
 func aJob(id string) *structs.JobRegisterRequest {
-	return &structs.JobRegisterRequest{Job: &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"},
+	return &structs.JobRegisterRequest{Job: &structs.Job{ID: id, Type: structs.JobService,
+		Datacenters: []string{"dc1"},
 		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec",
 			Config: map[string]any{"command": "true"}}}}}}}
 }
@@ -51,7 +52,8 @@ func addresses(servers []*cluster.Server) (addrs []string) {
 }
 
 // within calls a method with a short time limit.
-func within[Req, Resp any](s *cluster.Server, limit time.Duration, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+func within[Req, Resp any](s *cluster.Server, limit time.Duration, m structs.Method[Req, Resp],
+	req *Req) (*Resp, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return rpc.Call(ctx, s, m, req)
@@ -61,7 +63,8 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	for _, s := range c.Servers {
-		c.Until(s.Name+" knows all members", func() bool { return slices.Equal(voters(t, s), addresses(c.Servers)) })
+		c.Until(s.Name+" knows all members",
+			func() bool { return slices.Equal(voters(t, s), addresses(c.Servers)) })
 		if s != leader && s.Leads() {
 			t.Errorf("%s and %s both lead", leader.Name, s.Name)
 		}
@@ -87,13 +90,17 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 		req := aJob("hop")
 		req.Forwarded = true
 		follower := c.Others(c.Leader())[0]
-		if _, err := within(follower, cluster.Patience, structs.JobRegister, req); !follower.Leads() && !structs.IsKind(err, structs.KindUnavailable) {
+		if _, err := within(follower, cluster.Patience, structs.JobRegister, req); !follower.Leads() &&
+			!structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("got %v (%s), want unavailable", err, structs.KindOf(err))
 		}
 	})
 	t.Run("a follower answers stale reads itself", func(t *testing.T) {
 		for _, s := range c.Others(leader) {
-			c.Rows(s, "the jobs arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "from-"+s.Name) != nil })
+			c.Rows(s, "the jobs arrive", func(tx *state.ReadTx) bool {
+				return state.Job(tx, structs.DefaultNamespace,
+					"from-"+s.Name) != nil
+			})
 			req := &structs.QueryRequest{}
 			req.AllowStale = true
 			c.Until(s.Name+" knows the leader", func() bool {
@@ -167,7 +174,8 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 	c := cluster.New(t, 3)
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	fourth := c.Add(0)
-	c.Rows(fourth, "the rows arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
+	c.Rows(fourth, "the rows arrive",
+		func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
 	c.Until("it has a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
 
 	leaving := c.Leader()
@@ -178,7 +186,10 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 		t.Error(err)
 	}
 	rest := c.Others(leaving)
-	c.Until("the one that left is removed", func() bool { return slices.Equal(voters(t, c.Leader(rest...)), addresses(rest)) })
+	c.Until("the one that left is removed", func() bool {
+		return slices.Equal(voters(t, c.Leader(rest...)),
+			addresses(rest))
+	})
 
 	t.Run("a server that lost its directory replaces its old self", func(t *testing.T) {
 		poor := c.Others(c.Leader(rest...))[0]
@@ -189,8 +200,14 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Restart(poor)
-		c.Rows(poor, "the rows arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
-		c.Until("it has one vote", func() bool { return slices.Equal(voters(t, c.Leader(rest...)), addresses(rest)) })
+		c.Rows(poor, "the rows arrive", func(tx *state.ReadTx) bool {
+			return state.Job(tx, structs.DefaultNamespace,
+				"one") != nil
+		})
+		c.Until("it has one vote", func() bool {
+			return slices.Equal(voters(t, c.Leader(rest...)),
+				addresses(rest))
+		})
 	})
 	cluster.Must(c, c.Leader(rest...), structs.JobRegister, aJob("two"))
 	c.Alike()
@@ -210,7 +227,8 @@ func TestCluster_AllServersRestart(t *testing.T) {
 	}
 	leader := c.Leader()
 	if !hasJob(leader, "one") || !slices.Equal(voters(t, leader), before) {
-		t.Errorf("after the restart: job %v, servers %v, before %v", hasJob(leader, "one"), voters(t, leader), before)
+		t.Errorf("after the restart: job %v, servers %v, before %v", hasJob(leader, "one"),
+			voters(t, leader), before)
 	}
 	cluster.Must(c, c.Servers[0], structs.JobRegister, aJob("two"))
 	c.Alike()
@@ -221,7 +239,8 @@ func TestBootstrap_JoinsAnExistingCluster(t *testing.T) {
 	c := cluster.New(t, 1)
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	second := c.Add(1)
-	c.Rows(second, "the rows arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
+	c.Rows(second, "the rows arrive",
+		func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
 	c.Until("both have a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
 }
 
@@ -243,7 +262,11 @@ func TestPartition_OfTheLeader(t *testing.T) {
 
 	for what, call := range map[string]func() error{
 		"a claim": func() error { return w.claim(old, time.Second, "v1", w.allocs[0]) },
-		"a write": func() error { _, err := within(old, time.Second, structs.JobRegister, aJob("lost")); return err },
+		"a write": func() error {
+			_, err := within(old, time.Second, structs.JobRegister,
+				aJob("lost"))
+			return err
+		},
 		// Answers to messages of the leader from before the partition may still arrive and confirm its
 		// leadership. They are few.
 		"a consistent read": func() (err error) {
@@ -253,7 +276,8 @@ func TestPartition_OfTheLeader(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); !structs.IsKind(err, structs.KindUnavailable) && !structs.IsKind(err, structs.KindTimeout) {
+		if err := call(); !structs.IsKind(err, structs.KindUnavailable) &&
+			!structs.IsKind(err, structs.KindTimeout) {
 			t.Errorf("%s in the minority: %v (%s), want unavailable or timeout", what, err, structs.KindOf(err))
 		}
 	}
@@ -269,7 +293,8 @@ func TestPartition_OfTheLeader(t *testing.T) {
 
 	c.Until("a claim in the majority", func() bool {
 		err := w.claim(c.Leader(others...), cluster.Patience, "v1", w.allocs[1])
-		if err != nil && !structs.IsKind(err, structs.KindUnavailable) && !structs.IsKind(err, structs.KindTimeout) {
+		if err != nil && !structs.IsKind(err, structs.KindUnavailable) &&
+			!structs.IsKind(err, structs.KindTimeout) {
 			t.Fatalf("a claim in the majority: %v", err)
 		}
 		return err == nil
@@ -280,7 +305,8 @@ func TestPartition_OfTheLeader(t *testing.T) {
 		return claim != nil && claim.State == structs.ClaimGranted
 	})
 	c.Alike()
-	if first := state.Claim(c.Leader().Store().Read(), structs.DefaultNamespace, "v1", w.allocs[0]); first != nil && first.State == structs.ClaimGranted {
+	if first := state.Claim(c.Leader().Store().Read(), structs.DefaultNamespace, "v1",
+		w.allocs[0]); first != nil && first.State == structs.ClaimGranted {
 		t.Error("the minority's claim was granted beside the majority's")
 	}
 }
@@ -337,12 +363,16 @@ func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 		return s.Now().SnapshotSave(t.Context(), &archive)
 	})
 	c.Restart(away)
-	c.Rows(away, "the rows arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "job-19") != nil })
+	c.Rows(away, "the rows arrive", func(tx *state.ReadTx) bool {
+		return state.Job(tx, structs.DefaultNamespace,
+			"job-19") != nil
+	})
 	c.Alike()
 
 	cluster.Must(c, leader, structs.JobRegister, aJob("after"))
 	follower := c.Others(c.Leader())[0]
-	if err := follower.Now().SnapshotRestore(t.Context(), bytes.NewReader(archive.Bytes())); !follower.Leads() && !structs.IsKind(err, structs.KindUnavailable) {
+	if err := follower.Now().SnapshotRestore(t.Context(), bytes.NewReader(archive.Bytes())); !follower.Leads() &&
+		!structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("restoring at a follower: %v (%s), want unavailable", err, structs.KindOf(err))
 	}
 	c.AtLeader("restore the archive", func(s *cluster.Server) error {
@@ -350,7 +380,8 @@ func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 	})
 	for _, s := range c.Servers {
 		c.Rows(s, "it is as it was", func(tx *state.ReadTx) bool {
-			return state.Job(tx, structs.DefaultNamespace, "after") == nil && state.Job(tx, structs.DefaultNamespace, "job-19") != nil
+			return state.Job(tx, structs.DefaultNamespace, "after") == nil &&
+				state.Job(tx, structs.DefaultNamespace, "job-19") != nil
 		})
 	}
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("and-on"))

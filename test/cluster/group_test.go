@@ -24,7 +24,8 @@ type registrar struct {
 }
 
 func (r *registrar) register(ctx context.Context, id string) error {
-	_, err := fsm.Propose(ctx, r.s.Now(), fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: id}})
+	_, err := fsm.Propose(ctx, r.s.Now(), fsm.NodeRegister,
+		&structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: id}})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.told[id] = err

@@ -103,7 +103,8 @@ func (h *history) note(client int, in lineInput, out string, call time.Duration,
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Output: out, Call: int64(call), Return: int64(end)})
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Output: out, Call: int64(call),
+		Return: int64(end)})
 	return err == nil
 }
 
@@ -175,7 +176,10 @@ func (w *world) client(t *testing.T, h *history, n int, stop <-chan struct{}) {
 				return h.seen(t, c), err
 			})
 		}
-		again(opRelease, func(s *cluster.Server) (string, error) { return "", w.release(s, patient, volume, alloc) })
+		again(opRelease, func(s *cluster.Server) (string, error) {
+			return "",
+				w.release(s, patient, volume, alloc)
+		})
 	}
 }
 
@@ -257,7 +261,8 @@ func TestClaims_AreLinearizable(t *testing.T) {
 // The model must also reject a history. Otherwise its acceptance would prove nothing.
 func TestClaimModel_RejectsTwoHolders(t *testing.T) {
 	op := func(client int, name, alloc, out string, call, end int64) porcupine.Operation {
-		return porcupine.Operation{ClientId: client, Input: lineInput{name, "v", alloc}, Output: out, Call: call, Return: end}
+		return porcupine.Operation{ClientId: client, Input: lineInput{name, "v", alloc}, Output: out, Call: call,
+			Return: end}
 	}
 	two := []porcupine.Operation{
 		op(1, opClaim, "a", "", 0, 1), op(2, opClaim, "b", "", 2, 3),

@@ -83,8 +83,9 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	n.ended = map[string]string{}
 	row := &structs.Node{
 		ID: n.ID, SecretID: "secret of " + n.ID, Name: n.Name, Datacenter: "dc1", Status: structs.NodeReady,
-		Drivers:       map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
-		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 8000}, Memory: structs.NodeMemoryResources{MemoryMB: 8000}, Disk: structs.NodeDiskResources{DiskMB: 80000}},
+		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 8000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 8000}, Disk: structs.NodeDiskResources{DiskMB: 80000}},
 	}
 	for _, o := range options {
 		o(n, row)
@@ -165,8 +166,9 @@ func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan str
 			var ttl time.Duration
 			var news bool
 			err := retry(ctx, func(ctx context.Context) error {
-				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: n.ID, SecretID: row.SecretID,
-					Status: structs.NodeReady, Inventory: n.report(ctx)})
+				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: n.ID,
+					SecretID: row.SecretID,
+					Status:   structs.NodeReady, Inventory: n.report(ctx)})
 				if err == nil {
 					ttl, news = resp.HeartbeatTTL, n.setUnaccounted(resp.Unaccounted)
 					n.servers.Set(resp.Servers)
@@ -261,53 +263,59 @@ func (n *Node) plugin(id string) (Plugin, error) {
 func (n *Node) endpoints() []rpc.Endpoint {
 	empty := &structs.Empty{}
 	return []rpc.Endpoint{
-		rpc.Handle(structs.ClientCSIControllerCreate, func(_ context.Context, r *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
-			p, err := n.plugin(r.PluginID)
-			if err != nil {
-				return nil, err
-			}
-			id, err := n.Storage.create(n.Name, r.Name, p.Local)
-			if err != nil {
-				return nil, err
-			}
-			resp := &structs.ClientCSICreateResponse{ExternalID: id, Capacity: max(1, r.Capacity.RequiredBytes)}
-			if p.Zone != "" {
-				resp.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": p.Zone}}}
-			}
-			return resp, nil
-		}),
-		rpc.Handle(structs.ClientCSIControllerValidate, func(_ context.Context, r *structs.ClientCSIValidateRequest) (*structs.Empty, error) {
-			if _, err := n.plugin(r.PluginID); err != nil {
-				return nil, err
-			}
-			if !n.Storage.Exists(r.ExternalID) {
-				return nil, structs.NotFoundf("no volume %s", r.ExternalID)
-			}
-			return empty, nil
-		}),
-		rpc.Handle(structs.ClientCSIControllerDelete, func(_ context.Context, r *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
-			if _, err := n.plugin(r.PluginID); err != nil {
-				return nil, err
-			}
-			return empty, n.Storage.remove(n.Name, r.ExternalID)
-		}),
-		rpc.Handle(structs.ClientCSIControllerAttach, func(_ context.Context, r *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
-			if _, err := n.plugin(r.PluginID); err != nil {
-				return nil, err
-			}
-			return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": r.ExternalID}},
-				n.Storage.attach(n.Name, r.ExternalID, r.ExternalNodeID, r.AccessMode)
-		}),
-		rpc.Handle(structs.ClientCSIControllerDetach, func(_ context.Context, r *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
-			if _, err := n.plugin(r.PluginID); err != nil {
-				return nil, err
-			}
-			return empty, n.Storage.detach(n.Name, r.ExternalID, r.ExternalNodeID)
-		}),
+		rpc.Handle(structs.ClientCSIControllerCreate,
+			func(_ context.Context, r *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
+				p, err := n.plugin(r.PluginID)
+				if err != nil {
+					return nil, err
+				}
+				id, err := n.Storage.create(n.Name, r.Name, p.Local)
+				if err != nil {
+					return nil, err
+				}
+				resp := &structs.ClientCSICreateResponse{ExternalID: id, Capacity: max(1, r.Capacity.RequiredBytes)}
+				if p.Zone != "" {
+					resp.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": p.Zone}}}
+				}
+				return resp, nil
+			}),
+		rpc.Handle(structs.ClientCSIControllerValidate,
+			func(_ context.Context, r *structs.ClientCSIValidateRequest) (*structs.Empty, error) {
+				if _, err := n.plugin(r.PluginID); err != nil {
+					return nil, err
+				}
+				if !n.Storage.Exists(r.ExternalID) {
+					return nil, structs.NotFoundf("no volume %s", r.ExternalID)
+				}
+				return empty, nil
+			}),
+		rpc.Handle(structs.ClientCSIControllerDelete,
+			func(_ context.Context, r *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
+				if _, err := n.plugin(r.PluginID); err != nil {
+					return nil, err
+				}
+				return empty, n.Storage.remove(n.Name, r.ExternalID)
+			}),
+		rpc.Handle(structs.ClientCSIControllerAttach,
+			func(_ context.Context, r *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
+				if _, err := n.plugin(r.PluginID); err != nil {
+					return nil, err
+				}
+				return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": r.ExternalID}},
+					n.Storage.attach(n.Name, r.ExternalID, r.ExternalNodeID, r.AccessMode)
+			}),
+		rpc.Handle(structs.ClientCSIControllerDetach,
+			func(_ context.Context, r *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
+				if _, err := n.plugin(r.PluginID); err != nil {
+					return nil, err
+				}
+				return empty, n.Storage.detach(n.Name, r.ExternalID, r.ExternalNodeID)
+			}),
 		rpc.Handle(structs.ClientCSIControllerList, n.listVolumes),
-		rpc.Handle(structs.ClientCSINodeDetach, func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
-			return empty, n.letGo(r)
-		}),
+		rpc.Handle(structs.ClientCSINodeDetach,
+			func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
+				return empty, n.letGo(r)
+			}),
 		rpc.Handle(structs.ClientCSINodeVolume, n.volumeHere),
 	}
 }
@@ -384,7 +392,8 @@ func (n *Node) fetch(ctx context.Context, ids []string) {
 	}
 	var resp *structs.AllocsResponse
 	err := retry(ctx, func(ctx context.Context) (err error) {
-		resp, err = rpc.Call(ctx, n.servers, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: ids, NodeID: n.ID, SecretID: n.secret()})
+		resp, err = rpc.Call(ctx, n.servers, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: ids,
+			NodeID: n.ID, SecretID: n.secret()})
 		return err
 	})
 	if err != nil {

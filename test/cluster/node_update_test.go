@@ -74,20 +74,24 @@ func (s saidPlugins) Instances() []*structs.CSIPluginInstance {
 // anAgent runs a real node agent, of which drivers and plugins alone are made up, until the end of the test.
 func anAgent(c *cluster.Cluster, name string) (*client.Client, *said, *counting) {
 	t := c.T
-	pool := &counting{Pool: rpc.NewPool(c.Net.From(name).Dial, c.Logger, rpc.NewServer(c.Logger)), calls: map[string]int{}}
-	s := &said{Set: drivertest.NewMachine().Drivers(), exec: structs.DriverInfo{Detected: true, Healthy: true}, changes: make(chan struct{}, 1)}
+	pool := &counting{Pool: rpc.NewPool(c.Net.From(name).Dial, c.Logger, rpc.NewServer(c.Logger)),
+		calls: map[string]int{}}
+	s := &said{Set: drivertest.NewMachine().Drivers(), exec: structs.DriverInfo{Detected: true, Healthy: true},
+		changes: make(chan struct{}, 1)}
 	cfg := client.DefaultConfig()
 	cfg.Enabled, cfg.DataDir, cfg.NodeName = true, t.TempDir(), name
 	for _, server := range c.Servers {
 		cfg.Servers = append(cfg.Servers, server.Now().RPCAddr())
 	}
-	agent, err := client.New(cfg, client.Deps{Logger: hclog.NewNullLogger(), Pool: pool, Build: func(p client.Parts) (*client.Subsystems, error) {
-		s.plugin = &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: p.NodeID, CSIInfo: structs.CSIInfo{PluginID: "p", Healthy: true,
-			NodeInfo: &structs.CSINodeInfo{ID: name}}}
-		return &client.Subsystems{Drivers: s, Plugins: saidPlugins{s},
-			AllocHooks: func(*hook.AllocEnv) []hook.Alloc { return nil },
-			TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil }}, nil
-	}})
+	agent, err := client.New(cfg, client.Deps{Logger: hclog.NewNullLogger(), Pool: pool,
+		Build: func(p client.Parts) (*client.Subsystems, error) {
+			s.plugin = &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: p.NodeID,
+				CSIInfo: structs.CSIInfo{PluginID: "p", Healthy: true,
+					NodeInfo: &structs.CSINodeInfo{ID: name}}}
+			return &client.Subsystems{Drivers: s, Plugins: saidPlugins{s},
+				AllocHooks: func(*hook.AllocEnv) []hook.Alloc { return nil },
+				TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil }}, nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,15 +124,19 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 	for flip, healthy := range []bool{false, true, false} {
 		before := pool.counts()
 		s.say(structs.DriverInfo{Detected: true, Healthy: healthy, UpdateTime: time.Now()})
-		c.Rows(leader, "the driver has changed", func(tx *state.ReadTx) bool { return row(tx).Drivers["exec"].Healthy == healthy })
+		c.Rows(leader, "the driver has changed",
+			func(tx *state.ReadTx) bool { return row(tx).Drivers["exec"].Healthy == healthy })
 		n, after := row(leader.Now().Store().Read()), pool.counts()
 		if after["Node.Register"] != before["Node.Register"]+1 || after["Node.UpdateCSI"] != 0 {
 			t.Errorf("flip %d: calls %v, before %v", flip, after, before)
 		}
 		if want := index + uint64(flip) + 1; n.ModifyIndex != want || leader.Now().Store().Index() != want {
-			t.Errorf("flip %d: the row is of entry %d, the newest is %d; want %d", flip, n.ModifyIndex, leader.Now().Store().Index(), want)
+			t.Errorf("flip %d: the row is of entry %d, the newest is %d; want %d", flip, n.ModifyIndex,
+				leader.Now().Store().Index(), want)
 		}
-		if !structs.NodeEqual(n, agent.Node(), structs.IgnoreServersPart|structs.IgnoreDriverTimes) || !n.Drivers["raw_exec"].Healthy || (n.Attributes["driver.exec"] == "1") != healthy || len(n.CSIInstances()) != 1 {
+		if !structs.NodeEqual(n, agent.Node(), structs.IgnoreServersPart|structs.IgnoreDriverTimes) ||
+			!n.Drivers["raw_exec"].Healthy || (n.Attributes["driver.exec"] == "1") != healthy ||
+			len(n.CSIInstances()) != 1 {
 			t.Errorf("flip %d: %+v", flip, n)
 		}
 	}

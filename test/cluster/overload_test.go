@@ -61,8 +61,9 @@ func (o *overloaded) write(done chan *stdrpc.Call) {
 	n := o.next
 	o.next++
 	i := n % o.nodes
-	req := &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i),
-		Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, n+1)}}
+	req := &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i),
+		SecretID: benchshape.UUID("secret", i),
+		Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, n+1)}}
 	o.conns[n%len(o.conns)].Go(structs.NodeUpdateCSI.Name, req, &structs.Empty{}, done)
 }
 
@@ -105,7 +106,8 @@ func (o *overloaded) calm(writes int) (rate float64) {
 		}
 	}
 	if o.refused > before {
-		o.t.Errorf("%d of %d writes refused, of which never more than %d were under way", o.refused-before, writes, atOnce)
+		o.t.Errorf("%d of %d writes refused, of which never more than %d were under way", o.refused-before,
+			writes, atOnce)
 	}
 	return float64(writes) / time.Since(start).Seconds()
 }
@@ -160,8 +162,8 @@ func (o *overloaded) stored() {
 	}
 }
 
-// offers is how many times the server is offered too much, at most. A busy machine may spoil one offer. A server
-// that collapses under load collapses in each.
+// offers is how many times the server is offered too much, at most. A busy machine may spoil one offer. A
+// server that collapses under load collapses in each.
 const offers = 3
 
 // TestOverload_TwiceTheLoadOfARealServer: a real server with its log on disk receives twice the writes that

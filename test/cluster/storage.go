@@ -231,7 +231,8 @@ func (s *Storage) remove(node, id string) error {
 			return nil
 		}
 		if d.home != "" && d.home != node {
-			s.c.T.Errorf("volume %s on node %s is to be deleted at node %s, which would take it for gone", id, d.home, node)
+			s.c.T.Errorf("volume %s on node %s is to be deleted at node %s, which would take it for gone", id,
+				d.home, node)
 		}
 		if len(d.mounted) > 0 || len(d.attached) > 0 {
 			s.c.T.Errorf("volume %s is deleted while it is in use: %v, %v", id, d.mounted, d.attached)

@@ -41,9 +41,10 @@ func newWorld(c *cluster.Cluster, allocs int) *world {
 	}
 	for i := range 3 {
 		id := fmt.Sprintf("v%d", i+1)
-		cluster.Must(c, s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			ID: id, ExternalID: "disk-" + id, PluginID: "p", RequestedCapabilities: []*structs.CSIVolumeCapability{
-				{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}}}})
+		cluster.Must(c, s, structs.CSIVolumeRegister,
+			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+				ID: id, ExternalID: "disk-" + id, PluginID: "p", RequestedCapabilities: []*structs.CSIVolumeCapability{
+					{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}}}})
 	}
 	job := aJob("claimants")
 	job.Job.TaskGroups[0].Count = allocs
@@ -65,9 +66,11 @@ func (w *world) claim(s *cluster.Server, limit time.Duration, volume, alloc stri
 	return err
 }
 
-func (w *world) take(s *cluster.Server, limit time.Duration, volume, alloc string) (*structs.CSIClaim, error) {
+func (w *world) take(s *cluster.Server, limit time.Duration, volume, alloc string) (*structs.CSIClaim,
+	error) {
 	node := w.nodes[alloc]
-	resp, err := within(s, limit, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: node,
+	resp, err := within(s, limit, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node,
+		SecretID: node,
 		Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc, Mode: structs.ClaimWrite,
 			AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}})
 	if err != nil {
@@ -78,15 +81,18 @@ func (w *world) take(s *cluster.Server, limit time.Duration, volume, alloc strin
 
 func (w *world) release(s *cluster.Server, limit time.Duration, volume, alloc string) error {
 	node := w.nodes[alloc]
-	_, err := within(s, limit, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: node, SecretID: node,
-		Claims: []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}}})
+	_, err := within(s, limit, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: node,
+		SecretID: node,
+		Claims:   []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}}})
 	return err
 }
 
 // look reads a claim consistently, and returns nil if there is none.
-func (w *world) look(s *cluster.Server, limit time.Duration, volume, alloc string) (*structs.CSIClaim, error) {
+func (w *world) look(s *cluster.Server, limit time.Duration, volume, alloc string) (*structs.CSIClaim,
+	error) {
 	node := w.nodes[alloc]
-	resp, err := within(s, limit, structs.CSIClaimGet, &structs.CSIClaimGetRequest{VolumeID: volume, AllocID: alloc, NodeID: node, SecretID: node})
+	resp, err := within(s, limit, structs.CSIClaimGet, &structs.CSIClaimGetRequest{VolumeID: volume,
+		AllocID: alloc, NodeID: node, SecretID: node})
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil, nil
 	}

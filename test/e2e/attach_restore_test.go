@@ -53,7 +53,8 @@ func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
 	ended := keeping("ended", "n1", "before")
 	ended.once = true
 	for _, j := range []jobFile{
-		keeping("moved", "n0", "before"), ended, keeping("stopped", "n2", "before"), keeping("grown", "n2", "before"),
+		keeping("moved", "n0", "before"), ended, keeping("stopped", "n2", "before"),
+		keeping("grown", "n2", "before"),
 	} {
 		s.holds(j, "before")
 	}

@@ -205,7 +205,8 @@ func (a *agent) peersAre(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, "the Raft configuration is up to date", func() error {
 		out, err := a.run("operator", "raft", "list-peers")
-		if err == nil && (!strings.Contains(out, "127.0.0.1:"+strconv.Itoa(a.rpc)+" ") || !strings.Contains(out, a.name+".global") ||
+		if err == nil && (!strings.Contains(out, "127.0.0.1:"+strconv.Itoa(a.rpc)+" ") ||
+			!strings.Contains(out, a.name+".global") ||
 			strings.Count(out, "leader") != 1 || strings.Count(out, "yes") != n) {
 			err = fmt.Errorf("peers:\n%s", out)
 		}
@@ -235,7 +236,8 @@ func TestCluster_SystemJobRunsOnANewNode(t *testing.T) {
 func TestCluster_VolumeOfADownNode(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")
-	s.args = append(s.args, "-config", s.file("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n"))
+	s.args = append(s.args, "-config",
+		s.file("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n"))
 	s.ready = (*agent).hasLeader
 	s.start()
 	n := newAgent(t, "n0", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc))
@@ -258,7 +260,8 @@ func TestCluster_VolumeOfADownNode(t *testing.T) {
 	if claims, err := s.claims("counter"); err != nil || len(claims) != 1 || claims[0].AllocID != first.ID {
 		t.Errorf("the claims of a node that is down: %+v, %v", claims, err)
 	}
-	if out := s.must("volume", "status", "counter"); !strings.Contains(out, first.NodeID[:8]) || !strings.Contains(out, "that node is down") || !strings.Contains(out, "detach -force") {
+	if out := s.must("volume", "status", "counter"); !strings.Contains(out, first.NodeID[:8]) ||
+		!strings.Contains(out, "that node is down") || !strings.Contains(out, "detach -force") {
 		t.Errorf("the volume's status does not say that its node is down:\n%s", out)
 	}
 	s.refused(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "counter", first.NodeID)

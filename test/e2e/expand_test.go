@@ -10,7 +10,8 @@ import (
 	"berth/structs"
 )
 
-// sized is a volume file with another size and, for images, without reserved blocks: xfs wants them that large.
+// sized is a volume file with another size and, for images, without reserved blocks: xfs wants them that
+// large.
 func (v volumeFile) sized(mib int) string {
 	text := strings.Replace(v.hcl(), `capacity_min = "16MiB"`, fmt.Sprintf(`capacity_min = "%dMiB"`, mib), 1)
 	text = strings.Replace(text, "capacity_max = \"32MiB\"\n", "", 1)

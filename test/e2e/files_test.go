@@ -46,7 +46,8 @@ func (j jobFile) hcl() string {
 	}
 	for i, u := range j.uses {
 		line("    volume \"v%d\" {\n      type = \"csi\"\n      source = %q", i, u.source)
-		line("      access_mode = %q\n      attachment_mode = %q", or(u.access, structs.CSISingleNodeWriter), or(u.attach, structs.CSIFileSystem))
+		line("      access_mode = %q\n      attachment_mode = %q", or(u.access, structs.CSISingleNodeWriter),
+			or(u.attach, structs.CSIFileSystem))
 		line("      read_only = %t\n      per_alloc = %t", u.readOnly, u.perAlloc)
 		if u.fsType != "" {
 			line("      mount_options {\n        fs_type = %q\n      }", u.fsType)
@@ -54,7 +55,8 @@ func (j jobFile) hcl() string {
 		line("    }")
 	}
 	line("    task \"t\" {\n      driver = %q\n      kill_timeout = \"1s\"", or(j.driver, "exec"))
-	line("      config {\n        command = \"/bin/sh\"\n        args = [\"-c\", <<-EOT\n%s\n        EOT\n        ]\n      }", j.script)
+	line("      config {\n        command = \"/bin/sh\"\n        args = [\"-c\", <<-EOT\n%s\n        EOT\n        ]\n      }",
+		j.script)
 	for i, u := range j.uses {
 		line("      volume_mount {\n        volume = \"v%d\"\n        destination = %q\n      }", i, u.at)
 	}
@@ -72,7 +74,8 @@ type volumeFile struct {
 }
 
 func (v volumeFile) hcl() string {
-	text := fmt.Sprintf("id = %q\nname = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n", v.id, v.id)
+	text := fmt.Sprintf("id = %q\nname = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n",
+		v.id, v.id)
 	text += fmt.Sprintf("capability {\n  access_mode = %q\n  attachment_mode = %q\n}\n",
 		or(v.access, structs.CSISingleNodeWriter), or(v.attach, structs.CSIFileSystem))
 	if v.fsType != "" {

@@ -141,8 +141,8 @@ func TestForcedDetach_NeverTakesAVolumeFromANodeThatMayWrite(t *testing.T) {
 	st.inOrder()
 }
 
-// forceWhileThePluginHangs forces the volume off n0: that waits for the plugin, some seconds. A plugin that hangs on
-// has it refused, and the mount is named. Once the plugin answers, the volume is released.
+// forceWhileThePluginHangs forces the volume off n0: that waits for the plugin, some seconds. A plugin that
+// hangs on has it refused, and the mount is named. Once the plugin answers, the volume is released.
 func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	c.t.Helper()
 	s := c.servers[0]

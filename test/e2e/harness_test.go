@@ -57,8 +57,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// seedOf returns the seed of a test's chance: BERTH_TEST_SEED, to have a failed run again, or a new one. It logs
-// the seed.
+// seedOf returns the seed of a test's chance: BERTH_TEST_SEED, to have a failed run again, or a new one. It
+// logs the seed.
 func seedOf(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -134,7 +134,8 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 	a := &agent{t: t, name: name, dir: dir, http: ports[0], rpc: ports[1], serf: ports[2],
 		seen: map[string]bool{}, ready: (*agent).nodeReady}
 	a.args = append([]string{"agent", "-data-dir", a.data(), "-bind", "127.0.0.1", "-name", name,
-		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port", strconv.Itoa(ports[2])}, extra...)
+		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port",
+		strconv.Itoa(ports[2])}, extra...)
 	if a.log, err = os.Create(filepath.Join(dir, "agent.log")); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,8 @@ func (a *agent) run(args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("berth %s: %w: %s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
+		return stdout.String(), fmt.Errorf("berth %s: %w: %s%s", strings.Join(args, " "), err, stdout.String(),
+			stderr.String())
 	}
 	return stdout.String(), nil
 }

@@ -31,20 +31,28 @@ func TestInput_ErrorsHavePositions(t *testing.T) {
 		args          []string
 		says          []string
 	}{
-		{"unknown.hcl", "job \"x\" {\n  group \"g\" {\n    cuont = 2\n  }\n}\n", []string{"job", "run"}, []string{":3,5:", `"cuont"`, `"count"`}},
-		{"type.hcl", "job \"x\" {\n  priority = \"high\"\n}\n", []string{"job", "run"}, []string{":2,14:", "expected a whole number"}},
-		{"syntax.hcl", "job \"x\" {\n  group \"g\" {\n", []string{"job", "validate"}, []string{":2,13:", "closing brace"}},
+		{"unknown.hcl", "job \"x\" {\n  group \"g\" {\n    cuont = 2\n  }\n}\n", []string{"job", "run"},
+			[]string{":3,5:", `"cuont"`, `"count"`}},
+		{"type.hcl", "job \"x\" {\n  priority = \"high\"\n}\n", []string{"job", "run"},
+			[]string{":2,14:", "expected a whole number"}},
+		{"syntax.hcl", "job \"x\" {\n  group \"g\" {\n", []string{"job", "validate"},
+			[]string{":2,13:", "closing brace"}},
 		{"binary.hcl", "\x00\xff\xfe", []string{"job", "run"}, []string{":1,1:", "UTF-8"}},
 		{"empty.hcl", "", []string{"job", "run"}, []string{":1,1:", "expected"}},
 		{"job.json", `{"job": {"x": {"grup": {}}}}`, []string{"job", "run"}, []string{":1,", `"grup"`, "expected"}},
-		{"volume.hcl", "id = \"v\"\nplugin_id = \"p\"\nsize = 3\n", []string{"volume", "create"}, []string{":3,1:", `"size"`, "expected"}},
-		{"size.hcl", "id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"1XB\"\n", []string{"volume", "create"}, []string{":3,", "1XB", "expected"}},
+		{"volume.hcl", "id = \"v\"\nplugin_id = \"p\"\nsize = 3\n", []string{"volume", "create"},
+			[]string{":3,1:", `"size"`, "expected"}},
+		{"size.hcl", "id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"1XB\"\n", []string{"volume", "create"},
+			[]string{":3,", "1XB", "expected"}},
 		{"missing.hcl", "id = \"v\"\n", []string{"volume", "register"}, []string{":1,1:", "plugin_id"}},
-		{"meaning.hcl", "job \"x\" {\n  type = \"sevrice\"\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n    }\n  }\n}\n",
+		{"meaning.hcl",
+			"job \"x\" {\n  type = \"sevrice\"\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n    }\n  }\n}\n",
 			[]string{"job", "run"}, []string{":2,10:", "sevrice", "service, batch"}},
-		{"mount.hcl", "job \"x\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n      volume_mount {\n        volume = \"nope\"\n        destination = \"/x\"\n      }\n    }\n  }\n}\n",
+		{"mount.hcl",
+			"job \"x\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n      volume_mount {\n        volume = \"nope\"\n        destination = \"/x\"\n      }\n    }\n  }\n}\n",
 			[]string{"job", "run"}, []string{":5,7:", "nope"}},
-		{"mode.hcl", "id = \"v\"\nplugin_id = \"p\"\ncapability {\n  access_mode = \"all\"\n  attachment_mode = \"file-system\"\n}\n",
+		{"mode.hcl",
+			"id = \"v\"\nplugin_id = \"p\"\ncapability {\n  access_mode = \"all\"\n  attachment_mode = \"file-system\"\n}\n",
 			[]string{"volume", "create"}, []string{":4,17:", "single-node-writer"}},
 	} {
 		path := a.file(c.name, c.content)
@@ -93,7 +101,8 @@ func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 	if job.ID != "counter" || job.Type != structs.JobService {
 		t.Errorf("-json shows %+v", job)
 	}
-	if out := a.must("volume", "status", "-t", "{{.ID}} {{len .Claims}}", "counter"); strings.TrimSpace(out) != "counter 1" {
+	if out := a.must("volume", "status", "-t", "{{.ID}} {{len .Claims}}",
+		"counter"); strings.TrimSpace(out) != "counter 1" {
 		t.Errorf("-t shows %q", out)
 	}
 	a.refused(2, []string{"Nope"}, "job", "status", "-t", "{{.Nope}}", "counter")
@@ -103,7 +112,8 @@ func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 // post sends an empty request with a header and returns the status.
 func (a *agent) post(path, header, value string) int {
 	a.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d%s", a.http, path), strings.NewReader("{}"))
+	req, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d%s", a.http, path),
+		strings.NewReader("{}"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -128,9 +138,12 @@ func noiseOf(t *testing.T, n int) []byte {
 // bodies are request bodies that are invalid for every route.
 func bodies(t *testing.T) [][]byte {
 	noise := noiseOf(t, 4096)
-	return [][]byte{nil, []byte("{"), []byte("null"), []byte("[]"), []byte("[null]"), []byte(`"x"`), []byte("1e999"), []byte("{}"), noise,
-		[]byte(`{"Job":null}`), []byte(`{"Job":{"ID":"x","TaskGroups":[null]}}`), []byte(`{"Job":{"ID":"x","Unknown":1}}`),
-		[]byte(`{"Volumes":[null]}`), []byte(`{"Volumes":[{"ID":"v","Topologies":[null],"RequestedCapabilities":[null]}]}`),
+	return [][]byte{nil, []byte("{"), []byte("null"), []byte("[]"), []byte("[null]"), []byte(`"x"`),
+		[]byte("1e999"), []byte("{}"), noise,
+		[]byte(`{"Job":null}`), []byte(`{"Job":{"ID":"x","TaskGroups":[null]}}`),
+		[]byte(`{"Job":{"ID":"x","Unknown":1}}`),
+		[]byte(`{"Volumes":[null]}`),
+		[]byte(`{"Volumes":[{"ID":"v","Topologies":[null],"RequestedCapabilities":[null]}]}`),
 		[]byte(`{"Volume":{"ID":{}}}`), []byte(`{"NodeID":7,"Eligibility":[]}`),
 		[]byte(strings.Repeat("[", 20000)), []byte(`{"Job":` + strings.Repeat(`{"Meta":`, 5000))}
 }
@@ -277,7 +290,8 @@ func TestDisk_TooSmallForTheDataDirectory(t *testing.T) {
 	go func() { done <- cmd.Wait() }()
 	select {
 	case err := <-done:
-		if exit(err) == 0 || !strings.Contains(out.String(), filepath.Join(a.data())) || !strings.Contains(out.String(), "no space left") {
+		if exit(err) == 0 || !strings.Contains(out.String(), filepath.Join(a.data())) ||
+			!strings.Contains(out.String(), "no space left") {
 			t.Errorf("%v: %s", err, out.String())
 		}
 	case <-time.After(time.Minute):

@@ -21,7 +21,8 @@ func quickPlugin(t testing.TB, a *agent, memory string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(string(src), "group \"plugin\" {\n", "group \"plugin\" {\n    restart {\n      attempts = 5\n      delay = \"200ms\"\n    }\n", 1)
+	text := strings.Replace(string(src), "group \"plugin\" {\n",
+		"group \"plugin\" {\n    restart {\n      attempts = 5\n      delay = \"200ms\"\n    }\n", 1)
 	return a.file("plugin-"+memory+".hcl", strings.Replace(text, "memory = 64", "memory = "+memory, 1))
 }
 
@@ -35,7 +36,8 @@ func (a *agent) driverProcess() int {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		if bytes.HasPrefix(cmdline, []byte("berth\x00plugin\x00hostpath")) && bytes.Contains(cmdline, bytes.TrimSpace(id)) {
+		if bytes.HasPrefix(cmdline, []byte("berth\x00plugin\x00hostpath")) &&
+			bytes.Contains(cmdline, bytes.TrimSpace(id)) {
 			pid, err := strconv.Atoi(e.Name())
 			if err != nil {
 				a.t.Fatal(err)
@@ -100,7 +102,8 @@ func TestPlugin_KilledComesBackAndVolumesStay(t *testing.T) {
 	}
 	a.goesOn(user)
 	if again := a.running("counter", 1)[0]; again.ID != user || again.TaskStates["counter"].Restarts != 0 {
-		t.Errorf("the user of the volume did not go on: %s, %d restarts", again.ID, again.TaskStates["counter"].Restarts)
+		t.Errorf("the user of the volume did not go on: %s, %d restarts", again.ID,
+			again.TaskStates["counter"].Restarts)
 	}
 	end(a, "counter")
 }
@@ -195,7 +198,8 @@ func TestTwoDrivers_UnderOnePluginIDAreNotMixed(t *testing.T) {
 	driver := a.running("hostpath", 1)[0].ID
 	a.volume(volumeFile{id: "counter", image: true})
 
-	says := []string{"its plugin is not healthy yet", "is not used", `driver is "other.csi"`, "not done after 3s"}
+	says := []string{"its plugin is not healthy yet", "is not used", `driver is "other.csi"`,
+		"not done after 3s"}
 	a.refused(8, says, "job", "run", "-timeout", "3s", anotherDriver(t, a))
 	out := a.must("plugin", "status", "hostpath")
 	if !strings.Contains(out, "Problems") || !strings.Contains(out, `driver is "other.csi"`) {

@@ -101,16 +101,24 @@ func TestRPC_GuessedRequests(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
 	g := &guesser{rnd: rnd, words: []string{"", "x", "*", "default", "counter", "hostpath", "g", "t",
-		secret("node-id"), secret("node-id"), secret("secret-id"), secret("secret-id"), alloc.ID, alloc.EvalID, structs.NewID(),
-		"service", "system", "csi", "exec", "run", "stop", "running", "failed", "complete", "ready", "down", "eligible", "pending", "blocked",
-		"single-node-writer", "multi-node-multi-writer", "file-system", "block-device", "read", "write", "granted", "monolith", "global",
+		secret("node-id"), secret("node-id"), secret("secret-id"), secret("secret-id"), alloc.ID, alloc.EvalID,
+		structs.NewID(),
+		"service", "system", "csi", "exec", "run", "stop", "running", "failed", "complete", "ready", "down",
+		"eligible", "pending", "blocked",
+		"single-node-writer", "multi-node-multi-writer", "file-system", "block-device", "read", "write", "granted",
+		"monolith", "global",
 		"fail", "=", "${node.unique.id}", "create", "delete", "expand", "attach", "detach", "controller", "node"}}
 	node := secret("node-id")
-	g.good = map[string]any{"Region": "global", "Namespace": "default", "SecretID": secret("secret-id"), "NodeID": node,
-		"MinIndex": 0, "Filter": "", "PerPage": 0, "AllocClientUpdate.ID": alloc.ID, "Node.ID": node, "Node.Name": "one",
-		"Node.Datacenter": "dc1", "CSIClaim.VolumeID": "counter", "CSIClaim.AllocID": alloc.ID, "CSIClaimKey.VolumeID": "counter", "CSIClaimKey.AllocID": alloc.ID,
-		"CSIVolumeUnpublishRequest.Operator": "", "CSIPluginInstance.PluginID": "hostpath", "CSIPluginInstance.Kind": "node", "CSIInfo.PluginID": "hostpath",
-		"CSIVolume.ID": "counter", "CSIVolume.PluginID": "hostpath", "Job.ID": "counter", "JobID": "counter", "VolumeID": "counter", "AllocID": alloc.ID,
+	g.good = map[string]any{"Region": "global", "Namespace": "default", "SecretID": secret("secret-id"),
+		"NodeID":   node,
+		"MinIndex": 0, "Filter": "", "PerPage": 0, "AllocClientUpdate.ID": alloc.ID, "Node.ID": node,
+		"Node.Name":       "one",
+		"Node.Datacenter": "dc1", "CSIClaim.VolumeID": "counter", "CSIClaim.AllocID": alloc.ID,
+		"CSIClaimKey.VolumeID": "counter", "CSIClaimKey.AllocID": alloc.ID,
+		"CSIVolumeUnpublishRequest.Operator": "", "CSIPluginInstance.PluginID": "hostpath",
+		"CSIPluginInstance.Kind": "node", "CSIInfo.PluginID": "hostpath",
+		"CSIVolume.ID": "counter", "CSIVolume.PluginID": "hostpath", "Job.ID": "counter", "JobID": "counter",
+		"VolumeID": "counter", "AllocID": alloc.ID,
 		"CSIVolumeCapability.AccessMode": "single-node-writer", "CSIVolumeCapability.AttachmentMode": "file-system"}
 	nobody := hclog.NewNullLogger()
 	pool := rpc.NewPool(rpc.Dial, nobody, nil)

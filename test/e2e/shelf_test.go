@@ -24,9 +24,10 @@ import (
 	"berth/client/mounts"
 )
 
-// shelf is a CSI plugin that attaches. Its volumes are images in a directory that all nodes share. A node may mount
-// one only while it is attached there. The test binary is also the plugin's process, if its first argument is
-// "shelf". The directory records the calls of the processes, and the calls that a plugin must never receive:
+// shelf is a CSI plugin that attaches. Its volumes are images in a directory that all nodes share. A node may
+// mount one only while it is attached there. The test binary is also the plugin's process, if its first
+// argument is "shelf". The directory records the calls of the processes, and the calls that a plugin must
+// never receive:
 //
 //	vol/ID/disk             the image
 //	vol/ID/attached/NODE    the volume is attached to the node
@@ -270,8 +271,8 @@ func (s *shelf) ValidateVolumeCapabilities(
 		Parameters: req.GetParameters()}}, nil
 }
 
-// ControllerPublishVolume refuses a volume that is attached to another node (CSI spec, ControllerPublishVolume
-// errors).
+// ControllerPublishVolume refuses a volume that is attached to another node (CSI spec,
+// ControllerPublishVolume errors).
 func (s *shelf) ControllerPublishVolume(
 	_ context.Context, req *csi.ControllerPublishVolumeRequest,
 ) (*csi.ControllerPublishVolumeResponse, error) {

@@ -54,7 +54,8 @@ func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
 	a := withPlugin(t)
 	a.volume(volumeFile{id: "fs", image: true, fsType: "ext4"})
 	a.volume(volumeFile{id: "disk", image: true, attach: structs.CSIBlockDevice})
-	job := jobFile{name: "both", uses: []use{{source: "fs", at: "/fs"}, {source: "disk", at: "/dev/disk", attach: structs.CSIBlockDevice}},
+	job := jobFile{name: "both", uses: []use{{source: "fs", at: "/fs"}, {source: "disk", at: "/dev/disk",
+		attach: structs.CSIBlockDevice}},
 		script: `
 		  grep ' /fs ' /proc/self/mounts
 		  test -b /dev/disk && echo "is a device"
@@ -89,8 +90,9 @@ func TestVolumes_ManyWritersShareAStage(t *testing.T) {
 	var allocs []string
 	for _, name := range []string{"left", "right"} {
 		a.must("job", "run", a.write(jobFile{name: name,
-			uses:   []use{{source: "shared", at: "/shared", access: structs.CSIMultiNodeMultipleWriter}},
-			script: fmt.Sprintf("while :; do echo %s >> /shared/log && tail -n 2 /shared/log; sleep 0.2; done", name)}))
+			uses: []use{{source: "shared", at: "/shared", access: structs.CSIMultiNodeMultipleWriter}},
+			script: fmt.Sprintf("while :; do echo %s >> /shared/log && tail -n 2 /shared/log; sleep 0.2; done",
+				name)}))
 		allocs = append(allocs, a.running(name, 1)[0].ID)
 	}
 	a.says(allocs[0], "left", "right")
@@ -119,8 +121,9 @@ func TestVolumes_PerAllocation(t *testing.T) {
 	a := withPlugin(t)
 	a.volume(volumeFile{id: "mine[0]"})
 	a.volume(volumeFile{id: "mine[1]"})
-	a.must("job", "run", a.write(jobFile{name: "pair", count: 2, uses: []use{{source: "mine", at: "/mine", perAlloc: true}},
-		script: `echo "I am $BERTH_ALLOC_INDEX" >> /mine/who; cat /mine/who; sleep 1000`}))
+	a.must("job", "run",
+		a.write(jobFile{name: "pair", count: 2, uses: []use{{source: "mine", at: "/mine", perAlloc: true}},
+			script: `echo "I am $BERTH_ALLOC_INDEX" >> /mine/who; cat /mine/who; sleep 1000`}))
 	for _, alloc := range a.running("pair", 2) {
 		index := strings.TrimSuffix(strings.TrimPrefix(alloc.Name, "pair.g["), "]")
 		if out := a.says(alloc.ID, "I am "+index); strings.Count(out, "I am") != 1 {

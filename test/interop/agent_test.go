@@ -46,7 +46,8 @@ func start(t *testing.T, bin string) (addr string) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(bin, "agent", "-dev", "-data-dir", dir, "-http-port", "0", "-rpc-port", "0", "-serf-port", "0")
+	cmd := exec.Command(bin, "agent", "-dev", "-data-dir", dir, "-http-port", "0", "-rpc-port", "0",
+		"-serf-port", "0")
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -86,7 +87,8 @@ func start(t *testing.T, bin string) (addr string) {
 }
 
 // until repeats a blocking query, each time with the index of the previous answer, until done returns true.
-func until(t *testing.T, what string, ask func(q *public.QueryOptions) (done bool, meta *public.QueryMeta, err error)) {
+func until(t *testing.T, what string,
+	ask func(q *public.QueryOptions) (done bool, meta *public.QueryMeta, err error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -222,7 +224,8 @@ func jobs(t *testing.T, c *public.Client) {
 	if alloc.Job == nil || *alloc.Job.ID != "interop-web" || alloc.TaskGroup != "g" {
 		t.Errorf("allocation %+v", alloc)
 	}
-	filtered, _, err := c.Jobs().Allocations("interop-web", false, &public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
+	filtered, _, err := c.Jobs().Allocations("interop-web", false,
+		&public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
 	if check(t, "a filtered page", err) && len(filtered) != 1 {
 		t.Errorf("filtered %+v", filtered)
 	}
@@ -287,13 +290,17 @@ func storage(t *testing.T, c *public.Client, node string) {
 	id := fmt.Sprintf("interop-%d", os.Getpid())
 	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{
 		ID: id, Name: id, PluginID: pluginID, RequestedCapacityMin: 1 << 20, RequestedCapacityMax: 8 << 20,
-		RequestedCapabilities: []*public.CSIVolumeCapability{{AccessMode: public.CSIVolumeAccessModeSingleNodeWriter, AttachmentMode: public.CSIVolumeAttachmentModeFilesystem}},
+		RequestedCapabilities: []*public.CSIVolumeCapability{{
+			AccessMode:     public.CSIVolumeAccessModeSingleNodeWriter,
+			AttachmentMode: public.CSIVolumeAttachmentModeFilesystem,
+		}},
 	}, nil)
 	if err != nil {
 		t.Fatalf("creating a volume: %v", err)
 	}
 	t.Cleanup(func() { // after the job that uses it has stopped
-		check(t, "deleting the volume", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: id}, nil))
+		check(t, "deleting the volume",
+			c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: id}, nil))
 	})
 	if len(made) != 1 || made[0].ExternalID == "" {
 		t.Errorf("created %+v", made)
@@ -301,11 +308,14 @@ func storage(t *testing.T, c *public.Client, node string) {
 	t.Run("in use", func(t *testing.T) {
 		job := shell("interop-writer", "echo data > /data/file; sleep 600")
 		volume, destination := "data", "/data"
-		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{"data": {Name: "data", Type: "csi", Source: id, AccessMode: "single-node-writer", AttachmentMode: "file-system"}}
-		job.TaskGroups[0].Tasks[0].VolumeMounts = []*public.VolumeMount{{Volume: &volume, Destination: &destination}}
+		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{"data": {Name: "data", Type: "csi", Source: id,
+			AccessMode: "single-node-writer", AttachmentMode: "file-system"}}
+		job.TaskGroups[0].Tasks[0].VolumeMounts = []*public.VolumeMount{{Volume: &volume,
+			Destination: &destination}}
 		alloc := run(t, c, job)
 		v, _, err := c.CSIVolumes().Info(id, nil)
-		if check(t, "volume", err) && (len(v.Allocations) != 1 || v.Allocations[0].ID != alloc.ID || v.AccessMode != public.CSIVolumeAccessModeSingleNodeWriter) {
+		if check(t, "volume", err) && (len(v.Allocations) != 1 || v.Allocations[0].ID != alloc.ID ||
+			v.AccessMode != public.CSIVolumeAccessModeSingleNodeWriter) {
 			t.Errorf("volume %+v", v)
 		}
 		if _, err := c.CSIVolumes().Register(v, nil); err != nil {
@@ -330,7 +340,8 @@ func storage(t *testing.T, c *public.Client, node string) {
 
 func cluster(t *testing.T, c *public.Client, node string) {
 	n, _, err := c.Nodes().Info(node, nil)
-	if check(t, "node", err) && (n.NodeResources == nil || n.NodeResources.Cpu.CpuShares == 0 || !n.Drivers["exec"].Healthy) {
+	if check(t, "node", err) && (n.NodeResources == nil || n.NodeResources.Cpu.CpuShares == 0 ||
+		!n.Drivers["exec"].Healthy) {
 		t.Errorf("node %+v", n)
 	}
 	_, err = c.Nodes().ToggleEligibility(node, false, nil)

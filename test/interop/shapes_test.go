@@ -24,14 +24,17 @@ func shapes(t *testing.T) (*public.Client, *apitest.Caller) {
 	caller := &apitest.Caller{}
 	agent := &apitest.Agent{
 		SelfIs: &api.AgentSelf{
-			Config: map[string]any{"Region": "global", "Datacenter": "dc1"}, Stats: map[string]map[string]string{"raft": {"state": "Leader"}},
-			Member: &structs.AgentMember{Name: "s1.global", Addr: "127.0.0.1", Port: 4748, Tags: map[string]string{"region": "global"}, Status: "alive"},
+			Config: map[string]any{"Region": "global", "Datacenter": "dc1"},
+			Stats:  map[string]map[string]string{"raft": {"state": "Leader"}},
+			Member: &structs.AgentMember{Name: "s1.global", Addr: "127.0.0.1", Port: 4748,
+				Tags: map[string]string{"region": "global"}, Status: "alive"},
 		},
 		MembersAs: []*structs.AgentMember{{Name: "s1.global", Tags: map[string]string{"region": "global"}}},
 		HealthIs:  &api.AgentHealth{Server: &api.HalfHealth{OK: true, Message: "ok"}},
 		Snapshot:  []byte("an archive"),
 	}
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Agent: agent, Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Agent: agent,
+		Logger: hclog.NewNullLogger()}))
 	t.Cleanup(srv.Close)
 	c, err := public.NewClient(&public.Config{Address: srv.URL})
 	if err != nil {
@@ -48,13 +51,15 @@ func fullJob() *public.Job {
 	job := public.NewServiceJob("web/one", "web", "global", 60)
 	job.AddDatacenter("dc1").SetMeta("owner", "me")
 	job.Constrain(public.NewConstraint("${attr.kernel.name}", "=", "linux"))
-	task := public.NewTask("app", "exec").SetConfig("command", "/bin/sh").SetConfig("args", []string{"-c", "sleep 60"})
+	task := public.NewTask("app", "exec").SetConfig("command", "/bin/sh").SetConfig("args",
+		[]string{"-c", "sleep 60"})
 	task.KillTimeout = &d
 	task.Env = map[string]string{"A": "b"}
 	task.Require(&public.Resources{CPU: &n, MemoryMB: &n})
 	task.LogConfig = &public.LogConfig{MaxFiles: &n, MaxFileSizeMB: &n}
 	task.VolumeMounts = []*public.VolumeMount{{Volume: ptr("data"), Destination: ptr("/data")}}
-	task.CSIPluginConfig = &public.TaskCSIPluginConfig{ID: "p", Type: public.CSIPluginTypeMonolith, MountDir: "/csi", HealthTimeout: 30 * time.Second}
+	task.CSIPluginConfig = &public.TaskCSIPluginConfig{ID: "p", Type: public.CSIPluginTypeMonolith,
+		MountDir: "/csi", HealthTimeout: 30 * time.Second}
 	group := public.NewTaskGroup("g", 2).AddTask(task)
 	group.Volumes = map[string]*public.VolumeRequest{"data": {
 		Name: "data", Type: "csi", Source: "vol", AccessMode: "single-node-writer", AttachmentMode: "file-system",
@@ -67,7 +72,8 @@ func fullJob() *public.Job {
 
 func TestClient_SendsJobs(t *testing.T) {
 	c, caller := shapes(t)
-	for name, canonicalize := range map[string]bool{"as built": false, "with the defaults of the dialect": true} {
+	for name, canonicalize := range map[string]bool{"as built": false,
+		"with the defaults of the dialect": true} {
 		t.Run(name, func(t *testing.T) {
 			var got *structs.Job
 			apitest.On(caller, structs.JobRegister, registered(&got))
@@ -85,11 +91,16 @@ func TestClient_SendsJobs(t *testing.T) {
 			g := got.TaskGroups[0]
 			task, v := g.Tasks[0], g.Volumes["data"]
 			for what, ok := range map[string]bool{
-				"job":     got.ID == "web/one" && got.Priority == 60 && got.Datacenters[0] == "dc1" && got.Meta["owner"] == "me" && got.Constraints[0].Operand == "=",
-				"group":   g.Count == 2 && g.RestartPolicy.Interval == 5*time.Second && g.RestartPolicy.Mode == "fail" && *g.ShutdownDelay == 5*time.Second,
-				"volume":  v.Source == "vol" && v.PerAlloc && v.AccessMode == structs.CSISingleNodeWriter && v.MountOptions.MountFlags[0] == "noatime",
-				"task":    task.Config["command"] == "/bin/sh" && task.KillTimeout == 5*time.Second && task.Resources.CPU == 1 && task.LogConfig.MaxFiles == 1,
-				"plugin":  task.CSIPluginConfig.ID == "p" && task.CSIPluginConfig.Type == "monolith" && task.CSIPluginConfig.HealthTimeout == 30*time.Second,
+				"job": got.ID == "web/one" && got.Priority == 60 && got.Datacenters[0] == "dc1" &&
+					got.Meta["owner"] == "me" && got.Constraints[0].Operand == "=",
+				"group": g.Count == 2 && g.RestartPolicy.Interval == 5*time.Second && g.RestartPolicy.Mode == "fail" &&
+					*g.ShutdownDelay == 5*time.Second,
+				"volume": v.Source == "vol" && v.PerAlloc && v.AccessMode == structs.CSISingleNodeWriter &&
+					v.MountOptions.MountFlags[0] == "noatime",
+				"task": task.Config["command"] == "/bin/sh" && task.KillTimeout == 5*time.Second &&
+					task.Resources.CPU == 1 && task.LogConfig.MaxFiles == 1,
+				"plugin": task.CSIPluginConfig.ID == "p" && task.CSIPluginConfig.Type == "monolith" &&
+					task.CSIPluginConfig.HealthTimeout == 30*time.Second,
 				"volumes": task.VolumeMounts[0].Destination == "/data",
 			} {
 				if !ok {
@@ -110,7 +121,8 @@ func TestClient_ReadsResponses(t *testing.T) {
 	c, caller := shapes(t)
 	answers(caller)
 	job, meta, err := c.Jobs().Info("web/one", nil)
-	if check(t, "job", err) && (*job.ID != "web/one" || *job.TaskGroups[0].Tasks[0].KillTimeout != time.Second || meta.LastIndex != 42 || !meta.KnownLeader || meta.LastContact != 3*time.Millisecond) {
+	if check(t, "job", err) && (*job.ID != "web/one" || *job.TaskGroups[0].Tasks[0].KillTimeout != time.Second ||
+		meta.LastIndex != 42 || !meta.KnownLeader || meta.LastContact != 3*time.Millisecond) {
 		t.Errorf("job %+v %+v", job, meta)
 	}
 	jobs, _, err := c.Jobs().List(nil)
@@ -126,22 +138,27 @@ func TestClient_ReadsResponses(t *testing.T) {
 		t.Errorf("versions %+v", versions)
 	}
 	allocs, _, err := c.Jobs().Allocations("web/one", true, nil)
-	if check(t, "allocations of the job", err) && (allocs[0].TaskStates["app"].Events[0].Type != "Started" || !allocs[0].TaskStates["app"].StartedAt.Equal(at)) {
+	if check(t, "allocations of the job", err) && (allocs[0].TaskStates["app"].Events[0].Type != "Started" ||
+		!allocs[0].TaskStates["app"].StartedAt.Equal(at)) {
 		t.Errorf("allocations %+v", allocs[0])
 	}
 	evals, _, err := c.Jobs().Evaluations("web/one", nil)
-	if check(t, "evaluations of the job", err) && (!evals[0].WaitUntil.Equal(at) || evals[0].FailedTGAllocs["g"].NodesEvaluated != 3) {
+	if check(t, "evaluations of the job", err) && (!evals[0].WaitUntil.Equal(at) ||
+		evals[0].FailedTGAllocs["g"].NodesEvaluated != 3) {
 		t.Errorf("evaluations %+v", evals[0])
 	}
 	_, _, err = c.Evaluations().Info("e1", nil)
 	check(t, "evaluation", err)
 	alloc, _, err := c.Allocations().Info("a1", nil)
-	if check(t, "allocation", err) && (*alloc.Job.ID != "web/one" || *alloc.Resources.CPU != 100 || alloc.RescheduleTracker.Events[0].PrevAllocID != "a0") {
+	if check(t, "allocation", err) && (*alloc.Job.ID != "web/one" || *alloc.Resources.CPU != 100 ||
+		alloc.RescheduleTracker.Events[0].PrevAllocID != "a0") {
 		t.Errorf("allocation %+v", alloc)
 	}
 	node, _, err := c.Nodes().Info("n1", nil)
-	if check(t, "node", err) && (!node.CSINodePlugins["p"].UpdateTime.Equal(at) || node.CSINodePlugins["p"].NodeInfo.MaxVolumes != 5 ||
-		!node.CSIControllerPlugins["p"].ControllerInfo.SupportsExpand || node.NodeResources.Cpu.CpuShares != 4000 || !node.Events[0].Timestamp.Equal(at)) {
+	if check(t, "node", err) && (!node.CSINodePlugins["p"].UpdateTime.Equal(at) ||
+		node.CSINodePlugins["p"].NodeInfo.MaxVolumes != 5 ||
+		!node.CSIControllerPlugins["p"].ControllerInfo.SupportsExpand || node.NodeResources.Cpu.CpuShares != 4000 ||
+		!node.Events[0].Timestamp.Equal(at)) {
 		t.Errorf("node %+v", node)
 	}
 	nodes, _, err := c.Nodes().List(nil)
@@ -162,7 +179,8 @@ func TestClient_ReadsStorage(t *testing.T) {
 	c, caller := shapes(t)
 	answers(caller)
 	plugin, _, err := c.CSIPlugins().Info("p", nil)
-	if check(t, "plugin", err) && (!plugin.Nodes["n1"].Healthy || !plugin.Controllers["n1"].UpdateTime.Equal(at) || plugin.Allocations[0].ID != "a1") {
+	if check(t, "plugin", err) && (!plugin.Nodes["n1"].Healthy ||
+		!plugin.Controllers["n1"].UpdateTime.Equal(at) || plugin.Allocations[0].ID != "a1") {
 		t.Errorf("plugin %+v", plugin)
 	}
 	plugins, _, err := c.CSIPlugins().List(nil)
@@ -177,27 +195,32 @@ func TestClient_ReadsStorage(t *testing.T) {
 	if !check(t, "volume", err) {
 		return
 	}
-	if vol.ExternalID != "ext" || vol.WriteAllocs == nil || vol.Secrets != nil || vol.MountOptions.MountFlags[0] != "[REDACTED]" || vol.Capacity != 1<<20 {
+	if vol.ExternalID != "ext" || vol.WriteAllocs == nil || vol.Secrets != nil ||
+		vol.MountOptions.MountFlags[0] != "[REDACTED]" || vol.Capacity != 1<<20 {
 		t.Errorf("volume %+v", vol)
 	}
 	var put *structs.CSIVolumeRegisterRequest
 	apitest.On(caller, structs.CSIVolumeRegister, remember(&put))
 	apitest.On(caller, structs.CSIVolumeCreate, remember(&put))
 	vol.RequestedCapacityMax = 5 << 20
-	if _, err := c.CSIVolumes().Register(vol, nil); err != nil || put.Volumes[0].RequestedCapacityMax != 5<<20 || put.Volumes[0].ModifyIndex != 8 {
+	if _, err := c.CSIVolumes().Register(vol, nil); err != nil || put.Volumes[0].RequestedCapacityMax != 5<<20 ||
+		put.Volumes[0].ModifyIndex != 8 {
 		t.Errorf("what was read, changed and put back: %v, %+v", err, put)
 	}
-	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{ID: "new", PluginID: "p", Secrets: public.CSISecrets{"k": "v"}}, nil)
+	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{ID: "new", PluginID: "p",
+		Secrets: public.CSISecrets{"k": "v"}}, nil)
 	if check(t, "create", err) && (made[0].ID != "new" || put.Volumes[0].Secrets["k"] != "v") {
 		t.Errorf("created %+v", put.Volumes[0])
 	}
 	external, _, err := c.CSIVolumes().ListExternal("p", &public.QueryOptions{PerPage: 5})
-	if check(t, "external volumes", err) && (external.Volumes[0].ExternalID != "ext" || external.NextToken != "more") {
+	if check(t, "external volumes", err) && (external.Volumes[0].ExternalID != "ext" ||
+		external.NextToken != "more") {
 		t.Errorf("external volumes %+v", external)
 	}
 	check(t, "detach", c.CSIVolumes().Detach("a/b", "n1", nil))
 	check(t, "deregister", c.CSIVolumes().Deregister("a/b", true, nil))
-	check(t, "delete", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: "a/b", Secrets: public.CSISecrets{"k": "v"}}, nil))
+	check(t, "delete", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: "a/b",
+		Secrets: public.CSISecrets{"k": "v"}}, nil))
 }
 
 func TestClient_ReadsOtherResources(t *testing.T) {

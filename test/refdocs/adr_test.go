@@ -20,8 +20,8 @@ var (
 	adrNumber = regexp.MustCompile(`ADR ([0-9]+)`)
 )
 
-// TestADRs_HaveStatusAndDate holds the form of each decision: its number, its status with its date in the third
-// line, a later decision where it is superseded, and its length.
+// TestADRs_HaveStatusAndDate holds the form of each decision: its number, its status with its date in the
+// third line, a later decision where it is superseded, and its length.
 func TestADRs_HaveStatusAndDate(t *testing.T) {
 	dir := filepath.Join("..", "..", "docs", "adr")
 	files, err := os.ReadDir(dir)

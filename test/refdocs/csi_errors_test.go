@@ -35,7 +35,8 @@ func TestCSIErrors_HasEachRPCAndCode(t *testing.T) {
 	for rpc, section := range sections {
 		table := tables[rpc]
 		if !calls[rpc] || table.line == 0 {
-			t.Errorf("the page has a section of %s, which package csi does not call, or the specification does not have", rpc)
+			t.Errorf("the page has a section of %s, which package csi does not call, or the specification does not have",
+				rpc)
 		}
 		if !strings.Contains(section, rpc+" (L"+strconv.Itoa(table.line)+")") {
 			t.Errorf("the table of %s is at line %d of the specification, the page says another", rpc, table.line)
@@ -97,12 +98,14 @@ type specTable struct {
 // specTables reads the tables of errors from the text of the specification.
 func specTables(t *testing.T) map[string]specTable {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/container-storage-interface/spec").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/container-storage-interface/spec").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tables, rpc := map[string]specTable{}, ""
-	for i, line := range strings.Split(readFile(t, filepath.Join(strings.TrimSpace(string(out)), "spec.md")), "\n") {
+	for i, line := range strings.Split(readFile(t, filepath.Join(strings.TrimSpace(string(out)), "spec.md")),
+		"\n") {
 		if strings.HasPrefix(line, "#") {
 			rpc = ""
 		}

@@ -15,7 +15,10 @@ func TestOperations_ExplainsEverySetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := strings.FieldsFunc(string(text), func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_') })
+	words := strings.FieldsFunc(string(text), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' &&
+			r <= '9' || r == '_')
+	})
 	known := map[string]bool{}
 	for _, w := range words {
 		known[w] = true

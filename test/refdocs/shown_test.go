@@ -128,7 +128,8 @@ var processes = []string{"executor", "complete"}
 func checkCommand(t *testing.T, commands map[string]*command, page, line string, whole bool) {
 	t.Helper()
 	words := shellWords(line)
-	if len(words) > 0 && slices.Contains(processes, words[0]) || strings.Contains(line, "──") { // or a picture
+	picture := strings.Contains(line, "──")
+	if picture || len(words) > 0 && slices.Contains(processes, words[0]) {
 		return
 	}
 	path := ""
@@ -162,7 +163,8 @@ func checkCommand(t *testing.T, commands map[string]*command, page, line string,
 		}
 	}
 	if args > c.takes || whole && args < c.needs {
-		t.Errorf("%s shows berth %s with %d arguments, and %q takes %d to %d", page, line, args, path, c.needs, c.takes)
+		t.Errorf("%s shows berth %s with %d arguments, and %q takes %d to %d", page, line, args, path,
+			c.needs, c.takes)
 	}
 }
 
@@ -175,7 +177,8 @@ func isGroup(commands map[string]*command, path string) bool {
 	return false
 }
 
-// shellWords splits a command as a shell does, as far as the docs go, up to a comment, a pipe or a redirection.
+// shellWords splits a command as a shell does, as far as the docs go, up to a comment, a pipe or a
+// redirection.
 func shellWords(line string) (words []string) {
 	for i, part := range strings.Split(line, `"`) {
 		if i%2 == 1 {
@@ -226,8 +229,8 @@ func TestOperations_ShowsConfigurationThatParses(t *testing.T) {
 	}
 }
 
-// TestOperations_ListsSettingsAsTheyAre holds the tables of settings against the configuration: each name in the first
-// column is a setting of the block that heads the table, and has the default of the second column.
+// TestOperations_ListsSettingsAsTheyAre holds the tables of settings against the configuration: each name in
+// the first column is a setting of the block that heads the table, and has the default of the second column.
 func TestOperations_ListsSettingsAsTheyAre(t *testing.T) {
 	var block reflect.Value
 	rows, defaults := 0, 0

@@ -82,7 +82,8 @@ func TestVolumes_OnePerAllocation(t *testing.T) {
 	s.ended("db")
 	s.mounted("disk-data[0]")
 	s.mounted("disk-data[1]")
-	if log := s.storage.Log(); !slices.ContainsFunc(log, func(l string) bool { return l == "n1 mount disk-data[0]" || l == "n2 mount disk-data[0]" }) {
+	if log := s.storage.Log(); !slices.ContainsFunc(log,
+		func(l string) bool { return l == "n1 mount disk-data[0]" || l == "n2 mount disk-data[0]" }) {
 		t.Errorf("nobody mounted data[0]: %v", log)
 	}
 }

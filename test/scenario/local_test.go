@@ -18,7 +18,8 @@ func local(zone string) cluster.Plugin {
 }
 
 func place(zone string) *structs.CSITopologyRequest {
-	return &structs.CSITopologyRequest{Required: []*structs.CSITopology{{Segments: map[string]string{"zone": zone}}}}
+	return &structs.CSITopologyRequest{
+		Required: []*structs.CSITopology{{Segments: map[string]string{"zone": zone}}}}
 }
 
 // A plugin that runs a controller on each node is called where the volume is to be, or is, and nowhere else.
@@ -29,8 +30,9 @@ func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 		nodes[zone] = s.node(zone, local(zone))
 	}
 	for id, zone := range map[string]string{"first": "b", "second": "c"} {
-		cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			ID: id, Name: id, PluginID: "p", RequestedCapabilities: oneWriter, RequestedTopologies: place(zone)}}})
+		cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeCreate,
+			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+				ID: id, Name: id, PluginID: "p", RequestedCapabilities: oneWriter, RequestedTopologies: place(zone)}}})
 		if log := s.storage.Log(); !slices.Contains(log, zone+" create "+id) {
 			t.Errorf("%s was not made on %s: %v", id, zone, log)
 		}
@@ -56,7 +58,8 @@ func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 		v := state.Volume(tx, structs.DefaultNamespace, "first")
 		return v != nil && v.State == structs.VolumeDeleting && v.LastError != nil
 	})
-	s.says(state.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "first").LastError.Message, "no controller of plugin p")
+	s.says(state.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "first").LastError.Message,
+		"no controller of plugin p")
 	if !s.storage.Exists("vol-first") {
 		t.Error("it is gone though its node is away")
 	}

@@ -29,7 +29,8 @@ func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 	dead.Kill()
 	s.status(dead, structs.NodeDown)
 	s.says(s.lost("db", first), first.ID, dead.Name, "is down", "berth volume detach -force", "v1 "+dead.ID)
-	detail := cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"}).Volume
+	detail := cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeGet,
+		&structs.CSIVolumeGetRequest{ID: "v1"}).Volume
 	if len(detail.Claims) != 1 || detail.Claims[0].AllocID != first.ID {
 		t.Errorf("the volume shows the claims %+v, want the dead node's", detail.Claims)
 	}
@@ -37,7 +38,8 @@ func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 
 	detach := &structs.CSIVolumeDetachRequest{VolumeID: "v1", NodeID: dead.ID}
 	if err := ask(s, structs.CSIVolumeDetach, detach); !structs.IsKind(err, structs.KindUnavailable) {
-		t.Errorf("detaching without force from a node that is down: %v (%s), want unavailable", err, structs.KindOf(err))
+		t.Errorf("detaching without force from a node that is down: %v (%s), want unavailable", err,
+			structs.KindOf(err))
 	}
 	s.storage.PowerOff(dead.Name)
 	detach.Force, detach.Reason = true, "the power is off"
@@ -52,7 +54,8 @@ func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 	s.stop("db")
 	s.ended("db")
 	s.Rows(s.Leader(), "nothing is left", func(tx *state.ReadTx) bool {
-		return len(state.ClaimsByVolume(tx, structs.DefaultNamespace, "v1")) == 0 && state.Attachment(tx, structs.DefaultNamespace, "v1", alive.ID) == nil
+		return len(state.ClaimsByVolume(tx, structs.DefaultNamespace, "v1")) == 0 &&
+			state.Attachment(tx, structs.DefaultNamespace, "v1", alive.ID) == nil
 	})
 	s.mounted("disk-v1")
 }
@@ -104,7 +107,8 @@ func TestSystemJob_FollowsTheNodes(t *testing.T) {
 	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
 	s.job("watch", 1, "", func(j *structs.Job) { j.Type = structs.JobSystem })
 	s.runs("watch", 2)
-	cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: n1.ID, Eligibility: structs.NodeIneligible})
+	cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: n1.ID,
+		Eligibility: structs.NodeIneligible})
 	n3 := s.node("n3", attaching)
 	if got := s.runs("watch", 3); got[0].NodeID == got[1].NodeID || got[1].NodeID == got[2].NodeID {
 		t.Error("two on one node")

@@ -31,8 +31,12 @@ func TestRestore_ForgetsLaterGrants(t *testing.T) {
 			if err := s.Leader().Now().SnapshotRestore(t.Context(), &archive); err != nil {
 				t.Fatal(err)
 			}
-			s.Rows(s.Leader(), "it is as it was", func(tx *state.ReadTx) bool { return state.Job(tx, "default", "db") == nil })
-			cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
+			s.Rows(s.Leader(), "it is as it was", func(tx *state.ReadTx) bool {
+				return state.Job(tx, "default",
+					"db") == nil
+			})
+			cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility,
+				&structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
 			s.job("db", 1, "v1")
 			if !reachable {
 				s.status(its, structs.NodeDown)
@@ -72,7 +76,8 @@ func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 	if state.Recovering(s.Leader().Store().Read()) == "" {
 		t.Error("nobody is waited for")
 	}
-	cluster.Must(s.Cluster, s.Leader(), structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{n1.ID}})
+	cluster.Must(s.Cluster, s.Leader(), structs.NodeDeregister,
+		&structs.NodeDeregisterRequest{NodeIDs: []string{n1.ID}})
 	next := s.runs("db", 1)[0]
 	s.mounted("disk-v1", n2.Name+" "+next.ID)
 }

@@ -41,14 +41,16 @@ func (s *story) node(name string, p cluster.Plugin) *cluster.Node {
 	return s.AddNode(name, s.storage, cluster.WithPlugin(p))
 }
 
-var oneWriter = []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
+var oneWriter = []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter,
+	AttachmentMode: structs.CSIFileSystem}}
 
 // volume registers a volume that is there.
 func (s *story) volume(id string) {
 	s.t.Helper()
 	s.storage.Put("disk-"+id, "")
-	cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-		ID: id, ExternalID: "disk-" + id, PluginID: "p", RequestedCapabilities: oneWriter}}})
+	cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeRegister,
+		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+			ID: id, ExternalID: "disk-" + id, PluginID: "p", RequestedCapabilities: oneWriter}}})
 }
 
 // job registers a job of so many allocations that write to a volume, "" for none.
@@ -60,7 +62,8 @@ func (s *story) job(id string, count int, volume string, edit ...func(*structs.J
 		group.Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: "csi", Source: volume,
 			AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
 	}
-	job := &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"}, TaskGroups: []*structs.TaskGroup{group}}
+	job := &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"},
+		TaskGroups: []*structs.TaskGroup{group}}
 	for _, e := range edit {
 		e(job)
 	}

@@ -30,7 +30,7 @@ type Row struct {
 	Bound  float64 `json:",omitempty"` // the target of berth's own number, a maximum or a minimum; 0: none
 
 	Reference bool               `json:",omitempty"` // of growth: to compare others with
-	More      map[string]float64 `json:",omitempty"` // further measurements of berth in the last round, by their metric
+	More      map[string]float64 `json:",omitempty"` // other metrics of berth in the last round
 
 	PeerRounds, BerthRounds []float64 // as measured, a number for each round
 	Peer, Berth             float64   // their medians; 0: not measured

@@ -62,7 +62,8 @@ func (f Fill) Do(s *state.StateStore) {
 	}
 	job := Job(f.Allocs)
 	if f.PluginJob {
-		job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.TaskCSIPluginConfig{ID: PluginID, Type: structs.CSIPluginTypeNode}
+		job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.TaskCSIPluginConfig{ID: PluginID,
+			Type: structs.CSIPluginTypeNode}
 	}
 	for i := 0; i < f.Allocs; i++ {
 		check(r.AllocRestore(Alloc(i, f.Nodes, job)))

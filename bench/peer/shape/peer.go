@@ -15,10 +15,11 @@ const PeerVersion = "v1.6.1"
 
 func resources() *structs.NodeResources {
 	return &structs.NodeResources{
-		Cpu:      structs.NodeCpuResources{CpuShares: 4000000},
-		Memory:   structs.NodeMemoryResources{MemoryMB: 8 << 20},
-		Disk:     structs.NodeDiskResources{DiskMB: 100 << 20},
-		Networks: structs.Networks{{Mode: "host", Device: "eth0", CIDR: "10.0.0.1/32", IP: "10.0.0.1", MBits: 1000}},
+		Cpu:    structs.NodeCpuResources{CpuShares: 4000000},
+		Memory: structs.NodeMemoryResources{MemoryMB: 8 << 20},
+		Disk:   structs.NodeDiskResources{DiskMB: 100 << 20},
+		Networks: structs.Networks{{Mode: "host", Device: "eth0", CIDR: "10.0.0.1/32", IP: "10.0.0.1",
+			MBits: 1000}},
 	}
 }
 

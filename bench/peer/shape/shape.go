@@ -120,8 +120,10 @@ func VolumeNamed(id string, i int) *structs.CSIVolume {
 	v.RequestedCapacityMin = 10 << 30
 	v.RequestedCapacityMax = 20 << 30
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{
-		{AccessMode: structs.CSIVolumeAccessModeMultiNodeReader, AttachmentMode: structs.CSIVolumeAttachmentModeFilesystem},
-		{AccessMode: structs.CSIVolumeAccessModeSingleNodeWriter, AttachmentMode: structs.CSIVolumeAttachmentModeFilesystem},
+		{AccessMode: structs.CSIVolumeAccessModeMultiNodeReader,
+			AttachmentMode: structs.CSIVolumeAttachmentModeFilesystem},
+		{AccessMode: structs.CSIVolumeAccessModeSingleNodeWriter,
+			AttachmentMode: structs.CSIVolumeAttachmentModeFilesystem},
 	}
 	v.Topologies = []*structs.CSITopology{{Segments: map[string]string{
 		"zone": fmt.Sprintf("zone-%d", i%3), "rack": fmt.Sprintf("rack-%d", i%64)}}}

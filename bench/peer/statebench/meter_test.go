@@ -64,9 +64,11 @@ func (m *meter) watch() {
 }
 
 func used() amount {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/tiny/allocs:objects"}, {Name: "/gc/heap/allocs:bytes"}}
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/tiny/allocs:objects"},
+		{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
-	return amount{time.Duration(time.Now().UnixNano()), cpuNow(), s[0].Value.Uint64() + s[1].Value.Uint64(), s[2].Value.Uint64()}
+	return amount{time.Duration(time.Now().UnixNano()), cpuNow(), s[0].Value.Uint64() + s[1].Value.Uint64(),
+		s[2].Value.Uint64()}
 }
 
 func (a amount) plus(b amount) amount {

@@ -132,8 +132,8 @@ func BenchmarkPluginGet(b *testing.B) {
 	})
 }
 
-// One more reader claims a multi-reader volume that holds R, and releases: two claim transactions, each at R or
-// R+1 claims.
+// One more reader claims a multi-reader volume that holds R, and releases: two claim transactions, each at R
+// or R+1 claims.
 func BenchmarkClaim(b *testing.B) {
 	bySize(b, "R", append([]int{1}, ns...), func(b *testing.B, r int) {
 		const nodes = 1000
@@ -168,7 +168,8 @@ func BenchmarkClaimStorm(b *testing.B) {
 			}
 			claims = claims[:0]
 			for i := range r {
-				claims = append(claims, claimAndRelease(shape.MultiReaderVol, shape.Claim(i, nodes, structs.CSIVolumeClaimRead)))
+				claims = append(claims, claimAndRelease(shape.MultiReaderVol,
+					shape.Claim(i, nodes, structs.CSIVolumeClaimRead)))
 			}
 			m.resume()
 			for _, c := range claims {
@@ -263,7 +264,8 @@ func BenchmarkAllocEnds(b *testing.B) {
 		must(b, s.UpsertJobSummary(s.index, &structs.JobSummary{JobID: shape.JobID, Namespace: shape.NS,
 			Summary: map[string]structs.TaskGroupSummary{shape.TaskGroup: {Running: allocs}}}))
 		perform(b, 1, atOnce, func(i int) *structs.Allocation {
-			return update(shape.AllocID(i%allocs), i%allocs%nodes, []string{structs.AllocClientStatusFailed, structs.AllocClientStatusRunning}[i/allocs&1], "")
+			return update(shape.AllocID(i%allocs), i%allocs%nodes, []string{structs.AllocClientStatusFailed,
+				structs.AllocClientStatusRunning}[i/allocs&1], "")
 		}, s.update)
 	})
 }
@@ -279,6 +281,7 @@ func BenchmarkAllocUpdate(b *testing.B) {
 }
 
 func update(id string, node int, status, description string) *structs.Allocation {
-	return &structs.Allocation{ID: id, NodeID: shape.NodeID(node), ClientStatus: status, ClientDescription: description,
-		JobID: shape.JobID, Namespace: shape.NS, TaskGroup: shape.TaskGroup}
+	return &structs.Allocation{ID: id, NodeID: shape.NodeID(node), ClientStatus: status,
+		ClientDescription: description,
+		JobID:             shape.JobID, Namespace: shape.NS, TaskGroup: shape.TaskGroup}
 }

@@ -41,8 +41,10 @@ func newFixture(t *testing.T, running ...string) *fixture {
 	registry, err := dynamicplugins.New(db, hclog.NewNullLogger())
 	must(t, err)
 	root := filepath.Join(dir, "v")
-	m := csimanager.New(csimanager.Config{DB: db, Registry: registry, Root: root, RetryMin: time.Millisecond, RetryMax: time.Millisecond, AcceptUnmounted: true})
-	s := rpc.NewServer(hclog.NewNullLogger(), List(m, func(id string) bool { return strings.Contains(strings.Join(running, " "), id) })...)
+	m := csimanager.New(csimanager.Config{DB: db, Registry: registry, Root: root, RetryMin: time.Millisecond,
+		RetryMax: time.Millisecond, AcceptUnmounted: true})
+	s := rpc.NewServer(hclog.NewNullLogger(),
+		List(m, func(id string) bool { return strings.Contains(strings.Join(running, " "), id) })...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { m.Run(ctx) })
@@ -51,7 +53,8 @@ func newFixture(t *testing.T, running ...string) *fixture {
 		return filepath.Join(root, strings.TrimPrefix(path, "/local/csi/"))
 	}})
 	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
-		must(t, registry.Register(&dynamicplugins.Instance{Kind: kind, ID: "ebs", AllocID: "plug", SocketPath: p.Socket(),
+		must(t, registry.Register(&dynamicplugins.Instance{Kind: kind, ID: "ebs", AllocID: "plug",
+			SocketPath:    p.Socket(),
 			HostMountPath: m.Volumes().Root(), PluginMountPath: "/local/csi"}))
 		_, err := m.Client(context.Background(), kind, "ebs")
 		must(t, err)
@@ -70,24 +73,30 @@ func call[Req, Resp any](r *fixture, m structs.Method[Req, Resp], req *Req) (*Re
 	return rpc.Call(context.Background(), r, m, req)
 }
 
-var writer = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}
+var writer = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem,
+	AccessMode: structs.CSISingleNodeWriter}}
 
 func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	r := newFixture(t)
-	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer})
+	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
+		Name: "v", Capabilities: writer})
 	must(t, err)
 	id := made.ExternalID
-	_, err = call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{PluginID: "ebs", ExternalID: id, Capabilities: writer})
+	_, err = call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{PluginID: "ebs",
+		ExternalID: id, Capabilities: writer})
 	must(t, err)
-	_, err = call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: id, ExternalNodeID: "node-1",
+	_, err = call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{PluginID: "ebs",
+		ExternalID: id, ExternalNodeID: "node-1",
 		AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode})
 	must(t, err)
 	if attached, _, _, _ := r.plugin.Volume(id); len(attached) != 1 {
 		t.Errorf("attached to %q", attached)
 	}
-	_, err = call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: id, ExternalNodeID: "node-1"})
+	_, err = call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs",
+		ExternalID: id, ExternalNodeID: "node-1"})
 	must(t, err)
-	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: id, Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
+	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs",
+		ExternalID: id, Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
 	if err != nil || grown.Capacity != 4<<20 {
 		t.Errorf("grown to %+v, %v", grown, err)
 	}
@@ -95,7 +104,8 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].ExternalID != id {
 		t.Errorf("listed %+v, %v", page, err)
 	}
-	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: id})
+	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
+		ExternalID: id})
 	must(t, err)
 	if left := r.plugin.Volumes(); len(left) != 0 {
 		t.Errorf("left: %q", left)
@@ -104,7 +114,8 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 
 func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
 	r := newFixture(t)
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "other", ExternalID: "x"})
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "other",
+		ExternalID: "x"})
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `"other"`) {
 		t.Errorf("got %v", err)
 	}
@@ -112,17 +123,23 @@ func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
 
 func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 	r := newFixture(t)
-	for code, want := range map[string]structs.Kind{"Unknown": structs.KindTimeout, "Aborted": structs.KindTimeout, "Unavailable": structs.KindTimeout,
+	for code, want := range map[string]structs.Kind{"Unknown": structs.KindTimeout,
+		"Aborted": structs.KindTimeout, "Unavailable": structs.KindTimeout,
 		"ResourceExhausted": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
-		"NotFound": structs.KindNotFound, "InvalidArgument": structs.KindInvalid, "Internal": structs.KindInternal} {
+		"NotFound": structs.KindNotFound, "InvalidArgument": structs.KindInvalid,
+		"Internal": structs.KindInternal} {
 		r.plugin.Fail("DeleteVolume", csitest.Error(code, "x"))
-		_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
-		if structs.KindOf(err) != want || structs.CodeOf(err) != code || !strings.HasSuffix(err.Error(), "DeleteVolume: "+code+": x") {
-			t.Errorf("%s: got %v of kind %s and code %q, want %s", code, err, structs.KindOf(err), structs.CodeOf(err), want)
+		_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
+			ExternalID: "x"})
+		if structs.KindOf(err) != want || structs.CodeOf(err) != code ||
+			!strings.HasSuffix(err.Error(), "DeleteVolume: "+code+": x") {
+			t.Errorf("%s: got %v of kind %s and code %q, want %s", code, err, structs.KindOf(err),
+				structs.CodeOf(err), want)
 		}
 	}
 	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{})
-	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer})
+	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
+		Name: "v", Capabilities: writer})
 	if !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("nonsense: got %v", err)
 	}
@@ -130,10 +147,13 @@ func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 
 func TestDuty_F14_AVolumeOfTheWrongSizeIsDeletedAgain(t *testing.T) {
 	r := newFixture(t)
-	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small", CapacityBytes: 5}})
-	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer,
+	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small",
+		CapacityBytes: 5}})
+	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
+		Name: "v", Capabilities: writer,
 		Capacity: structs.CSICapacityRange{RequiredBytes: 10}})
-	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), `"small" that was made is deleted again`) {
+	if !structs.IsKind(err, structs.KindInvalid) ||
+		!strings.Contains(err.Error(), `"small" that was made is deleted again`) {
 		t.Errorf("got %v of kind %s", err, structs.KindOf(err))
 	}
 	if calls := r.plugin.Calls("DeleteVolume"); len(calls) != 1 || calls[0].Get("volume_id") != "small" {
@@ -147,7 +167,8 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 	release := r.plugin.Hang("ControllerExpandVolume")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: "x", Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
+		_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs",
+			ExternalID: "x", Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
 		ended <- err
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -156,10 +177,12 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 	impatient, stop := context.WithCancel(context.Background())
 	second := make(chan error, 1)
 	go func() {
-		_, err := rpc.Call(impatient, r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
+		_, err := rpc.Call(impatient, r, structs.ClientCSIControllerDelete,
+			&structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
 		second <- err
 	}()
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "y"})
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
+		ExternalID: "y"})
 	must(t, err)
 	stop()
 	if err := <-second; !structs.IsKind(err, structs.KindUnavailable) {
@@ -179,12 +202,14 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 	k := csimanager.VolumeKey{Namespace: "default", ID: "data"}
 	r.plugin.AddVolume("ext", 1)
 	for _, alloc := range []string{"alive", "ended", "gone"} {
-		_, err := r.m.Volumes().Up(context.Background(), &csimanager.Use{VolumeKey: k, AllocID: alloc, PluginID: "ebs", ExternalID: "ext",
+		_, err := r.m.Volumes().Up(context.Background(), &csimanager.Use{VolumeKey: k, AllocID: alloc,
+			PluginID: "ebs", ExternalID: "ext",
 			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}, nil)
 		must(t, err)
 	}
 	detach := func(alloc string) error {
-		_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{VolumeID: "data", AllocID: alloc})
+		_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{VolumeID: "data",
+			AllocID: alloc})
 		return err
 	}
 	if err := detach("alive"); !structs.IsKind(err, structs.KindConflict) {
@@ -206,18 +231,22 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.Forget()
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x", Provider: "other.csi"})
-	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `the instance on this node is driver "test.csi.berth"`) {
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
+		ExternalID: "x", Provider: "other.csi"})
+	if !structs.IsKind(err, structs.KindUnavailable) ||
+		!strings.Contains(err.Error(), `the instance on this node is driver "test.csi.berth"`) {
 		t.Errorf("got %v", err)
 	}
-	_, err = call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs", Provider: "other.csi"})
+	_, err = call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs",
+		Provider: "other.csi"})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	if calls := r.plugin.Calls("DeleteVolume", "ListVolumes"); len(calls) != 0 {
 		t.Errorf("called: %v", calls)
 	}
-	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x", Provider: "test.csi.berth"})
+	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
+		ExternalID: "x", Provider: "test.csi.berth"})
 	must(t, err)
 }
 
@@ -226,10 +255,12 @@ func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 	for _, rpc := range []string{"CreateVolume", "ControllerExpandVolume"} {
 		r.plugin.FailAlways(rpc, csitest.Error("ResourceExhausted", "the pool is full"))
 	}
-	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer})
+	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
+		Name: "v", Capabilities: writer})
 	must(t, err)
-	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: "x",
-		Capacity: structs.CSICapacityRange{RequiredBytes: 1}})
+	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs",
+		ExternalID: "x",
+		Capacity:   structs.CSICapacityRange{RequiredBytes: 1}})
 	must(t, err)
 	for _, text := range []string{made.Exhausted, grown.Exhausted} {
 		if !strings.Contains(text, "the pool is full") {
@@ -240,12 +271,14 @@ func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 
 func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 	r := newFixture(t)
-	use := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "v"}, AllocID: "a", PluginID: "ebs", ExternalID: "x",
+	use := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "v"}, AllocID: "a",
+		PluginID: "ebs", ExternalID: "x",
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
 	r.plugin.AddVolume("x", 1)
 	_, err := r.m.Volumes().Up(t.Context(), use, nil)
 	must(t, err)
-	grown, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{VolumeID: "v", AllocID: "a", PluginID: "ebs", ExternalID: "x",
+	grown, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{VolumeID: "v",
+		AllocID: "a", PluginID: "ebs", ExternalID: "x",
 		RequiredBytes: 8, AccessMode: use.AccessMode, AttachmentMode: use.AttachmentMode})
 	must(t, err)
 	if grown.Capacity != 8 {
@@ -266,7 +299,8 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	ctx, gone := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := rpc.Call(ctx, r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
+		_, err := rpc.Call(ctx, r, structs.ClientCSIControllerDetach,
+			&structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
 		ended <- err
 	}()
 	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
@@ -296,7 +330,8 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 		if !structs.IsKind(err, structs.KindTimeout) {
 			break
 		}
-		_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
+		_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
+			ExternalID: "x"})
 	}
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("got %v of kind %s: the next controller could be asked", err, structs.KindOf(err))
@@ -306,7 +341,8 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		for {
-			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
+			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
+				ExternalID: "x"})
 			if !structs.IsKind(err, structs.KindUnavailable) {
 				ended <- err
 				return
@@ -323,8 +359,10 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
 	r := newFixture(t, "a1")
 	r.plugin.AddVolume("ext", 1)
-	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "data"}, AllocID: "a1", PluginID: "ebs",
-		ExternalID: "ext", AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}, nil)
+	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default",
+		ID: "data"}, AllocID: "a1", PluginID: "ebs",
+		ExternalID: "ext", AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem},
+		nil)
 	must(t, err)
 	has, err := call(r, structs.ClientCSINodeVolume, &structs.ClientCSINodeVolumeRequest{VolumeID: "data"})
 	if err != nil || len(has.Held) != 2 || len(has.Mounts) != 0 {

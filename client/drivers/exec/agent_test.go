@@ -232,7 +232,8 @@ func TestRecover_AfterAReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.killAgent(bystander) })
-	record := fmt.Sprintf(`{"TaskID":%q,"Boot":"another","Supervisor":{"PID":%d},"Task":{"PID":%d}}`, cfg.ID, bystander.Process.Pid, bystander.Process.Pid)
+	record := fmt.Sprintf(`{"TaskID":%q,"Boot":"another","Supervisor":{"PID":%d},"Task":{"PID":%d}}`, cfg.ID,
+		bystander.Process.Pid, bystander.Process.Pid)
 	if err := os.WriteFile(filepath.Join(dir, "task.json"), []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +281,8 @@ func TestRecover_FromAStuckSupervisor(t *testing.T) {
 // A handle of another version is not guessed at.
 func TestRecover_RefusesAForeignHandle(t *testing.T) {
 	r := newFixture(t)
-	err := r.Recover(r.ctx(), &driver.Handle{Driver: "exec", TaskID: "x", Version: 99, State: []byte("/no-such")})
+	err := r.Recover(r.ctx(), &driver.Handle{Driver: "exec", TaskID: "x", Version: 99,
+		State: []byte("/no-such")})
 	if !structs.IsKind(err, structs.KindNotFound) || !contains(err.Error(), "99") {
 		t.Fatalf("recovered: %v", err)
 	}

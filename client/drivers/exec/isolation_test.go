@@ -31,26 +31,33 @@ func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 	cases := []struct{ name, script, want string }{
 		{"init is pid 1", `cat /proc/1/comm`, "berth-init"},
 		{"only its own processes", `set -- /proc/[0-9]*; echo $#`, "2"},
-		{"its own root", `echo /*`, "/alloc /bin /dev /etc /home /lib /lib64 /local /mnt /proc /root /run /sbin /secrets /srv /sys /tmp /usr /var"},
-		{"no host files", `test -e ` + sentinel + ` || echo none; ls ` + r.dir + ` 2>&1 >/dev/null | grep -c 'No such'`, "none\n1"},
+		{"its own root", `echo /*`,
+			"/alloc /bin /dev /etc /home /lib /lib64 /local /mnt /proc /root /run /sbin /secrets /srv /sys /tmp /usr /var"},
+		{"no host files", `test -e ` + sentinel + ` || echo none; ls ` + r.dir +
+			` 2>&1 >/dev/null | grep -c 'No such'`, "none\n1"},
 		{"read-only root", `touch /x /usr/x /etc/x /sys/x 2>&1 | grep -c 'Read-only file system'`, "4"},
 		{"the agent's executable is safe", `echo x 2>/dev/null >> /run/berth/bin/berth; echo $?`, "2"},
-		{"writable directories", `touch /local/x /secrets/x /alloc/x /tmp/x /run/x /dev/shm/x /var/tmp/y && echo ok`, "ok"},
+		{"writable directories",
+			`touch /local/x /secrets/x /alloc/x /tmp/x /run/x /dev/shm/x /var/tmp/y && echo ok`, "ok"},
 		{"the host's name", `hostname`, host},
 		{"no new privileges", `grep NoNewPrivs /proc/self/status | cut -f2`, "1"},
 		{"few capabilities", `grep -E 'Cap(Prm|Bnd)' /proc/self/status | cut -f2 | sort -u`, "00000000a00405fb"},
 		{"cannot mount", `mount -t tmpfs x /mnt 2>/dev/null; echo $?`, "32"},
 		{"cannot make devices", `mknod /tmp/sda b 8 0 2>/dev/null; echo $?`, "1"},
-		{"cannot open host devices", `ls /dev | tr '\n' ' '`, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero "},
-		{"working devices", `head -c 4 /dev/zero | wc -c; echo gone > /dev/null && head -c 4 /dev/urandom | wc -c`, "4\n4"},
+		{"cannot open host devices", `ls /dev | tr '\n' ' '`,
+			"fd full null ptmx pts random shm stderr stdin stdout tty urandom zero "},
+		{"working devices", `head -c 4 /dev/zero | wc -c; echo gone > /dev/null && head -c 4 /dev/urandom | wc -c`,
+			"4\n4"},
 		{"kernel settings are read-only", `echo x 2>/dev/null > /proc/sys/kernel/hostname; echo $?`, "2"},
 		{"no way to the agent's executable", `readlink /proc/1/exe; echo $?`, "1"},
 		{"signals do not end init", `kill -9 1; kill -TERM 1; echo alive`, "alive"},
 		{"no inherited files", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // 3 is the listing's own
 		{"its own session", `test "$(ps -o sid= -p $$ | tr -d ' ')" = $$ && echo ok`, "ok"},
 		{"its own ipc", `wc -l < /proc/sysvipc/shm`, "1"},
-		{"the agent's executable last in PATH", `echo ${PATH##*:}; command -v berth`, "/run/berth/bin\n/run/berth/bin/berth"},
-		{"its directories", `echo $BERTH_ALLOC_DIR $NOMAD_TASK_DIR $BERTH_SECRETS_DIR $HOME`, "/alloc /local /secrets /local"},
+		{"the agent's executable last in PATH", `echo ${PATH##*:}; command -v berth`,
+			"/run/berth/bin\n/run/berth/bin/berth"},
+		{"its directories", `echo $BERTH_ALLOC_DIR $NOMAD_TASK_DIR $BERTH_SECRETS_DIR $HOME`,
+			"/alloc /local /secrets /local"},
 		{"the root as working directory", `pwd`, "/"},
 		{"a limit on files", `test $(ulimit -n) -ge 4096 && echo ok`, "ok"},
 	}
@@ -106,7 +113,8 @@ func TestSandbox_RunsAsTheTasksUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := *r
 			r.t = t
-			cfg := r.task("u"+strings.ReplaceAll(name, ":", "-"), `echo $(id -u):$(id -g):$(id -G):$(grep CapAmb /proc/self/status | cut -f2); touch /local/x /secrets/x`)
+			cfg := r.task("u"+strings.ReplaceAll(name, ":", "-"),
+				`echo $(id -u):$(id -g):$(id -G):$(grep CapAmb /proc/self/status | cut -f2); touch /local/x /secrets/x`)
 			cfg.User = name
 			if res, out := r.run(cfg); out != want+"\n" {
 				t.Fatalf("ended with %+v and said %q, want %q", res, out, want)
@@ -136,7 +144,8 @@ func TestEnvironment_IsTheTasks(t *testing.T) {
 	r := newFixture(t)
 	t.Setenv("OF_THE_AGENT", "secret")
 	cfg := r.task("t", `env | grep -v '^PWD=' | sort`)
-	cfg.Env = map[string]string{"A": "b c", "PATH": "/usr/bin:/bin", "HOME": "/alloc", "NOMAD_ALLOC_DIR": "wrong"}
+	cfg.Env = map[string]string{"A": "b c", "PATH": "/usr/bin:/bin", "HOME": "/alloc",
+		"NOMAD_ALLOC_DIR": "wrong"}
 	want := "A=b c\nBERTH_ALLOC_DIR=/alloc\nBERTH_SECRETS_DIR=/secrets\nBERTH_TASK_DIR=/local\nHOME=/alloc\n" +
 		"NOMAD_ALLOC_DIR=/alloc\nNOMAD_SECRETS_DIR=/secrets\nNOMAD_TASK_DIR=/local\nPATH=/usr/bin:/bin:/run/berth/bin\nTMPDIR=/tmp\n"
 	if _, out := r.run(cfg); out != want {

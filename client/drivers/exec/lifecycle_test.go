@@ -56,10 +56,13 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 		timeout              time.Duration
 		want                 driver.ExitResult
 	}{
-		{"handled", `trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done`, "", patience, driver.ExitResult{ExitCode: 5}},
+		{"handled", `trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done`, "", patience,
+			driver.ExitResult{ExitCode: 5}},
 		{"no handler", `echo up; exec sleep 1000`, "", patience, driver.ExitResult{Signal: 15}},
-		{"other signal", `trap 'exit 6' HUP; echo up; while :; do sleep 0.01; done`, "SIGHUP", patience, driver.ExitResult{ExitCode: 6}},
-		{"ignored", `trap '' TERM; echo up; while :; do sleep 1; done`, "SIGTERM", 50 * time.Millisecond, driver.ExitResult{Signal: 9}},
+		{"other signal", `trap 'exit 6' HUP; echo up; while :; do sleep 0.01; done`, "SIGHUP", patience,
+			driver.ExitResult{ExitCode: 6}},
+		{"ignored", `trap '' TERM; echo up; while :; do sleep 1; done`, "SIGTERM", 50 * time.Millisecond,
+			driver.ExitResult{Signal: 9}},
 		{"at once", `trap '' TERM; echo up; while :; do sleep 1; done`, "SIGTERM", 0, driver.ExitResult{Signal: 9}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,24 +163,34 @@ func TestStart_Failures(t *testing.T) {
 		kind   structs.Kind
 		want   string
 	}{
-		{"not found", command("no-such"), structs.KindInvalid, `exec: command "no-such" not found in the task's root (PATH=` + "/usr/local/sbin:"},
-		{"no such path", command("/usr/bin/no-such"), structs.KindInvalid, `exec: command "/usr/bin/no-such" not found in the task's root`},
+		{"not found", command("no-such"), structs.KindInvalid,
+			`exec: command "no-such" not found in the task's root (PATH=` + "/usr/local/sbin:"},
+		{"no such path", command("/usr/bin/no-such"), structs.KindInvalid,
+			`exec: command "/usr/bin/no-such" not found in the task's root`},
 		{"directory", command("/usr"), structs.KindInvalid, "is not an executable file"},
 		{"not executable", command("/etc/passwd"), structs.KindInvalid, "is not an executable file"},
 		{"no program", command("/local/garbage"), structs.KindInvalid, "exec format error"},
 		{"no interpreter", command("/local/script"), structs.KindInvalid, "is the interpreter it names"},
-		{"work_dir", func(c *driver.TaskConfig) { c.Config["work_dir"] = "/no-such" }, structs.KindInvalid, `work_dir "/no-such" is not a directory`},
-		{"mount source", mounts(driver.Mount{HostPath: "/no-such", TaskPath: "/m"}), structs.KindPrecondition, "mount /m"},
-		{"mount point", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/usr/no-such"}), structs.KindPrecondition, "read-only"},
-		{"mount the root", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/"}), structs.KindInvalid, "absolute path"},
-		{"propagation", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/m", Propagation: "x"}), structs.KindInvalid, "bidirectional"},
-		{"not a device", mounts(driver.Mount{HostPath: "/etc/passwd", TaskPath: "/m", Device: true}), structs.KindPrecondition, "not a device"},
+		{"work_dir", func(c *driver.TaskConfig) { c.Config["work_dir"] = "/no-such" }, structs.KindInvalid,
+			`work_dir "/no-such" is not a directory`},
+		{"mount source", mounts(driver.Mount{HostPath: "/no-such", TaskPath: "/m"}), structs.KindPrecondition,
+			"mount /m"},
+		{"mount point", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/usr/no-such"}), structs.KindPrecondition,
+			"read-only"},
+		{"mount the root", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/"}), structs.KindInvalid,
+			"absolute path"},
+		{"propagation", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/m", Propagation: "x"}),
+			structs.KindInvalid, "bidirectional"},
+		{"not a device", mounts(driver.Mount{HostPath: "/etc/passwd", TaskPath: "/m", Device: true}),
+			structs.KindPrecondition, "not a device"},
 		{"not shared", func(c *driver.TaskConfig) {
 			mounts(driver.Mount{HostPath: c.Dirs.AllocShared, TaskPath: "/m", Propagation: "bidirectional"})(c)
 		}, structs.KindPrecondition, "not on a shared mount"},
-		{"no directory", func(c *driver.TaskConfig) { c.Dirs.Local = "/no-such" }, structs.KindPrecondition, "/no-such"},
+		{"no directory", func(c *driver.TaskConfig) { c.Dirs.Local = "/no-such" }, structs.KindPrecondition,
+			"/no-such"},
 		{"no log directory", func(c *driver.TaskConfig) { c.Dirs.Logs = "/no-such" }, structs.KindInternal, "logs"},
-		{"unknown field", func(c *driver.TaskConfig) { c.Config["comand"] = "x" }, structs.KindInvalid, "config.comand: unknown field; expected command, args, work_dir"},
+		{"unknown field", func(c *driver.TaskConfig) { c.Config["comand"] = "x" }, structs.KindInvalid,
+			"config.comand: unknown field; expected command, args, work_dir"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -323,7 +336,8 @@ func TestLimits_ShowInStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.PIDs != 2 || s.CPUTotal == 0 || s.MemoryRSS == 0 || s.MemoryMax < s.MemoryRSS || s.MemoryMax > 32<<20 || s.CollectedAt == 0 {
+	if s.PIDs != 2 || s.CPUTotal == 0 || s.MemoryRSS == 0 || s.MemoryMax < s.MemoryRSS || s.MemoryMax > 32<<20 ||
+		s.CollectedAt == 0 {
 		t.Fatalf("stats are %+v", s)
 	}
 	g := cgroups.Detect().Path("berth", filepath.Base(r.DirOf(cfg.ID)))
@@ -368,7 +382,8 @@ func TestValidate_Config(t *testing.T) {
 			t.Errorf("%v: %v; want %s", config, err, want)
 		}
 	}
-	if err := r.Validate(map[string]any{"command": "x", "args": []any{"a", 8080, true, 1.5}, "work_dir": "/x"}); err != nil {
+	if err := r.Validate(map[string]any{"command": "x", "args": []any{"a", 8080, true, 1.5},
+		"work_dir": "/x"}); err != nil {
 		t.Error(err)
 	}
 }

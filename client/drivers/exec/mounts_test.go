@@ -194,7 +194,8 @@ func TestMounts_ShowADevice(t *testing.T) {
 	if err := unix.Mknod(dev, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))); err != nil {
 		t.Fatal(err)
 	}
-	cfg := r.task("t", `for d in /dev/xvda /local/disk; do head -c 3 $d | wc -c; done; head -c 3 /srv/plain 2>&1 | grep -c denied`)
+	cfg := r.task("t",
+		`for d in /dev/xvda /local/disk; do head -c 3 $d | wc -c; done; head -c 3 /srv/plain 2>&1 | grep -c denied`)
 	cfg.Mounts = []driver.Mount{
 		{HostPath: dev, TaskPath: "/dev/xvda", Device: true},
 		{HostPath: dev, TaskPath: "/local/disk", Device: true},

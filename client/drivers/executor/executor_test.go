@@ -184,7 +184,8 @@ func TestEnviron_AddsTheTasksVariables(t *testing.T) {
 }
 
 func TestDecodeCommand_NamesFaults(t *testing.T) {
-	c, err := DecodeCommand(map[string]any{"command": "x", "args": []any{"a", 1, int64(2), 1.5, 1e6, true}, "work_dir": "w"})
+	c, err := DecodeCommand(map[string]any{"command": "x", "args": []any{"a", 1, int64(2), 1.5, 1e6, true},
+		"work_dir": "w"})
 	want := &Command{Command: "x", Args: []string{"a", "1", "2", "1.5", "1000000", "true"}, WorkDir: "w"}
 	if err != nil || !reflect.DeepEqual(c, want) {
 		t.Fatalf("%+v, %v", c, err)
@@ -208,7 +209,8 @@ func TestLimitsOf_Resources(t *testing.T) {
 	}{
 		{structs.Resources{}, cgroups.Limits{}},
 		{structs.Resources{CPU: 5, MemoryMB: 2}, cgroups.Limits{CPUShares: 5, MemoryBytes: 2 << 20}},
-		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 3}, cgroups.Limits{MemoryBytes: 3 << 20, MemoryReserve: 2 << 20}},
+		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 3}, cgroups.Limits{MemoryBytes: 3 << 20,
+			MemoryReserve: 2 << 20}},
 		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 1}, cgroups.Limits{MemoryBytes: 2 << 20}},
 		{structs.Resources{MemoryMB: math.MaxInt}, cgroups.Limits{MemoryBytes: structs.MaxMemoryMB << 20}},
 		{structs.Resources{MemoryMB: -5}, cgroups.Limits{}},

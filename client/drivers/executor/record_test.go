@@ -12,7 +12,8 @@ import (
 )
 
 func testRecord() *record {
-	return &record{TaskID: "a1/web", Driver: "exec", Boot: "b", Supervisor: procRef{PID: 4242}, Task: procRef{PID: 4243}}
+	return &record{TaskID: "a1/web", Driver: "exec", Boot: "b", Supervisor: procRef{PID: 4242},
+		Task: procRef{PID: 4243}}
 }
 
 // TestReadRecord_RefusesAChangedByte changes each byte of a record.

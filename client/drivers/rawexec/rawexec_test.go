@@ -58,14 +58,16 @@ func newFixture(t *testing.T, cgroups bool) *fixture {
 	if !cgroups {
 		cfg.CgroupParent = "no\nsuch/" + strings.Repeat("x", 300)
 	}
-	return &fixture{t, rawexec.New(cfg, executor.Config{Dir: filepath.Join(dir, "ex"), Command: []string{os.Args[0], "executor"}}), dir, ctx}
+	return &fixture{t, rawexec.New(cfg, executor.Config{Dir: filepath.Join(dir, "ex"),
+		Command: []string{os.Args[0], "executor"}}), dir, ctx}
 }
 
 func (r *fixture) task(script string) *driver.TaskConfig {
 	r.t.Helper()
 	cfg := &driver.TaskConfig{
 		ID: "alloc/t", Task: "t", Config: map[string]any{"command": "sh", "args": []any{"-c", script}},
-		Dirs: driver.Dirs{Task: r.dir + "/t", AllocShared: r.dir, Local: r.dir + "/t/local", Secrets: r.dir + "/t/secrets", Logs: r.dir},
+		Dirs: driver.Dirs{Task: r.dir + "/t", AllocShared: r.dir, Local: r.dir + "/t/local", Secrets: r.dir +
+			"/t/secrets", Logs: r.dir},
 	}
 	if err := errors.Join(os.MkdirAll(cfg.Dirs.Local, 0o755), os.MkdirAll(cfg.Dirs.Secrets, 0o700)); err != nil {
 		r.t.Fatal(err)
@@ -219,7 +221,9 @@ func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 
 func TestTask_SeesTheHostsPaths(t *testing.T) {
 	r := newFixture(t, true)
-	cfg := r.task(`pwd; echo $BERTH_TASK_DIR $NOMAD_ALLOC_DIR; test -e ` + os.Args[0] + ` && echo host; echo $A; command -v $(basename ` + os.Args[0] + `); ulimit -n; ls /proc/self/fd | tr '\n' ' '`)
+	cfg := r.task(`pwd; echo $BERTH_TASK_DIR $NOMAD_ALLOC_DIR; test -e ` + os.Args[0] +
+		` && echo host; echo $A; command -v $(basename ` + os.Args[0] +
+		`); ulimit -n; ls /proc/self/fd | tr '\n' ' '`)
 	cfg.Env = map[string]string{"A": "b", "NOMAD_ALLOC_DIR": "/alloc"}
 	r.start(cfg)
 	r.wait(cfg)
@@ -243,20 +247,24 @@ func TestStart_Refusals(t *testing.T) {
 	r := newFixture(t, true)
 	cfg := r.task(`true`)
 	cfg.Mounts = []driver.Mount{{HostPath: "/tmp", TaskPath: "/m"}}
-	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "/m") {
+	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) ||
+		!strings.Contains(err.Error(), "/m") {
 		t.Errorf("a mount: %v", err)
 	}
 	cfg = r.task(`true`)
 	cfg.Config["command"] = "no-such"
-	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), `raw_exec: command "no-such" not found on this machine (PATH=`) {
+	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) ||
+		!strings.Contains(err.Error(), `raw_exec: command "no-such" not found on this machine (PATH=`) {
 		t.Errorf("no such command: %v", err)
 	}
 }
 
 func TestDriver_IsDisabledByDefault(t *testing.T) {
-	d := rawexec.New(rawexec.DefaultConfig(), executor.Config{Dir: t.TempDir(), Command: []string{os.Args[0], "executor"}})
+	d := rawexec.New(rawexec.DefaultConfig(), executor.Config{Dir: t.TempDir(),
+		Command: []string{os.Args[0], "executor"}})
 	info := d.Fingerprint(context.Background())
-	if info.Detected || info.Healthy || !strings.Contains(info.HealthDescription, "raw_exec { enabled = true }") {
+	if info.Detected || info.Healthy ||
+		!strings.Contains(info.HealthDescription, "raw_exec { enabled = true }") {
 		t.Errorf("the fingerprint is %+v", info)
 	}
 	cfg := &driver.TaskConfig{ID: "x", Config: map[string]any{"command": "true"}}

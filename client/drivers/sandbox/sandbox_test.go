@@ -37,7 +37,8 @@ func TestHostPaths_AreOfTheHost(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(links, map[string]string{"/bin": "usr"}) {
 		t.Fatalf("links are %v, %v", links, err)
 	}
-	want := []Bind{{Source: dir + "/etc/x", Target: "/a", ReadOnly: true}, {Source: dir + "/usr", Target: "/usr", ReadOnly: true}}
+	want := []Bind{{Source: dir + "/etc/x", Target: "/a", ReadOnly: true}, {Source: dir + "/usr", Target: "/usr",
+		ReadOnly: true}}
 	if !reflect.DeepEqual(binds, want) {
 		t.Fatalf("binds are %+v", binds)
 	}
@@ -54,7 +55,8 @@ func TestFind_LooksInThePath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := Program{Driver: "exec", Where: "here", Dir: dir, Env: []string{"A=b", "PATH=" + dir + "/a:" + dir + "/b:" + dir}}
+	p := Program{Driver: "exec", Where: "here", Dir: dir, Env: []string{"A=b", "PATH=" + dir + "/a:" + dir +
+		"/b:" + dir}}
 	for command, want := range map[string]string{
 		"run": "/b/run", "other": "/b/other", "b/other": "/b/other", "./b/run": "/b/run", dir + "/b/run": "/b/run",
 		"a": "", "no": "", "a/run": "", "b": "", "./b": "",
@@ -62,7 +64,8 @@ func TestFind_LooksInThePath(t *testing.T) {
 		p.Command = command
 		got, err := p.findProgram()
 		if want == "" {
-			if !structs.IsKind(err, structs.KindInvalid) || !strings.HasPrefix(err.Error(), fmt.Sprintf("exec: command %q ", command)) {
+			if !structs.IsKind(err, structs.KindInvalid) ||
+				!strings.HasPrefix(err.Error(), fmt.Sprintf("exec: command %q ", command)) {
 				t.Errorf("%s: found %q, %v", command, got, err)
 			}
 		} else if err != nil || got != dir+want {
@@ -94,7 +97,8 @@ func TestRuntimeEnv_PassesOnRuntimeSettingsOnly(t *testing.T) {
 	t.Setenv("SECRET", "x")
 	t.Setenv("GOMAXPROCS", "64")
 	env := strings.Join(RuntimeEnv(3), " ")
-	if !strings.Contains(env, "GOTRACEBACK=all") || !strings.Contains(env, "GOMAXPROCS=3") || strings.Contains(env, "SECRET") || strings.Contains(env, "64") {
+	if !strings.Contains(env, "GOTRACEBACK=all") || !strings.Contains(env, "GOMAXPROCS=3") ||
+		strings.Contains(env, "SECRET") || strings.Contains(env, "64") {
 		t.Errorf("the environment is %s", env)
 	}
 }

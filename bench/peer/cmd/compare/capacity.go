@@ -15,38 +15,45 @@ import (
 	"berth/bench/peer/result"
 )
 
-// capacityRows are one store with 100,000 nodes, 100,000 volumes and 1,000,000 claims, and then one server process, its
-// Raft on disk, that restores it; after that a small one with many connections.
+// capacityRows are one store with 100,000 nodes, 100,000 volumes and 1,000,000 claims, and then one server
+// process, its Raft on disk, that restores it; after that a small one with many connections.
 func (b *bench) capacityRows() ([]row, func()) {
 	dir, err := os.MkdirTemp("", "bench")
 	check(err)
 	archive := filepath.Join(dir, "capacity.snap")
 	of := func(name, metric, unit string, scale float64) row {
-		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true, Berth: inMetric(metric, func(b *bench) (float64, error) {
-			out, err := b.run(berthState, exactly("Capacity"), "1x", "-archive", archive)
-			if err != nil {
-				return 0, err
-			}
-			return metricOf(out, "BenchmarkCapacity", b.metric)
-		})}
-	}
-	var restored, connected map[string]float64
-	server := func(name, unit string, scale float64, from *map[string]float64, measure func(b *bench, dir string) (map[string]float64, error)) row {
-		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true, Berth: func(b *bench) (n float64, err error) {
-			if *from == nil { // one run serves every row
-				if *from, err = measure(b, dir); err != nil {
+		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true,
+			Berth: inMetric(metric, func(b *bench) (float64, error) {
+				out, err := b.run(berthState, exactly("Capacity"), "1x", "-archive", archive)
+				if err != nil {
 					return 0, err
 				}
-			}
-			return (*from)[name], nil
-		}}
+				return metricOf(out, "BenchmarkCapacity", b.metric)
+			})}
+	}
+	var restored, connected map[string]float64
+	server := func(name, unit string, scale float64, from *map[string]float64,
+		measure func(b *bench, dir string) (map[string]float64, error)) row {
+		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true,
+			Berth: func(b *bench) (n float64, err error) {
+				if *from == nil { // one run serves every row
+					if *from, err = measure(b, dir); err != nil {
+						return 0, err
+					}
+				}
+				return (*from)[name], nil
+			}}
 	}
 	return []row{
-		of("store: rows", "rows", "", 1), of("store: filled", "filled-s", "s", 1), of("store: heap after restoring", "heap-bytes", "MB", 1e-6),
-		of("store: snapshot", "bytes", "MB", 1e-6), of("store: snapshot written", "written-s", "s", 1), of("store: snapshot restored", "restored-s", "s", 1),
-		server(restoreTime, "s", 1, &restored, restoreServer), server(restorePeak, "MB", 1e-6, &restored, restoreServer),
+		of("store: rows", "rows", "", 1), of("store: filled", "filled-s", "s", 1), of("store: heap after restoring",
+			"heap-bytes", "MB", 1e-6),
+		of("store: snapshot", "bytes", "MB", 1e-6), of("store: snapshot written", "written-s", "s", 1),
+		of("store: snapshot restored", "restored-s", "s", 1),
+		server(restoreTime, "s", 1, &restored, restoreServer), server(restorePeak, "MB", 1e-6, &restored,
+			restoreServer),
 		server(startTime, "s", 1, &restored, restoreServer),
-		server(startMemory, "MB", 1e-6, &restored, restoreServer), server(startPeak, "MB", 1e-6, &restored, restoreServer),
+		server(startMemory, "MB", 1e-6, &restored, restoreServer), server(startPeak, "MB", 1e-6, &restored,
+			restoreServer),
 		server(saveTime, "s", 1, &restored, restoreServer), server(saveSize, "MB", 1e-6, &restored, restoreServer),
 		server(savePeak, "MB", 1e-6, &restored, restoreServer),
 		server(perConnection, "KB", 1e-3, &connected, connectMany),

@@ -46,7 +46,8 @@ type bench struct {
 func main() {
 	bin := flag.String("bin", "bin/bench", "folder of the programs that scripts/bench-peer.sh builds")
 	kind := flag.String("kind", "state", "what to measure: state, growth, memory, capacity, rpc or list")
-	metric := flag.String("metric", "ns/unit", "of the benchmarks: ns/unit (the clock) or cpu-ns/unit (CPU time, collector included)")
+	metric := flag.String("metric", "ns/unit",
+		"of the benchmarks: ns/unit (the clock) or cpu-ns/unit (CPU time, collector included)")
 	rounds := flag.Int("rounds", 3, "times each row is run on each side")
 	only := flag.String("only", "", "expression for the names of the rows to run")
 	commit := flag.String("commit", "", "berth's, for the file")
@@ -55,7 +56,8 @@ func main() {
 	abs, err := filepath.Abs(*bin)
 	check(err)
 	b := &bench{bin: abs, metric: *metric, done: map[string][]byte{}}
-	f := &result.File{Kind: *kind, Commit: *commit, Date: time.Now().UTC().Format(time.DateTime), Rounds: *rounds}
+	f := &result.File{Kind: *kind, Commit: *commit, Date: time.Now().UTC().Format(time.DateTime),
+		Rounds: *rounds}
 	f.Load[0] = loadAverage()
 	rows, stop := b.rows(*kind)
 	if *only != "" {
@@ -111,7 +113,8 @@ func (b *bench) measureOne(r *row) {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", r.Name, err)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "round %d, %s: %s and %s\n", b.round+1, r.Name, between.Sub(at).Round(time.Millisecond), time.Since(between).Round(time.Millisecond))
+	fmt.Fprintf(os.Stderr, "round %d, %s: %s and %s\n", b.round+1, r.Name,
+		between.Sub(at).Round(time.Millisecond), time.Since(between).Round(time.Millisecond))
 }
 
 func (b *bench) number(side string, r *row, measure func(*bench) (float64, error)) float64 {

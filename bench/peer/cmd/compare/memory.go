@@ -22,27 +22,35 @@ func memoryRows() []row {
 	}
 	perSecond := func(name, of string, least float64) row {
 		n := inMetric("ns/unit", one(berthState, "Snapshot", of))
-		return row{Row: result.Row{Name: name, Unit: "k/s", Scale: 1e-3, Inverse: true, Bound: least}, Berth: func(b *bench) (float64, error) {
-			ns, err := n(b)
-			if err != nil {
-				return 0, err
-			}
-			return 1e9 / ns, nil
-		}}
+		return row{Row: result.Row{Name: name, Unit: "k/s", Scale: 1e-3, Inverse: true, Bound: least},
+			Berth: func(b *bench) (float64, error) {
+				ns, err := n(b)
+				if err != nil {
+					return 0, err
+				}
+				return 1e9 / ns, nil
+			}}
 	}
 	return []row{
 		snap(result.Row{Name: "snapshot of 10,000 nodes, 10,000 volumes, 100,000 claims", Unit: "MB", Scale: 1e-6},
 			func(r heapReport) float64 { return r.Bytes }, "Snapshot", "restore", "bytes"),
-		snap(result.Row{Name: "written", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.WriteNs }, "Snapshot", "write", "ns/op"),
-		snap(result.Row{Name: "restored", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.RestoreNs }, "Snapshot", "restore", "ns/op"),
-		snap(result.Row{Name: "snapshot, where the peer, too, holds the 100,000 allocations that claim", Unit: "MB", Scale: 1e-6},
+		snap(result.Row{Name: "written", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.WriteNs },
+			"Snapshot", "write", "ns/op"),
+		snap(result.Row{Name: "restored", Unit: "s", Scale: 1e-9},
+			func(r heapReport) float64 { return r.RestoreNs }, "Snapshot", "restore", "ns/op"),
+		snap(result.Row{Name: "snapshot, where the peer, too, holds the 100,000 allocations that claim", Unit: "MB",
+			Scale: 1e-6},
 			func(r heapReport) float64 { return r.WithAllocs.Bytes }, "Snapshot", "restore", "bytes"),
-		snap(result.Row{Name: "such a one written", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.WithAllocs.WriteNs }, "Snapshot", "write", "ns/op"),
-		snap(result.Row{Name: "such a one restored", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.WithAllocs.RestoreNs }, "Snapshot", "restore", "ns/op"),
+		snap(result.Row{Name: "such a one written", Unit: "s", Scale: 1e-9},
+			func(r heapReport) float64 { return r.WithAllocs.WriteNs }, "Snapshot", "write", "ns/op"),
+		snap(result.Row{Name: "such a one restored", Unit: "s", Scale: 1e-9},
+			func(r heapReport) float64 { return r.WithAllocs.RestoreNs }, "Snapshot", "restore", "ns/op"),
 		snap(result.Row{Name: "heap per node with its instance", Unit: "KB", Scale: 1e-3, Target: 2},
 			func(r heapReport) float64 { return r.PerNode }, "Heap", "node", "bytes/unit"),
-		snap(result.Row{Name: "heap per volume", Unit: "KB", Scale: 1e-3, Target: 2}, func(r heapReport) float64 { return r.PerVolume }, "Heap", "volume", "bytes/unit"),
-		snap(result.Row{Name: "heap per claim", Unit: "KB", Scale: 1e-3, Bound: 1.5}, func(r heapReport) float64 { return r.PerClaim }, "Heap", "claim", "bytes/unit"),
+		snap(result.Row{Name: "heap per volume", Unit: "KB", Scale: 1e-3, Target: 2},
+			func(r heapReport) float64 { return r.PerVolume }, "Heap", "volume", "bytes/unit"),
+		snap(result.Row{Name: "heap per claim", Unit: "KB", Scale: 1e-3, Bound: 1.5},
+			func(r heapReport) float64 { return r.PerClaim }, "Heap", "claim", "bytes/unit"),
 		perSecond("rows written per second", "write", 500),
 		perSecond("rows restored per second", "restore", 150),
 	}

@@ -68,7 +68,8 @@ func (b *bench) rpcRows() ([]row, func()) {
 		threeOf("heartbeats of 1,000 nodes, 64 clients", "heartbeat", setups...),
 		threeOf("node fingerprints, fleet of 5,000, 64 clients", "register", append(setups, "grow")...),
 		threeOf("the same as berth's nodes send it: what differs", "update", append(setups, "grow")...),
-		last(threeOf("read claims of one volume, from 2,000 to 5,000 of them, 16 clients", "claimread", append(setups, "readers")...)),
+		last(threeOf("read claims of one volume, from 2,000 to 5,000 of them, 16 clients", "claimread",
+			append(setups, "readers")...)),
 	)
 	wanted := map[string]func(*result.Row){
 		writing:                  func(r *result.Row) { r.Target = 10 },
@@ -99,7 +100,8 @@ func last(rows []row) []row {
 func (b *bench) listRows() ([]row, func()) {
 	dir, err := os.MkdirTemp("", "bench")
 	check(err)
-	out, err := exec.Command(filepath.Join(b.bin, "peer-fill"), "-dir", filepath.Join(dir, "peer"), "-addr", addr(peerRPC)).CombinedOutput()
+	out, err := exec.Command(filepath.Join(b.bin, "peer-fill"), "-dir", filepath.Join(dir, "peer"), "-addr",
+		addr(peerRPC)).CombinedOutput()
 	if err != nil {
 		check(fmt.Errorf("%w: %s", err, out))
 	}
@@ -152,7 +154,8 @@ func threeOf(name, op string, setups ...string) []row {
 	return []row{
 		one(result.Row{Name: name, Unit: "/s", Scale: 1, Inverse: true}, func(s sample) float64 { return s.rate }),
 		one(result.Row{Name: name + ": p99", Unit: "ms", Scale: 1e3}, func(s sample) float64 { return s.p99 }),
-		one(result.Row{Name: name + ": server CPU", Unit: "us", Scale: 1e6}, func(s sample) float64 { return s.cpu }),
+		one(result.Row{Name: name + ": server CPU", Unit: "us", Scale: 1e6},
+			func(s sample) float64 { return s.cpu }),
 	}
 }
 
@@ -170,20 +173,23 @@ func (b *bench) startPeer(dir string) *process {
 		"bench", filepath.Join(dir, "peer"), peerHTTP, peerRPC, peerSerf)
 	p := start(dir, filepath.Join(b.bin, "peer-server"), "peer.hcl", config, peerHTTP)
 	file := filepath.Join(dir, "peer-allocs.json")
-	p.load = []string{filepath.Join(b.bin, "peer-load"), "-addr", addr(peerRPC), "-http", addr(peerHTTP), "-pids", strconv.Itoa(p.cmd.Process.Pid), "-allocfile", file}
+	p.load = []string{filepath.Join(b.bin, "peer-load"), "-addr", addr(peerRPC), "-http", addr(peerHTTP),
+		"-pids", strconv.Itoa(p.cmd.Process.Pid), "-allocfile", file}
 	p.ops = map[string]op{
-		"nodes": {flags: fmt.Sprint("-op setup-nodes -c 16 -nodes ", fleet)}, "volumes": {flags: "-op setup-vols -c 8"}, "shared": {flags: "-op setup-sharedvol"},
-		"allocs":     {flags: fmt.Sprint("-op setup-allocs -allocs ", allocs)},
-		"readers":    {flags: "-op claimread -c 16 -dur 10m -max 2000"},
-		"grow":       {flags: fmt.Sprint("-op setup-nodes -c 16 -off ", fleet, " -nodes ", grown)},
-		"claimcycle": {flags: "-op claimcycle -c 64 -dur 5s -part 1600", undo: "-op relwrite -c 64 -dur 30s -max 1600"},
-		"claimread":  {flags: "-op claimread -c 16 -dur 10m -off 2000"},
-		"register":   {flags: fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown)},
-		"update":     {flags: fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown)},
-		"get":        {flags: "-op volget -c 16 -dur 5s -max 10000 -vol rand"},
-		"list":       {flags: "-op vollist -c 1 -dur 5s -max 40"},
-		"http":       {flags: "-op http -c 1 -dur 5s -max 40 -vol /v1/volumes?type=csi"},
-		"heartbeat":  {flags: "-op hb -c 64 -dur 5s -max 30000"},
+		"nodes":   {flags: fmt.Sprint("-op setup-nodes -c 16 -nodes ", fleet)},
+		"volumes": {flags: "-op setup-vols -c 8"}, "shared": {flags: "-op setup-sharedvol"},
+		"allocs":  {flags: fmt.Sprint("-op setup-allocs -allocs ", allocs)},
+		"readers": {flags: "-op claimread -c 16 -dur 10m -max 2000"},
+		"grow":    {flags: fmt.Sprint("-op setup-nodes -c 16 -off ", fleet, " -nodes ", grown)},
+		"claimcycle": {flags: "-op claimcycle -c 64 -dur 5s -part 1600",
+			undo: "-op relwrite -c 64 -dur 30s -max 1600"},
+		"claimread": {flags: "-op claimread -c 16 -dur 10m -off 2000"},
+		"register":  {flags: fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown)},
+		"update":    {flags: fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown)},
+		"get":       {flags: "-op volget -c 16 -dur 5s -max 10000 -vol rand"},
+		"list":      {flags: "-op vollist -c 1 -dur 5s -max 40"},
+		"http":      {flags: "-op http -c 1 -dur 5s -max 40 -vol /v1/volumes?type=csi"},
+		"heartbeat": {flags: "-op hb -c 64 -dur 5s -max 30000"},
 	}
 	return p
 }
@@ -191,27 +197,32 @@ func (b *bench) startPeer(dir string) *process {
 // berthConfig is that of a server with its data in a folder. Only measured heartbeats are sent.
 func berthConfig(data string) string {
 	return fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"error\"\nports {\n http = %d\n rpc = %d\n serf = %d\n}\n"+
-		"server {\n enabled = true\n bootstrap_expect = 1\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n rpc_max_conns_per_client = 20000\n}\n", "bench", data, berthHTTP, berthRPCp, berthSrf)
+		"server {\n enabled = true\n bootstrap_expect = 1\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n rpc_max_conns_per_client = 20000\n}\n",
+		"bench", data, berthHTTP, berthRPCp, berthSrf)
 }
 
 func (b *bench) startBerth(dir string) *process {
-	p := start(dir, filepath.Join(b.bin, "berth"), "berth.hcl", berthConfig(filepath.Join(dir, "berth")), berthHTTP)
+	p := start(dir, filepath.Join(b.bin, "berth"), "berth.hcl", berthConfig(filepath.Join(dir, "berth")),
+		berthHTTP)
 	file := filepath.Join(dir, "berth-allocs.json")
-	p.load = []string{filepath.Join(b.bin, "berth-bench"), "-rpc", addr(berthRPCp), "-http", addr(berthHTTP), "-pid", strconv.Itoa(p.cmd.Process.Pid), "-file", file}
+	p.load = []string{filepath.Join(b.bin, "berth-bench"), "-rpc", addr(berthRPCp), "-http", addr(berthHTTP),
+		"-pid", strconv.Itoa(p.cmd.Process.Pid), "-file", file}
 	p.ops = map[string]op{
-		"nodes": {flags: fmt.Sprint("-op nodes -c 16 -nodes ", fleet)}, "volumes": {flags: "-op volumes -c 8"}, "shared": {flags: "-op shared"},
+		"nodes": {flags: fmt.Sprint("-op nodes -c 16 -nodes ", fleet)}, "volumes": {flags: "-op volumes -c 8"},
+		"shared":     {flags: "-op shared"},
 		"allocs":     {flags: fmt.Sprint("-op allocs -allocs ", allocs)},
 		"readers":    {flags: "-op claimread -c 16 -time 10m -max 2000"},
 		"grow":       {flags: fmt.Sprint("-op nodes -c 16 -offset ", fleet, " -nodes ", grown)},
 		"claims":     {flags: "-op claimeach -c 16"},
 		"claimcycle": {flags: "-op claimcycle -c 64 -time 5s", undo: "-op release -c 64 -time 30s -max 1600"},
-		"claimread":  {flags: "-op claimread -c 16 -time 1m -offset 2000", undo: "-op releaseread -c 16 -time 1m -offset 2000", times: 3},
-		"register":   {flags: fmt.Sprint("-op register -c 64 -time 15s -max 20000 -nodes ", grown)},
-		"update":     {flags: fmt.Sprint("-op updatecsi -c 64 -time 15s -max 20000 -nodes ", grown)},
-		"get":        {flags: "-op get -c 16 -time 5s -max 30000"},
-		"list":       {flags: "-op list -c 1 -time 5s -max 40"},
-		"http":       {flags: "-op http -c 1 -time 5s -max 40"},
-		"heartbeat":  {flags: "-op heartbeat -c 64 -time 5s -max 100000"},
+		"claimread": {flags: "-op claimread -c 16 -time 1m -offset 2000",
+			undo: "-op releaseread -c 16 -time 1m -offset 2000", times: 3},
+		"register":  {flags: fmt.Sprint("-op register -c 64 -time 15s -max 20000 -nodes ", grown)},
+		"update":    {flags: fmt.Sprint("-op updatecsi -c 64 -time 15s -max 20000 -nodes ", grown)},
+		"get":       {flags: "-op get -c 16 -time 5s -max 30000"},
+		"list":      {flags: "-op list -c 1 -time 5s -max 40"},
+		"http":      {flags: "-op http -c 1 -time 5s -max 40"},
+		"heartbeat": {flags: "-op heartbeat -c 64 -time 5s -max 100000"},
 	}
 	return p
 }
@@ -321,7 +332,8 @@ var (
 
 // parse reads the line of either load program.
 func parse(out string) (s sample, err error) {
-	rate, p99, cpu := rateIn.FindStringSubmatch(out), p99In.FindStringSubmatch(out), cpuIn.FindStringSubmatch(out)
+	rate, p99, cpu := rateIn.FindStringSubmatch(out), p99In.FindStringSubmatch(out),
+		cpuIn.FindStringSubmatch(out)
 	if rate == nil || p99 == nil || cpu == nil {
 		return s, fmt.Errorf("not understood: %q", out)
 	}

@@ -46,7 +46,8 @@ const each = "250ms"
 // stateRows are the store's work: one goroutine, no log.
 func stateRows() []row {
 	us := func(name, peer, berth, time string, target float64) row {
-		return row{Row: result.Row{Name: name, Unit: "us", Scale: 1e-3, Target: target}, Peer: benchmark(peerState, peer, time), Berth: benchmark(berthState, berth, time)}
+		return row{Row: result.Row{Name: name, Unit: "us", Scale: 1e-3, Target: target},
+			Peer: benchmark(peerState, peer, time), Berth: benchmark(berthState, berth, time)}
 	}
 	same := func(name, bench string, target float64) row { return us(name, bench, bench, each, target) }
 	times := func(name, bench string, n int, target float64) row { // if each makes its own store
@@ -74,7 +75,8 @@ func stateRows() []row {
 		atTen(times("fleet of 10 registers, per node", "FleetBoot/N=10", 400, 0)),
 		times("fleet of 100 registers, per node", "FleetBoot/N=100", 40, 0),
 		times("fleet of 1,000 registers, per node", "FleetBoot/N=1000", 3, 20),
-		us("fleet of 1,000 in batches of the log, per node", "FleetBoot/N=1000", "FleetBootBatched/N=1000", "3x", 20),
+		us("fleet of 1,000 in batches of the log, per node", "FleetBoot/N=1000", "FleetBootBatched/N=1000", "3x",
+			20),
 		atTen(same("claim or release, R=1", "Claim/R=1", 0)),
 		atTen(same("claim or release, R=10", "Claim/R=10", 0)),
 		same("claim or release, R=100", "Claim/R=100", 0),
@@ -85,14 +87,16 @@ func stateRows() []row {
 		atTen(same("claim storm, R=10, per claim", "ClaimStorm/R=10", 0)),
 		same("claim storm, R=100, per claim", "ClaimStorm/R=100", 0),
 		same("claim storm, R=1,000, per claim", "ClaimStorm/R=1000", 15),
-		us("claim storm, R=1,000, in batches of the log", "ClaimStorm/R=1000", "ClaimStormBatched/R=1000", each, 15),
+		us("claim storm, R=1,000, in batches of the log", "ClaimStorm/R=1000", "ClaimStormBatched/R=1000", each,
+			15),
 		atTen(same("plugin read with allocations, N=10", "PluginGet/N=10", 0)),
 		same("plugin read with allocations, N=1,000", "PluginGet/N=1000", 0),
 		same("plugin read with allocations, N=10,000", "PluginGet/N=10000", 5),
 		page,
 		same("list 10,000 volumes, no claims", "VolumeList/claims=0", 0),
 		same("list 10,000 volumes, 10 claims each", "VolumeList/claims=10", 5),
-		heartbeat("heartbeat, 10 nodes", 10), // no target: the peer's is its count of nodes alone, ours the whole procedure
+		heartbeat("heartbeat, 10 nodes",
+			10), // no target: the peer's is its count of nodes alone, ours the whole procedure
 		heartbeat("heartbeat, 10,000 nodes", 10000),
 		atTen(same("allocation update of a plugin's job, N=10", "AllocUpdate/N=10", 0)),
 		same("allocation update of a plugin's job, N=1,000", "AllocUpdate/N=1000", 0),
@@ -102,12 +106,13 @@ func stateRows() []row {
 		atTen(same("node down and up, N=10", "NodeStatus/N=10", 0)),
 		same("node down and up, N=10,000", "NodeStatus/N=10000", 0),
 		once(times("fleet of 10,000 registers, per node", "FleetBoot/N=10000", 1, 200)),
-		once(us("fleet of 10,000 in batches of the log, per node", "FleetBoot/N=10000", "FleetBootBatched/N=10000", "1x", 200)),
+		once(us("fleet of 10,000 in batches of the log, per node", "FleetBoot/N=10000", "FleetBootBatched/N=10000",
+			"1x", 200)),
 	}
 }
 
-// growthRows are berth's hot paths from small to large, and the peer's where it can still be waited for. The larger the
-// heap, the rarer it is collected, and the longer each runs.
+// growthRows are berth's hot paths from small to large, and the peer's where it can still be waited for. The
+// larger the heap, the rarer it is collected, and the longer each runs.
 func growthRows() []row {
 	var rows []row
 	for _, path := range []struct {
@@ -129,7 +134,8 @@ func growthRows() []row {
 	} {
 		for _, n := range []int{10, 100, 1000, 10000, 100000} {
 			name, time := fmt.Sprint(path.bench, n), "500ms"
-			r := row{Row: result.Row{Name: fmt.Sprintf("%s, N=%d", path.name, n), Unit: "us", Scale: 1e-3, Reference: path.reference},
+			r := row{Row: result.Row{Name: fmt.Sprintf("%s, N=%d", path.name, n), Unit: "us", Scale: 1e-3,
+				Reference: path.reference},
 				Berth: benchmark(path.program, name, time), Rest: rest(path.program, name, time)}
 			if n <= path.peer {
 				r.Peer = benchmark(peerState, name, each)
@@ -193,7 +199,8 @@ func (b *bench) run(program, match, time string, flags ...string) ([]byte, error
 	if out, done := b.done[key]; done { // another row has the same side
 		return out, nil
 	}
-	cmd := exec.Command(filepath.Join(b.bin, program), append([]string{"-test.run", "^$", "-test.bench", match, "-test.benchtime", time}, flags...)...)
+	cmd := exec.Command(filepath.Join(b.bin, program),
+		append([]string{"-test.run", "^$", "-test.bench", match, "-test.benchtime", time}, flags...)...)
 	cmd.Dir, cmd.SysProcAttr = b.bin, withMe()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -175,7 +175,8 @@ func run(name string, mk worker) {
 		return
 	}
 	q := func(p float64) time.Duration { return all[int(float64(len(all)-1)*p)].Round(time.Microsecond) }
-	fmt.Printf("%-10s %-12s c=%-4d ops=%-7d %9.1f op/s p50=%-10s p99=%-10s max=%-10s srvcpu=%.0fus/op errs=%d rss=%s", *label, name, *conc, len(all),
+	fmt.Printf("%-10s %-12s c=%-4d ops=%-7d %9.1f op/s p50=%-10s p99=%-10s max=%-10s srvcpu=%.0fus/op errs=%d rss=%s",
+		*label, name, *conc, len(all),
 		float64(len(all))/el.Seconds(), q(.5), q(.99), q(1), cpu*1e6/float64(len(all)), errs.Load(), rss())
 	if e := last.Load(); e != nil {
 		fmt.Printf(" lasterr=%v", e)
@@ -250,7 +251,8 @@ func main() {
 		*maxOps = int64((*vols + batch - 1) / batch)
 		run("volreg100", func(w int, c *client) func(int64) error {
 			return func(n int64) error {
-				req := &structs.CSIVolumeRegisterRequest{WriteRequest: structs.WriteRequest{Region: region, Namespace: shape.NS}}
+				req := &structs.CSIVolumeRegisterRequest{WriteRequest: structs.WriteRequest{Region: region,
+					Namespace: shape.NS}}
 				for i := int(n) * batch; i < int(n+1)*batch && i < *vols; i++ {
 					req.Volumes = append(req.Volumes, shape.Volume(i))
 				}
@@ -276,7 +278,8 @@ func main() {
 		for {
 			time.Sleep(500 * time.Millisecond)
 			var resp struct{ Allocations []stub }
-			check(c.r.Call("Job.Allocations", &structs.JobSpecificRequest{JobID: shape.JobID, QueryOptions: qo}, &resp))
+			check(c.r.Call("Job.Allocations", &structs.JobSpecificRequest{JobID: shape.JobID, QueryOptions: qo},
+				&resp))
 			if len(resp.Allocations) >= *allocs || time.Since(t) > 5*time.Minute {
 				out := []allocRef{}
 				for _, a := range resp.Allocations {
@@ -323,7 +326,8 @@ func main() {
 		run("claimeach", func(w int, c *client) func(int64) error {
 			return func(n int64) error {
 				v, k := int(n)%*vols, int(n) / *vols
-				return c.r.Call("CSIVolume.Claim", claimReq(shape.VolID(v), as[(v+37*k)%len(as)], structs.CSIVolumeClaimRead), &idxReply{})
+				return c.r.Call("CSIVolume.Claim", claimReq(shape.VolID(v), as[(v+37*k)%len(as)],
+					structs.CSIVolumeClaimRead), &idxReply{})
 			}
 		})
 	case "relread": // release readers [off, off+max)
@@ -347,7 +351,8 @@ func main() {
 				if i >= len(as) || i >= *vols {
 					return errDone
 				}
-				return c.r.Call("CSIVolume.Claim", claimReq(shape.VolID(i), as[i], structs.CSIVolumeClaimWrite), &idxReply{})
+				return c.r.Call("CSIVolume.Claim", claimReq(shape.VolID(i), as[i], structs.CSIVolumeClaimWrite),
+					&idxReply{})
 			}
 		})
 	case "relwrite": // release through a claim in state ready-to-free: one raft entry
@@ -381,7 +386,8 @@ func main() {
 			return func(n int64) error {
 				i := (*off + int(n)) % min(len(as), *vols)
 				v := shape.VolID(i)
-				if err := c.r.Call("CSIVolume.Claim", claimReq(v, as[i], structs.CSIVolumeClaimWrite), &idxReply{}); err != nil {
+				if err := c.r.Call("CSIVolume.Claim", claimReq(v, as[i], structs.CSIVolumeClaimWrite),
+					&idxReply{}); err != nil {
 					return err
 				}
 				return c.r.Call("CSIVolume.Unpublish", unpubReq(v, as[i], structs.CSIVolumeClaimWrite), &idxReply{})
@@ -390,7 +396,8 @@ func main() {
 	case "plugget":
 		run("plugget", func(w int, c *client) func(int64) error {
 			return func(n int64) error {
-				return c.r.Call("CSIPlugin.Get", &structs.CSIPluginGetRequest{ID: shape.PluginID, QueryOptions: qo}, &idxReply{})
+				return c.r.Call("CSIPlugin.Get", &structs.CSIPluginGetRequest{ID: shape.PluginID, QueryOptions: qo},
+					&idxReply{})
 			}
 		})
 	case "pluglist":

@@ -61,9 +61,11 @@ func timesLine(name string, rows []result.Row) string {
 	}
 	peer := "-"
 	if first.Peer > 0 {
-		peer = fmt.Sprintf("%s / %s / %s", bare(first.Peer*first.Scale), bare(rows[2].Peer*rows[2].Scale), bare(rows[3].Peer*rows[3].Scale))
+		peer = fmt.Sprintf("%s / %s / %s", bare(first.Peer*first.Scale), bare(rows[2].Peer*rows[2].Scale),
+			bare(rows[3].Peer*rows[3].Scale))
 	}
-	return s + fmt.Sprintf(" %s (%s) | %s | %s |\n", times(grown), times(last.More["cpu-ns/unit"]/first.More["cpu-ns/unit"]), verdict, peer)
+	return s + fmt.Sprintf(" %s (%s) | %s | %s |\n", times(grown),
+		times(last.More["cpu-ns/unit"]/first.More["cpu-ns/unit"]), verdict, peer)
 }
 
 func memoryLine(name string, rows []result.Row) string {

@@ -34,13 +34,17 @@ func loads(path string) (string, error) {
 		rows := slices.DeleteFunc(slices.Clone(f.Rows), func(r load) bool { return r.Servers != servers })
 		fleets := distinct(rows, func(r load) int { return r.Fleet })
 		largest := thousands(float64(fleets[len(fleets)-1]))
-		fmt.Fprintf(&b, "%s:\n\n| operation | clients |", map[bool]string{true: "One server", false: fmt.Sprint(servers, " servers")}[servers == 1])
+		fmt.Fprintf(&b, "%s:\n\n| operation | clients |", map[bool]string{true: "One server",
+			false: fmt.Sprint(servers, " servers")}[servers == 1])
 		for _, n := range fleets {
 			fmt.Fprintf(&b, " %s nodes |", thousands(float64(n)))
 		}
-		fmt.Fprintf(&b, " p50, p99 at %s | leader's CPU at %s, %s | each follower's | to disk |\n|---|---:|%s---:|---:|---:|---:|\n", largest, thousands(float64(fleets[0])), largest, strings.Repeat("---:|", len(fleets)))
+		fmt.Fprintf(&b,
+			" p50, p99 at %s | leader's CPU at %s, %s | each follower's | to disk |\n|---|---:|%s---:|---:|---:|---:|\n",
+			largest, thousands(float64(fleets[0])), largest, strings.Repeat("---:|", len(fleets)))
 		for _, name := range distinctIn(rows, func(r load) string { return r.Operation }) {
-			b.WriteString(loadLine(slices.DeleteFunc(slices.Clone(rows), func(r load) bool { return r.Operation != name }), fleets))
+			b.WriteString(loadLine(slices.DeleteFunc(slices.Clone(rows),
+				func(r load) bool { return r.Operation != name }), fleets))
 		}
 		b.WriteString("\n")
 	}
@@ -48,7 +52,8 @@ func loads(path string) (string, error) {
 		f.Commit, f.Date, f.Seconds, f.Load[0], f.Load[1]), nil
 }
 
-// loadLine is one operation's line, of its rows by size; of some sizes there may be none, where there was no time for it.
+// loadLine is one operation's line, of its rows by size; of some sizes there may be none, where there was no
+// time for it.
 func loadLine(rows []load, fleets []int) string {
 	first, last := rows[0], rows[len(rows)-1]
 	s := fmt.Sprintf("| %s | %d |", first.Operation, last.Clients)
@@ -72,7 +77,8 @@ func loadLine(rows []load, fleets []int) string {
 	if last.Written >= 200 { // below, it is others' writes
 		disk = unit(last.Written/1e3, "KB")
 	}
-	return s + fmt.Sprintf(" %s, %s | %s, %s | %s | %s |\n", unit(last.P50*1e3, "us"), unit(last.P99*1e3, "us"), unit(first.LeaderCPU, "us"), unit(last.LeaderCPU, "us"), follower, disk)
+	return s + fmt.Sprintf(" %s, %s | %s, %s | %s | %s |\n", unit(last.P50*1e3, "us"), unit(last.P99*1e3, "us"),
+		unit(first.LeaderCPU, "us"), unit(last.LeaderCPU, "us"), follower, disk)
 }
 
 // strain is a row as `berth-bench overload` writes it.
@@ -112,9 +118,11 @@ func overload(path string) (string, error) {
 		}
 		refused := "-"
 		if r.Refused > 0 {
-			refused = fmt.Sprintf("%s (%s), %s", thousands(float64(r.Refused)), thousands(float64(r.Advised)), unit(r.RefusedP99*1e3, "us"))
+			refused = fmt.Sprintf("%s (%s), %s", thousands(float64(r.Refused)), thousands(float64(r.Advised)),
+				unit(r.RefusedP99*1e3, "us"))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s/s | %s/s | %.0f %% | %s, %s | %s | %d | %.0f to %.0f MB |\n", name, r.What, bare(r.Offered), bare(r.Good), 100*r.Share,
+		fmt.Fprintf(&b, "| %s | %s | %s/s | %s/s | %.0f %% | %s, %s | %s | %d | %.0f to %.0f MB |\n", name, r.What,
+			bare(r.Offered), bare(r.Good), 100*r.Share,
 			unit(r.P50*1e3, "us"), unit(r.P99*1e3, "us"), refused, r.Failed, r.Before, r.Max)
 	}
 	return b.String() + fmt.Sprintf("\n*Commit %s, %s UTC, one run, %g s of each load; the machine's load average was %.1f before and %.1f after.*\n",

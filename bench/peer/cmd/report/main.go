@@ -81,7 +81,8 @@ func beside(what string) func(string) (string, error) {
 			return "", err
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "| %s | peer | berth | ratio | of the rounds | wanted |\n|---|---:|---:|---:|---:|---:|\n", what)
+		fmt.Fprintf(&b, "| %s | peer | berth | ratio | of the rounds | wanted |\n|---|---:|---:|---:|---:|---:|\n",
+			what)
 		for _, r := range f.Rows {
 			ratio, span := "-", ""
 			if r.Ratio > 0 {
@@ -90,7 +91,8 @@ func beside(what string) func(string) (string, error) {
 			if r.Low < r.High {
 				span = number(r.Low) + " to " + times(r.High)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.Name, amount(r.Peer, r), amount(r.Berth, r), ratio, span, wanted(r))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.Name, amount(r.Peer, r), amount(r.Berth, r), ratio,
+				span, wanted(r))
 		}
 		return b.String() + caption(f), nil
 	}
@@ -121,7 +123,8 @@ func caption(f result.File) string {
 	if f.Rounds > 1 {
 		rounds = fmt.Sprintf("medians of %d rounds", f.Rounds)
 	}
-	return fmt.Sprintf("\n*Commit %s, %s UTC, %s; the machine's load average was %.1f before and %.1f after.*\n", f.Commit, f.Date, rounds, f.Load[0], f.Load[1])
+	return fmt.Sprintf("\n*Commit %s, %s UTC, %s; the machine's load average was %.1f before and %.1f after.*\n",
+		f.Commit, f.Date, rounds, f.Load[0], f.Load[1])
 }
 
 // capacity is berth alone: quantity | amount.

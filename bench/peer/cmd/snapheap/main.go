@@ -65,15 +65,18 @@ func main() {
 		{"empty", shape.Fill{SharedVolClaims: -1}},
 		{"10k nodes", shape.Fill{Nodes: 10000, SharedVolClaims: -1}},
 		{"10k nodes+10k vols", shape.Fill{Nodes: 10000, Volumes: 10000, SharedVolClaims: -1}},
-		{"10k nodes+10k vols+100k claims", shape.Fill{Nodes: 10000, Volumes: 10000, ClaimsPerVol: 10, SharedVolClaims: -1}},
-		{"10k nodes+10k vols+100k claims+100k allocs", shape.Fill{Nodes: 10000, Volumes: 10000, ClaimsPerVol: 10, SharedVolClaims: -1, Allocs: 100000}},
+		{"10k nodes+10k vols+100k claims", shape.Fill{Nodes: 10000, Volumes: 10000, ClaimsPerVol: 10,
+			SharedVolClaims: -1}},
+		{"10k nodes+10k vols+100k claims+100k allocs", shape.Fill{Nodes: 10000, Volumes: 10000, ClaimsPerVol: 10,
+			SharedVolClaims: -1, Allocs: 100000}},
 	}
 	if *asJSON {
 		report(cases[1].f, cases[2].f, cases[3].f)
 		return
 	}
 	fmt.Printf("peer %s %s\n", shape.PeerVersion, runtime.Version())
-	fmt.Printf("%-45s %12s %10s %12s %12s %12s %12s %12s %12s\n", "state", "bytes", "writes", "persist-null", "persist-file", "restore-mem", "heapMB", "objects", "")
+	fmt.Printf("%-45s %12s %10s %12s %12s %12s %12s %12s %12s\n", "state", "bytes", "writes", "persist-null",
+		"persist-file", "restore-mem", "heapMB", "objects", "")
 	for _, c := range cases {
 		fsm := shape.NewFSM(true)
 		c.f.Do(fsm.State())
