@@ -20,7 +20,7 @@ var (
 		serveMethod(structs.CSIVolumeExternal, bindExternal, externalVolumes))
 	volumeGet = route(get, "/v1/volume/csi/{id}",
 		serveMethod(structs.CSIVolumeGet, bindVolume,
-			func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail { return redactDetail(a.Volume) }))
+			func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail { return a.Volume.Redacted() }))
 	volumeRegister = route(put, "/v1/volume/csi/{id}",
 		serveMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
 	volumeDeregister = route(remove, "/v1/volume/csi/{id}",
@@ -176,27 +176,9 @@ type volumesAnswer struct {
 func volumesWritten(a *structs.CSIVolumeRegisterResponse) volumesAnswer {
 	answer := volumesAnswer{Volumes: make([]*structs.CSIVolume, len(a.Volumes))}
 	for i, v := range a.Volumes {
-		c := *v
-		c.MountOptions = v.MountOptions.Redacted()
-		answer.Volumes[i] = &c
+		answer.Volumes[i] = v.Redacted()
 	}
 	return answer
-}
-
-// redactDetail hides mount flags. It copies the parts that it changes, because the state may share them.
-func redactDetail(v *structs.CSIVolumeDetail) *structs.CSIVolumeDetail {
-	if v == nil {
-		return nil
-	}
-	c := *v
-	c.MountOptions = v.MountOptions.Redacted()
-	c.Attachments = make([]*structs.CSIAttachment, len(v.Attachments))
-	for i, a := range v.Attachments {
-		b := *a
-		b.MountOptions = a.MountOptions.Redacted()
-		c.Attachments[i] = &b
-	}
-	return &c
 }
 
 // VolumeFilter selects the volumes of a plugin and those in use on a node. "" selects all.

@@ -23,7 +23,7 @@ func (v volumes) get(
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
 	}
-	resp.Volume = publicDetail(state.VolumeDetail(tx, row))
+	resp.Volume = state.VolumeDetail(tx, row)
 	return nil
 }
 

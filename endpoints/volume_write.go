@@ -157,7 +157,7 @@ func (w volumeWrites) recordAndAwait(
 			continue
 		}
 		index = max(index, row.ModifyIndex)
-		resp.Volumes = append(resp.Volumes, publicVolume(row))
+		resp.Volumes = append(resp.Volumes, row.Redacted())
 	}
 	if len(faults) > 0 {
 		return 0, structs.Errorf(structs.KindOf(faults[0]), "%w", errors.Join(faults...))

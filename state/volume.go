@@ -93,11 +93,11 @@ func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
 }
 
 // VolumeDetail returns a volume with its plugin, claims, attachments and allocations. Parts with secrets are
-// redacted copies.
+// redacted copies; see structs.CSIVolumeDetail.Redacted.
 func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	s := VolumeStub(tx, v)
 	d := &structs.CSIVolumeDetail{
-		CSIVolume:           *v.Copy(),
+		CSIVolume:           *v.Copy().Redacted(),
 		AccessMode:          s.AccessMode,
 		AttachmentMode:      s.AttachmentMode,
 		ReadAllocs:          map[string]*structs.AllocListStub{},
@@ -115,8 +115,6 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		NodesHealthy:        s.NodesHealthy,
 		NodesExpected:       s.NodesExpected,
 	}
-	d.Secrets = nil
-	d.Deletion = nil
 	if p := Plugin(tx, v.PluginID); p != nil {
 		d.ProviderVersion = p.Version
 	}
@@ -126,9 +124,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		addClaim(tx, d, c, reason(c))
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
-		a = a.Copy()
-		a.Secrets = nil
-		a.PublishContext = nil
+		a = a.Copy().Redacted()
 		d.Attachments = append(d.Attachments, a)
 		if text := renamedNode(tx, a); text != "" {
 			d.Warnings = append(d.Warnings, text)

@@ -68,23 +68,6 @@ type CSIMountOptions struct {
 	MountFlags []string
 }
 
-// redactedFlag replaces mount flags in answers.
-const redactedFlag = "[REDACTED]"
-
-// Redacted returns the options for output: mount flags may contain secrets (CSI spec, MountVolume).
-func (o *CSIMountOptions) Redacted() *CSIMountOptions {
-	if o == nil || len(o.MountFlags) == 0 {
-		return o
-	}
-	return &CSIMountOptions{FSType: o.FSType, MountFlags: []string{redactedFlag}}
-}
-
-// IsRedacted reports whether the options are those of an answer, put back unread: the flags are to stay as
-// they are.
-func (o *CSIMountOptions) IsRedacted() bool {
-	return o != nil && len(o.MountFlags) == 1 && o.MountFlags[0] == redactedFlag
-}
-
 // Copy returns a deep copy; nil stays nil.
 func (o *CSIMountOptions) Copy() *CSIMountOptions {
 	if o == nil {
