@@ -18,19 +18,40 @@ func noAlloc(id string) error {
 	return structs.NotFoundf("there is no allocation %q", id)
 }
 
-func allocKey(a *structs.Allocation) []string { return []string{a.ID} }
+func allocKey(a *structs.Allocation) []string {
+	return []string{a.ID}
+}
 
-func compareAllocs(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) }
+func compareAllocs(a, b *structs.Allocation) int {
+	return cmp.Compare(a.ID, b.ID)
+}
 
-// allocStubs shows allocations as stubs with their job's type.
-type allocStubs = query.List[structs.Allocation, structs.AllocListStub]
+// allocStubList lists allocations as stubs with the types of their jobs.
+type allocStubList = query.List[structs.Allocation, structs.AllocListStub]
 
-func allocListing(tx *state.ReadTx) allocStubs {
-	return allocStubs{Key: allocKey, Stub: state.AllocStubs(tx)}
+func newAllocStubList(tx *state.ReadTx) allocStubList {
+	return allocStubList{
+		Key:  allocKey,
+		Stub: state.AllocStubs(tx),
+	}
+}
+
+// allocList lists whole allocations with their jobs.
+type allocList = query.List[structs.Allocation, structs.Allocation]
+
+func newAllocList(tx *state.ReadTx) allocList {
+	return allocList{
+		Key: allocKey,
+		Stub: func(a, whole *structs.Allocation) {
+			*whole = *state.AllocWithJob(tx, a)
+		},
+	}
 }
 
 func (a allocs) get(
-	tx *state.ReadTx, req *structs.AllocGetRequest, resp *structs.AllocGetResponse,
+	tx *state.ReadTx,
+	req *structs.AllocGetRequest,
+	resp *structs.AllocGetResponse,
 ) error {
 	row := state.Alloc(tx, req.AllocID)
 	if row == nil {
@@ -40,51 +61,52 @@ func (a allocs) get(
 	return nil
 }
 
-// getMany leaves out allocations that do not exist and, for a node, those of other nodes. A wrong secret
-// was refused before. An operator may name a node without its secret to narrow the answer. An allocation
-// that the request names twice is answered once, because each comes with its whole job.
+// getMany leaves out allocations that do not exist and, for a node, those of other nodes. The middleware has
+// rejected a wrong secret. An operator may name a node without its secret to narrow the answer. The answer
+// has an allocation once that the request names twice, because each comes with its whole job.
 func (a allocs) getMany(
-	tx *state.ReadTx, req *structs.AllocsGetRequest, resp *structs.AllocsResponse,
+	tx *state.ReadTx,
+	req *structs.AllocsGetRequest,
+	resp *structs.AllocsResponse,
 ) (err error) {
-	if len(req.AllocIDs) > structs.MaxAllocIDs {
+	if n := len(req.AllocIDs); n > structs.MaxAllocIDs {
 		return structs.Invalidf("the request names %d allocations; at most %d are allowed",
-			len(req.AllocIDs), structs.MaxAllocIDs)
+			n, structs.MaxAllocIDs)
 	}
+	ids := slices.Sorted(slices.Values(req.AllocIDs))
 	var rows []*structs.Allocation
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.AllocIDs))) {
+	for _, id := range slices.Compact(ids) {
 		row := state.Alloc(tx, id)
-		if row != nil && (req.NodeID == "" || row.NodeID == req.NodeID) {
-			rows = append(rows, row)
+		if row == nil || req.NodeID != "" && row.NodeID != req.NodeID {
+			continue
 		}
+		rows = append(rows, row)
 	}
-	resp.Allocs, err = wholeAllocs(tx).Page(slices.Values(rows), &req.QueryOptions, &resp.QueryMeta)
+	resp.Allocs, err = newAllocList(tx).Page(slices.Values(rows), req, resp)
 	return err
-}
-
-// allocsWhole shows allocations with their jobs.
-type allocsWhole = query.List[structs.Allocation, structs.Allocation]
-
-func wholeAllocs(tx *state.ReadTx) allocsWhole {
-	return allocsWhole{
-		Key:  allocKey,
-		Stub: func(a, whole *structs.Allocation) { *whole = *state.AllocWithJob(tx, a) },
-	}
 }
 
 func (a allocs) list(
-	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.AllocListResponse,
+	tx *state.ReadTx,
+	req *structs.QueryRequest,
+	resp *structs.AllocListResponse,
 ) (err error) {
-	rows := state.AllocsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
-	resp.Allocations, err = allocListing(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := state.AllocsFrom(tx, req.RequestNamespace(),
+		req.Prefix, query.Start(req))
+	resp.Allocations, err = newAllocStubList(tx).Page(rows, req, resp)
 	return err
 }
 
-func inNamespace(ns string, q *structs.QueryOptions) bool {
-	return q.Namespace == structs.AllNamespaces || q.RequestNamespace() == ns
+func inNamespace(ns string, req query.ReadRequest) bool {
+	q := req.Query()
+	return q.Namespace == structs.AllNamespaces ||
+		q.RequestNamespace() == ns
 }
 
 func (a allocs) stop(
-	ctx context.Context, req *structs.AllocStopRequest, resp *structs.AllocStopResponse,
+	ctx context.Context,
+	req *structs.AllocStopRequest,
+	resp *structs.AllocStopResponse,
 ) (uint64, error) {
 	tx := a.store.Read()
 	row := state.Alloc(tx, req.AllocID)
@@ -96,8 +118,8 @@ func (a allocs) stop(
 		job = state.AllocWithJob(tx, row).Job
 	}
 	if job == nil {
-		return 0, structs.Preconditionf("the job of allocation %s is gone; it is being stopped already",
-			req.AllocID)
+		return 0, structs.Preconditionf(
+			"the job of allocation %s is gone; it is being stopped already", req.AllocID)
 	}
 	req.Eval = evaluationOf(job, structs.TriggerAllocStop, req.Now)
 	resp.EvalID = req.Eval.ID

@@ -7,16 +7,16 @@ import (
 	"berth/structs"
 )
 
-// rule says whether a caller may use a method at all. The handler decides about the rows. node is the row of
-// a node that gave its secret. There are no access policies yet: each other caller is an operator, without a
-// node.
+// rule returns an error if a caller may not use a method at all. The handler decides about the rows. node is
+// the row of a node that gave its secret. There are no access policies yet: every other caller is an operator,
+// without a node.
 type rule func(node *structs.Node) error
 
 // anyone is the rule of methods for operators. Access policies will go here.
 func anyone(*structs.Node) error { return nil }
 
-// aNode is the rule of methods that a node uses about itself.
-func aNode(node *structs.Node) error {
+// nodeOnly is the rule of methods that a node uses about itself.
+func nodeOnly(node *structs.Node) error {
 	if node == nil {
 		return structs.Deniedf("only a node may call this, with its ID and secret")
 	}
@@ -43,12 +43,14 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 // not-found at the leader, so that the node registers again, and unavailable at a follower, which may lag.
 func (e *Endpoints) checkNode(node *structs.Node, secret string) error {
 	if node == nil {
-		if _, isMe, _, _ := e.raft.Leader(); !isMe {
+		_, isMe, _, _ := e.raft.Leader()
+		if !isMe {
 			return structs.Unavailablef("this server does not know the node yet")
 		}
 		return structs.NotFoundf("the node is not registered")
 	}
-	if subtle.ConstantTimeCompare([]byte(node.SecretID), []byte(secret)) != 1 {
+	known := []byte(node.SecretID)
+	if subtle.ConstantTimeCompare(known, []byte(secret)) != 1 {
 		return structs.Deniedf("the secret is not that of node %s", node.ID)
 	}
 	return nil

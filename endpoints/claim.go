@@ -16,12 +16,15 @@ type claims struct{ *Endpoints }
 
 // claim records claims for allocations of the calling node, and no others.
 func (c claims) claim(
-	ctx context.Context, req *structs.CSIVolumeClaimRequest, resp *structs.CSIVolumeClaimResponse,
+	ctx context.Context,
+	req *structs.CSIVolumeClaimRequest,
+	resp *structs.CSIVolumeClaimResponse,
 ) (uint64, error) {
 	if len(req.Claims) == 0 {
 		return 0, structs.Invalidf("Claims: nothing is given; expected at least one claim")
 	}
-	if err := c.notTooMany(len(req.Claims)); err != nil {
+	err := c.checkCount(len(req.Claims))
+	if err != nil {
 		return 0, err
 	}
 	own, err := ownClaims(c.store.Read(), req)
@@ -34,28 +37,30 @@ func (c claims) claim(
 		return 0, err
 	}
 	tx := c.store.Read()
-	for _, k := range own {
-		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
+	for _, c := range own {
+		row := state.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 		if row == nil {
 			return 0, structs.Conflictf(
-				"the claim of allocation %s on volume %q was released at once", k.AllocID, k.VolumeID)
+				"the claim of allocation %s on volume %q was released at once",
+				c.AllocID, c.VolumeID)
 		}
 		resp.Claims = append(resp.Claims, row)
 	}
 	return index, nil
 }
 
-// notTooMany bounds a log entry: it holds up the entries behind it.
-func (c claims) notTooMany(n int) error {
+// checkCount bounds the claims of a log entry, because an entry delays the entries behind it.
+func (c claims) checkCount(n int) error {
 	if n > c.config.maxClaims {
 		return structs.Invalidf(
-			"Claims: %d are given; expected at most %d, more in several requests", n, c.config.maxClaims)
+			"Claims: %d are given; expected at most %d, more in several requests",
+			n, c.config.maxClaims)
 	}
 	return nil
 }
 
-// ownClaims checks that each claim is for an allocation on the calling node. It fills in, in copies, the
-// fields that follow from the rows.
+// ownClaims checks that each claim is for an allocation on the calling node. It returns copies with the fields
+// that follow from the rows.
 func ownClaims(
 	tx *state.ReadTx, req *structs.CSIVolumeClaimRequest,
 ) ([]*structs.CSIClaim, error) {
@@ -68,17 +73,21 @@ func ownClaims(
 		alloc := state.Alloc(tx, c.AllocID)
 		if alloc == nil {
 			return nil, structs.NotFoundf(
-				"there is no allocation %q to claim volume %q for", c.AllocID, c.VolumeID)
+				"there is no allocation %q to claim volume %q for",
+				c.AllocID, c.VolumeID)
 		}
-		if alloc.NodeID != req.NodeID || c.NodeID != "" && c.NodeID != req.NodeID {
+		if alloc.NodeID != req.NodeID ||
+			c.NodeID != "" && c.NodeID != req.NodeID {
 			return nil, structs.Deniedf(
-				"allocation %s is not on node %s: a node claims for its own allocations alone", c.AllocID, req.NodeID)
+				"allocation %s is not on node %s: a node claims for its own allocations alone",
+				c.AllocID, req.NodeID)
 		}
 		c.Namespace = alloc.Namespace
 		c.NodeID = req.NodeID
 		c.JobID = alloc.JobID
 		c.TaskGroup = alloc.TaskGroup
-		if v := state.Volume(tx, c.Namespace, c.VolumeID); v != nil {
+		v := state.Volume(tx, c.Namespace, c.VolumeID)
+		if v != nil {
 			c.PluginID = v.PluginID
 		}
 		own[i] = c
@@ -89,17 +98,21 @@ func ownClaims(
 // unpublish releases claims of the calling node, which has released the volumes. One log entry releases all
 // claims of a request, for example when a node is drained.
 func (c claims) unpublish(
-	ctx context.Context, req *structs.CSIVolumeUnpublishRequest, _ *structs.Empty,
+	ctx context.Context,
+	req *structs.CSIVolumeUnpublishRequest,
+	_ *structs.Empty,
 ) (uint64, error) {
 	if req.Operator != "" {
 		return 0, structs.Invalidf("Operator: a node releases its claims in its own name")
 	}
-	err := c.notTooMany(max(len(req.Claims), len(req.TurnedReadOnly)))
+	most := max(len(req.Claims), len(req.TurnedReadOnly))
+	err := c.checkCount(most)
 	if err != nil || len(req.Claims) == 0 {
 		return c.store.Index(), err
 	}
 	tx := c.store.Read()
-	if node := state.Node(tx, req.NodeID); node != nil && node.Unaccounted {
+	node := state.Node(tx, req.NodeID)
+	if node != nil && node.Unaccounted {
 		// The node deletes its record of a volume after the answer. It has to report the volume first,
 		// because the volume may be attached.
 		return 0, structs.Unavailablef(
@@ -109,7 +122,8 @@ func (c claims) unpublish(
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
 			return 0, structs.Deniedf(
-				"the claim of allocation %s on volume %q is another node's", k.AllocID, k.VolumeID)
+				"the claim of allocation %s on volume %q is another node's",
+				k.AllocID, k.VolumeID)
 		}
 	}
 	return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req)
@@ -121,11 +135,14 @@ func (c claims) unpublish(
 func (c claims) get(
 	ctx context.Context, req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
-	var last structs.CSIClaimGetResponse
-	asked := query.Request{Method: structs.CSIClaimGet.Name, Body: req}
 	type answer = structs.CSIClaimGetResponse
-	return query.Wait(ctx, c.queries, asked, func(tx *state.ReadTx) (*answer, bool, error) {
-		resp, err := c.look(tx, req)
+	var last answer
+	asked := query.Request{
+		Method: structs.CSIClaimGet.Name,
+		Body:   req,
+	}
+	read := func(tx *state.ReadTx) (*answer, bool, error) {
+		resp, err := claimWithRows(tx, req)
 		if err != nil {
 			return nil, false, err
 		}
@@ -138,35 +155,45 @@ func (c claims) get(
 			resp.Ready = false
 		}
 		if resp.Ready {
-			resp.Provider = nodeconn.Provider(c.store.Read(), resp.Volume.PluginID)
+			resp.Provider = nodeconn.Provider(
+				c.store.Read(), resp.Volume.PluginID)
 		}
 		// Rows never change: another row is a change, the same one is not.
-		changed := resp.Claim != last.Claim || resp.Volume != last.Volume ||
-			resp.Attachment != last.Attachment || resp.Ready != last.Ready
+		changed := resp.Claim != last.Claim ||
+			resp.Volume != last.Volume ||
+			resp.Attachment != last.Attachment ||
+			resp.Ready != last.Ready
 		last = *resp
 		if !resp.Ready {
 			// Not from tx: the reason names other claims, and a change of these is no change for this node.
-			resp.Blocked = cmp.Or(recovering, state.ClaimBlocked(c.store.Read(), resp.Claim))
+			reason := state.ClaimBlocked(c.store.Read(), resp.Claim)
+			resp.Blocked = cmp.Or(recovering, reason)
 		}
 		return resp, changed, nil
-	})
+	}
+	return query.Wait(ctx, c.queries, asked, read)
 }
 
-// look puts a claim together with the rows that its node needs. The grant makes the attachment, so a claim
+// claimWithRows returns a claim with the rows that its node needs. The grant makes the attachment, so a claim
 // that waits reads neither attachment nor plugin, and a change of these does not end the wait of the node.
-func (c claims) look(
+func claimWithRows(
 	tx *state.ReadTx, req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
 	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
 	if claim == nil {
-		return nil, structs.NotFoundf("allocation %s has no claim on volume %q", req.AllocID, req.VolumeID)
+		return nil, structs.NotFoundf("allocation %s has no claim on volume %q",
+			req.AllocID, req.VolumeID)
 	}
 	if claim.NodeID != req.NodeID {
 		return nil, structs.Deniedf(
-			"the claim of allocation %s on volume %q is another node's", req.AllocID, req.VolumeID)
+			"the claim of allocation %s on volume %q is another node's",
+			req.AllocID, req.VolumeID)
 	}
-	resp := &structs.CSIClaimGetResponse{Claim: claim, Volume: state.Volume(tx, ns, req.VolumeID)}
+	resp := &structs.CSIClaimGetResponse{
+		Claim:  claim,
+		Volume: state.Volume(tx, ns, req.VolumeID),
+	}
 	resp.Index = claim.ModifyIndex
 	if resp.Volume != nil {
 		resp.Index = max(resp.Index, resp.Volume.ModifyIndex)

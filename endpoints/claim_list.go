@@ -15,11 +15,15 @@ import (
 // list returns why each claim of a waiting allocation waits, as of now. Claims come volume by volume, and
 // those of a volume in the order of its queue.
 func (c claims) list(
-	tx *state.ReadTx, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse,
+	tx *state.ReadTx,
+	req *structs.CSIClaimListRequest,
+	resp *structs.CSIClaimListResponse,
 ) error {
 	reason := state.Reasons(tx)
 	if req.NodeID != "" || req.Reverse || req.Sort != "" { // not queue by queue
-		reason = func(row *structs.CSIClaim) string { return state.ClaimBlocked(tx, row) }
+		reason = func(row *structs.CSIClaim) string {
+			return state.ClaimBlocked(tx, row)
+		}
 	}
 	l := query.List[structs.CSIClaim, structs.CSIClaim]{
 		Key: claimKey,
@@ -28,15 +32,16 @@ func (c claims) list(
 			stub.Reason = reason(row)
 		},
 		Keep: func(row *structs.CSIClaim) bool {
-			return inNamespace(row.Namespace, &req.QueryOptions) &&
-				(req.NodeID == "" || row.NodeID == req.NodeID) && strings.HasPrefix(row.VolumeID, req.Prefix)
+			return inNamespace(row.Namespace, req) &&
+				(req.NodeID == "" || row.NodeID == req.NodeID) &&
+				strings.HasPrefix(row.VolumeID, req.Prefix)
 		},
 	}
 	rows, err := claimRows(tx, req)
 	if err != nil {
 		return err
 	}
-	resp.Claims, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	resp.Claims, err = l.Page(rows, req, resp)
 	return err
 }
 
@@ -52,19 +57,23 @@ func claimRows(
 	}
 	switch {
 	case req.VolumeID != "":
-		rows, inOrder := state.QueueFrom(tx, ns, req.VolumeID, from, q.Reverse)
-		if !inOrder {
-			rows = query.Sorted(state.ClaimsOf(tx, ns, req.VolumeID), compareClaims, q)
+		rows, inOrder := state.QueueFrom(
+			tx, ns, req.VolumeID, from, q.Reverse)
+		if inOrder {
+			return rows, nil
 		}
-		return rows, nil
+		rows = state.ClaimsOf(tx, ns, req.VolumeID)
+		return query.Sorted(rows, compareClaims, q), nil
 	case req.NodeID != "":
-		return query.Sorted(state.ClaimsByNode(tx, req.NodeID), compareClaims, q), nil
+		rows := state.ClaimsByNode(tx, req.NodeID)
+		return query.Sorted(rows, compareClaims, q), nil
 	}
-	at := state.Page{Reverse: q.Reverse}
+	page := state.Page{Reverse: q.Reverse}
 	if from != nil {
-		at.From = []string{from.Namespace, from.VolumeID} // whose queue is read completely
+		page.From = []string{from.Namespace, from.VolumeID} // whose queue is read completely
 	}
-	return query.SortedGroups(state.ClaimsFrom(tx, ns, req.Prefix, at), sameVolume, compareClaims, q), nil
+	rows := state.ClaimsFrom(tx, ns, req.Prefix, page)
+	return query.SortedGroups(rows, sameVolume, compareClaims, q), nil
 }
 
 func sameVolume(a, b *structs.CSIClaim) bool {
@@ -98,14 +107,16 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 	}
 	c := &structs.CSIClaim{}
 	if len(key) == 4 {
-		c.Namespace, c.VolumeID = key[0], key[1]
+		c.Namespace = key[0]
+		c.VolumeID = key[1]
 		c.CreateIndex, err = strconv.ParseUint(key[2], 10, 64)
 		if err == nil {
 			c.Seq, err = strconv.Atoi(key[3])
 		}
 	}
 	if len(key) != 4 || err != nil {
-		return nil, structs.Invalidf("the page token %q is not one that a list of claims gave", q.NextToken)
+		return nil, structs.Invalidf(
+			"the page token %q is not one that a list of claims gave", q.NextToken)
 	}
 	return c, nil
 }

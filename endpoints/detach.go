@@ -15,23 +15,34 @@ import (
 	"berth/structs"
 )
 
-// askTimeout bounds the call to a node for its mounts of a volume. It makes no call to a plugin.
-const askTimeout = 10 * time.Second
+// mountsTimeout bounds the call to a node for its mounts of a volume. The node calls no plugin for it.
+const mountsTimeout = 10 * time.Second
 
 // detach makes a node release a volume whose allocations there have ended, and releases their claims. It
 // calls the node, and releases nothing while the node has the volume mounted. Force is for an unreachable
 // node: an operator asserts that it does not write, and the allocations count as ended. Force also helps if
 // the plugin does not confirm the unmount and the node has nothing mounted.
 func (c claims) detach(
-	ctx context.Context, req *structs.CSIVolumeDetachRequest, resp *structs.CSIVolumeDetachResponse,
+	ctx context.Context,
+	req *structs.CSIVolumeDetachRequest,
+	resp *structs.CSIVolumeDetachResponse,
 ) (uint64, error) {
-	if len(req.Reason) > structs.MaxText || len(req.By) > structs.MaxName { // both are kept in a row
-		return 0, structs.Invalidf("reason and by may have %d and %d bytes", structs.MaxText, structs.MaxName)
+	// A row keeps both.
+	if len(req.Reason) > structs.MaxText ||
+		len(req.By) > structs.MaxName {
+		return 0, structs.Invalidf("reason and by may have %d and %d bytes",
+			structs.MaxText, structs.MaxName)
 	}
-	d := detachment{claims: c, req: req, resp: resp, ns: req.RequestNamespace()}
+	d := detachment{
+		claims: c,
+		req:    req,
+		resp:   resp,
+		ns:     req.RequestNamespace(),
+	}
 	tx := c.store.Read()
 	volume := state.Volume(tx, d.ns, req.VolumeID)
-	attachment := state.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
+	attachment := state.Attachment(
+		tx, d.ns, req.VolumeID, req.NodeID)
 	if volume == nil && attachment == nil {
 		return 0, noVolume(d.ns, req.VolumeID)
 	}
@@ -40,21 +51,23 @@ func (c claims) detach(
 		if row.NodeID != req.NodeID {
 			continue
 		}
-		if err := detachable(tx, row, req.Force); err != nil {
+		err := checkDetachable(tx, row, req.Force)
+		if err != nil {
 			return 0, err
 		}
 		keys = append(keys, row.Key())
 	}
 	switch {
 	case len(keys) == 0 && attachment != nil:
-		return d.attached(ctx, attachment)
+		return d.detachAttachment(ctx, attachment)
 	case len(keys) == 0:
-		return d.unclaimed(ctx, volume)
+		return d.detachUnclaimed(ctx, volume)
 	}
-	refusal := c.nodeLetsGo(ctx, keys, req.NodeID)
+	refusal := c.releaseOnNode(ctx, keys, req.NodeID)
 	switch {
 	case refusal == nil:
-		d.prove(structs.DetachLetGo, "%s has released volume %q: nothing of it is mounted there",
+		d.setProof(structs.DetachLetGo,
+			"%s has released volume %q: nothing of it is mounted there",
 			nodeNamed(tx, req.NodeID), req.VolumeID)
 		return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 			Claims:       keys,
@@ -62,7 +75,7 @@ func (c claims) detach(
 			WriteOptions: req.WriteOptions,
 		})
 	case req.Force:
-		return d.force(ctx, keys, refusal)
+		return d.forceRelease(ctx, keys, refusal)
 	}
 	return 0, refusal
 }
@@ -75,42 +88,48 @@ type detachment struct {
 	ns   string
 }
 
-// prove sets the answer: the proof (see structs.DetachNotMounted) and a sentence for the operator.
-func (d detachment) prove(proof, sentence string, args ...any) {
+// setProof sets the answer: the proof (see structs.DetachNotMounted) and a sentence for the operator.
+func (d detachment) setProof(proof, sentence string, args ...any) {
 	d.resp.Proof = proof
 	d.resp.Detail = fmt.Sprintf(sentence, args...)
 }
 
-// force releases claims without the confirmation of the node, unless the node is known to use the volume.
-func (d detachment) force(
-	ctx context.Context, keys []structs.CSIClaimKey, refusal error,
+// forceRelease releases claims without the confirmation of the node, unless the node is known to use the
+// volume.
+func (d detachment) forceRelease(
+	ctx context.Context,
+	keys []structs.CSIClaimKey,
+	refusal error,
 ) (uint64, error) {
 	req := d.req
 	tx := d.store.Read()
-	if !vouchable(tx, keys, req.NodeID, refusal) {
+	if !mayOverrule(tx, keys, req.NodeID, refusal) {
 		return 0, refusal
 	}
-	answered, err := d.unmounted(ctx, req.NodeID, refusal)
+	answered, err := d.checkUnmounted(ctx, req.NodeID, refusal)
 	if err != nil {
 		return 0, err
 	}
 	node := nodeNamed(tx, req.NodeID)
 	record := "claims released; the node saw nothing mounted"
 	if answered {
-		d.prove(structs.DetachNotMounted, "%s sees nothing of volume %q mounted, "+
-			"but the plugin did not confirm the release. The claims are released because you forced it",
-			node, req.VolumeID)
+		d.setProof(structs.DetachNotMounted, "%s sees nothing of volume %q mounted, "+
+			"but the plugin did not confirm the release. "+
+			"The claims are released because you forced it", node, req.VolumeID)
 	} else {
 		record = "claims released; the node was down and did not answer"
-		d.prove(structs.DetachVouched, "%s is down and did not answer: "+
+		d.setProof(structs.DetachVouched, "%s is down and did not answer: "+
 			"nothing proves that it does not write to volume %q. "+
 			"The claims are released because you assert it", node, req.VolumeID)
 	}
 	d.logger.Warn("operator forces a volume off a node",
 		"volume", req.VolumeID, "namespace", d.ns, "node", req.NodeID,
-		"by", req.By, "reason", req.Reason,
-		"claims", len(keys), "proof", d.resp.Proof, "error", refusal)
-	return d.proposeForce(ctx, &structs.CSIVolumeForceRequest{What: record, Claims: keys})
+		"by", req.By, "reason", req.Reason, "claims", len(keys),
+		"proof", d.resp.Proof, "error", refusal)
+	return d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
+		What:   record,
+		Claims: keys,
+	})
 }
 
 // proposeForce completes a forced change and proposes it.
@@ -126,22 +145,32 @@ func (d detachment) proposeForce(
 	return fsm.Propose(ctx, d.raft, fsm.VolumeForce, forced)
 }
 
-// unmounted calls a node for its mounts. It reports false if the node is down and does not answer. It returns
-// an error if the volume is mounted there or may become so, or if a node that is up does not answer.
-func (d detachment) unmounted(
-	ctx context.Context, nodeID string, refusal error,
+// checkUnmounted calls a node for its mounts. It reports false if the node is down and does not answer. It
+// returns an error if the volume is mounted there or may become so, or if a node that is up does not answer.
+func (d detachment) checkUnmounted(
+	ctx context.Context,
+	nodeID string,
+	refusal error,
 ) (answered bool, err error) {
 	tx := d.store.Read()
-	to := nodeconn.Target{Nodes: d.nodes, IDs: []string{nodeID}, Limit: askTimeout}
-	has, err := nodeconn.Call(ctx, to, structs.ClientCSINodeVolume,
-		&structs.ClientCSINodeVolumeRequest{VolumeID: d.req.VolumeID, VolumeNamespace: d.ns})
+	to := nodeconn.Target{
+		Nodes: d.nodes,
+		IDs:   []string{nodeID},
+		Limit: mountsTimeout,
+	}
+	req := &structs.ClientCSINodeVolumeRequest{
+		VolumeID:        d.req.VolumeID,
+		VolumeNamespace: d.ns,
+	}
+	has, err := nodeconn.Call(ctx, to, structs.ClientCSINodeVolume, req)
 	switch {
 	case err != nil && isDown(tx, nodeID):
 		return false, nil
 	case err != nil:
-		return false, structs.Unavailablef("%s is up and does not report its mounts of volume %q: %w; "+
-			"power it off, and force again once it is down",
-			nodeNamed(tx, nodeID), d.req.VolumeID, err)
+		return false, structs.Unavailablef(
+			"%s is up and does not report its mounts of volume %q: %w; "+
+				"power it off, and force again once it is down",
+			nodeNamed(tx, nodeID), req.VolumeID, err)
 	case len(has.Mounts)+len(has.Pending) == 0:
 		return true, nil
 	}
@@ -149,41 +178,53 @@ func (d detachment) unmounted(
 	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, "+
 		"so nothing is released. Mend or restart the plugin there, or power the node off, "+
 		"and force again once it is down (the node answered: %w)",
-		nodeNamed(tx, nodeID), d.req.VolumeID, strings.Join(uses, ", "), refusal)
+		nodeNamed(tx, nodeID), req.VolumeID,
+		strings.Join(uses, ", "), refusal)
 }
 
-// attached serves a detach from a node without a claim of the volume, where the controller of the plugin has
-// still to detach an attachment.
-func (d detachment) attached(ctx context.Context, a *structs.CSIAttachment) (uint64, error) {
+// detachAttachment serves a detach from a node without a claim of the volume, where the controller of the
+// plugin has still to detach an attachment.
+func (d detachment) detachAttachment(
+	ctx context.Context, a *structs.CSIAttachment,
+) (uint64, error) {
 	req := d.req
 	name := nodeNamed(d.store.Read(), req.NodeID)
 	switch {
 	case a.State != structs.AttachmentDetaching || !req.Force:
-		d.prove(structs.DetachPending, "Volume %q is %s at %s; the remaining calls are retried now%s",
+		d.setProof(structs.DetachPending,
+			"Volume %q is %s at %s; the remaining calls are retried now%s",
 			req.VolumeID, a.State, name, lastFailure(a))
-		index, err := fsm.Propose(ctx, d.raft, fsm.VolumeRetry,
-			&structs.CSIVolumeRetryRequest{ID: req.VolumeID, WriteOptions: req.WriteOptions})
+		retry := &structs.CSIVolumeRetryRequest{
+			ID:           req.VolumeID,
+			WriteOptions: req.WriteOptions,
+		}
+		index, err := fsm.Propose(ctx, d.raft, fsm.VolumeRetry, retry)
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // the volume is deleted; its attachment continues to be detached
 		}
 		return index, err
 	case a.LastError == nil:
-		return 0, structs.Preconditionf("volume %q is being detached from %s, and nothing has failed yet: "+
-			"wait for it", req.VolumeID, name)
+		return 0, structs.Preconditionf(
+			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
+			req.VolumeID, name)
 	}
-	if _, err := d.unmounted(ctx, req.NodeID, errors.New(a.LastError.Message)); err != nil {
+	last := errors.New(a.LastError.Message)
+	_, err := d.checkUnmounted(ctx, req.NodeID, last)
+	if err != nil {
 		return 0, err
 	}
-	d.prove(structs.DetachForgotten, "The attachment of volume %q to %s is deleted because you assert it; "+
-		"the plugin did not confirm the detach%s", req.VolumeID, name, lastFailure(a))
+	d.setProof(structs.DetachForgotten,
+		"The attachment of volume %q to %s is deleted because you assert it; "+
+			"the plugin did not confirm the detach%s",
+		req.VolumeID, name, lastFailure(a))
 	index, err := d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
 		What:       "attachment deleted; the plugin did not confirm the detach",
 		Attachment: a.CreateIndex,
 	})
 	if err == nil {
 		d.logger.Warn("operator deleted an attachment without a confirmed detach",
-			"volume", req.VolumeID, "namespace", d.ns,
-			"node", req.NodeID, "by", req.By, "reason", req.Reason, "error", a.LastError.Message)
+			"volume", req.VolumeID, "namespace", d.ns, "node", req.NodeID,
+			"by", req.By, "reason", req.Reason, "error", last)
 	}
 	return index, err
 }
@@ -192,12 +233,14 @@ func lastFailure(a *structs.CSIAttachment) string {
 	if a.LastError == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (it failed %d times, last with: %s)", a.LastError.Attempts, a.LastError.Message)
+	return fmt.Sprintf(" (it failed %d times, last with: %s)",
+		a.LastError.Attempts, a.LastError.Message)
 }
 
 // nodeNamed returns the name of a node in a sentence.
 func nodeNamed(tx *state.ReadTx, id string) string {
-	if n := state.Node(tx, id); n != nil && n.Name != "" {
+	n := state.Node(tx, id)
+	if n != nil && n.Name != "" {
 		return fmt.Sprintf("Node %s (%s)", n.Name, structs.ShortID(id))
 	}
 	return "Node " + id
@@ -208,29 +251,37 @@ func isDown(tx *state.ReadTx, id string) bool {
 	return state.Node(tx, id).Lost()
 }
 
-// detachable returns an error while the allocation may still use the volume. An allocation on a node that
-// is down may; with force it counts as ended.
-func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
+// checkDetachable returns an error while the allocation of a claim may still use the volume. An allocation on
+// a node that is down may; with force it counts as ended.
+func checkDetachable(
+	tx *state.ReadTx, row *structs.CSIClaim, force bool,
+) error {
 	alloc := state.Alloc(tx, row.AllocID)
 	down := isDown(tx, row.NodeID)
 	switch {
 	case alloc != nil && !alloc.ClientTerminal() && !down:
 		return structs.Preconditionf(
 			"allocation %s (job %q) still uses volume %q on node %s; stop it first: berth alloc stop %s",
-			alloc.ID, alloc.JobID, row.VolumeID, row.NodeID, structs.ShortID(alloc.ID))
+			alloc.ID, alloc.JobID, row.VolumeID,
+			row.NodeID, structs.ShortID(alloc.ID))
 	case down && !force:
-		return structs.Unavailablef("node %s is down and cannot report whether it released volume %q; "+
-			"bring it back, or, once it is certainly off: %s",
-			row.NodeID, row.VolumeID, state.DetachCommand(row.Namespace, row.VolumeID, row.NodeID))
+		return structs.Unavailablef(
+			"node %s is down and cannot report whether it released volume %q; "+
+				"bring it back, or, once it is certainly off: %s",
+			row.NodeID, row.VolumeID,
+			state.DetachCommand(row.Namespace, row.VolumeID, row.NodeID))
 	}
 	return nil
 }
 
-// vouchable reports whether an operator may overrule the rejection of a node. A node that is up may be
-// overruled only if it does not report the allocation as running, and has itself reported that the allocation
-// ended. A lost allocation may run there: the node ends it and reports this.
-func vouchable(
-	tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refusal error,
+// mayOverrule reports whether an operator may overrule the refusal of a node. The refusal of a node that is up
+// may be overruled only if it does not report the allocation as running, and has itself reported that the
+// allocation ended. A lost allocation may run there: the node ends it and reports this.
+func mayOverrule(
+	tx *state.ReadTx,
+	keys []structs.CSIClaimKey,
+	nodeID string,
+	refusal error,
 ) bool {
 	if isDown(tx, nodeID) {
 		return true
@@ -244,16 +295,19 @@ func vouchable(
 	})
 }
 
-// nodeLetsGo calls the node to unpublish and unstage for each claim.
-func (c claims) nodeLetsGo(
-	ctx context.Context, keys []structs.CSIClaimKey, nodeID string,
+// releaseOnNode calls the node to unpublish and unstage for each claim.
+func (c claims) releaseOnNode(
+	ctx context.Context,
+	keys []structs.CSIClaimKey,
+	nodeID string,
 ) error {
 	if isDown(c.store.Read(), nodeID) {
 		return structs.Unavailablef("node %s is down", nodeID)
 	}
 	var faults []error
 	for _, k := range keys {
-		if err := c.operatorDetach(ctx, k, nodeID); err != nil {
+		err := c.operatorDetach(ctx, k, nodeID)
+		if err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -263,16 +317,22 @@ func (c claims) nodeLetsGo(
 	kind := structs.KindOf(faults[0])
 	for _, err := range faults {
 		if structs.IsKind(err, structs.KindConflict) {
-			kind = structs.KindConflict // an allocation still runs: see vouchable
+			kind = structs.KindConflict // an allocation still runs: see mayOverrule
 		}
 	}
-	return structs.Errorf(kind, "the node did not release the volume: %w", errors.Join(faults...))
+	return structs.Errorf(kind,
+		"the node did not release the volume: %w", errors.Join(faults...))
 }
 
 // operatorDetach calls a node to release the volume of a claim, for an operator.
 func (c claims) operatorDetach(
-	ctx context.Context, k structs.CSIClaimKey, nodeID string,
+	ctx context.Context,
+	k structs.CSIClaimKey,
+	nodeID string,
 ) error {
-	return nodeconn.DetachFromNode(ctx, c.nodes, callTimeout,
-		nodeconn.Detach{Claim: k, NodeID: nodeID, ByOperator: true})
+	return nodeconn.DetachFromNode(ctx, c.nodes, callTimeout, nodeconn.Detach{
+		Claim:      k,
+		NodeID:     nodeID,
+		ByOperator: true,
+	})
 }

@@ -9,37 +9,48 @@ import (
 	"berth/structs"
 )
 
-// unclaimed detaches a volume from a node without a claim on it: after a restore the volume may be attached
-// without a row. A row records the call, and the leader makes it. An ID that no node has counts as the
-// plugin's ID of a node.
-func (d detachment) unclaimed(ctx context.Context, v *structs.CSIVolume) (uint64, error) {
+// detachUnclaimed detaches a volume from a node without a claim on it: after a restore the volume may be
+// attached without a row. A row records the call, and the leader makes it. An ID that no node has counts as
+// the plugin's ID of a node.
+func (d detachment) detachUnclaimed(
+	ctx context.Context, v *structs.CSIVolume,
+) (uint64, error) {
 	req := d.req
 	tx := d.store.Read()
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil || !plugin.SupportsAttachDetach { // it attaches nothing
-		d.prove(structs.DetachNothingHeld, "No claim and no attachment of volume %q names %s",
+		d.setProof(structs.DetachNothingHeld,
+			"No claim and no attachment of volume %q names %s",
 			v.ID, nodeNamed(tx, req.NodeID))
 		return d.store.Index(), nil
 	}
-	found := &structs.CSIAttachment{Namespace: d.ns, VolumeID: v.ID, NodeID: req.NodeID}
+	found := &structs.CSIAttachment{
+		Namespace: d.ns,
+		VolumeID:  v.ID,
+		NodeID:    req.NodeID,
+	}
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
 		found.ExternalNodeID = req.NodeID
-		if known := state.NodeOfExternal(tx, v.PluginID, req.NodeID); known != "" {
+		known := state.NodeOfExternal(tx, v.PluginID, req.NodeID)
+		if known != "" {
 			found.NodeID = known
 			node = state.Node(tx, known)
 		}
 	}
-	if err := d.unused(ctx, found.NodeID, node); err != nil {
+	err := d.checkUnused(ctx, found.NodeID, node)
+	if err != nil {
 		return 0, err
 	}
 	if state.CompleteFound(tx, found) == nil {
 		return 0, structs.Preconditionf("volume %q: plugin %q has not reported its ID of node %s; "+
 			"is its job running there?", v.ID, v.PluginID, found.NodeID)
 	}
-	d.logger.Info("detaching a volume without a claim from a node", "volume", v.ID, "namespace", d.ns,
-		"node", found.NodeID, "forced", req.Force, "reason", req.Reason)
-	d.prove(structs.DetachPending, "No claim of volume %q names %s; its plugin is called to detach it there",
+	d.logger.Info("detaching a volume without a claim from a node",
+		"volume", v.ID, "namespace", d.ns, "node", found.NodeID,
+		"forced", req.Force, "reason", req.Reason)
+	d.setProof(structs.DetachPending,
+		"No claim of volume %q names %s; its plugin is called to detach it there",
 		v.ID, nodeNamed(tx, found.NodeID))
 	return fsm.Propose(ctx, d.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
 		Attachments:  []*structs.CSIAttachment{found},
@@ -47,21 +58,30 @@ func (d detachment) unclaimed(ctx context.Context, v *structs.CSIVolume) (uint64
 	})
 }
 
-// unused makes sure that nothing on a node uses the volume; node is its row, if it has one. It calls a node
-// that is up. For another node, force means that an operator asserts it.
-func (d detachment) unused(ctx context.Context, nodeID string, node *structs.Node) error {
+// checkUnused makes sure that nothing on a node uses the volume; node is its row, if it has one. It calls a
+// node that is up. For another node, force means that an operator asserts it.
+func (d detachment) checkUnused(
+	ctx context.Context, nodeID string, node *structs.Node,
+) error {
 	volume := d.req.VolumeID
+	up := node != nil && node.Status == structs.NodeReady
 	switch {
-	case node != nil && node.Status == structs.NodeReady && node.Unaccounted:
-		return structs.Unavailablef("node %s has not yet reported its volumes since the servers' state was "+
-			"restored; try again later", node.ID)
-	case node != nil && node.Status == structs.NodeReady:
-		return d.operatorDetach(ctx, structs.CSIClaimKey{Namespace: d.ns, VolumeID: volume}, node.ID)
+	case up && node.Unaccounted:
+		return structs.Unavailablef(
+			"node %s has not yet reported its volumes since the servers' state was restored; "+
+				"try again later", nodeID)
+	case up:
+		return d.operatorDetach(ctx, structs.CSIClaimKey{
+			Namespace: d.ns,
+			VolumeID:  volume,
+		}, nodeID)
 	case !d.req.Force:
-		return structs.Unavailablef("node %s is not up and cannot report whether it released volume %q; "+
-			"bring it back, or, once it is certainly off: %s",
+		return structs.Unavailablef(
+			"node %s is not up and cannot report whether it released volume %q; "+
+				"bring it back, or, once it is certainly off: %s",
 			nodeID, volume, state.DetachCommand(d.ns, volume, nodeID))
 	}
-	_, err := d.unmounted(ctx, nodeID, errors.New("it has no claim"))
+	_, err := d.checkUnmounted(
+		ctx, nodeID, errors.New("it has no claim"))
 	return err
 }

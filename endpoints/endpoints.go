@@ -54,7 +54,7 @@ type Leases interface {
 
 const (
 	callTimeout   = 2 * time.Minute // of one call to a node
-	writePatience = time.Second     // how long a request waits for its turn to write
+	writePatience = time.Second     // how long a request waits until it may write
 )
 
 // settings tune the procedures. Tests change them.
@@ -117,7 +117,9 @@ type Endpoints struct {
 const statusBatchMost = 4096
 
 // New makes the procedures.
-func New(d Deps) *Endpoints { return newEndpoints(d, defaultSettings()) }
+func New(d Deps) *Endpoints {
+	return newEndpoints(d, defaultSettings())
+}
 
 func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Now == nil {
@@ -144,9 +146,9 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 	return e
 }
 
-// quick marks a procedure that mostly answers from memory. Its callers are many, and a goroutine would be a
-// large part of the cost of a request. A request that is passed on or waits for others is not quick. A
-// write of this kind goes through the log now and then, and holds up its own connection then.
+// quick marks a procedure that mostly answers from memory. It has many callers, and a goroutine would be a
+// large part of the cost of a request. A request that is forwarded or waits for others is not quick. A write
+// of this kind goes through the log now and then, and delays its own connection meanwhile.
 func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 	endpoint.Inline = func(req any) bool {
 		o := optionsOf(req, endpoint.Write)
@@ -160,9 +162,13 @@ func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 }
 
 // quickIf marks a procedure of which some requests are quick.
-func quickIf[Req any](endpoint rpc.Endpoint, small func(*Req) bool) rpc.Endpoint {
+func quickIf[Req any](
+	endpoint rpc.Endpoint, small func(*Req) bool,
+) rpc.Endpoint {
 	quick := endpoint.Inline
-	endpoint.Inline = func(req any) bool { return quick(req) && small(req.(*Req)) }
+	endpoint.Inline = func(req any) bool {
+		return quick(req) && small(req.(*Req))
+	}
 	return endpoint
 }
 
@@ -172,7 +178,7 @@ func slow(e rpc.Endpoint) rpc.Endpoint {
 	return e
 }
 
-// shed marks a read of operators, which may be refused when there is too much to do (see rpc.Server.Shed).
+// shed marks a read of operators, which the server may reject under overload (see rpc.Server.Shed).
 func shed(e rpc.Endpoint) rpc.Endpoint {
 	e.Sheddable = true
 	return e
@@ -185,7 +191,7 @@ func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
 	return e
 }
 
-// boundedRaft is a Raft into which only so many entries are let at once.
+// boundedRaft is a Raft that admits a bounded number of entries at the same time.
 type boundedRaft struct {
 	Raft
 	writes *loadshed.Queue
@@ -195,17 +201,21 @@ type boundedRaft struct {
 func newWrites(c settings) *loadshed.Queue {
 	return loadshed.NewQueue(loadshed.QueueConfig{
 		Limit:    "writes",
-		Text:     fmt.Sprintf("nothing was written: %d writes are in flight and others wait", c.writes),
 		Places:   c.writes,
 		Waiting:  c.writeQueue,
 		Patience: writePatience,
 		Soonest:  50 * time.Millisecond,
 		Latest:   5 * time.Second,
+		Text: fmt.Sprintf(
+			"nothing was written: %d writes are in flight and others wait",
+			c.writes),
 	})
 }
 
 // Propose proposes an entry when the queue admits it.
-func (r boundedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+func (r boundedRaft) Propose(
+	ctx context.Context, entry []byte,
+) (uint64, any, error) {
 	leave, err := r.writes.Enter(ctx)
 	if err != nil {
 		return 0, nil, err
@@ -235,17 +245,18 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.OperatorRemove, anyone, status.removePeer),
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 
-		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)), // checks the secret of its row
+		// register checks the secret of its row.
+		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)),
 		write(e, structs.NodeDeregister, anyone, node.deregister),
-		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, aNode, node.heartbeat))),
-		report(e, structs.NodeUpdate, aNode, node.update),
-		report(e, structs.NodeUpdateCSI, aNode, node.updateCSI),
+		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, nodeOnly, node.heartbeat))),
+		report(e, structs.NodeUpdate, nodeOnly, node.update),
+		report(e, structs.NodeUpdateCSI, nodeOnly, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
-		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs)),
+		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, node.updateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),
 		shed(read(e, structs.NodeList, anyone, node.list)),
 		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),
-		call(e, structs.NodeClientAllocs, aNode, node.clientAllocs),
+		call(e, structs.NodeClientAllocs, nodeOnly, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),
 
 		write(e, structs.JobRegister, anyone, job.register),
@@ -279,12 +290,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIVolumeDeregister, anyone, propose(e, fsm.VolumeDeregister)),
 		slow(write(e, structs.CSIVolumeDelete, anyone, change.remove)),
 
-		write(e, structs.CSIVolumeClaim, aNode, claim.claim),
-		write(e, structs.CSIVolumeUnpublish, aNode, claim.unpublish),
+		write(e, structs.CSIVolumeClaim, nodeOnly, claim.claim),
+		write(e, structs.CSIVolumeUnpublish, nodeOnly, claim.unpublish),
 		slow(write(e, structs.CSIVolumeDetach, anyone, claim.detach)),
-		write(e, structs.CSIVolumeNodeExpanded, aNode, claim.nodeExpanded),
+		write(e, structs.CSIVolumeNodeExpanded, nodeOnly, claim.nodeExpanded),
 		write(e, structs.CSIVolumeRetry, anyone, propose(e, fsm.VolumeRetry)),
-		e.quick(call(e, structs.CSIClaimGet, aNode, claim.get)),
+		e.quick(call(e, structs.CSIClaimGet, nodeOnly, claim.get)),
 		read(e, structs.CSIClaimList, anyone, claim.list),
 	}
 }

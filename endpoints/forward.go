@@ -17,56 +17,66 @@ const answerTimeout = 2 * time.Second
 // electionDelay is how long this server may take to learn of an election after the previous leader has.
 const electionDelay = 500 * time.Millisecond
 
-// passing is a request on its way to the leader, to one after the other while they change. This server may be
-// one of them.
-type passing struct {
+// delivery is a request on its way to the leader, to several leaders in turn while they change. This server
+// may be one of them.
+type delivery struct {
 	*Endpoints
 	options
-	passed bool // to this server, by another one
-	begun  time.Time
-	tried  time.Time     // when the latest try began
-	until  time.Time     // when to stop; zero before the first failure
-	waits  time.Duration // how long a blocking query may wait in all, 0 for other requests
+	received bool // from another server, which forwarded it
+	begun    time.Time
+	tried    time.Time     // when the latest attempt began
+	until    time.Time     // when to stop; zero before the first failure
+	maxWait  time.Duration // of a blocking query over all attempts, 0 for other requests
 }
 
-func (e *Endpoints) passingOf(o options) *passing {
-	p := &passing{Endpoints: e, options: o, passed: *o.forwarded, begun: time.Now()}
-	if o.read != nil && o.read.MinIndex > 0 {
-		p.waits = query.WaitLimit(o.read)
+func (e *Endpoints) newDelivery(o options) *delivery {
+	d := &delivery{
+		Endpoints: e,
+		options:   o,
+		received:  *o.forwarded,
+		begun:     time.Now(),
 	}
-	return p
+	if o.read != nil && o.read.MinIndex > 0 {
+		d.maxWait = query.WaitLimit(o.read)
+	}
+	return d
 }
 
 // beginAttempt begins an attempt. A blocking query may wait for the rest of its time.
-func (p *passing) beginAttempt() {
-	p.tried = time.Now()
-	if p.waits > 0 {
-		p.read.MaxWait = max(p.waits-p.tried.Sub(p.begun), time.Millisecond)
+func (d *delivery) beginAttempt() {
+	d.tried = time.Now()
+	if d.maxWait > 0 {
+		rest := d.maxWait - d.tried.Sub(d.begun)
+		d.read.MaxWait = max(rest, time.Millisecond)
 	}
 }
 
-// lostLeadership decides, as pass does, about a request that this server served itself. The next leader
-// answers a read that waited until this server lost its leadership, unless another server has passed the read
-// on: that one does so.
-func (p *passing) lostLeadership(ctx context.Context, err error) (again bool, fault error) {
-	if p.passed || !errors.Is(err, query.ErrLostLeadership) {
+// lostLeadership decides, as forward does, about a request that this server served itself. The next leader
+// answers a read that waited until this server lost its leadership. If another server has forwarded the read,
+// that server calls the next leader.
+func (d *delivery) lostLeadership(
+	ctx context.Context, err error,
+) (again bool, fault error) {
+	if d.received || !errors.Is(err, query.ErrLostLeadership) {
 		return false, err
 	}
-	return p.hold(ctx, context.Background(), err)
+	return d.awaitLeader(ctx, context.Background(), err)
 }
 
-// pass calls the leader. If again is true, the request has to be routed again: its leader was not reached, or
-// does not lead any more, and either nothing was done or the request is a read.
-func (p *passing) pass(ctx context.Context, leader string,
+// forward calls the leader. If again is true, the request has to be routed again: its leader was not reached,
+// or does not lead any more, and either nothing was done or the request is a read.
+func (d *delivery) forward(
+	ctx context.Context,
+	leader string,
 	call func(ctx context.Context) error,
 ) (again bool, err error) {
-	leads := p.raft.Leads(leader)
+	leads := d.raft.Leads(leader)
 	limited, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	unhook := context.AfterFunc(leads, func() {
 		// A read gets its answer from the next leader. A write waits for its outcome while its leader
 		// answers.
-		if !p.write || !p.answers(limited, leader) {
+		if !d.write || !d.serverAnswers(limited, leader) {
 			giveUp()
 		}
 	})
@@ -75,22 +85,23 @@ func (p *passing) pass(ctx context.Context, leader string,
 	if err == nil || ctx.Err() != nil {
 		return false, err
 	}
+	notReached := rpc.IsTransport(err)
 	notDone := structs.IsKind(err, structs.KindUnavailable) &&
-		(rpc.IsTransport(err) || structs.RetryAfter(err) == 0 && p.moved(ctx, leads))
-	if !notDone && (p.write || !rpc.IsTransport(err)) {
-		if p.write && limited.Err() != nil {
-			err = structs.Timeoutf(
-				"the leader changed before it answered: the write may or may not have happened; repeat it")
-		}
-		return false, err
+		(notReached || structs.RetryAfter(err) == 0 && d.leaderMoved(ctx, leads))
+	if notDone || !d.write && notReached {
+		return d.awaitLeader(ctx, leads, err)
 	}
-	return p.hold(ctx, leads, err)
+	if d.write && limited.Err() != nil {
+		err = structs.Timeoutf(
+			"the leader changed before it answered: the write may or may not have happened; repeat it")
+	}
+	return false, err
 }
 
-// moved reports whether the leader that has answered does not lead any more. A former leader ends its
+// leaderMoved reports whether the leader that has answered does not lead any more. A former leader ends its
 // blocking queries, and may know of the election before this server.
-func (p *passing) moved(ctx context.Context, leads context.Context) bool {
-	if p.waits > 0 {
+func (d *delivery) leaderMoved(ctx, leads context.Context) bool {
+	if d.maxWait > 0 {
 		select {
 		case <-leads.Done():
 		case <-time.After(electionDelay):
@@ -100,32 +111,36 @@ func (p *passing) moved(ctx context.Context, leads context.Context) bool {
 	return leads.Err() != nil
 }
 
-// hold waits for the next attempt. It stops after the time in which a cluster elects a leader. A read that
-// has waited at a leader for longer than that waits for another election, which has its own time.
-func (p *passing) hold(
-	ctx context.Context, leads context.Context, err error,
+// awaitLeader waits for the next attempt. It stops after the time in which a cluster elects a leader. A read
+// that has waited at a leader for longer than that waits for another election, which has its own time.
+func (d *delivery) awaitLeader(
+	ctx, leads context.Context, err error,
 ) (again bool, fault error) {
 	now := time.Now()
-	served := now.Sub(p.tried) > p.config.holdTimeout && now.Sub(p.begun) < p.waits
-	if p.until.IsZero() || served {
-		p.until = now.Add(p.config.holdTimeout)
+	served := now.Sub(d.tried) > d.config.holdTimeout &&
+		now.Sub(d.begun) < d.maxWait
+	if d.until.IsZero() || served {
+		d.until = now.Add(d.config.holdTimeout)
 	}
-	if now.After(p.until) {
-		return false, structs.Unavailablef(noLeader+": the last one known cannot be reached: %w", err)
+	if now.After(d.until) {
+		return false, structs.Unavailablef(
+			noLeader+": the last one known cannot be reached: %w", err)
 	}
 	select {
 	case <-leads.Done():
 	case <-time.After(holdPoll):
 	case <-ctx.Done():
-		return false, structs.Unavailablef(noLeader+": %w", netfault.Plain(ctx.Err()))
+		return false, structs.Unavailablef(
+			noLeader+": %w", netfault.Plain(ctx.Err()))
 	}
 	return true, nil
 }
 
-// answers reports whether a server answers.
-func (e *Endpoints) answers(ctx context.Context, addr string) bool {
+// serverAnswers reports whether a server answers.
+func (e *Endpoints) serverAnswers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err := e.raft.Forward(ctx, addr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+	err := e.raft.Forward(ctx, addr, structs.StatusPing.Name,
+		new(structs.QueryRequest), new(structs.Empty))
 	return err == nil
 }

@@ -24,12 +24,15 @@ func evaluationOf(job *structs.Job, trigger string, now int64) *structs.Evaluati
 }
 
 func (j jobs) register(
-	ctx context.Context, req *structs.JobRegisterRequest, resp *structs.JobRegisterResponse,
+	ctx context.Context,
+	req *structs.JobRegisterRequest,
+	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
 	if req.Job == nil {
-		return 0, structs.Invalidf("Job: nothing is given; expected the job to register")
+		return 0, structs.Invalidf(
+			"Job: nothing is given; expected the job to register")
 	}
-	job, err := deepCopy(req.Job)
+	job, err := copyJob(req.Job)
 	if err != nil {
 		return 0, err
 	}
@@ -52,7 +55,8 @@ func (j jobs) register(
 		return 0, err
 	}
 	tx := j.store.Read()
-	if stored := state.Job(tx, job.Namespace, job.ID); stored != nil {
+	stored := state.Job(tx, job.Namespace, job.ID)
+	if stored != nil {
 		resp.JobModifyIndex = stored.JobModifyIndex
 	}
 	resp.EvalID = req.Eval.ID
@@ -61,12 +65,13 @@ func (j jobs) register(
 	return index, nil
 }
 
-// deepCopy copies a job with its groups and tasks, because defaults are written into these.
-func deepCopy(job *structs.Job) (*structs.Job, error) {
+// copyJob copies a job with its groups and tasks, because defaults are written into these.
+func copyJob(job *structs.Job) (*structs.Job, error) {
 	b, err := codec.Encode(job)
 	if len(b) > structs.MaxJobBytes {
 		return nil, structs.Invalidf(
-			"the job has %d bytes; at most %d are allowed", len(b), structs.MaxJobBytes)
+			"the job has %d bytes; at most %d are allowed",
+			len(b), structs.MaxJobBytes)
 	}
 	if err == nil {
 		job = new(structs.Job)
@@ -89,11 +94,14 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 				count = g.Count
 			}
 			for i := range count {
-				if id := v.VolumeID(i); state.Volume(tx, job.Namespace, id) == nil {
-					missing = append(missing, fmt.Sprintf("group %q, volume %q: there is no volume %q in namespace %q yet",
-						g.Name, alias, id, job.Namespace))
-					break
+				id := v.VolumeID(i)
+				if state.Volume(tx, job.Namespace, id) != nil {
+					continue
 				}
+				missing = append(missing, fmt.Sprintf(
+					"group %q, volume %q: there is no volume %q in namespace %q yet",
+					g.Name, alias, id, job.Namespace))
+				break
 			}
 		}
 	}
@@ -102,11 +110,13 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 }
 
 func (j jobs) deregister(
-	ctx context.Context, req *structs.JobDeregisterRequest, resp *structs.JobDeregisterResponse,
+	ctx context.Context,
+	req *structs.JobDeregisterRequest,
+	resp *structs.JobDeregisterResponse,
 ) (uint64, error) {
-	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
-	if job == nil {
-		return 0, noJob(req.RequestNamespace(), req.JobID)
+	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	if err != nil {
+		return 0, err
 	}
 	req.Eval = evaluationOf(job, structs.TriggerJobDeregister, req.Now)
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobDeregister, req)
@@ -117,14 +127,19 @@ func (j jobs) deregister(
 }
 
 func (j jobs) evaluate(
-	ctx context.Context, req *structs.JobEvaluateRequest, resp *structs.JobRegisterResponse,
+	ctx context.Context,
+	req *structs.JobEvaluateRequest,
+	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
-	if job == nil {
-		return 0, noJob(req.RequestNamespace(), req.JobID)
+	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	if err != nil {
+		return 0, err
 	}
 	e := evaluationOf(job, structs.TriggerManual, req.Now)
-	update := &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: req.WriteOptions}
+	update := &structs.EvalUpdateRequest{
+		Evals:        []*structs.Evaluation{e},
+		WriteOptions: req.WriteOptions,
+	}
 	index, err := fsm.Propose(ctx, j.raft, fsm.EvalUpdate, update)
 	resp.EvalID = e.ID
 	resp.EvalCreateIndex = index
@@ -136,29 +151,43 @@ func noJob(ns, id string) error {
 	return structs.NotFoundf("there is no job %q in namespace %q", id, ns)
 }
 
-func (j jobs) get(
-	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobGetResponse,
-) error {
-	resp.Job = state.Job(tx, req.RequestNamespace(), req.JobID)
-	if resp.Job == nil {
-		return noJob(req.RequestNamespace(), req.JobID)
+func findJob(tx *state.ReadTx, ns, id string) (*structs.Job, error) {
+	job := state.Job(tx, ns, id)
+	if job == nil {
+		return nil, noJob(ns, id)
 	}
-	return nil
+	return job, nil
 }
 
-func (j jobs) list(
-	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.JobListResponse,
+func (j jobs) get(
+	tx *state.ReadTx,
+	req *structs.JobGetRequest,
+	resp *structs.JobGetResponse,
 ) (err error) {
-	l := query.List[structs.Job, structs.JobListStub]{
-		Key:  jobKey,
-		Stub: func(job *structs.Job, s *structs.JobListStub) { *s = jobStub(tx, job) },
-	}
-	rows := state.JobsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
-	resp.Jobs, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	resp.Job, err = findJob(tx, req.RequestNamespace(), req.JobID)
 	return err
 }
 
-func jobKey(j *structs.Job) []string { return []string{j.Namespace, j.ID} }
+func (j jobs) list(
+	tx *state.ReadTx,
+	req *structs.QueryRequest,
+	resp *structs.JobListResponse,
+) (err error) {
+	l := query.List[structs.Job, structs.JobListStub]{
+		Key: jobKey,
+		Stub: func(job *structs.Job, s *structs.JobListStub) {
+			*s = jobStub(tx, job)
+		},
+	}
+	rows := state.JobsFrom(tx, req.RequestNamespace(),
+		req.Prefix, query.Start(req))
+	resp.Jobs, err = l.Page(rows, req, resp)
+	return err
+}
+
+func jobKey(j *structs.Job) []string {
+	return []string{j.Namespace, j.ID}
+}
 
 func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
 	return structs.JobListStub{
@@ -181,22 +210,28 @@ func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
 }
 
 func (j jobs) versions(
-	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobVersionsResponse,
+	tx *state.ReadTx,
+	req *structs.JobGetRequest,
+	resp *structs.JobVersionsResponse,
 ) error {
-	resp.Versions = slices.Collect(state.JobVersions(tx, req.RequestNamespace(), req.JobID))
+	ns := req.RequestNamespace()
+	versions := state.JobVersions(tx, ns, req.JobID)
+	resp.Versions = slices.Collect(versions)
 	slices.Reverse(resp.Versions)
 	if len(resp.Versions) == 0 {
-		return noJob(req.RequestNamespace(), req.JobID)
+		return noJob(ns, req.JobID)
 	}
 	return nil
 }
 
 func (j jobs) summary(
-	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobSummaryResponse,
+	tx *state.ReadTx,
+	req *structs.JobGetRequest,
+	resp *structs.JobSummaryResponse,
 ) error {
-	job := state.Job(tx, req.RequestNamespace(), req.JobID)
-	if job == nil {
-		return noJob(req.RequestNamespace(), req.JobID)
+	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
+	if err != nil {
+		return err
 	}
 	resp.JobSummary = state.JobSummary(tx, job)
 	return nil
@@ -205,23 +240,29 @@ func (j jobs) summary(
 // allocations also lists the allocations of a job that is gone. Without All, it leaves out those of an
 // earlier job with the same ID.
 func (j jobs) allocations(
-	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.AllocListResponse,
+	tx *state.ReadTx,
+	req *structs.JobGetRequest,
+	resp *structs.AllocListResponse,
 ) (err error) {
-	job := state.Job(tx, req.RequestNamespace(), req.JobID)
-	l := allocListing(tx)
+	ns := req.RequestNamespace()
+	job := state.Job(tx, ns, req.JobID)
+	l := newAllocStubList(tx)
 	l.Keep = func(a *structs.Allocation) bool {
-		return req.All || job == nil || a.CreateIndex >= job.CreateIndex
+		return req.All || job == nil ||
+			a.CreateIndex >= job.CreateIndex
 	}
-	rows := state.AllocsByJobFrom(tx, req.RequestNamespace(), req.JobID, query.Start(&req.QueryOptions))
-	resp.Allocations, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := state.AllocsByJobFrom(tx, ns, req.JobID, query.Start(req))
+	resp.Allocations, err = l.Page(rows, req, resp)
 	return err
 }
 
 func (j jobs) evaluations(
-	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.EvalListResponse,
+	tx *state.ReadTx,
+	req *structs.JobGetRequest,
+	resp *structs.EvalListResponse,
 ) (err error) {
 	rows := state.EvalsByJob(tx, req.RequestNamespace(), req.JobID)
-	rows = query.Sorted(rows, compareEvals, &req.QueryOptions)
-	resp.Evaluations, err = evalListing.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows = query.Sorted(rows, compareEvals, req)
+	resp.Evaluations, err = evalList.Page(rows, req, resp)
 	return err
 }

@@ -26,7 +26,7 @@ type options struct {
 
 func optionsOf(req any, write bool) options {
 	switch r := req.(type) {
-	case interface{ Query() *structs.QueryOptions }:
+	case query.ReadRequest:
 		q := r.Query()
 		return options{
 			region:    q.Region,
@@ -37,67 +37,80 @@ func optionsOf(req any, write bool) options {
 		}
 	case interface{ Write() *structs.WriteOptions }:
 		w := r.Write()
-		return options{region: w.Region, forwarded: &w.Forwarded, write: write}
+		return options{
+			region:    w.Region,
+			forwarded: &w.Forwarded,
+			write:     write,
+		}
 	}
 	panic("a request embeds neither QueryOptions nor WriteOptions")
 }
 
 // serve wraps a handler in the middleware; the package comment has the order.
-func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
+func serve[Req, Resp any](
+	e *Endpoints,
+	m structs.Method[Req, Resp],
+	allow rule,
 	handler func(context.Context, *structs.Node, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	here := func(ctx context.Context, req *Req) (*Resp, error) {
+	serveHere := func(ctx context.Context, req *Req) (*Resp, error) {
 		node, err := e.authenticate(req)
 		if err == nil {
-			err = may(node)
+			err = allow(node)
 		}
 		if err != nil {
 			return nil, err
 		}
 		return handler(ctx, node, req)
 	}
-	endpoint := rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
-		defer func(start time.Time) { measureServed(m.Name, start, err) }(time.Now())
+	deliver := func(ctx context.Context, req *Req) (resp *Resp, err error) {
+		start := time.Now()
+		defer func() { measureServed(m.Name, start, err) }()
 		o := optionsOf(req, m.Write)
-		p := e.passingOf(o)
+		d := e.newDelivery(o)
 		for {
 			leader, err := e.route(ctx, o)
 			if err != nil {
 				return nil, err
 			}
 			again := false
-			p.beginAttempt()
+			d.beginAttempt()
 			if leader == "" {
-				resp, err = here(ctx, req)
-				again, err = p.lostLeadership(ctx, err)
+				resp, err = serveHere(ctx, req)
+				again, err = d.lostLeadership(ctx, err)
 			} else {
 				*o.forwarded = true
 				resp = new(Resp)
-				again, err = p.pass(ctx, leader, func(ctx context.Context) error {
+				call := func(ctx context.Context) error {
 					return e.raft.Forward(ctx, leader, m.Name, req, resp)
-				})
+				}
+				again, err = d.forward(ctx, leader, call)
 			}
 			if !again {
 				return resp, err
 			}
 			*o.forwarded = false
 		}
-	})
-	endpoint.ForwardsReads = e.elsewhere
+	}
+	endpoint := rpc.Handle(m, deliver)
+	endpoint.ForwardsReads = e.forwardsReads
 	return endpoint
 }
 
-// elsewhere reports whether this server forwards all requests that it may not answer from its own state.
-func (e *Endpoints) elsewhere() bool {
+// forwardsReads reports whether this server forwards all requests that it may not answer from its own state.
+func (e *Endpoints) forwardsReads() bool {
 	_, isMe, known, _ := e.raft.Leader()
 	return known && !isMe
 }
 
 func measureServed(method string, start time.Time, err error) {
-	metrics.MeasureSinceWithLabels([]string{"rpc", "served"}, start, []metrics.Label{
+	kind := string(structs.KindOf(err))
+	labels := []metrics.Label{
 		{Name: "method", Value: method},
-		{Name: "error", Value: string(structs.KindOf(err))},
-	})
+		{Name: "error", Value: kind},
+	}
+	metrics.MeasureSinceWithLabels(
+		[]string{"rpc", "served"}, start, labels)
 }
 
 // noLeader is the error of a request that has waited for a leader in vain.
@@ -110,14 +123,18 @@ const holdPoll = 50 * time.Millisecond
 // route returns where a request is served: here (""), or at the address of the leader. It waits a while for
 // a leader to be elected, but not for a second hop: two servers that take each other for the leader must
 // not forward to each other in a loop.
-func (e *Endpoints) route(ctx context.Context, o options) (leader string, err error) {
+func (e *Endpoints) route(
+	ctx context.Context, o options,
+) (leader string, err error) {
 	if o.region != "" && o.region != e.region {
-		return "", structs.Invalidf("this is region %q; there is no path to region %q", e.region, o.region)
+		return "", structs.Invalidf("this is region %q; there is no path to region %q",
+			e.region, o.region)
 	}
 	if o.stale {
 		return "", nil
 	}
-	for deadline := time.Now().Add(e.config.holdTimeout); ; {
+	deadline := time.Now().Add(e.config.holdTimeout)
+	for {
 		addr, isMe, known, _ := e.raft.Leader()
 		switch {
 		case isMe && o.write:
@@ -128,7 +145,8 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 				return "", err
 			}
 		case *o.forwarded && known:
-			return "", structs.Unavailablef("the called server is not the leader any more")
+			return "", structs.Unavailablef(
+				"the called server is not the leader any more")
 		case known && addr != "":
 			return addr, nil
 		case !time.Now().Before(deadline):
@@ -137,33 +155,37 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 		select {
 		case <-time.After(holdPoll):
 		case <-ctx.Done():
-			return "", structs.Unavailablef(noLeader+": %w", netfault.Plain(ctx.Err()))
+			return "", structs.Unavailablef(
+				noLeader+": %w", netfault.Plain(ctx.Err()))
 		}
 	}
 }
 
 // read serves a method from the state. The handler fills resp, an empty answer, from tx. It may run many
 // times: with MinIndex set it runs again when something that it read has changed, and also after not-found.
-func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
+func read[Req, Resp any](
+	e *Endpoints,
+	m structs.Method[Req, Resp],
+	allow rule,
 	handler func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	endpoint := serve(e, m, may, func(ctx context.Context, _ *structs.Node, req *Req) (*Resp, error) {
+	endpoint := call(e, m, allow, func(ctx context.Context, req *Req) (*Resp, error) {
 		var applied uint64
-		asked := query.Request{Method: m.Name, Body: req}
-		resp, index, err := query.Watch(ctx, e.queries, asked, func(tx *state.ReadTx) (*Resp, error) {
+		run := func(tx *state.ReadTx) (*Resp, error) {
 			resp := new(Resp)
 			applied = max(1, tx.Applied())
 			return resp, handler(tx, req, resp)
-		})
+		}
+		asked := query.Request{Method: m.Name, Body: req}
+		resp, index, err := query.Watch(ctx, e.queries, asked, run)
 		if err != nil {
 			return nil, err
 		}
 		meta := query.MetaOf(resp)
 		meta.Index = index
 		if meta.Rows != nil {
-			meta.Index = applied // which tables the rows are from is known too late
+			meta.Index = applied // the tables of the rows are known too late
 		}
-		e.complete(meta)
 		return resp, nil
 	})
 	return query.StreamRows[Resp](endpoint)
@@ -171,38 +193,49 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 
 // call serves a read whose handler does more than read the state once: it calls a plugin, or has its own way
 // to wait. The handler may set the index.
-func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
+func call[Req, Resp any](
+	e *Endpoints,
+	m structs.Method[Req, Resp],
+	allow rule,
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	return serve(e, m, may, func(ctx context.Context, _ *structs.Node, req *Req) (*Resp, error) {
+	serveCall := func(
+		ctx context.Context, _ *structs.Node, req *Req,
+	) (*Resp, error) {
 		resp, err := handler(ctx, req)
 		if err != nil {
 			return nil, err
 		}
-		e.complete(query.MetaOf(resp))
+		e.completeMeta(query.MetaOf(resp))
 		return resp, nil
-	})
+	}
+	return serve(e, m, allow, serveCall)
 }
 
-// complete fills in the index of an answer, if it has none, and the known facts about the leader.
-func (e *Endpoints) complete(meta *structs.QueryMeta) {
+// completeMeta fills in the index of an answer, if it has none, and the known facts about the leader.
+func (e *Endpoints) completeMeta(meta *structs.QueryMeta) {
 	meta.Index = cmp.Or(meta.Index, e.store.Index(), 1)
 	_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
 }
 
 // local serves a method that any server answers for itself, with or without a leader.
-func local[Resp any](e *Endpoints, m structs.Method[structs.QueryRequest, Resp],
+func local[Resp any](
+	e *Endpoints,
+	m structs.Method[structs.QueryRequest, Resp],
 	handler func(resp *Resp),
 ) rpc.Endpoint {
-	endpoint := serve(e, m, anyone,
-		func(context.Context, *structs.Node, *structs.QueryRequest) (*Resp, error) {
-			resp := new(Resp)
-			handler(resp)
-			if r, ok := any(resp).(interface{ Meta() *structs.QueryMeta }); ok {
-				e.complete(r.Meta())
-			}
-			return resp, nil
-		})
+	serveLocal := func(
+		context.Context, *structs.Node, *structs.QueryRequest,
+	) (*Resp, error) {
+		resp := new(Resp)
+		handler(resp)
+		r, ok := any(resp).(query.ReadResponse)
+		if ok {
+			e.completeMeta(r.Meta())
+		}
+		return resp, nil
+	}
+	endpoint := serve(e, m, anyone, serveLocal)
 	inner := endpoint.Serve
 	endpoint.Serve = func(ctx context.Context, req any) (any, error) {
 		own := *req.(*structs.QueryRequest)
@@ -220,22 +253,32 @@ type written[Resp any] interface {
 
 // write serves a method that proposes log entries. It stamps the clock. The handler fills resp, an empty
 // answer, and returns the index of its last entry.
-func write[Req, Resp any, W written[Resp]](e *Endpoints, m structs.Method[Req, Resp], may rule,
+func write[Req, Resp any, W written[Resp]](
+	e *Endpoints,
+	m structs.Method[Req, Resp],
+	allow rule,
 	handler func(ctx context.Context, req *Req, resp *Resp) (index uint64, err error),
 ) rpc.Endpoint {
-	return report[Req, Resp, W](e, m, may,
-		func(ctx context.Context, _ *structs.Node, req *Req, resp *Resp) (uint64, error) {
-			return handler(ctx, req, resp)
-		})
+	ignoreNode := func(
+		ctx context.Context, _ *structs.Node, req *Req, resp *Resp,
+	) (uint64, error) {
+		return handler(ctx, req, resp)
+	}
+	return report[Req, Resp, W](e, m, allow, ignoreNode)
 }
 
-// report is like write, for a handler that uses the row that the node was authenticated with.
-func report[Req, Resp any, W written[Resp]](e *Endpoints, m structs.Method[Req, Resp], may rule,
-	handler func(ctx context.Context, node *structs.Node, req *Req, resp *Resp) (index uint64, err error),
+// report is like write, for a handler that uses the row with which the node was authenticated.
+func report[Req, Resp any, W written[Resp]](
+	e *Endpoints,
+	m structs.Method[Req, Resp],
+	allow rule,
+	handler func(context.Context, *structs.Node, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
-	endpoint := serve(e, m, may, func(ctx context.Context, node *structs.Node, req *Req) (*Resp, error) {
-		w := any(req).(interface{ Write() *structs.WriteOptions }).Write()
-		w.Now = e.now().UnixNano()
+	serveWrite := func(
+		ctx context.Context, node *structs.Node, req *Req,
+	) (*Resp, error) {
+		w := any(req).(interface{ Write() *structs.WriteOptions })
+		w.Write().Now = e.now().UnixNano()
 		resp := new(Resp)
 		index, err := handler(ctx, node, req, resp)
 		if err != nil {
@@ -243,7 +286,8 @@ func report[Req, Resp any, W written[Resp]](e *Endpoints, m structs.Method[Req, 
 		}
 		W(resp).Written().Index = index
 		return resp, nil
-	})
+	}
+	endpoint := serve(e, m, allow, serveWrite)
 	endpoint.Admit = e.writes.Full
 	return endpoint
 }
@@ -252,7 +296,9 @@ func report[Req, Resp any, W written[Resp]](e *Endpoints, m structs.Method[Req, 
 func propose[P any](
 	e *Endpoints, c fsm.Command[P],
 ) func(context.Context, *P, *structs.Empty) (uint64, error) {
-	return func(ctx context.Context, req *P, _ *structs.Empty) (uint64, error) {
+	return func(
+		ctx context.Context, req *P, _ *structs.Empty,
+	) (uint64, error) {
 		return fsm.Propose(ctx, e.raft, c, req)
 	}
 }

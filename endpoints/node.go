@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"net"
-	"slices"
 
 	"berth/endpoints/query"
 	"berth/fsm"
@@ -17,23 +16,28 @@ import (
 // nodes serve Node.
 type nodes struct{ *Endpoints }
 
-// bind remembers the connection of a request that a node made itself; the leader calls the node over it. A
-// request that another server passed on came over the connection of that server.
-func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions) {
-	if session := rpc.SessionFrom(ctx); session != nil && !w.Forwarded {
+// bindSession keeps the connection of a request that a node made itself; the leader calls the node over it. A
+// forwarded request came over the connection of another server.
+func (n nodes) bindSession(
+	ctx context.Context, nodeID string, w *structs.WriteOptions,
+) {
+	session := rpc.SessionFrom(ctx)
+	if session != nil && !w.Forwarded {
 		n.nodes.Bind(nodeID, session)
 	}
 }
 
 // register creates or updates a node. A registration without changes needs no log entry, like a heartbeat.
 func (n nodes) register(
-	ctx context.Context, req *structs.NodeRegisterRequest, resp *structs.NodeRegisterResponse,
+	ctx context.Context,
+	req *structs.NodeRegisterRequest,
+	resp *structs.NodeRegisterResponse,
 ) (uint64, error) {
 	var old *structs.Node
 	if req.Node != nil {
 		old = state.Node(n.store.Read(), req.Node.ID)
 	}
-	node, err := registration(req, old)
+	node, err := completeNode(req, old)
 	if err == nil && old != nil {
 		err = n.checkNode(old, node.SecretID)
 	}
@@ -44,7 +48,7 @@ func (n nodes) register(
 	if err != nil {
 		return 0, err
 	}
-	n.bind(ctx, node.ID, &req.WriteOptions)
+	n.bindSession(ctx, node.ID, &req.WriteOptions)
 	resp.HeartbeatTTL = n.leases.Renew(node.ID)
 	resp.Servers = n.raft.Servers()
 	return index, nil
@@ -53,7 +57,9 @@ func (n nodes) register(
 // recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or
 // nothing.
 func (n nodes) recordRegistration(
-	ctx context.Context, req *structs.NodeRegisterRequest, old, node *structs.Node,
+	ctx context.Context,
+	req *structs.NodeRegisterRequest,
+	old, node *structs.Node,
 ) (index uint64, err error) {
 	if old == nil || req.Unsure || !nodeUnchanged(old, node) {
 		req.Node = node
@@ -74,30 +80,40 @@ func (n nodes) recordRegistration(
 
 // heartbeat renews the lease of the calling node. Only a changed status goes through the log.
 func (n nodes) heartbeat(
-	ctx context.Context, node *structs.Node, req *structs.NodeHeartbeatRequest,
+	ctx context.Context,
+	node *structs.Node,
+	req *structs.NodeHeartbeatRequest,
 	resp *structs.NodeHeartbeatResponse,
 ) (uint64, error) {
-	if !slices.Contains([]string{"", structs.NodeInit, structs.NodeReady}, req.Status) {
+	switch req.Status {
+	case "", structs.NodeInit, structs.NodeReady:
+	default:
 		return 0, structs.Invalidf("a node cannot report the status %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
 	}
+	var err error
 	if req.Inventory != nil {
-		if err := req.Inventory.Validate(node.ID); err != nil {
-			return 0, err
-		}
+		err = req.Inventory.Validate(node.ID)
+	}
+	if err != nil {
+		return 0, err
 	}
 	index := node.ModifyIndex
-	accounted := node.Unaccounted && n.accounted(ctx, node, req.Inventory)
-	if req.Status != "" && req.Status != node.Status || accounted {
-		change := statusChange{status: cmp.Or(req.Status, node.Status), accounted: accounted}
-		change.wasDown = node.Status == structs.NodeDown
-		var err error
+	status := cmp.Or(req.Status, node.Status)
+	accounted := node.Unaccounted &&
+		n.accountFor(ctx, node, req.Inventory)
+	if status != node.Status || accounted {
+		change := statusChange{
+			status:    status,
+			accounted: accounted,
+			wasDown:   node.Status == structs.NodeDown,
+		}
 		index, err = n.statusBatch.Do(ctx, change, req.NodeID)
 		if err != nil {
 			return 0, err
 		}
 	}
-	n.bind(ctx, req.NodeID, &req.WriteOptions)
+	n.bindSession(ctx, req.NodeID, &req.WriteOptions)
 	resp.HeartbeatTTL = n.leases.Renew(req.NodeID)
 	resp.Servers = n.raft.Servers()
 	resp.Unaccounted = node.Unaccounted && !accounted
@@ -111,28 +127,40 @@ type statusChange struct {
 	wasDown   bool
 }
 
-// recordStatus records the changes of many nodes' heartbeats together, as after the servers were unreachable.
+// recordStatus records one change that the heartbeats of many nodes make, for example after the servers were
+// unreachable.
 func (e *Endpoints) recordStatus(
-	ctx context.Context, change statusChange, nodes []string,
+	ctx context.Context,
+	change statusChange,
+	nodes []string,
 ) (uint64, error) {
 	now := e.now()
-	update := &structs.NodeStatusUpdate{NodeIDs: nodes, Status: change.status, Accounted: change.accounted}
+	update := &structs.NodeStatusUpdate{
+		NodeIDs:   nodes,
+		Status:    change.status,
+		Accounted: change.accounted,
+	}
 	update.Now = now.UnixNano()
 	if change.wasDown {
 		update.Event = &structs.NodeEvent{
-			Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: now,
+			Message:   "Node reregistered by heartbeat",
+			Subsystem: "Cluster",
+			Timestamp: now,
 		}
 	}
 	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
 }
 
-// deregister deletes nodes. Each must be known, so that no request of any size or form reaches the log.
+// deregister deletes nodes. It rejects an unknown ID, because the ID may have any size and form.
 func (n nodes) deregister(
-	ctx context.Context, req *structs.NodeDeregisterRequest, _ *structs.Empty,
+	ctx context.Context,
+	req *structs.NodeDeregisterRequest,
+	_ *structs.Empty,
 ) (uint64, error) {
-	if len(req.NodeIDs) > structs.MaxListed {
+	if n := len(req.NodeIDs); n > structs.MaxListed {
 		return 0, structs.Invalidf(
-			"%d nodes are too many for one request; at most %d are allowed", len(req.NodeIDs), structs.MaxListed)
+			"%d nodes are too many for one request; at most %d are allowed",
+			n, structs.MaxListed)
 	}
 	tx := n.store.Read()
 	for _, id := range req.NodeIDs {
@@ -152,21 +180,30 @@ func (n nodes) deregister(
 
 // updateCSI records changes of the plugin instances on the calling node.
 func (n nodes) updateCSI(
-	ctx context.Context, node *structs.Node, req *structs.NodeUpdateCSIRequest, _ *structs.Empty,
+	ctx context.Context,
+	node *structs.Node,
+	req *structs.NodeUpdateCSIRequest,
+	_ *structs.Empty,
 ) (uint64, error) {
-	if err := checkInstances(req.NodeID, "Upserts", req.Upserts); err != nil {
+	err := checkInstances(req.NodeID, "Upserts", req.Upserts)
+	if err != nil {
 		return 0, err
 	}
-	if !req.Unsure && node.Status != structs.NodeDown && instancesUnchanged(n.store.Read(), req) {
+	if !req.Unsure && node.Status != structs.NodeDown &&
+		instancesUnchanged(n.store.Read(), req) {
 		return node.ModifyIndex, nil
 	}
 	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
 }
 
 func (n nodes) eligibility(
-	ctx context.Context, req *structs.NodeEligibilityRequest, _ *structs.Empty,
+	ctx context.Context,
+	req *structs.NodeEligibilityRequest,
+	_ *structs.Empty,
 ) (uint64, error) {
-	if req.Eligibility != structs.NodeEligible && req.Eligibility != structs.NodeIneligible {
+	switch req.Eligibility {
+	case structs.NodeEligible, structs.NodeIneligible:
+	default:
 		return 0, structs.Invalidf("the eligibility is %q; expected %q or %q",
 			req.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
@@ -174,11 +211,13 @@ func (n nodes) eligibility(
 }
 
 // updateAllocs records the reports of a node on its own allocations. It ignores an allocation that is not the
-// node's, for instance because it was deleted meanwhile, so that the others are recorded. It ignores reports
-// without changes, because a restarted agent reports all. It rejects an unknown state after the others are
-// recorded.
+// node's, for example a deleted one, so that the other reports are recorded. It ignores reports without
+// changes, because a restarted agent reports all allocations. It rejects an unknown state after the other
+// reports are recorded.
 func (n nodes) updateAllocs(
-	ctx context.Context, req *structs.AllocsClientUpdateRequest, _ *structs.Empty,
+	ctx context.Context,
+	req *structs.AllocsClientUpdateRequest,
+	_ *structs.Empty,
 ) (uint64, error) {
 	tx := n.store.Read()
 	own := *req
@@ -192,11 +231,12 @@ func (n nodes) updateAllocs(
 		if a == nil || a.NodeID != req.NodeID {
 			continue
 		}
-		u = ofItsTasks(tx, a, u).Bounded()
+		u = withKnownTasks(tx, a, u).Bounded()
 		if allocUpdateUnchanged(a, u) {
 			continue
 		}
-		if err := u.CheckStates(); err != nil {
+		err := u.CheckStates()
+		if err != nil {
 			unknown = cmp.Or(unknown, err)
 			continue
 		}
@@ -209,27 +249,33 @@ func (n nodes) updateAllocs(
 	return index, cmp.Or(err, unknown)
 }
 
-// ofItsTasks returns the report without tasks that the allocation does not have. The version of the job is
+// withKnownTasks returns the report without tasks that the allocation does not have. The version of the job is
 // kept as long as an allocation uses it.
-func ofItsTasks(
-	tx *state.ReadTx, a *structs.Allocation, u *structs.AllocClientUpdate,
+func withKnownTasks(
+	tx *state.ReadTx,
+	a *structs.Allocation,
+	u *structs.AllocClientUpdate,
 ) *structs.AllocClientUpdate {
-	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	job := state.JobVersion(
+		tx, a.Namespace, a.JobID, a.JobVersion)
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return u
 	}
 	group := job.Group(a.TaskGroup)
+	unknown := func(task string, _ *structs.TaskState) bool {
+		return group.Task(task) == nil
+	}
 	own := *u
 	own.TaskStates = maps.Clone(u.TaskStates)
-	maps.DeleteFunc(own.TaskStates, func(task string, _ *structs.TaskState) bool {
-		return group.Task(task) == nil
-	})
+	maps.DeleteFunc(own.TaskStates, unknown)
 	return &own
 }
 
 // evaluate requests an evaluation of each job that has or may have an allocation on the node.
 func (n nodes) evaluate(
-	ctx context.Context, req *structs.NodeGetWriteRequest, resp *structs.NodeEvaluateResponse,
+	ctx context.Context,
+	req *structs.NodeGetWriteRequest,
+	resp *structs.NodeEvaluateResponse,
 ) (uint64, error) {
 	tx := n.store.Read()
 	node := state.Node(tx, req.NodeID)
@@ -238,7 +284,8 @@ func (n nodes) evaluate(
 	}
 	resp.NodeModifyIndex = node.ModifyIndex
 	update := &structs.EvalUpdateRequest{WriteOptions: req.WriteOptions}
-	for _, e := range state.NodeEvals(tx, node.ID, true, req.Now) {
+	evals := state.NodeEvals(tx, node.ID, true, req.Now)
+	for _, e := range evals {
 		e.ID = structs.NewID()
 		update.Evals = append(update.Evals, e)
 		resp.EvalIDs = append(resp.EvalIDs, e.ID)
@@ -251,10 +298,14 @@ func (n nodes) evaluate(
 	return index, err
 }
 
-func noNode(id string) error { return structs.NotFoundf("there is no node %q", id) }
+func noNode(id string) error {
+	return structs.NotFoundf("there is no node %q", id)
+}
 
 func (n nodes) get(
-	tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.NodeGetResponse,
+	tx *state.ReadTx,
+	req *structs.NodeGetRequest,
+	resp *structs.NodeGetResponse,
 ) error {
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
@@ -266,17 +317,24 @@ func (n nodes) get(
 }
 
 func (n nodes) list(
-	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.NodeListResponse,
+	tx *state.ReadTx,
+	req *structs.QueryRequest,
+	resp *structs.NodeListResponse,
 ) (err error) {
-	l := query.List[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: putNodeStub}
-	rows := state.NodesFrom(tx, req.Prefix, query.Start(&req.QueryOptions))
-	resp.Nodes, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	l := query.List[structs.Node, structs.NodeListStub]{
+		Key:  nodeKey,
+		Stub: setNodeStub,
+	}
+	rows := state.NodesFrom(tx, req.Prefix, query.Start(req))
+	resp.Nodes, err = l.Page(rows, req, resp)
 	return err
 }
 
-func nodeKey(n *structs.Node) []string { return []string{n.ID} }
+func nodeKey(n *structs.Node) []string {
+	return []string{n.ID}
+}
 
-func putNodeStub(n *structs.Node, s *structs.NodeListStub) {
+func setNodeStub(n *structs.Node, s *structs.NodeListStub) {
 	host, _, err := net.SplitHostPort(n.HTTPAddr)
 	if err != nil {
 		host = n.HTTPAddr
@@ -302,33 +360,41 @@ func putNodeStub(n *structs.Node, s *structs.NodeListStub) {
 
 // allocs lists a node's allocations with their jobs, by ID.
 func (n nodes) allocs(
-	tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.AllocsResponse,
+	tx *state.ReadTx,
+	req *structs.NodeGetRequest,
+	resp *structs.AllocsResponse,
 ) (err error) {
 	if state.Node(tx, req.NodeID) == nil {
 		return noNode(req.NodeID)
 	}
-	rows := query.Sorted(state.AllocsByNode(tx, req.NodeID), compareAllocs, &req.QueryOptions)
-	resp.Allocs, err = wholeAllocs(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := state.AllocsByNode(tx, req.NodeID)
+	rows = query.Sorted(rows, compareAllocs, req)
+	resp.Allocs, err = newAllocList(tx).Page(rows, req, resp)
 	return err
 }
 
 // clientAllocs returns the allocations that a node should have. It waits for changes of them that the servers
-// make. Changes that the node reports itself, and other nodes' allocations, do not wake it.
+// make. Changes that the node reports itself, and other nodes' allocations, do not end the wait.
 func (n nodes) clientAllocs(
 	ctx context.Context, req *structs.NodeGetRequest,
 ) (*structs.NodeClientAllocsResponse, error) {
 	var before map[string]uint64
-	asked := query.Request{Method: structs.NodeClientAllocs.Name, Body: req}
+	asked := query.Request{
+		Method: structs.NodeClientAllocs.Name,
+		Body:   req,
+	}
 	type answer = structs.NodeClientAllocsResponse
-	return query.Wait(ctx, n.queries, asked, func(tx *state.ReadTx) (*answer, bool, error) {
+	read := func(tx *state.ReadTx) (*answer, bool, error) {
 		resp := &answer{Allocs: map[string]uint64{}}
 		resp.Index = 1
 		for a := range state.AllocsByNode(tx, req.NodeID) {
 			resp.Allocs[a.ID] = a.AllocModifyIndex
 			resp.Index = max(resp.Index, a.AllocModifyIndex)
 		}
-		changed := before != nil && !maps.Equal(before, resp.Allocs)
+		changed := before != nil &&
+			!maps.Equal(before, resp.Allocs)
 		before = resp.Allocs
 		return resp, changed, nil
-	})
+	}
+	return query.Wait(ctx, n.queries, asked, read)
 }

@@ -10,10 +10,13 @@ import (
 // times: a restarted node, or one that has lost its leader, is mostly unchanged. The node has passed
 // registration. The result may be false for a registration that would change nothing after all.
 func nodeUnchanged(old, node *structs.Node) bool {
-	if old.Status != structs.NodeReady && old.Status != node.Status || old.Status == structs.NodeDown {
+	switch old.Status {
+	case structs.NodeDown:
 		return false
+	case structs.NodeReady, node.Status:
+		return structs.NodeEqual(old, node, reported)
 	}
-	return structs.NodeEqual(old, node, reported)
+	return false
 }
 
 // reported selects the part of a node that it reports itself, without the times at which drivers were seen.
@@ -21,16 +24,20 @@ const reported = structs.IgnoreServersPart | structs.IgnoreDriverTimes
 
 // instancesUnchanged reports whether a report of plugin instances has no changes.
 func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool {
-	reported := map[structs.CSIInstanceKey]bool{}
+	seen := map[structs.CSIInstanceKey]bool{}
 	for _, i := range r.Upserts {
 		row := state.Instance(tx, i.PluginID, i.Kind, r.NodeID)
 		if row == nil || !state.SameInstance(row, i) {
 			return false
 		}
-		reported[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = true
+		seen[structs.CSIInstanceKey{
+			PluginID: i.PluginID,
+			Kind:     i.Kind,
+		}] = true
 	}
 	for _, k := range r.Removes {
-		if state.Instance(tx, k.PluginID, k.Kind, r.NodeID) != nil {
+		row := state.Instance(tx, k.PluginID, k.Kind, r.NodeID)
+		if row != nil {
 			return false
 		}
 	}
@@ -38,7 +45,11 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 		return true
 	}
 	for row := range state.InstancesByNode(tx, r.NodeID) {
-		if !reported[structs.CSIInstanceKey{PluginID: row.PluginID, Kind: row.Kind}] {
+		key := structs.CSIInstanceKey{
+			PluginID: row.PluginID,
+			Kind:     row.Kind,
+		}
+		if !seen[key] {
 			return false
 		}
 	}
@@ -47,6 +58,7 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 
 // allocUpdateUnchanged reports whether the report of a node on an allocation has no changes.
 func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
-	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription &&
+	return u.ClientStatus == a.ClientStatus &&
+		u.ClientDescription == a.ClientDescription &&
 		codec.SameBytes(a.TaskStates, u.TaskStates)
 }

@@ -9,31 +9,35 @@ import (
 	"berth/structs"
 )
 
-// accounted reports whether a node of a restored state has reported its volumes and holds no volume without
-// a claim. By then each attachment of the report has a row.
-func (n nodes) accounted(
-	ctx context.Context, node *structs.Node, said *structs.NodeInventory,
+// accountFor makes a row for each attachment that a node of a restored state reports. It reports whether the
+// node has reported its volumes and holds no volume without a claim.
+func (n nodes) accountFor(
+	ctx context.Context,
+	node *structs.Node,
+	inventory *structs.NodeInventory,
 ) bool {
-	if said == nil {
+	if inventory == nil {
 		return false
 	}
-	found := state.Unrecorded(n.store.Read(), node.ID, said)
-	for some := range slices.Chunk(found, max(1, n.config.maxClaims)) {
-		n.logger.Warn("node has attachments without a row, detaching them", "node", node.ID,
-			"attachments", len(some), "first_volume", some[0].VolumeID)
-		_, err := fsm.Propose(ctx, n.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
-			Attachments: some, WriteOptions: structs.WriteOptions{Now: n.now().UnixNano()},
-		})
+	found := state.Unrecorded(n.store.Read(), node.ID, inventory)
+	size := max(1, n.config.maxClaims)
+	for chunk := range slices.Chunk(found, size) {
+		n.logger.Warn("node has attachments without a row, detaching them",
+			"node", node.ID, "attachments", len(chunk),
+			"first_volume", chunk[0].VolumeID)
+		entry := &structs.CSIAttachmentsFound{Attachments: chunk}
+		entry.Now = n.now().UnixNano()
+		_, err := fsm.Propose(ctx, n.raft, fsm.AttachmentsFound, entry)
 		if err != nil {
-			n.logger.Warn("failed to record attachments, waiting for the next report", "node", node.ID,
-				"error", err)
+			n.logger.Warn("failed to record attachments, waiting for the next report",
+				"node", node.ID, "error", err)
 			return false
 		}
 	}
-	volume := state.Unclaimed(n.store.Read(), node.ID, said)
+	volume := state.Unclaimed(n.store.Read(), node.ID, inventory)
 	if volume != "" {
-		n.logger.Warn("node holds a volume without a claim", "node", node.ID,
-			"volume", volume)
+		n.logger.Warn("node holds a volume without a claim",
+			"node", node.ID, "volume", volume)
 	}
 	return volume == ""
 }

@@ -8,16 +8,21 @@ import (
 	"berth/structs"
 )
 
-// registration checks the report of a node on itself and fills in its gaps, in a copy that shares its maps.
-// old is the known row, nil for a new node.
-func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs.Node, error) {
+// completeNode checks the report of a node on itself and fills in its gaps, in a copy that shares its maps. old
+// is the known row, nil for a new node.
+func completeNode(
+	req *structs.NodeRegisterRequest, old *structs.Node,
+) (*structs.Node, error) {
 	if req.Node == nil {
-		return nil, structs.Invalidf("Node: nothing is given; expected the node to register")
+		return nil, structs.Invalidf(
+			"Node: nothing is given; expected the node to register")
 	}
-	said := *req.Node
-	node := &said
+	reported := *req.Node
+	node := &reported
 	for _, required := range []struct{ path, value string }{
-		{"ID", node.ID}, {"SecretID", node.SecretID}, {"Name", node.Name},
+		{"ID", node.ID},
+		{"SecretID", node.SecretID},
+		{"Name", node.Name},
 	} {
 		if required.value == "" {
 			return nil, structs.Invalidf("Node.%s: nothing is given; expected a text", required.path)
@@ -28,10 +33,12 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 		node.SchedulingEligibility = old.SchedulingEligibility
 		node.ComputedClass = old.ComputedClass // an earlier version wrote it; without it the row would differ
 	}
-	if err := checkInstances(node.ID, "CSI", req.CSI); err != nil {
+	err := checkInstances(node.ID, "CSI", req.CSI)
+	if err != nil {
 		return nil, err
 	}
-	if strings.ContainsAny(node.HTTPAddr, "/\\?#@\"<> \t\r\n") { // requests for logs are passed on to it
+	// Requests for logs are forwarded to this address.
+	if strings.ContainsAny(node.HTTPAddr, "/\\?#@\"<> \t\r\n") {
 		return nil, structs.Invalidf("Node.HTTPAddr is %.40q; expected host:port", node.HTTPAddr)
 	}
 	node.Datacenter = cmp.Or(node.Datacenter, "dc1")
@@ -40,9 +47,11 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	node.SchedulingEligibility = cmp.Or(node.SchedulingEligibility, structs.NodeEligible)
 	if node.Status != structs.NodeInit && node.Status != structs.NodeReady {
 		return nil, structs.Invalidf(
-			"Node.Status is %.40q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
+			"Node.Status is %.40q; expected %q or %q",
+			node.Status, structs.NodeInit, structs.NodeReady)
 	}
-	if old == nil && node.SchedulingEligibility != structs.NodeEligible &&
+	if old == nil &&
+		node.SchedulingEligibility != structs.NodeEligible &&
 		node.SchedulingEligibility != structs.NodeIneligible {
 		return nil, structs.Invalidf("Node.SchedulingEligibility is %.40q; expected %q or %q",
 			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
@@ -52,12 +61,15 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 
 // checkInstances rejects instances that are incomplete, that are on another node, that set fields of the
 // servers, or that are too many or too large.
-func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance) error {
+func checkInstances(
+	nodeID, path string, instances []*structs.CSIPluginInstance,
+) error {
 	for i, c := range instances {
 		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||
 			c.Kind != structs.CSIKindController && c.Kind != structs.CSIKindNode {
 			return structs.Invalidf(
-				"%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
+				"%s[%d]: expected an instance on the node itself, with PluginID and Kind",
+				path, i)
 		}
 		if c.HealthDescription == state.NodeIsDown {
 			return structs.Invalidf(

@@ -6,10 +6,14 @@ import (
 	"berth/structs"
 )
 
-// update refuses a change of a node in parts, which nodes of earlier versions send. Such a node registers
-// then, which reports all of it.
+// update refuses the difference that a node of an earlier version sends. The node then registers, which
+// reports all of it.
 func (n nodes) update(
-	_ context.Context, node *structs.Node, _ *structs.NodeUpdateRequest, _ *structs.Empty,
+	_ context.Context,
+	node *structs.Node,
+	_ *structs.NodeUpdateRequest,
+	_ *structs.Empty,
 ) (uint64, error) {
-	return 0, structs.Preconditionf("the servers take no changes of node %s alone; it is to register", node.ID)
+	return 0, structs.Preconditionf(
+		"the servers take no changes of node %s alone; it is to register", node.ID)
 }

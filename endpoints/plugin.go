@@ -14,10 +14,12 @@ func noPlugin(id string) error {
 }
 
 func (p plugins) get(
-	tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse,
+	tx *state.ReadTx,
+	req *structs.CSIPluginGetRequest,
+	resp *structs.CSIPluginGetResponse,
 ) error {
 	if req.PerPage > 0 {
-		return p.page(tx, req, resp)
+		return p.getPage(tx, req, resp)
 	}
 	resp.Plugin = state.PluginDetail(tx, req.ID)
 	if resp.Plugin == nil {
@@ -26,10 +28,11 @@ func (p plugins) get(
 	return nil
 }
 
-// page returns some instances of a plugin, which may be as many as there are nodes, with the rest of the
-// plugin.
-func (p plugins) page(
-	tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse,
+// getPage returns a plugin with one page of its instances, of which there may be as many as there are nodes.
+func (p plugins) getPage(
+	tx *state.ReadTx,
+	req *structs.CSIPluginGetRequest,
+	resp *structs.CSIPluginGetResponse,
 ) error {
 	begin, err := query.ParseToken(req.NextToken)
 	if err != nil {
@@ -37,29 +40,40 @@ func (p plugins) page(
 	}
 	var first *structs.CSIPluginInstance
 	if len(begin) == 2 {
-		first = &structs.CSIPluginInstance{Kind: structs.CSIKind(begin[0]), NodeID: begin[1]}
+		first = &structs.CSIPluginInstance{
+			Kind:   structs.CSIKind(begin[0]),
+			NodeID: begin[1],
+		}
 	}
-	plugin, next := state.PluginPage(tx, req.ID, first, int(req.PerPage))
+	plugin, next := state.PluginPage(
+		tx, req.ID, first, int(req.PerPage))
 	if plugin == nil {
 		return noPlugin(req.ID)
 	}
 	resp.Plugin = plugin
 	if next != nil {
-		resp.NextToken = query.Token(string(next.Kind), next.NodeID)
+		resp.NextToken = query.Token(
+			string(next.Kind), next.NodeID)
 	}
 	return nil
 }
 
-func pluginKey(p *structs.CSIPluginRow) []string { return []string{p.ID} }
+func pluginKey(p *structs.CSIPluginRow) []string {
+	return []string{p.ID}
+}
 
 func (p plugins) list(
-	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.CSIPluginListResponse,
+	tx *state.ReadTx,
+	req *structs.QueryRequest,
+	resp *structs.CSIPluginListResponse,
 ) (err error) {
 	l := query.List[structs.CSIPluginRow, structs.CSIPluginListStub]{
-		Key:  pluginKey,
-		Stub: func(row *structs.CSIPluginRow, s *structs.CSIPluginListStub) { *s = *state.PluginStub(tx, row) },
+		Key: pluginKey,
+		Stub: func(row *structs.CSIPluginRow, s *structs.CSIPluginListStub) {
+			*s = *state.PluginStub(tx, row)
+		},
 	}
-	rows := state.PluginsFrom(tx, req.Prefix, query.Start(&req.QueryOptions))
-	resp.Plugins, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := state.PluginsFrom(tx, req.Prefix, query.Start(req))
+	resp.Plugins, err = l.Page(rows, req, resp)
 	return err
 }

@@ -17,7 +17,9 @@ func noVolume(ns, id string) error {
 }
 
 func (v volumes) get(
-	tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.CSIVolumeGetResponse,
+	tx *state.ReadTx,
+	req *structs.CSIVolumeGetRequest,
+	resp *structs.CSIVolumeGetResponse,
 ) error {
 	row := state.Volume(tx, req.RequestNamespace(), req.ID)
 	if row == nil {
@@ -32,37 +34,49 @@ const fewClaims = 64
 
 // isSmall reports whether the answer for a volume, which has all of its claims, takes no time.
 func (v volumes) isSmall(req *structs.CSIVolumeGetRequest) bool {
-	return state.ClaimCount(v.store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
+	n := state.ClaimCount(
+		v.store.Read(), req.RequestNamespace(), req.ID)
+	return n <= fewClaims
 }
 
-func volumeKey(v *structs.CSIVolume) []string { return []string{v.Namespace, v.ID} }
+func volumeKey(v *structs.CSIVolume) []string {
+	return []string{v.Namespace, v.ID}
+}
 
 func (v volumes) list(
-	tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse,
+	tx *state.ReadTx,
+	req *structs.CSIVolumeListRequest,
+	resp *structs.CSIVolumeListResponse,
 ) (err error) {
 	l := query.List[structs.CSIVolume, structs.CSIVolumeListStub]{
 		Key:  volumeKey,
 		Stub: state.VolumeStubs(tx),
 		Keep: func(row *structs.CSIVolume) bool {
-			return inNamespace(row.Namespace, &req.QueryOptions) &&
+			return inNamespace(row.Namespace, req) &&
 				(req.PluginID == "" || row.PluginID == req.PluginID)
 		},
 	}
-	rows := state.VolumesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
+	rows := state.VolumesFrom(tx, req.RequestNamespace(),
+		req.Prefix, query.Start(req))
 	if req.NodeID != "" {
-		rows = usedOn(tx, req)
+		rows = volumesUsedOn(tx, req)
 	}
-	resp.Volumes, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	resp.Volumes, err = l.Page(rows, req, resp)
 	return err
 }
 
-// usedOn yields each volume with a claim on the node, once.
-func usedOn(tx *state.ReadTx, req *structs.CSIVolumeListRequest) iter.Seq[*structs.CSIVolume] {
+// volumesUsedOn yields each volume with a claim on the node, once.
+func volumesUsedOn(
+	tx *state.ReadTx, req *structs.CSIVolumeListRequest,
+) iter.Seq[*structs.CSIVolume] {
+	claims := state.ClaimsByNode(tx, req.NodeID)
+	claims = query.Sorted(claims, compareClaims, req)
 	return func(yield func(*structs.CSIVolume) bool) {
 		var last *structs.CSIVolume
-		for c := range query.Sorted(state.ClaimsByNode(tx, req.NodeID), compareClaims, &req.QueryOptions) {
+		for c := range claims {
 			row := state.Volume(tx, c.Namespace, c.VolumeID)
-			if row == nil || row == last || !strings.HasPrefix(row.ID, req.Prefix) {
+			if row == nil || row == last ||
+				!strings.HasPrefix(row.ID, req.Prefix) {
 				continue
 			}
 			last = row

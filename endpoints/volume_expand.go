@@ -10,10 +10,14 @@ import (
 
 // nodeExpanded records the outcome of the expansion that a node made when it mounted a volume.
 func (c claims) nodeExpanded(
-	ctx context.Context, req *structs.CSINodeExpandOutcome, _ *structs.Empty,
+	ctx context.Context,
+	req *structs.CSINodeExpandOutcome,
+	_ *structs.Empty,
 ) (uint64, error) {
 	plugin := ""
-	if v := state.Volume(c.store.Read(), req.RequestNamespace(), req.VolumeID); v != nil {
+	v := state.Volume(
+		c.store.Read(), req.RequestNamespace(), req.VolumeID)
+	if v != nil {
 		plugin = v.PluginID
 	}
 	if err := req.Validate(plugin); err != nil {
@@ -27,20 +31,22 @@ func (c claims) nodeExpanded(
 	return fsm.Propose(ctx, c.raft, fsm.NodeExpanded, req)
 }
 
-// grown reports whether each node that has the volume has expanded the file system on it, or why a node has
-// not. It does not wait for a node that is down, or whose plugin expands at the next mount.
-func grown(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
+// expandedOnNodes reports whether each node that has the volume has expanded the file system on it, or why a
+// node has not. It does not wait for a node that is down, or whose plugin expands at the next mount.
+func expandedOnNodes(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
 	if v.NodeExpandBytes == 0 {
 		return true, nil
 	}
 	for c := range state.GrowingClaimsOf(tx, v.Namespace, v.ID) {
 		node := state.Node(tx, c.NodeID)
+		up := node != nil && node.Status == structs.NodeReady
 		switch {
-		case c.ExpandBytes == 0 || c.EndTime != 0 || node == nil || node.Status != structs.NodeReady:
+		case c.ExpandBytes == 0 || c.EndTime != 0 || !up:
 		case c.ExpandError != nil:
 			return false, structs.Errorf(c.ExpandError.Kind,
 				"volume %q is larger now, but its content at allocation %s is not: %s",
-				v.ID, structs.ShortID(c.AllocID), c.ExpandError.Message)
+				v.ID, structs.ShortID(c.AllocID),
+				c.ExpandError.Message)
 		default:
 			return false, nil
 		}

@@ -37,7 +37,7 @@ type place struct {
 // placesOf returns the parts of a plugin's storage in the order of their keys.
 func placesOf(tx *state.ReadTx, pluginID string) []*place {
 	byKey := map[string]*place{}
-	at := func(c nodeconn.Controller) *place {
+	placeOf := func(c nodeconn.Controller) *place {
 		key := topologyKey(c.Topology)
 		if byKey[key] == nil {
 			byKey[key] = &place{key: key}
@@ -46,14 +46,17 @@ func placesOf(tx *state.ReadTx, pluginID string) []*place {
 	}
 	healthy, others := nodeconn.AllControllers(tx, pluginID)
 	for _, c := range healthy {
-		at(c).nodes = append(at(c).nodes, c.NodeID)
+		p := placeOf(c)
+		p.nodes = append(p.nodes, c.NodeID)
 	}
 	for _, c := range others {
-		at(c).down = append(at(c).down, c.NodeID)
+		p := placeOf(c)
+		p.down = append(p.down, c.NodeID)
 	}
-	return slices.SortedFunc(maps.Values(byKey), func(a, b *place) int {
+	byName := func(a, b *place) int {
 		return strings.Compare(a.key, b.key)
-	})
+	}
+	return slices.SortedFunc(maps.Values(byKey), byName)
 }
 
 // topologyKey returns a topology as a text, "" for none. Segment keys compare without regard to case.
@@ -63,42 +66,46 @@ func topologyKey(t *structs.CSITopology) string {
 	}
 	var parts []string
 	for k, v := range t.Segments {
-		parts = append(parts, strings.ToLower(k)+"="+v)
+		part := strings.ToLower(k) + "=" + v
+		parts = append(parts, part)
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ",")
 }
 
-// from returns the places from the one that a page token names. That place begins at the token of the
+// placesFrom returns the places from the one that a page token names. That place begins at the token of the
 // plugin.
-func from(places []*place, token string) ([]*place, error) {
+func placesFrom(places []*place, token string) ([]*place, error) {
 	key, err := query.ParseToken(token)
 	if err != nil || len(key) == 0 {
 		return places, err
 	}
-	at, found := slices.BinarySearchFunc(places, key[0], func(p *place, key string) int {
+	compare := func(p *place, key string) int {
 		return strings.Compare(p.key, key)
-	})
-	if found {
-		places[at].token = strings.Join(key[1:], "\x00")
 	}
-	return places[at:], nil
+	first, found := slices.BinarySearchFunc(places, key[0], compare)
+	if found {
+		places[first].token = strings.Join(key[1:], "\x00")
+	}
+	return places[first:], nil
 }
 
 // external returns one page of the volumes that the plugin itself lists, in all parts of its storage. An
 // unreachable part is a warning, unless no other part answers.
-func (v volumes) external(ctx context.Context,
-	req *structs.CSIVolumeExternalRequest,
+func (v volumes) external(
+	ctx context.Context, req *structs.CSIVolumeExternalRequest,
 ) (*structs.CSIVolumeExternalResponse, error) {
 	tx := v.store.Read()
 	plugin := state.Plugin(tx, req.PluginID)
 	if plugin == nil {
 		return nil, noPlugin(req.PluginID)
 	}
-	if info := controllerInfo(tx, plugin.ID); info != nil && !info.SupportsListVolumes {
+	info := controllerInfo(tx, plugin.ID)
+	if info != nil && !info.SupportsListVolumes {
 		return nil, structs.Preconditionf("CSI plugin %q cannot list its volumes", plugin.ID)
 	}
-	places, err := from(placesOf(tx, plugin.ID), req.NextToken)
+	places := placesOf(tx, plugin.ID)
+	places, err := placesFrom(places, req.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +115,13 @@ func (v volumes) external(ctx context.Context,
 		places:  places,
 		limit:   int(max(0, req.PerPage)),
 		seen:    map[string]bool{},
-		resp:    &structs.CSIVolumeExternalResponse{Volumes: []*structs.CSIVolumeExternalStub{}},
+		resp: &structs.CSIVolumeExternalResponse{
+			Volumes: []*structs.CSIVolumeExternalStub{},
+		},
 	}
-	if err := l.fill(ctx); err != nil {
-		return nil, structs.Errorf(structs.KindOf(err), "listing the volumes of plugin %q: %w", plugin.ID, err)
+	if err := l.fillPage(ctx); err != nil {
+		return nil, fmt.Errorf("listing the volumes of plugin %q: %w",
+			plugin.ID, err)
 	}
 	return l.resp, nil
 }
@@ -129,17 +139,18 @@ type externalList struct {
 	resp   *structs.CSIVolumeExternalResponse
 }
 
-// fill calls place after place until the page is full.
-func (l *externalList) fill(ctx context.Context) error {
-	asked := len(l.places)
+// fillPage calls place after place until the page is full.
+func (l *externalList) fillPage(ctx context.Context) error {
+	total := len(l.places)
 	for len(l.places) > 0 && !l.full() {
 		if ctx.Err() != nil {
 			return structs.Timeoutf("%w", ctx.Err())
 		}
-		wave := l.places[:min(len(l.places), l.atOnce())]
-		l.askAll(ctx, wave)
-		for _, p := range wave {
-			if l.full() || !l.drain(ctx, p) {
+		n := min(len(l.places), l.maxConcurrent())
+		called := l.places[:n]
+		l.callPlaces(ctx, called)
+		for _, p := range called {
+			if l.full() || !l.addPages(ctx, p) {
 				break
 			}
 			l.places = l.places[1:]
@@ -147,13 +158,15 @@ func (l *externalList) fill(ctx context.Context) error {
 	}
 	if len(l.places) > 0 {
 		next := l.places[0]
-		l.resp.NextToken = query.Token(next.key, next.token)
+		l.resp.NextToken = query.Token(
+			next.key, next.token)
 		l.resp.QueryMeta.NextToken = l.resp.NextToken
 	}
-	if l.failed != nil && len(l.resp.Warnings) == asked {
+	failed := len(l.resp.Warnings)
+	if l.failed != nil && failed == total {
 		return l.failed
 	}
-	if asked == 0 {
+	if total == 0 {
 		return nodeconn.ErrNoController
 	}
 	return nil
@@ -167,55 +180,56 @@ func (l *externalList) full() bool {
 		l.bytes >= structs.MaxExternalSum
 }
 
-// askAll calls places for their next pages at the same time.
-func (l *externalList) askAll(ctx context.Context, places []*place) {
-	rest := l.rest()
+// callPlaces calls places for their next pages at the same time.
+func (l *externalList) callPlaces(ctx context.Context, places []*place) {
+	most := l.remaining()
 	l.calls += len(places)
 	var wg sync.WaitGroup
 	for _, p := range places {
-		wg.Go(func() { l.ask(ctx, p, rest) })
+		wg.Go(func() { l.callPlace(ctx, p, most) })
 	}
 	wg.Wait()
 }
 
-// atOnce returns how many places are called at the same time. On a page with a size, the limit of one place
-// depends on the answers before.
-func (l *externalList) atOnce() int {
+// maxConcurrent returns how many places are called at the same time. On a page with a size, the limit of one
+// place depends on the earlier answers.
+func (l *externalList) maxConcurrent() int {
 	if l.limit > 0 {
 		return 1
 	}
 	return externalAtOnce
 }
 
-// rest returns how many more volumes fit on the page, 0 for any number.
-func (l *externalList) rest() int {
+// remaining returns how many more volumes fit on the page, 0 for any number.
+func (l *externalList) remaining() int {
 	if l.limit == 0 {
 		return 0
 	}
 	return max(1, l.limit-len(l.resp.Volumes))
 }
 
-// ask calls a place for its next page with at most rest volumes.
-func (l *externalList) ask(ctx context.Context, p *place, rest int) {
+// callPlace calls a place for its next page with at most the given number of volumes.
+func (l *externalList) callPlace(ctx context.Context, p *place, most int) {
 	to := nodeconn.Target{
 		Nodes: l.nodes,
 		IDs:   p.nodes,
 		Limit: externalTimeout,
 	}
-	p.page, p.err = nodeconn.Call(ctx, to, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
+	req := &structs.ClientCSIListRequest{
 		PluginID:      l.plugin.ID,
 		Provider:      l.plugin.Provider,
-		MaxEntries:    int32(rest),
+		MaxEntries:    int32(most),
 		StartingToken: p.token,
-	})
+	}
+	p.page, p.err = nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
 	if p.err == nil {
 		p.err = p.page.Validate()
 	}
 }
 
-// drain adds the answer of a place and its further pages. It reports false if the page is full before the
-// place ends. The token of the place says where to continue.
-func (l *externalList) drain(ctx context.Context, p *place) bool {
+// addPages adds the answer of a place and its further pages. It reports false if the page is full before the
+// place ends. The token of the place then names the page to continue with.
+func (l *externalList) addPages(ctx context.Context, p *place) bool {
 	for p.err == nil {
 		for _, s := range p.page.Volumes {
 			if s != nil && !l.seen[s.ExternalID] {
@@ -232,13 +246,13 @@ func (l *externalList) drain(ctx context.Context, p *place) bool {
 			return false
 		}
 		l.calls++
-		l.ask(ctx, p, l.rest())
+		l.callPlace(ctx, p, l.remaining())
 	}
-	l.warn(p)
+	l.addWarning(p)
 	return true
 }
 
-func (l *externalList) warn(p *place) {
+func (l *externalList) addWarning(p *place) {
 	l.failed = p.err
 	where := "the volumes"
 	if p.key != "" {
@@ -246,18 +260,20 @@ func (l *externalList) warn(p *place) {
 	}
 	nodes := slices.Concat(p.nodes, p.down)
 	slices.Sort(nodes)
-	l.resp.Warnings = append(l.resp.Warnings,
-		fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFew(nodes), p.err))
+	warning := fmt.Sprintf("%s (controller on node %s) are not listed: %v",
+		where, firstFew(nodes), p.err)
+	l.resp.Warnings = append(l.resp.Warnings, warning)
 }
 
 // firstFew names the first of many nodes.
 func firstFew(nodes []string) string {
-	short := make([]string, 0, 3)
-	for _, id := range nodes[:min(3, len(nodes))] {
+	var short []string
+	shown := min(3, len(nodes))
+	for _, id := range nodes[:shown] {
 		short = append(short, structs.ShortID(id))
 	}
 	text := strings.Join(short, ", ")
-	if more := len(nodes) - len(short); more > 0 {
+	if more := len(nodes) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -9,11 +9,14 @@ import (
 
 // buildRow returns the row to record for a given volume; old is the row before, nil for none. The state
 // function merges the two and decides which fields cannot change.
-type buildRow func(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error)
+type buildRow func(
+	tx *state.ReadTx, old, given *structs.CSIVolume,
+) (*structs.CSIVolume, error)
 
 // neverCreated reports whether nothing of the volume exists at the plugin.
 func neverCreated(old *structs.CSIVolume) bool {
-	return old == nil || old.State == structs.VolumeFailed && old.ExternalID == ""
+	return old == nil ||
+		old.State == structs.VolumeFailed && old.ExternalID == ""
 }
 
 // keepCreated takes over from the row of an existing volume the facts that only its plugin changes.
@@ -22,16 +25,19 @@ func keepCreated(v, old *structs.CSIVolume) {
 	v.Capacity = old.Capacity
 }
 
-// toRegister records a volume that exists at its plugin, or changes a known one.
-func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
+// rowToRegister records a volume that exists at its plugin, or changes a known one.
+func rowToRegister(
+	tx *state.ReadTx, old, given *structs.CSIVolume,
+) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeReady
 	if old != nil && old.State == structs.VolumeCreating {
-		return nil, structs.Preconditionf("volume %q is being created; wait for it, or delete it first", v.ID)
+		return nil, structs.Preconditionf(
+			"volume %q is being created; wait for it, or delete it first", v.ID)
 	}
 	if !neverCreated(old) {
 		keepCreated(v, old)
-		return v, expandable(tx, old, v)
+		return v, checkExpandable(tx, old, v)
 	}
 	if err := v.ValidateMade(); err != nil {
 		return nil, err
@@ -41,7 +47,8 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 	}
 	if v.ExternalID == "" {
 		return nil, structs.Invalidf(
-			"volume %q: external_id is required to register a volume; to have the plugin make one, create it", v.ID)
+			"volume %q: external_id is required to register a volume; to have the plugin make one, create it",
+			v.ID)
 	}
 	if len(v.Topologies) == 0 && v.RequestedTopologies != nil {
 		v.Topologies = v.RequestedTopologies.Required
@@ -49,14 +56,16 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 	return v, nil
 }
 
-// toCreate requests the creation of a volume, or changes a created one. A volume whose creation failed for
+// rowToCreate requests the creation of a volume, or changes a created one. A volume whose creation failed for
 // good may be requested again with other values under its name, because nothing of it exists.
-func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
+func rowToCreate(
+	tx *state.ReadTx, old, given *structs.CSIVolume,
+) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeCreating
 	if !neverCreated(old) {
 		keepCreated(v, old)
-		return v, expandable(tx, old, v)
+		return v, checkExpandable(tx, old, v)
 	}
 	v.Topologies = nil // the plugin decides these
 	v.Capacity = 0
@@ -65,7 +74,8 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 	}
 	if v.ExternalID != "" {
 		return nil, structs.Invalidf(
-			"volume %q: external_id names a volume that exists; register it instead of creating one", v.ID)
+			"volume %q: external_id names a volume that exists; register it instead of creating one",
+			v.ID)
 	}
 	switch {
 	case v.Name == "" && old != nil && old.Name != "":
@@ -73,7 +83,7 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 	case v.Name == "":
 		v.Name = volumeName(v.ID)
 	}
-	return v, creatable(tx, v)
+	return v, checkCreatable(tx, v)
 }
 
 // errRedacted rejects redacted mount flags without stored flags to replace them.
@@ -89,7 +99,8 @@ const plainBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 // volumeName makes the name that CreateVolume is called with: readable, unique, and within 128 bytes
 // without control characters (CSI spec, CreateVolumeRequest.name). It is recorded before the first call.
 func volumeName(id string) string {
-	readable := []byte(id[:min(len(id), 80)])
+	length := min(len(id), 80)
+	readable := []byte(id[:length])
 	for i, c := range readable {
 		if strings.IndexByte(plainBytes, c) < 0 {
 			readable[i] = '-'
@@ -98,54 +109,57 @@ func volumeName(id string) string {
 	return string(readable) + "-" + structs.NewID()
 }
 
-// creatable rejects a volume that the plugin is known to be unable to create. A plugin whose controller is
+// checkCreatable rejects a volume that the plugin is known to be unable to create. A plugin whose controller is
 // not up yet may be able: the request waits for it.
-func creatable(tx *state.ReadTx, v *structs.CSIVolume) error {
+func checkCreatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin := state.Plugin(tx, v.PluginID)
 	info := controllerInfo(tx, v.PluginID)
 	switch {
 	case plugin == nil:
-		return unable(v, "is not there; run its job first")
+		return errUnable(v, "is not there; run its job first")
 	case info == nil && plugin.Known && !plugin.ControllerRequired:
-		return unable(v, "has no controller and cannot create volumes; register one that exists")
+		return errUnable(v, "has no controller and cannot create volumes; register one that exists")
 	case info == nil:
 		return nil
 	case !info.SupportsCreateDelete:
-		return unable(v, "cannot create volumes; register one that exists")
+		return errUnable(v, "cannot create volumes; register one that exists")
 	case v.CloneID != "" && !info.SupportsClone:
-		return unable(v, "cannot clone volumes")
+		return errUnable(v, "cannot clone volumes")
 	case v.SnapshotID != "" && !info.SupportsCreateDeleteSnapshot:
-		return unable(v, "cannot make volumes from snapshots")
+		return errUnable(v, "cannot make volumes from snapshots")
 	}
 	return nil
 }
 
-// expandable refuses a larger size where the plugin is known to be unable to expand.
-func expandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
+// checkExpandable rejects a larger size if the plugin is known to be unable to expand.
+func checkExpandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, old.PluginID)
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
-	if grows && old.State == structs.VolumeReady && info != nil && !info.SupportsExpand &&
+	if grows && old.State == structs.VolumeReady &&
+		info != nil && !info.SupportsExpand &&
 		!state.NodeExpands(tx, old.PluginID) {
-		return unable(old, "cannot expand volumes")
+		return errUnable(old, "cannot expand volumes")
 	}
 	return nil
 }
 
-// deletable refuses a deletion that the plugin is known to be unable to make.
-func deletable(tx *state.ReadTx, v *structs.CSIVolume) error {
+// checkDeletable rejects a deletion that the plugin is known to be unable to make.
+func checkDeletable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin := state.Plugin(tx, v.PluginID)
 	info := controllerInfo(tx, v.PluginID)
 	switch {
 	case v.ExternalID == "" || plugin == nil:
 		return nil
 	case info == nil && plugin.Known && !plugin.ControllerRequired:
-		return unable(v, "has no controller and cannot delete volumes; deregister it instead")
+		return errUnable(v, "has no controller and cannot delete volumes; deregister it instead")
 	case info != nil && !info.SupportsCreateDelete:
-		return unable(v, "cannot delete volumes; deregister it instead")
+		return errUnable(v, "cannot delete volumes; deregister it instead")
 	}
 	return nil
 }
 
-func unable(v *structs.CSIVolume, what string) error {
-	return structs.Preconditionf("volume %q: CSI plugin %q %s", v.ID, v.PluginID, what)
+// errUnable returns the error of a volume whose plugin is unable to do something.
+func errUnable(v *structs.CSIVolume, reason string) error {
+	return structs.Preconditionf("volume %q: CSI plugin %q %s",
+		v.ID, v.PluginID, reason)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"berth/fsm"
 	"berth/internal/keylock"
@@ -14,48 +15,56 @@ import (
 )
 
 // volumeWrites serve the methods of CSIVolume that change volumes. They record the request. The loop of the
-// leader has the plugin carry it out and records the outcome, for which the caller waits.
+// leader calls the plugin and records the outcome, for which the caller waits.
 type volumeWrites struct{ *Endpoints }
 
 // register records volumes that exist at their plugin, after the plugin has confirmed them.
 func (w volumeWrites) register(
-	ctx context.Context, req *structs.CSIVolumeRegisterRequest, resp *structs.CSIVolumeRegisterResponse,
+	ctx context.Context,
+	req *structs.CSIVolumeRegisterRequest,
+	resp *structs.CSIVolumeRegisterResponse,
 ) (uint64, error) {
-	given, err := w.given(req)
+	given, err := w.checkedCopy(req)
 	if err != nil {
 		return 0, err
 	}
 	tx := w.store.Read()
 	for _, v := range given.Volumes {
-		wanted, err := toRegister(tx, state.Volume(tx, v.Namespace, v.ID), v)
+		old := state.Volume(tx, v.Namespace, v.ID)
+		wanted, err := rowToRegister(tx, old, v)
 		if err != nil {
 			return 0, err
 		}
-		if err := w.confirm(ctx, tx, wanted); err != nil {
-			return 0, structs.Errorf(structs.KindOf(err), "volume %q: %w", v.ID, err)
+		err = w.confirmVolume(ctx, tx, wanted)
+		if err != nil {
+			return 0, fmt.Errorf("volume %q: %w", v.ID, err)
 		}
 	}
-	return w.recordAndAwait(ctx, given, resp, toRegister)
+	return w.recordAndAwait(ctx, given, resp, rowToRegister)
 }
 
 // create requests the creation of volumes, or waits for those in creation. For a ready volume with an equal
 // request it returns that volume.
 func (w volumeWrites) create(
-	ctx context.Context, req *structs.CSIVolumeRegisterRequest, resp *structs.CSIVolumeRegisterResponse,
+	ctx context.Context,
+	req *structs.CSIVolumeRegisterRequest,
+	resp *structs.CSIVolumeRegisterResponse,
 ) (uint64, error) {
-	given, err := w.given(req)
+	given, err := w.checkedCopy(req)
 	if err != nil {
 		return 0, err
 	}
-	return w.recordAndAwait(ctx, given, resp, toCreate)
+	return w.recordAndAwait(ctx, given, resp, rowToCreate)
 }
 
-// given returns a copy of a request with checked copies of its volumes.
-func (w volumeWrites) given(
+// checkedCopy returns a copy of a request with checked copies of its volumes.
+func (w volumeWrites) checkedCopy(
 	req *structs.CSIVolumeRegisterRequest,
 ) (*structs.CSIVolumeRegisterRequest, error) {
-	if n := len(req.Volumes); n == 0 || n > structs.MaxVolumePuts {
-		return nil, structs.Invalidf("Volumes: %d are given; expected 1 to %d", n, structs.MaxVolumePuts)
+	n := len(req.Volumes)
+	if n == 0 || n > structs.MaxVolumePuts {
+		return nil, structs.Invalidf("Volumes: %d are given; expected 1 to %d",
+			n, structs.MaxVolumePuts)
 	}
 	var faults []error
 	seen := map[string]bool{}
@@ -71,34 +80,38 @@ func (w volumeWrites) given(
 		if err := v.Validate(); err != nil {
 			faults = append(faults, err)
 		}
-		if seen[nameOf(v)] {
-			faults = append(faults, structs.Invalidf("volume %q is given twice", v.ID))
+		name := qualifiedID(v)
+		if seen[name] {
+			err := structs.Invalidf("volume %q is given twice", v.ID)
+			faults = append(faults, err)
 		}
-		seen[nameOf(v)] = true
+		seen[name] = true
 		given.Volumes = append(given.Volumes, v)
 	}
-	if len(faults) > 0 {
-		return nil, structs.Invalidf("%w", errors.Join(faults...))
-	}
-	return given, nil
+	return given, structs.InvalidAll(faults)
 }
 
-// confirm makes the plugin confirm a volume, if it has a reachable controller (CSI spec,
+// confirmVolume makes the plugin confirm a volume, if it has a reachable controller (CSI spec,
 // ValidateVolumeCapabilities).
-func (w volumeWrites) confirm(
-	ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume,
+func (w volumeWrites) confirmVolume(
+	ctx context.Context,
+	tx *state.ReadTx,
+	v *structs.CSIVolume,
 ) error {
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil {
-		return structs.Preconditionf("CSI plugin %q is not there; run its job first", v.PluginID)
+		return structs.Preconditionf(
+			"CSI plugin %q is not there; run its job first", v.PluginID)
 	}
 	if !plugin.ControllerRequired {
 		if !state.HealthyInstance(tx, plugin.ID, structs.CSIKindNode) {
-			return structs.Preconditionf("CSI plugin %q is healthy nowhere yet", v.PluginID)
+			return structs.Preconditionf(
+				"CSI plugin %q is healthy nowhere yet", v.PluginID)
 		}
 		return nil
 	}
-	if old := state.Volume(tx, v.Namespace, v.ID); old != nil { // a field without a value stays
+	old := state.Volume(tx, v.Namespace, v.ID)
+	if old != nil { // a field without a value stays
 		v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 		if len(v.Secrets) == 0 {
 			v.Secrets = old.Secrets
@@ -128,30 +141,38 @@ func (w volumeWrites) confirm(
 	for {
 		_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
 		// Each controller may know only the volumes of its own node.
-		if len(to.IDs) < 2 || !structs.IsKind(err, structs.KindNotFound) || len(v.Topologies) > 0 {
+		if len(to.IDs) < 2 || len(v.Topologies) > 0 ||
+			!structs.IsKind(err, structs.KindNotFound) {
 			return err
 		}
 		to.IDs = to.IDs[1:]
 	}
 }
 
-// nameOf returns the key of a volume in sets.
-func nameOf(v *structs.CSIVolume) string { return v.Namespace + "/" + v.ID }
+// qualifiedID returns the ID of a volume with its namespace.
+func qualifiedID(v *structs.CSIVolume) string {
+	return v.Namespace + "/" + v.ID
+}
 
 // recordAndAwait proposes the changes and waits until every volume is settled.
 func (w volumeWrites) recordAndAwait(
-	ctx context.Context, given *structs.CSIVolumeRegisterRequest, resp *structs.CSIVolumeRegisterResponse,
+	ctx context.Context,
+	given *structs.CSIVolumeRegisterRequest,
+	resp *structs.CSIVolumeRegisterResponse,
 	build buildRow,
 ) (uint64, error) {
-	index, err := w.record(ctx, given, build)
+	index, err := w.recordRows(ctx, given, build)
 	if err != nil {
 		return 0, err
 	}
 	var faults []error
 	for _, v := range given.Volumes {
-		row, err := w.await(ctx, v.Namespace, v.ID, func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error) {
-			return settled(tx, row, v)
-		})
+		done := func(
+			tx *state.ReadTx, row *structs.CSIVolume,
+		) (bool, error) {
+			return isSettled(tx, row, v)
+		}
+		row, err := w.awaitRow(ctx, v.Namespace, v.ID, done)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -159,21 +180,20 @@ func (w volumeWrites) recordAndAwait(
 		index = max(index, row.ModifyIndex)
 		resp.Volumes = append(resp.Volumes, row.Redacted())
 	}
-	if len(faults) > 0 {
-		return 0, structs.Errorf(structs.KindOf(faults[0]), "%w", errors.Join(faults...))
-	}
-	return index, nil
+	return index, errors.Join(faults...)
 }
 
-// record proposes the rows, for one request at a time per volume: of two requests that create one volume,
-// the second has to see the row of the first with its name. Requests for different volumes run side by
-// side. The state function rejects two volumes with the same external ID.
-func (w volumeWrites) record(
-	ctx context.Context, given *structs.CSIVolumeRegisterRequest, build buildRow,
+// recordRows proposes the rows, for one request at a time per volume: of two requests that create one volume,
+// the second has to see the row of the first with its name. Requests for different volumes run concurrently.
+// The state function rejects two volumes with the same external ID.
+func (w volumeWrites) recordRows(
+	ctx context.Context,
+	given *structs.CSIVolumeRegisterRequest,
+	build buildRow,
 ) (uint64, error) {
 	var names []string
 	for _, v := range given.Volumes {
-		names = append(names, nameOf(v))
+		names = append(names, qualifiedID(v))
 	}
 	unlock, err := w.lockVolumes(ctx, names)
 	if err != nil {
@@ -183,7 +203,8 @@ func (w volumeWrites) record(
 	tx := w.store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: given.WriteOptions}
 	for _, v := range given.Volumes {
-		wanted, err := build(tx, state.Volume(tx, v.Namespace, v.ID), v)
+		old := state.Volume(tx, v.Namespace, v.ID)
+		wanted, err := build(tx, old, v)
 		if err != nil {
 			return 0, err
 		}
@@ -194,7 +215,9 @@ func (w volumeWrites) record(
 
 // lockVolumes waits until no other request records one of the volumes. It waits no longer than writePatience,
 // and not at all while volumeQueue requests wait. The error then has the time after which to retry.
-func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock func(), err error) {
+func (w volumeWrites) lockVolumes(
+	ctx context.Context, names []string,
+) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, writePatience)
 	defer cancel()
 	unlock, err = w.volumeLocks.Lock(ctx, "", names...)
@@ -208,11 +231,13 @@ func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock f
 	}
 	loadshed.CountRefused(limit, 1)
 	return nil, structs.Busy(writePatience,
-		"nothing was written: others are changing %q and more wait for it", held.Key)
+		"nothing was written: others are changing %q and more wait for it",
+		held.Key)
 }
 
-// settled reports whether nothing is pending for a requested volume, or why it never will be.
-func settled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
+// isSettled reports whether nothing is pending for a requested volume. It returns an error if the request can
+// never be fulfilled.
+func isSettled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 	switch {
 	case row == nil:
 		return false, structs.Conflictf("volume %q was deleted meanwhile", asked.ID)
@@ -224,10 +249,11 @@ func settled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 		return false, nil
 	case row.ExpandPending: // its users may keep it for long
 		return state.ExpandBlocked(tx, row) != "", nil
-	case row.LastError != nil && asked.RequestedCapacityMin > row.RequestedCapacityMin:
+	case row.LastError != nil &&
+		asked.RequestedCapacityMin > row.RequestedCapacityMin:
 		return false, lastError("expanding", row) // the loop cancels a size that was rejected for good
 	}
-	return grown(tx, row)
+	return expandedOnNodes(tx, row)
 }
 
 // lastError returns the last error of the plugin, with its kind.
@@ -235,11 +261,14 @@ func lastError(doing string, v *structs.CSIVolume) error {
 	if v.LastError == nil {
 		return structs.Internalf("%s volume %q failed", doing, v.ID)
 	}
-	return structs.Errorf(v.LastError.Kind, "%s volume %q: %s", doing, v.ID, v.LastError.Message)
+	return structs.Errorf(v.LastError.Kind, "%s volume %q: %s",
+		doing, v.ID, v.LastError.Message)
 }
 
-// await waits until the row of a volume satisfies done, at most VolumeTimeout.
-func (w volumeWrites) await(ctx context.Context, ns, id string,
+// awaitRow waits until the row of a volume satisfies done, at most volumeTimeout.
+func (w volumeWrites) awaitRow(
+	ctx context.Context,
+	ns, id string,
 	done func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error),
 ) (*structs.CSIVolume, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.config.volumeTimeout)
@@ -247,18 +276,20 @@ func (w volumeWrites) await(ctx context.Context, ns, id string,
 	for {
 		tx := w.store.ReadWatched()
 		row := state.Volume(tx, ns, id)
-		if ok, err := done(tx, row); ok || err != nil {
+		ok, err := done(tx, row)
+		if ok || err != nil {
 			return row, err
 		}
-		if err := w.store.Wait(ctx, tx); err == nil {
+		if w.store.Wait(ctx, tx) == nil {
 			continue
 		}
-		why := "the plugin has not answered"
+		reason := "the plugin has not answered"
 		if row.LastError != nil {
-			why = row.LastError.Message
+			reason = row.LastError.Message
 		}
 		return nil, structs.Timeoutf(
-			"volume %q is still %s: %s; the call is retried, repeat the command later", id, pendingName(row), why)
+			"volume %q is still %s: %s; the call is retried, repeat the command later",
+			id, pendingName(row), reason)
 	}
 }
 
@@ -269,9 +300,11 @@ func pendingName(v *structs.CSIVolume) string {
 	return v.State
 }
 
-// remove has a volume deleted at its plugin and waits until it is gone.
+// remove requests the deletion of a volume at its plugin and waits until the row is deleted.
 func (w volumeWrites) remove(
-	ctx context.Context, req *structs.CSIVolumeDeleteRequest, _ *structs.Empty,
+	ctx context.Context,
+	req *structs.CSIVolumeDeleteRequest,
+	_ *structs.Empty,
 ) (uint64, error) {
 	if err := req.Validate(); err != nil {
 		return 0, err
@@ -282,14 +315,17 @@ func (w volumeWrites) remove(
 	if row == nil {
 		return 0, noVolume(ns, req.ID)
 	}
-	if err := deletable(tx, row); err != nil {
+	err := checkDeletable(tx, row)
+	if err != nil {
 		return 0, err
 	}
 	index, err := fsm.Propose(ctx, w.raft, fsm.VolumeDelete, req)
 	if err != nil {
 		return 0, err
 	}
-	_, err = w.await(ctx, ns, req.ID, func(_ *state.ReadTx, row *structs.CSIVolume) (bool, error) {
+	gone := func(
+		_ *state.ReadTx, row *structs.CSIVolume,
+	) (bool, error) {
 		switch {
 		case row == nil:
 			return true, nil
@@ -297,6 +333,7 @@ func (w volumeWrites) remove(
 			return false, nil
 		}
 		return false, lastError("deleting", row)
-	})
+	}
+	_, err = w.awaitRow(ctx, ns, req.ID, gone)
 	return max(index, w.store.Index()), err
 }

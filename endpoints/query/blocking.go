@@ -22,6 +22,12 @@ func WaitLimit(q *structs.QueryOptions) time.Duration {
 	return min(q.MaxWait, structs.MaxWait)
 }
 
+// ReadRequest is a request that embeds structs.QueryOptions.
+type ReadRequest interface{ Query() *structs.QueryOptions }
+
+// ReadResponse is a response that embeds structs.QueryMeta.
+type ReadResponse interface{ Meta() *structs.QueryMeta }
+
 // Leadership reports when this server loses its leadership.
 type Leadership interface {
 	// LostLeadership is closed while this server does not lead; see endpoints.Raft.
@@ -38,27 +44,34 @@ type Engine struct {
 
 // NewEngine runs queries on a store.
 func NewEngine(store *state.Store, raft Leadership) *Engine {
-	return &Engine{store: store, raft: raft, digests: newDigestCache(), slow: newSlowLimiter()}
+	return &Engine{
+		store:   store,
+		raft:    raft,
+		digests: newDigestCache(),
+		slow:    newSlowLimiter(),
+	}
 }
 
-// Request is the call of a method. Its body embeds structs.QueryOptions.
+// Request is the call of a method. Its body is a ReadRequest.
 type Request struct {
 	Method string
 	Body   any
 }
 
 func (r Request) options() *structs.QueryOptions {
-	return r.Body.(interface{ Query() *structs.QueryOptions }).Query()
+	return r.Body.(ReadRequest).Query()
 }
 
-// MetaOf returns the metadata of a response. It panics unless the response embeds structs.QueryMeta.
+// MetaOf returns the metadata of a response. It panics unless the response is a ReadResponse.
 func MetaOf(resp any) *structs.QueryMeta {
-	return resp.(interface{ Meta() *structs.QueryMeta }).Meta()
+	return resp.(ReadResponse).Meta()
 }
 
-// limit bounds ctx by the time that a query may wait. A query that is not stale also ends when this server
+// limitWait bounds ctx by the time that a query may wait. A query that is not stale also ends when this server
 // loses its leadership: the server may be partitioned and then sees no changes.
-func (e *Engine) limit(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
+func (e *Engine) limitWait(
+	ctx context.Context, q *structs.QueryOptions,
+) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithTimeout(ctx, WaitLimit(q))
 	if q.AllowStale {
 		return ctx, stop
@@ -80,20 +93,24 @@ var ErrLostLeadership = errors.New("server lost leadership")
 
 // waitError returns the error of a wait that ended with its caller or with the leadership, nil if its time
 // was over.
-func waitError(ctx, limited context.Context, q *structs.QueryOptions) error {
+func waitError(
+	ctx, limited context.Context, q *structs.QueryOptions,
+) error {
 	switch {
 	case ctx.Err() != nil:
-		return structs.Timeoutf("waiting for a change after index %d: %w", q.MinIndex, ctx.Err())
+		return structs.Timeoutf("waiting for a change after index %d: %w",
+			q.MinIndex, ctx.Err())
 	case errors.Is(limited.Err(), context.Canceled):
 		return structs.Unavailablef("%w; retry at another server", ErrLostLeadership)
 	}
 	return nil
 }
 
-// countWake counts a query that runs again because something it read has changed.
+// countWake counts a query that runs again because something that it read has changed.
 func countWake(method string) {
 	labels := []metrics.Label{{Name: "method", Value: method}}
-	metrics.IncrCounterWithLabels([]string{"rpc", "woken"}, 1, labels)
+	metrics.IncrCounterWithLabels(
+		[]string{"rpc", "woken"}, 1, labels)
 }
 
 // Watch runs a query and, if the caller asked to wait (MinIndex above 0), waits until its answer is new.
@@ -110,7 +127,10 @@ func countWake(method string) {
 //   - A query that takes long may wait before it runs again (see slowLimiter).
 //   - After MaxWait (default 5 minutes, at most 10) Watch returns the answer as it is.
 //   - When ctx ends the error is a timeout.
-func Watch[Resp any](ctx context.Context, e *Engine, req Request,
+func Watch[Resp any](
+	ctx context.Context,
+	e *Engine,
+	req Request,
 	read func(tx *state.ReadTx) (*Resp, error),
 ) (resp *Resp, index uint64, err error) {
 	if req.options().MinIndex == 0 {
@@ -118,7 +138,12 @@ func Watch[Resp any](ctx context.Context, e *Engine, req Request,
 		resp, err = read(tx)
 		return resp, tx.Newest(), err
 	}
-	b := &blockingQuery[Resp]{Engine: e, req: req, read: read, key: e.digests.requestKey(req)}
+	b := &blockingQuery[Resp]{
+		Engine: e,
+		req:    req,
+		read:   read,
+		key:    e.digests.requestKey(req),
+	}
 	return b.await(ctx)
 }
 
@@ -139,7 +164,7 @@ type blockingQuery[Resp any] struct {
 
 func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) {
 	q := b.req.options()
-	limited, cancel := b.limit(ctx, q)
+	limited, cancel := b.limitWait(ctx, q)
 	defer cancel()
 	b.took = b.digests.known(b.key).took
 	for again := false; ; again = true {
@@ -176,7 +201,7 @@ func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, changed bool) {
 	start := time.Now()
 	tx = b.store.ReadWatched()
 	b.resp, b.err = b.read(tx)
-	digest, err := b.digests.answer(b.resp, b.err)
+	digest, err := b.digests.answerDigest(b.resp, b.err)
 	index := tx.Newest()
 	b.err = err
 	b.took = time.Since(start)
@@ -188,11 +213,17 @@ func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, changed bool) {
 	case again:
 		changed = digest != b.digest || index < b.index
 	default:
-		changed = index > least && !b.digests.known(b.key).holds(digest, least)
+		known := b.digests.known(b.key)
+		changed = index > least && !known.holds(digest, least)
 	}
 	b.index = index
 	b.digest = digest
-	b.digests.record(b.key, validRange{digest, index, max(index, tx.Applied()), b.took})
+	b.digests.record(b.key, validRange{
+		digest: digest,
+		from:   index,
+		to:     max(index, tx.Applied()),
+		took:   b.took,
+	})
 	return tx, changed
 }
 
@@ -200,25 +231,30 @@ func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, changed bool) {
 // the answer is that of its rows, not of their tables, so that it needs no digest cache.
 //
 // read fills an answer with its index from tx. Wait answers when the index is above MinIndex, or when read
-// has run again, because something it read has changed, and reports a new answer. It returns an error at
+// has run again, because something that it read has changed, and reports a new answer. It returns an error at
 // once. After MaxWait it returns the answer as it is.
-func Wait[Resp any](ctx context.Context, e *Engine, req Request,
+func Wait[Resp any](
+	ctx context.Context,
+	e *Engine,
+	req Request,
 	read func(tx *state.ReadTx) (resp *Resp, changed bool, err error),
 ) (*Resp, error) {
 	q := req.options()
-	limited, cancel := e.limit(ctx, q)
+	limited, cancel := e.limitWait(ctx, q)
 	defer cancel()
 	for again := false; ; again = true {
 		tx := e.store.ReadWatched()
 		resp, changed, err := read(tx)
-		if err != nil || again && changed || MetaOf(resp).Index > q.MinIndex {
+		if err != nil || again && changed ||
+			MetaOf(resp).Index > q.MinIndex {
 			return resp, err
 		}
 		if e.store.Wait(limited, tx) != nil {
-			if ended := waitError(ctx, limited, q); ended != nil {
-				return nil, ended
+			err = waitError(ctx, limited, q)
+			if err != nil {
+				resp = nil
 			}
-			return resp, nil
+			return resp, err
 		}
 		countWake(req.Method)
 	}

@@ -20,7 +20,8 @@ type digestCache struct {
 
 	mu sync.Mutex
 	// By request. When now is full it becomes past, and past is dropped.
-	now, past map[uint64]*validRange
+	now  map[uint64]*validRange
+	past map[uint64]*validRange
 }
 
 // validRange records that an answer had the digest from one index to another, and how long it took to read.
@@ -30,14 +31,17 @@ type validRange struct {
 	took     time.Duration
 }
 
-// keptAnswers is how many answers are remembered at least.
+// keptAnswers is the least number of answers that the cache keeps.
 const keptAnswers = 1 << 14
 
 func newDigestCache() *digestCache {
-	return &digestCache{seed: maphash.MakeSeed(), now: map[uint64]*validRange{}, past: map[uint64]*validRange{}}
+	return &digestCache{
+		seed: maphash.MakeSeed(),
+		now:  map[uint64]*validRange{},
+	}
 }
 
-// digester makes a digest of values that come one after the other.
+// digester makes a digest of a sequence of values.
 type digester struct {
 	maphash.Hash
 	buf []byte
@@ -74,9 +78,9 @@ func (c *digestCache) requestKey(req Request) uint64 {
 	return d.Sum64()
 }
 
-// answer returns the digest of an answer, or of the error in its place. It makes the rows of a stream one
+// answerDigest returns the digest of an answer, or of the error in its place. It makes the rows of a stream one
 // after another.
-func (c *digestCache) answer(resp any, err error) (uint64, error) {
+func (c *digestCache) answerDigest(resp any, err error) (uint64, error) {
 	d := c.digester()
 	if err != nil {
 		d.addValue(structs.ErrorToWire(err))
@@ -103,8 +107,9 @@ func (c *digestCache) known(request uint64) validRange {
 }
 
 // holds reports whether the answer had a digest at an index.
-func (r validRange) holds(digest, at uint64) bool {
-	return r.digest == digest && r.from <= at && at <= r.to
+func (r validRange) holds(digest, index uint64) bool {
+	return r.digest == digest &&
+		r.from <= index && index <= r.to
 }
 
 // record keeps the range of the answer to a request. It extends the known range if the digest is the same.

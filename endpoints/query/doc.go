@@ -11,9 +11,9 @@
 //
 // A list procedure names its rows and makes them into stubs. List does the rest:
 //
-//	rows := state.JobsFrom(tx, namespace, req.Prefix, query.Start(&req.QueryOptions))
+//	rows := state.JobsFrom(tx, namespace, req.Prefix, query.Start(req))
 //	l := query.List[structs.Job, structs.JobListStub]{Key: jobKey, Stub: jobStub}
-//	resp.Jobs, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+//	resp.Jobs, err = l.Page(rows, req, resp)
 //
 // Start gives the state the beginning of the page, so no row before it is read. Rows that the state has in
 // another order pass through Sorted. Page applies the filter, the order by index (QueryOptions.Sort), the

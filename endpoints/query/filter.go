@@ -5,11 +5,14 @@ import (
 	"berth/structs"
 )
 
-// shownOfFilter is how much of a filter its errors repeat.
+// shownOfFilter is how many bytes of a filter its errors repeat.
 const shownOfFilter = 1000
 
-// filter prepares a filter expression for the rows of one list; "" matches every row.
-func filter(expression string) (func(stub any) (bool, error), error) {
+// matchFunc reports whether a filter accepts a stub.
+type matchFunc func(stub any) (bool, error)
+
+// compileFilter prepares a filter expression for the rows of one list; "" matches every row.
+func compileFilter(expression string) (matchFunc, error) {
 	if expression == "" {
 		return func(any) (bool, error) { return true, nil }, nil
 	}
@@ -26,7 +29,7 @@ func filter(expression string) (func(stub any) (bool, error), error) {
 	}, nil
 }
 
-// badFilter returns the error of a filter, behind the filter itself.
+// badFilter returns the error of a filter, preceded by the filter.
 func badFilter(expression string, err error) error {
 	if len(expression) > shownOfFilter {
 		expression = expression[:shownOfFilter] + "..."

@@ -38,7 +38,7 @@ func BenchmarkFilter(b *testing.B) {
 		`any Topologies as t { any t.Segments as k, v { k == "zone" and v == "z1" } }`,
 	} {
 		b.Run(expression, func(b *testing.B) {
-			match, err := filter(expression)
+			match, err := compileFilter(expression)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func BenchmarkFilter(b *testing.B) {
 func BenchmarkFilterReady(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
-		if _, err := filter(`PluginID == "ebs0" and CurrentWriters != 0`); err != nil {
+		if _, err := compileFilter(`PluginID == "ebs0" and CurrentWriters != 0`); err != nil {
 			b.Fatal(err)
 		}
 	}

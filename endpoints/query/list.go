@@ -28,19 +28,25 @@ func Whole[Row any](row, stub *Row) { *stub = *row }
 // errFull ends a page that has its rows.
 var errFull = errors.New("the page is full")
 
-// Page returns the stubs for the options, and sets NextToken. The rows come in the order of Key or, with
-// q.Reverse, in its opposite, and may begin at Start. Page reads no more of them than it needs. If the caller
-// asked to stream, Page makes no stubs and sets meta.Rows.
+// Page returns the stubs for the options of a request, and sets NextToken of the response. The rows come in the
+// order of Key or, with Reverse, in its opposite, and may begin at Start. Page reads no more of them than it
+// needs. If the caller asked to stream, Page makes no stubs and sets Rows of the response.
 func (l List[Row, Stub]) Page(
-	rows iter.Seq[*Row], q *structs.QueryOptions, meta *structs.QueryMeta,
+	rows iter.Seq[*Row],
+	req ReadRequest,
+	resp ReadResponse,
 ) ([]*Stub, error) {
-	p, err := l.part(rows, q)
+	q := req.Query()
+	meta := resp.Meta()
+	p, err := l.pagePart(rows, q)
 	if err != nil {
 		return nil, err
 	}
 	if q.Stream {
 		meta.Rows = func(do func(row any) error) error {
-			return p.each(func(_ *Row, stub *Stub) error { return do(stub) })
+			return p.each(func(_ *Row, stub *Stub) error {
+				return do(stub)
+			})
 		}
 		return nil, nil
 	}
@@ -60,21 +66,24 @@ func (l List[Row, Stub]) Page(
 	return stubs, err
 }
 
-// part is a list from the row on with which a page begins.
+// part is the part of a list that begins with the first row of a page.
 type part[Row, Stub any] struct {
 	list    List[Row, Stub]
 	rows    iter.Seq[*Row]
-	match   func(stub any) (bool, error)
+	match   matchFunc
 	begin   []string // the key of the first row, nil where the list begins
 	reverse bool
 }
 
-// part checks the options.
-func (l List[Row, Stub]) part(rows iter.Seq[*Row], q *structs.QueryOptions) (*part[Row, Stub], error) {
+// pagePart checks the options and returns the part of the list for a page.
+func (l List[Row, Stub]) pagePart(
+	rows iter.Seq[*Row], q *structs.QueryOptions,
+) (*part[Row, Stub], error) {
 	if q.PerPage < 0 {
-		return nil, structs.Invalidf("per_page is %d; expected 0 (all) or more", q.PerPage)
+		return nil, structs.Invalidf(
+			"per_page is %d; expected 0 (all) or more", q.PerPage)
 	}
-	match, err := filter(q.Filter)
+	match, err := compileFilter(q.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +91,13 @@ func (l List[Row, Stub]) part(rows iter.Seq[*Row], q *structs.QueryOptions) (*pa
 	if err != nil {
 		return nil, err
 	}
-	p := &part[Row, Stub]{list: l, rows: rows, match: match, begin: begin, reverse: q.Reverse}
+	p := &part[Row, Stub]{
+		list:    l,
+		rows:    rows,
+		match:   match,
+		begin:   begin,
+		reverse: q.Reverse,
+	}
 	if q.Sort != "" {
 		err = p.sortBy(q)
 	}
@@ -92,9 +107,10 @@ func (l List[Row, Stub]) part(rows iter.Seq[*Row], q *structs.QueryOptions) (*pa
 // each calls do with each matching row of the part, and its stub. All rows share one stub in turn.
 func (p *part[Row, Stub]) each(do func(row *Row, stub *Stub) error) error {
 	stub := new(Stub)
+	keep := p.list.Keep
 	skip := p.begin != nil
 	for row := range p.rows {
-		if p.list.Keep != nil && !p.list.Keep(row) {
+		if keep != nil && !keep(row) {
 			continue
 		}
 		skip = skip && p.before(row)
@@ -124,7 +140,8 @@ func (p *part[Row, Stub]) before(row *Row) bool {
 
 // Token writes a key so that a URL can hold it. No part of the key holds a NUL.
 func Token(key ...string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(key, "\x00")))
+	text := strings.Join(key, "\x00")
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
 // ParseToken returns the key of a token, nil for "".
@@ -134,14 +151,16 @@ func ParseToken(token string) (key []string, err error) {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
-		return nil, structs.Invalidf("the page token %q is not one that a list gave", token)
+		return nil, structs.Invalidf(
+			"the page token %q is not one that a list gave", token)
 	}
 	return strings.Split(string(b), "\x00"), nil
 }
 
-// Start returns where the rows of a page begin. Page refuses a token that is none. A list with another order
-// than that of its keys reads all rows.
-func Start(q *structs.QueryOptions) state.Page {
+// Start returns where the rows of a page begin. It ignores a malformed token, which Page rejects. A list with
+// another order than that of its keys reads all rows.
+func Start(req ReadRequest) state.Page {
+	q := req.Query()
 	if q.Sort != "" {
 		return state.Page{}
 	}

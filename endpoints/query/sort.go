@@ -10,35 +10,48 @@ import (
 	"berth/structs"
 )
 
-// Sorted yields rows in an order or, with q.Reverse, in its opposite. It reads all rows before it yields one.
+// Sorted yields rows in an order or, if the request has Reverse, in its opposite. It reads all rows before it
+// yields one.
 func Sorted[Row any](
-	rows iter.Seq[*Row], compare func(a, b *Row) int, q *structs.QueryOptions,
+	rows iter.Seq[*Row],
+	compare func(a, b *Row) int,
+	req ReadRequest,
 ) iter.Seq[*Row] {
-	return func(yield func(*Row) bool) { yieldSorted(slices.Collect(rows), compare, q.Reverse, yield) }
+	return func(yield func(*Row) bool) {
+		all := slices.Collect(rows)
+		yieldSorted(all, compare, req.Query().Reverse, yield)
+	}
 }
 
 // SortedGroups yields rows that come group by group, each group as Sorted does. It reads one group at a time.
 func SortedGroups[Row any](
-	rows iter.Seq[*Row], same func(a, b *Row) bool, compare func(a, b *Row) int, q *structs.QueryOptions,
+	rows iter.Seq[*Row],
+	same func(a, b *Row) bool,
+	compare func(a, b *Row) int,
+	req ReadRequest,
 ) iter.Seq[*Row] {
+	reverse := req.Query().Reverse
 	return func(yield func(*Row) bool) {
 		var group []*Row
 		for row := range rows {
 			if len(group) > 0 && !same(group[0], row) {
-				if !yieldSorted(group, compare, q.Reverse, yield) {
+				if !yieldSorted(group, compare, reverse, yield) {
 					return
 				}
 				group = group[:0]
 			}
 			group = append(group, row)
 		}
-		yieldSorted(group, compare, q.Reverse, yield)
+		yieldSorted(group, compare, reverse, yield)
 	}
 }
 
 // yieldSorted sorts rows in place and yields them. It reports false if yield wants no more.
 func yieldSorted[Row any](
-	rows []*Row, compare func(a, b *Row) int, reverse bool, yield func(*Row) bool,
+	rows []*Row,
+	compare func(a, b *Row) int,
+	reverse bool,
+	yield func(*Row) bool,
 ) bool {
 	slices.SortFunc(rows, compare)
 	if reverse {
@@ -60,12 +73,15 @@ func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
 			q.Sort, structs.SortCreate, structs.SortModify)
 	}
 	if p.begin != nil {
-		if _, err := strconv.ParseUint(p.begin[0], 10, 64); err != nil {
-			return structs.Invalidf("the page token %q is not one that a sorted list gave", q.NextToken)
+		_, err := strconv.ParseUint(p.begin[0], 10, 64)
+		if err != nil {
+			return structs.Invalidf(
+				"the page token %q is not one that a sorted list gave", q.NextToken)
 		}
 	}
 	index := func(row *Row) uint64 {
-		indexes := any(row).(interface{ Stamped() *structs.Indexes }).Stamped()
+		stamped := any(row).(interface{ Stamped() *structs.Indexes })
+		indexes := stamped.Stamped()
 		if q.Sort == structs.SortModify {
 			return indexes.ModifyIndex
 		}
@@ -73,13 +89,16 @@ func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
 	}
 	key := p.list.Key
 	p.list.Key = func(row *Row) []string {
-		return append([]string{fmt.Sprintf("%020d", index(row))}, key(row)...)
+		first := fmt.Sprintf("%020d", index(row))
+		return append([]string{first}, key(row)...)
 	}
-	p.rows = Sorted(p.rows, func(a, b *Row) int {
-		if order := cmp.Compare(index(a), index(b)); order != 0 {
+	compare := func(a, b *Row) int {
+		order := cmp.Compare(index(a), index(b))
+		if order != 0 {
 			return order
 		}
 		return slices.Compare(key(a), key(b))
-	}, q)
+	}
+	p.rows = Sorted(p.rows, compare, q)
 	return nil
 }

@@ -13,16 +13,16 @@ import (
 	"berth/structs"
 )
 
-// StreamRows has the answer of a list written row by row to a caller in another process. Neither all stubs
-// of the list nor a second copy of them exist at any time. A page is made before it is written. Another
-// endpoint than that of a list stays as it is.
+// StreamRows makes an endpoint write the answer of a list row by row to a caller in another process. Neither
+// all stubs of the list nor a second copy of them exist at any time. A page is made before it is written.
+// StreamRows does not change an endpoint that returns no list.
 func StreamRows[Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
 	list := listField(reflect.TypeFor[Resp]())
 	if list == "" {
 		return endpoint
 	}
 	endpoint.ServeRemote = func(ctx context.Context, req any) (any, error) {
-		q := req.(interface{ Query() *structs.QueryOptions }).Query()
+		q := req.(ReadRequest).Query()
 		q.Stream = q.PerPage == 0
 		resp, err := endpoint.Serve(ctx, req)
 		if err != nil || MetaOf(resp).Rows == nil {
@@ -40,7 +40,8 @@ func listField(answer reflect.Type) (name string) {
 		if f.Anonymous {
 			continue
 		}
-		if name != "" || f.Type.Kind() != reflect.Slice || f.Type.Elem().Kind() != reflect.Pointer {
+		if name != "" || f.Type.Kind() != reflect.Slice ||
+			f.Type.Elem().Kind() != reflect.Pointer {
 			return ""
 		}
 		name = f.Name
@@ -60,7 +61,7 @@ func (l *streamedList) AppendResponse(out *rpc.Response) error {
 	if err != nil {
 		return err
 	}
-	rows, rest, err := valueOf(answer, l.field)
+	rows, rest, err := findValue(answer, l.field)
 	if err != nil {
 		return fmt.Errorf("the field %s of an answer: %w", l.field, err)
 	}
@@ -85,11 +86,12 @@ func (l *streamedList) AppendResponse(out *rpc.Response) error {
 		return err
 	}
 	binary.BigEndian.PutUint32(count, n)
-	return out.Put(append(out.Bytes(), answer[rest:]...))
+	tail := append(out.Bytes(), answer[rest:]...)
+	return out.Put(tail)
 }
 
-// valueOf finds the value of a field in an encoded map.
-func valueOf(b []byte, field string) (from, to int, err error) {
+// findValue returns where the value of a field begins and ends in an encoded map.
+func findValue(b []byte, field string) (from, to int, err error) {
 	fields, rest, err := msgp.ReadMapHeaderBytes(b)
 	for ; err == nil && fields > 0; fields-- {
 		var name, value []byte
@@ -99,7 +101,9 @@ func valueOf(b []byte, field string) (from, to int, err error) {
 		}
 		rest, err = msgp.Skip(value)
 		if err == nil && string(name) == field {
-			return len(b) - len(value), len(b) - len(rest), nil
+			from = len(b) - len(value)
+			to = len(b) - len(rest)
+			return from, to, nil
 		}
 	}
 	if err == nil {
