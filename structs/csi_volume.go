@@ -1,6 +1,7 @@
 package structs
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -30,18 +31,29 @@ const (
 	CSIMultiNodeMultipleWriter CSIAccessMode = "multi-node-multi-writer"
 )
 
-// CSIAccessModes lists every access mode a specification may name.
-var CSIAccessModes = []CSIAccessMode{CSISingleNodeReader, CSISingleNodeWriter, CSIMultiNodeReader,
-	CSIMultiNodeSingleWriter, CSIMultiNodeMultipleWriter}
+// CSIAccessModes lists every access mode that a specification may name.
+var CSIAccessModes = []CSIAccessMode{
+	CSISingleNodeReader,
+	CSISingleNodeWriter,
+	CSIMultiNodeReader,
+	CSIMultiNodeSingleWriter,
+	CSIMultiNodeMultipleWriter,
+}
 
 // Valid reports whether the mode is one of the five.
-func (m CSIAccessMode) Valid() bool { return slices.Contains(CSIAccessModes, m) }
+func (m CSIAccessMode) Valid() bool {
+	return slices.Contains(CSIAccessModes, m)
+}
 
 // SingleNode reports whether the mode allows the volume on one node, in one publication, only.
-func (m CSIAccessMode) SingleNode() bool { return m == CSISingleNodeReader || m == CSISingleNodeWriter }
+func (m CSIAccessMode) SingleNode() bool {
+	return m == CSISingleNodeReader || m == CSISingleNodeWriter
+}
 
 // ReaderOnly reports whether the mode allows no writer.
-func (m CSIAccessMode) ReaderOnly() bool { return m == CSISingleNodeReader || m == CSIMultiNodeReader }
+func (m CSIAccessMode) ReaderOnly() bool {
+	return m == CSISingleNodeReader || m == CSIMultiNodeReader
+}
 
 // CSIAttachmentMode is the form in which a task sees a volume.
 type CSIAttachmentMode string
@@ -53,9 +65,11 @@ const (
 )
 
 // Valid reports whether the mode is one of the two.
-func (m CSIAttachmentMode) Valid() bool { return m == CSIFileSystem || m == CSIBlockDevice }
+func (m CSIAttachmentMode) Valid() bool {
+	return m == CSIFileSystem || m == CSIBlockDevice
+}
 
-// CSIVolumeCapability is one use a volume is made for.
+// CSIVolumeCapability is one use for which a volume is made.
 type CSIVolumeCapability struct {
 	AttachmentMode CSIAttachmentMode
 	AccessMode     CSIAccessMode
@@ -73,7 +87,10 @@ func (o *CSIMountOptions) Copy() *CSIMountOptions {
 	if o == nil {
 		return nil
 	}
-	return &CSIMountOptions{FSType: o.FSType, MountFlags: slices.Clone(o.MountFlags)}
+	return &CSIMountOptions{
+		FSType:     o.FSType,
+		MountFlags: slices.Clone(o.MountFlags),
+	}
 }
 
 // Merge lays the fields that over sets above those of o; both may be nil.
@@ -82,10 +99,11 @@ func (o *CSIMountOptions) Merge(over *CSIMountOptions) *CSIMountOptions {
 		return over.Copy()
 	}
 	m := o.Copy()
-	if over != nil && over.FSType != "" {
-		m.FSType = over.FSType
+	if over == nil {
+		return m
 	}
-	if over != nil && len(over.MountFlags) > 0 {
+	m.FSType = cmp.Or(over.FSType, m.FSType)
+	if len(over.MountFlags) > 0 {
 		m.MountFlags = slices.Clone(over.MountFlags)
 	}
 	return m
@@ -96,7 +114,7 @@ func (o *CSIMountOptions) Merge(over *CSIMountOptions) *CSIMountOptions {
 const (
 	VolumeCreating = "creating" // CreateVolume is wanted, its outcome not yet known
 	VolumeReady    = "ready"
-	// the plugin refused with a final error, which LastError holds; create again or delete
+	// the plugin rejected the creation with a final error, which LastError holds; create again or delete
 	VolumeFailed   = "failed"
 	VolumeDeleting = "deleting"
 )
@@ -104,7 +122,7 @@ const (
 // CSICodeExhausted is the OperationError.Code of a volume for which its plugin has no space.
 const CSICodeExhausted = "ResourceExhausted"
 
-// OperationError is the last failure of something that is being tried.
+// OperationError is the last failure of an operation that is being tried.
 type OperationError struct {
 	Message  string
 	Kind     Kind
@@ -166,8 +184,8 @@ type CSIVolume struct {
 	LastError  *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
 	ExpandPending bool `json:",omitempty"`
-	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next one that stages or
-	// publishes it, and each that has it now (CSI spec, NodeExpandVolume). 0 if none has to.
+	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next node that stages or
+	// publishes it, and each node that has it now (CSI spec, NodeExpandVolume). 0 if no node has to.
 	NodeExpandBytes       int64 `json:",omitempty"`
 	RequestedTopologies   *CSITopologyRequest
 	Topologies            []*CSITopology // where it is reachable from; none: from everywhere
@@ -186,7 +204,7 @@ type CSIVolume struct {
 	// a call for the volume itself of unknown outcome
 	Call           *CSICall           `json:",omitempty"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
-	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system did
+	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system turned read-only
 	// Deletion has the values to restore when the deletion is cancelled; nil for none.
 	Deletion *CSIDeletion `json:"-" codec:"Deletion,omitempty"`
 	Indexes
@@ -213,7 +231,8 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	}
 	c.Parameters = maps.Clone(v.Parameters)
 	c.Context = maps.Clone(v.Context)
-	c.RequestedCapabilities = make([]*CSIVolumeCapability, len(v.RequestedCapabilities))
+	n := len(v.RequestedCapabilities)
+	c.RequestedCapabilities = make([]*CSIVolumeCapability, n)
 	for i, p := range v.RequestedCapabilities {
 		c.RequestedCapabilities[i] = clonePtr(p) // nil until the request is validated
 	}
@@ -248,8 +267,9 @@ func copyTopologies(ts []*CSITopology) []*CSITopology {
 // ReachableFrom reports whether a node with the topology can use the volume (CSI spec, E3 of the
 // accessibility rules): a volume without topologies is reachable from everywhere.
 func (v *CSIVolume) ReachableFrom(node *CSITopology) bool {
+	matches := func(t *CSITopology) bool { return t.Matches(node) }
 	return len(v.Topologies) == 0 ||
-		slices.ContainsFunc(v.Topologies, func(t *CSITopology) bool { return t.Matches(node) })
+		slices.ContainsFunc(v.Topologies, matches)
 }
 
 // CSIVolumeDetail is the answer of CSIVolume.Get: the volume with its plugin's health, its claims, its
@@ -373,8 +393,7 @@ type CSIVolumeOutcome struct {
 	Topologies []*CSITopology
 	Err        *OperationError
 	Final      bool
-	// NodeExpandBytes is the size that nodes have to make usable after an expansion; 0 if they have nothing to
-	// do.
+	// NodeExpandBytes is the size to which nodes have to expand the volume; 0 if they have nothing to do.
 	NodeExpandBytes int64 `json:",omitempty"`
 	KeepCall        bool  // the outcome of the call that the row names is still not known
 	WriteOptions

@@ -22,7 +22,7 @@ const (
 	KindPrecondition Kind = "precondition" // something else has to change first
 	KindUnavailable  Kind = "unavailable"  // nothing was done; the same request may succeed later
 	KindTimeout      Kind = "timeout"      // the outcome is unknown; repeat the same request
-	KindInternal     Kind = "internal"     // a fault of berth's or of a plugin's
+	KindInternal     Kind = "internal"     // a fault of berth or of a plugin
 )
 
 // kindRow is one line of the one table of error classes.
@@ -31,7 +31,7 @@ type kindRow struct {
 	http  int
 	exit  int
 	grpc  []uint32 // canonical gRPC status codes that map to the kind
-	final bool     // the call surely did not and will not take effect
+	final bool     // the call has not taken effect and will not
 }
 
 var kindTable = []kindRow{
@@ -54,10 +54,10 @@ func (k Kind) row() kindRow {
 	return kindTable[len(kindTable)-1]
 }
 
-// HTTPStatus is the status code an HTTP answer of this kind carries.
+// HTTPStatus returns the status code of an HTTP answer with this kind.
 func (k Kind) HTTPStatus() int { return k.row().http }
 
-// ExitCode is the exit code of a command line that failed with this kind.
+// ExitCode returns the exit code of a command that failed with this kind.
 func (k Kind) ExitCode() int { return k.row().exit }
 
 // Final reports whether a call that failed with this kind has not taken effect and will not. For internal
@@ -91,8 +91,8 @@ type Error struct {
 	// RetryAfter, set on KindUnavailable, is the minimum delay before a retry. The server is up but overloaded.
 	// Zero means no hint.
 	RetryAfter time.Duration
-	// Code is the name of the gRPC code with which a CSI plugin refused ("NotFound", "Aborted", ...), "" where
-	// no plugin did. It crosses the RPC wire with the kind.
+	// Code is the name of the gRPC code of a CSI plugin's error ("NotFound", "Aborted", ...), "" if the error is
+	// not from a plugin. It crosses the RPC wire with the kind.
 	Code string
 
 	err error
@@ -101,20 +101,24 @@ type Error struct {
 // Error returns the text alone; the kind is not part of it.
 func (e *Error) Error() string { return e.Text }
 
-// Unwrap returns the error this one was made from with %w, if any.
+// Unwrap returns the error that Errorf wrapped with %w, if any.
 func (e *Error) Unwrap() error { return e.err }
 
 // Errorf makes an error of a kind. With %w the wrapped error stays reachable, but the given kind wins. Its
 // text is cut at MaxErrorText.
 func Errorf(kind Kind, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Kind: kind, Text: Cut(err.Error(), MaxErrorText), err: errors.Unwrap(err)}
+	return &Error{
+		Kind: kind,
+		Text: Cut(err.Error(), MaxErrorText),
+		err:  errors.Unwrap(err),
+	}
 }
 
 // Invalidf makes an error of KindInvalid.
 func Invalidf(format string, args ...any) error { return Errorf(KindInvalid, format, args...) }
 
-// InvalidAll makes one error of KindInvalid of faults, a line each, nil if there are none.
+// InvalidAll makes one error of KindInvalid with a line for each fault, nil if there are none.
 func InvalidAll(faults []error) error {
 	if len(faults) == 0 {
 		return nil
@@ -230,10 +234,10 @@ func ErrorFromWire(s string) error {
 			return e
 		}
 	}
-	return &Error{Kind: KindInternal, Text: Cut(s, MaxErrorText)}
+	return Internalf("%s", s)
 }
 
-// cutRetry takes the end off that ErrorToWire put there.
+// cutRetry returns a text without the delay that ErrorToWire appended, and the delay.
 func cutRetry(text string) (string, time.Duration) {
 	at := strings.LastIndex(text, retryMark)
 	if at < 0 {
@@ -246,14 +250,14 @@ func cutRetry(text string) (string, time.Duration) {
 	return text[:at], after
 }
 
-// cutCode takes the code off that ErrorToWire put there. A code is one word.
-func cutCode(text string) (string, string) {
+// cutCode returns a text without the code that ErrorToWire appended, and the code, which is one word.
+func cutCode(text string) (rest, code string) {
 	at := strings.LastIndex(text, codeMark)
 	if at < 0 {
 		return text, ""
 	}
-	code := text[at+len(codeMark):]
-	if code == "" || strings.ContainsFunc(code, func(r rune) bool { return !unicode.IsLetter(r) }) {
+	code = text[at+len(codeMark):]
+	if code == "" || strings.TrimFunc(code, unicode.IsLetter) != "" {
 		return text, ""
 	}
 	return text[:at], code

@@ -17,17 +17,17 @@ func NewID() string {
 	return id
 }
 
-// DeriveID makes a UUID-shaped ID from its parts, the same on every server. It serves rows that a log entry
-// creates: the parts are the entry's index and the names of their cause.
+// DeriveID makes an ID in the form of a UUID from its parts, the same on every server. It serves rows that a
+// log entry creates: the parts are the index of the entry and the names of the cause.
 func DeriveID(index uint64, parts ...string) string {
-	h := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", index, strings.Join(parts, "\x00")))
-	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+	names := strings.Join(parts, "\x00")
+	h := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", index, names))
+	return fmt.Sprintf("%x-%x-%x-%x-%x",
+		h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
 // ShortID is the first block of a UUID, as tables show it.
 func ShortID(id string) string {
-	if len(id) <= 8 {
-		return id
-	}
-	return id[:8]
+	length := min(len(id), 8)
+	return id[:length]
 }

@@ -1,8 +1,11 @@
 package structs
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// The defaults that apply where a request names none.
+// The defaults of a request, and the name of all namespaces.
 const (
 	DefaultNamespace = "default"
 	AllNamespaces    = "*"
@@ -34,7 +37,7 @@ type QueryOptions struct {
 	Sort       string        `json:",omitempty"` // SortCreate or SortModify; "" is by ID
 	Reverse    bool          `json:",omitempty"`
 	AuthToken  string        `json:"-" codec:"AuthToken"`
-	Forwarded  bool          `json:",omitempty"` // set by a server that passed the request on: one hop at most
+	Forwarded  bool          `json:",omitempty"` // set by the server that forwards the request: one hop at most
 	// Stream makes a list return QueryMeta.Rows instead of a page, if the caller is in this process. It crosses
 	// no wire.
 	Stream bool `json:"-" codec:"-"`
@@ -72,10 +75,7 @@ func (w *WriteOptions) RequestNamespace() string { return NamespaceOr(w.Namespac
 
 // NamespaceOr fills in the default namespace.
 func NamespaceOr(ns string) string {
-	if ns == "" {
-		return DefaultNamespace
-	}
-	return ns
+	return cmp.Or(ns, DefaultNamespace)
 }
 
 // QueryMeta identifies the state from which an answer was read. Every read answer embeds it.
@@ -84,12 +84,13 @@ type QueryMeta struct {
 	LastContact time.Duration // how old a follower's knowledge of its leader is; 0 on the leader
 	KnownLeader bool
 	NextToken   string `json:",omitempty"` // where the next page begins; "" on the last
-	// Rows, if the caller asked to Stream and may, yields the rows of the list, each made in its turn, all of
-	// one snapshot: do may not keep it. It ends with the first error of do. The list itself is empty then.
+	// Rows, if the caller asked to Stream and may, calls do with each row of the list, all of one snapshot. It
+	// makes one row at a time: do may not keep it. It ends with the first error of do. The list itself is empty
+	// then.
 	Rows func(do func(row any) error) error `json:"-" codec:"-"`
 }
 
-// Meta lets the middleware reach the meta data of any read answer.
+// Meta lets the middleware reach the metadata of any read answer.
 func (m *QueryMeta) Meta() *QueryMeta { return m }
 
 // WriteMeta is embedded in every write answer: Index is that of the log entry.
@@ -97,7 +98,7 @@ type WriteMeta struct {
 	Index uint64
 }
 
-// Written lets the middleware reach the meta data of any write answer.
+// Written lets the middleware reach the metadata of any write answer.
 func (m *WriteMeta) Written() *WriteMeta { return m }
 
 // Empty is an answer that contains only the index at which a write took effect.

@@ -25,18 +25,22 @@ func (n *Node) Validate() error {
 	}
 	n.NodeResources.validate(f.at("NodeResources"))
 	n.ReservedResources.validate(f.at("ReservedResources"))
-	f.checkReported(len(n.Attributes)+len(n.Meta)+len(n.Drivers),
-		pairBytes(n.Attributes)+pairBytes(n.Meta)+driverBytes(n.Drivers))
+	entries := len(n.Attributes) + len(n.Meta) + len(n.Drivers)
+	f.atMost("attributes, meta entries and drivers", entries, MaxNodeAttributes)
+	bytes := pairBytes(n.Attributes) + pairBytes(n.Meta) + driverBytes(n.Drivers)
+	f.require(bytes <= MaxNodeBytes,
+		"its attributes, meta and drivers have %d bytes; at most %d are allowed",
+		bytes, MaxNodeBytes)
 	return f.err()
 }
 
-// fitsJSON reports whether JSON has a form for a time. One time without a form makes each list with it fail.
+// fitsJSON reports whether JSON has a form for a time. One time without a form makes every list with it fail.
 func fitsJSON(t time.Time) bool {
 	year := t.UTC().Year()
 	return year >= 0 && year <= 9999
 }
 
-// boundedText is a text with the name of its field and its most bytes.
+// boundedText is a text with the name of its field and its limit in bytes.
 type boundedText struct {
 	what, text string
 	most       int
@@ -46,12 +50,6 @@ func (f fieldErrors) checkTexts(texts []boundedText) {
 	for _, t := range texts {
 		f.checkBytes(t.what, len(t.text), t.most)
 	}
-}
-
-func (f fieldErrors) checkReported(entries, bytes int) {
-	f.atMost("attributes, meta entries and drivers", entries, MaxNodeAttributes)
-	f.require(bytes <= MaxNodeBytes, "its attributes, meta and drivers have %d bytes; at most %d are allowed",
-		bytes, MaxNodeBytes)
 }
 
 func pairBytes(m map[string]string) (total int) {
@@ -160,21 +158,24 @@ func (r *ClientCSICreateResponse) Validate(asked int64) error {
 
 // Validate checks the size in a node's answer about a volume that was to grow to the given bytes.
 func (r *ClientCSIExpandResponse) Validate(asked int64) error {
-	f := newFieldErrors("the node's answer")
-	f.checkSize(r.Capacity, asked)
-	return f.err()
+	return validateSize(r.Capacity, asked)
 }
 
 // Validate checks the size in a node's answer about a volume that was to grow to the given bytes.
 func (r *ClientCSINodeExpandResponse) Validate(asked int64) error {
+	return validateSize(r.Capacity, asked)
+}
+
+func validateSize(n, asked int64) error {
 	f := newFieldErrors("the node's answer")
-	f.checkSize(r.Capacity, asked)
+	f.checkSize(n, asked)
 	return f.err()
 }
 
 // Validate checks the sizes in a node's report on a volume of the given plugin.
 func (o *CSINodeExpandOutcome) Validate(plugin string) error {
-	f := newFieldErrors("").at("volume %q", o.VolumeID).at("plugin %q", plugin).at("NodeExpandVolume")
+	f := newFieldErrors("").at("volume %q", o.VolumeID)
+	f = f.at("plugin %q", plugin).at("NodeExpandVolume")
 	f.checkTotal("the requested size", o.Bytes, MaxVolumeBytes, "bytes")
 	f.checkSize(o.Capacity, o.Bytes)
 	return f.err()
@@ -200,13 +201,13 @@ func (r *ClientCSIListResponse) Validate() error {
 	f.checkBytes("next_token", len(r.NextToken), MaxCSIToken)
 	for _, v := range firstOf(f, "volumes", r.Volumes, MaxCSIListed) {
 		if v != nil {
-			f.checkList(v)
+			f.checkListed(v)
 		}
 	}
 	return f.err()
 }
 
-func (f fieldErrors) checkList(v *CSIVolumeExternalStub) {
+func (f fieldErrors) checkListed(v *CSIVolumeExternalStub) {
 	for _, id := range []string{v.ExternalID, v.CloneID, v.SnapshotID} {
 		f.checkBytes("an ID of a volume", len(id), MaxCSIID)
 	}
@@ -217,9 +218,10 @@ func (f fieldErrors) checkList(v *CSIVolumeExternalStub) {
 	}
 }
 
-// Bytes is how much of memory the texts of the volume take.
+// Bytes returns the size of the texts of the volume.
 func (v *CSIVolumeExternalStub) Bytes() int {
-	n := len(v.ExternalID) + len(v.CloneID) + len(v.SnapshotID) + len(v.Status) + pairBytes(v.VolumeContext)
+	n := len(v.ExternalID) + len(v.CloneID) + len(v.SnapshotID) +
+		len(v.Status) + pairBytes(v.VolumeContext)
 	for _, id := range v.PublishedExternalNodeIDs {
 		n += len(id)
 	}
@@ -231,7 +233,7 @@ func (f fieldErrors) checkContext(what string, m map[string]string) {
 	f.checkBytes(what, pairBytes(m), MaxCSIContext)
 }
 
-// CheckStates refuses states that neither an allocation nor a task has.
+// CheckStates rejects states that neither an allocation nor a task has.
 func (u *AllocClientUpdate) CheckStates() error {
 	f := newFieldErrors("").at("allocation %q", u.ID)
 	statuses := []string{AllocPending, AllocRunning, AllocComplete, AllocFailed, AllocLost}
@@ -244,13 +246,14 @@ func (u *AllocClientUpdate) CheckStates() error {
 		if s := u.TaskStates[task]; s != nil {
 			state = s.State
 		}
-		f.require(slices.Contains(states, state), "task %q: State %q must be %s", task, state, oneOf(states))
+		f.require(slices.Contains(states, state),
+			"task %q: State %q must be %s", task, state, oneOf(states))
 	}
 	return f.err()
 }
 
-// Bounded returns the report with cut texts and with the newest events of each task: a rejected node would
-// repeat it for ever. It returns the report itself if nothing is beyond a limit.
+// Bounded returns the report with cut texts and with the newest events of each task: a node would repeat a
+// rejected report for ever. It returns the report itself if nothing is beyond a limit.
 func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 	if u.bounded() {
 		return u
@@ -274,7 +277,9 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 }
 
 func (u *AllocClientUpdate) bounded() bool {
-	if len(u.ClientStatus) > MaxName || len(u.ClientDescription) > MaxText || len(u.TaskStates) > MaxListed {
+	if len(u.ClientStatus) > MaxName ||
+		len(u.ClientDescription) > MaxText ||
+		len(u.TaskStates) > MaxListed {
 		return false
 	}
 	for task, s := range u.TaskStates {
@@ -286,13 +291,21 @@ func (u *AllocClientUpdate) bounded() bool {
 }
 
 func (s *TaskState) bounded() bool {
-	return s == nil || len(s.State) <= MaxName && len(s.Events) <= MaxTaskEvents &&
-		fitsJSON(s.LastRestart) && fitsJSON(s.StartedAt) && fitsJSON(s.FinishedAt) &&
-		!slices.ContainsFunc(s.Events, func(e *TaskEvent) bool { return !e.bounded() })
+	if s == nil {
+		return true
+	}
+	unbounded := func(e *TaskEvent) bool { return !e.bounded() }
+	return len(s.State) <= MaxName &&
+		len(s.Events) <= MaxTaskEvents &&
+		fitsJSON(s.LastRestart) &&
+		fitsJSON(s.StartedAt) &&
+		fitsJSON(s.FinishedAt) &&
+		!slices.ContainsFunc(s.Events, unbounded)
 }
 
 func (e *TaskEvent) bounded() bool {
-	return e == nil || len(e.Type) <= MaxName && len(e.DisplayMessage) <= MaxText &&
+	return e == nil || len(e.Type) <= MaxName &&
+		len(e.DisplayMessage) <= MaxText &&
 		len(e.Message) <= MaxText &&
 		pairBytes(e.Details) <= MaxText
 }
@@ -309,7 +322,8 @@ func (s *TaskState) cut() *TaskState {
 			*at = time.Time{}
 		}
 	}
-	c.Events = slices.Clone(s.Events[max(0, len(s.Events)-MaxTaskEvents):])
+	oldest := max(0, len(s.Events)-MaxTaskEvents)
+	c.Events = slices.Clone(s.Events[oldest:])
 	for i, e := range c.Events {
 		if !e.bounded() {
 			own := *e

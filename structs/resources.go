@@ -13,21 +13,23 @@ type Resources struct {
 
 // Add returns the sum. A sum that is too large for an int is the largest there is, so it fits nowhere.
 func (r Resources) Add(o Resources) Resources {
-	r.CPU = saturate(r.CPU, o.CPU)
-	r.MemoryMB = saturate(r.MemoryMB, o.MemoryMB)
-	r.DiskMB = saturate(r.DiskMB, o.DiskMB)
+	r.CPU = addSaturated(r.CPU, o.CPU)
+	r.MemoryMB = addSaturated(r.MemoryMB, o.MemoryMB)
+	r.DiskMB = addSaturated(r.DiskMB, o.DiskMB)
 	return r
 }
 
 // Sub returns the difference, within the same bounds as Add.
 func (r Resources) Sub(o Resources) Resources {
-	r.CPU = saturate(r.CPU, -o.CPU)
-	r.MemoryMB = saturate(r.MemoryMB, -o.MemoryMB)
-	r.DiskMB = saturate(r.DiskMB, -o.DiskMB)
-	return r
+	return r.Add(Resources{
+		CPU:      -o.CPU,
+		MemoryMB: -o.MemoryMB,
+		DiskMB:   -o.DiskMB,
+	})
 }
 
-func saturate(a, b int) int {
+// addSaturated returns the sum, or the nearest int if the sum is none.
+func addSaturated(a, b int) int {
 	sum := a + b
 	switch {
 	case a > 0 && b > 0 && sum < 0:
