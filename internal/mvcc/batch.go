@@ -46,8 +46,15 @@ type spare struct {
 func (db *DB) Begin() *Batch {
 	db.writer.Lock()
 	next := *db.now.Load()
-	b := &Batch{db: db, next: &next, base: next.db.Txn(false), rows: next.rows, most: maxOverlay}
-	b.overlay.entries, b.undo = db.spare.entries, db.spare.undo
+	b := &Batch{
+		db:   db,
+		next: &next,
+		base: next.db.Txn(false),
+		rows: next.rows,
+		most: maxOverlay,
+		undo: db.spare.undo,
+	}
+	b.overlay.entries = db.spare.entries
 	next.db = next.db.Snapshot()
 	return b
 }
@@ -103,7 +110,9 @@ func (b *Batch) newTx(index uint64) *WriteTx {
 }
 
 // Part returns the number of the entry among those of its log index, from 0.
-func (tx *WriteTx) Part() int { return tx.batch.part }
+func (tx *WriteTx) Part() int {
+	return tx.batch.part
+}
 
 // NextSeq reserves n numbers at the log index and returns the first. Numbers of an entry that fails are not
 // reused.
@@ -117,7 +126,11 @@ func (tx *WriteTx) NextSeq(n int) (first int) {
 func (tx *WriteTx) set(at pathKey, old, now cell) {
 	b := tx.batch
 	known := b.overlay.setEntry(entry{at, now, old.slot})
-	b.undo = append(b.undo, undo{entry: entry{pathKey: at, cell: old}, inOverlay: known, written: b.written})
+	b.undo = append(b.undo, undo{
+		entry:     entry{pathKey: at, cell: old},
+		inOverlay: known,
+		written:   b.written,
+	})
 }
 
 // spill writes a large overlay into the trees. It runs between two changes of rows: a cursor relies on it
@@ -128,29 +141,26 @@ func (tx *WriteTx) spill() {
 		return
 	}
 	b.write()
-	b.base, b.rows = b.next.db.Txn(false), b.next.rows
-	tx.txn, tx.rows = b.base, b.rows
+	b.base = b.next.db.Txn(false)
+	b.rows = b.next.rows
+	tx.txn = b.base
+	tx.rows = b.rows
 }
 
 // rollback reverts all changes of an entry, the last one first.
 func (b *Batch) rollback() {
-	for i := len(b.undo) - 1; i >= 0; i-- {
-		u := b.undo[i]
+	trees := ReadTx{view: b.next, txn: b.base}
+	for _, u := range slices.Backward(b.undo) {
 		if !u.inOverlay && u.written == b.written {
 			b.overlay.drop(u.pathKey)
 			continue
 		}
 		_, known := b.overlay.at(u.pathKey)
 		if !known {
-			u.tree = b.inTree(u.pathKey)
+			u.tree = trees.inTree(u.pathKey)
 		}
 		b.overlay.setEntry(u.entry)
 	}
-}
-
-func (b *Batch) inTree(at pathKey) *slot {
-	tx := ReadTx{view: b.next, txn: b.base}
-	return tx.inTree(at)
 }
 
 // write writes the overlay into the trees, which no reader sees yet.
@@ -159,8 +169,10 @@ func (b *Batch) write() {
 		return
 	}
 	b.written++ // before the first change: Abort then frees the slots
-	txn, writing := b.next.db.Txn(true), writings.Add(1)
-	b.changed = slices.Grow(b.changed, len(b.overlay.entries))
+	txn := b.next.db.Txn(true)
+	writing := writings.Add(1)
+	b.changed = slices.Grow(b.changed,
+		len(b.overlay.entries))
 	for i := range b.overlay.entries {
 		e := &b.overlay.entries[i]
 		if e.path.own {
@@ -182,9 +194,10 @@ func (b *Batch) write() {
 
 // writeRow puts the row of an entry in the key of its table into its slot.
 func (b *Batch) writeRow(writing uint64, e *entry) {
-	alloc := b.next.slots
+	next := b.next
+	alloc := next.slots
 	if e.tree != nil && e.tree != e.slot {
-		b.next.rows.set(writing, e.tree.number, nil)
+		next.rows.set(writing, e.tree.number, nil)
 		alloc.free(e.tree.number)
 	}
 	if e.slot == nil {
@@ -196,7 +209,7 @@ func (b *Batch) writeRow(writing uint64, e *entry) {
 	case e.slot != e.tree:
 		alloc.revive(e.slot.number)
 	}
-	b.next.rows.set(writing, e.slot.number, e.row)
+	next.rows.set(writing, e.slot.number, e.row)
 }
 
 // Commit makes the batch visible and notifies the readers that wait for its changes.
@@ -226,9 +239,13 @@ func (b *Batch) end() {
 	b.done = true
 	clear(b.overlay.entries)
 	clear(b.undo)
-	b.db.spare.entries, b.db.spare.undo = b.overlay.entries[:0], b.undo[:0]
-	if cap(b.undo) > maxSpare || cap(b.overlay.entries) > maxSpare {
-		b.db.spare.entries, b.db.spare.undo = nil, nil
+	b.db.spare = spare{
+		entries: b.overlay.entries[:0],
+		undo:    b.undo[:0],
+	}
+	if cap(b.undo) > maxSpare ||
+		cap(b.overlay.entries) > maxSpare {
+		b.db.spare = spare{}
 	}
 	b.db.writer.Unlock()
 }

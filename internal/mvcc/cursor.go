@@ -17,7 +17,9 @@ type Cursor[T any] struct {
 // Next returns the next row, nil after the last one.
 func (c *Cursor[T]) Next() *T {
 	for len(c.over) > 0 {
-		c.readAhead()
+		if c.head == nil {
+			c.head = c.readBase()
+		}
 		order := -1
 		if c.head != nil {
 			order = bytes.Compare(c.over[0].key, c.at)
@@ -39,12 +41,6 @@ func (c *Cursor[T]) Next() *T {
 		return r
 	}
 	return c.readBase()
-}
-
-func (c *Cursor[T]) readAhead() {
-	if c.head == nil {
-		c.head = c.readBase()
-	}
 }
 
 // readBase returns the next row of base and, where the overlay needs it, sets its key.

@@ -32,7 +32,9 @@ type view struct {
 
 // Open returns an empty database with the tables of the schema.
 func Open(s *Schema) *DB {
-	db := &DB{schema: s.build(), watches: newWatches()}
+	db := &DB{schema: s.build()}
+	db.watches.at = map[place]map[*waiter]struct{}{}
+	db.watches.feeds = feeds{}
 	db.now.Store(emptyView(db.schema))
 	return db
 }
@@ -45,9 +47,17 @@ func emptyView(s *builtSchema) *view {
 
 // Read returns a consistent snapshot. It costs next to nothing and needs no end, but belongs to one
 // goroutine.
-func (db *DB) Read() *ReadTx { return db.now.Load().read() }
+func (db *DB) Read() *ReadTx {
+	return db.now.Load().read()
+}
 
-func (v *view) read() *ReadTx { return &ReadTx{view: v, txn: v.db.Txn(false), rows: v.rows} }
+func (v *view) read() *ReadTx {
+	return &ReadTx{
+		view: v,
+		txn:  v.db.Txn(false),
+		rows: v.rows,
+	}
+}
 
 // ReadWatched is Read for a caller that will Wait: it records the rows and ranges that it reads.
 func (db *DB) ReadWatched() *ReadTx {
@@ -57,7 +67,9 @@ func (db *DB) ReadWatched() *ReadTx {
 }
 
 // Index returns the log index of the last entry applied, 0 before the first one.
-func (db *DB) Index() uint64 { return db.now.Load().applied }
+func (db *DB) Index() uint64 {
+	return db.now.Load().applied
+}
 
 // Write applies one entry as a separate batch.
 func (db *DB) Write(index uint64, fn func(*WriteTx) error) error {
@@ -104,7 +116,9 @@ func (tx *ReadTx) Newest() uint64 {
 }
 
 // Applied returns the log index of the last entry applied to the snapshot, with or without changes.
-func (tx *ReadTx) Applied() uint64 { return tx.view.applied }
+func (tx *ReadTx) Applied() uint64 {
+	return tx.view.applied
+}
 
 // Watched reports whether the transaction comes from ReadWatched.
 func (tx *ReadTx) Watched() bool { return tx.watched }
@@ -118,7 +132,12 @@ func (db *DB) Wait(ctx context.Context, tx *ReadTx) error {
 	if changed {
 		return nil
 	}
-	return w.wait(ctx)
+	select {
+	case <-w.woken:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // publish makes v the current view and notifies the readers that wait for its changes. The caller holds the

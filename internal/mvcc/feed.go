@@ -10,7 +10,9 @@ type Topic struct {
 
 // Topic returns the index as a topic. A change names the parts of a key without the first skip parts. In an
 // index that is not unique, the key in the table follows the parts of the index.
-func (x *Index[T]) Topic(skip int) Topic { return Topic{x.path, skip} }
+func (x *Index[T]) Topic(skip int) Topic {
+	return Topic{x.path, skip}
+}
 
 // Change names a row that was inserted, changed or deleted, by the first three parts of its key after those
 // that its topic skips. A part that the key does not have is "".
@@ -34,10 +36,15 @@ type Subscription struct {
 	all  bool
 }
 
-// Subscribe starts a subscription that holds at most so many changes. Beyond that it only reports that there
-// were many. It costs the writer time until Close.
+// Subscribe starts a subscription. It holds at most the given number of changes. Beyond that it only reports
+// that there were more. It costs the writer time until Close.
 func (db *DB) Subscribe(most int, topics ...Topic) *Subscription {
-	s := &Subscription{watches: &db.watches, most: most, topics: topics, ready: make(chan struct{}, 1)}
+	s := &Subscription{
+		watches: &db.watches,
+		most:    most,
+		topics:  topics,
+		ready:   make(chan struct{}, 1),
+	}
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	feeds := s.watches.feeds
@@ -51,14 +58,17 @@ func (db *DB) Subscribe(most int, topics ...Topic) *Subscription {
 func (s *Subscription) Close() {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
+	isThis := func(other *Subscription) bool { return other == s }
+	feeds := s.watches.feeds
 	for _, t := range s.topics {
-		isThis := func(other *Subscription) bool { return other == s }
-		s.watches.feeds[t.path] = slices.DeleteFunc(s.watches.feeds[t.path], isThis)
+		feeds[t.path] = slices.DeleteFunc(feeds[t.path], isThis)
 	}
 }
 
 // Ready receives when there are changes to take.
-func (s *Subscription) Ready() <-chan struct{} { return s.ready }
+func (s *Subscription) Ready() <-chan struct{} {
+	return s.ready
+}
 
 // TakeChanges returns the rows that have changed since the last call, each once, in the order of their first
 // change. It returns all when the consumer has to read everything again: there were more changes than the
@@ -84,9 +94,12 @@ func (s *Subscription) TakeChanges() (rows []Change, all bool) {
 }
 
 func (s *Subscription) change(at pathKey) Change {
-	i := slices.IndexFunc(s.topics, func(t Topic) bool { return t.path == at.path })
+	i := slices.IndexFunc(s.topics, func(t Topic) bool {
+		return t.path == at.path
+	})
 	c := Change{Topic: s.topics[i]}
-	copy(c.Key[:], splitKey(at.key)[c.Topic.skip:])
+	copy(c.Key[:],
+		splitKey(at.key)[c.Topic.skip:])
 	return c
 }
 

@@ -16,11 +16,13 @@ type pieceWriter struct{ w io.Writer }
 
 func (p pieceWriter) write(piece []byte) error {
 	var length [binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(length[:], uint64(len(piece)))
-	if _, err := p.w.Write(length[:n]); err != nil {
+	n := binary.PutUvarint(length[:],
+		uint64(len(piece)))
+	_, err := p.w.Write(length[:n])
+	if err != nil {
 		return err
 	}
-	_, err := p.w.Write(piece)
+	_, err = p.w.Write(piece)
 	return err
 }
 
@@ -36,7 +38,7 @@ type pieceReader struct{ r *bufio.Reader }
 
 const (
 	maxPiece  = 1 << 30 // bytes: more than any chunk of rows has
-	trustStep = 1 << 20 // bytes that are allocated before as many have been read
+	trustStep = 1 << 20 // bytes that are allocated before that many have been read
 )
 
 // readInto returns the next piece, in the memory of b if that is enough. It allocates for a length only as
@@ -52,9 +54,11 @@ func (p pieceReader) readInto(b []byte) ([]byte, error) {
 	b = b[:0]
 	for uint64(len(b)) < n {
 		have := len(b)
-		b = slices.Grow(b, int(min(n-uint64(have), trustStep)))
+		missing := n - uint64(have)
+		b = slices.Grow(b, int(min(missing, trustStep)))
 		b = b[:min(n, uint64(cap(b)))]
-		if _, err := io.ReadFull(p.r, b[have:]); err != nil {
+		_, err := io.ReadFull(p.r, b[have:])
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -55,7 +55,9 @@ func (x *Index[T]) First(from Reader, parts ...string) *T {
 }
 
 // Has reports whether the key of any row begins with the parts.
-func (x *Index[T]) Has(tx Reader, parts ...string) bool { return x.First(tx, parts...) != nil }
+func (x *Index[T]) Has(tx Reader, parts ...string) bool {
+	return x.First(tx, parts...) != nil
+}
 
 // After returns the first row behind those whose key begins with the parts, nil if there is none. With it a
 // caller goes from group to group of rows. A query does not watch a read with After.
@@ -84,22 +86,32 @@ func (x *Index[T]) cursor(tx *ReadTx, k Key) Cursor[T] {
 // cursorNoCopy is cursor for a caller that is done with it before the next change: it copies neither the key
 // nor the overlay.
 func (x *Index[T]) cursorNoCopy(tx *ReadTx, k Key) Cursor[T] {
-	at := pathKey{x.path, k}
-	tx.note(at)
-	c := Cursor[T]{index: x, base: tx.scan(tx.txn.Get, at), at: k}
-	if tx.overlay != nil {
-		c.over = tx.overlay.from(at, k)
-	}
-	return c
+	tx.recordRead(x.at(k))
+	return x.newCursor(tx, tx.txn.Get, k, k)
 }
 
 // seekNoCopy is Seek for a caller that is done with the cursor before the next change.
 func (x *Index[T]) seekNoCopy(tx *ReadTx, k Key) Cursor[T] {
-	at := pathKey{x.path, k}
 	tx.tables |= 1 << x.path.table
-	c := Cursor[T]{index: x, base: tx.scan(tx.txn.LowerBound, at), at: k}
+	return x.newCursor(tx, tx.txn.LowerBound, k, nil)
+}
+
+// at returns a key in the index.
+func (x *Index[T]) at(k Key) pathKey {
+	return pathKey{x.path, k}
+}
+
+// newCursor returns a cursor that reads the tree as seek does from a key on, and the rows of the overlay
+// whose key begins with prefix.
+func (x *Index[T]) newCursor(tx *ReadTx, seek seekTree, from, prefix Key) Cursor[T] {
+	at := x.at(from)
+	c := Cursor[T]{
+		index: x,
+		base:  tx.scan(seek, at),
+		at:    from,
+	}
 	if tx.overlay != nil {
-		c.over = tx.overlay.from(at, nil)
+		c.over = tx.overlay.from(at, prefix)
 	}
 	return c
 }
@@ -145,7 +157,8 @@ func (x *Index[T]) complete(k, id Key) Key {
 // nextKey returns the least key of a row in the index that is not below k, or that is above k if beyond is
 // set. The row is in the tree, so there is one.
 func (x *Index[T]) nextKey(r *T, k Key, beyond bool) Key {
-	for _, own := range distinct(x.keysOf(r, x.table.KeyOfRow(r))) {
+	id := x.table.KeyOfRow(r)
+	for _, own := range distinct(x.keysOf(r, id)) {
 		order := bytes.Compare(own, k)
 		if order > 0 || order == 0 && !beyond {
 			return own

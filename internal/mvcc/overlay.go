@@ -23,13 +23,14 @@ type entry struct {
 const maxOverlay = 256
 
 func (o *overlay) find(at pathKey) (int, bool) {
-	return sort.Find(len(o.entries), func(i int) int {
+	compare := func(i int) int {
 		e := &o.entries[i]
 		if e.path != at.path {
 			return cmp.Compare(at.path.order, e.path.order)
 		}
 		return bytes.Compare(at.key, e.key)
-	})
+	}
+	return sort.Find(len(o.entries), compare)
 }
 
 // at returns the cell at a key and whether the overlay has one.
@@ -54,7 +55,8 @@ func (o *overlay) setEntry(e entry) bool {
 }
 
 func (o *overlay) drop(at pathKey) {
-	if i, found := o.find(at); found {
+	i, found := o.find(at)
+	if found {
 		o.entries = slices.Delete(o.entries, i, i+1)
 	}
 }
@@ -65,7 +67,8 @@ func (o *overlay) from(at pathKey, prefix Key) []entry {
 	i, _ := o.find(at)
 	rest := o.entries[i:]
 	n := sort.Search(len(rest), func(n int) bool {
-		return rest[n].path != at.path || !bytes.HasPrefix(rest[n].key, prefix)
+		return rest[n].path != at.path ||
+			!bytes.HasPrefix(rest[n].key, prefix)
 	})
 	return rest[:n:n]
 }

@@ -34,7 +34,11 @@ func (x *Index[T]) RangeFunc(tx *ReadTx, scope Key, p Page) (next func() *T) {
 	rows := x.seekPage(tx, scope, p)
 	return func() *T {
 		r, _ := rows.Next().(*T)
-		if r == nil || !bytes.HasPrefix(x.keyOf(r, x.table.KeyOfRow(r)), scope) {
+		if r == nil {
+			return nil
+		}
+		id := x.table.KeyOfRow(r)
+		if !bytes.HasPrefix(x.keyOf(r, id), scope) {
 			return nil
 		}
 		return r
@@ -46,20 +50,24 @@ func (x *Index[T]) RangeFunc(tx *ReadTx, scope Key, p Page) (next func() *T) {
 func (x *Index[T]) seekPage(tx *ReadTx, scope Key, p Page) scan {
 	from := KeyOf(p.From...)
 	inScope := bytes.HasPrefix(from, scope)
+	behind := bytes.Compare(from, scope) > 0
+	wholeScope := x.at(scope)
 	switch {
-	case !p.Reverse && bytes.Compare(from, scope) > 0:
-		return tx.scan(tx.txn.LowerBound, pathKey{x.path, from})
+	case !p.Reverse && behind:
+		return tx.scan(tx.txn.LowerBound, x.at(from))
 	case !p.Reverse:
-		return tx.scan(tx.txn.Get, pathKey{x.path, scope})
-	case len(from) == 0 || !inScope && bytes.Compare(from, scope) > 0:
-		return tx.scan(tx.txn.GetReverse, pathKey{x.path, scope})
+		return tx.scan(tx.txn.Get, wholeScope)
+	case len(from) == 0 || !inScope && behind:
+		return tx.scan(tx.txn.GetReverse, wholeScope)
 	}
 	from[len(from)-1]++
-	return tx.scan(tx.txn.ReverseLowerBound, pathKey{x.path, from})
+	return tx.scan(tx.txn.ReverseLowerBound, x.at(from))
 }
 
 // MergeSorted merges lists that have the order of compare or, in reverse, its opposite.
-func MergeSorted[T any](begin func() []func() *T, reverse bool, compare func(a, b *T) int) iter.Seq[*T] {
+func MergeSorted[T any](
+	begin func() []func() *T, reverse bool, compare func(a, b *T) int,
+) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		lists := begin()
 		heads := make([]*T, len(lists))
@@ -69,7 +77,11 @@ func MergeSorted[T any](begin func() []func() *T, reverse bool, compare func(a, 
 		for {
 			first := -1
 			for i, h := range heads {
-				if h != nil && (first < 0 || compare(h, heads[first]) < 0 != reverse) {
+				if h == nil {
+					continue
+				}
+				if first < 0 ||
+					compare(h, heads[first]) < 0 != reverse {
 					first = i
 				}
 			}

@@ -14,11 +14,11 @@ type outcome[Out any] struct {
 	err error
 }
 
-// inParallel is the largest number of values in work.
+// inParallel is the largest number of values in progress.
 const inParallel = 4
 
-// startWork starts work on a value. If enough is in work, it waits for the oldest result. It returns false
-// after the first failure: then no more values are wanted.
+// startWork starts work on a value. If inParallel values are in progress, it waits for the oldest result. It
+// returns false after the first failure: then the owner need not pass more values.
 func (p *orderedPool[In, Out]) startWork(in In) bool {
 	if len(p.queue) == inParallel {
 		p.handOutOldest()

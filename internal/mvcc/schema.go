@@ -41,12 +41,16 @@ type builtSchema struct {
 
 // build numbers the tables and indexes at the first call.
 func (s *Schema) build() *builtSchema {
-	s.once.Do(func() { s.built = buildSchema(s) })
+	s.once.Do(func() {
+		s.built = buildSchema(s)
+	})
 	return s.built
 }
 
 func buildSchema(s *Schema) *builtSchema {
-	b := &builtSchema{tables: append([]AnyTable{newTableIndexes()}, s.Tables...)}
+	b := &builtSchema{
+		tables: append([]AnyTable{newTableIndexes()}, s.Tables...),
+	}
 	if len(b.tables) > maxTables {
 		panic("there are too many tables")
 	}
@@ -68,12 +72,16 @@ func buildSchema(s *Schema) *builtSchema {
 
 // find returns the number of the table with the name, -1 if there is none.
 func (s *builtSchema) find(name string) int {
-	return slices.IndexFunc(s.tables, func(t AnyTable) bool { return t.Name() == name })
+	return slices.IndexFunc(s.tables, func(t AnyTable) bool {
+		return t.Name() == name
+	})
 }
 
 // AllTables returns the tables in the order in which a snapshot file holds them, with the table of table
 // indexes.
-func (s *Schema) AllTables() []AnyTable { return s.build().tables }
+func (s *Schema) AllTables() []AnyTable {
+	return s.build().tables
+}
 
 // tableIndexes is the table of structs.TableIndex. Only snapshot files have rows of it: in a database the
 // view holds the indexes.
@@ -83,24 +91,32 @@ type tableIndexes struct{ *Table[structs.TableIndex] }
 const appliedRow = "applied"
 
 func newTableIndexes() tableIndexes {
-	return tableIndexes{NewTable("table_indexes", func(t *structs.TableIndex) Key { return KeyOf(t.Name) })}
+	return tableIndexes{NewTable("table_indexes", func(t *structs.TableIndex) Key {
+		return KeyOf(t.Name)
+	})}
 }
 
 func (tableIndexes) save(tx *ReadTx, out pieceWriter) error {
-	rows := []*structs.TableIndex{{Name: appliedRow, Newest: tx.view.applied}}
-	for n, t := range tx.view.schema.tables {
-		rows = append(rows, &structs.TableIndex{Name: t.Name(), Newest: tx.view.newest[n]})
+	v := tx.view
+	rows := []*structs.TableIndex{{Name: appliedRow, Newest: v.applied}}
+	for n, t := range v.schema.tables {
+		rows = append(rows,
+			&structs.TableIndex{Name: t.Name(), Newest: v.newest[n]})
 	}
-	slices.SortFunc(rows, func(a, b *structs.TableIndex) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(rows, func(a, b *structs.TableIndex) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 	return saveRows(slices.Values(rows), out)
 }
 
 func (tableIndexes) load(l *loading, in pieceReader) error {
-	return loadRows(in, func(*structs.TableIndex) error { return nil }, func(r *structs.TableIndex) error {
+	ready := func(*structs.TableIndex) error { return nil }
+	return loadRows(in, ready, func(r *structs.TableIndex) error {
 		if r.Name == appliedRow {
 			l.view.applied = r.Newest
 		}
-		if n := l.view.schema.find(r.Name); n >= 0 {
+		n := l.view.schema.find(r.Name)
+		if n >= 0 {
 			l.view.newest[n] = r.Newest
 		}
 		return nil
@@ -108,7 +124,9 @@ func (tableIndexes) load(l *loading, in pieceReader) error {
 }
 
 // Name returns the name of the table.
-func (t *Table[T]) Name() string { return t.name }
+func (t *Table[T]) Name() string {
+	return t.name
+}
 
 // IndexNames returns the sorted names of the indexes, without the key of the table.
 func (t *Table[T]) IndexNames() []string {
@@ -122,14 +140,23 @@ func (t *Table[T]) IndexNames() []string {
 
 // place numbers the table and names its access paths. It returns them, the keys of the table first.
 func (t *Table[T]) place(number int) []*path {
-	*t.path = path{name: t.name, table: number, own: true}
+	*t.path = path{
+		name:  t.name,
+		table: number,
+		own:   true,
+	}
 	all := []*path{t.path}
 	for _, x := range t.others {
-		*x.path = path{name: t.name + "." + x.name, table: number}
+		*x.path = path{
+			name:  t.name + "." + x.name,
+			table: number,
+		}
 		all = append(all, x.path)
 	}
 	return all
 }
 
 // RowType returns the type of the rows, as structs.Node.
-func (t *Table[T]) RowType() string { return fmt.Sprintf("%T", *new(T)) }
+func (t *Table[T]) RowType() string {
+	return fmt.Sprintf("%T", *new(T))
+}

@@ -49,29 +49,40 @@ const (
 // writings numbers the writings of all databases. A writing is one pass that brings changes into rows.
 var writings atomic.Uint64
 
+// position returns the indexes of a number in its root, its branch and its leaf.
+func position(number uint32) (inRoot, inBranch, inLeaf uint32) {
+	inRoot = number >> (leafBits + branchBits) % (1 << branchBits)
+	inBranch = number >> leafBits % (1 << branchBits)
+	inLeaf = number % (1 << leafBits)
+	return inRoot, inBranch, inLeaf
+}
+
 // at returns the row of a number that has been set.
 func (r *rows) at(number uint32) any {
-	b := r.roots[number/rootRows].at[number>>(leafBits+branchBits)%(1<<branchBits)]
-	return b.at[number>>leafBits%(1<<branchBits)].at[number%(1<<leafBits)]
+	inRoot, inBranch, inLeaf := position(number)
+	top := r.roots[number/rootRows]
+	return top.at[inRoot].at[inBranch].at[inLeaf]
 }
 
 // set puts a row at a number.
 func (r *rows) set(writing uint64, number uint32, row any) {
 	if r.writing != writing {
-		r.writing, r.roots = writing, slices.Clone(r.roots)
+		r.writing = writing
+		r.roots = slices.Clone(r.roots)
 	}
 	for int(number/rootRows) >= len(r.roots) {
 		r.roots = append(r.roots, nil)
 	}
-	top := own(&r.roots[number/rootRows], writing)
-	b := own(&top.at[number>>(leafBits+branchBits)%(1<<branchBits)], writing)
-	l := own(&b.at[number>>leafBits%(1<<branchBits)], writing)
-	l.at[number%(1<<leafBits)] = row
+	inRoot, inBranch, inLeaf := position(number)
+	top := ownNode(&r.roots[number/rootRows], writing)
+	b := ownNode(&top.at[inRoot], writing)
+	l := ownNode(&b.at[inBranch], writing)
+	l.at[inLeaf] = row
 }
 
-// own replaces a node by one that the writing may change: by a new node, or by a copy of a node that others
-// see.
-func own[N any, Node interface {
+// ownNode replaces a node by one that the writing may change: by a new node, or by a copy of a node that
+// others see.
+func ownNode[N any, Node interface {
 	*N
 	owner() *uint64
 }](at *Node, writing uint64) Node {
@@ -86,9 +97,17 @@ func own[N any, Node interface {
 	return *at
 }
 
-func (l *leaf) owner() *uint64   { return &l.writing }
-func (b *branch) owner() *uint64 { return &b.writing }
-func (r *root) owner() *uint64   { return &r.writing }
+func (l *leaf) owner() *uint64 {
+	return &l.writing
+}
+
+func (b *branch) owner() *uint64 {
+	return &b.writing
+}
+
+func (r *root) owner() *uint64 {
+	return &r.writing
+}
 
 // slotAlloc gives numbers to slots and reuses the numbers of deleted rows. It belongs to the writer. The
 // changes of a batch count from its end on: until then readers and the batch itself may need the slots.
@@ -116,20 +135,27 @@ func (a *slotAlloc) fresh() uint32 {
 	return a.last
 }
 
-func (a *slotAlloc) free(number uint32) { a.freed = append(a.freed, number) }
+func (a *slotAlloc) free(number uint32) {
+	a.freed = append(a.freed, number)
+}
 
 // revive takes back the free of a row that the batch deleted and that a rollback restored.
 func (a *slotAlloc) revive(number uint32) {
-	if i := slices.Index(a.freed, number); i >= 0 {
+	i := slices.Index(a.freed, number)
+	if i >= 0 {
 		a.freed = slices.Delete(a.freed, i, i+1)
 	}
 }
 
 // commit makes the numbers available that the batch has freed.
-func (a *slotAlloc) commit() { a.release(a.freed) }
+func (a *slotAlloc) commit() {
+	a.release(a.freed)
+}
 
 // rollback makes the numbers available that an aborted batch has allocated.
-func (a *slotAlloc) rollback() { a.release(a.taken) }
+func (a *slotAlloc) rollback() {
+	a.release(a.taken)
+}
 
 func (a *slotAlloc) release(numbers []uint32) {
 	a.unused = append(a.unused, numbers...)

@@ -33,29 +33,38 @@ type snapshotHeader struct {
 }
 
 // Save writes a snapshot file of the current state.
-func (db *DB) Save(w io.Writer) error { return db.Read().Save(w) }
+func (db *DB) Save(w io.Writer) error {
+	return db.Read().Save(w)
+}
 
 // Save writes a snapshot file of the state that the transaction sees. Writers continue meanwhile.
 func (tx *ReadTx) Save(w io.Writer) error {
 	out := pieceWriter{w}
-	if err := out.encode(snapshotHeader{snapshotFormat, snapshotVersion, tx.Applied()}); err != nil {
+	header := snapshotHeader{snapshotFormat, snapshotVersion, tx.Applied()}
+	if err := out.encode(header); err != nil {
 		return fmt.Errorf("writing the state snapshot's header: %w", err)
 	}
 	for _, t := range tx.view.schema.tables {
-		if err := out.encode(t.Name()); err != nil {
-			return fmt.Errorf("writing table %s: %w", t.Name(), err)
+		err := out.encode(t.Name())
+		if err == nil {
+			err = t.save(tx, out)
 		}
-		if err := t.save(tx, out); err != nil {
+		if err != nil {
 			return fmt.Errorf("writing table %s: %w", t.Name(), err)
 		}
 	}
 	return out.encode("")
 }
 
-func (t *Table[T]) save(tx *ReadTx, out pieceWriter) error { return saveRows(t.Scan(tx), out) }
+func (t *Table[T]) save(tx *ReadTx, out pieceWriter) error {
+	return saveRows(t.Scan(tx), out)
+}
 
 func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
-	pieces := orderedPool[[]*T, []byte]{do: codec.EncodeRows[T], handOut: out.write}
+	pieces := orderedPool[[]*T, []byte]{
+		do:      codec.EncodeRows[T],
+		handOut: out.write,
+	}
 	for chunk := range slices.Chunk(slices.Collect(rows), chunkRows) {
 		if !pieces.startWork(chunk) {
 			break
@@ -77,13 +86,17 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 		txn:     fresh.db.Txn(true),
 		writing: writings.Add(1),
 	}
-	if err := l.readTables(pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
+	in := pieceReader{bufio.NewReaderSize(r, 64<<10)}
+	if err := l.readTables(in); err != nil {
 		l.txn.Abort()
 		return err
 	}
 	l.txn.Commit()
 	for _, fix := range fixups {
-		tx := &LoadTx{ReadTx: fresh.read(), txn: fresh.db.Txn(true)}
+		tx := &LoadTx{
+			ReadTx: fresh.read(),
+			txn:    fresh.db.Txn(true),
+		}
 		fix(tx)
 		tx.txn.Commit()
 	}
@@ -103,19 +116,20 @@ type LoadTx struct {
 // The LoadTx does not see the change of the indexes.
 func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 	id := t.KeyOfRow(r)
-	s := tx.inTree(pathKey{t.path, id})
+	s := tx.inTree(t.at(id))
 	before := make([][]Key, len(t.others))
 	for i, x := range t.others {
 		before[i] = distinct(x.keysOf(r, id))
 	}
 	edit(r)
+	tree := tx.view.tree
 	for i, x := range t.others {
 		after := distinct(x.keysOf(r, id))
 		for _, k := range missingIn(after, before[i]) {
-			tx.view.tree.drop(tx.txn, pathKey{x.path, k})
+			tree.drop(tx.txn, x.at(k))
 		}
 		for _, k := range missingIn(before[i], after) {
-			tx.view.tree.setSlot(tx.txn, pathKey{x.path, k}, s)
+			tree.setSlot(tx.txn, x.at(k), s)
 		}
 	}
 }
@@ -123,7 +137,10 @@ func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 // missingIn returns the keys that are not in a list.
 func missingIn(list, keys []Key) (missing []Key) {
 	for _, k := range keys {
-		if !slices.ContainsFunc(list, func(other Key) bool { return bytes.Equal(other, k) }) {
+		listed := slices.ContainsFunc(list, func(other Key) bool {
+			return bytes.Equal(other, k)
+		})
+		if !listed {
 			missing = append(missing, k)
 		}
 	}
@@ -155,7 +172,8 @@ func (l *loading) readTables(in pieceReader) error {
 		if name == "" {
 			return nil
 		}
-		if err := l.readTable(in, name); err != nil {
+		err := l.readTable(in, name)
+		if err != nil {
 			return structs.Invalidf("reading table %q of the state snapshot: %w", name, err)
 		}
 	}
@@ -197,12 +215,13 @@ func (t *Table[T]) load(l *loading, in pieceReader) error {
 
 // insert stores a row with a new key and does not stamp it.
 func (t *Table[T]) insert(l *loading, id Key, r *T) {
-	s := &slot{number: l.view.slots.fresh()}
-	l.view.rows.set(l.writing, s.number, r)
-	l.view.tree.setSlot(l.txn, pathKey{t.path, id}, s)
+	v := l.view
+	s := &slot{number: v.slots.fresh()}
+	v.rows.set(l.writing, s.number, r)
+	v.tree.setSlot(l.txn, t.at(id), s)
 	for _, x := range t.others {
 		for _, k := range x.keysOf(r, id) {
-			l.view.tree.setSlot(l.txn, pathKey{x.path, k}, s)
+			v.tree.setSlot(l.txn, x.at(k), s)
 		}
 	}
 }
@@ -222,10 +241,14 @@ func loadRows[T any](in pieceReader, ready, handOut func(*T) error) error {
 		}
 		return nil
 	}
-	chunks := orderedPool[[]byte, []*T]{do: decode, handOut: handOutAll}
+	chunks := orderedPool[[]byte, []*T]{
+		do:      decode,
+		handOut: handOutAll,
+	}
 	for {
 		buffer, _ := buffers.Get().(*[]byte)
-		piece, err := in.readInto(*cmp.Or(buffer, new([]byte)))
+		buffer = cmp.Or(buffer, new([]byte))
+		piece, err := in.readInto(*buffer)
 		if err != nil {
 			return errors.Join(err, chunks.end())
 		}
@@ -236,7 +259,8 @@ func loadRows[T any](in pieceReader, ready, handOut func(*T) error) error {
 }
 
 func decodeChunk[T any](piece []byte, ready func(*T) error) (chunk []*T, err error) {
-	if err := codec.DecodeRows(piece, &chunk); err != nil {
+	err = codec.DecodeRows(piece, &chunk)
+	if err != nil {
 		return nil, err
 	}
 	for _, r := range chunk {

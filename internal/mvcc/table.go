@@ -28,9 +28,16 @@ func NewTable[T any, R interface {
 	*T
 	Record
 }](name string, key func(*T) Key) *Table[T] {
-	t := &Table[T]{ownIndex: Index[T]{name: name, path: &path{}, key: key, unique: true}}
+	t := &Table[T]{ownIndex: Index[T]{
+		name:   name,
+		path:   &path{},
+		key:    key,
+		unique: true,
+	}}
 	t.table = t
-	t.stamps = func(r *T) *structs.Indexes { return R(r).Stamped() }
+	t.stamps = func(r *T) *structs.Indexes {
+		return R(r).Stamped()
+	}
 	return t
 }
 
@@ -52,21 +59,32 @@ func (t *Table[T]) Require(whole func(*T) bool) *Table[T] {
 // Index declares an index. It omits a row whose key is nil. Rows with equal keys have the order of their keys
 // in the table.
 func (t *Table[T]) Index(name string, key func(*T) Key) *Index[T] {
-	return t.addIndex(&Index[T]{name: name, key: key})
+	return t.addIndex(&Index[T]{
+		name: name,
+		key:  key,
+	})
 }
 
 // UniqueIndex declares an index in which no two rows have equal keys.
 func (t *Table[T]) UniqueIndex(name string, key func(*T) Key) *Index[T] {
-	return t.addIndex(&Index[T]{name: name, key: key, unique: true})
+	return t.addIndex(&Index[T]{
+		name:   name,
+		key:    key,
+		unique: true,
+	})
 }
 
 // MultiIndex declares an index in which a row may have several keys.
 func (t *Table[T]) MultiIndex(name string, keys func(*T) []Key) *Index[T] {
-	return t.addIndex(&Index[T]{name: name, keys: keys})
+	return t.addIndex(&Index[T]{
+		name: name,
+		keys: keys,
+	})
 }
 
 func (t *Table[T]) addIndex(x *Index[T]) *Index[T] {
-	x.table, x.path = t, &path{}
+	x.table = t
+	x.path = &path{}
 	t.others = append(t.others, x)
 	return x
 }
@@ -75,29 +93,34 @@ func (t *Table[T]) addIndex(x *Index[T]) *Index[T] {
 func (t *Table[T]) Get(from Reader, parts ...string) *T {
 	tx := from.reader()
 	tx.scratch = appendKey(tx.scratch[:0], parts)
-	at := pathKey{t.path, tx.scratch}
-	tx.note(at)
+	at := t.at(tx.scratch)
+	tx.recordRead(at)
 	r, _ := tx.lookup(at).row.(*T)
 	return r
 }
 
 // KeyOfRow returns the key of a row.
-func (t *Table[T]) KeyOfRow(r *T) Key { return t.key(r) }
+func (t *Table[T]) KeyOfRow(r *T) Key {
+	return t.key(r)
+}
 
 // Newest returns the log index of the entry that last changed the table.
-func (t *Table[T]) Newest(tx Reader) uint64 { return tx.reader().view.newest[t.path.table] }
+func (t *Table[T]) Newest(tx Reader) uint64 {
+	return tx.reader().view.newest[t.path.table]
+}
 
 // Put inserts a row, or replaces the row with the same key, and stamps it. The table owns the row from then
 // on. It returns the row that it replaced, nil if there was none.
 func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 	id := t.KeyOfRow(r)
-	old := tx.lookup(pathKey{t.path, id})
+	old := tx.lookup(t.at(id))
 	before, _ = old.row.(*T)
 	if t.onPut != nil {
 		t.onPut(r, before)
 	}
 	stamp := t.stamps(r)
-	stamp.CreateIndex, stamp.ModifyIndex = tx.Index, tx.Index
+	stamp.CreateIndex = tx.Index
+	stamp.ModifyIndex = tx.Index
 	if before != nil {
 		stamp.CreateIndex = t.stamps(before).CreateIndex
 	}
@@ -112,7 +135,7 @@ func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 // Delete removes the row with the key of r, if there is one. It returns the row that it removed, or nil.
 func (t *Table[T]) Delete(tx *WriteTx, r *T) (before *T) {
 	id := t.KeyOfRow(r)
-	old := tx.lookup(pathKey{t.path, id})
+	old := tx.lookup(t.at(id))
 	before, _ = old.row.(*T)
 	if before != nil {
 		t.change(tx, id, old, cell{})
@@ -123,7 +146,7 @@ func (t *Table[T]) Delete(tx *WriteTx, r *T) (before *T) {
 // change replaces a row by another one in every index. Each may be absent.
 func (t *Table[T]) change(tx *WriteTx, id Key, old, now cell) {
 	tx.touched |= 1 << t.path.table
-	tx.set(pathKey{t.path, id}, old, now)
+	tx.set(t.at(id), old, now)
 	for _, x := range t.others {
 		x.change(tx, id, old, now)
 	}
@@ -135,19 +158,22 @@ func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
 	after, _ := now.row.(*T)
 	if x.keys != nil {
 		from := distinct(x.keysOf(before, id))
-		x.changeMany(tx, from, distinct(x.keysOf(after, id)), old, now)
+		to := distinct(x.keysOf(after, id))
+		x.changeMany(tx, from, to, old, now)
 		return
 	}
-	from, to := x.keyOf(before, id), x.keyOf(after, id)
-	switch {
-	case from != nil && to != nil && bytes.Equal(from, to):
-		tx.set(pathKey{x.path, to}, old, now)
+	from := x.keyOf(before, id)
+	to := x.keyOf(after, id)
+	if from != nil && to != nil &&
+		bytes.Equal(from, to) {
+		tx.set(x.at(to), old, now)
 		return
-	case from != nil:
-		tx.set(pathKey{x.path, from}, old, cell{})
+	}
+	if from != nil {
+		tx.set(x.at(from), old, cell{})
 	}
 	if to != nil {
-		tx.set(pathKey{x.path, to}, cell{}, now)
+		tx.set(x.at(to), cell{}, now)
 	}
 }
 
@@ -155,15 +181,18 @@ func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
 func (x *Index[T]) changeMany(tx *WriteTx, from, to []Key, old, now cell) {
 	for len(from)+len(to) > 0 {
 		switch {
-		case len(to) == 0 || len(from) > 0 && compareKeys(from[0], to[0]) < 0:
-			tx.set(pathKey{x.path, from[0]}, old, cell{})
+		case len(to) == 0 ||
+			len(from) > 0 && compareKeys(from[0], to[0]) < 0:
+			tx.set(x.at(from[0]), old, cell{})
 			from = from[1:]
-		case len(from) == 0 || compareKeys(from[0], to[0]) > 0:
-			tx.set(pathKey{x.path, to[0]}, cell{}, now)
+		case len(from) == 0 ||
+			compareKeys(from[0], to[0]) > 0:
+			tx.set(x.at(to[0]), cell{}, now)
 			to = to[1:]
 		default:
-			tx.set(pathKey{x.path, to[0]}, old, now)
-			from, to = from[1:], to[1:]
+			tx.set(x.at(to[0]), old, now)
+			from = from[1:]
+			to = to[1:]
 		}
 	}
 }
@@ -171,7 +200,11 @@ func (x *Index[T]) changeMany(tx *WriteTx, from, to []Key, old, now cell) {
 // distinct sorts keys and removes duplicates.
 func distinct(ks []Key) []Key {
 	slices.SortFunc(ks, compareKeys)
-	return slices.CompactFunc(ks, func(a, b Key) bool { return bytes.Equal(a, b) })
+	return slices.CompactFunc(ks, func(a, b Key) bool {
+		return bytes.Equal(a, b)
+	})
 }
 
-func compareKeys(a, b Key) int { return bytes.Compare(a, b) }
+func compareKeys(a, b Key) int {
+	return bytes.Compare(a, b)
+}

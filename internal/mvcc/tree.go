@@ -32,15 +32,23 @@ type keyIndexer struct {
 }
 
 // FromArgs returns the key of a read.
-func (w *keyIndexer) FromArgs(args ...any) ([]byte, error) { return *args[0].(*Key), nil }
+func (w *keyIndexer) FromArgs(args ...any) ([]byte, error) {
+	return *args[0].(*Key), nil
+}
 
 // FromObject returns the key that the writer has set.
-func (w *keyIndexer) FromObject(any) (bool, []byte, error) { return true, w.key, nil }
+func (w *keyIndexer) FromObject(any) (bool, []byte, error) {
+	return true, w.key, nil
+}
 
 // newTrees returns an empty database and the indexer of its writer.
 func newTrees(paths []*path) (*memdb.MemDB, *keyIndexer) {
 	w := &keyIndexer{}
-	index := &memdb.IndexSchema{Name: memdbIndex, Unique: true, Indexer: w}
+	index := &memdb.IndexSchema{
+		Name:    memdbIndex,
+		Unique:  true,
+		Indexer: w,
+	}
 	schema := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, p := range paths {
 		schema.Tables[p.name] = &memdb.TableSchema{
@@ -62,7 +70,8 @@ func must[T any](result T, err error) T {
 // setSlot sets the slot at a key. The tree keeps the key, which must not change any more.
 func (w *keyIndexer) setSlot(txn *memdb.Txn, at pathKey, s *slot) {
 	w.key = at.key
-	if err := txn.Insert(at.path.name, s); err != nil {
+	err := txn.Insert(at.path.name, s)
+	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
 }
@@ -70,7 +79,8 @@ func (w *keyIndexer) setSlot(txn *memdb.Txn, at pathKey, s *slot) {
 // drop removes the slot at a key.
 func (w *keyIndexer) drop(txn *memdb.Txn, at pathKey) {
 	w.key = at.key
-	if err := txn.Delete(at.path.name, (*slot)(nil)); err != nil {
+	err := txn.Delete(at.path.name, (*slot)(nil))
+	if err != nil {
 		panic(err) // there is nothing at the key, or the schema and this code disagree
 	}
 }
@@ -85,7 +95,8 @@ func (tx *ReadTx) keyArgs(k Key) []any {
 // lookup returns the cell at a whole key.
 func (tx *ReadTx) lookup(at pathKey) cell {
 	if tx.overlay != nil {
-		if c, changed := tx.overlay.at(at); changed {
+		c, changed := tx.overlay.at(at)
+		if changed {
 			return c
 		}
 	}
@@ -98,7 +109,8 @@ func (tx *ReadTx) lookup(at pathKey) cell {
 
 // inTree returns the slot that the tree has at a whole key, nil if it has none.
 func (tx *ReadTx) inTree(at pathKey) *slot {
-	s, _ := must(tx.txn.First(at.path.name, memdbIndex, tx.keyArgs(at.key)...)).(*slot)
+	s, _ := must(tx.txn.First(at.path.name,
+		memdbIndex, tx.keyArgs(at.key)...)).(*slot)
 	return s
 }
 
@@ -122,5 +134,7 @@ type seekTree = func(table, index string, args ...any) (memdb.ResultIterator, er
 
 // scan begins to read a tree as seek does.
 func (tx *ReadTx) scan(seek seekTree, at pathKey) scan {
-	return scan{must(seek(at.path.name, memdbIndex, tx.keyArgs(at.key)...)), tx.rows}
+	slots := must(seek(at.path.name,
+		memdbIndex, tx.keyArgs(at.key)...))
+	return scan{slots, tx.rows}
 }

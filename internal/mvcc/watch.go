@@ -1,9 +1,6 @@
 package mvcc
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // watches holds the readers that wait. A reader watches places. A commit notifies the places with prefixes of
 // the keys it has changed, in all indexes, before and after the change. So a reader that found no row waits
@@ -14,15 +11,13 @@ type watches struct {
 	partial partial
 	feeds   feeds // the subscriptions
 
-	// The last changes, for readers that begin to wait after them. A reader that comes later reads again in
-	// vain.
+	// The last changes, for readers that begin to wait after them. A reader that begins later than these
+	// reads again although nothing may have changed.
 	notified uint64               // number of the newest view that was notified
 	forgot   uint64               // number of the newest view whose changes were dropped
 	last     [keptChanges]changes // of the views between these, by number
 	keys     int                  // in last
 }
-
-func newWatches() watches { return watches{at: map[place]map[*waiter]struct{}{}, feeds: feeds{}} }
 
 // changes are the differences between a view and the one before it.
 type changes struct {
@@ -89,11 +84,12 @@ func (p *partial) addCount(at place, by int) {
 }
 
 func endsPart[P string | Key](prefix P) bool {
-	return len(prefix) == 0 || prefix[len(prefix)-1] == 0
+	return len(prefix) == 0 ||
+		prefix[len(prefix)-1] == 0
 }
 
-// each calls fn with each prefix of the key that may be that of a place.
-func (p partial) each(at pathKey, fn func(prefix []byte)) {
+// eachPrefix calls fn with each prefix of the key that may be that of a place.
+func (p partial) eachPrefix(at pathKey, fn func(prefix []byte)) {
 	fn(nil)
 	for i, b := range at.key {
 		if b == 0 {
@@ -101,17 +97,23 @@ func (p partial) each(at pathKey, fn func(prefix []byte)) {
 		}
 	}
 	for kind := range p {
-		if kind.path == at.path && kind.length <= len(at.key) && !endsPart(at.key[:kind.length]) {
-			fn(at.key[:kind.length])
+		if kind.path != at.path ||
+			kind.length > len(at.key) {
+			continue
+		}
+		prefix := at.key[:kind.length]
+		if !endsPart(prefix) {
+			fn(prefix)
 		}
 	}
 }
 
-// note records that the transaction reads at a key or at the keys with a prefix.
-func (tx *ReadTx) note(at pathKey) {
+// recordRead records that the transaction reads at a key or at the keys with a prefix.
+func (tx *ReadTx) recordRead(at pathKey) {
 	table := at.path.table
 	tx.tables |= 1 << table
-	if !tx.watched || tx.whole&(1<<table) != 0 {
+	if !tx.watched ||
+		tx.whole&(1<<table) != 0 {
 		return
 	}
 	if len(tx.places.at) >= maxPlaces {
@@ -122,7 +124,8 @@ func (tx *ReadTx) note(at pathKey) {
 }
 
 func (p *places) addPlace(at pathKey) {
-	if _, known := p.at[place{at.path, string(at.key)}]; known {
+	_, known := p.at[place{at.path, string(at.key)}]
+	if known {
 		return
 	}
 	if p.at == nil {
@@ -136,9 +139,12 @@ func (p *places) addPlace(at pathKey) {
 // contains reports whether a change is at one of the places.
 func (p places) contains(c changes) bool {
 	found := c.all
-	for i := 0; i < len(c.keys) && !found; i++ {
-		p.partial.each(c.keys[i], func(prefix []byte) {
-			_, watched := p.at[place{c.keys[i].path, string(prefix)}]
+	for _, k := range c.keys {
+		if found {
+			return true
+		}
+		p.partial.eachPrefix(k, func(prefix []byte) {
+			_, watched := p.at[place{k.path, string(prefix)}]
 			found = found || watched
 		})
 	}
@@ -148,7 +154,11 @@ func (p places) contains(c changes) bool {
 // join makes tx wait for changes at its places, or in the tables that it has read if it is not watched, from
 // the next view on. It reports whether there was such a change already.
 func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
-	me = &waiter{places: tx.places, seen: tx.view.number, woken: make(chan struct{})}
+	me = &waiter{
+		places: tx.places,
+		seen:   tx.view.number,
+		woken:  make(chan struct{}),
+	}
 	if !tx.watched {
 		me.places = places{}
 		for n, own := range tx.view.schema.own {
@@ -158,14 +168,16 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 		}
 	}
 	w.mu.Lock()
-	w.inSteps(me.places.at, func(p place) {
-		if w.at[p] == nil {
-			w.at[p] = map[*waiter]struct{}{}
+	w.forEachPlace(me.places.at, func(p place) {
+		joined := w.at[p]
+		if joined == nil {
+			joined = map[*waiter]struct{}{}
+			w.at[p] = joined
 		}
-		w.at[p][me] = struct{}{}
+		joined[me] = struct{}{}
 		w.partial.addCount(p, 1)
 	})
-	missed, tooMany := w.since(me.seen) // all changes before the last place was joined
+	missed, tooMany := w.changesSince(me.seen) // all changes before the last place was joined
 	w.mu.Unlock()
 	for _, c := range missed {
 		if me.places.contains(c) {
@@ -175,8 +187,8 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 	return me, tooMany
 }
 
-// inSteps calls do for each place and releases w.mu now and then. The caller holds w.mu.
-func (w *watches) inSteps(places map[place]struct{}, do func(place)) {
+// forEachPlace calls do for each place and releases w.mu now and then. The caller holds w.mu.
+func (w *watches) forEachPlace(places map[place]struct{}, do func(place)) {
 	done := 0
 	for p := range places {
 		done++
@@ -188,8 +200,8 @@ func (w *watches) inSteps(places map[place]struct{}, do func(place)) {
 	}
 }
 
-// since returns the changes after a view. The caller holds w.mu.
-func (w *watches) since(number uint64) (missed []changes, tooMany bool) {
+// changesSince returns the changes after a view. The caller holds w.mu.
+func (w *watches) changesSince(number uint64) (missed []changes, tooMany bool) {
 	if w.notified <= number {
 		return nil, false
 	}
@@ -205,7 +217,7 @@ func (w *watches) since(number uint64) (missed []changes, tooMany bool) {
 func (w *watches) leave(me *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.inSteps(me.places.at, func(p place) {
+	w.forEachPlace(me.places.at, func(p place) {
 		delete(w.at[p], me)
 		if len(w.at[p]) == 0 {
 			delete(w.at, p)
@@ -228,7 +240,10 @@ func (w *watches) notify(v *view, keys []pathKey, all bool) {
 		}
 	default:
 		for _, k := range keys {
-			w.partial.each(k, func(prefix []byte) { wakeAll(w.at[place{k.path, string(prefix)}], v.number) })
+			w.partial.eachPrefix(k, func(prefix []byte) {
+				at := place{k.path, string(prefix)}
+				wakeAll(w.at[at], v.number)
+			})
 		}
 	}
 }
@@ -240,36 +255,22 @@ func (w *watches) remember(number uint64, c changes) {
 	}
 	w.notified = number
 	w.keys += len(c.keys)
-	for w.notified-w.forgot > keptChanges || w.keys > keptKeys {
+	for w.notified-w.forgot > keptChanges ||
+		w.keys > keptKeys {
 		w.forgot++
-		w.keys -= len(w.last[w.forgot%keptChanges].keys)
-		w.last[w.forgot%keptChanges] = changes{}
+		oldest := &w.last[w.forgot%keptChanges]
+		w.keys -= len(oldest.keys)
+		*oldest = changes{}
 	}
 	w.last[number%keptChanges] = c
 }
 
-// wakeAll wakes the readers that have not seen the view.
+// wakeAll ends the wait of the readers that have not seen the view. The caller holds the lock of the watches.
 func wakeAll(waiting map[*waiter]struct{}, number uint64) {
 	for me := range waiting {
-		if me.seen < number {
-			me.wake()
+		if me.seen < number && !me.awake {
+			me.awake = true
+			close(me.woken)
 		}
-	}
-}
-
-// wake ends the wait of a reader. The caller holds the lock of the watches.
-func (me *waiter) wake() {
-	if !me.awake {
-		me.awake = true
-		close(me.woken)
-	}
-}
-
-func (me *waiter) wait(ctx context.Context) error {
-	select {
-	case <-me.woken:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
