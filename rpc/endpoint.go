@@ -18,7 +18,8 @@ func Call[Req, Resp any](
 	ctx context.Context, c Caller, m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
 	resp := new(Resp)
-	if err := c.Call(ctx, m.Name, req, resp); err != nil {
+	err := c.Call(ctx, m.Name, req, resp)
+	if err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -53,9 +54,12 @@ type Endpoint struct {
 
 	New         func() any
 	Copy        func(req any) any
-	Serve       func(ctx context.Context, req any) (any, error)
-	ServeRemote func(ctx context.Context, req any) (any, error)
+	Serve       Handler
+	ServeRemote Handler
 }
+
+// Handler serves a request and returns its answer.
+type Handler = func(ctx context.Context, req any) (any, error)
 
 // Appender is an answer that appends itself to a message, as one msgpack value.
 type Appender interface {
@@ -70,7 +74,10 @@ func Handle[Req, Resp any](
 		Name:  m.Name,
 		Write: m.Write,
 		New:   func() any { return new(Req) },
-		Copy:  func(req any) any { own := *req.(*Req); return &own },
+		Copy: func(req any) any {
+			own := *req.(*Req)
+			return &own
+		},
 		Serve: func(ctx context.Context, req any) (any, error) {
 			resp, err := serve(ctx, req.(*Req))
 			if err != nil {
@@ -83,7 +90,8 @@ func Handle[Req, Resp any](
 
 // assign copies an answer into the caller's struct, for calls that stay in the process.
 func assign(dst, src any) error {
-	d, s := reflect.ValueOf(dst), reflect.ValueOf(src)
+	d := reflect.ValueOf(dst)
+	s := reflect.ValueOf(src)
 	if d.Type() != s.Type() {
 		return structs.Internalf("the answer is a %s, the caller expects a %s",
 			s.Type(), d.Type())

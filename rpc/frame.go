@@ -28,7 +28,10 @@ const smallFrame = 16 << 10
 // Write writes a frame, a head alone or a body.
 func (f *frames) Write(p []byte) (int, error) {
 	if len(f.head) == 0 {
-		if len(p) == frameHead && p[frameType] == frameData && binary.BigEndian.Uint32(p[frameLength:]) > 0 {
+		announcesBody := len(p) == frameHead &&
+			p[frameType] == frameData &&
+			binary.BigEndian.Uint32(p[frameLength:]) > 0
+		if announcesBody {
 			f.buf = append(f.buf[:0], p...)
 			f.head = f.buf
 			return len(p), nil

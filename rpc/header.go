@@ -27,9 +27,12 @@ type responseHeader struct {
 
 func (h *responseHeader) append(b []byte) []byte {
 	b = msgp.AppendMapHeader(b, 3)
-	b = msgp.AppendString(msgp.AppendString(b, "ServiceMethod"), h.method)
-	b = msgp.AppendUint64(msgp.AppendString(b, "Seq"), h.seq)
-	return msgp.AppendString(msgp.AppendString(b, "Error"), h.failure)
+	b = msgp.AppendString(b, "ServiceMethod")
+	b = msgp.AppendString(b, h.method)
+	b = msgp.AppendString(b, "Seq")
+	b = msgp.AppendUint64(b, h.seq)
+	b = msgp.AppendString(b, "Error")
+	return msgp.AppendString(b, h.failure)
 }
 
 func (h *requestHeader) decode(b []byte) error {
@@ -37,14 +40,16 @@ func (h *requestHeader) decode(b []byte) error {
 		return nil
 	}
 	var std stdrpc.Request
-	if err := codec.Decode(b, &std); err != nil {
+	err := codec.Decode(b, &std)
+	if err != nil {
 		return err
 	}
-	*h = requestHeader{method: []byte(std.ServiceMethod), seq: std.Seq}
+	h.method = []byte(std.ServiceMethod)
+	h.seq = std.Seq
 	return nil
 }
 
-// decodeMap reads a map with names that are texts.
+// decodeMap reads a map whose keys are strings.
 func (h *requestHeader) decodeMap(b []byte) error {
 	n, b, err := msgp.ReadMapHeaderBytes(b)
 	for ; n > 0 && err == nil; n-- {

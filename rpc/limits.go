@@ -30,11 +30,16 @@ type Limits struct {
 // DefaultLimits suffice for the connection of another server, and for ten thousands of nodes.
 func DefaultLimits() Limits {
 	return Limits{
-		Calls: 512, Waiting: 8192, Streams: 10_000,
-		AllCalls: 8192, AllWaiting: 1 << 18,
-		Queue: 2 * time.Second, RetryAfter: time.Second,
-		Message: structs.MaxRPCRequest, InFlight: structs.MaxRPCInFlight,
-		Response: structs.MaxRPCAnswer,
+		Calls:      512,
+		Waiting:    8192,
+		Streams:    10_000,
+		AllCalls:   8192,
+		AllWaiting: 1 << 18,
+		Queue:      2 * time.Second,
+		RetryAfter: time.Second,
+		Message:    structs.MaxRPCRequest,
+		InFlight:   structs.MaxRPCInFlight,
+		Response:   structs.MaxRPCAnswer,
 	}
 }
 
@@ -42,22 +47,28 @@ func DefaultLimits() Limits {
 type load struct{ calls, waiting loadshed.Places }
 
 func newLoad(calls, waiting int) *load {
-	return &load{make(loadshed.Places, calls), make(loadshed.Places, waiting)}
+	return &load{
+		calls:   make(loadshed.Places, calls),
+		waiting: make(loadshed.Places, waiting),
+	}
 }
+
+// queryRequest is a request to read.
+type queryRequest interface{ Query() *structs.QueryOptions }
 
 // waits reports whether a request waits for a change or for a plugin.
 func waits(e *Endpoint, req any) bool {
 	if e.Slow {
 		return true
 	}
-	r, ok := req.(interface{ Query() *structs.QueryOptions })
+	r, ok := req.(queryRequest)
 	return ok && r.Query().MinIndex > 0
 }
 
-// enter lets a request in, and returns done for its end. of is the load of its connection, nil for a request
-// of this process. Before it waits for other requests, it calls before.
+// enter takes the places of a request, and returns done for its end. st is its stream, nil for a request of
+// this process. Before enter waits for a place, it writes the queued answers of the stream.
 func (s *Server) enter(
-	ctx context.Context, method string, waiting bool, of *load, before func(),
+	ctx context.Context, method string, waiting bool, st *requestStream,
 ) (done func(), err error) {
 	take := func(places loadshed.Places) bool {
 		if places.TryEnter() {
@@ -66,28 +77,33 @@ func (s *Server) enter(
 		if waiting || s.limits.Queue <= 0 {
 			return false
 		}
-		before()
+		if st != nil {
+			st.out.flush()
+		}
 		return places.Enter(ctx, s.limits.Queue)
 	}
-	all := s.all.of(waiting)
-	if of == nil {
+	all := s.all.places(waiting)
+	if st == nil {
 		if !take(all) {
-			return nil, s.refuse(method, "all")
+			return nil, s.reject(method, "all")
 		}
 		return all.Leave, nil
 	}
-	own := of.of(waiting)
+	own := st.load.places(waiting)
 	if !take(own) {
-		return nil, s.refuse(method, "connection")
+		return nil, s.reject(method, "connection")
 	}
 	if !take(all) {
 		own.Leave()
-		return nil, s.refuse(method, "all")
+		return nil, s.reject(method, "all")
 	}
-	return func() { all.Leave(); own.Leave() }, nil
+	return func() {
+		all.Leave()
+		own.Leave()
+	}, nil
 }
 
-func (l *load) of(waiting bool) loadshed.Places {
+func (l *load) places(waiting bool) loadshed.Places {
 	if waiting {
 		return l.waiting
 	}
@@ -97,9 +113,11 @@ func (l *load) of(waiting bool) loadshed.Places {
 // Shed sets the gate that decides which requests of Sheddable endpoints are admitted. A request of this
 // process to an Inline endpoint bypasses it. Shed is called before anything is served. The caller runs the
 // gate.
-func (s *Server) Shed(g *loadshed.Gate) { s.gate = g }
+func (s *Server) Shed(g *loadshed.Gate) {
+	s.gate = g
+}
 
-// shed refuses a read that may be refused, while there are too many.
+// shed rejects a read that the gate does not admit.
 func (s *Server) shed(e *Endpoint, req any) error {
 	if s.gate == nil || !e.mayShed(req) {
 		return nil
@@ -113,9 +131,11 @@ func (e *Endpoint) mayShed(req any) bool {
 	if !e.Sheddable {
 		return false
 	}
-	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok {
+	if r, ok := req.(queryRequest); ok {
 		q := r.Query()
-		if q.MinIndex > 0 || !q.AllowStale && e.ForwardsReads != nil && e.ForwardsReads() {
+		if q.MinIndex > 0 ||
+			!q.AllowStale &&
+				e.ForwardsReads != nil && e.ForwardsReads() {
 			return false
 		}
 	}
@@ -137,33 +157,35 @@ func (s *Server) admit(e *Endpoint) error {
 	return e.Admit(int(s.coming.Load()))
 }
 
-// weigh computes the approximate memory of a request until it is served: its bytes, and its parts when they
-// are decoded. It counts them among those in flight.
-func (s *Server) weigh(q *inbound, req *request) error {
+// weighRequest computes the approximate memory of a request until it is served: its bytes, and its parts
+// when they are decoded. It counts them among those in flight.
+func (s *Server) weighRequest(q *inbound, req *request) error {
 	if q.parts > structs.MaxRPCParts {
 		return badPayload(q.Name,
-			fmt.Errorf("it has %d entries and lists; at most %d are allowed", q.parts, structs.MaxRPCParts))
+			fmt.Errorf("it has %d entries and lists; at most %d are allowed",
+				q.parts, structs.MaxRPCParts))
 	}
-	req.weight = int64(len(q.payload)) + int64(q.parts)*structs.RPCPartBytes
-	return s.count(req, structs.SmallRPC)
+	req.weight = int64(len(q.payload)) +
+		int64(q.parts)*structs.RPCPartBytes
+	return s.countBytes(req, structs.SmallRPC)
 }
 
-// count counts the bytes of a request among those in flight unless they are few, or are counted already. A
-// small request is never refused, so that large ones do not keep a node's heartbeat out. Very many requests
-// may wait at a time, so fewer bytes count as few there.
-func (s *Server) count(req *request, few int64) error {
+// countBytes counts the bytes of a request among those in flight unless they are few, or are counted already.
+// A small request is never rejected, so that large ones do not keep a node's heartbeat out. Very many
+// requests may wait at a time, so fewer bytes count as few there.
+func (s *Server) countBytes(req *request, few int64) error {
 	if req.weight <= few || req.counted > 0 {
 		return nil
 	}
 	if !s.bytes.Take(req.weight) {
-		return s.refuse(req.Name, "bytes")
+		return s.reject(req.Name, "bytes")
 	}
 	req.counted = req.weight
 	return nil
 }
 
-// refuse returns the error of a request beyond a limit, and counts it.
-func (s *Server) refuse(method, limit string) error {
+// reject returns the error of a request beyond a limit, and counts it.
+func (s *Server) reject(method, limit string) error {
 	loadshed.CountRefused(limit, 1)
 	text := "too many requests of this connection are in flight"
 	switch limit {

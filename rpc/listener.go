@@ -38,15 +38,23 @@ type Listener struct {
 const DefaultConnsPerAddr = 4096
 
 // NewListener returns a listener on a socket. It closes connections with a first byte that has no handler.
-func NewListener(ln net.Listener, logger hclog.Logger, handlers map[byte]func(net.Conn)) *Listener {
-	l := &Listener{ln: ln, logger: logger, handlers: handlers}
+func NewListener(
+	ln net.Listener, logger hclog.Logger, handlers map[byte]func(net.Conn),
+) *Listener {
+	l := &Listener{
+		ln:       ln,
+		logger:   logger,
+		handlers: handlers,
+	}
 	l.LimitPerAddr(DefaultConnsPerAddr)
 	return l
 }
 
 // LimitPerAddr changes the most connections of one remote address, before Run. A connection counts until its
 // handler returns.
-func (l *Listener) LimitPerAddr(n int) { l.conns.MostPerHost = n }
+func (l *Listener) LimitPerAddr(n int) {
+	l.conns.MostPerHost = n
+}
 
 // Run accepts connections until ctx ends, and returns when each handler has returned.
 func (l *Listener) Run(ctx context.Context) {
@@ -57,8 +65,11 @@ func (l *Listener) Run(ctx context.Context) {
 	for {
 		conn, err := l.ln.Accept()
 		if err != nil {
-			if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-				l.logger.Error("failed to accept connections", "addr", l.ln.Addr().String(), "error", err)
+			if ctx.Err() == nil &&
+				!errors.Is(err, net.ErrClosed) {
+				l.logger.Error("failed to accept connections",
+					"addr", l.ln.Addr().String(),
+					"error", err)
 				// The error may be a lack of file descriptors, and others may be closed meanwhile.
 				if backoff.Sleep(ctx, 100*time.Millisecond) {
 					continue
@@ -71,7 +82,8 @@ func (l *Listener) Run(ctx context.Context) {
 			l.conns.Remove(conn)
 			loadshed.CountRefused("address", 1)
 			l.logger.Debug("too many connections of one address, closing the new one",
-				"remote", conn.RemoteAddr().String(), "limit", l.conns.MostPerHost)
+				"remote", conn.RemoteAddr().String(),
+				"limit", l.conns.MostPerHost)
 			_ = conn.Close()
 			continue
 		}
@@ -85,13 +97,15 @@ func (l *Listener) Run(ctx context.Context) {
 func (l *Listener) dispatch(ctx context.Context, conn net.Conn) {
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	var first [1]byte
-	_ = conn.SetReadDeadline(time.Now().Add(firstByteTimeout))
+	_ = conn.SetReadDeadline(
+		time.Now().Add(firstByteTimeout))
 	_, err := io.ReadFull(conn, first[:])
 	_ = conn.SetReadDeadline(time.Time{})
 	unhook()
 	handle, ok := l.handlers[first[0]]
 	if err != nil || !ok {
-		l.logger.Debug("no handler for the first byte", "remote", conn.RemoteAddr().String(),
+		l.logger.Debug("no handler for the first byte",
+			"remote", conn.RemoteAddr().String(),
 			"byte", first[0], "error", err)
 		_ = conn.Close()
 		return

@@ -43,7 +43,9 @@ const (
 	growBy      = 32 << 10         // the least bytes that a buffer grows by
 )
 
-func newMessages(r io.Reader, limit int64) *messages { return &messages{r: r, max: int(limit)} }
+func newMessages(r io.Reader, limit int64) *messages {
+	return &messages{r: r, max: int(limit)}
+}
 
 // read reads the next value into v; nil drops it. At the end of the connection the error is io.EOF.
 func (m *messages) read(v any) error {
@@ -51,7 +53,8 @@ func (m *messages) read(v any) error {
 	if err != nil || v == nil {
 		return err
 	}
-	if err := codec.Decode(b, v); err != nil {
+	err = codec.Decode(b, v)
+	if err != nil {
 		return fmt.Errorf("it does not decode: %w", err)
 	}
 	return nil
@@ -60,11 +63,14 @@ func (m *messages) read(v any) error {
 // next returns the next value, whole. The value is valid until the following call. The error is errFull for a
 // value that was read past.
 func (m *messages) next() ([]byte, error) {
-	m.full, m.dropped = false, 0
+	m.full = false
+	m.dropped = 0
 	size, err := m.measure()
 	if err != nil {
 		m.lost = true
-		if errors.Is(err, io.EOF) && (m.at < len(m.buf) || m.dropped > 0) {
+		began := m.at < len(m.buf) ||
+			m.dropped > 0
+		if errors.Is(err, io.EOF) && began {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, err
@@ -132,7 +138,8 @@ func (m *messages) need(from, n int) ([]byte, error) {
 			return m.buf[at : at+n], nil
 		}
 		m.grow()
-		if m.full && len(m.buf) == cap(m.buf) {
+		if m.full &&
+			len(m.buf) == cap(m.buf) {
 			continue
 		}
 		if m.before != nil {
@@ -149,7 +156,8 @@ func (m *messages) need(from, n int) ([]byte, error) {
 
 // drop drops the bytes of the next value before from, as far as they have arrived.
 func (m *messages) drop(from int) {
-	n := min(from-m.dropped, len(m.buf)-m.at)
+	n := min(from-m.dropped,
+		len(m.buf)-m.at)
 	m.at += n
 	m.dropped += n
 }
@@ -159,7 +167,9 @@ func (m *messages) drop(from int) {
 func (m *messages) grow() {
 	rest := m.buf[m.at:]
 	if m.at > 0 || m.buf == nil {
-		if len(rest) == 0 && (m.buf == nil || cap(m.buf) > keptBuffer) {
+		small := m.buf != nil &&
+			cap(m.buf) <= keptBuffer
+		if len(rest) == 0 && !small {
 			m.buf = make([]byte, 0, smallBuffer)
 			m.free()
 		}
@@ -170,17 +180,19 @@ func (m *messages) grow() {
 		return
 	}
 	more := max(growBy, len(m.buf))
-	if m.take(len(m.buf) + more) {
+	if m.reserve(len(m.buf) + more) {
 		m.buf = slices.Grow(m.buf, more)
 	}
 }
 
-// take takes from the budget for a buffer of a size. If the budget has too few bytes, the value is read past.
-func (m *messages) take(size int) bool {
+// reserve takes bytes of the budget for a buffer of a size. If the budget has too few, the value is read
+// past.
+func (m *messages) reserve(size int) bool {
 	if m.budget == nil || size <= structs.SmallRPC {
 		return true
 	}
-	if m.full || !m.budget.Take(int64(size)-m.taken) {
+	if m.full ||
+		!m.budget.Take(int64(size)-m.taken) {
 		m.full = true
 		return false
 	}

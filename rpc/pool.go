@@ -46,7 +46,12 @@ func Dial(addr string, timeout time.Duration) (net.Conn, error) {
 
 // NewPool returns a pool. serve, if not nil, serves calls of the other ends over the sessions of the pool.
 func NewPool(connect Dialer, logger hclog.Logger, serve *Server) *Pool {
-	return &Pool{connect: connect, logger: logger, serve: serve, sessions: map[string]*dial{}}
+	return &Pool{
+		connect:  connect,
+		logger:   logger,
+		serve:    serve,
+		sessions: map[string]*dial{},
+	}
 }
 
 // Call calls a method at an address (host:port).
@@ -59,7 +64,9 @@ func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) err
 }
 
 // At binds the pool to one address.
-func (p *Pool) At(addr string) Caller { return bound{p, addr} }
+func (p *Pool) At(addr string) Caller {
+	return bound{p, addr}
+}
 
 type bound struct {
 	pool *Pool
@@ -81,7 +88,8 @@ func (p *Pool) Session(ctx context.Context, addr string) (*Session, error) {
 	case <-d.done:
 		return d.session, d.err
 	case <-ctx.Done():
-		return nil, structs.Unavailablef("connecting to %s: %w", addr, ctx.Err())
+		return nil, structs.Unavailablef("connecting to %s: %w",
+			addr, ctx.Err())
 	}
 }
 
@@ -91,12 +99,15 @@ func (p *Pool) dialOnce(addr string) (*dial, error) {
 	if p.closed {
 		return nil, structs.Unavailablef("connecting to %s: shutting down", addr)
 	}
-	if d, ok := p.sessions[addr]; ok && !d.broken() {
+	d, known := p.sessions[addr]
+	if known && !d.broken() {
 		return d, nil
 	}
-	d := &dial{done: make(chan struct{})}
+	d = &dial{done: make(chan struct{})}
 	p.sessions[addr] = d
-	p.wg.Go(func() { p.dial(addr, d) })
+	p.wg.Go(func() {
+		p.dial(addr, d)
+	})
 	return d, nil
 }
 
@@ -123,11 +134,15 @@ func (p *Pool) dial(addr string, d *dial) {
 			transportFault{netfault.Plain(err)})
 		return
 	}
-	mux, err := yamux.Client(&frames{Conn: conn}, muxConfig(p.logger))
+	mux, err := yamux.Client(&frames{Conn: conn},
+		muxConfig(p.logger))
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}
-	d.session = &Session{mux: mux, answers: structs.MaxRPCAnswer}
+	d.session = &Session{
+		mux:     mux,
+		answers: structs.MaxRPCAnswer,
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -135,7 +150,9 @@ func (p *Pool) dial(addr string, d *dial) {
 		return
 	}
 	if p.serve != nil {
-		p.wg.Go(func() { p.serve.serveSession(d.session) })
+		p.wg.Go(func() {
+			p.serve.serveSession(d.session)
+		})
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 )
 
 // buffers holds the buffers of messages.
-var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, smallBuffer)} }}
+var buffers = sync.Pool{New: func() any {
+	return &buffer{b: make([]byte, 0, smallBuffer)}
+}}
 
 // buffer is a message. A long message continues in the buffers after it.
 type buffer struct {
@@ -49,13 +51,16 @@ type Response struct {
 }
 
 // Bytes returns the last chunk, to be appended to.
-func (a *Response) Bytes() []byte { return a.last.b }
+func (a *Response) Bytes() []byte {
+	return a.last.b
+}
 
-// Put takes the last chunk with more appended to it, and begins the next one if it is full. It refuses an
+// Put takes the last chunk with more appended to it, and begins the next one if it is full. It rejects an
 // answer above the limit: the other end would not read it, and this one would have all of it in memory.
 func (a *Response) Put(b []byte) error {
 	a.last.b = b
-	if err := responseFits(a.before+int64(len(b)), a.limit); err != nil {
+	err := responseFits(a.before+int64(len(b)), a.limit)
+	if err != nil {
 		return err
 	}
 	if len(b) >= chunk {
@@ -64,7 +69,7 @@ func (a *Response) Put(b []byte) error {
 	return nil
 }
 
-// responseFits refuses an answer of more bytes than the other end reads.
+// responseFits rejects an answer of more bytes than the other end reads.
 func responseFits(size, limit int64) error {
 	if size <= limit {
 		return nil
@@ -172,7 +177,8 @@ func (w *writer) enqueue(m *buffer) {
 	switch {
 	case w.queue == nil:
 		w.queue, w.end = m, end
-	case m.next == nil && len(w.end.b)+size <= keptBuffer:
+	case m.next == nil &&
+		len(w.end.b)+size <= keptBuffer:
 		w.end.b = append(w.end.b, m.b...)
 		m.release()
 	default:

@@ -38,7 +38,10 @@ type Server struct {
 
 // NewServer returns a server of the endpoints within DefaultLimits. It panics if two have the same name.
 func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
-	s := &Server{logger: logger, endpoints: make(map[string]*Endpoint, len(endpoints))}
+	s := &Server{
+		logger:    logger,
+		endpoints: make(map[string]*Endpoint, len(endpoints)),
+	}
 	for _, e := range endpoints {
 		if _, dup := s.endpoints[e.Name]; dup {
 			panic("two endpoints of the name " + e.Name)
@@ -65,9 +68,9 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// hold counts one more connection, for which the caller calls s.wg.Done. It returns false once the server is
-// closed.
-func (s *Server) hold() bool {
+// addConn counts one more connection, for which the caller calls s.wg.Done. It returns false once the server
+// is closed.
+func (s *Server) addConn() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -88,16 +91,19 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 		return err
 	}
 	if e.Inline == nil { // a rejection of an inline read costs as much as its answer
-		if err := s.shed(e, req); err != nil {
+		err := s.shed(e, req)
+		if err != nil {
 			return err
 		}
 	}
-	done, err := s.enter(ctx, method, waits(e, req), nil, func() {})
+	done, err := s.enter(ctx, method,
+		waits(e, req), nil)
 	if err != nil {
 		return err
 	}
 	defer done()
-	out, err := s.serve(ctx, e, e.Serve, e.Copy(req)) // the caller may send the same again
+	own := e.Copy(req) // the caller may send the same again
+	out, err := s.serve(ctx, e, e.Serve, own)
 	if err != nil {
 		return err
 	}
@@ -106,7 +112,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 
 // ServeConn serves a plain connection until it or the server is closed.
 func (s *Server) ServeConn(conn net.Conn) {
-	if !s.hold() {
+	if !s.addConn() {
 		_ = conn.Close()
 		return
 	}
@@ -114,19 +120,32 @@ func (s *Server) ServeConn(conn net.Conn) {
 	s.serveStream(s.ctx, conn, s.newConnLoad())
 }
 
-func (s *Server) newConnLoad() *load { return newLoad(s.limits.Calls, s.limits.Waiting) }
+func (s *Server) newConnLoad() *load {
+	return newLoad(s.limits.Calls, s.limits.Waiting)
+}
+
+// requestStream is one stream whose requests the server serves.
+type requestStream struct {
+	load     *load // of the connection of the stream
+	out      *writer
+	requests sync.WaitGroup // those that have a goroutine
+}
 
 // serveStream reads requests from one stream and serves each, inline or in a goroutine. of is the load of the
 // connection of the stream.
 func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	ctx, cancel := context.WithCancel(ctx)
-	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	unhook := context.AfterFunc(ctx, func() {
+		_ = conn.Close()
+	})
 	defer unhook()
-	in, out := newMessages(conn, s.limits.Message), newWriter(conn)
-	in.before, in.budget = out.flush, s.bytes
+	in := newMessages(conn, s.limits.Message)
+	out := newWriter(conn)
+	in.before = out.flush
+	in.budget = s.bytes
 	defer in.free()
-	var requests sync.WaitGroup
-	defer requests.Wait()
+	st := &requestStream{load: of, out: out}
+	defer st.requests.Wait()
 	defer func() { _ = conn.Close() }()
 	defer cancel() // runs first, so that handlers learn that their caller is gone
 	for {
@@ -137,33 +156,39 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 			return
 		}
 		if err == nil {
-			err = s.answer(ctx, &q, of, out, &requests)
+			err = s.answer(ctx, &q, st)
 		}
 		if err != nil {
-			out.keep(s.message(q.Endpoint, q.seq, nil, err)) // one write for many refusals
+			// One write has the answers of many rejections.
+			out.keep(s.message(q.Endpoint,
+				q.seq, nil, err))
 		}
 		if in.lost {
 			out.flush()
-			s.drain(conn)
+			s.drainConn(conn)
 			return
 		}
 	}
 }
 
 // answer serves a request, or has it served. An error is the answer.
-func (s *Server) answer(
-	ctx context.Context, q *inbound, of *load, out *writer, requests *sync.WaitGroup,
-) error {
-	if err := s.admit(q.Endpoint); err != nil {
+func (s *Server) answer(ctx context.Context, q *inbound, st *requestStream) error {
+	err := s.admit(q.Endpoint)
+	if err != nil {
 		return err
 	}
-	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New()}
-	if err := s.weigh(q, req); err != nil {
+	req := &request{
+		Endpoint: q.Endpoint,
+		seq:      q.seq,
+		body:     q.New(),
+	}
+	err = s.weighRequest(q, req)
+	if err != nil {
 		return err
 	}
-	err := s.decode(q, req)
+	err = s.decodeRequest(q, req)
 	if err == nil {
-		err = s.beginRequest(ctx, req, of, out, requests)
+		err = s.beginRequest(ctx, req, st)
 	}
 	if err != nil {
 		s.bytes.Give(req.counted)
@@ -171,26 +196,27 @@ func (s *Server) answer(
 	return err
 }
 
-// decode decodes the payload of a request, and refuses a read that may be refused.
-func (s *Server) decode(q *inbound, req *request) error {
-	if err := codec.Decode(q.payload, req.body); err != nil {
-		return badPayload(q.Name, fmt.Errorf("it does not decode: %w", err))
+// decodeRequest decodes the payload of a request, and rejects a read that the gate does not admit.
+func (s *Server) decodeRequest(q *inbound, req *request) error {
+	err := codec.Decode(q.payload, req.body)
+	if err != nil {
+		return badPayload(q.Name,
+			fmt.Errorf("it does not decode: %w", err))
 	}
 	return s.shed(q.Endpoint, req.body)
 }
 
 // beginRequest serves a request, or has it served, when it has a place. The next request of the stream waits
 // while this one waits for a place.
-func (s *Server) beginRequest(
-	ctx context.Context, req *request, of *load, out *writer, requests *sync.WaitGroup,
-) error {
+func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStream) error {
 	waiting := waits(req.Endpoint, req.body)
 	if waiting {
-		if err := s.count(req, structs.SmallWaitingRPC); err != nil {
+		err := s.countBytes(req, structs.SmallWaitingRPC)
+		if err != nil {
 			return err
 		}
 	}
-	done, err := s.enter(ctx, req.Name, waiting, of, out.flush)
+	done, err := s.enter(ctx, req.Name, waiting, st)
 	if err != nil {
 		return err
 	}
@@ -198,13 +224,18 @@ func (s *Server) beginRequest(
 		s.coming.Add(1)
 	}
 	switch {
-	case waiting || req.Inline == nil || !req.Inline(req.body):
-		requests.Go(func() { s.send(out, req.Name, s.perform(ctx, req, done)) })
+	case waiting || req.Inline == nil ||
+		!req.Inline(req.body):
+		st.requests.Go(func() {
+			s.send(st.out, req.Name,
+				s.perform(ctx, req, done))
+		})
 	case req.Sheddable: // a read from memory: its answer waits for those of the requests that came with it
-		out.keep(s.perform(ctx, req, done))
+		st.out.keep(s.perform(ctx, req, done))
 	default: // it may go through the log
-		out.flush()
-		s.send(out, req.Name, s.perform(ctx, req, done))
+		st.out.flush()
+		s.send(st.out, req.Name,
+			s.perform(ctx, req, done))
 	}
 	return nil
 }
@@ -220,7 +251,8 @@ func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer
 	if req.ServeRemote != nil {
 		serve = req.ServeRemote
 	}
-	answer, err := s.serve(ctx, req.Endpoint, serve, req.body)
+	answer, err := s.serve(ctx, req.Endpoint,
+		serve, req.body)
 	return s.message(req.Endpoint, req.seq, answer, err)
 }
 
@@ -261,7 +293,7 @@ func (s *Server) receive(in *messages) (q inbound, err error) {
 	q.parts = in.parts
 	switch {
 	case errors.Is(err, errFull):
-		return q, s.refuse(e.Name, "bytes")
+		return q, s.reject(e.Name, "bytes")
 	case err != nil:
 		return q, badPayload(e.Name, err)
 	case !known:
@@ -274,27 +306,33 @@ func badPayload(method string, err error) error {
 	return structs.Invalidf("the payload of %s: %w", method, err)
 }
 
-// drain reads for a while and drops the bytes: a caller that is still writing would not read the answer.
-func (s *Server) drain(conn net.Conn) {
-	_ = conn.SetReadDeadline(time.Now().Add(turnAwayTime))
-	_, _ = io.CopyN(io.Discard, conn, 16*s.limits.Message)
+// drainConn reads for a while and drops the bytes: a caller that is still writing would not read the answer.
+func (s *Server) drainConn(conn net.Conn) {
+	_ = conn.SetReadDeadline(
+		time.Now().Add(rejectTime))
+	_, _ = io.CopyN(io.Discard, conn,
+		16*s.limits.Message)
 }
 
-// turnAway refuses the first request of a stream beyond the limit.
-func (s *Server) turnAway(conn net.Conn) {
+// rejectStream rejects the first request of a stream beyond the limit.
+func (s *Server) rejectStream(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(turnAwayTime))
+	_ = conn.SetDeadline(
+		time.Now().Add(rejectTime))
 	in := newMessages(conn, s.limits.Message)
 	in.budget = s.bytes
 	defer in.free()
 	q, _ := s.receive(in) // for any request
-	if q.Endpoint != nil && !in.lost {
-		s.send(newWriter(conn), q.Name, s.message(q.Endpoint, q.seq, nil, s.refuse(q.Name, "connection")))
+	if q.Endpoint == nil || in.lost {
+		return
 	}
+	err := s.reject(q.Name, "connection")
+	s.send(newWriter(conn), q.Name,
+		s.message(q.Endpoint, q.seq, nil, err))
 }
 
-// turnAwayTime is the longest that a refused stream is read.
-const turnAwayTime = 10 * time.Second
+// rejectTime is the longest that the server reads a stream that it rejects.
+const rejectTime = 10 * time.Second
 
 func unknownMethod(name string) error {
 	return structs.Invalidf("there is no method %q", name)
@@ -302,16 +340,17 @@ func unknownMethod(name string) error {
 
 // serve runs a handler. A panic in it becomes an error.
 func (s *Server) serve(
-	ctx context.Context, e *Endpoint, handle func(context.Context, any) (any, error), req any,
+	ctx context.Context, e *Endpoint, handle Handler, req any,
 ) (answer any, err error) {
-	defer s.contain(e, &err)
+	defer s.recoverPanic(e, &err)
 	return handle(ctx, req)
 }
 
-// contain turns a panic into an error.
-func (s *Server) contain(e *Endpoint, err *error) {
+// recoverPanic turns a panic into an error. It has to be deferred itself.
+func (s *Server) recoverPanic(e *Endpoint, err *error) {
 	if p := recover(); p != nil {
-		s.logger.Error("method panicked", "method", e.Name, "panic", p, "stack", string(debug.Stack()))
+		s.logger.Error("method panicked", "method", e.Name,
+			"panic", p, "stack", string(debug.Stack()))
 		*err = structs.Internalf("%s panicked: %v", e.Name, p)
 	}
 }
@@ -319,7 +358,8 @@ func (s *Server) contain(e *Endpoint, err *error) {
 // send writes an answer.
 func (s *Server) send(out *writer, method string, answer *buffer) {
 	if err := out.write(answer); err != nil {
-		s.logger.Debug("failed to send an answer", "method", method, "error", err)
+		s.logger.Debug("failed to send an answer",
+			"method", method, "error", err)
 	}
 }
 
@@ -329,33 +369,39 @@ func (s *Server) message(e *Endpoint, seq uint64, answer any, err error) *buffer
 	m := buffers.Get().(*buffer)
 	m.b = head.append(m.b)
 	if err == nil {
-		err = s.append(m, e, answer)
+		err = s.appendResponse(m, e, answer)
 	}
 	if err != nil {
 		head.failure = structs.ErrorToWire(err)
 		m.next.release()
 		m.next = nil
-		m.b = msgp.AppendMapHeader(head.append(m.b[:0]), 0)
+		m.b = head.append(m.b[:0])
+		m.b = msgp.AppendMapHeader(m.b, 0)
 	}
 	return m
 }
 
-// append appends an answer to a message.
-func (s *Server) append(m *buffer, e *Endpoint, answer any) (err error) {
-	defer s.contain(e, &err)
+// appendResponse appends an answer to a message.
+func (s *Server) appendResponse(m *buffer, e *Endpoint, answer any) (err error) {
+	defer s.recoverPanic(e, &err)
+	limit := s.limits.Response
 	if a, ok := answer.(Appender); ok {
-		return a.AppendResponse(&Response{last: m, limit: s.limits.Response})
+		return a.AppendResponse(&Response{last: m, limit: limit})
 	}
 	m.b, err = codec.Append(m.b, answer)
 	if err != nil {
 		return err
 	}
-	return responseFits(int64(len(m.b)), s.limits.Response)
+	return responseFits(int64(len(m.b)), limit)
 }
 
 func (s *Server) logReadError(conn net.Conn, err error) {
-	if s.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+	if s.ctx.Err() != nil ||
+		errors.Is(err, io.EOF) ||
+		errors.Is(err, net.ErrClosed) {
 		return
 	}
-	s.logger.Debug("connection ended", "remote", fmt.Sprint(conn.RemoteAddr()), "error", err)
+	s.logger.Debug("connection ended",
+		"remote", fmt.Sprint(conn.RemoteAddr()),
+		"error", err)
 }

@@ -33,25 +33,33 @@ func muxConfig(logger hclog.Logger) *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.KeepAliveInterval = 10 * time.Second
 	c.LogOutput = nil
-	c.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})
+	c.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{
+		ForceLevel: hclog.Debug,
+	})
 	return c
 }
 
 // Done is closed when the connection is gone.
-func (s *Session) Done() <-chan struct{} { return s.mux.CloseChan() }
+func (s *Session) Done() <-chan struct{} {
+	return s.mux.CloseChan()
+}
 
 // RemoteAddr returns the address of the other end.
-func (s *Session) RemoteAddr() net.Addr { return s.mux.RemoteAddr() }
+func (s *Session) RemoteAddr() net.Addr {
+	return s.mux.RemoteAddr()
+}
 
 // Close ends the connection and with it every call.
-func (s *Session) Close() { _ = s.mux.Close() }
+func (s *Session) Close() {
+	_ = s.mux.Close()
+}
 
 // Call calls a method of the other end.
 func (s *Session) Call(ctx context.Context, method string, req, resp any) error {
 	if err := ctx.Err(); err != nil {
 		return callError(ctx, method, err)
 	}
-	st, err := s.open()
+	st, err := s.openStream()
 	if err != nil {
 		return structs.Unavailablef("calling %s at %s: %w", method, s.RemoteAddr(),
 			transportFault{plainFault(err)})
@@ -65,15 +73,16 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	err = st.call(method, req, resp)
 	whole := unhook()
 	var remote *structs.Error
-	// The other end may close the stream after an invalid payload.
-	if whole && (err == nil || errors.As(err, &remote) && remote.Kind != structs.KindInvalid) {
-		s.release(st)
-		return err
-	}
-	if whole {
+	answered := err == nil || errors.As(err, &remote)
+	switch {
+	case !whole:
+	case answered &&
+		(err == nil || remote.Kind != structs.KindInvalid):
+		s.releaseStream(st)
+	default: // the other end may close the stream after an invalid payload
 		_ = st.conn.Close()
 	}
-	if err == nil || errors.As(err, &remote) {
+	if answered {
 		return err
 	}
 	return callError(ctx, method, err)
@@ -84,7 +93,8 @@ func callError(ctx context.Context, method string, err error) error {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return structs.Timeoutf("calling %s: %w", method, transportFault{plainFault(err)})
+	return structs.Timeoutf("calling %s: %w",
+		method, transportFault{plainFault(err)})
 }
 
 // transportFault marks an error of the connection: the other end has not answered.
@@ -102,8 +112,13 @@ func IsTransport(err error) bool {
 
 // lostErrors are the errors of a connection that is gone.
 var lostErrors = []error{
-	io.EOF, yamux.ErrSessionShutdown, yamux.ErrStreamClosed, yamux.ErrConnectionReset, yamux.ErrRemoteGoAway,
-	yamux.ErrKeepAliveTimeout, yamux.ErrConnectionWriteTimeout,
+	io.EOF,
+	yamux.ErrSessionShutdown,
+	yamux.ErrStreamClosed,
+	yamux.ErrConnectionReset,
+	yamux.ErrRemoteGoAway,
+	yamux.ErrKeepAliveTimeout,
+	yamux.ErrConnectionWriteTimeout,
 }
 
 // plainFault returns an error of a session in plain words.
@@ -118,7 +133,8 @@ func plainFault(err error) error {
 
 var errLost = errors.New("the connection was lost before the answer came")
 
-func (s *Session) open() (*stream, error) {
+// openStream returns an idle stream, or a new one.
+func (s *Session) openStream() (*stream, error) {
 	s.mu.Lock()
 	if n := len(s.idle); n > 0 {
 		st := s.idle[n-1]
@@ -134,7 +150,8 @@ func (s *Session) open() (*stream, error) {
 	return newStream(conn, s.answers), nil
 }
 
-func (s *Session) release(st *stream) {
+// releaseStream keeps a stream for the next call, or closes it.
+func (s *Session) releaseStream(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.idle) < maxIdleStreams {
@@ -155,17 +172,21 @@ func SessionFrom(ctx context.Context) *Session {
 
 // ServeMux serves calls of the other end over a new yamux session on conn until it ends.
 func (s *Server) ServeMux(conn net.Conn) {
-	mux, err := yamux.Server(&frames{Conn: conn}, muxConfig(s.logger))
+	mux, err := yamux.Server(&frames{Conn: conn},
+		muxConfig(s.logger))
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}
-	s.serveSession(&Session{mux: mux, answers: structs.MaxRPCRequest})
+	s.serveSession(&Session{
+		mux:     mux,
+		answers: structs.MaxRPCRequest,
+	})
 }
 
-// serveSession accepts streams of the other end until the session or the server ends. Each stream beyond the
-// limit is refused. A session that opens twice as many is closed.
+// serveSession accepts streams of the other end until the session or the server ends. It rejects each stream
+// beyond the limit. It closes a session that opens twice as many.
 func (s *Server) serveSession(session *Session) {
-	if !s.hold() {
+	if !s.addConn() {
 		session.Close()
 		return
 	}
@@ -182,13 +203,18 @@ func (s *Server) serveSession(session *Session) {
 		}
 		switch open := session.mux.NumStreams(); {
 		case open > 2*s.limits.Streams:
-			s.logger.Warn("too many streams, closing the session", "remote", session.RemoteAddr().String(),
+			s.logger.Warn("too many streams, closing the session",
+				"remote", session.RemoteAddr().String(),
 				"streams", open)
 			return
 		case open > s.limits.Streams:
-			s.wg.Go(func() { s.turnAway(conn) })
+			s.wg.Go(func() {
+				s.rejectStream(conn)
+			})
 		default:
-			s.wg.Go(func() { s.serveStream(ctx, conn, of) })
+			s.wg.Go(func() {
+				s.serveStream(ctx, conn, of)
+			})
 		}
 	}
 }

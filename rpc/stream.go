@@ -41,8 +41,13 @@ type memory struct {
 func (memory) Close() error { return nil }
 
 func newStream(conn net.Conn, answers int64) *stream {
-	st := &stream{conn: conn, in: newMessages(conn, answers), answers: int(answers)}
-	st.MsgpackCodec = msgpackrpc.NewCodecFromHandle(false, false, memory{&st.head, &st.out}, codec.Handle)
+	st := &stream{
+		conn:    conn,
+		in:      newMessages(conn, answers),
+		answers: int(answers),
+	}
+	st.MsgpackCodec = msgpackrpc.NewCodecFromHandle(false, false,
+		memory{&st.head, &st.out}, codec.Handle)
 	return st
 }
 
@@ -53,7 +58,8 @@ func (st *stream) WriteRequest(head *stdrpc.Request, req any) (err error) {
 	defer payload.release()
 	payload.b, err = codec.Append(payload.b, req)
 	if err == nil {
-		err = st.MsgpackCodec.WriteRequest(head, msgpack.Raw(payload.b))
+		err = st.MsgpackCodec.WriteRequest(head,
+			msgpack.Raw(payload.b))
 	}
 	if err != nil {
 		return structs.Internalf("calling %s: %w", head.ServiceMethod, err)
