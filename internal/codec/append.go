@@ -13,8 +13,12 @@ import (
 // The functions with which generated code appends values, in addition to those of msgp. They write nil where
 // the Handle writes nil, and maps by key.
 
+// structFunc is a generated method of a struct: it appends the struct to b and returns the longer b, or reads
+// the struct from b and returns the bytes after it.
+type structFunc[T any] func(v *T, b []byte) ([]byte, error)
+
 // AppendPointers appends a list of structs by pointer.
-func AppendPointers[T any](b []byte, s []*T, one func(*T, []byte) ([]byte, error)) (_ []byte, err error) {
+func AppendPointers[T any](b []byte, s []*T, one structFunc[T]) (_ []byte, err error) {
 	if s == nil {
 		return msgp.AppendNil(b), nil
 	}
@@ -29,7 +33,7 @@ func AppendPointers[T any](b []byte, s []*T, one func(*T, []byte) ([]byte, error
 }
 
 // AppendSlice appends a list of structs.
-func AppendSlice[T any](b []byte, s []T, one func(*T, []byte) ([]byte, error)) (_ []byte, err error) {
+func AppendSlice[T any](b []byte, s []T, one structFunc[T]) (_ []byte, err error) {
 	if s == nil {
 		return msgp.AppendNil(b), nil
 	}
@@ -44,14 +48,15 @@ func AppendSlice[T any](b []byte, s []T, one func(*T, []byte) ([]byte, error)) (
 }
 
 // AppendMap appends a map of structs by pointer.
-func AppendMap[T any](b []byte, m map[string]*T, one func(*T, []byte) ([]byte, error)) (_ []byte, err error) {
+func AppendMap[T any](b []byte, m map[string]*T, one structFunc[T]) (_ []byte, err error) {
 	if m == nil {
 		return msgp.AppendNil(b), nil
 	}
 	b = msgp.AppendMapHeader(b, uint32(len(m)))
 	var few [16]string
 	for _, k := range sortedKeys(few[:0], m) {
-		b, err = one(m[k], msgp.AppendString(b, k))
+		b = msgp.AppendString(b, k)
+		b, err = one(m[k], b)
 		if err != nil {
 			return b, err
 		}
@@ -98,15 +103,19 @@ func AppendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return msgp.AppendNil(b)
 	}
-	sec, nsec := t.Unix(), uint64(t.Nanosecond())
+	sec := t.Unix()
+	nsec := uint64(t.Nanosecond())
 	switch packed := nsec<<34 | uint64(sec); {
 	case sec < 0 || sec>>34 != 0:
-		b = binary.BigEndian.AppendUint32(append(b, 0xc7, 12, timestamp), uint32(nsec))
+		b = append(b, 0xc7, 12, timestamp)
+		b = binary.BigEndian.AppendUint32(b, uint32(nsec))
 		return binary.BigEndian.AppendUint64(b, uint64(sec))
 	case packed>>32 != 0:
-		return binary.BigEndian.AppendUint64(append(b, 0xd7, timestamp), packed)
+		b = append(b, 0xd7, timestamp)
+		return binary.BigEndian.AppendUint64(b, packed)
 	default:
-		return binary.BigEndian.AppendUint32(append(b, 0xd6, timestamp), uint32(packed))
+		b = append(b, 0xd6, timestamp)
+		return binary.BigEndian.AppendUint32(b, uint32(packed))
 	}
 }
 
@@ -115,7 +124,8 @@ const timestamp = 0xff
 
 // AppendOther appends the value that p points to by reflection.
 func AppendOther[T any](b []byte, p *T) ([]byte, error) {
-	switch v := reflect.ValueOf(p).Elem(); v.Kind() {
+	v := reflect.ValueOf(p).Elem()
+	switch v.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
 		if v.IsNil() {
 			return msgp.AppendNil(b), nil

@@ -22,7 +22,7 @@ var Handle = newHandle()
 func newHandle() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
 	h.RawToString = true
-	h.MapType = reflect.TypeOf(map[string]any(nil))
+	h.MapType = reflect.TypeFor[map[string]any]()
 	h.WriteExt = true
 	h.Raw = true                  // an encoded value, as the payload of a call, is written as it is
 	h.MaxInitLen = capacityAtOnce // a few bytes can claim any length: memory grows with the bytes that follow
@@ -32,8 +32,8 @@ func newHandle() *codec.MsgpackHandle {
 
 // encoders and decoders are reused: to make one costs more than to encode a small value.
 var (
-	encoders = sync.Pool{New: func() any { return newEncoder() }}
-	decoders = sync.Pool{New: func() any { return codec.NewDecoderBytes(nothing, Handle) }}
+	encoders = sync.Pool{New: newEncoder}
+	decoders = sync.Pool{New: newDecoder}
 	nothing  = []byte{}
 )
 
@@ -43,8 +43,12 @@ type reusable struct {
 	buf []byte
 }
 
-func newEncoder() *reusable {
+func newEncoder() any {
 	return &reusable{Encoder: codec.NewEncoderBytes(new([]byte), Handle)}
+}
+
+func newDecoder() any {
+	return codec.NewDecoderBytes(nothing, Handle)
 }
 
 // scratch has buffers for values of unknown encoded length.
@@ -54,16 +58,23 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 const largestKept = 1 << 20
 
 // Encode returns v in msgpack.
-func Encode(v any) ([]byte, error) { return EncodeAfter(nil, v) }
+func Encode(v any) ([]byte, error) {
+	return EncodeAfter(nil, v)
+}
 
 // EncodeAfter returns head followed by v in msgpack, in new memory.
 func EncodeAfter(head []byte, v any) ([]byte, error) {
-	return encode(func(b []byte) ([]byte, error) { return Append(append(b, head...), v) })
+	return encode(func(b []byte) ([]byte, error) {
+		b = append(b, head...)
+		return Append(b, v)
+	})
 }
 
 // EncodeRows returns rows in msgpack as Encode does, and uses the codec of T if it has one.
 func EncodeRows[T any](rows []*T) ([]byte, error) {
-	return encode(func(b []byte) ([]byte, error) { return appendRows(b, rows) })
+	return encode(func(b []byte) ([]byte, error) {
+		return appendRows(b, rows)
+	})
 }
 
 // encode returns a copy of the bytes that fill appends to an empty buffer.
@@ -84,7 +95,8 @@ func encode(fill func([]byte) ([]byte, error)) ([]byte, error) {
 func SameBytes(a, b any) bool {
 	x, errX := Encode(a)
 	y, errY := Encode(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
+	return errX == nil && errY == nil &&
+		bytes.Equal(x, y)
 }
 
 // Append appends v in msgpack to b and returns the result, as append does.

@@ -24,12 +24,14 @@ func generated(v any) (Generated, bool) {
 		return nil, false
 	}
 	p := reflect.ValueOf(v)
-	return g, p.Kind() == reflect.Pointer && !p.IsNil() && g.MsgpackSelf() == v
+	isPointer := p.Kind() == reflect.Pointer && !p.IsNil()
+	return g, isPointer && g.MsgpackSelf() == v
 }
 
 // appendRows appends rows as Append does.
 func appendRows[T any](b []byte, rows []*T) ([]byte, error) {
-	if _, ok := generated(new(T)); !ok {
+	_, ok := generated(new(T))
+	if !ok {
 		return Append(b, rows)
 	}
 	return AppendPointers(b, rows, func(r *T, b []byte) ([]byte, error) {
@@ -39,7 +41,8 @@ func appendRows[T any](b []byte, rows []*T) ([]byte, error) {
 
 // DecodeRows reads rows as Decode does, and uses the codec of T if it has one.
 func DecodeRows[T any](b []byte, rows *[]*T) error {
-	if _, ok := generated(new(T)); !ok {
+	_, ok := generated(new(T))
+	if !ok {
 		return Decode(b, rows)
 	}
 	_, err := ReadPointers(b, rows, func(r *T, b []byte) ([]byte, error) {

@@ -60,7 +60,7 @@ func readName(b []byte) (name, rest []byte, err error) {
 }
 
 // ReadPointer reads a struct behind a pointer. It makes the struct if the pointer is nil.
-func ReadPointer[T any](b []byte, p **T, one func(*T, []byte) ([]byte, error)) ([]byte, error) {
+func ReadPointer[T any](b []byte, p **T, one structFunc[T]) ([]byte, error) {
 	if msgp.IsNil(b) {
 		*p = nil
 		return b[1:], nil
@@ -72,7 +72,7 @@ func ReadPointer[T any](b []byte, p **T, one func(*T, []byte) ([]byte, error)) (
 }
 
 // ReadPointers reads a list of structs by pointer. It reads into the structs that the list already has.
-func ReadPointers[T any](b []byte, s *[]*T, one func(*T, []byte) ([]byte, error)) ([]byte, error) {
+func ReadPointers[T any](b []byte, s *[]*T, one structFunc[T]) ([]byte, error) {
 	if !isArray(b) {
 		return ReadOther(b, s)
 	}
@@ -88,7 +88,8 @@ func ReadPointers[T any](b []byte, s *[]*T, one func(*T, []byte) ([]byte, error)
 		copy(*s, had)
 	}
 	for i := range *s {
-		b, err = ReadPointer(b, &(*s)[i], one)
+		e := &(*s)[i]
+		b, err = ReadPointer(b, e, one)
 		if err != nil {
 			return b, err
 		}
@@ -100,7 +101,7 @@ func ReadPointers[T any](b []byte, s *[]*T, one func(*T, []byte) ([]byte, error)
 const capacityAtOnce = 64
 
 // ReadSlice reads a list. It reads into the elements that the list already has, if it has capacity for all.
-func ReadSlice[E any](b []byte, s *[]E, one func(*E, []byte) ([]byte, error)) ([]byte, error) {
+func ReadSlice[E any](b []byte, s *[]E, one structFunc[E]) ([]byte, error) {
 	if !isArray(b) {
 		return ReadOther(b, s)
 	}
@@ -133,11 +134,13 @@ func ReadSlice[E any](b []byte, s *[]E, one func(*E, []byte) ([]byte, error)) ([
 
 // ReadStrings reads a list of strings.
 func ReadStrings(b []byte, s *[]string) ([]byte, error) {
-	return ReadSlice(b, s, func(e *string, b []byte) ([]byte, error) { return ReadString(b, e) })
+	return ReadSlice(b, s, func(e *string, b []byte) ([]byte, error) {
+		return ReadString(b, e)
+	})
 }
 
 // ReadMap reads into a map of structs by pointer. It makes the map if it is nil.
-func ReadMap[T any](b []byte, m *map[string]*T, one func(*T, []byte) ([]byte, error)) ([]byte, error) {
+func ReadMap[T any](b []byte, m *map[string]*T, one structFunc[T]) ([]byte, error) {
 	return readEntries(b, m, func(e *T, b []byte) (*T, []byte, error) {
 		rest, err := ReadPointer(b, &e, one)
 		return e, rest, err
@@ -146,7 +149,9 @@ func ReadMap[T any](b []byte, m *map[string]*T, one func(*T, []byte) ([]byte, er
 
 // ReadStringMap reads into a map of strings. It makes the map if it is nil.
 func ReadStringMap(b []byte, m *map[string]string) ([]byte, error) {
-	return readEntries(b, m, func(_ string, b []byte) (string, []byte, error) { return readString(b) })
+	return readEntries(b, m, func(_ string, b []byte) (string, []byte, error) {
+		return readString(b)
+	})
 }
 
 // readEntries reads into a map. one reads a value, and gets the value that the map has under the key.

@@ -12,7 +12,7 @@ var (
 	errDepth = errors.New("it is nested too deeply")
 )
 
-// deepest is how deep a value may nest others: less than the Handle allows.
+// deepest is the largest depth at which a value may nest others. It is less than the Handle allows.
 const deepest = 1000
 
 // ReadOther lets the Handle decode one value into *p.
@@ -25,7 +25,8 @@ func ReadOther[T any](b []byte, p *T) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	return rest, decodeByReflection(b[:len(b)-len(rest)], p)
+	return rest,
+		decodeByReflection(b[:len(b)-len(rest)], p)
 }
 
 // readLength checks a length against the bytes that are left. Each element takes one byte at least.
@@ -34,20 +35,26 @@ func readLength(n uint32, rest []byte, err error) (int, []byte, error) {
 		return 0, rest, err
 	}
 	if uint64(n) > uint64(len(rest)) {
-		return 0, rest, fmt.Errorf("%w: %d elements in %d bytes", errEnds, n, len(rest))
+		err = fmt.Errorf("%w: %d elements in %d bytes",
+			errEnds, n, len(rest))
+		return 0, rest, err
 	}
 	return int(n), rest, nil
 }
 
 func isMap(b []byte) bool {
-	return len(b) > 0 && (b[0]&0xf0 == 0x80 || b[0] == 0xde || b[0] == 0xdf)
+	return len(b) > 0 &&
+		(b[0]&0xf0 == 0x80 ||
+			b[0] == 0xde || b[0] == 0xdf)
 }
 
 func isArray(b []byte) bool {
-	return len(b) > 0 && (b[0]&0xf0 == 0x90 || b[0] == 0xdc || b[0] == 0xdd)
+	return len(b) > 0 &&
+		(b[0]&0xf0 == 0x90 ||
+			b[0] == 0xdc || b[0] == 0xdd)
 }
 
-// skip returns the bytes after one value, which may nest others so deep. It refuses the values that the
+// skip returns the bytes after one value, which may nest others to the depth. It rejects the values that the
 // Handle would not skip.
 func skip(b []byte, depth int) (rest []byte, err error) {
 	if depth == 0 {
@@ -71,24 +78,31 @@ func skip(b []byte, depth int) (rest []byte, err error) {
 		}
 		return rest, err
 	}
-	for values *= uint64(n); err == nil && values > 0; values-- {
+	values *= uint64(n)
+	for err == nil && values > 0 {
+		values--
 		rest, err = skip(rest, depth-1)
 	}
 	return rest, err
 }
 
-// checkExtension refuses empty extensions, and timestamps of a length that no timestamp has.
+// checkExtension rejects empty extensions, and timestamps of a length that no timestamp has.
 func checkExtension(b []byte) error {
 	head, isExtension := extensionHead[b[0]]
 	if !isExtension {
 		return nil
 	}
 	data := len(b) - head
-	if data == 0 || b[head-1] == timestamp && data != 4 && data != 8 && data != 12 {
+	badTime := b[head-1] == timestamp &&
+		data != 4 && data != 8 && data != 12
+	if data == 0 || badTime {
 		return fmt.Errorf("an extension of %d bytes", data)
 	}
 	return nil
 }
 
 // extensionHead has the number of bytes before the data of an extension, by its first byte.
-var extensionHead = map[byte]int{0xd4: 2, 0xd5: 2, 0xd6: 2, 0xd7: 2, 0xd8: 2, 0xc7: 3, 0xc8: 4, 0xc9: 6}
+var extensionHead = map[byte]int{
+	0xd4: 2, 0xd5: 2, 0xd6: 2, 0xd7: 2, 0xd8: 2,
+	0xc7: 3, 0xc8: 4, 0xc9: 6,
+}

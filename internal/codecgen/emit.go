@@ -49,7 +49,9 @@ func (g *generator) appendField(f field) {
 		set, _ := nonZero(f)
 		g.printf("if %s {\n", set)
 	}
-	g.printf("b = append(b, %s...)\n", strconv.QuoteToASCII(string(msgp.AppendString(nil, f.wire))))
+	name := msgp.AppendString(nil, f.wire)
+	g.printf("b = append(b, %s...)\n",
+		strconv.QuoteToASCII(string(name)))
 	c := g.codecOf("v."+f.path, f.typ)
 	if c.fails {
 		g.printf("if b, err = %s; err != nil {\nreturn b, err\n}\n", c.appends)
@@ -71,7 +73,8 @@ func (g *generator) reader(l *layout) error {
 	}
 	g.printf("switch string(name) {\n")
 	for _, f := range l.own {
-		g.printf("case %q:\nb, err = %s\n", f.wire, g.codecOf("v."+f.path, f.typ).reads)
+		g.printf("case %q:\nb, err = %s\n", f.wire,
+			g.codecOf("v."+f.path, f.typ).reads)
 	}
 	g.printf("default:\n")
 	if err := g.readEmbedded(l); err != nil {
@@ -115,5 +118,6 @@ func nonZero(f field) (string, error) {
 	case *types.Slice, *types.Map:
 		return "len(" + x + ") != 0", nil
 	}
-	return "", fmt.Errorf("%s: an empty %s is not known", f.path, f.typ)
+	return "", fmt.Errorf("%s: an empty %s is not known",
+		f.path, f.typ)
 }

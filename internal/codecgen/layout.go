@@ -40,11 +40,16 @@ func layoutOf(named *types.Named) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(l.flat, func(a, b field) int { return cmp.Compare(a.wire, b.wire) })
-	for i, f := range l.flat[min(1, len(l.flat)):] {
-		if other := l.flat[i]; other.wire == f.wire {
-			return nil, fmt.Errorf("%s: %s and %s are both %q", l.name, other.path, f.path, f.wire)
+	slices.SortFunc(l.flat, func(a, b field) int {
+		return cmp.Compare(a.wire, b.wire)
+	})
+	var last field
+	for _, f := range l.flat {
+		if last.wire == f.wire {
+			return nil, fmt.Errorf("%s: %s and %s are both %q",
+				l.name, last.path, f.path, f.wire)
 		}
+		last = f
 	}
 	return l, nil
 }
@@ -52,10 +57,11 @@ func layoutOf(named *types.Named) (*layout, error) {
 // fieldsOf returns the fields of the struct itself, and the structs that it embeds.
 func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 	s := named.Underlying().(*types.Struct)
+	name := named.Obj().Name()
 	for i := range s.NumFields() {
 		v := s.Field(i)
 		if v.Name() == "_struct" {
-			return nil, nil, fmt.Errorf("%s has options for all its fields", named.Obj().Name())
+			return nil, nil, fmt.Errorf("%s has options for all its fields", name)
 		}
 		f, ok := tagged(v, s.Tag(i))
 		if !ok {
@@ -67,8 +73,10 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 			continue
 		}
 		in, ok := v.Type().(*types.Named)
-		if !ok || !isStruct(in) || !v.Exported() {
-			return nil, nil, fmt.Errorf("%s embeds %s, which is no exported struct", named.Obj().Name(), v.Type())
+		if !ok ||
+			!isStruct(in) || !v.Exported() {
+			return nil, nil, fmt.Errorf("%s embeds %s, which is no exported struct",
+				name, v.Type())
 		}
 		embedded = append(embedded, f)
 	}
@@ -78,18 +86,24 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 // tagged reads the tag of a field: codec if it has one, else json. Functions and unexported fields never go
 // over a wire.
 func tagged(v *types.Var, tag string) (field, bool) {
-	f := field{path: v.Name(), typ: v.Type()}
+	f := field{
+		path: v.Name(),
+		typ:  v.Type(),
+	}
 	_, isFunc := v.Type().Underlying().(*types.Signature)
 	if isFunc || !v.Exported() && !v.Embedded() {
 		return f, false
 	}
-	text := cmp.Or(reflect.StructTag(tag).Get("codec"), reflect.StructTag(tag).Get("json"))
+	tags := reflect.StructTag(tag)
+	text := cmp.Or(tags.Get("codec"),
+		tags.Get("json"))
 	if text == "-" {
 		return f, false
 	}
 	name, options, _ := strings.Cut(text, ",")
 	f.wire = name
-	f.omitEmpty = slices.Contains(strings.Split(options, ","), "omitempty")
+	f.omitEmpty = slices.Contains(
+		strings.Split(options, ","), "omitempty")
 	return f, true
 }
 
@@ -103,7 +117,8 @@ func flatten(named *types.Named, path string) ([]field, error) {
 		all[i].path = path + all[i].path
 	}
 	for _, e := range embedded {
-		fields, err := flatten(e.typ.(*types.Named), path+e.path+".")
+		fields, err := flatten(e.typ.(*types.Named),
+			path+e.path+".")
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +132,9 @@ func isStruct(t types.Type) bool {
 	return ok && !isTime(t)
 }
 
-func isTime(t types.Type) bool { return t.String() == "time.Time" }
+func isTime(t types.Type) bool {
+	return t.String() == "time.Time"
+}
 
 // encodesItself reports whether the Handle calls methods of the type instead of looking into it.
 func encodesItself(t types.Type) bool {

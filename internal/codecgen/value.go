@@ -26,19 +26,22 @@ var (
 		reads:   "codec.ReadStringMap(b, (*map[string]string)(&%[1]s))",
 	}
 	structure = codec{
-		appends: "%[1]s.AppendMsgpack(b)", fails: true,
-		reads: "%[1]s.DecodeMsgpack(b)",
+		appends: "%[1]s.AppendMsgpack(b)",
+		fails:   true,
+		reads:   "%[1]s.DecodeMsgpack(b)",
 	}
 	pointer = codec{
-		appends: "%[1]s.AppendMsgpack(b)", fails: true,
-		reads: "codec.ReadPointer(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
+		appends: "%[1]s.AppendMsgpack(b)",
+		fails:   true,
+		reads:   "codec.ReadPointer(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
 	}
 	pointers   = manyOf("Pointers")
 	structures = manyOf("Slice")
 	pointerMap = manyOf("Map")
 	other      = codec{
-		appends: "codec.AppendOther(b, &%[1]s)", fails: true,
-		reads: "codec.ReadOther(b, &%[1]s)",
+		appends: "codec.AppendOther(b, &%[1]s)",
+		fails:   true,
+		reads:   "codec.ReadOther(b, &%[1]s)",
 	}
 )
 
@@ -46,22 +49,24 @@ var (
 // append it and one to read it, whose names end alike.
 func manyOf(name string) codec {
 	return codec{
-		appends: "codec.Append" + name + "(b, %[1]s, (*%[2]s).AppendMsgpack)", fails: true,
-		reads: "codec.Read" + name + "(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
+		appends: "codec.Append" + name + "(b, %[1]s, (*%[2]s).AppendMsgpack)",
+		fails:   true,
+		reads:   "codec.Read" + name + "(b, &%[1]s, (*%[2]s).DecodeMsgpack)",
 	}
 }
 
 // codecOf returns how to handle a value of type t.
 func (g *generator) codecOf(value string, t types.Type) codec {
-	c, held := g.find(t)
-	name := types.TypeString(held, types.RelativeTo(g.pkg))
+	c, held := g.findCodec(t)
+	name := types.TypeString(held,
+		types.RelativeTo(g.pkg))
 	c.appends = fmt.Sprintf(c.appends, value, name)
 	c.reads = fmt.Sprintf(c.reads, value, name)
 	return c
 }
 
-// find returns the codec of a type, and the struct with methods that a value of the type holds.
-func (g *generator) find(t types.Type) (c codec, held types.Type) {
+// findCodec returns the codec of a type, and the struct with methods that a value of the type holds.
+func (g *generator) findCodec(t types.Type) (c codec, held types.Type) {
 	switch {
 	case g.hot[t]:
 		return structure, t
@@ -78,7 +83,9 @@ func (g *generator) find(t types.Type) (c codec, held types.Type) {
 			return pointer, t.Elem()
 		}
 	case *types.Map:
-		if to, ok := t.Elem().(*types.Pointer); ok && t.Key() == types.Typ[types.String] && g.hot[to.Elem()] {
+		to, ok := t.Elem().(*types.Pointer)
+		if ok && isString(t.Key()) &&
+			g.hot[to.Elem()] {
 			return pointerMap, to.Elem()
 		}
 	case *types.Slice:
@@ -94,7 +101,7 @@ func (g *generator) findSlice(t *types.Slice) (c codec, held types.Type) {
 		return pointers, to.Elem()
 	case g.hot[t.Elem()]:
 		return structures, t.Elem()
-	case t.Elem() == types.Typ[types.String]:
+	case isString(t.Elem()):
 		return texts, t
 	}
 	return other, t
@@ -103,7 +110,13 @@ func (g *generator) findSlice(t *types.Slice) (c codec, held types.Type) {
 // isTextMap reports whether a type is a map of strings to strings. It may have a name.
 func isTextMap(t types.Type) bool {
 	m, ok := t.Underlying().(*types.Map)
-	return ok && m.Key() == types.Typ[types.String] && m.Elem() == types.Typ[types.String]
+	return ok &&
+		isString(m.Key()) && isString(m.Elem())
+}
+
+// isString reports whether a type is string itself.
+func isString(t types.Type) bool {
+	return t == types.Typ[types.String]
 }
 
 func findBasic(t types.Type) codec {
@@ -112,15 +125,17 @@ func findBasic(t types.Type) codec {
 		return other
 	}
 	switch info := basic.Info(); {
-	case t == types.Typ[types.String]:
+	case isString(t):
 		return text
 	case info&types.IsString != 0:
 		return namedText
 	case t == types.Typ[types.Bool]:
 		return boolean
-	case info&types.IsUnsigned != 0 && basic.Kind() != types.Uintptr:
+	case info&types.IsUnsigned != 0 &&
+		basic.Kind() != types.Uintptr:
 		return unsigned
-	case info&types.IsInteger != 0 && info&types.IsUnsigned == 0:
+	case info&types.IsInteger != 0 &&
+		info&types.IsUnsigned == 0:
 		return signed
 	}
 	return other

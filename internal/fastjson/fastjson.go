@@ -42,7 +42,8 @@ func (e *Encoder) Append(b []byte, v any) ([]byte, error) {
 		if !known {
 			w, _ = writers.LoadOrStore(t, plan{}.writer(t))
 		}
-		e.last, e.write = t, w.(writer)
+		e.last = t
+		e.write = w.(writer)
 	}
 	e.err = nil
 	b = e.write(b, rv, e)
@@ -79,9 +80,11 @@ func (p plan) writer(t reflect.Type) writer {
 	switch t.Kind() {
 	case reflect.Bool:
 		return writeBool
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	case reflect.Int, reflect.Int8, reflect.Int16,
+		reflect.Int32, reflect.Int64:
 		return writeInt
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Uint, reflect.Uint8, reflect.Uint16,
+		reflect.Uint32, reflect.Uint64:
 		return writeUint
 	case reflect.String:
 		return writeString

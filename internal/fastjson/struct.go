@@ -59,12 +59,14 @@ func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 		f := t.Field(i)
 		tag := f.Tag.Get("json")
 		name, options, _ := strings.Cut(tag, ",")
-		if tag == "-" || !f.IsExported() && !f.Anonymous {
+		if tag == "-" ||
+			!f.IsExported() && !f.Anonymous {
 			continue
 		}
 		at := append(slices.Clone(path), i)
 		if f.Anonymous && name == "" {
-			if f.Type.Kind() != reflect.Struct || options != "" {
+			if f.Type.Kind() != reflect.Struct ||
+				options != "" {
 				return nil, false
 			}
 			inner, ok := p.fields(f.Type, at)
@@ -74,7 +76,9 @@ func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 			fields = append(fields, inner...)
 			continue
 		}
-		if !f.IsExported() || options != "" && options != "omitempty" || !ordinary(name) {
+		known := options == "" || options == "omitempty"
+		if !known || !f.IsExported() ||
+			!ordinary(name) {
 			return nil, false
 		}
 		if name == "" {
@@ -82,8 +86,11 @@ func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 		}
 		head, _ := json.Marshal(name) // every string can be written
 		fields = append(fields, field{
-			path: at, name: name, head: string(head) + ":",
-			omit: options == "omitempty", write: p.writer(f.Type),
+			path:  at,
+			name:  name,
+			head:  string(head) + ":",
+			omit:  options == "omitempty",
+			write: p.writer(f.Type),
 		})
 	}
 	return fields, true
@@ -92,14 +99,18 @@ func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 // ordinary reports whether encoding/json surely accepts a name in a tag.
 func ordinary(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
-		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		return r != '_' &&
+			(r < '0' || r > '9') &&
+			(r < 'a' || r > 'z') &&
+			(r < 'A' || r > 'Z')
 	})
 }
 
 // empty reports whether omitempty leaves the value out.
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
-	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+	case reflect.Array, reflect.Map,
+		reflect.Slice, reflect.String:
 		return v.Len() == 0
 	case reflect.Struct:
 		return false

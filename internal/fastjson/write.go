@@ -9,18 +9,27 @@ import (
 	"time"
 )
 
-func writeBool(b []byte, v reflect.Value, _ *Encoder) []byte   { return strconv.AppendBool(b, v.Bool()) }
-func writeInt(b []byte, v reflect.Value, _ *Encoder) []byte    { return strconv.AppendInt(b, v.Int(), 10) }
-func writeString(b []byte, v reflect.Value, _ *Encoder) []byte { return appendString(b, v.String()) }
+func writeBool(b []byte, v reflect.Value, _ *Encoder) []byte {
+	return strconv.AppendBool(b, v.Bool())
+}
+
+func writeInt(b []byte, v reflect.Value, _ *Encoder) []byte {
+	return strconv.AppendInt(b, v.Int(), 10)
+}
+
 func writeUint(b []byte, v reflect.Value, _ *Encoder) []byte {
 	return strconv.AppendUint(b, v.Uint(), 10)
+}
+
+func writeString(b []byte, v reflect.Value, _ *Encoder) []byte {
+	return appendString(b, v.String())
 }
 
 // plain has the bytes that a string contains unescaped. Of the others some are escaped, and some belong to
 // characters that are escaped.
 var plain = func() (plain [256]bool) {
 	for c := ' '; c < 0x7f; c++ {
-		plain[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
+		plain[c] = !strings.ContainsRune(`"\<>&`, c)
 	}
 	return plain
 }()
@@ -37,13 +46,15 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// writeTime writes the bytes of the method of time.Time, and leaves to the method the times that it refuses.
+// writeTime writes the bytes of the method of time.Time, and leaves to the method the times that it rejects.
 func writeTime(b []byte, v reflect.Value, e *Encoder) []byte {
 	if !v.CanAddr() {
 		return byLibrary(b, v, e)
 	}
 	t := v.Addr().Interface().(*time.Time)
-	if _, offset := t.Zone(); offset != 0 || t.Year() < 0 || t.Year() > 9999 {
+	_, offset := t.Zone()
+	if offset != 0 ||
+		t.Year() < 0 || t.Year() > 9999 {
 		return byLibrary(b, v, e)
 	}
 	b = append(b, '"')
@@ -104,7 +115,8 @@ func writeStrings(b []byte, v reflect.Value, e *Encoder) []byte {
 }
 
 func (p plan) mapped(t reflect.Type) writer {
-	if t.Key().Kind() != reflect.String || marshals(t.Key()) {
+	if t.Key().Kind() != reflect.String ||
+		marshals(t.Key()) {
 		return byLibrary
 	}
 	elem := p.writer(t.Elem())
@@ -113,7 +125,9 @@ func (p plan) mapped(t reflect.Type) writer {
 			return append(b, "null"...)
 		}
 		keys := v.MapKeys()
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		slices.SortFunc(keys, func(a, b reflect.Value) int {
+			return strings.Compare(a.String(), b.String())
+		})
 		b = append(b, '{')
 		for i, k := range keys {
 			if i > 0 {

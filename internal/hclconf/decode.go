@@ -26,8 +26,9 @@ type decoder struct {
 	diags hcl.Diagnostics
 }
 
-func (d *decoder) fault(at hcl.Range, format string, args ...any) {
-	d.diags = append(d.diags, Fault(at, format, args...))
+func (d *decoder) addFault(at hcl.Range, format string, args ...any) {
+	d.diags = append(d.diags,
+		Fault(at, format, args...))
 }
 
 // item is one argument or block of a body, in either syntax.
@@ -55,12 +56,14 @@ func (d *decoder) body(body hcl.Body, dst reflect.Value) {
 			d.unknown(s, it)
 			continue
 		}
-		d.item(f, it, dst.FieldByIndex(f.index), seen[it.name])
+		d.item(f, it,
+			dst.FieldByIndex(f.index), seen[it.name])
 		seen[it.name] = true
 	}
 	for _, f := range s.fields {
 		if f.required && !seen[f.name] {
-			d.fault(body.MissingItemRange(), "missing argument %q; expected %s", f.name, expected(f.typ))
+			d.addFault(body.MissingItemRange(),
+				"missing argument %q; expected %s", f.name, expected(f.typ))
 		}
 	}
 }
@@ -71,12 +74,23 @@ func (d *decoder) items(body hcl.Body, s *spec) []*item {
 	var out []*item
 	attrs, blocks := d.content(body, s)
 	for _, a := range attrs {
-		out = append(out, &item{name: a.Name, at: a.NameRange, expr: a.Expr})
+		out = append(out, &item{
+			name: a.Name,
+			at:   a.NameRange,
+			expr: a.Expr,
+		})
 	}
 	for _, b := range blocks {
-		out = append(out, &item{name: b.Type, at: b.TypeRange, body: b.Body, labels: b.Labels})
+		out = append(out, &item{
+			name:   b.Type,
+			at:     b.TypeRange,
+			body:   b.Body,
+			labels: b.Labels,
+		})
 	}
-	slices.SortStableFunc(out, func(a, b *item) int { return a.at.Start.Byte - b.at.Start.Byte })
+	slices.SortStableFunc(out, func(a, b *item) int {
+		return a.at.Start.Byte - b.at.Start.Byte
+	})
 	return out
 }
 
@@ -95,35 +109,39 @@ func (d *decoder) content(body hcl.Body, s *spec) (attrs []*hcl.Attribute, block
 	known, rest, diags := body.PartialContent(s.schema())
 	others, more := rest.JustAttributes()
 	d.diags = slices.Concat(d.diags, diags, more)
-	attrs = slices.AppendSeq(attrs, maps.Values(known.Attributes))
+	attrs = slices.Collect(maps.Values(known.Attributes))
 	attrs = slices.AppendSeq(attrs, maps.Values(others))
 	return attrs, known.Blocks
 }
 
 func (d *decoder) unknown(s *spec, it *item) {
 	if slices.Contains(s.unsupported, it.name) {
-		d.fault(it.at, "%q is not supported by berth yet", it.name)
+		d.addFault(it.at, "%q is not supported by berth yet", it.name)
 		return
 	}
 	names := s.names()
 	hint := ""
-	if best := suggest.Closest(it.name, names); best != "" {
+	best := suggest.Closest(it.name, names)
+	if best != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", best)
 	}
 	known := strings.Join(names, ", ")
-	d.fault(it.at, "unsupported %s %q%s; expected one of: %s", it.kind(), it.name, hint, known)
+	d.addFault(it.at, "unsupported %s %q%s; expected one of: %s",
+		it.kind(), it.name, hint, known)
 }
 
 func (d *decoder) item(f *field, it *item, dst reflect.Value, again bool) {
 	switch {
 	case f.block && it.body == nil:
-		d.fault(it.at, "%q is a block; expected %s { ... }", it.name, header(f))
+		d.addFault(it.at, "%q is a block; expected %s { ... }",
+			it.name, header(f))
 	case f.block:
 		d.block(f, it, dst, again)
 	case it.body != nil && !f.isMap():
-		d.fault(it.at, "%q is an argument; expected %s = %s", it.name, it.name, expected(f.typ))
+		d.addFault(it.at, "%q is an argument; expected %s = %s",
+			it.name, it.name, expected(f.typ))
 	case again:
-		d.fault(it.at, "duplicate %q; expected it once", it.name)
+		d.addFault(it.at, "duplicate %q; expected it once", it.name)
 	case it.body != nil:
 		d.mapBlock(f, it, dst)
 	default:
@@ -144,14 +162,17 @@ func (d *decoder) argument(it *item, dst reflect.Value) {
 	if diags.HasErrors() {
 		return
 	}
-	if err := setField(dst, v); err != nil {
-		d.fault(it.expr.Range(), "invalid value for %q: %v", it.name, err)
+	err := setField(dst, v)
+	if err != nil {
+		d.addFault(it.expr.Range(),
+			"invalid value for %q: %v", it.name, err)
 	}
 }
 
 func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
-	if n := len(f.labels()); n != len(it.labels) {
-		d.fault(it.at, "block %q has %d labels; expected %s { ... }", it.name, len(it.labels), header(f))
+	if len(f.labels()) != len(it.labels) {
+		d.addFault(it.at, "block %q has %d labels; expected %s { ... }",
+			it.name, len(it.labels), header(f))
 		return
 	}
 	elem := newElem(f.elem(), it)
@@ -165,12 +186,13 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 			dst.Set(reflect.MakeMap(f.typ))
 		}
 		if dst.MapIndex(key).IsValid() {
-			d.fault(it.at, "duplicate block %s %q; expected each name once", it.name, it.labels[0])
+			d.addFault(it.at, "duplicate block %s %q; expected each name once",
+				it.name, it.labels[0])
 			return
 		}
 		dst.SetMapIndex(key, elem)
 	case again:
-		d.fault(it.at, "duplicate block %q; expected it once", it.name)
+		d.addFault(it.at, "duplicate block %q; expected it once", it.name)
 		return
 	case kind == reflect.Struct:
 		elem = dst.Addr()
@@ -187,10 +209,12 @@ func newElem(t reflect.Type, it *item) reflect.Value {
 	ptr := reflect.New(t)
 	s := specOf(t)
 	if s.label != nil {
-		ptr.Elem().FieldByIndex(s.label).SetString(it.labels[0])
+		ptr.Elem().FieldByIndex(s.label).
+			SetString(it.labels[0])
 	}
 	if s.at != nil {
-		ptr.Elem().FieldByIndex(s.at).Set(reflect.ValueOf(it.at))
+		ptr.Elem().FieldByIndex(s.at).
+			Set(reflect.ValueOf(it.at))
 	}
 	return ptr
 }
@@ -198,20 +222,23 @@ func newElem(t reflect.Type, it *item) reflect.Value {
 // mapBlock reads `meta { a = "b" }` into a map argument.
 func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
 	if len(it.labels) > 0 {
-		d.fault(it.at, "block %q has a label; expected %s { ... }", it.name, it.name)
+		d.addFault(it.at, "block %q has a label; expected %s { ... }",
+			it.name, it.name)
 		return
 	}
-	if f.typ.Elem().Kind() == reflect.Interface {
+	elem := f.typ.Elem()
+	if elem.Kind() == reflect.Interface {
 		dst.Set(reflect.ValueOf(d.freeBody(it.body)))
 		return
 	}
 	m := reflect.MakeMap(f.typ)
 	for _, in := range d.items(it.body, &spec{}) {
 		if in.body != nil {
-			d.fault(in.at, "unsupported block %q; expected %s = %s", in.name, in.name, expected(f.typ.Elem()))
+			d.addFault(in.at, "unsupported block %q; expected %s = %s",
+				in.name, in.name, expected(elem))
 			continue
 		}
-		v := reflect.New(f.typ.Elem()).Elem()
+		v := reflect.New(elem).Elem()
 		d.argument(in, v)
 		m.SetMapIndex(reflect.ValueOf(in.name), v)
 	}
@@ -236,12 +263,12 @@ func (d *decoder) freeItem(it *item, m map[string]any) {
 		return
 	}
 	var inner any = d.freeBody(it.body)
-	for i := len(it.labels) - 1; i >= 0; i-- {
-		inner = map[string]any{it.labels[i]: inner}
+	for _, label := range slices.Backward(it.labels) {
+		inner = map[string]any{label: inner}
 	}
 	list, isList := m[it.name].([]any)
 	if m[it.name] != nil && !isList {
-		d.fault(it.at, "%q is an argument above and a block here; expected one of the two", it.name)
+		d.addFault(it.at, "%q is an argument above and a block here; expected one of the two", it.name)
 		return
 	}
 	m[it.name] = append(list, inner)

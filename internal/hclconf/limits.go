@@ -66,8 +66,10 @@ func whyTokensUnreadable(filename string, src []byte) string {
 			line := t.Range.Start.Line
 			return fmt.Sprintf("line %d nests too deep; expected at most %d levels", line, maxNesting)
 		}
-		if counts[t.Type] > structs.MaxRepeats && slices.Contains(repeating, t.Type) {
-			return fmt.Sprintf("too many %q; expected at most %d in one file", t.Bytes, structs.MaxRepeats)
+		if counts[t.Type] > structs.MaxRepeats &&
+			slices.Contains(repeating, t.Type) {
+			return fmt.Sprintf("too many %q; expected at most %d in one file",
+				t.Bytes, structs.MaxRepeats)
 		}
 	}
 	return ""

@@ -28,7 +28,8 @@ func Decode(filename string, src []byte, dst any) error {
 // Parse reads the syntax of a file. A file whose name ends in .json is JSON.
 func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	isJSON := strings.HasSuffix(filename, ".json")
-	if fault := whyUnreadable(filename, src, isJSON); fault != "" {
+	fault := whyUnreadable(filename, src, isJSON)
+	if fault != "" {
 		start := hcl.Range{Filename: filename, Start: hcl.InitialPos}
 		return nil, hcl.Diagnostics{Fault(start, "%s", fault)}
 	}
@@ -37,7 +38,8 @@ func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	if isJSON {
 		file, diags = json.Parse(src, filename)
 	} else {
-		file, diags = hclsyntax.ParseConfig(quotedKeys(filename, src), filename, hcl.InitialPos)
+		file, diags = hclsyntax.ParseConfig(quotedKeys(filename, src),
+			filename, hcl.InitialPos)
 	}
 	if diags.HasErrors() {
 		return nil, diags
@@ -57,10 +59,12 @@ func Error(diags hcl.Diagnostics) error {
 	var lines []string
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			lines = append(lines, structs.Cut(formatLine(d), maxLine))
+			lines = append(lines,
+				structs.Cut(formatLine(d), maxLine))
 		}
 	}
-	return structs.Invalidf("%s", structs.JoinFaults(slices.Compact(lines)))
+	return structs.Invalidf("%s",
+		structs.JoinFaults(slices.Compact(lines)))
 }
 
 func formatLine(d *hcl.Diagnostic) string {
@@ -72,7 +76,8 @@ func formatLine(d *hcl.Diagnostic) string {
 		return text
 	}
 	at := d.Subject.Start
-	return fmt.Sprintf("%s:%d,%d: %s", d.Subject.Filename, at.Line, at.Column, text)
+	return fmt.Sprintf("%s:%d,%d: %s",
+		d.Subject.Filename, at.Line, at.Column, text)
 }
 
 func lowerFirst(s string) string {
@@ -82,5 +87,9 @@ func lowerFirst(s string) string {
 
 // Fault returns an error diagnostic. Its text is a complete message.
 func Fault(at hcl.Range, format string, args ...any) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: fmt.Sprintf(format, args...), Subject: &at}
+	return &hcl.Diagnostic{
+		Severity: hcl.DiagError,
+		Summary:  fmt.Sprintf(format, args...),
+		Subject:  &at,
+	}
 }

@@ -23,11 +23,13 @@ func quotedKeys(filename string, src []byte) []byte {
 	}
 	out := src
 	for i := range tokens {
-		if !opensBlock(tokens, i) || !hasQuotedKey(tokens[i+1:]) {
+		if !opensBlock(tokens, i) ||
+			!hasQuotedKey(tokens[i+1:]) {
 			continue
 		}
 		gap := tokens[i].Range.Start.Byte - 1
-		if gap < 0 || src[gap] != ' ' && src[gap] != '\t' {
+		if gap < 0 ||
+			src[gap] != ' ' && src[gap] != '\t' {
 			continue // nothing to replace
 		}
 		if &out[0] == &src[0] {
@@ -40,7 +42,9 @@ func quotedKeys(filename string, src []byte) []byte {
 
 // opensBlock reports whether the token is the brace of a block without labels.
 func opensBlock(tokens hclsyntax.Tokens, i int) bool {
-	if tokens[i].Type != hclsyntax.TokenOBrace || i == 0 || tokens[i-1].Type != hclsyntax.TokenIdent {
+	if i == 0 ||
+		tokens[i].Type != hclsyntax.TokenOBrace ||
+		tokens[i-1].Type != hclsyntax.TokenIdent {
 		return false
 	}
 	return i == 1 || startsItem(tokens[i-2].Type)
@@ -48,8 +52,11 @@ func opensBlock(tokens hclsyntax.Tokens, i int) bool {
 
 // startsItem reports whether an argument or a block may follow the token.
 func startsItem(before hclsyntax.TokenType) bool {
-	return before == hclsyntax.TokenNewline || before == hclsyntax.TokenComment ||
-		before == hclsyntax.TokenOBrace
+	switch before {
+	case hclsyntax.TokenNewline, hclsyntax.TokenComment, hclsyntax.TokenOBrace:
+		return true
+	}
+	return false
 }
 
 // hasQuotedKey reports whether the body at the start of the tokens has an argument whose name is quoted.
@@ -57,7 +64,8 @@ func hasQuotedKey(body hclsyntax.Tokens) bool {
 	depth := 0
 	before := hclsyntax.TokenOBrace
 	for _, t := range body {
-		if t.Type == hclsyntax.TokenOQuote && depth == 0 && startsItem(before) {
+		if t.Type == hclsyntax.TokenOQuote &&
+			depth == 0 && startsItem(before) {
 			return true
 		}
 		depth += levels[t.Type]

@@ -32,13 +32,16 @@ func (f *field) labels() []string {
 	if !f.block {
 		return nil
 	}
-	if f.typ.Kind() == reflect.Map || specOf(f.elem()).label != nil {
+	if f.typ.Kind() == reflect.Map ||
+		specOf(f.elem()).label != nil {
 		return []string{"name"}
 	}
 	return nil
 }
 
-func (f *field) isMap() bool { return !f.block && f.typ.Kind() == reflect.Map }
+func (f *field) isMap() bool {
+	return !f.block && f.typ.Kind() == reflect.Map
+}
 
 // spec holds the tags of one struct type.
 type spec struct {
@@ -70,9 +73,14 @@ func (s *spec) schema() *hcl.BodySchema {
 	schema := &hcl.BodySchema{}
 	for _, f := range s.fields {
 		if f.block {
-			schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: f.name, LabelNames: f.labels()})
+			schema.Blocks = append(schema.Blocks,
+				hcl.BlockHeaderSchema{
+					Type:       f.name,
+					LabelNames: f.labels(),
+				})
 		} else {
-			schema.Attributes = append(schema.Attributes, hcl.AttributeSchema{Name: f.name})
+			schema.Attributes = append(schema.Attributes,
+				hcl.AttributeSchema{Name: f.name})
 		}
 	}
 	return schema
@@ -85,7 +93,8 @@ func specOf(t reflect.Type) *spec {
 		return s.(*spec)
 	}
 	s := &spec{}
-	if dialect, ok := reflect.New(t).Interface().(interface{ Unsupported() string }); ok {
+	zero := reflect.New(t).Interface()
+	if dialect, ok := zero.(interface{ Unsupported() string }); ok {
 		s.unsupported = strings.Fields(dialect.Unsupported())
 	}
 	for _, f := range reflect.VisibleFields(t) {
@@ -99,7 +108,11 @@ func specOf(t reflect.Type) *spec {
 
 func (s *spec) addField(f reflect.StructField, tag string) {
 	name, options, _ := strings.Cut(tag, ",")
-	added := &field{name: name, index: f.Index, typ: f.Type}
+	added := &field{
+		name:  name,
+		index: f.Index,
+		typ:   f.Type,
+	}
 	for _, o := range strings.Split(options, ",") {
 		switch o {
 		case "label":

@@ -33,19 +33,17 @@ func setField(dst reflect.Value, v cty.Value) error {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		p := reflect.New(t.Elem())
-		if err := setField(p.Elem(), v); err != nil {
-			return err
+		x, err := newValue(t.Elem(), v)
+		if err == nil {
+			dst.Set(x.Addr())
 		}
-		dst.Set(p)
-		return nil
+		return err
 	case reflect.Interface:
-		x := reflect.New(plainType(v)).Elem()
-		if err := setField(x, v); err != nil {
-			return err
+		x, err := newValue(plainType(v), v)
+		if err == nil {
+			dst.Set(x)
 		}
-		dst.Set(x)
-		return nil
+		return err
 	case reflect.Slice:
 		return setSlice(dst, v)
 	case reflect.Map:
@@ -54,16 +52,24 @@ func setField(dst reflect.Value, v cty.Value) error {
 	return setPrimitive(dst, v)
 }
 
-func mismatch(v cty.Value, t reflect.Type) error {
-	return fmt.Errorf("got %s; expected %s", valueName(v), expected(t))
+// newValue returns a new variable of type t that is set to v.
+func newValue(t reflect.Type, v cty.Value) (reflect.Value, error) {
+	x := reflect.New(t).Elem()
+	return x, setField(x, v)
+}
+
+func mismatch(v cty.Value, dst reflect.Value) error {
+	return fmt.Errorf("got %s; expected %s",
+		valueName(v), expected(dst.Type()))
 }
 
 func setText(dst reflect.Value, v cty.Value) error {
 	s, err := convert.Convert(v, cty.String)
 	if err != nil {
-		return mismatch(v, dst.Type())
+		return mismatch(v, dst)
 	}
-	return dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s.AsString()))
+	text := dst.Addr().Interface().(encoding.TextUnmarshaler)
+	return text.UnmarshalText([]byte(s.AsString()))
 }
 
 func setDuration(dst reflect.Value, v cty.Value) error {
@@ -71,30 +77,34 @@ func setDuration(dst reflect.Value, v cty.Value) error {
 	case cty.Number:
 		n, ok := wholeNumber(v)
 		if !ok || !n.IsInt64() {
-			return fmt.Errorf("got a number that is not whole nanoseconds; expected %s", expected(dst.Type()))
+			return fmt.Errorf("got a number that is not whole nanoseconds; expected %s",
+				expected(dst.Type()))
 		}
 		dst.SetInt(n.Int64())
 		return nil
 	case cty.String:
 		d, err := time.ParseDuration(v.AsString())
 		if err != nil {
-			return fmt.Errorf("%.40q is not a duration; expected %s", v.AsString(), expected(dst.Type()))
+			return fmt.Errorf("%.40q is not a duration; expected %s",
+				v.AsString(), expected(dst.Type()))
 		}
 		dst.SetInt(int64(d))
 		return nil
 	}
-	return mismatch(v, dst.Type())
+	return mismatch(v, dst)
 }
 
 func setSlice(dst reflect.Value, v cty.Value) error {
-	if !v.CanIterateElements() || isMap(v.Type()) {
-		return mismatch(v, dst.Type())
+	if !v.CanIterateElements() ||
+		isMap(v.Type()) {
+		return mismatch(v, dst)
 	}
-	out := reflect.MakeSlice(dst.Type(), 0, v.LengthInt())
+	t := dst.Type()
+	out := reflect.MakeSlice(t, 0, v.LengthInt())
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
-		x := reflect.New(dst.Type().Elem()).Elem()
-		if err := setField(x, e); err != nil {
+		x, err := newValue(t.Elem(), e)
+		if err != nil {
 			return fmt.Errorf("element %d: %w", out.Len(), err)
 		}
 		out = reflect.Append(out, x)
@@ -105,19 +115,23 @@ func setSlice(dst reflect.Value, v cty.Value) error {
 
 // setMap also accepts a list of one map, because converters write a block so in JSON.
 func setMap(dst reflect.Value, v cty.Value) error {
-	if v.Type().IsTupleType() && v.LengthInt() == 1 {
-		if only := v.Index(cty.NumberIntVal(0)); only.Type().IsObjectType() {
+	if v.Type().IsTupleType() &&
+		v.LengthInt() == 1 {
+		only := v.Index(cty.NumberIntVal(0))
+		if only.Type().IsObjectType() {
 			v = only
 		}
 	}
-	if !v.CanIterateElements() || !isMap(v.Type()) {
-		return mismatch(v, dst.Type())
+	if !v.CanIterateElements() ||
+		!isMap(v.Type()) {
+		return mismatch(v, dst)
 	}
-	out := reflect.MakeMap(dst.Type())
+	t := dst.Type()
+	out := reflect.MakeMap(t)
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
-		x := reflect.New(dst.Type().Elem()).Elem()
-		if err := setField(x, e); err != nil {
+		x, err := newValue(t.Elem(), e)
+		if err != nil {
 			return fmt.Errorf("%q: %w", k.AsString(), err)
 		}
 		out.SetMapIndex(reflect.ValueOf(k.AsString()), x)
@@ -137,7 +151,7 @@ func setPrimitive(dst reflect.Value, v cty.Value) error {
 	c, err := convert.Convert(v, to)
 	switch {
 	case err != nil:
-		return mismatch(v, dst.Type())
+		return mismatch(v, dst)
 	case to == cty.String:
 		dst.SetString(c.AsString())
 	case to == cty.Bool:
@@ -154,13 +168,17 @@ func setInteger(dst reflect.Value, v cty.Value) error {
 	n, ok := wholeNumber(v)
 	switch {
 	case !ok:
-		return fmt.Errorf("got a fraction; expected %s", expected(dst.Type()))
-	case dst.CanInt() && n.IsInt64() && !dst.OverflowInt(n.Int64()):
+		return fmt.Errorf("got a fraction; expected %s",
+			expected(dst.Type()))
+	case dst.CanInt() && n.IsInt64() &&
+		!dst.OverflowInt(n.Int64()):
 		dst.SetInt(n.Int64())
-	case dst.CanUint() && n.IsUint64() && !dst.OverflowUint(n.Uint64()):
+	case dst.CanUint() && n.IsUint64() &&
+		!dst.OverflowUint(n.Uint64()):
 		dst.SetUint(n.Uint64())
 	default:
-		return fmt.Errorf("the number is out of range; expected %s", expected(dst.Type()))
+		return fmt.Errorf("the number is out of range; expected %s",
+			expected(dst.Type()))
 	}
 	return nil
 }
@@ -169,7 +187,8 @@ func setInteger(dst reflect.Value, v cty.Value) error {
 // is out of range, because 1e999999999 would take all memory.
 func wholeNumber(v cty.Value) (*big.Int, bool) {
 	f := v.AsBigFloat()
-	if f.IsInf() || f.IsInt() && f.MantExp(nil) > 64 {
+	if f.IsInf() ||
+		f.IsInt() && f.MantExp(nil) > 64 {
 		return new(big.Int).Lsh(big.NewInt(1), 65), true
 	}
 	if !f.IsInt() {
@@ -203,13 +222,16 @@ func plainType(v cty.Value) reflect.Type {
 	case t != cty.Number:
 		return reflect.TypeFor[[]any]()
 	}
-	if n, ok := wholeNumber(v); ok && n.IsInt64() {
+	n, whole := wholeNumber(v)
+	if whole && n.IsInt64() {
 		return reflect.TypeFor[int64]()
 	}
 	return reflect.TypeFor[float64]()
 }
 
-func isMap(t cty.Type) bool { return t.IsObjectType() || t.IsMapType() }
+func isMap(t cty.Type) bool {
+	return t.IsObjectType() || t.IsMapType()
+}
 
 // valueName names the type of a value.
 func valueName(v cty.Value) string {
@@ -232,7 +254,8 @@ func expected(t reflect.Type) string {
 	if t == durationType {
 		return `a duration such as "30s"`
 	}
-	if d, ok := reflect.New(t).Interface().(interface{ Expected() string }); ok {
+	zero := reflect.New(t).Interface()
+	if d, ok := zero.(interface{ Expected() string }); ok {
 		return d.Expected()
 	}
 	switch t.Kind() {

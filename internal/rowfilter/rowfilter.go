@@ -2,7 +2,7 @@
 // those of go-bexpr.
 //
 // It adds two things to go-bexpr. Fields of embedded structs are at the top, as in the JSON of a row. And the
-// cost of an expression is bounded, because strangers write them. A row is neither changed nor kept after
+// cost of an expression is bounded, because any client can write one. A row is neither changed nor kept after
 // Match returns. The caller chooses the kind of an error.
 package rowfilter
 
@@ -20,13 +20,13 @@ import (
 	"berth/structs"
 )
 
-// MaxLength is how many bytes an expression may have.
+// MaxLength is the largest number of bytes of an expression.
 const MaxLength = structs.MaxFilter
 
 const (
 	manyBrackets = 5      // levels of brackets from which on the parser takes very long
-	spentAtFirst = 500000 // steps that may be made at once: half a second, and
-	spentPerRow  = 100    // in addition for each row
+	stepsAtFirst = 500000 // steps that a new filter may make: half a second, and
+	stepsPerRow  = 100    // in addition for each row
 
 	entriesPerStep = 16 // elements of a list, or keys of a map, that cost as much as a step
 	bytesPerStep   = 64 // bytes of a text, times the size of the patterns, that cost as much as a step
@@ -35,7 +35,7 @@ const (
 
 // errCost ends the evaluation of a row.
 var errCost = fmt.Errorf("takes more than %d steps per row; use fewer or smaller conditions, loops and "+
-	"regular expressions", spentPerRow)
+	"regular expressions", stepsPerRow)
 
 // Filter is an expression that is ready for rows. Two goroutines must not use one at the same time.
 type Filter struct {
@@ -56,23 +56,26 @@ type bound struct {
 
 // New makes a filter. Its error continues a sentence that begins with the expression, and names the place.
 func New(expression string) (*Filter, error) {
-	if n := len(expression); n > MaxLength {
-		return nil, fmt.Errorf("has %d bytes; expected %d at most", n, MaxLength)
+	if len(expression) > MaxLength {
+		return nil, fmt.Errorf("has %d bytes; expected %d at most",
+			len(expression), MaxLength)
 	}
-	tree, err := grammar.Parse("", []byte(expression), grammar.MaxExpressions(structs.MaxFilterSteps))
+	tree, err := grammar.Parse("", []byte(expression),
+		grammar.MaxExpressions(structs.MaxFilterSteps))
 	if err != nil {
 		if n := brackets(expression); n >= manyBrackets {
 			err = fmt.Errorf("%w (brackets are nested %d deep, which may be too many)", err, n)
 		}
 		return nil, fmt.Errorf("is not an expression: %w", err)
 	}
-	f := &Filter{left: spentAtFirst}
-	f.measure(tree.(grammar.Expression), nil, nil)
+	f := &Filter{left: stepsAtFirst}
+	f.measureExpression(tree.(grammar.Expression), nil, nil)
 	if f.patterns > structs.MaxFilterPatterns {
 		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; "+
 			"expected %d at most", f.patterns, structs.MaxFilterPatterns)
 	}
-	f.evaluator, err = bexpr.CreateEvaluator(expression, bexpr.WithHookFn(f.count))
+	f.evaluator, err = bexpr.CreateEvaluator(expression,
+		bexpr.WithHookFn(f.countSteps))
 	return f, err
 }
 
@@ -94,7 +97,8 @@ func brackets(expression string) (deepest int) {
 // patternOf returns the size of the regular expression of a condition: about how many instructions it
 // compiles to, 0 if it has none. A bad pattern has none. go-bexpr reports it when a row gets there.
 func patternOf(e *grammar.MatchExpression) int {
-	if e.Operator != grammar.MatchMatches && e.Operator != grammar.MatchNotMatches {
+	if e.Operator != grammar.MatchMatches &&
+		e.Operator != grammar.MatchNotMatches {
 		return 0
 	}
 	re, err := syntax.Parse(e.Value.Raw, syntax.Perl)
@@ -115,44 +119,49 @@ func patternSize(re *syntax.Regexp) int {
 	return size
 }
 
-// measure measures the patterns of an expression and counts its conditions inside loops that bind these
-// names. A loop with one name binds it to the keys of a map, and to the elements of a list.
-func (f *Filter) measure(e grammar.Expression, indexes, keys []string) {
+// measureExpression measures the patterns of an expression and counts its conditions inside loops that bind
+// these names. A loop with one name binds it to the keys of a map, and to the elements of a list.
+func (f *Filter) measureExpression(e grammar.Expression, indexes, keys []string) {
 	switch e := e.(type) {
 	case *grammar.UnaryExpression:
-		f.measure(e.Operand, indexes, keys)
+		f.measureExpression(e.Operand, indexes, keys)
 	case *grammar.BinaryExpression:
-		f.measure(e.Left, indexes, keys)
-		f.measure(e.Right, indexes, keys)
+		f.measureExpression(e.Left, indexes, keys)
+		f.measureExpression(e.Right, indexes, keys)
 	case *grammar.CollectionExpression:
 		name := e.NameBinding
-		keys = append(slices.Clone(keys), name.Index, name.Default)
-		f.measure(e.Inner, append(slices.Clone(indexes), name.Index), keys)
+		indexes = append(slices.Clone(indexes), name.Index)
+		keys = append(slices.Clone(keys),
+			name.Index, name.Default)
+		f.measureExpression(e.Inner, indexes, keys)
 	case *grammar.MatchExpression:
 		size := patternOf(e)
 		f.patterns += size
 		if len(e.Selector.Path) != 1 {
 			return
 		}
-		if slices.Contains(indexes, e.Selector.Path[0]) {
+		name := e.Selector.Path[0]
+		if slices.Contains(indexes, name) {
 			f.bound.indexes++
 		}
-		if slices.Contains(keys, e.Selector.Path[0]) {
+		if slices.Contains(keys, name) {
 			f.bound.keys++
 			f.bound.patterns += size
 		}
 	}
 }
 
-// count counts the steps to a value that go-bexpr looks up, and the work on it. The panic ends the evaluation
-// of the row: the hook has no error.
-func (f *Filter) count(v reflect.Value) reflect.Value {
+// countSteps counts the steps to a value that go-bexpr looks up, and the work on it. The panic ends the
+// evaluation of the row: the hook has no error.
+func (f *Filter) countSteps(v reflect.Value) reflect.Value {
 	f.left--
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array:
-		f.left -= v.Len()/entriesPerStep + v.Len()*f.bound.indexes/boundPerStep
+		f.left -= v.Len() / entriesPerStep
+		f.left -= v.Len() * f.bound.indexes / boundPerStep
 	case reflect.Map:
-		f.left -= v.Len()/entriesPerStep + v.Len()*f.bound.keys/boundPerStep
+		f.left -= v.Len() / entriesPerStep
+		f.left -= v.Len() * f.bound.keys / boundPerStep
 		f.countKeys(v)
 	case reflect.String:
 		f.left -= v.Len() * (1 + f.patterns) / bytesPerStep
@@ -165,21 +174,23 @@ func (f *Filter) count(v reflect.Value) reflect.Value {
 
 // countKeys counts the steps of patterns that match the keys of a map.
 func (f *Filter) countKeys(m reflect.Value) {
-	if f.bound.patterns == 0 || m.Type().Key().Kind() != reflect.String {
+	if f.bound.patterns == 0 ||
+		m.Type().Key().Kind() != reflect.String {
 		return
 	}
 	length := 0
 	for keys := m.MapRange(); keys.Next(); {
 		length += keys.Key().Len()
 	}
-	f.left -= (length + m.Len()) * f.bound.patterns / bytesPerStep
+	length += m.Len()
+	f.left -= length * f.bound.patterns / bytesPerStep
 }
 
 // Match reports whether the row, a pointer to a struct, matches. Its error, the end of a sentence like that
 // of New, names the part of the expression that does not fit rows of this type, or that it is too expensive
 // for them.
 func (f *Filter) Match(row any) (ok bool, err error) {
-	f.left += spentPerRow
+	f.left += stepsPerRow
 	v := reflect.ValueOf(row).Elem()
 	if f.row.of != v.Type() {
 		f.row = rowTypeOf(v.Type())
@@ -191,7 +202,8 @@ func (f *Filter) Match(row any) (ok bool, err error) {
 	case errors.Is(err, errCost):
 		return false, err
 	}
-	return false, fmt.Errorf("does not fit the rows: %w (rows have %s)", err, strings.Join(f.row.names(), ", "))
+	return false, fmt.Errorf("does not fit the rows: %w (rows have %s)",
+		err, strings.Join(f.row.names(), ", "))
 }
 
 // evaluate makes go-bexpr evaluate a row. It panics on some values, for example on a nil pointer that is
@@ -217,13 +229,22 @@ type rowType struct {
 }
 
 func rowTypeOf(t reflect.Type) rowType {
-	isEmbedded := func(f reflect.StructField) bool { return f.Anonymous || !f.IsExported() }
+	isEmbedded := func(f reflect.StructField) bool {
+		return f.Anonymous || !f.IsExported()
+	}
 	fields := slices.DeleteFunc(reflect.VisibleFields(t), isEmbedded)
 	var top []reflect.StructField
 	for _, f := range fields {
-		top = append(top, reflect.StructField{Name: f.Name, Type: f.Type})
+		top = append(top, reflect.StructField{
+			Name: f.Name,
+			Type: f.Type,
+		})
 	}
-	return rowType{of: t, top: reflect.StructOf(top), fields: fields}
+	return rowType{
+		of:     t,
+		top:    reflect.StructOf(top),
+		fields: fields,
+	}
 }
 
 // flat returns a copy of the row with all fields at the top.

@@ -1,4 +1,4 @@
-// Package strictjson decodes JSON from clients and drops no part of it in silence.
+// Package strictjson decodes JSON from clients and drops no part of it silently.
 //
 //   - It rejects a field that the target does not know, with its path
 //     (`Job.TaskGroups[0].Networks: berth does not know this field`). It accepts the field if its value is
@@ -28,18 +28,26 @@ type Ignore func(field string, value json.RawMessage) bool
 
 // Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid.
 func Decode(b []byte, dst any, ignore Ignore) error {
-	w := &walker{src: b, dec: json.NewDecoder(bytes.NewReader(b)), ignore: ignore}
+	w := &walker{
+		src:    b,
+		dec:    json.NewDecoder(bytes.NewReader(b)),
+		ignore: ignore,
+	}
 	w.dec.UseNumber()
 	if len(bytes.TrimSpace(b)) == 0 {
 		return structs.Invalidf("the body is empty, expected JSON")
 	}
-	if err := w.value("", reflect.TypeOf(dst).Elem()); err != nil {
+	err := w.checkValue("", reflect.TypeOf(dst).Elem())
+	if err != nil {
 		return w.explain(err)
 	}
-	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
-		return w.fault(w.dec.InputOffset(), "", "expected the end of the body")
+	_, err = w.dec.Token()
+	if !errors.Is(err, io.EOF) {
+		return w.fault(w.dec.InputOffset(), "",
+			"expected the end of the body")
 	}
-	if err := json.Unmarshal(b, dst); err != nil {
+	err = json.Unmarshal(b, dst)
+	if err != nil {
 		return w.explain(err)
 	}
 	return nil
@@ -52,16 +60,19 @@ type walker struct {
 	ignore Ignore
 }
 
-// fault is an error at a place in the source. Lines and columns count from 1.
+// fault returns an error at a place in the source. Lines and columns count from 1.
 func (w *walker) fault(offset int64, path, format string, args ...any) error {
-	before := w.src[:min(max(offset, 0), int64(len(w.src)))]
+	end := min(max(offset, 0),
+		int64(len(w.src)))
+	before := w.src[:end]
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := len(before) - bytes.LastIndexByte(before, '\n')
 	if path != "" {
 		path += ": "
 	}
 	text := fmt.Sprintf(format, args...)
-	return structs.Invalidf("%s%s (line %d, column %d)", path, text, line, column)
+	return structs.Invalidf("%s%s (line %d, column %d)",
+		path, text, line, column)
 }
 
 // explain describes an error of encoding/json in the form of this package's own errors.
@@ -73,11 +84,15 @@ func (w *walker) explain(err error) error {
 	case errors.As(err, &ours):
 		return err
 	case errors.As(err, &syntax):
-		return w.fault(syntax.Offset-1, "", "not JSON: %v", err)
+		return w.fault(syntax.Offset-1, "",
+			"not JSON: %v", err)
 	case errors.As(err, &typ):
-		return w.fault(typ.Offset, typ.Field, "expected %s, found %s", kindName(typ.Type.Kind()), typ.Value)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return w.fault(int64(len(w.src)), "", "the body ends in the middle of a value")
+		return w.fault(typ.Offset, typ.Field,
+			"expected %s, found %s", kindName(typ.Type.Kind()), typ.Value)
+	case errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, io.EOF):
+		return w.fault(int64(len(w.src)), "",
+			"the body ends in the middle of a value")
 	}
 	return structs.Invalidf("%v", err)
 }
@@ -105,43 +120,49 @@ func opaque(typ reflect.Type) bool {
 	return reflect.PointerTo(typ).Implements(unmarshaler)
 }
 
-// start returns the offset of the next token.
-func (w *walker) start() int64 {
-	at := w.dec.InputOffset()
-	rest := w.src[min(at, int64(len(w.src))):]
-	return at + int64(len(rest)-len(bytes.TrimLeft(rest, " \t\r\n,:")))
+// nextOffset returns the offset of the next token.
+func (w *walker) nextOffset() int64 {
+	at := min(w.dec.InputOffset(),
+		int64(len(w.src)))
+	rest := w.src[at:]
+	next := bytes.TrimLeft(rest, " \t\r\n,:")
+	return at + int64(len(rest)-len(next))
 }
 
-// value reads one value that must fit typ.
-func (w *walker) value(path string, typ reflect.Type) error {
+// checkValue reads one value that must fit typ.
+func (w *walker) checkValue(path string, typ reflect.Type) error {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
 	if opaque(typ) {
-		_, err := w.raw()
+		_, err := w.rawValue()
 		return err
 	}
-	at := w.start()
+	at := w.nextOffset()
 	tok, err := w.dec.Token()
 	if err != nil || tok == nil { // null fits everything
 		return err
 	}
-	want, found := kindName(typ.Kind()), kindOfToken(tok)
-	if found != want && !(typ == bytesType && found == "a string") {
+	want := kindName(typ.Kind())
+	found := kindOfToken(tok)
+	base64 := typ == bytesType && found == "a string"
+	if found != want && !base64 {
 		return w.fault(at, path, "expected %s, found %s", want, found)
 	}
 	switch tok {
 	case json.Delim('['):
-		return w.array(path, typ)
+		return w.checkArray(path, typ)
 	case json.Delim('{'):
-		return w.object(path, typ)
+		return w.checkObject(path, typ)
 	}
 	return nil
 }
 
-func (w *walker) array(path string, typ reflect.Type) error {
+func (w *walker) checkArray(path string, typ reflect.Type) error {
 	for i := 0; w.dec.More(); i++ {
-		if err := w.value(fmt.Sprintf("%s[%d]", path, i), typ.Elem()); err != nil {
+		here := fmt.Sprintf("%s[%d]", path, i)
+		err := w.checkValue(here, typ.Elem())
+		if err != nil {
 			return err
 		}
 	}
@@ -149,30 +170,32 @@ func (w *walker) array(path string, typ reflect.Type) error {
 	return err
 }
 
-func (w *walker) object(path string, typ reflect.Type) error {
+func (w *walker) checkObject(path string, typ reflect.Type) error {
+	isMap := typ.Kind() == reflect.Map
 	seen := map[string]bool{}
 	for w.dec.More() {
-		at := w.start()
+		at := w.nextOffset()
 		tok, err := w.dec.Token()
 		if err != nil {
 			return err
 		}
 		key := tok.(string)
-		name, field := key, reflect.Type(nil)
-		if typ.Kind() == reflect.Map {
+		name := key
+		var field reflect.Type
+		if isMap {
 			field = typ.Elem()
 		} else {
 			name, field = fieldOf(typ, key)
 		}
-		here := join(path, name, typ.Kind() == reflect.Map)
+		here := joinPath(path, name, isMap)
 		if seen[name] {
 			return w.fault(at, here, "the field is given twice")
 		}
 		seen[name] = true
 		if field != nil {
-			err = w.value(here, field)
+			err = w.checkValue(here, field)
 		} else {
-			err = w.unknown(at, here, name)
+			err = w.checkUnknown(at, here, name)
 		}
 		if err != nil {
 			return err
@@ -182,23 +205,26 @@ func (w *walker) object(path string, typ reflect.Type) error {
 	return err
 }
 
-func (w *walker) unknown(at int64, path, name string) error {
-	raw, err := w.raw()
+// checkUnknown reads the value of a field that the target does not know.
+func (w *walker) checkUnknown(at int64, path, name string) error {
+	raw, err := w.rawValue()
 	if err != nil {
 		return err
 	}
-	if isEmpty(raw) || w.ignore != nil && w.ignore(name, raw) {
+	if isEmpty(raw) ||
+		w.ignore != nil && w.ignore(name, raw) {
 		return nil
 	}
 	return w.fault(at, path, "berth does not know this field")
 }
 
-func (w *walker) raw() (raw json.RawMessage, err error) {
+func (w *walker) rawValue() (raw json.RawMessage, err error) {
 	err = w.dec.Decode(&raw)
 	return raw, err
 }
 
-func join(path, name string, key bool) string {
+// joinPath adds a name to a path. key is true for the key of a map.
+func joinPath(path, name string, key bool) string {
 	name = structs.Cut(name, structs.MaxQuoted)
 	switch {
 	case key:
@@ -212,10 +238,13 @@ func join(path, name string, key bool) string {
 // fieldOf finds the field that encoding/json would fill for a key: by its exact name, then by any case.
 // Without one the type is nil.
 func fieldOf(typ reflect.Type, key string) (string, reflect.Type) {
-	name, found := key, reflect.Type(nil)
+	name := key
+	var found reflect.Type
 	for _, f := range reflect.VisibleFields(typ) {
-		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && tag == "" || !f.IsExported() || f.Tag.Get("json") == "-" {
+		whole := f.Tag.Get("json")
+		tag, _, _ := strings.Cut(whole, ",")
+		if f.Anonymous && tag == "" ||
+			!f.IsExported() || whole == "-" {
 			continue
 		}
 		if tag == "" {
@@ -225,7 +254,8 @@ func fieldOf(typ reflect.Type, key string) (string, reflect.Type) {
 			return tag, f.Type
 		}
 		if found == nil && strings.EqualFold(tag, key) {
-			name, found = tag, f.Type
+			name = tag
+			found = f.Type
 		}
 	}
 	return name, found
@@ -249,14 +279,13 @@ func isEmpty(raw json.RawMessage) bool {
 				return false
 			}
 		case string:
-			if v == "" || v == zeroTime {
-				continue
-			}
-			if !isKey(dec, raw) {
+			if v != "" && v != zeroTime &&
+				!isKey(dec, raw) {
 				return false
 			}
 		case json.Number:
-			if f, err := v.Float64(); err != nil || f != 0 {
+			f, err := v.Float64()
+			if err != nil || f != 0 {
 				return false
 			}
 		}
@@ -265,7 +294,8 @@ func isEmpty(raw json.RawMessage) bool {
 
 // isKey reports whether the string just read is an object's key: a colon follows.
 func isKey(dec *json.Decoder, raw []byte) bool {
-	rest := bytes.TrimLeft(raw[dec.InputOffset():], " \t\r\n")
+	rest := bytes.TrimLeft(raw[dec.InputOffset():],
+		" \t\r\n")
 	return len(rest) > 0 && rest[0] == ':'
 }
 
