@@ -17,8 +17,8 @@ type Backoff struct {
 	failures int // in a row
 }
 
-// Delay returns the delay after so many failures in a row: none, Min, twice Min, and so on up to Max. It does
-// not depend on the earlier calls.
+// Delay returns the delay after a number of failures in a row: none, Min, twice Min, and so on up to Max. It
+// does not depend on the earlier calls.
 func (b Backoff) Delay(failures int) time.Duration {
 	if failures <= 0 {
 		return 0
@@ -43,17 +43,23 @@ func (b *Backoff) Next() time.Duration {
 // up to half as much, or the usual pause if that is longer.
 func (b *Backoff) After(err error) time.Duration {
 	d := b.Next()
-	if said := structs.RetryAfter(err); said > 0 {
-		d = max(d, said+rand.N(said/2+1))
+	advised := structs.RetryAfter(err)
+	if advised > 0 {
+		jitter := rand.N(advised/2 + 1)
+		d = max(d, advised+jitter)
 	}
 	return d
 }
 
 // Wait pauses, longer each time. It reports false when ctx ended first.
-func (b *Backoff) Wait(ctx context.Context) bool { return Sleep(ctx, b.Next()) }
+func (b *Backoff) Wait(ctx context.Context) bool {
+	return Sleep(ctx, b.Next())
+}
 
 // Reset begins again with the shortest pause, after a success.
-func (b *Backoff) Reset() { b.failures = 0 }
+func (b *Backoff) Reset() {
+	b.failures = 0
+}
 
 // Logger takes warnings. An hclog.Logger is one.
 type Logger interface {

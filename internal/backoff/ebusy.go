@@ -22,12 +22,15 @@ const (
 // No event marks the end of this. An error after Patience means a real use.
 func RetryEBUSY(ctx context.Context, try func() error) error {
 	delays := Backoff{Min: shortestEBUSY, Max: longestEBUSY}
-	for delay, waited := time.Duration(0), time.Duration(0); ; waited += delay {
+	var waited time.Duration
+	for {
 		err := try()
-		if !errors.Is(err, unix.EBUSY) || waited >= Patience {
+		if !errors.Is(err, unix.EBUSY) ||
+			waited >= Patience {
 			return err
 		}
-		delay = delays.Next()
+		delay := delays.Next()
+		waited += delay
 		if !Sleep(ctx, delay) {
 			return err
 		}

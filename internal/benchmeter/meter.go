@@ -56,23 +56,24 @@ func Begin(b *testing.B) *Meter {
 	runtime.GC() // garbage of the setup does not belong to the loop
 	b.ReportAllocs()
 	m := &Meter{b: b, begun: time.Now()}
-	m.watch()
+	m.watchCollector()
 	b.ResetTimer()
-	m.since = used()
+	m.since = usage()
 	return m
 }
 
-// watch counts the collections from now on: each frees an unreferenced value.
-func (m *Meter) watch() {
+// watchCollector counts the collections from now on: each frees an unreferenced value.
+func (m *Meter) watchCollector() {
 	runtime.SetFinalizer(new(*Meter), func(**Meter) {
 		m.collected.Add(1)
 		if !m.over.Load() {
-			m.watch()
+			m.watchCollector()
 		}
 	})
 }
 
-func used() amount {
+// usage returns the usage of the process since its start.
+func usage() amount {
 	s := []metrics.Sample{
 		{Name: "/gc/heap/allocs:objects"},
 		{Name: "/gc/heap/tiny/allocs:objects"},
@@ -88,11 +89,21 @@ func used() amount {
 }
 
 func (a amount) plus(b amount) amount {
-	return amount{a.clock + b.clock, a.cpu + b.cpu, a.objects + b.objects, a.bytes + b.bytes}
+	return amount{
+		clock:   a.clock + b.clock,
+		cpu:     a.cpu + b.cpu,
+		objects: a.objects + b.objects,
+		bytes:   a.bytes + b.bytes,
+	}
 }
 
 func (a amount) minus(b amount) amount {
-	return amount{a.clock - b.clock, a.cpu - b.cpu, a.objects - b.objects, a.bytes - b.bytes}
+	return amount{
+		clock:   a.clock - b.clock,
+		cpu:     a.cpu - b.cpu,
+		objects: a.objects - b.objects,
+		bytes:   a.bytes - b.bytes,
+	}
 }
 
 // Pause excludes the work until Resume.
@@ -100,7 +111,7 @@ func (m *Meter) Pause() {
 	if !m.longer {
 		m.b.StopTimer()
 	}
-	m.done = m.done.plus(used().minus(m.since))
+	m.done = m.usage()
 }
 
 // Resume continues after Pause.
@@ -108,23 +119,30 @@ func (m *Meter) Resume() {
 	if !m.longer {
 		m.b.StartTimer()
 	}
-	m.since = used()
+	m.since = usage()
 }
 
-// Round is one more time through the loop.
+// usage returns the usage of the loop, without pauses.
+func (m *Meter) usage() amount {
+	running := usage().minus(m.since)
+	return m.done.plus(running)
+}
+
+// Round counts one more pass through the loop.
 func (m *Meter) Round() {
 	m.rounds++
 	now := m.collected.Load()
 	if now == m.seen {
 		return
 	}
-	m.seen, m.last = now, mark{m.done.plus(used().minus(m.since)), m.rounds, now}
+	m.seen = now
+	m.last = mark{m.usage(), m.rounds, now}
 	if m.first.cycles == 0 {
 		m.first = m.last
 	}
 }
 
-// End reports per unit of work, of which each round does so many.
+// End reports the usage per unit of work. Each round does the given number of units.
 func (m *Meter) End(units int) {
 	m.Pause()
 	m.over.Store(true)
@@ -134,18 +152,21 @@ func (m *Meter) End(units int) {
 		m.done = m.last.amount
 		m.rounds = m.last.rounds - m.first.rounds
 	}
-	did, n := m.done.minus(before), float64(m.rounds*units)
+	did := m.done.minus(before)
+	n := float64(m.rounds * units)
 	m.b.ReportMetric(float64(did.clock)/n, "ns/unit")
 	m.b.ReportMetric(float64(did.cpu)/n, "cpu-ns/unit")
 	m.b.ReportMetric(float64(did.objects)/n, "allocs/unit")
 	m.b.ReportMetric(float64(did.bytes)/n, "B/unit")
-	m.b.ReportMetric(float64(m.last.cycles-m.first.cycles), "collections")
+	cycles := m.last.cycles - m.first.cycles
+	m.b.ReportMetric(float64(cycles), "collections")
 }
 
 func cpuNow() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for oneself
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for this process
+	cpu := u.Utime.Nano() + u.Stime.Nano()
+	return time.Duration(cpu)
 }
 
 // AtOnce is how many requests are made before they are measured: more would be a heap that no server has.
@@ -153,7 +174,7 @@ const AtOnce = 1024
 
 const (
 	wantedCycles = 3               // of the collector, whole ones
-	longest      = 8 * time.Second // for which they are waited for
+	longest      = 8 * time.Second // time in which to wait for them
 )
 
 // Loop is b.Loop, but continues until the collector has run a few times. The benchmark's own report covers
@@ -163,14 +184,18 @@ func (m *Meter) Loop() bool {
 		return true
 	}
 	m.longer = true
-	times := strings.HasSuffix(flag.Lookup("test.benchtime").Value.String(), "x")
-	return !times && m.last.cycles-m.first.cycles < wantedCycles && time.Since(m.begun) < longest
+	benchtime := flag.Lookup("test.benchtime").Value.String()
+	cycles := m.last.cycles - m.first.cycles
+	return !strings.HasSuffix(benchtime, "x") &&
+		cycles < wantedCycles &&
+		time.Since(m.begun) < longest
 }
 
 // Perform measures do with prepared values. Each value is new, made outside the measured part, and at most
 // block of them exist at once.
 func Perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
-	m, ready := Begin(b), make([]R, block)
+	m := Begin(b)
+	ready := make([]R, block)
 	for i := 0; m.Loop(); i++ {
 		if i%block == 0 {
 			m.Pause()

@@ -23,7 +23,8 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // UUID spreads evenly and is the same in every run.
 func UUID(kind string, i int) string {
-	h := sha1.Sum(fmt.Appendf(nil, "%s/%d", kind, i))
+	name := fmt.Appendf(nil, "%s/%d", kind, i)
+	h := sha1.Sum(name)
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
@@ -48,7 +49,9 @@ func Node(i int) *structs.Node {
 			"platform.aws.az":  fmt.Sprintf("zone-%d", i%3),
 			"cpu.totalcompute": "4000",
 		},
-		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true, UpdateTime: epoch}},
+		Drivers: map[string]*structs.DriverInfo{
+			"exec": {Detected: true, Healthy: true, UpdateTime: epoch},
+		},
 		NodeResources: &structs.NodeResources{
 			CPU:    structs.NodeCPUResources{CpuShares: 4000000},
 			Memory: structs.NodeMemoryResources{MemoryMB: 8 << 20},
@@ -66,12 +69,13 @@ func Node(i int) *structs.Node {
 // Instance returns the report of node i on its half of the plugin. Reports of different rev are stored; a
 // report that differs only in its time would not be.
 func Instance(plugin string, i, rev int) *structs.CSIPluginInstance {
+	at := epoch.Add(time.Duration(rev) * time.Second)
 	info := structs.CSIInfo{
 		PluginID:           plugin,
 		AllocID:            UUID("plugalloc", i),
 		Healthy:            true,
 		HealthDescription:  fmt.Sprintf("healthy %d", rev),
-		UpdateTime:         epoch.Add(time.Duration(rev) * time.Second).UnixNano(),
+		UpdateTime:         at.UnixNano(),
 		Provider:           "ebs.csi.example.test",
 		ProviderVersion:    "v1.30.0",
 		RequiresTopologies: true,
@@ -84,24 +88,35 @@ func Instance(plugin string, i, rev int) *structs.CSIPluginInstance {
 			SupportsExpand:          true,
 		},
 	}
-	return &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: UUID("node", i), CSIInfo: info}
+	return &structs.CSIPluginInstance{
+		Kind:    structs.CSIKindNode,
+		NodeID:  UUID("node", i),
+		CSIInfo: info,
+	}
 }
 
 func topology(i int) map[string]string {
-	return map[string]string{"zone": fmt.Sprintf("zone-%d", i%3), "rack": fmt.Sprintf("rack-%d", i%64)}
+	return map[string]string{
+		"zone": fmt.Sprintf("zone-%d", i%3),
+		"rack": fmt.Sprintf("rack-%d", i%64),
+	}
 }
 
-// Register is node i as it registers, with its half of each of the plugins.
+// Register returns the registration of node i, with its half of each of the plugins.
 func Register(i, rev int, plugins ...string) *structs.NodeRegisterRequest {
-	p := &structs.NodeRegisterRequest{Node: Node(i), WriteOptions: structs.WriteOptions{Now: int64(rev + 1)}}
+	p := &structs.NodeRegisterRequest{Node: Node(i)}
+	p.Now = int64(rev + 1)
 	for _, id := range plugins {
-		p.CSI = append(p.CSI, Instance(id, i, rev))
+		half := Instance(id, i, rev)
+		p.CSI = append(p.CSI, half)
 	}
 	return p
 }
 
 // VolumeID is the ID of volume i.
-func VolumeID(i int) string { return fmt.Sprintf("vol-%08d", i) }
+func VolumeID(i int) string {
+	return fmt.Sprintf("vol-%08d", i)
+}
 
 // Volume returns a volume that many nodes can read or one can write.
 func Volume(id string, i int) *structs.CSIVolume {
@@ -119,10 +134,13 @@ func Volume(id string, i int) *structs.CSIVolume {
 			{AccessMode: structs.CSIMultiNodeReader, AttachmentMode: structs.CSIFileSystem},
 			{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
 		},
-		Topologies:   []*structs.CSITopology{{Segments: topology(i)}},
-		MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
-		Parameters:   map[string]string{"type": "gp3", "encrypted": "true"},
-		Context:      map[string]string{"partition": "", "fsid": "0"},
+		Topologies: []*structs.CSITopology{{Segments: topology(i)}},
+		MountOptions: &structs.CSIMountOptions{
+			FSType:     "ext4",
+			MountFlags: []string{"noatime"},
+		},
+		Parameters: map[string]string{"type": "gp3", "encrypted": "true"},
+		Context:    map[string]string{"partition": "", "fsid": "0"},
 	}
 }
 
@@ -174,6 +192,10 @@ func Job(count int) *structs.Job {
 		Type:        structs.JobBatch,
 		Priority:    50,
 		Datacenters: []string{"*"},
-		TaskGroups:  []*structs.TaskGroup{{Name: group, Count: count, Tasks: []*structs.Task{task}}},
+		TaskGroups: []*structs.TaskGroup{{
+			Name:  group,
+			Count: count,
+			Tasks: []*structs.Task{task},
+		}},
 	}
 }

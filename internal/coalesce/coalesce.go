@@ -42,15 +42,15 @@ type batch[T any] struct {
 
 // Do records one in a batch and returns the index of the batch. The first of a batch stays until the end: if
 // its ctx ends, it proposes the batch at once. For another one, if ctx ends before the batch is closed, it is
-// not recorded and the error is unavailable. If ctx ends later, the error is a timeout: it may be recorded
-// yet.
+// not recorded and the error is unavailable. If ctx ends later, the error is a timeout: it may still be
+// recorded.
 func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 	e, at := b.join(key, one)
 	if at == 0 {
-		e.await(ctx)
+		e.awaitPrevious(ctx)
 		b.close(key, e)
 		e.index, e.err = b.Propose(ctx, key, e.all)
-		b.ended(key, e)
+		b.markDone(key, e)
 		return e.index, e.err
 	}
 	select {
@@ -58,9 +58,11 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 		return e.index, e.err
 	case <-ctx.Done():
 		if b.leave(key, e, at) {
-			return 0, structs.Unavailablef("nothing was written: waiting for other writes: %w", ctx.Err())
+			return 0, structs.Unavailablef("nothing was written: waiting for other writes: %w",
+				ctx.Err())
 		}
-		return 0, structs.Timeoutf("the write may or may not have happened: %w", ctx.Err())
+		return 0, structs.Timeoutf("the write may or may not have happened: %w",
+			ctx.Err())
 	}
 }
 
@@ -74,7 +76,10 @@ func (b *Batcher[K, T]) join(key K, one T) (e *batch[T], at int) {
 	}
 	e = b.open[key]
 	if e == nil {
-		e = &batch[T]{before: b.inFlight[key], done: make(chan struct{})}
+		e = &batch[T]{
+			before: b.inFlight[key],
+			done:   make(chan struct{}),
+		}
 		if e.before != nil {
 			e.full = make(chan struct{})
 		}
@@ -105,8 +110,8 @@ func (b *Batcher[K, T]) leave(key K, e *batch[T], at int) bool {
 	return true
 }
 
-// await waits until the batch before this one is done. A full batch waits no longer.
-func (e *batch[T]) await(ctx context.Context) {
+// awaitPrevious waits until the batch before this one is done. A full batch waits no longer.
+func (e *batch[T]) awaitPrevious(ctx context.Context) {
 	if e.before == nil {
 		return
 	}
@@ -138,7 +143,7 @@ func (b *Batcher[K, T]) close(key K, e *batch[T]) {
 	e.all = staying
 }
 
-func (b *Batcher[K, T]) ended(key K, e *batch[T]) {
+func (b *Batcher[K, T]) markDone(key K, e *batch[T]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inFlight[key] == e {

@@ -11,7 +11,8 @@ import (
 // The mode is 0600. A failed write leaves no temporary file.
 func WriteFile(path string, content []byte) error {
 	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(tmp,
+		os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,8 @@ func WriteFile(path string, content []byte) error {
 
 // Rename renames a file. The new name is durable when it returns.
 func Rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
+	err := os.Rename(from, to)
+	if err != nil {
 		return err
 	}
 	return Sync(filepath.Dir(to))
@@ -40,5 +42,6 @@ func Sync(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	err = f.Sync()
+	return errors.Join(err, f.Close())
 }

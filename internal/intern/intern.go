@@ -23,7 +23,7 @@ import (
 const (
 	places   = 1 << 14 // for texts
 	maxText  = 64      // bytes; a longer text is not shared
-	replaced = 8       // one of so many texts takes the place of another one
+	replaced = 8       // one text in this many takes the place of another one
 )
 
 var (
@@ -96,20 +96,22 @@ func Value[T any](v *T) *T {
 		panic(err) // a snapshot file could not hold the value either
 	}
 	shared.Lock()
-	known := shared.values[key{(*T)(nil), string(code)}]
+	k := key{(*T)(nil), string(code)}
+	known := shared.values[k]
 	shared.Unlock()
 	if known != nil {
 		return known.(*T)
 	}
 	own := new(T)
-	if err := codec.Decode(code, own); err != nil {
+	err = codec.Decode(code, own)
+	if err != nil {
 		panic(err)
 	}
-	keep(key{(*T)(nil), string(code)}, own)
+	keepValue(k, own)
 	return own
 }
 
-func keep(k key, v any) {
+func keepValue(k key, v any) {
 	if len(k.code) > maxCode {
 		return
 	}

@@ -46,9 +46,13 @@ type Error struct {
 	Err    error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("waiting for %q: %v", e.Key, e.Err) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("waiting for %q: %v", e.Key, e.Err)
+}
 
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error {
+	return e.Err
+}
 
 // Lock waits until the caller holds all keys. holder describes the caller in the errors of others. A key that
 // is free is taken even if ctx has ended. Every error is an *Error; the caller then holds no key.
@@ -125,7 +129,12 @@ func (m *Map) abandonWait(key string, e *entry, cause error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.removeUser(key, e)
-	return &Error{Key: key, Holder: e.holder, Since: e.since, Err: cause}
+	return &Error{
+		Key:    key,
+		Holder: e.holder,
+		Since:  e.since,
+		Err:    cause,
+	}
 }
 
 func (m *Map) removeUser(key string, e *entry) {

@@ -6,14 +6,16 @@ import "sync/atomic"
 // memory of the process that serves them.
 //
 // A caller takes bytes before it allocates them and gives them back when nothing refers to them any more. A
-// Budget never blocks: a caller without bytes refuses its request.
+// Budget never blocks: a caller without bytes rejects its request.
 type Budget struct {
 	most int64
 	used atomic.Int64
 }
 
-// NewBudget returns a budget of so many bytes.
-func NewBudget(most int64) *Budget { return &Budget{most: most} }
+// NewBudget returns a budget of the given number of bytes.
+func NewBudget(most int64) *Budget {
+	return &Budget{most: most}
+}
 
 // Take takes n bytes, or none and reports false if fewer are left.
 func (b *Budget) Take(n int64) bool {
@@ -25,4 +27,6 @@ func (b *Budget) Take(n int64) bool {
 }
 
 // Give gives n bytes back.
-func (b *Budget) Give(n int64) { b.used.Add(-n) }
+func (b *Budget) Give(n int64) {
+	b.used.Add(-n)
+}

@@ -33,7 +33,7 @@ func (c *Conns) Add(conn net.Conn) (all, ofHost int) {
 	return c.all, c.from[host]
 }
 
-// Remove stops to count a connection that was added.
+// Remove stops counting a connection that was added.
 func (c *Conns) Remove(conn net.Conn) {
 	host := hostOf(conn)
 	c.mu.Lock()
@@ -84,7 +84,8 @@ func (c *HTTPConns) Bound(s *http.Server) {
 			return
 		}
 		w.Header().Set("Connection", "close")
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(excessBody))
+		_ = http.NewResponseController(w).
+			SetReadDeadline(time.Now().Add(excessBody))
 		c.Excess.ServeHTTP(w, r)
 	})
 }
@@ -92,7 +93,8 @@ func (c *HTTPConns) Bound(s *http.Server) {
 // connContext counts a connection; net/http calls it once for each, before anything is read.
 func (c *HTTPConns) connContext(ctx context.Context, conn net.Conn) context.Context {
 	all, ofHost := c.Add(conn)
-	if all > 2*c.Most || ofHost > 2*c.MostPerHost {
+	if all > 2*c.Most ||
+		ofHost > 2*c.MostPerHost {
 		_ = conn.Close() // connState is called
 	}
 	if all > c.Most || ofHost > c.MostPerHost {
@@ -102,7 +104,8 @@ func (c *HTTPConns) connContext(ctx context.Context, conn net.Conn) context.Cont
 }
 
 func (c *HTTPConns) connState(conn net.Conn, state http.ConnState) {
-	if state == http.StateClosed || state == http.StateHijacked {
+	switch state {
+	case http.StateClosed, http.StateHijacked:
 		c.Remove(conn)
 	}
 }

@@ -12,8 +12,9 @@ package loadshed
 
 import "github.com/hashicorp/go-metrics"
 
-// CountRefused counts n requests or connections that were refused because of a limit.
+// CountRefused counts n requests or connections that were rejected because of a limit.
 func CountRefused(limit string, n int) {
 	labels := []metrics.Label{{Name: "limit", Value: limit}}
-	metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, float32(n), labels)
+	metrics.IncrCounterWithLabels([]string{"rpc", "refused"},
+		float32(n), labels)
 }

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// Refused is the text of the refusal of a read.
+// Refused is the text of the rejection of a read.
 const Refused = "this server is overloaded"
 
 // MinAdmit is the number of reads of one window that a server admits always.
@@ -19,14 +19,14 @@ const MinAdmit = 16
 const (
 	gateWindow  = 50 * time.Millisecond  // between two decisions
 	gateDelay   = 30 * time.Millisecond  // the most that a byte may take
-	gateSoonest = 200 * time.Millisecond // the least and the most after which a refused read may come back
-	gateLatest  = 5 * time.Second
+	gateSoonest = 200 * time.Millisecond // the least retry time of a rejected read
+	gateLatest  = 5 * time.Second        // the largest
 )
 
 const (
 	probesPerWindow = 5
-	calmWindows     = 10      // windows with few reads after which the gate stops to watch
-	scale           = 1 << 16 // all reads, of which a share is refused
+	calmWindows     = 10      // windows with few reads after which the gate stops watching
+	scale           = 1 << 16 // all reads, of which a share is rejected
 )
 
 // Gate rejects a part of the reads of an overloaded server, so that the admitted ones are answered soon, and
@@ -48,9 +48,9 @@ type Gate struct {
 	minAdmit int
 
 	seen      atomic.Int64  // reads of this window
-	refused   atomic.Int64  // reads of this window
-	share     atomic.Uint64 // of the reads that are refused, of scale
-	remainder atomic.Uint64 // shares added up: with each whole one a read is refused
+	rejected  atomic.Int64  // reads of this window
+	share     atomic.Uint64 // of the reads that are rejected, of scale
+	remainder atomic.Uint64 // shares added up: with each whole one a read is rejected
 	wake      chan struct{} // of capacity 1: there are reads again
 	interval  atomic.Int64  // nanoseconds between the retries of two rejected reads
 
@@ -64,7 +64,10 @@ func NewGate(minAdmit int) *Gate {
 	return &Gate{
 		minAdmit: minAdmit,
 		wake:     make(chan struct{}, 1),
-		pacer:    pacer{soonest: gateSoonest, latest: gateLatest},
+		pacer: pacer{
+			soonest: gateSoonest,
+			latest:  gateLatest,
+		},
 	}
 }
 
@@ -85,8 +88,10 @@ func (g *Gate) Admit() error {
 	if sum/scale == (sum-share)/scale {
 		return nil
 	}
-	g.refused.Add(1)
-	return structs.Busy(g.pacer.after(0, time.Duration(g.interval.Load())), Refused)
+	g.rejected.Add(1)
+	interval := time.Duration(g.interval.Load())
+	return structs.Busy(g.pacer.retryAfter(0, interval),
+		Refused)
 }
 
 // Sample has the observations of a window.
@@ -103,8 +108,8 @@ func (g *Gate) Observe(s Sample) {
 	defer g.mu.Unlock()
 	share := g.control.step(g.minAdmit, s)
 	g.share.Store(uint64(share * scale))
-	if g.control.limit > 0 {
-		g.interval.Store(int64(float64(time.Second) / g.control.limit))
+	if limit := g.control.limit; limit > 0 {
+		g.interval.Store(int64(float64(time.Second) / limit))
 	}
 }
 
@@ -116,7 +121,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		return err
 	}
 	var reader sync.WaitGroup
-	reader.Go(p.read)
+	reader.Go(p.readBytes)
 	defer reader.Wait()
 	defer p.close()
 	g.run(ctx, p)
@@ -165,10 +170,15 @@ func (g *Gate) watch(ctx context.Context, p prober) {
 // window ends a window, and returns how many reads were seen in it.
 func (g *Gate) window(took, delay time.Duration) (seen int) {
 	seen = int(g.seen.Swap(0))
-	refused := int(g.refused.Swap(0))
-	g.Observe(Sample{Took: took, Seen: seen, Admitted: seen - refused, Delay: delay})
-	if refused > 0 {
-		CountRefused("reads", refused)
+	rejected := int(g.rejected.Swap(0))
+	g.Observe(Sample{
+		Took:     took,
+		Seen:     seen,
+		Admitted: seen - rejected,
+		Delay:    delay,
+	})
+	if rejected > 0 {
+		CountRefused("reads", rejected)
 	}
 	return seen
 }

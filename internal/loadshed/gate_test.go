@@ -161,7 +161,7 @@ func TestProbe_TimesAByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	var reader sync.WaitGroup
-	reader.Go(p.read)
+	reader.Go(p.readBytes)
 	p.send()
 	for p.least() == 0 { // until it has arrived, or takes some time
 		if t.Context().Err() != nil {

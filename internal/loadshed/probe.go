@@ -15,8 +15,8 @@ type prober interface {
 	least() time.Duration
 }
 
-// probe sends bytes through a pipe. Its reader is woken like the readers of sockets: by the runtime's poller,
-// after all that were ready before, and it runs after all that could run before.
+// probe sends bytes through a pipe. The runtime's poller makes its reader runnable like the readers of
+// sockets, after all that were ready before. It runs after all goroutines that could run before.
 type probe struct {
 	in, out *os.File
 
@@ -33,22 +33,25 @@ func newProbe() (*probe, error) {
 	return &probe{in: in, out: out}, nil
 }
 
-// close has read end.
-func (p *probe) close() { _ = p.in.Close() }
+// close makes readBytes return.
+func (p *probe) close() {
+	_ = p.in.Close()
+}
 
-// read takes bytes until the pipe is closed.
-func (p *probe) read() {
-	defer func() { _ = p.out.Close() }()
+// readBytes reads until the pipe is closed.
+func (p *probe) readBytes() {
+	defer p.out.Close()
 	var b [1]byte
 	for {
-		if _, err := p.out.Read(b[:]); err != nil {
+		_, err := p.out.Read(b[:])
+		if err != nil {
 			return
 		}
 		p.arrived()
 	}
 }
 
-// arrived notes the time that the byte on its way took.
+// arrived records the time that the byte on its way took.
 func (p *probe) arrived() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +67,7 @@ func (p *probe) send() {
 	defer p.mu.Unlock()
 	if p.sent.IsZero() {
 		p.sent = time.Now()
-		_, _ = p.in.Write([]byte{1}) // a byte always has room; after close the probe has no user
+		_, _ = p.in.Write([]byte{1}) // the pipe always takes a byte; after close the probe has no user
 	}
 }
 

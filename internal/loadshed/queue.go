@@ -36,11 +36,13 @@ func (p Places) Enter(ctx context.Context, patience time.Duration) bool {
 }
 
 // Leave gives a place back.
-func (p Places) Leave() { <-p }
+func (p Places) Leave() {
+	<-p
+}
 
 // QueueConfig tunes a queue.
 type QueueConfig struct {
-	Limit    string        // its label in the count of refused requests
+	Limit    string        // its label in the count of rejected requests
 	Text     string        // the text of a rejection, and of the error of a request whose context ends
 	Places   int           // concurrent requests
 	Waiting  int           // requests that wait for a place
@@ -57,7 +59,7 @@ type Queue struct {
 	places  Places
 	waiting Places // for the requests that wait
 	pacer   pacer
-	full    atomic.Int64 // requests refused without a wait, which are not counted yet
+	full    atomic.Int64 // requests rejected without a wait, which are not counted yet
 
 	mu   sync.Mutex
 	took time.Duration // about the time that a request takes, lately
@@ -69,18 +71,22 @@ func NewQueue(c QueueConfig) *Queue {
 		config:  c,
 		places:  make(Places, c.Places),
 		waiting: make(Places, c.Waiting),
-		pacer:   pacer{soonest: c.Soonest, latest: c.Latest},
+		pacer: pacer{
+			soonest: c.Soonest,
+			latest:  c.Latest,
+		},
 	}
 }
 
 // Full rejects one more request if the queue has neither a place for it nor a position to wait, in addition
 // to those that are on their way to Enter. Enter may still reject a request that Full admits.
 func (q *Queue) Full(coming int) error {
-	if len(q.places)+len(q.waiting)+coming < cap(q.places)+cap(q.waiting) {
+	taken := len(q.places) + len(q.waiting) + coming
+	if taken < cap(q.places)+cap(q.waiting) {
 		return nil
 	}
 	q.full.Add(1)
-	return q.refusal()
+	return q.rejection()
 }
 
 // Enter takes a place, and waits for one if it may. The request calls leave when it has ended.
@@ -88,50 +94,52 @@ func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 	if !q.places.TryEnter() {
 		if !q.waiting.TryEnter() {
 			q.full.Add(1)
-			return nil, q.refusal()
+			return nil, q.rejection()
 		}
 		entered := q.places.Enter(ctx, q.config.Patience)
 		q.waiting.Leave()
 		switch {
 		case entered:
 		case ctx.Err() != nil:
-			return nil, structs.Unavailablef("%s: %w", q.config.Text, ctx.Err())
+			return nil, structs.Unavailablef("%s: %w",
+				q.config.Text, ctx.Err())
 		default:
 			CountRefused(q.config.Limit+" patience", 1)
-			return nil, q.refusal()
+			return nil, q.rejection()
 		}
 	}
 	start := time.Now()
 	return func() {
 		q.places.Leave()
-		q.learn(time.Since(start))
-		q.count()
+		q.recordDuration(time.Since(start))
+		q.countRejected()
 	}, nil
 }
 
-// learn takes in how long a request has taken.
-func (q *Queue) learn(took time.Duration) {
+// recordDuration adds the time that a request has taken to the moving average.
+func (q *Queue) recordDuration(took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.took += (took - q.took) / 8
 }
 
-// count counts the requests that were rejected without a wait. To count one takes 5 µs with the sinks of an
-// agent, and to reject it 0.7. So they are counted together, each time a request ends.
-func (q *Queue) count() {
+// countRejected counts the requests that were rejected without a wait. To count one takes 5 µs with the
+// sinks of an agent, and to reject it 0.7. So they are counted together, each time a request ends.
+func (q *Queue) countRejected() {
 	n := q.full.Swap(0)
 	if n > 0 {
 		CountRefused(q.config.Limit+" full", int(n))
 	}
 }
 
-// refusal returns the error of a rejected request. Its retry time is after those of the waiting and of the
+// rejection returns the error of a rejected request. Its retry time is after those of the waiting and of the
 // previously rejected requests.
-func (q *Queue) refusal() error {
+func (q *Queue) rejection() error {
 	places := time.Duration(q.config.Places)
 	rounds := 1 + time.Duration(len(q.waiting))/places
 	q.mu.Lock()
 	took := q.took
 	q.mu.Unlock()
-	return structs.Busy(q.pacer.after(rounds*took, took/places), "%s", q.config.Text)
+	delay := q.pacer.retryAfter(rounds*took, took/places)
+	return structs.Busy(delay, "%s", q.config.Text)
 }

@@ -29,7 +29,9 @@ const (
 )
 
 // Name returns the file name of part n of a task's output.
-func Name(task, kind string, n int) string { return fmt.Sprintf("%s.%s.%d", task, kind, n) }
+func Name(task, kind string, n int) string {
+	return fmt.Sprintf("%s.%s.%d", task, kind, n)
+}
 
 // output identifies one output of a task by its directory and the parts of its file names.
 type output struct{ dir, task, kind string }
@@ -42,8 +44,10 @@ func (o output) parts() ([]int, error) {
 	}
 	var ns []int
 	for _, e := range entries {
-		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(e.Name()), "."))
-		if err == nil && n >= 0 && e.Name() == Name(o.task, o.kind, n) {
+		ext := filepath.Ext(e.Name())
+		n, err := strconv.Atoi(strings.TrimPrefix(ext, "."))
+		if err == nil && n >= 0 &&
+			e.Name() == Name(o.task, o.kind, n) {
 			ns = append(ns, n)
 		}
 	}
@@ -54,22 +58,32 @@ func (o output) parts() ([]int, error) {
 // withDir runs fn with the directory. It opens the directory each time, because the directory may have been
 // replaced.
 func (o output) withDir(fn func(fd int) error) error {
-	fd, err := unix.Open(o.dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(o.dir,
+		unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &os.PathError{Op: "open", Path: o.dir, Err: err}
+		return &os.PathError{
+			Op:   "open",
+			Path: o.dir,
+			Err:  err,
+		}
 	}
 	defer unix.Close(fd)
 	return fn(fd)
 }
 
-// open opens part n with the flags of open(2). It fails if the part is not a plain file.
-func (o output) open(n, flags int) (f *os.File, err error) {
+// openPart opens part n with the flags of open(2). It fails if the part is not a plain file.
+func (o output) openPart(n, flags int) (f *os.File, err error) {
 	name := Name(o.task, o.kind, n)
 	path := filepath.Join(o.dir, name)
 	err = o.withDir(func(at int) error {
-		fd, err := unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
+		fd, err := unix.Openat(at, name,
+			flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
 		if err != nil {
-			return &os.PathError{Op: "open", Path: path, Err: err}
+			return &os.PathError{
+				Op:   "open",
+				Path: path,
+				Err:  err,
+			}
 		}
 		f = os.NewFile(uintptr(fd), path)
 		return nil
@@ -92,7 +106,8 @@ func (o output) open(n, flags int) (f *os.File, err error) {
 func (o output) size(n int) (bytes int64, exists bool) {
 	err := o.withDir(func(at int) error {
 		var st unix.Stat_t
-		err := unix.Fstatat(at, Name(o.task, o.kind, n), &st, unix.AT_SYMLINK_NOFOLLOW)
+		err := unix.Fstatat(at, Name(o.task, o.kind, n),
+			&st, unix.AT_SYMLINK_NOFOLLOW)
 		bytes = st.Size
 		return err
 	})
@@ -101,5 +116,7 @@ func (o output) size(n int) (bytes int64, exists bool) {
 
 // remove removes part n. After a failure the next rotation tries again.
 func (o output) remove(n int) {
-	_ = o.withDir(func(at int) error { return unix.Unlinkat(at, Name(o.task, o.kind, n), 0) })
+	_ = o.withDir(func(at int) error {
+		return unix.Unlinkat(at, Name(o.task, o.kind, n), 0)
+	})
 }

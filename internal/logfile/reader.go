@@ -34,13 +34,19 @@ type Options struct {
 // files is not-found. A reader skips the files that the writer has removed before it reads them. The caller
 // must not call Close while Read runs. Read returns when ctx ends.
 func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
-	r := &reader{ctx: ctx, o: o, out: output{o.Dir, o.Task, o.Kind}, n: -1}
+	r := &reader{
+		ctx: ctx,
+		o:   o,
+		out: output{o.Dir, o.Task, o.Kind},
+		n:   -1,
+	}
 	ns, err := r.out.parts()
 	if err != nil {
 		return nil, err
 	}
 	if len(ns) == 0 && !o.Follow {
-		return nil, structs.NotFoundf("task %q has no %s yet", o.Task, o.Kind)
+		return nil, structs.NotFoundf("task %q has no %s yet",
+			o.Task, o.Kind)
 	}
 	if err := r.seek(ns); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -70,11 +76,12 @@ func (r *reader) seek(ns []int) error {
 	}
 	for i, n := range ns {
 		last := i == len(ns)-1
-		if skip > sizes[i] || skip == sizes[i] && !last {
+		if skip > sizes[i] ||
+			skip == sizes[i] && !last {
 			skip -= sizes[i]
 			continue
 		}
-		err := r.open(n)
+		err := r.openPart(n)
 		if os.IsNotExist(err) {
 			skip = 0 // the writer has just removed the file, so the stream begins with the next one
 			continue
@@ -117,14 +124,16 @@ func (r *reader) readAvailable(p []byte) (int, error) {
 		}
 		if r.file != nil {
 			n, err := r.file.Read(p)
-			if n > 0 || err != nil && !errors.Is(err, io.EOF) {
+			if n > 0 ||
+				err != nil && !errors.Is(err, io.EOF) {
 				return n, err
 			}
 		}
 		if next < 0 {
 			return 0, nil
 		}
-		if err := r.open(next); err != nil && !os.IsNotExist(err) {
+		err = r.openPart(next)
+		if err != nil && !os.IsNotExist(err) {
 			return 0, err
 		}
 		r.n = next
@@ -134,10 +143,12 @@ func (r *reader) readAvailable(p []byte) (int, error) {
 // nextPart returns the number of the oldest file after the current one, or -1 if there is none.
 func (r *reader) nextPart() (int, error) {
 	if r.file != nil { // the usual case, without a listing of the directory
-		if _, exists := r.out.size(r.n + 1); exists {
+		_, exists := r.out.size(r.n + 1)
+		if exists {
 			return r.n + 1, nil
 		}
-		if _, exists := r.out.size(r.n); exists {
+		_, exists = r.out.size(r.n)
+		if exists {
 			return -1, nil
 		}
 	}
@@ -150,8 +161,8 @@ func (r *reader) nextPart() (int, error) {
 	return -1, err
 }
 
-func (r *reader) open(n int) error {
-	f, err := r.out.open(n, os.O_RDONLY)
+func (r *reader) openPart(n int) error {
+	f, err := r.out.openPart(n, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,10 @@ type Rotator struct {
 func NewRotator(cfg Config) (*Rotator, error) {
 	cfg.MaxFiles = max(cfg.MaxFiles, 1)
 	cfg.MaxFileSize = max(cfg.MaxFileSize, 1)
-	r := &Rotator{cfg: cfg, out: output{cfg.Dir, cfg.Task, cfg.Kind}}
+	r := &Rotator{
+		cfg: cfg,
+		out: output{cfg.Dir, cfg.Task, cfg.Kind},
+	}
 	ns, err := r.out.parts()
 	if err != nil {
 		return nil, err
@@ -42,7 +45,7 @@ func NewRotator(cfg Config) (*Rotator, error) {
 	if len(ns) > 0 {
 		r.n = ns[len(ns)-1]
 	}
-	if err := r.open(); err != nil {
+	if err := r.openFile(); err != nil {
 		return nil, err
 	}
 	r.prune()
@@ -84,7 +87,8 @@ func (r *Rotator) noteDrops() {
 	if r.dropped == 0 {
 		return
 	}
-	text := fmt.Sprintf("\n[berth: %d bytes of output were dropped here: %v]\n", r.dropped, r.cause)
+	text := fmt.Sprintf("\n[berth: %d bytes of output were dropped here: %v]\n",
+		r.dropped, r.cause)
 	n, err := r.writePart([]byte(text))
 	if err == nil && n > 0 {
 		r.dropped = 0
@@ -95,16 +99,19 @@ func (r *Rotator) noteDrops() {
 // writePart writes the part of p that fits into the current file. It first rotates if that file is full.
 func (r *Rotator) writePart(p []byte) (int, error) {
 	if r.file == nil {
-		if err := r.open(); err != nil {
+		err := r.openFile()
+		if err != nil {
 			return 0, err
 		}
 	}
 	if r.size >= r.cfg.MaxFileSize {
-		if err := r.rotate(); err != nil {
+		err := r.rotate()
+		if err != nil {
 			return 0, err
 		}
 	}
-	p = p[:min(int64(len(p)), r.cfg.MaxFileSize-r.size)]
+	left := r.cfg.MaxFileSize - r.size
+	p = p[:min(int64(len(p)), left)]
 	n, err := r.file.Write(p)
 	r.size += int64(n)
 	return n, err
@@ -113,7 +120,7 @@ func (r *Rotator) writePart(p []byte) (int, error) {
 func (r *Rotator) rotate() error {
 	full := r.file
 	r.n++
-	if err := r.open(); err != nil {
+	if err := r.openFile(); err != nil {
 		r.n--
 		return err
 	}
@@ -122,8 +129,9 @@ func (r *Rotator) rotate() error {
 	return nil
 }
 
-func (r *Rotator) open() error {
-	f, err := r.out.open(r.n, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+func (r *Rotator) openFile() error {
+	f, err := r.out.openPart(r.n,
+		os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,14 @@ type fault struct {
 }
 
 // Error returns the text in plain words.
-func (f *fault) Error() string { return f.text }
+func (f *fault) Error() string {
+	return f.text
+}
 
 // Unwrap returns the error of the network.
-func (f *fault) Unwrap() error { return f.err }
+func (f *fault) Unwrap() error {
+	return f.err
+}
 
 // Plain returns err with a text in plain words. It returns err itself if it is not a known network error.
 // The text continues a sentence about an address.
@@ -42,21 +46,26 @@ func plain(err error) string {
 		return "nothing is listening there"
 	case errors.Is(err, syscall.ENOENT):
 		return "there is no such socket"
-	case isAny(err, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN):
+	case isAny(err,
+		syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN):
 		return "there is no route to that host"
-	case isAny(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED),
+	case isAny(err,
+		syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED),
 		isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed):
 		return "the connection was lost"
 	case errors.Is(err, context.Canceled):
 		return "the call was cancelled"
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "there is no host named " + dns.Name
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &timeout) && timeout.Timeout():
 		return "it does not answer in time"
 	}
 	return ""
 }
 
 func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	return slices.ContainsFunc(targets, func(target error) bool {
+		return errors.Is(err, target)
+	})
 }

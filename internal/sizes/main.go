@@ -30,18 +30,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "sizes:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("%-10s %6s %8s %9s %12s\n", "", "files", "lines", "tokens", "tokens/line")
+	fmt.Printf("%-10s %6s %8s %9s %12s\n",
+		"", "files", "lines", "tokens", "tokens/line")
 	for _, group := range groups {
 		s := sizes[group]
-		perLine := float64(s.tokens) / float64(max(s.lines, 1))
-		fmt.Printf("%-10s %6d %8d %9d %12.1f\n", group, s.files, s.lines, s.tokens, perLine)
+		perLine := float64(s.tokens) /
+			float64(max(s.lines, 1))
+		fmt.Printf("%-10s %6d %8d %9d %12.1f\n",
+			group, s.files, s.lines, s.tokens, perLine)
 	}
 }
 
 // measure sizes the groups of a tree.
 func measure(tree fs.FS) (map[string]size, error) {
 	sizes := map[string]size{}
-	err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
+	visit := func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -55,22 +58,28 @@ func measure(tree fs.FS) (map[string]size, error) {
 		if err != nil {
 			return err
 		}
-		lines, tokens, err := count(src)
+		lines, tokens, err := countTokens(src)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		group := groupOf(path, src)
 		s := sizes[group]
-		sizes[group] = size{s.files + 1, s.lines + lines, s.tokens + tokens}
+		sizes[group] = size{
+			files:  s.files + 1,
+			lines:  s.lines + lines,
+			tokens: s.tokens + tokens,
+		}
 		return nil
-	})
-	return sizes, err
+	}
+	return sizes, fs.WalkDir(tree, ".", visit)
 }
 
 // skipped is fs.SkipDir for a directory that the go command ignores.
 func skipped(path string) error {
 	base := filepath.Base(path)
-	if path != "." && (base[0] == '.' || base[0] == '_' || base == "testdata") {
+	ignored := base[0] == '.' || base[0] == '_' ||
+		base == "testdata"
+	if ignored && path != "." {
 		return fs.SkipDir
 	}
 	return nil
@@ -87,20 +96,22 @@ func groupOf(path string, src []byte) string {
 		return "tests"
 	}
 	for dir := range strings.SplitSeq(filepath.Dir(path), "/") {
-		if strings.HasPrefix(dir, "test") || strings.HasSuffix(dir, "test") {
+		if strings.HasPrefix(dir, "test") ||
+			strings.HasSuffix(dir, "test") {
 			return "tests"
 		}
 	}
 	return "product"
 }
 
-// count counts the tokens of a file and the lines that hold them.
-func count(src []byte) (lines, tokens int, err error) {
+// countTokens counts the tokens of a file and the lines that hold them.
+func countTokens(src []byte) (lines, tokens int, err error) {
 	var (
 		s      scanner.Scanner
 		faults scanner.ErrorList
 	)
-	file := token.NewFileSet().AddFile("", -1, len(src))
+	file := token.NewFileSet().
+		AddFile("", -1, len(src))
 	s.Init(file, src, faults.Add, 0)
 	last := 0
 	for {

@@ -31,7 +31,7 @@ func TestMeasure_SortsFilesByGroup(t *testing.T) {
 
 // TestCount_KnowsRawStrings counts the lines that a string spans.
 func TestCount_KnowsRawStrings(t *testing.T) {
-	lines, tokens, err := count([]byte("package a\nvar s = `one\n\nthree`; var t = 1\n"))
+	lines, tokens, err := countTokens([]byte("package a\nvar s = `one\n\nthree`; var t = 1\n"))
 	if lines != 4 || tokens != 13 || err != nil {
 		t.Errorf("%d lines, %d tokens, %v", lines, tokens, err)
 	}

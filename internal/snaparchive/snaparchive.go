@@ -33,28 +33,34 @@ const (
 	metaName  = "meta.json"
 	stateName = "state.bin"
 	sumsName  = "SHA256SUMS"
-	smallSize = 1 << 20 // the most of meta.json and of SHA256SUMS
+	smallSize = 1 << 20 // the largest size of meta.json and of SHA256SUMS
 )
 
 // Write writes an archive with exactly size bytes of state.
 func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 	zip := gzip.NewWriter(w)
-	out := &writer{tar: tar.NewWriter(zip), at: meta.Created}
+	out := &writer{
+		tar: tar.NewWriter(zip),
+		at:  meta.Created,
+	}
 	head, err := json.MarshalIndent(meta, "", "  ")
 	if err == nil {
-		err = out.file(metaName, int64(len(head)), bytes.NewReader(head))
+		err = out.writeFile(metaName,
+			int64(len(head)), bytes.NewReader(head))
 	}
 	if err == nil {
-		err = out.file(stateName, size, state)
+		err = out.writeFile(stateName, size, state)
 	}
 	if err != nil {
 		return err
 	}
 	sums := bytes.NewReader(bytes.Clone(out.sums.Bytes()))
-	if err := out.file(sumsName, sums.Size(), sums); err != nil {
+	err = out.writeFile(sumsName, sums.Size(), sums)
+	if err != nil {
 		return err
 	}
-	return errors.Join(out.tar.Close(), zip.Close())
+	err = out.tar.Close()
+	return errors.Join(err, zip.Close())
 }
 
 type writer struct {
@@ -63,7 +69,7 @@ type writer struct {
 	sums sums
 }
 
-func (w *writer) file(name string, size int64, r io.Reader) error {
+func (w *writer) writeFile(name string, size int64, r io.Reader) error {
 	head := &tar.Header{
 		Typeflag: tar.TypeReg,
 		Name:     name,
@@ -72,10 +78,11 @@ func (w *writer) file(name string, size int64, r io.Reader) error {
 		ModTime:  w.at,
 		Format:   tar.FormatPAX,
 	}
-	if err := w.tar.WriteHeader(head); err != nil {
+	err := w.tar.WriteHeader(head)
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
-	n, err := w.sums.copy(w.tar, r, name)
+	n, err := w.sums.copyFile(w.tar, r, name)
 	if err == nil && n != size {
 		err = fmt.Errorf("%d bytes instead of %d", n, size)
 	}
@@ -88,8 +95,8 @@ func (w *writer) file(name string, size int64, r io.Reader) error {
 // sums are the lines of SHA256SUMS.
 type sums struct{ bytes.Buffer }
 
-// copy copies a file and adds its sum.
-func (s *sums) copy(w io.Writer, r io.Reader, name string) (int64, error) {
+// copyFile copies a file and adds its sum.
+func (s *sums) copyFile(w io.Writer, r io.Reader, name string) (int64, error) {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, sum), r)
 	fmt.Fprintf(s, "%x  %s\n", sum.Sum(nil), name)
@@ -101,32 +108,37 @@ func (s *sums) copy(w io.Writer, r io.Reader, name string) (int64, error) {
 func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, bad("not a snapshot archive: %w", err)
+		return nil, structs.Invalidf("not a snapshot archive: %w", err)
 	}
 	in := &reader{tar: tar.NewReader(zip)}
 	var head, sums bytes.Buffer
-	if err := in.file(metaName, smallSize, &head); err != nil {
+	err = in.readFile(metaName, smallSize, &head)
+	if err != nil {
 		return nil, err
 	}
 	meta := &Meta{}
-	if err := json.Unmarshal(head.Bytes(), meta); err != nil {
-		return nil, bad("%s: %w", metaName, err)
+	err = json.Unmarshal(head.Bytes(), meta)
+	if err != nil {
+		return nil, structs.Invalidf("%s: %w", metaName, err)
 	}
-	if meta.Index > structs.MaxArchiveIndex || meta.Term > structs.MaxArchiveIndex {
-		return nil, bad("%s: the index %d or the term %d is larger than %d",
-			metaName, meta.Index, meta.Term, uint64(structs.MaxArchiveIndex))
+	if max(meta.Index, meta.Term) > structs.MaxArchiveIndex {
+		return nil, structs.Invalidf("%s: the index %d or the term %d is larger than %d",
+			metaName, meta.Index, meta.Term,
+			uint64(structs.MaxArchiveIndex))
 	}
-	if err := in.file(stateName, structs.MaxArchive, w); err != nil {
+	err = in.readFile(stateName, structs.MaxArchive, w)
+	if err != nil {
 		return nil, err
 	}
 	want := bytes.Clone(in.sums.Bytes())
-	if err := in.file(sumsName, smallSize, &sums); err != nil {
+	err = in.readFile(sumsName, smallSize, &sums)
+	if err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(sums.Bytes(), want) {
-		return nil, bad("the archive is damaged: its contents do not match %s", sumsName)
+		return nil, structs.Invalidf("the archive is damaged: its contents do not match %s", sumsName)
 	}
-	return meta, in.end(zip)
+	return meta, in.readEnd(zip)
 }
 
 type reader struct {
@@ -134,43 +146,46 @@ type reader struct {
 	sums sums
 }
 
-// file copies the next file to w. The file must have this name and at most limit bytes.
-func (r *reader) file(name string, limit int64, w io.Writer) error {
+// readFile copies the next file to w. The file must have this name and at most limit bytes.
+func (r *reader) readFile(name string, limit int64, w io.Writer) error {
 	head, err := r.tar.Next()
 	if err != nil {
-		return bad("reading %s: %w", name, unexpected(err))
+		return structs.Invalidf("reading %s: %w", name, unexpectedEOF(err))
 	}
 	if head.Name != name || head.Typeflag != tar.TypeReg {
-		return bad("found %q, expected %s", head.Name, name)
+		return structs.Invalidf("found %q, expected %s", head.Name, name)
 	}
 	if head.Size > limit {
-		return bad("%s has %d bytes; an archive can have %d", name, head.Size, limit)
+		return structs.Invalidf("%s has %d bytes; an archive can have %d",
+			name, head.Size, limit)
 	}
 	out := &sink{w: w}
-	if _, err := r.sums.copy(out, r.tar, name); err != nil {
-		if out.err != nil {
-			return fmt.Errorf("copying %s: %w", name, out.err)
-		}
-		return bad("reading %s: %w", name, unexpected(err))
+	_, err = r.sums.copyFile(out, r.tar, name)
+	switch {
+	case out.err != nil:
+		return fmt.Errorf("copying %s: %w", name, out.err)
+	case err != nil:
+		return structs.Invalidf("reading %s: %w", name, unexpectedEOF(err))
 	}
 	return nil
 }
 
-// end reads up to the end, because gzip's own checksum is there.
-func (r *reader) end(zip io.Reader) error {
+// readEnd reads up to the end, because gzip's own checksum is there.
+func (r *reader) readEnd(zip io.Reader) error {
 	head, err := r.tar.Next()
 	if err == nil {
-		return bad("found %q, expected the end", head.Name)
+		return structs.Invalidf("found %q, expected the end", head.Name)
 	}
 	if !errors.Is(err, io.EOF) {
-		return bad("reading the end: %w", err)
+		return structs.Invalidf("reading the end: %w", err)
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(zip, smallSize+1))
+	n, err := io.Copy(io.Discard,
+		io.LimitReader(zip, smallSize+1))
 	if err != nil {
-		return bad("reading the end: %w", unexpected(err))
+		return structs.Invalidf("reading the end: %w", unexpectedEOF(err))
 	}
 	if n > smallSize {
-		return bad("there is more data after the end")
+		return structs.Invalidf("there is more data after the end")
 	}
 	return nil
 }
@@ -187,13 +202,10 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func unexpected(err error) error {
+// unexpectedEOF replaces io.EOF, because more has to follow.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-func bad(format string, args ...any) error {
-	return structs.Invalidf(format, args...)
 }

@@ -19,13 +19,16 @@ func Closest(typed string, names []string) string {
 	if name := onlyWithPrefix(typed, names); name != "" {
 		return name
 	}
-	best, changes := "", tooFar
+	best := ""
+	changes := tooFar
 	for _, name := range names {
 		if len(typed) > maxLength || len(name) > maxLength {
 			continue
 		}
-		if d := distance(typed, name); d < changes && 2*d <= len(name) {
-			best, changes = name, d
+		d := distance(typed, name)
+		if d < changes && 2*d <= len(name) {
+			best = name
+			changes = d
 		}
 	}
 	return best
@@ -63,8 +66,12 @@ func distance(a, b string) int {
 			if a[i-1] == b[j-1] {
 				cost = 0
 			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+			rows[i][j] = min(rows[i-1][j]+1,
+				rows[i][j-1]+1,
+				rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 &&
+				a[i-1] == b[j-2] &&
+				a[i-2] == b[j-1] {
 				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
 			}
 		}

@@ -27,7 +27,7 @@ type Config struct {
 	InMemoryRetentionPeriod time.Duration `hcl:"in_memory_retention_period"`
 	// PrometheusMetrics serves /v1/metrics?format=prometheus.
 	PrometheusMetrics bool `hcl:"prometheus_metrics"`
-	// PrometheusRetention is how long a series without updates is served; 0 serves it for ever.
+	// PrometheusRetention is how long a series without updates is served; 0 serves it without end.
 	PrometheusRetention time.Duration `hcl:"prometheus_retention"`
 	// StatsdAddress and StatsiteAddress are host:port of a server that every metric is sent to; "" is none.
 	StatsdAddress   string `hcl:"statsd_address"`
@@ -64,15 +64,21 @@ func (c Config) Validate() error {
 			fmt.Errorf("telemetry: in_memory_retention_period holds more than %d intervals", maxIntervals))
 	}
 	for _, entry := range c.PrefixFilter {
-		if !strings.HasPrefix(entry, "+") && !strings.HasPrefix(entry, "-") {
-			faults = append(faults, fmt.Errorf("telemetry: prefix_filter: %.64q begins with neither + nor -", entry))
+		if entry == "" ||
+			!strings.Contains("+-", entry[:1]) {
+			faults = append(faults,
+				fmt.Errorf("telemetry: prefix_filter: %.64q begins with neither + nor -", entry))
 		}
 	}
-	addresses := map[string]string{"statsd_address": c.StatsdAddress, "statsite_address": c.StatsiteAddress}
+	addresses := map[string]string{
+		"statsd_address":   c.StatsdAddress,
+		"statsite_address": c.StatsiteAddress,
+	}
 	for name, addr := range addresses {
 		_, _, err := net.SplitHostPort(addr)
 		if addr != "" && err != nil {
-			faults = append(faults, fmt.Errorf("telemetry: %s: %w; expected host:port", name, err))
+			faults = append(faults,
+				fmt.Errorf("telemetry: %s: %w; expected host:port", name, err))
 		}
 	}
 	return errors.Join(faults...)
@@ -80,7 +86,8 @@ func (c Config) Validate() error {
 
 func within(name string, value, least, most time.Duration) error {
 	if value < least || value > most {
-		return fmt.Errorf("telemetry: %s is %s; expected %s to %s", name, value, least, most)
+		return fmt.Errorf("telemetry: %s is %s; expected %s to %s",
+			name, value, least, most)
 	}
 	return nil
 }

@@ -35,7 +35,8 @@ type Telemetry struct {
 func Start(cfg Config) (*Telemetry, error) {
 	t := &Telemetry{
 		interval: cfg.CollectionInterval,
-		memory:   metrics.NewInmemSink(cfg.InMemoryCollectionInterval, cfg.InMemoryRetentionPeriod),
+		memory: metrics.NewInmemSink(cfg.InMemoryCollectionInterval,
+			cfg.InMemoryRetentionPeriod),
 	}
 	sinks := metrics.FanoutSink{t.memory}
 	if cfg.PrometheusMetrics {
@@ -77,8 +78,10 @@ func goMetrics(cfg Config) *metrics.Config {
 
 func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
 	registry := prometheus.NewRegistry()
-	opts := sink.PrometheusOpts{Expiration: cfg.PrometheusRetention, Registerer: registry}
-	s, err := sink.NewPrometheusSinkFrom(opts)
+	s, err := sink.NewPrometheusSinkFrom(sink.PrometheusOpts{
+		Expiration: cfg.PrometheusRetention,
+		Registerer: registry,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +89,8 @@ func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	t.prometheus = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	t.prometheus = promhttp.HandlerFor(registry,
+		promhttp.HandlerOpts{EnableOpenMetrics: true})
 	return s, nil
 }
 
@@ -107,13 +111,19 @@ func (t *Telemetry) Run(ctx context.Context) {
 // Close ends the sinks. It must be called when nothing of the process emits metrics any more.
 func (t *Telemetry) Close() {
 	if metrics.Default() == t.global {
-		_, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{}) // fails for no configuration
+		// NewGlobal fails for no configuration.
+		_, _ = metrics.NewGlobal(&metrics.Config{},
+			&metrics.BlackholeSink{})
 	}
 	t.global.Shutdown()
 }
 
 // Summary returns the newest finished interval, or the running one while there is no other.
-func (t *Telemetry) Summary() (any, error) { return t.memory.DisplayMetrics(nil, nil) }
+func (t *Telemetry) Summary() (any, error) {
+	return t.memory.DisplayMetrics(nil, nil)
+}
 
 // Prometheus serves the metrics as text for Prometheus; nil if the configuration does not enable it.
-func (t *Telemetry) Prometheus() http.Handler { return t.prometheus }
+func (t *Telemetry) Prometheus() http.Handler {
+	return t.prometheus
+}

@@ -14,23 +14,26 @@ import (
 const fileVar = "BERTH_SKIPS"
 
 // Lacking skips a test because the machine lacks something, and records the name of the test and the lack.
-func Lacking(t testing.TB, what string) {
+func Lacking(t testing.TB, lack string) {
 	t.Helper()
 	if path := os.Getenv(fileVar); path != "" {
-		if err := record(path, t.Name()+": "+what); err != nil {
-			t.Fatalf("writing down that the test is skipped for %s: %v", what, err)
+		line := t.Name() + ": " + lack
+		if err := record(path, line); err != nil {
+			t.Fatalf("recording that the test is skipped for %s: %v", lack, err)
 		}
 	}
-	t.Skip(what)
+	t.Skip(lack)
 }
 
 // record appends a line to a file that other tests write to, too.
 func record(path, line string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	f, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, strings.ReplaceAll(line, "\n", " "))
+	line = strings.ReplaceAll(line, "\n", " ")
+	_, err = fmt.Fprintln(f, line)
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
