@@ -107,7 +107,8 @@ func (r *answerReader) field(name, value []byte) error {
 // statusOf reads "HTTP/1.1 200 OK".
 func statusOf(line []byte) (int, error) {
 	const version, end = "HTTP/1.1 ", len("HTTP/1.1 200")
-	if len(line) <= end || string(line[:len(version)]) != version || line[end] != ' ' {
+	if len(line) <= end ||
+		string(line[:len(version)]) != version || line[end] != ' ' {
 		return 0, errHead
 	}
 	status := 0
@@ -142,7 +143,8 @@ var headFields = map[string]func(h *head, value []byte) error{
 	},
 	"connection": func(h *head, value []byte) error {
 		for option := range bytes.SplitSeq(value, []byte(",")) {
-			h.last = h.last || bytes.EqualFold(bytes.Trim(option, " \t"), []byte("close"))
+			h.last = h.last ||
+				bytes.EqualFold(bytes.Trim(option, " \t"), []byte("close"))
 		}
 		return nil
 	},

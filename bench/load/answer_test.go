@@ -153,7 +153,8 @@ func TestAnswerReader_ReadsResponsesOfAServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := in.next(); err != nil || got != tc.want || in.Buffered() > 0 {
-			t.Fatalf("%s: %+v, %v, and %d bytes more; want %+v", tc.path, got, err, in.Buffered(), tc.want)
+			t.Fatalf("%s: %+v, %v, and %d bytes more; want %+v",
+				tc.path, got, err, in.Buffered(), tc.want)
 		}
 	}
 	if _, err := in.next(); err != io.EOF {

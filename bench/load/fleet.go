@@ -41,8 +41,12 @@ func startFleet(ctx context.Context, program string, servers, size int, on *unix
 	f = &fleet{
 		cluster: c,
 		size:    size,
-		cfg:     &config{nodes: size, volumes: size, allocs: min(size, mostAllocs)},
-		http:    &http.Client{Timeout: time.Minute, Transport: transport},
+		cfg: &config{
+			nodes:   size,
+			volumes: size,
+			allocs:  min(size, mostAllocs),
+		},
+		http: &http.Client{Timeout: time.Minute, Transport: transport},
 	}
 	filled, err = f.fill()
 	if err != nil {
@@ -57,15 +61,20 @@ func (f *fleet) close() error {
 }
 
 func (f *fleet) fill() (*row, error) {
-	nodes, err := f.measure(measure{names: []string{"node registers, new to the servers"}, clients: 64,
-		of: same(func(c *config) (operation, error) { return register(c, 0), nil })},
-		bound{time.Hour, int64(f.size)})
+	registration := measure{
+		names:   []string{"node registers, new to the servers"},
+		clients: 64,
+		of: same(func(c *config) (operation, error) {
+			return register(c, 0), nil
+		}),
+	}
+	nodes, err := f.measure(registration, bound{time.Hour, int64(f.size)})
 	if err != nil {
 		return nil, err
 	}
 	for _, what := range []func(*config) (operation, error){registerVolumes, registerShared} {
-		if _, err := f.measure(measure{names: []string{"volumes"}, clients: 8, of: same(what)},
-			bound{time.Hour, 0}); err != nil {
+		volumes := measure{names: []string{"volumes"}, clients: 8, of: same(what)}
+		if _, err := f.measure(volumes, bound{time.Hour, 0}); err != nil {
 			return nil, err
 		}
 	}
@@ -92,16 +101,26 @@ func same(prepare func(*config) (operation, error)) func(*fleet, []*stdrpc.Clien
 // measures is all of them, in the order of the table.
 var measures = []measure{
 	{[]string{"node registers again, changed"}, 64,
-		same(func(c *config) (operation, error) { return register(c, int(time.Now().Unix())), nil })},
+		same(func(c *config) (operation, error) {
+			return register(c, int(time.Now().Unix())), nil
+		})},
 	{[]string{"node sends what changed"}, 64,
-		same(func(c *config) (operation, error) { return updateCSI(c), nil })},
-	{[]string{"heartbeat"}, 64, same(func(c *config) (operation, error) { return heartbeat(c), nil })},
+		same(func(c *config) (operation, error) {
+			return updateCSI(c), nil
+		})},
+	{[]string{"heartbeat"}, 64, same(func(c *config) (operation, error) {
+		return heartbeat(c), nil
+	})},
 	{[]string{"write claim", "release of a write claim"}, 64, cycle(structs.ClaimWrite)},
 	{[]string{"read claim of one volume", "release of a read claim"}, 64, cycle(structs.ClaimRead)},
 	{[]string{"get a volume"}, 16, same(get)},
 	{[]string{"get a volume, stale, at any server"}, 16, same(staleGet)},
-	{[]string{"list 100 volumes of all"}, 4, same(func(*config) (operation, error) { return list(100), nil })},
-	{[]string{"list all volumes"}, 1, same(func(*config) (operation, error) { return list(0), nil })},
+	{[]string{"list 100 volumes of all"}, 4, same(func(*config) (operation, error) {
+		return list(100), nil
+	})},
+	{[]string{"list all volumes"}, 1, same(func(*config) (operation, error) {
+		return list(0), nil
+	})},
 	{[]string{"HTTP: get a volume"}, 16, byHTTP(func(f *fleet, n int) (*http.Request, error) {
 		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n%f.size), nil)
 	})},
@@ -156,7 +175,8 @@ func byHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet, [
 				if err != nil {
 					return 0, err
 				}
-				req.URL.Scheme, req.URL.Host = "http", at
+				req.URL.Scheme = "http"
+				req.URL.Host = at
 				return 0, f.send(req)
 			})
 		}
@@ -172,7 +192,8 @@ func (f *fleet) send(req *http.Request) error {
 	}
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(resp.Body)
-		return errors.Join(fmt.Errorf("answered %s: %s", resp.Status, text), resp.Body.Close())
+		return errors.Join(fmt.Errorf("answered %s: %s", resp.Status, text),
+			resp.Body.Close())
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return errors.Join(err, resp.Body.Close())
@@ -186,12 +207,14 @@ func putVolume(i, rev int) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return http.NewRequest(http.MethodPut, "/v1/volume/csi/"+v.ID, strings.NewReader(string(body)))
+	return http.NewRequest(http.MethodPut, "/v1/volume/csi/"+v.ID,
+		strings.NewReader(string(body)))
 }
 
 // putEligibility sets whether a node may get allocations.
 func putEligibility(i int, may bool) (*http.Request, error) {
-	id, eligibility := benchshape.UUID("node", i), structs.NodeIneligible
+	id := benchshape.UUID("node", i)
+	eligibility := structs.NodeIneligible
 	if may {
 		eligibility = structs.NodeEligible
 	}

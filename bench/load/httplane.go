@@ -44,7 +44,11 @@ type httpConn struct {
 
 // openHTTPLane opens so many connections for requests.
 func openHTTPLane(addr string, conns int, wire [][]byte) (*httpLane, error) {
-	l := &httpLane{addr: addr, wire: wire, freed: make(chan struct{}, 1)}
+	l := &httpLane{
+		addr:  addr,
+		wire:  wire,
+		freed: make(chan struct{}, 1),
+	}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	for range conns {
 		c := &httpConn{lane: l}
@@ -54,7 +58,8 @@ func openHTTPLane(addr string, conns int, wire [][]byte) (*httpLane, error) {
 			return nil, err
 		}
 		l.mu.Lock()
-		l.conns, l.alive = append(l.conns, c), l.alive+1
+		l.conns = append(l.conns, c)
+		l.alive++
 		l.mu.Unlock()
 		l.wg.Go(c.run)
 	}
@@ -190,7 +195,8 @@ func (c *httpConn) run() {
 func (l *httpLane) giveUp(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.alive, l.last = l.alive-1, why
+	l.alive--
+	l.last = why
 	l.poke()
 }
 
@@ -248,7 +254,8 @@ func render(addr string, n int, request func(n int) (*http.Request, error)) (wir
 		if err != nil {
 			return nil, err
 		}
-		req.URL.Scheme, req.URL.Host = "http", addr
+		req.URL.Scheme = "http"
+		req.URL.Host = addr
 		var b bytes.Buffer
 		if err := req.Write(&b); err != nil {
 			return nil, err

@@ -34,7 +34,8 @@ func newSite(t *testing.T, serve http.HandlerFunc) *site {
 		s.mu.Lock()
 		s.open++
 		s.most = max(s.most, s.open)
-		s.paths, s.bodies = append(s.paths, r.URL.Path), append(s.bodies, string(body))
+		s.paths = append(s.paths, r.URL.Path)
+		s.bodies = append(s.bodies, string(body))
 		s.mu.Unlock()
 		serve(w, r)
 		s.mu.Lock()
@@ -71,7 +72,8 @@ func (s *site) came() (paths, bodies []string) {
 func (s *site) lane(t *testing.T, conns int) *httpLane {
 	addr := s.Listener.Addr().String()
 	wire, err := render(addr, 1000, func(n int) (*http.Request, error) {
-		return http.NewRequest(http.MethodPut, fmt.Sprint("/", n), strings.NewReader(fmt.Sprint(n)))
+		return http.NewRequest(http.MethodPut, fmt.Sprint("/", n),
+			strings.NewReader(fmt.Sprint(n)))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,13 +101,16 @@ func ask(t *testing.T, l *httpLane, n int) error {
 	return <-a
 }
 
-func fine(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") }
+func fine(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "fine")
+}
 
 func TestLanes_ReuseConnections(t *testing.T) {
 	s := newSite(t, fine)
 	l := s.lane(t, 4)
 	a := offer{rate: 20000, time: 100 * time.Millisecond}.run(t.Context(), []lane{l})
-	if len(a.took) != 2000 || a.failed != 0 || a.unsent != 0 || len(a.refused) != 0 {
+	if len(a.took) != 2000 || a.failed != 0 ||
+		a.unsent != 0 || len(a.refused) != 0 {
 		t.Errorf("of 2000 requests %d were answered well, %d failed (%v), %d were unsent", len(a.took), a.failed,
 			a.last, a.unsent)
 	}
@@ -137,7 +142,8 @@ func TestLanes_RequestsWaitInOrder(t *testing.T) {
 
 // TestLanes_BusyConnectionsAcceptNoRequest delays the server's answers: all other requests stay unsent.
 func TestLanes_BusyConnectionsAcceptNoRequest(t *testing.T) {
-	came, hold := make(chan struct{}, 100), make(chan struct{})
+	came := make(chan struct{}, 100)
+	hold := make(chan struct{})
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {
 		came <- struct{}{}
 		<-hold
@@ -147,20 +153,25 @@ func TestLanes_BusyConnectionsAcceptNoRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var a *answers
 	var wg sync.WaitGroup
-	wg.Go(func() { a = offer{rate: 1000, time: 50 * time.Millisecond}.run(ctx, []lane{l}) })
+	wg.Go(func() {
+		a = offer{rate: 1000, time: 50 * time.Millisecond}.run(ctx, []lane{l})
+	})
 	for range 3 {
 		<-came
 	}
 	cancel()
 	wg.Wait()
-	if a.sent != 3 || a.unsent != 47 || len(a.lag) != 3 || len(a.took) != 0 {
-		t.Errorf("%d were sent, %d unsent, %d answered; want 3, 47 and none", a.sent, a.unsent, len(a.took))
+	if a.sent != 3 || a.unsent != 47 ||
+		len(a.lag) != 3 || len(a.took) != 0 {
+		t.Errorf("%d were sent, %d unsent, %d answered; want 3, 47 and none",
+			a.sent, a.unsent, len(a.took))
 	}
 }
 
 // TestLanes_CloseAnswersRequestsInFlight with an error.
 func TestLanes_CloseAnswersRequestsInFlight(t *testing.T) {
-	came, hold := make(chan struct{}), make(chan struct{})
+	came := make(chan struct{})
+	hold := make(chan struct{})
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {
 		close(came)
 		<-hold
@@ -194,7 +205,8 @@ func TestLanes_RejectionsHaveARetryTime(t *testing.T) {
 	l := s.lane(t, 1)
 	for n, want := range []time.Duration{2 * time.Second, time.Millisecond} {
 		if err := ask(t, l, n); !structs.IsKind(err, structs.KindUnavailable) || structs.RetryAfter(err) != want {
-			t.Errorf("request %d: %v, to come again after %s, want %s", n, err, structs.RetryAfter(err), want)
+			t.Errorf("request %d: %v, to come again after %s, want %s",
+				n, err, structs.RetryAfter(err), want)
 		}
 	}
 	if err := ask(t, l, 2); err != nil || s.count(&s.opened) != 2 {

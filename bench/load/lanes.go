@@ -57,8 +57,14 @@ func openLane(addr string, make_ func(n int) (request, error)) (*rpcLane, error)
 		_ = conn.Close()
 		return nil, err
 	}
-	l := &rpcLane{make: make_, conn: conn, out: bufio.NewWriterSize(conn, 1<<16), head: map[string]*header{},
-		open: map[uint64]attempt{}, done: make(chan struct{})}
+	l := &rpcLane{
+		make: make_,
+		conn: conn,
+		out:  bufio.NewWriterSize(conn, 1<<16),
+		head: map[string]*header{},
+		open: map[uint64]attempt{},
+		done: make(chan struct{}),
+	}
 	go l.read()
 	return l, nil
 }
@@ -157,7 +163,8 @@ func (l *rpcLane) read() {
 func (l *rpcLane) fail(err error) {
 	l.mu.Lock()
 	open := l.open
-	l.open, l.broke = nil, fmt.Errorf("the connection ended: %w", err)
+	l.open = nil
+	l.broke = fmt.Errorf("the connection ended: %w", err)
 	l.mu.Unlock()
 	for _, a := range open {
 		a.answered(l.broke)

@@ -52,7 +52,8 @@ func drive(clients []client, b bound) *outcome {
 		wg.Go(func() {
 			for time.Now().Before(end) {
 				n := next.Add(1) - 1
-				if b.max > 0 && n >= b.max || !each[i].measure(c, int(n)) {
+				if b.max > 0 && n >= b.max ||
+					!each[i].measure(c, int(n)) {
 					return
 				}
 			}
@@ -75,7 +76,8 @@ func (o *outcome) measure(c client, n int) (more bool) {
 	case errors.Is(err, errDone):
 		return false
 	case err != nil:
-		o.failed, o.last = o.failed+1, err
+		o.failed++
+		o.last = err
 	default:
 		o.of(kind)
 		o.took[kind] = append(o.took[kind], time.Since(t))
@@ -137,7 +139,9 @@ func run(c *config, prepare func(*config) (operation, error)) error {
 func plain(conns []*stdrpc.Client, op operation) []client {
 	var all []client
 	for _, conn := range conns {
-		all = append(all, func(n int) (int, error) { return 0, op(conn, n) })
+		all = append(all, func(n int) (int, error) {
+			return 0, op(conn, n)
+		})
 	}
 	return all
 }
@@ -189,7 +193,9 @@ func report(c *config, o *outcome, cpu time.Duration) error {
 		return fmt.Errorf("of %d operations none succeeded: %w", o.failed, o.last)
 	}
 	all := o.took[0]
-	at := func(p float64) time.Duration { return quantile(all, p).Round(time.Microsecond) }
+	at := func(p float64) time.Duration {
+		return quantile(all, p).Round(time.Microsecond)
+	}
 	fmt.Printf("%s clients=%d ops=%d rate=%.1f p50=%s p99=%s max=%s cpu=%.1fus rss=%s errors=%d", c.op,
 		c.clients, len(all),
 		float64(len(all))/o.elapsed.Seconds(), at(.5), at(.99), at(1),

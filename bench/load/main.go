@@ -52,7 +52,8 @@ func main() {
 	flag.StringVar(&c.rpc, "rpc", "127.0.0.1:4747",
 		"RPC `addresses` of the servers, comma separated; clients take turns")
 	flag.StringVar(&c.http, "http", "127.0.0.1:4746", "HTTP `address`")
-	flag.StringVar(&c.op, "op", "", "what to do: "+strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
+	flag.StringVar(&c.op, "op", "",
+		"what to do: "+strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
 	flag.IntVar(&c.clients, "c", 8, "clients, each with a connection of its own and one request at a time")
 	flag.DurationVar(&c.time, "time", 10*time.Second, "stop after this long")
 	flag.Int64Var(&c.max, "max", 0, "stop after this many operations (0: by time alone)")

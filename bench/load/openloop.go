@@ -105,8 +105,16 @@ func (o offer) run(ctx context.Context, lanes []lane) *answers {
 	var wg sync.WaitGroup
 	pacers := make([]*pacer, len(lanes))
 	for i, l := range lanes {
-		p := &pacer{o: o, lane: l, start: start, next: i, step: len(lanes), total: int(o.rate * o.time.Seconds()),
-			answers: a, poke: make(chan struct{}, 1)}
+		p := &pacer{
+			o:       o,
+			lane:    l,
+			start:   start,
+			next:    i,
+			step:    len(lanes),
+			total:   int(o.rate * o.time.Seconds()),
+			answers: a,
+			poke:    make(chan struct{}, 1),
+		}
 		pacers[i] = p
 		wg.Go(func() { p.run(ctx) })
 	}
@@ -143,7 +151,8 @@ func (p *pacer) upcoming() (due, time.Duration) {
 		at := p.start.Add(time.Duration(float64(p.next) / p.o.rate * float64(time.Second)))
 		own = due{p.next, at, at}
 	}
-	if len(p.again) > 0 && (own.n < 0 || p.again[0].time.Before(own.time)) {
+	if len(p.again) > 0 &&
+		(own.n < 0 || p.again[0].time.Before(own.time)) {
 		own = p.again[0]
 		if wait := time.Until(own.time); wait > 0 {
 			return own, wait
@@ -234,7 +243,8 @@ func (f *flight) answered(err error) {
 	p.open--
 	if after := structs.RetryAfter(err); p.o.honour && after > 0 {
 		after += rand.N(after) // as the clients of the house do
-		heap.Push(&p.again, due{d.n, d.first, time.Now().Add(after)})
+		heap.Push(&p.again,
+			due{d.n, d.first, time.Now().Add(after)})
 	}
 	p.mu.Unlock()
 	select {
@@ -278,6 +288,7 @@ func (a *answers) note(f *flight, err error) {
 			a.advised++
 		}
 	default:
-		a.failed, a.last = a.failed+1, err
+		a.failed++
+		a.last = err
 	}
 }

@@ -46,8 +46,10 @@ func well(int) error { return nil }
 // after 5i milliseconds and sent after 10i.
 func TestOpenLoop_TimesCountFromTheSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := offer{rate: 200, time: time.Second}.run(t.Context(), []lane{newSlowLane(10*time.Millisecond, well)})
-		if a.sent != 200 || len(a.took) != 200 || a.unsent != 0 || a.within != 99 && a.within != 100 {
+		a := offer{rate: 200, time: time.Second}.run(t.Context(),
+			[]lane{newSlowLane(10*time.Millisecond, well)})
+		if a.sent != 200 || len(a.took) != 200 ||
+			a.unsent != 0 || a.within != 99 && a.within != 100 {
 			t.Errorf("%d were sent, %d answered, %d of them in time, %d unsent", a.sent, len(a.took),
 				a.within, a.unsent)
 		}
@@ -92,16 +94,27 @@ func TestOpenLoop_RetriesWhenTold(t *testing.T) {
 			refused[n] = true
 			return structs.Busy(100*time.Millisecond, "too much")
 		})
-		a := offer{rate: 100, time: time.Second, honour: true}.run(t.Context(), []lane{once})
-		if len(a.took) != 100 || len(a.refused) != 100 || a.advised != 100 || a.unsent != 0 || a.failed != 0 {
+		a := offer{
+			rate:   100,
+			time:   time.Second,
+			honour: true,
+		}.run(t.Context(), []lane{once})
+		if len(a.took) != 100 || len(a.refused) != 100 ||
+			a.advised != 100 || a.unsent != 0 || a.failed != 0 {
 			t.Errorf("%d were served, %d refused, %d unsent, %d failed", len(a.took), len(a.refused),
 				a.unsent, a.failed)
 		}
 		if a.took[0] < 100*time.Millisecond {
 			t.Errorf("one was served after %s, too early", a.took[0])
 		}
-		never := newSlowLane(time.Millisecond, func(int) error { return structs.Busy(3*time.Second, "too much") })
-		a = offer{rate: 100, time: time.Second, honour: true}.run(t.Context(), []lane{never})
+		never := newSlowLane(time.Millisecond, func(int) error {
+			return structs.Busy(3*time.Second, "too much")
+		})
+		a = offer{
+			rate:   100,
+			time:   time.Second,
+			honour: true,
+		}.run(t.Context(), []lane{never})
 		if underWay := a.sent - len(a.refused); len(a.took) != 0 || underWay > 1 || a.unsent+underWay != 100 {
 			t.Errorf("%d were served, %d under way and %d unsent, want 100 that wait in vain", len(a.took),
 				underWay, a.unsent)

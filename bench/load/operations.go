@@ -19,14 +19,19 @@ import (
 // operations is all there is. One that prepares and returns nil has done its work by itself.
 var operations = map[string]func(*config) (operation, error){
 	"ping": func(*config) (operation, error) {
-		return func(c *stdrpc.Client, _ int) error { return call(c, structs.StatusPing, &structs.QueryRequest{}) },
-			nil
+		return func(c *stdrpc.Client, _ int) error {
+			return call(c, structs.StatusPing, &structs.QueryRequest{})
+		}, nil
 	},
-	"nodes":       func(c *config) (operation, error) { return upTo(c, c.nodes-c.offset, register(c, 0)), nil },
-	"volumes":     registerVolumes,
-	"shared":      registerShared,
-	"allocs":      placeAllocs,
-	"register":    func(c *config) (operation, error) { return register(c, int(time.Now().Unix())), nil },
+	"nodes": func(c *config) (operation, error) {
+		return upTo(c, c.nodes-c.offset, register(c, 0)), nil
+	},
+	"volumes": registerVolumes,
+	"shared":  registerShared,
+	"allocs":  placeAllocs,
+	"register": func(c *config) (operation, error) {
+		return register(c, int(time.Now().Unix())), nil
+	},
 	"updatecsi":   func(c *config) (operation, error) { return updateCSI(c), nil },
 	"heartbeat":   func(c *config) (operation, error) { return heartbeat(c), nil },
 	"claimwrite":  func(c *config) (operation, error) { return claim(c, structs.ClaimWrite) },
@@ -37,7 +42,8 @@ var operations = map[string]func(*config) (operation, error){
 	"releaseread": func(c *config) (operation, error) { return release(c, structs.ClaimRead) },
 	"plugin": func(*config) (operation, error) {
 		return func(c *stdrpc.Client, _ int) error {
-			return call(c, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: benchshape.Plugin})
+			return call(c, structs.CSIPluginGet,
+				&structs.CSIPluginGetRequest{ID: benchshape.Plugin})
 		}, nil
 	},
 	"list":  func(*config) (operation, error) { return list(0), nil },
@@ -56,7 +62,8 @@ func call[Req, Resp any](c *stdrpc.Client, m structs.Method[Req, Resp], req *Req
 
 // upTo bounds an operation that has only so much to do.
 func upTo(c *config, n int, op operation) operation {
-	c.max, c.time = int64(n), time.Hour
+	c.max = int64(n)
+	c.time = time.Hour
 	return op
 }
 
@@ -71,18 +78,22 @@ func updateCSI(cfg *config) operation {
 	rev := int(time.Now().Unix())
 	return func(c *stdrpc.Client, n int) error {
 		i := (cfg.offset + n) % cfg.nodes
-		return call(c, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i),
+		return call(c, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:   benchshape.UUID("node", i),
 			SecretID: benchshape.UUID("secret", i),
-			Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, rev+n)}})
+			Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, rev+n)},
+		})
 	}
 }
 
 func heartbeat(cfg *config) operation {
 	return func(c *stdrpc.Client, n int) error {
 		i := n % cfg.nodes
-		return call(c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i),
+		return call(c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			NodeID:   benchshape.UUID("node", i),
 			SecretID: benchshape.UUID("secret", i),
-			Status:   structs.NodeReady})
+			Status:   structs.NodeReady,
+		})
 	}
 }
 
@@ -101,7 +112,8 @@ func registerShared(cfg *config) (operation, error) {
 	cfg.clients = 1
 	return upTo(cfg, 1, func(c *stdrpc.Client, _ int) error {
 		return call(c, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{
-			Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, 1<<20)}})
+			Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, 1<<20)},
+		})
 	}), nil
 }
 
@@ -115,7 +127,8 @@ func placeAllocs(cfg *config) (operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Printf("allocs placed=%d in %s\n", len(allocs), time.Since(start).Round(time.Millisecond))
+	fmt.Printf("allocs placed=%d in %s\n",
+		len(allocs), time.Since(start).Round(time.Millisecond))
 	b, err := json.Marshal(allocs)
 	if err != nil {
 		return nil, err
@@ -145,7 +158,9 @@ func place(addr string, count int) ([]placed, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(resp.Allocations, func(a, b placed) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(resp.Allocations, func(a, b placed) int {
+		return cmp.Compare(a.ID, b.ID)
+	})
 	return resp.Allocations, nil
 }
 
@@ -156,7 +171,10 @@ type work struct {
 }
 
 func newWork(allocs []placed, nodes int) *work {
-	w := &work{allocs: allocs, secrets: map[string]string{}}
+	w := &work{
+		allocs:  allocs,
+		secrets: map[string]string{},
+	}
 	for i := range nodes {
 		w.secrets[benchshape.UUID("node", i)] = benchshape.UUID("secret", i)
 	}
@@ -189,14 +207,24 @@ func (w *work) target(cfg *config, n int, mode string) (placed, string, error) {
 func (w *work) take(a placed, volume, mode string) *structs.CSIVolumeClaimRequest {
 	cl := benchshape.Claim(volume, 0, mode)
 	cl.AllocID = a.ID
-	return &structs.CSIVolumeClaimRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID],
-		Claims: []*structs.CSIClaim{cl}}
+	return &structs.CSIVolumeClaimRequest{
+		NodeID:   a.NodeID,
+		SecretID: w.secrets[a.NodeID],
+		Claims:   []*structs.CSIClaim{cl},
+	}
 }
 
 // giveUp is the request that releases it.
 func (w *work) giveUp(a placed, volume string) *structs.CSIVolumeUnpublishRequest {
-	return &structs.CSIVolumeUnpublishRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID],
-		Claims: []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: a.ID}}}
+	return &structs.CSIVolumeUnpublishRequest{
+		NodeID:   a.NodeID,
+		SecretID: w.secrets[a.NodeID],
+		Claims: []structs.CSIClaimKey{{
+			Namespace: structs.DefaultNamespace,
+			VolumeID:  volume,
+			AllocID:   a.ID,
+		}},
+	}
 }
 
 // claim claims a volume for an allocation. A write claim has its own volume.
@@ -231,14 +259,17 @@ func list(page int32) operation {
 
 func get(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
-		return call(c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes)})
+		return call(c, structs.CSIVolumeGet,
+			&structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes)})
 	}, nil
 }
 
 func staleGet(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
-		return call(c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes),
-			QueryOptions: structs.QueryOptions{AllowStale: true}})
+		return call(c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{
+			ID:           benchshape.VolumeID(n % cfg.volumes),
+			QueryOptions: structs.QueryOptions{AllowStale: true},
+		})
 	}, nil
 }
 

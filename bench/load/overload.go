@@ -36,22 +36,28 @@ const lanesOf = 64
 
 var stresses = []stress{
 	{"RPC: write claim or release", rpcLanes(func(f *fleet, n int) (request, error) {
-		round, i := n/len(f.work.allocs), n%len(f.work.allocs)
+		round := n / len(f.work.allocs)
+		i := n % len(f.work.allocs)
 		if a := f.work.allocs[i]; round%2 == 0 {
-			return encode(structs.CSIVolumeClaim, f.work.take(a, benchshape.VolumeID(i), structs.ClaimWrite))
+			return encode(structs.CSIVolumeClaim,
+				f.work.take(a, benchshape.VolumeID(i), structs.ClaimWrite))
 		} else {
-			return encode(structs.CSIVolumeUnpublish, f.work.giveUp(a, benchshape.VolumeID(i)))
+			return encode(structs.CSIVolumeUnpublish,
+				f.work.giveUp(a, benchshape.VolumeID(i)))
 		}
 	})},
 	{"RPC: node sends what changed", rpcLanes(func(f *fleet, n int) (request, error) {
 		i := n % f.size
-		return encode(structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i),
+		return encode(structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:   benchshape.UUID("node", i),
 			SecretID: benchshape.UUID("secret", i),
 			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i,
-				int(time.Now().UnixNano()))}})
+				int(time.Now().UnixNano()))},
+		})
 	})},
 	{"RPC: get a volume", rpcLanes(func(f *fleet, n int) (request, error) {
-		return encode(structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % f.size)})
+		return encode(structs.CSIVolumeGet,
+			&structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % f.size)})
 	})},
 	{"RPC: list 100 volumes of all", rpcLanes(func(*fleet, int) (request, error) {
 		return encode(structs.CSIVolumeList,
@@ -70,7 +76,9 @@ var stresses = []stress{
 func rpcLanes(make_ func(f *fleet, n int) (request, error)) func(*fleet) ([]lane, error) {
 	return func(f *fleet) (all []lane, err error) {
 		for i := range lanesOf {
-			l, err := openLane(f.agents[i%len(f.agents)].rpc, func(n int) (request, error) { return make_(f, n) })
+			l, err := openLane(f.agents[i%len(f.agents)].rpc, func(n int) (request, error) {
+				return make_(f, n)
+			})
 			if err != nil {
 				closeLanes(all)
 				return nil, err
@@ -87,7 +95,9 @@ func httpLanes(different func(*fleet) int, request func(f *fleet, n int) (*http.
 	error)) func(*fleet) ([]lane, error) {
 	return func(f *fleet) (all []lane, err error) {
 		for _, a := range f.agents {
-			wire, err := render(a.http, different(f), func(n int) (*http.Request, error) { return request(f, n) })
+			wire, err := render(a.http, different(f), func(n int) (*http.Request, error) {
+				return request(f, n)
+			})
 			if err != nil {
 				closeLanes(all)
 				return nil, err
@@ -146,24 +156,34 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 		return nil, err
 	}
 	defer closeLanes(lanes)
-	s := &strain{Operation: t.name, Servers: len(t.agents), What: what, Offered: o.rate,
-		Before: mb(residentOf(t.leader.pid))}
+	s := &strain{
+		Operation: t.name,
+		Servers:   len(t.agents),
+		What:      what,
+		Offered:   o.rate,
+		Before:    mb(residentOf(t.leader.pid)),
+	}
 	watched, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	watch.Go(func() { s.Max = mb(peakOf(watched, t.leader.pid)) })
+	watch.Go(func() {
+		s.Max = mb(peakOf(watched, t.leader.pid))
+	})
 	ran, waited := scheduled("self")
 	a := o.run(ctx, lanes)
 	s.own(a, ran, waited)
 	stop()
 	watch.Wait()
 	s.Good = float64(a.within) / o.time.Seconds()
-	s.P50, s.P99 = ms(quantile(a.took, .5)), ms(quantile(a.took, .99))
+	s.P50 = ms(quantile(a.took, .5))
+	s.P99 = ms(quantile(a.took, .99))
 	s.ServedP99 = ms(quantile(a.served, .99))
 	s.Refused = len(a.refused)
 	s.Advised = a.advised
 	s.RefusedP99 = ms(quantile(a.refused, .99))
-	s.Failed, s.Unsent = a.unsent+a.sent-len(a.took)-len(a.refused), a.unsent
-	s.Lag, s.Done = ms(quantile(a.lag, .99)), a.finished.Seconds()
+	s.Failed = a.unsent + a.sent - len(a.took) - len(a.refused)
+	s.Unsent = a.unsent
+	s.Lag = ms(quantile(a.lag, .99))
+	s.Done = a.finished.Seconds()
 	if a.last != nil {
 		s.Error = a.last.Error()
 	}
@@ -203,7 +223,9 @@ const (
 	searchFactor = 1.2
 )
 
-func (s *strain) sustained() bool { return s.Refused == 0 && s.Failed == 0 && s.P99 <= sustainedP99 }
+func (s *strain) sustained() bool {
+	return s.Refused == 0 && s.Failed == 0 && s.P99 <= sustainedP99
+}
 
 // sustain finds the highest rate that is sustained, within a step: in steps of two, and from the last good
 // one on in steps of searchFactor. A rate that fails is tried twice, since others may use the machine.
@@ -323,7 +345,9 @@ func overloadMode(ctx context.Context, args []string) error {
 // run offers everything to so many servers.
 func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err error) {
 	chosen := slices.DeleteFunc(slices.Clone(stresses),
-		func(s stress) bool { return !strings.Contains(s.name, o.only) })
+		func(s stress) bool {
+			return !strings.Contains(s.name, o.only)
+		})
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("no operation has %q in its name", o.only)
 	}
@@ -331,14 +355,20 @@ func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	defer func() {
+		err = errors.Join(err, f.close())
+	}()
 	f.cfg.httpConns = o.conns
 	leader, err := f.leader()
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range chosen {
-		t := &tester{fleet: f, stress: s, leader: f.agents[leader]}
+		t := &tester{
+			fleet:  f,
+			stress: s,
+			leader: f.agents[leader],
+		}
 		some, err := t.law(ctx, o.during)
 		rows = append(rows, some...)
 		if err != nil {

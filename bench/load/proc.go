@@ -137,7 +137,8 @@ func halves() (servers, load *unix.CPUSet, err error) {
 	if all.Count() < 2 {
 		return &all, &all, nil
 	}
-	servers, load = &unix.CPUSet{}, &unix.CPUSet{}
+	servers = &unix.CPUSet{}
+	load = &unix.CPUSet{}
 	for cpu, given := 0, 0; given < all.Count(); cpu++ {
 		if !all.IsSet(cpu) {
 			continue

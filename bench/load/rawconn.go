@@ -52,7 +52,9 @@ func (c *rawConn) Read(b []byte) (n int, err error) {
 // Write writes all of b at once. Without enough buffer space the connection becomes unusable.
 func (c *rawConn) Write(b []byte) (n int, err error) {
 	var failed syscall.Errno
-	err = c.raw.Control(func(fd uintptr) { n, failed = transfer(syscall.SYS_WRITE, fd, b) })
+	err = c.raw.Control(func(fd uintptr) {
+		n, failed = transfer(syscall.SYS_WRITE, fd, b)
+	})
 	switch {
 	case err != nil:
 		return 0, err
@@ -67,7 +69,8 @@ func (c *rawConn) Write(b []byte) (n int, err error) {
 // transfer reads into b or writes it, as far as that can be done at once.
 func transfer(call, fd uintptr, b []byte) (int, syscall.Errno) {
 	for {
-		n, _, failed := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		n, _, failed := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+			uintptr(len(b)))
 		switch failed {
 		case 0:
 			return int(n), 0

@@ -56,9 +56,16 @@ func (c *cluster) start(ctx context.Context, program string, n int, on *unix.CPU
 		return err
 	}
 	for i := range n {
-		at := func(k int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[3*i+k])) }
-		c.agents = append(c.agents, &agent{name: fmt.Sprint("s", i+1), http: at(0), rpc: at(1), serf: at(2),
-			ended: make(chan struct{})})
+		at := func(k int) string {
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[3*i+k]))
+		}
+		c.agents = append(c.agents, &agent{
+			name:  fmt.Sprint("s", i+1),
+			http:  at(0),
+			rpc:   at(1),
+			serf:  at(2),
+			ended: make(chan struct{}),
+		})
 	}
 	for _, a := range c.agents {
 		if err := c.run(ctx, a, program, on); err != nil {
@@ -77,7 +84,8 @@ func freePorts(n int) (ports []int, err error) {
 		}
 		defer tcp.Close() // all of them at the end, so that each is another one
 		addr := tcp.Addr().(*net.TCPAddr)
-		udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: addr.IP, Port: addr.Port})
+		udp, err := net.ListenUDP("udp",
+			&net.UDPAddr{IP: addr.IP, Port: addr.Port})
 		if err != nil {
 			continue
 		}
@@ -115,11 +123,14 @@ func (c *cluster) run(ctx context.Context, a *agent, program string, on *unix.CP
 	}
 	defer log.Close()
 	a.cmd = exec.CommandContext(ctx, program, "agent", "-config", file)
-	a.cmd.Stdout, a.cmd.Stderr = log, log
+	a.cmd.Stdout = log
+	a.cmd.Stderr = log
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	start := a.cmd.Start
 	if on != nil {
-		start = func() error { return during(on, a.cmd.Start) }
+		start = func() error {
+			return during(on, a.cmd.Start)
+		}
 	}
 	if err := start(); err != nil {
 		return err

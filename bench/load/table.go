@@ -40,7 +40,8 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 		return nil, err
 	}
 	if f.cfg.max > 0 { // it has only so much to do
-		b.max, f.cfg.max = f.cfg.max, 0
+		b.max = f.cfg.max
+		f.cfg.max = 0
 	}
 	leader, err := f.leader()
 	if err != nil {
@@ -52,7 +53,12 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 	if o.done() == 0 {
 		return nil, fmt.Errorf("%s: of %d operations none succeeded: %w", m.names[0], o.failed, o.last)
 	}
-	common := row{Servers: len(f.agents), Fleet: f.size, Clients: len(conns), Failed: o.failed}
+	common := row{
+		Servers: len(f.agents),
+		Fleet:   f.size,
+		Clients: len(conns),
+		Failed:  o.failed,
+	}
 	if now, err := f.leader(); err != nil || now != leader {
 		common.Error = "the leader changed"
 	}
@@ -78,7 +84,8 @@ func (r row) each(names []string, o *outcome) (rows []*row) {
 		r.Operation = names[kind]
 		r.Ops = len(took)
 		r.Rate = float64(len(took)) / o.elapsed.Seconds()
-		r.P50, r.P99 = ms(quantile(took, .5)), ms(quantile(took, .99))
+		r.P50 = ms(quantile(took, .5))
+		r.P99 = ms(quantile(took, .99))
 		rows = append(rows, &r)
 	}
 	return rows
@@ -126,7 +133,9 @@ func measureAll(ctx context.Context, program string, servers, size int, each tim
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = cmp.Or(err, f.close()) }()
+	defer func() {
+		err = cmp.Or(err, f.close())
+	}()
 	rows = append(rows, filled)
 	for _, m := range measures {
 		if ctx.Err() != nil {
@@ -175,7 +184,9 @@ type file struct {
 
 // newFile gets its settings from two flags.
 func newFile(flags *flag.FlagSet) *file {
-	f := &file{Date: time.Now().UTC().Format(time.DateTime)}
+	f := &file{
+		Date: time.Now().UTC().Format(time.DateTime),
+	}
 	f.Load[0] = loadAverage()
 	flags.StringVar(&f.path, "json", "", "also write the rows to this `file`")
 	flags.StringVar(&f.Commit, "commit", "", "what the servers were built of, for the file")

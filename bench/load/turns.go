@@ -39,7 +39,8 @@ func claimEach(cfg *config) (operation, error) {
 		a := w.allocs[n%len(w.allocs)] // as many in a row as there are readers of one volume: each is another one
 		req := byNode[a.NodeID]
 		if req == nil {
-			nodes, req = append(nodes, a.NodeID), w.take(a, "", structs.ClaimRead)
+			nodes = append(nodes, a.NodeID)
+			req = w.take(a, "", structs.ClaimRead)
 			req.Claims, byNode[a.NodeID] = nil, req
 		}
 		claim := benchshape.Claim(benchshape.VolumeID(n/readersEach), 0, structs.ClaimRead)

@@ -28,11 +28,18 @@ type held struct {
 func (n *Node) begin(ctx context.Context, a *structs.Allocation) {
 	life, stop := context.WithCancel(ctx)
 	r := &running{
-		alloc: a, grants: map[structs.CSIClaimKey]uint64{}, stop: stop, finish: make(chan string, 1),
+		alloc:  a,
+		grants: map[structs.CSIClaimKey]uint64{},
+		stop:   stop,
+		finish: make(chan string, 1),
 	}
 	if g := a.Job.Group(a.TaskGroup); g != nil {
 		for _, v := range g.Volumes {
-			k := structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: v.VolumeID(a.Index()), AllocID: a.ID}
+			k := structs.CSIClaimKey{
+				Namespace: a.Namespace,
+				VolumeID:  v.VolumeID(a.Index()),
+				AllocID:   a.ID,
+			}
 			r.keys = append(r.keys, k)
 		}
 	}
@@ -100,7 +107,11 @@ func (n *Node) live(node, life context.Context, r *running) {
 	}
 	if len(r.keys) > 0 {
 		_ = retry(node, func(ctx context.Context) error {
-			req := &structs.CSIVolumeUnpublishRequest{NodeID: n.ID, SecretID: n.secret(), Claims: r.keys}
+			req := &structs.CSIVolumeUnpublishRequest{
+				NodeID:   n.ID,
+				SecretID: n.secret(),
+				Claims:   r.keys,
+			}
 			_, err := rpc.Call(ctx, n.servers, structs.CSIVolumeUnpublish, req)
 			return err
 		})
@@ -133,8 +144,10 @@ func (n *Node) set(r *running, works bool) {
 func (n *Node) say(ctx context.Context, alloc, status string) {
 	_ = retry(ctx, func(ctx context.Context) error {
 		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
-			NodeID: n.ID, SecretID: n.secret(),
-			Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: status}}})
+			NodeID:   n.ID,
+			SecretID: n.secret(),
+			Allocs:   []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: status}},
+		})
 		return err
 	})
 }
@@ -144,7 +157,10 @@ func (n *Node) say(ctx context.Context, alloc, status string) {
 func (n *Node) mountAll(ctx context.Context, r *running) (mounts []held, err error) {
 	a := r.alloc
 	group := a.Job.Group(a.TaskGroup)
-	req := &structs.CSIVolumeClaimRequest{NodeID: n.ID, SecretID: n.secret()}
+	req := &structs.CSIVolumeClaimRequest{
+		NodeID:   n.ID,
+		SecretID: n.secret(),
+	}
 	for _, v := range group.Volumes {
 		c := v.Claim(a.Namespace, a.Index())
 		c.AllocID = a.ID
@@ -194,8 +210,12 @@ func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*
 
 // awaitClaim waits until the volume of a claim may be staged.
 func (n *Node) awaitClaim(ctx context.Context, c *structs.CSIClaim) (*structs.CSIClaimGetResponse, error) {
-	req := &structs.CSIClaimGetRequest{VolumeID: c.VolumeID, AllocID: c.AllocID, NodeID: n.ID,
-		SecretID: n.secret()}
+	req := &structs.CSIClaimGetRequest{
+		VolumeID: c.VolumeID,
+		AllocID:  c.AllocID,
+		NodeID:   n.ID,
+		SecretID: n.secret(),
+	}
 	req.Namespace = c.Namespace
 	for {
 		var resp *structs.CSIClaimGetResponse

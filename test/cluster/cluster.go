@@ -63,11 +63,17 @@ func New(t testing.TB, servers int, options ...Option) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{T: t, Net: NewNetwork(), dir: dir, Logger: logger(), Configure: func(cfg *server.Config) {
-		for _, o := range options {
-			o(cfg)
-		}
-	}}
+	c := &Cluster{
+		T:      t,
+		Net:    NewNetwork(),
+		dir:    dir,
+		Logger: logger(),
+		Configure: func(cfg *server.Config) {
+			for _, o := range options {
+				o(cfg)
+			}
+		},
+	}
 	t.Cleanup(c.close)
 	for range servers {
 		c.Add(servers)
@@ -82,7 +88,10 @@ func logger() hclog.Logger {
 	if level == "" {
 		return hclog.NewNullLogger()
 	}
-	return hclog.New(&hclog.LoggerOptions{Level: hclog.LevelFromString(level), Output: os.Stderr})
+	return hclog.New(&hclog.LoggerOptions{
+		Level:  hclog.LevelFromString(level),
+		Output: os.Stderr,
+	})
 }
 
 func (c *Cluster) close() {
@@ -114,10 +123,12 @@ func (c *Cluster) Add(expect int) *Server {
 	cfg.Name = name
 	cfg.DataDir = filepath.Join(c.dir, name)
 	cfg.BootstrapExpect = expect
-	cfg.RPCBind, cfg.SerfBind = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0")
+	cfg.RPCBind = net.JoinHostPort(ip, "0")
+	cfg.SerfBind = net.JoinHostPort(ip, "0")
 	cfg.RaftTimeout = 400 * time.Millisecond
 	cfg.RetryInterval = 200 * time.Millisecond
-	cfg.Dial, cfg.Gossip = c.Net.From(name).Dial, c.Net.From(name).Gossip
+	cfg.Dial = c.Net.From(name).Dial
+	cfg.Gossip = c.Net.From(name).Gossip
 	for _, other := range c.Servers {
 		cfg.RetryJoin = append(cfg.RetryJoin, serfAddr(other.Now()))
 	}
@@ -137,9 +148,14 @@ func (c *Cluster) start(s *Server) {
 	if err != nil {
 		c.T.Fatalf("starting %s: %v", s.Name, err)
 	}
-	s.cfg.RPCBind, s.cfg.SerfBind = made.RPCAddr(), serfAddr(made)
+	s.cfg.RPCBind = made.RPCAddr()
+	s.cfg.SerfBind = serfAddr(made)
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &life{Server: made, cancel: cancel, done: make(chan struct{})}
+	l := &life{
+		Server: made,
+		cancel: cancel,
+		done:   make(chan struct{}),
+	}
 	s.life.Store(l)
 	go func() {
 		defer close(l.done)
@@ -196,7 +212,9 @@ func (c *Cluster) Move(s *Server) {
 }
 
 // Now is the server in the life that it has now.
-func (s *Server) Now() *server.Server { return s.life.Load().Server }
+func (s *Server) Now() *server.Server {
+	return s.life.Load().Server
+}
 
 // Call calls a method at the server (rpc.Caller).
 func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
@@ -204,7 +222,9 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 }
 
 // Store is the server's state.
-func (s *Server) Store() *state.Store { return s.Now().Store() }
+func (s *Server) Store() *state.Store {
+	return s.Now().Store()
+}
 
 // Leads reports whether the server leads and is up to date.
 func (s *Server) Leads() bool {
@@ -233,7 +253,9 @@ func (c *Cluster) Leader(among ...*Server) *Server {
 
 // Others are the running servers except one.
 func (c *Cluster) Others(s *Server) []*Server {
-	return slices.DeleteFunc(slices.Clone(c.Servers), func(o *Server) bool { return o == s || !o.Running() })
+	return slices.DeleteFunc(slices.Clone(c.Servers), func(o *Server) bool {
+		return o == s || !o.Running()
+	})
 }
 
 // Names are the servers' names.
@@ -285,13 +307,15 @@ func Must[Req, Resp any](c *Cluster, s *Server, m structs.Method[Req, Resp], req
 	var err error
 	for deadline := time.Now().Add(Patience); ; {
 		resp, err = rpc.Call(c.T.Context(), s, m, req)
-		again := structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)
+		again := structs.IsKind(err, structs.KindUnavailable) ||
+			structs.IsKind(err, structs.KindTimeout)
 		if !again || time.Now().After(deadline) {
 			break
 		}
 	}
 	if err != nil {
-		c.T.Fatalf("%s at %s: %v (%s)", m.Name, s.Name, err, structs.KindOf(err))
+		c.T.Fatalf("%s at %s: %v (%s)",
+			m.Name, s.Name, err, structs.KindOf(err))
 	}
 	return resp
 }
@@ -347,7 +371,9 @@ func (c *Cluster) Alike() {
 }
 
 // Nodes are the nodes that were added, oldest first.
-func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
+func (c *Cluster) Nodes() []*Node {
+	return slices.Clone(c.nodes)
+}
 
 // serfAddr is the address that others reach the gossip of a server at.
 func serfAddr(s *server.Server) string {

@@ -20,10 +20,20 @@ import (
 func TestMain(m *testing.M) { cluster.Main(m) }
 
 func aJob(id string) *structs.JobRegisterRequest {
-	return &structs.JobRegisterRequest{Job: &structs.Job{ID: id, Type: structs.JobService,
+	return &structs.JobRegisterRequest{Job: &structs.Job{
+		ID:          id,
+		Type:        structs.JobService,
 		Datacenters: []string{"dc1"},
-		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec",
-			Config: map[string]any{"command": "true"}}}}}}}
+		TaskGroups: []*structs.TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Tasks: []*structs.Task{{
+				Name:   "t",
+				Driver: "exec",
+				Config: map[string]any{"command": "true"},
+			}},
+		}},
+	}}
 }
 
 func hasJob(s *cluster.Server, id string) bool {
@@ -64,7 +74,9 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 	leader := c.Leader()
 	for _, s := range c.Servers {
 		c.Until(s.Name+" knows all members",
-			func() bool { return slices.Equal(voters(t, s), addresses(c.Servers)) })
+			func() bool {
+				return slices.Equal(voters(t, s), addresses(c.Servers))
+			})
 		if s != leader && s.Leads() {
 			t.Errorf("%s and %s both lead", leader.Name, s.Name)
 		}
@@ -119,7 +131,8 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 // of its lease with the old leader, and the new one does not make it down.
 func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) {
-		cfg.HeartbeatTTL, cfg.HeartbeatGrace = 5*time.Second, 15*time.Second
+		cfg.HeartbeatTTL = 5 * time.Second
+		cfg.HeartbeatGrace = 15 * time.Second
 	})
 	node := c.AddNode("n1", cluster.NewStorage(c))
 	old := c.Leader()
@@ -140,14 +153,20 @@ func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 			}
 		})
 	}
-	count := func() int { mu.Lock(); defer mu.Unlock(); return len(acknowledged) }
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(acknowledged)
+	}
 	c.Until("some writes", func() bool { return count() >= 20 })
 	if err := old.Kill(); err != nil {
 		t.Error(err)
 	}
 	c.Leader(others...)
 	before := count()
-	c.Until("writes at the new leader", func() bool { return count() >= before+20 })
+	c.Until("writes at the new leader", func() bool {
+		return count() >= before+20
+	})
 	stop()
 	writers.Wait()
 	leader := c.Leader(others...)
@@ -166,7 +185,9 @@ func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 		}
 	}
 	c.Restart(old)
-	c.Until("the old leader catches up", func() bool { return hasJob(old, acknowledged[len(acknowledged)-1]) })
+	c.Until("the old leader catches up", func() bool {
+		return hasJob(old, acknowledged[len(acknowledged)-1])
+	})
 	c.Alike()
 }
 
@@ -175,8 +196,12 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	fourth := c.Add(0)
 	c.Rows(fourth, "the rows arrive",
-		func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
-	c.Until("it has a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
+		func(tx *state.ReadTx) bool {
+			return state.Job(tx, structs.DefaultNamespace, "one") != nil
+		})
+	c.Until("it has a vote", func() bool {
+		return slices.Equal(voters(t, c.Leader()), addresses(c.Servers))
+	})
 
 	leaving := c.Leader()
 	if err := leaving.Now().Leave(t.Context(), false); err != nil {
@@ -226,7 +251,8 @@ func TestCluster_AllServersRestart(t *testing.T) {
 		c.Restart(s)
 	}
 	leader := c.Leader()
-	if !hasJob(leader, "one") || !slices.Equal(voters(t, leader), before) {
+	if !hasJob(leader, "one") ||
+		!slices.Equal(voters(t, leader), before) {
 		t.Errorf("after the restart: job %v, servers %v, before %v", hasJob(leader, "one"),
 			voters(t, leader), before)
 	}
@@ -240,8 +266,12 @@ func TestBootstrap_JoinsAnExistingCluster(t *testing.T) {
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	second := c.Add(1)
 	c.Rows(second, "the rows arrive",
-		func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
-	c.Until("both have a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
+		func(tx *state.ReadTx) bool {
+			return state.Job(tx, structs.DefaultNamespace, "one") != nil
+		})
+	c.Until("both have a vote", func() bool {
+		return slices.Equal(voters(t, c.Leader()), addresses(c.Servers))
+	})
 }
 
 // A partitioned leader accepts no write and answers no consistent read. The others continue, and after the
@@ -254,14 +284,17 @@ func TestPartition_OfTheLeader(t *testing.T) {
 	waited := make(chan error, 1)
 	go func() { // a consistent blocking query
 		req := &structs.CSIVolumeListRequest{}
-		req.MinIndex, req.MaxWait = old.Store().Index()+1000, 5*time.Minute
+		req.MinIndex = old.Store().Index() + 1000
+		req.MaxWait = 5 * time.Minute
 		_, err := within(old, cluster.Patience, structs.CSIVolumeList, req)
 		waited <- err
 	}()
 	c.Net.Cut(old.Name, cluster.Names(others)...)
 
 	for what, call := range map[string]func() error{
-		"a claim": func() error { return w.claim(old, time.Second, "v1", w.allocs[0]) },
+		"a claim": func() error {
+			return w.claim(old, time.Second, "v1", w.allocs[0])
+		},
 		"a write": func() error {
 			_, err := within(old, time.Second, structs.JobRegister,
 				aJob("lost"))
@@ -281,7 +314,9 @@ func TestPartition_OfTheLeader(t *testing.T) {
 			t.Errorf("%s in the minority: %v (%s), want unavailable or timeout", what, err, structs.KindOf(err))
 		}
 	}
-	c.Until("its loops end", func() bool { return !old.Leads() })
+	c.Until("its loops end", func() bool {
+		return !old.Leads()
+	})
 	if err := <-waited; !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("who waits for news at it: %v (%s), want unavailable", err, structs.KindOf(err))
 	}
@@ -327,10 +362,15 @@ func TestLeaderLoops_EndWithLeadership(t *testing.T) {
 	for range 2 {
 		leader := c.Leader()
 		c.Net.Cut(leader.Name, cluster.Names(c.Others(leader))...)
-		c.Until("its loops have ended", func() bool { return book.last(leader.Name) == "leadership ended" })
+		c.Until("its loops have ended", func() bool {
+			return book.last(leader.Name) == "leadership ended"
+		})
 		c.Leader(c.Others(leader)...)
 		c.Net.Heal()
-		c.Until("it follows", func() bool { _, _, known, _ := leader.Now().Leader(); return known })
+		c.Until("it follows", func() bool {
+			_, _, known, _ := leader.Now().Leader()
+			return known
+		})
 	}
 	for _, s := range c.Servers {
 		if err := s.Kill(); err != nil {
@@ -356,7 +396,8 @@ func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 	}
 	var archive bytes.Buffer
 	for i := range 20 {
-		cluster.Must(c, leader, structs.JobRegister, aJob(fmt.Sprint("job-", i)))
+		cluster.Must(c, leader, structs.JobRegister,
+			aJob(fmt.Sprint("job-", i)))
 	}
 	c.AtLeader("save an archive", func(s *cluster.Server) error { // and the log is cut short
 		archive.Reset()
@@ -376,7 +417,8 @@ func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 		t.Errorf("restoring at a follower: %v (%s), want unavailable", err, structs.KindOf(err))
 	}
 	c.AtLeader("restore the archive", func(s *cluster.Server) error {
-		return s.Now().SnapshotRestore(t.Context(), bytes.NewReader(archive.Bytes()))
+		return s.Now().SnapshotRestore(t.Context(),
+			bytes.NewReader(archive.Bytes()))
 	})
 	for _, s := range c.Servers {
 		c.Rows(s, "it is as it was", func(tx *state.ReadTx) bool {

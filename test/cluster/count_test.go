@@ -35,9 +35,15 @@ func TestServers_SurviveACountWithoutBounds(t *testing.T) {
 	now := time.Now().UnixNano()
 	req.Now = now
 	req.Eval = &structs.Evaluation{
-		ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: "huge", Type: structs.JobService,
-		Priority: 50, TriggeredBy: structs.TriggerJobRegister, Status: structs.EvalPending,
-		CreateTime: now, ModifyTime: now,
+		ID:          structs.NewID(),
+		Namespace:   structs.DefaultNamespace,
+		JobID:       "huge",
+		Type:        structs.JobService,
+		Priority:    50,
+		TriggeredBy: structs.TriggerJobRegister,
+		Status:      structs.EvalPending,
+		CreateTime:  now,
+		ModifyTime:  now,
 	}
 	if _, err := fsm.Propose(t.Context(), leader.Now(), fsm.JobRegister, req); err != nil {
 		t.Fatal(err)

@@ -31,19 +31,31 @@ func (b bareParts) build(client.Parts) (*client.Subsystems, error) {
 func realNode(t *testing.T, c *cluster.Cluster, name string) *client.Client {
 	t.Helper()
 	cfg := client.DefaultConfig()
-	cfg.Enabled, cfg.DataDir, cfg.NodeName, cfg.Datacenter = true, t.TempDir(), name, "dc1"
+	cfg.Enabled = true
+	cfg.DataDir = t.TempDir()
+	cfg.NodeName = name
+	cfg.Datacenter = "dc1"
 	for _, s := range c.Servers {
 		cfg.Servers = append(cfg.Servers, s.Now().RPCAddr())
 	}
 	pool := rpc.NewPool(c.Net.From(name).Dial, hclog.NewNullLogger(), nil)
-	n, err := client.New(cfg, client.Deps{Pool: pool, Build: bareParts{}.build})
+	n, err := client.New(cfg,
+		client.Deps{Pool: pool, Build: bareParts{}.build})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); n.Run(ctx) }()
-	t.Cleanup(func() { cancel(); c.Net.Heal(); pool.Close(); <-ended })
+	go func() {
+		defer close(ended)
+		n.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		c.Net.Heal()
+		pool.Close()
+		<-ended
+	})
 	select {
 	case <-n.Registered():
 	case <-time.After(cluster.Patience):
@@ -63,7 +75,9 @@ func TestCutLeader_TakesNoNodeDown(t *testing.T) {
 	node := realNode(t, c, "n1")
 	old := c.Leader()
 	others := c.Others(old)
-	c.Until("the node is with the leader", func() bool { return node.Servers()[0] == old.Now().RPCAddr() })
+	c.Until("the node is with the leader", func() bool {
+		return node.Servers()[0] == old.Now().RPCAddr()
+	})
 	c.Net.Cut(old.Name, append(cluster.Names(others), "n1")...)
 	leader := c.Leader(others...)
 	c.Until("the node is with the new leader, or down", func() bool {
@@ -92,7 +106,8 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 			var err error
 			for err == nil && len(resp.Jobs) == 1 { // the evaluation of the first job is a change, too
 				req := &structs.QueryRequest{}
-				req.MinIndex, req.MaxWait = resp.Index, cluster.Patience
+				req.MinIndex = resp.Index
+				req.MaxWait = cluster.Patience
 				resp, err = within(s, cluster.Patience, structs.JobList, req)
 			}
 			answers <- err
@@ -131,7 +146,8 @@ func TestElection_IsWaitedFor(t *testing.T) {
 	for _, s := range others {
 		resp, err := within(s, cluster.Patience, structs.JobList, &structs.QueryRequest{})
 		if err != nil || len(resp.Jobs) != 1 {
-			t.Errorf("a read at %s: %+v, %v (%s)", s.Name, resp, err, structs.KindOf(err))
+			t.Errorf("a read at %s: %+v, %v (%s)",
+				s.Name, resp, err, structs.KindOf(err))
 		}
 	}
 	c.Leader(others...)

@@ -17,7 +17,9 @@ func TestDamagedFollower_RefusesAndIsReplaced(t *testing.T) {
 	leader := c.Leader()
 	cluster.Must(c, leader, structs.JobRegister, aJob("untouched"))
 	follower := c.Others(leader)[0]
-	c.Until("the follower has the job", func() bool { return hasJob(follower, "untouched") })
+	c.Until("the follower has the job", func() bool {
+		return hasJob(follower, "untouched")
+	})
 	if err := follower.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +49,13 @@ func TestDamagedFollower_RefusesAndIsReplaced(t *testing.T) {
 	}
 	c.Restart(follower)
 	for _, job := range []string{"untouched", "without-it"} {
-		c.Until("the replacement has "+job, func() bool { return hasJob(follower, job) })
+		c.Until("the replacement has "+job, func() bool {
+			return hasJob(follower, job)
+		})
 	}
-	c.Until("there are three members", func() bool { return len(voters(t, c.Leader())) == 3 })
+	c.Until("there are three members", func() bool {
+		return len(voters(t, c.Leader())) == 3
+	})
 }
 
 // changeByte changes the first letter of a text in a file.

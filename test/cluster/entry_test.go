@@ -48,7 +48,10 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := api.NewHandler(api.Config{Caller: leader.Now(), Logger: hclog.NewNullLogger()})
+	handler := api.NewHandler(api.Config{
+		Caller: leader.Now(),
+		Logger: hclog.NewNullLogger(),
+	})
 	answer := httptest.NewRecorder()
 	put := httptest.NewRequest(http.MethodPut, "http://127.0.0.1/v1/jobs", bytes.NewReader(body))
 	handler.ServeHTTP(answer, put)

@@ -52,8 +52,13 @@ func (r *registrar) run(ctx context.Context, callers, each int) {
 // one. Each has its own result, and all servers apply them alike.
 func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
 	// No election is wanted, also where the machine is busy.
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.RaftTimeout = 5 * time.Second })
-	r := &registrar{s: c.Leader(), told: map[string]error{}}
+	c := cluster.New(t, 3, func(cfg *server.Config) {
+		cfg.RaftTimeout = 5 * time.Second
+	})
+	r := &registrar{
+		s:    c.Leader(),
+		told: map[string]error{},
+	}
 	before := r.s.Store().Index()
 	const callers, each = 64, 20
 	r.run(t.Context(), callers, each)
@@ -75,19 +80,28 @@ func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
 func TestBatches_LossOfLeadership(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
-	r := &registrar{s: leader, told: map[string]error{}}
+	r := &registrar{
+		s:    leader,
+		told: map[string]error{},
+	}
 	var wg sync.WaitGroup
-	wg.Go(func() { r.run(t.Context(), 64, 1<<30) })
-	c.Until("many have been answered", func() bool { return r.done.Load() > 500 })
+	wg.Go(func() {
+		r.run(t.Context(), 64, 1<<30)
+	})
+	c.Until("many have been answered", func() bool {
+		return r.done.Load() > 500
+	})
 	others := c.Others(leader)
 	c.Net.Cut(leader.Name, cluster.Names(others)...)
 	wg.Wait()
 	c.Leader(others...)
 	c.Net.Heal()
 	c.Alike()
-	tx, failed := c.Leader().Store().Read(), map[structs.Kind]int{}
+	tx := c.Leader().Store().Read()
+	failed := map[structs.Kind]int{}
 	for id, err := range r.told {
-		kind, there := structs.KindOf(err), state.Node(tx, id) != nil
+		kind := structs.KindOf(err)
+		there := state.Node(tx, id) != nil
 		if err != nil {
 			failed[kind]++
 		}
@@ -97,7 +111,8 @@ func TestBatches_LossOfLeadership(t *testing.T) {
 			t.Errorf("%s was told %v; it is there: %v", id, err, there)
 		}
 	}
-	if failed[structs.KindTimeout] == 0 || failed[structs.KindTimeout]+failed[structs.KindUnavailable] != 64 {
+	if failed[structs.KindTimeout] == 0 ||
+		failed[structs.KindTimeout]+failed[structs.KindUnavailable] != 64 {
 		t.Errorf("each of 64 is told that leadership was lost, once: %v", failed)
 	}
 }

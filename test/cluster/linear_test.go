@@ -52,7 +52,8 @@ var lineModel = porcupine.Model{
 	},
 	Init: func() any { return "" },
 	Step: func(state, input, output any) (bool, any) {
-		in, out := input.(lineInput), output.(string)
+		in := input.(lineInput)
+		out := output.(string)
 		line := strings.Fields(state.(string))
 		at := slices.Index(line, in.alloc)
 		switch in.op {
@@ -103,8 +104,13 @@ func (h *history) note(client int, in lineInput, out string, call time.Duration,
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Output: out, Call: int64(call),
-		Return: int64(end)})
+	h.ops = append(h.ops, porcupine.Operation{
+		ClientId: client,
+		Input:    in,
+		Output:   out,
+		Call:     int64(call),
+		Return:   int64(end),
+	})
 	return err == nil
 }
 
@@ -200,7 +206,9 @@ var trouble = []struct {
 		follower := c.Others(leader)[0]
 		c.Net.Cut(follower.Name, cluster.Names(c.Others(follower))...)
 		index := leader.Store().Index()
-		c.Until("the others go on", func() bool { return leader.Store().Index() > index+20 })
+		c.Until("the others go on", func() bool {
+			return leader.Store().Index() > index+20
+		})
 		c.Net.Heal()
 	}},
 	{"the leader dies and comes back", func(c *cluster.Cluster) {
@@ -215,7 +223,9 @@ var trouble = []struct {
 		old := c.Leader()
 		c.Net.Cut(old.Name, c.Others(old)[0].Name) // and keeps the other
 		index := old.Store().Index()
-		c.Until("writes go on", func() bool { return c.Leader().Store().Index() > index+20 })
+		c.Until("writes go on", func() bool {
+			return c.Leader().Store().Index() > index+20
+		})
 		c.Net.Heal()
 	}},
 }
@@ -223,21 +233,30 @@ var trouble = []struct {
 // TestClaims_AreLinearizable has clients claim and release two volumes of one writer at all servers while
 // leaders are partitioned and die. It compares their observations with the model of the queue.
 func TestClaims_AreLinearizable(t *testing.T) {
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour })
+	c := cluster.New(t, 3, func(cfg *server.Config) {
+		cfg.HeartbeatTTL = time.Hour
+	})
 	const clients = 5
 	w := newWorld(c, clients)
-	h := &history{begin: time.Now(), grant: map[string]string{}}
+	h := &history{
+		begin: time.Now(),
+		grant: map[string]string{},
+	}
 	stop := make(chan struct{})
 	var working sync.WaitGroup
 	for n := range clients {
-		working.Go(func() { w.client(t, h, n, stop) })
+		working.Go(func() {
+			w.client(t, h, n, stop)
+		})
 	}
 	for _, tr := range trouble {
 		t.Log(time.Since(h.begin).Round(time.Millisecond), tr.name)
 		tr.do(c)
 		leader := c.Leader()
 		index := leader.Store().Index()
-		c.Until("claims go on", func() bool { return c.Leader().Store().Index() > index+20 })
+		c.Until("claims go on", func() bool {
+			return c.Leader().Store().Index() > index+20
+		})
 	}
 	close(stop)
 	working.Wait()
@@ -248,7 +267,8 @@ func TestClaims_AreLinearizable(t *testing.T) {
 			unknown++
 		}
 	}
-	t.Logf("%d operations, the outcome of %d not known, %d grants", len(h.ops), unknown, len(h.grant))
+	t.Logf("%d operations, the outcome of %d not known, %d grants",
+		len(h.ops), unknown, len(h.grant))
 	if result := porcupine.CheckOperationsTimeout(lineModel, h.ops, 2*time.Minute); result != porcupine.Ok {
 		t.Errorf("what the clients saw is no line: %s", result)
 	}
@@ -261,8 +281,13 @@ func TestClaims_AreLinearizable(t *testing.T) {
 // The model must also reject a history. Otherwise its acceptance would prove nothing.
 func TestClaimModel_RejectsTwoHolders(t *testing.T) {
 	op := func(client int, name, alloc, out string, call, end int64) porcupine.Operation {
-		return porcupine.Operation{ClientId: client, Input: lineInput{name, "v", alloc}, Output: out, Call: call,
-			Return: end}
+		return porcupine.Operation{
+			ClientId: client,
+			Input:    lineInput{name, "v", alloc},
+			Output:   out,
+			Call:     call,
+			Return:   end,
+		}
 	}
 	two := []porcupine.Operation{
 		op(1, opClaim, "a", "", 0, 1), op(2, opClaim, "b", "", 2, 3),

@@ -37,14 +37,19 @@ var addresses atomic.Uint32
 
 // NewNetwork makes a network on which nothing is cut.
 func NewNetwork() *Network {
-	return &Network{names: map[string]string{}, cuts: map[way]chan struct{}{}, links: map[*link]bool{}}
+	return &Network{
+		names: map[string]string{},
+		cuts:  map[way]chan struct{}{},
+		links: map[*link]bool{},
+	}
 }
 
 // Address gives a member an IP address that no other member of the process has, and hardly any other process.
 // So a released port of it is still free later.
 func (n *Network) Address(name string) string {
 	i := addresses.Add(1)
-	ip := fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()%128, 1+i/250, 1+i%250)
+	ip := fmt.Sprintf("127.%d.%d.%d",
+		64+os.Getpid()%128, 1+i/250, 1+i%250)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.names[ip] = name
@@ -92,7 +97,9 @@ type View struct {
 }
 
 // Gossip is the transport of the member's gossip.
-func (v View) Gossip(t *memberlist.NetTransport) memberlist.NodeAwareTransport { return &gossip{t, v} }
+func (v View) Gossip(t *memberlist.NetTransport) memberlist.NodeAwareTransport {
+	return &gossip{t, v}
+}
 
 // gossip is the gossip's sockets, sending by way of the network.
 type gossip struct {
@@ -138,7 +145,12 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 		return nil, err
 	}
 	near, inner := net.Pipe()
-	l := &link{net: v.net, way: w, ends: [2]net.Conn{inner, far}, gone: make(chan struct{})}
+	l := &link{
+		net:  v.net,
+		way:  w,
+		ends: [2]net.Conn{inner, far},
+		gone: make(chan struct{}),
+	}
 	v.net.run(l)
 	return pipe{near, far}, nil
 }
@@ -189,10 +201,17 @@ func (n *Network) run(l *link) {
 	n.links[l] = true
 	n.mu.Unlock()
 	var pumps sync.WaitGroup
-	for _, end := range [][2]net.Conn{{l.ends[0], l.ends[1]}, {l.ends[1], l.ends[0]}} {
+	for _, end := range [][2]net.Conn{
+		{l.ends[0], l.ends[1]},
+		{l.ends[1], l.ends[0]},
+	} {
 		sent := make(chan []byte, 256) // as kernels hold sent data that is not yet acknowledged
-		pumps.Go(func() { l.take(end[0], sent) })
-		pumps.Go(func() { l.give(end[1], sent) })
+		pumps.Go(func() {
+			l.take(end[0], sent)
+		})
+		pumps.Go(func() {
+			l.give(end[1], sent)
+		})
 	}
 	n.pumps.Go(func() {
 		pumps.Wait()

@@ -62,7 +62,11 @@ func WithLinger(d time.Duration) NodeOption {
 // AddNode starts a node and waits until it is registered.
 func (c *Cluster) AddNode(name string, s *Storage, options ...NodeOption) *Node {
 	c.T.Helper()
-	n := &Node{Name: name, ID: structs.DeriveID(uint64(len(c.nodes)), name), Storage: s}
+	n := &Node{
+		Name:    name,
+		ID:      structs.DeriveID(uint64(len(c.nodes)), name),
+		Storage: s,
+	}
 	c.startNode(n, options...)
 	return n
 }
@@ -70,7 +74,11 @@ func (c *Cluster) AddNode(name string, s *Storage, options ...NodeOption) *Node 
 // Revive starts a killed node again with an empty volume store: it was rebooted.
 func (c *Cluster) Revive(n *Node, options ...NodeOption) *Node {
 	c.T.Helper()
-	again := &Node{Name: n.Name, ID: n.ID, Storage: n.Storage}
+	again := &Node{
+		Name:    n.Name,
+		ID:      n.ID,
+		Storage: n.Storage,
+	}
 	c.startNode(again, options...)
 	return again
 }
@@ -82,10 +90,17 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	n.allocs = map[string]*running{}
 	n.ended = map[string]string{}
 	row := &structs.Node{
-		ID: n.ID, SecretID: "secret of " + n.ID, Name: n.Name, Datacenter: "dc1", Status: structs.NodeReady,
-		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
-		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 8000},
-			Memory: structs.NodeMemoryResources{MemoryMB: 8000}, Disk: structs.NodeDiskResources{DiskMB: 80000}},
+		ID:         n.ID,
+		SecretID:   "secret of " + n.ID,
+		Name:       n.Name,
+		Datacenter: "dc1",
+		Status:     structs.NodeReady,
+		Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+		NodeResources: &structs.NodeResources{
+			CPU:    structs.NodeCPUResources{CpuShares: 8000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 8000},
+			Disk:   structs.NodeDiskResources{DiskMB: 80000},
+		},
 	}
 	for _, o := range options {
 		o(n, row)
@@ -101,7 +116,9 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	n.cancel = cancel
 	c.nodes = append(c.nodes, n)
 	registered := make(chan struct{})
-	n.wg.Go(func() { n.lease(ctx, row, registered) })
+	n.wg.Go(func() {
+		n.lease(ctx, row, registered)
+	})
 	select {
 	case <-registered:
 	case <-time.After(Patience):
@@ -147,7 +164,11 @@ func retry(ctx context.Context, f func(ctx context.Context) error) error {
 func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan struct{}) {
 	for ctx.Err() == nil {
 		err := retry(ctx, func(ctx context.Context) error {
-			req := &structs.NodeRegisterRequest{Node: row, CSI: n.instances(), Inventory: n.inventory()}
+			req := &structs.NodeRegisterRequest{
+				Node:      row,
+				CSI:       n.instances(),
+				Inventory: n.inventory(),
+			}
 			resp, err := rpc.Call(ctx, n.servers, structs.NodeRegister, req)
 			if err == nil {
 				n.servers.Set(resp.Servers)
@@ -166,11 +187,15 @@ func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan str
 			var ttl time.Duration
 			var news bool
 			err := retry(ctx, func(ctx context.Context) error {
-				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: n.ID,
-					SecretID: row.SecretID,
-					Status:   structs.NodeReady, Inventory: n.report(ctx)})
+				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+					NodeID:    n.ID,
+					SecretID:  row.SecretID,
+					Status:    structs.NodeReady,
+					Inventory: n.report(ctx),
+				})
 				if err == nil {
-					ttl, news = resp.HeartbeatTTL, n.setUnaccounted(resp.Unaccounted)
+					ttl = resp.HeartbeatTTL
+					news = n.setUnaccounted(resp.Unaccounted)
 					n.servers.Set(resp.Servers)
 				}
 				return err
@@ -210,16 +235,30 @@ func (n *Node) instances() (out []*structs.CSIPluginInstance) {
 	defer n.mu.Unlock()
 	for _, p := range n.plugins {
 		needs := p.Controller || p.Attach || p.Local
-		info := structs.CSIInfo{PluginID: p.ID, Healthy: !p.Unhealthy, Provider: "fake", ProviderVersion: "1",
-			RequiresControllerPlugin: needs, RequiresTopologies: p.Zone != ""}
-		half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.ID, CSIInfo: info}
+		info := structs.CSIInfo{
+			PluginID:                 p.ID,
+			Healthy:                  !p.Unhealthy,
+			Provider:                 "fake",
+			ProviderVersion:          "1",
+			RequiresControllerPlugin: needs,
+			RequiresTopologies:       p.Zone != "",
+		}
+		half := &structs.CSIPluginInstance{
+			Kind:    structs.CSIKindNode,
+			NodeID:  n.ID,
+			CSIInfo: info,
+		}
 		half.NodeInfo = &structs.CSINodeInfo{ID: n.Name}
 		if p.Zone != "" {
 			half.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": p.Zone}}
 		}
 		out = append(out, half)
 		if p.Controller {
-			c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: n.ID, CSIInfo: info}
+			c := &structs.CSIPluginInstance{
+				Kind:    structs.CSIKindController,
+				NodeID:  n.ID,
+				CSIInfo: info,
+			}
 			c.ControllerInfo = &structs.CSIControllerInfo{
 				SupportsCreateDelete: true, SupportsAttachDetach: p.Attach, SupportsExpand: true,
 				SupportsListVolumes: p.Lists, SupportsListVolumesAttachedNodes: p.Lists,
@@ -238,7 +277,11 @@ func (n *Node) SetPlugin(p Plugin) {
 	n.mu.Unlock()
 	err := retry(n.c.T.Context(), func(ctx context.Context) error {
 		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
-			NodeID: n.ID, SecretID: n.secret(), Upserts: n.instances(), Full: true})
+			NodeID:   n.ID,
+			SecretID: n.secret(),
+			Upserts:  n.instances(),
+			Full:     true,
+		})
 		return err
 	})
 	if err != nil {
@@ -273,7 +316,10 @@ func (n *Node) endpoints() []rpc.Endpoint {
 				if err != nil {
 					return nil, err
 				}
-				resp := &structs.ClientCSICreateResponse{ExternalID: id, Capacity: max(1, r.Capacity.RequiredBytes)}
+				resp := &structs.ClientCSICreateResponse{
+					ExternalID: id,
+					Capacity:   max(1, r.Capacity.RequiredBytes),
+				}
 				if p.Zone != "" {
 					resp.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": p.Zone}}}
 				}
@@ -358,7 +404,10 @@ func (n *Node) pull(ctx context.Context) {
 		n.again = done
 		n.mu.Unlock()
 		err := retry(asked, func(ctx context.Context) (err error) {
-			req := &structs.NodeGetRequest{NodeID: n.ID, SecretID: n.secret()}
+			req := &structs.NodeGetRequest{
+				NodeID:   n.ID,
+				SecretID: n.secret(),
+			}
 			req.MinIndex = index
 			req.MaxWait = 10 * time.Second
 			req.AllowStale = false
@@ -392,8 +441,11 @@ func (n *Node) fetch(ctx context.Context, ids []string) {
 	}
 	var resp *structs.AllocsResponse
 	err := retry(ctx, func(ctx context.Context) (err error) {
-		resp, err = rpc.Call(ctx, n.servers, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: ids,
-			NodeID: n.ID, SecretID: n.secret()})
+		resp, err = rpc.Call(ctx, n.servers, structs.AllocsGet, &structs.AllocsGetRequest{
+			AllocIDs: ids,
+			NodeID:   n.ID,
+			SecretID: n.secret(),
+		})
 		return err
 	})
 	if err != nil {
@@ -401,7 +453,8 @@ func (n *Node) fetch(ctx context.Context, ids []string) {
 	}
 	for _, a := range resp.Allocs {
 		n.mu.Lock()
-		r, ended := n.allocs[a.ID], n.ended[a.ID]
+		r := n.allocs[a.ID]
+		ended := n.ended[a.ID]
 		n.mu.Unlock()
 		switch {
 		case r != nil && a.Terminal():

@@ -54,7 +54,10 @@ func (s *said) Infos() map[string]*structs.DriverInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	exec := s.exec
-	return map[string]*structs.DriverInfo{"exec": &exec, "raw_exec": {Detected: true, Healthy: true}}
+	return map[string]*structs.DriverInfo{
+		"exec":     &exec,
+		"raw_exec": {Detected: true, Healthy: true},
+	}
 }
 
 func (s *said) say(exec structs.DriverInfo) {
@@ -74,24 +77,40 @@ func (s saidPlugins) Instances() []*structs.CSIPluginInstance {
 // anAgent runs a real node agent, of which drivers and plugins alone are made up, until the end of the test.
 func anAgent(c *cluster.Cluster, name string) (*client.Client, *said, *counting) {
 	t := c.T
-	pool := &counting{Pool: rpc.NewPool(c.Net.From(name).Dial, c.Logger, rpc.NewServer(c.Logger)),
-		calls: map[string]int{}}
-	s := &said{Set: drivertest.NewMachine().Drivers(), exec: structs.DriverInfo{Detected: true, Healthy: true},
-		changes: make(chan struct{}, 1)}
+	pool := &counting{
+		Pool:  rpc.NewPool(c.Net.From(name).Dial, c.Logger, rpc.NewServer(c.Logger)),
+		calls: map[string]int{},
+	}
+	s := &said{
+		Set:     drivertest.NewMachine().Drivers(),
+		exec:    structs.DriverInfo{Detected: true, Healthy: true},
+		changes: make(chan struct{}, 1),
+	}
 	cfg := client.DefaultConfig()
-	cfg.Enabled, cfg.DataDir, cfg.NodeName = true, t.TempDir(), name
+	cfg.Enabled = true
+	cfg.DataDir = t.TempDir()
+	cfg.NodeName = name
 	for _, server := range c.Servers {
 		cfg.Servers = append(cfg.Servers, server.Now().RPCAddr())
 	}
-	agent, err := client.New(cfg, client.Deps{Logger: hclog.NewNullLogger(), Pool: pool,
+	agent, err := client.New(cfg, client.Deps{
+		Logger: hclog.NewNullLogger(),
+		Pool:   pool,
 		Build: func(p client.Parts) (*client.Subsystems, error) {
-			s.plugin = &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: p.NodeID,
+			s.plugin = &structs.CSIPluginInstance{
+				Kind:   structs.CSIKindNode,
+				NodeID: p.NodeID,
 				CSIInfo: structs.CSIInfo{PluginID: "p", Healthy: true,
-					NodeInfo: &structs.CSINodeInfo{ID: name}}}
-			return &client.Subsystems{Drivers: s, Plugins: saidPlugins{s},
+					NodeInfo: &structs.CSINodeInfo{ID: name}},
+			}
+			return &client.Subsystems{
+				Drivers:    s,
+				Plugins:    saidPlugins{s},
 				AllocHooks: func(*hook.AllocEnv) []hook.Alloc { return nil },
-				TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil }}, nil
-		}})
+				TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil },
+			}, nil
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,14 +138,23 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 	case <-time.After(cluster.Patience):
 		t.Fatal("the agent did not register")
 	}
-	row := func(tx *state.ReadTx) *structs.Node { return state.Node(tx, agent.NodeID()) }
+	row := func(tx *state.ReadTx) *structs.Node {
+		return state.Node(tx, agent.NodeID())
+	}
 	index := leader.Now().Store().Index()
 	for flip, healthy := range []bool{false, true, false} {
 		before := pool.counts()
-		s.say(structs.DriverInfo{Detected: true, Healthy: healthy, UpdateTime: time.Now()})
+		s.say(structs.DriverInfo{
+			Detected:   true,
+			Healthy:    healthy,
+			UpdateTime: time.Now(),
+		})
 		c.Rows(leader, "the driver has changed",
-			func(tx *state.ReadTx) bool { return row(tx).Drivers["exec"].Healthy == healthy })
-		n, after := row(leader.Now().Store().Read()), pool.counts()
+			func(tx *state.ReadTx) bool {
+				return row(tx).Drivers["exec"].Healthy == healthy
+			})
+		n := row(leader.Now().Store().Read())
+		after := pool.counts()
 		if after["Node.Register"] != before["Node.Register"]+1 || after["Node.UpdateCSI"] != 0 {
 			t.Errorf("flip %d: calls %v, before %v", flip, after, before)
 		}
@@ -135,7 +163,8 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 				leader.Now().Store().Index(), want)
 		}
 		if !structs.NodeEqual(n, agent.Node(), structs.IgnoreServersPart|structs.IgnoreDriverTimes) ||
-			!n.Drivers["raw_exec"].Healthy || (n.Attributes["driver.exec"] == "1") != healthy ||
+			!n.Drivers["raw_exec"].Healthy ||
+			(n.Attributes["driver.exec"] == "1") != healthy ||
 			len(n.CSIInstances()) != 1 {
 			t.Errorf("flip %d: %+v", flip, n)
 		}

@@ -35,10 +35,18 @@ type overloaded struct {
 }
 
 func newOverloaded(t *testing.T) *overloaded {
-	c := cluster.New(t, 1, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour })
-	o := &overloaded{t: t, s: c.Leader(), nodes: 50, made: map[string]map[string]bool{}}
+	c := cluster.New(t, 1, func(cfg *server.Config) {
+		cfg.HeartbeatTTL = time.Hour
+	})
+	o := &overloaded{
+		t:     t,
+		s:     c.Leader(),
+		nodes: 50,
+		made:  map[string]map[string]bool{},
+	}
 	for i := range o.nodes {
-		cluster.Must(c, o.s, structs.NodeRegister, benchshape.Register(i, 0, benchshape.Plugin))
+		cluster.Must(c, o.s, structs.NodeRegister,
+			benchshape.Register(i, 0, benchshape.Plugin))
 		o.made[benchshape.UUID("node", i)] = map[string]bool{}
 	}
 	for range 16 {
@@ -61,9 +69,11 @@ func (o *overloaded) write(done chan *stdrpc.Call) {
 	n := o.next
 	o.next++
 	i := n % o.nodes
-	req := &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i),
+	req := &structs.NodeUpdateCSIRequest{
+		NodeID:   benchshape.UUID("node", i),
 		SecretID: benchshape.UUID("secret", i),
-		Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, n+1)}}
+		Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, n+1)},
+	}
 	o.conns[n%len(o.conns)].Go(structs.NodeUpdateCSI.Name, req, &structs.Empty{}, done)
 }
 
@@ -76,7 +86,8 @@ func (o *overloaded) answered(call *stdrpc.Call) {
 		return
 	}
 	err := structs.ErrorFromWire(call.Error.Error())
-	if !structs.IsKind(err, structs.KindUnavailable) || structs.RetryAfter(err) <= 0 {
+	if !structs.IsKind(err, structs.KindUnavailable) ||
+		structs.RetryAfter(err) <= 0 {
 		o.t.Errorf("%v; expected a write to be made, or refused and told when to come again", err)
 	}
 	o.refused++
@@ -95,7 +106,8 @@ func (o *overloaded) good() (n int) {
 // calm makes a number of writes, at most as many at a time as are admitted, and returns the rate.
 func (o *overloaded) calm(writes int) (rate float64) {
 	const atOnce = 400
-	before, start := o.refused, time.Now()
+	before := o.refused
+	start := time.Now()
 	done := make(chan *stdrpc.Call, atOnce)
 	for n := range writes + atOnce {
 		if n >= atOnce {
@@ -132,7 +144,8 @@ func (o *overloaded) offer(rate float64, writes int) (f offered) {
 			answered.Add(1)
 		}
 	})
-	begun, start := o.good(), time.Now()
+	begun := o.good()
+	start := time.Now()
 	for n := range writes {
 		if wait := time.Until(start.Add(time.Duration(float64(n) / rate * float64(time.Second)))); wait > 0 {
 			<-time.After(wait)
@@ -176,7 +189,8 @@ const offers = 3
 func TestOverload_TwiceTheLoadOfARealServer(t *testing.T) {
 	o := newOverloaded(t)
 	o.calm(800)
-	before, idle := o.calm(1200), runtime.NumGoroutine()
+	before := o.calm(1200)
+	idle := runtime.NumGoroutine()
 	const room = 512 + 1024 // let in, and waiting
 	for n := 1; ; n++ {
 		refused := o.refused

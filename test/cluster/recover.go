@@ -34,7 +34,8 @@ func (n *Node) setUnaccounted(unaccounted bool) (news bool) {
 // for it.
 func (n *Node) report(ctx context.Context) *structs.NodeInventory {
 	n.mu.Lock()
-	since, states := n.unaccountedSince, map[string]string{}
+	since := n.unaccountedSince
+	states := map[string]string{}
 	for id, status := range n.ended {
 		states[id] = status
 	}
@@ -47,7 +48,10 @@ func (n *Node) report(ctx context.Context) *structs.NodeInventory {
 	if since.IsZero() {
 		return nil
 	}
-	update := &structs.AllocsClientUpdateRequest{NodeID: n.ID, SecretID: n.secret()}
+	update := &structs.AllocsClientUpdateRequest{
+		NodeID:   n.ID,
+		SecretID: n.secret(),
+	}
 	for id, status := range states {
 		update.Allocs = append(update.Allocs, &structs.AllocClientUpdate{ID: id, ClientStatus: status})
 	}

@@ -74,7 +74,8 @@ func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
 	leader := c.Leader()
-	dead, follower := c.Others(leader)[0], c.Others(leader)[1]
+	dead := c.Others(leader)[0]
+	follower := c.Others(leader)[1]
 
 	alive := peerOf(t, leader, follower, "")
 	err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: alive.ID})
@@ -82,14 +83,16 @@ func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 	err = removePeer(follower, &structs.RaftRemovePeerRequest{Address: leader.Now().RPCAddr()})
 	says(t, err, structs.KindPrecondition, leader.Name, "is alive")
 	err = removePeer(follower, &structs.RaftRemovePeerRequest{ID: "nobody"})
-	says(t, err, structs.KindNotFound, "nobody", alive.ID, follower.Now().RPCAddr())
+	says(t, err, structs.KindNotFound, "nobody", alive.ID,
+		follower.Now().RPCAddr())
 	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{}), structs.KindInvalid, "either")
 
 	id := die(c, t, dead, leader)
 	if err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
-	got, want := voters(t, c.Leader(leader, follower)), addresses([]*cluster.Server{leader, follower})
+	got := voters(t, c.Leader(leader, follower))
+	want := addresses([]*cluster.Server{leader, follower})
 	if !slices.Equal(got, want) {
 		t.Errorf("the servers with a vote are %v, want %v", got, want)
 	}
@@ -120,7 +123,8 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 	says(t, force(leader.Name, false), structs.KindPrecondition, leader.Name, "is alive", "server leave")
 	says(t, force("nobody", true), structs.KindNotFound, "nobody", leader.Name)
 
-	first, second := others[1], others[2]
+	first := others[1]
+	second := others[2]
 	for _, s := range []*cluster.Server{first, second} {
 		if err := s.Kill(); err != nil {
 			t.Error(err)
@@ -136,7 +140,8 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 	}
 	for _, s := range []*cluster.Server{first, second} {
 		c.Until(s.Name+" has failed", func() bool {
-			return status(follower, s.Name) == "failed" && status(leader, s.Name) == "failed"
+			return status(follower, s.Name) == "failed" &&
+				status(leader, s.Name) == "failed"
 		})
 	}
 	if err := force(first.Name, false); err != nil { // the short name
@@ -150,7 +155,8 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 	if got := voters(t, c.Leader(rest...)); !slices.Equal(got, addresses(rest)) {
 		t.Errorf("the servers with a vote are %v, want %v", got, addresses(rest))
 	}
-	left, pruned := status(follower, first.Name), status(follower, second.Name)
+	left := status(follower, first.Name)
+	pruned := status(follower, second.Name)
 	if left != "left" || pruned != "forgotten" {
 		t.Errorf("the servers that were forced out are %s and %s, want left and forgotten", left, pruned)
 	}
@@ -184,7 +190,8 @@ func TestLeave_KeepsTheMajority(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
 	leader := c.Leader()
-	dead, follower := c.Others(leader)[0], c.Others(leader)[1]
+	dead := c.Others(leader)[0]
+	follower := c.Others(leader)[1]
 	id := die(c, t, dead, follower)
 	c.Until("the leader knows, too", func() bool {
 		peer := peerOf(t, leader, dead, id)
@@ -239,7 +246,8 @@ func TestMembers_ANewServerTakesTheVoteOfItsName(t *testing.T) {
 	c.Restart(poor)
 	c.Until("it votes in the place of its old self", func() bool {
 		at := c.Leader()
-		return slices.Equal(voters(t, at), addresses(c.Servers)) && peerOf(t, at, poor, old) == nil
+		return slices.Equal(voters(t, at), addresses(c.Servers)) &&
+			peerOf(t, at, poor, old) == nil
 	})
 }
 

@@ -28,7 +28,12 @@ type disk struct {
 }
 
 // NewStorage makes an empty one.
-func NewStorage(c *Cluster) *Storage { return &Storage{c: c, volumes: map[string]*disk{}} }
+func NewStorage(c *Cluster) *Storage {
+	return &Storage{
+		c:       c,
+		volumes: map[string]*disk{},
+	}
+}
 
 // Fail has calls fail for which the function returns an error. op is create, delete, attach, detach or
 // expand; id is the plugin's volume ID, or its name for create.
@@ -47,7 +52,11 @@ func (s *Storage) Put(id, home string) {
 
 func (s *Storage) put(id, home string) {
 	if s.volumes[id] == nil {
-		s.volumes[id] = &disk{home: home, attached: map[string]bool{}, mounted: map[string]string{}}
+		s.volumes[id] = &disk{
+			home:     home,
+			attached: map[string]bool{},
+			mounted:  map[string]string{},
+		}
 	}
 }
 
@@ -153,8 +162,16 @@ func (s *Storage) mounts(node string) (held []structs.CSIHeldClaim) {
 	for id, d := range s.volumes {
 		for key, volume := range d.mounted {
 			if alloc, here := strings.CutPrefix(key, node+" "); here {
-				k := structs.CSIClaimKey{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}
-				held = append(held, structs.CSIHeldClaim{CSIClaimKey: k, ExternalVolumeID: id, ExternalNodeID: node})
+				k := structs.CSIClaimKey{
+					Namespace: structs.DefaultNamespace,
+					VolumeID:  volume,
+					AllocID:   alloc,
+				}
+				held = append(held, structs.CSIHeldClaim{
+					CSIClaimKey:      k,
+					ExternalVolumeID: id,
+					ExternalNodeID:   node,
+				})
 			}
 		}
 	}
@@ -235,7 +252,8 @@ func (s *Storage) remove(node, id string) error {
 				d.home, node)
 		}
 		if len(d.mounted) > 0 || len(d.attached) > 0 {
-			s.c.T.Errorf("volume %s is deleted while it is in use: %v, %v", id, d.mounted, d.attached)
+			s.c.T.Errorf("volume %s is deleted while it is in use: %v, %v",
+				id, d.mounted, d.attached)
 		}
 		delete(s.volumes, id)
 		return nil

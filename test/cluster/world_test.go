@@ -26,25 +26,48 @@ type world struct {
 // newWorld makes volumes v1 to v3 and so many allocations.
 func newWorld(c *cluster.Cluster, allocs int) *world {
 	c.T.Helper()
-	w := &world{c: c, nodes: map[string]string{}}
+	w := &world{
+		c:     c,
+		nodes: map[string]string{},
+	}
 	s := c.Leader()
 	for i := range 2 {
 		id := fmt.Sprintf("node%d", i)
 		cluster.Must(c, s, structs.NodeRegister, &structs.NodeRegisterRequest{
-			Node: &structs.Node{ID: id, SecretID: id, Name: id, Datacenter: "dc1", Status: structs.NodeReady,
-				Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
-				NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 9000},
-					Memory: structs.NodeMemoryResources{MemoryMB: 9000}, Disk: structs.NodeDiskResources{DiskMB: 90000}}},
-			CSI: []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{
-				PluginID: "p", Healthy: true, NodeInfo: &structs.CSINodeInfo{ID: id}}}},
+			Node: &structs.Node{
+				ID:         id,
+				SecretID:   id,
+				Name:       id,
+				Datacenter: "dc1",
+				Status:     structs.NodeReady,
+				Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+				NodeResources: &structs.NodeResources{
+					CPU:    structs.NodeCPUResources{CpuShares: 9000},
+					Memory: structs.NodeMemoryResources{MemoryMB: 9000},
+					Disk:   structs.NodeDiskResources{DiskMB: 90000},
+				},
+			},
+			CSI: []*structs.CSIPluginInstance{{
+				Kind:   structs.CSIKindNode,
+				NodeID: id,
+				CSIInfo: structs.CSIInfo{
+					PluginID: "p",
+					Healthy:  true,
+					NodeInfo: &structs.CSINodeInfo{ID: id},
+				},
+			}},
 		})
 	}
 	for i := range 3 {
 		id := fmt.Sprintf("v%d", i+1)
 		cluster.Must(c, s, structs.CSIVolumeRegister,
 			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-				ID: id, ExternalID: "disk-" + id, PluginID: "p", RequestedCapabilities: []*structs.CSIVolumeCapability{
-					{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}}}})
+				ID:         id,
+				ExternalID: "disk-" + id,
+				PluginID:   "p",
+				RequestedCapabilities: []*structs.CSIVolumeCapability{
+					{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+			}}})
 	}
 	job := aJob("claimants")
 	job.Job.TaskGroups[0].Count = allocs
@@ -69,10 +92,17 @@ func (w *world) claim(s *cluster.Server, limit time.Duration, volume, alloc stri
 func (w *world) take(s *cluster.Server, limit time.Duration, volume, alloc string) (*structs.CSIClaim,
 	error) {
 	node := w.nodes[alloc]
-	resp, err := within(s, limit, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node,
+	resp, err := within(s, limit, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID:   node,
 		SecretID: node,
-		Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc, Mode: structs.ClaimWrite,
-			AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}})
+		Claims: []*structs.CSIClaim{{
+			VolumeID:       volume,
+			AllocID:        alloc,
+			Mode:           structs.ClaimWrite,
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +111,15 @@ func (w *world) take(s *cluster.Server, limit time.Duration, volume, alloc strin
 
 func (w *world) release(s *cluster.Server, limit time.Duration, volume, alloc string) error {
 	node := w.nodes[alloc]
-	_, err := within(s, limit, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: node,
+	_, err := within(s, limit, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID:   node,
 		SecretID: node,
-		Claims:   []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}}})
+		Claims: []structs.CSIClaimKey{{
+			Namespace: structs.DefaultNamespace,
+			VolumeID:  volume,
+			AllocID:   alloc,
+		}},
+	})
 	return err
 }
 
@@ -91,8 +127,12 @@ func (w *world) release(s *cluster.Server, limit time.Duration, volume, alloc st
 func (w *world) look(s *cluster.Server, limit time.Duration, volume, alloc string) (*structs.CSIClaim,
 	error) {
 	node := w.nodes[alloc]
-	resp, err := within(s, limit, structs.CSIClaimGet, &structs.CSIClaimGetRequest{VolumeID: volume,
-		AllocID: alloc, NodeID: node, SecretID: node})
+	resp, err := within(s, limit, structs.CSIClaimGet, &structs.CSIClaimGetRequest{
+		VolumeID: volume,
+		AllocID:  alloc,
+		NodeID:   node,
+		SecretID: node,
+	})
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil, nil
 	}

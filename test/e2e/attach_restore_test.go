@@ -83,7 +83,8 @@ func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
 	s.says(s.running("moved", 1)[0].ID, "before", "since")
 	s.says(s.running("stopped", 1)[0].ID, "before")
 	if now := s.running("grown", 1)[0]; now.ID != grown || now.TaskStates["t"].Restarts != 0 {
-		t.Errorf("allocation %s with %d restarts; was %s", now.ID, now.TaskStates["t"].Restarts, grown)
+		t.Errorf("allocation %s with %d restarts; was %s",
+			now.ID, now.TaskStates["t"].Restarts, grown)
 	}
 	s.running("ended", 0)
 

@@ -181,7 +181,8 @@ func (c *cluster) unlike(st *storage) error {
 			attached = append(attached, v.ID+" "+c.nameOf(a.NodeID))
 			if a.State != structs.AttachmentAttached {
 				node := c.nameOf(a.NodeID)
-				return fmt.Errorf("volume %s is %s at %s: %+v", v.ID, a.State, node, a.LastError)
+				return fmt.Errorf("volume %s is %s at %s: %+v",
+					v.ID, a.State, node, a.LastError)
 			}
 		}
 	}
@@ -202,8 +203,11 @@ func (c *cluster) unlike(st *storage) error {
 		return fmt.Errorf("shown running are %v, at work %v", shown, working)
 	}
 	for name, list := range map[string][]string{
-		"attached by rows": attached, "attached by the plugin": st.places("attached"),
-		"staged": staged, "staged by the plugin": st.places("staged"), "published": published,
+		"attached by rows":       attached,
+		"attached by the plugin": st.places("attached"),
+		"staged":                 staged,
+		"staged by the plugin":   st.places("staged"),
+		"published":              published,
 	} {
 		if !slices.Equal(list, claimed) {
 			return fmt.Errorf("claimed are %v; %s: %v", claimed, name, list)
@@ -250,7 +254,9 @@ func (c *cluster) nameOf(id string) string {
 // alike waits until rows, nodes and storage agree.
 func (c *cluster) alike(st *storage) {
 	c.t.Helper()
-	eventually(c.t, "rows, nodes and storage agree", func() error { return c.unlike(st) })
+	eventually(c.t, "rows, nodes and storage agree", func() error {
+		return c.unlike(st)
+	})
 }
 
 // inOrder fails the test if the plugin ever received a call that no plugin may receive.
@@ -263,8 +269,12 @@ func (st *storage) inOrder() {
 
 // keeping returns a job that appends a word to its volume, and prints all words on it.
 func keeping(volume, node, word string) jobFile {
-	return jobFile{name: volume, node: node, uses: []use{{source: volume, at: "/data"}},
-		script: fmt.Sprintf("echo %s >> /data/words; sync; echo there is $(cat /data/words)\nsleep 86400", word)}
+	return jobFile{
+		name:   volume,
+		node:   node,
+		uses:   []use{{source: volume, at: "/data"}},
+		script: fmt.Sprintf("echo %s >> /data/words; sync; echo there is $(cat /data/words)\nsleep 86400", word),
+	}
 }
 
 // holds runs a job until all words are in its output on its node.

@@ -16,8 +16,11 @@ import (
 func BenchmarkFirstWrite(b *testing.B) {
 	a := withPlugin(b)
 	a.volume(volumeFile{id: "bench"})
-	path := a.write(jobFile{name: "bench", uses: []use{{source: "bench", at: "/data"}},
-		script: "date +%s%N > /data/at; cat /data/at; sleep 1000"})
+	path := a.write(jobFile{
+		name:   "bench",
+		uses:   []use{{source: "bench", at: "/data"}},
+		script: "date +%s%N > /data/at; cat /data/at; sleep 1000",
+	})
 	idle := residentBytes(b, a.cmd.Process.Pid)
 	var total time.Duration
 	for b.Loop() {

@@ -120,7 +120,8 @@ func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	leader.start() // it follows now
 	leader.running("counter", 1)
 	out := leader.must("operator", "raft", "list-peers")
-	if strings.Count(out, "follower") != 2 || strings.Count(out, "leader") != 1 {
+	if strings.Count(out, "follower") != 2 ||
+		strings.Count(out, "leader") != 1 {
 		t.Errorf("peers:\n%s", out)
 	}
 	if out := leader.must("server", "members"); strings.Count(out, "alive") != 3 {
@@ -141,19 +142,23 @@ func TestCluster_SnapshotsThroughAnyServer(t *testing.T) {
 	c := newCluster(t)
 	leader, followers := c.leader()
 	for i, s := range append([]*agent{leader}, followers...) {
-		kept, lost := "kept"+strconv.Itoa(i), "lost"+strconv.Itoa(i)
+		kept := "kept" + strconv.Itoa(i)
+		lost := "lost" + strconv.Itoa(i)
 		path := filepath.Join(s.dir, "backup.snap")
-		s.must("job", "run", s.write(jobFile{name: kept, script: "sleep 1000"}))
+		s.must("job", "run",
+			s.write(jobFile{name: kept, script: "sleep 1000"}))
 		s.must("operator", "snapshot", "save", path)
 		if out := s.must("operator", "snapshot", "inspect", path); !strings.Contains(out, "complete") {
 			t.Errorf("inspect says:\n%s", out)
 		}
-		s.must("job", "run", "-detach", s.write(jobFile{name: lost, script: "sleep 1000"}))
+		s.must("job", "run", "-detach",
+			s.write(jobFile{name: lost, script: "sleep 1000"}))
 		s.must("operator", "snapshot", "restore", path)
 		for _, any := range c.servers {
 			eventually(t, any.name+" has what was restored", func() error {
 				out, err := any.run("job", "status")
-				if err == nil && (!strings.Contains(out, kept) || strings.Contains(out, lost)) {
+				if err == nil && (!strings.Contains(out, kept) ||
+					strings.Contains(out, lost)) {
 					err = fmt.Errorf("jobs:\n%s", out)
 				}
 				return err
@@ -190,7 +195,8 @@ func TestCluster_ServersMove(t *testing.T) {
 	alone.move("-rpc-port")
 	alone.start()
 	alone.peersAre(t, 1)
-	alone.must("job", "run", alone.write(jobFile{name: "here", script: "sleep 1000"}))
+	alone.must("job", "run",
+		alone.write(jobFile{name: "here", script: "sleep 1000"}))
 }
 
 // move gives the agent another port at its next start.
@@ -207,7 +213,8 @@ func (a *agent) peersAre(t *testing.T, n int) {
 		out, err := a.run("operator", "raft", "list-peers")
 		if err == nil && (!strings.Contains(out, "127.0.0.1:"+strconv.Itoa(a.rpc)+" ") ||
 			!strings.Contains(out, a.name+".global") ||
-			strings.Count(out, "leader") != 1 || strings.Count(out, "yes") != n) {
+			strings.Count(out, "leader") != 1 ||
+			strings.Count(out, "yes") != n) {
 			err = fmt.Errorf("peers:\n%s", out)
 		}
 		return err

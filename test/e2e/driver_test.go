@@ -143,7 +143,8 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 	if got := a.driverSizes(); !slices.Equal(got, []int64{16 << 20}) {
 		t.Errorf("before the expansion the driver lists %v", got)
 	}
-	a.must("volume", "create", a.file("larger.hcl", strings.Replace(driverVolume, "16MiB", "24MiB", 1)))
+	a.must("volume", "create",
+		a.file("larger.hcl", strings.Replace(driverVolume, "16MiB", "24MiB", 1)))
 	out := a.must("volume", "status", "counter")
 	if !strings.Contains(out, "24 MiB") || strings.Contains(out, "Grows to") {
 		t.Errorf("status after the expansion:\n%s", out)
@@ -155,7 +156,8 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 		t.Errorf("the allocation sees %d blocks, the node %d", got, whole)
 	}
 	a.goesOn(first.ID)
-	log := a.must("alloc", "logs", "-stderr", a.running("driver", 1)[0].ID)
+	log := a.must("alloc", "logs", "-stderr",
+		a.running("driver", 1)[0].ID)
 	for _, rpc := range []string{"ControllerExpandVolume", "NodeExpandVolume"} {
 		if !strings.Contains(log, rpc) {
 			t.Errorf("%s was not called", rpc)

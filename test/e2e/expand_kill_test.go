@@ -72,7 +72,8 @@ func TestVolumesGrow_AfterAKillBetweenTheSteps(t *testing.T) {
 	s.again("job", "run", "-detach", st.job(s, "shelf", "system", "monolith"))
 	s.healthyNodes("shelf", 1)
 	st.create(s, "v", 300)
-	s.again("job", "run", "-detach", s.write(watching("v", "v", df, structs.CSIFileSystem)))
+	s.again("job", "run", "-detach",
+		s.write(watching("v", "v", df, structs.CSIFileSystem)))
 	alloc := s.running("v", 1)[0].ID
 	s.says(alloc, "size 2")
 
@@ -87,7 +88,8 @@ func TestVolumesGrow_AfterAKillBetweenTheSteps(t *testing.T) {
 		release := st.hold(kill.rpc, kill.when)
 		c.alive().later("volume", "create", st.volume(s, "v", mib))
 		st.held(kill.rpc)
-		t.Logf("%d MiB: %s is killed %s the effect of %s", mib, kill.what, kill.when, kill.rpc)
+		t.Logf("%d MiB: %s is killed %s the effect of %s",
+			mib, kill.what, kill.when, kill.rpc)
 		killed := n
 		if kill.what == "the leader" {
 			killed, _ = c.leader()
@@ -108,7 +110,8 @@ func TestVolumesGrow_AfterAKillBetweenTheSteps(t *testing.T) {
 		}
 	}
 	if now := s.running("v", 1)[0]; now.ID != alloc || now.TaskStates["t"].Restarts != 0 {
-		t.Errorf("allocation %s with %d restarts; was %s", now.ID, now.TaskStates["t"].Restarts, alloc)
+		t.Errorf("allocation %s with %d restarts; was %s",
+			now.ID, now.TaskStates["t"].Restarts, alloc)
 	}
 	c.alike(st)
 	s.again("job", "stop", "-purge", "v")

@@ -13,7 +13,8 @@ import (
 // sized is a volume file with another size and, for images, without reserved blocks: xfs wants them that
 // large.
 func (v volumeFile) sized(mib int) string {
-	text := strings.Replace(v.hcl(), `capacity_min = "16MiB"`, fmt.Sprintf(`capacity_min = "%dMiB"`, mib), 1)
+	text := strings.Replace(v.hcl(), `capacity_min = "16MiB"`,
+		fmt.Sprintf(`capacity_min = "%dMiB"`, mib), 1)
 	text = strings.Replace(text, "capacity_max = \"32MiB\"\n", "", 1)
 	return strings.Replace(text, `type = "image"`, `type = "image", provisioning = "thin"`, 1)
 }
@@ -24,8 +25,15 @@ func watching(name, volume, script string, attach structs.CSIAttachmentMode) job
 	if attach == structs.CSIBlockDevice {
 		at = "/dev/data"
 	}
-	return jobFile{name: name, uses: []use{{source: volume, at: at, attach: attach}},
-		script: "while :; do " + script + "; sleep 1; done"}
+	return jobFile{
+		name: name,
+		uses: []use{{
+			source: volume,
+			at:     at,
+			attach: attach,
+		}},
+		script: "while :; do " + script + "; sleep 1; done",
+	}
 }
 
 const (
@@ -37,11 +45,24 @@ func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	grow := func(v volumeFile, mib int) string {
-		return a.must("volume", "create", a.file("volume-"+v.id+".hcl", v.sized(mib)))
+		return a.must("volume", "create",
+			a.file("volume-"+v.id+".hcl", v.sized(mib)))
 	}
-	online := volumeFile{id: "online", image: true, fsType: "xfs"}
-	disk := volumeFile{id: "disk", image: true, attach: structs.CSIBlockDevice}
-	later := volumeFile{id: "later", image: true, fsType: "ext4"}
+	online := volumeFile{
+		id:     "online",
+		image:  true,
+		fsType: "xfs",
+	}
+	disk := volumeFile{
+		id:     "disk",
+		image:  true,
+		attach: structs.CSIBlockDevice,
+	}
+	later := volumeFile{
+		id:     "later",
+		image:  true,
+		fsType: "ext4",
+	}
 	grow(online, 300)
 	grow(disk, 16)
 	grow(later, 16)
@@ -52,7 +73,9 @@ func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 	} {
 		a.must("job", "run", a.write(j))
 	}
-	fs, dev, ext4 := a.running("online", 1)[0].ID, a.running("disk", 1)[0].ID, a.running("later", 1)[0].ID
+	fs := a.running("online", 1)[0].ID
+	dev := a.running("disk", 1)[0].ID
+	ext4 := a.running("later", 1)[0].ID
 	a.says(fs, "size 2")
 	a.says(dev, "size 16\n")
 	a.says(ext4, "size 1x")
@@ -71,13 +94,15 @@ func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 	a.must("job", "stop", "disk")
 	a.free("disk")
 	grow(disk, 40)
-	a.must("job", "run", a.write(watching("disk", "disk", blockdev, structs.CSIBlockDevice)))
+	a.must("job", "run",
+		a.write(watching("disk", "disk", blockdev, structs.CSIBlockDevice)))
 	a.says(a.running("disk", 1)[0].ID, "size 40\n")
 
 	// The plugin cannot grow a mounted ext4 everywhere: then the status says that the next mount does it.
 	grow(later, 32)
 	out := a.must("volume", "status", "later")
-	if strings.Contains(out, "Grows to") && !strings.Contains(out, "until the next mount") {
+	if strings.Contains(out, "Grows to") &&
+		!strings.Contains(out, "until the next mount") {
 		t.Errorf("why it has not grown is not to be seen:\n%s", out)
 	}
 	a.must("alloc", "stop", ext4)
@@ -104,10 +129,15 @@ func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 	}
 	a := newAgent(t, "one", "-server", "-client").allowRaw()
 	a.start()
-	c := &cluster{t: t, servers: []*agent{a}, nodes: []*agent{a}}
+	c := &cluster{
+		t:       t,
+		servers: []*agent{a},
+		nodes:   []*agent{a},
+	}
 	a.must("job", "run", "-detach", st.job(a, "shelf", "system", "monolith"))
 	a.healthyNodes("shelf", 1)
-	fs, disk := volumeFile{id: "fs"}, volumeFile{id: "disk", attach: structs.CSIBlockDevice}
+	fs := volumeFile{id: "fs"}
+	disk := volumeFile{id: "disk", attach: structs.CSIBlockDevice}
 	for _, v := range []struct {
 		volumeFile
 		script, small, large string
@@ -138,7 +168,8 @@ func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 		a.must("job", "run", "-detach", job)
 		next := a.running(v.id, 1)[0].ID
 		a.says(next, v.large)
-		if strings.Contains(a.logs(user), v.large) || strings.Contains(a.logs(next), v.small) {
+		if strings.Contains(a.logs(user), v.large) ||
+			strings.Contains(a.logs(next), v.small) {
 			t.Errorf("volume %s has not grown between its users", v.id)
 		}
 		a.growing(v.id, false)
@@ -150,11 +181,13 @@ func TestCreate_WithoutSpaceCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
 	v := volumeFile{id: "big"}
-	large, small := a.file("large.hcl", v.sized(900<<20)), a.file("small.hcl", v.sized(16))
+	large := a.file("large.hcl", v.sized(900<<20))
+	small := a.file("small.hcl", v.sized(16))
 	a.refused(6, []string{"ResourceExhausted", "free bytes"}, "volume", "create", large)
 	a.must("volume", "create", small)
 	out := a.must("volume", "status", "big")
-	if !strings.Contains(out, "ready") || strings.Contains(out, "ResourceExhausted") {
+	if !strings.Contains(out, "ready") ||
+		strings.Contains(out, "ResourceExhausted") {
 		t.Errorf("status:\n%s", out)
 	}
 	a.refused(6, []string{"ResourceExhausted"}, "volume", "create", large) // an expansion

@@ -32,8 +32,11 @@ type jobFile struct {
 
 func (j jobFile) hcl() string {
 	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("job %q {\n  type = %q\n  group \"g\" {", j.name, or(j.kind, structs.JobService))
+	line := func(format string, args ...any) {
+		fmt.Fprintf(&b, format+"\n", args...)
+	}
+	line("job %q {\n  type = %q\n  group \"g\" {", j.name,
+		or(j.kind, structs.JobService))
 	if j.node != "" {
 		line("    constraint {\n      attribute = \"${node.unique.name}\"\n      value = %q\n    }", j.node)
 	}
@@ -97,7 +100,8 @@ func or[T ~string](s, def T) T {
 // volume creates a volume.
 func (a *agent) volume(v volumeFile) {
 	a.t.Helper()
-	a.must("volume", "create", a.file("volume-"+v.id+".hcl", v.hcl()))
+	a.must("volume", "create",
+		a.file("volume-"+v.id+".hcl", v.hcl()))
 }
 
 // write writes a job file and returns its path.

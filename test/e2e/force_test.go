@@ -25,9 +25,14 @@ type begun struct {
 // begin starts a command and leaves it running.
 func (a *agent) begin(args ...string) *begun {
 	a.t.Helper()
-	b := &begun{a: a, cmd: exec.Command(binary, args...), done: make(chan error, 1)}
+	b := &begun{
+		a:    a,
+		cmd:  exec.Command(binary, args...),
+		done: make(chan error, 1),
+	}
 	b.cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
-	b.cmd.Stdout, b.cmd.Stderr = &b.out, &b.out
+	b.cmd.Stdout = &b.out
+	b.cmd.Stderr = &b.out
 	if err := b.cmd.Start(); err != nil {
 		a.t.Fatal(err)
 	}
@@ -56,11 +61,13 @@ func (b *begun) ends(code int, texts ...string) {
 		}
 	})
 	if exit(err) != code {
-		b.a.t.Errorf("%v: exit code %d, want %d:\n%s", b.cmd.Args[1:], exit(err), code, b.out.String())
+		b.a.t.Errorf("%v: exit code %d, want %d:\n%s",
+			b.cmd.Args[1:], exit(err), code, b.out.String())
 	}
 	for _, text := range texts {
 		if !strings.Contains(b.out.String(), text) {
-			b.a.t.Errorf("%v does not say %q:\n%s", b.cmd.Args[1:], text, b.out.String())
+			b.a.t.Errorf("%v does not say %q:\n%s",
+				b.cmd.Args[1:], text, b.out.String())
 		}
 	}
 }
@@ -107,7 +114,11 @@ func withShortLeases(t *testing.T) (*storage, *cluster) {
 		s.file("agent.hcl", "server {\n  heartbeat_ttl = \"4s\"\n  heartbeat_grace = \"2s\"\n}\n"))
 	s.ready = (*agent).hasLeader
 	s.start()
-	c := &cluster{t: t, servers: []*agent{s}, rpc: "127.0.0.1:" + strconv.Itoa(s.rpc)}
+	c := &cluster{
+		t:       t,
+		servers: []*agent{s},
+		rpc:     "127.0.0.1:" + strconv.Itoa(s.rpc),
+	}
 	for range 2 {
 		c.addNode().allowRaw().launch()
 	}
@@ -149,7 +160,8 @@ func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	release := st.hold("NodeUnpublishVolume", "before")
 	s.stopped("v", s.running("v", 1)[0].ID)
 	st.held("NodeUnpublishVolume")
-	s.must("job", "run", "-detach", s.write(keeping("v", "n1", "second")))
+	s.must("job", "run", "-detach",
+		s.write(keeping("v", "n1", "second")))
 	forced := s.begin(force("n0")...)
 	c.keeps(st, "v", c.nodes[0])
 	if !forced.runs() {
@@ -173,7 +185,8 @@ func (c *cluster) forceWhileThePluginFails(st *storage) {
 	s := c.servers[0]
 	words := st.open(c.nodes[1], "words")
 	s.stopped("v", s.running("v", 1)[0].ID)
-	s.must("job", "run", "-detach", s.write(keeping("v", "n0", "third")))
+	s.must("job", "run", "-detach",
+		s.write(keeping("v", "n0", "third")))
 	mount := filepath.Dir(words.Name())
 	s.refused(6, []string{"n1", mount, "busy", "nothing is released", "power the node off"}, force("n1")...)
 	c.keeps(st, "v", c.nodes[1])
@@ -189,7 +202,8 @@ func (c *cluster) forceOnceTheNodeIsLost(st *storage) {
 	_ = st.hold("NodeUnpublishVolume", "before")
 	s.stopped("v", s.running("v", 1)[0].ID)
 	st.held("NodeUnpublishVolume")
-	s.must("job", "run", "-detach", s.write(keeping("v", "n1", "fourth")))
+	s.must("job", "run", "-detach",
+		s.write(keeping("v", "n1", "fourth")))
 	forced := s.begin(force("n0")...)
 	c.keeps(st, "v", c.nodes[0])
 	c.nodes[0].crash()
@@ -243,7 +257,9 @@ func (st *storage) open(n *agent, name string) *os.File {
 			if err != nil {
 				st.t.Fatal(err)
 			}
-			st.t.Cleanup(func() { _ = f.Close() })
+			st.t.Cleanup(func() {
+				_ = f.Close()
+			})
 			return f
 		}
 	}

@@ -15,11 +15,16 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 	st := newStorage(t)
 	a := newAgent(t, "one", "-server", "-client").allowRaw()
 	a.start()
-	c := &cluster{t: t, servers: []*agent{a}, nodes: []*agent{a}}
+	c := &cluster{
+		t:       t,
+		servers: []*agent{a},
+		nodes:   []*agent{a},
+	}
 	a.must("job", "run", "-detach", st.job(a, "nodes", "system", "node"))
 	eventually(t, "the node half alone makes nothing", func() error {
 		p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/shelf")
-		if err == nil && (p.NodesHealthy != 1 || p.ControllersHealthy != 0 || !p.ControllerRequired) {
+		if err == nil && (p.NodesHealthy != 1 ||
+			p.ControllersHealthy != 0 || !p.ControllerRequired) {
 			err = fmt.Errorf("%+v", p)
 		}
 		return err
@@ -52,7 +57,8 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 		}
 		return err
 	})
-	a.must("job", "run", "-detach", a.write(keeping("v", "one", "second")))
+	a.must("job", "run", "-detach",
+		a.write(keeping("v", "one", "second")))
 	eventually(t, "the status says that no controller is there", func() error {
 		out, err := a.run("job", "status", "v")
 		if err == nil && !strings.Contains(out, "controller") {

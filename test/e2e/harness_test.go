@@ -131,8 +131,16 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 		t.Fatal(err)
 	}
 	ports := freePorts(t, 3)
-	a := &agent{t: t, name: name, dir: dir, http: ports[0], rpc: ports[1], serf: ports[2],
-		seen: map[string]bool{}, ready: (*agent).nodeReady}
+	a := &agent{
+		t:     t,
+		name:  name,
+		dir:   dir,
+		http:  ports[0],
+		rpc:   ports[1],
+		serf:  ports[2],
+		seen:  map[string]bool{},
+		ready: (*agent).nodeReady,
+	}
 	a.args = append([]string{"agent", "-data-dir", a.data(), "-bind", "127.0.0.1", "-name", name,
 		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port",
 		strconv.Itoa(ports[2])}, extra...)
@@ -159,7 +167,8 @@ func (a *agent) start() {
 func (a *agent) launch() {
 	a.t.Helper()
 	a.cmd = exec.Command(binary, a.args...)
-	a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
+	a.cmd.Stdout = a.log
+	a.cmd.Stderr = a.log
 	if err := a.cmd.Start(); err != nil {
 		a.t.Fatal(err)
 	}
@@ -167,7 +176,9 @@ func (a *agent) launch() {
 
 func (a *agent) awaitReady() {
 	a.t.Helper()
-	eventually(a.t, a.name+" answers", func() error { return a.ready(a) })
+	eventually(a.t, a.name+" answers", func() error {
+		return a.ready(a)
+	})
 	if id, err := os.ReadFile(a.data("client", "node-id")); err == nil {
 		sum := sha256.Sum256(bytes.TrimSpace(id))
 		a.mark = hex.EncodeToString(sum[:4])
@@ -201,7 +212,10 @@ func (a *agent) stop() {
 	_ = a.cmd.Process.Signal(syscall.SIGTERM)
 	done := make(chan struct{})
 	cmd := a.cmd
-	go func() { _ = cmd.Wait(); close(done) }()
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
@@ -217,7 +231,8 @@ func (a *agent) run(args ...string) (string, error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdout = &stdout
+	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
 		return stdout.String(), fmt.Errorf("berth %s: %w: %s%s", strings.Join(args, " "), err, stdout.String(),
 			stderr.String())
@@ -240,11 +255,13 @@ func (a *agent) refused(code int, texts []string, args ...string) {
 	a.t.Helper()
 	_, err := a.run(args...)
 	if exit(err) != code {
-		a.t.Errorf("berth %s: exit code %d, want %d: %v", strings.Join(args, " "), exit(err), code, err)
+		a.t.Errorf("berth %s: exit code %d, want %d: %v",
+			strings.Join(args, " "), exit(err), code, err)
 	}
 	for _, text := range texts {
 		if err == nil || !strings.Contains(err.Error(), text) {
-			a.t.Errorf("berth %s: %v\nwant it to say %q", strings.Join(args, " "), err, text)
+			a.t.Errorf("berth %s: %v\nwant it to say %q",
+				strings.Join(args, " "), err, text)
 		}
 	}
 }
@@ -373,7 +390,8 @@ func (a *agent) loops() (devices []string) {
 		if err != nil || a.mark == "" {
 			continue
 		}
-		if strings.HasPrefix(string(backing), a.dir) || strings.Contains(string(backing), "-"+a.mark+"/") {
+		if strings.HasPrefix(string(backing), a.dir) ||
+			strings.Contains(string(backing), "-"+a.mark+"/") {
 			devices = append(devices, "/dev/"+strings.Split(f, "/")[3])
 		}
 	}

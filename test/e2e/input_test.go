@@ -85,7 +85,11 @@ func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 	a.refused(7, []string{"127.0.0.1:1"}, "job", "status", "-address", "http://127.0.0.1:1")
 
 	// Without -dev raw_exec is off: the error says how to enable it.
-	raw := a.write(jobFile{name: "raw", driver: "raw_exec", script: "sleep 1000"})
+	raw := a.write(jobFile{
+		name:   "raw",
+		driver: "raw_exec",
+		script: "sleep 1000",
+	})
 	_, err := a.run("job", "run", raw)
 	if exit(err) != 6 {
 		t.Errorf("exit code %d: %v", exit(err), err)
@@ -97,7 +101,8 @@ func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 	}
 	a.must("job", "stop", "-purge", "raw")
 
-	job := decode[structs.Job](t, a.must("job", "status", "-json", "counter"))
+	job := decode[structs.Job](t,
+		a.must("job", "status", "-json", "counter"))
 	if job.ID != "counter" || job.Type != structs.JobService {
 		t.Errorf("-json shows %+v", job)
 	}
@@ -170,7 +175,8 @@ func TestInput_GarbageOnEveryRoute(t *testing.T) {
 					text, _ := io.ReadAll(resp.Body)
 					resp.Body.Close()
 					if resp.StatusCode >= 500 {
-						t.Errorf("%s %s%s, body %d: %s: %s", method, path, query, i, resp.Status, text)
+						t.Errorf("%s %s%s, body %d: %s: %s",
+							method, path, query, i, resp.Status, text)
 					}
 				}
 			}
@@ -202,7 +208,8 @@ func TestRPC_GarbageOnThePort(t *testing.T) {
 			held = append(held, conn)
 		}
 	}
-	a.must("job", "run", a.write(jobFile{name: "after", script: "echo up; sleep 1000"}))
+	a.must("job", "run",
+		a.write(jobFile{name: "after", script: "echo up; sleep 1000"}))
 	a.says(a.running("after", 1)[0].ID, "up")
 	for _, conn := range held {
 		conn.Close()
@@ -221,7 +228,8 @@ func TestDisk_Full(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.start()
-	a.must("job", "run", "-detach", a.write(jobFile{name: "before", script: "sleep 1000"}))
+	a.must("job", "run", "-detach",
+		a.write(jobFile{name: "before", script: "sleep 1000"}))
 
 	filler := a.data("filler")
 	f, err := os.Create(filler)
@@ -233,7 +241,10 @@ func TestDisk_Full(t *testing.T) {
 	if err == nil {
 		t.Fatal("the disk did not fill up")
 	}
-	big := jobFile{name: "big", script: "# " + strings.Repeat("x", 1000<<10)}
+	big := jobFile{
+		name:   "big",
+		script: "# " + strings.Repeat("x", 1000<<10),
+	}
 	var refusal error
 	for i := 0; refusal == nil && i < 200; i++ { // until the log needs more space than there is
 		big.name = "big" + strconv.Itoa(i)
@@ -243,7 +254,8 @@ func TestDisk_Full(t *testing.T) {
 		t.Fatal("a server with a full disk took everything")
 	}
 	t.Logf("with a full disk: %v", refusal)
-	if !strings.Contains(refusal.Error(), "no space left") && !strings.Contains(refusal.Error(), a.data()) {
+	if !strings.Contains(refusal.Error(), "no space left") &&
+		!strings.Contains(refusal.Error(), a.data()) {
 		t.Errorf("the refusal does not name the disk: %v", refusal)
 	}
 	log, _ := os.ReadFile(a.log.Name())
@@ -255,7 +267,8 @@ func TestDisk_Full(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it takes writes again", func() error {
-		_, err := a.run("job", "run", "-detach", a.write(jobFile{name: "room", script: "sleep 1000"}))
+		_, err := a.run("job", "run", "-detach",
+			a.write(jobFile{name: "room", script: "sleep 1000"}))
 		return err
 	})
 	a.stop()
@@ -263,13 +276,17 @@ func TestDisk_Full(t *testing.T) {
 	for _, job := range []string{"before", "big0", "room"} {
 		a.must("job", "inspect", job)
 	}
-	a.must("job", "run", "-detach", a.write(jobFile{name: "later", script: "sleep 1000"}))
+	a.must("job", "run", "-detach",
+		a.write(jobFile{name: "later", script: "sleep 1000"}))
 }
 
 // zeros are endless.
 type zeros struct{}
 
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
 
 func TestDisk_TooSmallForTheDataDirectory(t *testing.T) {
 	t.Parallel()
@@ -282,7 +299,8 @@ func TestDisk_TooSmallForTheDataDirectory(t *testing.T) {
 	}
 	cmd := exec.Command(binary, a.args...)
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout = &out
+	cmd.Stderr = &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +308,8 @@ func TestDisk_TooSmallForTheDataDirectory(t *testing.T) {
 	go func() { done <- cmd.Wait() }()
 	select {
 	case err := <-done:
-		if exit(err) == 0 || !strings.Contains(out.String(), filepath.Join(a.data())) ||
+		if exit(err) == 0 ||
+			!strings.Contains(out.String(), filepath.Join(a.data())) ||
 			!strings.Contains(out.String(), "no space left") {
 			t.Errorf("%v: %s", err, out.String())
 		}

@@ -20,7 +20,8 @@ var controllerAttaches = []string{"ControllerPublishVolume", "ControllerUnpublis
 func (st *storage) attaching(volume string) (found []string) {
 	for line := range strings.Lines(st.read("calls")) {
 		words := strings.Fields(line)
-		if len(words) == 4 && words[2] == "shelf-"+volume && slices.Contains(controllerAttaches, words[1]) {
+		if len(words) == 4 && words[2] == "shelf-"+volume &&
+			slices.Contains(controllerAttaches, words[1]) {
 			found = append(found, words[0]+" "+words[1])
 		}
 	}
@@ -98,7 +99,8 @@ func TestLateDetach_IsSettledWhereItWasMade(t *testing.T) {
 		t.Fatalf("node %s detaches from itself", user)
 	}
 	caller.kill()
-	s.again("job", "run", "-detach", s.write(keeping("v", user, "second")))
+	s.again("job", "run", "-detach",
+		s.write(keeping("v", user, "second")))
 	caller.start()
 	s.healthyNodes("shelf", 2)
 	c.unsettled("v")

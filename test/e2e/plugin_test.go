@@ -23,7 +23,8 @@ func quickPlugin(t testing.TB, a *agent, memory string) string {
 	}
 	text := strings.Replace(string(src), "group \"plugin\" {\n",
 		"group \"plugin\" {\n    restart {\n      attempts = 5\n      delay = \"200ms\"\n    }\n", 1)
-	return a.file("plugin-"+memory+".hcl", strings.Replace(text, "memory = 64", "memory = "+memory, 1))
+	return a.file("plugin-"+memory+".hcl",
+		strings.Replace(text, "memory = 64", "memory = "+memory, 1))
 }
 
 // driverProcess finds the process of the plugin on the agent's node.
@@ -148,10 +149,25 @@ func TestPlugin_ReplacedWhileItsVolumeIsUsed(t *testing.T) {
 func TestVolumes_FailedStageUndoesTheOthers(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
-	a.volume(volumeFile{id: "good", image: true, fsType: "ext4"})
-	a.volume(volumeFile{id: "bad", image: true, fsType: "ext4"})
-	path := a.write(jobFile{name: "two", once: true, script: "sleep 1000", uses: []use{
-		{source: "good", at: "/good"}, {source: "bad", at: "/bad", fsType: "xfs"}}})
+	a.volume(volumeFile{
+		id:     "good",
+		image:  true,
+		fsType: "ext4",
+	})
+	a.volume(volumeFile{
+		id:     "bad",
+		image:  true,
+		fsType: "ext4",
+	})
+	path := a.write(jobFile{
+		name:   "two",
+		once:   true,
+		script: "sleep 1000",
+		uses: []use{
+			{source: "good", at: "/good"},
+			{source: "bad", at: "/bad", fsType: "xfs"},
+		},
+	})
 	names := []string{`default/bad`, `plugin "hostpath"`, "NodeStageVolume", "FailedPrecondition", "xfs"}
 	_, err := a.run("job", "run", path)
 	if exit(err) != 1 {
@@ -171,8 +187,14 @@ func TestVolumes_FailedStageUndoesTheOthers(t *testing.T) {
 
 	// Both volumes are as usable as before.
 	a.must("job", "stop", "-purge", "two")
-	a.must("job", "run", a.write(jobFile{name: "again", script: "echo up; sleep 1000", uses: []use{
-		{source: "good", at: "/good"}, {source: "bad", at: "/bad"}}}))
+	a.must("job", "run", a.write(jobFile{
+		name:   "again",
+		script: "echo up; sleep 1000",
+		uses: []use{
+			{source: "good", at: "/good"},
+			{source: "bad", at: "/bad"},
+		},
+	}))
 	a.says(a.running("again", 1)[0].ID, "up")
 	a.nothingLeft([]string{"good", "bad"}, "again")
 }
@@ -202,7 +224,8 @@ func TestTwoDrivers_UnderOnePluginIDAreNotMixed(t *testing.T) {
 		"not done after 3s"}
 	a.refused(8, says, "job", "run", "-timeout", "3s", anotherDriver(t, a))
 	out := a.must("plugin", "status", "hostpath")
-	if !strings.Contains(out, "Problems") || !strings.Contains(out, `driver is "other.csi"`) {
+	if !strings.Contains(out, "Problems") ||
+		!strings.Contains(out, `driver is "other.csi"`) {
 		t.Errorf("plugin status does not say why:\n%s", out)
 	}
 	p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/hostpath")

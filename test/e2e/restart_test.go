@@ -20,7 +20,9 @@ import (
 )
 
 // tasks are the processes that run the tasks of the agent's node.
-func (a *agent) tasks() []int { return processesOf(a.data("drivers")) }
+func (a *agent) tasks() []int {
+	return processesOf(a.data("drivers"))
+}
 
 func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	t.Parallel()
@@ -28,7 +30,8 @@ func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	a.must("job", "run", example(t, "counter.hcl"))
 	alloc := a.running("counter", 1)[0].ID
 	a.goesOn(alloc)
-	tasks, mounts := a.tasks(), stagedBelow(a.dir)
+	tasks := a.tasks()
+	mounts := stagedBelow(a.dir)
 
 	a.stop()
 	if now := a.tasks(); !slices.Equal(now, tasks) {
@@ -40,7 +43,8 @@ func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	a.start()
 	a.healthyNodes("hostpath", 1)
 	if again := a.running("counter", 1)[0]; again.ID != alloc || again.TaskStates["counter"].Restarts != 0 {
-		t.Errorf("allocation %s with %d restarts; was %s", again.ID, again.TaskStates["counter"].Restarts, alloc)
+		t.Errorf("allocation %s with %d restarts; was %s",
+			again.ID, again.TaskStates["counter"].Restarts, alloc)
 	}
 	if now := a.tasks(); !slices.Equal(now, tasks) {
 		t.Errorf("processes are %v, were %v", now, tasks)
@@ -66,7 +70,8 @@ func settled(a *agent, wantRunning bool) error {
 		case s.DesiredStatus == structs.AllocDesiredRun && s.ClientStatus == structs.AllocRunning:
 			live = append(live, s.ID)
 		case s.ClientStatus == structs.AllocPending || s.ClientStatus == structs.AllocRunning:
-			return fmt.Errorf("allocation %.8s is %s/%s%s", s.ID, s.DesiredStatus, s.ClientStatus, events(s))
+			return fmt.Errorf("allocation %.8s is %s/%s%s",
+				s.ID, s.DesiredStatus, s.ClientStatus, events(s))
 		}
 	}
 	want := 0
@@ -79,8 +84,10 @@ func settled(a *agent, wantRunning bool) error {
 	case len(claims) != want:
 		return fmt.Errorf("%d claims", len(claims))
 	case want == 1 && claims[0].AllocID != live[0]:
-		return fmt.Errorf("the claim is of %.8s, running is %.8s", claims[0].AllocID, live[0])
-	case stages(a) != want || publications(a) != want || len(a.loops()) != want:
+		return fmt.Errorf("the claim is of %.8s, running is %.8s",
+			claims[0].AllocID, live[0])
+	case stages(a) != want || publications(a) != want ||
+		len(a.loops()) != want:
 		return fmt.Errorf("mounts %v, loop devices %v", stagedBelow(a.dir), a.loops())
 	}
 	return nil
@@ -126,7 +133,9 @@ func TestAgent_KillAtAnyMomentOfAVolume(t *testing.T) {
 		})
 		a.goesOn(a.running("counter", 1)[0].ID)
 		a.killWhile(rnd, "job", "stop", "-purge", "-detach", "counter")
-		eventually(t, "it is gone", func() error { return settled(a, false) })
+		eventually(t, "it is gone", func() error {
+			return settled(a, false)
+		})
 	}
 	end(a)
 }
@@ -138,7 +147,8 @@ func TestAgent_WithoutItsDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := a.run(a.args...)
-	if exit(err) == 0 || !strings.Contains(err.Error(), a.data()) {
+	if exit(err) == 0 ||
+		!strings.Contains(err.Error(), a.data()) {
 		t.Errorf("a data directory that is a file: %v", err)
 	}
 }
@@ -207,7 +217,9 @@ func TestAgent_AfterALossOfPower(t *testing.T) {
 	a.crash()
 	a.start()
 	a.healthyNodes("hostpath", 1)
-	eventually(t, "it runs once", func() error { return settled(a, true) })
+	eventually(t, "it runs once", func() error {
+		return settled(a, true)
+	})
 	alloc := a.running("counter", 1)[0].ID
 	eventually(t, "the data survived", func() error {
 		var n int
@@ -233,7 +245,8 @@ func TestAgent_TwoOnOneDataDirectory(t *testing.T) {
 		})
 		other := newAgent(t, "two", kind, "-data-dir", a.data(), "-servers", "127.0.0.1:1")
 		out, err := other.run(other.args...)
-		if exit(err) == 0 || !strings.Contains(fmt.Sprint(err), a.data()) {
+		if exit(err) == 0 ||
+			!strings.Contains(fmt.Sprint(err), a.data()) {
 			t.Errorf("%s: a second agent on the same data directory: %s, %v", kind, out, err)
 		}
 	}
@@ -246,16 +259,21 @@ func TestRestore_OfAnEarlierStateWhileVolumesAreUsed(t *testing.T) {
 	a.must("job", "run", quickPlugin(t, a, "64"))
 	a.healthyNodes("hostpath", 1)
 	a.volume(volumeFile{id: "counter", image: true})
-	before, during := filepath.Join(a.dir, "before.snap"), filepath.Join(a.dir, "during.snap")
+	before := filepath.Join(a.dir, "before.snap")
+	during := filepath.Join(a.dir, "during.snap")
 	a.must("operator", "snapshot", "save", before)
 	a.must("job", "run", example(t, "counter.hcl"))
 	a.goesOn(a.running("counter", 1)[0].ID)
 	a.must("operator", "snapshot", "save", during)
 
 	a.must("operator", "snapshot", "restore", before) // the servers do not know the running allocations
-	eventually(t, "it is gone", func() error { return settled(a, false) })
+	eventually(t, "it is gone", func() error {
+		return settled(a, false)
+	})
 	a.must("job", "run", example(t, "counter.hcl"))
-	eventually(t, "it runs once", func() error { return settled(a, true) })
+	eventually(t, "it runs once", func() error {
+		return settled(a, true)
+	})
 	a.must("job", "stop", "-purge", "counter")
 	a.free("counter")
 

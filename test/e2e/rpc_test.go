@@ -63,7 +63,8 @@ func (g *guesser) fill(v reflect.Value, depth int) {
 		}
 		v.Set(reflect.MakeMap(v.Type()))
 		for range g.rnd.IntN(3) {
-			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			key := reflect.New(v.Type().Key()).Elem()
+			value := reflect.New(v.Type().Elem()).Elem()
 			g.fill(key, depth)
 			g.fill(value, depth-1)
 			v.SetMapIndex(key, value)
@@ -83,7 +84,9 @@ func (g *guesser) fill(v reflect.Value, depth int) {
 	}
 }
 
-func (g *guesser) word() string { return g.words[g.rnd.IntN(len(g.words))] }
+func (g *guesser) word() string {
+	return g.words[g.rnd.IntN(len(g.words))]
+}
 
 // TestRPC_GuessedRequests calls every procedure with requests of the right form and random content, some of
 // it in the node's own name. None may panic, the server may not stop, and the state keeps its invariants.
@@ -100,32 +103,54 @@ func TestRPC_GuessedRequests(t *testing.T) {
 		return strings.TrimSpace(string(text))
 	}
 	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
-	g := &guesser{rnd: rnd, words: []string{"", "x", "*", "default", "counter", "hostpath", "g", "t",
-		secret("node-id"), secret("node-id"), secret("secret-id"), secret("secret-id"), alloc.ID, alloc.EvalID,
-		structs.NewID(),
-		"service", "system", "csi", "exec", "run", "stop", "running", "failed", "complete", "ready", "down",
-		"eligible", "pending", "blocked",
-		"single-node-writer", "multi-node-multi-writer", "file-system", "block-device", "read", "write", "granted",
-		"monolith", "global",
-		"fail", "=", "${node.unique.id}", "create", "delete", "expand", "attach", "detach", "controller", "node"}}
+	g := &guesser{
+		rnd: rnd,
+		words: []string{"", "x", "*", "default", "counter", "hostpath", "g", "t",
+			secret("node-id"), secret("node-id"), secret("secret-id"), secret("secret-id"), alloc.ID, alloc.EvalID,
+			structs.NewID(),
+			"service", "system", "csi", "exec", "run", "stop", "running", "failed", "complete", "ready", "down",
+			"eligible", "pending", "blocked",
+			"single-node-writer", "multi-node-multi-writer", "file-system", "block-device", "read", "write", "granted",
+			"monolith", "global",
+			"fail", "=", "${node.unique.id}", "create", "delete", "expand", "attach", "detach", "controller", "node"},
+	}
 	node := secret("node-id")
-	g.good = map[string]any{"Region": "global", "Namespace": "default", "SecretID": secret("secret-id"),
-		"NodeID":   node,
-		"MinIndex": 0, "Filter": "", "PerPage": 0, "AllocClientUpdate.ID": alloc.ID, "Node.ID": node,
-		"Node.Name":       "one",
-		"Node.Datacenter": "dc1", "CSIClaim.VolumeID": "counter", "CSIClaim.AllocID": alloc.ID,
-		"CSIClaimKey.VolumeID": "counter", "CSIClaimKey.AllocID": alloc.ID,
-		"CSIVolumeUnpublishRequest.Operator": "", "CSIPluginInstance.PluginID": "hostpath",
-		"CSIPluginInstance.Kind": "node", "CSIInfo.PluginID": "hostpath",
-		"CSIVolume.ID": "counter", "CSIVolume.PluginID": "hostpath", "Job.ID": "counter", "JobID": "counter",
-		"VolumeID": "counter", "AllocID": alloc.ID,
-		"CSIVolumeCapability.AccessMode": "single-node-writer", "CSIVolumeCapability.AttachmentMode": "file-system"}
+	g.good = map[string]any{
+		"Region":                             "global",
+		"Namespace":                          "default",
+		"SecretID":                           secret("secret-id"),
+		"NodeID":                             node,
+		"MinIndex":                           0,
+		"Filter":                             "",
+		"PerPage":                            0,
+		"AllocClientUpdate.ID":               alloc.ID,
+		"Node.ID":                            node,
+		"Node.Name":                          "one",
+		"Node.Datacenter":                    "dc1",
+		"CSIClaim.VolumeID":                  "counter",
+		"CSIClaim.AllocID":                   alloc.ID,
+		"CSIClaimKey.VolumeID":               "counter",
+		"CSIClaimKey.AllocID":                alloc.ID,
+		"CSIVolumeUnpublishRequest.Operator": "",
+		"CSIPluginInstance.PluginID":         "hostpath",
+		"CSIPluginInstance.Kind":             "node",
+		"CSIInfo.PluginID":                   "hostpath",
+		"CSIVolume.ID":                       "counter",
+		"CSIVolume.PluginID":                 "hostpath",
+		"Job.ID":                             "counter",
+		"JobID":                              "counter",
+		"VolumeID":                           "counter",
+		"AllocID":                            alloc.ID,
+		"CSIVolumeCapability.AccessMode":     "single-node-writer",
+		"CSIVolumeCapability.AttachmentMode": "file-system",
+	}
 	nobody := hclog.NewNullLogger()
 	pool := rpc.NewPool(rpc.Dial, nobody, nil)
 	defer pool.Close()
 	server := pool.At(net.JoinHostPort("127.0.0.1", strconv.Itoa(a.rpc)))
 	began := a.cmd.Process.Pid
-	refused, taken := map[structs.Kind]int{}, map[string]int{}
+	refused := map[structs.Kind]int{}
+	taken := map[string]int{}
 	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: nobody}).List() {
 		if e.Name == "Node.Deregister" {
 			continue // it would end objects of the other callers
@@ -161,7 +186,8 @@ func TestRPC_GuessedRequests(t *testing.T) {
 // faults checks the whole state of a server, as a snapshot has it.
 func faults(t testing.TB, a *agent) []string {
 	t.Helper()
-	path, plain := filepath.Join(a.dir, "check.snap"), filepath.Join(a.dir, "check.bin")
+	path := filepath.Join(a.dir, "check.snap")
+	plain := filepath.Join(a.dir, "check.bin")
 	a.must("operator", "snapshot", "save", path)
 	in, err := os.Open(path)
 	if err != nil {

@@ -20,12 +20,16 @@ func TestTask_GivesNoOtherUserTheRightsOfRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := []use{{source: "counter", at: "/data"}}
-	a.must("job", "run", a.write(jobFile{name: "leaver", uses: data, script: `
+	a.must("job", "run", a.write(jobFile{
+		name: "leaver",
+		uses: data,
+		script: `
 		for d in /local /secrets /tmp /alloc/data /alloc/tmp /data; do
 			cp /bin/true $d/left-behind && chmod 4755 $d/left-behind
 		done
 		unshare -UrmC true 2> /alloc/data/refusal || echo refused >> /alloc/data/refusal
-		exec sleep 1000`}))
+		exec sleep 1000`,
+	}))
 	alloc := a.running("leaver", 1)[0].ID
 	eventually(t, "the task was refused a namespace", func() error {
 		b, err := os.ReadFile(a.data("alloc", alloc, "alloc", "data", "refusal"))

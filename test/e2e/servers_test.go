@@ -66,7 +66,8 @@ func TestServers_AreRemoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	leader, followers := c.leader()
-	first, second := followers[0], followers[1]
+	first := followers[0]
+	second := followers[1]
 
 	// A server is gone for good.
 	first.refused(6, []string{leader.name, "is alive", "berth server leave"},
@@ -112,14 +113,16 @@ func TestServers_AreRemoved(t *testing.T) {
 	first.votes(leader.name, second.name, first.name)
 	second.stop()
 	first.votes(leader.name, first.name)
-	first.must("job", "run", "-detach", first.write(jobFile{name: "on", script: "sleep 1000"}))
+	first.must("job", "run", "-detach",
+		first.write(jobFile{name: "on", script: "sleep 1000"}))
 }
 
 func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	survivor := c.servers[0]
-	survivor.must("job", "run", survivor.write(jobFile{name: "kept", script: "sleep 1000"}))
+	survivor.must("job", "run",
+		survivor.write(jobFile{name: "kept", script: "sleep 1000"}))
 	for _, s := range c.servers[1:] {
 		s.kill()
 		if err := os.RemoveAll(s.data()); err != nil {
@@ -141,10 +144,12 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 
 	path := survivor.data("server", "raft", "peers.json")
 	info, err := os.ReadFile(filepath.Join(filepath.Dir(path), "peers.info"))
-	if err != nil || !strings.Contains(string(info), me.ID) || !strings.Contains(string(info), path) {
+	if err != nil || !strings.Contains(string(info), me.ID) ||
+		!strings.Contains(string(info), path) {
 		t.Errorf("peers.info does not explain it: %v\n%s", err, info)
 	}
-	peers := fmt.Appendf(nil, "[{\"id\": %q, \"address\": %q, \"non_voter\": false}]\n", me.ID, me.Address)
+	peers := fmt.Appendf(nil, "[{\"id\": %q, \"address\": %q, \"non_voter\": false}]\n",
+		me.ID, me.Address)
 	if err := os.WriteFile(path, peers, 0o600); err != nil {
 		t.Fatal(err)
 	}

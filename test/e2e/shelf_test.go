@@ -75,7 +75,10 @@ func runShelf(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	go func() { <-ctx.Done(); server.Stop() }()
+	go func() {
+		<-ctx.Done()
+		server.Stop()
+	}()
 	if err := server.Serve(l); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -87,7 +90,8 @@ func runShelf(args []string) int {
 func (s *shelf) intercept(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
 ) (any, error) {
-	rpc, volume := filepath.Base(info.FullMethod), "-"
+	rpc := filepath.Base(info.FullMethod)
+	volume := "-"
 	if v, ok := req.(interface{ GetVolumeId() string }); ok {
 		volume = v.GetVolumeId()
 	}
@@ -100,7 +104,8 @@ func (s *shelf) intercept(
 		return nil, err
 	}
 	resp, err := serve(ctx, req)
-	s.append("calls", s.node, rpc, volume, status.Code(err).String())
+	s.append("calls", s.node, rpc, volume,
+		status.Code(err).String())
 	unlock()
 	if err := s.hold(ctx, rpc, "after"); err != nil {
 		return nil, err
@@ -156,7 +161,9 @@ func (s *shelf) fault(format string, args ...any) error {
 	return status.Error(codes.FailedPrecondition, text)
 }
 
-func (s *shelf) disk(id string) string { return s.path("vol", id, "disk") }
+func (s *shelf) disk(id string) string {
+	return s.path("vol", id, "disk")
+}
 
 // nodes lists where a volume is, in one of its directories "attached" and "staged".
 func (s *shelf) nodes(id, dir string) (names []string) {
@@ -195,7 +202,8 @@ func (s *shelf) GetPluginCapabilities(
 	}
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
 		{Type: &csi.PluginCapability_Service_{Service: service}},
-		{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: expansion}}}}, nil
+		{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: expansion}},
+	}}, nil
 }
 
 func (s *shelf) offline() bool {
@@ -267,8 +275,10 @@ func (s *shelf) ValidateVolumeCapabilities(
 		return nil, err
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(),
-		Parameters: req.GetParameters()}}, nil
+		VolumeContext:      req.GetVolumeContext(),
+		VolumeCapabilities: req.GetVolumeCapabilities(),
+		Parameters:         req.GetParameters(),
+	}}, nil
 }
 
 // ControllerPublishVolume refuses a volume that is attached to another node (CSI spec,
@@ -290,7 +300,8 @@ func (s *shelf) ControllerPublishVolume(
 func (s *shelf) ControllerUnpublishVolume(
 	_ context.Context, req *csi.ControllerUnpublishVolumeRequest,
 ) (*csi.ControllerUnpublishVolumeResponse, error) {
-	id, node := req.GetVolumeId(), req.GetNodeId()
+	id := req.GetVolumeId()
+	node := req.GetNodeId()
 	if slices.Contains(s.nodes(id, "staged"), node) {
 		return nil, s.fault("%s is detached from %s, where it is mounted", id, node)
 	}
@@ -349,7 +360,8 @@ func (s *shelf) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Node
 func (s *shelf) NodeStageVolume(
 	_ context.Context, req *csi.NodeStageVolumeRequest,
 ) (*csi.NodeStageVolumeResponse, error) {
-	id, path := req.GetVolumeId(), req.GetStagingTargetPath()
+	id := req.GetVolumeId()
+	path := req.GetStagingTargetPath()
 	if _, err := s.find(id); err != nil {
 		return nil, err
 	}
@@ -379,7 +391,8 @@ func (s *shelf) NodeStageVolume(
 func (s *shelf) NodeUnstageVolume(
 	_ context.Context, req *csi.NodeUnstageVolumeRequest,
 ) (*csi.NodeUnstageVolumeResponse, error) {
-	err := errors.Join(unmount(req.GetStagingTargetPath()), s.unstageDevice(req.GetVolumeId()))
+	err := errors.Join(unmount(req.GetStagingTargetPath()),
+		s.unstageDevice(req.GetVolumeId()))
 	if err != nil {
 		return nil, err
 	}
@@ -390,7 +403,8 @@ func (s *shelf) NodeUnstageVolume(
 func (s *shelf) NodePublishVolume(
 	_ context.Context, req *csi.NodePublishVolumeRequest,
 ) (*csi.NodePublishVolumeResponse, error) {
-	from, to := req.GetStagingTargetPath(), req.GetTargetPath()
+	from := req.GetStagingTargetPath()
+	to := req.GetTargetPath()
 	if req.GetVolumeCapability().GetBlock() != nil {
 		return &csi.NodePublishVolumeResponse{}, s.publishDevice(req.GetVolumeId(), to)
 	}
@@ -431,7 +445,8 @@ func (s *shelf) NodeExpandVolume(
 		return nil, s.fault("%s is expanded on %s, where it is not mounted", req.GetVolumeId(), s.node)
 	}
 	loop, _, _ := strings.Cut(strings.TrimSpace(string(device)), "[")
-	err = errors.Join(command("losetup", "-c", loop), command("xfs_growfs", req.GetVolumePath()))
+	err = errors.Join(command("losetup", "-c", loop),
+		command("xfs_growfs", req.GetVolumePath()))
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, err
 }
 

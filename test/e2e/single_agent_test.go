@@ -119,7 +119,8 @@ func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
 	a.healthyNodes("hostpath", 1)
 	again := a.running("counter", 1)[0]
 	if again.ID != alloc.ID || again.TaskStates["counter"].Restarts != 0 {
-		t.Errorf("allocation %s with %d restarts; was %s", again.ID, again.TaskStates["counter"].Restarts, alloc.ID)
+		t.Errorf("allocation %s with %d restarts; was %s",
+			again.ID, again.TaskStates["counter"].Restarts, alloc.ID)
 	}
 	if now := processesOf(filepath.Join(a.dir, "data", "drivers")); fmt.Sprint(now) != fmt.Sprint(tasks) {
 		t.Errorf("processes are %v, were %v", now, tasks)
@@ -146,7 +147,8 @@ func TestVolumes_SecondWriterWaitsForTheFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rival := a.file("rival.hcl", strings.Replace(string(src), `job "counter"`, `job "rival"`, 1))
+	rival := a.file("rival.hcl",
+		strings.Replace(string(src), `job "counter"`, `job "rival"`, 1))
 	a.must("job", "run", "-detach", rival)
 	eventually(t, "the rival says who has the volume", func() error {
 		evals, err := get[[]*structs.Evaluation](a, "/v1/job/rival/evaluations")

@@ -52,10 +52,23 @@ func (a *agent) nothingLeft(volumes []string, jobs ...string) {
 func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
-	a.volume(volumeFile{id: "fs", image: true, fsType: "ext4"})
-	a.volume(volumeFile{id: "disk", image: true, attach: structs.CSIBlockDevice})
-	job := jobFile{name: "both", uses: []use{{source: "fs", at: "/fs"}, {source: "disk", at: "/dev/disk",
-		attach: structs.CSIBlockDevice}},
+	a.volume(volumeFile{
+		id:     "fs",
+		image:  true,
+		fsType: "ext4",
+	})
+	a.volume(volumeFile{
+		id:     "disk",
+		image:  true,
+		attach: structs.CSIBlockDevice,
+	})
+	job := jobFile{
+		name: "both",
+		uses: []use{
+			{source: "fs", at: "/fs"},
+			{source: "disk", at: "/dev/disk",
+				attach: structs.CSIBlockDevice},
+		},
 		script: `
 		  grep ' /fs ' /proc/self/mounts
 		  test -b /dev/disk && echo "is a device"
@@ -63,7 +76,8 @@ func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
 		  echo hello > /fs/word
 		  printf world | dd of=/dev/disk conv=notrunc,fsync 2>&1
 		  echo "after: $(cat /fs/word) $(head -c 5 /dev/disk)"
-		  sleep 1000`}
+		  sleep 1000`,
+	}
 	path := a.write(job)
 	a.must("job", "run", path)
 	alloc := a.running("both", 1)[0]
@@ -86,13 +100,23 @@ func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
 func TestVolumes_ManyWritersShareAStage(t *testing.T) {
 	t.Parallel()
 	a := withPlugin(t)
-	a.volume(volumeFile{id: "shared", image: true, access: structs.CSIMultiNodeMultipleWriter})
+	a.volume(volumeFile{
+		id:     "shared",
+		image:  true,
+		access: structs.CSIMultiNodeMultipleWriter,
+	})
 	var allocs []string
 	for _, name := range []string{"left", "right"} {
-		a.must("job", "run", a.write(jobFile{name: name,
-			uses: []use{{source: "shared", at: "/shared", access: structs.CSIMultiNodeMultipleWriter}},
+		a.must("job", "run", a.write(jobFile{
+			name: name,
+			uses: []use{{
+				source: "shared",
+				at:     "/shared",
+				access: structs.CSIMultiNodeMultipleWriter,
+			}},
 			script: fmt.Sprintf("while :; do echo %s >> /shared/log && tail -n 2 /shared/log; sleep 0.2; done",
-				name)}))
+				name),
+		}))
 		allocs = append(allocs, a.running(name, 1)[0].ID)
 	}
 	a.says(allocs[0], "left", "right")
@@ -122,8 +146,16 @@ func TestVolumes_PerAllocation(t *testing.T) {
 	a.volume(volumeFile{id: "mine[0]"})
 	a.volume(volumeFile{id: "mine[1]"})
 	a.must("job", "run",
-		a.write(jobFile{name: "pair", count: 2, uses: []use{{source: "mine", at: "/mine", perAlloc: true}},
-			script: `echo "I am $BERTH_ALLOC_INDEX" >> /mine/who; cat /mine/who; sleep 1000`}))
+		a.write(jobFile{
+			name:  "pair",
+			count: 2,
+			uses: []use{{
+				source:   "mine",
+				at:       "/mine",
+				perAlloc: true,
+			}},
+			script: `echo "I am $BERTH_ALLOC_INDEX" >> /mine/who; cat /mine/who; sleep 1000`,
+		}))
 	for _, alloc := range a.running("pair", 2) {
 		index := strings.TrimSuffix(strings.TrimPrefix(alloc.Name, "pair.g["), "]")
 		if out := a.says(alloc.ID, "I am "+index); strings.Count(out, "I am") != 1 {
@@ -142,10 +174,16 @@ func TestVolumes_ReadOnlyRejectsWrites(t *testing.T) {
 	a := withPlugin(t)
 	a.volume(volumeFile{id: "rw"})
 	a.volume(volumeFile{id: "ro", access: structs.CSIMultiNodeReader})
-	a.must("job", "run", a.write(jobFile{name: "reader",
+	a.must("job", "run", a.write(jobFile{
+		name: "reader",
 		uses: []use{
 			{source: "rw", at: "/asked", readOnly: true},
-			{source: "ro", at: "/mode", access: structs.CSIMultiNodeReader, readOnly: true},
+			{
+				source:   "ro",
+				at:       "/mode",
+				access:   structs.CSIMultiNodeReader,
+				readOnly: true,
+			},
 		},
 		script: `
 		  for dir in /asked /mode; do
@@ -153,7 +191,8 @@ func TestVolumes_ReadOnlyRejectsWrites(t *testing.T) {
 		    mount -o remount,rw $dir 2>/dev/null; touch $dir/file 2>/dev/null && echo "$dir was written"
 		    echo "$dir tried"
 		  done
-		  sleep 1000`}))
+		  sleep 1000`,
+	}))
 	out := a.says(a.running("reader", 1)[0].ID, "/asked tried", "/mode tried")
 	if strings.Contains(out, "was written") {
 		t.Errorf("a read-only volume was written: %s", out)

@@ -108,7 +108,8 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 	var script strings.Builder
 	for pkg, tests := range wanted {
 		binary := filepath.Base(build(t, dir, pkg))
-		fmt.Fprintf(&script, "/mnt/%s -test.v -test.run '^(%s)$'\n", binary, strings.Join(tests, "|"))
+		fmt.Fprintf(&script, "/mnt/%s -test.v -test.run '^(%s)$'\n",
+			binary, strings.Join(tests, "|"))
 	}
 	out := boot(t, dir, script.String())
 	if !strings.Contains(out, "hierarchies: 0 cpu io memory pids") {

@@ -39,7 +39,10 @@ func runKernel(args []string) error {
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)},
 		{Code: ret, K: unix.SECCOMP_RET_ALLOW},
 	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	program := unix.SockFprog{
+		Len:    uint16(len(filter)),
+		Filter: &filter[0],
+	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("setting no_new_privs: %w", err)
 	}

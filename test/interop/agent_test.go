@@ -23,7 +23,8 @@ const patience = 90 * time.Second
 // runs with -dev in a scratch directory.
 func agent(t *testing.T) *public.Client {
 	t.Helper()
-	addr, bin := os.Getenv("BERTH_INTEROP_ADDR"), os.Getenv("BERTH_BIN")
+	addr := os.Getenv("BERTH_INTEROP_ADDR")
+	bin := os.Getenv("BERTH_BIN")
 	if addr == "" && bin == "" {
 		t.Skip("needs a running agent (BERTH_INTEROP_ADDR) or a berth binary to start one (BERTH_BIN)")
 	}
@@ -59,7 +60,9 @@ func start(t *testing.T, bin string) (addr string) {
 	ended := make(chan error, 1)
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(patience, func() {
+			_ = cmd.Process.Kill()
+		})
 		defer timer.Stop()
 		if err := <-ended; err != nil || t.Failed() {
 			t.Errorf("the agent ended with %v and wrote\n%s", err, log.String())
@@ -119,8 +122,12 @@ func TestClient_ReadsTheAgent(t *testing.T) {
 	c := agent(t)
 	node := ready(t, c)
 	t.Run("jobs", func(t *testing.T) { jobs(t, c) })
-	t.Run("storage", func(t *testing.T) { storage(t, c, node.ID) })
-	t.Run("cluster", func(t *testing.T) { cluster(t, c, node.ID) })
+	t.Run("storage", func(t *testing.T) {
+		storage(t, c, node.ID)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		cluster(t, c, node.ID)
+	})
 }
 
 // ready waits for a leader and returns a node that is ready.
@@ -145,7 +152,8 @@ func ready(t *testing.T, c *public.Client) (node *public.NodeListStub) {
 // shell is a job that runs one line of shell.
 func shell(id, line string) *public.Job {
 	cpu, memory := 50, 32
-	task := public.NewTask("app", "exec").SetConfig("command", "/bin/sh").SetConfig("args", []string{"-c", line})
+	task := public.NewTask("app", "exec").SetConfig("command", "/bin/sh").SetConfig("args",
+		[]string{"-c", line})
 	task.Require(&public.Resources{CPU: &cpu, MemoryMB: &memory})
 	return public.NewServiceJob(id, id, "global", 50).AddTaskGroup(public.NewTaskGroup("g", 1).AddTask(task))
 }
@@ -160,7 +168,9 @@ func run(t *testing.T, c *public.Client, job *public.Job) *public.Allocation {
 	if resp.EvalID == "" || resp.JobModifyIndex == 0 || meta.LastIndex == 0 {
 		t.Errorf("registering %s answered %+v %+v", *job.ID, resp, meta)
 	}
-	t.Cleanup(func() { stop(t, c, *job.ID) })
+	t.Cleanup(func() {
+		stop(t, c, *job.ID)
+	})
 	var id string
 	until(t, *job.ID+" running", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		allocs, meta, err := c.Jobs().Allocations(*job.ID, true, q)
@@ -230,7 +240,8 @@ func jobs(t *testing.T, c *public.Client) {
 		t.Errorf("filtered %+v", filtered)
 	}
 	job, _, err := c.Jobs().Info("interop-web", nil)
-	if check(t, "job", err) && (*job.Type != "service" || *job.TaskGroups[0].Count != 1) {
+	if check(t, "job", err) &&
+		(*job.Type != "service" || *job.TaskGroups[0].Count != 1) {
 		t.Errorf("job %+v", job)
 	}
 	again, _, err := c.Jobs().Register(job, nil) // read and put back, unchanged
@@ -238,7 +249,8 @@ func jobs(t *testing.T, c *public.Client) {
 		t.Errorf("answered %+v", again)
 	}
 	list, _, err := c.Jobs().PrefixList("interop-")
-	if check(t, "list", err) && (len(list) != 1 || list[0].ID != "interop-web") {
+	if check(t, "list", err) &&
+		(len(list) != 1 || list[0].ID != "interop-web") {
 		t.Errorf("list %+v", list)
 	}
 	summary, _, err := c.Jobs().Summary("interop-web", nil)
@@ -285,11 +297,16 @@ func storage(t *testing.T, c *public.Client, node string) {
 		if err != nil {
 			return false, nil, err
 		}
-		return p.NodesHealthy == 1 && p.Nodes[node] != nil && p.Nodes[node].Healthy, meta, nil
+		return p.NodesHealthy == 1 && p.Nodes[node] != nil &&
+			p.Nodes[node].Healthy, meta, nil
 	})
 	id := fmt.Sprintf("interop-%d", os.Getpid())
 	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{
-		ID: id, Name: id, PluginID: pluginID, RequestedCapacityMin: 1 << 20, RequestedCapacityMax: 8 << 20,
+		ID:                   id,
+		Name:                 id,
+		PluginID:             pluginID,
+		RequestedCapacityMin: 1 << 20,
+		RequestedCapacityMax: 8 << 20,
 		RequestedCapabilities: []*public.CSIVolumeCapability{{
 			AccessMode:     public.CSIVolumeAccessModeSingleNodeWriter,
 			AttachmentMode: public.CSIVolumeAttachmentModeFilesystem,
@@ -308,14 +325,22 @@ func storage(t *testing.T, c *public.Client, node string) {
 	t.Run("in use", func(t *testing.T) {
 		job := shell("interop-writer", "echo data > /data/file; sleep 600")
 		volume, destination := "data", "/data"
-		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{"data": {Name: "data", Type: "csi", Source: id,
-			AccessMode: "single-node-writer", AttachmentMode: "file-system"}}
+		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{
+			"data": {
+				Name:           "data",
+				Type:           "csi",
+				Source:         id,
+				AccessMode:     "single-node-writer",
+				AttachmentMode: "file-system",
+			},
+		}
 		job.TaskGroups[0].Tasks[0].VolumeMounts = []*public.VolumeMount{{Volume: &volume,
 			Destination: &destination}}
 		alloc := run(t, c, job)
 		v, _, err := c.CSIVolumes().Info(id, nil)
-		if check(t, "volume", err) && (len(v.Allocations) != 1 || v.Allocations[0].ID != alloc.ID ||
-			v.AccessMode != public.CSIVolumeAccessModeSingleNodeWriter) {
+		if check(t, "volume", err) &&
+			(len(v.Allocations) != 1 || v.Allocations[0].ID != alloc.ID ||
+				v.AccessMode != public.CSIVolumeAccessModeSingleNodeWriter) {
 			t.Errorf("volume %+v", v)
 		}
 		if _, err := c.CSIVolumes().Register(v, nil); err != nil {
@@ -325,7 +350,8 @@ func storage(t *testing.T, c *public.Client, node string) {
 			t.Errorf("putting it back once more, now that it has changed: %v", err)
 		}
 		list, _, err := c.CSIVolumes().List(&public.QueryOptions{Prefix: id})
-		if check(t, "volumes", err) && (len(list) != 1 || list[0].CurrentWriters != 1) {
+		if check(t, "volumes", err) &&
+			(len(list) != 1 || list[0].CurrentWriters != 1) {
 			t.Errorf("volumes %+v", list)
 		}
 		if err := c.CSIVolumes().Deregister(id, false, nil); err == nil {
@@ -340,8 +366,9 @@ func storage(t *testing.T, c *public.Client, node string) {
 
 func cluster(t *testing.T, c *public.Client, node string) {
 	n, _, err := c.Nodes().Info(node, nil)
-	if check(t, "node", err) && (n.NodeResources == nil || n.NodeResources.Cpu.CpuShares == 0 ||
-		!n.Drivers["exec"].Healthy) {
+	if check(t, "node", err) &&
+		(n.NodeResources == nil || n.NodeResources.Cpu.CpuShares == 0 ||
+			!n.Drivers["exec"].Healthy) {
 		t.Errorf("node %+v", n)
 	}
 	_, err = c.Nodes().ToggleEligibility(node, false, nil)
@@ -357,7 +384,8 @@ func cluster(t *testing.T, c *public.Client, node string) {
 		t.Errorf("self %+v", self)
 	}
 	health, err := c.Agent().Health()
-	if check(t, "health", err) && (health.Server == nil || !health.Server.Ok) {
+	if check(t, "health", err) &&
+		(health.Server == nil || !health.Server.Ok) {
 		t.Errorf("health %+v", health.Server)
 	}
 	raft, err := c.Operator().RaftGetConfiguration(nil)
@@ -366,10 +394,15 @@ func cluster(t *testing.T, c *public.Client, node string) {
 	}
 	// The only server is alive and has the only vote, so each of these is refused with its reason.
 	for what, call := range map[string]func() error{
-		"has the only vote": func() error { return c.Operator().RaftRemovePeerByID(raft.Servers[0].ID, nil) },
-		"is alive":          func() error { return c.Agent().ForceLeave(self.Member.Name) },
+		"has the only vote": func() error {
+			return c.Operator().RaftRemovePeerByID(raft.Servers[0].ID, nil)
+		},
+		"is alive": func() error {
+			return c.Agent().ForceLeave(self.Member.Name)
+		},
 		`"nobody" is unknown`: func() error {
-			return c.Agent().ForceLeaveWithOptions("nobody", public.ForceLeaveOpts{Prune: true})
+			return c.Agent().ForceLeaveWithOptions("nobody",
+				public.ForceLeaveOpts{Prune: true})
 		},
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), what) {

@@ -50,92 +50,205 @@ func remember(put **structs.CSIVolumeRegisterRequest) func(context.Context,
 
 // answers lets every procedure answer with something of everything.
 func answers(c *apitest.Caller) {
-	meta := structs.QueryMeta{Index: 42, LastContact: 3 * time.Millisecond, KnownLeader: true}
+	meta := structs.QueryMeta{
+		Index:       42,
+		LastContact: 3 * time.Millisecond,
+		KnownLeader: true,
+	}
 	indexes := structs.Indexes{CreateIndex: 5, ModifyIndex: 8}
 	job := &structs.Job{
-		ID: "web/one", Name: "web", Namespace: "default", Type: "service", Version: 3, Status: "running",
-		SubmitTime: at.UnixNano(), Indexes: indexes,
-		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1,
-			Tasks: []*structs.Task{{Name: "app", KillTimeout: time.Second}}}},
+		ID:         "web/one",
+		Name:       "web",
+		Namespace:  "default",
+		Type:       "service",
+		Version:    3,
+		Status:     "running",
+		SubmitTime: at.UnixNano(),
+		Indexes:    indexes,
+		TaskGroups: []*structs.TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Tasks: []*structs.Task{{Name: "app", KillTimeout: time.Second}},
+		}},
 	}
-	summary := &structs.JobSummary{JobID: "web/one",
-		Summary: map[string]structs.TaskGroupSummary{"g": {Running: 1}}}
-	metrics := &structs.AllocMetric{NodesEvaluated: 3,
-		Refusals: []*structs.PlacementRefusal{{Filter: "csi-plugin", Nodes: 3}}, AllocationTime: time.Second}
+	summary := &structs.JobSummary{
+		JobID:   "web/one",
+		Summary: map[string]structs.TaskGroupSummary{"g": {Running: 1}},
+	}
+	metrics := &structs.AllocMetric{
+		NodesEvaluated: 3,
+		Refusals:       []*structs.PlacementRefusal{{Filter: "csi-plugin", Nodes: 3}},
+		AllocationTime: time.Second,
+	}
 	alloc := &structs.Allocation{
-		ID: "a1", Namespace: "default", Name: "web/one.g[0]", NodeID: "n1", JobID: "web/one", Job: job,
-		JobVersion: 3, TaskGroup: "g",
-		Resources: &structs.Resources{CPU: 100}, ClientStatus: "running", Metrics: metrics, Indexes: indexes,
-		RescheduleTracker: &structs.RescheduleTracker{Events: []*structs.RescheduleEvent{{PrevAllocID: "a0",
-			RescheduleTime: at.UnixNano(), Delay: time.Second}}},
-		TaskStates: map[string]*structs.TaskState{"app": {State: "running", StartedAt: at,
+		ID:           "a1",
+		Namespace:    "default",
+		Name:         "web/one.g[0]",
+		NodeID:       "n1",
+		JobID:        "web/one",
+		Job:          job,
+		JobVersion:   3,
+		TaskGroup:    "g",
+		Resources:    &structs.Resources{CPU: 100},
+		ClientStatus: "running",
+		Metrics:      metrics,
+		Indexes:      indexes,
+		RescheduleTracker: &structs.RescheduleTracker{Events: []*structs.RescheduleEvent{{
+			PrevAllocID:    "a0",
+			RescheduleTime: at.UnixNano(),
+			Delay:          time.Second,
+		}}},
+		TaskStates: map[string]*structs.TaskState{"app": {
+			State:     "running",
+			StartedAt: at,
 			Events: []*structs.TaskEvent{
-				{Type: "Started", Time: at.UnixNano(), Details: map[string]string{"a": "b"}}}}},
+				{
+					Type:    "Started",
+					Time:    at.UnixNano(),
+					Details: map[string]string{"a": "b"},
+				}},
+		}},
 	}
-	eval := &structs.Evaluation{ID: "e1", JobID: "web/one", Status: "complete", WaitUntil: at.UnixNano(),
-		FailedTGAllocs: map[string]*structs.AllocMetric{"g": metrics}, Indexes: indexes}
-	info := &structs.CSIInfo{PluginID: "p", Healthy: true, UpdateTime: at.UnixNano(), Provider: "prov",
+	eval := &structs.Evaluation{
+		ID:             "e1",
+		JobID:          "web/one",
+		Status:         "complete",
+		WaitUntil:      at.UnixNano(),
+		FailedTGAllocs: map[string]*structs.AllocMetric{"g": metrics},
+		Indexes:        indexes,
+	}
+	info := &structs.CSIInfo{
+		PluginID:       "p",
+		Healthy:        true,
+		UpdateTime:     at.UnixNano(),
+		Provider:       "prov",
 		ControllerInfo: &structs.CSIControllerInfo{SupportsExpand: true},
-		NodeInfo: &structs.CSINodeInfo{MaxVolumes: 5,
-			AccessibleTopology: &structs.CSITopology{Segments: map[string]string{"z": "1"}}}}
+		NodeInfo: &structs.CSINodeInfo{
+			MaxVolumes:         5,
+			AccessibleTopology: &structs.CSITopology{Segments: map[string]string{"z": "1"}},
+		},
+	}
 	infos := map[string]*structs.CSIInfo{"p": info}
-	drivers := map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true, UpdateTime: at}}
-	node := &structs.NodeDetail{CSIControllerPlugins: infos, CSINodePlugins: infos, Node: structs.Node{
-		ID: "n1", Name: "one", Drivers: drivers,
-		NodeResources:     &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}},
-		ReservedResources: &structs.NodeReservedResources{},
-		Events:            []*structs.NodeEvent{{Message: "registered", Timestamp: at}}, StatusUpdatedAt: at.Unix(),
-		Indexes: indexes}}
+	drivers := map[string]*structs.DriverInfo{"exec": {
+		Detected:   true,
+		Healthy:    true,
+		UpdateTime: at,
+	}}
+	node := &structs.NodeDetail{
+		CSIControllerPlugins: infos,
+		CSINodePlugins:       infos,
+		Node: structs.Node{
+			ID:                "n1",
+			Name:              "one",
+			Drivers:           drivers,
+			NodeResources:     &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}},
+			ReservedResources: &structs.NodeReservedResources{},
+			Events:            []*structs.NodeEvent{{Message: "registered", Timestamp: at}},
+			StatusUpdatedAt:   at.Unix(),
+			Indexes:           indexes,
+		},
+	}
 	vol := structs.CSIVolume{
-		ID: "a/b", Namespace: "default", PluginID: "p", ExternalID: "ext", State: "ready", Capacity: 1 << 20,
+		ID:           "a/b",
+		Namespace:    "default",
+		PluginID:     "p",
+		ExternalID:   "ext",
+		State:        "ready",
+		Capacity:     1 << 20,
 		Secrets:      structs.Secrets{"k": "v"},
-		MountOptions: &structs.CSIMountOptions{MountFlags: []string{"secret"}}, CreateTime: at.UnixNano(),
-		Indexes: indexes,
+		MountOptions: &structs.CSIMountOptions{MountFlags: []string{"secret"}},
+		CreateTime:   at.UnixNano(),
+		Indexes:      indexes,
 		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: "single-node-writer",
 			AttachmentMode: "file-system"}},
 		Topologies: []*structs.CSITopology{{Segments: map[string]string{"z": "1"}}},
-		LastError:  &structs.OperationError{Message: "once", Kind: "unavailable", Attempts: 1},
+		LastError: &structs.OperationError{
+			Message:  "once",
+			Kind:     "unavailable",
+			Attempts: 1,
+		},
 	}
-	detail := &structs.CSIVolumeDetail{CSIVolume: vol, Schedulable: true, Provider: "prov", NodesHealthy: 1,
-		Allocations: []*structs.AllocListStub{alloc.Stub()},
-		WriteAllocs: map[string]*structs.AllocListStub{"a1": alloc.Stub()},
-		Claims:      []*structs.CSIClaim{{AllocID: "a1"}}, Attachments: []*structs.CSIAttachment{{NodeID: "n1"}}}
+	detail := &structs.CSIVolumeDetail{
+		CSIVolume:    vol,
+		Schedulable:  true,
+		Provider:     "prov",
+		NodesHealthy: 1,
+		Allocations:  []*structs.AllocListStub{alloc.Stub()},
+		WriteAllocs:  map[string]*structs.AllocListStub{"a1": alloc.Stub()},
+		Claims:       []*structs.CSIClaim{{AllocID: "a1"}},
+		Attachments:  []*structs.CSIAttachment{{NodeID: "n1"}},
+	}
 	stubs := []*structs.AllocListStub{alloc.Stub()}
 
-	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: job, QueryMeta: meta})
+	apitest.Answer(c, structs.JobGet,
+		structs.JobGetResponse{Job: job, QueryMeta: meta})
 	apitest.Answer(c, structs.JobList,
-		structs.JobListResponse{Jobs: []*structs.JobListStub{{ID: job.ID, JobSummary: summary, SubmitTime: 1}},
-			QueryMeta: meta})
-	apitest.Answer(c, structs.JobSummaryGet, structs.JobSummaryResponse{JobSummary: summary, QueryMeta: meta})
-	apitest.Answer(c, structs.JobVersions, structs.JobVersionsResponse{Versions: []*structs.Job{job},
-		QueryMeta: meta})
-	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{Allocations: stubs, QueryMeta: meta})
-	apitest.Answer(c, structs.JobEvaluations, structs.EvalListResponse{Evaluations: []*structs.Evaluation{eval},
-		QueryMeta: meta})
-	apitest.Answer(c, structs.EvalGet, structs.EvalGetResponse{Eval: eval, QueryMeta: meta})
-	apitest.Answer(c, structs.AllocGet, structs.AllocGetResponse{Alloc: alloc, QueryMeta: meta})
-	apitest.Answer(c, structs.NodeGet, structs.NodeGetResponse{Node: node, QueryMeta: meta})
+		structs.JobListResponse{Jobs: []*structs.JobListStub{{
+			ID:         job.ID,
+			JobSummary: summary,
+			SubmitTime: 1,
+		}}, QueryMeta: meta})
+	apitest.Answer(c, structs.JobSummaryGet,
+		structs.JobSummaryResponse{JobSummary: summary, QueryMeta: meta})
+	apitest.Answer(c, structs.JobVersions, structs.JobVersionsResponse{
+		Versions:  []*structs.Job{job},
+		QueryMeta: meta,
+	})
+	apitest.Answer(c, structs.JobAllocations,
+		structs.AllocListResponse{Allocations: stubs, QueryMeta: meta})
+	apitest.Answer(c, structs.JobEvaluations, structs.EvalListResponse{
+		Evaluations: []*structs.Evaluation{eval},
+		QueryMeta:   meta,
+	})
+	apitest.Answer(c, structs.EvalGet,
+		structs.EvalGetResponse{Eval: eval, QueryMeta: meta})
+	apitest.Answer(c, structs.AllocGet,
+		structs.AllocGetResponse{Alloc: alloc, QueryMeta: meta})
+	apitest.Answer(c, structs.NodeGet,
+		structs.NodeGetResponse{Node: node, QueryMeta: meta})
 	apitest.Answer(c, structs.NodeList,
-		structs.NodeListResponse{Nodes: []*structs.NodeListStub{{ID: "n1", Name: "one", Drivers: drivers}},
-			QueryMeta: meta})
-	apitest.Answer(c, structs.NodeAllocs, structs.AllocsResponse{Allocs: []*structs.Allocation{alloc},
-		QueryMeta: meta})
-	apitest.Answer(c, structs.NodeEligibility, structs.Empty{WriteMeta: structs.WriteMeta{Index: 9}})
-	apitest.Answer(c, structs.NodeEvaluate, structs.NodeEvaluateResponse{EvalIDs: []string{"e1"}})
-	apitest.Answer(c, structs.CSIPluginGet, structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "p",
-		Nodes:       map[string]*structs.CSIInfo{"n1": info},
-		Controllers: map[string]*structs.CSIInfo{"n1": info}, Allocations: stubs, NodesHealthy: 1},
-		QueryMeta: meta})
+		structs.NodeListResponse{Nodes: []*structs.NodeListStub{{
+			ID:      "n1",
+			Name:    "one",
+			Drivers: drivers,
+		}}, QueryMeta: meta})
+	apitest.Answer(c, structs.NodeAllocs, structs.AllocsResponse{
+		Allocs:    []*structs.Allocation{alloc},
+		QueryMeta: meta,
+	})
+	apitest.Answer(c, structs.NodeEligibility,
+		structs.Empty{WriteMeta: structs.WriteMeta{Index: 9}})
+	apitest.Answer(c, structs.NodeEvaluate,
+		structs.NodeEvaluateResponse{EvalIDs: []string{"e1"}})
+	apitest.Answer(c, structs.CSIPluginGet, structs.CSIPluginGetResponse{
+		Plugin: &structs.CSIPlugin{
+			ID:           "p",
+			Nodes:        map[string]*structs.CSIInfo{"n1": info},
+			Controllers:  map[string]*structs.CSIInfo{"n1": info},
+			Allocations:  stubs,
+			NodesHealthy: 1,
+		},
+		QueryMeta: meta,
+	})
 	apitest.Answer(c, structs.CSIPluginList,
-		structs.CSIPluginListResponse{Plugins: []*structs.CSIPluginListStub{{ID: "p", NodesHealthy: 1}},
-			QueryMeta: meta})
-	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: detail, QueryMeta: meta})
+		structs.CSIPluginListResponse{
+			Plugins:   []*structs.CSIPluginListStub{{ID: "p", NodesHealthy: 1}},
+			QueryMeta: meta,
+		})
+	apitest.Answer(c, structs.CSIVolumeGet,
+		structs.CSIVolumeGetResponse{Volume: detail, QueryMeta: meta})
 	apitest.Answer(c, structs.CSIVolumeList,
-		structs.CSIVolumeListResponse{Volumes: []*structs.CSIVolumeListStub{{ID: "a/b", CurrentWriters: 1,
-			Topologies: vol.Topologies}}, QueryMeta: meta})
+		structs.CSIVolumeListResponse{Volumes: []*structs.CSIVolumeListStub{{
+			ID:             "a/b",
+			CurrentWriters: 1,
+			Topologies:     vol.Topologies,
+		}}, QueryMeta: meta})
 	apitest.Answer(c, structs.CSIVolumeExternal,
-		structs.CSIVolumeExternalResponse{Volumes: []*structs.CSIVolumeExternalStub{{ExternalID: "ext"}},
-			NextToken: "more", QueryMeta: meta})
+		structs.CSIVolumeExternalResponse{
+			Volumes:   []*structs.CSIVolumeExternalStub{{ExternalID: "ext"}},
+			NextToken: "more",
+			QueryMeta: meta,
+		})
 	apitest.Answer(c, structs.CSIVolumeDetach, structs.CSIVolumeDetachResponse{})
 	apitest.Answer(c, structs.CSIVolumeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.CSIVolumeDelete, structs.Empty{})
@@ -144,7 +257,10 @@ func answers(c *apitest.Caller) {
 	apitest.Answer(c, structs.StatusPeers, structs.StatusPeersResponse{Peers: []string{"127.0.0.1:4747"},
 		QueryMeta: meta})
 	apitest.Answer(c, structs.OperatorRaft,
-		structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{{ID: "s1", Leader: true, Voter: true}},
-			QueryMeta: meta})
+		structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{{
+			ID:     "s1",
+			Leader: true,
+			Voter:  true,
+		}}, QueryMeta: meta})
 	apitest.Answer(c, structs.SystemGC, structs.Empty{})
 }

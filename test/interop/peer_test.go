@@ -69,8 +69,12 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 	peer.says(peer.run("operator", "metrics"), `"Gauges"`)
 	peer.says(peer.run("operator", "metrics", "-format", "prometheus"), "berth_raft_")
 	for _, args := range [][]string{
-		{"server", "members"}, {"operator", "raft", "list-peers"}, {"volume", "status"},
-		{"plugin", "status"}, {"eval", "list"}, {"agent-info"},
+		{"server", "members"},
+		{"operator", "raft", "list-peers"},
+		{"volume", "status"},
+		{"plugin", "status"},
+		{"eval", "list"},
+		{"agent-info"},
 	} {
 		peer.run(args...)
 	}

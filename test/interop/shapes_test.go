@@ -26,15 +26,26 @@ func shapes(t *testing.T) (*public.Client, *apitest.Caller) {
 		SelfIs: &api.AgentSelf{
 			Config: map[string]any{"Region": "global", "Datacenter": "dc1"},
 			Stats:  map[string]map[string]string{"raft": {"state": "Leader"}},
-			Member: &structs.AgentMember{Name: "s1.global", Addr: "127.0.0.1", Port: 4748,
-				Tags: map[string]string{"region": "global"}, Status: "alive"},
+			Member: &structs.AgentMember{
+				Name:   "s1.global",
+				Addr:   "127.0.0.1",
+				Port:   4748,
+				Tags:   map[string]string{"region": "global"},
+				Status: "alive",
+			},
 		},
-		MembersAs: []*structs.AgentMember{{Name: "s1.global", Tags: map[string]string{"region": "global"}}},
-		HealthIs:  &api.AgentHealth{Server: &api.HalfHealth{OK: true, Message: "ok"}},
-		Snapshot:  []byte("an archive"),
+		MembersAs: []*structs.AgentMember{{
+			Name: "s1.global",
+			Tags: map[string]string{"region": "global"},
+		}},
+		HealthIs: &api.AgentHealth{Server: &api.HalfHealth{OK: true, Message: "ok"}},
+		Snapshot: []byte("an archive"),
 	}
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Agent: agent,
-		Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Caller: caller,
+		Agent:  agent,
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(srv.Close)
 	c, err := public.NewClient(&public.Config{Address: srv.URL})
 	if err != nil {
@@ -57,15 +68,32 @@ func fullJob() *public.Job {
 	task.Env = map[string]string{"A": "b"}
 	task.Require(&public.Resources{CPU: &n, MemoryMB: &n})
 	task.LogConfig = &public.LogConfig{MaxFiles: &n, MaxFileSizeMB: &n}
-	task.VolumeMounts = []*public.VolumeMount{{Volume: ptr("data"), Destination: ptr("/data")}}
-	task.CSIPluginConfig = &public.TaskCSIPluginConfig{ID: "p", Type: public.CSIPluginTypeMonolith,
-		MountDir: "/csi", HealthTimeout: 30 * time.Second}
+	task.VolumeMounts = []*public.VolumeMount{{
+		Volume:      ptr("data"),
+		Destination: ptr("/data"),
+	}}
+	task.CSIPluginConfig = &public.TaskCSIPluginConfig{
+		ID:            "p",
+		Type:          public.CSIPluginTypeMonolith,
+		MountDir:      "/csi",
+		HealthTimeout: 30 * time.Second,
+	}
 	group := public.NewTaskGroup("g", 2).AddTask(task)
 	group.Volumes = map[string]*public.VolumeRequest{"data": {
-		Name: "data", Type: "csi", Source: "vol", AccessMode: "single-node-writer", AttachmentMode: "file-system",
-		MountOptions: &public.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}, PerAlloc: true,
+		Name:           "data",
+		Type:           "csi",
+		Source:         "vol",
+		AccessMode:     "single-node-writer",
+		AttachmentMode: "file-system",
+		MountOptions:   &public.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
+		PerAlloc:       true,
 	}}
-	group.RestartPolicy = &public.RestartPolicy{Attempts: &n, Interval: &d, Delay: &d, Mode: ptr("fail")}
+	group.RestartPolicy = &public.RestartPolicy{
+		Attempts: &n,
+		Interval: &d,
+		Delay:    &d,
+		Mode:     ptr("fail"),
+	}
 	group.ShutdownDelay = &d
 	return job.AddTaskGroup(group)
 }
@@ -89,15 +117,22 @@ func TestClient_SendsJobs(t *testing.T) {
 				t.Errorf("answered %+v %+v", resp, meta)
 			}
 			g := got.TaskGroups[0]
-			task, v := g.Tasks[0], g.Volumes["data"]
+			task := g.Tasks[0]
+			v := g.Volumes["data"]
 			for what, ok := range map[string]bool{
-				"job": got.ID == "web/one" && got.Priority == 60 && got.Datacenters[0] == "dc1" &&
-					got.Meta["owner"] == "me" && got.Constraints[0].Operand == "=",
-				"group": g.Count == 2 && g.RestartPolicy.Interval == 5*time.Second && g.RestartPolicy.Mode == "fail" &&
+				"job": got.ID == "web/one" && got.Priority == 60 &&
+					got.Datacenters[0] == "dc1" &&
+					got.Meta["owner"] == "me" &&
+					got.Constraints[0].Operand == "=",
+				"group": g.Count == 2 &&
+					g.RestartPolicy.Interval == 5*time.Second &&
+					g.RestartPolicy.Mode == "fail" &&
 					*g.ShutdownDelay == 5*time.Second,
-				"volume": v.Source == "vol" && v.PerAlloc && v.AccessMode == structs.CSISingleNodeWriter &&
+				"volume": v.Source == "vol" &&
+					v.PerAlloc && v.AccessMode == structs.CSISingleNodeWriter &&
 					v.MountOptions.MountFlags[0] == "noatime",
-				"task": task.Config["command"] == "/bin/sh" && task.KillTimeout == 5*time.Second &&
+				"task": task.Config["command"] == "/bin/sh" &&
+					task.KillTimeout == 5*time.Second &&
 					task.Resources.CPU == 1 && task.LogConfig.MaxFiles == 1,
 				"plugin": task.CSIPluginConfig.ID == "p" && task.CSIPluginConfig.Type == "monolith" &&
 					task.CSIPluginConfig.HealthTimeout == 30*time.Second,
@@ -121,12 +156,17 @@ func TestClient_ReadsResponses(t *testing.T) {
 	c, caller := shapes(t)
 	answers(caller)
 	job, meta, err := c.Jobs().Info("web/one", nil)
-	if check(t, "job", err) && (*job.ID != "web/one" || *job.TaskGroups[0].Tasks[0].KillTimeout != time.Second ||
-		meta.LastIndex != 42 || !meta.KnownLeader || meta.LastContact != 3*time.Millisecond) {
+	if check(t, "job", err) &&
+		(*job.ID != "web/one" ||
+			*job.TaskGroups[0].Tasks[0].KillTimeout != time.Second ||
+			meta.LastIndex != 42 || !meta.KnownLeader ||
+			meta.LastContact != 3*time.Millisecond) {
 		t.Errorf("job %+v %+v", job, meta)
 	}
 	jobs, _, err := c.Jobs().List(nil)
-	if check(t, "jobs", err) && (len(jobs) != 1 || jobs[0].JobSummary.Summary["g"].Running != 1) {
+	if check(t, "jobs", err) &&
+		(len(jobs) != 1 ||
+			jobs[0].JobSummary.Summary["g"].Running != 1) {
 		t.Errorf("jobs %+v", jobs)
 	}
 	summary, _, err := c.Jobs().Summary("web/one", nil)
@@ -134,35 +174,43 @@ func TestClient_ReadsResponses(t *testing.T) {
 		t.Errorf("summary %+v", summary)
 	}
 	versions, _, _, err := c.Jobs().Versions("web/one", false, nil)
-	if check(t, "versions", err) && (len(versions) != 1 || *versions[0].Version != 3) {
+	if check(t, "versions", err) &&
+		(len(versions) != 1 || *versions[0].Version != 3) {
 		t.Errorf("versions %+v", versions)
 	}
 	allocs, _, err := c.Jobs().Allocations("web/one", true, nil)
-	if check(t, "allocations of the job", err) && (allocs[0].TaskStates["app"].Events[0].Type != "Started" ||
-		!allocs[0].TaskStates["app"].StartedAt.Equal(at)) {
+	if check(t, "allocations of the job", err) &&
+		(allocs[0].TaskStates["app"].Events[0].Type != "Started" ||
+			!allocs[0].TaskStates["app"].StartedAt.Equal(at)) {
 		t.Errorf("allocations %+v", allocs[0])
 	}
 	evals, _, err := c.Jobs().Evaluations("web/one", nil)
-	if check(t, "evaluations of the job", err) && (!evals[0].WaitUntil.Equal(at) ||
-		evals[0].FailedTGAllocs["g"].NodesEvaluated != 3) {
+	if check(t, "evaluations of the job", err) &&
+		(!evals[0].WaitUntil.Equal(at) ||
+			evals[0].FailedTGAllocs["g"].NodesEvaluated != 3) {
 		t.Errorf("evaluations %+v", evals[0])
 	}
 	_, _, err = c.Evaluations().Info("e1", nil)
 	check(t, "evaluation", err)
 	alloc, _, err := c.Allocations().Info("a1", nil)
-	if check(t, "allocation", err) && (*alloc.Job.ID != "web/one" || *alloc.Resources.CPU != 100 ||
-		alloc.RescheduleTracker.Events[0].PrevAllocID != "a0") {
+	if check(t, "allocation", err) &&
+		(*alloc.Job.ID != "web/one" || *alloc.Resources.CPU != 100 ||
+			alloc.RescheduleTracker.Events[0].PrevAllocID != "a0") {
 		t.Errorf("allocation %+v", alloc)
 	}
 	node, _, err := c.Nodes().Info("n1", nil)
-	if check(t, "node", err) && (!node.CSINodePlugins["p"].UpdateTime.Equal(at) ||
-		node.CSINodePlugins["p"].NodeInfo.MaxVolumes != 5 ||
-		!node.CSIControllerPlugins["p"].ControllerInfo.SupportsExpand || node.NodeResources.Cpu.CpuShares != 4000 ||
-		!node.Events[0].Timestamp.Equal(at)) {
+	if check(t, "node", err) &&
+		(!node.CSINodePlugins["p"].UpdateTime.Equal(at) ||
+			node.CSINodePlugins["p"].NodeInfo.MaxVolumes != 5 ||
+			!node.CSIControllerPlugins["p"].ControllerInfo.SupportsExpand ||
+			node.NodeResources.Cpu.CpuShares != 4000 ||
+			!node.Events[0].Timestamp.Equal(at)) {
 		t.Errorf("node %+v", node)
 	}
 	nodes, _, err := c.Nodes().List(nil)
-	if check(t, "nodes", err) && (nodes[0].Name != "one" || !nodes[0].Drivers["exec"].Healthy) {
+	if check(t, "nodes", err) &&
+		(nodes[0].Name != "one" ||
+			!nodes[0].Drivers["exec"].Healthy) {
 		t.Errorf("nodes %+v", nodes)
 	}
 	_, _, err = c.Nodes().Allocations("n1", nil)
@@ -180,7 +228,8 @@ func TestClient_ReadsStorage(t *testing.T) {
 	answers(caller)
 	plugin, _, err := c.CSIPlugins().Info("p", nil)
 	if check(t, "plugin", err) && (!plugin.Nodes["n1"].Healthy ||
-		!plugin.Controllers["n1"].UpdateTime.Equal(at) || plugin.Allocations[0].ID != "a1") {
+		!plugin.Controllers["n1"].UpdateTime.Equal(at) ||
+		plugin.Allocations[0].ID != "a1") {
 		t.Errorf("plugin %+v", plugin)
 	}
 	plugins, _, err := c.CSIPlugins().List(nil)
@@ -188,7 +237,8 @@ func TestClient_ReadsStorage(t *testing.T) {
 		t.Errorf("plugins %+v", plugins)
 	}
 	vols, _, err := c.CSIVolumes().List(nil)
-	if check(t, "volumes", err) && (vols[0].ID != "a/b" || vols[0].CurrentWriters != 1) {
+	if check(t, "volumes", err) &&
+		(vols[0].ID != "a/b" || vols[0].CurrentWriters != 1) {
 		t.Errorf("volumes %+v", vols)
 	}
 	vol, _, err := c.CSIVolumes().Info("a/b", nil)
@@ -207,20 +257,29 @@ func TestClient_ReadsStorage(t *testing.T) {
 		put.Volumes[0].ModifyIndex != 8 {
 		t.Errorf("what was read, changed and put back: %v, %+v", err, put)
 	}
-	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{ID: "new", PluginID: "p",
-		Secrets: public.CSISecrets{"k": "v"}}, nil)
-	if check(t, "create", err) && (made[0].ID != "new" || put.Volumes[0].Secrets["k"] != "v") {
+	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{
+		ID:       "new",
+		PluginID: "p",
+		Secrets:  public.CSISecrets{"k": "v"},
+	}, nil)
+	if check(t, "create", err) &&
+		(made[0].ID != "new" ||
+			put.Volumes[0].Secrets["k"] != "v") {
 		t.Errorf("created %+v", put.Volumes[0])
 	}
-	external, _, err := c.CSIVolumes().ListExternal("p", &public.QueryOptions{PerPage: 5})
-	if check(t, "external volumes", err) && (external.Volumes[0].ExternalID != "ext" ||
-		external.NextToken != "more") {
+	external, _, err := c.CSIVolumes().ListExternal("p",
+		&public.QueryOptions{PerPage: 5})
+	if check(t, "external volumes", err) &&
+		(external.Volumes[0].ExternalID != "ext" ||
+			external.NextToken != "more") {
 		t.Errorf("external volumes %+v", external)
 	}
 	check(t, "detach", c.CSIVolumes().Detach("a/b", "n1", nil))
 	check(t, "deregister", c.CSIVolumes().Deregister("a/b", true, nil))
-	check(t, "delete", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: "a/b",
-		Secrets: public.CSISecrets{"k": "v"}}, nil))
+	check(t, "delete", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{
+		ExternalVolumeID: "a/b",
+		Secrets:          public.CSISecrets{"k": "v"},
+	}, nil))
 }
 
 func TestClient_ReadsOtherResources(t *testing.T) {
@@ -255,7 +314,8 @@ func TestClient_ReadsOtherResources(t *testing.T) {
 		t.Errorf("namespaces %v", namespaces)
 	}
 	raft, err := c.Operator().RaftGetConfiguration(nil)
-	if check(t, "raft configuration", err) && (!raft.Servers[0].Leader || raft.Index != 42) {
+	if check(t, "raft configuration", err) &&
+		(!raft.Servers[0].Leader || raft.Index != 42) {
 		t.Errorf("raft configuration %+v", raft)
 	}
 	snapshot, err := c.Operator().Snapshot(nil)
@@ -270,13 +330,15 @@ func TestClient_ReadsOtherResources(t *testing.T) {
 		t.Errorf("parsed %+v", parsed)
 	}
 	valid, _, err := c.Jobs().Validate(fullJob(), nil)
-	if check(t, "validate", err) && !strings.Contains(valid.Error, `id "web/one" must not hold '/'`) {
+	if check(t, "validate", err) &&
+		!strings.Contains(valid.Error, `id "web/one" must not hold '/'`) {
 		t.Errorf("a job with a slash in its ID: %q", valid.Error)
 	}
 	job := fullJob()
 	*job.ID = "web"
 	valid, _, err = c.Jobs().Validate(job, nil)
-	if check(t, "validate", err) && (valid.Error != "" || len(valid.ValidationErrors) > 0) {
+	if check(t, "validate", err) &&
+		(valid.Error != "" || len(valid.ValidationErrors) > 0) {
 		t.Errorf("a job that is valid: %q %v", valid.Error, valid.ValidationErrors)
 	}
 }

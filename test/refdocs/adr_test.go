@@ -39,7 +39,8 @@ func TestADRs_HaveStatusAndDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if number > 0 { // 0 is the template
-			checkADR(t, number, len(files)-1, readDoc(t, filepath.Join("docs", "adr", f.Name())))
+			checkADR(t, number, len(files)-1,
+				readDoc(t, filepath.Join("docs", "adr", f.Name())))
 		}
 	}
 }

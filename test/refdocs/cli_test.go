@@ -26,7 +26,8 @@ func commandLine(*testing.T) string {
 func describeCommand(b *strings.Builder, path string, c cli.Command) {
 	path += " " + c.Name
 	if c.Run != nil {
-		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n", strings.TrimSpace(path+" "+c.Args), c.Synopsis)
+		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n",
+			strings.TrimSpace(path+" "+c.Args), c.Synopsis)
 		if c.Help != "" {
 			fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.Trim(c.Help, "\n"))
 		}

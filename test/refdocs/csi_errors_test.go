@@ -26,7 +26,8 @@ func TestCSIErrors_HasEachRPCAndCode(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page := readFile(t, filepath.Join(root, "docs", "csi-errors.md"))
 	tables := specTables(t)
-	sections, calls := sectionsOf(page), rpcsCalled(t, filepath.Join(root, "csi"))
+	sections := sectionsOf(page)
+	calls := rpcsCalled(t, filepath.Join(root, "csi"))
 	for rpc := range calls {
 		if sections[rpc] == "" {
 			t.Errorf("the page has no section of %s, which package csi calls", rpc)
@@ -103,7 +104,8 @@ func specTables(t *testing.T) map[string]specTable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables, rpc := map[string]specTable{}, ""
+	tables := map[string]specTable{}
+	rpc := ""
 	for i, line := range strings.Split(readFile(t, filepath.Join(strings.TrimSpace(string(out)), "spec.md")),
 		"\n") {
 		if strings.HasPrefix(line, "#") {

@@ -91,10 +91,12 @@ func metricNames(t *testing.T) string {
 	all := scanMetrics(t)
 	for _, title := range []string{"berth", "Raft", "the Raft log on disk", "the gossip's membership (serf)",
 		"the gossip's transport (memberlist)", "the Go runtime"} {
-		fmt.Fprintf(&b, "\n## %s%s\n\n| name | kind | |\n|---|---|---|\n", strings.ToUpper(title[:1]), title[1:])
+		fmt.Fprintf(&b, "\n## %s%s\n\n| name | kind | |\n|---|---|---|\n",
+			strings.ToUpper(title[:1]), title[1:])
 		for _, m := range all {
 			if m.module == title || emitting[m.module] == title {
-				fmt.Fprintf(&b, "| `%s.%s` | %s | %s |\n", telemetry.Service, m.name, m.kind, meaning[m.name])
+				fmt.Fprintf(&b, "| `%s.%s` | %s | %s |\n",
+					telemetry.Service, m.name, m.kind, meaning[m.name])
 			}
 		}
 		if title == "the Raft log on disk" {
@@ -151,7 +153,9 @@ func scanMetrics(t *testing.T) []emitted {
 
 func emits(module, pkg string) bool {
 	_, known := emitting[module]
-	return known && !slices.ContainsFunc(notOurs, func(p string) bool { return strings.HasPrefix(pkg, p) })
+	return known && !slices.ContainsFunc(notOurs, func(p string) bool {
+		return strings.HasPrefix(pkg, p)
+	})
 }
 
 func scanPackage(t *testing.T, dir string, names []string) (found []emitted) {
@@ -176,13 +180,17 @@ func scanPackage(t *testing.T, dir string, names []string) (found []emitted) {
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) == 0 || emitters[calledName(call)] == "" {
+			if !ok || len(call.Args) == 0 ||
+				emitters[calledName(call)] == "" {
 				return true
 			}
 			name := metricName(call.Args[0], vars)
 			legacy := strings.HasPrefix(name, "raft.replication.") && strings.HasSuffix(name, ">")
 			if name != "" && !legacy { // berth turns off Raft's names with the peer in them
-				found = append(found, emitted{name: name, kind: emitters[calledName(call)]})
+				found = append(found, emitted{
+					name: name,
+					kind: emitters[calledName(call)],
+				})
 			}
 			return true
 		})

@@ -59,7 +59,10 @@ func procedures(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Remote procedures\n\nA server serves them on its RPC port in msgpack net/rpc. The types of requests and responses are in `structs`.\n" +
 		"The leader serves a write. Another server forwards it, at most one hop.\n\n| method | kind |\n|---|---|\n")
-	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: hclog.NewNullLogger()}).List() {
+	for _, e := range endpoints.New(endpoints.Deps{
+		Store:  state.New(),
+		Logger: hclog.NewNullLogger(),
+	}).List() {
 		kind := "read"
 		if e.Write {
 			kind = "write"
@@ -92,7 +95,8 @@ func schema(*testing.T) string {
 	b.WriteString("# Tables\n\nThe tables have the order of a snapshot file. The leading parts of a key also select rows.\n\n" +
 		"| table | row | indexes beside its key |\n|---|---|---|\n")
 	for _, t := range state.Tables() {
-		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", t.Name(), t.RowType(), strings.Join(t.IndexNames(), ", "))
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n",
+			t.Name(), t.RowType(), strings.Join(t.IndexNames(), ", "))
 	}
 	return b.String()
 }
@@ -104,7 +108,8 @@ func limits(*testing.T) string {
 		"server has its own limits: see [operations.md](../operations.md), \"Overload\".\n\n" +
 		"| of | at most | beyond it |\n|---|---|---|\n")
 	for _, l := range allLimits {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", l.Of, amount(l.Max, l.Unit), l.Beyond)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n",
+			l.Of, amount(l.Max, l.Unit), l.Beyond)
 	}
 	return b.String()
 }

@@ -16,7 +16,12 @@ func TestBlockedJob_Continues(t *testing.T) {
 		come    func(s *story)
 	}{
 		"when a claim is released": {
-			func(s *story) { s.node("n1", attaching); s.volume("v1"); s.job("first", 1, "v1"); s.runs("first", 1) },
+			func(s *story) {
+				s.node("n1", attaching)
+				s.volume("v1")
+				s.job("first", 1, "v1")
+				s.runs("first", 1)
+			},
 			[]string{"csi-volume", "holds volume v1", "first"},
 			func(s *story) { s.stop("first") },
 		},
@@ -34,7 +39,9 @@ func TestBlockedJob_Continues(t *testing.T) {
 				n.SetPlugin(sick)
 			},
 			[]string{"plugin p"},
-			func(s *story) { s.Nodes()[0].SetPlugin(attaching) },
+			func(s *story) {
+				s.Nodes()[0].SetPlugin(attaching)
+			},
 		},
 		"when a node comes": {
 			func(s *story) {

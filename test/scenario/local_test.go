@@ -14,12 +14,18 @@ import (
 
 // local returns a plugin whose volumes are on the node whose controller created them.
 func local(zone string) cluster.Plugin {
-	return cluster.Plugin{ID: "p", Controller: true, Local: true, Zone: zone}
+	return cluster.Plugin{
+		ID:         "p",
+		Controller: true,
+		Local:      true,
+		Zone:       zone,
+	}
 }
 
 func place(zone string) *structs.CSITopologyRequest {
 	return &structs.CSITopologyRequest{
-		Required: []*structs.CSITopology{{Segments: map[string]string{"zone": zone}}}}
+		Required: []*structs.CSITopology{{Segments: map[string]string{"zone": zone}}},
+	}
 }
 
 // A plugin that runs a controller on each node is called where the volume is to be, or is, and nowhere else.
@@ -32,7 +38,12 @@ func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 	for id, zone := range map[string]string{"first": "b", "second": "c"} {
 		cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeCreate,
 			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-				ID: id, Name: id, PluginID: "p", RequestedCapabilities: oneWriter, RequestedTopologies: place(zone)}}})
+				ID:                    id,
+				Name:                  id,
+				PluginID:              "p",
+				RequestedCapabilities: oneWriter,
+				RequestedTopologies:   place(zone),
+			}}})
 		if log := s.storage.Log(); !slices.Contains(log, zone+" create "+id) {
 			t.Errorf("%s was not made on %s: %v", id, zone, log)
 		}
@@ -52,7 +63,8 @@ func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 	var deleting sync.WaitGroup
 	var failed error
 	deleting.Go(func() {
-		_, failed = rpc.Call(ctx, s.Leader(), structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "first"})
+		_, failed = rpc.Call(ctx, s.Leader(), structs.CSIVolumeDelete,
+			&structs.CSIVolumeDeleteRequest{ID: "first"})
 	})
 	s.Rows(s.Leader(), "the deletion waits and says for what", func(tx *state.ReadTx) bool {
 		v := state.Volume(tx, structs.DefaultNamespace, "first")

@@ -20,7 +20,8 @@ func (s *story) lost(job string, a *structs.Allocation) string {
 
 func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 	s := begin(t, 1)
-	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	n1 := s.node("n1", attaching)
+	n2 := s.node("n2", attaching)
 	s.volume("v1")
 	s.job("db", 1, "v1")
 	first := s.runs("db", 1)[0]
@@ -28,7 +29,8 @@ func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 
 	dead.Kill()
 	s.status(dead, structs.NodeDown)
-	s.says(s.lost("db", first), first.ID, dead.Name, "is down", "berth volume detach -force", "v1 "+dead.ID)
+	s.says(s.lost("db", first), first.ID, dead.Name, "is down",
+		"berth volume detach -force", "v1 "+dead.ID)
 	detail := cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeGet,
 		&structs.CSIVolumeGetRequest{ID: "v1"}).Volume
 	if len(detail.Claims) != 1 || detail.Claims[0].AllocID != first.ID {
@@ -63,7 +65,8 @@ func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 // A node that was only unreachable releases volumes that others were granted when it returns, and not before.
 func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
 	s := begin(t, 1)
-	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	n1 := s.node("n1", attaching)
+	n2 := s.node("n2", attaching)
 	s.volume("v1")
 	s.job("db", 1, "v1")
 	first := s.runs("db", 1)[0]
@@ -86,7 +89,8 @@ func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
 // A node that restarts without its allocation's processes receives calls to release its volumes.
 func TestReaper_ReleasesClaimsOfEndedAllocations(t *testing.T) {
 	s := begin(t, 1)
-	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	n1 := s.node("n1", attaching)
+	n2 := s.node("n2", attaching)
 	s.volume("v1")
 	s.job("db", 1, "v1")
 	first := s.runs("db", 1)[0]
@@ -104,8 +108,11 @@ func TestReaper_ReleasesClaimsOfEndedAllocations(t *testing.T) {
 
 func TestSystemJob_FollowsTheNodes(t *testing.T) {
 	s := begin(t, 1)
-	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
-	s.job("watch", 1, "", func(j *structs.Job) { j.Type = structs.JobSystem })
+	n1 := s.node("n1", attaching)
+	n2 := s.node("n2", attaching)
+	s.job("watch", 1, "", func(j *structs.Job) {
+		j.Type = structs.JobSystem
+	})
 	s.runs("watch", 2)
 	cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: n1.ID,
 		Eligibility: structs.NodeIneligible})
@@ -126,7 +133,8 @@ func TestSystemJob_FollowsTheNodes(t *testing.T) {
 // The loops of the next leader continue the work of the first.
 func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
 	s := begin(t, 3)
-	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	n1 := s.node("n1", attaching)
+	n2 := s.node("n2", attaching)
 	s.volume("v1")
 	tried := make(chan struct{}, 100)
 	s.storage.Fail(func(op, _ string) error {

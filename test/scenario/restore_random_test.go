@@ -77,8 +77,11 @@ type history struct {
 
 func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
-		story: begin(t, 3), Rand: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
-		away: map[*cluster.Node]bool{}, wanted: map[string]bool{},
+		story:  begin(t, 3),
+		Rand:   rand.New(rand.NewPCG(seed, 0)),
+		began:  time.Now(),
+		away:   map[*cluster.Node]bool{},
+		wanted: map[string]bool{},
 	}
 	for i := range historyNodes {
 		h.join(i)
@@ -88,7 +91,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the history:\n%s\nthe storage: %v", strings.Join(h.log, "\n"), h.storage)
+			t.Logf("the history:\n%s\nthe storage: %v",
+				strings.Join(h.log, "\n"), h.storage)
 		}
 	})
 	return h
@@ -115,7 +119,8 @@ func (h *history) reboot(n *cluster.Node, meanwhile func()) {
 	n.Off()
 	meanwhile()
 	h.note("power on %s", n.Name)
-	h.nodes[slices.Index(h.nodes, n)] = h.Revive(n, h.options(slices.Index(h.nodes, n))...)
+	h.nodes[slices.Index(h.nodes, n)] = h.Revive(n,
+		h.options(slices.Index(h.nodes, n))...)
 }
 
 // user returns a node on which something runs, or any node.
@@ -138,7 +143,8 @@ func (h *history) changes(count int) {
 	h.t.Helper()
 	for range count {
 		i := h.IntN(historyVolumes)
-		job, volume := fmt.Sprintf("job%d", i), fmt.Sprintf("v%d", i)
+		job := fmt.Sprintf("job%d", i)
+		volume := fmt.Sprintf("v%d", i)
 		n := h.nodes[h.IntN(len(h.nodes))]
 		switch h.IntN(9) {
 		case 0, 1:
@@ -174,7 +180,10 @@ func (h *history) changes(count int) {
 // soonAgain replaces ended allocations without the usual delay.
 func soonAgain(j *structs.Job) {
 	j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{
-		Unlimited: true, Delay: 50 * time.Millisecond, DelayFunction: "constant", MaxDelay: time.Second,
+		Unlimited:     true,
+		Delay:         50 * time.Millisecond,
+		DelayFunction: "constant",
+		MaxDelay:      time.Second,
 	}
 }
 
@@ -182,7 +191,8 @@ func soonAgain(j *structs.Job) {
 func (h *history) move(job string) {
 	for _, a := range allocs(h.Leader().Store().Read(), job, running) {
 		h.note("move %s from %s", job, a.NodeName)
-		_ = ask(h.story, structs.AllocStop, &structs.AllocStopRequest{AllocID: a.ID})
+		_ = ask(h.story, structs.AllocStop,
+			&structs.AllocStopRequest{AllocID: a.ID})
 	}
 }
 
@@ -276,7 +286,8 @@ func (h *history) disagreement(tx *state.ReadTx) string {
 		for a := range state.AttachmentsByVolume(tx, structs.DefaultNamespace, fmt.Sprintf("v%d", i)) {
 			rows = append(rows, "disk-"+a.VolumeID+" "+state.Node(tx, a.NodeID).Name)
 			if a.State != structs.AttachmentAttached {
-				return fmt.Sprintf("%s is %s to %s: %+v", a.VolumeID, a.State, a.NodeID, a.LastError)
+				return fmt.Sprintf("%s is %s to %s: %+v",
+					a.VolumeID, a.State, a.NodeID, a.LastError)
 			}
 		}
 	}
@@ -289,7 +300,8 @@ func (h *history) disagreement(tx *state.ReadTx) string {
 	slices.Sort(works)
 	slices.Sort(rows)
 	attached := h.storage.Attached()
-	if !slices.Equal(shown, works) || !slices.Equal(rows, attached) || len(attached) != len(shown) {
+	if !slices.Equal(shown, works) ||
+		!slices.Equal(rows, attached) || len(attached) != len(shown) {
 		return fmt.Sprintf("shown running %v, running %v; attached by rows %v, at the storage %v",
 			shown, works, rows, attached)
 	}

@@ -15,7 +15,8 @@ func TestRestore_ForgetsLaterGrants(t *testing.T) {
 	for name, reachable := range map[string]bool{"the node is there": true, "the node is out of reach": false} {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t, 1)
-			n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+			n1 := s.node("n1", attaching)
+			n2 := s.node("n2", attaching)
 			s.volume("v1")
 			var archive bytes.Buffer
 			if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {
@@ -61,7 +62,8 @@ func TestRestore_ForgetsLaterGrants(t *testing.T) {
 // An operator deletes a node that never returns.
 func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 	s := begin(t, 1)
-	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	n1 := s.node("n1", attaching)
+	n2 := s.node("n2", attaching)
 	s.volume("v1")
 	var archive bytes.Buffer
 	if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {
@@ -86,7 +88,8 @@ func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 // knew that a volume is attached to it. The volume is detached, and another node gets it.
 func TestRestore_AttachmentOfANodeWithoutRecords(t *testing.T) {
 	s := begin(t, 1)
-	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	n1 := s.node("n1", attaching)
+	n2 := s.node("n2", attaching)
 	s.volume("v1")
 	var archive bytes.Buffer
 	if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {

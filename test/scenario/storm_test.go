@@ -23,7 +23,8 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 	}
 	for i := range jobs {
 		s.volume(fmt.Sprintf("v%d", i))
-		s.job(fmt.Sprintf("job%d", i), 1, fmt.Sprintf("v%d", i))
+		s.job(fmt.Sprintf("job%d", i), 1,
+			fmt.Sprintf("v%d", i))
 	}
 	for i := range jobs {
 		s.runs(fmt.Sprintf("job%d", i), 1)
@@ -53,15 +54,18 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 			s.Restart(old)
 		}},
 		{"a node and the leader lose each other and the leader its followers", func() {
-			old, n := s.Leader(), s.Nodes()[dice.IntN(3)]
-			s.Net.Cut(old.Name, append(cluster.Names(s.Others(old)), n.Name)...)
+			old := s.Leader()
+			n := s.Nodes()[dice.IntN(3)]
+			s.Net.Cut(old.Name,
+				append(cluster.Names(s.Others(old)), n.Name)...)
 			s.Leader(s.Others(old)...)
 			s.Net.Heal()
 		}},
 		{"a job is stopped and run again", func() {
 			i := dice.IntN(jobs)
 			s.stop(fmt.Sprintf("job%d", i))
-			s.job(fmt.Sprintf("job%d", i), 1, fmt.Sprintf("v%d", i))
+			s.job(fmt.Sprintf("job%d", i), 1,
+				fmt.Sprintf("v%d", i))
 		}},
 	}
 	for range 10 {

@@ -17,7 +17,11 @@ import (
 func TestMain(m *testing.M) { cluster.Main(m) }
 
 // attaching is a plugin with a controller on every node; every node reaches every volume.
-var attaching = cluster.Plugin{ID: "p", Controller: true, Attach: true}
+var attaching = cluster.Plugin{
+	ID:         "p",
+	Controller: true,
+	Attach:     true,
+}
 
 // story is a cluster with the storage behind its plugin.
 type story struct {
@@ -31,7 +35,8 @@ func begin(t *testing.T, servers int) *story {
 	t.Helper()
 	t.Parallel()
 	c := cluster.New(t, servers, func(cfg *server.Config) {
-		cfg.HeartbeatTTL, cfg.HeartbeatGrace = time.Second, time.Second
+		cfg.HeartbeatTTL = time.Second
+		cfg.HeartbeatGrace = time.Second
 	})
 	return &story{c, t, cluster.NewStorage(c)}
 }
@@ -50,29 +55,52 @@ func (s *story) volume(id string) {
 	s.storage.Put("disk-"+id, "")
 	cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeRegister,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
-			ID: id, ExternalID: "disk-" + id, PluginID: "p", RequestedCapabilities: oneWriter}}})
+			ID:                    id,
+			ExternalID:            "disk-" + id,
+			PluginID:              "p",
+			RequestedCapabilities: oneWriter,
+		}}})
 }
 
 // job registers a job of so many allocations that write to a volume, "" for none.
 func (s *story) job(id string, count int, volume string, edit ...func(*structs.Job)) {
 	s.t.Helper()
-	group := &structs.TaskGroup{Name: "g", Count: count, Tasks: []*structs.Task{{Name: "t", Driver: "exec",
-		Config: map[string]any{"command": "sleep"}, Resources: &structs.Resources{CPU: 100, MemoryMB: 64}}}}
-	if volume != "" {
-		group.Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: "csi", Source: volume,
-			AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
+	group := &structs.TaskGroup{
+		Name:  "g",
+		Count: count,
+		Tasks: []*structs.Task{{
+			Name:      "t",
+			Driver:    "exec",
+			Config:    map[string]any{"command": "sleep"},
+			Resources: &structs.Resources{CPU: 100, MemoryMB: 64},
+		}},
 	}
-	job := &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"},
-		TaskGroups: []*structs.TaskGroup{group}}
+	if volume != "" {
+		group.Volumes = map[string]*structs.VolumeRequest{"data": {
+			Name:           "data",
+			Type:           "csi",
+			Source:         volume,
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}}
+	}
+	job := &structs.Job{
+		ID:          id,
+		Type:        structs.JobService,
+		Datacenters: []string{"dc1"},
+		TaskGroups:  []*structs.TaskGroup{group},
+	}
 	for _, e := range edit {
 		e(job)
 	}
-	cluster.Must(s.Cluster, s.Leader(), structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	cluster.Must(s.Cluster, s.Leader(), structs.JobRegister,
+		&structs.JobRegisterRequest{Job: job})
 }
 
 func (s *story) stop(job string) {
 	s.t.Helper()
-	cluster.Must(s.Cluster, s.Leader(), structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job})
+	cluster.Must(s.Cluster, s.Leader(), structs.JobDeregister,
+		&structs.JobDeregisterRequest{JobID: job})
 }
 
 // allocs are the allocations of a job that are for which keep is true, by name.
@@ -82,7 +110,9 @@ func allocs(tx *state.ReadTx, job string, keep func(*structs.Allocation) bool) (
 			out = append(out, a)
 		}
 	}
-	slices.SortFunc(out, func(a, b *structs.Allocation) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b *structs.Allocation) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	return out
 }
 
@@ -104,7 +134,9 @@ func (s *story) runs(job string, count int) (out []*structs.Allocation) {
 func (s *story) ended(job string) {
 	s.t.Helper()
 	s.Rows(s.Leader(), job+" has ended", func(tx *state.ReadTx) bool {
-		return len(allocs(tx, job, func(a *structs.Allocation) bool { return !a.ClientTerminal() })) == 0
+		return len(allocs(tx, job, func(a *structs.Allocation) bool {
+			return !a.ClientTerminal()
+		})) == 0
 	})
 }
 

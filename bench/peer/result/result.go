@@ -46,7 +46,8 @@ func (r *Row) Add(peer, berth float64) {
 	if berth > 0 {
 		r.BerthRounds = append(r.BerthRounds, berth)
 	}
-	r.Peer, r.Berth = Median(r.PeerRounds), Median(r.BerthRounds)
+	r.Peer = Median(r.PeerRounds)
+	r.Berth = Median(r.BerthRounds)
 	r.Ratio = r.ratio(r.Peer, r.Berth)
 	if one := r.ratio(peer, berth); one > 0 {
 		if r.Low == 0 || one < r.Low {

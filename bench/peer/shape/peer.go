@@ -18,15 +18,22 @@ func resources() *structs.NodeResources {
 		Cpu:    structs.NodeCpuResources{CpuShares: 4000000},
 		Memory: structs.NodeMemoryResources{MemoryMB: 8 << 20},
 		Disk:   structs.NodeDiskResources{DiskMB: 100 << 20},
-		Networks: structs.Networks{{Mode: "host", Device: "eth0", CIDR: "10.0.0.1/32", IP: "10.0.0.1",
-			MBits: 1000}},
+		Networks: structs.Networks{{
+			Mode:   "host",
+			Device: "eth0",
+			CIDR:   "10.0.0.1/32",
+			IP:     "10.0.0.1",
+			MBits:  1000,
+		}},
 	}
 }
 
 func NewState(publisher bool) *state.StateStore {
 	s, err := state.NewStateStore(&state.StateStoreConfig{
-		Logger: hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Error}), Region: "global",
-		EnablePublisher: publisher, EventBufferSize: 100,
+		Logger:          hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Error}),
+		Region:          "global",
+		EnablePublisher: publisher,
+		EventBufferSize: 100,
 	})
 	if err != nil {
 		panic(err)
@@ -45,8 +52,13 @@ func NewFSM(publisher bool) FSM {
 		panic(err)
 	}
 	f, err := nomad.NewFSM(&nomad.FSMConfig{
-		EvalBroker: eb, Periodic: nomad.NewPeriodicDispatch(log, nil), Blocked: nomad.NewBlockedEvals(eb, log),
-		Logger: log, Region: "global", EnableEventBroker: publisher, EventBufferSize: 100,
+		EvalBroker:        eb,
+		Periodic:          nomad.NewPeriodicDispatch(log, nil),
+		Blocked:           nomad.NewBlockedEvals(eb, log),
+		Logger:            log,
+		Region:            "global",
+		EnableEventBroker: publisher,
+		EventBufferSize:   100,
 	})
 	if err != nil {
 		panic(err)

@@ -29,7 +29,8 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // UUID is a deterministic, uniformly spread UUID-shaped string.
 func UUID(kind string, i int) string {
 	h := sha1.Sum([]byte(fmt.Sprintf("%s/%d", kind, i)))
-	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+	return fmt.Sprintf("%x-%x-%x-%x-%x",
+		h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
 func NodeID(i int) string  { return UUID("node", i) }
@@ -90,7 +91,11 @@ func BareNode(i int) *structs.Node {
 			"cpu.totalcompute": "4000",
 		},
 		Drivers: map[string]*structs.DriverInfo{
-			"exec": {Detected: true, Healthy: true, UpdateTime: t0},
+			"exec": {
+				Detected:   true,
+				Healthy:    true,
+				UpdateTime: t0,
+			},
 		},
 		NodeResources:         resources(),
 		ReservedResources:     &structs.NodeReservedResources{},
@@ -125,8 +130,12 @@ func VolumeNamed(id string, i int) *structs.CSIVolume {
 		{AccessMode: structs.CSIVolumeAccessModeSingleNodeWriter,
 			AttachmentMode: structs.CSIVolumeAttachmentModeFilesystem},
 	}
-	v.Topologies = []*structs.CSITopology{{Segments: map[string]string{
-		"zone": fmt.Sprintf("zone-%d", i%3), "rack": fmt.Sprintf("rack-%d", i%64)}}}
+	v.Topologies = []*structs.CSITopology{{
+		Segments: map[string]string{
+			"zone": fmt.Sprintf("zone-%d", i%3),
+			"rack": fmt.Sprintf("rack-%d", i%64),
+		},
+	}}
 	v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}
 	v.Parameters = map[string]string{"type": "gp3", "encrypted": "true"}
 	v.Context = map[string]string{"partition": "", "fsid": "0"}

@@ -64,8 +64,11 @@ func (m *meter) watch() {
 }
 
 func used() amount {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/tiny/allocs:objects"},
-		{Name: "/gc/heap/allocs:bytes"}}
+	s := []metrics.Sample{
+		{Name: "/gc/heap/allocs:objects"},
+		{Name: "/gc/heap/tiny/allocs:objects"},
+		{Name: "/gc/heap/allocs:bytes"},
+	}
 	metrics.Read(s)
 	return amount{time.Duration(time.Now().UnixNano()), cpuNow(), s[0].Value.Uint64() + s[1].Value.Uint64(),
 		s[2].Value.Uint64()}
@@ -100,7 +103,8 @@ func (m *meter) round() {
 	if now == m.seen {
 		return
 	}
-	m.seen, m.last = now, mark{m.done.plus(used().minus(m.since)), m.rounds, now}
+	m.seen = now
+	m.last = mark{m.done.plus(used().minus(m.since)), m.rounds, now}
 	if m.first.cycles == 0 {
 		m.first = m.last
 	}
@@ -114,7 +118,8 @@ func (m *meter) end(units int) {
 	if m.last.cycles-m.first.cycles >= 2 {
 		before, m.done, m.rounds = m.first.amount, m.last.amount, m.last.rounds-m.first.rounds
 	}
-	did, n := m.done.minus(before), float64(m.rounds*units)
+	did := m.done.minus(before)
+	n := float64(m.rounds * units)
 	m.b.ReportMetric(float64(did.clock)/n, "ns/unit")
 	m.b.ReportMetric(float64(did.cpu)/n, "cpu-ns/unit")
 	m.b.ReportMetric(float64(did.objects)/n, "allocs/unit")
@@ -144,13 +149,15 @@ func (m *meter) loop() bool {
 	}
 	m.longer = true
 	times := strings.HasSuffix(flag.Lookup("test.benchtime").Value.String(), "x")
-	return !times && m.last.cycles-m.first.cycles < wantedCycles && time.Since(m.begun) < longest
+	return !times && m.last.cycles-m.first.cycles < wantedCycles &&
+		time.Since(m.begun) < longest
 }
 
 // perform measures do with prepared values. Each value is new, made outside the measured part, and at most
 // block of them exist at once.
 func perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
-	m, ready := begin(b), make([]R, block)
+	m := begin(b)
+	ready := make([]R, block)
 	for i := 0; m.loop(); i++ {
 		if i%block == 0 {
 			m.pause()

@@ -75,7 +75,9 @@ func (s *filled) update(a *structs.Allocation) {
 func BenchmarkFingerprint(b *testing.B) {
 	bySize(b, "N", ns, func(b *testing.B, n int) {
 		s := fill(b, shape.Fill{Nodes: n, SharedVolClaims: -1})
-		perform(b, 1, atOnce, func(i int) *structs.Node { return shape.Node(i%n, i+1) }, s.register)
+		perform(b, 1, atOnce, func(i int) *structs.Node {
+			return shape.Node(i%n, i+1)
+		}, s.register)
 	})
 }
 
@@ -116,7 +118,11 @@ func BenchmarkFleetBoot(b *testing.B) {
 // A read of a plugin with its allocations, like CSIPlugin.Get.
 func BenchmarkPluginGet(b *testing.B) {
 	bySize(b, "N", ns, func(b *testing.B, n int) {
-		s := fill(b, shape.Fill{Nodes: n, SharedVolClaims: -1, PluginAllocs: true})
+		s := fill(b, shape.Fill{
+			Nodes:           n,
+			SharedVolClaims: -1,
+			PluginAllocs:    true,
+		})
 		repeat(b, func() {
 			ws := memdb.NewWatchSet()
 			snap, err := s.Snapshot()
@@ -137,9 +143,14 @@ func BenchmarkPluginGet(b *testing.B) {
 func BenchmarkClaim(b *testing.B) {
 	bySize(b, "R", append([]int{1}, ns...), func(b *testing.B, r int) {
 		const nodes = 1000
-		s := fill(b, shape.Fill{Nodes: nodes, SharedVolClaims: r, Allocs: r + 1})
+		s := fill(b, shape.Fill{
+			Nodes:           nodes,
+			SharedVolClaims: r,
+			Allocs:          r + 1,
+		})
 		perform(b, 2, atOnce, func(int) pair {
-			return claimAndRelease(shape.MultiReaderVol, shape.Claim(r, nodes, structs.CSIVolumeClaimRead))
+			return claimAndRelease(shape.MultiReaderVol,
+				shape.Claim(r, nodes, structs.CSIVolumeClaimRead))
 		}, s.both)
 	})
 }
@@ -148,9 +159,15 @@ func BenchmarkClaim(b *testing.B) {
 func BenchmarkClaimWriter(b *testing.B) {
 	bySize(b, "V", ns, func(b *testing.B, v int) {
 		const nodes = 1000
-		s := fill(b, shape.Fill{Nodes: nodes, Volumes: v, SharedVolClaims: -1, Allocs: 10000})
+		s := fill(b, shape.Fill{
+			Nodes:           nodes,
+			Volumes:         v,
+			SharedVolClaims: -1,
+			Allocs:          10000,
+		})
 		perform(b, 2, atOnce, func(i int) pair {
-			return claimAndRelease(shape.VolID(i%v), shape.Claim(i%10000, nodes, structs.CSIVolumeClaimWrite))
+			return claimAndRelease(shape.VolID(i%v),
+				shape.Claim(i%10000, nodes, structs.CSIVolumeClaimWrite))
 		}, s.both)
 	})
 }
@@ -159,7 +176,12 @@ func BenchmarkClaimWriter(b *testing.B) {
 func BenchmarkClaimStorm(b *testing.B) {
 	bySize(b, "R", []int{10, 100, 1000}, func(b *testing.B, r int) {
 		const nodes = 1000
-		s, claims := fill(b, shape.Fill{Nodes: nodes, SharedVolClaims: 0, Allocs: r}), []pair(nil)
+		s := fill(b, shape.Fill{
+			Nodes:           nodes,
+			SharedVolClaims: 0,
+			Allocs:          r,
+		})
+		claims := []pair(nil)
 		m := begin(b)
 		for m.loop() {
 			m.pause()
@@ -185,7 +207,12 @@ func BenchmarkClaimStorm(b *testing.B) {
 func BenchmarkVolumeList(b *testing.B) {
 	bySize(b, "claims", []int{0, 1, 10}, func(b *testing.B, each int) {
 		const vols = 10000
-		s := fill(b, shape.Fill{Nodes: 1000, Volumes: vols, ClaimsPerVol: each, SharedVolClaims: -1})
+		s := fill(b, shape.Fill{
+			Nodes:           1000,
+			Volumes:         vols,
+			ClaimsPerVol:    each,
+			SharedVolClaims: -1,
+		})
 		repeat(b, func() {
 			ws := memdb.NewWatchSet()
 			snap, err := s.Snapshot()
@@ -194,7 +221,8 @@ func BenchmarkVolumeList(b *testing.B) {
 			must(b, err)
 			out := []*structs.CSIVolListStub{}
 			for raw := it.Next(); raw != nil; raw = it.Next() {
-				v, err := snap.CSIVolumeDenormalizePlugins(ws, raw.(*structs.CSIVolume).Copy())
+				v, err := snap.CSIVolumeDenormalizePlugins(ws,
+					raw.(*structs.CSIVolume).Copy())
 				must(b, err)
 				out = append(out, v.Stub())
 			}
@@ -217,7 +245,9 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 			s.index++
 			must(b, s.UpsertCSIPlugin(s.index, pl))
 		}
-		perform(b, 1, atOnce, func(i int) *structs.Node { return shape.Node(0, i+1) }, s.register)
+		perform(b, 1, atOnce, func(i int) *structs.Node {
+			return shape.Node(0, i+1)
+		}, s.register)
 	})
 }
 
@@ -259,10 +289,17 @@ func BenchmarkHeartbeat(b *testing.B) {
 func BenchmarkAllocEnds(b *testing.B) {
 	bySize(b, "N", []int{10, 10000}, func(b *testing.B, allocs int) {
 		const nodes = 1000
-		s := fill(b, shape.Fill{Nodes: nodes, SharedVolClaims: -1, Allocs: allocs})
+		s := fill(b, shape.Fill{
+			Nodes:           nodes,
+			SharedVolClaims: -1,
+			Allocs:          allocs,
+		})
 		s.index++
-		must(b, s.UpsertJobSummary(s.index, &structs.JobSummary{JobID: shape.JobID, Namespace: shape.NS,
-			Summary: map[string]structs.TaskGroupSummary{shape.TaskGroup: {Running: allocs}}}))
+		must(b, s.UpsertJobSummary(s.index, &structs.JobSummary{
+			JobID:     shape.JobID,
+			Namespace: shape.NS,
+			Summary:   map[string]structs.TaskGroupSummary{shape.TaskGroup: {Running: allocs}},
+		}))
 		perform(b, 1, atOnce, func(i int) *structs.Allocation {
 			return update(shape.AllocID(i%allocs), i%allocs%nodes, []string{structs.AllocClientStatusFailed,
 				structs.AllocClientStatusRunning}[i/allocs&1], "")
@@ -273,7 +310,12 @@ func BenchmarkAllocEnds(b *testing.B) {
 // The node of an allocation of the plugin's own job reports a change: it still runs.
 func BenchmarkAllocUpdate(b *testing.B) {
 	bySize(b, "N", ns, func(b *testing.B, n int) {
-		s := fill(b, shape.Fill{Nodes: n, SharedVolClaims: -1, PluginJob: true, PluginAllocs: true})
+		s := fill(b, shape.Fill{
+			Nodes:           n,
+			SharedVolClaims: -1,
+			PluginJob:       true,
+			PluginAllocs:    true,
+		})
 		perform(b, 1, atOnce, func(i int) *structs.Allocation {
 			return update(shape.UUID("plugalloc", i%n), i%n, structs.AllocClientStatusRunning, fmt.Sprint(i))
 		}, s.update)
@@ -281,7 +323,13 @@ func BenchmarkAllocUpdate(b *testing.B) {
 }
 
 func update(id string, node int, status, description string) *structs.Allocation {
-	return &structs.Allocation{ID: id, NodeID: shape.NodeID(node), ClientStatus: status,
+	return &structs.Allocation{
+		ID:                id,
+		NodeID:            shape.NodeID(node),
+		ClientStatus:      status,
 		ClientDescription: description,
-		JobID:             shape.JobID, Namespace: shape.NS, TaskGroup: shape.TaskGroup}
+		JobID:             shape.JobID,
+		Namespace:         shape.NS,
+		TaskGroup:         shape.TaskGroup,
+	}
 }

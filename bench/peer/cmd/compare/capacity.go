@@ -22,19 +22,32 @@ func (b *bench) capacityRows() ([]row, func()) {
 	check(err)
 	archive := filepath.Join(dir, "capacity.snap")
 	of := func(name, metric, unit string, scale float64) row {
-		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true,
+		return row{
+			Row: result.Row{
+				Name:  name,
+				Unit:  unit,
+				Scale: scale,
+			},
+			Once: true,
 			Berth: inMetric(metric, func(b *bench) (float64, error) {
 				out, err := b.run(berthState, exactly("Capacity"), "1x", "-archive", archive)
 				if err != nil {
 					return 0, err
 				}
 				return metricOf(out, "BenchmarkCapacity", b.metric)
-			})}
+			}),
+		}
 	}
 	var restored, connected map[string]float64
 	server := func(name, unit string, scale float64, from *map[string]float64,
 		measure func(b *bench, dir string) (map[string]float64, error)) row {
-		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true,
+		return row{
+			Row: result.Row{
+				Name:  name,
+				Unit:  unit,
+				Scale: scale,
+			},
+			Once: true,
 			Berth: func(b *bench) (n float64, err error) {
 				if *from == nil { // one run serves every row
 					if *from, err = measure(b, dir); err != nil {
@@ -42,7 +55,8 @@ func (b *bench) capacityRows() ([]row, func()) {
 					}
 				}
 				return (*from)[name], nil
-			}}
+			},
+		}
 	}
 	return []row{
 		of("store: rows", "rows", "", 1), of("store: filled", "filled-s", "s", 1), of("store: heap after restoring",
@@ -85,7 +99,9 @@ func restoreServer(b *bench, dir string) (all map[string]float64, err error) {
 	}
 	config := berthConfig(filepath.Join(dir, "large"))
 	p := start(dir, filepath.Join(b.bin, "berth"), "large.hcl", config, berthHTTP)
-	timed(restoreTime, func() error { return errors.Join(put(filepath.Join(dir, "capacity.snap")), answers()) })
+	timed(restoreTime, func() error {
+		return errors.Join(put(filepath.Join(dir, "capacity.snap")), answers())
+	})
 	all[restorePeak] = p.memory("VmHWM:")
 	p.stop()
 	timed(startTime, func() error {

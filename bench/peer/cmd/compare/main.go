@@ -55,14 +55,24 @@ func main() {
 	flag.Parse()
 	abs, err := filepath.Abs(*bin)
 	check(err)
-	b := &bench{bin: abs, metric: *metric, done: map[string][]byte{}}
-	f := &result.File{Kind: *kind, Commit: *commit, Date: time.Now().UTC().Format(time.DateTime),
-		Rounds: *rounds}
+	b := &bench{
+		bin:    abs,
+		metric: *metric,
+		done:   map[string][]byte{},
+	}
+	f := &result.File{
+		Kind:   *kind,
+		Commit: *commit,
+		Date:   time.Now().UTC().Format(time.DateTime),
+		Rounds: *rounds,
+	}
 	f.Load[0] = loadAverage()
 	rows, stop := b.rows(*kind)
 	if *only != "" {
 		match := regexp.MustCompile(*only)
-		rows = slices.DeleteFunc(rows, func(r row) bool { return !match.MatchString(r.Name) })
+		rows = slices.DeleteFunc(rows, func(r row) bool {
+			return !match.MatchString(r.Name)
+		})
 	}
 	b.measure(rows, *rounds)
 	stop()
@@ -90,11 +100,13 @@ func (b *bench) measure(rows []row, rounds int) {
 		for b.round = range rounds {
 			start := time.Now()
 			for i := range rows {
-				if rows[i].Phase == phase && !(rows[i].Once && b.round > 0) {
+				if rows[i].Phase == phase &&
+					!(rows[i].Once && b.round > 0) {
 					b.measureOne(&rows[i])
 				}
 			}
-			fmt.Fprintf(os.Stderr, "round %d took %s\n", b.round+1, time.Since(start).Round(time.Second))
+			fmt.Fprintf(os.Stderr, "round %d took %s\n",
+				b.round+1, time.Since(start).Round(time.Second))
 		}
 	}
 }
@@ -140,7 +152,8 @@ func loadAverage() float64 {
 }
 
 func line(r *result.Row) string {
-	s := fmt.Sprintf("%s | %s | %s | ", r.Name, amount(r.Peer, r), amount(r.Berth, r))
+	s := fmt.Sprintf("%s | %s | %s | ",
+		r.Name, amount(r.Peer, r), amount(r.Berth, r))
 	if r.Ratio == 0 {
 		s += "-"
 	} else {

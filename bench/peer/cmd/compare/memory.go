@@ -13,23 +13,33 @@ import (
 // memoryRows are snapshots, restoring and heap.
 func memoryRows() []row {
 	snap := func(r result.Row, peer func(heapReport) float64, test, of, metric string) row {
-		return row{Row: r,
+		return row{
+			Row: r,
 			Peer: func(b *bench) (float64, error) {
 				r, err := peerHeap(b)
 				return peer(r), err
 			},
-			Berth: inMetric(metric, one(berthState, test, of))}
+			Berth: inMetric(metric, one(berthState, test, of)),
+		}
 	}
 	perSecond := func(name, of string, least float64) row {
 		n := inMetric("ns/unit", one(berthState, "Snapshot", of))
-		return row{Row: result.Row{Name: name, Unit: "k/s", Scale: 1e-3, Inverse: true, Bound: least},
+		return row{
+			Row: result.Row{
+				Name:    name,
+				Unit:    "k/s",
+				Scale:   1e-3,
+				Inverse: true,
+				Bound:   least,
+			},
 			Berth: func(b *bench) (float64, error) {
 				ns, err := n(b)
 				if err != nil {
 					return 0, err
 				}
 				return 1e9 / ns, nil
-			}}
+			},
+		}
 	}
 	return []row{
 		snap(result.Row{Name: "snapshot of 10,000 nodes, 10,000 volumes, 100,000 claims", Unit: "MB", Scale: 1e-6},
@@ -83,7 +93,8 @@ func peerHeap(b *bench) (heapReport, error) {
 	}
 	var r heapReport
 	cmd := exec.Command(filepath.Join(b.bin, "peer-snapheap"), "-json", "-reps", "1")
-	cmd.Dir, cmd.SysProcAttr = b.bin, withMe()
+	cmd.Dir = b.bin
+	cmd.SysProcAttr = withMe()
 	out, err := cmd.Output()
 	if err == nil {
 		err = json.NewDecoder(bytes.NewReader(out)).Decode(&r)

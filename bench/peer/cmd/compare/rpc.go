@@ -57,7 +57,8 @@ type sample struct{ rate, p99, cpu float64 }
 func (b *bench) rpcRows() ([]row, func()) {
 	dir, err := os.MkdirTemp("", "bench")
 	check(err)
-	b.peer, b.berth = b.startPeer(dir), b.startBerth(dir)
+	b.peer = b.startPeer(dir)
+	b.berth = b.startBerth(dir)
 	setups := []string{"nodes", "volumes", "shared", "allocs"}
 	const writing = "write claims and releases in turn, 1,600 volumes of 10,000, 64 clients"
 	rows := slices.Concat(
@@ -91,7 +92,8 @@ func (b *bench) rpcRows() ([]row, func()) {
 // undone.
 func last(rows []row) []row {
 	for i := range rows {
-		rows[i].Phase, rows[i].PeerOnce = 1, true
+		rows[i].Phase = 1
+		rows[i].PeerOnce = true
 	}
 	return rows
 }
@@ -105,7 +107,8 @@ func (b *bench) listRows() ([]row, func()) {
 	if err != nil {
 		check(fmt.Errorf("%w: %s", err, out))
 	}
-	b.peer, b.berth = b.startPeer(dir), b.startBerth(dir)
+	b.peer = b.startPeer(dir)
+	b.berth = b.startBerth(dir)
 	for _, setup := range []string{"nodes", "volumes", "allocs", "claims"} {
 		_, err := b.berth.run(b.berth.ops[setup].flags)
 		check(err)
@@ -148,8 +151,15 @@ func claimed(port int) error {
 func threeOf(name, op string, setups ...string) []row {
 	setups = slices.Clone(setups)
 	one := func(r result.Row, of func(sample) float64) row {
-		return row{Row: r, Peer: func(b *bench) (float64, error) { return b.peer.number(b, op, of, setups) },
-			Berth: func(b *bench) (float64, error) { return b.berth.number(b, op, of, setups) }}
+		return row{
+			Row: r,
+			Peer: func(b *bench) (float64, error) {
+				return b.peer.number(b, op, of, setups)
+			},
+			Berth: func(b *bench) (float64, error) {
+				return b.berth.number(b, op, of, setups)
+			},
+		}
 	}
 	return []row{
 		one(result.Row{Name: name, Unit: "/s", Scale: 1, Inverse: true}, func(s sample) float64 { return s.rate }),
@@ -177,7 +187,8 @@ func (b *bench) startPeer(dir string) *process {
 		"-pids", strconv.Itoa(p.cmd.Process.Pid), "-allocfile", file}
 	p.ops = map[string]op{
 		"nodes":   {flags: fmt.Sprint("-op setup-nodes -c 16 -nodes ", fleet)},
-		"volumes": {flags: "-op setup-vols -c 8"}, "shared": {flags: "-op setup-sharedvol"},
+		"volumes": {flags: "-op setup-vols -c 8"},
+		"shared":  {flags: "-op setup-sharedvol"},
 		"allocs":  {flags: fmt.Sprint("-op setup-allocs -allocs ", allocs)},
 		"readers": {flags: "-op claimread -c 16 -dur 10m -max 2000"},
 		"grow":    {flags: fmt.Sprint("-op setup-nodes -c 16 -off ", fleet, " -nodes ", grown)},
@@ -208,7 +219,8 @@ func (b *bench) startBerth(dir string) *process {
 	p.load = []string{filepath.Join(b.bin, "berth-bench"), "-rpc", addr(berthRPCp), "-http", addr(berthHTTP),
 		"-pid", strconv.Itoa(p.cmd.Process.Pid), "-file", file}
 	p.ops = map[string]op{
-		"nodes": {flags: fmt.Sprint("-op nodes -c 16 -nodes ", fleet)}, "volumes": {flags: "-op volumes -c 8"},
+		"nodes":      {flags: fmt.Sprint("-op nodes -c 16 -nodes ", fleet)},
+		"volumes":    {flags: "-op volumes -c 8"},
 		"shared":     {flags: "-op shared"},
 		"allocs":     {flags: fmt.Sprint("-op allocs -allocs ", allocs)},
 		"readers":    {flags: "-op claimread -c 16 -time 10m -max 2000"},
@@ -255,7 +267,12 @@ func launch(dir, program, file, config string) *process {
 	cmd.SysProcAttr = withMe()
 	check(cmd.Start())
 	check(log.Close())
-	return &process{cmd: cmd, dir: dir, runs: map[string]sample{}, once: map[string]struct{}{}}
+	return &process{
+		cmd:  cmd,
+		dir:  dir,
+		runs: map[string]sample{},
+		once: map[string]struct{}{},
+	}
 }
 
 // withMe has a process end with this one, however that ends.
@@ -301,7 +318,9 @@ func (p *process) sample(o op) (sample, error) {
 		if err != nil {
 			return sample{}, err
 		}
-		rate, p99, cpu = append(rate, s.rate), append(p99, s.p99), append(cpu, s.cpu)
+		rate = append(rate, s.rate)
+		p99 = append(p99, s.p99)
+		cpu = append(cpu, s.cpu)
 		if o.undo == "" {
 			continue
 		}
@@ -314,7 +333,8 @@ func (p *process) sample(o op) (sample, error) {
 
 // run runs the load program.
 func (p *process) run(flags string) (string, error) {
-	cmd := exec.Command(p.load[0], append(append([]string{}, p.load[1:]...), strings.Fields(flags)...)...)
+	cmd := exec.Command(p.load[0],
+		append(append([]string{}, p.load[1:]...), strings.Fields(flags)...)...)
 	cmd.SysProcAttr = withMe()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -46,14 +46,27 @@ const each = "250ms"
 // stateRows are the store's work: one goroutine, no log.
 func stateRows() []row {
 	us := func(name, peer, berth, time string, target float64) row {
-		return row{Row: result.Row{Name: name, Unit: "us", Scale: 1e-3, Target: target},
-			Peer: benchmark(peerState, peer, time), Berth: benchmark(berthState, berth, time)}
+		return row{
+			Row: result.Row{
+				Name:   name,
+				Unit:   "us",
+				Scale:  1e-3,
+				Target: target,
+			},
+			Peer:  benchmark(peerState, peer, time),
+			Berth: benchmark(berthState, berth, time),
+		}
 	}
-	same := func(name, bench string, target float64) row { return us(name, bench, bench, each, target) }
+	same := func(name, bench string, target float64) row {
+		return us(name, bench, bench, each, target)
+	}
 	times := func(name, bench string, n int, target float64) row { // if each makes its own store
 		return us(name, bench, bench, fmt.Sprint(n, "x"), target)
 	}
-	once := func(r row) row { r.Once = true; return r }
+	once := func(r row) row {
+		r.Once = true
+		return r
+	}
 	heartbeat := func(name string, n int) row {
 		r := same(name, fmt.Sprint("Heartbeat/N=", n), 0)
 		r.Berth = benchmark(berthRPC, fmt.Sprint("HeartbeatByFleet/N=", n), each)
@@ -133,10 +146,18 @@ func growthRows() []row {
 		{"five keys into the tree alone", berthMVCC, "TreeAlone/indexes=5/N=", 0, true},
 	} {
 		for _, n := range []int{10, 100, 1000, 10000, 100000} {
-			name, time := fmt.Sprint(path.bench, n), "500ms"
-			r := row{Row: result.Row{Name: fmt.Sprintf("%s, N=%d", path.name, n), Unit: "us", Scale: 1e-3,
-				Reference: path.reference},
-				Berth: benchmark(path.program, name, time), Rest: rest(path.program, name, time)}
+			name := fmt.Sprint(path.bench, n)
+			time := "500ms"
+			r := row{
+				Row: result.Row{
+					Name:      fmt.Sprintf("%s, N=%d", path.name, n),
+					Unit:      "us",
+					Scale:     1e-3,
+					Reference: path.reference,
+				},
+				Berth: benchmark(path.program, name, time),
+				Rest:  rest(path.program, name, time),
+			}
 			if n <= path.peer {
 				r.Peer = benchmark(peerState, name, each)
 			}
@@ -201,7 +222,8 @@ func (b *bench) run(program, match, time string, flags ...string) ([]byte, error
 	}
 	cmd := exec.Command(filepath.Join(b.bin, program),
 		append([]string{"-test.run", "^$", "-test.bench", match, "-test.benchtime", time}, flags...)...)
-	cmd.Dir, cmd.SysProcAttr = b.bin, withMe()
+	cmd.Dir = b.bin
+	cmd.SysProcAttr = withMe()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)

@@ -21,8 +21,14 @@ func main() {
 	each := flag.Int("each", 10, "claims of each")
 	allocs := flag.Int("allocs", 5000, "allocations, whose claims they are")
 	flag.Parse()
-	check(run(filepath.Join(*dir, "server"), *addr, shape.Fill{Nodes: *nodes, Volumes: *volumes,
-		ClaimsPerVol: *each, SharedVolClaims: -1, Allocs: *allocs, FewAllocs: true}))
+	check(run(filepath.Join(*dir, "server"), *addr, shape.Fill{
+		Nodes:           *nodes,
+		Volumes:         *volumes,
+		ClaimsPerVol:    *each,
+		SharedVolClaims: -1,
+		Allocs:          *allocs,
+		FewAllocs:       true,
+	}))
 }
 
 func run(dir, addr string, fill shape.Fill) error {
@@ -43,8 +49,11 @@ func run(dir, addr string, fill shape.Fill) error {
 	if err != nil {
 		return err
 	}
-	alone := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(id),
-		Address: raft.ServerAddress(addr)}}}
+	alone := raft.Configuration{Servers: []raft.Server{{
+		Suffrage: raft.Voter,
+		ID:       raft.ServerID(id),
+		Address:  raft.ServerAddress(addr),
+	}}}
 	_, transport := raft.NewInmemTransport(raft.ServerAddress(addr)) // it writes addresses as they are
 	sink, err := store.Create(raft.SnapshotVersionMax, 100, 1, alone, 1, transport)
 	if err != nil {

@@ -7,18 +7,13 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand"
-	"net"
 	"net/http"
-	"net/rpc"
 	"os"
 	"sort"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,142 +43,6 @@ var (
 	region = "global"
 )
 
-type client struct {
-	c    net.Conn
-	r    *rpc.Client
-	addr string
-}
-
-func dial(addr string) *client {
-	c, err := net.Dial("tcp", addr)
-	check(err)
-	_, err = c.Write([]byte{0x01}) // RpcNomad
-	check(err)
-	return &client{c: c, addr: addr, r: rpc.NewClientWithCodec(codecOf(c))}
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
-func addrOf(i int) string {
-	a := strings.Split(*addrs, ",")
-	return a[i%len(a)]
-}
-
-// lean replies
-type idxReply struct {
-	Index uint64
-}
-
-func cpuTicks() float64 {
-	if *pids == "" {
-		return 0
-	}
-	var t float64
-	for _, p := range strings.Split(*pids, ",") {
-		b, err := os.ReadFile("/proc/" + p + "/stat")
-		if err != nil {
-			continue
-		}
-		s := string(b)
-		f := strings.Fields(s[strings.LastIndexByte(s, ')')+2:])
-		u, _ := strconv.ParseFloat(f[11], 64)
-		k, _ := strconv.ParseFloat(f[12], 64)
-		t += (u + k) / 100
-	}
-	return t
-}
-
-func rss() string {
-	if *pids == "" {
-		return "-"
-	}
-	var out []string
-	for _, p := range strings.Split(*pids, ",") {
-		b, _ := os.ReadFile("/proc/" + p + "/status")
-		for _, l := range strings.Split(string(b), "\n") {
-			if strings.HasPrefix(l, "VmRSS:") {
-				kb, _ := strconv.Atoi(strings.Fields(l)[1])
-				out = append(out, fmt.Sprintf("%dMB", kb/1024))
-			}
-		}
-	}
-	return strings.Join(out, ",")
-}
-
-type worker func(w int, c *client) (fn func(n int64) error)
-
-var errDone = errors.New("done")
-
-// run drives op with *conc clients; n is a global counter.
-func run(name string, mk worker) {
-	var (
-		wg   sync.WaitGroup
-		ctr  atomic.Int64
-		errs atomic.Int64
-		lats = make([][]time.Duration, *conc)
-		stop atomic.Bool
-		last atomic.Value
-	)
-	clients := make([]*client, *conc)
-	for i := range clients {
-		clients[i] = dial(addrOf(i))
-	}
-	cpu0 := cpuTicks()
-	t0 := time.Now()
-	time.AfterFunc(*dur, func() { stop.Store(true) })
-	for w := 0; w < *conc; w++ {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			fn := mk(w, clients[w])
-			for !stop.Load() {
-				n := ctr.Add(1) - 1
-				if *maxOps > 0 && n >= *maxOps {
-					return
-				}
-				t := time.Now()
-				err := fn(n)
-				if err == errDone {
-					return
-				}
-				if err != nil {
-					errs.Add(1)
-					last.Store(err.Error())
-					continue
-				}
-				lats[w] = append(lats[w], time.Since(t))
-			}
-		}()
-	}
-	wg.Wait()
-	el := time.Since(t0)
-	cpu := cpuTicks() - cpu0
-	var all []time.Duration
-	for _, l := range lats {
-		all = append(all, l...)
-	}
-	for _, c := range clients {
-		c.r.Close()
-	}
-	sort.Slice(all, func(i, j int) bool { return all[i] < all[j] })
-	if len(all) == 0 {
-		fmt.Printf("%-10s %-12s c=%-4d NO OPS errs=%d last=%v\n", *label, name, *conc, errs.Load(), last.Load())
-		return
-	}
-	q := func(p float64) time.Duration { return all[int(float64(len(all)-1)*p)].Round(time.Microsecond) }
-	fmt.Printf("%-10s %-12s c=%-4d ops=%-7d %9.1f op/s p50=%-10s p99=%-10s max=%-10s srvcpu=%.0fus/op errs=%d rss=%s",
-		*label, name, *conc, len(all),
-		float64(len(all))/el.Seconds(), q(.5), q(.99), q(1), cpu*1e6/float64(len(all)), errs.Load(), rss())
-	if e := last.Load(); e != nil {
-		fmt.Printf(" lasterr=%v", e)
-	}
-	fmt.Println()
-}
-
 type allocRef struct{ ID, NodeID string }
 
 func loadAllocs() []allocRef {
@@ -195,7 +54,10 @@ func loadAllocs() []allocRef {
 }
 
 func register(c *client, nd *structs.Node) error {
-	req := &structs.NodeRegisterRequest{Node: nd, WriteRequest: structs.WriteRequest{Region: region}}
+	req := &structs.NodeRegisterRequest{
+		Node:         nd,
+		WriteRequest: structs.WriteRequest{Region: region},
+	}
 	return c.r.Call("Node.Register", req, &idxReply{})
 }
 
@@ -209,9 +71,14 @@ func claimReq(v string, a allocRef, mode structs.CSIVolumeClaimMode) *structs.CS
 		wr.AuthToken = secrets()[a.NodeID]
 	}
 	return &structs.CSIVolumeClaimRequest{
-		VolumeID: v, AllocationID: a.ID, NodeID: a.NodeID, Claim: mode, AccessMode: am,
-		AttachmentMode: structs.CSIVolumeAttachmentModeFilesystem, State: structs.CSIVolumeClaimStateTaken,
-		WriteRequest: wr,
+		VolumeID:       v,
+		AllocationID:   a.ID,
+		NodeID:         a.NodeID,
+		Claim:          mode,
+		AccessMode:     am,
+		AttachmentMode: structs.CSIVolumeAttachmentModeFilesystem,
+		State:          structs.CSIVolumeClaimStateTaken,
+		WriteRequest:   wr,
 	}
 }
 
@@ -226,7 +93,11 @@ var secrets = sync.OnceValue(func() map[string]string {
 func unpubReq(v string, a allocRef, mode structs.CSIVolumeClaimMode) *structs.CSIVolumeUnpublishRequest {
 	r := claimReq(v, a, mode)
 	r.State = structs.CSIVolumeClaimStateNodeDetached
-	return &structs.CSIVolumeUnpublishRequest{VolumeID: v, Claim: r.ToClaim(), WriteRequest: r.WriteRequest}
+	return &structs.CSIVolumeUnpublishRequest{
+		VolumeID:     v,
+		Claim:        r.ToClaim(),
+		WriteRequest: r.WriteRequest,
+	}
 }
 
 func main() {
@@ -237,13 +108,17 @@ func main() {
 		*maxOps = int64(*nodes - *off)
 		*dur = time.Hour
 		run("boot", func(w int, c *client) func(int64) error {
-			return func(n int64) error { return register(c, shape.Node(*off+int(n), 0)) }
+			return func(n int64) error {
+				return register(c, shape.Node(*off+int(n), 0))
+			}
 		})
 	case "setup-barenodes": // register nodes [off, nodes) without a plugin
 		*maxOps = int64(*nodes - *off)
 		*dur = time.Hour
 		run("bareboot", func(w int, c *client) func(int64) error {
-			return func(n int64) error { return register(c, shape.BareNode(*off+int(n))) }
+			return func(n int64) error {
+				return register(c, shape.BareNode(*off+int(n)))
+			}
 		})
 	case "setup-vols":
 		const batch = 100
@@ -261,8 +136,10 @@ func main() {
 		})
 	case "setup-sharedvol":
 		c := dial(addrOf(0))
-		req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{shape.VolumeNamed(*vol, 1<<20)},
-			WriteRequest: structs.WriteRequest{Region: region, Namespace: shape.NS}}
+		req := &structs.CSIVolumeRegisterRequest{
+			Volumes:      []*structs.CSIVolume{shape.VolumeNamed(*vol, 1<<20)},
+			WriteRequest: structs.WriteRequest{Region: region, Namespace: shape.NS},
+		}
 		check(c.r.Call("CSIVolume.Register", req, &idxReply{}))
 	case "setup-allocs":
 		c := dial(addrOf(0))
@@ -270,8 +147,10 @@ func main() {
 		job.Status = ""
 		job.Canonicalize()
 		t := time.Now()
-		check(c.r.Call("Job.Register", &structs.JobRegisterRequest{Job: job,
-			WriteRequest: structs.WriteRequest{Region: region, Namespace: shape.NS}}, &idxReply{}))
+		check(c.r.Call("Job.Register", &structs.JobRegisterRequest{
+			Job:          job,
+			WriteRequest: structs.WriteRequest{Region: region, Namespace: shape.NS},
+		}, &idxReply{}))
 		type stub struct {
 			ID, NodeID, DesiredStatus, ClientStatus string
 		}
@@ -280,15 +159,19 @@ func main() {
 			var resp struct{ Allocations []stub }
 			check(c.r.Call("Job.Allocations", &structs.JobSpecificRequest{JobID: shape.JobID, QueryOptions: qo},
 				&resp))
-			if len(resp.Allocations) >= *allocs || time.Since(t) > 5*time.Minute {
+			if len(resp.Allocations) >= *allocs ||
+				time.Since(t) > 5*time.Minute {
 				out := []allocRef{}
 				for _, a := range resp.Allocations {
 					out = append(out, allocRef{a.ID, a.NodeID})
 				}
-				sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
+				sort.Slice(out, func(i, j int) bool {
+					return out[i].ID < out[j].ID
+				})
 				b, _ := json.Marshal(out)
 				check(os.WriteFile(*alFile, b, 0o644))
-				fmt.Printf("%-10s allocs=%d placed in %s\n", *label, len(out), time.Since(t).Round(time.Millisecond))
+				fmt.Printf("%-10s allocs=%d placed in %s\n",
+					*label, len(out), time.Since(t).Round(time.Millisecond))
 				return
 			}
 		}
@@ -296,13 +179,18 @@ func main() {
 		var rev atomic.Int64
 		rev.Store(time.Now().Unix() % 100000)
 		run("reg", func(w int, c *client) func(int64) error {
-			return func(n int64) error { return register(c, shape.Node(int(n)%*nodes, int(rev.Add(1)))) }
+			return func(n int64) error {
+				return register(c, shape.Node(int(n)%*nodes, int(rev.Add(1))))
+			}
 		})
 	case "hb": // heartbeat: UpdateStatus(ready) of a ready node
 		run("heartbeat", func(w int, c *client) func(int64) error {
 			return func(n int64) error {
-				req := &structs.NodeUpdateStatusRequest{NodeID: shape.NodeID(int(n) % *nodes),
-					Status: structs.NodeStatusReady, WriteRequest: structs.WriteRequest{Region: region}}
+				req := &structs.NodeUpdateStatusRequest{
+					NodeID:       shape.NodeID(int(n) % *nodes),
+					Status:       structs.NodeStatusReady,
+					WriteRequest: structs.WriteRequest{Region: region},
+				}
 				if *auth {
 					req.AuthToken = secrets()[req.NodeID]
 				}
@@ -325,7 +213,8 @@ func main() {
 		*maxOps = int64(*vols * *each)
 		run("claimeach", func(w int, c *client) func(int64) error {
 			return func(n int64) error {
-				v, k := int(n)%*vols, int(n) / *vols
+				v := int(n) % *vols
+				k := int(n) / *vols
 				return c.r.Call("CSIVolume.Claim", claimReq(shape.VolID(v), as[(v+37*k)%len(as)],
 					structs.CSIVolumeClaimRead), &idxReply{})
 			}
@@ -372,7 +261,8 @@ func main() {
 		as := loadAllocs()
 		run("claimcycle", func(w int, c *client) func(int64) error {
 			return func(n int64) error {
-				i, pass := *off+int(n)%*part, int(n) / *part
+				i := *off + int(n)%*part
+				pass := int(n) / *part
 				r := claimReq(shape.VolID(i), as[i], structs.CSIVolumeClaimWrite)
 				if pass%2 == 1 {
 					r.State = structs.CSIVolumeClaimStateReadyToFree
@@ -447,7 +337,8 @@ func main() {
 					return err
 				}
 				defer resp.Body.Close()
-				sz, err := io.Copy(io.Discard, bufio.NewReaderSize(resp.Body, 1<<16))
+				sz, err := io.Copy(io.Discard,
+					bufio.NewReaderSize(resp.Body, 1<<16))
 				if resp.StatusCode != 200 {
 					return fmt.Errorf("status %d", resp.StatusCode)
 				}

@@ -55,7 +55,9 @@ func check(err error) {
 func curves(rows []result.Row) []curve {
 	var all []curve
 	add := func(name string, peer bool, size, ns float64) {
-		i := slices.IndexFunc(all, func(c curve) bool { return c.name == name && c.peer == peer })
+		i := slices.IndexFunc(all, func(c curve) bool {
+			return c.name == name && c.peer == peer
+		})
 		if i < 0 {
 			all = append(all, curve{name: name, peer: peer})
 			i = len(all) - 1
@@ -72,7 +74,9 @@ func curves(rows []result.Row) []curve {
 		add(name, false, n, r.Berth)
 		add(name, true, n, r.Peer)
 	}
-	return slices.DeleteFunc(all, func(c curve) bool { return len(c.points) == 0 })
+	return slices.DeleteFunc(all, func(c curve) bool {
+		return len(c.points) == 0
+	})
 }
 
 // The axes run from 10 to 100,000 of anything, and from 1 us to 100 ms.

@@ -48,9 +48,11 @@ func pathOf(r result.Row) string {
 func timesLine(name string, rows []result.Row) string {
 	s := fmt.Sprintf("| %s |", name)
 	for _, r := range rows {
-		s += fmt.Sprintf(" %s (%s) |", bare(r.Berth*r.Scale), bare(r.More["cpu-ns/unit"]*r.Scale))
+		s += fmt.Sprintf(" %s (%s) |",
+			bare(r.Berth*r.Scale), bare(r.More["cpu-ns/unit"]*r.Scale))
 	}
-	first, last := rows[0], rows[len(rows)-1]
+	first := rows[0]
+	last := rows[len(rows)-1]
 	grown := last.Berth / first.Berth
 	verdict := "met"
 	switch {
@@ -69,10 +71,12 @@ func timesLine(name string, rows []result.Row) string {
 }
 
 func memoryLine(name string, rows []result.Row) string {
-	first, last := rows[0].More, rows[len(rows)-1].More
+	first := rows[0].More
+	last := rows[len(rows)-1].More
 	s := fmt.Sprintf("| %s |", name)
 	for _, of := range []string{"allocs/unit", "B/unit"} {
-		s += fmt.Sprintf(" %s | %s | %s |", number(first[of]), number(last[of]), times(last[of]/first[of]))
+		s += fmt.Sprintf(" %s | %s | %s |",
+			number(first[of]), number(last[of]), times(last[of]/first[of]))
 	}
 	const of = "collections"
 	return s + fmt.Sprintf(" %.0f / %.0f / %.0f |\n", first[of], rows[2].More[of], last[of])

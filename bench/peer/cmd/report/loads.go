@@ -34,8 +34,10 @@ func loads(path string) (string, error) {
 		rows := slices.DeleteFunc(slices.Clone(f.Rows), func(r load) bool { return r.Servers != servers })
 		fleets := distinct(rows, func(r load) int { return r.Fleet })
 		largest := thousands(float64(fleets[len(fleets)-1]))
-		fmt.Fprintf(&b, "%s:\n\n| operation | clients |", map[bool]string{true: "One server",
-			false: fmt.Sprint(servers, " servers")}[servers == 1])
+		fmt.Fprintf(&b, "%s:\n\n| operation | clients |", map[bool]string{
+			true:  "One server",
+			false: fmt.Sprint(servers, " servers"),
+		}[servers == 1])
 		for _, n := range fleets {
 			fmt.Fprintf(&b, " %s nodes |", thousands(float64(n)))
 		}
@@ -55,7 +57,8 @@ func loads(path string) (string, error) {
 // loadLine is one operation's line, of its rows by size; of some sizes there may be none, where there was no
 // time for it.
 func loadLine(rows []load, fleets []int) string {
-	first, last := rows[0], rows[len(rows)-1]
+	first := rows[0]
+	last := rows[len(rows)-1]
 	s := fmt.Sprintf("| %s | %d |", first.Operation, last.Clients)
 	for _, n := range fleets {
 		i := slices.IndexFunc(rows, func(r load) bool { return r.Fleet == n })
@@ -129,7 +132,9 @@ func overload(path string) (string, error) {
 		f.Commit, f.Date, f.Seconds, f.Load[0], f.Load[1]), nil
 }
 
-func distinct(rows []load, of func(load) int) []int { return distinctIn(rows, of) }
+func distinct(rows []load, of func(load) int) []int {
+	return distinctIn(rows, of)
+}
 
 // distinctIn are the values in the order in which they come.
 func distinctIn[R any, T comparable](rows []R, of func(R) T) (all []T) {

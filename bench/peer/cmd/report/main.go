@@ -42,7 +42,8 @@ func main() {
 	for _, s := range sections {
 		table, err := s.write(filepath.Join(*dir, s.file))
 		if errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(os.Stderr, "report: %s stays as it is: there is no %s\n", s.marker, s.file)
+			fmt.Fprintf(os.Stderr, "report: %s stays as it is: there is no %s\n",
+				s.marker, s.file)
 			continue
 		}
 		check(err)
@@ -61,7 +62,8 @@ func check(err error) {
 
 // replace puts a table between its markers.
 func replace(page, marker, table string) (string, error) {
-	begin, end := "<!-- "+marker+": begin -->\n", "<!-- "+marker+": end -->"
+	begin := "<!-- " + marker + ": begin -->\n"
+	end := "<!-- " + marker + ": end -->"
 	before, rest, ok := strings.Cut(page, begin)
 	if !ok {
 		return "", fmt.Errorf("the page has no marker %q", begin)

@@ -21,7 +21,9 @@ func number(n float64) string {
 	return thousandsIn(s)
 }
 
-func thousands(n float64) string { return thousandsIn(strconv.FormatFloat(n, 'f', 0, 64)) }
+func thousands(n float64) string {
+	return thousandsIn(strconv.FormatFloat(n, 'f', 0, 64))
+}
 
 // thousandsIn puts commas into a number's text.
 func thousandsIn(s string) string {

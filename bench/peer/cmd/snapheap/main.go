@@ -49,7 +49,9 @@ func heap() (uint64, uint64) {
 }
 
 func med(d []time.Duration) time.Duration {
-	sort.Slice(d, func(i, j int) bool { return d[i] < d[j] })
+	sort.Slice(d, func(i, j int) bool {
+		return d[i] < d[j]
+	})
 	return d[len(d)/2]
 }
 
@@ -64,11 +66,24 @@ func main() {
 	}{
 		{"empty", shape.Fill{SharedVolClaims: -1}},
 		{"10k nodes", shape.Fill{Nodes: 10000, SharedVolClaims: -1}},
-		{"10k nodes+10k vols", shape.Fill{Nodes: 10000, Volumes: 10000, SharedVolClaims: -1}},
-		{"10k nodes+10k vols+100k claims", shape.Fill{Nodes: 10000, Volumes: 10000, ClaimsPerVol: 10,
-			SharedVolClaims: -1}},
-		{"10k nodes+10k vols+100k claims+100k allocs", shape.Fill{Nodes: 10000, Volumes: 10000, ClaimsPerVol: 10,
-			SharedVolClaims: -1, Allocs: 100000}},
+		{"10k nodes+10k vols", shape.Fill{
+			Nodes:           10000,
+			Volumes:         10000,
+			SharedVolClaims: -1,
+		}},
+		{"10k nodes+10k vols+100k claims", shape.Fill{
+			Nodes:           10000,
+			Volumes:         10000,
+			ClaimsPerVol:    10,
+			SharedVolClaims: -1,
+		}},
+		{"10k nodes+10k vols+100k claims+100k allocs", shape.Fill{
+			Nodes:           10000,
+			Volumes:         10000,
+			ClaimsPerVol:    10,
+			SharedVolClaims: -1,
+			Allocs:          100000,
+		}},
 	}
 	if *asJSON {
 		report(cases[1].f, cases[2].f, cases[3].f)
@@ -162,7 +177,11 @@ func report(nodes, volumes, claims shape.Fill) {
 	claims.Allocs = 100000
 	_, allSize, allWrite, allRestore := heapOf(claims)
 	snapshot := func(size int, write, restore time.Duration) map[string]any {
-		return map[string]any{"Bytes": size, "WriteNs": write, "RestoreNs": restore}
+		return map[string]any{
+			"Bytes":     size,
+			"WriteNs":   write,
+			"RestoreNs": restore,
+		}
 	}
 	all := snapshot(size, write, restore)
 	all["WithAllocs"] = snapshot(allSize, allWrite, allRestore)

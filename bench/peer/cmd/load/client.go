@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/rpc"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type client struct {
+	c    net.Conn
+	r    *rpc.Client
+	addr string
+}
+
+func dial(addr string) *client {
+	c, err := net.Dial("tcp", addr)
+	check(err)
+	_, err = c.Write([]byte{0x01}) // RpcNomad
+	check(err)
+	return &client{
+		c:    c,
+		addr: addr,
+		r:    rpc.NewClientWithCodec(codecOf(c)),
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func addrOf(i int) string {
+	a := strings.Split(*addrs, ",")
+	return a[i%len(a)]
+}
+
+// lean replies
+type idxReply struct {
+	Index uint64
+}
+
+func cpuTicks() float64 {
+	if *pids == "" {
+		return 0
+	}
+	var t float64
+	for _, p := range strings.Split(*pids, ",") {
+		b, err := os.ReadFile("/proc/" + p + "/stat")
+		if err != nil {
+			continue
+		}
+		s := string(b)
+		f := strings.Fields(s[strings.LastIndexByte(s, ')')+2:])
+		u, _ := strconv.ParseFloat(f[11], 64)
+		k, _ := strconv.ParseFloat(f[12], 64)
+		t += (u + k) / 100
+	}
+	return t
+}
+
+func rss() string {
+	if *pids == "" {
+		return "-"
+	}
+	var out []string
+	for _, p := range strings.Split(*pids, ",") {
+		b, _ := os.ReadFile("/proc/" + p + "/status")
+		for _, l := range strings.Split(string(b), "\n") {
+			if strings.HasPrefix(l, "VmRSS:") {
+				kb, _ := strconv.Atoi(strings.Fields(l)[1])
+				out = append(out, fmt.Sprintf("%dMB", kb/1024))
+			}
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+type worker func(w int, c *client) (fn func(n int64) error)
+
+var errDone = errors.New("done")
+
+// run drives op with *conc clients; n is a global counter.
+func run(name string, mk worker) {
+	var (
+		wg   sync.WaitGroup
+		ctr  atomic.Int64
+		errs atomic.Int64
+		lats = make([][]time.Duration, *conc)
+		stop atomic.Bool
+		last atomic.Value
+	)
+	clients := make([]*client, *conc)
+	for i := range clients {
+		clients[i] = dial(addrOf(i))
+	}
+	cpu0 := cpuTicks()
+	t0 := time.Now()
+	time.AfterFunc(*dur, func() { stop.Store(true) })
+	for w := 0; w < *conc; w++ {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			fn := mk(w, clients[w])
+			for !stop.Load() {
+				n := ctr.Add(1) - 1
+				if *maxOps > 0 && n >= *maxOps {
+					return
+				}
+				t := time.Now()
+				err := fn(n)
+				if err == errDone {
+					return
+				}
+				if err != nil {
+					errs.Add(1)
+					last.Store(err.Error())
+					continue
+				}
+				lats[w] = append(lats[w], time.Since(t))
+			}
+		}()
+	}
+	wg.Wait()
+	el := time.Since(t0)
+	cpu := cpuTicks() - cpu0
+	var all []time.Duration
+	for _, l := range lats {
+		all = append(all, l...)
+	}
+	for _, c := range clients {
+		c.r.Close()
+	}
+	sort.Slice(all, func(i, j int) bool {
+		return all[i] < all[j]
+	})
+	if len(all) == 0 {
+		fmt.Printf("%-10s %-12s c=%-4d NO OPS errs=%d last=%v\n",
+			*label, name, *conc, errs.Load(), last.Load())
+		return
+	}
+	q := func(p float64) time.Duration {
+		return all[int(float64(len(all)-1)*p)].Round(time.Microsecond)
+	}
+	fmt.Printf("%-10s %-12s c=%-4d ops=%-7d %9.1f op/s p50=%-10s p99=%-10s max=%-10s srvcpu=%.0fus/op errs=%d rss=%s",
+		*label, name, *conc, len(all),
+		float64(len(all))/el.Seconds(), q(.5), q(.99), q(1), cpu*1e6/float64(len(all)), errs.Load(), rss())
+	if e := last.Load(); e != nil {
+		fmt.Printf(" lasterr=%v", e)
+	}
+	fmt.Println()
+}
