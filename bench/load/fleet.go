@@ -20,7 +20,7 @@ import (
 // mostAllocs bounds the allocations of a fleet, one per node and volume: placing them is not measured here.
 const mostAllocs = 5000
 
-// fleet is servers that have been filled: so many nodes with their half of the plugin, as many volumes, and
+// fleet has running servers with rows: size nodes with their half of the plugin, as many volumes, and
 // allocations with which these are claimed.
 type fleet struct {
 	*cluster

@@ -42,7 +42,7 @@ type httpConn struct {
 	open attempt // the one in flight
 }
 
-// openHTTPLane opens so many connections for requests.
+// openHTTPLane opens a number of connections for requests.
 func openHTTPLane(addr string, conns int, wire [][]byte) (*httpLane, error) {
 	l := &httpLane{
 		addr:  addr,
@@ -213,7 +213,7 @@ func (l *httpLane) pause(d time.Duration) bool {
 	return l.ctx.Err() == nil
 }
 
-var errUnasked = errors.New("the server sent what nobody asked for")
+var errUnasked = errors.New("the server sent an answer without a request")
 
 // read reads answers until the connection ends. It was useful when there was one. after is when the server
 // wants to see the next connection.
@@ -241,7 +241,7 @@ func (c *httpConn) read() (useful bool, after time.Duration, err error) {
 		}
 		after = got.after
 		if after > 0 {
-			after += rand.N(after) // as the clients of the house do
+			after += rand.N(after) // berth's clients vary their delay, too
 		}
 		return true, after, nil
 	}

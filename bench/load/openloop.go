@@ -242,7 +242,7 @@ func (f *flight) answered(err error) {
 	p.mu.Lock()
 	p.open--
 	if after := structs.RetryAfter(err); p.o.honour && after > 0 {
-		after += rand.N(after) // as the clients of the house do
+		after += rand.N(after) // berth's clients vary their delay, too
 		heap.Push(&p.again,
 			due{d.n, d.first, time.Now().Add(after)})
 	}

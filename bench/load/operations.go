@@ -136,7 +136,7 @@ func placeAllocs(cfg *config) (operation, error) {
 	return nil, os.WriteFile(cfg.allocsFile, b, 0o600)
 }
 
-// place runs a job of so many allocations and waits until all have their nodes.
+// place runs a job with a number of allocations and waits until all are placed.
 func place(addr string, count int) ([]placed, error) {
 	c, err := dial(addr)
 	if err != nil {

@@ -342,7 +342,7 @@ func overloadMode(ctx context.Context, args []string) error {
 	return file.write(rows)
 }
 
-// run offers everything to so many servers.
+// run offers all loads to a number of servers.
 func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err error) {
 	chosen := slices.DeleteFunc(slices.Clone(stresses),
 		func(s stress) bool {

@@ -138,7 +138,7 @@ func (c *cluster) run(ctx context.Context, a *agent, program string, on *unix.CP
 	a.pid = strconv.Itoa(a.cmd.Process.Pid)
 	go func() {
 		defer close(a.ended)
-		_ = a.cmd.Wait() // killed: there is nothing to learn
+		_ = a.cmd.Wait() // the error of a killed process says nothing
 	}()
 	return nil
 }
@@ -147,7 +147,7 @@ func (c *cluster) run(ctx context.Context, a *agent, program string, on *unix.CP
 func (c *cluster) close() error {
 	for _, a := range c.agents {
 		if a.pid != "" {
-			_ = a.cmd.Process.Kill() // it may have ended already
+			_ = a.cmd.Process.Kill() // an error means that it has ended
 			<-a.ended
 		}
 	}

@@ -39,7 +39,7 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.cfg.max > 0 { // it has only so much to do
+	if f.cfg.max > 0 { // the operation has a bounded amount of work
 		b.max = f.cfg.max
 		f.cfg.max = 0
 	}

@@ -36,7 +36,7 @@ func claimEach(cfg *config) (operation, error) {
 	var nodes []string
 	byNode := map[string]*structs.CSIVolumeClaimRequest{}
 	for n := range cfg.volumes * readersEach {
-		a := w.allocs[n%len(w.allocs)] // as many in a row as there are readers of one volume: each is another one
+		a := w.allocs[n%len(w.allocs)] // the readers of one volume are consecutive, so each is another allocation
 		req := byNode[a.NodeID]
 		if req == nil {
 			nodes = append(nodes, a.NodeID)

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// running is an allocation on the node.
+// running is an allocation of the node and the context of its task.
 type running struct {
 	alloc  *structs.Allocation
 	keys   []structs.CSIClaimKey
@@ -19,13 +19,13 @@ type running struct {
 	finish chan string // the status with which its task ends
 }
 
-// held is a volume that an allocation has mounted.
-type held struct {
+// mountedVolume is a volume that an allocation has mounted.
+type mountedVolume struct {
 	key      structs.CSIClaimKey
 	external string
 }
 
-func (n *Node) begin(ctx context.Context, a *structs.Allocation) {
+func (n *Node) startAlloc(ctx context.Context, a *structs.Allocation) {
 	life, stop := context.WithCancel(ctx)
 	r := &running{
 		alloc:  a,
@@ -48,7 +48,7 @@ func (n *Node) begin(ctx context.Context, a *structs.Allocation) {
 	n.mu.Unlock()
 	n.wg.Go(func() {
 		defer stop()
-		n.live(ctx, life, r)
+		n.runAlloc(ctx, life, r)
 	})
 }
 
@@ -81,18 +81,18 @@ func (n *Node) Finish(allocID, status string) {
 	}
 }
 
-// live is the life of an allocation: claim, mount, run, unmount, release, report. node ends with the node,
-// and then nothing is cleaned up. life ends when the servers stop the allocation.
-func (n *Node) live(node, life context.Context, r *running) {
+// runAlloc is the life of an allocation: claim, mount, run, unmount, release, report. node ends with the
+// node, and then nothing is cleaned up. life ends when the servers stop the allocation.
+func (n *Node) runAlloc(node, life context.Context, r *running) {
 	status := structs.AllocComplete
 	mounts, err := n.mountAll(life, r)
 	switch {
 	case err == nil:
-		n.set(r, true)
-		n.say(life, r.alloc.ID, structs.AllocRunning)
+		n.setWorks(r, true)
+		n.reportStatus(life, r.alloc.ID, structs.AllocRunning)
 		select {
 		case <-life.Done():
-			n.linger(node)
+			n.awaitStopDelay(node)
 		case status = <-r.finish:
 		}
 	case life.Err() == nil:
@@ -101,7 +101,7 @@ func (n *Node) live(node, life context.Context, r *running) {
 	if node.Err() != nil {
 		return
 	}
-	n.set(r, false)
+	n.setWorks(r, false)
 	for _, m := range mounts {
 		n.Storage.unmount(n.Name, r.alloc.ID, m.external)
 	}
@@ -120,28 +120,28 @@ func (n *Node) live(node, life context.Context, r *running) {
 	delete(n.allocs, r.alloc.ID)
 	n.ended[r.alloc.ID] = status
 	n.mu.Unlock()
-	n.say(node, r.alloc.ID, status)
+	n.reportStatus(node, r.alloc.ID, status)
 }
 
-// linger waits as long as a task takes to stop.
-func (n *Node) linger(ctx context.Context) {
-	if n.lingers <= 0 {
+// awaitStopDelay waits as long as a task takes to stop.
+func (n *Node) awaitStopDelay(ctx context.Context) {
+	if n.stopDelay <= 0 {
 		return
 	}
 	select {
-	case <-time.After(n.lingers):
+	case <-time.After(n.stopDelay):
 	case <-ctx.Done():
 	}
 }
 
-func (n *Node) set(r *running, works bool) {
+func (n *Node) setWorks(r *running, works bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r.works = works
 }
 
-// say reports the status of an allocation to the servers.
-func (n *Node) say(ctx context.Context, alloc, status string) {
+// reportStatus reports the status of an allocation to the servers.
+func (n *Node) reportStatus(ctx context.Context, alloc, status string) {
 	_ = retry(ctx, func(ctx context.Context) error {
 		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   n.ID,
@@ -154,7 +154,7 @@ func (n *Node) say(ctx context.Context, alloc, status string) {
 
 // mountAll claims all volumes of an allocation at once, waits in their claim queues and mounts them. It also
 // returns the completed mounts with an error.
-func (n *Node) mountAll(ctx context.Context, r *running) (mounts []held, err error) {
+func (n *Node) mountAll(ctx context.Context, r *running) (mounts []mountedVolume, err error) {
 	a := r.alloc
 	group := a.Job.Group(a.TaskGroup)
 	req := &structs.CSIVolumeClaimRequest{
@@ -177,7 +177,7 @@ func (n *Node) mountAll(ctx context.Context, r *running) (mounts []held, err err
 		if err != nil {
 			return mounts, err
 		}
-		var m *held
+		var m *mountedVolume
 		m, err = n.mountOne(ctx, r, c)
 		if m != nil {
 			mounts = append(mounts, *m)
@@ -186,8 +186,9 @@ func (n *Node) mountAll(ctx context.Context, r *running) (mounts []held, err err
 	return mounts, err
 }
 
-// mountOne mounts a volume once it may. The servers' word does not count when they have gone back since.
-func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*held, error) {
+// mountOne mounts a volume as soon as its claim is ready. It asks again if the servers have returned to an
+// older state since their answer.
+func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*mountedVolume, error) {
 	for {
 		asked := time.Now()
 		ready, err := n.awaitClaim(ctx, c)
@@ -204,7 +205,7 @@ func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*
 		err = n.Storage.mount(n.Name, r.alloc.ID, external, c.VolumeID, c.AccessMode, attach)
 		r.grants[c.Key()] = ready.Claim.GrantIndex
 		n.mu.Unlock()
-		return &held{c.Key(), external}, err
+		return &mountedVolume{c.Key(), external}, err
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // the condition comes true.
 const Patience = time.Minute
 
-// Cluster is some servers on a network, and the nodes that a test adds.
+// Cluster has servers on a network, and the nodes that a test adds.
 type Cluster struct {
 	T       testing.TB
 	Net     *Network
@@ -37,19 +37,19 @@ type Cluster struct {
 	nodes     []*Node
 }
 
-// Server is a member over all its restarts. While it does not run, it has the state of its last run.
+// Server is a member over all its restarts. While it is down, it has the state of its last run.
 type Server struct {
 	Name string
 	cfg  server.Config
-	life atomic.Pointer[life]
+	run  atomic.Pointer[serverRun]
 }
 
-// life is a server from a start to its end.
-type life struct {
+// serverRun is a server from a start to its end.
+type serverRun struct {
 	*server.Server
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // once done
+	err    error // set before done closes
 }
 
 // Option changes the configuration of a cluster's servers.
@@ -103,7 +103,7 @@ func (c *Cluster) close() {
 		if faults := state.Check(s.Store().Read()); len(faults) > 0 {
 			c.T.Errorf("the state of %s is inconsistent: %v", s.Name, faults)
 		}
-		s.life.Load().cancel()
+		s.run.Load().cancel()
 	}
 	for _, s := range c.Servers {
 		if err := s.Kill(); err != nil {
@@ -130,19 +130,19 @@ func (c *Cluster) Add(expect int) *Server {
 	cfg.Dial = c.Net.From(name).Dial
 	cfg.Gossip = c.Net.From(name).Gossip
 	for _, other := range c.Servers {
-		cfg.RetryJoin = append(cfg.RetryJoin, serfAddr(other.Now()))
+		cfg.RetryJoin = append(cfg.RetryJoin, serfAddr(other.Current()))
 	}
 	if len(cfg.RetryJoin) == 0 && expect != 1 {
 		cfg.RetryJoin = []string{net.JoinHostPort(ip, "1")} // no server: the others will join
 	}
 	c.Configure(&cfg)
 	s := &Server{Name: name, cfg: cfg}
-	c.start(s)
+	c.startServer(s)
 	c.Servers = append(c.Servers, s)
 	return s
 }
 
-func (c *Cluster) start(s *Server) {
+func (c *Cluster) startServer(s *Server) {
 	c.T.Helper()
 	made, err := server.New(s.cfg, c.Logger.Named(s.Name))
 	if err != nil {
@@ -151,12 +151,12 @@ func (c *Cluster) start(s *Server) {
 	s.cfg.RPCBind = made.RPCAddr()
 	s.cfg.SerfBind = serfAddr(made)
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &life{
+	l := &serverRun{
 		Server: made,
 		cancel: cancel,
 		done:   make(chan struct{}),
 	}
-	s.life.Store(l)
+	s.run.Store(l)
 	go func() {
 		defer close(l.done)
 		l.err = made.Run(ctx)
@@ -165,7 +165,7 @@ func (c *Cluster) start(s *Server) {
 
 // Kill ends a server without a transfer or a message.
 func (s *Server) Kill() error {
-	l := s.life.Load()
+	l := s.run.Load()
 	l.cancel()
 	<-l.done
 	return l.err
@@ -177,7 +177,7 @@ func (s *Server) DataDir() string { return s.cfg.DataDir }
 // Running reports whether the server has not been killed.
 func (s *Server) Running() bool {
 	select {
-	case <-s.life.Load().done:
+	case <-s.run.Load().done:
 		return false
 	default:
 		return true
@@ -187,11 +187,11 @@ func (s *Server) Running() bool {
 // Restart starts a server that was killed, on its data and its addresses.
 func (c *Cluster) Restart(s *Server) {
 	c.T.Helper()
-	c.start(s)
+	c.startServer(s)
 }
 
-// Refused starts a server that was killed and returns the error with which it does not start.
-func (c *Cluster) Refused(s *Server) error {
+// FailsToStart starts a server that was killed and returns the error with which it does not start.
+func (c *Cluster) FailsToStart(s *Server) error {
 	c.T.Helper()
 	_, err := server.New(s.cfg, c.Logger.Named(s.Name))
 	if err == nil {
@@ -200,35 +200,35 @@ func (c *Cluster) Refused(s *Server) error {
 	return err
 }
 
-// Move gives a server that was killed another address for its next start, and has it join those that run.
+// Move gives a killed server another address for its next start, at which it joins the running servers.
 func (c *Cluster) Move(s *Server) {
 	ip := c.Net.Address(s.Name)
 	s.cfg.RPCBind = net.JoinHostPort(ip, "0")
 	s.cfg.SerfBind = net.JoinHostPort(ip, "0")
 	s.cfg.RetryJoin = nil
 	for _, other := range c.Others(s) {
-		s.cfg.RetryJoin = append(s.cfg.RetryJoin, serfAddr(other.Now()))
+		s.cfg.RetryJoin = append(s.cfg.RetryJoin, serfAddr(other.Current()))
 	}
 }
 
-// Now is the server in the life that it has now.
-func (s *Server) Now() *server.Server {
-	return s.life.Load().Server
+// Current returns the server of the present run.
+func (s *Server) Current() *server.Server {
+	return s.run.Load().Server
 }
 
 // Call calls a method at the server (rpc.Caller).
 func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
-	return s.Now().Call(ctx, method, req, resp)
+	return s.Current().Call(ctx, method, req, resp)
 }
 
 // Store is the server's state.
 func (s *Server) Store() *state.Store {
-	return s.Now().Store()
+	return s.Current().Store()
 }
 
 // Leads reports whether the server leads and is up to date.
 func (s *Server) Leads() bool {
-	_, leads, _, _ := s.Now().Leader()
+	_, leads, _, _ := s.Current().Leader()
 	return leads && s.Running()
 }
 
@@ -239,7 +239,7 @@ func (c *Cluster) Leader(among ...*Server) *Server {
 		among = c.Servers
 	}
 	var leader *Server
-	c.Until("one of the servers leads", func() bool {
+	c.Await("one of the servers leads", func() bool {
 		for _, s := range among {
 			if s.Leads() {
 				leader = s
@@ -251,14 +251,14 @@ func (c *Cluster) Leader(among ...*Server) *Server {
 	return leader
 }
 
-// Others are the running servers except one.
+// Others returns the running servers except one.
 func (c *Cluster) Others(s *Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(c.Servers), func(o *Server) bool {
 		return o == s || !o.Running()
 	})
 }
 
-// Names are the servers' names.
+// Names returns the names of servers.
 func Names(servers []*Server) (names []string) {
 	for _, s := range servers {
 		names = append(names, s.Name)
@@ -266,8 +266,8 @@ func Names(servers []*Server) (names []string) {
 	return names
 }
 
-// Until looks again and again for something that has no notification. Rows have: see Rows.
-func (c *Cluster) Until(what string, holds func() bool) {
+// Await polls until a condition holds that has no notification. AwaitRows waits for rows.
+func (c *Cluster) Await(what string, holds func() bool) {
 	c.T.Helper()
 	deadline := time.After(Patience)
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
@@ -283,8 +283,8 @@ func (c *Cluster) Until(what string, holds func() bool) {
 	}
 }
 
-// Rows waits until a server's state is as wanted.
-func (c *Cluster) Rows(s *Server, what string, holds func(tx *state.ReadTx) bool) {
+// AwaitRows waits until the state of a server fulfils a condition.
+func (c *Cluster) AwaitRows(s *Server, what string, holds func(tx *state.ReadTx) bool) {
 	c.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
@@ -299,8 +299,8 @@ func (c *Cluster) Rows(s *Server, what string, holds func(tx *state.ReadTx) bool
 	}
 }
 
-// Must calls a method at a server, again while there is no leader or the outcome is not known, and fails the
-// test when it fails.
+// Must calls a method at a server and fails the test if the call fails. It repeats the call while there is no
+// leader or the outcome is unknown.
 func Must[Req, Resp any](c *Cluster, s *Server, m structs.Method[Req, Resp], req *Req) *Resp {
 	c.T.Helper()
 	var resp *Resp
@@ -320,11 +320,11 @@ func Must[Req, Resp any](c *Cluster, s *Server, m structs.Method[Req, Resp], req
 	return resp
 }
 
-// AtLeader does something that only a leader can, again while the servers are about to choose another.
+// AtLeader calls do with the leader. It repeats the call after an election.
 func (c *Cluster) AtLeader(what string, do func(s *Server) error) {
 	c.T.Helper()
 	var err error
-	c.Until(what, func() bool {
+	c.Await(what, func() bool {
 		err = do(c.Leader())
 		return !structs.IsKind(err, structs.KindUnavailable)
 	})
@@ -333,31 +333,31 @@ func (c *Cluster) AtLeader(what string, do func(s *Server) error) {
 	}
 }
 
-// Fingerprint is a server's whole state as bytes.
-func (s *Server) Fingerprint() []byte {
+// StateBytes returns the whole state of a server as a snapshot.
+func (s *Server) StateBytes() []byte {
 	var b bytes.Buffer
 	if err := s.Store().Read().Save(&b); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // a write to a buffer does not fail
 	}
 	return b.Bytes()
 }
 
-// at returns a server's whole state with its index, and false if the state changed meanwhile.
-func (s *Server) at() (index uint64, whole []byte, ok bool) {
+// stateAtIndex returns a server's whole state with its index, and false if the state changed meanwhile.
+func (s *Server) stateAtIndex() (index uint64, whole []byte, ok bool) {
 	index = s.Store().Index()
-	whole = s.Fingerprint()
+	whole = s.StateBytes()
 	return index, whole, index == s.Store().Index()
 }
 
-// Alike waits until all running servers have applied the same entries, and fails the test unless their states
-// are equal to the byte.
-func (c *Cluster) Alike() {
+// CheckEqualStates waits until all running servers have applied the same entries, and fails the test unless
+// their states have equal bytes.
+func (c *Cluster) CheckEqualStates() {
 	c.T.Helper()
-	c.Until("all servers have applied the same entries", func() bool {
+	c.Await("all servers have applied the same entries", func() bool {
 		leader := c.Leader()
-		index, want, ok := leader.at()
+		index, want, ok := leader.stateAtIndex()
 		for _, s := range c.Others(leader) {
-			i, got, quiet := s.at()
+			i, got, quiet := s.stateAtIndex()
 			if !ok || !quiet || i != index {
 				return false
 			}
@@ -370,12 +370,12 @@ func (c *Cluster) Alike() {
 	})
 }
 
-// Nodes are the nodes that were added, oldest first.
+// Nodes returns the added nodes, the oldest first.
 func (c *Cluster) Nodes() []*Node {
 	return slices.Clone(c.nodes)
 }
 
-// serfAddr is the address that others reach the gossip of a server at.
+// serfAddr returns the gossip address of a server.
 func serfAddr(s *server.Server) string {
 	m := s.Member()
 	return net.JoinHostPort(m.Addr, strconv.Itoa(int(m.Port)))

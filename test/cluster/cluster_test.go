@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { cluster.Main(m) }
 
-func aJob(id string) *structs.JobRegisterRequest {
+func jobRequest(id string) *structs.JobRegisterRequest {
 	return &structs.JobRegisterRequest{Job: &structs.Job{
 		ID:          id,
 		Type:        structs.JobService,
@@ -40,10 +40,10 @@ func hasJob(s *cluster.Server, id string) bool {
 	return state.Job(s.Store().Read(), structs.DefaultNamespace, id) != nil
 }
 
-// voters are the members of the Raft configuration, as a server knows it.
+// voters returns the addresses of the Raft configuration that a server knows.
 func voters(t *testing.T, s *cluster.Server) (addrs []string) {
 	t.Helper()
-	for _, member := range s.Now().Configuration() {
+	for _, member := range s.Current().Configuration() {
 		if !member.Voter {
 			t.Errorf("%s has no vote", member.Address)
 		}
@@ -55,14 +55,14 @@ func voters(t *testing.T, s *cluster.Server) (addrs []string) {
 
 func addresses(servers []*cluster.Server) (addrs []string) {
 	for _, s := range servers {
-		addrs = append(addrs, s.Now().RPCAddr())
+		addrs = append(addrs, s.Current().RPCAddr())
 	}
 	slices.Sort(addrs)
 	return addrs
 }
 
-// within calls a method with a short time limit.
-func within[Req, Resp any](s *cluster.Server, limit time.Duration, m structs.Method[Req, Resp],
+// callWithin calls a method with a short time limit.
+func callWithin[Req, Resp any](s *cluster.Server, limit time.Duration, m structs.Method[Req, Resp],
 	req *Req) (*Resp, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -73,7 +73,7 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	for _, s := range c.Servers {
-		c.Until(s.Name+" knows all members",
+		c.Await(s.Name+" knows all members",
 			func() bool {
 				return slices.Equal(voters(t, s), addresses(c.Servers))
 			})
@@ -81,9 +81,9 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 			t.Errorf("%s and %s both lead", leader.Name, s.Name)
 		}
 	}
-	c.Until("all say that there is a cluster", func() bool {
+	c.Await("all say that there is a cluster", func() bool {
 		said := 0
-		for _, m := range leader.Now().Members() {
+		for _, m := range leader.Current().Members() {
 			if m.Tags["bootstrapped"] == "1" {
 				said++
 			}
@@ -92,31 +92,31 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 	})
 	t.Run("a follower forwards writes", func(t *testing.T) {
 		for _, s := range c.Others(leader) {
-			cluster.Must(c, s, structs.JobRegister, aJob("from-"+s.Name))
+			cluster.Must(c, s, structs.JobRegister, jobRequest("from-"+s.Name))
 			if !hasJob(c.Leader(), "from-"+s.Name) {
 				t.Errorf("what %s acknowledged is not at the leader", s.Name)
 			}
 		}
 	})
 	t.Run("but not twice", func(t *testing.T) {
-		req := aJob("hop")
+		req := jobRequest("hop")
 		req.Forwarded = true
 		follower := c.Others(c.Leader())[0]
-		if _, err := within(follower, cluster.Patience, structs.JobRegister, req); !follower.Leads() &&
+		if _, err := callWithin(follower, cluster.Patience, structs.JobRegister, req); !follower.Leads() &&
 			!structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("got %v (%s), want unavailable", err, structs.KindOf(err))
 		}
 	})
 	t.Run("a follower answers stale reads itself", func(t *testing.T) {
 		for _, s := range c.Others(leader) {
-			c.Rows(s, "the jobs arrive", func(tx *state.ReadTx) bool {
+			c.AwaitRows(s, "the jobs arrive", func(tx *state.ReadTx) bool {
 				return state.Job(tx, structs.DefaultNamespace,
 					"from-"+s.Name) != nil
 			})
 			req := &structs.QueryRequest{}
 			req.AllowStale = true
-			c.Until(s.Name+" knows the leader", func() bool {
-				resp, err := within(s, cluster.Patience, structs.JobList, req)
+			c.Await(s.Name+" knows the leader", func() bool {
+				resp, err := callWithin(s, cluster.Patience, structs.JobList, req)
 				if err != nil || len(resp.Jobs) == 0 {
 					t.Fatalf("%s: %+v, %v", s.Name, resp, err)
 				}
@@ -124,7 +124,7 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 			})
 		}
 	})
-	c.Alike()
+	c.CheckEqualStates()
 }
 
 // Writers write at all servers while the leader dies. Acknowledged writes stay. The node was far from the end
@@ -145,7 +145,7 @@ func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				id := fmt.Sprintf("job-%d-%d", w, i)
-				if _, err := within(s, 5*time.Second, structs.JobRegister, aJob(id)); err == nil {
+				if _, err := callWithin(s, 5*time.Second, structs.JobRegister, jobRequest(id)); err == nil {
 					mu.Lock()
 					acknowledged = append(acknowledged, id)
 					mu.Unlock()
@@ -158,13 +158,13 @@ func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 		defer mu.Unlock()
 		return len(acknowledged)
 	}
-	c.Until("some writes", func() bool { return count() >= 20 })
+	c.Await("some writes", func() bool { return count() >= 20 })
 	if err := old.Kill(); err != nil {
 		t.Error(err)
 	}
 	c.Leader(others...)
 	before := count()
-	c.Until("writes at the new leader", func() bool {
+	c.Await("writes at the new leader", func() bool {
 		return count() >= before+20
 	})
 	stop()
@@ -175,9 +175,9 @@ func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 			t.Errorf("%s was acknowledged and is lost", id)
 		}
 	}
-	c.Until("the node's connection is the new leader's", func() bool {
+	c.Await("the node's connection is the new leader's", func() bool {
 		leader = c.Leader(others...)
-		return node.Leader() == leader.Now().RPCAddr()
+		return node.Leader() == leader.Current().RPCAddr()
 	})
 	for _, e := range state.Node(leader.Store().Read(), node.ID).Events {
 		if e.Message == "Node heartbeat missed" {
@@ -185,33 +185,33 @@ func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 		}
 	}
 	c.Restart(old)
-	c.Until("the old leader catches up", func() bool {
+	c.Await("the old leader catches up", func() bool {
 		return hasJob(old, acknowledged[len(acknowledged)-1])
 	})
-	c.Alike()
+	c.CheckEqualStates()
 }
 
 func TestCluster_ServersJoinAndLeave(t *testing.T) {
 	c := cluster.New(t, 3)
-	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	fourth := c.Add(0)
-	c.Rows(fourth, "the rows arrive",
+	c.AwaitRows(fourth, "the rows arrive",
 		func(tx *state.ReadTx) bool {
 			return state.Job(tx, structs.DefaultNamespace, "one") != nil
 		})
-	c.Until("it has a vote", func() bool {
+	c.Await("it has a vote", func() bool {
 		return slices.Equal(voters(t, c.Leader()), addresses(c.Servers))
 	})
 
 	leaving := c.Leader()
-	if err := leaving.Now().Leave(t.Context(), false); err != nil {
+	if err := leaving.Current().Leave(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	if err := leaving.Kill(); err != nil {
 		t.Error(err)
 	}
 	rest := c.Others(leaving)
-	c.Until("the one that left is removed", func() bool {
+	c.Await("the one that left is removed", func() bool {
 		return slices.Equal(voters(t, c.Leader(rest...)),
 			addresses(rest))
 	})
@@ -225,22 +225,22 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Restart(poor)
-		c.Rows(poor, "the rows arrive", func(tx *state.ReadTx) bool {
+		c.AwaitRows(poor, "the rows arrive", func(tx *state.ReadTx) bool {
 			return state.Job(tx, structs.DefaultNamespace,
 				"one") != nil
 		})
-		c.Until("it has one vote", func() bool {
+		c.Await("it has one vote", func() bool {
 			return slices.Equal(voters(t, c.Leader(rest...)),
 				addresses(rest))
 		})
 	})
-	cluster.Must(c, c.Leader(rest...), structs.JobRegister, aJob("two"))
-	c.Alike()
+	cluster.Must(c, c.Leader(rest...), structs.JobRegister, jobRequest("two"))
+	c.CheckEqualStates()
 }
 
 func TestCluster_AllServersRestart(t *testing.T) {
 	c := cluster.New(t, 3)
-	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	before := voters(t, c.Leader())
 	for _, s := range c.Servers {
 		if err := s.Kill(); err != nil {
@@ -256,29 +256,31 @@ func TestCluster_AllServersRestart(t *testing.T) {
 		t.Errorf("after the restart: job %v, servers %v, before %v", hasJob(leader, "one"),
 			voters(t, leader), before)
 	}
-	cluster.Must(c, c.Servers[0], structs.JobRegister, aJob("two"))
-	c.Alike()
+	cluster.Must(c, c.Servers[0], structs.JobRegister, jobRequest("two"))
+	c.CheckEqualStates()
 }
 
-// Two servers that each expect to be alone form no second cluster when they learn of each other.
+// A server that expects to be alone joins the cluster that it learns of.
 func TestBootstrap_JoinsAnExistingCluster(t *testing.T) {
 	c := cluster.New(t, 1)
-	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	second := c.Add(1)
-	c.Rows(second, "the rows arrive",
+	c.AwaitRows(second, "the rows arrive",
 		func(tx *state.ReadTx) bool {
 			return state.Job(tx, structs.DefaultNamespace, "one") != nil
 		})
-	c.Until("both have a vote", func() bool {
+	c.Await("both have a vote", func() bool {
 		return slices.Equal(voters(t, c.Leader()), addresses(c.Servers))
 	})
 }
 
 // A partitioned leader accepts no write and answers no consistent read. The others continue, and after the
 // partition it has their state.
-func TestPartition_OfTheLeader(t *testing.T) {
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour }) // of nodes that send none
-	w := newWorld(c, 2)
+func TestPartition_MinorityLeaderAcceptsNoWrite(t *testing.T) {
+	c := cluster.New(t, 3, func(cfg *server.Config) {
+		cfg.HeartbeatTTL = time.Hour // the nodes of the fixture send no heartbeat
+	})
+	w := newClaimFixture(c, 2)
 	old := c.Leader()
 	others := c.Others(old)
 	waited := make(chan error, 1)
@@ -286,7 +288,7 @@ func TestPartition_OfTheLeader(t *testing.T) {
 		req := &structs.CSIVolumeListRequest{}
 		req.MinIndex = old.Store().Index() + 1000
 		req.MaxWait = 5 * time.Minute
-		_, err := within(old, cluster.Patience, structs.CSIVolumeList, req)
+		_, err := callWithin(old, cluster.Patience, structs.CSIVolumeList, req)
 		waited <- err
 	}()
 	c.Net.Cut(old.Name, cluster.Names(others)...)
@@ -296,15 +298,15 @@ func TestPartition_OfTheLeader(t *testing.T) {
 			return w.claim(old, time.Second, "v1", w.allocs[0])
 		},
 		"a write": func() error {
-			_, err := within(old, time.Second, structs.JobRegister,
-				aJob("lost"))
+			_, err := callWithin(old, time.Second, structs.JobRegister,
+				jobRequest("lost"))
 			return err
 		},
 		// Answers to messages of the leader from before the partition may still arrive and confirm its
 		// leadership. They are few.
 		"a consistent read": func() (err error) {
 			for tries := 0; err == nil && tries < 10; tries++ {
-				_, err = within(old, time.Second, structs.JobList, &structs.QueryRequest{})
+				_, err = callWithin(old, time.Second, structs.JobList, &structs.QueryRequest{})
 			}
 			return err
 		},
@@ -314,19 +316,20 @@ func TestPartition_OfTheLeader(t *testing.T) {
 			t.Errorf("%s in the minority: %v (%s), want unavailable or timeout", what, err, structs.KindOf(err))
 		}
 	}
-	c.Until("its loops end", func() bool {
+	c.Await("its loops end", func() bool {
 		return !old.Leads()
 	})
 	if err := <-waited; !structs.IsKind(err, structs.KindUnavailable) {
-		t.Errorf("who waits for news at it: %v (%s), want unavailable", err, structs.KindOf(err))
+		t.Errorf("a blocking query in the minority: %v (%s), want unavailable", err, structs.KindOf(err))
 	}
 	stale := &structs.QueryRequest{}
 	stale.AllowStale = true
-	if resp, err := within(old, cluster.Patience, structs.NodeList, stale); err != nil || len(resp.Nodes) == 0 {
+	if resp, err := callWithin(old, cluster.Patience, structs.NodeList, stale); err != nil ||
+		len(resp.Nodes) == 0 {
 		t.Errorf("a stale read in the minority: %v", err)
 	}
 
-	c.Until("a claim in the majority", func() bool {
+	c.Await("a claim in the majority", func() bool {
 		err := w.claim(c.Leader(others...), cluster.Patience, "v1", w.allocs[1])
 		if err != nil && !structs.IsKind(err, structs.KindUnavailable) &&
 			!structs.IsKind(err, structs.KindTimeout) {
@@ -335,11 +338,11 @@ func TestPartition_OfTheLeader(t *testing.T) {
 		return err == nil
 	})
 	c.Net.Heal()
-	c.Rows(old, "the majority's claim arrives", func(tx *state.ReadTx) bool {
+	c.AwaitRows(old, "the majority's claim arrives", func(tx *state.ReadTx) bool {
 		claim := state.Claim(tx, structs.DefaultNamespace, "v1", w.allocs[1])
 		return claim != nil && claim.State == structs.ClaimGranted
 	})
-	c.Alike()
+	c.CheckEqualStates()
 	if first := state.Claim(c.Leader().Store().Read(), structs.DefaultNamespace, "v1",
 		w.allocs[0]); first != nil && first.State == structs.ClaimGranted {
 		t.Error("the minority's claim was granted beside the majority's")
@@ -348,10 +351,10 @@ func TestPartition_OfTheLeader(t *testing.T) {
 
 // Each time that a server leads, its loops end before it leads again and before it stops.
 func TestLeaderLoops_EndWithLeadership(t *testing.T) {
-	var book leadershipBook
+	var book leadershipLog
 	c := cluster.New(t, 3)
 	c.Logger = book.logger()
-	for _, s := range c.Servers { // again, with the logger
+	for _, s := range c.Servers { // each restarts with the logger
 		if err := s.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -362,13 +365,13 @@ func TestLeaderLoops_EndWithLeadership(t *testing.T) {
 	for range 2 {
 		leader := c.Leader()
 		c.Net.Cut(leader.Name, cluster.Names(c.Others(leader))...)
-		c.Until("its loops have ended", func() bool {
-			return book.last(leader.Name) == "leadership ended"
+		c.Await("its loops have ended", func() bool {
+			return book.lastMessage(leader.Name) == "leadership ended"
 		})
 		c.Leader(c.Others(leader)...)
 		c.Net.Heal()
-		c.Until("it follows", func() bool {
-			_, _, known, _ := leader.Now().Leader()
+		c.Await("it follows", func() bool {
+			_, _, known, _ := leader.Current().Leader()
 			return known
 		})
 	}
@@ -376,7 +379,7 @@ func TestLeaderLoops_EndWithLeadership(t *testing.T) {
 		if err := s.Kill(); err != nil {
 			t.Error(err)
 		}
-		book.check(t, s.Name)
+		book.checkPairs(t, s.Name)
 	}
 	for _, s := range c.Servers {
 		c.Restart(s)
@@ -384,48 +387,49 @@ func TestLeaderLoops_EndWithLeadership(t *testing.T) {
 	c.Leader()
 }
 
-// A follower that was away for longer than the log reaches back gets the whole state, and so do all servers
-// when an archive is restored.
+// A follower whose next entry is no longer in the log gets the whole state. All servers get it when an
+// archive is restored.
 func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.TrailingLogs = 2 })
 	leader := c.Leader()
 	away := c.Others(leader)[0]
-	cluster.Must(c, leader, structs.JobRegister, aJob("first"))
+	cluster.Must(c, leader, structs.JobRegister, jobRequest("first"))
 	if err := away.Kill(); err != nil {
 		t.Error(err)
 	}
 	var archive bytes.Buffer
 	for i := range 20 {
 		cluster.Must(c, leader, structs.JobRegister,
-			aJob(fmt.Sprint("job-", i)))
+			jobRequest(fmt.Sprint("job-", i)))
 	}
-	c.AtLeader("save an archive", func(s *cluster.Server) error { // and the log is cut short
+	c.AtLeader("save an archive", func(s *cluster.Server) error { // this truncates the log
 		archive.Reset()
-		return s.Now().SnapshotSave(t.Context(), &archive)
+		return s.Current().SnapshotSave(t.Context(), &archive)
 	})
 	c.Restart(away)
-	c.Rows(away, "the rows arrive", func(tx *state.ReadTx) bool {
+	c.AwaitRows(away, "the rows arrive", func(tx *state.ReadTx) bool {
 		return state.Job(tx, structs.DefaultNamespace,
 			"job-19") != nil
 	})
-	c.Alike()
+	c.CheckEqualStates()
 
-	cluster.Must(c, leader, structs.JobRegister, aJob("after"))
+	cluster.Must(c, leader, structs.JobRegister, jobRequest("after"))
 	follower := c.Others(c.Leader())[0]
-	if err := follower.Now().SnapshotRestore(t.Context(), bytes.NewReader(archive.Bytes())); !follower.Leads() &&
+	if err := follower.Current().SnapshotRestore(t.Context(),
+		bytes.NewReader(archive.Bytes())); !follower.Leads() &&
 		!structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("restoring at a follower: %v (%s), want unavailable", err, structs.KindOf(err))
 	}
 	c.AtLeader("restore the archive", func(s *cluster.Server) error {
-		return s.Now().SnapshotRestore(t.Context(),
+		return s.Current().SnapshotRestore(t.Context(),
 			bytes.NewReader(archive.Bytes()))
 	})
 	for _, s := range c.Servers {
-		c.Rows(s, "it is as it was", func(tx *state.ReadTx) bool {
+		c.AwaitRows(s, "it is as it was", func(tx *state.ReadTx) bool {
 			return state.Job(tx, structs.DefaultNamespace, "after") == nil &&
 				state.Job(tx, structs.DefaultNamespace, "job-19") != nil
 		})
 	}
-	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("and-on"))
-	c.Alike()
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("and-on"))
+	c.CheckEqualStates()
 }

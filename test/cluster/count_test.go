@@ -11,22 +11,22 @@ import (
 	"berth/test/cluster"
 )
 
-// TestServers_SurviveACountWithoutBounds: the log has a job with a count that no server would accept today,
+// TestServers_SurviveAnUnboundedCount: the log has a job with a count that no server would accept today,
 // as an older version may have written it. The part that fits is placed, and the rest waits. The cost for the
 // leader, and for a leader that starts with it, does not depend on the count.
-func TestServers_SurviveACountWithoutBounds(t *testing.T) {
+func TestServers_SurviveAnUnboundedCount(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	c.AddNode("n1", cluster.NewStorage(c))
-	c.Rows(leader, "the node is ready", func(tx *state.ReadTx) bool {
+	c.AwaitRows(leader, "the node is ready", func(tx *state.ReadTx) bool {
 		for n := range state.Nodes(tx) {
 			return n.Ready()
 		}
 		return false
 	})
-	req := aJob("huge")
+	req := jobRequest("huge")
 	req.Job.TaskGroups[0].Count = 2_000_000_000
-	_, err := rpc.Call(t.Context(), leader.Now(), structs.JobRegister, req)
+	_, err := rpc.Call(t.Context(), leader.Current(), structs.JobRegister, req)
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("a server accepts it: %v", err)
 	}
@@ -45,11 +45,11 @@ func TestServers_SurviveACountWithoutBounds(t *testing.T) {
 		CreateTime:  now,
 		ModifyTime:  now,
 	}
-	if _, err := fsm.Propose(t.Context(), leader.Now(), fsm.JobRegister, req); err != nil {
+	if _, err := fsm.Propose(t.Context(), leader.Current(), fsm.JobRegister, req); err != nil {
 		t.Fatal(err)
 	}
 	placed := func(s *cluster.Server) {
-		c.Rows(s, "eight are placed and the others wait", func(tx *state.ReadTx) bool {
+		c.AwaitRows(s, "eight are placed and the others wait", func(tx *state.ReadTx) bool {
 			live := 0
 			for a := range state.AllocsByJob(tx, structs.DefaultNamespace, "huge") {
 				if !a.Terminal() {
@@ -71,8 +71,8 @@ func TestServers_SurviveACountWithoutBounds(t *testing.T) {
 	next := c.Leader()
 	placed(next)
 	c.AtLeader("another job is registered", func(s *cluster.Server) error {
-		_, err := rpc.Call(t.Context(), s.Now(), structs.JobRegister, aJob("small"))
+		_, err := rpc.Call(t.Context(), s.Current(), structs.JobRegister, jobRequest("small"))
 		return err
 	})
-	c.Alike()
+	c.CheckEqualStates()
 }

@@ -16,19 +16,19 @@ import (
 	"berth/test/cluster"
 )
 
-// bareParts are the parts of a node that runs nothing.
-type bareParts struct{ allocrunner.Drivers }
+// emptyParts are the subsystems of a node without drivers and plugins.
+type emptyParts struct{ allocrunner.Drivers }
 
-func (bareParts) WaitFirst(context.Context) error         { return nil }
-func (bareParts) Infos() map[string]*structs.DriverInfo   { return nil }
-func (bareParts) Instances() []*structs.CSIPluginInstance { return nil }
-func (bareParts) Changes() <-chan struct{}                { return nil }
-func (b bareParts) build(client.Parts) (*client.Subsystems, error) {
+func (emptyParts) WaitFirst(context.Context) error         { return nil }
+func (emptyParts) Infos() map[string]*structs.DriverInfo   { return nil }
+func (emptyParts) Instances() []*structs.CSIPluginInstance { return nil }
+func (emptyParts) Changes() <-chan struct{}                { return nil }
+func (b emptyParts) build(client.Parts) (*client.Subsystems, error) {
 	return &client.Subsystems{Drivers: b, Plugins: b}, nil
 }
 
-// realNode runs the agent of a node over the network of the cluster until the test ends.
-func realNode(t *testing.T, c *cluster.Cluster, name string) *client.Client {
+// startNodeAgent runs the agent of a node over the network of the cluster until the test ends.
+func startNodeAgent(t *testing.T, c *cluster.Cluster, name string) *client.Client {
 	t.Helper()
 	cfg := client.DefaultConfig()
 	cfg.Enabled = true
@@ -36,11 +36,11 @@ func realNode(t *testing.T, c *cluster.Cluster, name string) *client.Client {
 	cfg.NodeName = name
 	cfg.Datacenter = "dc1"
 	for _, s := range c.Servers {
-		cfg.Servers = append(cfg.Servers, s.Now().RPCAddr())
+		cfg.Servers = append(cfg.Servers, s.Current().RPCAddr())
 	}
 	pool := rpc.NewPool(c.Net.From(name).Dial, hclog.NewNullLogger(), nil)
 	n, err := client.New(cfg,
-		client.Deps{Pool: pool, Build: bareParts{}.build})
+		client.Deps{Pool: pool, Build: emptyParts{}.build})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,21 +72,21 @@ func TestCutLeader_TakesNoNodeDown(t *testing.T) {
 		cfg.HeartbeatTTL = 2 * time.Second
 		cfg.HeartbeatGrace = 2 * time.Second
 	})
-	node := realNode(t, c, "n1")
+	node := startNodeAgent(t, c, "n1")
 	old := c.Leader()
 	others := c.Others(old)
-	c.Until("the node is with the leader", func() bool {
-		return node.Servers()[0] == old.Now().RPCAddr()
+	c.Await("the node is with the leader", func() bool {
+		return node.Servers()[0] == old.Current().RPCAddr()
 	})
 	c.Net.Cut(old.Name, append(cluster.Names(others), "n1")...)
 	leader := c.Leader(others...)
-	c.Until("the node is with the new leader, or down", func() bool {
+	c.Await("the node is with the new leader, or down", func() bool {
 		n := state.Node(leader.Store().Read(), node.NodeID())
-		return node.Servers()[0] == leader.Now().RPCAddr() || n.Status == structs.NodeDown
+		return node.Servers()[0] == leader.Current().RPCAddr() || n.Status == structs.NodeDown
 	})
 	for _, e := range state.Node(leader.Store().Read(), node.NodeID()).Events {
 		if e.Message == "Node heartbeat missed" {
-			t.Error("the node was taken for down")
+			t.Error("the node became down")
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 	c := cluster.New(t, 3)
 	old := c.Leader()
 	others := c.Others(old)
-	cluster.Must(c, old, structs.JobRegister, aJob("before"))
+	cluster.Must(c, old, structs.JobRegister, jobRequest("before"))
 	answers := make(chan error, len(others))
 	for _, s := range others {
 		resp := cluster.Must(c, s, structs.JobList, &structs.QueryRequest{})
@@ -108,7 +108,7 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 				req := &structs.QueryRequest{}
 				req.MinIndex = resp.Index
 				req.MaxWait = cluster.Patience
-				resp, err = within(s, cluster.Patience, structs.JobList, req)
+				resp, err = callWithin(s, cluster.Patience, structs.JobList, req)
 			}
 			answers <- err
 		}()
@@ -116,11 +116,11 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 	write := make(chan error, 1)
 	c.Net.Cut(old.Name, cluster.Names(others)...)
 	go func() {
-		_, err := within(others[0], cluster.Patience, structs.JobRegister, aJob("unknown"))
+		_, err := callWithin(others[0], cluster.Patience, structs.JobRegister, jobRequest("unknown"))
 		write <- err
 	}()
 	leader := c.Leader(others...)
-	cluster.Must(c, leader, structs.JobRegister, aJob("after"))
+	cluster.Must(c, leader, structs.JobRegister, jobRequest("after"))
 	for range others {
 		if err := <-answers; err != nil {
 			t.Errorf("a wait ended with %v (%s)", err, structs.KindOf(err))
@@ -128,7 +128,7 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 	}
 	// A write may have happened: only its caller may repeat it.
 	if err := <-write; err != nil {
-		says(t, err, structs.KindTimeout, "leader changed", "repeat")
+		checkError(t, err, structs.KindTimeout, "leader changed", "repeat")
 	}
 }
 
@@ -137,14 +137,14 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 func TestElection_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
-	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("before"))
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("before"))
 	old := c.Leader()
 	others := c.Others(old)
 	if err := old.Kill(); err != nil {
 		t.Error(err)
 	}
 	for _, s := range others {
-		resp, err := within(s, cluster.Patience, structs.JobList, &structs.QueryRequest{})
+		resp, err := callWithin(s, cluster.Patience, structs.JobList, &structs.QueryRequest{})
 		if err != nil || len(resp.Jobs) != 1 {
 			t.Errorf("a read at %s: %+v, %v (%s)",
 				s.Name, resp, err, structs.KindOf(err))
@@ -154,7 +154,7 @@ func TestElection_IsWaitedFor(t *testing.T) {
 	if err := others[0].Kill(); err != nil {
 		t.Error(err)
 	}
-	_, err := within(others[1], cluster.Patience, structs.JobList, &structs.QueryRequest{})
-	says(t, err, structs.KindUnavailable, "no leader", "try again")
+	_, err := callWithin(others[1], cluster.Patience, structs.JobList, &structs.QueryRequest{})
+	checkError(t, err, structs.KindUnavailable, "no leader", "try again")
 	c.Restart(old)
 }

@@ -15,9 +15,9 @@ import (
 func TestDamagedFollower_RefusesAndIsReplaced(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
-	cluster.Must(c, leader, structs.JobRegister, aJob("untouched"))
+	cluster.Must(c, leader, structs.JobRegister, jobRequest("untouched"))
 	follower := c.Others(leader)[0]
-	c.Until("the follower has the job", func() bool {
+	c.Await("the follower has the job", func() bool {
 		return hasJob(follower, "untouched")
 	})
 	if err := follower.Kill(); err != nil {
@@ -28,7 +28,7 @@ func TestDamagedFollower_RefusesAndIsReplaced(t *testing.T) {
 	if err := os.Rename(raftDir, raftDir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Refused(follower); !strings.Contains(err.Error(), raftDir) {
+	if err := c.FailsToStart(follower); !strings.Contains(err.Error(), raftDir) {
 		t.Errorf("without its log: %v", err)
 	}
 	if err := os.Rename(raftDir+".away", raftDir); err != nil {
@@ -39,21 +39,21 @@ func TestDamagedFollower_RefusesAndIsReplaced(t *testing.T) {
 		t.Fatal(segments, err)
 	}
 	changeByte(t, segments[0], "untouched")
-	if err := c.Refused(follower); !strings.Contains(err.Error(), segments[0]) {
+	if err := c.FailsToStart(follower); !strings.Contains(err.Error(), segments[0]) {
 		t.Errorf("with another byte in its log: %v", err)
 	}
 
-	cluster.Must(c, c.Leader(c.Others(follower)...), structs.JobRegister, aJob("without-it"))
-	if err := os.RemoveAll(follower.DataDir()); err != nil { // the way out that the error names
+	cluster.Must(c, c.Leader(c.Others(follower)...), structs.JobRegister, jobRequest("without-it"))
+	if err := os.RemoveAll(follower.DataDir()); err != nil { // the remedy that the error names
 		t.Fatal(err)
 	}
 	c.Restart(follower)
 	for _, job := range []string{"untouched", "without-it"} {
-		c.Until("the replacement has "+job, func() bool {
+		c.Await("the replacement has "+job, func() bool {
 			return hasJob(follower, job)
 		})
 	}
-	c.Until("there are three members", func() bool {
+	c.Await("there are three members", func() bool {
 		return len(voters(t, c.Leader())) == 3
 	})
 }

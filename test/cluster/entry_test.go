@@ -25,13 +25,13 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	c.AddNode("n1", cluster.NewStorage(c))
-	c.Rows(leader, "the node is ready", func(tx *state.ReadTx) bool {
+	c.AwaitRows(leader, "the node is ready", func(tx *state.ReadTx) bool {
 		for n := range state.Nodes(tx) {
 			return n.Ready()
 		}
 		return false
 	})
-	req := aJob("wordy")
+	req := jobRequest("wordy")
 	req.Job.Datacenters = nil
 	for i := range structs.MaxListed {
 		name := fmt.Sprintf("dcx%04d%s", i, strings.Repeat("y", 240))
@@ -49,7 +49,7 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := api.NewHandler(api.Config{
-		Caller: leader.Now(),
+		Caller: leader.Current(),
 		Logger: hclog.NewNullLogger(),
 	})
 	answer := httptest.NewRecorder()
@@ -59,7 +59,7 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 		t.Fatalf("status %d: %.300s", answer.Code, answer.Body)
 	}
 	waits := func(s *cluster.Server) {
-		c.Rows(s, "the job waits, and each group says why", func(tx *state.ReadTx) bool {
+		c.AwaitRows(s, "the job waits, and each group says why", func(tx *state.ReadTx) bool {
 			b := state.BlockedEval(tx, structs.DefaultNamespace, "wordy")
 			return b != nil && len(b.FailedTGAllocs) == groups
 		})
@@ -71,8 +71,8 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 	c.Restart(leader)
 	waits(c.Leader())
 	c.AtLeader("another job is registered", func(s *cluster.Server) error {
-		_, err := rpc.Call(t.Context(), s.Now(), structs.JobRegister, aJob("small"))
+		_, err := rpc.Call(t.Context(), s.Current(), structs.JobRegister, jobRequest("small"))
 		return err
 	})
-	c.Alike()
+	c.CheckEqualStates()
 }

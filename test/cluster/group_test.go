@@ -17,18 +17,18 @@ import (
 
 // registrar makes many callers propose one node after the other, and records the outcomes.
 type registrar struct {
-	s    *cluster.Server
-	mu   sync.Mutex
-	told map[string]error // by node
-	done atomic.Int64
+	s       *cluster.Server
+	mu      sync.Mutex
+	results map[string]error // by node
+	done    atomic.Int64
 }
 
 func (r *registrar) register(ctx context.Context, id string) error {
-	_, err := fsm.Propose(ctx, r.s.Now(), fsm.NodeRegister,
+	_, err := fsm.Propose(ctx, r.s.Current(), fsm.NodeRegister,
 		&structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: id}})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told[id] = err
+	r.results[id] = err
 	r.done.Add(1)
 	return err
 }
@@ -51,44 +51,44 @@ func (r *registrar) run(ctx context.Context, callers, each int) {
 // TestBatches_ManyWritesShareFewEntries: proposals that arrive while an entry is in flight share the next
 // one. Each has its own result, and all servers apply them alike.
 func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
-	// No election is wanted, also where the machine is busy.
+	// The timeout is long, so that a busy machine causes no election.
 	c := cluster.New(t, 3, func(cfg *server.Config) {
 		cfg.RaftTimeout = 5 * time.Second
 	})
 	r := &registrar{
-		s:    c.Leader(),
-		told: map[string]error{},
+		s:       c.Leader(),
+		results: map[string]error{},
 	}
 	before := r.s.Store().Index()
 	const callers, each = 64, 20
 	r.run(t.Context(), callers, each)
 	entries := r.s.Store().Index() - before
-	for id, err := range r.told {
+	for id, err := range r.results {
 		if err != nil || state.Node(r.s.Store().Read(), id) == nil {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if len(r.told) != callers*each || entries > callers*each/2 {
-		t.Errorf("%d writes made %d entries", len(r.told), entries)
+	if len(r.results) != callers*each || entries > callers*each/2 {
+		t.Errorf("%d writes made %d entries", len(r.results), entries)
 	}
-	t.Logf("%d writes made %d entries", len(r.told), entries)
-	c.Alike()
+	t.Logf("%d writes made %d entries", len(r.results), entries)
+	c.CheckEqualStates()
 }
 
-// TestBatches_LossOfLeadership: no caller of a shared entry learns that it was not written when it was, and
-// confirmed writes stay.
-func TestBatches_LossOfLeadership(t *testing.T) {
+// TestBatches_ReportNoFalseResultAfterLossOfLeadership: no caller of a shared entry learns that it was not
+// written when it was, and confirmed writes stay.
+func TestBatches_ReportNoFalseResultAfterLossOfLeadership(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	r := &registrar{
-		s:    leader,
-		told: map[string]error{},
+		s:       leader,
+		results: map[string]error{},
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		r.run(t.Context(), 64, 1<<30)
 	})
-	c.Until("many have been answered", func() bool {
+	c.Await("many have been answered", func() bool {
 		return r.done.Load() > 500
 	})
 	others := c.Others(leader)
@@ -96,10 +96,10 @@ func TestBatches_LossOfLeadership(t *testing.T) {
 	wg.Wait()
 	c.Leader(others...)
 	c.Net.Heal()
-	c.Alike()
+	c.CheckEqualStates()
 	tx := c.Leader().Store().Read()
 	failed := map[structs.Kind]int{}
-	for id, err := range r.told {
+	for id, err := range r.results {
 		kind := structs.KindOf(err)
 		there := state.Node(tx, id) != nil
 		if err != nil {

@@ -17,32 +17,32 @@ import (
 	"berth/test/cluster"
 )
 
-// The operations on a volume's line, as a client sees them.
+// The operations on the claim queue of a volume, as a client sees them.
 const (
 	opClaim   = "claim"   // enter the queue
 	opRelease = "release" // leave it
-	opLook    = "look"    // see one's own place
+	opGet     = "look"    // read the state of the own claim
 )
 
-// lineInput is one operation of one allocation.
-type lineInput struct {
+// queueInput is one operation of one allocation.
+type queueInput struct {
 	op, volume, alloc string
 }
 
-// The places that a look can see; "" for an outcome that is not known.
+// The results of opGet; "" is an unknown outcome.
 const (
 	absent  = "absent"
 	waiting = "waiting"
 	granted = "granted"
 )
 
-// lineModel is a volume of one writer with its claim queue: the first has the volume, the others wait in the
+// queueModel is a volume of one writer with its claim queue: the first has the volume, the others wait in the
 // order of their claims. The state is the allocations of the queue, joined.
-var lineModel = porcupine.Model{
+var queueModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		byVolume := map[string][]porcupine.Operation{}
 		for _, op := range history {
-			volume := op.Input.(lineInput).volume
+			volume := op.Input.(queueInput).volume
 			byVolume[volume] = append(byVolume[volume], op)
 		}
 		for _, part := range byVolume {
@@ -52,7 +52,7 @@ var lineModel = porcupine.Model{
 	},
 	Init: func() any { return "" },
 	Step: func(state, input, output any) (bool, any) {
-		in := input.(lineInput)
+		in := input.(queueInput)
 		out := output.(string)
 		line := strings.Fields(state.(string))
 		at := slices.Index(line, in.alloc)
@@ -65,7 +65,7 @@ var lineModel = porcupine.Model{
 			if at >= 0 {
 				line = slices.Delete(line, at, at+1)
 			}
-		case opLook:
+		case opGet:
 			place := waiting
 			if at < 0 {
 				place = absent
@@ -78,12 +78,12 @@ var lineModel = porcupine.Model{
 	},
 	Equal: func(a, b any) bool { return a == b },
 	DescribeOperation: func(input, output any) string {
-		in := input.(lineInput)
+		in := input.(queueInput)
 		return fmt.Sprintf("%s %s -> %s", in.op, in.alloc[:4], output)
 	},
 }
 
-// history is the operations that clients saw, with times.
+// history has the operations of clients with their times and results.
 type history struct {
 	begin time.Time
 	mu    sync.Mutex
@@ -91,9 +91,9 @@ type history struct {
 	grant map[string]string // the granted allocation by volume and grant index
 }
 
-// note adds an operation. If its outcome is unknown, it may take effect at any later time. An operation that
-// surely had no effect is omitted.
-func (h *history) note(client int, in lineInput, out string, call time.Duration, err error) (done bool) {
+// record adds an operation. If its outcome is unknown, it may take effect at any later time. An operation
+// that surely had no effect is omitted.
+func (h *history) record(client int, in queueInput, out string, call time.Duration, err error) (done bool) {
 	end := time.Since(h.begin)
 	switch structs.KindOf(err) {
 	case "":
@@ -114,8 +114,8 @@ func (h *history) note(client int, in lineInput, out string, call time.Duration,
 	return err == nil
 }
 
-// seen records the allocation of a grant index: two allocations must never have the same.
-func (h *history) seen(t *testing.T, c *structs.CSIClaim) string {
+// checkGrant records the allocation of a grant index: two allocations must never have the same.
+func (h *history) checkGrant(t *testing.T, c *structs.CSIClaim) string {
 	if c == nil {
 		return absent
 	}
@@ -131,12 +131,12 @@ func (h *history) seen(t *testing.T, c *structs.CSIClaim) string {
 	return c.State
 }
 
-// patient is how long a client waits for one answer. An operation without an answer makes the check
+// answerTimeout is how long a client waits for one answer. An operation without an answer makes the check
 // expensive, because it may take effect at any later time.
-const patient = 3 * time.Second
+const answerTimeout = 3 * time.Second
 
-// client claims, reads and releases until stop is closed, each time at a random server.
-func (w *world) client(t *testing.T, h *history, n int, stop <-chan struct{}) {
+// runClient claims, reads and releases until stop is closed, each time at a random server.
+func (w *claimFixture) runClient(t *testing.T, h *history, n int, stop <-chan struct{}) {
 	alloc := w.allocs[n]
 	dice := rand.New(rand.NewPCG(uint64(n), 7))
 	at := func() *cluster.Server {
@@ -154,7 +154,7 @@ func (w *world) client(t *testing.T, h *history, n int, stop <-chan struct{}) {
 			if k := structs.KindOf(err); err != nil && k != structs.KindTimeout && k != structs.KindUnavailable {
 				t.Errorf("%s of %s: %v (%s)", op, alloc, err, k)
 			}
-			done = h.note(n, lineInput{op, volume, alloc}, out, call, err)
+			done = h.record(n, queueInput{op, volume, alloc}, out, call, err)
 			select {
 			case <-stop:
 				return
@@ -170,27 +170,27 @@ func (w *world) client(t *testing.T, h *history, n int, stop <-chan struct{}) {
 		}
 		volume = fmt.Sprintf("v%d", 1+dice.IntN(2))
 		again(opClaim, func(s *cluster.Server) (string, error) {
-			c, err := w.take(s, patient, volume, alloc)
+			c, err := w.claimRow(s, answerTimeout, volume, alloc)
 			if err == nil {
-				h.seen(t, c)
+				h.checkGrant(t, c)
 			}
 			return "", err
 		})
 		for range 1 + dice.IntN(3) {
-			again(opLook, func(s *cluster.Server) (string, error) {
-				c, err := w.look(s, patient, volume, alloc)
-				return h.seen(t, c), err
+			again(opGet, func(s *cluster.Server) (string, error) {
+				c, err := w.getClaim(s, answerTimeout, volume, alloc)
+				return h.checkGrant(t, c), err
 			})
 		}
 		again(opRelease, func(s *cluster.Server) (string, error) {
 			return "",
-				w.release(s, patient, volume, alloc)
+				w.release(s, answerTimeout, volume, alloc)
 		})
 	}
 }
 
-// trouble are the faults of the cluster while clients work. Each is repaired before the next.
-var trouble = []struct {
+// clusterFaults are the faults of the cluster while clients work. Each is repaired before the next.
+var clusterFaults = []struct {
 	name string
 	do   func(c *cluster.Cluster)
 }{
@@ -206,7 +206,7 @@ var trouble = []struct {
 		follower := c.Others(leader)[0]
 		c.Net.Cut(follower.Name, cluster.Names(c.Others(follower))...)
 		index := leader.Store().Index()
-		c.Until("the others go on", func() bool {
+		c.Await("the others go on", func() bool {
 			return leader.Store().Index() > index+20
 		})
 		c.Net.Heal()
@@ -223,7 +223,7 @@ var trouble = []struct {
 		old := c.Leader()
 		c.Net.Cut(old.Name, c.Others(old)[0].Name) // and keeps the other
 		index := old.Store().Index()
-		c.Until("writes go on", func() bool {
+		c.Await("writes go on", func() bool {
 			return c.Leader().Store().Index() > index+20
 		})
 		c.Net.Heal()
@@ -237,7 +237,7 @@ func TestClaims_AreLinearizable(t *testing.T) {
 		cfg.HeartbeatTTL = time.Hour
 	})
 	const clients = 5
-	w := newWorld(c, clients)
+	w := newClaimFixture(c, clients)
 	h := &history{
 		begin: time.Now(),
 		grant: map[string]string{},
@@ -246,15 +246,15 @@ func TestClaims_AreLinearizable(t *testing.T) {
 	var working sync.WaitGroup
 	for n := range clients {
 		working.Go(func() {
-			w.client(t, h, n, stop)
+			w.runClient(t, h, n, stop)
 		})
 	}
-	for _, tr := range trouble {
+	for _, tr := range clusterFaults {
 		t.Log(time.Since(h.begin).Round(time.Millisecond), tr.name)
 		tr.do(c)
 		leader := c.Leader()
 		index := leader.Store().Index()
-		c.Until("claims go on", func() bool {
+		c.Await("claims go on", func() bool {
 			return c.Leader().Store().Index() > index+20
 		})
 	}
@@ -269,13 +269,13 @@ func TestClaims_AreLinearizable(t *testing.T) {
 	}
 	t.Logf("%d operations, the outcome of %d not known, %d grants",
 		len(h.ops), unknown, len(h.grant))
-	if result := porcupine.CheckOperationsTimeout(lineModel, h.ops, 2*time.Minute); result != porcupine.Ok {
-		t.Errorf("what the clients saw is no line: %s", result)
+	if result := porcupine.CheckOperationsTimeout(queueModel, h.ops, 2*time.Minute); result != porcupine.Ok {
+		t.Errorf("the history of the clients is not that of a queue: %s", result)
 	}
 	if len(h.grant) == 0 {
-		t.Error("nobody was granted anything")
+		t.Error("no claim was granted")
 	}
-	c.Alike()
+	c.CheckEqualStates()
 }
 
 // The model must also reject a history. Otherwise its acceptance would prove nothing.
@@ -283,7 +283,7 @@ func TestClaimModel_RejectsTwoHolders(t *testing.T) {
 	op := func(client int, name, alloc, out string, call, end int64) porcupine.Operation {
 		return porcupine.Operation{
 			ClientId: client,
-			Input:    lineInput{name, "v", alloc},
+			Input:    queueInput{name, "v", alloc},
 			Output:   out,
 			Call:     call,
 			Return:   end,
@@ -291,23 +291,23 @@ func TestClaimModel_RejectsTwoHolders(t *testing.T) {
 	}
 	two := []porcupine.Operation{
 		op(1, opClaim, "a", "", 0, 1), op(2, opClaim, "b", "", 2, 3),
-		op(1, opLook, "a", granted, 4, 5), op(2, opLook, "b", granted, 6, 7),
+		op(1, opGet, "a", granted, 4, 5), op(2, opGet, "b", granted, 6, 7),
 	}
-	if porcupine.CheckOperations(lineModel, two) {
-		t.Error("two holders at once are a line to it")
+	if porcupine.CheckOperations(queueModel, two) {
+		t.Error("the model accepts two holders at once")
 	}
 	jump := []porcupine.Operation{
 		op(1, opClaim, "a", "", 0, 1), op(2, opClaim, "b", "", 2, 3), op(3, opClaim, "c", "", 4, 5),
-		op(1, opRelease, "a", "", 6, 7), op(3, opLook, "c", granted, 8, 9),
+		op(1, opRelease, "a", "", 6, 7), op(3, opGet, "c", granted, 8, 9),
 	}
-	if porcupine.CheckOperations(lineModel, jump) {
-		t.Error("one that jumps the line is fine with it")
+	if porcupine.CheckOperations(queueModel, jump) {
+		t.Error("the model accepts a grant out of order")
 	}
 	late := []porcupine.Operation{
 		op(1, opClaim, "a", "", 0, 1), op(1, opRelease, "a", "", 2, math.MaxInt64),
-		op(2, opClaim, "b", "", 3, 4), op(2, opLook, "b", granted, 5, 6),
+		op(2, opClaim, "b", "", 3, 4), op(2, opGet, "b", granted, 5, 6),
 	}
-	if !porcupine.CheckOperations(lineModel, late) {
-		t.Error("a release that nobody heard of cannot have happened, to it")
+	if !porcupine.CheckOperations(queueModel, late) {
+		t.Error("the model rejects a release with an unknown outcome")
 	}
 }

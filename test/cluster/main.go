@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs a package's tests and fails when goroutines are left. The gossip's attempts to reach servers
-// that are gone may take some seconds to time out.
+// Main runs the tests of a package and fails if they leave goroutines behind. It waits some seconds, because
+// gossip dials stopped servers until a timeout.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {

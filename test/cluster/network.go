@@ -18,34 +18,34 @@ import (
 type Network struct {
 	mu    sync.Mutex
 	names map[string]string // by IP address
-	cuts  map[way]chan struct{}
+	cuts  map[path]chan struct{}
 	links map[*link]bool
 	pumps sync.WaitGroup
 }
 
-// way is the two ends of a connection, the lesser name first.
-type way struct{ a, b string }
+// path names the two ends of a connection, the lesser name first.
+type path struct{ a, b string }
 
-func between(a, b string) way {
+func pathBetween(a, b string) path {
 	if a > b {
 		a, b = b, a
 	}
-	return way{a, b}
+	return path{a, b}
 }
 
 var addresses atomic.Uint32
 
-// NewNetwork makes a network on which nothing is cut.
+// NewNetwork returns a network without cuts.
 func NewNetwork() *Network {
 	return &Network{
 		names: map[string]string{},
-		cuts:  map[way]chan struct{}{},
+		cuts:  map[path]chan struct{}{},
 		links: map[*link]bool{},
 	}
 }
 
-// Address gives a member an IP address that no other member of the process has, and hardly any other process.
-// So a released port of it is still free later.
+// Address gives a member an IP address that no other member of the process has, and rarely another process.
+// So a port of the address stays free after its release.
 func (n *Network) Address(name string) string {
 	i := addresses.Add(1)
 	ip := fmt.Sprintf("127.%d.%d.%d",
@@ -56,18 +56,18 @@ func (n *Network) Address(name string) string {
 	return ip
 }
 
-// Cut cuts the ways between one member and others.
+// Cut cuts the paths between one member and others.
 func (n *Network) Cut(name string, others ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, other := range others {
-		if w := between(name, other); n.cuts[w] == nil {
+		if w := pathBetween(name, other); n.cuts[w] == nil {
 			n.cuts[w] = make(chan struct{})
 		}
 	}
 }
 
-// Heal mends all cuts.
+// Heal repairs all cuts.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -101,7 +101,7 @@ func (v View) Gossip(t *memberlist.NetTransport) memberlist.NodeAwareTransport {
 	return &gossip{t, v}
 }
 
-// gossip is the gossip's sockets, sending by way of the network.
+// gossip sends the packets of memberlist over the network.
 type gossip struct {
 	*memberlist.NetTransport
 	from View
@@ -112,10 +112,10 @@ func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
 	return g.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
-// WriteToAddress sends a datagram, or loses it as networks do.
+// WriteToAddress sends a datagram, or drops it if the path is cut.
 func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	net := g.from.net
-	if net.cut(between(g.from.name, net.owner(a.Addr))) != nil {
+	if net.healed(pathBetween(g.from.name, net.memberAt(a.Addr))) != nil {
 		return time.Now(), nil
 	}
 	return g.NetTransport.WriteToAddress(b, a)
@@ -131,13 +131,13 @@ func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration)
 	return g.from.Dial(a.Addr, timeout)
 }
 
-// Dial connects, or waits in vain when the way is cut.
+// Dial connects, or waits for the timeout if the path is cut.
 func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
-	w := between(v.name, v.net.owner(addr))
+	w := pathBetween(v.name, v.net.memberAt(addr))
 	late := make(chan struct{})
 	timer := time.AfterFunc(timeout, func() { close(late) })
 	defer timer.Stop()
-	if !v.net.wait(w, late) {
+	if !v.net.awaitPath(w, late) {
 		return nil, fmt.Errorf("dialling %s: %w", addr, os.ErrDeadlineExceeded)
 	}
 	far, err := net.DialTimeout("tcp", addr, timeout)
@@ -147,23 +147,23 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	near, inner := net.Pipe()
 	l := &link{
 		net:  v.net,
-		way:  w,
+		path: w,
 		ends: [2]net.Conn{inner, far},
 		gone: make(chan struct{}),
 	}
-	v.net.run(l)
+	v.net.startLink(l)
 	return pipe{near, far}, nil
 }
 
-func (n *Network) owner(addr string) string {
+func (n *Network) memberAt(addr string) string {
 	host, _, _ := net.SplitHostPort(addr)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.names[host]
 }
 
-// cut is closed when the way is mended; nil when nothing is wrong with it.
-func (n *Network) cut(w way) <-chan struct{} {
+// healed returns a channel that closes when the path is repaired, nil for a path that works.
+func (n *Network) healed(w path) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if healed, ok := n.cuts[w]; ok {
@@ -172,10 +172,10 @@ func (n *Network) cut(w way) <-chan struct{} {
 	return nil
 }
 
-// wait waits until the path works, and returns false if givenUp closes first.
-func (n *Network) wait(w way, givenUp <-chan struct{}) bool {
+// awaitPath waits until the path works, and returns false if givenUp closes first.
+func (n *Network) awaitPath(w path, givenUp <-chan struct{}) bool {
 	for {
-		healed := n.cut(w)
+		healed := n.healed(w)
 		if healed == nil {
 			return true
 		}
@@ -187,16 +187,16 @@ func (n *Network) wait(w way, givenUp <-chan struct{}) bool {
 	}
 }
 
-// link is one connection with the data between its ends.
+// link is one connection with the data in transit.
 type link struct {
 	net  *Network
-	way  way
+	path path
 	ends [2]net.Conn
 	once sync.Once
 	gone chan struct{}
 }
 
-func (n *Network) run(l *link) {
+func (n *Network) startLink(l *link) {
 	n.mu.Lock()
 	n.links[l] = true
 	n.mu.Unlock()
@@ -205,12 +205,12 @@ func (n *Network) run(l *link) {
 		{l.ends[0], l.ends[1]},
 		{l.ends[1], l.ends[0]},
 	} {
-		sent := make(chan []byte, 256) // as kernels hold sent data that is not yet acknowledged
+		sent := make(chan []byte, 256) // a kernel holds unacknowledged data in the same way
 		pumps.Go(func() {
-			l.take(end[0], sent)
+			l.receive(end[0], sent)
 		})
 		pumps.Go(func() {
-			l.give(end[1], sent)
+			l.deliver(end[1], sent)
 		})
 	}
 	n.pumps.Go(func() {
@@ -229,8 +229,8 @@ func (l *link) close() {
 	})
 }
 
-// take reads the data that one end sends until that end closes.
-func (l *link) take(from net.Conn, sent chan<- []byte) {
+// receive reads the data that one end sends until that end closes.
+func (l *link) receive(from net.Conn, sent chan<- []byte) {
 	defer close(sent)
 	buf := make([]byte, 32<<10)
 	for {
@@ -248,13 +248,13 @@ func (l *link) take(from net.Conn, sent chan<- []byte) {
 	}
 }
 
-// give writes the data to the other end while the path works. The close of the first end also does not cross
-// a cut.
-func (l *link) give(to net.Conn, sent <-chan []byte) {
+// deliver writes the data to the other end while the path works. A cut also holds back the close of the first
+// end.
+func (l *link) deliver(to net.Conn, sent <-chan []byte) {
 	defer l.close()
 	for {
 		b, open := <-sent
-		if !l.net.wait(l.way, l.gone) || !open {
+		if !l.net.awaitPath(l.path, l.gone) || !open {
 			return
 		}
 		if _, err := to.Write(b); err != nil {
@@ -263,7 +263,7 @@ func (l *link) give(to net.Conn, sent <-chan []byte) {
 	}
 }
 
-// pipe is the near end of a link, with the addresses of the far one.
+// pipe is the near end of a link with the addresses of the far end.
 type pipe struct {
 	net.Conn
 	far net.Conn
@@ -272,5 +272,5 @@ type pipe struct {
 // RemoteAddr returns the address of the peer.
 func (p pipe) RemoteAddr() net.Addr { return p.far.RemoteAddr() }
 
-// LocalAddr is whence it is.
+// LocalAddr returns the local address.
 func (p pipe) LocalAddr() net.Addr { return p.far.LocalAddr() }

@@ -29,21 +29,21 @@ type Node struct {
 	ID      string
 	Storage *Storage
 
-	c       *Cluster
-	lingers time.Duration // the time that a task takes to stop
-	plugins map[string]Plugin
-	servers *servers.List
-	serve   *rpc.Server
-	pool    *rpc.Pool
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
+	c         *Cluster
+	stopDelay time.Duration // the time that a task takes to stop
+	plugins   map[string]Plugin
+	servers   *servers.List
+	serve     *rpc.Server
+	pool      *rpc.Pool
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
 
 	mu               sync.Mutex
 	allocs           map[string]*running
 	ended            map[string]string // the status of each allocation that has ended here
 	unaccountedSince time.Time         // since when the servers wait for the node's report; zero: they do not
-	anew             bool              // the next query for allocations starts with index 0
-	again            context.CancelFunc
+	resync           bool              // the next query for allocations starts with index 0
+	cancelQuery      context.CancelFunc
 }
 
 // NodeOption changes a node before it registers.
@@ -54,9 +54,9 @@ func WithPlugin(p Plugin) NodeOption {
 	return func(n *Node, _ *structs.Node) { n.plugins[p.ID] = p }
 }
 
-// WithLinger makes the node's tasks take a moment to stop. They keep their volumes until then.
-func WithLinger(d time.Duration) NodeOption {
-	return func(n *Node, _ *structs.Node) { n.lingers = d }
+// WithStopDelay makes the node's tasks take a moment to stop. They keep their volumes until then.
+func WithStopDelay(d time.Duration) NodeOption {
+	return func(n *Node, _ *structs.Node) { n.stopDelay = d }
 }
 
 // AddNode starts a node and waits until it is registered.
@@ -109,7 +109,7 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	n.pool = rpc.NewPool(c.Net.From(n.Name).Dial, c.Logger, n.serve)
 	var addrs []string
 	for _, s := range c.Servers {
-		addrs = append(addrs, s.Now().RPCAddr())
+		addrs = append(addrs, s.Current().RPCAddr())
 	}
 	n.servers = servers.New(n.pool, addrs)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -117,14 +117,14 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	c.nodes = append(c.nodes, n)
 	registered := make(chan struct{})
 	n.wg.Go(func() {
-		n.lease(ctx, row, registered)
+		n.runLease(ctx, row, registered)
 	})
 	select {
 	case <-registered:
 	case <-time.After(Patience):
 		c.T.Fatalf("node %s did not get registered", n.Name)
 	}
-	n.wg.Go(func() { n.pull(ctx) })
+	n.wg.Go(func() { n.runAllocs(ctx) })
 }
 
 // Kill ends the node without a message. Its mounts stay.
@@ -135,13 +135,13 @@ func (n *Node) Kill() {
 	n.wg.Wait()
 }
 
-// Off kills the node and its power.
-func (n *Node) Off() {
+// PowerOff kills the node and removes its mounts, like a loss of power.
+func (n *Node) PowerOff() {
 	n.Kill()
 	n.Storage.PowerOff(n.Name)
 }
 
-// retry calls until it works or ctx ends. Every call of a node may be made again.
+// retry repeats a call until it succeeds, fails for good, or ctx ends. All calls of a node are idempotent.
 func retry(ctx context.Context, f func(ctx context.Context) error) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -160,8 +160,9 @@ func retry(ctx context.Context, f func(ctx context.Context) error) error {
 	}
 }
 
-// lease registers the node and sends heartbeats, soon again when the leader has changed or is gone.
-func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan struct{}) {
+// runLease registers the node and sends heartbeats. After a change of the leader it sends the next one at
+// once.
+func (n *Node) runLease(ctx context.Context, row *structs.Node, registered chan struct{}) {
 	for ctx.Err() == nil {
 		err := retry(ctx, func(ctx context.Context) error {
 			req := &structs.NodeRegisterRequest{
@@ -191,7 +192,7 @@ func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan str
 					NodeID:    n.ID,
 					SecretID:  row.SecretID,
 					Status:    structs.NodeReady,
-					Inventory: n.report(ctx),
+					Inventory: n.reportAfterRestore(ctx),
 				})
 				if err == nil {
 					ttl = resp.HeartbeatTTL
@@ -201,14 +202,14 @@ func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan str
 				return err
 			})
 			if err != nil || news {
-				break // unknown there, or known from an older state: register again
+				break // the servers do not know the node, or returned to an older state
 			}
-			n.waitBeat(ctx, ttl/3, before)
+			n.awaitHeartbeat(ctx, ttl/3, before)
 		}
 	}
 }
 
-func (n *Node) waitBeat(ctx context.Context, pause time.Duration, before string) {
+func (n *Node) awaitHeartbeat(ctx context.Context, pause time.Duration, before string) {
 	addr, moved := n.servers.First()
 	if addr != before {
 		return // the leader needs its own connection to this node
@@ -302,7 +303,7 @@ func (n *Node) plugin(id string) (Plugin, error) {
 	return p, nil
 }
 
-// endpoints are the methods that servers may call here.
+// endpoints returns the methods that servers call at the node.
 func (n *Node) endpoints() []rpc.Endpoint {
 	empty := &structs.Empty{}
 	return []rpc.Endpoint{
@@ -360,9 +361,9 @@ func (n *Node) endpoints() []rpc.Endpoint {
 		rpc.Handle(structs.ClientCSIControllerList, n.listVolumes),
 		rpc.Handle(structs.ClientCSINodeDetach,
 			func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
-				return empty, n.letGo(r)
+				return empty, n.releaseAlloc(r)
 			}),
-		rpc.Handle(structs.ClientCSINodeVolume, n.volumeHere),
+		rpc.Handle(structs.ClientCSINodeVolume, n.nodeVolume),
 	}
 }
 
@@ -373,35 +374,35 @@ func (n *Node) listVolumes(
 	return &structs.ClientCSIListResponse{Volumes: n.Storage.list(p.Lists)}, err
 }
 
-func (n *Node) volumeHere(
+func (n *Node) nodeVolume(
 	_ context.Context, r *structs.ClientCSINodeVolumeRequest,
 ) (*structs.ClientCSINodeVolumeResponse, error) {
 	return &structs.ClientCSINodeVolumeResponse{Mounts: n.Storage.mountsAt(n.Name, r.VolumeID)}, nil
 }
 
-// letGo unmounts for ended allocations, as the server requests.
-func (n *Node) letGo(r *structs.ClientCSINodeDetachRequest) error {
+// releaseAlloc unmounts for ended allocations, as the server requests.
+func (n *Node) releaseAlloc(r *structs.ClientCSINodeDetachRequest) error {
 	n.mu.Lock()
 	_, runs := n.allocs[r.AllocID]
 	n.mu.Unlock()
 	if runs {
 		return structs.Conflictf("allocation %s still runs on %s", r.AllocID, n.Name)
 	}
-	n.Storage.letGo(n.Name, r.AllocID, r.VolumeID)
+	n.Storage.releaseAlloc(n.Name, r.AllocID, r.VolumeID)
 	return nil
 }
 
-// pull runs the allocations that the servers want here.
-func (n *Node) pull(ctx context.Context) {
+// runAllocs runs the allocations that the servers place on the node.
+func (n *Node) runAllocs(ctx context.Context) {
 	index := uint64(1)
 	for ctx.Err() == nil {
 		var resp *structs.NodeClientAllocsResponse
 		asked, done := context.WithCancel(ctx)
 		n.mu.Lock()
-		if n.anew {
-			index, n.anew = 1, false
+		if n.resync {
+			index, n.resync = 1, false
 		}
-		n.again = done
+		n.cancelQuery = done
 		n.mu.Unlock()
 		err := retry(asked, func(ctx context.Context) (err error) {
 			req := &structs.NodeGetRequest{
@@ -431,11 +432,11 @@ func (n *Node) pull(ctx context.Context) {
 			}
 		}
 		n.mu.Unlock()
-		n.fetch(ctx, ids)
+		n.syncAllocs(ctx, ids)
 	}
 }
 
-func (n *Node) fetch(ctx context.Context, ids []string) {
+func (n *Node) syncAllocs(ctx context.Context, ids []string) {
 	if len(ids) == 0 {
 		return
 	}
@@ -460,16 +461,16 @@ func (n *Node) fetch(ctx context.Context, ids []string) {
 		case r != nil && a.Terminal():
 			r.stop()
 		case r == nil && ended != "" && !a.ClientTerminal():
-			n.say(ctx, a.ID, ended)
+			n.reportStatus(ctx, a.ID, ended)
 		case r == nil && a.DesiredStatus == structs.AllocDesiredRun && !a.ClientTerminal():
-			n.begin(ctx, a)
+			n.startAlloc(ctx, a)
 		case r == nil && a.DesiredStatus == structs.AllocDesiredStop && !a.ClientTerminal():
-			n.say(ctx, a.ID, structs.AllocComplete)
+			n.reportStatus(ctx, a.ID, structs.AllocComplete)
 		}
 	}
 }
 
-// Leader is the address of the server that the node talks to first, "" while there is no connection to it.
+// Leader returns the address of the server that the node calls first, "" without a connection.
 func (n *Node) Leader() string {
 	addr, _ := n.servers.First()
 	return addr

@@ -18,28 +18,28 @@ import (
 	"berth/test/cluster"
 )
 
-// counting is an agent's way to the servers, on which each request is counted.
-type counting struct {
+// countingPool connects an agent to the servers and counts its requests.
+type countingPool struct {
 	*rpc.Pool
 	mu    sync.Mutex
 	calls map[string]int
 }
 
-func (p *counting) Call(ctx context.Context, addr, method string, req, resp any) error {
+func (p *countingPool) Call(ctx context.Context, addr, method string, req, resp any) error {
 	p.mu.Lock()
 	p.calls[method]++
 	p.mu.Unlock()
 	return p.Pool.Call(ctx, addr, method, req, resp)
 }
 
-func (p *counting) counts() map[string]int {
+func (p *countingPool) counts() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.calls)
 }
 
-// said are drivers and plugins of an agent with settable reports.
-type said struct {
+// settableReports has the drivers and plugins of an agent. A test sets their reports.
+type settableReports struct {
 	drivertest.Set
 	mu      sync.Mutex
 	exec    structs.DriverInfo
@@ -47,10 +47,10 @@ type said struct {
 	changes chan struct{}
 }
 
-func (s *said) WaitFirst(context.Context) error { return nil }
-func (s *said) Changes() <-chan struct{}        { return s.changes }
+func (s *settableReports) WaitFirst(context.Context) error { return nil }
+func (s *settableReports) Changes() <-chan struct{}        { return s.changes }
 
-func (s *said) Infos() map[string]*structs.DriverInfo {
+func (s *settableReports) Infos() map[string]*structs.DriverInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	exec := s.exec
@@ -60,28 +60,28 @@ func (s *said) Infos() map[string]*structs.DriverInfo {
 	}
 }
 
-func (s *said) say(exec structs.DriverInfo) {
+func (s *settableReports) setDriver(exec structs.DriverInfo) {
 	s.mu.Lock()
 	s.exec = exec
 	s.mu.Unlock()
 	s.changes <- struct{}{}
 }
 
-type saidPlugins struct{ *said }
+type settablePlugins struct{ *settableReports }
 
-func (s saidPlugins) Changes() <-chan struct{} { return nil }
-func (s saidPlugins) Instances() []*structs.CSIPluginInstance {
+func (s settablePlugins) Changes() <-chan struct{} { return nil }
+func (s settablePlugins) Instances() []*structs.CSIPluginInstance {
 	return []*structs.CSIPluginInstance{s.plugin}
 }
 
-// anAgent runs a real node agent, of which drivers and plugins alone are made up, until the end of the test.
-func anAgent(c *cluster.Cluster, name string) (*client.Client, *said, *counting) {
+// startReportingAgent runs a real node agent with fake drivers and plugins until the end of the test.
+func startReportingAgent(c *cluster.Cluster, name string) (*client.Client, *settableReports, *countingPool) {
 	t := c.T
-	pool := &counting{
+	pool := &countingPool{
 		Pool:  rpc.NewPool(c.Net.From(name).Dial, c.Logger, rpc.NewServer(c.Logger)),
 		calls: map[string]int{},
 	}
-	s := &said{
+	s := &settableReports{
 		Set:     drivertest.NewMachine().Drivers(),
 		exec:    structs.DriverInfo{Detected: true, Healthy: true},
 		changes: make(chan struct{}, 1),
@@ -91,7 +91,7 @@ func anAgent(c *cluster.Cluster, name string) (*client.Client, *said, *counting)
 	cfg.DataDir = t.TempDir()
 	cfg.NodeName = name
 	for _, server := range c.Servers {
-		cfg.Servers = append(cfg.Servers, server.Now().RPCAddr())
+		cfg.Servers = append(cfg.Servers, server.Current().RPCAddr())
 	}
 	agent, err := client.New(cfg, client.Deps{
 		Logger: hclog.NewNullLogger(),
@@ -105,7 +105,7 @@ func anAgent(c *cluster.Cluster, name string) (*client.Client, *said, *counting)
 			}
 			return &client.Subsystems{
 				Drivers:    s,
-				Plugins:    saidPlugins{s},
+				Plugins:    settablePlugins{s},
 				AllocHooks: func(*hook.AllocEnv) []hook.Alloc { return nil },
 				TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil },
 			}, nil
@@ -128,11 +128,11 @@ func anAgent(c *cluster.Cluster, name string) (*client.Client, *said, *counting)
 	return agent, s, pool
 }
 
-// TestNode_ADriverThatFlipsIsOneEntry: the node registers again, and the servers write one entry.
+// The node registers again, and the servers write one entry.
 func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 	c := cluster.New(t, 1)
 	leader := c.Leader()
-	agent, s, pool := anAgent(c, "n1")
+	agent, s, pool := startReportingAgent(c, "n1")
 	select {
 	case <-agent.ServersContacted():
 	case <-time.After(cluster.Patience):
@@ -141,26 +141,26 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 	row := func(tx *state.ReadTx) *structs.Node {
 		return state.Node(tx, agent.NodeID())
 	}
-	index := leader.Now().Store().Index()
+	index := leader.Current().Store().Index()
 	for flip, healthy := range []bool{false, true, false} {
 		before := pool.counts()
-		s.say(structs.DriverInfo{
+		s.setDriver(structs.DriverInfo{
 			Detected:   true,
 			Healthy:    healthy,
 			UpdateTime: time.Now(),
 		})
-		c.Rows(leader, "the driver has changed",
+		c.AwaitRows(leader, "the driver has changed",
 			func(tx *state.ReadTx) bool {
 				return row(tx).Drivers["exec"].Healthy == healthy
 			})
-		n := row(leader.Now().Store().Read())
+		n := row(leader.Current().Store().Read())
 		after := pool.counts()
 		if after["Node.Register"] != before["Node.Register"]+1 || after["Node.UpdateCSI"] != 0 {
 			t.Errorf("flip %d: calls %v, before %v", flip, after, before)
 		}
-		if want := index + uint64(flip) + 1; n.ModifyIndex != want || leader.Now().Store().Index() != want {
+		if want := index + uint64(flip) + 1; n.ModifyIndex != want || leader.Current().Store().Index() != want {
 			t.Errorf("flip %d: the row is of entry %d, the newest is %d; want %d", flip, n.ModifyIndex,
-				leader.Now().Store().Index(), want)
+				leader.Current().Store().Index(), want)
 		}
 		if !structs.NodeEqual(n, agent.Node(), structs.IgnoreServersPart|structs.IgnoreDriverTimes) ||
 			!n.Drivers["raw_exec"].Healthy ||
@@ -171,19 +171,19 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 	}
 }
 
-// TestNode_IsTheSameOnAllServersAfterAFlip: each of them makes the same row.
+// Each server makes the same row.
 func TestNode_IsTheSameOnAllServersAfterAFlip(t *testing.T) {
 	c := cluster.New(t, 3)
-	agent, s, pool := anAgent(c, "n1")
+	agent, s, pool := startReportingAgent(c, "n1")
 	<-agent.Registered()
 	leader := c.Leader()
-	s.say(structs.DriverInfo{Detected: true, HealthDescription: "broken"})
-	c.Rows(leader, "the driver has changed", func(tx *state.ReadTx) bool {
+	s.setDriver(structs.DriverInfo{Detected: true, HealthDescription: "broken"})
+	c.AwaitRows(leader, "the driver has changed", func(tx *state.ReadTx) bool {
 		n := state.Node(tx, agent.NodeID())
 		return n != nil && !n.Drivers["exec"].Healthy
 	})
 	if n := pool.counts()["Node.Register"]; n < 2 {
 		t.Error("the node did not register again")
 	}
-	c.Alike()
+	c.CheckEqualStates()
 }

@@ -20,25 +20,25 @@ import (
 	"berth/test/cluster"
 )
 
-// overloaded is one real server with more writers than it can serve. A write is the report of a node on its
-// plugin. Each is unique, so the stored report shows which write was made.
-type overloaded struct {
+// overloadedServer is one real server with more writers than it can serve. A write is a node's report on its
+// plugin. Each report is unique, so the stored report names the write that made it.
+type overloadedServer struct {
 	t     *testing.T
 	s     *cluster.Server
 	nodes int
 	conns []*stdrpc.Client
-	next  int // the next write's number, which comes once
+	next  int // the number of the next write
 
 	mu      sync.Mutex
 	made    map[string]map[string]bool // by node: the reports of writes with a good answer
 	refused int
 }
 
-func newOverloaded(t *testing.T) *overloaded {
+func newOverloadedServer(t *testing.T) *overloadedServer {
 	c := cluster.New(t, 1, func(cfg *server.Config) {
 		cfg.HeartbeatTTL = time.Hour
 	})
-	o := &overloaded{
+	o := &overloadedServer{
 		t:     t,
 		s:     c.Leader(),
 		nodes: 50,
@@ -50,7 +50,7 @@ func newOverloaded(t *testing.T) *overloaded {
 		o.made[benchshape.UUID("node", i)] = map[string]bool{}
 	}
 	for range 16 {
-		conn, err := net.Dial("tcp", o.s.Now().RPCAddr())
+		conn, err := net.Dial("tcp", o.s.Current().RPCAddr())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,8 +64,8 @@ func newOverloaded(t *testing.T) *overloaded {
 	return o
 }
 
-// write begins a write. Its call arrives in done with its answer.
-func (o *overloaded) write(done chan *stdrpc.Call) {
+// startWrite begins a write. Its call arrives in done with its answer.
+func (o *overloadedServer) startWrite(done chan *stdrpc.Call) {
 	n := o.next
 	o.next++
 	i := n % o.nodes
@@ -77,7 +77,7 @@ func (o *overloaded) write(done chan *stdrpc.Call) {
 	o.conns[n%len(o.conns)].Go(structs.NodeUpdateCSI.Name, req, &structs.Empty{}, done)
 }
 
-func (o *overloaded) answered(call *stdrpc.Call) {
+func (o *overloadedServer) recordAnswer(call *stdrpc.Call) {
 	req := call.Args.(*structs.NodeUpdateCSIRequest)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,13 +88,13 @@ func (o *overloaded) answered(call *stdrpc.Call) {
 	err := structs.ErrorFromWire(call.Error.Error())
 	if !structs.IsKind(err, structs.KindUnavailable) ||
 		structs.RetryAfter(err) <= 0 {
-		o.t.Errorf("%v; expected a write to be made, or refused and told when to come again", err)
+		o.t.Errorf("%v; want a good answer, or a rejection with a retry time", err)
 	}
 	o.refused++
 }
 
-// good is how many writes have been made so far.
-func (o *overloaded) good() (n int) {
+// goodWrites returns the number of writes with a good answer.
+func (o *overloadedServer) goodWrites() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, m := range o.made {
@@ -103,18 +103,18 @@ func (o *overloaded) good() (n int) {
 	return n
 }
 
-// calm makes a number of writes, at most as many at a time as are admitted, and returns the rate.
-func (o *overloaded) calm(writes int) (rate float64) {
+// writeWithinBounds makes a number of writes without exceeding the bound of the server, and returns the rate.
+func (o *overloadedServer) writeWithinBounds(writes int) (rate float64) {
 	const atOnce = 400
 	before := o.refused
 	start := time.Now()
 	done := make(chan *stdrpc.Call, atOnce)
 	for n := range writes + atOnce {
 		if n >= atOnce {
-			o.answered(<-done)
+			o.recordAnswer(<-done)
 		}
 		if n < writes {
-			o.write(done)
+			o.startWrite(done)
 		}
 	}
 	if o.refused > before {
@@ -124,15 +124,15 @@ func (o *overloaded) calm(writes int) (rate float64) {
 	return float64(writes) / time.Since(start).Seconds()
 }
 
-// offered is the result of an offer.
-type offered struct {
+// offerResult is the result of an offer.
+type offerResult struct {
 	goodput    float64 // writes made a second until the last one was sent
 	goroutines int     // at most
 	open       int     // writes without an answer, at most
 }
 
-// offer sends writes at a rate, with any outcome, and waits for all answers.
-func (o *overloaded) offer(rate float64, writes int) (f offered) {
+// offerWrites sends writes at a rate, with any outcome, and waits for all answers.
+func (o *overloadedServer) offerWrites(rate float64, writes int) (f offerResult) {
 	var (
 		reader   sync.WaitGroup
 		answered atomic.Int64
@@ -140,29 +140,29 @@ func (o *overloaded) offer(rate float64, writes int) (f offered) {
 	)
 	reader.Go(func() {
 		for range writes {
-			o.answered(<-done)
+			o.recordAnswer(<-done)
 			answered.Add(1)
 		}
 	})
-	begun := o.good()
+	begun := o.goodWrites()
 	start := time.Now()
 	for n := range writes {
 		if wait := time.Until(start.Add(time.Duration(float64(n) / rate * float64(time.Second)))); wait > 0 {
 			<-time.After(wait)
 		}
-		o.write(done)
+		o.startWrite(done)
 		f.open = max(f.open, n+1-int(answered.Load()))
 		if n%100 == 0 {
 			f.goroutines = max(f.goroutines, runtime.NumGoroutine())
 		}
 	}
-	f.goodput = float64(o.good()-begun) / time.Since(start).Seconds()
+	f.goodput = float64(o.goodWrites()-begun) / time.Since(start).Seconds()
 	reader.Wait()
 	return f
 }
 
-// stored checks that the stored report of each node's instance is from a write with a good answer.
-func (o *overloaded) stored() {
+// checkStored checks that the stored report of each node's instance is from a write with a good answer.
+func (o *overloadedServer) checkStored() {
 	tx := o.s.Store().Read()
 	for node, made := range o.made {
 		said := ""
@@ -170,14 +170,14 @@ func (o *overloaded) stored() {
 			said = i.HealthDescription
 		}
 		if !made[said] {
-			o.t.Errorf("node %s is stored as %q, which no write that was made said", node, said)
+			o.t.Errorf("the stored report of node %s is %q, which no write with a good answer made", node, said)
 		}
 	}
 }
 
-// offers is how many times the server is offered too much, at most. A busy machine may spoil one offer. A
-// server that collapses under load collapses in each.
-const offers = 3
+// maxOffers bounds the number of overloads. A busy machine may spoil one of them. A server that collapses
+// under load collapses in each.
+const maxOffers = 3
 
 // TestOverload_TwiceTheLoadOfARealServer: a real server with its log on disk receives twice the writes that
 // it can make. Each answer is good or has a retry time. At least half as many are good as without the
@@ -187,19 +187,19 @@ const offers = 3
 // If the machine is too busy for this load, all other conditions hold, but no rejection is required, because
 // a server rejects only beyond its bound.
 func TestOverload_TwiceTheLoadOfARealServer(t *testing.T) {
-	o := newOverloaded(t)
-	o.calm(800)
-	before := o.calm(1200)
+	o := newOverloadedServer(t)
+	o.writeWithinBounds(800)
+	before := o.writeWithinBounds(1200)
 	idle := runtime.NumGoroutine()
-	const room = 512 + 1024 // let in, and waiting
+	const room = 512 + 1024 // admitted, and queued
 	for n := 1; ; n++ {
 		refused := o.refused
-		f := o.offer(2*before, 2*room+int(before))
+		f := o.offerWrites(2*before, 2*room+int(before))
 		refused = o.refused - refused
-		after := o.calm(1200)
+		after := o.writeWithinBounds(1200)
 		t.Logf("writes/s: %.0f before, %.0f of %.0f offered, %.0f afterwards; %d refused, %d open, %d goroutines of %d",
 			before, f.goodput, 2*before, after, refused, f.open, f.goroutines, idle)
-		if refused == 0 && f.open > room*5/4 { // answers on their way are open here, and no longer at the server
+		if refused == 0 && f.open > room*5/4 { // open counts answers in transit, which the server no longer counts
 			t.Errorf("none was refused while %d were open", f.open)
 		}
 		if f.goroutines-idle > 2*room {
@@ -208,11 +208,11 @@ func TestOverload_TwiceTheLoadOfARealServer(t *testing.T) {
 		if f.goodput >= min(before, after)/2 && after >= before/2 {
 			break
 		}
-		if n == offers {
+		if n == maxOffers {
 			t.Errorf("in each of %d offers too few writes were made: %.0f a second in the last, %.0f afterwards, "+
-				"%.0f before; expected at least half", offers, f.goodput, after, before)
+				"%.0f before; expected at least half", maxOffers, f.goodput, after, before)
 			break
 		}
 	}
-	o.stored()
+	o.checkStored()
 }

@@ -20,19 +20,19 @@ func (n *Node) setUnaccounted(unaccounted bool) (news bool) {
 	}
 	if n.unaccountedSince.IsZero() {
 		n.unaccountedSince = time.Now()
-		n.anew = true
+		n.resync = true
 		news = true
-		if n.again != nil {
-			n.again()
+		if n.cancelQuery != nil {
+			n.cancelQuery()
 		}
 	}
 	return news
 }
 
-// report does the node's part of a restore: it reports the states of the allocations, ends those that have a
-// volume without a claim, and returns the inventory of the node. It returns nil if the servers do not wait
-// for it.
-func (n *Node) report(ctx context.Context) *structs.NodeInventory {
+// reportAfterRestore does the node's part of a restore: it reports the states of the allocations, ends those
+// that have a volume without a claim, and returns the inventory of the node. It returns nil if the servers do
+// not wait for it.
+func (n *Node) reportAfterRestore(ctx context.Context) *structs.NodeInventory {
 	n.mu.Lock()
 	since := n.unaccountedSince
 	states := map[string]string{}
@@ -62,7 +62,7 @@ func (n *Node) report(ctx context.Context) *structs.NodeInventory {
 	return n.inventory()
 }
 
-// checkClaims ends the allocations that have a volume mounted without the claim under which it was.
+// checkClaims ends the allocations that have a volume mounted and have lost its claim.
 func (n *Node) checkClaims(ctx context.Context) {
 	req := &structs.CSIClaimListRequest{NodeID: n.ID}
 	req.Namespace = structs.AllNamespaces

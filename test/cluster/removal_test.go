@@ -13,21 +13,21 @@ import (
 	"berth/test/cluster"
 )
 
-// peerOf returns a server in the Raft configuration as another server knows it, nil where it is not in it.
+// peerOf returns a server in the Raft configuration as another server knows it, nil if it is not in it.
 func peerOf(t *testing.T, at, s *cluster.Server, id string) *structs.RaftServer {
 	t.Helper()
-	for _, server := range at.Now().Configuration() {
-		if server.ID == id || id == "" && server.Address == s.Now().RPCAddr() {
+	for _, server := range at.Current().Configuration() {
+		if server.ID == id || id == "" && server.Address == s.Current().RPCAddr() {
 			return server
 		}
 	}
 	return nil
 }
 
-// die kills a server and waits until another one takes it for failed.
-func die(c *cluster.Cluster, t *testing.T, s, watcher *cluster.Server) (id string) {
+// killAndAwaitFailed kills a server and waits until another one shows it as failed.
+func killAndAwaitFailed(c *cluster.Cluster, t *testing.T, s, watcher *cluster.Server) (id string) {
 	t.Helper()
-	c.Until(s.Name+" is a peer for the watcher", func() bool { // the configuration reaches a follower late
+	c.Await(s.Name+" is a peer for the watcher", func() bool { // the configuration reaches a follower late
 		peer := peerOf(t, watcher, s, "")
 		if peer != nil {
 			id = peer.ID
@@ -37,7 +37,7 @@ func die(c *cluster.Cluster, t *testing.T, s, watcher *cluster.Server) (id strin
 	if err := s.Kill(); err != nil {
 		t.Error(err)
 	}
-	c.Until(s.Name+" has failed", func() bool {
+	c.Await(s.Name+" has failed", func() bool {
 		peer := peerOf(t, watcher, s, id)
 		return peer != nil && peer.Status == "failed"
 	})
@@ -45,12 +45,12 @@ func die(c *cluster.Cluster, t *testing.T, s, watcher *cluster.Server) (id strin
 }
 
 func removePeer(s *cluster.Server, req *structs.RaftRemovePeerRequest) error {
-	_, err := within(s, cluster.Patience, structs.OperatorRemove, req)
+	_, err := callWithin(s, cluster.Patience, structs.OperatorRemove, req)
 	return err
 }
 
-// says fails the test unless an error has a kind and contains all the texts.
-func says(t *testing.T, err error, kind structs.Kind, texts ...string) {
+// checkError fails the test unless an error has a kind and contains all the texts.
+func checkError(t *testing.T, err error, kind structs.Kind, texts ...string) {
 	t.Helper()
 	if !structs.IsKind(err, kind) {
 		t.Errorf("got %v (%s), want %s", err, structs.KindOf(err), kind)
@@ -62,10 +62,10 @@ func says(t *testing.T, err error, kind structs.Kind, texts ...string) {
 	}
 }
 
-// allVote waits until every server has a vote.
-func allVote(t *testing.T, c *cluster.Cluster) {
+// awaitAllVote waits until every server has a vote.
+func awaitAllVote(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	c.Until("every server has a vote", func() bool {
+	c.Await("every server has a vote", func() bool {
 		return slices.Equal(voters(t, c.Leader()), addresses(c.Servers))
 	})
 }
@@ -79,15 +79,15 @@ func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 
 	alive := peerOf(t, leader, follower, "")
 	err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: alive.ID})
-	says(t, err, structs.KindPrecondition, follower.Name, "is alive", "server leave")
-	err = removePeer(follower, &structs.RaftRemovePeerRequest{Address: leader.Now().RPCAddr()})
-	says(t, err, structs.KindPrecondition, leader.Name, "is alive")
+	checkError(t, err, structs.KindPrecondition, follower.Name, "is alive", "server leave")
+	err = removePeer(follower, &structs.RaftRemovePeerRequest{Address: leader.Current().RPCAddr()})
+	checkError(t, err, structs.KindPrecondition, leader.Name, "is alive")
 	err = removePeer(follower, &structs.RaftRemovePeerRequest{ID: "nobody"})
-	says(t, err, structs.KindNotFound, "nobody", alive.ID,
-		follower.Now().RPCAddr())
-	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{}), structs.KindInvalid, "either")
+	checkError(t, err, structs.KindNotFound, "nobody", alive.ID,
+		follower.Current().RPCAddr())
+	checkError(t, removePeer(follower, &structs.RaftRemovePeerRequest{}), structs.KindInvalid, "either")
 
-	id := die(c, t, dead, leader)
+	id := killAndAwaitFailed(c, t, dead, leader)
 	if err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
@@ -96,19 +96,20 @@ func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the servers with a vote are %v, want %v", got, want)
 	}
-	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}), structs.KindNotFound)
+	checkError(t, removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}), structs.KindNotFound)
 
-	c.Restart(dead) // it was not gone for good
-	allVote(t, c)
+	c.Restart(dead)
+	awaitAllVote(t, c)
 }
 
 func TestRemovePeer_KeepsTheOnlyVote(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 1)
 	only := c.Servers[0]
-	err := removePeer(only, &structs.RaftRemovePeerRequest{Address: only.Now().RPCAddr()})
-	says(t, err, structs.KindPrecondition, "only vote")
-	says(t, only.Now().Leave(t.Context(), true), structs.KindPrecondition, "only vote", "stop the agent")
+	err := removePeer(only, &structs.RaftRemovePeerRequest{Address: only.Current().RPCAddr()})
+	checkError(t, err, structs.KindPrecondition, "only vote")
+	checkError(t, only.Current().Leave(t.Context(), true), structs.KindPrecondition, "only vote",
+		"stop the agent")
 }
 
 func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
@@ -118,10 +119,10 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 	others := c.Others(leader)
 	follower := others[0]
 	force := func(name string, prune bool) error {
-		return follower.Now().ForceLeave(t.Context(), name, prune)
+		return follower.Current().ForceLeave(t.Context(), name, prune)
 	}
-	says(t, force(leader.Name, false), structs.KindPrecondition, leader.Name, "is alive", "server leave")
-	says(t, force("nobody", true), structs.KindNotFound, "nobody", leader.Name)
+	checkError(t, force(leader.Name, false), structs.KindPrecondition, leader.Name, "is alive", "server leave")
+	checkError(t, force("nobody", true), structs.KindNotFound, "nobody", leader.Name)
 
 	first := others[1]
 	second := others[2]
@@ -131,7 +132,7 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 		}
 	}
 	status := func(at *cluster.Server, name string) string {
-		for _, m := range at.Now().Members() {
+		for _, m := range at.Current().Members() {
 			if m.Name == name+".global" {
 				return m.Status
 			}
@@ -139,7 +140,7 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 		return "forgotten"
 	}
 	for _, s := range []*cluster.Server{first, second} {
-		c.Until(s.Name+" has failed", func() bool {
+		c.Await(s.Name+" has failed", func() bool {
 			return status(follower, s.Name) == "failed" &&
 				status(leader, s.Name) == "failed"
 		})
@@ -165,23 +166,23 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 func TestLeave_HandsLeadershipOnAndEndsTheVote(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
-	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	leaving := c.Leader()
 	rest := c.Others(leaving)
-	if err := leaving.Now().Leave(t.Context(), false); err != nil {
+	if err := leaving.Current().Leave(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	if got := voters(t, c.Leader(rest...)); !slices.Equal(got, addresses(rest)) { // at once, not some time
+	if got := voters(t, c.Leader(rest...)); !slices.Equal(got, addresses(rest)) { // at once, not eventually
 		t.Errorf("the servers with a vote are %v, want %v", got, addresses(rest))
 	}
 	if err := leaving.Kill(); err != nil {
 		t.Error(err)
 	}
-	cluster.Must(c, rest[0], structs.JobRegister, aJob("two"))
+	cluster.Must(c, rest[0], structs.JobRegister, jobRequest("two"))
 
 	c.Restart(leaving)
-	allVote(t, c)
-	c.Rows(leaving, "it has what it missed", func(tx *state.ReadTx) bool {
+	awaitAllVote(t, c)
+	c.AwaitRows(leaving, "it has what it missed", func(tx *state.ReadTx) bool {
 		return state.Job(tx, structs.DefaultNamespace, "two") != nil
 	})
 }
@@ -192,19 +193,19 @@ func TestLeave_KeepsTheMajority(t *testing.T) {
 	leader := c.Leader()
 	dead := c.Others(leader)[0]
 	follower := c.Others(leader)[1]
-	id := die(c, t, dead, follower)
-	c.Until("the leader knows, too", func() bool {
+	id := killAndAwaitFailed(c, t, dead, follower)
+	c.Await("the leader knows, too", func() bool {
 		peer := peerOf(t, leader, dead, id)
 		return peer != nil && peer.Status == "failed"
 	})
 	for _, s := range []*cluster.Server{leader, follower} {
-		says(t, s.Now().Leave(t.Context(), false), structs.KindPrecondition,
+		checkError(t, s.Current().Leave(t.Context(), false), structs.KindPrecondition,
 			s.Name, "1 of 2 servers", "no majority", "remove-peer", "-force")
 	}
 	if err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
-	if err := follower.Now().Leave(t.Context(), false); err != nil { // the leader alone is a majority
+	if err := follower.Current().Leave(t.Context(), false); err != nil { // the leader alone is a majority
 		t.Error(err)
 	}
 	if got := voters(t, c.Leader(leader)); !slices.Equal(got, addresses([]*cluster.Server{leader})) {
@@ -223,9 +224,9 @@ func TestLeave_GoesWithoutAMajorityWhenForced(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	err := leader.Now().Leave(t.Context(), true)
-	says(t, err, structs.KindTimeout, leader.Name, "may still have its vote")
-	for _, m := range leader.Now().Members() {
+	err := leader.Current().Leave(t.Context(), true)
+	checkError(t, err, structs.KindTimeout, leader.Name, "may still have its vote")
+	for _, m := range leader.Current().Members() {
 		if m.Name == leader.Name+".global" && m.Status != "left" {
 			t.Errorf("it is %s in the gossip", m.Status)
 		}
@@ -238,13 +239,13 @@ func TestMembers_ANewServerTakesTheVoteOfItsName(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	poor := c.Others(leader)[0]
-	old := die(c, t, poor, leader)
+	old := killAndAwaitFailed(c, t, poor, leader)
 	if err := os.RemoveAll(poor.DataDir()); err != nil {
 		t.Fatal(err)
 	}
 	c.Move(poor)
 	c.Restart(poor)
-	c.Until("it votes in the place of its old self", func() bool {
+	c.Await("it votes in the place of its old self", func() bool {
 		at := c.Leader()
 		return slices.Equal(voters(t, at), addresses(c.Servers)) &&
 			peerOf(t, at, poor, old) == nil
@@ -256,7 +257,7 @@ func TestMembers_ListPeersShowsFailedServers(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	dead := c.Others(leader)[0]
-	id := die(c, t, dead, leader)
+	id := killAndAwaitFailed(c, t, dead, leader)
 	resp, err := rpc.Call(context.Background(), leader, structs.OperatorRaft, &structs.QueryRequest{})
 	if err != nil {
 		t.Fatal(err)

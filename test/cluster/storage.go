@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// Storage is the backend of a plugin: which volumes exist, where each is reachable, to which nodes it is
-// attached and where it is mounted. All nodes of a cluster share it.
+// Storage is the backend of a plugin. It records each volume with its home, its attachments and its mounts.
+// All nodes of a cluster share it.
 type Storage struct {
 	c *Cluster
 
@@ -22,12 +22,12 @@ type Storage struct {
 }
 
 type disk struct {
-	home     string // the node that it is on, "" for one that every node can reach
+	home     string // the only node that reaches it; "": every node does
 	attached map[string]bool
-	mounted  map[string]string // by node and allocation: which volume it is to the servers
+	mounted  map[string]string // the servers' name of the volume, by node and allocation
 }
 
-// NewStorage makes an empty one.
+// NewStorage returns a storage without volumes.
 func NewStorage(c *Cluster) *Storage {
 	return &Storage{
 		c:       c,
@@ -35,22 +35,22 @@ func NewStorage(c *Cluster) *Storage {
 	}
 }
 
-// Fail has calls fail for which the function returns an error. op is create, delete, attach, detach or
-// expand; id is the plugin's volume ID, or its name for create.
+// Fail sets a function whose error fails a call. op is create, delete, attach, detach or expand. id is the
+// plugin's volume ID, for create the name.
 func (s *Storage) Fail(f func(op, id string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = f
 }
 
-// Put makes a volume that was there before.
-func (s *Storage) Put(id, home string) {
+// AddVolume adds a volume that no call has created.
+func (s *Storage) AddVolume(id, home string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(id, home)
+	s.addVolume(id, home)
 }
 
-func (s *Storage) put(id, home string) {
+func (s *Storage) addVolume(id, home string) {
 	if s.volumes[id] == nil {
 		s.volumes[id] = &disk{
 			home:     home,
@@ -101,8 +101,8 @@ func (s *Storage) mountsAt(node, volume string) (mounts []string) {
 	return mounts
 }
 
-// do notes a call and lets the test's function fail it; s.mu is held by f.
-func (s *Storage) do(node, op, id string, f func() error) error {
+// recordCall records a call and executes it with s.mu held, unless the function of Fail fails it.
+func (s *Storage) recordCall(node, op, id string, f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = append(s.log, node+" "+op+" "+id)
@@ -114,22 +114,22 @@ func (s *Storage) do(node, op, id string, f func() error) error {
 	return f()
 }
 
-// local reports whether a call for a volume is made at the wrong node.
-func (d *disk) local(node, id string) error {
+// checkHome returns an error if a call for the volume arrives at the wrong node.
+func (d *disk) checkHome(node, id string) error {
 	if d.home != "" && d.home != node {
 		return structs.NotFoundf("volume %s is not on node %s", id, node)
 	}
 	return nil
 }
 
-// mount fails the test when the volume's mode does not allow one more.
+// mount fails the test if the access mode of the volume allows no further mount.
 func (s *Storage) mount(node, alloc, id, volume string, mode structs.CSIAccessMode, needsAttach bool) error {
-	return s.do(node, "mount", id, func() error {
+	return s.recordCall(node, "mount", id, func() error {
 		d := s.volumes[id]
 		if d == nil {
 			return structs.NotFoundf("no volume %s", id)
 		}
-		if err := d.local(node, id); err != nil {
+		if err := d.checkHome(node, id); err != nil {
 			return err
 		}
 		if needsAttach && !d.attached[node] {
@@ -147,7 +147,7 @@ func (s *Storage) mount(node, alloc, id, volume string, mode structs.CSIAccessMo
 }
 
 func (s *Storage) unmount(node, alloc, id string) {
-	_ = s.do(node, "unmount", id, func() error {
+	_ = s.recordCall(node, "unmount", id, func() error {
 		if d := s.volumes[id]; d != nil {
 			delete(d.mounted, node+" "+alloc)
 		}
@@ -188,7 +188,7 @@ func (s *Storage) Attached() (all []string) {
 	return all
 }
 
-// list is the answer of ListVolumes.
+// list returns the answer of ListVolumes.
 func (s *Storage) list(published bool) (all []*structs.CSIVolumeExternalStub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,9 +202,9 @@ func (s *Storage) list(published bool) (all []*structs.CSIVolumeExternalStub) {
 	return all
 }
 
-// letGo unmounts a volume for an allocation, by the servers' name of it.
-func (s *Storage) letGo(node, alloc, volume string) {
-	_ = s.do(node, "let-go", volume, func() error {
+// releaseAlloc unmounts a volume for an allocation, by the servers' name of it.
+func (s *Storage) releaseAlloc(node, alloc, volume string) {
+	_ = s.recordCall(node, "let-go", volume, func() error {
 		for _, d := range s.volumes {
 			if d.mounted[node+" "+alloc] == volume {
 				delete(d.mounted, node+" "+alloc)
@@ -214,7 +214,7 @@ func (s *Storage) letGo(node, alloc, volume string) {
 	})
 }
 
-// PowerOff removes a node's mounts: it is off, and cannot write.
+// PowerOff removes the mounts of a node without power, which cannot write any more.
 func (s *Storage) PowerOff(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,20 +229,20 @@ func (s *Storage) PowerOff(node string) {
 }
 
 func (s *Storage) create(node, name string, local bool) (id string, err error) {
-	err = s.do(node, "create", name, func() error {
+	err = s.recordCall(node, "create", name, func() error {
 		id = "vol-" + name
 		home := ""
 		if local {
 			home = node
 		}
-		s.put(id, home)
-		return s.volumes[id].local(node, id)
+		s.addVolume(id, home)
+		return s.volumes[id].checkHome(node, id)
 	})
 	return id, err
 }
 
 func (s *Storage) remove(node, id string) error {
-	return s.do(node, "delete", id, func() error {
+	return s.recordCall(node, "delete", id, func() error {
 		d := s.volumes[id]
 		if d == nil {
 			return nil
@@ -263,7 +263,7 @@ func (s *Storage) remove(node, id string) error {
 // attach refuses a volume for a single node that is attached to another node (CSI spec,
 // ControllerPublishVolume errors).
 func (s *Storage) attach(node, id, at string, mode structs.CSIAccessMode) error {
-	return s.do(node, "attach", id, func() error {
+	return s.recordCall(node, "attach", id, func() error {
 		d := s.volumes[id]
 		if d == nil {
 			return structs.NotFoundf("no volume %s", id)
@@ -279,7 +279,7 @@ func (s *Storage) attach(node, id, at string, mode structs.CSIAccessMode) error 
 }
 
 func (s *Storage) detach(node, id, from string) error {
-	return s.do(node, "detach", id, func() error {
+	return s.recordCall(node, "detach", id, func() error {
 		d := s.volumes[id]
 		if d == nil {
 			return nil

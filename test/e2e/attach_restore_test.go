@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// withStorage starts three servers and so many nodes that all run the shelf plugin.
-func withStorage(t testing.TB, nodes int) (*storage, *cluster) {
+// clusterWithShelf starts three servers, and a number of nodes that all run the shelf plugin.
+func clusterWithShelf(t testing.TB, nodes int) (*storage, *cluster) {
 	t.Helper()
 	st := newStorage(t)
 	c := newServers(t)
@@ -18,102 +18,102 @@ func withStorage(t testing.TB, nodes int) (*storage, *cluster) {
 		n.awaitReady()
 	}
 	s, _ := c.leader()
-	s.again("job", "run", "-detach", st.job(s, "shelf", "system", "monolith"))
+	s.mustEventually("job", "run", "-detach", st.writePluginJob(s, "shelf", "system", "monolith"))
 	s.healthyNodes("shelf", nodes)
 	return st, c
 }
 
-// endAll ends jobs and deletes their volumes of the same names, and checks that the plugin's calls were in
-// order.
-func (c *cluster) endAll(st *storage, jobs ...string) {
+// stopAndDelete ends jobs and deletes their volumes of the same names, and checks that the plugin's calls
+// were in order.
+func (c *cluster) stopAndDelete(st *storage, jobs ...string) {
 	c.t.Helper()
-	s := c.alive()
+	s := c.liveServer()
 	for _, job := range jobs {
-		s.again("job", "stop", "-purge", job)
+		s.mustEventually("job", "stop", "-purge", job)
 	}
 	for _, id := range jobs {
-		s.free(id)
-		s.again("volume", "delete", id)
+		s.awaitFree(id)
+		s.mustEventually("volume", "delete", id)
 	}
-	c.alike(st)
-	for _, fault := range faults(c.t, s) {
+	c.awaitAgreement(st)
+	for _, fault := range stateViolations(c.t, s) {
 		c.t.Errorf("the state is not sound: %s", fault)
 	}
-	s.again("job", "stop", "-purge", "shelf")
-	st.inOrder()
+	s.mustEventually("job", "stop", "-purge", "shelf")
+	st.checkCallOrder()
 }
 
 func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
 	t.Parallel()
-	st, c := withStorage(t, 3)
+	st, c := clusterWithShelf(t, 3)
 	s, _ := c.leader()
 	for _, id := range []string{"free", "moved", "ended", "stopped", "grown"} {
-		st.create(s, id, 300)
+		st.createVolume(s, id, 300)
 	}
-	ended := keeping("ended", "n1", "before")
+	ended := appendingJob("ended", "n1", "before")
 	ended.once = true
 	for _, j := range []jobFile{
-		keeping("moved", "n0", "before"), ended, keeping("stopped", "n2", "before"),
-		keeping("grown", "n2", "before"),
+		appendingJob("moved", "n0", "before"), ended, appendingJob("stopped", "n2", "before"),
+		appendingJob("grown", "n2", "before"),
 	} {
-		s.holds(j, "before")
+		s.runUntilOutput(j, "before")
 	}
-	c.alike(st)
-	grown := s.running("grown", 1)[0].ID
+	c.awaitAgreement(st)
+	grown := s.awaitRunning("grown", 1)[0].ID
 	archive := filepath.Join(s.dir, "then.snap")
-	s.again("operator", "snapshot", "save", archive)
+	s.mustEventually("operator", "snapshot", "save", archive)
 
 	// The snapshot does not know any of this.
-	s.holds(keeping("free", "n1", "since"), "since")
-	s.holds(keeping("moved", "n1", "since"), "before", "since")
-	c.nodes[1].endTask(s.running("ended", 1)[0].ID)
-	s.free("ended")
-	s.again("job", "stop", "stopped")
-	s.free("stopped")
-	st.create(s, "grown", 340)
-	st.create(s, "new", 300)
-	s.holds(keeping("new", "n0", "since"), "since")
-	c.alike(st)
+	s.runUntilOutput(appendingJob("free", "n1", "since"), "since")
+	s.runUntilOutput(appendingJob("moved", "n1", "since"), "before", "since")
+	c.nodes[1].killTask(s.awaitRunning("ended", 1)[0].ID)
+	s.awaitFree("ended")
+	s.mustEventually("job", "stop", "stopped")
+	s.awaitFree("stopped")
+	st.createVolume(s, "grown", 340)
+	st.createVolume(s, "new", 300)
+	s.runUntilOutput(appendingJob("new", "n0", "since"), "since")
+	c.awaitAgreement(st)
 
-	s.again("operator", "snapshot", "restore", archive)
-	c.alike(st)
+	s.mustEventually("operator", "snapshot", "restore", archive)
+	c.awaitAgreement(st)
 	for _, job := range []string{"moved", "stopped", "grown"} {
-		s.running(job, 1)
+		s.awaitRunning(job, 1)
 	}
-	s.says(s.running("moved", 1)[0].ID, "before", "since")
-	s.says(s.running("stopped", 1)[0].ID, "before")
-	if now := s.running("grown", 1)[0]; now.ID != grown || now.TaskStates["t"].Restarts != 0 {
+	s.awaitOutput(s.awaitRunning("moved", 1)[0].ID, "before", "since")
+	s.awaitOutput(s.awaitRunning("stopped", 1)[0].ID, "before")
+	if now := s.awaitRunning("grown", 1)[0]; now.ID != grown || now.TaskStates["t"].Restarts != 0 {
 		t.Errorf("allocation %s with %d restarts; was %s",
 			now.ID, now.TaskStates["t"].Restarts, grown)
 	}
-	s.running("ended", 0)
+	s.awaitRunning("ended", 0)
 
 	// All written data is there, at any node that needs it now.
-	s.holds(keeping("free", "n0", "after"), "since", "after")
-	st.create(s, "new", 300) // the plugin has a volume of this name
-	s.holds(keeping("new", "n2", "after"), "since", "after")
-	s.holds(keeping("ended", "n0", "after"), "before", "after")
-	st.create(s, "grown", 340)
-	c.alike(st)
+	s.runUntilOutput(appendingJob("free", "n0", "after"), "since", "after")
+	st.createVolume(s, "new", 300) // the plugin has a volume of this name
+	s.runUntilOutput(appendingJob("new", "n2", "after"), "since", "after")
+	s.runUntilOutput(appendingJob("ended", "n0", "after"), "before", "after")
+	st.createVolume(s, "grown", 340)
+	c.awaitAgreement(st)
 
-	c.endAll(st, "free", "moved", "ended", "stopped", "grown", "new")
+	c.stopAndDelete(st, "free", "moved", "ended", "stopped", "grown", "new")
 }
 
 // All servers are lost with their state, while jobs continue. New servers get a backup. Only the nodes know
 // of later changes.
-func TestRestore_IntoServersThatKnowNothing(t *testing.T) {
+func TestRestore_NewServersLearnLaterChangesFromNodes(t *testing.T) {
 	t.Parallel()
-	st, c := withStorage(t, 2)
+	st, c := clusterWithShelf(t, 2)
 	s, _ := c.leader()
 	for _, id := range []string{"free", "moved"} {
-		st.create(s, id, 300)
+		st.createVolume(s, id, 300)
 	}
-	s.holds(keeping("moved", "n0", "before"), "before")
+	s.runUntilOutput(appendingJob("moved", "n0", "before"), "before")
 	archive := filepath.Join(s.dir, "then.snap")
-	s.again("operator", "snapshot", "save", archive)
-	s.holds(keeping("free", "n1", "since"), "since")
-	s.holds(keeping("moved", "n1", "since"), "before", "since")
-	c.alike(st)
+	s.mustEventually("operator", "snapshot", "save", archive)
+	s.runUntilOutput(appendingJob("free", "n1", "since"), "since")
+	s.runUntilOutput(appendingJob("moved", "n1", "since"), "before", "since")
+	c.awaitAgreement(st)
 
 	for _, a := range append(c.nodes, c.servers...) {
 		a.kill() // the processes that the agents started continue
@@ -127,14 +127,14 @@ func TestRestore_IntoServersThatKnowNothing(t *testing.T) {
 	for _, s := range c.servers {
 		s.awaitReady()
 	}
-	s.again("operator", "snapshot", "restore", archive)
+	s.mustEventually("operator", "snapshot", "restore", archive)
 	for _, n := range c.nodes {
 		n.start()
 	}
-	c.alike(st)
-	s.running("moved", 1)
-	s.holds(keeping("moved", "n0", "after"), "before", "since", "after")
-	s.holds(keeping("free", "n0", "after"), "since", "after")
-	c.alike(st)
-	c.endAll(st, "free", "moved")
+	c.awaitAgreement(st)
+	s.awaitRunning("moved", 1)
+	s.runUntilOutput(appendingJob("moved", "n0", "after"), "before", "since", "after")
+	s.runUntilOutput(appendingJob("free", "n0", "after"), "since", "after")
+	c.awaitAgreement(st)
+	c.stopAndDelete(st, "free", "moved")
 }

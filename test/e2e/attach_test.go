@@ -49,14 +49,14 @@ func (st *storage) read(file string) string {
 	return string(text)
 }
 
-// job returns a job file that runs the plugin, or one half of it, on nodes whose agents allow it.
-func (st *storage) job(a *agent, name, kind, half string) string {
+// writePluginJob returns a job file that runs the plugin, or one half of it, on nodes whose agents allow it.
+func (st *storage) writePluginJob(a *agent, name, kind, half string) string {
 	a.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return a.file(name+".hcl", fmt.Sprintf(`
+	return a.writeFile(name+".hcl", fmt.Sprintf(`
 job %q {
   type = %q
   group "plugin" {
@@ -82,29 +82,31 @@ job %q {
 
 // allowRaw lets the agent run tasks without isolation: the plugin mounts in the host's own namespace.
 func (a *agent) allowRaw() *agent {
-	config := a.file("raw.hcl", "client {\n  drivers {\n    raw_exec {\n      enabled = true\n    }\n  }\n}\n")
+	config := a.writeFile("raw.hcl",
+		"client {\n  drivers {\n    raw_exec {\n      enabled = true\n    }\n  }\n}\n")
 	a.args = append(a.args, "-config", config)
 	return a
 }
 
-// create has the plugin make a volume of mib MiB, or expand it.
-func (st *storage) create(a *agent, id string, mib int) {
+// createVolume has the plugin make a volume of mib MiB, or expand it.
+func (st *storage) createVolume(a *agent, id string, mib int) {
 	a.t.Helper()
-	a.again("volume", "create", st.volume(a, id, mib))
+	a.mustEventually("volume", "create", st.writeVolume(a, id, mib))
 }
 
-func (st *storage) volume(a *agent, id string, mib int) string {
-	return st.file(a, volumeFile{id: id}, mib)
+func (st *storage) writeVolume(a *agent, id string, mib int) string {
+	return st.writeVolumeFile(a, volumeFile{id: id}, mib)
 }
 
-func (st *storage) file(a *agent, v volumeFile, mib int) string {
+func (st *storage) writeVolumeFile(a *agent, v volumeFile, mib int) string {
 	a.t.Helper()
-	text := strings.Replace(v.sized(mib), `"hostpath"`, `"shelf"`, 1)
-	return a.file(fmt.Sprintf("volume-%s-%d.hcl", v.id, mib), text)
+	text := strings.Replace(v.hclWithSize(mib), `"hostpath"`, `"shelf"`, 1)
+	return a.writeFile(fmt.Sprintf("volume-%s-%d.hcl", v.id, mib), text)
 }
 
-// places lists "volume node" for the plugin's records in a directory of each volume: "attached" or "staged".
-func (st *storage) places(dir string) (all []string) {
+// recordedPlaces lists "volume node" for the plugin's records in a directory of each volume: "attached" or
+// "staged".
+func (st *storage) recordedPlaces(dir string) (all []string) {
 	found, _ := filepath.Glob(filepath.Join(st.root, "vol", "*", dir, "*"))
 	for _, path := range found {
 		all = append(all, st.volumeOf(path)+" "+filepath.Base(path))
@@ -145,7 +147,7 @@ func (st *storage) mounts(n *agent, base string) (all []string) {
 // allocsAtWork returns the allocations of which a process runs on the node, by the processes' environment.
 func (a *agent) allocsAtWork() map[string]bool {
 	found := map[string]bool{}
-	for _, pid := range a.tree() {
+	for _, pid := range a.taskTree() {
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		for entry := range bytes.SplitSeq(environ, []byte{0}) {
 			if id, ok := bytes.CutPrefix(entry, []byte("BERTH_ALLOC_ID=")); ok {
@@ -156,11 +158,12 @@ func (a *agent) allocsAtWork() map[string]bool {
 	return found
 }
 
-// unlike returns the differences between rows, nodes and storage. An allocation is shown running exactly
-// where a process of it runs. A volume is attached, staged and published exactly where a claim requires it.
-func (c *cluster) unlike(st *storage) error {
-	s := c.alive()
-	shown, err := c.shown(s)
+// disagreement returns the differences between rows, nodes and storage. An allocation is shown running
+// exactly where a process of it runs. A volume is attached, staged and published exactly where a claim
+// requires it.
+func (c *cluster) disagreement(st *storage) error {
+	s := c.liveServer()
+	shown, err := c.shownRunning(s)
 	if err != nil {
 		return err
 	}
@@ -175,12 +178,12 @@ func (c *cluster) unlike(st *storage) error {
 			return err
 		}
 		for _, claim := range v.Claims {
-			claimed = append(claimed, v.ID+" "+c.nameOf(claim.NodeID))
+			claimed = append(claimed, v.ID+" "+c.nodeName(claim.NodeID))
 		}
 		for _, a := range v.Attachments {
-			attached = append(attached, v.ID+" "+c.nameOf(a.NodeID))
+			attached = append(attached, v.ID+" "+c.nodeName(a.NodeID))
 			if a.State != structs.AttachmentAttached {
-				node := c.nameOf(a.NodeID)
+				node := c.nodeName(a.NodeID)
 				return fmt.Errorf("volume %s is %s at %s: %+v",
 					v.ID, a.State, node, a.LastError)
 			}
@@ -204,9 +207,9 @@ func (c *cluster) unlike(st *storage) error {
 	}
 	for name, list := range map[string][]string{
 		"attached by rows":       attached,
-		"attached by the plugin": st.places("attached"),
+		"attached by the plugin": st.recordedPlaces("attached"),
 		"staged":                 staged,
-		"staged by the plugin":   st.places("staged"),
+		"staged by the plugin":   st.recordedPlaces("staged"),
 		"published":              published,
 	} {
 		if !slices.Equal(list, claimed) {
@@ -216,8 +219,8 @@ func (c *cluster) unlike(st *storage) error {
 	return nil
 }
 
-// shown returns the allocations that the servers show as running, with the names of their nodes.
-func (c *cluster) shown(s *agent) (map[string]string, error) {
+// shownRunning returns the allocations that the servers show as running, with the names of their nodes.
+func (c *cluster) shownRunning(s *agent) (map[string]string, error) {
 	allocs, err := get[[]*structs.AllocListStub](s, "/v1/allocations")
 	if err != nil {
 		return nil, err
@@ -235,14 +238,14 @@ func (c *cluster) shown(s *agent) (map[string]string, error) {
 	return found, nil
 }
 
-// alive returns a server that runs.
-func (c *cluster) alive() *agent {
+// liveServer returns a server that runs.
+func (c *cluster) liveServer() *agent {
 	i := slices.IndexFunc(c.servers, func(s *agent) bool { return s.cmd != nil })
 	return c.servers[i]
 }
 
-// nameOf returns the name of a node.
-func (c *cluster) nameOf(id string) string {
+// nodeName returns the name of a node.
+func (c *cluster) nodeName(id string) string {
 	for _, n := range c.nodes {
 		if known, _ := os.ReadFile(n.data("client", "node-id")); strings.TrimSpace(string(known)) == id {
 			return n.name
@@ -251,39 +254,39 @@ func (c *cluster) nameOf(id string) string {
 	return id
 }
 
-// alike waits until rows, nodes and storage agree.
-func (c *cluster) alike(st *storage) {
+// awaitAgreement waits until rows, nodes and storage agree.
+func (c *cluster) awaitAgreement(st *storage) {
 	c.t.Helper()
 	eventually(c.t, "rows, nodes and storage agree", func() error {
-		return c.unlike(st)
+		return c.disagreement(st)
 	})
 }
 
-// inOrder fails the test if the plugin ever received a call that no plugin may receive.
-func (st *storage) inOrder() {
+// checkCallOrder fails the test if the plugin ever received a call that no plugin may receive.
+func (st *storage) checkCallOrder() {
 	st.t.Helper()
 	if faults := st.read("faults"); faults != "" {
 		st.t.Errorf("calls out of order:\n%s", faults)
 	}
 }
 
-// keeping returns a job that appends a word to its volume, and prints all words on it.
-func keeping(volume, node, word string) jobFile {
+// appendingJob returns a job that appends a word to its volume, and prints all words on it.
+func appendingJob(volume, node, word string) jobFile {
 	return jobFile{
 		name:   volume,
 		node:   node,
-		uses:   []use{{source: volume, at: "/data"}},
+		uses:   []volumeUse{{source: volume, at: "/data"}},
 		script: fmt.Sprintf("echo %s >> /data/words; sync; echo there is $(cat /data/words)\nsleep 86400", word),
 	}
 }
 
-// holds runs a job until all words are in its output on its node.
-func (a *agent) holds(j jobFile, words ...string) {
+// runUntilOutput runs a job until all words are in its output on its node.
+func (a *agent) runUntilOutput(j jobFile, words ...string) {
 	a.t.Helper()
-	a.again("job", "run", "-detach", a.write(j))
+	a.mustEventually("job", "run", "-detach", a.writeJob(j))
 	eventually(a.t, fmt.Sprintf("job %s finds %v on %s", j.name, words, j.node), func() error {
 		out := ""
-		for _, alloc := range a.running(j.name, 1) {
+		for _, alloc := range a.awaitRunning(j.name, 1) {
 			out += alloc.NodeName + ": " + a.logs(alloc.ID)
 		}
 		for _, word := range append([]string{j.node + ": there is"}, words...) {
@@ -295,10 +298,10 @@ func (a *agent) holds(j jobFile, words ...string) {
 	})
 }
 
-// endTask ends a task like a fault of its own.
-func (a *agent) endTask(alloc string) {
+// killTask ends a task like a fault of its own.
+func (a *agent) killTask(alloc string) {
 	a.t.Helper()
-	for _, pid := range a.tree() {
+	for _, pid := range a.taskTree() {
 		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		its := bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc))

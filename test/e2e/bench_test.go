@@ -14,11 +14,11 @@ import (
 // scheduling, claim, stage, publish, start of the task. The plugin runs and the volume exists before. It also
 // reports the memory of an agent with only server, node and plugin, and the size of the binary.
 func BenchmarkFirstWrite(b *testing.B) {
-	a := withPlugin(b)
-	a.volume(volumeFile{id: "bench"})
-	path := a.write(jobFile{
+	a := agentWithPlugin(b)
+	a.createVolume(volumeFile{id: "bench"})
+	path := a.writeJob(jobFile{
 		name:   "bench",
-		uses:   []use{{source: "bench", at: "/data"}},
+		uses:   []volumeUse{{source: "bench", at: "/data"}},
 		script: "date +%s%N > /data/at; cat /data/at; sleep 1000",
 	})
 	idle := residentBytes(b, a.cmd.Process.Pid)
@@ -29,7 +29,7 @@ func BenchmarkFirstWrite(b *testing.B) {
 		total += firstWrite(b, a, began)
 		b.StopTimer()
 		a.must("job", "stop", "-purge", "bench")
-		a.free("bench")
+		a.awaitFree("bench")
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "first-write-ms")

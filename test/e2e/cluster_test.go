@@ -109,8 +109,8 @@ func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	follower.must("job", "run", "-detach", example(t, "counter.hcl"))
 	leader.kill()
 
-	first := follower.running("counter", 1)[0].ID
-	follower.says(first, first) // the log is fetched from the node
+	first := follower.awaitRunning("counter", 1)[0].ID
+	follower.awaitOutput(first, first) // the log is fetched from the node
 	if n := stages(c.node); n > 1 {
 		t.Errorf("mounts: %v", stagedBelow(c.node.dir))
 	}
@@ -118,7 +118,7 @@ func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 		t.Error("the leader is still said to lead")
 	}
 	leader.start() // it follows now
-	leader.running("counter", 1)
+	leader.awaitRunning("counter", 1)
 	out := leader.must("operator", "raft", "list-peers")
 	if strings.Count(out, "follower") != 2 ||
 		strings.Count(out, "leader") != 1 {
@@ -129,7 +129,7 @@ func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	}
 
 	follower.must("job", "stop", "-purge", "counter")
-	follower.free("counter")
+	follower.awaitFree("counter")
 	if left := stagedBelow(c.node.dir); len(left) > 0 {
 		t.Errorf("mounts left: %v", left)
 	}
@@ -137,7 +137,7 @@ func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	follower.must("job", "stop", "-purge", "hostpath")
 }
 
-func TestCluster_SnapshotsThroughAnyServer(t *testing.T) {
+func TestCluster_AnyServerSavesAndRestoresSnapshots(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	leader, followers := c.leader()
@@ -146,13 +146,13 @@ func TestCluster_SnapshotsThroughAnyServer(t *testing.T) {
 		lost := "lost" + strconv.Itoa(i)
 		path := filepath.Join(s.dir, "backup.snap")
 		s.must("job", "run",
-			s.write(jobFile{name: kept, script: "sleep 1000"}))
+			s.writeJob(jobFile{name: kept, script: "sleep 1000"}))
 		s.must("operator", "snapshot", "save", path)
 		if out := s.must("operator", "snapshot", "inspect", path); !strings.Contains(out, "complete") {
 			t.Errorf("inspect says:\n%s", out)
 		}
 		s.must("job", "run", "-detach",
-			s.write(jobFile{name: lost, script: "sleep 1000"}))
+			s.writeJob(jobFile{name: lost, script: "sleep 1000"}))
 		s.must("operator", "snapshot", "restore", path)
 		for _, any := range c.servers {
 			eventually(t, any.name+" has what was restored", func() error {
@@ -164,18 +164,18 @@ func TestCluster_SnapshotsThroughAnyServer(t *testing.T) {
 				return err
 			})
 		}
-		s.running(kept, 1)
+		s.awaitRunning(kept, 1)
 	}
-	torn := leader.file("torn.snap", "no snapshot")
-	leader.refused(2, []string{torn}, "operator", "snapshot", "inspect", torn)
-	leader.refused(2, []string{torn}, "operator", "snapshot", "restore", torn)
+	torn := leader.writeFile("torn.snap", "no snapshot")
+	leader.mustFail(2, []string{torn}, "operator", "snapshot", "inspect", torn)
+	leader.mustFail(2, []string{torn}, "operator", "snapshot", "restore", torn)
 	whole, err := os.ReadFile(filepath.Join(leader.dir, "backup.snap"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := leader.file("half.snap", string(whole[:len(whole)/2]))
-	followers[0].refused(2, []string{half}, "operator", "snapshot", "restore", half)
-	leader.running("kept0", 1)
+	half := leader.writeFile("half.snap", string(whole[:len(whole)/2]))
+	followers[0].mustFail(2, []string{half}, "operator", "snapshot", "restore", half)
+	leader.awaitRunning("kept0", 1)
 }
 
 func TestCluster_ServersMove(t *testing.T) {
@@ -184,30 +184,30 @@ func TestCluster_ServersMove(t *testing.T) {
 	_, followers := c.leader()
 	moved := followers[0]
 	moved.stop()
-	moved.move("-rpc-port")
+	moved.changePort("-rpc-port")
 	moved.start()
 	c.servers[0].must("job", "run", "-detach", example(t, "counter.hcl"))
-	moved.peersAre(t, 3)
+	moved.awaitPeers(t, 3)
 
 	alone := newAgent(t, "alone", "-server", "-client")
 	alone.start()
 	alone.stop()
-	alone.move("-rpc-port")
+	alone.changePort("-rpc-port")
 	alone.start()
-	alone.peersAre(t, 1)
+	alone.awaitPeers(t, 1)
 	alone.must("job", "run",
-		alone.write(jobFile{name: "here", script: "sleep 1000"}))
+		alone.writeJob(jobFile{name: "here", script: "sleep 1000"}))
 }
 
-// move gives the agent another port at its next start.
-func (a *agent) move(port string) {
+// changePort gives the agent another port at its next start.
+func (a *agent) changePort(port string) {
 	a.t.Helper()
 	a.rpc = freePorts(a.t, 1)[0]
 	a.args = append(a.args, port, strconv.Itoa(a.rpc))
 }
 
-// peersAre waits until the Raft configuration has so many members, this agent at its present address.
-func (a *agent) peersAre(t *testing.T, n int) {
+// awaitPeers waits until the Raft configuration has n members, among them this agent at its present address.
+func (a *agent) awaitPeers(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, "the Raft configuration is up to date", func() error {
 		out, err := a.run("operator", "raft", "list-peers")
@@ -233,28 +233,28 @@ func TestCluster_SystemJobRunsOnANewNode(t *testing.T) {
 	if err != nil || len(node) != 1 {
 		t.Fatalf("nodes %v, %v", node, err)
 	}
-	if alloc := s.running("hostpath", 1)[0]; alloc.NodeID != node[0].ID {
+	if alloc := s.awaitRunning("hostpath", 1)[0]; alloc.NodeID != node[0].ID {
 		t.Errorf("the allocation is on %s", alloc.NodeID)
 	}
 	s.healthyNodes("hostpath", 1)
 	s.must("job", "stop", "-purge", "hostpath")
 }
 
-func TestCluster_VolumeOfADownNode(t *testing.T) {
+func TestCluster_DownNodeKeepsItsVolume(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")
 	s.args = append(s.args, "-config",
-		s.file("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n"))
+		s.writeFile("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n"))
 	s.ready = (*agent).hasLeader
 	s.start()
 	n := newAgent(t, "n0", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc))
 	n.start()
-	s.must("job", "run", quickPlugin(t, s, "64"))
+	s.must("job", "run", fastRestartPlugin(t, s, "64"))
 	s.healthyNodes("hostpath", 1)
-	s.volume(volumeFile{id: "counter", image: true})
+	s.createVolume(volumeFile{id: "counter", image: true})
 	s.must("job", "run", example(t, "counter.hcl"))
-	first := s.running("counter", 1)[0]
-	n.goesOn(first.ID)
+	first := s.awaitRunning("counter", 1)[0]
+	n.awaitMoreOutput(first.ID)
 
 	n.kill() // the task runs on and writes
 	eventually(t, "the node is down", func() error {
@@ -271,14 +271,14 @@ func TestCluster_VolumeOfADownNode(t *testing.T) {
 		!strings.Contains(out, "that node is down") || !strings.Contains(out, "detach -force") {
 		t.Errorf("the volume's status does not say that its node is down:\n%s", out)
 	}
-	s.refused(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "counter", first.NodeID)
-	s.refused(2, []string{"-reason"}, "volume", "detach", "-force", "counter", first.NodeID)
+	s.mustFail(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "counter", first.NodeID)
+	s.mustFail(2, []string{"-reason"}, "volume", "detach", "-force", "counter", first.NodeID)
 	s.must("volume", "detach", "-force", "-reason", "the test says so", "counter", first.NodeID)
-	s.free("counter")
+	s.awaitFree("counter")
 
 	n.start() // it has lost the volume: its task is ended and runs again with a new claim
 	eventually(t, "it runs once, with a new allocation", func() error {
-		if err := twice(n); err != nil {
+		if err := checkSingleMounts(n); err != nil {
 			t.Error(err)
 		}
 		allocs, err := get[[]*structs.AllocListStub](s, "/v1/job/counter/allocations")
@@ -290,10 +290,10 @@ func TestCluster_VolumeOfADownNode(t *testing.T) {
 				return fmt.Errorf("the old allocation still runs")
 			}
 		}
-		return settled(n, true)
+		return checkSettled(n, true)
 	})
 	s.must("job", "stop", "-purge", "counter")
-	s.free("counter")
+	s.awaitFree("counter")
 	if left := stagedBelow(n.dir); len(left) > 0 {
 		t.Errorf("mounts left: %v", left)
 	}

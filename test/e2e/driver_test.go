@@ -60,8 +60,8 @@ capability {
   attachment_mode = "file-system"
 }`
 
-// chroot is a configuration in which isolated tasks also see the directory of the driver.
-func chroot(driver string) string {
+// chrootConfig is a configuration in which isolated tasks also see the directory of the driver.
+func chrootConfig(driver string) string {
 	var b strings.Builder
 	b.WriteString("client {\n  drivers {\n    exec {\n      chroot_env = {\n")
 	for _, dir := range []string{"/bin", "/etc", "/lib", "/lib64", "/sbin", "/usr"} {
@@ -73,10 +73,10 @@ func chroot(driver string) string {
 	return b.String()
 }
 
-// inside returns the host path of a path in a task of the allocation.
-func (a *agent) inside(alloc, path string) string {
+// hostPath returns the host path of a path in a task of the allocation.
+func (a *agent) hostPath(alloc, path string) string {
 	a.t.Helper()
-	for _, pid := range a.tree() {
+	for _, pid := range a.taskTree() {
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		seen := fmt.Sprintf("/proc/%d/root%s", pid, path)
 		_, err := os.Stat(seen)
@@ -88,8 +88,8 @@ func (a *agent) inside(alloc, path string) string {
 	return ""
 }
 
-// blocks is the size of the file system of a path, as df has it.
-func (a *agent) blocks(path string) uint64 {
+// fileSystemSize is the size of the file system of a path, as df has it.
+func (a *agent) fileSystemSize(path string) uint64 {
 	a.t.Helper()
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -119,13 +119,13 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	buildDriver(t, driver)
-	a.args = append(a.args, "-config", a.file("driver-agent.hcl", chroot(driver)))
+	a.args = append(a.args, "-config", a.writeFile("driver-agent.hcl", chrootConfig(driver)))
 	a.start()
-	a.must("job", "run", a.file("driver.hcl", driverJob))
+	a.must("job", "run", a.writeFile("driver.hcl", driverJob))
 	a.healthyNodes("driver", 1)
-	a.must("volume", "create", a.file("volume.hcl", driverVolume))
+	a.must("volume", "create", a.writeFile("volume.hcl", driverVolume))
 	a.must("job", "run", example(t, "counter.hcl"))
-	first := a.running("counter", 1)[0]
+	first := a.awaitRunning("counter", 1)[0]
 	eventually(t, "a line is written", func() error {
 		if !strings.Contains(a.logs(first.ID), first.ID) {
 			return fmt.Errorf("none")
@@ -134,9 +134,9 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 	})
 	// The driver requests the node's step of an expansion, and checks the path that it receives. Its volumes
 	// are directories of the node's own file system, so nothing visible in an allocation grows: the size is
-	// only the driver's report. TestExpand_WhileVolumesAreUsed has real file systems.
-	whole := a.blocks(a.dir)
-	if got := a.blocks(a.inside(first.ID, "/data")); got != whole {
+	// only the driver's report. TestExpand_GrowsVolumesInUse has real file systems.
+	whole := a.fileSystemSize(a.dir)
+	if got := a.fileSystemSize(a.hostPath(first.ID, "/data")); got != whole {
 		t.Errorf("the allocation sees %d blocks, the node %d: the driver no longer mounts directories",
 			got, whole)
 	}
@@ -144,7 +144,7 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 		t.Errorf("before the expansion the driver lists %v", got)
 	}
 	a.must("volume", "create",
-		a.file("larger.hcl", strings.Replace(driverVolume, "16MiB", "24MiB", 1)))
+		a.writeFile("larger.hcl", strings.Replace(driverVolume, "16MiB", "24MiB", 1)))
 	out := a.must("volume", "status", "counter")
 	if !strings.Contains(out, "24 MiB") || strings.Contains(out, "Grows to") {
 		t.Errorf("status after the expansion:\n%s", out)
@@ -152,21 +152,21 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 	if got := a.driverSizes(); !slices.Equal(got, []int64{24 << 20}) {
 		t.Errorf("after the expansion the driver lists %v", got)
 	}
-	if got := a.blocks(a.inside(first.ID, "/data")); got != whole {
+	if got := a.fileSystemSize(a.hostPath(first.ID, "/data")); got != whole {
 		t.Errorf("the allocation sees %d blocks, the node %d", got, whole)
 	}
-	a.goesOn(first.ID)
+	a.awaitMoreOutput(first.ID)
 	log := a.must("alloc", "logs", "-stderr",
-		a.running("driver", 1)[0].ID)
+		a.awaitRunning("driver", 1)[0].ID)
 	for _, rpc := range []string{"ControllerExpandVolume", "NodeExpandVolume"} {
 		if !strings.Contains(log, rpc) {
 			t.Errorf("%s was not called", rpc)
 		}
 	}
 	a.must("job", "stop", "counter")
-	a.free("counter")
+	a.awaitFree("counter")
 	a.must("job", "run", example(t, "counter.hcl"))
-	second := a.running("counter", 1)[0]
+	second := a.awaitRunning("counter", 1)[0]
 	eventually(t, "the data survived", func() error {
 		var n int
 		if _, err := fmt.Sscanf(a.logs(second.ID), "found %d lines", &n); err != nil || n < 1 {
@@ -175,7 +175,7 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 		return nil
 	})
 	a.must("job", "stop", "-purge", "counter")
-	a.free("counter")
+	a.awaitFree("counter")
 	if left := stagedBelow(a.dir); len(left) > 0 {
 		t.Errorf("mounts of volumes after the last claim is gone: %v", left)
 	}

@@ -10,24 +10,24 @@ import (
 	"berth/structs"
 )
 
-// sized is a volume file with another size and, for images, without reserved blocks: xfs wants them that
-// large.
-func (v volumeFile) sized(mib int) string {
+// hclWithSize is a volume file with another size and, for images, without reserved blocks: xfs wants them
+// that large.
+func (v volumeFile) hclWithSize(mib int) string {
 	text := strings.Replace(v.hcl(), `capacity_min = "16MiB"`,
 		fmt.Sprintf(`capacity_min = "%dMiB"`, mib), 1)
 	text = strings.Replace(text, "capacity_max = \"32MiB\"\n", "", 1)
 	return strings.Replace(text, `type = "image"`, `type = "image", provisioning = "thin"`, 1)
 }
 
-// watching is a job that prints the size of its volume, in MiB, over and over.
-func watching(name, volume, script string, attach structs.CSIAttachmentMode) jobFile {
+// sizePrintingJob is a job that prints the size of its volume, in MiB, over and over.
+func sizePrintingJob(name, volume, script string, attach structs.CSIAttachmentMode) jobFile {
 	at := "/data"
 	if attach == structs.CSIBlockDevice {
 		at = "/dev/data"
 	}
 	return jobFile{
 		name: name,
-		uses: []use{{
+		uses: []volumeUse{{
 			source: volume,
 			at:     at,
 			attach: attach,
@@ -41,12 +41,12 @@ const (
 	blockdev = `echo "size $(($(blockdev --getsize64 /dev/data) >> 20))"`
 )
 
-func TestExpand_WhileVolumesAreUsed(t *testing.T) {
+func TestExpand_GrowsVolumesInUse(t *testing.T) {
 	t.Parallel()
-	a := withPlugin(t)
+	a := agentWithPlugin(t)
 	grow := func(v volumeFile, mib int) string {
 		return a.must("volume", "create",
-			a.file("volume-"+v.id+".hcl", v.sized(mib)))
+			a.writeFile("volume-"+v.id+".hcl", v.hclWithSize(mib)))
 	}
 	online := volumeFile{
 		id:     "online",
@@ -67,23 +67,23 @@ func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 	grow(disk, 16)
 	grow(later, 16)
 	for _, j := range []jobFile{
-		watching("online", "online", df, structs.CSIFileSystem),
-		watching("disk", "disk", blockdev, structs.CSIBlockDevice),
-		watching("later", "later", df, structs.CSIFileSystem),
+		sizePrintingJob("online", "online", df, structs.CSIFileSystem),
+		sizePrintingJob("disk", "disk", blockdev, structs.CSIBlockDevice),
+		sizePrintingJob("later", "later", df, structs.CSIFileSystem),
 	} {
-		a.must("job", "run", a.write(j))
+		a.must("job", "run", a.writeJob(j))
 	}
-	fs := a.running("online", 1)[0].ID
-	dev := a.running("disk", 1)[0].ID
-	ext4 := a.running("later", 1)[0].ID
-	a.says(fs, "size 2")
-	a.says(dev, "size 16\n")
-	a.says(ext4, "size 1x")
+	fs := a.awaitRunning("online", 1)[0].ID
+	dev := a.awaitRunning("disk", 1)[0].ID
+	ext4 := a.awaitRunning("later", 1)[0].ID
+	a.awaitOutput(fs, "size 2")
+	a.awaitOutput(dev, "size 16\n")
+	a.awaitOutput(ext4, "size 1x")
 
 	grow(online, 360)
-	a.says(fs, "size 29x")
+	a.awaitOutput(fs, "size 29x")
 	grow(disk, 24)
-	a.says(dev, "size 24\n")
+	a.awaitOutput(dev, "size 24\n")
 	for _, id := range []string{"online", "disk"} {
 		if out := a.must("volume", "status", id); strings.Contains(out, "Grows to") {
 			t.Errorf("it has grown already:\n%s", out)
@@ -92,11 +92,11 @@ func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 
 	// A device that is not used meanwhile.
 	a.must("job", "stop", "disk")
-	a.free("disk")
+	a.awaitFree("disk")
 	grow(disk, 40)
 	a.must("job", "run",
-		a.write(watching("disk", "disk", blockdev, structs.CSIBlockDevice)))
-	a.says(a.running("disk", 1)[0].ID, "size 40\n")
+		a.writeJob(sizePrintingJob("disk", "disk", blockdev, structs.CSIBlockDevice)))
+	a.awaitOutput(a.awaitRunning("disk", 1)[0].ID, "size 40\n")
 
 	// The plugin cannot grow a mounted ext4 everywhere: then the status says that the next mount does it.
 	grow(later, 32)
@@ -107,21 +107,21 @@ func TestExpand_WhileVolumesAreUsed(t *testing.T) {
 	}
 	a.must("alloc", "stop", ext4)
 	eventually(t, "another allocation", func() error {
-		if now := a.running("later", 1)[0].ID; now == ext4 {
+		if now := a.awaitRunning("later", 1)[0].ID; now == ext4 {
 			return fmt.Errorf("still %s", now)
 		}
 		return nil
 	})
-	next := a.running("later", 1)[0].ID
-	a.says(next, "size 2x")
+	next := a.awaitRunning("later", 1)[0].ID
+	a.awaitOutput(next, "size 2x")
 	if out := a.must("volume", "status", "later"); strings.Contains(out, "Grows to") {
 		t.Errorf("it has grown already:\n%s", out)
 	}
-	a.nothingLeft([]string{"online", "disk", "later"}, "online", "disk", "later")
+	a.stopAndCheckClean([]string{"online", "disk", "later"}, "online", "disk", "later")
 }
 
 // A plugin that expands volumes offline is called only when no node has the volume.
-func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
+func TestExpand_OfflineWaitsForTheUsers(t *testing.T) {
 	t.Parallel()
 	st := newStorage(t)
 	if err := os.WriteFile(filepath.Join(st.root, "offline"), nil, 0o600); err != nil {
@@ -134,7 +134,7 @@ func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 		servers: []*agent{a},
 		nodes:   []*agent{a},
 	}
-	a.must("job", "run", "-detach", st.job(a, "shelf", "system", "monolith"))
+	a.must("job", "run", "-detach", st.writePluginJob(a, "shelf", "system", "monolith"))
 	a.healthyNodes("shelf", 1)
 	fs := volumeFile{id: "fs"}
 	disk := volumeFile{id: "disk", attach: structs.CSIBlockDevice}
@@ -145,12 +145,12 @@ func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 		{fs, df, "size 23x\n", "size 29x\n"}, // the log of xfs takes 64 MiB
 		{disk, blockdev, "size 300\n", "size 360\n"},
 	} {
-		a.must("volume", "create", st.file(a, v.volumeFile, 300))
-		job := a.write(watching(v.id, v.id, v.script, v.attach))
+		a.must("volume", "create", st.writeVolumeFile(a, v.volumeFile, 300))
+		job := a.writeJob(sizePrintingJob(v.id, v.id, v.script, v.attach))
 		a.must("job", "run", "-detach", job)
-		user := a.running(v.id, 1)[0].ID
-		a.says(user, v.small)
-		a.must("volume", "create", st.file(a, v.volumeFile, 360))
+		user := a.awaitRunning(v.id, 1)[0].ID
+		a.awaitOutput(user, v.small)
+		a.must("volume", "create", st.writeVolumeFile(a, v.volumeFile, 360))
 		out := a.must("volume", "status", v.id)
 		for _, want := range []string{"360 MiB once it is not in use: ", "allocation " + user[:8]} {
 			if !strings.Contains(out, want) {
@@ -166,32 +166,32 @@ func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 			return err
 		})
 		a.must("job", "run", "-detach", job)
-		next := a.running(v.id, 1)[0].ID
-		a.says(next, v.large)
+		next := a.awaitRunning(v.id, 1)[0].ID
+		a.awaitOutput(next, v.large)
 		if strings.Contains(a.logs(user), v.large) ||
 			strings.Contains(a.logs(next), v.small) {
 			t.Errorf("volume %s has not grown between its users", v.id)
 		}
-		a.growing(v.id, false)
+		a.awaitGrowth(v.id, false)
 	}
-	c.endAll(st, "fs", "disk")
+	c.stopAndDelete(st, "fs", "disk")
 }
 
 func TestCreate_WithoutSpaceCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	a := withPlugin(t)
+	a := agentWithPlugin(t)
 	v := volumeFile{id: "big"}
-	large := a.file("large.hcl", v.sized(900<<20))
-	small := a.file("small.hcl", v.sized(16))
-	a.refused(6, []string{"ResourceExhausted", "free bytes"}, "volume", "create", large)
+	large := a.writeFile("large.hcl", v.hclWithSize(900<<20))
+	small := a.writeFile("small.hcl", v.hclWithSize(16))
+	a.mustFail(6, []string{"ResourceExhausted", "free bytes"}, "volume", "create", large)
 	a.must("volume", "create", small)
 	out := a.must("volume", "status", "big")
 	if !strings.Contains(out, "ready") ||
 		strings.Contains(out, "ResourceExhausted") {
 		t.Errorf("status:\n%s", out)
 	}
-	a.refused(6, []string{"ResourceExhausted"}, "volume", "create", large) // an expansion
+	a.mustFail(6, []string{"ResourceExhausted"}, "volume", "create", large) // an expansion
 	a.must("volume", "delete", "big")
-	a.refused(6, []string{"ResourceExhausted"}, "volume", "create", large)
+	a.mustFail(6, []string{"ResourceExhausted"}, "volume", "create", large)
 	a.must("volume", "delete", "big")
 }

@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// use is a volume as a job's group uses it and its task sees it.
-type use struct {
+// volumeUse is a volume as a job's group uses it and its task sees it.
+type volumeUse struct {
 	source   string
 	access   structs.CSIAccessMode     // single-node-writer if not given
 	attach   structs.CSIAttachmentMode // file-system if not given
@@ -24,9 +24,9 @@ type jobFile struct {
 	kind   string // service if not given
 	driver string // exec if not given
 	count  int
-	uses   []use  // their aliases are v0, v1, ...
-	once   bool   // neither restarted nor rescheduled
-	node   string // the name of the node it has to run on, "" for any
+	uses   []volumeUse // their aliases are v0, v1, ...
+	once   bool        // neither restarted nor rescheduled
+	node   string      // the name of the node it has to run on, "" for any
 	script string
 }
 
@@ -36,7 +36,7 @@ func (j jobFile) hcl() string {
 		fmt.Fprintf(&b, format+"\n", args...)
 	}
 	line("job %q {\n  type = %q\n  group \"g\" {", j.name,
-		or(j.kind, structs.JobService))
+		orDefault(j.kind, structs.JobService))
 	if j.node != "" {
 		line("    constraint {\n      attribute = \"${node.unique.name}\"\n      value = %q\n    }", j.node)
 	}
@@ -49,15 +49,15 @@ func (j jobFile) hcl() string {
 	}
 	for i, u := range j.uses {
 		line("    volume \"v%d\" {\n      type = \"csi\"\n      source = %q", i, u.source)
-		line("      access_mode = %q\n      attachment_mode = %q", or(u.access, structs.CSISingleNodeWriter),
-			or(u.attach, structs.CSIFileSystem))
+		line("      access_mode = %q\n      attachment_mode = %q", orDefault(u.access, structs.CSISingleNodeWriter),
+			orDefault(u.attach, structs.CSIFileSystem))
 		line("      read_only = %t\n      per_alloc = %t", u.readOnly, u.perAlloc)
 		if u.fsType != "" {
 			line("      mount_options {\n        fs_type = %q\n      }", u.fsType)
 		}
 		line("    }")
 	}
-	line("    task \"t\" {\n      driver = %q\n      kill_timeout = \"1s\"", or(j.driver, "exec"))
+	line("    task \"t\" {\n      driver = %q\n      kill_timeout = \"1s\"", orDefault(j.driver, "exec"))
 	line("      config {\n        command = \"/bin/sh\"\n        args = [\"-c\", <<-EOT\n%s\n        EOT\n        ]\n      }",
 		j.script)
 	for i, u := range j.uses {
@@ -80,7 +80,7 @@ func (v volumeFile) hcl() string {
 	text := fmt.Sprintf("id = %q\nname = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n",
 		v.id, v.id)
 	text += fmt.Sprintf("capability {\n  access_mode = %q\n  attachment_mode = %q\n}\n",
-		or(v.access, structs.CSISingleNodeWriter), or(v.attach, structs.CSIFileSystem))
+		orDefault(v.access, structs.CSISingleNodeWriter), orDefault(v.attach, structs.CSIFileSystem))
 	if v.fsType != "" {
 		text += fmt.Sprintf("mount_options {\n  fs_type = %q\n}\n", v.fsType)
 	}
@@ -90,28 +90,28 @@ func (v volumeFile) hcl() string {
 	return text
 }
 
-func or[T ~string](s, def T) T {
+func orDefault[T ~string](s, def T) T {
 	if s == "" {
 		return def
 	}
 	return s
 }
 
-// volume creates a volume.
-func (a *agent) volume(v volumeFile) {
+// createVolume creates a volume.
+func (a *agent) createVolume(v volumeFile) {
 	a.t.Helper()
 	a.must("volume", "create",
-		a.file("volume-"+v.id+".hcl", v.hcl()))
+		a.writeFile("volume-"+v.id+".hcl", v.hcl()))
 }
 
-// write writes a job file and returns its path.
-func (a *agent) write(j jobFile) string {
+// writeJob writes a job file and returns its path.
+func (a *agent) writeJob(j jobFile) string {
 	a.t.Helper()
-	return a.file(j.name+".hcl", j.hcl())
+	return a.writeFile(j.name+".hcl", j.hcl())
 }
 
-// says waits until an allocation's output has all the texts and returns it.
-func (a *agent) says(alloc string, texts ...string) string {
+// awaitOutput waits until an allocation's output has all the texts and returns it.
+func (a *agent) awaitOutput(alloc string, texts ...string) string {
 	a.t.Helper()
 	var out string
 	eventually(a.t, fmt.Sprintf("allocation %.8s says %q", alloc, texts), func() error {
@@ -126,8 +126,8 @@ func (a *agent) says(alloc string, texts ...string) string {
 	return out
 }
 
-// goesOn waits until an allocation writes more than it had.
-func (a *agent) goesOn(alloc string) {
+// awaitMoreOutput waits until an allocation writes more than it had.
+func (a *agent) awaitMoreOutput(alloc string) {
 	a.t.Helper()
 	before := len(a.logs(alloc))
 	eventually(a.t, fmt.Sprintf("allocation %.8s goes on writing", alloc), func() error {

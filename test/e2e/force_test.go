@@ -14,18 +14,18 @@ import (
 	"berth/structs"
 )
 
-// begun is a CLI command that runs in parallel to the test.
-type begun struct {
+// backgroundCommand is a CLI command that runs in parallel to the test.
+type backgroundCommand struct {
 	a    *agent
 	cmd  *exec.Cmd
 	out  bytes.Buffer
 	done chan error
 }
 
-// begin starts a command and leaves it running.
-func (a *agent) begin(args ...string) *begun {
+// startCommand starts a command and leaves it running.
+func (a *agent) startCommand(args ...string) *backgroundCommand {
 	a.t.Helper()
-	b := &begun{
+	b := &backgroundCommand{
 		a:    a,
 		cmd:  exec.Command(binary, args...),
 		done: make(chan error, 1),
@@ -48,8 +48,8 @@ func (a *agent) begin(args ...string) *begun {
 	return b
 }
 
-// ends waits for the command, and checks its exit code and that its output has all the texts.
-func (b *begun) ends(code int, texts ...string) {
+// checkEnd waits for the command, and checks its exit code and that its output has all the texts.
+func (b *backgroundCommand) checkEnd(code int, texts ...string) {
 	b.a.t.Helper()
 	var err error
 	eventually(b.a.t, strings.Join(b.cmd.Args[1:], " ")+" ends", func() error {
@@ -60,9 +60,9 @@ func (b *begun) ends(code int, texts ...string) {
 			return fmt.Errorf("it runs")
 		}
 	})
-	if exit(err) != code {
+	if exitCode(err) != code {
 		b.a.t.Errorf("%v: exit code %d, want %d:\n%s",
-			b.cmd.Args[1:], exit(err), code, b.out.String())
+			b.cmd.Args[1:], exitCode(err), code, b.out.String())
 	}
 	for _, text := range texts {
 		if !strings.Contains(b.out.String(), text) {
@@ -72,13 +72,13 @@ func (b *begun) ends(code int, texts ...string) {
 	}
 }
 
-// runs reports whether the command has not ended.
-func (b *begun) runs() bool { return len(b.done) == 0 }
+// isRunning reports whether the command has not ended.
+func (b *backgroundCommand) isRunning() bool { return len(b.done) == 0 }
 
-// stopped stops a job and waits until its allocation has ended, whether or not its volume is released.
-func (a *agent) stopped(job, alloc string) {
+// stopJob stops a job and waits until its allocation has ended, whether or not its volume is released.
+func (a *agent) stopJob(job, alloc string) {
 	a.t.Helper()
-	a.again("job", "stop", "-detach", job)
+	a.mustEventually("job", "stop", "-detach", job)
 	eventually(a.t, "allocation "+alloc+" has ended", func() error {
 		got, err := get[*structs.Allocation](a, "/v1/allocation/"+alloc)
 		if err == nil && !got.ClientTerminal() {
@@ -88,14 +88,14 @@ func (a *agent) stopped(job, alloc string) {
 	})
 }
 
-// keeps checks that the volume is still attached and mounted there and nowhere else, and that another
+// checkHeldBy checks that the volume is still attached and mounted there and nowhere else, and that another
 // allocation waits for it.
-func (c *cluster) keeps(st *storage, volume string, n *agent) {
+func (c *cluster) checkHeldBy(st *storage, volume string, n *agent) {
 	c.t.Helper()
-	c.alive().waiting(volume)
+	c.liveServer().awaitSecondClaim(volume)
 	want := []string{volume + " " + n.name}
 	for _, dir := range []string{"attached", "staged"} {
-		if at := st.places(dir); !slices.Equal(at, want) {
+		if at := st.recordedPlaces(dir); !slices.Equal(at, want) {
 			c.t.Errorf("%s are %v, want %v", dir, at, want)
 		}
 	}
@@ -104,14 +104,14 @@ func (c *cluster) keeps(st *storage, volume string, n *agent) {
 	}
 }
 
-// withShortLeases starts a server that soon takes a silent node for down, and two nodes with the shelf
+// clusterWithShortLeases starts a server that soon takes a silent node for down, and two nodes with the shelf
 // plugin.
-func withShortLeases(t *testing.T) (*storage, *cluster) {
+func clusterWithShortLeases(t *testing.T) (*storage, *cluster) {
 	t.Helper()
 	st := newStorage(t)
 	s := newAgent(t, "s0", "-server")
 	s.args = append(s.args, "-config",
-		s.file("agent.hcl", "server {\n  heartbeat_ttl = \"4s\"\n  heartbeat_grace = \"2s\"\n}\n"))
+		s.writeFile("agent.hcl", "server {\n  heartbeat_ttl = \"4s\"\n  heartbeat_grace = \"2s\"\n}\n"))
 	s.ready = (*agent).hasLeader
 	s.start()
 	c := &cluster{
@@ -125,13 +125,13 @@ func withShortLeases(t *testing.T) (*storage, *cluster) {
 	for _, n := range c.nodes {
 		n.awaitReady()
 	}
-	s.again("job", "run", "-detach", st.job(s, "shelf", "system", "monolith"))
+	s.mustEventually("job", "run", "-detach", st.writePluginJob(s, "shelf", "system", "monolith"))
 	s.healthyNodes("shelf", 2)
 	return st, c
 }
 
-// force is a command that forces volume v off a node.
-func force(node string) []string {
+// forceDetachArgs returns a command that forces volume v off a node.
+func forceDetachArgs(node string) []string {
 	return []string{"volume", "detach", "-force", "-reason", "it hangs", "v", node}
 }
 
@@ -139,17 +139,17 @@ func force(node string) []string {
 // elsewhere.
 func TestForcedDetach_NeverTakesAVolumeFromANodeThatMayWrite(t *testing.T) {
 	t.Parallel()
-	st, c := withShortLeases(t)
+	st, c := clusterWithShortLeases(t)
 	s := c.servers[0]
-	st.create(s, "v", 300)
-	s.holds(keeping("v", "n0", "first"), "first")
+	st.createVolume(s, "v", 300)
+	s.runUntilOutput(appendingJob("v", "n0", "first"), "first")
 	c.forceWhileThePluginHangs(st)
-	s.holds(keeping("v", "n1", "second"), "first", "second")
+	s.runUntilOutput(appendingJob("v", "n1", "second"), "first", "second")
 	c.forceWhileThePluginFails(st)
-	s.holds(keeping("v", "n0", "third"), "first", "second", "third")
+	s.runUntilOutput(appendingJob("v", "n0", "third"), "first", "second", "third")
 	c.forceOnceTheNodeIsLost(st)
-	s.holds(keeping("v", "n1", "fourth"), "first", "second", "third", "fourth")
-	st.inOrder()
+	s.runUntilOutput(appendingJob("v", "n1", "fourth"), "first", "second", "third", "fourth")
+	st.checkCallOrder()
 }
 
 // forceWhileThePluginHangs forces the volume off n0: that waits for the plugin, some seconds. A plugin that
@@ -157,22 +157,22 @@ func TestForcedDetach_NeverTakesAVolumeFromANodeThatMayWrite(t *testing.T) {
 func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	c.t.Helper()
 	s := c.servers[0]
-	release := st.hold("NodeUnpublishVolume", "before")
-	s.stopped("v", s.running("v", 1)[0].ID)
-	st.held("NodeUnpublishVolume")
+	release := st.holdCalls("NodeUnpublishVolume", "before")
+	s.stopJob("v", s.awaitRunning("v", 1)[0].ID)
+	st.awaitHeldCall("NodeUnpublishVolume")
 	s.must("job", "run", "-detach",
-		s.write(keeping("v", "n1", "second")))
-	forced := s.begin(force("n0")...)
-	c.keeps(st, "v", c.nodes[0])
-	if !forced.runs() {
+		s.writeJob(appendingJob("v", "n1", "second")))
+	forced := s.startCommand(forceDetachArgs("n0")...)
+	c.checkHeldBy(st, "v", c.nodes[0])
+	if !forced.isRunning() {
 		c.t.Errorf("it has ended:\n%s", forced.out.String())
 	}
-	forced.ends(6, "n0", "mount", "nothing is released", "power the node off")
-	c.keeps(st, "v", c.nodes[0])
+	forced.checkEnd(6, "n0", "mount", "nothing is released", "power the node off")
+	c.checkHeldBy(st, "v", c.nodes[0])
 
-	forced = s.begin(force("n0")...)
+	forced = s.startCommand(forceDetachArgs("n0")...)
 	release()
-	forced.ends(0)
+	forced.checkEnd(0)
 	if out := forced.out.String(); !strings.Contains(out, "has released") && !strings.Contains(out, "No claim") {
 		c.t.Errorf("it says %q", out)
 	}
@@ -183,13 +183,14 @@ func (c *cluster) forceWhileThePluginHangs(st *storage) {
 func (c *cluster) forceWhileThePluginFails(st *storage) {
 	c.t.Helper()
 	s := c.servers[0]
-	words := st.open(c.nodes[1], "words")
-	s.stopped("v", s.running("v", 1)[0].ID)
+	words := st.openOnVolume(c.nodes[1], "words")
+	s.stopJob("v", s.awaitRunning("v", 1)[0].ID)
 	s.must("job", "run", "-detach",
-		s.write(keeping("v", "n0", "third")))
+		s.writeJob(appendingJob("v", "n0", "third")))
 	mount := filepath.Dir(words.Name())
-	s.refused(6, []string{"n1", mount, "busy", "nothing is released", "power the node off"}, force("n1")...)
-	c.keeps(st, "v", c.nodes[1])
+	s.mustFail(6, []string{"n1", mount, "busy", "nothing is released", "power the node off"},
+		forceDetachArgs("n1")...)
+	c.checkHeldBy(st, "v", c.nodes[1])
 	if err := words.Close(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -199,21 +200,21 @@ func (c *cluster) forceWhileThePluginFails(st *storage) {
 func (c *cluster) forceOnceTheNodeIsLost(st *storage) {
 	c.t.Helper()
 	s := c.servers[0]
-	_ = st.hold("NodeUnpublishVolume", "before")
-	s.stopped("v", s.running("v", 1)[0].ID)
-	st.held("NodeUnpublishVolume")
+	_ = st.holdCalls("NodeUnpublishVolume", "before")
+	s.stopJob("v", s.awaitRunning("v", 1)[0].ID)
+	st.awaitHeldCall("NodeUnpublishVolume")
 	s.must("job", "run", "-detach",
-		s.write(keeping("v", "n1", "fourth")))
-	forced := s.begin(force("n0")...)
-	c.keeps(st, "v", c.nodes[0])
+		s.writeJob(appendingJob("v", "n1", "fourth")))
+	forced := s.startCommand(forceDetachArgs("n0")...)
+	c.checkHeldBy(st, "v", c.nodes[0])
 	c.nodes[0].crash()
-	forced.ends(7, "n0", "is up and does not report its mounts", "power it off")
-	s.waiting("v")
-	if err := st.attachedAt("v n0"); err != nil {
+	forced.checkEnd(7, "n0", "is up and does not report its mounts", "power it off")
+	s.awaitSecondClaim("v")
+	if err := st.checkAttached("v n0"); err != nil {
 		c.t.Error(err)
 	}
 	if err := os.Remove(filepath.Join(st.root, "vol", "shelf-v", "staged", "n0")); err != nil {
-		c.t.Fatal(err) // no power, no mount
+		c.t.Fatal(err) // a loss of power removes the mount
 	}
 	eventually(c.t, "the node is down", func() error {
 		out, err := s.run("node", "status")
@@ -222,14 +223,15 @@ func (c *cluster) forceOnceTheNodeIsLost(st *storage) {
 		}
 		return err
 	})
-	s.refused(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "v", "n0")
-	if out := s.must(force("n0")...); !strings.Contains(out, "nothing proves that it does not write") {
+	s.mustFail(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "v", "n0")
+	if out := s.must(forceDetachArgs("n0")...); !strings.Contains(out, "nothing proves that it does not write") {
 		c.t.Errorf("it says %q", out)
 	}
 }
 
-// waiting waits until a second claim of the volume waits, and checks that the first is still granted.
-func (a *agent) waiting(volume string) {
+// awaitSecondClaim waits until a second claim of the volume waits, and checks that the first is still
+// granted.
+func (a *agent) awaitSecondClaim(volume string) {
 	a.t.Helper()
 	eventually(a.t, "a second claim of "+volume, func() error {
 		claims, err := a.claims(volume)
@@ -248,8 +250,8 @@ func (a *agent) waiting(volume string) {
 	})
 }
 
-// open opens a file of the only volume that is mounted at a node.
-func (st *storage) open(n *agent, name string) *os.File {
+// openOnVolume opens a file of the only volume that is mounted at a node.
+func (st *storage) openOnVolume(n *agent, name string) *os.File {
 	st.t.Helper()
 	for _, dir := range stagedBelow(n.dir) {
 		if filepath.Base(dir) == "mount" {

@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shelf" {
 		os.Exit(runShelf(os.Args[2:]))
 	}
-	os.Exit(run(m))
+	os.Exit(runTests(m))
 }
 
-func run(m *testing.M) int {
+func runTests(m *testing.M) int {
 	if os.Geteuid() != 0 {
 		fmt.Println("e2e: these tests mount file systems and start isolated tasks: " +
 			"run them as root, or leave the package out")
@@ -147,7 +147,7 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 	if a.log, err = os.Create(filepath.Join(dir, "agent.log")); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(a.clean)
+	t.Cleanup(a.cleanUp)
 	return a
 }
 
@@ -240,8 +240,8 @@ func (a *agent) run(args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// exit is the exit code of a command that run has run, 0 for none.
-func exit(err error) int {
+// exitCode is the exit code of a command that run has run, 0 for none.
+func exitCode(err error) int {
 	var e *exec.ExitError
 	if errors.As(err, &e) {
 		return e.ExitCode()
@@ -249,14 +249,14 @@ func exit(err error) int {
 	return 0
 }
 
-// refused runs a command that has to fail with an exit code, and checks that its output has each of the
+// mustFail runs a command that has to fail with an exit code, and checks that its output has each of the
 // texts.
-func (a *agent) refused(code int, texts []string, args ...string) {
+func (a *agent) mustFail(code int, texts []string, args ...string) {
 	a.t.Helper()
 	_, err := a.run(args...)
-	if exit(err) != code {
+	if exitCode(err) != code {
 		a.t.Errorf("berth %s: exit code %d, want %d: %v",
-			strings.Join(args, " "), exit(err), code, err)
+			strings.Join(args, " "), exitCode(err), code, err)
 	}
 	for _, text := range texts {
 		if err == nil || !strings.Contains(err.Error(), text) {
@@ -286,8 +286,8 @@ func decode[T any](t testing.TB, out string) T {
 	return v
 }
 
-// file writes a job or volume file and returns its path.
-func (a *agent) file(name, content string) string {
+// writeFile writes a job or volume file and returns its path.
+func (a *agent) writeFile(name, content string) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
@@ -296,8 +296,8 @@ func (a *agent) file(name, content string) string {
 	return path
 }
 
-// clean ends everything of the agent, in any state of the test, and reports the leftovers.
-func (a *agent) clean() {
+// cleanUp ends everything of the agent, in any state of the test, and reports the leftovers.
+func (a *agent) cleanUp() {
 	if a.t.Failed() {
 		log, _ := os.ReadFile(a.log.Name())
 		if len(log) > 12000 {
@@ -327,7 +327,7 @@ func (a *agent) clean() {
 		}
 		return nil
 	})
-	for _, d := range a.loops() {
+	for _, d := range a.loopDevices() {
 		_ = exec.Command("losetup", "-d", d).Run()
 	}
 	if err := os.RemoveAll(a.dir); err != nil {
@@ -381,9 +381,9 @@ func (a *agent) cgroups() (groups []string) {
 	return groups
 }
 
-// loops lists the loop devices of the volumes of this agent's node. The kernel reports their files as the
-// plugin's task saw them, so the node's mark in the IDs of the volumes identifies them.
-func (a *agent) loops() (devices []string) {
+// loopDevices lists the loop devices of the volumes of this agent's node. The kernel reports their files as
+// the plugin's task saw them, so the node's mark in the IDs of the volumes identifies them.
+func (a *agent) loopDevices() (devices []string) {
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, f := range files {
 		backing, err := os.ReadFile(f)

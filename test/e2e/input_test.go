@@ -55,12 +55,12 @@ func TestInput_ErrorsHavePositions(t *testing.T) {
 			"id = \"v\"\nplugin_id = \"p\"\ncapability {\n  access_mode = \"all\"\n  attachment_mode = \"file-system\"\n}\n",
 			[]string{"volume", "create"}, []string{":4,17:", "single-node-writer"}},
 	} {
-		path := a.file(c.name, c.content)
+		path := a.writeFile(c.name, c.content)
 		says := c.says
 		says[0] = path + says[0]
-		a.refused(2, says, append(c.args, path)...)
+		a.mustFail(2, says, append(c.args, path)...)
 	}
-	a.refused(2, []string{"no-such.hcl"}, "job", "run", "no-such.hcl")
+	a.mustFail(2, []string{"no-such.hcl"}, "job", "run", "no-such.hcl")
 	if out := a.must("job", "status"); strings.Contains(out, "x ") {
 		t.Errorf("something was stored:\n%s", out)
 	}
@@ -68,31 +68,32 @@ func TestInput_ErrorsHavePositions(t *testing.T) {
 
 func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 	t.Parallel()
-	a := dayOne(t)
+	a := agentWithVolume(t)
 	a.must("job", "run", example(t, "counter.hcl"))
-	a.running("counter", 1)
+	a.awaitRunning("counter", 1)
 
-	a.refused(2, []string{"berth job"}, "job", "rnu", "x")
-	a.refused(2, []string{"-h"}, "job", "run")
-	a.refused(4, []string{`"none"`}, "job", "status", "none")
-	a.refused(4, []string{`"none"`}, "volume", "status", "none")
-	a.refused(5, nil, "job", "run", "-check-index", "999", example(t, "counter.hcl"))
-	a.refused(6, []string{"claimed", a.running("counter", 1)[0].ID}, "volume", "delete", "counter")
-	a.refused(6, []string{"claimed"}, "volume", "deregister", "counter")
-	if code := a.post("/v1/system/gc", "Origin", "http://elsewhere.example"); code != http.StatusForbidden {
+	a.mustFail(2, []string{"berth job"}, "job", "rnu", "x")
+	a.mustFail(2, []string{"-h"}, "job", "run")
+	a.mustFail(4, []string{`"none"`}, "job", "status", "none")
+	a.mustFail(4, []string{`"none"`}, "volume", "status", "none")
+	a.mustFail(5, nil, "job", "run", "-check-index", "999", example(t, "counter.hcl"))
+	a.mustFail(6, []string{"claimed", a.awaitRunning("counter", 1)[0].ID}, "volume", "delete", "counter")
+	a.mustFail(6, []string{"claimed"}, "volume", "deregister", "counter")
+	if code := a.postStatus("/v1/system/gc", "Origin",
+		"http://elsewhere.example"); code != http.StatusForbidden {
 		t.Errorf("a page of another origin got %d", code)
 	}
-	a.refused(7, []string{"127.0.0.1:1"}, "job", "status", "-address", "http://127.0.0.1:1")
+	a.mustFail(7, []string{"127.0.0.1:1"}, "job", "status", "-address", "http://127.0.0.1:1")
 
 	// Without -dev raw_exec is off: the error says how to enable it.
-	raw := a.write(jobFile{
+	raw := a.writeJob(jobFile{
 		name:   "raw",
 		driver: "raw_exec",
 		script: "sleep 1000",
 	})
 	_, err := a.run("job", "run", raw)
-	if exit(err) != 6 {
-		t.Errorf("exit code %d: %v", exit(err), err)
+	if exitCode(err) != 6 {
+		t.Errorf("exit code %d: %v", exitCode(err), err)
 	}
 	for _, text := range []string{"raw_exec", "1 node refused by driver", "enabled = true"} {
 		if err == nil || !strings.Contains(err.Error(), text) {
@@ -110,12 +111,12 @@ func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 		"counter"); strings.TrimSpace(out) != "counter 1" {
 		t.Errorf("-t shows %q", out)
 	}
-	a.refused(2, []string{"Nope"}, "job", "status", "-t", "{{.Nope}}", "counter")
-	end(a, "counter")
+	a.mustFail(2, []string{"Nope"}, "job", "status", "-t", "{{.Nope}}", "counter")
+	stopWithVolume(a, "counter")
 }
 
-// post sends an empty request with a header and returns the status.
-func (a *agent) post(path, header, value string) int {
+// postStatus sends an empty request with a header and returns the status.
+func (a *agent) postStatus(path, header, value string) int {
 	a.t.Helper()
 	req, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d%s", a.http, path),
 		strings.NewReader("{}"))
@@ -131,18 +132,18 @@ func (a *agent) post(path, header, value string) int {
 	return resp.StatusCode
 }
 
-// noiseOf are random bytes of the test's seed.
-func noiseOf(t *testing.T, n int) []byte {
+// randomBytes returns bytes that follow from the seed of the test.
+func randomBytes(t *testing.T, n int) []byte {
 	var seed [32]byte
 	endian.LittleEndian.PutUint64(seed[:], seedOf(t))
 	noise := make([]byte, n)
-	_, _ = rand.NewChaCha8(seed).Read(noise) // never fails
+	_, _ = rand.NewChaCha8(seed).Read(noise)
 	return noise
 }
 
-// bodies are request bodies that are invalid for every route.
-func bodies(t *testing.T) [][]byte {
-	noise := noiseOf(t, 4096)
+// invalidBodies returns request bodies that are invalid for every route.
+func invalidBodies(t *testing.T) [][]byte {
+	noise := randomBytes(t, 4096)
 	return [][]byte{nil, []byte("{"), []byte("null"), []byte("[]"), []byte("[null]"), []byte(`"x"`),
 		[]byte("1e999"), []byte("{}"), noise,
 		[]byte(`{"Job":null}`), []byte(`{"Job":{"ID":"x","TaskGroups":[null]}}`),
@@ -153,7 +154,7 @@ func bodies(t *testing.T) [][]byte {
 		[]byte(strings.Repeat("[", 20000)), []byte(`{"Job":` + strings.Repeat(`{"Meta":`, 5000))}
 }
 
-func TestInput_GarbageOnEveryRoute(t *testing.T) {
+func TestHTTP_RejectsGarbageOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-dev")
 	a.start()
@@ -162,7 +163,7 @@ func TestInput_GarbageOnEveryRoute(t *testing.T) {
 	for _, r := range api.Routes() {
 		path := strings.ReplaceAll(r.Path, "{id}", "%2e%2e%2fx%00%ff")
 		for _, method := range append(strings.Fields(r.Methods), "PATCH") {
-			for i, body := range bodies(t) {
+			for i, body := range invalidBodies(t) {
 				for _, query := range []string{"", "?index=x&wait=-1&per_page=%00&prefix=%ff&namespace=%2e%2e"} {
 					req, err := http.NewRequest(method, base+path+query, bytes.NewReader(body))
 					if err != nil {
@@ -188,11 +189,11 @@ func TestInput_GarbageOnEveryRoute(t *testing.T) {
 	}
 }
 
-func TestRPC_GarbageOnThePort(t *testing.T) {
+func TestRPC_SurvivesGarbageOnThePort(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-dev")
 	a.start()
-	noise := noiseOf(t, 2048)
+	noise := randomBytes(t, 2048)
 	for first := range 256 {
 		conn, err := net.DialTimeout("tcp", "127.0.0.1:"+strconv.Itoa(a.rpc), time.Minute)
 		if err != nil {
@@ -209,14 +210,14 @@ func TestRPC_GarbageOnThePort(t *testing.T) {
 		}
 	}
 	a.must("job", "run",
-		a.write(jobFile{name: "after", script: "echo up; sleep 1000"}))
-	a.says(a.running("after", 1)[0].ID, "up")
+		a.writeJob(jobFile{name: "after", script: "echo up; sleep 1000"}))
+	a.awaitOutput(a.awaitRunning("after", 1)[0].ID, "up")
 	for _, conn := range held {
 		conn.Close()
 	}
 }
 
-func TestDisk_Full(t *testing.T) {
+func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server")
 	a.ready = (*agent).hasLeader
@@ -229,14 +230,14 @@ func TestDisk_Full(t *testing.T) {
 	}
 	a.start()
 	a.must("job", "run", "-detach",
-		a.write(jobFile{name: "before", script: "sleep 1000"}))
+		a.writeJob(jobFile{name: "before", script: "sleep 1000"}))
 
 	filler := a.data("filler")
 	f, err := os.Create(filler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = io.Copy(f, zeros{})
+	_, err = io.Copy(f, zeroReader{})
 	f.Close()
 	if err == nil {
 		t.Fatal("the disk did not fill up")
@@ -248,7 +249,7 @@ func TestDisk_Full(t *testing.T) {
 	var refusal error
 	for i := 0; refusal == nil && i < 200; i++ { // until the log needs more space than there is
 		big.name = "big" + strconv.Itoa(i)
-		_, refusal = a.run("job", "run", "-detach", a.write(big))
+		_, refusal = a.run("job", "run", "-detach", a.writeJob(big))
 	}
 	if refusal == nil {
 		t.Fatal("a server with a full disk took everything")
@@ -268,7 +269,7 @@ func TestDisk_Full(t *testing.T) {
 	}
 	eventually(t, "it takes writes again", func() error {
 		_, err := a.run("job", "run", "-detach",
-			a.write(jobFile{name: "room", script: "sleep 1000"}))
+			a.writeJob(jobFile{name: "room", script: "sleep 1000"}))
 		return err
 	})
 	a.stop()
@@ -277,18 +278,18 @@ func TestDisk_Full(t *testing.T) {
 		a.must("job", "inspect", job)
 	}
 	a.must("job", "run", "-detach",
-		a.write(jobFile{name: "later", script: "sleep 1000"}))
+		a.writeJob(jobFile{name: "later", script: "sleep 1000"}))
 }
 
-// zeros are endless.
-type zeros struct{}
+// zeroReader returns zeros without an end.
+type zeroReader struct{}
 
-func (zeros) Read(p []byte) (int, error) {
+func (zeroReader) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
 }
 
-func TestDisk_TooSmallForTheDataDirectory(t *testing.T) {
+func TestFullDisk_EndsTheStartWithItsReason(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server")
 	if err := os.Mkdir(a.data(), 0o700); err != nil {
@@ -308,7 +309,7 @@ func TestDisk_TooSmallForTheDataDirectory(t *testing.T) {
 	go func() { done <- cmd.Wait() }()
 	select {
 	case err := <-done:
-		if exit(err) == 0 ||
+		if exitCode(err) == 0 ||
 			!strings.Contains(out.String(), filepath.Join(a.data())) ||
 			!strings.Contains(out.String(), "no space left") {
 			t.Errorf("%v: %s", err, out.String())

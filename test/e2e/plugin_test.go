@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// quickPlugin is the example's plugin job, restarted without the usual delay and with a line changed.
-func quickPlugin(t testing.TB, a *agent, memory string) string {
+// fastRestartPlugin is the example's plugin job, restarted without the usual delay and with a line changed.
+func fastRestartPlugin(t testing.TB, a *agent, memory string) string {
 	t.Helper()
 	src, err := os.ReadFile(example(t, "hostpath.hcl"))
 	if err != nil {
@@ -23,7 +23,7 @@ func quickPlugin(t testing.TB, a *agent, memory string) string {
 	}
 	text := strings.Replace(string(src), "group \"plugin\" {\n",
 		"group \"plugin\" {\n    restart {\n      attempts = 5\n      delay = \"200ms\"\n    }\n", 1)
-	return a.file("plugin-"+memory+".hcl",
+	return a.writeFile("plugin-"+memory+".hcl",
 		strings.Replace(text, "memory = 64", "memory = "+memory, 1))
 }
 
@@ -79,13 +79,13 @@ func TestPlugin_KilledComesBackAndVolumesStay(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
-	a.must("job", "run", quickPlugin(t, a, "64"))
+	a.must("job", "run", fastRestartPlugin(t, a, "64"))
 	a.healthyNodes("hostpath", 1)
-	plugin := a.running("hostpath", 1)[0].ID
-	a.volume(volumeFile{id: "counter", image: true})
+	plugin := a.awaitRunning("hostpath", 1)[0].ID
+	a.createVolume(volumeFile{id: "counter", image: true})
 	a.must("job", "run", example(t, "counter.hcl"))
-	user := a.running("counter", 1)[0].ID
-	a.goesOn(user)
+	user := a.awaitRunning("counter", 1)[0].ID
+	a.awaitMoreOutput(user)
 	mounts := stagedBelow(a.dir)
 
 	was := a.driverProcess()
@@ -101,29 +101,29 @@ func TestPlugin_KilledComesBackAndVolumesStay(t *testing.T) {
 	if now := stagedBelow(a.dir); !slices.Equal(now, mounts) {
 		t.Errorf("mounts are %v, were %v", now, mounts)
 	}
-	a.goesOn(user)
-	if again := a.running("counter", 1)[0]; again.ID != user || again.TaskStates["counter"].Restarts != 0 {
+	a.awaitMoreOutput(user)
+	if again := a.awaitRunning("counter", 1)[0]; again.ID != user || again.TaskStates["counter"].Restarts != 0 {
 		t.Errorf("the user of the volume did not go on: %s, %d restarts", again.ID,
 			again.TaskStates["counter"].Restarts)
 	}
-	end(a, "counter")
+	stopWithVolume(a, "counter")
 }
 
 func TestPlugin_ReplacedWhileItsVolumeIsUsed(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
-	a.must("job", "run", quickPlugin(t, a, "64"))
+	a.must("job", "run", fastRestartPlugin(t, a, "64"))
 	a.healthyNodes("hostpath", 1)
-	first := a.running("hostpath", 1)[0].ID
-	a.volume(volumeFile{id: "counter", image: true})
+	first := a.awaitRunning("hostpath", 1)[0].ID
+	a.createVolume(volumeFile{id: "counter", image: true})
 	a.must("job", "run", example(t, "counter.hcl"))
-	user := a.running("counter", 1)[0].ID
-	a.goesOn(user)
+	user := a.awaitRunning("counter", 1)[0].ID
+	a.awaitMoreOutput(user)
 	mounts := stagedBelow(a.dir)
 
-	a.must("job", "run", quickPlugin(t, a, "65"))
-	second := a.running("hostpath", 1)[0].ID
+	a.must("job", "run", fastRestartPlugin(t, a, "65"))
+	second := a.awaitRunning("hostpath", 1)[0].ID
 	if second == first {
 		t.Fatal("the plugin's allocation was not replaced")
 	}
@@ -142,36 +142,36 @@ func TestPlugin_ReplacedWhileItsVolumeIsUsed(t *testing.T) {
 	if now := stagedBelow(a.dir); !slices.Equal(now, mounts) {
 		t.Errorf("mounts are %v, were %v", now, mounts)
 	}
-	a.goesOn(user)
-	end(a, "counter")
+	a.awaitMoreOutput(user)
+	stopWithVolume(a, "counter")
 }
 
 func TestVolumes_FailedStageUndoesTheOthers(t *testing.T) {
 	t.Parallel()
-	a := withPlugin(t)
-	a.volume(volumeFile{
+	a := agentWithPlugin(t)
+	a.createVolume(volumeFile{
 		id:     "good",
 		image:  true,
 		fsType: "ext4",
 	})
-	a.volume(volumeFile{
+	a.createVolume(volumeFile{
 		id:     "bad",
 		image:  true,
 		fsType: "ext4",
 	})
-	path := a.write(jobFile{
+	path := a.writeJob(jobFile{
 		name:   "two",
 		once:   true,
 		script: "sleep 1000",
-		uses: []use{
+		uses: []volumeUse{
 			{source: "good", at: "/good"},
 			{source: "bad", at: "/bad", fsType: "xfs"},
 		},
 	})
 	names := []string{`default/bad`, `plugin "hostpath"`, "NodeStageVolume", "FailedPrecondition", "xfs"}
 	_, err := a.run("job", "run", path)
-	if exit(err) != 1 {
-		t.Errorf("job run ended with %d: %v", exit(err), err)
+	if exitCode(err) != 1 {
+		t.Errorf("job run ended with %d: %v", exitCode(err), err)
 	}
 	allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/two/allocations")
 	if err != nil || len(allocs) != 1 {
@@ -183,24 +183,24 @@ func TestVolumes_FailedStageUndoesTheOthers(t *testing.T) {
 			t.Errorf("alloc status does not say %q:\n%s", name, status)
 		}
 	}
-	a.nothingLeft([]string{"good", "bad"})
+	a.stopAndCheckClean([]string{"good", "bad"})
 
 	// Both volumes are as usable as before.
 	a.must("job", "stop", "-purge", "two")
-	a.must("job", "run", a.write(jobFile{
+	a.must("job", "run", a.writeJob(jobFile{
 		name:   "again",
 		script: "echo up; sleep 1000",
-		uses: []use{
+		uses: []volumeUse{
 			{source: "good", at: "/good"},
 			{source: "bad", at: "/bad"},
 		},
 	}))
-	a.says(a.running("again", 1)[0].ID, "up")
-	a.nothingLeft([]string{"good", "bad"}, "again")
+	a.awaitOutput(a.awaitRunning("again", 1)[0].ID, "up")
+	a.stopAndCheckClean([]string{"good", "bad"}, "again")
 }
 
-// anotherDriver is a job that runs another driver under the plugin ID of the example.
-func anotherDriver(t testing.TB, a *agent) string {
+// otherDriverJob is a job that runs another driver under the plugin ID of the example.
+func otherDriverJob(t testing.TB, a *agent) string {
 	t.Helper()
 	src, err := os.ReadFile(example(t, "hostpath.hcl"))
 	if err != nil {
@@ -208,21 +208,21 @@ func anotherDriver(t testing.TB, a *agent) string {
 	}
 	text := strings.Replace(string(src), `job "hostpath"`, `job "other"`, 1)
 	args := `"${node.unique.id}", "-name", "other.csi", "-data-dir", "/tmp/other"]`
-	return a.file("other.hcl", strings.Replace(text, `"${node.unique.id}"]`, args, 1))
+	return a.writeFile("other.hcl", strings.Replace(text, `"${node.unique.id}"]`, args, 1))
 }
 
-func TestTwoDrivers_UnderOnePluginIDAreNotMixed(t *testing.T) {
+func TestPluginID_RejectsASecondDriver(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
 	a.must("job", "run", example(t, "hostpath.hcl"))
 	a.healthyNodes("hostpath", 1)
-	driver := a.running("hostpath", 1)[0].ID
-	a.volume(volumeFile{id: "counter", image: true})
+	driver := a.awaitRunning("hostpath", 1)[0].ID
+	a.createVolume(volumeFile{id: "counter", image: true})
 
 	says := []string{"its plugin is not healthy yet", "is not used", `driver is "other.csi"`,
 		"not done after 3s"}
-	a.refused(8, says, "job", "run", "-timeout", "3s", anotherDriver(t, a))
+	a.mustFail(8, says, "job", "run", "-timeout", "3s", otherDriverJob(t, a))
 	out := a.must("plugin", "status", "hostpath")
 	if !strings.Contains(out, "Problems") ||
 		!strings.Contains(out, `driver is "other.csi"`) {
@@ -238,7 +238,7 @@ func TestTwoDrivers_UnderOnePluginIDAreNotMixed(t *testing.T) {
 		}
 	}
 	a.must("job", "run", example(t, "counter.hcl"))
-	a.goesOn(a.running("counter", 1)[0].ID)
+	a.awaitMoreOutput(a.awaitRunning("counter", 1)[0].ID)
 	a.must("job", "stop", "-purge", "other")
-	end(a, "counter")
+	stopWithVolume(a, "counter")
 }

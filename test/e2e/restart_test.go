@@ -19,22 +19,22 @@ import (
 	"berth/structs"
 )
 
-// tasks are the processes that run the tasks of the agent's node.
-func (a *agent) tasks() []int {
+// taskProcesses are the processes that run the tasks of the agent's node.
+func (a *agent) taskProcesses() []int {
 	return processesOf(a.data("drivers"))
 }
 
 func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	t.Parallel()
-	a := dayOne(t)
+	a := agentWithVolume(t)
 	a.must("job", "run", example(t, "counter.hcl"))
-	alloc := a.running("counter", 1)[0].ID
-	a.goesOn(alloc)
-	tasks := a.tasks()
+	alloc := a.awaitRunning("counter", 1)[0].ID
+	a.awaitMoreOutput(alloc)
+	tasks := a.taskProcesses()
 	mounts := stagedBelow(a.dir)
 
 	a.stop()
-	if now := a.tasks(); !slices.Equal(now, tasks) {
+	if now := a.taskProcesses(); !slices.Equal(now, tasks) {
 		t.Errorf("without the agent the processes are %v, were %v", now, tasks)
 	}
 	if now := stagedBelow(a.dir); !slices.Equal(now, mounts) {
@@ -42,20 +42,20 @@ func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
 	}
 	a.start()
 	a.healthyNodes("hostpath", 1)
-	if again := a.running("counter", 1)[0]; again.ID != alloc || again.TaskStates["counter"].Restarts != 0 {
+	if again := a.awaitRunning("counter", 1)[0]; again.ID != alloc || again.TaskStates["counter"].Restarts != 0 {
 		t.Errorf("allocation %s with %d restarts; was %s",
 			again.ID, again.TaskStates["counter"].Restarts, alloc)
 	}
-	if now := a.tasks(); !slices.Equal(now, tasks) {
+	if now := a.taskProcesses(); !slices.Equal(now, tasks) {
 		t.Errorf("processes are %v, were %v", now, tasks)
 	}
-	a.goesOn(alloc)
-	end(a, "counter")
+	a.awaitMoreOutput(alloc)
+	stopWithVolume(a, "counter")
 }
 
-// settled returns how a job with one allocation on the volume "counter" differs from its target: running
+// checkSettled returns how a job with one allocation on the volume "counter" differs from its target: running
 // once, with one stage, one publication and one claim, all of the same allocation, or gone with all.
-func settled(a *agent, wantRunning bool) error {
+func checkSettled(a *agent, wantRunning bool) error {
 	allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/counter/allocations")
 	if err != nil && !strings.Contains(err.Error(), "404") {
 		return err
@@ -87,21 +87,21 @@ func settled(a *agent, wantRunning bool) error {
 		return fmt.Errorf("the claim is of %.8s, running is %.8s",
 			claims[0].AllocID, live[0])
 	case stages(a) != want || publications(a) != want ||
-		len(a.loops()) != want:
-		return fmt.Errorf("mounts %v, loop devices %v", stagedBelow(a.dir), a.loops())
+		len(a.loopDevices()) != want:
+		return fmt.Errorf("mounts %v, loop devices %v", stagedBelow(a.dir), a.loopDevices())
 	}
 	return nil
 }
 
-// twice returns an error if the volume has more mounts than one user needs.
-func twice(a *agent) error {
+// checkSingleMounts returns an error if the volume has more mounts than one allocation needs.
+func checkSingleMounts(a *agent) error {
 	if stages(a) > 1 || publications(a) > 1 {
 		return fmt.Errorf("mounted twice: %v", stagedBelow(a.dir))
 	}
 	return nil
 }
 
-// killWhile starts something, kills the agent at some moment of it and starts the agent again.
+// killWhile runs a command, kills the agent at a random moment of its execution and starts the agent again.
 func (a *agent) killWhile(rnd *rand.Rand, args ...string) {
 	a.t.Helper()
 	_, _ = a.run(args...) // detached: it returns when the request is stored
@@ -109,45 +109,45 @@ func (a *agent) killWhile(rnd *rand.Rand, args ...string) {
 	time.Sleep(after)
 	a.kill()
 	a.t.Logf("killed %s after %s", after, strings.Join(args, " "))
-	if err := twice(a); err != nil {
+	if err := checkSingleMounts(a); err != nil {
 		a.t.Error(err)
 	}
 	a.start()
 }
 
-func TestAgent_KillAtAnyMomentOfAVolume(t *testing.T) {
+func TestAgent_KilledAtAnyMomentMountsOnce(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
-	a.must("job", "run", quickPlugin(t, a, "64"))
+	a.must("job", "run", fastRestartPlugin(t, a, "64"))
 	a.healthyNodes("hostpath", 1)
-	a.volume(volumeFile{id: "counter", image: true})
+	a.createVolume(volumeFile{id: "counter", image: true})
 	for range 4 {
 		a.killWhile(rnd, "job", "run", "-detach", example(t, "counter.hcl"))
 		eventually(t, "it runs once", func() error {
-			if err := twice(a); err != nil {
+			if err := checkSingleMounts(a); err != nil {
 				t.Error(err)
 			}
-			return settled(a, true)
+			return checkSettled(a, true)
 		})
-		a.goesOn(a.running("counter", 1)[0].ID)
+		a.awaitMoreOutput(a.awaitRunning("counter", 1)[0].ID)
 		a.killWhile(rnd, "job", "stop", "-purge", "-detach", "counter")
 		eventually(t, "it is gone", func() error {
-			return settled(a, false)
+			return checkSettled(a, false)
 		})
 	}
-	end(a)
+	stopWithVolume(a)
 }
 
-func TestAgent_WithoutItsDataDirectory(t *testing.T) {
+func TestAgent_RejectsAFileAsDataDirectory(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	if err := os.WriteFile(a.data(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := a.run(a.args...)
-	if exit(err) == 0 ||
+	if exitCode(err) == 0 ||
 		!strings.Contains(err.Error(), a.data()) {
 		t.Errorf("a data directory that is a file: %v", err)
 	}
@@ -158,11 +158,11 @@ func TestAgent_WithoutItsDataDirectory(t *testing.T) {
 func (a *agent) crash() {
 	a.t.Helper()
 	a.kill()
-	for _, pid := range a.tree() {
+	for _, pid := range a.taskTree() {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	eventually(a.t, "every process has ended", func() error {
-		if left := a.tree(); len(left) > 0 {
+		if left := a.taskTree(); len(left) > 0 {
 			return fmt.Errorf("processes %v", left)
 		}
 		return nil
@@ -172,13 +172,13 @@ func (a *agent) crash() {
 			a.t.Fatal(err)
 		}
 	}
-	for _, d := range a.loops() {
+	for _, d := range a.loopDevices() {
 		_ = exec.Command("losetup", "-d", d).Run()
 	}
 }
 
-// tree are the processes of the tasks and all their descendants.
-func (a *agent) tree() []int {
+// taskTree are the processes of the tasks and all their descendants.
+func (a *agent) taskTree() []int {
 	parents := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -193,7 +193,7 @@ func (a *agent) tree() []int {
 			parents[parent] = append(parents[parent], pid)
 		}
 	}
-	all := a.tasks()
+	all := a.taskProcesses()
 	for i := 0; i < len(all); i++ {
 		for _, child := range parents[all[i]] {
 			if !slices.Contains(all, child) {
@@ -204,23 +204,23 @@ func (a *agent) tree() []int {
 	return all
 }
 
-func TestAgent_AfterALossOfPower(t *testing.T) {
+func TestAgent_MountsAgainAfterALossOfPower(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
-	a.must("job", "run", quickPlugin(t, a, "64"))
+	a.must("job", "run", fastRestartPlugin(t, a, "64"))
 	a.healthyNodes("hostpath", 1)
-	a.volume(volumeFile{id: "counter", image: true})
+	a.createVolume(volumeFile{id: "counter", image: true})
 	a.must("job", "run", example(t, "counter.hcl"))
-	a.goesOn(a.running("counter", 1)[0].ID)
+	a.awaitMoreOutput(a.awaitRunning("counter", 1)[0].ID)
 
 	a.crash()
 	a.start()
 	a.healthyNodes("hostpath", 1)
 	eventually(t, "it runs once", func() error {
-		return settled(a, true)
+		return checkSettled(a, true)
 	})
-	alloc := a.running("counter", 1)[0].ID
+	alloc := a.awaitRunning("counter", 1)[0].ID
 	eventually(t, "the data survived", func() error {
 		var n int
 		text := a.logs(alloc)
@@ -230,11 +230,11 @@ func TestAgent_AfterALossOfPower(t *testing.T) {
 		}
 		return nil
 	})
-	a.goesOn(alloc)
-	end(a, "counter")
+	a.awaitMoreOutput(alloc)
+	stopWithVolume(a, "counter")
 }
 
-func TestAgent_TwoOnOneDataDirectory(t *testing.T) {
+func TestAgent_RejectsADataDirectoryInUse(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"-server", "-client"} {
 		a := newAgent(t, "one", kind, "-servers", "127.0.0.1:1")
@@ -245,48 +245,48 @@ func TestAgent_TwoOnOneDataDirectory(t *testing.T) {
 		})
 		other := newAgent(t, "two", kind, "-data-dir", a.data(), "-servers", "127.0.0.1:1")
 		out, err := other.run(other.args...)
-		if exit(err) == 0 ||
+		if exitCode(err) == 0 ||
 			!strings.Contains(fmt.Sprint(err), a.data()) {
 			t.Errorf("%s: a second agent on the same data directory: %s, %v", kind, out, err)
 		}
 	}
 }
 
-func TestRestore_OfAnEarlierStateWhileVolumesAreUsed(t *testing.T) {
+func TestRestore_EndsUnknownAllocationsAndReplacesEndedOnes(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
-	a.must("job", "run", quickPlugin(t, a, "64"))
+	a.must("job", "run", fastRestartPlugin(t, a, "64"))
 	a.healthyNodes("hostpath", 1)
-	a.volume(volumeFile{id: "counter", image: true})
+	a.createVolume(volumeFile{id: "counter", image: true})
 	before := filepath.Join(a.dir, "before.snap")
 	during := filepath.Join(a.dir, "during.snap")
 	a.must("operator", "snapshot", "save", before)
 	a.must("job", "run", example(t, "counter.hcl"))
-	a.goesOn(a.running("counter", 1)[0].ID)
+	a.awaitMoreOutput(a.awaitRunning("counter", 1)[0].ID)
 	a.must("operator", "snapshot", "save", during)
 
 	a.must("operator", "snapshot", "restore", before) // the servers do not know the running allocations
 	eventually(t, "it is gone", func() error {
-		return settled(a, false)
+		return checkSettled(a, false)
 	})
 	a.must("job", "run", example(t, "counter.hcl"))
 	eventually(t, "it runs once", func() error {
-		return settled(a, true)
+		return checkSettled(a, true)
 	})
 	a.must("job", "stop", "-purge", "counter")
-	a.free("counter")
+	a.awaitFree("counter")
 
 	a.must("operator", "snapshot", "restore", during) // the allocations that should run have ended
 	eventually(t, "it runs once again", func() error {
-		if err := twice(a); err != nil {
+		if err := checkSingleMounts(a); err != nil {
 			t.Error(err)
 		}
-		return settled(a, true)
+		return checkSettled(a, true)
 	})
-	a.goesOn(a.running("counter", 1)[0].ID)
-	for _, fault := range faults(t, a) {
+	a.awaitMoreOutput(a.awaitRunning("counter", 1)[0].ID)
+	for _, fault := range stateViolations(t, a) {
 		t.Errorf("the state is not sound: %s", fault)
 	}
-	end(a, "counter")
+	stopWithVolume(a, "counter")
 }

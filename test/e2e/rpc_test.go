@@ -22,14 +22,14 @@ import (
 	"berth/structs"
 )
 
-// guesser fills requests with values of which some mean something to the agent.
-type guesser struct {
+// requestGuesser fills requests with values of which some mean something to the agent.
+type requestGuesser struct {
 	rnd   *rand.Rand
 	words []string
 	good  map[string]any // fields, or type.fields, that mostly have valid values, so that the others are checked
 }
 
-func (g *guesser) fill(v reflect.Value, depth int) {
+func (g *requestGuesser) fill(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if depth > 0 && g.rnd.IntN(4) > 0 {
@@ -84,17 +84,18 @@ func (g *guesser) fill(v reflect.Value, depth int) {
 	}
 }
 
-func (g *guesser) word() string {
+func (g *requestGuesser) word() string {
 	return g.words[g.rnd.IntN(len(g.words))]
 }
 
-// TestRPC_GuessedRequests calls every procedure with requests of the right form and random content, some of
-// it in the node's own name. None may panic, the server may not stop, and the state keeps its invariants.
-func TestRPC_GuessedRequests(t *testing.T) {
+// TestRPC_GuessedRequestsKeepTheInvariants calls every procedure with requests of the right form and random
+// content, some of it in the node's own name. None may panic, the server may not stop, and the state keeps
+// its invariants.
+func TestRPC_GuessedRequestsKeepTheInvariants(t *testing.T) {
 	t.Parallel()
-	a := dayOne(t)
+	a := agentWithVolume(t)
 	a.must("job", "run", example(t, "counter.hcl"))
-	alloc := a.running("counter", 1)[0]
+	alloc := a.awaitRunning("counter", 1)[0]
 	secret := func(name string) string {
 		text, err := os.ReadFile(a.data("client", name))
 		if err != nil {
@@ -103,7 +104,7 @@ func TestRPC_GuessedRequests(t *testing.T) {
 		return strings.TrimSpace(string(text))
 	}
 	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
-	g := &guesser{
+	g := &requestGuesser{
 		rnd: rnd,
 		words: []string{"", "x", "*", "default", "counter", "hostpath", "g", "t",
 			secret("node-id"), secret("node-id"), secret("secret-id"), secret("secret-id"), alloc.ID, alloc.EvalID,
@@ -144,16 +145,16 @@ func TestRPC_GuessedRequests(t *testing.T) {
 		"CSIVolumeCapability.AccessMode":     "single-node-writer",
 		"CSIVolumeCapability.AttachmentMode": "file-system",
 	}
-	nobody := hclog.NewNullLogger()
-	pool := rpc.NewPool(rpc.Dial, nobody, nil)
+	logger := hclog.NewNullLogger()
+	pool := rpc.NewPool(rpc.Dial, logger, nil)
 	defer pool.Close()
 	server := pool.At(net.JoinHostPort("127.0.0.1", strconv.Itoa(a.rpc)))
 	began := a.cmd.Process.Pid
 	refused := map[structs.Kind]int{}
 	taken := map[string]int{}
-	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: nobody}).List() {
+	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: logger}).List() {
 		if e.Name == "Node.Deregister" {
-			continue // it would end objects of the other callers
+			continue // it would delete the rows that other requests name
 		}
 		for range 40 {
 			req := e.New()
@@ -178,13 +179,13 @@ func TestRPC_GuessedRequests(t *testing.T) {
 	if a.cmd.Process.Pid != began || a.cmd.ProcessState != nil {
 		t.Error("the agent ended")
 	}
-	for _, fault := range faults(t, a) {
+	for _, fault := range stateViolations(t, a) {
 		t.Errorf("the state is not sound: %s", fault)
 	}
 }
 
-// faults checks the whole state of a server, as a snapshot has it.
-func faults(t testing.TB, a *agent) []string {
+// stateViolations checks the whole state of a server, as a snapshot has it.
+func stateViolations(t testing.TB, a *agent) []string {
 	t.Helper()
 	path := filepath.Join(a.dir, "check.snap")
 	plain := filepath.Join(a.dir, "check.bin")

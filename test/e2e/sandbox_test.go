@@ -15,12 +15,12 @@ import (
 // user of the machine, in its directories or on its volume.
 func TestTask_GivesNoOtherUserTheRightsOfRoot(t *testing.T) {
 	t.Parallel()
-	a := dayOne(t)
-	if err := os.Chmod(a.dir, 0o755); err != nil { // nothing but berth's own directories keeps others out
+	a := agentWithVolume(t)
+	if err := os.Chmod(a.dir, 0o755); err != nil { // only the modes of berth's directories protect its files
 		t.Fatal(err)
 	}
-	data := []use{{source: "counter", at: "/data"}}
-	a.must("job", "run", a.write(jobFile{
+	data := []volumeUse{{source: "counter", at: "/data"}}
+	a.must("job", "run", a.writeJob(jobFile{
 		name: "leaver",
 		uses: data,
 		script: `
@@ -30,7 +30,7 @@ func TestTask_GivesNoOtherUserTheRightsOfRoot(t *testing.T) {
 		unshare -UrmC true 2> /alloc/data/refusal || echo refused >> /alloc/data/refusal
 		exec sleep 1000`,
 	}))
-	alloc := a.running("leaver", 1)[0].ID
+	alloc := a.awaitRunning("leaver", 1)[0].ID
 	eventually(t, "the task was refused a namespace", func() error {
 		b, err := os.ReadFile(a.data("alloc", alloc, "alloc", "data", "refusal"))
 		if err == nil && !strings.Contains(string(b), "refused") {
@@ -54,5 +54,5 @@ func TestTask_GivesNoOtherUserTheRightsOfRoot(t *testing.T) {
 	if err != nil || tried < 6 {
 		t.Errorf("%d programs were found, %v", tried, err)
 	}
-	end(a, "leaver")
+	stopWithVolume(a, "leaver")
 }

@@ -24,8 +24,8 @@ func (a *agent) peers() (map[string]*structs.RaftServer, error) {
 	return byName, nil
 }
 
-// votes waits until exactly these agents have a vote, as one of them reports.
-func (a *agent) votes(names ...string) {
+// awaitVotes waits until exactly these agents have a vote, as one of them reports.
+func (a *agent) awaitVotes(names ...string) {
 	a.t.Helper()
 	eventually(a.t, fmt.Sprint(names, " have a vote"), func() error {
 		peers, err := a.peers()
@@ -44,8 +44,8 @@ func (a *agent) votes(names ...string) {
 	})
 }
 
-// again repeats a command until it succeeds: gossip needs some seconds to notice a failure.
-func (a *agent) again(args ...string) {
+// mustEventually repeats a command until it succeeds: gossip needs some seconds to notice a failure.
+func (a *agent) mustEventually(args ...string) {
 	a.t.Helper()
 	eventually(a.t, strings.Join(args, " "), func() error {
 		_, err := a.run(args...)
@@ -53,8 +53,8 @@ func (a *agent) again(args ...string) {
 	})
 }
 
-// ends waits until the process has ended by itself, without an error.
-func (a *agent) ends() {
+// awaitExit waits until the process has ended by itself, without an error.
+func (a *agent) awaitExit() {
 	a.t.Helper()
 	if err := a.cmd.Wait(); err != nil {
 		a.t.Errorf("%s ended with %v", a.name, err)
@@ -70,17 +70,17 @@ func TestServers_AreRemoved(t *testing.T) {
 	second := followers[1]
 
 	// A server is gone for good.
-	first.refused(6, []string{leader.name, "is alive", "berth server leave"},
+	first.mustFail(6, []string{leader.name, "is alive", "berth server leave"},
 		"server", "force-leave", leader.name)
-	first.refused(4, []string{"nobody", leader.name}, "server", "force-leave", "nobody")
+	first.mustFail(4, []string{"nobody", leader.name}, "server", "force-leave", "nobody")
 	first.kill()
-	second.again("server", "force-leave", "-prune", first.name)
-	second.votes(leader.name, second.name)
+	second.mustEventually("server", "force-leave", "-prune", first.name)
+	second.awaitVotes(leader.name, second.name)
 	if out := second.must("server", "members"); strings.Contains(out, first.name+".global") {
 		t.Errorf("the members after a prune:\n%s", out)
 	}
 	first.start() // not for good: it joins again
-	second.votes(leader.name, second.name, first.name)
+	second.awaitVotes(leader.name, second.name, first.name)
 
 	// The Raft configuration alone does the same.
 	peers, err := second.peers()
@@ -89,32 +89,32 @@ func TestServers_AreRemoved(t *testing.T) {
 	}
 	first.kill()
 	id := peers[leader.name].ID
-	second.refused(6, []string{leader.name, "is alive"}, "operator", "raft", "remove-peer", "-peer-id", id)
-	second.refused(4, []string{"no-such-id", id}, "operator", "raft", "remove-peer", "-peer-id", "no-such-id")
-	second.refused(6, []string{second.name, "is needed", "1 of 2 servers", "-force"}, "server", "leave")
-	second.again("operator", "raft", "remove-peer", "-peer-id", peers[first.name].ID)
-	second.votes(leader.name, second.name)
+	second.mustFail(6, []string{leader.name, "is alive"}, "operator", "raft", "remove-peer", "-peer-id", id)
+	second.mustFail(4, []string{"no-such-id", id}, "operator", "raft", "remove-peer", "-peer-id", "no-such-id")
+	second.mustFail(6, []string{second.name, "is needed", "1 of 2 servers", "-force"}, "server", "leave")
+	second.mustEventually("operator", "raft", "remove-peer", "-peer-id", peers[first.name].ID)
+	second.awaitVotes(leader.name, second.name)
 	first.start()
-	second.votes(leader.name, second.name, first.name)
+	second.awaitVotes(leader.name, second.name, first.name)
 
 	// The leader leaves on request.
 	if out := leader.must("server", "leave"); !strings.Contains(out, "has left the cluster") {
 		t.Errorf("it says %q", out)
 	}
-	leader.ends()
-	second.votes(second.name, first.name)
+	leader.awaitExit()
+	second.awaitVotes(second.name, first.name)
 	leader.start()
-	second.votes(leader.name, second.name, first.name)
+	second.awaitVotes(leader.name, second.name, first.name)
 
 	// A server leaves on the signal.
 	second.stop()
-	second.args = append(second.args, "-config", second.file("leave.hcl", "leave_on_terminate = true\n"))
+	second.args = append(second.args, "-config", second.writeFile("leave.hcl", "leave_on_terminate = true\n"))
 	second.start()
-	first.votes(leader.name, second.name, first.name)
+	first.awaitVotes(leader.name, second.name, first.name)
 	second.stop()
-	first.votes(leader.name, first.name)
+	first.awaitVotes(leader.name, first.name)
 	first.must("job", "run", "-detach",
-		first.write(jobFile{name: "on", script: "sleep 1000"}))
+		first.writeJob(jobFile{name: "on", script: "sleep 1000"}))
 }
 
 func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
@@ -122,14 +122,14 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 	c := newCluster(t)
 	survivor := c.servers[0]
 	survivor.must("job", "run",
-		survivor.write(jobFile{name: "kept", script: "sleep 1000"}))
+		survivor.writeJob(jobFile{name: "kept", script: "sleep 1000"}))
 	for _, s := range c.servers[1:] {
 		s.kill()
 		if err := os.RemoveAll(s.data()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	survivor.refused(7, []string{"no leader", "try again"}, "job", "status", "kept")
+	survivor.mustFail(7, []string{"no leader", "try again"}, "job", "status", "kept")
 	out := survivor.must("operator", "raft", "list-peers", "-stale", "-json")
 	var me *structs.RaftServer
 	for _, s := range decode[[]*structs.RaftServer](t, out) {
@@ -154,8 +154,8 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 		t.Fatal(err)
 	}
 	survivor.start()
-	survivor.running("kept", 1)
-	survivor.votes(survivor.name)
+	survivor.awaitRunning("kept", 1)
+	survivor.awaitVotes(survivor.name)
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", path, err)
 	}
@@ -166,8 +166,8 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 		s.ready = (*agent).hasLeader
 		s.start()
 		names = append(names, s.name)
-		s.votes(names...)
-		s.running("kept", 1)
+		s.awaitVotes(names...)
+		s.awaitRunning("kept", 1)
 	}
 	survivor.must("job", "stop", "-purge", "kept")
 }

@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// dayOne starts a single agent with the hostpath plugin and a volume.
-func dayOne(t testing.TB) *agent {
+// agentWithVolume starts one agent with the hostpath plugin and the volume "counter".
+func agentWithVolume(t testing.TB) *agent {
 	t.Helper()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
@@ -22,13 +22,13 @@ func dayOne(t testing.TB) *agent {
 	return a
 }
 
-// end stops the jobs of dayOne and its test, as a user does, and checks that nothing is left.
-func end(a *agent, jobs ...string) {
+// stopWithVolume stops the jobs, deletes the volume of agentWithVolume, and checks that nothing is left.
+func stopWithVolume(a *agent, jobs ...string) {
 	a.t.Helper()
 	for _, j := range jobs {
 		a.must("job", "stop", "-purge", j)
 	}
-	a.free("counter")
+	a.awaitFree("counter")
 	if left := stagedBelow(a.dir); len(left) > 0 {
 		a.t.Errorf("mounts of volumes after the last claim is gone: %v", left)
 	}
@@ -46,7 +46,7 @@ func end(a *agent, jobs ...string) {
 		return nil
 	})
 	eventually(a.t, "every task has ended", func() error {
-		if n := len(a.tasks()); n > 0 {
+		if n := len(a.taskProcesses()); n > 0 {
 			return fmt.Errorf("%d processes", n)
 		}
 		if left := a.cgroups(); len(left) > 0 {
@@ -55,12 +55,12 @@ func end(a *agent, jobs ...string) {
 		return nil
 	})
 	a.stop()
-	if left := a.loops(); len(left) > 0 {
+	if left := a.loopDevices(); len(left) > 0 {
 		a.t.Errorf("loop devices left: %v", left)
 	}
 }
 
-// stagedBelow lists mounts in the staging and publish directories, the tree's own mount left out.
+// stagedBelow lists the mounts in the staging and publish directories, without the mount of the tree itself.
 func stagedBelow(dir string) (left []string) {
 	root := filepath.Join(dir, "data", "csi", "v")
 	for _, m := range mountsBelow(root) {
@@ -73,9 +73,9 @@ func stagedBelow(dir string) (left []string) {
 
 func TestJob_FromFileToMountedVolumeAndBack(t *testing.T) {
 	t.Parallel()
-	a := dayOne(t)
+	a := agentWithVolume(t)
 	a.must("job", "run", example(t, "counter.hcl"))
-	first := a.running("counter", 1)[0]
+	first := a.awaitRunning("counter", 1)[0]
 	eventually(t, "a line is written", func() error {
 		if n := strings.Count(a.logs(first.ID), first.ID); n < 2 {
 			return fmt.Errorf("%d lines", n)
@@ -83,10 +83,10 @@ func TestJob_FromFileToMountedVolumeAndBack(t *testing.T) {
 		return nil
 	})
 	a.must("job", "stop", "counter")
-	a.free("counter")
+	a.awaitFree("counter")
 
 	a.must("job", "run", example(t, "counter.hcl"))
-	second := a.running("counter", 1)[0]
+	second := a.awaitRunning("counter", 1)[0]
 	eventually(t, "the data survived", func() error {
 		var n int
 		if _, err := fmt.Sscanf(a.logs(second.ID), "found %d lines", &n); err != nil || n < 2 {
@@ -94,14 +94,14 @@ func TestJob_FromFileToMountedVolumeAndBack(t *testing.T) {
 		}
 		return nil
 	})
-	end(a, "counter")
+	stopWithVolume(a, "counter")
 }
 
 func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
 	t.Parallel()
-	a := dayOne(t)
+	a := agentWithVolume(t)
 	a.must("job", "run", example(t, "counter.hcl"))
-	alloc := a.running("counter", 1)[0]
+	alloc := a.awaitRunning("counter", 1)[0]
 	eventually(t, "a line is written", func() error {
 		if !strings.Contains(a.logs(alloc.ID), alloc.ID) {
 			return fmt.Errorf("none")
@@ -117,7 +117,7 @@ func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
 	a.kill()
 	a.start()
 	a.healthyNodes("hostpath", 1)
-	again := a.running("counter", 1)[0]
+	again := a.awaitRunning("counter", 1)[0]
 	if again.ID != alloc.ID || again.TaskStates["counter"].Restarts != 0 {
 		t.Errorf("allocation %s with %d restarts; was %s",
 			again.ID, again.TaskStates["counter"].Restarts, alloc.ID)
@@ -135,19 +135,19 @@ func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
 		}
 		return nil
 	})
-	end(a, "counter")
+	stopWithVolume(a, "counter")
 }
 
 func TestVolumes_SecondWriterWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
-	a := dayOne(t)
+	a := agentWithVolume(t)
 	a.must("job", "run", example(t, "counter.hcl"))
-	a.running("counter", 1)
+	a.awaitRunning("counter", 1)
 	src, err := os.ReadFile(example(t, "counter.hcl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rival := a.file("rival.hcl",
+	rival := a.writeFile("rival.hcl",
 		strings.Replace(string(src), `job "counter"`, `job "rival"`, 1))
 	a.must("job", "run", "-detach", rival)
 	eventually(t, "the rival says who has the volume", func() error {
@@ -167,8 +167,8 @@ func TestVolumes_SecondWriterWaitsForTheFirst(t *testing.T) {
 		return fmt.Errorf("no evaluation names the volume")
 	})
 	a.must("job", "stop", "counter")
-	a.running("rival", 1)
-	end(a, "counter", "rival")
+	a.awaitRunning("rival", 1)
+	stopWithVolume(a, "counter", "rival")
 }
 
 func TestAgent_DevLeavesNothingBehind(t *testing.T) {
@@ -179,7 +179,7 @@ func TestAgent_DevLeavesNothingBehind(t *testing.T) {
 	a.healthyNodes("hostpath", 1)
 	a.must("volume", "create", example(t, "volume.hcl"))
 	a.must("job", "run", example(t, "counter.hcl"))
-	a.running("counter", 1)
+	a.awaitRunning("counter", 1)
 	a.stop()
 	if left := processesOf(a.dir); len(left) > 0 {
 		t.Errorf("processes left: %v", left)

@@ -22,8 +22,8 @@ func countBase(a *agent, base string) (n int) {
 	return n
 }
 
-// withPlugin starts an agent, server and node, with the hostpath plugin and no volume.
-func withPlugin(t testing.TB) *agent {
+// agentWithPlugin starts an agent, server and node, with the hostpath plugin and no volume.
+func agentWithPlugin(t testing.TB) *agent {
 	t.Helper()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
@@ -32,39 +32,39 @@ func withPlugin(t testing.TB) *agent {
 	return a
 }
 
-// nothingLeft stops jobs and checks that none of their volumes is claimed, mounted or on a loop device.
-func (a *agent) nothingLeft(volumes []string, jobs ...string) {
+// stopAndCheckClean stops jobs and checks that none of their volumes is claimed, mounted or on a loop device.
+func (a *agent) stopAndCheckClean(volumes []string, jobs ...string) {
 	a.t.Helper()
 	for _, j := range jobs {
 		a.must("job", "stop", "-purge", j)
 	}
 	for _, v := range volumes {
-		a.free(v)
+		a.awaitFree(v)
 	}
 	if left := stagedBelow(a.dir); len(left) > 0 {
 		a.t.Errorf("mounts of volumes after the last claim is gone: %v", left)
 	}
-	if left := a.loops(); len(left) > 0 {
+	if left := a.loopDevices(); len(left) > 0 {
 		a.t.Errorf("loop devices after the last claim is gone: %v", left)
 	}
 }
 
 func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
 	t.Parallel()
-	a := withPlugin(t)
-	a.volume(volumeFile{
+	a := agentWithPlugin(t)
+	a.createVolume(volumeFile{
 		id:     "fs",
 		image:  true,
 		fsType: "ext4",
 	})
-	a.volume(volumeFile{
+	a.createVolume(volumeFile{
 		id:     "disk",
 		image:  true,
 		attach: structs.CSIBlockDevice,
 	})
 	job := jobFile{
 		name: "both",
-		uses: []use{
+		uses: []volumeUse{
 			{source: "fs", at: "/fs"},
 			{source: "disk", at: "/dev/disk",
 				attach: structs.CSIBlockDevice},
@@ -78,38 +78,38 @@ func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
 		  echo "after: $(cat /fs/word) $(head -c 5 /dev/disk)"
 		  sleep 1000`,
 	}
-	path := a.write(job)
+	path := a.writeJob(job)
 	a.must("job", "run", path)
-	alloc := a.running("both", 1)[0]
-	out := a.says(alloc.ID, "is a device", "after: hello world")
+	alloc := a.awaitRunning("both", 1)[0]
+	out := a.awaitOutput(alloc.ID, "is a device", "after: hello world")
 	if !strings.Contains(out, "/fs ext4 rw") {
 		t.Errorf("the file system is not ext4: %s", out)
 	}
-	if len(a.loops()) != 2 {
-		t.Errorf("loop devices %v, want 2", a.loops())
+	if len(a.loopDevices()) != 2 {
+		t.Errorf("loop devices %v, want 2", a.loopDevices())
 	}
-	a.nothingLeft([]string{"fs", "disk"}, "both")
+	a.stopAndCheckClean([]string{"fs", "disk"}, "both")
 
 	a.must("job", "run", path)
-	a.says(a.running("both", 1)[0].ID, "before: hello world")
-	a.nothingLeft([]string{"fs", "disk"}, "both")
+	a.awaitOutput(a.awaitRunning("both", 1)[0].ID, "before: hello world")
+	a.stopAndCheckClean([]string{"fs", "disk"}, "both")
 	a.must("volume", "delete", "fs")
 	a.must("volume", "delete", "disk")
 }
 
 func TestVolumes_ManyWritersShareAStage(t *testing.T) {
 	t.Parallel()
-	a := withPlugin(t)
-	a.volume(volumeFile{
+	a := agentWithPlugin(t)
+	a.createVolume(volumeFile{
 		id:     "shared",
 		image:  true,
 		access: structs.CSIMultiNodeMultipleWriter,
 	})
 	var allocs []string
 	for _, name := range []string{"left", "right"} {
-		a.must("job", "run", a.write(jobFile{
+		a.must("job", "run", a.writeJob(jobFile{
 			name: name,
-			uses: []use{{
+			uses: []volumeUse{{
 				source: "shared",
 				at:     "/shared",
 				access: structs.CSIMultiNodeMultipleWriter,
@@ -117,10 +117,10 @@ func TestVolumes_ManyWritersShareAStage(t *testing.T) {
 			script: fmt.Sprintf("while :; do echo %s >> /shared/log && tail -n 2 /shared/log; sleep 0.2; done",
 				name),
 		}))
-		allocs = append(allocs, a.running(name, 1)[0].ID)
+		allocs = append(allocs, a.awaitRunning(name, 1)[0].ID)
 	}
-	a.says(allocs[0], "left", "right")
-	a.says(allocs[1], "left", "right")
+	a.awaitOutput(allocs[0], "left", "right")
+	a.awaitOutput(allocs[1], "left", "right")
 	if stages(a) != 1 || publications(a) != 2 {
 		t.Errorf("mounts: %v; want one stage with two publications", stagedBelow(a.dir))
 	}
@@ -136,29 +136,29 @@ func TestVolumes_ManyWritersShareAStage(t *testing.T) {
 	if stages(a) != 1 || publications(a) != 1 {
 		t.Errorf("mounts: %v; want one stage with one publication", stagedBelow(a.dir))
 	}
-	a.goesOn(allocs[1])
-	a.nothingLeft([]string{"shared"}, "right")
+	a.awaitMoreOutput(allocs[1])
+	a.stopAndCheckClean([]string{"shared"}, "right")
 }
 
-func TestVolumes_PerAllocation(t *testing.T) {
+func TestPerAllocVolumes_HaveTheirOwnClaims(t *testing.T) {
 	t.Parallel()
-	a := withPlugin(t)
-	a.volume(volumeFile{id: "mine[0]"})
-	a.volume(volumeFile{id: "mine[1]"})
+	a := agentWithPlugin(t)
+	a.createVolume(volumeFile{id: "mine[0]"})
+	a.createVolume(volumeFile{id: "mine[1]"})
 	a.must("job", "run",
-		a.write(jobFile{
+		a.writeJob(jobFile{
 			name:  "pair",
 			count: 2,
-			uses: []use{{
+			uses: []volumeUse{{
 				source:   "mine",
 				at:       "/mine",
 				perAlloc: true,
 			}},
 			script: `echo "I am $BERTH_ALLOC_INDEX" >> /mine/who; cat /mine/who; sleep 1000`,
 		}))
-	for _, alloc := range a.running("pair", 2) {
+	for _, alloc := range a.awaitRunning("pair", 2) {
 		index := strings.TrimSuffix(strings.TrimPrefix(alloc.Name, "pair.g["), "]")
-		if out := a.says(alloc.ID, "I am "+index); strings.Count(out, "I am") != 1 {
+		if out := a.awaitOutput(alloc.ID, "I am "+index); strings.Count(out, "I am") != 1 {
 			t.Errorf("%s shares its volume: %s", alloc.Name, out)
 		}
 		claims, err := a.claims("mine%5B" + index + "%5D")
@@ -166,17 +166,17 @@ func TestVolumes_PerAllocation(t *testing.T) {
 			t.Errorf("claims of mine[%s]: %+v, %v", index, claims, err)
 		}
 	}
-	a.nothingLeft([]string{"mine%5B0%5D", "mine%5B1%5D"}, "pair")
+	a.stopAndCheckClean([]string{"mine%5B0%5D", "mine%5B1%5D"}, "pair")
 }
 
 func TestVolumes_ReadOnlyRejectsWrites(t *testing.T) {
 	t.Parallel()
-	a := withPlugin(t)
-	a.volume(volumeFile{id: "rw"})
-	a.volume(volumeFile{id: "ro", access: structs.CSIMultiNodeReader})
-	a.must("job", "run", a.write(jobFile{
+	a := agentWithPlugin(t)
+	a.createVolume(volumeFile{id: "rw"})
+	a.createVolume(volumeFile{id: "ro", access: structs.CSIMultiNodeReader})
+	a.must("job", "run", a.writeJob(jobFile{
 		name: "reader",
-		uses: []use{
+		uses: []volumeUse{
 			{source: "rw", at: "/asked", readOnly: true},
 			{
 				source:   "ro",
@@ -193,9 +193,9 @@ func TestVolumes_ReadOnlyRejectsWrites(t *testing.T) {
 		  done
 		  sleep 1000`,
 	}))
-	out := a.says(a.running("reader", 1)[0].ID, "/asked tried", "/mode tried")
+	out := a.awaitOutput(a.awaitRunning("reader", 1)[0].ID, "/asked tried", "/mode tried")
 	if strings.Contains(out, "was written") {
 		t.Errorf("a read-only volume was written: %s", out)
 	}
-	a.nothingLeft([]string{"rw", "ro"}, "reader")
+	a.stopAndCheckClean([]string{"rw", "ro"}, "reader")
 }

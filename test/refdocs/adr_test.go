@@ -45,7 +45,7 @@ func TestADRs_HaveStatusAndDate(t *testing.T) {
 	}
 }
 
-// checkADR holds one decision of so many.
+// checkADR checks the form of one ADR; count is the highest number.
 func checkADR(t *testing.T, number, count int, text string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -15,7 +15,7 @@ type limit struct {
 	Max      int64
 	Unit     string // "" of a number, or bytes, MHz, MiB, duration
 	Of       string // the thing that it bounds
-	Beyond   string // the fate of a request beyond it
+	Beyond   string // the effect on a request beyond it
 }
 
 // The fates of requests and texts beyond a limit.

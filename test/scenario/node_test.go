@@ -8,134 +8,135 @@ import (
 	"berth/test/cluster"
 )
 
-// lost waits until an allocation is lost and its job blocked, and returns the reasons.
-func (s *story) lost(job string, a *structs.Allocation) string {
+// awaitLost waits until an allocation is lost and its job blocked, and returns the reasons.
+func (s *storageCluster) awaitLost(job string, a *structs.Allocation) string {
 	s.t.Helper()
-	s.Rows(s.Leader(), "the allocation is lost", func(tx *state.ReadTx) bool {
+	s.AwaitRows(s.Leader(), "the allocation is lost", func(tx *state.ReadTx) bool {
 		row := state.Alloc(tx, a.ID)
 		return row != nil && row.ClientStatus == structs.AllocLost
 	})
-	return s.blocked(job)
+	return s.awaitBlocked(job)
 }
 
 func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
-	s := begin(t, 1)
-	n1 := s.node("n1", attaching)
-	n2 := s.node("n2", attaching)
-	s.volume("v1")
-	s.job("db", 1, "v1")
-	first := s.runs("db", 1)[0]
-	dead, alive := other(first, n1, n2)
+	s := startStorageCluster(t, 1)
+	n1 := s.addNode("n1", attaching)
+	n2 := s.addNode("n2", attaching)
+	s.registerVolume("v1")
+	s.registerJob("db", 1, "v1")
+	first := s.awaitRunning("db", 1)[0]
+	dead, alive := hostAndOther(first, n1, n2)
 
 	dead.Kill()
-	s.status(dead, structs.NodeDown)
-	s.says(s.lost("db", first), first.ID, dead.Name, "is down",
+	s.awaitNodeStatus(dead, structs.NodeDown)
+	s.checkText(s.awaitLost("db", first), first.ID, dead.Name, "is down",
 		"berth volume detach -force", "v1 "+dead.ID)
 	detail := cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeGet,
 		&structs.CSIVolumeGetRequest{ID: "v1"}).Volume
 	if len(detail.Claims) != 1 || detail.Claims[0].AllocID != first.ID {
 		t.Errorf("the volume shows the claims %+v, want the dead node's", detail.Claims)
 	}
-	s.mounted("disk-v1", dead.Name+" "+first.ID)
+	s.checkMounts("disk-v1", dead.Name+" "+first.ID)
 
 	detach := &structs.CSIVolumeDetachRequest{VolumeID: "v1", NodeID: dead.ID}
-	if err := ask(s, structs.CSIVolumeDetach, detach); !structs.IsKind(err, structs.KindUnavailable) {
+	if err := callOnce(s, structs.CSIVolumeDetach, detach); !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("detaching without force from a node that is down: %v (%s), want unavailable", err,
 			structs.KindOf(err))
 	}
 	s.storage.PowerOff(dead.Name)
 	detach.Force, detach.Reason = true, "the power is off"
-	if err := ask(s, structs.CSIVolumeDetach, detach); err != nil {
+	if err := callOnce(s, structs.CSIVolumeDetach, detach); err != nil {
 		t.Fatal(err)
 	}
-	next := s.runs("db", 1)[0]
-	s.mounted("disk-v1", alive.Name+" "+next.ID)
+	next := s.awaitRunning("db", 1)[0]
+	s.checkMounts("disk-v1", alive.Name+" "+next.ID)
 
 	back := s.Revive(dead, cluster.WithPlugin(attaching))
-	s.status(back, structs.NodeReady)
-	s.stop("db")
-	s.ended("db")
-	s.Rows(s.Leader(), "nothing is left", func(tx *state.ReadTx) bool {
+	s.awaitNodeStatus(back, structs.NodeReady)
+	s.stopJob("db")
+	s.awaitEnded("db")
+	s.AwaitRows(s.Leader(), "nothing is left", func(tx *state.ReadTx) bool {
 		return len(state.ClaimsByVolume(tx, structs.DefaultNamespace, "v1")) == 0 &&
 			state.Attachment(tx, structs.DefaultNamespace, "v1", alive.ID) == nil
 	})
-	s.mounted("disk-v1")
+	s.checkMounts("disk-v1")
 }
 
 // A node that was only unreachable releases volumes that others were granted when it returns, and not before.
 func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
-	s := begin(t, 1)
-	n1 := s.node("n1", attaching)
-	n2 := s.node("n2", attaching)
-	s.volume("v1")
-	s.job("db", 1, "v1")
-	first := s.runs("db", 1)[0]
-	away, here := other(first, n1, n2)
+	s := startStorageCluster(t, 1)
+	n1 := s.addNode("n1", attaching)
+	n2 := s.addNode("n2", attaching)
+	s.registerVolume("v1")
+	s.registerJob("db", 1, "v1")
+	first := s.awaitRunning("db", 1)[0]
+	away, here := hostAndOther(first, n1, n2)
 	s.Net.Cut(away.Name, "s1")
-	s.status(away, structs.NodeDown)
-	s.says(s.lost("db", first), away.Name, "is down")
-	s.mounted("disk-v1", away.Name+" "+first.ID)
+	s.awaitNodeStatus(away, structs.NodeDown)
+	s.checkText(s.awaitLost("db", first), away.Name, "is down")
+	s.checkMounts("disk-v1", away.Name+" "+first.ID)
 
 	s.Net.Heal()
-	s.status(away, structs.NodeReady)
-	next := s.runs("db", 1)[0]
-	on, _ := other(next, away, here)
+	s.awaitNodeStatus(away, structs.NodeReady)
+	next := s.awaitRunning("db", 1)[0]
+	on, _ := hostAndOther(next, away, here)
 	if next.ID == first.ID {
 		t.Error("what was lost runs again")
 	}
-	s.mounted("disk-v1", on.Name+" "+next.ID)
+	s.checkMounts("disk-v1", on.Name+" "+next.ID)
 }
 
 // A node that restarts without its allocation's processes receives calls to release its volumes.
 func TestReaper_ReleasesClaimsOfEndedAllocations(t *testing.T) {
-	s := begin(t, 1)
-	n1 := s.node("n1", attaching)
-	n2 := s.node("n2", attaching)
-	s.volume("v1")
-	s.job("db", 1, "v1")
-	first := s.runs("db", 1)[0]
-	dead, alive := other(first, n1, n2)
+	s := startStorageCluster(t, 1)
+	n1 := s.addNode("n1", attaching)
+	n2 := s.addNode("n2", attaching)
+	s.registerVolume("v1")
+	s.registerJob("db", 1, "v1")
+	first := s.awaitRunning("db", 1)[0]
+	dead, alive := hostAndOther(first, n1, n2)
 	dead.Kill()
-	s.status(dead, structs.NodeDown)
-	s.lost("db", first)
-	s.mounted("disk-v1", dead.Name+" "+first.ID)
+	s.awaitNodeStatus(dead, structs.NodeDown)
+	s.awaitLost("db", first)
+	s.checkMounts("disk-v1", dead.Name+" "+first.ID)
 
-	s.Revive(dead, cluster.WithPlugin(attaching)) // it knows nothing of the allocation; its mount is still there
-	next := s.runs("db", 1)[0]
-	on, _ := other(next, dead, alive)
-	s.mounted("disk-v1", on.Name+" "+next.ID)
+	// The new agent does not know the allocation, and its mount is still there.
+	s.Revive(dead, cluster.WithPlugin(attaching))
+	next := s.awaitRunning("db", 1)[0]
+	on, _ := hostAndOther(next, dead, alive)
+	s.checkMounts("disk-v1", on.Name+" "+next.ID)
 }
 
 func TestSystemJob_FollowsTheNodes(t *testing.T) {
-	s := begin(t, 1)
-	n1 := s.node("n1", attaching)
-	n2 := s.node("n2", attaching)
-	s.job("watch", 1, "", func(j *structs.Job) {
+	s := startStorageCluster(t, 1)
+	n1 := s.addNode("n1", attaching)
+	n2 := s.addNode("n2", attaching)
+	s.registerJob("watch", 1, "", func(j *structs.Job) {
 		j.Type = structs.JobSystem
 	})
-	s.runs("watch", 2)
+	s.awaitRunning("watch", 2)
 	cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: n1.ID,
 		Eligibility: structs.NodeIneligible})
-	n3 := s.node("n3", attaching)
-	if got := s.runs("watch", 3); got[0].NodeID == got[1].NodeID || got[1].NodeID == got[2].NodeID {
+	n3 := s.addNode("n3", attaching)
+	if got := s.awaitRunning("watch", 3); got[0].NodeID == got[1].NodeID || got[1].NodeID == got[2].NodeID {
 		t.Error("two on one node")
 	}
-	n2.Off()
-	s.status(n2, structs.NodeDown)
-	s.runs("watch", 2)
+	n2.PowerOff()
+	s.awaitNodeStatus(n2, structs.NodeDown)
+	s.awaitRunning("watch", 2)
 	s.Revive(n2, cluster.WithPlugin(attaching))
-	s.runs("watch", 3)
-	s.stop("watch")
-	s.ended("watch")
+	s.awaitRunning("watch", 3)
+	s.stopJob("watch")
+	s.awaitEnded("watch")
 	_ = n3
 }
 
 // The loops of the next leader continue the work of the first.
 func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
-	s := begin(t, 3)
-	n1 := s.node("n1", attaching)
-	n2 := s.node("n2", attaching)
-	s.volume("v1")
+	s := startStorageCluster(t, 3)
+	n1 := s.addNode("n1", attaching)
+	n2 := s.addNode("n2", attaching)
+	s.registerVolume("v1")
 	tried := make(chan struct{}, 100)
 	s.storage.Fail(func(op, _ string) error {
 		if op != "attach" {
@@ -147,10 +148,10 @@ func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
 		}
 		return structs.Errorf(structs.KindUnavailable, "the array is busy")
 	})
-	s.job("db", 1, "v1")
+	s.registerJob("db", 1, "v1")
 	<-tried
 	old := s.Leader()
-	s.Rows(old, "the failure is recorded", func(tx *state.ReadTx) bool {
+	s.AwaitRows(old, "the failure is recorded", func(tx *state.ReadTx) bool {
 		for a := range state.UnsettledAttachments(tx) {
 			return a.LastError != nil
 		}
@@ -160,13 +161,13 @@ func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
 		t.Error(err)
 	}
 	s.storage.Fail(nil)
-	a := s.runs("db", 1)[0]
-	on, _ := other(a, n1, n2)
-	s.mounted("disk-v1", on.Name+" "+a.ID)
+	a := s.awaitRunning("db", 1)[0]
+	on, _ := hostAndOther(a, n1, n2)
+	s.checkMounts("disk-v1", on.Name+" "+a.ID)
 	s.Restart(old)
-	s.stop("db")
-	s.ended("db")
-	s.Rows(s.Leader(), "it is detached", func(tx *state.ReadTx) bool {
+	s.stopJob("db")
+	s.awaitEnded("db")
+	s.AwaitRows(s.Leader(), "it is detached", func(tx *state.ReadTx) bool {
 		return state.Attachment(tx, structs.DefaultNamespace, "v1", a.NodeID) == nil
 	})
 }

@@ -39,19 +39,19 @@ func TestRestore_ConvergesFromRandomHistories(t *testing.T) {
 		seed := restoreSeed(t)
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			h := newHistory(t, seed)
-			h.changes(6)
-			h.settle()
+			h.makeChanges(6)
+			h.awaitAgreement()
 			for range 4 {
-				h.changes(h.IntN(3)) // the snapshot may be of a state that changes
+				h.makeChanges(h.IntN(3)) // the snapshot may be of a state that changes
 				h.snapshot()
-				h.changes(5)
+				h.makeChanges(5)
 				if h.IntN(3) > 0 {
-					h.reboot(h.user(), h.restore)
+					h.reboot(h.busyNode(), h.restore)
 				} else {
 					h.restore()
 				}
-				h.changes(2)
-				h.settle()
+				h.makeChanges(2)
+				h.awaitAgreement()
 			}
 		})
 	}
@@ -64,30 +64,30 @@ const (
 
 // history is a random sequence of events in a cluster.
 type history struct {
-	*story
+	*storageCluster
 	*rand.Rand
 	nodes   []*cluster.Node
 	away    map[*cluster.Node]bool
-	wanted  map[string]bool // jobs, each with a volume
+	wanted  map[string]bool // the jobs that are to run, each with a volume
 	archive bytes.Buffer
-	then    map[string]bool // jobs wanted when the snapshot was taken
+	then    map[string]bool // wanted at the time of the snapshot
 	began   time.Time
 	log     []string
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
-		story:  begin(t, 3),
-		Rand:   rand.New(rand.NewPCG(seed, 0)),
-		began:  time.Now(),
-		away:   map[*cluster.Node]bool{},
-		wanted: map[string]bool{},
+		storageCluster: startStorageCluster(t, 3),
+		Rand:           rand.New(rand.NewPCG(seed, 0)),
+		began:          time.Now(),
+		away:           map[*cluster.Node]bool{},
+		wanted:         map[string]bool{},
 	}
 	for i := range historyNodes {
-		h.join(i)
+		h.joinNode(i)
 	}
 	for i := range historyVolumes {
-		h.volume(fmt.Sprintf("v%d", i))
+		h.registerVolume(fmt.Sprintf("v%d", i))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -98,33 +98,33 @@ func newHistory(t *testing.T, seed uint64) *history {
 	return h
 }
 
-// options gives the tasks of a node time to stop, on some nodes more than on others, so that volumes are in
-// use meanwhile.
-func (h *history) options(i int) []cluster.NodeOption {
+// nodeOptions gives the tasks of a node time to stop, on some nodes more than on others, so that volumes are
+// in use meanwhile.
+func (h *history) nodeOptions(i int) []cluster.NodeOption {
 	lingers := time.Duration(i%3) * 150 * time.Millisecond
-	return []cluster.NodeOption{cluster.WithPlugin(attaching), cluster.WithLinger(lingers)}
+	return []cluster.NodeOption{cluster.WithPlugin(attaching), cluster.WithStopDelay(lingers)}
 }
 
-func (h *history) join(i int) {
-	h.nodes = append(h.nodes, h.AddNode(fmt.Sprintf("n%d", i), h.storage, h.options(i)...))
+func (h *history) joinNode(i int) {
+	h.nodes = append(h.nodes, h.AddNode(fmt.Sprintf("n%d", i), h.storage, h.nodeOptions(i)...))
 }
 
-// reboot cuts a node's power, with its mounts and its memory, calls meanwhile, and brings the node back.
-// Volumes that were attached to the node still are.
+// reboot takes the power from a node, which removes its mounts and its memory, calls meanwhile, and starts
+// the node again. Its attached volumes stay attached.
 func (h *history) reboot(n *cluster.Node, meanwhile func()) {
 	if len(h.away) > 0 {
-		h.heal()
+		h.healAll()
 	}
-	h.note("power off %s", n.Name)
-	n.Off()
+	h.record("power off %s", n.Name)
+	n.PowerOff()
 	meanwhile()
-	h.note("power on %s", n.Name)
+	h.record("power on %s", n.Name)
 	h.nodes[slices.Index(h.nodes, n)] = h.Revive(n,
-		h.options(slices.Index(h.nodes, n))...)
+		h.nodeOptions(slices.Index(h.nodes, n))...)
 }
 
-// user returns a node on which something runs, or any node.
-func (h *history) user() *cluster.Node {
+// busyNode returns a node on which something runs, or any node.
+func (h *history) busyNode() *cluster.Node {
 	first := h.IntN(len(h.nodes))
 	for i := range h.nodes {
 		if n := h.nodes[(first+i)%len(h.nodes)]; len(n.Running()) > 0 {
@@ -134,12 +134,12 @@ func (h *history) user() *cluster.Node {
 	return h.nodes[first]
 }
 
-func (h *history) note(format string, args ...any) {
+func (h *history) record(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf("%.1fs ", time.Since(h.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// changes makes so many changes, some at once and some after the ones before have taken effect.
-func (h *history) changes(count int) {
+// makeChanges makes a number of changes. Before some of them it waits for the effect of the earlier ones.
+func (h *history) makeChanges(count int) {
 	h.t.Helper()
 	for range count {
 		i := h.IntN(historyVolumes)
@@ -148,37 +148,37 @@ func (h *history) changes(count int) {
 		n := h.nodes[h.IntN(len(h.nodes))]
 		switch h.IntN(9) {
 		case 0, 1:
-			h.note("run %s", job)
-			h.job(job, 1, volume, soonAgain)
+			h.record("run %s", job)
+			h.registerJob(job, 1, volume, rescheduleSoon)
 			h.wanted[job] = true
 		case 2:
-			h.note("stop %s", job)
+			h.record("stop %s", job)
 			if h.wanted[job] {
-				h.stop(job)
+				h.stopJob(job)
 			}
 			delete(h.wanted, job)
 		case 3:
-			h.move(job)
+			h.stopAllocs(job)
 		case 4:
 			h.endTask(n)
 		case 5:
 			h.cutOrHeal(n)
 		case 6:
 			if len(h.nodes) < historyNodes+2 {
-				h.note("a node joins")
-				h.join(len(h.nodes))
+				h.record("a node joins")
+				h.joinNode(len(h.nodes))
 			}
 		case 7:
 			h.reboot(n, func() {})
 		default:
-			h.note("pause")
-			h.running()
+			h.record("pause")
+			h.awaitJobs()
 		}
 	}
 }
 
-// soonAgain replaces ended allocations without the usual delay.
-func soonAgain(j *structs.Job) {
+// rescheduleSoon sets a policy that replaces ended allocations almost at once.
+func rescheduleSoon(j *structs.Job) {
 	j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{
 		Unlimited:     true,
 		Delay:         50 * time.Millisecond,
@@ -187,55 +187,55 @@ func soonAgain(j *structs.Job) {
 	}
 }
 
-// move stops an allocation of a job where it is; it may get another node.
-func (h *history) move(job string) {
-	for _, a := range allocs(h.Leader().Store().Read(), job, running) {
-		h.note("move %s from %s", job, a.NodeName)
-		_ = ask(h.story, structs.AllocStop,
+// stopAllocs stops the running allocations of a job. Their replacements may get another node.
+func (h *history) stopAllocs(job string) {
+	for _, a := range allocsOfJob(h.Leader().Store().Read(), job, isRunning) {
+		h.record("move %s from %s", job, a.NodeName)
+		_ = callOnce(h.storageCluster, structs.AllocStop,
 			&structs.AllocStopRequest{AllocID: a.ID})
 	}
 }
 
 func (h *history) endTask(n *cluster.Node) {
 	if ids := n.Running(); len(ids) > 0 {
-		h.note("a task ends on %s", n.Name)
+		h.record("a task ends on %s", n.Name)
 		n.Finish(ids[0], structs.AllocFailed)
 	}
 }
 
-// cutOrHeal takes a node away from the servers, or brings back all that are away.
+// cutOrHeal partitions a node from the servers, or heals all partitions.
 func (h *history) cutOrHeal(n *cluster.Node) {
 	if len(h.away) > 0 {
-		h.heal()
+		h.healAll()
 		return
 	}
-	h.note("cut %s", n.Name)
+	h.record("cut %s", n.Name)
 	h.Net.Cut(n.Name, "s1", "s2", "s3")
 	h.away[n] = true
 }
 
-func (h *history) heal() {
-	h.note("heal")
+func (h *history) healAll() {
+	h.record("heal")
 	h.Net.Heal()
 	clear(h.away)
 }
 
-// running waits until each wanted job runs, unless a node is away.
-func (h *history) running() {
+// awaitJobs waits until each wanted job runs, unless a node is partitioned.
+func (h *history) awaitJobs() {
 	h.t.Helper()
 	if len(h.away) > 0 {
 		return
 	}
 	for _, job := range slices.Sorted(maps.Keys(h.wanted)) {
-		h.runs(job, 1)
+		h.awaitRunning(job, 1)
 	}
 }
 
 func (h *history) snapshot() {
 	h.t.Helper()
-	h.note("snapshot")
+	h.record("snapshot")
 	h.archive.Reset()
-	if err := h.Leader().Now().SnapshotSave(h.t.Context(), &h.archive); err != nil {
+	if err := h.Leader().Current().SnapshotSave(h.t.Context(), &h.archive); err != nil {
 		h.t.Fatal(err)
 	}
 	h.then = maps.Clone(h.wanted)
@@ -243,30 +243,30 @@ func (h *history) snapshot() {
 
 func (h *history) restore() {
 	h.t.Helper()
-	h.note("restore")
+	h.record("restore")
 	saved := h.archive.Bytes()
 	h.AtLeader("restore", func(s *cluster.Server) error {
-		return s.Now().SnapshotRestore(h.t.Context(), bytes.NewReader(saved))
+		return s.Current().SnapshotRestore(h.t.Context(), bytes.NewReader(saved))
 	})
 	h.wanted = maps.Clone(h.then)
 }
 
-// settle waits until rows, nodes and storage agree: every wanted allocation runs, every allocation shown as
-// running runs, and nothing else is mounted or attached.
-func (h *history) settle() {
+// awaitAgreement waits until rows, nodes and storage agree: every wanted allocation runs, every allocation
+// shown as running runs, and nothing else is mounted or attached.
+func (h *history) awaitAgreement() {
 	h.t.Helper()
-	h.heal()
+	h.healAll()
 	what := ""
 	defer func() {
 		if h.t.Failed() {
 			h.t.Log(what)
 		}
 	}()
-	h.Until("rows, nodes and storage agree", func() bool {
+	h.Await("rows, nodes and storage agree", func() bool {
 		what = h.disagreement(h.Leader().Store().Read())
 		return what == ""
 	})
-	h.note("settled")
+	h.record("settled")
 }
 
 func (h *history) disagreement(tx *state.ReadTx) string {
@@ -276,7 +276,7 @@ func (h *history) disagreement(tx *state.ReadTx) string {
 	var shown, works, rows []string
 	for i := range historyVolumes {
 		job := fmt.Sprintf("job%d", i)
-		live := allocs(tx, job, running)
+		live := allocsOfJob(tx, job, isRunning)
 		if want := h.wanted[job]; want != (len(live) == 1) {
 			return fmt.Sprintf("%d allocations of %s run, wanted: %v", len(live), job, want)
 		}

@@ -14,34 +14,34 @@ import (
 func TestRestore_ForgetsLaterGrants(t *testing.T) {
 	for name, reachable := range map[string]bool{"the node is there": true, "the node is out of reach": false} {
 		t.Run(name, func(t *testing.T) {
-			s := begin(t, 1)
-			n1 := s.node("n1", attaching)
-			n2 := s.node("n2", attaching)
-			s.volume("v1")
+			s := startStorageCluster(t, 1)
+			n1 := s.addNode("n1", attaching)
+			n2 := s.addNode("n2", attaching)
+			s.registerVolume("v1")
 			var archive bytes.Buffer
-			if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {
+			if err := s.Leader().Current().SnapshotSave(t.Context(), &archive); err != nil {
 				t.Fatal(err)
 			}
-			s.job("db", 1, "v1")
-			first := s.runs("db", 1)[0]
-			its, not := other(first, n1, n2)
+			s.registerJob("db", 1, "v1")
+			first := s.awaitRunning("db", 1)[0]
+			its, not := hostAndOther(first, n1, n2)
 			if !reachable {
 				s.Net.Cut(its.Name, "s1")
-				s.status(its, structs.NodeDown)
+				s.awaitNodeStatus(its, structs.NodeDown)
 			}
-			if err := s.Leader().Now().SnapshotRestore(t.Context(), &archive); err != nil {
+			if err := s.Leader().Current().SnapshotRestore(t.Context(), &archive); err != nil {
 				t.Fatal(err)
 			}
-			s.Rows(s.Leader(), "it is as it was", func(tx *state.ReadTx) bool {
+			s.AwaitRows(s.Leader(), "it is as it was", func(tx *state.ReadTx) bool {
 				return state.Job(tx, "default",
 					"db") == nil
 			})
 			cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility,
 				&structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
-			s.job("db", 1, "v1")
+			s.registerJob("db", 1, "v1")
 			if !reachable {
-				s.status(its, structs.NodeDown)
-				s.Rows(s.Leader(), "the claim waits", func(tx *state.ReadTx) bool { // the other node has the volume
+				s.awaitNodeStatus(its, structs.NodeDown)
+				s.AwaitRows(s.Leader(), "the claim waits", func(tx *state.ReadTx) bool { // the other node has the volume
 					for c := range state.ClaimsFrom(tx, structs.DefaultNamespace, "", state.Page{}) {
 						waits := c.NodeID == not.ID && c.State == structs.ClaimWaiting
 						return waits && state.Recovering(tx) != ""
@@ -49,62 +49,62 @@ func TestRestore_ForgetsLaterGrants(t *testing.T) {
 					return false
 				})
 				why := state.Recovering(s.Leader().Store().Read())
-				s.says(why, its.Name, "it is down", "berth node purge "+its.ID)
-				s.mounted("disk-v1", its.Name+" "+first.ID)
+				s.checkText(why, its.Name, "it is down", "berth node purge "+its.ID)
+				s.checkMounts("disk-v1", its.Name+" "+first.ID)
 				s.Net.Heal()
 			}
-			next := s.runs("db", 1)[0]
-			s.mounted("disk-v1", not.Name+" "+next.ID)
+			next := s.awaitRunning("db", 1)[0]
+			s.checkMounts("disk-v1", not.Name+" "+next.ID)
 		})
 	}
 }
 
 // An operator deletes a node that never returns.
 func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
-	s := begin(t, 1)
-	n1 := s.node("n1", attaching)
-	n2 := s.node("n2", attaching)
-	s.volume("v1")
+	s := startStorageCluster(t, 1)
+	n1 := s.addNode("n1", attaching)
+	n2 := s.addNode("n2", attaching)
+	s.registerVolume("v1")
 	var archive bytes.Buffer
-	if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {
+	if err := s.Leader().Current().SnapshotSave(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
-	n1.Off()
-	if err := s.Leader().Now().SnapshotRestore(t.Context(), &archive); err != nil {
+	n1.PowerOff()
+	if err := s.Leader().Current().SnapshotRestore(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
-	s.status(n1, structs.NodeDown)
-	s.job("db", 1, "v1")
+	s.awaitNodeStatus(n1, structs.NodeDown)
+	s.registerJob("db", 1, "v1")
 	if state.Recovering(s.Leader().Store().Read()) == "" {
-		t.Error("nobody is waited for")
+		t.Error("the servers wait for no node")
 	}
 	cluster.Must(s.Cluster, s.Leader(), structs.NodeDeregister,
 		&structs.NodeDeregisterRequest{NodeIDs: []string{n1.ID}})
-	next := s.runs("db", 1)[0]
-	s.mounted("disk-v1", n2.Name+" "+next.ID)
+	next := s.awaitRunning("db", 1)[0]
+	s.checkMounts("disk-v1", n2.Name+" "+next.ID)
 }
 
 // A node loses its power and all its records while the servers return to a snapshot: only the replaced state
 // knew that a volume is attached to it. The volume is detached, and another node gets it.
-func TestRestore_AttachmentOfANodeWithoutRecords(t *testing.T) {
-	s := begin(t, 1)
-	n1 := s.node("n1", attaching)
-	n2 := s.node("n2", attaching)
-	s.volume("v1")
+func TestRestore_DetachesFromANodeWithoutRecords(t *testing.T) {
+	s := startStorageCluster(t, 1)
+	n1 := s.addNode("n1", attaching)
+	n2 := s.addNode("n2", attaching)
+	s.registerVolume("v1")
 	var archive bytes.Buffer
-	if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {
+	if err := s.Leader().Current().SnapshotSave(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
-	s.job("db", 1, "v1")
-	its, not := other(s.runs("db", 1)[0], n1, n2)
-	its.Off()
-	if err := s.Leader().Now().SnapshotRestore(t.Context(), &archive); err != nil {
+	s.registerJob("db", 1, "v1")
+	its, not := hostAndOther(s.awaitRunning("db", 1)[0], n1, n2)
+	its.PowerOff()
+	if err := s.Leader().Current().SnapshotRestore(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
 	s.Revive(its, cluster.WithPlugin(attaching))
 	cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility,
 		&structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
-	s.job("db", 1, "v1")
-	next := s.runs("db", 1)[0]
-	s.mounted("disk-v1", not.Name+" "+next.ID)
+	s.registerJob("db", 1, "v1")
+	next := s.awaitRunning("db", 1)[0]
+	s.checkMounts("disk-v1", not.Name+" "+next.ID)
 }

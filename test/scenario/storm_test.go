@@ -12,22 +12,22 @@ import (
 	"berth/test/cluster"
 )
 
-// TestStorm_KeepsTheInvariants makes nodes fall silent and return, leaders die and jobs stop and run again,
-// while jobs hold volumes of one writer. No operator forces a release, so at no time may two nodes have one
-// volume: the storage fails the test if they do. At the end of the storm each job has its own volume.
+// TestStorm_KeepsTheInvariants partitions nodes, kills leaders, and stops and runs jobs that hold volumes of
+// one writer. No operator forces a release, so two nodes may never have one volume: the storage fails the
+// test if they do. At the end each job has its own volume.
 func TestStorm_KeepsTheInvariants(t *testing.T) {
-	s := begin(t, 3)
+	s := startStorageCluster(t, 3)
 	const jobs = 3
 	for i := range 3 {
-		s.node(fmt.Sprintf("n%d", i+1), attaching)
+		s.addNode(fmt.Sprintf("n%d", i+1), attaching)
 	}
 	for i := range jobs {
-		s.volume(fmt.Sprintf("v%d", i))
-		s.job(fmt.Sprintf("job%d", i), 1,
+		s.registerVolume(fmt.Sprintf("v%d", i))
+		s.registerJob(fmt.Sprintf("job%d", i), 1,
 			fmt.Sprintf("v%d", i))
 	}
 	for i := range jobs {
-		s.runs(fmt.Sprintf("job%d", i), 1)
+		s.awaitRunning(fmt.Sprintf("job%d", i), 1)
 	}
 	seed := uint64(1)
 	if text := os.Getenv("BERTH_TEST_SEED"); text != "" {
@@ -42,7 +42,7 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 		{"a node is cut off until it is taken for down", func() {
 			n := s.Nodes()[dice.IntN(3)]
 			s.Net.Cut(n.Name, servers...)
-			s.status(n, structs.NodeDown)
+			s.awaitNodeStatus(n, structs.NodeDown)
 			s.Net.Heal()
 		}},
 		{"the leader dies", func() {
@@ -63,8 +63,8 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 		}},
 		{"a job is stopped and run again", func() {
 			i := dice.IntN(jobs)
-			s.stop(fmt.Sprintf("job%d", i))
-			s.job(fmt.Sprintf("job%d", i), 1,
+			s.stopJob(fmt.Sprintf("job%d", i))
+			s.registerJob(fmt.Sprintf("job%d", i), 1,
 				fmt.Sprintf("v%d", i))
 		}},
 	}
@@ -75,25 +75,25 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 	}
 
 	for _, n := range s.Nodes() {
-		s.status(n, structs.NodeReady)
+		s.awaitNodeStatus(n, structs.NodeReady)
 	}
 	for i := range jobs {
 		id := fmt.Sprintf("job%d", i)
-		a := s.runs(id, 1)[0]
+		a := s.awaitRunning(id, 1)[0]
 		for _, n := range s.Nodes() {
 			if n.ID == a.NodeID {
-				s.Until(id+" alone has its volume", func() bool {
+				s.Await(id+" alone has its volume", func() bool {
 					who := s.storage.Mounts(fmt.Sprintf("disk-v%d", i))
 					return len(who) == 1 && who[0] == n.Name+" "+a.ID
 				})
 			}
 		}
-		s.stop(id)
+		s.stopJob(id)
 	}
 	for i := range jobs {
-		s.ended(fmt.Sprintf("job%d", i))
+		s.awaitEnded(fmt.Sprintf("job%d", i))
 	}
-	s.Rows(s.Leader(), "no claim and no attachment is left", func(tx *state.ReadTx) bool {
+	s.AwaitRows(s.Leader(), "no claim and no attachment is left", func(tx *state.ReadTx) bool {
 		for range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 			return false
 		}
@@ -102,5 +102,5 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 		}
 		return true
 	})
-	s.Alike()
+	s.CheckEqualStates()
 }

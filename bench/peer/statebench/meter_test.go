@@ -110,7 +110,7 @@ func (m *meter) round() {
 	}
 }
 
-// end reports per unit of work, of which each round does so many.
+// end reports the metrics per unit of work; units is their number in a round.
 func (m *meter) end(units int) {
 	m.pause()
 	m.over.Store(true)

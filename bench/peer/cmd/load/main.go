@@ -208,7 +208,7 @@ func main() {
 				return c.r.Call("CSIVolume.Claim", claimReq(*vol, as[i], structs.CSIVolumeClaimRead), &idxReply{})
 			}
 		})
-	case "claimeach": // each op: one more reader of a volume, until each has so many of them
+	case "claimeach": // each op: one more reader of a volume, until each volume has -each readers
 		as := loadAllocs()
 		*maxOps = int64(*vols * *each)
 		run("claimeach", func(w int, c *client) func(int64) error {

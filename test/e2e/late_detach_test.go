@@ -15,9 +15,9 @@ import (
 
 var controllerAttaches = []string{"ControllerPublishVolume", "ControllerUnpublishVolume"}
 
-// attaching lists "NODE RPC" for the answered calls that attach or detach a volume, in the order of their
+// attachCalls lists "NODE RPC" for the answered calls that attach or detach a volume, in the order of their
 // effects.
-func (st *storage) attaching(volume string) (found []string) {
+func (st *storage) attachCalls(volume string) (found []string) {
 	for line := range strings.Lines(st.read("calls")) {
 		words := strings.Fields(line)
 		if len(words) == 4 && words[2] == "shelf-"+volume &&
@@ -28,8 +28,8 @@ func (st *storage) attaching(volume string) (found []string) {
 	return found
 }
 
-// holder waits until a call of the RPC waits, and returns the node at which it does.
-func (st *storage) holder(rpc string) (node string) {
+// awaitHolder waits until the plugin holds a call of the RPC, and returns the node of the call.
+func (st *storage) awaitHolder(rpc string) (node string) {
 	st.t.Helper()
 	eventually(st.t, "a call of "+rpc+" waits at a node", func() error {
 		text, err := os.ReadFile(filepath.Join(st.root, "hold", rpc+".held"))
@@ -42,8 +42,8 @@ func (st *storage) holder(rpc string) (node string) {
 	return node
 }
 
-// named returns the node of that name.
-func (c *cluster) named(name string) *agent {
+// nodeNamed returns the node of that name.
+func (c *cluster) nodeNamed(name string) *agent {
 	return c.nodes[slices.IndexFunc(c.nodes, func(n *agent) bool { return n.name == name })]
 }
 
@@ -53,9 +53,9 @@ type lateCall struct {
 	Since                                          int64
 }
 
-// outwait makes the records of unanswered calls of an agent that does not run so old that the calls can no
-// longer be carried out. It returns their RPCs.
-func (a *agent) outwait() (rpcs []string) {
+// expireLateCalls makes the records of unanswered calls of an agent that does not run so old that the calls
+// can no longer be carried out. It returns their RPCs.
+func (a *agent) expireLateCalls() (rpcs []string) {
 	a.t.Helper()
 	db, err := store.Open(a.data("client"))
 	if err != nil {
@@ -82,68 +82,68 @@ func (a *agent) outwait() (rpcs []string) {
 // detach would remove it from its user.
 func TestLateDetach_IsSettledWhereItWasMade(t *testing.T) {
 	t.Parallel()
-	st, c := withStorage(t, 2)
+	st, c := clusterWithShelf(t, 2)
 	s, _ := c.leader()
-	st.create(s, "v", 300)
+	st.createVolume(s, "v", 300)
 	// The calls for one volume go to one controller: a user of the volume runs on the other node.
 	user := "n0"
 	if strings.Contains(st.read("calls"), user+" CreateVolume") {
 		user = "n1"
 	}
-	s.holds(keeping("v", user, "first"), "first")
-	before := len(st.attaching("v"))
-	release := st.hold("ControllerUnpublishVolume", "late")
-	s.again("job", "stop", "v")
-	caller := c.named(st.holder("ControllerUnpublishVolume"))
+	s.runUntilOutput(appendingJob("v", user, "first"), "first")
+	before := len(st.attachCalls("v"))
+	release := st.holdCalls("ControllerUnpublishVolume", "late")
+	s.mustEventually("job", "stop", "v")
+	caller := c.nodeNamed(st.awaitHolder("ControllerUnpublishVolume"))
 	if caller.name == user {
 		t.Fatalf("node %s detaches from itself", user)
 	}
 	caller.kill()
-	s.again("job", "run", "-detach",
-		s.write(keeping("v", user, "second")))
+	s.mustEventually("job", "run", "-detach",
+		s.writeJob(appendingJob("v", user, "second")))
 	caller.start()
 	s.healthyNodes("shelf", 2)
-	c.unsettled("v")
-	if calls := st.attaching("v")[before:]; len(calls) > 0 {
+	c.awaitUnsettled("v")
+	if calls := st.attachCalls("v")[before:]; len(calls) > 0 {
 		t.Errorf("calls while the detach is under way: %v", calls)
 	}
 	release()
-	eventually(t, "the late detach has its effect", func() error { return st.attachedAt() })
-	c.unsettled("v") // not known to the servers
+	eventually(t, "the late detach has its effect", func() error { return st.checkAttached() })
+	c.awaitUnsettled("v") // not known to the servers
 
 	caller.kill()
-	if late := caller.outwait(); !slices.Equal(late, []string{"ControllerUnpublishVolume"}) {
+	if late := caller.expireLateCalls(); !slices.Equal(late, []string{"ControllerUnpublishVolume"}) {
 		t.Errorf("on record are %v", late)
 	}
 	caller.start()
 	eventually(t, "the volume is attached again", func() error {
 		_, _ = s.run("volume", "retry", "v") // at once, and not at the next try
-		return st.attachedAt("v " + user)
+		return st.checkAttached("v " + user)
 	})
 	detach := caller.name + " ControllerUnpublishVolume"
-	calls := st.attaching("v")[before:]
+	calls := st.attachCalls("v")[before:]
 	if len(calls) < 3 || calls[0] != detach || calls[1] != detach ||
 		!strings.HasSuffix(calls[2], "ControllerPublishVolume") {
 		t.Errorf("calls are %v, want the detach, its repeat at the same node and an attach", calls)
 	}
-	s.holds(keeping("v", user, "second"), "first", "second")
-	c.alike(st)
-	c.endAll(st, "v")
+	s.runUntilOutput(appendingJob("v", user, "second"), "first", "second")
+	c.awaitAgreement(st)
+	c.stopAndDelete(st, "v")
 }
 
-// attachedAt returns an error unless volumes are attached exactly there, each "volume node".
-func (st *storage) attachedAt(want ...string) error {
-	if at := st.places("attached"); !slices.Equal(at, want) {
+// checkAttached returns an error unless volumes are attached exactly there, each "volume node".
+func (st *storage) checkAttached(want ...string) error {
+	if at := st.recordedPlaces("attached"); !slices.Equal(at, want) {
 		return fmt.Errorf("attached are %v, want %v", at, want)
 	}
 	return nil
 }
 
-// unsettled has a detach tried again, and waits until it is shown that its outcome is not known.
-func (c *cluster) unsettled(id string) {
+// awaitUnsettled has a detach tried again, and waits until it is shown that its outcome is not known.
+func (c *cluster) awaitUnsettled(id string) {
 	c.t.Helper()
-	s := c.alive()
-	s.again("volume", "retry", id)
+	s := c.liveServer()
+	s.mustEventually("volume", "retry", id)
 	eventually(c.t, "the status says that the call may still be carried out", func() error {
 		out, err := s.run("volume", "status", id)
 		if err == nil && !strings.Contains(out, "was not answered, and may still be carried out") {

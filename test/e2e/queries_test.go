@@ -28,9 +28,9 @@ func get[T any](a *agent, path string) (v T, err error) {
 	return v, json.Unmarshal(body, &v)
 }
 
-// running waits until the job has as many running allocations as wanted and no others that are to run,
+// awaitRunning waits until the job has as many running allocations as wanted and no others that are to run,
 // and returns them.
-func (a *agent) running(job string, want int) []*structs.AllocListStub {
+func (a *agent) awaitRunning(job string, want int) []*structs.AllocListStub {
 	a.t.Helper()
 	var found []*structs.AllocListStub
 	eventually(a.t, fmt.Sprintf("%d running allocations of %s", want, job), func() error {
@@ -51,7 +51,7 @@ func (a *agent) running(job string, want int) []*structs.AllocListStub {
 		}
 		return nil
 	})
-	a.cgroups() // so that they are known when they are to be gone
+	a.cgroups() // so that a later check finds those that are left
 	return found
 }
 
@@ -90,8 +90,8 @@ func (a *agent) claims(volume string) ([]*structs.CSIClaim, error) {
 	return v.Claims, nil
 }
 
-// free waits until the volume has no claim.
-func (a *agent) free(volume string) {
+// awaitFree waits until the volume has no claim.
+func (a *agent) awaitFree(volume string) {
 	a.t.Helper()
 	eventually(a.t, "volume "+volume+" is free", func() error {
 		claims, err := a.claims(volume)
@@ -108,7 +108,7 @@ func (a *agent) logs(alloc string) string {
 	return out
 }
 
-// example reads a file of the examples folder.
+// example returns the path of a file in the folder examples.
 func example(t testing.TB, name string) string {
 	t.Helper()
 	return "../../examples/" + name

@@ -16,32 +16,33 @@ import (
 
 func TestMain(m *testing.M) { cluster.Main(m) }
 
-// attaching is a plugin with a controller on every node; every node reaches every volume.
+// attaching is a plugin that attaches volumes, with a controller on every node. Every node reaches every
+// volume.
 var attaching = cluster.Plugin{
 	ID:         "p",
 	Controller: true,
 	Attach:     true,
 }
 
-// story is a cluster with the storage behind its plugin.
-type story struct {
+// storageCluster is a cluster with the storage of its plugin.
+type storageCluster struct {
 	*cluster.Cluster
 	t       *testing.T
 	storage *cluster.Storage
 }
 
-// begin starts servers that take a node for down about a second after it fell silent.
-func begin(t *testing.T, servers int) *story {
+// startStorageCluster starts servers that record a silent node as down after about a second.
+func startStorageCluster(t *testing.T, servers int) *storageCluster {
 	t.Helper()
 	t.Parallel()
 	c := cluster.New(t, servers, func(cfg *server.Config) {
 		cfg.HeartbeatTTL = time.Second
 		cfg.HeartbeatGrace = time.Second
 	})
-	return &story{c, t, cluster.NewStorage(c)}
+	return &storageCluster{c, t, cluster.NewStorage(c)}
 }
 
-func (s *story) node(name string, p cluster.Plugin) *cluster.Node {
+func (s *storageCluster) addNode(name string, p cluster.Plugin) *cluster.Node {
 	s.t.Helper()
 	return s.AddNode(name, s.storage, cluster.WithPlugin(p))
 }
@@ -49,10 +50,10 @@ func (s *story) node(name string, p cluster.Plugin) *cluster.Node {
 var oneWriter = []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter,
 	AttachmentMode: structs.CSIFileSystem}}
 
-// volume registers a volume that is there.
-func (s *story) volume(id string) {
+// registerVolume registers a volume that exists at the plugin.
+func (s *storageCluster) registerVolume(id string) {
 	s.t.Helper()
-	s.storage.Put("disk-"+id, "")
+	s.storage.AddVolume("disk-"+id, "")
 	cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeRegister,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 			ID:                    id,
@@ -62,8 +63,8 @@ func (s *story) volume(id string) {
 		}}})
 }
 
-// job registers a job of so many allocations that write to a volume, "" for none.
-func (s *story) job(id string, count int, volume string, edit ...func(*structs.Job)) {
+// registerJob registers a job with a number of allocations that write to a volume, "" for none.
+func (s *storageCluster) registerJob(id string, count int, volume string, edit ...func(*structs.Job)) {
 	s.t.Helper()
 	group := &structs.TaskGroup{
 		Name:  "g",
@@ -97,14 +98,15 @@ func (s *story) job(id string, count int, volume string, edit ...func(*structs.J
 		&structs.JobRegisterRequest{Job: job})
 }
 
-func (s *story) stop(job string) {
+func (s *storageCluster) stopJob(job string) {
 	s.t.Helper()
 	cluster.Must(s.Cluster, s.Leader(), structs.JobDeregister,
 		&structs.JobDeregisterRequest{JobID: job})
 }
 
-// allocs are the allocations of a job that are for which keep is true, by name.
-func allocs(tx *state.ReadTx, job string, keep func(*structs.Allocation) bool) (out []*structs.Allocation) {
+// allocsOfJob returns the allocations of a job for which keep is true, ordered by name.
+func allocsOfJob(tx *state.ReadTx, job string,
+	keep func(*structs.Allocation) bool) (out []*structs.Allocation) {
 	for a := range state.AllocsByJob(tx, structs.DefaultNamespace, job) {
 		if keep(a) {
 			out = append(out, a)
@@ -116,34 +118,34 @@ func allocs(tx *state.ReadTx, job string, keep func(*structs.Allocation) bool) (
 	return out
 }
 
-func running(a *structs.Allocation) bool {
+func isRunning(a *structs.Allocation) bool {
 	return !a.Terminal() && a.ClientStatus == structs.AllocRunning
 }
 
-// runs waits until so many allocations of a job run.
-func (s *story) runs(job string, count int) (out []*structs.Allocation) {
+// awaitRunning waits until a number of allocations of a job run, and returns them.
+func (s *storageCluster) awaitRunning(job string, count int) (out []*structs.Allocation) {
 	s.t.Helper()
-	s.Rows(s.Leader(), job+" runs", func(tx *state.ReadTx) bool {
-		out = allocs(tx, job, running)
+	s.AwaitRows(s.Leader(), job+" runs", func(tx *state.ReadTx) bool {
+		out = allocsOfJob(tx, job, isRunning)
 		return len(out) == count
 	})
 	return out
 }
 
-// ended waits until nothing of a job is left that has not ended.
-func (s *story) ended(job string) {
+// awaitEnded waits until all allocations of a job have ended on their nodes.
+func (s *storageCluster) awaitEnded(job string) {
 	s.t.Helper()
-	s.Rows(s.Leader(), job+" has ended", func(tx *state.ReadTx) bool {
-		return len(allocs(tx, job, func(a *structs.Allocation) bool {
+	s.AwaitRows(s.Leader(), job+" has ended", func(tx *state.ReadTx) bool {
+		return len(allocsOfJob(tx, job, func(a *structs.Allocation) bool {
 			return !a.ClientTerminal()
 		})) == 0
 	})
 }
 
-// blocked waits until a job has a blocked evaluation and returns the reasons it gives.
-func (s *story) blocked(job string) (reasons string) {
+// awaitBlocked waits until a job has a blocked evaluation and returns its reasons.
+func (s *storageCluster) awaitBlocked(job string) (reasons string) {
 	s.t.Helper()
-	s.Rows(s.Leader(), job+" is blocked", func(tx *state.ReadTx) bool {
+	s.AwaitRows(s.Leader(), job+" is blocked", func(tx *state.ReadTx) bool {
 		for e := range state.EvalsByJob(tx, structs.DefaultNamespace, job) {
 			if e.Status != structs.EvalBlocked {
 				continue
@@ -162,16 +164,16 @@ func (s *story) blocked(job string) (reasons string) {
 	return reasons
 }
 
-// status waits until a node has a status.
-func (s *story) status(n *cluster.Node, want string) {
+// awaitNodeStatus waits until the row of a node has a status.
+func (s *storageCluster) awaitNodeStatus(n *cluster.Node, want string) {
 	s.t.Helper()
-	s.Rows(s.Leader(), n.Name+" is "+want, func(tx *state.ReadTx) bool {
+	s.AwaitRows(s.Leader(), n.Name+" is "+want, func(tx *state.ReadTx) bool {
 		row := state.Node(tx, n.ID)
 		return row != nil && row.Status == want
 	})
 }
 
-func (s *story) says(text string, wanted ...string) {
+func (s *storageCluster) checkText(text string, wanted ...string) {
 	s.t.Helper()
 	for _, w := range wanted {
 		if !strings.Contains(text, w) {
@@ -180,24 +182,24 @@ func (s *story) says(text string, wanted ...string) {
 	}
 }
 
-// mounted fails the test unless exactly these have the volume mounted: "node alloc".
-func (s *story) mounted(external string, want ...string) {
+// checkMounts fails the test unless exactly these mounts of the volume exist, each "node alloc".
+func (s *storageCluster) checkMounts(external string, want ...string) {
 	s.t.Helper()
 	if got := s.storage.Mounts(external); !slices.Equal(got, want) {
 		s.t.Errorf("%s is mounted by %v, want %v", external, got, want)
 	}
 }
 
-// other is the node of two that an allocation is not on.
-func other(a *structs.Allocation, n1, n2 *cluster.Node) (its, not *cluster.Node) {
+// hostAndOther returns the node of an allocation, and the other one of two nodes.
+func hostAndOther(a *structs.Allocation, n1, n2 *cluster.Node) (host, other *cluster.Node) {
 	if a.NodeID == n1.ID {
 		return n1, n2
 	}
 	return n2, n1
 }
 
-// ask calls a method and hands its error back, within the patience of a test.
-func ask[Req, Resp any](s *story, m structs.Method[Req, Resp], req *Req) error {
+// callOnce calls a method at the leader and returns its error.
+func callOnce[Req, Resp any](s *storageCluster, m structs.Method[Req, Resp], req *Req) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cluster.Patience)
 	defer cancel()
 	_, err := rpc.Call(ctx, s.Leader(), m, req)

@@ -10,7 +10,7 @@ import (
 )
 
 // Two jobs run the two halves of a plugin, as its vendors ship it.
-func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
+func TestPluginHalves_RunAsTwoJobs(t *testing.T) {
 	t.Parallel()
 	st := newStorage(t)
 	a := newAgent(t, "one", "-server", "-client").allowRaw()
@@ -20,7 +20,7 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 		servers: []*agent{a},
 		nodes:   []*agent{a},
 	}
-	a.must("job", "run", "-detach", st.job(a, "nodes", "system", "node"))
+	a.must("job", "run", "-detach", st.writePluginJob(a, "nodes", "system", "node"))
 	eventually(t, "the node half alone makes nothing", func() error {
 		p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/shelf")
 		if err == nil && (p.NodesHealthy != 1 ||
@@ -29,8 +29,8 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 		}
 		return err
 	})
-	early := st.volume(a, "v", 300)
-	a.refused(8, []string{"continues"}, "volume", "create", "-timeout", "100ms", early)
+	early := st.writeVolume(a, "v", 300)
+	a.mustFail(8, []string{"continues"}, "volume", "create", "-timeout", "100ms", early)
 	eventually(t, "the volume's status says what is missing", func() error {
 		out, err := a.run("volume", "status", "v")
 		if err == nil && !strings.Contains(out, "no controller") {
@@ -38,15 +38,15 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 		}
 		return err
 	})
-	a.must("job", "run", "-detach", st.job(a, "controller", "service", "controller"))
+	a.must("job", "run", "-detach", st.writePluginJob(a, "controller", "service", "controller"))
 	a.healthyNodes("shelf", 1)
 	a.must("volume", "create", early)
-	a.holds(keeping("v", "one", "first"), "first")
-	c.alike(st)
-	st.create(a, "v", 360)
+	a.runUntilOutput(appendingJob("v", "one", "first"), "first")
+	c.awaitAgreement(st)
+	st.createVolume(a, "v", 360)
 	a.must("job", "stop", "v")
-	a.free("v")
-	c.alike(st)
+	a.awaitFree("v")
+	c.awaitAgreement(st)
 
 	// Without a controller nothing is attached, and the status says so. With a new one the attach continues.
 	a.must("job", "stop", "-purge", "controller")
@@ -58,7 +58,7 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 		return err
 	})
 	a.must("job", "run", "-detach",
-		a.write(keeping("v", "one", "second")))
+		a.writeJob(appendingJob("v", "one", "second")))
 	eventually(t, "the status says that no controller is there", func() error {
 		out, err := a.run("job", "status", "v")
 		if err == nil && !strings.Contains(out, "controller") {
@@ -66,15 +66,15 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 		}
 		return err
 	})
-	if at := st.places("attached"); len(at) > 0 {
+	if at := st.recordedPlaces("attached"); len(at) > 0 {
 		t.Errorf("attached without a controller: %v", at)
 	}
-	a.must("job", "run", "-detach", st.job(a, "controller", "service", "controller"))
-	a.holds(keeping("v", "one", "second"), "first", "second")
-	c.alike(st)
+	a.must("job", "run", "-detach", st.writePluginJob(a, "controller", "service", "controller"))
+	a.runUntilOutput(appendingJob("v", "one", "second"), "first", "second")
+	c.awaitAgreement(st)
 
 	a.must("job", "stop", "-purge", "v")
-	a.free("v")
+	a.awaitFree("v")
 	a.must("volume", "delete", "v")
 	for _, job := range []string{"controller", "nodes"} {
 		a.must("job", "stop", "-purge", job)
@@ -90,5 +90,5 @@ func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
 		}
 		return nil
 	})
-	st.inOrder()
+	st.checkCallOrder()
 }
