@@ -1,5 +1,5 @@
-# A service that appends a line a second to a file on its volume, and says at its start how many lines it
-# found there.
+# A service that appends a line a second to a file on its volume. At its start it prints the number of lines in
+# the file.
 job "counter" {
   type = "service"
 

@@ -1,5 +1,5 @@
-# The CSI driver that berth ships, on every node: storage for the first day, with no storage system at
-# hand. A volume lives on the node that made it.
+# The CSI driver that berth ships, on every node. It needs no storage system: a volume is on the local disk of
+# the node that created it.
 job "hostpath" {
   type = "system"
 
@@ -12,8 +12,8 @@ job "hostpath" {
         args    = ["plugin", "hostpath", "-node-id", "${node.unique.id}"]
       }
 
-      # The task serves the driver's controller and node halves on $CSI_ENDPOINT, which it finds in
-      # mount_dir. What it keeps is in $BERTH_PLUGIN_DATA, a directory that outlives this allocation.
+      # The task serves the controller half and the node half of the driver on the socket $CSI_ENDPOINT, which
+      # is in mount_dir. Its data is in $BERTH_PLUGIN_DATA, a directory that outlives this allocation.
       csi_plugin {
         id             = "hostpath"
         type           = "monolith"

@@ -1,4 +1,4 @@
-# A volume for examples/counter.hcl: `berth volume create examples/volume.hcl` has the plugin make it.
+# A volume for examples/counter.hcl. `berth volume create examples/volume.hcl` creates it at the plugin.
 id           = "counter"
 name         = "counter"
 type         = "csi"

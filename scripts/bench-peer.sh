@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the programs that measure the peer and berth, each in its own module, and runs them in turn.
 # Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory capacity rpc list (all, if none is given)
-# ROUNDS=n overrides how often each row is measured on each side; `build` as the only kind only builds.
+# ROUNDS=n overrides the number of rounds of each row on each side. The kind `build` alone only builds.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin="$root/bin/bench"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes docs/profiles: where the hot paths spend CPU, memory and waiting, as text - the 25 first by their own share
-# (flat) and by that of all they call (cum). The filling of the server is in them, and both ends of the
-# connections, since load and server are one process.
+# Writes docs/profiles: the CPU, memory and waiting of the hot paths, as text. Each profile has the 25 first functions
+# by their own share (flat) and by their cumulative share (cum). It contains the filling of the server. It also
+# contains both ends of the connections, because load and server are one process.
 # Usage: scripts/bench-profiles.sh [name...]   names: claim-write node-update claim-state (all, if none is given)
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,7 +13,7 @@ mkdir -p docs/profiles
 profile() { # name, package, benchmark, times
 	go test -tags hashicorpmetrics -c -o "$tmp/test" "$2"
 	run() { (cd "$2" && "$tmp/test" -test.run '^$' -test.bench "$3" -test.benchtime "$4" -test.benchmem $5); }
-	run "$1" "$2" "$3" "$4" "-test.cpuprofile $tmp/cpu" >"$tmp/out" # alone: the others cost time
+	run "$1" "$2" "$3" "$4" "-test.cpuprofile $tmp/cpu" >"$tmp/out" # alone, because the others cost time
 	run "$1" "$2" "$3" "$4" "-test.memprofilerate 16384 -test.memprofile $tmp/mem -test.mutexprofile $tmp/mutex -test.mutexprofilefraction 5
 		-test.blockprofile $tmp/block -test.blockprofilerate 10000" >"$tmp/out2"
 	{

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Measures everything that docs/performance.md has a table of, beside the peer and alone, and writes the tables
-# and the picture anew. On a quiet two-core machine it takes about 20 minutes, four more when the peer has to be
-# built first; the longer the more others use it. A part that fails keeps its old table, and the script fails.
+# Measures all tables of docs/performance.md, beside the peer and alone, and writes the tables and the picture. On a
+# quiet two-core machine it takes about 20 minutes, and four more to build the peer the first time. A part that fails
+# keeps its old table, and the script then fails.
 # Usage: scripts/bench-report.sh [part...]   parts: state rpc list load overload memory capacity growth profiles (all, if none is given)
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,18 +1,19 @@
 #!/bin/sh
-# Runs berth's own benchmarks, each for a bounded time - hot paths with the collector in it, what takes seconds once or
-# twice - and then one and three servers, processes of their own, under load and under too much of it. It takes about
-# 12 minutes on two cores that nobody else uses.
+# Runs berth's own benchmarks, each for a bounded time: hot paths with their share of the collector, and once those
+# that take seconds. Then it runs one and three servers as processes under load and under overload. It takes about
+# 12 minutes on two cores without other users.
 set -eu
 cd "$(dirname "$0")/.."
 
-bench() { # package, expression, for how long or how many times
+bench() { # package, expression, duration or number of rounds
 	go test -tags hashicorpmetrics -run '^$' -benchmem -timeout 30m -bench "$2" -benchtime "$3" "$1"
 }
 
-bench ./state '(Fingerprint|FingerprintDiff|FingerprintNoPlugin|Claim|ClaimWriter|AllocUpdate|AllocEnds|NodeStatus|TreeAlone)$' 500ms
+bench ./state '(Fingerprint|FingerprintDiff|FingerprintNoPlugin|Claim|ClaimWriter|AllocUpdate|AllocEnds|NodeStatus)$' 500ms
 bench ./state '(PluginGet|PluginPage|VolumeList|ClaimStorm|ClaimStormBatched)$' 200ms
 bench ./state '(FleetBoot|FleetBootBatched|Snapshot|Heap)$' 1x
 bench ./state 'Capacity$' 1x
+bench ./internal/mvcc TreeAlone 500ms
 bench ./fsm . 200ms
 bench ./endpoints . 200ms
 bench ./rpc . 5000x

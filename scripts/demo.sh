@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 berth=$PWD/bin/berth
 scratch=$(mktemp -d /tmp/berth-demo.XXXXXX)
 agent=
-mark= # what the volumes of this node have in their ids
+mark= # the part of the volumes' ids that names this node
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -25,7 +25,7 @@ stop_agent() {
 	agent=
 }
 
-# await runs a question until its answer is yes.
+# await repeats a command until it succeeds.
 await() {
 	what=$1
 	shift
@@ -48,7 +48,7 @@ found_lines() {
 	[ -n "$found" ]
 }
 
-# leftovers names what of the demo is still mounted, attached or running.
+# leftovers lists the mounts, loop devices and processes of the demo.
 leftovers() {
 	grep -F "$scratch" /proc/self/mounts || true
 	for f in /sys/block/loop*/loop/backing_file; do # its path is the one that the plugin's task sees
@@ -113,7 +113,7 @@ first_write_ms=$(((wrote - began) / 1000000))
 "$berth" alloc logs "$first"
 "$berth" volume status counter
 
-step "what an idle agent uses"
+step "the memory of an idle agent"
 rss_kb=$(awk '/^VmRSS/ {print $2}' "/proc/$agent/status")
 echo "resident memory: $((rss_kb / 1024)) MB"
 
@@ -125,7 +125,7 @@ await "the volume is released" released
 step "run it again: the data is still there"
 "$berth" job run examples/counter.hcl
 second=$(running)
-await "it says what it found" found_lines
+await "it prints the number of lines" found_lines
 echo "allocation ${second%%-*} found $found lines that allocation ${first%%-*} wrote"
 [ "$found" -gt 0 ]
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs every fuzz target of the module, each for FUZZTIME (20000 inputs), all within FUZZTOTAL seconds (1800). A target
-# that finds a fault writes the input below its package's testdata/fuzz and ends the run with an error. Inputs are made
-# smaller for ten runs only: by default Go spends a minute on each, and a target then tries a handful of inputs.
+# that finds a fault writes the input below its package's testdata/fuzz and ends the run with an error. Go minimizes
+# each new input in ten runs. By default it spends a minute on that, and a target then tries only a few inputs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # A duration can end a run with "context deadline exceeded" although nothing is wrong (golang/go#75804).
 each=${FUZZTIME:-20000x} total=${FUZZTOTAL:-1800}
-mapfile -t targets < <(git ls-files -co --exclude-standard '*_test.go' ':!bench/' ':!test/interop/' ':!test/driver/' |
+mapfile -t targets < <(git ls-files -co --exclude-standard '*_test.go' ':!bench/peer/' ':!test/interop/' ':!test/driver/' |
 	xargs grep -oE '^func Fuzz[A-Za-z0-9_]+' /dev/null | sed -E 's/:func /:/' | sort)
 [ "${#targets[@]}" -gt 0 ] || { echo "fuzz: found no target" >&2; exit 1; }
 for target in "${targets[@]}"; do

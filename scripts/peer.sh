@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../test/peer"
 binary=$PWD/../../.cache/peer-v1.6.1
 if [ ! -x "$binary" ]; then
-	echo "building the peer's command line, some minutes, once" >&2
+	echo "building the peer's command line: some minutes, only once" >&2
 	mkdir -p "$(dirname "$binary")"
 	GOFLAGS= go build -trimpath -buildvcs=false -tags codegen_generated -o "$binary.tmp" github.com/hashicorp/nomad >&2
 	mv "$binary.tmp" "$binary"

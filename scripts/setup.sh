@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests and the demo need beyond Go: tools that make and mount file systems.
+# Installs the tools that the tests and the demo need beyond Go: they make and mount file systems.
 set -euo pipefail
 
 missing=()
@@ -11,7 +11,7 @@ need resize2fs e2fsprogs
 need mkfs.xfs xfsprogs
 need ip iproute2
 need curl curl
-# A kernel that runs as a process (41 MB), for the tests of what this machine's own may not have. Not every
+# A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every
 # distribution has it.
 optional=()
 if [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" -eq 0 ] && ! command -v linux.uml >/dev/null 2>&1; then
@@ -29,4 +29,4 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 install() { apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
 [ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
-[ ${#optional[@]} -eq 0 ] || install "${optional[@]}" || echo "left out: ${optional[*]}" >&2
+[ ${#optional[@]} -eq 0 ] || install "${optional[@]}" || echo "not available: ${optional[*]}" >&2
