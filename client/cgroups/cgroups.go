@@ -3,13 +3,16 @@
 // the two the machine has, because hybrid machines mix them. It works with the available controllers. Detect
 // reports the missing ones and the reasons.
 //
-// Its rules: a Group is plain data that another process can use after this one was killed. A process is
-// signalled only if it is seen in the group while a pidfd on it is held. The own process is never killed.
+// Its rules: a Group is plain data that another process can use after this one was killed. A kill opens a
+// pidfd of a process, and then signals it only if the group still has it. The calling process is never
+// killed.
 package cgroups
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The controllers that are used where the machine has them.
+// The controllers that the package uses.
 const (
 	CPU     = "cpu"
 	CPUAcct = "cpuacct" // v1 only; in v2 part of cpu
@@ -29,12 +32,12 @@ const (
 
 var wanted = []string{CPU, CPUAcct, Memory, PIDs}
 
-// Machine is where the controllers are: mount points by controller, and for those that cannot be used why.
+// Machine has the hierarchies of a machine.
 type Machine struct {
-	V1      map[string]string
-	V2      string // mount point of the unified hierarchy, "" if there is none
-	V2Has   []string
-	Missing map[string]string
+	V1      map[string]string // mount point by controller
+	V2      string            // mount point of the unified hierarchy, "" if there is none
+	V2Has   []string          // controllers of the unified hierarchy
+	Missing map[string]string // reason by controller that no hierarchy has
 }
 
 // Detect finds the controllers of this machine.
@@ -55,23 +58,28 @@ func detect(table string) (*Machine, error) {
 		return nil, err
 	}
 	// The library refuses a whole table for one line that it cannot parse, of whatever file system.
-	var own strings.Builder
+	var own bytes.Buffer
 	for line := range strings.Lines(string(all)) {
 		if strings.Contains(line, " - cgroup") {
 			own.WriteString(line)
 		}
 	}
 	isCgroup := mountinfo.FSTypeFilter("cgroup", "cgroup2")
-	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(own.String()), isCgroup)
+	mounts, err := mountinfo.GetMountsFromReader(&own, isCgroup)
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{V1: map[string]string{}, Missing: map[string]string{}}
+	m := &Machine{
+		V1:      map[string]string{},
+		Missing: map[string]string{},
+	}
 	for _, mount := range mounts {
 		m.addHierarchy(mount)
 	}
 	for _, c := range wanted {
-		if m.V1[c] == "" && !slices.Contains(m.V2Has, c) && (c != CPUAcct || !slices.Contains(m.V2Has, CPU)) {
+		if m.V1[c] == "" &&
+			!slices.Contains(m.V2Has, c) &&
+			(c != CPUAcct || !slices.Contains(m.V2Has, CPU)) {
 			m.Missing[c] = "no cgroup hierarchy has the " + c + " controller"
 		}
 	}
@@ -95,22 +103,24 @@ func (m *Machine) addHierarchy(mount *mountinfo.Info) {
 // Limits bound a group; zero is no limit.
 type Limits struct {
 	CPUShares     int   // weight in MHz, relative to the other groups
-	MemoryBytes   int64 // more is killed
-	MemoryReserve int64 // the memory that is kept for the group when the machine runs short
-	PIDs          int64 // processes and threads; fork fails with EAGAIN beyond it
+	MemoryBytes   int64 // the kernel kills a process of the group that needs more
+	MemoryReserve int64 // the memory that the group keeps when the machine runs short
+	PIDs          int64 // processes and threads; beyond it fork fails with EAGAIN
 }
 
-// Group is the cgroups of one task, one directory in each hierarchy that is used. The zero Group is of a
-// task without cgroups: it accepts every call and holds no process.
+// Group has the cgroups of one task, one directory in each used hierarchy. The zero Group belongs to a task
+// without cgroups: it accepts every call and holds no process.
 type Group struct {
 	V1 map[string]string // directory by controller
 	V2 string            // directory in the unified hierarchy, "" if it is not used
 }
 
 // Empty reports whether no hierarchy is used.
-func (g *Group) Empty() bool { return g.V2 == "" && len(g.V1) == 0 }
+func (g *Group) Empty() bool {
+	return g.V2 == "" && len(g.V1) == 0
+}
 
-// Path is where a group of the name is, made or not.
+// Path returns the group <parent>/<name>, which need not exist.
 func (m *Machine) Path(parent, name string) *Group {
 	g := &Group{V1: map[string]string{}}
 	for c, point := range m.V1 {
@@ -122,15 +132,17 @@ func (m *Machine) Path(parent, name string) *Group {
 	return g
 }
 
-// New makes the group <parent>/<name> with its limits. It first removes a group that a crash has left: a
-// killed group cannot be used again (kernels kill new processes in it). If New fails it leaves at most a
-// group with processes in it.
+// New makes the group <parent>/<name> with its limits. It first removes a group that a crash has left: a killed
+// group cannot be used again (kernels kill new processes in it). If New fails it leaves at most a group with
+// processes in it.
 func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
 	g := m.Path(parent, name)
-	if err := g.Remove(); err != nil {
+	err := g.Remove()
+	if err != nil {
 		return nil, err
 	}
-	if err := m.makeGroup(g, parent, limits); err != nil {
+	err = m.makeGroup(g, parent, limits)
+	if err != nil {
 		return nil, errors.Join(err, g.Remove())
 	}
 	return g, nil
@@ -138,7 +150,8 @@ func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
 
 func (m *Machine) makeGroup(g *Group, parent string, limits Limits) error {
 	if m.V2 != "" {
-		if err := enable(m.V2, parent, m.V2Has); err != nil {
+		err := m.enableControllers(parent)
+		if err != nil {
 			return err
 		}
 	}
@@ -147,21 +160,22 @@ func (m *Machine) makeGroup(g *Group, parent string, limits Limits) error {
 			return fmt.Errorf("making a cgroup: %w", err)
 		}
 	}
-	return g.limit(limits)
+	return g.applyLimits(limits)
 }
 
-// enable hands the controllers of the unified hierarchy down to the parent's children.
-func enable(point, parent string, has []string) error {
-	dir := filepath.Join(point, parent)
+// enableControllers hands the controllers of the unified hierarchy down to the parent's children.
+func (m *Machine) enableControllers(parent string) error {
+	dir := filepath.Join(m.V2, parent)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the cgroup %s: %w", dir, err)
 	}
 	for _, c := range wanted {
-		if !slices.Contains(has, c) {
+		if !slices.Contains(m.V2Has, c) {
 			continue
 		}
-		for _, d := range []string{point, dir} {
-			if err := writeControl(filepath.Join(d, "cgroup.subtree_control"), "+"+c); err != nil {
+		for _, d := range []string{m.V2, dir} {
+			file := filepath.Join(d, "cgroup.subtree_control")
+			if err := writeControl(file, "+"+c); err != nil {
 				return fmt.Errorf("handing the controller %s down: %w", c, err)
 			}
 		}
@@ -169,12 +183,9 @@ func enable(point, parent string, has []string) error {
 	return nil
 }
 
-// dirs are the group's directories, each once (v1 controllers may share one).
+// dirs returns the group's directories, each once (v1 controllers may share one).
 func (g *Group) dirs() []string {
-	var dirs []string
-	for _, d := range g.V1 {
-		dirs = append(dirs, d)
-	}
+	dirs := slices.Collect(maps.Values(g.V1))
 	if g.V2 != "" {
 		dirs = append(dirs, g.V2)
 	}
@@ -182,27 +193,34 @@ func (g *Group) dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// Probe makes and removes a group, to find out whether New can work; a machine without any hierarchy fails.
+// Probe makes and removes a group, to find out whether New can work. A machine without any hierarchy fails.
 func (m *Machine) Probe(parent string) error {
 	if m.V2 == "" && len(m.V1) == 0 {
 		return errors.New("no cgroup hierarchy is mounted")
 	}
-	g, err := m.New(parent, fmt.Sprintf("probe-%d", os.Getpid()), Limits{})
+	name := fmt.Sprintf("probe-%d", os.Getpid())
+	g, err := m.New(parent, name, Limits{})
 	if err != nil {
 		return err
 	}
 	return g.Remove()
 }
 
-// writeFile does not create: a control file that is not there is an error.
+// writeControl writes a control file. It does not create one: a missing control file is an error.
 func writeControl(path, text string) error {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	return writeControlAt(unix.AT_FDCWD, path, text)
+}
+
+// writeControlAt is writeControl for a path relative to an open directory.
+func writeControlAt(dirFD int, path, text string) error {
+	fd, err := unix.Openat(dirFD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
+		return fmt.Errorf("open %s: %w", path, err)
 	}
 	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(text)); err != nil {
-		return &os.PathError{Op: "write " + text + " to", Path: path, Err: err}
+	_, err = unix.Write(fd, []byte(text))
+	if err != nil {
+		return fmt.Errorf("write %s to %s: %w", text, path, err)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func TestLimits_AreWrittenInVersion2(t *testing.T) {
 		writeFile(t, filepath.Join(dir, n), "")
 	}
 	g := &Group{V2: dir}
-	if err := g.limit(Limits{CPUShares: 1024, MemoryBytes: 1 << 20, MemoryReserve: 4096}); err != nil {
+	if err := g.applyLimits(Limits{CPUShares: 1024, MemoryBytes: 1 << 20, MemoryReserve: 4096}); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"39", "1048576", "4096", "0"} {
@@ -96,15 +96,15 @@ func TestLimits_AreWrittenInVersion2(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "memory.swap.max")); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.limit(Limits{MemoryBytes: 1}); err != nil { // a kernel without swap accounting
+	if err := g.applyLimits(Limits{MemoryBytes: 1}); err != nil { // a kernel without swap accounting
 		t.Fatal(err)
 	}
 }
 
 func TestWeight_FollowsTheShares(t *testing.T) {
 	for mhz, want := range map[int]int{0: 0, 1: 1, 2: 1, 100: 4, 1024: 39, 262144: 10000, 1 << 30: 10000} {
-		if got := weight(mhz); got != want {
-			t.Errorf("weight(%d) = %d, want %d", mhz, got, want)
+		if got := cpuWeight(mhz); got != want {
+			t.Errorf("cpuWeight(%d) = %d, want %d", mhz, got, want)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func TestRealGroup_HasItsLimits(t *testing.T) {
 // Processes that fork faster than they can be killed one by one still end.
 func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 	g := realGroup(t, Limits{PIDs: 40})
-	if g.V1[PIDs] == "" && !has(g.V2, PIDs) {
+	if g.V1[PIDs] == "" && !hasController(g.V2, PIDs) {
 		testskip.Lacking(t, "nothing would bound the processes of this test: no pids controller")
 	}
 	cmd := exec.Command("sh", "-c", `

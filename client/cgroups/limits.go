@@ -13,8 +13,8 @@ const (
 	minWeight, maxWeight = 1, 10000
 )
 
-// control is one line to write: into which file of which controller. Optional ones may be missing from the
-// kernel (swap accounting is a boot option).
+// control is a value for one control file. A kernel may lack an optional one (swap accounting is a boot
+// option).
 type control struct {
 	controller string
 	file       string
@@ -22,9 +22,9 @@ type control struct {
 	optional   bool
 }
 
-func (l Limits) v1() []control {
+func (l Limits) controlsV1() []control {
 	return []control{
-		{CPU, "cpu.shares", int64(shares(l.CPUShares)), false},
+		{CPU, "cpu.shares", int64(cpuShares(l.CPUShares)), false},
 		{Memory, "memory.limit_in_bytes", l.MemoryBytes, false},
 		{Memory, "memory.memsw.limit_in_bytes", l.MemoryBytes, true},
 		{Memory, "memory.soft_limit_in_bytes", l.MemoryReserve, true},
@@ -32,18 +32,18 @@ func (l Limits) v1() []control {
 	}
 }
 
-func (l Limits) v2() []control {
+func (l Limits) controlsV2() []control {
 	return []control{
-		{CPU, "cpu.weight", int64(weight(l.CPUShares)), false},
+		{CPU, "cpu.weight", int64(cpuWeight(l.CPUShares)), false},
 		{Memory, "memory.max", l.MemoryBytes, false},
 		{Memory, "memory.low", l.MemoryReserve, true},
 		{PIDs, "pids.max", l.PIDs, false},
 	}
 }
 
-// limit writes the limits that are not zero into the hierarchies that have the controller.
-func (g *Group) limit(l Limits) error {
-	for _, c := range l.v1() {
+// applyLimits writes the limits that are not zero into the hierarchies that have the controller.
+func (g *Group) applyLimits(l Limits) error {
+	for _, c := range l.controlsV1() {
 		if dir := g.V1[c.controller]; dir != "" {
 			if err := c.writeLimit(dir); err != nil {
 				return err
@@ -53,40 +53,45 @@ func (g *Group) limit(l Limits) error {
 	if g.V2 == "" {
 		return nil
 	}
-	for _, c := range l.v2() {
-		if g.V1[c.controller] == "" && has(g.V2, c.controller) {
+	for _, c := range l.controlsV2() {
+		if g.V1[c.controller] == "" && hasController(g.V2, c.controller) {
 			if err := c.writeLimit(g.V2); err != nil {
 				return err
 			}
 		}
 	}
-	if l.MemoryBytes > 0 && has(g.V2, Memory) { // swap without a limit would bypass the memory limit
-		return optional(writeControl(filepath.Join(g.V2, "memory.swap.max"), "0"))
+	if l.MemoryBytes <= 0 || !hasController(g.V2, Memory) {
+		return nil
 	}
-	return nil
+	// Swap without a limit would bypass the memory limit.
+	file := filepath.Join(g.V2, "memory.swap.max")
+	return ignoreUnavailable(writeControl(file, "0"))
 }
 
 func (c control) writeLimit(dir string) error {
 	if c.value == 0 {
 		return nil
 	}
-	err := writeControl(filepath.Join(dir, c.file), strconv.FormatInt(c.value, 10))
+	file := filepath.Join(dir, c.file)
+	err := writeControl(file, strconv.FormatInt(c.value, 10))
 	if c.optional {
-		return optional(err)
+		return ignoreUnavailable(err)
 	}
 	return err
 }
 
-func optional(err error) error {
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+func ignoreUnavailable(err error) error {
+	if errors.Is(err, os.ErrNotExist) ||
+		errors.Is(err, os.ErrPermission) {
 		return nil
 	}
 	return err
 }
 
-// has reports whether a directory of the unified hierarchy has the controller.
-func has(dir, controller string) bool {
-	_, err := os.Stat(filepath.Join(dir, probeFile[controller]))
+// hasController reports whether a directory of the unified hierarchy has the controller.
+func hasController(dir, controller string) bool {
+	file := filepath.Join(dir, probeFile[controller])
+	_, err := os.Stat(file)
 	return err == nil
 }
 
@@ -96,17 +101,18 @@ var probeFile = map[string]string{
 	PIDs:   "pids.max",
 }
 
-func shares(mhz int) int {
+func cpuShares(mhz int) int {
 	if mhz == 0 {
 		return 0
 	}
 	return min(max(mhz, minShares), maxShares)
 }
 
-// weight maps cpu.shares onto cpu.weight linearly, as container runtimes do.
-func weight(mhz int) int {
+// cpuWeight maps cpu.shares onto cpu.weight linearly, as container runtimes do.
+func cpuWeight(mhz int) int {
 	if mhz == 0 {
 		return 0
 	}
-	return minWeight + (shares(mhz)-minShares)*(maxWeight-minWeight)/(maxShares-minShares)
+	above := cpuShares(mhz) - minShares
+	return minWeight + above*(maxWeight-minWeight)/(maxShares-minShares)
 }

@@ -18,8 +18,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// Entry holds the open files of a group with which a thread forks a process into the group. Close it after
-// the fork.
+// Entry holds the open files with which a thread forks a process into a group. Close it after the fork.
 type Entry struct {
 	tasks []*os.File // v1: a thread that writes 0 joins the group, and its children inherit it
 	v2    *os.File   // v2: an argument of clone3
@@ -35,7 +34,8 @@ func (g *Group) Entry() (*Entry, error) {
 			f, err = os.Open(dir)
 			e.v2 = f
 		} else {
-			f, err = os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
+			file := filepath.Join(dir, "tasks")
+			f, err = os.OpenFile(file, os.O_WRONLY, 0)
 			e.tasks = append(e.tasks, f)
 		}
 		if err != nil {
@@ -65,7 +65,7 @@ func OnOwnThread(fn func()) {
 // MoveThread moves the calling thread into the group's v1 hierarchies, in OnOwnThread.
 func (e *Entry) MoveThread() error {
 	for _, f := range e.tasks {
-		if _, err := f.Write([]byte("0")); err != nil {
+		if _, err := f.WriteString("0"); err != nil {
 			return fmt.Errorf("entering the cgroup: %w", err)
 		}
 	}
@@ -77,12 +77,9 @@ func (e *Entry) MoveProcess(pid int) error {
 	if e.v2 == nil {
 		return nil
 	}
-	fd, err := unix.Openat(int(e.v2.Fd()), "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	dirFD := int(e.v2.Fd())
+	err := writeControlAt(dirFD, "cgroup.procs", strconv.Itoa(pid))
 	if err != nil {
-		return fmt.Errorf("entering the cgroup: %w", err)
-	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(strconv.Itoa(pid))); err != nil {
 		return fmt.Errorf("entering the cgroup: %w", err)
 	}
 	return nil
@@ -99,7 +96,8 @@ func (e *Entry) FD() (int, bool) {
 // Close closes the files.
 func (e *Entry) Close() error {
 	var errs []error
-	for _, f := range append(slices.Clone(e.tasks), e.v2) {
+	files := append(slices.Clone(e.tasks), e.v2)
+	for _, f := range files {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -107,12 +105,13 @@ func (e *Entry) Close() error {
 	return errors.Join(errs...)
 }
 
-// PIDs lists the processes in the group and in the groups that the task made below it, without the own one.
+// PIDs lists the processes in the group and in the groups that the task made below it, without the calling
+// process.
 func (g *Group) PIDs() ([]int, error) {
 	var pids []int
 	for _, top := range g.dirs() {
-		for _, dir := range tree(top) {
-			in, err := procs(dir)
+		for _, dir := range groupTree(top) {
+			in, err := processesIn(dir)
 			if err != nil {
 				return nil, err
 			}
@@ -121,11 +120,13 @@ func (g *Group) PIDs() ([]int, error) {
 	}
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
-	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() || pid == 0 }), nil
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		return pid == os.Getpid() || pid == 0
+	}), nil
 }
 
-// tree lists a group's directory and those below it, each after its parent. One that is gone is left out.
-func tree(top string) []string {
+// groupTree lists a group's directory and those below it, each after its parent. It omits one that is gone.
+func groupTree(top string) []string {
 	var dirs []string
 	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -136,10 +137,12 @@ func tree(top string) []string {
 	return dirs
 }
 
-// procs reads a directory's processes. One that is gone has none.
-func procs(dir string) ([]int, error) {
-	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+// processesIn lists the processes of a directory. One that is gone has none.
+func processesIn(dir string) ([]int, error) {
+	file := filepath.Join(dir, "cgroup.procs")
+	b, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) ||
+		errors.Is(err, unix.ENODEV) {
 		return nil, nil
 	}
 	var pids []int
@@ -156,8 +159,8 @@ func procs(dir string) ([]int, error) {
 // pause is the time between two reads of a group during a kill.
 const pause = 5 * time.Millisecond
 
-// Kill kills all processes in the group and returns when there are none, or with ctx's error. With the pids
-// controller no new ones can be forked meanwhile. Without it the kill is repeated until none are left.
+// Kill kills all processes in the group and returns when there are none, or with ctx's error. The pids
+// controller prevents new ones meanwhile. Without it Kill repeats until none are left.
 func (g *Group) Kill(ctx context.Context) error {
 	for _, dir := range g.dirs() { // both best effort: the loop below decides
 		_ = writeControl(filepath.Join(dir, "cgroup.kill"), "1")
@@ -169,7 +172,7 @@ func (g *Group) Kill(ctx context.Context) error {
 			return err
 		}
 		for _, pid := range pids {
-			if err := g.kill(pid); err != nil {
+			if err := g.killMember(pid); err != nil {
 				return err
 			}
 		}
@@ -179,10 +182,12 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// kill kills a process if it is still in the group once it cannot be mistaken for another any more.
-func (g *Group) kill(pid int) error {
+// killMember kills a process of the group. The pidfd names one process, so it checks the membership after it
+// has opened the pidfd: by then the pid may belong to another process.
+func (g *Group) killMember(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // gone; a thread's id
+	gone := errors.Is(err, unix.ESRCH)
+	if gone || errors.Is(err, unix.EINVAL) { // EINVAL: a thread's id
 		return nil
 	}
 	if err != nil {
@@ -193,18 +198,18 @@ func (g *Group) kill(pid int) error {
 	if err != nil || !slices.Contains(pids, pid) {
 		return err
 	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("killing process %d: %w", pid, err)
 	}
 	return nil
 }
 
-// Remove removes the group's directories and those that the task made below them. Those that are gone are
-// removed already.
+// Remove removes the group's directories and those that the task made below them. It is idempotent.
 func (g *Group) Remove() error {
 	var errs []error
 	for _, top := range g.dirs() {
-		for _, dir := range slices.Backward(tree(top)) {
+		for _, dir := range slices.Backward(groupTree(top)) {
 			errs = append(errs, removeGroup(dir))
 		}
 	}
@@ -213,9 +218,11 @@ func (g *Group) Remove() error {
 
 // removeGroup waits a moment for the kernel, which frees an ended group later.
 func removeGroup(dir string) error {
-	err := backoff.RetryEBUSY(context.Background(), func() error { return unix.Rmdir(dir) })
+	err := backoff.RetryEBUSY(context.Background(), func() error {
+		return unix.Rmdir(dir)
+	})
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	return &os.PathError{Op: "removing the cgroup", Path: dir, Err: err}
+	return fmt.Errorf("removing the cgroup %s: %w", dir, err)
 }

@@ -11,7 +11,7 @@ import (
 // controller is zero.
 type Stats struct {
 	MemoryRSS uint64
-	MemoryMax uint64 // the most there ever was
+	MemoryMax uint64 // the highest use so far
 	CPUTotal  uint64
 	PIDs      uint64
 }
@@ -20,16 +20,16 @@ type Stats struct {
 func (g *Group) Stats() Stats {
 	var s Stats
 	if dir := g.V1[Memory]; dir != "" {
-		s.MemoryRSS = field(dir, "memory.stat", "total_rss")
-		s.MemoryMax = number(dir, "memory.max_usage_in_bytes")
+		s.MemoryRSS = readField(dir, "memory.stat", "total_rss")
+		s.MemoryMax = readNumber(dir, "memory.max_usage_in_bytes")
 	} else {
-		s.MemoryRSS = field(g.V2, "memory.stat", "anon")
-		s.MemoryMax = number(g.V2, "memory.peak")
+		s.MemoryRSS = readField(g.V2, "memory.stat", "anon")
+		s.MemoryMax = readNumber(g.V2, "memory.peak")
 	}
 	if dir := g.V1[CPUAcct]; dir != "" {
-		s.CPUTotal = number(dir, "cpuacct.usage")
+		s.CPUTotal = readNumber(dir, "cpuacct.usage")
 	} else {
-		s.CPUTotal = field(g.V2, "cpu.stat", "usage_usec") * 1000
+		s.CPUTotal = readField(g.V2, "cpu.stat", "usage_usec") * 1000
 	}
 	if pids, err := g.PIDs(); err == nil {
 		s.PIDs = uint64(len(pids))
@@ -37,12 +37,12 @@ func (g *Group) Stats() Stats {
 	return s
 }
 
-// OOMKills is how many processes of the group the kernel killed because the group had no memory left.
+// OOMKills is the number of processes of the group that the kernel killed for lack of memory in the group.
 func (g *Group) OOMKills() uint64 {
 	if dir := g.V1[Memory]; dir != "" {
-		return field(dir, "memory.oom_control", "oom_kill")
+		return readField(dir, "memory.oom_control", "oom_kill")
 	}
-	return field(g.V2, "memory.events", "oom_kill")
+	return readField(g.V2, "memory.events", "oom_kill")
 }
 
 // Controllers lists the controllers that the machine gives a group, as "memory(v1)".
@@ -58,8 +58,8 @@ func (m *Machine) Controllers() []string {
 	return list
 }
 
-// read returns the content of a control file, "" if the group has no such file. dir may be "".
-func read(dir, file string) string {
+// readControl returns the content of a control file, "" if the group has no such file. dir may be "".
+func readControl(dir, file string) string {
 	if dir == "" {
 		return ""
 	}
@@ -67,15 +67,17 @@ func read(dir, file string) string {
 	return string(b)
 }
 
-func number(dir, file string) uint64 {
-	n, _ := strconv.ParseUint(strings.TrimSpace(read(dir, file)), 10, 64)
+func readNumber(dir, file string) uint64 {
+	text := strings.TrimSpace(readControl(dir, file))
+	n, _ := strconv.ParseUint(text, 10, 64)
 	return n
 }
 
-// field reads the number after a name at the start of a line.
-func field(dir, file, name string) uint64 {
-	for line := range strings.Lines(read(dir, file)) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+// readField reads the number after a name at the start of a line.
+func readField(dir, file, name string) uint64 {
+	for line := range strings.Lines(readControl(dir, file)) {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[0] == name {
 			n, _ := strconv.ParseUint(f[1], 10, 64)
 			return n
 		}
