@@ -16,35 +16,35 @@ import (
 type Driver interface {
 	// Name is the value of a job's `driver`.
 	Name() string
-	// Fingerprint reports whether the driver can work on this machine, and why not.
+	// Fingerprint reports whether the driver can work on this machine, and the reason if it cannot.
 	Fingerprint(ctx context.Context) *structs.DriverInfo
 	// Validate checks a task's driver config: unknown and missing fields are invalid, named by path.
 	Validate(config map[string]any) error
 	// Start starts the task and returns the handle for Recover. A failed start leaves nothing behind.
 	Start(ctx context.Context, cfg *TaskConfig) (*Handle, error)
-	// Recover finds a task again after a restart of the agent: still running, or ended meanwhile with its
-	// exit result kept. Not-found means that it is gone and its exit result is unknown.
+	// Recover finds a task again after a restart of the agent. The task still runs, or it has ended and its
+	// exit result is kept. Not-found means that the task is gone and its exit result is unknown.
 	Recover(ctx context.Context, h *Handle) error
 	// Wait returns when the task's main process has ended, or with ctx's error.
 	Wait(ctx context.Context, taskID string) (*ExitResult, error)
-	// Stop sends the signal ("" for SIGTERM), and kills every process of the task when it has not ended
-	// after the timeout. It returns when the task has ended. Idempotent.
+	// Stop sends the signal ("" for SIGTERM). If the task has not ended after the timeout, Stop kills all its
+	// processes. It returns when the task has ended. It is idempotent.
 	Stop(ctx context.Context, taskID, signal string, timeout time.Duration) error
 	// Signal sends a signal to the task's main process.
 	Signal(ctx context.Context, taskID, signal string) error
-	// Destroy removes an ended task (and kills it first if it has not ended) with everything the driver made
-	// for it: processes, cgroups, mounts, sockets. It is idempotent.
+	// Destroy kills the task if it has not ended, and removes everything that the driver made for it:
+	// processes, cgroups, mounts, sockets. It is idempotent.
 	Destroy(ctx context.Context, taskID string) error
 	// Stats returns the present usage of the task.
 	Stats(ctx context.Context, taskID string) (*Stats, error)
 }
 
-// TaskConfig has all that a driver knows of a task.
+// TaskConfig is the input of Start.
 type TaskConfig struct {
 	ID        string // "<alloc id>/<task>": unique on the node
 	Task      string
 	User      string
-	Config    map[string]any // the driver's own, interpolated
+	Config    map[string]any // the driver's config block, interpolated
 	Env       map[string]string
 	Resources structs.Resources
 	Dirs      Dirs
@@ -64,8 +64,12 @@ type Dirs struct {
 	Logs        string // <task>.stdout.N and <task>.stderr.N go here
 }
 
-// Inside has the directories as a task with a private root sees them.
-var Inside = Dirs{AllocShared: "/alloc", Local: "/local", Secrets: "/secrets"}
+// Inside has the paths at which a task with a private root sees its directories.
+var Inside = Dirs{
+	AllocShared: "/alloc",
+	Local:       "/local",
+	Secrets:     "/secrets",
+}
 
 // Mount binds a host path into the task.
 type Mount struct {
@@ -76,7 +80,7 @@ type Mount struct {
 	Device      bool   // HostPath is a block device node: bound as a file and allowed in the device cgroup
 }
 
-// Handle is the input of Recover: opaque except for the driver, kept by the agent.
+// Handle is the input of Recover. The agent keeps it. Only the driver reads State.
 type Handle struct {
 	Driver  string
 	TaskID  string
@@ -94,7 +98,9 @@ type ExitResult struct {
 }
 
 // Successful reports whether the task ended by itself with exit code 0.
-func (r *ExitResult) Successful() bool { return r.ExitCode == 0 && r.Signal == 0 && r.Err == "" }
+func (r *ExitResult) Successful() bool {
+	return r.ExitCode == 0 && r.Signal == 0 && r.Err == ""
+}
 
 // Stats is the usage of a task.
 type Stats struct {

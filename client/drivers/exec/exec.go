@@ -1,6 +1,6 @@
 // Package exec is the task driver with isolation. A program runs in a private root, made of the host's own
 // directories (read-only) and the task's, with its own process tree, ipc and host name, in a cgroup. Unless
-// it is privileged, it has no capabilities and system calls that reach beyond that. It shares network and
+// it is privileged, it has no capabilities and system calls that reach beyond its root. It shares network and
 // users with the host, and starts with the host's name (programs look up their own name).
 //
 // The root has /local, /secrets and /alloc, /tmp (the task's, on disk), /run, and the agent's executable as
@@ -28,8 +28,8 @@ const Name = "exec"
 
 // Config has the operator's settings.
 type Config struct {
-	// ChrootEnv maps paths of the host to the paths at which every task sees them, read-only. Missing ones are
-	// left out. nil is the usual places of programs, their libraries and their settings.
+	// ChrootEnv maps paths of the host to the paths at which every task sees them, read-only. A path that does
+	// not exist is ignored. nil selects the usual places of programs, their libraries and their settings.
 	ChrootEnv map[string]string `hcl:"chroot_env"`
 	executor.CgroupConfig
 	// MaxFiles is the number of files that a task may have open, up to the machine's hard limit.
@@ -44,7 +44,7 @@ const (
 	SeccompUnconfined = "unconfined" // a task makes any call, and root in a task can leave its limits
 )
 
-// DefaultConfig is complete.
+// DefaultConfig returns a Config without missing settings.
 func DefaultConfig() Config {
 	c := Config{
 		ChrootEnv:    map[string]string{},
@@ -52,7 +52,10 @@ func DefaultConfig() Config {
 		MaxFiles:     65536,
 		Seccomp:      SeccompDefault,
 	}
-	for _, dir := range []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"} {
+	for _, dir := range []string{
+		"/bin", "/etc", "/lib", "/lib32",
+		"/lib64", "/libx32", "/sbin", "/usr",
+	} {
 		c.ChrootEnv[dir] = dir
 	}
 	return c
@@ -69,32 +72,44 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// own are the directories that the sandbox makes itself.
-var own = []string{"/", "/proc", "/sys", "/dev", "/run", "/tmp", "/local", "/secrets", "/alloc"}
+// ownPaths lists the directories that the sandbox makes.
+var ownPaths = []string{
+	"/", "/proc", "/sys", "/dev", "/run",
+	"/tmp", "/local", "/secrets", "/alloc",
+}
 
 // Validate names every fault. Missing settings have defaults.
 func (c Config) Validate() error {
 	faults := c.Faults(Name)
-	for _, from := range slices.Sorted(maps.Keys(c.ChrootEnv)) {
+	paths := slices.Sorted(maps.Keys(c.ChrootEnv))
+	for _, from := range paths {
 		to := c.ChrootEnv[from]
-		if !filepath.IsAbs(from) || filepath.Clean(from) != from {
+		if !isCleanPath(from) {
 			faults = append(faults,
 				fmt.Errorf("exec.chroot_env: %q: expected an absolute path of this machine", from))
 		}
-		if !filepath.IsAbs(to) || filepath.Clean(to) != to || slices.Contains(own, to) {
+		if !isCleanPath(to) || slices.Contains(ownPaths, to) {
 			faults = append(faults,
 				fmt.Errorf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of",
 					from, to))
 		}
 	}
 	if c.MaxFiles != 0 && c.MaxFiles < 64 {
-		faults = append(faults, fmt.Errorf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
+		faults = append(faults,
+			fmt.Errorf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
 	}
-	if !slices.Contains([]string{"", SeccompDefault, SeccompUnconfined}, c.Seccomp) {
-		faults = append(faults, fmt.Errorf("exec.seccomp: %q: expected %q or %q",
-			c.Seccomp, SeccompDefault, SeccompUnconfined))
+	switch c.Seccomp {
+	case "", SeccompDefault, SeccompUnconfined:
+	default:
+		faults = append(faults,
+			fmt.Errorf("exec.seccomp: %q: expected %q or %q",
+				c.Seccomp, SeccompDefault, SeccompUnconfined))
 	}
 	return structs.InvalidAll(faults)
+}
+
+func isCleanPath(path string) bool {
+	return filepath.IsAbs(path) && filepath.Clean(path) == path
 }
 
 // Driver implements driver.Driver.
@@ -105,7 +120,8 @@ type Driver struct {
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	return &Driver{executor.NewTasks(Name, ex, cfg.CgroupConfig), cfg.withDefaults()}
+	tasks := executor.NewTasks(Name, ex, cfg.CgroupConfig)
+	return &Driver{tasks, cfg.withDefaults()}
 }
 
 // Fingerprint implements driver.Driver.
@@ -131,10 +147,11 @@ func (d *Driver) Validate(config map[string]any) error {
 
 func decodeCommand(config map[string]any) (*executor.Command, error) {
 	c, err := executor.DecodeCommand(config)
-	if err == nil && c.WorkDir != "" && !filepath.IsAbs(c.WorkDir) {
-		err = structs.Invalidf("config.work_dir: %q: expected an absolute path inside the task", c.WorkDir)
+	if err != nil || c.WorkDir == "" || filepath.IsAbs(c.WorkDir) {
+		return c, err
 	}
-	return c, err
+	return nil, structs.Invalidf(
+		"config.work_dir: %q: expected an absolute path inside the task", c.WorkDir)
 }
 
 // Start implements driver.Driver.
@@ -157,8 +174,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	env := map[string]string{"TMPDIR": "/tmp"}
 	maps.Copy(env, cfg.Env)
 	spec := d.NewSpec(cfg)
+	dir := d.DirOf(cfg.ID)
 	spec.Sandbox = &sandbox.Config{
-		Root:       filepath.Join(d.DirOf(cfg.ID), executor.RootDir),
+		Root:       filepath.Join(dir, executor.RootDir),
 		HostPaths:  d.cfg.ChrootEnv,
 		Binds:      binds,
 		Privileged: cfg.Privileged,

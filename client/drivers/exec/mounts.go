@@ -16,18 +16,24 @@ import (
 
 // binds returns the task's own directories, then the job's mounts, outer paths first.
 func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bind, error) {
-	if err := executor.GiveDirs(cfg.Dirs, user, executor.OpenTmp); err != nil {
+	dirs := cfg.Dirs
+	err := executor.GiveDirs(dirs, user, executor.OpenTmp)
+	if err != nil {
 		return nil, err
 	}
 	binds := []sandbox.Bind{
-		{Source: filepath.Join(cfg.Dirs.Task, "tmp"), Target: "/tmp"},
-		{Source: cfg.Dirs.AllocShared, Target: driver.Inside.AllocShared},
-		{Source: cfg.Dirs.Local, Target: driver.Inside.Local},
-		{Source: cfg.Dirs.Secrets, Target: driver.Inside.Secrets},
+		{Source: filepath.Join(dirs.Task, "tmp"), Target: "/tmp"},
+		{Source: dirs.AllocShared, Target: driver.Inside.AllocShared},
+		{Source: dirs.Local, Target: driver.Inside.Local},
+		{Source: dirs.Secrets, Target: driver.Inside.Secrets},
 		{Source: d.Executable(), Target: binDir + "/berth", ReadOnly: true},
 	}
 	if dir := resolverDir(d.cfg.ChrootEnv); dir != "" {
-		binds = append(binds, sandbox.Bind{Source: dir, Target: dir, ReadOnly: true})
+		binds = append(binds, sandbox.Bind{
+			Source:   dir,
+			Target:   dir,
+			ReadOnly: true,
+		})
 	}
 	mounts, err := jobMounts(cfg.Mounts)
 	return append(binds, mounts...), err
@@ -37,7 +43,7 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 func resolverDir(shown map[string]string) string {
 	real, err := filepath.EvalSymlinks("/etc/resolv.conf")
 	if err != nil {
-		return "" // the host resolves no names either
+		return "" // the host has no file of name servers either
 	}
 	for from, to := range shown {
 		if from == to && strings.HasPrefix(real, from+"/") {
@@ -62,7 +68,8 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 			return nil, structs.Invalidf(
 				"mount %s: propagation %q: expected private, host-to-task or bidirectional", m.TaskPath, m.Propagation)
 		}
-		if !filepath.IsAbs(m.TaskPath) || filepath.Clean(m.TaskPath) == "/" {
+		if !filepath.IsAbs(m.TaskPath) ||
+			filepath.Clean(m.TaskPath) == "/" {
 			return nil, structs.Invalidf("mount %q: expected an absolute path inside the task", m.TaskPath)
 		}
 		if err := checkSource(m); err != nil {
@@ -77,12 +84,13 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 		})
 	}
 	slices.SortStableFunc(binds, func(a, b sandbox.Bind) int {
-		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
+		return strings.Count(a.Target, "/") -
+			strings.Count(b.Target, "/")
 	})
 	return binds, nil
 }
 
-// checkSource refuses mounts that would silently do something else.
+// checkSource rejects a mount that would have another effect than the job asks for.
 func checkSource(m driver.Mount) error {
 	info, err := os.Stat(m.HostPath)
 	if err != nil {
@@ -114,8 +122,9 @@ func onShared(path string) (bool, error) {
 		return false, err
 	}
 	var deepest *mountinfo.Info
-	for _, m := range mounts { // of mounts on one place the last one counts
-		if deepest == nil || len(m.Mountpoint) >= len(deepest.Mountpoint) {
+	for _, m := range mounts { // the last mount on a path hides the others
+		if deepest == nil ||
+			len(m.Mountpoint) >= len(deepest.Mountpoint) {
 			deepest = m
 		}
 	}

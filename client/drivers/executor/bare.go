@@ -28,14 +28,15 @@ func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (process, 
 		return nil, err
 	}
 	defer entry.Close()
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+	err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	if err != nil {
 		return nil, err
 	}
 	pid, err := p.Start(out.stdout.w, out.stderr.w, entry)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.PidfdOpen(pid, 0) // a child that is not reaped: surely it
+	fd, err := unix.PidfdOpen(pid, 0) // a child that is not reaped, so the pid is its own
 	if err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		return nil, fmt.Errorf("opening process %d: %w", pid, err)
@@ -45,17 +46,22 @@ func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (process, 
 
 func (b *bare) PID() int { return b.pid }
 
-func (b *bare) Signal(sig unix.Signal) error { return unix.PidfdSendSignal(b.pidfd, sig, nil, 0) }
-
-// Kill kills the first process; sweep, which follows its end, the others.
-func (b *bare) Kill() error {
-	if err := b.Signal(unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-		return err
-	}
-	return nil
+func (b *bare) Signal(sig unix.Signal) error {
+	return unix.PidfdSendSignal(b.pidfd, sig, nil, 0)
 }
 
-func (b *bare) Wait() (sandbox.Exit, error) { return sandbox.Reap(b.pid) }
+// Kill kills the first process. The sweep after its end kills the others.
+func (b *bare) Kill() error {
+	err := b.Signal(unix.SIGKILL)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+func (b *bare) Wait() (sandbox.Exit, error) {
+	return sandbox.Reap(b.pid)
+}
 
 // sweep kills and reaps every descendant: as each one ends, its children become the supervisor's.
 func (b *bare) sweep(ctx context.Context) error {
@@ -63,13 +69,14 @@ func (b *bare) sweep(ctx context.Context) error {
 		self := os.Getpid()
 		err := eachProcess(func(s procfs.ProcStat) {
 			if s.PPID == self && s.State != zombie {
-				_ = unix.Kill(s.PID, unix.SIGKILL) // a child that only this goroutine reaps: the pid is its own
+				// Only this goroutine reaps the child, so the pid is its own.
+				_ = unix.Kill(s.PID, unix.SIGKILL)
 			}
 		})
 		if err != nil {
 			return err
 		}
-		if none := reapEnded(); none {
+		if reapEnded() {
 			return nil
 		}
 		if !backoff.Sleep(ctx, 5*time.Millisecond) {

@@ -17,37 +17,41 @@ import (
 	"berth/structs"
 )
 
-// askWithin bounds a request to a supervisor, which answers at once.
-const askWithin = 10 * time.Second
+// callTimeout bounds a call of a supervisor, which answers at once.
+const callTimeout = 10 * time.Second
 
-// dial connects to the supervisor through its directory's descriptor: the path of a socket is bounded by 108
-// bytes, that of a data directory is not. Precondition means that the supervisor is gone.
+// dial connects to the supervisor through the descriptor of its directory, because the path of a socket has
+// at most 108 bytes. Precondition means that the supervisor is gone.
 func (t *task) dial(ctx context.Context) (net.Conn, error) {
-	fd, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	fd, err := unix.Open(t.dir, flags, 0)
 	if err == nil {
 		defer unix.Close(fd)
-		var d net.Dialer
+		path := fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketFile)
 		var conn net.Conn
-		conn, err = d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketFile))
+		conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
 		if err == nil {
 			return conn, nil
 		}
 	}
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
+	if errors.Is(err, unix.ENOENT) ||
+		errors.Is(err, unix.ECONNREFUSED) {
 		return nil, structs.Preconditionf("task %q has ended", t.id)
 	}
 	return nil, structs.Unavailablef("connecting to the supervisor of task %q: %w", t.id, err)
 }
 
-// converse sends a request and reads the answer, until ctx ends. Precondition means that the supervisor is
+// exchange sends a request and reads the answer, until ctx ends. Precondition means that the supervisor is
 // gone.
-func (t *task) converse(ctx context.Context, req *request, read func(net.Conn) error) error {
+func (t *task) exchange(
+	ctx context.Context, req *request, read func(net.Conn) error,
+) error {
 	conn, err := t.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	defer interruptAtEnd(ctx, conn)()
 	err = json.NewEncoder(conn).Encode(req)
 	if err == nil {
 		err = read(conn)
@@ -56,17 +60,20 @@ func (t *task) converse(ctx context.Context, req *request, read func(net.Conn) e
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return structs.Timeoutf("the supervisor of task %q does not answer: %w", t.id, ctx.Err())
+		return structs.Timeoutf(
+			"the supervisor of task %q does not answer: %w", t.id, ctx.Err())
 	}
 	return structs.Preconditionf("task %q has ended", t.id) // and the supervisor with it
 }
 
 // callSupervisor sends one request and returns the answer, or the supervisor's failure as the error.
 func (t *task) callSupervisor(ctx context.Context, req *request) (*reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r := &reply{}
-	err := t.converse(ctx, req, func(conn net.Conn) error { return json.NewDecoder(conn).Decode(r) })
+	err := t.exchange(ctx, req, func(conn net.Conn) error {
+		return json.NewDecoder(conn).Decode(r)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +82,9 @@ func (t *task) callSupervisor(ctx context.Context, req *request) (*reply, error)
 
 // waitSupervisor returns when the supervisor has ended, or with ctx's error.
 func (t *task) waitSupervisor(ctx context.Context) error {
-	err := t.converse(ctx, &request{Op: opWait}, func(conn net.Conn) error {
-		_, err := io.Copy(io.Discard, conn) // ends with the supervisor, however it ends
+	wait := &request{Op: opWait}
+	err := t.exchange(ctx, wait, func(conn net.Conn) error {
+		_, err := io.Copy(io.Discard, conn) // until the supervisor ends, in whatever way
 		return err
 	})
 	switch {
@@ -108,7 +116,9 @@ func (t *task) awaitSupervisorEnd(ctx context.Context) error {
 
 func (t *task) reapChild() {
 	if t.child != nil {
-		t.reap.Do(func() { _ = t.child.Wait() }) // exit.json has the information of the exit code
+		t.reap.Do(func() {
+			_ = t.child.Wait() // exit.json has more than this exit code
+		})
 	}
 }
 
@@ -130,7 +140,7 @@ func (t *task) kill(ctx context.Context) error {
 		return err
 	}
 	t.reapChild()
-	// The record's newest state is known only now.
+	// The supervisor does not change its record any more.
 	r, err = readRecord(t.dir)
 	if err != nil || r == nil {
 		return err
@@ -139,50 +149,64 @@ func (t *task) kill(ctx context.Context) error {
 		return err
 	}
 	r.Task.reap()
+	if r.Cgroup.Empty() {
+		return killSession(ctx, r.Task)
+	}
 	if err := r.Cgroup.Kill(ctx); err != nil {
 		return err
-	}
-	if r.Cgroup.Empty() {
-		if err := killSession(ctx, r.Task); err != nil {
-			return err
-		}
 	}
 	return r.Cgroup.Remove()
 }
 
-// awaitRecord reads the record; a supervisor that lives and has none is about to write it.
+// awaitRecord reads the record. It waits for a supervisor that lives and has not written one yet.
 func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 	for {
 		alive, err := supervised(t.dir)
 		if err != nil {
 			return nil, err
 		}
-		if r, err := readRecord(t.dir); err != nil || r != nil || !alive {
+		r, err := readRecord(t.dir)
+		if err != nil || r != nil || !alive {
 			return r, err
 		}
 		if !backoff.Sleep(ctx, 5*time.Millisecond) {
-			return nil, fmt.Errorf("the supervisor in %s does not identify itself: %w", t.dir, ctx.Err())
+			return nil, fmt.Errorf(
+				"the supervisor in %s does not identify itself: %w", t.dir, ctx.Err())
 		}
 	}
 }
 
-// destroy ends everything of the task and removes its directory, file by file: nothing is ever removed that
-// something may still be mounted under.
+// destroy ends everything of the task and removes its directory, file by file, so that it removes nothing
+// that is a mount point.
 func (t *task) destroy(ctx context.Context) error {
-	if _, err := os.Stat(t.dir); errors.Is(err, os.ErrNotExist) {
+	_, err := os.Stat(t.dir)
+	if errors.Is(err, os.ErrNotExist) {
 		t.reapChild()
 		return nil
 	}
-	if err := t.kill(ctx); err != nil {
+	err = t.kill(ctx)
+	if err != nil {
 		return err
 	}
-	names := []string{
-		socketFile, exitFile, exitFile + ".tmp", logFile, RootDir, recordFile + ".tmp", recordFile, lockFile, "",
-	}
-	for _, name := range names { // the record late: a directory that is removed in part can be removed again
-		if err := os.Remove(filepath.Join(t.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, name := range filesOfTask {
+		err = os.Remove(filepath.Join(t.dir, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
+}
+
+// filesOfTask lists the files of a task's directory in the order of their removal, the directory last. The
+// record is late, so that a later call can complete an interrupted removal.
+var filesOfTask = []string{
+	socketFile,
+	exitFile,
+	exitFile + ".tmp",
+	logFile,
+	RootDir,
+	recordFile + ".tmp",
+	recordFile,
+	lockFile,
+	"",
 }

@@ -27,16 +27,17 @@ type Command struct {
 func DecodeCommand(config map[string]any) (*Command, error) {
 	c := &Command{}
 	var faults []error
-	for _, name := range slices.Sorted(maps.Keys(config)) {
+	names := slices.Sorted(maps.Keys(config))
+	for _, name := range names {
 		var err error
 		path := "config." + name
 		switch v := config[name]; name {
 		case "command":
-			c.Command, err = text(path, v)
+			c.Command, err = textOf(path, v)
 		case "args":
-			c.Args, err = texts(path, v)
+			c.Args, err = textsOf(path, v)
 		case "work_dir":
-			c.WorkDir, err = text(path, v)
+			c.WorkDir, err = textOf(path, v)
 		default:
 			err = fmt.Errorf("%s: unknown field; expected command, args, work_dir", path)
 		}
@@ -52,8 +53,8 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 	return c, structs.InvalidAll(faults)
 }
 
-// text converts a job file's value to a string; numbers and booleans read as written.
-func text(path string, v any) (string, error) {
+// textOf converts a job file's value to a string; numbers and booleans read as written.
+func textOf(path string, v any) (string, error) {
 	var s string
 	switch v := v.(type) {
 	case string:
@@ -71,14 +72,14 @@ func text(path string, v any) (string, error) {
 	return s, nil
 }
 
-func texts(path string, v any) ([]string, error) {
+func textsOf(path string, v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
 		return nil, fmt.Errorf("%s: expected a list of strings, found %T", path, v)
 	}
 	var out []string
 	for i, e := range list {
-		s, err := text(fmt.Sprintf("%s[%d]", path, i), e)
+		s, err := textOf(fmt.Sprintf("%s[%d]", path, i), e)
 		if err != nil {
 			return nil, err
 		}
@@ -87,31 +88,36 @@ func texts(path string, v any) ([]string, error) {
 	return out, nil
 }
 
-// Environ renders the environment of a task that sees its directories at dirs, which only its driver knows.
-// bin is the last in its PATH, after the task's own or defaultPath.
-func Environ(env map[string]string, dirs driver.Dirs, defaultPath, bin string) []string {
+// Environ renders the environment of a task that sees its directories at dirs. bin is the last directory in
+// its PATH, after those of the task's own PATH or of defaultPath.
+func Environ(
+	env map[string]string, dirs driver.Dirs, defaultPath, bin string,
+) []string {
 	all := map[string]string{"HOME": dirs.Local}
 	maps.Copy(all, env)
-	for _, p := range []string{"BERTH_", "NOMAD_"} { // the second is the dialect's
-		all[p+"ALLOC_DIR"] = dirs.AllocShared
-		all[p+"TASK_DIR"] = dirs.Local
-		all[p+"SECRETS_DIR"] = dirs.Secrets
+	for _, prefix := range []string{"BERTH_", "NOMAD_"} { // jobs written for Nomad use the second
+		all[prefix+"ALLOC_DIR"] = dirs.AllocShared
+		all[prefix+"TASK_DIR"] = dirs.Local
+		all[prefix+"SECRETS_DIR"] = dirs.Secrets
 	}
-	all["PATH"] = cmp.Or(all["PATH"], defaultPath) + ":" + bin
+	path := cmp.Or(all["PATH"], defaultPath)
+	all["PATH"] = path + ":" + bin
 	var list []string
-	for _, k := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, k+"="+all[k])
+	for k, v := range all {
+		list = append(list, k+"="+v)
 	}
+	slices.Sort(list)
 	return list
 }
 
-// LookupUser finds a user of the host: by name, by number, or as "uid:gid". "" returns nil, the user of the
-// agent. A number without a user is both user and group.
+// LookupUser finds a user of the host: by name, by number, or as "uid:gid". For "" it returns nil, which
+// means the user of the agent. A number without a user is both user and group.
 func LookupUser(name string) (*sandbox.User, error) {
 	if name == "" {
 		return nil, nil
 	}
-	if uid, gid, ok := strings.Cut(name, ":"); ok {
+	uid, gid, hasGroup := strings.Cut(name, ":")
+	if hasGroup {
 		return numericUser(name, uid, gid)
 	}
 	u, err := user.Lookup(name)
@@ -119,10 +125,11 @@ func LookupUser(name string) (*sandbox.User, error) {
 		u, err = user.LookupId(name)
 	}
 	if err != nil {
-		if n, nerr := numericUser(name, name, name); nerr == nil {
-			return n, nil
+		found, err := numericUser(name, name, name)
+		if err != nil {
+			err = structs.Invalidf("user %q: this machine has no such user", name)
 		}
-		return nil, structs.Invalidf("user %q: this machine has no such user", name)
+		return found, err
 	}
 	found, err := numericUser(name, u.Uid, u.Gid)
 	if err != nil {
@@ -133,7 +140,8 @@ func LookupUser(name string) (*sandbox.User, error) {
 		return nil, fmt.Errorf("finding the groups of user %q: %w", name, err)
 	}
 	for _, g := range groups {
-		if n, err := strconv.ParseUint(g, 10, 32); err == nil {
+		n, err := strconv.ParseUint(g, 10, 32)
+		if err == nil {
 			found.Groups = append(found.Groups, uint32(n))
 		}
 	}
@@ -146,10 +154,13 @@ func numericUser(name, uid, gid string) (*sandbox.User, error) {
 	if uidErr != nil || gidErr != nil {
 		return nil, structs.Invalidf("user %q: expected a name, a number, or uid:gid", name)
 	}
-	return &sandbox.User{UID: uint32(u), GID: uint32(g)}, nil
+	return &sandbox.User{
+		UID: uint32(u),
+		GID: uint32(g),
+	}, nil
 }
 
-// logsOf is where a task's output goes.
+// logsOf returns the settings of a task's logs.
 func logsOf(cfg *driver.TaskConfig) Logs {
 	l := Logs{Disabled: cfg.LogConfig.Disabled}
 	l.Dir = cfg.Dirs.Logs
@@ -162,14 +173,18 @@ func logsOf(cfg *driver.TaskConfig) Logs {
 	if size <= 0 {
 		size = structs.DefaultLogFileSizeMB
 	}
-	l.MaxFileSize = int64(min(size, structs.MaxLogFileSizeMB)) << 20
+	size = min(size, structs.MaxLogFileSizeMB)
+	l.MaxFileSize = int64(size) << 20
 	return l
 }
 
 // limitsOf returns the limits of the cgroup for a task's resources: memory up to MemoryMaxMB if that is set,
 // with MemoryMB kept for it.
 func limitsOf(r structs.Resources) cgroups.Limits {
-	l := cgroups.Limits{CPUShares: r.CPU, MemoryBytes: bytesOf(r.MemoryMB)}
+	l := cgroups.Limits{
+		CPUShares:   r.CPU,
+		MemoryBytes: bytesOf(r.MemoryMB),
+	}
 	if r.MemoryMaxMB > r.MemoryMB {
 		l.MemoryReserve = l.MemoryBytes
 		l.MemoryBytes = bytesOf(r.MemoryMaxMB)
@@ -178,4 +193,7 @@ func limitsOf(r structs.Resources) cgroups.Limits {
 }
 
 // bytesOf applies the bound of jobs: an allocation may come from servers that did not check it.
-func bytesOf(mib int) int64 { return int64(min(max(mib, 0), structs.MaxMemoryMB)) << 20 }
+func bytesOf(mib int) int64 {
+	mib = min(max(mib, 0), structs.MaxMemoryMB)
+	return int64(mib) << 20
+}

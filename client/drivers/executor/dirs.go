@@ -14,9 +14,9 @@ import (
 	"berth/structs"
 )
 
-// The modes of a task's tmp. OwnTmp is for a task that sees the host's paths. OpenTmp is for one with a
-// private root, where it is /tmp: a task that switches users expects to write there, and no other task sees
-// it.
+// The modes of a task's tmp. OwnTmp is for a task that sees the host's paths. OpenTmp is for a task with a
+// private root, which sees the directory as /tmp: after a switch of users it can still write there, and no
+// other task sees it.
 const (
 	OwnTmp  os.FileMode = 0o755
 	OpenTmp             = 0o777 | os.ModeSticky
@@ -27,29 +27,33 @@ const (
 // that a task has put in the place of a directory is an error.
 func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 	path := filepath.Join(dirs.Task, "tmp")
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(path, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return errors.Join(
-		giveTo(dirs.Local, user, 0o755), giveTo(path, user, tmp), giveTo(dirs.Secrets, user, 0o700))
+		giveTo(dirs.Local, user, 0o755),
+		giveTo(path, user, tmp),
+		giveTo(dirs.Secrets, user, 0o700))
 }
 
 func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {
 	return withDirectory(dir, func(f *os.File) error {
 		if user != nil {
-			if err := f.Chown(int(user.UID), int(user.GID)); err != nil {
+			err := f.Chown(int(user.UID), int(user.GID))
+			if err != nil {
 				return err
 			}
 		}
-		return f.Chmod(mode) // after the chown: the new owner never has a mode that is not meant for it
+		return f.Chmod(mode) // after the chown, so that the new owner never has the old mode
 	})
 }
 
-// opening keeps two tasks from opening one directory at the same time.
+// opening serializes OpenTo, which tasks of one allocation call for the same directory.
 var opening sync.Mutex
 
 // OpenTo lets the user's group, and no other user except root, enter a directory. A directory has one group,
-// so one that is open to another group already is then open to all.
+// so OpenTo opens one that another group may enter to all users.
 func OpenTo(dir string, user *sandbox.User) error {
 	if user == nil || user.UID == 0 && user.GID == 0 {
 		return nil
@@ -58,13 +62,17 @@ func OpenTo(dir string, user *sandbox.User) error {
 	defer opening.Unlock()
 	return withDirectory(dir, func(f *os.File) error {
 		var st unix.Stat_t
-		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		err := unix.Fstat(int(f.Fd()), &st)
+		if err != nil {
 			return err
 		}
-		if shared := st.Mode&0o001 != 0; st.Gid != 0 && (shared || st.Gid != user.GID) {
+		shared := st.Mode&0o001 != 0
+		if st.Gid != 0 && (shared || st.Gid != user.GID) {
 			return f.Chmod(0o711)
 		}
-		return errors.Join(f.Chown(0, int(user.GID)), f.Chmod(0o710))
+		return errors.Join(
+			f.Chown(0, int(user.GID)),
+			f.Chmod(0o710))
 	})
 }
 

@@ -1,4 +1,4 @@
-// Package executor keeps a task running while the agent comes and goes. Each task has a supervisor: a small
+// Package executor keeps a task running when the agent ends and restarts. Each task has a supervisor: a small
 // process with its own session, started from the agent's executable (Main). It starts the task, keeps its
 // output in bounded files, serves the agent on a socket, and records the end of the task. Tasks is the
 // agent's side of it, which the exec and raw_exec drivers use.
@@ -15,9 +15,9 @@
 // A supervisor has to outlive the agent. Under systemd this requires KillMode=process in the agent's unit.
 //
 // Its rules: the directory is made before everything else and removed after everything else, so it names all
-// that may have to be cleaned up. A supervisor ends after its task. The lock, not a pid, shows whether it
-// lives. No pid is signalled without a check of its start time under a pidfd. The spec, which has the task's
-// environment, travels through a pipe and never touches the disk.
+// objects of the task. A supervisor ends after its task. The lock, not a pid, shows whether it lives. A pid
+// is signalled only after a check of its start time under a pidfd. The spec has the task's environment, so it
+// goes through a pipe and never onto the disk.
 package executor
 
 import (
@@ -43,13 +43,13 @@ type Spec struct {
 	Logs    Logs
 }
 
-// Cgroup is the group the task gets.
+// Cgroup describes the cgroup of the task.
 type Cgroup struct {
 	Parent string
 	Limits cgroups.Limits
 }
 
-// Logs is where the task's output goes. Disabled throws it away.
+// Logs has the settings of the task's logs. With Disabled the output is lost.
 type Logs struct {
 	logfile.Config // without the kind
 	Disabled       bool
@@ -67,8 +67,8 @@ const (
 	RootDir = "root"
 )
 
-// request is the agent's request on a connection. The answer is one reply, except for opWait, which the end
-// of the connection answers.
+// request is the agent's request on a connection. The answer is one reply. The answer to opWait is the end of
+// the connection.
 type request struct {
 	Op      string
 	Signal  int
@@ -82,7 +82,7 @@ const (
 	opStats  = "stats"
 )
 
-// reply is the supervisor's answer, also the one on how the start went.
+// reply is the supervisor's answer to a request and to the start.
 type reply struct {
 	Kind  structs.Kind `json:",omitempty"`
 	Error string       `json:",omitempty"`
@@ -93,7 +93,10 @@ func replyTo(err error) *reply {
 	if err == nil {
 		return &reply{}
 	}
-	return &reply{Kind: structs.KindOf(err), Error: err.Error()}
+	return &reply{
+		Kind:  structs.KindOf(err),
+		Error: err.Error(),
+	}
 }
 
 func (r *reply) err() error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,8 @@ import (
 // launch makes the directory and starts a supervisor in it. It returns when the task runs. After a failure
 // the caller has to remove the directory.
 func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
-	if err := os.MkdirAll(t.dir, 0o700); err != nil {
+	err = os.MkdirAll(t.dir, 0o700)
+	if err != nil {
 		return 0, err
 	}
 	text, err := json.Marshal(spec)
@@ -31,7 +33,7 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 		return 0, fmt.Errorf("starting a supervisor: %w", err)
 	}
 	defer status.Close()
-	defer context.AfterFunc(ctx, func() { _ = status.SetDeadline(time.Unix(1, 0)) })()
+	defer interruptAtEnd(ctx, status)()
 	answer := &reply{}
 	err = json.NewDecoder(status).Decode(answer)
 	switch {
@@ -43,8 +45,17 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	return 0, fmt.Errorf("the supervisor ended before the task was started: %w", err)
 }
 
-// spawn starts the supervisor with the lock already its own, and returns the pipe on which it answers. The
-// process writes the spec in a goroutine, which ends when the supervisor has read the spec or has ended.
+// interruptAtEnd ends the reads and writes of a connection when ctx ends.
+func interruptAtEnd(
+	ctx context.Context, conn interface{ SetDeadline(time.Time) error },
+) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		_ = conn.SetDeadline(time.Unix(1, 0))
+	})
+}
+
+// spawn starts the supervisor, which inherits the lock, and returns the pipe on which it answers. A goroutine
+// of this process writes the spec. It ends when the supervisor has read the spec or has ended.
 func (t *task) spawn(spec []byte) (*os.File, error) {
 	lock, err := takeLock(t.dir)
 	if err != nil {
@@ -54,7 +65,8 @@ func (t *task) spawn(spec []byte) (*os.File, error) {
 		return nil, fmt.Errorf("another process holds the lock in %s", t.dir)
 	}
 	defer lock.Close()
-	log, err := os.OpenFile(filepath.Join(t.dir, logFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	path := filepath.Join(t.dir, logFile)
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +76,8 @@ func (t *task) spawn(spec []byte) (*os.File, error) {
 		return nil, err
 	}
 	defer status.Close()
-	command := t.command
-	cmd := exec.Command(command[0], append(command[1:len(command):len(command)], t.dir)...)
+	args := append(slices.Clone(t.command[1:]), t.dir)
+	cmd := exec.Command(t.command[0], args...)
 	cmd.Env = sandbox.RuntimeEnv(2)
 	cmd.Stdin = bytes.NewReader(spec)
 	cmd.Stdout = log

@@ -21,7 +21,7 @@ const defaultPIDsLimit = 4096
 // minPIDsLimit is enough for a small program to start.
 const minPIDsLimit = 8
 
-// CgroupConfig has the settings of a driver that bound its tasks. "" and 0 are the defaults.
+// CgroupConfig has the settings of a driver that bound its tasks. "" and 0 select the defaults.
 type CgroupConfig struct {
 	// CgroupParent is the cgroup below which each task has its own.
 	CgroupParent string `hcl:"cgroup_parent"`
@@ -37,19 +37,21 @@ func DefaultCgroupConfig() CgroupConfig {
 // Faults lists the invalid settings of a driver.
 func (c CgroupConfig) Faults(driver string) []error {
 	var faults []error
-	if p := c.CgroupParent; p != "" && (p != filepath.Clean(p) || !filepath.IsLocal(p)) {
+	p := c.CgroupParent
+	if p != "" && (p != filepath.Clean(p) || !filepath.IsLocal(p)) {
 		faults = append(faults,
 			fmt.Errorf("%s.cgroup_parent: %q: expected a name such as %q", driver, p, defaultCgroupParent))
 	}
-	if n := c.PIDsLimit; n != 0 && n != -1 && n < minPIDsLimit {
+	n := c.PIDsLimit
+	if n != 0 && n != -1 && n < minPIDsLimit {
 		faults = append(faults,
 			fmt.Errorf("%s.pids_limit: %d: expected at least %d, or -1 for no limit", driver, n, minPIDsLimit))
 	}
 	return faults
 }
 
-// limiter knows whether tasks of this machine can have cgroups. The check costs a little, so it does not
-// repeat one that has succeeded.
+// limiter finds out whether tasks of this machine can have cgroups. It does not repeat a check that has
+// succeeded, because a check makes a cgroup.
 type limiter struct {
 	parent string
 	pids   int64
@@ -61,7 +63,10 @@ type limiter struct {
 
 func newLimiter(c CgroupConfig) *limiter {
 	pids := max(cmp.Or(c.PIDsLimit, defaultPIDsLimit), 0)
-	return &limiter{parent: cmp.Or(c.CgroupParent, defaultCgroupParent), pids: int64(pids)}
+	return &limiter{
+		parent: cmp.Or(c.CgroupParent, defaultCgroupParent),
+		pids:   int64(pids),
+	}
 }
 
 func (l *limiter) probe() (*cgroups.Machine, error) {
@@ -94,7 +99,8 @@ func (ts *Tasks) Healthy() *structs.DriverInfo {
 		lacking = []string{"resource limits are not enforced: " + err.Error()}
 	} else {
 		used = strings.Join(m.Controllers(), ",")
-		for _, c := range []string{cgroups.CPU, cgroups.Memory, cgroups.PIDs} {
+		limited := []string{cgroups.CPU, cgroups.Memory, cgroups.PIDs}
+		for _, c := range limited {
 			if why := m.Missing[c]; why != "" {
 				lacking = append(lacking, c+" limits are not enforced: "+why)
 			}
@@ -109,6 +115,9 @@ func (ts *Tasks) Healthy() *structs.DriverInfo {
 		Healthy:           true,
 		HealthDescription: description,
 		UpdateTime:        time.Now(),
-		Attributes:        map[string]string{"driver." + ts.driver: "1", "driver." + ts.driver + ".cgroups": used},
+		Attributes: map[string]string{
+			"driver." + ts.driver:              "1",
+			"driver." + ts.driver + ".cgroups": used,
+		},
 	}
 }

@@ -25,11 +25,12 @@ const (
 	statusFD = 4
 )
 
-// Main is the hidden command `berth executor <dir>`: a task's supervisor. It returns the exit code. The
-// program that calls it has started nothing else.
+// Main is the hidden command `berth executor <dir>`: a task's supervisor. It returns the exit code. Its
+// caller has started no goroutine.
 func Main(args []string) int {
-	// Nothing that this process has open, or inherited, is the task's business.
-	if err := unix.CloseRange(lockFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+	// The task inherits no file that this process has open or has inherited.
+	err := unix.CloseRange(lockFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "executor: the kernel is too old:", err)
 		return 1
 	}
@@ -40,10 +41,11 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "executor: runs a task for an agent; expected the task's directory")
 		return 2
 	}
-	runtime.LockOSThread() // sandboxes live as long as the thread that made them
+	runtime.LockOSThread() // a sandbox ends with the thread that made it
 	debug.SetGCPercent(25)
 	s, err := beginTask(args[0])
-	if rerr := reportStart(err); err == nil && rerr != nil {
+	rerr := reportStart(err)
+	if err == nil && rerr != nil {
 		fmt.Fprintln(os.Stderr, "executor: the agent left while the task started:", rerr)
 	}
 	if err != nil {

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"errors"
 	"io"
 	"os"
 	"sync"
@@ -10,16 +9,16 @@ import (
 	"berth/internal/logfile"
 )
 
-// drainWithin is how long the output is waited for that processes outside the task still hold open.
-const drainWithin = 2 * time.Second
+// drainTimeout bounds the wait for output that processes outside the task still hold open.
+const drainTimeout = 2 * time.Second
 
-// output is the task's stdout and stderr on their way into files.
+// output copies the task's stdout and stderr into files.
 type output struct {
 	stdout, stderr stream
 	copying        sync.WaitGroup
 }
 
-// stream is one pipe and the files behind it; without files w is /dev/null.
+// stream is one pipe and the files that its content goes to. Without files w is /dev/null.
 type stream struct {
 	r, w *os.File
 	to   *logfile.Rotator
@@ -36,8 +35,8 @@ func openOutput(l Logs) (*output, error) {
 		o.close(0)
 		return nil, err
 	}
-	o.copy(o.stdout)
-	o.copy(o.stderr)
+	o.copyStream(o.stdout)
+	o.copyStream(o.stderr)
 	return o, nil
 }
 
@@ -55,33 +54,34 @@ func openStream(l Logs, kind string) (s stream, err error) {
 	return s, err
 }
 
-func (o *output) copy(s stream) {
+func (o *output) copyStream(s stream) {
 	if s.r == nil {
 		return
 	}
-	o.copying.Go(func() { _, _ = io.Copy(s.to, s.r) })
+	o.copying.Go(func() {
+		_, _ = io.Copy(s.to, s.r)
+	})
 }
 
 // started closes the write ends, which belong to the task now.
 func (o *output) started() {
-	_ = errors.Join(o.stdout.w.Close(), o.stderr.w.Close()) // nothing was written on this side
+	// This process has written nothing, so an error has no meaning.
+	_ = o.stdout.w.Close()
+	_ = o.stderr.w.Close()
 }
 
-// close waits for the rest of the output, at most for the given time, and closes the files.
-func (o *output) close(within time.Duration) {
-	for _, s := range []stream{o.stdout, o.stderr} {
-		if s.r != nil {
-			_ = s.r.SetReadDeadline(time.Now().Add(within))
-		}
-		if s.w != nil {
-			_ = s.w.Close() // closed already if the task was started
-		}
+// close waits for the rest of the output, at most for the timeout, and closes the files. The methods of a nil
+// file only return an error.
+func (o *output) close(timeout time.Duration) {
+	deadline := time.Now().Add(timeout)
+	streams := []stream{o.stdout, o.stderr}
+	for _, s := range streams {
+		_ = s.r.SetReadDeadline(deadline)
+		_ = s.w.Close() // closed already if the task was started
 	}
 	o.copying.Wait()
-	for _, s := range []stream{o.stdout, o.stderr} {
-		if s.r != nil {
-			_ = s.r.Close()
-		}
+	for _, s := range streams {
+		_ = s.r.Close()
 		if s.to != nil {
 			_ = s.to.Close()
 		}

@@ -25,40 +25,48 @@ func refOf(pid int) (procRef, error) {
 		return procRef{}, err
 	}
 	s, err := p.Stat()
-	return procRef{PID: pid, Start: s.Starttime}, err
+	return refFrom(s), err
 }
 
-// open returns a pidfd of the very process, or -1 if it is gone.
+func refFrom(s procfs.ProcStat) procRef {
+	return procRef{PID: s.PID, Start: s.Starttime}
+}
+
+// open returns a pidfd of the process, or -1 if it is gone.
 func (p procRef) open() (int, error) {
 	if p.PID <= 0 {
 		return -1, nil
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: ended, but its session continues
+	gone := errors.Is(err, unix.ESRCH)
+	if gone || errors.Is(err, unix.EINVAL) { // EINVAL: ended, but its session continues
 		return -1, nil
 	}
 	if err != nil {
 		return -1, fmt.Errorf("opening process %d: %w", p.PID, err)
 	}
-	if now, err := refOf(p.PID); err != nil || now != p { // gone, or another by now
+	now, err := refOf(p.PID)
+	if err != nil || now != p { // it is gone, or another process has the pid
 		_ = unix.Close(fd)
 		return -1, nil
 	}
 	return fd, nil
 }
 
-// kill kills the process, if it is still there, and returns when it has ended.
+// kill kills the process if it has not ended, and returns when it has ended.
 func (p procRef) kill(ctx context.Context) error {
 	fd, err := p.open()
 	if err != nil || fd < 0 {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("killing process %d: %w", p.PID, err)
 	}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
+		n, err := unix.Poll(fds, 100)
 		if n > 0 {
 			return nil
 		}
@@ -71,7 +79,7 @@ func (p procRef) kill(ctx context.Context) error {
 	}
 }
 
-// reap takes an ended orphan's exit code where this process is the one that orphans are given to.
+// reap reaps the process after its end if the kernel has made it a child of this process.
 func (p procRef) reap() {
 	if p.PID > 0 {
 		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
@@ -92,14 +100,15 @@ func eachProcess(fn func(procfs.ProcStat)) error {
 	return err
 }
 
-// killSession kills the remaining processes of the session that the process led. A session's number is not
-// given away while a process is in it; a process that began before the leader is not a member.
+// killSession kills the remaining processes of the session that the process led. The kernel does not reuse
+// the number of a session that has a process. A process that began before the leader is not a member.
 func killSession(ctx context.Context, leader procRef) error {
 	for leader.PID > 0 {
 		var left []procRef
 		err := eachProcess(func(s procfs.ProcStat) {
-			if s.Session == leader.PID && s.Starttime >= leader.Start && s.State != zombie {
-				left = append(left, procRef{PID: s.PID, Start: s.Starttime})
+			member := s.Session == leader.PID && s.Starttime >= leader.Start
+			if member && s.State != zombie {
+				left = append(left, refFrom(s))
 			}
 		})
 		if err != nil || len(left) == 0 {
@@ -107,7 +116,7 @@ func killSession(ctx context.Context, leader procRef) error {
 		}
 		for _, p := range left {
 			if p.PID == leader.PID && p.Start != leader.Start {
-				return nil // the pid is another's by now: the old session was empty
+				return nil // another process has the pid, so the session is over
 			}
 		}
 		for _, p := range left {
@@ -125,5 +134,5 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// reapWithin bounds the wait for killed processes.
-const reapWithin = 10 * time.Second
+// killTimeout bounds the wait for killed processes.
+const killTimeout = 10 * time.Second

@@ -26,13 +26,13 @@ type record struct {
 	Cgroup     cgroups.Group
 }
 
-// thisBoot reports whether the record's pids and cgroups can still mean something.
+// thisBoot reports whether the record is of this boot. The pids and cgroups of an earlier one mean nothing.
 func (r *record) thisBoot() (bool, error) {
 	boot, err := bootID()
 	return boot == r.Boot, err
 }
 
-// readRecord returns nil if there is none.
+// readRecord returns nil if there is no record.
 func readRecord(dir string) (*record, error) {
 	return readJSON[record](filepath.Join(dir, recordFile))
 }
@@ -45,7 +45,7 @@ func (r *record) writeRecord(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, recordFile), b)
 }
 
-// readExit returns nil when the task's end is not written down.
+// readExit returns nil if no exit result is recorded.
 func readExit(dir string) (*driver.ExitResult, error) {
 	return readJSON[driver.ExitResult](filepath.Join(dir, exitFile))
 }
@@ -57,15 +57,16 @@ const exitSize = 4096
 // not lose it.
 func reserveExit(dir string) error {
 	blank := bytes.Repeat([]byte(" "), exitSize)
-	return writeSynced(filepath.Join(dir, exitFile+".tmp"), os.O_CREATE|os.O_TRUNC, blank)
+	tmp := filepath.Join(dir, exitFile+".tmp")
+	return writeSynced(tmp, os.O_CREATE|os.O_TRUNC, blank)
 }
 
 // writeExit writes the result over the reserved space. The result is durable when it returns.
 func writeExit(dir string, r *driver.ExitResult) error {
-	const most = 1024
-	if len(r.Err) > most {
+	const maxErr = 1024
+	if len(r.Err) > maxErr {
 		short := *r
-		short.Err = r.Err[:most]
+		short.Err = r.Err[:maxErr]
 		r = &short
 	}
 	b, err := encodeSummed(r)
@@ -107,8 +108,8 @@ func readJSON[T any](path string) (*T, error) {
 	return v, nil
 }
 
-// sumField is the last field of a file. It holds the CRC-32 (Castagnoli) of the text before it: a record with
-// another pid than the one written would let a second task start beside the first.
+// sumField is the last field of a file. It holds the CRC-32 (Castagnoli) of the text before it. If a damaged
+// record had another pid, a second task could start beside the first.
 const sumField = `,"Sum":"%08x"}`
 
 // encodeSummed encodes a struct with at least one field.
@@ -125,36 +126,44 @@ func encodeSummed(v any) ([]byte, error) {
 // version writes none.
 func decodeSummed(b []byte, v any) error {
 	b = bytes.TrimRight(b, " ") // of reserveExit
-	if at := len(b) - len(fmt.Sprintf(sumField, 0)); at > 0 && bytes.Contains(b, []byte(`"Sum"`)) {
-		if string(b[at:]) != fmt.Sprintf(sumField, sumOf(b[:at])) {
+	at := len(b) - len(fmt.Sprintf(sumField, 0))
+	if at > 0 && bytes.Contains(b, []byte(`"Sum"`)) {
+		want := fmt.Sprintf(sumField, sumOf(b[:at]))
+		if string(b[at:]) != want {
 			return errors.New("it is damaged: the checksum does not match")
 		}
 	}
 	return json.Unmarshal(b, v)
 }
 
-func sumOf(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// takeLock locks a task's directory. Nil without an error means that a supervisor has it. The lock belongs to
-// the open file, so it passes to a process that inherits it.
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// takeLock locks a task's directory. Nil without an error means that a supervisor has the lock. The lock
+// belongs to the open file, so a process that inherits the file has the lock.
 func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	l := unix.Flock_t{Type: unix.F_WRLCK}
+	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return nil, f.Close()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), err), f.Close())
+		err = fmt.Errorf("locking %s: %w", path, err)
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
 // supervised reports whether a supervisor lives in the directory. It never blocks a supervisor that starts.
 func supervised(dir string) (bool, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -163,8 +172,9 @@ func supervised(dir string) (bool, error) {
 	}
 	defer f.Close()
 	l := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
-		return false, fmt.Errorf("testing the lock of %s: %w", f.Name(), err)
+	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l)
+	if err != nil {
+		return false, fmt.Errorf("testing the lock of %s: %w", path, err)
 	}
 	return l.Type != unix.F_UNLCK, nil
 }

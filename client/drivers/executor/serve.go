@@ -18,7 +18,8 @@ func (s *supervisor) serve() {
 	for {
 		conn, err := s.ln.Accept()
 		if err != nil {
-			if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ECONNABORTED) {
+			if errors.Is(err, unix.EMFILE) ||
+				errors.Is(err, unix.ECONNABORTED) {
 				continue
 			}
 			return
@@ -27,42 +28,50 @@ func (s *supervisor) serve() {
 	}
 }
 
-// serveConn serves the one request of a connection.
+// serveConn serves the request of a connection.
 func (s *supervisor) serveConn(conn net.Conn) {
 	defer conn.Close()
 	var req request
-	if err := json.NewDecoder(conn).Decode(&req); err != nil {
+	err := json.NewDecoder(conn).Decode(&req)
+	if err != nil {
 		return // an agent that ended during its request
 	}
 	if req.Op == opWait {
 		_, _ = io.Copy(io.Discard, conn) // until either process ends
 		return
 	}
-	_ = json.NewEncoder(conn).Encode(s.serveRequest(&req))
+	answer := s.serveRequest(&req)
+	_ = json.NewEncoder(conn).Encode(answer)
 }
 
 func (s *supervisor) serveRequest(req *request) *reply {
+	sig := unix.Signal(req.Signal)
+	var err error
 	switch req.Op {
 	case opSignal:
-		return replyTo(classifySignalError(s.proc.Signal(unix.Signal(req.Signal))))
+		err = s.proc.Signal(sig)
 	case opStop:
-		return replyTo(classifySignalError(s.stop(unix.Signal(req.Signal), req.Timeout)))
+		err = s.stop(sig, req.Timeout)
 	case opStats:
 		stats := s.stats()
 		return &reply{Stats: &stats}
+	default:
+		err = structs.Invalidf("a supervisor cannot %q", req.Op)
 	}
-	return replyTo(structs.Invalidf("a supervisor cannot %q", req.Op))
+	return replyTo(classifySignalError(err))
 }
 
 // classifySignalError turns the errors of a signal after the task's end into their class.
 func classifySignalError(err error) error {
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPIPE) || errors.Is(err, os.ErrClosed) {
+	if errors.Is(err, unix.ESRCH) ||
+		errors.Is(err, unix.EPIPE) ||
+		errors.Is(err, os.ErrClosed) {
 		return structs.Preconditionf("the task has ended")
 	}
 	return err
 }
 
-// stats reads the cgroup; without one it counts the processes itself.
+// stats reads the counters of the cgroup. Without a cgroup it adds up those of the processes.
 func (s *supervisor) stats() cgroups.Stats {
 	if !s.group.Empty() {
 		return s.group.Stats()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,30 +17,36 @@ import (
 	"berth/client/drivers/sandbox"
 )
 
-// process is the task's: a sandbox or a bare program.
+// process is the first process of a task: a sandbox or a bare program.
 type process interface {
 	PID() int
 	Signal(unix.Signal) error
-	Kill() error // everything
+	Kill() error // kills all processes of a sandbox
 	Wait() (sandbox.Exit, error)
 }
 
 // supervisor is the state of the process that Main is. Its working directory is the task's.
 type supervisor struct {
-	name   string // of the directory and the cgroup; it differs between data directories
-	spec   *Spec
-	record *record
-	group  *cgroups.Group
-	out    *output
-	ln     net.Listener
-	proc   process
-	asked  chan os.Signal // to end, by others than the agent
+	name       string // of the directory and the cgroup; it differs between data directories
+	spec       *Spec
+	record     *record
+	group      *cgroups.Group
+	out        *output
+	ln         net.Listener
+	proc       process
+	endSignals chan os.Signal // signals to end; the agent uses the socket instead
 }
 
-// startTask does all that can fail, and undoes it when it fails.
+// startTask starts the task. If it fails it undoes its changes.
 func startTask(spec *Spec, name string) (*supervisor, error) {
-	s := &supervisor{name: name, spec: spec, group: &cgroups.Group{}, asked: make(chan os.Signal, 4)}
-	signal.Notify(s.asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // from before there is a task
+	s := &supervisor{
+		name:       name,
+		spec:       spec,
+		group:      &cgroups.Group{},
+		endSignals: make(chan os.Signal, 4),
+	}
+	// Before the start of the task, so that a signal during the start does not end only the supervisor.
+	signal.Notify(s.endSignals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	err := s.prepare()
 	if err == nil {
 		err = s.launch()
@@ -52,14 +59,15 @@ func startTask(spec *Spec, name string) (*supervisor, error) {
 
 // prepare writes the record, then makes the objects that it names.
 func (s *supervisor) prepare() (err error) {
-	if err := s.recordSelf(); err != nil {
+	machine := cgroups.Detect()
+	if err := s.recordSelf(machine); err != nil {
 		return err
 	}
 	if err := reserveExit("."); err != nil {
 		return err
 	}
 	if c := s.spec.Cgroup; c != nil {
-		group, err := cgroups.Detect().New(c.Parent, s.name, c.Limits)
+		group, err := machine.New(c.Parent, s.name, c.Limits)
 		if err != nil {
 			return err
 		}
@@ -73,7 +81,7 @@ func (s *supervisor) prepare() (err error) {
 	return err
 }
 
-func (s *supervisor) recordSelf() error {
+func (s *supervisor) recordSelf(machine *cgroups.Machine) error {
 	self, err := refOf(os.Getpid())
 	if err != nil {
 		return err
@@ -82,9 +90,14 @@ func (s *supervisor) recordSelf() error {
 	if err != nil {
 		return err
 	}
-	s.record = &record{TaskID: s.spec.TaskID, Driver: s.spec.Driver, Boot: boot, Supervisor: self}
+	s.record = &record{
+		TaskID:     s.spec.TaskID,
+		Driver:     s.spec.Driver,
+		Boot:       boot,
+		Supervisor: self,
+	}
 	if c := s.spec.Cgroup; c != nil {
-		s.record.Cgroup = *cgroups.Detect().Path(c.Parent, s.name)
+		s.record.Cgroup = *machine.Path(c.Parent, s.name)
 	}
 	return s.record.writeRecord(".")
 }
@@ -115,8 +128,10 @@ func startSandbox(spec *Spec, out *output, group *cgroups.Group) (process, error
 	if err := os.Mkdir(RootDir, 0o700); err != nil {
 		return nil, err
 	}
+	command := append(slices.Clone(spec.Command), initArg)
+	command[0] = "/proc/self/exe"
 	p, err := sandbox.Start(spec.Sandbox, sandbox.Options{
-		Command: append(append([]string{"/proc/self/exe"}, spec.Command[1:]...), initArg),
+		Command: command,
 		Stdout:  out.stdout.w,
 		Stderr:  out.stderr.w,
 		Group:   group,
@@ -136,25 +151,30 @@ func (s *supervisor) undoStart() error {
 	if s.out != nil {
 		s.out.close(0)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), reapWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
-	return errors.Join(append(errs, s.group.Kill(ctx), s.group.Remove())...)
+	errs = append(errs, s.group.Kill(ctx), s.group.Remove())
+	return errors.Join(errs...)
 }
 
-// run serves until the task has ended, and writes down how.
+// run serves until the task has ended, and records the exit result.
 func (s *supervisor) run() int {
 	go s.handleSignals()
 	go s.serve()
 	exit, err := s.proc.Wait()
 	oom := s.group.OOMKills()
 	left := s.sweep()
-	s.out.close(drainWithin)
-	result := &driver.ExitResult{ExitCode: exit.Code, Signal: exit.Signal}
+	s.out.close(drainTimeout)
+	result := &driver.ExitResult{
+		ExitCode: exit.Code,
+		Signal:   exit.Signal,
+	}
 	if err != nil {
 		result.Err = err.Error()
 	}
 	result.OOMKilled = oom > 0 && !result.Successful()
-	if err := errors.Join(left, writeExit(".", result)); err != nil {
+	err = errors.Join(left, writeExit(".", result))
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "executor:", err)
 		return 1
 	}
@@ -163,7 +183,7 @@ func (s *supervisor) run() int {
 
 // sweep ends the processes that the task's first process left, and removes the cgroup.
 func (s *supervisor) sweep() error {
-	ctx, cancel := context.WithTimeout(context.Background(), reapWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	err := s.group.Kill(ctx)
 	if b, ok := s.proc.(*bare); ok {
@@ -179,22 +199,22 @@ func (s *supervisor) kill() {
 	}
 }
 
-// stop signals and, when that was not enough after the timeout, kills.
+// stop sends the signal. It kills the task if that has not ended after the timeout.
 func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
 	if err := s.proc.Signal(sig); err != nil {
 		return err
 	}
-	time.AfterFunc(timeout, s.kill) // if the task ends first, so does this process
+	time.AfterFunc(timeout, s.kill) // this process ends with the task
 	return nil
 }
 
-// shutdownTimeout is the stop timeout of a task whose supervisor itself is stopped, as at a shutdown of the
+// shutdownTimeout is the stop timeout of a task if a signal stops its supervisor, as at a shutdown of the
 // machine.
 const shutdownTimeout = 5 * time.Second
 
 func (s *supervisor) handleSignals() {
-	for sig := range s.asked {
-		if sig != unix.SIGHUP { // that one is an agent's business
+	for sig := range s.endSignals {
+		if sig != unix.SIGHUP { // the end of the agent's session does not end the task
 			_ = s.stop(unix.SIGTERM, shutdownTimeout)
 		}
 	}

@@ -9,19 +9,21 @@ import (
 // tickNanos is a tick of the kernel's process times: USER_HZ is 100 on every architecture that Go knows.
 const tickNanos = 1e9 / 100
 
-// tallyTree sums up the resource use of a process and its descendants, except ended ones.
+// tallyTree adds up the resource use of a process and its descendants, except ended ones.
 func tallyTree(root int) cgroups.Stats {
 	seen := map[int]procfs.ProcStat{}
 	children := map[int][]int{}
 	err := eachProcess(func(s procfs.ProcStat) {
 		seen[s.PID] = s
-		children[s.PPID] = append(children[s.PPID], s.PID)
+		siblings := children[s.PPID]
+		children[s.PPID] = append(siblings, s.PID)
 	})
 	if err != nil {
 		return cgroups.Stats{}
 	}
 	var total cgroups.Stats
-	for todo := []int{root}; len(todo) > 0; {
+	todo := []int{root}
+	for len(todo) > 0 {
 		pid := todo[0]
 		todo = append(todo[1:], children[pid]...)
 		if s, ok := seen[pid]; ok {

@@ -41,7 +41,7 @@ type Tasks struct {
 	held   sync.Map // *task by ID
 }
 
-// task is one task that this agent started or took up again.
+// task is a task that this agent has started or recovered.
 type task struct {
 	id, dir string
 	command []string // runs Main
@@ -51,9 +51,13 @@ type task struct {
 	child *exec.Cmd // the supervisor if this process started it
 }
 
-// NewTasks is for the driver of that name. It makes the directory it needs when the first task is started.
+// NewTasks returns the Tasks of a driver. The first start of a task makes the directory.
 func NewTasks(name string, cfg Config, cgroup CgroupConfig) *Tasks {
-	return &Tasks{driver: name, cfg: cfg, limits: newLimiter(cgroup)}
+	return &Tasks{
+		driver: name,
+		cfg:    cfg,
+		limits: newLimiter(cgroup),
+	}
 }
 
 // Name implements driver.Driver.
@@ -77,7 +81,8 @@ func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
 // that a task with a lost handle is found, too.
 func (ts *Tasks) DirOf(id string) string {
 	sum := sha256.Sum256([]byte(ts.cfg.Dir + "\x00" + id))
-	return filepath.Join(ts.cfg.Dir, fmt.Sprintf("%x", sum[:8]))
+	name := fmt.Sprintf("%x", sum[:8])
+	return filepath.Join(ts.cfg.Dir, name)
 }
 
 func (ts *Tasks) findTask(id string) (*task, error) {
@@ -92,18 +97,26 @@ func (ts *Tasks) heldOrNew(id string) *task {
 	if t, err := ts.findTask(id); err == nil {
 		return t
 	}
-	return &task{id: id, dir: ts.DirOf(id), command: ts.cfg.Command}
+	return &task{
+		id:      id,
+		dir:     ts.DirOf(id),
+		command: ts.cfg.Command,
+	}
 }
 
 // Launch starts a task. It replaces an ended one of the same ID, and kills an unrecovered one of a killed
 // agent. A running one is a conflict.
 func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error) {
-	if old, err := ts.findTask(spec.TaskID); err == nil {
-		if alive, err := supervised(old.dir); err != nil || alive {
-			return nil, errors.Join(err, structs.Conflictf("task %q runs already", spec.TaskID))
+	old, err := ts.findTask(spec.TaskID)
+	if err == nil {
+		alive, err := supervised(old.dir)
+		if err != nil || alive {
+			running := structs.Conflictf("task %q runs already", spec.TaskID)
+			return nil, errors.Join(err, running)
 		}
 	}
-	if err := ts.Destroy(ctx, spec.TaskID); err != nil {
+	err = ts.Destroy(ctx, spec.TaskID)
+	if err != nil {
 		return nil, err
 	}
 	t := ts.heldOrNew(spec.TaskID)
@@ -111,7 +124,8 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 	defer t.busy.Unlock()
 	pid, err := t.launch(ctx, spec)
 	if err != nil {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*reapWithin)
+		clean, cancel := context.WithTimeout(
+			context.WithoutCancel(ctx), 2*killTimeout)
 		defer cancel()
 		return nil, errors.Join(err, t.destroy(clean))
 	}
@@ -128,8 +142,9 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 // handleVersion is that of Handle.State: the task's directory.
 const handleVersion = 1
 
-// Recover finds a task again. It looks by ID for a task without a State in its handle, whose start was not
-// recorded. It removes the remains of a task that is gone. It leaves a task alone if its state is unknown.
+// Recover finds a task again. A handle without a State is of a start that was not recorded: Recover looks for
+// the task by its ID. It removes the remains of a task that is gone. It leaves a task alone if the state of
+// the task is unknown.
 func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	if h.Version != handleVersion && h.State != nil {
 		return structs.NotFoundf(
@@ -143,21 +158,22 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	}
 	alive, err := t.alive(ctx)
 	if err != nil {
-		return fmt.Errorf("calling the supervisor of task %q: %w", t.id, err) // not known is not gone: it may run
+		return fmt.Errorf("calling the supervisor of task %q: %w", t.id, err) // the task may run
 	}
 	if !alive {
-		if exit, _ := readExit(t.dir); exit == nil { // an unreadable one is like none
+		exit, _ := readExit(t.dir)
+		if exit == nil { // there is none, or it is unreadable
 			if err := t.destroy(ctx); err != nil {
 				return err
 			}
-			return structs.NotFoundf("task %q is gone, and how it ended is not known", h.TaskID)
+			return structs.NotFoundf("task %q is gone; its exit status is unknown", h.TaskID)
 		}
 	}
 	ts.held.Store(t.id, t)
 	return nil
 }
 
-// alive reports whether the supervisor lives and answers. One that is just ending is waited for.
+// alive reports whether the supervisor lives and answers. It waits for one that is about to end.
 func (t *task) alive(ctx context.Context) (bool, error) {
 	alive, err := supervised(t.dir)
 	if err != nil || !alive {
@@ -176,9 +192,13 @@ func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 	if err != nil {
 		return nil, err
 	}
-	// a failure to learn the state is not the end of the task
-	for err = t.waitSupervisor(ctx); err != nil; err = t.waitSupervisor(ctx) {
-		if !backoff.Sleep(ctx, waitAgain) {
+	for {
+		err := t.waitSupervisor(ctx)
+		if err == nil {
+			break
+		}
+		// The task may run: a failure to reach its supervisor is not its end.
+		if !backoff.Sleep(ctx, retryDelay) {
 			return nil, fmt.Errorf("%w (%w)", ctx.Err(), err)
 		}
 	}
@@ -187,23 +207,25 @@ func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 	return t.result(ctx)
 }
 
-// waitAgain is the time between two tries to reach a supervisor that may live.
-const waitAgain = time.Second
+// retryDelay is the time between two attempts to reach a supervisor that may live.
+const retryDelay = time.Second
 
-// result reads the end of an ended task. If the supervisor recorded none, result cleans up after it and
-// records that.
+// result reads the exit result of an ended task. If the supervisor recorded none, result kills the remains of
+// the task and records that the exit status is unknown.
 func (t *task) result(ctx context.Context) (*driver.ExitResult, error) {
 	exit, err := readExit(t.dir)
 	if err != nil || exit != nil {
 		return exit, err
 	}
-	if _, err := os.Stat(t.dir); errors.Is(err, os.ErrNotExist) {
+	_, err = os.Stat(t.dir)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, structs.NotFoundf("task %q was destroyed", t.id)
 	}
-	if err := t.kill(ctx); err != nil {
+	err = t.kill(ctx)
+	if err != nil {
 		return nil, err
 	}
-	exit = &driver.ExitResult{Err: "the task's supervisor was killed; how the task ended is not known"}
+	exit = &driver.ExitResult{Err: "the task's supervisor was killed; the exit status is unknown"}
 	return exit, writeExit(t.dir, exit)
 }
 
@@ -222,7 +244,11 @@ func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Durat
 	if err != nil {
 		return err
 	}
-	_, err = t.callSupervisor(ctx, &request{Op: opStop, Signal: int(sig), Timeout: timeout})
+	_, err = t.callSupervisor(ctx, &request{
+		Op:      opStop,
+		Signal:  int(sig),
+		Timeout: timeout,
+	})
 	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
 		return err
 	}
@@ -236,7 +262,8 @@ func (ts *Tasks) Signal(ctx context.Context, id, signal string) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.callSupervisor(ctx, &request{Op: opSignal, Signal: int(sig)})
+	_, err = t.callSupervisor(ctx,
+		&request{Op: opSignal, Signal: int(sig)})
 	return err
 }
 
@@ -250,16 +277,19 @@ func (ts *Tasks) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &driver.Stats{Stats: *r.Stats, CollectedAt: time.Now().UnixNano()}, nil
+	return &driver.Stats{
+		Stats:       *r.Stats,
+		CollectedAt: time.Now().UnixNano(),
+	}, nil
 }
 
-// Destroy implements driver.Driver. It also clears away a task that this agent does not hold.
+// Destroy implements driver.Driver. It also removes a task that this agent does not hold.
 func (ts *Tasks) Destroy(ctx context.Context, id string) error {
 	t := ts.heldOrNew(id)
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	if err := t.destroy(ctx); err != nil {
-		return fmt.Errorf("clearing away task %q: %w", id, err)
+		return fmt.Errorf("removing task %q: %w", id, err)
 	}
 	ts.held.Delete(id)
 	return nil

@@ -1,6 +1,6 @@
-// Package rawexec is the task driver that does not isolate: a program runs as the agent does, sees all the
-// host has, and is bound only by its cgroup. It is off unless the operator enables it. The task still has
-// a supervisor, kept logs, an exact exit result, and an end: every process it leaves is killed.
+// Package rawexec is the task driver without isolation: a program runs as the agent does, sees the whole
+// host, and has no bound except its cgroup. It is off unless the operator enables it. The task has a
+// supervisor, logs and an exact exit result. After its end the supervisor kills all processes that it left.
 package rawexec
 
 import (
@@ -25,13 +25,15 @@ type Config struct {
 	executor.CgroupConfig
 }
 
-// DefaultConfig is off.
+// DefaultConfig returns the Config of a disabled driver.
 func DefaultConfig() Config {
 	return Config{CgroupConfig: executor.DefaultCgroupConfig()}
 }
 
 // Validate names every fault.
-func (c Config) Validate() error { return structs.InvalidAll(c.Faults(Name)) }
+func (c Config) Validate() error {
+	return structs.InvalidAll(c.Faults(Name))
+}
 
 // Driver implements driver.Driver.
 type Driver struct {
@@ -41,7 +43,8 @@ type Driver struct {
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	return &Driver{executor.NewTasks(Name, ex, cfg.CgroupConfig), cfg}
+	tasks := executor.NewTasks(Name, ex, cfg.CgroupConfig)
+	return &Driver{tasks, cfg}
 }
 
 const howToEnable = "disabled: tasks would not be isolated; " +
@@ -50,7 +53,10 @@ const howToEnable = "disabled: tasks would not be isolated; " +
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	if !d.cfg.Enabled {
-		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: howToEnable}
+		return &structs.DriverInfo{
+			UpdateTime:        time.Now(),
+			HealthDescription: howToEnable,
+		}
 	}
 	return d.Healthy()
 }
@@ -61,7 +67,7 @@ func (d *Driver) Validate(config map[string]any) error {
 	return err
 }
 
-// Start implements driver.Driver. Mounts cannot be made without a root to make them in, and are refused.
+// Start implements driver.Driver. It rejects mounts, because the task has no root of its own.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
 	if !d.cfg.Enabled {
 		return nil, structs.Preconditionf("raw_exec is %s", howToEnable)
@@ -82,26 +88,30 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err := giveDirs(cfg.Dirs, user); err != nil {
 		return nil, err
 	}
+	bin := filepath.Dir(d.Executable())
 	spec := d.NewSpec(cfg)
 	spec.Program = &sandbox.Program{
 		Driver:  Name,
 		Where:   "on this machine",
 		Command: command.Command,
 		Args:    command.Args,
-		Env:     executor.Environ(cfg.Env, cfg.Dirs, os.Getenv("PATH"), filepath.Dir(d.Executable())),
+		Env:     executor.Environ(cfg.Env, cfg.Dirs, os.Getenv("PATH"), bin),
 		Dir:     workDir(cfg, command),
 		User:    user,
 	}
 	return d.Launch(ctx, spec)
 }
 
-// giveDirs makes the user the owner of the task's own directories and opens those on the way there to it.
+// giveDirs makes the user the owner of the task's own directories, and opens the directories above them.
 func giveDirs(dirs driver.Dirs, user *sandbox.User) error {
-	return errors.Join(executor.GiveDirs(dirs, user, executor.OwnTmp),
-		executor.OpenTo(filepath.Dir(dirs.Task), user), executor.OpenTo(dirs.Task, user))
+	alloc := filepath.Dir(dirs.Task)
+	return errors.Join(
+		executor.GiveDirs(dirs, user, executor.OwnTmp),
+		executor.OpenTo(alloc, user),
+		executor.OpenTo(dirs.Task, user))
 }
 
-// workDir is the task's directory, or relative to it.
+// workDir returns the working directory. A relative one is below the task's directory.
 func workDir(cfg *driver.TaskConfig, c *executor.Command) string {
 	if filepath.IsAbs(c.WorkDir) {
 		return c.WorkDir

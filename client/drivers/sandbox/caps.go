@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept are the capabilities that the root user of a restricted program keeps: those that servers need to drop
-// privileges, own files and bind low ports. It lacks those that reach beyond the sandbox: mounting, modules,
-// raw I/O, rebooting, tracing, making device nodes, raw sockets, the network's configuration.
-var kept = map[uintptr]string{
+// keptCapabilities are the capabilities that the root user of a restricted program keeps: those with which
+// servers drop privileges, own files and bind low ports. It lacks those that reach beyond the sandbox:
+// mounting, modules, raw I/O, rebooting, tracing, making device nodes, raw sockets, the network's
+// configuration.
+var keptCapabilities = map[uintptr]string{
 	unix.CAP_CHOWN:            "CAP_CHOWN",
 	unix.CAP_DAC_OVERRIDE:     "CAP_DAC_OVERRIDE",
 	unix.CAP_FOWNER:           "CAP_FOWNER",
@@ -25,13 +26,14 @@ var kept = map[uintptr]string{
 	unix.CAP_AUDIT_WRITE:      "CAP_AUDIT_WRITE",
 }
 
-// restrict takes the other capabilities from the programs that the calling thread forks and executes.
-func restrict() error {
-	if err := dropInheritable(); err != nil {
+// dropCapabilities takes the other capabilities from the programs that the calling thread forks and executes.
+func dropCapabilities() error {
+	err := dropInheritable()
+	if err != nil {
 		return fmt.Errorf("dropping the inheritable capabilities: %w", err)
 	}
 	for c := uintptr(0); ; c++ {
-		if kept[c] != "" {
+		if keptCapabilities[c] != "" {
 			continue
 		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
@@ -42,7 +44,8 @@ func restrict() error {
 			return fmt.Errorf("dropping capability %d: %w", c, err)
 		}
 	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+	err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	if err != nil {
 		return fmt.Errorf("dropping the ambient capabilities: %w", err)
 	}
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

@@ -8,14 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// device is a character device that every program may expect.
+// device is a character device of every sandbox.
 type device struct {
 	name         string
 	major, minor uint32
 }
 
 var devices = []device{
-	{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
+	{"null", 1, 3},
+	{"zero", 1, 5},
+	{"full", 1, 7},
+	{"random", 1, 8},
+	{"urandom", 1, 9},
+	{"tty", 5, 0},
 }
 
 var devLinks = map[string]string{
@@ -26,10 +31,10 @@ var devLinks = map[string]string{
 	"/dev/stderr": "/proc/self/fd/2",
 }
 
-var devFS = []fs{
+var devFS = []fileSystem{
 	{"tmpfs", "/dev", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=755,size=64k"},
 	{"devpts", "/dev/pts", unix.MS_NOSUID | unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"},
-	{"tmpfs", "/dev/shm", quiet, "mode=1777,size=64m"},
+	{"tmpfs", "/dev/shm", noSuidDevExec, "mode=1777,size=64m"},
 }
 
 // makeDev builds a minimal /dev.
@@ -42,7 +47,9 @@ func makeDev() error {
 		}
 	}
 	for _, d := range devices {
-		if err := unix.Mknod("/dev/"+d.name, unix.S_IFCHR|0o666, int(unix.Mkdev(d.major, d.minor))); err != nil {
+		number := unix.Mkdev(d.major, d.minor)
+		err := unix.Mknod("/dev/"+d.name, unix.S_IFCHR|0o666, int(number))
+		if err != nil {
 			return fmt.Errorf("making /dev/%s: %w", d.name, err)
 		}
 	}
@@ -54,7 +61,7 @@ func makeDev() error {
 	return nil
 }
 
-// The files that let a root user without capabilities reach beyond the sandbox: read-only, or hidden.
+// The files with which a root user without capabilities reaches beyond the sandbox.
 var (
 	procReadOnly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	procHidden   = []string{
@@ -66,7 +73,7 @@ var (
 
 func maskProc() error {
 	for _, p := range procReadOnly {
-		if err := remount(p, p); err != nil {
+		if err := bindReadOnly(p, p); err != nil {
 			return err
 		}
 	}
@@ -76,9 +83,10 @@ func maskProc() error {
 			continue // this kernel does not have it
 		}
 		if info.IsDir() {
-			err = unix.Mount("berth", p, "tmpfs", quiet|unix.MS_RDONLY, "size=4k")
+			err = unix.Mount(
+				"berth", p, "tmpfs", noSuidDevExec|unix.MS_RDONLY, "size=4k")
 		} else {
-			err = remount("/dev/null", p)
+			err = bindReadOnly("/dev/null", p)
 		}
 		if err != nil {
 			return fmt.Errorf("hiding %s: %w", p, err)
@@ -87,15 +95,16 @@ func maskProc() error {
 	return nil
 }
 
-// remount binds a path read-only over another one or itself; one that is not there is left out.
-func remount(from, to string) error {
+// bindReadOnly binds a path read-only over another one or over itself. It ignores one that does not exist.
+func bindReadOnly(from, to string) error {
 	f, err := cloneReadOnly(from)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	if err == nil {
 		defer f.Close()
-		err = unix.MoveMount(int(f.Fd()), "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		err = unix.MoveMount(
+			int(f.Fd()), "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH)
 	}
 	if err != nil {
 		return fmt.Errorf("protecting %s: %w", to, err)

@@ -15,20 +15,19 @@ import (
 	"berth/client/drivers/seccomp"
 )
 
-// fork forks from a thread that has dropped everything that the program must not have, and that ends
+// fork forks from a thread that first drops the rights that the program must not have. The thread ends
 // afterwards.
-func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (pid int, err error) {
+func (p *Program) fork(
+	path string, attr *syscall.ProcAttr, entry *cgroups.Entry,
+) (pid int, err error) {
 	argv := append([]string{p.Command}, p.Args...)
 	cgroups.OnOwnThread(func() {
 		err = entry.MoveThread()
+		if err == nil && p.Restrict {
+			err = dropCapabilities()
+		}
 		if err != nil {
 			return
-		}
-		if p.Restrict {
-			err = restrict()
-			if err != nil {
-				return
-			}
 		}
 		if p.Restrict && p.Seccomp {
 			pid, err = forkFiltered(path, argv, attr, entry)
@@ -43,12 +42,15 @@ func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry
 // forkFiltered binds the calling thread, and with it the program, to the system call filter. The filter
 // refuses clone3, the only call that forks into a group of cgroup v2. The kernel therefore stops the program
 // before its first instruction, and the program enters the group while it is stopped.
-func forkFiltered(path string, argv []string, attr *syscall.ProcAttr, entry *cgroups.Entry) (int, error) {
-	filter, err := seccomp.Default(slices.Sorted(maps.Values(kept)))
-	if err != nil {
-		return 0, err
+func forkFiltered(
+	path string, argv []string, attr *syscall.ProcAttr, entry *cgroups.Entry,
+) (int, error) {
+	names := slices.Sorted(maps.Values(keptCapabilities))
+	filter, err := seccomp.Default(names)
+	if err == nil {
+		err = filter.Install()
 	}
-	if err := filter.Install(); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	_, attr.Sys.Ptrace = entry.FD()
@@ -74,8 +76,8 @@ func filterSupported(scope string) error {
 	if err := seccomp.Supported(); err != nil {
 		return err
 	}
-	b, err := os.ReadFile(scope)
-	if err == nil && strings.TrimSpace(string(b)) == "3" && cgroups.Detect().V2 != "" {
+	b, _ := os.ReadFile(scope) // a kernel without Yama has no such file
+	if strings.TrimSpace(string(b)) == "3" && cgroups.Detect().V2 != "" {
 		return errors.New("kernel.yama.ptrace_scope is 3: with cgroup v2 the filter needs 2 or less")
 	}
 	return nil
@@ -84,7 +86,7 @@ func filterSupported(scope string) error {
 // releaseFork moves a program that stopped at its start into its group and lets it run.
 func releaseFork(pid int, entry *cgroups.Entry) error {
 	var ws unix.WaitStatus
-	_, err := unix.Wait4(pid, &ws, unix.WALL, nil)
+	err := error(unix.EINTR)
 	for errors.Is(err, unix.EINTR) {
 		_, err = unix.Wait4(pid, &ws, unix.WALL, nil)
 	}

@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// Init is the whole life of pid 1 in a sandbox; the caller exits with its result. The caller has marked
-// all inherited files close-on-exec.
+// Init is pid 1 of a sandbox from start to end. The caller exits with the result. It has marked all inherited
+// files close-on-exec.
 func Init() int {
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-init"), 0) // for lists of processes
 	swallowSignals()
@@ -22,7 +22,8 @@ func Init() int {
 	down := json.NewDecoder(conn)
 	up := json.NewEncoder(conn)
 	var m message
-	if err := down.Decode(&m); err != nil || m.Config == nil || m.Group == nil {
+	err := down.Decode(&m)
+	if err != nil || m.Config == nil || m.Group == nil {
 		return 1
 	}
 	pid, err := beginInit(m.Config, m.Group)
@@ -30,7 +31,8 @@ func Init() int {
 		_ = up.Encode(&message{Error: structs.ErrorToWire(err)})
 		return 1
 	}
-	if err := up.Encode(&message{Started: pid}); err != nil {
+	err = up.Encode(&message{Started: pid})
+	if err != nil {
 		return 1
 	}
 	go forwardSignals(down, pid)
@@ -38,26 +40,32 @@ func Init() int {
 	if err != nil {
 		exit.Code = -1
 	}
-	if err := up.Encode(&message{Exit: &exit}); err != nil {
+	err = up.Encode(&message{Exit: &exit})
+	if err != nil {
 		return 1
 	}
 	return 0
 }
 
-// swallowSignals keeps signals from inside from ending pid 1. Ignoring them would be inherited.
-func swallowSignals() { signal.Notify(make(chan os.Signal, 1)) }
+// swallowSignals prevents that a signal of the program ends pid 1. Programs inherit ignored signals, so it
+// does not ignore them.
+func swallowSignals() {
+	signal.Notify(make(chan os.Signal, 1))
+}
 
-// beginInit builds the root and starts the program in it. The files of the cgroup are out of sight in the
-// root, so it opens them before.
+// beginInit builds the root and starts the program in it. It first opens the files of the cgroup, because the
+// root does not show them.
 func beginInit(cfg *Config, group *cgroups.Group) (int, error) {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // hides /proc/1 from the program
+	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // hides /proc/1 from the program
+	if err != nil {
 		return 0, err
 	}
 	entry, err := group.Entry()
 	if err != nil {
 		return 0, err
 	}
-	if err := buildRoot(cfg); err != nil {
+	err = buildRoot(cfg)
+	if err != nil {
 		return 0, err
 	}
 	pid, err := cfg.Program.Start(os.Stdout, os.Stderr, entry)
@@ -67,7 +75,7 @@ func beginInit(cfg *Config, group *cgroups.Group) (int, error) {
 	return pid, errors.Join(entry.Close(), releaseOutput())
 }
 
-// releaseOutput closes the task's output, which has to end with the task's processes.
+// releaseOutput closes the task's output in pid 1: the output has to end with the task's processes.
 func releaseOutput() error {
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {
@@ -75,7 +83,8 @@ func releaseOutput() error {
 	}
 	defer null.Close()
 	for fd := 1; fd <= 2; fd++ {
-		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
+		err := unix.Dup3(int(null.Fd()), fd, 0)
+		if err != nil {
 			return err
 		}
 	}

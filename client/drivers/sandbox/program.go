@@ -14,10 +14,10 @@ import (
 	"berth/structs"
 )
 
-// Program is the program to run. Start is also of use without a sandbox.
+// Program is the program to run. Start also works without a sandbox.
 type Program struct {
 	Driver   string // named in errors
-	Where    string // is the command looked up, for errors: "in the task's root"
+	Where    string // the place of the program, for errors: "in the task's root"
 	Command  string // a path, or a name to be found in Env's PATH
 	Args     []string
 	Env      []string
@@ -51,22 +51,30 @@ func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, err
 		}
 	}
 	attr := &syscall.ProcAttr{
-		Dir:   p.Dir,
-		Env:   p.Env,
-		Files: []uintptr{stdin.Fd(), stdout.Fd(), stderr.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Dir: p.Dir,
+		Env: p.Env,
+		Files: []uintptr{
+			stdin.Fd(),
+			stdout.Fd(),
+			stderr.Fd(),
+		},
+		Sys: &syscall.SysProcAttr{Setsid: true},
 	}
 	if p.User != nil {
-		attr.Sys.Credential = &syscall.Credential{Uid: p.User.UID, Gid: p.User.GID, Groups: p.User.Groups}
+		attr.Sys.Credential = &syscall.Credential{
+			Uid:    p.User.UID,
+			Gid:    p.User.GID,
+			Groups: p.User.Groups,
+		}
 	}
 	pid, err := p.fork(path, attr, entry)
 	if err != nil {
-		return 0, p.explain(path, err)
+		return 0, p.explainStartError(path, err)
 	}
 	return pid, nil
 }
 
-// limitFiles sets the number of files that the program may have open, up to the own hard limit.
+// limitFiles bounds the number of files that the program may have open, up to the hard limit of this process.
 func limitFiles(n uint64) error {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
@@ -85,34 +93,43 @@ func (p *Program) findProgram() (string, error) {
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return "", structs.Invalidf("%s: command %q not found %s", p.Driver, p.Command, p.Where)
+			return "", structs.Invalidf(
+				"%s: command %q not found %s", p.Driver, p.Command, p.Where)
 		}
-		if !executable(info) {
-			return "", structs.Invalidf("%s: command %q is not an executable file", p.Driver, p.Command)
+		if !isExecutable(info) {
+			return "", structs.Invalidf(
+				"%s: command %q is not an executable file", p.Driver, p.Command)
 		}
 		return path, nil
 	}
 	var search string
 	for _, e := range p.Env {
-		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+		v, ok := strings.CutPrefix(e, "PATH=")
+		if ok {
 			search = v
 		}
 	}
 	for _, dir := range filepath.SplitList(search) {
 		path := filepath.Join(dir, p.Command)
-		if info, err := os.Stat(path); err == nil && executable(info) {
+		info, err := os.Stat(path)
+		if err == nil && isExecutable(info) {
 			return path, nil
 		}
 	}
-	return "", structs.Invalidf("%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
+	return "", structs.Invalidf(
+		"%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
 }
 
-func executable(info os.FileInfo) bool { return !info.IsDir() && info.Mode()&0o111 != 0 }
+func isExecutable(info os.FileInfo) bool {
+	return !info.IsDir() && info.Mode()&0o111 != 0
+}
 
-// explain describes the kernel's error on starting the program.
-func (p *Program) explain(path string, err error) error {
-	if info, serr := os.Stat(p.Dir); p.Dir != "" && (serr != nil || !info.IsDir()) {
-		return structs.Invalidf("%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
+// explainStartError describes the kernel's error on starting the program.
+func (p *Program) explainStartError(path string, err error) error {
+	info, statErr := os.Stat(p.Dir)
+	if p.Dir != "" && (statErr != nil || !info.IsDir()) {
+		return structs.Invalidf(
+			"%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
 	}
 	hint := map[error]string{
 		unix.ENOENT:  " (is the interpreter it names, or its dynamic loader, " + p.Where + "?)",

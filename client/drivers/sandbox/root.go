@@ -14,8 +14,9 @@ import (
 	"berth/structs"
 )
 
-// mountTree is a copy of a part of the host's mounts, not attached yet. It is made before the namespace is
-// separated from the host, so it keeps its peers, which a bidirectional bind needs.
+// mountTree is a copy of a part of the host's mounts that is not attached yet. buildRoot makes the copy
+// before it separates the namespace from the host, so the copy keeps its peers, which a bidirectional bind
+// needs.
 type mountTree struct {
 	Bind
 	fd  int
@@ -28,19 +29,30 @@ func buildRoot(cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	binds = append(binds, Bind{Source: "/sys", Target: "/sys", ReadOnly: !cfg.Privileged})
+	binds = append(binds, Bind{
+		Source:   "/sys",
+		Target:   "/sys",
+		ReadOnly: !cfg.Privileged,
+	})
 	if cfg.Privileged {
-		binds = append(binds, Bind{Source: "/dev", Target: "/dev", Propagation: HostToTask, Device: true})
+		binds = append(binds, Bind{
+			Source:      "/dev",
+			Target:      "/dev",
+			Propagation: HostToTask,
+			Device:      true,
+		})
 	}
 	system := len(binds)
-	trees, err := clone(append(binds, cfg.Binds...))
+	trees, err := cloneMounts(append(binds, cfg.Binds...))
 	if err != nil {
 		return err
 	}
-	if err := enterRoot(cfg.Root); err != nil {
+	err = enterRoot(cfg.Root)
+	if err != nil {
 		return err
 	}
-	if err := skeleton(links, cfg.Privileged, trees[:system]); err != nil {
+	err = fillRoot(links, cfg.Privileged, trees[:system])
+	if err != nil {
 		return err
 	}
 	for _, t := range trees[system:] {
@@ -55,7 +67,8 @@ func buildRoot(cfg *Config) error {
 // hostPaths sorts the visible paths of the host into symlinks (path to target) and binds, outer paths first.
 func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, err error) {
 	links = map[string]string{}
-	for _, at := range slices.Sorted(maps.Keys(paths)) {
+	sources := slices.Sorted(maps.Keys(paths))
+	for _, at := range sources {
 		info, err := os.Lstat(at)
 		if os.IsNotExist(err) {
 			continue
@@ -64,7 +77,11 @@ func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, 
 			return nil, nil, err
 		}
 		if info.Mode()&os.ModeSymlink == 0 {
-			binds = append(binds, Bind{Source: at, Target: paths[at], ReadOnly: true})
+			binds = append(binds, Bind{
+				Source:   at,
+				Target:   paths[at],
+				ReadOnly: true,
+			})
 			continue
 		}
 		links[paths[at]], err = os.Readlink(at)
@@ -72,11 +89,13 @@ func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, 
 			return nil, nil, err
 		}
 	}
-	slices.SortStableFunc(binds, func(a, b Bind) int { return strings.Compare(a.Target, b.Target) })
+	slices.SortStableFunc(binds, func(a, b Bind) int {
+		return strings.Compare(a.Target, b.Target)
+	})
 	return links, binds, nil
 }
 
-func clone(binds []Bind) ([]mountTree, error) {
+func cloneMounts(binds []Bind) ([]mountTree, error) {
 	var trees []mountTree
 	for _, b := range binds {
 		info, err := os.Stat(b.Source)
@@ -93,13 +112,15 @@ func clone(binds []Bind) ([]mountTree, error) {
 	return trees, nil
 }
 
-// enterRoot cuts the namespace off from the host and makes an empty file system its root.
+// enterRoot separates the namespace from the host and makes an empty file system its root.
 func enterRoot(root string) error {
-	if err := setRoot("the host's mounts as slaves", unix.MS_REC|unix.MS_SLAVE); err != nil {
+	err := setRoot("the host's mounts as slaves", unix.MS_REC|unix.MS_SLAVE)
+	if err != nil {
 		return err
 	}
 	const flags = unix.MS_NOSUID | unix.MS_NODEV
-	if err := unix.Mount("berth", root, "tmpfs", flags, "mode=755,size=1m"); err != nil {
+	err = unix.Mount("berth", root, "tmpfs", flags, "mode=755,size=1m")
+	if err != nil {
 		return fmt.Errorf("mounting the root: %w", err)
 	}
 	if err := os.Chdir(root); err != nil {
@@ -115,22 +136,23 @@ func enterRoot(root string) error {
 }
 
 // fs is a file system of the sandbox's own.
-type fs struct {
+type fileSystem struct {
 	kind, target string
 	flags        uintptr
 	data         string
 }
 
-const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+const noSuidDevExec = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
-var ownFS = []fs{
-	{"proc", "/proc", quiet, ""},
+var ownFS = []fileSystem{
+	{"proc", "/proc", noSuidDevExec, ""},
 	{"tmpfs", "/run", unix.MS_NOSUID | unix.MS_NODEV, "mode=755,size=64m"},
 }
 
-// skeleton fills the root with the parts that every sandbox has.
-func skeleton(links map[string]string, privileged bool, trees []mountTree) error {
-	for _, dir := range []string{"/root", "/var", "/mnt", "/srv", "/home"} {
+// fillRoot fills the root with the parts that every sandbox has.
+func fillRoot(links map[string]string, privileged bool, trees []mountTree) error {
+	emptyDirs := []string{"/root", "/var", "/mnt", "/srv", "/home"}
+	for _, dir := range emptyDirs {
 		if _, link := links[dir]; link {
 			continue
 		}
@@ -138,7 +160,8 @@ func skeleton(links map[string]string, privileged bool, trees []mountTree) error
 			return err
 		}
 	}
-	links["/var/tmp"], links["/var/run"] = "../tmp", "../run"
+	links["/var/tmp"] = "../tmp"
+	links["/var/run"] = "../run"
 	for _, f := range ownFS {
 		if err := f.mount(); err != nil {
 			return err
@@ -150,10 +173,11 @@ func skeleton(links map[string]string, privileged bool, trees []mountTree) error
 		}
 	}
 	for at, to := range links {
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			return err
+		err := os.MkdirAll(filepath.Dir(at), 0o755)
+		if err == nil {
+			err = os.Symlink(to, at)
 		}
-		if err := os.Symlink(to, at); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -163,22 +187,28 @@ func skeleton(links map[string]string, privileged bool, trees []mountTree) error
 	return errors.Join(makeDev(), maskProc())
 }
 
-func (f fs) mount() error {
-	if err := os.MkdirAll(f.target, 0o755); err != nil {
+func (f fileSystem) mount() error {
+	err := os.MkdirAll(f.target, 0o755)
+	if err != nil {
 		return err
 	}
-	if err := unix.Mount(f.kind, f.target, f.kind, f.flags, f.data); err != nil {
+	err = unix.Mount(f.kind, f.target, f.kind, f.flags, f.data)
+	if err != nil {
 		return fmt.Errorf("mounting %s on %s: %w", f.kind, f.target, err)
 	}
 	return nil
 }
 
-var propagation = map[string]uint64{Private: unix.MS_PRIVATE, HostToTask: unix.MS_SLAVE}
+var propagation = map[string]uint64{
+	Private:    unix.MS_PRIVATE,
+	HostToTask: unix.MS_SLAVE,
+}
 
-// attach mounts the tree where it belongs, with its attributes.
+// attach mounts the tree on its target, with its attributes.
 func (t mountTree) attach(privileged bool) error {
 	defer unix.Close(t.fd)
-	if err := makeMountPoint(t.Target, t.dir); err != nil {
+	err := makeMountPoint(t.Target, t.dir)
+	if err != nil {
 		return err
 	}
 	attr := unix.MountAttr{Propagation: propagation[t.Propagation]}
@@ -191,16 +221,18 @@ func (t mountTree) attach(privileged bool) error {
 	if !t.Device && !privileged {
 		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
 	}
-	if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+	err = unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+	if err != nil {
 		return fmt.Errorf("setting the mount attributes of %s: %w", t.Target, err)
 	}
-	if err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.Target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	err = unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.Target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if err != nil {
 		return fmt.Errorf("mounting %s from %s: %w", t.Target, t.Source, err)
 	}
 	return nil
 }
 
-// makeMountPoint makes a mount point.
+// makeMountPoint makes a mount point: a directory or a file.
 func makeMountPoint(target string, dir bool) error {
 	parent := target
 	if !dir {
@@ -210,9 +242,7 @@ func makeMountPoint(target string, dir bool) error {
 	if err == nil && !dir {
 		var f *os.File
 		f, err = os.OpenFile(target, os.O_CREATE|os.O_RDONLY, 0o644)
-		if err == nil {
-			err = f.Close()
-		}
+		_ = f.Close() // a nil file after an error
 	}
 	if errors.Is(err, unix.EROFS) {
 		return structs.Preconditionf(
@@ -224,10 +254,11 @@ func makeMountPoint(target string, dir bool) error {
 	return nil
 }
 
-// setRoot changes the propagation of the root. what describes it in the error.
-func setRoot(what string, flags uintptr) error {
-	if err := unix.Mount("", "/", "", flags, ""); err != nil {
-		return fmt.Errorf("mounting %s: %w", what, err)
+// setRoot changes flags or propagation of the root. change describes that in the error.
+func setRoot(change string, flags uintptr) error {
+	err := unix.Mount("", "/", "", flags, "")
+	if err != nil {
+		return fmt.Errorf("mounting %s: %w", change, err)
 	}
 	return nil
 }

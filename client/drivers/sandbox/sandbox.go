@@ -23,9 +23,9 @@ import (
 
 // Config is the input of Init.
 type Config struct {
-	Root string // an empty directory of the host; the root is mounted over it, out of the host's sight
-	// HostPaths of the host are shown read-only at the paths they map to. Symlinks stay symlinks; those
-	// that do not exist are left out.
+	Root string // an empty directory of the host; the root is mounted over it, invisible to the host
+	// HostPaths maps paths of the host to the paths at which the program sees them, read-only. Symlinks stay
+	// symlinks. A path that does not exist is ignored.
 	HostPaths map[string]string
 	Binds     []Bind // in this order
 	// Privileged keeps all capabilities and system calls, shows the host's /dev and leaves /sys and /proc
@@ -36,9 +36,9 @@ type Config struct {
 
 // The propagations of a Bind.
 const (
-	Private       = ""       // mounts made later on one side are not seen on the other
-	HostToTask    = "slave"  // mounts the host makes below it later are seen by the program
-	Bidirectional = "shared" // and the host sees those that the program makes; Source is on a shared mount
+	Private       = ""       // neither side sees later mounts of the other side
+	HostToTask    = "slave"  // the program sees later mounts of the host
+	Bidirectional = "shared" // each side sees later mounts of the other; Source is on a shared mount
 )
 
 // Bind shows a host path inside the sandbox.
@@ -50,14 +50,14 @@ type Bind struct {
 	Device      bool // Source is a device node that the program may open
 }
 
-// Exit is how the program ended.
+// Exit describes the end of the program.
 type Exit struct {
 	Code   int
 	Signal int
 }
 
-// message travels on the socket between parent and pid 1: a Config first, then signals down; Started or
-// Error, then Exit up. JSON values one after another.
+// message is a JSON value on the socket between parent and pid 1. The parent sends a Config, then Signals.
+// Pid 1 sends Started or Error, then Exit.
 type message struct {
 	Config  *Config        `json:",omitempty"`
 	Group   *cgroups.Group `json:",omitempty"` // with Config: the program's
@@ -71,8 +71,12 @@ type message struct {
 // with at most procs processors.
 func RuntimeEnv(procs int) []string {
 	env := []string{fmt.Sprintf("GOMAXPROCS=%d", procs)}
-	for _, name := range []string{"GOCOVERDIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GORACE", "GOTRACEBACK"} {
-		if v, ok := os.LookupEnv(name); ok {
+	settings := []string{
+		"GOCOVERDIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GORACE", "GOTRACEBACK",
+	}
+	for _, name := range settings {
+		v, ok := os.LookupEnv(name)
+		if ok {
 			env = append(env, name+"="+v)
 		}
 	}

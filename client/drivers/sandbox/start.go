@@ -29,8 +29,9 @@ type Proc struct {
 	up   *json.Decoder
 }
 
-// Start makes the sandbox and returns once the program runs. The calling thread must not end before the
-// sandbox: its end kills the sandbox when the process dies. If Start fails nothing is left.
+// Start makes the sandbox and returns when the program runs. The calling thread must live as long as the
+// sandbox: its end kills the sandbox, so that the sandbox ends with this process. If Start fails it leaves
+// nothing.
 func Start(cfg *Config, o Options) (*Proc, error) {
 	// A program in the sandbox can reach the mount that pid 1 was executed from, as /proc/self/exe. It must not
 	// be able to write to the host's file.
@@ -44,22 +45,31 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", exeFD), o.Command[1:]...)
+	path := fmt.Sprintf("/proc/self/fd/%d", exeFD)
+	cmd := exec.Command(path, o.Command[1:]...)
 	cmd.Args[0] = "berth" // for lists of processes
 	cmd.Env = RuntimeEnv(1)
 	cmd.Stdout = o.Stdout
 	cmd.Stderr = o.Stderr
 	cmd.ExtraFiles = []*os.File{theirs, exe}
 	cmd.SysProcAttr = &unix.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-		Pdeathsig:  unix.SIGKILL,
-		Setsid:     true,
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID |
+			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Pdeathsig: unix.SIGKILL,
+		Setsid:    true,
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("making the sandbox's namespaces: %w", err), ours.Close())
+	err = cmd.Start()
+	if err != nil {
+		err = fmt.Errorf("making the sandbox's namespaces: %w", err)
+		return nil, errors.Join(err, ours.Close())
 	}
-	p := &Proc{cmd: cmd, conn: ours, up: json.NewDecoder(ours)}
-	if err := p.handshake(&message{Config: cfg, Group: o.Group}); err != nil {
+	p := &Proc{
+		cmd:  cmd,
+		conn: ours,
+		up:   json.NewDecoder(ours),
+	}
+	err = p.handshake(&message{Config: cfg, Group: o.Group})
+	if err != nil {
 		return nil, errors.Join(err, p.abort())
 	}
 	return p, nil
@@ -67,12 +77,14 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 
 // cloneReadOnly opens a file or a directory through a separate read-only mount, which is attached nowhere.
 func cloneReadOnly(path string) (*os.File, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, flags)
 	if err != nil {
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), path)
-	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, readOnly)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -80,22 +92,28 @@ func cloneReadOnly(path string) (*os.File, error) {
 }
 
 func socketpair() (ours, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fds, err := unix.Socketpair(
+		unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a socket pair: %w", err)
 	}
-	if err := unix.SetNonblock(fds[0], true); err != nil { // so that closing it ends a read
+	err = unix.SetNonblock(fds[0], true) // so that closing it ends a read
+	if err != nil {
 		return nil, nil, err
 	}
-	return os.NewFile(uintptr(fds[0]), "sandbox"), os.NewFile(uintptr(fds[1]), "sandbox-init"), nil
+	ours = os.NewFile(uintptr(fds[0]), "sandbox")
+	theirs = os.NewFile(uintptr(fds[1]), "sandbox-init")
+	return ours, theirs, nil
 }
 
 func (p *Proc) handshake(first *message) error {
-	if err := json.NewEncoder(p.conn).Encode(first); err != nil {
+	err := json.NewEncoder(p.conn).Encode(first)
+	if err != nil {
 		return fmt.Errorf("sending the program to the sandbox: %w", err)
 	}
 	var m message
-	if err := p.up.Decode(&m); err != nil {
+	err = p.up.Decode(&m)
+	if err != nil {
 		return fmt.Errorf("the sandbox ended before it ran the program: %w", err)
 	}
 	if m.Error != "" {
@@ -104,22 +122,23 @@ func (p *Proc) handshake(first *message) error {
 	return nil
 }
 
-// abort kills and reaps; how the child ended does not matter then.
+// abort kills and reaps the child. The exit status of a killed child has no meaning.
 func (p *Proc) abort() error {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 	return p.conn.Close()
 }
 
-// PID is pid 1's id as the host sees it.
+// PID is the id of pid 1 on the host.
 func (p *Proc) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal to the program.
 func (p *Proc) Signal(sig unix.Signal) error {
-	return json.NewEncoder(p.conn).Encode(&message{Signal: int(sig)})
+	m := &message{Signal: int(sig)}
+	return json.NewEncoder(p.conn).Encode(m)
 }
 
-// Kill kills everything in the sandbox at once. How the program ended is then reported as by SIGKILL.
+// Kill kills all processes of the sandbox at once. Wait then returns SIGKILL as the end of the program.
 func (p *Proc) Kill() error {
 	err := p.cmd.Process.Kill()
 	if errors.Is(err, os.ErrProcessDone) {
@@ -128,17 +147,18 @@ func (p *Proc) Kill() error {
 	return err
 }
 
-// Wait returns when nothing in the sandbox runs any more. The error means that the program's end could not be
-// learnt.
+// Wait returns when all processes of the sandbox have ended. After an error the end of the program is
+// unknown.
 func (p *Proc) Wait() (Exit, error) {
 	var m message
-	derr := p.up.Decode(&m)
-	_ = p.cmd.Wait() // the message holds more; without it the state below decides
+	err := p.up.Decode(&m)
+	_ = p.cmd.Wait() // the message has more than this error; without one the state below decides
 	_ = p.conn.Close()
-	if derr == nil && m.Exit != nil {
+	if err == nil && m.Exit != nil {
 		return *m.Exit, nil
 	}
-	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && ws.Signaled() {
 		return Exit{Signal: int(ws.Signal())}, nil
 	}
 	return Exit{}, fmt.Errorf("the sandbox's pid 1 ended by itself (%s)", p.cmd.ProcessState)

@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -18,7 +19,9 @@ const (
 
 // compile renders the list as one program that selects the mode, then compares the call's number.
 func compile(list *specs.LinuxSeccomp, modes []*arch.Info) ([]bpf.Instruction, error) {
-	prog := []bpf.Instruction{bpf.LoadAbsolute{Off: offArch, Size: 4}}
+	prog := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offArch, Size: 4},
+	}
 	for _, mode := range modes {
 		body, err := compileMode(list, mode)
 		if err != nil {
@@ -26,18 +29,23 @@ func compile(list *specs.LinuxSeccomp, modes []*arch.Info) ([]bpf.Instruction, e
 		}
 		prog = append(prog,
 			jump(bpf.JumpEqual, uint32(mode.ID), 1),
-			bpf.Jump{Skip: uint32(len(body))}) // a conditional jump spans at most 255 instructions
+			bpf.Jump{Skip: uint32(len(body))}) // a conditional jump skips at most 255 instructions
 		prog = append(prog, body...)
 	}
-	return append(prog, answer(unix.SECCOMP_RET_ERRNO, unix.ENOSYS)), nil
+	return append(prog,
+		returnAction(unix.SECCOMP_RET_ERRNO, unix.ENOSYS)), nil
 }
 
 // jump skips instructions if the condition holds for the accumulator.
 func jump(condition bpf.JumpTest, value uint32, skip uint8) bpf.Instruction {
-	return bpf.JumpIf{Cond: condition, Val: value, SkipTrue: skip}
+	return bpf.JumpIf{
+		Cond:     condition,
+		Val:      value,
+		SkipTrue: skip,
+	}
 }
 
-func answer(action uint32, errno unix.Errno) bpf.Instruction {
+func returnAction(action uint32, errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: action | uint32(errno)&unix.SECCOMP_RET_DATA}
 }
 
@@ -70,7 +78,7 @@ func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, 
 	head := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
 		jump(bpf.JumpLessOrEqual, uint32(newest), 1), // x32 calls are above 2^30
-		answer(unix.SECCOMP_RET_ERRNO, unix.ENOSYS),
+		returnAction(unix.SECCOMP_RET_ERRNO, unix.ENOSYS),
 	}
 	return append(append(head, rules...), fallback), nil
 }
@@ -78,62 +86,80 @@ func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, 
 func verdictOf(action specs.LinuxSeccompAction, errno *uint) (bpf.Instruction, error) {
 	switch {
 	case action == specs.ActAllow:
-		return answer(unix.SECCOMP_RET_ALLOW, 0), nil
+		return returnAction(unix.SECCOMP_RET_ALLOW, 0), nil
 	case action == specs.ActErrno && errno != nil:
-		return answer(unix.SECCOMP_RET_ERRNO, unix.Errno(*errno)), nil
+		return returnAction(unix.SECCOMP_RET_ERRNO, unix.Errno(*errno)), nil
 	case action == specs.ActErrno:
-		return answer(unix.SECCOMP_RET_ERRNO, unix.EPERM), nil
+		return returnAction(unix.SECCOMP_RET_ERRNO, unix.EPERM), nil
 	}
 	return nil, fmt.Errorf("the list of system calls has the unknown action %s", action)
 }
 
 // compileRule renders one rule. The accumulator holds the number before and after it.
-func compileRule(number uint32, args []specs.LinuxSeccompArg, verdict bpf.Instruction) (
-	[]bpf.Instruction, error) {
+func compileRule(
+	number uint32, args []specs.LinuxSeccompArg, verdict bpf.Instruction,
+) ([]bpf.Instruction, error) {
 	if len(args) == 0 {
-		return []bpf.Instruction{jump(bpf.JumpNotEqual, number, 1), verdict}, nil
+		skip := jump(bpf.JumpNotEqual, number, 1)
+		return []bpf.Instruction{skip, verdict}, nil
 	}
-	tail := []bpf.Instruction{verdict, bpf.LoadAbsolute{Off: offNumber, Size: 4}}
-	for i := len(args) - 1; i >= 0; i-- { // from the end, so that each test knows how far failure jumps
-		test, err := compileArg(args[i], uint8(len(tail)-1))
+	tail := []bpf.Instruction{
+		verdict,
+		bpf.LoadAbsolute{Off: offNumber, Size: 4},
+	}
+	for _, arg := range slices.Backward(args) { // a test needs the number of instructions after it
+		rest := len(tail) - 1
+		test, err := compileArg(arg, uint8(rest))
 		if err != nil {
 			return nil, err
 		}
 		tail = append(test, tail...)
 	}
 	head := jump(bpf.JumpNotEqual, number, uint8(len(tail)))
-	return append([]bpf.Instruction{head}, tail...), nil
+	return slices.Insert(tail, 0, head), nil
 }
 
 // compileArg renders the test of one 64-bit argument. On failure it jumps over the rest instructions that
 // follow the test.
 func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) {
-	low := bpf.LoadAbsolute{Off: offArgs + 8*uint32(a.Index), Size: 4}
+	low := bpf.LoadAbsolute{
+		Off:  offArgs + 8*uint32(a.Index),
+		Size: 4,
+	}
 	high := bpf.LoadAbsolute{Off: low.Off + 4, Size: 4}
-	lowValue, highValue := uint32(a.Value), uint32(a.Value>>32)
+	lowValue := uint32(a.Value)
+	highValue := uint32(a.Value >> 32)
 	switch a.Op {
 	case specs.OpEqualTo:
 		return []bpf.Instruction{
-			high, jump(bpf.JumpNotEqual, highValue, rest+2),
-			low, jump(bpf.JumpNotEqual, lowValue, rest),
+			high,
+			jump(bpf.JumpNotEqual, highValue, rest+2),
+			low,
+			jump(bpf.JumpNotEqual, lowValue, rest),
 		}, nil
 	case specs.OpLessThan:
 		return []bpf.Instruction{
-			high, jump(bpf.JumpGreaterThan, highValue, rest+3),
+			high,
+			jump(bpf.JumpGreaterThan, highValue, rest+3),
 			jump(bpf.JumpNotEqual, highValue, 2),
-			low, jump(bpf.JumpGreaterOrEqual, lowValue, rest),
+			low,
+			jump(bpf.JumpGreaterOrEqual, lowValue, rest),
 		}, nil
 	case specs.OpGreaterThan:
 		return []bpf.Instruction{
-			high, jump(bpf.JumpLessThan, highValue, rest+3),
+			high,
+			jump(bpf.JumpLessThan, highValue, rest+3),
 			jump(bpf.JumpNotEqual, highValue, 2),
-			low, jump(bpf.JumpLessOrEqual, lowValue, rest),
+			low,
+			jump(bpf.JumpLessOrEqual, lowValue, rest),
 		}, nil
 	case specs.OpMaskedEqual: // Value is the mask
 		return []bpf.Instruction{
-			high, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: highValue},
+			high,
+			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: highValue},
 			jump(bpf.JumpNotEqual, uint32(a.ValueTwo>>32), rest+3),
-			low, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: lowValue},
+			low,
+			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: lowValue},
 			jump(bpf.JumpNotEqual, uint32(a.ValueTwo), rest),
 		}, nil
 	}

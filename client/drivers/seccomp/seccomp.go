@@ -36,7 +36,8 @@ func Default(capabilities []string) (Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}}
+	bounding := &specs.LinuxCapabilities{Bounding: capabilities}
+	process := &specs.Process{Capabilities: bounding}
 	list, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of system calls: %w", err)
@@ -51,7 +52,12 @@ func Default(capabilities []string) (Filter, error) {
 	}
 	f := make(Filter, 0, len(raw))
 	for _, r := range raw {
-		f = append(f, unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K})
+		f = append(f, unix.SockFilter{
+			Code: r.Op,
+			Jt:   r.Jt,
+			Jf:   r.Jf,
+			K:    r.K,
+		})
 	}
 	return f, nil
 }
@@ -68,7 +74,10 @@ func ownModes() ([]*arch.Info, error) {
 // Install binds the calling thread and all its descendants to the filter for good. The thread has
 // no_new_privs, or CAP_SYS_ADMIN.
 func (f Filter) Install() error {
-	prog := unix.SockFprog{Len: uint16(len(f)), Filter: unsafe.SliceData(f)}
+	prog := unix.SockFprog{
+		Len:    uint16(len(f)),
+		Filter: unsafe.SliceData(f),
+	}
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP,
 		unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(f)
@@ -78,7 +87,7 @@ func (f Filter) Install() error {
 	return nil
 }
 
-// Supported returns why this machine cannot have the default filter, or nil.
+// Supported returns the reason for which this machine cannot have the default filter, nil if it can.
 func Supported() error {
 	if _, err := ownModes(); err != nil {
 		return err
