@@ -77,11 +77,11 @@ func TestAttach_KeepsADeviceThatWasToBeDetached(t *testing.T) {
 	t.Cleanup(func() { _ = detach(image) })
 	attached := func() *os.File {
 		t.Helper()
-		_, hold, err := attach(t.Context(), image, false, false)
+		dev, err := attach(t.Context(), image, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return hold
+		return dev
 	}
 	first := attached()
 	if err := detach(image); err != nil {
@@ -106,7 +106,7 @@ func TestAttach_WithoutAFreeLoopDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer image.Close()
-	_, _, err = configure(filepath.Join(t.TempDir(), "loop9"), image, false, false)
+	_, err = configureLoop(filepath.Join(t.TempDir(), "loop9"), image, false, false)
 	if !errors.Is(err, unix.EBUSY) {
 		t.Errorf("a device that /dev does not have: %v", err)
 	}

@@ -6,16 +6,17 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 )
 
-// checkCapability refuses a capability that means nothing.
+// checkCapability rejects a capability that no volume can have.
 func checkCapability(c *csi.VolumeCapability) error {
+	mode := c.GetAccessMode().GetMode()
 	switch {
 	case c == nil:
 		return invalidf("volume_capability is missing")
 	case c.GetAccessType() == nil:
 		return invalidf("volume_capability has no access type")
-	case c.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_UNKNOWN:
+	case mode == csi.VolumeCapability_AccessMode_UNKNOWN:
 		return invalidf("volume_capability has no access mode")
-	case csi.VolumeCapability_AccessMode_Mode_name[int32(c.GetAccessMode().GetMode())] == "":
+	case csi.VolumeCapability_AccessMode_Mode_name[int32(mode)] == "":
 		return invalidf("volume_capability has an unknown access mode")
 	case c.GetMount().GetVolumeMountGroup() != "":
 		return invalidf("volume_mount_group is not supported")
@@ -24,7 +25,7 @@ func checkCapability(c *csi.VolumeCapability) error {
 	return err
 }
 
-// checkAllowed refuses a well-formed capability that a volume of a type cannot serve.
+// checkAllowed rejects a well-formed capability that a volume of a type cannot serve.
 func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	if c.GetBlock() != nil {
 		if typ == typeDirectory {
@@ -32,15 +33,19 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 		}
 		return nil
 	}
-	if want := c.GetMount().GetFsType(); want != "" && want != fsType {
+	mount := c.GetMount()
+	want := mount.GetFsType()
+	if want != "" && want != fsType {
 		return preconditionf(
-			"a file system of type %s is requested, the volume has %s", want, cmp.Or(fsType, "none"))
+			"a file system of type %s is requested, the volume has %s",
+			want, cmp.Or(fsType, "none"))
 	}
-	bits, data, _ := mountFlags(c.GetMount().GetMountFlags())
+	bits, data, _ := mountFlags(mount.GetMountFlags())
 	switch {
 	case typ == typeImage && fsType == "":
 		return preconditionf("the volume was made as a block device, without a file system")
-	case typ == typeDirectory && (len(data) > 0 || bits&^perMount != 0):
+	case typ == typeDirectory &&
+		(len(data) > 0 || bits&^perMount != 0):
 		return preconditionf("a directory volume takes none of the mount flags that are a file system's")
 	}
 	return nil
@@ -49,7 +54,9 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 // useOf returns the part of a capability that a record keeps.
 func useOf(c *csi.VolumeCapability) capability {
 	return capability{
-		Block: c.GetBlock() != nil, Mode: int32(c.GetAccessMode().GetMode()), Flags: c.GetMount().GetMountFlags(),
+		Block: c.GetBlock() != nil,
+		Mode:  int32(c.GetAccessMode().GetMode()),
+		Flags: c.GetMount().GetMountFlags(),
 	}
 }
 
@@ -59,8 +66,8 @@ var readers = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY:  true,
 }
 
-// alone are the modes in which a volume is published at one path only.
-var alone = map[csi.VolumeCapability_AccessMode_Mode]bool{
+// singlePath are the modes in which a volume is published at one path only.
+var singlePath = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER:        true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER: true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:   true,

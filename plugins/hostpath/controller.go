@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,8 @@ func (d *driver) ControllerGetCapabilities(
 		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 	} {
 		resp.Capabilities = append(resp.Capabilities, &csi.ControllerServiceCapability{
-			Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: c}}})
+			Type: &csi.ControllerServiceCapability_Rpc{
+				Rpc: &csi.ControllerServiceCapability_RPC{Type: c}}})
 	}
 	return resp, nil
 }
@@ -45,13 +47,12 @@ func (d *driver) CreateVolume(
 	_ context.Context, req *csi.CreateVolumeRequest,
 ) (*csi.CreateVolumeResponse, error) {
 	keys := []string{"volume name " + req.GetName()}
-	for _, id := range []string{
-		req.GetVolumeContentSource().GetVolume().GetVolumeId(),
-		req.GetVolumeContentSource().GetSnapshot().GetSnapshotId(),
-	} {
-		if id != "" {
-			keys = append(keys, id) // a source stays as it is while it is copied
-		}
+	content := req.GetVolumeContentSource()
+	sourceID := cmp.Or(
+		content.GetVolume().GetVolumeId(),
+		content.GetSnapshot().GetSnapshotId())
+	if sourceID != "" {
+		keys = append(keys, sourceID) // no call changes a source during the copy
 	}
 	release, err := d.lock(keys...)
 	if err != nil {
@@ -62,16 +63,19 @@ func (d *driver) CreateVolume(
 	if err != nil {
 		return nil, err
 	}
-	if err := d.reachable(req.GetAccessibilityRequirements()); err != nil {
+	err = d.checkReachable(req.GetAccessibilityRequirements())
+	if err != nil {
 		return nil, err
 	}
 	v, found := d.store.volumes.findByName(w.name)
 	switch {
 	case found && v.State != stateReady:
-		return nil, fail(codes.Aborted, "volume %s of that name is being deleted", v.ID)
+		return nil, fail(codes.Aborted,
+			"volume %s of that name is being deleted", v.ID)
 	case found:
-		if what := w.matches(v); what != "" {
-			return nil, fail(codes.AlreadyExists, "volume %s of that name has another %s", v.ID, what)
+		if field := w.differenceTo(v); field != "" {
+			return nil, fail(codes.AlreadyExists,
+				"volume %s of that name has another %s", v.ID, field)
 		}
 	default:
 		v, err = d.createVolume(w)
@@ -83,36 +87,48 @@ func (d *driver) CreateVolume(
 }
 
 func (d *driver) describe(v *volume) *csi.Volume {
-	out := &csi.Volume{VolumeId: v.ID, CapacityBytes: v.Size, AccessibleTopology: []*csi.Topology{d.topology()}}
-	out.ContentSource = contentSource(v.Source)
-	return out
+	return &csi.Volume{
+		VolumeId:           v.ID,
+		CapacityBytes:      v.Size,
+		ContentSource:      contentSource(v.Source),
+		AccessibleTopology: []*csi.Topology{d.topology()},
+	}
 }
 
-// createVolume makes a volume: recorded, filled, marked ready. It removes the remains of a failure at once;
-// the next start removes those of a kill.
+// createVolume records a volume, fills it and marks it ready. It removes the remains of a failure. The next
+// start removes those of a kill.
 func (d *driver) createVolume(w *createRequest) (*volume, error) {
-	v := &volume{recordHead: recordHead{ID: d.newID("vol"), Name: w.name, State: stateCreating},
-		Type: w.typ, FSType: w.fsType, Thick: w.typ == typeImage && w.thick, Size: w.size,
-		Source: w.source.String(), Parameters: w.params, Created: time.Now().UTC()}
-	if err := d.checkCapacity(v.Size, func() error { return d.store.volumes.putRecord(v) }); err != nil {
+	v := &volume{
+		recordHead: d.newRecord("vol", w.name),
+		Type:       w.typ,
+		FSType:     w.fsType,
+		Thick:      w.typ == typeImage && w.thick,
+		Size:       w.size,
+		Source:     w.source.String(),
+		Parameters: w.params,
+		Created:    time.Now().UTC(),
+	}
+	err := putBooked(d, d.store.volumes, v, v.Size)
+	if err != nil {
 		return nil, err
 	}
 	crash("create recorded")
 	made := *v
-	err := d.fillVolume(&made, w)
+	err = d.fillVolume(&made, w)
 	if err == nil {
 		crash("create made")
 		made.State = stateReady
 		err = d.store.volumes.putRecord(&made)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("making volume %q: %w", w.name, err), d.eraseVolume(v))
+		err = fmt.Errorf("making volume %q: %w", w.name, err)
+		return nil, errors.Join(err, d.eraseVolume(v))
 	}
 	return &made, nil
 }
 
-// checkCapacity reserves size bytes by calling put, if the capacity suffices. Admissions are one at a time.
-func (d *driver) checkCapacity(size int64, put func() error) error {
+// putBooked puts a row that books size more bytes, if the capacity suffices. The lock serializes bookings.
+func putBooked[R row](d *driver, rows *recordDir[R], r R, size int64) error {
 	d.booking.Lock()
 	defer d.booking.Unlock()
 	left, err := d.freeBytes()
@@ -123,11 +139,11 @@ func (d *driver) checkCapacity(size int64, put func() error) error {
 		return fail(codes.ResourceExhausted,
 			"node %s has %d free bytes, %d are requested", d.cfg.NodeID, left, size)
 	}
-	return put()
+	return rows.putRecord(r)
 }
 
-// freeBytes returns the bytes that may still be booked: of the configured capacity, or else of the file
-// system, and never more than is free on it now.
+// freeBytes returns the bytes that are not booked, of the configured capacity or else of the file system. It
+// is never more than the file system has free now.
 func (d *driver) freeBytes() (int64, error) {
 	total, free, err := freeSpace(d.store.dir)
 	if err != nil {
@@ -136,46 +152,64 @@ func (d *driver) freeBytes() (int64, error) {
 	if d.cfg.Capacity > 0 {
 		total = d.cfg.Capacity
 	}
-	return max(0, min(total-d.store.bookedBytes(), free)), nil
+	left := total - d.store.bookedBytes()
+	return max(0, min(left, free)), nil
 }
 
 // dataOf is the path of a volume's data: a directory or an image.
-func (d *driver) dataOf(v *volume) string { return d.store.volumes.data(v.ID, v.Type) }
+func (d *driver) dataOf(v *volume) string {
+	return d.store.volumes.data(v.ID, v.Type)
+}
 
-// fillVolume makes the data of a new volume.
+// fillVolume makes the data of a new volume, durably.
 func (d *driver) fillVolume(v *volume, w *createRequest) error {
 	data := d.dataOf(v)
+	fill := d.fillImage
 	if v.Type == typeDirectory {
-		if err := os.Mkdir(data, 0o700); err != nil {
-			return err
-		}
-		if w.source.kind == "" {
-			return errors.Join(os.Chmod(data, 0o777), durable.Sync(data), durable.Sync(d.store.volumes.path(v.ID)))
-		}
-		return d.copyFrom(w.source, data)
+		fill = d.fillDirectory
 	}
+	err := fill(v, w, data)
+	if err != nil {
+		return err
+	}
+	dir := d.store.volumes.path(v.ID)
+	return errors.Join(durable.Sync(data), durable.Sync(dir))
+}
+
+func (d *driver) fillDirectory(_ *volume, w *createRequest, data string) error {
+	err := os.Mkdir(data, 0o700)
+	if err != nil {
+		return err
+	}
+	if w.source.kind == "" {
+		return os.Chmod(data, 0o777)
+	}
+	return d.copyFrom(w.source, data)
+}
+
+func (d *driver) fillImage(v *volume, w *createRequest, data string) error {
 	if w.source.kind != "" {
-		if err := d.copyFrom(w.source, data); err != nil {
+		err := d.copyFrom(w.source, data)
+		if err != nil {
 			return err
 		}
 		v.FSSize = w.source.fsSize
 	}
-	if err := resizeImage(data, v.Size, false); err != nil {
+	err := resizeImage(data, v.Size, false)
+	if err != nil {
 		return err
 	}
 	if w.source.kind == "" && v.FSType != "" {
-		if err := format(d.ctx, v.FSType, data); err != nil {
+		err = format(d.ctx, v.FSType, data)
+		if err != nil {
 			return err
 		}
 		v.FSSize = v.Size
 	}
-	if err := resizeImage(data, v.Size, w.thick); err != nil { // formatting gives blocks back
-		return err
-	}
-	return errors.Join(durable.Sync(data), durable.Sync(d.store.volumes.path(v.ID)))
+	return resizeImage(data, v.Size, w.thick) // formatting may free blocks
 }
 
-// DeleteVolume removes a volume and its data. One that anything still shows is refused.
+// DeleteVolume removes a volume and its data. It rejects a volume that is in use.
 func (d *driver) DeleteVolume(
 	_ context.Context, req *csi.DeleteVolumeRequest,
 ) (*csi.DeleteVolumeResponse, error) {
@@ -192,19 +226,21 @@ func (d *driver) DeleteVolume(
 	if !ok {
 		return &csi.DeleteVolumeResponse{}, d.otherNodeError(id)
 	}
-	if err := d.checkUnused(v); err != nil {
+	err = d.checkUnused(v)
+	if err != nil {
 		return nil, err
 	}
 	gone := *v
 	gone.State = stateDeleting
-	if err := d.store.volumes.putRecord(&gone); err != nil {
+	err = d.store.volumes.putRecord(&gone)
+	if err != nil {
 		return nil, err
 	}
 	crash("delete recorded")
 	return &csi.DeleteVolumeResponse{}, d.eraseVolume(&gone)
 }
 
-// checkUnused refuses a volume that is staged or published.
+// checkUnused rejects a volume that is staged or published.
 func (d *driver) checkUnused(v *volume) error {
 	v = v.fresh()
 	if err := checkUnpublished(v); err != nil {
@@ -220,18 +256,17 @@ func (d *driver) checkUnused(v *volume) error {
 // eraseVolume removes a volume's data and then its record, unless something shows the data.
 func (d *driver) eraseVolume(v *volume) error {
 	data := d.dataOf(v)
+	var err error
 	if v.Type == typeDirectory {
-		at, err := d.exposures(v)
-		if err != nil {
-			return err
-		}
-		if len(at) > 0 {
-			return preconditionf("volume %s is in use at %s", v.ID, at[0])
-		}
-	} else if err := d.releaseImage(data); err != nil {
+		err = d.checkUnexposed(v)
+	} else {
+		err = d.releaseImage(data)
+	}
+	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(data); err != nil {
+	err = os.RemoveAll(data)
+	if err != nil {
 		return fmt.Errorf("removing volume %s: %w", v.ID, err)
 	}
 	crash("delete erased")
@@ -242,7 +277,8 @@ func (d *driver) eraseVolume(v *volume) error {
 func (d *driver) ValidateVolumeCapabilities(
 	_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest,
 ) (*csi.ValidateVolumeCapabilitiesResponse, error) {
-	if req.GetVolumeId() != "" && len(req.GetVolumeCapabilities()) == 0 {
+	if req.GetVolumeId() != "" &&
+		len(req.GetVolumeCapabilities()) == 0 {
 		return nil, invalidf("volume_capabilities are missing")
 	}
 	v, err := d.volume(req.GetVolumeId())
@@ -253,27 +289,32 @@ func (d *driver) ValidateVolumeCapabilities(
 		if err := checkCapability(c); err != nil {
 			return nil, err
 		}
-		if err := checkAllowed(v.Type, v.FSType, c); err != nil {
+		err := checkAllowed(v.Type, v.FSType, c)
+		if err != nil {
 			return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
 		}
 	}
-	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(),
-		Parameters: req.GetParameters()}}, nil
+	confirmed := &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
+		VolumeContext:      req.GetVolumeContext(),
+		VolumeCapabilities: req.GetVolumeCapabilities(),
+		Parameters:         req.GetParameters(),
+	}
+	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: confirmed}, nil
 }
 
 // GetCapacity returns the capacity that may still be reserved here.
 func (d *driver) GetCapacity(
 	_ context.Context, req *csi.GetCapacityRequest,
 ) (*csi.GetCapacityResponse, error) {
-	if t := req.GetAccessibleTopology(); t != nil && !d.isHere(t) {
+	t := req.GetAccessibleTopology()
+	if t != nil && !d.isHere(t) {
 		return &csi.GetCapacityResponse{}, nil
 	}
 	w := &createRequest{params: req.GetParameters()}
-	if err := decideParams(w, nil); err != nil {
-		return nil, err
+	err := decideParams(w)
+	if err == nil {
+		err = decideType(w, req.GetVolumeCapabilities())
 	}
-	err := decideType(w, &csi.CreateVolumeRequest{VolumeCapabilities: req.GetVolumeCapabilities()})
 	if err != nil {
 		return nil, err
 	}
@@ -282,6 +323,9 @@ func (d *driver) GetCapacity(
 		return nil, err
 	}
 	least, _ := sizes(w.typ, w.fsType)
-	return &csi.GetCapacityResponse{AvailableCapacity: left, MaximumVolumeSize: wrapperspb.Int64(left),
-		MinimumVolumeSize: wrapperspb.Int64(least)}, nil
+	return &csi.GetCapacityResponse{
+		AvailableCapacity: left,
+		MaximumVolumeSize: wrapperspb.Int64(left),
+		MinimumVolumeSize: wrapperspb.Int64(least),
+	}, nil
 }

@@ -21,7 +21,8 @@ func copyImage(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer src.Close()
-	dst, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	dst, err := os.OpenFile(
+		to, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,8 @@ func copyFile(ctx context.Context, src, dst *os.File) error {
 		return err
 	}
 	size := info.Size()
-	if err := dst.Truncate(size); err != nil {
+	err = dst.Truncate(size)
+	if err != nil {
 		return err
 	}
 	for at := int64(0); at < size; {
@@ -66,7 +68,8 @@ func copyFile(ctx context.Context, src, dst *os.File) error {
 		if err != nil || from >= size {
 			return err
 		}
-		if err := copyRange(ctx, src, dst, from, to); err != nil {
+		err = copyRange(ctx, src, dst, from, to)
+		if err != nil {
 			return err
 		}
 		at = to
@@ -74,16 +77,17 @@ func copyFile(ctx context.Context, src, dst *os.File) error {
 	return nil
 }
 
-// nextData finds the next part of a file that is no hole, at or after a position.
+// nextData returns the next part of a file with data, at or after a position.
 func nextData(f *os.File, at, size int64) (from, to int64, err error) {
-	from, err = unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+	fd := int(f.Fd())
+	from, err = unix.Seek(fd, at, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
 		return size, size, nil // only a hole is left
 	}
 	if err != nil {
 		return at, size, nil // the file system reports no holes here: all of it is data
 	}
-	to, err = unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
+	to, err = unix.Seek(fd, from, unix.SEEK_HOLE)
 	if err != nil {
 		return from, size, nil
 	}
@@ -98,10 +102,11 @@ func copyRange(ctx context.Context, src, dst *os.File, from, to int64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := src.Seek(from, io.SeekStart); err != nil {
-			return err
+		_, err := src.Seek(from, io.SeekStart)
+		if err == nil {
+			_, err = dst.Seek(from, io.SeekStart)
 		}
-		if _, err := dst.Seek(from, io.SeekStart); err != nil {
+		if err != nil {
 			return err
 		}
 		n, err := io.CopyN(dst, src, min(copyStep, to-from))
@@ -116,14 +121,16 @@ func copyRange(ctx context.Context, src, dst *os.File, from, to int64) error {
 	return nil
 }
 
-// tree copies a directory with everything in it: modes, owners, times, extended attributes, links, devices.
-// Users of the source may change it meanwhile, so both sides are walked through os.Root: no link leads out of
-// them.
-type tree struct {
+// treeCopy copies a directory with all its entries: modes, owners, times, extended attributes, links,
+// devices. Users of the source may change it meanwhile, so both sides are an os.Root, which no link leads out
+// of.
+type treeCopy struct {
 	ctx      context.Context
 	src, dst *os.Root
-	links    map[[2]uint64]string // files with several names: device and inode to the name copied first
+	links    map[inode]string // files with several names: the name that was copied first
 }
+
+type inode struct{ dev, ino uint64 }
 
 // copyTree copies the directory from into the directory to, which exists and is empty.
 func copyTree(ctx context.Context, from, to string) error {
@@ -137,12 +144,13 @@ func copyTree(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer dst.Close()
-	t := &tree{ctx, src, dst, map[[2]uint64]string{}}
-	return t.directory(".")
+	t := &treeCopy{ctx, src, dst, map[inode]string{}}
+	return t.copyDirectory(".")
 }
 
-// directory copies the entries of a directory, then its attributes: copying would change its times.
-func (t *tree) directory(name string) error {
+// copyDirectory copies the entries of a directory, and then its attributes, because copying changes its
+// times.
+func (t *treeCopy) copyDirectory(name string) error {
 	d, err := t.src.Open(name)
 	if err != nil {
 		return ignoreGone(err)
@@ -151,7 +159,8 @@ func (t *tree) directory(name string) error {
 	for {
 		entries, err := d.ReadDir(256)
 		for _, e := range entries {
-			if err := t.entry(path.Join(name, e.Name())); err != nil {
+			entry := path.Join(name, e.Name())
+			if err := t.copyEntry(entry); err != nil {
 				return err
 			}
 		}
@@ -167,7 +176,7 @@ func (t *tree) directory(name string) error {
 		return err
 	}
 	defer out.Close()
-	return t.attributes(d, out, name)
+	return t.copyAttributes(d, out, name)
 }
 
 // ignoreGone drops the error of an entry that was removed during the copy.
@@ -178,7 +187,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func (t *tree) entry(name string) error {
+func (t *treeCopy) copyEntry(name string) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
 	}
@@ -186,116 +195,127 @@ func (t *tree) entry(name string) error {
 	if err != nil {
 		return ignoreGone(err)
 	}
-	st := statOf(info)
-	if st == nil {
-		return fmt.Errorf("%s: no attributes", name)
-	}
+	st := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() && st.Nlink > 1 {
-		key := [2]uint64{uint64(st.Dev), st.Ino}
+		key := inode{uint64(st.Dev), st.Ino}
 		if first, ok := t.links[key]; ok {
-			if err := t.dst.Link(first, name); !errors.Is(err, fs.ErrNotExist) {
+			err := t.dst.Link(first, name)
+			if !errors.Is(err, fs.ErrNotExist) {
 				return err
-			} // it was removed before it was copied: this name is the first
+			} // the first name was removed before its copy
 		}
 		t.links[key] = name
 	}
 	switch info.Mode().Type() {
 	case fs.ModeDir:
-		if err := t.dst.Mkdir(name, 0o700); err != nil {
+		err := t.dst.Mkdir(name, 0o700)
+		if err != nil {
 			return err
 		}
-		return t.directory(name)
+		return t.copyDirectory(name)
 	case fs.ModeSymlink:
-		return t.symlink(name, st)
+		return t.copySymlink(name, st)
 	case 0:
-		return t.file(name)
+		return t.copyRegular(name)
 	case fs.ModeSocket:
-		return nil // dead without its process
+		return nil // a socket is of no use without its process
 	}
-	return t.special(name, st)
+	return t.copySpecial(name, st)
 }
 
-func (t *tree) symlink(name string, st *syscall.Stat_t) error {
+func (t *treeCopy) copySymlink(name string, st *syscall.Stat_t) error {
 	to, err := t.src.Readlink(name)
 	if err != nil {
 		return ignoreGone(err)
 	}
-	if err := t.dst.Symlink(to, name); err != nil {
+	err = t.dst.Symlink(to, name)
+	if err != nil {
 		return err
 	}
 	return t.dst.Lchown(name, int(st.Uid), int(st.Gid))
 }
 
-func (t *tree) file(name string) error {
-	src, err := t.src.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+func (t *treeCopy) copyRegular(name string) error {
+	src, err := t.src.OpenFile(
+		name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return ignoreGone(err)
 	}
 	defer src.Close()
-	if info, err := src.Stat(); err != nil || !info.Mode().IsRegular() {
-		return err // replaced by something else meanwhile
+	info, err := src.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err // a user has replaced the file
 	}
-	dst, err := t.dst.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	dst, err := t.dst.OpenFile(
+		name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	err = copyFile(t.ctx, src, dst)
 	if err == nil {
-		err = t.attributes(src, dst, name)
+		err = t.copyAttributes(src, dst, name)
 	}
 	return errors.Join(err, dst.Close())
 }
 
-// special copies a device node or a named pipe.
-func (t *tree) special(name string, st *syscall.Stat_t) error {
+// copySpecial copies a device node or a named pipe.
+func (t *treeCopy) copySpecial(name string, st *syscall.Stat_t) error {
 	parent, err := t.dst.Open(path.Dir(name))
 	if err != nil {
 		return err
 	}
 	defer parent.Close()
-	if err := unix.Mknodat(int(parent.Fd()), path.Base(name), st.Mode, int(st.Rdev)); err != nil {
+	dir := int(parent.Fd())
+	err = unix.Mknodat(dir, path.Base(name), st.Mode, int(st.Rdev))
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return errors.Join(t.dst.Lchown(name, int(st.Uid), int(st.Gid)),
+	return errors.Join(
+		t.dst.Lchown(name, int(st.Uid), int(st.Gid)),
 		t.dst.Chmod(name, fs.FileMode(st.Mode&0o777)))
 }
 
-// attributes copies owner, mode, extended attributes and times, in the order in which they survive each
-// other.
-func (t *tree) attributes(src, dst *os.File, name string) error {
+// copyAttributes copies owner, mode, extended attributes and times. In this order none changes an earlier
+// one.
+func (t *treeCopy) copyAttributes(src, dst *os.File, name string) error {
 	info, err := src.Stat()
 	if err != nil {
 		return err
 	}
-	st := statOf(info)
-	if err := dst.Chown(int(st.Uid), int(st.Gid)); err != nil {
+	st := info.Sys().(*syscall.Stat_t)
+	err = dst.Chown(int(st.Uid), int(st.Gid))
+	if err == nil {
+		err = unix.Fchmod(int(dst.Fd()), st.Mode&0o7777)
+	}
+	if err != nil {
 		return err
 	}
-	if err := unix.Fchmod(int(dst.Fd()), st.Mode&0o7777); err != nil {
-		return err
-	}
-	if err := copyAttrs(src, dst); err != nil {
+	err = copyXattrs(src, dst)
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return t.dst.Chtimes(name, info.ModTime(), info.ModTime())
+	modified := info.ModTime()
+	return t.dst.Chtimes(name, modified, modified)
 }
 
-// copyAttrs copies extended attributes; those the target's file system does not take are left out.
-func copyAttrs(src, dst *os.File) error {
+// copyXattrs copies extended attributes, except those that the target's file system does not support.
+func copyXattrs(src, dst *os.File) error {
 	buf := make([]byte, 64<<10)
 	n, err := unix.Flistxattr(int(src.Fd()), buf)
 	if err != nil || n == 0 {
 		return nil // the file system or the file has none
 	}
 	value := make([]byte, 64<<10)
-	names := strings.TrimSuffix(string(buf[:n]), "\x00") // each ends with NUL
+	list := string(buf[:n])
+	names := strings.TrimSuffix(list, "\x00") // each name ends with NUL
 	for name := range strings.SplitSeq(names, "\x00") {
 		m, err := unix.Fgetxattr(int(src.Fd()), name, value)
 		if err != nil {
 			continue // removed meanwhile
 		}
 		err = unix.Fsetxattr(int(dst.Fd()), name, value[:m], 0)
-		if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.EPERM) {
+		unsupported := errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EPERM)
+		if err != nil && !unsupported {
 			return fmt.Errorf("extended attribute %s: %w", name, err)
 		}
 	}

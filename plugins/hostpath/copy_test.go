@@ -86,9 +86,10 @@ func TestCopyTree_AFileWhoseFirstNameIsGone(t *testing.T) {
 	if err := unix.Stat(from+"/second", &st); err != nil {
 		t.Fatal(err)
 	}
-	c := &tree{t.Context(), src, dst, map[[2]uint64]string{{uint64(st.Dev), st.Ino}: "first"}}
+	key := inode{uint64(st.Dev), st.Ino}
+	c := &treeCopy{t.Context(), src, dst, map[inode]string{key: "first"}}
 	for _, name := range []string{"second", "third"} {
-		if err := c.entry(name); err != nil {
+		if err := c.copyEntry(name); err != nil {
 			t.Fatal(err)
 		}
 		if b, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(b) != "text" {

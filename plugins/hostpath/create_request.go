@@ -16,7 +16,7 @@ const (
 	foreignParams     = "csi.storage.k8s.io/"
 )
 
-// createRequest is a CreateVolume call with all its defaults applied.
+// createRequest is a CreateVolume call with its defaults applied.
 type createRequest struct {
 	name   string
 	typ    string
@@ -29,7 +29,7 @@ type createRequest struct {
 	source source
 }
 
-// source is the content of a new volume; none if kind is "".
+// source is the content of a new volume. A kind of "" means none.
 type source struct {
 	kind, id string // "volume" or "snapshot"
 	typ      string
@@ -45,7 +45,7 @@ func (s source) String() string {
 	return s.kind + ":" + s.id
 }
 
-// parseCreate checks a request and decides.
+// parseCreate checks a request and applies the defaults.
 func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, error) {
 	if req.GetName() == "" {
 		return nil, invalidf("name is missing")
@@ -56,20 +56,23 @@ func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, erro
 	if len(req.GetMutableParameters()) > 0 {
 		return nil, invalidf("mutable_parameters are not supported")
 	}
-	w := &createRequest{name: req.GetName(), params: maps.Clone(req.GetParameters())}
+	w := &createRequest{
+		name:   req.GetName(),
+		params: maps.Clone(req.GetParameters()),
+	}
 	var err error
 	w.source, err = d.sourceOf(req.GetVolumeContentSource())
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(*createRequest, *csi.CreateVolumeRequest) error{
-		decideParams, decideType, decideSize,
-	} {
-		if err := step(w, req); err != nil {
-			return nil, err
-		}
+	err = decideParams(w)
+	if err == nil {
+		err = decideType(w, req.GetVolumeCapabilities())
 	}
-	return w, nil
+	if err == nil {
+		err = decideSize(w, req.GetCapacityRange())
+	}
+	return w, err
 }
 
 // sourceOf looks up the source of a new volume.
@@ -82,18 +85,22 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 		if err != nil {
 			return s, err
 		}
-		return source{"volume", v.ID, v.Type, v.FSType, v.Size, v.FSSize}, nil
+		return source{
+			"volume", v.ID, v.Type, v.FSType, v.Size, v.FSSize,
+		}, nil
 	case c.GetSnapshot() != nil:
 		n, err := d.snapshot(c.GetSnapshot().GetSnapshotId())
 		if err != nil {
 			return s, err
 		}
-		return source{"snapshot", n.ID, n.Type, n.FSType, n.Size, n.FSSize}, nil
+		return source{
+			"snapshot", n.ID, n.Type, n.FSType, n.Size, n.FSSize,
+		}, nil
 	}
 	return s, invalidf("volume_content_source names neither a volume nor a snapshot")
 }
 
-func decideParams(w *createRequest, _ *csi.CreateVolumeRequest) error {
+func decideParams(w *createRequest) error {
 	w.thick = true
 	for k, v := range w.params {
 		switch {
@@ -112,33 +119,37 @@ func decideParams(w *createRequest, _ *csi.CreateVolumeRequest) error {
 	return nil
 }
 
-// decideType settles type and file system by the capabilities and the source.
-func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
+// decideType chooses type and file system by the parameters, the capabilities and the source.
+func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	mount := false
-	for _, c := range req.GetVolumeCapabilities() {
+	for _, c := range capabilities {
 		if err := checkCapability(c); err != nil {
 			return err
 		}
 		fs := c.GetMount().GetFsType()
 		if w.fsType != "" && fs != "" && fs != w.fsType {
-			return invalidf("two file-system types are requested, %s and %s", w.fsType, fs)
+			return invalidf(
+				"two file-system types are requested, %s and %s", w.fsType, fs)
 		}
 		w.fsType = cmp.Or(w.fsType, fs)
 		mount = mount || c.GetMount() != nil
-		if w.typ == "" && (c.GetBlock() != nil || fs != "") && w.source.kind == "" {
+		needsImage := c.GetBlock() != nil || fs != ""
+		if w.typ == "" && needsImage && w.source.kind == "" {
 			w.typ = typeImage
 		}
 	}
-	w.typ = cmp.Or(w.typ, w.source.typ, typeDirectory)
-	if w.source.kind != "" {
-		if w.source.typ != w.typ || (w.fsType != "" && w.fsType != w.source.fsType) {
+	from := w.source
+	w.typ = cmp.Or(w.typ, from.typ, typeDirectory)
+	if from.kind != "" {
+		if from.typ != w.typ ||
+			(w.fsType != "" && w.fsType != from.fsType) {
 			return invalidf(
 				"the source is a %s volume with file system %s: the new volume can only be the same",
-				w.source.typ, cmp.Or(w.source.fsType, "none"))
+				from.typ, cmp.Or(from.fsType, "none"))
 		}
-		w.fsType = w.source.fsType
+		w.fsType = from.fsType
 	}
-	if w.typ == typeImage && mount && w.source.kind == "" {
+	if w.typ == typeImage && mount && from.kind == "" {
 		w.fsType = cmp.Or(w.fsType, defaultFS)
 	}
 	if w.typ == typeDirectory && w.fsType != "" {
@@ -148,15 +159,16 @@ func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
 	if _, ok := filesystems[w.fsType]; w.fsType != "" && !ok {
 		return invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
-	for _, c := range req.GetVolumeCapabilities() {
-		if err := checkAllowed(w.typ, w.fsType, c); err != nil {
+	for _, c := range capabilities {
+		err := checkAllowed(w.typ, w.fsType, c)
+		if err != nil {
 			return invalidf("%w", err)
 		}
 	}
 	return nil
 }
 
-// sizes are the least and the usual size of a sort of volume.
+// sizes returns the least and the usual size of a type of volume.
 func sizes(typ, fsType string) (least, usual int64) {
 	switch {
 	case typ == typeDirectory:
@@ -167,13 +179,13 @@ func sizes(typ, fsType string) (least, usual int64) {
 	return filesystems[fsType].minimum, filesystems[fsType].usual
 }
 
-func decideSize(w *createRequest, req *csi.CreateVolumeRequest) error {
-	r := req.GetCapacityRange()
+func decideSize(w *createRequest, r *csi.CapacityRange) error {
 	if err := checkRange(r); err != nil {
 		return err
 	}
 	least, usual := sizes(w.typ, w.fsType)
-	w.asked, w.limit = r.GetRequiredBytes(), r.GetLimitBytes()
+	w.asked = r.GetRequiredBytes()
+	w.limit = r.GetLimitBytes()
 	w.size = max(w.asked, least, w.source.size)
 	if w.asked == 0 && w.source.kind == "" {
 		w.size = max(least, usual)
@@ -181,9 +193,10 @@ func decideSize(w *createRequest, req *csi.CreateVolumeRequest) error {
 			w.size = max(least, min(usual, w.limit))
 		}
 	}
-	w.size = rounded(w.typ, w.size, w.limit)
+	w.size = roundSize(w.typ, w.size, w.limit)
 	if w.limit > 0 && w.size > w.limit {
-		return fail(codes.OutOfRange, "the volume needs %d bytes, the limit is %d", w.size, w.limit)
+		return fail(codes.OutOfRange,
+			"the volume needs %d bytes, the limit is %d", w.size, w.limit)
 	}
 	return nil
 }
@@ -198,14 +211,15 @@ func checkRange(r *csi.CapacityRange) error {
 	case r.GetRequiredBytes() > maxSize:
 		return fail(codes.OutOfRange,
 			"capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
-	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
+	case r.GetLimitBytes() > 0 &&
+		r.GetRequiredBytes() > r.GetLimitBytes():
 		return invalidf("capacity_range: required_bytes are above limit_bytes")
 	}
 	return nil
 }
 
-// rounded makes the size of an image whole blocks: upwards, or downwards if the limits allow a choice.
-func rounded(typ string, size, limit int64) int64 {
+// roundSize rounds the size of an image to whole blocks: up, or down if rounding up exceeds the limit.
+func roundSize(typ string, size, limit int64) int64 {
 	if typ != typeImage {
 		return size
 	}
@@ -216,16 +230,18 @@ func rounded(typ string, size, limit int64) int64 {
 	return up
 }
 
-// matches describes the difference between an existing volume and the request, "" for none.
-func (w *createRequest) matches(v *volume) string {
+// differenceTo names the field in which an existing volume differs from the request, "" for none.
+func (w *createRequest) differenceTo(v *volume) string {
 	switch {
 	case v.Type != w.typ || v.FSType != w.fsType:
 		return "type"
-	case v.Size < w.asked || (w.limit > 0 && v.Size > w.limit):
+	case v.Size < w.asked ||
+		(w.limit > 0 && v.Size > w.limit):
 		return "size"
 	case v.Source != w.source.String():
 		return "source"
-	case !maps.Equal(v.Parameters, w.params) && len(v.Parameters)+len(w.params) > 0:
+	case !maps.Equal(v.Parameters, w.params) &&
+		len(v.Parameters)+len(w.params) > 0:
 		return "parameters"
 	}
 	return ""

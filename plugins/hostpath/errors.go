@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +23,10 @@ func fail(code codes.Code, format string, args ...any) error {
 	return &failure{code, fmt.Errorf(format, args...)}
 }
 
-// invalidf makes the error of a request that no other state of the driver would serve.
-func invalidf(format string, args ...any) error { return fail(codes.InvalidArgument, format, args...) }
+// invalidf makes the error of a request that is invalid in every state of the driver.
+func invalidf(format string, args ...any) error {
+	return fail(codes.InvalidArgument, format, args...)
+}
 
 // preconditionf makes the error of a request that the present state does not allow.
 func preconditionf(format string, args ...any) error {
@@ -35,7 +38,9 @@ type failure struct {
 	err  error
 }
 
-func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Error() string {
+	return f.err.Error()
+}
 func (f *failure) Unwrap() error { return f.err }
 
 // codeOf classifies an error: by the outermost failure, else by the system's error.
@@ -44,10 +49,13 @@ func codeOf(err error) codes.Code {
 	switch {
 	case errors.As(err, &f):
 		return f.code
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT),
-		errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+	case errors.Is(err, unix.ENOSPC),
+		errors.Is(err, unix.EDQUOT),
+		errors.Is(err, unix.EMFILE),
+		errors.Is(err, unix.ENFILE):
 		return codes.ResourceExhausted
-	case errors.Is(err, unix.EBUSY), errors.Is(err, context.Canceled):
+	case errors.Is(err, unix.EBUSY),
+		errors.Is(err, context.Canceled):
 		return codes.Unavailable
 	}
 	return codes.Internal
@@ -63,36 +71,40 @@ func retryEBUSY(ctx context.Context, try func() error) error {
 	return err
 }
 
-// early are the calls that are answered before the driver is ready.
-var early = map[string]bool{"Probe": true, "GetPluginInfo": true, "GetPluginCapabilities": true}
+// earlyCalls lists the calls that the driver serves before it is ready.
+var earlyCalls = []string{"Probe", "GetPluginInfo", "GetPluginCapabilities"}
 
-// intercept handles every call: it rejects the call while starting, logs it, gives its error a code, and
-// turns a panic into an error of this one call.
+// intercept handles every call: it rejects the call if the driver is not ready, logs it, gives its error a
+// code, and turns a panic into an error of this call.
 func (d *driver) intercept(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
 ) (resp any, err error) {
-	method, start := path.Base(info.FullMethod), time.Now()
+	method := path.Base(info.FullMethod)
+	start := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
-			d.logger.Error("csi call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+			d.logger.Error("csi call panicked",
+				"method", method, "panic", p, "stack", string(debug.Stack()))
 			err = fail(codes.Internal, "%s panicked: %v", method, p)
 		}
-		if err != nil {
-			code := codeOf(err)
-			d.logger.Warn("csi call failed",
-				"method", method, "code", code.String(), "error", err, "took", time.Since(start))
-			resp, err = nil, status.Error(code, err.Error())
+		took := time.Since(start)
+		if err == nil {
+			d.logger.Debug("csi call", "method", method, "took", took)
 			return
 		}
-		d.logger.Debug("csi call", "method", method, "took", time.Since(start))
+		code := codeOf(err)
+		d.logger.Warn("csi call failed",
+			"method", method, "code", code.String(), "error", err, "took", took)
+		resp = nil
+		err = status.Error(code, err.Error())
 	}()
-	if !d.ready.Load() && !early[method] {
+	if !d.ready.Load() && !slices.Contains(earlyCalls, method) {
 		return nil, fail(codes.Unavailable, "the driver is starting")
 	}
 	return serve(ctx, req)
 }
 
-// lock locks all keys or none. A key in use is ABORTED, as the specification demands.
+// lock locks all keys or none. If a key is in use the error is ABORTED, as the specification demands.
 func (d *driver) lock(keys ...string) (release func(), err error) {
 	release, err = d.locks.Lock(d.ctx, "a call", keys...)
 	var used *keylock.Error

@@ -31,31 +31,35 @@ func (d *driver) ControllerExpandVolume(
 		return nil, err
 	}
 	defer release()
-	v, err = d.volume(v.ID)
-	if err != nil { // as it is now that it is ours
+	v, err = d.volume(v.ID) // another call may have changed it before the lock
+	if err != nil {
 		return nil, err
 	}
-	size := rounded(v.Type, max(r.GetRequiredBytes(), v.Size), r.GetLimitBytes())
-	if limit := r.GetLimitBytes(); limit > 0 && size > limit {
-		return nil, fail(codes.OutOfRange, "volume %s has %d bytes, the limit is %d", v.ID, size, limit)
+	limit := r.GetLimitBytes()
+	size := max(r.GetRequiredBytes(), v.Size)
+	size = roundSize(v.Type, size, limit)
+	if limit > 0 && size > limit {
+		return nil, fail(codes.OutOfRange,
+			"volume %s has %d bytes, the limit is %d", v.ID, size, limit)
 	}
 	v, err = d.expand(v, size)
 	if err != nil {
 		return nil, err
 	}
 	return &csi.ControllerExpandVolumeResponse{
-		CapacityBytes: v.Size, NodeExpansionRequired: v.Type == typeImage && v.Stage != nil,
+		CapacityBytes:         v.Size,
+		NodeExpansionRequired: v.Type == typeImage && v.Stage != nil,
 	}, nil
 }
 
-// expand grows a volume to size: the booking first, then the image, then its file system if it is not in use.
+// expand books the new size, grows the image, and then its file system if the volume is not in use.
 func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	before := v
 	if size > v.Size {
 		bigger := *v
 		bigger.Size = size
-		put := func() error { return d.store.volumes.putRecord(&bigger) }
-		if err := d.checkCapacity(size-v.Size, put); err != nil {
+		err := putBooked(d, d.store.volumes, &bigger, size-v.Size)
+		if err != nil {
 			return nil, err
 		}
 		v = &bigger
@@ -64,25 +68,30 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	if v.Type == typeDirectory {
 		return v, nil
 	}
-	if err := resizeImage(d.dataOf(v), v.Size, v.thick()); err != nil {
-		return nil, errors.Join(fmt.Errorf("growing volume %s: %w", v.ID, err), d.shrinkBack(before))
+	err := resizeImage(d.dataOf(v), v.Size, v.thick())
+	if err != nil {
+		err = fmt.Errorf("growing volume %s: %w", v.ID, err)
+		return nil, errors.Join(err, d.undoExpand(before))
 	}
 	crash("expand grown")
 	if v.Stage != nil {
 		return v, nil
 	}
-	settled, err := d.growUnused(v)
-	// it is in use although it is not staged: the next stage grows it
+	grown, err := d.growUnused(v)
+	// It is in use although it is not staged. The next stage grows it.
 	if codeIs(err, codes.FailedPrecondition) {
-		d.logger.Warn("file system in use, growing it at the next stage", "volume_id", v.ID, "error", err)
+		d.logger.Warn("file system in use, growing it at the next stage",
+			"volume_id", v.ID, "error", err)
 		return v, nil
 	}
-	return settled, err
+	return grown, err
 }
 
-// shrinkBack undoes an expansion without enough space. No user has seen the larger image yet.
-func (d *driver) shrinkBack(v *volume) error {
-	return errors.Join(os.Truncate(d.dataOf(v), v.Size), d.store.volumes.putRecord(v))
+// undoExpand undoes an expansion without enough space. No user has seen the larger image yet.
+func (d *driver) undoExpand(v *volume) error {
+	return errors.Join(
+		os.Truncate(d.dataOf(v), v.Size),
+		d.store.volumes.putRecord(v))
 }
 
 // growUnused brings the file system of an image that is not in use to the size of the image. xfs grows only
@@ -91,10 +100,13 @@ func (d *driver) growUnused(v *volume) (*volume, error) {
 	if v.FSType != "ext4" || v.FSSize >= v.Size {
 		return v, nil
 	}
-	if err := d.releaseImage(d.dataOf(v)); err != nil {
+	image := d.dataOf(v)
+	err := d.releaseImage(image)
+	if err != nil {
 		return nil, err
 	}
-	if err := growOffline(d.ctx, d.dataOf(v)); err != nil {
+	err = growOffline(d.ctx, image)
+	if err != nil {
 		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
 	}
 	done := v.fresh()
@@ -109,7 +121,8 @@ func (d *driver) NodeExpandVolume(
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
 		return nil, invalidf("volume_id or volume_path is missing")
 	}
-	if err := checkRange(req.GetCapacityRange()); err != nil {
+	err := checkRange(req.GetCapacityRange())
+	if err != nil {
 		return nil, err
 	}
 	v, release, err := d.lockVolume(req.GetVolumeId())
@@ -117,33 +130,34 @@ func (d *driver) NodeExpandVolume(
 		return nil, err
 	}
 	defer release()
-	u, err := d.shownPath(v, req.GetVolumePath())
+	u, err := d.useAt(v, req.GetVolumePath())
 	if err != nil {
 		return nil, err
 	}
-	if r := req.GetCapacityRange(); r.GetRequiredBytes() > v.Size {
-		return nil, fail(codes.OutOfRange, "volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
+	if req.GetCapacityRange().GetRequiredBytes() > v.Size {
+		return nil, fail(codes.OutOfRange,
+			"volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
 	}
 	if v.Type == typeImage {
-		if err := d.readyImage(v); err != nil {
-			return nil, err
-		}
-		if err := d.growInUse(v, u, req.GetVolumePath()); err != nil {
-			return nil, err
+		err = d.readyImage(v)
+		if err == nil {
+			err = d.growInUse(v, u, req.GetVolumePath())
 		}
 	}
-	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.Size}, nil
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.Size}, err
 }
 
 // growInUse brings the loop device of an image, and the file system that is mounted at path, to its size.
 func (d *driver) growInUse(v *volume, u capability, path string) error {
-	if err := resizeDevice(d.dataOf(v)); err != nil {
+	err := resizeDevice(d.dataOf(v))
+	if err != nil {
 		return err
 	}
 	if u.Block || v.FSType == "" || v.FSSize >= v.Size {
 		return nil
 	}
-	if err := growOnline(d.ctx, v.FSType, path, v.Size); err != nil {
+	err = growOnline(d.ctx, v.FSType, path, v.Size)
+	if err != nil {
 		return err
 	}
 	v.FSSize = v.Size

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"context"
+	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -13,11 +14,15 @@ import (
 func (d *driver) GetPluginInfo(
 	context.Context, *csi.GetPluginInfoRequest,
 ) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: d.cfg.Name, VendorVersion: d.cfg.Version}, nil
+	return &csi.GetPluginInfoResponse{
+		Name:          d.cfg.Name,
+		VendorVersion: d.cfg.Version,
+	}, nil
 }
 
-// GetPluginCapabilities names the services: a volume is on one node, and grows while it is in use. The
-// same goes for snapshots, but that capability is young; a restore elsewhere is refused, not misled.
+// GetPluginCapabilities returns the services: a volume is on one node, and grows while it is in use. A
+// snapshot is on one node, too. The capability for that is new in the specification, so the driver does not
+// report it. It rejects a restore on another node.
 func (d *driver) GetPluginCapabilities(
 	context.Context, *csi.GetPluginCapabilitiesRequest,
 ) (*csi.GetPluginCapabilitiesResponse, error) {
@@ -26,8 +31,9 @@ func (d *driver) GetPluginCapabilities(
 		csi.PluginCapability_Service_CONTROLLER_SERVICE,
 		csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
 	} {
-		resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{
-			Service: &csi.PluginCapability_Service{Type: s}}})
+		resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_Service_{
+				Service: &csi.PluginCapability_Service{Type: s}}})
 	}
 	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
 	resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{
@@ -36,35 +42,36 @@ func (d *driver) GetPluginCapabilities(
 	return resp, nil
 }
 
-// Probe reports whether the driver has its data directory, and whether that is still writable.
+// Probe reports whether the driver has its data directory, and whether it can write there.
 func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	ready := d.ready.Load()
 	if ready {
-		if err := unix.Access(d.store.dir, unix.W_OK); err != nil {
+		err := unix.Access(d.store.dir, unix.W_OK)
+		if err != nil {
 			return nil, preconditionf("the data directory %s cannot be written: %w", d.cfg.DataDir, err)
 		}
 	}
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(ready)}, nil
 }
 
-// topology is where this node is.
+// topology returns the topology of this node.
 func (d *driver) topology() *csi.Topology {
-	return &csi.Topology{Segments: map[string]string{d.cfg.TopologyKey: d.cfg.NodeID}}
+	segments := map[string]string{d.cfg.TopologyKey: d.cfg.NodeID}
+	return &csi.Topology{Segments: segments}
 }
 
-// isHere reports whether a topology is this node, by the driver's own key.
+// isHere reports whether a topology has this node, by the driver's own key.
 func (d *driver) isHere(t *csi.Topology) bool {
 	node, named := t.GetSegments()[d.cfg.TopologyKey]
 	return !named || node == d.cfg.NodeID
 }
 
-// reachable refuses a requirement that leaves this node out.
-func (d *driver) reachable(r *csi.TopologyRequirement) error {
-	for _, list := range [][]*csi.Topology{r.GetRequisite(), r.GetPreferred()} {
-		for _, t := range list {
-			if d.isHere(t) {
-				return nil
-			}
+// checkReachable rejects a requirement that this node does not meet.
+func (d *driver) checkReachable(r *csi.TopologyRequirement) error {
+	lists := [][]*csi.Topology{r.GetRequisite(), r.GetPreferred()}
+	for _, list := range lists {
+		if slices.ContainsFunc(list, d.isHere) {
+			return nil
 		}
 		if len(list) > 0 {
 			return fail(codes.ResourceExhausted,

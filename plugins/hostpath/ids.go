@@ -5,18 +5,25 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 )
 
-// idPattern is the shape of our ids: kind, chance, and the node they were made on.
+// idPattern matches the ids of this driver: kind, random part, and mark of the node.
 var idPattern = regexp.MustCompile(`^(vol|snap)-[0-9a-f]{20}-[0-9a-f]{8}$`)
+
+// newRecord returns the head of a new record.
+func (d *driver) newRecord(kind, name string) recordHead {
+	return recordHead{ID: d.newID(kind), Name: name, State: stateCreating}
+}
 
 // newID makes an id: a safe path component, unique over all nodes.
 func (d *driver) newID(kind string) string {
 	b := make([]byte, 10)
 	_, _ = rand.Read(b) // never fails
-	return kind + "-" + hex.EncodeToString(b) + "-" + nodeMark(d.cfg.NodeID)
+	random := hex.EncodeToString(b)
+	return kind + "-" + random + "-" + nodeMark(d.cfg.NodeID)
 }
 
 func nodeMark(nodeID string) string {
@@ -24,11 +31,13 @@ func nodeMark(nodeID string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// otherNodeError is the answer for a berth ID that another node made: the caller has to call that node. It is
-// nil for any other.
+// otherNodeError returns the error for the id of another node: the caller has to call that node. It returns
+// nil for every other id.
 func (d *driver) otherNodeError(id string) error {
-	if idPattern.MatchString(id) && id[len(id)-8:] != nodeMark(d.cfg.NodeID) {
-		return fail(codes.Unavailable, "%s is on another node than %s", id, d.cfg.NodeID)
+	mark := nodeMark(d.cfg.NodeID)
+	if idPattern.MatchString(id) && !strings.HasSuffix(id, mark) {
+		return fail(codes.Unavailable,
+			"%s is on another node than %s", id, d.cfg.NodeID)
 	}
 	return nil
 }
@@ -43,15 +52,20 @@ func (d *driver) snapshot(id string) (*snapshot, error) {
 	return findReady(d, d.store.snapshots, "snapshot", id)
 }
 
-func findReady[R row](d *driver, rows *recordDir[R], noun, id string) (none R, err error) {
+func findReady[R row](
+	d *driver, rows *recordDir[R], noun, id string,
+) (none R, err error) {
 	if id == "" {
 		return none, invalidf("%s_id is missing", noun)
 	}
-	if r, ok := rows.getRecord(id); ok && r.head().State == stateReady {
+	r, ok := rows.getRecord(id)
+	if ok && r.head().State == stateReady {
 		return r, nil
 	}
-	if err := d.otherNodeError(id); err != nil {
-		return none, err
+	err = d.otherNodeError(id)
+	if err == nil {
+		err = fail(codes.NotFound,
+			"no %s %s on node %s", noun, id, d.cfg.NodeID)
 	}
-	return none, fail(codes.NotFound, "no %s %s on node %s", noun, id, d.cfg.NodeID)
+	return none, err
 }

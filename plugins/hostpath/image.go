@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resizeImage makes an image size bytes long, never shorter than it is. With thick all its blocks are
-// reserved: ENOSPC if there are not enough.
+// resizeImage makes an image size bytes long. It never makes it shorter. With thick it reserves all blocks:
+// the error is ENOSPC if there are not enough.
 func resizeImage(path string, size int64, thick bool) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -29,20 +29,22 @@ func resizeImage(path string, size int64, thick bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// readyImage makes an image as large as its volume. Blocks that a trim freed are reserved again. Without
-// space for them the volume still works, but may meet a full disk.
+// readyImage makes an image as large as its volume. It reserves blocks that a trim has freed. Without space
+// for them the volume works until the disk is full.
 func (d *driver) readyImage(v *volume) error {
+	image := d.dataOf(v)
 	if v.thick() {
-		err := resizeImage(d.dataOf(v), v.Size, true)
+		err := resizeImage(image, v.Size, true)
 		if !errors.Is(err, unix.ENOSPC) {
 			return err
 		}
-		d.logger.Warn("failed to reserve the blocks of a volume", "volume_id", v.ID, "error", err)
+		d.logger.Warn("failed to reserve the blocks of a volume",
+			"volume_id", v.ID, "error", err)
 	}
-	return resizeImage(d.dataOf(v), v.Size, false)
+	return resizeImage(image, v.Size, false)
 }
 
-// releaseImage frees an image from its loop devices. It refuses an image that stays in use.
+// releaseImage detaches the loop devices of an image. It returns an error if the image stays in use.
 func (d *driver) releaseImage(image string) error {
 	return retryEBUSY(d.ctx, func() error {
 		devices, err := loopsOf(image)

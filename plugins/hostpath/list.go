@@ -15,19 +15,23 @@ func contentSource(s string) *csi.VolumeContentSource {
 	kind, id, _ := strings.Cut(s, ":")
 	switch kind {
 	case "volume":
-		return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
-			Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id}}}
+		return &csi.VolumeContentSource{
+			Type: &csi.VolumeContentSource_Volume{
+				Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id}}}
 	case "snapshot":
-		return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
-			Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: id}}}
+		return &csi.VolumeContentSource{
+			Type: &csi.VolumeContentSource_Snapshot{
+				Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: id}}}
 	}
 	return nil
 }
 
-// pageOf cuts a page out of rows that are in the order of their ids. A token is the last id of the page
-// before, so that it stays good when rows come and go.
-func pageOf[R row](rows []R, token string, most int32) (cut []R, next string, err error) {
-	if most < 0 {
+// pageOf returns a page of rows in the order of their ids. A token is the last id of the page before, so that
+// it stays valid after changes of the rows.
+func pageOf[R row](
+	rows []R, token string, maxEntries int32,
+) (page []R, next string, err error) {
+	if maxEntries < 0 {
 		return nil, "", invalidf("max_entries is negative")
 	}
 	if token != "" && !idPattern.MatchString(token) {
@@ -37,25 +41,28 @@ func pageOf[R row](rows []R, token string, most int32) (cut []R, next string, er
 		if r.head().ID <= token {
 			continue
 		}
-		if most > 0 && len(cut) == int(most) {
-			return cut, cut[len(cut)-1].head().ID, nil
+		if maxEntries > 0 && len(page) == int(maxEntries) {
+			last := page[len(page)-1]
+			return page, last.head().ID, nil
 		}
-		cut = append(cut, r)
+		page = append(page, r)
 	}
-	return cut, "", nil
+	return page, "", nil
 }
 
 // ListVolumes lists the volumes of this node.
 func (d *driver) ListVolumes(
 	_ context.Context, req *csi.ListVolumesRequest,
 ) (*csi.ListVolumesResponse, error) {
-	cut, next, err := pageOf(d.store.volumes.listReady(), req.GetStartingToken(), req.GetMaxEntries())
+	page, next, err := pageOf(
+		d.store.volumes.listReady(), req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
 	resp := &csi.ListVolumesResponse{NextToken: next}
-	for _, v := range cut {
-		resp.Entries = append(resp.Entries, &csi.ListVolumesResponse_Entry{Volume: d.describe(v)})
+	for _, v := range page {
+		resp.Entries = append(resp.Entries,
+			&csi.ListVolumesResponse_Entry{Volume: d.describe(v)})
 	}
 	return resp, nil
 }
@@ -64,16 +71,20 @@ func (d *driver) ListVolumes(
 func (d *driver) ListSnapshots(
 	_ context.Context, req *csi.ListSnapshotsRequest,
 ) (*csi.ListSnapshotsResponse, error) {
-	wanted := slices.DeleteFunc(d.store.snapshots.listReady(), func(n *snapshot) bool {
-		return n.ID != cmp.Or(req.GetSnapshotId(), n.ID) || n.Source != cmp.Or(req.GetSourceVolumeId(), n.Source)
+	ready := d.store.snapshots.listReady()
+	wanted := slices.DeleteFunc(ready, func(n *snapshot) bool {
+		return n.ID != cmp.Or(req.GetSnapshotId(), n.ID) ||
+			n.Source != cmp.Or(req.GetSourceVolumeId(), n.Source)
 	})
-	cut, next, err := pageOf(wanted, req.GetStartingToken(), req.GetMaxEntries())
+	page, next, err := pageOf(
+		wanted, req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
 	resp := &csi.ListSnapshotsResponse{NextToken: next}
-	for _, n := range cut {
-		resp.Entries = append(resp.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: d.describeSnapshot(n)})
+	for _, n := range page {
+		resp.Entries = append(resp.Entries,
+			&csi.ListSnapshotsResponse_Entry{Snapshot: d.describeSnapshot(n)})
 	}
 	return resp, nil
 }

@@ -23,22 +23,27 @@ func (d *driver) NodeGetCapabilities(
 		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 	} {
 		resp.Capabilities = append(resp.Capabilities, &csi.NodeServiceCapability{
-			Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: c}}})
+			Type: &csi.NodeServiceCapability_Rpc{
+				Rpc: &csi.NodeServiceCapability_RPC{Type: c}}})
 	}
 	return resp, nil
 }
 
 // NodeGetInfo returns the node's ID and topology.
-func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+func (d *driver) NodeGetInfo(
+	context.Context, *csi.NodeGetInfoRequest,
+) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{
-		NodeId: d.cfg.NodeID, MaxVolumesPerNode: d.cfg.MaxVolumes, AccessibleTopology: d.topology(),
+		NodeId:             d.cfg.NodeID,
+		MaxVolumesPerNode:  d.cfg.MaxVolumes,
+		AccessibleTopology: d.topology(),
 	}, nil
 }
 
-// lockVolume locks a volume for a call on it and then reads its record. It leaves out the mounts of an
-// earlier boot.
+// lockVolume locks a volume for a call and then reads its record, without the mounts of an earlier boot.
 func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
-	if _, err := d.volume(id); err != nil {
+	_, err = d.volume(id)
+	if err != nil {
 		return nil, nil, err
 	}
 	release, err = d.lock(id)
@@ -50,73 +55,81 @@ func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
 		release()
 		return nil, nil, err
 	}
-	v = v.fresh()
-	return v, release, nil
+	return v.fresh(), release, nil
 }
 
-// lockVolumeFor claims a volume for a use that it can serve.
-func (d *driver) lockVolumeFor(id string, c *csi.VolumeCapability) (v *volume, release func(), err error) {
-	if err := checkCapability(c); err != nil {
+// lockVolumeFor is lockVolume for a call with a capability, which the volume must support.
+func (d *driver) lockVolumeFor(
+	id string, c *csi.VolumeCapability,
+) (v *volume, release func(), err error) {
+	err = checkCapability(c)
+	if err != nil {
 		return nil, nil, err
 	}
 	v, release, err = d.lockVolume(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkAllowed(v.Type, v.FSType, c); err != nil {
+	err = checkAllowed(v.Type, v.FSType, c)
+	if err != nil {
 		release()
 		return nil, nil, err
 	}
 	return v, release, nil
 }
 
-// fresh is a copy of a record to edit.
+// fresh returns a copy of a record to edit, without the mounts of an earlier boot.
 func (v *volume) fresh() *volume {
 	c := *v
 	c.Targets = map[string]*target{}
 	if c.BootID != bootID() {
-		c.BootID, c.Stage = bootID(), nil
+		c.BootID = bootID()
+		c.Stage = nil
 		return &c
 	}
 	for p, t := range v.Targets {
-		t := *t
-		c.Targets[p] = &t
+		c.Targets[p] = new(*t)
 	}
 	if v.Stage != nil {
-		s := *v.Stage
-		c.Stage = &s
+		c.Stage = new(*v.Stage)
 	}
 	return &c
 }
 
-// saveVolume writes an edited record. The caller continues to edit, so the store keeps a copy.
-func (d *driver) saveVolume(v *volume) error { return d.store.volumes.putRecord(v.fresh()) }
+// saveVolume writes an edited record. The caller may continue to edit, so the store keeps a copy.
+func (d *driver) saveVolume(v *volume) error {
+	return d.store.volumes.putRecord(v.fresh())
+}
 
-// shownPath finds the one of a volume's paths that a call names, if the volume is really there.
-func (d *driver) shownPath(v *volume, path string) (capability, error) {
-	missing := fail(codes.NotFound, "volume %s is not at %q", v.ID, path)
+// useAt returns the capability with which a volume is staged or published at the path of a call. It checks
+// that the volume is mounted there.
+func (d *driver) useAt(v *volume, path string) (capability, error) {
+	missing := fail(codes.NotFound,
+		"volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
 		return capability{}, missing
 	}
-	if v.Stage != nil && v.Stage.Path == real && v.Stage.Use.Block {
-		return v.Stage.Use, nil // nothing is mounted there, but that is where it is staged
+	isStage := v.Stage != nil && v.Stage.Path == real
+	if isStage && v.Stage.Use.Block {
+		return v.Stage.Use, nil // a block volume has no mount at its staging path
 	}
 	shown, err := d.shownAt(v, real)
 	if err != nil {
 		return capability{}, err
 	}
-	if t, ok := v.Targets[real]; ok && shown {
+	t, published := v.Targets[real]
+	switch {
+	case shown && published:
 		return t.Use, nil
-	}
-	if v.Stage != nil && v.Stage.Path == real && shown {
+	case shown && isStage:
 		return v.Stage.Use, nil
 	}
 	return capability{}, missing
 }
 
-// NodeGetVolumeStats returns the use of a volume. A directory volume shares its file system with others, so
-// it returns the use of that.
+// NodeGetVolumeStats returns the use of a volume. For a directory volume it returns the use of the file
+// system that the volume shares with others.
 func (d *driver) NodeGetVolumeStats(
 	_ context.Context, req *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {
@@ -128,31 +141,40 @@ func (d *driver) NodeGetVolumeStats(
 		return nil, err
 	}
 	v = v.fresh()
-	u, err := d.shownPath(v, req.GetVolumePath())
+	u, err := d.useAt(v, req.GetVolumePath())
 	if err != nil {
 		return nil, err
 	}
 	if u.Block {
+		bytes := &csi.VolumeUsage{Unit: csi.VolumeUsage_BYTES, Total: v.Size}
 		return &csi.NodeGetVolumeStatsResponse{
-			Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: v.Size}},
+			Usage: []*csi.VolumeUsage{bytes},
 		}, nil
 	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(req.GetVolumePath(), &st); err != nil {
+	err = unix.Statfs(req.GetVolumePath(), &st)
+	if err != nil {
 		return nil, fmt.Errorf("measuring %s: %w", req.GetVolumePath(), err)
 	}
-	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{
-		{Unit: csi.VolumeUsage_BYTES, Total: int64(st.Blocks) * st.Bsize, Available: int64(st.Bavail) * st.Bsize,
-			Used: int64(st.Blocks-st.Bfree) * st.Bsize},
-		{
-			Unit: csi.VolumeUsage_INODES, Total: int64(st.Files), Available: int64(st.Ffree),
-			Used: int64(st.Files - st.Ffree),
-		},
-	}}, nil
+	bytes := &csi.VolumeUsage{
+		Unit:      csi.VolumeUsage_BYTES,
+		Total:     int64(st.Blocks) * st.Bsize,
+		Available: int64(st.Bavail) * st.Bsize,
+		Used:      int64(st.Blocks-st.Bfree) * st.Bsize,
+	}
+	inodes := &csi.VolumeUsage{
+		Unit:      csi.VolumeUsage_INODES,
+		Total:     int64(st.Files),
+		Available: int64(st.Ffree),
+		Used:      int64(st.Files - st.Ffree),
+	}
+	return &csi.NodeGetVolumeStatsResponse{
+		Usage: []*csi.VolumeUsage{bytes, inodes},
+	}, nil
 }
 
-// needDir refuses a path that is no directory.
-func needDir(field, path string) error {
+// checkDir rejects a path that is not a directory.
+func checkDir(field, path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return invalidf("%s %s does not exist", field, path)

@@ -28,18 +28,24 @@ func (d *driver) NodePublishVolume(
 		return nil, err
 	}
 	defer release()
-	if err := d.stagedAt(v, req.GetStagingTargetPath(), c.GetBlock() != nil); err != nil {
+	use := useOf(c)
+	err = d.checkStagedAt(v, req.GetStagingTargetPath(), use.Block)
+	if err != nil {
 		return nil, err
 	}
-	t := &target{Use: useOf(c), ReadOnly: req.GetReadonly() || readers[c.GetAccessMode().GetMode()]}
-	if err := d.publishHere(v, path, t); err != nil {
+	t := &target{
+		Use:      use,
+		ReadOnly: req.GetReadonly() || readers[modeOf(use)],
+	}
+	err = d.recordTarget(v, path, t)
+	if err != nil {
 		return nil, err
 	}
 	return &csi.NodePublishVolumeResponse{}, d.publish(v, path)
 }
 
-// stagedAt returns an error unless a volume is staged at the path of the call, in the same way.
-func (d *driver) stagedAt(v *volume, path string, block bool) error {
+// checkStagedAt returns an error unless a volume is staged at the path of the call, in the same way.
+func (d *driver) checkStagedAt(v *volume, path string, block bool) error {
 	if path == "" {
 		return preconditionf("staging_target_path is missing: the volume has to be staged first")
 	}
@@ -61,27 +67,31 @@ func (d *driver) stagedAt(v *volume, path string, block bool) error {
 	return nil
 }
 
-// publishHere records where a volume is about to be published. Published there already, it is left if it
-// is so in the same way. In a mode for one user it may be at one path only.
-func (d *driver) publishHere(v *volume, path string, t *target) error {
-	for other := range v.Targets {
+// recordTarget records the path at which a volume is about to be published. It changes nothing if the volume
+// is published there in the same way. In a mode for one user a volume is published at one path only.
+func (d *driver) recordTarget(v *volume, path string, t *target) error {
+	for other, old := range v.Targets {
 		shown, err := d.shownAt(v, other)
 		if err != nil {
 			return err
 		}
-		switch old := v.Targets[other]; {
-		case shown && other == path && old.Ready && !(old.Use.equal(t.Use) && old.ReadOnly == t.ReadOnly):
-			return fail(codes.AlreadyExists, "volume %s is published at %s in another way", v.ID, path)
-		case shown && other != path && (alone[modeOf(t.Use)] || alone[modeOf(old.Use)]):
-			return preconditionf("volume %s is published at %s", v.ID, other)
-		case shown && other == path && old.Ready:
+		same := old.Use.equal(t.Use) && old.ReadOnly == t.ReadOnly
+		single := singlePath[modeOf(t.Use)] || singlePath[modeOf(old.Use)]
+		switch {
+		case other == path && shown && old.Ready && !same:
+			return fail(codes.AlreadyExists,
+				"volume %s is published at %s in another way", v.ID, path)
+		case other == path && shown && old.Ready:
 			return nil
-		case !shown && other != path:
+		case other != path && shown && single:
+			return preconditionf("volume %s is published at %s", v.ID, other)
+		case other != path && !shown:
 			delete(v.Targets, other)
 		}
 	}
 	v.Targets[path] = t
-	if err := d.saveVolume(v); err != nil {
+	err := d.saveVolume(v)
+	if err != nil {
 		return err
 	}
 	crash("publish recorded")
@@ -102,7 +112,8 @@ func (d *driver) publish(v *volume, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := makeTarget(path, t.Use.Block); err != nil {
+	err = makeTarget(path, t.Use.Block)
+	if err != nil {
 		return err
 	}
 	if t.Use.Block {
@@ -133,36 +144,32 @@ func (d *driver) publishBlock(v *volume, path string, t *target, shown bool) err
 	if shown {
 		return nil
 	}
-	dev, hold, err := attach(d.ctx, d.dataOf(v), t.ReadOnly, false)
+	dev, err := attach(d.ctx, d.dataOf(v), t.ReadOnly, false)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.bindMount(dev.path, path, 0, false), hold.Close())
+	defer dev.Close()
+	return d.bindMount(dev.Name(), path, 0, false)
 }
 
-// makeTarget makes the file or directory for a bind mount. An existing one must be empty: the bind would hide
-// it.
+// makeTarget makes the file or directory for a bind mount. An existing one must be of the same type.
 func makeTarget(path string, block bool) error {
 	info, err := os.Lstat(path)
 	switch {
 	case err == nil && info.IsDir() != block:
-		return nil // made by an earlier call, or by the orchestrator; removed only if it is empty
+		return nil // an earlier call or the orchestrator has made it
 	case err == nil:
-		return invalidf("target_path %s exists and is of the wrong sort", path)
+		return invalidf("target_path %s exists and is of the wrong type", path)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	if block {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o600)
-		if err == nil {
-			err = f.Close()
-		}
-		return missingParent(err)
+		var f *os.File
+		f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o600)
+		_ = f.Close() // nil if the open has failed
+	} else {
+		err = os.Mkdir(path, 0o755)
 	}
-	return missingParent(os.Mkdir(path, 0o755))
-}
-
-func missingParent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return invalidf("the parent of target_path does not exist: %w", err)
 	}
@@ -192,11 +199,13 @@ func (d *driver) NodeUnpublishVolume(
 	if v.Stage != nil && v.Stage.Path == path {
 		return nil, invalidf("volume %s is staged at %s, not published", v.ID, path)
 	}
-	if err := d.unmountAll(v, path); err != nil {
+	err = d.unmountAll(v, path)
+	if err != nil {
 		return nil, err
 	}
 	crash("unpublish unmounted")
-	if err := removeTarget(path); err != nil {
+	err = removeTarget(path)
+	if err != nil {
 		return nil, err
 	}
 	if v.Targets[path] != nil {
@@ -206,23 +215,26 @@ func (d *driver) NodeUnpublishVolume(
 	return &csi.NodeUnpublishVolumeResponse{}, err
 }
 
-// removeTarget removes an empty directory or an empty file. The driver has made nothing else.
+// removeTarget removes an empty directory or an empty file: the driver makes no other targets.
 func removeTarget(path string) error {
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > 0) {
+	if !info.IsDir() &&
+		(!info.Mode().IsRegular() || info.Size() > 0) {
 		return preconditionf("%s is not an empty file: it is left alone", path)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-			return preconditionf("%s holds files that are not the volume's: it is left alone", path)
-		}
-		return err
+	err = os.Remove(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST):
+		return preconditionf("%s holds files that are not the volume's: it is left alone", path)
 	}
-	return nil
+	return err
 }

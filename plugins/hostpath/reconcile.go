@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// reconcile repairs the effects of a crash. It logs a repair that fails now: the record stays, and a later
-// call tries again. Only an unreadable data directory is an error.
+// reconcile repairs the effects of a crash. It logs a repair that fails: the record stays, and a later call
+// retries. Only an unreadable data directory is an error.
 func (d *driver) reconcile() error {
 	foreign := 0
 	for _, v := range d.store.volumes.listRecords() {
-		d.logFault("failed to repair a volume", v.ID, d.reconcileVolume(v))
+		err := d.reconcileVolume(v)
+		d.logFault("failed to repair a volume", v.ID, err)
 		if d.otherNodeError(v.ID) != nil {
 			foreign++
 		}
@@ -24,8 +25,10 @@ func (d *driver) reconcile() error {
 	}
 	for _, n := range d.store.snapshots.listRecords() {
 		if n.State != stateReady {
-			d.logger.Info("removing a half-made snapshot", "snapshot_id", n.ID, "state", n.State)
-			d.logFault("failed to remove a half-made snapshot", n.ID, d.eraseSnapshot(n))
+			d.logger.Info("removing a half-made snapshot",
+				"snapshot_id", n.ID, "state", n.State)
+			err := d.eraseSnapshot(n)
+			d.logFault("failed to remove a half-made snapshot", n.ID, err)
 		}
 	}
 	removeBare(d, d.store.volumes)
@@ -41,17 +44,20 @@ func (d *driver) logFault(message, id string, err error) {
 
 func (d *driver) reconcileVolume(v *volume) error {
 	if v.State != stateReady {
-		d.logger.Info("removing a half-made volume", "volume_id", v.ID, "state", v.State)
+		d.logger.Info("removing a half-made volume",
+			"volume_id", v.ID, "state", v.State)
 		return d.eraseVolume(v)
 	}
-	if _, err := os.Stat(d.dataOf(v)); err != nil {
+	_, err := os.Stat(d.dataOf(v))
+	if err != nil {
 		return err
 	}
 	if v.BootID != "" && v.BootID != bootID() {
-		if err := d.saveVolume(v); err != nil { // without the mounts of an earlier boot
+		v = v.fresh()
+		err = d.saveVolume(v)
+		if err != nil {
 			return err
 		}
-		v = v.fresh()
 	}
 	if v.Type == typeDirectory {
 		return nil
@@ -74,23 +80,24 @@ func (d *driver) thawStaged(v *volume) error {
 	return thaw(v.Stage.Path)
 }
 
-// removeBare removes directories that were made for a row that was never recorded. They are empty. One with
-// content, or with an unreadable record, stays for an operator.
+// removeBare removes directories that were made for a row that was never recorded. They are empty. It keeps a
+// directory with content or with an unreadable record for an operator.
 func removeBare[R row](d *driver, rows *recordDir[R]) {
 	for _, name := range rows.bare {
 		path := rows.path(name)
-		if err := os.Remove(filepath.Join(path, recordFile+".tmp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.logFault("failed to remove a leftover", path, err)
-			continue
+		err := os.Remove(rows.path(name, recordFile+".tmp"))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = os.Remove(path)
 		}
-		d.logFault("failed to remove a leftover", path, os.Remove(path))
+		d.logFault("failed to remove a leftover", path, err)
 	}
 	for _, name := range rows.bad {
-		d.logger.Error("failed to read a record, keeping its data", "path", rows.path(name))
+		d.logger.Error("failed to read a record, keeping its data",
+			"path", rows.path(name))
 	}
 }
 
-// sweepTemps removes the files of tests whether files can share blocks.
+// sweepTemps removes the files with which canReflink tests the file system.
 func (d *driver) sweepTemps() error {
 	entries, err := os.ReadDir(d.store.dir)
 	if err != nil {
@@ -98,7 +105,8 @@ func (d *driver) sweepTemps() error {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".reflink") {
-			d.logFault("failed to remove a leftover", e.Name(), os.Remove(filepath.Join(d.store.dir, e.Name())))
+			err := os.Remove(filepath.Join(d.store.dir, e.Name()))
+			d.logFault("failed to remove a leftover", e.Name(), err)
 		}
 	}
 	return nil

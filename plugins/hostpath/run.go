@@ -33,18 +33,18 @@ const (
 	defaultVersion     = "dev"
 )
 
-// stopPatience is how long a server that ends waits for calls in flight before it cuts their
-// connections; the calls themselves are always waited for.
-const stopPatience = 5 * time.Second
+// stopTimeout is the time after which a server that ends closes the connections of calls in flight. It waits
+// for the calls without a bound.
+const stopTimeout = 5 * time.Second
 
-// lockRetry is how often a driver looks whether its predecessor has left the data directory.
+// lockRetry is the time between two attempts to lock the data directory.
 const lockRetry = 100 * time.Millisecond
 
 // Config configures the driver.
 type Config struct {
 	Endpoint    string // unix:///path, unix:/path or an absolute path
 	NodeID      string // this node's name, unique among the nodes that run the driver; at most 256 bytes
-	DataDir     string // where volumes live; made when missing
+	DataDir     string // the directory of the volumes; Run makes a missing one
 	Capacity    int64  // bytes that volumes and snapshots may have together; 0: those of the file system
 	MaxVolumes  int64  // reported to the orchestrator as the limit of this node; 0: none
 	TopologyKey string // DefaultTopologyKey if ""
@@ -66,7 +66,8 @@ func (c *Config) Validate() error {
 	}
 	add(c.NodeID == "", "node id is missing")
 	add(len(c.NodeID) > 256, "node id is longer than 256 bytes")
-	add(!filepath.IsAbs(c.DataDir), fmt.Sprintf("data directory %q is not an absolute path", c.DataDir))
+	add(!filepath.IsAbs(c.DataDir),
+		fmt.Sprintf("data directory %q is not an absolute path", c.DataDir))
 	add(filepath.Clean(c.DataDir) == "/", "the data directory cannot be /")
 	add(c.Capacity < 0, "capacity is negative")
 	add(c.MaxVolumes < 0, "max volumes is negative")
@@ -86,7 +87,7 @@ func (c *Config) defaults() {
 	c.DataDir = filepath.Clean(c.DataDir)
 }
 
-// driver is one running server. Until ready is set it only answers that it is starting.
+// driver is a running server. Until ready is set it serves only the early calls.
 type driver struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -102,9 +103,9 @@ type driver struct {
 	ready   atomic.Bool
 }
 
-// Run serves until ctx ends. The socket exists at once; calls are answered with UNAVAILABLE, and Probe with
-// "not ready", until the data directory is free (an earlier process may still be about to leave it) and the
-// effects of a crash are repaired. When Run returns, no call is running and the socket is gone.
+// Run serves until ctx ends. The socket exists at once. Until the data directory is free (an earlier process
+// may not have left it yet) and the effects of a crash are repaired, a call returns UNAVAILABLE and Probe
+// "not ready". When Run returns, no call runs and the socket is gone.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -115,8 +116,15 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	d := &driver{cfg: cfg, ctx: ctx, logger: cfg.Logger, locks: keylock.Map{MaxUsers: 1}}
-	srv := grpc.NewServer(grpc.UnaryInterceptor(d.intercept), grpc.WaitForHandlers(true))
+	d := &driver{
+		cfg:    cfg,
+		ctx:    ctx,
+		logger: cfg.Logger,
+		locks:  keylock.Map{MaxUsers: 1},
+	}
+	srv := grpc.NewServer(
+		grpc.UnaryInterceptor(d.intercept),
+		grpc.WaitForHandlers(true))
 	csi.RegisterIdentityServer(srv, d)
 	csi.RegisterControllerServer(srv, d)
 	csi.RegisterNodeServer(srv, d)
@@ -124,7 +132,8 @@ func Run(ctx context.Context, cfg Config) error {
 		"endpoint", cfg.Endpoint, "node_id", cfg.NodeID, "data_dir", cfg.DataDir)
 
 	group.Go(func() error {
-		if err := srv.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		err := srv.Serve(listener)
+		if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("hostpath: serving: %w", err)
 		}
 		return nil
@@ -142,14 +151,16 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// listen makes the socket, in place of one that a killed process has left.
+// listen makes the socket. It first removes one that a killed process has left.
 func listen(endpoint string) (net.Listener, error) {
 	path, err := client.SocketPath(endpoint)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
-		if err := os.Remove(path); err != nil {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode().Type() == fs.ModeSocket {
+		err = os.Remove(path)
+		if err != nil {
 			return nil, fmt.Errorf("hostpath: removing a stale socket: %w", err)
 		}
 	}
@@ -157,20 +168,21 @@ func listen(endpoint string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hostpath: listening on %s: %w", path, err)
 	}
-	if err := os.Chmod(path, 0o660); err != nil {
+	err = os.Chmod(path, 0o660)
+	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// stopServer ends a server, politely first.
+// stopServer ends a server. After the timeout it closes the connections.
 func stopServer(srv *grpc.Server) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		srv.GracefulStop()
 	}()
-	t := time.NewTimer(stopPatience)
+	t := time.NewTimer(stopTimeout)
 	defer t.Stop()
 	select {
 	case <-done:
@@ -193,13 +205,15 @@ func (d *driver) openDriver() error {
 	}
 	d.ready.Store(true)
 	d.logger.Info("csi driver ready",
-		"volumes", len(d.store.volumes.listRecords()), "snapshots", len(d.store.snapshots.listRecords()))
+		"volumes", len(d.store.volumes.listRecords()),
+		"snapshots", len(d.store.snapshots.listRecords()))
 	return nil
 }
 
 // awaitDataDir waits until no other process uses the data directory.
 func (d *driver) awaitDataDir() error {
-	for reported := false; ; {
+	reported := false
+	for {
 		s, err := openStore(d.cfg.DataDir)
 		if err == nil {
 			d.store = s
@@ -209,7 +223,8 @@ func (d *driver) awaitDataDir() error {
 			return fmt.Errorf("hostpath: data directory %s: %w", d.cfg.DataDir, err)
 		}
 		if !reported {
-			d.logger.Info("waiting for another process to leave the data directory", "data_dir", d.cfg.DataDir)
+			d.logger.Info("waiting for another process to leave the data directory",
+				"data_dir", d.cfg.DataDir)
 			reported = true
 		}
 		if !backoff.Sleep(d.ctx, lockRetry) {

@@ -20,13 +20,15 @@ func (d *driver) CreateSnapshot(
 	if name == "" {
 		return nil, invalidf("name is missing")
 	}
-	if req.GetSourceVolumeId() == "" {
+	sourceID := req.GetSourceVolumeId()
+	if sourceID == "" {
 		return nil, invalidf("source_volume_id is missing")
 	}
-	if err := d.reachable(req.GetAccessibilityRequirements()); err != nil {
+	err := d.checkReachable(req.GetAccessibilityRequirements())
+	if err != nil {
 		return nil, err
 	}
-	release, err := d.lock("snapshot name "+name, req.GetSourceVolumeId())
+	release, err := d.lock("snapshot name "+name, sourceID)
 	if err != nil {
 		return nil, err
 	}
@@ -34,11 +36,13 @@ func (d *driver) CreateSnapshot(
 	n, found := d.store.snapshots.findByName(name)
 	switch {
 	case found && n.State != stateReady:
-		return nil, fail(codes.Aborted, "snapshot %s of that name is being deleted", n.ID)
-	case found && n.Source != req.GetSourceVolumeId():
-		return nil, fail(codes.AlreadyExists, "snapshot %s of that name is of volume %s", n.ID, n.Source)
+		return nil, fail(codes.Aborted,
+			"snapshot %s of that name is being deleted", n.ID)
+	case found && n.Source != sourceID:
+		return nil, fail(codes.AlreadyExists,
+			"snapshot %s of that name is of volume %s", n.ID, n.Source)
 	case !found:
-		v, err := d.volume(req.GetSourceVolumeId())
+		v, err := d.volume(sourceID)
 		if err != nil {
 			return nil, err
 		}
@@ -51,68 +55,89 @@ func (d *driver) CreateSnapshot(
 }
 
 func (d *driver) describeSnapshot(n *snapshot) *csi.Snapshot {
-	return &csi.Snapshot{SnapshotId: n.ID, SourceVolumeId: n.Source, SizeBytes: n.Size, ReadyToUse: true,
-		CreationTime: timestamppb.New(n.Created)}
+	return &csi.Snapshot{
+		SnapshotId:     n.ID,
+		SourceVolumeId: n.Source,
+		SizeBytes:      n.Size,
+		ReadyToUse:     true,
+		CreationTime:   timestamppb.New(n.Created),
+	}
 }
 
 // createSnapshot makes a snapshot: recorded, copied, marked ready.
 func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 	n := &snapshot{
-		recordHead: recordHead{ID: d.newID("snap"), Name: name, State: stateCreating},
-		Source:     v.ID, Type: v.Type, FSType: v.FSType, Size: v.Size, FSSize: v.FSSize,
-		Created: time.Now().UTC(),
+		recordHead: d.newRecord("snap", name),
+		Source:     v.ID,
+		Type:       v.Type,
+		FSType:     v.FSType,
+		Size:       v.Size,
+		FSSize:     v.FSSize,
+		Created:    time.Now().UTC(),
 	}
-	if err := d.checkCapacity(n.Size, func() error { return d.store.snapshots.putRecord(n) }); err != nil {
+	err := putBooked(d, d.store.snapshots, n, n.Size)
+	if err != nil {
 		return nil, err
 	}
 	crash("snapshot recorded")
 	data := d.store.snapshots.data(n.ID, n.Type)
-	var err error
 	if n.Type == typeDirectory {
 		err = os.Mkdir(data, 0o700)
 	}
 	if err == nil {
-		err = d.copyFrom(source{kind: "volume", id: v.ID, typ: v.Type}, data)
+		err = d.copyVolume(v.ID, data)
 	}
 	if err == nil {
 		crash("snapshot made")
 		ready := *n
 		ready.State = stateReady
-		n, err = &ready, d.store.snapshots.putRecord(&ready)
+		n = &ready
+		err = d.store.snapshots.putRecord(n)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("making snapshot %q: %w", name, err), d.eraseSnapshot(n))
+		err = fmt.Errorf("making snapshot %q: %w", name, err)
+		return nil, errors.Join(err, d.eraseSnapshot(n))
 	}
 	return n, nil
 }
 
 func (d *driver) eraseSnapshot(n *snapshot) error {
-	if err := os.RemoveAll(d.store.snapshots.data(n.ID, n.Type)); err != nil {
+	data := d.store.snapshots.data(n.ID, n.Type)
+	err := os.RemoveAll(data)
+	if err != nil {
 		return fmt.Errorf("removing snapshot %s: %w", n.ID, err)
 	}
 	return d.store.snapshots.deleteRecord(n.ID)
 }
 
 // copyFrom copies a source's data to an image path or into an empty directory, durably.
-func (d *driver) copyFrom(s source, to string) (err error) {
+func (d *driver) copyFrom(s source, to string) error {
 	if s.kind == "snapshot" {
-		return d.copyData(s.typ, d.store.snapshots.data(s.id, s.typ), to)
+		from := d.store.snapshots.data(s.id, s.typ)
+		return d.copyData(s.typ, from, to)
 	}
-	v, err := d.volume(s.id)
+	return d.copyVolume(s.id, to)
+}
+
+func (d *driver) copyVolume(id, to string) (err error) {
+	v, err := d.volume(id)
 	if err != nil {
 		return err
 	}
-	wake, err := d.quiesce(v)
+	unfreeze, err := d.quiesce(v)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, wake()) }()
+	defer func() {
+		err = errors.Join(err, unfreeze())
+	}()
 	return d.copyData(v.Type, d.dataOf(v), to)
 }
 
 func (d *driver) copyData(typ, from, to string) error {
 	if typ == typeDirectory {
-		if err := copyTree(d.ctx, from, to); err != nil {
+		err := copyTree(d.ctx, from, to)
+		if err != nil {
 			return err
 		}
 		return syncFS(to)
@@ -120,11 +145,11 @@ func (d *driver) copyData(typ, from, to string) error {
 	return copyImage(d.ctx, from, to)
 }
 
-// quiesce keeps an image from changing while it is copied, until the returned function is called. It freezes
-// the image's file system, so that the copy begins with a clean journal. A block device cannot be frozen, so
-// it copies a writable one only if a copy is of one instant. A directory is copied file by file: a user who
-// needs all files of one instant has to stop the writers first.
-func (d *driver) quiesce(v *volume) (wake func() error, err error) {
+// quiesce prevents changes of an image during a copy, until a call of the returned function. It freezes the
+// image's file system, so that the copy has a clean journal. It cannot freeze a block device, so it accepts a
+// writable one only if a copy is of one instant. The copy of a directory is file by file: a user who needs
+// all files of one instant has to stop the writers first.
+func (d *driver) quiesce(v *volume) (unfreeze func() error, err error) {
 	none := func() error { return nil }
 	if v.Type == typeDirectory || v.Stage == nil {
 		return none, nil
@@ -134,17 +159,21 @@ func (d *driver) quiesce(v *volume) (wake func() error, err error) {
 		if err != nil || !shown {
 			return none, err
 		}
-		if err := freeze(v.Stage.Path); err != nil {
+		err = freeze(v.Stage.Path)
+		if err != nil {
 			return none, err
 		}
 		crash("snapshot frozen")
-		return func() error { return thaw(v.Stage.Path) }, nil
+		return func() error {
+			return thaw(v.Stage.Path)
+		}, nil
 	}
 	for path, t := range v.Targets {
 		if !t.ReadOnly && !canReflink(d.store.dir) {
 			return none, preconditionf(
 				"volume %s is written to as a block device at %s, "+
-					"and the file system of %s cannot copy it in one instant", v.ID, path, d.store.dir)
+					"and the file system of %s cannot copy it in one instant",
+				v.ID, path, d.store.dir)
 		}
 	}
 	return none, flush(d.dataOf(v))
@@ -169,7 +198,8 @@ func (d *driver) DeleteSnapshot(
 	}
 	gone := *n
 	gone.State = stateDeleting
-	if err := d.store.snapshots.putRecord(&gone); err != nil {
+	err = d.store.snapshots.putRecord(&gone)
+	if err != nil {
 		return nil, err
 	}
 	return &csi.DeleteSnapshotResponse{}, d.eraseSnapshot(&gone)

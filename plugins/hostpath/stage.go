@@ -25,18 +25,20 @@ func (d *driver) NodeStageVolume(
 		return nil, err
 	}
 	defer release()
-	if err := needDir("staging_target_path", path); err != nil {
+	err = checkDir("staging_target_path", path)
+	if err != nil {
 		return nil, err
 	}
-	if err := d.stageHere(v, path, useOf(c)); err != nil {
+	err = d.recordStage(v, path, useOf(c))
+	if err != nil {
 		return nil, err
 	}
 	return &csi.NodeStageVolumeResponse{}, d.stage(v)
 }
 
-// stageHere records where a volume is about to be staged. A volume that is staged already has to be staged in
-// the same way.
-func (d *driver) stageHere(v *volume, path string, u capability) error {
+// recordStage records the path at which a volume is about to be staged. It changes nothing if the volume is
+// staged there in the same way, and rejects another way.
+func (d *driver) recordStage(v *volume, path string, u capability) error {
 	if s := v.Stage; s != nil && s.Ready {
 		live, err := d.staged(v)
 		if err != nil {
@@ -46,20 +48,23 @@ func (d *driver) stageHere(v *volume, path string, u capability) error {
 		case live && s.Path != path:
 			return preconditionf("volume %s is staged at %s", v.ID, s.Path)
 		case live && !s.Use.equal(u):
-			return fail(codes.AlreadyExists, "volume %s is staged at %s with another capability", v.ID, path)
+			return fail(codes.AlreadyExists,
+				"volume %s is staged at %s with another capability", v.ID, path)
 		case live:
 			return nil
 		}
 	}
 	v.Stage = &staging{Path: path, Use: u}
-	if err := d.saveVolume(v); err != nil {
+	err := d.saveVolume(v)
+	if err != nil {
 		return err
 	}
 	crash("stage recorded")
 	return nil
 }
 
-// staged reports whether a volume is really staged at the path in its record.
+// staged reports whether a volume is staged at the path in its record, by the mount table and the loop
+// devices.
 func (d *driver) staged(v *volume) (bool, error) {
 	if v.Stage == nil {
 		return false, nil
@@ -79,16 +84,19 @@ func (d *driver) stage(v *volume) error {
 		return err
 	}
 	if !live {
-		if err := d.mountStage(v); err != nil {
+		err = d.mountStage(v)
+		if err != nil {
 			return fmt.Errorf("staging volume %s: %w", v.ID, err)
 		}
 	}
 	crash("stage mounted")
 	if v.Type == typeImage && !v.Stage.Use.Block && v.FSSize < v.Size {
-		// The file system is still smaller although it was grown before the mount: it is xfs, or the stage
-		// found it mounted. It works as it is, so a failure here is only logged.
-		if err := d.growInUse(v, v.Stage.Use, v.Stage.Path); err != nil {
-			d.logger.Warn("failed to grow a mounted file system", "volume_id", v.ID, "error", err)
+		// The stage has not grown the file system before the mount: it is xfs, or it was mounted. It works
+		// with its size, so a failure is only logged.
+		err = d.growInUse(v, v.Stage.Use, v.Stage.Path)
+		if err != nil {
+			d.logger.Warn("failed to grow a mounted file system",
+				"volume_id", v.ID, "error", err)
 		}
 	}
 	if v.Stage.Ready {
@@ -116,32 +124,32 @@ func (d *driver) stageDirectory(v *volume) error {
 	return d.bindMount(d.dataOf(v), v.Stage.Path, bits, false)
 }
 
-// stageBlock attaches the device that will be published. It stays attached until it is unstaged: a device
-// that is only bound as a file is no use of it in the kernel's eyes.
+// stageBlock attaches the device that NodePublishVolume binds. It does not attach it as auto, because a bind
+// of the device's file does not count as a user.
 func (d *driver) stageBlock(v *volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
-	_, hold, err := attach(d.ctx, d.dataOf(v), false, false)
+	dev, err := attach(d.ctx, d.dataOf(v), false, false)
 	if err != nil {
 		return err
 	}
-	return hold.Close()
+	return dev.Close()
 }
 
 func (d *driver) stageFileSystem(v *volume) error {
-	data := d.dataOf(v)
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
-	settled, err := d.growUnused(v)
+	grown, err := d.growUnused(v)
 	switch {
-	case codeIs(err, codes.FailedPrecondition): // mounted elsewhere: it works as it is, and grows online perhaps
-		d.logger.Warn("file system in use, mounting it without growth", "volume_id", v.ID, "error", err)
+	case codeIs(err, codes.FailedPrecondition): // it is mounted elsewhere and works with its size
+		d.logger.Warn("file system in use, mounting it without growth",
+			"volume_id", v.ID, "error", err)
 	case err != nil:
 		return err
 	default:
-		v.FSSize = settled.FSSize
+		v.FSSize = grown.FSSize
 	}
 	bits, options, err := mountFlags(v.Stage.Use.Flags)
 	if err != nil {
@@ -150,22 +158,23 @@ func (d *driver) stageFileSystem(v *volume) error {
 	if o := filesystems[v.FSType].options; o != "" {
 		options = append(options, o)
 	}
-	dev, hold, err := attach(d.ctx, data, false, true)
+	data := strings.Join(options, ",")
+	dev, err := attach(d.ctx, d.dataOf(v), false, true)
 	if err != nil {
 		return err
 	}
-	defer hold.Close()
+	defer dev.Close()
 	crash("stage attached")
 	err = retryEBUSY(d.ctx, func() error {
-		return unix.Mount(dev.path, v.Stage.Path, v.FSType, bits, strings.Join(options, ","))
+		return unix.Mount(dev.Name(), v.Stage.Path, v.FSType, bits, data)
 	})
 	if err != nil {
-		return fmt.Errorf("mounting %s as %s: %w", dev.path, v.FSType, err)
+		return fmt.Errorf("mounting %s as %s: %w", dev.Name(), v.FSType, err)
 	}
 	return nil
 }
 
-// NodeUnstageVolume undoes NodeStageVolume. A volume that is still published is refused.
+// NodeUnstageVolume undoes NodeStageVolume. It rejects a volume that is published.
 func (d *driver) NodeUnstageVolume(
 	_ context.Context, req *csi.NodeUnstageVolumeRequest,
 ) (*csi.NodeUnstageVolumeResponse, error) {
@@ -182,7 +191,7 @@ func (d *driver) NodeUnstageVolume(
 	}
 	defer release()
 	if v.Stage == nil || v.Stage.Path != path {
-		// The record has no such staging. Unmount the volume from the path all the same.
+		// The record has no such staging, but the volume may be mounted there.
 		return &csi.NodeUnstageVolumeResponse{}, d.unmountAll(v, path)
 	}
 	if err := checkUnpublished(v); err != nil {
@@ -191,9 +200,11 @@ func (d *driver) NodeUnstageVolume(
 	return &csi.NodeUnstageVolumeResponse{}, d.unstage(v)
 }
 
-func codeIs(err error, code codes.Code) bool { return err != nil && codeOf(err) == code }
+func codeIs(err error, code codes.Code) bool {
+	return err != nil && codeOf(err) == code
+}
 
-// ignoreIfUnmounted forgives that a volume does not exist where nothing is mounted either.
+// ignoreIfUnmounted drops the error of a volume that does not exist if nothing is mounted on the path.
 func ignoreIfUnmounted(path string, err error) error {
 	mounted, failed := isMounted(path)
 	if failed != nil || !mounted {
@@ -202,8 +213,7 @@ func ignoreIfUnmounted(path string, err error) error {
 	return err
 }
 
-// checkUnpublished rejects a volume that is really published at a path. It drops targets that do not exist
-// any more.
+// checkUnpublished rejects a volume that is published at a path by the mount table. It drops other targets.
 func checkUnpublished(v *volume) error {
 	for p := range v.Targets {
 		mounted, err := isMounted(p)
@@ -220,13 +230,15 @@ func checkUnpublished(v *volume) error {
 
 func (d *driver) unstage(v *volume) error {
 	if !v.Stage.Use.Block {
-		if err := d.unmountAll(v, v.Stage.Path); err != nil {
+		err := d.unmountAll(v, v.Stage.Path)
+		if err != nil {
 			return err
 		}
 	}
 	crash("unstage unmounted")
 	if v.Type == typeImage {
-		if err := detach(d.dataOf(v)); err != nil {
+		err := detach(d.dataOf(v))
+		if err != nil {
 			return err
 		}
 	}

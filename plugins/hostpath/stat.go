@@ -1,22 +1,14 @@
 package hostpath
 
 import (
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// statOf returns a file's attributes, which the os package has read already.
-func statOf(info fs.FileInfo) *syscall.Stat_t {
-	st, _ := info.Sys().(*syscall.Stat_t)
-	return st
-}
-
-// bootID names the running boot: the mounts of another one are gone.
+// bootID identifies the boot of the machine. The mounts of an earlier boot do not exist.
 var bootID = sync.OnceValue(func() string {
 	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b))
@@ -26,13 +18,16 @@ var bootID = sync.OnceValue(func() string {
 // root.
 func freeSpace(dir string) (total, free int64, err error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	err = unix.Statfs(dir, &st)
+	if err != nil {
 		return 0, 0, err
 	}
-	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
+	total = int64(st.Blocks) * st.Bsize
+	free = int64(st.Bavail) * st.Bsize
+	return total, free, nil
 }
 
-// syncFS writes all of a file system to its disk.
+// syncFS writes all changes of a file system to its disk.
 func syncFS(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -38,7 +38,9 @@ type recordHead struct {
 	State string
 }
 
-func (h *recordHead) head() *recordHead { return h }
+func (h *recordHead) head() *recordHead {
+	return h
+}
 
 // volume is the record of one volume, in <id>/record.json in the directory of its data.
 type volume struct {
@@ -59,7 +61,9 @@ type volume struct {
 }
 
 // thick reports whether the blocks of an image are reserved. Older records have the parameter only.
-func (v *volume) thick() bool { return v.Thick || v.Parameters[paramProvisioning] == "thick" }
+func (v *volume) thick() bool {
+	return v.Thick || v.Parameters[paramProvisioning] == "thick"
+}
 
 // staging is where and how a volume is staged, or was about to be.
 type staging struct {
@@ -83,7 +87,8 @@ type capability struct {
 }
 
 func (u capability) equal(o capability) bool {
-	return u.Block == o.Block && u.Mode == o.Mode && slices.Equal(u.Flags, o.Flags)
+	return u.Block == o.Block && u.Mode == o.Mode &&
+		slices.Equal(u.Flags, o.Flags)
 }
 
 // valid reports whether a record that was read is one that this program can have written.
@@ -93,11 +98,15 @@ func (v *volume) valid() bool {
 			return false
 		}
 	}
-	staged := v.Stage == nil || filepath.IsAbs(v.Stage.Path)
-	return staged && knownType(v.Type) && v.Size >= 0 && v.FSSize >= 0
+	if v.Stage != nil && !filepath.IsAbs(v.Stage.Path) {
+		return false
+	}
+	return knownType(v.Type) && v.Size >= 0 && v.FSSize >= 0
 }
 
-func knownType(name string) bool { return name == typeDirectory || name == typeImage }
+func knownType(name string) bool {
+	return name == typeDirectory || name == typeImage
+}
 
 // snapshot is the record of one snapshot: a copy of a volume's data at a time.
 type snapshot struct {
@@ -110,7 +119,9 @@ type snapshot struct {
 	Created time.Time
 }
 
-func (s *snapshot) valid() bool { return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0 }
+func (s *snapshot) valid() bool {
+	return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0
+}
 
 // row is the common part of volumes and snapshots.
 type row interface {
@@ -126,38 +137,52 @@ type store struct {
 	snapshots *recordDir[*snapshot]
 }
 
-// openStore locks and reads a data directory, making it when missing. EWOULDBLOCK: another process has it.
+// openStore locks and reads a data directory. It makes a missing one. EWOULDBLOCK means that another process
+// has the lock.
 func openStore(dir string) (*store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	dir, err := filepath.EvalSymlinks(dir) // as the mount table names it
+	err := os.MkdirAll(dir, 0o700)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	dir, err = filepath.EvalSymlinks(dir) // the mount table has this path
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	lockPath := filepath.Join(dir, "lock")
+	lock, err := os.OpenFile(lockPath, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	spare := &reserveFile{path: filepath.Join(dir, "spare")}
 	spare.allocate()
-	s := &store{dir: dir, lock: lock,
-		volumes: &recordDir[*volume]{dir: filepath.Join(dir, "volumes"), spare: spare, rows: map[string]*volume{}},
+	s := &store{
+		dir:  dir,
+		lock: lock,
+		volumes: &recordDir[*volume]{
+			dir:   filepath.Join(dir, "volumes"),
+			spare: spare,
+		},
 		snapshots: &recordDir[*snapshot]{
-			dir: filepath.Join(dir, "snapshots"), spare: spare, rows: map[string]*snapshot{},
+			dir:   filepath.Join(dir, "snapshots"),
+			spare: spare,
 		},
 	}
-	err = errors.Join(s.volumes.loadRecords(), s.snapshots.loadRecords())
+	err = errors.Join(
+		s.volumes.loadRecords(),
+		s.snapshots.loadRecords())
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return s, nil
 }
 
-func (s *store) close() error { return s.lock.Close() }
+func (s *store) close() error {
+	return s.lock.Close()
+}
 
 // bookedBytes returns the sum of the sizes of all volumes and snapshots.
 func (s *store) bookedBytes() (sum int64) {
@@ -177,7 +202,7 @@ type recordDir[R row] struct {
 	spare *reserveFile
 	mu    sync.Mutex
 	rows  map[string]R
-	bad   []string // directories with an unreadable record: left alone
+	bad   []string // directories with an unreadable record: nothing changes them
 	bare  []string // directories without a record: made, but not recorded
 }
 
@@ -185,7 +210,8 @@ const recordFile = "record.json"
 
 // path is the directory of a row, or a file in it.
 func (s *recordDir[R]) path(id string, elem ...string) string {
-	return filepath.Join(append([]string{s.dir, id}, elem...)...)
+	dir := filepath.Join(s.dir, id)
+	return filepath.Join(dir, filepath.Join(elem...))
 }
 
 // data is the path of the data of a row: a directory or an image.
@@ -197,7 +223,9 @@ func (s *recordDir[R]) data(id, typ string) string {
 }
 
 func (s *recordDir[R]) loadRecords() error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	s.rows = map[string]R{}
+	err := os.MkdirAll(s.dir, 0o700)
+	if err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(s.dir)
@@ -212,7 +240,8 @@ func (s *recordDir[R]) loadRecords() error {
 			s.bare = append(s.bare, e.Name())
 		case err != nil:
 			return err
-		case json.Unmarshal(b, &r) != nil || !s.validRecord(r, e.Name()):
+		case json.Unmarshal(b, &r) != nil ||
+			!s.validRecord(r, e.Name()):
 			s.bad = append(s.bad, e.Name())
 		default:
 			s.rows[e.Name()] = r
@@ -228,7 +257,8 @@ func (s *recordDir[R]) validRecord(r R, dir string) bool {
 		return false
 	}
 	states := []string{stateCreating, stateReady, stateDeleting}
-	return r.head().ID == dir && slices.Contains(states, r.head().State) && r.valid()
+	h := r.head()
+	return h.ID == dir && slices.Contains(states, h.State) && r.valid()
 }
 
 // getRecord finds a row.
@@ -255,23 +285,26 @@ func (s *recordDir[R]) findByName(name string) (r R, ok bool) {
 func (s *recordDir[R]) listRecords() []R {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows := slices.Collect(maps.Values(s.rows))
-	slices.SortFunc(rows, func(a, b R) int { return strings.Compare(a.head().ID, b.head().ID) })
-	return rows
+	return slices.SortedFunc(maps.Values(s.rows), func(a, b R) int {
+		return strings.Compare(a.head().ID, b.head().ID)
+	})
 }
 
 // listReady returns the rows that are neither half-made nor half-removed, by id.
 func (s *recordDir[R]) listReady() []R {
-	return slices.DeleteFunc(s.listRecords(), func(r R) bool { return r.head().State != stateReady })
+	return slices.DeleteFunc(s.listRecords(), func(r R) bool {
+		return r.head().State != stateReady
+	})
 }
 
-// putRecord writes a row; when it returns without an error the row is durable. Of a new row that cannot be
-// written nothing is left.
+// putRecord writes a row. The row is durable when putRecord returns without an error. If it cannot write a
+// new row it leaves nothing.
 func (s *recordDir[R]) putRecord(r R) error {
 	id := r.head().ID
 	dir := s.path(id)
 	if err := os.Mkdir(dir, 0o700); err == nil {
-		if err := durable.Sync(s.dir); err != nil {
+		err := durable.Sync(s.dir)
+		if err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
@@ -281,12 +314,14 @@ func (s *recordDir[R]) putRecord(r R) error {
 	if err != nil {
 		return err
 	}
-	err = durable.WriteFile(s.path(id, recordFile), b)
+	path := s.path(id, recordFile)
+	err = durable.WriteFile(path, b)
 	if errors.Is(err, unix.ENOSPC) && s.spare.free() {
-		err = durable.WriteFile(s.path(id, recordFile), b)
+		err = durable.WriteFile(path, b)
 	}
 	if err != nil {
-		if _, known := s.getRecord(id); !known {
+		_, known := s.getRecord(id)
+		if !known {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 		return fmt.Errorf("recording %s: %w", id, err)
@@ -297,9 +332,10 @@ func (s *recordDir[R]) putRecord(r R) error {
 	return nil
 }
 
-// deleteRecord removes a row whose data is gone already, the record last.
+// deleteRecord removes the directory of a row. Its data is gone already.
 func (s *recordDir[R]) deleteRecord(id string) error {
-	if err := os.RemoveAll(s.path(id)); err != nil {
+	err := os.RemoveAll(s.path(id))
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -319,7 +355,7 @@ type reserveFile struct {
 	path string
 }
 
-// allocate reserves the space again, if there is any. Otherwise the next deletion retries it.
+// allocate reserves the space if the disk has it. Otherwise the next deletion retries it.
 func (s *reserveFile) allocate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,12 +364,13 @@ func (s *reserveFile) allocate() {
 		return
 	}
 	defer f.Close()
-	if unix.Fallocate(int(f.Fd()), 0, 0, reserveSize) != nil {
+	err = unix.Fallocate(int(f.Fd()), 0, 0, reserveSize)
+	if err != nil {
 		_ = os.Remove(s.path)
 	}
 }
 
-// free releases the space, and returns false if there is none.
+// free releases the space. It returns false if none is reserved.
 func (s *reserveFile) free() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,14 +24,23 @@ type filesystem struct {
 }
 
 var filesystems = map[string]filesystem{
-	// No blocks are kept back for root: the volume is data only. Tables are written when first used, so
-	// that a new thin image stays sparse.
+	// The file system reserves no blocks for root, because it has only the data of the volume. It writes tables
+	// at their first use, so that a new thin image stays sparse.
 	"ext4": {
-		[]string{"mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1"}, 4 << 20,
-		64 << 20, "",
+		mkfs: []string{
+			"mkfs.ext4", "-q", "-F", "-m", "0",
+			"-E", "lazy_itable_init=1,lazy_journal_init=1",
+		},
+		minimum: 4 << 20,
+		usual:   64 << 20,
 	},
-	// A clone has its source's UUID: without nouuid both could not be mounted at the same time.
-	"xfs": {[]string{"mkfs.xfs", "-q", "-f"}, 300 << 20, 300 << 20, "nouuid"},
+	// A clone has its source's UUID. With nouuid both can be mounted at the same time.
+	"xfs": {
+		mkfs:    []string{"mkfs.xfs", "-q", "-f"},
+		minimum: 300 << 20,
+		usual:   300 << 20,
+		options: "nouuid",
+	},
 }
 
 const (
@@ -42,7 +51,8 @@ const (
 	blockRounding = 4096
 )
 
-// runTool runs a command; okay are the exit codes besides 0 that are no failure. Its output is the error.
+// runTool runs a command. okay lists the exit codes of success besides 0. The error has the end of the
+// output.
 func runTool(ctx context.Context, okay []int, argv ...string) error {
 	path, err := findTool(argv[0])
 	if err != nil {
@@ -50,15 +60,18 @@ func runTool(ctx context.Context, okay []int, argv ...string) error {
 	}
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, argv[1:]...)
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout = &out
+	cmd.Stderr = &out
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	err = cmd.Run()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && slices.Contains(okay, exit.ExitCode()) {
+	if errors.As(err, &exit) &&
+		slices.Contains(okay, exit.ExitCode()) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", argv[0], err, shortOutput(out.String()))
+		return fmt.Errorf(
+			"%s: %w: %s", argv[0], err, shortOutput(out.String()))
 	}
 	return nil
 }
@@ -74,11 +87,14 @@ func shortOutput(s string) string {
 
 // findTool finds a command, also where a task's PATH has no sbin.
 func findTool(name string) (string, error) {
-	if p, err := exec.LookPath(name); err == nil {
+	p, err := exec.LookPath(name)
+	if err == nil {
 		return p, nil
 	}
-	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"} {
-		if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+	dirs := []string{"/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"}
+	for _, dir := range dirs {
+		p, err := exec.LookPath(filepath.Join(dir, name))
+		if err == nil {
 			return p, nil
 		}
 	}
@@ -91,13 +107,16 @@ func format(ctx context.Context, fsType, image string) error {
 	if !ok {
 		return invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
 	}
-	return runTool(ctx, nil, append(slices.Clone(f.mkfs), image)...)
+	argv := append(slices.Clone(f.mkfs), image)
+	return runTool(ctx, nil, argv...)
 }
 
 // growOffline grows an ext4 file system on an image that is not in use to the size of the image.
 func growOffline(ctx context.Context, image string) error {
-	// resize2fs wants a file system that was just checked; 1: errors were corrected.
-	if err := runTool(ctx, []int{1}, "e2fsck", "-f", "-p", image); err != nil {
+	// resize2fs needs a file system that was just checked. The exit code 1 means corrected errors.
+	corrected := []int{1}
+	err := runTool(ctx, corrected, "e2fsck", "-f", "-p", image)
+	if err != nil {
 		return err
 	}
 	return runTool(ctx, nil, "resize2fs", image)
@@ -118,16 +137,19 @@ func growOnline(ctx context.Context, fsType, path string, size int64) error {
 	}
 	defer f.Close()
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+	err = unix.Fstatfs(int(f.Fd()), &st)
+	if err != nil {
 		return err
 	}
 	blocks := uint64(size / st.Bsize)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), ext4ResizeFS, uintptr(unsafe.Pointer(&blocks)))
+	_, _, errno := unix.Syscall(
+		unix.SYS_IOCTL, f.Fd(), ext4ResizeFS, uintptr(unsafe.Pointer(&blocks)))
 	switch errno {
 	case 0:
 		return nil
 	case unix.EPERM, unix.EACCES, unix.EOPNOTSUPP:
-		return preconditionf("the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
+		return preconditionf(
+			"the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
 	}
 	return fmt.Errorf("growing the file system at %s: %w", path, errno)
 }
@@ -139,23 +161,27 @@ const (
 )
 
 // freeze keeps a mounted file system in a consistent state until thaw.
-func freeze(path string) error { return freezer(path, fiFreeze) }
-
-// thaw undoes freeze; one that is not frozen is fine.
-func thaw(path string) error {
-	if err := freezer(path, fiThaw); err != nil && !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	return nil
+func freeze(path string) error {
+	return setFrozen(path, fiFreeze)
 }
 
-func freezer(path string, op uint) error {
+// thaw undoes freeze. It accepts a file system that is not frozen.
+func thaw(path string) error {
+	err := setFrozen(path, fiThaw)
+	if errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	return err
+}
+
+func setFrozen(path string, op uint) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := unix.IoctlSetInt(int(f.Fd()), op, 0); err != nil {
+	err = unix.IoctlSetInt(int(f.Fd()), op, 0)
+	if err != nil {
 		return fmt.Errorf("freezing or thawing %s: %w", path, err)
 	}
 	return nil
