@@ -132,11 +132,14 @@ func (m *Machine) Path(parent, name string) *Group {
 	return g
 }
 
-// New makes the group <parent>/<name> with its limits. It first removes a group that a crash has left: a killed
-// group cannot be used again (kernels kill new processes in it). If New fails it leaves at most a group with
-// processes in it.
+// New makes the group <parent>/<name> with its limits. A machine without any hierarchy fails. New first
+// removes a group that a crash has left: a killed group cannot be used again (kernels kill new processes in
+// it). If New fails it leaves at most a group with processes in it.
 func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
 	g := m.Path(parent, name)
+	if g.Empty() {
+		return nil, fmt.Errorf("no cgroup hierarchy is mounted: %s", m.Missing[Memory])
+	}
 	err := g.Remove()
 	if err != nil {
 		return nil, err
@@ -193,11 +196,8 @@ func (g *Group) dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// Probe makes and removes a group, to find out whether New can work. A machine without any hierarchy fails.
+// Probe makes and removes a group, to find out whether New can work.
 func (m *Machine) Probe(parent string) error {
-	if m.V2 == "" && len(m.V1) == 0 {
-		return errors.New("no cgroup hierarchy is mounted")
-	}
 	name := fmt.Sprintf("probe-%d", os.Getpid())
 	g, err := m.New(parent, name, Limits{})
 	if err != nil {

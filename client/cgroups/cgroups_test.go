@@ -146,6 +146,14 @@ func TestGroup_WithoutAHierarchyIsEmpty(t *testing.T) {
 	}
 }
 
+func TestNew_RefusesAMachineWithoutHierarchies(t *testing.T) {
+	m := &Machine{Missing: map[string]string{Memory: "the mount table is unreadable"}}
+	g, err := m.New("berth", "task", Limits{MemoryBytes: 1 << 20})
+	if err == nil || !strings.Contains(err.Error(), "the mount table is unreadable") {
+		t.Fatalf("made the group %+v, %v", g, err)
+	}
+}
+
 // machine skips the test if the machine itself has no groups. Any other error of making a group is a fault.
 func machine(t *testing.T) *Machine {
 	t.Helper()

@@ -67,9 +67,10 @@ func (s *supervisor) prepare() (err error) {
 		return err
 	}
 	if c := s.spec.Cgroup; c != nil {
+		// A machine without cgroups is an error: the task would run without its limits.
 		group, err := machine.New(c.Parent, s.name, c.Limits)
 		if err != nil {
-			return err
+			return fmt.Errorf("limiting the task: %w", err)
 		}
 		s.group = group
 	}
