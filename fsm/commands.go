@@ -45,7 +45,10 @@ var (
 	CallNote          = command(51, "CallNote", state.CallNote, since(2))
 
 	// Batch is the command that carries entries of other commands.
-	Batch = batchCommand{register(&CommandInfo{ID: 40, Name: "Batch"})}
+	Batch = batchCommand{register(&CommandInfo{
+		ID:   40,
+		Name: "Batch",
+	})}
 )
 
 // commands lists all commands in the order of their declaration. A server applies no other.
@@ -74,7 +77,9 @@ func command[P any](
 ) Command[P] {
 	info := &CommandInfo{ID: id, Name: name}
 	info.payload = func() any { return new(P) }
-	info.apply = func(tx *state.WriteTx, payload any) error { return apply(tx, payload.(*P)) }
+	info.apply = func(tx *state.WriteTx, payload any) error {
+		return apply(tx, payload.(*P))
+	}
 	for _, set := range options {
 		set(info)
 	}
@@ -143,10 +148,13 @@ func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
 		return "", nil, fmt.Errorf("reading the payload of Batch: a batch inside a batch")
 	}
 	payload := c.payload()
-	if err := codec.Decode(entry[1:], payload); err != nil {
+	err := codec.Decode(entry[1:], payload)
+	if err != nil {
 		return "", nil, fmt.Errorf("reading the payload of %s: %w", c.Name, err)
 	}
-	return c.Name, func(tx *state.WriteTx) error { return c.apply(tx, payload) }, nil
+	return c.Name, func(tx *state.WriteTx) error {
+		return c.apply(tx, payload)
+	}, nil
 }
 
 // Proposer appends to the replicated log. Propose returns the result of FSM.Apply after this server has

@@ -18,11 +18,15 @@ type FSM struct{ store *state.Store }
 var _ raft.BatchingFSM = (*FSM)(nil)
 
 // New returns the FSM of the store. Only the FSM may write to the store.
-func New(store *state.Store) *FSM { return &FSM{store} }
+func New(store *state.Store) *FSM {
+	return &FSM{store}
+}
 
 // Apply applies one entry. It returns the error that is the result of the command, or nil. For a batch it
 // returns Answers.
-func (f *FSM) Apply(log *raft.Log) any { return f.ApplyBatch([]*raft.Log{log})[0] }
+func (f *FSM) Apply(log *raft.Log) any {
+	return f.ApplyBatch([]*raft.Log{log})[0]
+}
 
 // ApplyBatch applies entries in one transaction. Each entry is atomic.
 func (f *FSM) ApplyBatch(logs []*raft.Log) []any {
@@ -52,7 +56,8 @@ func applyLog(b *state.Batch, log *raft.Log) any {
 
 // applyEntry fails if it cannot decode the entry.
 func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
-	if len(log.Data) == 0 || log.Data[0] != Batch.ID {
+	if len(log.Data) == 0 ||
+		log.Data[0] != Batch.ID {
 		return applyOne(b, log.Index, log.Data)
 	}
 	entries, err := Batch.entries(log.Data[1:])
@@ -74,7 +79,10 @@ func applyOne(b *state.Batch, index uint64, entry []byte) (answer any, err error
 	if err != nil {
 		return nil, err
 	}
-	labels := []metrics.Label{{Name: "command", Value: name}}
+	labels := []metrics.Label{{
+		Name:  "command",
+		Value: name,
+	}}
 	defer metrics.MeasureSinceWithLabels([]string{"fsm", "apply"}, time.Now(), labels)
 	if err := b.Apply(index, apply); err != nil {
 		return err, nil
@@ -83,7 +91,9 @@ func applyOne(b *state.Batch, index uint64, entry []byte) (answer any, err error
 }
 
 // Snapshot returns the current state. It copies nothing.
-func (f *FSM) Snapshot() (raft.FSMSnapshot, error) { return &snapshot{f.store.Read()}, nil }
+func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
+	return &snapshot{f.store.Read()}, nil
+}
 
 // Restore replaces the state by that of a snapshot. It keeps the old state if it fails.
 func (f *FSM) Restore(r io.ReadCloser) error {
@@ -98,7 +108,8 @@ func (f *FSM) Restore(r io.ReadCloser) error {
 // LoadAside loads the state that was saved at an index into a new store. Its errors are of kind invalid.
 func LoadAside(r io.Reader, index uint64) (*state.Store, error) {
 	aside := state.New()
-	if err := New(aside).Restore(io.NopCloser(r)); err != nil {
+	err := New(aside).Restore(io.NopCloser(r))
+	if err != nil {
 		return nil, structs.Invalidf("the archive holds a state that this version cannot load: %w", err)
 	}
 	if newest := aside.Index(); newest > index {

@@ -21,7 +21,9 @@ func liveOrDone(done bool) string {
 }
 
 // Alloc returns the allocation without its job, nil if there is none.
-func Alloc(tx Reader, id string) *structs.Allocation { return allocs.Get(tx, id) }
+func Alloc(tx Reader, id string) *structs.Allocation {
+	return allocs.Get(tx, id)
+}
 
 // AllocWithJob is a copy of the allocation with the version of the job it was placed from.
 func AllocWithJob(tx Reader, a *structs.Allocation) *structs.Allocation {
@@ -38,7 +40,8 @@ func AllocWithJob(tx Reader, a *structs.Allocation) *structs.Allocation {
 func AllocStubs(tx Reader) func(*structs.Allocation, *structs.AllocListStub) {
 	var job *structs.Job
 	return func(a *structs.Allocation, s *structs.AllocListStub) {
-		if job == nil || job.ID != a.JobID || job.Version != a.JobVersion || job.Namespace != a.Namespace {
+		if job == nil || job.ID != a.JobID ||
+			job.Version != a.JobVersion || job.Namespace != a.Namespace {
 			job = JobOf(tx, a)
 		}
 		a.PutStub(s)
@@ -69,7 +72,9 @@ func AllocsByEval(tx Reader, eval string) iter.Seq[*structs.Allocation] {
 }
 
 // EndedAllocs yields the allocations that have ended, by the time of their last change.
-func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] { return allocsByEnd.Scan(tx) }
+func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] {
+	return allocsByEnd.Scan(tx)
+}
 
 // putAlloc stores an allocation in place of old (nil for a new one) and applies the effects of its end. A
 // terminal allocation leaves every claim queue. An ended one no longer counts for its plugins and frees
@@ -89,7 +94,9 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 		endClaims(tx, a.ID, a.ModifyTime)
 		unreferPlugins(tx, a)
 	}
-	if old != nil && (a.Terminal() && !old.Terminal() || a.ClientTerminal() && !old.ClientTerminal()) {
+	if old != nil &&
+		(a.Terminal() && !old.Terminal() ||
+			a.ClientTerminal() && !old.ClientTerminal()) {
 		unblockCapacity(tx, a.NodeID)
 	}
 	refreshJobStatus(tx, a.Namespace, a.JobID)
@@ -106,7 +113,8 @@ func unreferPlugins(tx *WriteTx, a *structs.Allocation) {
 // evaluated once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
-		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
+		_, err := mustNode(tx, p.NodeID, p.SecretID)
+		if err != nil {
 			return err
 		}
 	}
@@ -116,7 +124,8 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			continue
 		}
 		old := Alloc(tx, u.ID)
-		if old == nil || (p.NodeID != "" && old.NodeID != p.NodeID) {
+		if old == nil ||
+			(p.NodeID != "" && old.NodeID != p.NodeID) {
 			continue
 		}
 		a := applyClientUpdate(old, u, p.Now)
@@ -124,8 +133,12 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			continue
 		}
 		putAlloc(tx, old, a)
-		key := structs.JobKey{Namespace: a.Namespace, ID: a.JobID}
-		if a.ClientTerminal() && !old.Terminal() && !evaluated[key] {
+		key := structs.JobKey{
+			Namespace: a.Namespace,
+			ID:        a.JobID,
+		}
+		if a.ClientTerminal() && !old.Terminal() &&
+			!evaluated[key] {
 			evaluated[key] = true
 			evaluateAfter(tx, a, p.Now)
 		}
@@ -139,7 +152,8 @@ func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, no
 	said := structs.Allocation{ClientStatus: u.ClientStatus}
 	other := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
 	found := old.ClientStatus == structs.AllocLost && said.ClientTerminal()
-	if u.ClientStatus == structs.AllocLost || (other && old.ClientTerminal() && !found) {
+	if u.ClientStatus == structs.AllocLost ||
+		(other && old.ClientTerminal() && !found) {
 		return nil
 	}
 	a := old.Copy()
@@ -169,7 +183,8 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 	}
 	e := structs.NewEval(j, trigger, now)
 	e.NodeID = a.NodeID
-	enqueueEval(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
+	enqueueEval(tx, e,
+		deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
 }
 
 // AllocStop requests that an allocation be stopped and replaced. The scheduler does both.
@@ -185,7 +200,8 @@ func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
 	a.Migrate = true
 	a.ModifyTime = p.Now
 	putAlloc(tx, old, a)
-	if j := Job(tx, a.Namespace, a.JobID); j != nil {
+	j := Job(tx, a.Namespace, a.JobID)
+	if j != nil {
 		putGivenEval(tx, p.Eval, j, p.Now)
 	}
 	return nil

@@ -31,7 +31,8 @@ func UnsettledAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
 // there for another claim of the node.
 func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	p := Plugin(tx, c.PluginID)
-	if p == nil || !p.SupportsAttachDetach || Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
+	if p == nil || !p.SupportsAttachDetach ||
+		Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
 		return
 	}
 	v := Volume(tx, c.Namespace, c.VolumeID)
@@ -64,7 +65,8 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 // it. That goes for one that is still attaching too: only a detach makes sure that nothing is left of it.
 func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
-	if a == nil || a.State == structs.AttachmentDetaching || inUse(tx, a) {
+	if a == nil || a.State == structs.AttachmentDetaching ||
+		inUse(tx, a) {
 		return
 	}
 	a = a.Copy()
@@ -106,7 +108,8 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 		some = claims.Scan(tx, a.Namespace, a.VolumeID)
 	}
 	for c := range some {
-		if c.State == structs.ClaimGranted && c.NodeID == a.NodeID && c.VolumeID == a.VolumeID &&
+		if c.State == structs.ClaimGranted &&
+			c.NodeID == a.NodeID && c.VolumeID == a.VolumeID &&
 			c.Namespace == a.Namespace {
 			return true
 		}
@@ -117,13 +120,17 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 // AttachmentOutcome records the outcome of an attach or a detach. It ignores the outcome if the attachment no
 // longer needs that call, or was created later.
 func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
-	states := map[string]string{"attach": structs.AttachmentAttaching, "detach": structs.AttachmentDetaching}
+	states := map[string]string{
+		"attach": structs.AttachmentAttaching,
+		"detach": structs.AttachmentDetaching,
+	}
 	wants := states[p.Op]
 	if wants == "" {
 		return structs.Invalidf("%q is neither attach nor detach", p.Op)
 	}
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
-	if a == nil || a.State != wants || p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
+	if a == nil || a.State != wants ||
+		p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
 		return nil
 	}
 	a = a.Copy()

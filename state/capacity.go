@@ -17,8 +17,12 @@ func unblockCapacity(tx *WriteTx, node string) {
 		unblockKey(tx, structs.WakeNode(node))
 	}
 	old := unblocks.Get(tx, structs.WakeCapacity)
-	freed := structs.FreedNode{Node: node, At: tx.Index}
-	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == freed {
+	freed := structs.FreedNode{
+		Node: node,
+		At:   tx.Index,
+	}
+	n := len(old.Rooms)
+	if n > 0 && old.Rooms[n-1] == freed {
 		return
 	}
 	w := *old
@@ -50,7 +54,8 @@ func unblockCapacity(tx *WriteTx, node string) {
 // have been others.
 func NodesFreedSince(tx Reader, index uint64) (nodes []string, known bool) {
 	w := unblocks.Get(tx, structs.WakeCapacity)
-	if w == nil || w.Forgotten == 0 || index < w.Forgotten {
+	if w == nil || w.Forgotten == 0 ||
+		index < w.Forgotten {
 		return nil, false
 	}
 	for _, r := range w.Rooms {

@@ -30,7 +30,8 @@ func Check(tx *ReadTx) []string {
 		look()
 	}
 	if c.more > 0 {
-		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
+		c.faults = append(c.faults,
+			fmt.Sprintf("and %d more", c.more))
 	}
 	return c.faults
 }
@@ -53,7 +54,8 @@ func (c *checker) want(ok bool, format string, args ...any) {
 	switch {
 	case ok:
 	case len(c.faults) < mostFaults:
-		c.faults = append(c.faults, structs.Cut(fmt.Sprintf(format, args...), mostFaultBytes))
+		c.faults = append(c.faults,
+			structs.Cut(fmt.Sprintf(format, args...), mostFaultBytes))
 	default:
 		c.more++
 	}
@@ -76,7 +78,8 @@ func checkIndexes[T any](c *checker, t *mvcc.Table[T]) {
 	newest := t.Newest(c)
 	for r := range t.Scan(c) {
 		at := any(r).(mvcc.Record).Stamped()
-		c.want(at.CreateIndex <= at.ModifyIndex && at.ModifyIndex <= newest && newest <= applied,
+		c.want(at.CreateIndex <= at.ModifyIndex &&
+			at.ModifyIndex <= newest && newest <= applied,
 			"%s %q: created at %d, modified at %d, table at %d, store at %d",
 			t.Name(), t.KeyOfRow(r), at.CreateIndex, at.ModifyIndex, newest, applied)
 	}
@@ -104,7 +107,8 @@ func (c *checker) indexes() {
 func (c *checker) claims() {
 	granted := map[[2]string]map[structs.ClaimClass]string{}
 	for cl := range claims.Scan(c) {
-		who := fmt.Sprintf("claim of volume %s/%s for allocation %s", cl.Namespace, cl.VolumeID, cl.AllocID)
+		who := fmt.Sprintf("claim of volume %s/%s for allocation %s",
+			cl.Namespace, cl.VolumeID, cl.AllocID)
 		v := Volume(c, cl.Namespace, cl.VolumeID)
 		a := Alloc(c, cl.AllocID)
 		c.want(v != nil, "%s: no such volume", who)
@@ -113,9 +117,11 @@ func (c *checker) claims() {
 			"%s: it is on another node than the claim", who)
 		c.want(v == nil || v.PluginID == cl.PluginID,
 			"%s: the volume is of another plugin", who)
-		c.want(v == nil || v.Capable(cl.Class()),
+		c.want(v == nil ||
+			v.Capable(cl.Class()),
 			"%s: the volume is not capable of it", who)
-		c.want(cl.ExpandBytes == 0 && cl.ExpandError == nil || v == nil ||
+		c.want(cl.ExpandBytes == 0 && cl.ExpandError == nil ||
+			v == nil ||
 			v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
 			"%s: its node has still to grow the volume to %d, of which the volume does not know", who, cl.ExpandBytes)
 		switch cl.State {
@@ -126,9 +132,11 @@ func (c *checker) claims() {
 				"%s: it waits and has a grant index, or an end", who)
 			continue
 		case structs.ClaimGranted:
-			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex,
+			c.want(cl.GrantIndex >= cl.CreateIndex &&
+				cl.GrantIndex <= cl.ModifyIndex,
 				"%s: grant index %d", who, cl.GrantIndex)
-			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
+			c.want(a == nil ||
+				a.ClientTerminal() == (cl.EndTime != 0),
 				"%s: end %d differs from that of its allocation", who, cl.EndTime)
 		default:
 			c.want(false, "%s: state %q", who, cl.State)
@@ -145,7 +153,8 @@ func (c *checker) claims() {
 		at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
 		c.want(at == nil || at.State != structs.AttachmentDetaching,
 			"%s: granted on an attachment that is detaching", who)
-		c.want(at == nil || at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode,
+		c.want(at == nil ||
+			at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode,
 			"%s: attached in another mode", who)
 	}
 }
@@ -169,7 +178,8 @@ func (c *checker) claimQueues() {
 	wantCounts(c, "claims of volume", found, kept)
 	seen := map[[2]string]bool{}
 	for cl := range waitingByPlugin.Scan(c) {
-		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {
+		key := [2]string{cl.Namespace, cl.VolumeID}
+		if !seen[key] {
 			seen[key] = true
 			for next := range grantable(c, cl.Namespace, cl.VolumeID) {
 				c.want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
@@ -186,7 +196,8 @@ func (c *checker) attachments() {
 	single := map[key]bool{}
 	count := map[key]int{}
 	for a := range attachments.Scan(c) {
-		who := fmt.Sprintf("attachment of volume %s/%s to node %s", a.Namespace, a.VolumeID, a.NodeID)
+		who := fmt.Sprintf("attachment of volume %s/%s to node %s",
+			a.Namespace, a.VolumeID, a.NodeID)
 		used := inUse(c, a)
 		switch a.State {
 		case structs.AttachmentAttaching, structs.AttachmentAttached:
@@ -201,13 +212,15 @@ func (c *checker) attachments() {
 		c.want(a.ExternalNodeID != "",
 			"%s: its external node ID is not known", who)
 		k := key{a.Namespace, a.VolumeID}
-		c.want(!a.Found || a.State == structs.AttachmentDetaching,
+		c.want(!a.Found ||
+			a.State == structs.AttachmentDetaching,
 			"%s was found and is %s", who, a.State)
 		if a.Found {
 			continue // no claim made it, so it may be in addition to theirs
 		}
 		count[k]++
-		single[k] = single[k] || a.AccessMode.SingleNode() && a.State != structs.AttachmentDetaching
+		single[k] = single[k] ||
+			a.AccessMode.SingleNode() && a.State != structs.AttachmentDetaching
 	}
 	for k, one := range single {
 		c.want(!one || count[k] == 1,
@@ -229,7 +242,8 @@ func (c *checker) volumes() {
 		}
 		c.want(slices.Contains(states, v.State),
 			"volume %s/%s: state %q", v.Namespace, v.ID, v.State)
-		c.want(v.State != structs.VolumeDeleting || !claims.Has(c, v.Namespace, v.ID),
+		c.want(v.State != structs.VolumeDeleting ||
+			!claims.Has(c, v.Namespace, v.ID),
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
 }
@@ -249,7 +263,8 @@ func (c *checker) plugins() {
 	}
 	for a := range allocs.Scan(c) {
 		for _, id := range a.CSIPlugins {
-			c.want(a.ClientTerminal() || Plugin(c, id) != nil,
+			c.want(a.ClientTerminal() ||
+				Plugin(c, id) != nil,
 				"allocation %s: plugin %s has no row", a.ID, id)
 		}
 	}
@@ -257,7 +272,9 @@ func (c *checker) plugins() {
 
 // counts checks that the stored counts equal the rows.
 func (c *checker) counts() {
-	half := func(plugin string, kind structs.CSIKind) string { return plugin + " " + string(kind) }
+	half := func(plugin string, kind structs.CSIKind) string {
+		return plugin + " " + string(kind)
+	}
 	found := map[string]tally{}
 	for i := range instances.Scan(c) {
 		k := half(i.PluginID, i.Kind)
@@ -280,18 +297,24 @@ func (c *checker) counts() {
 func (c *checker) instances() {
 	halves := map[string][]structs.CSIInstanceKey{}
 	for i := range instances.Scan(c) {
-		who := fmt.Sprintf("%s instance of plugin %s on node %s", i.Kind, i.PluginID, i.NodeID)
+		who := fmt.Sprintf("%s instance of plugin %s on node %s",
+			i.Kind, i.PluginID, i.NodeID)
 		n := Node(c, i.NodeID)
 		c.want(n != nil, "%s: no such node", who)
-		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
+		c.want(n == nil || n.Status != structs.NodeDown ||
+			!i.Healthy,
 			"%s is healthy and the node is down", who)
 		c.want(!i.DownWithNode || !i.Healthy,
 			"%s is healthy and down with its node", who)
 		p := Plugin(c, i.PluginID)
 		c.want(p != nil, "%s: the plugin has no row", who)
-		c.want(!i.Healthy || p == nil || i.IsDriver(p.Provider) && !i.OtherDriver,
+		c.want(!i.Healthy || p == nil ||
+			i.IsDriver(p.Provider) && !i.OtherDriver,
 			"%s is healthy and of another driver, %q", who, i.Provider)
-		halves[i.NodeID] = append(halves[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
+		halves[i.NodeID] = append(halves[i.NodeID], structs.CSIInstanceKey{
+			PluginID: i.PluginID,
+			Kind:     i.Kind,
+		})
 	}
 	for n := range nodes.Scan(c) {
 		c.want(slices.Equal(n.CSIInstances(), halves[n.ID]),
@@ -305,7 +328,8 @@ func (c *checker) allocs() {
 		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
 		c.want(JobOf(c, a) != nil,
 			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
-		c.want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
+		c.want(a.ClientTerminal() ||
+			Node(c, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
 	}
 }
@@ -316,7 +340,10 @@ func (c *checker) evals() {
 		if e.Status != structs.EvalBlocked {
 			continue
 		}
-		k := structs.JobKey{Namespace: e.Namespace, ID: e.JobID}
+		k := structs.JobKey{
+			Namespace: e.Namespace,
+			ID:        e.JobID,
+		}
 		c.want(blocked[k] == "",
 			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
 		blocked[k] = e.ID

@@ -22,7 +22,8 @@ func ClaimsByVolume(tx Reader, ns, volume string) []*structs.CSIClaim {
 }
 
 func inQueueOrder(a, b *structs.CSIClaim) int {
-	return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.Seq, b.Seq))
+	return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex),
+		cmp.Compare(a.Seq, b.Seq))
 }
 
 // ClaimsByNode yields the claims for allocations on a node.
@@ -94,7 +95,10 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 			continue
 		}
 		storeClaim(tx, &c)
-		longer[structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
+		longer[structs.CSIClaimKey{
+			Namespace: c.Namespace,
+			VolumeID:  c.VolumeID,
+		}] = true
 	}
 	for k := range longer {
 		grant(tx, k.Namespace, k.VolumeID, p.Now)
@@ -108,16 +112,21 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	k := c.Class()
 	for _, n := range classCounts(tx, c.Namespace, c.VolumeID) {
-		if n.Waiting > 0 || k.Conflicts(n.Class()) {
+		if n.Waiting > 0 ||
+			k.Conflicts(n.Class()) {
 			return false
 		}
 	}
 	p := Plugin(tx, v.PluginID)
-	if blockOf(v, p) != "" || expandsOffline(tx, v, p) != "" {
+	if blockOf(v, p) != "" ||
+		expandsOffline(tx, v, p) != "" {
 		return false
 	}
-	attaches := p.SupportsAttachDetach || attachments.Has(tx, c.Namespace, c.VolumeID)
-	if attaches && (classBlock(tx, v, k) != "" || nodeBlock(tx, v, c) != "") {
+	attaches := p.SupportsAttachDetach ||
+		attachments.Has(tx, c.Namespace, c.VolumeID)
+	if attaches &&
+		(classBlock(tx, v, k) != "" ||
+			nodeBlock(tx, v, c) != "") {
 		return false
 	}
 	c.State = structs.ClaimGranted
@@ -156,7 +165,8 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err
 	c.PluginID = v.PluginID
 	c.JobID = a.JobID
 	c.TaskGroup = a.TaskGroup
-	if old := claims.Get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
+	old := claims.Get(tx, c.Namespace, c.VolumeID, c.AllocID)
+	if old != nil {
 		if old.Class() != c.Class() {
 			return false, structs.Conflictf(
 				"allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, old.Class())
@@ -173,11 +183,14 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err
 func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
-	case !c.AccessMode.Valid() || !c.AttachmentMode.Valid() ||
-		(c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
+	case !c.AccessMode.Valid() ||
+		!c.AttachmentMode.Valid() ||
+		(c.Mode != structs.ClaimRead &&
+			c.Mode != structs.ClaimWrite):
 		return structs.Invalidf(
 			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
-	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
+	case c.Mode == structs.ClaimWrite &&
+		c.AccessMode.ReaderOnly():
 		return structs.Invalidf("volume %q: access mode %s is read-only", v.ID, c.AccessMode)
 	case !v.Capable(class):
 		return structs.Preconditionf(
@@ -185,7 +198,8 @@ func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	case v.State == structs.VolumeDeleting:
 		return structs.Preconditionf("volume %q is being deleted", v.ID)
 	case v.State == structs.VolumeFailed:
-		return structs.Preconditionf("volume %q could not be created: %s", v.ID, errorText(v.LastError))
+		return structs.Preconditionf("volume %q could not be created: %s",
+			v.ID, errorText(v.LastError))
 	}
 	return nil
 }
@@ -212,7 +226,9 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	var keys []string // to unblock, each once
 	known := map[string]bool{}
 	for _, k := range p.Claims {
-		c := Claim(tx, structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)), k.VolumeID, k.AllocID)
+		c := Claim(tx,
+			structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)),
+			k.VolumeID, k.AllocID)
 		if c == nil {
 			continue
 		}
@@ -247,7 +263,11 @@ func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.C
 		return
 	}
 	v = v.Copy()
-	v.TurnedReadOnly = &structs.CSITurnedReadOnly{NodeID: c.NodeID, AllocID: c.AllocID, Time: p.Now}
+	v.TurnedReadOnly = &structs.CSITurnedReadOnly{
+		NodeID:  c.NodeID,
+		AllocID: c.AllocID,
+		Time:    p.Now,
+	}
 	changeQuietly(tx, v)
 }
 
@@ -268,7 +288,8 @@ func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishReque
 	a := old.Copy()
 	if !a.ServerTerminal() {
 		a.DesiredStatus = structs.AllocDesiredStop
-		a.DesiredDescription = fmt.Sprintf("volume %s was taken from it: %s", c.VolumeID, p.Operator)
+		a.DesiredDescription = fmt.Sprintf("volume %s was taken from it: %s",
+			c.VolumeID, p.Operator)
 		a.AllocModifyIndex = tx.Index
 	}
 	a.ClientStatus = structs.AllocLost

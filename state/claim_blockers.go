@@ -13,16 +13,19 @@ import (
 // prevent it.
 func volumeBlock(tx Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
-	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
+	return cmp.Or(blockOf(v, p),
+		expandsOffline(tx, v, p))
 }
 
 // blockOf is volumeBlock with the row of the volume's plugin, nil if there is none.
 func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	switch v.State {
 	case structs.VolumeCreating:
-		return fmt.Sprintf("volume %s is being created%s", v.ID, failing(v.LastError))
+		return fmt.Sprintf("volume %s is being created%s",
+			v.ID, failing(v.LastError))
 	case structs.VolumeDeleting:
-		return fmt.Sprintf("volume %s is being deleted%s", v.ID, failing(v.LastError))
+		return fmt.Sprintf("volume %s is being deleted%s",
+			v.ID, failing(v.LastError))
 	case structs.VolumeFailed:
 		return fmt.Sprintf("volume %s could not be created: %s; correct it and create it again",
 			v.ID, errorText(v.LastError))
@@ -50,10 +53,13 @@ func failing(e *structs.OperationError) string {
 // attachments of another mode have to be detached first.
 func classBlock(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
 	a := attachmentsByMode.First(tx, v.Namespace, v.ID)
-	if a != nil && a.AccessMode == k.AccessMode && a.AttachmentMode == k.AttachmentMode {
-		a = attachmentsByMode.After(tx, v.Namespace, v.ID, string(k.AccessMode), string(k.AttachmentMode))
+	if a != nil && a.AccessMode == k.AccessMode &&
+		a.AttachmentMode == k.AttachmentMode {
+		a = attachmentsByMode.After(tx, v.Namespace, v.ID,
+			string(k.AccessMode), string(k.AttachmentMode))
 	}
-	if a == nil || a.Namespace != v.Namespace || a.VolumeID != v.ID {
+	if a == nil || a.Namespace != v.Namespace ||
+		a.VolumeID != v.ID {
 		return ""
 	}
 	return stillAttached(tx, a)
@@ -72,7 +78,8 @@ func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	if own != nil && own.State == structs.AttachmentDetaching {
 		return stillAttached(tx, own)
 	}
-	if p := Plugin(tx, v.PluginID); own == nil && p != nil && p.SupportsAttachDetach {
+	p := Plugin(tx, v.PluginID)
+	if own == nil && p != nil && p.SupportsAttachDetach {
 		if externalNode(tx, v.PluginID, c.NodeID) == "" {
 			return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?",
 				nodeName(tx, c.NodeID), v.PluginID)
@@ -129,7 +136,8 @@ func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool)
 			if !k.Conflicts(c.Class()) {
 				continue
 			}
-			if other := someoneElse(tx, v, state, k, c, ignore); other != nil {
+			other := someoneElse(tx, v, state, k, c, ignore)
+			if other != nil {
 				return false, describeHolder(tx, other)
 			}
 		}
@@ -144,7 +152,8 @@ func someoneElse(
 	ignore func(allocID string) bool,
 ) *structs.CSIClaim {
 	other := func(o *structs.CSIClaim) bool {
-		return o.AllocID != c.AllocID && (ignore == nil || !ignore(o.AllocID))
+		return o.AllocID != c.AllocID &&
+			(ignore == nil || !ignore(o.AllocID))
 	}
 	if state == structs.ClaimGranted {
 		some := someHolders(tx, v, k)
@@ -169,11 +178,13 @@ func claimsOf(
 	tx Reader, v *structs.CSIVolume, state string, k structs.ClaimClass,
 ) iter.Seq[*structs.CSIClaim] {
 	if state == structs.ClaimWaiting || k.Conflicts(k) {
-		return claimsByClass.Scan(tx, v.Namespace, v.ID, state, classKey(k))
+		return claimsByClass.Scan(tx, v.Namespace, v.ID,
+			state, classKey(k))
 	}
 	return func(yield func(*structs.CSIClaim) bool) {
 		for c := range claims.Scan(tx, v.Namespace, v.ID) {
-			if c.State == state && c.Class() == k && !yield(c) {
+			if c.State == state && c.Class() == k &&
+				!yield(c) {
 				return
 			}
 		}
@@ -196,7 +207,8 @@ func attachBlock(tx Reader, c *structs.CSIClaim) string {
 		return why
 	}
 	text := stillAttached(tx, a)
-	if p != nil && !HealthyInstance(tx, c.PluginID, structs.CSIKindController) {
+	if p != nil &&
+		!HealthyInstance(tx, c.PluginID, structs.CSIKindController) {
 		text += fmt.Sprintf("; no controller of plugin %s is healthy", c.PluginID)
 	}
 	return text
@@ -235,7 +247,8 @@ func describeHolder(tx Reader, c *structs.CSIClaim) string {
 	if why := staleHolder(tx, c); why != "" {
 		return text + "; " + why
 	}
-	if a := Alloc(tx, c.AllocID); a.ServerTerminal() {
+	a := Alloc(tx, c.AllocID)
+	if a.ServerTerminal() {
 		return text + "; it is being stopped"
 	}
 	return text

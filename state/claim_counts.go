@@ -8,7 +8,8 @@ import (
 )
 
 func classCounts(tx Reader, ns, volume string) []structs.CSIClassCount {
-	if l := claimQueues.Get(tx, ns, volume); l != nil {
+	l := claimQueues.Get(tx, ns, volume)
+	if l != nil {
 		return l.Classes
 	}
 	return nil
@@ -49,19 +50,29 @@ func classesOf(counts []structs.CSIClassCount, state string) (out []structs.Clai
 }
 
 // storeClaim puts a claim that is new or has changed.
-func storeClaim(tx *WriteTx, c *structs.CSIClaim) { recountQueue(tx, claims.Put(tx, c), c) }
+func storeClaim(tx *WriteTx, c *structs.CSIClaim) {
+	recountQueue(tx, claims.Put(tx, c), c)
+}
 
 // dropClaim deletes a claim.
-func dropClaim(tx *WriteTx, c *structs.CSIClaim) { recountQueue(tx, claims.Delete(tx, c), nil) }
+func dropClaim(tx *WriteTx, c *structs.CSIClaim) {
+	recountQueue(tx, claims.Delete(tx, c), nil)
+}
 
 // recountQueue changes the counts of a volume's queue from the old claim to the new one. Each may be nil.
 func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 	some := cmp.Or(is, was)
-	if some == nil || was != nil && is != nil && was.State == is.State && was.Class() == is.Class() {
+	if some == nil ||
+		was != nil && is != nil && was.State == is.State &&
+			was.Class() == is.Class() {
 		return
 	}
-	l := &structs.CSIClaimQueueRow{Namespace: some.Namespace, VolumeID: some.VolumeID}
-	if old := claimQueues.Get(tx, l.Namespace, l.VolumeID); old != nil {
+	l := &structs.CSIClaimQueueRow{
+		Namespace: some.Namespace,
+		VolumeID:  some.VolumeID,
+	}
+	old := claimQueues.Get(tx, l.Namespace, l.VolumeID)
+	if old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !isGranted(was) && !isGranted(is) {
 			heldQueues.rename(old, l)
@@ -76,7 +87,9 @@ func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 	claimQueues.Put(tx, l)
 }
 
-func isGranted(c *structs.CSIClaim) bool { return c != nil && c.State == structs.ClaimGranted }
+func isGranted(c *structs.CSIClaim) bool {
+	return c != nil && c.State == structs.ClaimGranted
+}
 
 func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 	if c == nil {
@@ -88,11 +101,16 @@ func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 	}
 	i, found := slices.BinarySearchFunc(l.Classes, classKey(k), byLetters)
 	if !found {
-		counted := structs.CSIClassCount{AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode, Mode: k.Mode}
+		counted := structs.CSIClassCount{
+			AccessMode:     k.AccessMode,
+			AttachmentMode: k.AttachmentMode,
+			Mode:           k.Mode,
+		}
 		l.Classes = slices.Insert(l.Classes, i, counted)
 	}
 	*l.Classes[i].In(c.State) += by
-	if l.Classes[i].Granted == 0 && l.Classes[i].Waiting == 0 {
+	if l.Classes[i].Granted == 0 &&
+		l.Classes[i].Waiting == 0 {
 		l.Classes = slices.Delete(l.Classes, i, i+1)
 	}
 }

@@ -22,7 +22,9 @@ const (
 
 // ClaimBlocked describes why a claim waits, or why a granted one cannot be used yet. It returns "" when the
 // volume can be staged. The text names the holders and, if the wait does not end by itself, the remedy.
-func ClaimBlocked(tx Reader, c *structs.CSIClaim) string { return Reasons(tx)(c) }
+func ClaimBlocked(tx Reader, c *structs.CSIClaim) string {
+	return Reasons(tx)(c)
+}
 
 // Reasons is ClaimBlocked for a list of claims. They come volume by volume and in the order of each volume's
 // queue, without a gap after the first. It may start again at any claim.
@@ -50,7 +52,9 @@ type conflicts struct {
 
 func (r *reasons) next(c *structs.CSIClaim) string {
 	v := r.volume
-	if v == nil || v.ID != c.VolumeID || v.Namespace != c.Namespace || inQueueOrder(c, r.last) <= 0 {
+	if v == nil || v.ID != c.VolumeID ||
+		v.Namespace != c.Namespace ||
+		inQueueOrder(c, r.last) <= 0 {
 		v = Volume(r, c.Namespace, c.VolumeID)
 		if v == nil {
 			return fmt.Sprintf("volume %s is gone", c.VolumeID)
@@ -102,9 +106,12 @@ func (r *reasons) noteAhead(c *structs.CSIClaim) {
 
 // findAhead finds the claims of a class that wait ahead of c.
 func (w *conflicts) findAhead(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
-	rows := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, classKey(o))
+	rows := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID,
+		structs.ClaimWaiting, classKey(o))
 	seen := 0
-	ahead := func(other *structs.CSIClaim) bool { return other != nil && inQueueOrder(other, c) < 0 }
+	ahead := func(other *structs.CSIClaim) bool {
+		return other != nil && inQueueOrder(other, c) < 0
+	}
 	for other := rows.Next(); ahead(other) && w.counted <= farAhead; other = rows.Next() {
 		w.counted++
 		seen++
@@ -160,7 +167,8 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 	var names []string
 	count := 0
 	for _, n := range r.counts {
-		if n.Granted == 0 || !n.Class().Conflicts(k) {
+		if n.Granted == 0 ||
+			!n.Class().Conflicts(k) {
 			continue
 		}
 		count += n.Granted
@@ -215,7 +223,9 @@ func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass]
 	found := map[structs.ClaimClass][]string{}
 	rows := claims.Cursor(tx, l.Namespace, l.VolumeID)
 	for c := rows.Next(); c != nil && wanted > 0; c = rows.Next() {
-		if k := c.Class(); c.State == structs.ClaimGranted && len(found[k]) < manyHolders {
+		k := c.Class()
+		if c.State == structs.ClaimGranted &&
+			len(found[k]) < manyHolders {
 			found[k] = append(found[k], c.AllocID)
 			wanted--
 		}
@@ -239,13 +249,15 @@ type heldQueue struct {
 }
 
 func (h *holderCache) place(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
-	hash := maphash.Comparable(heldSeed, [2]string{l.Namespace, l.VolumeID})
+	hash := maphash.Comparable(heldSeed,
+		[2]string{l.Namespace, l.VolumeID})
 	return &h[hash%uint64(len(h))]
 }
 
 // get returns the holders of a row, nil if they are not known.
 func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
-	if known := h.place(l).Load(); known != nil && known.row == l {
+	known := h.place(l).Load()
+	if known != nil && known.row == l {
 		return known.holders
 	}
 	return nil

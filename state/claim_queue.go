@@ -52,7 +52,10 @@ func grant(tx *WriteTx, ns, volume string, now int64) {
 func grantPlugin(tx *WriteTx, plugin string, now int64) {
 	var keys []structs.CSIClaimKey // of the volumes
 	for c := range waitingByPlugin.Scan(tx, plugin) {
-		keys = append(keys, structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID})
+		keys = append(keys, structs.CSIClaimKey{
+			Namespace: c.Namespace,
+			VolumeID:  c.VolumeID,
+		})
 	}
 	for _, k := range slices.Compact(keys) {
 		grant(tx, k.Namespace, k.VolumeID, now)
@@ -87,13 +90,18 @@ func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		}
 		w := walk{blocking: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
-			q := classQueue{class: k, out: classBlock(tx, v, k) != ""}
-			q.rows = claimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, classKey(k))
+			q := classQueue{
+				class: k,
+				out:   classBlock(tx, v, k) != "",
+			}
+			q.rows = claimsByClass.Cursor(tx, ns, volume,
+				structs.ClaimWaiting, classKey(k))
 			q.pull()
 			w.queues = append(w.queues, q)
 		}
 		for c := w.next(); c != nil; c = w.next() {
-			if nodeBlock(tx, v, c) == "" && !yield(c) {
+			if nodeBlock(tx, v, c) == "" &&
+				!yield(c) {
 				return
 			}
 			// The claim is granted or still ahead: it blocks later claims in both cases.
@@ -118,7 +126,9 @@ type classQueue struct {
 	head  *structs.CSIClaim
 }
 
-func (q *classQueue) pull() { q.head = q.rows.Next() }
+func (q *classQueue) pull() {
+	q.head = q.rows.Next()
+}
 
 // next returns the oldest claim whose class conflicts with no blocking class. A claim that does conflict also
 // blocks the later ones, and ends its class.
@@ -126,7 +136,10 @@ func (w *walk) next() *structs.CSIClaim {
 	for {
 		var longest *classQueue
 		for i := range w.queues {
-			if q := &w.queues[i]; q.head != nil && (longest == nil || inQueueOrder(q.head, longest.head) < 0) {
+			q := &w.queues[i]
+			if q.head != nil &&
+				(longest == nil ||
+					inQueueOrder(q.head, longest.head) < 0) {
 				longest = q
 			}
 		}
@@ -134,7 +147,8 @@ func (w *walk) next() *structs.CSIClaim {
 			return nil
 		}
 		c := longest.head
-		if longest.out || slices.ContainsFunc(w.blocking, longest.class.Conflicts) {
+		if longest.out ||
+			slices.ContainsFunc(w.blocking, longest.class.Conflicts) {
 			w.blocking = append(w.blocking, longest.class)
 			longest.head = nil
 			continue

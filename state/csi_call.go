@@ -16,7 +16,8 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 		noteRelease(tx, p)
 	case p.NodeID != "":
 		a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
-		if a == nil || a.CreateIndex != p.RowIndex || !a.Unsettled() {
+		if a == nil || a.CreateIndex != p.RowIndex ||
+			!a.Unsettled() {
 			return structs.Conflictf("volume %q: its attachment to node %s has changed meanwhile",
 				p.VolumeID, nodeName(tx, p.NodeID))
 		}
@@ -72,7 +73,8 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		}
 		dropAttachment(tx, a, p.Now)
 	}
-	if v := Volume(tx, ns, p.VolumeID); v != nil {
+	v := Volume(tx, ns, p.VolumeID)
+	if v != nil {
 		v = v.Copy()
 		v.Forced = &structs.CSIForced{
 			NodeID: p.NodeID,
@@ -85,7 +87,8 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	}
 	if n := Node(tx, p.NodeID); n != nil {
 		n = edited(n)
-		text := fmt.Sprintf("Volume %s: %s, by %s: %s", p.VolumeID, p.What, p.By, p.Reason)
+		text := fmt.Sprintf("Volume %s: %s, by %s: %s",
+			p.VolumeID, p.What, p.By, p.Reason)
 		addEvents(tx, n, serverEvent("Storage", text, p.Now))
 		nodes.Put(tx, n)
 	}
@@ -97,12 +100,14 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 // detach would remove the volume from its next user.
 func forgettable(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
-	if a == nil || a.CreateIndex != p.Attachment || a.State != structs.AttachmentDetaching {
+	if a == nil || a.CreateIndex != p.Attachment ||
+		a.State != structs.AttachmentDetaching {
 		return nil, structs.Conflictf(
 			"the attachment of volume %q to node %s has changed meanwhile; check it again: berth volume status %s",
 			p.VolumeID, nodeName(tx, p.NodeID), p.VolumeID)
 	}
-	if a.Call == nil || p.Settle == 0 || p.Now >= a.Call.Time+int64(p.Settle) {
+	if a.Call == nil || p.Settle == 0 ||
+		p.Now >= a.Call.Time+int64(p.Settle) {
 		return a, nil
 	}
 	return nil, structs.Preconditionf(
@@ -129,6 +134,9 @@ func dropAttachment(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 		attachNow(tx, a)
 	}
 	grant(tx, a.Namespace, a.VolumeID, now)
-	volume := structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID}
+	volume := structs.CSIClaimKey{
+		Namespace: a.Namespace,
+		VolumeID:  a.VolumeID,
+	}
 	unblockAfterRelease(tx, volume, a.PluginID, a.NodeID)
 }

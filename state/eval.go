@@ -20,20 +20,27 @@ const (
 
 // keptOrNot returns which finished evaluations forgetDone may delete.
 func keptOrNot(e *structs.Evaluation) string {
-	if e.Status == structs.EvalComplete && e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {
+	if e.Status == structs.EvalComplete &&
+		e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {
 		return mayGo
 	}
 	return stays
 }
 
 // byPriority is an evaluation's priority as a part of a key: the higher come first.
-func byPriority(e *structs.Evaluation) string { return mvcc.Ordered(uint64(1<<32 - int64(e.Priority))) }
+func byPriority(e *structs.Evaluation) string {
+	return mvcc.Ordered(uint64(1<<32 - int64(e.Priority)))
+}
 
 // orderedTime is a time, of nanoseconds or seconds, as a part of a key.
-func orderedTime(t int64) string { return mvcc.Ordered(uint64(max(t, 0))) }
+func orderedTime(t int64) string {
+	return mvcc.Ordered(uint64(max(t, 0)))
+}
 
 // Eval returns the evaluation, nil if there is none.
-func Eval(tx Reader, id string) *structs.Evaluation { return evals.Get(tx, id) }
+func Eval(tx Reader, id string) *structs.Evaluation {
+	return evals.Get(tx, id)
+}
 
 // EvalsByJob yields a job's evaluations, those that are done first.
 func EvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
@@ -42,13 +49,19 @@ func EvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
 
 // ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the
 // oldest.
-func ReadyEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsInOrder.Scan(tx, openEval) }
+func ReadyEvals(tx Reader) iter.Seq[*structs.Evaluation] {
+	return evalsInOrder.Scan(tx, openEval)
+}
 
 // LaterEvals yields the pending evaluations that wait for a time, by that time.
-func LaterEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsInOrder.Scan(tx, laterEval) }
+func LaterEvals(tx Reader) iter.Seq[*structs.Evaluation] {
+	return evalsInOrder.Scan(tx, laterEval)
+}
 
 // EndedEvals yields the evaluations that are done and that no allocation names, by the time of their end.
-func EndedEvals(tx Reader) iter.Seq[*structs.Evaluation] { return evalsInOrder.Scan(tx, doneEval) }
+func EndedEvals(tx Reader) iter.Seq[*structs.Evaluation] {
+	return evalsInOrder.Scan(tx, doneEval)
+}
 
 // BlockedEval returns the blocked evaluation of a job, and nil if there is none.
 func BlockedEval(tx Reader, ns, job string) *structs.Evaluation {
@@ -96,12 +109,15 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 			pendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
 		}
 	}
-	if e.Status == structs.EvalComplete && len(e.FailedTGAllocs) == 0 && !ofOneNode(e) {
+	if e.Status == structs.EvalComplete &&
+		len(e.FailedTGAllocs) == 0 && !ofOneNode(e) {
 		cancelBlocked(tx, e, "evaluation "+e.ID+" placed everything")
 	}
 	old := storeEval(tx, e)
 	refreshJobStatus(tx, e.Namespace, e.JobID)
-	if old != nil && (old.JobID != e.JobID || old.Namespace != e.Namespace) {
+	if old != nil &&
+		(old.JobID != e.JobID ||
+			old.Namespace != e.Namespace) {
 		refreshJobStatus(tx, old.Namespace, old.JobID)
 	}
 }
@@ -109,7 +125,8 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 // storeEval puts the row. If the evaluation leaves its queues, storeEval unblocks the next one in each. It
 // returns the previous row.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
-	e.Placed = e.Terminal() && allocsByEval.Has(tx, e.ID)
+	e.Placed = e.Terminal() &&
+		allocsByEval.Has(tx, e.ID)
 	old = evals.Put(tx, e)
 	dequeue(tx, old, e)
 	return old
@@ -130,7 +147,8 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 // retryEval makes an evaluation pending again because its plan was not applied completely.
 func retryEval(tx *WriteTx, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)
-	pendAgain(e, again, strings.Join(slices.Compact(why), "; "))
+	pendAgain(e, again,
+		strings.Join(slices.Compact(why), "; "))
 	e.SnapshotIndex = 0 // it found no capacity beside the rejected placements, and may find some now
 	putEval(tx, e)
 }

@@ -21,7 +21,9 @@ const queuesAtOnce = 8
 
 // isQueued reports whether an evaluation waits for keys, or was unblocked and is not processed yet.
 func isQueued(e *structs.Evaluation) bool {
-	return e.Status == structs.EvalBlocked || e.Status == structs.EvalPending && len(e.BlockedOn) > 0
+	return e.Status == structs.EvalBlocked ||
+		e.Status == structs.EvalPending &&
+			len(e.BlockedOn) > 0
 }
 
 // queueKey identifies the queue of a key, in the order of unblocking: the highest priority first.
@@ -38,7 +40,9 @@ func missedUnblock(tx Reader, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		w := unblocks.Get(tx, k)
 		first := evalsByBlocked.First(tx, k, queueKey(e))
-		if first.ID == e.ID && unblockedAt(tx, k) > e.SnapshotIndex && (w == nil || !w.Covers(queueKey(e))) {
+		if first.ID == e.ID &&
+			unblockedAt(tx, k) > e.SnapshotIndex &&
+			(w == nil || !w.Covers(queueKey(e))) {
 			return k
 		}
 	}
@@ -61,7 +65,8 @@ func unblockedAt(tx Reader, key string) uint64 {
 		return w.Unblocked()
 	}
 	ns, id, _ := strings.Cut(strings.TrimPrefix(key, volumeKeys), ":")
-	if v := Volume(tx, ns, id); v != nil && strings.HasPrefix(key, volumeKeys) {
+	v := Volume(tx, ns, id)
+	if v != nil && strings.HasPrefix(key, volumeKeys) {
 		return v.ModifyIndex
 	}
 	return 0
@@ -91,7 +96,11 @@ func unblockKey(tx *WriteTx, key string) {
 // the key is still in progress, it begins there and goes around once, so that a series of unblocks delays no
 // queue for ever.
 func unblockQueues(tx *WriteTx, key string, old *structs.UnblockRow) *structs.UnblockRow {
-	w := &structs.UnblockRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx, key)}
+	w := &structs.UnblockRow{
+		Key: key,
+		At:  tx.Index,
+		Due: evalsByBlocked.Has(tx, key),
+	}
 	if w.Due && old != nil && old.Due {
 		w.Next = old.Next
 		w.Then = old.Next
@@ -110,7 +119,8 @@ func advance(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 	for ; w.Due && came < most; came++ {
 		first := firstAfter(tx, w.Key, w.Next)
 		switch {
-		case first != nil && (w.Last == "" || queueKey(first) <= w.Last):
+		case first != nil &&
+			(w.Last == "" || queueKey(first) <= w.Last):
 			w.Next = queueKey(first)
 			unblockOne(tx, first, w.Key, w.Unblocked(), 0)
 		case w.Then != "":
@@ -134,7 +144,8 @@ func firstAfter(tx Reader, key, queue string) *structs.Evaluation {
 	}
 	// The next row may belong to another key. A row of this key beyond the queue would have come before.
 	e := evalsByBlocked.After(tx, key, queue)
-	if e != nil && slices.Contains(e.BlockedOn, key) && queueKey(e) > queue {
+	if e != nil && slices.Contains(e.BlockedOn, key) &&
+		queueKey(e) > queue {
 		return e
 	}
 	return nil
@@ -158,12 +169,14 @@ func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
 	if old == nil || !isQueued(old) {
 		return
 	}
-	stays := isQueued(now) && queueKey(now) == queueKey(old)
+	stays := isQueued(now) &&
+		queueKey(now) == queueKey(old)
 	for _, k := range old.BlockedOn {
 		if stays && slices.Contains(now.BlockedOn, k) {
 			continue
 		}
-		if next := evalsByBlocked.First(tx, k, queueKey(old)); next != nil {
+		next := evalsByBlocked.First(tx, k, queueKey(old))
+		if next != nil {
 			unblockOne(tx, next, k, unblockedAt(tx, k), old.SnapshotIndex)
 		}
 	}
@@ -202,12 +215,18 @@ func unblockVolume(tx *WriteTx, v *structs.CSIVolume) {
 // changeQuietly puts a volume's row without an unblock. Another row records the earlier one.
 func changeQuietly(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
-	if old := Volume(tx, v.Namespace, v.ID); old != nil && unblocks.Get(tx, key) == nil {
-		unblocks.Put(tx, &structs.UnblockRow{Key: key, At: old.ModifyIndex})
+	old := Volume(tx, v.Namespace, v.ID)
+	if old != nil && unblocks.Get(tx, key) == nil {
+		unblocks.Put(tx, &structs.UnblockRow{
+			Key: key,
+			At:  old.ModifyIndex,
+		})
 	}
 	volumes.Put(tx, v)
 }
 
 // forgetUnblock deletes the record of a key whose subject is gone. A new subject of the key unblocks it
 // again.
-func forgetUnblock(tx *WriteTx, key string) { unblocks.Delete(tx, &structs.UnblockRow{Key: key}) }
+func forgetUnblock(tx *WriteTx, key string) {
+	unblocks.Delete(tx, &structs.UnblockRow{Key: key})
+}

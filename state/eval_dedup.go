@@ -32,10 +32,14 @@ const (
 )
 
 // ofOneNode reports whether an evaluation is for only one node of its job.
-func ofOneNode(e *structs.Evaluation) bool { return e.NodeID != "" && perNode(e) }
+func ofOneNode(e *structs.Evaluation) bool {
+	return e.NodeID != "" && perNode(e)
+}
 
 // perNode reports whether the job of an evaluation runs on every node.
-func perNode(e *structs.Evaluation) bool { return (&structs.Job{Type: e.Type}).PerNode() }
+func perNode(e *structs.Evaluation) bool {
+	return (&structs.Job{Type: e.Type}).PerNode()
+}
 
 // enqueueEval puts an evaluation for a change of a node or an allocation, unless a pending one will see the
 // change.
@@ -59,7 +63,8 @@ func enqueueEval(tx *WriteTx, e *structs.Evaluation, id string) {
 // covering returns a pending evaluation that includes the scope of e, and nil if there is none.
 func covering(tx Reader, e *structs.Evaluation) *structs.Evaluation {
 	if !perNode(e) {
-		return evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending)
+		return evalsByJob.First(tx, e.Namespace, e.JobID,
+			openEval, structs.EvalPending)
 	}
 	return cmp.Or(evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, ""),
 		evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, e.NodeID))
@@ -82,7 +87,8 @@ func forManyNodes(tx Reader, e *structs.Evaluation) bool {
 // after the plan for e was made.
 func changedSincePlan(tx Reader, e *structs.Evaluation) bool {
 	now := Eval(tx, e.ID)
-	return now != nil && now.Status == structs.EvalPending && e.ModifyIndex != 0 &&
+	return now != nil && now.Status == structs.EvalPending &&
+		e.ModifyIndex != 0 &&
 		now.ModifyIndex > e.ModifyIndex
 }
 
@@ -99,7 +105,9 @@ func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 			break
 		}
 	}
-	newestFirst := func(a, b *structs.Evaluation) int { return cmp.Compare(b.ModifyIndex, a.ModifyIndex) }
+	newestFirst := func(a, b *structs.Evaluation) int {
+		return cmp.Compare(b.ModifyIndex, a.ModifyIndex)
+	}
 	slices.SortFunc(done, newestFirst)
 	for _, d := range done[min(len(done), keptDone):] {
 		evals.Delete(tx, d)
@@ -133,9 +141,12 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 
 // boundNodes puts capacity anywhere in the place of many nodes.
 func boundNodes(keys []string) []string {
-	ofNode := func(k string) bool { return strings.HasPrefix(k, structs.WakeNode("")) }
+	ofNode := func(k string) bool {
+		return strings.HasPrefix(k, structs.WakeNode(""))
+	}
 	others := slices.DeleteFunc(slices.Clone(keys), ofNode)
-	if len(keys)-len(others) <= structs.ManyNodes && !slices.Contains(others, structs.WakeCapacity) {
+	if len(keys)-len(others) <= structs.ManyNodes &&
+		!slices.Contains(others, structs.WakeCapacity) {
 		return keys
 	}
 	others = append(others, structs.WakeCapacity)

@@ -117,12 +117,15 @@ func internAlloc(a, before *structs.Allocation) {
 	if before == nil || a.Resources != before.Resources {
 		a.Resources = intern.Value(a.Resources)
 	}
-	if before == nil || !sameList(a.CSIVolumes, before.CSIVolumes) {
+	if before == nil ||
+		!sameList(a.CSIVolumes, before.CSIVolumes) {
 		a.CSIVolumes = *intern.Value(&a.CSIVolumes)
 	}
 }
 
 // sameList reports whether a list is the other one, in the same memory, or both are empty.
 func sameList[T any](a, b []T) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	return len(a) == len(b) &&
+		(len(a) == 0 ||
+			&a[0] == &b[0])
 }

@@ -14,10 +14,14 @@ import (
 const keptVersions = 6
 
 // Job returns the current version of a job, nil if there is none.
-func Job(tx Reader, ns, id string) *structs.Job { return jobs.Get(tx, ns, id) }
+func Job(tx Reader, ns, id string) *structs.Job {
+	return jobs.Get(tx, ns, id)
+}
 
 // EndedJobs yields the jobs of which nothing is to run any more, by the time at which they were submitted.
-func EndedJobs(tx Reader) iter.Seq[*structs.Job] { return jobsByEnd.Scan(tx) }
+func EndedJobs(tx Reader) iter.Seq[*structs.Job] {
+	return jobsByEnd.Scan(tx)
+}
 
 // JobVersion returns the job as it was in a version, nil if that is not kept.
 func JobVersion(tx Reader, ns, id string, version uint64) *structs.Job {
@@ -26,7 +30,8 @@ func JobVersion(tx Reader, ns, id string, version uint64) *structs.Job {
 
 // JobOf returns the version of the job that an allocation runs, nil if that is not kept.
 func JobOf(tx Reader, a *structs.Allocation) *structs.Job {
-	return JobVersion(tx, structs.NamespaceOr(a.Namespace), a.JobID, a.JobVersion)
+	return JobVersion(tx, structs.NamespaceOr(a.Namespace),
+		a.JobID, a.JobVersion)
 }
 
 // JobVersions yields the versions that are kept, oldest first.
@@ -95,7 +100,8 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 // JobRegister creates or updates a job. A specification that equals the stored one makes no new version. The
 // evaluation of the request is put with it.
 func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
-	if p.Job == nil || p.Job.ID == "" || !wholeGroups(p.Job) {
+	if p.Job == nil || p.Job.ID == "" ||
+		!wholeGroups(p.Job) {
 		return structs.Invalidf("a job needs an ID, and its groups and tasks must not be empty")
 	}
 	j := p.Job.Copy()
@@ -119,7 +125,9 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 // wholeGroups reports whether no group and no task is nil. Readers of the row rely on it.
 func wholeGroups(j *structs.Job) bool {
 	return !slices.ContainsFunc(j.TaskGroups,
-		func(g *structs.TaskGroup) bool { return g == nil || slices.Contains(g.Tasks, nil) })
+		func(g *structs.TaskGroup) bool {
+			return g == nil || slices.Contains(g.Tasks, nil)
+		})
 }
 
 func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
@@ -180,7 +188,8 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 	}
 	versions := slices.Collect(JobVersions(tx, ns, id))
 	for n, v := range versions {
-		if len(versions)-n > kept && !used[v.Version] {
+		if len(versions)-n > kept &&
+			!used[v.Version] {
 			jobVersions.Delete(tx, v)
 		}
 	}
@@ -213,7 +222,10 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 		j.Stop = true
 		putJobVersion(tx, j, old, p.Now)
 	}
-	cancelBlocked(tx, &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}, "job "+j.ID+" was stopped")
+	cancelBlocked(tx, &structs.Evaluation{
+		Namespace: j.Namespace,
+		JobID:     j.ID,
+	}, "job "+j.ID+" was stopped")
 	if p.Purge {
 		jobs.Delete(tx, j)
 		pruneVersions(tx, j.Namespace, j.ID)
@@ -247,9 +259,11 @@ func jobStatus(tx Reader, j *structs.Job) string {
 		return structs.JobPending
 	case j.Stop:
 		return structs.JobDead
-	case j.Type == structs.JobSystem && evalsByJob.Has(tx, j.Namespace, j.ID):
+	case j.Type == structs.JobSystem &&
+		evalsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobRunning
-	case evalsByJob.Has(tx, j.Namespace, j.ID) || allocsByJob.Has(tx, j.Namespace, j.ID):
+	case evalsByJob.Has(tx, j.Namespace, j.ID) ||
+		allocsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobDead
 	}
 	return cmp.Or(j.Status, structs.JobPending)

@@ -26,7 +26,8 @@ func within(ns, prefix string) Key {
 func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for r := range rows {
-			if (ns == structs.AllNamespaces || of(r) == ns) && !yield(r) {
+			if (ns == structs.AllNamespaces || of(r) == ns) &&
+				!yield(r) {
 				return
 			}
 		}
@@ -37,7 +38,8 @@ func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.S
 func withPrefix[T any](rows iter.Seq[*T], prefix string, id func(*T) string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for r := range rows {
-			if strings.HasPrefix(id(r), prefix) && !yield(r) {
+			if strings.HasPrefix(id(r), prefix) &&
+				!yield(r) {
 				return
 			}
 		}
@@ -47,13 +49,17 @@ func withPrefix[T any](rows iter.Seq[*T], prefix string, id func(*T) string) ite
 // VolumesFrom yields the volumes of a namespace whose ID begins with prefix, from a namespace and ID on.
 func VolumesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.CSIVolume] {
 	rows := volumes.Range(tx, within(ns, prefix), at)
-	return withPrefix(rows, prefix, func(v *structs.CSIVolume) string { return v.ID })
+	return withPrefix(rows, prefix, func(v *structs.CSIVolume) string {
+		return v.ID
+	})
 }
 
 // JobsFrom yields the jobs of a namespace whose ID begins with prefix, from a namespace and ID on.
 func JobsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Job] {
 	rows := jobs.Range(tx, within(ns, prefix), at)
-	return withPrefix(rows, prefix, func(j *structs.Job) string { return j.ID })
+	return withPrefix(rows, prefix, func(j *structs.Job) string {
+		return j.ID
+	})
 }
 
 // NodesFrom yields the nodes whose ID begins with prefix, from an ID on.
@@ -69,7 +75,9 @@ func PluginsFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.CSIPlugin
 // AllocsFrom yields the allocations of a namespace whose ID begins with prefix, from an ID on.
 func AllocsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Allocation] {
 	rows := allocs.Range(tx, mvcc.KeyPrefix(prefix), at)
-	return inNamespace(rows, ns, func(a *structs.Allocation) string { return a.Namespace })
+	return inNamespace(rows, ns, func(a *structs.Allocation) string {
+		return a.Namespace
+	})
 }
 
 // AllocsByJobFrom yields the allocations of a job in the order of their IDs, from an ID on.
@@ -79,12 +87,15 @@ func AllocsByJobFrom(tx *ReadTx, ns, job string, at Page) iter.Seq[*structs.Allo
 		if len(at.From) > 0 {
 			own.From = append([]string{ns, job, state}, at.From...)
 		}
-		return allocsByJob.RangeFunc(tx, mvcc.KeyOf(ns, job, state), own)
+		return allocsByJob.RangeFunc(tx,
+			mvcc.KeyOf(ns, job, state), own)
 	}
 	both := func() []func() *structs.Allocation {
 		return []func() *structs.Allocation{of(liveRow), of(doneRow)}
 	}
-	byID := func(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) }
+	byID := func(a, b *structs.Allocation) int {
+		return cmp.Compare(a.ID, b.ID)
+	}
 	return mvcc.MergeSorted(both, at.Reverse, byID)
 }
 
@@ -99,14 +110,18 @@ func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Alloca
 // EvalsFrom yields the evaluations of a namespace whose ID begins with prefix, from an ID on.
 func EvalsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Evaluation] {
 	rows := evals.Range(tx, mvcc.KeyPrefix(prefix), at)
-	return inNamespace(rows, ns, func(e *structs.Evaluation) string { return e.Namespace })
+	return inNamespace(rows, ns, func(e *structs.Evaluation) string {
+		return e.Namespace
+	})
 }
 
 // ClaimsFrom yields the claims of a namespace on volumes whose ID begins with prefix, from a namespace and
 // volume on.
 func ClaimsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.CSIClaim] {
 	rows := claims.Range(tx, within(ns, prefix), at)
-	return withPrefix(rows, prefix, func(c *structs.CSIClaim) string { return c.VolumeID })
+	return withPrefix(rows, prefix, func(c *structs.CSIClaim) string {
+		return c.VolumeID
+	})
 }
 
 // ClaimsOf yields a volume's claims, by allocation.
@@ -140,7 +155,8 @@ func QueueFrom(
 				place := []string{mvcc.Ordered(from.CreateIndex), mvcc.Ordered(uint64(from.Seq))}
 				at.From = append(slices.Clone(scope), place...)
 			}
-			queues = append(queues, claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
+			queues = append(queues,
+				claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
 		}
 		return queues
 	}, back, inQueueOrder), true

@@ -18,14 +18,20 @@ import (
 const keptEvents = 10
 
 // Node returns the node, nil if there is none.
-func Node(tx Reader, id string) *structs.Node { return nodes.Get(tx, id) }
+func Node(tx Reader, id string) *structs.Node {
+	return nodes.Get(tx, id)
+}
 
 // Nodes yields every node by ID.
-func Nodes(tx Reader) iter.Seq[*structs.Node] { return nodes.Scan(tx) }
+func Nodes(tx Reader) iter.Seq[*structs.Node] {
+	return nodes.Scan(tx)
+}
 
 // DownNodes yields the nodes that are down and on which nothing is unaccounted for, by the time at which they
 // went down.
-func DownNodes(tx Reader) iter.Seq[*structs.Node] { return nodesByDown.Scan(tx) }
+func DownNodes(tx Reader) iter.Seq[*structs.Node] {
+	return nodesByDown.Scan(tx)
+}
 
 // NodeDetail puts a node together with its plugin instances and its class.
 func NodeDetail(tx Reader, n *structs.Node) *structs.NodeDetail {
@@ -49,7 +55,9 @@ func NodeDetail(tx Reader, n *structs.Node) *structs.NodeDetail {
 // with "unique.". Nodes of one class are equal for a job. No row stores it, because it would have to change
 // with each of the inputs.
 func computedClass(n *structs.Node) string {
-	unique := func(key, _ string) bool { return strings.HasPrefix(key, "unique.") }
+	unique := func(key, _ string) bool {
+		return strings.HasPrefix(key, "unique.")
+	}
 	attributes := maps.Clone(n.Attributes)
 	maps.DeleteFunc(attributes, unique)
 	meta := maps.Clone(n.Meta)
@@ -68,7 +76,8 @@ func mustNode(tx Reader, id, secret string) (*structs.Node, error) {
 	if n == nil {
 		return nil, structs.NotFoundf("no node %q", id)
 	}
-	if secret != "" && n.SecretID != "" && secret != n.SecretID {
+	if secret != "" && n.SecretID != "" &&
+		secret != n.SecretID {
 		return nil, structs.Deniedf("the secret is not that of node %q", id)
 	}
 	return n, nil
@@ -87,25 +96,34 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	}
 	n := new(structs.Node)
 	*n = *p.Node
-	if said := mergeNode(n, old, p.Now); said != "" {
+	said := mergeNode(n, old, p.Now)
+	if said != "" {
 		addEvents(tx, n, serverEvent("Cluster", said, p.Now))
 	}
 	if old == nil && p.Inventory != nil {
 		// The servers deleted the node before, or a restore returned to a state without it.
-		n.Unaccounted = Unclaimed(tx, n.ID, p.Inventory) != "" || len(p.Inventory.Left) > 0
+		n.Unaccounted = Unclaimed(tx, n.ID, p.Inventory) != "" ||
+			len(p.Inventory.Left) > 0
 	}
-	report := &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}
+	report := &structs.NodeUpdateCSIRequest{
+		Upserts:      p.CSI,
+		Full:         true,
+		WriteOptions: p.WriteOptions,
+	}
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
-	news := old == nil || !structs.NodeEqual(old, n, 0)
+	news := old == nil ||
+		!structs.NodeEqual(old, n, 0)
 	if news {
 		internReport(n)
 		nodes.Put(tx, n)
 	}
-	if err := updateInstances(tx, old, n, report); err != nil {
+	err := updateInstances(tx, old, n, report)
+	if err != nil {
 		return err
 	}
 	if n.Status == structs.NodeReady && news &&
-		(old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
+		(old == nil || old.Status != structs.NodeReady ||
+			!alikeToPlacement(old, n)) {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
 	return nil
@@ -146,9 +164,11 @@ func alikeToPlacement(a, b *structs.Node) bool {
 		if x == nil || y == nil {
 			return x == y
 		}
-		return x.Detected == y.Detected && x.Healthy == y.Healthy
+		return x.Detected == y.Detected &&
+			x.Healthy == y.Healthy
 	}
-	return a.Name == b.Name && a.NodeClass == b.NodeClass && a.ComputedClass == b.ComputedClass &&
+	return a.Name == b.Name &&
+		a.NodeClass == b.NodeClass && a.ComputedClass == b.ComputedClass &&
 		a.NodePool == b.NodePool && a.Datacenter == b.Datacenter &&
 		maps.Equal(a.Attributes, b.Attributes) && maps.Equal(a.Meta, b.Meta) &&
 		maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
@@ -157,7 +177,11 @@ func alikeToPlacement(a, b *structs.Node) bool {
 
 // serverEvent returns an event of the servers, at a time in UnixNano.
 func serverEvent(subsystem, message string, now int64) *structs.NodeEvent {
-	return &structs.NodeEvent{Message: message, Subsystem: subsystem, Timestamp: time.Unix(0, now).UTC()}
+	return &structs.NodeEvent{
+		Message:   message,
+		Subsystem: subsystem,
+		Timestamp: time.Unix(0, now).UTC(),
+	}
 }
 
 // addEvents appends to the history of a row that is not yet in the table. The events of its last row it
@@ -176,7 +200,10 @@ func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
 }
 
 // edited returns a shallow copy of a row for changes of fields. Values behind pointers are those of the row.
-func edited(n *structs.Node) *structs.Node { c := *n; return &c }
+func edited(n *structs.Node) *structs.Node {
+	c := *n
+	return &c
+}
 
 // NodeDeregister deletes nodes with their plugin instances. It rejects a node on which an allocation may
 // still run, or whose claims are not released. A missing node counts as deleted.
@@ -269,7 +296,8 @@ func loseStopped(tx *WriteTx, node string, now int64) {
 
 // NodeEligibility allows or forbids new placements on a node.
 func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
-	if p.Eligibility != structs.NodeEligible && p.Eligibility != structs.NodeIneligible {
+	if p.Eligibility != structs.NodeEligible &&
+		p.Eligibility != structs.NodeIneligible {
 		return structs.Invalidf(
 			"eligibility %q is neither %s nor %s", p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
@@ -282,7 +310,8 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	}
 	n = edited(n)
 	n.SchedulingEligibility = p.Eligibility
-	addEvents(tx, n, serverEvent("Cluster", "Node marked as "+p.Eligibility+" for scheduling", p.Now))
+	addEvents(tx, n,
+		serverEvent("Cluster", "Node marked as "+p.Eligibility+" for scheduling", p.Now))
 	nodes.Put(tx, n)
 	if n.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
@@ -311,7 +340,8 @@ func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
 		unblock(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, capacityFreed, now) {
-		enqueueEval(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
+		enqueueEval(tx, e,
+			deriveID(tx, "node-update", e.Namespace, e.JobID, node))
 	}
 	if capacityFreed {
 		unblockCapacity(tx, node)
@@ -327,7 +357,10 @@ func NodeEvals(tx Reader, node string, capacityFreed bool, now int64) []*structs
 		if j == nil {
 			return
 		}
-		key := structs.JobKey{Namespace: j.Namespace, ID: j.ID}
+		key := structs.JobKey{
+			Namespace: j.Namespace,
+			ID:        j.ID,
+		}
 		if seen[key] {
 			return
 		}

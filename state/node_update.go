@@ -25,7 +25,8 @@ func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	}
 	internReport(n)
 	nodes.Put(tx, n)
-	if n.Status == structs.NodeReady && !alikeToPlacement(old, n) {
+	if n.Status == structs.NodeReady &&
+		!alikeToPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
 	return nil

@@ -13,7 +13,9 @@ import (
 // of the plan, or none. If something is rejected, or the job has changed since the plan was made, the
 // evaluation becomes pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
-	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) || slices.Contains(p.Stop, nil) ||
+	if p.Eval == nil || p.Eval.ID == "" ||
+		slices.Contains(p.Place, nil) ||
+		slices.Contains(p.Stop, nil) ||
 		slices.Contains(p.Update, nil) {
 		return structs.Invalidf("a plan needs its evaluation, and nothing in it may be empty")
 	}
@@ -22,7 +24,8 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		retryEval(tx, e, "", why)
 		return nil
 	}
-	if j := Job(tx, e.Namespace, e.JobID); j != nil {
+	j := Job(tx, e.Namespace, e.JobID)
+	if j != nil {
 		e.Type = j.Type // the type of the plan: the job may have had another type at the request
 	}
 	refused := refusedNodes(tx, p)
@@ -67,7 +70,8 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
 	}
-	if unblockedSince(tx, b) == "" && changedSincePlan(tx, b) {
+	if unblockedSince(tx, b) == "" &&
+		changedSincePlan(tx, b) {
 		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
@@ -99,16 +103,19 @@ func refusedNodes(tx Reader, p *structs.Plan) map[string]string {
 		n := Node(tx, a.NodeID)
 		group := groupOf(tx, a)
 		switch {
-		case refused[a.NodeID] != "" || Alloc(tx, a.ID) != nil:
+		case refused[a.NodeID] != "" ||
+			Alloc(tx, a.ID) != nil:
 			continue
 		case n == nil:
 			refused[a.NodeID] = "it does not exist"
 			continue
 		case !n.Ready():
-			refused[a.NodeID] = fmt.Sprintf("it is %s and %s", n.Status, n.SchedulingEligibility)
+			refused[a.NodeID] = fmt.Sprintf("it is %s and %s",
+				n.Status, n.SchedulingEligibility)
 			continue
 		case group == nil:
-			refused[a.NodeID] = fmt.Sprintf("version %d of job %s has no group %q", a.JobVersion, a.JobID, a.TaskGroup)
+			refused[a.NodeID] = fmt.Sprintf("version %d of job %s has no group %q",
+				a.JobVersion, a.JobID, a.TaskGroup)
 			continue
 		}
 		sum, counted := used[a.NodeID]
@@ -116,7 +123,8 @@ func refusedNodes(tx Reader, p *structs.Plan) map[string]string {
 			sum = usedOn(tx, a.NodeID, stopped)
 		}
 		sum = sum.Add(resourcesOf(a, group))
-		if short := n.Available().Exceeded(sum); short != "" {
+		short := n.Available().Exceeded(sum)
+		if short != "" {
 			refused[a.NodeID] = "no " + short + " left"
 		}
 		used[a.NodeID] = sum
@@ -153,7 +161,8 @@ func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources 
 // One that is lost with its node is stopped all the same.
 func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, now int64) {
 	old := Alloc(tx, s.AllocID)
-	if old == nil || (refused[old.NodeID] != "" && s.ClientStatus == "") {
+	if old == nil ||
+		(refused[old.NodeID] != "" && s.ClientStatus == "") {
 		return
 	}
 	a := old.Copy()
@@ -189,7 +198,8 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 	if reflect.DeepEqual(old, a) {
 		return
 	}
-	if group := groupOf(tx, a); u.SetJobVersion && group != nil {
+	group := groupOf(tx, a)
+	if u.SetJobVersion && group != nil {
 		a.CSIPlugins = group.Plugins()
 		a.CSIVolumes = group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
@@ -217,7 +227,8 @@ func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation
 	a.EvalID = cmp.Or(a.EvalID, e.ID)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
-	a.NodeName = cmp.Or(a.NodeName, Node(tx, a.NodeID).Name)
+	a.NodeName = cmp.Or(a.NodeName,
+		Node(tx, a.NodeID).Name)
 	a.AllocModifyIndex = tx.Index
 	a.CreateTime = now
 	a.ModifyTime = now

@@ -18,7 +18,9 @@ import (
 const NodeIsDown = "node is down"
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
-func Plugin(tx Reader, id string) *structs.CSIPluginRow { return plugins.Get(tx, id) }
+func Plugin(tx Reader, id string) *structs.CSIPluginRow {
+	return plugins.Get(tx, id)
+}
 
 // Instance returns one half of a plugin on one node, nil if the node never reported it.
 func Instance(tx Reader, plugin string, kind structs.CSIKind, node string) *structs.CSIPluginInstance {
@@ -46,7 +48,8 @@ func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance
 			return
 		}
 		for _, k := range n.CSIInstances() {
-			if i := Instance(tx, k.PluginID, k.Kind, node); i != nil && !yield(i) {
+			i := Instance(tx, k.PluginID, k.Kind, node)
+			if i != nil && !yield(i) {
 				return
 			}
 		}
@@ -112,14 +115,16 @@ func PluginPage(
 	stub := AllocStubs(tx)
 	seen := map[string]bool{}
 	if begin != nil {
-		rows = instances.Seek(tx, id, string(begin.Kind), begin.NodeID)
+		rows = instances.Seek(tx, id,
+			string(begin.Kind), begin.NodeID)
 	}
 	for i := rows.Next(); i != nil && i.PluginID == id; i = rows.Next() {
 		if len(d.Controllers)+len(d.Nodes) == limit {
 			return d, i
 		}
 		addInstance(d, i)
-		if a := Alloc(tx, i.AllocID); a != nil && !seen[a.ID] {
+		a := Alloc(tx, i.AllocID)
+		if a != nil && !seen[a.ID] {
 			seen[a.ID] = true
 			s := new(structs.AllocListStub)
 			stub(a, s)
@@ -201,12 +206,18 @@ func reportedHalves(
 		if i == nil {
 			continue
 		}
-		k := structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}
-		if at, there := slices.BinarySearchFunc(keys, k, compareHalves); !there {
+		k := structs.CSIInstanceKey{
+			PluginID: i.PluginID,
+			Kind:     i.Kind,
+		}
+		at, there := slices.BinarySearchFunc(keys, k, compareHalves)
+		if !there {
 			keys = slices.Insert(keys, at, k)
 		}
 	}
-	keys = slices.DeleteFunc(keys, func(k structs.CSIInstanceKey) bool { return slices.Contains(p.Removes, k) })
+	keys = slices.DeleteFunc(keys, func(k structs.CSIInstanceKey) bool {
+		return slices.Contains(p.Removes, k)
+	})
 	if len(keys) == 0 {
 		return nil
 	}
@@ -214,14 +225,17 @@ func reportedHalves(
 }
 
 func compareHalves(a, b structs.CSIInstanceKey) int {
-	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID), cmp.Compare(a.Kind, b.Kind))
+	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID),
+		cmp.Compare(a.Kind, b.Kind))
 }
 
 // updateInstances puts the reported instances of a node and deletes those that it no longer has. old is the
 // previous row of the node, or nil.
 func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
 	for _, i := range p.Upserts {
-		if i == nil || i.PluginID == "" || (i.Kind != structs.CSIKindController && i.Kind != structs.CSIKindNode) {
+		if i == nil || i.PluginID == "" ||
+			(i.Kind != structs.CSIKindController &&
+				i.Kind != structs.CSIKindNode) {
 			return structs.Invalidf("a plugin instance needs a plugin ID and a kind, %s or %s",
 				structs.CSIKindController, structs.CSIKindNode)
 		}
@@ -237,7 +251,8 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 		old = &structs.Node{}
 	}
 	for _, k := range append(slices.Clone(old.CSIInstances()), p.Removes...) {
-		if _, has := slices.BinarySearchFunc(n.CSIInstances(), k, compareHalves); has {
+		_, has := slices.BinarySearchFunc(n.CSIInstances(), k, compareHalves)
+		if has {
 			continue
 		}
 		if i := Instance(tx, k.PluginID, k.Kind, n.ID); i != nil {
@@ -260,14 +275,16 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	known := referPlugin(tx, i.PluginID)
 	p := checkDriver(tx, known, i)
 	instances.Put(tx, i)
-	recount(tx, i.PluginID, i.Kind, tallyInstance(old), tallyInstance(i))
+	recount(tx, i.PluginID, i.Kind,
+		tallyInstance(old), tallyInstance(i))
 	switch {
 	case p != known:
 		defer restoreInstances(tx, i.PluginID, now)
 	case old != nil && old.Provider != i.Provider:
 		defer rebindDriver(tx, i.PluginID, now)
 	}
-	differs := old == nil || !sameNodeInfo(old.NodeInfo, i.NodeInfo) ||
+	differs := old == nil ||
+		!sameNodeInfo(old.NodeInfo, i.NodeInfo) ||
 		!sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
 	if i.Healthy && learnPlugin(tx, p, i, now) {
 		grantPlugin(tx, i.PluginID, now)
@@ -294,7 +311,8 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 		i.NodeInfo = nil
 		i.ControllerInfo = nil
 	}
-	return x == y && a.Kind == b.Kind && a.NodeID == b.NodeID && a.DownWithNode == b.DownWithNode &&
+	return x == y && a.Kind == b.Kind &&
+		a.NodeID == b.NodeID && a.DownWithNode == b.DownWithNode &&
 		sameNodeInfo(a.NodeInfo, b.NodeInfo) && sameControllerInfo(a.ControllerInfo, b.ControllerInfo)
 }
 
@@ -325,7 +343,8 @@ func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 
 func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 	instances.Delete(tx, i)
-	recount(tx, i.PluginID, i.Kind, tallyInstance(i), tally{})
+	recount(tx, i.PluginID, i.Kind,
+		tallyInstance(i), tally{})
 	unreferPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
 }
@@ -336,7 +355,8 @@ func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginIns
 	learned := *old
 	learned.Known = true
 	learned.ControllerRequired = old.ControllerRequired || i.RequiresControllerPlugin
-	if i.Provider != "" && (old.Provider == "" || old.Provider == i.Provider) {
+	if i.Provider != "" &&
+		(old.Provider == "" || old.Provider == i.Provider) {
 		learned.Provider = i.Provider
 		learned.Version = i.ProviderVersion
 	}
@@ -412,13 +432,16 @@ func unreferPlugin(tx *WriteTx, id string) {
 func pluginReferences(tx Reader, id string) string {
 	var refs []string
 	if i := instances.First(tx, id); i != nil {
-		refs = append(refs, fmt.Sprintf("its %s instance on node %s", i.Kind, i.NodeID))
+		refs = append(refs,
+			fmt.Sprintf("its %s instance on node %s", i.Kind, i.NodeID))
 	}
 	if a := allocsByPlugin.First(tx, id, liveRow); a != nil {
-		refs = append(refs, fmt.Sprintf("allocation %s of job %s", a.ID, a.JobID))
+		refs = append(refs,
+			fmt.Sprintf("allocation %s of job %s", a.ID, a.JobID))
 	}
 	if v := volumesByPlugin.First(tx, id); v != nil {
-		refs = append(refs, fmt.Sprintf("volume %s in namespace %s", v.ID, v.Namespace))
+		refs = append(refs,
+			fmt.Sprintf("volume %s in namespace %s", v.ID, v.Namespace))
 	}
 	if a := attachmentsByExternal.First(tx, id); a != nil {
 		refs = append(refs, fmt.Sprintf("the attachment of volume %s in namespace %s to node %s%s",

@@ -6,7 +6,8 @@ import "berth/structs"
 type tally = structs.CSIPluginTally
 
 func tallyOf(tx Reader, plugin string, kind structs.CSIKind) tally {
-	if c := counts.Get(tx, plugin, string(kind)); c != nil {
+	c := counts.Get(tx, plugin, string(kind))
+	if c != nil {
 		return c.Tally
 	}
 	return tally{}
@@ -42,7 +43,8 @@ func tallyInstance(i *structs.CSIPluginInstance) tally {
 
 // recountAlloc changes the numbers of the plugins that an allocation ran and runs now; old may be nil.
 func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
-	if old != nil && old.JobVersion == now.JobVersion && old.ClientTerminal() == now.ClientTerminal() {
+	if old != nil && old.JobVersion == now.JobVersion &&
+		old.ClientTerminal() == now.ClientTerminal() {
 		return
 	}
 	eachRun(tx, old, func(plugin string, kind structs.CSIKind) {

@@ -19,7 +19,8 @@ func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInsta
 	if !i.Healthy || i.IsDriver(p.Provider) {
 		return p
 	}
-	if holdsVolumes(tx, p.ID) || reportedDriver(tx, p, i) {
+	if holdsVolumes(tx, p.ID) ||
+		reportedDriver(tx, p, i) {
 		i.Healthy = false
 		i.OtherDriver = true
 		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q",
@@ -33,13 +34,16 @@ func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInsta
 
 // holdsVolumes reports whether a volume or an attachment ties the plugin's ID to its driver.
 func holdsVolumes(tx Reader, id string) bool {
-	return volumesByPlugin.First(tx, id) != nil || attachmentsByExternal.First(tx, id) != nil
+	return volumesByPlugin.First(tx, id) != nil ||
+		attachmentsByExternal.First(tx, id) != nil
 }
 
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
 func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
 	for i := range InstancesByPlugin(tx, p.ID) {
-		if i.Provider == p.Provider && (other == nil || i.NodeID != other.NodeID || i.Kind != other.Kind) {
+		if i.Provider == p.Provider &&
+			(other == nil || i.NodeID != other.NodeID ||
+				i.Kind != other.Kind) {
 			return true
 		}
 	}
@@ -50,7 +54,8 @@ func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPlugin
 // names it as its former name or, without volumes and attachments, to any. now is UnixNano.
 func rebindDriver(tx *WriteTx, id string, now int64) {
 	p := Plugin(tx, id)
-	if p == nil || p.Provider == "" || reportedDriver(tx, p, nil) {
+	if p == nil || p.Provider == "" ||
+		reportedDriver(tx, p, nil) {
 		return
 	}
 	heir := heirOf(tx, p)
@@ -71,7 +76,9 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 func heirOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
 	for i := range InstancesByPlugin(tx, p.ID) {
-		if i.Provider != "" && (i.Healthy || i.OtherDriver) && (free || i.FormerProvider == p.Provider) {
+		if i.Provider != "" &&
+			(i.Healthy || i.OtherDriver) &&
+			(free || i.FormerProvider == p.Provider) {
 			return i
 		}
 	}

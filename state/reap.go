@@ -6,25 +6,30 @@ import "berth/structs"
 // row again and keeps the used ones.
 func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, id := range p.Allocs {
-		if a := Alloc(tx, id); a != nil && a.ClientTerminal() && !claimsByNode.Has(tx, a.NodeID, id) {
+		a := Alloc(tx, id)
+		if a != nil && a.ClientTerminal() &&
+			!claimsByNode.Has(tx, a.NodeID, id) {
 			reapAlloc(tx, a)
 		}
 	}
 	for _, id := range p.Evals {
-		if e := Eval(tx, id); e != nil && e.Terminal() {
+		e := Eval(tx, id)
+		if e != nil && e.Terminal() {
 			evals.Delete(tx, e)
 			refreshJobStatus(tx, e.Namespace, e.JobID)
 		}
 	}
 	for _, k := range p.Jobs {
-		if j := Job(tx, k.Namespace, k.ID); j != nil && reapableJob(tx, j) {
+		j := Job(tx, k.Namespace, k.ID)
+		if j != nil && reapableJob(tx, j) {
 			jobs.Delete(tx, j)
 			pruneVersions(tx, j.Namespace, j.ID)
 		}
 	}
 	for _, id := range p.Nodes {
 		n := Node(tx, id)
-		if n != nil && n.Status == structs.NodeDown && !n.Unaccounted && !allocsByNode.Has(tx, id) &&
+		if n != nil && n.Status == structs.NodeDown &&
+			!n.Unaccounted && !allocsByNode.Has(tx, id) &&
 			!claimsByNode.Has(tx, id) {
 			forgetNode(tx, n, p.Now)
 		}
@@ -35,7 +40,9 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 	allocs.Delete(tx, a)
 	unreferPlugins(tx, a)
-	if e := Eval(tx, a.EvalID); e != nil && e.Placed && !allocsByEval.Has(tx, e.ID) {
+	e := Eval(tx, a.EvalID)
+	if e != nil && e.Placed &&
+		!allocsByEval.Has(tx, e.ID) {
 		e = e.Copy()
 		e.Placed = false
 		evals.Put(tx, e)
@@ -47,6 +54,7 @@ func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 }
 
 func reapableJob(tx Reader, j *structs.Job) bool {
-	return j.Status == structs.JobDead && !allocsByJob.Has(tx, j.Namespace, j.ID) &&
+	return j.Status == structs.JobDead &&
+		!allocsByJob.Has(tx, j.Namespace, j.ID) &&
 		!evalsByJob.Has(tx, j.Namespace, j.ID)
 }

@@ -32,7 +32,8 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		}
 	}
 	for n := range Nodes(before) {
-		if Node(tx, n.ID) == nil && !holdsNothing(before, n.ID) {
+		if Node(tx, n.ID) == nil &&
+			!holdsNothing(before, n.ID) {
 			n = edited(n)
 			n.SetCSIInstances(nil) // it registers again
 			putUnaccounted(tx, n, now)
@@ -63,7 +64,8 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 // it was attached with, and is detached with its last claim.
 func keepUsed(tx *WriteTx, was *structs.CSIAttachment, now int64) {
 	a := named(tx, was)
-	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil || !inUse(tx, a) {
+	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil ||
+		!inUse(tx, a) {
 		return
 	}
 	a.State = structs.AttachmentAttaching
@@ -108,13 +110,17 @@ func keepCalls(tx *WriteTx, before Reader) {
 }
 
 // laterCall reports whether a was sent after b. Each may be nil.
-func laterCall(a, b *structs.CSICall) bool { return a != nil && (b == nil || a.Time > b.Time) }
+func laterCall(a, b *structs.CSICall) bool {
+	return a != nil &&
+		(b == nil || a.Time > b.Time)
+}
 
 // holdsNothing reports whether a node surely holds no volume: in the replaced state the node is down and has
 // no claim, attachment or allocation. The servers do not wait for such a node.
 func holdsNothing(before Reader, id string) bool {
 	n := Node(before, id)
-	return n != nil && n.Status == structs.NodeDown && !n.Unaccounted &&
+	return n != nil && n.Status == structs.NodeDown &&
+		!n.Unaccounted &&
 		holdsNode(before, id) == "" && attachmentsByNode.First(before, id) == nil
 }
 
@@ -160,7 +166,8 @@ func Recovering(tx Reader) string {
 func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
 		c := Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
-		if c == nil || c.NodeID != node || c.State != structs.ClaimGranted ||
+		if c == nil || c.NodeID != node ||
+			c.State != structs.ClaimGranted ||
 			h.GrantIndex != 0 && h.GrantIndex != c.GrantIndex {
 			return h.VolumeID
 		}
@@ -173,7 +180,10 @@ func Unrecorded(tx Reader, node string, inventory *structs.NodeInventory) (found
 	seen := map[structs.CSIClaimKey]bool{}
 	for _, list := range [][]structs.CSIHeldClaim{inventory.Held, inventory.Left} {
 		for _, h := range list {
-			k := structs.CSIClaimKey{Namespace: h.Namespace, VolumeID: h.VolumeID}
+			k := structs.CSIClaimKey{
+				Namespace: h.Namespace,
+				VolumeID:  h.VolumeID,
+			}
 			a := CompleteFound(tx, &structs.CSIAttachment{
 				Namespace:        h.Namespace,
 				VolumeID:         h.VolumeID,
@@ -196,7 +206,8 @@ func Unrecorded(tx Reader, node string, inventory *structs.NodeInventory) (found
 // AttachmentsFound makes the rows of attachments that no row names: they are to be detached.
 func AttachmentsFound(tx *WriteTx, p *structs.CSIAttachmentsFound) error {
 	for _, a := range p.Attachments {
-		if a == nil || a.Namespace == "" || a.VolumeID == "" || a.NodeID == "" {
+		if a == nil || a.Namespace == "" ||
+			a.VolumeID == "" || a.NodeID == "" {
 			return structs.Invalidf("an attachment that was found needs a namespace, a volume and a node")
 		}
 		putFound(tx, a, p.Now)
@@ -219,7 +230,8 @@ func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
 // attachment has a row, if a granted claim uses it, or if too little is known for a detach.
 func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a := named(tx, found)
-	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil || inUse(tx, a) {
+	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil ||
+		inUse(tx, a) {
 		return nil
 	}
 	v := Volume(tx, a.Namespace, a.VolumeID)
@@ -227,14 +239,16 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
 		a.ExternalVolumeID = cmp.Or(a.ExternalVolumeID, v.ExternalID)
 	}
-	if v != nil && a.Secrets == nil && a.PluginID == v.PluginID && a.ExternalVolumeID == v.ExternalID {
+	if v != nil && a.Secrets == nil &&
+		a.PluginID == v.PluginID && a.ExternalVolumeID == v.ExternalID {
 		a.Secrets = v.Secrets.Copy()
 	}
 	p := Plugin(tx, a.PluginID)
 	if a.ExternalNodeID == "" && p != nil && p.SupportsAttachDetach {
 		a.ExternalNodeID = externalNode(tx, a.PluginID, a.NodeID)
 	}
-	if a.PluginID == "" || a.ExternalVolumeID == "" || a.ExternalNodeID == "" {
+	if a.PluginID == "" || a.ExternalVolumeID == "" ||
+		a.ExternalNodeID == "" {
 		return nil
 	}
 	return a
@@ -274,7 +288,8 @@ func externalNode(tx Reader, plugin, node string) string {
 // NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
 func NodeOfExternal(tx Reader, plugin, external string) string {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
-		if i.NodeInfo != nil && i.NodeInfo.ID == external && !i.OtherDriver {
+		if i.NodeInfo != nil && i.NodeInfo.ID == external &&
+			!i.OtherDriver {
 			return i.NodeID
 		}
 	}
@@ -287,7 +302,8 @@ func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
 	if why := Recovering(tx); why != "" {
 		return why
 	}
-	if a.State != structs.AttachmentAttaching || !a.AccessMode.SingleNode() {
+	if a.State != structs.AttachmentAttaching ||
+		!a.AccessMode.SingleNode() {
 		return ""
 	}
 	for other := range AttachmentsByVolume(tx, a.Namespace, a.VolumeID) {

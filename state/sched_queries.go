@@ -14,11 +14,13 @@ import (
 // ownSegments are the segments, key and value, that are a node's own: the value is its ID, or the one that
 // its plugin knows it by. Keys are in lower case: they compare without regard to case.
 func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
-	if i.Kind != structs.CSIKindNode || i.NodeInfo == nil || i.NodeInfo.AccessibleTopology == nil {
+	if i.Kind != structs.CSIKindNode || i.NodeInfo == nil ||
+		i.NodeInfo.AccessibleTopology == nil {
 		return nil
 	}
 	for k, v := range i.NodeInfo.AccessibleTopology.Segments {
-		if v != "" && (v == i.NodeInfo.ID || v == i.NodeID) {
+		if v != "" &&
+			(v == i.NodeInfo.ID || v == i.NodeID) {
 			own = append(own, [2]string{strings.ToLower(k), v})
 		}
 	}
@@ -34,7 +36,8 @@ func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim]
 				continue
 			}
 			for a := range allocsByVolume.Scan(tx, c.Namespace, c.VolumeID, classKey(k)) {
-				if claims.Get(tx, c.Namespace, c.VolumeID, a.ID) == nil && !yield(intent(a, c.VolumeID, k)) {
+				if claims.Get(tx, c.Namespace, c.VolumeID, a.ID) == nil &&
+					!yield(intent(a, c.VolumeID, k)) {
 					return
 				}
 			}
@@ -53,7 +56,9 @@ func nextUse(tx Reader, c *structs.CSIClaim, last string) (k structs.ClaimClass,
 	}
 	for i := range a.CSIVolumes { // none is found where the allocation has come by another volume
 		at := a.CSIVolumes[i].Class()
-		if a.CSIVolumes[i].VolumeID == c.VolumeID && classKey(at) > last && (!ok || classKey(at) < classKey(k)) {
+		if a.CSIVolumes[i].VolumeID == c.VolumeID &&
+			classKey(at) > last &&
+			(!ok || classKey(at) < classKey(k)) {
 			k = at
 			ok = true
 		}
@@ -83,7 +88,8 @@ func IntendedBy(tx Reader, a *structs.Allocation) (out []*structs.CSIClaim) {
 			continue
 		}
 		c := intent(a, u.VolumeID, u.Class())
-		if v := Volume(tx, c.Namespace, c.VolumeID); v != nil {
+		v := Volume(tx, c.Namespace, c.VolumeID)
+		if v != nil {
 			c.PluginID = v.PluginID
 		}
 		out = append(out, c)
@@ -101,7 +107,8 @@ func PluginNodes(tx Reader, plugin, from string) iter.Seq[*structs.Node] {
 	return func(yield func(*structs.Node) bool) {
 		rows := instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
 		for i := rows.Next(); i != nil && i.PluginID == plugin && i.Kind == structs.CSIKindNode; i = rows.Next() {
-			if n := Node(tx, i.NodeID); n != nil && !yield(n) {
+			n := Node(tx, i.NodeID)
+			if n != nil && !yield(n) {
 				return
 			}
 		}

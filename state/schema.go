@@ -42,7 +42,8 @@ var (
 	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []Key {
 		var keys []Key
 		for _, s := range ownSegments(i) {
-			keys = append(keys, mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID))
+			keys = append(keys,
+				mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID))
 		}
 		return keys
 	})
@@ -61,7 +62,8 @@ var (
 
 	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
 	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) Key {
-		return mvcc.KeyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
+		return mvcc.KeyOf(v.PluginID, v.ExternalID,
+			v.Namespace, v.ID)
 	})
 
 	// Volumes that the leader is to create, delete or expand.
@@ -76,7 +78,8 @@ var (
 	}).OnPut(internClaim)
 
 	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) Key {
-		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
+		return mvcc.KeyOf(c.NodeID, c.AllocID,
+			c.Namespace, c.VolumeID)
 	})
 
 	// The claim queue of a volume, class by class (see claim_queue.go). Of the granted claims it has only
@@ -88,11 +91,13 @@ var (
 		}
 		created := mvcc.Ordered(c.CreateIndex)
 		seq := mvcc.Ordered(uint64(c.Seq))
-		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, classKey(k), created, seq)
+		return mvcc.KeyOf(c.Namespace, c.VolumeID,
+			c.State, classKey(k), created, seq)
 	})
 
 	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) Key {
-		return mvcc.KeyIf(c.State == structs.ClaimWaiting, c.PluginID, c.Namespace, c.VolumeID)
+		return mvcc.KeyIf(c.State == structs.ClaimWaiting,
+			c.PluginID, c.Namespace, c.VolumeID)
 	})
 
 	// Claims of allocations that have ended: they are to be released.
@@ -102,7 +107,8 @@ var (
 
 	// Claims whose nodes are to expand the volume, or could not.
 	growing = claims.Index("growing", func(c *structs.CSIClaim) Key {
-		return mvcc.KeyIf(c.ExpandBytes != 0 || c.ExpandError != nil, c.Namespace, c.VolumeID)
+		return mvcc.KeyIf(c.ExpandBytes != 0 || c.ExpandError != nil,
+			c.Namespace, c.VolumeID)
 	})
 
 	// The numbers of granted and waiting claims of each class, so that no reader counts the claims.
@@ -122,7 +128,8 @@ var (
 	})
 
 	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) Key {
-		return mvcc.KeyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
+		return mvcc.KeyOf(a.Namespace, a.VolumeID,
+			string(a.AccessMode), string(a.AttachmentMode))
 	})
 
 	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) Key {
@@ -154,7 +161,8 @@ var (
 	})
 
 	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) Key {
-		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
+		return mvcc.KeyOf(j.Namespace, j.ID,
+			mvcc.Ordered(j.Version))
 	}).Require(wholeGroups)
 )
 
@@ -164,11 +172,13 @@ var (
 	}).OnPut(internAlloc)
 
 	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) Key {
-		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
+		return mvcc.KeyOf(a.Namespace, a.JobID,
+			liveOrDone(a.Terminal()), a.ID)
 	})
 
 	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) Key {
-		return mvcc.KeyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
+		return mvcc.KeyOf(a.NodeID,
+			liveOrDone(a.Terminal()), a.ID)
 	})
 
 	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) Key {
@@ -188,7 +198,8 @@ var (
 	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []Key {
 		var keys []Key
 		for _, id := range a.CSIPlugins {
-			keys = append(keys, mvcc.KeyOf(id, liveOrDone(a.ClientTerminal())))
+			keys = append(keys,
+				mvcc.KeyOf(id, liveOrDone(a.ClientTerminal())))
 		}
 		return keys
 	})
@@ -202,25 +213,30 @@ var (
 		keys := make([]Key, len(a.CSIVolumes))
 		for i := range a.CSIVolumes {
 			u := &a.CSIVolumes[i]
-			keys[i] = mvcc.KeyOf(a.Namespace, u.VolumeID, classKey(u.Class()))
+			keys[i] = mvcc.KeyOf(a.Namespace,
+				u.VolumeID, classKey(u.Class()))
 		}
 		return keys
 	})
 )
 
 var (
-	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) Key { return mvcc.KeyOf(e.ID) })
+	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) Key {
+		return mvcc.KeyOf(e.ID)
+	})
 
 	// Ended evaluations by the node that caused them and by whether they have to be kept. Open evaluations by
 	// their status and the node, those with a time apart.
 	evalsByJob = evals.Index("job", func(e *structs.Evaluation) Key {
 		switch {
 		case e.Terminal():
-			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval, e.NodeID, keptOrNot(e))
+			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval,
+				e.NodeID, keptOrNot(e))
 		case e.Status == structs.EvalPending && e.WaitUntil > 0:
 			return mvcc.KeyOf(e.Namespace, e.JobID, openEval, laterEval)
 		}
-		return mvcc.KeyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
+		return mvcc.KeyOf(e.Namespace, e.JobID, openEval,
+			e.Status, e.NodeID)
 	})
 
 	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by
@@ -234,7 +250,8 @@ var (
 		case e.Status == structs.EvalPending && e.WaitUntil > 0:
 			return mvcc.KeyOf(laterEval, orderedTime(e.WaitUntil))
 		case e.Status == structs.EvalPending:
-			return mvcc.KeyOf(openEval, byPriority(e), mvcc.Ordered(e.CreateIndex))
+			return mvcc.KeyOf(openEval, byPriority(e),
+				mvcc.Ordered(e.CreateIndex))
 		}
 		return nil
 	})
@@ -246,12 +263,15 @@ var (
 		}
 		var keys []Key
 		for _, k := range e.BlockedOn {
-			keys = append(keys, mvcc.KeyOf(k, queueKey(e), mvcc.Ordered(e.CreateIndex)))
+			keys = append(keys,
+				mvcc.KeyOf(k, queueKey(e), mvcc.Ordered(e.CreateIndex)))
 		}
 		return keys
 	})
 
-	unblocks = mvcc.NewTable("wakes", func(w *structs.UnblockRow) Key { return mvcc.KeyOf(w.Key) })
+	unblocks = mvcc.NewTable("wakes", func(w *structs.UnblockRow) Key {
+		return mvcc.KeyOf(w.Key)
+	})
 
 	// Keys with queues that are still to be unblocked.
 	unblocksDue = unblocks.Index("due", func(w *structs.UnblockRow) Key {

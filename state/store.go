@@ -33,10 +33,14 @@ type (
 type Store struct{ *mvcc.DB }
 
 // New returns an empty store.
-func New() *Store { return &Store{mvcc.Open(&schema)} }
+func New() *Store {
+	return &Store{mvcc.Open(&schema)}
+}
 
 // Load replaces the state by a snapshot file, also by one of an older version. See mvcc.DB.Load.
-func (s *Store) Load(r io.Reader) error { return s.DB.Load(r, nameVolumes, markDown, linkInstances) }
+func (s *Store) Load(r io.Reader) error {
+	return s.DB.Load(r, nameVolumes, markDown, linkInstances)
+}
 
 // nameVolumes completes the live allocations of a snapshot file that is older than Allocation.CSIVolumes.
 func nameVolumes(tx *mvcc.LoadTx) {
@@ -48,8 +52,11 @@ func nameVolumes(tx *mvcc.LoadTx) {
 		if g == nil {
 			continue
 		}
-		if uses := g.CSIUses(a.Index()); uses != nil {
-			allocs.Amend(tx, a, func(a *structs.Allocation) { a.CSIVolumes = uses })
+		uses := g.CSIUses(a.Index())
+		if uses != nil {
+			allocs.Amend(tx, a, func(a *structs.Allocation) {
+				a.CSIVolumes = uses
+			})
 		}
 	}
 }
@@ -61,8 +68,11 @@ func markDown(tx *mvcc.LoadTx) {
 		if i.Healthy || i.DownWithNode || i.HealthDescription != NodeIsDown {
 			continue
 		}
-		if n := Node(tx, i.NodeID); n != nil && n.Status == structs.NodeDown {
-			instances.Amend(tx, i, func(i *structs.CSIPluginInstance) { i.DownWithNode = true })
+		n := Node(tx, i.NodeID)
+		if n != nil && n.Status == structs.NodeDown {
+			instances.Amend(tx, i, func(i *structs.CSIPluginInstance) {
+				i.DownWithNode = true
+			})
 		}
 	}
 }
@@ -71,7 +81,10 @@ func markDown(tx *mvcc.LoadTx) {
 func linkInstances(tx *mvcc.LoadTx) {
 	keys := map[string][]structs.CSIInstanceKey{}
 	for i := range instances.Scan(tx) {
-		keys[i.NodeID] = append(keys[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
+		keys[i.NodeID] = append(keys[i.NodeID], structs.CSIInstanceKey{
+			PluginID: i.PluginID,
+			Kind:     i.Kind,
+		})
 	}
 	for n := range nodes.Scan(tx) {
 		if own := keys[n.ID]; own != nil {

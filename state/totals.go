@@ -22,10 +22,24 @@ const volumeGrows = "expanding"
 // It reads no claims and no settled volumes, so it costs milliseconds in the largest fleet.
 func CountTotals(tx Reader) Totals {
 	t := Totals{
-		Nodes:       map[string]int{structs.NodeInit: 0, structs.NodeReady: 0, structs.NodeDown: 0},
-		Claims:      map[string]int{structs.ClaimWaiting: 0, structs.ClaimGranted: 0},
-		Attachments: map[string]int{structs.AttachmentAttaching: 0, structs.AttachmentDetaching: 0},
-		Volumes:     map[string]int{structs.VolumeCreating: 0, structs.VolumeDeleting: 0, volumeGrows: 0},
+		Nodes: map[string]int{
+			structs.NodeInit:  0,
+			structs.NodeReady: 0,
+			structs.NodeDown:  0,
+		},
+		Claims: map[string]int{
+			structs.ClaimWaiting: 0,
+			structs.ClaimGranted: 0,
+		},
+		Attachments: map[string]int{
+			structs.AttachmentAttaching: 0,
+			structs.AttachmentDetaching: 0,
+		},
+		Volumes: map[string]int{
+			structs.VolumeCreating: 0,
+			structs.VolumeDeleting: 0,
+			volumeGrows:            0,
+		},
 	}
 	for n := range Nodes(tx) {
 		t.Nodes[n.Status]++

@@ -11,10 +11,14 @@ import (
 )
 
 // Volume returns the volume, nil if there is none.
-func Volume(tx Reader, ns, id string) *structs.CSIVolume { return volumes.Get(tx, ns, id) }
+func Volume(tx Reader, ns, id string) *structs.CSIVolume {
+	return volumes.Get(tx, ns, id)
+}
 
 // UnsettledVolumes yields those for which the leader has a call to make: to create, delete or expand.
-func UnsettledVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return unsettledVolumes.Scan(tx) }
+func UnsettledVolumes(tx Reader) iter.Seq[*structs.CSIVolume] {
+	return unsettledVolumes.Scan(tx)
+}
 
 // VolumeStub is the volume as lists show it.
 func VolumeStub(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
@@ -139,10 +143,12 @@ func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 	looked := 0
 	for e := range evalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
 		looked++
-		if looked > 10*structs.MaxWaitingJobs || len(jobs) == structs.MaxWaitingJobs {
+		if looked > 10*structs.MaxWaitingJobs ||
+			len(jobs) == structs.MaxWaitingJobs {
 			break
 		}
-		if e.Status == structs.EvalBlocked && !slices.Contains(jobs, e.JobID) {
+		if e.Status == structs.EvalBlocked &&
+			!slices.Contains(jobs, e.JobID) {
 			jobs = append(jobs, e.JobID)
 		}
 	}
@@ -214,7 +220,8 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 		if err := usersOf(tx, v); err != nil {
 			return err
 		}
-		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
+		if v.State == structs.VolumeCreating ||
+			v.State == structs.VolumeDeleting {
 			return structs.Preconditionf(
 				"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
 				v.ID, v.State, volumeCommand("deregister -force ", v.Namespace)+v.ID)
@@ -222,7 +229,8 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 	}
 	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
 		for _, c := range someHolders(tx, v, k) {
-			return structs.Preconditionf("volume %q is in use: %s", v.ID, describeHolder(tx, c))
+			return structs.Preconditionf("volume %q is in use: %s",
+				v.ID, describeHolder(tx, c))
 		}
 	}
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
@@ -235,7 +243,8 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 // mayExist reports whether a failed creation may have created a volume all the same: RESOURCE_EXHAUSTED is
 // also the answer of a transport whose message was too large (CSI spec, CreateVolume errors).
 func mayExist(v *structs.CSIVolume) bool {
-	return v.LastError != nil && v.LastError.Code == structs.CSICodeExhausted
+	return v.LastError != nil &&
+		v.LastError.Code == structs.CSICodeExhausted
 }
 
 // forgetVolume deletes the row. An evaluation that waits for the volume's place on a node may not be
@@ -259,7 +268,8 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	if err := usersOf(tx, v); err != nil {
 		return err
 	}
-	if v.State == structs.VolumeFailed && v.ExternalID == "" && !mayExist(v) {
+	if v.State == structs.VolumeFailed && v.ExternalID == "" &&
+		!mayExist(v) {
 		forgetVolume(tx, v)
 		return nil
 	}

@@ -13,7 +13,9 @@ import (
 // (ExpandBytes): each node with the volume does the step.
 
 // GrowingClaims yields the claims whose nodes have not yet grown the content of the volume, or could not.
-func GrowingClaims(tx Reader) iter.Seq[*structs.CSIClaim] { return growing.Scan(tx) }
+func GrowingClaims(tx Reader) iter.Seq[*structs.CSIClaim] {
+	return growing.Scan(tx)
+}
 
 // GrowingClaimsOf yields those of one volume.
 func GrowingClaimsOf(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
@@ -53,7 +55,8 @@ func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) st
 // retryExpansion makes the leader check a volume again that waited for its users to leave.
 func retryExpansion(tx *WriteTx, ns, volume string) {
 	v := Volume(tx, ns, volume)
-	if v != nil && v.ExpandPending && ExpandBlocked(tx, v) == "" {
+	if v != nil && v.ExpandPending &&
+		ExpandBlocked(tx, v) == "" {
 		changeQuietly(tx, v.Copy())
 	}
 }
@@ -62,7 +65,8 @@ func retryExpansion(tx *WriteTx, ns, volume string) {
 // expand, or it has none, and a node half can.
 func nodesExpand(tx Reader, plugin string) bool {
 	p := Plugin(tx, plugin)
-	if p == nil || !p.Known || p.ControllerRequired && !p.ControllerSeen {
+	if p == nil || !p.Known ||
+		p.ControllerRequired && !p.ControllerSeen {
 		return false
 	}
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindController) {
@@ -109,13 +113,16 @@ var leftToStage = map[structs.Kind]bool{
 // outcome if the claim is gone, was created later, or now requests a larger size.
 func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
-		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
+		_, err := mustNode(tx, p.NodeID, p.SecretID)
+		if err != nil {
 			return err
 		}
 	}
 	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	switch {
-	case c == nil || p.RowIndex != 0 && p.RowIndex != c.CreateIndex || c.ExpandBytes == 0 ||
+	case c == nil ||
+		p.RowIndex != 0 && p.RowIndex != c.CreateIndex ||
+		c.ExpandBytes == 0 ||
 		p.Bytes < c.ExpandBytes:
 		return nil
 	case c.NodeID != p.NodeID:
@@ -160,7 +167,8 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		return structs.NotFoundf("no volume %q in namespace %q", p.ID,
 			p.RequestNamespace())
 	}
-	if v.LastError != nil && (v.ExpandPending || v.State == structs.VolumeCreating ||
+	if v.LastError != nil && (v.ExpandPending ||
+		v.State == structs.VolumeCreating ||
 		v.State == structs.VolumeDeleting) {
 		v = v.Copy()
 		v.LastError = dueNow(v.LastError, p.Now)

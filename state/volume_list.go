@@ -62,7 +62,8 @@ type queueCursor struct {
 const fewSteps = 16
 
 func (k *queueCursor) of(v *structs.CSIVolume) []structs.CSIClassCount {
-	if k.last == nil || compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
+	if k.last == nil ||
+		compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
 		k.seek(v)
 	}
 	k.last = v
@@ -73,13 +74,16 @@ func (k *queueCursor) of(v *structs.CSIVolume) []structs.CSIClassCount {
 		}
 		k.step()
 	}
-	if k.head != nil && compareVolume(k.head.Namespace, k.head.VolumeID, v) == 0 {
+	if k.head != nil &&
+		compareVolume(k.head.Namespace, k.head.VolumeID, v) == 0 {
 		return k.head.Classes
 	}
 	return nil
 }
 
-func (k *queueCursor) step() { k.head = k.rows.Next() }
+func (k *queueCursor) step() {
+	k.head = k.rows.Next()
+}
 
 func (k *queueCursor) seek(v *structs.CSIVolume) {
 	k.rows = claimQueues.Seek(k.tx, v.Namespace, v.ID)
@@ -87,5 +91,6 @@ func (k *queueCursor) seek(v *structs.CSIVolume) {
 }
 
 func compareVolume(ns, id string, v *structs.CSIVolume) int {
-	return cmp.Or(cmp.Compare(ns, v.Namespace), cmp.Compare(id, v.ID))
+	return cmp.Or(cmp.Compare(ns, v.Namespace),
+		cmp.Compare(id, v.ID))
 }

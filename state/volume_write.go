@@ -13,13 +13,15 @@ import (
 // identity and the source of a created volume cannot change. Empty fields keep their stored values.
 func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 	for _, asked := range p.Volumes {
-		if asked == nil || asked.ID == "" || asked.PluginID == "" ||
+		if asked == nil || asked.ID == "" ||
+			asked.PluginID == "" ||
 			slices.Contains(asked.RequestedCapabilities, nil) {
 			return structs.Invalidf("a volume needs an ID and a plugin ID, and no capability of it may be empty")
 		}
 		v := asked.Copy()
 		v.Namespace = structs.NamespaceOr(cmp.Or(v.Namespace, p.Namespace))
-		if err := putVolume(tx, v, p.Now); err != nil {
+		err := putVolume(tx, v, p.Now)
+		if err != nil {
 			return err
 		}
 	}
@@ -28,7 +30,8 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 
 func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 	old := Volume(tx, v.Namespace, v.ID)
-	if v.ModifyIndex != 0 && (old == nil || old.ModifyIndex != v.ModifyIndex) {
+	if v.ModifyIndex != 0 &&
+		(old == nil || old.ModifyIndex != v.ModifyIndex) {
 		return structs.Conflictf("volume %q has changed since it was read", v.ID)
 	}
 	v.ModifyTime = now
@@ -128,7 +131,8 @@ func externalFree(tx Reader, v *structs.CSIVolume) error {
 		return nil
 	}
 	for other := range volumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
-		if other.ID != v.ID || other.Namespace != v.Namespace {
+		if other.ID != v.ID ||
+			other.Namespace != v.Namespace {
 			return structs.Conflictf("%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
 		}
@@ -143,7 +147,8 @@ func externalDetached(tx Reader, v *structs.CSIVolume) error {
 		return nil
 	}
 	for a := range attachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
-		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
+		if a.VolumeID != v.ID ||
+			a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
 				"where it was volume %q in namespace %q%s; register it when that is done",
 				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID), a.VolumeID, a.Namespace, failing(a.LastError))
@@ -247,7 +252,8 @@ func growOnly(v, old *structs.CSIVolume) error {
 		return structs.Conflictf("volume %q: capacity_max %s is below its capacity of %s",
 			v.ID, structs.FormatBytes(v.RequestedCapacityMax), structs.FormatBytes(limit))
 	}
-	if v.State == structs.VolumeReady && v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
+	if v.State == structs.VolumeReady &&
+		v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
 		v.ExpandPending = true
 	}
 	return nil
@@ -265,7 +271,8 @@ func usesStay(tx Reader, v, old *structs.CSIVolume) error {
 		}
 	}
 	inUse := classesIn(tx, v, structs.ClaimGranted) != nil
-	if inUse && !codec.SameBytes(v.MountOptions, old.MountOptions) {
+	if inUse &&
+		!codec.SameBytes(v.MountOptions, old.MountOptions) {
 		return structs.Conflictf("volume %q: mount_options cannot change while it is in use", v.ID)
 	}
 	return nil
@@ -281,7 +288,8 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 		return structs.Invalidf("%q is not create, delete or expand", p.Op)
 	}
 	v := Volume(tx, p.RequestNamespace(), p.ID)
-	if v == nil || p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
+	if v == nil ||
+		p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
 	}
 	v = v.Copy()
@@ -295,7 +303,8 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 
 func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
-	case v.State == structs.VolumeDeleting && p.Err == nil && v.ExternalID == "":
+	case v.State == structs.VolumeDeleting && p.Err == nil &&
+		v.ExternalID == "":
 		v.ExternalID = p.ExternalID
 		v.Capacity = p.Capacity
 		v.Context = p.Context
@@ -374,7 +383,8 @@ func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 			v.RequestedCapacityMin = min(v.RequestedCapacityMin, v.Capacity)
 		}
 	}
-	if plugin := Plugin(tx, v.PluginID); !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
+	plugin := Plugin(tx, v.PluginID)
+	if !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
 		storeVolume(tx, v, p.Now) // claims have waited for it
 		return
 	}
