@@ -6,8 +6,8 @@ import (
 )
 
 // A batch is one log entry that carries many proposals. Under load they share the cost of an entry for Raft,
-// its log and every follower. Each proposal is atomic and has its own result, as an entry of its own has. All
-// have the index of the entry. No reader sees the state between two of them.
+// its log and every follower. Each proposal is atomic and has its own result, like an entry of its own. All
+// proposals have the index of the entry. No reader sees the state between two of them.
 //
 // The payload has, for each proposal, its length (a varint of encoding/binary) and the bytes of its Encode.
 
@@ -22,15 +22,17 @@ type batchCommand struct{ *CommandInfo }
 // Answers has the result of FSM.Apply for each entry of a batch.
 type Answers []any
 
-// Encode writes a log entry that carries all entries.
+// Encode writes a log entry that carries the entries.
 func (c batchCommand) Encode(entries [][]byte) []byte {
 	size := 1
 	for _, e := range entries {
 		size += binary.MaxVarintLen32 + len(e)
 	}
-	b := append(make([]byte, 0, size), c.ID)
+	b := make([]byte, 0, size)
+	b = append(b, c.ID)
 	for _, e := range entries {
-		b = append(binary.AppendUvarint(b, uint64(len(e))), e...)
+		b = binary.AppendUvarint(b, uint64(len(e)))
+		b = append(b, e...)
 	}
 	return b
 }

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// The commands, one line each; no other list names them. An ID is never changed and never used again. A new
+// This is the one list of commands, with a line for each. An ID never changes and is never used again. A new
 // command has the option since, with the version after Version.
 var (
 	NodeRegister    = command(1, "NodeRegister", state.NodeRegister, batched)
@@ -73,7 +73,9 @@ type Command[P any] struct{ *CommandInfo }
 
 // command declares a command that a state function applies.
 func command[P any](
-	id uint8, name string, apply func(*state.WriteTx, *P) error, options ...func(*CommandInfo),
+	id uint8, name string,
+	apply func(*state.WriteTx, *P) error,
+	options ...func(*CommandInfo),
 ) Command[P] {
 	info := &CommandInfo{ID: id, Name: name}
 	info.payload = func() any { return new(P) }
@@ -126,7 +128,7 @@ func CommandOf(entry []byte) *CommandInfo {
 	return unknown
 }
 
-// Encode writes the log entry: the command's id, then the payload in msgpack.
+// Encode writes the log entry: the command's ID, then the payload in msgpack.
 func (c Command[P]) Encode(payload *P) ([]byte, error) {
 	b, err := codec.EncodeAfter([]byte{c.ID}, payload)
 	if err != nil {
@@ -135,15 +137,16 @@ func (c Command[P]) Encode(payload *P) ([]byte, error) {
 	return b, nil
 }
 
-// decodeEntry finds the command of a log entry and reads its payload.
+// decodeEntry finds the command of a log entry and reads its payload. It returns the command's name and its
+// application to a transaction.
 func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
 	c := CommandOf(entry)
 	switch {
 	case len(entry) == 0:
 		return "", nil, fmt.Errorf("the entry is empty")
 	case c == unknown:
-		const text = "this version knows no command %d: was the log written by a newer one?"
-		return "", nil, fmt.Errorf(text, entry[0])
+		return "", nil, fmt.Errorf(
+			"this version knows no command %d: was the log written by a newer one?", entry[0])
 	case c.payload == nil:
 		return "", nil, fmt.Errorf("reading the payload of Batch: a batch inside a batch")
 	}

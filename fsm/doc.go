@@ -3,8 +3,8 @@
 //
 // Its rules:
 //
-//   - The id of a command never changes, because every version must read an old log and an old snapshot
-//     alike. The golden file in testdata holds ids and names.
+//   - The ID of a command never changes, because every version must read an old log and an old snapshot
+//     alike. The golden file in testdata has the IDs and names.
 //   - Apply is deterministic. A value that depends on a clock, on chance or on the memory of one server is
 //     decided before the proposal and is a field of the payload.
 //   - The error of a state function is the result of the command and returns to the proposer. An entry that

@@ -34,27 +34,26 @@ func (f *FSM) ApplyBatch(logs []*raft.Log) []any {
 	b := f.store.Begin()
 	defer b.Abort()
 	for n, log := range logs {
-		if log.Type != raft.LogCommand {
-			continue
+		if log.Type == raft.LogCommand {
+			answers[n] = applyLog(b, log)
 		}
-		answers[n] = applyLog(b, log)
 	}
 	b.Commit()
 	return answers
 }
 
-// applyLog panics on an entry that it cannot decode, because a server that skipped it would diverge from the
-// others for ever.
+// applyLog applies one entry. It panics if it cannot decode the entry, because a server that skipped it would
+// diverge from the others for ever.
 func applyLog(b *state.Batch, log *raft.Log) any {
 	answer, err := applyEntry(b, log)
 	if err != nil {
-		const text = "log entry %d cannot be applied, the server stops so as not to diverge: %v"
-		panic(fmt.Sprintf(text, log.Index, err))
+		panic(fmt.Sprintf("log entry %d cannot be applied, the server stops so as not to diverge: %v",
+			log.Index, err))
 	}
 	return answer
 }
 
-// applyEntry fails if it cannot decode the entry.
+// applyEntry applies one entry or batch. The error is that of decoding.
 func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
 	if len(log.Data) == 0 ||
 		log.Data[0] != Batch.ID {
@@ -74,15 +73,13 @@ func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
 	return answers, nil
 }
 
+// applyOne applies an entry that is no batch. The answer is the result of the command.
 func applyOne(b *state.Batch, index uint64, entry []byte) (answer any, err error) {
 	name, apply, err := decodeEntry(entry)
 	if err != nil {
 		return nil, err
 	}
-	labels := []metrics.Label{{
-		Name:  "command",
-		Value: name,
-	}}
+	labels := []metrics.Label{{Name: "command", Value: name}}
 	defer metrics.MeasureSinceWithLabels([]string{"fsm", "apply"}, time.Now(), labels)
 	if err := b.Apply(index, apply); err != nil {
 		return err, nil

@@ -25,7 +25,7 @@ func Alloc(tx Reader, id string) *structs.Allocation {
 	return allocs.Get(tx, id)
 }
 
-// AllocWithJob is a copy of the allocation with the version of the job it was placed from.
+// AllocWithJob returns a copy of the allocation with the version of the job that it was placed from.
 func AllocWithJob(tx Reader, a *structs.Allocation) *structs.Allocation {
 	if a == nil {
 		return nil
@@ -84,7 +84,7 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	allocs.Put(tx, a)
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
-			referPlugin(tx, id)
+			ensurePlugin(tx, id)
 		}
 	}
 	if a.Terminal() {
@@ -92,7 +92,7 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	}
 	if a.ClientTerminal() && old != nil {
 		endClaims(tx, a.ID, a.ModifyTime)
-		unreferPlugins(tx, a)
+		dropUnusedPlugins(tx, a)
 	}
 	if old != nil &&
 		(a.Terminal() && !old.Terminal() ||
@@ -102,9 +102,9 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	refreshJobStatus(tx, a.Namespace, a.JobID)
 }
 
-func unreferPlugins(tx *WriteTx, a *structs.Allocation) {
+func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 	for _, id := range a.CSIPlugins {
-		unreferPlugin(tx, id)
+		dropUnusedPlugin(tx, id)
 	}
 }
 
@@ -113,7 +113,7 @@ func unreferPlugins(tx *WriteTx, a *structs.Allocation) {
 // evaluated once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
-		_, err := mustNode(tx, p.NodeID, p.SecretID)
+		_, err := findNode(tx, p.NodeID, p.SecretID)
 		if err != nil {
 			return err
 		}
@@ -124,8 +124,7 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			continue
 		}
 		old := Alloc(tx, u.ID)
-		if old == nil ||
-			(p.NodeID != "" && old.NodeID != p.NodeID) {
+		if old == nil || p.NodeID != "" && old.NodeID != p.NodeID {
 			continue
 		}
 		a := applyClientUpdate(old, u, p.Now)
@@ -149,11 +148,11 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 // applyClientUpdate returns the allocation in its reported state, or nil if nothing changed. An ended
 // allocation does not run again. A lost allocation may turn out to have ended in another way.
 func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, now int64) *structs.Allocation {
-	said := structs.Allocation{ClientStatus: u.ClientStatus}
-	other := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
-	found := old.ClientStatus == structs.AllocLost && said.ClientTerminal()
+	reported := structs.Allocation{ClientStatus: u.ClientStatus}
+	differs := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
+	endKnown := old.ClientStatus == structs.AllocLost && reported.ClientTerminal()
 	if u.ClientStatus == structs.AllocLost ||
-		(other && old.ClientTerminal() && !found) {
+		(differs && old.ClientTerminal() && !endKnown) {
 		return nil
 	}
 	a := old.Copy()
@@ -183,8 +182,8 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 	}
 	e := structs.NewEval(j, trigger, now)
 	e.NodeID = a.NodeID
-	enqueueEval(tx, e,
-		deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
+	id := deriveID(tx, trigger, j.Namespace, j.ID, a.ID)
+	enqueueEval(tx, e, id)
 }
 
 // AllocStop requests that an allocation be stopped and replaced. The scheduler does both.

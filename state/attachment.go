@@ -22,13 +22,13 @@ func AttachmentsByNode(tx Reader, node string) iter.Seq[*structs.CSIAttachment] 
 	return attachmentsByNode.Scan(tx, node)
 }
 
-// UnsettledAttachments yields those for which the leader has a call to make.
+// UnsettledAttachments yields the attachments for which the leader has a call to make.
 func UnsettledAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
 	return unsettledAttachments.Scan(tx)
 }
 
-// attachFor makes the attachment that a granted claim needs, where the plugin attaches and it is not
-// there for another claim of the node.
+// attachFor puts the attachment that a granted claim needs, unless the plugin does not attach or the node has
+// the attachment for another claim.
 func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	p := Plugin(tx, c.PluginID)
 	if p == nil || !p.SupportsAttachDetach ||
@@ -38,8 +38,8 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	external := externalNode(tx, c.PluginID, c.NodeID)
 	if external == "" {
-		// Not for a claim that is just granted: see nodeBlock. For an older one when the node reports: see
-		// grantOnNode.
+		// A claim that is just granted has a known node: see nodeBlock. An older claim gets its attachment when
+		// the node reports: see grantOnNode.
 		return
 	}
 	attachments.Put(tx, &structs.CSIAttachment{
@@ -61,8 +61,8 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	})
 }
 
-// detachUnused marks the attachment that a claim used to be detached when no other claim on the node uses
-// it. That goes for one that is still attaching too: only a detach makes sure that nothing is left of it.
+// detachUnused marks the attachment that a claim used for a detach, unless another claim on the node uses it.
+// An attachment that is still attaching is marked too: only a detach makes sure that nothing is left of it.
 func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	if a == nil || a.State == structs.AttachmentDetaching ||
@@ -76,8 +76,8 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	attachments.Put(tx, a)
 }
 
-// attachGranted makes the attachments of a plugin that has begun to attach after claims of its volumes
-// were granted without.
+// attachGranted puts the attachments of a plugin that has begun to attach after claims of its volumes were
+// granted without them.
 func attachGranted(tx *WriteTx, plugin string, now int64) {
 	for v := range volumesByPlugin.Scan(tx, plugin) {
 		for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
@@ -100,14 +100,14 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 		granted += n.Granted
 		all += n.Granted + n.Waiting
 	}
-	some := ClaimsByNode(tx, a.NodeID)
+	candidates := ClaimsByNode(tx, a.NodeID)
 	switch {
 	case granted == 0:
 		return false
 	case all <= fewClaims:
-		some = claims.Scan(tx, a.Namespace, a.VolumeID)
+		candidates = claims.Scan(tx, a.Namespace, a.VolumeID)
 	}
-	for c := range some {
+	for c := range candidates {
 		if c.State == structs.ClaimGranted &&
 			c.NodeID == a.NodeID && c.VolumeID == a.VolumeID &&
 			c.Namespace == a.Namespace {
@@ -120,16 +120,15 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 // AttachmentOutcome records the outcome of an attach or a detach. It ignores the outcome if the attachment no
 // longer needs that call, or was created later.
 func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
-	states := map[string]string{
+	expected := map[string]string{
 		"attach": structs.AttachmentAttaching,
 		"detach": structs.AttachmentDetaching,
-	}
-	wants := states[p.Op]
-	if wants == "" {
+	}[p.Op]
+	if expected == "" {
 		return structs.Invalidf("%q is neither attach nor detach", p.Op)
 	}
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
-	if a == nil || a.State != wants ||
+	if a == nil || a.State != expected ||
 		p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
 		return nil
 	}
@@ -140,7 +139,7 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 	}
 	switch {
 	case p.Err != nil:
-		a.LastError = failedAgain(a.LastError, p.Err)
+		a.LastError = countFailure(a.LastError, p.Err)
 		attachments.Put(tx, a)
 	case p.Op == "attach":
 		a.State = structs.AttachmentAttached
@@ -153,8 +152,8 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 	return nil
 }
 
-// failedAgain is the new last error, counting on.
-func failedAgain(last, now *structs.OperationError) *structs.OperationError {
+// countFailure returns the new last error of an operation, with the number of its failures.
+func countFailure(last, now *structs.OperationError) *structs.OperationError {
 	e := *now
 	e.Attempts = 1
 	if last != nil {

@@ -9,8 +9,8 @@ import "berth/structs"
 // keptFreed is the number of recorded nodes. Of earlier ones the row only records that they existed.
 const keptFreed = 32
 
-// unblockCapacity unblocks the evaluations that wait for capacity, and records the node with freed capacity;
-// "" stands for any node.
+// unblockCapacity unblocks the evaluations that wait for capacity, and records the node with freed capacity.
+// The node "" stands for any node.
 func unblockCapacity(tx *WriteTx, node string) {
 	unblockKey(tx, structs.WakeCapacity)
 	if node != "" && jobsPerNode.Has(tx) {
@@ -33,7 +33,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 		return
 	}
 	if w.Forgotten == 0 {
-		w.Forgotten = tx.Index - 1 // the first that is remembered
+		w.Forgotten = tx.Index - 1 // the row records all nodes from this index on
 	}
 	kept := make([]structs.FreedNode, 0, keptFreed+1)
 	for _, r := range w.Rooms {
@@ -54,8 +54,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 // have been others.
 func NodesFreedSince(tx Reader, index uint64) (nodes []string, known bool) {
 	w := unblocks.Get(tx, structs.WakeCapacity)
-	if w == nil || w.Forgotten == 0 ||
-		index < w.Forgotten {
+	if w == nil || w.Forgotten == 0 || index < w.Forgotten {
 		return nil, false
 	}
 	for _, r := range w.Rooms {

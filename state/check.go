@@ -14,21 +14,16 @@ import (
 // After mostFaults violations it only counts, and the last line has the number.
 func Check(tx *ReadTx) []string {
 	c := &checker{ReadTx: tx}
-	parts := []func(){
-		c.indexes,
-		c.claims,
-		c.claimQueues,
-		c.attachments,
-		c.volumes,
-		c.plugins,
-		c.instances,
-		c.allocs,
-		c.evals,
-		c.jobs,
-	}
-	for _, look := range parts {
-		look()
-	}
+	c.indexes()
+	c.claims()
+	c.claimQueues()
+	c.attachments()
+	c.volumes()
+	c.plugins()
+	c.instances()
+	c.allocs()
+	c.evals()
+	c.jobs()
 	if c.more > 0 {
 		c.faults = append(c.faults,
 			fmt.Sprintf("and %d more", c.more))
@@ -36,8 +31,8 @@ func Check(tx *ReadTx) []string {
 	return c.faults
 }
 
-// mostFaults is how many faults Check describes, and mostFaultBytes how long each description may be: the
-// rows may come from a damaged file.
+// mostFaults bounds the number of faults that Check describes, and mostFaultBytes the length of each
+// description, because the rows may come from a damaged file.
 const (
 	mostFaults     = 1000
 	mostFaultBytes = 500
@@ -49,7 +44,7 @@ type checker struct {
 	more   int // faults that are not described
 }
 
-// want notes a fault unless ok.
+// want records a fault unless ok.
 func (c *checker) want(ok bool, format string, args ...any) {
 	switch {
 	case ok:
@@ -61,7 +56,7 @@ func (c *checker) want(ok bool, format string, args ...any) {
 	}
 }
 
-// wantCounts notes each key of which another number is kept than was counted.
+// wantCounts records a fault for each key whose stored number differs from the counted one.
 func wantCounts[N comparable](c *checker, subject string, counted, kept map[string]N) {
 	keys := maps.Clone(counted)
 	maps.Copy(keys, kept)
@@ -102,122 +97,130 @@ func (c *checker) indexes() {
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
-// may still start. A granted claim conflicts with no other, and the attachment that it needs exists or is in
-// progress.
+// may still start. A granted claim conflicts with no other, and its attachment fits it.
 func (c *checker) claims() {
-	granted := map[[2]string]map[structs.ClaimClass]string{}
+	granted := grantedClasses{}
 	for cl := range claims.Scan(c) {
-		who := fmt.Sprintf("claim of volume %s/%s for allocation %s",
+		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
 			cl.Namespace, cl.VolumeID, cl.AllocID)
 		v := Volume(c, cl.Namespace, cl.VolumeID)
 		a := Alloc(c, cl.AllocID)
-		c.want(v != nil, "%s: no such volume", who)
-		c.want(a != nil, "%s: no such allocation", who)
+		c.want(v != nil, "%s: no such volume", subject)
+		c.want(a != nil, "%s: no such allocation", subject)
 		c.want(a == nil || a.NodeID == cl.NodeID,
-			"%s: it is on another node than the claim", who)
+			"%s: it is on another node than the claim", subject)
 		c.want(v == nil || v.PluginID == cl.PluginID,
-			"%s: the volume is of another plugin", who)
-		c.want(v == nil ||
-			v.Capable(cl.Class()),
-			"%s: the volume is not capable of it", who)
-		c.want(cl.ExpandBytes == 0 && cl.ExpandError == nil ||
-			v == nil ||
+			"%s: the volume is of another plugin", subject)
+		c.want(v == nil || v.Capable(cl.Class()),
+			"%s: the volume is not capable of it", subject)
+		grows := cl.ExpandBytes != 0 || cl.ExpandError != nil
+		c.want(!grows || v == nil ||
 			v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
-			"%s: its node has still to grow the volume to %d, of which the volume does not know", who, cl.ExpandBytes)
+			"%s: its node has still to grow the volume to %d, of which the volume does not know",
+			subject, cl.ExpandBytes)
 		switch cl.State {
 		case structs.ClaimWaiting:
 			c.want(a == nil || !a.Terminal(),
-				"%s: it waits though the allocation is terminal", who)
+				"%s: it waits though the allocation is terminal", subject)
 			c.want(cl.GrantIndex == 0 && cl.EndTime == 0,
-				"%s: it waits and has a grant index, or an end", who)
+				"%s: it waits and has a grant index, or an end", subject)
 			continue
 		case structs.ClaimGranted:
-			c.want(cl.GrantIndex >= cl.CreateIndex &&
-				cl.GrantIndex <= cl.ModifyIndex,
-				"%s: grant index %d", who, cl.GrantIndex)
-			c.want(a == nil ||
-				a.ClientTerminal() == (cl.EndTime != 0),
-				"%s: end %d differs from that of its allocation", who, cl.EndTime)
+			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex,
+				"%s: grant index %d", subject, cl.GrantIndex)
+			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
+				"%s: end %d differs from that of its allocation", subject, cl.EndTime)
 		default:
-			c.want(false, "%s: state %q", who, cl.State)
+			c.want(false, "%s: state %q", subject, cl.State)
 		}
-		key := [2]string{cl.Namespace, cl.VolumeID}
-		for k, other := range granted[key] {
-			c.want(!k.Conflicts(cl.Class()),
-				"%s: granted although it conflicts with that of %s", who, other)
-		}
-		if granted[key] == nil {
-			granted[key] = map[structs.ClaimClass]string{}
-		}
-		granted[key][cl.Class()] = cl.AllocID
-		at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
-		c.want(at == nil || at.State != structs.AttachmentDetaching,
-			"%s: granted on an attachment that is detaching", who)
-		c.want(at == nil ||
-			at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode,
-			"%s: attached in another mode", who)
+		c.grantedClaim(cl, granted, subject)
 	}
+}
+
+// grantedClasses has the allocations with granted claims, by volume and by the class of the claim.
+type grantedClasses map[volumeKey]map[structs.ClaimClass]string
+
+// grantedClaim checks a granted claim against the granted claims before it and against its attachment.
+func (c *checker) grantedClaim(cl *structs.CSIClaim, granted grantedClasses, subject string) {
+	key := volumeKey{cl.Namespace, cl.VolumeID}
+	for k, other := range granted[key] {
+		c.want(!k.Conflicts(cl.Class()),
+			"%s: granted although it conflicts with that of %s", subject, other)
+	}
+	if granted[key] == nil {
+		granted[key] = map[structs.ClaimClass]string{}
+	}
+	granted[key][cl.Class()] = cl.AllocID
+	at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
+	if at == nil {
+		return
+	}
+	c.want(at.State != structs.AttachmentDetaching,
+		"%s: granted on an attachment that is detaching", subject)
+	c.want(at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode,
+		"%s: attached in another mode", subject)
 }
 
 // claimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
 func (c *checker) claimQueues() {
 	found := map[string]int{}
 	for cl := range claims.Scan(c) {
-		found[fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)]++
+		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
+		found[key]++
 	}
 	kept := map[string]int{}
 	for l := range claimQueues.Scan(c) {
 		for _, n := range l.Classes {
 			for _, state := range claimStates {
-				if *n.In(state) != 0 {
-					kept[fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.Class(), " ", state)] = *n.In(state)
+				if count := *n.In(state); count != 0 {
+					key := fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.Class(), " ", state)
+					kept[key] = count
 				}
 			}
 		}
 	}
 	wantCounts(c, "claims of volume", found, kept)
-	seen := map[[2]string]bool{}
+	seen := map[volumeKey]bool{}
 	for cl := range waitingByPlugin.Scan(c) {
-		key := [2]string{cl.Namespace, cl.VolumeID}
-		if !seen[key] {
-			seen[key] = true
-			for next := range grantable(c, cl.Namespace, cl.VolumeID) {
-				c.want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
-					next.Namespace, next.VolumeID, next.AllocID)
-			}
+		key := volumeKey{cl.Namespace, cl.VolumeID}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		for next := range grantable(c, cl.Namespace, cl.VolumeID) {
+			c.want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
+				next.Namespace, next.VolumeID, next.AllocID)
 		}
 	}
 }
 
-// attachments: one that is wanted has a claim, one without is on its way out, and a single-node volume
-// has one at most.
+// attachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
+// and that a volume for a single node has at most one.
 func (c *checker) attachments() {
-	type key struct{ ns, volume string }
-	single := map[key]bool{}
-	count := map[key]int{}
+	single := map[volumeKey]bool{}
+	count := map[volumeKey]int{}
 	for a := range attachments.Scan(c) {
-		who := fmt.Sprintf("attachment of volume %s/%s to node %s",
+		subject := fmt.Sprintf("attachment of volume %s/%s to node %s",
 			a.Namespace, a.VolumeID, a.NodeID)
 		used := inUse(c, a)
 		switch a.State {
 		case structs.AttachmentAttaching, structs.AttachmentAttached:
-			c.want(used, "%s is %s and no claim uses it", who, a.State)
+			c.want(used, "%s is %s and no claim uses it", subject, a.State)
 			c.want(Volume(c, a.Namespace, a.VolumeID) != nil,
-				"%s is %s and the volume is gone", who, a.State)
+				"%s is %s and the volume is gone", subject, a.State)
 		case structs.AttachmentDetaching:
-			c.want(!used, "%s is detaching under a claim", who)
+			c.want(!used, "%s is detaching under a claim", subject)
 		default:
-			c.want(false, "%s: state %q", who, a.State)
+			c.want(false, "%s: state %q", subject, a.State)
 		}
 		c.want(a.ExternalNodeID != "",
-			"%s: its external node ID is not known", who)
-		k := key{a.Namespace, a.VolumeID}
-		c.want(!a.Found ||
-			a.State == structs.AttachmentDetaching,
-			"%s was found and is %s", who, a.State)
+			"%s: its external node ID is not known", subject)
+		c.want(!a.Found || a.State == structs.AttachmentDetaching,
+			"%s was found and is %s", subject, a.State)
 		if a.Found {
 			continue // no claim made it, so it may be in addition to theirs
 		}
+		k := volumeKey{a.Namespace, a.VolumeID}
 		count[k]++
 		single[k] = single[k] ||
 			a.AccessMode.SingleNode() && a.State != structs.AttachmentDetaching
@@ -238,17 +241,19 @@ func (c *checker) volumes() {
 			external[key] = v.ID
 		}
 		states := []string{
-			structs.VolumeCreating, structs.VolumeReady, structs.VolumeFailed, structs.VolumeDeleting,
+			structs.VolumeCreating,
+			structs.VolumeReady,
+			structs.VolumeFailed,
+			structs.VolumeDeleting,
 		}
 		c.want(slices.Contains(states, v.State),
 			"volume %s/%s: state %q", v.Namespace, v.ID, v.State)
-		c.want(v.State != structs.VolumeDeleting ||
-			!claims.Has(c, v.Namespace, v.ID),
+		c.want(v.State != structs.VolumeDeleting || !claims.Has(c, v.Namespace, v.ID),
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
 }
 
-// plugins: a row is there exactly while something refers to it.
+// plugins checks that a plugin has a row exactly while something refers to the plugin.
 func (c *checker) plugins() {
 	for p := range plugins.Scan(c) {
 		c.want(pluginReferences(c, p.ID) != "",
@@ -263,8 +268,7 @@ func (c *checker) plugins() {
 	}
 	for a := range allocs.Scan(c) {
 		for _, id := range a.CSIPlugins {
-			c.want(a.ClientTerminal() ||
-				Plugin(c, id) != nil,
+			c.want(a.ClientTerminal() || Plugin(c, id) != nil,
 				"allocation %s: plugin %s has no row", a.ID, id)
 		}
 	}
@@ -293,32 +297,30 @@ func (c *checker) counts() {
 	wantCounts(c, "instances and runs of plugin", found, kept)
 }
 
-// instances: each is of a node that is there, and the node's row names it.
+// instances checks that each instance has a node whose row names it.
 func (c *checker) instances() {
 	halves := map[string][]structs.CSIInstanceKey{}
 	for i := range instances.Scan(c) {
-		who := fmt.Sprintf("%s instance of plugin %s on node %s",
+		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
 			i.Kind, i.PluginID, i.NodeID)
 		n := Node(c, i.NodeID)
-		c.want(n != nil, "%s: no such node", who)
-		c.want(n == nil || n.Status != structs.NodeDown ||
-			!i.Healthy,
-			"%s is healthy and the node is down", who)
+		c.want(n != nil, "%s: no such node", subject)
+		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
+			"%s is healthy and the node is down", subject)
 		c.want(!i.DownWithNode || !i.Healthy,
-			"%s is healthy and down with its node", who)
+			"%s is healthy and down with its node", subject)
 		p := Plugin(c, i.PluginID)
-		c.want(p != nil, "%s: the plugin has no row", who)
+		c.want(p != nil, "%s: the plugin has no row", subject)
 		c.want(!i.Healthy || p == nil ||
 			i.IsDriver(p.Provider) && !i.OtherDriver,
-			"%s is healthy and of another driver, %q", who, i.Provider)
-		halves[i.NodeID] = append(halves[i.NodeID], structs.CSIInstanceKey{
-			PluginID: i.PluginID,
-			Kind:     i.Kind,
-		})
+			"%s is healthy and of another driver, %q", subject, i.Provider)
+		halves[i.NodeID] = append(halves[i.NodeID], halfOf(i))
 	}
 	for n := range nodes.Scan(c) {
-		c.want(slices.Equal(n.CSIInstances(), halves[n.ID]),
-			"node %s names plugin instances %v and has %v", n.ID, n.CSIInstances(), halves[n.ID])
+		named := n.CSIInstances()
+		own := halves[n.ID]
+		c.want(slices.Equal(named, own),
+			"node %s names plugin instances %v and has %v", n.ID, named, own)
 	}
 }
 
@@ -328,8 +330,7 @@ func (c *checker) allocs() {
 		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
 		c.want(JobOf(c, a) != nil,
 			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
-		c.want(a.ClientTerminal() ||
-			Node(c, a.NodeID) != nil,
+		c.want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
 	}
 }
@@ -347,8 +348,8 @@ func (c *checker) evals() {
 		c.want(blocked[k] == "",
 			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
 		blocked[k] = e.ID
-		c.want(missedUnblock(c, e) == "",
-			"evaluation %s missed the unblock of %s", e.ID, missedUnblock(c, e))
+		missed := missedUnblock(c, e)
+		c.want(missed == "", "evaluation %s missed the unblock of %s", e.ID, missed)
 	}
 }
 
@@ -357,7 +358,8 @@ func (c *checker) jobs() {
 		v := JobVersion(c, j.Namespace, j.ID, j.Version)
 		c.want(v != nil && sameSpec(v, j),
 			"job %s/%s: version %d is not kept as it is", j.Namespace, j.ID, j.Version)
-		c.want(jobStatus(c, j) == j.Status,
-			"job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, jobStatus(c, j))
+		status := jobStatus(c, j)
+		c.want(status == j.Status,
+			"job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, status)
 	}
 }

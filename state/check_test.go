@@ -54,7 +54,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			nodes.Put(tx, n)
 		},
 		"names plugin instances []": func(tx *WriteTx) {
-			n := edited(Node(tx.ReadTx, "n1"))
+			n := shallowCopy(Node(tx.ReadTx, "n1"))
 			n.SetCSIInstances(nil)
 			nodes.Put(tx, n)
 		},

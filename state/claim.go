@@ -22,8 +22,10 @@ func ClaimsByVolume(tx Reader, ns, volume string) []*structs.CSIClaim {
 }
 
 func inQueueOrder(a, b *structs.CSIClaim) int {
-	return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex),
-		cmp.Compare(a.Seq, b.Seq))
+	return cmp.Or(
+		cmp.Compare(a.CreateIndex, b.CreateIndex),
+		cmp.Compare(a.Seq, b.Seq),
+	)
 }
 
 // ClaimsByNode yields the claims for allocations on a node.
@@ -31,7 +33,7 @@ func ClaimsByNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return claimsByNode.Scan(tx, node)
 }
 
-// ClaimsByAlloc yields an allocation's claims: they are on its node.
+// ClaimsByAlloc yields an allocation's claims. All of them are on its node.
 func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
 	a := Alloc(tx, alloc)
 	if a == nil {
@@ -46,14 +48,13 @@ func EndedClaimsOfNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return endedClaims.Scan(tx, node)
 }
 
-// NodesWithEndedClaims yields the nodes with such claims, without reading all of them. A blocking query
-// cannot wait for this result.
+// NodesWithEndedClaims yields the nodes with claims that EndedClaimsOfNode yields. It does not read all of
+// these claims. A blocking query cannot wait for this result.
 func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for c := endedClaims.First(tx); c != nil; c = endedClaims.After(tx, c.NodeID) {
-			if !yield(c.NodeID) {
-				return
-			}
+		c := endedClaims.First(tx)
+		for c != nil && yield(c.NodeID) {
+			c = endedClaims.After(tx, c.NodeID)
 		}
 	}
 }
@@ -62,19 +63,20 @@ func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
 // one claim can never be granted, all are rejected.
 func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	if p.NodeID != "" {
-		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
+		if _, err := findNode(tx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
-	// longer has the volumes whose queues have become longer. Volumes are independent of each other.
-	longer := map[structs.CSIClaimKey]bool{}
+	// longer has the volumes whose queues have become longer. The volumes are independent of each other, so
+	// their order does not matter.
+	longer := map[volumeKey]bool{}
 	first := tx.NextSeq(len(p.Claims))
-	for n, asked := range p.Claims {
-		if asked == nil {
+	for n, requested := range p.Claims {
+		if requested == nil {
 			return structs.Invalidf("claim %d of the request is empty", n)
 		}
-		c := *asked
-		c.Namespace = structs.NamespaceOr(cmp.Or(c.Namespace, p.Namespace))
+		c := *requested
+		c.Namespace = cmp.Or(c.Namespace, p.RequestNamespace())
 		fresh, err := completeClaim(tx, &c, p.NodeID)
 		if err != nil {
 			return err
@@ -95,13 +97,10 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 			continue
 		}
 		storeClaim(tx, &c)
-		longer[structs.CSIClaimKey{
-			Namespace: c.Namespace,
-			VolumeID:  c.VolumeID,
-		}] = true
+		longer[volumeKey{c.Namespace, c.VolumeID}] = true
 	}
 	for k := range longer {
-		grant(tx, k.Namespace, k.VolumeID, p.Now)
+		grant(tx, k.ns, k.volume, p.Now)
 	}
 	return nil
 }
@@ -112,8 +111,7 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	k := c.Class()
 	for _, n := range classCounts(tx, c.Namespace, c.VolumeID) {
-		if n.Waiting > 0 ||
-			k.Conflicts(n.Class()) {
+		if n.Waiting > 0 || k.Conflicts(n.Class()) {
 			return false
 		}
 	}
@@ -124,9 +122,7 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	}
 	attaches := p.SupportsAttachDetach ||
 		attachments.Has(tx, c.Namespace, c.VolumeID)
-	if attaches &&
-		(classBlock(tx, v, k) != "" ||
-			nodeBlock(tx, v, c) != "") {
+	if attaches && (classBlock(tx, v, k) != "" || nodeBlock(tx, v, c) != "") {
 		return false
 	}
 	c.State = structs.ClaimGranted
@@ -143,9 +139,9 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 // completeClaim checks a claim against its volume and allocation and fills in the derived fields. It reports
 // false for a claim that exists already.
 func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err error) {
-	v := Volume(tx, c.Namespace, c.VolumeID)
-	if v == nil {
-		return false, structs.NotFoundf("no volume %q in namespace %q", c.VolumeID, c.Namespace)
+	v, err := findVolume(tx, c.Namespace, c.VolumeID)
+	if err != nil {
+		return false, err
 	}
 	a := Alloc(tx, c.AllocID)
 	switch {
@@ -154,10 +150,11 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err
 	case a.Namespace != c.Namespace:
 		return false, structs.Deniedf(
 			"allocation %q is in namespace %q, the volume in %q", a.ID, a.Namespace, c.Namespace)
-	case node != "" && a.NodeID != node, c.NodeID != "" && a.NodeID != c.NodeID:
+	case node != "" && a.NodeID != node,
+		c.NodeID != "" && a.NodeID != c.NodeID:
 		return false, structs.Deniedf("allocation %q is on another node", a.ID)
 	}
-	// Texts are shared with the rows they come from, so that many claims do not hold a copy each.
+	// The claim shares its texts with the rows, so that many claims do not hold a copy each.
 	c.Namespace = v.Namespace
 	c.VolumeID = v.ID
 	c.AllocID = a.ID
@@ -165,7 +162,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err
 	c.PluginID = v.PluginID
 	c.JobID = a.JobID
 	c.TaskGroup = a.TaskGroup
-	old := claims.Get(tx, c.Namespace, c.VolumeID, c.AllocID)
+	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	if old != nil {
 		if old.Class() != c.Class() {
 			return false, structs.Conflictf(
@@ -183,14 +180,11 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err
 func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
-	case !c.AccessMode.Valid() ||
-		!c.AttachmentMode.Valid() ||
-		(c.Mode != structs.ClaimRead &&
-			c.Mode != structs.ClaimWrite):
+	case !c.AccessMode.Valid() || !c.AttachmentMode.Valid() ||
+		(c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
 		return structs.Invalidf(
 			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
-	case c.Mode == structs.ClaimWrite &&
-		c.AccessMode.ReaderOnly():
+	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
 		return structs.Invalidf("volume %q: access mode %s is read-only", v.ID, c.AccessMode)
 	case !v.Capable(class):
 		return structs.Preconditionf(
@@ -216,7 +210,7 @@ func errorText(e *structs.OperationError) string {
 // counts as released.
 func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	if p.NodeID != "" && p.SecretID != "" {
-		if _, err := mustNode(tx, p.NodeID, p.SecretID); err != nil {
+		if _, err := findNode(tx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
@@ -226,9 +220,8 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	var keys []string // to unblock, each once
 	known := map[string]bool{}
 	for _, k := range p.Claims {
-		c := Claim(tx,
-			structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)),
-			k.VolumeID, k.AllocID)
+		ns := cmp.Or(k.Namespace, p.RequestNamespace())
+		c := Claim(tx, ns, k.VolumeID, k.AllocID)
 		if c == nil {
 			continue
 		}
@@ -236,7 +229,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			return structs.Deniedf("the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
 		}
 		if p.Operator != "" {
-			if err := giveUp(tx, c, p); err != nil {
+			if err := endHolder(tx, c, p); err != nil {
 				return err
 			}
 		}
@@ -254,9 +247,9 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	return nil
 }
 
-// noteReadOnly remembers in the volume that its file system turned read-only under a claim of the node.
+// noteReadOnly records in the volume that its file system turned read-only under a claim of the node.
 func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.CSIClaimKey) {
-	ns := structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace))
+	ns := cmp.Or(k.Namespace, p.RequestNamespace())
 	c := Claim(tx, ns, k.VolumeID, k.AllocID)
 	v := Volume(tx, ns, k.VolumeID)
 	if c == nil || v == nil || c.NodeID != p.NodeID {
@@ -268,13 +261,13 @@ func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.C
 		AllocID: c.AllocID,
 		Time:    p.Now,
 	}
-	changeQuietly(tx, v)
+	putWithoutUnblock(tx, v)
 }
 
-// giveUp ends the allocation whose claim is about to be released without its node. If the node returns, it
-// must stop the allocation, and the allocation gets no other claim. On a node that is up the allocation may
-// write at this moment, so no operator can assert that it does not.
-func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
+// endHolder ends the allocation whose claim is about to be released without its node. If the node returns, it
+// must stop the allocation, and the allocation gets no other claim. A node that is up is rejected, because
+// the allocation may write at this moment.
+func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
 	old := Alloc(tx, c.AllocID)
 	n := Node(tx, c.NodeID)
 	switch {
@@ -283,7 +276,8 @@ func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishReque
 	case n != nil && n.Status != structs.NodeDown:
 		return structs.Preconditionf("allocation %s (job %s) may still use volume %q on node %s, which is %s; "+
 			"stop it first: berth alloc stop %s",
-			old.ID, old.JobID, c.VolumeID, nodeName(tx, c.NodeID), n.Status, structs.ShortID(old.ID))
+			old.ID, old.JobID, c.VolumeID,
+			nodeName(tx, c.NodeID), n.Status, structs.ShortID(old.ID))
 	}
 	a := old.Copy()
 	if !a.ServerTerminal() {
@@ -325,10 +319,11 @@ func unblockAfterRelease(tx *WriteTx, k structs.CSIClaimKey, plugin, node string
 // node. A deleted volume has no row that records this, so all evaluations that wait for capacity are
 // evaluated again.
 func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []string {
-	keys := []string{structs.WakeVolume(k.Namespace, k.VolumeID)}
+	key := structs.WakeVolume(k.Namespace, k.VolumeID)
 	if Volume(tx, k.Namespace, k.VolumeID) == nil {
-		keys[0] = structs.WakeCapacity
+		key = structs.WakeCapacity
 	}
+	keys := []string{key}
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
 	if half.NodeReport().MaxVolumes > structs.ManyVolumes {
 		keys = append(keys, structs.WakePlugin(plugin))
@@ -336,7 +331,7 @@ func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []stri
 	return keys
 }
 
-// endClaims notes that the allocation which holds claims has ended: they are to be released.
+// endClaims records in the claims of an allocation that it has ended, so that its node releases them.
 func endClaims(tx *WriteTx, alloc string, now int64) {
 	for c := range ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimGranted && c.EndTime == 0 {

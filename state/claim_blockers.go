@@ -79,34 +79,33 @@ func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 		return stillAttached(tx, own)
 	}
 	p := Plugin(tx, v.PluginID)
-	if own == nil && p != nil && p.SupportsAttachDetach {
-		if externalNode(tx, v.PluginID, c.NodeID) == "" {
-			return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?",
-				nodeName(tx, c.NodeID), v.PluginID)
-		}
+	attaches := own == nil && p != nil && p.SupportsAttachDetach
+	if attaches && externalNode(tx, v.PluginID, c.NodeID) == "" {
+		return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?",
+			nodeName(tx, c.NodeID), v.PluginID)
 	}
 	return ""
 }
 
 func stillAttached(tx Reader, a *structs.CSIAttachment) string {
-	doing := map[string]string{
+	relation := map[string]string{
 		structs.AttachmentAttaching: "being attached to",
 		structs.AttachmentAttached:  "still attached to",
 		structs.AttachmentDetaching: "being detached from",
 	}[a.State]
-	return fmt.Sprintf("volume %s is %s node %s%s%s", a.VolumeID, doing, nodeName(tx, a.NodeID),
-		failing(a.LastError), asked(tx, a))
+	return fmt.Sprintf("volume %s is %s node %s%s%s",
+		a.VolumeID, relation, nodeName(tx, a.NodeID),
+		failing(a.LastError), describeCall(tx, a))
 }
 
-// asked describes a call with an unknown outcome, once an error has occurred. Before that the call is only in
-// flight.
-func asked(tx Reader, a *structs.CSIAttachment) string {
+// describeCall describes a call with an unknown outcome, once an error has occurred. Before that the call is
+// only in flight.
+func describeCall(tx Reader, a *structs.CSIAttachment) string {
 	if a.Call == nil || a.LastError == nil {
 		return ""
 	}
-	return fmt.Sprintf("; the outcome of the %s at node %s is unknown: "+
-		"it is repeated there, or the next call waits",
-		a.Call.Op, nodeName(tx, a.Call.NodeID))
+	const text = "; the outcome of the %s at node %s is unknown: it is repeated there, or the next call waits"
+	return fmt.Sprintf(text, a.Call.Op, nodeName(tx, a.Call.NodeID))
 }
 
 func nodeName(tx Reader, id string) string {
@@ -118,8 +117,8 @@ func nodeName(tx Reader, id string) string {
 }
 
 // Claimable reports whether a claim could be granted without the claims of the allocations for which ignore
-// is true, and if not why. It is for planning: the claim need not exist, its node may be "", and detaching
-// attachments do not count, because they end by themselves.
+// is true, and otherwise the reason. It is for planning: the claim need not exist, its node may be "", and
+// detaching attachments do not count, because they end by themselves.
 func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool) (ok bool, reason string) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
@@ -131,12 +130,16 @@ func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool)
 	if why := volumeBlock(tx, v); why != "" {
 		return false, why
 	}
+	competes := func(other *structs.CSIClaim) bool {
+		return other.AllocID != c.AllocID &&
+			(ignore == nil || !ignore(other.AllocID))
+	}
 	for _, state := range claimStates {
 		for _, k := range classesIn(tx, v, state) {
 			if !k.Conflicts(c.Class()) {
 				continue
 			}
-			other := someoneElse(tx, v, state, k, c, ignore)
+			other := firstClaim(tx, v, classState{k, state}, competes)
 			if other != nil {
 				return false, describeHolder(tx, other)
 			}
@@ -145,28 +148,28 @@ func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool)
 	return true, ""
 }
 
-// someoneElse returns a volume's claim of a class in a state that belongs to another allocation than c and is
-// not to be ignored, nil if there is none.
-func someoneElse(
-	tx Reader, v *structs.CSIVolume, state string, k structs.ClaimClass, c *structs.CSIClaim,
-	ignore func(allocID string) bool,
+// classState selects the claims of a class that are in a state.
+type classState struct {
+	class structs.ClaimClass
+	state string
+}
+
+// firstClaim returns a claim of a volume that matches, nil if there is none.
+func firstClaim(
+	tx Reader, v *structs.CSIVolume, of classState, matches func(*structs.CSIClaim) bool,
 ) *structs.CSIClaim {
-	other := func(o *structs.CSIClaim) bool {
-		return o.AllocID != c.AllocID &&
-			(ignore == nil || !ignore(o.AllocID))
-	}
-	if state == structs.ClaimGranted {
-		some := someHolders(tx, v, k)
-		if i := slices.IndexFunc(some, other); i >= 0 {
-			return some[i]
+	if of.state == structs.ClaimGranted {
+		holders := someHolders(tx, v, of.class)
+		if i := slices.IndexFunc(holders, matches); i >= 0 {
+			return holders[i]
 		}
-		if len(some) == countOf(tx, v, k, state) {
+		if len(holders) == countOf(tx, v, of) {
 			return nil // these are all
 		}
 	}
-	for o := range claimsOf(tx, v, state, k) {
-		if other(o) {
-			return o
+	for c := range claimsOf(tx, v, of) {
+		if matches(c) {
+			return c
 		}
 	}
 	return nil
@@ -174,16 +177,14 @@ func someoneElse(
 
 // claimsOf yields a volume's claims of a class in a state. Claims outside the index of classes are nearly all
 // claims of the volume, because granted claims have one access mode.
-func claimsOf(
-	tx Reader, v *structs.CSIVolume, state string, k structs.ClaimClass,
-) iter.Seq[*structs.CSIClaim] {
-	if state == structs.ClaimWaiting || k.Conflicts(k) {
+func claimsOf(tx Reader, v *structs.CSIVolume, of classState) iter.Seq[*structs.CSIClaim] {
+	if of.state == structs.ClaimWaiting || of.class.Conflicts(of.class) {
 		return claimsByClass.Scan(tx, v.Namespace, v.ID,
-			state, classKey(k))
+			of.state, classKey(of.class))
 	}
 	return func(yield func(*structs.CSIClaim) bool) {
 		for c := range claims.Scan(tx, v.Namespace, v.ID) {
-			if c.State == state && c.Class() == k &&
+			if c.State == of.state && c.Class() == of.class &&
 				!yield(c) {
 				return
 			}
@@ -243,12 +244,12 @@ func describeHolder(tx Reader, c *structs.CSIClaim) string {
 		return fmt.Sprintf("allocation %s waits for volume %s already", c.AllocID, c.VolumeID)
 	}
 	text := fmt.Sprintf("allocation %s (job %s) on node %s holds volume %s as %s, %s",
-		c.AllocID, c.JobID, nodeName(tx, c.NodeID), c.VolumeID, c.AccessMode, c.Mode)
+		c.AllocID, c.JobID, nodeName(tx, c.NodeID),
+		c.VolumeID, c.AccessMode, c.Mode)
 	if why := staleHolder(tx, c); why != "" {
 		return text + "; " + why
 	}
-	a := Alloc(tx, c.AllocID)
-	if a.ServerTerminal() {
+	if Alloc(tx, c.AllocID).ServerTerminal() {
 		return text + "; it is being stopped"
 	}
 	return text
@@ -263,12 +264,13 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 	case c.State != structs.ClaimGranted:
 		return ""
 	case Node(tx, c.NodeID).Lost():
-		return fmt.Sprintf("that node is down, so nothing is released until it is back, "+
-			"or until an operator who knows that it is off"+
-			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
+		return "that node is down, so nothing is released until it is back, " +
+			"or until an operator who knows that it is off runs: " +
+			DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 	case ended && c.ReleaseError != nil:
 		return fmt.Sprintf("it has ended, and its node has not released the volume%s; to call the node again: %s",
-			failing(c.ReleaseError), detachCommand(c.Namespace, c.VolumeID, c.NodeID, ""))
+			failing(c.ReleaseError),
+			detachCommand(c.Namespace, c.VolumeID, c.NodeID, ""))
 	case ended:
 		return "it has ended and its node has not yet released the volume; if this lasts, call the node: " +
 			detachCommand(c.Namespace, c.VolumeID, c.NodeID, "")

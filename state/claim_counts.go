@@ -23,7 +23,7 @@ func classesIn(tx Reader, v *structs.CSIVolume, state string) []structs.ClaimCla
 	return classesOf(classCounts(tx, v.Namespace, v.ID), state)
 }
 
-// ClaimCount is how many claims a volume has, granted and waiting, without looking at them.
+// ClaimCount returns the number of a volume's claims, granted and waiting. It reads no claim.
 func ClaimCount(tx Reader, ns, volume string) (count int) {
 	for _, n := range classCounts(tx, ns, volume) {
 		count += n.Granted + n.Waiting
@@ -31,10 +31,10 @@ func ClaimCount(tx Reader, ns, volume string) (count int) {
 	return count
 }
 
-func countOf(tx Reader, v *structs.CSIVolume, k structs.ClaimClass, state string) int {
+func countOf(tx Reader, v *structs.CSIVolume, of classState) int {
 	for _, n := range classCounts(tx, v.Namespace, v.ID) {
-		if n.Class() == k {
-			return *n.In(state)
+		if n.Class() == of.class {
+			return *n.In(of.state)
 		}
 	}
 	return 0
@@ -61,15 +61,14 @@ func dropClaim(tx *WriteTx, c *structs.CSIClaim) {
 
 // recountQueue changes the counts of a volume's queue from the old claim to the new one. Each may be nil.
 func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
-	some := cmp.Or(is, was)
-	if some == nil ||
-		was != nil && is != nil && was.State == is.State &&
-			was.Class() == is.Class() {
+	either := cmp.Or(is, was)
+	if either == nil || was != nil && is != nil &&
+		was.State == is.State && was.Class() == is.Class() {
 		return
 	}
 	l := &structs.CSIClaimQueueRow{
-		Namespace: some.Namespace,
-		VolumeID:  some.VolumeID,
+		Namespace: either.Namespace,
+		VolumeID:  either.VolumeID,
 	}
 	old := claimQueues.Get(tx, l.Namespace, l.VolumeID)
 	if old != nil {
@@ -108,9 +107,9 @@ func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 		}
 		l.Classes = slices.Insert(l.Classes, i, counted)
 	}
-	*l.Classes[i].In(c.State) += by
-	if l.Classes[i].Granted == 0 &&
-		l.Classes[i].Waiting == 0 {
+	n := &l.Classes[i]
+	*n.In(c.State) += by
+	if n.Granted == 0 && n.Waiting == 0 {
 		l.Classes = slices.Delete(l.Classes, i, i+1)
 	}
 }

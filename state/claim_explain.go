@@ -11,13 +11,13 @@ import (
 	"berth/structs"
 )
 
-// The reasons of waiting claims. The rows by class (claim_queue.go, claim_counts.go) give the blocking
+// This file explains why claims wait. The rows by class (claim_queue.go, claim_counts.go) give the blocking
 // claims. The cost of one reason does not grow with the queue, and the reasons of a whole queue cost one
 // walk.
 
 const (
-	manyHolders = 3   // how many claims a reason names one by one
-	farAhead    = 100 // the number of claims ahead that are counted
+	manyHolders = 3   // the number of claims that a reason names
+	farAhead    = 100 // the number of claims ahead that a reason counts
 )
 
 // ClaimBlocked describes why a claim waits, or why a granted one cannot be used yet. It returns "" when the
@@ -26,8 +26,8 @@ func ClaimBlocked(tx Reader, c *structs.CSIClaim) string {
 	return Reasons(tx)(c)
 }
 
-// Reasons is ClaimBlocked for a list of claims. They come volume by volume and in the order of each volume's
-// queue, without a gap after the first. It may start again at any claim.
+// Reasons returns ClaimBlocked for a list of claims. They come volume by volume and in the order of each
+// volume's queue, without a gap after the first. The list may start again at any claim.
 func Reasons(tx Reader) func(*structs.CSIClaim) string {
 	r := reasons{Reader: tx}
 	return r.next
@@ -45,9 +45,9 @@ type reasons struct {
 
 // conflicts has the claims that block waiting claims of one class.
 type conflicts struct {
-	held    string
-	ahead   []*structs.CSIClaim // the first of them
-	counted int                 // of all, up to one more than farAhead
+	held    string              // describes the granted ones
+	ahead   []*structs.CSIClaim // the first waiting ones
+	counted int                 // the number of waiting ones, up to one more than farAhead
 }
 
 func (r *reasons) next(c *structs.CSIClaim) string {
@@ -75,8 +75,11 @@ func (r *reasons) next(c *structs.CSIClaim) string {
 	if why := r.conflict(c); why != "" {
 		return why
 	}
-	return cmp.Or(classBlock(r, r.volume, c.Class()), nodeBlock(r, r.volume, c),
-		"it is about to be granted")
+	return cmp.Or(
+		classBlock(r, r.volume, c.Class()),
+		nodeBlock(r, r.volume, c),
+		"it is about to be granted",
+	)
 }
 
 // conflict names the claims that the claim conflicts with: those granted and those ahead.
@@ -108,14 +111,13 @@ func (r *reasons) noteAhead(c *structs.CSIClaim) {
 func (w *conflicts) findAhead(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
 	rows := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID,
 		structs.ClaimWaiting, classKey(o))
-	seen := 0
-	ahead := func(other *structs.CSIClaim) bool {
-		return other != nil && inQueueOrder(other, c) < 0
-	}
-	for other := rows.Next(); ahead(other) && w.counted <= farAhead; other = rows.Next() {
+	for seen := 0; w.counted <= farAhead; seen++ {
+		other := rows.Next()
+		if other == nil || inQueueOrder(other, c) >= 0 {
+			break
+		}
 		w.counted++
-		seen++
-		if seen <= manyHolders {
+		if seen < manyHolders {
 			w.ahead = append(w.ahead, other)
 		}
 	}
@@ -141,7 +143,7 @@ func (w *conflicts) describe() string {
 	for _, c := range w.ahead {
 		names = append(names, "allocation "+c.AllocID)
 	}
-	text := "ahead in the queue: " + firstOf(names, w.counted)
+	text := "ahead in the queue: " + listNames(names, w.counted)
 	if w.counted > farAhead {
 		text = fmt.Sprintf("ahead in the queue: %s and more than %d more",
 			strings.Join(names, ", "), farAhead-len(names))
@@ -152,8 +154,8 @@ func (w *conflicts) describe() string {
 	return text
 }
 
-// firstOf is a list of which the first are named, of so many.
-func firstOf(names []string, of int) string {
+// listNames lists the first names, with the number of the others. of is the number of all.
+func listNames(names []string, of int) string {
 	names = names[:min(len(names), manyHolders)]
 	text := strings.Join(names, ", ")
 	if more := of - len(names); more > 0 {
@@ -167,8 +169,7 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 	var names []string
 	count := 0
 	for _, n := range r.counts {
-		if n.Granted == 0 ||
-			!n.Class().Conflicts(k) {
+		if n.Granted == 0 || !n.Class().Conflicts(k) {
 			continue
 		}
 		count += n.Granted
@@ -181,7 +182,7 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 	if count == 0 {
 		return ""
 	}
-	return firstOf(names, count)
+	return listNames(names, count)
 }
 
 // someHolders returns a few of a volume's granted claims of a class, and all of them if they are few. Granted
@@ -193,7 +194,8 @@ func someHolders(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) (some []
 		return nil
 	}
 	if k.Conflicts(k) {
-		for c := range claimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, classKey(k)) {
+		rows := claimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, classKey(k))
+		for c := range rows {
 			some = append(some, c)
 			if len(some) == manyHolders {
 				break
@@ -221,11 +223,12 @@ func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass]
 		wanted += min(n.Granted, manyHolders)
 	}
 	found := map[structs.ClaimClass][]string{}
-	rows := claims.Cursor(tx, l.Namespace, l.VolumeID)
-	for c := rows.Next(); c != nil && wanted > 0; c = rows.Next() {
+	for c := range claims.Scan(tx, l.Namespace, l.VolumeID) {
+		if wanted == 0 {
+			break
+		}
 		k := c.Class()
-		if c.State == structs.ClaimGranted &&
-			len(found[k]) < manyHolders {
+		if c.State == structs.ClaimGranted && len(found[k]) < manyHolders {
 			found[k] = append(found[k], c.AllocID)
 			wanted--
 		}
@@ -242,15 +245,14 @@ var (
 	heldSeed   = maphash.MakeSeed()
 )
 
-// heldQueue are the holders of a queue row. A row never changes, so they stay true.
+// heldQueue has the holders of a queue row. A row never changes, so they stay true.
 type heldQueue struct {
 	row     *structs.CSIClaimQueueRow
 	holders map[structs.ClaimClass][]string
 }
 
 func (h *holderCache) place(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
-	hash := maphash.Comparable(heldSeed,
-		[2]string{l.Namespace, l.VolumeID})
+	hash := maphash.Comparable(heldSeed, volumeKey{l.Namespace, l.VolumeID})
 	return &h[hash%uint64(len(h))]
 }
 

@@ -133,10 +133,10 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 	}
 	var text []string
 	if len(held) > 0 {
-		text = append(text, firstOf(held, len(held)))
+		text = append(text, listNames(held, len(held)))
 	}
 	if len(ahead) > 0 {
-		text = append(text, "ahead in the queue: "+firstOf(ahead, len(ahead)))
+		text = append(text, "ahead in the queue: "+listNames(ahead, len(ahead)))
 	}
 	return strings.Join(text, "; ")
 }

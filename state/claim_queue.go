@@ -14,25 +14,32 @@ import (
 // the classes, in queue order, and never among all claims. If the head of a class conflicts with a granted
 // or earlier claim, the whole class waits.
 
+type volumeKey struct{ ns, volume string }
+
 // classKey returns the class as a part of a key.
 func classKey(k structs.ClaimClass) string {
-	access := short[string(k.AccessMode)]
-	attachment := short[string(k.AttachmentMode)]
-	mode := short[k.Mode]
-	if access == "" || attachment == "" || mode == "" {
-		return "?" + string(mvcc.KeyOf(string(k.AccessMode), string(k.AttachmentMode), k.Mode))
+	access := string(k.AccessMode)
+	attachment := string(k.AttachmentMode)
+	letters := modeLetters[access] + modeLetters[attachment] + modeLetters[k.Mode]
+	if len(letters) < 3 { // a mode is unknown
+		return "?" + string(mvcc.KeyOf(access, attachment, k.Mode))
 	}
-	return access + attachment + mode
+	return letters
 }
 
-// short has a letter for each mode there is.
-var short = map[string]string{
-	string(structs.CSISingleNodeReader): "r", string(structs.CSISingleNodeWriter): "w",
-	string(structs.CSIMultiNodeReader): "R", string(structs.CSIMultiNodeSingleWriter): "S",
+// modeLetters has a letter for each access mode, attachment mode and claim mode.
+var modeLetters = map[string]string{
+	string(structs.CSISingleNodeReader):        "r",
+	string(structs.CSISingleNodeWriter):        "w",
+	string(structs.CSIMultiNodeReader):         "R",
+	string(structs.CSIMultiNodeSingleWriter):   "S",
 	string(structs.CSIMultiNodeMultipleWriter): "M",
 
-	string(structs.CSIFileSystem): "f", string(structs.CSIBlockDevice): "b",
-	structs.ClaimRead: "r", structs.ClaimWrite: "w",
+	string(structs.CSIFileSystem):  "f",
+	string(structs.CSIBlockDevice): "b",
+
+	structs.ClaimRead:  "r",
+	structs.ClaimWrite: "w",
 }
 
 // grant grants every claim of the volume that is next in the queue.
@@ -50,15 +57,12 @@ func grant(tx *WriteTx, ns, volume string, now int64) {
 
 // grantPlugin grants the claims that waited for a change of the plugin.
 func grantPlugin(tx *WriteTx, plugin string, now int64) {
-	var keys []structs.CSIClaimKey // of the volumes
+	var keys []volumeKey
 	for c := range waitingByPlugin.Scan(tx, plugin) {
-		keys = append(keys, structs.CSIClaimKey{
-			Namespace: c.Namespace,
-			VolumeID:  c.VolumeID,
-		})
+		keys = append(keys, volumeKey{c.Namespace, c.VolumeID})
 	}
 	for _, k := range slices.Compact(keys) {
-		grant(tx, k.Namespace, k.VolumeID, now)
+		grant(tx, k.ns, k.volume, now)
 	}
 }
 
@@ -91,11 +95,10 @@ func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		w := walk{blocking: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
 			q := classQueue{
-				class: k,
-				out:   classBlock(tx, v, k) != "",
+				class:   k,
+				blocked: classBlock(tx, v, k) != "",
+				rows:    claimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, classKey(k)),
 			}
-			q.rows = claimsByClass.Cursor(tx, ns, volume,
-				structs.ClaimWaiting, classKey(k))
 			q.pull()
 			w.queues = append(w.queues, q)
 		}
@@ -120,10 +123,10 @@ type walk struct {
 
 // classQueue is the rest of the queue of one class.
 type classQueue struct {
-	class structs.ClaimClass
-	out   bool // nothing of the class can be granted now
-	rows  mvcc.Cursor[structs.CSIClaim]
-	head  *structs.CSIClaim
+	class   structs.ClaimClass
+	blocked bool // no claim of the class can be granted now
+	rows    mvcc.Cursor[structs.CSIClaim]
+	head    *structs.CSIClaim
 }
 
 func (q *classQueue) pull() {
@@ -134,26 +137,26 @@ func (q *classQueue) pull() {
 // blocks the later ones, and ends its class.
 func (w *walk) next() *structs.CSIClaim {
 	for {
-		var longest *classQueue
+		var oldest *classQueue
 		for i := range w.queues {
 			q := &w.queues[i]
 			if q.head != nil &&
-				(longest == nil ||
-					inQueueOrder(q.head, longest.head) < 0) {
-				longest = q
+				(oldest == nil ||
+					inQueueOrder(q.head, oldest.head) < 0) {
+				oldest = q
 			}
 		}
-		if longest == nil {
+		if oldest == nil {
 			return nil
 		}
-		c := longest.head
-		if longest.out ||
-			slices.ContainsFunc(w.blocking, longest.class.Conflicts) {
-			w.blocking = append(w.blocking, longest.class)
-			longest.head = nil
+		c := oldest.head
+		if oldest.blocked ||
+			slices.ContainsFunc(w.blocking, oldest.class.Conflicts) {
+			w.blocking = append(w.blocking, oldest.class)
+			oldest.head = nil
 			continue
 		}
-		longest.pull()
+		oldest.pull()
 		return c
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // CallNote records the node of a controller call before the call is made, or the reason why a node does not
-// release a claim's volume. It ignores a missing row, or a later row of the same key. For a call that is a
-// conflict, because the next call would not wait for a call without a row.
+// release a claim's volume. It ignores a missing claim, or a later claim of the same key. For a call, a
+// missing or later row is a conflict, because the next call would not wait for a call without a row.
 func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	switch {
 	case p.AllocID != "":
@@ -34,7 +34,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 		}
 		v = v.Copy()
 		v.Call = p.Call
-		changeQuietly(tx, v)
+		putWithoutUnblock(tx, v)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
 	if p.Err == nil {
 		c.ReleaseError = nil
 	} else {
-		c.ReleaseError = failedAgain(c.ReleaseError, p.Err)
+		c.ReleaseError = countFailure(c.ReleaseError, p.Err)
 	}
 	storeClaim(tx, c)
 }
@@ -67,7 +67,7 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		return err
 	}
 	if p.Attachment != 0 {
-		a, err := forgettable(tx, p)
+		a, err := deletableAttachment(tx, p)
 		if err != nil {
 			return err
 		}
@@ -83,10 +83,10 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 			Reason: p.Reason,
 			Time:   p.Now,
 		}
-		changeQuietly(tx, v)
+		putWithoutUnblock(tx, v)
 	}
 	if n := Node(tx, p.NodeID); n != nil {
-		n = edited(n)
+		n = shallowCopy(n)
 		text := fmt.Sprintf("Volume %s: %s, by %s: %s",
 			p.VolumeID, p.What, p.By, p.Reason)
 		addEvents(tx, n, serverEvent("Storage", text, p.Now))
@@ -95,10 +95,10 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	return nil
 }
 
-// forgettable returns the attachment that an operator wants to delete. It rejects this while a controller
-// call for the attachment may still take effect. Only the row delays the next call for the volume, and a late
-// detach would remove the volume from its next user.
-func forgettable(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
+// deletableAttachment returns the attachment that an operator wants to delete. It rejects this while a
+// controller call for the attachment may still take effect. Only the row delays the next call for the volume,
+// and a late detach would remove the volume from its next user.
+func deletableAttachment(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.Attachment ||
 		a.State != structs.AttachmentDetaching {
@@ -110,12 +110,13 @@ func forgettable(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttac
 		p.Now >= a.Call.Time+int64(p.Settle) {
 		return a, nil
 	}
+	settled := time.Unix(0, a.Call.Time).Add(p.Settle)
 	return nil, structs.Preconditionf(
 		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: "+
 			"mend or restart that controller so that it answers; "+
 			"if it is gone, or stopped for good, force again after %s",
-		p.VolumeID, nodeName(tx, a.Call.NodeID), a.Call.Op, nodeName(tx, p.NodeID),
-		time.Unix(0, a.Call.Time).Add(p.Settle).UTC().Format(time.RFC3339))
+		p.VolumeID, nodeName(tx, a.Call.NodeID), a.Call.Op,
+		nodeName(tx, p.NodeID), settled.UTC().Format(time.RFC3339))
 }
 
 // AttachedAs returns an attachment of the volume with this ID of the plugin, under any name of the volume,
@@ -127,11 +128,11 @@ func AttachedAs(tx Reader, plugin, external string) *structs.CSIAttachment {
 // dropAttachment deletes an attachment and all that follows from it.
 func dropAttachment(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 	attachments.Delete(tx, a)
-	unreferPlugin(tx, a.PluginID)
+	dropUnusedPlugin(tx, a.PluginID)
 	rebindDriver(tx, a.PluginID, now)
 	retryExpansion(tx, a.Namespace, a.VolumeID)
 	if a.Found {
-		attachNow(tx, a)
+		retryAttaches(tx, a)
 	}
 	grant(tx, a.Namespace, a.VolumeID, now)
 	volume := structs.CSIClaimKey{

@@ -14,25 +14,25 @@ const (
 	laterEval = "later"
 	doneEval  = "done"
 
-	stays = "stays"
-	mayGo = "may go"
+	staysEval = "stays"
+	mayGoEval = "may go"
 )
 
-// keptOrNot returns which finished evaluations forgetDone may delete.
-func keptOrNot(e *structs.Evaluation) string {
+// retention returns whether deleteDone may delete a finished evaluation, as a part of a key.
+func retention(e *structs.Evaluation) string {
 	if e.Status == structs.EvalComplete &&
 		e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {
-		return mayGo
+		return mayGoEval
 	}
-	return stays
+	return staysEval
 }
 
-// byPriority is an evaluation's priority as a part of a key: the higher come first.
+// byPriority returns an evaluation's priority as a part of a key. The highest priority comes first.
 func byPriority(e *structs.Evaluation) string {
 	return mvcc.Ordered(uint64(1<<32 - int64(e.Priority)))
 }
 
-// orderedTime is a time, of nanoseconds or seconds, as a part of a key.
+// orderedTime returns a time, in nanoseconds or seconds, as a part of a key.
 func orderedTime(t int64) string {
 	return mvcc.Ordered(uint64(max(t, 0)))
 }
@@ -116,8 +116,7 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 	old := storeEval(tx, e)
 	refreshJobStatus(tx, e.Namespace, e.JobID)
 	if old != nil &&
-		(old.JobID != e.JobID ||
-			old.Namespace != e.Namespace) {
+		(old.JobID != e.JobID || old.Namespace != e.Namespace) {
 		refreshJobStatus(tx, old.Namespace, old.JobID)
 	}
 }
@@ -125,8 +124,7 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 // storeEval puts the row. If the evaluation leaves its queues, storeEval unblocks the next one in each. It
 // returns the previous row.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
-	e.Placed = e.Terminal() &&
-		allocsByEval.Has(tx, e.ID)
+	e.Placed = e.Terminal() && allocsByEval.Has(tx, e.ID)
 	old = evals.Put(tx, e)
 	dequeue(tx, old, e)
 	return old
@@ -134,21 +132,23 @@ func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 
 // cancelBlocked cancels the blocked evaluations of the job of e, except e itself.
 func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
-	for b := range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalBlocked) {
-		if b.ID != e.ID {
-			b = b.Copy()
-			b.Status = structs.EvalCancelled
-			b.StatusDescription = why
-			storeEval(tx, b)
+	blocked := evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalBlocked)
+	for b := range blocked {
+		if b.ID == e.ID {
+			continue
 		}
+		b = b.Copy()
+		b.Status = structs.EvalCancelled
+		b.StatusDescription = why
+		storeEval(tx, b)
 	}
 }
 
 // retryEval makes an evaluation pending again because its plan was not applied completely.
 func retryEval(tx *WriteTx, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)
-	pendAgain(e, again,
-		strings.Join(slices.Compact(why), "; "))
+	description := strings.Join(slices.Compact(why), "; ")
+	pendAgain(e, again, description)
 	e.SnapshotIndex = 0 // it found no capacity beside the rejected placements, and may find some now
 	putEval(tx, e)
 }

@@ -22,8 +22,7 @@ const queuesAtOnce = 8
 // isQueued reports whether an evaluation waits for keys, or was unblocked and is not processed yet.
 func isQueued(e *structs.Evaluation) bool {
 	return e.Status == structs.EvalBlocked ||
-		e.Status == structs.EvalPending &&
-			len(e.BlockedOn) > 0
+		e.Status == structs.EvalPending && len(e.BlockedOn) > 0
 }
 
 // queueKey identifies the queue of a key, in the order of unblocking: the highest priority first.
@@ -37,12 +36,13 @@ func queueKey(e *structs.Evaluation) string {
 // missedUnblock returns a key that was unblocked after the snapshot of an evaluation that is the head of its
 // queue and not about to become pending, and "" if there is none.
 func missedUnblock(tx Reader, e *structs.Evaluation) string {
+	queue := queueKey(e)
 	for _, k := range e.BlockedOn {
 		w := unblocks.Get(tx, k)
-		first := evalsByBlocked.First(tx, k, queueKey(e))
+		first := evalsByBlocked.First(tx, k, queue)
 		if first.ID == e.ID &&
 			unblockedAt(tx, k) > e.SnapshotIndex &&
-			(w == nil || !w.Covers(queueKey(e))) {
+			(w == nil || !w.Covers(queue)) {
 			return k
 		}
 	}
@@ -64,9 +64,10 @@ func unblockedAt(tx Reader, key string) uint64 {
 	if w := unblocks.Get(tx, key); w != nil {
 		return w.Unblocked()
 	}
-	ns, id, _ := strings.Cut(strings.TrimPrefix(key, volumeKeys), ":")
+	volume, found := strings.CutPrefix(key, volumeKeys)
+	ns, id, _ := strings.Cut(volume, ":")
 	v := Volume(tx, ns, id)
-	if v != nil && strings.HasPrefix(key, volumeKeys) {
+	if found && v != nil {
 		return v.ModifyIndex
 	}
 	return 0
@@ -109,18 +110,17 @@ func unblockQueues(tx *WriteTx, key string, old *structs.UnblockRow) *structs.Un
 		w.Rooms = old.Rooms
 		w.Forgotten = old.Forgotten
 	}
-	advance(tx, w, queuesAtOnce)
+	unblockHeads(tx, w, queuesAtOnce)
 	w.At = 0
 	return w
 }
 
-// advance unblocks the heads of at most so many more queues, and returns their number.
-func advance(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
-	for ; w.Due && came < most; came++ {
+// unblockHeads unblocks the heads of at most n more queues, and returns their number.
+func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
+	for ; w.Due && unblocked < n; unblocked++ {
 		first := firstAfter(tx, w.Key, w.Next)
 		switch {
-		case first != nil &&
-			(w.Last == "" || queueKey(first) <= w.Last):
+		case first != nil && (w.Last == "" || queueKey(first) <= w.Last):
 			w.Next = queueKey(first)
 			unblockOne(tx, first, w.Key, w.Unblocked(), 0)
 		case w.Then != "":
@@ -133,7 +133,7 @@ func advance(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 			w.Last = ""
 		}
 	}
-	return came
+	return unblocked
 }
 
 // firstAfter returns the head of the first queue for the key after another one, where "" is before all. It
@@ -152,8 +152,7 @@ func firstAfter(tx Reader, key, queue string) *structs.Evaluation {
 }
 
 // unblockOne makes an evaluation pending that is blocked and whose snapshot is from before the unblock of its
-// key. Another evaluation of its queue has found no capacity, and neither would this one, at the index of
-// seen.
+// key. At the index seen another evaluation of its queue has found no capacity, so this one would find none.
 func unblockOne(tx *WriteTx, e *structs.Evaluation, key string, unblocked, seen uint64) {
 	if e.Status != structs.EvalBlocked || e.SnapshotIndex >= unblocked {
 		return
@@ -169,13 +168,13 @@ func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
 	if old == nil || !isQueued(old) {
 		return
 	}
-	stays := isQueued(now) &&
-		queueKey(now) == queueKey(old)
+	queue := queueKey(old)
+	stays := isQueued(now) && queueKey(now) == queue
 	for _, k := range old.BlockedOn {
 		if stays && slices.Contains(now.BlockedOn, k) {
 			continue
 		}
-		next := evalsByBlocked.First(tx, k, queueKey(old))
+		next := evalsByBlocked.First(tx, k, queue)
 		if next != nil {
 			unblockOne(tx, next, k, unblockedAt(tx, k), old.SnapshotIndex)
 		}
@@ -185,16 +184,16 @@ func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
 // UnblocksDue reports whether queues are left to unblock. The leader then proposes to unblock them.
 func UnblocksDue(tx Reader) bool { return unblocksDue.Has(tx) }
 
-// unblockMore unblocks so many more queues.
-func unblockMore(tx *WriteTx, most int) {
-	for most > 0 {
+// unblockMore unblocks n more queues.
+func unblockMore(tx *WriteTx, n int) {
+	for n > 0 {
 		old := unblocksDue.First(tx)
 		if old == nil {
 			return
 		}
 		w := *old
 		w.At = old.Unblocked()
-		most -= advance(tx, &w, most)
+		n -= unblockHeads(tx, &w, n)
 		unblocks.Put(tx, &w)
 	}
 }
@@ -212,8 +211,9 @@ func unblockVolume(tx *WriteTx, v *structs.CSIVolume) {
 	}
 }
 
-// changeQuietly puts a volume's row without an unblock. Another row records the earlier one.
-func changeQuietly(tx *WriteTx, v *structs.CSIVolume) {
+// putWithoutUnblock puts a volume's row without an unblock. An unblock row records the index of the earlier
+// one.
+func putWithoutUnblock(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	old := Volume(tx, v.Namespace, v.ID)
 	if old != nil && unblocks.Get(tx, key) == nil {
@@ -225,8 +225,8 @@ func changeQuietly(tx *WriteTx, v *structs.CSIVolume) {
 	volumes.Put(tx, v)
 }
 
-// forgetUnblock deletes the record of a key whose subject is gone. A new subject of the key unblocks it
+// deleteUnblock deletes the record of a key whose subject is gone. A new subject of the key unblocks it
 // again.
-func forgetUnblock(tx *WriteTx, key string) {
+func deleteUnblock(tx *WriteTx, key string) {
 	unblocks.Delete(tx, &structs.UnblockRow{Key: key})
 }

@@ -26,9 +26,13 @@ func pendAgain(e *structs.Evaluation, again, description string) {
 }
 
 const (
-	manyNodes = 64 // pending evaluations of one job, for a node each, beyond which the next is for all nodes
-	keptDone  = 1  // ended evaluations of a job and one node that placed nothing, which are kept
-	looked    = 8  // at as many of them
+	// manyNodes is the number of pending evaluations of one job, each for a node, from which on the next is for
+	// all nodes.
+	manyNodes = 64
+	// keptDone is the number of ended evaluations without placements that stay for a job and a node.
+	keptDone = 1
+	// mostDone is the number of these evaluations that deleteDone reads.
+	mostDone = 8
 )
 
 // ofOneNode reports whether an evaluation is for only one node of its job.
@@ -44,8 +48,8 @@ func perNode(e *structs.Evaluation) bool {
 // enqueueEval puts an evaluation for a change of a node or an allocation, unless a pending one will see the
 // change.
 func enqueueEval(tx *WriteTx, e *structs.Evaluation, id string) {
-	forgetDone(tx, e)
-	if c := covering(tx, e); c != nil {
+	deleteDone(tx, e)
+	if c := coveringEval(tx, e); c != nil {
 		if c.ModifyIndex != tx.Index {
 			c = c.Copy()
 			c.ModifyTime = max(c.ModifyTime, e.ModifyTime)
@@ -60,17 +64,19 @@ func enqueueEval(tx *WriteTx, e *structs.Evaluation, id string) {
 	putEval(tx, e)
 }
 
-// covering returns a pending evaluation that includes the scope of e, and nil if there is none.
-func covering(tx Reader, e *structs.Evaluation) *structs.Evaluation {
+// coveringEval returns a pending evaluation that includes the scope of e, and nil if there is none.
+func coveringEval(tx Reader, e *structs.Evaluation) *structs.Evaluation {
 	if !perNode(e) {
 		return evalsByJob.First(tx, e.Namespace, e.JobID,
 			openEval, structs.EvalPending)
 	}
-	return cmp.Or(evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, ""),
-		evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, e.NodeID))
+	return cmp.Or(
+		evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, ""),
+		evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, e.NodeID),
+	)
 }
 
-// forManyNodes reports whether so many evaluations of the job are pending that one for all nodes is less
+// forManyNodes reports whether the job has manyNodes pending evaluations, so that one for all nodes is less
 // work.
 func forManyNodes(tx Reader, e *structs.Evaluation) bool {
 	n := 0
@@ -88,27 +94,26 @@ func forManyNodes(tx Reader, e *structs.Evaluation) bool {
 func changedSincePlan(tx Reader, e *structs.Evaluation) bool {
 	now := Eval(tx, e.ID)
 	return now != nil && now.Status == structs.EvalPending &&
-		e.ModifyIndex != 0 &&
-		now.ModifyIndex > e.ModifyIndex
+		e.ModifyIndex != 0 && now.ModifyIndex > e.ModifyIndex
 }
 
-// forgetDone deletes earlier evaluations of the job that the same node has caused and that have placed
+// deleteDone deletes earlier evaluations of the job that the same node has caused and that have placed
 // nothing. Otherwise a node that comes and goes would leave thousands. The newest one stays for users.
-func forgetDone(tx *WriteTx, e *structs.Evaluation) {
+func deleteDone(tx *WriteTx, e *structs.Evaluation) {
 	if e.NodeID == "" {
 		return
 	}
 	var done []*structs.Evaluation
-	for d := range evalsByJob.Scan(tx, e.Namespace, e.JobID, doneEval, e.NodeID, mayGo) {
+	rows := evalsByJob.Scan(tx, e.Namespace, e.JobID, doneEval, e.NodeID, mayGoEval)
+	for d := range rows {
 		done = append(done, d)
-		if len(done) >= looked {
+		if len(done) >= mostDone {
 			break
 		}
 	}
-	newestFirst := func(a, b *structs.Evaluation) int {
+	slices.SortFunc(done, func(a, b *structs.Evaluation) int {
 		return cmp.Compare(b.ModifyIndex, a.ModifyIndex)
-	}
-	slices.SortFunc(done, newestFirst)
+	})
 	for _, d := range done[min(len(done), keptDone):] {
 		evals.Delete(tx, d)
 	}
@@ -139,7 +144,7 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	b.QueuedAllocations = queued
 }
 
-// boundNodes puts capacity anywhere in the place of many nodes.
+// boundNodes replaces the keys of nodes, if they are many, by the key of any capacity.
 func boundNodes(keys []string) []string {
 	ofNode := func(k string) bool {
 		return strings.HasPrefix(k, structs.WakeNode(""))

@@ -22,7 +22,7 @@ func TestReap_ReadsFewRows(t *testing.T) {
 		})
 		return testing.AllocsPerRun(20, func() {
 			w.do(func(tx *WriteTx) {
-				forgetDone(tx, &structs.Evaluation{Namespace: "default", JobID: "j", NodeID: "n"})
+				deleteDone(tx, &structs.Evaluation{Namespace: "default", JobID: "j", NodeID: "n"})
 			})
 		})
 	}

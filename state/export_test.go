@@ -2,13 +2,14 @@ package state
 
 import (
 	"iter"
+	"strings"
 
 	"berth/structs"
 )
 
 // These lists exist only for tests.
 
-// Plugins yields the plugins whose ID begins so.
+// Plugins yields the plugins whose ID has a prefix.
 func Plugins(tx *ReadTx, prefix string) iter.Seq[*structs.CSIPluginRow] {
 	return plugins.Prefix(tx, prefix)
 }
@@ -31,7 +32,9 @@ func Volumes(tx *ReadTx, ns, prefix string) iter.Seq[*structs.CSIVolume] {
 	if ns != structs.AllNamespaces {
 		return volumes.Prefix(tx, ns, prefix)
 	}
-	return withPrefix(volumes.Scan(tx), prefix, func(v *structs.CSIVolume) string { return v.ID })
+	return filter(volumes.Scan(tx), func(v *structs.CSIVolume) bool {
+		return strings.HasPrefix(v.ID, prefix)
+	})
 }
 
 // Jobs yields the jobs of a namespace whose ID has a prefix.
@@ -39,7 +42,9 @@ func Jobs(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Job] {
 	if ns != structs.AllNamespaces {
 		return jobs.Prefix(tx, ns, prefix)
 	}
-	return withPrefix(jobs.Scan(tx), prefix, func(j *structs.Job) string { return j.ID })
+	return filter(jobs.Scan(tx), func(j *structs.Job) bool {
+		return strings.HasPrefix(j.ID, prefix)
+	})
 }
 
 // NodesByPrefix yields the nodes whose ID has a prefix.
@@ -60,18 +65,16 @@ func EndedClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return endedClaims.Sc
 
 // Evals yields the evaluations of a namespace whose ID has a prefix.
 func Evals(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Evaluation] {
-	return inNamespace(evals.Prefix(tx, prefix), ns, func(e *structs.Evaluation) string { return e.Namespace })
+	return filter(evals.Prefix(tx, prefix), func(e *structs.Evaluation) bool {
+		return inNamespace(e.Namespace, ns)
+	})
 }
 
-// EvalsByStatus yields the evaluations in one of the states. It goes through all there are.
+// EvalsByStatus yields the evaluations in a state. It reads all evaluations.
 func EvalsByStatus(tx *ReadTx, status string) iter.Seq[*structs.Evaluation] {
-	return func(yield func(*structs.Evaluation) bool) {
-		for e := range evals.Scan(tx) {
-			if e.Status == status && !yield(e) {
-				return
-			}
-		}
-	}
+	return filter(evals.Scan(tx), func(e *structs.Evaluation) bool {
+		return e.Status == status
+	})
 }
 
 // Allocs yields the allocations of a namespace by ID.
@@ -79,5 +82,7 @@ func Allocs(tx *ReadTx, ns string) iter.Seq[*structs.Allocation] { return Allocs
 
 // AllocsByPrefix yields the allocations of a namespace whose ID has a prefix.
 func AllocsByPrefix(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Allocation] {
-	return inNamespace(allocs.Prefix(tx, prefix), ns, func(a *structs.Allocation) string { return a.Namespace })
+	return filter(allocs.Prefix(tx, prefix), func(a *structs.Allocation) bool {
+		return inNamespace(a.Namespace, ns)
+	})
 }

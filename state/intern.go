@@ -7,8 +7,9 @@ import (
 	"berth/structs"
 )
 
-// The functions of this file make equal parts of rows share memory. Put and Load call them. A row belongs to
-// the table already, but a value that hangs on it may belong to another row. So it is replaced, not changed.
+// The functions of this file make equal parts of rows share memory. Put and Load call them. The row itself
+// belongs to the table, but a value that it refers to may belong to another row. So the functions replace
+// such a value and never change it.
 
 func internClaim(c, _ *structs.CSIClaim) {
 	intern.Texts(
@@ -46,7 +47,11 @@ func internInstance(i, _ *structs.CSIPluginInstance) {
 }
 
 func internVolume(v, _ *structs.CSIVolume) {
-	intern.Texts(&v.Namespace, &v.PluginID, &v.State)
+	intern.Texts(
+		&v.Namespace,
+		&v.PluginID,
+		&v.State,
+	)
 	if v.Name == v.ID {
 		v.Name = v.ID
 	}
@@ -123,9 +128,7 @@ func internAlloc(a, before *structs.Allocation) {
 	}
 }
 
-// sameList reports whether a list is the other one, in the same memory, or both are empty.
+// sameList reports whether two lists are in the same memory, or both are empty.
 func sameList[T any](a, b []T) bool {
-	return len(a) == len(b) &&
-		(len(a) == 0 ||
-			&a[0] == &b[0])
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

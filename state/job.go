@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// keptVersions is how many versions before the current one are kept though no allocation uses them.
+// keptVersions is the number of versions before the current one that stay although no allocation uses them.
 const keptVersions = 6
 
 // Job returns the current version of a job, nil if there is none.
@@ -18,23 +18,23 @@ func Job(tx Reader, ns, id string) *structs.Job {
 	return jobs.Get(tx, ns, id)
 }
 
-// EndedJobs yields the jobs of which nothing is to run any more, by the time at which they were submitted.
+// EndedJobs yields the jobs of which nothing will run any more, by the time of their submission.
 func EndedJobs(tx Reader) iter.Seq[*structs.Job] {
 	return jobsByEnd.Scan(tx)
 }
 
-// JobVersion returns the job as it was in a version, nil if that is not kept.
+// JobVersion returns the job as it was in a version, nil if the state no longer has the version.
 func JobVersion(tx Reader, ns, id string, version uint64) *structs.Job {
 	return jobVersions.Get(tx, ns, id, mvcc.Ordered(version))
 }
 
-// JobOf returns the version of the job that an allocation runs, nil if that is not kept.
+// JobOf returns the version of the job that an allocation runs, nil if the state no longer has it.
 func JobOf(tx Reader, a *structs.Allocation) *structs.Job {
 	return JobVersion(tx, structs.NamespaceOr(a.Namespace),
 		a.JobID, a.JobVersion)
 }
 
-// JobVersions yields the versions that are kept, oldest first.
+// JobVersions yields the stored versions of a job, oldest first.
 func JobVersions(tx Reader, ns, id string) iter.Seq[*structs.Job] {
 	return jobVersions.Scan(tx, ns, id)
 }
@@ -100,8 +100,7 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 // JobRegister creates or updates a job. A specification that equals the stored one makes no new version. The
 // evaluation of the request is put with it.
 func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
-	if p.Job == nil || p.Job.ID == "" ||
-		!wholeGroups(p.Job) {
+	if p.Job == nil || p.Job.ID == "" || !wholeGroups(p.Job) {
 		return structs.Invalidf("a job needs an ID, and its groups and tasks must not be empty")
 	}
 	j := p.Job.Copy()
@@ -124,10 +123,9 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 
 // wholeGroups reports whether no group and no task is nil. Readers of the row rely on it.
 func wholeGroups(j *structs.Job) bool {
-	return !slices.ContainsFunc(j.TaskGroups,
-		func(g *structs.TaskGroup) bool {
-			return g == nil || slices.Contains(g.Tasks, nil)
-		})
+	return !slices.ContainsFunc(j.TaskGroups, func(g *structs.TaskGroup) bool {
+		return g == nil || slices.Contains(g.Tasks, nil)
+	})
 }
 
 func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
@@ -145,14 +143,13 @@ func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
 	return nil
 }
 
-// sameSpec compares the fields that users write, without those of the servers.
+// sameSpec compares the fields that users write. It ignores the fields of the servers.
 func sameSpec(a, b *structs.Job) bool {
-	bare := func(j *structs.Job) *structs.Job {
-		c := *j
-		c.DropServerFields()
-		return &c
-	}
-	return codec.SameBytes(bare(a), bare(b))
+	x := *a
+	y := *b
+	x.DropServerFields()
+	y.DropServerFields()
+	return codec.SameBytes(&x, &y)
 }
 
 // putJobVersion stores j as the newest version. The numbers continue after a purge and a new registration,
@@ -175,8 +172,8 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	pruneVersions(tx, j.Namespace, j.ID)
 }
 
-// pruneVersions drops the versions that are old and used by no allocation; all of them, when the job is
-// gone.
+// pruneVersions deletes the old versions that no allocation uses. If the job is gone, all its versions are
+// old.
 func pruneVersions(tx *WriteTx, ns, id string) {
 	used := map[uint64]bool{}
 	for a := range AllocsByJob(tx, ns, id) {
@@ -222,10 +219,8 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 		j.Stop = true
 		putJobVersion(tx, j, old, p.Now)
 	}
-	cancelBlocked(tx, &structs.Evaluation{
-		Namespace: j.Namespace,
-		JobID:     j.ID,
-	}, "job "+j.ID+" was stopped")
+	noEval := &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}
+	cancelBlocked(tx, noEval, "job "+j.ID+" was stopped")
 	if p.Purge {
 		jobs.Delete(tx, j)
 		pruneVersions(tx, j.Namespace, j.ID)
@@ -248,9 +243,9 @@ func refreshJobStatus(tx *WriteTx, ns, id string) {
 	}
 }
 
-// jobStatus is running while an allocation should run and has not ended, pending while an evaluation is open,
-// and dead after. A system job that is not stopped is running also without a node for it. A job without
-// allocations and evaluations keeps its status.
+// jobStatus returns running while an allocation should run and has not ended, pending while an evaluation is
+// open, and dead after that. A system job that is not stopped is running also without a node for it. A job
+// without allocations and evaluations keeps its status.
 func jobStatus(tx Reader, j *structs.Job) string {
 	switch {
 	case allocsByJob.Has(tx, j.Namespace, j.ID, liveRow):
@@ -262,7 +257,7 @@ func jobStatus(tx Reader, j *structs.Job) string {
 	case j.Type == structs.JobSystem &&
 		evalsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobRunning
-	case evalsByJob.Has(tx, j.Namespace, j.ID) ||
+	case evalsByJob.Has(tx, j.Namespace, j.ID),
 		allocsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobDead
 	}

@@ -10,55 +10,46 @@ import (
 	"berth/structs"
 )
 
-// These functions are for readers. Each yields a page of a list: the rows from a key on, forwards or
-// backwards. They read no row before that key.
+// The functions of this file are for readers. Each yields a page of a list: the rows from a key on, forwards
+// or backwards. They read no row before that key.
 
-// within returns the scope of the keys of a namespace whose next part begins with prefix. All namespaces have
-// the scope of all keys.
-func within(ns, prefix string) Key {
+// namespaceScope returns the scope of the keys of a namespace whose next part begins with prefix. All
+// namespaces have the scope of all keys.
+func namespaceScope(ns, prefix string) Key {
 	if ns == structs.AllNamespaces {
 		return mvcc.KeyOf()
 	}
 	return mvcc.KeyPrefix(ns, prefix)
 }
 
-// inNamespace leaves out the rows of other namespaces; "*" leaves out none.
-func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.Seq[*T] {
+// filter yields the rows that match.
+func filter[T any](rows iter.Seq[*T], matches func(*T) bool) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for r := range rows {
-			if (ns == structs.AllNamespaces || of(r) == ns) &&
-				!yield(r) {
+			if matches(r) && !yield(r) {
 				return
 			}
 		}
 	}
 }
 
-// withPrefix yields the rows whose ID has the prefix.
-func withPrefix[T any](rows iter.Seq[*T], prefix string, id func(*T) string) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for r := range rows {
-			if strings.HasPrefix(id(r), prefix) &&
-				!yield(r) {
-				return
-			}
-		}
-	}
-}
+// inNamespace reports whether a row of one namespace belongs to a list of the other. The list of all
+// namespaces has every row.
+func inNamespace(row, list string) bool { return list == structs.AllNamespaces || row == list }
 
 // VolumesFrom yields the volumes of a namespace whose ID begins with prefix, from a namespace and ID on.
 func VolumesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.CSIVolume] {
-	rows := volumes.Range(tx, within(ns, prefix), at)
-	return withPrefix(rows, prefix, func(v *structs.CSIVolume) string {
-		return v.ID
+	rows := volumes.Range(tx, namespaceScope(ns, prefix), at)
+	return filter(rows, func(v *structs.CSIVolume) bool {
+		return strings.HasPrefix(v.ID, prefix)
 	})
 }
 
 // JobsFrom yields the jobs of a namespace whose ID begins with prefix, from a namespace and ID on.
 func JobsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Job] {
-	rows := jobs.Range(tx, within(ns, prefix), at)
-	return withPrefix(rows, prefix, func(j *structs.Job) string {
-		return j.ID
+	rows := jobs.Range(tx, namespaceScope(ns, prefix), at)
+	return filter(rows, func(j *structs.Job) bool {
+		return strings.HasPrefix(j.ID, prefix)
 	})
 }
 
@@ -75,8 +66,8 @@ func PluginsFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.CSIPlugin
 // AllocsFrom yields the allocations of a namespace whose ID begins with prefix, from an ID on.
 func AllocsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Allocation] {
 	rows := allocs.Range(tx, mvcc.KeyPrefix(prefix), at)
-	return inNamespace(rows, ns, func(a *structs.Allocation) string {
-		return a.Namespace
+	return filter(rows, func(a *structs.Allocation) bool {
+		return inNamespace(a.Namespace, ns)
 	})
 }
 
@@ -91,7 +82,10 @@ func AllocsByJobFrom(tx *ReadTx, ns, job string, at Page) iter.Seq[*structs.Allo
 			mvcc.KeyOf(ns, job, state), own)
 	}
 	both := func() []func() *structs.Allocation {
-		return []func() *structs.Allocation{of(liveRow), of(doneRow)}
+		return []func() *structs.Allocation{
+			of(liveRow),
+			of(doneRow),
+		}
 	}
 	byID := func(a, b *structs.Allocation) int {
 		return cmp.Compare(a.ID, b.ID)
@@ -99,7 +93,7 @@ func AllocsByJobFrom(tx *ReadTx, ns, job string, at Page) iter.Seq[*structs.Allo
 	return mvcc.MergeSorted(both, at.Reverse, byID)
 }
 
-// AllocsByEvalFrom is AllocsByEval from an ID on.
+// AllocsByEvalFrom yields the allocations that an evaluation placed, from an ID on.
 func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Allocation] {
 	if len(at.From) > 0 {
 		at.From = append([]string{eval}, at.From...)
@@ -110,17 +104,17 @@ func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Alloca
 // EvalsFrom yields the evaluations of a namespace whose ID begins with prefix, from an ID on.
 func EvalsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Evaluation] {
 	rows := evals.Range(tx, mvcc.KeyPrefix(prefix), at)
-	return inNamespace(rows, ns, func(e *structs.Evaluation) string {
-		return e.Namespace
+	return filter(rows, func(e *structs.Evaluation) bool {
+		return inNamespace(e.Namespace, ns)
 	})
 }
 
 // ClaimsFrom yields the claims of a namespace on volumes whose ID begins with prefix, from a namespace and
 // volume on.
 func ClaimsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.CSIClaim] {
-	rows := claims.Range(tx, within(ns, prefix), at)
-	return withPrefix(rows, prefix, func(c *structs.CSIClaim) string {
-		return c.VolumeID
+	rows := claims.Range(tx, namespaceScope(ns, prefix), at)
+	return filter(rows, func(c *structs.CSIClaim) bool {
+		return strings.HasPrefix(c.VolumeID, prefix)
 	})
 }
 
@@ -129,9 +123,9 @@ func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return claims.Scan(tx, ns, volume)
 }
 
-// QueueFrom yields the claims of a volume in the order of its queue, from the place of a claim on; the
-// claim need not exist, and nil is the beginning. It reports false where the index of classes does not have
-// all claims: it leaves out granted claims of a class that does not conflict with itself.
+// QueueFrom yields the claims of a volume in the order of its queue, from the place of a claim on. The claim
+// need not exist, and nil is the beginning. QueueFrom reports false if the index of classes does not have all
+// claims: it omits granted claims of a class that does not conflict with itself.
 func QueueFrom(
 	tx *ReadTx, ns, volume string, from *structs.CSIClaim, back bool,
 ) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
@@ -143,21 +137,24 @@ func QueueFrom(
 		}
 		for _, state := range claimStates {
 			if *n.In(state) > 0 {
-				classes = append(classes, []string{ns, volume, state, classKey(k)})
+				scope := []string{ns, volume, state, classKey(k)}
+				classes = append(classes, scope)
 			}
 		}
 	}
 	claims.Has(tx, ns, volume) // so that a blocking query watches all of them
-	return mvcc.MergeSorted(func() (queues []func() *structs.CSIClaim) {
+	queuesFrom := func() (queues []func() *structs.CSIClaim) {
 		for _, scope := range classes {
 			at := Page{Reverse: back}
 			if from != nil {
-				place := []string{mvcc.Ordered(from.CreateIndex), mvcc.Ordered(uint64(from.Seq))}
-				at.From = append(slices.Clone(scope), place...)
+				created := mvcc.Ordered(from.CreateIndex)
+				seq := mvcc.Ordered(uint64(from.Seq))
+				at.From = append(slices.Clone(scope), created, seq)
 			}
-			queues = append(queues,
-				claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
+			queue := claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at)
+			queues = append(queues, queue)
 		}
 		return queues
-	}, back, inQueueOrder), true
+	}
+	return mvcc.MergeSorted(queuesFrom, back, inQueueOrder), true
 }

@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// keptEvents is how many events of a node are kept.
+// keptEvents is the number of events that a node's history has at most.
 const keptEvents = 10
 
 // Node returns the node, nil if there is none.
@@ -27,13 +27,12 @@ func Nodes(tx Reader) iter.Seq[*structs.Node] {
 	return nodes.Scan(tx)
 }
 
-// DownNodes yields the nodes that are down and on which nothing is unaccounted for, by the time at which they
-// went down.
+// DownNodes yields the nodes that are down and accounted for, by the time at which they went down.
 func DownNodes(tx Reader) iter.Seq[*structs.Node] {
 	return nodesByDown.Scan(tx)
 }
 
-// NodeDetail puts a node together with its plugin instances and its class.
+// NodeDetail returns a node with its plugin instances and its class.
 func NodeDetail(tx Reader, n *structs.Node) *structs.NodeDetail {
 	d := &structs.NodeDetail{
 		Node:                 *n,
@@ -62,7 +61,13 @@ func computedClass(n *structs.Node) string {
 	maps.DeleteFunc(attributes, unique)
 	meta := maps.Clone(n.Meta)
 	maps.DeleteFunc(meta, unique)
-	b, err := codec.Encode([]any{n.Datacenter, n.NodeClass, n.NodePool, attributes, meta})
+	b, err := codec.Encode([]any{
+		n.Datacenter,
+		n.NodeClass,
+		n.NodePool,
+		attributes,
+		meta,
+	})
 	if err != nil {
 		panic(err) // texts and maps of texts always encode
 	}
@@ -70,14 +75,14 @@ func computedClass(n *structs.Node) string {
 	return fmt.Sprintf("v1:%x", sum[:16])
 }
 
-// mustNode finds a node and checks that a request that names its secret names the right one.
-func mustNode(tx Reader, id, secret string) (*structs.Node, error) {
+// findNode returns the node that sends a request. It rejects a wrong secret; a request without a secret
+// passes.
+func findNode(tx Reader, id, secret string) (*structs.Node, error) {
 	n := Node(tx, id)
 	if n == nil {
 		return nil, structs.NotFoundf("no node %q", id)
 	}
-	if secret != "" && n.SecretID != "" &&
-		secret != n.SecretID {
+	if secret != "" && n.SecretID != "" && secret != n.SecretID {
 		return nil, structs.Deniedf("the secret is not that of node %q", id)
 	}
 	return n, nil
@@ -94,11 +99,10 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if old != nil && old.SecretID != p.Node.SecretID {
 		return structs.Deniedf("the secret is not that of node %q", p.Node.ID)
 	}
-	n := new(structs.Node)
-	*n = *p.Node
-	said := mergeNode(n, old, p.Now)
-	if said != "" {
-		addEvents(tx, n, serverEvent("Cluster", said, p.Now))
+	n := shallowCopy(p.Node)
+	event := mergeNode(n, old, p.Now)
+	if event != "" {
+		addEvents(tx, n, serverEvent("Cluster", event, p.Now))
 	}
 	if old == nil && p.Inventory != nil {
 		// The servers deleted the node before, or a restore returned to a state without it.
@@ -111,9 +115,8 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		WriteOptions: p.WriteOptions,
 	}
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
-	news := old == nil ||
-		!structs.NodeEqual(old, n, 0)
-	if news {
+	changed := old == nil || !structs.NodeEqual(old, n, 0)
+	if changed {
 		internReport(n)
 		nodes.Put(tx, n)
 	}
@@ -121,9 +124,10 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if err != nil {
 		return err
 	}
-	if n.Status == structs.NodeReady && news &&
-		(old == nil || old.Status != structs.NodeReady ||
-			!alikeToPlacement(old, n)) {
+	if !changed || n.Status != structs.NodeReady {
+		return nil
+	}
+	if old == nil || old.Status != structs.NodeReady || !sameForPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
 	return nil
@@ -158,21 +162,24 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	return "Node re-registered"
 }
 
-// alikeToPlacement compares the properties that the scheduler reads.
-func alikeToPlacement(a, b *structs.Node) bool {
+// sameForPlacement compares the properties that the scheduler reads.
+func sameForPlacement(a, b *structs.Node) bool {
 	runs := func(x, y *structs.DriverInfo) bool {
 		if x == nil || y == nil {
 			return x == y
 		}
-		return x.Detected == y.Detected &&
-			x.Healthy == y.Healthy
+		return x.Detected == y.Detected && x.Healthy == y.Healthy
 	}
 	return a.Name == b.Name &&
-		a.NodeClass == b.NodeClass && a.ComputedClass == b.ComputedClass &&
-		a.NodePool == b.NodePool && a.Datacenter == b.Datacenter &&
-		maps.Equal(a.Attributes, b.Attributes) && maps.Equal(a.Meta, b.Meta) &&
+		a.NodeClass == b.NodeClass &&
+		a.ComputedClass == b.ComputedClass &&
+		a.NodePool == b.NodePool &&
+		a.Datacenter == b.Datacenter &&
+		maps.Equal(a.Attributes, b.Attributes) &&
+		maps.Equal(a.Meta, b.Meta) &&
 		maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
-		a.Available() == b.Available() && a.Ready() == b.Ready()
+		a.Available() == b.Available() &&
+		a.Ready() == b.Ready()
 }
 
 // serverEvent returns an event of the servers, at a time in UnixNano.
@@ -184,10 +191,11 @@ func serverEvent(subsystem, message string, now int64) *structs.NodeEvent {
 	}
 }
 
-// addEvents appends to the history of a row that is not yet in the table. The events of its last row it
-// leaves as they are.
+// addEvents appends to the history of a row that is not yet in the table. It does not change the events of
+// the row's last version.
 func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
-	all := append(make([]*structs.NodeEvent, 0, len(n.Events)+len(events)), n.Events...)
+	all := make([]*structs.NodeEvent, 0, len(n.Events)+len(events))
+	all = append(all, n.Events...)
 	for _, e := range events {
 		if e == nil {
 			continue
@@ -196,11 +204,13 @@ func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
 		c.CreateIndex = tx.Index
 		all = append(all, c)
 	}
-	n.Events = slices.Clone(all[max(0, len(all)-keptEvents):])
+	surplus := max(0, len(all)-keptEvents)
+	n.Events = slices.Clone(all[surplus:])
 }
 
-// edited returns a shallow copy of a row for changes of fields. Values behind pointers are those of the row.
-func edited(n *structs.Node) *structs.Node {
+// shallowCopy returns a shallow copy of a row for changes of fields. Values behind pointers are those of the
+// row.
+func shallowCopy(n *structs.Node) *structs.Node {
 	c := *n
 	return &c
 }
@@ -213,16 +223,16 @@ func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 		if n == nil {
 			continue
 		}
-		if held := holdsNode(tx, id); held != "" {
+		if held := leftOnNode(tx, id); held != "" {
 			return structs.Preconditionf("node %q has %s", id, held)
 		}
-		forgetNode(tx, n, p.Now)
+		deleteNode(tx, n, p.Now)
 	}
 	return nil
 }
 
-// holdsNode describes what is left on a node, and returns "" for nothing.
-func holdsNode(tx Reader, id string) string {
+// leftOnNode describes what is left on a node, and returns "" for nothing.
+func leftOnNode(tx Reader, id string) string {
 	for a := range AllocsByNode(tx, id) {
 		if !a.ClientTerminal() {
 			return "allocation " + a.ID + ", which has not ended"
@@ -234,31 +244,36 @@ func holdsNode(tx Reader, id string) string {
 	return ""
 }
 
-func forgetNode(tx *WriteTx, n *structs.Node, now int64) {
+func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
 	for i := range InstancesByNode(tx, n.ID) {
 		removeInstance(tx, i, now)
 	}
 	nodes.Delete(tx, n)
-	forgetUnblock(tx, structs.WakeNode(n.ID))
+	deleteUnblock(tx, structs.WakeNode(n.ID))
 }
 
 // NodeStatus changes the state of nodes. Plugin instances of a down node become unhealthy, because no server
 // can call them. If a node comes back, its jobs are evaluated and its capacity is free again. Unknown nodes
 // are ignored.
 func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
-	known := []string{structs.NodeInit, structs.NodeReady, structs.NodeDown, structs.NodeDisconnected}
+	known := []string{
+		structs.NodeInit,
+		structs.NodeReady,
+		structs.NodeDown,
+		structs.NodeDisconnected,
+	}
 	if !slices.Contains(known, p.Status) {
 		return structs.Invalidf("%q is not the status of a node", p.Status)
 	}
 	for _, id := range p.NodeIDs {
 		n := Node(tx, id)
 		if n != nil && n.Unaccounted && p.Accounted {
-			n = edited(n)
+			n = shallowCopy(n)
 			n.Unaccounted = false
 			nodes.Put(tx, n)
 		}
 		if n != nil && n.Status != p.Status {
-			setNodeStatus(tx, edited(n), p)
+			setNodeStatus(tx, shallowCopy(n), p)
 		}
 	}
 	return nil
@@ -299,19 +314,20 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	if p.Eligibility != structs.NodeEligible &&
 		p.Eligibility != structs.NodeIneligible {
 		return structs.Invalidf(
-			"eligibility %q is neither %s nor %s", p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
+			"eligibility %q is neither %s nor %s",
+			p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
-	n, err := mustNode(tx, p.NodeID, "")
+	n, err := findNode(tx, p.NodeID, "")
 	if err != nil || n.SchedulingEligibility == p.Eligibility {
 		return err
 	}
 	if n.Drain && p.Eligibility == structs.NodeEligible {
 		return structs.Preconditionf("node %q is draining", p.NodeID)
 	}
-	n = edited(n)
+	n = shallowCopy(n)
 	n.SchedulingEligibility = p.Eligibility
-	addEvents(tx, n,
-		serverEvent("Cluster", "Node marked as "+p.Eligibility+" for scheduling", p.Now))
+	text := "Node marked as " + p.Eligibility + " for scheduling"
+	addEvents(tx, n, serverEvent("Cluster", text, p.Now))
 	nodes.Put(tx, n)
 	if n.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
@@ -319,14 +335,14 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	return nil
 }
 
-// NodeEvents appends to nodes' histories. Nodes that are unknown are left out.
+// NodeEvents appends to the histories of nodes. Unknown nodes are ignored.
 func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 	for _, id := range slices.Sorted(maps.Keys(p.Events)) {
 		n := Node(tx, id)
 		if n == nil || len(p.Events[id]) == 0 {
 			continue
 		}
-		n = edited(n)
+		n = shallowCopy(n)
 		addEvents(tx, n, p.Events[id]...)
 		nodes.Put(tx, n)
 	}
@@ -334,14 +350,14 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 }
 
 // evaluateNode puts an evaluation for every job that a change of the node concerns. With capacityFreed it
-// also unblocks those that wait for capacity.
+// also unblocks the evaluations that wait for capacity.
 func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
 	if capacityFreed && jobsPerNode.Has(tx) {
 		unblock(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, capacityFreed, now) {
-		enqueueEval(tx, e,
-			deriveID(tx, "node-update", e.Namespace, e.JobID, node))
+		id := deriveID(tx, "node-update", e.Namespace, e.JobID, node)
+		enqueueEval(tx, e, id)
 	}
 	if capacityFreed {
 		unblockCapacity(tx, node)
@@ -353,7 +369,7 @@ func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
 func NodeEvals(tx Reader, node string, capacityFreed bool, now int64) []*structs.Evaluation {
 	var out []*structs.Evaluation
 	seen := map[structs.JobKey]bool{}
-	add := func(j *structs.Job) {
+	evaluate := func(j *structs.Job) {
 		if j == nil {
 			return
 		}
@@ -370,11 +386,12 @@ func NodeEvals(tx Reader, node string, capacityFreed bool, now int64) []*structs
 		out = append(out, e)
 	}
 	for a := range LiveAllocsByNode(tx, node) {
-		add(cmp.Or(Job(tx, a.Namespace, a.JobID), JobOf(tx, a)))
+		current := Job(tx, a.Namespace, a.JobID)
+		evaluate(cmp.Or(current, JobOf(tx, a)))
 	}
 	for j := range jobsPerNode.Scan(tx) {
 		if capacityFreed && !j.Stop {
-			add(j)
+			evaluate(j)
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 // ready node changed that placement depends on, its jobs are evaluated, as after a registration. Every
 // version applies an entry alike, with or without a class (see NodeUpdateRequest).
 func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
-	old, err := mustNode(tx, p.NodeID, p.SecretID)
+	old, err := findNode(tx, p.NodeID, p.SecretID)
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	internReport(n)
 	nodes.Put(tx, n)
 	if n.Status == structs.NodeReady &&
-		!alikeToPlacement(old, n) {
+		!sameForPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
 	return nil

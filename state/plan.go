@@ -13,10 +13,8 @@ import (
 // of the plan, or none. If something is rejected, or the job has changed since the plan was made, the
 // evaluation becomes pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
-	if p.Eval == nil || p.Eval.ID == "" ||
-		slices.Contains(p.Place, nil) ||
-		slices.Contains(p.Stop, nil) ||
-		slices.Contains(p.Update, nil) {
+	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) ||
+		slices.Contains(p.Stop, nil) || slices.Contains(p.Update, nil) {
 		return structs.Invalidf("a plan needs its evaluation, and nothing in it may be empty")
 	}
 	e := stampEval(p.Eval, p.Now)
@@ -36,7 +34,7 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		updatePlanned(tx, u, p.Now)
 	}
 	for _, a := range p.Place {
-		if _, no := refused[a.NodeID]; !no {
+		if refused[a.NodeID] == "" {
 			placePlanned(tx, a, e, p.Now)
 		}
 	}
@@ -70,8 +68,7 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
 	}
-	if unblockedSince(tx, b) == "" &&
-		changedSincePlan(tx, b) {
+	if unblockedSince(tx, b) == "" && changedSincePlan(tx, b) {
 		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
@@ -157,8 +154,8 @@ func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources 
 	return g.Ask()
 }
 
-// stopPlanned stops an allocation, unless its node refused the plan: a replacement there is not coming.
-// One that is lost with its node is stopped all the same.
+// stopPlanned stops an allocation, unless its node refused the plan and so the replacement. It always stops
+// an allocation that is lost with its node.
 func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, now int64) {
 	old := Alloc(tx, s.AllocID)
 	if old == nil ||
@@ -204,14 +201,14 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		a.CSIVolumes = group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
-	// Else the end of an allocation that ran no task would move, and with it its replacement.
+	// Otherwise the end of an allocation that ran no task would move, and with it its replacement.
 	if u.SetJobVersion {
 		a.ModifyTime = now
 	}
 	putAlloc(tx, old, a)
 }
 
-// placePlanned makes the allocation and links it to the one it replaces.
+// placePlanned puts the allocation and links it to the one it replaces.
 func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation, now int64) {
 	if Alloc(tx, placed.ID) != nil {
 		return

@@ -39,8 +39,8 @@ func InstancesByPluginKind(
 	return instances.Scan(tx, plugin, string(kind))
 }
 
-// InstancesByNode yields the instances a node reported, by plugin and kind. The node's row names them: an
-// index of them by node would hold as much again as the rows.
+// InstancesByNode yields the instances that a node reported, by plugin and kind. The node's row names them,
+// because an index by node would take as much memory as the rows.
 func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance] {
 	return func(yield func(*structs.CSIPluginInstance) bool) {
 		n := Node(tx, node)
@@ -56,31 +56,33 @@ func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance
 	}
 }
 
-// PluginDetail puts a plugin together with its instances and allocations as they are now.
+// PluginDetail returns a plugin with its instances and allocations.
 func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	d := pluginFrame(tx, id)
 	if d == nil {
 		return nil
 	}
-	d.Controllers = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindController).Instances)
-	d.Nodes = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindNode).Instances)
+	controllers, nodes := talliesOf(tx, id)
+	d.Controllers = make(map[string]*structs.CSIInfo, controllers.Instances)
+	d.Nodes = make(map[string]*structs.CSIInfo, nodes.Instances)
 	halves := instances.Cursor(tx, id)
-	fill := func() {
+	addInstances := func() {
 		for i := halves.Next(); i != nil; i = halves.Next() {
 			addInstance(d, i)
 		}
 	}
+	expected := d.ControllersExpected + d.NodesExpected
 	// A large plugin's rows are in no cache, and both of these wait for memory.
-	var filled sync.WaitGroup
-	defer filled.Wait()
-	if d.ControllersExpected+d.NodesExpected >= largePlugin {
-		filled.Go(fill) // needs no transaction, unlike the next steps
+	var added sync.WaitGroup
+	defer added.Wait()
+	if expected >= largePlugin {
+		added.Go(addInstances) // needs no transaction, unlike the next steps
 	} else {
-		fill()
+		addInstances()
 	}
 	// In the order of the tree, each allocation would cost a wait for memory. Allocations with known slots
 	// are read together.
-	placed := make([]*structs.Allocation, 0, d.ControllersExpected+d.NodesExpected)
+	placed := make([]*structs.Allocation, 0, expected)
 	for a := range allocsByPlugin.Scan(tx, id) {
 		placed = append(placed, a)
 	}
@@ -94,12 +96,11 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	return d
 }
 
-// largePlugin is from how many instances on another core helps to put a plugin together.
+// largePlugin is the number of instances from which on PluginDetail is faster with a second core.
 const largePlugin = 1000
 
-// PluginPage is PluginDetail with at most limit of the instances, beginning with the first that is not
-// before the one named, and with the allocations that run these. next names where the next page begins, nil
-// on the last.
+// PluginPage returns PluginDetail with at most limit instances, from begin on, and with the allocations that
+// run these. next is the first instance of the next page, nil on the last page.
 func PluginPage(
 	tx Reader, id string, begin *structs.CSIPluginInstance, limit int,
 ) (d *structs.CSIPlugin, next *structs.CSIPluginInstance) {
@@ -110,7 +111,7 @@ func PluginPage(
 	d.Controllers = map[string]*structs.CSIInfo{}
 	d.Nodes = map[string]*structs.CSIInfo{}
 	d.Allocations = []*structs.AllocListStub{}
-	instances.Has(tx, id) // a waiting query waits for any of them
+	instances.Has(tx, id) // so that a blocking query watches all of them
 	rows := instances.Seek(tx, id)
 	stub := AllocStubs(tx)
 	seen := map[string]bool{}
@@ -162,9 +163,9 @@ func addInstance(d *structs.CSIPlugin, i *structs.CSIPluginInstance) {
 	half[i.NodeID] = &i.CSIInfo
 }
 
-// PluginStub is the plugin as lists show it.
+// PluginStub returns the plugin as lists show it.
 func PluginStub(tx Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
-	controllers, nodes := halvesOf(tx, row.ID)
+	controllers, nodes := talliesOf(tx, row.ID)
 	return &structs.CSIPluginListStub{
 		ID:                  row.ID,
 		Provider:            row.Provider,
@@ -177,24 +178,24 @@ func PluginStub(tx Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub
 	}
 }
 
-// NodeUpdateCSI takes a node's report of its plugin instances, whole or as a difference.
+// NodeUpdateCSI stores a node's report of its plugin instances: all of them, or the changes.
 func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
-	old, err := mustNode(tx, p.NodeID, p.SecretID)
+	old, err := findNode(tx, p.NodeID, p.SecretID)
 	if err != nil {
 		return err
 	}
 	n := old
 	halves := reportedHalves(tx, old, p)
 	if !slices.Equal(halves, old.CSIInstances()) {
-		n = edited(old)
+		n = shallowCopy(old)
 		n.SetCSIInstances(halves)
 		nodes.Put(tx, n)
 	}
 	return updateInstances(tx, old, n, p)
 }
 
-// reportedHalves names the instances that a node has after the report, by plugin and kind; old is the node
-// before it, of which a report that is whole leaves nothing.
+// reportedHalves returns the keys of the instances that a node has after the report, by plugin and kind. old
+// is the node before a report of changes. A report of all instances ignores it.
 func reportedHalves(
 	tx *WriteTx, old *structs.Node, p *structs.NodeUpdateCSIRequest,
 ) []structs.CSIInstanceKey {
@@ -206,10 +207,7 @@ func reportedHalves(
 		if i == nil {
 			continue
 		}
-		k := structs.CSIInstanceKey{
-			PluginID: i.PluginID,
-			Kind:     i.Kind,
-		}
+		k := halfOf(i)
 		at, there := slices.BinarySearchFunc(keys, k, compareHalves)
 		if !there {
 			keys = slices.Insert(keys, at, k)
@@ -224,9 +222,16 @@ func reportedHalves(
 	return *intern.Value(&keys)
 }
 
+// halfOf returns the key of the instance among those of its node.
+func halfOf(i *structs.CSIPluginInstance) structs.CSIInstanceKey {
+	return structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}
+}
+
 func compareHalves(a, b structs.CSIInstanceKey) int {
-	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID),
-		cmp.Compare(a.Kind, b.Kind))
+	return cmp.Or(
+		cmp.Compare(a.PluginID, b.PluginID),
+		cmp.Compare(a.Kind, b.Kind),
+	)
 }
 
 // updateInstances puts the reported instances of a node and deletes those that it no longer has. old is the
@@ -234,28 +239,28 @@ func compareHalves(a, b structs.CSIInstanceKey) int {
 func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
 	for _, i := range p.Upserts {
 		if i == nil || i.PluginID == "" ||
-			(i.Kind != structs.CSIKindController &&
-				i.Kind != structs.CSIKindNode) {
+			(i.Kind != structs.CSIKindController && i.Kind != structs.CSIKindNode) {
 			return structs.Invalidf("a plugin instance needs a plugin ID and a kind, %s or %s",
 				structs.CSIKindController, structs.CSIKindNode)
 		}
 		c := *i
 		c.NodeID = n.ID
-		c.DownWithNode = false // which the servers say
+		c.DownWithNode = false // only the servers set it
 		if n.Status == structs.NodeDown && c.Healthy {
-			goDown(&c)
+			markInstanceDown(&c)
 		}
 		putInstance(tx, &c, p.Now)
 	}
 	if old == nil {
 		old = &structs.Node{}
 	}
-	for _, k := range append(slices.Clone(old.CSIInstances()), p.Removes...) {
+	for _, k := range slices.Concat(old.CSIInstances(), p.Removes) {
 		_, has := slices.BinarySearchFunc(n.CSIInstances(), k, compareHalves)
 		if has {
 			continue
 		}
-		if i := Instance(tx, k.PluginID, k.Kind, n.ID); i != nil {
+		i := Instance(tx, k.PluginID, k.Kind, n.ID)
+		if i != nil {
 			removeInstance(tx, i, p.Now)
 		}
 	}
@@ -272,10 +277,10 @@ func putInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 
 // storeInstance stores a report in the place of old, which may be nil.
 func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
-	known := referPlugin(tx, i.PluginID)
+	known := ensurePlugin(tx, i.PluginID)
 	p := checkDriver(tx, known, i)
 	instances.Put(tx, i)
-	recount(tx, i.PluginID, i.Kind,
+	recountHalf(tx, i.PluginID, i.Kind,
 		tallyInstance(old), tallyInstance(i))
 	switch {
 	case p != known:
@@ -296,35 +301,31 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	}
 }
 
-// SameInstance compares a node's report with its row, except for its time.
+// SameInstance reports whether a node's report equals the row, except for the time.
 func SameInstance(row, report *structs.CSIPluginInstance) bool {
-	a := row
-	b := report
-	x := a.CSIInfo
-	y := b.CSIInfo
-	if a.OtherDriver { // the node reports it healthy, with its own description
-		x.Healthy = true
-		x.HealthDescription = y.HealthDescription
+	info := row.CSIInfo
+	if row.OtherDriver { // the node reports it healthy, with its own description
+		info.Healthy = true
+		info.HealthDescription = report.HealthDescription
 	}
-	for _, i := range []*structs.CSIInfo{&x, &y} {
-		i.UpdateTime = 0
-		i.NodeInfo = nil
-		i.ControllerInfo = nil
-	}
-	return x == y && a.Kind == b.Kind &&
-		a.NodeID == b.NodeID && a.DownWithNode == b.DownWithNode &&
-		sameNodeInfo(a.NodeInfo, b.NodeInfo) && sameControllerInfo(a.ControllerInfo, b.ControllerInfo)
+	info.UpdateTime = report.UpdateTime
+	info.NodeInfo = report.NodeInfo
+	info.ControllerInfo = report.ControllerInfo
+	return info == report.CSIInfo &&
+		row.Kind == report.Kind &&
+		row.NodeID == report.NodeID &&
+		row.DownWithNode == report.DownWithNode &&
+		sameNodeInfo(row.NodeInfo, report.NodeInfo) &&
+		sameControllerInfo(row.ControllerInfo, report.ControllerInfo)
 }
 
 func sameNodeInfo(a, b *structs.CSINodeInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	x := *a
-	y := *b
-	x.AccessibleTopology = nil
-	y.AccessibleTopology = nil
-	return x == y && sameTopology(a.AccessibleTopology, b.AccessibleTopology)
+	c := *a
+	c.AccessibleTopology = b.AccessibleTopology
+	return c == *b && sameTopology(a.AccessibleTopology, b.AccessibleTopology)
 }
 
 func sameTopology(a, b *structs.CSITopology) bool {
@@ -343,9 +344,9 @@ func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 
 func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 	instances.Delete(tx, i)
-	recount(tx, i.PluginID, i.Kind,
+	recountHalf(tx, i.PluginID, i.Kind,
 		tallyInstance(i), tally{})
-	unreferPlugin(tx, i.PluginID)
+	dropUnusedPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
 }
 
@@ -379,8 +380,8 @@ func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginIns
 	return true
 }
 
-// goDown makes a healthy instance one of a node that is down.
-func goDown(i *structs.CSIPluginInstance) {
+// markInstanceDown makes a healthy instance one of a node that is down.
+func markInstanceDown(i *structs.CSIPluginInstance) {
 	i.Healthy = false
 	i.HealthDescription = NodeIsDown
 	i.DownWithNode = true
@@ -390,7 +391,7 @@ func downInstances(tx *WriteTx, node string, now int64) {
 	for i := range InstancesByNode(tx, node) {
 		if i.Healthy {
 			c := *i
-			goDown(&c)
+			markInstanceDown(&c)
 			putInstance(tx, &c, now)
 		}
 	}
@@ -408,8 +409,8 @@ func reviveInstances(tx *WriteTx, node string, now int64) {
 	}
 }
 
-// referPlugin returns the plugin's row, made with its first reference.
-func referPlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
+// ensurePlugin returns the plugin's row. It puts the row for the first reference.
+func ensurePlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
 	p := Plugin(tx, id)
 	if p == nil {
 		p = &structs.CSIPluginRow{ID: id}
@@ -418,34 +419,34 @@ func referPlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
 	return p
 }
 
-// unreferPlugin deletes the plugin's row with its last.
-func unreferPlugin(tx *WriteTx, id string) {
+// dropUnusedPlugin deletes the plugin's row after its last reference.
+func dropUnusedPlugin(tx *WriteTx, id string) {
 	p := Plugin(tx, id)
 	if p == nil || pluginReferences(tx, id) != "" {
 		return
 	}
 	plugins.Delete(tx, p)
-	forgetUnblock(tx, structs.WakePlugin(id))
+	deleteUnblock(tx, structs.WakePlugin(id))
 }
 
-// pluginReferences names one of each kind of thing that refers to a plugin, "" if nothing does.
+// pluginReferences names one row of each kind that refers to a plugin, and returns "" if there is none.
 func pluginReferences(tx Reader, id string) string {
 	var refs []string
+	addRef := func(format string, args ...any) {
+		refs = append(refs, fmt.Sprintf(format, args...))
+	}
 	if i := instances.First(tx, id); i != nil {
-		refs = append(refs,
-			fmt.Sprintf("its %s instance on node %s", i.Kind, i.NodeID))
+		addRef("its %s instance on node %s", i.Kind, i.NodeID)
 	}
 	if a := allocsByPlugin.First(tx, id, liveRow); a != nil {
-		refs = append(refs,
-			fmt.Sprintf("allocation %s of job %s", a.ID, a.JobID))
+		addRef("allocation %s of job %s", a.ID, a.JobID)
 	}
 	if v := volumesByPlugin.First(tx, id); v != nil {
-		refs = append(refs,
-			fmt.Sprintf("volume %s in namespace %s", v.ID, v.Namespace))
+		addRef("volume %s in namespace %s", v.ID, v.Namespace)
 	}
 	if a := attachmentsByExternal.First(tx, id); a != nil {
-		refs = append(refs, fmt.Sprintf("the attachment of volume %s in namespace %s to node %s%s",
-			a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError)))
+		addRef("the attachment of volume %s in namespace %s to node %s%s",
+			a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError))
 	}
 	return strings.Join(refs, ", ")
 }

@@ -13,15 +13,16 @@ func tallyOf(tx Reader, plugin string, kind structs.CSIKind) tally {
 	return tally{}
 }
 
-// recount changes the counts of a half from the old instance to the new one.
-func recount(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
+// recountHalf replaces the counts was of one instance or run of a half by the counts is.
+func recountHalf(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
 	if was == is {
 		return
 	}
+	kept := tallyOf(tx, plugin, kind)
 	c := &structs.CSIPluginCountRow{
 		PluginID: plugin,
 		Kind:     kind,
-		Tally:    tallyOf(tx, plugin, kind).Minus(was).Plus(is),
+		Tally:    kept.Minus(was).Plus(is),
 	}
 	if c.Tally == (tally{}) {
 		counts.Delete(tx, c)
@@ -41,17 +42,20 @@ func tallyInstance(i *structs.CSIPluginInstance) tally {
 	return tally{Instances: 1}
 }
 
-// recountAlloc changes the numbers of the plugins that an allocation ran and runs now; old may be nil.
+// recountAlloc updates the counts of the plugins that an allocation ran and of those that it runs now. old
+// may be nil.
 func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	if old != nil && old.JobVersion == now.JobVersion &&
 		old.ClientTerminal() == now.ClientTerminal() {
 		return
 	}
+	none := tally{}
+	one := tally{Runs: 1}
 	eachRun(tx, old, func(plugin string, kind structs.CSIKind) {
-		recount(tx, plugin, kind, tally{Runs: 1}, tally{})
+		recountHalf(tx, plugin, kind, one, none)
 	})
 	eachRun(tx, now, func(plugin string, kind structs.CSIKind) {
-		recount(tx, plugin, kind, tally{}, tally{Runs: 1})
+		recountHalf(tx, plugin, kind, none, one)
 	})
 }
 
@@ -82,9 +86,11 @@ func kindsOf(tx Reader, a *structs.Allocation, plugin string) []structs.CSIKind 
 	return kinds
 }
 
-// halvesOf returns the counters of both halves of a plugin.
-func halvesOf(tx Reader, id string) (controllers, nodes tally) {
-	return tallyOf(tx, id, structs.CSIKindController), tallyOf(tx, id, structs.CSIKindNode)
+// talliesOf returns the counters of both halves of a plugin.
+func talliesOf(tx Reader, id string) (controllers, nodes tally) {
+	controllers = tallyOf(tx, id, structs.CSIKindController)
+	nodes = tallyOf(tx, id, structs.CSIKindNode)
+	return controllers, nodes
 }
 
 // HealthyInstance reports whether a half of the plugin is healthy anywhere.

@@ -19,8 +19,7 @@ func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInsta
 	if !i.Healthy || i.IsDriver(p.Provider) {
 		return p
 	}
-	if holdsVolumes(tx, p.ID) ||
-		reportedDriver(tx, p, i) {
+	if holdsVolumes(tx, p.ID) || reportedDriver(tx, p, i) {
 		i.Healthy = false
 		i.OtherDriver = true
 		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q",
@@ -41,44 +40,42 @@ func holdsVolumes(tx Reader, id string) bool {
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
 func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
 	for i := range InstancesByPlugin(tx, p.ID) {
-		if i.Provider == p.Provider &&
-			(other == nil || i.NodeID != other.NodeID ||
-				i.Kind != other.Kind) {
+		same := other != nil && i.NodeID == other.NodeID && i.Kind == other.Kind
+		if i.Provider == p.Provider && !same {
 			return true
 		}
 	}
 	return false
 }
 
-// rebindDriver gives a plugin's ID to another driver once no instance of the present one is left: to one that
-// names it as its former name or, without volumes and attachments, to any. now is UnixNano.
+// rebindDriver gives a plugin's ID to another driver if no instance of the present driver is left. The other
+// driver names the present one as its former name. Without volumes and attachments it may be any driver. now
+// is UnixNano.
 func rebindDriver(tx *WriteTx, id string, now int64) {
 	p := Plugin(tx, id)
-	if p == nil || p.Provider == "" ||
-		reportedDriver(tx, p, nil) {
+	if p == nil || p.Provider == "" || reportedDriver(tx, p, nil) {
 		return
 	}
-	heir := heirOf(tx, p)
-	if heir == nil {
+	successor := successorOf(tx, p)
+	if successor == nil {
 		return
 	}
 	next := &structs.CSIPluginRow{ID: p.ID}
-	if heir.FormerProvider == p.Provider {
+	if successor.FormerProvider == p.Provider {
 		next = p.Copy()
 	}
-	next.Provider = heir.Provider
-	next.Version = heir.ProviderVersion
+	next.Provider = successor.Provider
+	next.Version = successor.ProviderVersion
 	plugins.Put(tx, next)
 	restoreInstances(tx, id, now)
 }
 
-// heirOf returns the instance whose driver gets the plugin's ID next, nil for none.
-func heirOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
+// successorOf returns the instance whose driver gets the plugin's ID next, nil for none.
+func successorOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
 	for i := range InstancesByPlugin(tx, p.ID) {
-		if i.Provider != "" &&
-			(i.Healthy || i.OtherDriver) &&
-			(free || i.FormerProvider == p.Provider) {
+		usable := i.Provider != "" && (i.Healthy || i.OtherDriver)
+		if usable && (free || i.FormerProvider == p.Provider) {
 			return i
 		}
 	}
@@ -95,7 +92,7 @@ func restoreInstances(tx *WriteTx, id string, now int64) {
 		i.Healthy = true
 		i.HealthDescription = ""
 		if Node(tx, i.NodeID).Lost() {
-			goDown(&i)
+			markInstanceDown(&i)
 		}
 		storeInstance(tx, old, &i, now)
 	}

@@ -28,10 +28,8 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	}
 	for _, id := range p.Nodes {
 		n := Node(tx, id)
-		if n != nil && n.Status == structs.NodeDown &&
-			!n.Unaccounted && !allocsByNode.Has(tx, id) &&
-			!claimsByNode.Has(tx, id) {
-			forgetNode(tx, n, p.Now)
+		if n != nil && reapableNode(tx, n) {
+			deleteNode(tx, n, p.Now)
 		}
 	}
 	return nil
@@ -39,7 +37,7 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 
 func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 	allocs.Delete(tx, a)
-	unreferPlugins(tx, a)
+	dropUnusedPlugins(tx, a)
 	e := Eval(tx, a.EvalID)
 	if e != nil && e.Placed &&
 		!allocsByEval.Has(tx, e.ID) {
@@ -51,6 +49,12 @@ func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 		pruneVersions(tx, a.Namespace, a.JobID)
 	}
 	refreshJobStatus(tx, a.Namespace, a.JobID)
+}
+
+func reapableNode(tx Reader, n *structs.Node) bool {
+	return n.Status == structs.NodeDown && !n.Unaccounted &&
+		!allocsByNode.Has(tx, n.ID) &&
+		!claimsByNode.Has(tx, n.ID)
 }
 
 func reapableJob(tx Reader, j *structs.Job) bool {

@@ -27,14 +27,13 @@ import (
 // of the restored state uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
-		if !n.Unaccounted && !holdsNothing(before, n.ID) {
-			putUnaccounted(tx, edited(n), now)
+		if !n.Unaccounted && !surelyEmpty(before, n.ID) {
+			putUnaccounted(tx, shallowCopy(n), now)
 		}
 	}
 	for n := range Nodes(before) {
-		if Node(tx, n.ID) == nil &&
-			!holdsNothing(before, n.ID) {
-			n = edited(n)
+		if Node(tx, n.ID) == nil && !surelyEmpty(before, n.ID) {
+			n = shallowCopy(n)
 			n.SetCSIInstances(nil) // it registers again
 			putUnaccounted(tx, n, now)
 		}
@@ -49,37 +48,37 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	}
 	for _, v := range slices.Collect(UnsettledVolumes(tx)) {
 		if v.State == structs.VolumeDeleting {
-			keepVolume(tx, v.Copy(), now)
+			cancelDeletion(tx, v.Copy(), now)
 		}
 	}
 	for a := range attachments.Scan(before) {
-		keepUsed(tx, a, now)
-		putFound(tx, a, now)
+		keepUsedAttachment(tx, a, now)
+		putFoundAttachment(tx, a, now)
 	}
 	keepCalls(tx, before)
 }
 
-// keepUsed keeps an attachment that the restored state lacks although it has a granted claim that uses it:
-// the plugin may have begun to attach after the snapshot. It is to be attached again, with the arguments that
-// it was attached with, and is detached with its last claim.
-func keepUsed(tx *WriteTx, was *structs.CSIAttachment, now int64) {
-	a := named(tx, was)
+// keepUsedAttachment keeps an attachment that the restored state lacks although it has a granted claim that
+// uses it: the plugin may have begun to attach after the snapshot. It is to be attached again, with the
+// arguments that it was attached with, and is detached with its last claim.
+func keepUsedAttachment(tx *WriteTx, was *structs.CSIAttachment, now int64) {
+	a := underPresentName(tx, was)
 	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil ||
 		!inUse(tx, a) {
 		return
 	}
 	a.State = structs.AttachmentAttaching
 	a.Found = false
-	putAgain(tx, a, now)
+	putForCall(tx, a, now)
 }
 
-// putAgain puts the row of an attachment that a call is to be made for, without the answers to earlier calls.
-func putAgain(tx *WriteTx, a *structs.CSIAttachment, now int64) {
+// putForCall puts the row of an attachment that needs a call, without the answers to earlier calls.
+func putForCall(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 	a.ModifyTime = now
 	a.PublishContext = nil
 	a.LastError = nil
 	attachments.Put(tx, a)
-	referPlugin(tx, a.PluginID)
+	ensurePlugin(tx, a.PluginID)
 }
 
 // keepCalls copies the calls in flight of the replaced state to the rows of the restored state, because the
@@ -87,7 +86,7 @@ func putAgain(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 // for it.
 func keepCalls(tx *WriteTx, before Reader) {
 	for was := range attachments.Scan(before) {
-		was = named(tx, was)
+		was = underPresentName(tx, was)
 		a := Attachment(tx, was.Namespace, was.VolumeID, was.NodeID)
 		if a != nil && laterCall(was.Call, a.Call) {
 			a = a.Copy()
@@ -104,46 +103,49 @@ func keepCalls(tx *WriteTx, before Reader) {
 		if v != nil && laterCall(was.Call, v.Call) {
 			v = v.Copy()
 			v.Call = was.Copy().Call
-			changeQuietly(tx, v)
+			putWithoutUnblock(tx, v)
 		}
 	}
 }
 
 // laterCall reports whether a was sent after b. Each may be nil.
 func laterCall(a, b *structs.CSICall) bool {
-	return a != nil &&
-		(b == nil || a.Time > b.Time)
+	return a != nil && (b == nil || a.Time > b.Time)
 }
 
-// holdsNothing reports whether a node surely holds no volume: in the replaced state the node is down and has
+// surelyEmpty reports whether a node surely holds no volume: in the replaced state the node is down and has
 // no claim, attachment or allocation. The servers do not wait for such a node.
-func holdsNothing(before Reader, id string) bool {
+func surelyEmpty(before Reader, id string) bool {
 	n := Node(before, id)
 	return n != nil && n.Status == structs.NodeDown &&
-		!n.Unaccounted &&
-		holdsNode(before, id) == "" && attachmentsByNode.First(before, id) == nil
+		!n.Unaccounted && leftOnNode(before, id) == "" &&
+		!attachmentsByNode.Has(before, id)
 }
 
 func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 	n.Unaccounted = true
-	addEvents(tx, n, serverEvent("Cluster",
-		"The servers' state was restored from a snapshot: the node has to report its volumes", now))
+	const text = "The servers' state was restored from a snapshot: the node has to report its volumes"
+	addEvents(tx, n, serverEvent("Cluster", text, now))
 	nodes.Put(tx, n)
 }
 
-// keepVolume cancels a deletion. A volume without an external ID may or may not exist: its creation is
-// repeated, which shows it.
-func keepVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
+// cancelDeletion cancels the deletion of a volume. A volume without an external ID may or may not exist, so
+// it is created again.
+func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	v.State = structs.VolumeReady
 	v.ModifyTime = now
-	giveBackSecrets(v)
+	endDeletion(v)
 	if v.ExternalID == "" {
 		v.State = structs.VolumeCreating
 	}
-	v.LastError = &structs.OperationError{Kind: structs.KindPrecondition, Attempts: 1, Time: now,
+	v.LastError = &structs.OperationError{
+		Kind:     structs.KindPrecondition,
+		Attempts: 1,
+		Time:     now,
 		Message: "the servers' state was restored from a snapshot in which the volume was being deleted; " +
-			"delete it again if it is to go"}
-	changeQuietly(tx, v)
+			"delete it again if it is to go",
+	}
+	putWithoutUnblock(tx, v)
 }
 
 // Recovering returns which node has still to report its volumes, with the remedy if this does not end by
@@ -166,8 +168,7 @@ func Recovering(tx Reader) string {
 func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
 		c := Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
-		if c == nil || c.NodeID != node ||
-			c.State != structs.ClaimGranted ||
+		if c == nil || c.NodeID != node || c.State != structs.ClaimGranted ||
 			h.GrantIndex != 0 && h.GrantIndex != c.GrantIndex {
 			return h.VolumeID
 		}
@@ -177,45 +178,40 @@ func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string 
 
 // Unrecorded returns the attachments in a node's inventory that have no row.
 func Unrecorded(tx Reader, node string, inventory *structs.NodeInventory) (found []*structs.CSIAttachment) {
-	seen := map[structs.CSIClaimKey]bool{}
-	for _, list := range [][]structs.CSIHeldClaim{inventory.Held, inventory.Left} {
-		for _, h := range list {
-			k := structs.CSIClaimKey{
-				Namespace: h.Namespace,
-				VolumeID:  h.VolumeID,
-			}
-			a := CompleteFound(tx, &structs.CSIAttachment{
-				Namespace:        h.Namespace,
-				VolumeID:         h.VolumeID,
-				NodeID:           node,
-				PluginID:         h.PluginID,
-				ExternalVolumeID: h.ExternalVolumeID,
-				ExternalNodeID:   h.ExternalNodeID,
-				AccessMode:       h.AccessMode,
-				AttachmentMode:   h.AttachmentMode,
-			})
-			if a != nil && !seen[k] {
-				seen[k] = true
-				found = append(found, a)
-			}
+	seen := map[volumeKey]bool{}
+	for _, h := range slices.Concat(inventory.Held, inventory.Left) {
+		k := volumeKey{h.Namespace, h.VolumeID}
+		a := CompleteFound(tx, &structs.CSIAttachment{
+			Namespace:        h.Namespace,
+			VolumeID:         h.VolumeID,
+			NodeID:           node,
+			PluginID:         h.PluginID,
+			ExternalVolumeID: h.ExternalVolumeID,
+			ExternalNodeID:   h.ExternalNodeID,
+			AccessMode:       h.AccessMode,
+			AttachmentMode:   h.AttachmentMode,
+		})
+		if a != nil && !seen[k] {
+			seen[k] = true
+			found = append(found, a)
 		}
 	}
 	return found
 }
 
-// AttachmentsFound makes the rows of attachments that no row names: they are to be detached.
+// AttachmentsFound puts rows for attachments that have none, so that the leader detaches them.
 func AttachmentsFound(tx *WriteTx, p *structs.CSIAttachmentsFound) error {
 	for _, a := range p.Attachments {
 		if a == nil || a.Namespace == "" ||
 			a.VolumeID == "" || a.NodeID == "" {
 			return structs.Invalidf("an attachment that was found needs a namespace, a volume and a node")
 		}
-		putFound(tx, a, p.Now)
+		putFoundAttachment(tx, a, p.Now)
 	}
 	return nil
 }
 
-func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
+func putFoundAttachment(tx *WriteTx, found *structs.CSIAttachment, now int64) {
 	a := CompleteFound(tx, found)
 	if a == nil {
 		return
@@ -223,13 +219,13 @@ func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
 	a.State = structs.AttachmentDetaching
 	a.Found = true
 	a.CreateTime = now
-	putAgain(tx, a, now)
+	putForCall(tx, a, now)
 }
 
 // CompleteFound returns a copy of a found attachment, completed from the rows. It returns nil if the
 // attachment has a row, if a granted claim uses it, or if too little is known for a detach.
 func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
-	a := named(tx, found)
+	a := underPresentName(tx, found)
 	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil ||
 		inUse(tx, a) {
 		return nil
@@ -239,8 +235,8 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
 		a.ExternalVolumeID = cmp.Or(a.ExternalVolumeID, v.ExternalID)
 	}
-	if v != nil && a.Secrets == nil &&
-		a.PluginID == v.PluginID && a.ExternalVolumeID == v.ExternalID {
+	if v != nil && a.Secrets == nil && a.PluginID == v.PluginID &&
+		a.ExternalVolumeID == v.ExternalID {
 		a.Secrets = v.Secrets.Copy()
 	}
 	p := Plugin(tx, a.PluginID)
@@ -254,11 +250,11 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 	return a
 }
 
-// named returns a copy of an attachment under the present name of its volume. The volume may have been
-// registered under another name after the snapshot, and its name may now belong to another volume. Claims and
-// attachments wait for each other by name: under two names a volume would be detached from a node where a
-// claim uses it. If the name is taken and the volume has no other, its name is the plugin's ID.
-func named(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
+// underPresentName returns a copy of an attachment under the present name of its volume. The volume may have
+// been registered under another name after the snapshot, and its name may now belong to another volume.
+// Claims and attachments wait for each other by name: under two names a volume would be detached from a node
+// where a claim uses it. If the name is taken and the volume has no other, its name is the plugin's ID.
+func underPresentName(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a := found.Copy()
 	v := Volume(tx, found.Namespace, found.VolumeID)
 	if v != nil {
@@ -267,10 +263,12 @@ func named(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	if a.ExternalVolumeID == "" {
 		return a
 	}
-	if now := volumesByPlugin.First(tx, a.PluginID, a.ExternalVolumeID); now != nil {
+	now := volumesByPlugin.First(tx, a.PluginID, a.ExternalVolumeID)
+	switch {
+	case now != nil:
 		a.Namespace = now.Namespace
 		a.VolumeID = now.ID
-	} else if v != nil && v.ExternalID != "" {
+	case v != nil && v.ExternalID != "":
 		a.VolumeID = a.ExternalVolumeID
 	}
 	return a
@@ -314,9 +312,10 @@ func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
 	return ""
 }
 
-// attachNow has attaches of a volume that failed tried again at once: the attachment that was found is gone.
-func attachNow(tx *WriteTx, found *structs.CSIAttachment) {
-	for _, a := range slices.Collect(AttachmentsByVolume(tx, found.Namespace, found.VolumeID)) {
+// retryAttaches makes the failed attaches of a volume due now, because a found attachment is gone.
+func retryAttaches(tx *WriteTx, found *structs.CSIAttachment) {
+	own := slices.Collect(AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
+	for _, a := range own {
 		if a.State == structs.AttachmentAttaching && a.LastError != nil {
 			a = a.Copy()
 			a.LastError = nil

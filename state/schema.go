@@ -13,7 +13,7 @@ var (
 		return mvcc.KeyOf(n.ID)
 	}).OnPut(internNode)
 
-	// Nodes that are down and accounted for, by the time since when.
+	// Nodes that are down and accounted for, by the time at which they went down.
 	nodesByDown = nodes.Index("down", func(n *structs.Node) Key {
 		if n.Status != structs.NodeDown || n.Unaccounted {
 			return nil
@@ -36,14 +36,13 @@ var (
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
 	}).OnPut(internInstance)
 
-	// Node instances by the topology segments that no other node has: a driver of local storage names the
-	// node in a segment. Other segments have many nodes. A query finds some of those quickly without an
-	// index.
+	// Node instances by the topology segments that no other node has: a driver of local storage names the node
+	// in a segment. Other segments have many nodes. A query finds some of these nodes quickly without an index.
 	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []Key {
 		var keys []Key
 		for _, s := range ownSegments(i) {
-			keys = append(keys,
-				mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID))
+			key := mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID)
+			keys = append(keys, key)
 		}
 		return keys
 	})
@@ -66,7 +65,7 @@ var (
 			v.Namespace, v.ID)
 	})
 
-	// Volumes that the leader is to create, delete or expand.
+	// Volumes that need a call of the leader: a creation, a deletion or an expansion.
 	unsettledVolumes = volumes.Index("unsettled", func(v *structs.CSIVolume) Key {
 		return mvcc.KeyIf(v.Unsettled(), v.State)
 	})
@@ -82,8 +81,8 @@ var (
 			c.Namespace, c.VolumeID)
 	})
 
-	// The claim queue of a volume, class by class (see claim_queue.go). Of the granted claims it has only
-	// those that exclude other claims of their own class, which are few.
+	// The claim queue of a volume, class by class (see claim_queue.go). It omits most granted claims. It has
+	// only those that exclude other claims of their own class, which are few.
 	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) Key {
 		k := c.Class()
 		if c.State == structs.ClaimGranted && !k.Conflicts(k) {
@@ -96,19 +95,19 @@ var (
 	})
 
 	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) Key {
-		return mvcc.KeyIf(c.State == structs.ClaimWaiting,
-			c.PluginID, c.Namespace, c.VolumeID)
+		waits := c.State == structs.ClaimWaiting
+		return mvcc.KeyIf(waits, c.PluginID, c.Namespace, c.VolumeID)
 	})
 
-	// Claims of allocations that have ended: they are to be released.
+	// Claims of allocations that have ended. Their nodes release them.
 	endedClaims = claims.Index("ended", func(c *structs.CSIClaim) Key {
 		return mvcc.KeyIf(c.EndTime != 0, c.NodeID)
 	})
 
-	// Claims whose nodes are to expand the volume, or could not.
+	// Claims whose nodes have not expanded the volume yet, or could not.
 	growing = claims.Index("growing", func(c *structs.CSIClaim) Key {
-		return mvcc.KeyIf(c.ExpandBytes != 0 || c.ExpandError != nil,
-			c.Namespace, c.VolumeID)
+		grows := c.ExpandBytes != 0 || c.ExpandError != nil
+		return mvcc.KeyIf(grows, c.Namespace, c.VolumeID)
 	})
 
 	// The numbers of granted and waiting claims of each class, so that no reader counts the claims.
@@ -136,7 +135,7 @@ var (
 		return mvcc.KeyOf(a.PluginID, a.ExternalVolumeID)
 	})
 
-	// Attachments that the leader is to attach or detach.
+	// Attachments that need a call of the leader: an attach or a detach.
 	unsettledAttachments = attachments.Index("unsettled", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyIf(a.Unsettled(), a.State)
 	})
@@ -152,7 +151,7 @@ var (
 		return mvcc.KeyIf(j.PerNode(), j.Type)
 	})
 
-	// Jobs that nothing is to run of any more, by the time of their submission.
+	// Jobs of which nothing will run any more, by the time of their submission.
 	jobsByEnd = jobs.Index("end", func(j *structs.Job) Key {
 		if j.Status != structs.JobDead || !j.Stop && !j.Finite() {
 			return nil
@@ -185,7 +184,7 @@ var (
 		return mvcc.KeyIf(a.EvalID != "", a.EvalID, a.ID)
 	})
 
-	// Allocations that run no task any more, by the time of their last change.
+	// Allocations that no longer run a task, by the time of their last change.
 	allocsByEnd = allocs.UniqueIndex("end", func(a *structs.Allocation) Key {
 		if !a.ClientTerminal() {
 			return nil
@@ -193,19 +192,19 @@ var (
 		return mvcc.KeyOf(orderedTime(a.ModifyTime), a.ID)
 	})
 
-	// Allocations by the plugins that they run. One is live until its node reports the end: a plugin that is
-	// stopped serves until then.
+	// Allocations by the plugins that they run. An allocation is live until its node reports the end, because a
+	// plugin that is being stopped serves until then.
 	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []Key {
 		var keys []Key
 		for _, id := range a.CSIPlugins {
-			keys = append(keys,
-				mvcc.KeyOf(id, liveOrDone(a.ClientTerminal())))
+			key := mvcc.KeyOf(id, liveOrDone(a.ClientTerminal()))
+			keys = append(keys, key)
 		}
 		return keys
 	})
 
-	// Live allocations by the volumes that they are placed to use, class by class. Most of them have a claim.
-	// A claim conflicts with those in the claim queue of the volume. The few others are found here.
+	// Live allocations by the volumes that they are placed to use, class by class. Most of them have claims,
+	// which the claim queue of the volume has. This index finds the few others.
 	allocsByVolume = allocs.MultiIndex("volume", func(a *structs.Allocation) []Key {
 		if len(a.CSIVolumes) == 0 || a.Terminal() {
 			return nil
@@ -225,13 +224,13 @@ var (
 		return mvcc.KeyOf(e.ID)
 	})
 
-	// Ended evaluations by the node that caused them and by whether they have to be kept. Open evaluations by
-	// their status and the node, those with a time apart.
+	// Ended evaluations by the node that caused them and by their retention. Open evaluations by their status
+	// and the node, except that those with a time have a status of their own.
 	evalsByJob = evals.Index("job", func(e *structs.Evaluation) Key {
 		switch {
 		case e.Terminal():
 			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval,
-				e.NodeID, keptOrNot(e))
+				e.NodeID, retention(e))
 		case e.Status == structs.EvalPending && e.WaitUntil > 0:
 			return mvcc.KeyOf(e.Namespace, e.JobID, openEval, laterEval)
 		}
@@ -239,8 +238,8 @@ var (
 			e.Status, e.NodeID)
 	})
 
-	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by
-	// that, and ended evaluations that no allocation names by their end, when they are to be deleted.
+	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by that
+	// time, and ended evaluations that no allocation names by their end, for the deletion.
 	evalsInOrder = evals.Index("turn", func(e *structs.Evaluation) Key {
 		switch {
 		case e.Terminal() && e.Placed:
@@ -263,8 +262,8 @@ var (
 		}
 		var keys []Key
 		for _, k := range e.BlockedOn {
-			keys = append(keys,
-				mvcc.KeyOf(k, queueKey(e), mvcc.Ordered(e.CreateIndex)))
+			key := mvcc.KeyOf(k, queueKey(e), mvcc.Ordered(e.CreateIndex))
+			keys = append(keys, key)
 		}
 		return keys
 	})
@@ -273,7 +272,7 @@ var (
 		return mvcc.KeyOf(w.Key)
 	})
 
-	// Keys with queues that are still to be unblocked.
+	// Keys whose unblock has not reached all queues yet.
 	unblocksDue = unblocks.Index("due", func(w *structs.UnblockRow) Key {
 		return mvcc.KeyIf(w.Due, "due")
 	})
@@ -308,10 +307,11 @@ var (
 	VolumeRows     = volumes.Topic(0)     // namespace, volume
 	AttachmentRows = attachments.Topic(0) // namespace, volume, node
 
-	// EndedClaimRows are claims that outlive their allocations, or did before: namespace, volume, allocation.
+	// EndedClaimRows are claims that outlive their allocations, or did before the change: namespace, volume,
+	// allocation.
 	EndedClaimRows = endedClaims.Topic(1)
 
-	// GrowingClaimRows are claims that GrowingClaims yields, or yielded before: namespace, volume,
+	// GrowingClaimRows are claims that GrowingClaims yields, or yielded before the change: namespace, volume,
 	// allocation.
 	GrowingClaimRows = growing.Topic(2)
 )

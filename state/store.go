@@ -81,10 +81,7 @@ func markDown(tx *mvcc.LoadTx) {
 func linkInstances(tx *mvcc.LoadTx) {
 	keys := map[string][]structs.CSIInstanceKey{}
 	for i := range instances.Scan(tx) {
-		keys[i.NodeID] = append(keys[i.NodeID], structs.CSIInstanceKey{
-			PluginID: i.PluginID,
-			Kind:     i.Kind,
-		})
+		keys[i.NodeID] = append(keys[i.NodeID], halfOf(i))
 	}
 	for n := range nodes.Scan(tx) {
 		if own := keys[n.ID]; own != nil {

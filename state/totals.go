@@ -6,12 +6,12 @@ import (
 	"berth/structs"
 )
 
-// Totals are the numbers of rows that an operator watches.
+// Totals has the numbers of rows that an operator watches.
 type Totals struct {
 	Nodes       map[string]int // by status
 	Claims      map[string]int // by state
-	Attachments map[string]int // of those that need a call, by state
-	Volumes     map[string]int // of those that need a call, by state
+	Attachments map[string]int // that need a call, by state
+	Volumes     map[string]int // that need a call, by state
 	Plugins     []*structs.CSIPluginCountRow
 }
 

@@ -15,12 +15,21 @@ func Volume(tx Reader, ns, id string) *structs.CSIVolume {
 	return volumes.Get(tx, ns, id)
 }
 
-// UnsettledVolumes yields those for which the leader has a call to make: to create, delete or expand.
+// findVolume returns the volume of a request.
+func findVolume(tx Reader, ns, id string) (*structs.CSIVolume, error) {
+	v := Volume(tx, ns, id)
+	if v == nil {
+		return nil, structs.NotFoundf("no volume %q in namespace %q", id, ns)
+	}
+	return v, nil
+}
+
+// UnsettledVolumes yields the volumes for which the leader has a call to make: to create, delete or expand.
 func UnsettledVolumes(tx Reader) iter.Seq[*structs.CSIVolume] {
 	return unsettledVolumes.Scan(tx)
 }
 
-// VolumeStub is the volume as lists show it.
+// VolumeStub returns the volume as lists show it.
 func VolumeStub(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
 	s := new(structs.CSIVolumeListStub)
 	VolumeStubs(tx)(v, s)
@@ -59,38 +68,43 @@ func countClaims(s *structs.CSIVolumeListStub, counts []structs.CSIClassCount) {
 	}
 }
 
-// pluginLook has the fields of a plugin that its volumes show.
-type pluginLook struct {
-	row                *structs.CSIPluginRow
-	controllers, nodes tally
+// pluginSummary has the fields of a plugin that its volumes show.
+type pluginSummary struct {
+	row         *structs.CSIPluginRow
+	controllers tally
+	nodes       tally
 }
 
-func lookOf(tx Reader, plugin string) pluginLook {
-	controllers, nodes := halvesOf(tx, plugin)
-	return pluginLook{Plugin(tx, plugin), controllers, nodes}
+func summarizePlugin(tx Reader, plugin string) pluginSummary {
+	controllers, nodes := talliesOf(tx, plugin)
+	return pluginSummary{
+		row:         Plugin(tx, plugin),
+		controllers: controllers,
+		nodes:       nodes,
+	}
 }
 
-func (l pluginLook) show(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
-	if l.row == nil {
+func (p pluginSummary) fillStub(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
+	if p.row == nil {
 		return
 	}
-	s.Provider = l.row.Provider
-	s.ControllerRequired = l.row.ControllerRequired
-	s.ControllersHealthy = l.controllers.Healthy
-	s.ControllersExpected = l.controllers.Expected()
-	s.NodesHealthy = l.nodes.Healthy
-	s.NodesExpected = l.nodes.Expected()
-	s.Schedulable = l.unschedulable(v) == ""
+	s.Provider = p.row.Provider
+	s.ControllerRequired = p.row.ControllerRequired
+	s.ControllersHealthy = p.controllers.Healthy
+	s.ControllersExpected = p.controllers.Expected()
+	s.NodesHealthy = p.nodes.Healthy
+	s.NodesExpected = p.nodes.Expected()
+	s.Schedulable = p.unschedulable(v) == ""
 }
 
 // unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
-func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
-	switch why := blockOf(v, l.row); {
+func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
+	switch why := blockOf(v, p.row); {
 	case why != "":
 		return why
-	case l.nodes.Healthy == 0:
+	case p.nodes.Healthy == 0:
 		return "no node instance of plugin " + v.PluginID + " is healthy"
-	case l.row.ControllerRequired && l.controllers.Healthy == 0:
+	case p.row.ControllerRequired && p.controllers.Healthy == 0:
 		return "no controller of plugin " + v.PluginID + " is healthy"
 	}
 	return ""
@@ -110,7 +124,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		Claims:              []*structs.CSIClaim{},
 		Attachments:         []*structs.CSIAttachment{},
 		Schedulable:         s.Schedulable,
-		Blocked:             lookOf(tx, v.PluginID).unschedulable(v),
+		Blocked:             summarizePlugin(tx, v.PluginID).unschedulable(v),
 		ExpandBlocked:       ExpandBlocked(tx, v),
 		Provider:            s.Provider,
 		ControllerRequired:  s.ControllerRequired,
@@ -140,10 +154,11 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 // jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It reads a
 // bounded number of evaluations.
 func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
-	looked := 0
-	for e := range evalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
-		looked++
-		if looked > 10*structs.MaxWaitingJobs ||
+	read := 0
+	key := structs.WakeVolume(v.Namespace, v.ID)
+	for e := range evalsByBlocked.Scan(tx, key) {
+		read++
+		if read > 10*structs.MaxWaitingJobs ||
 			len(jobs) == structs.MaxWaitingJobs {
 			break
 		}
@@ -155,10 +170,11 @@ func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 	return jobs
 }
 
-// renamedNode describes that the plugin's name of a node has changed since the volume was attached to it. The
+// renamedNode warns if the plugin's name of a node has changed since the volume was attached to it. The
 // attachment keeps the old name, because the detach needs it.
 func renamedNode(tx Reader, a *structs.CSIAttachment) string {
-	now := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().ID
+	half := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
+	now := half.NodeReport().ID
 	if now == "" || now == a.ExternalNodeID {
 		return ""
 	}
@@ -189,13 +205,16 @@ func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocke
 // attachments.
 func usersOf(tx Reader, v *structs.CSIVolume) error {
 	var allocs, nodes []string
-	rows := claims.Cursor(tx, v.Namespace, v.ID)
-	for c := rows.Next(); c != nil && len(allocs) < manyHolders; c = rows.Next() {
+	for c := range claims.Scan(tx, v.Namespace, v.ID) {
 		allocs = append(allocs, c.AllocID)
+		if len(allocs) == manyHolders {
+			break
+		}
 	}
 	if len(allocs) > 0 {
+		count := ClaimCount(tx, v.Namespace, v.ID)
 		return structs.Preconditionf(
-			"volume %q is claimed by allocation %s", v.ID, firstOf(allocs, ClaimCount(tx, v.Namespace, v.ID)))
+			"volume %q is claimed by allocation %s", v.ID, listNames(allocs, count))
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		nodes = append(nodes, nodeName(tx, a.NodeID))
@@ -212,19 +231,19 @@ func usersOf(tx Reader, v *structs.CSIVolume) error {
 // has released the volume it may be mounted there, also for an ended allocation. A new registration would
 // then mount it twice.
 func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
-	v := Volume(tx, p.RequestNamespace(), p.ID)
-	if v == nil {
-		return structs.NotFoundf("no volume %q in namespace %q", p.ID, p.RequestNamespace())
+	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
+	if err != nil {
+		return err
 	}
 	if !p.Force {
 		if err := usersOf(tx, v); err != nil {
 			return err
 		}
-		if v.State == structs.VolumeCreating ||
-			v.State == structs.VolumeDeleting {
+		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
+			command := volumeCommand("deregister -force ", v.Namespace)
 			return structs.Preconditionf(
 				"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
-				v.ID, v.State, volumeCommand("deregister -force ", v.Namespace)+v.ID)
+				v.ID, v.State, command+v.ID)
 		}
 	}
 	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
@@ -236,41 +255,42 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		dropClaim(tx, c)
 	}
-	forgetVolume(tx, v)
+	deleteVolume(tx, v)
 	return nil
 }
 
 // mayExist reports whether a failed creation may have created a volume all the same: RESOURCE_EXHAUSTED is
 // also the answer of a transport whose message was too large (CSI spec, CreateVolume errors).
 func mayExist(v *structs.CSIVolume) bool {
-	return v.LastError != nil &&
-		v.LastError.Code == structs.CSICodeExhausted
+	e := v.LastError
+	return e != nil && e.Code == structs.CSICodeExhausted
 }
 
-// forgetVolume deletes the row. An evaluation that waits for the volume's place on a node may not be
-// unblocked by its release yet, and the row that records it is gone. So all evaluations that wait for
-// capacity are evaluated again.
-func forgetVolume(tx *WriteTx, v *structs.CSIVolume) {
+// deleteVolume deletes the row. The release of the volume may not yet have unblocked each evaluation that
+// waits for its place on a node, and the row that records the release is gone. So all evaluations that wait
+// for capacity are evaluated again.
+func deleteVolume(tx *WriteTx, v *structs.CSIVolume) {
 	volumes.Delete(tx, v)
-	forgetUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
+	deleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
 	unblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
-	unreferPlugin(tx, v.PluginID)
+	dropUnusedPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
 }
 
 // VolumeDelete records that the plugin is to delete a volume. The row is deleted after that. A volume that
 // was never created is deleted at once.
 func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
-	v := Volume(tx, p.RequestNamespace(), p.ID)
-	if v == nil {
-		return structs.NotFoundf("no volume %q in namespace %q", p.ID, p.RequestNamespace())
+	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
+	if err != nil {
+		return err
 	}
-	if err := usersOf(tx, v); err != nil {
+	err = usersOf(tx, v)
+	if err != nil {
 		return err
 	}
 	if v.State == structs.VolumeFailed && v.ExternalID == "" &&
 		!mayExist(v) {
-		forgetVolume(tx, v)
+		deleteVolume(tx, v)
 		return nil
 	}
 	if v.State == structs.VolumeDeleting && p.Secrets == nil {
@@ -289,13 +309,13 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		}
 		v.Secrets = p.Secrets.Copy()
 	}
-	changeQuietly(tx, v)
+	putWithoutUnblock(tx, v)
 	return nil
 }
 
-// giveBackSecrets ends the deletion of a volume that stays: the secrets that it was to be deleted with may be
-// wrong.
-func giveBackSecrets(v *structs.CSIVolume) {
+// endDeletion restores the secrets of a volume whose deletion has failed, because those of the deletion may
+// be wrong.
+func endDeletion(v *structs.CSIVolume) {
 	if v.Deletion != nil {
 		v.Secrets = v.Deletion.Secrets
 		v.Deletion = nil

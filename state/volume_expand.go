@@ -17,13 +17,14 @@ func GrowingClaims(tx Reader) iter.Seq[*structs.CSIClaim] {
 	return growing.Scan(tx)
 }
 
-// GrowingClaimsOf yields those of one volume.
+// GrowingClaimsOf yields the claims of one volume that GrowingClaims yields.
 func GrowingClaimsOf(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return growing.Scan(tx, ns, volume)
 }
 
-// ExpandBlocked names the user that has to leave before the volume may be expanded at its plugin; "" if none
-// has. Only a plugin that expands volumes offline waits for that (CSI spec, VolumeExpansion OFFLINE).
+// ExpandBlocked names a user that has to leave before the volume may be expanded at its plugin, and returns
+// "" if there is none. Only a plugin that expands volumes offline waits for users (CSI spec, VolumeExpansion
+// OFFLINE).
 func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
 	if !v.ExpandPending || p == nil || !p.ExpandsOffline {
@@ -55,14 +56,13 @@ func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) st
 // retryExpansion makes the leader check a volume again that waited for its users to leave.
 func retryExpansion(tx *WriteTx, ns, volume string) {
 	v := Volume(tx, ns, volume)
-	if v != nil && v.ExpandPending &&
-		ExpandBlocked(tx, v) == "" {
-		changeQuietly(tx, v.Copy())
+	if v != nil && v.ExpandPending && ExpandBlocked(tx, v) == "" {
+		putWithoutUnblock(tx, v.Copy())
 	}
 }
 
-// nodesExpand reports whether the plugin leaves an expansion to its nodes alone: its controller cannot
-// expand, or it has none, and a node half can.
+// nodesExpand reports whether only the nodes of the plugin expand volumes: a node half can, and its
+// controller cannot, or the plugin has none.
 func nodesExpand(tx Reader, plugin string) bool {
 	p := Plugin(tx, plugin)
 	if p == nil || !p.Known ||
@@ -87,8 +87,8 @@ func NodeExpands(tx Reader, plugin string) bool {
 	return false
 }
 
-// expandOnNodes records that the content of the volume has to grow: on the nodes that have it, and by the
-// next one that gets it. v is stored by the caller.
+// expandOnNodes records that the content of the volume has to grow, on the nodes that have the volume or on
+// the next node that gets it. The caller stores v.
 func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
@@ -102,35 +102,38 @@ func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	}
 }
 
-// leftToStage are the kinds of error after which a node is not called again while it has the volume (CSI
+// leftToStage has the kinds of error after which a node is not called again while it has the volume (CSI
 // spec, NodeExpandVolume errors): the volume is in use, or the request is wrong. The next stage makes the
 // call.
 var leftToStage = map[structs.Kind]bool{
-	structs.KindPrecondition: true, structs.KindInvalid: true, structs.KindConflict: true,
+	structs.KindPrecondition: true,
+	structs.KindInvalid:      true,
+	structs.KindConflict:     true,
 }
 
 // NodeExpanded records the outcome of a node's step of an expansion for one allocation. It ignores the
 // outcome if the claim is gone, was created later, or now requests a larger size.
 func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
-		_, err := mustNode(tx, p.NodeID, p.SecretID)
+		_, err := findNode(tx, p.NodeID, p.SecretID)
 		if err != nil {
 			return err
 		}
 	}
 	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	switch {
-	case c == nil ||
-		p.RowIndex != 0 && p.RowIndex != c.CreateIndex ||
-		c.ExpandBytes == 0 ||
+	case c == nil,
+		p.RowIndex != 0 && p.RowIndex != c.CreateIndex,
+		c.ExpandBytes == 0,
 		p.Bytes < c.ExpandBytes:
 		return nil
 	case c.NodeID != p.NodeID:
-		return structs.Deniedf("the claim of volume %q for allocation %q is another node's", p.VolumeID, p.AllocID)
+		return structs.Deniedf("the claim of volume %q for allocation %q is another node's",
+			p.VolumeID, p.AllocID)
 	}
 	c = c.Copy()
 	if p.Err != nil {
-		c.ExpandError = failedAgain(c.ExpandError, p.Err)
+		c.ExpandError = countFailure(c.ExpandError, p.Err)
 		if leftToStage[p.Err.Kind] {
 			c.ExpandBytes = 0
 			c.ExpandError.RetryTime = 0
@@ -145,7 +148,7 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	return nil
 }
 
-// expandedOnNode ends the volume's own memory of the step when no other node has still to do it.
+// expandedOnNode stores the new size, and deletes the step from the volume after the last node has done it.
 func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 	v := Volume(tx, p.RequestNamespace(), p.VolumeID)
 	if v == nil || v.NodeExpandBytes == 0 {
@@ -157,28 +160,27 @@ func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 	if !growing.Has(tx, v.Namespace, v.ID) {
 		v.NodeExpandBytes = 0
 	}
-	changeQuietly(tx, v)
+	putWithoutUnblock(tx, v)
 }
 
 // VolumeRetry makes the failed operations of a volume, its attachments and its nodes due now.
 func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
-	v := Volume(tx, p.RequestNamespace(), p.ID)
-	if v == nil {
-		return structs.NotFoundf("no volume %q in namespace %q", p.ID,
-			p.RequestNamespace())
+	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
+	if err != nil {
+		return err
 	}
-	if v.LastError != nil && (v.ExpandPending ||
-		v.State == structs.VolumeCreating ||
-		v.State == structs.VolumeDeleting) {
+	inProgress := v.ExpandPending ||
+		v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting
+	if inProgress && v.LastError != nil {
 		v = v.Copy()
-		v.LastError = dueNow(v.LastError, p.Now)
+		v.LastError = retryNow(v.LastError, p.Now)
 		v.ModifyTime = p.Now
-		changeQuietly(tx, v)
+		putWithoutUnblock(tx, v)
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		if a.LastError != nil {
 			a = a.Copy()
-			a.LastError = dueNow(a.LastError, p.Now)
+			a.LastError = retryNow(a.LastError, p.Now)
 			a.ModifyTime = p.Now
 			attachments.Put(tx, a)
 		}
@@ -187,15 +189,15 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		if c.ExpandError != nil {
 			c = c.Copy()
 			c.ExpandBytes = max(c.ExpandBytes, v.NodeExpandBytes)
-			c.ExpandError = dueNow(c.ExpandError, p.Now)
+			c.ExpandError = retryNow(c.ExpandError, p.Now)
 			storeClaim(tx, c)
 		}
 	}
 	return nil
 }
 
-// dueNow is the error of something that is to be tried again at once.
-func dueNow(e *structs.OperationError, now int64) *structs.OperationError {
+// retryNow returns the error of an operation that is due at once.
+func retryNow(e *structs.OperationError, now int64) *structs.OperationError {
 	due := *e
 	due.RetryTime = max(now, 1)
 	return &due

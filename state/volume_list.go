@@ -8,19 +8,19 @@ import (
 )
 
 // VolumeStubs returns a function that writes the stub of a volume, like VolumeStub. It is fast if the volumes
-// come in the order of their keys: it scans their claim queues in step with them, and reads each plugin once.
+// come in the order of their keys: it reads their claim queues in that order too, and each plugin once.
 func VolumeStubs(tx *ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
 	counts := queueCounts(tx)
-	looks := map[string]pluginLook{}
+	summaries := map[string]pluginSummary{}
 	return func(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 		*s = bareStub(v)
 		countClaims(s, counts(v))
-		look, known := looks[v.PluginID]
+		plugin, known := summaries[v.PluginID]
 		if !known {
-			look = lookOf(tx, v.PluginID)
-			looks[v.PluginID] = look
+			plugin = summarizePlugin(tx, v.PluginID)
+			summaries[v.PluginID] = plugin
 		}
-		look.show(v, s)
+		plugin.fillStub(v, s)
 	}
 }
 
@@ -31,9 +31,9 @@ const fewQueues = 64
 
 // queueCounts returns a function that counts the claims of one volume after another.
 func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
-	along := queueCursor{tx: tx}
+	cursor := queueCursor{tx: tx}
 	if !tx.Watched() {
-		return along.of
+		return cursor.countsOf
 	}
 	seen := 0
 	watched := map[string]bool{}
@@ -46,7 +46,7 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 			watched[v.Namespace] = true
 			claimQueues.Has(tx, v.Namespace)
 		}
-		return along.of(v)
+		return cursor.countsOf(v)
 	}
 }
 
@@ -58,27 +58,34 @@ type queueCursor struct {
 	last *structs.CSIVolume
 }
 
-// fewSteps is how many rows the cursor steps over before it seeks.
+// fewSteps is the number of rows over which the cursor steps before it seeks.
 const fewSteps = 16
 
-func (k *queueCursor) of(v *structs.CSIVolume) []structs.CSIClassCount {
-	if k.last == nil ||
-		compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
+// countsOf returns the counts of the volume's claims.
+func (k *queueCursor) countsOf(v *structs.CSIVolume) []structs.CSIClassCount {
+	if k.last == nil || compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
 		k.seek(v)
 	}
 	k.last = v
-	for steps := 0; k.head != nil && compareVolume(k.head.Namespace, k.head.VolumeID, v) < 0; steps++ {
+	for steps := 0; k.compareHead(v) < 0; steps++ {
 		if steps == fewSteps {
 			k.seek(v)
 			break
 		}
 		k.step()
 	}
-	if k.head != nil &&
-		compareVolume(k.head.Namespace, k.head.VolumeID, v) == 0 {
+	if k.compareHead(v) == 0 {
 		return k.head.Classes
 	}
 	return nil
+}
+
+// compareHead compares the next row with the row of a volume. The end is after all volumes.
+func (k *queueCursor) compareHead(v *structs.CSIVolume) int {
+	if k.head == nil {
+		return 1
+	}
+	return compareVolume(k.head.Namespace, k.head.VolumeID, v)
 }
 
 func (k *queueCursor) step() {
@@ -91,6 +98,8 @@ func (k *queueCursor) seek(v *structs.CSIVolume) {
 }
 
 func compareVolume(ns, id string, v *structs.CSIVolume) int {
-	return cmp.Or(cmp.Compare(ns, v.Namespace),
-		cmp.Compare(id, v.ID))
+	return cmp.Or(
+		cmp.Compare(ns, v.Namespace),
+		cmp.Compare(id, v.ID),
+	)
 }

@@ -12,14 +12,13 @@ import (
 // VolumePut registers or changes volumes, or records that they are to be created (State creating). The
 // identity and the source of a created volume cannot change. Empty fields keep their stored values.
 func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
-	for _, asked := range p.Volumes {
-		if asked == nil || asked.ID == "" ||
-			asked.PluginID == "" ||
-			slices.Contains(asked.RequestedCapabilities, nil) {
+	for _, requested := range p.Volumes {
+		if requested == nil || requested.ID == "" || requested.PluginID == "" ||
+			slices.Contains(requested.RequestedCapabilities, nil) {
 			return structs.Invalidf("a volume needs an ID and a plugin ID, and no capability of it may be empty")
 		}
-		v := asked.Copy()
-		v.Namespace = structs.NamespaceOr(cmp.Or(v.Namespace, p.Namespace))
+		v := requested.Copy()
+		v.Namespace = cmp.Or(v.Namespace, p.RequestNamespace())
 		err := putVolume(tx, v, p.Now)
 		if err != nil {
 			return err
@@ -35,16 +34,16 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 		return structs.Conflictf("volume %q has changed since it was read", v.ID)
 	}
 	v.ModifyTime = now
+	v.LastError = nil
+	v.ExpandPending = false
+	v.NodeExpandBytes = 0
+	v.Call = nil
+	v.Forced = nil
+	v.TurnedReadOnly = nil
 	switch {
 	case old == nil:
 		v.CreateTime = now
 		v.State = cmp.Or(v.State, structs.VolumeReady)
-		v.LastError = nil
-		v.ExpandPending = false
-		v.NodeExpandBytes = 0
-		v.Call = nil
-		v.Forced = nil
-		v.TurnedReadOnly = nil
 	case old.State == structs.VolumeFailed && old.ExternalID == "":
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
@@ -58,24 +57,24 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 			expandOnNodes(tx, v, v.RequestedCapacityMin)
 		}
 	}
-	if err := externalFree(tx, v); err != nil {
+	if err := checkExternalFree(tx, v); err != nil {
 		return err
 	}
-	if err := externalDetached(tx, v); err != nil {
+	if err := checkExternalDetached(tx, v); err != nil {
 		return err
 	}
 	switch {
 	case old == nil:
 	case !sameVolume(old, v):
-		v.LastError = nil // it was not about this
+		v.LastError = nil // it belongs to the former request
 	case v.LastError == nil:
 		return nil
 	default:
-		v.LastError = dueNow(v.LastError, now)
+		v.LastError = retryNow(v.LastError, now)
 	}
 	storeVolume(tx, v, now)
 	if old != nil && old.PluginID != v.PluginID {
-		unreferPlugin(tx, old.PluginID)
+		dropUnusedPlugin(tx, old.PluginID)
 		rebindDriver(tx, old.PluginID, now)
 	}
 	return nil
@@ -91,12 +90,8 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 		v.Secrets = old.Secrets
 	}
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
-	v.LastError = nil
-	v.ExpandPending = false
-	v.NodeExpandBytes = 0
 	v.Call = old.Call
 	v.Forced = old.Forced
-	v.TurnedReadOnly = nil
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
@@ -104,35 +99,33 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 			storeClaim(tx, c)
 		}
 	}
-	return usesStay(tx, v, old)
+	return checkUses(tx, v, old)
 }
 
+// sameVolume compares volumes without their times and indexes of change.
 func sameVolume(a, b *structs.CSIVolume) bool {
-	x := a.Copy()
-	y := b.Copy()
-	x.ModifyTime = 0
-	y.ModifyTime = 0
-	x.Indexes = structs.Indexes{}
-	y.Indexes = structs.Indexes{}
-	return codec.SameBytes(x, y)
+	c := *a
+	c.ModifyTime = b.ModifyTime
+	c.Indexes = b.Indexes
+	return codec.SameBytes(&c, b)
 }
 
 // storeVolume puts the row and unblocks the evaluations that wait for its new state.
 func storeVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	volumes.Put(tx, v)
-	referPlugin(tx, v.PluginID)
+	ensurePlugin(tx, v.PluginID)
 	grant(tx, v.Namespace, v.ID, now)
 	unblockVolume(tx, v)
 }
 
-// externalFree refuses to know one volume of a plugin by two names: deleting one would destroy the other.
-func externalFree(tx Reader, v *structs.CSIVolume) error {
+// checkExternalFree rejects a second name for one volume of a plugin: a deletion under one name would destroy
+// the other.
+func checkExternalFree(tx Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
 	for other := range volumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
-		if other.ID != v.ID ||
-			other.Namespace != v.Namespace {
+		if other.ID != v.ID || other.Namespace != v.Namespace {
 			return structs.Conflictf("%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
 		}
@@ -140,18 +133,18 @@ func externalFree(tx Reader, v *structs.CSIVolume) error {
 	return nil
 }
 
-// externalDetached rejects a volume that had another name and is not detached under that name yet. Its old
-// attachments would block no claim, and a second node could get the volume.
-func externalDetached(tx Reader, v *structs.CSIVolume) error {
+// checkExternalDetached rejects a volume that had another name and is not detached under that name yet. Its
+// old attachments would block no claim, and a second node could get the volume.
+func checkExternalDetached(tx Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
 	for a := range attachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
-		if a.VolumeID != v.ID ||
-			a.Namespace != v.Namespace {
+		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
 				"where it was volume %q in namespace %q%s; register it when that is done",
-				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID), a.VolumeID, a.Namespace, failing(a.LastError))
+				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID),
+				a.VolumeID, a.Namespace, failing(a.LastError))
 		}
 	}
 	return nil
@@ -162,7 +155,7 @@ func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 	if old.State == structs.VolumeDeleting {
 		return structs.Preconditionf("volume %q is being deleted", v.ID)
 	}
-	keepUnsaid(v, old)
+	keepUnset(v, old)
 	for _, c := range []struct {
 		field   string
 		changed bool
@@ -180,14 +173,14 @@ func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 			return structs.Conflictf("%s of volume %q cannot change once it is registered", c.field, v.ID)
 		}
 	}
-	if err := growOnly(v, old); err != nil {
+	if err := mergeCapacity(v, old); err != nil {
 		return err
 	}
-	return usesStay(tx, v, old)
+	return checkUses(tx, v, old)
 }
 
-// keepUnsaid copies the empty fields of the new row, and the fields of outcomes, from the stored row.
-func keepUnsaid(v, old *structs.CSIVolume) {
+// keepUnset copies the empty fields of the new row, and the fields of outcomes, from the stored row.
+func keepUnset(v, old *structs.CSIVolume) {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	v.CloneID = cmp.Or(v.CloneID, old.CloneID)
@@ -233,10 +226,10 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 	return now
 }
 
-// growOnly stores new bounds of the capacity. A bound of 0 stays. A minimum above the capacity requests an
-// expansion. A request that the plugin has not met yet may be reduced, to no less than the capacity: the
+// mergeCapacity stores new bounds of the capacity. A bound of 0 stays. A minimum above the capacity requests
+// an expansion. A request that the plugin has not met yet may be reduced, to no less than the capacity: the
 // plugin is then called with the smaller size (CSI spec, ControllerExpandVolume errors).
-func growOnly(v, old *structs.CSIVolume) error {
+func mergeCapacity(v, old *structs.CSIVolume) error {
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
 	least := old.RequestedCapacityMin
@@ -247,10 +240,12 @@ func growOnly(v, old *structs.CSIVolume) error {
 	switch {
 	case v.RequestedCapacityMin < least:
 		return structs.Conflictf("volume %q: capacity_min can only grow: it is %s, not %s",
-			v.ID, structs.FormatBytes(least), structs.FormatBytes(v.RequestedCapacityMin))
+			v.ID, structs.FormatBytes(least),
+			structs.FormatBytes(v.RequestedCapacityMin))
 	case v.RequestedCapacityMax != 0 && v.RequestedCapacityMax < limit:
 		return structs.Conflictf("volume %q: capacity_max %s is below its capacity of %s",
-			v.ID, structs.FormatBytes(v.RequestedCapacityMax), structs.FormatBytes(limit))
+			v.ID, structs.FormatBytes(v.RequestedCapacityMax),
+			structs.FormatBytes(limit))
 	}
 	if v.State == structs.VolumeReady &&
 		v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
@@ -259,8 +254,8 @@ func growOnly(v, old *structs.CSIVolume) error {
 	return nil
 }
 
-// usesStay rejects the removal of a capability in use, and a change of mount options in use.
-func usesStay(tx Reader, v, old *structs.CSIVolume) error {
+// checkUses rejects the removal of a capability in use, and a change of mount options in use.
+func checkUses(tx Reader, v, old *structs.CSIVolume) error {
 	for _, state := range claimStates {
 		for _, k := range classesIn(tx, v, state) {
 			if !v.Capable(k) {
@@ -271,8 +266,7 @@ func usesStay(tx Reader, v, old *structs.CSIVolume) error {
 		}
 	}
 	inUse := classesIn(tx, v, structs.ClaimGranted) != nil
-	if inUse &&
-		!codec.SameBytes(v.MountOptions, old.MountOptions) {
+	if inUse && !codec.SameBytes(v.MountOptions, old.MountOptions) {
 		return structs.Conflictf("volume %q: mount_options cannot change while it is in use", v.ID)
 	}
 	return nil
@@ -283,13 +277,15 @@ func usesStay(tx Reader, v, old *structs.CSIVolume) error {
 // the volume to delete.
 func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	apply := map[string]func(*WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
-		"create": created, "delete": deleted, "expand": expanded}[p.Op]
+		"create": recordCreation,
+		"delete": recordDeletion,
+		"expand": recordExpansion,
+	}[p.Op]
 	if apply == nil {
 		return structs.Invalidf("%q is not create, delete or expand", p.Op)
 	}
 	v := Volume(tx, p.RequestNamespace(), p.ID)
-	if v == nil ||
-		p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
+	if v == nil || p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
 	}
 	v = v.Copy()
@@ -301,7 +297,7 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	return nil
 }
 
-func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State == structs.VolumeDeleting && p.Err == nil &&
 		v.ExternalID == "":
@@ -309,20 +305,20 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 		v.Capacity = p.Capacity
 		v.Context = p.Context
 		v.Topologies = p.Topologies
-		if externalFree(tx, v) != nil {
-			forgetVolume(tx, v) // the ID belongs to another volume
+		if checkExternalFree(tx, v) != nil {
+			deleteVolume(tx, v) // the ID belongs to another volume
 			return
 		}
-		changeQuietly(tx, v)
+		putWithoutUnblock(tx, v)
 		return
 	case v.State != structs.VolumeCreating:
 		return
 	case p.Err != nil:
-		v.LastError = failedAgain(v.LastError, p.Err)
+		v.LastError = countFailure(v.LastError, p.Err)
 		if p.Final {
 			v.State = structs.VolumeFailed
 		}
-		changeQuietly(tx, v)
+		putWithoutUnblock(tx, v)
 		return
 	}
 	v.ExternalID = p.ExternalID
@@ -331,8 +327,8 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	v.Topologies = p.Topologies
 	v.State = structs.VolumeReady
 	v.LastError = nil
-	if err := externalFree(tx, v); err != nil {
-		// Not ours: without the ID, deleting this row cannot destroy the other's data.
+	if err := checkExternalFree(tx, v); err != nil {
+		// The ID belongs to another volume. Without it, a deletion of this row cannot destroy that volume.
 		v.ExternalID = ""
 		v.State = structs.VolumeFailed
 		v.LastError = &structs.OperationError{
@@ -345,16 +341,16 @@ func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	storeVolume(tx, v, p.Now)
 }
 
-func deleted(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+func recordDeletion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State != structs.VolumeDeleting:
 	case p.Err == nil:
-		forgetVolume(tx, v)
+		deleteVolume(tx, v)
 	default:
-		v.LastError = failedAgain(v.LastError, p.Err)
+		v.LastError = countFailure(v.LastError, p.Err)
 		if p.Final {
 			v.State = structs.VolumeReady
-			giveBackSecrets(v)
+			endDeletion(v)
 		}
 		if p.Final && v.ExternalID == "" {
 			v.State = structs.VolumeFailed
@@ -363,9 +359,9 @@ func deleted(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	}
 }
 
-// expanded stores the new size. It cancels a size that the plugin rejected for good, so that another can be
-// requested.
-func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+// recordExpansion stores the new size. It cancels a size that the plugin rejected for good, so that another
+// can be requested.
+func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case !v.ExpandPending || v.State != structs.VolumeReady:
 		return
@@ -377,7 +373,7 @@ func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 			expandOnNodes(tx, v, p.NodeExpandBytes)
 		}
 	default:
-		v.LastError = failedAgain(v.LastError, p.Err)
+		v.LastError = countFailure(v.LastError, p.Err)
 		if p.Final {
 			v.ExpandPending = false
 			v.RequestedCapacityMin = min(v.RequestedCapacityMin, v.Capacity)
@@ -388,5 +384,5 @@ func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 		storeVolume(tx, v, p.Now) // claims have waited for it
 		return
 	}
-	changeQuietly(tx, v)
+	putWithoutUnblock(tx, v)
 }
