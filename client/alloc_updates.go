@@ -111,7 +111,8 @@ func (c *Client) runUpdates(ctx context.Context) {
 		if !backoff.Sleep(ctx, c.config.UpdateInterval) {
 			return
 		}
-		if !serverRetry.Retry(ctx, c.logger, failed, c.sendUpdates) {
+		if !serverRetry.Retry(ctx, c.logger,
+			failed, c.sendUpdates) {
 			return
 		}
 		c.collectEnded()
@@ -132,7 +133,8 @@ func (c *Client) gaugeAllocs() {
 	}
 	for state, n := range count {
 		label := metrics.Label{Name: "state", Value: state}
-		metrics.SetGaugeWithLabels([]string{"client", "allocs"}, float32(n), []metrics.Label{label})
+		metrics.SetGaugeWithLabels([]string{"client", "allocs"},
+			float32(n), []metrics.Label{label})
 	}
 }
 
@@ -168,8 +170,13 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpdate) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &structs.AllocsClientUpdateRequest{NodeID: c.id.NodeID, SecretID: c.id.SecretID, Allocs: batch}
+	req := &structs.AllocsClientUpdateRequest{
+		NodeID:   c.id.NodeID,
+		SecretID: c.id.SecretID,
+		Allocs:   batch,
+	}
 	req.Region = c.config.Region
-	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
+	_, err := rpc.Call(ctx, c.servers,
+		structs.NodeUpdateAllocs, req)
 	return err
 }

@@ -60,7 +60,8 @@ func (c *Client) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
 		r, err = allocrunner.Salvage(c.runnerDeps(), alloc)
 	}
 	if err != nil {
-		c.logger.Error("failed to restore an allocation", "alloc_id", alloc.ID, "error", err)
+		c.logger.Error("failed to restore an allocation",
+			"alloc_id", alloc.ID, "error", err)
 		return
 	}
 	c.startRunner(r)
@@ -116,7 +117,8 @@ func (c *Client) runAllocs(ctx context.Context) {
 		if err == nil {
 			err = c.applyWanted(ctx, resp.Allocs)
 		}
-		if err == nil && (resp.Index < since || time.Since(checked) > claimCheckInterval) {
+		if err == nil &&
+			(resp.Index < since || time.Since(checked) > claimCheckInterval) {
 			err = c.checkClaims(ctx)
 			if err == nil {
 				checked = time.Now()
@@ -152,12 +154,17 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 	})
 	defer watch.Wait()
 	defer cancel(nil)
-	req := &structs.NodeGetRequest{NodeID: c.id.NodeID, SecretID: c.id.SecretID}
+	req := &structs.NodeGetRequest{
+		NodeID:   c.id.NodeID,
+		SecretID: c.id.SecretID,
+	}
 	req.Region = c.config.Region
 	req.MinIndex = index
 	req.MaxWait = 5 * time.Minute
-	resp, err := rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
-	if cause := context.Cause(ctx); errors.Is(cause, errStateRestored) {
+	resp, err := rpc.Call(ctx, c.servers,
+		structs.NodeClientAllocs, req)
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errStateRestored) {
 		return nil, cause
 	}
 	return resp, err
@@ -190,7 +197,8 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 	}
 	slices.Sort(fetch)
 	for ids := range slices.Chunk(fetch, fetchBatch) {
-		if err := c.fetchAllocs(ctx, ids, wanted); err != nil {
+		err := c.fetchAllocs(ctx, ids, wanted)
+		if err != nil {
 			return err
 		}
 	}
@@ -214,10 +222,15 @@ func (c *Client) knownIndex(id string) uint64 {
 func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[string]uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &structs.AllocsGetRequest{AllocIDs: ids, NodeID: c.id.NodeID, SecretID: c.id.SecretID}
+	req := &structs.AllocsGetRequest{
+		AllocIDs: ids,
+		NodeID:   c.id.NodeID,
+		SecretID: c.id.SecretID,
+	}
 	req.Region = c.config.Region
 	req.Namespace = structs.AllNamespaces
-	resp, err := rpc.Call(ctx, c.servers, structs.AllocsGet, req)
+	resp, err := rpc.Call(ctx, c.servers,
+		structs.AllocsGet, req)
 	if err != nil {
 		return err
 	}
@@ -244,7 +257,8 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	if r := c.runner(alloc.ID); r != nil {
 		return r.Update(alloc)
 	}
-	left := alloc.ClientTerminal() && allocrunner.Leftover(c.runnerDeps(), alloc.ID)
+	left := alloc.ClientTerminal() &&
+		allocrunner.Leftover(c.runnerDeps(), alloc.ID)
 	if alloc.ClientTerminal() && !left {
 		c.ignoreAlloc(alloc, endedAs(alloc))
 		return nil
@@ -256,7 +270,8 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	}
 	r, err := allocrunner.New(c.runnerDeps(), alloc)
 	if structs.IsKind(err, structs.KindInvalid) {
-		c.logger.Error("failed to run an allocation", "alloc_id", alloc.ID, "error", err)
+		c.logger.Error("failed to run an allocation",
+			"alloc_id", alloc.ID, "error", err)
 		failed := &structs.AllocClientUpdate{
 			ID:                alloc.ID,
 			ClientStatus:      structs.AllocFailed,
@@ -305,7 +320,9 @@ func (c *Client) collectEnded() {
 			ended = append(ended, candidate{r, lastFinish(u)})
 		}
 	}
-	slices.SortFunc(ended, func(a, b candidate) int { return a.ended.Compare(b.ended) })
+	slices.SortFunc(ended, func(a, b candidate) int {
+		return a.ended.Compare(b.ended)
+	})
 	for i := range max(0, len(ended)-c.config.GCMaxAllocs) {
 		r := ended[i].r
 		c.ignoreAlloc(r.Alloc(), r.ClientState())

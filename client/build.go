@@ -22,7 +22,8 @@ import (
 
 // buildReal makes the subsystems of a real node.
 func buildReal(p Parts) (*Subsystems, error) {
-	drivers, err := drivermanager.New(p.Config.Drivers, p.Config.DriverDir(), p.Logger)
+	drivers, err := drivermanager.New(p.Config.Drivers,
+		p.Config.DriverDir(), p.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,9 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Servers:  p.Servers,
 		Logger:   p.Logger,
 		Progress: p.Progress,
-		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
+		Node: func() (id, secretID string) {
+			return p.NodeID, p.SecretID
+		},
 	}
 	supervisors := csihooks.SupervisorConfig{
 		Dir:       csiDir,
@@ -78,9 +81,12 @@ func buildReal(p Parts) (*Subsystems, error) {
 
 // measureCall counts one call of a CSI plugin.
 func measureCall(plugin, method, code string, took time.Duration) {
-	metrics.AddSampleWithLabels([]string{"csi", "call"}, float32(took.Seconds()*1000),
+	metrics.AddSampleWithLabels([]string{"csi", "call"},
+		float32(took.Seconds()*1000),
 		[]metrics.Label{
-			{Name: "plugin", Value: plugin}, {Name: "method", Value: method}, {Name: "code", Value: code},
+			{Name: "plugin", Value: plugin},
+			{Name: "method", Value: method},
+			{Name: "code", Value: code},
 		})
 }
 
@@ -95,7 +101,9 @@ func buildRegistry(p Parts) (*dynamicplugins.Registry, error) {
 		p.Logger.Error("failed to read some records of allocations", "error", err)
 		return registry, nil // a registration too many does less harm than one too few
 	}
-	return registry, registry.Retain(func(id string) bool { return known[id] })
+	return registry, registry.Retain(func(id string) bool {
+		return known[id]
+	})
 }
 
 func knownAllocs(db *store.DB) (map[string]bool, error) {

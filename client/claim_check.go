@@ -45,7 +45,9 @@ func (c *Client) checkClaims(ctx context.Context) error {
 	}
 	after := c.heldClaims()
 	for k, grant := range before {
-		if now, still := after[k]; still && now == grant && !stillGranted(claims[k], grant) {
+		now, still := after[k]
+		if still && now == grant &&
+			!stillGranted(claims[k], grant) {
 			c.loseVolume(k)
 		}
 	}
@@ -62,7 +64,8 @@ func (c *Client) heldClaims() map[structs.CSIClaimKey]uint64 {
 	if err != nil {
 		c.logger.Error("failed to read some records of volumes", "error", err)
 	}
-	held := make(map[structs.CSIClaimKey]uint64, len(inventory.Held))
+	held := make(map[structs.CSIClaimKey]uint64,
+		len(inventory.Held))
 	for _, h := range inventory.Held {
 		held[h.CSIClaimKey] = h.GrantIndex
 	}
@@ -75,11 +78,13 @@ func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*struct
 	req := &structs.CSIClaimListRequest{NodeID: c.id.NodeID}
 	req.Region = c.config.Region
 	req.Namespace = structs.AllNamespaces
-	resp, err := rpc.Call(ctx, c.servers, structs.CSIClaimList, req)
+	resp, err := rpc.Call(ctx, c.servers,
+		structs.CSIClaimList, req)
 	if err != nil {
 		return nil, err
 	}
-	claims := make(map[structs.CSIClaimKey]*structs.CSIClaim, len(resp.Claims))
+	claims := make(map[structs.CSIClaimKey]*structs.CSIClaim,
+		len(resp.Claims))
 	for _, claim := range resp.Claims {
 		claims[claim.Key()] = claim
 	}
@@ -100,7 +105,8 @@ func (c *Client) loseVolume(k structs.CSIClaimKey) {
 		return // csimanager.Volumes.Reconcile releases the volumes of allocations without a runner
 	}
 	c.logger.Error("volume taken from this node, killing its allocation",
-		"volume", k.VolumeID, "namespace", k.Namespace, "alloc_id", k.AllocID)
+		"volume", k.VolumeID, "namespace", k.Namespace,
+		"alloc_id", k.AllocID)
 	r.Lose(fmt.Sprintf("volume %s was taken from this node: "+
 		"the servers have no claim of this allocation on it any more", k.VolumeID))
 }

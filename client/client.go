@@ -162,7 +162,8 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 func (c *Client) open(deps Deps) (err error) {
 	cfg := c.config
 	err = errors.Join(os.MkdirAll(cfg.StateDir(), 0o700),
-		os.MkdirAll(cfg.AllocDir(), 0o711), os.MkdirAll(cfg.CSIDir(), 0o711))
+		os.MkdirAll(cfg.AllocDir(), 0o711),
+		os.MkdirAll(cfg.CSIDir(), 0o711))
 	if err != nil {
 		return err
 	}
@@ -170,8 +171,11 @@ func (c *Client) open(deps Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	c.closers = append(c.closers, func() { _ = c.db.Close() })
-	c.id, err = loadIdentity(c.db, cfg.StateDir(), cfg.NodeID)
+	c.closers = append(c.closers, func() {
+		_ = c.db.Close()
+	})
+	c.id, err = loadIdentity(c.db,
+		cfg.StateDir(), cfg.NodeID)
 	if err != nil {
 		return err
 	}
@@ -209,8 +213,10 @@ func (c *Client) openPool(pool servers.Pool) {
 		c.pool = pool
 		return
 	}
-	serve := rpc.NewServer(c.logger.Named("rpc"), c.subsystems.Endpoints...)
-	p := rpc.NewPool(rpc.Dial, c.logger.Named("rpc"), serve)
+	serve := rpc.NewServer(c.logger.Named("rpc"),
+		c.subsystems.Endpoints...)
+	p := rpc.NewPool(rpc.Dial,
+		c.logger.Named("rpc"), serve)
 	c.pool = p
 	c.closers = append(c.closers, serve.Close, p.Close)
 }
@@ -276,7 +282,9 @@ func (c *Client) Run(ctx context.Context) {
 func (c *Client) NodeID() string { return c.id.NodeID }
 
 // Node returns the node as it registers. The caller must not change it.
-func (c *Client) Node() *structs.Node { return c.node.Load() }
+func (c *Client) Node() *structs.Node {
+	return c.node.Load()
+}
 
 // ServersContacted is closed once the servers have sent the allocations of this node.
 func (c *Client) ServersContacted() <-chan struct{} { return c.contacted }
@@ -285,14 +293,19 @@ func (c *Client) ServersContacted() <-chan struct{} { return c.contacted }
 func (c *Client) Registered() <-chan struct{} { return c.registered }
 
 // Servers returns the servers' addresses in the order in which the node tries them.
-func (c *Client) Servers() []string { return c.servers.All() }
+func (c *Client) Servers() []string {
+	return c.servers.All()
+}
 
 // Caller calls the servers as the node does: the leader first, another server if it does not answer.
 func (c *Client) Caller() rpc.Caller { return c.servers }
 
 // HostStats measures the resource use of this machine.
 func (c *Client) HostStats(ctx context.Context) (*structs.HostStats, error) {
-	host := hoststats.Host{Dir: c.config.AllocDir(), MHz: c.facts.Resources.CPU.CpuShares}
+	host := hoststats.Host{
+		Dir: c.config.AllocDir(),
+		MHz: c.facts.Resources.CPU.CpuShares,
+	}
 	return host.Measure(ctx)
 }
 
@@ -307,7 +320,8 @@ func (c *Client) LogFiles(allocID, task, kind string) (dir string, err error) {
 		return "", structs.NotFoundf("allocation %s is not on this node", allocID)
 	}
 	alloc := r.Alloc()
-	if g := alloc.Job.Group(alloc.TaskGroup); g == nil || g.Task(task) == nil {
+	g := alloc.Job.Group(alloc.TaskGroup)
+	if g == nil || g.Task(task) == nil {
 		return "", structs.NotFoundf("allocation %s has no task %q", allocID, task)
 	}
 	return allocrunner.LogDir(r.Dir()), nil
@@ -353,7 +367,8 @@ func (c *Client) allRunners() []*allocrunner.Runner {
 // destroyAll stops every allocation and removes everything it used. It ends the allocations that use volumes
 // before the plugins that those need, and then removes directories and records. ShutdownTimeout bounds it.
 func (c *Client) destroyAll() {
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.ShutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(),
+		c.config.ShutdownTimeout)
 	defer cancel()
 	all := c.allRunners()
 	for _, plugins := range []bool{false, true} {
@@ -418,11 +433,13 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 	defer cancel()
 	begin := time.Now()
 	c.waitAttached(ctx, c.allRunners()...)
-	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx), c.subsystems.Plugins.WaitFirst(ctx))
+	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx),
+		c.subsystems.Plugins.WaitFirst(ctx))
 	if err != nil {
 		c.logger.Warn("first fingerprint incomplete, registering anyway",
 			"waited", time.Since(begin), "error", err)
 		return
 	}
-	c.logger.Debug("first fingerprint complete", "waited", time.Since(begin))
+	c.logger.Debug("first fingerprint complete",
+		"waited", time.Since(begin))
 }

@@ -22,8 +22,14 @@ const (
 
 // serverRetry paces attempts to reach the servers; leaseRetry those that the lease depends on.
 var (
-	serverRetry = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
-	leaseRetry  = backoff.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}
+	serverRetry = backoff.Backoff{
+		Min: 250 * time.Millisecond,
+		Max: 10 * time.Second,
+	}
+	leaseRetry = backoff.Backoff{
+		Min: 100 * time.Millisecond,
+		Max: 2 * time.Second,
+	}
 )
 
 // buildNode makes the node's row of the fingerprint of the host, the drivers and the configuration.
@@ -99,7 +105,8 @@ func (c *Client) runLease(ctx context.Context) {
 				notify(c.reregister)
 			}
 			held = lease{ttl: ttl, until: time.Now().Add(ttl)}
-			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before)
+			unregistered = c.waitBeat(ctx,
+				c.untilNextBeat(ttl), before)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
 			c.logger.Warn("node unknown to the servers, registering again", "error", err)
@@ -123,11 +130,14 @@ type lease struct {
 }
 
 // ended reports whether there was a lease and it has ended.
-func (l *lease) ended(now time.Time) bool { return !l.until.IsZero() && now.After(l.until) }
+func (l *lease) ended(now time.Time) bool {
+	return !l.until.IsZero() && now.After(l.until)
+}
 
 // graceEnded reports, once, that there was a lease and that its grace period has ended, too.
 func (l *lease) graceEnded(now time.Time, grace time.Duration) bool {
-	if l.graceOver || l.until.IsZero() || now.Before(l.until.Add(grace)) {
+	if l.graceOver || l.until.IsZero() ||
+		now.Before(l.until.Add(grace)) {
 		return false
 	}
 	l.graceOver = true
@@ -151,7 +161,8 @@ func (c *Client) renewLease(
 	limited, cancel := context.WithTimeout(ctx, beatTimeout(held))
 	defer cancel()
 	ttl, err := renew(limited)
-	if err == nil || limited.Err() == nil || ctx.Err() != nil {
+	if err == nil || limited.Err() == nil ||
+		ctx.Err() != nil {
 		return ttl, err
 	}
 	addr, _ := c.servers.First()
@@ -190,7 +201,8 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 		Unsure:    c.inDoubt,
 	}
 	req.Region = c.config.Region
-	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
+	resp, err := rpc.Call(ctx, c.servers,
+		structs.NodeRegister, req)
 	if err != nil {
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
 		return 0, err
@@ -201,7 +213,8 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {
 		c.logger.Info("node registered",
-			"plugin_instances", len(instances), "drivers", len(req.Node.Drivers))
+			"plugin_instances", len(instances),
+			"drivers", len(req.Node.Drivers))
 		close(c.registered)
 	})
 	return resp.HeartbeatTTL, nil
@@ -209,10 +222,15 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 
 // heartbeat renews the lease and binds its connection to the node.
 func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
-	req := &structs.NodeHeartbeatRequest{NodeID: c.id.NodeID, SecretID: c.id.SecretID, Status: structs.NodeReady}
+	req := &structs.NodeHeartbeatRequest{
+		NodeID:   c.id.NodeID,
+		SecretID: c.id.SecretID,
+		Status:   structs.NodeReady,
+	}
 	req.Inventory = c.reportInventory(ctx)
 	req.Region = c.config.Region
-	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
+	resp, err := rpc.Call(ctx, c.servers,
+		structs.NodeHeartbeat, req)
 	if err != nil {
 		return 0, err
 	}

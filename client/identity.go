@@ -30,11 +30,13 @@ func loadIdentity(db *store.DB, dir, configured string) (id identity, err error)
 	if known == nil {
 		known = &identity{}
 	}
-	id.NodeID, err = loadOrMake(filepath.Join(dir, "node-id"), known.NodeID, configured)
+	id.NodeID, err = loadOrMake(filepath.Join(dir, "node-id"),
+		known.NodeID, configured)
 	if err != nil {
 		return id, err
 	}
-	id.SecretID, err = loadOrMake(filepath.Join(dir, "secret-id"), known.SecretID, "")
+	id.SecretID, err = loadOrMake(filepath.Join(dir, "secret-id"),
+		known.SecretID, "")
 	if err != nil {
 		return id, err
 	}

@@ -26,7 +26,8 @@ func (c *Client) runDrivers(ctx context.Context) {
 		if !backoff.Sleep(ctx, nodeBatch) {
 			return
 		}
-		if structs.NodeEqual(c.node.Load(), c.buildNode(), structs.IgnoreDriverTimes) {
+		if structs.NodeEqual(c.node.Load(),
+			c.buildNode(), structs.IgnoreDriverTimes) {
 			continue // the first fingerprint, or a change that has passed
 		}
 		serverRetry.Retry(ctx, c.logger, "failed to register the changed node", c.reregisterNode)
@@ -43,5 +44,6 @@ func (c *Client) reregisterNode(ctx context.Context) error {
 // outcomeUnknown reports whether the servers may have carried out a request that failed with err, or may
 // still do so.
 func outcomeUnknown(err error) bool {
-	return structs.IsKind(err, structs.KindTimeout) || structs.IsKind(err, structs.KindInternal)
+	return structs.IsKind(err, structs.KindTimeout) ||
+		structs.IsKind(err, structs.KindInternal)
 }

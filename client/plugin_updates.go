@@ -20,7 +20,8 @@ const pluginBatch = 100 * time.Millisecond
 func instancesByKey(
 	instances []*structs.CSIPluginInstance,
 ) map[structs.CSIInstanceKey]*structs.CSIPluginInstance {
-	m := make(map[structs.CSIInstanceKey]*structs.CSIPluginInstance, len(instances))
+	m := make(map[structs.CSIInstanceKey]*structs.CSIPluginInstance,
+		len(instances))
 	for _, i := range instances {
 		m[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = i
 	}
@@ -45,7 +46,8 @@ func diffInstances(
 }
 
 func compareInstances(a, b structs.CSIInstanceKey) int {
-	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID), cmp.Compare(a.Kind, b.Kind))
+	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID),
+		cmp.Compare(a.Kind, b.Kind))
 }
 
 // runPlugins reports changes of the node's plugin instances to the servers, batched, until they acknowledge
@@ -89,7 +91,8 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		Unsure:   full,
 	}
 	req.Region = c.config.Region
-	_, err = rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req)
+	_, err = rpc.Call(ctx, c.servers,
+		structs.NodeUpdateCSI, req)
 	switch {
 	case err == nil:
 		c.ackedInstances = now

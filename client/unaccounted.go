@@ -51,7 +51,8 @@ func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration 
 // reportInventory sends the states of the allocations and returns the volumes of this node. It returns nil
 // while one of the two fails.
 func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
-	if c.unaccounted.IsZero() || time.Since(c.unaccounted) < csihooks.ConfirmAfter {
+	if c.unaccounted.IsZero() ||
+		time.Since(c.unaccounted) < csihooks.ConfirmAfter {
 		return nil
 	}
 	c.resendAllocStates()

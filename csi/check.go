@@ -94,7 +94,9 @@ func volumeNameFault(name string) string {
 		return fault
 	}
 	for _, r := range name {
-		if r <= 0x08 || r == 0x0b || r == 0x0c || (r >= 0x0e && r <= 0x1f) || (r >= 0x7f && r <= 0x9f) {
+		if r <= 0x08 || r == 0x0b || r == 0x0c ||
+			(r >= 0x0e && r <= 0x1f) ||
+			(r >= 0x7f && r <= 0x9f) {
 			return fmt.Sprintf("holds the control character %U", r)
 		}
 	}
@@ -108,7 +110,8 @@ type requirement struct{ field, fault string }
 func (c *Client) checkRequest(rpc string, list ...requirement) error {
 	for _, d := range list {
 		if d.fault != "" {
-			return structs.Invalidf("%s: %s not called: %s: %s", c.pluginTitle(), rpc, d.field, d.fault)
+			return structs.Invalidf("%s: %s not called: %s: %s",
+				c.pluginTitle(), rpc, d.field, d.fault)
 		}
 	}
 	return nil

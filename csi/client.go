@@ -53,10 +53,18 @@ type Client struct {
 type Option func(*Client)
 
 // WithTimeout bounds each call whose context ends later; 0 leaves only the context's deadline.
-func WithTimeout(d time.Duration) Option { return func(c *Client) { c.timeout = d } }
+func WithTimeout(d time.Duration) Option {
+	return func(c *Client) {
+		c.timeout = d
+	}
+}
 
 // WithName gives the plugin's ID, for errors and logs.
-func WithName(id string) Option { return func(c *Client) { c.name = id } }
+func WithName(id string) Option {
+	return func(c *Client) {
+		c.name = id
+	}
+}
 
 // WithMetrics is called after each call with the RPC's name, the name of its gRPC code and its duration.
 func WithMetrics(fn func(method, code string, d time.Duration)) Option {
@@ -72,14 +80,17 @@ func Dial(endpoint string, logger hclog.Logger, opts ...Option) (*Client, error)
 		return nil, err
 	}
 	c := &Client{
-		endpoint: endpoint, timeout: DefaultTimeout, logger: logger,
-		metrics: func(string, string, time.Duration) {},
+		endpoint: endpoint,
+		timeout:  DefaultTimeout,
+		logger:   logger,
+		metrics:  func(string, string, time.Duration) {},
 	}
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", addr)
+			conn, err := (&net.Dialer{}).DialContext(ctx,
+				"unix", addr)
 			if err == nil {
 				c.connections.Add(1)
 			}
@@ -87,7 +98,10 @@ func Dial(endpoint string, logger hclog.Logger, opts ...Option) (*Client, error)
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
-				BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 250 * time.Millisecond,
+				BaseDelay:  20 * time.Millisecond,
+				Multiplier: 1.5,
+				Jitter:     0.2,
+				MaxDelay:   250 * time.Millisecond,
 			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
@@ -115,11 +129,15 @@ func Dial(endpoint string, logger hclog.Logger, opts ...Option) (*Client, error)
 }
 
 // Close ends the connection; calls in flight fail with a timeout error (their outcome is unknown).
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error {
+	return c.conn.Close()
+}
 
 // Connections returns how often the client has connected. A connection lasts as long as the process at its
 // other end, so another number means that the plugin may be another process.
-func (c *Client) Connections() uint64 { return c.connections.Load() }
+func (c *Client) Connections() uint64 {
+	return c.connections.Load()
+}
 
 // pluginTitle is how errors name the plugin.
 func (c *Client) pluginTitle() string {
@@ -158,19 +176,23 @@ func call[Req, Resp any](
 	}
 	start := time.Now()
 	var to peer.Peer // the address of the call, empty while there was no connection
-	resp, err := fn(ctx, req, append(opts, grpc.Peer(&to))...)
+	resp, err := fn(ctx, req,
+		append(opts, grpc.Peer(&to))...)
 	took := time.Since(start)
 	c.metrics(rpc, codeName(err), took)
-	c.logger.Trace("csi call", "rpc", rpc, "code", codeName(err), "took", took)
+	c.logger.Trace("csi call", "rpc", rpc,
+		"code", codeName(err), "took", took)
 	if err != nil {
-		return nil, c.classify(rpc, err, to.Addr == nil, secretsOf(req))
+		return nil, c.classify(rpc, err,
+			to.Addr == nil, secretsOf(req))
 	}
 	return resp, nil
 }
 
 // secretsOf finds the secrets of a request message, if it carries any.
 func secretsOf(req any) map[string]string {
-	if s, ok := req.(interface{ GetSecrets() map[string]string }); ok {
+	s, ok := req.(interface{ GetSecrets() map[string]string })
+	if ok {
 		return s.GetSecrets()
 	}
 	return nil

@@ -19,7 +19,8 @@ func (c *Client) CreateVolume(
 	if err != nil {
 		return nil, err
 	}
-	caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
+	caps, fault := capabilities(req.Capabilities,
+		req.MountOptions, has.SupportsSingleNodeMultiWriter)
 	err = c.checkRequest(rpc,
 		requirement{"name", volumeNameFault(req.Name)},
 		requirement{"capacity_range", capacityFault(req.Capacity)},
@@ -30,15 +31,19 @@ func (c *Client) CreateVolume(
 		return nil, err
 	}
 	msg := &spec.CreateVolumeRequest{
-		Name: req.Name, CapacityRange: toRange(req.Capacity), VolumeCapabilities: caps,
-		Parameters: req.Parameters, Secrets: req.Secrets,
+		Name:                req.Name,
+		CapacityRange:       toRange(req.Capacity),
+		VolumeCapabilities:  caps,
+		Parameters:          req.Parameters,
+		Secrets:             req.Secrets,
 		VolumeContentSource: toSource(req.CloneID, req.SnapshotID),
 	}
 	msg.AccessibilityRequirements, err = c.topologyRequirement(ctx, req.Topologies)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.controller.CreateVolume, msg)
+	resp, err := call(ctx, c,
+		rpc, c.controller.CreateVolume, msg)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +63,9 @@ func (c *Client) checkCreated(
 		return nil, err
 	}
 	resp := &structs.ClientCSICreateResponse{
-		ExternalID: v.GetVolumeId(), Capacity: v.GetCapacityBytes(), Context: v.GetVolumeContext(),
+		ExternalID: v.GetVolumeId(),
+		Capacity:   v.GetCapacityBytes(),
+		Context:    v.GetVolumeContext(),
 		Topologies: fromTopologies(v.GetAccessibleTopology()),
 	}
 	return resp, c.checkResponse(rpc,
@@ -96,11 +103,16 @@ func (c *Client) topologyRequirement(
 // DeleteVolume deletes a volume; one that does not exist is deleted already.
 func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteRequest) error {
 	const rpc = "DeleteVolume"
-	if err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID)); err != nil {
+	err := c.checkRequest(rpc,
+		notEmpty("volume_id", req.ExternalID))
+	if err != nil {
 		return err
 	}
-	_, err := call(ctx, c, rpc, c.controller.DeleteVolume,
-		&spec.DeleteVolumeRequest{VolumeId: req.ExternalID, Secrets: req.Secrets})
+	_, err = call(ctx, c, rpc, c.controller.DeleteVolume,
+		&spec.DeleteVolumeRequest{
+			VolumeId: req.ExternalID,
+			Secrets:  req.Secrets,
+		})
 	return err
 }
 
@@ -115,19 +127,26 @@ func (c *Client) ControllerPublishVolume(
 		return nil, err
 	}
 	u := &Use{
-		AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions,
+		AccessMode:     req.AccessMode,
+		AttachmentMode: req.AttachmentMode,
+		MountOptions:   req.MountOptions,
 	}
 	cap, fault := u.capability(has.SupportsSingleNodeMultiWriter)
-	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), notEmpty("node_id", req.ExternalNodeID),
+	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID),
+		notEmpty("node_id", req.ExternalNodeID),
 		requirement{"volume_capability", fault})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.controller.ControllerPublishVolume, &spec.ControllerPublishVolumeRequest{
-		VolumeId: req.ExternalID, NodeId: req.ExternalNodeID, VolumeCapability: cap,
-		Readonly: req.ReadOnly && has.SupportsReadOnlyAttach,
-		Secrets:  req.Secrets, VolumeContext: req.VolumeContext,
-	})
+	resp, err := call(ctx, c, rpc,
+		c.controller.ControllerPublishVolume, &spec.ControllerPublishVolumeRequest{
+			VolumeId:         req.ExternalID,
+			NodeId:           req.ExternalNodeID,
+			VolumeCapability: cap,
+			Readonly:         req.ReadOnly && has.SupportsReadOnlyAttach,
+			Secrets:          req.Secrets,
+			VolumeContext:    req.VolumeContext,
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -141,12 +160,17 @@ func (c *Client) ControllerPublishVolume(
 // name means all nodes.
 func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.ClientCSIDetachRequest) error {
 	const rpc = "ControllerUnpublishVolume"
-	err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), notEmpty("node_id", req.ExternalNodeID))
+	err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID),
+		notEmpty("node_id", req.ExternalNodeID))
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.controller.ControllerUnpublishVolume, &spec.ControllerUnpublishVolumeRequest{
-		VolumeId: req.ExternalID, NodeId: req.ExternalNodeID, Secrets: req.Secrets})
+	_, err = call(ctx, c, rpc,
+		c.controller.ControllerUnpublishVolume, &spec.ControllerUnpublishVolumeRequest{
+			VolumeId: req.ExternalID,
+			NodeId:   req.ExternalNodeID,
+			Secrets:  req.Secrets,
+		})
 	return err
 }
 
@@ -161,21 +185,30 @@ func (c *Client) ValidateVolumeCapabilities(
 	if err != nil {
 		return err
 	}
-	caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
-	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), requirement{"volume_capabilities", fault},
+	caps, fault := capabilities(req.Capabilities,
+		req.MountOptions, has.SupportsSingleNodeMultiWriter)
+	err = c.checkRequest(rpc,
+		notEmpty("volume_id", req.ExternalID), requirement{"volume_capabilities", fault},
 		smallMap("parameters", req.Parameters))
 	if err != nil {
 		return err
 	}
-	msg := &spec.ValidateVolumeCapabilitiesRequest{VolumeId: req.ExternalID, VolumeContext: req.Context,
-		VolumeCapabilities: caps, Parameters: req.Parameters, Secrets: req.Secrets}
-	resp, err := call(ctx, c, rpc, c.controller.ValidateVolumeCapabilities, msg)
+	msg := &spec.ValidateVolumeCapabilitiesRequest{
+		VolumeId:           req.ExternalID,
+		VolumeContext:      req.Context,
+		VolumeCapabilities: caps,
+		Parameters:         req.Parameters,
+		Secrets:            req.Secrets,
+	}
+	resp, err := call(ctx, c,
+		rpc, c.controller.ValidateVolumeCapabilities, msg)
 	if err != nil {
 		return err
 	}
 	if why := unconfirmedPart(msg, resp); why != "" {
 		return structs.Invalidf("%s: %s: volume %q does not support the requested use: %s",
-			c.pluginTitle(), rpc, req.ExternalID, sanitize(why, req.Secrets))
+			c.pluginTitle(), rpc, req.ExternalID,
+			sanitize(why, req.Secrets))
 	}
 	return nil
 }
@@ -193,7 +226,8 @@ func unconfirmedPart(
 	for _, want := range req.GetVolumeCapabilities() {
 		if !confirms(resp.GetConfirmed().GetVolumeCapabilities(), want) {
 			return fmt.Sprintf("access mode %s as %s is not among the confirmed; %s",
-				want.GetAccessMode().GetMode(), accessType(want), resp.GetMessage())
+				want.GetAccessMode().GetMode(),
+				accessType(want), resp.GetMessage())
 		}
 	}
 	return ""
@@ -204,8 +238,10 @@ func unconfirmedPart(
 func confirms(list []*spec.VolumeCapability, want *spec.VolumeCapability) bool {
 	for _, got := range list {
 		fs := got.GetMount().GetFsType()
-		if got.GetAccessMode().GetMode() == want.GetAccessMode().GetMode() && accessType(got) == accessType(want) &&
-			(fs == "" || want.GetMount().GetFsType() == "" || fs == want.GetMount().GetFsType()) {
+		if got.GetAccessMode().GetMode() == want.GetAccessMode().GetMode() &&
+			accessType(got) == accessType(want) &&
+			(fs == "" || want.GetMount().GetFsType() == "" ||
+				fs == want.GetMount().GetFsType()) {
 			return true
 		}
 	}
@@ -229,25 +265,30 @@ func (c *Client) ControllerExpandVolume(
 		return nil, err
 	}
 	msg := &spec.ControllerExpandVolumeRequest{
-		VolumeId: req.ExternalID, CapacityRange: toRange(req.Capacity), Secrets: req.Secrets,
+		VolumeId:      req.ExternalID,
+		CapacityRange: toRange(req.Capacity),
+		Secrets:       req.Secrets,
 	}
 	fault := ""
 	if c := req.Capability; c != nil {
 		u := &Use{AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode}
 		msg.VolumeCapability, fault = u.capability(has.SupportsSingleNodeMultiWriter)
 	}
-	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), requirement{"volume_capability", fault},
+	err = c.checkRequest(rpc,
+		notEmpty("volume_id", req.ExternalID), requirement{"volume_capability", fault},
 		requirement{"capacity_range", capacityFault(req.Capacity)},
 		requirement{"capacity_range", faultIf(msg.CapacityRange == nil, "is missing")})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.controller.ControllerExpandVolume, msg)
+	resp, err := call(ctx, c,
+		rpc, c.controller.ControllerExpandVolume, msg)
 	if err != nil {
 		return nil, err
 	}
 	atLeast := structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes}
-	err = c.checkResponse(rpc, requirement{"capacity_bytes", rangeFault(resp.GetCapacityBytes(), atLeast)})
+	err = c.checkResponse(rpc,
+		requirement{"capacity_bytes", rangeFault(resp.GetCapacityBytes(), atLeast)})
 	return &structs.ClientCSIExpandResponse{
 		Capacity:              resp.GetCapacityBytes(),
 		NodeExpansionRequired: resp.GetNodeExpansionRequired(),

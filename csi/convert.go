@@ -54,7 +54,11 @@ func capabilities(
 		if l == nil {
 			continue
 		}
-		u := &Use{AccessMode: l.AccessMode, AttachmentMode: l.AttachmentMode, MountOptions: options}
+		u := &Use{
+			AccessMode:     l.AccessMode,
+			AttachmentMode: l.AttachmentMode,
+			MountOptions:   options,
+		}
 		cap, fault := u.capability(fine)
 		if fault != "" {
 			return nil, fault
@@ -71,7 +75,10 @@ func toRange(r structs.CSICapacityRange) *spec.CapacityRange {
 	if r.RequiredBytes == 0 && r.LimitBytes == 0 {
 		return nil
 	}
-	return &spec.CapacityRange{RequiredBytes: r.RequiredBytes, LimitBytes: r.LimitBytes}
+	return &spec.CapacityRange{
+		RequiredBytes: r.RequiredBytes,
+		LimitBytes:    r.LimitBytes,
+	}
 }
 
 func toTopology(t *structs.CSITopology) *spec.Topology {
@@ -110,7 +117,8 @@ func toRequirement(r *structs.CSITopologyRequest) *spec.TopologyRequirement {
 	}
 	for _, t := range r.Preferred {
 		req.Preferred = append(req.Preferred, toTopology(t))
-		if len(r.Required) > 0 && !contains(r.Required, t) {
+		if len(r.Required) > 0 &&
+			!contains(r.Required, t) {
 			req.Requisite = append(req.Requisite, toTopology(t))
 		}
 	}
@@ -118,7 +126,9 @@ func toRequirement(r *structs.CSITopologyRequest) *spec.TopologyRequirement {
 }
 
 func contains(list []*structs.CSITopology, t *structs.CSITopology) bool {
-	return slices.ContainsFunc(list, func(l *structs.CSITopology) bool { return l.Matches(t) && t.Matches(l) })
+	return slices.ContainsFunc(list, func(l *structs.CSITopology) bool {
+		return l.Matches(t) && t.Matches(l)
+	})
 }
 
 func toSource(cloneID, snapshotID string) *spec.VolumeContentSource {

@@ -15,7 +15,8 @@ import (
 // uncertain are the codes after which the operation may still be running or may have taken effect (CSI spec,
 // "Timeouts" and "Error Scheme"). Besides the usual ones these are ResourceExhausted, which the transport
 // also produces for a message that is too large, and Unknown, which covers faults between client and plugin.
-var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted,
+var uncertain = []codes.Code{codes.Canceled,
+	codes.DeadlineExceeded, codes.Unavailable, codes.Aborted,
 	codes.ResourceExhausted, codes.Unknown}
 
 // callError is the root of the errors of this package: the facts beyond kind and text.
@@ -59,7 +60,9 @@ func Final(err error) bool {
 }
 
 // codeName is the label of a call's outcome for metrics.
-func codeName(err error) string { return status.Code(err).String() }
+func codeName(err error) string {
+	return status.Code(err).String()
+}
 
 // classify turns the error of a call into one with a kind.
 func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string]string) error {
@@ -68,9 +71,14 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 	if text == "" {
 		text = "no message"
 	}
-	root := &callError{code: st.Code(), text: text, unsent: unsent}
+	root := &callError{
+		code:   st.Code(),
+		text:   text,
+		unsent: unsent,
+	}
 	kind := structs.KindFromGRPC(uint32(st.Code()))
-	refused := structs.Errorf(kind, "%s: %s: %s: %w", c.pluginTitle(), rpc, st.Code(), root)
+	refused := structs.Errorf(kind, "%s: %s: %s: %w",
+		c.pluginTitle(), rpc, st.Code(), root)
 	var e *structs.Error
 	if errors.As(refused, &e) {
 		e.Code = st.Code().String()
@@ -81,7 +89,8 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 // badResponse reports an answer that breaks the specification.
 func (c *Client) badResponse(rpc, field, fault string) error {
 	root := &callError{malformed: true, text: fault}
-	return structs.Internalf("%s: %s: the answer's %s: %w", c.pluginTitle(), rpc, field, root)
+	return structs.Internalf("%s: %s: the answer's %s: %w",
+		c.pluginTitle(), rpc, field, root)
 }
 
 // sanitize makes a plugin's message safe for a log or a terminal: without secrets and control characters, and
@@ -111,6 +120,8 @@ func longestFirst(secrets map[string]string) []string {
 			values = append(values, v)
 		}
 	}
-	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
+	slices.SortFunc(values, func(a, b string) int {
+		return len(b) - len(a)
+	})
 	return values
 }

@@ -53,19 +53,23 @@ func (c *Client) getLearned() learned {
 // Probe reports whether the plugin can work. Not ready without an error means that it is still starting: it
 // must not be restarted for that (CSI spec, Probe). A plugin that omits the field is ready.
 func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
-	resp, err := call(ctx, c, "Probe", c.identity.Probe, &spec.ProbeRequest{})
+	resp, err := call(ctx, c, "Probe",
+		c.identity.Probe, &spec.ProbeRequest{})
 	if err != nil {
 		return false, err
 	}
 	return readyOf(resp.GetReady()), nil
 }
 
-func readyOf(v *wrapperspb.BoolValue) bool { return v == nil || v.GetValue() }
+func readyOf(v *wrapperspb.BoolValue) bool {
+	return v == nil || v.GetValue()
+}
 
 // PluginInfo returns the plugin's name and version.
 func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 	const rpc = "GetPluginInfo"
-	resp, err := call(ctx, c, rpc, c.identity.GetPluginInfo, &spec.GetPluginInfoRequest{})
+	resp, err := call(ctx, c, rpc,
+		c.identity.GetPluginInfo, &spec.GetPluginInfoRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,9 @@ func pluginNameFault(name string) string {
 	if fault := idFault(name, structs.MaxCSIName); fault != "" {
 		return fault
 	}
-	odd := func(r rune) bool { return r <= ' ' || r > '~' }
+	odd := func(r rune) bool {
+		return r <= ' ' || r > '~'
+	}
 	if strings.ContainsFunc(name, odd) {
 		return strconv.Quote(name) + " is not a domain name"
 	}
@@ -101,7 +107,8 @@ func pluginNameFault(name string) string {
 // PluginCapabilities returns the driver's services.
 func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, error) {
 	const rpc = "GetPluginCapabilities"
-	resp, err := call(ctx, c, rpc, c.identity.GetPluginCapabilities, &spec.GetPluginCapabilitiesRequest{})
+	resp, err := call(ctx, c, rpc,
+		c.identity.GetPluginCapabilities, &spec.GetPluginCapabilitiesRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +127,9 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 			caps.ExpandOffline = true
 		}
 	}
-	c.updateLearned(func(k *learned) { k.plugin = caps })
+	c.updateLearned(func(k *learned) {
+		k.plugin = caps
+	})
 	answer := *caps
 	return &answer, nil
 }
@@ -140,7 +149,8 @@ func (c *Client) hasTopology(ctx context.Context) (bool, error) {
 // ControllerCapabilities queries the controller's capabilities. The client remembers the answer: later calls
 // leave out fields for capabilities that are missing.
 func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIControllerInfo, error) {
-	resp, err := call(ctx, c, "ControllerGetCapabilities", c.controller.ControllerGetCapabilities,
+	resp, err := call(ctx, c,
+		"ControllerGetCapabilities", c.controller.ControllerGetCapabilities,
 		&spec.ControllerGetCapabilitiesRequest{})
 	if err != nil {
 		return nil, err
@@ -149,7 +159,9 @@ func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIContro
 	for _, p := range resp.GetCapabilities() {
 		addControllerRPC(info, p.GetRpc().GetType())
 	}
-	c.updateLearned(func(k *learned) { k.controller = info })
+	c.updateLearned(func(k *learned) {
+		k.controller = info
+	})
 	answer := *info
 	return &answer, nil
 }
@@ -199,7 +211,8 @@ func (c *Client) controllerHas(ctx context.Context) (*structs.CSIControllerInfo,
 // queryNode queries the node half's capabilities; ID, MaxVolumes and AccessibleTopology stay empty. The
 // client remembers the answer.
 func (c *Client) queryNode(ctx context.Context) (learned, error) {
-	resp, err := call(ctx, c, "NodeGetCapabilities", c.node.NodeGetCapabilities,
+	resp, err := call(ctx, c,
+		"NodeGetCapabilities", c.node.NodeGetCapabilities,
 		&spec.NodeGetCapabilitiesRequest{})
 	if err != nil {
 		return learned{}, err
@@ -244,7 +257,8 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.node.NodeGetInfo, &spec.NodeGetInfoRequest{})
+	resp, err := call(ctx, c, rpc,
+		c.node.NodeGetInfo, &spec.NodeGetInfoRequest{})
 	if err != nil {
 		return nil, err
 	}

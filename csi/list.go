@@ -16,15 +16,22 @@ func (c *Client) ListVolumes(
 	ctx context.Context, req *structs.ClientCSIListRequest,
 ) (*structs.ClientCSIListResponse, error) {
 	const rpc = "ListVolumes"
-	if err := c.checkRequest(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
+	err := c.checkRequest(rpc,
+		notNegative("max_entries", int64(req.MaxEntries)))
+	if err != nil {
 		return nil, err
 	}
 	has, err := c.controllerHas(ctx)
 	if err != nil {
 		return nil, err
 	}
-	msg := &spec.ListVolumesRequest{MaxEntries: req.MaxEntries, StartingToken: req.StartingToken}
-	resp, err := call(ctx, c, rpc, c.controller.ListVolumes, msg, grpc.MaxCallRecvMsgSize(structs.MaxCSIList))
+	msg := &spec.ListVolumesRequest{
+		MaxEntries:    req.MaxEntries,
+		StartingToken: req.StartingToken,
+	}
+	resp, err := call(ctx, c, rpc,
+		c.controller.ListVolumes, msg,
+		grpc.MaxCallRecvMsgSize(structs.MaxCSIList))
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +71,11 @@ func (c *Client) listedVolume(
 		return nil, err
 	}
 	stub := &structs.CSIVolumeExternalStub{
-		ExternalID: v.GetVolumeId(), CapacityBytes: v.GetCapacityBytes(), VolumeContext: v.GetVolumeContext(),
-		CloneID: clone, SnapshotID: snapshot,
+		ExternalID:    v.GetVolumeId(),
+		CapacityBytes: v.GetCapacityBytes(),
+		VolumeContext: v.GetVolumeContext(),
+		CloneID:       clone,
+		SnapshotID:    snapshot,
 	}
 	if has.SupportsListVolumesAttachedNodes && e.GetStatus() != nil {
 		for _, node := range e.GetStatus().GetPublishedNodeIds() {

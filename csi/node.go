@@ -61,21 +61,29 @@ func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 		return err
 	}
 	err = c.checkRequest(rpc,
-		notEmpty("volume_id", req.VolumeID), absolutePath("staging_target_path", req.StagingPath),
+		notEmpty("volume_id", req.VolumeID),
+		absolutePath("staging_target_path", req.StagingPath),
 		requirement{"volume_capability", fault})
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.node.NodeStageVolume, &spec.NodeStageVolumeRequest{
-		VolumeId: req.VolumeID, PublishContext: req.PublishContext, StagingTargetPath: req.StagingPath,
-		VolumeCapability: cap, Secrets: req.Secrets, VolumeContext: req.VolumeContext})
+	_, err = call(ctx, c, rpc,
+		c.node.NodeStageVolume, &spec.NodeStageVolumeRequest{
+			VolumeId:          req.VolumeID,
+			PublishContext:    req.PublishContext,
+			StagingTargetPath: req.StagingPath,
+			VolumeCapability:  cap,
+			Secrets:           req.Secrets,
+			VolumeContext:     req.VolumeContext,
+		})
 	return err
 }
 
 // NodeUnstageVolume undoes NodeStageVolume. Not-found means that the plugin does not know the volume.
 func (c *Client) NodeUnstageVolume(ctx context.Context, volumeID, stagingPath string) error {
 	const rpc = "NodeUnstageVolume"
-	err := c.checkRequest(rpc, notEmpty("volume_id", volumeID), absolutePath("staging_target_path", stagingPath))
+	err := c.checkRequest(rpc,
+		notEmpty("volume_id", volumeID), absolutePath("staging_target_path", stagingPath))
 	if err != nil {
 		return err
 	}
@@ -91,15 +99,23 @@ func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) err
 	if err != nil {
 		return err
 	}
-	err = c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID), absolutePath("target_path", req.TargetPath),
+	err = c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID),
+		absolutePath("target_path", req.TargetPath),
 		optionalPath("staging_target_path", req.StagingPath), requirement{"volume_capability", fault})
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.node.NodePublishVolume, &spec.NodePublishVolumeRequest{
-		VolumeId: req.VolumeID, PublishContext: req.PublishContext, StagingTargetPath: req.StagingPath,
-		TargetPath: req.TargetPath, VolumeCapability: cap, Readonly: req.ReadOnly,
-		Secrets: req.Secrets, VolumeContext: req.VolumeContext})
+	_, err = call(ctx, c, rpc,
+		c.node.NodePublishVolume, &spec.NodePublishVolumeRequest{
+			VolumeId:          req.VolumeID,
+			PublishContext:    req.PublishContext,
+			StagingTargetPath: req.StagingPath,
+			TargetPath:        req.TargetPath,
+			VolumeCapability:  cap,
+			Readonly:          req.ReadOnly,
+			Secrets:           req.Secrets,
+			VolumeContext:     req.VolumeContext,
+		})
 	return err
 }
 
@@ -113,7 +129,8 @@ func optionalPath(field, path string) requirement {
 // NodeUnpublishVolume undoes NodePublishVolume; the plugin removes the target path (not all do).
 func (c *Client) NodeUnpublishVolume(ctx context.Context, volumeID, targetPath string) error {
 	const rpc = "NodeUnpublishVolume"
-	err := c.checkRequest(rpc, notEmpty("volume_id", volumeID), absolutePath("target_path", targetPath))
+	err := c.checkRequest(rpc,
+		notEmpty("volume_id", volumeID), absolutePath("target_path", targetPath))
 	if err != nil {
 		return err
 	}
@@ -139,18 +156,27 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
-	err = c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID), absolutePath("volume_path", req.VolumePath),
+	err = c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID),
+		absolutePath("volume_path", req.VolumePath),
 		optionalPath("staging_target_path", req.StagingPath),
-		requirement{"capacity_range", capacityFault(req.Capacity)}, requirement{"volume_capability", fault})
+		requirement{"capacity_range", capacityFault(req.Capacity)},
+		requirement{"volume_capability", fault})
 	if err != nil {
 		return 0, err
 	}
-	resp, err := call(ctx, c, rpc, c.node.NodeExpandVolume, &spec.NodeExpandVolumeRequest{
-		VolumeId: req.VolumeID, VolumePath: req.VolumePath, StagingTargetPath: req.StagingPath,
-		CapacityRange: toRange(req.Capacity), VolumeCapability: cap, Secrets: req.Secrets})
+	resp, err := call(ctx, c, rpc,
+		c.node.NodeExpandVolume, &spec.NodeExpandVolumeRequest{
+			VolumeId:          req.VolumeID,
+			VolumePath:        req.VolumePath,
+			StagingTargetPath: req.StagingPath,
+			CapacityRange:     toRange(req.Capacity),
+			VolumeCapability:  cap,
+			Secrets:           req.Secrets,
+		})
 	if err != nil {
 		return 0, err
 	}
 	return resp.GetCapacityBytes(),
-		c.checkResponse(rpc, requirement{"capacity_bytes", rangeFault(resp.GetCapacityBytes(), req.Capacity)})
+		c.checkResponse(rpc,
+			requirement{"capacity_bytes", rangeFault(resp.GetCapacityBytes(), req.Capacity)})
 }

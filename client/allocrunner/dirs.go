@@ -39,8 +39,10 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	dirs := map[string]dirMode{
 		root:                          {0o700, rootless},
 		shared:                        {0o755, false},
-		filepath.Join(shared, "data"): {0o777, false}, filepath.Join(shared, "logs"): {0o755, false},
-		filepath.Join(shared, "tmp"): {0o777 | os.ModeSticky, false},
+		filepath.Join(shared, "data"): {0o777, false},
+		filepath.Join(shared, "logs"): {0o755, false},
+		filepath.Join(shared,
+			"tmp"): {0o777 | os.ModeSticky, false},
 	}
 	for _, t := range g.Tasks {
 		dir := filepath.Join(root, t.Name)
@@ -71,8 +73,10 @@ func makeDir(dir string, mode dirMode) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+	f, err := os.OpenFile(dir,
+		unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ENOTDIR) {
 		return structs.Preconditionf("%s is not a directory any more: a task put something else in its place", dir)
 	}
 	if err != nil {
@@ -97,7 +101,9 @@ func taskDirs(root, task string) driver.Dirs {
 }
 
 // LogDir is where the logs of an allocation's tasks are, given the allocation's directory.
-func LogDir(allocDir string) string { return filepath.Join(allocDir, sharedDir, "logs") }
+func LogDir(allocDir string) string {
+	return filepath.Join(allocDir, sharedDir, "logs")
+}
 
 // removeDirs removes an allocation's directory. It refuses while anything is mounted in it: mounted files do
 // not belong to the allocation.

@@ -52,7 +52,8 @@ func taskVariables(
 			own["META_"+envName(strings.ToUpper(k))] = v
 		}
 	}
-	env = make(map[string]string, len(envPrefixes)*len(own)+len(t.Env))
+	env = make(map[string]string,
+		len(envPrefixes)*len(own)+len(t.Env))
 	for _, p := range envPrefixes {
 		for k, v := range own {
 			env[p+k] = v
@@ -102,7 +103,8 @@ func (v variables) expand(s string) string {
 		return s
 	}
 	return reference.ReplaceAllStringFunc(s, func(ref string) string {
-		if value, ok := v[reference.FindStringSubmatch(ref)[1]]; ok {
+		value, ok := v[reference.FindStringSubmatch(ref)[1]]
+		if ok {
 			return value
 		}
 		return ref

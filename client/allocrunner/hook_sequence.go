@@ -43,7 +43,8 @@ func (s *hookSequence) up(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("hook %s: %w", h.name, err)
 		}
-		s.logger.Debug("hook complete", "hook", h.name, "took", time.Since(begin))
+		s.logger.Debug("hook complete",
+			"hook", h.name, "took", time.Since(begin))
 	}
 	return nil
 }
@@ -79,11 +80,14 @@ func (s *hookSequence) down(ctx context.Context) error {
 		}
 		err := h.down(ctx)
 		if err == nil {
-			s.begun = slices.DeleteFunc(slices.Clone(s.begun), func(n string) bool { return n == h.name })
+			s.begun = slices.DeleteFunc(slices.Clone(s.begun), func(n string) bool {
+				return n == h.name
+			})
 			err = s.save(s.begun)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("hook %s: %w", h.name, err))
+			errs = append(errs,
+				fmt.Errorf("hook %s: %w", h.name, err))
 		}
 	}
 	if len(errs) == 0 && len(s.begun) > 0 {
@@ -96,5 +100,6 @@ func (s *hookSequence) down(ctx context.Context) error {
 
 // downUntilDone repeats down until it succeeds. It reports false when ctx ended first.
 func (s *hookSequence) downUntilDone(ctx context.Context) bool {
-	return downRetry.Retry(ctx, s.logger, "failed to take down a hook, retrying", s.down)
+	return downRetry.Retry(ctx, s.logger,
+		"failed to take down a hook, retrying", s.down)
 }

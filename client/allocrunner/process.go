@@ -42,13 +42,20 @@ func (t *task) buildEnv() *hook.TaskEnv {
 	if spec.LogConfig != nil {
 		cfg.LogConfig = *spec.LogConfig
 	}
-	return &hook.TaskEnv{AllocEnv: t.r.env, Task: spec, Config: cfg, FirstStart: !t.snapshot().Ran}
+	return &hook.TaskEnv{
+		AllocEnv:   t.r.env,
+		Task:       spec,
+		Config:     cfg,
+		FirstStart: !t.snapshot().Ran,
+	}
 }
 
 // variables returns the environment of the task's next start, and all that its strings may refer to.
 func (t *task) variables() (env map[string]string, vars variables) {
 	spec := t.spec()
-	return taskVariables(t.r.Alloc(), t.r.group(), spec, t.r.deps.Node(), t.seenDirs(spec), t.r.deps.Region)
+	return taskVariables(t.r.Alloc(), t.r.group(), spec,
+		t.r.deps.Node(),
+		t.seenDirs(spec), t.r.deps.Region)
 }
 
 // start takes the task's hooks up and starts its process. With false it returns the failure.
@@ -69,7 +76,8 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 		s.State = structs.TaskRunning
 		s.StartedAt = time.Now()
 	})
-	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
+	t.logger.Info("task started",
+		"pid", h.PID, "driver", h.Driver)
 	return ending{}, true
 }
 
@@ -95,7 +103,10 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	if err != nil {
 		return nil, structs.TaskEventDriverFailure, err
 	}
-	if err := t.saveRecord(func(rec *taskRecord) { rec.Starting = true }); err != nil {
+	err = t.saveRecord(func(rec *taskRecord) {
+		rec.Starting = true
+	})
+	if err != nil {
 		return nil, structs.TaskEventSetupFailure, err
 	}
 	t.clean = false
@@ -110,7 +121,8 @@ func (t *task) recordStartFailure(ctx context.Context, kind string, err error) e
 		t.logger.Warn("failed to start the task", "error", err)
 		t.Emit(newEvent(kind, "%v", err))
 	}
-	final := structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindDenied) ||
+	final := structs.IsKind(err, structs.KindInvalid) ||
+		structs.IsKind(err, structs.KindDenied) ||
 		errors.Is(err, errReadOnly)
 	return ending{final: final, reason: err.Error()}
 }
@@ -206,7 +218,8 @@ func (t *task) setUpAgain(ctx context.Context) bool {
 		return false
 	}
 	t.env = t.buildEnv()
-	return downRetry.Retry(ctx, t.logger, "hook failed, retrying", t.hooks.up)
+	return downRetry.Retry(ctx, t.logger,
+		"hook failed, retrying", t.hooks.up)
 }
 
 // killProcess carries out a kill and waits for the end.
@@ -291,12 +304,18 @@ func (t *task) recordExit(res *driver.ExitResult) ending {
 	}
 	t.Emit(e)
 	t.logger.Info("task ended",
-		"exit_code", res.ExitCode, "signal", res.Signal, "oom_killed", res.OOMKilled, "error", res.Err)
+		"exit_code", res.ExitCode, "signal", res.Signal,
+		"oom_killed", res.OOMKilled, "error", res.Err)
 	return ending{ok: res.Successful(), reason: describeExit(res)}
 }
 
 func exitEvent(kind, message string, res *driver.ExitResult) *structs.TaskEvent {
-	return &structs.TaskEvent{Type: kind, Message: message, ExitCode: res.ExitCode, Signal: res.Signal}
+	return &structs.TaskEvent{
+		Type:     kind,
+		Message:  message,
+		ExitCode: res.ExitCode,
+		Signal:   res.Signal,
+	}
 }
 
 func describeExit(res *driver.ExitResult) string {

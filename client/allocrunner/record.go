@@ -60,7 +60,8 @@ func Saved(db *store.DB) ([]*structs.Allocation, error) {
 
 // deleteRecords removes every record of an allocation, its own last.
 func deleteRecords(db *store.DB, alloc *structs.Allocation) error {
-	tasks, err := taskTable.All(db, store.Key(alloc.ID, ""))
+	tasks, err := taskTable.All(db,
+		store.Key(alloc.ID, ""))
 	for _, t := range tasks {
 		err = errors.Join(err, taskTable.Delete(db, t.Key))
 	}

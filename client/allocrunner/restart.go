@@ -68,14 +68,24 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 	h.Count++
 	switch {
 	case h.Count <= p.Attempts:
-		return decision{restart: true, delay: p.Delay, reason: e.reason}
+		return decision{
+			restart: true,
+			delay:   p.Delay,
+			reason:  e.reason,
+		}
 	case p.Mode == restartDelay:
-		delay := max(h.Since.Add(p.Interval).Sub(now), p.Delay)
+		delay := max(h.Since.Add(p.Interval).Sub(now),
+			p.Delay)
 		*h = history{}
-		return decision{restart: true, delay: delay, reason: e.reason + "; attempts of this interval are used up"}
+		return decision{
+			restart: true,
+			delay:   delay,
+			reason:  e.reason + "; attempts of this interval are used up",
+		}
 	}
 	return decision{
 		failed: true,
-		reason: fmt.Sprintf("exceeded %d restarts in %s: %s", p.Attempts, p.Interval, e.reason),
+		reason: fmt.Sprintf("exceeded %d restarts in %s: %s",
+			p.Attempts, p.Interval, e.reason),
 	}
 }

@@ -87,7 +87,8 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 	if salvaged {
 		r.salvage()
 	}
-	if err := allocTable.Put(deps.DB, alloc.ID, &r.rec); err != nil {
+	err = allocTable.Put(deps.DB, alloc.ID, &r.rec)
+	if err != nil {
 		return nil, err
 	}
 	for _, t := range r.tasks {
@@ -97,8 +98,10 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 }
 
 func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
-	if alloc.Job == nil || alloc.Job.Group(alloc.TaskGroup) == nil {
-		return nil, structs.Invalidf("allocation %s: its job has no group %q", alloc.ID, alloc.TaskGroup)
+	if alloc.Job == nil ||
+		alloc.Job.Group(alloc.TaskGroup) == nil {
+		return nil, structs.Invalidf("allocation %s: its job has no group %q",
+			alloc.ID, alloc.TaskGroup)
 	}
 	r := &Runner{
 		deps:     deps,
@@ -115,7 +118,11 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	r.stopping, r.stop = context.WithCancelCause(context.Background())
 	r.lost, r.lose = context.WithCancel(context.Background())
 	group := alloc.Job.Group(alloc.TaskGroup)
-	r.env = &hook.AllocEnv{Alloc: alloc, Group: group, Dir: r.dir}
+	r.env = &hook.AllocEnv{
+		Alloc: alloc,
+		Group: group,
+		Dir:   r.dir,
+	}
 	r.hooks = &hookSequence{logger: r.logger, save: r.saveBegun}
 	for _, h := range deps.AllocHooks(r.env) {
 		r.hooks.list = append(r.hooks.list,
@@ -152,7 +159,9 @@ func (r *Runner) Ended() <-chan struct{} { return r.ended }
 // Update applies a new version from the servers. It stops an allocation that they want stopped; any other
 // change takes effect at the next start of a task. With an error it has applied nothing.
 func (r *Runner) Update(alloc *structs.Allocation) error {
-	err := r.saveRecord(func(rec *allocRecord) { rec.Alloc = alloc })
+	err := r.saveRecord(func(rec *allocRecord) {
+		rec.Alloc = alloc
+	})
 	if err == nil && alloc.ServerTerminal() {
 		r.Stop(stopReason(alloc))
 	}
@@ -173,7 +182,9 @@ type stopError struct {
 func (e stopError) Error() string { return e.reason }
 
 // Stop stops the tasks and takes everything down. It does not wait: see Unwound.
-func (r *Runner) Stop(reason string) { r.stop(stopError{reason: reason}) }
+func (r *Runner) Stop(reason string) {
+	r.stop(stopError{reason: reason})
+}
 
 // Lose ends the allocation as failed because something it uses is no longer its own: its tasks are killed
 // at once, also when they are being stopped already, and everything is taken down. The next agent knows.
@@ -191,11 +202,16 @@ func (r *Runner) Destroy() {
 }
 
 // notifyChanged passes the new state on for the servers.
-func (r *Runner) notifyChanged() { r.deps.Changed(r.ClientState()) }
+func (r *Runner) notifyChanged() {
+	r.deps.Changed(r.ClientState())
+}
 
 // ClientState returns the state of the allocation for the servers.
 func (r *Runner) ClientState() *structs.AllocClientUpdate {
-	u := &structs.AllocClientUpdate{ID: r.id, TaskStates: map[string]*structs.TaskState{}}
+	u := &structs.AllocClientUpdate{
+		ID:         r.id,
+		TaskStates: map[string]*structs.TaskState{},
+	}
 	for _, t := range r.tasks {
 		u.TaskStates[t.name] = t.state()
 	}
@@ -228,7 +244,8 @@ func (r *Runner) saveRecord(edit func(*allocRecord)) error {
 	defer r.mu.Unlock()
 	rec := r.rec
 	edit(&rec)
-	if err := allocTable.Put(r.deps.DB, r.id, &rec); err != nil {
+	err := allocTable.Put(r.deps.DB, r.id, &rec)
+	if err != nil {
 		return err
 	}
 	r.rec = rec
@@ -236,7 +253,9 @@ func (r *Runner) saveRecord(edit func(*allocRecord)) error {
 }
 
 func (r *Runner) saveBegun(begun []string) error {
-	return r.saveRecord(func(rec *allocRecord) { rec.Begun = begun })
+	return r.saveRecord(func(rec *allocRecord) {
+		rec.Begun = begun
+	})
 }
 
 // Run runs the allocation until it is destroyed, or until ctx ends: then tasks are left running for the
@@ -298,7 +317,8 @@ func (r *Runner) remove(context.Context) error {
 func (r *Runner) setUp(ctx context.Context) {
 	wanted, cancel := r.whileWanted(ctx)
 	defer cancel()
-	if r.finished() || ctx.Err() != nil || !r.awaitMaySetUp(wanted) {
+	if r.finished() || ctx.Err() != nil ||
+		!r.awaitMaySetUp(wanted) {
 		return
 	}
 	const failed = "failed to set up hooks, retrying"
@@ -307,7 +327,8 @@ func (r *Runner) setUp(ctx context.Context) {
 		if err == nil {
 			err = r.hooks.up(wanted)
 		}
-		if err != nil && wanted.Err() == nil && ctx.Err() == nil && !r.anyRunning() {
+		if err != nil && wanted.Err() == nil &&
+			ctx.Err() == nil && !r.anyRunning() {
 			r.failSetup(err) // wanted has ended now
 		}
 		return err
@@ -371,7 +392,9 @@ func (r *Runner) stopTasks(ctx context.Context) {
 		return
 	}
 	cause := context.Cause(r.stopping)
-	if d := r.group().ShutdownDelay; d != nil && r.anyRunning() && !r.waitShutdownDelay(ctx, *d) {
+	d := r.group().ShutdownDelay
+	if d != nil && r.anyRunning() &&
+		!r.waitShutdownDelay(ctx, *d) {
 		return
 	}
 	for _, leaders := range []bool{true, false} {
@@ -395,7 +418,10 @@ func (r *Runner) waitShutdownDelay(ctx context.Context, d time.Duration) bool {
 func (r *Runner) taskEnded(t *task) {
 	switch {
 	case t.state().Failed:
-		r.stop(stopError{reason: "task " + t.name + " failed", event: structs.TaskEventSiblingFailed})
+		r.stop(stopError{
+			reason: "task " + t.name + " failed",
+			event:  structs.TaskEventSiblingFailed,
+		})
 	case t.spec().Leader:
 		reason := "the leader task " + t.name + " has ended"
 		r.stop(stopError{reason: reason, event: structs.TaskEventLeaderDead})
@@ -403,16 +429,21 @@ func (r *Runner) taskEnded(t *task) {
 }
 
 func (r *Runner) anyRunning() bool {
-	return slices.ContainsFunc(r.tasks, func(t *task) bool { return t.state().State == structs.TaskRunning })
+	return slices.ContainsFunc(r.tasks, func(t *task) bool {
+		return t.state().State == structs.TaskRunning
+	})
 }
 
 func (r *Runner) finished() bool {
-	return !slices.ContainsFunc(r.tasks, func(t *task) bool { return t.state().State != structs.TaskDead })
+	return !slices.ContainsFunc(r.tasks, func(t *task) bool {
+		return t.state().State != structs.TaskDead
+	})
 }
 
 // group is the task group as the servers last sent it; a version without the group changes nothing.
 func (r *Runner) group() *structs.TaskGroup {
-	if g := r.Alloc().Job.Group(r.env.Group.Name); g != nil {
+	g := r.Alloc().Job.Group(r.env.Group.Name)
+	if g != nil {
 		return g
 	}
 	return r.env.Group

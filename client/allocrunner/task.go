@@ -52,10 +52,16 @@ func newTask(r *Runner, spec *structs.Task) *task {
 		dead:     make(chan struct{}),
 	}
 	t.killed, t.kill = context.WithCancelCause(context.Background())
-	t.list = append([]hook.Task{&volumeMounts{t}}, r.deps.TaskHooks(r.env, spec)...)
-	t.hooks = &hookSequence{logger: t.logger, save: func(begun []string) error {
-		return t.saveRecord(func(rec *taskRecord) { rec.Begun = begun })
-	}}
+	t.list = append([]hook.Task{&volumeMounts{t}},
+		r.deps.TaskHooks(r.env, spec)...)
+	t.hooks = &hookSequence{
+		logger: t.logger,
+		save: func(begun []string) error {
+			return t.saveRecord(func(rec *taskRecord) {
+				rec.Begun = begun
+			})
+		},
+	}
 	for _, h := range t.list {
 		t.hooks.list = append(t.hooks.list,
 			boundHook{h.Name(), func(ctx context.Context) error { return h.Up(ctx, t.env) }, h.Down})
@@ -77,7 +83,9 @@ func (t *task) loadRecord() error {
 	return nil
 }
 
-func (t *task) key() string { return store.Key(t.r.id, t.name) }
+func (t *task) key() string {
+	return store.Key(t.r.id, t.name)
+}
 
 // spec is the task as the servers last sent it.
 func (t *task) spec() *structs.Task {
@@ -100,7 +108,9 @@ func (t *task) saveRecord(edit func(*taskRecord)) error {
 	defer t.mu.Unlock()
 	rec := t.rec
 	edit(&rec)
-	if err := taskTable.Put(t.r.deps.DB, t.key(), &rec); err != nil {
+	err := taskTable.Put(t.r.deps.DB,
+		t.key(), &rec)
+	if err != nil {
 		return err
 	}
 	t.rec = rec
@@ -120,7 +130,8 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 		appendEvent(rec.State, e)
 	}
 	t.rec = rec
-	err := taskTable.Put(t.r.deps.DB, t.key(), &rec)
+	err := taskTable.Put(t.r.deps.DB,
+		t.key(), &rec)
 	t.mu.Unlock()
 	if err != nil {
 		t.logger.Error("failed to record the task's state", "error", err)
@@ -130,7 +141,8 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 
 // Emit implements hook.Control.
 func (t *task) Emit(e *structs.TaskEvent) {
-	t.updateRecord(e, func(*taskRecord, *structs.TaskState) {})
+	t.updateRecord(e,
+		func(*taskRecord, *structs.TaskState) {})
 }
 
 // Restart implements hook.Control. One request at a time is remembered.
@@ -142,7 +154,10 @@ func (t *task) Restart(reason string) {
 }
 
 func newEvent(kind, format string, args ...any) *structs.TaskEvent {
-	return &structs.TaskEvent{Type: kind, Message: fmt.Sprintf(format, args...)}
+	return &structs.TaskEvent{
+		Type:    kind,
+		Message: fmt.Sprintf(format, args...),
+	}
 }
 
 // recoverTimeout bounds one attempt to find a process again.
@@ -187,7 +202,9 @@ func (t *task) findProcess(ctx context.Context) {
 		t.clean = unknown
 		e := newEvent(structs.TaskEventRestored,
 			"Not running any more: %v; starts again once the servers were contacted", err)
-		t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending })
+		t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) {
+			s.State = structs.TaskPending
+		})
 	default:
 		t.logger.Warn("failed to find the task's process, retrying", "error", err)
 		return
@@ -236,7 +253,8 @@ func (t *task) runUntilDead(ctx context.Context) {
 		}
 		spec := t.spec()
 		h := t.snapshot().History
-		d := h.decide(restartPolicy(t.r.group(), spec), t.r.Alloc().Job.Finite(), time.Now(), e)
+		d := h.decide(restartPolicy(t.r.group(), spec),
+			t.r.Alloc().Job.Finite(), time.Now(), e)
 		if !d.restart {
 			if d.failed {
 				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.reason)
@@ -246,7 +264,8 @@ func (t *task) runUntilDead(ctx context.Context) {
 			t.markDead(d.failed)
 			return
 		}
-		ev := newEvent(structs.TaskEventRestarting, "Restarting in %s: %s", d.delay, d.reason)
+		ev := newEvent(structs.TaskEventRestarting, "Restarting in %s: %s",
+			d.delay, d.reason)
 		t.updateRecord(ev, func(rec *taskRecord, s *structs.TaskState) {
 			rec.History = h
 			s.State = structs.TaskPending

@@ -68,7 +68,9 @@ const OptionUserDenylist = "user.denylist"
 
 // DeniedUsers are the users that no task may run as.
 func (c *Config) DeniedUsers() []string {
-	return strings.FieldsFunc(c.Options[OptionUserDenylist], func(r rune) bool { return r == ',' || r == ' ' })
+	return strings.FieldsFunc(c.Options[OptionUserDenylist], func(r rune) bool {
+		return r == ',' || r == ' '
+	})
 }
 
 // Reserved is kept back from allocations: MHz, MiB, MiB.
@@ -94,16 +96,24 @@ func DefaultConfig() *Config {
 }
 
 // StateDir holds the node's records and identity.
-func (c *Config) StateDir() string { return filepath.Join(c.DataDir, "client") }
+func (c *Config) StateDir() string {
+	return filepath.Join(c.DataDir, "client")
+}
 
 // AllocDir holds one directory for each allocation.
-func (c *Config) AllocDir() string { return filepath.Join(c.DataDir, "alloc") }
+func (c *Config) AllocDir() string {
+	return filepath.Join(c.DataDir, "alloc")
+}
 
 // DriverDir holds the records by which the task drivers find their tasks.
-func (c *Config) DriverDir() string { return filepath.Join(c.DataDir, "drivers") }
+func (c *Config) DriverDir() string {
+	return filepath.Join(c.DataDir, "drivers")
+}
 
 // CSIDir holds the sockets, staging and publish paths of CSI plugins.
-func (c *Config) CSIDir() string { return filepath.Join(c.DataDir, "csi") }
+func (c *Config) CSIDir() string {
+	return filepath.Join(c.DataDir, "csi")
+}
 
 // checkAmounts reports settings that are negative or above their bounds.
 func (c *Config) checkAmounts(bad func(ok bool, format string, args ...any)) {
@@ -111,8 +121,12 @@ func (c *Config) checkAmounts(bad func(ok bool, format string, args ...any)) {
 		bad(v >= 0, "client.%s: %v is negative", name, shown)
 		bad(v <= most, "client.%s: %v is more than %d", name, shown, most)
 	}
-	span := func(name string, d time.Duration) { within(name, int64(d), int64(structs.MaxInterval), d) }
-	count := func(name string, v int, most int64) { within(name, int64(v), most, v) }
+	span := func(name string, d time.Duration) {
+		within(name, int64(d), int64(structs.MaxInterval), d)
+	}
+	count := func(name string, v int, most int64) {
+		within(name, int64(v), most, v)
+	}
 	span("first_fingerprint_timeout", c.FirstFingerprintTimeout)
 	span("heartbeat_grace", c.HeartbeatGrace)
 	span("update_interval", c.UpdateInterval)
@@ -137,9 +151,11 @@ func (c *Config) Validate() error {
 			faults = append(faults, structs.Invalidf(format, args...))
 		}
 	}
-	bad(filepath.IsAbs(c.DataDir), "data_dir: %q is not an absolute path", c.DataDir)
+	bad(filepath.IsAbs(c.DataDir),
+		"data_dir: %q is not an absolute path", c.DataDir)
 	bad(c.Datacenter != "", "datacenter: must not be empty")
-	bad(c.NodePool != "" && c.NodePool != "all", "client.node_pool: %q cannot be a node's pool", c.NodePool)
+	bad(c.NodePool != "" &&
+		c.NodePool != "all", "client.node_pool: %q cannot be a node's pool", c.NodePool)
 	bad(!strings.ContainsAny(c.NodeID, "\x00/ "),
 		"client.node_id: %q has characters that an ID may not have", c.NodeID)
 	if err := c.Drivers.Validate(); err != nil {

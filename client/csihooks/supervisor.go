@@ -53,7 +53,8 @@ type SupervisorConfig struct {
 
 // NewPluginSupervisor makes the hook of a task that has a csi_plugin block.
 func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs.Task) hook.Task {
-	cfg.StartInterval = cmp.Or(cfg.StartInterval, 100*time.Millisecond)
+	cfg.StartInterval = cmp.Or(cfg.StartInterval,
+		100*time.Millisecond)
 	cfg.ProbeInterval = cmp.Or(cfg.ProbeInterval, 30*time.Second)
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 10*time.Second)
 	if cfg.Logger == nil {
@@ -65,11 +66,15 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs
 	p.HealthTimeout = cmp.Or(p.HealthTimeout, structs.DefaultHealthTimeout)
 	p.HangTimeout = cmp.Or(p.HangTimeout, structs.DefaultHangTimeout)
 	return &supervisor{
-		SupervisorConfig: cfg, allocID: env.Alloc.ID, plugin: p,
-		host:      cfg.HostPaths != nil && cfg.HostPaths(task),
-		socketDir: filepath.Join(cfg.Dir, "p", csimanager.ShortName(env.Alloc.ID, task.Name)),
+		SupervisorConfig: cfg,
+		allocID:          env.Alloc.ID,
+		plugin:           p,
+		host:             cfg.HostPaths != nil && cfg.HostPaths(task),
+		socketDir: filepath.Join(cfg.Dir, "p",
+			csimanager.ShortName(env.Alloc.ID, task.Name)),
 		logger: cfg.Logger.Named("plugin_supervisor").
-			With("alloc_id", env.Alloc.ID, "task", task.Name, "plugin_id", p.ID),
+			With("alloc_id", env.Alloc.ID,
+				"task", task.Name, "plugin_id", p.ID),
 	}
 }
 
@@ -96,7 +101,9 @@ type healthWatch struct {
 // Name implements hook.Task.
 func (*supervisor) Name() string { return "csi_plugin" }
 
-func (s *supervisor) socket() string { return filepath.Join(s.socketDir, socketName) }
+func (s *supervisor) socket() string {
+	return filepath.Join(s.socketDir, socketName)
+}
 
 // Up makes the plugin's directories and adds them to the driver's configuration. It removes a socket without
 // a listener, so that the next process does not count as ready too early.
@@ -107,12 +114,14 @@ func (s *supervisor) Up(_ context.Context, env *hook.TaskEnv) error {
 	if err := s.makeSocketDir(); err != nil {
 		return fmt.Errorf("plugin %q: making its socket directory: %w", s.plugin.ID, err)
 	}
-	data := filepath.Join(s.Dir, "d", url.PathEscape(s.plugin.ID))
+	data := filepath.Join(s.Dir, "d",
+		url.PathEscape(s.plugin.ID))
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("plugin %q: making its own directory: %w", s.plugin.ID, err)
 	}
 	if s.servesNode() {
-		if err := mounts.MakeShared(s.Volumes.Root()); err != nil {
+		err := mounts.MakeShared(s.Volumes.Root())
+		if err != nil {
 			return fmt.Errorf("plugin %q: %w", s.plugin.ID, err)
 		}
 	}
@@ -129,7 +138,8 @@ func (s *supervisor) validate() error {
 			return structs.Invalidf("plugin %q: %s %q is not an absolute path", p.ID, name, dir)
 		}
 	}
-	if strings.HasPrefix(path.Clean(p.StagePublishBaseDir)+"/", path.Clean(p.MountDir)+"/") {
+	if strings.HasPrefix(path.Clean(p.StagePublishBaseDir)+"/",
+		path.Clean(p.MountDir)+"/") {
 		return structs.Invalidf(
 			"plugin %q: stage_publish_base_dir %q is within mount_dir %q", p.ID, p.StagePublishBaseDir, p.MountDir)
 	}
@@ -152,18 +162,22 @@ func (s *supervisor) servesNode() bool {
 }
 
 func (s *supervisor) makeSocketDir() error {
-	if err := os.MkdirAll(s.socketDir, 0o700); err != nil {
+	err := os.MkdirAll(s.socketDir, 0o700)
+	if err != nil {
 		return err
 	}
-	if err := os.Chmod(s.socketDir, 0o700); err != nil {
+	err = os.Chmod(s.socketDir, 0o700)
+	if err != nil {
 		return err
 	}
 	conn, err := net.Dial("unix", s.socket())
 	switch {
 	case err == nil: // the process is there: the agent restarted, not the plugin
 		return conn.Close()
-	case errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist):
-		return errors.Join(s.deregister(), mounts.Remove(s.socket()))
+	case errors.Is(err, syscall.ECONNREFUSED) ||
+		errors.Is(err, fs.ErrNotExist):
+		return errors.Join(s.deregister(),
+			mounts.Remove(s.socket()))
 	}
 	return nil // it may be there, only busy
 }
@@ -182,12 +196,22 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 	c.Env["CSI_ENDPOINT"] = "unix://" + path.Join(s.plugin.MountDir, socketName)
 	c.Env["BERTH_PLUGIN_DATA"] = pluginData
 	c.Mounts = append(c.Mounts,
-		driver.Mount{HostPath: s.socketDir, TaskPath: s.plugin.MountDir, Propagation: "private"},
-		driver.Mount{HostPath: data, TaskPath: pluginData, Propagation: "private"})
+		driver.Mount{
+			HostPath:    s.socketDir,
+			TaskPath:    s.plugin.MountDir,
+			Propagation: "private",
+		},
+		driver.Mount{
+			HostPath:    data,
+			TaskPath:    pluginData,
+			Propagation: "private",
+		})
 	if s.servesNode() {
 		c.Mounts = append(c.Mounts,
 			driver.Mount{
-				HostPath: s.Volumes.Root(), TaskPath: s.plugin.StagePublishBaseDir, Propagation: "bidirectional",
+				HostPath:    s.Volumes.Root(),
+				TaskPath:    s.plugin.StagePublishBaseDir,
+				Propagation: "bidirectional",
 			})
 	}
 }
@@ -195,7 +219,8 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 // Down undoes Up, except for the plugin's own directory.
 func (s *supervisor) Down(context.Context) error {
 	s.Stopped()
-	return errors.Join(s.deregister(), mounts.RemoveFiles(s.socketDir))
+	return errors.Join(s.deregister(),
+		mounts.RemoveFiles(s.socketDir))
 }
 
 // Started implements hook.Started: it begins to watch the process.
@@ -241,7 +266,8 @@ func (s *supervisor) endWatch() *healthWatch {
 func (s *supervisor) pluginKeys() []dynamicplugins.Key {
 	var keys []dynamicplugins.Key
 	for _, kind := range s.plugin.Kinds() {
-		keys = append(keys, dynamicplugins.Key{Kind: kind, ID: s.plugin.ID})
+		keys = append(keys,
+			dynamicplugins.Key{Kind: kind, ID: s.plugin.ID})
 	}
 	return keys
 }
@@ -249,14 +275,16 @@ func (s *supervisor) pluginKeys() []dynamicplugins.Key {
 func (s *supervisor) deregister() error {
 	var errs []error
 	for _, k := range s.pluginKeys() {
-		errs = append(errs, s.Registry.Deregister(k, s.allocID))
+		errs = append(errs,
+			s.Registry.Deregister(k, s.allocID))
 	}
 	return errors.Join(errs...)
 }
 
 // warnInUse emits an event if a plugin has stopped that is needed to release volumes on this node.
 func (s *supervisor) warnInUse(control hook.Control) {
-	if !s.servesNode() || s.Registry.Get(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: s.plugin.ID}) != nil {
+	if !s.servesNode() ||
+		s.Registry.Get(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: s.plugin.ID}) != nil {
 		return
 	}
 	inUse, err := s.Volumes.InUse(s.plugin.ID)
@@ -278,17 +306,30 @@ func (s *supervisor) warnInUse(control hook.Control) {
 
 // pluginEvent is a task event about the plugin's health.
 func (s *supervisor) pluginEvent(kind, format string, args ...any) *structs.TaskEvent {
-	return &structs.TaskEvent{Type: kind, Time: time.Now().UnixNano(),
+	return &structs.TaskEvent{
+		Type:    kind,
+		Time:    time.Now().UnixNano(),
 		Message: fmt.Sprintf("CSI plugin %q ", s.plugin.ID) + fmt.Sprintf(format, args...),
-		Details: map[string]string{"plugin_id": s.plugin.ID, "type": s.plugin.Type}}
+		Details: map[string]string{
+			"plugin_id": s.plugin.ID,
+			"type":      s.plugin.Type,
+		},
+	}
 }
 
 // register registers the plugin's halves with the plugin's information on itself.
 func (s *supervisor) register(info *csi.PluginInfo) error {
 	var errs []error
 	for _, k := range s.pluginKeys() {
-		i := &dynamicplugins.Instance{Kind: k.Kind, ID: k.ID, AllocID: s.allocID, SocketPath: s.socket(),
-			Provider: info.Name, Version: info.Version, FormerProvider: s.plugin.FormerProvider}
+		i := &dynamicplugins.Instance{
+			Kind:           k.Kind,
+			ID:             k.ID,
+			AllocID:        s.allocID,
+			SocketPath:     s.socket(),
+			Provider:       info.Name,
+			Version:        info.Version,
+			FormerProvider: s.plugin.FormerProvider,
+		}
 		if s.servesNode() {
 			i.HostMountPath, i.PluginMountPath = s.Volumes.Root(), s.plugin.StagePublishBaseDir
 			if s.host {

@@ -61,8 +61,12 @@ func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &volumes{VolumesConfig: cfg, alloc: env.Alloc, group: env.Group,
-		logger: cfg.Logger.Named("csi_volumes").With("alloc_id", env.Alloc.ID)}
+	return &volumes{
+		VolumesConfig: cfg,
+		alloc:         env.Alloc,
+		group:         env.Group,
+		logger:        cfg.Logger.Named("csi_volumes").With("alloc_id", env.Alloc.ID),
+	}
 }
 
 type volumes struct {
@@ -120,11 +124,15 @@ func (h *volumes) requiredVolumes() ([]*requiredVolume, error) {
 			continue
 		}
 		k := csimanager.VolumeKey{
-			Namespace: structs.NamespaceOr(h.alloc.Namespace), ID: r.VolumeID(h.alloc.Index()),
+			Namespace: structs.NamespaceOr(h.alloc.Namespace),
+			ID:        r.VolumeID(h.alloc.Index()),
 		}
-		at := slices.IndexFunc(wants, func(w *requiredVolume) bool { return w.VolumeKey == k })
+		at := slices.IndexFunc(wants, func(w *requiredVolume) bool {
+			return w.VolumeKey == k
+		})
 		if at < 0 {
-			wants = append(wants, &requiredVolume{k, r, []string{alias}})
+			wants = append(wants,
+				&requiredVolume{k, r, []string{alias}})
 			continue
 		}
 		w := wants[at]
@@ -142,15 +150,18 @@ func sameUse(a, b *structs.VolumeRequest) bool {
 	none := &structs.CSIMountOptions{}
 	ao := none.Merge(a.MountOptions)
 	bo := none.Merge(b.MountOptions)
-	return a.ReadOnly == b.ReadOnly && a.AccessMode == b.AccessMode && a.AttachmentMode == b.AttachmentMode &&
-		ao.FSType == bo.FSType && slices.Equal(ao.MountFlags, bo.MountFlags)
+	return a.ReadOnly == b.ReadOnly &&
+		a.AccessMode == b.AccessMode && a.AttachmentMode == b.AttachmentMode &&
+		ao.FSType == bo.FSType &&
+		slices.Equal(ao.MountFlags, bo.MountFlags)
 }
 
 // findPublished returns the volumes that are published already.
 func (h *volumes) findPublished(wants []*requiredVolume) (map[csimanager.VolumeKey]hook.VolumeMount, error) {
 	ready := map[csimanager.VolumeKey]hook.VolumeMount{}
 	for _, w := range wants {
-		m, ok, err := h.Volumes.Published(w.VolumeKey, h.alloc.ID)
+		m, ok, err := h.Volumes.Published(w.VolumeKey,
+			h.alloc.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -167,13 +178,20 @@ func (h *volumes) claimVolumes(ctx context.Context, wants []*requiredVolume) err
 	req := &structs.CSIVolumeClaimRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
 	for _, w := range wants {
-		if err := h.Volumes.Claim(w.VolumeKey, h.alloc.ID); err != nil {
+		err := h.Volumes.Claim(w.VolumeKey, h.alloc.ID)
+		if err != nil {
 			return err
 		}
 		req.Claims = append(req.Claims, &structs.CSIClaim{
-			Namespace: w.Namespace, VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID,
-			JobID: h.alloc.JobID, TaskGroup: h.alloc.TaskGroup, Mode: claimMode(w.request),
-			AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode,
+			Namespace:      w.Namespace,
+			VolumeID:       w.ID,
+			AllocID:        h.alloc.ID,
+			NodeID:         nodeID,
+			JobID:          h.alloc.JobID,
+			TaskGroup:      h.alloc.TaskGroup,
+			Mode:           claimMode(w.request),
+			AccessMode:     w.request.AccessMode,
+			AttachmentMode: w.request.AttachmentMode,
 		})
 	}
 	_, err := callUntilFinal(ctx, h, "claiming the volumes", func() (*structs.CSIVolumeClaimResponse, error) {
@@ -260,9 +278,11 @@ func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeM
 			return hook.VolumeMount{}, err
 		}
 		m, err := h.Volumes.Up(ctx, h.useOf(w, claim, asked), func(reason string) {
-			h.Progress(h.alloc.ID, fmt.Sprintf("volume %s: %s", w.VolumeKey, reason))
+			h.Progress(h.alloc.ID,
+				fmt.Sprintf("volume %s: %s", w.VolumeKey, reason))
 		})
-		if errors.Is(err, csimanager.ErrOtherDriver) && ctx.Err() == nil {
+		if errors.Is(err, csimanager.ErrOtherDriver) &&
+			ctx.Err() == nil {
 			// The servers may know more by the next try.
 			h.Progress(h.alloc.ID, err.Error())
 			pause.Wait(ctx)
@@ -273,7 +293,8 @@ func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeM
 		}
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
 		// that is still ready shows that the volume exists.
-		if !backoff.Sleep(ctx, time.Duration(try)*h.RetryMin) {
+		if !backoff.Sleep(ctx,
+			time.Duration(try)*h.RetryMin) {
 			return m, err
 		}
 	}
@@ -292,7 +313,8 @@ func (h *volumes) awaitClaim(
 		asked = h.Now()
 		doing := fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey)
 		resp, err = callUntilFinal(ctx, h, doing, func() (*structs.CSIClaimGetResponse, error) {
-			resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, req)
+			resp, err := rpc.Call(ctx, h.Servers,
+				structs.CSIClaimGet, req)
 			if err != nil {
 				req.MinIndex = 0 // it may belong to a state that the servers no longer have
 			}
@@ -306,7 +328,8 @@ func (h *volumes) awaitClaim(
 		case resp.Ready && resp.Volume != nil:
 			return resp, asked, nil
 		}
-		h.Progress(h.alloc.ID, fmt.Sprintf("volume %s: %s", w.VolumeKey, resp.Blocked))
+		h.Progress(h.alloc.ID,
+			fmt.Sprintf("volume %s: %s", w.VolumeKey, resp.Blocked))
 		if resp.Index > req.MinIndex {
 			req.MinIndex = resp.Index
 			pause.Reset()
@@ -314,27 +337,40 @@ func (h *volumes) awaitClaim(
 		}
 		// The query ended without a change, or the server does not block: do not repeat it at once.
 		if !pause.Wait(ctx) {
-			return nil, asked, structs.Timeoutf("volume %s: %s: %w", w.VolumeKey, resp.Blocked, ctx.Err())
+			return nil, asked, structs.Timeoutf("volume %s: %s: %w",
+				w.VolumeKey, resp.Blocked, ctx.Err())
 		}
 	}
 }
 
 func (h *volumes) claimRequest(w *requiredVolume) *structs.CSIClaimGetRequest {
 	nodeID, secret := h.Node()
-	req := &structs.CSIClaimGetRequest{VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID, SecretID: secret}
+	req := &structs.CSIClaimGetRequest{
+		VolumeID: w.ID,
+		AllocID:  h.alloc.ID,
+		NodeID:   nodeID,
+		SecretID: secret,
+	}
 	req.Namespace = w.Namespace
 	return req
 }
 
 func (h *volumes) useOf(w *requiredVolume, r *structs.CSIClaimGetResponse, asked time.Time) *csimanager.Use {
 	u := &csimanager.Use{
-		VolumeKey: w.VolumeKey, AllocID: h.alloc.ID,
-		PluginID: r.Volume.PluginID, Provider: r.Provider, ExternalID: r.Volume.ExternalID,
-		AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode,
-		ReadOnly:      claimMode(w.request) == structs.ClaimRead,
-		VolumeContext: r.Volume.Context, Secrets: r.Volume.Secrets,
-		Grant: r.Claim.GrantIndex, Confirm: h.confirmClaim(w, r.Claim.GrantIndex, asked),
-		ExpandBytes: r.Claim.ExpandBytes, Expanded: h.reportExpansion(w, r.Claim),
+		VolumeKey:      w.VolumeKey,
+		AllocID:        h.alloc.ID,
+		PluginID:       r.Volume.PluginID,
+		Provider:       r.Provider,
+		ExternalID:     r.Volume.ExternalID,
+		AccessMode:     w.request.AccessMode,
+		AttachmentMode: w.request.AttachmentMode,
+		ReadOnly:       claimMode(w.request) == structs.ClaimRead,
+		VolumeContext:  r.Volume.Context,
+		Secrets:        r.Volume.Secrets,
+		Grant:          r.Claim.GrantIndex,
+		Confirm:        h.confirmClaim(w, r.Claim.GrantIndex, asked),
+		ExpandBytes:    r.Claim.ExpandBytes,
+		Expanded:       h.reportExpansion(w, r.Claim),
 	}
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
@@ -354,11 +390,13 @@ func (h *volumes) confirmClaim(w *requiredVolume, grant uint64, asked time.Time)
 			return nil
 		}
 		again := h.Now()
-		resp, err := callOnce(ctx, h, structs.CSIClaimGet, h.claimRequest(w))
+		resp, err := callOnce(ctx, h,
+			structs.CSIClaimGet, h.claimRequest(w))
 		switch {
 		case err != nil:
 			return fmt.Errorf("confirming the claim: %w", err)
-		case resp.Claim == nil || resp.Claim.State != structs.ClaimGranted || resp.Claim.GrantIndex != grant:
+		case resp.Claim == nil || resp.Claim.State != structs.ClaimGranted ||
+			resp.Claim.GrantIndex != grant:
 			return structs.Conflictf("the claim was taken away before the volume was brought here")
 		case !resp.Ready:
 			return structs.Unavailablef("confirming the claim: %s", resp.Blocked)
@@ -376,20 +414,28 @@ func (h *volumes) reportExpansion(
 	return func(ctx context.Context, capacity int64, err error) {
 		nodeID, secret := h.Node()
 		req := &structs.CSINodeExpandOutcome{
-			VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID, SecretID: secret,
-			RowIndex: claim.CreateIndex, Bytes: claim.ExpandBytes, Capacity: capacity,
+			VolumeID: w.ID,
+			AllocID:  h.alloc.ID,
+			NodeID:   nodeID,
+			SecretID: secret,
+			RowIndex: claim.CreateIndex,
+			Bytes:    claim.ExpandBytes,
+			Capacity: capacity,
 		}
 		req.Namespace = w.Namespace
 		if err != nil {
 			h.logger.Warn("failed to expand a volume on the node, using its old size",
 				"volume", w.VolumeKey.String(), "error", err)
 			req.Err = &structs.OperationError{
-				Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err),
-				Time: time.Now().UnixNano(),
+				Message: err.Error(),
+				Kind:    structs.KindOf(err),
+				Code:    structs.CodeOf(err),
+				Time:    time.Now().UnixNano(),
 			}
 		}
 		if _, err := callOnce(ctx, h, structs.CSIVolumeNodeExpanded, req); err != nil {
-			h.logger.Warn("failed to report a volume's size", "volume", w.VolumeKey.String(), "error", err)
+			h.logger.Warn("failed to report a volume's size",
+				"volume", w.VolumeKey.String(), "error", err)
 		}
 	}
 }
@@ -401,7 +447,8 @@ func (h *volumes) Down(ctx context.Context) error {
 	errs := []error{err}
 	var gone []csimanager.VolumeKey
 	for _, k := range slices.Backward(keys) {
-		if err := h.Volumes.Down(ctx, k, h.alloc.ID); err != nil {
+		err := h.Volumes.Down(ctx, k, h.alloc.ID)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -418,7 +465,11 @@ func (h *volumes) releaseClaims(ctx context.Context, keys []csimanager.VolumeKey
 	req := &structs.CSIVolumeUnpublishRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
 	for _, k := range keys {
-		key := structs.CSIClaimKey{Namespace: k.Namespace, VolumeID: k.ID, AllocID: h.alloc.ID}
+		key := structs.CSIClaimKey{
+			Namespace: k.Namespace,
+			VolumeID:  k.ID,
+			AllocID:   h.alloc.ID,
+		}
 		req.Claims = append(req.Claims, key)
 		turned, err := h.Volumes.TurnedReadOnly(k, h.alloc.ID)
 		if err != nil {
@@ -434,7 +485,8 @@ func (h *volumes) releaseClaims(ctx context.Context, keys []csimanager.VolumeKey
 	}
 	var errs []error
 	for _, k := range keys {
-		errs = append(errs, h.Volumes.Forget(k, h.alloc.ID))
+		errs = append(errs,
+			h.Volumes.Forget(k, h.alloc.ID))
 	}
 	return errors.Join(errs...)
 }

@@ -29,7 +29,8 @@ const (
 // the first time. An existing registration belongs to this very process, from before the agent restarted.
 func (s *supervisor) watch(ctx context.Context, task hook.Control) {
 	client, err := csi.Dial(s.socket(), s.logger,
-		csi.WithName(s.plugin.ID), csi.WithTimeout(s.ProbeTimeout))
+		csi.WithName(s.plugin.ID),
+		csi.WithTimeout(s.ProbeTimeout))
 	if err != nil {
 		task.Restart(err.Error()) // impossible: Up has checked the path of the socket
 		return
@@ -39,7 +40,8 @@ func (s *supervisor) watch(ctx context.Context, task hook.Control) {
 			s.logger.Debug("failed to close the plugin connection", "error", err)
 		}
 	}()
-	if !s.registered() && !s.watchStart(ctx, task, client) {
+	if !s.registered() &&
+		!s.watchStart(ctx, task, client) {
 		return
 	}
 	s.watchHealth(ctx, task, client)
@@ -139,7 +141,8 @@ func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client 
 func (s *supervisor) healthChanged(task hook.Control, h health, err error) {
 	e := s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy again")
 	if h != healthy {
-		e = s.pluginEvent(structs.TaskEventPluginUnhealthy, "is not healthy: %s", describeHealth(h, err))
+		e = s.pluginEvent(structs.TaskEventPluginUnhealthy,
+			"is not healthy: %s", describeHealth(h, err))
 	}
 	task.Emit(e)
 	if err := s.markHealth(h == healthy); err != nil {
@@ -149,12 +152,15 @@ func (s *supervisor) healthChanged(task hook.Control, h health, err error) {
 
 // silent reports whether a probe failed without an answer of the plugin.
 func silent(err error) bool {
-	return slices.Contains([]string{"DeadlineExceeded", "Unavailable"}, csi.Code(err))
+	return slices.Contains([]string{"DeadlineExceeded", "Unavailable"},
+		csi.Code(err))
 }
 
 // unhealthyMark is a file in the socket's directory. It exists while the last event on the plugin's health
 // reports that the plugin is not healthy.
-func (s *supervisor) unhealthyMark() string { return filepath.Join(s.socketDir, "unhealthy") }
+func (s *supervisor) unhealthyMark() string {
+	return filepath.Join(s.socketDir, "unhealthy")
+}
 
 func (s *supervisor) markedUnhealthy() bool {
 	_, err := os.Lstat(s.unhealthyMark())

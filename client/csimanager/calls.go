@@ -27,7 +27,9 @@ type Call struct {
 	Where    string // the object of the RPC: a path of the volume, or the plugin's name of a node
 }
 
-func (c Call) String() string { return fmt.Sprintf("plugin %q: %s", c.PluginID, c.RPC) }
+func (c Call) String() string {
+	return fmt.Sprintf("plugin %q: %s", c.PluginID, c.RPC)
+}
 
 // callRecord is on disk while a call is, or may still be, carried out.
 type callRecord struct {
@@ -40,7 +42,8 @@ var callTable = store.NewTable[callRecord]("csi_calls")
 
 // key includes the time: a repeat has its own record until it is answered.
 func (r *callRecord) key() string {
-	return store.Key(r.PluginID, r.Volume, r.RPC, r.Where, strconv.FormatInt(r.Since, 10))
+	return store.Key(r.PluginID, r.Volume, r.RPC,
+		r.Where, strconv.FormatInt(r.Since, 10))
 }
 
 // undoes names the calls that must not overtake each other for the same object. A late detach or delete is
@@ -58,7 +61,9 @@ var undoes = map[string][]string{
 // Exclusive makes a call of a plugin as the only one in flight for its volume. If ctx ends first, the error
 // is a timeout, and the call continues. Unavailable without a code means that the call was not made.
 func (m *Manager) Exclusive(ctx context.Context, c Call, fn func(ctx context.Context) error) error {
-	_, err := Do(ctx, m, c, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	_, err := Do(ctx, m, c, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, fn(ctx)
+	})
 	return err
 }
 
@@ -69,7 +74,8 @@ func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Cont
 		err    error
 	}
 	var none T
-	release, err := acquire(ctx, &m.calls, c.PluginID+"\x00"+c.Volume, c.String())
+	release, err := acquire(ctx, &m.calls,
+		c.PluginID+"\x00"+c.Volume, c.String())
 	if err != nil {
 		return none, err
 	}
@@ -79,7 +85,8 @@ func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Cont
 		return none, err
 	}
 	ended := make(chan result, 1)
-	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.callLimit())
+	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx),
+		m.cfg.callLimit())
 	go func() {
 		defer m.calling.Done()
 		defer release()
@@ -101,9 +108,13 @@ func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Cont
 }
 
 // callLimit is the time after which a call without an answer is cancelled.
-func (c Config) callLimit() time.Duration { return max(c.CallTimeout, c.LateWait) }
+func (c Config) callLimit() time.Duration {
+	return max(c.CallTimeout, c.LateWait)
+}
 
-func clock(nanos int64) string { return time.Unix(0, nanos).UTC().Format("15:04:05 UTC") }
+func clock(nanos int64) string {
+	return time.Unix(0, nanos).UTC().Format("15:04:05 UTC")
+}
 
 // beginCall records that a call is made, unless one that it must not overtake may still be carried out.
 func (m *Manager) beginCall(c Call) (*callRecord, error) {
@@ -112,17 +123,24 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 		return nil, err
 	}
 	for _, l := range late {
-		if l.Where == c.Where && slices.Contains(undoes[l.RPC], c.RPC) {
+		if l.Where == c.Where &&
+			slices.Contains(undoes[l.RPC], c.RPC) {
 			return nil, structs.Unavailablef(
 				"%s is not called before %s: %s was called at %s, was not answered, and may still be carried out",
-				c, clock(l.Since+int64(m.cfg.LateWait)), l.RPC, clock(l.Since))
+				c, clock(l.Since+int64(m.cfg.LateWait)),
+				l.RPC, clock(l.Since))
 		}
 	}
 	if !m.countCall() {
 		return nil, structs.Unavailablef("%s is not called: the agent stops", c)
 	}
-	rec := &callRecord{Call: c, Since: time.Now().UnixNano(), BootID: m.volumes.boot}
-	if err := callTable.Put(m.cfg.DB, rec.key(), rec); err != nil {
+	rec := &callRecord{
+		Call:   c,
+		Since:  time.Now().UnixNano(),
+		BootID: m.volumes.boot,
+	}
+	err = callTable.Put(m.cfg.DB, rec.key(), rec)
+	if err != nil {
 		m.calling.Done()
 		return nil, err
 	}
@@ -156,9 +174,11 @@ func (m *Manager) endCalls() {
 // here has none.
 func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 	code := csi.Code(err)
-	if !csi.Unsent(err) && (code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
+	if !csi.Unsent(err) &&
+		(code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
 		m.logger.Warn("plugin call ended without an answer and may still take effect",
-			"plugin_id", rec.PluginID, "rpc", rec.RPC, "volume", rec.Volume, "since", clock(rec.Since),
+			"plugin_id", rec.PluginID, "rpc", rec.RPC,
+			"volume", rec.Volume, "since", clock(rec.Since),
 			"error", err)
 		return
 	}
@@ -174,7 +194,8 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 	if !succeeded {
 		return callTable.Delete(m.cfg.DB, rec.key())
 	}
-	same := store.Key(rec.PluginID, rec.Volume, rec.RPC, rec.Where, "")
+	same := store.Key(rec.PluginID, rec.Volume,
+		rec.RPC, rec.Where, "")
 	records, err := callTable.All(m.cfg.DB, same)
 	if err != nil {
 		return err
@@ -183,7 +204,8 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 		if r.Value.Instance != rec.Instance {
 			continue
 		}
-		if err := callTable.Delete(m.cfg.DB, r.Key); err != nil {
+		err := callTable.Delete(m.cfg.DB, r.Key)
+		if err != nil {
 			return err
 		}
 	}
@@ -192,18 +214,21 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 
 // lateCalls are the calls for a volume that may still be carried out. It drops the records of others.
 func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
-	records, err := callTable.All(m.cfg.DB, store.Key(pluginID, volume, ""))
+	records, err := callTable.All(m.cfg.DB,
+		store.Key(pluginID, volume, ""))
 	if err != nil {
 		return nil, err
 	}
 	var late []*callRecord
 	for _, r := range records {
 		until := time.Unix(0, r.Value.Since).Add(m.cfg.LateWait)
-		if r.Value.BootID == m.volumes.boot && time.Now().Before(until) {
+		if r.Value.BootID == m.volumes.boot &&
+			time.Now().Before(until) {
 			late = append(late, r.Value)
 			continue
 		}
-		if err := callTable.Delete(m.cfg.DB, r.Key); err != nil {
+		err := callTable.Delete(m.cfg.DB, r.Key)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -14,7 +14,8 @@ import (
 
 // expandStaged expands a staged file system, before anything uses it.
 func (w *volumeWork) expandStaged(u *Use) error {
-	if w.stage == nil || u.AttachmentMode != structs.CSIFileSystem || w.isPublished() {
+	if w.stage == nil ||
+		u.AttachmentMode != structs.CSIFileSystem || w.isPublished() {
 		return nil
 	}
 	return w.expandFor(u)
@@ -53,7 +54,8 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 		return 0, nil
 	}
 	req := &csi.NodeExpandRequest{
-		Use: u.forPlugin(), Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
+		Use:      u.forPlugin(),
+		Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
 	}
 	if w.stage != nil {
 		req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir))
@@ -74,7 +76,8 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 		grown, err = conn.NodeExpandVolume(ctx, req)
 		return err
 	}
-	err = w.callPlugin("NodeExpandVolume", u.PluginID, u.ExternalID, req.VolumePath, call)
+	err = w.callPlugin("NodeExpandVolume", u.PluginID,
+		u.ExternalID, req.VolumePath, call)
 	if err != nil {
 		return 0, fmt.Errorf("growing its content: %w", err)
 	}
@@ -84,11 +87,13 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 // Expand expands a volume that an allocation has on this node, to u.ExpandBytes. It is unavailable while the
 // volume is not published for the allocation.
 func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error) {
-	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
+	conn, err := v.m.Client(ctx, structs.CSIKindNode,
+		u.PluginID)
 	if err != nil {
 		return 0, err
 	}
-	release, err := acquire(ctx, &v.seq, u.VolumeKey.String(), "growing its content")
+	release, err := acquire(ctx, &v.seq,
+		u.VolumeKey.String(), "growing its content")
 	if err != nil {
 		return 0, err
 	}

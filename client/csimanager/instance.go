@@ -30,14 +30,23 @@ type instance struct {
 func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instance) *instance {
 	ctx, cancel := context.WithCancel(ctx)
 	watching, retire := context.WithCancel(ctx)
-	i := &instance{registration: reg, cancel: cancel, retire: retire}
+	i := &instance{
+		registration: reg,
+		cancel:       cancel,
+		retire:       retire,
+	}
 	client, err := csi.Dial(reg.SocketPath, m.logger,
-		csi.WithName(reg.ID), csi.WithTimeout(m.cfg.callLimit()),
+		csi.WithName(reg.ID),
+		csi.WithTimeout(m.cfg.callLimit()),
 		csi.WithMetrics(func(method, code string, took time.Duration) {
 			m.cfg.Metrics(reg.ID, method, code, took)
 		}))
 	if err != nil { // the path is no path: nothing will ever answer
-		i.setReport(&structs.CSIInfo{PluginID: reg.ID, AllocID: reg.AllocID, HealthDescription: err.Error()})
+		i.setReport(&structs.CSIInfo{
+			PluginID:          reg.ID,
+			AllocID:           reg.AllocID,
+			HealthDescription: err.Error(),
+		})
 		return i
 	}
 	i.client = client
@@ -47,7 +56,8 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 			sleepAbout(ctx, m.cfg.callLimit())
 		}
 		if err := client.Close(); err != nil {
-			m.logger.Debug("failed to close a plugin connection", "plugin_id", reg.ID, "error", err)
+			m.logger.Debug("failed to close a plugin connection",
+				"plugin_id", reg.ID, "error", err)
 		}
 	})
 	return i
@@ -84,7 +94,10 @@ func (i *instance) setReport(r *structs.CSIInfo) bool {
 // fingerprintLoop fingerprints until ctx ends: now, then at the interval. It calls an unhealthy instance
 // again sooner, with a backoff. The delays vary, so that a node does not call all its plugins at once.
 func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
-	sooner := backoff.Backoff{Min: m.cfg.RetryMin, Max: m.cfg.FingerprintInterval}
+	sooner := backoff.Backoff{
+		Min: m.cfg.RetryMin,
+		Max: m.cfg.FingerprintInterval,
+	}
 	for {
 		r := m.fingerprint(ctx, i)
 		if ctx.Err() != nil {
@@ -111,14 +124,17 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 }
 
 func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
-	m.logger.Info("plugin fingerprinted", "plugin_id", r.PluginID, "kind", i.registration.Kind,
-		"alloc_id", r.AllocID, "healthy", r.Healthy, "description", r.HealthDescription,
+	m.logger.Info("plugin fingerprinted",
+		"plugin_id", r.PluginID, "kind", i.registration.Kind,
+		"alloc_id", r.AllocID,
+		"healthy", r.Healthy, "description", r.HealthDescription,
 		"version", r.ProviderVersion)
 }
 
 // sleepAbout sleeps for about d, at random a little less. It reports false if ctx ended.
 func sleepAbout(ctx context.Context, d time.Duration) bool {
-	return backoff.Sleep(ctx, d-time.Duration(rand.Int64N(int64(d)/10+1)))
+	return backoff.Sleep(ctx,
+		d-time.Duration(rand.Int64N(int64(d)/10+1)))
 }
 
 // fingerprint queries all properties of the plugin. An unhealthy instance keeps its earlier properties, which
@@ -126,7 +142,10 @@ func sleepAbout(ctx context.Context, d time.Duration) bool {
 func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
 	defer cancel()
-	r := &structs.CSIInfo{Provider: i.registration.Provider, ProviderVersion: i.registration.Version}
+	r := &structs.CSIInfo{
+		Provider:        i.registration.Provider,
+		ProviderVersion: i.registration.Version,
+	}
 	if last := i.lastReport(); last != nil {
 		*r = *last
 	}
@@ -140,7 +159,8 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	case !ready:
 		r.HealthDescription = "the plugin is starting: Probe answers ready=false"
 	default:
-		if err := queryPlugin(ctx, i.client, i.registration.Kind, r); err != nil {
+		err := queryPlugin(ctx, i.client, i.registration.Kind, r)
+		if err != nil {
 			r.HealthDescription = err.Error()
 			break
 		}

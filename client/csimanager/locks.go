@@ -16,7 +16,8 @@ func acquire(ctx context.Context, locks *keylock.Map, key, work string) (release
 	if errors.As(err, &held) {
 		return nil, structs.Unavailablef(
 			"%s was not begun: earlier work on it, %s since %s, is not complete: %w",
-			work, held.Holder, clock(held.Since.UnixNano()), held.Err)
+			work, held.Holder,
+			clock(held.Since.UnixNano()), held.Err)
 	}
 	return release, err
 }

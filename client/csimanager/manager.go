@@ -43,7 +43,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.FingerprintInterval = cmp.Or(c.FingerprintInterval, 30*time.Second)
+	c.FingerprintInterval = cmp.Or(c.FingerprintInterval,
+		30*time.Second)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 10*time.Second)
 	c.CallTimeout = cmp.Or(c.CallTimeout, csi.DefaultTimeout)
 	c.LateWait = cmp.Or(c.LateWait, 2*c.CallTimeout)
@@ -93,10 +94,14 @@ type pluginSlot struct {
 func New(cfg Config) *Manager {
 	cfg = cfg.withDefaults()
 	m := &Manager{
-		cfg: cfg, logger: cfg.Logger.Named("csi_manager"),
-		newReports: make(chan dynamicplugins.Key), changes: make(chan struct{}, 1),
-		slots: map[dynamicplugins.Key]*pluginSlot{}, changed: make(chan struct{}),
-		pending: map[dynamicplugins.Key]struct{}{}, first: make(chan struct{}),
+		cfg:        cfg,
+		logger:     cfg.Logger.Named("csi_manager"),
+		newReports: make(chan dynamicplugins.Key),
+		changes:    make(chan struct{}, 1),
+		slots:      map[dynamicplugins.Key]*pluginSlot{},
+		changed:    make(chan struct{}),
+		pending:    map[dynamicplugins.Key]struct{}{},
+		first:      make(chan struct{}),
 	}
 	m.life, m.endLife = context.WithCancel(context.Background())
 	m.volumes = newVolumes(m)
@@ -179,8 +184,10 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 		s.next = m.startInstance(ctx, want)
 	}
 	if s.next != nil && m.mayTakeOver(k, s) {
-		m.logger.Info("plugin instance replaced", "plugin_id", k.ID, "kind", k.Kind,
-			"alloc_id", s.next.registration.AllocID, "before", s.current.registration.AllocID)
+		m.logger.Info("plugin instance replaced",
+			"plugin_id", k.ID, "kind", k.Kind,
+			"alloc_id", s.next.registration.AllocID,
+			"before", s.current.registration.AllocID)
 		s.current.retire()
 		s.current, s.next = s.next, nil
 	}
@@ -199,7 +206,10 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 // when the older one is no longer registered.
 func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *pluginSlot) bool {
 	r := s.next.lastReport()
-	return r != nil && (r.Healthy || !m.cfg.Registry.Registered(k, s.current.registration.AllocID))
+	return r != nil &&
+		(r.Healthy ||
+			!m.cfg.Registry.Registered(k,
+				s.current.registration.AllocID))
 }
 
 func (m *Manager) removeSlot(k dynamicplugins.Key, s *pluginSlot) {
@@ -254,13 +264,15 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 	defer m.mu.Unlock()
 	var names []string
 	for k := range m.pending {
-		names = append(names, fmt.Sprintf("%s (%s)", k.ID, k.Kind))
+		names = append(names,
+			fmt.Sprintf("%s (%s)", k.ID, k.Kind))
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	slices.Sort(names)
-	return structs.Timeoutf("not fingerprinted yet: %s: %w", strings.Join(names, ", "), ctx.Err())
+	return structs.Timeoutf("not fingerprinted yet: %s: %w",
+		strings.Join(names, ", "), ctx.Err())
 }
 
 // Instances returns the last report of each plugin instance, in the order of plugin and kind. UpdateTime
@@ -271,12 +283,17 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 	out := []*structs.CSIPluginInstance{}
 	for k, s := range m.slots {
 		if r := s.current.lastReport(); r != nil {
-			row := &structs.CSIPluginInstance{Kind: k.Kind, NodeID: m.cfg.NodeID, CSIInfo: *r}
+			row := &structs.CSIPluginInstance{
+				Kind:    k.Kind,
+				NodeID:  m.cfg.NodeID,
+				CSIInfo: *r,
+			}
 			out = append(out, row.Copy())
 		}
 	}
 	slices.SortFunc(out, func(a, b *structs.CSIPluginInstance) int {
-		return cmp.Or(strings.Compare(a.PluginID, b.PluginID), strings.Compare(string(a.Kind), string(b.Kind)))
+		return cmp.Or(strings.Compare(a.PluginID, b.PluginID),
+			strings.Compare(string(a.Kind), string(b.Kind)))
 	})
 	return out
 }
@@ -297,7 +314,8 @@ func (c *Conn) CheckDriver(provider, doing string) error {
 	}
 	return structs.Preconditionf(
 		"plugin %q: not %s: %w: the volume is driver %q's, the instance on this node is driver %q",
-		c.Info.PluginID, doing, ErrOtherDriver, provider, c.Info.Provider)
+		c.Info.PluginID, doing, ErrOtherDriver,
+		provider, c.Info.Provider)
 }
 
 // ErrOtherDriver means that a plugin's instance is not a process of the driver that made the volume.
@@ -315,7 +333,10 @@ func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClientWait)
 	defer cancel()
 	for {
-		conn, changed, err := m.findHealthy(dynamicplugins.Key{Kind: kind, ID: id})
+		conn, changed, err := m.findHealthy(dynamicplugins.Key{
+			Kind: kind,
+			ID:   id,
+		})
 		if err == nil {
 			return conn, nil
 		}
@@ -333,7 +354,9 @@ func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, err
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.slots[k]
-	if s == nil || !m.cfg.Registry.Registered(k, s.current.registration.AllocID) {
+	if s == nil ||
+		!m.cfg.Registry.Registered(k,
+			s.current.registration.AllocID) {
 		return nil, m.changed, structs.Unavailablef(
 			"plugin %q: no allocation on this node serves its %s", k.ID, k.Kind)
 	}
@@ -346,5 +369,9 @@ func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, err
 		return nil, m.changed, structs.Unavailablef(
 			"plugin %q: its %s on this node is not healthy: %s", k.ID, k.Kind, why)
 	}
-	return &Conn{Client: s.current.client, Registration: s.current.registration, Info: *r}, m.changed, nil
+	return &Conn{
+		Client:       s.current.client,
+		Registration: s.current.registration,
+		Info:         *r,
+	}, m.changed, nil
 }

@@ -88,7 +88,8 @@ func (w *volumeWork) unlessParked(
 		if slices.Contains(parkedCodes, csi.Code(err)) {
 			err = fmt.Errorf("%w; the plugin rejected this at %s and is not called again before another "+
 				"process of it answers or an operator retries: restart or replace its allocation %s",
-				err, clock(time.Now().UnixNano()), structs.ShortID(conn.Registration.AllocID))
+				err, clock(time.Now().UnixNano()),
+				structs.ShortID(conn.Registration.AllocID))
 		}
 		w.parking.recordAnswer(c, conn.process(), err)
 		return err
@@ -101,5 +102,7 @@ func (v *Volumes) AskAgain(k VolumeKey) {
 	p := &v.parking
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool { return c.VolumeKey == k })
+	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool {
+		return c.VolumeKey == k
+	})
 }

@@ -25,10 +25,12 @@ func (v *Volumes) Presence(k VolumeKey) (*Presence, error) {
 	names := map[[2]string]bool{}
 	for _, p := range w.users {
 		target := v.hostPath(targetPath(p.Dir, p.AllocID))
-		if p.AttachmentMode == structs.CSIBlockDevice && !w.table.Mounted(target) && isDevice(target) {
+		if p.AttachmentMode == structs.CSIBlockDevice &&
+			!w.table.Mounted(target) && isDevice(target) {
 			has.Mounts = append(has.Mounts, target)
 		}
-		has.Held = append(has.Held, fmt.Sprintf("%s for allocation %s", p.State, p.AllocID))
+		has.Held = append(has.Held,
+			fmt.Sprintf("%s for allocation %s", p.State, p.AllocID))
 		names[[2]string{p.PluginID, p.ExternalID}] = true
 	}
 	if s := w.stage; s != nil {
@@ -42,7 +44,8 @@ func (v *Volumes) Presence(k VolumeKey) (*Presence, error) {
 		}
 		for _, c := range late {
 			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
-				call := fmt.Sprintf("%s, called at %s and not answered", c.RPC, clock(c.Since))
+				call := fmt.Sprintf("%s, called at %s and not answered",
+					c.RPC, clock(c.Since))
 				has.Pending = append(has.Pending, call)
 			}
 		}

@@ -10,12 +10,14 @@ import (
 // its file system has turned read-only: the new user would get the same file system. When the others have
 // ended, the volume is unstaged, and the next user's file system is mounted again.
 func (w *volumeWork) refuseReadOnly(u *Use) error {
-	writes := !u.ReadOnly && !u.AccessMode.ReaderOnly() && u.AttachmentMode == structs.CSIFileSystem
+	writes := !u.ReadOnly && !u.AccessMode.ReaderOnly() &&
+		u.AttachmentMode == structs.CSIFileSystem
 	if !writes || w.isPublished() || !w.sharesReadOnly() {
 		return nil
 	}
 	w.publish.TurnedReadOnly = true // the servers learn of it when this allocation releases the volume
-	if err := w.store.putPublish(w.publish); err != nil {
+	err := w.store.putPublish(w.publish)
+	if err != nil {
 		return err
 	}
 	return structs.Preconditionf(
@@ -27,10 +29,12 @@ func (w *volumeWork) refuseReadOnly(u *Use) error {
 // when it was staged, or published for one of them, and cannot be written now.
 func (w *volumeWork) sharesReadOnly() bool {
 	s := w.stage
-	if len(w.users) > 0 && s != nil && s.Writable && w.table.ReadOnly(w.hostPath(stagePath(s.Dir))) {
+	if len(w.users) > 0 && s != nil && s.Writable &&
+		w.table.ReadOnly(w.hostPath(stagePath(s.Dir))) {
 		return true
 	}
 	return slices.ContainsFunc(w.users, func(p *publishRecord) bool {
-		return p.Writable && w.table.ReadOnly(w.hostPath(targetPath(p.Dir, p.AllocID)))
+		return p.Writable &&
+			w.table.ReadOnly(w.hostPath(targetPath(p.Dir, p.AllocID)))
 	})
 }

@@ -35,7 +35,11 @@ func (v *Volumes) Published(k VolumeKey, allocID string) (hook.VolumeMount, bool
 	if err != nil {
 		return hook.VolumeMount{}, false, err
 	}
-	w := &volumeWork{Volumes: v, table: table, publish: p}
+	w := &volumeWork{
+		Volumes: v,
+		table:   table,
+		publish: p,
+	}
 	return v.mountOf(p), w.isPublished(), nil
 }
 
@@ -48,13 +52,17 @@ func (v *Volumes) TurnedReadOnly(k VolumeKey, allocID string) (bool, error) {
 
 // ForAlloc lists the volumes with a record for an allocation.
 func (v *Volumes) ForAlloc(allocID string) ([]VolumeKey, error) {
-	return v.volumesWhere(func(p *publishRecord) bool { return p.AllocID == allocID })
+	return v.volumesWhere(func(p *publishRecord) bool {
+		return p.AllocID == allocID
+	})
 }
 
 // InUse lists the volumes of a plugin that allocations hold on this node. While there are any, the plugin
 // must not stop: nothing else can take them down.
 func (v *Volumes) InUse(pluginID string) ([]VolumeKey, error) {
-	return v.volumesWhere(func(p *publishRecord) bool { return p.PluginID == pluginID && p.mayBePublished() })
+	return v.volumesWhere(func(p *publishRecord) bool {
+		return p.PluginID == pluginID && p.mayBePublished()
+	})
 }
 
 // Inventory returns the volumes with a record. A volume is held while it is, or may be, staged or published
@@ -70,12 +78,14 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 		staged[s.Value.key()] = true
 	}
 	for _, p := range records {
-		used[p.key()] = used[p.key()] || p.mayBePublished()
+		used[p.key()] = used[p.key()] ||
+			p.mayBePublished()
 	}
 	inventory := &structs.NodeInventory{}
 	for _, p := range records {
 		// A volume that is only staged is held by the allocation that mounts or unmounts it.
-		stages := staged[p.key()] && p.holds() && p.PluginID != "" && !used[p.key()]
+		stages := staged[p.key()] && p.holds() &&
+			p.PluginID != "" && !used[p.key()]
 		if !p.mayBePublished() && !stages {
 			inventory.Left = append(inventory.Left, p.heldClaim())
 			continue
@@ -88,8 +98,11 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 			continue
 		}
 		inventory.Held = append(inventory.Held, structs.CSIHeldClaim{ // no allocation will release it
-			CSIClaimKey: structs.CSIClaimKey{Namespace: s.Value.Namespace, VolumeID: s.Value.VolumeID},
-			PluginID:    s.Value.PluginID, ExternalVolumeID: s.Value.ExternalID,
+			CSIClaimKey: structs.CSIClaimKey{
+				Namespace: s.Value.Namespace,
+				VolumeID:  s.Value.VolumeID,
+			},
+			PluginID: s.Value.PluginID, ExternalVolumeID: s.Value.ExternalID,
 		})
 	}
 	return inventory, errors.Join(err, stageErr)
@@ -97,9 +110,17 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 
 func (p *publishRecord) heldClaim() structs.CSIHeldClaim {
 	return structs.CSIHeldClaim{
-		CSIClaimKey: structs.CSIClaimKey{Namespace: p.Namespace, VolumeID: p.VolumeID, AllocID: p.AllocID},
-		GrantIndex:  p.Grant, AccessMode: p.AccessMode, AttachmentMode: p.AttachmentMode,
-		PluginID: p.PluginID, ExternalVolumeID: p.ExternalID, ExternalNodeID: p.ExternalNodeID,
+		CSIClaimKey: structs.CSIClaimKey{
+			Namespace: p.Namespace,
+			VolumeID:  p.VolumeID,
+			AllocID:   p.AllocID,
+		},
+		GrantIndex:       p.Grant,
+		AccessMode:       p.AccessMode,
+		AttachmentMode:   p.AttachmentMode,
+		PluginID:         p.PluginID,
+		ExternalVolumeID: p.ExternalID,
+		ExternalNodeID:   p.ExternalNodeID,
 	}
 }
 
@@ -144,7 +165,8 @@ func (v *Volumes) Detach(
 		case !running(id):
 			errs = append(errs, v.release(ctx, k, id))
 		case allocID != "" || v.mayBePublished(k, id):
-			errs = append(errs, structs.Conflictf("volume %s: allocation %s still runs on this node", k, id))
+			errs = append(errs,
+				structs.Conflictf("volume %s: allocation %s still runs on this node", k, id))
 		}
 	}
 	if len(ids) == 0 { // a staging without a user
@@ -181,7 +203,8 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 }
 
 func (v *Volumes) release(ctx context.Context, k VolumeKey, allocID string) error {
-	if err := v.Down(ctx, k, allocID); err != nil {
+	err := v.Down(ctx, k, allocID)
+	if err != nil {
 		return err
 	}
 	return v.Forget(k, allocID)
@@ -208,11 +231,16 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 	var errs []error
 	for _, p := range records {
 		name := fmt.Sprintf("%s for %s", p.key(), p.AllocID)
-		w := &volumeWork{Volumes: v, table: table, publish: p}
+		w := &volumeWork{
+			Volumes: v,
+			table:   table,
+			publish: p,
+		}
 		switch {
 		case !known(p.AllocID):
 			r.Orphans = append(r.Orphans, name)
-			errs = append(errs, v.release(ctx, p.key(), p.AllocID))
+			errs = append(errs,
+				v.release(ctx, p.key(), p.AllocID))
 		case p.State == published && w.isPublished():
 			r.Recognised++
 		case p.State == published:
@@ -223,7 +251,8 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 	}
 	errs = append(errs, v.releaseOrphanStages(ctx)...)
 	v.logger.Info("volumes compared with the mount table", "recognised", r.Recognised,
-		"missing", r.Missing, "half_done", r.HalfDone, "orphans", r.Orphans)
+		"missing", r.Missing, "half_done", r.HalfDone,
+		"orphans", r.Orphans)
 	return r, errors.Join(errs...)
 }
 
@@ -237,7 +266,8 @@ func (v *Volumes) releaseOrphanStages(ctx context.Context) (errs []error) {
 	for _, s := range stages {
 		k := s.Value.key()
 		records, err := v.store.publishesOf(k)
-		if err == nil && !slices.ContainsFunc(records, (*publishRecord).holds) {
+		if err == nil &&
+			!slices.ContainsFunc(records, (*publishRecord).holds) {
 			err = v.Down(ctx, k, "")
 		}
 		errs = append(errs, err)

@@ -85,27 +85,33 @@ func (p *publishRecord) mayBePublished() bool { return p.State != claimed && p.S
 type volumeStore struct{ db *store.DB }
 
 func (b volumeStore) getStage(v VolumeKey) (*stageRecord, error) {
-	return stageTable.Get(b.db, store.Key(v.Namespace, v.ID))
+	return stageTable.Get(b.db,
+		store.Key(v.Namespace, v.ID))
 }
 
 func (b volumeStore) putStage(s *stageRecord) error {
-	return stageTable.Put(b.db, store.Key(s.Namespace, s.VolumeID), s)
+	return stageTable.Put(b.db,
+		store.Key(s.Namespace, s.VolumeID), s)
 }
 
 func (b volumeStore) deleteStage(v VolumeKey) error {
-	return stageTable.Delete(b.db, store.Key(v.Namespace, v.ID))
+	return stageTable.Delete(b.db,
+		store.Key(v.Namespace, v.ID))
 }
 
 func (b volumeStore) getPublish(v VolumeKey, allocID string) (*publishRecord, error) {
-	return publishTable.Get(b.db, store.Key(v.Namespace, v.ID, allocID))
+	return publishTable.Get(b.db,
+		store.Key(v.Namespace, v.ID, allocID))
 }
 
 func (b volumeStore) putPublish(p *publishRecord) error {
-	return publishTable.Put(b.db, store.Key(p.Namespace, p.VolumeID, p.AllocID), p)
+	return publishTable.Put(b.db,
+		store.Key(p.Namespace, p.VolumeID, p.AllocID), p)
 }
 
 func (b volumeStore) deletePublish(v VolumeKey, allocID string) error {
-	return publishTable.Delete(b.db, store.Key(v.Namespace, v.ID, allocID))
+	return publishTable.Delete(b.db,
+		store.Key(v.Namespace, v.ID, allocID))
 }
 
 // usersOf returns the publish records for which a volume has to stay staged, except that of one allocation.

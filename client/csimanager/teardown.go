@@ -20,7 +20,8 @@ const maxStacked = 8
 // if no other allocation on this node uses it. It tries each step once. The caller repeats it. Without an
 // error nothing is left on the node, and the record says so until Forget.
 func (v *Volumes) Down(ctx context.Context, k VolumeKey, allocID string) error {
-	if err := v.tryDown(ctx, k, allocID); err != nil {
+	err := v.tryDown(ctx, k, allocID)
+	if err != nil {
 		return fmt.Errorf("volume %s: %w", k, err)
 	}
 	return nil
@@ -31,7 +32,8 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) erro
 	if err != nil {
 		return err
 	}
-	release, err := acquire(ctx, &v.seq, k.String(), "taking it from the allocation")
+	release, err := acquire(ctx, &v.seq,
+		k.String(), "taking it from the allocation")
 	if err != nil {
 		return err
 	}
@@ -88,20 +90,26 @@ func (w *volumeWork) needsPlugin() string {
 func (w *volumeWork) unpublishVolume() error {
 	p := w.publish
 	rel := targetPath(p.Dir, p.AllocID)
-	p.TurnedReadOnly = p.TurnedReadOnly || p.Writable && w.table.ReadOnly(w.hostPath(rel))
+	p.TurnedReadOnly = p.TurnedReadOnly ||
+		p.Writable && w.table.ReadOnly(w.hostPath(rel))
 	p.State = unpublishing
 	if err := w.store.putPublish(p); err != nil {
 		return err
 	}
 	err := w.undoUntilUnmounted(&undo{
-		rpc: "NodeUnpublishVolume", call: (*csi.Client).NodeUnpublishVolume,
-		pluginID: p.PluginID, externalID: p.ExternalID, rel: rel,
-		provable: p.Mounted || p.BootID != w.boot || !pathExists(w.hostPath(rel)),
+		rpc:        "NodeUnpublishVolume",
+		call:       (*csi.Client).NodeUnpublishVolume,
+		pluginID:   p.PluginID,
+		externalID: p.ExternalID,
+		rel:        rel,
+		provable: p.Mounted || p.BootID != w.boot ||
+			!pathExists(w.hostPath(rel)),
 	})
 	if err != nil {
 		return fmt.Errorf("unpublishing: %w", err)
 	}
-	w.removeDirs(w.hostPath(rel), w.hostPath(targetParent(p.Dir, p.AllocID)))
+	w.removeDirs(w.hostPath(rel),
+		w.hostPath(targetParent(p.Dir, p.AllocID)))
 	if w.stage == nil && len(w.users) == 0 {
 		w.removeDirs(w.hostPath(p.Dir))
 	}
@@ -119,15 +127,19 @@ func (w *volumeWork) unstageVolume() error {
 	}
 	rel := stagePath(s.Dir)
 	err := w.undoUntilUnmounted(&undo{
-		rpc: "NodeUnstageVolume", call: (*csi.Client).NodeUnstageVolume,
-		pluginID: s.PluginID, externalID: s.ExternalID, rel: rel,
-		provable: s.Mounted || s.BootID != w.boot,
+		rpc:        "NodeUnstageVolume",
+		call:       (*csi.Client).NodeUnstageVolume,
+		pluginID:   s.PluginID,
+		externalID: s.ExternalID,
+		rel:        rel,
+		provable:   s.Mounted || s.BootID != w.boot,
 	})
 	if err != nil {
 		return fmt.Errorf("unstaging: %w", err)
 	}
 	w.removeDirs(w.hostPath(rel), w.hostPath(s.Dir))
-	if err := w.store.deleteStage(w.key); err != nil {
+	err = w.store.deleteStage(w.key)
+	if err != nil {
 		return err
 	}
 	w.stage = nil
@@ -158,8 +170,11 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 		return u.call(conn.Client, ctx, u.externalID, path)
 	})
 	for range maxStacked {
-		err := w.callPlugin(u.rpc, u.pluginID, u.externalID, path, call)
-		if err != nil && (!structs.IsKind(err, structs.KindNotFound) || !u.provable) {
+		err := w.callPlugin(u.rpc,
+			u.pluginID, u.externalID, path, call)
+		if err != nil &&
+			(!structs.IsKind(err, structs.KindNotFound) ||
+				!u.provable) {
 			return err
 		}
 		if err := w.rereadMounts(); err != nil {
@@ -183,7 +198,9 @@ func pathExists(path string) bool {
 func (w *volumeWork) removeDirs(paths ...string) {
 	for _, path := range paths {
 		if err := mounts.Remove(path); err != nil {
-			w.logger.Debug("failed to remove a directory", "volume", w.key.String(), "path", path, "error", err)
+			w.logger.Debug("failed to remove a directory",
+				"volume", w.key.String(),
+				"path", path, "error", err)
 			return
 		}
 	}

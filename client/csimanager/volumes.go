@@ -70,7 +70,11 @@ func newVolumes(m *Manager) *Volumes {
 		root = real
 	}
 	return &Volumes{
-		m: m, logger: m.logger.Named("volumes"), store: volumeStore{m.cfg.DB}, root: root, boot: bootID(),
+		m:      m,
+		logger: m.logger.Named("volumes"),
+		store:  volumeStore{m.cfg.DB},
+		root:   root,
+		boot:   bootID(),
 	}
 }
 
@@ -84,7 +88,10 @@ func (v *Volumes) Claim(k VolumeKey, allocID string) error {
 		return err
 	}
 	return v.store.putPublish(&publishRecord{
-		Namespace: k.Namespace, VolumeID: k.ID, AllocID: allocID, State: claimed,
+		Namespace: k.Namespace,
+		VolumeID:  k.ID,
+		AllocID:   allocID,
+		State:     claimed,
 	})
 }
 
@@ -102,7 +109,8 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.V
 		u.Expanded(ctx, grown.capacity, grown.err)
 	}
 	if err != nil {
-		return hook.VolumeMount{}, fmt.Errorf("volume %s: %w", u.VolumeKey, err)
+		return hook.VolumeMount{}, fmt.Errorf("volume %s: %w",
+			u.VolumeKey, err)
 	}
 	return m, nil
 }
@@ -126,14 +134,17 @@ func (v *Volumes) retryUntilFinal(ctx context.Context, progress func(string), tr
 // tryUp is one try. It holds the volume's lock no longer than its own calls may take. grown is nil if the try
 // did not get as far as to expand the volume.
 func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown *growth, err error) {
-	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
+	conn, err := v.m.Client(ctx, structs.CSIKindNode,
+		u.PluginID)
 	if err != nil {
 		return m, nil, err
 	}
-	if err := conn.CheckDriver(u.Provider, "used"); err != nil {
+	err = conn.CheckDriver(u.Provider, "used")
+	if err != nil {
 		return m, nil, err
 	}
-	release, err := acquire(ctx, &v.seq, u.VolumeKey.String(), "bringing it to the allocation")
+	release, err := acquire(ctx, &v.seq,
+		u.VolumeKey.String(), "bringing it to the allocation")
 	if err != nil {
 		return m, nil, err
 	}
@@ -182,13 +193,19 @@ type volumeWork struct {
 func (v *Volumes) loadWork(
 	ctx context.Context, conn *Conn, k VolumeKey, allocID string,
 ) (*volumeWork, error) {
-	w := &volumeWork{ctx: ctx, Volumes: v, key: k, conn: conn}
+	w := &volumeWork{
+		ctx:     ctx,
+		Volumes: v,
+		key:     k,
+		conn:    conn,
+	}
 	var errs [4]error
 	w.stage, errs[0] = v.store.getStage(k)
 	w.publish, errs[1] = v.store.getPublish(k, allocID)
 	w.users, errs[2] = v.store.usersOf(k, allocID)
 	w.table, errs[3] = mounts.Read()
-	if err := errors.Join(errs[:]...); err != nil || conn == nil {
+	err := errors.Join(errs[:]...)
+	if err != nil || conn == nil {
 		return w, err
 	}
 	return w, w.checkDriver()
@@ -198,7 +215,8 @@ func (v *Volumes) loadWork(
 // another driver would answer that an unknown volume is gone.
 func (w *volumeWork) checkDriver() error {
 	if w.stage != nil {
-		if err := w.conn.CheckDriver(w.stage.Provider, "called for the staged volume"); err != nil {
+		err := w.conn.CheckDriver(w.stage.Provider, "called for the staged volume")
+		if err != nil {
 			return err
 		}
 	}
@@ -209,23 +227,31 @@ func (w *volumeWork) checkDriver() error {
 }
 
 // volumeDir is the one directory of a volume on this node, relative to the root.
-func volumeDir(k VolumeKey) string { return ShortName(k.Namespace, k.ID) }
+func volumeDir(k VolumeKey) string {
+	return ShortName(k.Namespace, k.ID)
+}
 
-func stagePath(dir string) string             { return filepath.Join(dir, "stage") }
-func targetParent(dir, allocID string) string { return filepath.Join(dir, ShortName(allocID)) }
+func stagePath(dir string) string { return filepath.Join(dir, "stage") }
+func targetParent(dir, allocID string) string {
+	return filepath.Join(dir, ShortName(allocID))
+}
 func targetPath(dir, allocID string) string {
 	return filepath.Join(targetParent(dir, allocID), "mount")
 }
 
-func (v *Volumes) hostPath(rel string) string { return filepath.Join(v.root, rel) }
+func (v *Volumes) hostPath(rel string) string {
+	return filepath.Join(v.root, rel)
+}
 
 // pluginPath translates a path on the host into the plugin's scope.
 func (w *volumeWork) pluginPath(rel string) (string, error) {
 	reg := w.conn.Registration
-	below, ok := strings.CutPrefix(w.hostPath(rel), strings.TrimSuffix(reg.HostMountPath, "/")+"/")
+	below, ok := strings.CutPrefix(w.hostPath(rel),
+		strings.TrimSuffix(reg.HostMountPath, "/")+"/")
 	if !ok || reg.PluginMountPath == "" {
 		return "", structs.Preconditionf("plugin %q: %s is outside the paths of the plugin (%q as %q)",
-			reg.ID, w.hostPath(rel), reg.HostMountPath, reg.PluginMountPath)
+			reg.ID, w.hostPath(rel),
+			reg.HostMountPath, reg.PluginMountPath)
 	}
 	path := filepath.Join(reg.PluginMountPath, below)
 	if len(path) > maxPath {
@@ -254,7 +280,12 @@ func (w *volumeWork) recordUse(u *Use) error {
 		}
 	}
 	before := w.publish
-	p := &publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: u.AllocID, State: claimed}
+	p := &publishRecord{
+		Namespace: u.Namespace,
+		VolumeID:  u.ID,
+		AllocID:   u.AllocID,
+		State:     claimed,
+	}
 	if before != nil && before.mayBePublished() {
 		if before.Grant != 0 && before.Grant != u.Grant {
 			return structs.Conflictf(
@@ -295,22 +326,29 @@ func allocNames(users []*publishRecord) string {
 func (w *volumeWork) isStaged() bool {
 	s := w.stage
 	return s != nil && s.State == staged && s.BootID == w.boot &&
-		(!s.Mounted || w.table.Mounted(w.hostPath(stagePath(s.Dir))))
+		(!s.Mounted ||
+			w.table.Mounted(w.hostPath(stagePath(s.Dir))))
 }
 
 func (w *volumeWork) isPublished() bool {
 	p := w.publish
 	return p.State == published && p.BootID == w.boot &&
-		(!p.Mounted || w.table.Mounted(w.hostPath(targetPath(p.Dir, p.AllocID))))
+		(!p.Mounted ||
+			w.table.Mounted(w.hostPath(targetPath(p.Dir, p.AllocID))))
 }
 
 func (w *volumeWork) stageVolume(u *Use) error {
-	if !w.conn.Info.NodeInfo.RequiresNodeStageVolume || w.isStaged() {
+	if !w.conn.Info.NodeInfo.RequiresNodeStageVolume ||
+		w.isStaged() {
 		return nil
 	}
 	if w.stage == nil {
 		w.stage = &stageRecord{
-			Namespace: u.Namespace, VolumeID: u.ID, PluginID: u.PluginID, ExternalID: u.ExternalID, Dir: w.publish.Dir,
+			Namespace:  u.Namespace,
+			VolumeID:   u.ID,
+			PluginID:   u.PluginID,
+			ExternalID: u.ExternalID,
+			Dir:        w.publish.Dir,
 		}
 	}
 	s := w.stage
@@ -324,13 +362,18 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	if err != nil {
 		return err
 	}
-	if err := w.makeDir(stagePath(s.Dir)); err != nil {
+	err = w.makeDir(stagePath(s.Dir))
+	if err != nil {
 		return fmt.Errorf("making its staging directory: %w", err)
 	}
 	call := func(ctx context.Context, conn *Conn) error {
-		return conn.NodeStageVolume(ctx, &csi.StageRequest{Use: u.forPlugin(), StagingPath: path})
+		return conn.NodeStageVolume(ctx, &csi.StageRequest{
+			Use:         u.forPlugin(),
+			StagingPath: path,
+		})
 	}
-	err = w.callPlugin("NodeStageVolume", u.PluginID, u.ExternalID, path, call)
+	err = w.callPlugin("NodeStageVolume", u.PluginID,
+		u.ExternalID, path, call)
 	if err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
@@ -371,7 +414,8 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	}
 	target := w.hostPath(targetPath(p.Dir, p.AllocID))
 	p.Mounted = w.table.Mounted(target)
-	p.Writable = p.Mounted && !w.table.ReadOnly(target) && u.AttachmentMode == structs.CSIFileSystem
+	p.Writable = p.Mounted && !w.table.ReadOnly(target) &&
+		u.AttachmentMode == structs.CSIFileSystem
 	if err := w.checkVisible(u, target); err != nil {
 		return err
 	}
@@ -389,7 +433,9 @@ func (w *volumeWork) callPublish(u *Use) error {
 		return err
 	}
 	req := &csi.PublishRequest{
-		Use: u.forPlugin(), TargetPath: target, ReadOnly: u.ReadOnly || u.AccessMode.ReaderOnly(),
+		Use:        u.forPlugin(),
+		TargetPath: target,
+		ReadOnly:   u.ReadOnly || u.AccessMode.ReaderOnly(),
 	}
 	if w.stage != nil {
 		req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir))
@@ -400,8 +446,11 @@ func (w *volumeWork) callPublish(u *Use) error {
 	if err := w.makeDir(targetParent(p.Dir, p.AllocID)); err != nil {
 		return fmt.Errorf("making the directory of its target: %w", err)
 	}
-	call := func(ctx context.Context, conn *Conn) error { return conn.NodePublishVolume(ctx, req) }
-	return w.callPlugin("NodePublishVolume", u.PluginID, u.ExternalID, target, call)
+	call := func(ctx context.Context, conn *Conn) error {
+		return conn.NodePublishVolume(ctx, req)
+	}
+	return w.callPlugin("NodePublishVolume", u.PluginID,
+		u.ExternalID, target, call)
 }
 
 // makeDir makes a directory of the volume. It does not look into a mounted one: a file system may hang.
@@ -421,7 +470,8 @@ func (w *volumeWork) checkVisible(u *Use, target string) error {
 	}
 	if u.AttachmentMode == structs.CSIBlockDevice {
 		fi, err := os.Lstat(target)
-		if err == nil && fi.Mode()&os.ModeDevice != 0 && fi.Mode()&os.ModeCharDevice == 0 {
+		if err == nil && fi.Mode()&os.ModeDevice != 0 &&
+			fi.Mode()&os.ModeCharDevice == 0 {
 			return nil
 		}
 	}
@@ -433,9 +483,13 @@ func (w *volumeWork) checkVisible(u *Use, target string) error {
 
 func (u *Use) forPlugin() csi.Use {
 	return csi.Use{
-		VolumeID: u.ExternalID, AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode,
-		MountOptions: u.MountOptions, PublishContext: u.PublishContext, VolumeContext: u.VolumeContext,
-		Secrets: u.Secrets,
+		VolumeID:       u.ExternalID,
+		AccessMode:     u.AccessMode,
+		AttachmentMode: u.AttachmentMode,
+		MountOptions:   u.MountOptions,
+		PublishContext: u.PublishContext,
+		VolumeContext:  u.VolumeContext,
+		Secrets:        u.Secrets,
 	}
 }
 
@@ -446,8 +500,16 @@ func (w *volumeWork) callPlugin(
 ) error {
 	conn := w.conn
 	instance := conn.Registration.AllocID
-	c := Call{PluginID: pluginID, Instance: instance, Volume: externalID, RPC: rpc, Where: path}
-	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error { return fn(ctx, conn) })
+	c := Call{
+		PluginID: pluginID,
+		Instance: instance,
+		Volume:   externalID,
+		RPC:      rpc,
+		Where:    path,
+	}
+	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error {
+		return fn(ctx, conn)
+	})
 }
 
 func (w *volumeWork) rereadMounts() (err error) {

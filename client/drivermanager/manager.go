@@ -36,7 +36,8 @@ func DefaultConfig() Config {
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	return errors.Join(c.Exec.Validate(), c.RawExec.Validate())
+	return errors.Join(c.Exec.Validate(),
+		c.RawExec.Validate())
 }
 
 // interval is the time between two fingerprints of a driver, patience how long one may take.
@@ -111,7 +112,8 @@ func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 	if !m.setInfo(d.Name(), info) {
 		return
 	}
-	m.logger.Info("driver fingerprinted", "driver", d.Name(), "detected", info.Detected, "healthy", info.Healthy,
+	m.logger.Info("driver fingerprinted", "driver", d.Name(),
+		"detected", info.Detected, "healthy", info.Healthy,
 		"description", info.HealthDescription)
 	select {
 	case m.changes <- struct{}{}:
@@ -150,8 +152,11 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	infos := m.Infos()
-	missing := slices.DeleteFunc(m.names(), func(name string) bool { return infos[name] != nil })
-	return fmt.Errorf("drivers that were not fingerprinted yet: %s: %w", strings.Join(missing, ", "), ctx.Err())
+	missing := slices.DeleteFunc(m.names(), func(name string) bool {
+		return infos[name] != nil
+	})
+	return fmt.Errorf("drivers that were not fingerprinted yet: %s: %w",
+		strings.Join(missing, ", "), ctx.Err())
 }
 
 func (m *Manager) names() []string {
@@ -170,5 +175,6 @@ func (m *Manager) Driver(name string) (driver.Driver, error) {
 			return d, nil
 		}
 	}
-	return nil, structs.Invalidf("there is no task driver %q, only %s", name, strings.Join(m.names(), ", "))
+	return nil, structs.Invalidf("there is no task driver %q, only %s",
+		name, strings.Join(m.names(), ", "))
 }

@@ -35,7 +35,8 @@ type Instance struct {
 // sameDriver reports whether the two are processes of one driver, which may have been renamed. An empty name
 // is not known and excludes nothing.
 func (i *Instance) sameDriver(o *Instance) bool {
-	return i.Provider == "" || o.Provider == "" || i.Provider == o.Provider ||
+	return i.Provider == "" || o.Provider == "" ||
+		i.Provider == o.Provider ||
 		i.FormerProvider == o.Provider || i.Provider == o.FormerProvider
 }
 
@@ -48,7 +49,9 @@ type Key struct {
 // Key names the half of the plugin that the instance serves.
 func (i *Instance) Key() Key { return Key{i.Kind, i.ID} }
 
-func (k Key) record() string { return store.Key(string(k.Kind), k.ID) }
+func (k Key) record() string {
+	return store.Key(string(k.Kind), k.ID)
+}
 
 // stack holds the instances of one half of one plugin: newest first, never empty.
 type stack struct{ Instances []*Instance }
@@ -68,7 +71,9 @@ func (s *stack) front() *Instance {
 }
 
 func (s *stack) indexOf(allocID string) int {
-	return slices.IndexFunc(s.instances(), func(i *Instance) bool { return i.AllocID == allocID })
+	return slices.IndexFunc(s.instances(), func(i *Instance) bool {
+		return i.AllocID == allocID
+	})
 }
 
 var stacks = store.NewTable[stack]("csi_registry")
@@ -89,8 +94,10 @@ type Registry struct {
 // plugin registers again when its task is found again.
 func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 	r := &Registry{
-		db: db, logger: logger.Named("dynamic_plugins"),
-		stacks: map[Key]*stack{}, subs: map[*Subscription]struct{}{},
+		db:     db,
+		logger: logger.Named("dynamic_plugins"),
+		stacks: map[Key]*stack{},
+		subs:   map[*Subscription]struct{}{},
 	}
 	records, err := stacks.All(db, "")
 	if err != nil {
@@ -108,7 +115,8 @@ func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 // already keeps its place in the stack, with its new information. An instance of another driver than those of
 // the plugin's other allocations fails with ErrOtherDriver (duty B10).
 func (r *Registry) Register(i *Instance) error {
-	if i.Kind == "" || i.ID == "" || i.AllocID == "" || i.SocketPath == "" {
+	if i.Kind == "" || i.ID == "" ||
+		i.AllocID == "" || i.SocketPath == "" {
 		return structs.Invalidf("a plugin instance needs kind, id, allocation and socket: %+v", *i)
 	}
 	r.write.Lock()
@@ -131,7 +139,8 @@ func (r *Registry) Register(i *Instance) error {
 		}
 		next.Instances[at] = &now
 	}
-	if err := stacks.Put(r.db, i.Key().record(), next); err != nil {
+	err := stacks.Put(r.db, i.Key().record(), next)
+	if err != nil {
 		return err
 	}
 	r.setStack(i.Key(), next)
@@ -149,7 +158,8 @@ func (r *Registry) checkDriver(i *Instance) error {
 				return structs.Preconditionf(
 					"plugin %q: not used: its driver is %q, but driver %q of allocation %s serves the "+
 						"plugin on this node: %w; give this job another plugin ID, or stop the other one",
-					i.ID, i.Provider, o.Provider, structs.ShortID(o.AllocID), ErrOtherDriver)
+					i.ID, i.Provider, o.Provider,
+					structs.ShortID(o.AllocID), ErrOtherDriver)
 			}
 		}
 	}
@@ -213,7 +223,8 @@ func (r *Registry) setStack(k Key, next *stack) {
 	for s := range r.subs {
 		s.push(k)
 	}
-	r.logger.Info("plugin instance changed", "plugin_id", k.ID, "kind", k.Kind,
+	r.logger.Info("plugin instance changed",
+		"plugin_id", k.ID, "kind", k.Kind,
 		"alloc_id", now.allocOrEmpty(), "before", before.allocOrEmpty())
 }
 
@@ -239,10 +250,14 @@ func (r *Registry) sortedKeys() []Key {
 }
 
 // Get returns the serving instance, nil if there is none.
-func (r *Registry) Get(k Key) *Instance { return r.stack(k).front() }
+func (r *Registry) Get(k Key) *Instance {
+	return r.stack(k).front()
+}
 
 // Stack is every instance of one half of a plugin, newest first.
-func (r *Registry) Stack(k Key) []*Instance { return slices.Clone(r.stack(k).instances()) }
+func (r *Registry) Stack(k Key) []*Instance {
+	return slices.Clone(r.stack(k).instances())
+}
 
 // Serving is the instance that serves of every half of every plugin, in the order of their keys.
 func (r *Registry) Serving() []*Instance {
@@ -256,4 +271,6 @@ func (r *Registry) Serving() []*Instance {
 }
 
 // Registered reports whether the allocation is in the stack, serving or not.
-func (r *Registry) Registered(k Key, allocID string) bool { return r.stack(k).indexOf(allocID) >= 0 }
+func (r *Registry) Registered(k Key, allocID string) bool {
+	return r.stack(k).indexOf(allocID) >= 0
+}

@@ -34,7 +34,9 @@ type Facts struct {
 }
 
 // Host fingerprints this machine. dir is on the file system that allocations use.
-func Host(dir string) (*Facts, error) { return readHost("/", dir) }
+func Host(dir string) (*Facts, error) {
+	return readHost("/", dir)
+}
 
 // readHost reads <root>/proc and <root>/etc, so that tests can bring their own.
 func readHost(root, dir string) (*Facts, error) {
@@ -68,7 +70,8 @@ func (f *Facts) cpu(root string) error {
 	f.setAttribute("cpu.modelname", model)
 	f.setAttribute("cpu.numcores", strconv.Itoa(cores))
 	f.setAttribute("cpu.frequency", strconv.Itoa(mhz))
-	f.setAttribute("cpu.totalcompute", strconv.FormatInt(f.Resources.CPU.CpuShares, 10))
+	f.setAttribute("cpu.totalcompute",
+		strconv.FormatInt(f.Resources.CPU.CpuShares, 10))
 	return nil
 }
 
@@ -80,7 +83,8 @@ func parseCPU(text string) (model string, mhz int) {
 		case "model name":
 			model = value
 		case "cpu MHz":
-			if v, err := strconv.ParseFloat(value, 64); err == nil && v < 1e6 {
+			v, err := strconv.ParseFloat(value, 64)
+			if err == nil && v < 1e6 {
 				mhz = max(mhz, int(v))
 			}
 		}
@@ -110,9 +114,11 @@ func (f *Facts) memory(root string) error {
 	}
 	for line := range strings.Lines(string(b)) {
 		var kib int64
-		if n, _ := fmt.Sscanf(line, "MemTotal: %d kB", &kib); n == 1 {
+		n, _ := fmt.Sscanf(line, "MemTotal: %d kB", &kib)
+		if n == 1 {
 			f.Resources.Memory.MemoryMB = kib / 1024
-			f.setAttribute("memory.totalbytes", strconv.FormatInt(kib*1024, 10))
+			f.setAttribute("memory.totalbytes",
+				strconv.FormatInt(kib*1024, 10))
 			return nil
 		}
 	}
@@ -127,7 +133,8 @@ func (f *Facts) disk(dir string) error {
 	free := s.Bavail * uint64(s.Bsize)
 	f.Resources.Disk.DiskMB = int64(free >> 20)
 	f.setAttribute("unique.storage.volume", device(dir))
-	f.setAttribute("unique.storage.bytestotal", strconv.FormatUint(s.Blocks*uint64(s.Bsize), 10))
+	f.setAttribute("unique.storage.bytestotal",
+		strconv.FormatUint(s.Blocks*uint64(s.Bsize), 10))
 	f.setAttribute("unique.storage.bytesfree", strconv.FormatUint(free, 10))
 	return nil
 }
@@ -149,8 +156,10 @@ func (f *Facts) kernel() {
 	f.setAttribute("kernel.name", runtime.GOOS)
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
-		f.setAttribute("kernel.version", unix.ByteSliceToString(u.Release[:]))
-		f.setAttribute("kernel.arch", unix.ByteSliceToString(u.Machine[:]))
+		f.setAttribute("kernel.version",
+			unix.ByteSliceToString(u.Release[:]))
+		f.setAttribute("kernel.arch",
+			unix.ByteSliceToString(u.Machine[:]))
 	}
 	var st unix.Stat_t
 	if unix.Stat("/sys/fs/cgroup/cgroup.controllers", &st) == nil {
@@ -178,7 +187,8 @@ func (f *Facts) system(root string) {
 func parseRelease(text string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if ok && !strings.HasPrefix(key, "#") {
 			m[key] = strings.Trim(value, `"'`)
 		}
 	}
@@ -192,7 +202,8 @@ func (f *Facts) network() {
 		return
 	}
 	for _, a := range addrs {
-		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+		ip, ok := a.(*net.IPNet)
+		if ok && ip.IP.IsGlobalUnicast() {
 			f.setAttribute("unique.network.ip-address", ip.IP.String())
 			return
 		}

@@ -65,7 +65,9 @@ type AllocEnv struct {
 }
 
 // SetVolume makes a volume known by its alias.
-func (e *AllocEnv) SetVolume(alias string, m VolumeMount) { e.volumes.Store(alias, m) }
+func (e *AllocEnv) SetVolume(alias string, m VolumeMount) {
+	e.volumes.Store(alias, m)
+}
 
 // Volume finds a volume by its alias.
 func (e *AllocEnv) Volume(alias string) (VolumeMount, bool) {

@@ -37,7 +37,8 @@ func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
 		return nil, structs.Internalf("measuring the host: %w", err)
 	}
 	s := &structs.HostStats{}
-	if err := h.processors(ctx, proc, s); err != nil {
+	err = h.processors(ctx, proc, s)
+	if err != nil {
 		return nil, structs.Internalf("measuring the processors: %w", err)
 	}
 	s.Memory, err = memory(proc)
@@ -80,7 +81,8 @@ func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
 		b := before[n]
 		a := after[n]
 		user := spent(a.User+a.Nice, b.User+b.Nice)
-		system := spent(a.System+a.IRQ+a.SoftIRQ+a.Steal, b.System+b.IRQ+b.SoftIRQ+b.Steal)
+		system := spent(a.System+a.IRQ+a.SoftIRQ+a.Steal,
+			b.System+b.IRQ+b.SoftIRQ+b.Steal)
 		idle := spent(a.Idle+a.Iowait, b.Idle+b.Iowait)
 		c := &structs.HostCPUStats{CPU: fmt.Sprintf("cpu%d", n), Idle: 100}
 		if whole := user + system + idle; whole > 0 {
@@ -96,7 +98,9 @@ func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
 
 // spent is the time between two readings, at least 0: the kernel may count the wait for I/O back, and a sum
 // of seconds rounds.
-func spent(after, before float64) float64 { return max(after-before, 0) }
+func spent(after, before float64) float64 {
+	return max(after-before, 0)
+}
 
 func memory(proc procfs.FS) (*structs.HostMemoryStats, error) {
 	m, err := proc.Meminfo()
@@ -121,7 +125,8 @@ func memory(proc procfs.FS) (*structs.HostMemoryStats, error) {
 // disks are the file systems on devices, each once, at the shortest place it is mounted.
 func disks() ([]*structs.HostDiskStats, error) {
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		return !strings.HasPrefix(m.Source, "/dev/") || strings.HasPrefix(m.Source, "/dev/loop"), false
+		return !strings.HasPrefix(m.Source, "/dev/") ||
+			strings.HasPrefix(m.Source, "/dev/loop"), false
 	})
 	if err != nil {
 		return nil, err

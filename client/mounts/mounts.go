@@ -53,20 +53,24 @@ func (t *Table) top(path string) *mountinfo.Info {
 }
 
 // Mounted reports whether something is mounted at exactly this path.
-func (t *Table) Mounted(path string) bool { return t.top(path) != nil }
+func (t *Table) Mounted(path string) bool {
+	return t.top(path) != nil
+}
 
 // ReadOnly reports whether the file system that is mounted at a path is read-only as a whole, as after an
 // error of its disk.
 func (t *Table) ReadOnly(path string) bool {
 	m := t.top(path)
-	return m != nil && slices.Contains(strings.Split(m.VFSOptions, ","), "ro")
+	return m != nil &&
+		slices.Contains(strings.Split(m.VFSOptions, ","), "ro")
 }
 
 // Below lists the mount points strictly below a directory, in the order in which they were mounted.
 func (t *Table) Below(dir string) []string {
 	var out []string
 	for _, m := range t.mounts {
-		if strings.HasPrefix(m.Mountpoint, strings.TrimSuffix(dir, "/")+"/") {
+		if strings.HasPrefix(m.Mountpoint,
+			strings.TrimSuffix(dir, "/")+"/") {
 			out = append(out, m.Mountpoint)
 		}
 	}
@@ -96,7 +100,8 @@ func MakeShared(dir string) error {
 				"%s cannot be made a shared mount: it would hide the mounts below it: %s",
 				dir, strings.Join(below, ", "))
 		}
-		if err := mount.Mount(dir, dir, "none", "bind"); err != nil {
+		err := mount.Mount(dir, dir, "none", "bind")
+		if err != nil {
 			return needRoot(fmt.Errorf("binding %s on itself: %w", dir, err))
 		}
 	} else if t.shared(dir) {
@@ -111,7 +116,9 @@ func MakeShared(dir string) error {
 // ReleaseShared undoes MakeShared. While anything is mounted below, the error is a precondition. It retries a
 // busy mount for a moment.
 func ReleaseShared(dir string) error {
-	return backoff.RetryEBUSY(context.Background(), func() error { return releaseShared(dir) })
+	return backoff.RetryEBUSY(context.Background(), func() error {
+		return releaseShared(dir)
+	})
 }
 
 func releaseShared(dir string) error {
@@ -124,9 +131,11 @@ func releaseShared(dir string) error {
 			return nil
 		}
 		if below := t.Below(dir); len(below) > 0 {
-			return structs.Preconditionf("%s still has mounts below it: %s", dir, strings.Join(below, ", "))
+			return structs.Preconditionf("%s still has mounts below it: %s",
+				dir, strings.Join(below, ", "))
 		}
-		if err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW); err != nil {
+		err = unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
+		if err != nil {
 			return fmt.Errorf("unmounting %s: %w", dir, err)
 		}
 	}
@@ -165,7 +174,8 @@ func RemoveFiles(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := Remove(filepath.Join(dir, e.Name())); err != nil {
+		err := Remove(filepath.Join(dir, e.Name()))
+		if err != nil {
 			return err
 		}
 	}

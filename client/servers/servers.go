@@ -28,7 +28,11 @@ type List struct {
 
 // New makes a list that begins with addrs.
 func New(pool Pool, addrs []string) *List {
-	return &List{pool: pool, addrs: slices.Clone(addrs), moved: make(chan struct{})}
+	return &List{
+		pool:  pool,
+		addrs: slices.Clone(addrs),
+		moved: make(chan struct{}),
+	}
 }
 
 // Set replaces the list by a server's answer, whose leader comes first. An empty answer changes nothing: a
@@ -92,7 +96,8 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 			return err
 		}
 		kind := structs.KindOf(err)
-		if kind != structs.KindUnavailable && kind != structs.KindTimeout || structs.RetryAfter(err) > 0 {
+		if kind != structs.KindUnavailable && kind != structs.KindTimeout ||
+			structs.RetryAfter(err) > 0 {
 			return err
 		}
 		l.MoveToEnd(addr)

@@ -22,13 +22,15 @@ type digest struct{ count, sum uint64 }
 // toggle adds a record that is not in the digest, or takes out one that is; by is 1 or -1.
 func (d *digest) toggle(key, value []byte, by int) {
 	head := binary.BigEndian.AppendUint64(nil, uint64(len(key)))
-	sum := crc64.Update(crc64.Checksum(head, crcTable), crcTable, key)
+	sum := crc64.Update(crc64.Checksum(head, crcTable),
+		crcTable, key)
 	d.sum ^= crc64.Update(sum, crcTable, value)
 	d.count += uint64(by)
 }
 
 func (d digest) encode() []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.count), d.sum)
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.count),
+		d.sum)
 }
 
 // decodeDigest returns the empty digest for no bytes.
@@ -62,7 +64,8 @@ func changeRecord(tx *bbolt.Tx, name string, key, value []byte) error {
 	if value != nil {
 		d.toggle(key, value, 1)
 	}
-	return errors.Join(putRecord(bucket, key, value), sums.Put([]byte(name), d.encode()))
+	return errors.Join(putRecord(bucket, key, value),
+		sums.Put([]byte(name), d.encode()))
 }
 
 func putRecord(bucket *bbolt.Bucket, key, value []byte) error {
@@ -106,8 +109,11 @@ func checkAll(tx *bbolt.Tx, older bool) error {
 		if bytes.Equal(name, digests) {
 			return nil
 		}
-		d, err := digestOf(bucket, func(_, _ []byte) error { return nil })
-		if err == nil && !bytes.Equal(sums.Get(name), d.encode()) {
+		d, err := digestOf(bucket, func(_, _ []byte) error {
+			return nil
+		})
+		if err == nil &&
+			!bytes.Equal(sums.Get(name), d.encode()) {
 			err = fmt.Errorf("the records %q do not match their digest", name)
 		}
 		return err

@@ -37,9 +37,11 @@ func Open(dir string) (*DB, error) {
 	if err := prepareFile(path, lock); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience})
+	b, err := bbolt.Open(path, 0o600,
+		&bbolt.Options{Timeout: lockPatience})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err),
+			lock.Close())
 	}
 	return &DB{bolt: b, lock: lock}, nil
 }
@@ -56,8 +58,11 @@ func prepareFile(path string, lock *os.File) error {
 	}
 	older := info.Size() == 0
 	err = copyFile(path, older)
-	if _, missing := os.Lstat(path); diskfault.NoSpace(err) && missing == nil {
-		return readRecords(path, func(tx *bbolt.Tx) error { return checkAll(tx, older) })
+	_, missing := os.Lstat(path)
+	if diskfault.NoSpace(err) && missing == nil {
+		return readRecords(path, func(tx *bbolt.Tx) error {
+			return checkAll(tx, older)
+		})
 	}
 	if err != nil || !older {
 		return err
@@ -68,16 +73,19 @@ func prepareFile(path string, lock *os.File) error {
 
 // lockDir keeps other agents out of the directory.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "client.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "client.lock"),
+		os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(50 * time.Millisecond) {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err = unix.Flock(int(f.Fd()),
+			unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return f, nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+		if !errors.Is(err, unix.EWOULDBLOCK) ||
+			time.Now().After(deadline) {
 			_ = f.Close()
 			return nil, inUse(f.Name(), err)
 		}
@@ -91,7 +99,8 @@ func inUse(path string, err error) error {
 // copyFile writes the records of the file to a new one and puts it in the place of the file.
 func copyFile(path string, older bool) error {
 	tmp := path + ".tmp"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+	err := os.Remove(tmp)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	dst, err := bbolt.Open(tmp, 0o600, nil)
@@ -102,13 +111,17 @@ func copyFile(path string, older bool) error {
 	fresh := errors.Is(err, os.ErrNotExist)
 	switch {
 	case fresh:
-		err = dst.Update(func(tx *bbolt.Tx) error { return copyAll(tx, nil) })
+		err = dst.Update(func(tx *bbolt.Tx) error {
+			return copyAll(tx, nil)
+		})
 	case err == nil: // the source has to stay until the copy is committed
 		err = readRecords(path, func(from *bbolt.Tx) error {
 			if err := checkAll(from, older); err != nil {
 				return err
 			}
-			return dst.Update(func(tx *bbolt.Tx) error { return copyAll(tx, from) })
+			return dst.Update(func(tx *bbolt.Tx) error {
+				return copyAll(tx, from)
+			})
 		})
 	}
 	if err := errors.Join(err, dst.Sync(), dst.Close()); err != nil {
@@ -149,7 +162,10 @@ func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
 			err = errors.Join(err, src.Close())
 		}
 	}()
-	src, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience, ReadOnly: true})
+	src, err = bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout:  lockPatience,
+		ReadOnly: true,
+	})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,9 @@ type DB struct {
 }
 
 // Close releases the file.
-func (d *DB) Close() error { return errors.Join(d.bolt.Close(), d.lock.Close()) }
+func (d *DB) Close() error {
+	return errors.Join(d.bolt.Close(), d.lock.Close())
+}
 
 // Table is the bucket of one kind of record. The zero key is not allowed.
 type Table[T any] struct{ bucket string }
@@ -29,7 +31,9 @@ type Table[T any] struct{ bucket string }
 func NewTable[T any](bucket string) Table[T] { return Table[T]{bucket} }
 
 // Key joins parts into a key; parts hold no NUL, which separates them.
-func Key(parts ...string) string { return strings.Join(parts, "\x00") }
+func Key(parts ...string) string {
+	return strings.Join(parts, "\x00")
+}
 
 // Put writes a record.
 func (t Table[T]) Put(db *DB, key string, v *T) error {
@@ -37,9 +41,10 @@ func (t Table[T]) Put(db *DB, key string, v *T) error {
 	if err != nil {
 		return fmt.Errorf("encoding a record of %s: %w", t.bucket, err)
 	}
-	return t.wrapError("writing", key, db.bolt.Update(func(tx *bbolt.Tx) error {
-		return changeRecord(tx, t.bucket, []byte(key), b)
-	}))
+	return t.wrapError("writing", key,
+		db.bolt.Update(func(tx *bbolt.Tx) error {
+			return changeRecord(tx, t.bucket, []byte(key), b)
+		}))
 }
 
 // Get reads a record, nil if there is none.
@@ -64,9 +69,10 @@ func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
 
 // Delete removes a record; one that is not there is removed already.
 func (t Table[T]) Delete(db *DB, key string) error {
-	return t.wrapError("deleting", key, db.bolt.Update(func(tx *bbolt.Tx) error {
-		return changeRecord(tx, t.bucket, []byte(key), nil)
-	}))
+	return t.wrapError("deleting", key,
+		db.bolt.Update(func(tx *bbolt.Tx) error {
+			return changeRecord(tx, t.bucket, []byte(key), nil)
+		}))
 }
 
 // Record is one record of a table with its key.
@@ -91,7 +97,8 @@ func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 				bad = t.wrapError("reading", string(k), err)
 				continue
 			}
-			records = append(records, Record[T]{string(k), v})
+			records = append(records,
+				Record[T]{string(k), v})
 		}
 		return nil
 	})
@@ -106,5 +113,6 @@ func (t Table[T]) wrapError(doing, key string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s the node's record %s %q: %w",
-		doing, t.bucket, strings.ReplaceAll(key, "\x00", "/"), err)
+		doing, t.bucket,
+		strings.ReplaceAll(key, "\x00", "/"), err)
 }

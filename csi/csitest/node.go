@@ -25,7 +25,10 @@ func (s node) NodeGetCapabilities(
 }
 
 func (s node) NodeGetInfo(context.Context, *spec.NodeGetInfoRequest) (*spec.NodeGetInfoResponse, error) {
-	resp := &spec.NodeGetInfoResponse{NodeId: s.p.cfg.NodeID, MaxVolumesPerNode: s.p.cfg.MaxVolumes}
+	resp := &spec.NodeGetInfoResponse{
+		NodeId:            s.p.cfg.NodeID,
+		MaxVolumesPerNode: s.p.cfg.MaxVolumes,
+	}
 	if len(s.p.cfg.Topology) > 0 {
 		resp.AccessibleTopology = &spec.Topology{Segments: s.p.cfg.Topology}
 	}
@@ -41,7 +44,8 @@ func (s node) NodeStageVolume(
 	if err != nil {
 		return nil, err
 	}
-	err = w.bindMount(filepath.Join(w.dir, req.GetVolumeId()), req.GetStagingTargetPath(), false)
+	err = w.bindMount(filepath.Join(w.dir, req.GetVolumeId()),
+		req.GetStagingTargetPath(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +55,10 @@ func (s node) NodeStageVolume(
 
 // onNode finds a volume; a plugin that has only the node half takes any id for one that exists.
 func (w *storage) onNode(id string) (*volume, error) {
-	if v := w.volumes[id]; v == nil && id != "" && !w.cfg.Controller {
-		return w.addVolume(id, &spec.Volume{VolumeId: id}), nil
+	v := w.volumes[id]
+	if v == nil && id != "" && !w.cfg.Controller {
+		return w.addVolume(id,
+			&spec.Volume{VolumeId: id}), nil
 	}
 	return w.findVolume(id)
 }
@@ -80,11 +86,14 @@ func (s node) NodePublishVolume(
 	source := filepath.Join(w.dir, req.GetVolumeId())
 	if st := req.GetStagingTargetPath(); st != "" {
 		if !v.staged[st] {
-			return nil, Error("FailedPrecondition", "volume %q is not staged at %s", req.GetVolumeId(), st)
+			return nil, Error("FailedPrecondition", "volume %q is not staged at %s",
+				req.GetVolumeId(), st)
 		}
 		source = w.cfg.HostPath(st)
 	}
-	if err := w.bindMount(source, req.GetTargetPath(), req.GetReadonly()); err != nil {
+	err = w.bindMount(source,
+		req.GetTargetPath(), req.GetReadonly())
+	if err != nil {
 		return nil, err
 	}
 	v.published[req.GetTargetPath()] = true
@@ -112,6 +121,7 @@ func (s node) NodeExpandVolume(
 		return nil, err
 	}
 	return &spec.NodeExpandVolumeResponse{
-		CapacityBytes: max(v.GetCapacityBytes(), req.GetCapacityRange().GetRequiredBytes()),
+		CapacityBytes: max(v.GetCapacityBytes(),
+			req.GetCapacityRange().GetRequiredBytes()),
 	}, nil
 }

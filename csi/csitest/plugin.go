@@ -96,7 +96,11 @@ func New(cfg Config) (*Plugin, error) {
 	if cfg.SocketDir == "" {
 		cfg.SocketDir = dir
 	}
-	p := &Plugin{cfg: cfg, dir: dir, storage: newStorage(cfg, dir)}
+	p := &Plugin{
+		cfg:     cfg,
+		dir:     dir,
+		storage: newStorage(cfg, dir),
+	}
 	p.scripts.init()
 	return p, nil
 }
@@ -127,10 +131,14 @@ func orList(s, other []string) []string {
 }
 
 // Socket is the path the plugin listens on.
-func (p *Plugin) Socket() string { return filepath.Join(p.cfg.SocketDir, "csi.sock") }
+func (p *Plugin) Socket() string {
+	return filepath.Join(p.cfg.SocketDir, "csi.sock")
+}
 
 // Endpoint is the socket as CSI_ENDPOINT has it.
-func (p *Plugin) Endpoint() string { return "unix://" + p.Socket() }
+func (p *Plugin) Endpoint() string {
+	return "unix://" + p.Socket()
+}
 
 // Dir is where the data of really mounted volumes is: <Dir>/<volume id>.
 func (p *Plugin) Dir() string { return p.dir }
@@ -158,7 +166,8 @@ func (p *Plugin) Restart() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stop()
-	if err := os.Remove(p.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(p.Socket())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	l, err := net.Listen("unix", p.Socket())
@@ -166,7 +175,8 @@ func (p *Plugin) Restart() error {
 		return err
 	}
 	p.scripts.renewBroken()
-	p.srv = grpc.NewServer(grpc.UnaryInterceptor(p.intercept), grpc.WaitForHandlers(true))
+	p.srv = grpc.NewServer(grpc.UnaryInterceptor(p.intercept),
+		grpc.WaitForHandlers(true))
 	spec.RegisterIdentityServer(p.srv, identity{p: p})
 	if p.cfg.Controller {
 		spec.RegisterControllerServer(p.srv, controller{p: p})

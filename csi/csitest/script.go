@@ -127,7 +127,9 @@ func (p *Plugin) Script(rpc string, fn Func) {
 
 // Answer answers an RPC with one message from now on.
 func (p *Plugin) Answer(rpc string, resp proto.Message) {
-	p.Script(rpc, func(context.Context, any) (any, error) { return resp, nil })
+	p.Script(rpc, func(context.Context, any) (any, error) {
+		return resp, nil
+	})
 }
 
 // Fail makes the next calls of an RPC fail, one error each; nil lets one through. It replaces an earlier
@@ -140,7 +142,9 @@ func (p *Plugin) Fail(rpc string, errs ...error) {
 
 // FailAlways lets every call of an RPC fail until Script(rpc, nil).
 func (p *Plugin) FailAlways(rpc string, err error) {
-	p.Script(rpc, func(context.Context, any) (any, error) { return nil, err })
+	p.Script(rpc, func(context.Context, any) (any, error) {
+		return nil, err
+	})
 }
 
 // Hang makes calls of an RPC wait until release is called, their caller stops waiting, or the plugin stops.
@@ -174,7 +178,9 @@ func (p *Plugin) Calls(rpcs ...string) []Call {
 }
 
 // Count returns how often an RPC was called.
-func (p *Plugin) Count(rpc string) int { return len(p.Calls(rpc)) }
+func (p *Plugin) Count(rpc string) int {
+	return len(p.Calls(rpc))
+}
 
 // Forget empties the record of calls.
 func (p *Plugin) Forget() {

@@ -19,7 +19,10 @@ func (s identity) Probe(context.Context, *spec.ProbeRequest) (*spec.ProbeRespons
 func (s identity) GetPluginInfo(
 	context.Context, *spec.GetPluginInfoRequest,
 ) (*spec.GetPluginInfoResponse, error) {
-	return &spec.GetPluginInfoResponse{Name: s.p.cfg.Name, VendorVersion: s.p.cfg.Version}, nil
+	return &spec.GetPluginInfoResponse{
+		Name:          s.p.cfg.Name,
+		VendorVersion: s.p.cfg.Version,
+	}, nil
 }
 
 func (s identity) GetPluginCapabilities(
@@ -94,8 +97,10 @@ func (s controller) ControllerPublishVolume(
 	}
 	mode := req.GetVolumeCapability().GetAccessMode().GetMode()
 	other := keys(v.attached)
-	if singleNode(mode) && len(other) > 0 && (len(other) > 1 || other[0] != req.GetNodeId()) {
-		return nil, Error("FailedPrecondition", "volume %q is attached to %v", req.GetVolumeId(), other)
+	if singleNode(mode) && len(other) > 0 &&
+		(len(other) > 1 || other[0] != req.GetNodeId()) {
+		return nil, Error("FailedPrecondition", "volume %q is attached to %v",
+			req.GetVolumeId(), other)
 	}
 	v.attached[req.GetNodeId()] = req.GetReadonly()
 	return &spec.ControllerPublishVolumeResponse{
@@ -129,7 +134,8 @@ func (s controller) ValidateVolumeCapabilities(
 ) (*spec.ValidateVolumeCapabilitiesResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	if _, err := w.findVolume(req.GetVolumeId()); err != nil {
+	_, err := w.findVolume(req.GetVolumeId())
+	if err != nil {
 		return nil, err
 	}
 	return &spec.ValidateVolumeCapabilitiesResponse{
@@ -146,14 +152,17 @@ func (s controller) ListVolumes(
 ) (*spec.ListVolumesResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	ids, next, err := pageOf(keys(w.volumes), req.GetStartingToken(), req.GetMaxEntries())
+	ids, next, err := pageOf(keys(w.volumes),
+		req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
 	resp := &spec.ListVolumesResponse{NextToken: next}
 	for _, id := range ids {
-		resp.Entries = append(resp.Entries, &spec.ListVolumesResponse_Entry{Volume: cloneOf(w.volumes[id].Volume),
-			Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: keys(w.volumes[id].attached)}})
+		resp.Entries = append(resp.Entries, &spec.ListVolumesResponse_Entry{
+			Volume: cloneOf(w.volumes[id].Volume),
+			Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: keys(w.volumes[id].attached)},
+		})
 	}
 	return resp, nil
 }
@@ -167,6 +176,10 @@ func (s controller) ControllerExpandVolume(
 	if err != nil {
 		return nil, err
 	}
-	v.CapacityBytes = max(v.CapacityBytes, req.GetCapacityRange().GetRequiredBytes())
-	return &spec.ControllerExpandVolumeResponse{CapacityBytes: v.CapacityBytes, NodeExpansionRequired: true}, nil
+	v.CapacityBytes = max(v.CapacityBytes,
+		req.GetCapacityRange().GetRequiredBytes())
+	return &spec.ControllerExpandVolumeResponse{
+		CapacityBytes:         v.CapacityBytes,
+		NodeExpansionRequired: true,
+	}, nil
 }

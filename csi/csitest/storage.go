@@ -42,14 +42,19 @@ type volume struct {
 }
 
 func newStorage(cfg Config, dir string) *storage {
-	return &storage{cfg: cfg, dir: dir, volumes: map[string]*volume{}}
+	return &storage{
+		cfg:     cfg,
+		dir:     dir,
+		volumes: map[string]*volume{},
+	}
 }
 
 // AddVolume makes a volume with a given id, as one that existed before.
 func (p *Plugin) AddVolume(id string, size int64) {
 	p.storage.mu.Lock()
 	defer p.storage.mu.Unlock()
-	p.storage.addVolume(id, &spec.Volume{VolumeId: id, CapacityBytes: size})
+	p.storage.addVolume(id,
+		&spec.Volume{VolumeId: id, CapacityBytes: size})
 }
 
 // Volume returns the nodes to which a volume is attached, its staging paths and its target paths, each
@@ -71,11 +76,17 @@ func (p *Plugin) Volumes() []string {
 	return keys(p.storage.volumes)
 }
 
-func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func keys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}
 
 func (w *storage) addVolume(name string, v *spec.Volume) *volume {
 	made := &volume{
-		Volume: v, name: name, attached: map[string]bool{}, staged: map[string]bool{}, published: map[string]bool{},
+		Volume:    v,
+		name:      name,
+		attached:  map[string]bool{},
+		staged:    map[string]bool{},
+		published: map[string]bool{},
 	}
 	w.volumes[v.GetVolumeId()] = made
 	return made
@@ -102,13 +113,15 @@ func (w *storage) findVolume(id string) (*volume, error) {
 }
 
 func (w *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume, error) {
-	if req.GetName() == "" || len(req.GetVolumeCapabilities()) == 0 {
+	if req.GetName() == "" ||
+		len(req.GetVolumeCapabilities()) == 0 {
 		return nil, Error("InvalidArgument", "name or volume_capabilities is missing")
 	}
 	size := max(req.GetCapacityRange().GetRequiredBytes(), 0)
 	if v := w.byName(req.GetName()); v != nil {
 		if v.GetCapacityBytes() < size {
-			return nil, Error("AlreadyExists", "volume %q exists with %d bytes", req.GetName(), v.GetCapacityBytes())
+			return nil, Error("AlreadyExists", "volume %q exists with %d bytes",
+				req.GetName(), v.GetCapacityBytes())
 		}
 		return cloneOf(v.Volume), nil
 	}
@@ -116,8 +129,12 @@ func (w *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume, err
 		size = defaultSize
 	}
 	w.next++
-	v := &spec.Volume{VolumeId: "vol-" + strconv.Itoa(w.next), CapacityBytes: size,
-		VolumeContext: map[string]string{"made-by": w.cfg.Name}, ContentSource: req.GetVolumeContentSource()}
+	v := &spec.Volume{
+		VolumeId:      "vol-" + strconv.Itoa(w.next),
+		CapacityBytes: size,
+		VolumeContext: map[string]string{"made-by": w.cfg.Name},
+		ContentSource: req.GetVolumeContentSource(),
+	}
 	if len(w.cfg.Topology) > 0 {
 		v.AccessibleTopology = []*spec.Topology{{Segments: w.cfg.Topology}}
 	}
@@ -125,10 +142,14 @@ func (w *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume, err
 }
 
 // cloneOf copies a volume for an answer, which is written after the lock is gone.
-func cloneOf(v *spec.Volume) *spec.Volume { return proto.Clone(v).(*spec.Volume) }
+func cloneOf(v *spec.Volume) *spec.Volume {
+	return proto.Clone(v).(*spec.Volume)
+}
 
 func (w *storage) deleteVolume(id string) error {
-	if v := w.volumes[id]; v != nil && len(v.attached)+len(v.staged)+len(v.published) > 0 {
+	v := w.volumes[id]
+	if v != nil &&
+		len(v.attached)+len(v.staged)+len(v.published) > 0 {
 		return Error("FailedPrecondition", "volume %q is in use", id)
 	}
 	delete(w.volumes, id)
@@ -166,12 +187,14 @@ func (w *storage) bindMount(source, target string, readOnly bool) error {
 			return err
 		}
 	}
-	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+	err := unix.Mount(source, target, "", unix.MS_BIND, "")
+	if err != nil {
 		return fmt.Errorf("binding %s to %s: %w", source, target, err)
 	}
 	w.mounts = append(w.mounts, target)
 	if readOnly {
-		return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+		return unix.Mount("", target, "",
+			unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 	}
 	return nil
 }
@@ -180,7 +203,9 @@ func (w *storage) bindMount(source, target string, readOnly bool) error {
 func (w *storage) unmount(target string, rmdir bool) error {
 	target = w.cfg.HostPath(target)
 	if i := slices.Index(w.mounts, target); i >= 0 {
-		err := backoff.RetryEBUSY(context.Background(), func() error { return unix.Unmount(target, 0) })
+		err := backoff.RetryEBUSY(context.Background(), func() error {
+			return unix.Unmount(target, 0)
+		})
 		if err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmounting %s: %w", target, err)
 		}
@@ -189,7 +214,8 @@ func (w *storage) unmount(target string, rmdir bool) error {
 	if !rmdir {
 		return nil
 	}
-	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(target)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -73,7 +73,8 @@ func callController[T any](
 	if err == nil {
 		return resp, nil
 	}
-	if csi.Code(err) != "" && !csi.Final(err) && !csi.Unsent(err) {
+	if csi.Code(err) != "" &&
+		!csi.Final(err) && !csi.Unsent(err) {
 		err = structs.Timeoutf("%w", err)
 	}
 	return nil, wireError(err)
@@ -81,7 +82,8 @@ func callController[T any](
 
 // wireError keeps a fact that only a gRPC code shows: that the outcome of a failed call is unknown.
 func wireError(err error) error {
-	if err != nil && !csi.Final(err) && structs.KindOf(err).Final() {
+	if err != nil && !csi.Final(err) &&
+		structs.KindOf(err).Final() {
 		return structs.Timeoutf("%w", err)
 	}
 	return err
@@ -108,7 +110,9 @@ func (e *endpoints) create(
 		}
 		// The plugin made another volume than the requested one. Nothing can use it.
 		del := &structs.ClientCSIDeleteRequest{
-			PluginID: req.PluginID, ExternalID: resp.ExternalID, Secrets: req.Secrets,
+			PluginID:   req.PluginID,
+			ExternalID: resp.ExternalID,
+			Secrets:    req.Secrets,
 		}
 		if delErr := c.DeleteVolume(ctx, del); delErr != nil {
 			return nil, errors.Join(err, delErr)
@@ -121,15 +125,20 @@ func (e *endpoints) create(
 
 func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
-	return callController(ctx, e, req, c, withEmptyReply(func(ctx context.Context, c *conn) error {
-		return c.DeleteVolume(ctx, req)
-	}))
+	return callController(ctx, e, req, c,
+		withEmptyReply(func(ctx context.Context, c *conn) error {
+			return c.DeleteVolume(ctx, req)
+		}))
 }
 
 func (e *endpoints) attach(
 	ctx context.Context, req *structs.ClientCSIAttachRequest,
 ) (*structs.ClientCSIAttachResponse, error) {
-	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerPublishVolume", Where: req.ExternalNodeID}
+	c := csimanager.Call{
+		Volume: req.ExternalID,
+		RPC:    "ControllerPublishVolume",
+		Where:  req.ExternalNodeID,
+	}
 	attach := func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
 		return c.ControllerPublishVolume(ctx, req)
 	}
@@ -137,10 +146,15 @@ func (e *endpoints) attach(
 }
 
 func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
-	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerUnpublishVolume", Where: req.ExternalNodeID}
-	return callController(ctx, e, req, c, withEmptyReply(func(ctx context.Context, c *conn) error {
-		return c.ControllerUnpublishVolume(ctx, req)
-	}))
+	c := csimanager.Call{
+		Volume: req.ExternalID,
+		RPC:    "ControllerUnpublishVolume",
+		Where:  req.ExternalNodeID,
+	}
+	return callController(ctx, e, req, c,
+		withEmptyReply(func(ctx context.Context, c *conn) error {
+			return c.ControllerUnpublishVolume(ctx, req)
+		}))
 }
 
 // validate changes nothing: if the plugin cannot answer, the server may call another one.
@@ -151,7 +165,11 @@ func (e *endpoints) validate(
 	if err != nil {
 		return nil, err
 	}
-	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ValidateVolumeCapabilities"}
+	c := csimanager.Call{
+		PluginID: req.PluginID,
+		Volume:   req.ExternalID,
+		RPC:      "ValidateVolumeCapabilities",
+	}
 	err = e.m.Exclusive(ctx, c, func(ctx context.Context) error {
 		return conn.ValidateVolumeCapabilities(ctx, req)
 	})
@@ -200,7 +218,8 @@ func (e *endpoints) nodeDetach(
 	if req.ByOperator {
 		e.m.Volumes().AskAgain(k)
 	}
-	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running)
+	err := e.m.Volumes().Detach(ctx, k,
+		req.AllocID, e.running)
 	if err != nil {
 		return nil, wireError(err)
 	}
@@ -208,19 +227,29 @@ func (e *endpoints) nodeDetach(
 }
 
 func volumeKey(namespace, id string) csimanager.VolumeKey {
-	return csimanager.VolumeKey{Namespace: structs.NamespaceOr(namespace), ID: id}
+	return csimanager.VolumeKey{
+		Namespace: structs.NamespaceOr(namespace),
+		ID:        id,
+	}
 }
 
 func (e *endpoints) nodeExpand(
 	ctx context.Context, req *structs.ClientCSINodeExpandRequest,
 ) (*structs.ClientCSINodeExpandResponse, error) {
 	capacity, err := e.m.Volumes().Expand(ctx, &csimanager.Use{
-		VolumeKey: volumeKey(req.VolumeNamespace, req.VolumeID), AllocID: req.AllocID, Secrets: req.Secrets,
-		PluginID: req.PluginID, ExternalID: req.ExternalID, ExpandBytes: req.RequiredBytes,
-		AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions,
+		VolumeKey:      volumeKey(req.VolumeNamespace, req.VolumeID),
+		AllocID:        req.AllocID,
+		Secrets:        req.Secrets,
+		PluginID:       req.PluginID,
+		ExternalID:     req.ExternalID,
+		ExpandBytes:    req.RequiredBytes,
+		AccessMode:     req.AccessMode,
+		AttachmentMode: req.AttachmentMode,
+		MountOptions:   req.MountOptions,
 	})
 	switch {
-	case structs.IsKind(err, structs.KindPrecondition) && csi.Code(err) == "":
+	case structs.IsKind(err, structs.KindPrecondition) &&
+		csi.Code(err) == "":
 		// Only the plugin may leave it to the next stage.
 		return nil, structs.Unavailablef("%w", err)
 	case err != nil:
@@ -237,5 +266,9 @@ func (e *endpoints) nodeVolume(
 	if err != nil {
 		return nil, err
 	}
-	return &structs.ClientCSINodeVolumeResponse{Mounts: has.Mounts, Pending: has.Pending, Held: has.Held}, nil
+	return &structs.ClientCSINodeVolumeResponse{
+		Mounts:  has.Mounts,
+		Pending: has.Pending,
+		Held:    has.Held,
+	}, nil
 }
