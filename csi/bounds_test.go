@@ -27,7 +27,7 @@ func listing(n, each int) *spec.ListVolumesResponse {
 
 func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 	p := csitest.Start(t, csitest.Config{Controller: true, Node: true})
-	c, err := csi.Dial(p.Endpoint(), nil)
+	c, err := csi.Dial(p.Endpoint(), csi.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 
 func TestDuty_B1_AnErrorTextOfManyMegabytesIsNotTaken(t *testing.T) {
 	p := csitest.Start(t, csitest.Config{Node: true})
-	c, err := csi.Dial(p.Endpoint(), nil)
+	c, err := csi.Dial(p.Endpoint(), csi.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

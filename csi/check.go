@@ -14,15 +14,6 @@ import (
 // that are whole resource paths are passed back byte for byte, and only absurd ones are refused. The limits
 // are in structs/limits.go.
 
-// mapSize returns the size of a map of strings by the specification's rule.
-func mapSize(m map[string]string) int {
-	n := 0
-	for k, v := range m {
-		n += len(k) + len(v)
-	}
-	return n
-}
-
 // idFault describes the fault of an ID in an answer, "" for none.
 func idFault(id string, limit int) string {
 	if id == "" {
@@ -39,9 +30,13 @@ func sizeFault(text string, limit int) string {
 	return ""
 }
 
-// mapFault describes a map that is too large, "" for none.
+// mapFault describes a map that is too large by the specification's rule, "" for none.
 func mapFault(m map[string]string, limit int) string {
-	if n := mapSize(m); n > limit {
+	n := 0
+	for k, v := range m {
+		n += len(k) + len(v)
+	}
+	if n > limit {
 		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, limit)
 	}
 	return ""
@@ -121,7 +116,9 @@ func (c *Client) checkRequest(rpc string, list ...requirement) error {
 func (c *Client) checkResponse(rpc string, list ...requirement) error {
 	for _, d := range list {
 		if d.fault != "" {
-			return c.badResponse(rpc, d.field, d.fault)
+			root := &callError{malformed: true, text: d.fault}
+			return structs.Internalf("%s: %s: the answer's %s: %w",
+				c.pluginTitle(), rpc, d.field, root)
 		}
 	}
 	return nil
@@ -131,9 +128,9 @@ func notEmpty(field, value string) requirement {
 	return requirement{field, faultIf(value == "", "is empty")}
 }
 
-// faultIf returns the fault if it is there, else "".
-func faultIf(is bool, fault string) string {
-	if is {
+// faultIf returns the fault if present, else "".
+func faultIf(present bool, fault string) string {
+	if present {
 		return fault
 	}
 	return ""
@@ -164,7 +161,8 @@ func smallMap(field string, m map[string]string) requirement {
 }
 
 func notNegative(field string, n int64) requirement {
-	return requirement{field, faultIf(n < 0, fmt.Sprintf("is negative: %d", n))}
+	fault := fmt.Sprintf("is negative: %d", n)
+	return requirement{field, faultIf(n < 0, fault)}
 }
 
 // segmentsFault describes the fault of a topology in an answer, "" for none.

@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"berth/structs"
 )
@@ -34,9 +36,7 @@ const (
 type Client struct {
 	conn     *grpc.ClientConn
 	endpoint string
-	timeout  time.Duration
-	logger   hclog.Logger
-	metrics  func(method, code string, d time.Duration)
+	options  Options
 
 	connections atomic.Uint64
 
@@ -49,48 +49,43 @@ type Client struct {
 	learned learned
 }
 
-// Option changes a client.
-type Option func(*Client)
+// Options configure a client. All fields may be zero.
+type Options struct {
+	Name    string // the plugin's ID, for errors
+	Logger  hclog.Logger
+	Timeout time.Duration // bounds each call whose context ends later; DefaultTimeout
+	// Metrics is called after each call with the RPC's name, the name of its gRPC code and its duration.
+	Metrics func(method, code string, took time.Duration)
+}
 
-// WithTimeout bounds each call whose context ends later; 0 leaves only the context's deadline.
-func WithTimeout(d time.Duration) Option {
-	return func(c *Client) {
-		c.timeout = d
+func (o Options) withDefaults() Options {
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
 	}
-}
-
-// WithName gives the plugin's ID, for errors and logs.
-func WithName(id string) Option {
-	return func(c *Client) {
-		c.name = id
+	if o.Metrics == nil {
+		o.Metrics = func(string, string, time.Duration) {}
 	}
+	return o
 }
 
-// WithMetrics is called after each call with the RPC's name, the name of its gRPC code and its duration.
-func WithMetrics(fn func(method, code string, d time.Duration)) Option {
-	return func(c *Client) { c.metrics = fn }
-}
-
-// Dial prepares a client of the plugin that listens on endpoint: unix:///path, unix:/path or a bare
-// absolute path. It does not wait for the plugin: a call made while nothing listens is answered with
-// unavailable at once.
-func Dial(endpoint string, logger hclog.Logger, opts ...Option) (*Client, error) {
+// Dial prepares a client of the plugin that listens on endpoint: unix:///path, unix:/path or a bare absolute
+// path. It does not wait for the plugin: while nothing listens, a call fails at once with unavailable.
+func Dial(endpoint string, o Options) (*Client, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
 		endpoint: endpoint,
-		timeout:  DefaultTimeout,
-		logger:   logger,
-		metrics:  func(string, string, time.Duration) {},
+		options:  o.withDefaults(),
+		name:     o.Name,
 	}
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx,
-				"unix", addr)
+			conn, err := new(net.Dialer).DialContext(ctx, "unix", addr)
 			if err == nil {
 				c.connections.Add(1)
 			}
@@ -119,12 +114,6 @@ func Dial(endpoint string, logger hclog.Logger, opts ...Option) (*Client, error)
 	c.identity = spec.NewIdentityClient(conn)
 	c.controller = spec.NewControllerClient(conn)
 	c.node = spec.NewNodeClient(conn)
-	for _, o := range opts {
-		o(c)
-	}
-	if c.logger == nil {
-		c.logger = hclog.NewNullLogger()
-	}
 	return c, nil
 }
 
@@ -139,7 +128,7 @@ func (c *Client) Connections() uint64 {
 	return c.connections.Load()
 }
 
-// pluginTitle is how errors name the plugin.
+// pluginTitle returns the plugin's name for errors.
 func (c *Client) pluginTitle() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,19 +158,16 @@ type invoke[Req, Resp any] func(context.Context, *Req, ...grpc.CallOption) (*Res
 func call[Req, Resp any](
 	ctx context.Context, c *Client, rpc string, fn invoke[Req, Resp], req *Req, opts ...grpc.CallOption,
 ) (*Resp, error) {
-	if c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
 	start := time.Now()
 	var to peer.Peer // the address of the call, empty while there was no connection
-	resp, err := fn(ctx, req,
-		append(opts, grpc.Peer(&to))...)
+	opts = append(opts, grpc.Peer(&to))
+	resp, err := fn(ctx, req, opts...)
 	took := time.Since(start)
-	c.metrics(rpc, codeName(err), took)
-	c.logger.Trace("csi call", "rpc", rpc,
-		"code", codeName(err), "took", took)
+	code := status.Code(err).String()
+	c.options.Metrics(rpc, code, took)
+	c.options.Logger.Trace("csi call", "rpc", rpc, "code", code, "took", took)
 	if err != nil {
 		return nil, c.classify(rpc, err,
 			to.Addr == nil, secretsOf(req))

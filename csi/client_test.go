@@ -9,7 +9,6 @@ import (
 	"time"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
 	"berth/csi"
@@ -19,10 +18,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func start(t *testing.T, cfg csitest.Config, opts ...csi.Option) (*csitest.Plugin, *csi.Client) {
+func start(t *testing.T, cfg csitest.Config) (*csitest.Plugin, *csi.Client) {
+	t.Helper()
+	return startWith(t, cfg, csi.Options{})
+}
+
+func startWith(t *testing.T, cfg csitest.Config, o csi.Options) (*csitest.Plugin, *csi.Client) {
 	t.Helper()
 	p := csitest.Start(t, cfg)
-	c, err := csi.Dial(p.Endpoint(), hclog.NewNullLogger(), opts...)
+	c, err := csi.Dial(p.Endpoint(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +54,7 @@ func TestDuty_A12_APluginThatComesLateOrAgainIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	c, err := csi.Dial(p.Endpoint(), nil)
+	c, err := csi.Dial(p.Endpoint(), csi.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +92,12 @@ func eventually(t *testing.T, do func() error) {
 func TestClient_MeasuresCalls(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
-	p, c := start(t, both, csi.WithMetrics(func(method, code string, _ time.Duration) {
+	metrics := func(method, code string, _ time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, method+" "+code)
-	}))
+	}
+	p, c := startWith(t, both, csi.Options{Metrics: metrics})
 	p.Fail("Probe", csitest.Error("Internal", "x"))
 	_, _ = c.Probe(t.Context())
 	_, _ = c.Probe(t.Context())
@@ -133,7 +138,7 @@ func TestDuty_A9_EndpointForms(t *testing.T) {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
-	if _, err := csi.Dial("x", nil); err == nil {
+	if _, err := csi.Dial("x", csi.Options{}); err == nil {
 		t.Error("dialled a relative path")
 	}
 }

@@ -42,8 +42,7 @@ func (c *Client) CreateVolume(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c,
-		rpc, c.controller.CreateVolume, msg)
+	resp, err := call(ctx, c, rpc, c.controller.CreateVolume, msg)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +84,7 @@ func sourceFault(req *structs.ClientCSICreateRequest, has *structs.CSIController
 	return ""
 }
 
-// topologyRequirement is the topology to send: none to a plugin that knows no topology.
+// topologyRequirement returns the topology to send: none to a plugin that knows no topology.
 func (c *Client) topologyRequirement(
 	ctx context.Context, r *structs.CSITopologyRequest,
 ) (*spec.TopologyRequirement, error) {
@@ -116,8 +115,8 @@ func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteR
 	return err
 }
 
-// ControllerPublishVolume makes a volume reachable from a node. ReadOnly is sent only to plugins that know
-// a read-only attach; read-only mounts are NodePublishVolume's matter in any case.
+// ControllerPublishVolume makes a volume reachable from a node. It sends ReadOnly only to plugins that know a
+// read-only attach. NodePublishVolume makes mounts read-only in any case.
 func (c *Client) ControllerPublishVolume(
 	ctx context.Context, req *structs.ClientCSIAttachRequest,
 ) (*structs.ClientCSIAttachResponse, error) {
@@ -138,8 +137,8 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc,
-		c.controller.ControllerPublishVolume, &spec.ControllerPublishVolumeRequest{
+	resp, err := call(ctx, c, rpc, c.controller.ControllerPublishVolume,
+		&spec.ControllerPublishVolumeRequest{
 			VolumeId:         req.ExternalID,
 			NodeId:           req.ExternalNodeID,
 			VolumeCapability: cap,
@@ -150,14 +149,14 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	err = c.checkResponse(rpc, requirement{
-		"publish_context", mapFault(resp.GetPublishContext(), structs.MaxCSIContext),
-	})
-	return &structs.ClientCSIAttachResponse{PublishContext: resp.GetPublishContext()}, err
+	published := resp.GetPublishContext()
+	err = c.checkResponse(rpc,
+		requirement{"publish_context", mapFault(published, structs.MaxCSIContext)})
+	return &structs.ClientCSIAttachResponse{PublishContext: published}, err
 }
 
-// ControllerUnpublishVolume takes a volume from a node. The node has to be named: to a plugin an empty
-// name means all nodes.
+// ControllerUnpublishVolume detaches a volume from a node. The node's ID must not be empty: to a plugin that
+// means all nodes.
 func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.ClientCSIDetachRequest) error {
 	const rpc = "ControllerUnpublishVolume"
 	err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID),
@@ -165,8 +164,8 @@ func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.Cli
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc,
-		c.controller.ControllerUnpublishVolume, &spec.ControllerUnpublishVolumeRequest{
+	_, err = call(ctx, c, rpc, c.controller.ControllerUnpublishVolume,
+		&spec.ControllerUnpublishVolumeRequest{
 			VolumeId: req.ExternalID,
 			NodeId:   req.ExternalNodeID,
 			Secrets:  req.Secrets,
@@ -200,8 +199,7 @@ func (c *Client) ValidateVolumeCapabilities(
 		Parameters:         req.Parameters,
 		Secrets:            req.Secrets,
 	}
-	resp, err := call(ctx, c,
-		rpc, c.controller.ValidateVolumeCapabilities, msg)
+	resp, err := call(ctx, c, rpc, c.controller.ValidateVolumeCapabilities, msg)
 	if err != nil {
 		return err
 	}
@@ -281,16 +279,16 @@ func (c *Client) ControllerExpandVolume(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c,
-		rpc, c.controller.ControllerExpandVolume, msg)
+	resp, err := call(ctx, c, rpc, c.controller.ControllerExpandVolume, msg)
 	if err != nil {
 		return nil, err
 	}
 	atLeast := structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes}
+	size := resp.GetCapacityBytes()
 	err = c.checkResponse(rpc,
-		requirement{"capacity_bytes", rangeFault(resp.GetCapacityBytes(), atLeast)})
+		requirement{"capacity_bytes", rangeFault(size, atLeast)})
 	return &structs.ClientCSIExpandResponse{
-		Capacity:              resp.GetCapacityBytes(),
+		Capacity:              size,
 		NodeExpansionRequired: resp.GetNodeExpansionRequired(),
 	}, err
 }

@@ -18,8 +18,8 @@ var accessModes = map[structs.CSIAccessMode]spec.VolumeCapability_AccessMode_Mod
 	structs.CSIMultiNodeMultipleWriter: spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
 }
 
-// capability encodes a use; fault is the reason if it cannot. fine is for a plugin that knows
-// SINGLE_NODE_MULTI_WRITER: there SINGLE_NODE_WRITER is ambiguous.
+// capability encodes a use. fault is the reason if it cannot. fine means that the plugin knows
+// SINGLE_NODE_MULTI_WRITER: then SINGLE_NODE_WRITER is ambiguous.
 func (u *Use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 	mode, ok := accessModes[u.AccessMode]
 	if !ok {
@@ -46,7 +46,7 @@ func (u *Use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 	return cap, flagsFault(mount.MountFlags)
 }
 
-// capabilities renders the uses a volume is made for.
+// capabilities encodes the uses for which a volume is made.
 func capabilities(
 	list []*structs.CSIVolumeCapability, options *structs.CSIMountOptions, fine bool,
 ) (caps []*spec.VolumeCapability, fault string) {
@@ -105,8 +105,8 @@ func fromTopologies(ts []*spec.Topology) []*structs.CSITopology {
 	return out
 }
 
-// toRequirement renders a topology requirement. Every preferred place is also a required one where
-// required ones are given, as the specification wants it.
+// toRequirement encodes a topology requirement. If required topologies are given, each preferred one is also
+// required, as the specification demands.
 func toRequirement(r *structs.CSITopologyRequest) *spec.TopologyRequirement {
 	if r == nil || len(r.Required)+len(r.Preferred) == 0 {
 		return nil

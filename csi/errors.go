@@ -15,13 +15,18 @@ import (
 // uncertain are the codes after which the operation may still be running or may have taken effect (CSI spec,
 // "Timeouts" and "Error Scheme"). Besides the usual ones these are ResourceExhausted, which the transport
 // also produces for a message that is too large, and Unknown, which covers faults between client and plugin.
-var uncertain = []codes.Code{codes.Canceled,
-	codes.DeadlineExceeded, codes.Unavailable, codes.Aborted,
-	codes.ResourceExhausted, codes.Unknown}
+var uncertain = []codes.Code{
+	codes.Canceled,
+	codes.DeadlineExceeded,
+	codes.Unavailable,
+	codes.Aborted,
+	codes.ResourceExhausted,
+	codes.Unknown,
+}
 
 // callError is the root of the errors of this package: the facts beyond kind and text.
 type callError struct {
-	code      codes.Code // OK: the plugin answered, but nonsense
+	code      codes.Code // OK: the plugin answered, and the answer is malformed
 	malformed bool
 	unsent    bool // no connection: the plugin has not seen the call
 	text      string
@@ -29,8 +34,8 @@ type callError struct {
 
 func (e *callError) Error() string { return e.text }
 
-// Code names the gRPC code of a failed call ("NotFound", "Aborted", ...). It is "" where no plugin
-// refused: an answer that made no sense, a request that was never sent, an error from elsewhere.
+// Code names the gRPC code of a failed call ("NotFound", "Aborted", ...). It is "" if no plugin refused: for
+// a malformed answer, a request that was never sent, an error from elsewhere.
 func Code(err error) string {
 	var e *callError
 	if !errors.As(err, &e) || e.malformed {
@@ -59,11 +64,6 @@ func Final(err error) bool {
 	return !e.malformed && !slices.Contains(uncertain, e.code)
 }
 
-// codeName is the label of a call's outcome for metrics.
-func codeName(err error) string {
-	return status.Code(err).String()
-}
-
 // classify turns the error of a call into one with a kind.
 func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string]string) error {
 	st := status.Convert(err)
@@ -84,13 +84,6 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 		e.Code = st.Code().String()
 	}
 	return refused
-}
-
-// badResponse reports an answer that breaks the specification.
-func (c *Client) badResponse(rpc, field, fault string) error {
-	root := &callError{malformed: true, text: fault}
-	return structs.Internalf("%s: %s: the answer's %s: %w",
-		c.pluginTitle(), rpc, field, root)
 }
 
 // sanitize makes a plugin's message safe for a log or a terminal: without secrets and control characters, and

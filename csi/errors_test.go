@@ -16,7 +16,7 @@ import (
 )
 
 func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
-	p, c := start(t, both, csi.WithName("ebs"))
+	p, c := startWith(t, both, csi.Options{Name: "ebs"})
 	for _, tc := range []struct {
 		code  string
 		kind  structs.Kind
@@ -141,7 +141,7 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 			"capacity_bytes: of 4611686018427387904 is above"},
 	} {
 		t.Run(tc.rpc+" "+tc.field, func(t *testing.T) {
-			p, c := start(t, both, csi.WithName("ebs"))
+			p, c := startWith(t, both, csi.Options{Name: "ebs"})
 			p.Answer(tc.rpc, tc.resp)
 			err := tc.call(c)
 			if err == nil || !strings.Contains(err.Error(), `plugin "ebs": `+tc.rpc+`: the answer's `+tc.field) {
@@ -155,7 +155,7 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 }
 
 func TestDuty_C4_C6_ATimeoutIsNotFinal(t *testing.T) {
-	p, c := start(t, both, csi.WithTimeout(20*time.Millisecond))
+	p, c := startWith(t, both, csi.Options{Timeout: 20 * time.Millisecond})
 	release := p.Hang("DeleteVolume")
 	defer release()
 	err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})

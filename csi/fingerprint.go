@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"berth/structs"
 )
@@ -30,7 +29,7 @@ type PluginCapabilities struct {
 	ExpandOffline bool
 }
 
-// learned holds the plugin's last announcements; nil was not queried yet.
+// learned holds the plugin's last announcements. A nil field was not queried yet.
 type learned struct {
 	plugin     *PluginCapabilities
 	controller *structs.CSIControllerInfo
@@ -58,18 +57,15 @@ func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return readyOf(resp.GetReady()), nil
-}
-
-func readyOf(v *wrapperspb.BoolValue) bool {
-	return v == nil || v.GetValue()
+	v := resp.GetReady()
+	return v == nil || v.GetValue(), nil
 }
 
 // PluginInfo returns the plugin's name and version.
 func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 	const rpc = "GetPluginInfo"
-	resp, err := call(ctx, c, rpc,
-		c.identity.GetPluginInfo, &spec.GetPluginInfoRequest{})
+	resp, err := call(ctx, c, rpc, c.identity.GetPluginInfo,
+		&spec.GetPluginInfoRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +103,8 @@ func pluginNameFault(name string) string {
 // PluginCapabilities returns the driver's services.
 func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, error) {
 	const rpc = "GetPluginCapabilities"
-	resp, err := call(ctx, c, rpc,
-		c.identity.GetPluginCapabilities, &spec.GetPluginCapabilitiesRequest{})
+	resp, err := call(ctx, c, rpc, c.identity.GetPluginCapabilities,
+		&spec.GetPluginCapabilitiesRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -257,8 +253,8 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc,
-		c.node.NodeGetInfo, &spec.NodeGetInfoRequest{})
+	resp, err := call(ctx, c, rpc, c.node.NodeGetInfo,
+		&spec.NodeGetInfoRequest{})
 	if err != nil {
 		return nil, err
 	}

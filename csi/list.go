@@ -77,8 +77,9 @@ func (c *Client) listedVolume(
 		CloneID:       clone,
 		SnapshotID:    snapshot,
 	}
-	if has.SupportsListVolumesAttachedNodes && e.GetStatus() != nil {
-		for _, node := range e.GetStatus().GetPublishedNodeIds() {
+	status := e.GetStatus()
+	if has.SupportsListVolumesAttachedNodes && status != nil {
+		for _, node := range status.GetPublishedNodeIds() {
 			err := c.checkResponse(rpc, requirement{
 				at + "status.published_node_ids", sizeFault(node, structs.MaxCSINodeID),
 			})
@@ -87,7 +88,7 @@ func (c *Client) listedVolume(
 			}
 		}
 		stub.PublishedNodesKnown = true
-		stub.PublishedExternalNodeIDs = e.GetStatus().GetPublishedNodeIds()
+		stub.PublishedExternalNodeIDs = status.GetPublishedNodeIds()
 	}
 	return stub, nil
 }

@@ -37,7 +37,7 @@ type PublishRequest struct {
 	ReadOnly    bool
 }
 
-// capability is the use as this node half wants it named.
+// capability encodes a use for this node half.
 func (c *Client) capability(
 	ctx context.Context, u Use,
 ) (cap *spec.VolumeCapability, fault string, err error) {
@@ -52,8 +52,8 @@ func (c *Client) capability(
 	return cap, fault, nil
 }
 
-// NodeStageVolume mounts a volume at its staging path. Idempotent; after a failure that is not final the
-// volume is "maybe staged" and has to be unstaged or staged again.
+// NodeStageVolume mounts a volume at its staging path. The call is idempotent. After a failure that is not
+// final the volume may be staged, and has to be unstaged or staged again.
 func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 	const rpc = "NodeStageVolume"
 	cap, fault, err := c.capability(ctx, req.Use)
@@ -67,8 +67,8 @@ func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc,
-		c.node.NodeStageVolume, &spec.NodeStageVolumeRequest{
+	_, err = call(ctx, c, rpc, c.node.NodeStageVolume,
+		&spec.NodeStageVolumeRequest{
 			VolumeId:          req.VolumeID,
 			PublishContext:    req.PublishContext,
 			StagingTargetPath: req.StagingPath,
@@ -105,8 +105,8 @@ func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) err
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc,
-		c.node.NodePublishVolume, &spec.NodePublishVolumeRequest{
+	_, err = call(ctx, c, rpc, c.node.NodePublishVolume,
+		&spec.NodePublishVolumeRequest{
 			VolumeId:          req.VolumeID,
 			PublishContext:    req.PublishContext,
 			StagingTargetPath: req.StagingPath,
@@ -126,7 +126,7 @@ func optionalPath(field, path string) requirement {
 	return absolutePath(field, path)
 }
 
-// NodeUnpublishVolume undoes NodePublishVolume; the plugin removes the target path (not all do).
+// NodeUnpublishVolume undoes NodePublishVolume. The plugin has to remove the target path; not all plugins do.
 func (c *Client) NodeUnpublishVolume(ctx context.Context, volumeID, targetPath string) error {
 	const rpc = "NodeUnpublishVolume"
 	err := c.checkRequest(rpc,
@@ -164,8 +164,8 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
-	resp, err := call(ctx, c, rpc,
-		c.node.NodeExpandVolume, &spec.NodeExpandVolumeRequest{
+	resp, err := call(ctx, c, rpc, c.node.NodeExpandVolume,
+		&spec.NodeExpandVolumeRequest{
 			VolumeId:          req.VolumeID,
 			VolumePath:        req.VolumePath,
 			StagingTargetPath: req.StagingPath,
@@ -176,7 +176,7 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
-	return resp.GetCapacityBytes(),
-		c.checkResponse(rpc,
-			requirement{"capacity_bytes", rangeFault(resp.GetCapacityBytes(), req.Capacity)})
+	size := resp.GetCapacityBytes()
+	return size, c.checkResponse(rpc,
+		requirement{"capacity_bytes", rangeFault(size, req.Capacity)})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"berth/client/dynamicplugins"
@@ -28,9 +27,11 @@ const (
 // watch follows the plugin's health while its process runs. It registers the plugin when it is healthy for
 // the first time. An existing registration belongs to this very process, from before the agent restarted.
 func (s *supervisor) watch(ctx context.Context, task hook.Control) {
-	client, err := csi.Dial(s.socket(), s.logger,
-		csi.WithName(s.plugin.ID),
-		csi.WithTimeout(s.ProbeTimeout))
+	client, err := csi.Dial(s.socket(), csi.Options{
+		Name:    s.plugin.ID,
+		Logger:  s.logger,
+		Timeout: s.ProbeTimeout,
+	})
 	if err != nil {
 		task.Restart(err.Error()) // impossible: Up has checked the path of the socket
 		return
@@ -112,23 +113,24 @@ func (s *supervisor) registerHealthy(ctx context.Context, client *csi.Client) er
 // probe for hang_timeout, because its users cannot continue anyway. It does not restart a plugin that
 // answers, even with errors: the mounts that tasks use may end with its process.
 func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client *csi.Client) {
-	was := !s.markedUnhealthy()
+	wasHealthy := !s.markedUnhealthy()
 	answered := time.Now()
 	for {
 		h, err := s.probe(ctx, client)
 		if ctx.Err() != nil {
 			return
 		}
-		if is := h == healthy; is != was {
+		if isHealthy := h == healthy; isHealthy != wasHealthy {
 			s.healthChanged(task, h, err)
-			was = is
+			wasHealthy = isHealthy
 		}
-		if !silent(err) {
+		if !isUnanswered(err) {
 			answered = time.Now()
 		}
 		left := s.plugin.HangTimeout - time.Since(answered)
 		if left <= 0 {
-			s.restart(task, "has answered no probe for %s and is restarted: %v", s.plugin.HangTimeout, err)
+			s.restart(task, "has answered no probe for %s and is restarted: %v",
+				s.plugin.HangTimeout, err)
 			return
 		}
 		if !backoff.Sleep(ctx, min(s.ProbeInterval, left)) {
@@ -150,10 +152,10 @@ func (s *supervisor) healthChanged(task hook.Control, h health, err error) {
 	}
 }
 
-// silent reports whether a probe failed without an answer of the plugin.
-func silent(err error) bool {
-	return slices.Contains([]string{"DeadlineExceeded", "Unavailable"},
-		csi.Code(err))
+// isUnanswered reports whether a probe failed without an answer of the plugin.
+func isUnanswered(err error) bool {
+	code := csi.Code(err)
+	return code == "DeadlineExceeded" || code == "Unavailable"
 }
 
 // unhealthyMark is a file in the socket's directory. It exists while the last event on the plugin's health

@@ -19,7 +19,7 @@ type instance struct {
 	registration *dynamicplugins.Instance
 	client       *csi.Client
 	cancel       context.CancelFunc // ends it at once
-	// retire ends it, but leaves calls in flight, or about to begin, their usual time
+	// retire ends it, but leaves calls in flight, or about to begin, their usual time.
 	retire context.CancelFunc
 
 	mu     sync.Mutex
@@ -35,13 +35,15 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 		cancel:       cancel,
 		retire:       retire,
 	}
-	client, err := csi.Dial(reg.SocketPath, m.logger,
-		csi.WithName(reg.ID),
-		csi.WithTimeout(m.cfg.callLimit()),
-		csi.WithMetrics(func(method, code string, took time.Duration) {
+	client, err := csi.Dial(reg.SocketPath, csi.Options{
+		Name:    reg.ID,
+		Logger:  m.logger,
+		Timeout: m.cfg.callLimit(),
+		Metrics: func(method, code string, took time.Duration) {
 			m.cfg.Metrics(reg.ID, method, code, took)
-		}))
-	if err != nil { // the path is no path: nothing will ever answer
+		},
+	})
+	if err != nil { // the path is invalid: nothing will ever answer
 		i.setReport(&structs.CSIInfo{
 			PluginID:          reg.ID,
 			AllocID:           reg.AllocID,
@@ -126,15 +128,15 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
 	m.logger.Info("plugin fingerprinted",
 		"plugin_id", r.PluginID, "kind", i.registration.Kind,
-		"alloc_id", r.AllocID,
-		"healthy", r.Healthy, "description", r.HealthDescription,
+		"alloc_id", r.AllocID, "healthy", r.Healthy,
+		"description", r.HealthDescription,
 		"version", r.ProviderVersion)
 }
 
 // sleepAbout sleeps for about d, at random a little less. It reports false if ctx ended.
 func sleepAbout(ctx context.Context, d time.Duration) bool {
-	return backoff.Sleep(ctx,
-		d-time.Duration(rand.Int64N(int64(d)/10+1)))
+	less := rand.Int64N(int64(d)/10 + 1)
+	return backoff.Sleep(ctx, d-time.Duration(less))
 }
 
 // fingerprint queries all properties of the plugin. An unhealthy instance keeps its earlier properties, which
@@ -142,16 +144,19 @@ func sleepAbout(ctx context.Context, d time.Duration) bool {
 func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
 	defer cancel()
+	reg := i.registration
 	r := &structs.CSIInfo{
-		Provider:        i.registration.Provider,
-		ProviderVersion: i.registration.Version,
+		Provider:        reg.Provider,
+		ProviderVersion: reg.Version,
 	}
 	if last := i.lastReport(); last != nil {
 		*r = *last
 	}
-	r.PluginID, r.AllocID = i.registration.ID, i.registration.AllocID
-	r.FormerProvider = i.registration.FormerProvider
-	r.Healthy, r.HealthDescription = false, ""
+	r.PluginID = reg.ID
+	r.AllocID = reg.AllocID
+	r.FormerProvider = reg.FormerProvider
+	r.Healthy = false
+	r.HealthDescription = ""
 	ready, err := i.client.Probe(ctx)
 	switch {
 	case err != nil:
@@ -159,12 +164,13 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	case !ready:
 		r.HealthDescription = "the plugin is starting: Probe answers ready=false"
 	default:
-		err := queryPlugin(ctx, i.client, i.registration.Kind, r)
+		err := queryPlugin(ctx, i.client, reg.Kind, r)
 		if err != nil {
 			r.HealthDescription = err.Error()
 			break
 		}
-		r.Healthy, r.HealthDescription = true, "healthy"
+		r.Healthy = true
+		r.HealthDescription = "healthy"
 	}
 	return r
 }
@@ -179,8 +185,10 @@ func queryPlugin(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *st
 	if err != nil {
 		return err
 	}
-	r.Provider, r.ProviderVersion = info.Name, info.Version
-	r.RequiresControllerPlugin, r.RequiresTopologies = caps.Controller, caps.Topology
+	r.Provider = info.Name
+	r.ProviderVersion = info.Version
+	r.RequiresControllerPlugin = caps.Controller
+	r.RequiresTopologies = caps.Topology
 	r.ExpandsOffline = caps.ExpandOffline && !caps.ExpandOnline
 	if kind == structs.CSIKindController {
 		controller, err := c.ControllerCapabilities(ctx)

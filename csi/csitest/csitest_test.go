@@ -29,7 +29,7 @@ func TestPlugin_MountsForReal(t *testing.T) {
 	if err := p.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := csi.Dial(p.Endpoint(), nil)
+	c, err := csi.Dial(p.Endpoint(), csi.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func (w *fixture) dial() (err error) {
 	if w.Client != nil {
 		return nil
 	}
-	if w.Client, err = csi.Dial(w.cfg.Endpoint, nil); err != nil {
+	if w.Client, err = csi.Dial(w.cfg.Endpoint, csi.Options{}); err != nil {
 		return err
 	}
 	w.t.Cleanup(func() { _ = w.Close() })

@@ -33,7 +33,7 @@ func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	second, err := csi.Dial(cfg.Endpoint, nil)
+	second, err := csi.Dial(cfg.Endpoint, csi.Options{})
 	w.must("dial", err)
 	t.Cleanup(func() { _ = second.Close() })
 	probe := func(want bool) {
