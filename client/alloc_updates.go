@@ -51,9 +51,10 @@ func (u *allocUpdates) enqueueNewest(state func() *structs.AllocClientUpdate) {
 func (u *allocUpdates) takePending() []*structs.AllocClientUpdate {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	all := slices.SortedFunc(maps.Values(u.pending), func(a, b *structs.AllocClientUpdate) int {
+	byID := func(a, b *structs.AllocClientUpdate) int {
 		return strings.Compare(a.ID, b.ID)
-	})
+	}
+	all := slices.SortedFunc(maps.Values(u.pending), byID)
 	clear(u.pending)
 	return all
 }
@@ -111,8 +112,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 		if !backoff.Sleep(ctx, c.config.UpdateInterval) {
 			return
 		}
-		if !serverRetry.Retry(ctx, c.logger,
-			failed, c.sendUpdates) {
+		if !serverRetry.Retry(ctx, c.logger, failed, c.sendUpdates) {
 			return
 		}
 		c.collectEnded()

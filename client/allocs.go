@@ -323,8 +323,9 @@ func (c *Client) collectEnded() {
 	slices.SortFunc(ended, func(a, b candidate) int {
 		return a.ended.Compare(b.ended)
 	})
-	for i := range max(0, len(ended)-c.config.GCMaxAllocs) {
-		r := ended[i].r
+	excess := max(0, len(ended)-c.config.GCMaxAllocs)
+	for _, e := range ended[:excess] {
+		r := e.r
 		c.ignoreAlloc(r.Alloc(), r.ClientState())
 		r.Destroy()
 	}

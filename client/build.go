@@ -74,8 +74,12 @@ func buildReal(p Parts) (*Subsystems, error) {
 		},
 		Inventory: plugins.Volumes().Inventory,
 		Endpoints: endpoint.List(plugins, p.Running),
-		Run:       []func(context.Context){drivers.Run, plugins.Run, reconcile(p, plugins)},
-		Destroy:   func() error { return mounts.ReleaseShared(root) },
+		Run: []func(context.Context){
+			drivers.Run,
+			plugins.Run,
+			reconcileVolumes(p, plugins),
+		},
+		Destroy: func() error { return mounts.ReleaseShared(root) },
 	}, nil
 }
 
@@ -92,14 +96,11 @@ func measureCall(plugin, method, code string, took time.Duration) {
 
 // buildRegistry restores the registry of plugins, without the plugins of allocations that are not here.
 func buildRegistry(p Parts) (*dynamicplugins.Registry, error) {
-	registry, err := dynamicplugins.New(p.DB, p.Logger)
-	if err != nil {
-		return nil, err
-	}
+	registry := dynamicplugins.New(p.DB, p.Logger)
 	known, err := knownAllocs(p.DB)
 	if err != nil {
 		p.Logger.Error("failed to read some records of allocations", "error", err)
-		return registry, nil // a registration too many does less harm than one too few
+		return registry, nil // an outdated registration does less harm than a missing one
 	}
 	return registry, registry.Retain(func(id string) bool {
 		return known[id]
@@ -115,10 +116,10 @@ func knownAllocs(db *store.DB) (map[string]bool, error) {
 	return known, err
 }
 
-// reconcile returns a loop for the agent's start. It compares the volume store with the mount table and
-// releases volumes of allocations that this node did not have then. It tries again until they are gone,
+// reconcileVolumes returns a loop for the agent's start. It compares the volume store with the mount table
+// and releases volumes of allocations that this node did not have then. It retries until they are released,
 // because nothing else may know of them.
-func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
+func reconcileVolumes(p Parts, plugins *csimanager.Manager) func(context.Context) {
 	before, err := knownAllocs(p.DB)
 	return func(ctx context.Context) {
 		if err != nil {
@@ -132,11 +133,11 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 			now, err := knownAllocs(p.DB)
 			return err != nil || now[id]
 		}
+		const failed = "failed to release volumes of deleted allocations, retrying"
 		pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
-		pause.Retry(ctx, p.Logger, "failed to release volumes of deleted allocations, retrying",
-			func(ctx context.Context) error {
-				_, err := plugins.Volumes().Reconcile(ctx, known)
-				return err
-			})
+		pause.Retry(ctx, p.Logger, failed, func(ctx context.Context) error {
+			_, err := plugins.Volumes().Reconcile(ctx, known)
+			return err
+		})
 	}
 }

@@ -64,8 +64,7 @@ func (c *Client) heldClaims() map[structs.CSIClaimKey]uint64 {
 	if err != nil {
 		c.logger.Error("failed to read some records of volumes", "error", err)
 	}
-	held := make(map[structs.CSIClaimKey]uint64,
-		len(inventory.Held))
+	held := make(map[structs.CSIClaimKey]uint64, len(inventory.Held))
 	for _, h := range inventory.Held {
 		held[h.CSIClaimKey] = h.GrantIndex
 	}
@@ -83,8 +82,7 @@ func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*struct
 	if err != nil {
 		return nil, err
 	}
-	claims := make(map[structs.CSIClaimKey]*structs.CSIClaim,
-		len(resp.Claims))
+	claims := map[structs.CSIClaimKey]*structs.CSIClaim{}
 	for _, claim := range resp.Claims {
 		claims[claim.Key()] = claim
 	}

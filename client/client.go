@@ -105,10 +105,10 @@ type Client struct {
 	closers    []func()
 	servers    *servers.List
 
-	node atomic.Pointer[structs.Node] // as it registered last, or is about to
+	node atomic.Pointer[structs.Node] // of the last or the coming registration
 
 	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these two:
-	ackedInstances map[structs.CSIInstanceKey]*structs.CSIPluginInstance
+	ackedInstances instanceMap
 	inDoubt        bool // whether the servers may still carry out an earlier report of the node
 
 	unaccounted time.Time     // since when the servers wait for the node's inventory, or zero; of runLease
@@ -141,7 +141,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		logger:         deps.Logger.Named("client"),
 		config:         cfg,
 		nodeWrites:     make(chan struct{}, 1),
-		ackedInstances: map[structs.CSIInstanceKey]*structs.CSIPluginInstance{},
+		ackedInstances: instanceMap{},
 		reregister:     make(chan struct{}, 1),
 		registered:     make(chan struct{}),
 		pullAnew:       make(chan struct{}, 1),
@@ -161,7 +161,8 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 // open makes everything that New makes. close releases it.
 func (c *Client) open(deps Deps) (err error) {
 	cfg := c.config
-	err = errors.Join(os.MkdirAll(cfg.StateDir(), 0o700),
+	err = errors.Join(
+		os.MkdirAll(cfg.StateDir(), 0o700),
 		os.MkdirAll(cfg.AllocDir(), 0o711),
 		os.MkdirAll(cfg.CSIDir(), 0o711))
 	if err != nil {
@@ -174,8 +175,7 @@ func (c *Client) open(deps Deps) (err error) {
 	c.closers = append(c.closers, func() {
 		_ = c.db.Close()
 	})
-	c.id, err = loadIdentity(c.db,
-		cfg.StateDir(), cfg.NodeID)
+	c.id, err = loadIdentity(c.db, cfg.StateDir(), cfg.NodeID)
 	if err != nil {
 		return err
 	}
@@ -213,10 +213,9 @@ func (c *Client) openPool(pool servers.Pool) {
 		c.pool = pool
 		return
 	}
-	serve := rpc.NewServer(c.logger.Named("rpc"),
-		c.subsystems.Endpoints...)
-	p := rpc.NewPool(rpc.Dial,
-		c.logger.Named("rpc"), serve)
+	logger := c.logger.Named("rpc")
+	serve := rpc.NewServer(logger, c.subsystems.Endpoints...)
+	p := rpc.NewPool(rpc.Dial, logger, serve)
 	c.pool = p
 	c.closers = append(c.closers, serve.Close, p.Close)
 }
@@ -252,16 +251,16 @@ func (c *Client) Run(ctx context.Context) {
 	c.life = life
 	c.mu.Unlock()
 	c.restoreAllocs(ctx)
-	for _, run := range []func(context.Context){c.runLease, c.runDrivers, c.runPlugins} {
-		loops.Go(func() { run(life) })
-	}
+	loops.Go(func() { c.runLease(life) })
+	loops.Go(func() { c.runDrivers(life) })
+	loops.Go(func() { c.runPlugins(life) })
 	// A node that stops accepts no new allocation. It does not report the ends that it causes: the servers
 	// place these allocations elsewhere when the lease has ended, or this node runs them again if it is back
 	// before.
 	var exchange sync.WaitGroup
-	for _, run := range []func(context.Context){c.runAllocs, c.runUpdates, c.runClaims} {
-		exchange.Go(func() { run(ctx) })
-	}
+	exchange.Go(func() { c.runAllocs(ctx) })
+	exchange.Go(func() { c.runUpdates(ctx) })
+	exchange.Go(func() { c.runClaims(ctx) })
 	exchange.Wait()
 	if c.config.DestroyOnShutdown {
 		c.destroyAll()
@@ -281,7 +280,7 @@ func (c *Client) Run(ctx context.Context) {
 // NodeID returns the ID of the node.
 func (c *Client) NodeID() string { return c.id.NodeID }
 
-// Node returns the node as it registers. The caller must not change it.
+// Node returns the row with which the node registers. The caller must not change it.
 func (c *Client) Node() *structs.Node {
 	return c.node.Load()
 }
@@ -372,13 +371,14 @@ func (c *Client) destroyAll() {
 	defer cancel()
 	all := c.allRunners()
 	for _, plugins := range []bool{false, true} {
-		some := slices.DeleteFunc(slices.Clone(all), func(r *allocrunner.Runner) bool {
-			return runsPlugin(r.Alloc()) != plugins
-		})
-		for _, r := range some {
-			r.Stop("the node agent shuts down")
+		var stopped []*allocrunner.Runner
+		for _, r := range all {
+			if runsPlugin(r.Alloc()) == plugins {
+				r.Stop("the node agent shuts down")
+				stopped = append(stopped, r)
+			}
 		}
-		for _, r := range some {
+		for _, r := range stopped {
 			waitClosed(ctx, r.Unwound())
 		}
 	}

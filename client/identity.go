@@ -30,13 +30,13 @@ func loadIdentity(db *store.DB, dir, configured string) (id identity, err error)
 	if known == nil {
 		known = &identity{}
 	}
-	id.NodeID, err = loadOrMake(filepath.Join(dir, "node-id"),
-		known.NodeID, configured)
+	nodeFile := filepath.Join(dir, "node-id")
+	id.NodeID, err = loadIdentityPart(nodeFile, known.NodeID, configured)
 	if err != nil {
 		return id, err
 	}
-	id.SecretID, err = loadOrMake(filepath.Join(dir, "secret-id"),
-		known.SecretID, "")
+	secretFile := filepath.Join(dir, "secret-id")
+	id.SecretID, err = loadIdentityPart(secretFile, known.SecretID, "")
 	if err != nil {
 		return id, err
 	}
@@ -46,8 +46,8 @@ func loadIdentity(db *store.DB, dir, configured string) (id identity, err error)
 	return id, identityTable.Put(db, "node", &id)
 }
 
-// loadOrMake reads one part of the identity. known is its copy, "" if there is none.
-func loadOrMake(path, known, configured string) (string, error) {
+// loadIdentityPart reads one part of the identity, or makes it. known is its copy, "" if there is none.
+func loadIdentityPart(path, known, configured string) (string, error) {
 	b, err := os.ReadFile(path)
 	have := strings.TrimSpace(string(b))
 	missing := errors.Is(err, os.ErrNotExist)

@@ -16,28 +16,28 @@ import (
 // pluginBatch is the time for which changes of plugin instances are gathered before they are sent.
 const pluginBatch = 100 * time.Millisecond
 
-// instancesByKey indexes instances.
-func instancesByKey(
-	instances []*structs.CSIPluginInstance,
-) map[structs.CSIInstanceKey]*structs.CSIPluginInstance {
-	m := make(map[structs.CSIInstanceKey]*structs.CSIPluginInstance,
-		len(instances))
+// instanceMap has plugin instances by their keys.
+type instanceMap = map[structs.CSIInstanceKey]*structs.CSIPluginInstance
+
+func instancesByKey(instances []*structs.CSIPluginInstance) instanceMap {
+	m := make(instanceMap, len(instances))
 	for _, i := range instances {
-		m[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = i
+		k := structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}
+		m[k] = i
 	}
 	return m
 }
 
 // diffInstances returns the changes from the instances that the servers know to the current ones.
 func diffInstances(
-	known, now map[structs.CSIInstanceKey]*structs.CSIPluginInstance,
+	known, now instanceMap,
 ) (upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey) {
-	for _, k := range slices.SortedFunc(maps.Keys(now), compareInstances) {
+	for _, k := range sortedKeys(now) {
 		if !reflect.DeepEqual(now[k], known[k]) {
 			upserts = append(upserts, now[k])
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(known), compareInstances) {
+	for _, k := range sortedKeys(known) {
 		if now[k] == nil {
 			removes = append(removes, k)
 		}
@@ -45,9 +45,11 @@ func diffInstances(
 	return upserts, removes
 }
 
-func compareInstances(a, b structs.CSIInstanceKey) int {
-	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID),
-		cmp.Compare(a.Kind, b.Kind))
+func sortedKeys(m instanceMap) []structs.CSIInstanceKey {
+	return slices.SortedFunc(maps.Keys(m), func(a, b structs.CSIInstanceKey) int {
+		return cmp.Or(cmp.Compare(a.PluginID, b.PluginID),
+			cmp.Compare(a.Kind, b.Kind))
+	})
 }
 
 // runPlugins reports changes of the node's plugin instances to the servers, batched, until they acknowledge
@@ -56,7 +58,8 @@ func (c *Client) runPlugins(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
 		return
 	}
-	for serverRetry.Retry(ctx, c.logger, "failed to send plugin updates", c.sendInstances) {
+	const failed = "failed to send plugin updates"
+	for serverRetry.Retry(ctx, c.logger, failed, c.sendInstances) {
 		select {
 		case <-c.subsystems.Plugins.Changes():
 			backoff.Sleep(ctx, pluginBatch)

@@ -22,10 +22,10 @@ import (
 //	<task>/local <task>/secrets <task>/tmp
 const sharedDir = "alloc"
 
-// dirMode is how a directory is made.
+// dirMode is the mode of a directory.
 type dirMode struct {
 	os.FileMode
-	once bool // a driver changes it later: the mode of one that is there stays
+	once bool // a driver changes it later: an existing directory keeps its mode
 }
 
 // layout lists the directories of an allocation with their modes. The shared ones are open to the users of
@@ -65,8 +65,8 @@ func makeDirs(root string, g *structs.TaskGroup) error {
 	return nil
 }
 
-// makeDir makes one directory, or sets the mode of one that is there. Tasks that ran before may have put
-// anything in its place: a symbolic link would have the mode of the host's own directories changed.
+// makeDir makes one directory, or sets the mode of an existing one. Earlier tasks may have put anything in
+// its place: through a symbolic link, makeDir would change the mode of the host's own directories.
 func makeDir(dir string, mode dirMode) error {
 	_, err := os.Lstat(dir)
 	there := err == nil
@@ -100,12 +100,12 @@ func taskDirs(root, task string) driver.Dirs {
 	}
 }
 
-// LogDir is where the logs of an allocation's tasks are, given the allocation's directory.
+// LogDir returns the directory of the logs of an allocation's tasks, below the allocation's directory.
 func LogDir(allocDir string) string {
 	return filepath.Join(allocDir, sharedDir, "logs")
 }
 
-// removeDirs removes an allocation's directory. It refuses while anything is mounted in it: mounted files do
+// removeDirs removes an allocation's directory. It fails while anything is mounted in it: mounted files do
 // not belong to the allocation.
 func removeDirs(root string) error {
 	resolved, err := filepath.EvalSymlinks(root)

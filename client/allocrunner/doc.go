@@ -12,8 +12,8 @@
 //   - An agent that ends (or is killed) leaves tasks running. The next agent recovers them by the handle in
 //     the store and starts nothing twice. It starts other tasks only after an answer of the servers, which
 //     may not want them any more.
-//   - A begun hook is taken down, whether its Up succeeded, failed or was interrupted. A hook that was never
-//     begun is not.
+//   - Down is called for each begun hook, whether its Up succeeded, failed or was interrupted. It is not
+//     called for other hooks.
 //   - While a recovered task runs, a hook whose Up fails is retried: a restart of the agent never ends a
 //     running workload.
 //

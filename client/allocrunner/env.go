@@ -46,7 +46,8 @@ func taskVariables(
 			own["MEMORY_MAX_LIMIT"] = strconv.Itoa(r.MemoryMaxMB)
 		}
 	}
-	for _, meta := range []map[string]string{alloc.Job.Meta, g.Meta, t.Meta} { // the nearer wins
+	metas := []map[string]string{alloc.Job.Meta, g.Meta, t.Meta}
+	for _, meta := range metas { // the nearer wins
 		for k, v := range meta {
 			own["META_"+envName(k)] = v
 			own["META_"+envName(strings.ToUpper(k))] = v
@@ -61,7 +62,7 @@ func taskVariables(
 	}
 	vars = nodeVariables(node)
 	maps.Copy(vars, env)
-	for k, v := range t.Env { // may refer to all above, not to each other
+	for k, v := range t.Env { // it may refer to all above, not to itself
 		env[k] = vars.expand(v)
 	}
 	for k, v := range env {
@@ -76,7 +77,7 @@ var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 // envName replaces the characters that the name of an environment variable must not have.
 func envName(s string) string { return notInNames.ReplaceAllString(s, "_") }
 
-// nodeVariables are the node's facts, named as constraints name them.
+// nodeVariables returns the node's facts under the names that constraints use.
 func nodeVariables(node *structs.Node) variables {
 	v := variables{
 		"node.unique.id":   node.ID,
@@ -96,8 +97,7 @@ func nodeVariables(node *structs.Node) variables {
 
 var reference = regexp.MustCompile(`\$\{\s*([^{}\s]+)\s*\}`)
 
-// expand replaces the references in s that are known; others stay as they are, since a shell in the task
-// may be the one that is meant.
+// expand replaces the known references in s. Others stay as they are: a shell in the task may expand them.
 func (v variables) expand(s string) string {
 	if !strings.Contains(s, "${") {
 		return s

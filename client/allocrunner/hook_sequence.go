@@ -22,7 +22,7 @@ type boundHook struct {
 	down func(ctx context.Context) error
 }
 
-// hookSequence runs hooks up in order and down in reverse, and keeps on record which are begun.
+// hookSequence calls the Ups of hooks in order and their Downs in reverse, and records the begun hooks.
 type hookSequence struct {
 	list  []boundHook
 	begun []string
@@ -31,8 +31,8 @@ type hookSequence struct {
 	logger hclog.Logger
 }
 
-// up takes every hook up, each on record before it is begun. At the first that fails it stops: down then
-// takes down that one and those before it.
+// up calls Up of every hook, in order. It records each hook first. It stops at the first failure: down then
+// takes down the failed hook and those before it.
 func (s *hookSequence) up(ctx context.Context) error {
 	for _, h := range s.list {
 		begin := time.Now()
@@ -61,7 +61,7 @@ func (s *hookSequence) recordBegun(name string) error {
 	return nil
 }
 
-// assumeBegun takes every hook for begun, and returns their names.
+// assumeBegun marks every hook as begun and returns their names.
 func (s *hookSequence) assumeBegun() []string {
 	for _, h := range s.list {
 		s.begun = append(s.begun, h.name)
@@ -69,9 +69,9 @@ func (s *hookSequence) assumeBegun() []string {
 	return s.begun
 }
 
-// down takes the begun hooks down in reverse, past errors, and returns all errors. It removes finished hooks
-// from the record, so that the next call does only the rest. It drops a recorded hook that this agent does
-// not have (it is of another version).
+// down calls Down of the begun hooks in reverse, past errors, and returns all errors. It removes finished
+// hooks from the record, so that the next call does only the rest. It drops a recorded hook that this agent
+// does not have: an agent of another version recorded it.
 func (s *hookSequence) down(ctx context.Context) error {
 	var errs []error
 	for _, h := range slices.Backward(s.list) {
@@ -98,7 +98,7 @@ func (s *hookSequence) down(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// downUntilDone repeats down until it succeeds. It reports false when ctx ended first.
+// downUntilDone repeats down until it succeeds. It reports false if ctx ended first.
 func (s *hookSequence) downUntilDone(ctx context.Context) bool {
 	return downRetry.Retry(ctx, s.logger,
 		"failed to take down a hook, retrying", s.down)

@@ -16,7 +16,7 @@ import (
 // HostPaths reports whether the task sees the host's own paths, because its driver gives it no root.
 func HostPaths(t *structs.Task) bool { return t.Driver == "raw_exec" }
 
-// seenDirs are the task's directories as the task sees them.
+// seenDirs returns the task's directories as the task sees them.
 func (t *task) seenDirs(spec *structs.Task) driver.Dirs {
 	if HostPaths(spec) {
 		return taskDirs(t.r.dir, t.name)
@@ -52,13 +52,13 @@ func (t *task) buildEnv() *hook.TaskEnv {
 
 // variables returns the environment of the task's next start, and all that its strings may refer to.
 func (t *task) variables() (env map[string]string, vars variables) {
+	r := t.r
 	spec := t.spec()
-	return taskVariables(t.r.Alloc(), t.r.group(), spec,
-		t.r.deps.Node(),
-		t.seenDirs(spec), t.r.deps.Region)
+	return taskVariables(r.Alloc(), r.group(), spec,
+		r.deps.Node(), t.seenDirs(spec), r.deps.Region)
 }
 
-// start takes the task's hooks up and starts its process. With false it returns the failure.
+// start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
 func (t *task) start(ctx context.Context) (ending, bool) {
 	t.cleanUp(ctx)
 	if t.r.stopping.Err() != nil || ctx.Err() != nil {
@@ -76,12 +76,11 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 		s.State = structs.TaskRunning
 		s.StartedAt = time.Now()
 	})
-	t.logger.Info("task started",
-		"pid", h.PID, "driver", h.Driver)
+	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
 	return ending{}, true
 }
 
-// startProcess takes the task's hooks up and starts its process. failure is the type of the event for an
+// startProcess sets up the task's hooks and starts its process. failure is the type of the event for an
 // error.
 func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure string, err error) {
 	t.env = t.buildEnv()
@@ -127,11 +126,11 @@ func (t *task) recordStartFailure(ctx context.Context, kind string, err error) e
 	return ending{final: final, reason: err.Error()}
 }
 
-// superviseProcess accompanies a running process to its end, which it brings about when the task is killed or
-// a hook wants it restarted. It reports false when the task was killed, or ctx ended.
+// superviseProcess waits for the end of a running process. It stops the process when the task is killed or a
+// hook requests a restart. It reports false if the task was killed or ctx ended.
 func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, bool) {
 	select {
-	case <-t.restarts: // meant a process that has ended by itself
+	case <-t.restarts: // a request for an earlier process, which has ended by itself
 	default:
 	}
 	exited := make(chan *driver.ExitResult, 1)
@@ -159,28 +158,31 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 	return ending{}, false
 }
 
-// waitForExit sends how the process ended. It sends nothing when ctx ends first.
+// waitForExit sends the result of the process. It sends nothing if ctx ends first.
 func (t *task) waitForExit(ctx context.Context, d driver.Driver, exited chan<- *driver.ExitResult) {
 	res, err := d.Wait(ctx, t.id)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
-		res = &driver.ExitResult{ExitCode: -1, Err: err.Error()}
+		res = &driver.ExitResult{
+			ExitCode: -1,
+			Err:      err.Error(),
+		}
 	}
 	exited <- res
 }
 
-// startHooks calls Started of the task's hooks as soon as the allocation's hooks are up, which may take a
-// while for the process of an earlier agent. The returned function calls Stopped. A hook can distinguish the
-// cause by the context of Started: it is alive if the process has ended, and has ended if the agent stops and
-// leaves the process running.
+// startHooks calls Started of the task's hooks once the allocation's hooks are up. For the process of an
+// earlier agent that may take a while. The returned function calls Stopped. The context of Started shows a
+// hook the cause: it is alive if the process has ended, and has ended if the agent stops and leaves the
+// process running.
 func (t *task) startHooks(agent context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(agent)
 	waiting, stopWaiting := context.WithCancel(ctx)
 	var started []hook.Started
 	begin := func() {
-		if t.live && !t.setUpAgain(waiting) {
+		if t.live && !t.restoreHooks(waiting) {
 			return
 		}
 		for _, h := range t.list {
@@ -209,9 +211,9 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 	}
 }
 
-// setUpAgain takes the hooks of a process that was taken up again up, once the allocation's are; a fault is
-// tried again, since the process runs on all the same. It reports false when ctx ended.
-func (t *task) setUpAgain(ctx context.Context) bool {
+// restoreHooks sets up the task's hooks for a recovered process, once the allocation's hooks are up. It
+// retries a failed Up, because the process runs on in any case. It reports false if ctx ended.
+func (t *task) restoreHooks(ctx context.Context) bool {
 	select {
 	case <-t.r.ready:
 	case <-ctx.Done():
@@ -252,8 +254,8 @@ func (t *task) recordKilled(res *driver.ExitResult) {
 	t.Emit(exitEvent(structs.TaskEventKilled, "Task successfully killed", res))
 }
 
-// stopProcess has the driver stop the process, again until it has ended; one for which there is no time
-// is killed. It returns nil when ctx ends first.
+// stopProcess makes the driver stop the process, and retries until the process has ended. It kills the
+// process of a lost allocation at once. It returns nil if ctx ends first.
 func (t *task) stopProcess(
 	ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult,
 ) *driver.ExitResult {
@@ -280,7 +282,7 @@ func (t *task) stopProcess(
 	}
 }
 
-// stopOnce gives the process its time to end, which is over when the allocation is lost.
+// stopOnce makes the driver stop the process within its kill timeout, or at once if the allocation is lost.
 func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 	if t.r.lost.Err() != nil {
 		return d.Stop(ctx, t.id, "SIGKILL", 0)
@@ -296,7 +298,7 @@ func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 	return d.Stop(ctx, t.id, spec.KillSignal, timeout)
 }
 
-// recordExit records how the process ended.
+// recordExit records the end of a process.
 func (t *task) recordExit(res *driver.ExitResult) ending {
 	e := exitEvent(structs.TaskEventTerminated, describeExit(res), res)
 	if res.OOMKilled {
@@ -306,7 +308,10 @@ func (t *task) recordExit(res *driver.ExitResult) ending {
 	t.logger.Info("task ended",
 		"exit_code", res.ExitCode, "signal", res.Signal,
 		"oom_killed", res.OOMKilled, "error", res.Err)
-	return ending{ok: res.Successful(), reason: describeExit(res)}
+	return ending{
+		ok:     res.Successful(),
+		reason: describeExit(res),
+	}
 }
 
 func exitEvent(kind, message string, res *driver.ExitResult) *structs.TaskEvent {
@@ -321,9 +326,9 @@ func exitEvent(kind, message string, res *driver.ExitResult) *structs.TaskEvent 
 func describeExit(res *driver.ExitResult) string {
 	switch {
 	case res.Err != "":
-		return "how it ended is unknown: " + res.Err
+		return "the result is unknown: " + res.Err
 	case res.OOMKilled:
-		return "killed for want of memory"
+		return "killed because memory ran out"
 	case res.Signal != 0:
 		return fmt.Sprintf("ended by signal %d", res.Signal)
 	}

@@ -48,17 +48,18 @@ func Saved(db *store.DB) ([]*structs.Allocation, error) {
 	records, err := allocTable.All(db, "")
 	allocs := make([]*structs.Allocation, 0, len(records))
 	for _, r := range records {
-		if r.Value.Alloc == nil || r.Value.Alloc.Job == nil {
+		alloc := r.Value.Alloc
+		if alloc == nil || alloc.Job == nil {
 			err = errors.Join(err,
-				structs.Internalf("the record of allocation %s is not whole", r.Key))
+				structs.Internalf("the record of allocation %s is incomplete", r.Key))
 			continue
 		}
-		allocs = append(allocs, r.Value.Alloc)
+		allocs = append(allocs, alloc)
 	}
 	return allocs, err
 }
 
-// deleteRecords removes every record of an allocation, its own last.
+// deleteRecords deletes the records of an allocation's tasks, and then its own.
 func deleteRecords(db *store.DB, alloc *structs.Allocation) error {
 	tasks, err := taskTable.All(db,
 		store.Key(alloc.ID, ""))

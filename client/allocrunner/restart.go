@@ -13,10 +13,10 @@ type history struct {
 	Count int
 }
 
-// ending is how one run of a task's process ended.
+// ending is the result of one run of a task's process.
 type ending struct {
-	ok     bool   // by itself, successfully
-	final  bool   // it could not be started and never will be
+	ok     bool   // the process ended by itself, successfully
+	final  bool   // the process could not be started and never will be
 	reason string // for users
 }
 
@@ -62,7 +62,8 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 	case e.final:
 		return decision{failed: true, reason: e.reason}
 	}
-	if h.Since.IsZero() || now.Sub(h.Since) > p.Interval {
+	expired := now.Sub(h.Since) > p.Interval
+	if h.Since.IsZero() || expired {
 		*h = history{Since: now}
 	}
 	h.Count++
@@ -74,8 +75,8 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 			reason:  e.reason,
 		}
 	case p.Mode == restartDelay:
-		delay := max(h.Since.Add(p.Interval).Sub(now),
-			p.Delay)
+		untilNext := h.Since.Add(p.Interval).Sub(now)
+		delay := max(untilNext, p.Delay)
 		*h = history{}
 		return decision{
 			restart: true,

@@ -8,15 +8,16 @@ import (
 	"berth/structs"
 )
 
-// Salvage makes the runner of an allocation that was on this node before, without its record: its tasks are
-// looked for as after a restart, and every hook is taken to be up.
+// Salvage makes the runner of an allocation that was on this node before, without its record. The runner
+// searches for the tasks as after a restart, and assumes that every hook is up.
 func Salvage(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	return newRecorded(deps, alloc, true)
 }
 
 // Leftover reports whether this node has anything of an allocation, apart from the store.
 func Leftover(deps Deps, id string) bool {
-	_, err := os.Lstat(filepath.Join(deps.Dir, id))
+	dir := filepath.Join(deps.Dir, id)
+	_, err := os.Lstat(dir)
 	return !errors.Is(err, os.ErrNotExist)
 }
 

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -48,7 +47,7 @@ type Runner struct {
 	id       string
 	dir      string
 	env      *hook.AllocEnv
-	restored bool // by an agent that found it in the store
+	restored bool // the agent has found it in the store
 	tasks    []*task
 	hooks    *hookSequence
 
@@ -125,8 +124,11 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	}
 	r.hooks = &hookSequence{logger: r.logger, save: r.saveBegun}
 	for _, h := range deps.AllocHooks(r.env) {
+		up := func(ctx context.Context) error {
+			return h.Up(ctx, r.env)
+		}
 		r.hooks.list = append(r.hooks.list,
-			boundHook{h.Name(), func(ctx context.Context) error { return h.Up(ctx, r.env) }, h.Down})
+			boundHook{h.Name(), up, h.Down})
 	}
 	for _, spec := range group.Tasks {
 		r.tasks = append(r.tasks, newTask(r, spec))
@@ -134,13 +136,13 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	return r, nil
 }
 
-// ID is the allocation's.
+// ID returns the allocation's ID.
 func (r *Runner) ID() string { return r.id }
 
-// Dir is the allocation's directory.
+// Dir returns the allocation's directory.
 func (r *Runner) Dir() string { return r.dir }
 
-// Alloc is the allocation as the servers last sent it, with its job.
+// Alloc returns the allocation as the servers last sent it, with its job.
 func (r *Runner) Alloc() *structs.Allocation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,16 +188,15 @@ func (r *Runner) Stop(reason string) {
 	r.stop(stopError{reason: reason})
 }
 
-// Lose ends the allocation as failed because something it uses is no longer its own: its tasks are killed
-// at once, also when they are being stopped already, and everything is taken down. The next agent knows.
+// Lose fails the allocation because it has lost a volume. It kills the tasks at once, also during a stop, and
+// takes everything down. The next agent finds the failure in the record.
 func (r *Runner) Lose(reason string) {
 	r.recordFailure(reason, true)
 	r.lose()
 	r.stop(stopError{reason, structs.TaskEventLost, true})
 }
 
-// Destroy stops the allocation and, once all is down, removes its directory and records; then Run
-// returns.
+// Destroy stops the allocation. Once all is down, it removes the directory and the records, and Run returns.
 func (r *Runner) Destroy() {
 	r.Stop("the allocation was removed")
 	r.destroyed.Do(func() { close(r.destroy) })
@@ -276,7 +277,7 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 	r.setUp(ctx)
 	tasks.Wait()
-	r.stop(stopError{reason: "every task has ended"}) // lets stopTasks go
+	r.stop(stopError{reason: "every task has ended"}) // ends stopTasks
 	if ctx.Err() != nil || !r.hooks.downUntilDone(ctx) {
 		return
 	}
@@ -288,7 +289,7 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// resumeStop takes up again an end that was decided before the agent restarted.
+// resumeStop resumes a stop that was decided before the agent restarted.
 func (r *Runner) resumeStop() {
 	r.mu.Lock()
 	rec := r.rec
@@ -312,8 +313,8 @@ func (r *Runner) remove(context.Context) error {
 	return deleteRecords(r.deps.DB, r.Alloc())
 }
 
-// setUp takes the allocation's hooks up and closes ready, or fails the allocation. While a task runs it
-// retries.
+// setUp sets up the allocation's hooks and closes ready, or fails the allocation. While a task runs, it
+// retries instead.
 func (r *Runner) setUp(ctx context.Context) {
 	wanted, cancel := r.whileWanted(ctx)
 	defer cancel()
@@ -373,7 +374,7 @@ func (r *Runner) failSetup(err error) {
 	r.stop(stopError{reason, structs.TaskEventSetupFailure, true})
 }
 
-// recordFailure makes durable why the allocation fails; the first reason stays.
+// recordFailure records the reason of the allocation's failure. The first reason stays.
 func (r *Runner) recordFailure(reason string, lost bool) {
 	err := r.saveRecord(func(rec *allocRecord) {
 		rec.Failure = cmp.Or(rec.Failure, reason)
@@ -384,7 +385,7 @@ func (r *Runner) recordFailure(reason string, lost bool) {
 	}
 }
 
-// stopTasks waits for the order to stop and carries it out: the leader first, then the others.
+// stopTasks waits until the allocation is to stop, and stops the leaders first, then the other tasks.
 func (r *Runner) stopTasks(ctx context.Context) {
 	select {
 	case <-r.stopping.Done():
@@ -393,9 +394,11 @@ func (r *Runner) stopTasks(ctx context.Context) {
 	}
 	cause := context.Cause(r.stopping)
 	d := r.group().ShutdownDelay
-	if d != nil && r.anyRunning() &&
-		!r.waitShutdownDelay(ctx, *d) {
-		return
+	if d != nil && r.anyRunning() {
+		sleepUnless(ctx, r.lost, *d)
+		if ctx.Err() != nil {
+			return
+		}
 	}
 	for _, leaders := range []bool{true, false} {
 		var wg sync.WaitGroup
@@ -408,13 +411,7 @@ func (r *Runner) stopTasks(ctx context.Context) {
 	}
 }
 
-// waitShutdownDelay waits, unless there is no time for it. It reports false when ctx ended.
-func (r *Runner) waitShutdownDelay(ctx context.Context, d time.Duration) bool {
-	sleepUnless(ctx, r.lost, d)
-	return ctx.Err() == nil
-}
-
-// taskEnded is called by a task that has died: a failure, or the end of the leader, stops the others.
+// taskEnded stops the other tasks if a task has failed or the leader has ended.
 func (r *Runner) taskEnded(t *task) {
 	switch {
 	case t.state().Failed:
@@ -424,7 +421,10 @@ func (r *Runner) taskEnded(t *task) {
 		})
 	case t.spec().Leader:
 		reason := "the leader task " + t.name + " has ended"
-		r.stop(stopError{reason: reason, event: structs.TaskEventLeaderDead})
+		r.stop(stopError{
+			reason: reason,
+			event:  structs.TaskEventLeaderDead,
+		})
 	}
 }
 
@@ -440,7 +440,7 @@ func (r *Runner) finished() bool {
 	})
 }
 
-// group is the task group as the servers last sent it; a version without the group changes nothing.
+// group returns the task group as the servers last sent it. A version without the group changes nothing.
 func (r *Runner) group() *structs.TaskGroup {
 	g := r.Alloc().Job.Group(r.env.Group.Name)
 	if g != nil {

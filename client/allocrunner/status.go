@@ -6,8 +6,8 @@ import (
 	"berth/structs"
 )
 
-// summarizeTasks sums up the states of an allocation's tasks. The sum is terminal only when every task is
-// dead: until then a task may still use a resource of the allocation.
+// summarizeTasks returns the state of an allocation from the states of its tasks. It is terminal only when
+// every task is dead: until then a task may still use a resource of the allocation.
 func summarizeTasks(tasks map[string]*structs.TaskState) (state, description string) {
 	count := map[string]int{}
 	failed := false

@@ -30,14 +30,14 @@ type task struct {
 	mu  sync.Mutex
 	rec taskRecord
 
-	sought   *driver.Handle // a process of a former agent of which it is not known whether it runs
-	live     bool           // the process of a former agent was found again
-	clean    bool           // the driver surely holds nothing of the task: it may start
+	sought   *driver.Handle // a process of a former agent that may still run
+	live     bool           // the process of a former agent was found
+	clean    bool           // the driver surely has nothing of the task: it may start
 	restarts chan string    // reasons to restart, from hooks
 	// killed ends when the task is to stop for good; its cause is the reason.
 	killed context.Context
 	kill   context.CancelCauseFunc
-	dead   chan struct{} // closed: dead; its hooks' Downs may still be on their way
+	dead   chan struct{} // closed: the task is dead; the Downs of its hooks may still run
 }
 
 func newTask(r *Runner, spec *structs.Task) *task {
@@ -63,8 +63,11 @@ func newTask(r *Runner, spec *structs.Task) *task {
 		},
 	}
 	for _, h := range t.list {
+		up := func(ctx context.Context) error {
+			return h.Up(ctx, t.env)
+		}
 		t.hooks.list = append(t.hooks.list,
-			boundHook{h.Name(), func(ctx context.Context) error { return h.Up(ctx, t.env) }, h.Down})
+			boundHook{h.Name(), up, h.Down})
 	}
 	return t
 }
@@ -87,7 +90,7 @@ func (t *task) key() string {
 	return store.Key(t.r.id, t.name)
 }
 
-// spec is the task as the servers last sent it.
+// spec returns the task as the servers last sent it.
 func (t *task) spec() *structs.Task {
 	if s := t.r.group().Task(t.name); s != nil {
 		return s
@@ -95,7 +98,7 @@ func (t *task) spec() *structs.Task {
 	return t.r.env.Group.Task(t.name)
 }
 
-// state is a copy of the task's state.
+// state returns a copy of the task's state.
 func (t *task) state() *structs.TaskState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +120,8 @@ func (t *task) saveRecord(edit func(*taskRecord)) error {
 	return nil
 }
 
-// updateRecord is save for a change that has already happened: if the write fails, the task keeps the change
-// in memory and logs the error. It reports to the servers. The event may be nil.
+// updateRecord is saveRecord for a change that has already happened: if the write fails, the task keeps the
+// change in memory and logs the error. It notifies Deps.Changed. The event may be nil.
 func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *structs.TaskState)) {
 	t.mu.Lock()
 	rec := t.rec
@@ -145,7 +148,7 @@ func (t *task) Emit(e *structs.TaskEvent) {
 		func(*taskRecord, *structs.TaskState) {})
 }
 
-// Restart implements hook.Control. One request at a time is remembered.
+// Restart implements hook.Control. The task remembers one request at a time.
 func (t *task) Restart(reason string) {
 	select {
 	case t.restarts <- reason:
@@ -174,18 +177,19 @@ func (t *task) reattach(ctx context.Context) {
 	if h == nil || rec.State.State == structs.TaskDead {
 		return
 	}
-	t.clean, t.sought = false, h
+	t.clean = false
+	t.sought = h
 	t.findProcess(ctx)
 }
 
-// findProcess tries once to find the process. While the driver can neither find it nor confirm that it is
-// gone, it counts as running.
+// findProcess tries once to find the process. While the driver can neither find the process nor confirm its
+// end, the process counts as running.
 func (t *task) findProcess(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	h := t.sought
 	d, err := t.r.deps.Drivers.Driver(h.Driver)
-	// this agent does not have the driver: it cannot even clean up
+	// This agent does not have the driver: it cannot even clean up.
 	unknown := structs.IsKind(err, structs.KindInvalid)
 	if err == nil {
 		err = d.Recover(ctx, h)
@@ -216,7 +220,7 @@ func (t *task) findProcess(ctx context.Context) {
 // ends.
 func (t *task) findProcessUntilKnown(ctx context.Context) {
 	pause := downRetry
-	for t.sought != nil && t.waitRestart(ctx, pause.Next()) {
+	for t.sought != nil && sleepUnless(ctx, t.killed, pause.Next()) {
 		t.findProcess(ctx)
 	}
 }
@@ -253,8 +257,9 @@ func (t *task) runUntilDead(ctx context.Context) {
 		}
 		spec := t.spec()
 		h := t.snapshot().History
-		d := h.decide(restartPolicy(t.r.group(), spec),
-			t.r.Alloc().Job.Finite(), time.Now(), e)
+		policy := restartPolicy(t.r.group(), spec)
+		finite := t.r.Alloc().Job.Finite()
+		d := h.decide(policy, finite, time.Now(), e)
 		if !d.restart {
 			if d.failed {
 				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.reason)
@@ -272,7 +277,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 			s.Restarts++
 			s.LastRestart = time.Now()
 		})
-		if !t.waitRestart(ctx, d.delay) {
+		if !sleepUnless(ctx, t.killed, d.delay) {
 			if ctx.Err() == nil {
 				t.markDead(false)
 			}
@@ -281,12 +286,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 	}
 }
 
-// waitRestart waits for d. It reports false when the task was killed or ctx ended.
-func (t *task) waitRestart(ctx context.Context, d time.Duration) bool {
-	return sleepUnless(ctx, t.killed, d)
-}
-
-// sleepUnless waits for d. It reports false when one of the contexts ended first.
+// sleepUnless waits for d. It reports false if one of the contexts ended first.
 func sleepUnless(ctx, end context.Context, d time.Duration) bool {
 	if end.Err() != nil {
 		return false
@@ -322,8 +322,8 @@ func (t *task) stopAndWait(ctx context.Context, cause error) {
 	}
 }
 
-// runOnce runs the process once, or follows the one that a former agent started, to its end. It reports
-// false when the task was killed, or ctx ended.
+// runOnce runs the process once, or waits for the end of the one that a former agent started. It reports
+// false if the task was killed or ctx ended.
 func (t *task) runOnce(ctx context.Context) (ending, bool) {
 	defer t.cleanUp(ctx)
 	t.findProcessUntilKnown(ctx)
@@ -336,7 +336,7 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 		}
 	}
 	d, err := t.r.deps.Drivers.Driver(t.snapshot().Handle.Driver)
-	if err != nil { // it worked a moment ago
+	if err != nil { // the driver worked a moment ago
 		return ending{reason: err.Error()}, true
 	}
 	return t.superviseProcess(ctx, d)
@@ -359,8 +359,8 @@ func (t *task) awaitMayStart(ctx context.Context) bool {
 	return !t.awaitStopOrder(ctx)
 }
 
-// awaitStopOrder reports whether the task is to end. Nothing of a stopping allocation starts any more, but
-// the order reaches its tasks one after the other. So awaitStopOrder waits for it.
+// awaitStopOrder reports whether the task is to end. A stopping allocation starts nothing any more, but its
+// tasks are stopped one after the other. So awaitStopOrder waits for the stop of this task.
 func (t *task) awaitStopOrder(ctx context.Context) bool {
 	if t.r.stopping.Err() == nil {
 		return ctx.Err() != nil
@@ -372,9 +372,9 @@ func (t *task) awaitStopOrder(ctx context.Context) bool {
 	return true
 }
 
-// cleanUp makes the driver destroy the task, and retries until done or ctx ends: a task never starts beside
-// the remains of its last run, and is not dead while any are left. It leaves the process alone when the agent
-// stops.
+// cleanUp makes the driver destroy the task, and retries until it succeeds or ctx ends: a task never starts
+// beside the remains of its last run, and is not dead while any are left. It leaves the process alone when
+// the agent stops.
 func (t *task) cleanUp(ctx context.Context) {
 	if t.clean || ctx.Err() != nil {
 		return

@@ -55,5 +55,5 @@ func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 	return nil
 }
 
-// Down does nothing: the mounts are the driver's, in a namespace that ends with the task.
+// Down does nothing: the driver makes the mounts, in a namespace that ends with the task.
 func (*volumeMounts) Down(context.Context) error { return nil }

@@ -40,12 +40,12 @@ type Config struct {
 	// FirstFingerprintTimeout bounds how long the first registration waits for drivers and for CSI
 	// plugins that run already.
 	FirstFingerprintTimeout time.Duration `hcl:"first_fingerprint_timeout"`
-	// HeartbeatGrace is how long after its lease has ended a node still takes itself for reachable.
+	// HeartbeatGrace is the time after the end of its lease for which a node still considers itself reachable.
 	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`
 	// UpdateInterval is how long changes of allocations are gathered before they are sent.
 	UpdateInterval time.Duration `hcl:"update_interval"`
 
-	// MHz over all cores, instead of the fingerprint; 0: the fingerprint
+	// CPUTotalCompute is in MHz over all cores. 0: the node uses the fingerprint.
 	CPUTotalCompute int `hcl:"cpu_total_compute"`
 	MemoryTotalMB   int `hcl:"memory_total_mb"` // likewise
 	DiskTotalMB     int `hcl:"disk_total_mb"`   // likewise
@@ -56,14 +56,14 @@ type Config struct {
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
 	GCMaxAllocs int `hcl:"gc_max_allocs"`
 	// DestroyOnShutdown stops every allocation and takes down all it used when the agent stops. Without
-	// it tasks run on and are taken up again by the next agent.
+	// it tasks run on and the next agent recovers them.
 	DestroyOnShutdown bool `hcl:"destroy_on_shutdown"`
 	// ShutdownTimeout bounds that.
 	ShutdownTimeout time.Duration `hcl:"shutdown_timeout"`
 }
 
-// OptionUserDenylist names, separated by commas, the users that no task may run as. A task that names no
-// user is its driver's concern.
+// OptionUserDenylist names, separated by commas, the users that no task may run as. The driver decides on the
+// user of a task that names none.
 const OptionUserDenylist = "user.denylist"
 
 // DeniedUsers are the users that no task may run as.
@@ -116,10 +116,10 @@ func (c *Config) CSIDir() string {
 }
 
 // checkAmounts reports settings that are negative or above their bounds.
-func (c *Config) checkAmounts(bad func(ok bool, format string, args ...any)) {
+func (c *Config) checkAmounts(require func(ok bool, format string, args ...any)) {
 	within := func(name string, v, most int64, shown any) {
-		bad(v >= 0, "client.%s: %v is negative", name, shown)
-		bad(v <= most, "client.%s: %v is more than %d", name, shown, most)
+		require(v >= 0, "client.%s: %v is negative", name, shown)
+		require(v <= most, "client.%s: %v is more than %d", name, shown, most)
 	}
 	span := func(name string, d time.Duration) {
 		within(name, int64(d), int64(structs.MaxInterval), d)
@@ -146,29 +146,29 @@ func (c *Config) Validate() error {
 		return nil
 	}
 	var faults []error
-	bad := func(ok bool, format string, args ...any) {
+	require := func(ok bool, format string, args ...any) {
 		if !ok {
 			faults = append(faults, structs.Invalidf(format, args...))
 		}
 	}
-	bad(filepath.IsAbs(c.DataDir),
+	require(filepath.IsAbs(c.DataDir),
 		"data_dir: %q is not an absolute path", c.DataDir)
-	bad(c.Datacenter != "", "datacenter: must not be empty")
-	bad(c.NodePool != "" &&
-		c.NodePool != "all", "client.node_pool: %q cannot be a node's pool", c.NodePool)
-	bad(!strings.ContainsAny(c.NodeID, "\x00/ "),
+	require(c.Datacenter != "", "datacenter: must not be empty")
+	require(c.NodePool != "" && c.NodePool != "all",
+		"client.node_pool: %q cannot be a node's pool", c.NodePool)
+	require(!strings.ContainsAny(c.NodeID, "\x00/ "),
 		"client.node_id: %q has characters that an ID may not have", c.NodeID)
 	if err := c.Drivers.Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
 	}
 	for name := range c.Options {
-		bad(name == OptionUserDenylist,
+		require(name == OptionUserDenylist,
 			"client.options: there is no option %q; expected %s", name, OptionUserDenylist)
 	}
 	for _, addr := range c.Servers {
 		_, _, err := net.SplitHostPort(addr)
-		bad(err == nil, "client.servers: %q is not host:port", addr)
+		require(err == nil, "client.servers: %q is not host:port", addr)
 	}
-	c.checkAmounts(bad)
+	c.checkAmounts(require)
 	return structs.InvalidAll(faults)
 }

@@ -53,8 +53,7 @@ type SupervisorConfig struct {
 
 // NewPluginSupervisor makes the hook of a task that has a csi_plugin block.
 func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs.Task) hook.Task {
-	cfg.StartInterval = cmp.Or(cfg.StartInterval,
-		100*time.Millisecond)
+	cfg.StartInterval = cmp.Or(cfg.StartInterval, 100*time.Millisecond)
 	cfg.ProbeInterval = cmp.Or(cfg.ProbeInterval, 30*time.Second)
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 10*time.Second)
 	if cfg.Logger == nil {
@@ -72,9 +71,10 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs
 		host:             cfg.HostPaths != nil && cfg.HostPaths(task),
 		socketDir: filepath.Join(cfg.Dir, "p",
 			csimanager.ShortName(env.Alloc.ID, task.Name)),
-		logger: cfg.Logger.Named("plugin_supervisor").
-			With("alloc_id", env.Alloc.ID,
-				"task", task.Name, "plugin_id", p.ID),
+		logger: cfg.Logger.Named("plugin_supervisor").With(
+			"alloc_id", env.Alloc.ID,
+			"task", task.Name,
+			"plugin_id", p.ID),
 	}
 }
 
@@ -82,7 +82,7 @@ type supervisor struct {
 	SupervisorConfig
 	allocID   string
 	plugin    structs.CSIPluginConfig
-	host      bool
+	host      bool // the task sees the paths of the host
 	socketDir string
 	logger    hclog.Logger
 
@@ -92,7 +92,7 @@ type supervisor struct {
 
 // healthWatch is a goroutine that watches the plugin.
 type healthWatch struct {
-	ctx     context.Context // as Started was given it: it ends when the agent stops
+	ctx     context.Context // of Started: it ends when the agent stops
 	control hook.Control
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -114,8 +114,7 @@ func (s *supervisor) Up(_ context.Context, env *hook.TaskEnv) error {
 	if err := s.makeSocketDir(); err != nil {
 		return fmt.Errorf("plugin %q: making its socket directory: %w", s.plugin.ID, err)
 	}
-	data := filepath.Join(s.Dir, "d",
-		url.PathEscape(s.plugin.ID))
+	data := filepath.Join(s.Dir, "d", url.PathEscape(s.plugin.ID))
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("plugin %q: making its own directory: %w", s.plugin.ID, err)
 	}
@@ -172,14 +171,14 @@ func (s *supervisor) makeSocketDir() error {
 	}
 	conn, err := net.Dial("unix", s.socket())
 	switch {
-	case err == nil: // the process is there: the agent restarted, not the plugin
+	case err == nil: // the process runs: the agent restarted, not the plugin
 		return conn.Close()
 	case errors.Is(err, syscall.ECONNREFUSED) ||
 		errors.Is(err, fs.ErrNotExist):
 		return errors.Join(s.deregister(),
 			mounts.Remove(s.socket()))
 	}
-	return nil // it may be there, only busy
+	return nil // the process may run and be busy
 }
 
 // configureTask adds mounts and environment to the driver's configuration.
@@ -227,7 +226,12 @@ func (s *supervisor) Down(context.Context) error {
 func (s *supervisor) Started(ctx context.Context, task hook.Control) {
 	s.endWatch()
 	within, cancel := context.WithCancel(ctx)
-	w := &healthWatch{ctx, task, cancel, make(chan struct{})}
+	w := &healthWatch{
+		ctx:     ctx,
+		control: task,
+		cancel:  cancel,
+		done:    make(chan struct{}),
+	}
 	s.mu.Lock()
 	s.watching = w
 	s.mu.Unlock()
@@ -266,8 +270,8 @@ func (s *supervisor) endWatch() *healthWatch {
 func (s *supervisor) pluginKeys() []dynamicplugins.Key {
 	var keys []dynamicplugins.Key
 	for _, kind := range s.plugin.Kinds() {
-		keys = append(keys,
-			dynamicplugins.Key{Kind: kind, ID: s.plugin.ID})
+		k := dynamicplugins.Key{Kind: kind, ID: s.plugin.ID}
+		keys = append(keys, k)
 	}
 	return keys
 }
@@ -275,16 +279,19 @@ func (s *supervisor) pluginKeys() []dynamicplugins.Key {
 func (s *supervisor) deregister() error {
 	var errs []error
 	for _, k := range s.pluginKeys() {
-		errs = append(errs,
-			s.Registry.Deregister(k, s.allocID))
+		err := s.Registry.Deregister(k, s.allocID)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
 // warnInUse emits an event if a plugin has stopped that is needed to release volumes on this node.
 func (s *supervisor) warnInUse(control hook.Control) {
-	if !s.servesNode() ||
-		s.Registry.Get(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: s.plugin.ID}) != nil {
+	nodeHalf := dynamicplugins.Key{
+		Kind: structs.CSIKindNode,
+		ID:   s.plugin.ID,
+	}
+	if !s.servesNode() || s.Registry.Get(nodeHalf) != nil {
 		return
 	}
 	inUse, err := s.Volumes.InUse(s.plugin.ID)
@@ -304,12 +311,13 @@ func (s *supervisor) warnInUse(control hook.Control) {
 		strings.Join(names, ", ")))
 }
 
-// pluginEvent is a task event about the plugin's health.
+// pluginEvent makes a task event about the plugin's health.
 func (s *supervisor) pluginEvent(kind, format string, args ...any) *structs.TaskEvent {
+	title := fmt.Sprintf("CSI plugin %q ", s.plugin.ID)
 	return &structs.TaskEvent{
 		Type:    kind,
 		Time:    time.Now().UnixNano(),
-		Message: fmt.Sprintf("CSI plugin %q ", s.plugin.ID) + fmt.Sprintf(format, args...),
+		Message: title + fmt.Sprintf(format, args...),
 		Details: map[string]string{
 			"plugin_id": s.plugin.ID,
 			"type":      s.plugin.Type,
@@ -331,7 +339,8 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 			FormerProvider: s.plugin.FormerProvider,
 		}
 		if s.servesNode() {
-			i.HostMountPath, i.PluginMountPath = s.Volumes.Root(), s.plugin.StagePublishBaseDir
+			i.HostMountPath = s.Volumes.Root()
+			i.PluginMountPath = s.plugin.StagePublishBaseDir
 			if s.host {
 				i.PluginMountPath = i.HostMountPath
 			}

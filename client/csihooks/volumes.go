@@ -47,7 +47,7 @@ const ConfirmAfter = time.Second
 // notFoundTries is the number of tries if the plugin does not know a volume that exists for the servers.
 const notFoundTries = 3
 
-// NewVolumes makes the hook that brings an allocation's CSI volumes to it.
+// NewVolumes makes the hook that mounts an allocation's CSI volumes.
 func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
@@ -61,11 +61,12 @@ func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	logger := cfg.Logger.Named("csi_volumes")
 	return &volumes{
 		VolumesConfig: cfg,
 		alloc:         env.Alloc,
 		group:         env.Group,
-		logger:        cfg.Logger.Named("csi_volumes").With("alloc_id", env.Alloc.ID),
+		logger:        logger.With("alloc_id", env.Alloc.ID),
 	}
 }
 
@@ -83,31 +84,43 @@ type requiredVolume struct {
 	aliases []string
 }
 
+// volumeMounts are the mounted volumes of the allocation.
+type volumeMounts = map[csimanager.VolumeKey]hook.VolumeMount
+
+func (h *volumes) newBackoff() backoff.Backoff {
+	return backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
+}
+
+// setProgress reports the reason for which the allocation waits.
+func (h *volumes) setProgress(format string, args ...any) {
+	h.Progress(h.alloc.ID, fmt.Sprintf(format, args...))
+}
+
 // Name implements hook.Alloc.
 func (*volumes) Name() string { return "csi_volumes" }
 
 // Up claims the volumes, waits until each may be used, and mounts it. It recognises the mounts of an earlier
 // agent without a call of servers or plugin.
 func (h *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
-	wants, err := h.requiredVolumes()
-	if err != nil || len(wants) == 0 {
+	required, err := h.requiredVolumes()
+	if err != nil || len(required) == 0 {
 		return err
 	}
-	ready, err := h.findPublished(wants)
+	ready, err := h.findPublished(required)
 	if err != nil {
 		return err
 	}
-	if len(ready) < len(wants) {
-		if err := h.claimVolumes(ctx, wants); err != nil {
+	if len(ready) < len(required) {
+		if err := h.claimVolumes(ctx, required); err != nil {
 			return err
 		}
-		ready, err = h.mountAll(ctx, wants)
+		ready, err = h.mountAll(ctx, required)
 		if err != nil {
 			return err
 		}
 		h.Progress(h.alloc.ID, "")
 	}
-	for _, w := range wants {
+	for _, w := range required {
 		for _, alias := range w.aliases {
 			env.SetVolume(alias, ready[w.VolumeKey])
 		}
@@ -117,8 +130,9 @@ func (h *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
 
 // requiredVolumes returns the group's CSI volumes in the order of their aliases.
 func (h *volumes) requiredVolumes() ([]*requiredVolume, error) {
-	var wants []*requiredVolume
-	for _, alias := range slices.Sorted(maps.Keys(h.group.Volumes)) {
+	var required []*requiredVolume
+	aliases := slices.Sorted(maps.Keys(h.group.Volumes))
+	for _, alias := range aliases {
 		r := h.group.Volumes[alias]
 		if r.Type != "csi" {
 			continue
@@ -127,15 +141,15 @@ func (h *volumes) requiredVolumes() ([]*requiredVolume, error) {
 			Namespace: structs.NamespaceOr(h.alloc.Namespace),
 			ID:        r.VolumeID(h.alloc.Index()),
 		}
-		at := slices.IndexFunc(wants, func(w *requiredVolume) bool {
+		at := slices.IndexFunc(required, func(w *requiredVolume) bool {
 			return w.VolumeKey == k
 		})
 		if at < 0 {
-			wants = append(wants,
+			required = append(required,
 				&requiredVolume{k, r, []string{alias}})
 			continue
 		}
-		w := wants[at]
+		w := required[at]
 		if !sameUse(w.request, r) {
 			return nil, structs.Invalidf(
 				"volume blocks %q and %q of group %q name the same volume %s in different modes",
@@ -143,7 +157,7 @@ func (h *volumes) requiredVolumes() ([]*requiredVolume, error) {
 		}
 		w.aliases = append(w.aliases, alias)
 	}
-	return wants, nil
+	return required, nil
 }
 
 func sameUse(a, b *structs.VolumeRequest) bool {
@@ -157,9 +171,9 @@ func sameUse(a, b *structs.VolumeRequest) bool {
 }
 
 // findPublished returns the volumes that are published already.
-func (h *volumes) findPublished(wants []*requiredVolume) (map[csimanager.VolumeKey]hook.VolumeMount, error) {
-	ready := map[csimanager.VolumeKey]hook.VolumeMount{}
-	for _, w := range wants {
+func (h *volumes) findPublished(required []*requiredVolume) (volumeMounts, error) {
+	ready := volumeMounts{}
+	for _, w := range required {
 		m, ok, err := h.Volumes.Published(w.VolumeKey,
 			h.alloc.ID)
 		if err != nil {
@@ -172,12 +186,12 @@ func (h *volumes) findPublished(wants []*requiredVolume) (map[csimanager.VolumeK
 	return ready, nil
 }
 
-// claimVolumes makes all claims in one request. It records each before that.
-func (h *volumes) claimVolumes(ctx context.Context, wants []*requiredVolume) error {
+// claimVolumes records each claim, and then makes all claims in one request.
+func (h *volumes) claimVolumes(ctx context.Context, required []*requiredVolume) error {
 	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeClaimRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
-	for _, w := range wants {
+	for _, w := range required {
 		err := h.Volumes.Claim(w.VolumeKey, h.alloc.ID)
 		if err != nil {
 			return err
@@ -194,9 +208,10 @@ func (h *volumes) claimVolumes(ctx context.Context, wants []*requiredVolume) err
 			AttachmentMode: w.request.AttachmentMode,
 		})
 	}
-	_, err := callUntilFinal(ctx, h, "claiming the volumes", func() (*structs.CSIVolumeClaimResponse, error) {
+	call := func() (*structs.CSIVolumeClaimResponse, error) {
 		return callOnce(ctx, h, structs.CSIVolumeClaim, req)
-	})
+	}
+	_, err := callUntilFinal(ctx, h, "claiming the volumes", call)
 	return err
 }
 
@@ -222,7 +237,7 @@ func callOnce[Req, Resp any](
 func callUntilFinal[T any](
 	ctx context.Context, h *volumes, doing string, call func() (*T, error),
 ) (*T, error) {
-	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
+	pause := h.newBackoff()
 	for {
 		resp, err := call()
 		if err == nil {
@@ -232,7 +247,7 @@ func callUntilFinal[T any](
 		if structs.KindOf(err).Final() {
 			return nil, err
 		}
-		h.Progress(h.alloc.ID, err.Error())
+		h.setProgress("%v", err)
 		if !backoff.Sleep(ctx, pause.After(err)) {
 			return nil, err
 		}
@@ -240,18 +255,16 @@ func callUntilFinal[T any](
 }
 
 // mountAll mounts all volumes at the same time. The first failure ends the waits of the others.
-func (h *volumes) mountAll(
-	ctx context.Context, wants []*requiredVolume,
-) (map[csimanager.VolumeKey]hook.VolumeMount, error) {
+func (h *volumes) mountAll(ctx context.Context, required []*requiredVolume) (volumeMounts, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
 		errs  []error
-		ready = map[csimanager.VolumeKey]hook.VolumeMount{}
+		ready = volumeMounts{}
 	)
-	for _, w := range wants {
+	for _, w := range required {
 		wg.Go(func() {
 			m, err := h.mountOne(ctx, w)
 			mu.Lock()
@@ -261,7 +274,7 @@ func (h *volumes) mountAll(
 				return
 			}
 			if ctx.Err() == nil || len(errs) == 0 {
-				errs = append(errs, err) // not a failure that another failure has caused
+				errs = append(errs, err) // another failure has not caused this one
 			}
 			cancel()
 		})
@@ -271,20 +284,20 @@ func (h *volumes) mountAll(
 }
 
 func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeMount, error) {
-	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
+	pause := h.newBackoff()
 	for try := 1; ; try++ {
 		claim, asked, err := h.awaitClaim(ctx, w)
 		if err != nil {
 			return hook.VolumeMount{}, err
 		}
-		m, err := h.Volumes.Up(ctx, h.useOf(w, claim, asked), func(reason string) {
-			h.Progress(h.alloc.ID,
-				fmt.Sprintf("volume %s: %s", w.VolumeKey, reason))
+		use := h.useOf(w, claim, asked)
+		m, err := h.Volumes.Up(ctx, use, func(reason string) {
+			h.setProgress("volume %s: %s", w.VolumeKey, reason)
 		})
 		if errors.Is(err, csimanager.ErrOtherDriver) &&
 			ctx.Err() == nil {
 			// The servers may know more by the next try.
-			h.Progress(h.alloc.ID, err.Error())
+			h.setProgress("%v", err)
 			pause.Wait(ctx)
 			continue
 		}
@@ -293,8 +306,8 @@ func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeM
 		}
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
 		// that is still ready shows that the volume exists.
-		if !backoff.Sleep(ctx,
-			time.Duration(try)*h.RetryMin) {
+		delay := time.Duration(try) * h.RetryMin
+		if !backoff.Sleep(ctx, delay) {
 			return m, err
 		}
 	}
@@ -308,18 +321,18 @@ func (h *volumes) awaitClaim(
 ) (resp *structs.CSIClaimGetResponse, asked time.Time, err error) {
 	req := h.claimRequest(w)
 	req.MaxWait = claimWait
-	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
+	pause := h.newBackoff()
 	for {
 		asked = h.Now()
 		doing := fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey)
-		resp, err = callUntilFinal(ctx, h, doing, func() (*structs.CSIClaimGetResponse, error) {
-			resp, err := rpc.Call(ctx, h.Servers,
-				structs.CSIClaimGet, req)
+		call := func() (*structs.CSIClaimGetResponse, error) {
+			resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, req)
 			if err != nil {
 				req.MinIndex = 0 // it may belong to a state that the servers no longer have
 			}
 			return resp, err
-		})
+		}
+		resp, err = callUntilFinal(ctx, h, doing, call)
 		switch {
 		case err != nil:
 			return nil, asked, err
@@ -328,8 +341,7 @@ func (h *volumes) awaitClaim(
 		case resp.Ready && resp.Volume != nil:
 			return resp, asked, nil
 		}
-		h.Progress(h.alloc.ID,
-			fmt.Sprintf("volume %s: %s", w.VolumeKey, resp.Blocked))
+		h.setProgress("volume %s: %s", w.VolumeKey, resp.Blocked)
 		if resp.Index > req.MinIndex {
 			req.MinIndex = resp.Index
 			pause.Reset()

@@ -68,7 +68,10 @@ func (m *Manager) Exclusive(ctx context.Context, c Call, fn func(ctx context.Con
 }
 
 // Do is Exclusive for a call with an answer.
-func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Context) (T, error)) (T, error) {
+func Do[T any](
+	ctx context.Context, m *Manager, c Call,
+	fn func(ctx context.Context) (T, error),
+) (T, error) {
 	type result struct {
 		answer T
 		err    error
@@ -182,7 +185,8 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 			"error", err)
 		return
 	}
-	if err := m.dropCalls(rec, err == nil); err != nil {
+	err = m.dropCalls(rec, err == nil)
+	if err != nil {
 		m.logger.Warn("failed to drop the record of a call that has ended", "error", err)
 	}
 }
@@ -212,7 +216,7 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 	return nil
 }
 
-// lateCalls are the calls for a volume that may still be carried out. It drops the records of others.
+// lateCalls returns the calls for a volume that may still be carried out. It drops the records of others.
 func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 	records, err := callTable.All(m.cfg.DB,
 		store.Key(pluginID, volume, ""))
@@ -221,10 +225,11 @@ func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 	}
 	var late []*callRecord
 	for _, r := range records {
-		until := time.Unix(0, r.Value.Since).Add(m.cfg.LateWait)
-		if r.Value.BootID == m.volumes.boot &&
+		rec := r.Value
+		until := time.Unix(0, rec.Since).Add(m.cfg.LateWait)
+		if rec.BootID == m.volumes.boot &&
 			time.Now().Before(until) {
-			late = append(late, r.Value)
+			late = append(late, rec)
 			continue
 		}
 		err := callTable.Delete(m.cfg.DB, r.Key)

@@ -111,12 +111,12 @@ func answers(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, want
 		if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); err == nil || p.Count(rpc) != calls {
 			t.Errorf("%s: %v after %d calls", want, err, p.Count(rpc))
 		}
-		r.v.AskAgain(u.VolumeKey)
+		r.v.UnparkCalls(u.VolumeKey)
 	}
 	if want == keeps || want == parks {
 		calls = 2
 	}
-	must(t, r.v.release(r.ctx(), u.VolumeKey, u.AllocID))
+	must(t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
 	if n := p.Count(rpc); n != calls {
 		t.Errorf("%s: %d calls in the end", want, n)
 	}
@@ -163,7 +163,7 @@ func TestDuty_C8_J10_J11_J12_J13_EachCodeOfNodeExpandVolume(t *testing.T) {
 			if n := p.Count(rpc); n != 2 {
 				t.Errorf("%d calls, want one per step", n)
 			}
-			must(t, r.v.release(r.ctx(), u.VolumeKey, u.AllocID))
+			must(t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
 		})
 	}
 	r.clean(p, "")

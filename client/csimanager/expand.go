@@ -58,7 +58,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 		Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
 	}
 	if w.stage != nil {
-		req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir))
+		req.StagingPath, err = w.pluginPath(w.stage.path())
 		if err != nil {
 			return 0, err
 		}
@@ -66,7 +66,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 	// A read-only publication may refuse to grow: a file system that is staged grows where it is staged.
 	req.VolumePath = req.StagingPath
 	if w.stage == nil || u.AttachmentMode != structs.CSIFileSystem {
-		req.VolumePath, err = w.pluginPath(targetPath(w.publish.Dir, w.publish.AllocID))
+		req.VolumePath, err = w.pluginPath(w.publish.target())
 		if err != nil {
 			return 0, err
 		}
@@ -76,8 +76,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 		grown, err = conn.NodeExpandVolume(ctx, req)
 		return err
 	}
-	err = w.callPlugin("NodeExpandVolume", u.PluginID,
-		u.ExternalID, req.VolumePath, call)
+	err = w.callPlugin(u.call("NodeExpandVolume", req.VolumePath), call)
 	if err != nil {
 		return 0, fmt.Errorf("growing its content: %w", err)
 	}
@@ -87,8 +86,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 // Expand expands a volume that an allocation has on this node, to u.ExpandBytes. It is unavailable while the
 // volume is not published for the allocation.
 func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error) {
-	conn, err := v.m.Client(ctx, structs.CSIKindNode,
-		u.PluginID)
+	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
 	if err != nil {
 		return 0, err
 	}

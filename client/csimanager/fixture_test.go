@@ -73,8 +73,7 @@ func (r *fixture) boot() {
 	var err error
 	r.db, err = store.Open(r.dir)
 	must(r.t, err)
-	r.registry, err = dynamicplugins.New(r.db, hclog.NewNullLogger())
-	must(r.t, err)
+	r.registry = dynamicplugins.New(r.db, hclog.NewNullLogger())
 	cfg := r.cfg
 	cfg.DB, cfg.Registry = r.db, r.registry
 	r.m = New(cfg)
@@ -145,7 +144,7 @@ func (r *fixture) up(u *Use) string {
 // down releases the volume completely, as the hook does.
 func (r *fixture) down(u *Use) {
 	r.t.Helper()
-	must(r.t, r.v.release(r.ctx(), u.VolumeKey, u.AllocID))
+	must(r.t, r.v.downAndForget(r.ctx(), u.VolumeKey, u.AllocID))
 }
 
 // clean checks that nothing is left: no record, no mount, no directory, nothing at the plugin.

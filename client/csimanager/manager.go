@@ -43,8 +43,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.FingerprintInterval = cmp.Or(c.FingerprintInterval,
-		30*time.Second)
+	c.FingerprintInterval = cmp.Or(c.FingerprintInterval, 30*time.Second)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 10*time.Second)
 	c.CallTimeout = cmp.Or(c.CallTimeout, csi.DefaultTimeout)
 	c.LateWait = cmp.Or(c.LateWait, 2*c.CallTimeout)
@@ -68,7 +67,7 @@ type Manager struct {
 	volumes *Volumes
 	calls   keylock.Map // one call in flight per volume of a plugin, over both halves
 
-	newReports chan dynamicplugins.Key // instances that have something new
+	newReports chan dynamicplugins.Key // halves of plugins with a new report
 	changes    chan struct{}
 	wg         sync.WaitGroup  // instance managers
 	calling    sync.WaitGroup  // calls for volumes
@@ -206,10 +205,11 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 // when the older one is no longer registered.
 func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *pluginSlot) bool {
 	r := s.next.lastReport()
-	return r != nil &&
-		(r.Healthy ||
-			!m.cfg.Registry.Registered(k,
-				s.current.registration.AllocID))
+	if r == nil {
+		return false
+	}
+	older := s.current.registration.AllocID
+	return r.Healthy || !m.cfg.Registry.Registered(k, older)
 }
 
 func (m *Manager) removeSlot(k dynamicplugins.Key, s *pluginSlot) {
@@ -292,8 +292,8 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 		}
 	}
 	slices.SortFunc(out, func(a, b *structs.CSIPluginInstance) int {
-		return cmp.Or(strings.Compare(a.PluginID, b.PluginID),
-			strings.Compare(string(a.Kind), string(b.Kind)))
+		return cmp.Or(cmp.Compare(a.PluginID, b.PluginID),
+			cmp.Compare(a.Kind, b.Kind))
 	})
 	return out
 }
@@ -323,7 +323,8 @@ var ErrOtherDriver = dynamicplugins.ErrOtherDriver
 
 // Healthy returns the serving instance, or an unavailable error with the reason if there is none.
 func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
-	conn, _, err := m.findHealthy(dynamicplugins.Key{Kind: kind, ID: id})
+	k := dynamicplugins.Key{Kind: kind, ID: id}
+	conn, _, err := m.findHealthy(k)
 	return conn, err
 }
 
@@ -332,11 +333,9 @@ func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
 func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClientWait)
 	defer cancel()
+	k := dynamicplugins.Key{Kind: kind, ID: id}
 	for {
-		conn, changed, err := m.findHealthy(dynamicplugins.Key{
-			Kind: kind,
-			ID:   id,
-		})
+		conn, changed, err := m.findHealthy(k)
 		if err == nil {
 			return conn, nil
 		}
@@ -355,8 +354,7 @@ func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, err
 	defer m.mu.Unlock()
 	s := m.slots[k]
 	if s == nil ||
-		!m.cfg.Registry.Registered(k,
-			s.current.registration.AllocID) {
+		!m.cfg.Registry.Registered(k, s.current.registration.AllocID) {
 		return nil, m.changed, structs.Unavailablef(
 			"plugin %q: no allocation on this node serves its %s", k.ID, k.Kind)
 	}

@@ -36,7 +36,12 @@ type process struct {
 }
 
 func (c *Conn) process() process {
-	return process{c.Client, c.Connections(), c.Info.Provider, c.Info.ProviderVersion}
+	return process{
+		client:      c.Client,
+		connections: c.Connections(),
+		provider:    c.Info.Provider,
+		version:     c.Info.ProviderVersion,
+	}
 }
 
 // parking holds the calls that are parked.
@@ -55,7 +60,8 @@ type refusal struct {
 func (p *parking) refused(c undoCall, by process) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, ok := p.answers[c]; ok && r.by == by {
+	r, ok := p.answers[c]
+	if ok && r.by == by {
 		return r.err
 	}
 	return nil
@@ -77,14 +83,13 @@ func (p *parking) recordAnswer(c undoCall, by process, err error) {
 
 // unlessParked returns a call that is made only if the process has not rejected it. It checks this when it
 // holds the lock: the answer to an earlier call whose caller had stopped waiting counts as well.
-func (w *volumeWork) unlessParked(
-	c undoCall, call func(context.Context, *Conn) error,
-) func(context.Context, *Conn) error {
+func (w *volumeWork) unlessParked(c undoCall, call pluginCall) pluginCall {
 	return func(ctx context.Context, conn *Conn) error {
-		if err := w.parking.refused(c, conn.process()); err != nil {
+		err := w.parking.refused(c, conn.process())
+		if err != nil {
 			return err
 		}
-		err := call(ctx, conn)
+		err = call(ctx, conn)
 		if slices.Contains(parkedCodes, csi.Code(err)) {
 			err = fmt.Errorf("%w; the plugin rejected this at %s and is not called again before another "+
 				"process of it answers or an operator retries: restart or replace its allocation %s",
@@ -96,9 +101,8 @@ func (w *volumeWork) unlessParked(
 	}
 }
 
-// AskAgain lets the node repeat the opposite calls that the plugin has rejected, because an operator requests
-// it.
-func (v *Volumes) AskAgain(k VolumeKey) {
+// UnparkCalls lets the node make the parked calls of a volume again, because an operator requests it.
+func (v *Volumes) UnparkCalls(k VolumeKey) {
 	p := &v.parking
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -49,7 +49,7 @@ var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){
 		r.fingerprint()
 	},
 	"the agent is started again": func(r *fixture, _ *csitest.Plugin, _ VolumeKey) { r.crash(); r.boot() },
-	"an operator asks":           func(r *fixture, _ *csitest.Plugin, k VolumeKey) { r.v.AskAgain(k) },
+	"an operator asks":           func(r *fixture, _ *csitest.Plugin, k VolumeKey) { r.v.UnparkCalls(k) },
 }
 
 func (r *fixture) conn() *Conn {
@@ -119,7 +119,7 @@ func parksUntil(t *testing.T, rpc, code string, change func(*fixture, *csitest.P
 		t.Fatalf("made again to the process that refused it last: %v, %d calls", err, p.Count(rpc))
 	}
 	p.Script(rpc, nil)
-	r.v.AskAgain(u.VolumeKey)
+	r.v.UnparkCalls(u.VolumeKey)
 	r.down(u)
 	for _, c := range p.Calls(rpc) {
 		if got, want := fmt.Sprint(c.Request), fmt.Sprint(p.Calls(rpc)[0].Request); got != want {
@@ -157,7 +157,7 @@ func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
 		t.Errorf("%v after %d calls", err, n)
 	}
 	p.Script("NodeUnpublishVolume", nil)
-	r.v.AskAgain(u.VolumeKey)
+	r.v.UnparkCalls(u.VolumeKey)
 	r.down(u)
 	r.clean(p, "ext-data")
 }
@@ -188,7 +188,7 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 		if p.refused(w, process{connections: 2}) != nil {
 			t.Error("another process is not asked")
 		}
-		volumes.AskAgain(VolumeKey{"default", "v"})
+		volumes.UnparkCalls(VolumeKey{"default", "v"})
 		if p.refused(v, by) != nil || p.refused(w, by) != why {
 			t.Errorf("dropped: %v", p.answers)
 		}

@@ -8,23 +8,18 @@ import (
 	"berth/structs"
 )
 
-// Presence lists a node's mounts and records of a volume.
-type Presence struct {
-	Mounts  []string // paths of the host at which it is mounted or shows as a device
-	Pending []string // calls that bring it here and may still be carried out
-	Held    []string // records of it, for users
-}
-
-// Presence returns this node's mounts and records of a volume. It calls no plugin and waits for nothing.
-func (v *Volumes) Presence(k VolumeKey) (*Presence, error) {
+// Presence returns this node's mounts and records of a volume, and the calls that may still mount it here. It
+// calls no plugin and waits for nothing.
+func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, error) {
 	w, err := v.loadWork(context.Background(), nil, k, "")
 	if err != nil {
 		return nil, err
 	}
-	has := &Presence{Mounts: w.table.Below(v.hostPath(volumeDir(k)))}
-	names := map[[2]string]bool{}
+	dir := v.hostPath(volumeDir(k))
+	has := &structs.ClientCSINodeVolumeResponse{Mounts: w.table.Below(dir)}
+	names := map[[2]string]bool{} // the plugin's ID, the plugin's volume_id
 	for _, p := range w.users {
-		target := v.hostPath(targetPath(p.Dir, p.AllocID))
+		target := v.hostPath(p.target())
 		if p.AttachmentMode == structs.CSIBlockDevice &&
 			!w.table.Mounted(target) && isDevice(target) {
 			has.Mounts = append(has.Mounts, target)

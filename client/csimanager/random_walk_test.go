@@ -62,7 +62,7 @@ func walk(t *testing.T, rnd *rand.Rand) {
 		p.Fail(rpc)
 	}
 	for _, name := range names {
-		must(t, r.v.release(context.Background(), uses[name].VolumeKey, uses[name].AllocID))
+		must(t, r.v.downAndForget(context.Background(), uses[name].VolumeKey, uses[name].AllocID))
 	}
 	r.clean(p, "ext-data")
 	if _, staged, published, _ := p.Volume("ext-logs"); len(staged)+len(published) > 0 {

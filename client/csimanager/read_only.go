@@ -30,11 +30,11 @@ func (w *volumeWork) refuseReadOnly(u *Use) error {
 func (w *volumeWork) sharesReadOnly() bool {
 	s := w.stage
 	if len(w.users) > 0 && s != nil && s.Writable &&
-		w.table.ReadOnly(w.hostPath(stagePath(s.Dir))) {
+		w.table.ReadOnly(w.hostPath(s.path())) {
 		return true
 	}
 	return slices.ContainsFunc(w.users, func(p *publishRecord) bool {
 		return p.Writable &&
-			w.table.ReadOnly(w.hostPath(targetPath(p.Dir, p.AllocID)))
+			w.table.ReadOnly(w.hostPath(p.target()))
 	})
 }

@@ -25,7 +25,8 @@ func (v *Volumes) Forget(k VolumeKey, allocID string) error {
 }
 
 // Published returns the mount of a volume that is published for the allocation already, by the records and
-// the mount table. It calls neither plugin nor servers: a restarted agent recognises running allocations so.
+// the mount table. It calls neither plugin nor servers. A restarted agent uses it to recognise the mounts of
+// running allocations.
 func (v *Volumes) Published(k VolumeKey, allocID string) (hook.VolumeMount, bool, error) {
 	p, err := v.store.getPublish(k, allocID)
 	if err != nil || p == nil {
@@ -78,31 +79,35 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 		staged[s.Value.key()] = true
 	}
 	for _, p := range records {
-		used[p.key()] = used[p.key()] ||
-			p.mayBePublished()
+		if p.mayBePublished() {
+			used[p.key()] = true
+		}
 	}
 	inventory := &structs.NodeInventory{}
 	for _, p := range records {
 		// A volume that is only staged is held by the allocation that mounts or unmounts it.
-		stages := staged[p.key()] && p.holds() &&
+		holdsStaged := staged[p.key()] && p.holds() &&
 			p.PluginID != "" && !used[p.key()]
-		if !p.mayBePublished() && !stages {
+		if !p.mayBePublished() && !holdsStaged {
 			inventory.Left = append(inventory.Left, p.heldClaim())
 			continue
 		}
 		inventory.Held = append(inventory.Held, p.heldClaim())
 		owned[p.key()] = true
 	}
-	for _, s := range stages {
-		if owned[s.Value.key()] {
+	for _, r := range stages {
+		s := r.Value
+		if owned[s.key()] {
 			continue
 		}
-		inventory.Held = append(inventory.Held, structs.CSIHeldClaim{ // no allocation will release it
+		// No allocation will release this volume.
+		inventory.Held = append(inventory.Held, structs.CSIHeldClaim{
 			CSIClaimKey: structs.CSIClaimKey{
-				Namespace: s.Value.Namespace,
-				VolumeID:  s.Value.VolumeID,
+				Namespace: s.Namespace,
+				VolumeID:  s.VolumeID,
 			},
-			PluginID: s.Value.PluginID, ExternalVolumeID: s.Value.ExternalID,
+			PluginID:         s.PluginID,
+			ExternalVolumeID: s.ExternalID,
 		})
 	}
 	return inventory, errors.Join(err, stageErr)
@@ -163,16 +168,18 @@ func (v *Volumes) Detach(
 	for _, id := range ids {
 		switch {
 		case !running(id):
-			errs = append(errs, v.release(ctx, k, id))
+			err := v.downAndForget(ctx, k, id)
+			errs = append(errs, err)
 		case allocID != "" || v.mayBePublished(k, id):
-			errs = append(errs,
-				structs.Conflictf("volume %s: allocation %s still runs on this node", k, id))
+			err := structs.Conflictf("volume %s: allocation %s still runs on this node", k, id)
+			errs = append(errs, err)
 		}
 	}
 	if len(ids) == 0 { // a staging without a user
 		errs = append(errs, v.Down(ctx, k, ""))
 	}
-	return errors.Join(append(errs, v.checkUnknownMounts(k))...)
+	errs = append(errs, v.checkUnknownMounts(k))
+	return errors.Join(errs...)
 }
 
 // mayBePublished reports whether the volume is, or may be, published for the allocation.
@@ -189,9 +196,11 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 		return err
 	}
 	dir := volumeDir(k)
-	known := map[string]bool{v.hostPath(stagePath(dir)): w.stage != nil}
+	stage := v.hostPath(stagePath(dir))
+	known := map[string]bool{stage: w.stage != nil}
 	for _, p := range w.users {
-		known[v.hostPath(targetPath(dir, p.AllocID))] = true
+		target := v.hostPath(targetPath(dir, p.AllocID))
+		known[target] = true
 	}
 	for _, path := range w.table.Below(v.hostPath(dir)) {
 		if !known[path] {
@@ -202,7 +211,8 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 	return nil
 }
 
-func (v *Volumes) release(ctx context.Context, k VolumeKey, allocID string) error {
+// downAndForget releases a volume and deletes its record.
+func (v *Volumes) downAndForget(ctx context.Context, k VolumeKey, allocID string) error {
 	err := v.Down(ctx, k, allocID)
 	if err != nil {
 		return err
@@ -239,8 +249,8 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 		switch {
 		case !known(p.AllocID):
 			r.Orphans = append(r.Orphans, name)
-			errs = append(errs,
-				v.release(ctx, p.key(), p.AllocID))
+			err := v.downAndForget(ctx, p.key(), p.AllocID)
+			errs = append(errs, err)
 		case p.State == published && w.isPublished():
 			r.Recognised++
 		case p.State == published:
@@ -250,9 +260,9 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 		}
 	}
 	errs = append(errs, v.releaseOrphanStages(ctx)...)
-	v.logger.Info("volumes compared with the mount table", "recognised", r.Recognised,
-		"missing", r.Missing, "half_done", r.HalfDone,
-		"orphans", r.Orphans)
+	v.logger.Info("volumes compared with the mount table",
+		"recognised", r.Recognised, "missing", r.Missing,
+		"half_done", r.HalfDone, "orphans", r.Orphans)
 	return r, errors.Join(errs...)
 }
 

@@ -62,12 +62,21 @@ type publishRecord struct {
 	Mounted        bool   // a mount was seen at the target path when it had been published
 	ExternalNodeID string // the plugin's ID of the node it was attached to; "": not attached, or not known
 	Writable       bool   // its file system could be written then
-	// it could not when it was unpublished, or under another user when it was to be published
+	// TurnedReadOnly: it could not be written when it was unpublished, or under another user when it was to be
+	// published.
 	TurnedReadOnly bool
 }
 
 func (s *stageRecord) key() VolumeKey   { return VolumeKey{s.Namespace, s.VolumeID} }
 func (p *publishRecord) key() VolumeKey { return VolumeKey{p.Namespace, p.VolumeID} }
+
+// path returns the staging path, relative to the root.
+func (s *stageRecord) path() string { return stagePath(s.Dir) }
+
+// target returns the target path, relative to the root.
+func (p *publishRecord) target() string {
+	return targetPath(p.Dir, p.AllocID)
+}
 
 var (
 	stageTable   = store.NewTable[stageRecord]("csi_staged")
@@ -84,39 +93,39 @@ func (p *publishRecord) mayBePublished() bool { return p.State != claimed && p.S
 // volumeStore holds the node's durable records of volumes.
 type volumeStore struct{ db *store.DB }
 
-func (b volumeStore) getStage(v VolumeKey) (*stageRecord, error) {
-	return stageTable.Get(b.db,
+func (vs volumeStore) getStage(v VolumeKey) (*stageRecord, error) {
+	return stageTable.Get(vs.db,
 		store.Key(v.Namespace, v.ID))
 }
 
-func (b volumeStore) putStage(s *stageRecord) error {
-	return stageTable.Put(b.db,
+func (vs volumeStore) putStage(s *stageRecord) error {
+	return stageTable.Put(vs.db,
 		store.Key(s.Namespace, s.VolumeID), s)
 }
 
-func (b volumeStore) deleteStage(v VolumeKey) error {
-	return stageTable.Delete(b.db,
+func (vs volumeStore) deleteStage(v VolumeKey) error {
+	return stageTable.Delete(vs.db,
 		store.Key(v.Namespace, v.ID))
 }
 
-func (b volumeStore) getPublish(v VolumeKey, allocID string) (*publishRecord, error) {
-	return publishTable.Get(b.db,
+func (vs volumeStore) getPublish(v VolumeKey, allocID string) (*publishRecord, error) {
+	return publishTable.Get(vs.db,
 		store.Key(v.Namespace, v.ID, allocID))
 }
 
-func (b volumeStore) putPublish(p *publishRecord) error {
-	return publishTable.Put(b.db,
+func (vs volumeStore) putPublish(p *publishRecord) error {
+	return publishTable.Put(vs.db,
 		store.Key(p.Namespace, p.VolumeID, p.AllocID), p)
 }
 
-func (b volumeStore) deletePublish(v VolumeKey, allocID string) error {
-	return publishTable.Delete(b.db,
+func (vs volumeStore) deletePublish(v VolumeKey, allocID string) error {
+	return publishTable.Delete(vs.db,
 		store.Key(v.Namespace, v.ID, allocID))
 }
 
 // usersOf returns the publish records for which a volume has to stay staged, except that of one allocation.
-func (b volumeStore) usersOf(v VolumeKey, without string) ([]*publishRecord, error) {
-	users, err := b.publishesOf(v)
+func (vs volumeStore) usersOf(v VolumeKey, without string) ([]*publishRecord, error) {
+	users, err := vs.publishesOf(v)
 	return slices.DeleteFunc(users, func(p *publishRecord) bool {
 		return p.AllocID == without || !p.mayBePublished()
 	}), err
@@ -124,13 +133,13 @@ func (b volumeStore) usersOf(v VolumeKey, without string) ([]*publishRecord, err
 
 // publishesOf returns the publish records of a volume. With an error they are incomplete: no decision may use
 // them.
-func (b volumeStore) publishesOf(v VolumeKey) ([]*publishRecord, error) {
-	return b.publishes(store.Key(v.Namespace, v.ID, ""))
+func (vs volumeStore) publishesOf(v VolumeKey) ([]*publishRecord, error) {
+	return vs.publishes(store.Key(v.Namespace, v.ID, ""))
 }
 
 // publishes returns the publish records whose keys begin with prefix.
-func (b volumeStore) publishes(prefix string) ([]*publishRecord, error) {
-	records, err := publishTable.All(b.db, prefix)
+func (vs volumeStore) publishes(prefix string) ([]*publishRecord, error) {
+	records, err := publishTable.All(vs.db, prefix)
 	out := make([]*publishRecord, len(records))
 	for i, r := range records {
 		out[i] = r.Value
@@ -144,12 +153,13 @@ func useDigest(u *Use) string {
 	if u.MountOptions != nil {
 		options = *u.MountOptions
 	}
+	flags := append([]string{}, options.MountFlags...)
 	b, err := codec.Encode(struct {
 		AccessMode     structs.CSIAccessMode
 		AttachmentMode structs.CSIAttachmentMode
 		FSType         string
 		MountFlags     []string
-	}{u.AccessMode, u.AttachmentMode, options.FSType, append([]string{}, options.MountFlags...)})
+	}{u.AccessMode, u.AttachmentMode, options.FSType, flags})
 	if err != nil {
 		panic("strings do not encode: " + err.Error())
 	}
@@ -158,8 +168,10 @@ func useDigest(u *Use) string {
 
 // ShortName makes one name of its parts: 16 characters that are safe in every path.
 func ShortName(parts ...string) string {
-	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
+	joined := strings.Join(parts, "\x00")
+	h := sha256.Sum256([]byte(joined))
+	name := base32.StdEncoding.EncodeToString(h[:10])
+	return strings.ToLower(name)
 }
 
 // bootID identifies the boot of the kernel: mounts and device attachments end with it.

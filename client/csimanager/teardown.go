@@ -89,7 +89,7 @@ func (w *volumeWork) needsPlugin() string {
 
 func (w *volumeWork) unpublishVolume() error {
 	p := w.publish
-	rel := targetPath(p.Dir, p.AllocID)
+	rel := p.target()
 	p.TurnedReadOnly = p.TurnedReadOnly ||
 		p.Writable && w.table.ReadOnly(w.hostPath(rel))
 	p.State = unpublishing
@@ -97,11 +97,13 @@ func (w *volumeWork) unpublishVolume() error {
 		return err
 	}
 	err := w.undoUntilUnmounted(&undo{
-		rpc:        "NodeUnpublishVolume",
-		call:       (*csi.Client).NodeUnpublishVolume,
-		pluginID:   p.PluginID,
-		externalID: p.ExternalID,
-		rel:        rel,
+		Call: Call{
+			PluginID: p.PluginID,
+			Volume:   p.ExternalID,
+			RPC:      "NodeUnpublishVolume",
+		},
+		send: (*csi.Client).NodeUnpublishVolume,
+		rel:  rel,
 		provable: p.Mounted || p.BootID != w.boot ||
 			!pathExists(w.hostPath(rel)),
 	})
@@ -125,14 +127,16 @@ func (w *volumeWork) unstageVolume() error {
 	if err := w.store.putStage(s); err != nil {
 		return err
 	}
-	rel := stagePath(s.Dir)
+	rel := s.path()
 	err := w.undoUntilUnmounted(&undo{
-		rpc:        "NodeUnstageVolume",
-		call:       (*csi.Client).NodeUnstageVolume,
-		pluginID:   s.PluginID,
-		externalID: s.ExternalID,
-		rel:        rel,
-		provable:   s.Mounted || s.BootID != w.boot,
+		Call: Call{
+			PluginID: s.PluginID,
+			Volume:   s.ExternalID,
+			RPC:      "NodeUnstageVolume",
+		},
+		send:     (*csi.Client).NodeUnstageVolume,
+		rel:      rel,
+		provable: s.Mounted || s.BootID != w.boot,
 	})
 	if err != nil {
 		return fmt.Errorf("unstaging: %w", err)
@@ -148,10 +152,9 @@ func (w *volumeWork) unstageVolume() error {
 
 // undo is a call that takes a volume back from one path.
 type undo struct {
-	rpc                  string
-	call                 func(c *csi.Client, ctx context.Context, volumeID, path string) error
-	pluginID, externalID string
-	rel                  string // the path, relative to the root
+	Call // without Where, which undoUntilUnmounted sets
+	send func(c *csi.Client, ctx context.Context, volumeID, path string) error
+	rel  string // the path, relative to the root
 	// provable: the mount table can prove that nothing is left. A mount was seen, or the step never succeeded
 	// under this boot of the kernel.
 	provable bool
@@ -165,16 +168,16 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 	if err != nil {
 		return err
 	}
+	u.Where = path
 	onHost := w.hostPath(u.rel)
-	call := w.unlessParked(undoCall{w.key, u.rpc, onHost}, func(ctx context.Context, conn *Conn) error {
-		return u.call(conn.Client, ctx, u.externalID, path)
+	parkable := undoCall{w.key, u.RPC, onHost}
+	call := w.unlessParked(parkable, func(ctx context.Context, conn *Conn) error {
+		return u.send(conn.Client, ctx, u.Volume, path)
 	})
 	for range maxStacked {
-		err := w.callPlugin(u.rpc,
-			u.pluginID, u.externalID, path, call)
-		if err != nil &&
-			(!structs.IsKind(err, structs.KindNotFound) ||
-				!u.provable) {
+		err := w.callPlugin(u.Call, call)
+		gone := u.provable && structs.IsKind(err, structs.KindNotFound)
+		if err != nil && !gone {
 			return err
 		}
 		if err := w.rereadMounts(); err != nil {
@@ -185,7 +188,7 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 		}
 	}
 	return structs.Unavailablef(
-		"plugin %q: %s: it answers that this is done, but %s is still mounted", u.pluginID, u.rpc, onHost)
+		"plugin %q: %s: it answers that this is done, but %s is still mounted", u.PluginID, u.RPC, onHost)
 }
 
 // pathExists reports whether a path exists, without looking into it.

@@ -109,14 +109,15 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.V
 		u.Expanded(ctx, grown.capacity, grown.err)
 	}
 	if err != nil {
-		return hook.VolumeMount{}, fmt.Errorf("volume %s: %w",
-			u.VolumeKey, err)
+		err = fmt.Errorf("volume %s: %w", u.VolumeKey, err)
+		return hook.VolumeMount{}, err
 	}
 	return m, nil
 }
 
 func (v *Volumes) retryUntilFinal(ctx context.Context, progress func(string), try func() error) error {
-	delays := backoff.Backoff{Min: v.m.cfg.RetryMin, Max: v.m.cfg.RetryMax}
+	cfg := v.m.cfg
+	delays := backoff.Backoff{Min: cfg.RetryMin, Max: cfg.RetryMax}
 	for {
 		err := try()
 		if err == nil || csi.Final(err) {
@@ -134,8 +135,7 @@ func (v *Volumes) retryUntilFinal(ctx context.Context, progress func(string), tr
 // tryUp is one try. It holds the volume's lock no longer than its own calls may take. grown is nil if the try
 // did not get as far as to expand the volume.
 func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown *growth, err error) {
-	conn, err := v.m.Client(ctx, structs.CSIKindNode,
-		u.PluginID)
+	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
 	if err != nil {
 		return m, nil, err
 	}
@@ -325,16 +325,18 @@ func allocNames(users []*publishRecord) string {
 // that was seen is still there.
 func (w *volumeWork) isStaged() bool {
 	s := w.stage
-	return s != nil && s.State == staged && s.BootID == w.boot &&
-		(!s.Mounted ||
-			w.table.Mounted(w.hostPath(stagePath(s.Dir))))
+	if s == nil || s.State != staged || s.BootID != w.boot {
+		return false
+	}
+	return !s.Mounted || w.table.Mounted(w.hostPath(s.path()))
 }
 
 func (w *volumeWork) isPublished() bool {
 	p := w.publish
-	return p.State == published && p.BootID == w.boot &&
-		(!p.Mounted ||
-			w.table.Mounted(w.hostPath(targetPath(p.Dir, p.AllocID))))
+	if p.State != published || p.BootID != w.boot {
+		return false
+	}
+	return !p.Mounted || w.table.Mounted(w.hostPath(p.target()))
 }
 
 func (w *volumeWork) stageVolume(u *Use) error {
@@ -358,11 +360,11 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	if err := w.store.putStage(s); err != nil {
 		return err
 	}
-	path, err := w.pluginPath(stagePath(s.Dir))
+	path, err := w.pluginPath(s.path())
 	if err != nil {
 		return err
 	}
-	err = w.makeDir(stagePath(s.Dir))
+	err = w.makeDir(s.path())
 	if err != nil {
 		return fmt.Errorf("making its staging directory: %w", err)
 	}
@@ -372,15 +374,14 @@ func (w *volumeWork) stageVolume(u *Use) error {
 			StagingPath: path,
 		})
 	}
-	err = w.callPlugin("NodeStageVolume", u.PluginID,
-		u.ExternalID, path, call)
+	err = w.callPlugin(u.call("NodeStageVolume", path), call)
 	if err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
 	if err := w.rereadMounts(); err != nil {
 		return err
 	}
-	target := w.hostPath(stagePath(s.Dir))
+	target := w.hostPath(s.path())
 	s.State = staged
 	s.BootID = w.boot
 	s.Mounted = w.table.Mounted(target)
@@ -412,7 +413,7 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	if err := w.rereadMounts(); err != nil {
 		return err
 	}
-	target := w.hostPath(targetPath(p.Dir, p.AllocID))
+	target := w.hostPath(p.target())
 	p.Mounted = w.table.Mounted(target)
 	p.Writable = p.Mounted && !w.table.ReadOnly(target) &&
 		u.AttachmentMode == structs.CSIFileSystem
@@ -422,13 +423,14 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	if err := w.expandPublished(u); err != nil {
 		return err
 	}
-	p.State, p.BootID = published, w.boot
+	p.State = published
+	p.BootID = w.boot
 	return w.store.putPublish(p)
 }
 
 func (w *volumeWork) callPublish(u *Use) error {
 	p := w.publish
-	target, err := w.pluginPath(targetPath(p.Dir, p.AllocID))
+	target, err := w.pluginPath(p.target())
 	if err != nil {
 		return err
 	}
@@ -438,19 +440,19 @@ func (w *volumeWork) callPublish(u *Use) error {
 		ReadOnly:   u.ReadOnly || u.AccessMode.ReaderOnly(),
 	}
 	if w.stage != nil {
-		req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir))
+		req.StagingPath, err = w.pluginPath(w.stage.path())
 		if err != nil {
 			return err
 		}
 	}
-	if err := w.makeDir(targetParent(p.Dir, p.AllocID)); err != nil {
+	err = w.makeDir(targetParent(p.Dir, p.AllocID))
+	if err != nil {
 		return fmt.Errorf("making the directory of its target: %w", err)
 	}
 	call := func(ctx context.Context, conn *Conn) error {
 		return conn.NodePublishVolume(ctx, req)
 	}
-	return w.callPlugin("NodePublishVolume", u.PluginID,
-		u.ExternalID, target, call)
+	return w.callPlugin(u.call("NodePublishVolume", target), call)
 }
 
 // makeDir makes a directory of the volume. It does not look into a mounted one: a file system may hang.
@@ -493,20 +495,24 @@ func (u *Use) forPlugin() csi.Use {
 	}
 }
 
-// callPlugin makes a call for a path, as the only one in flight for the volume. The call may outlive the
-// work.
-func (w *volumeWork) callPlugin(
-	rpc, pluginID, externalID, path string, fn func(context.Context, *Conn) error,
-) error {
-	conn := w.conn
-	instance := conn.Registration.AllocID
-	c := Call{
-		PluginID: pluginID,
-		Instance: instance,
-		Volume:   externalID,
+// call returns the call of an RPC for a path of the volume.
+func (u *Use) call(rpc, path string) Call {
+	return Call{
+		PluginID: u.PluginID,
+		Volume:   u.ExternalID,
 		RPC:      rpc,
 		Where:    path,
 	}
+}
+
+// pluginCall calls a plugin.
+type pluginCall = func(context.Context, *Conn) error
+
+// callPlugin makes a call as the only one in flight for the volume. It sets c.Instance. The call may outlive
+// the work.
+func (w *volumeWork) callPlugin(c Call, fn pluginCall) error {
+	conn := w.conn
+	c.Instance = conn.Registration.AllocID
 	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error {
 		return fn(ctx, conn)
 	})
@@ -519,7 +525,7 @@ func (w *volumeWork) rereadMounts() (err error) {
 
 func (v *Volumes) mountOf(p *publishRecord) hook.VolumeMount {
 	return hook.VolumeMount{
-		HostPath: v.hostPath(targetPath(p.Dir, p.AllocID)),
+		HostPath: v.hostPath(p.target()),
 		ReadOnly: p.ReadOnly || p.AccessMode.ReaderOnly(),
 		Device:   p.AttachmentMode == structs.CSIBlockDevice,
 		Writable: p.Writable,

@@ -40,13 +40,12 @@ func (c Config) Validate() error {
 		c.RawExec.Validate())
 }
 
-// interval is the time between two fingerprints of a driver, patience how long one may take.
 const (
-	fingerprintInterval = 30 * time.Second
-	fingerprintTimeout  = 10 * time.Second
+	fingerprintInterval = 30 * time.Second // between two fingerprints of a driver
+	fingerprintTimeout  = 10 * time.Second // bounds one fingerprint
 )
 
-// Manager is a node's drivers. Run must be running for anything to be known of them.
+// Manager holds a node's drivers. It knows nothing of them before Run.
 type Manager struct {
 	logger  hclog.Logger
 	drivers []driver.Driver
@@ -68,7 +67,10 @@ func New(cfg Config, dir string, logger hclog.Logger) (*Manager, error) {
 		return nil, err
 	}
 	run := func(name string) executor.Config {
-		return executor.Config{Dir: filepath.Join(dir, name), Command: command}
+		return executor.Config{
+			Dir:     filepath.Join(dir, name),
+			Command: command,
+		}
 	}
 	drivers := []driver.Driver{
 		exec.New(cfg.Exec, run(exec.Name)),
@@ -117,11 +119,11 @@ func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 		"description", info.HealthDescription)
 	select {
 	case m.changes <- struct{}{}:
-	default: // the reader has not yet seen the last one, and will see this, too
+	default: // a signal is pending already
 	}
 }
 
-// setInfo keeps a driver's answer and reports whether it has changed, without regard to its time.
+// setInfo stores a driver's answer and reports whether it has changed, apart from its time.
 func (m *Manager) setInfo(name string, info *structs.DriverInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,8 +169,8 @@ func (m *Manager) names() []string {
 	return names
 }
 
-// Driver finds a driver by its name, whether it can start tasks now or not: those it started before may run.
-// A task that names an unknown driver is invalid.
+// Driver returns a driver by its name, even if it cannot start tasks now: its earlier tasks may run. An
+// unknown name is an invalid error.
 func (m *Manager) Driver(name string) (driver.Driver, error) {
 	for _, d := range m.drivers {
 		if d.Name() == name {

@@ -92,7 +92,7 @@ type Registry struct {
 
 // New restores the registry from the node's records. It logs and leaves out a record that it cannot read: its
 // plugin registers again when its task is found again.
-func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
+func New(db *store.DB, logger hclog.Logger) *Registry {
 	r := &Registry{
 		db:     db,
 		logger: logger.Named("dynamic_plugins"),
@@ -104,11 +104,12 @@ func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 		r.logger.Error("failed to read records of the plugin registry", "error", err)
 	}
 	for _, rec := range records {
-		if len(rec.Value.Instances) > 0 {
-			r.stacks[rec.Value.front().Key()] = rec.Value
+		s := rec.Value
+		if len(s.Instances) > 0 {
+			r.stacks[s.front().Key()] = s
 		}
 	}
-	return r, nil
+	return r
 }
 
 // Register makes an instance the serving one of its half of its plugin. An allocation that is registered
@@ -152,15 +153,15 @@ var ErrOtherDriver = errors.New("a plugin ID belongs to one driver")
 
 // checkDriver compares an instance with those of other allocations, of both halves.
 func (r *Registry) checkDriver(i *Instance) error {
-	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
-		for _, o := range r.Stack(Key{kind, i.ID}) {
-			if o.AllocID != i.AllocID && !i.sameDriver(o) {
-				return structs.Preconditionf(
-					"plugin %q: not used: its driver is %q, but driver %q of allocation %s serves the "+
-						"plugin on this node: %w; give this job another plugin ID, or stop the other one",
-					i.ID, i.Provider, o.Provider,
-					structs.ShortID(o.AllocID), ErrOtherDriver)
-			}
+	others := append(r.Stack(Key{structs.CSIKindController, i.ID}),
+		r.Stack(Key{structs.CSIKindNode, i.ID})...)
+	for _, o := range others {
+		if o.AllocID != i.AllocID && !i.sameDriver(o) {
+			return structs.Preconditionf(
+				"plugin %q: not used: its driver is %q, but driver %q of allocation %s serves the "+
+					"plugin on this node: %w; give this job another plugin ID, or stop the other one",
+				i.ID, i.Provider, o.Provider,
+				structs.ShortID(o.AllocID), ErrOtherDriver)
 		}
 	}
 	return nil
@@ -183,7 +184,8 @@ func (r *Registry) Retain(keep func(allocID string) bool) error {
 	for _, k := range r.sortedKeys() {
 		for _, i := range r.Stack(k) {
 			if !keep(i.AllocID) {
-				errs = append(errs, r.removeInstance(k, i.AllocID))
+				err := r.removeInstance(k, i.AllocID)
+				errs = append(errs, err)
 			}
 		}
 	}
@@ -196,13 +198,14 @@ func (r *Registry) removeInstance(k Key, allocID string) error {
 	if at < 0 {
 		return nil
 	}
-	next := &stack{Instances: slices.Delete(slices.Clone(old.Instances), at, at+1)}
-	var err error
-	if len(next.Instances) == 0 {
-		next, err = nil, stacks.Delete(r.db, k.record())
-	} else {
-		err = stacks.Put(r.db, k.record(), next)
+	instances := slices.Delete(slices.Clone(old.Instances), at, at+1)
+	if len(instances) == 0 {
+		err := stacks.Delete(r.db, k.record())
+		r.setStack(k, nil)
+		return err
 	}
+	next := &stack{Instances: instances}
+	err := stacks.Put(r.db, k.record(), next)
 	r.setStack(k, next)
 	return err
 }
@@ -211,7 +214,8 @@ func (r *Registry) removeInstance(k Key, allocID string) error {
 func (r *Registry) setStack(k Key, next *stack) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, now := r.stacks[k].front(), next.front()
+	before := r.stacks[k].front()
+	now := next.front()
 	if next == nil {
 		delete(r.stacks, k)
 	} else {
@@ -225,7 +229,8 @@ func (r *Registry) setStack(k Key, next *stack) {
 	}
 	r.logger.Info("plugin instance changed",
 		"plugin_id", k.ID, "kind", k.Kind,
-		"alloc_id", now.allocOrEmpty(), "before", before.allocOrEmpty())
+		"alloc_id", now.allocOrEmpty(),
+		"before", before.allocOrEmpty())
 }
 
 func (i *Instance) allocOrEmpty() string {
@@ -254,16 +259,16 @@ func (r *Registry) Get(k Key) *Instance {
 	return r.stack(k).front()
 }
 
-// Stack is every instance of one half of a plugin, newest first.
+// Stack returns every instance of one half of a plugin, newest first.
 func (r *Registry) Stack(k Key) []*Instance {
 	return slices.Clone(r.stack(k).instances())
 }
 
-// Serving is the instance that serves of every half of every plugin, in the order of their keys.
+// Serving returns the serving instance of each half of each plugin, in the order of their keys.
 func (r *Registry) Serving() []*Instance {
 	var out []*Instance
 	for _, k := range r.sortedKeys() {
-		if i := r.Get(k); i != nil { // it may have left meanwhile
+		if i := r.Get(k); i != nil { // nil: it has left meanwhile
 			out = append(out, i)
 		}
 	}

@@ -24,11 +24,7 @@ func open(t *testing.T, dir string) (*Registry, *store.DB) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	r, err := New(db, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r, db
+	return New(db, hclog.NewNullLogger()), db
 }
 
 func node(id, alloc string) *Instance {
@@ -225,8 +221,7 @@ func TestRegistry_ConcurrentChanges(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	restored, err := New(db, hclog.NewNullLogger())
-	must(t, err)
+	restored := New(db, hclog.NewNullLogger())
 	for _, k := range r.sortedKeys() {
 		if a, b := allocsOf(r.Stack(k)), allocsOf(restored.Stack(k)); a != b {
 			t.Errorf("%s: memory has %q, disk %q", k.ID, a, b)

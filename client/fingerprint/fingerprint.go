@@ -38,14 +38,17 @@ func Host(dir string) (*Facts, error) {
 	return readHost("/", dir)
 }
 
-// readHost reads <root>/proc and <root>/etc, so that tests can bring their own.
+// readHost reads <root>/proc, <root>/sys and <root>/etc. Tests have their own root.
 func readHost(root, dir string) (*Facts, error) {
 	f := &Facts{Attributes: map[string]string{}}
-	errs := []error{f.cpu(root), f.memory(root), f.disk(dir)}
+	err := errors.Join(
+		f.cpu(root),
+		f.memory(root),
+		f.disk(dir))
 	f.kernel()
 	f.system(root)
 	f.network()
-	return f, errors.Join(errs...)
+	return f, err
 }
 
 func (f *Facts) cpu(root string) error {
@@ -58,7 +61,7 @@ func (f *Facts) cpu(root string) error {
 		mhz = fast
 	}
 	cores := runtime.NumCPU()    // those this process may run on
-	mhz = (mhz + 50) / 100 * 100 // the current frequency is never twice the same
+	mhz = (mhz + 50) / 100 * 100 // the current frequency varies
 	if mhz <= 0 {
 		mhz = 1000 // arm and others report none; a core still has to count for something
 	}
@@ -68,10 +71,9 @@ func (f *Facts) cpu(root string) error {
 	}
 	f.setAttribute("cpu.arch", runtime.GOARCH)
 	f.setAttribute("cpu.modelname", model)
-	f.setAttribute("cpu.numcores", strconv.Itoa(cores))
-	f.setAttribute("cpu.frequency", strconv.Itoa(mhz))
-	f.setAttribute("cpu.totalcompute",
-		strconv.FormatInt(f.Resources.CPU.CpuShares, 10))
+	f.setAttribute("cpu.numcores", cores)
+	f.setAttribute("cpu.frequency", mhz)
+	f.setAttribute("cpu.totalcompute", f.Resources.CPU.CpuShares)
 	return nil
 }
 
@@ -92,15 +94,17 @@ func parseCPU(text string) (model string, mhz int) {
 	return model, mhz
 }
 
-// maxFrequency is the highest frequency in MHz of any core, 0 if the kernel does not report it.
+// maxFrequency returns the highest frequency in MHz of any core, 0 if the kernel does not report it.
 func maxFrequency(root string) (mhz int) {
-	files, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq"))
+	const pattern = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq"
+	files, _ := filepath.Glob(filepath.Join(root, pattern))
 	for _, name := range files {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			continue
 		}
-		if khz, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+		khz, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err == nil {
 			mhz = max(mhz, khz/1000)
 		}
 	}
@@ -117,8 +121,7 @@ func (f *Facts) memory(root string) error {
 		n, _ := fmt.Sscanf(line, "MemTotal: %d kB", &kib)
 		if n == 1 {
 			f.Resources.Memory.MemoryMB = kib / 1024
-			f.setAttribute("memory.totalbytes",
-				strconv.FormatInt(kib*1024, 10))
+			f.setAttribute("memory.totalbytes", kib*1024)
 			return nil
 		}
 	}
@@ -133,9 +136,8 @@ func (f *Facts) disk(dir string) error {
 	free := s.Bavail * uint64(s.Bsize)
 	f.Resources.Disk.DiskMB = int64(free >> 20)
 	f.setAttribute("unique.storage.volume", device(dir))
-	f.setAttribute("unique.storage.bytestotal",
-		strconv.FormatUint(s.Blocks*uint64(s.Bsize), 10))
-	f.setAttribute("unique.storage.bytesfree", strconv.FormatUint(free, 10))
+	f.setAttribute("unique.storage.bytestotal", s.Blocks*uint64(s.Bsize))
+	f.setAttribute("unique.storage.bytesfree", free)
 	return nil
 }
 
@@ -210,8 +212,10 @@ func (f *Facts) network() {
 	}
 }
 
-func (f *Facts) setAttribute(name, value string) {
-	if value != "" {
-		f.Attributes[name] = value
+// setAttribute sets an attribute to a text or a number. It omits an empty text.
+func (f *Facts) setAttribute(name string, value any) {
+	text := fmt.Sprint(value)
+	if text != "" {
+		f.Attributes[name] = text
 	}
 }

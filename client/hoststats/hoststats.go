@@ -66,15 +66,17 @@ func (h Host) processors(ctx context.Context, proc procfs.FS, s *structs.HostSta
 	if err != nil {
 		return err
 	}
-	s.Uptime = uint64(max(time.Now().Unix()-int64(after.BootTime), 0))
+	uptime := time.Now().Unix() - int64(after.BootTime)
+	s.Uptime = uint64(max(uptime, 0))
 	s.CPU = shares(before.CPU, after.CPU)
+	cores := float64(len(s.CPU))
 	for _, c := range s.CPU {
-		s.CPUTicksConsumed += c.Total / 100 * float64(h.MHz) / float64(len(s.CPU))
+		s.CPUTicksConsumed += c.Total / 100 * float64(h.MHz) / cores
 	}
 	return nil
 }
 
-// shares are the parts of the time between two readings that each processor spent, in percent.
+// shares returns the parts of the time between two readings that each processor spent, in percent.
 func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
 	all := []*structs.HostCPUStats{}
 	for _, n := range slices.Sorted(maps.Keys(after)) {
@@ -84,7 +86,8 @@ func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
 		system := spent(a.System+a.IRQ+a.SoftIRQ+a.Steal,
 			b.System+b.IRQ+b.SoftIRQ+b.Steal)
 		idle := spent(a.Idle+a.Iowait, b.Idle+b.Iowait)
-		c := &structs.HostCPUStats{CPU: fmt.Sprintf("cpu%d", n), Idle: 100}
+		name := fmt.Sprintf("cpu%d", n)
+		c := &structs.HostCPUStats{CPU: name, Idle: 100}
 		if whole := user + system + idle; whole > 0 {
 			c.User = 100 * user / whole
 			c.System = 100 * system / whole
@@ -96,8 +99,8 @@ func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
 	return all
 }
 
-// spent is the time between two readings, at least 0: the kernel may count the wait for I/O back, and a sum
-// of seconds rounds.
+// spent returns the time between two readings, at least 0: the kernel may decrease the wait for I/O, and sums
+// of seconds are rounded.
 func spent(after, before float64) float64 {
 	return max(after-before, 0)
 }
@@ -122,7 +125,7 @@ func memory(proc procfs.FS) (*structs.HostMemoryStats, error) {
 	return s, nil
 }
 
-// disks are the file systems on devices, each once, at the shortest place it is mounted.
+// disks returns the file systems on devices, each once, at its shortest mount point.
 func disks() ([]*structs.HostDiskStats, error) {
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
 		return !strings.HasPrefix(m.Source, "/dev/") ||

@@ -67,10 +67,10 @@ func (t *Table) ReadOnly(path string) bool {
 
 // Below lists the mount points strictly below a directory, in the order in which they were mounted.
 func (t *Table) Below(dir string) []string {
+	prefix := strings.TrimSuffix(dir, "/") + "/"
 	var out []string
 	for _, m := range t.mounts {
-		if strings.HasPrefix(m.Mountpoint,
-			strings.TrimSuffix(dir, "/")+"/") {
+		if strings.HasPrefix(m.Mountpoint, prefix) {
 			out = append(out, m.Mountpoint)
 		}
 	}
@@ -141,8 +141,8 @@ func releaseShared(dir string) error {
 	}
 }
 
-// Remove removes a file, or a directory if it is empty. One that is gone is removed already; one that is
-// not empty, or with a mount on it or below it, is refused with precondition.
+// Remove removes a file, or a directory if it is empty. A missing one is no error. If the directory is not
+// empty, or something is mounted on the path or below it, the error is a precondition.
 func Remove(path string) error {
 	t, err := Read()
 	if err != nil {
@@ -163,8 +163,8 @@ func Remove(path string) error {
 	return err
 }
 
-// RemoveFiles empties and removes a directory of berth's own making that holds no directories: sockets
-// and the like. With a mount on or below it, it is refused with precondition.
+// RemoveFiles removes a directory that berth made with its files. It fails if the directory has
+// subdirectories that are not empty. If something is mounted on it or below it, the error is a precondition.
 func RemoveFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

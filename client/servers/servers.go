@@ -46,7 +46,7 @@ func (l *List) Set(addrs []string) {
 	l.replace(slices.Clone(addrs))
 }
 
-// replace wants l.mu held, and at least one address.
+// replace sets the list, which has at least one address. The caller holds l.mu.
 func (l *List) replace(addrs []string) {
 	changed := len(l.addrs) == 0 || l.addrs[0] != addrs[0]
 	l.addrs = addrs
@@ -56,7 +56,7 @@ func (l *List) replace(addrs []string) {
 	}
 }
 
-// All is the list as it is now.
+// All returns the current list.
 func (l *List) All() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 	return addr, l.moved
 }
 
-// MoveToEnd puts a server that does not answer at the end, if it is still the first.
+// MoveToEnd moves a server that does not answer to the end, if it is still the first.
 func (l *List) MoveToEnd(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,18 +19,18 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // digest is the digest of some records.
 type digest struct{ count, sum uint64 }
 
-// toggle adds a record that is not in the digest, or takes out one that is; by is 1 or -1.
+// toggle adds a record that is not in the digest, or removes one that is. by is 1 or -1.
 func (d *digest) toggle(key, value []byte, by int) {
 	head := binary.BigEndian.AppendUint64(nil, uint64(len(key)))
-	sum := crc64.Update(crc64.Checksum(head, crcTable),
-		crcTable, key)
+	sum := crc64.Checksum(head, crcTable)
+	sum = crc64.Update(sum, crcTable, key)
 	d.sum ^= crc64.Update(sum, crcTable, value)
 	d.count += uint64(by)
 }
 
 func (d digest) encode() []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.count),
-		d.sum)
+	b := binary.BigEndian.AppendUint64(nil, d.count)
+	return binary.BigEndian.AppendUint64(b, d.sum)
 }
 
 // decodeDigest returns the empty digest for no bytes.
@@ -39,7 +39,9 @@ func decodeDigest(b []byte) (d digest, err error) {
 	case 0:
 		return d, nil
 	case 16:
-		return digest{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, nil
+		d.count = binary.BigEndian.Uint64(b)
+		d.sum = binary.BigEndian.Uint64(b[8:])
+		return d, nil
 	}
 	return d, fmt.Errorf("a digest of %d bytes", len(b))
 }
@@ -75,7 +77,7 @@ func putRecord(bucket *bbolt.Bucket, key, value []byte) error {
 	return bucket.Put(key, value)
 }
 
-// copyAll copies all records, none from nil.
+// copyAll copies all records. A nil source has none.
 func copyAll(to, from *bbolt.Tx) error {
 	if _, err := to.CreateBucket(digests); err != nil || from == nil {
 		return err
@@ -129,7 +131,7 @@ func checkAll(tx *bbolt.Tx, older bool) error {
 	})
 }
 
-// digestOf returns the digest of a bucket and hands its records on.
+// digestOf returns the digest of a bucket. It calls each for every record.
 func digestOf(bucket *bbolt.Bucket, each func(key, value []byte) error) (d digest, err error) {
 	err = bucket.ForEach(func(key, value []byte) error {
 		if value == nil {

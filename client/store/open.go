@@ -37,11 +37,10 @@ func Open(dir string) (*DB, error) {
 	if err := prepareFile(path, lock); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	b, err := bbolt.Open(path, 0o600,
-		&bbolt.Options{Timeout: lockPatience})
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err),
-			lock.Close())
+		err = fmt.Errorf("opening %s: %w", path, err)
+		return nil, errors.Join(err, lock.Close())
 	}
 	return &DB{bolt: b, lock: lock}, nil
 }
@@ -73,14 +72,14 @@ func prepareFile(path string, lock *os.File) error {
 
 // lockDir keeps other agents out of the directory.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "client.lock"),
-		os.O_CREATE|os.O_RDWR, 0o600)
+	path := filepath.Join(dir, "client.lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(lockPatience); ; time.Sleep(50 * time.Millisecond) {
-		err = unix.Flock(int(f.Fd()),
-			unix.LOCK_EX|unix.LOCK_NB)
+	deadline := time.Now().Add(lockPatience)
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return f, nil
 		}
@@ -130,7 +129,7 @@ func copyFile(path string, older bool) error {
 	return durable.Rename(tmp, path)
 }
 
-// readRecords passes a file's records on. Its error names the remedy for damage.
+// readRecords calls read with a file's records. Its error names the remedy for damage.
 func readRecords(path string, read func(*bbolt.Tx) error) error {
 	err := checkMetaPages(path)
 	if err == nil {

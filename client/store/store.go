@@ -1,5 +1,5 @@
-// Package store keeps a node's own records over restarts of its agent: in one bbolt file, one bucket per
-// kind of record, msgpack values. A record that is put is durable when Put returns.
+// Package store keeps a node's own records over restarts of its agent, in one bbolt file. It has one bucket
+// per kind of record, and msgpack values.
 package store
 
 import (
@@ -35,16 +35,16 @@ func Key(parts ...string) string {
 	return strings.Join(parts, "\x00")
 }
 
-// Put writes a record.
+// Put writes a record. It is durable when Put returns.
 func (t Table[T]) Put(db *DB, key string, v *T) error {
 	b, err := codec.Encode(v)
 	if err != nil {
 		return fmt.Errorf("encoding a record of %s: %w", t.bucket, err)
 	}
-	return t.wrapError("writing", key,
-		db.bolt.Update(func(tx *bbolt.Tx) error {
-			return changeRecord(tx, t.bucket, []byte(key), b)
-		}))
+	err = db.bolt.Update(func(tx *bbolt.Tx) error {
+		return changeRecord(tx, t.bucket, []byte(key), b)
+	})
+	return t.wrapError("writing", key, err)
 }
 
 // Get reads a record, nil if there is none.
@@ -67,12 +67,12 @@ func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
 	return v, nil
 }
 
-// Delete removes a record; one that is not there is removed already.
+// Delete removes a record. A missing record is no error.
 func (t Table[T]) Delete(db *DB, key string) error {
-	return t.wrapError("deleting", key,
-		db.bolt.Update(func(tx *bbolt.Tx) error {
-			return changeRecord(tx, t.bucket, []byte(key), nil)
-		}))
+	err := db.bolt.Update(func(tx *bbolt.Tx) error {
+		return changeRecord(tx, t.bucket, []byte(key), nil)
+	})
+	return t.wrapError("deleting", key, err)
 }
 
 // Record is one record of a table with its key.
@@ -91,28 +91,29 @@ func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 			return nil
 		}
 		c := bucket.Cursor()
-		for k, b := c.Seek([]byte(prefix)); k != nil && strings.HasPrefix(string(k), prefix); k, b = c.Next() {
+		k, b := c.Seek([]byte(prefix))
+		for ; k != nil; k, b = c.Next() {
+			key := string(k)
+			if !strings.HasPrefix(key, prefix) {
+				break
+			}
 			v := new(T)
 			if err := codec.Decode(b, v); err != nil {
-				bad = t.wrapError("reading", string(k), err)
+				bad = t.wrapError("reading", key, err)
 				continue
 			}
-			records = append(records,
-				Record[T]{string(k), v})
+			records = append(records, Record[T]{key, v})
 		}
 		return nil
 	})
-	if err == nil {
-		err = bad
-	}
-	return records, err
+	return records, errors.Join(err, bad)
 }
 
 func (t Table[T]) wrapError(doing, key string, err error) error {
 	if err == nil {
 		return nil
 	}
+	shown := strings.ReplaceAll(key, "\x00", "/")
 	return fmt.Errorf("%s the node's record %s %q: %w",
-		doing, t.bucket,
-		strings.ReplaceAll(key, "\x00", "/"), err)
+		doing, t.bucket, shown, err)
 }

@@ -216,7 +216,7 @@ func (e *endpoints) nodeDetach(
 	defer cancel()
 	k := volumeKey(req.VolumeNamespace, req.VolumeID)
 	if req.ByOperator {
-		e.m.Volumes().AskAgain(k)
+		e.m.Volumes().UnparkCalls(k)
 	}
 	err := e.m.Volumes().Detach(ctx, k,
 		req.AllocID, e.running)
@@ -262,13 +262,6 @@ func (e *endpoints) nodeExpand(
 func (e *endpoints) nodeVolume(
 	_ context.Context, req *structs.ClientCSINodeVolumeRequest,
 ) (*structs.ClientCSINodeVolumeResponse, error) {
-	has, err := e.m.Volumes().Presence(volumeKey(req.VolumeNamespace, req.VolumeID))
-	if err != nil {
-		return nil, err
-	}
-	return &structs.ClientCSINodeVolumeResponse{
-		Mounts:  has.Mounts,
-		Pending: has.Pending,
-		Held:    has.Held,
-	}, nil
+	k := volumeKey(req.VolumeNamespace, req.VolumeID)
+	return e.m.Volumes().Presence(k)
 }

@@ -38,8 +38,7 @@ func newFixture(t *testing.T, running ...string) *fixture {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	db, err := store.Open(dir)
 	must(t, err)
-	registry, err := dynamicplugins.New(db, hclog.NewNullLogger())
-	must(t, err)
+	registry := dynamicplugins.New(db, hclog.NewNullLogger())
 	root := filepath.Join(dir, "v")
 	m := csimanager.New(csimanager.Config{DB: db, Registry: registry, Root: root, RetryMin: time.Millisecond,
 		RetryMax: time.Millisecond, AcceptUnmounted: true})
