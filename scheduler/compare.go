@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// runs holds the parts of a job from which its running tasks were started: all of a group but its count and
-// its constraints.
-type runs struct {
+// runSpec holds the parts of a job from which its running tasks were started: all of a group except its count
+// and its constraints.
+type runSpec struct {
 	Name    string
 	PerNode bool
 	Meta    map[string]string
@@ -17,9 +17,14 @@ type runs struct {
 	Tasks   []structs.Task
 }
 
-// encodeRuns encodes it as JSON, in which equal numbers in a task's config are equal for any Go type.
-func encodeRuns(j *structs.Job, g *structs.TaskGroup) []byte {
-	r := runs{Name: j.Name, PerNode: j.PerNode(), Meta: j.Meta, Group: *g}
+// encodeRunSpec encodes it as JSON, in which equal numbers in a task's config are equal for any Go type.
+func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
+	r := runSpec{
+		Name:    j.Name,
+		PerNode: j.PerNode(),
+		Meta:    j.Meta,
+		Group:   *g,
+	}
 	r.Group.Count = 0
 	r.Group.Constraints = nil
 	r.Group.ReschedulePolicy = nil
@@ -31,17 +36,17 @@ func encodeRuns(j *structs.Job, g *structs.TaskGroup) []byte {
 	}
 	out, err := json.Marshal(r)
 	if err != nil {
-		return nil // sameRuns takes it for different
+		return nil // differs from any other
 	}
 	return out
 }
 
-// sameRuns reports whether tasks of one version of the group may continue as tasks of the other.
-func sameRuns(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *structs.TaskGroup) bool {
+// sameRunSpec reports whether tasks of one version of the group may continue as tasks of the other.
+func sameRunSpec(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *structs.TaskGroup) bool {
 	if a == nil || ga == nil {
 		return false
 	}
-	x := encodeRuns(a, ga)
-	y := encodeRuns(b, gb)
+	x := encodeRunSpec(a, ga)
+	y := encodeRunSpec(b, gb)
 	return x != nil && bytes.Equal(x, y)
 }

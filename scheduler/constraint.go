@@ -31,8 +31,8 @@ var operands = map[string]func(l, r value) bool{
 	"=":                              equal,
 	"==":                             equal,
 	"is":                             equal,
-	"!=":                             func(l, r value) bool { return !equal(l, r) },
-	"not":                            func(l, r value) bool { return !equal(l, r) },
+	"!=":                             unequal,
+	"not":                            unequal,
 	"<":                              ordered("<"),
 	"<=":                             ordered("<="),
 	">":                              ordered(">"),
@@ -42,7 +42,7 @@ var operands = map[string]func(l, r value) bool{
 	structs.ConstraintSetContainsAny: containsAny,
 	structs.ConstraintIsSet:          func(l, _ value) bool { return l.set },
 	structs.ConstraintIsNotSet:       func(l, _ value) bool { return !l.set },
-	structs.ConstraintRegexp:         matches,
+	structs.ConstraintRegexp:         matchesRegexp,
 	structs.ConstraintVersion:        versionFits,
 	structs.ConstraintSemver:         semverFits,
 }
@@ -60,10 +60,10 @@ func compileConstraints(lists ...[]*structs.Constraint) []constraint {
 				holds = func(value, value) bool { return false }
 			}
 			out = append(out, constraint{
-				text:  structs.Cut(textOf(c), structs.MaxReason),
+				text:  structs.Cut(constraintText(c), structs.MaxReason),
 				left:  targetOf(c.LTarget),
 				right: targetOf(c.RTarget),
-				holds: remembering(holds),
+				holds: memoize(holds),
 			})
 		}
 	}
@@ -72,8 +72,11 @@ func compileConstraints(lists ...[]*structs.Constraint) []constraint {
 
 // onlyNode returns the ID of the only node that the constraints allow, "" if there may be others.
 func onlyNode(lists ...[]*structs.Constraint) string {
+	equals := []string{"=", "==", "is"}
 	for _, c := range slices.Concat(lists...) {
-		if c != nil && slices.Contains([]string{"=", "==", "is"}, c.Operand) && c.LTarget == "${node.unique.id}" &&
+		if c != nil &&
+			slices.Contains(equals, c.Operand) &&
+			c.LTarget == "${node.unique.id}" &&
 			!strings.HasPrefix(c.RTarget, "${") {
 			return c.RTarget
 		}
@@ -81,12 +84,13 @@ func onlyNode(lists ...[]*structs.Constraint) string {
 	return ""
 }
 
-func textOf(c *structs.Constraint) string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.LTarget, c.Operand, c.RTarget))
+func constraintText(c *structs.Constraint) string {
+	text := fmt.Sprintf("%s %s %s", c.LTarget, c.Operand, c.RTarget)
+	return strings.TrimSpace(text)
 }
 
-// remembering caches the results of a comparison: a fleet has few different inputs.
-func remembering(holds func(l, r value) bool) func(l, r value) bool {
+// memoize caches the results of a comparison: a fleet has few different inputs.
+func memoize(holds func(l, r value) bool) func(l, r value) bool {
 	known := map[[2]value]bool{}
 	return func(l, r value) bool {
 		key := [2]value{l, r}
@@ -99,8 +103,10 @@ func remembering(holds func(l, r value) bool) func(l, r value) bool {
 	}
 }
 
-// met reports whether the node meets the constraint.
-func (c constraint) met(n *structs.Node) bool { return c.holds(c.left(n), c.right(n)) }
+// metBy reports whether the node meets the constraint.
+func (c constraint) metBy(n *structs.Node) bool {
+	return c.holds(c.left(n), c.right(n))
+}
 
 // target reads one side of a constraint from a node.
 type target func(n *structs.Node) value
@@ -117,11 +123,15 @@ var nodeTargets = map[string]func(n *structs.Node) string{
 func targetOf(s string) target {
 	name, ok := strings.CutPrefix(s, "${")
 	if !ok || !strings.HasSuffix(name, "}") {
-		return func(*structs.Node) value { return value{s, true} }
+		return func(*structs.Node) value {
+			return value{s, true}
+		}
 	}
 	name = strings.TrimSpace(strings.TrimSuffix(name, "}"))
-	if of := nodeTargets[name]; of != nil {
-		return func(n *structs.Node) value { return value{of(n), true} }
+	if property := nodeTargets[name]; property != nil {
+		return func(n *structs.Node) value {
+			return value{property(n), true}
+		}
 	}
 	kind, key, ok := strings.Cut(name, ".")
 	if !ok { // ${meta["rack"]}
@@ -129,13 +139,25 @@ func targetOf(s string) target {
 		key = strings.Trim(strings.TrimSuffix(key, "]"), `"`)
 	}
 	return func(n *structs.Node) value {
-		from := map[string]map[string]string{"attr": n.Attributes, "meta": n.Meta}[kind]
+		var from map[string]string
+		switch kind {
+		case "attr":
+			from = n.Attributes
+		case "meta":
+			from = n.Meta
+		}
 		text, set := from[key]
 		return value{text, set}
 	}
 }
 
-func equal(l, r value) bool { return l.set && r.set && l.text == r.text }
+func equal(l, r value) bool {
+	return l.set && r.set && l.text == r.text
+}
+
+func unequal(l, r value) bool {
+	return !equal(l, r)
+}
 
 // ordered compares numbers if both sides are numbers, else texts.
 func ordered(operator string) func(l, r value) bool {
@@ -147,17 +169,17 @@ func ordered(operator string) func(l, r value) bool {
 		y, errY := strconv.ParseFloat(r.text, 64)
 		switch {
 		case errX != nil || errY != nil:
-			return fits(operator, strings.Compare(l.text, r.text))
+			return signFits(operator, strings.Compare(l.text, r.text))
 		case x < y:
-			return fits(operator, -1)
+			return signFits(operator, -1)
 		case x > y:
-			return fits(operator, 1)
+			return signFits(operator, 1)
 		}
-		return fits(operator, 0)
+		return signFits(operator, 0)
 	}
 }
 
-func listOf(v value) []string {
+func splitList(v value) []string {
 	var out []string
 	for _, s := range strings.Split(v.text, ",") {
 		out = append(out, strings.TrimSpace(s))
@@ -166,26 +188,36 @@ func listOf(v value) []string {
 }
 
 func containsAll(l, r value) bool {
-	have := listOf(l)
-	return l.set && r.set && !slices.ContainsFunc(listOf(r),
-		func(s string) bool { return !slices.Contains(have, s) })
+	have := splitList(l)
+	missing := func(s string) bool {
+		return !slices.Contains(have, s)
+	}
+	return l.set && r.set &&
+		!slices.ContainsFunc(splitList(r), missing)
 }
 
 func containsAny(l, r value) bool {
-	have := listOf(l)
-	return l.set && r.set && slices.ContainsFunc(listOf(r),
-		func(s string) bool { return slices.Contains(have, s) })
+	have := splitList(l)
+	present := func(s string) bool {
+		return slices.Contains(have, s)
+	}
+	return l.set && r.set &&
+		slices.ContainsFunc(splitList(r), present)
 }
 
-func matches(l, r value) bool {
+func matchesRegexp(l, r value) bool {
 	re, err := regexp.Compile(r.text)
-	return err == nil && l.set && r.set && re.MatchString(l.text)
+	return err == nil &&
+		l.set && r.set &&
+		re.MatchString(l.text)
 }
 
 func versionFits(l, r value) bool {
 	v, err := version.NewVersion(l.text)
 	want, errWant := version.NewConstraint(r.text)
-	return err == nil && errWant == nil && l.set && r.set && want.Check(v)
+	return err == nil && errWant == nil &&
+		l.set && r.set &&
+		want.Check(v)
 }
 
 var semverPart = regexp.MustCompile(`^(=|!=|<|<=|>|>=|)\s*([0-9].*)$`)
@@ -203,15 +235,18 @@ func semverFits(l, r value) bool {
 			return false
 		}
 		want, err := version.NewSemver(m[2])
-		if err != nil || !fits(m[1], v.Compare(want)) {
+		if err != nil {
+			return false
+		}
+		if !signFits(m[1], v.Compare(want)) {
 			return false
 		}
 	}
 	return true
 }
 
-// fits reports whether the result of a comparison is one that the operator wants.
-func fits(operator string, sign int) bool {
+// signFits reports whether the result of a comparison is one that the operator wants.
+func signFits(operator string, sign int) bool {
 	switch operator {
 	case "!=":
 		return sign != 0

@@ -73,7 +73,7 @@ func TestConstraints_OfEachOperand(t *testing.T) {
 		compiled := compileConstraints([]*structs.Constraint{{LTarget: c.left, Operand: c.operand,
 			RTarget: c.right}})
 		for range 2 { // the second time from memory
-			if got := compiled[0].met(n); got != c.want {
+			if got := compiled[0].metBy(n); got != c.want {
 				t.Errorf("%s %s %s: %v", c.left, c.operand, c.right, got)
 			}
 		}

@@ -30,8 +30,9 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 		c.JobID = p.eval.JobID
 		c.TaskGroup = g.Name
 		u := volumeUse{
-			claim: c, volume: state.Volume(p, c.Namespace, c.VolumeID),
-			keys: []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
+			claim:  c,
+			volume: state.Volume(p, c.Namespace, c.VolumeID),
+			keys:   []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
 		}
 		if u.volume != nil {
 			u.keys = append(u.keys, structs.WakePlugin(u.volume.PluginID))
@@ -49,15 +50,21 @@ func (p *planner) blockedEverywhere(w *placement) *refusal {
 		w.looked = true
 	}
 	for _, u := range w.uses {
-		if why := p.unclaimable(u); why != "" {
-			return &refusal{filter: filterVolume, reason: "CSI volume " + u.claim.VolumeID + ": " + why, keys: u.keys}
+		if why := p.unclaimableReason(u); why != "" {
+			return &refusal{
+				filter: filterVolume,
+				reason: "CSI volume " + u.claim.VolumeID + ": " + why,
+				keys:   u.keys,
+			}
 		}
 	}
 	return nil
 }
 
-func (p *planner) unclaimable(u volumeUse) string {
-	if ok, why := state.Claimable(p, u.claim, p.willRelease); !ok {
+// unclaimableReason returns the reason for which no allocation can claim the volume now, "" if one can.
+func (p *planner) unclaimableReason(u volumeUse) string {
+	ok, why := state.Claimable(p, u.claim, p.willRelease)
+	if !ok {
 		return why
 	}
 	if p.lacksController(u.volume.PluginID) {
@@ -65,27 +72,32 @@ func (p *planner) unclaimable(u volumeUse) string {
 	}
 	for i := range state.IntendedAgainst(p, u.claim) {
 		if !p.stopped[i.AllocID] {
-			return placedToUse(i)
+			return intendedReason(i)
 		}
 	}
+	class := u.claim.Class()
 	for _, i := range p.intended[volumeKey(u.claim)] {
-		if !p.stopped[i.AllocID] && i.Class().Conflicts(u.claim.Class()) {
-			return placedToUse(i)
+		if !p.stopped[i.AllocID] &&
+			i.Class().Conflicts(class) {
+			return intendedReason(i)
 		}
 	}
 	return ""
 }
 
-func placedToUse(i *structs.CSIClaim) string {
+func intendedReason(i *structs.CSIClaim) string {
 	return fmt.Sprintf("allocation %s (job %s) is placed to use it as %s, %s",
-		structs.ShortID(i.AllocID), i.JobID, i.AccessMode, i.Mode)
+		structs.ShortID(i.AllocID),
+		i.JobID,
+		i.AccessMode,
+		i.Mode)
 }
 
 // willRelease reports whether the claims of an allocation will be released without further action: it has
 // ended or will end, and its node is there to report that.
 func (p *planner) willRelease(allocID string) bool {
 	a := state.Alloc(p, allocID)
-	if a == nil || p.lost(a.NodeID) {
+	if a == nil || p.nodeLost(a.NodeID) {
 		return false
 	}
 	return p.stopped[allocID] || a.Terminal()
@@ -105,12 +117,15 @@ func (p *planner) addIntendedClaims(a *structs.Allocation, uses []volumeUse, v *
 		c.AllocID = a.ID
 		c.NodeID = a.NodeID
 		c.PluginID = u.volume.PluginID
-		p.intended[volumeKey(&c)] = append(p.intended[volumeKey(&c)], &c)
+		key := volumeKey(&c)
+		p.intended[key] = append(p.intended[key], &c)
 		v.intended = append(v.intended, &c)
 	}
 }
 
-func volumeKey(c *structs.CSIClaim) string { return c.Namespace + "\x00" + c.VolumeID }
+func volumeKey(c *structs.CSIClaim) string {
+	return c.Namespace + "\x00" + c.VolumeID
+}
 
 // storage is one plugin on one node in the state. A plan does not change it.
 type storage struct {
@@ -124,13 +139,17 @@ func (p *planner) storageOn(v *nodeView, plugin string) *storage {
 	if s := v.storage[plugin]; s != nil {
 		return s
 	}
-	s := &storage{half: state.Instance(p, plugin, structs.CSIKindNode, v.node.ID)}
+	s := &storage{}
+	s.half = state.Instance(p, plugin, structs.CSIKindNode, v.node.ID)
 	switch {
 	case s.half == nil:
 		s.unfit = "CSI plugin " + plugin + " has no node instance here"
 	case !s.half.Healthy:
-		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (unhealthy%s)",
-			plugin, colon(s.half.HealthDescription))
+		why := "unhealthy"
+		if s.half.HealthDescription != "" {
+			why += ": " + s.half.HealthDescription
+		}
+		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (%s)", plugin, why)
 	}
 	if v.storage == nil {
 		v.storage = map[string]*storage{}
@@ -147,31 +166,32 @@ func (p *planner) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 		return s.volumes
 	}
 	s.volumes = map[string]*structs.CSIClaim{}
+	for a := range state.AttachmentsByNode(p, v.node.ID) {
+		if a.PluginID != plugin {
+			continue
+		}
+		c := &structs.CSIClaim{
+			Namespace: a.Namespace,
+			VolumeID:  a.VolumeID,
+		}
+		s.volumes[volumeKey(c)] = c
+	}
 	for c := range state.ClaimsByNode(p, v.node.ID) {
 		if c.PluginID == plugin {
-			s.volumes[volumeKey(c)] = c
-		}
-	}
-	for a := range state.AttachmentsByNode(p, v.node.ID) {
-		c := &structs.CSIClaim{Namespace: a.Namespace, VolumeID: a.VolumeID}
-		if a.PluginID == plugin && s.volumes[volumeKey(c)] == nil {
 			s.volumes[volumeKey(c)] = c
 		}
 	}
 	return s.volumes
 }
 
-func colon(description string) string {
-	if description == "" {
-		return ""
-	}
-	return ": " + description
-}
-
 func pluginsHealthy(p *planner, w *placement, v *nodeView) *refusal {
 	for _, u := range w.uses {
-		if s := p.storageOn(v, u.volume.PluginID); s.unfit != "" {
-			return &refusal{reason: s.unfit, keys: u.keys}
+		s := p.storageOn(v, u.volume.PluginID)
+		if s.unfit != "" {
+			return &refusal{
+				reason: s.unfit,
+				keys:   u.keys,
+			}
 		}
 	}
 	return nil
@@ -188,7 +208,8 @@ func volumesReachable(p *planner, w *placement, v *nodeView) *refusal {
 			u.where = describeTopologies(u.volume)
 		}
 		return &refusal{
-			reason: "CSI volume " + u.volume.ID + ": it is reachable only from " + u.where, keys: u.keys,
+			reason: "CSI volume " + u.volume.ID + ": it is reachable only from " + u.where,
+			keys:   u.keys,
 		}
 	}
 	return nil
@@ -216,21 +237,28 @@ func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
 		limit := p.storageOn(v, plugin).half.NodeReport().MaxVolumes // 0 for any number
-		if limit <= 0 || int64(len(p.attachedOn(v, plugin))+v.wanted+len(v.intended)+len(w.uses)) <= limit {
+		if limit <= 0 {
 			continue
 		}
-		there := p.volumesOn(v, plugin)
-		before := len(there)
+		bound := len(p.attachedOn(v, plugin)) + v.wanted + len(v.intended) + len(w.uses)
+		if int64(bound) <= limit {
+			continue
+		}
+		volumes := p.volumesOn(v, plugin)
+		before := len(volumes)
 		for _, other := range w.uses {
 			if other.volume.PluginID == plugin {
-				there[volumeKey(other.claim)] = other.claim
+				volumes[volumeKey(other.claim)] = other.claim
 			}
 		}
-		if len(there) > before && int64(len(there)) > limit {
-			return &refusal{
-				reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
-				keys:   append(p.keysOfVolumes(there), structs.WakePlugin(plugin)),
-			}
+		if len(volumes) == before ||
+			int64(len(volumes)) <= limit {
+			continue
+		}
+		keys := p.keysOfVolumes(volumes)
+		return &refusal{
+			reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
+			keys:   append(keys, structs.WakePlugin(plugin)),
 		}
 	}
 	return nil
@@ -238,19 +266,18 @@ func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 
 // volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
 func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
-	there := maps.Clone(p.attachedOn(v, plugin))
-	add := func(cs []*structs.CSIClaim) {
-		for _, c := range cs {
-			if c.PluginID == plugin && !p.stopped[c.AllocID] {
-				there[volumeKey(c)] = c
-			}
+	intended := slices.Clone(v.intended)
+	for _, a := range v.users {
+		intended = append(intended, state.IntendedBy(p, a)...)
+	}
+	volumes := maps.Clone(p.attachedOn(v, plugin))
+	for _, c := range intended {
+		if c.PluginID == plugin &&
+			!p.stopped[c.AllocID] {
+			volumes[volumeKey(c)] = c
 		}
 	}
-	for _, a := range v.users {
-		add(state.IntendedBy(p, a))
-	}
-	add(v.intended)
-	return there
+	return volumes
 }
 
 // maxKeys is the most volumes whose release an evaluation waits for because of full nodes. If there are more,
@@ -261,16 +288,18 @@ const (
 )
 
 // keysOfVolumes returns the unblock keys of the volumes on a node.
-func (p *planner) keysOfVolumes(there map[string]*structs.CSIClaim) []string {
-	p.tooManyKeys = p.tooManyKeys || p.namedVolumes+len(there) > maxKeys
+func (p *planner) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
+	if p.namedVolumes+len(volumes) > maxKeys {
+		p.tooManyKeys = true
+	}
 	if p.tooManyKeys {
 		return nil
 	}
+	sorted := slices.Sorted(maps.Keys(volumes))
 	var keys []string
-	for _, k := range slices.Sorted(maps.Keys(there)) {
-		if len(keys) < structs.ManyVolumes {
-			keys = append(keys, structs.WakeVolume(there[k].Namespace, there[k].VolumeID))
-		}
+	for _, k := range sorted[:min(len(sorted), structs.ManyVolumes)] {
+		c := volumes[k]
+		keys = append(keys, structs.WakeVolume(c.Namespace, c.VolumeID))
 	}
 	p.namedVolumes += len(keys)
 	return keys

@@ -25,7 +25,11 @@ const (
 )
 
 // notCandidates are the filters whose rejection means that a node is no candidate of the job.
-var notCandidates = map[string]bool{filterEligibility: true, filterDatacenter: true, filterPool: true}
+var notCandidates = map[string]bool{
+	filterEligibility: true,
+	filterDatacenter:  true,
+	filterPool:        true,
+}
 
 // groupFilter checks a condition that is the same for every allocation of a group. It returns "" or the
 // reason of the refusal.
@@ -62,7 +66,8 @@ type groupPlan struct {
 	group         *structs.TaskGroup
 	ask           structs.Resources
 	drivers       []string
-	constraints   []constraint
+	specified     [][]*structs.Constraint  // those of the job, the group and the tasks
+	constraints   []constraint             // all of specified, compiled
 	distinct      string                   // distinct_hosts: "job", "group" or ""
 	only          string                   // the ID of the one node that constraints allow, ""
 	candidateSets map[string]*candidateSet // by source
@@ -73,16 +78,21 @@ type groupPlan struct {
 }
 
 func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
-	p := &groupPlan{job: j, group: g, ask: g.Ask()}
-	lists := [][]*structs.Constraint{j.Constraints, g.Constraints}
+	p := &groupPlan{
+		job:           j,
+		group:         g,
+		ask:           g.Ask(),
+		candidateSets: map[string]*candidateSet{},
+	}
+	p.specified = append(p.specified, j.Constraints, g.Constraints)
 	for _, t := range g.Tasks {
-		lists = append(lists, t.Constraints)
+		p.specified = append(p.specified, t.Constraints)
 		if !slices.Contains(p.drivers, t.Driver) {
 			p.drivers = append(p.drivers, t.Driver)
 		}
 	}
-	p.constraints = compileConstraints(lists...)
-	p.only = onlyNode(lists...)
+	p.constraints = compileConstraints(p.specified...)
+	p.only = onlyNode(p.specified...)
 	switch {
 	case wantsDistinct(j.Constraints):
 		p.distinct = "job"
@@ -94,12 +104,14 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 
 func wantsDistinct(list []*structs.Constraint) bool {
 	return slices.ContainsFunc(list, func(c *structs.Constraint) bool {
-		return c != nil && c.Operand == structs.ConstraintDistinctHosts && !strings.EqualFold(c.RTarget, "false")
+		return c != nil &&
+			c.Operand == structs.ConstraintDistinctHosts &&
+			!strings.EqualFold(c.RTarget, "false")
 	})
 }
 
-// filter keeps the nodes that pass the group's own filters and counts the others, once.
-func (g *groupPlan) filter(nodes []*structs.Node) {
+// filterNodes keeps the nodes that pass the group's own filters and counts the others, once.
+func (g *groupPlan) filterNodes(nodes []*structs.Node) {
 	if g.static != nil {
 		return
 	}
@@ -123,7 +135,7 @@ func (g *groupPlan) admit(t *tally, n *structs.Node) bool {
 	return false
 }
 
-// countNode counts a node as the dialect does: in the pool, in the datacenters, evaluated.
+// countNode counts a node as the Nomad HTTP API defines: in the pool, in the datacenters, evaluated.
 func (t *tally) countNode(n *structs.Node, refusedBy string) {
 	switch refusedBy {
 	case filterEligibility, filterPool:
@@ -137,7 +149,7 @@ func (t *tally) countNode(n *structs.Node, refusedBy string) {
 	t.metric.NodesEvaluated++
 }
 
-// passes reports whether the node has passed filter.
+// passes reports whether the node has passed filterNodes.
 func (g *groupPlan) passes(n *structs.Node) bool {
 	_, found := slices.BinarySearchFunc(g.passing, n, byID)
 	return found
@@ -180,11 +192,13 @@ func eligible(_ *groupPlan, n *structs.Node) string {
 
 func inDatacenter(g *groupPlan, n *structs.Node) string {
 	for _, glob := range g.job.Datacenters {
-		if ok, err := path.Match(glob, n.Datacenter); glob == n.Datacenter || err == nil && ok {
+		ok, err := path.Match(glob, n.Datacenter)
+		if glob == n.Datacenter || err == nil && ok {
 			return ""
 		}
 	}
-	return fmt.Sprintf("datacenter %s is not one of %s", n.Datacenter, joinBrief(g.job.Datacenters, ", "))
+	return fmt.Sprintf("datacenter %s is not one of %s",
+		n.Datacenter, joinBrief(g.job.Datacenters, ", "))
 }
 
 // joinBrief joins texts to the length that a reason may have.
@@ -223,15 +237,15 @@ func hasDrivers(g *groupPlan, n *structs.Node) string {
 		}
 		switch {
 		case !d.Detected:
-			return fmt.Sprintf("driver %s is not on this node%s", name, because(d.HealthDescription))
+			return fmt.Sprintf("driver %s is not on this node%s", name, inParentheses(d.HealthDescription))
 		case !d.Healthy:
-			return fmt.Sprintf("driver %s is unhealthy here%s", name, because(d.HealthDescription))
+			return fmt.Sprintf("driver %s is unhealthy here%s", name, inParentheses(d.HealthDescription))
 		}
 	}
 	return ""
 }
 
-func because(description string) string {
+func inParentheses(description string) string {
 	if description == "" {
 		return ""
 	}
@@ -240,7 +254,7 @@ func because(description string) string {
 
 func meetsConstraints(g *groupPlan, n *structs.Node) string {
 	for _, c := range g.constraints {
-		if !c.met(n) {
+		if !c.metBy(n) {
 			return c.text
 		}
 	}
@@ -249,17 +263,23 @@ func meetsConstraints(g *groupPlan, n *structs.Node) string {
 
 func onDistinctHosts(p *planner, w *placement, v *nodeView) *refusal {
 	switch {
-	case w.plan.distinct == "job" && v.jobAllocs() > 0:
+	case w.plan.distinct == "job" &&
+		v.jobAllocs() > 0:
 		return &refusal{reason: "distinct_hosts: the node has an allocation of the job"}
-	case w.plan.distinct == "group" && v.groups[w.plan.group.Name] > 0:
+	case w.plan.distinct == "group" &&
+		v.groups[w.plan.group.Name] > 0:
 		return &refusal{reason: "distinct_hosts: the node has an allocation of the group"}
 	}
 	return nil
 }
 
 func resourcesFit(_ *planner, w *placement, v *nodeView) *refusal {
-	if short := v.node.Available().Exceeded(v.used.Add(w.plan.ask)); short != "" {
-		return &refusal{reason: short + " exhausted", dimension: short}
+	short := v.node.Available().Exceeded(v.used.Add(w.plan.ask))
+	if short == "" {
+		return nil
 	}
-	return nil
+	return &refusal{
+		reason:    short + " exhausted",
+		dimension: short,
+	}
 }

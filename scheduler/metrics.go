@@ -24,7 +24,10 @@ type tally struct {
 }
 
 func newTally() *tally {
-	t := &tally{refusals: map[[2]string]int{}, keys: map[string]bool{}}
+	t := &tally{
+		refusals: map[[2]string]int{},
+		keys:     map[string]bool{},
+	}
 	for _, counts := range t.counts() {
 		*counts = map[string]int{}
 	}
@@ -57,18 +60,22 @@ func tallyOf(m *structs.AllocMetric) *tally {
 }
 
 func (t *tally) clone() *tally {
-	c := &tally{metric: t.metric, refusals: maps.Clone(t.refusals), keys: maps.Clone(t.keys)}
+	c := &tally{
+		metric:   t.metric,
+		refusals: maps.Clone(t.refusals),
+		keys:     maps.Clone(t.keys),
+	}
 	for _, counts := range c.counts() {
 		*counts = maps.Clone(*counts)
 	}
 	return c
 }
 
-// countRefusal counts a refusal under the names of the dialect and under berth's.
+// countRefusal counts a refusal under the names of the Nomad HTTP API and under berth's.
 func (t *tally) countRefusal(n *structs.Node, r refusal) {
-	t.note(&r, 1)
+	t.addRefusal(&r, 1)
 	switch {
-	case notCandidates[r.filter]: // the dialect does not count them among those evaluated
+	case notCandidates[r.filter]: // the API does not count them among those evaluated
 	case r.dimension != "":
 		t.metric.NodesExhausted++
 		t.metric.DimensionExhausted[r.dimension]++
@@ -80,14 +87,14 @@ func (t *tally) countRefusal(n *structs.Node, r refusal) {
 	}
 }
 
-// noteBlocked records a rejection by all nodes alike, none of which was tried.
-func (t *tally) noteBlocked(r refusal) {
-	t.note(&r, 0)
+// countBlocked records a rejection by all nodes alike, none of which was tried.
+func (t *tally) countBlocked(r refusal) {
+	t.addRefusal(&r, 0)
 	t.metric.ConstraintFiltered[r.reason] += 0
 }
 
-// note records a refusal by a number of nodes, and cuts its reason.
-func (t *tally) note(r *refusal, nodes int) {
+// addRefusal records a refusal by a number of nodes, and cuts its reason.
+func (t *tally) addRefusal(r *refusal, nodes int) {
 	r.reason = structs.Cut(r.reason, structs.MaxReason)
 	t.refusals[[2]string{r.filter, r.reason}] += nodes
 	for _, k := range r.keys {
@@ -110,10 +117,18 @@ const otherReasons = "others"
 func (t *tally) toMetric(most int) *structs.AllocMetric {
 	m := t.clone().metric
 	for at, nodes := range t.refusals {
-		m.Refusals = append(m.Refusals, &structs.PlacementRefusal{Filter: at[0], Reason: at[1], Nodes: nodes})
+		m.Refusals = append(m.Refusals, &structs.PlacementRefusal{
+			Filter: at[0],
+			Reason: at[1],
+			Nodes:  nodes,
+		})
 	}
 	slices.SortFunc(m.Refusals, func(a, b *structs.PlacementRefusal) int {
-		return cmp.Or(b.Nodes-a.Nodes, cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(
+			b.Nodes-a.Nodes,
+			cmp.Compare(a.Filter, b.Filter),
+			cmp.Compare(a.Reason, b.Reason),
+		)
 	})
 	m.Refusals = firstRefusals(m.Refusals, most)
 	m.ConstraintFiltered = largest(m.ConstraintFiltered, most)
@@ -128,8 +143,11 @@ func firstRefusals(all []*structs.PlacementRefusal, most int) []*structs.Placeme
 	if len(all) <= most {
 		return all
 	}
-	rest := &structs.PlacementRefusal{Filter: otherReasons, Reason: "further reasons, which are not named"}
-	kept := make([]*structs.PlacementRefusal, 0, most+1)
+	rest := &structs.PlacementRefusal{
+		Filter: otherReasons,
+		Reason: "further reasons, which are not named",
+	}
+	var kept []*structs.PlacementRefusal
 	for _, r := range all {
 		if len(kept) < most && r.Filter != otherReasons {
 			kept = append(kept, r)
@@ -165,8 +183,12 @@ func metricBytes(m *structs.AllocMetric) int {
 	for _, r := range m.Refusals {
 		size += 32 + len(r.Filter) + len(r.Reason)
 	}
-	all := []map[string]int{m.NodesAvailable, m.ClassFiltered, m.ConstraintFiltered, m.ClassExhausted}
-	for _, counts := range all {
+	for _, counts := range []map[string]int{
+		m.NodesAvailable,
+		m.ClassFiltered,
+		m.ConstraintFiltered,
+		m.ClassExhausted,
+	} {
 		for k := range counts {
 			size += 8 + len(k)
 		}

@@ -33,51 +33,73 @@ type source struct {
 
 // sourceOf returns the smallest source that holds every feasible node of the allocation.
 func (p *planner) sourceOf(w *placement) source {
-	every := func(id string) iter.Seq[*structs.Node] {
-		return state.NodesFrom(p.ReadTx, "", state.Page{From: []string{id}})
+	best := source{
+		size: math.MaxInt,
+		from: p.nodesFrom,
 	}
-	best := source{"", math.MaxInt, every}
 	if id := w.plan.only; id != "" {
-		best = listed("node "+id, p.nodesWithID(id))
+		best = listSource("node "+id, p.nodesWithID(id))
 	}
 	for i := range w.uses {
 		v := w.uses[i].volume
-		if there, ok := p.nodesAt(v); ok && len(there) < best.size {
-			best = listed("volume "+v.Namespace+"/"+v.ID, there)
-		} else if size := state.PluginSpread(p, v.PluginID); !ok && size < best.size {
-			best = source{
-				"plugin " + v.PluginID, size,
-				func(id string) iter.Seq[*structs.Node] { return state.PluginNodes(p, v.PluginID, id) },
+		nodes, ok := p.nodesAt(v)
+		if ok {
+			if len(nodes) < best.size {
+				best = listSource("volume "+v.Namespace+"/"+v.ID, nodes)
 			}
+			continue
+		}
+		size := state.PluginSpread(p, v.PluginID)
+		if size >= best.size {
+			continue
+		}
+		best = source{
+			name: "plugin " + v.PluginID,
+			size: size,
+			from: func(id string) iter.Seq[*structs.Node] {
+				return state.PluginNodes(p, v.PluginID, id)
+			},
 		}
 	}
 	return best
 }
 
+// nodesFrom yields all nodes from an ID on.
+func (p *planner) nodesFrom(id string) iter.Seq[*structs.Node] {
+	page := state.Page{From: []string{id}}
+	return state.NodesFrom(p.ReadTx, "", page)
+}
+
 // nodesAt returns the nodes from which a volume is reachable, if its topologies name them one by one.
-func (p *planner) nodesAt(v *structs.CSIVolume) (there []*structs.Node, ok bool) {
+func (p *planner) nodesAt(v *structs.CSIVolume) (nodes []*structs.Node, ok bool) {
 	for _, t := range v.Topologies {
 		at, own := state.PluginNodesAt(p, v.PluginID, t)
 		if !own {
 			return nil, false
 		}
-		there = append(there, at...)
+		nodes = append(nodes, at...)
 	}
-	slices.SortFunc(there, byID)
-	there = slices.CompactFunc(there, func(a, b *structs.Node) bool { return a.ID == b.ID })
-	return there, len(v.Topologies) > 0
+	slices.SortFunc(nodes, byID)
+	nodes = slices.CompactFunc(nodes, func(a, b *structs.Node) bool {
+		return a.ID == b.ID
+	})
+	return nodes, len(v.Topologies) > 0
 }
 
-func byID(a, b *structs.Node) int { return strings.Compare(a.ID, b.ID) }
+func byID(a, b *structs.Node) int {
+	return strings.Compare(a.ID, b.ID)
+}
 
-// listed returns a source of a few known nodes, sorted by ID.
-func listed(name string, nodes []*structs.Node) source {
-	return source{name, len(nodes), func(id string) iter.Seq[*structs.Node] {
-		at, _ := slices.BinarySearchFunc(nodes, id, func(n *structs.Node, id string) int {
-			return strings.Compare(n.ID, id)
-		})
+// listSource returns a source of a few known nodes, sorted by ID.
+func listSource(name string, nodes []*structs.Node) source {
+	compare := func(n *structs.Node, id string) int {
+		return strings.Compare(n.ID, id)
+	}
+	from := func(id string) iter.Seq[*structs.Node] {
+		at, _ := slices.BinarySearchFunc(nodes, id, compare)
 		return slices.Values(nodes[at:])
-	}}
+	}
+	return source{name, len(nodes), from}
 }
 
 // cyclicIter iterates once around a source, from a node in its middle.
@@ -91,27 +113,20 @@ type cyclicIter struct {
 
 // readNodes returns the next few nodes, none at the end.
 func (r *cyclicIter) readNodes(few int) (out []*structs.Node) {
-	for !r.ended && len(out) < few {
-		full := false
+	for !r.ended {
 		for n := range r.from(r.next) {
 			if r.wrapped && n.ID >= r.first {
 				break
 			}
 			out = append(out, n)
 			r.next = n.ID + "\x00"
-			full = len(out) == few
-			if full {
-				break
+			if len(out) == few {
+				return out
 			}
 		}
-		switch {
-		case full:
-		case r.wrapped || r.first == "":
-			r.ended = true
-		default:
-			r.wrapped = true
-			r.next = ""
-		}
+		r.ended = r.wrapped || r.first == ""
+		r.wrapped = true
+		r.next = ""
 	}
 	return out
 }
@@ -124,9 +139,9 @@ func (p *planner) origin() string {
 	}
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, p.eval.ID, p.eval.SnapshotIndex)
-	chance := rand.New(rand.NewPCG(h.Sum64(), 0))
+	seed := rand.NewPCG(h.Sum64(), 0)
 	for n := range state.Nodes(p) {
-		p.start = p.randomID(n.ID, chance)
+		p.start = p.randomID(n.ID, rand.New(seed))
 		break
 	}
 	return p.start
@@ -134,20 +149,21 @@ func (p *planner) origin() string {
 
 // randomID returns an ID like that of the first node with random digits. It keeps as few leading digits as it
 // can so that a node follows.
-func (p *planner) randomID(first string, chance *rand.Rand) string {
+func (p *planner) randomID(first string, random *rand.Rand) string {
 	digits := "0123456789"
 	if strings.Trim(strings.ToLower(first), "0123456789abcdef-") == "" {
 		digits += "abcdef"
 	}
 	for kept := range len(first) {
 		id := []byte(first[:kept])
-		for _, c := range []byte(first[kept:] + "00000000") {
+		rest := first[kept:] + "00000000"
+		for _, c := range []byte(rest) {
 			if strings.IndexByte(digits, c) >= 0 {
-				c = digits[chance.IntN(len(digits))]
+				c = digits[random.IntN(len(digits))]
 			}
 			id = append(id, c)
 		}
-		for range state.NodesFrom(p.ReadTx, "", state.Page{From: []string{string(id)}}) {
+		for range p.nodesFrom(string(id)) {
 			return string(id)
 		}
 	}
@@ -170,13 +186,16 @@ func (p *planner) candidatesOf(w *placement) *candidateSet {
 	o := w.plan.candidateSets[s.name]
 	if o == nil {
 		o = &candidateSet{
-			group: w.plan, iter: cyclicIter{source: s, first: p.origin()}, seen: map[string]bool{},
-			full: map[string]bool{}, tally: newTally(),
+			group: w.plan,
+			iter: cyclicIter{
+				source: s,
+				first:  p.origin(),
+			},
+			seen:  map[string]bool{},
+			full:  map[string]bool{},
+			tally: newTally(),
 		}
 		o.iter.next = o.iter.first
-		if w.plan.candidateSets == nil {
-			w.plan.candidateSets = map[string]*candidateSet{}
-		}
 		w.plan.candidateSets[s.name] = o
 	}
 	return o
@@ -190,10 +209,13 @@ func (o *candidateSet) readMore() int {
 		o.chosen = nil
 	}
 	for _, n := range few {
-		if !o.seen[n.ID] && o.group.admit(o.tally, n) {
-			o.feasible = append(o.feasible, n)
+		if o.seen[n.ID] {
+			continue
 		}
 		o.seen[n.ID] = true
+		if o.group.admit(o.tally, n) {
+			o.feasible = append(o.feasible, n)
+		}
 	}
 	return len(few)
 }
@@ -210,17 +232,24 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	if !passes {
 		return
 	}
-	same := func(other *structs.Node) bool { return other.ID == n.ID }
-	o.feasible = slices.Insert(slices.DeleteFunc(o.feasible, same), 0, n)
+	same := func(other *structs.Node) bool {
+		return other.ID == n.ID
+	}
 	o.chosen = slices.DeleteFunc(o.chosen, same)
+	o.feasible = slices.DeleteFunc(o.feasible, same)
+	o.feasible = slices.Insert(o.feasible, 0, n)
 }
 
 // exhausted reports whether it has read every node, and none of them is full because of the group.
-func (o *candidateSet) exhausted() bool { return o.iter.name == "" && o.iter.ended && len(o.full) == 0 }
+func (o *candidateSet) exhausted() bool {
+	return o.iter.name == "" &&
+		o.iter.ended &&
+		len(o.full) == 0
+}
 
-// answers are the results of all nodes for one allocation.
-type answers struct {
-	takers  []ranked
+// trials are the results of all nodes for one allocation.
+type trials struct {
+	fitting []ranked
 	refused []refused
 }
 
@@ -229,39 +258,45 @@ type refused struct {
 	why  refusal
 }
 
-// askNode tries one node.
-func (s *answers) askNode(p *planner, w *placement, n *structs.Node) {
+// tryNode adds the result of one node.
+func (s *trials) tryNode(p *planner, w *placement, n *structs.Node) {
 	v := p.viewOf(n)
-	if r := p.checkPlacement(w, v); r != nil {
+	r := p.checkPlacement(w, v)
+	if r != nil {
 		s.refused = append(s.refused, refused{n, *r})
 		return
 	}
-	s.takers = append(s.takers, rank(w, v))
+	s.fitting = append(s.fitting, rank(w, v))
 }
 
 // sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all
 // reports whether it has the results of every node.
 func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *tally, all bool) {
-	var s answers
+	var s trials
 	next := 0
-	looked := 0
+	tried := 0
 	bound := most
 	if most == 0 {
 		bound = max(maxSampled, p.enough)
 	}
-	for len(s.takers) < p.enough && (len(s.takers) == 0 && most == 0 || looked < bound) {
+	for len(s.fitting) < p.enough {
+		mayEnd := most != 0 || len(s.fitting) > 0
+		if mayEnd && tried >= bound {
+			break
+		}
 		if next < len(o.feasible) {
-			s.askNode(p, w, o.feasible[next])
+			s.tryNode(p, w, o.feasible[next])
 			next++
-			looked++
+			tried++
 			continue
 		}
 		before := len(o.feasible)
 		read := o.readMore()
-		if read == 0 && before == len(o.feasible) {
+		added := len(o.feasible) - before
+		if read == 0 && added == 0 {
 			break
 		}
-		looked += max(0, read-(len(o.feasible)-before))
+		tried += max(0, read-added)
 	}
 	all = o.exhausted() && next == len(o.feasible)
 	t = o.tally.clone()
@@ -270,7 +305,7 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 			t.countRefusal(r.node, r.why)
 		}
 	}
-	for _, r := range s.takers {
+	for _, r := range s.fitting {
 		top.insert(r)
 	}
 	o.reorder(&s, o.feasible[next:], top)
@@ -280,18 +315,19 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 // reorder sorts the candidates for the next allocation: first the other feasible nodes of this sample, then
 // the untried ones, then those that rejected. The chosen node comes after all others, so that a group spreads
 // over more nodes than a sample has. It drops full nodes.
-func (o *candidateSet) reorder(s *answers, unasked []*structs.Node, top topN) {
-	fit := make([]*structs.Node, 0, len(o.feasible))
-	for _, r := range s.takers {
+func (o *candidateSet) reorder(s *trials, untried []*structs.Node, top topN) {
+	feasible := make([]*structs.Node, 0, len(o.feasible))
+	for _, r := range s.fitting {
 		if r.view != top[0].view {
-			fit = append(fit, r.view.node)
+			feasible = append(feasible, r.view.node)
 		}
 	}
-	fit = append(fit, unasked...)
+	feasible = append(feasible, untried...)
 	for _, r := range s.refused {
-		switch full := r.why.filter == filterResources || r.why.filter == filterHosts; {
-		case !full:
-			fit = append(fit, r.node)
+		switch {
+		case r.why.filter != filterResources &&
+			r.why.filter != filterHosts:
+			feasible = append(feasible, r.node)
 		case !o.full[r.node.ID]:
 			o.full[r.node.ID] = true
 			o.tally.countRefusal(r.node, r.why)
@@ -300,5 +336,5 @@ func (o *candidateSet) reorder(s *answers, unasked []*structs.Node, top topN) {
 	if len(top) > 0 {
 		o.chosen = append(o.chosen, top[0].view.node)
 	}
-	o.feasible = fit
+	o.feasible = feasible
 }

@@ -14,25 +14,16 @@ func (p *planner) reconcilePerNode() {
 	nodes := p.allNodes
 	if p.eval.NodeID != "" {
 		p.scope = p.eval.NodeID
-		nodes = func() []*structs.Node { return p.nodesWithID(p.scope) }
-	}
-	byGroup := map[string]map[string][]*structs.Allocation{}
-	for _, a := range p.liveAllocs() {
-		group := p.job.Group(a.TaskGroup)
-		if group == nil || group.Count == 0 {
-			p.endAlloc(a, "its group is no longer in the job")
-			continue
+		nodes = func() []*structs.Node {
+			return p.nodesWithID(p.scope)
 		}
-		if byGroup[a.TaskGroup] == nil {
-			byGroup[a.TaskGroup] = map[string][]*structs.Allocation{}
-		}
-		byGroup[a.TaskGroup][a.NodeID] = append(byGroup[a.TaskGroup][a.NodeID], a)
 	}
+	byGroup := p.allocsByGroup()
 	for _, group := range p.job.TaskGroups {
 		g := newGroupPlan(p.job, group)
 		p.groups = append(p.groups, g)
 		if group.Count > 0 {
-			g.filter(nodes())
+			g.filterNodes(nodes())
 			p.reconcileNodes(g, nodes(), byGroup[group.Name])
 		}
 	}
@@ -46,16 +37,24 @@ func (p *planner) nodesWithID(id string) []*structs.Node {
 	return nil
 }
 
+// reconcileNodes decides on a group's allocations on the nodes, and stops those on nodes that are gone.
 func (p *planner) reconcileNodes(
-	g *groupPlan, nodes []*structs.Node, byNode map[string][]*structs.Allocation,
+	g *groupPlan,
+	nodes []*structs.Node,
+	allocs []*structs.Allocation,
 ) {
+	byNode := map[string][]*structs.Allocation{}
+	for _, a := range allocs {
+		byNode[a.NodeID] = append(byNode[a.NodeID], a)
+	}
 	before := len(p.placements)
 	anywhere := p.scope != ""
 	for _, n := range nodes {
 		served := p.reconcileNode(g, n, byNode[n.ID])
 		anywhere = anywhere || served
 		if !served && g.passes(n) {
-			p.placements = append(p.placements, &placement{plan: g, node: n})
+			w := &placement{plan: g, node: n}
+			p.placements = append(p.placements, w)
 		}
 		delete(byNode, n.ID)
 	}
@@ -76,16 +75,19 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 	var best *classified
 	for _, a := range allocs {
 		s := p.classifyOnNode(g, n, a)
+		surplus := a
 		switch {
 		case s.action == actionNone:
+			continue
 		case best == nil:
 			best = &s
-		case s.action < best.action || s.action == best.action && a.CreateIndex > best.alloc.CreateIndex:
-			p.endAlloc(best.alloc, "another allocation serves this node")
+			continue
+		case s.action < best.action,
+			s.action == best.action && a.CreateIndex > best.alloc.CreateIndex:
+			surplus = best.alloc
 			best = &s
-		default:
-			p.endAlloc(a, "another allocation serves this node")
 		}
+		p.endAlloc(surplus, "another allocation serves this node")
 	}
 	if best == nil {
 		return false
@@ -93,18 +95,25 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 	switch best.action {
 	case actionKeep, actionHold, actionRefresh:
 		p.planAction(g, *best)
+		return true
 	case actionLose:
 		p.endAlloc(best.alloc, best.why)
+		return true
 	case actionMove:
-		if p.endToMove(*best) && g.checkNode(n) == nil {
-			p.placements = append(p.placements, &placement{plan: g, node: n, prev: best.alloc, ended: true})
+		if !p.endToMove(*best) {
+			return true
 		}
-	case actionUpdate, actionReschedule:
-		if g.checkNode(n) == nil {
-			p.placements = append(p.placements,
-				&placement{plan: g, node: n, prev: best.alloc, update: best.action == actionUpdate,
-					rescheduled: best.action == actionReschedule, delay: best.delay})
-		}
+	}
+	if g.checkNode(n) == nil {
+		p.placements = append(p.placements, &placement{
+			plan:        g,
+			node:        n,
+			prev:        best.alloc,
+			update:      best.action == actionUpdate,
+			rescheduled: best.action == actionReschedule,
+			ended:       best.action == actionMove,
+			delay:       best.delay,
+		})
 	}
 	return true
 }

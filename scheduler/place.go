@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 
 	"berth/state"
@@ -41,14 +42,16 @@ func (p *planner) placeAll() {
 const placedBytes = structs.MaxEntry / 4
 
 // full reports whether the plan has reached its bounds.
-func (p *planner) full() bool { return len(p.plan.Place) >= mostPlaced || p.placed >= placedBytes }
+func (p *planner) full() bool {
+	return len(p.plan.Place) >= mostPlaced ||
+		p.placed >= placedBytes
+}
 
 // placeFresh places allocations that replace none, one by one, until one finds no place: a job that was
 // stored before counts were bounded may demand any number.
 func (p *planner) placeFresh(w *placement) {
 	g := w.plan
 	left := w.fresh
-	tried := 0
 	for index := 0; left > 0; index++ {
 		switch {
 		case w.taken[index]:
@@ -57,13 +60,14 @@ func (p *planner) placeFresh(w *placement) {
 			p.more = true
 			g.queued += left
 			return
-		case g.failed != nil && (!g.perAlloc() || tried >= structs.MaxGroupCount):
+		case g.failed == nil:
+		case !g.perAlloc() ||
+			w.fresh-left >= structs.MaxGroupCount:
 			g.failed.metric.CoalescedFailures += left // the plan frees no capacity
 			g.queued += left
 			return
 		}
 		p.placeOne(&placement{plan: g, index: index})
-		tried++
 		left--
 	}
 }
@@ -71,7 +75,10 @@ func (p *planner) placeFresh(w *placement) {
 // placeOne finds a node for a placement and adds it to the plan, or records why there is none.
 func (p *planner) placeOne(w *placement) {
 	g := w.plan
-	if g.failed != nil && w.node == nil && !w.update && !g.perAlloc() {
+	if g.failed != nil &&
+		w.node == nil &&
+		!w.update &&
+		!g.perAlloc() {
 		g.failed.metric.CoalescedFailures++ // an equal placement has failed before
 		g.queued++
 		return
@@ -102,9 +109,7 @@ func (g *groupPlan) recordFailure(w *placement, t *tally) {
 		g.failed = t
 	case w.node == nil:
 		g.failed.metric.CoalescedFailures++
-		for k := range t.keys {
-			g.failed.keys[k] = true
-		}
+		maps.Copy(g.failed.keys, t.keys)
 	default:
 		g.failed.merge(g.static, t)
 	}
@@ -115,17 +120,17 @@ func (t *tally) merge(base, other *tally) {
 	for at, n := range other.refusals {
 		t.refusals[at] += n - base.refusals[at]
 	}
-	for k := range other.keys {
-		t.keys[k] = true
-	}
+	maps.Copy(t.keys, other.keys)
 	t.metric.NodesFiltered += other.metric.NodesFiltered - base.metric.NodesFiltered
 	t.metric.NodesExhausted += other.metric.NodesExhausted - base.metric.NodesExhausted
 	sums := t.counts()
 	bases := base.counts()
 	for i, counts := range other.counts() {
+		sum := *sums[i]
+		begun := *bases[i]
 		for k, n := range *counts {
-			if more := n - (*bases[i])[k]; more > 0 {
-				(*sums[i])[k] += more
+			if n > begun[k] {
+				sum[k] += n - begun[k]
 			}
 		}
 	}
@@ -135,17 +140,17 @@ func (t *tally) merge(base, other *tally) {
 // none if every node refused, or if all nodes alike are blocked.
 func (p *planner) chooseNode(w *placement) (topN, *tally) {
 	g := w.plan
-	barred := p.blockedEverywhere(w)
+	blocked := p.blockedEverywhere(w)
 	switch {
-	case w.node != nil && barred != nil:
+	case w.node != nil && blocked != nil:
 		t := g.static.clone()
-		t.countRefusal(w.node, *barred)
+		t.countRefusal(w.node, *blocked)
 		return nil, t
 	case w.node != nil:
-		return p.askAll(w, []*structs.Node{w.node})
-	case barred != nil:
+		return p.tryAll(w, []*structs.Node{w.node})
+	case blocked != nil:
 		t := newTally()
-		t.noteBlocked(*barred)
+		t.countBlocked(*blocked)
 		return nil, t
 	}
 	o := p.candidatesOf(w)
@@ -162,29 +167,33 @@ func (p *planner) chooseNode(w *placement) (topN, *tally) {
 	if past != nil {
 		most = len(freed) + retriedNodes
 	}
-	wakes := p.namedVolumes
-	crowded := p.tooManyKeys
+	named := p.namedVolumes
+	tooMany := p.tooManyKeys
 	top, t, all := p.sampleNodes(w, o, most)
-	p.namedVolumes = wakes
-	p.tooManyKeys = crowded // only all nodes together decide the keys
+	p.namedVolumes = named
+	p.tooManyKeys = tooMany // only all nodes together decide the keys
 	switch {
 	case len(top) > 0 || all:
 		return top, t
 	case past != nil:
 		return nil, past
 	}
-	g.filter(p.allNodes())
-	return p.askAll(w, g.passing)
+	g.filterNodes(p.allNodes())
+	return p.tryAll(w, g.passing)
 }
 
-// lastRefusals returns the answers of all nodes for the evaluation's last plan, and the nodes with capacity
+// lastRefusals returns the refusals of all nodes for the evaluation's last plan, and the nodes with capacity
 // freed since, if nothing else has changed since; else nil. Such a group depends on nothing but the nodes.
 func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 	g := w.plan
 	e := p.eval
 	before := e.FailedTGAllocs[g.group.Name]
-	if before == nil || len(e.BlockedOn) == 0 || e.JobModifyIndex != p.job.JobModifyIndex || len(w.uses) > 0 ||
-		w.update || g.distinct != "" {
+	if before == nil ||
+		len(e.BlockedOn) == 0 ||
+		e.JobModifyIndex != p.job.JobModifyIndex ||
+		len(w.uses) > 0 ||
+		w.update ||
+		g.distinct != "" {
 		return nil, nil
 	}
 	ids, known := state.NodesFreedSince(p, e.SnapshotIndex)
@@ -192,7 +201,8 @@ func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 		return nil, nil
 	}
 	for _, s := range p.plan.Stop {
-		if a := state.Alloc(p, s.AllocID); a != nil {
+		a := state.Alloc(p, s.AllocID)
+		if a != nil {
 			ids = append(ids, a.NodeID)
 		}
 	}
@@ -205,13 +215,14 @@ func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 	return tallyOf(before), freed
 }
 
-// askAll tries each of the candidates.
-func (p *planner) askAll(w *placement, candidates []*structs.Node) (topN, *tally) {
+// tryAll tries each of the candidates.
+func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *tally) {
 	t := w.plan.static.clone()
 	var top topN
 	for _, n := range candidates {
 		v := p.viewOf(n)
-		if r := p.checkPlacement(w, v); r != nil {
+		r := p.checkPlacement(w, v)
+		if r != nil {
 			t.countRefusal(n, *r)
 			continue
 		}
@@ -222,10 +233,10 @@ func (p *planner) askAll(w *placement, candidates []*structs.Node) (topN, *tally
 
 func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 	for _, f := range placeFilters {
-		if r := f.check(p, w, v); r != nil {
-			r := *r
+		r := f.check(p, w, v)
+		if r != nil {
 			r.filter = f.name
-			return &r
+			return r
 		}
 	}
 	return nil
@@ -234,16 +245,17 @@ func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 // addToPlan adds the allocation to the plan and counts it from here on.
 func (p *planner) addToPlan(w *placement, v *nodeView, t *tally) {
 	ask := w.plan.ask
+	group := w.plan.group.Name
 	a := &structs.Allocation{
 		ID:                structs.NewID(),
 		Namespace:         p.ns,
 		EvalID:            p.eval.ID,
-		Name:              structs.AllocName(p.job.ID, w.plan.group.Name, w.index),
+		Name:              structs.AllocName(p.job.ID, group, w.index),
 		NodeID:            v.node.ID,
 		NodeName:          v.node.Name,
 		JobID:             p.job.ID,
 		JobVersion:        p.job.Version,
-		TaskGroup:         w.plan.group.Name,
+		TaskGroup:         group,
 		Resources:         &ask,
 		DesiredStatus:     structs.AllocDesiredRun,
 		ClientStatus:      structs.AllocPending,
@@ -261,6 +273,7 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *tally) {
 
 // allocBytes returns about the size of an allocation in a log entry.
 func allocBytes(a *structs.Allocation) int {
-	size := 512 + len(a.Namespace) + len(a.Name) + len(a.NodeName) + len(a.JobID) + len(a.TaskGroup)
-	return size + 160*len(reschedules(a)) + metricBytes(a.Metrics)
+	size := 512 + 160*len(reschedules(a)) + metricBytes(a.Metrics)
+	size += len(a.Namespace) + len(a.JobID) + len(a.TaskGroup)
+	return size + len(a.Name) + len(a.NodeName)
 }

@@ -19,11 +19,17 @@ func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*struct
 
 // process is Process with a given sample size.
 func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough int) (*structs.Plan, error) {
-	if eval == nil || eval.ID == "" || eval.JobID == "" {
+	if eval == nil ||
+		eval.ID == "" ||
+		eval.JobID == "" {
 		return nil, structs.Invalidf("an evaluation needs an ID and a job")
 	}
 	p := &planner{
-		ReadTx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, enough: enough,
+		ReadTx:         tx,
+		eval:           eval,
+		ns:             structs.NamespaceOr(eval.Namespace),
+		now:            now,
+		enough:         enough,
 		plan:           &structs.Plan{},
 		stopped:        map[string]bool{},
 		exhaustedNodes: map[string]bool{},
@@ -33,14 +39,16 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough i
 	p.job = state.Job(tx, p.ns, eval.JobID)
 	switch {
 	case p.job == nil || p.job.Stop:
-		p.stopAll()
+		for a := range state.AllocsByJob(p, p.ns, eval.JobID) {
+			p.endAlloc(a, "job is stopped")
+		}
 	case p.job.PerNode():
 		p.reconcilePerNode()
 	default:
 		p.reconcile()
 	}
 	p.placeAll()
-	p.followUp()
+	p.addFollowup()
 	p.finishEval()
 	return p.plan, nil
 }
@@ -76,18 +84,11 @@ type planner struct {
 	intended     map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
 }
 
-// stopAll stops the allocations of a job that is stopped or gone.
-func (p *planner) stopAll() {
-	for a := range state.AllocsByJob(p, p.ns, p.eval.JobID) {
-		p.endAlloc(a, "job is stopped")
-	}
-}
-
 // endAlloc stops an allocation, or marks it lost if its node is down.
 func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	switch {
 	case a.ClientTerminal():
-	case p.lost(a.NodeID):
+	case p.nodeLost(a.NodeID):
 		p.stopAlloc(a, "node is down", structs.AllocLost)
 	case !a.ServerTerminal():
 		p.stopAlloc(a, why, "")
@@ -99,9 +100,11 @@ func (p *planner) endAlloc(a *structs.Allocation, why string) {
 func (p *planner) liveAllocs() []*structs.Allocation {
 	var out []*structs.Allocation
 	for a := range p.jobAllocs() {
-		if !a.ServerTerminal() {
+		switch {
+		case !a.ServerTerminal():
 			out = append(out, a)
-		} else if !a.ClientTerminal() && p.lost(a.NodeID) {
+		case !a.ClientTerminal() &&
+			p.nodeLost(a.NodeID):
 			p.stopAlloc(a, "node is down", structs.AllocLost)
 		}
 	}
@@ -115,11 +118,17 @@ func (p *planner) jobAllocs() iter.Seq[*structs.Allocation] {
 	}
 	return func(yield func(*structs.Allocation) bool) {
 		for a := range state.AllocsByNode(p, p.scope) {
-			if a.JobID == p.eval.JobID && a.Namespace == p.ns && !yield(a) {
+			if p.ofJob(a) && !yield(a) {
 				return
 			}
 		}
 	}
+}
+
+// ofJob reports whether an allocation belongs to the job.
+func (p *planner) ofJob(a *structs.Allocation) bool {
+	return a.JobID == p.eval.JobID &&
+		a.Namespace == p.ns
 }
 
 // allNodes returns all nodes, by ID.
@@ -147,7 +156,8 @@ func (p *planner) finishEval() {
 	e.FailedTGAllocs = nil
 	e.QueuedAllocations = map[string]int{}
 	keys := p.capacityKeys()
-	most := min(structs.MaxReasons, max(1, reasonsInAll/max(1, len(p.groups))))
+	share := reasonsInAll / max(1, len(p.groups))
+	most := min(structs.MaxReasons, max(1, share))
 	for _, g := range p.groups {
 		e.QueuedAllocations[g.group.Name] = g.queued
 		if g.failed == nil {
@@ -189,7 +199,11 @@ func (p *planner) addRetryEval() {
 	}
 	due := p.now.Add(retryDelay).UnixNano()
 	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
-		if e.ID != p.eval.ID && (e.NodeID == "" || e.NodeID == p.scope) && e.WaitUntil <= due {
+		covers := e.NodeID == "" ||
+			e.NodeID == p.scope
+		if covers &&
+			e.ID != p.eval.ID &&
+			e.WaitUntil <= due {
 			return
 		}
 	}
@@ -205,7 +219,8 @@ func (p *planner) boundKeys(keys map[string]bool) map[string]bool {
 	p.tooManyKeys = true
 	kept := map[string]bool{}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if len(kept) < maxKeys || !structs.WakesVolume(k) {
+		if len(kept) < maxKeys ||
+			!structs.WakesVolume(k) {
 			kept[k] = true
 		}
 	}
@@ -215,10 +230,15 @@ func (p *planner) boundKeys(keys map[string]bool) map[string]bool {
 // capacityKeys returns the unblock keys of freed capacity: on any node, or for a per-node job without volumes
 // on the nodes without capacity.
 func (p *planner) capacityKeys() map[string]bool {
-	volumes := slices.ContainsFunc(p.groups, func(g *groupPlan) bool { return len(g.group.Volumes) > 0 })
-	if p.job == nil || !p.job.PerNode() || volumes || len(p.exhaustedNodes) > structs.ManyNodes ||
-		len(p.exhaustedNodes) == 0 &&
-			!p.nowhere {
+	volumes := slices.ContainsFunc(p.groups, func(g *groupPlan) bool {
+		return len(g.group.Volumes) > 0
+	})
+	exhausted := len(p.exhaustedNodes)
+	if p.job == nil ||
+		!p.job.PerNode() ||
+		volumes ||
+		exhausted > structs.ManyNodes ||
+		exhausted == 0 && !p.nowhere {
 		return map[string]bool{structs.WakeCapacity: true}
 	}
 	keys := map[string]bool{}
@@ -236,10 +256,13 @@ func (p *planner) addWaiting(e *structs.Evaluation) {
 	if p.scope == "" {
 		return
 	}
-	if b := state.BlockedEval(p, p.ns, e.JobID); b != nil {
-		for group, n := range b.QueuedAllocations {
-			e.QueuedAllocations[group] = max(n, e.QueuedAllocations[group])
-		}
+	b := state.BlockedEval(p, p.ns, e.JobID)
+	if b == nil {
+		return
+	}
+	queued := e.QueuedAllocations
+	for group, n := range b.QueuedAllocations {
+		queued[group] = max(n, queued[group])
 	}
 }
 
@@ -250,8 +273,13 @@ func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 		p.setBlocked(e, keys)
 		return
 	}
-	b := &structs.Evaluation{ID: structs.NewID(), PreviousEval: e.ID, CreateTime: p.now.UnixNano()}
-	if other := state.BlockedEval(p, p.ns, e.JobID); other != nil {
+	b := &structs.Evaluation{
+		ID:           structs.NewID(),
+		PreviousEval: e.ID,
+		CreateTime:   p.now.UnixNano(),
+	}
+	other := state.BlockedEval(p, p.ns, e.JobID)
+	if other != nil {
 		b = other.Copy()
 	}
 	b.Namespace = p.ns

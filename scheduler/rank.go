@@ -30,7 +30,9 @@ func binpack(w *placement, v *nodeView) (float64, bool) {
 	sum := 0.0
 	dimensions := 0.0
 	for _, d := range [][2]int{
-		{have.CPU, used.CPU}, {have.MemoryMB, used.MemoryMB}, {have.DiskMB, used.DiskMB},
+		{have.CPU, used.CPU},
+		{have.MemoryMB, used.MemoryMB},
+		{have.DiskMB, used.DiskMB},
 	} {
 		if d[0] <= 0 {
 			continue
@@ -47,16 +49,19 @@ func binpack(w *placement, v *nodeView) (float64, bool) {
 
 // antiAffinity spreads a group: losing one node should not lose all of it.
 func antiAffinity(w *placement, v *nodeView) (float64, bool) {
-	there := v.groups[w.plan.group.Name]
-	if there == 0 || w.plan.group.Count <= 1 {
+	group := w.plan.group
+	there := v.groups[group.Name]
+	if there == 0 || group.Count <= 1 {
 		return 0, false
 	}
-	return -min(1, float64(there+1)/float64(w.plan.group.Count)), true
+	share := float64(there+1) / float64(group.Count)
+	return -min(1, share), true
 }
 
 // reschedulePenalty avoids the node on which the allocation failed.
 func reschedulePenalty(w *placement, v *nodeView) (float64, bool) {
-	return -1, w.rescheduled && w.prev.NodeID == v.node.ID
+	return -1, w.rescheduled &&
+		w.prev.NodeID == v.node.ID
 }
 
 // ranked is a node with the mean of its scores.
@@ -79,20 +84,24 @@ func rank(w *placement, v *nodeView) ranked {
 
 // before orders nodes: the better first, equal ones by ID, so that equal states give equal plans.
 func (r ranked) before(o ranked) bool {
-	return r.mean > o.mean || r.mean == o.mean && r.view.node.ID < o.view.node.ID
+	if r.mean != o.mean {
+		return r.mean > o.mean
+	}
+	return r.view.node.ID < o.view.node.ID
 }
 
 // topN keeps the best few nodes, in order.
 type topN []ranked
 
 func (p *topN) insert(r ranked) {
-	at := len(*p)
-	for at > 0 && r.before((*p)[at-1]) {
+	best := *p
+	at := len(best)
+	for at > 0 && r.before(best[at-1]) {
 		at--
 	}
 	if at < keptScores {
-		*p = slices.Insert(*p, at, r)
-		*p = (*p)[:min(len(*p), keptScores)]
+		best = slices.Insert(best, at, r)
+		*p = best[:min(len(best), keptScores)]
 	}
 }
 
@@ -100,9 +109,14 @@ func (p *topN) insert(r ranked) {
 func (p topN) scores(w *placement) []*structs.NodeScoreMeta {
 	var out []*structs.NodeScoreMeta
 	for _, r := range p {
-		m := &structs.NodeScoreMeta{NodeID: r.view.node.ID, Scores: map[string]float64{}, NormScore: r.mean}
+		m := &structs.NodeScoreMeta{
+			NodeID:    r.view.node.ID,
+			Scores:    map[string]float64{},
+			NormScore: r.mean,
+		}
 		for _, s := range scorers {
-			if score, ok := s.score(w, r.view); ok {
+			score, ok := s.score(w, r.view)
+			if ok {
 				m.Scores[s.name] = score
 			}
 		}

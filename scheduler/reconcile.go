@@ -52,14 +52,7 @@ type classified struct {
 
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
-	byGroup := map[string][]*structs.Allocation{}
-	for _, a := range p.liveAllocs() {
-		if p.job.Group(a.TaskGroup) == nil {
-			p.endAlloc(a, "its group is no longer in the job")
-			continue
-		}
-		byGroup[a.TaskGroup] = append(byGroup[a.TaskGroup], a)
-	}
+	byGroup := p.allocsByGroup()
 	for _, group := range p.job.TaskGroups {
 		g := newGroupPlan(p.job, group)
 		p.groups = append(p.groups, g)
@@ -67,10 +60,27 @@ func (p *planner) reconcile() {
 	}
 }
 
+// allocsByGroup returns the live allocations by their group. It stops those whose group is gone. A group of a
+// per-node job is also gone if its count is 0.
+func (p *planner) allocsByGroup() map[string][]*structs.Allocation {
+	byGroup := map[string][]*structs.Allocation{}
+	for _, a := range p.liveAllocs() {
+		group := p.job.Group(a.TaskGroup)
+		if group == nil ||
+			group.Count == 0 && p.job.PerNode() {
+			p.endAlloc(a, "its group is no longer in the job")
+			continue
+		}
+		byGroup[group.Name] = append(byGroup[group.Name], a)
+	}
+	return byGroup
+}
+
 func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 	var slots []classified
 	for _, a := range allocs {
-		if s := p.classify(g, a); s.action != actionNone {
+		s := p.classify(g, a)
+		if s.action != actionNone {
 			slots = append(slots, s)
 		}
 	}
@@ -79,8 +89,13 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 		taken[s.alloc.Index()] = true
 		p.planAction(g, s)
 	}
-	if missing := g.group.Count - len(taken); missing > 0 {
-		p.placements = append(p.placements, &placement{plan: g, fresh: missing, taken: taken})
+	missing := g.group.Count - len(taken)
+	if missing > 0 {
+		p.placements = append(p.placements, &placement{
+			plan:  g,
+			fresh: missing,
+			taken: taken,
+		})
 	}
 }
 
@@ -91,7 +106,7 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation) classified {
 	switch {
 	case a.ClientTerminal():
 		return p.classifyEnded(g, a)
-	case p.lost(a.NodeID):
+	case p.nodeLost(a.NodeID):
 		s.action = actionLose
 		s.why = "node is down"
 	case a.Migrate:
@@ -111,11 +126,12 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation) classified {
 // classifyVersion compares the running version of an allocation with the new version of the job.
 func (p *planner) classifyVersion(g *groupPlan, a *structs.Allocation, n *structs.Node) (action, string) {
 	old := state.JobOf(p, a)
-	var was *structs.TaskGroup
+	var oldGroup *structs.TaskGroup
 	if old != nil {
-		was = old.Group(a.TaskGroup)
+		oldGroup = old.Group(a.TaskGroup)
 	}
-	if sameRuns(old, was, p.job, g.group) && g.checkRunning(n) == "" {
+	same := sameRunSpec(old, oldGroup, p.job, g.group)
+	if same && g.checkRunning(n) == "" {
 		return actionRefresh, ""
 	}
 	return actionUpdate, "replaced by a newer version of the job"
@@ -125,14 +141,22 @@ func (p *planner) classifyVersion(g *groupPlan, a *structs.Allocation, n *struct
 // highest indexes. In a group with volumes per allocation, an index beyond the count has no volume.
 func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 	slices.SortFunc(slots, func(a, b classified) int {
-		return cmp.Or(a.alloc.Index()-b.alloc.Index(), cmp.Compare(a.action, b.action),
-			cmp.Compare(b.alloc.CreateIndex, a.alloc.CreateIndex), cmp.Compare(a.alloc.ID, b.alloc.ID))
+		return cmp.Or(
+			a.alloc.Index()-b.alloc.Index(),
+			cmp.Compare(a.action, b.action),
+			cmp.Compare(b.alloc.CreateIndex, a.alloc.CreateIndex),
+			cmp.Compare(a.alloc.ID, b.alloc.ID),
+		)
 	})
 	perAlloc := g.perAlloc()
 	var kept []classified
 	for i, s := range slots {
-		twice := i > 0 && slots[i-1].alloc.Index() == s.alloc.Index()
-		if twice || len(kept) >= g.group.Count || perAlloc && s.alloc.Index() >= g.group.Count {
+		index := s.alloc.Index()
+		duplicate := i > 0 &&
+			slots[i-1].alloc.Index() == index
+		if duplicate ||
+			len(kept) >= g.group.Count ||
+			perAlloc && index >= g.group.Count {
 			p.endAlloc(s.alloc, "no longer needed by the count of its group")
 			continue
 		}
@@ -152,7 +176,12 @@ func (g *groupPlan) perAlloc() bool {
 
 // planAction adds the consequences of a decision to the plan.
 func (p *planner) planAction(g *groupPlan, s classified) {
-	w := &placement{plan: g, index: s.alloc.Index(), prev: s.alloc, delay: s.delay}
+	w := &placement{
+		plan:  g,
+		index: s.alloc.Index(),
+		prev:  s.alloc,
+		delay: s.delay,
+	}
 	switch s.action {
 	case actionKeep, actionNone:
 		return
@@ -162,8 +191,11 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 		}
 		return
 	case actionRefresh:
-		p.plan.Update = append(p.plan.Update,
-			&structs.PlanUpdate{AllocID: s.alloc.ID, JobVersion: p.job.Version, SetJobVersion: true})
+		p.plan.Update = append(p.plan.Update, &structs.PlanUpdate{
+			AllocID:       s.alloc.ID,
+			JobVersion:    p.job.Version,
+			SetJobVersion: true,
+		})
 		return
 	case actionMove, actionLose:
 		if !p.endToMove(s) {

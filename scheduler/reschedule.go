@@ -25,10 +25,13 @@ const keptReschedules = 10
 func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) classified {
 	s := classified{alloc: a, action: actionHold}
 	switch {
-	case a.NextAllocation != "", a.JobVersion != p.job.Version, a.ClientStatus == structs.AllocLost:
+	case a.NextAllocation != "",
+		a.JobVersion != p.job.Version,
+		a.ClientStatus == structs.AllocLost:
 		s.action = actionNone
 		return s
-	case p.job.Finite() && a.ClientStatus == structs.AllocComplete:
+	case p.job.Finite() &&
+		a.ClientStatus == structs.AllocComplete:
 		return s
 	}
 	due, delay, ok := nextTry(p.policyOf(g), a)
@@ -54,11 +57,14 @@ func (p *planner) policyOf(g *groupPlan) *structs.ReschedulePolicy {
 func nextTry(
 	policy *structs.ReschedulePolicy, a *structs.Allocation,
 ) (due int64, delay time.Duration, ok bool) {
-	if policy == nil || !policy.Unlimited && policy.Attempts <= 0 {
+	if policy == nil ||
+		!policy.Unlimited && policy.Attempts <= 0 {
 		return 0, 0, false
 	}
 	ended := endOf(a)
-	if !policy.Unlimited && triesSince(a, ended-int64(policy.Interval)) >= policy.Attempts {
+	begin := ended - int64(policy.Interval)
+	if !policy.Unlimited &&
+		triesSince(a, begin) >= policy.Attempts {
 		return 0, 0, false
 	}
 	delay = nextDelay(policy, a, ended)
@@ -99,11 +105,13 @@ func triesSince(a *structs.Allocation, since int64) int {
 func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended int64) time.Duration {
 	past := reschedules(a)
 	lived := time.Duration(ended - a.CreateTime)
-	if policy.DelayFunction != structs.RescheduleExponential || len(past) == 0 || lived > policy.MaxDelay {
+	if policy.DelayFunction != structs.RescheduleExponential ||
+		len(past) == 0 ||
+		lived > policy.MaxDelay {
 		return policy.Delay
 	}
-	last := past[len(past)-1]
-	return max(policy.Delay, min(2*last.Delay, policy.MaxDelay))
+	doubled := 2 * past[len(past)-1].Delay
+	return max(policy.Delay, min(doubled, policy.MaxDelay))
 }
 
 // trackerFor returns the reschedules that the replacement remembers.
@@ -124,15 +132,17 @@ func (p *planner) trackerFor(w *placement) *structs.RescheduleTracker {
 		return nil
 	}
 	most := keptReschedules
-	if policy := p.policyOf(w.plan); policy != nil && !policy.Unlimited {
+	policy := p.policyOf(w.plan)
+	if policy != nil && !policy.Unlimited {
 		most = max(most, policy.Attempts)
 	}
-	return &structs.RescheduleTracker{Events: events[max(0, len(events)-most):]}
+	oldest := max(0, len(events)-most)
+	return &structs.RescheduleTracker{Events: events[oldest:]}
 }
 
-// followUp adds one evaluation for the first of the delayed replacements without one. That evaluation adds
+// addFollowup adds one evaluation for the first of the delayed replacements without one. That evaluation adds
 // the next.
-func (p *planner) followUp() {
+func (p *planner) addFollowup() {
 	var f *structs.Evaluation
 	for _, w := range p.delayed {
 		if p.isFollowed(w) {
@@ -143,7 +153,10 @@ func (p *planner) followUp() {
 			p.plan.Followups = append(p.plan.Followups, f)
 		}
 		f.WaitUntil = min(f.WaitUntil, w.due)
-		p.plan.Update = append(p.plan.Update, &structs.PlanUpdate{AllocID: w.alloc.ID, FollowupEvalID: f.ID})
+		p.plan.Update = append(p.plan.Update, &structs.PlanUpdate{
+			AllocID:        w.alloc.ID,
+			FollowupEvalID: f.ID,
+		})
 	}
 }
 
@@ -160,5 +173,8 @@ func (p *planner) evalAt(due int64) *structs.Evaluation {
 // isFollowed reports whether an evaluation follows for the replacement, in time or early.
 func (p *planner) isFollowed(w classified) bool {
 	f := state.Eval(p, w.alloc.FollowupEvalID)
-	return f != nil && f.ID != p.eval.ID && f.Status == structs.EvalPending && f.WaitUntil <= w.due
+	return f != nil &&
+		f.ID != p.eval.ID &&
+		f.Status == structs.EvalPending &&
+		f.WaitUntil <= w.due
 }

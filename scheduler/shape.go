@@ -3,7 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"crypto/sha256"
-	"fmt"
+	"encoding/hex"
 	"slices"
 
 	"berth/internal/codec"
@@ -32,7 +32,7 @@ func (p *planner) shape() string {
 		switch {
 		case g.failed == nil:
 			continue
-		case g.distinct != "" || g.perAlloc() || p.updates(g):
+		case g.distinct != "", g.perAlloc(), p.updates(g):
 			return ""
 		}
 		s := groupShape{
@@ -42,10 +42,7 @@ func (p *planner) shape() string {
 			Drivers:     g.drivers,
 			Ask:         g.ask,
 			Volumes:     g.group.Volumes,
-			Constraints: [][]*structs.Constraint{p.job.Constraints, g.group.Constraints},
-		}
-		for _, t := range g.group.Tasks {
-			s.Constraints = append(s.Constraints, t.Constraints)
+			Constraints: g.specified,
 		}
 		asks = append(asks, s)
 	}
@@ -53,11 +50,14 @@ func (p *planner) shape() string {
 	if err != nil {
 		return "" // such an evaluation is like no other
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(b))[:32]
+	digest := sha256.Sum256(b)
+	return hex.EncodeToString(digest[:16])
 }
 
 // updates reports whether an allocation of the group stops for its successor, which finds capacity where
 // another does not.
 func (p *planner) updates(g *groupPlan) bool {
-	return slices.ContainsFunc(p.placements, func(w *placement) bool { return w.plan == g && w.update })
+	return slices.ContainsFunc(p.placements, func(w *placement) bool {
+		return w.plan == g && w.update
+	})
 }

@@ -34,7 +34,7 @@ func (v *nodeView) countAlloc(p *planner, a *structs.Allocation, by int) {
 			v.used = v.used.Sub(*a.Resources)
 		}
 	}
-	if a.JobID == p.eval.JobID && a.Namespace == p.ns {
+	if p.ofJob(a) {
 		if v.groups == nil {
 			v.groups = map[string]int{}
 		}
@@ -67,21 +67,31 @@ func (p *planner) stopAlloc(a *structs.Allocation, why, clientStatus string) {
 		return
 	}
 	p.stopped[a.ID] = true
-	p.plan.Stop = append(p.plan.Stop,
-		&structs.PlanStop{AllocID: a.ID, Description: why, ClientStatus: clientStatus})
-	if v := p.views[a.NodeID]; v != nil && !a.Terminal() {
-		v.countAlloc(p, a, -1)
+	p.plan.Stop = append(p.plan.Stop, &structs.PlanStop{
+		AllocID:      a.ID,
+		Description:  why,
+		ClientStatus: clientStatus,
+	})
+	p.countInView(a, -1)
+}
+
+// countInView adds an allocation to the view of its node, or removes it, if there is a view.
+func (p *planner) countInView(a *structs.Allocation, by int) {
+	v := p.views[a.NodeID]
+	if v != nil && !a.Terminal() {
+		v.countAlloc(p, a, by)
 	}
 }
 
 // unstopAlloc takes back the newest stop: the replacement found no place, so the allocation keeps running.
 func (p *planner) unstopAlloc(a *structs.Allocation) {
 	delete(p.stopped, a.ID)
-	p.plan.Stop = p.plan.Stop[:len(p.plan.Stop)-1]
-	if v := p.views[a.NodeID]; v != nil && !a.Terminal() {
-		v.countAlloc(p, a, 1)
-	}
+	last := len(p.plan.Stop) - 1
+	p.plan.Stop = p.plan.Stop[:last]
+	p.countInView(a, 1)
 }
 
-// lost reports whether the node of an allocation is down or gone.
-func (p *planner) lost(nodeID string) bool { return state.Node(p, nodeID).Lost() }
+// nodeLost reports whether the node of an allocation is down or gone.
+func (p *planner) nodeLost(nodeID string) bool {
+	return state.Node(p, nodeID).Lost()
+}
