@@ -29,25 +29,39 @@ func nextAttachment(a *structs.CSIAttachment) string {
 
 // attachmentWork needs the volume only to choose a controller near it: a detach works without.
 func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachment) work {
-	op, volume := nextAttachment(a), a.Namespace+"/"+a.VolumeID
+	op := nextAttachment(a)
+	volume := a.Namespace + "/" + a.VolumeID
 	w := work{
-		op: op, volume: volume, plugin: a.PluginID, rank: 1,
-		version: a.ModifyIndex, lastError: a.LastError, call: a.Call,
+		op:        op,
+		volume:    volume,
+		plugin:    a.PluginID,
+		rank:      1,
+		version:   a.ModifyIndex,
+		lastError: a.LastError,
+		call:      a.Call,
 	}
 	if op == opDetach {
 		w.rank = 2 // the calls for the volume itself have rank 0
 	}
-	if deletion := lateDelete(tx, a); deletion != nil && (a.Call == nil || deletion.Time > a.Call.Time) {
+	deletion := lateDelete(tx, a)
+	if deletion != nil &&
+		(a.Call == nil || deletion.Time > a.Call.Time) {
 		w.call = deletion
 	}
-	note := structs.CSICallNote{VolumeID: a.VolumeID, NodeID: a.NodeID, RowIndex: a.CreateIndex}
+	note := structs.CSICallNote{
+		VolumeID: a.VolumeID,
+		NodeID:   a.NodeID,
+		RowIndex: a.CreateIndex,
+	}
 	if fresh := freshSecrets(tx, a); fresh != nil {
 		a = a.Copy()
-		a.Secrets, note.Secrets = fresh, fresh
+		a.Secrets = fresh
+		note.Secrets = fresh
 	}
-	c = c.noting(a.Namespace, note, op)
+	c = c.recordingCalls(a.Namespace, note, op)
 	w.candidates = func(tx *state.ReadTx) []string {
-		if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil && v.PluginID == a.PluginID {
+		v := state.Volume(tx, a.Namespace, a.VolumeID)
+		if v != nil && v.PluginID == a.PluginID {
 			return nodeconn.VolumeControllers(tx, v)
 		}
 		return nodeconn.Controllers(tx, a.PluginID, nil, volume)
@@ -69,29 +83,34 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 // spec, "Error Scheme", UNAUTHENTICATED).
 func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) structs.Secrets {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
-	if v == nil || a.State != structs.AttachmentAttaching || a.LastError == nil ||
+	if v == nil ||
+		a.State != structs.AttachmentAttaching ||
+		a.LastError == nil ||
 		a.LastError.Kind != structs.KindDenied ||
-		len(v.Secrets) == 0 || maps.Equal(v.Secrets, a.Secrets) {
+		len(v.Secrets) == 0 ||
+		maps.Equal(v.Secrets, a.Secrets) {
 		return nil
 	}
 	return v.Secrets
 }
 
 // attachOrDetach makes the call that the row needs. It returns the publish_context of an attach.
-func (c controllerLoop) attachOrDetach(ctx context.Context, a *structs.CSIAttachment,
+func (c controllerLoop) attachOrDetach(
+	ctx context.Context,
+	a *structs.CSIAttachment,
 ) (structs.Secrets, error) {
 	if nextAttachment(a) == opDetach {
 		return nil, c.detach(ctx, a)
 	}
 	resp, err := callController(ctx, c, structs.ClientCSIControllerAttach, attachRequest(a))
 	if structs.IsKind(err, structs.KindNotFound) {
-		return nil, structs.Errorf(structs.KindNotFound, "%w%s", err, mismatch(c.Store.Read(), a))
+		return nil, structs.NotFoundf("%w%s", err, mismatch(c.Store.Read(), a))
 	}
 	if err != nil {
 		return nil, c.explainRefusal(ctx, a, err)
 	}
 	if err := resp.Validate(); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "plugin %s: ControllerPublishVolume: %w",
+		return nil, structs.Internalf("plugin %s: ControllerPublishVolume: %w",
 			a.PluginID, err)
 	}
 	return resp.PublishContext, nil
@@ -100,34 +119,46 @@ func (c controllerLoop) attachOrDetach(ctx context.Context, a *structs.CSIAttach
 // attachRequest depends only on the row, so it is the same for each repetition.
 func attachRequest(a *structs.CSIAttachment) *structs.ClientCSIAttachRequest {
 	return &structs.ClientCSIAttachRequest{
-		PluginID: a.PluginID, ExternalID: a.ExternalVolumeID, ExternalNodeID: a.ExternalNodeID,
-		AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode, MountOptions: a.MountOptions,
-		ReadOnly: a.ReadOnly, VolumeContext: a.VolumeContext, Secrets: a.Secrets,
+		PluginID:       a.PluginID,
+		ExternalID:     a.ExternalVolumeID,
+		ExternalNodeID: a.ExternalNodeID,
+		AccessMode:     a.AccessMode,
+		AttachmentMode: a.AttachmentMode,
+		MountOptions:   a.MountOptions,
+		ReadOnly:       a.ReadOnly,
+		VolumeContext:  a.VolumeContext,
+		Secrets:        a.Secrets,
 	}
 }
 
 // detachRequest carries the secrets of the attach (CSI spec, ControllerUnpublishVolumeRequest.secrets).
 func detachRequest(a *structs.CSIAttachment) *structs.ClientCSIDetachRequest {
 	return &structs.ClientCSIDetachRequest{
-		PluginID: a.PluginID, ExternalID: a.ExternalVolumeID, ExternalNodeID: a.ExternalNodeID, Secrets: a.Secrets,
+		PluginID:       a.PluginID,
+		ExternalID:     a.ExternalVolumeID,
+		ExternalNodeID: a.ExternalNodeID,
+		Secrets:        a.Secrets,
 	}
 }
 
 // attachmentOutcome records the outcome of a call. A failure changes only the LastError of the row.
-func (c controllerLoop) attachmentOutcome(ctx context.Context, a *structs.CSIAttachment,
-	published structs.Secrets, err error,
+func (c controllerLoop) attachmentOutcome(
+	ctx context.Context,
+	a *structs.CSIAttachment,
+	published structs.Secrets,
+	err error,
 ) error {
 	outcome := &structs.CSIAttachmentOutcome{
-		VolumeID: a.VolumeID, NodeID: a.NodeID, Op: nextAttachment(a), RowIndex: a.CreateIndex,
-		PublishContext: published, WriteOptions: c.stamp(a.Namespace),
+		VolumeID:       a.VolumeID,
+		NodeID:         a.NodeID,
+		Op:             nextAttachment(a),
+		RowIndex:       a.CreateIndex,
+		PublishContext: published,
+		WriteOptions:   c.stamp(a.Namespace),
 	}
 	if err != nil {
-		outcome.Err = c.failure(err, a.LastError)
+		outcome.Err = c.callFailure(err, a.LastError)
 		outcome.KeepCall = keepsCall(a.Call, err)
-		if outcome.Err.RetryTime != 0 {
-			outcome.Err.RetryTime = c.Config.retryTime(outcome.Err)
-		}
 	}
-	_, err = fsm.Propose(ctx, c.Proposer, fsm.AttachmentOutcome, outcome)
-	return err
+	return propose(ctx, c.Deps, fsm.AttachmentOutcome, outcome)
 }

@@ -32,14 +32,17 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 	case lasting(e.Kind):
 		return time.Unix(0, e.Time).Add(finalRetry)
 	}
-	return time.Unix(0, e.Time).Add(c.Retry.Delay(e.Attempts))
+	delay := c.Retry.Delay(e.Attempts)
+	return time.Unix(0, e.Time).Add(delay)
 }
 
 // retryTime is the time of the next attempt after a failed attach or detach, as OperationError has it. A
 // wrong request is not sent again unchanged (CSI spec, "Error Scheme").
 func (c Config) retryTime(e *structs.OperationError) int64 {
 	switch {
-	case e.Kind == structs.KindInvalid, e.Kind == structs.KindConflict, e.Code == "Unimplemented":
+	case e.Kind == structs.KindInvalid,
+		e.Kind == structs.KindConflict,
+		e.Code == "Unimplemented":
 		return structs.NeverTry
 	case e.Kind == structs.KindDenied:
 		return e.Time + int64(finalRetry)

@@ -23,11 +23,11 @@ const outcomeWait = structs.CallSettles
 // callTimeout bounds one call to a node.
 const callTimeout = 2 * time.Minute
 
-// lookAgain is the time between two checks whether the node of such a call is reachable again.
-const lookAgain = 2 * time.Second
+// checkInterval is the time between two checks whether the node of such a call is reachable again.
+const checkInterval = 2 * time.Second
 
-// where returns the nodes whose controllers may be called now, or until when none may.
-func (c controllerLoop) where(tx *state.ReadTx, w work) (candidates []string, until time.Time) {
+// callable returns the nodes whose controllers may be called now, or the time until which none may.
+func (c controllerLoop) callable(tx *state.ReadTx, w work) (candidates []string, until time.Time) {
 	candidates = w.candidates(tx)
 	switch {
 	case w.call == nil:
@@ -35,19 +35,28 @@ func (c controllerLoop) where(tx *state.ReadTx, w work) (candidates []string, un
 	case slices.Contains(candidates, w.call.NodeID):
 		return []string{w.call.NodeID}, time.Time{}
 	}
-	if until := time.Unix(0, w.call.Time).Add(outcomeWait); time.Now().Before(until) {
+	until = time.Unix(0, w.call.Time).Add(outcomeWait)
+	if time.Now().Before(until) {
 		return nil, until
 	}
 	return candidates, time.Time{}
 }
 
-// noting returns a loop that records each call that it makes for a row.
-func (c controllerLoop) noting(namespace string, row structs.CSICallNote, op string) controllerLoop {
-	c.note = func(ctx context.Context, node string) error {
+// recordingCalls returns a loop that records each call that it makes for a row.
+func (c controllerLoop) recordingCalls(
+	namespace string,
+	row structs.CSICallNote,
+	op string,
+) controllerLoop {
+	c.recordCall = func(ctx context.Context, node string) error {
 		note := row
 		note.WriteOptions = c.stamp(namespace)
-		note.Call = &structs.CSICall{NodeID: node, Op: op, Time: note.Now}
-		_, err := fsm.Propose(ctx, c.Proposer, fsm.CallNote, &note)
+		note.Call = &structs.CSICall{
+			NodeID: node,
+			Op:     op,
+			Time:   note.Now,
+		}
+		err := propose(ctx, c.Deps, fsm.CallNote, &note)
 		if structs.IsKind(err, structs.KindPrecondition) {
 			// a server of an older version is among the voters, and none of them knows of the record
 			return nil
@@ -60,28 +69,39 @@ func (c controllerLoop) noting(namespace string, row structs.CSICallNote, op str
 // callController makes a typed call at the first of the candidates that can be reached. The next one is tried
 // only after unavailable, which says that the call was not delivered.
 func callController[Req, Resp any](
-	ctx context.Context, c controllerLoop, m structs.Method[Req, Resp], req *Req,
+	ctx context.Context,
+	c controllerLoop,
+	m structs.Method[Req, Resp],
+	req *Req,
 ) (*Resp, error) {
 	nodeconn.AddressDriver(c.Store.Read(), req)
 	var err error
 	for _, node := range c.candidates {
-		if err := c.note(ctx, node); err != nil {
-			return nil, structs.Errorf(structs.KindUnavailable, "recording the call to node %s: %w", node, err)
+		if err := c.recordCall(ctx, node); err != nil {
+			return nil, structs.Unavailablef(
+				"recording the call to node %s: %w", node, err)
 		}
 		var resp *Resp
-		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{node}, Limit: callTimeout}
+		to := nodeconn.Target{
+			Nodes: c.Nodes,
+			IDs:   []string{node},
+			Limit: callTimeout,
+		}
 		resp, err = nodeconn.Call(ctx, to, m, req)
-		if err == nil || !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
-			return resp, uncertain(err)
+		if !structs.IsKind(err, structs.KindUnavailable) ||
+			ctx.Err() != nil {
+			return resp, asUncertain(err)
 		}
 	}
 	return nil, err
 }
 
-// uncertain turns an error into timeout if neither the plugin nor the node reported the outcome of the call.
-func uncertain(err error) error {
-	if structs.IsKind(err, structs.KindInternal) && structs.CodeOf(err) == "" {
-		return structs.Errorf(structs.KindTimeout, "%w", err)
+// asUncertain turns an error into timeout if neither the plugin nor the node reported the outcome of the
+// call.
+func asUncertain(err error) error {
+	if structs.IsKind(err, structs.KindInternal) &&
+		structs.CodeOf(err) == "" {
+		return structs.Timeoutf("%w", err)
 	}
 	return err
 }

@@ -80,12 +80,12 @@ func TestControllerCall_OfUnknownOutcomeIsSettledWhereItWasMade(t *testing.T) {
 				w.setStatus(at, structs.NodeDown)
 				stop = w.lead("controllers") // another leader
 				defer stop()
-				after(outcomeWait - 2*lookAgain)
+				after(outcomeWait - 2*checkInterval)
 				if got := nodesOf(w.called(detachMethod)); slices.Contains(got, other) {
 					t.Fatalf("asked %v: the first call may still be under way", got)
 				}
 				w.setStatus(at, structs.NodeReady)
-				after(lookAgain)
+				after(checkInterval)
 				if got := nodesOf(w.called(detachMethod)); len(got) < 2 || slices.Contains(got, other) {
 					t.Fatalf("asked %v, want %s again, which is back", got, at)
 				}
@@ -103,7 +103,7 @@ func TestControllerCall_OfUnknownOutcomeIsSettledWhereItWasMade(t *testing.T) {
 func TestControllerCall_IsMadeElsewhereOnceItCanNoLongerTakeEffect(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.attached()
-		w.answers(func(c nodeCall) (any, error) { return nil, structs.Errorf(structs.KindTimeout, "lost") })
+		w.answers(func(c nodeCall) (any, error) { return nil, structs.Timeoutf("lost") })
 		w.unclaim("v", "a1")
 		stop := w.lead("controllers")
 		defer stop()
@@ -111,7 +111,7 @@ func TestControllerCall_IsMadeElsewhereOnceItCanNoLongerTakeEffect(t *testing.T)
 		at := w.called(detachMethod)[0].node
 		w.setStatus(at, structs.NodeDown)
 		w.answers(nil)
-		after(outcomeWait + lookAgain)
+		after(outcomeWait + checkInterval)
 		calls := nodesOf(w.called(detachMethod))
 		if len(calls) != 2 || calls[1] == at || w.attachment("v", "n3") != nil {
 			t.Errorf("asked %v; the attachment is %+v", calls, w.attachment("v", "n3"))
@@ -126,7 +126,7 @@ func TestControllerCall_ItsNegationGoesWhereItIsNotSettled(t *testing.T) {
 		w.addNode("n2", true)
 		w.addNode("n3", false)
 		w.addVolume(aVolume("v", structs.VolumeReady))
-		w.answers(func(c nodeCall) (any, error) { return nil, structs.Errorf(structs.KindTimeout, "lost") })
+		w.answers(func(c nodeCall) (any, error) { return nil, structs.Timeoutf("lost") })
 		w.addClaim("v", "a1", "n3")
 		stop := w.lead("controllers")
 		defer stop()
@@ -176,7 +176,7 @@ func TestControllerCall_StaysOnRecordUntilItsNodeAnswers(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.attached()
 		always := func(err error) { w.answers(func(nodeCall) (any, error) { return nil, err }) }
-		always(structs.Errorf(structs.KindTimeout, "lost"))
+		always(structs.Timeoutf("lost"))
 		w.unclaim("v", "a1")
 		stop := w.lead("controllers")
 		defer stop()

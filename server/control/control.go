@@ -30,13 +30,16 @@ func DefaultConfig() Config {
 	return Config{
 		Leases:         LeaseConfig{MaxPerSecond: 1000},
 		CallsPerPlugin: 8,
-		Retry:          backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second},
+		Retry: backoff.Backoff{
+			Min: 250 * time.Millisecond,
+			Max: 30 * time.Second,
+		},
 		SchedulerBatch: 64,
 	}
 }
 
-// entryMost is how much one log entry carries at most.
-const entryMost = 4096
+// mostDown is the most nodes that one log entry marks down.
+const mostDown = 4096
 
 // Deps are the dependencies of the loops. The endpoints also use Leases, to renew them.
 type Deps struct {
@@ -48,19 +51,25 @@ type Deps struct {
 	Config   Config
 }
 
-// Loop runs while this server leads. Run returns when ctx has ended and all it started has too.
+// propose executes a command on all servers.
+func propose[P any](ctx context.Context, d Deps, c fsm.Command[P], payload *P) error {
+	_, err := fsm.Propose(ctx, d.Proposer, c, payload)
+	return err
+}
+
+// Loop runs while this server leads. Run returns after ctx and everything that Run started have ended.
 type Loop struct {
 	Name string
 	Run  func(ctx context.Context)
 }
 
-// Loops are all there are. Each may be run again after it has ended, for the next time of leading.
+// Loops returns all leader loops. Each may run again after it has ended, in the next leadership.
 func Loops(d Deps) []Loop {
 	return []Loop{
 		{"leases", leaseLoop{d}.run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
-		{"controllers", controllerLoop{Deps: d}.run},
-		{"reaper", reaperLoop{d}.run},
+		{"controllers", controllerLoop{Deps: d}.runner().Run},
+		{"reaper", reaperLoop{d}.runner().Run},
 		{"gc", gcLoop{d}.run},
 		{"gauges", gaugeLoop{d}.run},
 	}

@@ -19,8 +19,8 @@ type controllerLoop struct {
 	Deps
 	// candidates are the nodes whose controllers may be called for a row, the best first.
 	candidates []string
-	// note records that a call for the row is about to go to a node.
-	note func(ctx context.Context, node string) error
+	// recordCall records that a call for the row is about to go to a node.
+	recordCall func(ctx context.Context, node string) error
 }
 
 // to returns a loop that calls these nodes.
@@ -29,8 +29,6 @@ func (c controllerLoop) to(candidates []string) controllerLoop {
 	return c
 }
 
-func (c controllerLoop) run(ctx context.Context) { c.runner().Run(ctx) }
-
 func (c controllerLoop) runner() workqueue.Runner {
 	return workqueue.Runner{
 		Name:     "controllers",
@@ -38,8 +36,13 @@ func (c controllerLoop) runner() workqueue.Runner {
 		Store:    c.Store,
 		Retry:    c.Config.Retry,
 		Parallel: c.Config.CallsPerPlugin,
-		Topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows,
-			state.InstanceRows, state.NodeRows},
+		Topics: []state.Topic{
+			state.VolumeRows,
+			state.AttachmentRows,
+			state.GrowingClaimRows,
+			state.InstanceRows,
+			state.NodeRows,
+		},
 		All:     unsettled,
 		Read:    c.read,
 		Keys:    callKeys,
@@ -58,17 +61,20 @@ func rowKey(table state.Topic, parts ...string) workqueue.Key {
 func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		for v := range state.UnsettledVolumes(tx) {
-			if !yield(rowKey(state.VolumeRows, v.Namespace, v.ID)) {
+			key := rowKey(state.VolumeRows, v.Namespace, v.ID)
+			if !yield(key) {
 				return
 			}
 		}
 		for a := range state.UnsettledAttachments(tx) {
-			if !yield(rowKey(state.AttachmentRows, a.Namespace, a.VolumeID, a.NodeID)) {
+			key := rowKey(state.AttachmentRows, a.Namespace, a.VolumeID, a.NodeID)
+			if !yield(key) {
 				return
 			}
 		}
 		for c := range state.GrowingClaims(tx) {
-			if !yield(rowKey(state.GrowingClaimRows, c.Namespace, c.VolumeID, c.AllocID)) {
+			key := rowKey(state.GrowingClaimRows, c.Namespace, c.VolumeID, c.AllocID)
+			if !yield(key) {
 				return
 			}
 		}
@@ -92,8 +98,9 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 	case state.VolumeRows, state.AttachmentRows:
 		return []string{volumeSignal(c.Key[0] + "/" + c.Key[1])}
 	case state.InstanceRows:
-		if answers(tx, c.Key[0], c.Key[2]) {
-			signals = append(signals, pluginSignal(c.Key[0]))
+		plugin := c.Key[0]
+		if controllerReachable(tx, plugin, c.Key[2]) {
+			return []string{pluginSignal(plugin)}
 		}
 	case state.NodeRows:
 		signals = []string{nodeSignal(c.Key[0])}
@@ -101,7 +108,8 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 			signals = append(signals, accountedSignal)
 		}
 		for i := range state.InstancesByNode(tx, c.Key[0]) {
-			if i.Kind == structs.CSIKindController && answers(tx, i.PluginID, i.NodeID) {
+			if i.Kind == structs.CSIKindController &&
+				controllerReachable(tx, i.PluginID, i.NodeID) {
 				signals = append(signals, pluginSignal(i.PluginID))
 			}
 		}
@@ -112,10 +120,12 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 func pluginSignal(id string) string   { return "plugin " + id }
 func volumeSignal(name string) string { return "volume " + name }
 
-// answers reports whether a plugin's controller on a node is reachable.
-func answers(tx *state.ReadTx, plugin, node string) bool {
+// controllerReachable reports whether a plugin's controller on a node is healthy and reachable.
+func controllerReachable(tx *state.ReadTx, plugin, node string) bool {
 	i := state.Instance(tx, plugin, structs.CSIKindController, node)
-	return i != nil && i.Healthy && nodeconn.Reachable(state.Node(tx, node))
+	return i != nil &&
+		i.Healthy &&
+		nodeconn.Reachable(state.Node(tx, node))
 }
 
 // work is one call that a row needs.
@@ -135,22 +145,28 @@ type work struct {
 // read decides which call a row needs. A failed call comes after the others, so that a failing volume delays
 // no other.
 func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
-	namespace, volume := k.Key[0], k.Key[1]
+	namespace := k.Key[0]
+	volume := k.Key[1]
 	switch k.Topic {
 	case state.GrowingClaimRows:
 		claim := state.Claim(tx, namespace, volume, k.Key[2])
-		if grows(claim) {
+		if needsNodeExpand(claim) {
 			return c.growStep(tx, claim)
 		}
 	case state.AttachmentRows:
 		a := state.Attachment(tx, namespace, volume, k.Key[2])
 		if a != nil && nextAttachment(a) != "" {
-			return waitForDetach(tx, a, waitForNodes(tx, c.step(tx, c.attachmentWork(tx, a))))
+			s := c.step(tx, c.attachmentWork(tx, a))
+			s = waitForNodes(tx, s)
+			return waitForDetach(tx, a, s)
 		}
 	case state.VolumeRows:
 		v := state.Volume(tx, namespace, volume)
-		if v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
-			return waitForNodes(tx, c.step(tx, c.volumeWork(v)))
+		if v != nil &&
+			nextVolume(v) != "" &&
+			state.ExpandBlocked(tx, v) == "" {
+			s := c.step(tx, c.volumeWork(v))
+			return waitForNodes(tx, s)
 		}
 	}
 	return workqueue.Step{}
@@ -168,31 +184,40 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		Failed:  w.lastError != nil,
 		Due:     c.Config.dueAfter(w.lastError),
 	}
-	signals := []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
+	signals := []string{
+		pluginSignal(w.plugin),
+		volumeSignal(w.volume),
+	}
 	switch {
 	case s.Failed && w.lastError.Code == codeNoController:
 		s.Due = time.Time{}
-		if !state.HealthyInstance(tx, w.plugin, structs.CSIKindController) || len(w.candidates(tx)) == 0 {
+		if !state.HealthyInstance(tx, w.plugin, structs.CSIKindController) ||
+			len(w.candidates(tx)) == 0 {
 			s.Awaits = signals
 		}
-	case s.Failed && w.lastError.RetryTime == structs.NeverTry && !c.changedSince(tx, w):
+	case s.Failed &&
+		w.lastError.RetryTime == structs.NeverTry &&
+		!c.changedSince(tx, w):
 		s.Due = time.Time{}
 		s.Awaits = signals
 	case w.call != nil:
-		if _, until := c.where(tx, w); !until.IsZero() {
-			if again := time.Now().Add(lookAgain); again.Before(until) {
-				until = again
-			}
-			if until.After(s.Due) {
-				s.Due = until
-			}
+		_, until := c.callable(tx, w)
+		if until.IsZero() {
+			break
+		}
+		check := time.Now().Add(checkInterval)
+		if check.Before(until) {
+			until = check
+		}
+		if until.After(s.Due) {
+			s.Due = until
 		}
 	}
 	s.Act = func(ctx context.Context) error {
-		candidates, until := c.where(c.Store.Read(), w)
+		candidates, until := c.callable(c.Store.Read(), w)
 		switch {
 		case !until.IsZero():
-			return structs.Errorf(structs.KindUnavailable, "node %s is not reachable for the outcome of %s",
+			return structs.Unavailablef("node %s is not reachable for the outcome of %s",
 				w.call.NodeID, w.call.Op)
 		case len(candidates) == 0:
 			return w.act(ctx, nil, noController(w.plugin))
@@ -206,9 +231,12 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 const codeNoController = "NoController"
 
 func noController(plugin string) error {
-	text := "no controller of plugin " + plugin + " is healthy on a ready node that reaches the volume: " +
-		"is its job running?"
-	return &structs.Error{Kind: structs.KindUnavailable, Code: codeNoController, Text: text}
+	return &structs.Error{
+		Kind: structs.KindUnavailable,
+		Code: codeNoController,
+		Text: "no controller of plugin " + plugin +
+			" is healthy on a ready node that reaches the volume: is its job running?",
+	}
 }
 
 // changedSince reports whether a controller of the plugin or the volume has changed since a request was
@@ -226,14 +254,31 @@ func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
 
 // stamp returns the write options of every outcome of a loop.
 func (d Deps) stamp(namespace string) structs.WriteOptions {
-	return structs.WriteOptions{Namespace: namespace, Now: time.Now().UnixNano()}
+	return structs.WriteOptions{
+		Namespace: namespace,
+		Now:       time.Now().UnixNano(),
+	}
+}
+
+// callFailure is failure with the time of the next controller call.
+func (c controllerLoop) callFailure(err error, last *structs.OperationError) *structs.OperationError {
+	e := c.failure(err, last)
+	if e.RetryTime != 0 {
+		e.RetryTime = c.Config.retryTime(e)
+	}
+	return e
 }
 
 // failure returns the row's record of a failed call, with the time of the next try. last is the record of the
 // call before.
 func (d Deps) failure(err error, last *structs.OperationError) *structs.OperationError {
-	e := &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err),
-		Attempts: 1, Time: time.Now().UnixNano()}
+	e := &structs.OperationError{
+		Message:  err.Error(),
+		Kind:     structs.KindOf(err),
+		Code:     structs.CodeOf(err),
+		Attempts: 1,
+		Time:     time.Now().UnixNano(),
+	}
 	if last != nil {
 		e.Attempts = last.Attempts + 1
 	}

@@ -181,7 +181,7 @@ func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 				w.answers(func(c nodeCall) (any, error) {
 					if first { // the call is made, its outcome not recorded
 						first = false
-						w.logDown(structs.Errorf(structs.KindTimeout, "leadership lost"))
+						w.logDown(structs.Timeoutf("leadership lost"))
 					}
 					if c.method == createMethod {
 						return created("x"), nil
@@ -217,7 +217,7 @@ func TestControllers_RetryAFailedOutcomeWithBackoff(t *testing.T) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		w.answers(func(nodeCall) (any, error) {
-			w.logDown(structs.Errorf(structs.KindUnavailable, "no quorum"))
+			w.logDown(structs.Unavailablef("no quorum"))
 			return created("x"), nil
 		})
 		stop := w.lead("controllers")
@@ -337,7 +337,7 @@ func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 		deletes int
 	}{
 		"it was made":    {nil, 1},
-		"it was refused": {structs.Errorf(structs.KindInvalid, "too small"), 0},
+		"it was refused": {structs.Invalidf("too small"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {

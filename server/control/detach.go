@@ -19,16 +19,21 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 	}
 	// A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
 	listed := c.listed(ctx, a)
-	if listed != nil && listed.PublishedNodesKnown &&
+	if listed != nil &&
+		listed.PublishedNodesKnown &&
 		!slices.Contains(listed.PublishedExternalNodeIDs, a.ExternalNodeID) {
 		c.Logger.Info("plugin lists the volume as detached",
-			"volume", a.VolumeID, "namespace", a.Namespace, "node", a.NodeID, "error", err)
+			"volume", a.VolumeID,
+			"namespace", a.Namespace,
+			"node", a.NodeID,
+			"error", err)
 		return nil
 	}
 	tx := c.Store.Read()
 	return structs.NotFoundf(
 		"%w%s; that does not prove the volume detached. Once the storage itself shows it detached: %s",
-		err, mismatch(tx, a), state.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
+		err, mismatch(tx, a),
+		state.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
 }
 
 // mismatch describes how the IDs of an attachment differ from the present ones, "" if they do not.
@@ -39,7 +44,9 @@ func mismatch(tx *state.ReadTx, a *structs.CSIAttachment) string {
 	case v != nil && v.ExternalID != a.ExternalVolumeID:
 		return "; the volume is " + v.ExternalID + " to the plugin now, and was " + a.ExternalVolumeID +
 			" when it was attached"
-	case half != nil && half.NodeInfo != nil && half.NodeInfo.ID != a.ExternalNodeID:
+	case half != nil &&
+		half.NodeInfo != nil &&
+		half.NodeInfo.ID != a.ExternalNodeID:
 		return "; the node is " + half.NodeInfo.ID + " to the plugin now, and was " + a.ExternalNodeID +
 			" when the volume was attached"
 	}
@@ -52,13 +59,17 @@ const listPages = 1000
 // listed returns the volume of an attachment as the plugin lists it; nil if the plugin does not list it, or
 // does not list to which nodes volumes are attached. One controller answers all pages: the token of a page is
 // its own.
-func (c controllerLoop) listed(ctx context.Context, a *structs.CSIAttachment,
+func (c controllerLoop) listed(
+	ctx context.Context,
+	a *structs.CSIAttachment,
 ) *structs.CSIVolumeExternalStub {
 	tx := c.Store.Read()
 	lists := func(node string) bool {
 		i := state.Instance(tx, a.PluginID, structs.CSIKindController, node)
-		return i != nil && i.ControllerInfo != nil &&
-			i.ControllerInfo.SupportsListVolumes && i.ControllerInfo.SupportsListVolumesAttachedNodes
+		return i != nil &&
+			i.ControllerInfo != nil &&
+			i.ControllerInfo.SupportsListVolumes &&
+			i.ControllerInfo.SupportsListVolumesAttachedNodes
 	}
 	at := slices.IndexFunc(c.candidates, lists)
 	if at < 0 {
@@ -66,15 +77,22 @@ func (c controllerLoop) listed(ctx context.Context, a *structs.CSIAttachment,
 	}
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
 	nodeconn.AddressDriver(tx, req)
-	to := nodeconn.Target{Nodes: c.Nodes, IDs: c.candidates[at : at+1], Limit: callTimeout}
+	to := nodeconn.Target{
+		Nodes: c.Nodes,
+		IDs:   c.candidates[at : at+1],
+		Limit: callTimeout,
+	}
 	for range listPages {
 		page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
 		if err == nil {
 			err = page.Validate()
 		}
 		if err != nil {
-			c.Logger.Debug("failed to list the attachments of a volume", "volume", a.VolumeID,
-				"namespace", a.Namespace, "plugin_id", a.PluginID, "error", err)
+			c.Logger.Debug("failed to list the attachments of a volume",
+				"volume", a.VolumeID,
+				"namespace", a.Namespace,
+				"plugin_id", a.PluginID,
+				"error", err)
 			return nil
 		}
 		for _, v := range page.Volumes {

@@ -14,9 +14,12 @@ import (
 // opNodeExpand grows the file system of a volume on a node that has it (CSI spec, NodeExpandVolume).
 const opNodeExpand = "node expand"
 
-// grows reports whether the row of a claim needs that.
-func grows(c *structs.CSIClaim) bool {
-	return c != nil && c.ExpandBytes != 0 && c.State == structs.ClaimGranted && c.EndTime == 0
+// needsNodeExpand reports whether the row of a claim needs that call.
+func needsNodeExpand(c *structs.CSIClaim) bool {
+	return c != nil &&
+		c.ExpandBytes != 0 &&
+		c.State == structs.ClaimGranted &&
+		c.EndTime == 0
 }
 
 // growStep makes the node of a claim grow the volume. Calls for different nodes do not wait for each other: a
@@ -38,7 +41,11 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		if req == nil {
 			return nil
 		}
-		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{claim.NodeID}, Limit: callTimeout}
+		to := nodeconn.Target{
+			Nodes: c.Nodes,
+			IDs:   []string{claim.NodeID},
+			Limit: callTimeout,
+		}
 		grown, err := nodeconn.Call(ctx, to, structs.ClientCSINodeExpand, req)
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
@@ -46,8 +53,8 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		if err == nil {
 			err = grown.Validate(req.RequiredBytes)
 			if err != nil {
-				err = structs.Errorf(structs.KindInternal, "plugin %s: NodeExpandVolume of volume %s: %w",
-					req.PluginID, req.VolumeID, err)
+				err = structs.Internalf(
+					"plugin %s: NodeExpandVolume of volume %s: %w", req.PluginID, req.VolumeID, err)
 			}
 		}
 		return c.growOutcome(ctx, claim, grown, err)
@@ -101,11 +108,16 @@ func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 		return nil
 	}
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
-	if job == nil || job.Group(a.TaskGroup) == nil {
+	if job == nil {
 		return nil
 	}
-	for _, r := range job.Group(a.TaskGroup).Volumes {
-		if r.Type == structs.VolumeTypeCSI && r.VolumeID(a.Index()) == claim.VolumeID {
+	group := job.Group(a.TaskGroup)
+	if group == nil {
+		return nil
+	}
+	for _, r := range group.Volumes {
+		if r.Type == structs.VolumeTypeCSI &&
+			r.VolumeID(a.Index()) == claim.VolumeID {
 			return r.MountOptions
 		}
 	}
@@ -113,18 +125,24 @@ func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 }
 
 // growOutcome records the outcome of the call.
-func (c controllerLoop) growOutcome(ctx context.Context, claim *structs.CSIClaim,
-	grown *structs.ClientCSINodeExpandResponse, err error,
+func (c controllerLoop) growOutcome(
+	ctx context.Context,
+	claim *structs.CSIClaim,
+	grown *structs.ClientCSINodeExpandResponse,
+	err error,
 ) error {
 	outcome := &structs.CSINodeExpandOutcome{
-		VolumeID: claim.VolumeID, AllocID: claim.AllocID, NodeID: claim.NodeID, RowIndex: claim.CreateIndex,
-		Bytes: claim.ExpandBytes, WriteOptions: c.stamp(claim.Namespace),
+		VolumeID:     claim.VolumeID,
+		AllocID:      claim.AllocID,
+		NodeID:       claim.NodeID,
+		RowIndex:     claim.CreateIndex,
+		Bytes:        claim.ExpandBytes,
+		WriteOptions: c.stamp(claim.Namespace),
 	}
 	if err != nil {
 		outcome.Err = c.failure(err, claim.ExpandError)
 	} else {
 		outcome.Capacity = grown.Capacity
 	}
-	_, err = fsm.Propose(ctx, c.Proposer, fsm.NodeExpanded, outcome)
-	return err
+	return propose(ctx, c.Deps, fsm.NodeExpanded, outcome)
 }

@@ -80,7 +80,7 @@ func TestDuty_J2_ANewLeaderContinuesWithTheNodesStep(t *testing.T) {
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
 		w.answers(twoSteps(func(nodeCall) (any, error) {
-			w.logDown(structs.Errorf(structs.KindTimeout,
+			w.logDown(structs.Timeoutf(
 				"leadership lost")) // the call is made, its outcome not recorded
 			return done(nodeCall{})
 		}))
@@ -111,7 +111,7 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
-		w.answers(twoSteps(func(nodeCall) (any, error) { return nil, structs.Errorf(structs.KindNotFound, "no") }))
+		w.answers(twoSteps(func(nodeCall) (any, error) { return nil, structs.NotFoundf("no") }))
 		stop := w.lead("controllers")
 		defer stop()
 		w.grow("v", 20)

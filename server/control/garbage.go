@@ -29,8 +29,12 @@ type Collection struct {
 const gcBatch = 512
 
 // Run lists the garbage and proposes its deletion, one entry after another. It returns the index of the last.
-func (c Collection) Run(ctx context.Context, tx *state.ReadTx, p fsm.Proposer) (index uint64, err error) {
-	for _, r := range c.list(tx) {
+func (c Collection) Run(
+	ctx context.Context,
+	tx *state.ReadTx,
+	p fsm.Proposer,
+) (index uint64, err error) {
+	for _, r := range c.listGarbage(tx) {
 		r.Now = c.Now.UnixNano()
 		index, err = fsm.Propose(ctx, p, fsm.Reap, r)
 		if err != nil {
@@ -40,9 +44,12 @@ func (c Collection) Run(ctx context.Context, tx *state.ReadTx, p fsm.Proposer) (
 	return index, nil
 }
 
-// list returns the garbage as log entries. It reads only rows that ended before the thresholds.
-func (c Collection) list(tx *state.ReadTx) []*structs.ReapRequest {
-	g := garbage{tx: tx, allocs: map[string]bool{}, evals: map[string]bool{},
+// listGarbage returns the garbage as log entries. It reads only rows that ended before the thresholds.
+func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
+	g := garbage{
+		tx:          tx,
+		allocs:      map[string]bool{},
+		evals:       map[string]bool{},
 		evalsBefore: c.Now.Add(-c.Keep.Eval).UnixNano(),
 	}
 	jobsBefore := c.Now.Add(-c.Keep.Job).UnixNano()
@@ -51,34 +58,35 @@ func (c Collection) list(tx *state.ReadTx) []*structs.ReapRequest {
 		if job.SubmitTime > jobsBefore {
 			break
 		}
-		g.job(job)
+		g.addJob(job)
 	}
 	for a := range state.EndedAllocs(tx) {
 		if a.ModifyTime > g.evalsBefore {
 			break
 		}
-		g.alloc(a)
+		g.addAlloc(a)
 	}
 	for _, id := range g.placed {
 		if e := state.Eval(tx, id); e != nil {
-			g.eval(e)
+			g.addEval(e)
 		}
 	}
 	for e := range state.EndedEvals(tx) {
 		if e.ModifyTime > g.evalsBefore {
 			break
 		}
-		g.eval(e)
+		g.addEval(e)
 	}
 	for n := range state.DownNodes(tx) {
 		if n.StatusUpdatedAt > nodesBefore {
 			break
 		}
-		g.node(n)
+		g.addNode(n)
 	}
 	return g.entries
 }
 
+// garbage is the list of rows to delete.
 type garbage struct {
 	tx            *state.ReadTx
 	evalsBefore   int64
@@ -88,9 +96,9 @@ type garbage struct {
 	rows          int // in the last entry
 }
 
-// entry is the log entry that the next row goes into. Entries are in the order in which they must be
+// entryForRow returns the log entry that deletes the next row. Entries are in the order in which they must be
 // applied: an evaluation goes after its allocations.
-func (g *garbage) entry() *structs.ReapRequest {
+func (g *garbage) entryForRow() *structs.ReapRequest {
 	if len(g.entries) == 0 || g.rows >= gcBatch {
 		g.entries = append(g.entries, &structs.ReapRequest{})
 		g.rows = 0
@@ -99,57 +107,71 @@ func (g *garbage) entry() *structs.ReapRequest {
 	return g.entries[len(g.entries)-1]
 }
 
-func (g *garbage) drop(a *structs.Allocation) {
-	if !g.allocs[a.ID] {
-		g.allocs[a.ID] = true
-		e := g.entry()
-		e.Allocs = append(e.Allocs, a.ID)
-		if a.EvalID != "" {
-			g.placed = append(g.placed, a.EvalID)
-		}
+func (g *garbage) deleteAlloc(a *structs.Allocation) {
+	if g.allocs[a.ID] {
+		return
+	}
+	g.allocs[a.ID] = true
+	r := g.entryForRow()
+	r.Allocs = append(r.Allocs, a.ID)
+	if a.EvalID != "" {
+		g.placed = append(g.placed, a.EvalID)
 	}
 }
 
-// job takes a job that has ended with all its allocations and evaluations, or leaves it.
-func (g *garbage) job(job *structs.Job) {
+// addJob adds a job that has ended, with all its allocations and evaluations, if none of them is needed.
+func (g *garbage) addJob(job *structs.Job) {
 	allocs := slices.Collect(state.AllocsByJob(g.tx, job.Namespace, job.ID))
 	evals := slices.Collect(state.EvalsByJob(g.tx, job.Namespace, job.ID))
-	inUse := func(a *structs.Allocation) bool { return !a.ClientTerminal() || g.claims(a) }
-	open := func(e *structs.Evaluation) bool { return !e.Terminal() }
-	if slices.ContainsFunc(allocs, inUse) || slices.ContainsFunc(evals, open) {
+	inUse := func(a *structs.Allocation) bool {
+		return !a.ClientTerminal() || g.hasClaims(a)
+	}
+	open := func(e *structs.Evaluation) bool {
+		return !e.Terminal()
+	}
+	if slices.ContainsFunc(allocs, inUse) ||
+		slices.ContainsFunc(evals, open) {
 		return
 	}
 	for _, a := range allocs {
-		g.drop(a)
+		g.deleteAlloc(a)
 	}
 	for _, e := range evals {
-		g.dropEval(e)
+		g.deleteEval(e)
 	}
-	r := g.entry()
-	r.Jobs = append(r.Jobs, structs.JobKey{Namespace: job.Namespace, ID: job.ID})
+	r := g.entryForRow()
+	r.Jobs = append(r.Jobs, structs.JobKey{
+		Namespace: job.Namespace,
+		ID:        job.ID,
+	})
 }
 
-func (g *garbage) alloc(a *structs.Allocation) {
-	if g.claims(a) {
+func (g *garbage) addAlloc(a *structs.Allocation) {
+	if g.hasClaims(a) {
 		return
 	}
 	job := state.Job(g.tx, a.Namespace, a.JobID)
-	current := job != nil && !job.Stop && a.CreateIndex >= job.CreateIndex
-	if current && (job.Finite() || !a.ServerTerminal() && a.NextAllocation == "") {
+	current := job != nil &&
+		!job.Stop &&
+		a.CreateIndex >= job.CreateIndex
+	unreplaced := !a.ServerTerminal() && a.NextAllocation == ""
+	if current && (unreplaced || job.Finite()) {
 		return
 	}
-	g.drop(a)
+	g.deleteAlloc(a)
 }
 
-func (g *garbage) claims(a *structs.Allocation) bool {
+func (g *garbage) hasClaims(a *structs.Allocation) bool {
 	for range state.ClaimsByAlloc(g.tx, a.ID) {
 		return true
 	}
 	return false
 }
 
-func (g *garbage) eval(e *structs.Evaluation) {
-	if !e.Terminal() || e.ModifyTime > g.evalsBefore || g.evals[e.ID] {
+func (g *garbage) addEval(e *structs.Evaluation) {
+	if g.evals[e.ID] ||
+		!e.Terminal() ||
+		e.ModifyTime > g.evalsBefore {
 		return
 	}
 	for a := range state.AllocsByEval(g.tx, e.ID) {
@@ -157,16 +179,16 @@ func (g *garbage) eval(e *structs.Evaluation) {
 			return
 		}
 	}
-	g.dropEval(e)
+	g.deleteEval(e)
 }
 
-func (g *garbage) dropEval(e *structs.Evaluation) {
+func (g *garbage) deleteEval(e *structs.Evaluation) {
 	g.evals[e.ID] = true
-	r := g.entry()
+	r := g.entryForRow()
 	r.Evals = append(r.Evals, e.ID)
 }
 
-func (g *garbage) node(n *structs.Node) {
+func (g *garbage) addNode(n *structs.Node) {
 	for a := range state.AllocsByNode(g.tx, n.ID) {
 		if !g.allocs[a.ID] {
 			return
@@ -178,6 +200,6 @@ func (g *garbage) node(n *structs.Node) {
 	for range state.AttachmentsByNode(g.tx, n.ID) {
 		return
 	}
-	r := g.entry()
+	r := g.entryForRow()
 	r.Nodes = append(r.Nodes, n.ID)
 }

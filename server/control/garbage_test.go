@@ -15,7 +15,7 @@ import (
 // garbage lists the rows that ended more than keep ago, seen from an hour later.
 func (w *world) garbage(keep time.Duration) (r structs.ReapRequest) {
 	c := Collection{Keep: GCThresholds{Eval: keep, Job: keep, Node: keep}, Now: time.Now().Add(time.Hour)}
-	for _, e := range c.list(w.Store.Read()) {
+	for _, e := range c.listGarbage(w.Store.Read()) {
 		r.Evals, r.Allocs = append(r.Evals, e.Evals...), append(r.Allocs, e.Allocs...)
 		r.Jobs, r.Nodes = append(r.Jobs, e.Jobs...), append(r.Nodes, e.Nodes...)
 	}
@@ -167,7 +167,7 @@ func TestCollection_ReadsOnlyGarbage(t *testing.T) {
 	cost := func(n int) float64 {
 		store := crowded(t, n)
 		find := func() []*structs.ReapRequest {
-			return anHour.list(store.Read())
+			return anHour.listGarbage(store.Read())
 		}
 		if got := find(); len(got) != 1 || len(got[0].Allocs) != 5 || len(got[0].Evals) != 5 {
 			t.Errorf("of %d: %+v", n, got)
@@ -187,7 +187,7 @@ func BenchmarkGarbage(b *testing.B) {
 			store := crowded(b, n)
 			b.ReportAllocs()
 			for b.Loop() {
-				anHour.list(store.Read())
+				anHour.listGarbage(store.Read())
 			}
 		})
 	}

@@ -20,11 +20,11 @@ const gaugeInterval = 10 * time.Second
 
 func (g gaugeLoop) run(ctx context.Context) {
 	reported := gauges{}
-	defer func() { reported.zeroWithout(nil) }()
+	defer func() { reported.zeroUnless(nil) }()
 	for {
 		now := gauges{}
 		now.report(state.CountTotals(g.Store.Read()))
-		reported.zeroWithout(now) // for example a plugin that is gone
+		reported.zeroUnless(now) // for example a plugin that is gone
 		reported = now
 		if !backoff.Sleep(ctx, gaugeInterval) {
 			return
@@ -36,18 +36,10 @@ func (g gaugeLoop) run(ctx context.Context) {
 type gauges map[string]func(value float32)
 
 func (g gauges) report(t state.Totals) {
-	for status, n := range t.Nodes {
-		g.reportGauge([]string{"control", "nodes"}, n, label("status", status))
-	}
-	for state, n := range t.Claims {
-		g.reportGauge([]string{"csi", "claims"}, n, label("state", state))
-	}
-	for state, n := range t.Attachments {
-		g.reportGauge([]string{"csi", "attachments_pending"}, n, label("state", state))
-	}
-	for state, n := range t.Volumes {
-		g.reportGauge([]string{"csi", "volumes_pending"}, n, label("state", state))
-	}
+	g.reportGauges([]string{"control", "nodes"}, "status", t.Nodes)
+	g.reportGauges([]string{"csi", "claims"}, "state", t.Claims)
+	g.reportGauges([]string{"csi", "attachments_pending"}, "state", t.Attachments)
+	g.reportGauges([]string{"csi", "volumes_pending"}, "state", t.Volumes)
 	for _, p := range t.Plugins {
 		plugin := label("plugin", p.PluginID)
 		kind := label("kind", string(p.Kind))
@@ -56,17 +48,28 @@ func (g gauges) report(t state.Totals) {
 	}
 }
 
-func label(name, value string) metrics.Label { return metrics.Label{Name: name, Value: value} }
+// reportGauges sets a gauge for each value of a label. test/refdocs finds the names of metrics in its calls.
+func (g gauges) reportGauges(name []string, labelName string, counts map[string]int) {
+	for value, n := range counts {
+		g.reportGauge(name, n, label(labelName, value))
+	}
+}
+
+func label(name, value string) metrics.Label {
+	return metrics.Label{Name: name, Value: value}
+}
 
 // reportGauge sets a gauge. test/refdocs finds the names of metrics in its calls.
 func (g gauges) reportGauge(name []string, n int, labels ...metrics.Label) {
-	set := func(value float32) { metrics.SetGaugeWithLabels(name, value, labels) }
+	set := func(value float32) {
+		metrics.SetGaugeWithLabels(name, value, labels)
+	}
 	set(float32(n))
 	g[fmt.Sprint(name, labels)] = set
 }
 
-// zeroWithout sets the gauges that now does not have to 0.
-func (g gauges) zeroWithout(now gauges) {
+// zeroUnless sets the gauges to 0 that are not among the present ones.
+func (g gauges) zeroUnless(now gauges) {
 	for key, set := range g {
 		if now[key] == nil {
 			set(0)

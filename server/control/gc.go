@@ -12,7 +12,10 @@ type gcLoop struct{ Deps }
 
 func (g gcLoop) run(ctx context.Context) {
 	for backoff.Sleep(ctx, g.Config.GCInterval) {
-		c := Collection{Keep: g.Config.GCKeep, Now: time.Now()}
+		c := Collection{
+			Keep: g.Config.GCKeep,
+			Now:  time.Now(),
+		}
 		_, err := c.Run(ctx, g.Store.Read(), g.Proposer)
 		if err != nil && ctx.Err() == nil {
 			g.Logger.Warn("failed to delete garbage, retrying", "error", err)

@@ -254,7 +254,7 @@ func (w *world) check() {
 	}
 }
 
-func unavailable() error { return structs.Errorf(structs.KindUnavailable, "try again") }
+func unavailable() error { return structs.Unavailablef("try again") }
 
 func (w *world) claim(volume, alloc string) *structs.CSIClaim {
 	return state.Claim(w.Store.Read(), "default", volume, alloc)

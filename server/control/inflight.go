@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// mostInFlight is how many plans are in flight at once. Each is made on the newest state, which does not
-// know the others. The state refuses the second of two plans that want the same capacity of a node; it is
+// mostInFlight is the most plans in flight at once. Each is made on the newest state, which does not
+// have the others. The state refuses the second of two plans that need the same capacity of a node; it is
 // made again.
 const mostInFlight = 16
 
@@ -22,16 +22,16 @@ const mostInFlight = 16
 type proposedPlan struct {
 	eval        *structs.Evaluation
 	began       time.Time
-	oneNode     bool // it is about one node of its job
-	usesVolumes bool // its job does
+	oneNode     bool // it is for one node of its job
+	usesVolumes bool // its job has volumes
 	err         error
 }
 
 // inFlight holds the proposed plans, by evaluation. It belongs to the goroutine of the loop.
 //
-// When a plan is applied, the state checks neither how many allocations its job has nor which volumes are
-// about to be claimed. So one plan of a job is in flight, but for plans of different nodes of a system
-// job; and one plan of all jobs that use volumes.
+// When a plan is applied, the state checks neither the number of its job's allocations nor the volumes that
+// are about to be claimed. So at most one plan of a job is in flight, except for different nodes of a system
+// job, and at most one plan of all jobs that use volumes.
 type inFlight struct {
 	plans map[string]proposedPlan
 	done  chan proposedPlan
@@ -41,16 +41,22 @@ type inFlight struct {
 // allows reports whether a plan may be made while the others are in flight.
 func (f *inFlight) allows(p proposedPlan) bool {
 	for _, other := range f.plans {
-		sameJob := other.eval.JobID == p.eval.JobID && other.eval.Namespace == p.eval.Namespace
-		otherNode := other.oneNode && p.oneNode && other.eval.NodeID != p.eval.NodeID
-		if sameJob && !otherNode || other.usesVolumes && p.usesVolumes {
+		if other.usesVolumes && p.usesVolumes {
+			return false
+		}
+		sameJob := other.eval.JobID == p.eval.JobID &&
+			other.eval.Namespace == p.eval.Namespace
+		otherNode := other.oneNode &&
+			p.oneNode &&
+			other.eval.NodeID != p.eval.NodeID
+		if sameJob && !otherNode {
 			return false
 		}
 	}
 	return len(f.plans) < mostInFlight
 }
 
-// startPlan plans an evaluation on the newest state and proposes the plan. It reports false when that has to
+// startPlan plans an evaluation on the newest state and proposes the plan. It reports false if that has to
 // wait for plans in flight.
 func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 	tx := s.Store.Read()
@@ -63,50 +69,57 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 		eval:        eval,
 		began:       time.Now(),
 		usesVolumes: usesVolumes(job),
-		oneNode:     job != nil && !job.Stop && job.PerNode() && eval.NodeID != "",
+		oneNode: job != nil &&
+			!job.Stop &&
+			job.PerNode() &&
+			eval.NodeID != "",
 	}
 	if !s.allows(p) {
 		return false
 	}
 	defer metrics.MeasureSince([]string{"control", "schedule"}, time.Now())
-	plan, err := s.decide(tx, eval)
+	plan, err := s.planEval(tx, eval)
 	if err != nil {
 		p.err = err
-		s.settle(ctx, p)
+		s.settlePlan(ctx, p)
 		return true
 	}
 	plan.Now = time.Now().UnixNano()
 	s.plans[id] = p
 	s.wg.Go(func() {
-		_, p.err = fsm.Propose(ctx, s.Proposer, fsm.PlanApply, plan)
+		p.err = propose(ctx, s.Deps, fsm.PlanApply, plan)
 		s.done <- p // the channel holds all plans in flight
 	})
 	return true
 }
 
 func usesVolumes(job *structs.Job) bool {
-	hasVolumes := func(g *structs.TaskGroup) bool { return len(g.Volumes) > 0 }
-	return job != nil && slices.ContainsFunc(job.TaskGroups, hasVolumes)
+	hasVolumes := func(g *structs.TaskGroup) bool {
+		return len(g.Volumes) > 0
+	}
+	return job != nil &&
+		slices.ContainsFunc(job.TaskGroups, hasVolumes)
 }
 
-// settleDone settles the plans that have been answered.
+// settleDone settles the plans that have their results.
 func (s *scheduling) settleDone(ctx context.Context) {
 	for {
 		select {
 		case p := <-s.done:
 			delete(s.plans, p.eval.ID)
-			s.settle(ctx, p)
+			s.settlePlan(ctx, p)
 		default:
 			return
 		}
 	}
 }
 
-// wait returns when a row that tx has read changes, a plan has its result, or wake receives.
-func (s *scheduling) wait(ctx context.Context, tx *state.ReadTx, wake time.Time) {
+// awaitChange returns when a row that tx has read changes, a plan has its result, or the time has come.
+func (s *scheduling) awaitChange(ctx context.Context, tx *state.ReadTx, next time.Time) {
 	limited, cancel := context.WithCancel(ctx)
-	if !wake.IsZero() {
-		limited, cancel = context.WithTimeout(ctx, max(time.Millisecond, time.Until(wake)))
+	if !next.IsZero() {
+		left := max(time.Millisecond, time.Until(next))
+		limited, cancel = context.WithTimeout(ctx, left)
 	}
 	defer cancel()
 	var changed sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 // LeaseConfig sets how often nodes send heartbeats and when a silent node counts as down.
 type LeaseConfig struct {
 	TTL   time.Duration // a node sends its next heartbeat within this, in a cluster that is not large
-	Grace time.Duration // how late it may be
+	Grace time.Duration // the most by which a heartbeat may be late
 	// MaxPerSecond bounds the heartbeats: with more nodes the TTL grows. A heartbeat costs the leader 10 to
 	// 15 µs and never touches the log. Nodes send one per half lease, so 1000 are 3 % of one core at most.
 	MaxPerSecond float64
@@ -38,7 +38,10 @@ type Leases struct {
 
 // NewLeases makes the leases of a server.
 func NewLeases(config LeaseConfig) *Leases {
-	return &Leases{config: config, ends: map[string]time.Time{}}
+	return &Leases{
+		config: config,
+		ends:   map[string]time.Time{},
+	}
 }
 
 // Renew starts the lease of a node again and returns the time within which its next heartbeat is expected.
@@ -66,7 +69,9 @@ func (l *Leases) ttl() time.Duration {
 	if l.config.MaxPerSecond <= 0 {
 		return l.config.TTL
 	}
-	return max(l.config.TTL, time.Duration(float64(len(l.ends))/l.config.MaxPerSecond*float64(time.Second)))
+	seconds := float64(len(l.ends)) / l.config.MaxPerSecond
+	least := time.Duration(seconds * float64(time.Second))
+	return max(l.config.TTL, least)
 }
 
 // startLeading gives every node that is not down a whole lease. It reads the rows after it has set leading:
@@ -124,7 +129,7 @@ func (l *Leases) retain(nodes []string, until time.Time) {
 	}
 }
 
-// leaseLoop makes nodes down whose leases end.
+// leaseLoop marks nodes down whose leases end.
 type leaseLoop struct{ Deps }
 
 func (l leaseLoop) run(ctx context.Context) {
@@ -133,23 +138,33 @@ func (l leaseLoop) run(ctx context.Context) {
 	for backoff.Sleep(ctx, expiredTogether) {
 		nodes := l.Leases.expired(time.Now())
 		if len(nodes) > 0 {
-			l.down(ctx, nodes)
+			l.markDown(ctx, nodes)
 		}
 	}
 }
 
-// down records that nodes are down, in few entries. If that fails, their leases stay ended.
-func (l leaseLoop) down(ctx context.Context, nodes []string) {
-	l.Logger.Warn("nodes missed their heartbeats", "nodes", len(nodes), "first", nodes[:min(len(nodes), 16)])
-	for some := range slices.Chunk(nodes, entryMost) {
+// markDown records that nodes are down, in few entries. If that fails, their leases stay ended.
+func (l leaseLoop) markDown(ctx context.Context, nodes []string) {
+	first := nodes[:min(len(nodes), 16)]
+	l.Logger.Warn("nodes missed their heartbeats",
+		"nodes", len(nodes),
+		"first", first)
+	for some := range slices.Chunk(nodes, mostDown) {
 		now := time.Now()
-		_, err := fsm.Propose(ctx, l.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
-			NodeIDs: some, Status: structs.NodeDown,
-			Event:        &structs.NodeEvent{Message: "Node heartbeat missed", Subsystem: "Cluster", Timestamp: now},
+		err := propose(ctx, l.Deps, fsm.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs: some,
+			Status:  structs.NodeDown,
+			Event: &structs.NodeEvent{
+				Message:   "Node heartbeat missed",
+				Subsystem: "Cluster",
+				Timestamp: now,
+			},
 			WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
 		})
 		if err != nil && ctx.Err() == nil {
-			l.Logger.Error("failed to mark nodes down, retrying", "nodes", len(some), "error", err)
+			l.Logger.Error("failed to mark nodes down, retrying",
+				"nodes", len(some),
+				"error", err)
 			l.Leases.retain(some, now.Add(time.Second))
 		}
 	}

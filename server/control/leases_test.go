@@ -114,17 +114,17 @@ func TestLeases_ThatEndTogetherShareAnEntry(t *testing.T) {
 // The loss of a whole site takes few entries.
 func TestLeases_BoundTheNodesOfAnEntry(t *testing.T) {
 	w := newWorld(t)
-	nodes := make([]string, 2*entryMost+1)
+	nodes := make([]string, 2*mostDown+1)
 	for i := range nodes {
 		nodes[i] = structs.DeriveID(uint64(i))
 	}
-	leaseLoop{w.Deps}.down(t.Context(), nodes)
+	leaseLoop{w.Deps}.markDown(t.Context(), nodes)
 	if n := w.written(); n != 3 {
 		t.Errorf("%d entries for %d nodes", n, len(nodes))
 	}
 	w.logDown(unavailable())
 	w.Leases.startLeading(w.Store)
-	leaseLoop{w.Deps}.down(t.Context(), nodes)
+	leaseLoop{w.Deps}.markDown(t.Context(), nodes)
 	if again := w.Leases.expired(time.Now().Add(time.Minute)); len(again) != len(nodes) {
 		t.Errorf("%d of %d nodes are looked at again", len(again), len(nodes))
 	}

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"berth/fsm"
@@ -18,13 +19,11 @@ import (
 type reaperLoop struct{ Deps }
 
 const (
-	// reapGrace is how long a node may take to release an ended allocation's claims by itself.
+	// reapGrace is the time for which a node may release an ended allocation's claims by itself.
 	reapGrace = 10 * time.Second
 	// callsPerNode is the number of detach calls to one node in flight at once.
 	callsPerNode = 8
 )
-
-func (r reaperLoop) run(ctx context.Context) { r.runner().Run(ctx) }
 
 func (r reaperLoop) runner() workqueue.Runner {
 	return workqueue.Runner{
@@ -56,10 +55,12 @@ func reapable(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 
 func reapableOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
-		able := false // read with the first claim: most nodes have none
+		reachable := false // read with the first claim: most nodes have none
 		for c := range state.EndedClaimsOfNode(tx, node) {
-			able = able || nodeconn.Reachable(state.Node(tx, node))
-			if !able || !yield(rowKey(state.EndedClaimRows, c.Namespace, c.VolumeID, c.AllocID)) {
+			reachable = reachable ||
+				nodeconn.Reachable(state.Node(tx, node))
+			key := rowKey(state.EndedClaimRows, c.Namespace, c.VolumeID, c.AllocID)
+			if !reachable || !yield(key) {
 				return
 			}
 		}
@@ -71,14 +72,13 @@ func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	if c.Topic == state.NodeRows {
 		return reapableOf(tx, c.Key[0])
 	}
-	return func(yield func(workqueue.Key) bool) {
-		yield(c)
-	}
+	return slices.Values([]workqueue.Key{c})
 }
 
 func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	c := state.Claim(tx, k.Key[0], k.Key[1], k.Key[2])
-	if c == nil || c.EndTime == 0 || !nodeconn.Reachable(state.Node(tx, c.NodeID)) {
+	if c == nil || c.EndTime == 0 ||
+		!nodeconn.Reachable(state.Node(tx, c.NodeID)) {
 		return workqueue.Step{}
 	}
 	return workqueue.Step{
@@ -87,35 +87,43 @@ func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		Group:   c.NodeID,
 		Serial:  c.Namespace + "/" + c.VolumeID,
 		Due:     time.Unix(0, c.EndTime).Add(reapGrace),
-		Act:     func(ctx context.Context) error { return r.release(ctx, c) },
+		Act: func(ctx context.Context) error {
+			return r.release(ctx, c)
+		},
 	}
 }
 
 // release calls the node and then records the release. If this server fails in between, the next leader
 // repeats the call, and the node answers the same.
 func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
-	d := nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID}
+	d := nodeconn.Detach{
+		Claim:  c.Key(),
+		NodeID: c.NodeID,
+	}
 	err := nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout, d)
 	if err != nil {
 		r.reportReason(ctx, c, err)
 		return err
 	}
-	_, err = fsm.Propose(ctx, r.Proposer, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
-		Claims: []structs.CSIClaimKey{c.Key()}, NodeID: c.NodeID, WriteOptions: r.stamp(""),
+	return propose(ctx, r.Deps, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		Claims:       []structs.CSIClaimKey{c.Key()},
+		NodeID:       c.NodeID,
+		WriteOptions: r.stamp(""),
 	})
-	return err
 }
 
-// reportEvery is how often at most the same reason is recorded again.
-const reportEvery = time.Minute
+// reportInterval is the least time between two records of the same reason.
+const reportInterval = time.Minute
 
-// notRepeated are the plugin's answers after which a node does not repeat the same call by itself, for any
-// number of requests to release. Another process of the plugin may answer it.
-var notRepeated = map[string]bool{"InvalidArgument": true, "Unimplemented": true}
+// notRepeated are the plugin's error codes after which a node does not repeat the same call by itself, for
+// any number of requests to release. Another process of the plugin may accept the call.
+var notRepeated = map[string]bool{"InvalidArgument": true,
+	"Unimplemented": true}
 
-// reportReason records in the claim why a node does not release a volume.
+// reportReason records in the claim the reason for which a node does not release a volume.
 func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why error) {
-	if ctx.Err() != nil || r.isReported(c.ReleaseError, why) {
+	if ctx.Err() != nil ||
+		r.isReported(c.ReleaseError, why) {
 		return
 	}
 	e := r.failure(why, c.ReleaseError)
@@ -123,21 +131,30 @@ func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why e
 		e.RetryTime = structs.NeverTry
 	}
 	note := &structs.CSICallNote{
-		VolumeID: c.VolumeID, NodeID: c.NodeID, AllocID: c.AllocID,
-		RowIndex: c.CreateIndex, Err: e, WriteOptions: r.stamp(c.Namespace),
+		VolumeID:     c.VolumeID,
+		NodeID:       c.NodeID,
+		AllocID:      c.AllocID,
+		RowIndex:     c.CreateIndex,
+		Err:          e,
+		WriteOptions: r.stamp(c.Namespace),
 	}
-	_, err := fsm.Propose(ctx, r.Proposer, fsm.CallNote, note)
+	err := propose(ctx, r.Deps, fsm.CallNote, note)
 	if err != nil {
-		r.Logger.Debug("failed to record the last error of a claim", "volume", c.VolumeID,
-			"node", c.NodeID, "error", err)
+		r.Logger.Debug("failed to record the last error of a claim",
+			"volume", c.VolumeID,
+			"node", c.NodeID,
+			"error", err)
 	}
 }
 
 // isReported reports whether the claim has the reason already. A node does not repeat a call that its plugin
 // rejected for good, so another record would count an attempt that was not made.
 func (r reaperLoop) isReported(last *structs.OperationError, why error) bool {
-	if last == nil || last.Kind != structs.KindOf(why) || last.Code != structs.CodeOf(why) {
+	if last == nil ||
+		last.Kind != structs.KindOf(why) ||
+		last.Code != structs.CodeOf(why) {
 		return false
 	}
-	return last.RetryTime == structs.NeverTry || time.Now().Before(time.Unix(0, last.Time).Add(reportEvery))
+	return last.RetryTime == structs.NeverTry ||
+		time.Since(time.Unix(0, last.Time)) < reportInterval
 }

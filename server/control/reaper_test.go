@@ -31,7 +31,7 @@ func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 				t.Errorf("asked %s about %+v", c.node, r)
 			}
 			if busy.Load() {
-				return nil, structs.Errorf(structs.KindInternal, "device busy")
+				return nil, structs.Internalf("device busy")
 			}
 			return nil, nil
 		})

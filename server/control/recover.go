@@ -13,11 +13,12 @@ import (
 // accountedSignal is given when no node is unaccounted any more.
 const accountedSignal = "all nodes are accounted for"
 
-// waitForNodes holds back a call that depends on which nodes use a volume, while a node of a restored
+// waitForNodes holds back a call that depends on the nodes that use a volume, while a node of a restored
 // state has not reported its volumes. A creation does not depend on it. An expansion does: a plugin may
 // take it only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
 func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
-	if s.Op != opCreate && state.Recovering(tx) != "" {
+	if s.Op != opCreate &&
+		state.Recovering(tx) != "" {
 		s.Awaits = []string{accountedSignal}
 	}
 	return s
@@ -26,7 +27,8 @@ func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
 // waitForDetach holds back the attach of a volume for a single node while it is attached to another node, as
 // after a restore. In a state that was never restored the claim would not be granted.
 func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s workqueue.Step) workqueue.Step {
-	if s.Op == opAttach && len(s.Awaits) == 0 && state.AttachmentWaits(tx, a) != "" {
+	if s.Op == opAttach && len(s.Awaits) == 0 &&
+		state.AttachmentWaits(tx, a) != "" {
 		s.Awaits = []string{volumeSignal(a.Namespace + "/" + a.VolumeID)}
 	}
 	return s
@@ -37,7 +39,10 @@ func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s workqueue.Step)
 // meanwhile, it would be deleted while in use. A detach need not wait.
 func lateDelete(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSICall {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
-	if v == nil || v.Call == nil || v.Call.Op != opDelete || a.State != structs.AttachmentAttaching {
+	if v == nil ||
+		v.Call == nil ||
+		v.Call.Op != opDelete ||
+		a.State != structs.AttachmentAttaching {
 		return nil
 	}
 	return v.Call
@@ -53,17 +58,21 @@ func (c controllerLoop) explainRefusal(ctx context.Context, a *structs.CSIAttach
 	}
 	var external []string
 	if v := c.listed(ctx, a); v != nil {
-		isThis := func(id string) bool { return id == a.ExternalNodeID }
+		isThis := func(id string) bool {
+			return id == a.ExternalNodeID
+		}
 		external = slices.DeleteFunc(v.PublishedExternalNodeIDs, isThis)
 	}
 	if len(external) == 0 {
+		command := state.DetachCommand(a.Namespace, a.VolumeID, "NODE")
 		return fmt.Errorf("%w; if the volume is attached to another node, and certainly not used there: %s",
-			refusal, state.DetachCommand(a.Namespace, a.VolumeID, "NODE"))
+			refusal, command)
 	}
 	node := state.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])
 	if node == "" {
 		node = "-external " + external[0] // as the command takes it
 	}
+	command := state.DetachCommand(a.Namespace, a.VolumeID, node)
 	return fmt.Errorf("%w; the plugin lists it as attached to node %s; if it is certainly not used there: %s",
-		refusal, external[0], state.DetachCommand(a.Namespace, a.VolumeID, node))
+		refusal, external[0], command)
 }

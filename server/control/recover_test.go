@@ -222,7 +222,7 @@ func TestControllers_WaitForACallOfTheStateThatWasReplaced(t *testing.T) {
 					c.before(w)
 				}
 				saved := w.save()
-				w.answers(func(nodeCall) (any, error) { return nil, structs.Errorf(structs.KindTimeout, "lost") })
+				w.answers(func(nodeCall) (any, error) { return nil, structs.Timeoutf("lost") })
 				c.since(w)
 				stop := w.lead("controllers")
 				synctest.Wait()
@@ -254,7 +254,7 @@ func (w *world) onlyElsewhere(c late, at string) {
 	defer stop()
 	after(time.Minute)
 	w.setStatus(at, structs.NodeDown)
-	after(outcomeWait - time.Minute - 2*lookAgain)
+	after(outcomeWait - time.Minute - 2*checkInterval)
 	calls := nodesOf(w.called(c.next))
 	if len(calls) == 0 || slices.ContainsFunc(calls, func(node string) bool { return node != at }) {
 		w.t.Fatalf("asked %v, want %s alone: the first call may still be under way there", calls, at)
@@ -320,7 +320,7 @@ func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
 						published = nil
 					case attachMethod:
 						if len(published) > 0 || c.published == nil {
-							return nil, structs.Errorf(structs.KindPrecondition, "it is published")
+							return nil, structs.Preconditionf("it is published")
 						}
 					case lists:
 						if call.req.(*structs.ClientCSIListRequest).StartingToken == "" {

@@ -35,33 +35,38 @@ type evalBackoff struct {
 	failures int
 	refused  int // plans that did not fit any more when they were applied
 	until    time.Time
-	version  uint64 // of the row; a row of another version is not left alone. 0: of any version
+	version  uint64 // of the row; a row of another version is not delayed. 0: of any version
 }
 
 func (s scheduleLoop) run(ctx context.Context) {
-	now := &scheduling{
+	running := &scheduling{
 		scheduleLoop: s,
-		inFlight:     &inFlight{plans: map[string]proposedPlan{}, done: make(chan proposedPlan, mostInFlight)},
-		backoffs:     backoffs{},
+		inFlight: &inFlight{
+			plans: map[string]proposedPlan{},
+			done:  make(chan proposedPlan, mostInFlight),
+		},
+		backoffs: backoffs{},
 	}
-	defer now.wg.Wait()
+	defer running.wg.Wait()
 	for ctx.Err() == nil {
-		now.settleDone(ctx)
+		running.settleDone(ctx)
 		tx := s.Store.ReadWatched()
-		queue, wake := nextEvals(tx, now.backoffs, time.Now(), s.Config.SchedulerBatch+len(now.plans))
-		now.backoffs.forget(tx)
-		more := len(queue) < s.Config.SchedulerBatch && state.UnblocksDue(tx)
+		most := s.Config.SchedulerBatch + len(running.plans)
+		queue, next := nextEvals(tx, running.backoffs, time.Now(), most)
+		running.backoffs.forget(tx)
+		more := len(queue) < s.Config.SchedulerBatch &&
+			state.UnblocksDue(tx)
 		if more {
 			s.unblockMore(ctx)
 		}
-		if !now.work(ctx, queue) && !more {
-			now.wait(ctx, tx, wake)
+		if !running.startPlans(ctx, queue) && !more {
+			running.awaitChange(ctx, tx, next)
 		}
 	}
 }
 
-// work begins the evaluations of the queue that can begin. It reports whether there were any.
-func (s *scheduling) work(ctx context.Context, queue []string) (begun bool) {
+// startPlans begins the evaluations of the queue that can begin. It reports whether there were any.
+func (s *scheduling) startPlans(ctx context.Context, queue []string) (begun bool) {
 	for _, id := range queue {
 		if ctx.Err() != nil {
 			return true
@@ -79,8 +84,11 @@ func (s *scheduling) work(ctx context.Context, queue []string) (begun bool) {
 
 // unblockMore unblocks more of the evaluations whose key was unblocked.
 func (s scheduleLoop) unblockMore(ctx context.Context) {
-	update := &structs.EvalUpdateRequest{Wake: s.Config.SchedulerBatch, WriteOptions: s.stamp("")}
-	_, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update)
+	update := &structs.EvalUpdateRequest{
+		Wake:         s.Config.SchedulerBatch,
+		WriteOptions: s.stamp(""),
+	}
+	err := propose(ctx, s.Deps, fsm.EvalUpdate, update)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
@@ -88,19 +96,25 @@ func (s scheduleLoop) unblockMore(ctx context.Context) {
 	backoff.Sleep(ctx, s.Config.Retry.Min)
 }
 
-// nextEvals returns the first most evaluations that are due, by priority and then by age, and when the
-// next of the others comes due. It reads those that it returns and those that are left alone.
-func nextEvals(tx *state.ReadTx, past backoffs, now time.Time, most int) (queue []string, wake time.Time) {
+// nextEvals returns the first evaluations that are due, at most a number, by priority and then by age, and
+// the time at which the next of the others comes due. It reads those that it returns and those that are
+// delayed.
+func nextEvals(
+	tx *state.ReadTx,
+	past backoffs,
+	now time.Time,
+	most int,
+) (queue []string, next time.Time) {
 	var due []*structs.Evaluation
-	wakeAt := func(at time.Time) {
-		if wake.IsZero() || at.Before(wake) {
-			wake = at
+	notBefore := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
 		}
 	}
 	isDue := func(e *structs.Evaluation) bool {
 		until := past.until(e)
 		if until.After(now) {
-			wakeAt(until)
+			notBefore(until)
 			return false
 		}
 		return true
@@ -108,7 +122,7 @@ func nextEvals(tx *state.ReadTx, past backoffs, now time.Time, most int) (queue 
 	for e := range state.LaterEvals(tx) {
 		at := time.Unix(0, e.WaitUntil)
 		if at.After(now) {
-			wakeAt(at)
+			notBefore(at)
 			break
 		}
 		if isDue(e) {
@@ -128,23 +142,28 @@ func nextEvals(tx *state.ReadTx, past backoffs, now time.Time, most int) (queue 
 		}
 	}
 	slices.SortStableFunc(due, func(a, b *structs.Evaluation) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.CreateIndex, b.CreateIndex))
+		return cmp.Or(
+			cmp.Compare(b.Priority, a.Priority),
+			cmp.Compare(a.CreateIndex, b.CreateIndex),
+		)
 	})
 	for _, e := range due[:min(len(due), most)] {
 		queue = append(queue, e.ID)
 	}
-	return queue, wake
+	return queue, next
 }
 
-// settle decides when an evaluation is processed again after its plan was answered.
-func (s *scheduling) settle(ctx context.Context, p proposedPlan) {
+// settlePlan decides when an evaluation is processed again after its plan has its result.
+func (s *scheduling) settlePlan(ctx context.Context, p proposedPlan) {
 	id := p.eval.ID
-	switch after := state.Eval(s.Store.Read(), id); {
+	after := state.Eval(s.Store.Read(), id)
+	switch {
 	case ctx.Err() != nil:
-	case structs.IsKind(p.err, structs.KindUnavailable) || structs.IsKind(p.err, structs.KindTimeout):
-		s.backoffs.refuse(id, 0, time.Now(), s.Config.Retry) // the log has failed, not the evaluation
+	case structs.IsKind(p.err, structs.KindUnavailable),
+		structs.IsKind(p.err, structs.KindTimeout):
+		s.backoffs.delayRefused(id, 0, time.Now(), s.Config.Retry) // the log has failed, not the evaluation
 	case p.err != nil:
-		s.failed(ctx, p.eval, p.err)
+		s.recordFailure(ctx, p.eval, p.err)
 	case after == nil, after.Status != structs.EvalPending,
 		after.Again == structs.EvalMore, after.Again == structs.EvalWoken:
 		delete(s.backoffs, id) // done, or continued, or unblocked since
@@ -152,22 +171,25 @@ func (s *scheduling) settle(ctx context.Context, p proposedPlan) {
 		took := time.Since(p.began)
 		s.backoffs[id] = evalBackoff{until: time.Now().Add(took)} // more changes may be about to come
 	default:
-		s.backoffs.refuse(id, after.ModifyIndex, time.Now(), s.Config.Retry)
+		s.backoffs.delayRefused(id, after.ModifyIndex, time.Now(), s.Config.Retry)
 	}
 }
 
-// decide makes the plan of an evaluation. A panic of the scheduler is an error, so that one evaluation
+// planEval makes the plan of an evaluation. A panic of the scheduler is an error, so that one evaluation
 // does not end every leader.
-func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *structs.Plan, err error) {
+func (s scheduleLoop) planEval(
+	tx *state.ReadTx,
+	eval *structs.Evaluation,
+) (p *structs.Plan, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			p = nil
-			err = structs.Errorf(structs.KindInternal, "the scheduler panicked: %v", fault)
+			err = structs.Internalf("the scheduler panicked: %v", fault)
 		}
 	}()
 	p, err = s.plan(tx, eval, time.Now())
 	if err == nil && p == nil {
-		err = structs.Errorf(structs.KindInternal, "the scheduler made no plan")
+		err = structs.Internalf("the scheduler made no plan")
 	}
 	return p, err
 }
@@ -175,39 +197,55 @@ func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *str
 // evalAttempts is the number of failures after which an evaluation has failed.
 const evalAttempts = 5
 
-// failed leaves an evaluation alone for a while. After too many failures it gives the evaluation up.
-func (s *scheduling) failed(ctx context.Context, eval *structs.Evaluation, cause error) {
+// recordFailure delays an evaluation. After too many failures it marks the evaluation failed.
+func (s *scheduling) recordFailure(ctx context.Context, eval *structs.Evaluation, cause error) {
 	b := s.backoffs[eval.ID]
 	b.failures++
-	b.until = time.Now().Add(s.Config.Retry.Delay(b.failures))
+	delay := s.Config.Retry.Delay(b.failures)
+	b.until = time.Now().Add(delay)
 	b.version = 0
 	s.backoffs[eval.ID] = b
-	s.Logger.Error("evaluation failed", "eval", eval.ID, "job", eval.JobID, "namespace", eval.Namespace,
-		"failures", b.failures, "error", cause)
+	s.Logger.Error("evaluation failed",
+		"eval", eval.ID,
+		"job", eval.JobID,
+		"namespace", eval.Namespace,
+		"failures", b.failures,
+		"error", cause)
 	if b.failures < evalAttempts {
 		return
 	}
 	e := eval.Copy()
 	e.Status = structs.EvalFailed
 	e.StatusDescription = fmt.Sprintf("failed after %d attempts, the last: %v", b.failures, cause)
-	update := &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: s.stamp(e.Namespace)}
-	_, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update)
+	update := &structs.EvalUpdateRequest{
+		Evals:        []*structs.Evaluation{e},
+		WriteOptions: s.stamp(e.Namespace),
+	}
+	err := propose(ctx, s.Deps, fsm.EvalUpdate, update)
 	if err != nil && ctx.Err() == nil {
-		s.Logger.Error("failed to record a failed evaluation, retrying", "eval", eval.ID, "error", err)
+		s.Logger.Error("failed to record a failed evaluation, retrying",
+			"eval", eval.ID,
+			"error", err)
 	}
 }
 
-// refuse delays an evaluation whose plan did not fit any more: shortly at first, because the state is newer
-// now, and longer each time.
-func (b backoffs) refuse(id string, version uint64, now time.Time, retry backoff.Backoff) {
+// delayRefused delays an evaluation whose plan did not fit any more: shortly at first, because the state is
+// newer now, and longer each time.
+func (b backoffs) delayRefused(
+	id string,
+	version uint64,
+	now time.Time,
+	retry backoff.Backoff,
+) {
 	last := b[id]
+	delay := retry.Delay(last.refused)
 	last.refused++
-	last.until = now.Add(retry.Delay(last.refused - 1))
+	last.until = now.Add(delay)
 	last.version = version
 	b[id] = last
 }
 
-// until returns until when an evaluation is left alone.
+// until returns the time until which an evaluation is delayed.
 func (b backoffs) until(e *structs.Evaluation) time.Time {
 	last := b[e.ID]
 	if last.version != 0 && last.version != e.ModifyIndex {

@@ -52,8 +52,8 @@ func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 		t.Errorf("wakes at %s", wake)
 	}
 	next(past, 2, "urgent", "old")
-	past.refuse("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
-	past.refuse("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
+	past.delayRefused("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
+	past.delayRefused("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
 	next(past, 1, "urgent")
 	e("resting", 99, 0) // its inputs have changed
 	next(past, 1, "resting")
@@ -138,7 +138,7 @@ type narrowLog struct{ *world }
 
 func (l narrowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	if entry[0] == fsm.PlanApply.ID {
-		return 0, nil, structs.Errorf(structs.KindInvalid, "%s is too large", fsm.CommandOf(entry).Name)
+		return 0, nil, structs.Invalidf("%s is too large", fsm.CommandOf(entry).Name)
 	}
 	return l.world.Propose(ctx, entry)
 }

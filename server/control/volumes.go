@@ -36,11 +36,21 @@ func nextVolume(v *structs.CSIVolume) string {
 
 func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	op := nextVolume(v)
-	c = c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex}, op)
+	note := structs.CSICallNote{
+		VolumeID: v.ID,
+		RowIndex: v.CreateIndex,
+	}
+	c = c.recordingCalls(v.Namespace, note, op)
 	w := work{
-		op: op, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
-		version: v.ModifyIndex, lastError: v.LastError, call: v.Call,
-		candidates: func(tx *state.ReadTx) []string { return nodeconn.VolumeControllers(tx, v) },
+		op:        op,
+		volume:    v.Namespace + "/" + v.ID,
+		plugin:    v.PluginID,
+		version:   v.ModifyIndex,
+		lastError: v.LastError,
+		call:      v.Call,
+		candidates: func(tx *state.ReadTx) []string {
+			return nodeconn.VolumeControllers(tx, v)
+		},
 	}
 	w.act = func(ctx context.Context, candidates []string, err error) error {
 		var outcome *structs.CSIVolumeOutcome
@@ -56,7 +66,9 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 }
 
 // volumeCall makes the call that a volume's row needs. A nil outcome only means success.
-func (c controllerLoop) volumeCall(ctx context.Context, v *structs.CSIVolume,
+func (c controllerLoop) volumeCall(
+	ctx context.Context,
+	v *structs.CSIVolume,
 ) (*structs.CSIVolumeOutcome, error) {
 	tx := c.Store.Read()
 	switch nextVolume(v) {
@@ -71,8 +83,11 @@ func (c controllerLoop) volumeCall(ctx context.Context, v *structs.CSIVolume,
 }
 
 // volumeOutcome records the outcome of a call.
-func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
-	outcome *structs.CSIVolumeOutcome, err error,
+func (c controllerLoop) volumeOutcome(
+	ctx context.Context,
+	v *structs.CSIVolume,
+	outcome *structs.CSIVolumeOutcome,
+	err error,
 ) error {
 	op := nextVolume(v)
 	if outcome == nil {
@@ -82,21 +97,17 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 		}
 	}
 	if err != nil {
-		outcome.Err = c.failure(err, v.LastError)
+		outcome.Err = c.callFailure(err, v.LastError)
 		outcome.Final = c.givenUp(v, op, err)
 		outcome.KeepCall = keepsCall(v.Call, err)
-		switch {
-		case outcome.Final:
+		if outcome.Final {
 			outcome.Err.RetryTime = 0
-		case outcome.Err.RetryTime != 0:
-			outcome.Err.RetryTime = c.Config.retryTime(outcome.Err)
 		}
 	}
 	outcome.ID = v.ID
 	outcome.RowIndex = v.CreateIndex
 	outcome.WriteOptions = c.stamp(v.Namespace)
-	_, err = fsm.Propose(ctx, c.Proposer, fsm.VolumeOutcome, outcome)
-	return err
+	return propose(ctx, c.Deps, fsm.VolumeOutcome, outcome)
 }
 
 // givenUp reports whether a failed call is not repeated by itself. A plugin that rejects a deletion or an
@@ -118,8 +129,11 @@ func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool
 // exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
 // has to free capacity or to request less.
 func exhausted(text string) error {
-	text = structs.Cut("no space: "+text, structs.MaxErrorText)
-	return &structs.Error{Kind: structs.KindPrecondition, Code: structs.CSICodeExhausted, Text: text}
+	return &structs.Error{
+		Kind: structs.KindPrecondition,
+		Code: structs.CSICodeExhausted,
+		Text: structs.Cut("no space: "+text, structs.MaxErrorText),
+	}
 }
 
 // createRequest returns the same request for the same row at every call: a plugin continues its work (CSI
@@ -127,7 +141,8 @@ func exhausted(text string) error {
 func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICreateRequest {
 	clone := v.CloneID
 	source := state.Volume(tx, v.Namespace, clone)
-	if source != nil && source.PluginID == v.PluginID && source.ExternalID != "" {
+	if source != nil && source.PluginID == v.PluginID &&
+		source.ExternalID != "" {
 		clone = source.ExternalID // a volume of ours by its own ID; any other is the plugin's ID already
 	}
 	return &structs.ClientCSICreateRequest{
@@ -145,10 +160,15 @@ func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICre
 }
 
 func requestedCapacity(v *structs.CSIVolume) structs.CSICapacityRange {
-	return structs.CSICapacityRange{RequiredBytes: v.RequestedCapacityMin, LimitBytes: v.RequestedCapacityMax}
+	return structs.CSICapacityRange{
+		RequiredBytes: v.RequestedCapacityMin,
+		LimitBytes:    v.RequestedCapacityMax,
+	}
 }
 
-func (c controllerLoop) create(ctx context.Context, req *structs.ClientCSICreateRequest,
+func (c controllerLoop) create(
+	ctx context.Context,
+	req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	made, err := callController(ctx, c, structs.ClientCSIControllerCreate, req)
 	switch {
@@ -157,11 +177,12 @@ func (c controllerLoop) create(ctx context.Context, req *structs.ClientCSICreate
 	case made.Exhausted != "":
 		return nil, exhausted(made.Exhausted)
 	case made.ExternalID == "":
-		return nil, structs.Errorf(structs.KindInternal,
+		return nil, structs.Internalf(
 			"plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
 	if err := made.Validate(req.Capacity.RequiredBytes); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "plugin %s: CreateVolume: %w", req.PluginID, err)
+		return nil, structs.Internalf(
+			"plugin %s: CreateVolume: %w", req.PluginID, err)
 	}
 	return &structs.CSIVolumeOutcome{
 		Op:         opCreate,
@@ -174,10 +195,12 @@ func (c controllerLoop) create(ctx context.Context, req *structs.ClientCSICreate
 
 // learn finds the volume of a creation that is to be undone. A creation that the plugin rejected for good
 // made no volume: then the row is deleted.
-func (c controllerLoop) learn(ctx context.Context, req *structs.ClientCSICreateRequest,
+func (c controllerLoop) learn(
+	ctx context.Context,
+	req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, req)
-	if err != nil && lasting(structs.KindOf(err)) {
+	if lasting(structs.KindOf(err)) {
 		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
 	}
 	return outcome, err
@@ -185,12 +208,17 @@ func (c controllerLoop) learn(ctx context.Context, req *structs.ClientCSICreateR
 
 // remove deletes a volume that is not attached, under its own or another ID.
 func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error {
-	if a := state.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID); a != nil {
-		return structs.Errorf(structs.KindPrecondition,
+	a := state.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID)
+	if a != nil {
+		return structs.Preconditionf(
 			"volume %q is still %s at node %s, as volume %q in namespace %q",
 			v.ID, a.State, a.NodeID, a.VolumeID, a.Namespace)
 	}
-	req := &structs.ClientCSIDeleteRequest{PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets}
+	req := &structs.ClientCSIDeleteRequest{
+		PluginID:   v.PluginID,
+		ExternalID: v.ExternalID,
+		Secrets:    v.Secrets,
+	}
 	_, err := callController(ctx, c, structs.ClientCSIControllerDelete, req)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil // the volume does not exist any more
@@ -198,7 +226,8 @@ func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error 
 	return err
 }
 
-// expandRequest names, of the uses a volume has, the one it is put to now.
+// expandRequest returns the request to expand a volume. Its capability is that of a granted claim, else the
+// first requested one.
 func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExpandRequest {
 	req := &structs.ClientCSIExpandRequest{
 		PluginID:   v.PluginID,
@@ -221,7 +250,9 @@ func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExp
 	return req
 }
 
-func (c controllerLoop) expand(ctx context.Context, req *structs.ClientCSIExpandRequest,
+func (c controllerLoop) expand(
+	ctx context.Context,
+	req *structs.ClientCSIExpandRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	grown, err := callController(ctx, c, structs.ClientCSIControllerExpand, req)
 	switch {
@@ -231,10 +262,11 @@ func (c controllerLoop) expand(ctx context.Context, req *structs.ClientCSIExpand
 		return nil, exhausted(grown.Exhausted)
 	}
 	if err := grown.Validate(req.Capacity.RequiredBytes); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "plugin %s: ControllerExpandVolume of volume %s: %w",
+		return nil, structs.Internalf("plugin %s: ControllerExpandVolume of volume %s: %w",
 			req.PluginID, req.ExternalID, err)
 	}
-	outcome := &structs.CSIVolumeOutcome{Op: opExpand, Capacity: grown.Capacity}
+	outcome := &structs.CSIVolumeOutcome{Op: opExpand,
+		Capacity: grown.Capacity}
 	if grown.NodeExpansionRequired {
 		outcome.NodeExpandBytes = max(grown.Capacity, req.Capacity.RequiredBytes)
 	}

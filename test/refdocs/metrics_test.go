@@ -28,7 +28,8 @@ var emitters = map[string]string{
 	"IncrCounter": "counter", "IncrCounterWithLabels": "counter",
 	"AddSample": "sample", "AddSampleWithLabels": "sample",
 	"MeasureSince": "timer, ms", "MeasureSinceWithLabels": "timer, ms",
-	"newSaturationMetric": "sample", "reportGauge": "gauge",
+	"newSaturationMetric": "sample",
+	"reportGauge":         "gauge", "reportGauges": "gauge",
 }
 
 // emitting are the modules that emit in a berth process, with where their metrics are explained.

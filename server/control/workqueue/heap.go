@@ -12,8 +12,13 @@ type indexedHeap[T indexed] struct {
 // indexed is an item that keeps its index, -1 when it has left.
 type indexed interface{ setIndex(index int) }
 
-func (h *indexedHeap[T]) Len() int           { return len(h.items) }
-func (h *indexedHeap[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) }
+func (h *indexedHeap[T]) Len() int {
+	return len(h.items)
+}
+
+func (h *indexedHeap[T]) Less(i, j int) bool {
+	return h.less(h.items[i], h.items[j])
+}
 
 func (h *indexedHeap[T]) Swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
@@ -35,8 +40,13 @@ func (h *indexedHeap[T]) Pop() any {
 	return item
 }
 
-func (h *indexedHeap[T]) addItem(item T)   { heap.Push(h, item) }
-func (h *indexedHeap[T]) remove(index int) { heap.Remove(h, index) }
+func (h *indexedHeap[T]) addItem(item T) {
+	heap.Push(h, item)
+}
+
+func (h *indexedHeap[T]) remove(index int) {
+	heap.Remove(h, index)
+}
 
 // first returns the least item, the zero value if there is none.
 func (h *indexedHeap[T]) first() (item T) {

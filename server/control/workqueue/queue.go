@@ -84,12 +84,18 @@ func newQueue(retry backoff.Backoff) *queue {
 		groups:  map[string]*group{},
 		waiting: map[string]map[*entry]struct{}{},
 	}
-	q.later.less = func(a, b *entry) bool { return a.step.Due.Before(b.step.Due) }
+	q.later.less = func(a, b *entry) bool {
+		return a.step.Due.Before(b.step.Due)
+	}
 	return q
 }
 
-func (e *entry) setIndex(index int)       { e.index = index }
-func (s *serialQueue) setIndex(index int) { s.index = index }
+func (e *entry) setIndex(index int) {
+	e.index = index
+}
+func (s *serialQueue) setIndex(index int) {
+	s.index = index
+}
 
 // update moves a key to the place that s, its newest step, requires. A step in work stays in work. A ready
 // one keeps its position.
@@ -101,7 +107,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 		}
 		e = &entry{key: key}
 		q.entries[key] = e
-		q.number(e)
+		q.numberArrival(e)
 	}
 	if e.place == working {
 		return
@@ -112,7 +118,9 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 	s.Act = nil
 	s.Due = e.last.delay(s, q.retry)
 	delayed := len(s.Awaits) > 0 || s.Due.After(now)
-	if e.place == ready && !delayed && s.sameOrder(e.step) {
+	if e.place == ready &&
+		!delayed &&
+		s.sameOrder(e.step) {
 		e.step = s
 		return
 	}
@@ -122,7 +130,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 	case s.Op == "":
 		delete(q.entries, key)
 	case len(s.Awaits) > 0:
-		q.wait(e)
+		q.makeWaiting(e)
 	case delayed:
 		e.place = later
 		q.later.addItem(e)
@@ -133,14 +141,17 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 
 // sameOrder reports whether a ready step keeps the position of another one.
 func (s Step) sameOrder(other Step) bool {
-	return s.Op != "" && s.Group == other.Group && s.Serial == other.Serial &&
-		s.Rank == other.Rank && s.Failed == other.Failed
+	return s.Op != "" && s.Group == other.Group &&
+		s.Serial == other.Serial &&
+		s.Rank == other.Rank &&
+		s.Failed == other.Failed
 }
 
 // delay returns the time from which a step may be taken. If the last attempt failed, or succeeded and changed
 // nothing, that is later each time.
 func (a attempt) delay(s Step, retry backoff.Backoff) time.Time {
-	if a.tries == 0 || !a.failed && a.version != s.Version {
+	if a.tries == 0 ||
+		!a.failed && a.version != s.Version {
 		return s.Due
 	}
 	again := a.at.Add(retry.Delay(a.tries))
@@ -171,7 +182,7 @@ func (q *queue) remove(e *entry) {
 	e.serial = nil
 }
 
-func (q *queue) wait(e *entry) {
+func (q *queue) makeWaiting(e *entry) {
 	e.place = waiting
 	for _, signal := range e.step.Awaits {
 		if q.waiting[signal] == nil {
@@ -183,19 +194,20 @@ func (q *queue) wait(e *entry) {
 
 // awaiting returns the entries that await a signal, in order of arrival.
 func (q *queue) awaiting(signal string) []*entry {
-	return slices.SortedFunc(maps.Keys(q.waiting[signal]), func(a, b *entry) int {
+	entries := maps.Keys(q.waiting[signal])
+	return slices.SortedFunc(entries, func(a, b *entry) int {
 		return cmp.Compare(a.arrived, b.arrived)
 	})
 }
 
-// number puts an entry behind all that have arrived.
-func (q *queue) number(e *entry) {
+// numberArrival puts an entry behind all that have arrived.
+func (q *queue) numberArrival(e *entry) {
 	q.arrived++
 	e.arrived = q.arrived
 }
 
 func (q *queue) makeReady(e *entry) {
-	q.number(e)
+	q.numberArrival(e)
 	e.place = ready
 	e.serial = q.serialOf(e)
 	e.serial.ready.addItem(e)
@@ -206,14 +218,23 @@ func (q *queue) makeReady(e *entry) {
 func (q *queue) serialOf(e *entry) *serialQueue {
 	g := q.groups[e.step.Group]
 	if g == nil {
-		g = &group{name: e.step.Group, serials: map[string]*serialQueue{}}
-		g.runnable.less = func(a, b *serialQueue) bool { return a.ready.items[0].before(b.ready.items[0]) }
+		g = &group{
+			name:    e.step.Group,
+			serials: map[string]*serialQueue{},
+		}
+		g.runnable.less = func(a, b *serialQueue) bool {
+			return a.ready.items[0].before(b.ready.items[0])
+		}
 		q.groups[g.name] = g
 	}
 	name := cmp.Or(e.step.Serial, keyText(e.key))
 	s := g.serials[name]
 	if s == nil {
-		s = &serialQueue{name: name, group: g, index: -1}
+		s = &serialQueue{
+			name:  name,
+			group: g,
+			index: -1,
+		}
 		s.ready.less = (*entry).beforeInSerial
 		g.serials[name] = s
 	}
@@ -230,7 +251,8 @@ func (e *entry) before(other *entry) bool {
 
 // beforeInSerial is the order of entries of one serial: by failure, by rank, then by arrival.
 func (e *entry) beforeInSerial(other *entry) bool {
-	if e.step.Failed == other.step.Failed && e.step.Rank != other.step.Rank {
+	if e.step.Failed == other.step.Failed &&
+		e.step.Rank != other.step.Rank {
 		return e.step.Rank < other.step.Rank
 	}
 	return e.before(other)
@@ -238,7 +260,11 @@ func (e *entry) beforeInSerial(other *entry) bool {
 
 // promoteDue makes the entries ready whose time has come.
 func (q *queue) promoteDue(now time.Time) {
-	for e := q.later.first(); e != nil && !e.step.Due.After(now); e = q.later.first() {
+	for {
+		e := q.later.first()
+		if e == nil || e.step.Due.After(now) {
+			return
+		}
 		q.remove(e)
 		q.makeReady(e)
 	}
@@ -275,8 +301,15 @@ func (q *queue) beginStep(e *entry) {
 
 // endStep records the end of an entry's step. The entry is nowhere until update.
 func (q *queue) endStep(e *entry, err error, now time.Time) {
-	a := attempt{op: e.step.Op, version: e.step.Version, failed: err != nil, tries: 1, at: now}
-	if e.last.op == a.op && (a.failed || e.last.version == a.version) {
+	a := attempt{
+		op:      e.step.Op,
+		version: e.step.Version,
+		failed:  err != nil,
+		tries:   1,
+		at:      now,
+	}
+	if e.last.op == a.op &&
+		(a.failed || e.last.version == a.version) {
 		a.tries += e.last.tries
 	}
 	s := e.serial
@@ -286,7 +319,7 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	q.working--
 	s.group.working--
 	s.busy = false
-	q.list(s.group)
+	q.markRunnable(s.group)
 	q.reposition(s)
 }
 
@@ -300,7 +333,7 @@ func (q *queue) reposition(s *serialQueue) {
 	case s.busy:
 	case s.ready.Len() > 0:
 		g.runnable.addItem(s)
-		q.list(g)
+		q.markRunnable(g)
 	default:
 		delete(g.serials, s.name)
 		if len(g.serials) == 0 {
@@ -309,7 +342,8 @@ func (q *queue) reposition(s *serialQueue) {
 	}
 }
 
-func (q *queue) list(g *group) {
+// markRunnable lists a group in which a step can perhaps begin.
+func (q *queue) markRunnable(g *group) {
 	if !g.listed {
 		g.listed = true
 		q.runnable = append(q.runnable, g)

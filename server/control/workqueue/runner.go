@@ -39,10 +39,12 @@ type Runner struct {
 	Signals func(tx *state.ReadTx, c state.Change) []string
 }
 
-// Key names the row that a step is about as a change of the row does.
+// Key names the row of a step, as a change of the row does.
 type Key = state.Change
 
-func keyText(k Key) string { return strings.TrimRight(strings.Join(k.Key[:], "/"), "/") }
+func keyText(k Key) string {
+	return strings.TrimRight(strings.Join(k.Key[:], "/"), "/")
+}
 
 // KeptChanges is the default of Runner.MaxChanges.
 const KeptChanges = 1 << 16
@@ -83,41 +85,46 @@ func (r Runner) Run(ctx context.Context) {
 		results: make(chan ended),
 	}
 	defer now.workers.Wait()
-	now.feed = r.Store.Subscribe(cmp.Or(r.MaxChanges, KeptChanges), r.Topics...) // before the first look
+	most := cmp.Or(r.MaxChanges, KeptChanges)
+	now.feed = r.Store.Subscribe(most, r.Topics...) // before the first read
 	defer now.feed.Close()
-	now.lookAtAll(r.Store.Read())
-	labels := []metrics.Label{{Name: "loop", Value: r.Name}}
+	now.readAll(r.Store.Read())
+	labels := []metrics.Label{{
+		Name:  "loop",
+		Value: r.Name,
+	}}
 	for ctx.Err() == nil {
 		now.promoteDue(time.Now())
-		now.fill(ctx) // before nextDue: it reads steps, which may be due later now
+		now.startSteps(ctx) // before nextDue: it reads steps, which may be due later now
 		idle := len(now.entries) - now.working
 		metrics.SetGaugeWithLabels([]string{"control", "waiting"}, float32(idle), labels)
-		now.await(ctx, now.nextDue())
+		now.awaitEvent(ctx, now.nextDue())
 	}
 }
 
-// lookAtAll reads all keys, and again those that it knows.
-func (r *running) lookAtAll(tx *state.ReadTx) {
+// readAll reads all keys, and again those that it knows.
+func (r *running) readAll(tx *state.ReadTx) {
 	known := slices.Collect(maps.Keys(r.entries))
 	for key := range r.All(tx) {
 		if r.entries[key] == nil {
-			r.look(tx, key)
+			r.readKey(tx, key)
 		}
 	}
 	for _, key := range known {
-		r.look(tx, key)
+		r.readKey(tx, key)
 	}
 }
 
-func (r *running) look(tx *state.ReadTx, key Key) {
+func (r *running) readKey(tx *state.ReadTx, key Key) {
 	e := r.entries[key]
 	if e == nil || e.place != working {
-		r.update(key, r.Read(tx, key), time.Now())
+		s := r.Read(tx, key)
+		r.update(key, s, time.Now())
 	}
 }
 
-// fill begins the steps that can begin, each as it is read on the newest rows.
-func (r *running) fill(ctx context.Context) {
+// startSteps begins the steps that can begin, each as it is read on the newest rows.
+func (r *running) startSteps(ctx context.Context) {
 	if len(r.runnable) == 0 {
 		return
 	}
@@ -127,17 +134,21 @@ func (r *running) fill(ctx context.Context) {
 		g := r.runnable[last]
 		r.runnable = r.runnable[:last]
 		g.listed = false
-		for e := g.first(); e != nil && g.working < r.Parallel; e = g.first() {
+		for g.working < r.Parallel {
+			e := g.first()
+			if e == nil {
+				break
+			}
 			s := r.Read(tx, e.key)
 			r.update(e.key, s, time.Now())
 			if e.place == ready && g.first() == e {
-				r.start(ctx, e, s)
+				r.startStep(ctx, e, s)
 			}
 		}
 	}
 }
 
-func (r *running) start(ctx context.Context, e *entry, s Step) {
+func (r *running) startStep(ctx context.Context, e *entry, s Step) {
 	r.beginStep(e)
 	r.workers.Go(func() {
 		err := s.Act(ctx)
@@ -148,44 +159,48 @@ func (r *running) start(ctx context.Context, e *entry, s Step) {
 	})
 }
 
-// await returns when a step has ended, rows have changed or a step comes due, and reads the keys concerned.
-func (r *running) await(ctx context.Context, next time.Time) {
+// awaitEvent returns when a step has ended, rows have changed or a step comes due, and reads the keys
+// concerned.
+func (r *running) awaitEvent(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
 		due = time.After(time.Until(next))
 	}
 	select {
 	case e := <-r.results:
-		r.settle(ctx, e)
-		r.catchUp()
-		r.look(r.Store.Read(), e.key)
+		r.recordEnd(ctx, e)
+		r.readChanges()
+		r.readKey(r.Store.Read(), e.key)
 	case <-r.feed.Ready():
-		r.catchUp()
+		r.readChanges()
 	case <-due:
 	case <-ctx.Done():
 	}
 }
 
-// settle records the end of a step.
-func (r *running) settle(ctx context.Context, e ended) {
+// recordEnd records the end of a step.
+func (r *running) recordEnd(ctx context.Context, e ended) {
 	if e.err != nil && ctx.Err() == nil {
-		r.Logger.Warn("step failed, retrying", "loop", r.Name, "step", e.step.Op+" "+keyText(e.key), "error", e.err)
+		r.Logger.Warn("step failed, retrying",
+			"loop", r.Name,
+			"step", e.step.Op+" "+keyText(e.key),
+			"error", e.err)
 	}
 	r.endStep(e.entry, e.err, time.Now())
 }
 
-// catchUp reads the keys that changes concern, and those that await a signal that the changes give.
-func (r *running) catchUp() {
+// readChanges reads the keys that changes concern, and those that await a signal that the changes give.
+func (r *running) readChanges() {
 	changed, everything := r.feed.TakeChanges()
 	tx := r.Store.Read() // not older than the changes
 	if everything {
-		r.lookAtAll(tx)
+		r.readAll(tx)
 		return
 	}
 	signals := map[string]bool{}
 	for _, c := range changed {
 		for key := range r.Keys(tx, c) {
-			r.look(tx, key)
+			r.readKey(tx, key)
 		}
 		if len(r.waiting) == 0 || r.Signals == nil {
 			continue
@@ -196,7 +211,7 @@ func (r *running) catchUp() {
 	}
 	for signal := range signals {
 		for _, e := range r.awaiting(signal) {
-			r.look(tx, e.key)
+			r.readKey(tx, e.key)
 		}
 	}
 }
