@@ -18,9 +18,14 @@ type Controller struct {
 // Controllers returns the nodes whose controllers may serve a call for an object with the topologies, the
 // best first. Key, the name of the object, spreads the calls over equally good controllers and sends the
 // calls for one object to the same one.
-func Controllers(tx *state.ReadTx, pluginID string, want *structs.CSITopologyRequest, key string) []string {
+func Controllers(
+	tx *state.ReadTx,
+	pluginID string,
+	want *structs.CSITopologyRequest,
+	key string,
+) []string {
 	healthy, _ := AllControllers(tx, pluginID)
-	return choose(healthy, want, key)
+	return chooseControllers(healthy, want, key)
 }
 
 // AllControllers returns the plugin's reachable controllers and the others.
@@ -31,7 +36,8 @@ func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Contro
 		if half != nil && half.NodeInfo != nil {
 			c.Topology = half.NodeInfo.AccessibleTopology
 		}
-		if i.Healthy && Reachable(state.Node(tx, i.NodeID)) {
+		if i.Healthy &&
+			Reachable(state.Node(tx, i.NodeID)) {
 			healthy = append(healthy, c)
 		} else {
 			others = append(others, c)
@@ -41,10 +47,12 @@ func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Contro
 }
 
 // Reachable reports whether a node can be called. While it cannot, it may still write.
-func Reachable(node *structs.Node) bool { return node != nil && node.Status == structs.NodeReady }
+func Reachable(node *structs.Node) bool {
+	return node != nil && node.Status == structs.NodeReady
+}
 
-// VolumeControllers are the Controllers for a volume: those that reach where it is or, while it does not
-// exist yet, where it has to be.
+// VolumeControllers returns the Controllers for a volume: those that reach the place where it is or, while it
+// does not exist yet, where it has to be.
 func VolumeControllers(tx *state.ReadTx, v *structs.CSIVolume) []string {
 	want := v.RequestedTopologies
 	if len(v.Topologies) > 0 {
@@ -53,34 +61,47 @@ func VolumeControllers(tx *state.ReadTx, v *structs.CSIVolume) []string {
 	return Controllers(tx, v.PluginID, want, v.Namespace+"/"+v.ID)
 }
 
-// choose omits the controllers that are elsewhere than required. A controller without a topology serves every
-// place. A preferred place counts before the spread by key.
-func choose(all []Controller, want *structs.CSITopologyRequest, key string) []string {
-	fitting := slices.DeleteFunc(slices.Clone(all), func(c Controller) bool {
-		return want != nil && len(want.Required) > 0 && rank(c, want.Required) == len(want.Required)
+// chooseControllers omits the controllers that are elsewhere than required. A controller without a topology
+// serves every place. A preferred place counts before the spread by key.
+func chooseControllers(
+	all []Controller,
+	want *structs.CSITopologyRequest,
+	key string,
+) []string {
+	fitting := slices.Clone(all)
+	if want != nil && len(want.Required) > 0 {
+		fitting = slices.DeleteFunc(fitting, func(c Controller) bool {
+			return placeRank(c, want.Required) == len(want.Required)
+		})
+	}
+	slices.SortFunc(fitting, func(a, b Controller) int {
+		return strings.Compare(a.NodeID, b.NodeID)
 	})
-	slices.SortFunc(fitting, func(a, b Controller) int { return strings.Compare(a.NodeID, b.NodeID) })
-	ids := make([]string, len(fitting))
+	n := len(fitting)
+	ids := make([]string, n)
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(key))
 	for i := range fitting {
-		shift := int(hash.Sum32() % uint32(len(fitting)))
-		ids[i] = fitting[(i+shift)%len(fitting)].NodeID
+		shift := int(hash.Sum32() % uint32(n))
+		ids[i] = fitting[(i+shift)%n].NodeID
 	}
 	if want == nil || len(want.Preferred) == 0 {
 		return ids
 	}
 	ranks := map[string]int{}
 	for _, c := range fitting {
-		ranks[c.NodeID] = rank(c, want.Preferred)
+		ranks[c.NodeID] = placeRank(c, want.Preferred)
 	}
-	slices.SortStableFunc(ids, func(a, b string) int { return ranks[a] - ranks[b] })
+	slices.SortStableFunc(ids, func(a, b string) int {
+		return ranks[a] - ranks[b]
+	})
 	return ids
 }
 
-// rank is the position of the first of the places that the controller is in; len(places) if it is in none.
-func rank(c Controller, places []*structs.CSITopology) int {
-	if c.Topology == nil || len(c.Topology.Segments) == 0 {
+// placeRank returns the index of the first place that the controller is in; len(places) if it is in none.
+func placeRank(c Controller, places []*structs.CSITopology) int {
+	if c.Topology == nil ||
+		len(c.Topology.Segments) == 0 {
 		return 0
 	}
 	for i, p := range places {
@@ -102,12 +123,13 @@ func AddressDriver(tx *state.ReadTx, req any) {
 
 // Provider returns the driver that a plugin's ID belongs to, "" while it is not known.
 func Provider(tx *state.ReadTx, pluginID string) string {
-	if plugin := state.Plugin(tx, pluginID); plugin != nil {
-		return plugin.Provider
+	plugin := state.Plugin(tx, pluginID)
+	if plugin == nil {
+		return ""
 	}
-	return ""
+	return plugin.Provider
 }
 
 // ErrNoController is the error of a call without a node to make it at.
-var ErrNoController = structs.Errorf(structs.KindUnavailable,
+var ErrNoController = structs.Unavailablef(
 	"no healthy controller of the plugin is on a fitting node that is ready")

@@ -36,11 +36,11 @@ func TestVolumeControllers_AreNearTheVolume(t *testing.T) {
 			&structs.CSITopologyRequest{Preferred: []*structs.CSITopology{at("b")}}, []string{"nb", "na"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := choose(c.all, c.want, ""); !slices.Equal(got, c.out) &&
+			if got := chooseControllers(c.all, c.want, ""); !slices.Equal(got, c.out) &&
 				!slices.Equal(slices.Sorted(slices.Values(got)), c.out) {
 				t.Errorf("got %v, want %v", got, c.out)
 			}
-			if c.want != nil && len(c.want.Preferred) > 0 && choose(c.all, c.want, "")[0] != c.out[0] {
+			if c.want != nil && len(c.want.Preferred) > 0 && chooseControllers(c.all, c.want, "")[0] != c.out[0] {
 				t.Error("the preferred one is not the first")
 			}
 		})
@@ -52,8 +52,8 @@ func TestControllers_ShareTheWorkAndStickToAVolume(t *testing.T) {
 	first := map[string]int{}
 	for i := range 300 {
 		key := structs.DeriveID(uint64(i))
-		ids := choose(all, nil, key)
-		if !slices.Equal(ids, choose(all, nil, key)) || len(ids) != 3 {
+		ids := chooseControllers(all, nil, key)
+		if !slices.Equal(ids, chooseControllers(all, nil, key)) || len(ids) != 3 {
 			t.Fatalf("%s: %v", key, ids)
 		}
 		first[ids[0]]++

@@ -11,16 +11,23 @@ import (
 type Detach struct {
 	Claim  structs.CSIClaimKey
 	NodeID string
-	// ByOperator has the node make also a call again that its plugin has refused for good.
+	// ByOperator makes the node repeat also a call that its plugin has refused for good.
 	ByOperator bool
 }
 
 // DetachFromNode calls a node to release a claim's volume. Without an error nothing of it is left there.
 func DetachFromNode(ctx context.Context, nodes Caller, limit time.Duration, d Detach) error {
-	to := Target{Nodes: nodes, IDs: []string{d.NodeID}, Limit: limit}
-	_, err := Call(ctx, to, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
-		VolumeID: d.Claim.VolumeID, VolumeNamespace: d.Claim.Namespace, AllocID: d.Claim.AllocID,
-		ByOperator: d.ByOperator,
-	})
+	to := Target{
+		Nodes: nodes,
+		IDs:   []string{d.NodeID},
+		Limit: limit,
+	}
+	req := &structs.ClientCSINodeDetachRequest{
+		VolumeID:        d.Claim.VolumeID,
+		VolumeNamespace: d.Claim.Namespace,
+		AllocID:         d.Claim.AllocID,
+		ByOperator:      d.ByOperator,
+	}
+	_, err := Call(ctx, to, structs.ClientCSINodeDetach, req)
 	return err
 }

@@ -25,7 +25,12 @@ type Sessions struct {
 }
 
 // NewSessions returns an empty set.
-func NewSessions() *Sessions { return &Sessions{byNode: map[string]Session{}, sweepAt: 64} }
+func NewSessions() *Sessions {
+	return &Sessions{
+		byNode:  map[string]Session{},
+		sweepAt: 64,
+	}
+}
 
 // Bind makes a session the one over which the node is called: the newest wins.
 func (s *Sessions) Bind(nodeID string, session Session) {
@@ -36,7 +41,7 @@ func (s *Sessions) Bind(nodeID string, session Session) {
 		return
 	}
 	for id, old := range s.byNode {
-		if ended(old) {
+		if hasEnded(old) {
 			delete(s.byNode, id)
 		}
 	}
@@ -55,14 +60,14 @@ func (s *Sessions) Session(nodeID string) Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session := s.byNode[nodeID]
-	if session != nil && ended(session) {
+	if session != nil && hasEnded(session) {
 		delete(s.byNode, nodeID)
 		return nil
 	}
 	return session
 }
 
-func ended(s Session) bool {
+func hasEnded(s Session) bool {
 	select {
 	case <-s.Done():
 		return true
@@ -97,7 +102,10 @@ type Target struct {
 // Call makes a call at the first reachable node of the target. Unavailable means that a node did not get the
 // call or did not begin it. Call then tries the next node, and returns the error of the last.
 func Call[Req, Resp any](
-	ctx context.Context, to Target, m structs.Method[Req, Resp], req *Req,
+	ctx context.Context,
+	to Target,
+	m structs.Method[Req, Resp],
+	req *Req,
 ) (*Resp, error) {
 	err := ErrNoController
 	for _, id := range to.IDs {
@@ -108,7 +116,8 @@ func Call[Req, Resp any](
 		if err == nil {
 			return resp, nil
 		}
-		if !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
+		if !structs.IsKind(err, structs.KindUnavailable) ||
+			ctx.Err() != nil {
 			break
 		}
 	}

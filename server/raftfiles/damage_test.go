@@ -167,7 +167,7 @@ func TestOpen_RefusesAMissingDirectory(t *testing.T) {
 		if _, err := openFiles(to); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s removed: %v", name, err)
 		}
-		if name != "raft/snapshots" && exists(filepath.Join(to, "raft/wal/wal-meta.db")) {
+		if name != "raft/snapshots" && pathExists(filepath.Join(to, "raft/wal/wal-meta.db")) {
 			t.Errorf("%s removed: a new log was made", name)
 		}
 	}

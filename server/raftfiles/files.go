@@ -11,14 +11,15 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > limit {
+	if !info.Mode().IsRegular() ||
+		info.Size() > limit {
 		return nil, errors.New("is not a file of its kind: it is too large or no regular file")
 	}
 	return os.ReadFile(path)
 }
 
-// exists reports whether something is at the path. A path that cannot be examined counts as existing.
-func exists(path string) bool {
+// pathExists reports whether something is at the path. A path that cannot be examined counts as existing.
+func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, os.ErrNotExist)
 }

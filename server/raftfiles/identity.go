@@ -26,7 +26,9 @@ func ServerID(dataDir string) (string, error) {
 	}
 	path := filepath.Join(dataDir, idName)
 	b, err := readLimited(path, 4096)
-	if errors.Is(err, os.ErrNotExist) && record.id == "" && !hasLog(dataDir) {
+	if errors.Is(err, os.ErrNotExist) &&
+		record.id == "" &&
+		!hasLog(dataDir) {
 		id := structs.NewID()
 		if err := durable.WriteFile(path, []byte(id+"\n")); err != nil {
 			return "", fmt.Errorf("keeping the server's id: %w", err)
@@ -35,11 +37,14 @@ func ServerID(dataDir string) (string, error) {
 	}
 	id := strings.TrimSpace(string(b))
 	switch {
-	case err == nil && record.id != "" && id == record.id:
+	case err == nil &&
+		record.id != "" &&
+		id == record.id:
 		return id, nil
 	case record.id != "":
-		return "", remedyError(path, fmt.Sprintf("the server's id %q is not the one that its log belongs to", id),
-			fmt.Sprintf("Write the line %s into the file and start the server again", record.id))
+		fault := fmt.Sprintf("the server's id %q is not the one that its log belongs to", id)
+		remedy := fmt.Sprintf("Write the line %s into the file and start the server again", record.id)
+		return "", remedyError(path, fault, remedy)
 	case err != nil:
 		return "", damageError(dataDir, path, "the server's id is gone, its log is there: %w", err)
 	case !idForm.MatchString(id):
@@ -51,7 +56,10 @@ func ServerID(dataDir string) (string, error) {
 // hasLog reports whether the data directory holds anything of a log or of snapshots.
 func hasLog(dataDir string) bool {
 	raftDir := filepath.Join(dataDir, "raft")
-	segments, _ := filepath.Glob(filepath.Join(raftDir, "wal", "*.wal"))
-	snapshots, _ := filepath.Glob(filepath.Join(raftDir, "snapshots", "*", "meta.json"))
-	return len(segments)+len(snapshots) > 0 || exists(filepath.Join(raftDir, "wal", metaName))
+	walDir := filepath.Join(raftDir, "wal")
+	segments, _ := filepath.Glob(filepath.Join(walDir, "*.wal"))
+	snapshots, _ := filepath.Glob(filepath.Join(raftDir, "snapshots", "*", snapshotMeta))
+	return len(segments) > 0 ||
+		len(snapshots) > 0 ||
+		pathExists(filepath.Join(walDir, metaName))
 }

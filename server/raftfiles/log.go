@@ -1,6 +1,7 @@
 package raftfiles
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -34,10 +35,14 @@ type Log struct {
 }
 
 // Serve records that Raft has started. From now on a damaged entry ends the process.
-func (l *Log) Serve() { l.serving.Store(true) }
+func (l *Log) Serve() {
+	l.serving.Store(true)
+}
 
 // StoreLog appends an entry (raft.LogStore).
-func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
+func (l *Log) StoreLog(entry *raft.Log) error {
+	return l.StoreLogs([]*raft.Log{entry})
+}
 
 // StoreLogs appends entries (raft.LogStore). It refuses an entry that GetLog could not read: raft-wal writes
 // it all the same. No server proposes one (structs.MaxEntry), so it comes from a leader of an older version.
@@ -65,12 +70,13 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 // GetLog reads an entry (raft.LogStore). A damaged entry ends the process with a sentence that names the
 // file: Raft would panic on the error, and a panic reads like a fault of the program.
 func (l *Log) GetLog(index uint64, entry *raft.Log) error {
-	err := l.read(index, entry)
+	err := l.readEntry(index, entry)
 	if err == nil || err == raft.ErrLogNotFound || l.closed.Load() { // Raft compares it, too
 		return err
 	}
 	path, base := l.meta.segmentOf(index)
-	if size := storedSize(path, index-base); size > segment.MaxEntrySize {
+	size := storedSize(path, index-base)
+	if size > segment.MaxEntrySize {
 		err = oversizedError(l.dataDir, path, index, size)
 	} else {
 		err = damageError(l.dataDir, path, "the log entry %d is damaged: %w", index, err)
@@ -81,8 +87,8 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	return err
 }
 
-// read reads an entry and checks it. raft-wal panics on some damage.
-func (l *Log) read(index uint64, entry *raft.Log) (err error) {
+// readEntry reads an entry and checks it. raft-wal panics on some damage.
+func (l *Log) readEntry(index uint64, entry *raft.Log) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("reading it: %v", r)
@@ -94,7 +100,7 @@ func (l *Log) read(index uint64, entry *raft.Log) (err error) {
 	if entry.Index != index {
 		return fmt.Errorf("it is entry %d", entry.Index)
 	}
-	return takeSum(entry)
+	return removeSum(entry)
 }
 
 // DeleteRange removes entries at one end of the log (raft.LogStore).
@@ -130,22 +136,26 @@ func (l *Log) Close() error {
 const recordOverhead = 128
 
 // recordSize is an upper bound of the size of an entry in a segment.
-func recordSize(e *raft.Log) int { return len(e.Data) + len(e.Extensions) + recordOverhead }
+func recordSize(e *raft.Log) int {
+	return len(e.Data) + len(e.Extensions) + recordOverhead
+}
 
 // addSum returns the extensions of an entry with the checksum.
 func addSum(e *raft.Log) []byte {
-	b := binary.BigEndian.AppendUint32(slices.Clone(e.Extensions), sumOf(e))
+	b := slices.Clone(e.Extensions)
+	b = binary.BigEndian.AppendUint32(b, sumOf(e))
 	return append(b, sumMark...)
 }
 
-// takeSum removes the checksum from an entry and compares it. An entry without extensions is of an older
+// removeSum removes the checksum from an entry and compares it. An entry without extensions is of an older
 // version, which wrote none.
-func takeSum(e *raft.Log) error {
-	n := len(e.Extensions) - sumSize
+func removeSum(e *raft.Log) error {
 	if len(e.Extensions) == 0 {
 		return nil
 	}
-	if n < 0 || string(e.Extensions[n+4:]) != string(sumMark) {
+	n := len(e.Extensions) - sumSize
+	if n < 0 ||
+		!bytes.HasSuffix(e.Extensions, sumMark) {
 		return errors.New("it has no checksum")
 	}
 	sum := binary.BigEndian.Uint32(e.Extensions[n:])
@@ -159,15 +169,19 @@ func takeSum(e *raft.Log) error {
 	return nil
 }
 
-// sumOf is the CRC-32 (Castagnoli) of all fields of an entry.
+// sumOf returns the CRC-32 (Castagnoli) of all fields of an entry.
 func sumOf(e *raft.Log) uint32 {
 	head := make([]byte, 0, 48)
 	for _, v := range []uint64{
-		e.Index, e.Term, uint64(e.Type), uint64(len(e.Data)), uint64(len(e.Extensions)),
+		e.Index,
+		e.Term,
+		uint64(e.Type),
+		uint64(len(e.Data)),
+		uint64(len(e.Extensions)),
 		uint64(e.AppendedAt.UnixNano()),
 	} {
 		head = binary.BigEndian.AppendUint64(head, v)
 	}
-	sum := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, e.Data)
+	sum := crc32.Update(checksum(head), castagnoli, e.Data)
 	return crc32.Update(sum, castagnoli, e.Extensions)
 }

@@ -90,7 +90,7 @@ func TestTakeSum_CoversEveryField(t *testing.T) {
 		e.Extensions = []byte("of another layer")
 		e.Extensions = addSum(e)
 		change(e)
-		if err := takeSum(e); (err == nil) != (what == "nothing") {
+		if err := removeSum(e); (err == nil) != (what == "nothing") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if string(e.Extensions) != "of another layer" && what == "nothing" {

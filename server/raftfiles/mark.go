@@ -17,6 +17,10 @@ import (
 // castagnoli is the polynomial of all CRC-32 checksums here.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+func checksum(b []byte) uint32 {
+	return crc32.Checksum(b, castagnoli)
+}
+
 const (
 	markName = "log-end"
 	// markHead and markTail have a fixed length: the record is rewritten in place.
@@ -33,8 +37,8 @@ type markRecord struct {
 }
 
 func (r markRecord) encode() []byte {
-	head := fmt.Sprintf(markHead, r.id, r.last, r.snapshot)
-	return fmt.Appendf([]byte(head), markTail, crc32.Checksum([]byte(head), castagnoli))
+	head := fmt.Appendf(nil, markHead, r.id, r.last, r.snapshot)
+	return fmt.Appendf(head, markTail, checksum(head))
 }
 
 // decodeMark accepts exactly the bytes that encode makes.
@@ -77,7 +81,7 @@ type mark struct {
 // space.
 func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, error) {
 	path := filepath.Join(dataDir, markName)
-	if !exists(path) {
+	if !pathExists(path) {
 		if err := durable.WriteFile(path, record.encode()); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -86,7 +90,11 @@ func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, er
 	if err != nil {
 		return nil, err
 	}
-	m := &mark{file: f, record: record, logger: logger}
+	m := &mark{
+		file:   f,
+		record: record,
+		logger: logger,
+	}
 	if err := m.writeDurably(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -99,9 +107,12 @@ func (m *mark) raise(last uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.record.last = last
-	if err := m.write(); err != nil && !m.failed {
+	err := m.write()
+	if err != nil && !m.failed {
 		m.failed = true
-		m.logger.Warn("failed to record the end of the log", "path", m.file.Name(), "error", err)
+		m.logger.Warn("failed to record the end of the log",
+			"path", m.file.Name(),
+			"error", err)
 	}
 }
 
@@ -122,7 +133,8 @@ func (m *mark) snapshotTaken(index uint64) error {
 }
 
 func (m *mark) writeDurably() error {
-	if err := errors.Join(m.write(), m.file.Sync()); err != nil {
+	err := errors.Join(m.write(), m.file.Sync())
+	if err != nil {
 		return fmt.Errorf("%s: %w", m.file.Name(), err)
 	}
 	return nil

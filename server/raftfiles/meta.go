@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"os"
 	"path/filepath"
@@ -44,13 +43,14 @@ func (c metaContent) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(fmt.Appendf(nil, metaHead, crc32.Checksum(body, castagnoli)), body...), nil
+	head := fmt.Appendf(nil, metaHead, checksum(body))
+	return append(head, body...), nil
 }
 
 func decodeMeta(b []byte) (metaContent, error) {
 	var c metaContent
 	head, body, _ := bytes.Cut(b, []byte("\n"))
-	if string(head)+"\n" != fmt.Sprintf(metaHead, crc32.Checksum(body, castagnoli)) {
+	if string(head)+"\n" != fmt.Sprintf(metaHead, checksum(body)) {
 		return c, errors.New("the checksum does not match")
 	}
 	return c, json.Unmarshal(body, &c)
@@ -66,7 +66,8 @@ type metaStore struct {
 
 // loadMeta reads the file, or the bbolt file of an older version if that is still allowed, which it replaces.
 func loadMeta(dir string, olderAllowed bool) (*metaStore, error) {
-	m := &metaStore{path: filepath.Join(dir, metaName), content: metaContent{Stable: map[string][]byte{}}}
+	m := &metaStore{path: filepath.Join(dir, metaName)}
+	m.content.Stable = map[string][]byte{}
 	b, err := readLimited(m.path, metaLimit)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -75,12 +76,13 @@ func loadMeta(dir string, olderAllowed bool) (*metaStore, error) {
 		return nil, err
 	case len(b) == 0:
 		return nil, errors.New("the file is empty")
-	case olderAllowed && !bytes.HasPrefix(b, []byte(metaKind)):
+	case olderAllowed &&
+		!bytes.HasPrefix(b, []byte(metaKind)):
 		m.content, err = readBolt(dir)
 		if err != nil {
 			return nil, err
 		}
-		return m, m.replace(m.content)
+		return m, m.replaceContent(m.content)
 	}
 	m.content, err = decodeMeta(b)
 	return m, err
@@ -113,8 +115,8 @@ func readBolt(dir string) (c metaContent, err error) {
 	return c, db.Close()
 }
 
-// replace makes c the content, on disk first.
-func (m *metaStore) replace(c metaContent) error {
+// replaceContent makes c the content, on disk first.
+func (m *metaStore) replaceContent(c metaContent) error {
 	b, err := c.encode()
 	if err == nil {
 		err = durable.WriteFile(m.path, b)
@@ -127,7 +129,9 @@ func (m *metaStore) replace(c metaContent) error {
 }
 
 // Load returns the segments (types.MetaStore).
-func (m *metaStore) Load(string) (types.PersistentState, error) { return m.state(), nil }
+func (m *metaStore) Load(string) (types.PersistentState, error) {
+	return m.state(), nil
+}
 
 func (m *metaStore) state() types.PersistentState {
 	m.mu.Lock()
@@ -139,7 +143,10 @@ func (m *metaStore) state() types.PersistentState {
 func (m *metaStore) CommitState(s types.PersistentState) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.replace(metaContent{State: s, Stable: m.content.Stable})
+	return m.replaceContent(metaContent{
+		State:  s,
+		Stable: m.content.Stable,
+	})
 }
 
 // GetStable returns a copy of a value, nil if there is none (types.MetaStore).
@@ -159,7 +166,10 @@ func (m *metaStore) SetStable(key, value []byte) error {
 	} else {
 		stable[string(key)] = bytes.Clone(value)
 	}
-	return m.replace(metaContent{State: m.content.State, Stable: stable})
+	return m.replaceContent(metaContent{
+		State:  m.content.State,
+		Stable: stable,
+	})
 }
 
 // Close does nothing: the file is open only while it is written (types.MetaStore).

@@ -22,7 +22,7 @@ type Options struct {
 	Fatal func(error)
 }
 
-// snapshotsKept is how many Raft snapshots stay on disk.
+// snapshotsKept is the number of Raft snapshots that stay on disk.
 const snapshotsKept = 2
 
 // Files are the files of a server's Raft.
@@ -32,7 +32,9 @@ type Files struct {
 }
 
 // Close closes the files. Raft has ended.
-func (f *Files) Close() error { return f.Log.Close() }
+func (f *Files) Close() error {
+	return f.Log.Close()
+}
 
 // opening is the state of Open.
 type opening struct {
@@ -68,29 +70,33 @@ func Open(options Options) (*Files, error) {
 	}
 	o.meta, err = loadMeta(o.walDir, o.mark.id == "")
 	if err != nil {
-		return nil, o.damage(filepath.Join(o.walDir, metaName),
-			"the list of the log's segments is damaged: %w", err)
+		path := filepath.Join(o.walDir, metaName)
+		return nil, o.damage(path, "the list of the log's segments is damaged: %w", err)
 	}
-	record, err := o.check()
+	record, err := o.checkFiles()
 	if err != nil {
 		return nil, err
 	}
-	return o.open(raftDir, record)
+	return o.openFiles(raftDir, record)
 }
 
 // checkPresence refuses to make a new log where there was one. raft-wal would delete segments that no list
 // names.
 func (o *opening) checkPresence(raftDir string) error {
-	had := o.mark.last > 0 || o.mark.snapshot > 0
-	for _, path := range []string{raftDir, o.walDir, filepath.Join(o.walDir, metaName)} {
-		if exists(path) {
+	hadLog := o.mark.last > 0 || o.mark.snapshot > 0
+	for _, path := range []string{
+		raftDir,
+		o.walDir,
+		filepath.Join(o.walDir, metaName),
+	} {
+		if pathExists(path) {
 			continue
 		}
 		segments, err := filepath.Glob(filepath.Join(o.walDir, "*.wal"))
 		if err != nil {
 			return err
 		}
-		if had || len(segments) > 0 {
+		if hadLog || len(segments) > 0 {
 			return o.damage(path, "it is missing, and this server has had a log")
 		}
 		return nil
@@ -98,8 +104,8 @@ func (o *opening) checkPresence(raftDir string) error {
 	return nil
 }
 
-// check reads the log and the snapshots and compares them with each other and with the mark.
-func (o *opening) check() (record markRecord, err error) {
+// checkFiles reads the log and the snapshots and compares them with each other and with the mark.
+func (o *opening) checkFiles() (record markRecord, err error) {
 	last, err := o.checkLog()
 	if err != nil {
 		return record, err
@@ -110,44 +116,68 @@ func (o *opening) check() (record markRecord, err error) {
 	}
 	if o.mark.id == "" && last > 0 {
 		o.Logger.Warn("creating the record of the log's end",
-			"path", filepath.Join(o.DataDir, markName), "last", last)
+			"path", filepath.Join(o.DataDir, markName),
+			"last", last)
 	}
 	segments := o.meta.state().Segments
 	switch {
 	case last < o.mark.last:
-		return record, o.damage(o.walDir, "the log ends at entry %d; it had entries up to %d", last, o.mark.last)
+		return record, o.damage(o.walDir,
+			"the log ends at entry %d; it had entries up to %d", last, o.mark.last)
 	case snapshot < o.mark.snapshot:
-		return record, o.damage(o.snapDir, "the snapshot of entry %d is missing", o.mark.snapshot)
-	case last > 0 && segments[0].MinIndex > snapshot+1:
-		return record, o.damage(o.snapDir, "the snapshot of the entries before %d is missing",
-			segments[0].MinIndex)
+		return record, o.damage(o.snapDir,
+			"the snapshot of entry %d is missing", o.mark.snapshot)
+	case last > 0 &&
+		segments[0].MinIndex > snapshot+1:
+		return record, o.damage(o.snapDir,
+			"the snapshot of the entries before %d is missing", segments[0].MinIndex)
 	}
-	return markRecord{id: o.ID, last: last, snapshot: snapshot}, nil
+	return markRecord{
+		id:       o.ID,
+		last:     last,
+		snapshot: snapshot,
+	}, nil
 }
 
-// open opens the files, which are whole.
-func (o *opening) open(raftDir string, record markRecord) (*Files, error) {
-	log, err := wal.Open(o.walDir, wal.WithMetaStore(o.meta), wal.WithLogger(o.Logger.Named("wal")),
+// openFiles opens the files, which are whole.
+func (o *opening) openFiles(raftDir string, record markRecord) (*Files, error) {
+	collector := walmetrics.NewGoMetricsCollector([]string{"raft", "wal"}, nil, nil)
+	log, err := wal.Open(o.walDir,
+		wal.WithMetaStore(o.meta),
+		wal.WithLogger(o.Logger.Named("wal")),
 		wal.WithSegmentSize(o.SegmentSize),
-		wal.WithMetricsCollector(walmetrics.NewGoMetricsCollector([]string{"raft", "wal"}, nil, nil)))
+		wal.WithMetricsCollector(collector))
 	if err != nil {
 		return nil, o.damage(o.walDir, "opening the log: %w", err)
 	}
-	if last, _ := log.LastIndex(); last != record.last {
+	last, _ := log.LastIndex()
+	if last != record.last {
 		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, record.last)
 		return nil, errors.Join(err, log.Close())
 	}
-	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, snapshotsKept, o.Logger.Named("snapshot"))
+	logger := o.Logger.Named("snapshot")
+	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, snapshotsKept, logger)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", o.snapDir, err), log.Close())
+		err = fmt.Errorf("opening the snapshots in %s: %w", o.snapDir, err)
+		return nil, errors.Join(err, log.Close())
 	}
 	mark, err := openMark(o.DataDir, record, o.Logger)
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	f := &Files{
-		Log:       &Log{WAL: log, dataDir: o.DataDir, meta: o.meta, mark: mark, fatal: o.Fatal},
-		Snapshots: &snapshots{FileSnapshotStore: store, dir: o.snapDir, mark: mark},
+		Log: &Log{
+			WAL:     log,
+			dataDir: o.DataDir,
+			meta:    o.meta,
+			mark:    mark,
+			fatal:   o.Fatal,
+		},
+		Snapshots: &snapshots{
+			FileSnapshotStore: store,
+			dir:               o.snapDir,
+			mark:              mark,
+		},
 	}
 	if record.last > 0 && record.last < record.snapshot {
 		// A snapshot was installed, and the log that it replaces was not removed yet. The next entry would

@@ -204,7 +204,7 @@ func TestOpen_RemovesUnfinishedSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, mustOpen(t, dir))
-	if exists(left) {
+	if pathExists(left) {
 		t.Error("it is still there")
 	}
 }

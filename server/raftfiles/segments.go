@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,10 +45,11 @@ func scanSegment(b []byte) segmentContent {
 		size := (int(value) + 7) &^ 7
 		switch kind {
 		case frameCommit:
-			if crc32.Checksum(b[start:off], castagnoli) != value {
+			if checksum(b[start:off]) != value {
 				return whole
 			}
-			size, start = 0, off+frameHeader
+			size = 0
+			start = off + frameHeader
 			read.end = start
 			whole = read
 		case frameEntry:
@@ -80,13 +80,15 @@ func storedSize(path string, n uint64) int {
 // checkSealed compares a sealed segment with the list of segments.
 func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 	if c.indexStart == 0 || c.indexStart != info.IndexStart ||
-		info.MaxIndex < info.BaseIndex || uint64(len(c.offsets)) <= info.MaxIndex-info.BaseIndex {
-		return fmt.Errorf("the entries behind index %d (byte %d) are not as they were written",
-			info.BaseIndex+uint64(len(c.offsets))-1, c.end)
+		info.MaxIndex < info.BaseIndex ||
+		uint64(len(c.offsets)) <= info.MaxIndex-info.BaseIndex {
+		last := info.BaseIndex + uint64(len(c.offsets)) - 1
+		return fmt.Errorf("the entries behind index %d (byte %d) are not as they were written", last, c.end)
 	}
 	for i, offset := range c.offsets {
 		at := c.indexStart + 4*uint64(i)
-		if at+4 > uint64(c.end) || binary.LittleEndian.Uint32(b[at:]) != offset {
+		if at+4 > uint64(c.end) ||
+			binary.LittleEndian.Uint32(b[at:]) != offset {
 			return errors.New("the table of the entries does not fit the entries")
 		}
 	}
@@ -96,16 +98,21 @@ func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 // checkLog reads all segments, also those whose entries are not needed. It returns the index of the last
 // entry, 0 for an empty log. It drops an interrupted write, and completes a full segment.
 func (o *opening) checkLog() (last uint64, err error) {
-	state := o.meta.state()
-	for i, info := range state.Segments {
-		path := filepath.Join(o.walDir, segment.FileName(info))
+	segments := o.meta.state().Segments
+	for i, info := range segments {
+		name := segment.FileName(info)
+		path := filepath.Join(o.walDir, name)
 		tail := info.SealTime.IsZero()
-		if tail != (i == len(state.Segments)-1) || (i > 0 && info.BaseIndex != last+1) {
-			return 0, o.damage(o.meta.path, "the list of segments has a hole before %s", segment.FileName(info))
+		isLast := i == len(segments)-1
+		if tail != isLast ||
+			i > 0 && info.BaseIndex != last+1 {
+			return 0, o.damage(o.meta.path, "the list of segments has a hole before %s", name)
 		}
 		b, err := readLimited(path, segmentLimit)
 		switch {
-		case tail && errors.Is(err, os.ErrNotExist) && o.mark.last < info.BaseIndex:
+		case tail &&
+			errors.Is(err, os.ErrNotExist) &&
+			o.mark.last < info.BaseIndex:
 			return last, nil // it was about to be made
 		case err != nil:
 			return 0, o.damage(path, "reading a segment of the log: %w", err)
@@ -123,7 +130,12 @@ func (o *opening) checkLog() (last uint64, err error) {
 }
 
 // checkTail checks the segment that is written to. before is the last entry of the segments before it.
-func (o *opening) checkTail(path string, b []byte, c segmentContent, before uint64) (last uint64, err error) {
+func (o *opening) checkTail(
+	path string,
+	b []byte,
+	c segmentContent,
+	before uint64,
+) (last uint64, err error) {
 	state := o.meta.state()
 	info := state.Segments[len(state.Segments)-1]
 	last = before
@@ -134,10 +146,13 @@ func (o *opening) checkTail(path string, b []byte, c segmentContent, before uint
 		return 0, o.damage(path, "the entries behind index %d (byte %d) are not as they were written; "+
 			"according to %s the log had entries up to %d", last, c.end, markName, o.mark.last)
 	}
-	if rest := bytes.TrimRight(b[c.end:], "\x00"); len(rest) > 0 {
+	rest := bytes.TrimRight(b[c.end:], "\x00")
+	if len(rest) > 0 {
 		o.Logger.Warn("dropping an interrupted write at the end of the log",
-			"path", path, "offset", c.end, "bytes", len(rest))
-		if err := erase(path, c.end, len(rest)); err != nil {
+			"path", path,
+			"offset", c.end,
+			"bytes", len(rest))
+		if err := eraseBytes(path, c.end, len(rest)); err != nil {
 			return 0, fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -157,16 +172,20 @@ func (o *opening) sealTail(c segmentContent, last uint64) error {
 	full.MaxIndex = last
 	full.IndexStart = c.indexStart
 	next := types.SegmentInfo{
-		ID: state.NextSegmentID, BaseIndex: last + 1, MinIndex: last + 1,
-		Codec: full.Codec, CreateTime: full.SealTime, SizeLimit: full.SizeLimit,
+		ID:         state.NextSegmentID,
+		BaseIndex:  last + 1,
+		MinIndex:   last + 1,
+		Codec:      full.Codec,
+		CreateTime: full.SealTime,
+		SizeLimit:  full.SizeLimit,
 	}
 	state.Segments = append(state.Segments, next)
 	state.NextSegmentID++
 	return o.meta.CommitState(state)
 }
 
-// erase overwrites a part of a file with zeros, durably.
-func erase(path string, offset, size int) error {
+// eraseBytes overwrites a part of a file with zeros, durably.
+func eraseBytes(path string, offset, size int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err

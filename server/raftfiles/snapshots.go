@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"hash/crc64"
 	"io"
 	"os"
@@ -34,20 +33,31 @@ type snapshots struct {
 }
 
 // Create begins a snapshot (raft.SnapshotStore).
-func (s *snapshots) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64,
-	t raft.Transport) (raft.SnapshotSink, error) {
+func (s *snapshots) Create(
+	v raft.SnapshotVersion,
+	index, term uint64,
+	c raft.Configuration,
+	at uint64,
+	t raft.Transport,
+) (raft.SnapshotSink, error) {
 	inner, err := s.FileSnapshotStore.Create(v, index, term, c, at, t)
 	if err != nil {
 		return nil, err
 	}
-	return &sink{SnapshotSink: inner, dir: filepath.Join(s.dir, inner.ID()), index: index, mark: s.mark}, nil
+	return &sink{
+		SnapshotSink: inner,
+		dir:          filepath.Join(s.dir, inner.ID()),
+		index:        index,
+		mark:         s.mark,
+	}, nil
 }
 
 // Open opens a snapshot whose state has been compared with its checksum (raft.SnapshotStore).
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	meta, r, err := s.FileSnapshotStore.Open(id)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(s.dir, id, snapshotState), err)
+		path := filepath.Join(s.dir, id, snapshotState)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return meta, r, nil
 }
@@ -69,12 +79,20 @@ func (s *sink) Close() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(durable.WriteFile(filepath.Join(s.dir, snapshotSum), encodeSum(b)),
-		s.mark.snapshotTaken(s.index))
+	return errors.Join(
+		writeSum(s.dir, b),
+		s.mark.snapshotTaken(s.index),
+	)
 }
 
 func encodeSum(meta []byte) []byte {
-	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(meta, castagnoli))
+	return fmt.Appendf(nil, "%08x\n", checksum(meta))
+}
+
+// writeSum writes the checksum of a meta.json beside it.
+func writeSum(dir string, meta []byte) error {
+	path := filepath.Join(dir, snapshotSum)
+	return durable.WriteFile(path, encodeSum(meta))
 }
 
 // checkSnapshots reads all snapshots. It returns the index of the newest one, 0 without one. It removes those
@@ -129,7 +147,7 @@ func checkSnapshot(dir string) (index uint64, file string, err error) {
 		return 0, snapshotState, err
 	}
 	if noSum {
-		return meta.Index, snapshotSum, durable.WriteFile(filepath.Join(dir, snapshotSum), encodeSum(b))
+		return meta.Index, snapshotSum, writeSum(dir, b)
 	}
 	return meta.Index, "", nil
 }
@@ -145,7 +163,8 @@ func decodeSnapshotMeta(b []byte) (*stateMeta, error) {
 	if err := json.Unmarshal(b, m); err != nil {
 		return nil, err
 	}
-	if m.Version < raft.SnapshotVersionMin || m.Version > raft.SnapshotVersionMax {
+	if m.Version < raft.SnapshotVersionMin ||
+		m.Version > raft.SnapshotVersionMax {
 		return nil, fmt.Errorf("its version is %d, which this version does not know", m.Version)
 	}
 	return m, nil
