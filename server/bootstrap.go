@@ -19,14 +19,14 @@ const bootstrapInterval = time.Second
 // computes the same configuration and gives it to its own Raft, so any of them may be first. A server that
 // finds a cluster forms none: the leader of that cluster adds it.
 //
-// Once its log has an entry, a server announces that in the gossip for ever. So a cluster is known while
-// one of its servers lives, and servers that lost their data form no other in its place.
+// Once its log has an entry, a server announces that in the gossip permanently. So a cluster is known while
+// one of its servers runs, and servers that lost their data form no other in its place.
 func (s *Server) bootstrap(ctx context.Context) {
 	if !s.consensus.fresh {
 		return
 	}
 	if s.cfg.BootstrapExpect == 1 {
-		// Others that were named may be a cluster already, and two cannot be made one.
+		// The servers of retry_join may be a cluster already, and two clusters cannot be merged.
 		select {
 		case <-s.members.joined:
 		case <-ctx.Done():
@@ -54,21 +54,27 @@ func (s *Server) tryBootstrap() bool {
 			s.logger.Info("cluster exists, waiting to be added", "seen_at", p.name)
 			return true
 		}
-		if p.status != serf.StatusAlive || p.expect != s.cfg.BootstrapExpect {
+		if p.status != serf.StatusAlive ||
+			p.expect != s.cfg.BootstrapExpect {
 			continue
 		}
-		servers = append(servers, raft.Server{ID: raft.ServerID(p.id), Address: raft.ServerAddress(p.rpcAddr)})
+		servers = append(servers, raft.Server{
+			ID:      raft.ServerID(p.id),
+			Address: raft.ServerAddress(p.rpcAddr),
+		})
 	}
 	if len(servers) < s.cfg.BootstrapExpect {
 		return false
 	}
 	if len(servers) > s.cfg.BootstrapExpect {
 		s.logger.Error("found more servers than bootstrap_expect, not forming the cluster",
-			"expected", s.cfg.BootstrapExpect, "seen", len(servers))
+			"expected", s.cfg.BootstrapExpect,
+			"seen", len(servers))
 		return false
 	}
 	err := s.consensus.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
-	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+	if err != nil &&
+		!errors.Is(err, raft.ErrCantBootstrap) {
 		s.logger.Error("failed to form the cluster", "error", err)
 		return false
 	}

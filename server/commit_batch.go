@@ -35,13 +35,13 @@ type inFlight struct {
 func newBatcher(send func(entry []byte) raft.ApplyFuture) *batcher {
 	b := &batcher{send: send}
 	b.proposals.Most = fsm.MostInBatch
-	b.proposals.Propose = b.write
+	b.proposals.Propose = b.writeBatch
 	return b
 }
 
-// propose has an entry applied. If ctx ends before the batch of the entry is sent, nothing is written; if
-// later, it may be written yet. The first proposal of a batch does not leave: if its ctx ends, it sends the
-// batch at once and learns the outcome of its entry.
+// propose writes an entry and waits until it is applied. If ctx ends before the batch of the entry is sent,
+// nothing is written; if ctx ends later, the entry may still be written. The first proposal of a batch stays:
+// if its ctx ends, it sends the batch at once and waits for the outcome of its entry.
 func (b *batcher) propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	p := &proposal{entry: entry}
 	_, err := b.proposals.Do(ctx, struct{}{}, p)
@@ -51,23 +51,28 @@ func (b *batcher) propose(ctx context.Context, entry []byte) (uint64, any, error
 	return p.index, p.value, p.err
 }
 
-// write sends all proposals in as few entries as their size allows, and waits for the answers.
-func (b *batcher) write(_ context.Context, _ struct{}, all []*proposal) (uint64, error) {
+// writeBatch sends all proposals in as few entries as their size allows, and waits for the answers.
+func (b *batcher) writeBatch(
+	_ context.Context,
+	_ struct{},
+	all []*proposal,
+) (uint64, error) {
 	var entries []inFlight
 	for len(all) > 0 {
-		n := fitting(all)
-		entries = append(entries, inFlight{all[:n], b.send(encode(all[:n]))})
+		n := fittingCount(all)
+		future := b.send(encodeProposals(all[:n]))
+		entries = append(entries, inFlight{all[:n], future})
 		all = all[n:]
 	}
 	for _, e := range entries {
-		e.answer()
+		e.awaitAnswer()
 	}
 	return 0, nil // each proposal has its own index
 }
 
-// fitting returns how many of the first proposals share an entry: the first however large it is, and the
+// fittingCount returns the number of first proposals that share an entry: the first of any size, and the
 // following ones as far as they fit.
-func fitting(all []*proposal) int {
+func fittingCount(all []*proposal) int {
 	size := len(all[0].entry)
 	for n, p := range all[1:] {
 		size += len(p.entry)
@@ -78,7 +83,7 @@ func fitting(all []*proposal) int {
 	return len(all)
 }
 
-func encode(all []*proposal) []byte {
+func encodeProposals(all []*proposal) []byte {
 	if len(all) == 1 {
 		return all[0].entry
 	}
@@ -89,8 +94,8 @@ func encode(all []*proposal) []byte {
 	return fsm.Batch.Encode(entries)
 }
 
-// answer waits for Raft and gives each proposal its answer.
-func (e inFlight) answer() {
+// awaitAnswer waits for Raft and gives each proposal its answer.
+func (e inFlight) awaitAnswer() {
 	err := e.future.Error()
 	if err != nil {
 		err = raftError(err)

@@ -235,7 +235,7 @@ func TestBatcher_BoundsTheBytesOfAnEntry(t *testing.T) {
 		all = append(all, &proposal{entry: make([]byte, size)})
 	}
 	for _, want := range []int{1, 2, 1} {
-		n := fitting(all)
+		n := fittingCount(all)
 		if n != want {
 			t.Errorf("%d proposals in an entry, want %d", n, want)
 		}

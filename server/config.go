@@ -16,12 +16,12 @@ import (
 // Config has the settings of a server. The agent's configuration file has it as its `server` block.
 type Config struct {
 	Enabled         bool          `hcl:"enabled"`
-	BootstrapExpect int           `hcl:"bootstrap_expect"` // how many servers form the cluster the first time
+	BootstrapExpect int           `hcl:"bootstrap_expect"` // servers that form the cluster at first
 	RetryJoin       []string      `hcl:"retry_join"`       // gossip addresses of servers: host or host:port
 	RetryInterval   time.Duration `hcl:"retry_interval"`
 
 	HeartbeatTTL   time.Duration `hcl:"heartbeat_ttl"`     // a node sends its next heartbeat within this
-	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // how late it may be before it counts as down
+	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // a node whose heartbeat is later than this is down
 	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations to delete
 	JobGC          time.Duration `hcl:"job_gc_threshold"`
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
@@ -40,7 +40,7 @@ type Config struct {
 	Datacenter    string
 	Version       string
 	RPCBind       string // host:port of Raft and RPC
-	RPCAdvertise  string // host:port that others reach it at; "" for the address bound
+	RPCAdvertise  string // host:port for others; "" for the address bound
 	SerfBind      string // host:port of the gossip
 	SerfAdvertise string
 	HTTPAdvertise string // host:port of this agent's HTTP API
@@ -58,26 +58,37 @@ type Config struct {
 // another.
 const leastHeartbeat = time.Second
 
-// DefaultConfig is a server for one fast machine.
+// DefaultConfig returns the configuration of a server on one fast machine.
 func DefaultConfig() Config {
 	return Config{
-		BootstrapExpect: 1, RetryInterval: 5 * time.Second,
-		HeartbeatTTL: 10 * time.Second, HeartbeatGrace: 10 * time.Second,
-		EvalGC: time.Hour, JobGC: 4 * time.Hour, NodeGC: 24 * time.Hour, GCInterval: 5 * time.Minute,
-		RaftMultiplier: 1, SnapshotThreshold: 16384, TrailingLogs: 10240,
-		MaxConnsPerAddr: rpc.DefaultConnsPerAddr,
-		Region:          "global", Datacenter: "dc1",
-		RPCBind: "0.0.0.0:4747", SerfBind: "0.0.0.0:4748",
+		BootstrapExpect:   1,
+		RetryInterval:     5 * time.Second,
+		HeartbeatTTL:      10 * time.Second,
+		HeartbeatGrace:    10 * time.Second,
+		EvalGC:            time.Hour,
+		JobGC:             4 * time.Hour,
+		NodeGC:            24 * time.Hour,
+		GCInterval:        5 * time.Minute,
+		RaftMultiplier:    1,
+		SnapshotThreshold: 16384,
+		TrailingLogs:      10240,
+		MaxConnsPerAddr:   rpc.DefaultConnsPerAddr,
+		Region:            "global",
+		Datacenter:        "dc1",
+		RPCBind:           "0.0.0.0:4747",
+		SerfBind:          "0.0.0.0:4748",
 	}
 }
 
-// maxRaftEntries is how many log entries a server keeps at most for the sake of a setting.
+// maxRaftEntries is the most log entries that a setting may make a server keep.
 const maxRaftEntries = 10_000_000
 
 // Validate joins all faults of a configuration.
 func (c *Config) Validate() error {
 	var faults []error
-	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	bad := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf(format, args...))
+	}
 	if c.DataDir == "" {
 		bad("server: data_dir is required")
 	}
@@ -92,7 +103,8 @@ func (c *Config) Validate() error {
 		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more "+
 			"failures than the odd one below it", c.BootstrapExpect)
 	}
-	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 {
+	if c.BootstrapExpect != 1 &&
+		len(c.RetryJoin) == 0 {
 		bad("server: retry_join is required where bootstrap_expect is not 1: the servers have to find each other")
 	}
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > 10 {
@@ -101,46 +113,69 @@ func (c *Config) Validate() error {
 	if c.MaxConnsPerAddr < 1 {
 		bad("server: rpc_max_conns_per_client is %d; expected 1 or more", c.MaxConnsPerAddr)
 	}
-	for _, v := range []struct {
-		name string
-		d    time.Duration
-	}{
-		{"retry_interval", c.RetryInterval}, {"gc_interval", c.GCInterval},
-		{"eval_gc_threshold", c.EvalGC}, {"job_gc_threshold", c.JobGC}, {"node_gc_threshold", c.NodeGC},
-	} {
-		if v.d <= 0 || v.d > structs.MaxInterval {
-			bad("server: %s is %s; expected more than 0 and at most %s", v.name, v.d, structs.MaxInterval)
-		}
-	}
+	faults = append(faults, c.checkDurations()...)
 	for name, n := range map[string]uint64{
-		"raft_snapshot_threshold": c.SnapshotThreshold, "raft_trailing_logs": c.TrailingLogs,
+		"raft_snapshot_threshold": c.SnapshotThreshold,
+		"raft_trailing_logs":      c.TrailingLogs,
 	} {
 		if n < 1 || n > maxRaftEntries {
 			bad("server: %s is %d; expected 1 to %d", name, n, maxRaftEntries)
 		}
 	}
-	for _, v := range []struct {
-		name string
-		d    time.Duration
-	}{{"heartbeat_ttl", c.HeartbeatTTL}, {"heartbeat_grace", c.HeartbeatGrace}} {
-		if v.d < leastHeartbeat {
-			bad("server: %s is %s; expected %s or more: nodes need that time to switch to another server "+
-				"when one is cut off", v.name, v.d, leastHeartbeat)
-		}
-	}
-	for name, addr := range map[string]string{"addresses.rpc": c.RPCBind, "addresses.serf": c.SerfBind} {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
+	for name, addr := range map[string]string{
+		"addresses.rpc":  c.RPCBind,
+		"addresses.serf": c.SerfBind,
+	} {
+		_, _, err := net.SplitHostPort(addr)
+		if err != nil {
 			bad("server: %s: %w", name, err)
 		}
 	}
 	return errors.Join(faults...)
 }
 
+// setting is a duration with its name in the configuration.
+type setting struct {
+	name string
+	d    time.Duration
+}
+
+// checkDurations returns the faults of all durations.
+func (c *Config) checkDurations() (faults []error) {
+	for _, v := range []setting{
+		{"retry_interval", c.RetryInterval},
+		{"gc_interval", c.GCInterval},
+		{"eval_gc_threshold", c.EvalGC},
+		{"job_gc_threshold", c.JobGC},
+		{"node_gc_threshold", c.NodeGC},
+	} {
+		if v.d <= 0 || v.d > structs.MaxInterval {
+			faults = append(faults, fmt.Errorf("server: %s is %s; expected more than 0 and at most %s",
+				v.name, v.d, structs.MaxInterval))
+		}
+	}
+	for _, v := range []setting{
+		{"heartbeat_ttl", c.HeartbeatTTL},
+		{"heartbeat_grace", c.HeartbeatGrace},
+	} {
+		if v.d < leastHeartbeat {
+			faults = append(faults, fmt.Errorf("server: %s is %s; expected %s or more: nodes need that time "+
+				"to switch to another server when one is cut off", v.name, v.d, leastHeartbeat))
+		}
+	}
+	return faults
+}
+
 // control returns the configuration of the leader loops.
 func (c *Config) control() control.Config {
 	loops := control.DefaultConfig()
-	loops.Leases.TTL, loops.Leases.Grace = c.HeartbeatTTL, c.HeartbeatGrace
+	loops.Leases.TTL = c.HeartbeatTTL
+	loops.Leases.Grace = c.HeartbeatGrace
 	loops.GCInterval = c.GCInterval
-	loops.GCKeep = control.GCThresholds{Eval: c.EvalGC, Job: c.JobGC, Node: c.NodeGC}
+	loops.GCKeep = control.GCThresholds{
+		Eval: c.EvalGC,
+		Job:  c.JobGC,
+		Node: c.NodeGC,
+	}
 	return loops
 }

@@ -12,8 +12,7 @@ import (
 )
 
 // portTries bounds the search for a port that is free for both TCP and UDP: a port that is free for TCP
-// may be in use for UDP. The errors of the library do not tell this from others, so any error counts as
-// one.
+// may be in use for UDP. The errors of the library do not show the difference, so every error counts.
 const portTries = 10
 
 // openGossip opens the gossip's sockets and puts them into its configuration. It is done here, before the
@@ -24,7 +23,11 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 	if err := cmp.Or(err, err2); err != nil {
 		return nil, structs.Invalidf("server: addresses.serf: %w", err)
 	}
-	nc := &memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port, Logger: mc.Logger}
+	nc := &memberlist.NetTransportConfig{
+		BindAddrs: []string{host},
+		BindPort:  port,
+		Logger:    mc.Logger,
+	}
 	t, err := memberlist.NewNetTransport(nc)
 	for try := 1; port == 0 && err != nil && try < portTries; try++ {
 		t, err = memberlist.NewNetTransport(nc)
@@ -45,11 +48,11 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 	return t, nil
 }
 
-// advertiseGossip says at which address others reach the sockets: "" for the one bound. A port of 0 means the
-// one bound, too.
+// advertiseGossip sets the address of the sockets for others: "" stands for the address bound, a port of 0
+// for the port bound.
 func advertiseGossip(t *memberlist.NetTransport, configured string, mc *memberlist.Config) error {
 	if configured != "" {
-		addr, err := resolve("advertise.serf", configured, mc.BindPort)
+		addr, err := resolveAddress("advertise.serf", configured, mc.BindPort)
 		if err != nil {
 			return err
 		}

@@ -22,15 +22,16 @@ type lastSeen struct {
 // historyMost bounds the servers of a history. Beyond it the history starts again.
 const historyMost = 1024
 
-// record takes in an event of the gossip.
-func (h *history) record(e serf.Event) {
+// recordEvent records the servers of an event of the gossip.
+func (h *history) recordEvent(e serf.Event) {
 	event, ok := e.(serf.MemberEvent)
 	if !ok {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.servers == nil || len(h.servers) >= historyMost {
+	if h.servers == nil ||
+		len(h.servers) >= historyMost {
 		h.servers = map[string]lastSeen{}
 	}
 	for _, m := range event.Members {
@@ -38,12 +39,15 @@ func (h *history) record(e serf.Event) {
 		if m.Tags[tagRole] != roleServer || id == "" {
 			continue
 		}
-		h.servers[id] = lastSeen{m.Name, event.Type == serf.EventMemberReap}
+		h.servers[id] = lastSeen{
+			name:      m.Name,
+			forgotten: event.Type == serf.EventMemberReap,
+		}
 	}
 }
 
-// of returns the last name of a server, "" for none, and whether the gossip has dropped the server since.
-func (h *history) of(id string) (name string, forgotten bool) {
+// nameOf returns the last name of a server, "" for none, and whether the gossip has dropped the server since.
+func (h *history) nameOf(id string) (name string, forgotten bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	last := h.servers[id]

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,9 +43,9 @@ func (s *Server) betweenLoops(ctx context.Context, f func() error) error {
 	case s.between <- func() { done <- f() }:
 		return <-done
 	case <-ctx.Done():
-		return structs.Errorf(structs.KindUnavailable, "nothing was done: %w", ctx.Err())
+		return structs.Unavailablef("nothing was done: %w", ctx.Err())
 	case <-s.leadEnded:
-		return structs.Errorf(structs.KindUnavailable, "nothing was done: this server is shutting down")
+		return structs.Unavailablef("nothing was done: this server is shutting down")
 	}
 }
 
@@ -72,7 +73,7 @@ func (s *Server) startLeading(ctx context.Context, leads bool) (stop func()) {
 		s.endLeadership()
 		cancel()
 		wg.Wait()
-		s.endLeadership() // if it had only just begun
+		s.endLeadership() // it may have begun after the first call
 		s.logger.Info("leadership ended")
 	}
 }
@@ -84,12 +85,13 @@ type leadership struct {
 }
 
 func (s *Server) endLeadership() {
-	if l := s.leading.Swap(nil); l != nil {
+	l := s.leading.Swap(nil)
+	if l != nil {
 		close(l.lost)
 	}
 }
 
-// notLeading is closed.
+// notLeading is a closed channel.
 var notLeading = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -120,19 +122,27 @@ func (s *Server) caughtUp(ctx context.Context) bool {
 	return false
 }
 
-// leaderLoops is the list of all that a leader does by itself.
+// leaderLoops returns all loops that a leader runs.
 func (s *Server) leaderLoops() []control.Loop {
-	return append([]control.Loop{
-		{Name: "members", Run: s.reconcileMembers},
-	}, control.Loops(control.Deps{
-		Store: s.store, Proposer: s, Nodes: s.nodes, Leases: s.leases,
-		Logger: s.logger.Named("control"), Config: s.cfg.control(),
-	})...)
+	loops := control.Loops(control.Deps{
+		Store:    s.store,
+		Proposer: s,
+		Nodes:    s.nodes,
+		Leases:   s.leases,
+		Logger:   s.logger.Named("control"),
+		Config:   s.cfg.control(),
+	})
+	members := control.Loop{
+		Name: "members",
+		Run:  s.reconcileMembers,
+	}
+	return slices.Insert(loops, 0, members)
 }
 
 // collectGarbage deletes every row that has ended and is not needed, of any age (endpoints.Deps).
 func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint64, err error) {
-	return control.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
+	collection := control.Collection{Now: time.Now()}
+	return collection.Run(ctx, s.store.Read(), p)
 }
 
 // learnVersions records the versions that every server can read.

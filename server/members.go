@@ -8,7 +8,8 @@ import (
 	"github.com/hashicorp/serf/serf"
 )
 
-// membersInterval is how often the leader compares the Raft configuration with the gossip without an event.
+// membersInterval is the time after which the leader compares the Raft configuration with the gossip without
+// an event.
 const membersInterval = 30 * time.Second
 
 // reconcileMembers makes the Raft configuration follow the gossip while this server leads. A live server gets
@@ -19,12 +20,15 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 	for {
 		peers := s.members.peers()
 		s.learnVersions(peers)
-		if err := s.dismissMembers(peers); err != nil && ctx.Err() == nil {
+		err := s.dismissMembers(peers)
+		if err != nil && ctx.Err() == nil {
 			s.logger.Warn("failed to remove a server from the raft configuration", "error", err)
 		}
 		for _, p := range peers {
-			if err := s.admitMember(p); err != nil && ctx.Err() == nil {
-				s.logger.Warn("failed to add a server to the raft configuration", "name", p.name,
+			err := s.admitMember(p)
+			if err != nil && ctx.Err() == nil {
+				s.logger.Warn("failed to add a server to the raft configuration",
+					"name", p.name,
 					"error", err)
 			}
 		}
@@ -54,8 +58,13 @@ func (s *Server) admitMember(p peer) error {
 	if p.id == s.id && !known {
 		return nil // a leader does not add itself; its address may have changed, though
 	}
-	s.logger.Info("adding a server to the raft configuration", "name", p.name, "id", p.id, "rpc", p.rpcAddr)
-	return s.consensus.AddVoter(raft.ServerID(p.id), raft.ServerAddress(p.rpcAddr), 0, enqueueTimeout).Error()
+	s.logger.Info("adding a server to the raft configuration",
+		"name", p.name,
+		"id", p.id,
+		"rpc", p.rpcAddr)
+	id := raft.ServerID(p.id)
+	addr := raft.ServerAddress(p.rpcAddr)
+	return s.consensus.AddVoter(id, addr, 0, enqueueTimeout).Error()
 }
 
 // dismissMembers removes the servers that have no claim to their vote any more.
@@ -65,23 +74,26 @@ func (s *Server) dismissMembers(peers []peer) error {
 		if reason == "" {
 			continue
 		}
-		s.logger.Info("removing a server from the raft configuration", "id", member.ID, "rpc", member.Address,
+		s.logger.Info("removing a server from the raft configuration",
+			"id", member.ID,
+			"rpc", member.Address,
 			"reason", reason)
-		if err := s.consensus.RemoveServer(member.ID, 0, enqueueTimeout).Error(); err != nil {
+		err := s.consensus.RemoveServer(member.ID, 0, enqueueTimeout).Error()
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// dismissal returns why a member of the Raft configuration is to be removed, "" if it stays. The absence of a
-// server in the gossip is not a reason: this server may have just started.
+// dismissal returns the reason to remove a member from the Raft configuration, "" if it stays. The absence of
+// a server in the gossip is not a reason: this server may have just started.
 func (s *Server) dismissal(member raft.Server, peers []peer) string {
 	id := string(member.ID)
 	if id == s.id {
 		return ""
 	}
-	name, forgotten := s.members.history.of(id)
+	name, forgotten := s.members.history.nameOf(id)
 	reason := ""
 	for _, p := range peers {
 		switch {
@@ -91,9 +103,11 @@ func (s *Server) dismissal(member raft.Server, peers []peer) string {
 			return ""
 		case p.id == id:
 			forgotten = false
-		case p.status == serf.StatusAlive && p.rpcAddr == string(member.Address):
+		case p.status == serf.StatusAlive &&
+			p.rpcAddr == string(member.Address):
 			reason = "the server " + p.name + " has taken its address"
-		case p.status == serf.StatusAlive && p.name == name && name != "":
+		case p.status == serf.StatusAlive &&
+			p.name == name && name != "":
 			reason = "a server with a new data directory has taken its name " + name
 		}
 	}

@@ -50,7 +50,7 @@ func TestMembers_RemovesOnlyServersThatAreGoneForGood(t *testing.T) {
 	} {
 		s := &Server{id: "me", members: &membership{}}
 		for _, e := range tc.events {
-			s.members.history.record(e)
+			s.members.history.recordEvent(e)
 		}
 		got := s.dismissal(raft.Server{ID: "old", Address: "a2"}, tc.peers)
 		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
@@ -62,7 +62,7 @@ func TestMembers_RemovesOnlyServersThatAreGoneForGood(t *testing.T) {
 func TestHistory_IsBounded(t *testing.T) {
 	var h history
 	for i := range 3 * historyMost {
-		h.record(memberEvent(serf.EventMemberJoin, "s", strings.Repeat("x", i)))
+		h.recordEvent(memberEvent(serf.EventMemberJoin, "s", strings.Repeat("x", i)))
 	}
 	if len(h.servers) > historyMost {
 		t.Errorf("it keeps %d names", len(h.servers))

@@ -26,7 +26,7 @@ const (
 	tagID        = "id"
 	tagRPCAddr   = "rpc_addr"
 	tagHTTPAddr  = "http_addr"
-	tagPort      = "port" // of rpc_addr, as the dialect has it
+	tagPort      = "port" // of rpc_addr, as in the Nomad HTTP API
 	tagRegion    = "region"
 	tagDC        = "dc"
 	tagExpect    = "expect"
@@ -60,11 +60,15 @@ type membership struct {
 	joined chan struct{}
 }
 
-// reclaimAfter is how long a server has failed before another one may take its name at another address. It is
-// short, because a server that has failed has been silent for seconds already.
+// reclaimAfter is the time after which another server may take the name of a failed one at another address.
+// It is short, because a server that has failed has been silent for seconds already.
 const reclaimAfter = time.Millisecond
 
-func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (*membership, error) {
+func startMembership(
+	cfg *Config,
+	tags map[string]string,
+	logger hclog.Logger,
+) (*membership, error) {
 	m := &membership{
 		logger:  logger,
 		region:  cfg.Region,
@@ -80,7 +84,8 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	sc.Init()
 	sc.NodeName = cfg.Name + "." + cfg.Region
 	sc.Tags = tags
-	sc.Tags[tagBatches], sc.Tags[tagCommands] = "1", strconv.Itoa(fsm.Version())
+	sc.Tags[tagBatches] = "1"
+	sc.Tags[tagCommands] = strconv.Itoa(fsm.Version())
 	sc.EventCh = m.events
 	sc.SnapshotPath = snapshot
 	sc.RejoinAfterLeave = true
@@ -94,18 +99,19 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	}
 	m.serf, err = serf.Create(sc)
 	if err != nil {
-		err = structs.Errorf(structs.KindInternal, "starting the gossip on %s: %w", cfg.SerfBind, err)
+		err = structs.Internalf(
+			"starting the gossip on %s: %w", cfg.SerfBind, err)
 		return nil, errors.Join(err, transport.Shutdown())
 	}
 	return m, nil
 }
 
-// run hands gossip events on until ctx ends.
+// run records gossip events and signals them until ctx ends.
 func (m *membership) run(ctx context.Context) {
 	for {
 		select {
 		case e := <-m.events:
-			m.history.record(e)
+			m.history.recordEvent(e)
 			select {
 			case m.changed <- struct{}{}:
 			default:
@@ -119,16 +125,18 @@ func (m *membership) run(ctx context.Context) {
 }
 
 // join tries to reach other servers until one is found. This server itself may be among the addresses: its
-// own answer counts for nothing.
+// own answer does not count.
 func (m *membership) join(ctx context.Context, addrs []string, interval time.Duration) {
 	for len(addrs) > 0 {
 		err := m.joinEach(ctx, addrs)
-		if n := m.serf.NumNodes(); n > 1 {
-			m.logger.Info("joined the gossip", "servers", n)
+		servers := m.serf.NumNodes()
+		if servers > 1 {
+			m.logger.Info("joined the gossip", "servers", servers)
 			break
 		}
 		m.logger.Warn("failed to join a server of retry_join, retrying",
-			"retry_in", interval.String(), "error", err)
+			"retry_in", interval.String(),
+			"error", err)
 		if !backoff.Sleep(ctx, interval) {
 			return
 		}
@@ -136,25 +144,27 @@ func (m *membership) join(ctx context.Context, addrs []string, interval time.Dur
 	close(m.joined)
 }
 
-// joinEach goes from one address to the next, so that the end need not wait for all of them to time out.
+// joinEach tries one address after the other, so that the end of ctx does not wait for the timeouts of all.
 func (m *membership) joinEach(ctx context.Context, addrs []string) error {
 	var faults []error
 	for _, addr := range addrs {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if _, err := m.serf.Join([]string{addr}, true); err != nil {
+		_, err := m.serf.Join([]string{addr}, true)
+		if err != nil {
 			faults = append(faults, err)
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// peers lists the servers of the region, this one included, in the order of their ids.
+// peers lists the servers of the region, this one included, in the order of their IDs.
 func (m *membership) peers() []peer {
 	var out []peer
 	for _, member := range m.serf.Members() {
-		if member.Tags[tagRole] != roleServer || member.Tags[tagRegion] != m.region {
+		if member.Tags[tagRole] != roleServer ||
+			member.Tags[tagRegion] != m.region {
 			continue
 		}
 		expect, _ := strconv.Atoi(member.Tags[tagExpect])
@@ -170,7 +180,9 @@ func (m *membership) peers() []peer {
 			status:       member.Status,
 		})
 	}
-	slices.SortFunc(out, func(a, b peer) int { return strings.Compare(a.id, b.id) })
+	slices.SortFunc(out, func(a, b peer) int {
+		return strings.Compare(a.id, b.id)
+	})
 	return out
 }
 
@@ -201,8 +213,16 @@ func (m *membership) members() []*structs.AgentMember {
 
 func agentMember(m serf.Member) *structs.AgentMember {
 	return &structs.AgentMember{
-		Name: m.Name, Addr: m.Addr.String(), Port: m.Port, Tags: m.Tags, Status: m.Status.String(),
-		ProtocolMin: m.ProtocolMin, ProtocolMax: m.ProtocolMax, ProtocolCur: m.ProtocolCur,
-		DelegateMin: m.DelegateMin, DelegateMax: m.DelegateMax, DelegateCur: m.DelegateCur,
+		Name:        m.Name,
+		Addr:        m.Addr.String(),
+		Port:        m.Port,
+		Tags:        m.Tags,
+		Status:      m.Status.String(),
+		ProtocolMin: m.ProtocolMin,
+		ProtocolMax: m.ProtocolMax,
+		ProtocolCur: m.ProtocolCur,
+		DelegateMin: m.DelegateMin,
+		DelegateMax: m.DelegateMax,
+		DelegateCur: m.DelegateCur,
 	}
 }

@@ -38,11 +38,12 @@ type consensus struct {
 	fresh bool
 }
 
-func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
-	logger hclog.Logger,
-) (*consensus, error) {
+func (s *Server) openRaft() (*consensus, error) {
+	logger := s.logger.Named("raft")
 	files, err := raftfiles.Open(raftfiles.Options{
-		DataDir: cfg.DataDir, ID: id, Logger: logger,
+		DataDir: s.cfg.DataDir,
+		ID:      s.id,
+		Logger:  logger,
 		// Raft would panic, and a server that continues would answer from a state that it cannot replicate. Tasks
 		// and mounts of a node in the same process stay as they are, as after any end of the agent.
 		Fatal: func(err error) {
@@ -54,43 +55,54 @@ func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
 		return nil, err
 	}
 	transport := transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: logger.Named("transport"),
+		Stream:  s.layer,
+		MaxPool: 3,
+		Timeout: 10 * time.Second,
+		Logger:  logger.Named("transport"),
 	})}
 	c := &consensus{
 		files:     files,
 		transport: transport,
-		id:        raft.ServerID(id),
-		addr:      raft.ServerAddress(layer.Addr().String()),
+		id:        raft.ServerID(s.id),
+		addr:      raft.ServerAddress(s.addr),
 	}
 	c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
 		return 0, c.VerifyLeader().Error()
 	}
 	c.batcher = newBatcher(c.send)
-	if err := c.start(cfg, machine, logger); err != nil {
+	if err := c.startRaft(&s.cfg, fsm.New(s.store), logger); err != nil {
 		return nil, errors.Join(err, transport.Close(), files.Close())
 	}
 	return c, nil
 }
 
-func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) (err error) {
+func (c *consensus) startRaft(
+	cfg *Config,
+	machine raft.FSM,
+	logger hclog.Logger,
+) (err error) {
 	// Raft panics if it cannot read a file that it has just found.
 	defer func() {
 		if r := recover(); r != nil {
 			err = structs.Internalf("starting Raft on %s: %v", cfg.DataDir, r)
 		}
 	}()
-	log, snapshots := c.files.Log, c.files.Snapshots
+	log := c.files.Log
+	snapshots := c.files.Snapshots
 	has, err := raft.HasExistingState(log, log, snapshots)
 	if err != nil {
 		return fmt.Errorf("reading the Raft log: %w", err)
 	}
 	c.fresh = !has
-	err = c.recoverPeers(cfg, logger)
-	err = errors.Join(err, writePeersInfo(cfg.DataDir, string(c.id), string(c.addr)))
+	err = errors.Join(
+		c.recoverPeers(cfg, logger),
+		writePeersInfo(cfg.DataDir, string(c.id), string(c.addr)),
+	)
 	if err != nil {
 		return err
 	}
-	c.Raft, err = raft.NewRaft(raftConfig(cfg, c.id, logger), machine, log, log, snapshots, c.transport)
+	rc := raftConfig(cfg, c.id, logger)
+	c.Raft, err = raft.NewRaft(rc, machine, log, log, snapshots, c.transport)
 	if err != nil {
 		return fmt.Errorf("starting Raft on %s: %w", cfg.DataDir, err)
 	}
@@ -120,14 +132,14 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 }
 
 // gate counts the calls of Raft. After its shutdown Raft answers no call, not even one that it has queued.
-// So shut lets no further call in and waits for those inside.
+// So shut admits no further call and waits for those in flight.
 type gate struct {
 	mu     sync.Mutex
 	closed bool
-	inside sync.WaitGroup
+	inside sync.WaitGroup // calls in flight
 }
 
-// enter lets a call in, which ends with inside.Done. The error is unavailable once the gate is shut.
+// enter admits a call, which ends with inside.Done. The error is unavailable once the gate is shut.
 func (g *gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -148,11 +160,17 @@ func (g *gate) shut() {
 // close ends Raft and then its files.
 func (c *consensus) close() error {
 	c.shut()
-	return errors.Join(c.Shutdown().Error(), c.transport.Close(), c.files.Close())
+	return errors.Join(
+		c.Shutdown().Error(),
+		c.transport.Close(),
+		c.files.Close(),
+	)
 }
 
 // send puts an entry into Raft's queue.
-func (c *consensus) send(entry []byte) raft.ApplyFuture { return c.Apply(entry, enqueueTimeout) }
+func (c *consensus) send(entry []byte) raft.ApplyFuture {
+	return c.Apply(entry, enqueueTimeout)
+}
 
 // Propose puts an entry into the log and waits until it is applied here (fsm.Proposer).
 func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
@@ -201,7 +219,10 @@ func checkSize(entry []byte) error {
 // nothingWritten are the errors with which Raft rejects an entry before it reads it. After any other error,
 // for instance one of the disk, the entry may be in the log and may be committed.
 var nothingWritten = []error{
-	raft.ErrNotLeader, raft.ErrLeadershipTransferInProgress, raft.ErrEnqueueTimeout, raft.ErrRaftShutdown,
+	raft.ErrNotLeader,
+	raft.ErrLeadershipTransferInProgress,
+	raft.ErrEnqueueTimeout,
+	raft.ErrRaftShutdown,
 }
 
 // raftError classifies Raft's errors by whether the outcome is known.
@@ -215,4 +236,6 @@ func raftError(err error) error {
 }
 
 // members lists the Raft configuration, which Raft has in memory. There is no error.
-func (c *consensus) members() []raft.Server { return c.GetConfiguration().Configuration().Servers }
+func (c *consensus) members() []raft.Server {
+	return c.GetConfiguration().Configuration().Servers
+}

@@ -13,14 +13,19 @@ import (
 type transport struct{ *raft.NetworkTransport }
 
 // AppendEntriesPipeline implements raft.Transport.
-func (t transport) AppendEntriesPipeline(id raft.ServerID,
+func (t transport) AppendEntriesPipeline(
+	id raft.ServerID,
 	target raft.ServerAddress,
 ) (raft.AppendPipeline, error) {
 	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{AppendPipeline: inner, answers: make(chan raft.AppendFuture), closed: make(chan struct{})}
+	p := &pipeline{
+		AppendPipeline: inner,
+		answers:        make(chan raft.AppendFuture),
+		closed:         make(chan struct{}),
+	}
 	p.forwards.Go(p.forward)
 	return p, nil
 }
@@ -35,7 +40,9 @@ type pipeline struct {
 }
 
 // Consumer implements raft.AppendPipeline.
-func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answers }
+func (p *pipeline) Consumer() <-chan raft.AppendFuture {
+	return p.answers
+}
 
 // Close implements raft.AppendPipeline. It ends the wait of the sender.
 func (p *pipeline) Close() error {
@@ -50,7 +57,9 @@ func (p *pipeline) forward() {
 	for {
 		select {
 		case f := <-p.AppendPipeline.Consumer():
-			last := f.Error() != nil || !f.Response().Success || f.Response().Term > f.Request().Term
+			last := f.Error() != nil ||
+				!f.Response().Success ||
+				f.Response().Term > f.Request().Term
 			if last {
 				_ = p.AppendPipeline.Close() // ends the wait of the sender; later answers are of no use
 			}

@@ -21,7 +21,12 @@ type raftLayer struct {
 }
 
 func newRaftLayer(addr net.Addr, dial rpc.Dialer) *raftLayer {
-	return &raftLayer{addr: addr, dial: dial, conns: make(chan net.Conn), closed: make(chan struct{})}
+	return &raftLayer{
+		addr:   addr,
+		dial:   dial,
+		conns:  make(chan net.Conn),
+		closed: make(chan struct{}),
+	}
 }
 
 // handoff gives a connection to Raft, which owns it from then on.
@@ -49,8 +54,10 @@ func (l *raftLayer) Close() error {
 	return nil
 }
 
-// Addr is the advertised address.
-func (l *raftLayer) Addr() net.Addr { return l.addr }
+// Addr returns the advertised address.
+func (l *raftLayer) Addr() net.Addr {
+	return l.addr
+}
 
 // Dial opens a connection to another server's Raft.
 func (l *raftLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {

@@ -50,7 +50,8 @@ func writePeersInfo(dataDir, id, addr string) error {
 	dir := filepath.Join(dataDir, "raft")
 	path := filepath.Join(dir, infoFile)
 	text := fmt.Sprintf(infoText, filepath.Join(dir, peersFile), id, addr)
-	if b, err := os.ReadFile(path); err == nil && string(b) == text {
+	b, err := os.ReadFile(path)
+	if err == nil && string(b) == text {
 		return nil
 	}
 	return durable.WriteFile(path, []byte(text))
@@ -71,22 +72,22 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 		return structs.Preconditionf(
 			"%s: this server has no state to continue from; write the file on a server that has", path)
 	}
-	logger.Warn("replacing the members of the raft configuration", "file", path, "servers",
-		fmt.Sprint(peers.Servers))
+	servers := fmt.Sprint(peers.Servers)
+	logger.Warn("replacing the members of the raft configuration", "file", path, "servers", servers)
 	store := state.New()
 	machine := recovering{fsm.New(store), store}
 	log := c.files.Log
 	rc := raftConfig(cfg, c.id, logger)
-	err = raft.RecoverCluster(rc, machine, log, log, c.files.Snapshots, c.transport, *peers)
+	err = raft.RecoverCluster(rc, machine, log, log,
+		c.files.Snapshots, c.transport, *peers)
 	if err != nil {
-		return structs.Internalf("%s: replacing the members of the Raft configuration: %w",
-			path, err)
+		return structs.Internalf("%s: replacing the members of the Raft configuration: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {
-		return structs.Internalf("%s: deleting the file, which was taken in: %w", path,
-			err)
+		return structs.Internalf("%s: deleting the file, which was taken in: %w", path, err)
 	}
-	logger.Warn("replaced the members of the raft configuration", "file", path,
+	logger.Warn("replaced the members of the raft configuration",
+		"file", path,
 		"last_index", store.Index())
 	return nil
 }
@@ -94,8 +95,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 // readPeers reads a peersFile; nil without an error if there is none.
 func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 	fault := func(format string, args ...any) error {
-		return structs.Invalidf("%s: %w (%s explains the file)", path,
-			fmt.Errorf(format, args...), infoFile)
+		return structs.Invalidf("%s: %w (%s explains the file)", path, fmt.Errorf(format, args...), infoFile)
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -103,7 +103,7 @@ func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 		return nil, nil
 	case err != nil:
 		return nil, fault("%w", err)
-	case !info.Mode().IsRegular() || info.Size() > structs.MaxPeersFile:
+	case !info.Mode().IsRegular(), info.Size() > structs.MaxPeersFile:
 		return nil, fault("it is no file of at most %d bytes", structs.MaxPeersFile)
 	}
 	peers, err := raft.ReadConfigJSON(path)
@@ -117,12 +117,12 @@ func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 		}
 		ids = append(ids, string(s.ID))
 	}
-	return nil, fault("it gives no vote to this server, whose ID is %s; it names %s", me,
-		strings.Join(ids, ", "))
+	return nil, fault("it gives no vote to this server, whose ID is %s; it names %s",
+		me, strings.Join(ids, ", "))
 }
 
-// recovering is the FSM with which the members are replaced: the state that it hands over is marked as one
-// that may have gone back in time.
+// recovering is the FSM with which the members are replaced: it marks its state as one that may have lost
+// entries.
 type recovering struct {
 	*fsm.FSM
 	store *state.Store

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ const (
 	dismissTimeout = 10 * time.Second
 	// answerTimeout bounds the wait for a sign of life of another server.
 	answerTimeout = 2 * time.Second
-	// leavePoll is the time between two looks while a server leaves.
+	// leavePoll is the time between two checks while a server leaves.
 	leavePoll = 100 * time.Millisecond
 )
 
@@ -39,13 +40,15 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	another := func(s *structs.RaftServer) bool { return s.Voter && s.ID != target.ID }
+	another := func(s *structs.RaftServer) bool {
+		return s.Voter && s.ID != target.ID
+	}
 	switch {
 	case target.Voter && !slices.ContainsFunc(servers, another):
 		return 0, structs.Preconditionf(
-			"server %s has the only vote: without it there is no cluster", describe(target))
+			"server %s has the only vote: without it there is no cluster", describeServer(target))
 	case target.ID == s.id, target.Status == serf.StatusAlive.String():
-		return 0, structs.Preconditionf(stillAlive, describe(target))
+		return 0, structs.Preconditionf(stillAlive, describeServer(target))
 	}
 	if err := s.consensus.enter(); err != nil {
 		return 0, err
@@ -55,7 +58,9 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	if err := f.Error(); err != nil {
 		return 0, raftError(err)
 	}
-	s.logger.Info("removed a server from the raft configuration", "id", target.ID, "rpc", target.Address,
+	s.logger.Info("removed a server from the raft configuration",
+		"id", target.ID,
+		"rpc", target.Address,
 		"reason", "an operator or the server itself requested it")
 	return f.Index(), nil
 }
@@ -65,8 +70,9 @@ func findServer(servers []*structs.RaftServer, id, address string) (*structs.Raf
 	var found, names []string
 	var target *structs.RaftServer
 	for _, server := range servers {
-		names = append(names, describe(server))
-		if id != "" && server.ID == id || id == "" && server.Address == address {
+		names = append(names, describeServer(server))
+		if id != "" && server.ID == id ||
+			id == "" && server.Address == address {
 			target = server
 			found = append(found, server.ID)
 		}
@@ -82,21 +88,18 @@ func findServer(servers []*structs.RaftServer, id, address string) (*structs.Raf
 		address, strings.Join(found, ", "))
 }
 
-// describe names a server for users.
-func describe(s *structs.RaftServer) string {
-	name := s.Node
-	if name == "" {
-		name = "(unknown)"
-	}
+// describeServer names a server for users.
+func describeServer(s *structs.RaftServer) string {
+	name := cmp.Or(s.Node, "(unknown)")
 	return fmt.Sprintf("%s (%s, %s)", name, s.ID, s.Address)
 }
 
-// Leave takes this server out of the cluster: it hands its leadership on, leaves the gossip, and has the
+// Leave takes this server out of the cluster: it transfers its leadership, leaves the gossip, and makes the
 // leader remove it from the Raft configuration. Run has to be ended after it, unless it failed with another
 // kind than timeout: the server has stayed then. With timeout the server has left but may still have its
 // vote.
 //
-// The last server stays. Without force a server stays, too, when the cluster would lose its majority with it.
+// The last server stays. Without force a server also stays if the cluster would lose its majority with it.
 // A server that is stopped without Leave keeps its vote, because it is expected back.
 func (s *Server) Leave(ctx context.Context, force bool) error {
 	servers, err := s.mayLeave(ctx, force)
@@ -104,7 +107,8 @@ func (s *Server) Leave(ctx context.Context, force bool) error {
 		return err
 	}
 	s.logger.Info("leaving the cluster")
-	if err := s.handLeadershipOn(ctx); err != nil && !force {
+	err = s.transferLeadership(ctx)
+	if err != nil && !force {
 		return err
 	}
 	if err := s.members.serf.Leave(); err != nil {
@@ -138,7 +142,7 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 			votes = server.Voter
 		case server.Voter:
 			others++
-			if s.answers(ctx, server) {
+			if s.isAlive(ctx, server) {
 				alive++
 			}
 		}
@@ -158,9 +162,9 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	return servers, nil
 }
 
-// answers reports whether another server is alive. The gossip needs some seconds to notice that one is not,
-// so answers also calls the server.
-func (s *Server) answers(ctx context.Context, other *structs.RaftServer) bool {
+// isAlive reports whether another server is alive. The gossip needs some seconds to notice that one is not,
+// so isAlive also calls the server.
+func (s *Server) isAlive(ctx context.Context, other *structs.RaftServer) bool {
 	if other.Status != serf.StatusAlive.String() {
 		return false
 	}
@@ -175,15 +179,17 @@ func (s *Server) answers(ctx context.Context, other *structs.RaftServer) bool {
 func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) error {
 	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
 	defer cancel()
+	req := &structs.RaftRemovePeerRequest{ID: s.id}
 	for {
 		err := structs.Unavailablef("no other server is alive")
 		for _, other := range servers {
-			if other.ID == s.id || other.Status != serf.StatusAlive.String() {
+			alive := other.Status == serf.StatusAlive.String()
+			if other.ID == s.id || !alive {
 				continue
 			}
-			_, err = rpc.Call(ctx, s.pool.At(other.Address), structs.OperatorRemove,
-				&structs.RaftRemovePeerRequest{ID: s.id})
-			if err == nil || structs.IsKind(err, structs.KindNotFound) {
+			_, err = rpc.Call(ctx, s.pool.At(other.Address), structs.OperatorRemove, req)
+			if err == nil ||
+				structs.IsKind(err, structs.KindNotFound) {
 				return nil
 			}
 		}
@@ -195,19 +201,22 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 	}
 }
 
-// handLeadershipOn has another server lead, if this one does, and waits until one is known.
-func (s *Server) handLeadershipOn(ctx context.Context) error {
-	if s.consensus.State() != raft.Leader || s.consensus.alone() {
+// transferLeadership makes another server lead, if this one does, and waits until one is known.
+func (s *Server) transferLeadership(ctx context.Context) error {
+	if s.consensus.State() != raft.Leader ||
+		s.consensus.alone() {
 		return nil
 	}
-	if err := s.consensus.LeadershipTransfer().Error(); err != nil {
+	err := s.consensus.LeadershipTransfer().Error()
+	if err != nil {
 		return structs.Unavailablef(
 			"server %s stays: no other server took the leadership over: %w", s.cfg.Name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	for {
-		if _, isMe, known, _ := s.Leader(); known && !isMe {
+		_, isMe, known, _ := s.Leader()
+		if known && !isMe {
 			return nil
 		}
 		if !backoff.Sleep(ctx, leavePoll) {
@@ -224,13 +233,16 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 	if err != nil {
 		return err
 	}
-	if member.Status == serf.StatusAlive || member.Status == serf.StatusLeaving {
+	if member.Status == serf.StatusAlive ||
+		member.Status == serf.StatusLeaving {
 		return structs.Preconditionf(stillAlive, member.Name)
 	}
-	if member.Tags[tagRole] == roleServer && member.Tags[tagRegion] == s.cfg.Region {
-		_, err := rpc.Call(ctx, s, structs.OperatorRemove,
-			&structs.RaftRemovePeerRequest{ID: member.Tags[tagID]})
-		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
+	if member.Tags[tagRole] == roleServer &&
+		member.Tags[tagRegion] == s.cfg.Region {
+		req := &structs.RaftRemovePeerRequest{ID: member.Tags[tagID]}
+		_, err := rpc.Call(ctx, s, structs.OperatorRemove, req)
+		if err != nil &&
+			!structs.IsKind(err, structs.KindNotFound) {
 			return fmt.Errorf("server %s keeps its vote: %w", member.Name, err)
 		}
 	}
@@ -249,7 +261,8 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 func (s *Server) findMember(name string) (serf.Member, error) {
 	var names []string
 	for _, m := range s.members.serf.Members() {
-		if m.Name == name || m.Name == name+"."+s.cfg.Region {
+		if m.Name == name ||
+			m.Name == name+"."+s.cfg.Region {
 			return m, nil
 		}
 		names = append(names, m.Name)

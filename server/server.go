@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/endpoints"
-	"berth/fsm"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/control"
@@ -29,7 +28,7 @@ import (
 	"berth/structs"
 )
 
-// Server is one member of the cluster. New opens it, Run lives it.
+// Server is one member of the cluster. New opens it, Run runs it.
 type Server struct {
 	cfg       Config
 	logger    hclog.Logger
@@ -63,8 +62,13 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if cfg.Dial == nil {
 		cfg.Dial = rpc.Dial
 	}
-	s := &Server{cfg: cfg, logger: logger, store: state.New(),
-		between: make(chan func()), leadEnded: make(chan struct{})}
+	s := &Server{
+		cfg:       cfg,
+		logger:    logger,
+		store:     state.New(),
+		between:   make(chan func()),
+		leadEnded: make(chan struct{}),
+	}
 	var opened []func() error // the functions that close it again
 	defer func() {
 		for _, undo := range slices.Backward(opened) {
@@ -79,7 +83,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	}
 	opened = append(opened, s.lock.Close)
 	if err := removeRestoreFiles(cfg.DataDir); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "removing the files of an interrupted restore: %w", err)
+		return nil, structs.Internalf("removing the files of an interrupted restore: %w", err)
 	}
 	s.id, err = raftfiles.ServerID(cfg.DataDir)
 	if err != nil {
@@ -87,21 +91,22 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	}
 	ln, err := net.Listen("tcp", cfg.RPCBind)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "listening for RPC: %w", err)
+		return nil, structs.Internalf("listening for RPC: %w", err)
 	}
 	opened = append(opened, ln.Close)
-	advertised, err := advertise(ln.Addr(), cfg.RPCAdvertise)
+	bound := ln.Addr().(*net.TCPAddr)
+	advertised, err := advertisedAddress(bound, cfg.RPCAdvertise)
 	if err != nil {
 		return nil, err
 	}
 	s.addr = advertised.String()
 	s.layer = newRaftLayer(advertised, cfg.Dial)
-	s.consensus, err = openRaft(&s.cfg, s.id, s.layer, fsm.New(s.store), logger.Named("raft"))
+	s.consensus, err = s.openRaft()
 	if err != nil {
 		return nil, err
 	}
 	opened = append(opened, s.consensus.close)
-	s.serve(ln)
+	s.createServices(ln)
 	s.members, err = startMembership(&s.cfg, s.tags(), logger.Named("serf"))
 	if err != nil {
 		return nil, err
@@ -109,61 +114,72 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	return s, nil
 }
 
-// serve creates the parts that answer on the port. Nothing of them runs before Run.
-func (s *Server) serve(ln net.Listener) {
-	cfg, logger := &s.cfg, s.logger
+// createServices creates the parts that answer on the port. Nothing of them runs before Run.
+func (s *Server) createServices(ln net.Listener) {
+	cfg := &s.cfg
+	logger := s.logger.Named("rpc")
 	s.loops = s.leaderLoops
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
-	s.pool = rpc.NewPool(cfg.Dial, logger.Named("rpc"), nil)
+	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
 	s.leases = control.NewLeases(cfg.control().Leases)
 	s.nodes = nodeconn.NewSessions()
 	s.endpoints = endpoints.New(endpoints.Deps{
-		Store: s.store, Raft: s, Leases: s.leases, Nodes: s.nodes, Logger: logger.Named("rpc"),
-		Region: cfg.Region, Now: time.Now, CollectGarbage: s.collectGarbage,
+		Store:          s.store,
+		Raft:           s,
+		Leases:         s.leases,
+		Nodes:          s.nodes,
+		Logger:         logger,
+		Region:         cfg.Region,
+		Now:            time.Now,
+		CollectGarbage: s.collectGarbage,
 	})
-	s.rpc = rpc.NewServer(logger.Named("rpc"), s.endpoints.List()...)
+	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
 	s.rpc.Shed(s.gate)
-	s.listener = rpc.NewListener(ln, logger.Named("rpc"), map[byte]func(net.Conn){
-		rpc.ByteRPC: s.rpc.ServeConn, rpc.ByteMux: s.rpc.ServeMux, rpc.ByteRaft: s.layer.handoff,
+	s.listener = rpc.NewListener(ln, logger, map[byte]func(net.Conn){
+		rpc.ByteRPC:  s.rpc.ServeConn,
+		rpc.ByteMux:  s.rpc.ServeMux,
+		rpc.ByteRaft: s.layer.handoff,
 	})
 	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
 }
 
-// advertise resolves the address that others reach this server at.
-func advertise(bound net.Addr, configured string) (*net.TCPAddr, error) {
-	if configured == "" {
-		addr := bound.(*net.TCPAddr)
-		if addr.IP.IsUnspecified() {
-			return nil, structs.Errorf(structs.KindInvalid,
-				"server: the RPC address %s is no address for others; set advertise.rpc", bound)
-		}
-		return addr, nil
+// advertisedAddress resolves the address of this server for others.
+func advertisedAddress(bound *net.TCPAddr, configured string) (*net.TCPAddr, error) {
+	if configured != "" {
+		return resolveAddress("advertise.rpc", configured, bound.Port)
 	}
-	return resolve("advertise.rpc", configured, bound.(*net.TCPAddr).Port)
+	if bound.IP.IsUnspecified() {
+		return nil, structs.Invalidf(
+			"server: the RPC address %s is no address for others; set advertise.rpc", bound)
+	}
+	return bound, nil
 }
 
-// resolve resolves a setting with an address for others. A port of 0 stands for the one bound.
-func resolve(setting, configured string, bound int) (*net.TCPAddr, error) {
+// resolveAddress resolves a setting with an address for others. A port of 0 stands for the one bound.
+func resolveAddress(setting, configured string, bound int) (*net.TCPAddr, error) {
 	addr, err := net.ResolveTCPAddr("tcp", configured)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "server: %s: %w", setting, err)
+		return nil, structs.Invalidf(
+			"server: %s: %w", setting, err)
 	}
 	addr.Port = cmp.Or(addr.Port, bound)
 	return addr, nil
 }
 
-// lockDataDir keeps other servers out of the data directory, which it makes if it is missing.
+// lockDataDir locks the data directory against other servers. It makes the directory if it is missing.
 func lockDataDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "server: data_dir: %w", err)
+		return nil, structs.Internalf("server: data_dir: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "server.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	path := filepath.Join(dir, "server.lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "server: data_dir: %w", err)
+		return nil, structs.Internalf("server: data_dir: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
 		_ = f.Close() // the error that counts is the other
-		return nil, structs.Errorf(structs.KindPrecondition,
+		return nil, structs.Preconditionf(
 			"server: another server uses the data directory %s: %w", dir, err)
 	}
 	return f, nil
@@ -171,9 +187,14 @@ func lockDataDir(dir string) (*os.File, error) {
 
 func (s *Server) tags() map[string]string {
 	tags := map[string]string{
-		tagRole: roleServer, tagID: s.id, tagRPCAddr: s.addr, tagHTTPAddr: s.cfg.HTTPAdvertise,
-		tagRegion: s.cfg.Region, tagDC: s.cfg.Datacenter, tagVersion: s.cfg.Version,
-		tagExpect: strconv.Itoa(s.cfg.BootstrapExpect),
+		tagRole:     roleServer,
+		tagID:       s.id,
+		tagRPCAddr:  s.addr,
+		tagHTTPAddr: s.cfg.HTTPAdvertise,
+		tagRegion:   s.cfg.Region,
+		tagDC:       s.cfg.Datacenter,
+		tagVersion:  s.cfg.Version,
+		tagExpect:   strconv.Itoa(s.cfg.BootstrapExpect),
 	}
 	_, tags[tagPort], _ = net.SplitHostPort(s.addr)
 	if !s.consensus.fresh {
@@ -182,8 +203,8 @@ func (s *Server) tags() map[string]string {
 	return tags
 }
 
-// Run lives until ctx ends, then shuts down in order: the leader's loops, the port, the gossip, Raft. It
-// returns when every goroutine of the server has ended.
+// Run runs the server until ctx ends, then shuts down in order: the leader's loops, the port, the gossip,
+// Raft. It returns after every goroutine of the server has ended.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -197,11 +218,16 @@ func (s *Server) Run(ctx context.Context) error {
 			s.logger.Warn("failed to measure the load, admitting all reads", "error", err)
 		}
 	})
-	loops.Go(func() { s.members.join(ctx, s.cfg.RetryJoin, s.cfg.RetryInterval) })
+	loops.Go(func() {
+		s.members.join(ctx, s.cfg.RetryJoin, s.cfg.RetryInterval)
+	})
 	listening, stopListening := context.WithCancel(context.Background())
 	var port sync.WaitGroup
 	port.Go(func() { s.listener.Run(listening) })
-	s.logger.Info("server started", "id", s.id, "rpc", s.addr, "name", s.cfg.Name)
+	s.logger.Info("server started",
+		"id", s.id,
+		"rpc", s.addr,
+		"name", s.cfg.Name)
 
 	<-ctx.Done()
 	loops.Wait()
@@ -210,7 +236,11 @@ func (s *Server) Run(ctx context.Context) error {
 	_ = s.layer.Close()
 	port.Wait()
 	s.pool.Close()
-	err := errors.Join(s.members.serf.Shutdown(), s.consensus.close(), s.lock.Close())
+	err := errors.Join(
+		s.members.serf.Shutdown(),
+		s.consensus.close(),
+		s.lock.Close(),
+	)
 	s.logger.Info("server stopped")
 	return err
 }
@@ -220,22 +250,30 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	return s.rpc.Call(ctx, method, req, resp)
 }
 
-// RPCAddr is the address that others reach this server's RPC at.
-func (s *Server) RPCAddr() string { return s.addr }
+// RPCAddr returns the address of this server's RPC for others.
+func (s *Server) RPCAddr() string {
+	return s.addr
+}
 
 // Members lists the servers as the gossip sees them.
-func (s *Server) Members() []*structs.AgentMember { return s.members.members() }
+func (s *Server) Members() []*structs.AgentMember {
+	return s.members.members()
+}
 
-// Member is this server as the gossip sees it.
+// Member returns this server as the gossip sees it.
 func (s *Server) Member() *structs.AgentMember {
 	return agentMember(s.members.serf.LocalMember())
 }
 
-// Store is the server's state; for readers only.
-func (s *Server) Store() *state.Store { return s.store }
+// Store returns the server's state; for readers only.
+func (s *Server) Store() *state.Store {
+	return s.store
+}
 
-// Stats are Raft's own counters, for `agent self`.
-func (s *Server) Stats() map[string]string { return s.consensus.Stats() }
+// Stats returns Raft's own counters, for `agent self`.
+func (s *Server) Stats() map[string]string {
+	return s.consensus.Stats()
+}
 
 // Leader returns the leader, as far as this server knows (endpoints.Raft). After an election and before
 // this server has applied the entries of earlier leaders, it knows of no leader: the caller is to wait a
@@ -244,12 +282,15 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 	leader, id := s.consensus.LeaderWithID()
 	if string(id) == s.id {
 		// Leadership that was lost and won again has another term.
-		if l := s.leading.Load(); l == nil || l.term != s.consensus.CurrentTerm() {
+		l := s.leading.Load()
+		if l == nil ||
+			l.term != s.consensus.CurrentTerm() {
 			return "", false, false, 0
 		}
 		return string(leader), true, true, 0
 	}
-	if last := s.consensus.LastContact(); !last.IsZero() {
+	last := s.consensus.LastContact()
+	if !last.IsZero() {
 		lastContact = time.Since(last)
 	}
 	return string(leader), false, leader != "", lastContact
@@ -262,14 +303,15 @@ func (s *Server) VerifyLeader() error {
 			return err
 		}
 	}
-	if _, isMe, _, _ := s.Leader(); !isMe {
-		return structs.Errorf(structs.KindUnavailable,
+	_, isMe, _, _ := s.Leader()
+	if !isMe {
+		return structs.Unavailablef(
 			"this server has just begun to lead and is not up to date yet")
 	}
 	return nil
 }
 
-// Alone reports whether this server leads and is all there is of a quorum (endpoints.Raft).
+// Alone reports whether this server leads and is the only voter (endpoints.Raft).
 func (s *Server) Alone() bool {
 	_, isMe, _, _ := s.Leader()
 	return isMe && s.consensus.alone()
@@ -281,13 +323,17 @@ func (s *Server) Configuration() (servers []*structs.RaftServer) {
 	peers := s.members.peers()
 	for _, member := range s.consensus.members() {
 		server := &structs.RaftServer{
-			ID: string(member.ID), Address: string(member.Address),
-			Leader: member.Address == leader, Voter: member.Suffrage == raft.Voter, RaftProtocol: "3",
+			ID:           string(member.ID),
+			Address:      string(member.Address),
+			Leader:       member.Address == leader,
+			Voter:        member.Suffrage == raft.Voter,
+			RaftProtocol: "3",
 		}
-		server.Node, _ = s.members.history.of(server.ID)
+		server.Node, _ = s.members.history.nameOf(server.ID)
 		for _, p := range peers {
 			if p.id == server.ID {
-				server.Node, server.Status = p.name, p.status.String()
+				server.Node = p.name
+				server.Status = p.status.String()
 			}
 		}
 		servers = append(servers, server)
@@ -300,7 +346,7 @@ func (s *Server) Forward(ctx context.Context, addr, method string, req, resp any
 	return s.pool.Call(ctx, addr, method, req, resp)
 }
 
-// Servers are the RPC addresses of the servers that are alive, the leader's first.
+// Servers returns the RPC addresses of the servers that are alive, the leader's first.
 func (s *Server) Servers() []string {
 	var addrs []string
 	leader, _, _, _ := s.Leader()
@@ -315,7 +361,7 @@ func (s *Server) Servers() []string {
 	return addrs
 }
 
-// LeaderHTTP is the HTTP address of the leader, "" if it is not known.
+// LeaderHTTP returns the HTTP address of the leader, "" if it is not known.
 func (s *Server) LeaderHTTP() string {
 	leader, _, _, _ := s.Leader()
 	for _, p := range s.members.peers() {

@@ -47,7 +47,10 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 	}
 	defer func() { _ = r.Close() }()
 	return snaparchive.Write(w, snaparchive.Meta{
-		Index: meta.Index, Term: meta.Term, Version: s.cfg.Version, Created: time.Now().UTC(),
+		Index:   meta.Index,
+		Term:    meta.Term,
+		Version: s.cfg.Version,
+		Created: time.Now().UTC(),
 	}, meta.Size, r)
 }
 
@@ -55,7 +58,8 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 // to its end, checks its sums and loads its state aside before it changes anything, because Raft stops the
 // process for a state that does not load. Only the leader can do it.
 func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
-	if _, leads, _, _ := s.Leader(); !leads {
+	_, leads, _, _ := s.Leader()
+	if !leads {
 		return structs.Unavailablef("this server does not lead; restore at the leader")
 	}
 	if err := s.consensus.enter(); err != nil {
@@ -66,17 +70,23 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return structs.Internalf("restoring: %w", err)
 	}
-	defer func() { _ = tmp.Close(); _ = os.Remove(filepath.Clean(tmp.Name())) }()
+	defer func() {
+		_ = tmp.Close()
+		_ = os.Remove(filepath.Clean(tmp.Name()))
+	}()
 	meta, err := snaparchive.Read(r, tmp)
 	if err != nil {
 		return err
 	}
-	// No row can be newer than the archive.
-	aside, err := fsm.LoadAside(io.NewSectionReader(tmp, 0, math.MaxInt64), meta.Index)
+	whole := io.NewSectionReader(tmp, 0, math.MaxInt64)
+	aside, err := fsm.LoadAside(whole, meta.Index) // no row can be newer than the archive
 	if err != nil {
 		return err
 	}
-	if err := s.betweenLoops(ctx, func() error { return s.replaceState(ctx, aside, *meta, tmp) }); err != nil {
+	err = s.betweenLoops(ctx, func() error {
+		return s.replaceState(ctx, aside, *meta, tmp)
+	})
+	if err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -86,7 +96,10 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 // of them recorded something after state.Recover had read the state, for example a controller call, the
 // record would be lost although the call takes effect. For the same reason no other server may have led since
 // the state was read.
-func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snaparchive.Meta,
+func (s *Server) replaceState(
+	ctx context.Context,
+	aside *state.Store,
+	meta snaparchive.Meta,
 	f *os.File,
 ) error {
 	term := s.consensus.CurrentTerm()
@@ -100,8 +113,14 @@ func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snap
 	if s.consensus.CurrentTerm() != term {
 		return structs.Unavailablef("nothing was restored: the leader has changed meanwhile; restore again")
 	}
-	rm := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: meta.Index, Term: meta.Term, Size: size}
-	if err := s.consensus.Restore(rm, io.NewSectionReader(f, 0, size), 0); err != nil {
+	rm := &raft.SnapshotMeta{
+		Version: raft.SnapshotVersionMax,
+		Index:   meta.Index,
+		Term:    meta.Term,
+		Size:    size,
+	}
+	content := io.NewSectionReader(f, 0, size)
+	if err := s.consensus.Restore(rm, content, 0); err != nil {
 		return raftError(err)
 	}
 	return nil

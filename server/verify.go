@@ -14,8 +14,10 @@ func (c *consensus) verify() error {
 		return err
 	}
 	defer c.inside.Done()
-	if _, err := c.verifier.Do(context.Background(), struct{}{}, struct{}{}); err != nil {
-		return structs.Errorf(structs.KindUnavailable, "this server may have lost leadership: %w", err)
+	var question struct{}
+	_, err := c.verifier.Do(context.Background(), question, question)
+	if err != nil {
+		return structs.Unavailablef("this server may have lost leadership: %w", err)
 	}
 	return nil
 }

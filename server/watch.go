@@ -15,8 +15,8 @@ type leaderWatch struct {
 	end   context.CancelFunc
 }
 
-// move ends the context of one leader and begins that of another one. The caller holds w.mu.
-func (w *leaderWatch) move(addr string) {
+// setLeader ends the context of one leader and begins that of another one. The caller holds w.mu.
+func (w *leaderWatch) setLeader(addr string) {
 	if w.end != nil {
 		w.end()
 	}
@@ -26,7 +26,7 @@ func (w *leaderWatch) move(addr string) {
 
 // watchLeader ends the context of each leader that loses its leadership, until ctx ends.
 func (s *Server) watchLeader(ctx context.Context) {
-	// One element is enough: an event that finds it full is about a change that will still be read.
+	// One element is enough: an event that finds it full belongs to a change that will still be read.
 	changes := make(chan raft.Observation, 1)
 	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
 		_, ok := o.Data.(raft.LeaderObservation)
@@ -40,7 +40,7 @@ func (s *Server) watchLeader(ctx context.Context) {
 		case <-changes:
 		case <-ctx.Done():
 			s.watch.mu.Lock()
-			s.watch.move("")
+			s.watch.setLeader("")
 			s.watch.mu.Unlock()
 			return
 		}
@@ -54,7 +54,7 @@ func (s *Server) followLeader() (addr string, leads context.Context) {
 	leader, _ := s.consensus.LeaderWithID()
 	addr = string(leader)
 	if s.watch.leads == nil || s.watch.addr != addr {
-		s.watch.move(addr)
+		s.watch.setLeader(addr)
 	}
 	return addr, s.watch.leads
 }
