@@ -29,7 +29,9 @@ func (m *answerMeter) Write(p []byte) (int, error) {
 }
 
 // Unwrap serves http.ResponseController.
-func (m *answerMeter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+func (m *answerMeter) Unwrap() http.ResponseWriter {
+	return m.ResponseWriter
+}
 
 // defaultStatus sets the status that net/http sends for a handler that sets none.
 func (m *answerMeter) defaultStatus() {
@@ -42,7 +44,12 @@ func (m *answerMeter) defaultStatus() {
 func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start time.Time) {
 	if h.Logger.IsDebug() {
 		m.defaultStatus()
-		h.Logger.Debug("request complete", "method", r.Method, "path", path, "status", m.status,
-			"size", m.size, "peer", r.RemoteAddr, "duration", time.Since(start))
+		h.Logger.Debug("request complete",
+			"method", r.Method,
+			"path", path,
+			"status", m.status,
+			"size", m.size,
+			"peer", r.RemoteAddr,
+			"duration", time.Since(start))
 	}
 }

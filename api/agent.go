@@ -24,25 +24,32 @@ var (
 	agentLeave      = route[struct{}](put, "/v1/agent/leave", serveLeave)
 	agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave)
 	statusLeader    = route(get, "/v1/status/leader",
-		serveMethod(structs.StatusLeader, nil, func(a *structs.StatusLeaderResponse) string { return a.Leader }))
+		serveMethod(structs.StatusLeader, nil,
+			func(a *structs.StatusLeaderResponse) string {
+				return a.Leader
+			}))
 	statusPeers = route(get, "/v1/status/peers",
-		serveMethod(structs.StatusPeers, nil, func(a *structs.StatusPeersResponse) []string { return a.Peers }))
+		serveMethod(structs.StatusPeers, nil,
+			func(a *structs.StatusPeersResponse) []string {
+				return a.Peers
+			}))
 	_                 = handle(get, "/v1/agent/servers", statusPeers.serve)
-	_                 = handle(get, "/v1/regions", regions)
-	_                 = handle(get, "/v1/namespaces", namespaces)
-	_                 = handle(get, "/v1/namespace/{id}", namespaceGet)
+	_                 = handle(get, "/v1/regions", serveRegions)
+	_                 = handle(get, "/v1/namespaces", serveNamespaces)
+	_                 = handle(get, "/v1/namespace/{id}", serveNamespace)
 	raftConfiguration = route(get, "/v1/operator/raft/configuration",
-		serveMethod(structs.OperatorRaft, nil, func(a *structs.RaftConfigurationResponse) raftAnswer {
-			return raftAnswer{Servers: a.Servers, Index: a.Index}
-		}))
+		serveMethod(structs.OperatorRaft, nil,
+			func(a *structs.RaftConfigurationResponse) raftAnswer {
+				return raftAnswer{Servers: a.Servers, Index: a.Index}
+			}))
 	raftRemovePeer = route(remove, "/v1/operator/raft/peer",
-		serveMethod(structs.OperatorRemove, func(c *call, r *structs.RaftRemovePeerRequest) error {
-			r.ID, r.Address = c.param("id"), c.param("address")
-			return nil
-		}, whole))
-	snapshotSave    = route[[]byte](get, "/v1/operator/snapshot", serveSnapshot, streams)
-	snapshotRestore = route[struct{}](put, "/v1/operator/snapshot", serveRestore, streams)
-	systemGC        = route(put, "/v1/system/gc", serveMethod(structs.SystemGC, nil, whole))
+		serveMethod(structs.OperatorRemove, bindRemovePeer, whole))
+	snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
+		serveSnapshot, streams)
+	snapshotRestore = route[struct{}](put, "/v1/operator/snapshot",
+		serveRestore, streams)
+	systemGC = route(put, "/v1/system/gc",
+		serveMethod(structs.SystemGC, nil, whole))
 )
 
 // raftAnswer is the Raft configuration in the dialect's shape.
@@ -51,7 +58,15 @@ type raftAnswer struct {
 	Index   uint64
 }
 
-func serveSelf(c *call) (any, error) { return c.Agent.Self(), nil }
+func bindRemovePeer(c *call, req *structs.RaftRemovePeerRequest) error {
+	req.ID = c.param("id")
+	req.Address = c.param("address")
+	return nil
+}
+
+func serveSelf(c *call) (any, error) {
+	return c.Agent.Self(), nil
+}
 
 // ServerMembers has the servers that one agent knows.
 type ServerMembers struct {
@@ -67,7 +82,8 @@ func serveMembers(c *call) (any, error) {
 		return nil, err
 	}
 	answer := ServerMembers{Members: members}
-	if me := c.Agent.Self().Member; me != nil {
+	me := c.Agent.Self().Member
+	if me != nil {
 		answer.ServerName = me.Name
 		answer.ServerRegion = me.Tags["region"]
 		answer.ServerDC = me.Tags["dc"]
@@ -88,10 +104,11 @@ func serveForceLeave(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.param("node") == "" {
+	node := c.param("node")
+	if node == "" {
 		return nil, badParam("node", "", "the name of a server")
 	}
-	return struct{}{}, c.Agent.ForceLeave(c.ctx(), c.param("node"), prune)
+	return struct{}{}, c.Agent.ForceLeave(c.ctx(), node, prune)
 }
 
 // serveHealth answers with status 500 if a requested half is unhealthy. ?type names one half.
@@ -112,11 +129,11 @@ func serveHealth(c *call) (any, error) {
 			status = http.StatusInternalServerError
 		}
 	}
-	c.renderStatus(status, health)
+	c.render(status, health)
 	return nil, nil
 }
 
-func regions(c *call) (any, error) {
+func serveRegions(c *call) (any, error) {
 	members, err := c.Agent.Members(c.ctx())
 	if err != nil {
 		return nil, err
@@ -147,12 +164,12 @@ var defaultNamespace = namespace{
 	Indexes:     structs.Indexes{CreateIndex: 1, ModifyIndex: 1},
 }
 
-func namespaces(c *call) (any, error) {
+func serveNamespaces(c *call) (any, error) {
 	c.setIndex(1)
 	return []namespace{defaultNamespace}, nil
 }
 
-func namespaceGet(c *call) (any, error) {
+func serveNamespace(c *call) (any, error) {
 	if c.id() != structs.DefaultNamespace {
 		return nil, structs.NotFoundf("no namespace %q", c.id())
 	}
@@ -168,11 +185,13 @@ func serveSnapshot(c *call) (any, error) {
 		return nil, fmt.Errorf("spooling the snapshot: %w", err)
 	}
 	defer func() { _ = spool.Close() }()
-	if err := os.Remove(spool.Name()); err != nil {
+	err = os.Remove(spool.Name())
+	if err != nil {
 		return nil, fmt.Errorf("spooling the snapshot: %w", err)
 	}
 	sum := sha256.New()
-	if err := c.Agent.SnapshotSave(c.ctx(), io.MultiWriter(spool, sum)); err != nil {
+	err = c.Agent.SnapshotSave(c.ctx(), io.MultiWriter(spool, sum))
+	if err != nil {
 		return nil, err
 	}
 	size, err := spool.Seek(0, io.SeekCurrent)
@@ -194,44 +213,38 @@ func digestValue(sum hash.Hash) string {
 }
 
 func serveRestore(c *call) (any, error) {
-	if err := c.Agent.SnapshotRestore(c.ctx(), c.r.Body); err != nil {
-		return nil, err
-	}
-	return struct{}{}, nil
+	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.r.Body)
 }
 
 // AgentSelf returns the agent's description of itself.
 func (c *Client) AgentSelf(ctx context.Context) (*AgentSelf, error) {
-	self, _, err := agentSelf.fetch(ctx, c, "", nil)
-	return self, err
+	return agentSelf.send(ctx, c, request{})
 }
 
 // AgentMembers returns the servers that the agent knows.
 func (c *Client) AgentMembers(ctx context.Context) (*ServerMembers, error) {
-	members, _, err := agentMembers.fetch(ctx, c, "", nil)
-	return members, err
+	return agentMembers.send(ctx, c, request{})
 }
 
 // AgentHealth returns the health of the agent. It returns an error if the agent is unhealthy.
 func (c *Client) AgentHealth(ctx context.Context) (*AgentHealth, error) {
-	health, _, err := agentHealth.fetch(ctx, c, "", nil)
-	return health, err
+	return agentHealth.send(ctx, c, request{})
 }
 
 // StatusLeader returns the RPC address of the leader, or "" if there is none.
 func (c *Client) StatusLeader(ctx context.Context) (string, error) {
-	leader, _, err := statusLeader.fetch(ctx, c, "", nil)
-	return leader, err
+	return statusLeader.send(ctx, c, request{})
 }
 
 // StatusPeers returns the RPC addresses of the servers.
 func (c *Client) StatusPeers(ctx context.Context) ([]string, error) {
-	peers, _, err := statusPeers.fetch(ctx, c, "", nil)
-	return peers, err
+	return statusPeers.send(ctx, c, request{})
 }
 
 // RaftConfiguration returns the servers of the Raft configuration.
-func (c *Client) RaftConfiguration(ctx context.Context, q *Query) ([]*structs.RaftServer, error) {
+func (c *Client) RaftConfiguration(ctx context.Context, q *Query) (
+	[]*structs.RaftServer, error,
+) {
 	answer, _, err := raftConfiguration.fetch(ctx, c, "", q)
 	return answer.Servers, err
 }
@@ -250,7 +263,10 @@ func (c *Client) AgentLeave(ctx context.Context, force bool) error {
 
 // AgentForceLeave marks a failed server as one that has left. prune removes it at once.
 func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) error {
-	params := url.Values{"node": {node}, "prune": {strconv.FormatBool(prune)}}
+	params := url.Values{
+		"node":  {node},
+		"prune": {strconv.FormatBool(prune)},
+	}
 	return agentForceLeave.exec(ctx, c, request{query: params})
 }
 
@@ -266,9 +282,10 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }()
+	defer closeBody(resp)
 	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(w, sum), resp.Body); err != nil {
+	_, err = io.Copy(io.MultiWriter(w, sum), resp.Body)
+	if err != nil {
 		return structs.Unavailablef("the snapshot is incomplete: %w", err)
 	}
 	want := resp.Header.Get("Digest")

@@ -11,12 +11,16 @@ var (
 		serveList(structs.AllocList, nil, allocStubs))
 	allocGet = route(get, "/v1/allocation/{id}",
 		serveMethod(structs.AllocGet, bindAlloc,
-			func(a *structs.AllocGetResponse) *structs.Allocation { return a.Alloc }))
+			func(a *structs.AllocGetResponse) *structs.Allocation {
+				return a.Alloc
+			}))
 	allocStop = route(put, "/v1/allocation/{id}/stop",
 		serveMethod(structs.AllocStop, bindAllocStop, whole))
 )
 
-func allocStubs(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }
+func allocStubs(a *structs.AllocListResponse) []*structs.AllocListStub {
+	return a.Allocations
+}
 
 func bindAlloc(c *call, q *structs.AllocGetRequest) error {
 	q.AllocID = c.id()
@@ -25,16 +29,20 @@ func bindAlloc(c *call, q *structs.AllocGetRequest) error {
 
 func bindAllocStop(c *call, req *structs.AllocStopRequest) error {
 	req.AllocID = c.id()
-	return c.optionalBody(&dialectOptions{})
+	return c.decodeOptionalBody(&dialectOptions{})
 }
 
 // Allocations lists allocations.
-func (c *Client) Allocations(ctx context.Context, q *Query) ([]*structs.AllocListStub, *Meta, error) {
+func (c *Client) Allocations(ctx context.Context, q *Query) (
+	[]*structs.AllocListStub, *Meta, error,
+) {
 	return allocList.fetch(ctx, c, "", q)
 }
 
 // Allocation reads one allocation with its job.
-func (c *Client) Allocation(ctx context.Context, id string, q *Query) (*structs.Allocation, *Meta, error) {
+func (c *Client) Allocation(ctx context.Context, id string, q *Query) (
+	*structs.Allocation, *Meta, error,
+) {
 	return allocGet.fetch(ctx, c, id, q)
 }
 

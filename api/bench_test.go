@@ -23,10 +23,13 @@ import (
 // alone is a cluster of one server that only reads.
 type alone struct{ endpoints.Raft }
 
-func (alone) Leader() (string, bool, bool, time.Duration) { return "127.0.0.1:1", true, true, 0 }
-func (alone) VerifyLeader() error                         { return nil }
-func (alone) Alone() bool                                 { return true }
-func (alone) Servers() []string                           { return nil }
+func (alone) Leader() (string, bool, bool, time.Duration) {
+	return "127.0.0.1:1", true, true, 0
+}
+
+func (alone) VerifyLeader() error { return nil }
+func (alone) Alone() bool         { return true }
+func (alone) Servers() []string   { return nil }
 
 type noLeases struct{}
 
@@ -51,7 +54,11 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 		Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, benchSize)},
 	}
 	plan := &structs.Plan{
-		Eval: &structs.Evaluation{ID: "eval", JobID: benchshape.JobID, Status: structs.EvalComplete},
+		Eval: &structs.Evaluation{
+			ID:     "eval",
+			JobID:  benchshape.JobID,
+			Status: structs.EvalComplete,
+		},
 	}
 	for i := range nodes {
 		put(func(tx *state.WriteTx) error {
@@ -86,8 +93,12 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	})
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	t.Cleanup(s.Close)
-	return api.NewHandler(api.Config{Caller: s, Agent: newAgent(), Logger: hclog.NewNullLogger(),
-		AllowedHosts: []string{"example.com"}}), store
+	return api.NewHandler(api.Config{
+		Caller:       s,
+		Agent:        newAgent(),
+		Logger:       hclog.NewNullLogger(),
+		AllowedHosts: []string{"example.com"},
+	}), store
 }
 
 // nowhere takes an answer and counts it.
@@ -97,10 +108,20 @@ type nowhere struct {
 	size   int
 }
 
-func (w *nowhere) Header() http.Header         { return w.header }
-func (w *nowhere) WriteHeader(status int)      { w.status = status }
-func (w *nowhere) Write(b []byte) (int, error) { w.size += len(b); return len(b), nil }
-func (w *nowhere) Flush()                      {}
+func (w *nowhere) Header() http.Header {
+	return w.header
+}
+
+func (w *nowhere) WriteHeader(status int) {
+	w.status = status
+}
+
+func (w *nowhere) Write(b []byte) (int, error) {
+	w.size += len(b)
+	return len(b), nil
+}
+
+func (w *nowhere) Flush() {}
 
 // BenchmarkHTTPList renders lists of 10,000 rows without a socket.
 func BenchmarkHTTPList(b *testing.B) {
@@ -111,7 +132,9 @@ func BenchmarkHTTPList(b *testing.B) {
 		"filtered": "/v1/volumes?type=csi&filter=ID+contains+%22vol%22",
 		"page":     "/v1/volumes?type=csi&per_page=100", "reversed": "/v1/volumes?type=csi&reverse",
 	} {
-		b.Run(name, func(b *testing.B) { benchGet(b, h, path) })
+		b.Run(name, func(b *testing.B) {
+			benchGet(b, h, path)
+		})
 	}
 }
 
@@ -119,10 +142,14 @@ func BenchmarkHTTPList(b *testing.B) {
 func BenchmarkHTTPGet(b *testing.B) {
 	h, _ := benchHandler(b, benchSize)
 	for name, path := range map[string]string{
-		"volume": "/v1/volume/csi/" + benchshape.VolumeID(7), "node": "/v1/node/" + benchshape.UUID("node", 7),
-		"allocation": "/v1/allocation/" + benchshape.UUID("alloc", 7), "plugins": "/v1/plugins",
+		"volume":     "/v1/volume/csi/" + benchshape.VolumeID(7),
+		"node":       "/v1/node/" + benchshape.UUID("node", 7),
+		"allocation": "/v1/allocation/" + benchshape.UUID("alloc", 7),
+		"plugins":    "/v1/plugins",
 	} {
-		b.Run(name, func(b *testing.B) { benchGet(b, h, path) })
+		b.Run(name, func(b *testing.B) {
+			benchGet(b, h, path)
+		})
 	}
 }
 
@@ -177,5 +204,7 @@ func perOp(b *testing.B) func() {
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	before := cpu()
-	return func() { b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N), "cpu-ns/op") }
+	return func() {
+		b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
+	}
 }

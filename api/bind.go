@@ -31,10 +31,17 @@ type call struct {
 // decodes the answer into a T.
 type serveFunc[T any] func(c *call) (answer any, err error)
 
-func (c *call) ctx() context.Context { return c.r.Context() }
-func (c *call) id() string           { return c.r.PathValue("id") }
+func (c *call) ctx() context.Context {
+	return c.r.Context()
+}
 
-func (c *call) param(name string) string { return c.values().Get(name) }
+func (c *call) id() string {
+	return c.r.PathValue("id")
+}
+
+func (c *call) param(name string) string {
+	return c.values().Get(name)
+}
 
 func (c *call) values() url.Values {
 	if c.params == nil {
@@ -60,8 +67,9 @@ func (c *call) flag(name string) (bool, error) {
 }
 
 func badParam(name, value, expected string) error {
-	return structs.Invalidf("the parameter %s is %q, expected %s", name,
-		structs.Cut(value, structs.MaxQuoted), expected)
+	shown := structs.Cut(value, structs.MaxQuoted)
+	return structs.Invalidf("the parameter %s is %q, expected %s",
+		name, shown, expected)
 }
 
 // The parts of requests and responses that the handler sets and reads.
@@ -75,11 +83,14 @@ type (
 // serveMethod returns the serveFunc of a remote procedure. bind sets the fields of the request that are not
 // common options and may be nil. pick selects the part of the response that is rendered.
 func serveMethod[Req, Resp, T any](
-	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) T,
+	m structs.Method[Req, Resp],
+	bind func(*call, *Req) error,
+	pick func(*Resp) T,
 ) serveFunc[T] {
 	return func(c *call) (any, error) {
 		req := new(Req)
-		if err := bindRequest(c, req, bind); err != nil {
+		err := bindRequest(c, req, bind)
+		if err != nil {
 			return nil, err
 		}
 		resp, err := rpc.Call(c.ctx(), c.Caller, m, req)
@@ -123,9 +134,9 @@ func (c *call) bindQuery(q *structs.QueryOptions) error {
 	q.AuthToken = c.token()
 	var consistent bool
 	var faults [6]error
-	q.MinIndex, faults[0] = number[uint64](c, "index", 64)
-	q.PerPage, faults[1] = number[int32](c, "per_page", 31)
-	q.MaxWait, faults[2] = c.wait()
+	q.MinIndex, faults[0] = numberParam[uint64](c, "index", 64)
+	q.PerPage, faults[1] = numberParam[int32](c, "per_page", 31)
+	q.MaxWait, faults[2] = c.waitParam()
 	q.Reverse, faults[3] = c.flag("reverse")
 	q.AllowStale, faults[4] = c.flag("stale")
 	consistent, faults[5] = c.flag("consistent")
@@ -147,7 +158,7 @@ func (c *call) bindWrite(w *structs.WriteOptions) {
 // maxWait bounds the time for which a blocking read waits.
 const maxWait = 10 * time.Minute
 
-func (c *call) wait() (time.Duration, error) {
+func (c *call) waitParam() (time.Duration, error) {
 	s := c.param("wait")
 	if s == "" {
 		return 0, nil
@@ -159,8 +170,8 @@ func (c *call) wait() (time.Duration, error) {
 	return min(d, maxWait), nil
 }
 
-// number reads a parameter that is a non-negative number of at most some bits.
-func number[T uint64 | int32 | int64](c *call, name string, bits int) (T, error) {
+// numberParam reads a parameter that is a non-negative number. bits bounds its size.
+func numberParam[T uint64 | int32 | int64](c *call, name string, bits int) (T, error) {
 	s := c.param(name)
 	if s == "" {
 		return 0, nil
@@ -179,13 +190,18 @@ func (c *call) token() string {
 	if !ok {
 		bearer = ""
 	}
-	return cmp.Or(h.Get("X-Berth-Token"), h.Get("X-Nomad-Token"), strings.TrimSpace(bearer))
+	return cmp.Or(
+		h.Get("X-Berth-Token"),
+		h.Get("X-Nomad-Token"),
+		strings.TrimSpace(bearer),
+	)
 }
 
-// body decodes the body of the request into dst and rejects unknown fields.
-func (c *call) body(dst any) error {
+// decodeBody decodes the body of the request into dst and rejects unknown fields.
+func (c *call) decodeBody(dst any) error {
 	text, err := io.ReadAll(c.r.Body)
-	if bound, ok := c.r.Body.(*requestBody); ok && err == nil {
+	bound, ok := c.r.Body.(*requestBody)
+	if ok && err == nil {
 		err = bound.reserveDecoded(text)
 	}
 	if err == nil {
@@ -198,12 +214,12 @@ func (c *call) body(dst any) error {
 	return structs.Invalidf("the body could not be read: %w", err)
 }
 
-// optionalBody is like body, for a request that may have none.
-func (c *call) optionalBody(dst any) error {
+// decodeOptionalBody is like decodeBody, for a request that may have no body.
+func (c *call) decodeOptionalBody(dst any) error {
 	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
 		return nil
 	}
-	return c.body(dst)
+	return c.decodeBody(dst)
 }
 
 // sameID rejects a body whose ID differs from that of the path.
@@ -211,8 +227,10 @@ func (c *call) sameID(noun, inBody string) error {
 	if inBody == "" || inBody == c.id() {
 		return nil
 	}
-	return structs.Invalidf("the path names %s %q, the body %q", noun,
-		structs.Cut(c.id(), structs.MaxQuoted), structs.Cut(inBody, structs.MaxQuoted))
+	return structs.Invalidf("the path names %s %q, the body %q",
+		noun,
+		structs.Cut(c.id(), structs.MaxQuoted),
+		structs.Cut(inBody, structs.MaxQuoted))
 }
 
 const (
@@ -232,7 +250,8 @@ func (c *call) secrets() (structs.Secrets, error) {
 		err = json.Unmarshal(b, &secrets)
 	}
 	if err != nil { // its text may have a secret
-		return nil, structs.Invalidf("the header %s is not an object of strings in base64", headerBerthSecrets)
+		return nil, structs.Invalidf("the header %s is not an object of strings in base64",
+			headerBerthSecrets)
 	}
 	return secrets, nil
 }
@@ -244,7 +263,7 @@ func parseSecrets(header string) (structs.Secrets, error) {
 	}
 	secrets := structs.Secrets{}
 	last := ""
-	for _, piece := range strings.Split(header, ",") {
+	for piece := range strings.SplitSeq(header, ",") {
 		k, v, ok := strings.Cut(piece, "=")
 		k = strings.TrimSpace(k)
 		switch {
@@ -254,7 +273,8 @@ func parseSecrets(header string) (structs.Secrets, error) {
 		case !ok && last != "":
 			secrets[last] += "," + piece
 		default:
-			return nil, structs.Invalidf("the header %s is not of the form key=value,key=value", headerSecrets)
+			return nil, structs.Invalidf("the header %s is not of the form key=value,key=value",
+				headerSecrets)
 		}
 	}
 	return secrets, nil

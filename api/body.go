@@ -40,7 +40,9 @@ type requestBody struct {
 
 // boundBody bounds the body of a request. It returns nil if the request has no body.
 func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody {
-	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+	if r.ContentLength == 0 ||
+		r.Body == nil ||
+		r.Body == http.NoBody {
 		return nil
 	}
 	b := &requestBody{
@@ -59,12 +61,13 @@ func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody
 // extendDeadline moves the deadline for the next part. It ignores a connection without deadlines, as in
 // tests.
 func (b *requestBody) extendDeadline() {
-	by := time.Now().Add(b.idle)
-	least := b.started.Add(b.idle + time.Duration(b.read)*time.Second/bodyRate)
-	if b.most > 0 && least.Before(by) {
-		by = least
+	deadline := time.Now().Add(b.idle)
+	allowance := time.Duration(b.read) * time.Second / bodyRate
+	atRate := b.started.Add(b.idle + allowance)
+	if b.most > 0 && atRate.Before(deadline) {
+		deadline = atRate
 	}
-	_ = b.conn.SetReadDeadline(by)
+	_ = b.conn.SetReadDeadline(deadline)
 }
 
 // Read reads the next part. Its errors go to the client.
@@ -72,7 +75,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if b.ended { // net/http has removed the deadline, because the answer may take any time
 		return 0, io.EOF
 	}
-	if b.most > 0 && int64(len(p)) > b.most-b.read {
+	if b.most > 0 &&
+		int64(len(p)) > b.most-b.read {
 		p = p[:b.most-b.read+1]
 	}
 	b.extendDeadline()
@@ -87,14 +91,17 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		b.ended = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		took := time.Since(b.started).Round(time.Millisecond)
-		err = structs.Invalidf("the body did not arrive: %d bytes came in %s", b.read, took)
+		err = structs.Invalidf("the body did not arrive: %d bytes came in %s",
+			b.read, took)
 		return n, withStatus{err, http.StatusRequestTimeout}
 	}
 	return n, err
 }
 
 // Close leaves the unread rest to net/http, which discards a little of it before the deadline.
-func (b *requestBody) Close() error { return b.src.Close() }
+func (b *requestBody) Close() error {
+	return b.src.Close()
+}
 
 // reserve adds bytes to the share of the body in the budget, if the budget allows it.
 func (b *requestBody) reserve(n int64) bool {
@@ -114,10 +121,13 @@ func (b *requestBody) release() {
 
 // reserveDecoded reserves the memory of the decoded body, which may be far more than its bytes.
 func (b *requestBody) reserveDecoded(text []byte) error {
-	parts := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("[")) + nullElements(text)
+	parts := bytes.Count(text, []byte("{")) +
+		bytes.Count(text, []byte("[")) +
+		nullElements(text)
 	switch {
 	case parts > structs.MaxJSONParts:
-		return tooLarge("the body has more than %d objects, lists and null elements", structs.MaxJSONParts)
+		return tooLarge("the body has more than %d objects, lists and null elements",
+			structs.MaxJSONParts)
 	case !b.reserve(int64(parts) * structs.JSONPartBytes):
 		return busy()
 	}
@@ -135,14 +145,18 @@ func nullElements(text []byte) (n int) {
 		}
 		at += next
 		before := bytes.TrimRight(text[:at], " \t\r\n")
-		if bytes.HasSuffix(before, []byte("[")) || bytes.HasSuffix(before, []byte(",")) {
+		if bytes.HasSuffix(before, []byte("[")) ||
+			bytes.HasSuffix(before, []byte(",")) {
 			n++
 		}
 	}
 }
 
 func tooLarge(format string, args ...any) error {
-	return withStatus{structs.Invalidf(format, args...), http.StatusRequestEntityTooLarge}
+	return withStatus{
+		structs.Invalidf(format, args...),
+		http.StatusRequestEntityTooLarge,
+	}
 }
 
 func busy() error {

@@ -24,14 +24,20 @@ import (
 // idleServer rejects bodies of which nothing arrives for a time.
 func idleServer(t *testing.T, idle time.Duration) *server {
 	s := &server{caller: &apitest.Caller{}, agent: newAgent()}
-	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: s.caller, Agent: s.agent,
-		Logger: hclog.NewNullLogger(), BodyIdle: idle}))
+	s.Server = httptest.NewServer(api.NewHandler(api.Config{
+		Caller:   s.caller,
+		Agent:    s.agent,
+		Logger:   hclog.NewNullLogger(),
+		BodyIdle: idle,
+	}))
 	t.Cleanup(s.Close)
 	return s
 }
 
 // begin sends the header of a request whose body has a length.
-func begin(t *testing.T, s *server, request string, length int) (net.Conn, *bufio.Reader) {
+func begin(t *testing.T, s *server, request string, length int) (
+	net.Conn, *bufio.Reader,
+) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
@@ -57,7 +63,8 @@ func ended(t *testing.T, r *bufio.Reader) (status int, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.ReadByte(); err == nil || strings.Contains(err.Error(), "timeout") {
+	_, err = r.ReadByte()
+	if err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the connection stays: %v", err)
 	}
 	return resp.StatusCode, string(b)
@@ -96,7 +103,8 @@ func TestBody_ThatArrivesTooSlowlyClosesTheConnection(t *testing.T) {
 			}
 		}
 	})
-	if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusRequestTimeout {
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil || resp.StatusCode != http.StatusRequestTimeout {
 		t.Fatalf("%v, %v", resp, err)
 	}
 }
@@ -109,13 +117,16 @@ func TestBody_OfAStreamMayArriveSlowly(t *testing.T) {
 	defer tick.Stop()
 	for range parts {
 		<-tick.C
-		if _, err := conn.Write([]byte("x")); err != nil {
+		_, err := conn.Write([]byte("x"))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusOK ||
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil || resp.StatusCode != http.StatusOK ||
 		len(s.agent.Restored()) != parts {
-		t.Fatalf("%v, %v, %d bytes", resp, err, len(s.agent.Restored()))
+		t.Fatalf("%v, %v, %d bytes",
+			resp, err, len(s.agent.Restored()))
 	}
 }
 
@@ -142,12 +153,16 @@ func (a restorer) SnapshotRestore(ctx context.Context, r io.Reader) error {
 func TestBody_ThatHasArrivedHasNoDeadline(t *testing.T) {
 	ended := make(chan error, 1)
 	s := &server{}
-	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: &apitest.Caller{},
-		Agent:  restorer{newAgent(), ended},
-		Logger: hclog.NewNullLogger(), BodyIdle: 20 * time.Millisecond}))
+	s.Server = httptest.NewServer(api.NewHandler(api.Config{
+		Caller:   &apitest.Caller{},
+		Agent:    restorer{newAgent(), ended},
+		Logger:   hclog.NewNullLogger(),
+		BodyIdle: 20 * time.Millisecond,
+	}))
 	defer s.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	if resp, body := s.do(t, "PUT", "/v1/operator/snapshot", "an archive"); resp.StatusCode != http.StatusOK {
+	resp, body := s.do(t, "PUT", "/v1/operator/snapshot", "an archive")
+	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", resp.StatusCode, body)
 	}
 	if err := <-ended; err != nil {
@@ -175,7 +190,8 @@ func TestBody_SizeIsBoundedByRoute(t *testing.T) {
 		{"/v1/jobs", parts, "the body has more than 100000 objects, lists and null elements", 413},
 	} {
 		resp, body := s.do(t, "PUT", c.path, c.body)
-		if resp.StatusCode != c.status || !strings.HasPrefix(body, c.want) {
+		if resp.StatusCode != c.status ||
+			!strings.HasPrefix(body, c.want) {
 			t.Errorf("%s: %d %.200s", c.path, resp.StatusCode, body)
 		}
 		if kind := resp.Header.Get("X-Berth-Error-Kind"); c.status == 413 &&
@@ -241,8 +257,15 @@ func TestBodies_InFlightAreBoundedTogether(t *testing.T) {
 func TestAccessLog_NamesStatusSizeAndPeer(t *testing.T) {
 	var out bytes.Buffer
 	caller := &apitest.Caller{}
-	h := api.NewHandler(api.Config{Caller: caller, Agent: newAgent(), AllowedHosts: []string{"example.com"},
-		Logger: hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Debug})})
+	h := api.NewHandler(api.Config{
+		Caller:       caller,
+		Agent:        newAgent(),
+		AllowedHosts: []string{"example.com"},
+		Logger: hclog.New(&hclog.LoggerOptions{
+			Output: &out,
+			Level:  hclog.Debug,
+		}),
+	})
 	for want, edit := range map[string]func(*http.Request){
 		"/v1/regions status=200 size=11 peer=192.0.2.1:1234 duration=": func(*http.Request) {},
 		"/v1/nothing status=404 size=46 peer=192.0.2.1:1234 duration=": func(r *http.Request) {

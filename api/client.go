@@ -45,7 +45,11 @@ type Client struct {
 
 // NewClient returns a client. The calls of a client with an invalid address return an error.
 func NewClient(cfg ClientConfig) *Client {
-	cfg.Address = cmp.Or(cfg.Address, os.Getenv("BERTH_ADDR"), DefaultAddress)
+	cfg.Address = cmp.Or(
+		cfg.Address,
+		os.Getenv("BERTH_ADDR"),
+		DefaultAddress,
+	)
 	c := &Client{cfg: cfg}
 	c.base, c.bad = parseAddress(cfg.Address)
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
@@ -66,8 +70,8 @@ func parseAddress(s string) (*url.URL, error) {
 	}
 	u, err := url.Parse(s)
 	if err == nil {
-		overTCP := u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
-		if overTCP || u.Scheme == "unix" {
+		overHTTP := u.Scheme == "http" || u.Scheme == "https"
+		if overHTTP && u.Host != "" || u.Scheme == "unix" {
 			return u, nil
 		}
 	}
@@ -75,13 +79,14 @@ func parseAddress(s string) (*url.URL, error) {
 }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+}
 
 // Address returns the address of the agent.
-func (c *Client) Address() string { return c.cfg.Address }
-
-// Namespace returns the namespace of the calls.
-func (c *Client) Namespace() string { return structs.NamespaceOr(c.cfg.Namespace) }
+func (c *Client) Address() string {
+	return c.cfg.Address
+}
 
 // request is one call of a route.
 type request struct {
@@ -143,7 +148,9 @@ func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
 	for tries := 1; ; tries++ {
 		resp, err := c.openOnce(ctx, r)
 		after := structs.RetryAfter(err)
-		if after == 0 || r.route.method() != http.MethodGet || tries == readTries {
+		if after == 0 ||
+			r.route.method() != http.MethodGet ||
+			tries == readTries {
 			return resp, err
 		}
 		select {
@@ -167,7 +174,7 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 		return nil, c.transportError(ctx, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		defer func() { _ = resp.Body.Close() }()
+		defer closeBody(resp)
 		return nil, errorOf(resp)
 	}
 	return resp, nil
@@ -175,7 +182,7 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 
 func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	u := *c.base
-	for _, s := range strings.Split(r.route.Path[1:], "/") {
+	for s := range strings.SplitSeq(r.route.Path[1:], "/") {
 		if s == "{id}" {
 			s = r.id
 		}
@@ -186,8 +193,10 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	if query == nil {
 		query = url.Values{}
 	}
-	setGiven(query, "namespace", cmp.Or(query.Get("namespace"), c.cfg.Namespace))
-	setGiven(query, "region", cmp.Or(query.Get("region"), c.cfg.Region))
+	setGiven(query, "namespace",
+		cmp.Or(query.Get("namespace"), c.cfg.Namespace))
+	setGiven(query, "region",
+		cmp.Or(query.Get("region"), c.cfg.Region))
 	u.RawQuery = query.Encode()
 	var body io.Reader
 	switch b := r.body.(type) {
@@ -201,7 +210,8 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 		}
 		body = bytes.NewReader(encoded)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.route.method(), u.String(), body)
+	method := r.route.method()
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
 		return nil, structs.Invalidf("making the request: %w", err)
 	}
@@ -211,6 +221,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	return req, nil
 }
+
+// closeBody closes the body of an answer. Its error loses nothing.
+func closeBody(resp *http.Response) { _ = resp.Body.Close() }
 
 // transportError explains why the agent could not be reached or did not answer.
 func (c *Client) transportError(ctx context.Context, err error) error {
@@ -226,54 +239,58 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 		return structs.Timeoutf("the call was cancelled: %w", ctx.Err())
 	case errors.As(err, &op) && op.Op == "dial":
 		return structs.Unavailablef(
-			"no agent can be reached at %s (-address, BERTH_ADDR): %w", c.cfg.Address, netfault.Plain(err))
+			"no agent can be reached at %s (-address, BERTH_ADDR): %w",
+			c.cfg.Address, netfault.Plain(err))
 	}
-	return structs.Timeoutf("the agent at %s did not answer: %w", c.cfg.Address,
-		netfault.Plain(err))
+	return structs.Timeoutf("the agent at %s did not answer: %w",
+		c.cfg.Address, netfault.Plain(err))
 }
 
 // errorOf returns the error of an answer that is not a success.
 func errorOf(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	kind := structs.Kind(resp.Header.Get(headerErrorKind))
-	if kind == "" {
-		kind = structs.KindFromHTTP(resp.StatusCode)
+	return &structs.Error{
+		Kind:       cmp.Or(kind, structs.KindFromHTTP(resp.StatusCode)),
+		Text:       cmp.Or(strings.TrimSpace(string(text)), resp.Status),
+		RetryAfter: retryAfter(resp.Header),
 	}
-	message := strings.TrimSpace(string(text))
-	if message == "" {
-		message = resp.Status
-	}
-	return &structs.Error{Kind: kind, Text: message, RetryAfter: retryAfter(resp.Header)}
 }
 
 // retryAfter returns the delay before a retry that the agent or a proxy names. 0 is none.
 func retryAfter(h http.Header) time.Duration {
-	if exact, err := time.ParseDuration(h.Get(headerRetryExact)); err == nil && exact > 0 {
+	exact, err := time.ParseDuration(h.Get(headerRetryExact))
+	if err == nil && exact > 0 {
 		return exact
 	}
 	seconds, _ := strconv.ParseUint(h.Get(headerRetryAfter), 10, 16) // a date counts as none
 	return time.Duration(seconds) * time.Second
 }
 
-// do sends a request, decodes the answer into out and returns the metadata of the headers.
-func (c *Client) do(ctx context.Context, r request, out any) (*Meta, error) {
+// callJSON sends a request, decodes the answer into out and returns the metadata of the headers.
+func (c *Client) callJSON(ctx context.Context, r request, out any) (*Meta, error) {
 	resp, err := c.open(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = resp.Body.Close() }()
+	defer closeBody(resp)
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, c.transportError(ctx, err)
 	}
-	if err := json.Unmarshal(body, out); err != nil {
-		return nil, structs.Internalf("the answer of the agent at %s is invalid: %w", c.cfg.Address, err)
+	err = json.Unmarshal(body, out)
+	if err != nil {
+		return nil, structs.Internalf("the answer of the agent at %s is invalid: %w",
+			c.cfg.Address, err)
 	}
 	return metaOf(resp.Header), nil
 }
 
 func metaOf(h http.Header) *Meta {
-	m := &Meta{KnownLeader: h.Get(headerKnownLeader) == "true", NextToken: h.Get(headerNextToken)}
+	m := &Meta{
+		KnownLeader: h.Get(headerKnownLeader) == "true",
+		NextToken:   h.Get(headerNextToken),
+	}
 	m.Index, _ = strconv.ParseUint(h.Get(headerIndex), 10, 64) // some answers have none
 	ms, _ := strconv.ParseInt(h.Get(headerLastContact), 10, 64)
 	m.LastContact = time.Duration(ms) * time.Millisecond
@@ -289,5 +306,6 @@ func secretsHeader(s structs.Secrets) (http.Header, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding secrets: %w", err)
 	}
-	return http.Header{headerBerthSecrets: {base64.StdEncoding.EncodeToString(b)}}, nil
+	encoded := base64.StdEncoding.EncodeToString(b)
+	return http.Header{headerBerthSecrets: {encoded}}, nil
 }

@@ -41,7 +41,8 @@ func TestClient_EachMethodReachesARoute(t *testing.T) {
 		inner.ServeHTTP(answer, r)
 		text := answer.Body.String()
 		if answer.Code == http.StatusMethodNotAllowed || strings.Contains(text, "there is no route") {
-			t.Errorf("%s %s: %d %s", r.Method, r.URL.Path, answer.Code, text)
+			t.Errorf("%s %s: %d %s",
+				r.Method, r.URL.Path, answer.Code, text)
 		}
 		http.Error(w, "seen", http.StatusConflict)
 	})
@@ -51,7 +52,8 @@ func TestClient_EachMethodReachesARoute(t *testing.T) {
 	called := 0
 	for n := range methods.NumMethod() {
 		name, method := methods.Type().Method(n).Name, methods.Method(n)
-		if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[context.Context]() {
+		if method.Type().NumIn() == 0 ||
+			method.Type().In(0) != reflect.TypeFor[context.Context]() {
 			continue
 		}
 		called++
@@ -69,7 +71,8 @@ func TestClient_EachMethodReachesARoute(t *testing.T) {
 		if len(asked) != 1 || !structs.IsKind(err, structs.KindConflict) {
 			t.Errorf("%s asked %q: %v", name, asked, err)
 		}
-		if sent := strings.Count(strings.Join(asked, ""), "an/id"); sent < texts {
+		sent := strings.Count(strings.Join(asked, ""), "an/id")
+		if sent < texts {
 			t.Errorf("%s asked %q, and was given %d texts", name, asked, texts)
 		}
 	}
@@ -95,7 +98,12 @@ func madeUp(of reflect.Type) reflect.Value {
 // TestClient_MethodsReachTheirProcedures calls methods with arguments that their types do not suggest.
 func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 	s := newServer(t)
-	c := api.NewClient(api.ClientConfig{Address: s.URL, Namespace: "n s", Region: "r", Token: "tok"})
+	c := api.NewClient(api.ClientConfig{
+		Address:   s.URL,
+		Namespace: "n s",
+		Region:    "r",
+		Token:     "tok",
+	})
 	defer c.Close()
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
@@ -135,16 +143,25 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 				nil)
 			return err
 		},
-		"CSIVolume.Register":   func() error { _, err := c.VolumeRegister(ctx, fullVolume()); return err },
-		"CSIVolume.Create":     func() error { _, err := c.VolumeCreate(ctx, fullVolume()); return err },
+		"CSIVolume.Register": func() error {
+			_, err := c.VolumeRegister(ctx, fullVolume())
+			return err
+		},
+		"CSIVolume.Create": func() error {
+			_, err := c.VolumeCreate(ctx, fullVolume())
+			return err
+		},
 		"CSIVolume.Deregister": func() error { return c.VolumeDeregister(ctx, "v", true) },
 		"CSIVolume.Delete": func() error {
 			return c.VolumeDelete(ctx, "v",
 				structs.Secrets{"a": "x,y=z"})
 		},
 		"CSIVolume.Detach": func() error {
-			_, err := c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{NodeID: "n", Reason: "r & s",
-				By: "me"})
+			_, err := c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{
+				NodeID: "n",
+				Reason: "r & s",
+				By:     "me",
+			})
 			return err
 		},
 		"CSIVolume.ListExternal":     func() error { _, err := c.VolumesExternal(ctx, "p", nil); return err },
@@ -159,13 +176,18 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 	} {
 		err := call()
 		calls := s.caller.Take()
-		if len(calls) != 1 || calls[0].Method != name || !structs.IsKind(err, structs.KindUnavailable) {
+		if len(calls) != 1 ||
+			calls[0].Method != name ||
+			!structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("%s: called %v, %v", name, calls, err)
 			continue
 		}
 		switch r := calls[0].Request.(type) {
 		case *structs.JobGetRequest:
-			if !strings.HasPrefix(r.JobID, "a/b") || r.Namespace != "n s" || r.Region != "r" || r.AuthToken != "tok" {
+			if !strings.HasPrefix(r.JobID, "a/b") ||
+				r.Namespace != "n s" ||
+				r.Region != "r" ||
+				r.AuthToken != "tok" {
 				t.Errorf("%s asked %+v", name, r)
 			}
 		case *structs.JobRegisterRequest:
@@ -205,15 +227,23 @@ func fullJob() *structs.Job {
 			ShutdownDelay: &delay,
 			RestartPolicy: &structs.RestartPolicy{Attempts: 2, Interval: time.Minute},
 			Volumes: map[string]*structs.VolumeRequest{
-				"v": {Name: "v", Type: "csi", MountOptions: &structs.CSIMountOptions{MountFlags: []string{"ro"}}},
+				"v": {
+					Name:         "v",
+					Type:         "csi",
+					MountOptions: &structs.CSIMountOptions{MountFlags: []string{"ro"}},
+				},
 			},
 			Tasks: []*structs.Task{{
-				Name:            "t",
-				Driver:          "exec",
-				Config:          map[string]any{"args": []any{"x", true, 2.5}},
-				KillTimeout:     time.Second,
-				Resources:       &structs.Resources{CPU: 100},
-				CSIPluginConfig: &structs.CSIPluginConfig{ID: "p", Type: "monolith", HealthTimeout: time.Minute},
+				Name:        "t",
+				Driver:      "exec",
+				Config:      map[string]any{"args": []any{"x", true, 2.5}},
+				KillTimeout: time.Second,
+				Resources:   &structs.Resources{CPU: 100},
+				CSIPluginConfig: &structs.CSIPluginConfig{
+					ID:            "p",
+					Type:          "monolith",
+					HealthTimeout: time.Minute,
+				},
 			}},
 		}},
 	}
@@ -240,7 +270,9 @@ func TestClient_CallsTheAgent(t *testing.T) {
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
 	self, err := c.AgentSelf(t.Context())
-	if err != nil || self.Stats["client"]["node_id"] != "n1" || self.Member.Name != "s1.global" {
+	if err != nil ||
+		self.Stats["client"]["node_id"] != "n1" ||
+		self.Member.Name != "s1.global" {
 		t.Errorf("%+v, %v", self, err)
 	}
 	members, err := c.AgentMembers(t.Context())
@@ -259,22 +291,28 @@ func TestClient_CallsTheAgent(t *testing.T) {
 			"force-leave s1.global true"}) {
 		t.Errorf("%q, %v", got, left)
 	}
-	if err := c.AgentForceLeave(t.Context(), "", false); !structs.IsKind(err, structs.KindInvalid) {
+	err = c.AgentForceLeave(t.Context(), "", false)
+	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("a force-leave of an unknown server: %v", err)
 	}
 	var saved bytes.Buffer
-	if err := c.SnapshotSave(t.Context(), &saved); err != nil || saved.String() != "an archive" {
+	err = c.SnapshotSave(t.Context(), &saved)
+	if err != nil || saved.String() != "an archive" {
 		t.Errorf("%q, %v", saved.String(), err)
 	}
-	if err := c.SnapshotRestore(t.Context(), &saved); err != nil || string(s.agent.Restored()) != "an archive" {
+	err = c.SnapshotRestore(t.Context(), &saved)
+	if err != nil || string(s.agent.Restored()) != "an archive" {
 		t.Errorf("%q, %v", s.agent.Restored(), err)
 	}
 	s.agent.Snapshot = nil
-	if err := c.SnapshotSave(t.Context(), &saved); !structs.IsKind(err, structs.KindUnavailable) {
+	err = c.SnapshotSave(t.Context(), &saved)
+	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("without a leader: %v", err)
 	}
 	job, err := c.JobParse(t.Context(), "job \"j\" {\n  type = \"batch\"\n}\n", true)
-	if err != nil || job.ID != "j" || job.Priority != structs.JobDefaultPriority {
+	if err != nil ||
+		job.ID != "j" ||
+		job.Priority != structs.JobDefaultPriority {
 		t.Errorf("%+v, %v", job, err)
 	}
 }
@@ -290,13 +328,20 @@ func TestClient_CallsOverAUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: api.NewHandler(api.Config{Agent: newAgent(), Logger: hclog.NewNullLogger()})}
+	srv := &http.Server{Handler: api.NewHandler(api.Config{
+		Agent:  newAgent(),
+		Logger: hclog.NewNullLogger(),
+	})}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(ln) }()
-	t.Cleanup(func() { _ = srv.Close(); <-ended })
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-ended
+	})
 	c := api.NewClient(api.ClientConfig{Address: "unix://" + socket})
 	defer c.Close()
-	if self, err := c.AgentSelf(t.Context()); err != nil || self.Member.Name != "s1.global" {
+	self, err := c.AgentSelf(t.Context())
+	if err != nil || self.Member.Name != "s1.global" {
 		t.Errorf("%+v, %v", self, err)
 	}
 }
@@ -342,13 +387,15 @@ func TestClient_ErrorsHaveKindAndAddress(t *testing.T) {
 		_, err := client.AgentSelf(ctx)
 		cancel()
 		client.Close()
-		if structs.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
+		if structs.KindOf(err) != c.kind ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %s: %v", c.name, structs.KindOf(err), err)
 		}
 	}
 	client := api.NewClient(api.ClientConfig{Address: odd.URL})
 	defer client.Close()
-	if _, err := client.AgentMembers(t.Context()); !structs.IsKind(err, structs.KindInternal) {
+	_, err = client.AgentMembers(t.Context())
+	if !structs.IsKind(err, structs.KindInternal) {
 		t.Errorf("an answer that is not JSON: %v", err)
 	}
 }
@@ -372,15 +419,21 @@ func TestClient_ReadsTheDelayBeforeARetry(t *testing.T) {
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
 	for _, after := range []time.Duration{250 * time.Millisecond, 3 * time.Second, 0} {
-		busy := structs.Errorf(structs.KindUnavailable, "claiming: %w", structs.Busy(after, "too much to do"))
+		busy := structs.Errorf(structs.KindUnavailable, "claiming: %w",
+			structs.Busy(after, "too much to do"))
 		apitest.Fail(s.caller, structs.CSIVolumeList, busy)
 		apitest.Fail(s.caller, structs.NodeDeregister, busy)
 		resp, _ := s.do(t, "GET", "/v1/volumes", "")
-		want := map[time.Duration]string{250 * time.Millisecond: "1", 3 * time.Second: "3"}[after]
-		if got := resp.Header.Get("Retry-After"); resp.StatusCode != http.StatusServiceUnavailable || got != want {
+		want := map[time.Duration]string{
+			250 * time.Millisecond: "1",
+			3 * time.Second:        "3",
+		}[after]
+		got := resp.Header.Get("Retry-After")
+		if resp.StatusCode != http.StatusServiceUnavailable || got != want {
 			t.Errorf("after %s: status %d, Retry-After %q, want 503 and %q", after, resp.StatusCode, got, want)
 		}
-		if err := c.NodePurge(t.Context(), "n1"); structs.RetryAfter(err) != after ||
+		err := c.NodePurge(t.Context(), "n1")
+		if structs.RetryAfter(err) != after ||
 			err.Error() != "claiming: too much to do" {
 			t.Errorf("the client got %v, after %s, want %s", err, structs.RetryAfter(err), after)
 		}

@@ -9,15 +9,20 @@ import (
 var (
 	_ = handle(get, "/v1/job/{id}/deployment",
 		serveMethod(structs.JobGet, bindJob,
-			func(*structs.JobGetResponse) json.RawMessage { return json.RawMessage("null") }))
+			func(*structs.JobGetResponse) json.RawMessage {
+				return json.RawMessage("null")
+			}))
 	_ = handle(get, "/v1/job/{id}/deployments",
-		serveMethod(structs.JobGet, bindJob, func(*structs.JobGetResponse) []struct{} { return nil }))
-	_ = handle(get, "/v1/deployments", deploymentList)
+		serveMethod(structs.JobGet, bindJob,
+			func(*structs.JobGetResponse) []struct{} {
+				return nil
+			}))
+	_ = handle(get, "/v1/deployments", serveDeployments)
 )
 
-// deploymentList returns an empty list. berth has no deployments: an update replaces every changed allocation
+// serveDeployments returns an empty list. berth has no deployments: an update replaces every changed allocation
 // at once. Clients of the dialect ask for deployments whenever they show a job, and fail after an error.
-func deploymentList(c *call) (any, error) {
+func serveDeployments(c *call) (any, error) {
 	c.setIndex(1)
 	return []struct{}{}, nil
 }

@@ -26,7 +26,8 @@ func dialectDefault(field string, value json.RawMessage) bool {
 		return false
 	}
 	var got, want any
-	return json.Unmarshal(value, &got) == nil && json.Unmarshal([]byte(text), &want) == nil &&
+	return json.Unmarshal(value, &got) == nil &&
+		json.Unmarshal([]byte(text), &want) == nil &&
 		reflect.DeepEqual(got, want)
 }
 

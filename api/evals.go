@@ -11,12 +11,16 @@ var (
 		serveList(structs.EvalList, nil, evaluations))
 	evalGet = route(get, "/v1/evaluation/{id}",
 		serveMethod(structs.EvalGet, bindEval,
-			func(a *structs.EvalGetResponse) *structs.Evaluation { return a.Eval }))
+			func(a *structs.EvalGetResponse) *structs.Evaluation {
+				return a.Eval
+			}))
 	evalAllocations = route(get, "/v1/evaluation/{id}/allocations",
 		serveList(structs.EvalAllocs, bindEval, allocStubs))
 )
 
-func evaluations(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }
+func evaluations(a *structs.EvalListResponse) []*structs.Evaluation {
+	return a.Evaluations
+}
 
 func bindEval(c *call, q *structs.EvalGetRequest) error {
 	q.EvalID = c.id()
@@ -24,12 +28,16 @@ func bindEval(c *call, q *structs.EvalGetRequest) error {
 }
 
 // Evaluations lists evaluations.
-func (c *Client) Evaluations(ctx context.Context, q *Query) ([]*structs.Evaluation, *Meta, error) {
+func (c *Client) Evaluations(ctx context.Context, q *Query) (
+	[]*structs.Evaluation, *Meta, error,
+) {
 	return evalList.fetch(ctx, c, "", q)
 }
 
 // Evaluation reads one evaluation.
-func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (*structs.Evaluation, *Meta, error) {
+func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (
+	*structs.Evaluation, *Meta, error,
+) {
 	return evalGet.fetch(ctx, c, id, q)
 }
 

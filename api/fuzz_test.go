@@ -42,7 +42,11 @@ func FuzzHTTP(f *testing.F) {
 		}
 		return &structs.CSIVolumeRegisterResponse{}, nil
 	})
-	h := api.NewHandler(api.Config{Caller: caller, Agent: newAgent(), Logger: hclog.NewNullLogger()})
+	h := api.NewHandler(api.Config{
+		Caller: caller,
+		Agent:  newAgent(),
+		Logger: hclog.NewNullLogger(),
+	})
 	f.Fuzz(func(t *testing.T, method, target, header string, body []byte) {
 		head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%s\r\n\r\n", method,
 			target, len(body), header)
@@ -57,9 +61,11 @@ func FuzzHTTP(f *testing.F) {
 		if strings.Contains(text, "panicked") && w.Code == http.StatusInternalServerError {
 			t.Fatalf("%s %q: %s", method, target, text)
 		}
-		if w.Header().Get("X-Berth-Error-Kind") != "" && (w.Code < 400 ||
-			len(text) > structs.MaxErrorText+16) {
-			t.Fatalf("%s %q: %d, an error of %d bytes", method, target, w.Code, len(text))
+		if w.Header().Get("X-Berth-Error-Kind") != "" &&
+			(w.Code < 400 ||
+				len(text) > structs.MaxErrorText+16) {
+			t.Fatalf("%s %q: %d, an error of %d bytes",
+				method, target, w.Code, len(text))
 		}
 	})
 }

@@ -111,28 +111,35 @@ func NewHandler(cfg Config) http.Handler {
 			h.mux.Handle(method+" "+r.Path, h.serve(r))
 		}
 	}
-	h.mux.HandleFunc(anyPath, h.unknown)
+	h.mux.HandleFunc(anyPath, h.serveUnknown)
 	return http.HandlerFunc(h.serveHTTP)
 }
 
 func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	start, path := time.Now(), r.URL.Path
+	start := time.Now()
+	path := r.URL.Path
 	m := &answerMeter{ResponseWriter: w}
 	defer h.logAccess(m, r, path, start)
 	defer func() {
 		if p := recover(); p != nil {
-			h.Logger.Error("request panicked", "method", r.Method, "path", path,
-				"panic", p, "stack", string(debug.Stack()))
-			renderError(m, structs.Internalf("serving %s panicked: %v", shownPath(r), p))
+			h.Logger.Error("request panicked",
+				"method", r.Method,
+				"path", path,
+				"panic", p,
+				"stack", string(debug.Stack()))
+			err := structs.Internalf("serving %s panicked: %v", shownPath(r), p)
+			renderError(m, err)
 		}
 	}()
 	body := h.boundBody(m, r)
 	defer body.release()
-	if err := h.checkHost(r.Host); err != nil {
+	err := h.checkHost(r.Host)
+	if err != nil {
 		renderError(m, err)
 		return
 	}
-	if err := h.origin.Check(r); err != nil {
+	err = h.origin.Check(r)
+	if err != nil {
 		renderError(m, structs.Deniedf("a page of another origin may not change anything here: %w", err))
 		return
 	}
@@ -148,22 +155,29 @@ func (h *handler) serve(route Route) http.Handler {
 		}
 		c := &call{handler: h, w: w, r: r}
 		answer, err := route.serve(c)
-		if rows, ok := answer.(rowStream); ok && err == nil {
+		rows, streamed := answer.(rowStream)
+		if streamed && err == nil {
 			err = c.renderRows(rows)
 		}
 		switch {
-		case err != nil && r.Context().Err() != nil && !errors.As(err, new(withStatus)):
+		case err != nil &&
+			r.Context().Err() != nil &&
+			!errors.As(err, new(withStatus)):
 			// An error with a status of its own goes to the client: the body did not arrive in time.
-			h.Logger.Debug("client disconnected", "path", r.URL.Path, "error", err)
+			h.Logger.Debug("client disconnected",
+				"path", r.URL.Path,
+				"error", err)
 		case err != nil && c.began:
-			h.Logger.Warn("failed to finish a response", "path", r.URL.Path, "error", err)
+			h.Logger.Warn("failed to finish a response",
+				"path", r.URL.Path,
+				"error", err)
 		case err != nil:
 			renderError(w, err)
 		case c.began:
 		case isNil(answer):
 			renderError(w, structs.NotFoundf("there is nothing at %s", shownPath(r)))
 		default:
-			c.render(answer)
+			c.render(http.StatusOK, answer)
 		}
 	})
 }
@@ -179,25 +193,31 @@ func isNil(answer any) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// unknown answers a request without a route.
-func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
+// serveUnknown answers a request without a route.
+func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	method := structs.Cut(r.Method, structs.MaxQuoted)
 	methods := h.methodsAt(r)
 	if len(methods) == 0 {
-		renderError(w, structs.NotFoundf("there is no route %s %s in this API", method, shownPath(r)))
+		renderError(w, structs.NotFoundf("there is no route %s %s in this API",
+			method, shownPath(r)))
 		return
 	}
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)
 	w.Header().Set(headerErrorKind, string(structs.KindInvalid))
-	text := fmt.Sprintf("%s does not allow the method %s, only %s", shownPath(r), method, allowed)
+	text := fmt.Sprintf("%s does not allow the method %s, only %s",
+		shownPath(r), method, allowed)
 	http.Error(w, text, http.StatusMethodNotAllowed)
 }
 
 // methodsAt returns the methods for which the path of a request has a route.
 func (h *handler) methodsAt(r *http.Request) (methods []string) {
 	for _, method := range strings.Fields(get + " " + put + " " + remove) {
-		_, pattern := h.mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL})
+		_, pattern := h.mux.Handler(&http.Request{
+			Method: method,
+			Host:   r.Host,
+			URL:    r.URL,
+		})
 		if pattern != anyPath {
 			methods = append(methods, method)
 		}

@@ -49,7 +49,11 @@ func newAgent() *apitest.Agent {
 		Addr:   "10.0.0.1",
 		Port:   4748,
 		Status: "alive",
-		Tags:   map[string]string{"region": "global", "dc": "dc1", "port": "4747"},
+		Tags: map[string]string{
+			"region": "global",
+			"dc":     "dc1",
+			"port":   "4747",
+		},
 	}
 	return &apitest.Agent{
 		SelfIs: &api.AgentSelf{
@@ -57,8 +61,11 @@ func newAgent() *apitest.Agent {
 			Member: me,
 			Stats:  map[string]map[string]string{"client": {"node_id": "n1"}},
 		},
-		MembersAs:  []*structs.AgentMember{me},
-		HealthIs:   &api.AgentHealth{Server: &api.HalfHealth{OK: true, Message: "ok"}},
+		MembersAs: []*structs.AgentMember{me},
+		HealthIs: &api.AgentHealth{Server: &api.HalfHealth{
+			OK:      true,
+			Message: "ok",
+		}},
 		StatsAre:   &structs.HostStats{Uptime: 7},
 		Node:       "n1",
 		MetricsAre: apitest.Metrics{JSON: map[string]int{"Gauges": 1}},
@@ -67,7 +74,9 @@ func newAgent() *apitest.Agent {
 }
 
 // do makes a request and returns the answer with its body.
-func (s *server) do(t testing.TB, method, path, body string) (*http.Response, string) {
+func (s *server) do(t testing.TB, method, path, body string) (
+	*http.Response, string,
+) {
 	t.Helper()
 	req, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -100,7 +109,8 @@ func TestHandler_RoutesCallTheirProcedures(t *testing.T) {
 	for _, r := range api.Routes() {
 		methods := strings.Fields(r.Methods)
 		want, ok := all[methods[0]+" "+r.Path]
-		if !ok || want.body == "" && want.rpc != "" && !strings.Contains(want.path, "?") {
+		if !ok ||
+			want.body == "" && want.rpc != "" && !strings.Contains(want.path, "?") {
 			s.checkPathOnly(t, r)
 		}
 		if !ok {
@@ -112,19 +122,23 @@ func TestHandler_RoutesCallTheirProcedures(t *testing.T) {
 			calls := s.caller.Take()
 			if want.rpc == "" {
 				if len(calls) != 0 || resp.StatusCode != want.status {
-					t.Errorf("%s %s: %d %s, called %v", method, want.path, resp.StatusCode, body, calls)
+					t.Errorf("%s %s: %d %s, called %v",
+						method, want.path, resp.StatusCode, body, calls)
 				}
 				continue
 			}
 			if len(calls) != 1 || calls[0].Method != want.rpc {
-				t.Errorf("%s %s called %v, want %s: %d %s", method, want.path, calls, want.rpc, resp.StatusCode, body)
+				t.Errorf("%s %s called %v, want %s: %d %s",
+					method, want.path, calls, want.rpc, resp.StatusCode, body)
 				continue
 			}
 			unstream(calls[0].Request)
 			if !reflect.DeepEqual(calls[0].Request, want.request) {
-				t.Errorf("%s %s asked\n%#v, want\n%#v", method, want.path, calls[0].Request, want.request)
+				t.Errorf("%s %s asked\n%#v, want\n%#v",
+					method, want.path, calls[0].Request, want.request)
 			}
-			if resp.StatusCode != 503 || resp.Header.Get("X-Berth-Error-Kind") != "unavailable" ||
+			if resp.StatusCode != 503 ||
+				resp.Header.Get("X-Berth-Error-Kind") != "unavailable" ||
 				!strings.HasPrefix(body, "nothing answers "+want.rpc) {
 				t.Errorf("%s %s: %d %s %q", method, want.path, resp.StatusCode, resp.Header.Get("X-Berth-Error-Kind"),
 					body)
@@ -148,14 +162,22 @@ func TestHandler_RendersARead(t *testing.T) {
 		},
 	})
 	resp, body := s.do(t, "GET", "/v1/jobs?pretty", "")
-	for name, want := range map[string]string{"X-Nomad-Index": "42", "X-Nomad-LastContact": "17",
-		"X-Nomad-KnownLeader": "true", "X-Nomad-NextToken": "more", "Content-Type": "application/json"} {
+	for name, want := range map[string]string{
+		"X-Nomad-Index":       "42",
+		"X-Nomad-LastContact": "17",
+		"X-Nomad-KnownLeader": "true",
+		"X-Nomad-NextToken":   "more",
+		"Content-Type":        "application/json",
+	} {
 		if got := resp.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
 	var jobs []*structs.JobListStub
-	if err := json.Unmarshal([]byte(body), &jobs); err != nil || len(jobs) != 1 || jobs[0].ID != "j" ||
+	err := json.Unmarshal([]byte(body), &jobs)
+	if err != nil ||
+		len(jobs) != 1 ||
+		jobs[0].ID != "j" ||
 		!strings.Contains(body, "\n    ") {
 		t.Errorf("%q, %v", body, err)
 	}
@@ -173,7 +195,9 @@ func TestHandler_CompressesLargeAnswers(t *testing.T) {
 	}
 	apitest.Answer(s.caller, structs.JobList, structs.JobListResponse{Jobs: stubs})
 	resp, body := s.do(t, "GET", "/v1/jobs", "") // net/http requests gzip and decompresses it
-	if !resp.Uncompressed || json.Unmarshal([]byte(body), &stubs) != nil || len(stubs) != 100 {
+	if !resp.Uncompressed ||
+		json.Unmarshal([]byte(body), &stubs) != nil ||
+		len(stubs) != 100 {
 		t.Errorf("compressed: %v, %d bytes", resp.Uncompressed, len(body))
 	}
 }
@@ -181,20 +205,28 @@ func TestHandler_CompressesLargeAnswers(t *testing.T) {
 func TestHandler_RendersErrorsByKind(t *testing.T) {
 	s := newServer(t)
 	for kind, status := range map[structs.Kind]int{
-		structs.KindInvalid: 400, structs.KindDenied: 403, structs.KindNotFound: 404, structs.KindConflict: 409,
-		structs.KindPrecondition: 412, structs.KindInternal: 500, structs.KindUnavailable: 503,
-		structs.KindTimeout: 504,
+		structs.KindInvalid:      400,
+		structs.KindDenied:       403,
+		structs.KindNotFound:     404,
+		structs.KindConflict:     409,
+		structs.KindPrecondition: 412,
+		structs.KindInternal:     500,
+		structs.KindUnavailable:  503,
+		structs.KindTimeout:      504,
 	} {
 		apitest.Fail(s.caller, structs.JobGet, structs.Errorf(kind, "because of %s", kind))
 		resp, body := s.do(t, "GET", "/v1/job/j", "")
-		if resp.StatusCode != status || resp.Header.Get("X-Berth-Error-Kind") != string(kind) ||
+		if resp.StatusCode != status ||
+			resp.Header.Get("X-Berth-Error-Kind") != string(kind) ||
 			body != "because of "+string(kind)+"\n" {
-			t.Errorf("%s: %d %q %q", kind, resp.StatusCode, resp.Header.Get("X-Berth-Error-Kind"), body)
+			t.Errorf("%s: %d %q %q",
+				kind, resp.StatusCode, resp.Header.Get("X-Berth-Error-Kind"), body)
 		}
 		c := api.NewClient(api.ClientConfig{Address: s.URL})
 		_, _, err := c.Job(context.Background(), "j", nil)
 		c.Close()
-		if structs.KindOf(err) != kind || err.Error() != "because of "+string(kind) {
+		if structs.KindOf(err) != kind ||
+			err.Error() != "because of "+string(kind) {
 			t.Errorf("the client made %s: %v of it", structs.KindOf(err), err)
 		}
 	}
@@ -219,7 +251,8 @@ func TestHandler_RendersErrorsByKind(t *testing.T) {
 		t.Errorf("an answer without a job gives %d", resp.StatusCode)
 	}
 	_, body = s.do(t, "GET", "/v1/job/j%1B%5B2J"+strings.Repeat("x", 300), "")
-	if !strings.Contains(body, `nothing at /v1/job/j\x1b[2Jx`) || len(body) > 2*structs.MaxName {
+	if !strings.Contains(body, `nothing at /v1/job/j\x1b[2Jx`) ||
+		len(body) > 2*structs.MaxName {
 		t.Errorf("an answer without a job shows the path as %q", body)
 	}
 }
@@ -281,11 +314,13 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 		{"GET", "/v1/namespace/other", "", 404, `no namespace "other"`},
 	} {
 		resp, body := s.do(t, c.method, c.path, c.body)
-		if resp.StatusCode != c.status || !strings.Contains(body, c.want) {
+		if resp.StatusCode != c.status ||
+			!strings.Contains(body, c.want) {
 			t.Errorf("%s %s %.80s: %d %q, want %d %q", c.method, c.path, c.body, resp.StatusCode, body, c.status,
 				c.want)
 		}
-		if ct := resp.Header.Get("Content-Type"); !strings.HasPrefix(ct, "text/plain") ||
+		ct := resp.Header.Get("Content-Type")
+		if !strings.HasPrefix(ct, "text/plain") ||
 			resp.Header.Get("X-Berth-Error-Kind") == "" {
 			t.Errorf("%s %s: an error of type %s and kind %q", c.method, c.path, ct,
 				resp.Header.Get("X-Berth-Error-Kind"))
@@ -296,15 +331,19 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 func TestHandler_BoundsTheWaitOfABlockingQuery(t *testing.T) {
 	s := newServer(t)
 	s.do(t, "GET", "/v1/jobs?wait=99h", "")
-	if got := s.caller.Take()[0].Request.(*structs.QueryRequest).MaxWait; got != 10*time.Minute {
+	got := s.caller.Take()[0].Request.(*structs.QueryRequest).MaxWait
+	if got != 10*time.Minute {
 		t.Errorf("waits %s", got)
 	}
 }
 
 func TestHandler_ReadsTheTokenFromThreeHeaders(t *testing.T) {
 	s := newServer(t)
-	for name, value := range map[string]string{"X-Nomad-Token": "secret", "X-Berth-Token": "secret",
-		"Authorization": "Bearer secret"} {
+	for name, value := range map[string]string{
+		"X-Nomad-Token": "secret",
+		"X-Berth-Token": "secret",
+		"Authorization": "Bearer secret",
+	} {
 		req, _ := http.NewRequest("GET", s.URL+"/v1/jobs", nil)
 		req.Header.Set(name, value)
 		resp, err := http.DefaultClient.Do(req)
@@ -312,7 +351,8 @@ func TestHandler_ReadsTheTokenFromThreeHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if got := s.caller.Take()[0].Request.(*structs.QueryRequest).AuthToken; got != "secret" {
+		got := s.caller.Take()[0].Request.(*structs.QueryRequest).AuthToken
+		if got != "secret" {
 			t.Errorf("%s gave %q", name, got)
 		}
 	}
@@ -379,7 +419,8 @@ func TestHandler_ReadsSecretsFromHeaders(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != 400 || bytes.Contains(body, []byte("hunter2")) {
+		if resp.StatusCode != 400 ||
+			bytes.Contains(body, []byte("hunter2")) {
 			t.Errorf("%v: %d %s", bad, resp.StatusCode, body)
 		}
 	}
@@ -388,7 +429,8 @@ func TestHandler_ReadsSecretsFromHeaders(t *testing.T) {
 func TestHandler_HidesSecrets(t *testing.T) {
 	s := newServer(t)
 	vol := structs.CSIVolume{
-		ID: "v", Secrets: structs.Secrets{"password": "hunter2"},
+		ID:           "v",
+		Secrets:      structs.Secrets{"password": "hunter2"},
 		MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
 	}
 	attachment := &structs.CSIAttachment{
@@ -404,8 +446,11 @@ func TestHandler_HidesSecrets(t *testing.T) {
 	for _, r := range [][3]string{{"GET", "/v1/volume/csi/v", ""},
 		{"PUT", "/v1/volume/csi/v", `{"Volumes":[{"ID":"v"}]}`}} {
 		resp, body := s.do(t, r[0], r[1], r[2])
-		if resp.StatusCode != 200 || strings.Contains(body, "hunter2") || !strings.Contains(body, `"[REDACTED]"`) {
-			t.Errorf("%s %s: %d %s", r[0], r[1], resp.StatusCode, body)
+		if resp.StatusCode != 200 ||
+			strings.Contains(body, "hunter2") ||
+			!strings.Contains(body, `"[REDACTED]"`) {
+			t.Errorf("%s %s: %d %s",
+				r[0], r[1], resp.StatusCode, body)
 		}
 	}
 	if vol.MountOptions.MountFlags[0] != "password=hunter2" ||
@@ -420,9 +465,13 @@ func TestHandler_HealthHasTheStatusOfTheHalves(t *testing.T) {
 		Client: &api.HalfHealth{Message: "no server was reached yet"},
 		Server: &api.HalfHealth{OK: true},
 	}
-	for path, want := range map[string]int{"/v1/agent/health": 500, "/v1/agent/health?type=client": 500,
-		"/v1/agent/health?type=server": 200} {
-		if resp, body := s.do(t, "GET", path, ""); resp.StatusCode != want || !json.Valid([]byte(body)) {
+	for path, want := range map[string]int{
+		"/v1/agent/health":             500,
+		"/v1/agent/health?type=client": 500,
+		"/v1/agent/health?type=server": 200,
+	} {
+		resp, body := s.do(t, "GET", path, "")
+		if resp.StatusCode != want || !json.Valid([]byte(body)) {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
 		}
 	}
@@ -447,8 +496,11 @@ func TestHandler_RejectsWritesFromOtherOrigins(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if calls := s.caller.Take(); (resp.StatusCode == 403) != c.denied || (len(calls) == 0) != c.denied {
-			t.Errorf("%s with %s: %s gave %d and called %v", c.method, c.header, c.value, resp.StatusCode, calls)
+		calls := s.caller.Take()
+		if (resp.StatusCode == 403) != c.denied ||
+			(len(calls) == 0) != c.denied {
+			t.Errorf("%s with %s: %s gave %d and called %v",
+				c.method, c.header, c.value, resp.StatusCode, calls)
 		}
 	}
 }

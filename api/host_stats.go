@@ -7,14 +7,17 @@ import (
 	"berth/structs"
 )
 
-var hostStats = route[*structs.HostStats](get, "/v1/client/stats", serveHostStats)
+var hostStats = route[*structs.HostStats](get, "/v1/client/stats",
+	serveHostStats)
 
 // serveHostStats answers for the node of ?node_id, or for the node of this agent. It forwards the request to
 // the agent of another node, over one hop.
 func serveHostStats(c *call) (any, error) {
 	id := c.param("node_id")
 	stats, err := c.Agent.HostStats(c.ctx(), id)
-	if id == "" || !structs.IsKind(err, structs.KindNotFound) || c.r.Header.Get(headerHops) != "" {
+	if id == "" ||
+		!structs.IsKind(err, structs.KindNotFound) ||
+		c.r.Header.Get(headerHops) != "" {
 		return stats, err
 	}
 	addr, err := c.agentOfNode(id)

@@ -21,8 +21,11 @@ func TestHostStats_OfAnotherNodeComeFromItsAgent(t *testing.T) {
 			node.ID, node.HTTPAddr = req.NodeID, strings.TrimPrefix(there.URL, "http://")
 			return &structs.NodeGetResponse{Node: node}, nil
 		})
-	for query, want := range map[string]string{"": `"Uptime":7`, "?node_id=n1": `"Uptime":7`,
-		"?node_id=n2": `"Uptime":99`} {
+	for query, want := range map[string]string{
+		"":            `"Uptime":7`,
+		"?node_id=n1": `"Uptime":7`,
+		"?node_id=n2": `"Uptime":99`,
+	} {
 		resp, body := here.do(t, "GET", "/v1/client/stats"+query, "")
 		if resp.StatusCode != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %s %s", query, resp.Status, body)

@@ -13,7 +13,9 @@ import (
 // come from a browser.
 func (h *handler) checkHost(host string) error {
 	name := hostName(host)
-	if name == "" || name == "localhost" || net.ParseIP(name) != nil {
+	if name == "" ||
+		name == "localhost" ||
+		net.ParseIP(name) != nil {
 		return nil
 	}
 	for _, allowed := range h.AllowedHosts {
@@ -37,7 +39,8 @@ func hostName(host string) string {
 
 // isHost reports whether a name matches an allowed one. *.example.com matches every name below example.com.
 func isHost(name, allowed string) bool {
-	if domain, ok := strings.CutPrefix(allowed, "*"); ok && strings.HasPrefix(domain, ".") {
+	domain, wildcard := strings.CutPrefix(allowed, "*")
+	if wildcard && strings.HasPrefix(domain, ".") {
 		return strings.HasSuffix(name, domain)
 	}
 	return name == allowed

@@ -16,8 +16,12 @@ import (
 func TestHandler_RejectsHostsThatAreNotTheAgents(t *testing.T) {
 	caller := &apitest.Caller{}
 	apitest.Answer(caller, structs.JobList, structs.JobListResponse{})
-	h := api.NewHandler(api.Config{Caller: caller, Agent: newAgent(), Logger: hclog.NewNullLogger(),
-		AllowedHosts: []string{"n1", "Berth.Example.com", "*.fleet.example"}})
+	h := api.NewHandler(api.Config{
+		Caller:       caller,
+		Agent:        newAgent(),
+		Logger:       hclog.NewNullLogger(),
+		AllowedHosts: []string{"n1", "Berth.Example.com", "*.fleet.example"},
+	})
 	for host, allowed := range map[string]bool{
 		"127.0.0.1:4746": true, "10.1.2.3": true, "[::1]:4746": true, "[::1]": true,
 		"localhost:4746": true, "LOCALHOST": true, "localhost.": true, "": true,
@@ -36,8 +40,10 @@ func TestHandler_RejectsHostsThatAreNotTheAgents(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			calls := caller.Take()
-			if denied := w.Code == http.StatusForbidden; denied == allowed || (len(calls) == 1) != allowed {
-				t.Errorf("%s with host %q: %d %q, %d calls", method, host, w.Code, w.Body, len(calls))
+			denied := w.Code == http.StatusForbidden
+			if denied == allowed || (len(calls) == 1) != allowed {
+				t.Errorf("%s with host %q: %d %q, %d calls",
+					method, host, w.Code, w.Body, len(calls))
 			}
 			if !allowed && !strings.Contains(w.Body.String(), "http_allowed_hosts") {
 				t.Errorf("%q does not name the setting", w.Body)
@@ -66,12 +72,15 @@ func TestHandler_ReportsUnknownRoutes(t *testing.T) {
 		resp, body := s.do(t, c[0], c[1], c[2])
 		path, _, _ := strings.Cut(strings.ReplaceAll(c[1], "%2F", "/"), "?")
 		want := "there is no route " + c[0] + " " + path + " in this API\n"
-		if resp.StatusCode != http.StatusNotFound || resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
+		if resp.StatusCode != http.StatusNotFound ||
+			resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
 			body != want {
-			t.Errorf("%s %s: %d %q", c[0], c[1], resp.StatusCode, body)
+			t.Errorf("%s %s: %d %q",
+				c[0], c[1], resp.StatusCode, body)
 		}
 		if calls := s.caller.Take(); len(calls) != 0 {
-			t.Errorf("%s %s called %v", c[0], c[1], calls)
+			t.Errorf("%s %s called %v",
+				c[0], c[1], calls)
 		}
 	}
 }

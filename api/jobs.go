@@ -13,12 +13,18 @@ import (
 var (
 	jobList = route(get, "/v1/jobs",
 		serveList(structs.JobList, nil,
-			func(a *structs.JobListResponse) []*structs.JobListStub { return a.Jobs }))
+			func(a *structs.JobListResponse) []*structs.JobListStub {
+				return a.Jobs
+			}))
 	jobRegister = route(put, "/v1/jobs",
 		serveMethod(structs.JobRegister, bindJobRegister, whole), holdsJobs)
 	jobGet = route(get, "/v1/job/{id}",
-		serveMethod(structs.JobGet, bindJob, func(a *structs.JobGetResponse) *structs.Job { return a.Job }))
-	_             = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
+		serveMethod(structs.JobGet, bindJob,
+			func(a *structs.JobGetResponse) *structs.Job {
+				return a.Job
+			}))
+	_ = handle(put, "/v1/job/{id}",
+		jobRegister.serve, holdsJobs)
 	jobDeregister = route(remove, "/v1/job/{id}",
 		serveMethod(structs.JobDeregister, bindJobDeregister, whole))
 	jobAllocations = route(get, "/v1/job/{id}/allocations",
@@ -27,10 +33,14 @@ var (
 		serveList(structs.JobEvaluations, bindJob, evaluations))
 	jobSummary = route(get, "/v1/job/{id}/summary",
 		serveMethod(structs.JobSummaryGet, bindJob,
-			func(a *structs.JobSummaryResponse) *structs.JobSummary { return a.JobSummary }))
+			func(a *structs.JobSummaryResponse) *structs.JobSummary {
+				return a.JobSummary
+			}))
 	jobVersions = route(get, "/v1/job/{id}/versions",
 		serveMethod(structs.JobVersions, bindJob,
-			func(a *structs.JobVersionsResponse) jobVersionsAnswer { return jobVersionsAnswer{Versions: a.Versions} }))
+			func(a *structs.JobVersionsResponse) jobVersionsAnswer {
+				return jobVersionsAnswer{Versions: a.Versions}
+			}))
 	jobEvaluate = route(put, "/v1/job/{id}/evaluate",
 		serveMethod(structs.JobEvaluate, bindJobEvaluate, whole))
 )
@@ -69,7 +79,7 @@ type dialectOptions struct {
 // jobBody reads a body that has a job.
 func (c *call) jobBody() (*jobBody, error) {
 	b := &jobBody{}
-	if err := c.body(b); err != nil {
+	if err := c.decodeBody(b); err != nil {
 		return nil, err
 	}
 	if b.Job == nil {
@@ -84,9 +94,10 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 		return err
 	}
 	if c.id() != "" {
-		if err := c.sameID("job", b.Job.ID); err != nil {
-			return err
-		}
+		err = c.sameID("job", b.Job.ID)
+	}
+	if err != nil {
+		return err
 	}
 	req.Namespace = cmp.Or(b.Job.Namespace, req.Namespace, b.Namespace)
 	req.Region = cmp.Or(req.Region, b.Region)
@@ -109,7 +120,8 @@ func bindJobEvaluate(c *call, req *structs.JobEvaluateRequest) error {
 		EvalOptions struct{ ForceReschedule bool }
 		dialectOptions
 	}
-	if err := c.optionalBody(&b); err != nil {
+	err := c.decodeOptionalBody(&b)
+	if err != nil {
 		return err
 	}
 	req.JobID = c.id()
@@ -117,17 +129,23 @@ func bindJobEvaluate(c *call, req *structs.JobEvaluateRequest) error {
 }
 
 // Jobs lists jobs.
-func (c *Client) Jobs(ctx context.Context, q *Query) ([]*structs.JobListStub, *Meta, error) {
+func (c *Client) Jobs(ctx context.Context, q *Query) (
+	[]*structs.JobListStub, *Meta, error,
+) {
 	return jobList.fetch(ctx, c, "", q)
 }
 
 // Job reads one job.
-func (c *Client) Job(ctx context.Context, id string, q *Query) (*structs.Job, *Meta, error) {
+func (c *Client) Job(ctx context.Context, id string, q *Query) (
+	*structs.Job, *Meta, error,
+) {
 	return jobGet.fetch(ctx, c, id, q)
 }
 
 // JobSummary counts a job's allocations.
-func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (*structs.JobSummary, *Meta, error) {
+func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
+	*structs.JobSummary, *Meta, error,
+) {
 	return jobSummary.fetch(ctx, c, id, q)
 }
 
@@ -146,7 +164,9 @@ func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (
 }
 
 // JobVersions lists the stored versions of a job, newest first.
-func (c *Client) JobVersions(ctx context.Context, id string, q *Query) ([]*structs.Job, *Meta, error) {
+func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
+	[]*structs.Job, *Meta, error,
+) {
 	answer, meta, err := jobVersions.fetch(ctx, c, id, q)
 	return answer.Versions, meta, err
 }
@@ -174,10 +194,15 @@ func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegiste
 func (c *Client) JobDeregister(ctx context.Context, id string, purge bool) (
 	*structs.JobDeregisterResponse, error,
 ) {
-	return jobDeregister.send(ctx, c, request{id: id, query: url.Values{"purge": {strconv.FormatBool(purge)}}})
+	return jobDeregister.send(ctx, c, request{
+		id:    id,
+		query: url.Values{"purge": {strconv.FormatBool(purge)}},
+	})
 }
 
 // JobEvaluate creates an evaluation of a job.
-func (c *Client) JobEvaluate(ctx context.Context, id string) (*structs.JobRegisterResponse, error) {
+func (c *Client) JobEvaluate(ctx context.Context, id string) (
+	*structs.JobRegisterResponse, error,
+) {
 	return jobEvaluate.send(ctx, c, request{id: id})
 }

@@ -9,17 +9,23 @@ import (
 )
 
 var (
-	jobParse = route[*structs.Job](put, "/v1/jobs/parse", parseJob, holdsJobs)
-	_        = handle(put, "/v1/validate/job", validateJob, holdsJobs)
+	jobParse = route[*structs.Job](put, "/v1/jobs/parse",
+		parseJob, holdsJobs)
+	_ = handle(put, "/v1/validate/job",
+		validateJob, holdsJobs)
 )
+
+// jobParseBody is the body that parses a job file.
+type jobParseBody struct {
+	JobHCL       string
+	Canonicalize bool
+}
 
 // parseJob parses a job file in the agent, without a server.
 func parseJob(c *call) (any, error) {
-	var b struct {
-		JobHCL       string
-		Canonicalize bool
-	}
-	if err := c.body(&b); err != nil {
+	var b jobParseBody
+	err := c.decodeBody(&b)
+	if err != nil {
 		return nil, err
 	}
 	job, err := jobspec.ParseJob("job.hcl", []byte(b.JobHCL))
@@ -47,7 +53,8 @@ func validateJob(c *call) (any, error) {
 	}
 	b.Job.Canonicalize()
 	answer := jobValidation{}
-	if err := b.Job.Validate(); err != nil {
+	err = b.Job.Validate()
+	if err != nil {
 		answer.Error = err.Error()
 		answer.ValidationErrors = strings.Split(answer.Error, "\n")
 	}
@@ -55,10 +62,9 @@ func validateJob(c *call) (any, error) {
 }
 
 // JobParse parses a job file in the agent.
-func (c *Client) JobParse(ctx context.Context, hcl string, canonicalize bool) (*structs.Job, error) {
-	body := struct {
-		JobHCL       string
-		Canonicalize bool
-	}{hcl, canonicalize}
+func (c *Client) JobParse(ctx context.Context, hcl string, canonicalize bool) (
+	*structs.Job, error,
+) {
+	body := jobParseBody{hcl, canonicalize}
 	return jobParse.send(ctx, c, request{body: body})
 }

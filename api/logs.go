@@ -18,7 +18,8 @@ import (
 	"berth/structs"
 )
 
-var allocLogs = route[[]byte](get, "/v1/client/fs/logs/{id}", serveLogs, streams)
+var allocLogs = route[[]byte](get, "/v1/client/fs/logs/{id}",
+	serveLogs, streams)
 
 // Frame is a part of a streamed log: bytes of a file from an offset, or an event (a new file). An empty frame
 // shows that the stream is alive.
@@ -32,15 +33,16 @@ type Frame struct {
 // headerHops marks a request that another agent has forwarded. It is not forwarded again.
 const headerHops = "X-Berth-Passed-On"
 
-// serveLogs streams the log of a task, in JSON frames as the dialect or as bytes (plain). Only the agent that
-// runs the allocation serves it. Another agent forwards the request.
+// serveLogs streams the log of a task as JSON frames, the format of the dialect, or as bytes (plain). Only the
+// agent that runs the allocation serves it. Another agent forwards the request.
 func serveLogs(c *call) (any, error) {
 	o, plain, err := bindLogs(c)
 	if err != nil {
 		return nil, err
 	}
 	o.Dir, err = c.Agent.LogFiles(c.id(), o.Task, o.Kind)
-	if structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == "" {
+	if structs.IsKind(err, structs.KindNotFound) &&
+		c.r.Header.Get(headerHops) == "" {
 		return nil, c.proxyLogs(err)
 	}
 	if err != nil {
@@ -55,7 +57,9 @@ func serveLogs(c *call) (any, error) {
 	return nil, streamLog(c.ctx(), o, write)
 }
 
-func (c *call) writeFrame(f Frame) error { return json.NewEncoder(c).Encode(f) }
+func (c *call) writeFrame(f Frame) error {
+	return json.NewEncoder(c).Encode(f)
+}
 
 func (c *call) writeData(f Frame) error {
 	_, err := c.Write(f.Data)
@@ -158,11 +162,13 @@ func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
 	if o.Kind != logfile.Stdout && o.Kind != logfile.Stderr {
 		return o, false, badParam("type", o.Kind, "stdout or stderr")
 	}
-	if o.Origin != "" && o.Origin != logfile.FromStart && o.Origin != logfile.FromEnd {
+	if o.Origin != "" &&
+		o.Origin != logfile.FromStart &&
+		o.Origin != logfile.FromEnd {
 		return o, false, badParam("origin", o.Origin, "start or end")
 	}
 	var faults [3]error
-	o.Offset, faults[0] = number[int64](c, "offset", 63)
+	o.Offset, faults[0] = numberParam[int64](c, "offset", 63)
 	o.Follow, faults[1] = c.flag("follow")
 	plain, faults[2] = c.flag("plain")
 	return o, plain, cmp.Or(faults[:]...)
@@ -171,7 +177,10 @@ func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
 // proxyLogs forwards the request to the agent that runs the allocation, over one hop. It returns notHere if
 // no agent does.
 func (c *call) proxyLogs(notHere error) error {
-	req := &structs.AllocGetRequest{AllocID: c.id(), QueryOptions: c.anyServer()}
+	req := &structs.AllocGetRequest{
+		AllocID:      c.id(),
+		QueryOptions: c.anyServer(),
+	}
 	alloc, err := rpc.Call(c.ctx(), c.Caller, structs.AllocGet, req)
 	if err != nil {
 		return err
@@ -189,7 +198,10 @@ func (c *call) proxyLogs(notHere error) error {
 
 // agentOfNode returns the HTTP address of a node's agent.
 func (c *call) agentOfNode(nodeID string) (string, error) {
-	req := &structs.NodeGetRequest{NodeID: nodeID, QueryOptions: c.anyServer()}
+	req := &structs.NodeGetRequest{
+		NodeID:       nodeID,
+		QueryOptions: c.anyServer(),
+	}
 	node, err := rpc.Call(c.ctx(), c.Caller, structs.NodeGet, req)
 	if err != nil {
 		return "", err
@@ -220,10 +232,16 @@ func (c *call) proxyTo(addr string) {
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a user may follow the log
 		Transport:     proxyTransport,
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: addr}) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{
+				Scheme: "http",
+				Host:   addr,
+			})
+		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			renderError(w, structs.Unavailablef("the node's agent at %s cannot be reached: %w",
-				addr, netfault.Plain(err)))
+			err = structs.Unavailablef("the node's agent at %s cannot be reached: %w",
+				addr, netfault.Plain(err))
+			renderError(w, err)
 		},
 	}
 	proxy.ServeHTTP(c.w, c.r)
@@ -240,7 +258,9 @@ type LogOptions struct {
 }
 
 // AllocLogs streams the log of a task as bytes. The caller closes the stream.
-func (c *Client) AllocLogs(ctx context.Context, id string, o LogOptions) (io.ReadCloser, error) {
+func (c *Client) AllocLogs(ctx context.Context, id string, o LogOptions) (
+	io.ReadCloser, error,
+) {
 	kind, origin := "stdout", "start"
 	if o.Stderr {
 		kind = "stderr"

@@ -22,7 +22,8 @@ func withLogs(t *testing.T, s *server, parts ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for i, p := range parts {
-		if err := os.WriteFile(filepath.Join(dir, logfile.Name("t", "stdout", i)), []byte(p), 0o600); err != nil {
+		err := os.WriteFile(filepath.Join(dir, logfile.Name("t", "stdout", i)), []byte(p), 0o600)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +89,10 @@ func TestLogs_FollowARunningTask(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	log, err := c.AllocLogs(ctx, "here", api.LogOptions{Task: "t", Follow: true})
+	log, err := c.AllocLogs(ctx, "here", api.LogOptions{
+		Task:   "t",
+		Follow: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +101,8 @@ func TestLogs_FollowARunningTask(t *testing.T) {
 	next := func(want string) {
 		t.Helper()
 		if !lines.Scan() || lines.Text() != want {
-			t.Fatalf("%q, %v, want %q", lines.Text(), lines.Err(), want)
+			t.Fatalf("%q, %v, want %q",
+				lines.Text(), lines.Err(), want)
 		}
 	}
 	next("one")
@@ -110,7 +115,8 @@ func TestLogs_FollowARunningTask(t *testing.T) {
 	}
 	_ = f.Close()
 	next("two")
-	if err := os.WriteFile(filepath.Join(dir, "t.stdout.1"), []byte("three\n"), 0o600); err != nil {
+	err = os.WriteFile(filepath.Join(dir, "t.stdout.1"), []byte("three\n"), 0o600)
+	if err != nil {
 		t.Fatal(err)
 	}
 	next("three")
@@ -139,7 +145,8 @@ func TestLogs_AreForwardedOnce(t *testing.T) {
 		t.Errorf("%q", body)
 	}
 	resp, body := near.do(t, "GET", "/v1/client/fs/logs/gone?task=t&type=stdout", "")
-	if resp.StatusCode != 404 || resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
+	if resp.StatusCode != 404 ||
+		resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
 		len(far.caller.Take()) != 0 {
 		t.Errorf("an unknown allocation: %d %q", resp.StatusCode, body)
 	}

@@ -35,13 +35,13 @@ func serveMetrics(c *call) (any, error) {
 	case "", MetricsJSON:
 		return c.Agent.Metrics().Summary()
 	case MetricsPrometheus:
-		return nil, c.prometheus()
+		return nil, c.servePrometheus()
 	default:
 		return nil, badParam("format", format, MetricsJSON+" or "+MetricsPrometheus)
 	}
 }
 
-func (c *call) prometheus() error {
+func (c *call) servePrometheus() error {
 	text := c.Agent.Metrics().Prometheus()
 	if text == nil {
 		return structs.Preconditionf(
@@ -54,11 +54,13 @@ func (c *call) prometheus() error {
 
 // Metrics returns the metrics of the called agent in a format, MetricsJSON or MetricsPrometheus.
 func (c *Client) Metrics(ctx context.Context, format string) ([]byte, error) {
-	resp, err := metricsGet.open(ctx, c, request{query: url.Values{"format": {format}}})
+	resp, err := metricsGet.open(ctx, c, request{
+		query: url.Values{"format": {format}},
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = resp.Body.Close() }()
+	defer closeBody(resp)
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
 	if err != nil {
 		return nil, structs.Unavailablef("the metrics are incomplete: %w", err)

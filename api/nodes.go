@@ -9,12 +9,17 @@ import (
 var (
 	nodeList = route(get, "/v1/nodes",
 		serveList(structs.NodeList, nil,
-			func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes }))
+			func(a *structs.NodeListResponse) []*structs.NodeListStub {
+				return a.Nodes
+			}))
 	nodeGet = route(get, "/v1/node/{id}",
-		serveFunc[*structs.NodeDetail](serveMethod(structs.NodeGet, bindNode, viewNode)))
+		serveFunc[*structs.NodeDetail](
+			serveMethod(structs.NodeGet, bindNode, viewNode)))
 	nodeAllocations = route(get, "/v1/node/{id}/allocations",
 		serveList(structs.NodeAllocs, bindNode,
-			func(a *structs.AllocsResponse) []*structs.Allocation { return a.Allocs }))
+			func(a *structs.AllocsResponse) []*structs.Allocation {
+				return a.Allocs
+			}))
 	nodeEligibility = route(put, "/v1/node/{id}/eligibility",
 		serveMethod(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
 	nodeEvaluate = route(put, "/v1/node/{id}/evaluate",
@@ -37,7 +42,11 @@ func viewNode(a *structs.NodeGetResponse) *nodeView {
 	if n == nil {
 		return nil
 	}
-	view := &nodeView{NodeDetail: n, Resources: &structs.Resources{}, Reserved: &structs.Resources{}}
+	view := &nodeView{
+		NodeDetail: n,
+		Resources:  &structs.Resources{},
+		Reserved:   &structs.Resources{},
+	}
 	if r := n.NodeResources; r != nil {
 		view.Resources.CPU = int(r.CPU.CpuShares)
 		view.Resources.MemoryMB = int(r.Memory.MemoryMB)
@@ -54,7 +63,10 @@ func viewNode(a *structs.NodeGetResponse) *nodeView {
 // nodeWritten returns the dialect's answer to a change of a node. It names no evaluations, because the log
 // entry itself creates them.
 func nodeWritten(e *structs.Empty) *structs.NodeEvaluateResponse {
-	return &structs.NodeEvaluateResponse{NodeModifyIndex: e.Index, WriteMeta: e.WriteMeta}
+	return &structs.NodeEvaluateResponse{
+		NodeModifyIndex: e.Index,
+		WriteMeta:       e.WriteMeta,
+	}
 }
 
 func bindNode(c *call, q *structs.NodeGetRequest) error {
@@ -64,20 +76,25 @@ func bindNode(c *call, q *structs.NodeGetRequest) error {
 
 func bindNodeWrite(c *call, req *structs.NodeGetWriteRequest) error {
 	req.NodeID = c.id()
-	return c.optionalBody(&dialectOptions{})
+	return c.decodeOptionalBody(&dialectOptions{})
 }
 
 func bindNodePurge(c *call, req *structs.NodeDeregisterRequest) error {
 	req.NodeIDs = []string{c.id()}
-	return c.optionalBody(&dialectOptions{})
+	return c.decodeOptionalBody(&dialectOptions{})
 }
 
+// nodeEligibilityBody is the body that allows or forbids placements on a node.
+type nodeEligibilityBody struct{ NodeID, Eligibility string }
+
 func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
-	var b struct{ NodeID, Eligibility string }
-	if err := c.body(&b); err != nil {
+	var b nodeEligibilityBody
+	err := c.decodeBody(&b)
+	if err != nil {
 		return err
 	}
-	if b.Eligibility != structs.NodeEligible && b.Eligibility != structs.NodeIneligible {
+	if b.Eligibility != structs.NodeEligible &&
+		b.Eligibility != structs.NodeIneligible {
 		return structs.Invalidf("Eligibility: expected %q or %q, found %q",
 			structs.NodeEligible, structs.NodeIneligible, b.Eligibility)
 	}
@@ -87,12 +104,16 @@ func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
 }
 
 // Nodes lists nodes.
-func (c *Client) Nodes(ctx context.Context, q *Query) ([]*structs.NodeListStub, *Meta, error) {
+func (c *Client) Nodes(ctx context.Context, q *Query) (
+	[]*structs.NodeListStub, *Meta, error,
+) {
 	return nodeList.fetch(ctx, c, "", q)
 }
 
 // Node reads one node with its plugin instances.
-func (c *Client) Node(ctx context.Context, id string, q *Query) (*structs.NodeDetail, *Meta, error) {
+func (c *Client) Node(ctx context.Context, id string, q *Query) (
+	*structs.NodeDetail, *Meta, error,
+) {
 	return nodeGet.fetch(ctx, c, id, q)
 }
 
@@ -105,7 +126,7 @@ func (c *Client) NodeAllocations(ctx context.Context, id string, q *Query) (
 
 // NodeEligibility allows or forbids new placements on a node.
 func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) error {
-	body := struct{ NodeID, Eligibility string }{id, structs.NodeIneligible}
+	body := nodeEligibilityBody{id, structs.NodeIneligible}
 	if eligible {
 		body.Eligibility = structs.NodeEligible
 	}
@@ -113,7 +134,9 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 }
 
 // NodeEvaluate creates an evaluation of every job on a node.
-func (c *Client) NodeEvaluate(ctx context.Context, id string) (*structs.NodeEvaluateResponse, error) {
+func (c *Client) NodeEvaluate(ctx context.Context, id string) (
+	*structs.NodeEvaluateResponse, error,
+) {
 	return nodeEvaluate.send(ctx, c, request{id: id})
 }
 

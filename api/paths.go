@@ -21,16 +21,19 @@ func escapeID(u *url.URL) {
 		}
 		id, suffix := rest, ""
 		for _, s := range f.suffixes {
-			if cut, ok := strings.CutSuffix(rest, s); ok && cut != "" {
-				id, suffix = cut, s
+			cut, ok := strings.CutSuffix(rest, s)
+			if ok && cut != "" {
+				id = cut
+				suffix = s
 				break
 			}
 		}
-		if suffix == "" && !f.raw(rest) {
+		if suffix == "" && !f.isRawID(rest) {
 			return
 		}
 		if u.Path != "" {
-			u.RawPath = f.prefix + strings.ReplaceAll(id, "/", "%2F") + suffix
+			escaped := strings.ReplaceAll(id, "/", "%2F")
+			u.RawPath = f.prefix + escaped + suffix
 		}
 		return
 	}
@@ -49,12 +52,21 @@ const volumePrefix = "/v1/volume/csi/"
 var slashed = []string{"/v1/job/", volumePrefix, "/v1/plugin/csi/"}
 
 // volumeVerbs lists verbs that a client could try on a volume although berth has no route for them.
-var volumeVerbs = []string{"deregister", "expand", "register", "snapshot", "snapshots", "status"}
+var volumeVerbs = []string{
+	"deregister",
+	"expand",
+	"register",
+	"snapshot",
+	"snapshots",
+	"status",
+}
 
-// raw reports whether rest, the path after the prefix, is an ID without the suffix of a route.
-func (f family) raw(rest string) bool {
+// isRawID reports whether rest, the path after the prefix, is an ID without the suffix of a route.
+func (f family) isRawID(rest string) bool {
 	verb := rest[strings.LastIndexByte(rest, '/')+1:]
-	return f.prefix == volumePrefix && verb != "" && !slices.Contains(volumeVerbs, verb)
+	return f.prefix == volumePrefix &&
+		verb != "" &&
+		!slices.Contains(volumeVerbs, verb)
 }
 
 // families derives the families from the routes, so that no other place names a path.
@@ -62,7 +74,8 @@ var families = sync.OnceValue(func() (fs []family) {
 	for _, prefix := range slashed {
 		f := family{prefix: prefix}
 		for _, r := range Routes() {
-			if suffix, ok := strings.CutPrefix(r.Path, prefix+"{id}"); ok && suffix != "" {
+			suffix, ok := strings.CutPrefix(r.Path, prefix+"{id}")
+			if ok && suffix != "" {
 				f.suffixes = append(f.suffixes, suffix)
 			}
 		}

@@ -9,10 +9,14 @@ import (
 var (
 	pluginList = route(get, "/v1/plugins",
 		ofTypeCSI(serveList(structs.CSIPluginList, nil,
-			func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return a.Plugins })))
+			func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub {
+				return a.Plugins
+			})))
 	pluginGet = route(get, "/v1/plugin/csi/{id}",
 		serveMethod(structs.CSIPluginGet, bindPlugin,
-			func(a *structs.CSIPluginGetResponse) *structs.CSIPlugin { return a.Plugin }))
+			func(a *structs.CSIPluginGetResponse) *structs.CSIPlugin {
+				return a.Plugin
+			}))
 	// The dialect does not have this route.
 	pluginDelete = route(remove, "/v1/plugin/csi/{id}",
 		serveMethod(structs.CSIPluginDelete, bindPluginDelete, whole))
@@ -29,14 +33,18 @@ func bindPluginDelete(c *call, req *structs.CSIPluginDeleteRequest) error {
 }
 
 // Plugins lists plugins.
-func (c *Client) Plugins(ctx context.Context, q *Query) ([]*structs.CSIPluginListStub, *Meta, error) {
+func (c *Client) Plugins(ctx context.Context, q *Query) (
+	[]*structs.CSIPluginListStub, *Meta, error,
+) {
 	params := queryValues(q)
 	params.Set("type", "csi")
-	return pluginList.do(ctx, c, request{query: params})
+	return pluginList.call(ctx, c, request{query: params})
 }
 
 // Plugin reads one plugin with its instances.
-func (c *Client) Plugin(ctx context.Context, id string, q *Query) (*structs.CSIPlugin, *Meta, error) {
+func (c *Client) Plugin(ctx context.Context, id string, q *Query) (
+	*structs.CSIPlugin, *Meta, error,
+) {
 	return pluginGet.fetch(ctx, c, id, q)
 }
 

@@ -38,7 +38,8 @@ func (c *call) setIndex(index uint64) {
 func (c *call) setMeta(m *structs.QueryMeta) {
 	c.setIndex(m.Index)
 	h := c.w.Header()
-	h.Set(headerLastContact, strconv.FormatInt(m.LastContact.Milliseconds(), 10))
+	lastContact := m.LastContact.Milliseconds()
+	h.Set(headerLastContact, strconv.FormatInt(lastContact, 10))
 	h.Set(headerKnownLeader, strconv.FormatBool(m.KnownLeader))
 	if m.NextToken != "" {
 		h.Set(headerNextToken, m.NextToken)
@@ -46,15 +47,15 @@ func (c *call) setMeta(m *structs.QueryMeta) {
 }
 
 // render writes an answer as JSON. A nil list becomes an empty one.
-func (c *call) render(answer any) { c.renderStatus(http.StatusOK, answer) }
-
-func (c *call) renderStatus(status int, answer any) {
-	if v := reflect.ValueOf(answer); v.Kind() == reflect.Slice && v.IsNil() {
+func (c *call) render(status int, answer any) {
+	v := reflect.ValueOf(answer)
+	if v.Kind() == reflect.Slice && v.IsNil() {
 		answer = []struct{}{}
 	}
 	d := drafts.Get().(*draft)
 	defer d.release()
-	if err := c.encode(d, answer); err != nil {
+	err := c.encode(d, answer)
+	if err != nil {
 		renderError(c.w, structs.Internalf("encoding the answer: %w", err))
 		return
 	}
@@ -123,7 +124,8 @@ func (c *call) encode(d *draft, answer any) (err error) {
 // renderError writes an error. The status and a header have its kind, and the body has its text.
 func renderError(w http.ResponseWriter, err error) {
 	kind := structs.KindOf(err)
-	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	ended := errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled)
 	if kind == structs.KindInternal && ended {
 		kind = structs.KindTimeout // the context of the request has ended
 	}
@@ -132,7 +134,8 @@ func renderError(w http.ResponseWriter, err error) {
 	h.Del("Content-Encoding")
 	h.Set(headerErrorKind, string(kind))
 	if after := structs.RetryAfter(err); after > 0 {
-		h.Set(headerRetryAfter, strconv.Itoa(int(math.Ceil(after.Seconds()))))
+		seconds := int(math.Ceil(after.Seconds()))
+		h.Set(headerRetryAfter, strconv.Itoa(seconds))
 		h.Set(headerRetryExact, after.String())
 	}
 	status := kind.HTTPStatus()
@@ -141,7 +144,8 @@ func renderError(w http.ResponseWriter, err error) {
 		status = other.status
 		h.Set("Connection", "close") // the server does not read the rest of the body
 	}
-	http.Error(w, structs.Cut(err.Error(), structs.MaxErrorText), status)
+	text := structs.Cut(err.Error(), structs.MaxErrorText)
+	http.Error(w, text, status)
 }
 
 // Busy returns a handler that rejects each request with unavailable and the delay before a retry.

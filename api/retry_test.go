@@ -28,10 +28,12 @@ func TestClient_RetriesARejectedRead(t *testing.T) {
 	defer srv.Close()
 	c := api.NewClient(api.ClientConfig{Address: srv.URL})
 	defer c.Close()
-	if _, _, err := c.Nodes(t.Context(), nil); err != nil || requests.Load() != 3 {
+	_, _, err := c.Nodes(t.Context(), nil)
+	if err != nil || requests.Load() != 3 {
 		t.Errorf("a read: %d requests: %v", requests.Load(), err)
 	}
-	if err := c.NodePurge(t.Context(), "n"); structs.RetryAfter(err) == 0 || requests.Load() != 4 {
+	err = c.NodePurge(t.Context(), "n")
+	if structs.RetryAfter(err) == 0 || requests.Load() != 4 {
 		t.Errorf("a write: %d requests: %v", requests.Load()-3, err)
 	}
 }
@@ -47,7 +49,10 @@ func TestClient_BoundsTheRetriesOfARead(t *testing.T) {
 	c := api.NewClient(api.ClientConfig{Address: srv.URL})
 	defer c.Close()
 	_, _, err := c.Nodes(t.Context(), &api.Query{Namespace: "1ms"})
-	if n := requests.Load(); structs.RetryAfter(err) != time.Millisecond || n < 2 || n > 10 {
+	n := requests.Load()
+	if structs.RetryAfter(err) != time.Millisecond ||
+		n < 2 ||
+		n > 10 {
 		t.Errorf("%d requests: %v", n, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -48,15 +48,19 @@ func Routes() []Route {
 	}
 	order := []string{get, put, remove}
 	slices.SortFunc(all, func(a, b Route) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path),
-			cmp.Compare(slices.Index(order, a.Methods), slices.Index(order, b.Methods)))
+		byMethod := slices.Index(order, a.Methods) - slices.Index(order, b.Methods)
+		return cmp.Or(cmp.Compare(a.Path, b.Path), byMethod)
 	})
 	return all
 }
 
 // handle declares a route without a client method.
 func handle(methods, path string, serve func(*call) (any, error), options ...func(*Route)) *Route {
-	r := &Route{Methods: methods, Path: path, serve: serve}
+	r := &Route{
+		Methods: methods,
+		Path:    path,
+		serve:   serve,
+	}
 	for _, set := range options {
 		set(r)
 	}
@@ -77,36 +81,42 @@ func route[T any](methods, path string, serve serveFunc[T], options ...func(*Rou
 }
 
 // fetch reads a resource. id is "" if the path has none.
-func (e endpoint[T]) fetch(
-	ctx context.Context, c *Client, id string, q *Query,
-) (T, *Meta, error) {
-	return e.do(ctx, c, request{id: id, query: queryValues(q)})
+func (e endpoint[T]) fetch(ctx context.Context, c *Client, id string, q *Query) (
+	T, *Meta, error,
+) {
+	return e.call(ctx, c, request{id: id, query: queryValues(q)})
 }
 
 // exec calls an endpoint and drops the answer.
 func (e endpoint[T]) exec(ctx context.Context, c *Client, r request) error {
-	_, _, err := e.do(ctx, c, r)
+	_, _, err := e.call(ctx, c, r)
 	return err
 }
 
 // send calls an endpoint and drops the headers of the answer.
 func (e endpoint[T]) send(ctx context.Context, c *Client, r request) (T, error) {
-	out, _, err := e.do(ctx, c, r)
+	out, _, err := e.call(ctx, c, r)
 	return out, err
 }
 
-func (e endpoint[T]) do(ctx context.Context, c *Client, r request) (T, *Meta, error) {
+func (e endpoint[T]) call(ctx context.Context, c *Client, r request) (
+	T, *Meta, error,
+) {
 	var out T
 	r.route = e.Route
-	meta, err := c.do(ctx, r, &out)
+	meta, err := c.callJSON(ctx, r, &out)
 	return out, meta, err
 }
 
 // open calls an endpoint whose answer is not JSON. The caller closes the body.
-func (e endpoint[T]) open(ctx context.Context, c *Client, r request) (*http.Response, error) {
+func (e endpoint[T]) open(ctx context.Context, c *Client, r request) (
+	*http.Response, error,
+) {
 	r.route = e.Route
 	return c.open(ctx, r)
 }
 
 // method returns the method that the client uses.
-func (r *Route) method() string { return strings.Fields(r.Methods)[0] }
+func (r *Route) method() string {
+	return strings.Fields(r.Methods)[0]
+}

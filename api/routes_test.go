@@ -17,14 +17,19 @@ func TestRoutes_AreInOrder(t *testing.T) {
 	for _, r := range api.Routes() {
 		lines = append(lines, r.Path+" "+r.Methods)
 	}
-	place := map[string]string{"GET": "1", "PUT POST": "2", "DELETE": "3"}
+	place := map[string]string{
+		"GET":      "1",
+		"PUT POST": "2",
+		"DELETE":   "3",
+	}
 	sorted := slices.Clone(lines)
 	slices.SortFunc(sorted, func(a, b string) int {
 		pathA, methodsA, _ := strings.Cut(a, " ")
 		pathB, methodsB, _ := strings.Cut(b, " ")
 		return strings.Compare(pathA+" "+place[methodsA], pathB+" "+place[methodsB])
 	})
-	if !slices.Equal(lines, sorted) || len(slices.Compact(sorted)) != len(lines) {
+	if !slices.Equal(lines, sorted) ||
+		len(slices.Compact(sorted)) != len(lines) {
 		t.Errorf("the routes are\n%s", strings.Join(lines, "\n"))
 	}
 }
@@ -37,7 +42,8 @@ func (s *server) checkPathOnly(t *testing.T, r api.Route) {
 		resp, body := s.do(t, method, path, "")
 		calls := s.caller.Take()
 		if len(calls) != 1 || resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%s %s called %v, want one procedure: %d %s", method, path, calls, resp.StatusCode, body)
+			t.Errorf("%s %s called %v, want one procedure: %d %s",
+				method, path, calls, resp.StatusCode, body)
 			continue
 		}
 		asked, err := json.Marshal(calls[0].Request)

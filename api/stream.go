@@ -32,11 +32,14 @@ type rowStream func(do func(row any) error) error
 // serveList is like serveMethod, for a method that returns a list. It fetches the list whole if the request
 // asks for one page or for indented JSON, and also if a server in another process blocks the query.
 func serveList[Req, Resp, Row any](
-	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) []*Row,
+	m structs.Method[Req, Resp],
+	bind func(*call, *Req) error,
+	pick func(*Resp) []*Row,
 ) serveFunc[[]*Row] {
 	return func(c *call) (any, error) {
 		req := new(Req)
-		if err := bindRequest(c, req, bind); err != nil {
+		err := bindRequest(c, req, bind)
+		if err != nil {
 			return nil, err
 		}
 		pretty, err := c.flag("pretty")
@@ -44,20 +47,24 @@ func serveList[Req, Resp, Row any](
 			return nil, err
 		}
 		q := any(req).(readRequest).Query()
-		whole := pretty || q.PerPage > 0
-		q.Stream = !whole
+		q.Stream = !pretty && q.PerPage == 0
 		if q.Stream && q.MinIndex == 0 {
 			q.PerPage = rowsPerPage
 		}
-		l := list[Req, Resp, Row]{call: c, method: m, req: *req, pick: pick}
-		first, err := l.fetch(q.NextToken)
+		l := list[Req, Resp, Row]{
+			call:   c,
+			method: m,
+			req:    *req,
+			pick:   pick,
+		}
+		first, err := l.fetchPage(q.NextToken)
 		if err != nil {
 			return nil, err
 		}
-		if whole {
-			first.next = ""
-		} else {
+		if q.Stream {
 			first.meta.NextToken = "" // the answer has all pages
+		} else {
+			first.next = ""
 		}
 		c.setMeta(first.meta)
 		switch {
@@ -66,7 +73,7 @@ func serveList[Req, Resp, Row any](
 		case first.meta.Rows != nil:
 			return rowStream(first.meta.Rows), nil
 		}
-		return l.stream(first), nil
+		return l.streamFrom(first), nil
 	}
 }
 
@@ -85,7 +92,7 @@ type page[Row any] struct {
 	meta        *structs.QueryMeta
 }
 
-func (l list[Req, Resp, Row]) fetch(token string) (page[Row], error) {
+func (l list[Req, Resp, Row]) fetchPage(token string) (page[Row], error) {
 	req := l.req // a copy, because the last request may still be in use
 	any(&req).(readRequest).Query().NextToken = token
 	resp, err := rpc.Call(l.ctx(), l.Caller, l.method, &req)
@@ -93,11 +100,16 @@ func (l list[Req, Resp, Row]) fetch(token string) (page[Row], error) {
 		return page[Row]{}, err
 	}
 	meta := any(resp).(readResponse).Meta()
-	return page[Row]{l.pick(resp), token, meta.NextToken, meta}, nil
+	return page[Row]{
+		rows:  l.pick(resp),
+		token: token,
+		next:  meta.NextToken,
+		meta:  meta,
+	}, nil
 }
 
-// stream streams the rows of a page and of those that follow it.
-func (l list[Req, Resp, Row]) stream(p page[Row]) rowStream {
+// streamFrom streams the rows of a page and of those that follow it.
+func (l list[Req, Resp, Row]) streamFrom(p page[Row]) rowStream {
 	return func(do func(any) error) (err error) {
 		for {
 			for _, row := range p.rows {
@@ -108,7 +120,7 @@ func (l list[Req, Resp, Row]) stream(p page[Row]) rowStream {
 			if p.next == "" || p.next == p.token {
 				return nil
 			}
-			p, err = l.fetch(p.next)
+			p, err = l.fetchPage(p.next)
 			if err != nil {
 				return err
 			}
@@ -118,7 +130,10 @@ func (l list[Req, Resp, Row]) stream(p page[Row]) rowStream {
 
 // renderRows writes a list as JSON while it reads the rows.
 func (c *call) renderRows(rows rowStream) error {
-	out := &chunkWriter{c: c, draft: drafts.Get().(*draft)}
+	out := &chunkWriter{
+		c:     c,
+		draft: drafts.Get().(*draft),
+	}
 	defer out.release()
 	before := byte('[')
 	err := rows(func(row any) (err error) {
@@ -147,7 +162,9 @@ type draft struct {
 }
 
 // drafts has drafts for reuse.
-var drafts = sync.Pool{New: func() any { return new(draft) }}
+var drafts = sync.Pool{
+	New: func() any { return new(draft) },
+}
 
 // release returns a draft to the pool. The caller must not use its buffer afterwards.
 func (d *draft) release() {
@@ -169,18 +186,21 @@ type chunkWriter struct {
 
 // flushChunk writes the buffer if it has the size of a chunk.
 func (p *chunkWriter) flushChunk() error {
-	if len(p.buf) < firstChunk || p.out != nil && len(p.buf) < nextChunks {
+	if len(p.buf) < firstChunk ||
+		p.out != nil && len(p.buf) < nextChunks {
 		return nil
 	}
 	if p.out == nil {
 		p.writeHeader()
 	}
-	if _, err := p.out.Write(p.buf); err != nil {
+	_, err := p.out.Write(p.buf)
+	if err != nil {
 		return err
 	}
 	p.buf = p.buf[:0]
 	if p.zip != nil {
-		if err := p.zip.Flush(); err != nil {
+		err = p.zip.Flush()
+		if err != nil {
 			return err
 		}
 	}

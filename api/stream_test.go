@@ -27,7 +27,8 @@ func volumesInPages(s *server, n int) {
 		resp := &structs.CSIVolumeListResponse{QueryMeta: structs.QueryMeta{Index: 7, KnownLeader: true}}
 		from := 0
 		if req.NextToken != "" {
-			if _, err := fmt.Sscan(req.NextToken, &from); err != nil {
+			_, err := fmt.Sscan(req.NextToken, &from)
+			if err != nil {
 				return nil, structs.Errorf(structs.KindInvalid, "token %q", req.NextToken)
 			}
 		}
@@ -58,7 +59,8 @@ func volumesAsRows(s *server, n int, each func(i int) error) {
 						return err
 					}
 				}
-				if err := do(&structs.CSIVolumeListStub{ID: fmt.Sprintf("v%05d <&>", i)}); err != nil {
+				err := do(&structs.CSIVolumeListStub{ID: fmt.Sprintf("v%05d <&>", i)})
+				if err != nil {
 					return err
 				}
 			}
@@ -79,8 +81,10 @@ func TestList_IsCompleteFromPagesAndFromRows(t *testing.T) {
 			answer()
 			resp, body := s.do(t, "GET", "/v1/volumes", "")
 			var got []*structs.CSIVolumeListStub
-			if err := json.Unmarshal([]byte(body), &got); err != nil || len(got) != n || got == nil {
-				t.Fatalf("%d by %s: %d, %v: %.100s", n, name, len(got), err, body)
+			err := json.Unmarshal([]byte(body), &got)
+			if err != nil || len(got) != n || got == nil {
+				t.Fatalf("%d by %s: %d, %v: %.100s",
+					n, name, len(got), err, body)
 			}
 			for i, v := range got {
 				if v.ID != fmt.Sprintf("v%05d <&>", i) {
@@ -90,7 +94,9 @@ func TestList_IsCompleteFromPagesAndFromRows(t *testing.T) {
 			if want == "" {
 				want = body
 			}
-			if body != want || resp.Header.Get("X-Nomad-Index") != "7" || resp.Header.Get("X-Nomad-NextToken") != "" ||
+			if body != want ||
+				resp.Header.Get("X-Nomad-Index") != "7" ||
+				resp.Header.Get("X-Nomad-NextToken") != "" ||
 				resp.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%d by %s: headers %v, or another body", n, name, resp.Header)
 			}
@@ -101,11 +107,13 @@ func TestList_IsCompleteFromPagesAndFromRows(t *testing.T) {
 	}
 	volumesInPages(s, 50)
 	resp, body := s.do(t, "GET", "/v1/volumes?per_page=20", "")
-	if resp.Header.Get("X-Nomad-NextToken") != "20" || strings.Count(body, "ExternalID") != 20 {
+	if resp.Header.Get("X-Nomad-NextToken") != "20" ||
+		strings.Count(body, "ExternalID") != 20 {
 		t.Errorf("with per_page: %v", resp.Header)
 	}
 	_, body = s.do(t, "GET", "/v1/volumes?pretty", "")
-	if !strings.Contains(body, "\n    {") || strings.Count(body, "ExternalID") != 50 {
+	if !strings.Contains(body, "\n    {") ||
+		strings.Count(body, "ExternalID") != 50 {
 		t.Errorf("with pretty: %.100s", body)
 	}
 }
@@ -143,7 +151,8 @@ func TestList_SendsTheFirstRowsBeforeTheLastIsRead(t *testing.T) {
 		}
 		close(arrived)
 		var got []*structs.CSIVolumeListStub
-		if err := json.NewDecoder(first).Decode(&got); err != nil || len(got) != 5000 {
+		err = json.NewDecoder(first).Decode(&got)
+		if err != nil || len(got) != 5000 {
 			t.Errorf("%s: %d rows, %v", encoding, len(got), err)
 		}
 		_ = resp.Body.Close()
@@ -161,13 +170,15 @@ func TestList_BreaksOffAfterAnError(t *testing.T) {
 		})
 	}
 	fail(0)
-	if resp, body := s.do(t, "GET", "/v1/volumes", ""); resp.StatusCode != 503 || body != "the server stops\n" {
+	resp, body := s.do(t, "GET", "/v1/volumes", "")
+	if resp.StatusCode != 503 || body != "the server stops\n" {
 		t.Errorf("before it began: %d %q", resp.StatusCode, body)
 	}
 	fail(4000)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
-	if _, _, err := c.Volumes(t.Context(), api.VolumeFilter{}, nil); err == nil {
+	_, _, err := c.Volumes(t.Context(), api.VolumeFilter{}, nil)
+	if err == nil {
 		t.Error("a list that broke off is taken for the whole")
 	}
 }
@@ -180,7 +191,10 @@ type slowReader struct {
 }
 
 func (w *slowReader) Write(b []byte) (int, error) {
-	w.once.Do(func() { close(w.first); <-w.more })
+	w.once.Do(func() {
+		close(w.first)
+		<-w.more
+	})
 	return w.ResponseRecorder.Write(b)
 }
 
@@ -194,7 +208,9 @@ func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 		more:             make(chan struct{}),
 	}
 	var list sync.WaitGroup
-	list.Go(func() { h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/volumes?type=csi", nil)) })
+	list.Go(func() {
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/volumes?type=csi", nil))
+	})
 	<-w.first
 	const written = 100
 	for i := range written {
@@ -236,7 +252,8 @@ func TestList_AllocatesNothingPerRow(t *testing.T) {
 func volumesIn(t *testing.T, answer *httptest.ResponseRecorder) int {
 	t.Helper()
 	var got []*structs.CSIVolumeListStub
-	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+	err := json.Unmarshal(answer.Body.Bytes(), &got)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return len(got)

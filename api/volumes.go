@@ -13,14 +13,18 @@ import (
 var (
 	volumeList = route(get, "/v1/volumes",
 		ofTypeCSI(serveList(structs.CSIVolumeList, bindVolumeList,
-			func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })))
+			func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub {
+				return a.Volumes
+			})))
 	_ = handle(put, "/v1/volumes",
 		serveMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
 	volumesExternal = route(get, "/v1/volumes/external",
 		serveMethod(structs.CSIVolumeExternal, bindExternal, externalVolumes))
 	volumeGet = route(get, "/v1/volume/csi/{id}",
 		serveMethod(structs.CSIVolumeGet, bindVolume,
-			func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail { return a.Volume.Redacted() }))
+			func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail {
+				return a.Volume.Redacted()
+			}))
 	volumeRegister = route(put, "/v1/volume/csi/{id}",
 		serveMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
 	volumeDeregister = route(remove, "/v1/volume/csi/{id}",
@@ -37,7 +41,9 @@ var (
 	// The dialect does not have this route.
 	volumeClaims = route(get, "/v1/volume/csi/{id}/claims",
 		serveList(structs.CSIClaimList, bindClaims,
-			func(a *structs.CSIClaimListResponse) []*structs.CSIClaim { return a.Claims }))
+			func(a *structs.CSIClaimListResponse) []*structs.CSIClaim {
+				return a.Claims
+			}))
 )
 
 // ExternalVolumes is a page of the plugin's own list of volumes, in the shape of the dialect. Warnings name
@@ -49,7 +55,11 @@ type ExternalVolumes struct {
 }
 
 func externalVolumes(a *structs.CSIVolumeExternalResponse) *ExternalVolumes {
-	return &ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
+	return &ExternalVolumes{
+		Volumes:   a.Volumes,
+		NextToken: a.NextToken,
+		Warnings:  a.Warnings,
+	}
 }
 
 // ofTypeCSI serves lists that the dialect has for several types. berth has no volumes of other types.
@@ -72,12 +82,14 @@ func bindVolume(c *call, q *structs.CSIVolumeGetRequest) error {
 }
 
 func bindVolumeList(c *call, q *structs.CSIVolumeListRequest) error {
-	q.PluginID, q.NodeID = c.param("plugin_id"), c.param("node_id")
+	q.PluginID = c.param("plugin_id")
+	q.NodeID = c.param("node_id")
 	return nil
 }
 
 func bindClaims(c *call, q *structs.CSIClaimListRequest) error {
-	q.VolumeID, q.NodeID = c.id(), c.param("node_id")
+	q.VolumeID = c.id()
+	q.NodeID = c.param("node_id")
 	return nil
 }
 
@@ -107,18 +119,21 @@ func bindVolumesPut(c *call, req *structs.CSIVolumeRegisterRequest) error {
 		Volumes []*volumeBody
 		dialectOptions
 	}
-	if err := c.body(&b); err != nil {
+	err := c.decodeBody(&b)
+	if err != nil {
 		return err
 	}
 	if len(b.Volumes) == 0 {
 		return structs.Invalidf("Volumes: expected at least one volume, found none")
 	}
-	req.Namespace, req.Region = cmp.Or(req.Namespace, b.Namespace), cmp.Or(req.Region, b.Region)
+	req.Namespace = cmp.Or(req.Namespace, b.Namespace)
+	req.Region = cmp.Or(req.Region, b.Region)
 	for i, v := range b.Volumes {
 		if v == nil {
 			return structs.Invalidf("Volumes[%d]: expected a volume, found null", i)
 		}
-		v.Namespace = structs.NamespaceOr(cmp.Or(v.Namespace, req.Namespace))
+		v.Namespace = cmp.Or(v.Namespace, req.Namespace)
+		v.Namespace = structs.NamespaceOr(v.Namespace)
 		req.Volumes = append(req.Volumes, &v.CSIVolume)
 	}
 	req.Namespace = req.Volumes[0].Namespace
@@ -126,7 +141,8 @@ func bindVolumesPut(c *call, req *structs.CSIVolumeRegisterRequest) error {
 }
 
 func bindVolumePut(c *call, req *structs.CSIVolumeRegisterRequest) error {
-	if err := bindVolumesPut(c, req); err != nil {
+	err := bindVolumesPut(c, req)
+	if err != nil {
 		return err
 	}
 	if len(req.Volumes) != 1 {
@@ -174,7 +190,9 @@ type volumesAnswer struct {
 }
 
 func volumesWritten(a *structs.CSIVolumeRegisterResponse) volumesAnswer {
-	answer := volumesAnswer{Volumes: make([]*structs.CSIVolume, len(a.Volumes))}
+	answer := volumesAnswer{
+		Volumes: make([]*structs.CSIVolume, len(a.Volumes)),
+	}
 	for i, v := range a.Volumes {
 		answer.Volumes[i] = v.Redacted()
 	}
@@ -195,26 +213,34 @@ func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
 	params.Set("type", "csi")
 	setGiven(params, "plugin_id", f.PluginID)
 	setGiven(params, "node_id", f.NodeID)
-	return volumeList.do(ctx, c, request{query: params})
+	return volumeList.call(ctx, c, request{query: params})
 }
 
 // Volume reads one volume with its claims and attachments.
-func (c *Client) Volume(ctx context.Context, id string, q *Query) (*structs.CSIVolumeDetail, *Meta, error) {
+func (c *Client) Volume(ctx context.Context, id string, q *Query) (
+	*structs.CSIVolumeDetail, *Meta, error,
+) {
 	return volumeGet.fetch(ctx, c, id, q)
 }
 
 // VolumeClaims lists the claims of a volume in the order of the claim queue.
-func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) ([]*structs.CSIClaim, *Meta, error) {
+func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) (
+	[]*structs.CSIClaim, *Meta, error,
+) {
 	return volumeClaims.fetch(ctx, c, id, q)
 }
 
 // VolumeRegister registers an existing volume of a plugin.
-func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (*structs.CSIVolume, error) {
+func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (
+	*structs.CSIVolume, error,
+) {
 	return c.volumePut(ctx, volumeRegister, v)
 }
 
 // VolumeCreate creates a volume at its plugin. It returns after the plugin has created the volume.
-func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (*structs.CSIVolume, error) {
+func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (
+	*structs.CSIVolume, error,
+) {
 	return c.volumePut(ctx, volumeCreate, v)
 }
 
@@ -227,14 +253,19 @@ type volumeSent struct {
 func (c *Client) volumePut(
 	ctx context.Context, e endpoint[volumesAnswer], v *structs.CSIVolume,
 ) (*structs.CSIVolume, error) {
-	body := struct{ Volumes []volumeSent }{[]volumeSent{{v, v.Secrets}}}
-	answer, err := e.send(ctx, c, request{id: v.ID, body: body})
+	body := struct{ Volumes []volumeSent }{
+		[]volumeSent{{v, v.Secrets}},
+	}
+	answer, err := e.send(ctx, c, request{
+		id:   v.ID,
+		body: body,
+	})
 	if err != nil {
 		return nil, err
 	}
 	if len(answer.Volumes) != 1 {
-		return nil, structs.Internalf("the agent answered with %d volumes, expected one",
-			len(answer.Volumes))
+		return nil, structs.Internalf(
+			"the agent answered with %d volumes, expected one", len(answer.Volumes))
 	}
 	return answer.Volumes[0], nil
 }
@@ -253,7 +284,10 @@ func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Se
 	if err != nil {
 		return err
 	}
-	return volumeDelete.exec(ctx, c, request{id: id, header: header})
+	return volumeDelete.exec(ctx, c, request{
+		id:     id,
+		header: header,
+	})
 }
 
 // VolumeDetachOptions select the node to detach from. Force releases the claims even if the node is
@@ -269,10 +303,16 @@ type VolumeDetachOptions struct {
 func (c *Client) VolumeDetach(
 	ctx context.Context, id string, o VolumeDetachOptions,
 ) (*structs.CSIVolumeDetachResponse, error) {
-	params := url.Values{"node": {o.NodeID}, "force": {strconv.FormatBool(o.Force)}}
+	params := url.Values{
+		"node":  {o.NodeID},
+		"force": {strconv.FormatBool(o.Force)},
+	}
 	setGiven(params, "reason", o.Reason)
 	setGiven(params, "by", o.By)
-	return volumeDetach.send(ctx, c, request{id: id, query: params})
+	return volumeDetach.send(ctx, c, request{
+		id:    id,
+		query: params,
+	})
 }
 
 // VolumeRetry retries all failed operations of a volume at once.
@@ -281,9 +321,10 @@ func (c *Client) VolumeRetry(ctx context.Context, id string) error {
 }
 
 // VolumesExternal returns a page of the plugin's own list of volumes.
-func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) (*ExternalVolumes, error) {
+func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) (
+	*ExternalVolumes, error,
+) {
 	params := queryValues(q)
 	params.Set("plugin_id", pluginID)
-	answer, _, err := volumesExternal.do(ctx, c, request{query: params})
-	return answer, err
+	return volumesExternal.send(ctx, c, request{query: params})
 }

@@ -38,17 +38,23 @@ func On[Req, Resp any](
 	if c.funcs == nil {
 		c.funcs = map[string]func(context.Context, any) (any, error){}
 	}
-	c.funcs[m.Name] = func(ctx context.Context, req any) (any, error) { return f(ctx, req.(*Req)) }
+	c.funcs[m.Name] = func(ctx context.Context, req any) (any, error) {
+		return f(ctx, req.(*Req))
+	}
 }
 
 // Answer sets the response of a method.
 func Answer[Req, Resp any](c *Caller, m structs.Method[Req, Resp], resp Resp) {
-	On(c, m, func(context.Context, *Req) (*Resp, error) { return &resp, nil })
+	On(c, m, func(context.Context, *Req) (*Resp, error) {
+		return &resp, nil
+	})
 }
 
 // Fail sets the error of a method.
 func Fail[Req, Resp any](c *Caller, m structs.Method[Req, Resp], err error) {
-	On(c, m, func(context.Context, *Req) (*Resp, error) { return nil, err })
+	On(c, m, func(context.Context, *Req) (*Resp, error) {
+		return nil, err
+	})
 }
 
 // Call answers a call.
@@ -101,24 +107,34 @@ type Metrics struct {
 }
 
 // Summary returns JSON.
-func (m Metrics) Summary() (any, error) { return m.JSON, nil }
+func (m Metrics) Summary() (any, error) {
+	return m.JSON, nil
+}
 
 // Prometheus serves Text.
 func (m Metrics) Prometheus() http.Handler {
 	if m.Text == "" {
 		return nil
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, m.Text) })
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, m.Text)
+	})
 }
 
 // Self returns SelfIs.
-func (a *Agent) Self() *api.AgentSelf { return a.SelfIs }
+func (a *Agent) Self() *api.AgentSelf {
+	return a.SelfIs
+}
 
 // Members returns MembersAs.
-func (a *Agent) Members(context.Context) ([]*structs.AgentMember, error) { return a.MembersAs, nil }
+func (a *Agent) Members(context.Context) ([]*structs.AgentMember, error) {
+	return a.MembersAs, nil
+}
 
 // Metrics returns MetricsAre.
-func (a *Agent) Metrics() api.Metrics { return a.MetricsAre }
+func (a *Agent) Metrics() api.Metrics {
+	return a.MetricsAre
+}
 
 // Leave records the call.
 func (a *Agent) Leave(_ context.Context, force bool) error {
@@ -130,7 +146,9 @@ func (a *Agent) Leave(_ context.Context, force bool) error {
 
 // ForceLeave records the call. It returns not-found for a server that is not in MembersAs.
 func (a *Agent) ForceLeave(_ context.Context, node string, prune bool) error {
-	if !slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool { return m.Name == node }) {
+	if !slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool {
+		return m.Name == node
+	}) {
 		return structs.NotFoundf("server %q is unknown", node)
 	}
 	a.mu.Lock()
@@ -147,7 +165,9 @@ func (a *Agent) Leaves() []string {
 }
 
 // Health returns HealthIs.
-func (a *Agent) Health() *api.AgentHealth { return a.HealthIs }
+func (a *Agent) Health() *api.AgentHealth {
+	return a.HealthIs
+}
 
 // SnapshotSave writes Snapshot. It is unavailable without one.
 func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
