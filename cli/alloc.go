@@ -61,8 +61,14 @@ var jobAllocSheet = sheet[*structs.AllocListStub]{
 	titles: "ID|Node|Group|Version|Desired|Status|Created|Modified",
 	row: func(a *structs.AllocListStub) []string {
 		return []string{
-			structs.ShortID(a.ID), nodeName(a.NodeName, a.NodeID), a.TaskGroup, fmt.Sprint(a.JobVersion),
-			a.DesiredStatus, a.ClientStatus, age(a.CreateTime), age(a.ModifyTime),
+			shortID(a.ID),
+			nodeName(a.NodeName, a.NodeID),
+			a.TaskGroup,
+			fmt.Sprint(a.JobVersion),
+			a.DesiredStatus,
+			a.ClientStatus,
+			age(a.CreateTime),
+			age(a.ModifyTime),
 		}
 	},
 	order: newestFirst,
@@ -79,14 +85,16 @@ var allocSheet = sheet[*structs.AllocListStub]{
 // nodeName formats the name of a node with its short ID.
 func nodeName(name, id string) string {
 	if name == "" {
-		return structs.ShortID(id)
+		return shortID(id)
 	}
-	return fmt.Sprintf("%s (%s)", name, structs.ShortID(id))
+	return fmt.Sprintf("%s (%s)", name, shortID(id))
 }
 
 // newestFirst orders allocations by the time of their creation.
 func newestFirst(a, b *structs.AllocListStub) int {
-	return cmp.Or(cmp.Compare(b.CreateIndex, a.CreateIndex), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(
+		cmp.Compare(b.CreateIndex, a.CreateIndex),
+		cmp.Compare(a.Name, b.Name))
 }
 
 var allocStatus = status[*structs.AllocListStub, structs.Allocation]{
@@ -103,16 +111,17 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		"Name", a.Name,
 		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
 		"Node", nodeName(a.NodeName, a.NodeID),
-		"Evaluation", structs.ShortID(a.EvalID),
+		"Evaluation", shortID(a.EvalID),
 		"Desired", described(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,
 		"Description", a.ClientDescription,
 		"Created", formatNanos(a.CreateTime),
 		"Modified", formatNanos(a.ModifyTime),
-		"Replaces", structs.ShortID(a.PreviousAllocation),
-		"Replaced by", structs.ShortID(a.NextAllocation),
+		"Replaces", shortID(a.PreviousAllocation),
+		"Replaced by", shortID(a.NextAllocation),
 	)
-	if err := printAllocVolumes(ctx, c, a); err != nil {
+	err := printAllocVolumes(ctx, c, a)
+	if err != nil {
 		return err
 	}
 	for name, state := range sorted(a.TaskStates) {
@@ -136,15 +145,29 @@ type allocClaim struct {
 	missing       bool // the volume does not exist
 }
 
+// groupOf returns the task group of an allocation, or nil if the allocation does not have it.
+func groupOf(a *structs.Allocation) *structs.TaskGroup {
+	if a.Job == nil {
+		return nil
+	}
+	return a.Job.Group(a.TaskGroup)
+}
+
 // allocClaims finds the claims of an allocation's volumes.
 func allocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]allocClaim, error) {
-	if a.Job == nil || a.Job.Group(a.TaskGroup) == nil {
+	group := groupOf(a)
+	if group == nil {
 		return nil, nil
 	}
 	var out []allocClaim
-	for alias, request := range sorted(a.Job.Group(a.TaskGroup).Volumes) {
-		v := allocClaim{alias: alias, request: request, volume: request.VolumeID(a.Index())}
-		claims, _, err := cl.VolumeClaims(ctx, v.volume, &api.Query{Namespace: a.Namespace})
+	for alias, request := range sorted(group.Volumes) {
+		v := allocClaim{
+			alias:   alias,
+			request: request,
+			volume:  request.VolumeID(a.Index()),
+		}
+		q := &api.Query{Namespace: a.Namespace}
+		claims, _, err := cl.VolumeClaims(ctx, v.volume, q)
 		v.missing = structs.IsKind(err, structs.KindNotFound)
 		if err != nil && !v.missing {
 			return nil, err
@@ -173,7 +196,9 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 		case v.claim != nil:
 			state, why = v.claim.State, v.claim.Reason
 		}
-		if v.claim != nil && a.ClientTerminal() && state == structs.ClaimGranted {
+		if v.claim != nil &&
+			a.ClientTerminal() &&
+			state == structs.ClaimGranted {
 			state = "granted, not released yet"
 			why = whyHeld(v.claim)
 		}
@@ -208,9 +233,9 @@ func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 		"Finished", formatTime(s.FinishedAt),
 		"Restarts", restarts(s),
 	)
-	events := s.Events[max(0, len(s.Events)-eventsShown):]
+	first := max(0, len(s.Events)-eventsShown)
 	var rows grid
-	for _, e := range slices.Backward(events) {
+	for _, e := range slices.Backward(s.Events[first:]) {
 		rows.addRow(age(e.Time), e.Type, eventText(e))
 	}
 	if len(rows) > 0 {
@@ -222,7 +247,8 @@ func restarts(s *structs.TaskState) string {
 	if s.Restarts == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d, the last %s", s.Restarts, ago(s.LastRestart))
+	return fmt.Sprintf("%d, the last %s",
+		s.Restarts, ago(s.LastRestart))
 }
 
 func eventText(e *structs.TaskEvent) string {
@@ -241,7 +267,12 @@ func allocLogs(ctx context.Context, c *Call) error {
 			return err
 		}
 	}
-	o := api.LogOptions{Task: task, Stderr: c.Bool("stderr"), Follow: c.Bool("f"), FromEnd: c.Bool("tail")}
+	o := api.LogOptions{
+		Task:    task,
+		Stderr:  c.Bool("stderr"),
+		Follow:  c.Bool("f"),
+		FromEnd: c.Bool("tail"),
+	}
 	if o.FromEnd {
 		o.Offset = c.Number("c")
 	}
@@ -249,7 +280,7 @@ func allocLogs(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()
+	defer closeRead(log)
 	_, err = io.Copy(c.Out, log)
 	if o.Follow && errors.Is(ctx.Err(), context.Canceled) {
 		return nil // the user has interrupted the stream
@@ -267,16 +298,16 @@ func onlyTask(ctx context.Context, c *Call, allocID string) (string, error) {
 		return "", err
 	}
 	var names []string
-	if alloc.Job != nil && alloc.Job.Group(alloc.TaskGroup) != nil {
-		for _, t := range alloc.Job.Group(alloc.TaskGroup).Tasks {
+	if group := groupOf(alloc); group != nil {
+		for _, t := range group.Tasks {
 			names = append(names, t.Name)
 		}
 	} else {
 		names = slices.Sorted(maps.Keys(alloc.TaskStates))
 	}
 	if len(names) != 1 {
-		return "", badUsage("the allocation has %s; name one of: %s", plural(len(names), "task"),
-			strings.Join(names, ", "))
+		return "", badUsage("the allocation has %s; name one of: %s",
+			plural(len(names), "task"), strings.Join(names, ", "))
 	}
 	return names[0], nil
 }
@@ -291,7 +322,7 @@ func allocStop(ctx context.Context, c *Call) error {
 		return err
 	}
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
-		w.writeChange("request", "Allocation %s is stopping", structs.ShortID(id))
+		w.writeChange("request", "Allocation %s is stopping", shortID(id))
 		return w.allocEnd(ctx, id)
 	})
 }

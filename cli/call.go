@@ -60,10 +60,14 @@ func (c *Call) newClient() *api.Client {
 }
 
 // namespace returns the namespace that an option or the environment names, or "".
-func (c *Call) namespace() string { return cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE")) }
+func (c *Call) namespace() string {
+	return cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE"))
+}
 
 // Printf writes to the standard output for users.
-func (c *Call) Printf(format string, args ...any) { fmt.Fprintf(printable{c.Out}, format, args...) }
+func (c *Call) Printf(format string, args ...any) {
+	fmt.Fprintf(printable{c.Out}, format, args...)
+}
 
 // show renders an answer with -json, with -t or for users.
 func (c *Call) show(answer any, human func() error) error {
@@ -97,7 +101,7 @@ var templateFuncs = template.FuncMap{
 		return string(b), err
 	},
 	"join":  strings.Join,
-	"short": structs.ShortID,
+	"short": shortID,
 }
 
 func renderTemplate(w io.Writer, text string, answer any) error {
@@ -106,12 +110,17 @@ func renderTemplate(w io.Writer, text string, answer any) error {
 		return structs.Invalidf("the template is invalid: %w", err)
 	}
 	var b strings.Builder
-	if err := t.Execute(&b, answer); err != nil {
+	err = t.Execute(&b, answer)
+	if err != nil {
 		return structs.Invalidf("the template does not fit the answer: %w", err)
 	}
-	_, err = fmt.Fprintln(w, strings.TrimSuffix(b.String(), "\n"))
+	rendered := strings.TrimSuffix(b.String(), "\n")
+	_, err = fmt.Fprintln(w, rendered)
 	return err
 }
+
+// closeRead closes a file that was only read. Its error loses no data.
+func closeRead(f io.Closer) { _ = f.Close() }
 
 // readFile reads a file, or the standard input for "-".
 func (c *Call) readFile(name string) ([]byte, error) {

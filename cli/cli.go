@@ -63,7 +63,11 @@ const exitUsage = 2
 // Run runs the command of the arguments (without the name of the program) and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	std.Err = printable{std.Err}
-	root := Command{Name: "berth", Synopsis: synopsis, Sub: Tree(extra...)}
+	root := Command{
+		Name:     "berth",
+		Synopsis: synopsis,
+		Sub:      Tree(extra...),
+	}
 	root.Sub = append(root.Sub, completer(&root))
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
@@ -71,7 +75,8 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &usage):
-		fmt.Fprintf(std.Err, "Error: %s\nRun \"%s -h\" for help.\n", usage.text, usage.path)
+		fmt.Fprintf(std.Err, "Error: %s\nRun \"%s -h\" for help.\n",
+			usage.text, usage.path)
 		return exitUsage
 	}
 	fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
@@ -82,7 +87,9 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 func merge(tree, extra []Command) []Command {
 	tree = slices.Clone(tree)
 	for _, e := range extra {
-		at := slices.IndexFunc(tree, func(c Command) bool { return c.Name == e.Name })
+		at := slices.IndexFunc(tree, func(c Command) bool {
+			return c.Name == e.Name
+		})
 		if at < 0 {
 			tree = append(tree, e)
 			continue
@@ -121,9 +128,11 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 			path,
 		}
 	}
-	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+name, "berth "))
+	text := fmt.Sprintf("there is no command %q",
+		strings.TrimPrefix(path+" "+name, "berth "))
 	if near := suggest.Closest(name, names); near != "" {
-		text += fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+" "+near, "berth "))
+		text += fmt.Sprintf("; did you mean %q?",
+			strings.TrimPrefix(path+" "+near, "berth "))
 	}
 	return &usageError{text, path}
 }
@@ -135,17 +144,20 @@ func isHelp(arg string) bool {
 // call parses the arguments of a command and runs it.
 func (cmd *Command) call(ctx context.Context, path string, args []string, std Stdio) error {
 	c := &Call{Stdio: std, cmd: cmd}
-	if err := c.parse(args); err != nil {
-		if errors.Is(err, errHelp) {
-			cmd.printHelp(std.Out, path)
-			return nil
-		}
+	err := c.parse(args)
+	if errors.Is(err, errHelp) {
+		cmd.printHelp(std.Out, path)
+		return nil
+	}
+	if err == nil {
+		err = checkArgs(cmd.Args, c.Args)
+	}
+	if err != nil {
 		return &usageError{err.Error(), path}
 	}
-	if err := checkArgs(cmd.Args, c.Args); err != nil {
-		return &usageError{err.Error(), path}
-	}
-	if cmd.Renders && c.Bool("json") && c.String("t") != "" {
+	if cmd.Renders &&
+		c.Bool("json") &&
+		c.String("t") != "" {
 		return &usageError{"-json and -t exclude each other", path}
 	}
 	if cmd.Acts && c.Bool("json") {
@@ -156,7 +168,7 @@ func (cmd *Command) call(ctx context.Context, path string, args []string, std St
 		c.API = c.newClient()
 		defer c.API.Close()
 	}
-	err := cmd.Run(ctx, c)
+	err = cmd.Run(ctx, c)
 	var usage *usageError
 	if errors.As(err, &usage) && usage.path == "" {
 		usage.path = path
@@ -175,7 +187,8 @@ func checkArgs(spec string, args []string) error {
 	switch {
 	case len(args) < strings.Count(spec, "<"):
 		return fmt.Errorf("%s is missing", words[len(args)])
-	case len(args) > len(words) && !strings.HasSuffix(spec, "..."):
+	case len(args) > len(words) &&
+		!strings.HasSuffix(spec, "..."):
 		return fmt.Errorf("the argument %q is not expected", args[len(words)])
 	}
 	return nil

@@ -21,7 +21,11 @@ import (
 func run(t *testing.T, args []string, extra ...Command) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = Run(t.Context(), args, Stdio{In: strings.NewReader(""), Out: &o, Err: &e}, extra...)
+	code = Run(t.Context(), args, Stdio{
+		In:  strings.NewReader(""),
+		Out: &o,
+		Err: &e,
+	}, extra...)
 	return code, o.String(), e.String()
 }
 
@@ -34,8 +38,14 @@ func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	for kind, want := range map[structs.Kind]int{
-		structs.KindInvalid: 2, structs.KindDenied: 3, structs.KindNotFound: 4, structs.KindConflict: 5,
-		structs.KindPrecondition: 6, structs.KindUnavailable: 7, structs.KindTimeout: 8, structs.KindInternal: 1,
+		structs.KindInvalid:      2,
+		structs.KindDenied:       3,
+		structs.KindNotFound:     4,
+		structs.KindConflict:     5,
+		structs.KindPrecondition: 6,
+		structs.KindUnavailable:  7,
+		structs.KindTimeout:      8,
+		structs.KindInternal:     1,
 	} {
 		apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(kind, "so it is"))
 		code, _, errs := run(t, []string{"volume", "deregister", "v", "-address", srv.URL})
@@ -43,7 +53,8 @@ func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d: %q", kind, code, want, errs)
 		}
 	}
-	if code, _, errs := run(t, []string{"volume", "deregister"}); code != 2 ||
+	code, _, errs := run(t, []string{"volume", "deregister"})
+	if code != 2 ||
 		!strings.Contains(errs, `"berth volume deregister -h"`) {
 		t.Errorf("wrong usage: %d %q", code, errs)
 	}
@@ -52,16 +63,28 @@ func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 func TestRun_MergesCommandsOfOtherPackages(t *testing.T) {
 	var got []string
 	extra := []Command{
-		{Name: "agent", Group: GroupSelf, Synopsis: "Run an agent", Local: true,
-			Flags: []Flag{{Name: "config", Kind: Strings}},
+		{
+			Name:     "agent",
+			Group:    GroupSelf,
+			Synopsis: "Run an agent",
+			Local:    true,
+			Flags:    []Flag{{Name: "config", Kind: Strings}},
 			Run: func(_ context.Context, c *Call) error {
 				got = c.Strings("config")
 				return nil
+			},
+		},
+		{
+			Name: "plugin",
+			Sub: []Command{{
+				Name:     "sample",
+				Synopsis: "Run a plugin",
+				Run:      func(context.Context, *Call) error { return nil },
 			}},
-		{Name: "plugin", Sub: []Command{{Name: "sample", Synopsis: "Run a plugin",
-			Run: func(context.Context, *Call) error { return nil }}}},
+		},
 	}
-	if code, _, errs := run(t, []string{"agent", "-config", "a", "-config", "b"}, extra...); code != 0 ||
+	code, _, errs := run(t, []string{"agent", "-config", "a", "-config", "b"}, extra...)
+	if code != 0 ||
 		!reflect.DeepEqual(got, []string{"a", "b"}) {
 		t.Errorf("%d %q %q", code, got, errs)
 	}
@@ -118,7 +141,9 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 	var walk func(path string, c Command)
 	walk = func(path string, c Command) {
 		path += " " + c.Name
-		if c.Synopsis == "" || strings.HasSuffix(c.Synopsis, ".") || strings.Contains(c.Synopsis, "\n") {
+		if c.Synopsis == "" ||
+			strings.HasSuffix(c.Synopsis, ".") ||
+			strings.Contains(c.Synopsis, "\n") {
 			t.Errorf("%s: the synopsis is %q", path, c.Synopsis)
 		}
 		if (c.Run == nil) == (len(c.Sub) == 0) {
@@ -126,17 +151,25 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, f := range c.flags() {
-			if seen[f.Name] || f.Usage == "" || strings.HasSuffix(f.Usage, ".") {
+			if seen[f.Name] ||
+				f.Usage == "" ||
+				strings.HasSuffix(f.Usage, ".") {
 				t.Errorf("%s: the flag -%s is there twice or its usage is %q", path, f.Name, f.Usage)
 			}
 			seen[f.Name] = true
 		}
-		if c.Run != nil && !c.Local && !c.Renders && !c.Acts && !slices.Contains(asIs, path) {
+		if c.Run != nil &&
+			!c.Local &&
+			!c.Renders &&
+			!c.Acts &&
+			!slices.Contains(asIs, path) {
 			t.Errorf("%s has no -json", path)
 		}
 		checkExamples(t, strings.TrimSpace(path), c)
 		code, out, errs := run(t, append(strings.Fields(path), "-h"))
-		if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth"+path) {
+		if code != 0 ||
+			errs != "" ||
+			!strings.HasPrefix(out, "Usage: berth"+path) {
 			t.Errorf("%s -h: %d %q %q", path, code, out, errs)
 		}
 		for line := range strings.Lines(out) {
@@ -181,12 +214,16 @@ func TestParse_SeparatesFlagsFromArguments(t *testing.T) {
 		{"-list a=1 -list b=2 - -- -on", []string{"-", "-on"}, "d", false, []string{"a=1", "b=2"}, 5 * time.Minute},
 	} {
 		call := &Call{cmd: cmd}
-		if err := call.parse(strings.Fields(c.line)); err != nil {
+		err := call.parse(strings.Fields(c.line))
+		if err != nil {
 			t.Errorf("%s: %v", c.line, err)
 			continue
 		}
-		if !reflect.DeepEqual(call.Args, c.args) || call.String("text") != c.text || call.Bool("on") != c.on ||
-			!reflect.DeepEqual(call.Strings("list"), c.list) || call.Duration("for") != c.span {
+		if !reflect.DeepEqual(call.Args, c.args) ||
+			call.String("text") != c.text ||
+			call.Bool("on") != c.on ||
+			!reflect.DeepEqual(call.Strings("list"), c.list) ||
+			call.Duration("for") != c.span {
 			t.Errorf("%s: %+v %+v", c.line, call.Args, call.values)
 		}
 	}
@@ -222,7 +259,8 @@ func TestFit_NarrowsTheWidestColumns(t *testing.T) {
 			got = append(got, column.width)
 		}
 		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%v in %d: %v, want %v", c.widths, c.width, got, c.want)
+			t.Errorf("%v in %d: %v, want %v",
+				c.widths, c.width, got, c.want)
 		}
 	}
 	if got := cut("größer", 4); got != "grö…" {
@@ -261,8 +299,14 @@ func TestNarrow_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
 
 func TestSpan_ShowsTwoUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 400 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
-		3*time.Hour + 20*time.Minute + 5*time.Second: "3h20m", 50 * time.Hour: "2d2h", 48 * time.Hour: "2d",
+		0:                      "0s",
+		400 * time.Millisecond: "0s",
+		59 * time.Second:       "59s",
+		time.Minute:            "1m",
+		61 * time.Second:       "1m1s",
+		3*time.Hour + 20*time.Minute + 5*time.Second: "3h20m",
+		50 * time.Hour: "2d2h",
+		48 * time.Hour: "2d",
 	} {
 		if got := span(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
@@ -276,7 +320,10 @@ func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 		structs.AllocLost:    "State = unknown; it was running at the last heartbeat of its node\n",
 	} {
 		var out bytes.Buffer
-		c := &Call{Stdio: Stdio{Out: &out}, cmd: &Command{Renders: true}}
+		c := &Call{
+			Stdio: Stdio{Out: &out},
+			cmd:   &Command{Renders: true},
+		}
 		printTask(c, "t", &structs.TaskState{State: structs.TaskRunning}, status)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %q", status, out.String())
@@ -287,8 +334,10 @@ func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 func TestProblem_ShowsACodeOnce(t *testing.T) {
 	for want, e := range map[string]*structs.OperationError{
 		"AlreadyExists: it is there": {Code: "AlreadyExists", Message: "it is there"},
-		`plugin "p": CreateVolume: Internal: out of ink`: {Code: "Internal",
-			Message: `plugin "p": CreateVolume: Internal: out of ink`},
+		`plugin "p": CreateVolume: Internal: out of ink`: {
+			Code:    "Internal",
+			Message: `plugin "p": CreateVolume: Internal: out of ink`,
+		},
 		"timeout: too slow": {Kind: structs.KindTimeout, Message: "too slow"},
 		"":                  nil,
 	} {
@@ -321,8 +370,10 @@ func TestBlocked_DoesNotRepeatTheError(t *testing.T) {
 
 func TestEnded_ShowsACauseOnce(t *testing.T) {
 	event := func(text string) map[string]*structs.TaskState {
-		return map[string]*structs.TaskState{"t": {Events: []*structs.TaskEvent{{Type: "Killed",
-			DisplayMessage: text}}}}
+		return map[string]*structs.TaskState{"t": {Events: []*structs.TaskEvent{{
+			Type:           "Killed",
+			DisplayMessage: text,
+		}}}}
 	}
 	for _, c := range []struct{ description, event, want string }{
 		{"", "exit code 1", "failed: exit code 1"},
@@ -331,10 +382,14 @@ func TestEnded_ShowsACauseOnce(t *testing.T) {
 		{"no space", "staging: no space", "failed: staging: no space"},
 		{"one", "other", "failed (one): other"},
 	} {
-		a := &structs.AllocListStub{ClientStatus: "failed", ClientDescription: c.description,
-			TaskStates: event(c.event)}
+		a := &structs.AllocListStub{
+			ClientStatus:      "failed",
+			ClientDescription: c.description,
+			TaskStates:        event(c.event),
+		}
 		if got := ended(a); got != c.want {
-			t.Errorf("%q and %q: %q, want %q", c.description, c.event, got, c.want)
+			t.Errorf("%q and %q: %q, want %q",
+				c.description, c.event, got, c.want)
 		}
 	}
 }

@@ -53,21 +53,30 @@ const completeWithin = 2 * time.Second
 // completer returns the command that the scripts of shells call. It prints the words that may replace the
 // last one, one per line.
 func completer(root *Command) Command {
-	return Command{Name: "complete", Group: GroupSelf, Hidden: true, Args: "[words]...",
+	return Command{
+		Name:     "complete",
+		Group:    GroupSelf,
+		Hidden:   true,
+		Args:     "[words]...",
 		Synopsis: "Print the completions of the last word",
 		Run: func(ctx context.Context, c *Call) error {
 			c.complete(ctx, root)
 			return nil
-		}}
+		},
+	}
 }
 
 func (c *Call) complete(ctx context.Context, at *Command) {
 	before, last := c.Args, ""
-	if n := len(before) - 1; n >= 0 && before[n] != "=" {
-		before, last = before[:n], before[n]
+	n := len(before) - 1
+	if n >= 0 && before[n] != "=" {
+		last = before[n]
+		before = before[:n]
 	}
 	for len(before) > 0 && at.Run == nil {
-		next := slices.IndexFunc(at.Sub, func(s Command) bool { return s.Name == before[0] })
+		next := slices.IndexFunc(at.Sub, func(s Command) bool {
+			return s.Name == before[0]
+		})
 		if next < 0 {
 			return
 		}
@@ -115,7 +124,9 @@ func (cmd *Command) place(words []string) (args int, option *Flag) {
 	flags := cmd.flags()
 	for i, word := range words {
 		switch {
-		case word == "=" || word == ":" || i > 0 && words[i-1] == ":":
+		case word == "=" ||
+			word == ":" ||
+			i > 0 && words[i-1] == ":":
 		case option != nil:
 			option = nil
 		case !strings.HasPrefix(word, "-"):
@@ -142,7 +153,11 @@ func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
-	q := &api.Query{Prefix: prefix, PerPage: 100, AllowStale: true}
+	q := &api.Query{
+		Prefix:     prefix,
+		PerPage:    100,
+		AllowStale: true,
+	}
 	if k.named {
 		q.Prefix = "" // the prefix selects by ID, and a name may begin otherwise
 	}

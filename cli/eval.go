@@ -35,7 +35,7 @@ var evalSheet = sheet[*structs.Evaluation]{
 	titles: "ID|Priority|Triggered By|Job|Status|All Placed|Created",
 	row: func(e *structs.Evaluation) []string {
 		return []string{
-			structs.ShortID(e.ID),
+			shortID(e.ID),
 			fmt.Sprint(e.Priority),
 			e.TriggeredBy,
 			e.JobID,
@@ -47,7 +47,9 @@ var evalSheet = sheet[*structs.Evaluation]{
 	order: newestEvalFirst,
 }
 
-func newestEvalFirst(a, b *structs.Evaluation) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) }
+func newestEvalFirst(a, b *structs.Evaluation) int {
+	return cmp.Compare(b.CreateIndex, a.CreateIndex)
+}
 
 func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 	c.pairs(
@@ -56,13 +58,13 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		"Type", e.Type,
 		"Priority", fmt.Sprint(e.Priority),
 		"Triggered by", e.TriggeredBy,
-		"Node", structs.ShortID(e.NodeID),
+		"Node", shortID(e.NodeID),
 		"Status", described(e.Status, e.StatusDescription),
 		"Wait until", formatNanos(e.WaitUntil),
 		"Waits for", strings.Join(e.BlockedOn, ", "),
-		"Before it", structs.ShortID(e.PreviousEval),
-		"After it", structs.ShortID(e.NextEval),
-		"Rest waits in", structs.ShortID(e.BlockedEval),
+		"Before it", shortID(e.PreviousEval),
+		"After it", shortID(e.NextEval),
+		"Rest waits in", shortID(e.BlockedEval),
 		"Created", formatNanos(e.CreateTime),
 		"Modified", formatNanos(e.ModifyTime),
 	)
@@ -84,7 +86,9 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 func (c *Call) printFailures(e *structs.Evaluation) {
 	for group, m := range sorted(e.FailedTGAllocs) {
 		n := max(e.QueuedAllocations[group], m.CoalescedFailures+1)
-		c.Printf("  Group %q: %s cannot be placed (%s evaluated)\n", group, plural(n, "allocation"),
+		c.Printf("  Group %q: %s cannot be placed (%s evaluated)\n",
+			group,
+			plural(n, "allocation"),
 			plural(m.NodesEvaluated, "node"))
 		for _, line := range failureLines(m) {
 			c.Printf("    %s\n", line)
@@ -100,16 +104,19 @@ func failureLines(m *structs.AllocMetric) []string {
 		if r.Nodes > 0 {
 			nodes = plural(r.Nodes, "node") + " "
 		}
-		lines = append(lines, fmt.Sprintf("%srefused by %s: %s", nodes, r.Filter, oneLine(r.Reason)))
+		lines = append(lines, fmt.Sprintf("%srefused by %s: %s",
+			nodes, r.Filter, oneLine(r.Reason)))
 	}
 	if lines != nil {
 		return lines
 	}
 	for reason, n := range sorted(m.ConstraintFiltered) {
-		lines = append(lines, fmt.Sprintf("%s refused: %s", plural(n, "node"), reason))
+		lines = append(lines, fmt.Sprintf("%s refused: %s",
+			plural(n, "node"), reason))
 	}
 	for dimension, n := range sorted(m.DimensionExhausted) {
-		lines = append(lines, fmt.Sprintf("%s without enough %s", plural(n, "node"), dimension))
+		lines = append(lines, fmt.Sprintf("%s without enough %s",
+			plural(n, "node"), dimension))
 	}
 	if lines == nil && m.NodesEvaluated == 0 {
 		lines = append(lines, "there is no eligible node")

@@ -45,13 +45,16 @@ func pointAt(text string, number, column int) []string {
 		}
 	}
 	column = min(column, len(runes)+1)
-	if from := max(0, column-excerptWidth/2); len(runes) > excerptWidth {
+	from := max(0, column-excerptWidth/2)
+	if len(runes) > excerptWidth {
 		runes = runes[from:min(len(runes), from+excerptWidth)]
 		column -= from
 	}
 	gutter := fmt.Sprintf("  %d | ", number)
+	margin := strings.Repeat(" ", len(gutter)-2)
+	indent := strings.Repeat(" ", column-1)
 	return []string{
 		gutter + string(runes),
-		strings.Repeat(" ", len(gutter)-2) + "| " + strings.Repeat(" ", column-1) + "^",
+		margin + "| " + indent + "^",
 	}
 }

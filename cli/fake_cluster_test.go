@@ -3,10 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,13 +39,24 @@ type fakeCluster struct {
 	slow  chan string    // the first volume whose deletion never ends
 }
 
-func before(d time.Duration) int64 { return today.Add(-d).UnixNano() }
+func before(d time.Duration) int64 {
+	return today.Add(-d).UnixNano()
+}
 
 func newFakeCluster(logs string) *fakeCluster {
-	w := &fakeCluster{caller: &apitest.Caller{}, reads: map[string]int{}, slow: make(chan string, 1)}
+	w := &fakeCluster{
+		caller: &apitest.Caller{},
+		reads:  map[string]int{},
+		slow:   make(chan string, 1),
+	}
 	w.jobs = map[string]*structs.Job{
-		"web":     webJob(),
-		"web-old": {ID: "web-old", Type: "batch", Status: "dead", Priority: 40},
+		"web": webJob(),
+		"web-old": {
+			ID:       "web-old",
+			Type:     "batch",
+			Status:   "dead",
+			Priority: 40,
+		},
 	}
 	w.agent = fakeAgent(logs)
 	w.answerJobs()
@@ -71,8 +80,13 @@ func webJob() *structs.Job {
 			Name:  "app",
 			Count: 2,
 			Volumes: map[string]*structs.VolumeRequest{
-				"data": {Name: "data", Type: "csi", Source: "data", AccessMode: structs.CSISingleNodeWriter,
-					AttachmentMode: structs.CSIFileSystem},
+				"data": {
+					Name:           "data",
+					Type:           "csi",
+					Source:         "data",
+					AccessMode:     structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem,
+				},
 			},
 			Tasks: []*structs.Task{{Name: "server", Driver: "exec"}},
 		}},
@@ -86,7 +100,12 @@ func fakeAgent(logs string) *apitest.Agent {
 			Addr:   addr,
 			Port:   4748,
 			Status: "alive",
-			Tags:   map[string]string{"region": "global", "dc": "dc1", "port": "4747", "build": "0.1.0"},
+			Tags: map[string]string{
+				"region": "global",
+				"dc":     "dc1",
+				"port":   "4747",
+				"build":  "0.1.0",
+			},
 		}
 	}
 	var archive bytes.Buffer
@@ -103,9 +122,14 @@ func fakeAgent(logs string) *apitest.Agent {
 		panic(err)
 	}
 	return &apitest.Agent{
-		MetricsAre: apitest.Metrics{JSON: map[string]int{"Gauges": 1}, Text: "berth_gauge 1\n"},
-		SelfIs: &api.AgentSelf{Member: member("s1.global", "10.0.0.1"),
-			Stats: map[string]map[string]string{"client": {"node_id": node1}}},
+		MetricsAre: apitest.Metrics{
+			JSON: map[string]int{"Gauges": 1},
+			Text: "berth_gauge 1\n",
+		},
+		SelfIs: &api.AgentSelf{
+			Member: member("s1.global", "10.0.0.1"),
+			Stats:  map[string]map[string]string{"client": {"node_id": node1}},
+		},
 		MembersAs: []*structs.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
 		HealthIs:  &api.AgentHealth{},
 		Snapshot:  archive.Bytes(),
@@ -113,7 +137,7 @@ func fakeAgent(logs string) *apitest.Agent {
 			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {
 				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q",
-					structs.ShortID(allocID), task)
+					shortID(allocID), task)
 			}
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return "", err
@@ -133,25 +157,62 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 		DisplayMessage: "volume data: claim waits",
 	}
 	all := []*structs.Allocation{
-		{ID: alloc1, Namespace: "default", Name: "web.app[0]", NodeID: node1, NodeName: "one", EvalID: eval1,
-			JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app", DesiredStatus: "run", ClientStatus: "running",
-			CreateTime: before(time.Hour), ModifyTime: before(50 * time.Minute),
-			Indexes: structs.Indexes{CreateIndex: 10},
+		{
+			ID:            alloc1,
+			Namespace:     "default",
+			Name:          "web.app[0]",
+			NodeID:        node1,
+			NodeName:      "one",
+			EvalID:        eval1,
+			JobID:         "web",
+			JobVersion:    2,
+			Job:           web,
+			TaskGroup:     "app",
+			DesiredStatus: "run",
+			ClientStatus:  "running",
+			CreateTime:    before(time.Hour),
+			ModifyTime:    before(50 * time.Minute),
+			Indexes:       structs.Indexes{CreateIndex: 10},
 			TaskStates: map[string]*structs.TaskState{"server": {
 				State:       "running",
 				StartedAt:   today.Add(-50 * time.Minute),
 				Restarts:    1,
 				LastRestart: today.Add(-51 * time.Minute),
 				Events: []*structs.TaskEvent{
-					{Type: "Received", Time: before(time.Hour), DisplayMessage: "Task received by client"},
-					{Type: "Started", Time: before(50 * time.Minute), DisplayMessage: "Task started by client"},
+					{
+						Type:           "Received",
+						Time:           before(time.Hour),
+						DisplayMessage: "Task received by client",
+					},
+					{
+						Type:           "Started",
+						Time:           before(50 * time.Minute),
+						DisplayMessage: "Task started by client",
+					},
 				},
-			}}},
-		{ID: alloc2, Namespace: "default", Name: "web.app[1]", NodeID: node2, NodeName: "two", EvalID: eval1,
-			JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app", DesiredStatus: "run", ClientStatus: "pending",
-			CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 10},
-			TaskStates: map[string]*structs.TaskState{"server": {State: "pending",
-				Events: []*structs.TaskEvent{claimWait}}}},
+			}},
+		},
+		{
+			ID:            alloc2,
+			Namespace:     "default",
+			Name:          "web.app[1]",
+			NodeID:        node2,
+			NodeName:      "two",
+			EvalID:        eval1,
+			JobID:         "web",
+			JobVersion:    2,
+			Job:           web,
+			TaskGroup:     "app",
+			DesiredStatus: "run",
+			ClientStatus:  "pending",
+			CreateTime:    before(time.Hour),
+			ModifyTime:    before(time.Hour),
+			Indexes:       structs.Indexes{CreateIndex: 10},
+			TaskStates: map[string]*structs.TaskState{"server": {
+				State:  "pending",
+				Events: []*structs.TaskEvent{claimWait},
+			}},
+		},
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -249,7 +310,11 @@ func (w *fakeCluster) answerJobs() {
 		}
 		w.jobs[r.Job.ID] = r.Job
 		return &structs.JobRegisterResponse{
-			EvalID: map[string]string{"big": eval2, "new": eval3, "broken": eval3}[r.Job.ID],
+			EvalID: map[string]string{
+				"big":    eval2,
+				"new":    eval3,
+				"broken": eval3,
+			}[r.Job.ID],
 		}, nil
 	})
 	apitest.On(c, structs.JobDeregister, func(_ context.Context,
@@ -272,13 +337,17 @@ func (w *fakeCluster) answerJobs() {
 	apitest.On(c, structs.JobVersions, func(_ context.Context,
 		r *structs.JobGetRequest) (*structs.JobVersionsResponse, error) {
 		j, err := w.job(r.JobID)
-		return &structs.JobVersionsResponse{Versions: []*structs.Job{j}, QueryMeta: meta}, err
+		return &structs.JobVersionsResponse{
+			Versions:  []*structs.Job{j},
+			QueryMeta: meta,
+		}, err
 	})
 	apitest.On(c, structs.JobList, func(_ context.Context, r *structs.QueryRequest) (*structs.JobListResponse,
 		error) {
 		resp := &structs.JobListResponse{QueryMeta: meta}
 		for _, id := range []string{"web", "web-old", "new"} {
-			if j, err := w.job(id); err == nil && strings.HasPrefix(id, r.Prefix) {
+			j, err := w.job(id)
+			if err == nil && strings.HasPrefix(id, r.Prefix) {
 				stub := &structs.JobListStub{
 					ID:         j.ID,
 					Type:       j.Type,
@@ -297,13 +366,21 @@ func (w *fakeCluster) answerJobs() {
 	})
 	apitest.Answer(c, structs.JobSummaryGet, structs.JobSummaryResponse{
 		JobSummary: &structs.JobSummary{
-			Summary: map[string]structs.TaskGroupSummary{"app": {Running: 1, Starting: 1, Failed: 3}},
+			Summary: map[string]structs.TaskGroupSummary{"app": {
+				Running:  1,
+				Starting: 1,
+				Failed:   3,
+			}},
 		},
 	})
 	apitest.On(c, structs.JobAllocations, func(_ context.Context,
 		r *structs.JobGetRequest) (*structs.AllocListResponse, error) {
-		return &structs.AllocListResponse{QueryMeta: meta,
-			Allocations: w.findAllocs(func(a *structs.Allocation) bool { return a.JobID == r.JobID })}, nil
+		return &structs.AllocListResponse{
+			QueryMeta: meta,
+			Allocations: w.findAllocs(func(a *structs.Allocation) bool {
+				return a.JobID == r.JobID
+			}),
+		}, nil
 	})
 	apitest.On(c, structs.JobEvaluations, func(_ context.Context,
 		r *structs.JobGetRequest) (*structs.EvalListResponse, error) {
@@ -316,165 +393,4 @@ func (w *fakeCluster) answerJobs() {
 		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
 	})
 	w.answerEvals(meta)
-}
-
-func evaluations() []*structs.Evaluation {
-	refused := map[string]*structs.AllocMetric{
-		"app": {NodesEvaluated: 2, CoalescedFailures: 1, Refusals: []*structs.PlacementRefusal{
-			{Filter: "resources", Reason: "cpu: 9000 MHz asked for, 1200 MHz free at most", Nodes: 1},
-			{Filter: "csi-plugin", Reason: "plugin hostpath is not healthy there", Nodes: 1},
-		}},
-	}
-	return []*structs.Evaluation{
-		{ID: eval1, JobID: "web", Type: "service", Priority: 50, TriggeredBy: "job-register", Status: "complete",
-			CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 9}},
-		{ID: eval2, JobID: "big", Type: "service", Priority: 50, TriggeredBy: "job-register", Status: "complete",
-			BlockedEval: "b2b2b2b2-0", FailedTGAllocs: refused, QueuedAllocations: map[string]int{"app": 2},
-			CreateTime: before(time.Minute), Indexes: structs.Indexes{CreateIndex: 12}},
-		{ID: "b2b2b2b2-0000-0000-0000-000000000002", JobID: "big", Type: "service", TriggeredBy: "queued-allocs",
-			Status: "blocked", BlockedOn: []string{"capacity", "csi-plugin:hostpath"}, CreateTime: before(time.Minute),
-			Indexes: structs.Indexes{CreateIndex: 12}},
-		{ID: eval3, JobID: "new", Type: "service", TriggeredBy: "job-register", Status: "complete",
-			Indexes: structs.Indexes{CreateIndex: 15}},
-	}
-}
-
-func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
-	c := w.caller
-	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (*structs.EvalGetResponse,
-		error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.reads[r.EvalID]++
-		for _, e := range evaluations() {
-			if e.ID == r.EvalID {
-				if e.ID == eval3 && w.reads[eval3] == 1 {
-					e.Status = "pending"
-				}
-				return &structs.EvalGetResponse{Eval: e, QueryMeta: meta}, nil
-			}
-		}
-		return nil, missing("evaluation", r.EvalID)
-	})
-	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (*structs.EvalListResponse,
-		error) {
-		evals := slices.DeleteFunc(evaluations(),
-			func(e *structs.Evaluation) bool { return !strings.HasPrefix(e.ID, r.Prefix) })
-		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
-	})
-	apitest.On(c, structs.EvalAllocs, func(_ context.Context,
-		r *structs.EvalGetRequest) (*structs.AllocListResponse, error) {
-		found := w.findAllocs(func(a *structs.Allocation) bool { return a.EvalID == r.EvalID })
-		return &structs.AllocListResponse{Allocations: found}, nil
-	})
-	apitest.On(c, structs.AllocList, func(_ context.Context,
-		r *structs.QueryRequest) (*structs.AllocListResponse, error) {
-		found := w.findAllocs(func(a *structs.Allocation) bool { return strings.HasPrefix(a.ID, r.Prefix) })
-		return &structs.AllocListResponse{Allocations: found}, nil
-	})
-	apitest.On(c, structs.AllocGet, func(_ context.Context,
-		r *structs.AllocGetRequest) (*structs.AllocGetResponse, error) {
-		for _, a := range w.allocs() {
-			if a.ID == r.AllocID {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				if w.reads["stop"] > 0 {
-					w.reads["stop"]++
-				}
-				if w.reads["stop"] > 2 {
-					a.ClientStatus = "complete"
-				}
-				return &structs.AllocGetResponse{Alloc: a, QueryMeta: meta}, nil
-			}
-		}
-		return nil, missing("allocation", r.AllocID)
-	})
-	apitest.On(c, structs.AllocStop, func(context.Context,
-		*structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.reads["stop"] = 1
-		return &structs.AllocStopResponse{EvalID: eval3}, nil
-	})
-}
-
-func (w *fakeCluster) answerCluster() {
-	c := w.caller
-	drivers := map[string]*structs.DriverInfo{
-		"exec":     {Detected: true, Healthy: true},
-		"raw_exec": {HealthDescription: "not enabled"},
-	}
-	one := structs.Node{
-		ID:                    node1,
-		Name:                  "one",
-		Datacenter:            "dc1",
-		HTTPAddr:              "127.0.0.1:1",
-		Status:                "ready",
-		SchedulingEligibility: "eligible",
-		Drivers:               drivers,
-		Attributes:            map[string]string{"kernel.name": "linux"},
-		Events: []*structs.NodeEvent{{
-			Message:   "Node registered",
-			Subsystem: "Cluster",
-			Timestamp: today.Add(-26 * time.Hour),
-		}},
-		NodeResources: &structs.NodeResources{
-			CPU:    structs.NodeCPUResources{CpuShares: 4000},
-			Memory: structs.NodeMemoryResources{MemoryMB: 2048},
-			Disk:   structs.NodeDiskResources{DiskMB: 100},
-		},
-	}
-	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
-	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (*structs.NodeListResponse,
-		error) {
-		all := []*structs.NodeListStub{
-			{ID: node1, Name: "one", Datacenter: "dc1", Address: "10.0.0.1", SchedulingEligibility: "eligible",
-				Status: "ready"},
-			{ID: node2, Name: "two", Datacenter: "dc1", NodeClass: "big", Address: "10.0.0.2",
-				SchedulingEligibility: "ineligible", Status: "down"},
-		}
-		return &structs.NodeListResponse{Nodes: slices.DeleteFunc(all, func(n *structs.NodeListStub) bool {
-			return !strings.HasPrefix(n.ID, r.Prefix) || r.Filter != "" &&
-				r.Filter != fmt.Sprintf("Name == %q", n.Name)
-		})}, nil
-	})
-	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse,
-		error) {
-		if r.NodeID != node1 {
-			return nil, missing("node", r.NodeID)
-		}
-		return &structs.NodeGetResponse{
-			Node: &structs.NodeDetail{
-				Node:           one,
-				CSINodePlugins: map[string]*structs.CSIInfo{"hostpath": nodeInstance()},
-			},
-		}, nil
-	})
-	apitest.On(c, structs.NodeAllocs, func(_ context.Context,
-		r *structs.NodeGetRequest) (*structs.AllocsResponse, error) {
-		return &structs.AllocsResponse{Allocs: slices.DeleteFunc(w.allocs(),
-			func(a *structs.Allocation) bool { return a.NodeID != r.NodeID })}, nil
-	})
-	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
-	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
-	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{
-		{ID: "s1", Node: "s1.global", Address: "10.0.0.1:4747", Leader: true, Voter: true, RaftProtocol: "3",
-			Status: "alive"},
-		{ID: "s2", Node: "s2.global", Address: "10.0.0.2:4747", Voter: true, RaftProtocol: "3"}}})
-	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})
-	apitest.Answer(c, structs.SystemGC, structs.Empty{})
-}
-
-func nodeInstance() *structs.CSIInfo {
-	return &structs.CSIInfo{
-		PluginID:   "hostpath",
-		AllocID:    alloc1,
-		Healthy:    true,
-		UpdateTime: before(2 * time.Minute),
-		NodeInfo: &structs.CSINodeInfo{
-			MaxVolumes:              100,
-			RequiresNodeStageVolume: true,
-			AccessibleTopology:      &structs.CSITopology{Segments: map[string]string{"topology.berth/node": "one"}},
-		},
-	}
 }

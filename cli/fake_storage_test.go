@@ -34,12 +34,18 @@ func (w *fakeCluster) answerStorage() {
 		}
 		return resp, nil
 	})
-	hostpath := &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "hostpath",
-		Provider: "hostpath.berth", Version: "0.1.0", ControllerRequired: true,
-		ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
-		Nodes:       map[string]*structs.CSIInfo{node1: nodeInstance()},
-		Controllers: map[string]*structs.CSIInfo{node2: controller},
-		Allocations: []*structs.AllocListStub{crashing()}}}
+	hostpath := &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{
+		ID:                  "hostpath",
+		Provider:            "hostpath.berth",
+		Version:             "0.1.0",
+		ControllerRequired:  true,
+		ControllersExpected: 1,
+		NodesHealthy:        1,
+		NodesExpected:       2,
+		Nodes:               map[string]*structs.CSIInfo{node1: nodeInstance()},
+		Controllers:         map[string]*structs.CSIInfo{node2: controller},
+		Allocations:         []*structs.AllocListStub{crashing()},
+	}}
 	apitest.On(c, structs.CSIPluginGet,
 		func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginGetResponse, error) {
 			if r.ID == "plug" {
@@ -51,26 +57,51 @@ func (w *fakeCluster) answerStorage() {
 	apitest.On(c, structs.CSIVolumeExternal,
 		func(_ context.Context, r *structs.CSIVolumeExternalRequest) (*externals, error) {
 			if r.NextToken == "" {
-				resp := &externals{NextToken: "2",
+				resp := &externals{
+					NextToken: "2",
 					Volumes: []*structs.CSIVolumeExternalStub{
-						{ExternalID: "vol-1", CapacityBytes: 10 << 20,
-							PublishedExternalNodeIDs: []string{"one", "two"}}}}
+						{
+							ExternalID:               "vol-1",
+							CapacityBytes:            10 << 20,
+							PublishedExternalNodeIDs: []string{"one", "two"},
+						},
+					},
+				}
 				resp.QueryMeta.NextToken = "2"
 				return resp, nil
 			}
-			return &externals{Warnings: []string{"the volumes in zone=b are not listed"},
+			return &externals{
+				Warnings: []string{"the volumes in zone=b are not listed"},
 				Volumes: []*structs.CSIVolumeExternalStub{
-					{ExternalID: "stray", IsAbnormal: true, Status: "degraded"}}}, nil
+					{ExternalID: "stray", IsAbnormal: true, Status: "degraded"},
+				},
+			}, nil
 		})
 	apitest.On(c, structs.CSIVolumeList, func(_ context.Context,
 		r *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
 		all := []*structs.CSIVolumeListStub{
-			{ID: "data", Name: "data", ExternalID: "vol-1", PluginID: "hostpath", State: "ready",
-				Schedulable: true, AccessMode: structs.CSISingleNodeWriter, CurrentWriters: 1, Waiting: 1},
-			{ID: "scratch", Name: "scratch", PluginID: "hostpath", State: "creating"}}
+			{
+				ID:             "data",
+				Name:           "data",
+				ExternalID:     "vol-1",
+				PluginID:       "hostpath",
+				State:          "ready",
+				Schedulable:    true,
+				AccessMode:     structs.CSISingleNodeWriter,
+				CurrentWriters: 1,
+				Waiting:        1,
+			},
+			{
+				ID:       "scratch",
+				Name:     "scratch",
+				PluginID: "hostpath",
+				State:    "creating",
+			},
+		}
 		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all,
 			func(v *structs.CSIVolumeListStub) bool {
-				return !strings.HasPrefix(v.ID, r.Prefix) || r.PluginID != "" && r.PluginID != v.PluginID
+				return !strings.HasPrefix(v.ID, r.Prefix) ||
+					r.PluginID != "" && r.PluginID != v.PluginID
 			})}, nil
 	})
 	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context,
@@ -108,7 +139,7 @@ func (w *fakeCluster) answerStorage() {
 		r *structs.CSIVolumeDeregisterRequest) (*structs.Empty, error) {
 		if !r.Force {
 			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s", r.ID,
-				structs.ShortID(alloc1))
+				shortID(alloc1))
 		}
 		return &structs.Empty{}, nil
 	})
@@ -135,7 +166,7 @@ func (w *fakeCluster) answerStorage() {
 			if r.Force && r.By == "" {
 				return nil, structs.Errorf(structs.KindInvalid, "the user of a forced detach is missing")
 			}
-			detail := "Node " + structs.ShortID(r.NodeID) + " proved this"
+			detail := "Node " + shortID(r.NodeID) + " proved this"
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
 		})
 	apitest.On(c, structs.CSIVolumeRetry,
@@ -150,18 +181,33 @@ func (w *fakeCluster) answerStorage() {
 // crashing returns an allocation whose plugin was healthy once and exits repeatedly.
 func crashing() *structs.AllocListStub {
 	event := func(kind string, ago time.Duration, text string) *structs.TaskEvent {
-		return &structs.TaskEvent{Type: kind, Time: before(ago), DisplayMessage: text}
+		return &structs.TaskEvent{
+			Type:           kind,
+			Time:           before(ago),
+			DisplayMessage: text,
+		}
 	}
-	return &structs.AllocListStub{ID: alloc3, JobID: "hostpath", TaskGroup: "app", NodeID: node1,
-		NodeName: "one", DesiredStatus: "run", ClientStatus: "pending",
-		CreateTime: before(time.Hour), ModifyTime: before(time.Second),
-		TaskStates: map[string]*structs.TaskState{"plugin": {Restarts: 3, Events: []*structs.TaskEvent{
-			event(structs.TaskEventTerminated, 50*time.Minute, "exit code 7"),
-			event(structs.TaskEventPluginHealthy, 40*time.Minute, ""),
-			event(structs.TaskEventTerminated, 4*time.Minute, "exit code 1"),
-			event(structs.TaskEventTerminated, 20*time.Second, "exit code 2: no license"),
-			event(structs.TaskEventRestarting, 19*time.Second, "in 15s"),
-		}}}}
+	return &structs.AllocListStub{
+		ID:            alloc3,
+		JobID:         "hostpath",
+		TaskGroup:     "app",
+		NodeID:        node1,
+		NodeName:      "one",
+		DesiredStatus: "run",
+		ClientStatus:  "pending",
+		CreateTime:    before(time.Hour),
+		ModifyTime:    before(time.Second),
+		TaskStates: map[string]*structs.TaskState{"plugin": {
+			Restarts: 3,
+			Events: []*structs.TaskEvent{
+				event(structs.TaskEventTerminated, 50*time.Minute, "exit code 7"),
+				event(structs.TaskEventPluginHealthy, 40*time.Minute, ""),
+				event(structs.TaskEventTerminated, 4*time.Minute, "exit code 1"),
+				event(structs.TaskEventTerminated, 20*time.Second, "exit code 2: no license"),
+				event(structs.TaskEventRestarting, 19*time.Second, "in 15s"),
+			},
+		}},
+	}
 }
 
 // plug returns the plugin of the job "plug". It does not exist at the first read, is not used at the second
@@ -173,26 +219,36 @@ func (w *fakeCluster) plug() (*structs.CSIPluginGetResponse, error) {
 	if w.reads["plugin"] == 1 {
 		return nil, missing("plugin", "plug")
 	}
-	i := &structs.CSIInfo{PluginID: "plug", AllocID: alloc3, Healthy: w.reads["plugin"] > 2,
-		HealthDescription: "not used: its driver is another"}
-	return &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "plug",
-		Nodes: map[string]*structs.CSIInfo{node1: i}}}, nil
+	i := &structs.CSIInfo{
+		PluginID:          "plug",
+		AllocID:           alloc3,
+		Healthy:           w.reads["plugin"] > 2,
+		HealthDescription: "not used: its driver is another",
+	}
+	return &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{
+		ID:    "plug",
+		Nodes: map[string]*structs.CSIInfo{node1: i},
+	}}, nil
 }
 
 func dataVolume() *structs.CSIVolumeDetail {
 	return &structs.CSIVolumeDetail{
 		CSIVolume: structs.CSIVolume{
-			ID:             "data",
-			Name:           "data",
-			Namespace:      "default",
-			ExternalID:     "vol-1",
-			PluginID:       "hostpath",
-			State:          "ready",
-			Capacity:       10 << 20,
-			MountOptions:   &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
-			CreateTime:     before(24 * time.Hour),
-			ModifyTime:     before(time.Hour),
-			TurnedReadOnly: &structs.CSITurnedReadOnly{NodeID: node2, AllocID: alloc1, Time: before(2 * time.Hour)},
+			ID:           "data",
+			Name:         "data",
+			Namespace:    "default",
+			ExternalID:   "vol-1",
+			PluginID:     "hostpath",
+			State:        "ready",
+			Capacity:     10 << 20,
+			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
+			CreateTime:   before(24 * time.Hour),
+			ModifyTime:   before(time.Hour),
+			TurnedReadOnly: &structs.CSITurnedReadOnly{
+				NodeID:  node2,
+				AllocID: alloc1,
+				Time:    before(2 * time.Hour),
+			},
 			Topologies: []*structs.CSITopology{
 				nil,
 				{Segments: map[string]string{"topology.berth/node": "one"}},
@@ -202,15 +258,38 @@ func dataVolume() *structs.CSIVolumeDetail {
 				AttachmentMode: structs.CSIFileSystem,
 			}},
 		},
-		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Schedulable: true,
-		Provider: "hostpath.berth", ProviderVersion: "0.1.0",
-		ControllerRequired: true, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
+		AccessMode:          structs.CSISingleNodeWriter,
+		AttachmentMode:      structs.CSIFileSystem,
+		Schedulable:         true,
+		Provider:            "hostpath.berth",
+		ProviderVersion:     "0.1.0",
+		ControllerRequired:  true,
+		ControllersExpected: 1,
+		NodesHealthy:        1,
+		NodesExpected:       2,
 		Claims: []*structs.CSIClaim{
-			{VolumeID: "data", AllocID: alloc1, NodeID: node1, JobID: "web", Mode: "write",
-				AccessMode: structs.CSISingleNodeWriter, State: "granted", CreateTime: before(time.Hour)},
-			{VolumeID: "data", AllocID: alloc2, NodeID: node2, JobID: "web", Mode: "write",
-				AccessMode: structs.CSISingleNodeWriter, State: "waiting", CreateTime: before(time.Hour),
-				Reason: "allocation a1a1a1a1 on node one writes to it; stop it to make room"}},
+			{
+				VolumeID:   "data",
+				AllocID:    alloc1,
+				NodeID:     node1,
+				JobID:      "web",
+				Mode:       "write",
+				AccessMode: structs.CSISingleNodeWriter,
+				State:      "granted",
+				CreateTime: before(time.Hour),
+			},
+			{
+				VolumeID:   "data",
+				AllocID:    alloc2,
+				NodeID:     node2,
+				JobID:      "web",
+				Mode:       "write",
+				AccessMode: structs.CSISingleNodeWriter,
+				State:      "waiting",
+				CreateTime: before(time.Hour),
+				Reason:     "allocation a1a1a1a1 on node one writes to it; stop it to make room",
+			},
+		},
 		Attachments: []*structs.CSIAttachment{{
 			NodeID:     node1,
 			State:      "attaching",

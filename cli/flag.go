@@ -53,19 +53,38 @@ func (f *Flag) About() string {
 // something.
 var (
 	CommonFlags = []Flag{
-		{Name: "address", Kind: String, Value: "url",
+		{
+			Name:  "address",
+			Kind:  String,
+			Value: "url",
 			Usage: "The agent to call, http://host:port or unix:///path. Default: BERTH_ADDR, else " +
-				api.DefaultAddress},
-		{Name: "namespace", Kind: String, Value: "name",
-			Usage: "The namespace. Default: BERTH_NAMESPACE, else default"},
-		{Name: "region", Kind: String, Value: "name",
-			Usage: "The region. Default: BERTH_REGION, else the agent's own"},
+				api.DefaultAddress,
+		},
+		{
+			Name:  "namespace",
+			Kind:  String,
+			Value: "name",
+			Usage: "The namespace. Default: BERTH_NAMESPACE, else default",
+		},
+		{
+			Name:  "region",
+			Kind:  String,
+			Value: "name",
+			Usage: "The region. Default: BERTH_REGION, else the agent's own",
+		},
 	}
 	RenderFlags = []Flag{
 		{Name: "json", Usage: "Show the API's answer as JSON"},
-		{Name: "t", Kind: String, Value: "template", Usage: "Show the API's answer through a Go template"},
-		{Name: "no-color",
-			Usage: "No colours. Only a terminal has colours, and only if NO_COLOR is not set"},
+		{
+			Name:  "t",
+			Kind:  String,
+			Value: "template",
+			Usage: "Show the API's answer through a Go template",
+		},
+		{
+			Name:  "no-color",
+			Usage: "No colours. Only a terminal has colours, and only if NO_COLOR is not set",
+		},
 	}
 	ActFlags = []Flag{
 		{Name: "json", Usage: "Write the outcome as JSON; other messages go to the standard error"},
@@ -156,19 +175,23 @@ func findFlag(flags []Flag, name string) *Flag {
 }
 
 func (c *Call) setFlag(f *Flag, value string) error {
+	expected := ""
 	switch f.Kind {
 	case Bool:
 		if value != "true" && value != "false" {
-			return fmt.Errorf("the option -%s is %q, expected true or false", f.Name, value)
+			expected = "true or false"
 		}
 	case Number:
 		if _, err := strconv.ParseUint(value, 10, 63); err != nil {
-			return fmt.Errorf("the option -%s is %q, expected a whole number", f.Name, value)
+			expected = "a whole number"
 		}
 	case Duration:
 		if _, err := time.ParseDuration(value); err != nil {
-			return fmt.Errorf("the option -%s is %q, expected a duration such as 30s", f.Name, value)
+			expected = "a duration such as 30s"
 		}
+	}
+	if expected != "" {
+		return fmt.Errorf("the option -%s is %q, expected %s", f.Name, value, expected)
 	}
 	c.values[f.Name] = append(c.values[f.Name], value)
 	return nil
@@ -184,22 +207,29 @@ func (c *Call) flag(name string) *Flag {
 }
 
 // Given reports whether a flag is on the command line.
-func (c *Call) Given(name string) bool { return len(c.values[c.flag(name).Name]) > 0 }
+func (c *Call) Given(name string) bool {
+	return len(c.values[c.flag(name).Name]) > 0
+}
 
 // Strings returns the values of a flag that may be repeated.
-func (c *Call) Strings(name string) []string { return c.values[c.flag(name).Name] }
+func (c *Call) Strings(name string) []string {
+	return c.values[c.flag(name).Name]
+}
 
 // String returns the value of a flag, or its default.
 func (c *Call) String(name string) string {
 	f := c.flag(name)
-	if v := c.values[name]; len(v) > 0 {
+	v := c.values[name]
+	if len(v) > 0 {
 		return v[len(v)-1]
 	}
 	return f.Default
 }
 
 // Bool reports whether a flag is true.
-func (c *Call) Bool(name string) bool { return c.String(name) == "true" }
+func (c *Call) Bool(name string) bool {
+	return c.String(name) == "true"
+}
 
 // Number returns the value of a flag.
 func (c *Call) Number(name string) int64 {
@@ -207,8 +237,8 @@ func (c *Call) Number(name string) int64 {
 	return n
 }
 
-// Duration is the value of a flag.
+// Duration returns the value of a flag.
 func (c *Call) Duration(name string) time.Duration {
-	d, _ := time.ParseDuration(c.String(name)) // checked when it was parsed
+	d, _ := time.ParseDuration(c.String(name)) // setFlag has checked it
 	return d
 }

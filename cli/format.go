@@ -15,6 +15,9 @@ import (
 // now is the clock. Tests replace it.
 var now = time.Now
 
+// shortID is the form of an ID that users see and may type.
+var shortID = structs.ShortID
+
 // formatNanos formats a time in UnixNano. 0 is "".
 func formatNanos(nanos int64) string {
 	if nanos == 0 {
@@ -28,7 +31,8 @@ func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s)", t.Local().Format(time.RFC3339), ago(t))
+	return fmt.Sprintf("%s (%s)",
+		t.Local().Format(time.RFC3339), ago(t))
 }
 
 // age formats the distance of a time in UnixNano from now. 0 is "".
@@ -98,7 +102,9 @@ func healthText(healthy bool, description string) string {
 }
 
 // count formats n of all.
-func count(n, all int) string { return fmt.Sprintf("%d/%d", n, all) }
+func count(n, all int) string {
+	return fmt.Sprintf("%d/%d", n, all)
+}
 
 // sorted yields the entries of a map in the order of the keys.
 func sorted[V any](m map[string]V) iter.Seq2[string, V] {
@@ -131,7 +137,8 @@ func problem(e *structs.OperationError) string {
 	}
 	tries := ""
 	if e.Attempts > 1 {
-		tries = fmt.Sprintf(" (%d attempts, the last %s)", e.Attempts, age(e.Time))
+		tries = fmt.Sprintf(" (%d attempts, the last %s)",
+			e.Attempts, age(e.Time))
 	}
 	return code + oneLine(e.Message) + tries + nextTry(e)
 }

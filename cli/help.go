@@ -36,7 +36,8 @@ func (cmd *Command) printGroup(w io.Writer, path string) {
 // printHelp explains one command.
 func (cmd *Command) printHelp(w io.Writer, path string) {
 	usage := "Usage: " + path + " [options] " + cmd.Args
-	fmt.Fprintf(w, "%s\n\n  %s.\n", strings.TrimSpace(usage), cmd.Synopsis)
+	fmt.Fprintf(w, "%s\n\n  %s.\n",
+		strings.TrimSpace(usage), cmd.Synopsis)
 	if cmd.Help != "" {
 		fmt.Fprintf(w, "\n%s\n", indent(cmd.Help))
 	}
@@ -55,7 +56,8 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 	}
 	fmt.Fprintf(w, "\n%s\n", title)
 	for _, f := range flags {
-		fmt.Fprintf(w, "  %s\n%s\n", f.Head(), wrap(f.About()+".", "      "))
+		about := wrap(f.About()+".", "      ")
+		fmt.Fprintf(w, "  %s\n%s\n", f.Head(), about)
 	}
 }
 
@@ -67,7 +69,8 @@ func wrap(text, margin string) string {
 	var lines []string
 	line := margin
 	for _, word := range strings.Fields(text) {
-		if line != margin && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > helpWidth {
+		width := utf8.RuneCountInString(line + " " + word)
+		if line != margin && width > helpWidth {
 			lines = append(lines, line)
 			line = margin
 		}

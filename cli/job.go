@@ -68,7 +68,12 @@ var jobCommands = []Command{
 		Synopsis: "Show a job as it is stored",
 		Renders:  true,
 		Flags: []Flag{
-			{Name: "version", Kind: Number, Value: "number", Usage: "Show an earlier version"},
+			{
+				Name:  "version",
+				Kind:  Number,
+				Value: "number",
+				Usage: "Show an earlier version",
+			},
 		},
 		Run: jobInspect,
 		Examples: "berth job inspect web > web.json\n" +
@@ -102,7 +107,8 @@ func jobRun(ctx context.Context, c *Call) error {
 		o.EnforceIndex = true
 		o.ModifyIndex = uint64(c.Number("check-index"))
 	}
-	if ns := c.namespace(); ns != "" && job.Namespace == structs.DefaultNamespace {
+	ns := c.namespace()
+	if ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
 	}
 	answer, err := c.API.JobRegister(ctx, job, o)
@@ -121,11 +127,13 @@ func jobRun(ctx context.Context, c *Call) error {
 // job follows a registered job until it runs.
 func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error {
 	if evalID != "" {
-		if err := w.placed(ctx, evalID, w.c.Bool("wait")); err != nil {
+		err := w.placed(ctx, evalID, w.c.Bool("wait"))
+		if err != nil {
 			return err
 		}
 	}
-	stored, _, err := w.api.Job(ctx, job.ID, &api.Query{Namespace: job.Namespace})
+	q := &api.Query{Namespace: job.Namespace}
+	stored, _, err := w.api.Job(ctx, job.ID, q)
 	if err != nil {
 		return err
 	}
@@ -145,7 +153,8 @@ func jobStop(ctx context.Context, c *Call) error {
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is stopping", id)
 		if answer.EvalID != "" {
-			if _, err := w.evaluation(ctx, answer.EvalID); err != nil {
+			_, err := w.evaluation(ctx, answer.EvalID)
+			if err != nil {
 				return err
 			}
 		}
@@ -179,8 +188,9 @@ func volumesOf(job *structs.Job) (ids []string) {
 // does not prevent the stop, and it ignores errors.
 func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 	for _, plugin := range job.Plugins() {
-		volumes, _, err := c.API.Volumes(ctx, api.VolumeFilter{PluginID: plugin},
-			&api.Query{Namespace: structs.AllNamespaces})
+		filter := api.VolumeFilter{PluginID: plugin}
+		q := &api.Query{Namespace: structs.AllNamespaces}
+		volumes, _, err := c.API.Volumes(ctx, filter, q)
 		if err != nil {
 			return
 		}
@@ -225,7 +235,9 @@ func jobInspect(ctx context.Context, c *Call) error {
 			return err
 		}
 	}
-	return c.show(job, func() error { return writeJSON(c.Out, job) })
+	return c.show(job, func() error {
+		return writeJSON(c.Out, job)
+	})
 }
 
 // jobVersion returns the version of a job that -version names.
@@ -242,8 +254,8 @@ func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
 		}
 		stored = append(stored, fmt.Sprint(j.Version))
 	}
-	return nil, structs.NotFoundf("job %q has no version %d, it has %s", id, version,
-		strings.Join(stored, ", "))
+	return nil, structs.NotFoundf("job %q has no version %d, it has %s",
+		id, version, strings.Join(stored, ", "))
 }
 
 var jobStatus = status[*structs.JobListStub, structs.Job]{
@@ -300,10 +312,12 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 		"Submitted", formatNanos(j.SubmitTime),
 		"Runs plugins", strings.Join(j.Plugins(), ", "),
 	)
-	if err := printSummary(ctx, c, j.ID); err != nil {
+	err := printSummary(ctx, c, j.ID)
+	if err != nil {
 		return err
 	}
-	if err := printBlocked(ctx, c, j.ID); err != nil {
+	err = printBlocked(ctx, c, j.ID)
+	if err != nil {
 		return err
 	}
 	allocs, _, err := c.API.JobAllocations(ctx, j.ID, nil)
@@ -322,7 +336,14 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 	var rows grid
 	for name, g := range sorted(sum.Summary) {
 		row := []string{name}
-		for _, n := range []int{g.Queued, g.Starting, g.Running, g.Complete, g.Failed, g.Lost} {
+		for _, n := range []int{
+			g.Queued,
+			g.Starting,
+			g.Running,
+			g.Complete,
+			g.Failed,
+			g.Lost,
+		} {
 			row = append(row, fmt.Sprint(n))
 		}
 		rows = append(rows, row)
@@ -342,7 +363,8 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 	failed := func(e *structs.Evaluation) bool { return len(e.FailedTGAllocs) > 0 }
 	newest := slices.IndexFunc(evals, failed)
 	if newest >= 0 && slices.ContainsFunc(evals, waits) {
-		c.Printf("\nNot placed (evaluation %s)\n", structs.ShortID(evals[newest].ID))
+		c.Printf("\nNot placed (evaluation %s)\n",
+			shortID(evals[newest].ID))
 		c.printFailures(evals[newest])
 	}
 	return nil

@@ -29,8 +29,10 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 		return nil, excerpt(name, src, err)
 	}
 	job.Canonicalize()
-	if err := errors.Join(job.Validate(), c.checkDrivers(job)); err != nil {
-		return nil, excerpt(name, src, locate(structs.Invalidf("%w", err)))
+	err = errors.Join(job.Validate(), c.checkDrivers(job))
+	if err != nil {
+		located := locate(structs.Invalidf("%w", err))
+		return nil, excerpt(name, src, located)
 	}
 	return job, nil
 }
@@ -45,7 +47,9 @@ func parseJob(name string, src []byte) (job *structs.Job, locate func(error) err
 		return job, func(err error) error { return err }, nil
 	}
 	job, err = jobspec.ParseJob(name, src)
-	return job, func(err error) error { return jobspec.Locate(name, src, err) }, err
+	return job, func(err error) error {
+		return jobspec.Locate(name, src, err)
+	}, err
 }
 
 // inPlace returns a part of a file after blanks, so that it has the same line and column as in the file.
@@ -67,7 +71,8 @@ func positioned(name string, err error) error {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if m := atPosition.FindStringSubmatch(line); m != nil {
-			line = fmt.Sprintf("%s:%s,%s: %s", name, m[2], m[3], m[1])
+			line = fmt.Sprintf("%s:%s,%s: %s",
+				name, m[2], m[3], m[1])
 		} else {
 			line = name + ": " + line
 		}
@@ -80,7 +85,8 @@ func positioned(name string, err error) error {
 // another file.
 func apiJob(src []byte) []byte {
 	var outer map[string]json.RawMessage
-	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) || json.Unmarshal(src, &outer) != nil {
+	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) ||
+		json.Unmarshal(src, &outer) != nil {
 		return nil
 	}
 	if inner := outer["Job"]; inner != nil {
@@ -120,8 +126,10 @@ func (c *Call) checkDrivers(job *structs.Job) error {
 
 func (c *Call) warnOfDriver(t *structs.Task) {
 	hint := "a node must have it as a plugin"
-	if near := suggest.Closest(t.Driver, commandDrivers); near != "" {
+	near := suggest.Closest(t.Driver, commandDrivers)
+	if near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	fmt.Fprintf(c.Err, "Warning: task %q: berth has no driver %q of its own; %s\n", t.Name, t.Driver, hint)
+	fmt.Fprintf(c.Err, "Warning: task %q: berth has no driver %q of its own; %s\n",
+		t.Name, t.Driver, hint)
 }

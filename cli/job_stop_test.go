@@ -17,10 +17,24 @@ import (
 
 // withVolume is a job of one allocation that uses the volume data.
 func withVolume() *structs.Job {
-	group := &structs.TaskGroup{Name: "g", Count: 1, Volumes: map[string]*structs.VolumeRequest{
-		"d": {Name: "d", Type: "csi", Source: "data", AccessMode: structs.CSISingleNodeWriter}}}
-	return &structs.Job{ID: "db", Namespace: "default", Type: structs.JobService,
-		TaskGroups: []*structs.TaskGroup{group}}
+	group := &structs.TaskGroup{
+		Name:  "g",
+		Count: 1,
+		Volumes: map[string]*structs.VolumeRequest{
+			"d": {
+				Name:       "d",
+				Type:       "csi",
+				Source:     "data",
+				AccessMode: structs.CSISingleNodeWriter,
+			},
+		},
+	}
+	return &structs.Job{
+		ID:         "db",
+		Namespace:  "default",
+		Type:       structs.JobService,
+		TaskGroups: []*structs.TaskGroup{group},
+	}
 }
 
 // heldCluster serves a job whose allocation has a status, and whose claim of the volume is released after a
@@ -29,18 +43,38 @@ func heldCluster(t *testing.T, status string, looks int) (addr string) {
 	t.Helper()
 	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
 	c := &apitest.Caller{}
-	alloc := &structs.Allocation{ID: alloc1, Name: "db.g[0]", Namespace: "default", JobID: "db",
-		TaskGroup: "g", NodeID: node1,
-		Job: withVolume(), DesiredStatus: structs.AllocDesiredStop, ClientStatus: status}
-	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: withVolume(), QueryMeta: meta})
+	alloc := &structs.Allocation{
+		ID:            alloc1,
+		Name:          "db.g[0]",
+		Namespace:     "default",
+		JobID:         "db",
+		TaskGroup:     "g",
+		NodeID:        node1,
+		Job:           withVolume(),
+		DesiredStatus: structs.AllocDesiredStop,
+		ClientStatus:  status,
+	}
+	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{
+		Job:       withVolume(),
+		QueryMeta: meta,
+	})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
 	apitest.Answer(c, structs.AllocGet, structs.AllocGetResponse{Alloc: alloc, QueryMeta: meta})
 	apitest.Answer(c, structs.JobAllocations,
-		structs.AllocListResponse{Allocations: []*structs.AllocListStub{alloc.Stub()}, QueryMeta: meta})
-	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{QueryMeta: meta,
+		structs.AllocListResponse{
+			Allocations: []*structs.AllocListStub{alloc.Stub()},
+			QueryMeta:   meta,
+		})
+	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{
+		QueryMeta: meta,
 		Volume: &structs.CSIVolumeDetail{
-			Attachments: []*structs.CSIAttachment{{NodeID: node1, State: structs.AttachmentAttaching,
-				LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"}}}}})
+			Attachments: []*structs.CSIAttachment{{
+				NodeID:    node1,
+				State:     structs.AttachmentAttaching,
+				LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"},
+			}},
+		},
+	})
 	type request = structs.CSIClaimListRequest
 	type response = structs.CSIClaimListResponse
 	apitest.On(c, structs.CSIClaimList, func(_ context.Context, q *request) (*response, error) {
@@ -50,8 +84,11 @@ func heldCluster(t *testing.T, status string, looks int) (addr string) {
 		}
 		switch q.Filter {
 		case "": // all claims, also those of a running job
-			resp.Claims = []*structs.CSIClaim{{VolumeID: q.VolumeID, JobID: "other",
-				State: structs.ClaimGranted}}
+			resp.Claims = []*structs.CSIClaim{{
+				VolumeID: q.VolumeID,
+				JobID:    "other",
+				State:    structs.ClaimGranted,
+			}}
 		case `JobID == "db" and State == "granted"`:
 		default:
 			return nil, structs.Errorf(structs.KindInvalid, "unexpected filter %s", q.Filter)
@@ -61,14 +98,21 @@ func heldCluster(t *testing.T, status string, looks int) (addr string) {
 		}
 		if looks > 0 {
 			looks--
-			resp.Claims = append(resp.Claims, &structs.CSIClaim{VolumeID: "data", AllocID: alloc1,
-				JobID: "db", State: structs.ClaimGranted,
-				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"}})
+			resp.Claims = append(resp.Claims, &structs.CSIClaim{
+				VolumeID:     "data",
+				AllocID:      alloc1,
+				JobID:        "db",
+				State:        structs.ClaimGranted,
+				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"},
+			})
 		}
 		return resp, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: fakeAgent(t.TempDir()),
-		Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Caller: c,
+		Agent:  fakeAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
@@ -94,25 +138,41 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 	type response = structs.AllocListResponse
 	apitest.On(c, structs.JobAllocations, func(context.Context, *structs.JobGetRequest) (*response, error) {
 		looks++
-		before := &structs.AllocListStub{ID: alloc1, Name: "db.g[0]", ClientStatus: structs.AllocComplete}
-		now := &structs.AllocListStub{ID: alloc2, Name: "db.g[0]", ClientStatus: structs.AllocRunning}
+		before := &structs.AllocListStub{
+			ID:           alloc1,
+			Name:         "db.g[0]",
+			ClientStatus: structs.AllocComplete,
+		}
+		now := &structs.AllocListStub{
+			ID:           alloc2,
+			Name:         "db.g[0]",
+			ClientStatus: structs.AllocRunning,
+		}
 		if looks > 1 {
 			now.ClientStatus = structs.AllocFailed
 		}
 		return &response{Allocations: []*structs.AllocListStub{before, now}}, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: fakeAgent(t.TempDir()),
-		Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Caller: c,
+		Agent:  fakeAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(srv.Close)
 	code, out, errs := run(t, []string{"job", "stop", "db", "-address", srv.URL})
-	if code != 0 || !strings.Contains(out, "a2a2a2a2 (db.g[0]) is failed") || strings.Contains(out, "a1a1a1a1") {
+	if code != 0 ||
+		!strings.Contains(out, "a2a2a2a2 (db.g[0]) is failed") ||
+		strings.Contains(out, "a1a1a1a1") {
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}
 }
 
 func TestHeld_ReturnsTheHeldVolumes(t *testing.T) {
-	c := &Call{cmd: &Command{}, API: api.NewClient(api.ClientConfig{Address: heldCluster(t,
-		structs.AllocComplete, 1)})}
+	c := &Call{
+		cmd: &Command{},
+		API: api.NewClient(api.ClientConfig{Address: heldCluster(t,
+			structs.AllocComplete, 1)}),
+	}
 	c.Out = io.Discard
 	defer c.API.Close()
 	w := newWatch(c)
@@ -139,13 +199,23 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 
 func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 	srv := heldCluster(t, structs.AllocPending, 1)
-	c := &Call{cmd: &Command{Flags: detachFlags}, API: api.NewClient(api.ClientConfig{Address: srv})}
+	c := &Call{
+		cmd: &Command{Flags: detachFlags},
+		API: api.NewClient(api.ClientConfig{Address: srv}),
+	}
 	var out strings.Builder
 	c.Out = &out
 	defer c.API.Close()
-	stub := &structs.AllocListStub{ID: alloc1, Namespace: "default", Name: "db.g[0]", JobID: "db",
-		TaskGroup: "g", NodeID: node1}
-	if err := newWatch(c).claims(t.Context(), withVolume(), stub); err != nil {
+	stub := &structs.AllocListStub{
+		ID:        alloc1,
+		Namespace: "default",
+		Name:      "db.g[0]",
+		JobID:     "db",
+		TaskGroup: "g",
+		NodeID:    node1,
+	}
+	err := newWatch(c).claims(t.Context(), withVolume(), stub)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "volume data is attaching: Internal: the array is full") {
@@ -156,7 +226,11 @@ func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 // The message of the node names the remedy. "berth volume retry" does not reach a node.
 func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
 	claim := &structs.CSIClaim{ReleaseError: &structs.OperationError{
-		Code: "Unimplemented", Message: "Unimplemented: no; restart it", Attempts: 1, RetryTime: structs.NeverTry}}
+		Code:      "Unimplemented",
+		Message:   "Unimplemented: no; restart it",
+		Attempts:  1,
+		RetryTime: structs.NeverTry,
+	}}
 	if got := whyHeld(claim); got != "Unimplemented: no; restart it" {
 		t.Errorf("got %q", got)
 	}
@@ -175,8 +249,11 @@ func TestJobStop_IsWatchedOnAfterAnElection(t *testing.T) {
 		}
 		return &response{}, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: fakeAgent(t.TempDir()),
-		Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Caller: c,
+		Agent:  fakeAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(srv.Close)
 	code, out, errs := run(t, []string{"job", "stop", "db", "-address", srv.URL})
 	if code != 0 || !strings.Contains(out, `Job "db" has ended`) {

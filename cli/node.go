@@ -55,7 +55,7 @@ var nodeSheet = sheet[*structs.NodeListStub]{
 	titles: "ID|Name|Datacenter|Class|Address|Eligibility|Status",
 	row: func(n *structs.NodeListStub) []string {
 		return []string{
-			structs.ShortID(n.ID),
+			shortID(n.ID),
 			n.Name,
 			n.Datacenter,
 			n.NodeClass,
@@ -71,7 +71,7 @@ var nodeAllocSheet = sheet[*structs.AllocListStub]{
 	titles: "ID|Job|Group|Desired|Status|Created",
 	row: func(a *structs.AllocListStub) []string {
 		return []string{
-			structs.ShortID(a.ID),
+			shortID(a.ID),
 			a.JobID,
 			a.TaskGroup,
 			a.DesiredStatus,
@@ -85,9 +85,16 @@ var nodeAllocSheet = sheet[*structs.AllocListStub]{
 var nodeEventSheet = sheet[*structs.NodeEvent]{
 	titles: "Time|Subsystem|Message|Details",
 	row: func(e *structs.NodeEvent) []string {
-		return []string{ago(e.Timestamp), e.Subsystem, e.Message, keyValues(e.Details)}
+		return []string{
+			ago(e.Timestamp),
+			e.Subsystem,
+			e.Message,
+			keyValues(e.Details),
+		}
 	},
-	order: func(a, b *structs.NodeEvent) int { return b.Timestamp.Compare(a.Timestamp) },
+	order: func(a, b *structs.NodeEvent) int {
+		return b.Timestamp.Compare(a.Timestamp)
+	},
 }
 
 // node returns the ID of the node that the argument names, or that of the agent with -self.
@@ -106,7 +113,8 @@ func (c *Call) node(ctx context.Context) (string, error) {
 	if id := self.Stats["client"]["node_id"]; id != "" {
 		return id, nil
 	}
-	return "", structs.Preconditionf("the agent at %s is not a node; name one instead of -self", c.API.Address())
+	return "", structs.Preconditionf("the agent at %s is not a node; name one instead of -self",
+		c.API.Address())
 }
 
 var oneOrAllNodes = status[*structs.NodeListStub, structs.NodeDetail]{
@@ -130,7 +138,8 @@ func nodeStatus(ctx context.Context, c *Call) error {
 
 func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	free := n.Available()
-	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk", free.CPU, free.MemoryMB, free.DiskMB)
+	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk",
+		free.CPU, free.MemoryMB, free.DiskMB)
 	c.pairs(
 		"ID", n.ID,
 		"Name", n.Name,
@@ -144,14 +153,20 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	)
 	var drivers grid
 	for name, d := range sorted(n.Drivers) {
-		drivers.addRow(name, yesNo(d.Detected), health(d.Healthy),
+		drivers.addRow(
+			name,
+			yesNo(d.Detected),
+			health(d.Healthy),
 			healthText(d.Healthy, d.HealthDescription))
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", drivers)
-	c.section("CSI plugins", "Plugin"+instanceTitles, append(
-		instanceRows("node", n.CSINodePlugins, func(id string) string { return id }),
-		instanceRows("controller", n.CSIControllerPlugins, func(id string) string { return id })...))
-	if err := printNodeAllocs(ctx, c, n.ID); err != nil {
+	pluginID := func(id string) string { return id }
+	instances := append(
+		instanceRows("node", n.CSINodePlugins, pluginID),
+		instanceRows("controller", n.CSIControllerPlugins, pluginID)...)
+	c.section("CSI plugins", "Plugin"+instanceTitles, instances)
+	err := printNodeAllocs(ctx, c, n.ID)
+	if err != nil {
 		return err
 	}
 	nodeEventSheet.section(c, "Events", n.Events)
@@ -188,10 +203,11 @@ func nodePurge(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.API.NodePurge(ctx, id); err != nil {
+	err = c.API.NodePurge(ctx, id)
+	if err != nil {
 		return err
 	}
-	return c.report(changed{"NodeID": id}, "Node %s is deleted", structs.ShortID(id))
+	return c.report(changed{"NodeID": id}, "Node %s is deleted", shortID(id))
 }
 
 func nodeEligibility(ctx context.Context, c *Call) error {
@@ -205,13 +221,17 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.API.NodeEligibility(ctx, id, c.Bool("enable")); err != nil {
+	enable := c.Bool("enable")
+	err = c.API.NodeEligibility(ctx, id, enable)
+	if err != nil {
 		return err
 	}
 	word, eligibility := "forbidden", structs.NodeIneligible
-	if c.Bool("enable") {
-		word, eligibility = "allowed", structs.NodeEligible
+	if enable {
+		word = "allowed"
+		eligibility = structs.NodeEligible
 	}
 	outcome := changed{"NodeID": id, "Eligibility": eligibility}
-	return c.report(outcome, "New placements on node %s are %s", structs.ShortID(id), word)
+	return c.report(outcome, "New placements on node %s are %s",
+		shortID(id), word)
 }

@@ -32,7 +32,12 @@ var operatorCommands = []Command{
 				Help:     helpRemovePeer,
 				Acts:     true,
 				Flags: []Flag{
-					{Name: "peer-id", Kind: String, Value: "id", Usage: "The ID of the server"},
+					{
+						Name:  "peer-id",
+						Kind:  String,
+						Value: "id",
+						Usage: "The ID of the server",
+					},
 					{
 						Name:  "peer-address",
 						Kind:  String,
@@ -112,7 +117,8 @@ know. It is refused for a live server: use "berth server leave" there.
 "berth operator raft list-peers" shows IDs and addresses.`
 
 func raftListPeers(ctx context.Context, c *Call) error {
-	servers, err := c.API.RaftConfiguration(ctx, &structs.QueryOptions{AllowStale: c.Bool("stale")})
+	q := &api.Query{AllowStale: c.Bool("stale")}
+	servers, err := c.API.RaftConfiguration(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -139,15 +145,18 @@ func raftListPeers(ctx context.Context, c *Call) error {
 }
 
 func raftRemovePeer(ctx context.Context, c *Call) error {
-	id, address := c.String("peer-id"), c.String("peer-address")
+	id := c.String("peer-id")
+	address := c.String("peer-address")
 	if (id == "") == (address == "") {
 		return structs.Invalidf(
 			"expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
 	}
-	if err := c.API.RaftRemovePeer(ctx, id, address); err != nil {
+	err := c.API.RaftRemovePeer(ctx, id, address)
+	if err != nil {
 		return err
 	}
-	return c.report(changed{"ID": id, "Address": address}, "Server %s has lost its vote", id+address)
+	outcome := changed{"ID": id, "Address": address}
+	return c.report(outcome, "Server %s has lost its vote", id+address)
 }
 
 // operatorMetrics prints the answer unchanged, because its readers are programs.

@@ -32,12 +32,15 @@ func operatorCheck(_ context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
+	defer closeRead(f)
 	store, err := loadState(f, meta.Index)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Arg(0), err)
 	}
-	checked := checkedState{Meta: meta, Faults: state.Check(store.Read())}
+	checked := checkedState{
+		Meta:   meta,
+		Faults: state.Check(store.Read()),
+	}
 	err = c.show(checked, func() error {
 		for _, fault := range checked.Faults {
 			c.Printf("%s\n", fault)
@@ -48,8 +51,8 @@ func operatorCheck(_ context.Context, c *Call) error {
 		return nil
 	})
 	if err == nil && len(checked.Faults) > 0 {
-		err = structs.Internalf("%s: the state of index %d violates invariants", c.Arg(0),
-			meta.Index)
+		err = structs.Internalf("%s: the state of index %d violates invariants",
+			c.Arg(0), meta.Index)
 	}
 	return err
 }

@@ -11,8 +11,15 @@ import (
 // stateArchive packs a state as the archive of index 42.
 func stateArchive(saved []byte) []byte {
 	var archive bytes.Buffer
-	meta := snaparchive.Meta{Index: 42, Term: 3, Version: "0.1.0", Region: "global", Created: today}
-	if err := snaparchive.Write(&archive, meta, int64(len(saved)), bytes.NewReader(saved)); err != nil {
+	meta := snaparchive.Meta{
+		Index:   42,
+		Term:    3,
+		Version: "0.1.0",
+		Region:  "global",
+		Created: today,
+	}
+	err := snaparchive.Write(&archive, meta, int64(len(saved)), bytes.NewReader(saved))
+	if err != nil {
 		panic(err)
 	}
 	return archive.Bytes()
@@ -21,10 +28,17 @@ func stateArchive(saved []byte) []byte {
 // soundState is a saved state with one job, which is dead: its only evaluation is complete.
 func soundState() []byte {
 	store := state.New()
-	eval := &structs.Evaluation{ID: "e", Namespace: "default", JobID: "web", Status: structs.EvalComplete}
+	eval := &structs.Evaluation{
+		ID:        "e",
+		Namespace: "default",
+		JobID:     "web",
+		Status:    structs.EvalComplete,
+	}
 	register := &structs.JobRegisterRequest{Job: webJob(), Eval: eval}
 	register.Now = today.UnixNano()
-	err := store.Write(42, func(tx *state.WriteTx) error { return state.JobRegister(tx, register) })
+	err := store.Write(42, func(tx *state.WriteTx) error {
+		return state.JobRegister(tx, register)
+	})
 	if err != nil {
 		panic(err)
 	}

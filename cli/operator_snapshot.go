@@ -24,20 +24,24 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	if err := c.API.SnapshotSave(ctx, tmp); err != nil {
+	err = c.API.SnapshotSave(ctx, tmp)
+	if err != nil {
 		return err
 	}
-	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
+	_, err = tmp.Seek(0, io.SeekStart)
+	if err != nil {
 		return err
 	}
 	meta, err := snaparchive.Read(tmp, io.Discard)
 	if err != nil {
 		return fmt.Errorf("verifying the archive: %w", err)
 	}
-	if err := tmp.Sync(); err != nil {
+	err = tmp.Sync()
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp.Name(), name); err != nil {
+	err = os.Rename(tmp.Name(), name)
+	if err != nil {
 		return err
 	}
 	return c.report(meta, "Saved the state as of index %d to %s", meta.Index, name)
@@ -77,8 +81,9 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
-	if err := c.API.SnapshotRestore(ctx, f); err != nil {
+	defer closeRead(f)
+	err = c.API.SnapshotRestore(ctx, f)
+	if err != nil {
 		return err
 	}
 	return c.report(meta, "Restored the state as of index %d", meta.Index)
@@ -97,12 +102,16 @@ func snapshotInspect(_ context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
+	defer closeRead(f)
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	file := snapshotFile{Meta: meta, Size: info.Size(), StateSize: state.n}
+	file := snapshotFile{
+		Meta:      meta,
+		Size:      info.Size(),
+		StateSize: state.n,
+	}
 	return c.show(file, func() error {
 		c.pairs(
 			"Index", fmt.Sprint(meta.Index),

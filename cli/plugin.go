@@ -42,7 +42,7 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 			label(key),
 			half,
 			health(i.Healthy),
-			structs.ShortID(i.AllocID),
+			shortID(i.AllocID),
 			limit,
 			topology,
 			age(i.UpdateTime),
@@ -90,9 +90,10 @@ func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
 		"Nodes healthy", count(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
 	)
-	c.section("Instances", "Node"+instanceTitles, append(
-		instanceRows("controller", p.Controllers, structs.ShortID),
-		instanceRows("node", p.Nodes, structs.ShortID)...))
+	instances := append(
+		instanceRows("controller", p.Controllers, shortID),
+		instanceRows("node", p.Nodes, shortID)...)
+	c.section("Instances", "Node"+instanceTitles, instances)
 	if rows := pluginProblems(p); len(rows) > 0 {
 		c.section("Problems", "Node|Half|Allocation|Since|Cause", rows)
 	}

@@ -11,7 +11,8 @@ import (
 type printable struct{ to io.Writer }
 
 func (w printable) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.to, structs.Printable(string(p))); err != nil {
+	_, err := io.WriteString(w.to, structs.Printable(string(p)))
+	if err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -22,32 +22,60 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 	caller, logs := &apitest.Caller{}, t.TempDir()
 	agent := fakeAgent(t.TempDir())
 	agent.Logs = func(string, string, string) (string, error) { return logs, nil }
-	if err := os.WriteFile(filepath.Join(logs, "t.stdout.0"), []byte(evil), 0o600); err != nil {
+	err := os.WriteFile(filepath.Join(logs, "t.stdout.0"), []byte(evil), 0o600)
+	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Agent: agent,
-		Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Caller: caller,
+		Agent:  agent,
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(srv.Close)
-	job := &structs.Job{ID: "j", Name: evil, StatusDescription: evil}
+	job := &structs.Job{
+		ID:                "j",
+		Name:              evil,
+		StatusDescription: evil,
+	}
 	apitest.Answer(caller, structs.JobList,
-		structs.JobListResponse{Jobs: []*structs.JobListStub{{ID: evil, Name: evil, Status: evil}}})
+		structs.JobListResponse{Jobs: []*structs.JobListStub{{
+			ID:     evil,
+			Name:   evil,
+			Status: evil,
+		}}})
 	apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: job})
 	apitest.Answer(caller, structs.JobSummaryGet,
 		structs.JobSummaryResponse{JobSummary: &structs.JobSummary{}})
 	apitest.Answer(caller, structs.JobAllocations, structs.AllocListResponse{})
 	apitest.Answer(caller, structs.JobEvaluations, structs.EvalListResponse{})
 	apitest.Answer(caller, structs.CSIVolumeList,
-		structs.CSIVolumeListResponse{Volumes: []*structs.CSIVolumeListStub{{ID: "v", ExternalID: evil,
-			PluginID: evil}}})
+		structs.CSIVolumeListResponse{Volumes: []*structs.CSIVolumeListStub{{
+			ID:         "v",
+			ExternalID: evil,
+			PluginID:   evil,
+		}}})
 	apitest.Answer(caller, structs.CSIVolumeGet,
-		structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{CSIVolume: structs.CSIVolume{ID: "v",
-			ExternalID: evil, LastError: &structs.OperationError{Message: evil,
-				Code: evil}, Context: map[string]string{evil: evil}}}})
+		structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{CSIVolume: structs.CSIVolume{
+			ID:         "v",
+			ExternalID: evil,
+			LastError: &structs.OperationError{
+				Message: evil,
+				Code:    evil,
+			},
+			Context: map[string]string{evil: evil},
+		}}})
 	apitest.Answer(caller, structs.AllocGet,
-		structs.AllocGetResponse{Alloc: &structs.Allocation{ID: "01234567-89ab-cdef-0123-456789abcdef",
+		structs.AllocGetResponse{Alloc: &structs.Allocation{
+			ID:        "01234567-89ab-cdef-0123-456789abcdef",
 			TaskGroup: "g",
-			Job: &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g",
-				Tasks: []*structs.Task{{Name: "t"}}}}}}})
+			Job: &structs.Job{
+				ID: "j",
+				TaskGroups: []*structs.TaskGroup{{
+					Name:  "g",
+					Tasks: []*structs.Task{{Name: "t"}},
+				}},
+			},
+		}})
 	apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(structs.KindInternal, "%s", evil))
 	for _, line := range []string{"job status", "job status j", "volume status", "volume status v",
 		"volume deregister v"} {

@@ -35,22 +35,32 @@ type kind struct {
 
 // kinds has the kinds by the names of arguments and options in usage lines.
 var kinds = map[string]kind{
-	"job": {noun: "job",
+	"job": {
+		noun: "job",
 		find: findBy((*api.Client).Jobs, func(j *structs.JobListStub) candidate {
 			return candidate{id: j.ID, about: j.Type + ", " + j.Status}
-		})},
-	"alloc": {noun: "allocation", random: true,
+		}),
+	},
+	"alloc": {
+		noun:   "allocation",
+		random: true,
 		find: findBy((*api.Client).Allocations, func(a *structs.AllocListStub) candidate {
 			return candidate{id: a.ID, about: a.Name + ", " + a.ClientStatus}
-		})},
-	"eval": {noun: "evaluation", random: true,
+		}),
+	},
+	"eval": {
+		noun:   "evaluation",
+		random: true,
 		find: findBy((*api.Client).Evaluations, func(e *structs.Evaluation) candidate {
 			return candidate{id: e.ID, about: "of job " + e.JobID + ", " + e.Status}
-		})},
-	"plugin": {noun: "plugin",
+		}),
+	},
+	"plugin": {
+		noun: "plugin",
 		find: findBy((*api.Client).Plugins, func(p *structs.CSIPluginListStub) candidate {
 			return candidate{id: p.ID, about: p.Provider}
-		})},
+		}),
+	},
 	"volume": {noun: "volume", find: findVolumes},
 	"node":   {noun: "node", find: findNodes, named: true},
 	"server": {noun: "server", find: findServers},
@@ -80,7 +90,8 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	case 1:
 		return found[0].id, nil
 	}
-	text := fmt.Sprintf("%q may be any of %d %ss:", prefix, len(found), k.noun)
+	text := fmt.Sprintf("%q may be any of %d %ss:",
+		prefix, len(found), k.noun)
 	for _, f := range found {
 		if f.id == prefix {
 			return prefix, nil
@@ -97,7 +108,10 @@ func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) er
 	}
 	k := kinds[name]
 	var ids []string
-	found, _ := k.find(ctx, c.API, &api.Query{Prefix: typed, PerPage: maxGuesses})
+	found, _ := k.find(ctx, c.API, &api.Query{
+		Prefix:  typed,
+		PerPage: maxGuesses,
+	})
 	for _, f := range found {
 		ids = append(ids, f.id)
 	}
@@ -105,7 +119,8 @@ func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) er
 		return err
 	}
 	if len(ids) > 0 {
-		return fmt.Errorf("%w; there is %s", err, strings.Join(ids, ", "))
+		return fmt.Errorf("%w; there is %s",
+			err, strings.Join(ids, ", "))
 	}
 	if near := c.closest(ctx, k, typed); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)
@@ -163,9 +178,15 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 	}
 	begin, _, err := c.Nodes(ctx, q)
 	all := candidatesOf(append(named, begin...), func(n *structs.NodeListStub) candidate {
-		return candidate{id: n.ID, name: n.Name, about: n.Name + ", " + n.Status}
+		return candidate{
+			id:    n.ID,
+			name:  n.Name,
+			about: n.Name + ", " + n.Status,
+		}
 	})
-	return slices.CompactFunc(all, func(a, b candidate) bool { return a.id == b.id }), err
+	return slices.CompactFunc(all, func(a, b candidate) bool {
+		return a.id == b.id
+	}), err
 }
 
 // findServers returns all servers, because no command names a server by a prefix.

@@ -43,7 +43,11 @@ func berth() {
 	now = func() time.Time { return today }
 	time.Local = time.UTC
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := Run(ctx, os.Args[1:], Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	code := Run(ctx, os.Args[1:], Stdio{
+		In:  os.Stdin,
+		Out: os.Stdout,
+		Err: os.Stderr,
+	})
 	stop()
 	os.Exit(code)
 }

@@ -91,19 +91,22 @@ func serverLeave(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.API.AgentLeave(ctx, c.Bool("force")); err != nil {
+	err = c.API.AgentLeave(ctx, c.Bool("force"))
+	if err != nil {
 		return err
 	}
 	if self.Member == nil {
 		return c.writeOutcome(changed{})
 	}
 	name := self.Member.Name
-	return c.report(changed{"Server": name}, "Server %s has left the cluster, and its agent stops", name)
+	outcome := changed{"Server": name}
+	return c.report(outcome, "Server %s has left the cluster, and its agent stops", name)
 }
 
 func serverForceLeave(ctx context.Context, c *Call) error {
 	name := c.Arg(0)
-	if err := c.API.AgentForceLeave(ctx, name, c.Bool("prune")); err != nil {
+	err := c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
+	if err != nil {
 		return err
 	}
 	return c.report(changed{"Server": name}, "Server %s has lost its vote", name)

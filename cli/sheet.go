@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/structs"
 )
 
 // sheet describes a table of items.
@@ -48,14 +47,18 @@ func (s sheet[T]) section(c *Call, title string, items []T) {
 }
 
 // lister is a method of a client that reads a list.
-type lister[T any] func(c *api.Client, ctx context.Context, q *api.Query) ([]T, *structs.QueryMeta, error)
+type lister[T any] func(c *api.Client, ctx context.Context, q *api.Query) (
+	[]T, *api.Meta, error,
+)
 
 // status lists the things of a kind, or shows the one that the argument of a command names.
 type status[S, T any] struct {
 	kind  string // a key of kinds
 	sheet sheet[S]
 	list  lister[S]
-	get   func(c *api.Client, ctx context.Context, id string, q *api.Query) (*T, *structs.QueryMeta, error)
+	get   func(c *api.Client, ctx context.Context, id string, q *api.Query) (
+		*T, *api.Meta, error,
+	)
 	print func(ctx context.Context, c *Call, found *T) error
 }
 
@@ -75,5 +78,7 @@ func (s *status[S, T]) run(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(found, func() error { return s.print(ctx, c, found) })
+	return c.show(found, func() error {
+		return s.print(ctx, c, found)
+	})
 }

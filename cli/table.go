@@ -35,10 +35,11 @@ const (
 // paint returns a word in the colour of the state that it names.
 func paint(word string) string {
 	switch word {
-	case "running", "ready", "healthy", "complete", "alive", "granted", "attached", "eligible", "yes":
+	case "running", "ready", "healthy", "complete", "alive",
+		"granted", "attached", "eligible", "yes":
 		return green + word + plain
-	case "pending", "waiting", "creating", "deleting", "attaching", "detaching", "blocked", "ineligible",
-		"initializing", "leaving":
+	case "pending", "waiting", "creating", "deleting", "attaching",
+		"detaching", "blocked", "ineligible", "initializing", "leaving":
 		return yellow + word + plain
 	case "failed", "lost", "dead", "down", "unhealthy", "no":
 		return red + word + plain
@@ -47,13 +48,17 @@ func paint(word string) string {
 }
 
 func (c *Call) colour() bool {
-	return !c.Bool("no-color") && os.Getenv("NO_COLOR") == "" && c.terminalWidth() > 0
+	return !c.Bool("no-color") &&
+		os.Getenv("NO_COLOR") == "" &&
+		c.terminalWidth() > 0
 }
 
 // grid has the rows of a table.
 type grid [][]string
 
-func (g *grid) addRow(cells ...string) { *g = append(*g, cells) }
+func (g *grid) addRow(cells ...string) {
+	*g = append(*g, cells)
+}
 
 // column is a column of a table. The first cell is its title.
 type column struct {
@@ -90,14 +95,17 @@ func (c *Call) table(titles string, rows grid) {
 		var line strings.Builder
 		for _, column := range columns {
 			text := cut(column.cells[n], column.width)
-			gap := strings.Repeat(" ", column.width-utf8.RuneCountInString(text)+2)
+			free := column.width - utf8.RuneCountInString(text)
+			gap := strings.Repeat(" ", free+2)
 			if colour && n > 0 {
 				text = paint(text)
 			}
 			line.WriteString(text + gap)
 		}
 		fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " "))
-		if n > 0 && texts != nil && texts.cells[n] != "" {
+		if n > 0 &&
+			texts != nil &&
+			texts.cells[n] != "" {
 			fmt.Fprintf(c.Out, "  %s: %s\n", texts.cells[0], texts.cells[n])
 		}
 	}
@@ -107,7 +115,14 @@ func (c *Call) table(titles string, rows grid) {
 // loses its meaning when it is cut.
 var (
 	spareTitles = []string{"Protocol", "Modified"}
-	textTitles  = []string{"Waits For", "Last Error", "Description", "Message", "Details", "Cause"}
+	textTitles  = []string{
+		"Waits For",
+		"Last Error",
+		"Description",
+		"Message",
+		"Details",
+		"Cause",
+	}
 )
 
 // narrow removes columns from a table that is wider than width. It first removes spare columns, then a last
@@ -115,11 +130,15 @@ var (
 func narrow(columns []*column, width int) (shown []*column, texts *column) {
 	for _, title := range spareTitles {
 		if excess(columns, width) > 0 {
-			columns = slices.DeleteFunc(columns, func(c *column) bool { return c.cells[0] == title })
+			columns = slices.DeleteFunc(columns, func(c *column) bool {
+				return c.cells[0] == title
+			})
 		}
 	}
 	last := len(columns) - 1
-	if last > 0 && excess(columns, width) > 0 && slices.Contains(textTitles, columns[last].cells[0]) {
+	if last > 0 &&
+		excess(columns, width) > 0 &&
+		slices.Contains(textTitles, columns[last].cells[0]) {
 		return columns[:last], columns[last]
 	}
 	return columns, nil
@@ -141,7 +160,10 @@ func excess(columns []*column, width int) int {
 // neverCut reports whether cells are never cut. A user could not type the ID of a cut one.
 func (c *column) neverCut() bool {
 	title := c.cells[0]
-	return title == "ID" || strings.HasSuffix(title, " ID") || title == "Node" || title == "Allocation"
+	return title == "ID" ||
+		strings.HasSuffix(title, " ID") ||
+		title == "Node" ||
+		title == "Allocation"
 }
 
 // fit narrows the widest columns until the table fits into width. It does not narrow those that are never
@@ -167,7 +189,9 @@ func cut(s string, width int) string {
 }
 
 // oneLine replaces line breaks and other white space by single blanks.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(s), " ")
+}
 
 // pairs writes names, each with the value that follows it. It omits names with an empty value.
 func (c *Call) pairs(namesAndValues ...string) {

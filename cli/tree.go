@@ -3,7 +3,9 @@ package cli
 const synopsis = "A clustered control plane for CSI storage and the jobs that use it"
 
 // Tree returns the commands of this package together with those of other packages.
-func Tree(extra ...Command) []Command { return merge(tree, extra) }
+func Tree(extra ...Command) []Command {
+	return merge(tree, extra)
+}
 
 // tree lists the nouns in the order of help, group by group. The verbs of a noun are in its file.
 var tree = []Command{
@@ -85,5 +87,11 @@ var tree = []Command{
 // detachFlags are the options of commands that watch the effect of their request.
 var detachFlags = []Flag{
 	{Name: "detach", Usage: "Do not watch; print the ID of the evaluation"},
-	{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to watch"},
+	{
+		Name:    "timeout",
+		Kind:    Duration,
+		Value:   "duration",
+		Default: "5m",
+		Usage:   "How long to watch",
+	},
 }

@@ -51,8 +51,18 @@ var volumeCommands = []Command{
 				Name:  "verbose",
 				Usage: "Also list the volumes that plugins report, including those that berth does not have",
 			},
-			{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"},
-			{Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"},
+			{
+				Name:  "plugin",
+				Kind:  String,
+				Value: "id",
+				Usage: "List the volumes of one plugin",
+			},
+			{
+				Name:  "node",
+				Kind:  String,
+				Value: "id",
+				Usage: "List the volumes in use on one node",
+			},
 		},
 		Run: volumeStatus,
 		Examples: "berth volume status\n" +
@@ -164,7 +174,9 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 		return nil, nil, excerpt(name, src, err)
 	}
 	v.Namespace = cmp.Or(v.Namespace, c.namespace())
-	return v, func(err error) error { return excerpt(name, src, jobspec.Locate(name, src, err)) }, nil
+	return v, func(err error) error {
+		return excerpt(name, src, jobspec.Locate(name, src, err))
+	}, nil
 }
 
 func volumeCreate(ctx context.Context, c *Call) error {
@@ -174,7 +186,9 @@ func volumeCreate(ctx context.Context, c *Call) error {
 	}
 	w := newWatch(c)
 	w.writeLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
-	return locate(w.until(ctx, func(ctx context.Context) error { return w.create(ctx, v) }))
+	return locate(w.until(ctx, func(ctx context.Context) error {
+		return w.create(ctx, v)
+	}))
 }
 
 // create creates or expands a volume and writes the reasons of a delay.
@@ -222,7 +236,8 @@ func (w *watch) volumeRequest(ctx context.Context, ns, id string, send func() er
 // progress writes the progress of a volume's change. It ignores errors, because the request itself reports
 // the outcome.
 func (w *watch) progress(ctx context.Context, ns, id string) {
-	d, _, err := w.api.Volume(ctx, id, &api.Query{Namespace: ns})
+	q := &api.Query{Namespace: ns}
+	d, _, err := w.api.Volume(ctx, id, q)
 	if err != nil {
 		return
 	}
@@ -239,7 +254,8 @@ func (w *watch) progress(ctx context.Context, ns, id string) {
 // currentChange names the operation in flight of a volume. A volume that has not grown yet counts as not
 // ready.
 func currentChange(v *structs.CSIVolumeDetail) string {
-	if v.State == structs.VolumeReady && (v.ExpandPending || v.NodeExpandBytes > 0) {
+	if v.State == structs.VolumeReady &&
+		(v.ExpandPending || v.NodeExpandBytes > 0) {
 		return "being expanded"
 	}
 	return v.State
@@ -254,12 +270,14 @@ func volumeRegister(ctx context.Context, c *Call) error {
 	if err != nil {
 		return locate(err)
 	}
-	return c.report(made, "Volume %q is registered: external ID %s", made.ID, made.ExternalID)
+	return c.report(made, "Volume %q is registered: external ID %s",
+		made.ID, made.ExternalID)
 }
 
 func volumeDeregister(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
-	if err := c.API.VolumeDeregister(ctx, id, c.Bool("force")); err != nil {
+	err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
+	if err != nil {
 		return c.didYouMean(ctx, "volume", id, err)
 	}
 	return c.report(changed{"VolumeID": id}, "Volume %q is deregistered", id)
@@ -274,7 +292,9 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	w := newWatch(c)
 	w.writeLine("Volume %q is to be deleted", id)
 	return w.until(ctx, func(ctx context.Context) error {
-		err := w.volumeRequest(ctx, "", id, func() error { return c.API.VolumeDelete(ctx, id, secrets) })
+		err := w.volumeRequest(ctx, "", id, func() error {
+			return c.API.VolumeDelete(ctx, id, secrets)
+		})
 		if err != nil {
 			return c.didYouMean(ctx, "volume", id, err)
 		}
@@ -297,7 +317,8 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 
 func volumeRetry(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
-	if err := c.API.VolumeRetry(ctx, id); err != nil {
+	err := c.API.VolumeRetry(ctx, id)
+	if err != nil {
 		return c.didYouMean(ctx, "volume", id, err)
 	}
 	return c.report(changed{"VolumeID": id},
@@ -322,9 +343,10 @@ func volumeDetach(ctx context.Context, c *Call) error {
 		Reason: c.String("reason"),
 		By:     userAtHost(),
 	}
-	resp, err := c.API.VolumeDetach(ctx, c.Arg(0), o)
+	id := c.Arg(0)
+	resp, err := c.API.VolumeDetach(ctx, id, o)
 	if err != nil {
-		return c.didYouMean(ctx, "volume", c.Arg(0), err)
+		return c.didYouMean(ctx, "volume", id, err)
 	}
 	return c.report(resp, "%s", oneLine(resp.Detail))
 }
@@ -332,7 +354,8 @@ func volumeDetach(ctx context.Context, c *Call) error {
 // userAtHost returns the login name of the user and the name of the machine.
 func userAtHost() string {
 	name := os.Getenv("SUDO_USER")
-	if u, err := user.Current(); name == "" && err == nil {
+	u, err := user.Current()
+	if name == "" && err == nil {
 		name = u.Username
 	}
 	host, err := os.Hostname()

@@ -37,8 +37,11 @@ func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 		}
 		return nil, structs.Errorf(structs.KindTimeout, "volume %q is still expanding", volume.ID)
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: fakeAgent(t.TempDir()),
-		Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Caller: c,
+		Agent:  fakeAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
@@ -54,14 +57,24 @@ capability {
   attachment_mode = "file-system"
 }
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	err := os.WriteFile(file, []byte(text), 0o600)
+	if err != nil {
 		t.Fatal(err)
 	}
-	ready := structs.CSIVolume{ID: "data", Namespace: "default", PluginID: "hostpath",
-		State: structs.VolumeReady, RequestedCapacityMin: 10 << 20}
+	ready := structs.CSIVolume{
+		ID:                   "data",
+		Namespace:            "default",
+		PluginID:             "hostpath",
+		State:                structs.VolumeReady,
+		RequestedCapacityMin: 10 << 20,
+	}
 	atPlugin, onNode := ready, ready
 	atPlugin.ExpandPending = true
-	atPlugin.LastError = &structs.OperationError{Code: "Internal", Message: "the array is full", Attempts: 1}
+	atPlugin.LastError = &structs.OperationError{
+		Code:     "Internal",
+		Message:  "the array is full",
+		Attempts: 1,
+	}
 	onNode.NodeExpandBytes = 10 << 20
 	for name, c := range map[string]struct {
 		volume structs.CSIVolume
@@ -74,10 +87,12 @@ capability {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"volume", "create", "-address", expandingCluster(t, c.volume), file}
 			code, out, errs := run(t, args)
-			if code != structs.KindTimeout.ExitCode() || !strings.Contains(errs, "still expanding") {
+			if code != structs.KindTimeout.ExitCode() ||
+				!strings.Contains(errs, "still expanding") {
 				t.Errorf("%d %q", code, errs)
 			}
-			if !strings.Contains(out+errs, c.says) || strings.Contains(out+errs, "is ready") {
+			if !strings.Contains(out+errs, c.says) ||
+				strings.Contains(out+errs, "is ready") {
 				t.Errorf("printed %s%s", out, errs)
 			}
 		})

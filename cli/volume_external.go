@@ -54,7 +54,9 @@ func (c *Call) externalListing(
 		}
 		all.External = append(all.External, p)
 	}
-	return c.show(all, func() error { return c.printExternal(&all) })
+	return c.show(all, func() error {
+		return c.printExternal(&all)
+	})
 }
 
 // pluginVolumes reads all pages of a plugin's list. With an error it also returns the pages before the error.
@@ -74,7 +76,8 @@ func (c *Call) pluginVolumes(ctx context.Context, id string) (*pluginVolumes, er
 		}
 	}
 	p.NextToken = q.NextToken
-	p.Warnings = append(p.Warnings, fmt.Sprintf("the list is cut after %d volumes", len(p.Volumes)))
+	p.Warnings = append(p.Warnings,
+		fmt.Sprintf("the list is cut after %d volumes", len(p.Volumes)))
 	return p, nil
 }
 

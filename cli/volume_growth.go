@@ -11,7 +11,8 @@ import (
 func growth(v *structs.CSIVolumeDetail) string {
 	switch {
 	case v.ExpandPending && v.ExpandBlocked != "":
-		return fmt.Sprintf("%s once it is not in use: %s", size(v.RequestedCapacityMin), v.ExpandBlocked)
+		return fmt.Sprintf("%s once it is not in use: %s",
+			size(v.RequestedCapacityMin), v.ExpandBlocked)
 	case v.ExpandPending:
 		return size(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
 	case v.NodeExpandBytes == 0:
@@ -20,8 +21,8 @@ func growth(v *structs.CSIVolumeDetail) string {
 	var parts []string
 	for _, c := range v.Claims {
 		if text := claimGrowth(c); text != "" {
-			parts = append(parts, fmt.Sprintf("allocation %s on node %s %s", structs.ShortID(c.AllocID),
-				structs.ShortID(c.NodeID), text))
+			parts = append(parts, fmt.Sprintf("allocation %s on node %s %s",
+				shortID(c.AllocID), shortID(c.NodeID), text))
 		}
 	}
 	if len(parts) == 0 {

@@ -51,7 +51,8 @@ capability {
 // volumeInit writes the example to a new file.
 func volumeInit(_ context.Context, c *Call) error {
 	name := cmp.Or(c.Arg(0), "volume.hcl")
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	const newFile = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(name, newFile, 0o644)
 	if errors.Is(err, os.ErrExist) {
 		return structs.Conflictf("there is a file %s already", name)
 	}
@@ -59,7 +60,8 @@ func volumeInit(_ context.Context, c *Call) error {
 		return structs.Invalidf("%w", err)
 	}
 	_, err = f.WriteString(exampleVolume)
-	if err := errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return err
 	}
 	c.Printf("Wrote %s\n", name)

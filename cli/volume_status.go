@@ -53,8 +53,15 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 			name = ""
 		}
 		return []string{
-			v.ID, name, v.PluginID, v.State, yesNo(v.Schedulable), string(v.AccessMode),
-			fmt.Sprint(v.CurrentReaders), fmt.Sprint(v.CurrentWriters), fmt.Sprint(v.Waiting),
+			v.ID,
+			name,
+			v.PluginID,
+			v.State,
+			yesNo(v.Schedulable),
+			string(v.AccessMode),
+			fmt.Sprint(v.CurrentReaders),
+			fmt.Sprint(v.CurrentWriters),
+			fmt.Sprint(v.Waiting),
 		}
 	},
 }
@@ -62,8 +69,13 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 var attachmentSheet = sheet[*structs.CSIAttachment]{
 	titles: "Node|State|Read Only|Changed|Last Error",
 	row: func(a *structs.CSIAttachment) []string {
-		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime),
-			joinComma(problem(a.LastError), callInFlight(a.Call))}
+		return []string{
+			shortID(a.NodeID),
+			a.State,
+			yesNo(a.ReadOnly),
+			age(a.ModifyTime),
+			joinComma(problem(a.LastError), callInFlight(a.Call)),
+		}
 	},
 }
 
@@ -71,8 +83,14 @@ var claimSheet = sheet[*structs.CSIClaim]{
 	titles: "Allocation|Job|Node|Mode|Access Mode|State|Since|Waits For",
 	row: func(c *structs.CSIClaim) []string {
 		return []string{
-			structs.ShortID(c.AllocID), c.JobID, structs.ShortID(c.NodeID), c.Mode, string(c.AccessMode),
-			c.State, age(c.CreateTime), c.Reason,
+			shortID(c.AllocID),
+			c.JobID,
+			shortID(c.NodeID),
+			c.Mode,
+			string(c.AccessMode),
+			c.State,
+			age(c.CreateTime),
+			c.Reason,
 		}
 	},
 }
@@ -136,29 +154,34 @@ func callInFlight(call *structs.CSICall) string {
 		return ""
 	}
 	return fmt.Sprintf("node %s was called to %s it %s and has not reported the outcome",
-		structs.ShortID(call.NodeID), call.Op, age(call.Time))
+		shortID(call.NodeID), call.Op, age(call.Time))
 }
 
 func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("on node %s, under allocation %s, which released it %s", structs.ShortID(t.NodeID),
-		structs.ShortID(t.AllocID), age(t.Time))
+	return fmt.Sprintf("on node %s, under allocation %s, which released it %s",
+		shortID(t.NodeID), shortID(t.AllocID), age(t.Time))
 }
 
 func forcedLast(f *structs.CSIForced) string {
 	if f == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, node %s, by %s %s: %s", f.What, structs.ShortID(f.NodeID), f.By, age(f.Time),
+	return fmt.Sprintf("%s, node %s, by %s %s: %s",
+		f.What,
+		shortID(f.NodeID),
+		f.By,
+		age(f.Time),
 		oneLine(f.Reason))
 }
 
 func madeFor(caps []*structs.CSIVolumeCapability) string {
 	var parts []string
 	for _, p := range caps {
-		parts = append(parts, fmt.Sprintf("%s/%s", p.AccessMode, p.AttachmentMode))
+		parts = append(parts,
+			fmt.Sprintf("%s/%s", p.AccessMode, p.AttachmentMode))
 	}
 	return joinComma(parts...)
 }

@@ -59,13 +59,16 @@ func (c *Call) follow(
 	}
 	w := newWatch(c)
 	return w.until(ctx, func(ctx context.Context) error {
-		return retryOutage(ctx, func(ctx context.Context) error { return watch(ctx, w) })
+		return retryOutage(ctx, func(ctx context.Context) error {
+			return watch(ctx, w)
+		})
 	})
 }
 
 // writeLine writes a line with the time since the start.
 func (w *watch) writeLine(format string, args ...any) {
-	w.c.Printf("%6.1fs  %s\n", now().Sub(w.start).Seconds(), fmt.Sprintf(format, args...))
+	seconds := now().Sub(w.start).Seconds()
+	w.c.Printf("%6.1fs  %s\n", seconds, fmt.Sprintf(format, args...))
 }
 
 // writeChange writes a line about a subject unless it equals the last one.
@@ -88,7 +91,8 @@ func (w *watch) until(ctx context.Context, follow func(context.Context) error) e
 		return nil
 	case ctx.Err() != nil:
 		return structs.Timeoutf("interrupted; the operation continues")
-	case errors.Is(limited.Err(), context.DeadlineExceeded) && structs.IsKind(err, structs.KindTimeout):
+	case errors.Is(limited.Err(), context.DeadlineExceeded) &&
+		structs.IsKind(err, structs.KindTimeout):
 		return structs.Timeoutf("not done after %s; the operation continues", limit)
 	}
 	return err
@@ -143,11 +147,13 @@ func (w *watch) evaluation(ctx context.Context, id string) (*structs.Evaluation,
 		if err != nil {
 			return nil, err
 		}
-		w.writeChange("eval", "Evaluation %s is %s", structs.ShortID(id), described(e.Status, e.StatusDescription))
+		w.writeChange("eval", "Evaluation %s is %s",
+			shortID(id), described(e.Status, e.StatusDescription))
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
 		}
-		if err := w.awaitChange(ctx, q, meta); err != nil {
+		err = w.awaitChange(ctx, q, meta)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -171,7 +177,7 @@ func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 	w.c.printFailures(e)
 	if e.BlockedEval != "" {
 		w.writeLine("Evaluation %s is blocked and places the rest when capacity is free",
-			structs.ShortID(e.BlockedEval))
+			shortID(e.BlockedEval))
 	}
 	if wait {
 		return nil
@@ -215,7 +221,8 @@ func (w *watch) running(ctx context.Context, job *structs.Job) error {
 			q.MinIndex = 0 // pluginsHealthy has waited for a change
 			continue
 		}
-		if err := w.awaitChange(ctx, q, meta); err != nil {
+		err = w.awaitChange(ctx, q, meta)
+		if err != nil {
 			return err
 		}
 	}
@@ -243,12 +250,14 @@ func summary(job *structs.Job, n int) string {
 	if n == 0 {
 		return fmt.Sprintf("Job %q is registered; no node has to run it now", job.ID)
 	}
-	return fmt.Sprintf("Job %q: %s %s", job.ID, plural(n, "allocation"), state)
+	return fmt.Sprintf("Job %q: %s %s",
+		job.ID, plural(n, "allocation"), state)
 }
 
 // alloc writes the change of an allocation and reports whether the allocation has the requested state.
 func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocListStub) (bool, error) {
-	subject := fmt.Sprintf("Allocation %s (%s on %s)", structs.ShortID(a.ID), a.Name, nodeLabel(a))
+	subject := fmt.Sprintf("Allocation %s (%s on %s)",
+		shortID(a.ID), a.Name, nodeLabel(a))
 	switch a.ClientStatus {
 	case structs.AllocRunning:
 		for _, t := range pluginTasks(job, a) {
@@ -267,8 +276,8 @@ func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocLis
 		if a.FollowupEvalID != "" || a.NextAllocation != "" {
 			return false, nil // the scheduler replaces it
 		}
-		return false, structs.Internalf("allocation %s is %s", structs.ShortID(a.ID),
-			ended(a))
+		return false, structs.Internalf("allocation %s is %s",
+			shortID(a.ID), ended(a))
 	}
 	w.writeChange(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
 	return false, w.claims(ctx, job, a)
@@ -291,7 +300,7 @@ func ended(a *structs.AllocListStub) string {
 }
 
 func nodeLabel(a *structs.AllocListStub) string {
-	return cmp.Or(a.NodeName, structs.ShortID(a.NodeID))
+	return cmp.Or(a.NodeName, shortID(a.NodeID))
 }
 
 // claims writes the volumes that an allocation waits for before its start, and the reasons.
@@ -312,9 +321,11 @@ func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocLi
 		switch {
 		case v.claim == nil:
 		case v.claim.State == structs.ClaimWaiting:
-			w.writeChange(a.ID+v.volume, "  waits for volume %s: %s", v.volume, oneLine(v.claim.Reason))
+			w.writeChange(a.ID+v.volume, "  waits for volume %s: %s",
+				v.volume, oneLine(v.claim.Reason))
 		default:
-			if err := w.attachment(ctx, a, v.volume); err != nil {
+			err := w.attachment(ctx, a, v.volume)
+			if err != nil {
 				return err
 			}
 		}
@@ -324,13 +335,17 @@ func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocLi
 
 // attachment writes the error that delays the attachment of a granted volume.
 func (w *watch) attachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
-	v, _, err := w.api.Volume(ctx, volume, &api.Query{Namespace: a.Namespace})
+	q := &api.Query{Namespace: a.Namespace}
+	v, _, err := w.api.Volume(ctx, volume, q)
 	if err != nil {
 		return err
 	}
 	for _, t := range v.Attachments {
-		if t.NodeID == a.NodeID && t.State != structs.AttachmentAttached && t.LastError != nil {
-			w.writeChange(a.ID+volume, "  volume %s is %s: %s", volume, t.State, problem(t.LastError))
+		if t.NodeID == a.NodeID &&
+			t.State != structs.AttachmentAttached &&
+			t.LastError != nil {
+			w.writeChange(a.ID+volume, "  volume %s is %s: %s",
+				volume, t.State, problem(t.LastError))
 		}
 	}
 	return nil
@@ -343,7 +358,8 @@ func lastEvent(a *structs.AllocListStub) string {
 		if s == nil || len(s.Events) == 0 {
 			continue
 		}
-		if e := s.Events[len(s.Events)-1]; newest == nil || e.Time > newest.Time {
+		e := s.Events[len(s.Events)-1]
+		if newest == nil || e.Time > newest.Time {
 			newest = e
 		}
 	}
@@ -368,7 +384,8 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 				left++
 				live[a.ID] = true
 			} else if live[a.ID] {
-				w.writeChange(a.ID, "Allocation %s (%s) is %s", structs.ShortID(a.ID), a.Name, a.ClientStatus)
+				w.writeChange(a.ID, "Allocation %s (%s) is %s",
+					shortID(a.ID), a.Name, a.ClientStatus)
 			}
 		}
 		if left == 0 {
@@ -384,7 +401,8 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 		if left > 0 {
 			w.writeChange("left", "%s still to end", plural(left, "allocation"))
 		}
-		if err := w.awaitChange(ctx, q, meta); err != nil {
+		err = w.awaitChange(ctx, q, meta)
+		if err != nil {
 			return err
 		}
 	}
@@ -392,15 +410,18 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 
 // held returns the volumes that ended allocations of a job still hold, and writes the reasons.
 func (w *watch) held(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
-	q := &api.Query{Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted)}
+	q := &api.Query{
+		Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted),
+	}
 	for _, id := range volumes {
 		claims, _, err := w.api.VolumeClaims(ctx, id, q)
 		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return nil, err
 		}
 		for _, claim := range claims {
-			w.writeChange("held "+id+claim.AllocID, "Allocation %s has ended and still holds volume %s: %s",
-				structs.ShortID(claim.AllocID), id, whyHeld(claim))
+			subject := "held " + id + claim.AllocID
+			w.writeChange(subject, "Allocation %s has ended and still holds volume %s: %s",
+				shortID(claim.AllocID), id, whyHeld(claim))
 		}
 		if len(claims) > 0 {
 			still = append(still, id)
@@ -432,11 +453,13 @@ func (w *watch) allocEnd(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		w.writeChange(id, "Allocation %s is %s", structs.ShortID(id), a.ClientStatus)
+		w.writeChange(id, "Allocation %s is %s",
+			shortID(id), a.ClientStatus)
 		if a.ClientTerminal() {
 			return nil
 		}
-		if err := w.awaitChange(ctx, q, meta); err != nil {
+		err = w.awaitChange(ctx, q, meta)
+		if err != nil {
 			return err
 		}
 	}

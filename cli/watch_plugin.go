@@ -17,8 +17,9 @@ func pluginTasks(job *structs.Job, a *structs.AllocListStub) []*structs.Task {
 	if group == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(group.Tasks),
-		func(t *structs.Task) bool { return t.CSIPluginConfig == nil })
+	return slices.DeleteFunc(slices.Clone(group.Tasks), func(t *structs.Task) bool {
+		return t.CSIPluginConfig == nil
+	})
 }
 
 // pluginHealthy reports whether the newest event on a plugin's health is that it is healthy.
@@ -27,8 +28,11 @@ func pluginHealthy(s *structs.TaskState) bool {
 		return false
 	}
 	for _, e := range slices.Backward(s.Events) {
-		if e.Type == structs.TaskEventPluginHealthy || e.Type == structs.TaskEventPluginUnhealthy {
-			return e.Type == structs.TaskEventPluginHealthy
+		switch e.Type {
+		case structs.TaskEventPluginHealthy:
+			return true
+		case structs.TaskEventPluginUnhealthy:
+			return false
 		}
 	}
 	return false
@@ -57,8 +61,8 @@ func (w *watch) pluginsHealthy(
 			q.MinIndex = 0
 			continue
 		}
-		w.writeChange("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s", id, healthy, expected,
-			why)
+		w.writeChange("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s",
+			id, healthy, expected, why)
 		return false, w.awaitChange(ctx, q, meta)
 	}
 	return true, nil
@@ -81,7 +85,8 @@ func ownInstances(
 				case i != nil && i.AllocID == a.ID && i.Healthy:
 					healthy++
 				case why == "" && i != nil && i.AllocID == a.ID:
-					why = fmt.Sprintf("; the %s on %s: %s", kind, nodeLabel(a), oneLine(i.HealthDescription))
+					why = fmt.Sprintf("; the %s on %s: %s",
+						kind, nodeLabel(a), oneLine(i.HealthDescription))
 				}
 			}
 		}
@@ -101,23 +106,38 @@ func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *struct
 func pluginProblems(p *structs.CSIPlugin) grid {
 	var rows grid
 	seen := map[string]bool{}
-	halves := map[string]map[string]*structs.CSIInfo{"controller": p.Controllers, "node": p.Nodes}
+	halves := map[string]map[string]*structs.CSIInfo{
+		"controller": p.Controllers,
+		"node":       p.Nodes,
+	}
 	for half, infos := range halves {
 		for node, i := range infos {
 			seen[i.AllocID] = true
 			if !i.Healthy {
-				rows.addRow(structs.ShortID(node), half, structs.ShortID(i.AllocID),
-					age(i.UpdateTime), oneLine(i.HealthDescription))
+				rows.addRow(
+					shortID(node),
+					half,
+					shortID(i.AllocID),
+					age(i.UpdateTime),
+					oneLine(i.HealthDescription))
 			}
 		}
 	}
 	for _, a := range p.Allocations {
-		if a == nil || seen[a.ID] || a.DesiredStatus != structs.AllocDesiredRun ||
-			a.ClientStatus == structs.AllocComplete || a.NextAllocation != "" {
+		if a == nil ||
+			seen[a.ID] ||
+			a.DesiredStatus != structs.AllocDesiredRun ||
+			a.ClientStatus == structs.AllocComplete ||
+			a.NextAllocation != "" {
 			continue
 		}
 		since, cause := allocProblem(a)
-		rows.addRow(nodeLabel(a), "", structs.ShortID(a.ID), age(since), cause)
+		rows.addRow(
+			nodeLabel(a),
+			"",
+			shortID(a.ID),
+			age(since),
+			cause)
 	}
 	slices.SortFunc(rows, slices.Compare)
 	return rows
@@ -150,14 +170,16 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 			case since == 0:
 				since = e.Time
 			}
-			if slices.Contains(failureEvents, e.Type) && (last == nil || e.Time >= last.Time) {
+			if slices.Contains(failureEvents, e.Type) &&
+				(last == nil || e.Time >= last.Time) {
 				last = e
 			}
 		}
 	}
 	cause = strings.TrimPrefix(lastEvent(a), ": ")
 	if last != nil {
-		cause = strings.TrimSuffix(last.Type+": "+oneLine(eventText(last)), ": ")
+		cause = last.Type + ": " + oneLine(eventText(last))
+		cause = strings.TrimSuffix(cause, ": ")
 	}
 	if restarts > 0 {
 		cause = joinComma(cause, "restarted "+plural(int(restarts), "time"))

@@ -42,7 +42,9 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 					runs++
 					return c.answers(runs)
 				})
-				if runs != c.runs || structs.KindOf(err) != c.kind || time.Since(began) != c.took {
+				if runs != c.runs ||
+					structs.KindOf(err) != c.kind ||
+					time.Since(began) != c.took {
 					t.Errorf("%v after %s and %d runs, want %q after %s and %d", err, time.Since(began), runs,
 						c.kind, c.took, c.runs)
 				}

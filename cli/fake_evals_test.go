@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+func evaluations() []*structs.Evaluation {
+	refused := map[string]*structs.AllocMetric{
+		"app": {
+			NodesEvaluated:    2,
+			CoalescedFailures: 1,
+			Refusals: []*structs.PlacementRefusal{
+				{Filter: "resources", Reason: "cpu: 9000 MHz asked for, 1200 MHz free at most", Nodes: 1},
+				{Filter: "csi-plugin", Reason: "plugin hostpath is not healthy there", Nodes: 1},
+			},
+		},
+	}
+	return []*structs.Evaluation{
+		{
+			ID:          eval1,
+			JobID:       "web",
+			Type:        "service",
+			Priority:    50,
+			TriggeredBy: "job-register",
+			Status:      "complete",
+			CreateTime:  before(time.Hour),
+			ModifyTime:  before(time.Hour),
+			Indexes:     structs.Indexes{CreateIndex: 9},
+		},
+		{
+			ID:                eval2,
+			JobID:             "big",
+			Type:              "service",
+			Priority:          50,
+			TriggeredBy:       "job-register",
+			Status:            "complete",
+			BlockedEval:       "b2b2b2b2-0",
+			FailedTGAllocs:    refused,
+			QueuedAllocations: map[string]int{"app": 2},
+			CreateTime:        before(time.Minute),
+			Indexes:           structs.Indexes{CreateIndex: 12},
+		},
+		{
+			ID:          "b2b2b2b2-0000-0000-0000-000000000002",
+			JobID:       "big",
+			Type:        "service",
+			TriggeredBy: "queued-allocs",
+			Status:      "blocked",
+			BlockedOn:   []string{"capacity", "csi-plugin:hostpath"},
+			CreateTime:  before(time.Minute),
+			Indexes:     structs.Indexes{CreateIndex: 12},
+		},
+		{
+			ID:          eval3,
+			JobID:       "new",
+			Type:        "service",
+			TriggeredBy: "job-register",
+			Status:      "complete",
+			Indexes:     structs.Indexes{CreateIndex: 15},
+		},
+	}
+}
+
+func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
+	c := w.caller
+	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (*structs.EvalGetResponse,
+		error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.reads[r.EvalID]++
+		for _, e := range evaluations() {
+			if e.ID == r.EvalID {
+				if e.ID == eval3 && w.reads[eval3] == 1 {
+					e.Status = "pending"
+				}
+				return &structs.EvalGetResponse{Eval: e, QueryMeta: meta}, nil
+			}
+		}
+		return nil, missing("evaluation", r.EvalID)
+	})
+	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (*structs.EvalListResponse,
+		error) {
+		evals := slices.DeleteFunc(evaluations(),
+			func(e *structs.Evaluation) bool {
+				return !strings.HasPrefix(e.ID, r.Prefix)
+			})
+		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
+	})
+	apitest.On(c, structs.EvalAllocs, func(_ context.Context,
+		r *structs.EvalGetRequest) (*structs.AllocListResponse, error) {
+		found := w.findAllocs(func(a *structs.Allocation) bool {
+			return a.EvalID == r.EvalID
+		})
+		return &structs.AllocListResponse{Allocations: found}, nil
+	})
+	apitest.On(c, structs.AllocList, func(_ context.Context,
+		r *structs.QueryRequest) (*structs.AllocListResponse, error) {
+		found := w.findAllocs(func(a *structs.Allocation) bool {
+			return strings.HasPrefix(a.ID, r.Prefix)
+		})
+		return &structs.AllocListResponse{Allocations: found}, nil
+	})
+	apitest.On(c, structs.AllocGet, func(_ context.Context,
+		r *structs.AllocGetRequest) (*structs.AllocGetResponse, error) {
+		for _, a := range w.allocs() {
+			if a.ID == r.AllocID {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if w.reads["stop"] > 0 {
+					w.reads["stop"]++
+				}
+				if w.reads["stop"] > 2 {
+					a.ClientStatus = "complete"
+				}
+				return &structs.AllocGetResponse{Alloc: a, QueryMeta: meta}, nil
+			}
+		}
+		return nil, missing("allocation", r.AllocID)
+	})
+	apitest.On(c, structs.AllocStop, func(context.Context,
+		*structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.reads["stop"] = 1
+		return &structs.AllocStopResponse{EvalID: eval3}, nil
+	})
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+func (w *fakeCluster) answerCluster() {
+	c := w.caller
+	drivers := map[string]*structs.DriverInfo{
+		"exec":     {Detected: true, Healthy: true},
+		"raw_exec": {HealthDescription: "not enabled"},
+	}
+	one := structs.Node{
+		ID:                    node1,
+		Name:                  "one",
+		Datacenter:            "dc1",
+		HTTPAddr:              "127.0.0.1:1",
+		Status:                "ready",
+		SchedulingEligibility: "eligible",
+		Drivers:               drivers,
+		Attributes:            map[string]string{"kernel.name": "linux"},
+		Events: []*structs.NodeEvent{{
+			Message:   "Node registered",
+			Subsystem: "Cluster",
+			Timestamp: today.Add(-26 * time.Hour),
+		}},
+		NodeResources: &structs.NodeResources{
+			CPU:    structs.NodeCPUResources{CpuShares: 4000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 2048},
+			Disk:   structs.NodeDiskResources{DiskMB: 100},
+		},
+	}
+	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
+	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (*structs.NodeListResponse,
+		error) {
+		all := []*structs.NodeListStub{
+			{
+				ID:                    node1,
+				Name:                  "one",
+				Datacenter:            "dc1",
+				Address:               "10.0.0.1",
+				SchedulingEligibility: "eligible",
+				Status:                "ready",
+			},
+			{
+				ID:                    node2,
+				Name:                  "two",
+				Datacenter:            "dc1",
+				NodeClass:             "big",
+				Address:               "10.0.0.2",
+				SchedulingEligibility: "ineligible",
+				Status:                "down",
+			},
+		}
+		return &structs.NodeListResponse{Nodes: slices.DeleteFunc(all, func(n *structs.NodeListStub) bool {
+			return !strings.HasPrefix(n.ID, r.Prefix) ||
+				r.Filter != "" &&
+					r.Filter != fmt.Sprintf("Name == %q", n.Name)
+		})}, nil
+	})
+	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse,
+		error) {
+		if r.NodeID != node1 {
+			return nil, missing("node", r.NodeID)
+		}
+		return &structs.NodeGetResponse{
+			Node: &structs.NodeDetail{
+				Node:           one,
+				CSINodePlugins: map[string]*structs.CSIInfo{"hostpath": nodeInstance()},
+			},
+		}, nil
+	})
+	apitest.On(c, structs.NodeAllocs, func(_ context.Context,
+		r *structs.NodeGetRequest) (*structs.AllocsResponse, error) {
+		return &structs.AllocsResponse{Allocs: slices.DeleteFunc(w.allocs(),
+			func(a *structs.Allocation) bool { return a.NodeID != r.NodeID })}, nil
+	})
+	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
+	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
+	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{
+		{
+			ID:           "s1",
+			Node:         "s1.global",
+			Address:      "10.0.0.1:4747",
+			Leader:       true,
+			Voter:        true,
+			RaftProtocol: "3",
+			Status:       "alive",
+		},
+		{
+			ID:           "s2",
+			Node:         "s2.global",
+			Address:      "10.0.0.2:4747",
+			Voter:        true,
+			RaftProtocol: "3",
+		},
+	}})
+	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})
+	apitest.Answer(c, structs.SystemGC, structs.Empty{})
+}
+
+func nodeInstance() *structs.CSIInfo {
+	return &structs.CSIInfo{
+		PluginID:   "hostpath",
+		AllocID:    alloc1,
+		Healthy:    true,
+		UpdateTime: before(2 * time.Minute),
+		NodeInfo: &structs.CSINodeInfo{
+			MaxVolumes:              100,
+			RequiresNodeStageVolume: true,
+			AccessibleTopology:      &structs.CSITopology{Segments: map[string]string{"topology.berth/node": "one"}},
+		},
+	}
+}
