@@ -25,10 +25,17 @@ const (
 )
 
 var functions = map[string]function.Function{
-	"abs": stdlib.AbsoluteFunc, "coalesce": stdlib.CoalesceFunc, "concat": stdlib.ConcatFunc,
-	"length": stdlib.LengthFunc, "lower": stdlib.LowerFunc, "max": stdlib.MaxFunc, "merge": stdlib.MergeFunc,
-	"min": stdlib.MinFunc, "split": stdlib.SplitFunc, "trimspace": stdlib.TrimSpaceFunc,
-	"upper": stdlib.UpperFunc,
+	"abs":       stdlib.AbsoluteFunc,
+	"coalesce":  stdlib.CoalesceFunc,
+	"concat":    stdlib.ConcatFunc,
+	"length":    stdlib.LengthFunc,
+	"lower":     stdlib.LowerFunc,
+	"max":       stdlib.MaxFunc,
+	"merge":     stdlib.MergeFunc,
+	"min":       stdlib.MinFunc,
+	"split":     stdlib.SplitFunc,
+	"trimspace": stdlib.TrimSpaceFunc,
+	"upper":     stdlib.UpperFunc,
 }
 
 // parseExpressions reads the syntax of a job file. It returns the body without variables and locals, and the
@@ -43,7 +50,10 @@ func parseExpressions(filename string, src []byte) (hcl.Body, *hcl.EvalContext, 
 	if diags.HasErrors() {
 		return nil, nil, diags
 	}
-	s := scope{vars: map[string]cty.Value{}, locals: map[string]cty.Value{}}
+	s := scope{
+		vars:   map[string]cty.Value{},
+		locals: map[string]cty.Value{},
+	}
 	var rest hclsyntax.Blocks
 	for _, b := range native.Blocks {
 		switch b.Type {
@@ -84,14 +94,17 @@ func atRuntime(root string) bool {
 	case "attr", "node", "meta", "env":
 		return true
 	}
-	return strings.HasPrefix(root, "NOMAD_") || strings.HasPrefix(root, "BERTH_") || root == "CSI_ENDPOINT"
+	return strings.HasPrefix(root, "NOMAD_") ||
+		strings.HasPrefix(root, "BERTH_") ||
+		root == "CSI_ENDPOINT"
 }
 
 // keepPlaceholders replaces runtime placeholders in templates by literal text. It rejects expressions by
 // which a small file could produce a large value.
 func keepPlaceholders(body *hclsyntax.Body, src []byte) hcl.Diagnostics {
 	uses := 0
-	return hclsyntax.VisitAll(body, func(node hclsyntax.Node) hcl.Diagnostics {
+	var found faults
+	hclsyntax.VisitAll(body, func(node hclsyntax.Node) hcl.Diagnostics {
 		switch n := node.(type) {
 		case *hclsyntax.TemplateExpr:
 			for i, part := range n.Parts {
@@ -100,48 +113,55 @@ func keepPlaceholders(body *hclsyntax.Body, src []byte) hcl.Diagnostics {
 		case *hclsyntax.TemplateWrapExpr:
 			n.Wrapped = literal(n.Wrapped, src)
 		case *hclsyntax.ForExpr, *hclsyntax.SplatExpr:
-			return hcl.Diagnostics{hclconf.Fault(node.Range(), "loops are not supported by berth yet")}
+			found.fault(node.Range(), "loops are not supported by berth yet")
 		case *hclsyntax.ScopeTraversalExpr:
 			uses++
 			if uses == maxUses+1 {
-				return hcl.Diagnostics{
-					hclconf.Fault(node.Range(), "too many uses of variables; expected at most %d", maxUses),
-				}
+				found.fault(node.Range(), "too many uses of variables; expected at most %d",
+					maxUses)
 			}
 		}
 		return nil
 	})
+	return found.diags
 }
 
+// literal returns the literal text of a runtime placeholder, and another expression unchanged.
 func literal(e hclsyntax.Expression, src []byte) hclsyntax.Expression {
 	t, ok := e.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || !atRuntime(t.Traversal.RootName()) {
 		return e
 	}
-	from, to := t.SrcRange.Start.Byte, t.SrcRange.End.Byte
+	from := t.SrcRange.Start.Byte
+	to := t.SrcRange.End.Byte
 	text := "${" + string(src[from:to]) + "}"
-	return &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: t.SrcRange}
+	return &hclsyntax.LiteralValueExpr{
+		Val:      cty.StringVal(text),
+		SrcRange: t.SrcRange,
+	}
 }
 
 // scope has the variables and locals of a file.
 type scope struct {
+	faults
 	vars, locals map[string]cty.Value
-	diags        hcl.Diagnostics
 }
 
 func (s *scope) context() *hcl.EvalContext {
-	return &hcl.EvalContext{Functions: functions, Variables: map[string]cty.Value{
-		"var": cty.ObjectVal(s.vars), "local": cty.ObjectVal(s.locals)}}
-}
-
-func (s *scope) fault(at hcl.Range, format string, args ...any) {
-	s.diags = append(s.diags, hclconf.Fault(at, format, args...))
+	return &hcl.EvalContext{
+		Functions: functions,
+		Variables: map[string]cty.Value{
+			"var":   cty.ObjectVal(s.vars),
+			"local": cty.ObjectVal(s.locals),
+		},
+	}
 }
 
 // variable reads `variable "x" { default = ... }`. It ignores type and description.
 func (s *scope) variable(b *hclsyntax.Block) {
 	if len(b.Labels) != 1 {
-		s.fault(b.TypeRange, "block \"variable\" has %d labels; expected variable \"name\" { ... }", len(b.Labels))
+		s.fault(b.TypeRange, "block \"variable\" has %d labels; expected variable \"name\" { ... }",
+			len(b.Labels))
 		return
 	}
 	name := b.Labels[0]
@@ -171,10 +191,14 @@ func (s *scope) variable(b *hclsyntax.Block) {
 // local reads the values of a locals block. Each may use the values above it.
 func (s *scope) local(b *hclsyntax.Block) {
 	for _, in := range b.Body.Blocks {
-		s.fault(in.TypeRange, "unsupported block %q; expected %s = value", in.Type, in.Type)
+		s.fault(in.TypeRange, "unsupported block %q; expected %s = value",
+			in.Type, in.Type)
 	}
-	inOrder := func(a, b *hclsyntax.Attribute) int { return a.NameRange.Start.Byte - b.NameRange.Start.Byte }
-	for _, a := range slices.SortedFunc(maps.Values(b.Body.Attributes), inOrder) {
+	inOrder := func(a, b *hclsyntax.Attribute) int {
+		return a.NameRange.Start.Byte - b.NameRange.Start.Byte
+	}
+	attributes := maps.Values(b.Body.Attributes)
+	for _, a := range slices.SortedFunc(attributes, inOrder) {
 		if _, twice := s.locals[a.Name]; twice {
 			s.fault(a.NameRange, "duplicate local %q; expected each name once", a.Name)
 		}

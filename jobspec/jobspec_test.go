@@ -41,7 +41,8 @@ func parse(t *testing.T, file string, src []byte) any {
 			t.Fatal(err)
 		}
 		v.Canonicalize()
-		if err := v.Validate(); err != nil && !strings.Contains(file, "volume.hcl") {
+		err = v.Validate()
+		if err != nil && !strings.Contains(file, "volume.hcl") {
 			t.Fatal(err)
 		}
 		return v
@@ -174,7 +175,8 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"locals {\n  a = file(\"/etc/passwd\")\n}\n", `call to unknown function`},
 	} {
 		_, err := ParseJob("j.hcl", []byte(c.src))
-		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want) {
+		if !structs.IsKind(err, structs.KindInvalid) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.200q:\n got %v\nwant %s", c.src, err, c.want)
 		}
 	}
@@ -217,7 +219,8 @@ func TestParseVolume_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"id = var.x\nplugin_id = \"p\"\n", `variables not allowed`},
 	} {
 		_, err := ParseVolume("v.hcl", []byte(c.src))
-		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want) {
+		if !structs.IsKind(err, structs.KindInvalid) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q:\n got %v\nwant %s", c.src, err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "s3cret") {

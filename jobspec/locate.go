@@ -27,7 +27,8 @@ func Locate(filename string, src []byte, err error) error {
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
 		if at := locate(body, line); at.Filename != "" {
-			lines[i] = fmt.Sprintf("%s:%d,%d: %s", at.Filename, at.Start.Line, at.Start.Column, line)
+			lines[i] = fmt.Sprintf("%s:%d,%d: %s",
+				at.Filename, at.Start.Line, at.Start.Column, line)
 		}
 	}
 	return structs.Invalidf("%s", strings.Join(lines, "\n"))
@@ -37,8 +38,14 @@ func Locate(filename string, src []byte, err error) error {
 var step = regexp.MustCompile(`^([a-z_]+)(?: ("(?:[^"\\]|\\.)*")| (\d+))?: `)
 
 // labelled has the blocks with a label.
-var labelled = map[string]bool{"job": true, "group": true, "task": true, "volume": true}
+var labelled = map[string]bool{
+	"job":    true,
+	"group":  true,
+	"task":   true,
+	"volume": true,
+}
 
+// locate returns the range that a fault names, or an empty one if the fault has no path.
 func locate(body hcl.Body, line string) (at hcl.Range) {
 	for depth := 0; ; depth++ {
 		m := step.FindStringSubmatch(line)
@@ -64,7 +71,8 @@ func locate(body hcl.Body, line string) (at hcl.Range) {
 	if at.Filename == "" {
 		return at
 	}
-	word := strings.TrimRight(strings.SplitN(line, " ", 2)[0], ":;,")
+	word, _, _ := strings.Cut(line, " ")
+	word = strings.TrimRight(word, ":;,")
 	if a := argument(body, word); a != nil {
 		return a.Expr.Range()
 	}
@@ -78,16 +86,23 @@ func findBlock(body hcl.Body, kind, quoted, number string) *hcl.Block {
 	if labelled[kind] {
 		header.LabelNames = []string{"name"}
 	}
-	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{header}})
+	content, _, _ := body.PartialContent(&hcl.BodySchema{
+		Blocks: []hcl.BlockHeaderSchema{header},
+	})
 	if content == nil {
 		return nil
 	}
-	if n, err := strconv.Atoi(number); err == nil && n >= 1 && n <= len(content.Blocks) {
+	n, err := strconv.Atoi(number)
+	if err == nil &&
+		n >= 1 &&
+		n <= len(content.Blocks) {
 		return content.Blocks[n-1]
 	}
 	name, _ := strconv.Unquote(quoted)
 	for _, b := range content.Blocks {
-		if quoted == "" || len(content.Blocks) == 1 || len(b.Labels) > 0 && b.Labels[0] == name ||
+		if quoted == "" ||
+			len(content.Blocks) == 1 ||
+			len(b.Labels) > 0 && b.Labels[0] == name ||
 			constant(b.Body, "volume") == name {
 			return b
 		}
@@ -97,7 +112,9 @@ func findBlock(body hcl.Body, kind, quoted, number string) *hcl.Block {
 
 // argument returns an argument of a body, or nil.
 func argument(body hcl.Body, name string) *hcl.Attribute {
-	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
+	content, _, _ := body.PartialContent(&hcl.BodySchema{
+		Attributes: []hcl.AttributeSchema{{Name: name}},
+	})
 	if content == nil {
 		return nil
 	}
@@ -111,7 +128,10 @@ func constant(body hcl.Body, name string) string {
 		return ""
 	}
 	v, diags := a.Expr.Value(nil)
-	if diags.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+	if diags.HasErrors() ||
+		v.IsNull() ||
+		!v.IsKnown() ||
+		v.Type() != cty.String {
 		return ""
 	}
 	return v.AsString()

@@ -100,12 +100,15 @@ func TestLocate_FindsTheInnermostBlock(t *testing.T) {
 		{"x.hcl", "{{", `job "x": count 1`, ""},
 	} {
 		got := Locate(c.name, []byte(c.src), structs.Errorf(structs.KindInvalid, "%s", c.fault)).Error()
-		if !strings.HasPrefix(got, c.want) || !strings.HasSuffix(got, c.fault) || c.want == "" && got != c.fault {
+		if !strings.HasPrefix(got, c.want) ||
+			!strings.HasSuffix(got, c.fault) ||
+			c.want == "" && got != c.fault {
 			t.Errorf("%s: %s; want %s", c.fault, got, c.want)
 		}
 	}
 	other := structs.Errorf(structs.KindConflict, `job "x": changed`)
-	if Locate("x.hcl", []byte(faulty), other) != other || Locate("x.hcl", []byte(faulty), nil) != nil {
+	if Locate("x.hcl", []byte(faulty), other) != other ||
+		Locate("x.hcl", []byte(faulty), nil) != nil {
 		t.Error("an error of another kind was changed")
 	}
 }
@@ -114,7 +117,8 @@ func FuzzLocate(f *testing.F) {
 	f.Add(faulty, `job "x": group "g": count -1`)
 	f.Fuzz(func(t *testing.T, src, fault string) {
 		err := structs.Errorf(structs.KindInvalid, "%s", fault)
-		if got := Locate("x.hcl", []byte(src), err); got == nil {
+		got := Locate("x.hcl", []byte(src), err)
+		if got == nil {
 			t.Error("the error is gone")
 		}
 	})

@@ -19,7 +19,7 @@ func ParseJob(filename string, src []byte) (*structs.Job, error) {
 	}
 	var file jobFile
 	diags = hclconf.DecodeBody(body, ctx, &file)
-	c := converter{diags: diags}
+	c := converter{faults: faults{diags}}
 	if len(file.Jobs) != 1 && !diags.HasErrors() {
 		at := body.MissingItemRange()
 		if len(file.Jobs) > 1 {
@@ -37,14 +37,17 @@ func ParseJob(filename string, src []byte) (*structs.Job, error) {
 	return out, nil
 }
 
-// converter converts blocks to structs and collects the faults of the conversion.
-type converter struct {
-	diags   hcl.Diagnostics
-	jobType string
+// faults collects the faults of a file.
+type faults struct{ diags hcl.Diagnostics }
+
+func (f *faults) fault(at hcl.Range, format string, args ...any) {
+	f.diags = append(f.diags, hclconf.Fault(at, format, args...))
 }
 
-func (c *converter) fault(at hcl.Range, format string, args ...any) {
-	c.diags = append(c.diags, hclconf.Fault(at, format, args...))
+// converter converts blocks to structs.
+type converter struct {
+	faults
+	jobType string
 }
 
 func (c *converter) job(j *job) *structs.Job {
@@ -74,7 +77,11 @@ func (c *converter) job(j *job) *structs.Job {
 	}
 	for _, t := range j.Tasks {
 		c.checkUnique(seen, "group", t.Name, t.At)
-		out.TaskGroups = append(out.TaskGroups, c.group(&group{Name: t.Name, At: t.At, Tasks: []*task{t}}))
+		out.TaskGroups = append(out.TaskGroups, c.group(&group{
+			Name:  t.Name,
+			At:    t.At,
+			Tasks: []*task{t},
+		}))
 	}
 	return out
 }
@@ -89,13 +96,14 @@ func (c *converter) checkUnique(seen map[string]bool, noun, name string, at hcl.
 
 func (c *converter) group(g *group) *structs.TaskGroup {
 	out := &structs.TaskGroup{
-		Name:             g.Name,
-		Count:            1,
-		Constraints:      c.constraints(g.Constraints),
-		Meta:             g.Meta,
-		ShutdownDelay:    g.ShutdownDelay,
-		ReschedulePolicy: g.Reschedule.override(structs.DefaultReschedulePolicy(c.jobType)),
+		Name:          g.Name,
+		Count:         1,
+		Constraints:   c.constraints(g.Constraints),
+		Meta:          g.Meta,
+		ShutdownDelay: g.ShutdownDelay,
 	}
+	reschedule := structs.DefaultReschedulePolicy(c.jobType)
+	out.ReschedulePolicy = g.Reschedule.override(reschedule)
 	override(&out.Count, g.Count)
 	def := structs.DefaultRestartPolicy(c.jobType)
 	if g.Restart != nil {
@@ -216,7 +224,10 @@ func (c *converter) constraints(list []*constraint) []*structs.Constraint {
 }
 
 func (c *converter) constraint(x *constraint) *structs.Constraint {
-	out := &structs.Constraint{LTarget: x.Attribute, Operand: cmp.Or(x.Operator, "=")}
+	out := &structs.Constraint{
+		LTarget: x.Attribute,
+		Operand: cmp.Or(x.Operator, "="),
+	}
 	override(&out.RTarget, x.Value)
 	forms := 0
 	for operand, value := range map[string]*string{
@@ -233,7 +244,8 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 			forms++
 		}
 	}
-	if forms > 1 || forms == 1 && (x.Operator != "" || x.Value != nil) {
+	if forms > 1 ||
+		forms == 1 && (x.Operator != "" || x.Value != nil) {
 		c.fault(x.At, "the constraint has more than one form; expected attribute with one of operator and value, "+
 			"version, semver, regexp, set_contains, set_contains_any, or distinct_hosts alone")
 	}

@@ -58,7 +58,9 @@ func ParseVolume(filename string, src []byte) (*structs.CSIVolume, error) {
 	if !diags.HasErrors() {
 		diags = hclconf.DecodeBody(body, nil, &f)
 	}
-	if !diags.HasErrors() && f.Type != "" && f.Type != structs.VolumeTypeCSI {
+	if !diags.HasErrors() &&
+		f.Type != "" &&
+		f.Type != structs.VolumeTypeCSI {
 		diags = hcl.Diagnostics{
 			hclconf.Fault(body.MissingItemRange(),
 				"volumes of type %q are not supported by berth; expected type = \"csi\"", f.Type),
@@ -87,7 +89,8 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Context:              f.Context,
 	}
 	for _, c := range f.Capabilities {
-		v.RequestedCapabilities = append(v.RequestedCapabilities, (*structs.CSIVolumeCapability)(c))
+		capability := (*structs.CSIVolumeCapability)(c)
+		v.RequestedCapabilities = append(v.RequestedCapabilities, capability)
 	}
 	if f.Topology != nil {
 		v.RequestedTopologies = &structs.CSITopologyRequest{
