@@ -53,13 +53,21 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	}
 	sinks, err := telemetry.Start(cfg.Telemetry) // first, because the Raft log takes the sink when it opens
 	if err != nil {
-		return nil, errors.Join(structs.Invalidf("%w", err), ln.Close())
+		err = structs.Invalidf("%w", err)
+		return nil, errors.Join(err, ln.Close())
 	}
-	a := &Agent{cfg: cfg, logger: logger, ln: ln, metrics: sinks, left: make(chan struct{})}
+	a := &Agent{
+		cfg:     cfg,
+		logger:  logger,
+		ln:      ln,
+		metrics: sinks,
+		left:    make(chan struct{}),
+	}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	httpLogger := logger.Named("http")
+	atDebug := &hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}
 	a.http = &http.Server{
 		Handler: api.NewHandler(api.Config{
 			Caller:       a.caller,
@@ -68,7 +76,7 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 			AllowedHosts: cfg.httpHosts(),
 		}),
 		MaxHeaderBytes: structs.MaxHTTPHead,
-		ErrorLog:       httpLogger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		ErrorLog:       httpLogger.StandardLogger(atDebug),
 	}
 	cfg.Limits.bound(a.http)
 	return a, nil
@@ -107,7 +115,9 @@ func (a *Agent) open() (err error) {
 	if a.server != nil {
 		cc.Servers = []string{a.server.RPCAddr()}
 	}
-	a.client, err = client.New(&cc, client.Deps{Logger: a.logger})
+	a.client, err = client.New(&cc, client.Deps{
+		Logger: a.logger,
+	})
 	if err != nil {
 		return err
 	}
@@ -120,7 +130,8 @@ func (a *Agent) open() (err error) {
 // advertisedHTTP returns the address at which others reach the HTTP API, with the bound port.
 func (a *Agent) advertisedHTTP() string {
 	port := a.ln.Addr().(*net.TCPAddr).Port
-	if addr := a.cfg.advertise(a.cfg.Advertise.HTTP, port); addr != "" {
+	addr := a.cfg.advertise(a.cfg.Advertise.HTTP, port)
+	if addr != "" {
 		return addr
 	}
 	return a.HTTPAddr()
@@ -141,14 +152,24 @@ func (a *Agent) HTTPAddr() string {
 func (a *Agent) Run(ctx context.Context) error {
 	ended := make(chan error, 4)
 	defer a.metrics.Close()
-	stops := []func(){start(func(ctx context.Context) error { a.metrics.Run(ctx); return nil }, ended)}
+	var stops []func()
+	run := func(part func(context.Context) error) {
+		stops = append(stops, start(part, ended))
+	}
+	run(func(ctx context.Context) error {
+		a.metrics.Run(ctx)
+		return nil
+	})
 	if a.server != nil {
-		stops = append(stops, start(a.server.Run, ended))
+		run(a.server.Run)
 	}
 	if a.client != nil {
-		stops = append(stops, start(func(ctx context.Context) error { a.client.Run(ctx); return nil }, ended))
+		run(func(ctx context.Context) error {
+			a.client.Run(ctx)
+			return nil
+		})
 	}
-	stops = append(stops, start(a.serveHTTP, ended))
+	run(a.serveHTTP)
 	var err error
 	select {
 	case <-ctx.Done():

@@ -28,7 +28,9 @@ type lines struct {
 	changed chan struct{}
 }
 
-func newLines() *lines { return &lines{changed: make(chan struct{}, 1)} }
+func newLines() *lines {
+	return &lines{changed: make(chan struct{}, 1)}
+}
 
 func (l *lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
@@ -81,7 +83,10 @@ func startServer(t *testing.T, args ...string) (addr string, log *lines, stop fu
 	ended := make(chan int, 1)
 	args = slices.Concat(onLoopback, []string{"-http-port", "0"}, args)
 	go func() { ended <- command(ctx, out, log, args...) }()
-	stop = sync.OnceValue(func() int { cancel(); return <-ended })
+	stop = sync.OnceValue(func() int {
+		cancel()
+		return <-ended
+	})
 	t.Cleanup(func() { stop() })
 	return strings.TrimSpace(strings.TrimPrefix(out.await(t, "HTTP API:"), "HTTP API:")), log, stop
 }
@@ -126,10 +131,12 @@ func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
 		t.Fatalf("it ended with exit code %d", code)
 	}
 	addr, _, _ = startServer(t, "-data-dir", dir)
-	if job := read[*structs.Job](t, addr+"/v1/job/web"); job.ID != "web" {
+	job := read[*structs.Job](t, addr+"/v1/job/web")
+	if job.ID != "web" {
 		t.Errorf("%+v", job)
 	}
-	if peers := read[[]string](t, addr+"/v1/status/peers"); len(peers) != 1 {
+	peers := read[[]string](t, addr+"/v1/status/peers")
+	if len(peers) != 1 {
 		t.Errorf("peers: %v", peers)
 	}
 }
@@ -137,14 +144,17 @@ func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
 func TestAgent_ReloadsTheLogLevelOnSIGHUP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.hcl")
 	set := func(level string) {
-		if err := os.WriteFile(file, []byte(fmt.Sprintf("log_level = %q\n", level)), 0o600); err != nil {
+		err := os.WriteFile(file, []byte(fmt.Sprintf("log_level = %q\n", level)), 0o600)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		err = syscall.Kill(os.Getpid(), syscall.SIGHUP)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(file, []byte("log_level = \"info\"\n"), 0o600); err != nil {
+	err := os.WriteFile(file, []byte("log_level = \"info\"\n"), 0o600)
+	if err != nil {
 		t.Fatal(err)
 	}
 	_, log, _ := startServer(t, "-data-dir", t.TempDir(), "-config", file)
@@ -159,11 +169,15 @@ func TestAgent_DescribesItself(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir(), "-name", "alone")
 	read[[]*structs.NodeListStub](t, addr+"/v1/nodes")
 	self := read[*api.AgentSelf](t, addr+"/v1/agent/self")
-	if self.Config["NodeName"] != "alone" || self.Stats["raft"]["state"] != "Leader" || self.Member == nil {
+	if self.Config["NodeName"] != "alone" ||
+		self.Stats["raft"]["state"] != "Leader" ||
+		self.Member == nil {
 		t.Errorf("%+v", self)
 	}
 	health := read[*api.AgentHealth](t, addr+"/v1/agent/health")
-	if health.Server == nil || !health.Server.OK || health.Client != nil {
+	if health.Server == nil ||
+		!health.Server.OK ||
+		health.Client != nil {
 		t.Errorf("%+v", health)
 	}
 }
@@ -176,7 +190,8 @@ func TestAgent_NamesAPortInUse(t *testing.T) {
 	if code == 0 {
 		t.Fatal("the agent ran")
 	}
-	if text := log.await(t, "listening for HTTP"); !strings.Contains(text, port) {
+	text := log.await(t, "listening for HTTP")
+	if !strings.Contains(text, port) {
 		t.Errorf("the port is not named: %s", text)
 	}
 }

@@ -26,8 +26,12 @@ leaves the cluster.`
 // Command returns "berth agent", which runs an agent until ctx ends.
 func Command() cli.Command {
 	flags := []cli.Flag{
-		{Name: "config", Kind: cli.Strings, Value: "path",
-			Usage: "A configuration file, or a directory of them; may be given more than once"},
+		{
+			Name:  "config",
+			Kind:  cli.Strings,
+			Value: "path",
+			Usage: "A configuration file, or a directory of them; may be given more than once",
+		},
 		{Name: "dev", Kind: cli.Bool, Usage: "Run a server and a node in one process that keeps nothing"},
 	}
 	c := DefaultConfig()
@@ -72,13 +76,22 @@ func (c *Config) options() []option {
 		{"serf-port", "port", "The port of gossip; 0 takes any", &c.Ports.Serf},
 		{"bootstrap-expect", "number", "How many servers form the cluster", &c.Server.BootstrapExpect},
 		{"retry-join", "addresses", "Gossip addresses of other servers, comma-separated", &c.Server.RetryJoin},
-		{"servers", "addresses", "RPC addresses of the servers that a node joins, comma-separated",
-			&c.Client.Servers},
+		{
+			"servers",
+			"addresses",
+			"RPC addresses of the servers that a node joins, comma-separated",
+			&c.Client.Servers,
+		},
 	}
 }
 
 func (o option) flag() cli.Flag {
-	f := cli.Flag{Name: o.name, Kind: cli.String, Value: o.value, Usage: o.usage}
+	f := cli.Flag{
+		Name:  o.name,
+		Kind:  cli.String,
+		Value: o.value,
+		Usage: o.usage,
+	}
 	switch o.field.(type) {
 	case *bool:
 		f.Kind = cli.Bool
@@ -155,8 +168,10 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	defer onHangup(func() { reload(call, logger) })()
-	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n", version.Version, a.HTTPAddr(), cfg.DataDir)
+	stop := onHangup(func() { reload(call, logger) })
+	defer stop()
+	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n",
+		version.Version, a.HTTPAddr(), cfg.DataDir)
 	return a.runUntilSignal(ctx)
 }
 
@@ -182,13 +197,14 @@ func onHangup(fn func()) (stop func()) {
 // time. An invalid configuration changes nothing.
 func reload(call *cli.Call, logger hclog.Logger) {
 	cfg, err := configOf(call)
-	if err == nil && hclog.LevelFromString(cfg.LogLevel) == hclog.NoLevel {
+	level := hclog.LevelFromString(cfg.LogLevel)
+	if err == nil && level == hclog.NoLevel {
 		err = structs.Invalidf("log_level is %q", cfg.LogLevel)
 	}
 	if err != nil {
 		logger.Error("failed to reload the configuration", "error", err)
 		return
 	}
-	logger.SetLevel(hclog.LevelFromString(cfg.LogLevel))
+	logger.SetLevel(level)
 	logger.Info("configuration reloaded", "log_level", cfg.LogLevel)
 }

@@ -123,7 +123,9 @@ func configFiles(path string) ([]string, error) {
 // Finish copies the settings that blocks share and validates the configuration. It joins all faults.
 func (c *Config) Finish() error {
 	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf(format, args...))
+	}
 	if hclog.LevelFromString(c.LogLevel) == hclog.NoLevel {
 		fault("log_level is %q; expected one of trace, debug, info, warn, error", c.LogLevel)
 	}
@@ -135,11 +137,13 @@ func (c *Config) Finish() error {
 	if !filepath.IsAbs(c.DataDir) {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
-	for _, a := range [][2]string{{"bind_addr", c.BindAddr}, {"addresses.http", c.Addresses.HTTP}} {
-		if a[1] != "" && net.ParseIP(a[1]) == nil {
-			fault("%s is %q; expected an IP address", a[0], a[1])
+	checkIP := func(setting, value string) {
+		if value != "" && net.ParseIP(value) == nil {
+			fault("%s is %q; expected an IP address", setting, value)
 		}
 	}
+	checkIP("bind_addr", c.BindAddr)
+	checkIP("addresses.http", c.Addresses.HTTP)
 	for _, host := range c.HTTPAllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/ \t") {
 			fault("http_allowed_hosts: %q; expected a name without a port", host)
@@ -180,8 +184,10 @@ func (c *Config) finishClient() {
 	n.DestroyOnShutdown = c.Dev
 }
 
+// bind returns the address to listen on. own overrides bind_addr.
 func (c *Config) bind(own string, port int) string {
-	return net.JoinHostPort(cmp.Or(own, c.BindAddr), strconv.Itoa(port))
+	host := cmp.Or(own, c.BindAddr)
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // httpHosts returns the names by which clients may call the HTTP API.
@@ -206,7 +212,8 @@ func (c *Config) advertise(configured string, port int) string {
 		}
 		return net.JoinHostPort(configured, strconv.Itoa(port))
 	}
-	if ip := net.ParseIP(c.BindAddr); ip == nil || !ip.IsUnspecified() {
+	ip := net.ParseIP(c.BindAddr)
+	if ip == nil || !ip.IsUnspecified() {
 		return ""
 	}
 	return net.JoinHostPort(privateIP(), strconv.Itoa(port))

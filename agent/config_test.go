@@ -18,7 +18,8 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,8 +33,13 @@ func parse(t *testing.T, args ...string) (c Config, err error) {
 		c, err = configOf(call)
 		return nil
 	}
-	std := cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}
-	if code := cli.Run(t.Context(), append([]string{"agent"}, args...), std, cmd); code != 0 {
+	std := cli.Stdio{
+		In:  strings.NewReader(""),
+		Out: io.Discard,
+		Err: io.Discard,
+	}
+	code := cli.Run(t.Context(), append([]string{"agent"}, args...), std, cmd)
+	if code != 0 {
 		t.Fatalf("%v: exit code %d", args, code)
 	}
 	return c, err
@@ -51,11 +57,15 @@ func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Region != "eu" || c.Datacenter != "dc2" || c.LogLevel != "debug" ||
+	if c.Region != "eu" ||
+		c.Datacenter != "dc2" ||
+		c.LogLevel != "debug" ||
 		c.Ports != (Ports{HTTP: 7, RPC: 0, Serf: 4748}) {
 		t.Errorf("%+v", c)
 	}
-	if !c.Server.Enabled || c.Server.HeartbeatTTL != 3*time.Second || c.Server.BootstrapExpect != 1 {
+	if !c.Server.Enabled ||
+		c.Server.HeartbeatTTL != 3*time.Second ||
+		c.Server.BootstrapExpect != 1 {
 		t.Errorf("server: %+v", c.Server)
 	}
 	if !c.Client.Enabled || len(c.Client.Servers) != 1 {
@@ -118,7 +128,8 @@ func TestConfig_ReportsAllFaults(t *testing.T) {
 	}
 	nothing := DefaultConfig()
 	nothing.DataDir = "/x"
-	if err := nothing.Finish(); err == nil || !strings.Contains(err.Error(), "-dev") {
+	err = nothing.Finish()
+	if err == nil || !strings.Contains(err.Error(), "-dev") {
 		t.Errorf("an agent of nothing: %v", err)
 	}
 }
@@ -145,7 +156,9 @@ client {
 		t.Fatal(err)
 	}
 	d := c.Client.Drivers
-	if d.Exec.Seccomp != "unconfined" || d.Exec.PIDsLimit != -1 || d.RawExec.PIDsLimit != 99 {
+	if d.Exec.Seccomp != "unconfined" ||
+		d.Exec.PIDsLimit != -1 ||
+		d.RawExec.PIDsLimit != 99 {
 		t.Errorf("exec %+v, raw_exec %+v", d.Exec, d.RawExec)
 	}
 	if d.Exec.MaxFiles == 0 {
@@ -163,12 +176,15 @@ func TestConfig_CompletesAdvertisedAddresses(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		c.BindAddr = tc.bind
-		if got := c.advertise(tc.advertise, 4747); got != tc.want {
-			t.Errorf("bound to %s, configured %q: %q, want %q", tc.bind, tc.advertise, got, tc.want)
+		got := c.advertise(tc.advertise, 4747)
+		if got != tc.want {
+			t.Errorf("bound to %s, configured %q: %q, want %q",
+				tc.bind, tc.advertise, got, tc.want)
 		}
 	}
 	c := DefaultConfig()
-	if got := c.advertise("", 4747); got == "" || strings.HasPrefix(got, "0.0.0.0") {
+	got := c.advertise("", 4747)
+	if got == "" || strings.HasPrefix(got, "0.0.0.0") {
 		t.Errorf("bound to everything: %q", got)
 	}
 }
@@ -179,11 +195,13 @@ data_dir = "/x"
 server { enabled = true }
 advertise { http = "berth.example.com:80" }
 http_allowed_hosts = ["*.fleet.example"]`}), "a.hcl"))
-	if got := strings.Join(c.httpHosts(), " "); err != nil || got != "n1 *.fleet.example berth.example.com" {
+	got := strings.Join(c.httpHosts(), " ")
+	if err != nil || got != "n1 *.fleet.example berth.example.com" {
 		t.Errorf("%s, %v", got, err)
 	}
 	c.HTTPAllowedHosts = []string{"a:80"}
-	if err := c.Finish(); err == nil || !strings.Contains(err.Error(),
+	err = c.Finish()
+	if err == nil || !strings.Contains(err.Error(),
 		`http_allowed_hosts: "a:80"; expected a name without a port`) {
 		t.Error(err)
 	}

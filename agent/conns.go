@@ -16,13 +16,16 @@ type Limits struct {
 	HTTPMaxConnsPerClient int `hcl:"http_max_conns_per_client"` // of one remote address
 }
 
-func defaultLimits() Limits { return Limits{HTTPMaxConns: 4096, HTTPMaxConnsPerClient: 1024} }
+func defaultLimits() Limits {
+	return Limits{HTTPMaxConns: 4096, HTTPMaxConnsPerClient: 1024}
+}
 
 // validate names all faults.
 func (l Limits) validate() error {
 	var faults []error
 	if l.HTTPMaxConns < 1 {
-		faults = append(faults, fmt.Errorf("limits: http_max_conns is %d; expected 1 or more", l.HTTPMaxConns))
+		faults = append(faults, fmt.Errorf("limits: http_max_conns is %d; expected 1 or more",
+			l.HTTPMaxConns))
 	}
 	if l.HTTPMaxConnsPerClient < 1 {
 		faults = append(faults, fmt.Errorf("limits: http_max_conns_per_client is %d; expected 1 or more",

@@ -50,7 +50,8 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 			var kept []net.Conn
 			for range 3 {
 				conn := dial()
-				if status, _, _ := ask(t, conn); status != http.StatusOK {
+				status, _, _ := ask(t, conn)
+				if status != http.StatusOK {
 					t.Fatalf("%d", status)
 				}
 				kept = append(kept, conn)
@@ -64,7 +65,8 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 			}
 			_ = kept[0].Close()
 			for { // until the server has noticed, or the test's time is over
-				if status, _, _ := ask(t, dial()); status == http.StatusOK {
+				status, _, _ := ask(t, dial())
+				if status == http.StatusOK {
 					break
 				}
 				select {

@@ -14,7 +14,9 @@ import (
 type signalled struct{ os.Signal }
 
 // Error names the signal.
-func (s signalled) Error() string { return s.String() + " received" }
+func (s signalled) Error() string {
+	return s.String() + " received"
+}
 
 // NotifyContext returns a context that ends with the first of the signals. Its cause names the signal for
 // Agent. stop also ends it and restores the default behaviour of the signals.
@@ -58,13 +60,16 @@ func (a *Agent) runUntilSignal(ctx context.Context) error {
 
 func (a *Agent) leaveOn(cause error) {
 	s, ok := cause.(signalled)
-	leaves := ok && (s.Signal == os.Interrupt && a.cfg.LeaveOnInterrupt ||
-		s.Signal == syscall.SIGTERM && a.cfg.LeaveOnTerminate)
-	if !leaves || a.server == nil {
+	leaves := s.Signal == os.Interrupt && a.cfg.LeaveOnInterrupt ||
+		s.Signal == syscall.SIGTERM && a.cfg.LeaveOnTerminate
+	if !ok || !leaves || a.server == nil {
 		return
 	}
-	if err := a.leave(context.Background(), false); err != nil {
-		a.logger.Warn("failed to leave the cluster before the stop", "signal", s.String(), "error", err)
+	err := a.leave(context.Background(), false)
+	if err != nil {
+		a.logger.Warn("failed to leave the cluster before the stop",
+			"signal", s.String(),
+			"error", err)
 	}
 }
 

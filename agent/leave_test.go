@@ -19,11 +19,13 @@ import (
 func TestNotifyContext_NamesTheSignal(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2} {
 		ctx, stop := NotifyContext(t.Context(), syscall.SIGUSR1, syscall.SIGUSR2)
-		if err := syscall.Kill(os.Getpid(), s); err != nil {
+		err := syscall.Kill(os.Getpid(), s)
+		if err != nil {
 			t.Fatal(err)
 		}
 		<-ctx.Done()
-		if got, ok := context.Cause(ctx).(signalled); !ok || got.Signal != s {
+		got, ok := context.Cause(ctx).(signalled)
+		if !ok || got.Signal != s {
 			t.Errorf("the cause is %v, want %s", context.Cause(ctx), s)
 		}
 		stop()
@@ -54,7 +56,10 @@ func serverOf(t *testing.T, name string, edit func(*Config)) (
 	ended = make(chan error, 1)
 	var run sync.WaitGroup
 	run.Go(func() { ended <- a.runUntilSignal(ctx) })
-	t.Cleanup(func() { end(nil); run.Wait() })
+	t.Cleanup(func() {
+		end(nil)
+		run.Wait()
+	})
 	return a, end, ended
 }
 
@@ -68,7 +73,9 @@ func await(t *testing.T, condition string, holds func() bool) {
 }
 
 func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
-	first, endFirst, firstEnded := serverOf(t, "s1", func(c *Config) { c.LeaveOnTerminate = true })
+	first, endFirst, firstEnded := serverOf(t, "s1", func(c *Config) {
+		c.LeaveOnTerminate = true
+	})
 	second, end, ended := serverOf(t, "s2", func(c *Config) {
 		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
 		c.Server.RetryJoin = []string{serfAddr(first.server)}
@@ -78,7 +85,8 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 		return len(servers)
 	}
 	await(t, "both have a vote", func() bool { return votes() == 2 })
-	if err := (local{second}).ForceLeave(t.Context(), "s1", false); !structs.IsKind(err,
+	err := (local{second}).ForceLeave(t.Context(), "s1", false)
+	if !structs.IsKind(err,
 		structs.KindPrecondition) {
 		t.Errorf("a server that is alive was forced out: %v", err)
 	}
@@ -113,8 +121,12 @@ func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
 
 func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
 	first, _, _ := serverOf(t, "s1", func(*Config) {})
-	await(t, "it leads", func() bool { _, leads, _, _ := first.server.Leader(); return leads })
-	if err := (local{first}).Leave(t.Context(), true); !structs.IsKind(err, structs.KindPrecondition) {
+	await(t, "it leads", func() bool {
+		_, leads, _, _ := first.server.Leader()
+		return leads
+	})
+	err := (local{first}).Leave(t.Context(), true)
+	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("the only server left: %v", err)
 	}
 	second, _, ended := serverOf(t, "s2", func(c *Config) {
@@ -125,7 +137,8 @@ func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
 		_, _, known, _ := second.server.Leader()
 		return len(servers) == 2 && known
 	})
-	if err := (local{second}).Leave(t.Context(), false); err != nil {
+	err = (local{second}).Leave(t.Context(), false)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {

@@ -57,7 +57,8 @@ func TestListenHTTP_EndsItsWaitForAnAddressInUse(t *testing.T) {
 	}
 	defer held.Close()
 	_, err = listenHTTP(net.ListenConfig{}, held.Addr().String(), time.Millisecond)
-	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), held.Addr().String()) {
+	if !errors.Is(err, syscall.EADDRINUSE) ||
+		!strings.Contains(err.Error(), held.Addr().String()) {
 		t.Errorf("the error is %v", err)
 	}
 }

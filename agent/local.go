@@ -29,13 +29,20 @@ func (l local) Self() *api.AgentSelf {
 			"LogLevel":   c.LogLevel,
 			"DevMode":    c.Dev,
 			"Version":    map[string]string{"Version": version.Version},
-			"Server":     map[string]any{"Enabled": c.Server.Enabled, "BootstrapExpect": c.Server.BootstrapExpect},
+			"Server": map[string]any{
+				"Enabled":         c.Server.Enabled,
+				"BootstrapExpect": c.Server.BootstrapExpect,
+			},
 			"Client": map[string]any{
 				"Enabled":   c.Client.Enabled,
 				"NodePool":  c.Client.NodePool,
 				"NodeClass": c.Client.NodeClass,
 			},
-			"Ports": map[string]int{"HTTP": c.Ports.HTTP, "RPC": c.Ports.RPC, "Serf": c.Ports.Serf},
+			"Ports": map[string]int{
+				"HTTP": c.Ports.HTTP,
+				"RPC":  c.Ports.RPC,
+				"Serf": c.Ports.Serf,
+			},
 		},
 		Stats: map[string]map[string]string{
 			"berth": {
@@ -118,7 +125,8 @@ func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats
 	if l.client == nil {
 		return nil, structs.NotFoundf("this agent runs no node; name one: ?node_id=ID")
 	}
-	if own := l.client.NodeID(); nodeID != "" && nodeID != own {
+	own := l.client.NodeID()
+	if nodeID != "" && nodeID != own {
 		return nil, structs.NotFoundf("node %s is not this agent's node %s", nodeID, own)
 	}
 	return l.client.HostStats(ctx)
@@ -160,7 +168,8 @@ func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reade
 	if addr == "" {
 		return structs.Unavailablef("no leader is known; retry")
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+"/v1/operator/snapshot", body)
+	url := "http://" + addr + "/v1/operator/snapshot"
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return err
 	}
@@ -171,7 +180,8 @@ func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reade
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return structs.Errorf(structs.KindFromHTTP(resp.StatusCode), "the leader at %s: %s", addr, text)
+		kind := structs.KindFromHTTP(resp.StatusCode)
+		return structs.Errorf(kind, "the leader at %s: %s", addr, text)
 	}
 	_, err = io.Copy(w, resp.Body)
 	return err

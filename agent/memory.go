@@ -12,7 +12,9 @@ const serverGOGC = 200
 
 // setGOGC sets GOGC of a server unless the environment has GOGC or GOMEMLIMIT.
 func setGOGC(c *Config) {
-	if c.Server.Enabled && os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+	if c.Server.Enabled &&
+		os.Getenv("GOGC") == "" &&
+		os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(serverGOGC)
 	}
 }

@@ -98,7 +98,8 @@ func TestMetrics_FollowTheTelemetryBlock(t *testing.T) {
 	c := DefaultConfig()
 	c.Telemetry.CollectionInterval = time.Nanosecond
 	c.DataDir, c.Server.Enabled = "/d", true
-	if err := c.Finish(); err == nil || !strings.Contains(err.Error(),
+	err = c.Finish()
+	if err == nil || !strings.Contains(err.Error(),
 		"telemetry: collection_interval is 1ns") {
 		t.Errorf("a bad interval: %v", err)
 	}
@@ -114,7 +115,9 @@ func awaitGauges(t *testing.T, addr string, names ...string) {
 		for _, g := range read[metrics.MetricsSummary](t, addr+"/v1/metrics").Gauges {
 			found[g.Name] = true
 		}
-		if !slices.ContainsFunc(names, func(name string) bool { return !found[name] }) {
+		if !slices.ContainsFunc(names, func(name string) bool {
+			return !found[name]
+		}) {
 			return
 		}
 		time.Sleep(50 * time.Millisecond) // between two requests

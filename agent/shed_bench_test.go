@@ -36,7 +36,10 @@ func exchange(b *testing.B, port, status int) {
 	for n := range conns {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		if err == nil {
-			err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+			err = unix.Connect(fd, &unix.SockaddrInet4{
+				Port: port,
+				Addr: [4]byte{127, 0, 0, 1},
+			})
 		}
 		if err != nil {
 			b.Fatal(err)
@@ -53,7 +56,8 @@ func exchange(b *testing.B, port, status int) {
 	all, mine := used(unix.RUSAGE_SELF), used(unix.RUSAGE_THREAD)
 	for left := b.N; left > 0; left -= len(conns) {
 		for _, fd := range conns[:min(left, len(conns))] {
-			if _, err := unix.Write(fd, []byte(head)); err != nil {
+			_, err := unix.Write(fd, []byte(head))
+			if err != nil {
 				b.Fatal(err)
 			}
 		}

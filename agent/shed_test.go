@@ -21,22 +21,38 @@ import (
 // alone is a cluster of one server that only reads.
 type alone struct{ endpoints.Raft }
 
-func (alone) Leader() (string, bool, bool, time.Duration) { return "127.0.0.1:1", true, true, 0 }
-func (alone) VerifyLeader() error                         { return nil }
-func (alone) Alone() bool                                 { return true }
-func (alone) Servers() []string                           { return nil }
+func (alone) Leader() (string, bool, bool, time.Duration) {
+	return "127.0.0.1:1", true, true, 0
+}
+
+func (alone) VerifyLeader() error { return nil }
+func (alone) Alone() bool         { return true }
+func (alone) Servers() []string   { return nil }
 
 func procedures() []rpc.Endpoint {
-	return endpoints.New(endpoints.Deps{Store: state.New(), Raft: alone{}, Logger: hclog.NewNullLogger()}).List()
+	return endpoints.New(endpoints.Deps{
+		Store:  state.New(),
+		Raft:   alone{},
+		Logger: hclog.NewNullLogger(),
+	}).List()
 }
 
 // refusing is a gate that refuses so many of 1,000 reads.
 func refusing(many int) *loadshed.Gate {
 	g := loadshed.NewGate(0)
 	for range 2 {
-		g.Observe(loadshed.Sample{Took: time.Second, Seen: 1000, Admitted: 1000, Delay: time.Minute})
+		g.Observe(loadshed.Sample{
+			Took:     time.Second,
+			Seen:     1000,
+			Admitted: 1000,
+			Delay:    time.Minute,
+		})
 	}
-	g.Observe(loadshed.Sample{Took: time.Second, Seen: 875 * 1000 / (1000 - many), Admitted: 850})
+	g.Observe(loadshed.Sample{
+		Took:     time.Second,
+		Seen:     875 * 1000 / (1000 - many),
+		Admitted: 850,
+	})
 	return g
 }
 
@@ -85,8 +101,10 @@ func TestHTTP_AReadIsRefusedAsItsProcedureRefusesIt(t *testing.T) {
 		}
 		refused++
 		h := resp.Header
-		if resp.StatusCode != http.StatusServiceUnavailable || h.Get("Retry-After") == "" ||
-			h.Get("X-Berth-Error-Kind") != "unavailable" || strings.TrimSpace(body) != loadshed.Refused {
+		if resp.StatusCode != http.StatusServiceUnavailable ||
+			h.Get("Retry-After") == "" ||
+			h.Get("X-Berth-Error-Kind") != "unavailable" ||
+			strings.TrimSpace(body) != loadshed.Refused {
 			t.Fatalf("%d %v %s", resp.StatusCode, h, body)
 		}
 	}
@@ -100,7 +118,8 @@ func TestHTTP_AReadIsRefusedAsItsProcedureRefusesIt(t *testing.T) {
 func TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused(t *testing.T) {
 	srv := underGate(t, refusing(500))
 	for range 200 {
-		if resp, body := get(t, srv, "evil.example"); resp.StatusCode != http.StatusForbidden {
+		resp, body := get(t, srv, "evil.example")
+		if resp.StatusCode != http.StatusForbidden {
 			t.Fatalf("%d: %s", resp.StatusCode, body)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 func All() []cli.Command {
 	return []cli.Command{
 		agent.Command(),
-		{Name: "plugin", Sub: []cli.Command{hostpathCommand()}}, // joins the plugin commands of package cli
+		{
+			Name: "plugin", // joins the plugin commands of package cli
+			Sub:  []cli.Command{hostpathCommand()},
+		},
 	}
 }

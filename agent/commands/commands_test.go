@@ -12,14 +12,20 @@ import (
 func berth(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = cli.Run(t.Context(), args, cli.Stdio{In: strings.NewReader(""), Out: &o, Err: &e}, All()...)
+	code = cli.Run(t.Context(), args, cli.Stdio{
+		In:  strings.NewReader(""),
+		Out: &o,
+		Err: &e,
+	}, All()...)
 	return code, o.String(), e.String()
 }
 
 func TestCommands_HelpFitsOnATerminal(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"agent", "-h"}, {"plugin", "-h"}, {"plugin", "hostpath", "-h"}} {
 		code, out, errs := berth(t, args...)
-		if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth") {
+		if code != 0 ||
+			errs != "" ||
+			!strings.HasPrefix(out, "Usage: berth") {
 			t.Errorf("%v: %d %q", args, code, errs)
 		}
 		for line := range strings.Lines(out) {

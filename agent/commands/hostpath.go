@@ -32,32 +32,72 @@ func hostpathCommand() cli.Command {
 }
 
 var hostpathFlags = []cli.Flag{
-	{Name: "node-id", Kind: cli.String, Value: "name", Usage: "This node's name, unique among the nodes"},
-	{Name: "endpoint", Kind: cli.String, Value: "socket",
-		Usage: "The unix socket to serve on. Default: CSI_ENDPOINT"},
-	{Name: "data-dir", Kind: cli.String, Value: "path",
-		Usage: "The directory of the volumes. Default: BERTH_PLUGIN_DATA"},
-	{Name: "capacity", Kind: cli.String, Value: "size", Default: "0",
-		Usage: "The size of all volumes together, such as 10GiB; 0: that of the file system"},
-	{Name: "max-volumes", Kind: cli.Number, Value: "number", Default: "0",
-		Usage: "How many volumes may be in use on this node; 0: any number"},
-	{Name: "name", Kind: cli.String, Value: "name", Default: hostpath.DefaultName, Usage: "The driver's name"},
-	{Name: "topology-key", Kind: cli.String, Value: "key", Default: hostpath.DefaultTopologyKey,
-		Usage: "The topology key whose value is the node's name"},
-	{Name: "log-level", Kind: cli.String, Value: "level", Default: "info",
-		Usage: "trace, debug, info, warn or error"},
+	{
+		Name:  "node-id",
+		Kind:  cli.String,
+		Value: "name",
+		Usage: "This node's name, unique among the nodes",
+	},
+	{
+		Name:  "endpoint",
+		Kind:  cli.String,
+		Value: "socket",
+		Usage: "The unix socket to serve on. Default: CSI_ENDPOINT",
+	},
+	{
+		Name:  "data-dir",
+		Kind:  cli.String,
+		Value: "path",
+		Usage: "The directory of the volumes. Default: BERTH_PLUGIN_DATA",
+	},
+	{
+		Name:    "capacity",
+		Kind:    cli.String,
+		Value:   "size",
+		Default: "0",
+		Usage:   "The size of all volumes together, such as 10GiB; 0: that of the file system",
+	},
+	{
+		Name:    "max-volumes",
+		Kind:    cli.Number,
+		Value:   "number",
+		Default: "0",
+		Usage:   "How many volumes may be in use on this node; 0: any number",
+	},
+	{
+		Name:    "name",
+		Kind:    cli.String,
+		Value:   "name",
+		Default: hostpath.DefaultName,
+		Usage:   "The driver's name",
+	},
+	{
+		Name:    "topology-key",
+		Kind:    cli.String,
+		Value:   "key",
+		Default: hostpath.DefaultTopologyKey,
+		Usage:   "The topology key whose value is the node's name",
+	},
+	{
+		Name:    "log-level",
+		Kind:    cli.String,
+		Value:   "level",
+		Default: "info",
+		Usage:   "trace, debug, info, warn or error",
+	},
 }
 
 func runHostpath(ctx context.Context, c *cli.Call) error {
-	capacity, err := humanize.ParseBytes(c.String("capacity"))
+	size := c.String("capacity")
+	capacity, err := humanize.ParseBytes(size)
 	if err != nil {
-		return structs.Invalidf("the option -capacity is %q, expected a size such as 10GiB",
-			c.String("capacity"))
+		return structs.Invalidf("the option -capacity is %q, expected a size such as 10GiB", size)
 	}
-	level := hclog.LevelFromString(c.String("log-level"))
+	logLevel := c.String("log-level")
+	level := hclog.LevelFromString(logLevel)
 	if level == hclog.NoLevel {
 		return structs.Invalidf(
-			"the option -log-level is %q, expected trace, debug, info, warn or error", c.String("log-level"))
+			"the option -log-level is %q, expected trace, debug, info, warn or error", logLevel)
 	}
 	return hostpath.Run(ctx, hostpath.Config{
 		Endpoint:    cmp.Or(c.String("endpoint"), os.Getenv("CSI_ENDPOINT")),
@@ -68,6 +108,10 @@ func runHostpath(ctx context.Context, c *cli.Call) error {
 		TopologyKey: c.String("topology-key"),
 		Name:        c.String("name"),
 		Version:     version.Version,
-		Logger:      hclog.New(&hclog.LoggerOptions{Name: "hostpath", Level: level, Output: c.Err}),
+		Logger: hclog.New(&hclog.LoggerOptions{
+			Name:   "hostpath",
+			Level:  level,
+			Output: c.Err,
+		}),
 	})
 }

@@ -15,10 +15,16 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(executor.Main(os.Args[2:])) // before anything else: it is a task's parent and stays small
+		// The supervisor comes before all other code, so that the parent of a task stays small.
+		os.Exit(executor.Main(os.Args[2:]))
 	}
 	ctx, stop := agent.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, commands.All()...)
+	std := cli.Stdio{
+		In:  os.Stdin,
+		Out: os.Stdout,
+		Err: os.Stderr,
+	}
+	code := cli.Run(ctx, os.Args[1:], std, commands.All()...)
 	stop()
 	os.Exit(code)
 }
