@@ -112,7 +112,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion),
 		"Node", nodeName(a.NodeName, a.NodeID),
 		"Evaluation", shortID(a.EvalID),
-		"Desired", described(a.DesiredStatus, a.DesiredDescription),
+		"Desired", withDescription(a.DesiredStatus, a.DesiredDescription),
 		"Status", a.ClientStatus,
 		"Description", a.ClientDescription,
 		"Created", formatNanos(a.CreateTime),
@@ -130,7 +130,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	return nil
 }
 
-func described(status, description string) string {
+func withDescription(status, description string) string {
 	if description == "" {
 		return status
 	}
@@ -231,7 +231,7 @@ func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 		"State", state,
 		"Started", formatTime(s.StartedAt),
 		"Finished", formatTime(s.FinishedAt),
-		"Restarts", restarts(s),
+		"Restarts", restartsText(s),
 	)
 	first := max(0, len(s.Events)-eventsShown)
 	var rows grid
@@ -243,7 +243,7 @@ func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 	}
 }
 
-func restarts(s *structs.TaskState) string {
+func restartsText(s *structs.TaskState) string {
 	if s.Restarts == 0 {
 		return ""
 	}
@@ -323,6 +323,6 @@ func allocStop(ctx context.Context, c *Call) error {
 	}
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Allocation %s is stopping", shortID(id))
-		return w.allocEnd(ctx, id)
+		return w.awaitAllocEnd(ctx, id)
 	})
 }

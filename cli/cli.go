@@ -83,8 +83,8 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	return structs.KindOf(err).ExitCode()
 }
 
-// merge returns a tree with more commands. An existing group gets the commands of the new one.
-func merge(tree, extra []Command) []Command {
+// mergeCommands returns a tree with more commands. An existing group gets the commands of the new one.
+func mergeCommands(tree, extra []Command) []Command {
 	tree = slices.Clone(tree)
 	for _, e := range extra {
 		at := slices.IndexFunc(tree, func(c Command) bool {
@@ -94,7 +94,7 @@ func merge(tree, extra []Command) []Command {
 			tree = append(tree, e)
 			continue
 		}
-		tree[at].Sub = merge(tree[at].Sub, e.Sub)
+		tree[at].Sub = mergeCommands(tree[at].Sub, e.Sub)
 	}
 	return tree
 }
@@ -102,7 +102,7 @@ func merge(tree, extra []Command) []Command {
 // run finds the command that the arguments name and runs it.
 func (cmd *Command) run(ctx context.Context, path string, args []string, std Stdio) error {
 	if cmd.Run != nil {
-		return cmd.call(ctx, path, args, std)
+		return cmd.invoke(ctx, path, args, std)
 	}
 	if len(args) > 1 && args[0] == "help" { // help job run
 		args = append(slices.Clone(args[1:]), "-h")
@@ -141,8 +141,8 @@ func isHelp(arg string) bool {
 	return arg == "-h" || arg == "-help" || arg == "--help" || arg == "help"
 }
 
-// call parses the arguments of a command and runs it.
-func (cmd *Command) call(ctx context.Context, path string, args []string, std Stdio) error {
+// invoke parses the arguments of a command and runs it.
+func (cmd *Command) invoke(ctx context.Context, path string, args []string, std Stdio) error {
 	c := &Call{Stdio: std, cmd: cmd}
 	err := c.parse(args)
 	if errors.Is(err, errHelp) {

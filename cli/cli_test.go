@@ -229,7 +229,7 @@ func TestParse_SeparatesFlagsFromArguments(t *testing.T) {
 	}
 }
 
-func TestFit_NarrowsTheWidestColumns(t *testing.T) {
+func TestFitColumns_NarrowsTheWidestColumns(t *testing.T) {
 	for _, c := range []struct {
 		widths []int
 		whole  int // how many of the first columns are never cut
@@ -253,7 +253,7 @@ func TestFit_NarrowsTheWidestColumns(t *testing.T) {
 			}
 			columns = append(columns, &column{cells: []string{title}, width: width})
 		}
-		fit(columns, c.width)
+		fitColumns(columns, c.width)
 		var got []int
 		for _, column := range columns {
 			got = append(got, column.width)
@@ -263,12 +263,12 @@ func TestFit_NarrowsTheWidestColumns(t *testing.T) {
 				c.widths, c.width, got, c.want)
 		}
 	}
-	if got := cut("größer", 4); got != "grö…" {
+	if got := cutCell("größer", 4); got != "grö…" {
 		t.Error(got)
 	}
 }
 
-func TestNarrow_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
+func TestDropColumns_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
 	const titles = "ID|Modified|State|Last Error"
 	rows := grid{
 		{"a", "16m24s ago", "ready", ""},
@@ -282,7 +282,7 @@ func TestNarrow_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
 		31: "ID,State",
 		4:  "ID,State",
 	} {
-		columns, texts := narrow(columnsOf(titles, rows), width)
+		columns, texts := dropColumns(columnsOf(titles, rows), width)
 		var shown []string
 		for _, column := range columns {
 			shown = append(shown, column.cells[0])
@@ -297,7 +297,7 @@ func TestNarrow_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
 	}
 }
 
-func TestSpan_ShowsTwoUnits(t *testing.T) {
+func TestFormatSpan_ShowsTwoUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0:                      "0s",
 		400 * time.Millisecond: "0s",
@@ -308,7 +308,7 @@ func TestSpan_ShowsTwoUnits(t *testing.T) {
 		50 * time.Hour: "2d2h",
 		48 * time.Hour: "2d",
 	} {
-		if got := span(d); got != want {
+		if got := formatSpan(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
@@ -331,7 +331,7 @@ func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 	}
 }
 
-func TestProblem_ShowsACodeOnce(t *testing.T) {
+func TestProblemText_ShowsACodeOnce(t *testing.T) {
 	for want, e := range map[string]*structs.OperationError{
 		"AlreadyExists: it is there": {Code: "AlreadyExists", Message: "it is there"},
 		`plugin "p": CreateVolume: Internal: out of ink`: {
@@ -341,13 +341,13 @@ func TestProblem_ShowsACodeOnce(t *testing.T) {
 		"timeout: too slow": {Kind: structs.KindTimeout, Message: "too slow"},
 		"":                  nil,
 	} {
-		if got := problem(e); got != want {
+		if got := problemText(e); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
 
-func TestBlocked_DoesNotRepeatTheError(t *testing.T) {
+func TestBlockedText_DoesNotRepeatTheError(t *testing.T) {
 	failed := &structs.OperationError{Message: "no space"}
 	for _, c := range []struct {
 		state string
@@ -362,13 +362,13 @@ func TestBlocked_DoesNotRepeatTheError(t *testing.T) {
 	} {
 		v := &structs.CSIVolumeDetail{Blocked: "volume v: no space"}
 		v.State, v.LastError = c.state, c.err
-		if got := blocked(v); got != c.want {
+		if got := blockedText(v); got != c.want {
 			t.Errorf("%s: %q, want %q", c.state, got, c.want)
 		}
 	}
 }
 
-func TestEnded_ShowsACauseOnce(t *testing.T) {
+func TestEndText_ShowsACauseOnce(t *testing.T) {
 	event := func(text string) map[string]*structs.TaskState {
 		return map[string]*structs.TaskState{"t": {Events: []*structs.TaskEvent{{
 			Type:           "Killed",
@@ -387,7 +387,7 @@ func TestEnded_ShowsACauseOnce(t *testing.T) {
 			ClientDescription: c.description,
 			TaskStates:        event(c.event),
 		}
-		if got := ended(a); got != c.want {
+		if got := endText(a); got != c.want {
 			t.Errorf("%q and %q: %q, want %q",
 				c.description, c.event, got, c.want)
 		}

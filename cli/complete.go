@@ -101,7 +101,7 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 		}
 		return words
 	}
-	args, option := at.place(before)
+	args, option := at.cursorPosition(before)
 	switch spec := strings.Fields(at.Args); {
 	case option != nil && strings.Contains(option.Value, "|"):
 		return strings.Split(option.Value, "|")
@@ -118,9 +118,9 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 	return nil
 }
 
-// place returns the number of arguments among words, and the option whose value follows them or nil. bash
-// splits a=b and a:b into three words.
-func (cmd *Command) place(words []string) (args int, option *Flag) {
+// cursorPosition returns the number of arguments among words, and the option whose value follows them or nil.
+// bash splits a=b and a:b into three words.
+func (cmd *Command) cursorPosition(words []string) (args int, option *Flag) {
 	flags := cmd.flags()
 	for i, word := range words {
 		switch {

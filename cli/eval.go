@@ -59,7 +59,7 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		"Priority", fmt.Sprint(e.Priority),
 		"Triggered by", e.TriggeredBy,
 		"Node", shortID(e.NodeID),
-		"Status", described(e.Status, e.StatusDescription),
+		"Status", withDescription(e.Status, e.StatusDescription),
 		"Wait until", formatNanos(e.WaitUntil),
 		"Waits for", strings.Join(e.BlockedOn, ", "),
 		"Before it", shortID(e.PreviousEval),

@@ -46,16 +46,16 @@ func age(nanos int64) string {
 func ago(t time.Time) string {
 	d := now().Sub(t)
 	if d < 0 {
-		return "in " + span(-d)
+		return "in " + formatSpan(-d)
 	}
-	return span(d) + " ago"
+	return formatSpan(d) + " ago"
 }
 
 // zeroUnits removes the units after the first one of a time.Duration if they are 0.
 var zeroUnits = strings.NewReplacer("h0m0s", "h", "m0s", "m")
 
-// span formats a duration with its two largest units.
-func span(d time.Duration) string {
+// formatSpan formats a duration with its two largest units.
+func formatSpan(d time.Duration) string {
 	const day = 24 * time.Hour
 	d = d.Round(time.Second)
 	switch {
@@ -71,8 +71,8 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd%s", d/day, strings.TrimPrefix(rest, "0s"))
 }
 
-// size formats a number of bytes as the messages of the API do. 0 is "".
-func size(n int64) string {
+// formatSize formats a number of bytes as the messages of the API do. 0 is "".
+func formatSize(n int64) string {
 	if n <= 0 {
 		return ""
 	}
@@ -86,7 +86,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-func health(b bool) string {
+func healthWord(b bool) string {
 	if b {
 		return "healthy"
 	}
@@ -95,14 +95,14 @@ func health(b bool) string {
 
 // healthText returns a description of health, or "" if the description only repeats the health.
 func healthText(healthy bool, description string) string {
-	if strings.EqualFold(description, health(healthy)) {
+	if strings.EqualFold(description, healthWord(healthy)) {
 		return ""
 	}
 	return description
 }
 
-// count formats n of all.
-func count(n, all int) string {
+// formatCount formats n of all.
+func formatCount(n, all int) string {
 	return fmt.Sprintf("%d/%d", n, all)
 }
 
@@ -126,8 +126,8 @@ func keyValues[V any](m map[string]V) string {
 	return strings.Join(parts, " ")
 }
 
-// problem formats the last failure of an operation, the number of attempts and the time of the next one.
-func problem(e *structs.OperationError) string {
+// problemText formats the last failure of an operation, the number of attempts and the time of the next one.
+func problemText(e *structs.OperationError) string {
 	if e == nil {
 		return ""
 	}
@@ -155,7 +155,7 @@ func nextTry(e *structs.OperationError) string {
 	if left < time.Second {
 		return "; it is retried now"
 	}
-	return "; next try in " + span(left)
+	return "; next try in " + formatSpan(left)
 }
 
 // plural returns "1 node" or "3 nodes".

@@ -120,14 +120,14 @@ func jobRun(ctx context.Context, c *Call) error {
 	}
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is registered", job.ID)
-		return w.job(ctx, job, answer.EvalID)
+		return w.awaitJob(ctx, job, answer.EvalID)
 	})
 }
 
-// job follows a registered job until it runs.
-func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error {
+// awaitJob follows a registered job until it runs.
+func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) error {
 	if evalID != "" {
-		err := w.placed(ctx, evalID, w.c.Bool("wait"))
+		err := w.awaitPlacement(ctx, evalID, w.c.Bool("wait"))
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error 
 	if err != nil {
 		return err
 	}
-	return w.running(ctx, stored)
+	return w.awaitRunning(ctx, stored)
 }
 
 func jobStop(ctx context.Context, c *Call) error {
@@ -153,12 +153,12 @@ func jobStop(ctx context.Context, c *Call) error {
 	return c.follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch) error {
 		w.writeChange("request", "Job %q is stopping", id)
 		if answer.EvalID != "" {
-			_, err := w.evaluation(ctx, answer.EvalID)
+			_, err := w.awaitEvaluation(ctx, answer.EvalID)
 			if err != nil {
 				return err
 			}
 		}
-		return w.jobEnd(ctx, id, volumesOf(job))
+		return w.awaitJobEnd(ctx, id, volumesOf(job))
 	})
 }
 
@@ -307,7 +307,7 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 		"Priority", fmt.Sprint(j.Priority),
 		"Datacenters", strings.Join(j.Datacenters, ","),
 		"Namespace", j.Namespace,
-		"Status", orStopped(described(j.Status, j.StatusDescription), j.Stop),
+		"Status", orStopped(withDescription(j.Status, j.StatusDescription), j.Stop),
 		"Version", fmt.Sprint(j.Version),
 		"Submitted", formatNanos(j.SubmitTime),
 		"Runs plugins", strings.Join(j.Plugins(), ", "),

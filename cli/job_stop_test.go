@@ -167,7 +167,7 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 	}
 }
 
-func TestHeld_ReturnsTheHeldVolumes(t *testing.T) {
+func TestHeldVolumes_ReturnsTheHeldVolumes(t *testing.T) {
 	c := &Call{
 		cmd: &Command{},
 		API: api.NewClient(api.ClientConfig{Address: heldCluster(t,
@@ -177,7 +177,7 @@ func TestHeld_ReturnsTheHeldVolumes(t *testing.T) {
 	defer c.API.Close()
 	w := newWatch(c)
 	for _, want := range [][]string{{"data"}, nil} {
-		still, err := w.held(t.Context(), "db", []string{"gone", "data", "free"})
+		still, err := w.heldVolumes(t.Context(), "db", []string{"gone", "data", "free"})
 		if err != nil || !slices.Equal(still, want) {
 			t.Errorf("%v %v, want %v", still, err, want)
 		}
@@ -214,7 +214,7 @@ func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 		TaskGroup: "g",
 		NodeID:    node1,
 	}
-	err := newWatch(c).claims(t.Context(), withVolume(), stub)
+	err := newWatch(c).reportClaims(t.Context(), withVolume(), stub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
 	}
 }
 
-func TestJobStop_IsWatchedOnAfterAnElection(t *testing.T) {
+func TestJobStop_ContinuesAfterAnElection(t *testing.T) {
 	c := &apitest.Caller{}
 	looks := 0
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "db"}})

@@ -97,8 +97,8 @@ var nodeEventSheet = sheet[*structs.NodeEvent]{
 	},
 }
 
-// node returns the ID of the node that the argument names, or that of the agent with -self.
-func (c *Call) node(ctx context.Context) (string, error) {
+// nodeID returns the ID of the node that the argument names, or that of the agent with -self.
+func (c *Call) nodeID(ctx context.Context) (string, error) {
 	prefix := c.Arg(0)
 	switch {
 	case c.Bool("self") && prefix != "":
@@ -127,7 +127,7 @@ var oneOrAllNodes = status[*structs.NodeListStub, structs.NodeDetail]{
 
 func nodeStatus(ctx context.Context, c *Call) error {
 	if c.Bool("self") {
-		id, err := c.node(ctx)
+		id, err := c.nodeID(ctx)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		"Class", n.NodeClass,
 		"Pool", n.NodePool,
 		"HTTP", n.HTTPAddr,
-		"Status", described(n.Status, n.StatusDescription),
+		"Status", withDescription(n.Status, n.StatusDescription),
 		"Eligibility", n.SchedulingEligibility,
 		"Resources", resources,
 	)
@@ -156,7 +156,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		drivers.addRow(
 			name,
 			yesNo(d.Detected),
-			health(d.Healthy),
+			healthWord(d.Healthy),
 			healthText(d.Healthy, d.HealthDescription))
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", drivers)
@@ -217,7 +217,7 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return badUsage("expected a node or -self")
 	}
-	id, err := c.node(ctx)
+	id, err := c.nodeID(ctx)
 	if err != nil {
 		return err
 	}

@@ -119,8 +119,8 @@ func snapshotInspect(_ context.Context, c *Call) error {
 			"Region", meta.Region,
 			"Written by", meta.Version,
 			"Created", formatTime(meta.Created),
-			"Size", size(file.Size),
-			"Size of the state", size(file.StateSize),
+			"Size", formatSize(file.Size),
+			"Size of the state", formatSize(file.StateSize),
 		)
 		c.Printf("The archive is complete\n")
 		return nil

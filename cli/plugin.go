@@ -41,7 +41,7 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 		rows.addRow(
 			label(key),
 			half,
-			health(i.Healthy),
+			healthWord(i.Healthy),
 			shortID(i.AllocID),
 			limit,
 			topology,
@@ -66,28 +66,28 @@ var pluginSheet = sheet[*structs.CSIPluginListStub]{
 		return []string{
 			p.ID,
 			p.Provider,
-			controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected),
-			count(p.NodesHealthy, p.NodesExpected),
+			controllersText(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected),
+			formatCount(p.NodesHealthy, p.NodesExpected),
 		}
 	},
 }
 
-// controllers formats the number of healthy controllers.
-func controllers(required bool, healthy, expected int) string {
+// controllersText formats the number of healthy controllers.
+func controllersText(required bool, healthy, expected int) string {
 	if !required && expected == 0 {
 		return "not needed"
 	}
-	return count(healthy, expected)
+	return formatCount(healthy, expected)
 }
 
 func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
-	healthyControllers := controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)
+	healthyControllers := controllersText(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)
 	c.pairs(
 		"ID", p.ID,
 		"Provider", p.Provider,
 		"Version", p.Version,
 		"Controllers healthy", healthyControllers,
-		"Nodes healthy", count(p.NodesHealthy, p.NodesExpected),
+		"Nodes healthy", formatCount(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
 	)
 	instances := append(

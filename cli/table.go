@@ -86,15 +86,16 @@ func (c *column) addCell(cell string) {
 	c.width = max(c.width, utf8.RuneCountInString(cell))
 }
 
-// table writes rows under their titles and fits them into a terminal (see columnsOf, narrow, fit).
+// table writes rows under their titles and fits them into a terminal (see columnsOf, dropColumns,
+// fitColumns).
 func (c *Call) table(titles string, rows grid) {
-	columns, texts := narrow(columnsOf(titles, rows), c.terminalWidth())
-	fit(columns, c.terminalWidth())
+	columns, texts := dropColumns(columnsOf(titles, rows), c.terminalWidth())
+	fitColumns(columns, c.terminalWidth())
 	colour := c.colour()
 	for n := range len(rows) + 1 {
 		var line strings.Builder
 		for _, column := range columns {
-			text := cut(column.cells[n], column.width)
+			text := cutCell(column.cells[n], column.width)
 			free := column.width - utf8.RuneCountInString(text)
 			gap := strings.Repeat(" ", free+2)
 			if colour && n > 0 {
@@ -111,8 +112,8 @@ func (c *Call) table(titles string, rows grid) {
 	}
 }
 
-// Titles of columns. A narrow terminal does not show the spare ones. It drops them in this order. A text
-// loses its meaning when it is cut.
+// spareTitles are the titles of columns that a narrow terminal does not show, in the order in which they are
+// dropped. textTitles are those of texts, which lose their meaning when they are cut.
 var (
 	spareTitles = []string{"Protocol", "Modified"}
 	textTitles  = []string{
@@ -125,11 +126,11 @@ var (
 	}
 )
 
-// narrow removes columns from a table that is wider than width. It first removes spare columns, then a last
-// column of texts, which it returns for lines below the rows. Width 0 is unlimited.
-func narrow(columns []*column, width int) (shown []*column, texts *column) {
+// dropColumns removes columns from a table that is wider than width. It first removes spare columns, then a
+// last column of texts, which it returns for lines below the rows. Width 0 is unlimited.
+func dropColumns(columns []*column, width int) (shown []*column, texts *column) {
 	for _, title := range spareTitles {
-		if excess(columns, width) > 0 {
+		if excessWidth(columns, width) > 0 {
 			columns = slices.DeleteFunc(columns, func(c *column) bool {
 				return c.cells[0] == title
 			})
@@ -137,16 +138,16 @@ func narrow(columns []*column, width int) (shown []*column, texts *column) {
 	}
 	last := len(columns) - 1
 	if last > 0 &&
-		excess(columns, width) > 0 &&
+		excessWidth(columns, width) > 0 &&
 		slices.Contains(textTitles, columns[last].cells[0]) {
 		return columns[:last], columns[last]
 	}
 	return columns, nil
 }
 
-// excess returns by how much the columns with the gaps between them are wider than width. Width 0 is
+// excessWidth returns by how much the columns with the gaps between them are wider than width. Width 0 is
 // unlimited.
-func excess(columns []*column, width int) int {
+func excessWidth(columns []*column, width int) int {
 	if width == 0 {
 		return 0
 	}
@@ -157,7 +158,7 @@ func excess(columns []*column, width int) int {
 	return sum - width
 }
 
-// neverCut reports whether cells are never cut. A user could not type the ID of a cut one.
+// neverCut reports whether cells are never cut. A user cannot type a cut ID.
 func (c *column) neverCut() bool {
 	title := c.cells[0]
 	return title == "ID" ||
@@ -166,11 +167,11 @@ func (c *column) neverCut() bool {
 		title == "Allocation"
 }
 
-// fit narrows the widest columns until the table fits into width. It does not narrow those that are never
-// cut. Width 0 is unlimited.
-func fit(columns []*column, width int) {
+// fitColumns narrows the widest columns until the table fits into width. It does not narrow those that are
+// never cut. Width 0 is unlimited.
+func fitColumns(columns []*column, width int) {
 	const narrowest = 8
-	for range excess(columns, width) {
+	for range excessWidth(columns, width) {
 		widest := &column{width: narrowest}
 		for _, c := range columns {
 			if !c.neverCut() && c.width > widest.width {
@@ -181,7 +182,7 @@ func fit(columns []*column, width int) {
 	}
 }
 
-func cut(s string, width int) string {
+func cutCell(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
 	}

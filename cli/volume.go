@@ -186,13 +186,13 @@ func volumeCreate(ctx context.Context, c *Call) error {
 	}
 	w := newWatch(c)
 	w.writeLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
-	return locate(w.until(ctx, func(ctx context.Context) error {
-		return w.create(ctx, v)
+	return locate(w.withTimeout(ctx, func(ctx context.Context) error {
+		return w.createVolume(ctx, v)
 	}))
 }
 
-// create creates or expands a volume and writes the reasons of a delay.
-func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
+// createVolume creates or expands a volume and writes the reasons of a delay.
+func (w *watch) createVolume(ctx context.Context, v *structs.CSIVolume) error {
 	var made *structs.CSIVolume
 	err := w.volumeRequest(ctx, v.Namespace, v.ID, func() (err error) {
 		made, err = w.api.VolumeCreate(ctx, v)
@@ -202,46 +202,46 @@ func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
 		return err
 	}
 	w.writeLine("Volume %q is ready: %s", v.ID,
-		joinComma("external ID "+made.ExternalID, size(made.Capacity)))
+		joinComma("external ID "+made.ExternalID, formatSize(made.Capacity)))
 	switch {
 	case made.ExpandPending:
 		w.writeLine("It grows to %s when its plugin can be called: berth volume status %s",
-			size(made.RequestedCapacityMin), v.ID)
+			formatSize(made.RequestedCapacityMin), v.ID)
 	case made.NodeExpandBytes > 0:
-		w.writeLine("Its content grows to %s at the next mount on a node", size(made.NodeExpandBytes))
+		w.writeLine("Its content grows to %s at the next mount on a node", formatSize(made.NodeExpandBytes))
 	}
 	return w.c.writeOutcome(made)
 }
 
-// firstLook is the delay before the first explanation of a request that waits. Most requests end earlier.
-const firstLook = 500 * time.Millisecond
+// firstReport is the delay before the first explanation of a request that waits. Most requests end earlier.
+const firstReport = 500 * time.Millisecond
 
 // volumeRequest sends a request about a volume and explains meanwhile why the answer is delayed.
 func (w *watch) volumeRequest(ctx context.Context, ns, id string, send func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- send() }()
-	look := time.NewTimer(firstLook)
-	defer look.Stop()
+	report := time.NewTimer(firstReport)
+	defer report.Stop()
 	for {
 		select {
 		case err := <-ended:
 			return err
-		case <-look.C:
-			w.progress(ctx, ns, id)
-			look.Reset(lookEvery)
+		case <-report.C:
+			w.reportProgress(ctx, ns, id)
+			report.Reset(readWait)
 		}
 	}
 }
 
-// progress writes the progress of a volume's change. It ignores errors, because the request itself reports
-// the outcome.
-func (w *watch) progress(ctx context.Context, ns, id string) {
+// reportProgress writes the progress of a volume's change. It ignores errors, because the request itself
+// reports the outcome.
+func (w *watch) reportProgress(ctx context.Context, ns, id string) {
 	q := &api.Query{Namespace: ns}
 	d, _, err := w.api.Volume(ctx, id, q)
 	if err != nil {
 		return
 	}
-	why := joinComma(problem(d.LastError), blocked(d), growth(d))
+	why := joinComma(problemText(d.LastError), blockedText(d), growthText(d))
 	switch {
 	case why == "":
 		why = "waits for the answer of the plugin"
@@ -291,7 +291,7 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	w := newWatch(c)
 	w.writeLine("Volume %q is to be deleted", id)
-	return w.until(ctx, func(ctx context.Context) error {
+	return w.withTimeout(ctx, func(ctx context.Context) error {
 		err := w.volumeRequest(ctx, "", id, func() error {
 			return c.API.VolumeDelete(ctx, id, secrets)
 		})

@@ -93,8 +93,8 @@ func (c *Call) printExternal(all *externalListing) error {
 			rows.addRow(
 				v.ExternalID,
 				own[p.PluginID+"\x00"+v.ExternalID],
-				size(v.CapacityBytes),
-				condition(v),
+				formatSize(v.CapacityBytes),
+				conditionText(v),
 				strings.Join(v.PublishedExternalNodeIDs, ", "),
 			)
 		}
@@ -107,9 +107,9 @@ func (c *Call) printExternal(all *externalListing) error {
 	return nil
 }
 
-func condition(v *structs.CSIVolumeExternalStub) string {
+func conditionText(v *structs.CSIVolumeExternalStub) string {
 	if v.IsAbnormal {
-		return described("abnormal", v.Status)
+		return withDescription("abnormal", v.Status)
 	}
 	return v.Status
 }

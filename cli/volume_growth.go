@@ -6,15 +6,15 @@ import (
 	"berth/structs"
 )
 
-// growth returns the size to which a volume or its content grows, and the reason why it has not grown yet. It
-// returns "" if both have the requested size.
-func growth(v *structs.CSIVolumeDetail) string {
+// growthText returns the size to which a volume or its content grows, and the reason why it has not grown
+// yet. It returns "" if both have the requested size.
+func growthText(v *structs.CSIVolumeDetail) string {
 	switch {
 	case v.ExpandPending && v.ExpandBlocked != "":
 		return fmt.Sprintf("%s once it is not in use: %s",
-			size(v.RequestedCapacityMin), v.ExpandBlocked)
+			formatSize(v.RequestedCapacityMin), v.ExpandBlocked)
 	case v.ExpandPending:
-		return size(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
+		return formatSize(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
 	case v.NodeExpandBytes == 0:
 		return ""
 	}
@@ -28,18 +28,18 @@ func growth(v *structs.CSIVolumeDetail) string {
 	if len(parts) == 0 {
 		parts = append(parts, "its content grows at the next mount on a node")
 	}
-	return size(v.NodeExpandBytes) + ": " + joinComma(parts...)
+	return formatSize(v.NodeExpandBytes) + ": " + joinComma(parts...)
 }
 
 // claimGrowth explains why an allocation still sees the old size. It returns "" if it sees the new one.
 func claimGrowth(c *structs.CSIClaim) string {
 	switch {
 	case c.ExpandBytes == 0 && c.ExpandError != nil:
-		return "sees the old size until the next mount: " + problem(c.ExpandError)
+		return "sees the old size until the next mount: " + problemText(c.ExpandError)
 	case c.ExpandBytes == 0:
 		return ""
 	case c.ExpandError != nil:
-		return "sees the old size: " + problem(c.ExpandError)
+		return "sees the old size: " + problemText(c.ExpandError)
 	}
 	return "sees the old size: its node has not reported the growth yet"
 }

@@ -74,7 +74,7 @@ var attachmentSheet = sheet[*structs.CSIAttachment]{
 			a.State,
 			yesNo(a.ReadOnly),
 			age(a.ModifyTime),
-			joinComma(problem(a.LastError), callInFlight(a.Call)),
+			joinComma(problemText(a.LastError), callInFlight(a.Call)),
 		}
 	},
 }
@@ -104,15 +104,15 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		"Plugin", v.PluginID,
 		"Provider", joinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
-		"Last error", problem(v.LastError),
+		"Last error", problemText(v.LastError),
 		"In flight", callInFlight(v.Call),
-		"Capacity", size(v.Capacity),
-		"Grows to", growth(v),
+		"Capacity", formatSize(v.Capacity),
+		"Grows to", growthText(v),
 		"Schedulable", yesNo(v.Schedulable),
-		"Blocked", blocked(v),
+		"Blocked", blockedText(v),
 		"Controllers healthy",
-		controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
-		"Nodes healthy", count(v.NodesHealthy, v.NodesExpected),
+		controllersText(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
+		"Nodes healthy", formatCount(v.NodesHealthy, v.NodesExpected),
 		"Access mode", string(v.AccessMode),
 		"Attachment mode", string(v.AttachmentMode),
 		"Made for", madeFor(v.RequestedCapabilities),
@@ -135,8 +135,9 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 	return nil
 }
 
-// blocked explains why a volume is not schedulable. It does not repeat the state and the error of the volume.
-func blocked(v *structs.CSIVolumeDetail) string {
+// blockedText explains why a volume is not schedulable. It does not repeat the state and the error of the
+// volume.
+func blockedText(v *structs.CSIVolumeDetail) string {
 	if v.LastError != nil {
 		switch v.State {
 		case structs.VolumeCreating, structs.VolumeDeleting:

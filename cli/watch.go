@@ -13,14 +13,14 @@ import (
 	"berth/structs"
 )
 
-// lookEvery bounds the wait for one thing, after which a watch reads the others.
-const lookEvery = 2 * time.Second
+// readWait bounds the wait for one thing, after which a watch reads the others.
+const readWait = 2 * time.Second
 
-// lookPause is the least time between two reads without a change.
-const lookPause = 100 * time.Millisecond
+// readPause is the least time between two reads without a change.
+const readPause = 100 * time.Millisecond
 
-// outage is how long a watch waits for servers that cannot answer, and outagePause how long it waits before
-// it asks them again.
+// outage bounds the wait of a watch for servers that cannot answer. outagePause is the delay before the watch
+// starts again.
 const (
 	outage      = 10 * time.Second
 	outagePause = 500 * time.Millisecond
@@ -58,7 +58,7 @@ func (c *Call) follow(
 		return nil
 	}
 	w := newWatch(c)
-	return w.until(ctx, func(ctx context.Context) error {
+	return w.withTimeout(ctx, func(ctx context.Context) error {
 		return retryOutage(ctx, func(ctx context.Context) error {
 			return watch(ctx, w)
 		})
@@ -80,8 +80,8 @@ func (w *watch) writeChange(subject, format string, args ...any) {
 	}
 }
 
-// until runs a watch within the time of -timeout.
-func (w *watch) until(ctx context.Context, follow func(context.Context) error) error {
+// withTimeout runs a watch within the time of -timeout.
+func (w *watch) withTimeout(ctx context.Context, follow func(context.Context) error) error {
 	limit := w.c.Duration("timeout")
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -129,7 +129,7 @@ func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.Que
 		q.MinIndex = meta.Index
 		return nil
 	}
-	timer := time.NewTimer(lookPause)
+	timer := time.NewTimer(readPause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -139,16 +139,16 @@ func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.Que
 	}
 }
 
-// evaluation follows an evaluation until it has ended or is blocked.
-func (w *watch) evaluation(ctx context.Context, id string) (*structs.Evaluation, error) {
-	q := &api.Query{MaxWait: lookEvery}
+// awaitEvaluation follows an evaluation until it has ended or is blocked.
+func (w *watch) awaitEvaluation(ctx context.Context, id string) (*structs.Evaluation, error) {
+	q := &api.Query{MaxWait: readWait}
 	for {
 		e, meta, err := w.api.Evaluation(ctx, id, q)
 		if err != nil {
 			return nil, err
 		}
 		w.writeChange("eval", "Evaluation %s is %s",
-			shortID(id), described(e.Status, e.StatusDescription))
+			shortID(id), withDescription(e.Status, e.StatusDescription))
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
 		}
@@ -159,16 +159,16 @@ func (w *watch) evaluation(ctx context.Context, id string) (*structs.Evaluation,
 	}
 }
 
-// placed follows an evaluation and explains the allocations that it could not place. Such an allocation is an
-// error unless wait is set.
-func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
-	e, err := w.evaluation(ctx, evalID)
+// awaitPlacement follows an evaluation and explains the allocations that it could not place. Such an
+// allocation is an error unless wait is set.
+func (w *watch) awaitPlacement(ctx context.Context, evalID string, wait bool) error {
+	e, err := w.awaitEvaluation(ctx, evalID)
 	if err != nil {
 		return err
 	}
 	if e.Status == structs.EvalFailed || e.Status == structs.EvalCancelled {
 		return structs.Internalf("the evaluation ended as %s",
-			described(e.Status, e.StatusDescription))
+			withDescription(e.Status, e.StatusDescription))
 	}
 	if len(e.FailedTGAllocs) == 0 {
 		return nil
@@ -185,9 +185,9 @@ func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 	return structs.Preconditionf("job %q is registered but not completely placed", e.JobID)
 }
 
-// running follows the allocations of a job's version until the requested number runs and is healthy.
-func (w *watch) running(ctx context.Context, job *structs.Job) error {
-	q := &api.Query{Namespace: job.Namespace, MaxWait: lookEvery}
+// awaitRunning follows the allocations of a job's version until the requested number runs and is healthy.
+func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
+	q := &api.Query{Namespace: job.Namespace, MaxWait: readWait}
 	for {
 		allocs, meta, err := w.api.JobAllocations(ctx, job.ID, q)
 		if err != nil {
@@ -201,7 +201,7 @@ func (w *watch) running(ctx context.Context, job *structs.Job) error {
 		})
 		good := 0
 		for _, a := range allocs {
-			ok, err := w.alloc(ctx, job, a)
+			ok, err := w.reportAlloc(ctx, job, a)
 			if err != nil {
 				return err
 			}
@@ -209,13 +209,13 @@ func (w *watch) running(ctx context.Context, job *structs.Job) error {
 				good++
 			}
 		}
-		if good == len(allocs) && good >= requested(job) {
+		if good == len(allocs) && good >= requestedAllocs(job) {
 			healthy, err := w.pluginsHealthy(ctx, job, allocs)
 			if err != nil {
 				return err
 			}
 			if healthy {
-				w.writeLine("%s", summary(job, good))
+				w.writeLine("%s", runningText(job, good))
 				return nil
 			}
 			q.MinIndex = 0 // pluginsHealthy has waited for a change
@@ -228,8 +228,8 @@ func (w *watch) running(ctx context.Context, job *structs.Job) error {
 	}
 }
 
-// requested returns the number of allocations in the job specification. It is 0 for a per-node job.
-func requested(job *structs.Job) int {
+// requestedAllocs returns the number of allocations in the job specification. It is 0 for a per-node job.
+func requestedAllocs(job *structs.Job) int {
 	n := 0
 	for _, g := range job.TaskGroups {
 		if !job.PerNode() {
@@ -239,7 +239,7 @@ func requested(job *structs.Job) int {
 	return n
 }
 
-func summary(job *structs.Job, n int) string {
+func runningText(job *structs.Job, n int) string {
 	state := "running"
 	switch {
 	case job.Finite():
@@ -254,8 +254,8 @@ func summary(job *structs.Job, n int) string {
 		job.ID, plural(n, "allocation"), state)
 }
 
-// alloc writes the change of an allocation and reports whether the allocation has the requested state.
-func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocListStub) (bool, error) {
+// reportAlloc writes the change of an allocation and reports whether the allocation has the requested state.
+func (w *watch) reportAlloc(ctx context.Context, job *structs.Job, a *structs.AllocListStub) (bool, error) {
 	subject := fmt.Sprintf("Allocation %s (%s on %s)",
 		shortID(a.ID), a.Name, nodeLabel(a))
 	switch a.ClientStatus {
@@ -272,39 +272,39 @@ func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocLis
 		w.writeChange(a.ID, "%s is complete", subject)
 		return job.Finite(), nil
 	case structs.AllocFailed, structs.AllocLost:
-		w.writeChange(a.ID, "%s is %s", subject, ended(a))
+		w.writeChange(a.ID, "%s is %s", subject, endText(a))
 		if a.FollowupEvalID != "" || a.NextAllocation != "" {
 			return false, nil // the scheduler replaces it
 		}
 		return false, structs.Internalf("allocation %s is %s",
-			shortID(a.ID), ended(a))
+			shortID(a.ID), endText(a))
 	}
 	w.writeChange(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
-	return false, w.claims(ctx, job, a)
+	return false, w.reportClaims(ctx, job, a)
 }
 
-// ended describes the end of an allocation and its cause. It shows the newest event and the description, but
-// not twice the same text.
-func ended(a *structs.AllocListStub) string {
+// endText describes the end of an allocation and its cause. It shows the newest event and the description,
+// but not twice the same text.
+func endText(a *structs.AllocListStub) string {
 	event := lastEvent(a)
 	text := strings.TrimPrefix(event, ": ")
 	switch {
 	case a.ClientDescription == "":
 		return a.ClientStatus + event
 	case text == "" || strings.Contains(a.ClientDescription, text):
-		return described(a.ClientStatus, oneLine(a.ClientDescription))
+		return withDescription(a.ClientStatus, oneLine(a.ClientDescription))
 	case strings.Contains(text, oneLine(a.ClientDescription)):
 		return a.ClientStatus + event
 	}
-	return described(a.ClientStatus, oneLine(a.ClientDescription)) + event
+	return withDescription(a.ClientStatus, oneLine(a.ClientDescription)) + event
 }
 
 func nodeLabel(a *structs.AllocListStub) string {
 	return cmp.Or(a.NodeName, shortID(a.NodeID))
 }
 
-// claims writes the volumes that an allocation waits for before its start, and the reasons.
-func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocListStub) error {
+// reportClaims writes the volumes that an allocation waits for before its start, and the reasons.
+func (w *watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.AllocListStub) error {
 	full := &structs.Allocation{
 		ID:        a.ID,
 		Namespace: a.Namespace,
@@ -324,7 +324,7 @@ func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocLi
 			w.writeChange(a.ID+v.volume, "  waits for volume %s: %s",
 				v.volume, oneLine(v.claim.Reason))
 		default:
-			err := w.attachment(ctx, a, v.volume)
+			err := w.reportAttachment(ctx, a, v.volume)
 			if err != nil {
 				return err
 			}
@@ -333,8 +333,8 @@ func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocLi
 	return nil
 }
 
-// attachment writes the error that delays the attachment of a granted volume.
-func (w *watch) attachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
+// reportAttachment writes the error that delays the attachment of a granted volume.
+func (w *watch) reportAttachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
 	q := &api.Query{Namespace: a.Namespace}
 	v, _, err := w.api.Volume(ctx, volume, q)
 	if err != nil {
@@ -345,7 +345,7 @@ func (w *watch) attachment(ctx context.Context, a *structs.AllocListStub, volume
 			t.State != structs.AttachmentAttached &&
 			t.LastError != nil {
 			w.writeChange(a.ID+volume, "  volume %s is %s: %s",
-				volume, t.State, problem(t.LastError))
+				volume, t.State, problemText(t.LastError))
 		}
 	}
 	return nil
@@ -369,9 +369,9 @@ func lastEvent(a *structs.AllocListStub) string {
 	return ": " + cmp.Or(oneLine(eventText(newest)), newest.Type)
 }
 
-// jobEnd follows the allocations of a stopped job until all have ended and have released their volumes.
-func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) error {
-	q := &api.Query{MaxWait: lookEvery}
+// awaitJobEnd follows the allocations of a stopped job until all have ended and have released their volumes.
+func (w *watch) awaitJobEnd(ctx context.Context, jobID string, volumes []string) error {
+	q := &api.Query{MaxWait: readWait}
 	live := map[string]bool{} // the IDs of the allocations that were seen alive
 	for {
 		allocs, meta, err := w.api.JobAllocations(ctx, jobID, q)
@@ -389,7 +389,7 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 			}
 		}
 		if left == 0 {
-			volumes, err = w.held(ctx, jobID, volumes)
+			volumes, err = w.heldVolumes(ctx, jobID, volumes)
 			if err != nil {
 				return err
 			}
@@ -408,8 +408,8 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 	}
 }
 
-// held returns the volumes that ended allocations of a job still hold, and writes the reasons.
-func (w *watch) held(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
+// heldVolumes returns the volumes that ended allocations of a job still hold, and writes the reasons.
+func (w *watch) heldVolumes(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
 	q := &api.Query{
 		Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted),
 	}
@@ -440,14 +440,14 @@ func whyHeld(claim *structs.CSIClaim) string {
 		if why.RetryTime == structs.NeverTry { // volume retry calls no node; the message names the remedy
 			why.RetryTime = 0
 		}
-		return problem(&why)
+		return problemText(&why)
 	}
 	return "its node has not released it yet"
 }
 
-// allocEnd follows one allocation until it has ended.
-func (w *watch) allocEnd(ctx context.Context, id string) error {
-	q := &api.Query{MaxWait: lookEvery}
+// awaitAllocEnd follows one allocation until it has ended.
+func (w *watch) awaitAllocEnd(ctx context.Context, id string) error {
+	q := &api.Query{MaxWait: readWait}
 	for {
 		a, meta, err := w.api.Allocation(ctx, id, q)
 		if err != nil {

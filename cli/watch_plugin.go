@@ -39,14 +39,14 @@ func pluginHealthy(s *structs.TaskState) bool {
 }
 
 // pluginsHealthy reports whether the servers know that all plugin instances of the allocations are healthy.
-// If one is not, it waits up to lookEvery for a change.
+// If one is not, it waits up to readWait for a change.
 func (w *watch) pluginsHealthy(
 	ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub,
 ) (bool, error) {
 	for _, id := range job.Plugins() {
 		q := w.plugins[id]
 		if q == nil {
-			q = &api.Query{MaxWait: lookEvery}
+			q = &api.Query{MaxWait: readWait}
 			w.plugins[id] = q
 		}
 		plugin, meta, err := w.api.Plugin(ctx, id, q)
