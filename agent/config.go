@@ -82,8 +82,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// LoadFiles reads configuration files (HCL, or JSON by their ending) over c, the later ones winning. A
-// directory stands for the .hcl and .json files in it, in the order of their names.
+// LoadFiles reads configuration files (HCL, or JSON by their ending) into c. A later file overrides an
+// earlier one. A directory stands for the .hcl and .json files in it, in the order of their names.
 func (c *Config) LoadFiles(paths []string) error {
 	var faults []error
 	for _, path := range paths {

@@ -34,10 +34,10 @@ func (l Limits) validate() error {
 	return errors.Join(faults...)
 }
 
-// idleConn is how long a connection without requests is kept.
+// idleConn is the time after which a connection without requests is closed.
 const idleConn = 2 * time.Minute
 
-// headTime is how long a request's head may take to arrive.
+// headTime bounds the time in which the head of a request arrives.
 const headTime = 10 * time.Second
 
 // bound bounds an HTTP server that has not been started.

@@ -20,8 +20,9 @@ var (
 	_ = handle(get, "/v1/deployments", serveDeployments)
 )
 
-// serveDeployments returns an empty list. berth has no deployments: an update replaces every changed allocation
-// at once. Clients of the dialect ask for deployments whenever they show a job, and fail after an error.
+// serveDeployments returns an empty list. berth has no deployments: an update replaces every changed
+// allocation at once. Clients of the dialect ask for deployments whenever they show a job, and fail after an
+// error.
 func serveDeployments(c *call) (any, error) {
 	c.setIndex(1)
 	return []struct{}{}, nil

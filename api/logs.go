@@ -33,8 +33,8 @@ type Frame struct {
 // headerHops marks a request that another agent has forwarded. It is not forwarded again.
 const headerHops = "X-Berth-Passed-On"
 
-// serveLogs streams the log of a task as JSON frames, the format of the dialect, or as bytes (plain). Only the
-// agent that runs the allocation serves it. Another agent forwards the request.
+// serveLogs streams the log of a task as JSON frames, the format of the dialect, or as bytes (plain). Only
+// the agent that runs the allocation serves it. Another agent forwards the request.
 func serveLogs(c *call) (any, error) {
 	o, plain, err := bindLogs(c)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command berth is the whole of berth in one binary: the agent (server, node, HTTP API), the command line
-// that talks to one, the CSI drivers that come with it, and the supervisor that each task runs under.
+// that calls an agent, the bundled CSI drivers, and the supervisor of each task.
 package main
 
 import (
