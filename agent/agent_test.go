@@ -21,18 +21,18 @@ import (
 	"berth/structs"
 )
 
-// lines lets a test wait for the output of an agent.
-type lines struct {
+// logBuffer lets a test wait for the output of an agent.
+type logBuffer struct {
 	mu      sync.Mutex
 	seen    strings.Builder
 	changed chan struct{}
 }
 
-func newLines() *lines {
-	return &lines{changed: make(chan struct{}, 1)}
+func newLogBuffer() *logBuffer {
+	return &logBuffer{changed: make(chan struct{}, 1)}
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
@@ -43,7 +43,7 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 // await returns the first line that has the text.
-func (l *lines) await(t *testing.T, text string) string {
+func (l *logBuffer) await(t *testing.T, text string) string {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)
 	for {
@@ -63,8 +63,8 @@ func (l *lines) await(t *testing.T, text string) string {
 	}
 }
 
-// command runs `berth agent` with arguments and returns the exit code.
-func command(ctx context.Context, out, log io.Writer, args ...string) int {
+// runCommandLine runs `berth agent` with arguments and returns the exit code.
+func runCommandLine(ctx context.Context, out, log io.Writer, args ...string) int {
 	return cli.Run(ctx, append([]string{"agent"}, args...), cli.Stdio{
 		In:  strings.NewReader(""),
 		Out: out,
@@ -76,13 +76,13 @@ func command(ctx context.Context, out, log io.Writer, args ...string) int {
 var onLoopback = []string{"-server", "-bind", "127.0.0.1", "-rpc-port", "0", "-serf-port", "0"}
 
 // startServer runs a server alone, through the command a user types.
-func startServer(t *testing.T, args ...string) (addr string, log *lines, stop func() int) {
+func startServer(t *testing.T, args ...string) (addr string, log *logBuffer, stop func() int) {
 	t.Helper()
-	out, log := newLines(), newLines()
+	out, log := newLogBuffer(), newLogBuffer()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	args = slices.Concat(onLoopback, []string{"-http-port", "0"}, args)
-	go func() { ended <- command(ctx, out, log, args...) }()
+	go func() { ended <- runCommandLine(ctx, out, log, args...) }()
 	stop = sync.OnceValue(func() int {
 		cancel()
 		return <-ended
@@ -91,7 +91,7 @@ func startServer(t *testing.T, args ...string) (addr string, log *lines, stop fu
 	return strings.TrimSpace(strings.TrimPrefix(out.await(t, "HTTP API:"), "HTTP API:")), log, stop
 }
 
-func read[T any](t *testing.T, url string) (v T) {
+func getJSON[T any](t *testing.T, url string) (v T) {
 	t.Helper()
 	resp, err := http.Get(url)
 	if err != nil {
@@ -111,7 +111,7 @@ func read[T any](t *testing.T, url string) (v T) {
 func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
 	dir := t.TempDir()
 	addr, _, stop := startServer(t, "-data-dir", dir)
-	read[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
+	getJSON[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
 	body := `{"Job": {"ID": "web", "Name": "web", "TaskGroups": [
 		{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
 	req, err := http.NewRequest(http.MethodPut, addr+"/v1/jobs", strings.NewReader(body))
@@ -131,11 +131,11 @@ func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
 		t.Fatalf("it ended with exit code %d", code)
 	}
 	addr, _, _ = startServer(t, "-data-dir", dir)
-	job := read[*structs.Job](t, addr+"/v1/job/web")
+	job := getJSON[*structs.Job](t, addr+"/v1/job/web")
 	if job.ID != "web" {
 		t.Errorf("%+v", job)
 	}
-	peers := read[[]string](t, addr+"/v1/status/peers")
+	peers := getJSON[[]string](t, addr+"/v1/status/peers")
 	if len(peers) != 1 {
 		t.Errorf("peers: %v", peers)
 	}
@@ -167,14 +167,14 @@ func TestAgent_ReloadsTheLogLevelOnSIGHUP(t *testing.T) {
 
 func TestAgent_DescribesItself(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir(), "-name", "alone")
-	read[[]*structs.NodeListStub](t, addr+"/v1/nodes")
-	self := read[*api.AgentSelf](t, addr+"/v1/agent/self")
+	getJSON[[]*structs.NodeListStub](t, addr+"/v1/nodes")
+	self := getJSON[*api.AgentSelf](t, addr+"/v1/agent/self")
 	if self.Config["NodeName"] != "alone" ||
 		self.Stats["raft"]["state"] != "Leader" ||
 		self.Member == nil {
 		t.Errorf("%+v", self)
 	}
-	health := read[*api.AgentHealth](t, addr+"/v1/agent/health")
+	health := getJSON[*api.AgentHealth](t, addr+"/v1/agent/health")
 	if health.Server == nil ||
 		!health.Server.OK ||
 		health.Client != nil {
@@ -185,8 +185,8 @@ func TestAgent_DescribesItself(t *testing.T) {
 func TestAgent_NamesAPortInUse(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
 	port := addr[strings.LastIndex(addr, ":")+1:]
-	out, log := newLines(), newLines()
-	code := command(t.Context(), out, log, append(onLoopback, "-http-port", port, "-data-dir", t.TempDir())...)
+	out, log := newLogBuffer(), newLogBuffer()
+	code := runCommandLine(t.Context(), out, log, append(onLoopback, "-http-port", port, "-data-dir", t.TempDir())...)
 	if code == 0 {
 		t.Fatal("the agent ran")
 	}
@@ -204,11 +204,11 @@ func TestAgent_ClosesItsPartsIfItCannotStart(t *testing.T) {
 	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code := command(t.Context(), io.Discard, io.Discard,
+	code := runCommandLine(t.Context(), io.Discard, io.Discard,
 		append(onLoopback, "-client", "-http-port", "0", "-data-dir", dir)...)
 	if code == 0 {
 		t.Fatal("it ran")
 	}
 	addr, _, _ := startServer(t, "-data-dir", dir)
-	read[[]*structs.NodeListStub](t, addr+"/v1/nodes")
+	getJSON[[]*structs.NodeListStub](t, addr+"/v1/nodes")
 }

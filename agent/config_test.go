@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// write makes files in a new directory and returns its path.
-func write(t *testing.T, files map[string]string) string {
+// writeFiles makes files in a new directory and returns its path.
+func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
@@ -26,7 +26,7 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func parse(t *testing.T, args ...string) (c Config, err error) {
+func parseConfig(t *testing.T, args ...string) (c Config, err error) {
 	t.Helper()
 	cmd := Command()
 	cmd.Run = func(_ context.Context, call *cli.Call) error {
@@ -46,13 +46,13 @@ func parse(t *testing.T, args ...string) (c Config, err error) {
 }
 
 func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
-	dir := write(t, map[string]string{
+	dir := writeFiles(t, map[string]string{
 		"a.hcl": "region = \"eu\"\ndatacenter = \"dc1\"\nlog_level = \"warn\"\n" +
 			"server {\n  enabled = true\n  heartbeat_ttl = \"3s\"\n}\n",
 		"b.json": `{"datacenter": "dc2", "client": {"enabled": true, "servers": ["127.0.0.1:1"]},
 			"ports": {"http": 7}}`,
 	})
-	c, err := parse(t, "-config", filepath.Join(dir, "a.hcl"), "-config", filepath.Join(dir, "b.json"),
+	c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-config", filepath.Join(dir, "b.json"),
 		"-log-level", "debug", "-rpc-port=0", "-data-dir", "/x")
 	if err != nil {
 		t.Fatal(err)
@@ -71,14 +71,14 @@ func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
 	if !c.Client.Enabled || len(c.Client.Servers) != 1 {
 		t.Errorf("client: %+v", c.Client)
 	}
-	byDir, err := parse(t, "-config", dir)
+	byDir, err := parseConfig(t, "-config", dir)
 	if err != nil || byDir.Datacenter != "dc2" || byDir.Region != "eu" {
 		t.Errorf("as a directory: %v, %+v", err, byDir)
 	}
 }
 
 func TestConfig_FaultsOfFilesHaveAPosition(t *testing.T) {
-	dir := write(t, map[string]string{
+	dir := writeFiles(t, map[string]string{
 		"unknown.hcl": "server {\n  enabled = true\n  bootstrap_expct = 3\n}\n",
 		"type.hcl":    "ports {\n  http = \"many\"\n}\n",
 		"syntax.hcl":  "server {\n",
@@ -89,7 +89,7 @@ func TestConfig_FaultsOfFilesHaveAPosition(t *testing.T) {
 		"syntax.hcl":  {"syntax.hcl:"},
 		"missing.hcl": {"missing.hcl"},
 	} {
-		_, err := parse(t, "-config", filepath.Join(dir, file))
+		_, err := parseConfig(t, "-config", filepath.Join(dir, file))
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s: %v", file, err)
 			continue
@@ -135,7 +135,7 @@ func TestConfig_ReportsAllFaults(t *testing.T) {
 }
 
 func TestConfig_ReadsTheSettingsOfDrivers(t *testing.T) {
-	dir := write(t, map[string]string{"a.hcl": `
+	dir := writeFiles(t, map[string]string{"a.hcl": `
 data_dir = "/x"
 client {
   enabled = true
@@ -151,7 +151,7 @@ client {
   }
 }
 `})
-	c, err := parse(t, "-config", dir)
+	c, err := parseConfig(t, "-config", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestConfig_CompletesAdvertisedAddresses(t *testing.T) {
 }
 
 func TestConfig_ListsTheNamesThatClientsMayUse(t *testing.T) {
-	c, err := parse(t, "-config", filepath.Join(write(t, map[string]string{"a.hcl": `name = "n1"
+	c, err := parseConfig(t, "-config", filepath.Join(writeFiles(t, map[string]string{"a.hcl": `name = "n1"
 data_dir = "/x"
 server { enabled = true }
 advertise { http = "berth.example.com:80" }

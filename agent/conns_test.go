@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// ask sends a request over a connection and returns the answer's status and its advice when to come again.
-func ask(t *testing.T, conn net.Conn) (status int, again string, closes bool) {
+// askOver sends a request over a connection and returns the answer's status and its advice when to come
+// again.
+func askOver(t *testing.T, conn net.Conn) (status int, again string, closes bool) {
 	t.Helper()
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: berth\r\n\r\n")); err != nil {
 		t.Fatal(err)
@@ -50,22 +51,22 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 			var kept []net.Conn
 			for range 3 {
 				conn := dial()
-				status, _, _ := ask(t, conn)
+				status, _, _ := askOver(t, conn)
 				if status != http.StatusOK {
 					t.Fatalf("%d", status)
 				}
 				kept = append(kept, conn)
 			}
-			if status, again, closes := ask(t, dial()); status != http.StatusServiceUnavailable || again != "1" ||
+			if status, again, closes := askOver(t, dial()); status != http.StatusServiceUnavailable || again != "1" ||
 				!closes {
 				t.Errorf("one too many is answered %d, again %q, closed %v", status, again, closes)
 			}
-			if status, _, _ := ask(t, kept[0]); status != http.StatusOK {
+			if status, _, _ := askOver(t, kept[0]); status != http.StatusOK {
 				t.Errorf("one that was let in is answered %d", status)
 			}
 			_ = kept[0].Close()
 			for { // until the server has noticed, or the test's time is over
-				status, _, _ := ask(t, dial())
+				status, _, _ := askOver(t, dial())
 				if status == http.StatusOK {
 					break
 				}

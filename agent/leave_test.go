@@ -32,8 +32,8 @@ func TestNotifyContext_NamesTheSignal(t *testing.T) {
 	}
 }
 
-// serverOf runs an agent with a server until end is called.
-func serverOf(t *testing.T, name string, edit func(*Config)) (
+// runServer runs an agent with a server until end is called.
+func runServer(t *testing.T, name string, edit func(*Config)) (
 	a *Agent, end context.CancelCauseFunc, ended chan error,
 ) {
 	t.Helper()
@@ -63,7 +63,7 @@ func serverOf(t *testing.T, name string, edit func(*Config)) (
 	return a, end, ended
 }
 
-func await(t *testing.T, condition string, holds func() bool) {
+func awaitCondition(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -73,10 +73,10 @@ func await(t *testing.T, condition string, holds func() bool) {
 }
 
 func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
-	first, endFirst, firstEnded := serverOf(t, "s1", func(c *Config) {
+	first, endFirst, firstEnded := runServer(t, "s1", func(c *Config) {
 		c.LeaveOnTerminate = true
 	})
-	second, end, ended := serverOf(t, "s2", func(c *Config) {
+	second, end, ended := runServer(t, "s2", func(c *Config) {
 		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
 		c.Server.RetryJoin = []string{serfAddr(first.server)}
 	})
@@ -84,7 +84,7 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 		servers := first.server.Configuration()
 		return len(servers)
 	}
-	await(t, "both have a vote", func() bool { return votes() == 2 })
+	awaitCondition(t, "both have a vote", func() bool { return votes() == 2 })
 	err := (local{second}).ForceLeave(t.Context(), "s1", false)
 	if !structs.IsKind(err,
 		structs.KindPrecondition) {
@@ -103,8 +103,8 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 }
 
 func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
-	first, _, _ := serverOf(t, "s1", func(*Config) {})
-	_, end, ended := serverOf(t, "s2", func(c *Config) {
+	first, _, _ := runServer(t, "s1", func(*Config) {})
+	_, end, ended := runServer(t, "s2", func(c *Config) {
 		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
 		c.Server.RetryJoin = []string{serfAddr(first.server)}
 	})
@@ -112,7 +112,7 @@ func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
 		servers := first.server.Configuration()
 		return len(servers)
 	}
-	await(t, "both have a vote", func() bool { return votes() == 2 })
+	awaitCondition(t, "both have a vote", func() bool { return votes() == 2 })
 	end(signalled{syscall.SIGTERM})
 	if err := <-ended; err != nil || votes() != 2 {
 		t.Errorf("it ended with %v, and %d servers have a vote", err, votes())
@@ -120,8 +120,8 @@ func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
 }
 
 func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
-	first, _, _ := serverOf(t, "s1", func(*Config) {})
-	await(t, "it leads", func() bool {
+	first, _, _ := runServer(t, "s1", func(*Config) {})
+	awaitCondition(t, "it leads", func() bool {
 		_, leads, _, _ := first.server.Leader()
 		return leads
 	})
@@ -129,10 +129,10 @@ func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("the only server left: %v", err)
 	}
-	second, _, ended := serverOf(t, "s2", func(c *Config) {
+	second, _, ended := runServer(t, "s2", func(c *Config) {
 		c.Server.BootstrapExpect, c.Server.RetryJoin = 0, []string{serfAddr(first.server)}
 	})
-	await(t, "both have a vote", func() bool {
+	awaitCondition(t, "both have a vote", func() bool {
 		servers := second.server.Configuration()
 		_, _, known, _ := second.server.Leader()
 		return len(servers) == 2 && known

@@ -18,14 +18,14 @@ import (
 // TestMetrics_OfAServerIncludeAllParts of the process: berth, Raft and its log, gossip and the runtime.
 func TestMetrics_OfAServerIncludeAllParts(t *testing.T) {
 	addr, _, stop := startServer(t, "-data-dir", t.TempDir())
-	read[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
+	getJSON[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
 	wanted := []string{
 		"berth_rpc_served", "berth_control_nodes", "berth_csi_claims", "berth_fsm_apply",
 		"berth_raft_apply", "berth_raft_wal_log_appends", "berth_raft_state_leader",
 		"berth_serf_member_join", "berth_memberlist_gossip",
 		"berth_runtime_num_goroutines", "go_goroutines", "process_open_fds",
 	}
-	register(t, addr)
+	registerJob(t, addr)
 	text := awaitMetrics(t, addr, wanted)
 	for _, name := range wanted {
 		if !strings.Contains(text, "\n"+name) {
@@ -38,8 +38,8 @@ func TestMetrics_OfAServerIncludeAllParts(t *testing.T) {
 	}
 }
 
-// register makes a log entry.
-func register(t *testing.T, addr string) {
+// registerJob makes a log entry.
+func registerJob(t *testing.T, addr string) {
 	t.Helper()
 	job := `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Count": 0,
 		"Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
@@ -112,7 +112,7 @@ func awaitGauges(t *testing.T, addr string, names ...string) {
 	found := map[string]bool{}
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		clear(found)
-		for _, g := range read[metrics.MetricsSummary](t, addr+"/v1/metrics").Gauges {
+		for _, g := range getJSON[metrics.MetricsSummary](t, addr+"/v1/metrics").Gauges {
 			found[g.Name] = true
 		}
 		if !slices.ContainsFunc(names, func(name string) bool {

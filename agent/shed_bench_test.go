@@ -16,11 +16,11 @@ import (
 // CPU time of the server alone.
 func BenchmarkReadOverHTTP(b *testing.B) {
 	b.Run("served", func(b *testing.B) {
-		srv := underGate(b, loadshed.NewGate(loadshed.MinAdmit))
+		srv := serveUnderGate(b, loadshed.NewGate(loadshed.MinAdmit))
 		exchange(b, srv.Listener.Addr().(*net.TCPAddr).Port, http.StatusOK)
 	})
 	b.Run("refused", func(b *testing.B) {
-		srv := underGate(b, refusing(999))
+		srv := serveUnderGate(b, newRejectingGate(999))
 		exchange(b, srv.Listener.Addr().(*net.TCPAddr).Port, http.StatusServiceUnavailable)
 	})
 }

@@ -18,27 +18,27 @@ import (
 	"berth/state"
 )
 
-// alone is a cluster of one server that only reads.
-type alone struct{ endpoints.Raft }
+// soleServer is a cluster of one server that only reads.
+type soleServer struct{ endpoints.Raft }
 
-func (alone) Leader() (string, bool, bool, time.Duration) {
+func (soleServer) Leader() (string, bool, bool, time.Duration) {
 	return "127.0.0.1:1", true, true, 0
 }
 
-func (alone) VerifyLeader() error { return nil }
-func (alone) Alone() bool         { return true }
-func (alone) Servers() []string   { return nil }
+func (soleServer) VerifyLeader() error { return nil }
+func (soleServer) Alone() bool         { return true }
+func (soleServer) Servers() []string   { return nil }
 
 func procedures() []rpc.Endpoint {
 	return endpoints.New(endpoints.Deps{
 		Store:  state.New(),
-		Raft:   alone{},
+		Raft:   soleServer{},
 		Logger: hclog.NewNullLogger(),
 	}).List()
 }
 
-// refusing is a gate that refuses so many of 1,000 reads.
-func refusing(many int) *loadshed.Gate {
+// newRejectingGate returns a gate that rejects a number of 1,000 reads.
+func newRejectingGate(many int) *loadshed.Gate {
 	g := loadshed.NewGate(0)
 	for range 2 {
 		g.Observe(loadshed.Sample{
@@ -56,8 +56,8 @@ func refusing(many int) *loadshed.Gate {
 	return g
 }
 
-// underGate serves the API of a server whose gate rejects so many of 1,000 reads.
-func underGate(t testing.TB, gate *loadshed.Gate) *httptest.Server {
+// serveUnderGate serves the API of a server whose reads pass a gate.
+func serveUnderGate(t testing.TB, gate *loadshed.Gate) *httptest.Server {
 	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
 	t.Cleanup(s.Close)
 	s.Shed(gate)
@@ -69,8 +69,8 @@ func underGate(t testing.TB, gate *loadshed.Gate) *httptest.Server {
 	}))
 }
 
-// get reads the volumes under the name of a host; "" is the address.
-func get(t *testing.T, srv *httptest.Server, host string) (resp *http.Response, body string) {
+// getVolumes reads the volumes under the name of a host; "" is the address.
+func getVolumes(t *testing.T, srv *httptest.Server, host string) (resp *http.Response, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/v1/volumes", nil)
 	if err != nil {
@@ -89,13 +89,13 @@ func get(t *testing.T, srv *httptest.Server, host string) (resp *http.Response, 
 	return resp, string(b)
 }
 
-// TestHTTP_AReadIsRefusedAsItsProcedureRefusesIt, once, and with when to come again.
-func TestHTTP_AReadIsRefusedAsItsProcedureRefusesIt(t *testing.T) {
+// TestHTTP_RefusesAReadAsItsProcedureDoes, once, and with when to come again.
+func TestHTTP_RefusesAReadAsItsProcedureDoes(t *testing.T) {
 	const reads = 1000
-	srv := underGate(t, refusing(500))
+	srv := serveUnderGate(t, newRejectingGate(500))
 	refused := 0
 	for range reads {
-		resp, body := get(t, srv, "")
+		resp, body := getVolumes(t, srv, "")
 		if resp.StatusCode == http.StatusOK {
 			continue
 		}
@@ -113,12 +113,12 @@ func TestHTTP_AReadIsRefusedAsItsProcedureRefusesIt(t *testing.T) {
 	}
 }
 
-// TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused: a read under a name that is not the agent's is
+// TestHTTP_RejectsForeignHostsWhileReadsAreRefused: a read under a name that is not the agent's is
 // denied before anything is decided about it.
-func TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused(t *testing.T) {
-	srv := underGate(t, refusing(500))
+func TestHTTP_RejectsForeignHostsWhileReadsAreRefused(t *testing.T) {
+	srv := serveUnderGate(t, newRejectingGate(500))
 	for range 200 {
-		resp, body := get(t, srv, "evil.example")
+		resp, body := getVolumes(t, srv, "evil.example")
 		if resp.StatusCode != http.StatusForbidden {
 			t.Fatalf("%d: %s", resp.StatusCode, body)
 		}

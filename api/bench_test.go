@@ -20,31 +20,31 @@ import (
 	"berth/structs"
 )
 
-// alone is a cluster of one server that only reads.
-type alone struct{ endpoints.Raft }
+// soleServer is a cluster of one server that only reads.
+type soleServer struct{ endpoints.Raft }
 
-func (alone) Leader() (string, bool, bool, time.Duration) {
+func (soleServer) Leader() (string, bool, bool, time.Duration) {
 	return "127.0.0.1:1", true, true, 0
 }
 
-func (alone) VerifyLeader() error { return nil }
-func (alone) Alone() bool         { return true }
-func (alone) Servers() []string   { return nil }
+func (soleServer) VerifyLeader() error { return nil }
+func (soleServer) Alone() bool         { return true }
+func (soleServer) Servers() []string   { return nil }
 
 type noLeases struct{}
 
 func (noLeases) Renew(string) time.Duration { return time.Hour }
 
-// benchSize is how many rows of each kind are listed.
+// benchSize is the number of rows in a list.
 const benchSize = 10000
 
-// benchHandler serves a state with many volumes, and of nodes, of their allocations and of their claims of
-// one volume as many as wanted.
+// benchHandler serves a state with benchSize volumes and a number of nodes. Each node has one allocation with
+// a claim of one shared volume.
 func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	store := state.New()
 	index := uint64(0)
 	batch := store.Begin()
-	put := func(fn func(*state.WriteTx) error) {
+	apply := func(fn func(*state.WriteTx) error) {
 		index++
 		if err := batch.Apply(index, fn); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 		},
 	}
 	for i := range nodes {
-		put(func(tx *state.WriteTx) error {
+		apply(func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
 		})
 		plan.Place = append(plan.Place, benchshape.Alloc(i, nodes))
@@ -69,14 +69,14 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	for i := range benchSize {
 		volumes.Volumes = append(volumes.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
 	}
-	put(func(tx *state.WriteTx) error { return state.VolumePut(tx, volumes) })
-	put(func(tx *state.WriteTx) error {
+	apply(func(tx *state.WriteTx) error { return state.VolumePut(tx, volumes) })
+	apply(func(tx *state.WriteTx) error {
 		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(nodes)})
 	})
 	plan.JobModifyIndex = index
-	put(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
+	apply(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
 	for i := range nodes {
-		put(func(tx *state.WriteTx) error {
+		apply(func(tx *state.WriteTx) error {
 			c := benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
 			return state.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{
 				NodeID: benchshape.UUID("node", i),
@@ -87,7 +87,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	batch.Commit()
 	e := endpoints.New(endpoints.Deps{
 		Store:  store,
-		Raft:   alone{},
+		Raft:   soleServer{},
 		Leases: noLeases{},
 		Logger: hclog.NewNullLogger(),
 	})
@@ -101,36 +101,39 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	}), store
 }
 
-// nowhere takes an answer and counts it.
-type nowhere struct {
+// discardWriter counts the bytes of an answer and drops them.
+type discardWriter struct {
 	header http.Header
 	status int
 	size   int
 }
 
-func (w *nowhere) Header() http.Header {
+func (w *discardWriter) Header() http.Header {
 	return w.header
 }
 
-func (w *nowhere) WriteHeader(status int) {
+func (w *discardWriter) WriteHeader(status int) {
 	w.status = status
 }
 
-func (w *nowhere) Write(b []byte) (int, error) {
+func (w *discardWriter) Write(b []byte) (int, error) {
 	w.size += len(b)
 	return len(b), nil
 }
 
-func (w *nowhere) Flush() {}
+func (w *discardWriter) Flush() {}
 
 // BenchmarkHTTPList renders lists of 10,000 rows without a socket.
 func BenchmarkHTTPList(b *testing.B) {
 	h, _ := benchHandler(b, benchSize)
 	for name, path := range map[string]string{
-		"volumes": "/v1/volumes?type=csi", "nodes": "/v1/nodes", "allocations": "/v1/allocations",
-		"claims":   "/v1/volume/csi/" + benchshape.SharedVolume + "/claims",
-		"filtered": "/v1/volumes?type=csi&filter=ID+contains+%22vol%22",
-		"page":     "/v1/volumes?type=csi&per_page=100", "reversed": "/v1/volumes?type=csi&reverse",
+		"volumes":     "/v1/volumes?type=csi",
+		"nodes":       "/v1/nodes",
+		"allocations": "/v1/allocations",
+		"claims":      "/v1/volume/csi/" + benchshape.SharedVolume + "/claims",
+		"filtered":    "/v1/volumes?type=csi&filter=ID+contains+%22vol%22",
+		"page":        "/v1/volumes?type=csi&per_page=100",
+		"reversed":    "/v1/volumes?type=csi&reverse",
 	} {
 		b.Run(name, func(b *testing.B) {
 			benchGet(b, h, path)
@@ -158,7 +161,7 @@ func benchGet(b *testing.B, h http.Handler, path string) {
 	b.ReportAllocs()
 	defer perOp(b)()
 	for b.Loop() {
-		w := &nowhere{header: http.Header{}}
+		w := &discardWriter{header: http.Header{}}
 		h.ServeHTTP(w, req.Clone(req.Context()))
 		if w.status != http.StatusOK || w.size < 100 {
 			b.Fatalf("answered %d with %d bytes", w.status, w.size)
@@ -196,7 +199,7 @@ func BenchmarkHTTPListSocket(b *testing.B) {
 	}
 }
 
-// perOp reports the CPU time of an operation, of both ends where there are two.
+// perOp reports the CPU time of an operation, that of client and server together.
 func perOp(b *testing.B) func() {
 	cpu := func() time.Duration {
 		var u syscall.Rusage

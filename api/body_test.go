@@ -34,8 +34,8 @@ func idleServer(t *testing.T, idle time.Duration) *server {
 	return s
 }
 
-// begin sends the header of a request whose body has a length.
-func begin(t *testing.T, s *server, request string, length int) (
+// sendHead sends the header of a request whose body has a length.
+func sendHead(t *testing.T, s *server, request string, length int) (
 	net.Conn, *bufio.Reader,
 ) {
 	t.Helper()
@@ -45,15 +45,16 @@ func begin(t *testing.T, s *server, request string, length int) (
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // a test that fails ends
-	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", request,
-		length); err != nil {
+	_, err = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
+		request, length)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return conn, bufio.NewReader(conn)
 }
 
-// ended reads the answer and expects the end of the connection after it.
-func ended(t *testing.T, r *bufio.Reader) (status int, body string) {
+// readToEnd reads the answer and expects the end of the connection after it.
+func readToEnd(t *testing.T, r *bufio.Reader) (status int, body string) {
 	t.Helper()
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil {
@@ -73,13 +74,18 @@ func ended(t *testing.T, r *bufio.Reader) (status int, body string) {
 func TestBody_ThatNeverArrivesClosesTheConnection(t *testing.T) {
 	s := idleServer(t, 50*time.Millisecond)
 	for request, want := range map[string]int{
-		"PUT /v1/jobs": 408, "PUT /v1/operator/snapshot": 408, "PUT /v1/node/n/eligibility": 408,
-		"GET /v1/agent/self": 200, "DELETE /v1/jobs": 405, "GET /nothing": 404, // which do not read it
+		"PUT /v1/jobs":               408,
+		"PUT /v1/operator/snapshot":  408,
+		"PUT /v1/node/n/eligibility": 408,
+		// These do not read the body.
+		"GET /v1/agent/self": 200,
+		"DELETE /v1/jobs":    405,
+		"GET /nothing":       404,
 	} {
 		t.Run(request, func(t *testing.T) {
-			_, r := begin(t, s, request, 100)
-			if status, body := ended(t, r); status != want {
-				t.Errorf("%d %s", status, body)
+			_, r := sendHead(t, s, request, 100)
+			if status, body := readToEnd(t, r); status != want {
+				t.Errorf("got status %d, want %d: %s", status, want, body)
 			}
 		})
 	}
@@ -87,7 +93,7 @@ func TestBody_ThatNeverArrivesClosesTheConnection(t *testing.T) {
 
 func TestBody_ThatArrivesTooSlowlyClosesTheConnection(t *testing.T) {
 	s := idleServer(t, 100*time.Millisecond)
-	conn, r := begin(t, s, "PUT /v1/jobs", 1<<20)
+	conn, r := sendHead(t, s, "PUT /v1/jobs", 1<<20)
 	stop := make(chan struct{})
 	var sender sync.WaitGroup
 	defer sender.Wait()
@@ -105,14 +111,14 @@ func TestBody_ThatArrivesTooSlowlyClosesTheConnection(t *testing.T) {
 	})
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil || resp.StatusCode != http.StatusRequestTimeout {
-		t.Fatalf("%v, %v", resp, err)
+		t.Fatalf("got %v and error %v, want status 408", resp, err)
 	}
 }
 
 func TestBody_OfAStreamMayArriveSlowly(t *testing.T) {
 	s := idleServer(t, 500*time.Millisecond)
 	const parts = 80
-	conn, r := begin(t, s, "PUT /v1/operator/snapshot", parts)
+	conn, r := sendHead(t, s, "PUT /v1/operator/snapshot", parts)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for range parts {
@@ -123,10 +129,9 @@ func TestBody_OfAStreamMayArriveSlowly(t *testing.T) {
 		}
 	}
 	resp, err := http.ReadResponse(r, nil)
-	if err != nil || resp.StatusCode != http.StatusOK ||
-		len(s.agent.Restored()) != parts {
-		t.Fatalf("%v, %v, %d bytes",
-			resp, err, len(s.agent.Restored()))
+	restored := len(s.agent.Restored())
+	if err != nil || resp.StatusCode != http.StatusOK || restored != parts {
+		t.Fatalf("got %v, error %v and %d bytes, want %d bytes", resp, err, restored, parts)
 	}
 }
 
@@ -163,10 +168,10 @@ func TestBody_ThatHasArrivedHasNoDeadline(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	resp, body := s.do(t, "PUT", "/v1/operator/snapshot", "an archive")
 	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s", resp.StatusCode, body)
+		t.Fatalf("got status %d, want 200: %s", resp.StatusCode, body)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the request ends while it is served: %v", err)
+		t.Errorf("the context of the request ended before the answer: %v", err)
 	}
 }
 
@@ -192,11 +197,13 @@ func TestBody_SizeIsBoundedByRoute(t *testing.T) {
 		resp, body := s.do(t, "PUT", c.path, c.body)
 		if resp.StatusCode != c.status ||
 			!strings.HasPrefix(body, c.want) {
-			t.Errorf("%s: %d %.200s", c.path, resp.StatusCode, body)
+			t.Errorf("%s: got status %d, want %d: %.200s",
+				c.path, resp.StatusCode, c.status, body)
 		}
 		if kind := resp.Header.Get("X-Berth-Error-Kind"); c.status == 413 &&
 			(kind != "invalid" || !resp.Close) {
-			t.Errorf("%s: kind %q, closes %v", c.path, kind, resp.Close)
+			t.Errorf("%s: got kind %q and closed %v, want kind invalid and a closed connection",
+				c.path, kind, resp.Close)
 		}
 	}
 }
@@ -235,22 +242,22 @@ func TestBodies_InFlightAreBoundedTogether(t *testing.T) {
 	for range fit {
 		requests.Go(func() {
 			if status, _ := put(); status != http.StatusOK {
-				t.Errorf("one that fits is answered %d", status)
+				t.Errorf("a body within the budget: got status %d, want 200", status)
 			}
 		})
 		<-began
 	}
 	if status, again := put(); status != http.StatusServiceUnavailable || again == "" {
-		t.Errorf("beyond the limit: %d, come again %q", status, again)
+		t.Errorf("a body beyond the budget: got status %d, Retry-After %q", status, again)
 	}
-	if resp, text := s.do(t, "PUT", "/v1/node/n/eligibility",
-		`{"Eligibility":"eligible"}`); !strings.HasPrefix(text, "nothing answers") {
-		t.Errorf("a small one beside large ones: %d %s", resp.StatusCode, text)
+	resp, text := s.do(t, "PUT", "/v1/node/n/eligibility", `{"Eligibility":"eligible"}`)
+	if !strings.HasPrefix(text, "nothing answers") {
+		t.Errorf("a small body beside large ones: got status %d: %s", resp.StatusCode, text)
 	}
 	close(release)
 	requests.Wait()
 	if status, _ := put(); status != http.StatusOK {
-		t.Errorf("when there is room again: %d", status)
+		t.Errorf("after the release of the budget: got status %d, want 200", status)
 	}
 }
 

@@ -35,7 +35,8 @@ func TestClient_EachMethodReachesARoute(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		asked = append(asked, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.URL.Query(), " ", string(body)))
+		asked = append(asked,
+			fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.URL.Query(), " ", string(body)))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer := httptest.NewRecorder()
 		inner.ServeHTTP(answer, r)
@@ -51,7 +52,8 @@ func TestClient_EachMethodReachesARoute(t *testing.T) {
 	methods := reflect.ValueOf(c)
 	called := 0
 	for n := range methods.NumMethod() {
-		name, method := methods.Type().Method(n).Name, methods.Method(n)
+		name := methods.Type().Method(n).Name
+		method := methods.Method(n)
 		if method.Type().NumIn() == 0 ||
 			method.Type().In(0) != reflect.TypeFor[context.Context]() {
 			continue
@@ -64,25 +66,25 @@ func TestClient_EachMethodReachesARoute(t *testing.T) {
 			if method.Type().In(i).Kind() == reflect.String {
 				texts++
 			}
-			args = append(args, madeUp(method.Type().In(i)))
+			args = append(args, sampleArgument(method.Type().In(i)))
 		}
 		out := method.Call(args)
 		err, _ := out[len(out)-1].Interface().(error)
 		if len(asked) != 1 || !structs.IsKind(err, structs.KindConflict) {
-			t.Errorf("%s asked %q: %v", name, asked, err)
+			t.Errorf("%s sent %q and returned %v, want one request and a conflict", name, asked, err)
 		}
 		sent := strings.Count(strings.Join(asked, ""), "an/id")
 		if sent < texts {
-			t.Errorf("%s asked %q, and was given %d texts", name, asked, texts)
+			t.Errorf("%s sent %q, want all %d texts of its arguments", name, asked, texts)
 		}
 	}
 	if called < 40 {
-		t.Errorf("%d methods were called", called)
+		t.Errorf("%d methods were called, want at least 40", called)
 	}
 }
 
-// madeUp returns an argument of a method of the client.
-func madeUp(of reflect.Type) reflect.Value {
+// sampleArgument returns an argument of a method of the client.
+func sampleArgument(of reflect.Type) reflect.Value {
 	v := reflect.New(of).Elem()
 	switch {
 	case of.Kind() == reflect.String:
@@ -114,8 +116,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Job.Evaluations":    func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
 		"Job.GetJobVersions": func() error { _, _, err := c.JobVersions(ctx, "a/b", nil); return err },
 		"Job.Register": func() error {
-			_, err := c.JobRegister(ctx, fullJob(),
-				api.JobRegisterOptions{})
+			_, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{})
 			return err
 		},
 		"Job.Deregister":         func() error { _, err := c.JobDeregister(ctx, "a/b", true); return err },
@@ -179,7 +180,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		if len(calls) != 1 ||
 			calls[0].Method != name ||
 			!structs.IsKind(err, structs.KindUnavailable) {
-			t.Errorf("%s: called %v, %v", name, calls, err)
+			t.Errorf("%s: called %v and returned %v, want unavailable", name, calls, err)
 			continue
 		}
 		switch r := calls[0].Request.(type) {
@@ -188,27 +189,27 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 				r.Namespace != "n s" ||
 				r.Region != "r" ||
 				r.AuthToken != "tok" {
-				t.Errorf("%s asked %+v", name, r)
+				t.Errorf("%s sent %+v", name, r)
 			}
 		case *structs.JobRegisterRequest:
 			want := fullJob()
 			want.Namespace = "default"
 			if !reflect.DeepEqual(r.Job, want) {
-				t.Errorf("the job arrived as\n%+v, was\n%+v", r.Job, want)
+				t.Errorf("got the job\n%+v, want\n%+v", r.Job, want)
 			}
 		case *structs.CSIVolumeRegisterRequest:
 			want := fullVolume()
 			want.Namespace = "n s"
 			if !reflect.DeepEqual(r.Volumes, []*structs.CSIVolume{want}) {
-				t.Errorf("the volume arrived as\n%+v, was\n%+v", r.Volumes[0], want)
+				t.Errorf("got the volume\n%+v, want\n%+v", r.Volumes[0], want)
 			}
 		case *structs.CSIVolumeDeleteRequest:
 			if r.Secrets["a"] != "x,y=z" {
-				t.Errorf("the secrets arrived as %v", map[string]string(r.Secrets))
+				t.Errorf("got the secrets %v", map[string]string(r.Secrets))
 			}
 		case *structs.CSIVolumeDetachRequest:
 			if r.Reason != "r & s" || r.NodeID != "n" {
-				t.Errorf("detach asked %+v", r)
+				t.Errorf("the detach sent %+v", r)
 			}
 		}
 	}
@@ -273,47 +274,52 @@ func TestClient_CallsTheAgent(t *testing.T) {
 	if err != nil ||
 		self.Stats["client"]["node_id"] != "n1" ||
 		self.Member.Name != "s1.global" {
-		t.Errorf("%+v, %v", self, err)
+		t.Errorf("got the agent %+v, error %v", self, err)
 	}
 	members, err := c.AgentMembers(t.Context())
 	if err != nil || members.ServerName != "s1.global" || members.ServerRegion != "global" ||
 		len(members.Members) != 1 {
-		t.Errorf("%+v, %v", members, err)
+		t.Errorf("got the members %+v, error %v", members, err)
 	}
 	health, err := c.AgentHealth(t.Context())
 	if err != nil || !health.Server.OK {
-		t.Errorf("%+v, %v", health, err)
+		t.Errorf("got the health %+v, error %v", health, err)
 	}
-	left := errors.Join(c.AgentLeave(t.Context(), true), c.AgentForceLeave(t.Context(), "s1.global", false),
+	left := errors.Join(
+		c.AgentLeave(t.Context(), true),
+		c.AgentForceLeave(t.Context(), "s1.global", false),
 		c.AgentForceLeave(t.Context(), "s1.global", true))
-	if got := s.agent.Leaves(); left != nil ||
-		!slices.Equal(got, []string{"leave true", "force-leave s1.global false",
-			"force-leave s1.global true"}) {
-		t.Errorf("%q, %v", got, left)
+	want := []string{
+		"leave true",
+		"force-leave s1.global false",
+		"force-leave s1.global true",
+	}
+	if got := s.agent.Leaves(); left != nil || !slices.Equal(got, want) {
+		t.Errorf("got the calls %q, error %v, want %q", got, left, want)
 	}
 	err = c.AgentForceLeave(t.Context(), "", false)
 	if !structs.IsKind(err, structs.KindInvalid) {
-		t.Errorf("a force-leave of an unknown server: %v", err)
+		t.Errorf("force-leave without a server: got %v, want invalid", err)
 	}
 	var saved bytes.Buffer
 	err = c.SnapshotSave(t.Context(), &saved)
 	if err != nil || saved.String() != "an archive" {
-		t.Errorf("%q, %v", saved.String(), err)
+		t.Errorf("saved %q, error %v", saved.String(), err)
 	}
 	err = c.SnapshotRestore(t.Context(), &saved)
 	if err != nil || string(s.agent.Restored()) != "an archive" {
-		t.Errorf("%q, %v", s.agent.Restored(), err)
+		t.Errorf("restored %q, error %v", s.agent.Restored(), err)
 	}
 	s.agent.Snapshot = nil
 	err = c.SnapshotSave(t.Context(), &saved)
 	if !structs.IsKind(err, structs.KindUnavailable) {
-		t.Errorf("without a leader: %v", err)
+		t.Errorf("a snapshot without a leader: got %v, want unavailable", err)
 	}
 	job, err := c.JobParse(t.Context(), "job \"j\" {\n  type = \"batch\"\n}\n", true)
 	if err != nil ||
 		job.ID != "j" ||
 		job.Priority != structs.JobDefaultPriority {
-		t.Errorf("%+v, %v", job, err)
+		t.Errorf("got the job %+v, error %v", job, err)
 	}
 }
 
@@ -342,7 +348,7 @@ func TestClient_CallsOverAUnixSocket(t *testing.T) {
 	defer c.Close()
 	self, err := c.AgentSelf(t.Context())
 	if err != nil || self.Member.Name != "s1.global" {
-		t.Errorf("%+v, %v", self, err)
+		t.Errorf("got the agent %+v, error %v", self, err)
 	}
 }
 
@@ -389,29 +395,30 @@ func TestClient_ErrorsHaveKindAndAddress(t *testing.T) {
 		client.Close()
 		if structs.KindOf(err) != c.kind ||
 			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %s: %v", c.name, structs.KindOf(err), err)
+			t.Errorf("%s: got %s (%v), want %s with %q", c.name, structs.KindOf(err), err, c.kind, c.want)
 		}
 	}
 	client := api.NewClient(api.ClientConfig{Address: odd.URL})
 	defer client.Close()
 	_, err = client.AgentMembers(t.Context())
 	if !structs.IsKind(err, structs.KindInternal) {
-		t.Errorf("an answer that is not JSON: %v", err)
+		t.Errorf("an answer that is not JSON: got %v, want internal", err)
 	}
 }
 
 func TestClient_ReadsItsAddressFromTheEnvironment(t *testing.T) {
 	t.Setenv("BERTH_ADDR", "10.1.2.3:99")
-	if got := api.NewClient(api.ClientConfig{}).Address(); got != "10.1.2.3:99" {
-		t.Error(got)
+	check := func(configured, want string) {
+		t.Helper()
+		c := api.NewClient(api.ClientConfig{Address: configured})
+		if got := c.Address(); got != want {
+			t.Errorf("got the address %q, want %q", got, want)
+		}
 	}
-	if got := api.NewClient(api.ClientConfig{Address: "http://x:1"}).Address(); got != "http://x:1" {
-		t.Error(got)
-	}
+	check("", "10.1.2.3:99")
+	check("http://x:1", "http://x:1")
 	t.Setenv("BERTH_ADDR", "")
-	if got := api.NewClient(api.ClientConfig{}).Address(); got != api.DefaultAddress {
-		t.Error(got)
-	}
+	check("", api.DefaultAddress)
 }
 
 func TestClient_ReadsTheDelayBeforeARetry(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 // FuzzHTTP checks that the handler answers every request without a panic, and that its errors are bounded.
 func FuzzHTTP(f *testing.F) {
-	for name, r := range requests() {
+	for name, r := range routeCalls() {
 		method, _, _ := strings.Cut(name, " ")
 		f.Add(method, r.path, "X-Nomad-CSI-Secrets: a=b", []byte(r.body))
 	}

@@ -18,7 +18,8 @@ func TestHostStats_OfAnotherNodeComeFromItsAgent(t *testing.T) {
 	apitest.On(here.caller, structs.NodeGet,
 		func(_ context.Context, req *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {
 			node := &structs.NodeDetail{}
-			node.ID, node.HTTPAddr = req.NodeID, strings.TrimPrefix(there.URL, "http://")
+			node.ID = req.NodeID
+			node.HTTPAddr = strings.TrimPrefix(there.URL, "http://")
 			return &structs.NodeGetResponse{Node: node}, nil
 		})
 	for query, want := range map[string]string{
@@ -28,13 +29,13 @@ func TestHostStats_OfAnotherNodeComeFromItsAgent(t *testing.T) {
 	} {
 		resp, body := here.do(t, "GET", "/v1/client/stats"+query, "")
 		if resp.StatusCode != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s: %s %s", query, resp.Status, body)
+			t.Errorf("%s: got %s, want %s: %s", query, resp.Status, want, body)
 		}
 	}
 	// The other agent does not run it either: the request goes no further.
 	resp, body := here.do(t, "GET", "/v1/client/stats?node_id=n3", "")
 	if resp.StatusCode != http.StatusNotFound {
-		t.Errorf("a node that neither agent runs: %s %s", resp.Status, body)
+		t.Errorf("a node that neither agent runs: got %s, want 404: %s", resp.Status, body)
 	}
 }
 
@@ -45,8 +46,11 @@ func TestNode_AlsoHasItsResourcesInTheOlderShape(t *testing.T) {
 	node.NodeResources = &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}}
 	apitest.Answer(s.caller, structs.NodeGet, structs.NodeGetResponse{Node: node})
 	_, body := s.do(t, "GET", "/v1/node/n1", "")
-	for _, want := range []string{`"NodeResources":{"Cpu":{"CpuShares":4000`, `"Resources":{"CPU":4000`,
-		`"Reserved":{"CPU":0`} {
+	for _, want := range []string{
+		`"NodeResources":{"Cpu":{"CpuShares":4000`,
+		`"Resources":{"CPU":4000`,
+		`"Reserved":{"CPU":0`,
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s lacks %s", body, want)
 		}

@@ -23,15 +23,29 @@ func TestHandler_RejectsHostsThatAreNotTheAgents(t *testing.T) {
 		AllowedHosts: []string{"n1", "Berth.Example.com", "*.fleet.example"},
 	})
 	for host, allowed := range map[string]bool{
-		"127.0.0.1:4746": true, "10.1.2.3": true, "[::1]:4746": true, "[::1]": true,
-		"localhost:4746": true, "LOCALHOST": true, "localhost.": true, "": true,
-		"n1:4746": true, "N1.": true, "berth.example.com:80": true,
-		"a.fleet.example": true, "a.b.fleet.example:1": true,
-		"evil.example": false, "evil.example:4746": false, "localhost.evil.example": false,
+		"127.0.0.1:4746":                 true,
+		"10.1.2.3":                       true,
+		"[::1]:4746":                     true,
+		"[::1]":                          true,
+		"localhost:4746":                 true,
+		"LOCALHOST":                      true,
+		"localhost.":                     true,
+		"":                               true,
+		"n1:4746":                        true,
+		"N1.":                            true,
+		"berth.example.com:80":           true,
+		"a.fleet.example":                true,
+		"a.b.fleet.example:1":            true,
+		"evil.example":                   false,
+		"evil.example:4746":              false,
+		"localhost.evil.example":         false,
 		"n1.evil.example":                false,
-		"berth.example.com.evil.example": false, "fleet.example": false, "xfleet.example": false,
-		"127.0.0.1.evil.example": false,
-		"[::1].evil.example":     false, "1": false,
+		"berth.example.com.evil.example": false,
+		"fleet.example":                  false,
+		"xfleet.example":                 false,
+		"127.0.0.1.evil.example":         false,
+		"[::1].evil.example":             false,
+		"1":                              false,
 	} {
 		for _, method := range []string{"GET", "PUT"} {
 			r := httptest.NewRequest(method, "/v1/jobs", strings.NewReader(`{"Job":{"ID":"j"}}`))
@@ -42,7 +56,7 @@ func TestHandler_RejectsHostsThatAreNotTheAgents(t *testing.T) {
 			calls := caller.Take()
 			denied := w.Code == http.StatusForbidden
 			if denied == allowed || (len(calls) == 1) != allowed {
-				t.Errorf("%s with host %q: %d %q, %d calls",
+				t.Errorf("%s with host %q: got status %d %q and %d calls",
 					method, host, w.Code, w.Body, len(calls))
 			}
 			if !allowed && !strings.Contains(w.Body.String(), "http_allowed_hosts") {
@@ -75,12 +89,11 @@ func TestHandler_ReportsUnknownRoutes(t *testing.T) {
 		if resp.StatusCode != http.StatusNotFound ||
 			resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
 			body != want {
-			t.Errorf("%s %s: %d %q",
-				c[0], c[1], resp.StatusCode, body)
+			t.Errorf("%s %s: got %d %q, want %q",
+				c[0], c[1], resp.StatusCode, body, want)
 		}
 		if calls := s.caller.Take(); len(calls) != 0 {
-			t.Errorf("%s %s called %v",
-				c[0], c[1], calls)
+			t.Errorf("%s %s called %v, want no procedure", c[0], c[1], calls)
 		}
 	}
 }

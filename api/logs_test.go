@@ -17,12 +17,13 @@ import (
 	"berth/structs"
 )
 
-// withLogs lets the server's agent have the logs of the allocation "here".
-func withLogs(t *testing.T, s *server, parts ...string) (dir string) {
+// writeLogs lets the server's agent have the logs of the allocation "here".
+func writeLogs(t *testing.T, s *server, parts ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for i, p := range parts {
-		err := os.WriteFile(filepath.Join(dir, logfile.Name("t", "stdout", i)), []byte(p), 0o600)
+		name := logfile.Name("t", "stdout", i)
+		err := os.WriteFile(filepath.Join(dir, name), []byte(p), 0o600)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,7 @@ func withLogs(t *testing.T, s *server, parts ...string) (dir string) {
 
 func TestLogs_BeginAtTheirOffset(t *testing.T) {
 	s := newServer(t)
-	withLogs(t, s, "one\n", "two\n", "three\n")
+	writeLogs(t, s, "one\n", "two\n", "three\n")
 	for query, want := range map[string]string{
 		"":                       "one\ntwo\nthree\n",
 		"&offset=6":              "o\nthree\n",
@@ -49,20 +50,20 @@ func TestLogs_BeginAtTheirOffset(t *testing.T) {
 	} {
 		const path = "/v1/client/fs/logs/here?task=t&type=stdout"
 		if _, body := s.do(t, "GET", path+"&plain=true"+query, ""); body != want {
-			t.Errorf("%s: %q, want %q", query, body, want)
+			t.Errorf("%s: got %q, want %q", query, body, want)
 		}
 		_, body := s.do(t, "GET", path+query, "")
-		if got := unframe(t, body); got != want {
-			t.Errorf("%s, framed: %q, want %q", query, got, want)
+		if got := joinFrames(t, body); got != want {
+			t.Errorf("%s in frames: got %q, want %q", query, got, want)
 		}
 	}
 	resp, body := s.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stderr", "")
-	if resp.StatusCode != 200 || unframe(t, body) != "" {
-		t.Errorf("a log without files: %d %q", resp.StatusCode, body)
+	if resp.StatusCode != 200 || joinFrames(t, body) != "" {
+		t.Errorf("a log without files: got %d %q, want an empty log", resp.StatusCode, body)
 	}
 }
 
-func unframe(t *testing.T, body string) string {
+func joinFrames(t *testing.T, body string) string {
 	t.Helper()
 	var out strings.Builder
 	dec := json.NewDecoder(strings.NewReader(body))
@@ -77,14 +78,14 @@ func unframe(t *testing.T, body string) string {
 		}
 		out.Write(f.Data)
 		if f.Data != nil && f.Offset != int64(out.Len()) {
-			t.Errorf("offset %d after %d bytes", f.Offset, out.Len())
+			t.Errorf("got the offset %d, want %d", f.Offset, out.Len())
 		}
 	}
 }
 
 func TestLogs_FollowARunningTask(t *testing.T) {
 	s := newServer(t)
-	dir := withLogs(t, s, "one\n")
+	dir := writeLogs(t, s, "one\n")
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -101,8 +102,7 @@ func TestLogs_FollowARunningTask(t *testing.T) {
 	next := func(want string) {
 		t.Helper()
 		if !lines.Scan() || lines.Text() != want {
-			t.Fatalf("%q, %v, want %q",
-				lines.Text(), lines.Err(), want)
+			t.Fatalf("got %q, error %v, want %q", lines.Text(), lines.Err(), want)
 		}
 	}
 	next("one")
@@ -122,7 +122,7 @@ func TestLogs_FollowARunningTask(t *testing.T) {
 	next("three")
 	cancel()
 	if lines.Scan() {
-		t.Errorf("went on with %q", lines.Text())
+		t.Errorf("got %q after the cancellation", lines.Text())
 	}
 }
 
@@ -130,7 +130,7 @@ func TestLogs_FollowARunningTask(t *testing.T) {
 // second one never forwards it again.
 func TestLogs_AreForwardedOnce(t *testing.T) {
 	far, near := newServer(t), newServer(t)
-	withLogs(t, far, "from afar\n")
+	writeLogs(t, far, "from afar\n")
 	addr := strings.TrimPrefix(far.URL, "http://")
 	for _, s := range []*server{far, near} {
 		apitest.Answer(s.caller, structs.AllocGet, structs.AllocGetResponse{
@@ -142,18 +142,18 @@ func TestLogs_AreForwardedOnce(t *testing.T) {
 	}
 	_, body := near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout&plain=true&namespace=default", "")
 	if body != "from afar\n" {
-		t.Errorf("%q", body)
+		t.Errorf("got %q, want the log of the other agent", body)
 	}
 	resp, body := near.do(t, "GET", "/v1/client/fs/logs/gone?task=t&type=stdout", "")
 	if resp.StatusCode != 404 ||
 		resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
 		len(far.caller.Take()) != 0 {
-		t.Errorf("an unknown allocation: %d %q", resp.StatusCode, body)
+		t.Errorf("an unknown allocation: got %d %q, want 404", resp.StatusCode, body)
 	}
 	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{}})
 	resp, body = near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", "")
 	if resp.StatusCode != 404 {
-		t.Errorf("a node without an address: %d %q", resp.StatusCode, body)
+		t.Errorf("a node without an address: got %d %q, want 404", resp.StatusCode, body)
 	}
 	http.DefaultClient.CloseIdleConnections()
 	far.Close()
@@ -162,6 +162,6 @@ func TestLogs_AreForwardedOnce(t *testing.T) {
 	})
 	resp, body = near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", "")
 	if resp.StatusCode != 503 {
-		t.Errorf("an agent that has stopped: %d %q", resp.StatusCode, body)
+		t.Errorf("an agent that has stopped: got %d %q, want 503", resp.StatusCode, body)
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"berth/structs"
 )
 
-// served is a request to a route and its expected effect.
-type served struct {
+// routeCall is a request to a route and its expected effect.
+type routeCall struct {
 	path, body string
 	rpc        string // the remote procedure that the route calls, or ""
 	request    any    // the request of the procedure
 	status     int    // of the answer; 503 for a route with a procedure, because the fake caller has no answers
 }
 
-// requests has a request for each route that needs more than its path or calls no procedure.
-func requests() map[string]served {
+// routeCalls has a request for each route that needs more than its path or calls no procedure.
+func routeCalls() map[string]routeCall {
 	ns := structs.QueryOptions{Namespace: "default"}
 	wns := structs.WriteOptions{Namespace: "default"}
 	vol := &structs.CSIVolume{
@@ -38,7 +38,7 @@ func requests() map[string]served {
 		AllowStale: true,
 		Region:     "eu",
 	}
-	return map[string]served{
+	return map[string]routeCall{
 		"GET /v1/jobs": {
 			path:    jobsPath,
 			rpc:     "Job.List",

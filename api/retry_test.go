@@ -30,11 +30,11 @@ func TestClient_RetriesARejectedRead(t *testing.T) {
 	defer c.Close()
 	_, _, err := c.Nodes(t.Context(), nil)
 	if err != nil || requests.Load() != 3 {
-		t.Errorf("a read: %d requests: %v", requests.Load(), err)
+		t.Errorf("a read: got %d requests and %v, want 3 requests", requests.Load(), err)
 	}
 	err = c.NodePurge(t.Context(), "n")
 	if structs.RetryAfter(err) == 0 || requests.Load() != 4 {
-		t.Errorf("a write: %d requests: %v", requests.Load()-3, err)
+		t.Errorf("a write: got %d requests and %v, want one request", requests.Load()-3, err)
 	}
 }
 
@@ -53,13 +53,13 @@ func TestClient_BoundsTheRetriesOfARead(t *testing.T) {
 	if structs.RetryAfter(err) != time.Millisecond ||
 		n < 2 ||
 		n > 10 {
-		t.Errorf("%d requests: %v", n, err)
+		t.Errorf("got %d requests and %v, want 2 to 10 requests", n, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	requests.Store(0)
 	_, _, err = c.Nodes(ctx, &api.Query{Namespace: "1h"})
 	if err == nil || requests.Load() != 1 {
-		t.Errorf("with little time: %d requests: %v", requests.Load(), err)
+		t.Errorf("before a long delay: got %d requests and %v, want one request", requests.Load(), err)
 	}
 }

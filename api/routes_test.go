@@ -30,7 +30,7 @@ func TestRoutes_AreInOrder(t *testing.T) {
 	})
 	if !slices.Equal(lines, sorted) ||
 		len(slices.Compact(sorted)) != len(lines) {
-		t.Errorf("the routes are\n%s", strings.Join(lines, "\n"))
+		t.Errorf("the routes are not sorted:\n%s", strings.Join(lines, "\n"))
 	}
 }
 
@@ -51,7 +51,7 @@ func (s *server) checkPathOnly(t *testing.T, r api.Route) {
 			t.Fatal(err)
 		}
 		if strings.Contains(r.Path, "{id}") != strings.Contains(string(asked), `"an/id"`) {
-			t.Errorf("%s %s asked %s", method, path, asked)
+			t.Errorf("%s %s sent %s", method, path, asked)
 		}
 	}
 }

@@ -83,12 +83,12 @@ func TestList_IsCompleteFromPagesAndFromRows(t *testing.T) {
 			var got []*structs.CSIVolumeListStub
 			err := json.Unmarshal([]byte(body), &got)
 			if err != nil || len(got) != n || got == nil {
-				t.Fatalf("%d by %s: %d, %v: %.100s",
+				t.Fatalf("%d rows from %s: got %d, error %v: %.100s",
 					n, name, len(got), err, body)
 			}
 			for i, v := range got {
 				if v.ID != fmt.Sprintf("v%05d <&>", i) {
-					t.Fatalf("%d by %s: row %d is %s", n, name, i, v.ID)
+					t.Fatalf("%d rows from %s: row %d is %s", n, name, i, v.ID)
 				}
 			}
 			if want == "" {
@@ -98,10 +98,11 @@ func TestList_IsCompleteFromPagesAndFromRows(t *testing.T) {
 				resp.Header.Get("X-Nomad-Index") != "7" ||
 				resp.Header.Get("X-Nomad-NextToken") != "" ||
 				resp.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("%d by %s: headers %v, or another body", n, name, resp.Header)
+				t.Errorf("%d rows from %s: got the headers %v or another body",
+					n, name, resp.Header)
 			}
 			if resp.Uncompressed != (len(body) >= 2<<10) {
-				t.Errorf("%d by %s: compressed %t", n, name, resp.Uncompressed)
+				t.Errorf("%d rows from %s: got compression %t", n, name, resp.Uncompressed)
 			}
 		}
 	}
@@ -109,12 +110,12 @@ func TestList_IsCompleteFromPagesAndFromRows(t *testing.T) {
 	resp, body := s.do(t, "GET", "/v1/volumes?per_page=20", "")
 	if resp.Header.Get("X-Nomad-NextToken") != "20" ||
 		strings.Count(body, "ExternalID") != 20 {
-		t.Errorf("with per_page: %v", resp.Header)
+		t.Errorf("with per_page: got the headers %v, want a page of 20", resp.Header)
 	}
 	_, body = s.do(t, "GET", "/v1/volumes?pretty", "")
 	if !strings.Contains(body, "\n    {") ||
 		strings.Count(body, "ExternalID") != 50 {
-		t.Errorf("with pretty: %.100s", body)
+		t.Errorf("with pretty: got %.100s, want 50 indented rows", body)
 	}
 }
 
@@ -153,13 +154,13 @@ func TestList_SendsTheFirstRowsBeforeTheLastIsRead(t *testing.T) {
 		var got []*structs.CSIVolumeListStub
 		err = json.NewDecoder(first).Decode(&got)
 		if err != nil || len(got) != 5000 {
-			t.Errorf("%s: %d rows, %v", encoding, len(got), err)
+			t.Errorf("%s: got %d rows, error %v, want 5000 rows", encoding, len(got), err)
 		}
 		_ = resp.Body.Close()
 	}
 }
 
-func TestList_BreaksOffAfterAnError(t *testing.T) {
+func TestList_EndsEarlyAfterAnError(t *testing.T) {
 	s := newServer(t)
 	fail := func(at int) {
 		volumesAsRows(s, 5000, func(i int) error {
@@ -172,14 +173,14 @@ func TestList_BreaksOffAfterAnError(t *testing.T) {
 	fail(0)
 	resp, body := s.do(t, "GET", "/v1/volumes", "")
 	if resp.StatusCode != 503 || body != "the server stops\n" {
-		t.Errorf("before it began: %d %q", resp.StatusCode, body)
+		t.Errorf("an error before the first row: got %d %q, want 503", resp.StatusCode, body)
 	}
 	fail(4000)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
 	_, _, err := c.Volumes(t.Context(), api.VolumeFilter{}, nil)
 	if err == nil {
-		t.Error("a list that broke off is taken for the whole")
+		t.Error("the client accepted a list that ends after an error")
 	}
 }
 
@@ -223,13 +224,13 @@ func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 	}
 	close(w.more)
 	list.Wait()
-	if n := volumesIn(t, &w.ResponseRecorder); n != benchSize+1 {
-		t.Errorf("%d volumes; want the %d that there were at first", n, benchSize+1)
+	if n := countVolumes(t, &w.ResponseRecorder); n != benchSize+1 {
+		t.Errorf("got %d volumes, want the %d from before the writes", n, benchSize+1)
 	}
 	after := httptest.NewRecorder()
 	h.ServeHTTP(after, httptest.NewRequest("GET", "/v1/volumes?prefix=zzz", nil))
-	if n := volumesIn(t, after); n != written {
-		t.Errorf("%d volumes were written; want %d", n, written)
+	if n := countVolumes(t, after); n != written {
+		t.Errorf("got %d new volumes, want %d", n, written)
 	}
 }
 
@@ -238,18 +239,18 @@ func TestList_AllocatesNothingPerRow(t *testing.T) {
 	h, _ := benchHandler(t, 1)
 	req := httptest.NewRequest("GET", "/v1/volumes?type=csi", nil)
 	n := testing.AllocsPerRun(5, func() {
-		w := &nowhere{header: http.Header{}}
+		w := &discardWriter{header: http.Header{}}
 		h.ServeHTTP(w, req.Clone(req.Context()))
 		if w.size < 100*benchSize {
-			t.Errorf("%d bytes", w.size)
+			t.Errorf("got %d bytes, want at least %d", w.size, 100*benchSize)
 		}
 	})
 	if n > 1000 {
-		t.Errorf("%v allocations for %d rows", n, benchSize)
+		t.Errorf("got %v heap allocations for %d rows, want at most 1000", n, benchSize)
 	}
 }
 
-func volumesIn(t *testing.T, answer *httptest.ResponseRecorder) int {
+func countVolumes(t *testing.T, answer *httptest.ResponseRecorder) int {
 	t.Helper()
 	var got []*structs.CSIVolumeListStub
 	err := json.Unmarshal(answer.Body.Bytes(), &got)

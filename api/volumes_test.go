@@ -21,7 +21,7 @@ func TestVolumePut_AcceptsEveryFieldOfARead(t *testing.T) {
 		body := fmt.Sprintf(`{"Volumes":[{"ID":"v","PluginID":"p",%q:"something"}]}`, f.Name)
 		resp, text := s.do(t, http.MethodPut, "/v1/volume/csi/v/create", body)
 		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d %s", f.Name, resp.StatusCode, text)
+			t.Errorf("%s: got status %d, want 200: %s", f.Name, resp.StatusCode, text)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"berth/structs"
 )
 
-// run runs a command line in this process.
-func run(t *testing.T, args []string, extra ...Command) (code int, out, errs string) {
+// runLine runs a command line in this process.
+func runLine(t *testing.T, args []string, extra ...Command) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
 	code = Run(t.Context(), args, Stdio{
@@ -48,12 +48,12 @@ func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 		structs.KindInternal:     1,
 	} {
 		apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(kind, "so it is"))
-		code, _, errs := run(t, []string{"volume", "deregister", "v", "-address", srv.URL})
+		code, _, errs := runLine(t, []string{"volume", "deregister", "v", "-address", srv.URL})
 		if code != want || errs != "Error: so it is\n" {
 			t.Errorf("%s: exit code %d, want %d: %q", kind, code, want, errs)
 		}
 	}
-	code, _, errs := run(t, []string{"volume", "deregister"})
+	code, _, errs := runLine(t, []string{"volume", "deregister"})
 	if code != 2 ||
 		!strings.Contains(errs, `"berth volume deregister -h"`) {
 		t.Errorf("wrong usage: %d %q", code, errs)
@@ -83,15 +83,15 @@ func TestRun_MergesCommandsOfOtherPackages(t *testing.T) {
 			}},
 		},
 	}
-	code, _, errs := run(t, []string{"agent", "-config", "a", "-config", "b"}, extra...)
+	code, _, errs := runLine(t, []string{"agent", "-config", "a", "-config", "b"}, extra...)
 	if code != 0 ||
 		!reflect.DeepEqual(got, []string{"a", "b"}) {
 		t.Errorf("%d %q %q", code, got, errs)
 	}
-	if _, out, _ := run(t, nil, extra...); !strings.Contains(out, "Run an agent") {
+	if _, out, _ := runLine(t, nil, extra...); !strings.Contains(out, "Run an agent") {
 		t.Errorf("help shows\n%s", out)
 	}
-	if _, out, _ := run(t, []string{"plugin"}, extra...); !strings.Contains(out, "status") ||
+	if _, out, _ := runLine(t, []string{"plugin"}, extra...); !strings.Contains(out, "status") ||
 		!strings.Contains(out, "sample") {
 		t.Errorf("help of a group that others add to shows\n%s", out)
 	}
@@ -111,7 +111,7 @@ func checkExamples(t *testing.T, path string, c Command) {
 		rest, _, _ = strings.Cut(rest, ">")
 		rest = strings.TrimSuffix(strings.TrimSpace(rest), ")")
 		call := &Call{cmd: &c}
-		err := call.parse(words(rest))
+		err := call.parse(splitWords(rest))
 		if err == nil {
 			err = checkArgs(c.Args, call.Args)
 		}
@@ -121,8 +121,8 @@ func checkExamples(t *testing.T, path string, c Command) {
 	}
 }
 
-// words splits a line as a shell does, as far as examples go: a text in double quotes is one word.
-func words(line string) (all []string) {
+// splitWords splits a line as a shell does, as far as examples go: a text in double quotes is one word.
+func splitWords(line string) (all []string) {
 	for i, part := range strings.Split(line, `"`) {
 		if i%2 == 1 {
 			all = append(all, part)
@@ -166,7 +166,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			t.Errorf("%s has no -json", path)
 		}
 		checkExamples(t, strings.TrimSpace(path), c)
-		code, out, errs := run(t, append(strings.Fields(path), "-h"))
+		code, out, errs := runLine(t, append(strings.Fields(path), "-h"))
 		if code != 0 ||
 			errs != "" ||
 			!strings.HasPrefix(out, "Usage: berth"+path) {

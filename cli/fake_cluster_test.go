@@ -39,7 +39,7 @@ type fakeCluster struct {
 	slow  chan string    // the first volume whose deletion never ends
 }
 
-func before(d time.Duration) int64 {
+func nanosBefore(d time.Duration) int64 {
 	return today.Add(-d).UnixNano()
 }
 
@@ -75,7 +75,7 @@ func webJob() *structs.Job {
 		Datacenters: []string{"*"},
 		Status:      "running",
 		Version:     2,
-		SubmitTime:  before(time.Hour),
+		SubmitTime:  nanosBefore(time.Hour),
 		TaskGroups: []*structs.TaskGroup{{
 			Name:  "app",
 			Count: 2,
@@ -153,7 +153,7 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 	web := webJob()
 	claimWait := &structs.TaskEvent{
 		Type:           structs.TaskEventHookMessage,
-		Time:           before(time.Minute),
+		Time:           nanosBefore(time.Minute),
 		DisplayMessage: "volume data: claim waits",
 	}
 	all := []*structs.Allocation{
@@ -170,8 +170,8 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 			TaskGroup:     "app",
 			DesiredStatus: "run",
 			ClientStatus:  "running",
-			CreateTime:    before(time.Hour),
-			ModifyTime:    before(50 * time.Minute),
+			CreateTime:    nanosBefore(time.Hour),
+			ModifyTime:    nanosBefore(50 * time.Minute),
 			Indexes:       structs.Indexes{CreateIndex: 10},
 			TaskStates: map[string]*structs.TaskState{"server": {
 				State:       "running",
@@ -181,12 +181,12 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 				Events: []*structs.TaskEvent{
 					{
 						Type:           "Received",
-						Time:           before(time.Hour),
+						Time:           nanosBefore(time.Hour),
 						DisplayMessage: "Task received by client",
 					},
 					{
 						Type:           "Started",
-						Time:           before(50 * time.Minute),
+						Time:           nanosBefore(50 * time.Minute),
 						DisplayMessage: "Task started by client",
 					},
 				},
@@ -205,8 +205,8 @@ func (w *fakeCluster) allocs() []*structs.Allocation {
 			TaskGroup:     "app",
 			DesiredStatus: "run",
 			ClientStatus:  "pending",
-			CreateTime:    before(time.Hour),
-			ModifyTime:    before(time.Hour),
+			CreateTime:    nanosBefore(time.Hour),
+			ModifyTime:    nanosBefore(time.Hour),
 			Indexes:       structs.Indexes{CreateIndex: 10},
 			TaskStates: map[string]*structs.TaskState{"server": {
 				State:  "pending",
@@ -284,7 +284,7 @@ func (w *fakeCluster) findAllocs(keep func(*structs.Allocation) bool) (found []*
 	return found
 }
 
-func missing(noun, id string) error {
+func notFound(noun, id string) error {
 	return structs.Errorf(structs.KindNotFound, "no %s %q", noun, id)
 }
 
@@ -294,7 +294,7 @@ func (w *fakeCluster) job(id string) (*structs.Job, error) {
 	if j := w.jobs[id]; j != nil {
 		return j, nil
 	}
-	return nil, missing("job", id)
+	return nil, notFound("job", id)
 }
 
 func (w *fakeCluster) answerJobs() {
@@ -322,7 +322,7 @@ func (w *fakeCluster) answerJobs() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.jobs[r.JobID] == nil {
-			return nil, missing("job", r.JobID)
+			return nil, notFound("job", r.JobID)
 		}
 		stopped := w.jobs[r.JobID].Copy()
 		stopped.Stop = true

@@ -29,8 +29,8 @@ func evaluations() []*structs.Evaluation {
 			Priority:    50,
 			TriggeredBy: "job-register",
 			Status:      "complete",
-			CreateTime:  before(time.Hour),
-			ModifyTime:  before(time.Hour),
+			CreateTime:  nanosBefore(time.Hour),
+			ModifyTime:  nanosBefore(time.Hour),
 			Indexes:     structs.Indexes{CreateIndex: 9},
 		},
 		{
@@ -43,7 +43,7 @@ func evaluations() []*structs.Evaluation {
 			BlockedEval:       "b2b2b2b2-0",
 			FailedTGAllocs:    refused,
 			QueuedAllocations: map[string]int{"app": 2},
-			CreateTime:        before(time.Minute),
+			CreateTime:        nanosBefore(time.Minute),
 			Indexes:           structs.Indexes{CreateIndex: 12},
 		},
 		{
@@ -53,7 +53,7 @@ func evaluations() []*structs.Evaluation {
 			TriggeredBy: "queued-allocs",
 			Status:      "blocked",
 			BlockedOn:   []string{"capacity", "csi-plugin:hostpath"},
-			CreateTime:  before(time.Minute),
+			CreateTime:  nanosBefore(time.Minute),
 			Indexes:     structs.Indexes{CreateIndex: 12},
 		},
 		{
@@ -82,7 +82,7 @@ func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 				return &structs.EvalGetResponse{Eval: e, QueryMeta: meta}, nil
 			}
 		}
-		return nil, missing("evaluation", r.EvalID)
+		return nil, notFound("evaluation", r.EvalID)
 	})
 	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (*structs.EvalListResponse,
 		error) {
@@ -121,7 +121,7 @@ func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 				return &structs.AllocGetResponse{Alloc: a, QueryMeta: meta}, nil
 			}
 		}
-		return nil, missing("allocation", r.AllocID)
+		return nil, notFound("allocation", r.AllocID)
 	})
 	apitest.On(c, structs.AllocStop, func(context.Context,
 		*structs.AllocStopRequest) (*structs.AllocStopResponse, error) {

@@ -68,7 +68,7 @@ func (w *fakeCluster) answerCluster() {
 	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse,
 		error) {
 		if r.NodeID != node1 {
-			return nil, missing("node", r.NodeID)
+			return nil, notFound("node", r.NodeID)
 		}
 		return &structs.NodeGetResponse{
 			Node: &structs.NodeDetail{
@@ -111,7 +111,7 @@ func nodeInstance() *structs.CSIInfo {
 		PluginID:   "hostpath",
 		AllocID:    alloc1,
 		Healthy:    true,
-		UpdateTime: before(2 * time.Minute),
+		UpdateTime: nanosBefore(2 * time.Minute),
 		NodeInfo: &structs.CSINodeInfo{
 			MaxVolumes:              100,
 			RequiresNodeStageVolume: true,

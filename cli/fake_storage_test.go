@@ -16,7 +16,7 @@ func (w *fakeCluster) answerStorage() {
 		PluginID:          "hostpath",
 		AllocID:           alloc2,
 		HealthDescription: "the probe timed out",
-		UpdateTime:        before(3 * time.Second),
+		UpdateTime:        nanosBefore(3 * time.Second),
 		ControllerInfo:    &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true},
 	}
 	apitest.On(c, structs.CSIPluginList, func(_ context.Context,
@@ -44,12 +44,12 @@ func (w *fakeCluster) answerStorage() {
 		NodesExpected:       2,
 		Nodes:               map[string]*structs.CSIInfo{node1: nodeInstance()},
 		Controllers:         map[string]*structs.CSIInfo{node2: controller},
-		Allocations:         []*structs.AllocListStub{crashing()},
+		Allocations:         []*structs.AllocListStub{crashingAlloc()},
 	}}
 	apitest.On(c, structs.CSIPluginGet,
 		func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginGetResponse, error) {
 			if r.ID == "plug" {
-				return w.plug()
+				return w.readPlug()
 			}
 			return hostpath, nil
 		})
@@ -107,14 +107,14 @@ func (w *fakeCluster) answerStorage() {
 	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context,
 		r *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
 		if r.ID != "data" {
-			return nil, missing("volume", r.ID)
+			return nil, notFound("volume", r.ID)
 		}
 		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
 	})
 	apitest.On(c, structs.CSIClaimList, func(_ context.Context,
 		r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
 		if r.VolumeID != "data" {
-			return nil, missing("volume", r.VolumeID)
+			return nil, notFound("volume", r.VolumeID)
 		}
 		claims := append(dataVolume().Claims, &structs.CSIClaim{
 			VolumeID: "data",
@@ -172,18 +172,18 @@ func (w *fakeCluster) answerStorage() {
 	apitest.On(c, structs.CSIVolumeRetry,
 		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
 			if r.ID != "data" {
-				return nil, missing("volume", r.ID)
+				return nil, notFound("volume", r.ID)
 			}
 			return &structs.Empty{}, nil
 		})
 }
 
-// crashing returns an allocation whose plugin was healthy once and exits repeatedly.
-func crashing() *structs.AllocListStub {
+// crashingAlloc returns an allocation whose plugin was healthy once and exits repeatedly.
+func crashingAlloc() *structs.AllocListStub {
 	event := func(kind string, ago time.Duration, text string) *structs.TaskEvent {
 		return &structs.TaskEvent{
 			Type:           kind,
-			Time:           before(ago),
+			Time:           nanosBefore(ago),
 			DisplayMessage: text,
 		}
 	}
@@ -195,8 +195,8 @@ func crashing() *structs.AllocListStub {
 		NodeName:      "one",
 		DesiredStatus: "run",
 		ClientStatus:  "pending",
-		CreateTime:    before(time.Hour),
-		ModifyTime:    before(time.Second),
+		CreateTime:    nanosBefore(time.Hour),
+		ModifyTime:    nanosBefore(time.Second),
 		TaskStates: map[string]*structs.TaskState{"plugin": {
 			Restarts: 3,
 			Events: []*structs.TaskEvent{
@@ -210,14 +210,14 @@ func crashing() *structs.AllocListStub {
 	}
 }
 
-// plug returns the plugin of the job "plug". It does not exist at the first read, is not used at the second
-// and is healthy afterwards.
-func (w *fakeCluster) plug() (*structs.CSIPluginGetResponse, error) {
+// readPlug returns the plugin of the job "plug". It does not exist at the first read, is not used at the
+// second and is healthy afterwards.
+func (w *fakeCluster) readPlug() (*structs.CSIPluginGetResponse, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reads["plugin"]++
 	if w.reads["plugin"] == 1 {
-		return nil, missing("plugin", "plug")
+		return nil, notFound("plugin", "plug")
 	}
 	i := &structs.CSIInfo{
 		PluginID:          "plug",
@@ -242,12 +242,12 @@ func dataVolume() *structs.CSIVolumeDetail {
 			State:        "ready",
 			Capacity:     10 << 20,
 			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
-			CreateTime:   before(24 * time.Hour),
-			ModifyTime:   before(time.Hour),
+			CreateTime:   nanosBefore(24 * time.Hour),
+			ModifyTime:   nanosBefore(time.Hour),
 			TurnedReadOnly: &structs.CSITurnedReadOnly{
 				NodeID:  node2,
 				AllocID: alloc1,
-				Time:    before(2 * time.Hour),
+				Time:    nanosBefore(2 * time.Hour),
 			},
 			Topologies: []*structs.CSITopology{
 				nil,
@@ -276,7 +276,7 @@ func dataVolume() *structs.CSIVolumeDetail {
 				Mode:       "write",
 				AccessMode: structs.CSISingleNodeWriter,
 				State:      "granted",
-				CreateTime: before(time.Hour),
+				CreateTime: nanosBefore(time.Hour),
 			},
 			{
 				VolumeID:   "data",
@@ -286,19 +286,19 @@ func dataVolume() *structs.CSIVolumeDetail {
 				Mode:       "write",
 				AccessMode: structs.CSISingleNodeWriter,
 				State:      "waiting",
-				CreateTime: before(time.Hour),
+				CreateTime: nanosBefore(time.Hour),
 				Reason:     "allocation a1a1a1a1 on node one writes to it; stop it to make room",
 			},
 		},
 		Attachments: []*structs.CSIAttachment{{
 			NodeID:     node1,
 			State:      "attaching",
-			ModifyTime: before(time.Minute),
+			ModifyTime: nanosBefore(time.Minute),
 			LastError: &structs.OperationError{
 				Message:  "the device is busy",
 				Code:     "Unavailable",
 				Attempts: 3,
-				Time:     before(5 * time.Second),
+				Time:     nanosBefore(5 * time.Second),
 			},
 		}},
 	}

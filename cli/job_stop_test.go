@@ -15,8 +15,8 @@ import (
 	"berth/structs"
 )
 
-// withVolume is a job of one allocation that uses the volume data.
-func withVolume() *structs.Job {
+// jobWithVolume is a job of one allocation that uses the volume data.
+func jobWithVolume() *structs.Job {
 	group := &structs.TaskGroup{
 		Name:  "g",
 		Count: 1,
@@ -39,7 +39,7 @@ func withVolume() *structs.Job {
 
 // heldCluster serves a job whose allocation has a status, and whose claim of the volume is released after a
 // number of reads.
-func heldCluster(t *testing.T, status string, looks int) (addr string) {
+func heldCluster(t *testing.T, status string, reads int) (addr string) {
 	t.Helper()
 	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
 	c := &apitest.Caller{}
@@ -50,12 +50,12 @@ func heldCluster(t *testing.T, status string, looks int) (addr string) {
 		JobID:         "db",
 		TaskGroup:     "g",
 		NodeID:        node1,
-		Job:           withVolume(),
+		Job:           jobWithVolume(),
 		DesiredStatus: structs.AllocDesiredStop,
 		ClientStatus:  status,
 	}
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{
-		Job:       withVolume(),
+		Job:       jobWithVolume(),
 		QueryMeta: meta,
 	})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
@@ -96,8 +96,8 @@ func heldCluster(t *testing.T, status string, looks int) (addr string) {
 		if q.VolumeID != "data" {
 			return resp, nil
 		}
-		if looks > 0 {
-			looks--
+		if reads > 0 {
+			reads--
 			resp.Claims = append(resp.Claims, &structs.CSIClaim{
 				VolumeID:     "data",
 				AllocID:      alloc1,
@@ -118,7 +118,7 @@ func heldCluster(t *testing.T, status string, looks int) (addr string) {
 }
 
 func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
-	code, out, errs := run(t, []string{"job", "stop", "db", "-address",
+	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address",
 		heldCluster(t, structs.AllocComplete, 2)})
 	if code != 0 || errs != "" {
 		t.Fatalf("%d %q", code, errs)
@@ -132,12 +132,12 @@ func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
 
 func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 	c := &apitest.Caller{}
-	looks := 0
+	reads := 0
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "db"}})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
 	type response = structs.AllocListResponse
 	apitest.On(c, structs.JobAllocations, func(context.Context, *structs.JobGetRequest) (*response, error) {
-		looks++
+		reads++
 		before := &structs.AllocListStub{
 			ID:           alloc1,
 			Name:         "db.g[0]",
@@ -148,7 +148,7 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 			Name:         "db.g[0]",
 			ClientStatus: structs.AllocRunning,
 		}
-		if looks > 1 {
+		if reads > 1 {
 			now.ClientStatus = structs.AllocFailed
 		}
 		return &response{Allocations: []*structs.AllocListStub{before, now}}, nil
@@ -159,7 +159,7 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 		Logger: hclog.NewNullLogger(),
 	}))
 	t.Cleanup(srv.Close)
-	code, out, errs := run(t, []string{"job", "stop", "db", "-address", srv.URL})
+	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", srv.URL})
 	if code != 0 ||
 		!strings.Contains(out, "a2a2a2a2 (db.g[0]) is failed") ||
 		strings.Contains(out, "a1a1a1a1") {
@@ -189,7 +189,7 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 		structs.AllocComplete: "granted, not released yet  Internal: target is busy",
 		structs.AllocRunning:  "granted",
 	} {
-		_, out, _ := run(t, []string{"alloc", "status", alloc1, "-address", heldCluster(t, status, 1)})
+		_, out, _ := runLine(t, []string{"alloc", "status", alloc1, "-address", heldCluster(t, status, 1)})
 		if !strings.Contains(out, want) ||
 			status == structs.AllocRunning && strings.Contains(out, "not released") {
 			t.Errorf("%s: it said\n%s", status, out)
@@ -214,7 +214,7 @@ func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 		TaskGroup: "g",
 		NodeID:    node1,
 	}
-	err := newWatch(c).reportClaims(t.Context(), withVolume(), stub)
+	err := newWatch(c).reportClaims(t.Context(), jobWithVolume(), stub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,13 +238,13 @@ func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
 
 func TestJobStop_ContinuesAfterAnElection(t *testing.T) {
 	c := &apitest.Caller{}
-	looks := 0
+	reads := 0
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "db"}})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
 	type response = structs.AllocListResponse
 	apitest.On(c, structs.JobAllocations, func(context.Context, *structs.JobGetRequest) (*response, error) {
-		looks++
-		if looks == 1 {
+		reads++
+		if reads == 1 {
 			return nil, structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
 		}
 		return &response{}, nil
@@ -255,7 +255,7 @@ func TestJobStop_ContinuesAfterAnElection(t *testing.T) {
 		Logger: hclog.NewNullLogger(),
 	}))
 	t.Cleanup(srv.Close)
-	code, out, errs := run(t, []string{"job", "stop", "db", "-address", srv.URL})
+	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", srv.URL})
 	if code != 0 || !strings.Contains(out, `Job "db" has ended`) {
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}

@@ -25,8 +25,8 @@ func stateArchive(saved []byte) []byte {
 	return archive.Bytes()
 }
 
-// soundState is a saved state with one job, which is dead: its only evaluation is complete.
-func soundState() []byte {
+// validState is a saved state with one job, which is dead: its only evaluation is complete.
+func validState() []byte {
 	store := state.New()
 	eval := &structs.Evaluation{
 		ID:        "e",
@@ -49,7 +49,7 @@ func soundState() []byte {
 	return saved.Bytes()
 }
 
-// brokenState is soundState with another status of the job.
+// brokenState is validState with another status of the job.
 func brokenState() []byte {
-	return bytes.ReplaceAll(soundState(), []byte(structs.JobDead), []byte("gone"))
+	return bytes.ReplaceAll(validState(), []byte(structs.JobDead), []byte("gone"))
 }

@@ -79,7 +79,7 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 	apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(structs.KindInternal, "%s", evil))
 	for _, line := range []string{"job status", "job status j", "volume status", "volume status v",
 		"volume deregister v"} {
-		_, out, errs := run(t, append(strings.Fields(line), "-address", srv.URL))
+		_, out, errs := runLine(t, append(strings.Fields(line), "-address", srv.URL))
 		text := out + errs
 		if strings.ContainsFunc(text, func(r rune) bool {
 			return r != '\n' &&
@@ -97,15 +97,15 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 		t.Errorf("a sentence shows %q", sentence.String())
 	}
 	template := "{{range .}}{{.Name}}{{end}}"
-	_, out, _ := run(t, []string{"job", "status", "-t", template, "-address", srv.URL})
+	_, out, _ := runLine(t, []string{"job", "status", "-t", template, "-address", srv.URL})
 	if !strings.Contains(out, evil) {
 		t.Errorf("a template gives programs %q", out)
 	}
-	if _, out, _ := run(t, []string{"job", "status", "-json", "-address", srv.URL}); !strings.Contains(out,
+	if _, out, _ := runLine(t, []string{"job", "status", "-json", "-address", srv.URL}); !strings.Contains(out,
 		`x\u001b]0;owned`) {
 		t.Errorf("JSON is %q", out)
 	}
-	if _, out, errs := run(t, []string{"alloc", "logs", "01234567-89ab-cdef-0123-456789abcdef", "t",
+	if _, out, errs := runLine(t, []string{"alloc", "logs", "01234567-89ab-cdef-0123-456789abcdef", "t",
 		"-address", srv.URL}); out != evil {
 		t.Errorf("logs are %q %s", out, errs)
 	}

@@ -73,7 +73,7 @@ func TestCLI_Scripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer under -race
 			return errors.Join(
 				os.WriteFile(e.Cd+"/good.snap", w.agent.Snapshot, 0o600),
-				os.WriteFile(e.Cd+"/sound.snap", stateArchive(soundState()), 0o600),
+				os.WriteFile(e.Cd+"/sound.snap", stateArchive(validState()), 0o600),
 				os.WriteFile(e.Cd+"/broken.snap", stateArchive(brokenState()), 0o600),
 			)
 		},

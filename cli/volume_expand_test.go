@@ -86,7 +86,7 @@ capability {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"volume", "create", "-address", expandingCluster(t, c.volume), file}
-			code, out, errs := run(t, args)
+			code, out, errs := runLine(t, args)
 			if code != structs.KindTimeout.ExitCode() ||
 				!strings.Contains(errs, "still expanding") {
 				t.Errorf("%d %q", code, errs)

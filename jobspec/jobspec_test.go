@@ -24,16 +24,16 @@ func TestParseJob_MatchesTheGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := json.MarshalIndent(parse(t, file, src), "", "  ")
+			got, err := json.MarshalIndent(parseFile(t, file, src), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, file+".golden", append(got, '\n'))
+			compareGolden(t, file+".golden", append(got, '\n'))
 		})
 	}
 }
 
-func parse(t *testing.T, file string, src []byte) any {
+func parseFile(t *testing.T, file string, src []byte) any {
 	t.Helper()
 	if strings.Contains(file, "volume") {
 		v, err := ParseVolume(file, src)
@@ -58,7 +58,7 @@ func parse(t *testing.T, file string, src []byte) any {
 	return j
 }
 
-func compare(t *testing.T, golden string, got []byte) {
+func compareGolden(t *testing.T, golden string, got []byte) {
 	t.Helper()
 	if *rewrite {
 		if err := os.WriteFile(golden, got, 0o644); err != nil {
@@ -169,7 +169,7 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"locals {\n  a = local.b\n  b = 1\n}\n", `j.hcl:2,12: unsupported attribute`},
 		{"locals {\n  a = [for x in [1]: x]\n}\n", `j.hcl:2,7: loops are not supported by berth yet`},
 		{"locals {\n  a = \"%{ for x in [1] }${x}%{ endfor }\"\n}\n", `loops are not supported by berth yet`},
-		{"locals {\n" + doubling(40) + "}\n", `the value is too large; expected at most 65536 bytes`},
+		{"locals {\n" + doublingLocals(40) + "}\n", `the value is too large; expected at most 65536 bytes`},
 		{"locals {\n  a = 1\n  b = \"" + strings.Repeat("${local.a}", 1001) + "\"\n}\n",
 			`too many uses of variables; expected at most 1000`},
 		{"locals {\n  a = file(\"/etc/passwd\")\n}\n", `call to unknown function`},
@@ -182,18 +182,18 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 	}
 }
 
-// doubling defines locals each twice as large as the one above it.
-func doubling(n int) string {
+// doublingLocals defines locals each twice as large as the one above it.
+func doublingLocals(n int) string {
 	s := "  a0 = \"0123456789\"\n"
 	names := "abcdefghijklmnopqrstuvwxyz"
 	for i := 1; i <= n; i++ {
-		from, to := name(names, i-1), name(names, i)
+		from, to := localName(names, i-1), localName(names, i)
 		s += "  " + to + " = \"${local." + from + "}${local." + from + "}\"\n"
 	}
 	return s
 }
 
-func name(letters string, i int) string {
+func localName(letters string, i int) string {
 	if i == 0 {
 		return "a0"
 	}
@@ -289,6 +289,6 @@ func TestParse_AcceptsTheExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parse(t, file, src)
+		parseFile(t, file, src)
 	}
 }
