@@ -29,14 +29,21 @@ func runLine(t *testing.T, args []string, extra ...Command) (code int, out, errs
 	return code, o.String(), e.String()
 }
 
-func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
-	caller := &apitest.Caller{}
+// serveAPI serves the HTTP API of an agent before fake servers.
+func serveAPI(t *testing.T, caller *apitest.Caller, agent *apitest.Agent) (addr string) {
+	t.Helper()
 	srv := httptest.NewServer(api.NewHandler(api.Config{
 		Caller: caller,
-		Agent:  fakeAgent(t.TempDir()),
+		Agent:  agent,
 		Logger: hclog.NewNullLogger(),
 	}))
 	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
+	caller := &apitest.Caller{}
+	addr := serveAPI(t, caller, fakeAgent(t.TempDir()))
 	for kind, want := range map[structs.Kind]int{
 		structs.KindInvalid:      2,
 		structs.KindDenied:       3,
@@ -48,15 +55,15 @@ func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 		structs.KindInternal:     1,
 	} {
 		apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(kind, "so it is"))
-		code, _, errs := runLine(t, []string{"volume", "deregister", "v", "-address", srv.URL})
+		code, _, errs := runLine(t, []string{"volume", "deregister", "v", "-address", addr})
 		if code != want || errs != "Error: so it is\n" {
-			t.Errorf("%s: exit code %d, want %d: %q", kind, code, want, errs)
+			t.Errorf("%s: got exit code %d, want %d: %q", kind, code, want, errs)
 		}
 	}
 	code, _, errs := runLine(t, []string{"volume", "deregister"})
 	if code != 2 ||
 		!strings.Contains(errs, `"berth volume deregister -h"`) {
-		t.Errorf("wrong usage: %d %q", code, errs)
+		t.Errorf("wrong usage: got exit code %d: %q", code, errs)
 	}
 }
 
@@ -86,14 +93,15 @@ func TestRun_MergesCommandsOfOtherPackages(t *testing.T) {
 	code, _, errs := runLine(t, []string{"agent", "-config", "a", "-config", "b"}, extra...)
 	if code != 0 ||
 		!reflect.DeepEqual(got, []string{"a", "b"}) {
-		t.Errorf("%d %q %q", code, got, errs)
+		t.Errorf("got exit code %d and the values %q: %q", code, got, errs)
 	}
-	if _, out, _ := runLine(t, nil, extra...); !strings.Contains(out, "Run an agent") {
-		t.Errorf("help shows\n%s", out)
+	_, out, _ := runLine(t, nil, extra...)
+	if !strings.Contains(out, "Run an agent") {
+		t.Errorf("the help lacks the command:\n%s", out)
 	}
-	if _, out, _ := runLine(t, []string{"plugin"}, extra...); !strings.Contains(out, "status") ||
-		!strings.Contains(out, "sample") {
-		t.Errorf("help of a group that others add to shows\n%s", out)
+	_, out, _ = runLine(t, []string{"plugin"}, extra...)
+	if !strings.Contains(out, "status") || !strings.Contains(out, "sample") {
+		t.Errorf("the help of a group lacks a command:\n%s", out)
 	}
 }
 
@@ -133,8 +141,8 @@ func splitWords(line string) (all []string) {
 	return all
 }
 
-// asIs lists the commands that print the output of tasks and agents unchanged.
-var asIs = []string{" alloc logs", " operator metrics"}
+// unrendered lists the commands that print the output of tasks and agents unchanged.
+var unrendered = []string{" alloc logs", " operator metrics"}
 
 // TestTree_CommandsFollowTheRules holds every command to the rules that help and parsing need.
 func TestTree_CommandsFollowTheRules(t *testing.T) {
@@ -147,14 +155,14 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			t.Errorf("%s: the synopsis is %q", path, c.Synopsis)
 		}
 		if (c.Run == nil) == (len(c.Sub) == 0) {
-			t.Errorf("%s: either runs or has commands below it", path)
+			t.Errorf("%s both runs and has commands, or neither", path)
 		}
 		seen := map[string]bool{}
 		for _, f := range c.flags() {
 			if seen[f.Name] ||
 				f.Usage == "" ||
 				strings.HasSuffix(f.Usage, ".") {
-				t.Errorf("%s: the flag -%s is there twice or its usage is %q", path, f.Name, f.Usage)
+				t.Errorf("%s: the flag -%s is a duplicate or has the usage %q", path, f.Name, f.Usage)
 			}
 			seen[f.Name] = true
 		}
@@ -162,7 +170,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			!c.Local &&
 			!c.Renders &&
 			!c.Acts &&
-			!slices.Contains(asIs, path) {
+			!slices.Contains(unrendered, path) {
 			t.Errorf("%s has no -json", path)
 		}
 		checkExamples(t, strings.TrimSpace(path), c)
@@ -170,7 +178,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 		if code != 0 ||
 			errs != "" ||
 			!strings.HasPrefix(out, "Usage: berth"+path) {
-			t.Errorf("%s -h: %d %q %q", path, code, out, errs)
+			t.Errorf("%s -h: got exit code %d: %q %q", path, code, out, errs)
 		}
 		for line := range strings.Lines(out) {
 			if len(line) > helpWidth+1 {
@@ -216,7 +224,7 @@ func TestParse_SeparatesFlagsFromArguments(t *testing.T) {
 		call := &Call{cmd: cmd}
 		err := call.parse(strings.Fields(c.line))
 		if err != nil {
-			t.Errorf("%s: %v", c.line, err)
+			t.Errorf("%q: %v", c.line, err)
 			continue
 		}
 		if !reflect.DeepEqual(call.Args, c.args) ||
@@ -224,7 +232,7 @@ func TestParse_SeparatesFlagsFromArguments(t *testing.T) {
 			call.Bool("on") != c.on ||
 			!reflect.DeepEqual(call.Strings("list"), c.list) ||
 			call.Duration("for") != c.span {
-			t.Errorf("%s: %+v %+v", c.line, call.Args, call.values)
+			t.Errorf("%q: got the arguments %+v and the values %+v", c.line, call.Args, call.values)
 		}
 	}
 }
@@ -259,12 +267,12 @@ func TestFitColumns_NarrowsTheWidestColumns(t *testing.T) {
 			got = append(got, column.width)
 		}
 		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%v in %d: %v, want %v",
+			t.Errorf("%v in %d characters: got %v, want %v",
 				c.widths, c.width, got, c.want)
 		}
 	}
 	if got := cutCell("größer", 4); got != "grö…" {
-		t.Error(got)
+		t.Errorf("got %q, want %q", got, "grö…")
 	}
 }
 
@@ -288,11 +296,11 @@ func TestDropColumns_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
 			shown = append(shown, column.cells[0])
 		}
 		if got := strings.Join(shown, ","); got != want {
-			t.Errorf("%d: %s, want %s", width, got, want)
+			t.Errorf("width %d: got %s, want %s", width, got, want)
 		}
 		below := texts != nil && strings.Join(texts.cells, "|") == "Last Error||the array is full"
 		if below != (width == 31 || width == 4) {
-			t.Errorf("%d: %+v stands below", width, texts)
+			t.Errorf("width %d: got %+v below the rows", width, texts)
 		}
 	}
 }
@@ -309,7 +317,7 @@ func TestFormatSpan_ShowsTwoUnits(t *testing.T) {
 		48 * time.Hour: "2d",
 	} {
 		if got := formatSpan(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
+			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}
 }
@@ -326,7 +334,7 @@ func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 		}
 		printTask(c, "t", &structs.TaskState{State: structs.TaskRunning}, status)
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("%s: %q", status, out.String())
+			t.Errorf("%s: got %q, want %q", status, out.String(), want)
 		}
 	}
 }
@@ -342,7 +350,7 @@ func TestProblemText_ShowsACodeOnce(t *testing.T) {
 		"":                  nil,
 	} {
 		if got := problemText(e); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
@@ -361,9 +369,10 @@ func TestBlockedText_DoesNotRepeatTheError(t *testing.T) {
 		{structs.VolumeReady, failed, "volume v: no space"},
 	} {
 		v := &structs.CSIVolumeDetail{Blocked: "volume v: no space"}
-		v.State, v.LastError = c.state, c.err
+		v.State = c.state
+		v.LastError = c.err
 		if got := blockedText(v); got != c.want {
-			t.Errorf("%s: %q, want %q", c.state, got, c.want)
+			t.Errorf("%s: got %q, want %q", c.state, got, c.want)
 		}
 	}
 }
@@ -388,7 +397,7 @@ func TestEndText_ShowsACauseOnce(t *testing.T) {
 			TaskStates:        event(c.event),
 		}
 		if got := endText(a); got != c.want {
-			t.Errorf("%q and %q: %q, want %q",
+			t.Errorf("%q and %q: got %q, want %q",
 				c.description, c.event, got, c.want)
 		}
 	}

@@ -300,13 +300,14 @@ func (w *fakeCluster) job(id string) (*structs.Job, error) {
 func (w *fakeCluster) answerJobs() {
 	c := w.caller
 	meta := structs.QueryMeta{Index: 42, KnownLeader: true}
-	apitest.On(c, structs.JobRegister, func(_ context.Context,
-		r *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
+	apitest.On(c, structs.JobRegister, func(_ context.Context, r *structs.JobRegisterRequest) (
+		*structs.JobRegisterResponse, error,
+	) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if r.EnforceIndex {
-			return nil, structs.Errorf(structs.KindConflict, "job %q has JobModifyIndex 17, not %d", r.Job.ID,
-				r.JobModifyIndex)
+			return nil, structs.Errorf(structs.KindConflict, "job %q has JobModifyIndex 17, not %d",
+				r.Job.ID, r.JobModifyIndex)
 		}
 		w.jobs[r.Job.ID] = r.Job
 		return &structs.JobRegisterResponse{
@@ -317,8 +318,9 @@ func (w *fakeCluster) answerJobs() {
 			}[r.Job.ID],
 		}, nil
 	})
-	apitest.On(c, structs.JobDeregister, func(_ context.Context,
-		r *structs.JobDeregisterRequest) (*structs.JobDeregisterResponse, error) {
+	apitest.On(c, structs.JobDeregister, func(_ context.Context, r *structs.JobDeregisterRequest) (
+		*structs.JobDeregisterResponse, error,
+	) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.jobs[r.JobID] == nil {
@@ -329,21 +331,24 @@ func (w *fakeCluster) answerJobs() {
 		w.jobs[r.JobID] = stopped
 		return &structs.JobDeregisterResponse{EvalID: eval3}, nil
 	})
-	apitest.On(c, structs.JobGet, func(_ context.Context, r *structs.JobGetRequest) (*structs.JobGetResponse,
-		error) {
+	apitest.On(c, structs.JobGet, func(_ context.Context, r *structs.JobGetRequest) (
+		*structs.JobGetResponse, error,
+	) {
 		j, err := w.job(r.JobID)
 		return &structs.JobGetResponse{Job: j, QueryMeta: meta}, err
 	})
-	apitest.On(c, structs.JobVersions, func(_ context.Context,
-		r *structs.JobGetRequest) (*structs.JobVersionsResponse, error) {
+	apitest.On(c, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (
+		*structs.JobVersionsResponse, error,
+	) {
 		j, err := w.job(r.JobID)
 		return &structs.JobVersionsResponse{
 			Versions:  []*structs.Job{j},
 			QueryMeta: meta,
 		}, err
 	})
-	apitest.On(c, structs.JobList, func(_ context.Context, r *structs.QueryRequest) (*structs.JobListResponse,
-		error) {
+	apitest.On(c, structs.JobList, func(_ context.Context, r *structs.QueryRequest) (
+		*structs.JobListResponse, error,
+	) {
 		resp := &structs.JobListResponse{QueryMeta: meta}
 		for _, id := range []string{"web", "web-old", "new"} {
 			j, err := w.job(id)
@@ -373,8 +378,9 @@ func (w *fakeCluster) answerJobs() {
 			}},
 		},
 	})
-	apitest.On(c, structs.JobAllocations, func(_ context.Context,
-		r *structs.JobGetRequest) (*structs.AllocListResponse, error) {
+	apitest.On(c, structs.JobAllocations, func(_ context.Context, r *structs.JobGetRequest) (
+		*structs.AllocListResponse, error,
+	) {
 		return &structs.AllocListResponse{
 			QueryMeta: meta,
 			Allocations: w.findAllocs(func(a *structs.Allocation) bool {
@@ -382,8 +388,9 @@ func (w *fakeCluster) answerJobs() {
 			}),
 		}, nil
 	})
-	apitest.On(c, structs.JobEvaluations, func(_ context.Context,
-		r *structs.JobGetRequest) (*structs.EvalListResponse, error) {
+	apitest.On(c, structs.JobEvaluations, func(_ context.Context, r *structs.JobGetRequest) (
+		*structs.EvalListResponse, error,
+	) {
 		var evals []*structs.Evaluation
 		for _, e := range evaluations() {
 			if e.JobID == r.JobID {

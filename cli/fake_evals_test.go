@@ -69,8 +69,9 @@ func evaluations() []*structs.Evaluation {
 
 func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 	c := w.caller
-	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (*structs.EvalGetResponse,
-		error) {
+	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (
+		*structs.EvalGetResponse, error,
+	) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.reads[r.EvalID]++
@@ -84,30 +85,34 @@ func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 		}
 		return nil, notFound("evaluation", r.EvalID)
 	})
-	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (*structs.EvalListResponse,
-		error) {
+	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (
+		*structs.EvalListResponse, error,
+	) {
 		evals := slices.DeleteFunc(evaluations(),
 			func(e *structs.Evaluation) bool {
 				return !strings.HasPrefix(e.ID, r.Prefix)
 			})
 		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
 	})
-	apitest.On(c, structs.EvalAllocs, func(_ context.Context,
-		r *structs.EvalGetRequest) (*structs.AllocListResponse, error) {
+	apitest.On(c, structs.EvalAllocs, func(_ context.Context, r *structs.EvalGetRequest) (
+		*structs.AllocListResponse, error,
+	) {
 		found := w.findAllocs(func(a *structs.Allocation) bool {
 			return a.EvalID == r.EvalID
 		})
 		return &structs.AllocListResponse{Allocations: found}, nil
 	})
-	apitest.On(c, structs.AllocList, func(_ context.Context,
-		r *structs.QueryRequest) (*structs.AllocListResponse, error) {
+	apitest.On(c, structs.AllocList, func(_ context.Context, r *structs.QueryRequest) (
+		*structs.AllocListResponse, error,
+	) {
 		found := w.findAllocs(func(a *structs.Allocation) bool {
 			return strings.HasPrefix(a.ID, r.Prefix)
 		})
 		return &structs.AllocListResponse{Allocations: found}, nil
 	})
-	apitest.On(c, structs.AllocGet, func(_ context.Context,
-		r *structs.AllocGetRequest) (*structs.AllocGetResponse, error) {
+	apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (
+		*structs.AllocGetResponse, error,
+	) {
 		for _, a := range w.allocs() {
 			if a.ID == r.AllocID {
 				w.mu.Lock()
@@ -123,8 +128,9 @@ func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 		}
 		return nil, notFound("allocation", r.AllocID)
 	})
-	apitest.On(c, structs.AllocStop, func(context.Context,
-		*structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
+	apitest.On(c, structs.AllocStop, func(context.Context, *structs.AllocStopRequest) (
+		*structs.AllocStopResponse, error,
+	) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.reads["stop"] = 1

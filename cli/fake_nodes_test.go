@@ -38,8 +38,9 @@ func (w *fakeCluster) answerCluster() {
 		},
 	}
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
-	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (*structs.NodeListResponse,
-		error) {
+	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (
+		*structs.NodeListResponse, error,
+	) {
 		all := []*structs.NodeListStub{
 			{
 				ID:                    node1,
@@ -65,8 +66,9 @@ func (w *fakeCluster) answerCluster() {
 					r.Filter != fmt.Sprintf("Name == %q", n.Name)
 		})}, nil
 	})
-	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse,
-		error) {
+	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (
+		*structs.NodeGetResponse, error,
+	) {
 		if r.NodeID != node1 {
 			return nil, notFound("node", r.NodeID)
 		}
@@ -77,8 +79,9 @@ func (w *fakeCluster) answerCluster() {
 			},
 		}, nil
 	})
-	apitest.On(c, structs.NodeAllocs, func(_ context.Context,
-		r *structs.NodeGetRequest) (*structs.AllocsResponse, error) {
+	apitest.On(c, structs.NodeAllocs, func(_ context.Context, r *structs.NodeGetRequest) (
+		*structs.AllocsResponse, error,
+	) {
 		return &structs.AllocsResponse{Allocs: slices.DeleteFunc(w.allocs(),
 			func(a *structs.Allocation) bool { return a.NodeID != r.NodeID })}, nil
 	})

@@ -19,8 +19,9 @@ func (w *fakeCluster) answerStorage() {
 		UpdateTime:        nanosBefore(3 * time.Second),
 		ControllerInfo:    &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true},
 	}
-	apitest.On(c, structs.CSIPluginList, func(_ context.Context,
-		r *structs.QueryRequest) (*structs.CSIPluginListResponse, error) {
+	apitest.On(c, structs.CSIPluginList, func(_ context.Context, r *structs.QueryRequest) (
+		*structs.CSIPluginListResponse, error,
+	) {
 		resp := &structs.CSIPluginListResponse{}
 		if strings.HasPrefix("hostpath", r.Prefix) {
 			resp.Plugins = []*structs.CSIPluginListStub{{
@@ -77,8 +78,9 @@ func (w *fakeCluster) answerStorage() {
 				},
 			}, nil
 		})
-	apitest.On(c, structs.CSIVolumeList, func(_ context.Context,
-		r *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
+	apitest.On(c, structs.CSIVolumeList, func(_ context.Context, r *structs.CSIVolumeListRequest) (
+		*structs.CSIVolumeListResponse, error,
+	) {
 		all := []*structs.CSIVolumeListStub{
 			{
 				ID:             "data",
@@ -104,15 +106,17 @@ func (w *fakeCluster) answerStorage() {
 					r.PluginID != "" && r.PluginID != v.PluginID
 			})}, nil
 	})
-	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context,
-		r *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
+	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context, r *structs.CSIVolumeGetRequest) (
+		*structs.CSIVolumeGetResponse, error,
+	) {
 		if r.ID != "data" {
 			return nil, notFound("volume", r.ID)
 		}
 		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
 	})
-	apitest.On(c, structs.CSIClaimList, func(_ context.Context,
-		r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+	apitest.On(c, structs.CSIClaimList, func(_ context.Context, r *structs.CSIClaimListRequest) (
+		*structs.CSIClaimListResponse, error,
+	) {
 		if r.VolumeID != "data" {
 			return nil, notFound("volume", r.VolumeID)
 		}
@@ -124,22 +128,24 @@ func (w *fakeCluster) answerStorage() {
 		})
 		return &structs.CSIClaimListResponse{Claims: claims}, nil
 	})
-	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse,
-		error) {
+	type written = structs.CSIVolumeRegisterResponse
+	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*written, error) {
 		v := r.Volumes[0].Copy()
 		if v.PluginID != "hostpath" {
 			return nil, structs.Errorf(structs.KindPrecondition, "no plugin %q; run its job first", v.PluginID)
 		}
-		v.ExternalID, v.Capacity = "vol-"+v.ID, v.RequestedCapacityMin
-		return &structs.CSIVolumeRegisterResponse{Volumes: []*structs.CSIVolume{v}}, nil
+		v.ExternalID = "vol-" + v.ID
+		v.Capacity = v.RequestedCapacityMin
+		return &written{Volumes: []*structs.CSIVolume{v}}, nil
 	}
 	apitest.On(c, structs.CSIVolumeCreate, made)
 	apitest.On(c, structs.CSIVolumeRegister, made)
-	apitest.On(c, structs.CSIVolumeDeregister, func(_ context.Context,
-		r *structs.CSIVolumeDeregisterRequest) (*structs.Empty, error) {
+	apitest.On(c, structs.CSIVolumeDeregister, func(_ context.Context, r *structs.CSIVolumeDeregisterRequest) (
+		*structs.Empty, error,
+	) {
 		if !r.Force {
-			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s", r.ID,
-				shortID(alloc1))
+			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s",
+				r.ID, shortID(alloc1))
 		}
 		return &structs.Empty{}, nil
 	})

@@ -3,12 +3,9 @@ package cli
 import (
 	"context"
 	"io"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
 	"berth/api/apitest"
@@ -108,25 +105,19 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 		}
 		return resp, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{
-		Caller: c,
-		Agent:  fakeAgent(t.TempDir()),
-		Logger: hclog.NewNullLogger(),
-	}))
-	t.Cleanup(srv.Close)
-	return srv.URL
+	return serveAPI(t, c, fakeAgent(t.TempDir()))
 }
 
 func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
-	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address",
-		heldCluster(t, structs.AllocComplete, 2)})
+	addr := heldCluster(t, structs.AllocComplete, 2)
+	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", addr})
 	if code != 0 || errs != "" {
-		t.Fatalf("%d %q", code, errs)
+		t.Fatalf("got exit code %d: %q", code, errs)
 	}
 	held := strings.Index(out, "still holds volume data: Internal: target is busy")
 	ended := strings.Index(out, `Job "db" has ended`)
 	if held < 0 || ended < held {
-		t.Errorf("it said\n%s", out)
+		t.Errorf("got the output\n%s", out)
 	}
 }
 
@@ -153,25 +144,20 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 		}
 		return &response{Allocations: []*structs.AllocListStub{before, now}}, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{
-		Caller: c,
-		Agent:  fakeAgent(t.TempDir()),
-		Logger: hclog.NewNullLogger(),
-	}))
-	t.Cleanup(srv.Close)
-	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", srv.URL})
+	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", addr})
 	if code != 0 ||
 		!strings.Contains(out, "a2a2a2a2 (db.g[0]) is failed") ||
 		strings.Contains(out, "a1a1a1a1") {
-		t.Errorf("%d %q\n%s", code, errs, out)
+		t.Errorf("got exit code %d: %q\n%s", code, errs, out)
 	}
 }
 
 func TestHeldVolumes_ReturnsTheHeldVolumes(t *testing.T) {
+	addr := heldCluster(t, structs.AllocComplete, 1)
 	c := &Call{
 		cmd: &Command{},
-		API: api.NewClient(api.ClientConfig{Address: heldCluster(t,
-			structs.AllocComplete, 1)}),
+		API: api.NewClient(api.ClientConfig{Address: addr}),
 	}
 	c.Out = io.Discard
 	defer c.API.Close()
@@ -179,7 +165,7 @@ func TestHeldVolumes_ReturnsTheHeldVolumes(t *testing.T) {
 	for _, want := range [][]string{{"data"}, nil} {
 		still, err := w.heldVolumes(t.Context(), "db", []string{"gone", "data", "free"})
 		if err != nil || !slices.Equal(still, want) {
-			t.Errorf("%v %v, want %v", still, err, want)
+			t.Errorf("got %v, error %v, want %v", still, err, want)
 		}
 	}
 }
@@ -192,16 +178,16 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 		_, out, _ := runLine(t, []string{"alloc", "status", alloc1, "-address", heldCluster(t, status, 1)})
 		if !strings.Contains(out, want) ||
 			status == structs.AllocRunning && strings.Contains(out, "not released") {
-			t.Errorf("%s: it said\n%s", status, out)
+			t.Errorf("%s: got the output\n%s", status, out)
 		}
 	}
 }
 
 func TestJobRun_ShowsAFailedAttach(t *testing.T) {
-	srv := heldCluster(t, structs.AllocPending, 1)
+	addr := heldCluster(t, structs.AllocPending, 1)
 	c := &Call{
 		cmd: &Command{Flags: detachFlags},
-		API: api.NewClient(api.ClientConfig{Address: srv}),
+		API: api.NewClient(api.ClientConfig{Address: addr}),
 	}
 	var out strings.Builder
 	c.Out = &out
@@ -219,7 +205,7 @@ func TestJobRun_ShowsAFailedAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "volume data is attaching: Internal: the array is full") {
-		t.Errorf("it said %q", out.String())
+		t.Errorf("got the output %q", out.String())
 	}
 }
 
@@ -249,14 +235,9 @@ func TestJobStop_ContinuesAfterAnElection(t *testing.T) {
 		}
 		return &response{}, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{
-		Caller: c,
-		Agent:  fakeAgent(t.TempDir()),
-		Logger: hclog.NewNullLogger(),
-	}))
-	t.Cleanup(srv.Close)
-	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", srv.URL})
+	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
+	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", addr})
 	if code != 0 || !strings.Contains(out, `Job "db" has ended`) {
-		t.Errorf("%d %q\n%s", code, errs, out)
+		t.Errorf("got exit code %d: %q\n%s", code, errs, out)
 	}
 }

@@ -26,6 +26,6 @@ func TestOpenArchive_ReadsAPipe(t *testing.T) {
 	}
 	defer f.Close()
 	if err := <-written; err != nil || meta.Index != 42 {
-		t.Errorf("index %d, %v", meta.Index, err)
+		t.Errorf("got the index %d, error %v", meta.Index, err)
 	}
 }

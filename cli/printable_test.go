@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
 
-	"github.com/hashicorp/go-hclog"
-
-	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
 )
@@ -18,20 +14,19 @@ import (
 // TestOutput_EscapesControlCharacters in names, errors and reports for users. Programs get the answer of the
 // API unchanged, and logs are as the tasks wrote them.
 func TestOutput_EscapesControlCharacters(t *testing.T) {
-	const evil = "x\x1b]0;owned\a\u009b2J\u202ey"
-	caller, logs := &apitest.Caller{}, t.TempDir()
+	const (
+		evil    = "x\x1b]0;owned\a\u009b2J\u202ey"
+		allocID = "01234567-89ab-cdef-0123-456789abcdef"
+	)
+	caller := &apitest.Caller{}
+	logs := t.TempDir()
 	agent := fakeAgent(t.TempDir())
 	agent.Logs = func(string, string, string) (string, error) { return logs, nil }
 	err := os.WriteFile(filepath.Join(logs, "t.stdout.0"), []byte(evil), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(api.NewHandler(api.Config{
-		Caller: caller,
-		Agent:  agent,
-		Logger: hclog.NewNullLogger(),
-	}))
-	t.Cleanup(srv.Close)
+	addr := serveAPI(t, caller, agent)
 	job := &structs.Job{
 		ID:                "j",
 		Name:              evil,
@@ -66,7 +61,7 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 		}}})
 	apitest.Answer(caller, structs.AllocGet,
 		structs.AllocGetResponse{Alloc: &structs.Allocation{
-			ID:        "01234567-89ab-cdef-0123-456789abcdef",
+			ID:        allocID,
 			TaskGroup: "g",
 			Job: &structs.Job{
 				ID: "j",
@@ -77,15 +72,20 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 			},
 		}})
 	apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(structs.KindInternal, "%s", evil))
-	for _, line := range []string{"job status", "job status j", "volume status", "volume status v",
-		"volume deregister v"} {
-		_, out, errs := runLine(t, append(strings.Fields(line), "-address", srv.URL))
+	for _, line := range []string{
+		"job status",
+		"job status j",
+		"volume status",
+		"volume status v",
+		"volume deregister v",
+	} {
+		_, out, errs := runLine(t, append(strings.Fields(line), "-address", addr))
 		text := out + errs
-		if strings.ContainsFunc(text, func(r rune) bool {
-			return r != '\n' &&
-				(unicode.IsControl(r) || r == '\u202e')
-		}) {
-			t.Errorf("%s shows %q", line, text)
+		control := func(r rune) bool {
+			return r != '\n' && (unicode.IsControl(r) || r == '\u202e')
+		}
+		if strings.ContainsFunc(text, control) {
+			t.Errorf("%s writes control characters: %q", line, text)
 		}
 		if !strings.Contains(text, `x\x1b]0;owned\a\u009b2J\u202ey`) {
 			t.Errorf("%s does not show the escapes: %q", line, text)
@@ -94,19 +94,19 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 	var sentence strings.Builder
 	(&Call{Stdio: Stdio{Out: &sentence}}).Printf("%s\n", evil)
 	if !strings.HasPrefix(sentence.String(), `x\x1b]0;`) {
-		t.Errorf("a sentence shows %q", sentence.String())
+		t.Errorf("a sentence is %q", sentence.String())
 	}
 	template := "{{range .}}{{.Name}}{{end}}"
-	_, out, _ := runLine(t, []string{"job", "status", "-t", template, "-address", srv.URL})
+	_, out, _ := runLine(t, []string{"job", "status", "-t", template, "-address", addr})
 	if !strings.Contains(out, evil) {
-		t.Errorf("a template gives programs %q", out)
+		t.Errorf("the output of a template is %q", out)
 	}
-	if _, out, _ := runLine(t, []string{"job", "status", "-json", "-address", srv.URL}); !strings.Contains(out,
-		`x\u001b]0;owned`) {
-		t.Errorf("JSON is %q", out)
+	_, out, _ = runLine(t, []string{"job", "status", "-json", "-address", addr})
+	if !strings.Contains(out, `x\u001b]0;owned`) {
+		t.Errorf("the JSON is %q", out)
 	}
-	if _, out, errs := runLine(t, []string{"alloc", "logs", "01234567-89ab-cdef-0123-456789abcdef", "t",
-		"-address", srv.URL}); out != evil {
-		t.Errorf("logs are %q %s", out, errs)
+	_, out, errs := runLine(t, []string{"alloc", "logs", allocID, "t", "-address", addr})
+	if out != evil {
+		t.Errorf("the log is %q: %s", out, errs)
 	}
 }

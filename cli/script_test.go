@@ -91,9 +91,9 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	select {
 	case id := <-ts.Value(clusterKey{}).(*fakeCluster).slow:
 		if id != args[0] {
-			ts.Fatalf("the deletion of %s is requested", id)
+			ts.Fatalf("got a request to delete %s, want %s", id, args[0])
 		}
 	case <-time.After(30 * time.Second):
-		ts.Fatalf("the deletion of %s is not requested", args[0])
+		ts.Fatalf("no request to delete %s", args[0])
 	}
 }

@@ -2,16 +2,12 @@ package cli
 
 import (
 	"context"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
-
-	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
 )
@@ -21,29 +17,23 @@ import (
 func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 	t.Helper()
 	c := &apitest.Caller{}
-	looked := make(chan struct{})
+	wasRead := make(chan struct{})
 	var once sync.Once
 	type got = structs.CSIVolumeGetResponse
 	apitest.On(c, structs.CSIVolumeGet, func(context.Context, *structs.CSIVolumeGetRequest) (*got, error) {
-		once.Do(func() { close(looked) })
+		once.Do(func() { close(wasRead) })
 		return &got{Volume: &structs.CSIVolumeDetail{CSIVolume: volume}}, nil
 	})
 	type put = structs.CSIVolumeRegisterResponse
-	apitest.On(c, structs.CSIVolumeCreate, func(ctx context.Context, _ *structs.CSIVolumeRegisterRequest) (*put,
-		error) {
+	type request = structs.CSIVolumeRegisterRequest
+	apitest.On(c, structs.CSIVolumeCreate, func(ctx context.Context, _ *request) (*put, error) {
 		select {
-		case <-looked:
+		case <-wasRead:
 		case <-ctx.Done():
 		}
 		return nil, structs.Errorf(structs.KindTimeout, "volume %q is still expanding", volume.ID)
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{
-		Caller: c,
-		Agent:  fakeAgent(t.TempDir()),
-		Logger: hclog.NewNullLogger(),
-	}))
-	t.Cleanup(srv.Close)
-	return srv.URL
+	return serveAPI(t, c, fakeAgent(t.TempDir()))
 }
 
 // A volume that has not grown yet does not have the requested size, although its state is ready.
@@ -89,11 +79,11 @@ capability {
 			code, out, errs := runLine(t, args)
 			if code != structs.KindTimeout.ExitCode() ||
 				!strings.Contains(errs, "still expanding") {
-				t.Errorf("%d %q", code, errs)
+				t.Errorf("got exit code %d: %q", code, errs)
 			}
 			if !strings.Contains(out+errs, c.says) ||
 				strings.Contains(out+errs, "is ready") {
-				t.Errorf("printed %s%s", out, errs)
+				t.Errorf("got the output %s%s", out, errs)
 			}
 		})
 	}

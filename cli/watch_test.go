@@ -9,7 +9,8 @@ import (
 	"berth/structs"
 )
 
-// A watch outlives an election, more than one if it has to, but not the loss of all servers.
+// TestWatch_ContinuesAfterAnElection checks that a watch survives one election and many, but not the loss of
+// all servers.
 func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 	unavailable := structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
 	refused := structs.Errorf(structs.KindNotFound, "no such job")
@@ -37,7 +38,8 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				began, runs := time.Now(), 0
+				began := time.Now()
+				runs := 0
 				err := retryOutage(t.Context(), func(context.Context) error {
 					runs++
 					return c.answers(runs)
@@ -45,8 +47,8 @@ func TestWatch_ContinuesAfterAnElection(t *testing.T) {
 				if runs != c.runs ||
 					structs.KindOf(err) != c.kind ||
 					time.Since(began) != c.took {
-					t.Errorf("%v after %s and %d runs, want %q after %s and %d", err, time.Since(began), runs,
-						c.kind, c.took, c.runs)
+					t.Errorf("got %v after %s and %d runs, want %q after %s and %d",
+						err, time.Since(began), runs, c.kind, c.took, c.runs)
 				}
 			})
 		})
