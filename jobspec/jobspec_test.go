@@ -71,7 +71,7 @@ func compareGolden(t *testing.T, golden string, got []byte) {
 		t.Fatal(err)
 	}
 	if string(want) != string(got) {
-		t.Errorf("differs from %s (see -rewrite):\n%s", golden, got)
+		t.Errorf("%s differs (see -rewrite); got\n%s", golden, got)
 	}
 }
 
@@ -118,13 +118,13 @@ func TestParseJob_PoliciesOverrideTheDefaultsOfTheType(t *testing.T) {
 	g := j.TaskGroups[0]
 	def := structs.DefaultRestartPolicy(structs.JobBatch)
 	if p := *g.RestartPolicy; p.Attempts != 0 || p.Interval != def.Interval || p.Mode != "fail" {
-		t.Errorf("group restart: %+v", p)
+		t.Errorf("restart of the group: got %+v", p)
 	}
 	if p := *g.Tasks[0].RestartPolicy; p.Attempts != 0 || p.Delay != def.Delay || p.Mode != "delay" {
-		t.Errorf("task restart: %+v", p)
+		t.Errorf("restart of the task: got %+v", p)
 	}
 	if p := *g.ReschedulePolicy; !p.Unlimited || p.DelayFunction != structs.RescheduleConstant {
-		t.Errorf("reschedule: %+v", p)
+		t.Errorf("reschedule: got %+v", p)
 	}
 }
 
@@ -182,12 +182,13 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 	}
 }
 
-// doublingLocals defines locals each twice as large as the one above it.
+// doublingLocals defines locals, each twice as large as the one above it.
 func doublingLocals(n int) string {
 	s := "  a0 = \"0123456789\"\n"
 	names := "abcdefghijklmnopqrstuvwxyz"
 	for i := 1; i <= n; i++ {
-		from, to := localName(names, i-1), localName(names, i)
+		from := localName(names, i-1)
+		to := localName(names, i)
 		s += "  " + to + " = \"${local." + from + "}${local." + from + "}\"\n"
 	}
 	return s
@@ -224,7 +225,7 @@ func TestParseVolume_FaultsHavePositionAndExpectation(t *testing.T) {
 			t.Errorf("%q:\n got %v\nwant %s", c.src, err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("a secret shows: %v", err)
+			t.Errorf("the error has a secret: %v", err)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestLocate_AddsPositionsToFaults(t *testing.T) {
 	job.Canonicalize()
 	err = Locate("x.hcl", []byte(faulty), job.Validate())
 	if !structs.IsKind(err, structs.KindInvalid) {
-		t.Fatalf("error %v", err)
+		t.Fatalf("got %v, want invalid", err)
 	}
 	for _, want := range []string{
 		"x.hcl:2,10: job \"x\": type \"sevrice\" must be",
@@ -52,12 +52,12 @@ func TestLocate_AddsPositionsToFaults(t *testing.T) {
 		"x.hcl:20,7: job \"x\": group \"g\": task \"t\": volume_mount \"nope\": the group has no volume",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no %s in\n%v", want, err)
+			t.Errorf("%v\nlacks %s", err, want)
 		}
 	}
 }
 
-// TestLocate_AcceptsEnvironmentPlaceholders, which are not HCL2, in a file with faults.
+// TestLocate_AcceptsEnvironmentPlaceholders locates faults in a file with placeholders that are not HCL2.
 func TestLocate_AcceptsEnvironmentPlaceholders(t *testing.T) {
 	src := []byte(`job "x" {
   group "g" {
@@ -78,7 +78,7 @@ func TestLocate_AcceptsEnvironmentPlaceholders(t *testing.T) {
 	job.Canonicalize()
 	err = Locate("x.hcl", src, job.Validate())
 	if err == nil || !strings.HasPrefix(err.Error(), "x.hcl:3,13: ") {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want the position 3,13", err)
 	}
 }
 
@@ -103,13 +103,13 @@ func TestLocate_FindsTheInnermostBlock(t *testing.T) {
 		if !strings.HasPrefix(got, c.want) ||
 			!strings.HasSuffix(got, c.fault) ||
 			c.want == "" && got != c.fault {
-			t.Errorf("%s: %s; want %s", c.fault, got, c.want)
+			t.Errorf("%s: got %s, want %s", c.fault, got, c.want)
 		}
 	}
 	other := structs.Errorf(structs.KindConflict, `job "x": changed`)
 	if Locate("x.hcl", []byte(faulty), other) != other ||
 		Locate("x.hcl", []byte(faulty), nil) != nil {
-		t.Error("an error of another kind was changed")
+		t.Error("Locate changed an error of another kind")
 	}
 }
 
@@ -119,7 +119,7 @@ func FuzzLocate(f *testing.F) {
 		err := structs.Errorf(structs.KindInvalid, "%s", fault)
 		got := Locate("x.hcl", []byte(src), err)
 		if got == nil {
-			t.Error("the error is gone")
+			t.Error("Locate dropped the error")
 		}
 	})
 }
