@@ -58,7 +58,7 @@ func (l *logBuffer) await(t *testing.T, text string) string {
 		select {
 		case <-l.changed:
 		case <-deadline:
-			t.Fatalf("%q was never written; this was:\n%s", text, all)
+			t.Fatalf("the output lacks %q:\n%s", text, all)
 		}
 	}
 }
@@ -72,10 +72,10 @@ func runCommandLine(ctx context.Context, out, log io.Writer, args ...string) int
 	}, Command())
 }
 
-// onLoopback are the options of a server alone, which needs no root.
+// onLoopback has the options of an agent with only a server, which needs no root.
 var onLoopback = []string{"-server", "-bind", "127.0.0.1", "-rpc-port", "0", "-serf-port", "0"}
 
-// startServer runs a server alone, through the command a user types.
+// startServer runs an agent with only a server, through the command line.
 func startServer(t *testing.T, args ...string) (addr string, log *logBuffer, stop func() int) {
 	t.Helper()
 	out, log := newLogBuffer(), newLogBuffer()
@@ -88,7 +88,8 @@ func startServer(t *testing.T, args ...string) (addr string, log *logBuffer, sto
 		return <-ended
 	})
 	t.Cleanup(func() { stop() })
-	return strings.TrimSpace(strings.TrimPrefix(out.await(t, "HTTP API:"), "HTTP API:")), log, stop
+	_, addr, _ = strings.Cut(out.await(t, "HTTP API:"), "HTTP API:")
+	return strings.TrimSpace(addr), log, stop
 }
 
 func getJSON[T any](t *testing.T, url string) (v T) {
@@ -108,12 +109,9 @@ func getJSON[T any](t *testing.T, url string) (v T) {
 	return v
 }
 
-func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
-	dir := t.TempDir()
-	addr, _, stop := startServer(t, "-data-dir", dir)
-	getJSON[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
-	body := `{"Job": {"ID": "web", "Name": "web", "TaskGroups": [
-		{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
+// putJob registers a job and returns the status and the text of the answer.
+func putJob(t *testing.T, addr, body string) (status int, text string) {
+	t.Helper()
 	req, err := http.NewRequest(http.MethodPut, addr+"/v1/jobs", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -122,22 +120,32 @@ func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s", resp.Status, text)
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b)
+}
+
+func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	addr, _, stop := startServer(t, "-data-dir", dir)
+	getJSON[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
+	body := `{"Job": {"ID": "web", "Name": "web", "TaskGroups": [
+		{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
+	status, text := putJob(t, addr, body)
+	if status != http.StatusOK {
+		t.Fatalf("got status %d, want 200: %s", status, text)
 	}
 	if code := stop(); code != 0 {
-		t.Fatalf("it ended with exit code %d", code)
+		t.Fatalf("got exit code %d, want 0", code)
 	}
 	addr, _, _ = startServer(t, "-data-dir", dir)
 	job := getJSON[*structs.Job](t, addr+"/v1/job/web")
 	if job.ID != "web" {
-		t.Errorf("%+v", job)
+		t.Errorf("got the job %+v, want web", job)
 	}
 	peers := getJSON[[]string](t, addr+"/v1/status/peers")
 	if len(peers) != 1 {
-		t.Errorf("peers: %v", peers)
+		t.Errorf("got the peers %v, want one", peers)
 	}
 }
 
@@ -172,13 +180,13 @@ func TestAgent_DescribesItself(t *testing.T) {
 	if self.Config["NodeName"] != "alone" ||
 		self.Stats["raft"]["state"] != "Leader" ||
 		self.Member == nil {
-		t.Errorf("%+v", self)
+		t.Errorf("got the agent %+v", self)
 	}
 	health := getJSON[*api.AgentHealth](t, addr+"/v1/agent/health")
 	if health.Server == nil ||
 		!health.Server.OK ||
 		health.Client != nil {
-		t.Errorf("%+v", health)
+		t.Errorf("got the health %+v, want a healthy server", health)
 	}
 }
 
@@ -186,13 +194,14 @@ func TestAgent_NamesAPortInUse(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
 	port := addr[strings.LastIndex(addr, ":")+1:]
 	out, log := newLogBuffer(), newLogBuffer()
-	code := runCommandLine(t.Context(), out, log, append(onLoopback, "-http-port", port, "-data-dir", t.TempDir())...)
+	code := runCommandLine(t.Context(), out, log,
+		append(onLoopback, "-http-port", port, "-data-dir", t.TempDir())...)
 	if code == 0 {
-		t.Fatal("the agent ran")
+		t.Fatal("the agent ran on a port in use")
 	}
 	text := log.await(t, "listening for HTTP")
 	if !strings.Contains(text, port) {
-		t.Errorf("the port is not named: %s", text)
+		t.Errorf("the message lacks the port %s: %s", port, text)
 	}
 }
 
@@ -207,7 +216,7 @@ func TestAgent_ClosesItsPartsIfItCannotStart(t *testing.T) {
 	code := runCommandLine(t.Context(), io.Discard, io.Discard,
 		append(onLoopback, "-client", "-http-port", "0", "-data-dir", dir)...)
 	if code == 0 {
-		t.Fatal("it ran")
+		t.Fatal("the agent ran without the directory of its node")
 	}
 	addr, _, _ := startServer(t, "-data-dir", dir)
 	getJSON[[]*structs.NodeListStub](t, addr+"/v1/nodes")

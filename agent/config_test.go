@@ -40,7 +40,7 @@ func parseConfig(t *testing.T, args ...string) (c Config, err error) {
 	}
 	code := cli.Run(t.Context(), append([]string{"agent"}, args...), std, cmd)
 	if code != 0 {
-		t.Fatalf("%v: exit code %d", args, code)
+		t.Fatalf("%v: got exit code %d, want 0", args, code)
 	}
 	return c, err
 }
@@ -61,19 +61,19 @@ func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
 		c.Datacenter != "dc2" ||
 		c.LogLevel != "debug" ||
 		c.Ports != (Ports{HTTP: 7, RPC: 0, Serf: 4748}) {
-		t.Errorf("%+v", c)
+		t.Errorf("got the configuration %+v", c)
 	}
 	if !c.Server.Enabled ||
 		c.Server.HeartbeatTTL != 3*time.Second ||
 		c.Server.BootstrapExpect != 1 {
-		t.Errorf("server: %+v", c.Server)
+		t.Errorf("got the server block %+v", c.Server)
 	}
 	if !c.Client.Enabled || len(c.Client.Servers) != 1 {
-		t.Errorf("client: %+v", c.Client)
+		t.Errorf("got the client block %+v", c.Client)
 	}
 	byDir, err := parseConfig(t, "-config", dir)
 	if err != nil || byDir.Datacenter != "dc2" || byDir.Region != "eu" {
-		t.Errorf("as a directory: %v, %+v", err, byDir)
+		t.Errorf("from a directory: got %+v, error %v", byDir, err)
 	}
 }
 
@@ -91,12 +91,12 @@ func TestConfig_FaultsOfFilesHaveAPosition(t *testing.T) {
 	} {
 		_, err := parseConfig(t, "-config", filepath.Join(dir, file))
 		if !structs.IsKind(err, structs.KindInvalid) {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("%s: got %v, want invalid", file, err)
 			continue
 		}
 		for _, w := range want {
 			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%s: %q is not in %q", file, w, err)
+				t.Errorf("%s: %q lacks %q", file, err, w)
 			}
 		}
 	}
@@ -107,30 +107,33 @@ func TestConfig_ReportsAllFaults(t *testing.T) {
 	c.LogLevel = "loud"
 	c.DataDir = "relative"
 	c.BindAddr = "nowhere"
-	c.Server.Enabled, c.Server.BootstrapExpect = true, 2
+	c.Server.Enabled = true
+	c.Server.BootstrapExpect = 2
 	err := c.Finish()
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"log_level", "data_dir", "bind_addr", "bootstrap_expect", "retry_join"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is not in %q", want, err)
+			t.Errorf("%q lacks %s", err, want)
 		}
 	}
 	times := DefaultConfig()
-	times.DataDir, times.Server.Enabled = "/x", true
-	times.Server.HeartbeatGrace, times.Limits.HTTPMaxConns = -time.Second, 0
+	times.DataDir = "/x"
+	times.Server.Enabled = true
+	times.Server.HeartbeatGrace = -time.Second
+	times.Limits.HTTPMaxConns = 0
 	err = times.Finish()
 	for _, want := range []string{"heartbeat_grace", "http_max_conns"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is not in %v", want, err)
+			t.Errorf("%v lacks %s", err, want)
 		}
 	}
 	nothing := DefaultConfig()
 	nothing.DataDir = "/x"
 	err = nothing.Finish()
 	if err == nil || !strings.Contains(err.Error(), "-dev") {
-		t.Errorf("an agent of nothing: %v", err)
+		t.Errorf("an agent without a server and a node: got %v", err)
 	}
 }
 
@@ -159,10 +162,10 @@ client {
 	if d.Exec.Seccomp != "unconfined" ||
 		d.Exec.PIDsLimit != -1 ||
 		d.RawExec.PIDsLimit != 99 {
-		t.Errorf("exec %+v, raw_exec %+v", d.Exec, d.RawExec)
+		t.Errorf("got exec %+v and raw_exec %+v", d.Exec, d.RawExec)
 	}
 	if d.Exec.MaxFiles == 0 {
-		t.Error("a block in the file takes the defaults of the other settings away")
+		t.Error("a block in the file removes the defaults of the other settings")
 	}
 }
 
@@ -178,14 +181,14 @@ func TestConfig_CompletesAdvertisedAddresses(t *testing.T) {
 		c.BindAddr = tc.bind
 		got := c.advertise(tc.advertise, 4747)
 		if got != tc.want {
-			t.Errorf("bound to %s, configured %q: %q, want %q",
+			t.Errorf("bound to %s, configured %q: got %q, want %q",
 				tc.bind, tc.advertise, got, tc.want)
 		}
 	}
 	c := DefaultConfig()
 	got := c.advertise("", 4747)
 	if got == "" || strings.HasPrefix(got, "0.0.0.0") {
-		t.Errorf("bound to everything: %q", got)
+		t.Errorf("bound to 0.0.0.0: got %q, want an address of this host", got)
 	}
 }
 
@@ -197,12 +200,12 @@ advertise { http = "berth.example.com:80" }
 http_allowed_hosts = ["*.fleet.example"]`}), "a.hcl"))
 	got := strings.Join(c.httpHosts(), " ")
 	if err != nil || got != "n1 *.fleet.example berth.example.com" {
-		t.Errorf("%s, %v", got, err)
+		t.Errorf("got the names %s, error %v", got, err)
 	}
 	c.HTTPAllowedHosts = []string{"a:80"}
 	err = c.Finish()
-	if err == nil || !strings.Contains(err.Error(),
-		`http_allowed_hosts: "a:80"; expected a name without a port`) {
+	const want = `http_allowed_hosts: "a:80"; expected a name without a port`
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }

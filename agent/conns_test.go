@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// askOver sends a request over a connection and returns the answer's status and its advice when to come
-// again.
+// askOver sends a request over a connection. It returns the status of the answer and its Retry-After header,
+// and reports whether the answer ends the connection.
 func askOver(t *testing.T, conn net.Conn) (status int, again string, closes bool) {
 	t.Helper()
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: berth\r\n\r\n")); err != nil {
@@ -53,26 +53,27 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 				conn := dial()
 				status, _, _ := askOver(t, conn)
 				if status != http.StatusOK {
-					t.Fatalf("%d", status)
+					t.Fatalf("got status %d, want 200", status)
 				}
 				kept = append(kept, conn)
 			}
-			if status, again, closes := askOver(t, dial()); status != http.StatusServiceUnavailable || again != "1" ||
-				!closes {
-				t.Errorf("one too many is answered %d, again %q, closed %v", status, again, closes)
+			status, again, closes := askOver(t, dial())
+			if status != http.StatusServiceUnavailable || again != "1" || !closes {
+				t.Errorf("an excess connection: got status %d, Retry-After %q, closed %v", status, again, closes)
 			}
-			if status, _, _ := askOver(t, kept[0]); status != http.StatusOK {
-				t.Errorf("one that was let in is answered %d", status)
+			status, _, _ = askOver(t, kept[0])
+			if status != http.StatusOK {
+				t.Errorf("an admitted connection: got status %d, want 200", status)
 			}
 			_ = kept[0].Close()
-			for { // until the server has noticed, or the test's time is over
-				status, _, _ := askOver(t, dial())
+			for { // until the server has seen the end of the connection, or the time of the test is over
+				status, _, _ = askOver(t, dial())
 				if status == http.StatusOK {
 					break
 				}
 				select {
 				case <-t.Context().Done():
-					t.Fatal("no connection takes the place of one that was closed")
+					t.Fatal("the end of a connection admits no other one")
 				case <-time.After(time.Millisecond):
 				}
 			}
@@ -81,10 +82,12 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 }
 
 func TestConfig_LimitsAreValidated(t *testing.T) {
-	for _, l := range []Limits{{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1},
-		{HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1}} {
+	for _, l := range []Limits{
+		{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1},
+		{HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1},
+	} {
 		if l.validate() == nil {
-			t.Errorf("%+v passes", l)
+			t.Errorf("%+v is valid, want an error", l)
 		}
 	}
 	if err := defaultLimits().validate(); err != nil {

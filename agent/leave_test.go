@@ -65,9 +65,11 @@ func runServer(t *testing.T, name string, edit func(*Config)) (
 
 func awaitCondition(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	deadline := time.Now().Add(30 * time.Second)
+	for !holds() {
+		time.Sleep(5 * time.Millisecond)
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 30s: %s", condition)
+			t.Fatalf("timeout after 30s: %s", condition)
 		}
 	}
 }
@@ -77,25 +79,20 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 		c.LeaveOnTerminate = true
 	})
 	second, end, ended := runServer(t, "s2", func(c *Config) {
-		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
-		c.Server.RetryJoin = []string{serfAddr(first.server)}
+		joinServer(c, first)
+		c.LeaveOnInterrupt = true
 	})
-	votes := func() int {
-		servers := first.server.Configuration()
-		return len(servers)
-	}
-	awaitCondition(t, "both have a vote", func() bool { return votes() == 2 })
+	awaitCondition(t, "both servers have a vote", func() bool { return voters(first) == 2 })
 	err := (local{second}).ForceLeave(t.Context(), "s1", false)
-	if !structs.IsKind(err,
-		structs.KindPrecondition) {
-		t.Errorf("a server that is alive was forced out: %v", err)
+	if !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("force-leave of a live server: got %v, want precondition", err)
 	}
 	end(signalled{os.Interrupt})
-	if err := <-ended; err != nil || votes() != 1 {
-		t.Errorf("the second ended with %v, and %d servers have a vote", err, votes())
+	if err := <-ended; err != nil || voters(first) != 1 {
+		t.Errorf("the second agent ended with %v, and %d servers have a vote, want 1", err, voters(first))
 	}
 
-	// The cluster needs the other one, so it stops and keeps its data and its vote.
+	// The cluster needs the first server, which stops and keeps its data and its vote.
 	endFirst(signalled{syscall.SIGTERM})
 	if err := <-firstEnded; err != nil {
 		t.Error(err)
@@ -105,34 +102,30 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
 	first, _, _ := runServer(t, "s1", func(*Config) {})
 	_, end, ended := runServer(t, "s2", func(c *Config) {
-		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
-		c.Server.RetryJoin = []string{serfAddr(first.server)}
+		joinServer(c, first)
+		c.LeaveOnInterrupt = true
 	})
-	votes := func() int {
-		servers := first.server.Configuration()
-		return len(servers)
-	}
-	awaitCondition(t, "both have a vote", func() bool { return votes() == 2 })
+	awaitCondition(t, "both servers have a vote", func() bool { return voters(first) == 2 })
 	end(signalled{syscall.SIGTERM})
-	if err := <-ended; err != nil || votes() != 2 {
-		t.Errorf("it ended with %v, and %d servers have a vote", err, votes())
+	if err := <-ended; err != nil || voters(first) != 2 {
+		t.Errorf("the second agent ended with %v, and %d servers have a vote, want 2", err, voters(first))
 	}
 }
 
 func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
 	first, _, _ := runServer(t, "s1", func(*Config) {})
-	awaitCondition(t, "it leads", func() bool {
+	awaitCondition(t, "the server leads", func() bool {
 		_, leads, _, _ := first.server.Leader()
 		return leads
 	})
 	err := (local{first}).Leave(t.Context(), true)
 	if !structs.IsKind(err, structs.KindPrecondition) {
-		t.Errorf("the only server left: %v", err)
+		t.Errorf("leave of the only server: got %v, want precondition", err)
 	}
 	second, _, ended := runServer(t, "s2", func(c *Config) {
-		c.Server.BootstrapExpect, c.Server.RetryJoin = 0, []string{serfAddr(first.server)}
+		joinServer(c, first)
 	})
-	awaitCondition(t, "both have a vote", func() bool {
+	awaitCondition(t, "both servers have a vote", func() bool {
 		servers := second.server.Configuration()
 		_, _, known, _ := second.server.Leader()
 		return len(servers) == 2 && known
@@ -146,7 +139,18 @@ func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
 	}
 }
 
-// serfAddr is the address that others reach the gossip of a server at.
+// joinServer makes an agent join the cluster of another one.
+func joinServer(c *Config, other *Agent) {
+	c.Server.BootstrapExpect = 0
+	c.Server.RetryJoin = []string{serfAddr(other.server)}
+}
+
+// voters returns the number of servers with a vote, as the server of an agent knows them.
+func voters(a *Agent) int {
+	return len(a.server.Configuration())
+}
+
+// serfAddr returns the address at which others reach the gossip of a server.
 func serfAddr(s *server.Server) string {
 	m := s.Member()
 	return net.JoinHostPort(m.Addr, strconv.Itoa(int(m.Port)))

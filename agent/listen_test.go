@@ -32,7 +32,7 @@ func TestListenHTTP_WaitsForAnAddressInUse(t *testing.T) {
 	}
 	defer ln.Close()
 	if attempts != 3 {
-		t.Errorf("%d attempts, want 3", attempts)
+		t.Errorf("got %d attempts, want 3", attempts)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestListenHTTP_ReturnsOtherErrorsAtOnce(t *testing.T) {
 	network.SetMultipathTCP(false)
 	_, err := listenHTTP(network, "127.0.0.1:0", time.Minute)
 	if !errors.Is(err, refused) || attempts != 1 {
-		t.Errorf("%v after %d attempts", err, attempts)
+		t.Errorf("got %v after %d attempts, want the error after one", err, attempts)
 	}
 }
 
@@ -59,6 +59,6 @@ func TestListenHTTP_EndsItsWaitForAnAddressInUse(t *testing.T) {
 	_, err = listenHTTP(net.ListenConfig{}, held.Addr().String(), time.Millisecond)
 	if !errors.Is(err, syscall.EADDRINUSE) ||
 		!strings.Contains(err.Error(), held.Addr().String()) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got %v, want the address in use", err)
 	}
 }

@@ -20,12 +20,21 @@ func TestMetrics_OfAServerIncludeAllParts(t *testing.T) {
 	addr, _, stop := startServer(t, "-data-dir", t.TempDir())
 	getJSON[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
 	wanted := []string{
-		"berth_rpc_served", "berth_control_nodes", "berth_csi_claims", "berth_fsm_apply",
-		"berth_raft_apply", "berth_raft_wal_log_appends", "berth_raft_state_leader",
-		"berth_serf_member_join", "berth_memberlist_gossip",
-		"berth_runtime_num_goroutines", "go_goroutines", "process_open_fds",
+		"berth_rpc_served",
+		"berth_control_nodes",
+		"berth_csi_claims",
+		"berth_fsm_apply",
+		"berth_raft_apply",
+		"berth_raft_wal_log_appends",
+		"berth_raft_state_leader",
+		"berth_serf_member_join",
+		"berth_memberlist_gossip",
+		"berth_runtime_num_goroutines",
+		"go_goroutines",
+		"process_open_fds",
 	}
-	registerJob(t, addr)
+	putJob(t, addr, `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Count": 0,
+		"Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`)
 	text := awaitMetrics(t, addr, wanted)
 	for _, name := range wanted {
 		if !strings.Contains(text, "\n"+name) {
@@ -34,27 +43,11 @@ func TestMetrics_OfAServerIncludeAllParts(t *testing.T) {
 	}
 	awaitGauges(t, addr, "berth.runtime.num_goroutines", "berth.control.nodes")
 	if code := stop(); code != 0 {
-		t.Errorf("exit code %d", code)
+		t.Errorf("got exit code %d, want 0", code)
 	}
 }
 
-// registerJob makes a log entry.
-func registerJob(t *testing.T, addr string) {
-	t.Helper()
-	job := `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Count": 0,
-		"Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
-	req, err := http.NewRequest(http.MethodPut, addr+"/v1/jobs", strings.NewReader(job))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-}
-
-// awaitMetrics scrapes until all names are there, or for a minute.
+// awaitMetrics scrapes until the text has all names, at most for a minute.
 func awaitMetrics(t *testing.T, addr string, names []string) (text string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
@@ -65,7 +58,7 @@ func awaitMetrics(t *testing.T, addr string, names []string) (text string) {
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s %v", resp.Status, err)
+			t.Fatalf("got %s, error %v", resp.Status, err)
 		}
 		text = string(body)
 		missing := false
@@ -82,8 +75,8 @@ func awaitMetrics(t *testing.T, addr string, names []string) (text string) {
 
 func TestMetrics_FollowTheTelemetryBlock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.hcl")
-	if err := os.WriteFile(file, []byte("telemetry {\n  prometheus_metrics = false\n}\n"),
-		0o600); err != nil {
+	const block = "telemetry {\n  prometheus_metrics = false\n}\n"
+	if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir(), "-config", file)
@@ -93,20 +86,20 @@ func TestMetrics_FollowTheTelemetryBlock(t *testing.T) {
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusPreconditionFailed {
-		t.Errorf("with prometheus_metrics = false the answer is %s", resp.Status)
+		t.Errorf("with prometheus_metrics = false: got %s, want 412", resp.Status)
 	}
 	c := DefaultConfig()
 	c.Telemetry.CollectionInterval = time.Nanosecond
-	c.DataDir, c.Server.Enabled = "/d", true
+	c.DataDir = "/d"
+	c.Server.Enabled = true
 	err = c.Finish()
-	if err == nil || !strings.Contains(err.Error(),
-		"telemetry: collection_interval is 1ns") {
-		t.Errorf("a bad interval: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "telemetry: collection_interval is 1ns") {
+		t.Errorf("an interval of 1ns: got %v", err)
 	}
 }
 
-// awaitGauges polls until all are in the newest finished interval, or for two minutes: an interval is ten
-// seconds, and the first one may end before there is a leader.
+// awaitGauges polls until all gauges are in the newest finished interval, at most for two minutes. An
+// interval is ten seconds, and the first one may end before a server leads.
 func awaitGauges(t *testing.T, addr string, names ...string) {
 	t.Helper()
 	found := map[string]bool{}
@@ -115,9 +108,8 @@ func awaitGauges(t *testing.T, addr string, names ...string) {
 		for _, g := range getJSON[metrics.MetricsSummary](t, addr+"/v1/metrics").Gauges {
 			found[g.Name] = true
 		}
-		if !slices.ContainsFunc(names, func(name string) bool {
-			return !found[name]
-		}) {
+		missing := func(name string) bool { return !found[name] }
+		if !slices.ContainsFunc(names, missing) {
 			return
 		}
 		time.Sleep(50 * time.Millisecond) // between two requests

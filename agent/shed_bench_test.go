@@ -12,8 +12,8 @@ import (
 	"berth/internal/loadshed"
 )
 
-// BenchmarkReadOverHTTP is a list of volumes of which there are none, and one that is refused. It reports the
-// CPU time of the server alone.
+// BenchmarkReadOverHTTP reads an empty list of volumes, served and rejected. It reports the CPU time of the
+// server alone.
 func BenchmarkReadOverHTTP(b *testing.B) {
 	b.Run("served", func(b *testing.B) {
 		srv := serveUnderGate(b, loadshed.NewGate(loadshed.MinAdmit))
@@ -53,7 +53,8 @@ func exchange(b *testing.B, port, status int) {
 	good := 0
 	b.ReportAllocs()
 	b.ResetTimer()
-	all, mine := used(unix.RUSAGE_SELF), used(unix.RUSAGE_THREAD)
+	all := cpuNanos(unix.RUSAGE_SELF)
+	mine := cpuNanos(unix.RUSAGE_THREAD)
 	for left := b.N; left > 0; left -= len(conns) {
 		for _, fd := range conns[:min(left, len(conns))] {
 			_, err := unix.Write(fd, []byte(head))
@@ -71,15 +72,16 @@ func exchange(b *testing.B, port, status int) {
 			}
 		}
 	}
-	all, mine = used(unix.RUSAGE_SELF)-all, used(unix.RUSAGE_THREAD)-mine
+	all = cpuNanos(unix.RUSAGE_SELF) - all
+	mine = cpuNanos(unix.RUSAGE_THREAD) - mine
 	b.ReportMetric(float64(all-mine)/float64(b.N), "server-ns/op")
 	if good < b.N*9/10 {
-		b.Errorf("%d of %d are answered %d", good, b.N, status)
+		b.Errorf("%d of %d answers have status %d", good, b.N, status)
 	}
 }
 
-// used is CPU time in nanoseconds.
-func used(who int) int64 {
+// cpuNanos returns the CPU time of the process or of the thread in nanoseconds.
+func cpuNanos(who int) int64 {
 	var u unix.Rusage
 	_ = unix.Getrusage(who, &u) // it cannot fail for oneself
 	return u.Utime.Nano() + u.Stime.Nano()

@@ -89,7 +89,8 @@ func getVolumes(t *testing.T, srv *httptest.Server, host string) (resp *http.Res
 	return resp, string(b)
 }
 
-// TestHTTP_RefusesAReadAsItsProcedureDoes, once, and with when to come again.
+// TestHTTP_RefusesAReadAsItsProcedureDoes checks that HTTP rejects a read once, with the delay before a
+// retry.
 func TestHTTP_RefusesAReadAsItsProcedureDoes(t *testing.T) {
 	const reads = 1000
 	srv := serveUnderGate(t, newRejectingGate(500))
@@ -105,11 +106,11 @@ func TestHTTP_RefusesAReadAsItsProcedureDoes(t *testing.T) {
 			h.Get("Retry-After") == "" ||
 			h.Get("X-Berth-Error-Kind") != "unavailable" ||
 			strings.TrimSpace(body) != loadshed.Refused {
-			t.Fatalf("%d %v %s", resp.StatusCode, h, body)
+			t.Fatalf("got status %d and the headers %v: %s", resp.StatusCode, h, body)
 		}
 	}
 	if refused < reads*45/100 || refused > reads*55/100 {
-		t.Errorf("%d of %d are refused, where half should be", refused, reads)
+		t.Errorf("%d of %d reads are rejected, want half", refused, reads)
 	}
 }
 
@@ -120,7 +121,7 @@ func TestHTTP_RejectsForeignHostsWhileReadsAreRefused(t *testing.T) {
 	for range 200 {
 		resp, body := getVolumes(t, srv, "evil.example")
 		if resp.StatusCode != http.StatusForbidden {
-			t.Fatalf("%d: %s", resp.StatusCode, body)
+			t.Fatalf("got status %d, want 403: %s", resp.StatusCode, body)
 		}
 	}
 }
