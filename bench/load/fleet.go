@@ -68,12 +68,17 @@ func (f *fleet) fill() (*row, error) {
 			return register(c, 0), nil
 		}),
 	}
-	nodes, err := f.measure(registration, bound{time.Hour, int64(f.size)})
+	nodes, err := f.measure(registration,
+		bound{time.Hour, int64(f.size)})
 	if err != nil {
 		return nil, err
 	}
 	for _, what := range []func(*config) (operation, error){registerVolumes, registerShared} {
-		volumes := measure{names: []string{"volumes"}, clients: 8, of: same(what)}
+		volumes := measure{
+			names:   []string{"volumes"},
+			clients: 8,
+			of:      same(what),
+		}
 		if _, err := f.measure(volumes, bound{time.Hour, 0}); err != nil {
 			return nil, err
 		}

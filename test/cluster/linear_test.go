@@ -290,22 +290,29 @@ func TestClaimModel_RejectsTwoHolders(t *testing.T) {
 		}
 	}
 	two := []porcupine.Operation{
-		op(1, opClaim, "a", "", 0, 1), op(2, opClaim, "b", "", 2, 3),
-		op(1, opGet, "a", granted, 4, 5), op(2, opGet, "b", granted, 6, 7),
+		op(1, opClaim, "a", "", 0, 1),
+		op(2, opClaim, "b", "", 2, 3),
+		op(1, opGet, "a", granted, 4, 5),
+		op(2, opGet, "b", granted, 6, 7),
 	}
 	if porcupine.CheckOperations(queueModel, two) {
 		t.Error("the model accepts two holders at once")
 	}
 	jump := []porcupine.Operation{
-		op(1, opClaim, "a", "", 0, 1), op(2, opClaim, "b", "", 2, 3), op(3, opClaim, "c", "", 4, 5),
-		op(1, opRelease, "a", "", 6, 7), op(3, opGet, "c", granted, 8, 9),
+		op(1, opClaim, "a", "", 0, 1),
+		op(2, opClaim, "b", "", 2, 3),
+		op(3, opClaim, "c", "", 4, 5),
+		op(1, opRelease, "a", "", 6, 7),
+		op(3, opGet, "c", granted, 8, 9),
 	}
 	if porcupine.CheckOperations(queueModel, jump) {
 		t.Error("the model accepts a grant out of order")
 	}
 	late := []porcupine.Operation{
-		op(1, opClaim, "a", "", 0, 1), op(1, opRelease, "a", "", 2, math.MaxInt64),
-		op(2, opClaim, "b", "", 3, 4), op(2, opGet, "b", granted, 5, 6),
+		op(1, opClaim, "a", "", 0, 1),
+		op(1, opRelease, "a", "", 2, math.MaxInt64),
+		op(2, opClaim, "b", "", 3, 4),
+		op(2, opGet, "b", granted, 5, 6),
 	}
 	if !porcupine.CheckOperations(queueModel, late) {
 		t.Error("the model rejects a release with an unknown outcome")

@@ -18,7 +18,8 @@ func clusterWithShelf(t testing.TB, nodes int) (*storage, *cluster) {
 		n.awaitReady()
 	}
 	s, _ := c.leader()
-	s.mustEventually("job", "run", "-detach", st.writePluginJob(s, "shelf", "system", "monolith"))
+	s.mustEventually("job", "run", "-detach",
+		st.writePluginJob(s, "shelf", "system", "monolith"))
 	s.healthyNodes("shelf", nodes)
 	return st, c
 }

@@ -69,7 +69,8 @@ func TestExpand_CompletesAfterAKillBetweenTheSteps(t *testing.T) {
 	c.addNode().allowRaw().start()
 	n := c.nodes[0]
 	s, _ := c.leader()
-	s.mustEventually("job", "run", "-detach", st.writePluginJob(s, "shelf", "system", "monolith"))
+	s.mustEventually("job", "run", "-detach",
+		st.writePluginJob(s, "shelf", "system", "monolith"))
 	s.healthyNodes("shelf", 1)
 	st.createVolume(s, "v", 300)
 	s.mustEventually("job", "run", "-detach",
@@ -86,7 +87,8 @@ func TestExpand_CompletesAfterAKillBetweenTheSteps(t *testing.T) {
 	} {
 		mib := 360 + 60*i
 		release := st.holdCalls(kill.rpc, kill.when)
-		c.liveServer().runInBackground("volume", "create", st.writeVolume(s, "v", mib))
+		c.liveServer().runInBackground("volume", "create",
+			st.writeVolume(s, "v", mib))
 		st.awaitHeldCall(kill.rpc)
 		t.Logf("%d MiB: %s is killed %s the effect of %s",
 			mib, kill.what, kill.when, kill.rpc)

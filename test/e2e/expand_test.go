@@ -134,7 +134,8 @@ func TestExpand_OfflineWaitsForTheUsers(t *testing.T) {
 		servers: []*agent{a},
 		nodes:   []*agent{a},
 	}
-	a.must("job", "run", "-detach", st.writePluginJob(a, "shelf", "system", "monolith"))
+	a.must("job", "run", "-detach",
+		st.writePluginJob(a, "shelf", "system", "monolith"))
 	a.healthyNodes("shelf", 1)
 	fs := volumeFile{id: "fs"}
 	disk := volumeFile{id: "disk", attach: structs.CSIBlockDevice}

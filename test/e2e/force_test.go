@@ -125,7 +125,8 @@ func clusterWithShortLeases(t *testing.T) (*storage, *cluster) {
 	for _, n := range c.nodes {
 		n.awaitReady()
 	}
-	s.mustEventually("job", "run", "-detach", st.writePluginJob(s, "shelf", "system", "monolith"))
+	s.mustEventually("job", "run", "-detach",
+		st.writePluginJob(s, "shelf", "system", "monolith"))
 	s.healthyNodes("shelf", 2)
 	return st, c
 }

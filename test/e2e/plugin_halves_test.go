@@ -38,7 +38,8 @@ func TestPluginHalves_RunAsTwoJobs(t *testing.T) {
 		}
 		return err
 	})
-	a.must("job", "run", "-detach", st.writePluginJob(a, "controller", "service", "controller"))
+	a.must("job", "run", "-detach",
+		st.writePluginJob(a, "controller", "service", "controller"))
 	a.healthyNodes("shelf", 1)
 	a.must("volume", "create", early)
 	a.runUntilOutput(appendingJob("v", "one", "first"), "first")
@@ -69,7 +70,8 @@ func TestPluginHalves_RunAsTwoJobs(t *testing.T) {
 	if at := st.recordedPlaces("attached"); len(at) > 0 {
 		t.Errorf("attached without a controller: %v", at)
 	}
-	a.must("job", "run", "-detach", st.writePluginJob(a, "controller", "service", "controller"))
+	a.must("job", "run", "-detach",
+		st.writePluginJob(a, "controller", "service", "controller"))
 	a.runUntilOutput(appendingJob("v", "one", "second"), "first", "second")
 	c.awaitAgreement(st)
 

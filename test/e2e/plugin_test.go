@@ -208,7 +208,8 @@ func otherDriverJob(t testing.TB, a *agent) string {
 	}
 	text := strings.Replace(string(src), `job "hostpath"`, `job "other"`, 1)
 	args := `"${node.unique.id}", "-name", "other.csi", "-data-dir", "/tmp/other"]`
-	return a.writeFile("other.hcl", strings.Replace(text, `"${node.unique.id}"]`, args, 1))
+	return a.writeFile("other.hcl",
+		strings.Replace(text, `"${node.unique.id}"]`, args, 1))
 }
 
 func TestPluginID_RejectsASecondDriver(t *testing.T) {

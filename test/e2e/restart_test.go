@@ -88,7 +88,8 @@ func checkSettled(a *agent, wantRunning bool) error {
 			claims[0].AllocID, live[0])
 	case stages(a) != want || publications(a) != want ||
 		len(a.loopDevices()) != want:
-		return fmt.Errorf("mounts %v, loop devices %v", stagedBelow(a.dir), a.loopDevices())
+		return fmt.Errorf("mounts %v, loop devices %v",
+			stagedBelow(a.dir), a.loopDevices())
 	}
 	return nil
 }

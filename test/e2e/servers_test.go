@@ -92,7 +92,8 @@ func TestServers_AreRemoved(t *testing.T) {
 	second.mustFail(6, []string{leader.name, "is alive"}, "operator", "raft", "remove-peer", "-peer-id", id)
 	second.mustFail(4, []string{"no-such-id", id}, "operator", "raft", "remove-peer", "-peer-id", "no-such-id")
 	second.mustFail(6, []string{second.name, "is needed", "1 of 2 servers", "-force"}, "server", "leave")
-	second.mustEventually("operator", "raft", "remove-peer", "-peer-id", peers[first.name].ID)
+	second.mustEventually("operator", "raft", "remove-peer", "-peer-id",
+		peers[first.name].ID)
 	second.awaitVotes(leader.name, second.name)
 	first.start()
 	second.awaitVotes(leader.name, second.name, first.name)

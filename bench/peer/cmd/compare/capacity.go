@@ -59,16 +59,22 @@ func (b *bench) capacityRows() ([]row, func()) {
 		}
 	}
 	return []row{
-		of("store: rows", "rows", "", 1), of("store: filled", "filled-s", "s", 1), of("store: heap after restoring",
+		of("store: rows", "rows", "", 1),
+		of("store: filled", "filled-s", "s", 1),
+		of("store: heap after restoring",
 			"heap-bytes", "MB", 1e-6),
-		of("store: snapshot", "bytes", "MB", 1e-6), of("store: snapshot written", "written-s", "s", 1),
+		of("store: snapshot", "bytes", "MB", 1e-6),
+		of("store: snapshot written", "written-s", "s", 1),
 		of("store: snapshot restored", "restored-s", "s", 1),
-		server(restoreTime, "s", 1, &restored, restoreServer), server(restorePeak, "MB", 1e-6, &restored,
+		server(restoreTime, "s", 1, &restored, restoreServer),
+		server(restorePeak, "MB", 1e-6, &restored,
 			restoreServer),
 		server(startTime, "s", 1, &restored, restoreServer),
-		server(startMemory, "MB", 1e-6, &restored, restoreServer), server(startPeak, "MB", 1e-6, &restored,
+		server(startMemory, "MB", 1e-6, &restored, restoreServer),
+		server(startPeak, "MB", 1e-6, &restored,
 			restoreServer),
-		server(saveTime, "s", 1, &restored, restoreServer), server(saveSize, "MB", 1e-6, &restored, restoreServer),
+		server(saveTime, "s", 1, &restored, restoreServer),
+		server(saveSize, "MB", 1e-6, &restored, restoreServer),
 		server(savePeak, "MB", 1e-6, &restored, restoreServer),
 		server(perConnection, "KB", 1e-3, &connected, connectMany),
 	}, func() { _ = os.RemoveAll(dir) }

@@ -328,7 +328,11 @@ func (p *process) sample(o op) (sample, error) {
 			return sample{}, err
 		}
 	}
-	return sample{result.Median(rate), result.Median(p99), result.Median(cpu)}, nil
+	return sample{
+		result.Median(rate),
+		result.Median(p99),
+		result.Median(cpu),
+	}, nil
 }
 
 // run runs the load program.
