@@ -26,7 +26,7 @@ type fleet struct {
 	*cluster
 	size int
 	cfg  *config // the settings of the operations
-	work *work
+	work *claimants
 	http *http.Client
 }
 
@@ -64,7 +64,7 @@ func (f *fleet) fill() (*row, error) {
 	registration := measure{
 		names:   []string{"node registers, new to the servers"},
 		clients: 64,
-		of: same(func(c *config) (operation, error) {
+		of: identical(func(c *config) (operation, error) {
 			return register(c, 0), nil
 		}),
 	}
@@ -77,14 +77,14 @@ func (f *fleet) fill() (*row, error) {
 		volumes := measure{
 			names:   []string{"volumes"},
 			clients: 8,
-			of:      same(what),
+			of:      identical(what),
 		}
 		if _, err := f.measure(volumes, bound{time.Hour, 0}); err != nil {
 			return nil, err
 		}
 	}
-	allocs, err := place(f.agents[0].rpc, f.cfg.allocs)
-	f.work = newWork(allocs, f.size)
+	allocs, err := placeAllocs(f.agents[0].rpc, f.cfg.allocs)
+	f.work = newClaimants(allocs, f.size)
 	return nodes[0], err
 }
 
@@ -95,58 +95,58 @@ type measure struct {
 	of      func(f *fleet, conns []*stdrpc.Client) ([]client, error)
 }
 
-// same are clients that do the same by RPC.
-func same(prepare func(*config) (operation, error)) func(*fleet, []*stdrpc.Client) ([]client, error) {
+// identical are clients that do the same by RPC.
+func identical(prepare func(*config) (operation, error)) func(*fleet, []*stdrpc.Client) ([]client, error) {
 	return func(f *fleet, conns []*stdrpc.Client) ([]client, error) {
 		op, err := prepare(f.cfg)
-		return plain(conns, op), err
+		return identicalClients(conns, op), err
 	}
 }
 
 // measures is all of them, in the order of the table.
 var measures = []measure{
 	{[]string{"node registers again, changed"}, 64,
-		same(func(c *config) (operation, error) {
+		identical(func(c *config) (operation, error) {
 			return register(c, int(time.Now().Unix())), nil
 		})},
 	{[]string{"node sends what changed"}, 64,
-		same(func(c *config) (operation, error) {
+		identical(func(c *config) (operation, error) {
 			return updateCSI(c), nil
 		})},
-	{[]string{"heartbeat"}, 64, same(func(c *config) (operation, error) {
+	{[]string{"heartbeat"}, 64, identical(func(c *config) (operation, error) {
 		return heartbeat(c), nil
 	})},
-	{[]string{"write claim", "release of a write claim"}, 64, cycle(structs.ClaimWrite)},
-	{[]string{"read claim of one volume", "release of a read claim"}, 64, cycle(structs.ClaimRead)},
-	{[]string{"get a volume"}, 16, same(get)},
-	{[]string{"get a volume, stale, at any server"}, 16, same(staleGet)},
-	{[]string{"list 100 volumes of all"}, 4, same(func(*config) (operation, error) {
+	{[]string{"write claim", "release of a write claim"}, 64, claimAndRelease(structs.ClaimWrite)},
+	{[]string{"read claim of one volume", "release of a read claim"}, 64, claimAndRelease(structs.ClaimRead)},
+	{[]string{"get a volume"}, 16, identical(get)},
+	{[]string{"get a volume, stale, at any server"}, 16, identical(staleGet)},
+	{[]string{"list 100 volumes of all"}, 4, identical(func(*config) (operation, error) {
 		return list(100), nil
 	})},
-	{[]string{"list all volumes"}, 1, same(func(*config) (operation, error) {
+	{[]string{"list all volumes"}, 1, identical(func(*config) (operation, error) {
 		return list(0), nil
 	})},
-	{[]string{"HTTP: get a volume"}, 16, byHTTP(func(f *fleet, n int) (*http.Request, error) {
+	{[]string{"HTTP: get a volume"}, 16, overHTTP(func(f *fleet, n int) (*http.Request, error) {
 		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n%f.size), nil)
 	})},
-	{[]string{"HTTP: list 100 nodes of all"}, 4, byHTTP(func(*fleet, int) (*http.Request, error) {
+	{[]string{"HTTP: list 100 nodes of all"}, 4, overHTTP(func(*fleet, int) (*http.Request, error) {
 		return http.NewRequest(http.MethodGet, "/v1/nodes?per_page=100", nil)
 	})},
-	{[]string{"HTTP: list all volumes"}, 1, byHTTP(func(*fleet, int) (*http.Request, error) {
+	{[]string{"HTTP: list all volumes"}, 1, overHTTP(func(*fleet, int) (*http.Request, error) {
 		return http.NewRequest(http.MethodGet, "/v1/volumes?type=csi", nil)
 	})},
-	{[]string{"HTTP: a node's eligibility changes"}, 16, byHTTP(func(f *fleet, n int) (*http.Request, error) {
+	{[]string{"HTTP: a node's eligibility changes"}, 16, overHTTP(func(f *fleet, n int) (*http.Request, error) {
 		return putEligibility(n%f.size, n/f.size%2 == 1)
 	})},
 	{[]string{"HTTP: register a volume again, changed"}, 16,
-		byHTTP(func(f *fleet, n int) (*http.Request, error) {
+		overHTTP(func(f *fleet, n int) (*http.Request, error) {
 			return putVolume(n%f.size, n)
 		})},
 }
 
-// cycle returns clients that divide the allocations among them. Each claims with all of its own, one after
-// the other, then releases all of them, and so on.
-func cycle(mode string) func(*fleet, []*stdrpc.Client) ([]client, error) {
+// claimAndRelease returns clients that divide the allocations among them. Each claims with all of its own,
+// one after the other, then releases all of them, and so on.
+func claimAndRelease(mode string) func(*fleet, []*stdrpc.Client) ([]client, error) {
 	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
 		for i, conn := range conns {
 			n, releasing := i, 0
@@ -160,17 +160,17 @@ func cycle(mode string) func(*fleet, []*stdrpc.Client) ([]client, error) {
 				}
 				n += len(conns)
 				if releasing == 1 {
-					return 1, call(conn, structs.CSIVolumeUnpublish, f.work.giveUp(a, volume))
+					return 1, call(conn, structs.CSIVolumeUnpublish, f.work.releaseRequest(a, volume))
 				}
-				return 0, call(conn, structs.CSIVolumeClaim, f.work.take(a, volume, mode))
+				return 0, call(conn, structs.CSIVolumeClaim, f.work.claimRequest(a, volume, mode))
 			})
 		}
 		return all, nil
 	}
 }
 
-// byHTTP returns clients that send requests to the servers in turn. The RPC connections stay idle.
-func byHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet, []*stdrpc.Client) ([]client,
+// overHTTP returns clients that send requests to the servers in turn. The RPC connections stay idle.
+func overHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet, []*stdrpc.Client) ([]client,
 	error) {
 	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
 		for i := range conns {

@@ -15,8 +15,8 @@ import (
 )
 
 // httpLane sends requests to one server by reused connections, one request at a time on each. If all of them
-// are busy, a request waits for the first free one, and the later requests wait behind it. An ended
-// connection is dialed again, but not for ever.
+// are busy, a request waits for the first free one, and the later requests wait behind it. It
+// dials an ended connection again, for a bounded time.
 type httpLane struct {
 	addr  string
 	wire  [][]byte // the bytes of the requests, in turn
@@ -32,7 +32,7 @@ type httpLane struct {
 	last  error       // why one was
 }
 
-// httpConn is a connection, and those that come after it. Its goroutine dials and reads.
+// httpConn is a connection and its successors. Its goroutine dials and reads.
 type httpConn struct {
 	lane *httpLane
 	in   *answerReader
@@ -81,7 +81,7 @@ func (l *httpLane) flush() error { return nil }
 
 func (l *httpLane) send(ctx context.Context, n int, a attempt) error {
 	for {
-		conn, err := l.take(a)
+		conn, err := l.assign(a)
 		if err != nil {
 			return err
 		}
@@ -99,8 +99,8 @@ func (l *httpLane) send(ctx context.Context, n int, a attempt) error {
 	}
 }
 
-// take has a connection serve an attempt; it is nil when none is free now, an error when none ever will be.
-func (l *httpLane) take(a attempt) (net.Conn, error) {
+// assign gives an attempt to a free connection. It returns nil if none is free, and an error if all are lost.
+func (l *httpLane) assign(a attempt) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.free) == 0 {
@@ -116,8 +116,9 @@ func (l *httpLane) take(a attempt) (net.Conn, error) {
 	return c.conn, nil
 }
 
-// answered is the attempt that a connection served, if any. It is free for others then, unless it has ended.
-func (l *httpLane) answered(c *httpConn, ended bool) attempt {
+// releaseConn returns the attempt that a connection served, if any, and frees the connection unless it has
+// ended.
+func (l *httpLane) releaseConn(c *httpConn, ended bool) attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := c.open
@@ -126,12 +127,12 @@ func (l *httpLane) answered(c *httpConn, ended bool) attempt {
 		l.free = slices.DeleteFunc(l.free, func(f *httpConn) bool { return f == c })
 	} else if !ended {
 		l.free = append(l.free, c)
-		l.poke()
+		l.notify()
 	}
 	return a
 }
 
-func (l *httpLane) poke() {
+func (l *httpLane) notify() {
 	select {
 	case l.freed <- struct{}{}:
 	default:
@@ -159,11 +160,11 @@ func (c *httpConn) dial() error {
 		c.in.Reset(raw)
 	}
 	l.free = append(l.free, c)
-	l.poke()
+	l.notify()
 	return nil
 }
 
-// A connection that ended is dialed again at once if it has served a request, else after a pause that
+// A connection that has served a request is dialed again at once after its end, any other after a pause that
 // doubles.
 const (
 	mostDials  = 8 // in a row that were of no use
@@ -181,7 +182,7 @@ func (c *httpConn) run() {
 			after = firstPause << fails
 		}
 		if fails == mostDials || !c.lane.pause(after) {
-			c.lane.giveUp(err)
+			c.lane.noteLost(err)
 			return
 		}
 		useful, after = false, 0
@@ -192,12 +193,12 @@ func (c *httpConn) run() {
 	}
 }
 
-func (l *httpLane) giveUp(why error) {
+func (l *httpLane) noteLost(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.alive--
 	l.last = why
-	l.poke()
+	l.notify()
 }
 
 // pause returns false if the lane is closed meanwhile.
@@ -215,8 +216,8 @@ func (l *httpLane) pause(d time.Duration) bool {
 
 var errUnasked = errors.New("the server sent an answer without a request")
 
-// read reads answers until the connection ends. It was useful when there was one. after is when the server
-// wants to see the next connection.
+// read reads answers until the connection ends. useful reports whether there was an answer. after is the
+// retry time that the server gave.
 func (c *httpConn) read() (useful bool, after time.Duration, err error) {
 	conn := c.conn
 	defer conn.Close()
@@ -225,7 +226,7 @@ func (c *httpConn) read() (useful bool, after time.Duration, err error) {
 		if err == nil && c.in.Buffered() > 0 {
 			err = errUnasked
 		}
-		a := c.lane.answered(c, err != nil || got.last)
+		a := c.lane.releaseConn(c, err != nil || got.last)
 		switch {
 		case a == nil:
 			return useful, 0, cmp.Or(err, errUnasked)
@@ -247,7 +248,7 @@ func (c *httpConn) read() (useful bool, after time.Duration, err error) {
 	}
 }
 
-// render writes n requests to a server as they are sent to it.
+// render returns the bytes of n requests to a server.
 func render(addr string, n int, request func(n int) (*http.Request, error)) (wire [][]byte, err error) {
 	for i := range n {
 		req, err := request(i)

@@ -16,8 +16,8 @@ import (
 	"berth/structs"
 )
 
-// site is a server over HTTP that counts.
-type site struct {
+// fakeSite is a server over HTTP that counts.
+type fakeSite struct {
 	*httptest.Server
 	mu     sync.Mutex
 	opened int      // connections
@@ -27,8 +27,8 @@ type site struct {
 	bodies []string
 }
 
-func newSite(t *testing.T, serve http.HandlerFunc) *site {
-	s := &site{}
+func newFakeSite(t *testing.T, serve http.HandlerFunc) *fakeSite {
+	s := &fakeSite{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
@@ -55,21 +55,21 @@ func newSite(t *testing.T, serve http.HandlerFunc) *site {
 }
 
 // count is a number of the site's.
-func (s *site) count(of *int) int {
+func (s *fakeSite) count(of *int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return *of
 }
 
-// came are the paths and bodies that came so far.
-func (s *site) came() (paths, bodies []string) {
+// received are the paths and bodies that came so far.
+func (s *fakeSite) received() (paths, bodies []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.paths), slices.Clone(s.bodies)
 }
 
 // lane opens a lane to it. Request n is a PUT of n to /n.
-func (s *site) lane(t *testing.T, conns int) *httpLane {
+func (s *fakeSite) lane(t *testing.T, conns int) *httpLane {
 	addr := s.Listener.Addr().String()
 	wire, err := render(addr, 1000, func(n int) (*http.Request, error) {
 		return http.NewRequest(http.MethodPut, fmt.Sprint("/", n),
@@ -101,12 +101,12 @@ func ask(t *testing.T, l *httpLane, n int) error {
 	return <-a
 }
 
-func fine(w http.ResponseWriter, _ *http.Request) {
+func answerFine(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "fine")
 }
 
 func TestLanes_ReuseConnections(t *testing.T) {
-	s := newSite(t, fine)
+	s := newFakeSite(t, answerFine)
 	l := s.lane(t, 4)
 	a := offer{rate: 20000, time: 100 * time.Millisecond}.run(t.Context(), []lane{l})
 	if len(a.took) != 2000 || a.failed != 0 ||
@@ -117,7 +117,7 @@ func TestLanes_ReuseConnections(t *testing.T) {
 	if opened, most := s.count(&s.opened), s.count(&s.most); opened != 4 || most > 4 {
 		t.Errorf("%d connections were opened for at most %d requests at once, want 4", opened, most)
 	}
-	paths, bodies := s.came()
+	paths, bodies := s.received()
 	for i, p := range paths {
 		if p[1:] != bodies[i] {
 			t.Fatalf("%s came with %q", p, bodies[i])
@@ -126,10 +126,10 @@ func TestLanes_ReuseConnections(t *testing.T) {
 }
 
 func TestLanes_RequestsWaitInOrder(t *testing.T) {
-	s := newSite(t, fine)
+	s := newFakeSite(t, answerFine)
 	l := s.lane(t, 1)
 	offer{rate: 1e6, time: time.Millisecond}.run(t.Context(), []lane{l})
-	paths, _ := s.came()
+	paths, _ := s.received()
 	if len(paths) != 1000 {
 		t.Errorf("%d came, want 1000", len(paths))
 	}
@@ -144,7 +144,7 @@ func TestLanes_RequestsWaitInOrder(t *testing.T) {
 func TestLanes_BusyConnectionsAcceptNoRequest(t *testing.T) {
 	came := make(chan struct{}, 100)
 	hold := make(chan struct{})
-	s := newSite(t, func(http.ResponseWriter, *http.Request) {
+	s := newFakeSite(t, func(http.ResponseWriter, *http.Request) {
 		came <- struct{}{}
 		<-hold
 	})
@@ -172,7 +172,7 @@ func TestLanes_BusyConnectionsAcceptNoRequest(t *testing.T) {
 func TestLanes_CloseAnswersRequestsInFlight(t *testing.T) {
 	came := make(chan struct{})
 	hold := make(chan struct{})
-	s := newSite(t, func(http.ResponseWriter, *http.Request) {
+	s := newFakeSite(t, func(http.ResponseWriter, *http.Request) {
 		close(came)
 		<-hold
 	})
@@ -191,7 +191,7 @@ func TestLanes_CloseAnswersRequestsInFlight(t *testing.T) {
 
 // TestLanes_RejectionsHaveARetryTime, and where the connection ends with one, the next is another's.
 func TestLanes_RejectionsHaveARetryTime(t *testing.T) {
-	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newFakeSite(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/1":
 			w.Header().Set("Connection", "close")
@@ -222,7 +222,7 @@ func TestLanes_RedialBrokenConnections(t *testing.T) {
 		"/2": "what?\r\n",
 		"/3": "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 	}
-	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newFakeSite(t, func(w http.ResponseWriter, r *http.Request) {
 		text, broken := say[r.URL.Path]
 		if !broken {
 			return
@@ -253,7 +253,7 @@ func TestLanes_RedialBrokenConnections(t *testing.T) {
 
 // TestLanes_ReplaceEndedIdleConnections before a request needs them.
 func TestLanes_ReplaceEndedIdleConnections(t *testing.T) {
-	s := newSite(t, fine)
+	s := newFakeSite(t, answerFine)
 	l := s.lane(t, 2)
 	if err := ask(t, l, 0); err != nil {
 		t.Fatal(err)
@@ -281,7 +281,7 @@ func TestLanes_ReplaceEndedIdleConnections(t *testing.T) {
 
 // TestLanes_WithoutAServerEnd: no request waits for ever.
 func TestLanes_WithoutAServerEnd(t *testing.T) {
-	s := newSite(t, fine)
+	s := newFakeSite(t, answerFine)
 	l := s.lane(t, 2)
 	s.Close()
 	a := offer{rate: 1000, time: 100 * time.Millisecond}.run(t.Context(), []lane{l})

@@ -30,8 +30,8 @@ func encode[Req, Resp any](m structs.Method[Req, Resp], req *Req) (request, erro
 	return request{m.Name, body}, err
 }
 
-// rpcLane is one plain connection with many requests in flight. It is leaner than a client, because it has to
-// offer twice the rate of a server.
+// rpcLane is one plain connection with many requests in flight. It costs less CPU than a client, because it
+// offers twice the rate of a server.
 type rpcLane struct {
 	make func(n int) (request, error)
 	conn net.Conn
@@ -48,17 +48,17 @@ type rpcLane struct {
 // longestOffer bounds the time of one offer on a lane.
 const longestOffer = time.Minute
 
-func openLane(addr string, make_ func(n int) (request, error)) (*rpcLane, error) {
+func openLane(addr string, newRequest func(n int) (request, error)) (*rpcLane, error) {
 	conn, err := dialRaw(addr)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetWriteDeadline(time.Now().Add(longestOffer)); err != nil { // a server may read no more
+	if err := conn.SetWriteDeadline(time.Now().Add(longestOffer)); err != nil { // a server may stop reading
 		_ = conn.Close()
 		return nil, err
 	}
 	l := &rpcLane{
-		make: make_,
+		make: newRequest,
 		conn: conn,
 		out:  bufio.NewWriterSize(conn, 1<<16),
 		head: map[string]*header{},
@@ -106,13 +106,13 @@ func (l *rpcLane) send(_ context.Context, n int, a attempt) error {
 
 func (l *rpcLane) flush() error { return l.out.Flush() }
 
-// header is an encoded header of a request and where in it the number is.
+// header is the encoded header of a request. at is the position of the number of the request.
 type header struct {
 	bytes []byte
 	at    int
 }
 
-// header is that of a method's requests.
+// header returns the header of the requests of a method.
 func (l *rpcLane) header(method string) (*header, error) {
 	if h := l.head[method]; h != nil {
 		return h, nil
@@ -124,7 +124,7 @@ func (l *rpcLane) header(method string) (*header, error) {
 	}
 	h := &header{b, bytes.Index(b, binary.BigEndian.AppendUint64(nil, probe))}
 	if h.at < 0 {
-		return nil, errors.New("the number of a request is not in its header as it is")
+		return nil, errors.New("the encoded header does not contain the number of the request")
 	}
 	l.head[method] = h
 	return h, nil
@@ -138,7 +138,7 @@ func (l *rpcLane) read() {
 		var head stdrpc.Response
 		err := dec.Decode(&head)
 		if err == nil {
-			err = dec.Decode(&lean{})
+			err = dec.Decode(&leanResponse{})
 		}
 		if err != nil {
 			l.fail(err)

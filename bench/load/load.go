@@ -17,15 +17,15 @@ import (
 	"berth/rpc"
 )
 
-// operation does the n-th of a load; errDone ends its client.
+// operation makes the n-th request of a load. errDone ends its client.
 type operation func(c *stdrpc.Client, n int) error
 
 var errDone = errors.New("nothing is left to do")
 
-// client does the n-th operation of a load, by its own connection, and returns its kind.
+// client makes the n-th operation of a load over its own connection, and returns the kind of the operation.
 type client func(n int) (kind int, err error)
 
-// bound ends a load.
+// bound ends a load after a time or a number of operations.
 type bound struct {
 	time time.Duration
 	max  int64 // operations; 0: by time alone
@@ -39,8 +39,8 @@ type outcome struct {
 	last    error
 }
 
-// drive has all clients do operations, one at a time each, until time or count is up.
-func drive(clients []client, b bound) *outcome {
+// runClients has each client make one operation after the other, until the bound is reached.
+func runClients(clients []client, b bound) *outcome {
 	var (
 		next  atomic.Int64
 		wg    sync.WaitGroup
@@ -79,14 +79,14 @@ func (o *outcome) measure(c client, n int) (more bool) {
 		o.failed++
 		o.last = err
 	default:
-		o.of(kind)
+		o.addKind(kind)
 		o.took[kind] = append(o.took[kind], time.Since(t))
 	}
 	return true
 }
 
-// of adds the counts of a kind.
-func (o *outcome) of(kind int) {
+// addKind makes room for the results of a kind.
+func (o *outcome) addKind(kind int) {
 	for len(o.took) <= kind {
 		o.took = append(o.took, nil)
 	}
@@ -94,7 +94,7 @@ func (o *outcome) of(kind int) {
 
 func (o *outcome) merge(other *outcome) {
 	for kind, took := range other.took {
-		o.of(kind)
+		o.addKind(kind)
 		o.took[kind] = append(o.took[kind], took...)
 	}
 	o.failed += other.failed
@@ -103,15 +103,15 @@ func (o *outcome) merge(other *outcome) {
 	}
 }
 
-// done is how many operations succeeded.
-func (o *outcome) done() (n int) {
+// succeeded returns the number of successful operations.
+func (o *outcome) succeeded() (n int) {
 	for _, took := range o.took {
 		n += len(took)
 	}
 	return n
 }
 
-// quantile is the time that the p-th part of the sorted stays below; 0 of none.
+// quantile returns the time below which the share p of the sorted times is; 0 without times.
 func quantile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -119,7 +119,7 @@ func quantile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[int(float64(len(sorted)-1)*p)]
 }
 
-// run makes the operation and has all clients do it until time or count is up.
+// run prepares an operation, has all clients make it until the bound is reached, and reports the result.
 func run(c *config, prepare func(*config) (operation, error)) error {
 	op, err := prepare(c)
 	if err != nil || op == nil {
@@ -129,14 +129,14 @@ func run(c *config, prepare func(*config) (operation, error)) error {
 	if err != nil {
 		return err
 	}
-	defer hangUp(conns)
+	defer closeConns(conns)
 	cpu := cpuTime(c.pids)
-	o := drive(plain(conns, op), bound{c.time, c.max})
+	o := runClients(identicalClients(conns, op), bound{c.time, c.max})
 	return report(c, o, cpuTime(c.pids)-cpu)
 }
 
-// plain are clients that all do the same, of one kind.
-func plain(conns []*stdrpc.Client, op operation) []client {
+// identicalClients returns a client for each connection, all with the same operation.
+func identicalClients(conns []*stdrpc.Client, op operation) []client {
 	var all []client
 	for _, conn := range conns {
 		all = append(all, func(n int) (int, error) {
@@ -146,13 +146,13 @@ func plain(conns []*stdrpc.Client, op operation) []client {
 	return all
 }
 
-// connect opens n plain connections, to the addresses in turn.
+// connect opens n plain connections. The addresses take turns.
 func connect(addrs []string, n int) ([]*stdrpc.Client, error) {
 	var conns []*stdrpc.Client
 	for i := range n {
 		c, err := dial(addrs[i%len(addrs)])
 		if err != nil {
-			hangUp(conns)
+			closeConns(conns)
 			return nil, err
 		}
 		conns = append(conns, c)
@@ -160,7 +160,7 @@ func connect(addrs []string, n int) ([]*stdrpc.Client, error) {
 	return conns, nil
 }
 
-func hangUp(conns []*stdrpc.Client) {
+func closeConns(conns []*stdrpc.Client) {
 	for _, c := range conns {
 		_ = c.Close()
 	}
@@ -187,9 +187,9 @@ func dialRaw(addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// report prints one line; it is an error when nothing succeeded.
+// report prints one line. It returns an error if no operation succeeded.
 func report(c *config, o *outcome, cpu time.Duration) error {
-	if o.done() == 0 {
+	if o.succeeded() == 0 {
 		return fmt.Errorf("of %d operations none succeeded: %w", o.failed, o.last)
 	}
 	all := o.took[0]

@@ -7,8 +7,8 @@
 //	berth-bench load -agent bin/berth -servers 1,3 -fleets 10,1000   starts servers, fills them, measures all
 //	berth-bench overload -agent bin/berth -only HTTP                 finds the sustained rate, offers twice
 //
-// The servers that it starts are separate processes, with Raft on disk in a temporary folder, and end with
-// it.
+// The servers that it starts are separate processes with Raft on disk in a temporary folder. They end with
+// the program.
 package main
 
 import (
@@ -54,7 +54,7 @@ func main() {
 	flag.StringVar(&c.http, "http", "127.0.0.1:4746", "HTTP `address`")
 	flag.StringVar(&c.op, "op", "",
 		"what to do: "+strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
-	flag.IntVar(&c.clients, "c", 8, "clients, each with a connection of its own and one request at a time")
+	flag.IntVar(&c.clients, "c", 8, "clients, each with its own connection and one request at a time")
 	flag.DurationVar(&c.time, "time", 10*time.Second, "stop after this long")
 	flag.Int64Var(&c.max, "max", 0, "stop after this many operations (0: by time alone)")
 	flag.IntVar(&c.nodes, "nodes", 1000, "size of the fleet")
@@ -62,9 +62,9 @@ func main() {
 	flag.IntVar(&c.allocs, "allocs", 5000, "number of allocations")
 	flag.IntVar(&c.offset, "offset", 0, "the first node, allocation or volume used")
 	flag.StringVar(&c.path, "path", "/v1/volumes?type=csi", "what -op http gets")
-	flag.StringVar(&c.pids, "pid", "", "process `IDs` of the servers, comma separated, to tell their CPU time")
+	flag.StringVar(&c.pids, "pid", "", "process `IDs` of the servers, comma separated, whose CPU time is reported")
 	flag.StringVar(&c.allocsFile, "file", "allocs.json",
-		"where -op allocs keeps what was placed, for the claims")
+		"file in which -op allocs stores the placed allocations for the claims")
 	flag.Parse()
 	make, ok := operations[c.op]
 	if !ok {

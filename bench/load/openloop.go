@@ -12,18 +12,18 @@ import (
 	"berth/structs"
 )
 
-// lane is a path to a server on which requests are sent without waiting for the answers of others.
+// lane sends requests to a server without waiting for the answers to earlier requests.
 type lane interface {
-	// send sends request n, as soon as the lane is free. An error before the call of sending is that of the
-	// lane, which sends nothing more: the request stays unsent.
+	// send sends request n as soon as the lane is free. An error before the call of sending means that the lane
+	// is broken and the request stays unsent.
 	send(ctx context.Context, n int, a attempt) error
-	// flush is called when nothing more is due at once.
+	// flush is called when no further request is due now.
 	flush() error
-	// close ends it. Requests in flight get an error, if anything.
+	// close ends the lane. Requests in flight may get an error.
 	close()
 }
 
-// attempt is one transmission of a request, as its lane sees it.
+// attempt is one transmission of a request. Its lane calls both methods.
 type attempt interface {
 	// sending is called when the request goes out.
 	sending()
@@ -40,7 +40,7 @@ type offer struct {
 	honour bool // rejected requests are repeated at their retry times, until they succeed
 }
 
-// lateness bounds how long after its end a load still sends, and then waits for answers.
+// lateness bounds the time after the end of a load in which it still sends and then waits for answers.
 const lateness = 10 * time.Second
 
 // answers is the result of an offer.
@@ -61,7 +61,7 @@ type answers struct {
 	finished time.Duration   // after how long everything was answered
 }
 
-// due is a request to be sent at a time; first is when it was due first.
+// due is a request and the time at which to send it. first is its first such time.
 type due struct {
 	n           int
 	first, time time.Time
@@ -89,14 +89,14 @@ type pacer struct {
 	total int
 	*answers
 
-	mu    sync.Mutex
-	again dues
-	open  int           // requests in flight
-	poke  chan struct{} // something was answered
-	timer *time.Timer
+	mu          sync.Mutex
+	again       dues
+	open        int           // requests in flight
+	answeredOne chan struct{} // something was answered
+	timer       *time.Timer
 }
 
-// run offers a load on all lanes and returns when everything is answered, or lateness is over.
+// run offers a load on all lanes. It returns when all requests are answered, or after lateness.
 func (o offer) run(ctx context.Context, lanes []lane) *answers {
 	ctx, cancel := context.WithTimeout(ctx, o.time+lateness)
 	defer cancel()
@@ -106,14 +106,14 @@ func (o offer) run(ctx context.Context, lanes []lane) *answers {
 	pacers := make([]*pacer, len(lanes))
 	for i, l := range lanes {
 		p := &pacer{
-			o:       o,
-			lane:    l,
-			start:   start,
-			next:    i,
-			step:    len(lanes),
-			total:   int(o.rate * o.time.Seconds()),
-			answers: a,
-			poke:    make(chan struct{}, 1),
+			o:           o,
+			lane:        l,
+			start:       start,
+			next:        i,
+			step:        len(lanes),
+			total:       int(o.rate * o.time.Seconds()),
+			answers:     a,
+			answeredOne: make(chan struct{}, 1),
 		}
 		pacers[i] = p
 		wg.Go(func() { p.run(ctx) })
@@ -142,7 +142,7 @@ func (p *pacer) run(ctx context.Context) {
 	}
 }
 
-// upcoming is the next request to be sent, and how long until then; n is -1 when there is none now.
+// upcoming returns the next request and the time until it is due. n is -1 without a request.
 func (p *pacer) upcoming() (due, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +170,8 @@ func (p *pacer) upcoming() (due, time.Duration) {
 	return own, 0
 }
 
-// pause waits for the next request's time, or for an answer when nothing is left to send; false at the end.
+// pause waits until the next request is due, or for an answer if no request is left. It returns false at the
+// end of the load.
 func (p *pacer) pause(ctx context.Context, d due, wait time.Duration) (more bool) {
 	var at <-chan time.Time
 	if d.n >= 0 {
@@ -181,7 +182,7 @@ func (p *pacer) pause(ctx context.Context, d due, wait time.Duration) (more bool
 	}
 	select {
 	case <-at:
-	case <-p.poke:
+	case <-p.answeredOne:
 	case <-ctx.Done():
 	}
 	return true
@@ -193,14 +194,14 @@ func (p *pacer) idle() bool {
 	return p.open == 0 && len(p.again) == 0 && p.next >= p.total
 }
 
-// unsent is how many requests are left that were to be sent.
+// unsent returns the number of requests that were due and not sent.
 func (p *pacer) unsent() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return (max(0, p.total-p.next)+p.step-1)/p.step + len(p.again)
 }
 
-// send sends a request, as soon as the lane is free, and returns false if nothing more can be sent.
+// send sends a request as soon as the lane is free. It returns false if the lane is broken.
 func (p *pacer) send(ctx context.Context, d due) (more bool) {
 	p.mu.Lock()
 	p.open++
@@ -220,7 +221,7 @@ func (p *pacer) send(ctx context.Context, d due) (more bool) {
 	return err == nil
 }
 
-// flight is an attempt of a pacer's.
+// flight is one attempt of a pacer.
 type flight struct {
 	*pacer
 	due
@@ -230,7 +231,7 @@ type flight struct {
 
 func (f *flight) sending() {
 	f.sent = time.Now()
-	f.pacer.answers.sending(f.sent.Sub(f.due.time))
+	f.pacer.answers.recordSend(f.sent.Sub(f.due.time))
 }
 
 func (f *flight) answered(err error) {
@@ -238,7 +239,7 @@ func (f *flight) answered(err error) {
 		return
 	}
 	p, d := f.pacer, f.due
-	p.answers.note(f, err)
+	p.answers.record(f, err)
 	p.mu.Lock()
 	p.open--
 	if after := structs.RetryAfter(err); p.o.honour && after > 0 {
@@ -248,7 +249,7 @@ func (f *flight) answered(err error) {
 	}
 	p.mu.Unlock()
 	select {
-	case p.poke <- struct{}{}:
+	case p.answeredOne <- struct{}{}:
 	default:
 	}
 }
@@ -263,20 +264,20 @@ func (a *answers) close(after time.Duration) {
 	}
 }
 
-func (a *answers) sending(lag time.Duration) {
+func (a *answers) recordSend(lag time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sent++
 	a.lag = append(a.lag, lag)
 }
 
-func (a *answers) note(f *flight, err error) {
+func (a *answers) record(f *flight, err error) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.over:
-	case err == nil || overtaken(err):
+	case err == nil || isOvertaken(err):
 		a.took = append(a.took, now.Sub(f.first))
 		a.served = append(a.served, now.Sub(f.sent))
 		if now.Before(a.end) {

@@ -40,14 +40,14 @@ func (l *slowLane) send(ctx context.Context, n int, a attempt) error {
 	return nil
 }
 
-func well(int) error { return nil }
+func goodAnswer(int) error { return nil }
 
 // TestOpenLoop_TimesCountFromTheSchedule offers twice the rate of the lane: the i-th of 200 requests is due
 // after 5i milliseconds and sent after 10i.
 func TestOpenLoop_TimesCountFromTheSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := offer{rate: 200, time: time.Second}.run(t.Context(),
-			[]lane{newSlowLane(10*time.Millisecond, well)})
+			[]lane{newSlowLane(10*time.Millisecond, goodAnswer)})
 		if a.sent != 200 || len(a.took) != 200 ||
 			a.unsent != 0 || a.within != 99 && a.within != 100 {
 			t.Errorf("%d were sent, %d answered, %d of them in time, %d unsent", a.sent, len(a.took),
@@ -74,7 +74,7 @@ func TestOpenLoop_TimesCountFromTheSchedule(t *testing.T) {
 // TestOpenLoop_ReportsUnsentRequests offers so much that half of it is left when the load has had its time.
 func TestOpenLoop_ReportsUnsentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := newSlowLane(10*time.Millisecond, well)
+		slow := newSlowLane(10*time.Millisecond, goodAnswer)
 		a := offer{rate: 2200, time: time.Second}.run(t.Context(), []lane{slow})
 		if a.sent < 1099 || a.sent > 1101 || a.sent+a.unsent != 2200 {
 			t.Errorf("%d were sent and %d unsent, want a half each of 2200", a.sent, a.unsent)

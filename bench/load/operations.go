@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// operations is all there is. One that prepares and returns nil has done its work by itself.
+// operations has the operations of -op. A function that returns a nil operation has done its work itself.
 var operations = map[string]func(*config) (operation, error){
 	"ping": func(*config) (operation, error) {
 		return func(c *stdrpc.Client, _ int) error {
@@ -24,11 +24,11 @@ var operations = map[string]func(*config) (operation, error){
 		}, nil
 	},
 	"nodes": func(c *config) (operation, error) {
-		return upTo(c, c.nodes-c.offset, register(c, 0)), nil
+		return boundedTo(c, c.nodes-c.offset, register(c, 0)), nil
 	},
 	"volumes": registerVolumes,
 	"shared":  registerShared,
-	"allocs":  placeAllocs,
+	"allocs":  placeAndStoreAllocs,
 	"register": func(c *config) (operation, error) {
 		return register(c, int(time.Now().Unix())), nil
 	},
@@ -53,15 +53,15 @@ var operations = map[string]func(*config) (operation, error){
 	"stale": staleGet,
 }
 
-// lean is an answer of which only the index is decoded, so that the load costs less than the work.
-type lean struct{ Index uint64 }
+// leanResponse decodes only the index of an answer, so that the load costs less than the work.
+type leanResponse struct{ Index uint64 }
 
 func call[Req, Resp any](c *stdrpc.Client, m structs.Method[Req, Resp], req *Req) error {
-	return c.Call(m.Name, req, &lean{})
+	return c.Call(m.Name, req, &leanResponse{})
 }
 
-// upTo bounds an operation that has only so much to do.
-func upTo(c *config, n int, op operation) operation {
+// boundedTo bounds an operation to n requests.
+func boundedTo(c *config, n int, op operation) operation {
 	c.max = int64(n)
 	c.time = time.Hour
 	return op
@@ -99,7 +99,7 @@ func heartbeat(cfg *config) operation {
 
 func registerVolumes(cfg *config) (operation, error) {
 	const each = 100
-	return upTo(cfg, (cfg.volumes+each-1)/each, func(c *stdrpc.Client, n int) error {
+	return boundedTo(cfg, (cfg.volumes+each-1)/each, func(c *stdrpc.Client, n int) error {
 		req := &structs.CSIVolumeRegisterRequest{}
 		for i := n * each; i < min((n+1)*each, cfg.volumes); i++ {
 			req.Volumes = append(req.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
@@ -110,20 +110,20 @@ func registerVolumes(cfg *config) (operation, error) {
 
 func registerShared(cfg *config) (operation, error) {
 	cfg.clients = 1
-	return upTo(cfg, 1, func(c *stdrpc.Client, _ int) error {
+	return boundedTo(cfg, 1, func(c *stdrpc.Client, _ int) error {
 		return call(c, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{
 			Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, 1<<20)},
 		})
 	}), nil
 }
 
-// placed is an allocation for which claims can be made.
-type placed struct{ ID, NodeID string }
+// placedAlloc is an allocation for which claims can be made.
+type placedAlloc struct{ ID, NodeID string }
 
-// placeAllocs runs a job and keeps where its allocations are.
-func placeAllocs(cfg *config) (operation, error) {
+// placeAndStoreAllocs runs a job and keeps where its allocations are.
+func placeAndStoreAllocs(cfg *config) (operation, error) {
 	start := time.Now()
-	allocs, err := place(cfg.rpc, cfg.allocs)
+	allocs, err := placeAllocs(cfg.rpc, cfg.allocs)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +136,8 @@ func placeAllocs(cfg *config) (operation, error) {
 	return nil, os.WriteFile(cfg.allocsFile, b, 0o600)
 }
 
-// place runs a job with a number of allocations and waits until all are placed.
-func place(addr string, count int) ([]placed, error) {
+// placeAllocs runs a job with a number of allocations and waits until all are placed.
+func placeAllocs(addr string, count int) ([]placedAlloc, error) {
 	c, err := dial(addr)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func place(addr string, count int) ([]placed, error) {
 	if err := call(c, structs.JobRegister, &structs.JobRegisterRequest{Job: benchshape.Job(count)}); err != nil {
 		return nil, err
 	}
-	var resp struct{ Allocations []placed }
+	var resp struct{ Allocations []placedAlloc }
 	end := time.Now().Add(5 * time.Minute)
 	for ; len(resp.Allocations) < count; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -158,20 +158,20 @@ func place(addr string, count int) ([]placed, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(resp.Allocations, func(a, b placed) int {
+	slices.SortFunc(resp.Allocations, func(a, b placedAlloc) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
 	return resp.Allocations, nil
 }
 
-// work has the inputs of the claims.
-type work struct {
-	allocs  []placed
+// claimants has the inputs of the claims.
+type claimants struct {
+	allocs  []placedAlloc
 	secrets map[string]string // by node
 }
 
-func newWork(allocs []placed, nodes int) *work {
-	w := &work{
+func newClaimants(allocs []placedAlloc, nodes int) *claimants {
+	w := &claimants{
 		allocs:  allocs,
 		secrets: map[string]string{},
 	}
@@ -181,21 +181,21 @@ func newWork(allocs []placed, nodes int) *work {
 	return w
 }
 
-func load(cfg *config) (*work, error) {
+func loadClaimants(cfg *config) (*claimants, error) {
 	b, err := os.ReadFile(cfg.allocsFile)
 	if err != nil {
 		return nil, err
 	}
-	var allocs []placed
+	var allocs []placedAlloc
 	err = json.Unmarshal(b, &allocs)
-	return newWork(allocs, cfg.nodes), err
+	return newClaimants(allocs, cfg.nodes), err
 }
 
 // target is the n-th allocation with the volume it uses.
-func (w *work) target(cfg *config, n int, mode string) (placed, string, error) {
+func (w *claimants) target(cfg *config, n int, mode string) (placedAlloc, string, error) {
 	i := cfg.offset + n
 	if i >= len(w.allocs) || mode == structs.ClaimWrite && i >= cfg.volumes {
-		return placed{}, "", errDone
+		return placedAlloc{}, "", errDone
 	}
 	if mode == structs.ClaimRead {
 		return w.allocs[i], benchshape.SharedVolume, nil
@@ -203,8 +203,8 @@ func (w *work) target(cfg *config, n int, mode string) (placed, string, error) {
 	return w.allocs[i], benchshape.VolumeID(i), nil
 }
 
-// take is the request by which an allocation claims a volume.
-func (w *work) take(a placed, volume, mode string) *structs.CSIVolumeClaimRequest {
+// claimRequest is the request by which an allocation claims a volume.
+func (w *claimants) claimRequest(a placedAlloc, volume, mode string) *structs.CSIVolumeClaimRequest {
 	cl := benchshape.Claim(volume, 0, mode)
 	cl.AllocID = a.ID
 	return &structs.CSIVolumeClaimRequest{
@@ -214,8 +214,8 @@ func (w *work) take(a placed, volume, mode string) *structs.CSIVolumeClaimReques
 	}
 }
 
-// giveUp is the request that releases it.
-func (w *work) giveUp(a placed, volume string) *structs.CSIVolumeUnpublishRequest {
+// releaseRequest is the request that releases it.
+func (w *claimants) releaseRequest(a placedAlloc, volume string) *structs.CSIVolumeUnpublishRequest {
 	return &structs.CSIVolumeUnpublishRequest{
 		NodeID:   a.NodeID,
 		SecretID: w.secrets[a.NodeID],
@@ -229,24 +229,24 @@ func (w *work) giveUp(a placed, volume string) *structs.CSIVolumeUnpublishReques
 
 // claim claims a volume for an allocation. A write claim has its own volume.
 func claim(cfg *config, mode string) (operation, error) {
-	w, err := load(cfg)
+	w, err := loadClaimants(cfg)
 	return func(c *stdrpc.Client, n int) error {
 		a, volume, err := w.target(cfg, n, mode)
 		if err != nil {
 			return err
 		}
-		return call(c, structs.CSIVolumeClaim, w.take(a, volume, mode))
+		return call(c, structs.CSIVolumeClaim, w.claimRequest(a, volume, mode))
 	}, err
 }
 
 func release(cfg *config, mode string) (operation, error) {
-	w, err := load(cfg)
+	w, err := loadClaimants(cfg)
 	return func(c *stdrpc.Client, n int) error {
 		a, volume, err := w.target(cfg, n, mode)
 		if err != nil {
 			return err
 		}
-		return call(c, structs.CSIVolumeUnpublish, w.giveUp(a, volume))
+		return call(c, structs.CSIVolumeUnpublish, w.releaseRequest(a, volume))
 	}, err
 }
 

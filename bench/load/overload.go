@@ -21,29 +21,29 @@ import (
 	"berth/structs"
 )
 
-// stress is one line of the list of overload measurements.
-type stress struct {
+// overloadCase is one operation to overload, with its lanes.
+type overloadCase struct {
 	name  string
 	lanes func(f *fleet) ([]lane, error)
 }
 
-// overtaken reports a claim whose release arrived before it: concurrent requests have no order. The answer
-// was right.
-func overtaken(err error) bool { return structs.IsKind(err, structs.KindConflict) }
+// isOvertaken reports whether a claim arrived after its release. Concurrent requests have no order, so this
+// answer is correct.
+func isOvertaken(err error) bool { return structs.IsKind(err, structs.KindConflict) }
 
-// lanesOf are connections to each server for requests by RPC.
-const lanesOf = 64
+// lanesPerOffer is the number of RPC connections of one offer.
+const lanesPerOffer = 64
 
-var stresses = []stress{
+var overloadCases = []overloadCase{
 	{"RPC: write claim or release", rpcLanes(func(f *fleet, n int) (request, error) {
 		round := n / len(f.work.allocs)
 		i := n % len(f.work.allocs)
 		if a := f.work.allocs[i]; round%2 == 0 {
 			return encode(structs.CSIVolumeClaim,
-				f.work.take(a, benchshape.VolumeID(i), structs.ClaimWrite))
+				f.work.claimRequest(a, benchshape.VolumeID(i), structs.ClaimWrite))
 		} else {
 			return encode(structs.CSIVolumeUnpublish,
-				f.work.giveUp(a, benchshape.VolumeID(i)))
+				f.work.releaseRequest(a, benchshape.VolumeID(i)))
 		}
 	})},
 	{"RPC: node sends what changed", rpcLanes(func(f *fleet, n int) (request, error) {
@@ -73,11 +73,11 @@ var stresses = []stress{
 		})},
 }
 
-func rpcLanes(make_ func(f *fleet, n int) (request, error)) func(*fleet) ([]lane, error) {
+func rpcLanes(newRequest func(f *fleet, n int) (request, error)) func(*fleet) ([]lane, error) {
 	return func(f *fleet) (all []lane, err error) {
-		for i := range lanesOf {
+		for i := range lanesPerOffer {
 			l, err := openLane(f.agents[i%len(f.agents)].rpc, func(n int) (request, error) {
-				return make_(f, n)
+				return newRequest(f, n)
 			})
 			if err != nil {
 				closeLanes(all)
@@ -89,8 +89,8 @@ func rpcLanes(make_ func(f *fleet, n int) (request, error)) func(*fleet) ([]lane
 	}
 }
 
-// httpLanes returns one lane to each server. The lanes divide the connections among them. They send so many
-// different requests in turn.
+// httpLanes returns one lane to each server. The lanes share the connections. different is the
+// number of different requests, which they send in turn.
 func httpLanes(different func(*fleet) int, request func(f *fleet, n int) (*http.Request,
 	error)) func(*fleet) ([]lane, error) {
 	return func(f *fleet) (all []lane, err error) {
@@ -119,8 +119,8 @@ func closeLanes(all []lane) {
 	}
 }
 
-// strain is one line of the table: the offer and its result.
-type strain struct {
+// overloadRow is one line of the table: the offer and its result.
+type overloadRow struct {
 	Operation   string
 	Servers     int
 	What        string  // sustained, twice as much, ...
@@ -142,21 +142,21 @@ type strain struct {
 	Before, Max float64 // MB of the server that leads, before and at most
 }
 
-// tester offers loads of one kind.
+// tester offers loads of one operation.
 type tester struct {
 	*fleet
-	stress
+	overloadCase
 	leader *agent
 }
 
-// offer offers a load by fresh connections.
-func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, error) {
+// offer offers a load over new connections.
+func (t *tester) offer(ctx context.Context, what string, o offer) (*overloadRow, error) {
 	lanes, err := t.lanes(t.fleet)
 	if err != nil {
 		return nil, err
 	}
 	defer closeLanes(lanes)
-	s := &strain{
+	s := &overloadRow{
 		Operation: t.name,
 		Servers:   len(t.agents),
 		What:      what,
@@ -170,7 +170,7 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 	})
 	ran, waited := scheduled("self")
 	a := o.run(ctx, lanes)
-	s.own(a, ran, waited)
+	s.recordOwnUsage(a, ran, waited)
 	stop()
 	watch.Wait()
 	s.Good = float64(a.within) / o.time.Seconds()
@@ -190,8 +190,8 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 	return s, ctx.Err()
 }
 
-// own records the usage of the load program since then.
-func (s *strain) own(a *answers, ran, waited time.Duration) {
+// recordOwnUsage records the CPU usage of the load program since an earlier reading.
+func (s *overloadRow) recordOwnUsage(a *answers, ran, waited time.Duration) {
 	r, w := scheduled("self")
 	s.LoadCPU = float64((r - ran).Microseconds()) / float64(max(1, a.sent))
 	s.LoadBusy = min(1, (r-ran+w-waited).Seconds()/a.finished.Seconds()/float64(runtime.GOMAXPROCS(0)))
@@ -199,7 +199,7 @@ func (s *strain) own(a *answers, ran, waited time.Duration) {
 
 func mb(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// peakOf is the most memory that a process held until ctx ended.
+// peakOf returns the peak of the resident memory of a process until ctx ends.
 func peakOf(ctx context.Context, pid string) (peak int64) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -213,9 +213,8 @@ func peakOf(ctx context.Context, pid string) (peak int64) {
 	}
 }
 
-// The search for the sustained rate: at such a rate all requests get a good answer, none is rejected, and the
-// slowest hundredth is within sustainedP99. A rate that is too high by a fifth fails this within the time of
-// one search.
+// A rate is sustained if all requests get a good answer, none is rejected, and the slowest hundredth is
+// within sustainedP99. A rate that is a fifth too high fails this within searchTime.
 const (
 	sustainedP99 = 250 // milliseconds
 	searchTime   = 1200 * time.Millisecond
@@ -223,13 +222,14 @@ const (
 	searchFactor = 1.2
 )
 
-func (s *strain) sustained() bool {
+func (s *overloadRow) sustained() bool {
 	return s.Refused == 0 && s.Failed == 0 && s.P99 <= sustainedP99
 }
 
-// sustain finds the highest rate that is sustained, within a step: in steps of two, and from the last good
-// one on in steps of searchFactor. A rate that fails is tried twice, since others may use the machine.
-func (t *tester) sustain(ctx context.Context) (best float64, err error) {
+// findSustainedRate finds the highest sustained rate, up to one step. It doubles the rate, and goes on from
+// the last good rate in steps of searchFactor. It tries a failed rate twice, because others may use the
+// machine.
+func (t *tester) findSustainedRate(ctx context.Context) (best float64, err error) {
 	rate, step := 2000.0, 2.0
 	for n, failed := 0, 0; n < searchSteps; n++ {
 		s, err := t.offer(ctx, "search", offer{rate: rate, time: searchTime})
@@ -248,21 +248,21 @@ func (t *tester) sustain(ctx context.Context) (best float64, err error) {
 			rate, failed = rate/4, 0
 		case step == searchFactor:
 			return best, nil
-		default: // too far: back to the last good rate, and on in small steps
+		default: // too high: back to the last good rate, and on in small steps
 			step, failed = searchFactor, 0
 			rate = best * step
 		}
 	}
 	if best == 0 {
-		return 0, errors.New("nothing is sustained")
+		return 0, errors.New("no rate is sustained")
 	}
 	return best, nil
 }
 
-// law offers the sustained rate, twice and four times of it to clients that give up, twice of it to clients
-// that retry, and half of it directly afterwards.
-func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain, err error) {
-	best, err := t.sustain(ctx)
+// measureOverload offers the sustained rate, twice and four times of it to clients that give up, twice of it
+// to clients that retry, and half of it directly afterwards.
+func (t *tester) measureOverload(ctx context.Context, during time.Duration) (rows []*overloadRow, err error) {
+	best, err := t.findSustainedRate(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -292,8 +292,8 @@ func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain,
 	return rows, nil
 }
 
-// overloading has the settings of `berth-bench overload`.
-type overloading struct {
+// overloadOptions has the settings of `berth-bench overload`.
+type overloadOptions struct {
 	program string
 	size    int
 	during  time.Duration
@@ -304,12 +304,12 @@ type overloading struct {
 
 // overloadMode shows the effect of twice the sustained load: `berth-bench overload`.
 func overloadMode(ctx context.Context, args []string) error {
-	var o overloading
+	var o overloadOptions
 	flags := flag.NewFlagSet("overload", flag.ContinueOnError)
 	flags.StringVar(&o.program, "agent", "bin/berth", "the `program` of the servers")
 	servers := flags.String("servers", "1", "`numbers` of servers")
 	flags.IntVar(&o.size, "fleet", 2000, "nodes, and as many volumes")
-	flags.DurationVar(&o.during, "time", 4*time.Second, "how long too much is offered")
+	flags.DurationVar(&o.during, "time", 4*time.Second, "duration of each offer")
 	flags.StringVar(&o.only, "only", "", "only operations with this `text` in their names")
 	flags.IntVar(&o.conns, "http-conns", 512,
 		"connections over HTTP, one request at a time on each; a server bounds those of one address")
@@ -318,23 +318,23 @@ func overloadMode(ctx context.Context, args []string) error {
 		return err
 	}
 	file.Seconds = o.during.Seconds()
-	counts, err := numbers(*servers)
+	counts, err := parseNumbers(*servers)
 	if err != nil {
 		return err
 	}
-	theirs, ours, err := halves()
+	theirs, ours, err := splitProcessors()
 	if err == nil {
-		err = confine(ours)
+		err = pinProcess(ours)
 	}
 	if err != nil {
 		return err
 	}
 	o.on = theirs
-	var rows []*strain
+	var rows []*overloadRow
 	for _, n := range counts {
 		some, err := o.run(ctx, n)
 		rows = append(rows, some...)
-		printStrains(os.Stdout, some)
+		printOverloadRows(os.Stdout, some)
 		if err != nil {
 			return err
 		}
@@ -343,9 +343,9 @@ func overloadMode(ctx context.Context, args []string) error {
 }
 
 // run offers all loads to a number of servers.
-func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err error) {
-	chosen := slices.DeleteFunc(slices.Clone(stresses),
-		func(s stress) bool {
+func (o *overloadOptions) run(ctx context.Context, servers int) (rows []*overloadRow, err error) {
+	chosen := slices.DeleteFunc(slices.Clone(overloadCases),
+		func(s overloadCase) bool {
 			return !strings.Contains(s.name, o.only)
 		})
 	if len(chosen) == 0 {
@@ -365,11 +365,11 @@ func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err
 	}
 	for _, s := range chosen {
 		t := &tester{
-			fleet:  f,
-			stress: s,
-			leader: f.agents[leader],
+			fleet:        f,
+			overloadCase: s,
+			leader:       f.agents[leader],
 		}
-		some, err := t.law(ctx, o.during)
+		some, err := t.measureOverload(ctx, o.during)
 		rows = append(rows, some...)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", s.name, err)
@@ -378,7 +378,7 @@ func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err
 	return rows, nil
 }
 
-func printStrains(w io.Writer, rows []*strain) {
+func printOverloadRows(w io.Writer, rows []*overloadRow) {
 	t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(t,
 		"operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\tfrom sent\trefused\tadvised\trefused p99 ms\tfailed\tunsent\tall done s\tMB before, most\tlag ms\tload's us/request, busy")

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ticksPerSecond is the unit of CPU time in /proc, on every Linux there is.
+// ticksPerSecond is the unit of CPU time in /proc on Linux.
 const ticksPerSecond = 100
 
-// cpuTime is the CPU time of the processes so far.
+// cpuTime returns the CPU time of processes.
 func cpuTime(pids string) (sum time.Duration) {
 	for _, pid := range strings.Split(pids, ",") {
 		sum += cpuOf(pid)
@@ -22,7 +22,7 @@ func cpuTime(pids string) (sum time.Duration) {
 	return sum
 }
 
-// cpuOf is the CPU time of one process, its own and the kernel's for it; 0 when there is none.
+// cpuOf returns the user and system time of a process; 0 if it does not exist.
 func cpuOf(pid string) time.Duration {
 	ran, _ := scheduled(pid)
 	return ran
@@ -76,12 +76,11 @@ func memory(pids string) string {
 	return strings.Join(each, ",")
 }
 
-// residentOf is a process's memory, in bytes.
+// residentOf returns the resident memory of a process in bytes.
 func residentOf(pid string) int64 { return procField(pid, "status", "VmRSS:") * 1024 }
 
 // diskOf counts the bytes that all processes wrote to the disk of a folder. The kernel's count for one
-// process (write_bytes) is of no use here: it is the size of the touched pages, which are up to 256 KB large
-// for an entry of 300 bytes.
+// process (write_bytes) has whole pages, up to 256 KB for an entry of 300 bytes.
 func diskOf(dir string) (written int64) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -98,7 +97,7 @@ func diskOf(dir string) (written int64) {
 	return written * size
 }
 
-// procField is the number behind a name in a file of /proc/PID; 0 when it is not there.
+// procField returns the number after a name in a file of /proc/PID; 0 without it.
 func procField(pid, file, name string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/" + file)
 	if err != nil {
@@ -119,7 +118,7 @@ type usage struct {
 	written int64
 }
 
-// loadAverage is how many processes wanted to run, over the last minute; 0 where that is not known.
+// loadAverage returns the load average of the last minute; 0 if it is unknown.
 func loadAverage() float64 {
 	b, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(b), " ")
@@ -127,9 +126,9 @@ func loadAverage() float64 {
 	return n
 }
 
-// halves divides the processors among servers and load, so that more load does not slow the servers down: the
-// servers get the first half. With one processor there is nothing to divide.
-func halves() (servers, load *unix.CPUSet, err error) {
+// splitProcessors gives the first half of the processors to the servers and the rest to the load, so that
+// more load does not slow the servers down. With one processor it divides nothing.
+func splitProcessors() (servers, load *unix.CPUSet, err error) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return nil, nil, err
@@ -153,8 +152,8 @@ func halves() (servers, load *unix.CPUSet, err error) {
 	return servers, load, nil
 }
 
-// confine has this whole process run on the processors alone.
-func confine(to *unix.CPUSet) error {
+// pinProcess restricts this process to processors.
+func pinProcess(to *unix.CPUSet) error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err
@@ -172,8 +171,8 @@ func confine(to *unix.CPUSet) error {
 	return nil
 }
 
-// during has this thread, and processes that it starts, run on the processors while do does its work.
-func during(on *unix.CPUSet, do func() error) error {
+// runPinned restricts this thread, and the processes that it starts, to processors while do runs.
+func runPinned(on *unix.CPUSet, do func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before unix.CPUSet

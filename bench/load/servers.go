@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-// agent is one server that this program has started, a separate process.
+// agent is one server, a process that this program has started.
 type agent struct {
 	name            string
 	http, rpc, serf string // addresses on loopback
@@ -28,7 +28,7 @@ type agent struct {
 	log             string
 }
 
-// cluster is some servers with all that they keep, in a folder that goes with them.
+// cluster has running servers and the folder with their data.
 type cluster struct {
 	dir    string
 	agents []*agent
@@ -75,7 +75,7 @@ func (c *cluster) start(ctx context.Context, program string, n int, on *unix.CPU
 	return c.await(ctx)
 }
 
-// freePorts returns ports without a listener, neither by TCP nor by UDP.
+// freePorts returns ports without a listener in TCP and UDP.
 func freePorts(n int) (ports []int, err error) {
 	for len(ports) < n {
 		tcp, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,7 +95,8 @@ func freePorts(n int) (ports []int, err error) {
 	return ports, nil
 }
 
-// config is the agent's file. Nodes of a load send no heartbeats but those that are measured.
+// config returns the configuration file of an agent. The lease is long, because the nodes of a load send only
+// heartbeats that are measured.
 func (c *cluster) config(a *agent) string {
 	_, http, _ := net.SplitHostPort(a.http)
 	_, rpc, _ := net.SplitHostPort(a.rpc)
@@ -129,7 +130,7 @@ func (c *cluster) run(ctx context.Context, a *agent, program string, on *unix.CP
 	start := a.cmd.Start
 	if on != nil {
 		start = func() error {
-			return during(on, a.cmd.Start)
+			return runPinned(on, a.cmd.Start)
 		}
 	}
 	if err := start(); err != nil {
@@ -154,7 +155,7 @@ func (c *cluster) close() error {
 	return os.RemoveAll(c.dir)
 }
 
-// patience is how long servers may take to find a leader.
+// patience bounds the time until the servers have a leader.
 const patience = 60 * time.Second
 
 func (c *cluster) await(ctx context.Context) error {
@@ -177,7 +178,7 @@ func (c *cluster) await(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("%d servers found no leader: %w", len(c.agents), last), ctx.Err())
 }
 
-// ready is nil once every server knows the same leader and all of the others.
+// ready returns nil if every server knows the same leader and all other servers.
 func (c *cluster) ready() error {
 	leader := ""
 	for _, a := range c.agents {
@@ -208,7 +209,7 @@ func (a *agent) status() (leader string, peers int, err error) {
 	return l.Leader, len(p.Peers), err
 }
 
-// leader is the number of the server that leads.
+// leader returns the number of the leading server.
 func (c *cluster) leader() (int, error) {
 	for i, a := range c.agents {
 		if l, _, err := a.status(); err == nil && l == a.rpc {

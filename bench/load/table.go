@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// row is one line of the table: an operation at one size of fleet, at one number of servers.
+// row is one line of the table: an operation with one size of the fleet and one number of servers.
 type row struct {
 	Operation               string
 	Servers, Fleet, Clients int
@@ -34,12 +34,12 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer hangUp(conns)
+	defer closeConns(conns)
 	clients, err := m.of(f, conns)
 	if err != nil {
 		return nil, err
 	}
-	if f.cfg.max > 0 { // the operation has a bounded amount of work
+	if f.cfg.max > 0 { // a bounded operation ends before the time
 		b.max = f.cfg.max
 		f.cfg.max = 0
 	}
@@ -48,9 +48,9 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 		return nil, err
 	}
 	before := f.usage()
-	o := drive(clients, b)
+	o := runClients(clients, b)
 	after := f.usage()
-	if o.done() == 0 {
+	if o.succeeded() == 0 {
 		return nil, fmt.Errorf("%s: of %d operations none succeeded: %w", m.names[0], o.failed, o.last)
 	}
 	common := row{
@@ -65,7 +65,7 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 	if o.last != nil {
 		common.Error = o.last.Error()
 	}
-	done := float64(o.done())
+	done := float64(o.succeeded())
 	common.Written = float64(after.written-before.written) / done
 	for i, cpu := range before.cpu {
 		if used := float64((after.cpu[i] - cpu).Microseconds()) / done; i == leader {
@@ -74,11 +74,11 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 			common.FollowerCPU += used / float64(len(before.cpu)-1)
 		}
 	}
-	return common.each(m.names, o), nil
+	return common.perKind(m.names, o), nil
 }
 
-// each makes a row of each kind of operation.
-func (r row) each(names []string, o *outcome) (rows []*row) {
+// perKind makes a row of each kind of operation.
+func (r row) perKind(names []string, o *outcome) (rows []*row) {
 	for kind, took := range o.took {
 		r := r
 		r.Operation = names[kind]
@@ -105,11 +105,11 @@ func loadMode(ctx context.Context, args []string) error {
 		return err
 	}
 	file.Seconds = each.Seconds()
-	sizes, err := numbers(*fleets)
+	sizes, err := parseNumbers(*fleets)
 	if err != nil {
 		return err
 	}
-	counts, err := numbers(*servers)
+	counts, err := parseNumbers(*servers)
 	if err != nil {
 		return err
 	}
@@ -162,8 +162,8 @@ func printRows(w io.Writer, rows []*row) {
 	_ = t.Flush()
 }
 
-// numbers reads "1,3".
-func numbers(list string) (all []int, err error) {
+// parseNumbers parses a list such as "1,3".
+func parseNumbers(list string) (all []int, err error) {
 	for _, s := range strings.Split(list, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
@@ -182,7 +182,7 @@ type file struct {
 	Rows               any
 }
 
-// newFile gets its settings from two flags.
+// newFile returns a file whose settings come from two flags.
 func newFile(flags *flag.FlagSet) *file {
 	f := &file{
 		Date: time.Now().UTC().Format(time.DateTime),
