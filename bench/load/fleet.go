@@ -64,16 +64,13 @@ func (f *fleet) fill() (*row, error) {
 	registration := measure{
 		names:   []string{"node registers, new to the servers"},
 		clients: 64,
-		of: identical(func(c *config) (operation, error) {
-			return register(c, 0), nil
-		}),
+		of:      identical(registerNodes),
 	}
-	nodes, err := f.measure(registration,
-		bound{time.Hour, int64(f.size)})
+	nodes, err := f.measure(registration, bound{time.Hour, 0})
 	if err != nil {
 		return nil, err
 	}
-	for _, what := range []func(*config) (operation, error){registerVolumes, registerShared} {
+	for _, what := range []preparation{registerVolumes, registerShared} {
 		volumes := measure{
 			names:   []string{"volumes"},
 			clients: 8,
@@ -96,7 +93,7 @@ type measure struct {
 }
 
 // identical are clients that do the same by RPC.
-func identical(prepare func(*config) (operation, error)) func(*fleet, []*stdrpc.Client) ([]client, error) {
+func identical(prepare preparation) func(*fleet, []*stdrpc.Client) ([]client, error) {
 	return func(f *fleet, conns []*stdrpc.Client) ([]client, error) {
 		op, err := prepare(f.cfg)
 		return identicalClients(conns, op), err
@@ -105,27 +102,15 @@ func identical(prepare func(*config) (operation, error)) func(*fleet, []*stdrpc.
 
 // measures is all of them, in the order of the table.
 var measures = []measure{
-	{[]string{"node registers again, changed"}, 64,
-		identical(func(c *config) (operation, error) {
-			return register(c, int(time.Now().Unix())), nil
-		})},
-	{[]string{"node sends what changed"}, 64,
-		identical(func(c *config) (operation, error) {
-			return updateCSI(c), nil
-		})},
-	{[]string{"heartbeat"}, 64, identical(func(c *config) (operation, error) {
-		return heartbeat(c), nil
-	})},
+	{[]string{"node registers again, changed"}, 64, identical(registerAgain)},
+	{[]string{"node sends what changed"}, 64, identical(updateCSI)},
+	{[]string{"heartbeat"}, 64, identical(heartbeat)},
 	{[]string{"write claim", "release of a write claim"}, 64, claimAndRelease(structs.ClaimWrite)},
 	{[]string{"read claim of one volume", "release of a read claim"}, 64, claimAndRelease(structs.ClaimRead)},
 	{[]string{"get a volume"}, 16, identical(get)},
 	{[]string{"get a volume, stale, at any server"}, 16, identical(staleGet)},
-	{[]string{"list 100 volumes of all"}, 4, identical(func(*config) (operation, error) {
-		return list(100), nil
-	})},
-	{[]string{"list all volumes"}, 1, identical(func(*config) (operation, error) {
-		return list(0), nil
-	})},
+	{[]string{"list 100 volumes of all"}, 4, identical(list(100))},
+	{[]string{"list all volumes"}, 1, identical(list(0))},
 	{[]string{"HTTP: get a volume"}, 16, overHTTP(func(f *fleet, n int) (*http.Request, error) {
 		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n%f.size), nil)
 	})},

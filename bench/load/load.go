@@ -120,7 +120,7 @@ func quantile(sorted []time.Duration, p float64) time.Duration {
 }
 
 // run prepares an operation, has all clients make it until the bound is reached, and reports the result.
-func run(c *config, prepare func(*config) (operation, error)) error {
+func run(c *config, prepare preparation) error {
 	op, err := prepare(c)
 	if err != nil || op == nil {
 		return err

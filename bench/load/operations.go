@@ -16,41 +16,32 @@ import (
 	"berth/structs"
 )
 
-// operations has the operations of -op. A function that returns a nil operation has done its work itself.
-var operations = map[string]func(*config) (operation, error){
-	"ping": func(*config) (operation, error) {
-		return func(c *stdrpc.Client, _ int) error {
-			return call(c, structs.StatusPing, &structs.QueryRequest{})
-		}, nil
-	},
-	"nodes": func(c *config) (operation, error) {
-		return boundedTo(c, c.nodes-c.offset, register(c, 0)), nil
-	},
-	"volumes": registerVolumes,
-	"shared":  registerShared,
-	"allocs":  placeAndStoreAllocs,
-	"register": func(c *config) (operation, error) {
-		return register(c, int(time.Now().Unix())), nil
-	},
-	"updatecsi":   func(c *config) (operation, error) { return updateCSI(c), nil },
-	"heartbeat":   func(c *config) (operation, error) { return heartbeat(c), nil },
-	"claimwrite":  func(c *config) (operation, error) { return claim(c, structs.ClaimWrite) },
+// preparation prepares an operation on servers with rows. If it returns no operation, it has done the work
+// itself.
+type preparation func(*config) (operation, error)
+
+// operations has the preparation of each value of -op.
+var operations = map[string]preparation{
+	"ping":        ping,
+	"nodes":       registerNodes,
+	"volumes":     registerVolumes,
+	"shared":      registerShared,
+	"allocs":      placeAndStoreAllocs,
+	"register":    registerAgain,
+	"updatecsi":   updateCSI,
+	"heartbeat":   heartbeat,
+	"claimwrite":  claim(structs.ClaimWrite),
 	"claimcycle":  claimCycle,
 	"claimeach":   claimEach,
-	"claimread":   func(c *config) (operation, error) { return claim(c, structs.ClaimRead) },
-	"release":     func(c *config) (operation, error) { return release(c, structs.ClaimWrite) },
-	"releaseread": func(c *config) (operation, error) { return release(c, structs.ClaimRead) },
-	"plugin": func(*config) (operation, error) {
-		return func(c *stdrpc.Client, _ int) error {
-			return call(c, structs.CSIPluginGet,
-				&structs.CSIPluginGetRequest{ID: benchshape.Plugin})
-		}, nil
-	},
-	"list":  func(*config) (operation, error) { return list(0), nil },
-	"page":  func(*config) (operation, error) { return list(100), nil },
-	"get":   get,
-	"http":  getHTTP,
-	"stale": staleGet,
+	"claimread":   claim(structs.ClaimRead),
+	"release":     release(structs.ClaimWrite),
+	"releaseread": release(structs.ClaimRead),
+	"plugin":      getPlugin,
+	"list":        list(0),
+	"page":        list(100),
+	"get":         get,
+	"http":        getHTTP,
+	"stale":       staleGet,
 }
 
 // leanResponse decodes only the index of an answer, so that the load costs less than the work.
@@ -67,14 +58,30 @@ func boundedTo(c *config, n int, op operation) operation {
 	return op
 }
 
+func ping(*config) (operation, error) {
+	return func(c *stdrpc.Client, _ int) error {
+		return call(c, structs.StatusPing, &structs.QueryRequest{})
+	}, nil
+}
+
+// registerNodes registers each node once.
+func registerNodes(cfg *config) (operation, error) {
+	return boundedTo(cfg, cfg.nodes-cfg.offset, register(cfg, 0)), nil
+}
+
+// registerAgain registers nodes again with changed reports.
+func registerAgain(cfg *config) (operation, error) {
+	return register(cfg, int(time.Now().Unix())), nil
+}
+
 func register(cfg *config, rev int) operation {
 	return func(c *stdrpc.Client, n int) error {
-		return call(c, structs.NodeRegister, benchshape.Register((cfg.offset+n)%cfg.nodes, rev+n,
-			benchshape.Plugin))
+		i := (cfg.offset + n) % cfg.nodes
+		return call(c, structs.NodeRegister, benchshape.Register(i, rev+n, benchshape.Plugin))
 	}
 }
 
-func updateCSI(cfg *config) operation {
+func updateCSI(cfg *config) (operation, error) {
 	rev := int(time.Now().Unix())
 	return func(c *stdrpc.Client, n int) error {
 		i := (cfg.offset + n) % cfg.nodes
@@ -83,10 +90,10 @@ func updateCSI(cfg *config) operation {
 			SecretID: benchshape.UUID("secret", i),
 			Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, rev+n)},
 		})
-	}
+	}, nil
 }
 
-func heartbeat(cfg *config) operation {
+func heartbeat(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
 		i := n % cfg.nodes
 		return call(c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
@@ -94,7 +101,7 @@ func heartbeat(cfg *config) operation {
 			SecretID: benchshape.UUID("secret", i),
 			Status:   structs.NodeReady,
 		})
-	}
+	}, nil
 }
 
 func registerVolumes(cfg *config) (operation, error) {
@@ -228,48 +235,65 @@ func (w *claimants) releaseRequest(a placedAlloc, volume string) *structs.CSIVol
 }
 
 // claim claims a volume for an allocation. A write claim has its own volume.
-func claim(cfg *config, mode string) (operation, error) {
-	w, err := loadClaimants(cfg)
-	return func(c *stdrpc.Client, n int) error {
-		a, volume, err := w.target(cfg, n, mode)
-		if err != nil {
-			return err
-		}
+func claim(mode string) preparation {
+	return forEachAlloc(mode, func(c *stdrpc.Client, w *claimants, a placedAlloc, volume string) error {
 		return call(c, structs.CSIVolumeClaim, w.claimRequest(a, volume, mode))
-	}, err
+	})
 }
 
-func release(cfg *config, mode string) (operation, error) {
-	w, err := loadClaimants(cfg)
-	return func(c *stdrpc.Client, n int) error {
-		a, volume, err := w.target(cfg, n, mode)
-		if err != nil {
-			return err
-		}
+// release releases the claim of an allocation.
+func release(mode string) preparation {
+	return forEachAlloc(mode, func(c *stdrpc.Client, w *claimants, a placedAlloc, volume string) error {
 		return call(c, structs.CSIVolumeUnpublish, w.releaseRequest(a, volume))
-	}, err
+	})
 }
 
-func list(page int32) operation {
+// forEachAlloc prepares a request for each allocation and its volume.
+func forEachAlloc(mode string,
+	request func(c *stdrpc.Client, w *claimants, a placedAlloc, volume string) error,
+) preparation {
+	return func(cfg *config) (operation, error) {
+		w, err := loadClaimants(cfg)
+		return func(c *stdrpc.Client, n int) error {
+			a, volume, err := w.target(cfg, n, mode)
+			if err != nil {
+				return err
+			}
+			return request(c, w, a, volume)
+		}, err
+	}
+}
+
+func getPlugin(*config) (operation, error) {
 	return func(c *stdrpc.Client, _ int) error {
-		return call(c, structs.CSIVolumeList,
-			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: page}})
+		req := &structs.CSIPluginGetRequest{ID: benchshape.Plugin}
+		return call(c, structs.CSIPluginGet, req)
+	}, nil
+}
+
+// list lists a page of volumes, all of them for 0.
+func list(page int32) preparation {
+	return func(*config) (operation, error) {
+		return func(c *stdrpc.Client, _ int) error {
+			req := &structs.CSIVolumeListRequest{}
+			req.PerPage = page
+			return call(c, structs.CSIVolumeList, req)
+		}, nil
 	}
 }
 
 func get(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
-		return call(c, structs.CSIVolumeGet,
-			&structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes)})
+		req := &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes)}
+		return call(c, structs.CSIVolumeGet, req)
 	}, nil
 }
 
 func staleGet(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
-		return call(c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{
-			ID:           benchshape.VolumeID(n % cfg.volumes),
-			QueryOptions: structs.QueryOptions{AllowStale: true},
-		})
+		req := &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes)}
+		req.AllowStale = true
+		return call(c, structs.CSIVolumeGet, req)
 	}, nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/rpc"
 	"os"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,7 +43,7 @@ func addrOf(i int) string {
 	return a[i%len(a)]
 }
 
-// lean replies
+// idxReply decodes only the index of a reply, so that the client costs little CPU.
 type idxReply struct {
 	Index uint64
 }
@@ -84,19 +84,18 @@ func rss() string {
 	return strings.Join(out, ",")
 }
 
-type worker func(w int, c *client) (fn func(n int64) error)
-
+// errDone ends a client without an error.
 var errDone = errors.New("done")
 
-// run drives op with *conc clients; n is a global counter.
-func run(name string, mk worker) {
+// run has *conc clients make the requests of an operation. n counts the requests of all clients.
+func run(name string, request func(c *client, n int64) error) {
 	var (
-		wg   sync.WaitGroup
-		ctr  atomic.Int64
-		errs atomic.Int64
-		lats = make([][]time.Duration, *conc)
-		stop atomic.Bool
-		last atomic.Value
+		wg        sync.WaitGroup
+		counter   atomic.Int64
+		errs      atomic.Int64
+		latencies = make([][]time.Duration, *conc)
+		stop      atomic.Bool
+		last      atomic.Value
 	)
 	clients := make([]*client, *conc)
 	for i := range clients {
@@ -105,18 +104,15 @@ func run(name string, mk worker) {
 	cpu0 := cpuTicks()
 	t0 := time.Now()
 	time.AfterFunc(*dur, func() { stop.Store(true) })
-	for w := 0; w < *conc; w++ {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			fn := mk(w, clients[w])
+	for w := range *conc {
+		wg.Go(func() {
 			for !stop.Load() {
-				n := ctr.Add(1) - 1
+				n := counter.Add(1) - 1
 				if *maxOps > 0 && n >= *maxOps {
 					return
 				}
 				t := time.Now()
-				err := fn(n)
+				err := request(clients[w], n)
 				if err == errDone {
 					return
 				}
@@ -125,23 +121,18 @@ func run(name string, mk worker) {
 					last.Store(err.Error())
 					continue
 				}
-				lats[w] = append(lats[w], time.Since(t))
+				latencies[w] = append(latencies[w], time.Since(t))
 			}
-		}()
+		})
 	}
 	wg.Wait()
-	el := time.Since(t0)
+	elapsed := time.Since(t0)
 	cpu := cpuTicks() - cpu0
-	var all []time.Duration
-	for _, l := range lats {
-		all = append(all, l...)
-	}
+	all := slices.Concat(latencies...)
 	for _, c := range clients {
 		c.r.Close()
 	}
-	sort.Slice(all, func(i, j int) bool {
-		return all[i] < all[j]
-	})
+	slices.Sort(all)
 	if len(all) == 0 {
 		fmt.Printf("%-10s %-12s c=%-4d NO OPS errs=%d last=%v\n",
 			*label, name, *conc, errs.Load(), last.Load())
@@ -152,7 +143,7 @@ func run(name string, mk worker) {
 	}
 	fmt.Printf("%-10s %-12s c=%-4d ops=%-7d %9.1f op/s p50=%-10s p99=%-10s max=%-10s srvcpu=%.0fus/op errs=%d rss=%s",
 		*label, name, *conc, len(all),
-		float64(len(all))/el.Seconds(), q(.5), q(.99), q(1), cpu*1e6/float64(len(all)), errs.Load(), rss())
+		float64(len(all))/elapsed.Seconds(), q(.5), q(.99), q(1), cpu*1e6/float64(len(all)), errs.Load(), rss())
 	if e := last.Load(); e != nil {
 		fmt.Printf(" lasterr=%v", e)
 	}
