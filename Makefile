@@ -17,16 +17,16 @@ help: ## list the targets
 build: ## build bin/berth, one static binary
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
 
-setup: ## install what the tests need from Debian (root; does nothing when it is there)
+setup: ## install the Debian packages that the tests need (root; nothing if they are there)
 	./scripts/setup.sh
 
-test: setup build ## run all tests, with the race detector; real processes, mounts and sockets (root)
+test: setup build ## run all tests with the race detector, with real processes, mounts and sockets (root)
 	./scripts/test.sh
 
 unit: ## run the tests that need no root and no built binary; as root, also those that mount
 	$(GO) test -short -tags $(TAGS) $(UNITS)
 
-cover: ## run the same with coverage; .cache/cover.out has it line by line
+cover: ## run the unit tests with coverage; .cache/cover.out has it for each line
 	mkdir -p .cache
 	$(GO) test -short -tags $(TAGS) -coverpkg=./... -coverprofile=.cache/cover.out $(UNITS)
 	$(GO) tool cover -func=.cache/cover.out | tail -1
@@ -34,7 +34,7 @@ cover: ## run the same with coverage; .cache/cover.out has it line by line
 fuzz: ## run every fuzz target for FUZZTIME (20000 inputs)
 	./scripts/fuzz.sh
 
-check: lint ## formatting, linters, import layers, generated files and docs current
+check: lint ## check formatting, linters, import layers, generated files and docs
 	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; \
 		test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./internal/codecgen ./test/refdocs
@@ -42,23 +42,23 @@ check: lint ## formatting, linters, import layers, generated files and docs curr
 lint: ## run the linters of .golangci.yml
 	$(GO) run $(LINT) run ./...
 
-sizes: ## lines, tokens and tokens per line of the product, generated code, tests and benchmarks
+sizes: ## print lines, tokens and tokens per line of product, generated code, tests and benchmarks
 	@$(GO) run ./internal/sizes
 
-demo: setup build ## from a job file to a mounted volume and back, in under a minute (root)
+demo: setup build ## run a job with a volume from its file to its end, in under a minute (root)
 	./scripts/demo.sh
 
-bench: ## Go benchmarks, the capacity of one store, one and three servers under load and under too much of it
+bench: ## run the Go benchmarks, then one and three servers under load and overload
 	./scripts/bench.sh
 
-bench-peer: ## the same work on the peer (Nomad v1.6.1) and on berth, in turn: name | peer | berth | ratio
+bench-peer: ## run the same work on the peer (Nomad v1.6.1) and on berth: name | peer | berth | ratio
 	./scripts/bench-peer.sh
 
-goldens: ## write the codecs of structs, the golden files and the reference tables in docs/ again
+goldens: ## write the codecs of structs, the golden files and docs/reference again
 	$(GO) test -tags $(TAGS) ./internal/codecgen -update
 	$(GO) test -tags $(TAGS) ./test/refdocs ./fsm ./structs ./cli -update
 
-fmt: ## gofmt everything
+fmt: ## format all Go files
 	git ls-files '*.go' | xargs gofmt -w
 
 clean: ## remove what was built
