@@ -16,12 +16,12 @@ import (
 	public "github.com/hashicorp/nomad/api"
 )
 
-// patience is how long any one thing may take on a slow machine.
+// patience bounds the wait for one condition. It is long for slow machines.
 const patience = 90 * time.Second
 
-// agent is a client of a real agent: of the one at BERTH_INTEROP_ADDR, or of one that the binary BERTH_BIN
-// runs with -dev in a scratch directory.
-func agent(t *testing.T) *public.Client {
+// connectToAgent returns a client of a real agent: the one at BERTH_INTEROP_ADDR, or one that the binary
+// BERTH_BIN runs with -dev in a temporary directory.
+func connectToAgent(t *testing.T) *public.Client {
 	t.Helper()
 	addr := os.Getenv("BERTH_INTEROP_ADDR")
 	bin := os.Getenv("BERTH_BIN")
@@ -29,7 +29,7 @@ func agent(t *testing.T) *public.Client {
 		t.Skip("needs a running agent (BERTH_INTEROP_ADDR) or a berth binary to start one (BERTH_BIN)")
 	}
 	if addr == "" {
-		addr = start(t, bin)
+		addr = startAgent(t, bin)
 	}
 	c, err := public.NewClient(&public.Config{Address: addr, WaitTime: 2 * time.Second})
 	if err != nil {
@@ -39,8 +39,8 @@ func agent(t *testing.T) *public.Client {
 	return c
 }
 
-// start runs an agent until the test ends, and returns its HTTP address.
-func start(t *testing.T, bin string) (addr string) {
+// startAgent runs an agent until the test ends, and returns its HTTP address.
+func startAgent(t *testing.T, bin string) (addr string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b") // short: sockets are below it
 	if err != nil {
@@ -89,8 +89,9 @@ func start(t *testing.T, bin string) (addr string) {
 	return addr
 }
 
-// until repeats a blocking query, each time with the index of the previous answer, until done returns true.
-func until(t *testing.T, what string,
+// awaitAnswer repeats a blocking query, each time with the index of the previous answer, until done returns
+// true.
+func awaitAnswer(t *testing.T, what string,
 	ask func(q *public.QueryOptions) (done bool, meta *public.QueryMeta, err error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -111,7 +112,7 @@ func until(t *testing.T, what string,
 			q.WaitIndex = meta.LastIndex
 			continue
 		}
-		select { // nothing to wait on: not there yet, or not yet listening
+		select { // there is no index to wait on, for example before the agent listens
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
 		}
@@ -119,25 +120,25 @@ func until(t *testing.T, what string,
 }
 
 func TestClient_ReadsTheAgent(t *testing.T) {
-	c := agent(t)
-	node := ready(t, c)
-	t.Run("jobs", func(t *testing.T) { jobs(t, c) })
+	c := connectToAgent(t)
+	node := awaitReadyNode(t, c)
+	t.Run("jobs", func(t *testing.T) { testJobs(t, c) })
 	t.Run("storage", func(t *testing.T) {
-		storage(t, c, node.ID)
+		testStorage(t, c, node.ID)
 	})
 	t.Run("cluster", func(t *testing.T) {
-		cluster(t, c, node.ID)
+		testCluster(t, c, node.ID)
 	})
 }
 
-// ready waits for a leader and returns a node that is ready.
-func ready(t *testing.T, c *public.Client) (node *public.NodeListStub) {
+// awaitReadyNode waits for a leader and a ready node, and returns the node.
+func awaitReadyNode(t *testing.T, c *public.Client) (node *public.NodeListStub) {
 	t.Helper()
-	until(t, "a leader", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
+	awaitAnswer(t, "a leader", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
 		leader, err := c.Status().Leader()
 		return leader != "", nil, err
 	})
-	until(t, "a node", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+	awaitAnswer(t, "a node", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		nodes, meta, err := c.Nodes().List(q)
 		for _, n := range nodes {
 			if n.Status == "ready" {
@@ -149,8 +150,8 @@ func ready(t *testing.T, c *public.Client) (node *public.NodeListStub) {
 	return node
 }
 
-// shell is a job that runs one line of shell.
-func shell(id, line string) *public.Job {
+// shellJob returns a job that runs one line of shell.
+func shellJob(id, line string) *public.Job {
 	cpu, memory := 50, 32
 	task := public.NewTask("app", "exec").SetConfig("command", "/bin/sh").SetConfig("args",
 		[]string{"-c", line})
@@ -158,8 +159,8 @@ func shell(id, line string) *public.Job {
 	return public.NewServiceJob(id, id, "global", 50).AddTaskGroup(public.NewTaskGroup("g", 1).AddTask(task))
 }
 
-// run registers a job, waits until its allocation runs, and stops it when the test ends.
-func run(t *testing.T, c *public.Client, job *public.Job) *public.Allocation {
+// runJob registers a job, waits until its allocation runs, and stops it when the test ends.
+func runJob(t *testing.T, c *public.Client, job *public.Job) *public.Allocation {
 	t.Helper()
 	resp, meta, err := c.Jobs().Register(job, nil)
 	if err != nil {
@@ -169,14 +170,14 @@ func run(t *testing.T, c *public.Client, job *public.Job) *public.Allocation {
 		t.Errorf("registering %s answered %+v %+v", *job.ID, resp, meta)
 	}
 	t.Cleanup(func() {
-		stop(t, c, *job.ID)
+		stopJob(t, c, *job.ID)
 	})
 	var id string
-	until(t, *job.ID+" running", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+	awaitAnswer(t, *job.ID+" running", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		allocs, meta, err := c.Jobs().Allocations(*job.ID, true, q)
 		for _, a := range allocs {
 			if a.ClientStatus == "failed" {
-				t.Fatalf("the allocation failed: %s %+v", a.ClientDescription, events(a))
+				t.Fatalf("the allocation failed: %s %+v", a.ClientDescription, eventTexts(a))
 			}
 			if a.ClientStatus == "running" {
 				id = a.ID
@@ -191,7 +192,7 @@ func run(t *testing.T, c *public.Client, job *public.Job) *public.Allocation {
 	return alloc
 }
 
-func events(a *public.AllocationListStub) (texts []string) {
+func eventTexts(a *public.AllocationListStub) (texts []string) {
 	for _, s := range a.TaskStates {
 		for _, e := range s.Events {
 			texts = append(texts, e.Type+": "+e.DisplayMessage)
@@ -200,8 +201,8 @@ func events(a *public.AllocationListStub) (texts []string) {
 	return texts
 }
 
-// stop stops a job and waits until nothing of it runs.
-func stop(t *testing.T, c *public.Client, id string) {
+// stopJob stops a job and waits until none of its allocations runs.
+func stopJob(t *testing.T, c *public.Client, id string) {
 	t.Helper()
 	if _, _, err := c.Jobs().Deregister(id, false, nil); err != nil {
 		t.Errorf("stopping %s: %v", id, err)
@@ -229,36 +230,36 @@ func stop(t *testing.T, c *public.Client, id string) {
 	t.Errorf("%s did not stop within %s", id, patience)
 }
 
-func jobs(t *testing.T, c *public.Client) {
-	alloc := run(t, c, shell("interop-web", "echo hello from inside; sleep 600"))
+func testJobs(t *testing.T, c *public.Client) {
+	alloc := runJob(t, c, shellJob("interop-web", "echo hello from inside; sleep 600"))
 	if alloc.Job == nil || *alloc.Job.ID != "interop-web" || alloc.TaskGroup != "g" {
 		t.Errorf("allocation %+v", alloc)
 	}
 	filtered, _, err := c.Jobs().Allocations("interop-web", false,
 		&public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
-	if check(t, "a filtered page", err) && len(filtered) != 1 {
+	if checkNoError(t, "a filtered page", err) && len(filtered) != 1 {
 		t.Errorf("filtered %+v", filtered)
 	}
 	job, _, err := c.Jobs().Info("interop-web", nil)
-	if check(t, "job", err) &&
+	if checkNoError(t, "job", err) &&
 		(*job.Type != "service" || *job.TaskGroups[0].Count != 1) {
 		t.Errorf("job %+v", job)
 	}
-	again, _, err := c.Jobs().Register(job, nil) // read and put back, unchanged
-	if check(t, "putting back what was read", err) && again.JobModifyIndex == 0 {
+	again, _, err := c.Jobs().Register(job, nil) // an unchanged job
+	if checkNoError(t, "putting back what was read", err) && again.JobModifyIndex == 0 {
 		t.Errorf("answered %+v", again)
 	}
 	list, _, err := c.Jobs().PrefixList("interop-")
-	if check(t, "list", err) &&
+	if checkNoError(t, "list", err) &&
 		(len(list) != 1 || list[0].ID != "interop-web") {
 		t.Errorf("list %+v", list)
 	}
 	summary, _, err := c.Jobs().Summary("interop-web", nil)
-	if check(t, "summary", err) && summary.Summary["g"].Running != 1 {
+	if checkNoError(t, "summary", err) && summary.Summary["g"].Running != 1 {
 		t.Errorf("summary %+v", summary.Summary)
 	}
 	evals, _, err := c.Jobs().Evaluations("interop-web", nil)
-	if check(t, "evaluations", err) && len(evals) == 0 {
+	if checkNoError(t, "evaluations", err) && len(evals) == 0 {
 		t.Error("no evaluations")
 	}
 	cancel := make(chan struct{})
@@ -281,7 +282,7 @@ func jobs(t *testing.T, c *public.Client) {
 	}
 }
 
-func storage(t *testing.T, c *public.Client, node string) {
+func testStorage(t *testing.T, c *public.Client, node string) {
 	src, err := os.ReadFile("../../examples/hostpath.hcl")
 	if err != nil {
 		t.Fatalf("the example of the plugin's job: %v", err)
@@ -291,8 +292,8 @@ func storage(t *testing.T, c *public.Client, node string) {
 		t.Fatalf("parsing the example of the plugin's job: %v", err)
 	}
 	pluginID := plugin.TaskGroups[0].Tasks[0].CSIPluginConfig.ID
-	run(t, c, plugin)
-	until(t, "a healthy plugin", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+	runJob(t, c, plugin)
+	awaitAnswer(t, "a healthy plugin", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		p, meta, err := c.CSIPlugins().Info(pluginID, q)
 		if err != nil {
 			return false, nil, err
@@ -315,15 +316,15 @@ func storage(t *testing.T, c *public.Client, node string) {
 	if err != nil {
 		t.Fatalf("creating a volume: %v", err)
 	}
-	t.Cleanup(func() { // after the job that uses it has stopped
-		check(t, "deleting the volume",
+	t.Cleanup(func() { // its job stops first
+		checkNoError(t, "deleting the volume",
 			c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: id}, nil))
 	})
 	if len(made) != 1 || made[0].ExternalID == "" {
 		t.Errorf("created %+v", made)
 	}
 	t.Run("in use", func(t *testing.T) {
-		job := shell("interop-writer", "echo data > /data/file; sleep 600")
+		job := shellJob("interop-writer", "echo data > /data/file; sleep 600")
 		volume, destination := "data", "/data"
 		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{
 			"data": {
@@ -336,9 +337,9 @@ func storage(t *testing.T, c *public.Client, node string) {
 		}
 		job.TaskGroups[0].Tasks[0].VolumeMounts = []*public.VolumeMount{{Volume: &volume,
 			Destination: &destination}}
-		alloc := run(t, c, job)
+		alloc := runJob(t, c, job)
 		v, _, err := c.CSIVolumes().Info(id, nil)
-		if check(t, "volume", err) &&
+		if checkNoError(t, "volume", err) &&
 			(len(v.Allocations) != 1 || v.Allocations[0].ID != alloc.ID ||
 				v.AccessMode != public.CSIVolumeAccessModeSingleNodeWriter) {
 			t.Errorf("volume %+v", v)
@@ -350,7 +351,7 @@ func storage(t *testing.T, c *public.Client, node string) {
 			t.Errorf("putting it back once more, now that it has changed: %v", err)
 		}
 		list, _, err := c.CSIVolumes().List(&public.QueryOptions{Prefix: id})
-		if check(t, "volumes", err) &&
+		if checkNoError(t, "volumes", err) &&
 			(len(list) != 1 || list[0].CurrentWriters != 1) {
 			t.Errorf("volumes %+v", list)
 		}
@@ -358,38 +359,38 @@ func storage(t *testing.T, c *public.Client, node string) {
 			t.Error("a volume in use was forgotten")
 		}
 	})
-	until(t, "the claim released", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+	awaitAnswer(t, "the claim released", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		v, meta, err := c.CSIVolumes().Info(id, q)
 		return err == nil && len(v.WriteAllocs) == 0, meta, err
 	})
 }
 
-func cluster(t *testing.T, c *public.Client, node string) {
+func testCluster(t *testing.T, c *public.Client, node string) {
 	n, _, err := c.Nodes().Info(node, nil)
-	if check(t, "node", err) &&
+	if checkNoError(t, "node", err) &&
 		(n.NodeResources == nil || n.NodeResources.Cpu.CpuShares == 0 ||
 			!n.Drivers["exec"].Healthy) {
 		t.Errorf("node %+v", n)
 	}
 	_, err = c.Nodes().ToggleEligibility(node, false, nil)
-	check(t, "forbidding placements", err)
+	checkNoError(t, "forbidding placements", err)
 	_, err = c.Nodes().ToggleEligibility(node, true, nil)
-	check(t, "allowing placements", err)
+	checkNoError(t, "allowing placements", err)
 	members, err := c.Agent().Members()
-	if check(t, "members", err) && len(members.Members) == 0 {
+	if checkNoError(t, "members", err) && len(members.Members) == 0 {
 		t.Error("no members")
 	}
 	self, err := c.Agent().Self()
-	if check(t, "self", err) && self.Member.Name == "" {
+	if checkNoError(t, "self", err) && self.Member.Name == "" {
 		t.Errorf("self %+v", self)
 	}
 	health, err := c.Agent().Health()
-	if check(t, "health", err) &&
+	if checkNoError(t, "health", err) &&
 		(health.Server == nil || !health.Server.Ok) {
 		t.Errorf("health %+v", health.Server)
 	}
 	raft, err := c.Operator().RaftGetConfiguration(nil)
-	if check(t, "raft configuration", err) && len(raft.Servers) == 0 {
+	if checkNoError(t, "raft configuration", err) && len(raft.Servers) == 0 {
 		t.Error("no servers in the Raft configuration")
 	}
 	// The only server is alive and has the only vote, so each of these is refused with its reason.
@@ -410,10 +411,10 @@ func cluster(t *testing.T, c *public.Client, node string) {
 		}
 	}
 	plugins, _, err := c.CSIPlugins().List(nil)
-	check(t, fmt.Sprintf("plugins %v", plugins), err)
+	checkNoError(t, fmt.Sprintf("plugins %v", plugins), err)
 	snapshot, err := c.Operator().Snapshot(nil)
-	if check(t, "snapshot", err) && len(read(t, snapshot)) == 0 {
+	if checkNoError(t, "snapshot", err) && len(readAll(t, snapshot)) == 0 {
 		t.Error("an empty snapshot")
 	}
-	check(t, "garbage collection", c.System().GarbageCollect())
+	checkNoError(t, "garbage collection", c.System().GarbageCollect())
 }

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-func check(t *testing.T, what string, err error) bool {
+func checkNoError(t *testing.T, what string, err error) bool {
 	t.Helper()
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
@@ -18,7 +18,7 @@ func check(t *testing.T, what string, err error) bool {
 	return err == nil
 }
 
-func read(t *testing.T, r io.ReadCloser) string {
+func readAll(t *testing.T, r io.ReadCloser) string {
 	t.Helper()
 	defer func() { _ = r.Close() }()
 	b, err := io.ReadAll(r)
@@ -28,8 +28,8 @@ func read(t *testing.T, r io.ReadCloser) string {
 	return string(b)
 }
 
-// registered remembers the job that was registered.
-func registered(job **structs.Job) func(context.Context,
+// recordJob returns a handler that stores the registered job.
+func recordJob(job **structs.Job) func(context.Context,
 	*structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
 	return func(_ context.Context, req *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
 		*job = req.Job
@@ -38,8 +38,8 @@ func registered(job **structs.Job) func(context.Context,
 	}
 }
 
-// remember remembers a put of volumes and answers with them.
-func remember(put **structs.CSIVolumeRegisterRequest) func(context.Context,
+// recordVolumes returns a handler that stores a put of volumes and answers with the volumes.
+func recordVolumes(put **structs.CSIVolumeRegisterRequest) func(context.Context,
 	*structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
 	return func(_ context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse,
 		error) {
@@ -48,8 +48,8 @@ func remember(put **structs.CSIVolumeRegisterRequest) func(context.Context,
 	}
 }
 
-// answers lets every procedure answer with something of everything.
-func answers(c *apitest.Caller) {
+// setAnswers gives every procedure an answer with a value in each field.
+func setAnswers(c *apitest.Caller) {
 	meta := structs.QueryMeta{
 		Index:       42,
 		LastContact: 3 * time.Millisecond,

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// complaint matches the beginning of a line with an error that does not end the peer's command line.
-var complaint = regexp.MustCompile(`(?im)^(error|panic)`)
+// peerError matches the beginning of a line with an error that leaves the exit code of the peer's command at
+// 0.
+var peerError = regexp.MustCompile(`(?im)^(error|panic)`)
 
 // peerCLI runs the command line of the peer (PEER_BIN, see scripts/peer.sh) against an agent.
 type peerCLI struct {
@@ -29,14 +30,14 @@ func (p peerCLI) run(args ...string) string {
 	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1")
 	out, err := cmd.CombinedOutput()
 	text := string(out)
-	if err != nil || complaint.MatchString(text) {
+	if err != nil || peerError.MatchString(text) {
 		p.t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, text)
 	}
 	return text
 }
 
-// says fails the test if an output lacks any of the texts.
-func (p peerCLI) says(output string, texts ...string) {
+// checkOutput fails the test if an output lacks any of the texts.
+func (p peerCLI) checkOutput(output string, texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(output, text) {
@@ -50,24 +51,24 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 	if bin == "" {
 		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
 	}
-	c := agent(t)
+	c := connectToAgent(t)
 	peer := peerCLI{t, bin, c.Address()}
-	node := ready(t, c).ID
-	run(t, c, shell("sleeper", "sleep 600"))
-	peer.says(peer.run("job", "status", "sleeper"), "Allocations", "running")
-	peer.says(peer.run("job", "status", "-verbose", "sleeper"), "Evaluations")
+	node := awaitReadyNode(t, c).ID
+	runJob(t, c, shellJob("sleeper", "sleep 600"))
+	peer.checkOutput(peer.run("job", "status", "sleeper"), "Allocations", "running")
+	peer.checkOutput(peer.run("job", "status", "-verbose", "sleeper"), "Evaluations")
 	peer.run("job", "status")
 	peer.run("job", "deployments", "sleeper")
 	peer.run("job", "history", "sleeper")
 	peer.run("job", "allocs", "sleeper")
 	peer.run("deployment", "list")
-	peer.says(peer.run("node", "status", node), "Allocated Resources", "Host Resource Utilization",
+	peer.checkOutput(peer.run("node", "status", node), "Allocated Resources", "Host Resource Utilization",
 		"running")
-	peer.says(peer.run("node", "status", "-self"), node)
-	peer.says(peer.run("node", "status", "-self", "-verbose"), "Attributes", "kernel.name")
-	peer.says(peer.run("node", "status", "-self", "-stats"), "CPU Stats", "Memory Stats", "Disk Stats")
-	peer.says(peer.run("operator", "metrics"), `"Gauges"`)
-	peer.says(peer.run("operator", "metrics", "-format", "prometheus"), "berth_raft_")
+	peer.checkOutput(peer.run("node", "status", "-self"), node)
+	peer.checkOutput(peer.run("node", "status", "-self", "-verbose"), "Attributes", "kernel.name")
+	peer.checkOutput(peer.run("node", "status", "-self", "-stats"), "CPU Stats", "Memory Stats", "Disk Stats")
+	peer.checkOutput(peer.run("operator", "metrics"), `"Gauges"`)
+	peer.checkOutput(peer.run("operator", "metrics", "-format", "prometheus"), "berth_raft_")
 	for _, args := range [][]string{
 		{"server", "members"},
 		{"operator", "raft", "list-peers"},
@@ -86,7 +87,7 @@ func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
 	if bin == "" {
 		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
 	}
-	c := agent(t)
+	c := connectToAgent(t)
 	for route, args := range map[string][]string{
 		"GET /v1/operator/scheduler/configuration": {"operator", "scheduler", "get-config"},
 		"PUT /v1/job/hostpath/plan":                {"job", "plan", "../../examples/hostpath.hcl"},

@@ -19,7 +19,7 @@ import (
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func shapes(t *testing.T) (*public.Client, *apitest.Caller) {
+func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 	t.Helper()
 	caller := &apitest.Caller{}
 	agent := &apitest.Agent{
@@ -55,7 +55,7 @@ func shapes(t *testing.T) (*public.Client, *apitest.Caller) {
 	return c, caller
 }
 
-// fullJob is a job as a user of the public client builds one.
+// fullJob returns a job that a user of the public client could build.
 func fullJob() *public.Job {
 	ptr := func(s string) *string { return &s }
 	n, d := 1, 5*time.Second
@@ -99,12 +99,12 @@ func fullJob() *public.Job {
 }
 
 func TestClient_SendsJobs(t *testing.T) {
-	c, caller := shapes(t)
+	c, caller := clientOfFakeServers(t)
 	for name, canonicalize := range map[string]bool{"as built": false,
 		"with the defaults of the dialect": true} {
 		t.Run(name, func(t *testing.T) {
 			var got *structs.Job
-			apitest.On(caller, structs.JobRegister, registered(&got))
+			apitest.On(caller, structs.JobRegister, recordJob(&got))
 			job := fullJob()
 			if canonicalize {
 				job.Canonicalize()
@@ -153,10 +153,10 @@ func TestClient_SendsJobs(t *testing.T) {
 }
 
 func TestClient_ReadsResponses(t *testing.T) {
-	c, caller := shapes(t)
-	answers(caller)
+	c, caller := clientOfFakeServers(t)
+	setAnswers(caller)
 	job, meta, err := c.Jobs().Info("web/one", nil)
-	if check(t, "job", err) &&
+	if checkNoError(t, "job", err) &&
 		(*job.ID != "web/one" ||
 			*job.TaskGroups[0].Tasks[0].KillTimeout != time.Second ||
 			meta.LastIndex != 42 || !meta.KnownLeader ||
@@ -164,42 +164,42 @@ func TestClient_ReadsResponses(t *testing.T) {
 		t.Errorf("job %+v %+v", job, meta)
 	}
 	jobs, _, err := c.Jobs().List(nil)
-	if check(t, "jobs", err) &&
+	if checkNoError(t, "jobs", err) &&
 		(len(jobs) != 1 ||
 			jobs[0].JobSummary.Summary["g"].Running != 1) {
 		t.Errorf("jobs %+v", jobs)
 	}
 	summary, _, err := c.Jobs().Summary("web/one", nil)
-	if check(t, "summary", err) && summary.Summary["g"].Running != 1 {
+	if checkNoError(t, "summary", err) && summary.Summary["g"].Running != 1 {
 		t.Errorf("summary %+v", summary)
 	}
 	versions, _, _, err := c.Jobs().Versions("web/one", false, nil)
-	if check(t, "versions", err) &&
+	if checkNoError(t, "versions", err) &&
 		(len(versions) != 1 || *versions[0].Version != 3) {
 		t.Errorf("versions %+v", versions)
 	}
 	allocs, _, err := c.Jobs().Allocations("web/one", true, nil)
-	if check(t, "allocations of the job", err) &&
+	if checkNoError(t, "allocations of the job", err) &&
 		(allocs[0].TaskStates["app"].Events[0].Type != "Started" ||
 			!allocs[0].TaskStates["app"].StartedAt.Equal(at)) {
 		t.Errorf("allocations %+v", allocs[0])
 	}
 	evals, _, err := c.Jobs().Evaluations("web/one", nil)
-	if check(t, "evaluations of the job", err) &&
+	if checkNoError(t, "evaluations of the job", err) &&
 		(!evals[0].WaitUntil.Equal(at) ||
 			evals[0].FailedTGAllocs["g"].NodesEvaluated != 3) {
 		t.Errorf("evaluations %+v", evals[0])
 	}
 	_, _, err = c.Evaluations().Info("e1", nil)
-	check(t, "evaluation", err)
+	checkNoError(t, "evaluation", err)
 	alloc, _, err := c.Allocations().Info("a1", nil)
-	if check(t, "allocation", err) &&
+	if checkNoError(t, "allocation", err) &&
 		(*alloc.Job.ID != "web/one" || *alloc.Resources.CPU != 100 ||
 			alloc.RescheduleTracker.Events[0].PrevAllocID != "a0") {
 		t.Errorf("allocation %+v", alloc)
 	}
 	node, _, err := c.Nodes().Info("n1", nil)
-	if check(t, "node", err) &&
+	if checkNoError(t, "node", err) &&
 		(!node.CSINodePlugins["p"].UpdateTime.Equal(at) ||
 			node.CSINodePlugins["p"].NodeInfo.MaxVolumes != 5 ||
 			!node.CSIControllerPlugins["p"].ControllerInfo.SupportsExpand ||
@@ -208,41 +208,41 @@ func TestClient_ReadsResponses(t *testing.T) {
 		t.Errorf("node %+v", node)
 	}
 	nodes, _, err := c.Nodes().List(nil)
-	if check(t, "nodes", err) &&
+	if checkNoError(t, "nodes", err) &&
 		(nodes[0].Name != "one" ||
 			!nodes[0].Drivers["exec"].Healthy) {
 		t.Errorf("nodes %+v", nodes)
 	}
 	_, _, err = c.Nodes().Allocations("n1", nil)
-	check(t, "allocations of the node", err)
+	checkNoError(t, "allocations of the node", err)
 	toggled, err := c.Nodes().ToggleEligibility("n1", false, nil)
-	if check(t, "eligibility", err) && toggled.NodeModifyIndex != 9 {
+	if checkNoError(t, "eligibility", err) && toggled.NodeModifyIndex != 9 {
 		t.Errorf("eligibility %+v", toggled)
 	}
 	evalID, _, err := c.Nodes().ForceEvaluate("n1", nil)
-	check(t, "evaluate node "+evalID, err)
+	checkNoError(t, "evaluate node "+evalID, err)
 }
 
 func TestClient_ReadsStorage(t *testing.T) {
-	c, caller := shapes(t)
-	answers(caller)
+	c, caller := clientOfFakeServers(t)
+	setAnswers(caller)
 	plugin, _, err := c.CSIPlugins().Info("p", nil)
-	if check(t, "plugin", err) && (!plugin.Nodes["n1"].Healthy ||
+	if checkNoError(t, "plugin", err) && (!plugin.Nodes["n1"].Healthy ||
 		!plugin.Controllers["n1"].UpdateTime.Equal(at) ||
 		plugin.Allocations[0].ID != "a1") {
 		t.Errorf("plugin %+v", plugin)
 	}
 	plugins, _, err := c.CSIPlugins().List(nil)
-	if check(t, "plugins", err) && plugins[0].NodesHealthy != 1 {
+	if checkNoError(t, "plugins", err) && plugins[0].NodesHealthy != 1 {
 		t.Errorf("plugins %+v", plugins)
 	}
 	vols, _, err := c.CSIVolumes().List(nil)
-	if check(t, "volumes", err) &&
+	if checkNoError(t, "volumes", err) &&
 		(vols[0].ID != "a/b" || vols[0].CurrentWriters != 1) {
 		t.Errorf("volumes %+v", vols)
 	}
 	vol, _, err := c.CSIVolumes().Info("a/b", nil)
-	if !check(t, "volume", err) {
+	if !checkNoError(t, "volume", err) {
 		return
 	}
 	if vol.ExternalID != "ext" || vol.WriteAllocs == nil || vol.Secrets != nil ||
@@ -250,8 +250,8 @@ func TestClient_ReadsStorage(t *testing.T) {
 		t.Errorf("volume %+v", vol)
 	}
 	var put *structs.CSIVolumeRegisterRequest
-	apitest.On(caller, structs.CSIVolumeRegister, remember(&put))
-	apitest.On(caller, structs.CSIVolumeCreate, remember(&put))
+	apitest.On(caller, structs.CSIVolumeRegister, recordVolumes(&put))
+	apitest.On(caller, structs.CSIVolumeCreate, recordVolumes(&put))
 	vol.RequestedCapacityMax = 5 << 20
 	if _, err := c.CSIVolumes().Register(vol, nil); err != nil || put.Volumes[0].RequestedCapacityMax != 5<<20 ||
 		put.Volumes[0].ModifyIndex != 8 {
@@ -262,82 +262,82 @@ func TestClient_ReadsStorage(t *testing.T) {
 		PluginID: "p",
 		Secrets:  public.CSISecrets{"k": "v"},
 	}, nil)
-	if check(t, "create", err) &&
+	if checkNoError(t, "create", err) &&
 		(made[0].ID != "new" ||
 			put.Volumes[0].Secrets["k"] != "v") {
 		t.Errorf("created %+v", put.Volumes[0])
 	}
 	external, _, err := c.CSIVolumes().ListExternal("p",
 		&public.QueryOptions{PerPage: 5})
-	if check(t, "external volumes", err) &&
+	if checkNoError(t, "external volumes", err) &&
 		(external.Volumes[0].ExternalID != "ext" ||
 			external.NextToken != "more") {
 		t.Errorf("external volumes %+v", external)
 	}
-	check(t, "detach", c.CSIVolumes().Detach("a/b", "n1", nil))
-	check(t, "deregister", c.CSIVolumes().Deregister("a/b", true, nil))
-	check(t, "delete", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{
+	checkNoError(t, "detach", c.CSIVolumes().Detach("a/b", "n1", nil))
+	checkNoError(t, "deregister", c.CSIVolumes().Deregister("a/b", true, nil))
+	checkNoError(t, "delete", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{
 		ExternalVolumeID: "a/b",
 		Secrets:          public.CSISecrets{"k": "v"},
 	}, nil))
 }
 
 func TestClient_ReadsOtherResources(t *testing.T) {
-	c, caller := shapes(t)
-	answers(caller)
+	c, caller := clientOfFakeServers(t)
+	setAnswers(caller)
 	self, err := c.Agent().Self()
-	if check(t, "self", err) && self.Member.Name != "s1.global" {
+	if checkNoError(t, "self", err) && self.Member.Name != "s1.global" {
 		t.Errorf("self %+v", self)
 	}
 	members, err := c.Agent().Members()
-	if check(t, "members", err) && members.Members[0].Name != "s1.global" {
+	if checkNoError(t, "members", err) && members.Members[0].Name != "s1.global" {
 		t.Errorf("members %+v", members)
 	}
 	health, err := c.Agent().Health()
-	if check(t, "health", err) && !health.Server.Ok {
+	if checkNoError(t, "health", err) && !health.Server.Ok {
 		t.Errorf("health %+v", health)
 	}
 	leader, err := c.Status().Leader()
-	if check(t, "leader", err) && leader != "127.0.0.1:4747" {
+	if checkNoError(t, "leader", err) && leader != "127.0.0.1:4747" {
 		t.Errorf("leader %q", leader)
 	}
 	peers, err := c.Status().Peers()
-	if check(t, "peers", err) && len(peers) != 1 {
+	if checkNoError(t, "peers", err) && len(peers) != 1 {
 		t.Errorf("peers %v", peers)
 	}
 	regions, err := c.Regions().List()
-	if check(t, "regions", err) && regions[0] != "global" {
+	if checkNoError(t, "regions", err) && regions[0] != "global" {
 		t.Errorf("regions %v", regions)
 	}
 	namespaces, _, err := c.Namespaces().List(nil)
-	if check(t, "namespaces", err) && namespaces[0].Name != "default" {
+	if checkNoError(t, "namespaces", err) && namespaces[0].Name != "default" {
 		t.Errorf("namespaces %v", namespaces)
 	}
 	raft, err := c.Operator().RaftGetConfiguration(nil)
-	if check(t, "raft configuration", err) &&
+	if checkNoError(t, "raft configuration", err) &&
 		(!raft.Servers[0].Leader || raft.Index != 42) {
 		t.Errorf("raft configuration %+v", raft)
 	}
 	snapshot, err := c.Operator().Snapshot(nil)
-	if check(t, "snapshot", err) {
-		if got := read(t, snapshot); got != "an archive" { // the client checks the digest
+	if checkNoError(t, "snapshot", err) {
+		if got := readAll(t, snapshot); got != "an archive" { // the client checks the digest
 			t.Errorf("snapshot %q", got)
 		}
 	}
-	check(t, "garbage collection", c.System().GarbageCollect())
+	checkNoError(t, "garbage collection", c.System().GarbageCollect())
 	parsed, err := c.Jobs().ParseHCL("job \"j\" {\n  type = \"batch\"\n}\n", true)
-	if check(t, "parse", err) && *parsed.ID != "j" {
+	if checkNoError(t, "parse", err) && *parsed.ID != "j" {
 		t.Errorf("parsed %+v", parsed)
 	}
 	valid, _, err := c.Jobs().Validate(fullJob(), nil)
-	if check(t, "validate", err) &&
+	if checkNoError(t, "validate", err) &&
 		!strings.Contains(valid.Error, `id "web/one" must not hold '/'`) {
 		t.Errorf("a job with a slash in its ID: %q", valid.Error)
 	}
 	job := fullJob()
 	*job.ID = "web"
 	valid, _, err = c.Jobs().Validate(job, nil)
-	if check(t, "validate", err) &&
+	if checkNoError(t, "validate", err) &&
 		(valid.Error != "" || len(valid.ValidationErrors) > 0) {
 		t.Errorf("a job that is valid: %q %v", valid.Error, valid.ValidationErrors)
 	}

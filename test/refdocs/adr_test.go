@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// mostADRLines is how long a decision may be.
+// mostADRLines bounds the length of an ADR.
 const mostADRLines = 60
 
 var (

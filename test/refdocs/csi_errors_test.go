@@ -92,7 +92,7 @@ func sectionsOf(page string) map[string]string {
 
 // specTable is the table of errors of one RPC.
 type specTable struct {
-	line  int // of its heading
+	line  int // the line of its heading
 	codes []string
 }
 

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// limit is one bound as the reference shows it.
+// limit is one row of the reference of limits.
 type limit struct {
 	Constant string // its name in structs
 	Max      int64
@@ -18,7 +18,7 @@ type limit struct {
 	Beyond   string // the effect on a request beyond it
 }
 
-// The fates of requests and texts beyond a limit.
+// The effects on requests and texts beyond a limit.
 const (
 	beyondInvalid = "*invalid*"
 	beyondCut     = "cut"

@@ -32,7 +32,7 @@ var emitters = map[string]string{
 	"reportGauge":         "gauge", "reportGauges": "gauge",
 }
 
-// emitting are the modules that emit in a berth process, with where their metrics are explained.
+// emitting has the modules that emit metrics in a berth process, with the page that explains them.
 var emitting = map[string]string{
 	"berth":                           "",
 	"github.com/hashicorp/raft":       "Raft",
@@ -41,7 +41,7 @@ var emitting = map[string]string{
 	"github.com/hashicorp/go-metrics": "the Go runtime",
 }
 
-// notOurs are packages that emit for other programs.
+// notOurs has the packages that emit only in other programs.
 var notOurs = []string{"github.com/hashicorp/serf/cmd"}
 
 // meaning explains berth's own metrics.
@@ -187,7 +187,7 @@ func scanPackage(t *testing.T, dir string, names []string) (found []emitted) {
 			}
 			name := metricName(call.Args[0], vars)
 			legacy := strings.HasPrefix(name, "raft.replication.") && strings.HasSuffix(name, ">")
-			if name != "" && !legacy { // berth turns off Raft's names with the peer in them
+			if name != "" && !legacy { // berth turns off the names of Raft that contain a peer
 				found = append(found, emitted{
 					name: name,
 					kind: emitters[calledName(call)],

@@ -117,7 +117,7 @@ func section(t *testing.T, sections map[string][]place, heading string) []place 
 	return nil
 }
 
-// declarations are the names that a file declares at its top level; those of methods are Type.Method.
+// declarations returns the names that a file declares at its top level. A method has the name Type.Method.
 func declarations(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", file), nil, 0)
@@ -150,7 +150,7 @@ func addSpec(names map[string]bool, s ast.Spec) {
 	}
 }
 
-// receiver is "Type." for a method of the type, "" for a function.
+// receiver returns "Type." for a method, "" for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""

@@ -79,7 +79,7 @@ func readDoc(t *testing.T, name string) string {
 	return string(text)
 }
 
-// handWritten returns the pages that are not generated.
+// handWritten returns the pages without a generator, by name.
 func handWritten(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -122,7 +122,7 @@ func TestDocs_ShowCommandsThatExist(t *testing.T) {
 	}
 }
 
-// processes are the commands that berth starts for itself. No help and no reference lists them.
+// processes has the commands that only berth itself starts. Neither the help nor the reference lists them.
 var processes = []string{"executor", "complete"}
 
 func checkCommand(t *testing.T, commands map[string]*command, page, line string, whole bool) {
@@ -272,11 +272,11 @@ func TestOperations_ListsSettingsAsTheyAre(t *testing.T) {
 	}
 }
 
-// isPlain matches defaults that are values, not words about them.
+// isPlain matches a default that is a value and not its description.
 var isPlain = regexp.MustCompile(`^(-?[0-9]+[a-z]*|true|false|default|berth)$`)
 
-// plainDefault returns a value in the form of the tables. plain is false unless it is a number, duration,
-// word or bool.
+// plainDefault returns a value in the form of the tables. plain reports whether it is a number, a duration, a
+// word or a bool.
 func plainDefault(v reflect.Value) (text string, plain bool) {
 	if !v.IsValid() {
 		return "", false
@@ -291,7 +291,7 @@ func plainDefault(v reflect.Value) (text string, plain bool) {
 	return "", false
 }
 
-// settingNames are the names in the first column of a row, without the values of examples.
+// settingNames returns the names in the first column of a row, without the values of examples.
 func settingNames(row string) (names []string) {
 	cell, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
 	for i, span := range strings.Split(cell, "`") {
@@ -304,7 +304,7 @@ func settingNames(row string) (names []string) {
 	return names
 }
 
-// blockAt is the block that a path of names leads to.
+// blockAt returns the block at a path of names.
 func blockAt(t *testing.T, v reflect.Value, path []string) reflect.Value {
 	t.Helper()
 	for _, name := range path {
@@ -317,7 +317,7 @@ func blockAt(t *testing.T, v reflect.Value, path []string) reflect.Value {
 	return v
 }
 
-// field is the value of a setting of a block, the zero Value for a setting of another block.
+// field returns the value of a setting of a block, the zero Value if the block lacks the setting.
 func field(block reflect.Value, name string) reflect.Value {
 	for _, f := range reflect.VisibleFields(block.Type()) {
 		tag, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
