@@ -24,7 +24,9 @@ func pluginMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	err := hostpath.Run(ctx, hostpath.Config{
-		Endpoint: os.Getenv("CSI_ENDPOINT"), NodeID: "node1", DataDir: os.Getenv("BERTH_PLUGIN_DATA"),
+		Endpoint: os.Getenv("CSI_ENDPOINT"),
+		NodeID:   "node1",
+		DataDir:  os.Getenv("BERTH_PLUGIN_DATA"),
 	})
 	if err != nil {
 		println(err.Error())
@@ -48,8 +50,16 @@ func (p *fakeServers) getClaim(_ context.Context,
 	r *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := structs.CSIClaimKey{Namespace: r.RequestNamespace(), VolumeID: r.VolumeID, AllocID: r.AllocID}
-	return &structs.CSIClaimGetResponse{Claim: p.claims[k], Volume: p.volume, Ready: true}, nil
+	k := structs.CSIClaimKey{
+		Namespace: r.RequestNamespace(),
+		VolumeID:  r.VolumeID,
+		AllocID:   r.AllocID,
+	}
+	return &structs.CSIClaimGetResponse{
+		Claim:  p.claims[k],
+		Volume: p.volume,
+		Ready:  true,
+	}, nil
 }
 
 func (p *fakeServers) listClaims(_ context.Context,
@@ -84,19 +94,26 @@ func (p *fakeServers) pluginsHealthy() (n int) {
 func (m *machine) createVolume() {
 	m.t.Helper()
 	var session *rpc.Session
-	m.plane.do(func() { session = m.plane.session })
+	m.servers.do(func() { session = m.servers.session })
 	resp, err := rpc.Call(context.Background(), session, structs.ClientCSIControllerCreate,
 		&structs.ClientCSICreateRequest{
-			PluginID: "hostpath", Name: "vol", Capacity: structs.CSICapacityRange{RequiredBytes: 1 << 20},
+			PluginID: "hostpath",
+			Name:     "vol",
+			Capacity: structs.CSICapacityRange{RequiredBytes: 1 << 20},
 			Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem,
 				AccessMode: structs.CSISingleNodeWriter}},
 		})
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.plane.do(func() {
-		m.plane.volume = &structs.CSIVolume{ID: "vol", Namespace: "default", PluginID: "hostpath",
-			ExternalID: resp.ExternalID, Context: resp.Context}
+	m.servers.do(func() {
+		m.servers.volume = &structs.CSIVolume{
+			ID:         "vol",
+			Namespace:  "default",
+			PluginID:   "hostpath",
+			ExternalID: resp.ExternalID,
+			Context:    resp.Context,
+		}
 	})
 }
 
@@ -120,7 +137,10 @@ func (m *machine) mounted() []string {
 func hostpathAlloc() *structs.Allocation {
 	a := execAlloc("plug", "")
 	t := a.Job.TaskGroups[0].Tasks[0]
-	t.Config = map[string]any{"command": "berth", "args": []any{"plugin-under-test"}}
+	t.Config = map[string]any{
+		"command": "berth",
+		"args":    []any{"plugin-under-test"},
+	}
 	t.CSIPluginConfig = &structs.CSIPluginConfig{ID: "hostpath", Type: structs.CSIPluginMonolith}
 	t.Resources.MemoryMB = 64
 	a.Job.ID, a.JobID = "plugin", "plugin"
@@ -144,20 +164,21 @@ func (m *machine) successor(n int, how string) {
 	told := m.told()
 	m.start()
 	m.until("the node registers", func() (done bool) {
-		m.plane.do(func() { done = len(m.plane.firstCSI) == n })
+		m.servers.do(func() { done = len(m.servers.firstCSI) == n })
 		return done
 	})
-	m.plane.do(func() {
-		if healthy := m.plane.firstCSI[n-1]; healthy != 2 {
+	m.servers.do(func() {
+		if healthy := m.servers.firstCSI[n-1]; healthy != 2 {
 			m.t.Errorf("%s: the registration carried %d healthy plugin instances, want 2", how, healthy)
 		}
 	})
 	m.until("the next agent tells of its allocations", func() bool { return m.told() > told })
 	pulse := m.read("alloc/user/web/local/pulse")
 	m.until("the task writes on", func() bool { return m.read("alloc/user/web/local/pulse") != pulse })
-	m.plane.do(func() {
-		for id, a := range m.plane.allocs {
-			if s := a.TaskStates["web"]; s.Restarts != 0 || s.State != structs.TaskRunning {
+	m.servers.do(func() {
+		for id, a := range m.servers.allocs {
+			s := a.TaskStates["web"]
+			if s.Restarts != 0 || s.State != structs.TaskRunning {
 				m.t.Errorf("%s: %s: %+v", how, id, s)
 			}
 		}
@@ -166,18 +187,21 @@ func (m *machine) successor(n int, how string) {
 
 // The users of a volume are counted in the volume store of the node, which outlives the agent.
 func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
-	m := newReal(t)
+	m := newMachine(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent
 		m.clear()
-		if err := mounts.ReleaseShared(filepath.Join(m.dir, "csi", "v")); err != nil {
+		err := mounts.ReleaseShared(filepath.Join(m.dir, "csi", "v"))
+		if err != nil {
 			t.Error(err)
 		}
 	})
 	m.start()
-	m.plane.place(hostpathAlloc())
-	m.until("both halves of the plugin are healthy", func() bool { return m.plane.pluginsHealthy() == 2 })
+	m.servers.place(hostpathAlloc())
+	m.until("both halves of the plugin are healthy", func() bool {
+		return m.servers.pluginsHealthy() == 2
+	})
 	m.createVolume()
-	m.plane.place(volumeAlloc())
+	m.servers.place(volumeAlloc())
 	m.until("the allocation runs", m.runsAlloc("user"))
 	m.until("it writes to the volume", func() bool { return m.read("alloc/user/web/local/pulse") != "" })
 	before := m.mounted()
@@ -192,9 +216,9 @@ func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 				strings.Join(after, "\n "))
 		}
 	}
-	m.plane.stopAlloc("user")
+	m.servers.stopAlloc("user")
 	m.until("the claim is released", func() (none bool) {
-		m.plane.do(func() { none = len(m.plane.claims) == 0 })
+		m.servers.do(func() { none = len(m.servers.claims) == 0 })
 		return none
 	})
 	if left := m.mounted(); len(left) != 0 {
@@ -205,27 +229,34 @@ func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 // The node is killed, its volume is granted to another node, and the node returns with its task still
 // writing. The task is killed and the volume unmounted.
 func TestClaimCheck_UnmountsAReleasedVolume(t *testing.T) {
-	m := newReal(t)
+	m := newMachine(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent
 		m.clear()
-		if err := mounts.ReleaseShared(filepath.Join(m.dir, "csi", "v")); err != nil {
+		err := mounts.ReleaseShared(filepath.Join(m.dir, "csi", "v"))
+		if err != nil {
 			t.Error(err)
 		}
 	})
 	m.start()
-	m.plane.place(hostpathAlloc())
-	m.until("both halves of the plugin are healthy", func() bool { return m.plane.pluginsHealthy() == 2 })
+	m.servers.place(hostpathAlloc())
+	m.until("both halves of the plugin are healthy", func() bool {
+		return m.servers.pluginsHealthy() == 2
+	})
 	m.createVolume()
-	m.plane.place(volumeAlloc())
+	m.servers.place(volumeAlloc())
 	m.until("it writes to the volume", func() bool { return m.read("alloc/user/web/local/pulse") != "" })
 	m.kill()
-	m.plane.do(func() { clear(m.plane.claims) })
+	m.servers.do(func() { clear(m.servers.claims) })
 	m.start()
-	m.until("the allocation has failed", func() bool { return m.plane.status("user") == structs.AllocFailed })
-	m.until("nothing is mounted any more", func() bool { return len(m.mounted()) == 0 })
+	m.until("the allocation has failed", func() bool {
+		return m.servers.status("user") == structs.AllocFailed
+	})
+	m.until("nothing is mounted any more", func() bool {
+		return len(m.mounted()) == 0
+	})
 	pulse := m.read("alloc/user/web/local/pulse")
-	m.plane.do(func() {
-		if said := m.plane.allocs["user"].ClientDescription; !strings.Contains(said,
+	m.servers.do(func() {
+		if said := m.servers.allocs["user"].ClientDescription; !strings.Contains(said,
 			"volume vol was taken from this node") {
 			t.Errorf("it says %q", said)
 		}

@@ -27,7 +27,10 @@ func agentMain(dataDir, server string) int {
 	cfg := DefaultConfig()
 	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.Version = true, dataDir, []string{server}, "test"
 	cfg.Drivers.RawExec.Enabled = true
-	c, err := New(cfg, Deps{Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: os.Stderr})})
+	c, err := New(cfg, Deps{Logger: hclog.New(&hclog.LoggerOptions{
+		Level:  hclog.Debug,
+		Output: os.Stderr,
+	})})
 	if err != nil {
 		println(err.Error())
 		return 1
@@ -40,15 +43,15 @@ func agentMain(dataDir, server string) int {
 
 // machine is this machine with an agent on it and fake servers.
 type machine struct {
-	t     *testing.T
-	dir   string
-	plane *fakeServers
-	addr  string
-	agent *exec.Cmd
-	log   *bytes.Buffer
+	t       *testing.T
+	dir     string
+	servers *fakeServers
+	addr    string
+	agent   *exec.Cmd
+	log     *bytes.Buffer
 }
 
-func newReal(t *testing.T) *machine {
+func newMachine(t *testing.T) *machine {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the exec driver makes namespaces and mounts")
@@ -57,8 +60,8 @@ func newReal(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, dir: dir, plane: newFakeServers(), log: &bytes.Buffer{}}
-	m.addr = m.plane.listen(t)
+	m := &machine{t: t, dir: dir, servers: newFakeServers(), log: &bytes.Buffer{}}
+	m.addr = m.servers.listen(t)
 	t.Cleanup(func() {
 		m.clear()
 		m.kill()
@@ -81,7 +84,8 @@ func (p *fakeServers) listen(t *testing.T) (addr string) {
 	}
 	p.servers = []string{ln.Addr().String()}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: p.rpc.ServeMux})
+	l := rpc.NewListener(ln, hclog.NewNullLogger(),
+		map[byte]func(net.Conn){rpc.ByteMux: p.rpc.ServeMux})
 	var wg sync.WaitGroup
 	wg.Go(func() { l.Run(ctx) })
 	t.Cleanup(func() {
@@ -102,7 +106,9 @@ func (m *machine) start() {
 }
 
 // kill ends the agent as a power switch would.
-func (m *machine) kill() { m.end(syscall.SIGKILL) }
+func (m *machine) kill() {
+	m.end(syscall.SIGKILL)
+}
 
 func (m *machine) end(sig syscall.Signal) {
 	if m.agent == nil {
@@ -115,11 +121,11 @@ func (m *machine) end(sig syscall.Signal) {
 
 func (m *machine) until(what string, cond func() bool) {
 	m.t.Helper()
-	until(m.t, what, cond)
+	waitUntil(m.t, what, cond)
 }
 
-// until waits for a condition; it fails the test when that takes too long.
-func until(t *testing.T, what string, cond func() bool) {
+// waitUntil waits for a condition; it fails the test when that takes too long.
+func waitUntil(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for !cond() {
@@ -154,23 +160,23 @@ func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
 	defer wg.Wait()
 	defer cancel()
 	var first, now *rpc.Session
-	until(t, "the node has registered", func() bool {
+	waitUntil(t, "the node has registered", func() bool {
 		p.do(func() { first = p.session })
 		return first != nil
 	})
 	first.Close()
-	until(t, "the servers can call it again", func() bool {
+	waitUntil(t, "the servers can call it again", func() bool {
 		p.do(func() { now = p.session })
 		return now != first
 	})
 }
 
 func (m *machine) runsAlloc(id string) func() bool {
-	return func() bool { return m.plane.status(id) == structs.AllocRunning }
+	return func() bool { return m.servers.status(id) == structs.AllocRunning }
 }
 
 func (m *machine) told() (n int) {
-	m.plane.do(func() { n = m.plane.updates })
+	m.servers.do(func() { n = m.servers.updates })
 	return n
 }
 
@@ -179,10 +185,10 @@ func (m *machine) clear() {
 	if m.agent == nil {
 		m.start()
 	}
-	m.plane.do(func() {
-		clear(m.plane.allocs)
-		m.plane.index++
-		m.plane.wake()
+	m.servers.do(func() {
+		clear(m.servers.allocs)
+		m.servers.index++
+		m.servers.wake()
 	})
 	m.until("nothing is left", func() bool {
 		left, _ := os.ReadDir(filepath.Join(m.dir, "alloc"))
@@ -200,7 +206,10 @@ func (m *machine) read(path string) string {
 func execAlloc(id, script string) *structs.Allocation {
 	a := testAlloc(id)
 	t := a.Job.TaskGroups[0].Tasks[0]
-	t.Driver, t.Config = "exec", map[string]any{"command": "/bin/sh", "args": []any{"-c", script}}
+	t.Driver, t.Config = "exec", map[string]any{
+		"command": "/bin/sh",
+		"args":    []any{"-c", script},
+	}
 	t.KillTimeout = time.Second
 	t.Resources = &structs.Resources{CPU: 100, MemoryMB: 32}
 	return a
@@ -223,11 +232,11 @@ func processesOf(t *testing.T, text string) (pids []string) {
 }
 
 func TestKilledAgent_LeavesItsTasks(t *testing.T) {
-	m := newReal(t)
+	m := newMachine(t)
 	m.start()
 	// Each start appends a line. The pulse shows that the process lives.
 	marker := "marker-" + structs.NewID() // in the command line of the task's processes
-	m.plane.place(execAlloc("a1", `: `+marker+
+	m.servers.place(execAlloc("a1", `: `+marker+
 		`; echo start $NOMAD_ALLOC_ID >> /alloc/data/starts; while :; do date +%s%N > ${BERTH_TASK_DIR}/pulse; sleep 0.05; done`))
 	m.until("the allocation runs", m.runsAlloc("a1"))
 	m.until("the task has written", func() bool { return m.read("alloc/a1/web/local/pulse") != "" })
@@ -247,8 +256,8 @@ func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	if got := m.read("alloc/a1/alloc/data/starts"); got != "start a1" {
 		t.Errorf("started: %q", got)
 	}
-	m.plane.do(func() {
-		events := m.plane.allocs["a1"].TaskStates["web"].Events
+	m.servers.do(func() {
+		events := m.servers.allocs["a1"].TaskStates["web"].Events
 		if e := events[len(events)-1]; e.Type != structs.TaskEventRestored {
 			t.Errorf("last event: %+v", e)
 		}
@@ -256,12 +265,14 @@ func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	m.end(syscall.SIGTERM) // and once more, in order
 	m.start()
 	m.until("the allocation runs", m.runsAlloc("a1"))
-	m.plane.stopAlloc("a1")
-	m.until("it is stopped", func() bool { return m.plane.status("a1") == structs.AllocComplete })
+	m.servers.stopAlloc("a1")
+	m.until("it is stopped", func() bool {
+		return m.servers.status("a1") == structs.AllocComplete
+	})
 	if pids := processesOf(t, marker); len(pids) > 0 {
 		t.Errorf("the processes %v of the task live although it was stopped", pids)
 	}
-	m.plane.remove("a1")
+	m.servers.remove("a1")
 	m.until("its directory is gone", func() bool {
 		_, err := os.Stat(filepath.Join(m.dir, "alloc", "a1"))
 		return os.IsNotExist(err)
@@ -269,27 +280,30 @@ func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 }
 
 func TestKilledAgent_NextLearnsAnEnd(t *testing.T) {
-	m := newReal(t)
+	m := newMachine(t)
 	m.start()
 	a := execAlloc("a1", `until [ -e /alloc/data/go ]; do sleep 0.02; done; exit 7`)
 	a.Job.Type = structs.JobBatch
 	a.Job.TaskGroups[0].RestartPolicy = &structs.RestartPolicy{Mode: "fail"}
-	m.plane.place(a)
+	m.servers.place(a)
 	m.until("the allocation runs", m.runsAlloc("a1"))
 	m.kill()
-	if err := os.WriteFile(filepath.Join(m.dir, "alloc/a1/alloc/data/go"), nil, 0o644); err != nil {
+	err := os.WriteFile(filepath.Join(m.dir, "alloc/a1/alloc/data/go"), nil, 0o644)
+	if err != nil {
 		t.Fatal(err)
 	}
 	m.start()
-	m.until("the end is told", func() bool { return m.plane.status("a1") == structs.AllocFailed })
-	m.plane.do(func() {
-		for _, e := range m.plane.allocs["a1"].TaskStates["web"].Events {
+	m.until("the end is told", func() bool {
+		return m.servers.status("a1") == structs.AllocFailed
+	})
+	m.servers.do(func() {
+		for _, e := range m.servers.allocs["a1"].TaskStates["web"].Events {
 			if e.Type == structs.TaskEventTerminated && e.ExitCode != 7 {
 				t.Errorf("exit code %s", strconv.Itoa(e.ExitCode))
 			}
 		}
 	})
-	m.plane.remove("a1")
+	m.servers.remove("a1")
 	m.until("its directory is gone", func() bool {
 		_, err := os.Stat(filepath.Join(m.dir, "alloc", "a1"))
 		return os.IsNotExist(err)

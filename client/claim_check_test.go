@@ -14,12 +14,17 @@ import (
 )
 
 func claimOf(alloc string, grant uint64) *structs.CSIClaim {
-	return &structs.CSIClaim{Namespace: "default", VolumeID: "data", AllocID: alloc, State: structs.ClaimGranted,
-		GrantIndex: grant}
+	return &structs.CSIClaim{
+		Namespace:  "default",
+		VolumeID:   "data",
+		AllocID:    alloc,
+		State:      structs.ClaimGranted,
+		GrantIndex: grant,
+	}
 }
 
-// holding runs allocations that hold the volume here, with claims at the servers.
-func holding(r *fixture, allocs ...string) {
+// startHolding runs allocations that hold the volume here, with claims at the servers.
+func startHolding(r *fixture, allocs ...string) {
 	r.holds = map[structs.CSIClaimKey]uint64{}
 	r.start(false)
 	for _, id := range allocs {
@@ -44,8 +49,12 @@ func (r *fixture) lost(id string) bool {
 // continues without a claim.
 func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 	for name, take := range map[string]func(p *fakeServers){
-		"released":     func(p *fakeServers) { delete(p.claims, claimOf("a1", 0).Key()) },
-		"granted anew": func(p *fakeServers) { p.claims[claimOf("a1", 0).Key()] = claimOf("a1", 9) },
+		"released": func(p *fakeServers) {
+			delete(p.claims, claimOf("a1", 0).Key())
+		},
+		"granted anew": func(p *fakeServers) {
+			p.claims[claimOf("a1", 0).Key()] = claimOf("a1", 9)
+		},
 		"waits again": func(p *fakeServers) {
 			c := claimOf("a1", 0)
 			c.State = structs.ClaimWaiting
@@ -53,9 +62,9 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
 				r := newFixture(t)
-				holding(r, "a1", "a2")
+				startHolding(r, "a1", "a2")
 				defer r.stop()
 				r.servers.do(func() {
 					r.servers.fail = func(string, string) error {
@@ -66,7 +75,8 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 				r.pass(5 * time.Minute)
 				r.servers.do(func() { r.servers.fail = nil; take(r.servers) })
 				r.pass(30 * time.Second)
-				if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
+				got := r.machine.Running()
+				if !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
 					t.Errorf("running %v, a1 is %s", got, r.servers.status("a1"))
 				}
 			})
@@ -76,16 +86,17 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 
 // A starting agent checks the claims before it starts stopped tasks.
 func TestClaimCheck_StartsNothingWithoutItsClaim(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		holding(r, "a1", "a2")
+		startHolding(r, "a1", "a2")
 		r.stop()
 		r.machine.Reboot()
 		delete(r.servers.claims, claimOf("a1", 0).Key())
 		r.start(false)
 		defer r.stop()
 		r.pass(time.Minute)
-		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
+		got := r.machine.Running()
+		if !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
 			t.Errorf("running %v, a1 is %s", got, r.servers.status("a1"))
 		}
 		if n := r.machine.Task("a1/web").Starts; n != 0 {
@@ -96,9 +107,9 @@ func TestClaimCheck_StartsNothingWithoutItsClaim(t *testing.T) {
 
 // The servers return to an older state without the claim: they send the allocations again.
 func TestClaimCheck_AfterARestoreOfTheServers(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		holding(r, "a1")
+		startHolding(r, "a1")
 		defer r.stop()
 		r.pass(claimCheckInterval)
 		r.servers.do(func() { clear(r.servers.claims) })
@@ -124,19 +135,23 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 		"its own, and it was given up for lost": {"allocs", structs.AllocLost, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
 				r := newFixture(t)
-				holding(r, "a1")
+				startHolding(r, "a1")
 				r.stop()
 				r.damage(c.bucket)
-				r.servers.do(func() { r.servers.allocs["a1"].ClientStatus = c.status })
+				r.servers.do(func() {
+					r.servers.allocs["a1"].ClientStatus = c.status
+				})
 				if c.status == structs.AllocLost {
 					r.servers.stopAlloc("a1")
 				}
 				r.start(false)
 				defer r.stop()
 				r.pass(time.Minute)
-				if got := r.machine.Running(); !slices.Equal(got, c.want) || r.machine.Task("a1/web").Starts != 1 {
+				got := r.machine.Running()
+				if !slices.Equal(got, c.want) ||
+					r.machine.Task("a1/web").Starts != 1 {
 					t.Errorf("running %v, started %d times", got, r.machine.Task("a1/web").Starts)
 				}
 				if r.client.allocRunning("a1") != (c.want != nil) {
@@ -149,7 +164,8 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 
 // damage overwrites every record of a kind.
 func (r *fixture) damage(bucket string) {
-	db, err := bbolt.Open(filepath.Join(r.client.config.StateDir(), "client.db"), 0o600, nil)
+	db, err := bbolt.Open(filepath.Join(r.client.config.StateDir(), "client.db"),
+		0o600, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -171,9 +187,9 @@ func (r *fixture) damage(bucket string) {
 
 // Servers with a restored state wait for the report of a node, and until the node holds only its own volumes.
 func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		holding(r, "a1", "a2")
+		startHolding(r, "a1", "a2")
 		defer r.stop()
 		r.pass(time.Minute)
 		if len(r.servers.inventories) != 0 {
@@ -191,10 +207,12 @@ func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 		r.servers.do(func() { r.servers.unaccounted = false })
 		r.pass(5 * time.Second)
 		first, last := r.servers.inventories[0], r.servers.inventories[len(r.servers.inventories)-1]
-		if len(first) != 2 || len(last) != 1 || last[0].AllocID != "a2" || last[0].GrantIndex != 7 {
+		if len(first) != 2 || len(last) != 1 ||
+			last[0].AllocID != "a2" || last[0].GrantIndex != 7 {
 			t.Errorf("first %+v, last %+v", first, last)
 		}
-		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
+		got := r.machine.Running()
+		if !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
 			t.Errorf("running %v, a1 is %s", got, r.servers.status("a1"))
 		}
 		said := len(r.servers.inventories)
@@ -206,9 +224,9 @@ func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 
 // While the servers cannot answer, no stopped task starts and no running task is killed.
 func TestClaimCheck_WaitsForTheServers(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		holding(r, "a1", "a2")
+		startHolding(r, "a1", "a2")
 		r.stop()
 		r.machine.Exit("a2/web", failed)
 		r.servers.fail = func(_, method string) error {

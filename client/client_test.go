@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -45,7 +45,8 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web", "a2/web"}) {
 			t.Fatalf("running %v", got)
 		}
-		if r.servers.status("a1") != structs.AllocRunning || !r.client.allocRunning("a1") {
+		if r.servers.status("a1") != structs.AllocRunning ||
+			!r.client.allocRunning("a1") {
 			t.Errorf("status %s", r.servers.status("a1"))
 		}
 		if dir, err := r.client.LogFiles("a1", "web", "stdout"); err != nil ||
@@ -54,9 +55,11 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 		}
 		r.servers.stopAlloc("a1")
 		r.pass(time.Second)
-		if r.servers.status("a1") != structs.AllocComplete || r.servers.status("a2") != structs.AllocRunning ||
+		if r.servers.status("a1") != structs.AllocComplete ||
+			r.servers.status("a2") != structs.AllocRunning ||
 			r.client.allocRunning("a1") {
-			t.Errorf("a1 is %s, a2 %s", r.servers.status("a1"), r.servers.status("a2"))
+			t.Errorf("a1 is %s, a2 %s",
+				r.servers.status("a1"), r.servers.status("a2"))
 		}
 		r.servers.remove("a1")
 		r.pass(time.Second)
@@ -75,7 +78,7 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 }
 
 func TestClient_DoesNotSetUpAStoppedAllocation(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
@@ -88,14 +91,16 @@ func TestClient_DoesNotSetUpAStoppedAllocation(t *testing.T) {
 		a.DesiredStatus = structs.AllocDesiredStop
 		r.servers.place(a)
 		r.pass(time.Second)
-		if r.servers.status("a1") != structs.AllocComplete || len(r.parts.log) > 0 || len(r.machine.Log()) > 0 {
-			t.Errorf("a1 is %s, hooks %q, driver %q", r.servers.status("a1"), r.parts.log, r.machine.Log())
+		if r.servers.status("a1") != structs.AllocComplete ||
+			len(r.parts.log) > 0 || len(r.machine.Log()) > 0 {
+			t.Errorf("a1 is %s, hooks %q, driver %q", r.servers.status("a1"),
+				r.parts.log, r.machine.Log())
 		}
 	})
 }
 
 func TestClient_ReportsAnInvalidAllocationAsFailed(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -105,9 +110,11 @@ func TestClient_ReportsAnInvalidAllocationAsFailed(t *testing.T) {
 		done.ClientStatus = structs.AllocComplete
 		r.servers.place(bad, done)
 		r.pass(time.Second)
-		if r.servers.status("bad") != structs.AllocFailed || r.servers.status("done") != structs.AllocComplete ||
+		if r.servers.status("bad") != structs.AllocFailed ||
+			r.servers.status("done") != structs.AllocComplete ||
 			len(r.client.Allocs()) != 0 {
-			t.Errorf("bad is %s, done %s", r.servers.status("bad"), r.servers.status("done"))
+			t.Errorf("bad is %s, done %s",
+				r.servers.status("bad"), r.servers.status("done"))
 		}
 		if n := len(r.servers.called("Alloc.GetAllocs")); n != 1 {
 			t.Errorf("fetched %d times, want 1", n)
@@ -116,7 +123,7 @@ func TestClient_ReportsAnInvalidAllocationAsFailed(t *testing.T) {
 }
 
 func TestAllocUpdates_AreBatchedAndSentUntilAcknowledged(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		down := false
 		r.servers.fail = func(_, method string) error {
@@ -147,14 +154,15 @@ func TestAllocUpdates_AreBatchedAndSentUntilAcknowledged(t *testing.T) {
 			t.Fatalf("%d updates, want 2", len(calls))
 		}
 		last := calls[1].req.(*structs.AllocsClientUpdateRequest).Allocs
-		if len(last) != 20 || last[0].ID != "a00" || last[0].ClientStatus != structs.AllocComplete {
+		if len(last) != 20 || last[0].ID != "a00" ||
+			last[0].ClientStatus != structs.AllocComplete {
 			t.Errorf("%d allocations, first %+v", len(last), last[0])
 		}
 	})
 }
 
 func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		refusals := 1
 		r.servers.fail = func(_, method string) error {
@@ -167,8 +175,10 @@ func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		for i := range 2*updateBatch + 10 {
-			r.client.updates.enqueue(&structs.AllocClientUpdate{ID: fmt.Sprintf("a%03d", i),
-				ClientStatus: structs.AllocRunning})
+			r.client.updates.enqueue(&structs.AllocClientUpdate{
+				ID:           fmt.Sprintf("a%03d", i),
+				ClientStatus: structs.AllocRunning,
+			})
 		}
 		r.pass(time.Minute)
 		var got []string
@@ -184,7 +194,7 @@ func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
 }
 
 func TestRestart_LeavesTasksRunning(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		r.servers.place(testAlloc("a1"), testAlloc("a2"))
@@ -196,7 +206,9 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 		}
 		r.machine.Exit("a2/web", failed) // has to start again, after an answer of the servers
 		r.servers.do(func() {
-			r.servers.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
+			r.servers.fail = func(string, string) error {
+				return structs.Errorf(structs.KindUnavailable, "refused")
+			}
 		})
 		r.start(false)
 		defer r.stop()
@@ -207,22 +219,26 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 		if n := len(r.servers.called("Node.UpdateAlloc")); n > 2 {
 			t.Error("updates were sent before the servers were contacted")
 		}
-		if r.machine.Task("a1/web").Starts != 1 || r.machine.Task("a2/web").Starts != 1 {
+		if r.machine.Task("a1/web").Starts != 1 ||
+			r.machine.Task("a2/web").Starts != 1 {
 			t.Errorf("started without the servers: %v", r.machine.Log())
 		}
 		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(30 * time.Second)
-		if r.machine.Task("a1/web").Starts != 1 || r.machine.Task("a2/web").Starts != 2 {
+		if r.machine.Task("a1/web").Starts != 1 ||
+			r.machine.Task("a2/web").Starts != 2 {
 			t.Errorf("%v", r.machine.Log())
 		}
-		if r.servers.status("a1") != structs.AllocRunning || r.servers.status("a2") != structs.AllocRunning {
-			t.Errorf("a1 is %s, a2 %s", r.servers.status("a1"), r.servers.status("a2"))
+		if r.servers.status("a1") != structs.AllocRunning ||
+			r.servers.status("a2") != structs.AllocRunning {
+			t.Errorf("a1 is %s, a2 %s",
+				r.servers.status("a1"), r.servers.status("a2"))
 		}
 	})
 }
 
 func TestRestart_DoesNotStartADeletedAllocation(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		r.servers.place(testAlloc("a1"), testAlloc("a2"))
@@ -241,14 +257,15 @@ func TestRestart_DoesNotStartADeletedAllocation(t *testing.T) {
 }
 
 func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		r.servers.place(testAlloc("a1"))
 		r.pass(time.Second)
 		r.stop()
 		r.machine.Reboot()
-		if err := os.RemoveAll(filepath.Join(r.dir, "alloc", "a1")); err != nil {
+		err := os.RemoveAll(filepath.Join(r.dir, "alloc", "a1"))
+		if err != nil {
 			t.Fatal(err)
 		}
 		r.prepare(false)
@@ -258,7 +275,9 @@ func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.servers.do(func() {
-			r.servers.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
+			r.servers.fail = func(string, string) error {
+				return structs.Errorf(structs.KindUnavailable, "refused")
+			}
 		})
 		r.run()
 		defer r.stop()
@@ -293,17 +312,21 @@ func (h orderHook) Down(context.Context) error {
 // pluginAlloc is an allocation that runs a CSI plugin.
 func pluginAlloc(id string) *structs.Allocation {
 	a := testAlloc(id)
-	a.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p",
-		Type: structs.CSIPluginMonolith}
+	a.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{
+		ID:   "p",
+		Type: structs.CSIPluginMonolith,
+	}
 	return a
 }
 
 func TestPluginAllocs_AreRestoredFirstAndDestroyedLast(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		p := r.parts
-		p.hooks = func(env *hook.AllocEnv) []hook.Alloc { return []hook.Alloc{orderHook{r.parts, env.Alloc.ID}} }
+		p.hooks = func(env *hook.AllocEnv) []hook.Alloc {
+			return []hook.Alloc{orderHook{r.parts, env.Alloc.ID}}
+		}
 		r.run()
 		r.servers.place(testAlloc("a1"), pluginAlloc("z1"))
 		r.pass(time.Second)
@@ -316,7 +339,8 @@ func TestPluginAllocs_AreRestoredFirstAndDestroyedLast(t *testing.T) {
 		}
 		r.parts.log = nil
 		r.stop()
-		if want := []string{"down a1", "down z1", "subsystems end"}; !slices.Equal(r.parts.log, want) {
+		want := []string{"down a1", "down z1", "subsystems end"}
+		if !slices.Equal(r.parts.log, want) {
 			t.Errorf("got %q, want %q", r.parts.log, want)
 		}
 		if got := r.machine.Held(); len(got) > 0 || r.servers.status("a1") != structs.AllocRunning {
@@ -335,11 +359,15 @@ func TestPluginAllocs_AreRestoredFirstAndDestroyedLast(t *testing.T) {
 }
 
 func TestShutdown_IsBoundedDespiteAFailingHook(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.edit = func(c *Config) { c.DestroyOnShutdown, c.ShutdownTimeout = true, 10*time.Second }
+		r.edit = func(c *Config) {
+			c.DestroyOnShutdown, c.ShutdownTimeout = true, 10*time.Second
+		}
 		r.prepare(false)
-		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc { return []hook.Alloc{stuckHook{}} }
+		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
+			return []hook.Alloc{stuckHook{}}
+		}
 		r.run()
 		r.servers.place(testAlloc("a1"))
 		r.pass(time.Second)
@@ -357,10 +385,12 @@ type stuckHook struct{}
 
 func (stuckHook) Name() string                             { return "stuck" }
 func (stuckHook) Up(context.Context, *hook.AllocEnv) error { return nil }
-func (stuckHook) Down(context.Context) error               { return fmt.Errorf("busy") }
+func (stuckHook) Down(context.Context) error {
+	return fmt.Errorf("busy")
+}
 
 func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.edit = func(c *Config) { c.GCMaxAllocs = 2 }
 		r.start(false)
@@ -451,7 +481,7 @@ func TestLoadIdentity_WithoutRecordsTakesTheFiles(t *testing.T) {
 }
 
 func TestNew_RefusesADataDirectoryInUse(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()

@@ -12,7 +12,7 @@ import (
 )
 
 func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(true)
 		defer r.stop()
@@ -43,7 +43,7 @@ func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
 }
 
 func TestRegistration_WaitsForTheFirstFingerprintsOfDrivers(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(true)
 		defer r.stop()
@@ -61,7 +61,7 @@ func TestRegistration_WaitsForTheFirstFingerprintsOfDrivers(t *testing.T) {
 }
 
 func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -76,14 +76,15 @@ func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
 		}
 		r.pass(time.Second)
 		calls := r.servers.called("Node.UpdateCSI")
-		if len(calls) != 1 || len(calls[0].req.(*structs.NodeUpdateCSIRequest).Upserts) != 2 {
+		if len(calls) != 1 ||
+			len(calls[0].req.(*structs.NodeUpdateCSIRequest).Upserts) != 2 {
 			t.Errorf("%d updates, want one with both changes", len(calls))
 		}
 	})
 }
 
 func TestRegistration_ProceedsAfterTheTimeout(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		begin := time.Now()
 		r.start(true)
@@ -96,7 +97,7 @@ func TestRegistration_ProceedsAfterTheTimeout(t *testing.T) {
 }
 
 func TestHeartbeats_RenewTheLease(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -108,7 +109,7 @@ func TestHeartbeats_RenewTheLease(t *testing.T) {
 }
 
 func TestHeartbeats_GoToANewLeaderAtOnce(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -123,7 +124,7 @@ func TestHeartbeats_GoToANewLeaderAtOnce(t *testing.T) {
 }
 
 func TestRegistration_IsRepeatedForADeletedNode(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -136,7 +137,7 @@ func TestRegistration_IsRepeatedForADeletedNode(t *testing.T) {
 }
 
 func TestHeartbeats_GoToAnotherServer(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.servers.fail = func(addr, _ string) error {
 			if addr == "s1:1" {
@@ -154,9 +155,11 @@ func TestHeartbeats_GoToAnotherServer(t *testing.T) {
 }
 
 func TestHeartbeats_AreRetried(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.servers.fail = func(addr, _ string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
+		r.servers.fail = func(addr, _ string) error {
+			return structs.Errorf(structs.KindUnavailable, "refused")
+		}
 		r.start(false)
 		defer r.stop()
 		r.pass(3 * time.Minute)
@@ -172,10 +175,11 @@ func TestHeartbeats_AreRetried(t *testing.T) {
 }
 
 func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
-		r.parts.plugins.set(instance("a", structs.CSIKindNode, true), instance("b", structs.CSIKindNode, true))
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, true),
+			instance("b", structs.CSIKindNode, true))
 		r.run()
 		defer r.stop()
 		r.pass(time.Second)
@@ -190,7 +194,8 @@ func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 				return nil
 			}
 		})
-		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), instance("b", structs.CSIKindNode, true))
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, false),
+			instance("b", structs.CSIKindNode, true))
 		r.pass(pluginBatch / 2)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, false),
 			instance("a", structs.CSIKindController, true))
@@ -202,8 +207,10 @@ func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 			t.Fatalf("%d updates, want one that failed at both servers and one", len(calls))
 		}
 		req := calls[2].req.(*structs.NodeUpdateCSIRequest)
-		if len(req.Upserts) != 2 || req.Upserts[0].Kind != structs.CSIKindController || req.Full ||
-			!slices.Equal(req.Removes, []structs.CSIInstanceKey{{PluginID: "b", Kind: structs.CSIKindNode}}) {
+		if len(req.Upserts) != 2 ||
+			req.Upserts[0].Kind != structs.CSIKindController || req.Full ||
+			!slices.Equal(req.Removes,
+				[]structs.CSIInstanceKey{{PluginID: "b", Kind: structs.CSIKindNode}}) {
 			t.Errorf("upserts %v, removes %v", req.Upserts, req.Removes)
 		}
 		if len(r.servers.csi) != 2 {
@@ -235,7 +242,8 @@ func TestDiffInstances_FindsChanges(t *testing.T) {
 	up, rm := diffInstances(instancesByKey([]*structs.CSIPluginInstance{a, b}),
 		instancesByKey([]*structs.CSIPluginInstance{b2, c}))
 	if !reflect.DeepEqual(up, []*structs.CSIPluginInstance{b2, c}) ||
-		!reflect.DeepEqual(rm, []structs.CSIInstanceKey{{PluginID: "a", Kind: "node"}}) {
+		!reflect.DeepEqual(rm,
+			[]structs.CSIInstanceKey{{PluginID: "a", Kind: "node"}}) {
 		t.Errorf("upserts %v, removes %v", up, rm)
 	}
 }
@@ -245,7 +253,7 @@ func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
 	for _, method := range []string{"Node.UpdateStatus", "Node.Register"} {
 		for _, ttl := range []time.Duration{time.Second, 10 * time.Second} {
 			t.Run(method+" "+ttl.String(), func(t *testing.T) {
-				inTime(t, func(t *testing.T) {
+				inVirtualTime(t, func(t *testing.T) {
 					r := newFixture(t)
 					r.servers.ttl = ttl
 					r.start(false)

@@ -13,47 +13,52 @@ import (
 // TestAgent_FindsTasksAndMountsWithoutItsRecords removes client.db between two agents, as the error of a
 // damaged one demands. docs/operations.md promises the result.
 func TestAgent_FindsTasksAndMountsWithoutItsRecords(t *testing.T) {
-	m := newReal(t)
+	m := newMachine(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent
 		m.clear()
-		if err := mounts.ReleaseShared(filepath.Join(m.dir, "csi", "v")); err != nil {
+		err := mounts.ReleaseShared(filepath.Join(m.dir, "csi", "v"))
+		if err != nil {
 			t.Error(err)
 		}
 	})
 	m.start()
-	m.plane.place(hostpathAlloc())
-	m.until("both halves of the plugin are healthy", func() bool { return m.plane.pluginsHealthy() == 2 })
+	m.servers.place(hostpathAlloc())
+	m.until("both halves of the plugin are healthy", func() bool {
+		return m.servers.pluginsHealthy() == 2
+	})
 	m.createVolume()
-	m.plane.place(volumeAlloc())
+	m.servers.place(volumeAlloc())
 	m.until("the allocation runs", m.runsAlloc("user"))
 	m.until("it writes to the volume", func() bool { return m.read("alloc/user/web/local/pulse") != "" })
 	before := m.mounted()
 	m.kill()
-	if err := os.Remove(filepath.Join(m.dir, "client", "client.db")); err != nil {
+	err := os.Remove(filepath.Join(m.dir, "client", "client.db"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	m.plane.do(func() { m.plane.unaccounted = true }) // each heartbeat reports what the node holds
+	m.servers.do(func() { m.servers.unaccounted = true }) // each heartbeat reports what the node holds
 	m.start()
 	m.until("the agent knows of the volume again", func() (held bool) {
-		m.plane.do(func() {
-			n := len(m.plane.inventories)
-			held = n > 0 && len(m.plane.inventories[n-1]) == 1
+		m.servers.do(func() {
+			n := len(m.servers.inventories)
+			held = n > 0 && len(m.servers.inventories[n-1]) == 1
 		})
 		return held
 	})
 	pulse := m.read("alloc/user/web/local/pulse")
 	m.until("the task writes on", func() bool { return m.read("alloc/user/web/local/pulse") != pulse })
 	if after := m.mounted(); !slices.Equal(before, after) {
-		t.Errorf("mounts before:\n %s\nafter:\n %s", strings.Join(before, "\n "), strings.Join(after, "\n "))
+		t.Errorf("mounts before:\n %s\nafter:\n %s",
+			strings.Join(before, "\n "), strings.Join(after, "\n "))
 	}
 	for _, point := range before {
 		if b, err := os.ReadFile(filepath.Join(point, "starts")); string(b) != "start\n" {
 			t.Errorf("the task started as %q says, %v", b, err)
 		}
 	}
-	m.plane.stopAlloc("user")
+	m.servers.stopAlloc("user")
 	m.until("the claim is released", func() (none bool) {
-		m.plane.do(func() { none = len(m.plane.claims) == 0 })
+		m.servers.do(func() { none = len(m.servers.claims) == 0 })
 		return none
 	})
 	if left := m.mounted(); len(left) != 0 {

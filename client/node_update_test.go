@@ -61,7 +61,7 @@ func (r *fixture) lastRegistration() *structs.NodeRegisterRequest {
 
 // TestRunDrivers_RegistersAChangedDriver: a new time alone, and a reverted change, cause no registration.
 func TestRunDrivers_RegistersAChangedDriver(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, true))
@@ -75,7 +75,11 @@ func TestRunDrivers_RegistersAChangedDriver(t *testing.T) {
 		if p := r.lastRegistration(); p.Unsure || len(p.CSI) != 1 {
 			t.Errorf("sent %+v", p)
 		}
-		r.flip(structs.DriverInfo{Detected: true, HealthDescription: "broken", UpdateTime: time.Now()})
+		r.flip(structs.DriverInfo{
+			Detected:          true,
+			HealthDescription: "broken",
+			UpdateTime:        time.Now(),
+		})
 		r.pass(time.Second)
 		r.wantRegistrations(2)
 		r.flip(working)
@@ -93,11 +97,13 @@ func TestRunDrivers_RegistersAChangedDriver(t *testing.T) {
 // TestRunDrivers_IsUnsureAfterALostAnswer: the servers may still write an outdated registration, so the next
 // one has to come after it. The node is sure again after an answer.
 func TestRunDrivers_IsUnsureAfterALostAnswer(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		r.servers.do(func() { r.servers.lose = map[string]bool{"Node.Register": true} })
+		r.servers.do(func() {
+			r.servers.lose = map[string]bool{"Node.Register": true}
+		})
 		r.flip(broken)
 		r.pass(nodeBatch)
 		r.wantKnown(broken)
@@ -119,7 +125,7 @@ func TestRunDrivers_IsUnsureAfterALostAnswer(t *testing.T) {
 }
 
 func TestRunDrivers_WaitsForServersThatAreAway(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -143,7 +149,7 @@ func TestRunDrivers_WaitsForServersThatAreAway(t *testing.T) {
 
 // TestPluginUpdate_SendsAllAfterALostAnswer: as for the node.
 func TestPluginUpdate_SendsAllAfterALostAnswer(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		a, b := instance("a", structs.CSIKindNode, true), instance("b", structs.CSIKindNode, true)
@@ -151,7 +157,9 @@ func TestPluginUpdate_SendsAllAfterALostAnswer(t *testing.T) {
 		r.run()
 		defer r.stop()
 		r.pass(time.Second)
-		r.servers.do(func() { r.servers.lose = map[string]bool{"Node.UpdateCSI": true} })
+		r.servers.do(func() {
+			r.servers.lose = map[string]bool{"Node.UpdateCSI": true}
+		})
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), b)
 		r.pass(pluginBatch)
 		r.servers.do(func() { r.servers.lose = nil })

@@ -10,7 +10,7 @@ import (
 // TestIdleNode_SendsOnlyHeartbeats: a node without changes sends only heartbeats, for any number of
 // fingerprints of its plugins and drivers.
 func TestIdleNode_SendsOnlyHeartbeats(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, true))
@@ -36,7 +36,7 @@ func TestIdleNode_SendsOnlyHeartbeats(t *testing.T) {
 
 // TestClient_WaitsForABusyServer: a node with a retry time does not call again before it.
 func TestClient_WaitsForABusyServer(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, true))

@@ -23,9 +23,9 @@ func ownerOf(t *testing.T, path string) string {
 	return fmt.Sprintf("%d:%d %o", st.Uid, st.Gid, st.Mode&0o7777)
 }
 
-// spiedOn is a group of two tasks of different users with one group. The first has a secret file and changes
+// spyingAlloc is a group of two tasks of different users with one group. The first has a secret file and changes
 // the mode of its local directory. The second writes to the shared directory what it can see of these.
-func spiedOn(driver string) *structs.Allocation {
+func spyingAlloc(driver string) *structs.Allocation {
 	const wait = "; while :; do sleep 0.1; done"
 	a := execAlloc("a1", `cd $NOMAD_TASK_DIR && echo public > file && chmod 750 . &&
 		echo key > $NOMAD_SECRETS_DIR/key && touch $NOMAD_ALLOC_DIR/data/made`+wait)
@@ -33,7 +33,9 @@ func spiedOn(driver string) *structs.Allocation {
 	web.Driver, web.User = driver, "4321:1234"
 	spy := *web
 	spy.Name, spy.User = "spy", "4322:1234"
-	spy.Config = map[string]any{"command": "/bin/sh", "args": []any{"-c", `
+	spy.Config = map[string]any{
+		"command": "/bin/sh",
+		"args": []any{"-c", `
 		until [ -e $NOMAD_ALLOC_DIR/data/made ]; do sleep 0.05; done
 		web=$NOMAD_TASK_DIR/../../web; [ -d $web ] || web=$NOMAD_ALLOC_DIR/../web
 		look() {
@@ -45,7 +47,8 @@ func spiedOn(driver string) *structs.Allocation {
 			cat $web/secrets/key
 			touch $NOMAD_TASK_DIR/own $NOMAD_SECRETS_DIR/own && echo end
 		}
-		cd $NOMAD_ALLOC_DIR/data && look > found 2> /dev/null && mv found said` + wait}}
+		cd $NOMAD_ALLOC_DIR/data && look > found 2> /dev/null && mv found said` + wait},
+	}
 	a.Job.TaskGroups[0].Tasks = append(a.Job.TaskGroups[0].Tasks, &spy)
 	return a
 }
@@ -58,12 +61,12 @@ func TestTasks_OwnTheirDirectories(t *testing.T) {
 		"exec":     {"end", "1777"},
 	} {
 		t.Run(driver, func(t *testing.T) {
-			m := newReal(t)
+			m := newMachine(t)
 			if err := os.Chmod(m.dir, 0o711); err != nil {
 				t.Fatal(err)
 			}
 			m.start()
-			m.plane.place(spiedOn(driver))
+			m.servers.place(spyingAlloc(driver))
 			m.until("the allocation runs", m.runsAlloc("a1"))
 			m.until("the second task has looked", func() bool { return m.read("alloc/a1/alloc/data/said") != "" })
 			if got := m.read("alloc/a1/alloc/data/said"); got != c.found {
@@ -87,7 +90,7 @@ func TestTasks_OwnTheirDirectories(t *testing.T) {
 			m.start()
 			m.until("the next agent tells of it", func() bool { return m.told() > told })
 			check()
-			m.plane.remove("a1")
+			m.servers.remove("a1")
 			m.until("its directory is gone", func() bool {
 				_, err := os.Stat(filepath.Join(m.dir, "alloc/a1"))
 				return errors.Is(err, fs.ErrNotExist)

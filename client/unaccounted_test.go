@@ -17,12 +17,13 @@ func TestRestore_ANodeReportsItsAllocations(t *testing.T) {
 	for name, deaf := range map[string]bool{"it hears of the older state at once": false,
 		"it waits for news after a later index": true} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
 				r := newFixture(t)
 				r.edit = func(c *Config) { c.GCMaxAllocs = 1 }
 				r.start(false)
 				defer r.stop()
-				r.servers.place(testAlloc("a1"), testAlloc("a2"), testAlloc("a3"), testAlloc("runs"))
+				r.servers.place(testAlloc("a1"),
+					testAlloc("a2"), testAlloc("a3"), testAlloc("runs"))
 				r.pass(time.Second)
 				saved := r.servers.save()
 				for _, id := range []string{"a1", "a2", "a3"} {
@@ -56,7 +57,7 @@ func TestRestore_ANodeReportsItsAllocations(t *testing.T) {
 
 // An allocation that failed was not changed by the servers: its row has the index that the node knows.
 func TestRestore_ANodeReportsCollectedAllocations(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.edit = func(c *Config) { c.GCMaxAllocs = 0 }
 		r.start(false)
@@ -68,7 +69,8 @@ func TestRestore_ANodeReportsCollectedAllocations(t *testing.T) {
 			r.machine.Exit("a1/web", failed)
 			r.pass(time.Minute)
 		}
-		if n := len(r.client.Allocs()); n != 0 || r.servers.status("a1") != structs.AllocFailed {
+		n := len(r.client.Allocs())
+		if n != 0 || r.servers.status("a1") != structs.AllocFailed {
 			t.Fatalf("%d allocations are kept, a1 is %s", n, r.servers.status("a1"))
 		}
 		r.servers.restore(saved)
@@ -81,7 +83,7 @@ func TestRestore_ANodeReportsCollectedAllocations(t *testing.T) {
 
 // The allocation was changed after the snapshot: then the servers know an older version of it.
 func TestRestore_ANodeRunsTheOlderVersion(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -105,7 +107,7 @@ func TestRestore_ANodeRunsTheOlderVersion(t *testing.T) {
 
 // The servers know the plugins as of the snapshot.
 func TestRestore_ANodeRegistersItsPluginsAgain(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -125,9 +127,9 @@ func TestRestore_ANodeRegistersItsPluginsAgain(t *testing.T) {
 
 // A report counts once nothing can be staged any more because of an answer from the previous state.
 func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		holding(r, "a1")
+		startHolding(r, "a1")
 		defer r.stop()
 		restored := time.Now()
 		r.servers.do(func() { r.servers.rotates = true }) // it comes again at once
@@ -152,7 +154,7 @@ func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
 // The node was unreachable for longer than its lease: the servers may have been restored meanwhile without
 // requesting a report.
 func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
@@ -163,13 +165,16 @@ func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
 		r.parts.plugins.set(instance("ebs", structs.CSIKindNode, true))
 		r.pass(time.Minute)
 		r.servers.do(func() {
-			r.servers.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "no route") }
+			r.servers.fail = func(string, string) error {
+				return structs.Errorf(structs.KindUnavailable, "no route")
+			}
 		})
 		r.pass(time.Minute)
 		r.servers.restore(saved)
 		r.servers.do(func() { r.servers.fail, r.servers.unaccounted = nil, false })
 		r.pass(time.Minute)
-		if got := r.servers.status("a1"); got != structs.AllocComplete || len(r.servers.csi) != 1 {
+		got := r.servers.status("a1")
+		if got != structs.AllocComplete || len(r.servers.csi) != 1 {
 			t.Errorf("a1 is shown %s, %d plugin instances are known", got, len(r.servers.csi))
 		}
 	})
@@ -178,8 +183,11 @@ func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
 // A node that the servers wait for sends its next heartbeat soon. Its lease, and with it the time limit of an
 // answer, has the usual length, because its report may take longer than a short lease.
 func TestUnaccountedNode_KeepsItsLeaseAndComesSoon(t *testing.T) {
-	c := &Client{pullAnew: make(chan struct{}, 1), reregister: make(chan struct{}, 1),
-		claimCheckDue: make(chan struct{}, 1)}
+	c := &Client{
+		pullAnew:      make(chan struct{}, 1),
+		reregister:    make(chan struct{}, 1),
+		claimCheckDue: make(chan struct{}, 1),
+	}
 	answer := &structs.NodeHeartbeatResponse{HeartbeatTTL: time.Minute, Unaccounted: true}
 	if ttl := c.leaseLength(answer); ttl != time.Minute {
 		t.Errorf("the lease is %s, want a minute", ttl)

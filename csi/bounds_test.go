@@ -13,14 +13,16 @@ import (
 	"berth/structs"
 )
 
-// text is a string of so many bytes.
-func text(bytes int) string { return strings.Repeat("x", bytes) }
+// textOf is a string of so many bytes.
+func textOf(bytes int) string { return strings.Repeat("x", bytes) }
 
-func listing(n, each int) *spec.ListVolumesResponse {
+func volumeList(n, each int) *spec.ListVolumesResponse {
 	resp := &spec.ListVolumesResponse{}
 	for i := range n {
 		resp.Entries = append(resp.Entries, &spec.ListVolumesResponse_Entry{Volume: &spec.Volume{
-			VolumeId: fmt.Sprint(i), VolumeContext: map[string]string{"k": text(each)}}})
+			VolumeId:      fmt.Sprint(i),
+			VolumeContext: map[string]string{"k": textOf(each)},
+		}})
 	}
 	return resp
 }
@@ -39,14 +41,17 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 		return err
 	}
 	create := func() error {
-		_, err := c.CreateVolume(t.Context(), &structs.ClientCSICreateRequest{Name: "v",
+		_, err := c.CreateVolume(t.Context(), &structs.ClientCSICreateRequest{
+			Name: "v",
 			Capabilities: []*structs.CSIVolumeCapability{
-				{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}})
+				{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}},
+		})
 		return err
 	}
 	places := func(n int) (ts []*spec.Topology) {
 		for range n {
-			ts = append(ts, &spec.Topology{Segments: map[string]string{"zone": "a"}})
+			ts = append(ts,
+				&spec.Topology{Segments: map[string]string{"zone": "a"}})
 		}
 		return ts
 	}
@@ -56,27 +61,29 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 		answer    proto.Message
 		want      string
 	}{
-		{"a message", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: text(2 << 20)},
+		{"a message", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: textOf(2 << 20)},
 			"larger than max"},
-		{"a version", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: text(2 << 10)},
+		{"a version", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: textOf(2 << 10)},
 			"vendor_version"},
 		{"a manifest", "GetPluginInfo", info, &spec.GetPluginInfoResponse{Name: "x", VendorVersion: "1",
-			Manifest: map[string]string{"k": text(20 << 10)}}, "manifest"},
-		{"a node", "NodeGetInfo", node, &spec.NodeGetInfoResponse{NodeId: text(300)}, "node_id"},
-		{"a list", "ListVolumes", list, listing(20, 1<<20), "larger than max"},
-		{"an entry", "ListVolumes", list, listing(1, 20<<10), "entries[0].volume.volume_context"},
-		{"a token", "ListVolumes", list, &spec.ListVolumesResponse{NextToken: text(5 << 10)}, "next_token"},
+			Manifest: map[string]string{"k": textOf(20 << 10)}}, "manifest"},
+		{"a node", "NodeGetInfo", node, &spec.NodeGetInfoResponse{NodeId: textOf(300)}, "node_id"},
+		{"a list", "ListVolumes", list, volumeList(20, 1<<20), "larger than max"},
+		{"an entry", "ListVolumes", list, volumeList(1, 20<<10), "entries[0].volume.volume_context"},
+		{"a token", "ListVolumes", list, &spec.ListVolumesResponse{NextToken: textOf(5 << 10)}, "next_token"},
 		{"a volume's places", "CreateVolume", create, &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "v",
 			AccessibleTopology: places(300)}}, "accessible_topology"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p.Answer(c.rpc, c.answer)
-			if err := c.call(); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 1000 {
+			err := c.call()
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				len(err.Error()) > 1000 {
 				t.Errorf("got %.2000v, want an error that names %s", err, c.want)
 			}
 		})
 	}
-	p.Answer("ListVolumes", listing(1000, 4<<10)) // more than any other answer may weigh
+	p.Answer("ListVolumes", volumeList(1000, 4<<10)) // more than any other answer may weigh
 	if err := list(); err != nil {
 		t.Error(err)
 	}
@@ -89,7 +96,7 @@ func TestDuty_B1_AnErrorTextOfManyMegabytesIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	p.FailAlways("Probe", csitest.Error("Internal", "%s", text(8<<20)))
+	p.FailAlways("Probe", csitest.Error("Internal", "%s", textOf(8<<20)))
 	if _, err := c.Probe(t.Context()); err == nil || len(err.Error()) > 4<<10 ||
 		strings.Contains(err.Error(), "xxxx") {
 		t.Errorf("got %.200v", err)

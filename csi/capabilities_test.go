@@ -18,7 +18,7 @@ func TestDuty_H19_OddCapabilitiesAreHarmless(t *testing.T) {
 	cfg := both
 	cfg.ControllerCaps = []string{"UNKNOWN", "GET_CAPACITY", "GET_CAPACITY", "NOT_INVENTED_YET"}
 	cfg.NodeCaps = []string{}
-	p, c := start(t, cfg)
+	p, c := startPlugin(t, cfg)
 	has, err := c.ControllerCapabilities(t.Context())
 	if err != nil || *has != (structs.CSIControllerInfo{SupportsGetCapacity: true}) {
 		t.Fatalf("%+v %v", has, err)
@@ -46,7 +46,7 @@ func TestDuty_E5_ExpansionIsReadAsAnnounced(t *testing.T) {
 	} {
 		cfg := both
 		cfg.PluginCaps = tc.announced
-		_, c := start(t, cfg)
+		_, c := startPlugin(t, cfg)
 		has, err := c.PluginCapabilities(t.Context())
 		if err != nil || has.ExpandOnline != tc.online || has.ExpandOffline != tc.offline {
 			t.Errorf("%v: %+v %v", tc.announced, has, err)
@@ -71,15 +71,16 @@ func TestDuty_H20_FineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 		if tc.announced {
 			cfg.NodeCaps = []string{"SINGLE_NODE_MULTI_WRITER"}
 		}
-		p, c := start(t, cfg)
-		u := use("v")
+		p, c := startPlugin(t, cfg)
+		u := testUse("v")
 		u.AccessMode = tc.mode
 		err := c.NodePublishVolume(t.Context(),
 			&csi.PublishRequest{Use: u, TargetPath: filepath.Join(p.Dir(), "t")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.Calls("NodePublishVolume")[0].Get("volume_capability.access_mode.mode"); got != tc.want {
+		got := p.Calls("NodePublishVolume")[0].Get("volume_capability.access_mode.mode")
+		if got != tc.want {
 			t.Errorf("%s announced=%v: sent %s, want %s", tc.mode, tc.announced, got, tc.want)
 		}
 	}
@@ -87,36 +88,48 @@ func TestDuty_H20_FineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 
 func TestDuty_G3_F9_K29_UnannouncedFieldsAreNotSent(t *testing.T) {
 	for _, announced := range []bool{false, true} {
-		cfg := csitest.Config{Controller: true, Node: true, ControllerCaps: []string{}, NodeCaps: []string{},
-			PluginCaps: []string{"CONTROLLER_SERVICE"}}
+		cfg := csitest.Config{
+			Controller:     true,
+			Node:           true,
+			ControllerCaps: []string{},
+			NodeCaps:       []string{},
+			PluginCaps:     []string{"CONTROLLER_SERVICE"},
+		}
 		if announced {
 			cfg.ControllerCaps, cfg.NodeCaps = []string{"PUBLISH_READONLY"}, []string{"VOLUME_MOUNT_GROUP"}
 			cfg.PluginCaps = append(cfg.PluginCaps, "VOLUME_ACCESSIBILITY_CONSTRAINTS")
 		}
-		p, c := start(t, cfg)
+		p, c := startPlugin(t, cfg)
 		p.AddVolume("v", 1)
 		req := createRequest("n")
 		a, b := &structs.CSITopology{Segments: map[string]string{"z": "a"}},
 			&structs.CSITopology{Segments: map[string]string{"z": "b"}}
-		req.Topologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{a},
-			Preferred: []*structs.CSITopology{b, a}}
+		req.Topologies = &structs.CSITopologyRequest{
+			Required:  []*structs.CSITopology{a},
+			Preferred: []*structs.CSITopology{b, a},
+		}
 		if _, err := c.CreateVolume(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.ControllerPublishVolume(t.Context(), &structs.ClientCSIAttachRequest{ExternalID: "v",
+		_, err := c.ControllerPublishVolume(t.Context(), &structs.ClientCSIAttachRequest{
+			ExternalID:     "v",
 			ExternalNodeID: "n",
-			AccessMode:     structs.CSIMultiNodeReader, AttachmentMode: structs.CSIFileSystem, ReadOnly: true})
+			AccessMode:     structs.CSIMultiNodeReader,
+			AttachmentMode: structs.CSIFileSystem,
+			ReadOnly:       true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		u := use("v")
+		u := testUse("v")
 		u.MountGroup = "100"
 		if err := c.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, TargetPath: filepath.Join(p.Dir(),
 			"t"), ReadOnly: true}); err != nil {
 			t.Fatal(err)
 		}
 		sent := p.Calls("CreateVolume")[0].Request.(*spec.CreateVolumeRequest).GetAccessibilityRequirements()
-		if (sent != nil) != announced || (announced && len(sent.GetRequisite()) != 2) {
+		if (sent != nil) != announced ||
+			(announced && len(sent.GetRequisite()) != 2) {
 			t.Errorf("announced=%v: sent topology %v", announced, sent)
 		}
 		if got := p.Calls("ControllerPublishVolume")[0].Get("readonly"); got != fmt.Sprint(announced) {
@@ -132,7 +145,7 @@ func TestDuty_G3_F9_K29_UnannouncedFieldsAreNotSent(t *testing.T) {
 }
 
 func TestClient_SendsNoInvalidRequest(t *testing.T) {
-	p, c := start(t, both)
+	p, c := startPlugin(t, both)
 	bg := context.Background()
 	create := func(change func(*structs.ClientCSICreateRequest)) func() error {
 		return func() error {
@@ -149,13 +162,17 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 			r.Name = strings.Repeat("n",
 				129)
 		}),
-		"B7 negative":      create(func(r *structs.ClientCSICreateRequest) { r.Capacity.RequiredBytes = -1 }),
+		"B7 negative": create(func(r *structs.ClientCSICreateRequest) {
+			r.Capacity.RequiredBytes = -1
+		}),
 		"B8 range":         create(func(r *structs.ClientCSICreateRequest) { r.Capacity.LimitBytes = 1 }),
 		"F5 no capability": create(func(r *structs.ClientCSICreateRequest) { r.Capabilities = nil }),
 		"no access mode": create(func(r *structs.ClientCSICreateRequest) {
 			r.Capabilities = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem}}
 		}),
-		"two sources": create(func(r *structs.ClientCSICreateRequest) { r.CloneID, r.SnapshotID = "a", "b" }),
+		"two sources": create(func(r *structs.ClientCSICreateRequest) {
+			r.CloneID, r.SnapshotID = "a", "b"
+		}),
 		"B1 large parameters": create(func(r *structs.ClientCSICreateRequest) {
 			r.Parameters = map[string]string{"k": strings.Repeat("v", 5000)}
 		}),
@@ -166,8 +183,10 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 			return c.ControllerUnpublishVolume(bg, &structs.ClientCSIDetachRequest{ExternalID: "v"})
 		},
 		"relative staging": func() error {
-			return c.NodeStageVolume(bg, &csi.StageRequest{Use: use("v"),
-				StagingPath: "s"})
+			return c.NodeStageVolume(bg, &csi.StageRequest{
+				Use:         testUse("v"),
+				StagingPath: "s",
+			})
 		},
 		"relative target": func() error { return c.NodeUnpublishVolume(bg, "v", "t") },
 		"negative page": func() error {
@@ -179,7 +198,8 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); structs.KindOf(err) != structs.KindInvalid || !csi.Final(err) {
+		err := call()
+		if structs.KindOf(err) != structs.KindInvalid || !csi.Final(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -191,7 +211,7 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 }
 
 func TestDuty_H2_TheConfirmedSetIsCompared(t *testing.T) {
-	p, c := start(t, both)
+	p, c := startPlugin(t, both)
 	p.AddVolume("v", 1)
 	req := &structs.ClientCSIValidateRequest{ExternalID: "v", Capabilities: oneWriter}
 	if err := c.ValidateVolumeCapabilities(t.Context(), req); err != nil {
@@ -199,13 +219,15 @@ func TestDuty_H2_TheConfirmedSetIsCompared(t *testing.T) {
 	}
 	p.Answer("ValidateVolumeCapabilities", &spec.ValidateVolumeCapabilitiesResponse{Message: "no writers here"})
 	err := c.ValidateVolumeCapabilities(t.Context(), req)
-	if structs.KindOf(err) != structs.KindInvalid || !strings.Contains(err.Error(), "no writers here") {
+	if structs.KindOf(err) != structs.KindInvalid ||
+		!strings.Contains(err.Error(), "no writers here") {
 		t.Fatal(err)
 	}
 	p.Answer("ValidateVolumeCapabilities", &spec.ValidateVolumeCapabilitiesResponse{
 		Confirmed: &spec.ValidateVolumeCapabilitiesResponse_Confirmed{}})
 	err = c.ValidateVolumeCapabilities(t.Context(), req)
-	if structs.KindOf(err) != structs.KindInvalid || !strings.Contains(err.Error(), "SINGLE_NODE_WRITER") {
+	if structs.KindOf(err) != structs.KindInvalid ||
+		!strings.Contains(err.Error(), "SINGLE_NODE_WRITER") {
 		t.Fatal(err)
 	}
 }

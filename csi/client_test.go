@@ -18,12 +18,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func start(t *testing.T, cfg csitest.Config) (*csitest.Plugin, *csi.Client) {
+func startPlugin(t *testing.T, cfg csitest.Config) (*csitest.Plugin, *csi.Client) {
 	t.Helper()
-	return startWith(t, cfg, csi.Options{})
+	return startPluginWith(t, cfg, csi.Options{})
 }
 
-func startWith(t *testing.T, cfg csitest.Config, o csi.Options) (*csitest.Plugin, *csi.Client) {
+func startPluginWith(t *testing.T, cfg csitest.Config, o csi.Options) (*csitest.Plugin, *csi.Client) {
 	t.Helper()
 	p := csitest.Start(t, cfg)
 	c, err := csi.Dial(p.Endpoint(), o)
@@ -40,11 +40,14 @@ var oneWriter = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileS
 	AccessMode: structs.CSISingleNodeWriter}}
 
 func createRequest(name string) *structs.ClientCSICreateRequest {
-	return &structs.ClientCSICreateRequest{Name: name, Capabilities: oneWriter,
-		Capacity: structs.CSICapacityRange{RequiredBytes: 4096}}
+	return &structs.ClientCSICreateRequest{
+		Name:         name,
+		Capabilities: oneWriter,
+		Capacity:     structs.CSICapacityRange{RequiredBytes: 4096},
+	}
 }
 
-func use(id string) csi.Use {
+func testUse(id string) csi.Use {
 	return csi.Use{VolumeID: id, AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
 }
 
@@ -97,7 +100,7 @@ func TestClient_MeasuresCalls(t *testing.T) {
 		defer mu.Unlock()
 		seen = append(seen, method+" "+code)
 	}
-	p, c := startWith(t, both, csi.Options{Metrics: metrics})
+	p, c := startPluginWith(t, both, csi.Options{Metrics: metrics})
 	p.Fail("Probe", csitest.Error("Internal", "x"))
 	_, _ = c.Probe(t.Context())
 	_, _ = c.Probe(t.Context())
@@ -107,7 +110,7 @@ func TestClient_MeasuresCalls(t *testing.T) {
 }
 
 func TestDuty_C16_ALargeAnswerIsRead(t *testing.T) {
-	p, c := start(t, both)
+	p, c := startPlugin(t, both)
 	resp := &spec.ListVolumesResponse{}
 	for i := range 60_000 {
 		resp.Entries = append(resp.Entries,
@@ -144,7 +147,7 @@ func TestDuty_A9_EndpointForms(t *testing.T) {
 }
 
 func TestClient_ClosedIsUnavailable(t *testing.T) {
-	_, c := start(t, both)
+	_, c := startPlugin(t, both)
 	_ = c.Close()
 	_, err := c.Probe(t.Context())
 	var e *structs.Error

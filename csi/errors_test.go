@@ -16,7 +16,7 @@ import (
 )
 
 func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
-	p, c := startWith(t, both, csi.Options{Name: "ebs"})
+	p, c := startPluginWith(t, both, csi.Options{Name: "ebs"})
 	for _, tc := range []struct {
 		code  string
 		kind  structs.Kind
@@ -43,7 +43,8 @@ func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
 			p.Fail("DeleteVolume", csitest.Error(tc.code, "the disk says no"))
 			err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
 			wrapped := fmt.Errorf("deleting volume v: %w", err)
-			if structs.KindOf(wrapped) != tc.kind || csi.Code(wrapped) != tc.code || csi.Final(wrapped) != tc.final {
+			if structs.KindOf(wrapped) != tc.kind ||
+				csi.Code(wrapped) != tc.code || csi.Final(wrapped) != tc.final {
 				t.Fatalf("%v: kind %s code %s final %v", err, structs.KindOf(wrapped), csi.Code(wrapped),
 					csi.Final(wrapped))
 			}
@@ -53,25 +54,28 @@ func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
 		})
 	}
 	plain := structs.Errorf(structs.KindUnavailable, "no plugin")
-	if csi.Code(plain) != "" || csi.Final(plain) || !csi.Final(nil) || csi.Code(nil) != "" {
+	if csi.Code(plain) != "" || csi.Final(plain) ||
+		!csi.Final(nil) || csi.Code(nil) != "" {
 		t.Fatal("errors from elsewhere are judged by their kind")
 	}
 }
 
 func TestDuty_D3_C14_NoSecretLeavesInAnError(t *testing.T) {
-	p, c := start(t, both)
+	p, c := startPlugin(t, both)
 	p.Fail("CreateVolume",
 		csitest.Error("Internal", "login as admin with hunter2hunter2 failed,\x1b[31m hunter2 is wrong\n"))
 	req := createRequest("n")
 	req.Secrets = structs.Secrets{"password": "hunter2", "old": "hunter2hunter2", "x": "a"}
 	_, err := c.CreateVolume(t.Context(), req)
-	if strings.Contains(err.Error(), "hunter2") || strings.ContainsAny(err.Error(), "\x1b\n") {
+	if strings.Contains(err.Error(), "hunter2") ||
+		strings.ContainsAny(err.Error(), "\x1b\n") {
 		t.Fatalf("%q", err)
 	}
 	if !strings.Contains(err.Error(), "with [redacted] failed") {
 		t.Fatalf("%q", err)
 	}
-	p.Fail("Probe", csitest.Error("Internal", "%s", strings.Repeat("long ", 10000)))
+	p.Fail("Probe",
+		csitest.Error("Internal", "%s", strings.Repeat("long ", 10000)))
 	if _, err := c.Probe(t.Context()); len(err.Error()) > 4096 {
 		t.Fatalf("%d bytes of error", len(err.Error()))
 	}
@@ -79,27 +83,43 @@ func TestDuty_D3_C14_NoSecretLeavesInAnError(t *testing.T) {
 
 func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 	long := strings.Repeat("x", 2000)
-	volume := func(v *spec.Volume) proto.Message { return &spec.CreateVolumeResponse{Volume: v} }
+	volume := func(v *spec.Volume) proto.Message {
+		return &spec.CreateVolumeResponse{Volume: v}
+	}
 	create := func(c *csi.Client) error {
 		_, err := c.CreateVolume(context.Background(), createRequest("n"))
 		return err
 	}
 	list := func(c *csi.Client) error {
-		_, err := c.ListVolumes(context.Background(), &structs.ClientCSIListRequest{StartingToken: "5"})
+		_, err := c.ListVolumes(context.Background(),
+			&structs.ClientCSIListRequest{StartingToken: "5"})
 		return err
 	}
-	info := func(c *csi.Client) error { _, err := c.PluginInfo(context.Background()); return err }
-	node := func(c *csi.Client) error { _, err := c.NodeInfo(context.Background()); return err }
+	info := func(c *csi.Client) error {
+		_, err := c.PluginInfo(context.Background())
+		return err
+	}
+	node := func(c *csi.Client) error {
+		_, err := c.NodeInfo(context.Background())
+		return err
+	}
 	expand := func(c *csi.Client) error {
-		_, err := c.ControllerExpandVolume(context.Background(), &structs.ClientCSIExpandRequest{ExternalID: "v",
-			Capacity: structs.CSICapacityRange{RequiredBytes: 4096}})
+		_, err := c.ControllerExpandVolume(context.Background(), &structs.ClientCSIExpandRequest{
+			ExternalID: "v",
+			Capacity:   structs.CSICapacityRange{RequiredBytes: 4096},
+		})
 		return err
 	}
 	grow := func(c *csi.Client) error {
-		_, err := c.NodeExpandVolume(context.Background(), &csi.NodeExpandRequest{VolumePath: "/v",
-			Use: csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter,
-				AttachmentMode: structs.CSIFileSystem},
-			Capacity: structs.CSICapacityRange{RequiredBytes: 4096}})
+		_, err := c.NodeExpandVolume(context.Background(), &csi.NodeExpandRequest{
+			VolumePath: "/v",
+			Use: csi.Use{
+				VolumeID:       "v",
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			},
+			Capacity: structs.CSICapacityRange{RequiredBytes: 4096},
+		})
 		return err
 	}
 	for _, tc := range []struct {
@@ -141,21 +161,25 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 			"capacity_bytes: of 4611686018427387904 is above"},
 	} {
 		t.Run(tc.rpc+" "+tc.field, func(t *testing.T) {
-			p, c := startWith(t, both, csi.Options{Name: "ebs"})
+			p, c := startPluginWith(t, both, csi.Options{Name: "ebs"})
 			p.Answer(tc.rpc, tc.resp)
 			err := tc.call(c)
-			if err == nil || !strings.Contains(err.Error(), `plugin "ebs": `+tc.rpc+`: the answer's `+tc.field) {
+			if err == nil ||
+				!strings.Contains(err.Error(),
+					`plugin "ebs": `+tc.rpc+`: the answer's `+tc.field) {
 				t.Fatalf("%v", err)
 			}
-			if structs.KindOf(err) != structs.KindInternal || csi.Final(err) || csi.Code(err) != "" {
-				t.Fatalf("kind %s final %v code %q", structs.KindOf(err), csi.Final(err), csi.Code(err))
+			if structs.KindOf(err) != structs.KindInternal ||
+				csi.Final(err) || csi.Code(err) != "" {
+				t.Fatalf("kind %s final %v code %q", structs.KindOf(err),
+					csi.Final(err), csi.Code(err))
 			}
 		})
 	}
 }
 
 func TestDuty_C4_C6_ATimeoutIsNotFinal(t *testing.T) {
-	p, c := startWith(t, both, csi.Options{Timeout: 20 * time.Millisecond})
+	p, c := startPluginWith(t, both, csi.Options{Timeout: 20 * time.Millisecond})
 	release := p.Hang("DeleteVolume")
 	defer release()
 	err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
@@ -168,15 +192,18 @@ func TestDuty_C4_C6_ATimeoutIsNotFinal(t *testing.T) {
 }
 
 func TestClient_APluginThatDiesIsUnavailable(t *testing.T) {
-	p, c := start(t, both)
+	p, c := startPlugin(t, both)
 	defer p.Hang("DeleteVolume")()
 	got := make(chan error, 1)
-	go func() { got <- c.DeleteVolume(context.Background(), &structs.ClientCSIDeleteRequest{ExternalID: "v"}) }()
+	go func() {
+		got <- c.DeleteVolume(context.Background(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
+	}()
 	if err := p.Await(t.Context(), "DeleteVolume", 1); err != nil {
 		t.Fatal(err)
 	}
 	p.Stop()
-	if err := <-got; !structs.IsKind(err, structs.KindUnavailable) || csi.Final(err) {
+	err := <-got
+	if !structs.IsKind(err, structs.KindUnavailable) || csi.Final(err) {
 		t.Fatal(err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 	cfg := both
 	cfg.Topology, cfg.MaxVolumes = map[string]string{"zone": "a"}, 7
-	p, c := start(t, cfg)
+	p, c := startPlugin(t, cfg)
 	ctx := t.Context()
 
 	if ready, err := c.Probe(ctx); err != nil || !ready {
@@ -39,16 +39,20 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 		t.Fatalf("node: %+v %v", node, err)
 	}
 	v, err := c.CreateVolume(ctx, createRequest("data"))
-	if err != nil || v.ExternalID != "vol-1" || v.Capacity != 4096 || len(v.Topologies) != 1 {
+	if err != nil || v.ExternalID != "vol-1" ||
+		v.Capacity != 4096 || len(v.Topologies) != 1 {
 		t.Fatalf("create: %+v %v", v, err)
 	}
 	again, err := c.CreateVolume(ctx, createRequest("data"))
 	if err != nil || again.ExternalID != v.ExternalID {
 		t.Fatalf("create again: %+v %v", again, err)
 	}
-	at, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{ExternalID: v.ExternalID,
+	at, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{
+		ExternalID:     v.ExternalID,
 		ExternalNodeID: node.ID,
-		AccessMode:     structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	})
 	if err != nil || at.PublishContext["device"] != "/dev/vol-1" {
 		t.Fatalf("attach: %v", err)
 	}
@@ -58,29 +62,45 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 		do   func() error
 	}{
 		{"stage", func() error {
-			return c.NodeStageVolume(ctx, &csi.StageRequest{Use: use("vol-1"), StagingPath: staging})
+			return c.NodeStageVolume(ctx, &csi.StageRequest{
+				Use:         testUse("vol-1"),
+				StagingPath: staging,
+			})
 		}},
 		{"publish", func() error {
-			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: use("vol-1"), StagingPath: staging,
-				TargetPath: target})
+			return c.NodePublishVolume(ctx, &csi.PublishRequest{
+				Use:         testUse("vol-1"),
+				StagingPath: staging,
+				TargetPath:  target,
+			})
 		}},
 		{"expand", func() error {
-			r, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{ExternalID: "vol-1",
-				Capacity: structs.CSICapacityRange{RequiredBytes: 8192}, Capability: oneWriter[0]})
+			r, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{
+				ExternalID: "vol-1",
+				Capacity:   structs.CSICapacityRange{RequiredBytes: 8192},
+				Capability: oneWriter[0],
+			})
 			if err == nil && (r.Capacity != 8192 || !r.NodeExpansionRequired) {
 				err = fmt.Errorf("expand %+v", r)
 			}
 			return err
 		}},
 		{"node expand", func() error {
-			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumePath: target,
-				Use: csi.Use{VolumeID: "vol-1", AccessMode: structs.CSISingleNodeWriter,
-					AttachmentMode: structs.CSIFileSystem}})
+			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{
+				VolumePath: target,
+				Use: csi.Use{
+					VolumeID:       "vol-1",
+					AccessMode:     structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem,
+				},
+			})
 			return err
 		}},
 		{"list", func() error {
 			l, err := c.ListVolumes(ctx, &structs.ClientCSIListRequest{})
-			if err == nil && (len(l.Volumes) != 1 || l.Volumes[0].PublishedExternalNodeIDs[0] != "node-1") {
+			if err == nil &&
+				(len(l.Volumes) != 1 ||
+					l.Volumes[0].PublishedExternalNodeIDs[0] != "node-1") {
 				err = fmt.Errorf("list %+v", l)
 			}
 			return err
@@ -105,32 +125,39 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 }
 
 func TestDuty_F14_AVolumeOfTheWrongSizeComesWithTheError(t *testing.T) {
-	p, c := start(t, both)
-	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small",
-		CapacityBytes: 1}})
+	p, c := startPlugin(t, both)
+	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{
+		VolumeId:      "small",
+		CapacityBytes: 1,
+	}})
 	resp, err := c.CreateVolume(t.Context(), createRequest("n"))
 	if err == nil || resp == nil || resp.ExternalID != "small" {
 		t.Fatalf("%+v %v", resp, err)
 	}
-	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "nfs"}})
+	p.Answer("CreateVolume",
+		&spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "nfs"}})
 	if resp, err = c.CreateVolume(t.Context(), createRequest("n")); err != nil || resp.Capacity != 0 {
 		t.Fatalf("a size of 0 is unknown, not zero: %v", err)
 	}
 }
 
 func TestDuty_H7_PublishedNodesOnlyWhereAnnounced(t *testing.T) {
-	p, c := start(t, csitest.Config{Controller: true, ControllerCaps: []string{"LIST_VOLUMES"}})
+	p, c := startPlugin(t, csitest.Config{
+		Controller:     true,
+		ControllerCaps: []string{"LIST_VOLUMES"},
+	})
 	p.Answer("ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{
 		Volume: &spec.Volume{VolumeId: "/buckets/x"},
 		Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: []string{"n"}}}}})
 	l, err := c.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
-	if err != nil || l.Volumes[0].ExternalID != "/buckets/x" || l.Volumes[0].PublishedExternalNodeIDs != nil {
+	if err != nil || l.Volumes[0].ExternalID != "/buckets/x" ||
+		l.Volumes[0].PublishedExternalNodeIDs != nil {
 		t.Fatalf("%+v %v", l, err)
 	}
 }
 
 func TestDuty_E7_NotReadyIsNoError(t *testing.T) {
-	p, c := start(t, both)
+	p, c := startPlugin(t, both)
 	p.Answer("Probe", &spec.ProbeResponse{})
 	if ready, err := c.Probe(t.Context()); err != nil || !ready {
 		t.Fatalf("an absent ready means ready: %v %v", ready, err)

@@ -16,7 +16,7 @@ import (
 func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 	cfg := both
 	cfg.ControllerCaps = nil
-	p, c := start(t, cfg)
+	p, c := startPlugin(t, cfg)
 	ctx := t.Context()
 	secrets := structs.Secrets{"key": "s3cret"}
 	opaque := map[string]string{"a": "\x01 = & ##", "Ünï": ""}
@@ -25,29 +25,46 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 
 	create := createRequest("n")
 	create.Secrets, create.Parameters = secrets, opaque
-	u := use("v")
+	u := testUse("v")
 	u.Secrets, u.PublishContext, u.VolumeContext = secrets, structs.Secrets(opaque), opaque
 	calls := map[string]func() error{
-		"CreateVolume": func() error { _, err := c.CreateVolume(ctx, create); return err },
+		"CreateVolume": func() error {
+			_, err := c.CreateVolume(ctx, create)
+			return err
+		},
 		"ControllerPublishVolume": func() error {
-			_, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{ExternalID: "v",
-				ExternalNodeID: "n", Secrets: secrets,
-				AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
-				VolumeContext: opaque})
+			_, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{
+				ExternalID:     "v",
+				ExternalNodeID: "n",
+				Secrets:        secrets,
+				AccessMode:     structs.CSIMultiNodeMultipleWriter,
+				AttachmentMode: structs.CSIFileSystem,
+				VolumeContext:  opaque,
+			})
 			return err
 		},
 		"ControllerUnpublishVolume": func() error {
-			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{ExternalID: "v",
-				ExternalNodeID: "n", Secrets: secrets})
+			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{
+				ExternalID:     "v",
+				ExternalNodeID: "n",
+				Secrets:        secrets,
+			})
 		},
 		"ValidateVolumeCapabilities": func() error {
-			return c.ValidateVolumeCapabilities(ctx, &structs.ClientCSIValidateRequest{ExternalID: "v",
+			return c.ValidateVolumeCapabilities(ctx, &structs.ClientCSIValidateRequest{
+				ExternalID:   "v",
 				Capabilities: oneWriter,
-				Context:      opaque, Parameters: opaque, Secrets: secrets})
+				Context:      opaque,
+				Parameters:   opaque,
+				Secrets:      secrets,
+			})
 		},
 		"ControllerExpandVolume": func() error {
-			_, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{ExternalID: "v", Secrets: secrets,
-				Capacity: structs.CSICapacityRange{RequiredBytes: 2}})
+			_, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{
+				ExternalID: "v",
+				Secrets:    secrets,
+				Capacity:   structs.CSICapacityRange{RequiredBytes: 2},
+			})
 			return err
 		},
 		"NodeStageVolume": func() error {
@@ -58,9 +75,15 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: u, TargetPath: target})
 		},
 		"NodeExpandVolume": func() error {
-			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumePath: target,
-				Use: csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter,
-					AttachmentMode: structs.CSIFileSystem, Secrets: secrets}})
+			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{
+				VolumePath: target,
+				Use: csi.Use{
+					VolumeID:       "v",
+					AccessMode:     structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem,
+					Secrets:        secrets,
+				},
+			})
 			return err
 		},
 		"DeleteVolume": func() error {
@@ -99,7 +122,9 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 	}
 }
 
-func request[T any](p *csitest.Plugin, rpc string) T { return p.Calls(rpc)[0].Request.(any).(T) }
+func request[T any](p *csitest.Plugin, rpc string) T {
+	return p.Calls(rpc)[0].Request.(any).(T)
+}
 
 // A source is sent only to plugins that can make volumes from it.
 func TestDuty_F8_SourcesOnlyWhereAnnounced(t *testing.T) {
@@ -108,7 +133,7 @@ func TestDuty_F8_SourcesOnlyWhereAnnounced(t *testing.T) {
 		if announced {
 			cfg.ControllerCaps = append(cfg.ControllerCaps, "CLONE_VOLUME", "CREATE_DELETE_SNAPSHOT")
 		}
-		p, c := start(t, cfg)
+		p, c := startPlugin(t, cfg)
 		for _, change := range []func(*structs.ClientCSICreateRequest){
 			func(r *structs.ClientCSICreateRequest) { r.CloneID = "v" },
 			func(r *structs.ClientCSICreateRequest) { r.SnapshotID = "s" },
@@ -116,7 +141,8 @@ func TestDuty_F8_SourcesOnlyWhereAnnounced(t *testing.T) {
 			req := createRequest("n")
 			change(req)
 			_, err := c.CreateVolume(t.Context(), req)
-			if (err == nil) != announced || (err != nil && !structs.IsKind(err, structs.KindInvalid)) {
+			if (err == nil) != announced ||
+				(err != nil && !structs.IsKind(err, structs.KindInvalid)) {
 				t.Errorf("announced=%v: %v", announced, err)
 			}
 		}

@@ -21,13 +21,15 @@ type crash struct {
 	w     *fixture
 }
 
-// crashes runs a life and keeps the state of the machine, with the store, before and after each change.
-func crashes(t *testing.T, life func(t *testing.T, w *fixture)) []crash {
+// crashPoints runs a life and keeps the state of the machine, with the store, before and after each change.
+func crashPoints(t *testing.T, life func(t *testing.T, w *fixture)) []crash {
 	var all []crash
 	outer := t
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
-		keep := func(point string) { all = append(all, crash{point, w.clone(outer)}) }
+		keep := func(point string) {
+			all = append(all, crash{point, w.clone(outer)})
+		}
 		w.after = func(p string) { keep("after " + p) }
 		w.machine.After = func(p string) { keep("after " + p) }
 		w.machine.Before = func(p string) error { keep("before " + p); return nil }
@@ -44,7 +46,8 @@ func (w *fixture) clone(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	dst, err := os.OpenFile(filepath.Join(dir, "client.db"), os.O_CREATE|os.O_WRONLY, 0o600)
+	dst, err := os.OpenFile(filepath.Join(dir, "client.db"),
+		os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,19 +59,24 @@ func (w *fixture) clone(t *testing.T) *fixture {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &fixture{t: t, dir: dir, machine: w.machine.Clone(), up: maps.Clone(w.up),
-		fail: map[string]func() error{}}
+	return &fixture{
+		t:       t,
+		dir:     dir,
+		machine: w.machine.Clone(),
+		up:      maps.Clone(w.up),
+		fail:    map[string]func() error{},
+	}
 }
 
 // TestRestore_AfterAKillAtAnyPoint kills the agent between every record, act and mark of a whole life.
 // Another agent recovers the tasks: it does not start a running process again, and leaves no ended one. After
 // the allocation is stopped nothing is left.
 func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
-	all := crashes(t, func(t *testing.T, w *fixture) {
+	all := crashPoints(t, func(t *testing.T, w *fixture) {
 		a := w.agent()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		w.machine.Exit("alloc1/web", exit(1)) // and again, by the policy
+		w.machine.Exit("alloc1/web", exitResult(1)) // and again, by the policy
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		r.Destroy()
@@ -80,12 +88,12 @@ func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 	}
 	for i, c := range all {
 		t.Run(fmt.Sprintf("%02d %s", i, strings.ReplaceAll(c.point, "/", "-")), func(t *testing.T) {
-			inTime(t, func(t *testing.T) { afterCrash(t, c.w) })
+			inVirtualTime(t, func(t *testing.T) { checkAfterCrash(t, c.w) })
 		})
 	}
 }
 
-func afterCrash(t *testing.T, w *fixture) {
+func checkAfterCrash(t *testing.T, w *fixture) {
 	w.t, w.machine = t, w.machine.Clone() // its channels belong to this test's time
 	before := w.machine.Task("alloc1/web")
 	ran := len(w.machine.Running()) == 1
@@ -93,8 +101,8 @@ func afterCrash(t *testing.T, w *fixture) {
 	defer a.stop()
 	rs := a.restore()
 	if len(rs) == 0 {
-		if len(w.machine.Held()) > 0 || hookLeft(w) != "" {
-			t.Errorf("nothing on record, but left are %v, %s", w.machine.Held(), hookLeft(w))
+		if len(w.machine.Held()) > 0 || hooksLeft(w) != "" {
+			t.Errorf("nothing on record, but left are %v, %s", w.machine.Held(), hooksLeft(w))
 		}
 		return
 	}
@@ -102,7 +110,8 @@ func afterCrash(t *testing.T, w *fixture) {
 	if got := w.machine.Task("alloc1/web"); got.Starts != before.Starts {
 		t.Errorf("started before the servers were contacted: %d starts, were %d", got.Starts, before.Starts)
 	}
-	if ran && len(w.machine.Running()) != 1 && rs[0].ClientState().ClientStatus == structs.AllocRunning {
+	if ran && len(w.machine.Running()) != 1 &&
+		rs[0].ClientState().ClientStatus == structs.AllocRunning {
 		t.Error("a running process was lost")
 	}
 	close(a.contacted)
@@ -115,10 +124,12 @@ func afterCrash(t *testing.T, w *fixture) {
 	}
 	rs[0].Destroy()
 	<-rs[0].Ended()
-	if len(w.machine.Held()) > 0 || hookLeft(w) != "" {
-		t.Errorf("left: %v, %s; machine %v", w.machine.Held(), hookLeft(w), w.machine.Log())
+	if len(w.machine.Held()) > 0 || hooksLeft(w) != "" {
+		t.Errorf("left: %v, %s; machine %v", w.machine.Held(),
+			hooksLeft(w), w.machine.Log())
 	}
-	if saved, err := Saved(a.db); err != nil || len(saved) > 0 || exists(rs[0].Dir()) {
+	saved, err := Saved(a.db)
+	if err != nil || len(saved) > 0 || exists(rs[0].Dir()) {
 		t.Errorf("records left: %v, %v", saved, err)
 	}
 	conflict := slices.ContainsFunc(a.last().TaskStates["web"].Events, func(e *structs.TaskEvent) bool {

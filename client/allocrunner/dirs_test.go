@@ -62,7 +62,8 @@ func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 	if err := makeDirs(root, g); err != nil {
 		t.Fatal(err)
 	}
-	if err := runAs(setUIDProgram(t, filepath.Dir(root)), stranger); err != nil {
+	err := runAs(setUIDProgram(t, filepath.Dir(root)), stranger)
+	if err != nil {
 		t.Fatalf("the test proves nothing: outside, the program does not run either: %v", err)
 	}
 	for _, dir := range []string{"alloc/data", "alloc/tmp", "web/local", "web/tmp", "web/secrets", "job/local"} {
@@ -83,7 +84,10 @@ func TestDirs_LetTheUserOfARootlessTaskThrough(t *testing.T) {
 	g.Tasks[1].Driver, g.Tasks[1].User = "raw_exec", "daemon"
 	root := filepath.Join(openDir(t), "alloc1")
 	for _, step := range []func() error{ // the second time as after a restart of the agent
-		func() error { return errors.Join(makeDirs(root, g), openTo(root, 1), openTo(root+"/raw", 1)) },
+		func() error {
+			return errors.Join(makeDirs(root, g),
+				openTo(root, 1), openTo(root+"/raw", 1))
+		},
 		func() error { return makeDirs(root, g) },
 	} {
 		if err := step(); err != nil {
@@ -93,12 +97,14 @@ func TestDirs_LetTheUserOfARootlessTaskThrough(t *testing.T) {
 		for dir, want := range map[string]error{
 			"raw/local": nil, "alloc/data": nil, "web/local": fs.ErrPermission,
 		} {
-			if err := runAs(setUIDProgram(t, filepath.Join(root, dir)), daemon); !errors.Is(err, want) {
+			err := runAs(setUIDProgram(t, filepath.Join(root, dir)), daemon)
+			if !errors.Is(err, want) {
 				t.Errorf("the task's user ran the program in %s: %v, want %v", dir, err, want)
 			}
 		}
 		for _, dir := range []string{"raw/local", "alloc/data"} {
-			if err := runAs(filepath.Join(root, dir, "left-behind"), stranger); !errors.Is(err, fs.ErrPermission) {
+			err := runAs(filepath.Join(root, dir, "left-behind"), stranger)
+			if !errors.Is(err, fs.ErrPermission) {
 				t.Errorf("a stranger ran the program in %s: %v", dir, err)
 			}
 		}

@@ -17,10 +17,19 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 	task := g.Tasks[0]
 	task.Meta = map[string]string{"a-b": "task"}
 	task.Resources = &structs.Resources{CPU: 500, MemoryMB: 64}
-	task.Env = map[string]string{"HOME": "${NOMAD_TASK_DIR}/home",
-		"NODE": "${node.unique.name}/${attr.kernel.name}/${meta.rack}", "SHELL_VAR": "${unknown}"}
-	node := &structs.Node{ID: "n1", Name: "node1", Datacenter: "dc1", NodeClass: "big",
-		Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"}}
+	task.Env = map[string]string{
+		"HOME":      "${NOMAD_TASK_DIR}/home",
+		"NODE":      "${node.unique.name}/${attr.kernel.name}/${meta.rack}",
+		"SHELL_VAR": "${unknown}",
+	}
+	node := &structs.Node{
+		ID:         "n1",
+		Name:       "node1",
+		Datacenter: "dc1",
+		NodeClass:  "big",
+		Attributes: map[string]string{"kernel.name": "linux"},
+		Meta:       map[string]string{"rack": "r1"},
+	}
 	env, vars := taskVariables(alloc, g, task, node, driver.Inside, "global")
 	for _, name := range []string{"NOMAD_", "BERTH_"} {
 		for k, want := range map[string]string{
@@ -44,10 +53,18 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
 	}
-	in := map[string]any{"args": []any{"${NOMAD_JOB_ID}", 1, true}, "m": map[string]any{"k": "${JOB}"},
-		"deep": []any{map[string]any{"x": map[string]any{"y": "${NOMAD_DC}"}}}, "${NOMAD_DC}": nil}
-	want := map[string]any{"args": []any{"job", 1, true}, "m": map[string]any{"k": "${JOB}"},
-		"deep": []any{map[string]any{"x": map[string]any{"y": "dc1"}}}, "${NOMAD_DC}": nil}
+	in := map[string]any{
+		"args":        []any{"${NOMAD_JOB_ID}", 1, true},
+		"m":           map[string]any{"k": "${JOB}"},
+		"deep":        []any{map[string]any{"x": map[string]any{"y": "${NOMAD_DC}"}}},
+		"${NOMAD_DC}": nil,
+	}
+	want := map[string]any{
+		"args":        []any{"job", 1, true},
+		"m":           map[string]any{"k": "${JOB}"},
+		"deep":        []any{map[string]any{"x": map[string]any{"y": "dc1"}}},
+		"${NOMAD_DC}": nil,
+	}
 	if got := vars.expandMap(in); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -37,8 +37,13 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	return &fixture{t: t, dir: t.TempDir(), machine: drivertest.NewMachine(), up: map[string]bool{},
-		fail: map[string]func() error{}}
+	return &fixture{
+		t:       t,
+		dir:     t.TempDir(),
+		machine: drivertest.NewMachine(),
+		up:      map[string]bool{},
+		fail:    map[string]func() error{},
+	}
 }
 
 func (w *fixture) do(verb, name string, up bool) error {
@@ -167,15 +172,30 @@ func (w *fixture) agent() *agent {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	a := &agent{w: w, db: db, contacted: make(chan struct{}), tasks: map[string]*testHook{}}
+	a := &agent{
+		w:         w,
+		db:        db,
+		contacted: make(chan struct{}),
+		tasks:     map[string]*testHook{},
+	}
 	a.allocs = []*testHook{{w: w, name: "a"}, {w: w, name: "b"}}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.deps = Deps{
-		Logger: hclog.NewNullLogger(), DB: db, Dir: filepath.Join(w.dir, "alloc"), Region: "global",
-		Drivers: w.machine.Drivers(), ServersContacted: a.contacted, DeniedUsers: []string{"root", "web"},
+		Logger:           hclog.NewNullLogger(),
+		DB:               db,
+		Dir:              filepath.Join(w.dir, "alloc"),
+		Region:           "global",
+		Drivers:          w.machine.Drivers(),
+		ServersContacted: a.contacted,
+		DeniedUsers:      []string{"root", "web"},
 		Node: func() *structs.Node {
-			return &structs.Node{ID: "n1", Name: "node1", Datacenter: "dc1",
-				Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"}}
+			return &structs.Node{
+				ID:         "n1",
+				Name:       "node1",
+				Datacenter: "dc1",
+				Attributes: map[string]string{"kernel.name": "linux"},
+				Meta:       map[string]string{"rack": "r1"},
+			}
 		},
 		AllocHooks: func(*hook.AllocEnv) []hook.Alloc {
 			var hooks []hook.Alloc
@@ -210,7 +230,9 @@ func (a *agent) start(r *Runner, err error) *Runner {
 	return r
 }
 
-func (a *agent) new(alloc *structs.Allocation) *Runner { return a.start(New(a.deps, alloc)) }
+func (a *agent) new(alloc *structs.Allocation) *Runner {
+	return a.start(New(a.deps, alloc))
+}
 
 // restore starts the runners of all that is in the store.
 func (a *agent) restore() []*Runner {
@@ -247,20 +269,47 @@ func (a *agent) last() *structs.AllocClientUpdate {
 
 // testAlloc is an allocation of a service with the tasks named.
 func testAlloc(tasks ...string) *structs.Allocation {
-	g := &structs.TaskGroup{Name: "g", RestartPolicy: &structs.RestartPolicy{Attempts: 1, Interval: time.Minute,
-		Delay: 5 * time.Second, Mode: "fail"}}
-	for _, name := range tasks {
-		g.Tasks = append(g.Tasks, &structs.Task{Name: name, Driver: "fake",
-			Config: map[string]any{"command": "run"}, KillTimeout: 7 * time.Second})
+	g := &structs.TaskGroup{
+		Name: "g",
+		RestartPolicy: &structs.RestartPolicy{
+			Attempts: 1,
+			Interval: time.Minute,
+			Delay:    5 * time.Second,
+			Mode:     "fail",
+		},
 	}
-	job := &structs.Job{ID: "job", Name: "job", Namespace: "default", Type: structs.JobService,
-		TaskGroups: []*structs.TaskGroup{g}}
-	return &structs.Allocation{ID: "alloc1", Namespace: "default", Name: "job.g[0]", JobID: "job", Job: job,
-		TaskGroup:     "g",
-		DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocPending, AllocModifyIndex: 1}
+	for _, name := range tasks {
+		g.Tasks = append(g.Tasks, &structs.Task{
+			Name:        name,
+			Driver:      "fake",
+			Config:      map[string]any{"command": "run"},
+			KillTimeout: 7 * time.Second,
+		})
+	}
+	job := &structs.Job{
+		ID:         "job",
+		Name:       "job",
+		Namespace:  "default",
+		Type:       structs.JobService,
+		TaskGroups: []*structs.TaskGroup{g},
+	}
+	return &structs.Allocation{
+		ID:               "alloc1",
+		Namespace:        "default",
+		Name:             "job.g[0]",
+		JobID:            "job",
+		Job:              job,
+		TaskGroup:        "g",
+		DesiredStatus:    structs.AllocDesiredRun,
+		ClientStatus:     structs.AllocPending,
+		AllocModifyIndex: 1,
+	}
 }
 
-func batch(a *structs.Allocation) *structs.Allocation { a.Job.Type = structs.JobBatch; return a }
+func asBatch(a *structs.Allocation) *structs.Allocation {
+	a.Job.Type = structs.JobBatch
+	return a
+}
 
 func eventsOf(s *structs.TaskState) []string {
 	var types []string
@@ -277,7 +326,7 @@ func equal(t *testing.T, what string, got, want []string) {
 	}
 }
 
-func ended(ch <-chan struct{}) bool {
+func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true
@@ -286,15 +335,15 @@ func ended(ch <-chan struct{}) bool {
 	}
 }
 
-// inTime runs a test in virtual time.
-func inTime(t *testing.T, f func(t *testing.T)) {
+// inVirtualTime runs a test in virtual time.
+func inVirtualTime(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
 }
 
 var ok = driver.ExitResult{}
 
-func exit(code int) driver.ExitResult { return driver.ExitResult{ExitCode: code} }
+func exitResult(code int) driver.ExitResult { return driver.ExitResult{ExitCode: code} }
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)

@@ -24,8 +24,10 @@ func TestHookSequence_UpInOrderAndDownInReverse(t *testing.T) {
 	}
 	var saved [][]string
 	var full error
-	s := &hookSequence{logger: hclog.NewNullLogger(),
-		save: func(b []string) error { saved = append(saved, b); return full }}
+	s := &hookSequence{
+		logger: hclog.NewNullLogger(),
+		save:   func(b []string) error { saved = append(saved, b); return full },
+	}
 	for _, n := range []string{"a", "b", "c"} {
 		s.list = append(s.list, boundHook{n, do("up " + n), do("down " + n)})
 	}
@@ -36,15 +38,18 @@ func TestHookSequence_UpInOrderAndDownInReverse(t *testing.T) {
 	}
 	failing["down b"], failing["down c"] = 1, 1
 	err := s.down(ctx)
-	if err == nil || !strings.Contains(err.Error(), "hook c") || !strings.Contains(err.Error(), "hook b") {
+	if err == nil || !strings.Contains(err.Error(), "hook c") ||
+		!strings.Contains(err.Error(), "hook b") {
 		t.Errorf("got %v, want the errors of b and c", err)
 	}
 	equal(t, "begun", s.begun, []string{"b", "c"})
 	if err := s.down(ctx); err != nil {
 		t.Error(err)
 	}
-	equal(t, "order", log, []string{"up a", "up b", "up c", "down c", "down b", "down a", "down c", "down b"})
-	if !reflect.DeepEqual(saved, [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"b", "c"}, {"b"}, {}}) {
+	equal(t, "order", log,
+		[]string{"up a", "up b", "up c", "down c", "down b", "down a", "down c", "down b"})
+	if !reflect.DeepEqual(saved,
+		[][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"b", "c"}, {"b"}, {}}) {
 		t.Errorf("saved %q", saved)
 	}
 	s.begun = []string{"of another version"}

@@ -11,11 +11,11 @@ import (
 )
 
 // A task that uses a lost volume is killed at once, in spite of its kill timeout, and also while it is being
-// stopped.
+// stoppedAlloc.
 func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 	for name, stopping := range map[string]bool{"running": false, "being stopped": true} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
 				w := newFixture(t)
 				a := w.agent()
 				defer a.stop()
@@ -37,7 +37,8 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 				if took := time.Since(begin); took != 0 {
 					t.Errorf("it wrote on for %s", took)
 				}
-				if got := w.machine.Task("alloc1/web"); got.Signal != "SIGKILL" || got.Timeout != 0 {
+				got := w.machine.Task("alloc1/web")
+				if got.Signal != "SIGKILL" || got.Timeout != 0 {
 					t.Errorf("stopped with %s and %s", got.Signal, got.Timeout)
 				}
 				if len(w.up) > 0 {
@@ -54,7 +55,7 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 
 // The order survives a restart of the agent, and a task that has not started does not start.
 func TestRunner_KeepsALostVolumeLost(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		block := make(chan struct{})
@@ -70,7 +71,8 @@ func TestRunner_KeepsALostVolumeLost(t *testing.T) {
 		defer b.stop()
 		r = b.restore()[0]
 		<-r.Unwound()
-		if u := b.last(); u.ClientStatus != structs.AllocFailed || w.machine.Task("alloc1/web").Starts != 0 {
+		u := b.last()
+		if u.ClientStatus != structs.AllocFailed || w.machine.Task("alloc1/web").Starts != 0 {
 			t.Errorf("%s, started %d times", u.ClientStatus, w.machine.Task("alloc1/web").Starts)
 		}
 	})

@@ -20,7 +20,8 @@ func bindInto(t *testing.T, dir string) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")
 	}
-	if err := unix.Mount(t.TempDir(), dir, "", unix.MS_BIND, ""); err != nil {
+	err := unix.Mount(t.TempDir(), dir, "", unix.MS_BIND, "")
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -55,7 +56,8 @@ func TestDirs_RefuseALinkInPlaceOfADirectory(t *testing.T) {
 		}
 	}
 	info, err := os.Stat(host)
-	if err != nil || info.Mode().Perm() != 0o700 || exists(filepath.Join(host, "new")) {
+	if err != nil || info.Mode().Perm() != 0o700 ||
+		exists(filepath.Join(host, "new")) {
 		t.Errorf("the host's directory is %v now", info.Mode())
 	}
 }
@@ -71,7 +73,7 @@ func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
@@ -83,20 +85,21 @@ func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 			Destination: "/data"}}
 		r := a.new(alloc)
 		synctest.Wait()
-		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		w.machine.Exit("alloc1/web", exit(1))
+		w.machine.Exit("alloc1/web", exitResult(1))
 		<-r.Unwound()
 		s := a.last().TaskStates["web"]
 		if n := w.machine.Task("alloc1/web").Starts; n != 1 || !s.Failed ||
-			!strings.Contains(messages(s), "has turned read-only") {
-			t.Errorf("%d starts: %+v", n, messages(s))
+			!strings.Contains(eventMessages(s), "has turned read-only") {
+			t.Errorf("%d starts: %+v", n, eventMessages(s))
 		}
 	})
 }
 
-func messages(s *structs.TaskState) (text string) {
+func eventMessages(s *structs.TaskState) (text string) {
 	for _, e := range s.Events {
 		text += e.Message + "\n"
 	}

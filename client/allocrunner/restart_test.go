@@ -9,7 +9,12 @@ import (
 
 func TestHistory_FollowsTheRestartPolicy(t *testing.T) {
 	now := time.Unix(1000, 0)
-	fail := structs.RestartPolicy{Attempts: 2, Interval: time.Minute, Delay: 5 * time.Second, Mode: "fail"}
+	fail := structs.RestartPolicy{
+		Attempts: 2,
+		Interval: time.Minute,
+		Delay:    5 * time.Second,
+		Mode:     "fail",
+	}
 	wait := fail
 	wait.Mode = "delay"
 	used := history{Since: now.Add(-20 * time.Second), Count: 2}
@@ -40,8 +45,10 @@ func TestHistory_FollowsTheRestartPolicy(t *testing.T) {
 			decision{failed: true, reason: "r"}, 0},
 	} {
 		h := tc.h
-		if got := h.decide(tc.p, tc.finite, now, tc.e); got != tc.want || h.Count != tc.count {
-			t.Errorf("%s: got %+v, count %d; want %+v, count %d", tc.name, got, h.Count, tc.want, tc.count)
+		got := h.decide(tc.p, tc.finite, now, tc.e)
+		if got != tc.want || h.Count != tc.count {
+			t.Errorf("%s: got %+v, count %d; want %+v, count %d", tc.name, got,
+				h.Count, tc.want, tc.count)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
@@ -29,10 +29,11 @@ func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 		if u := b.last(); u.ClientStatus != structs.AllocRunning {
 			t.Errorf("status %s", u.ClientStatus)
 		}
-		equal(t, "driver", w.machine.Log(), []string{"start alloc1/web", "recover alloc1/web"})
+		equal(t, "driver", w.machine.Log(),
+			[]string{"start alloc1/web", "recover alloc1/web"})
 		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web", "stopped (agent stops) web",
 			"up a", "up b", "up web", "started web"})
-		w.machine.Exit("alloc1/web", exit(1))
+		w.machine.Exit("alloc1/web", exitResult(1))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := w.machine.Task("alloc1/web").Starts; got != 1 {
@@ -49,7 +50,7 @@ func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 }
 
 func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
@@ -70,18 +71,21 @@ func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 		b.restore()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if u := b.last(); u.ClientStatus != structs.AllocRunning || len(w.machine.Running()) != 1 {
+		u := b.last()
+		if u.ClientStatus != structs.AllocRunning || len(w.machine.Running()) != 1 {
 			t.Errorf("status %s, running %v", u.ClientStatus, w.machine.Running())
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		equal(t, "driver", w.machine.Log(), []string{"start alloc1/web", "recover alloc1/web"})
-		equal(t, "events", eventsOf(b.last().TaskStates["web"]), []string{"Received", "Started", "Restored"})
+		equal(t, "driver", w.machine.Log(),
+			[]string{"start alloc1/web", "recover alloc1/web"})
+		equal(t, "events", eventsOf(b.last().TaskStates["web"]),
+			[]string{"Received", "Started", "Restored"})
 	})
 }
 
 func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
@@ -99,17 +103,18 @@ func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 		synctest.Wait()
 		r.Stop("enough")
 		<-r.Unwound()
-		if got := w.machine.Held(); len(got) > 0 || b.last().ClientStatus != structs.AllocComplete {
+		got := w.machine.Held()
+		if len(got) > 0 || b.last().ClientStatus != structs.AllocComplete {
 			t.Errorf("held %v, status %s", got, b.last().ClientStatus)
 		}
 	})
 }
 
 func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
-		a.new(batch(testAlloc("web")))
+		a.new(asBatch(testAlloc("web")))
 		synctest.Wait()
 		a.stop()
 		w.machine.Exit("alloc1/web", ok)
@@ -124,7 +129,7 @@ func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 }
 
 func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
@@ -145,14 +150,15 @@ func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 		if u := b.last(); u.ClientStatus != structs.AllocRunning {
 			t.Errorf("status %s", u.ClientStatus)
 		}
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web"})
+		equal(t, "hooks", w.logged(),
+			[]string{"up a", "up b", "up web", "started web"})
 		r.Destroy()
 		<-r.Ended()
 	})
 }
 
 func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
@@ -163,19 +169,19 @@ func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
 		defer b.stop()
 		r := b.restore()[0]
 		synctest.Wait()
-		if err := r.Update(stopped(testAlloc("web"))); err != nil {
+		if err := r.Update(stoppedAlloc(testAlloc("web"))); err != nil {
 			t.Fatal(err)
 		}
 		<-r.Unwound()
 		if u := b.last(); u.ClientStatus != structs.AllocComplete || w.machine.Task("alloc1/web").Starts != 0 ||
-			hookLeft(w) != "" {
-			t.Errorf("status %s, left up: %s", u.ClientStatus, hookLeft(w))
+			hooksLeft(w) != "" {
+			t.Errorf("status %s, left up: %s", u.ClientStatus, hooksLeft(w))
 		}
 	})
 }
 
-// hookLeft names a hook that is up.
-func hookLeft(w *fixture) string {
+// hooksLeft names a hook that is up.
+func hooksLeft(w *fixture) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name := range w.up {
@@ -185,14 +191,14 @@ func hookLeft(w *fixture) string {
 }
 
 func TestRestore_FinishesAnEarlierStop(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
 		w.failTimes("down b", 1000)
 		w.failTimes("down web", 1)
-		if err := r.Update(stopped(testAlloc("web"))); err != nil {
+		if err := r.Update(stoppedAlloc(testAlloc("web"))); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -212,7 +218,7 @@ func TestRestore_FinishesAnEarlierStop(t *testing.T) {
 }
 
 func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		a.allocs[1].block = true
@@ -224,14 +230,15 @@ func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 		close(b.contacted)
 		r := b.restore()[0]
 		synctest.Wait()
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up a", "up b", "up web", "started web"})
+		equal(t, "hooks", w.logged(),
+			[]string{"up a", "up b", "up a", "up b", "up web", "started web"})
 		r.Destroy()
 		<-r.Ended()
 	})
 }
 
 func TestRestore_RetriesAHookWhileTheTaskRuns(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
@@ -245,7 +252,8 @@ func TestRestore_RetriesAHookWhileTheTaskRuns(t *testing.T) {
 		b.restore()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if u := b.last(); u.ClientStatus != structs.AllocRunning || w.machine.Task("alloc1/web").Starts != 1 {
+		u := b.last()
+		if u.ClientStatus != structs.AllocRunning || w.machine.Task("alloc1/web").Starts != 1 {
 			t.Errorf("status %s", u.ClientStatus)
 		}
 		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up a", "up b", "up a", "up b", "up a", "up b",
@@ -254,7 +262,7 @@ func TestRestore_RetriesAHookWhileTheTaskRuns(t *testing.T) {
 }
 
 func TestRestore_KeepsASetUpFailure(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		w.failTimes("up b", 1)
@@ -275,7 +283,7 @@ func TestRestore_KeepsASetUpFailure(t *testing.T) {
 }
 
 func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		r, err := New(a.deps, testAlloc("web"))
@@ -283,7 +291,9 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, _ := a.deps.Drivers.Driver("fake")
-		if err := r.tasks[0].saveRecord(func(rec *taskRecord) { rec.Starting = true }); err != nil {
+		if err := r.tasks[0].saveRecord(func(rec *taskRecord) {
+			rec.Starting = true
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.Start(context.Background(), &driver.TaskConfig{ID: "alloc1/web"}); err != nil {
@@ -293,7 +303,8 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 		b := w.agent()
 		b.restore()
 		synctest.Wait()
-		if u := b.last(); u.ClientStatus != structs.AllocRunning || w.machine.Task("alloc1/web").Starts != 1 {
+		u := b.last()
+		if u.ClientStatus != structs.AllocRunning || w.machine.Task("alloc1/web").Starts != 1 {
 			t.Errorf("status %s", u.ClientStatus)
 		}
 		b.stop()

@@ -16,11 +16,11 @@ import (
 )
 
 func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
-		r := a.new(batch(testAlloc("web")))
+		r := a.new(asBatch(testAlloc("web")))
 		synctest.Wait()
 		if got := a.last().ClientStatus; got != structs.AllocRunning {
 			t.Fatalf("status %s, want running", got)
@@ -31,19 +31,21 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 		if got := a.last().ClientStatus; got != structs.AllocComplete {
 			t.Errorf("status %s while hooks go down, want complete", got)
 		}
-		if ended(r.Unwound()) {
+		if isClosed(r.Unwound()) {
 			t.Error("unwound although a hook is not down")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if !ended(r.Unwound()) {
+		if !isClosed(r.Unwound()) {
 			t.Error("not unwound after the second try")
 		}
 		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web",
 			"stopped (process ended) web",
 			"down web", "down b", "down a", "down b"})
-		equal(t, "events", eventsOf(a.last().TaskStates["web"]), []string{"Received", "Started", "Terminated"})
-		equal(t, "driver", w.machine.Log(), []string{"start alloc1/web", "destroy alloc1/web"})
+		equal(t, "events", eventsOf(a.last().TaskStates["web"]),
+			[]string{"Received", "Started", "Terminated"})
+		equal(t, "driver", w.machine.Log(),
+			[]string{"start alloc1/web", "destroy alloc1/web"})
 		if !exists(filepath.Join(r.Dir(), "alloc", "logs")) {
 			t.Error("the logs are gone before the allocation is destroyed")
 		}
@@ -59,7 +61,7 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 }
 
 func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
@@ -82,49 +84,52 @@ func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 		}
 		time.Sleep(time.Second + 2*time.Second)
 		synctest.Wait()
-		if !ended(r.Unwound()) {
+		if !isClosed(r.Unwound()) {
 			t.Error("not unwound")
 		}
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "down b", "down a", "down b", "down b"})
+		equal(t, "hooks", w.logged(),
+			[]string{"up a", "up b", "down b", "down a", "down b", "down b"})
 		equal(t, "driver", w.machine.Log(), nil)
 	})
 }
 
 func TestRunner_StopCutsAnUpOff(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.allocs[1].block = true
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		if err := r.Update(stopped(testAlloc("web"))); err != nil {
+		if err := r.Update(stoppedAlloc(testAlloc("web"))); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if u := a.last(); u.ClientStatus != structs.AllocComplete || !ended(r.Unwound()) {
-			t.Errorf("status %s, unwound %v", u.ClientStatus, ended(r.Unwound()))
+		u := a.last()
+		if u.ClientStatus != structs.AllocComplete || !isClosed(r.Unwound()) {
+			t.Errorf("status %s, unwound %v", u.ClientStatus, isClosed(r.Unwound()))
 		}
 		equal(t, "hooks", w.logged(), []string{"up a", "up b", "down b", "down a"})
 		equal(t, "driver", w.machine.Log(), nil)
 	})
 }
 
-func stopped(a *structs.Allocation) *structs.Allocation {
+func stoppedAlloc(a *structs.Allocation) *structs.Allocation {
 	a.DesiredStatus, a.AllocModifyIndex = structs.AllocDesiredStop, 2
 	return a
 }
 
 func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web", "side"))
 		synctest.Wait()
-		w.machine.Exit("alloc1/web", exit(3))
+		w.machine.Exit("alloc1/web", exitResult(3))
 		synctest.Wait()
-		if s := a.last().TaskStates["web"]; s.State != structs.TaskPending || s.Restarts != 1 {
+		s := a.last().TaskStates["web"]
+		if s.State != structs.TaskPending || s.Restarts != 1 {
 			t.Errorf("after the first failure: %+v", s)
 		}
 		time.Sleep(5 * time.Second)
@@ -132,10 +137,10 @@ func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
 		if got := w.machine.Task("alloc1/web").Starts; got != 2 {
 			t.Fatalf("%d starts, want 2", got)
 		}
-		w.machine.Exit("alloc1/web", exit(3))
+		w.machine.Exit("alloc1/web", exitResult(3))
 		synctest.Wait()
 		u := a.last()
-		if u.ClientStatus != structs.AllocFailed || !ended(r.Unwound()) {
+		if u.ClientStatus != structs.AllocFailed || !isClosed(r.Unwound()) {
 			t.Errorf("status %s", u.ClientStatus)
 		}
 		equal(t, "events of the failed", eventsOf(u.TaskStates["web"]),
@@ -149,7 +154,7 @@ func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
 }
 
 func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
@@ -184,18 +189,18 @@ func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 }
 
 func TestRunner_StopEndsTheWaitForARestart(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		w.machine.Exit("alloc1/web", exit(1))
+		w.machine.Exit("alloc1/web", exitResult(1))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		r.Stop("enough")
 		synctest.Wait()
-		if u := a.last(); u.ClientStatus != structs.AllocComplete || !ended(r.Unwound()) ||
+		if u := a.last(); u.ClientStatus != structs.AllocComplete || !isClosed(r.Unwound()) ||
 			w.machine.Task("alloc1/web").Starts != 1 {
 			t.Errorf("status %s", u.ClientStatus)
 		}
@@ -203,11 +208,11 @@ func TestRunner_StopEndsTheWaitForARestart(t *testing.T) {
 }
 
 func TestRunner_TheLeadersEndEndsTheOthers(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
-		alloc := batch(testAlloc("main", "side"))
+		alloc := asBatch(testAlloc("main", "side"))
 		alloc.Job.TaskGroups[0].Tasks[0].Leader = true
 		r := a.new(alloc)
 		synctest.Wait()
@@ -223,13 +228,16 @@ func TestRunner_TheLeadersEndEndsTheOthers(t *testing.T) {
 
 // A plugin is a service: its supervisor has it restarted under the task's restart policy.
 func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.new(testAlloc("web"))
 		synctest.Wait()
-		a.tasks["web"].control.Emit(&structs.TaskEvent{Type: structs.TaskEventPluginHealthy, Message: "hello"})
+		a.tasks["web"].control.Emit(&structs.TaskEvent{
+			Type:    structs.TaskEventPluginHealthy,
+			Message: "hello",
+		})
 		a.tasks["web"].control.Restart("not healthy in time")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -242,18 +250,19 @@ func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 }
 
 func TestTask_DropsARestartRequestOfAnEndedProcess(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		w.machine.Exit("alloc1/web", exit(1))
+		w.machine.Exit("alloc1/web", exitResult(1))
 		synctest.Wait()
 		r.tasks[0].Restart("too late")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := w.machine.Task("alloc1/web"); got.Starts != 2 || got.Result != nil {
+		got := w.machine.Task("alloc1/web")
+		if got.Starts != 2 || got.Result != nil {
 			t.Errorf("%d starts, %v", got.Starts, got.Result)
 		}
 	})
@@ -287,7 +296,7 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 			1, []string{"Received", "Task hook failed", "Restarting", "Started"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
 				w := newFixture(t)
 				a := w.agent()
 				defer a.stop()
@@ -300,8 +309,8 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 				if got := w.machine.Task("alloc1/web").Starts; got != tc.starts {
 					t.Errorf("%d starts, want %d", got, tc.starts)
 				}
-				if tc.starts == 0 && (!ended(r.Unwound()) || len(w.up) > 0) {
-					t.Errorf("unwound %v, up %v", ended(r.Unwound()), w.up)
+				if tc.starts == 0 && (!isClosed(r.Unwound()) || len(w.up) > 0) {
+					t.Errorf("unwound %v, up %v", isClosed(r.Unwound()), w.up)
 				}
 			})
 		})
@@ -309,7 +318,7 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 }
 
 func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
@@ -324,10 +333,11 @@ func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 			}
 			return nil
 		}
-		w.machine.Exit("alloc1/web", exit(1))
+		w.machine.Exit("alloc1/web", exitResult(1))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		equal(t, "driver", w.machine.Log(), []string{"start alloc1/web", "destroy alloc1/web", "start alloc1/web"})
+		equal(t, "driver", w.machine.Log(),
+			[]string{"start alloc1/web", "destroy alloc1/web", "start alloc1/web"})
 		if tries != 4 {
 			t.Errorf("%d tries to destroy", tries)
 		}
@@ -335,7 +345,7 @@ func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 }
 
 func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
@@ -351,7 +361,7 @@ func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 		if got := w.machine.Task("alloc1/web"); got.Starts != 1 || r.Alloc().AllocModifyIndex != 5 {
 			t.Errorf("%d starts at index %d", got.Starts, r.Alloc().AllocModifyIndex)
 		}
-		w.machine.Exit("alloc1/web", exit(1))
+		w.machine.Exit("alloc1/web", exitResult(1))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := w.machine.Task("alloc1/web"); got.Starts != 2 || got.Config.Config["command"] != "new web" {
@@ -361,7 +371,7 @@ func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 }
 
 func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
@@ -395,7 +405,7 @@ func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 }
 
 func TestVolumeMounts_FailWithoutTheirVolume(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
@@ -404,7 +414,8 @@ func TestVolumeMounts_FailWithoutTheirVolume(t *testing.T) {
 		r := a.new(alloc)
 		<-r.Unwound()
 		s := a.last().TaskStates["web"]
-		if e := s.Events[len(s.Events)-1]; !s.Failed || !strings.Contains(e.Message, `no volume "nope"`) {
+		e := s.Events[len(s.Events)-1]
+		if !s.Failed || !strings.Contains(e.Message, `no volume "nope"`) {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -412,7 +423,8 @@ func TestVolumeMounts_FailWithoutTheirVolume(t *testing.T) {
 
 func TestDirs_AreNotRemovedThroughAMount(t *testing.T) {
 	root := t.TempDir()
-	if err := makeDirs(root, testAlloc("web").Job.TaskGroups[0]); err != nil {
+	err := makeDirs(root, testAlloc("web").Job.TaskGroups[0])
+	if err != nil {
 		t.Fatal(err)
 	}
 	for path, mode := range map[string]os.FileMode{"web/local": 0o755, "web/tmp": 0o755, "web/secrets": 0o700,
@@ -429,7 +441,7 @@ func TestDirs_AreNotRemovedThroughAMount(t *testing.T) {
 }
 
 func TestRunner_DescribesAPendingAllocationByItsProgress(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()

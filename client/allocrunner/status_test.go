@@ -22,7 +22,10 @@ func TestSummarizeTasks_ByTheirStates(t *testing.T) {
 		tasks := map[string]*structs.TaskState{}
 		for i, word := range strings.Fields(tc.states) {
 			state, failed := strings.CutPrefix(word, "!")
-			tasks[string(rune('a'+i))] = &structs.TaskState{State: state, Failed: failed}
+			tasks[string(rune('a'+i))] = &structs.TaskState{
+				State:  state,
+				Failed: failed,
+			}
 		}
 		if got, _ := summarizeTasks(tasks); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.states, got, tc.want)
@@ -35,7 +38,8 @@ func TestAppendEvent_KeepsTheNewest(t *testing.T) {
 	for i := range 25 {
 		appendEvent(s, &structs.TaskEvent{ExitCode: i})
 	}
-	if len(s.Events) != structs.MaxTaskEvents || s.Events[0].ExitCode != 15 || s.Events[9].ExitCode != 24 {
+	if len(s.Events) != structs.MaxTaskEvents ||
+		s.Events[0].ExitCode != 15 || s.Events[9].ExitCode != 24 {
 		t.Errorf("%d events, from %d", len(s.Events), s.Events[0].ExitCode)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // The order to stop passes through several goroutines at different speeds. A goroutine that learns of the
 // connection to the servers must not act before their orders.
 func TestRestore_StopsBeforeItContinues(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
@@ -53,11 +53,13 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 // lateContext has ended, but has not notified its waiters yet.
 type lateContext struct{ context.Context }
 
-func (lateContext) Done() <-chan struct{} { return make(chan struct{}) }
-func (lateContext) Err() error            { return context.Canceled }
+func (lateContext) Done() <-chan struct{} {
+	return make(chan struct{})
+}
+func (lateContext) Err() error { return context.Canceled }
 
 func TestHooks_KnowThatTheAgentStops(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
@@ -71,7 +73,7 @@ func TestHooks_KnowThatTheAgentStops(t *testing.T) {
 }
 
 func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
 		alloc := testAlloc("lead", "side")
@@ -87,7 +89,7 @@ func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 			}
 			return nil
 		}
-		w.machine.Exit("alloc1/side", exit(1))
+		w.machine.Exit("alloc1/side", exitResult(1))
 		b := w.agent()
 		defer b.stop()
 		r := b.restore()[0]

@@ -8,14 +8,14 @@ import (
 	"berth/structs"
 )
 
-func valid() *Config {
+func validConfig() *Config {
 	c := DefaultConfig()
 	c.Enabled, c.DataDir = true, "/var/lib/berth"
 	return c
 }
 
 func TestDefaultConfig_IsValid(t *testing.T) {
-	if err := valid().Validate(); err != nil {
+	if err := validConfig().Validate(); err != nil {
 		t.Error(err)
 	}
 	if err := (&Config{}).Validate(); err != nil {
@@ -24,7 +24,7 @@ func TestDefaultConfig_IsValid(t *testing.T) {
 }
 
 func TestValidate_NamesEveryFault(t *testing.T) {
-	c := valid()
+	c := validConfig()
 	c.DataDir, c.Datacenter, c.NodePool, c.NodeID = "rel", "", "all", "a/b"
 	c.Servers = []string{"one:1", "two"}
 	c.HeartbeatGrace, c.GCMaxAllocs = -time.Second, -1

@@ -11,7 +11,7 @@ func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "another has it"
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
@@ -43,7 +43,7 @@ func TestVolumes_TheNodeKeepsThePluginsIDOfIt(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.publish = structs.Secrets{"dev": "/dev/x"}
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
 	i, err := r.m.Volumes().Inventory()

@@ -35,7 +35,7 @@ type fixture struct {
 	db       *store.DB
 	registry *dynamicplugins.Registry
 	m        *csimanager.Manager
-	servers  *servers
+	servers  *fakeServers
 	end      func()
 
 	confirmAfter time.Duration
@@ -54,7 +54,7 @@ func newFixture(t *testing.T) *fixture {
 	must(t, err)
 	dir, err = mounts.Resolve(dir)
 	must(t, err)
-	r := &fixture{t: t, dir: dir, servers: newServers()}
+	r := &fixture{t: t, dir: dir, servers: newFakeServers()}
 	t.Cleanup(func() {
 		if table, err := mounts.Read(); err == nil {
 			for _, m := range slices.Backward(table.Below(dir)) {
@@ -74,8 +74,15 @@ func (r *fixture) boot() {
 	r.db, err = store.Open(r.dir)
 	must(r.t, err)
 	r.registry = dynamicplugins.New(r.db, hclog.NewNullLogger())
-	r.m = csimanager.New(csimanager.Config{DB: r.db, Registry: r.registry, Root: r.root(), NodeID: "n1",
-		Logger: hclog.NewNullLogger(), RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond})
+	r.m = csimanager.New(csimanager.Config{
+		DB:       r.db,
+		Registry: r.registry,
+		Root:     r.root(),
+		NodeID:   "n1",
+		Logger:   hclog.NewNullLogger(),
+		RetryMin: time.Millisecond,
+		RetryMax: 5 * time.Millisecond,
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { r.m.Run(ctx) })
@@ -89,17 +96,29 @@ func (r *fixture) crash() {
 	}
 }
 
-func (r *fixture) root() string { return filepath.Join(r.dir, "v") }
+func (r *fixture) root() string {
+	return filepath.Join(r.dir, "v")
+}
 
 // plugin runs a plugin that is registered already.
 func (r *fixture) plugin(id string) *csitest.Plugin {
 	r.t.Helper()
-	p := csitest.Start(r.t, csitest.Config{Node: true, Mounts: true, HostPath: func(path string) string {
-		return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
-	}})
+	p := csitest.Start(r.t, csitest.Config{
+		Node:   true,
+		Mounts: true,
+		HostPath: func(path string) string {
+			return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
+		},
+	})
 	must(r.t,
-		r.registry.Register(&dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: id, AllocID: "plug-" + id,
-			SocketPath: p.Socket(), HostMountPath: r.m.Volumes().Root(), PluginMountPath: scope}))
+		r.registry.Register(&dynamicplugins.Instance{
+			Kind:            structs.CSIKindNode,
+			ID:              id,
+			AllocID:         "plug-" + id,
+			SocketPath:      p.Socket(),
+			HostMountPath:   r.m.Volumes().Root(),
+			PluginMountPath: scope,
+		}))
 	return p
 }
 
@@ -111,9 +130,16 @@ func (r *fixture) ctx() context.Context {
 
 // volumes makes the hook of an allocation, as an agent does that has just started or restarted.
 func (r *fixture) volumes(env *hook.AllocEnv) hook.Alloc {
-	return NewVolumes(VolumesConfig{Volumes: r.m.Volumes(), Servers: r.servers,
-		Node: func() (string, string) { return "n1", "secret" }, Progress: r.note,
-		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, ConfirmAfter: r.confirmAfter, Now: r.now}, env)
+	return NewVolumes(VolumesConfig{
+		Volumes:      r.m.Volumes(),
+		Servers:      r.servers,
+		Node:         func() (string, string) { return "n1", "secret" },
+		Progress:     r.note,
+		RetryMin:     time.Millisecond,
+		RetryMax:     5 * time.Millisecond,
+		ConfirmAfter: r.confirmAfter,
+		Now:          r.now,
+	}, env)
 }
 
 // down takes a hook down whose plugin was restarted: the first calls may still go to the previous process.
@@ -136,7 +162,9 @@ func (r *fixture) note(_, reason string) {
 func (r *fixture) told(part string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.progress, func(s string) bool { return strings.Contains(s, part) })
+	return slices.ContainsFunc(r.progress, func(s string) bool {
+		return strings.Contains(s, part)
+	})
 }
 
 // clean checks that the node has released everything.
@@ -159,17 +187,34 @@ func (r *fixture) clean() {
 	}
 }
 
-// env is an allocation of a group with volumes: alias -> source.
-func env(allocID string, volumes map[string]string) *hook.AllocEnv {
-	g := &structs.TaskGroup{Name: "g", Volumes: map[string]*structs.VolumeRequest{}}
-	for alias, source := range volumes {
-		g.Volumes[alias] = &structs.VolumeRequest{Name: alias, Type: "csi", Source: source,
-			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}
+// allocEnv is an allocation of a group with volumes: alias -> source.
+func allocEnv(allocID string, volumes map[string]string) *hook.AllocEnv {
+	g := &structs.TaskGroup{
+		Name:    "g",
+		Volumes: map[string]*structs.VolumeRequest{},
 	}
-	return &hook.AllocEnv{Group: g, Alloc: &structs.Allocation{ID: allocID, Namespace: "default", JobID: "j",
-		TaskGroup: "g", Name: structs.AllocName("j", "g", 2), Job: &structs.Job{
-			ID: "j", TaskGroups: []*structs.TaskGroup{g},
-		}}}
+	for alias, source := range volumes {
+		g.Volumes[alias] = &structs.VolumeRequest{
+			Name:           alias,
+			Type:           "csi",
+			Source:         source,
+			AccessMode:     structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}
+	}
+	return &hook.AllocEnv{
+		Group: g,
+		Alloc: &structs.Allocation{
+			ID:        allocID,
+			Namespace: "default",
+			JobID:     "j",
+			TaskGroup: "g",
+			Name:      structs.AllocName("j", "g", 2),
+			Job: &structs.Job{
+				ID: "j", TaskGroups: []*structs.TaskGroup{g},
+			},
+		},
+	}
 }
 
 func must(t *testing.T, err error) {
@@ -179,8 +224,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// servers is a fake of the servers' side of claims. It grants at once, unless the volume is blocked.
-type servers struct {
+// fakeServers is a fake of the servers' side of claims. It grants at once, unless the volume is blocked.
+type fakeServers struct {
 	mu       sync.Mutex
 	index    uint64
 	changed  chan struct{}
@@ -198,19 +243,31 @@ type servers struct {
 	readOnly []structs.CSIClaimKey // under which a file system turned so
 }
 
-func newServers() *servers {
-	s := &servers{index: 1, changed: make(chan struct{}), asked: make(chan struct{}),
-		volumes: map[string]*structs.CSIVolume{}, blocked: map[string]string{},
-		claims: map[structs.CSIClaimKey]*structs.CSIClaim{}, fail: map[string][]error{}}
+func newFakeServers() *fakeServers {
+	s := &fakeServers{
+		index:   1,
+		changed: make(chan struct{}),
+		asked:   make(chan struct{}),
+		volumes: map[string]*structs.CSIVolume{},
+		blocked: map[string]string{},
+		claims:  map[structs.CSIClaimKey]*structs.CSIClaim{},
+		fail:    map[string][]error{},
+	}
 	for _, id := range []string{"data", "logs", "data[2]"} {
-		s.volumes[id] = &structs.CSIVolume{ID: id, Namespace: "default", PluginID: "ebs", ExternalID: "ext-" + id,
+		s.volumes[id] = &structs.CSIVolume{
+			ID:           id,
+			Namespace:    "default",
+			PluginID:     "ebs",
+			ExternalID:   "ext-" + id,
 			State:        structs.VolumeReady,
-			MountOptions: &structs.CSIMountOptions{FSType: "ext4"}, Secrets: structs.Secrets{"pw": "x"}}
+			MountOptions: &structs.CSIMountOptions{FSType: "ext4"},
+			Secrets:      structs.Secrets{"pw": "x"},
+		}
 	}
 	return s
 }
 
-func (s *servers) change(fn func()) {
+func (s *fakeServers) change(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fn()
@@ -219,7 +276,7 @@ func (s *servers) change(fn func()) {
 	s.changed = make(chan struct{})
 }
 
-func (s *servers) held() (out []string) {
+func (s *fakeServers) held() (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k := range s.claims {
@@ -228,7 +285,7 @@ func (s *servers) held() (out []string) {
 	return out
 }
 
-func (s *servers) count(method string) (n int) {
+func (s *fakeServers) count(method string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.requests {
@@ -240,7 +297,7 @@ func (s *servers) count(method string) (n int) {
 }
 
 // await waits until a method has been called n times.
-func (s *servers) await(ctx context.Context, method string, n int) error {
+func (s *fakeServers) await(ctx context.Context, method string, n int) error {
 	for {
 		s.mu.Lock()
 		asked := s.asked
@@ -256,7 +313,7 @@ func (s *servers) await(ctx context.Context, method string, n int) error {
 	}
 }
 
-func (s *servers) Call(ctx context.Context, method string, req, resp any) error {
+func (s *fakeServers) Call(ctx context.Context, method string, req, resp any) error {
 	s.mu.Lock()
 	s.requests = append(s.requests, method)
 	close(s.asked)
@@ -290,7 +347,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	return structs.Errorf(structs.KindInvalid, "no method %s", method)
 }
 
-func (s *servers) claim(r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolumeClaimResponse) (err error) {
+func (s *fakeServers) claim(r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolumeClaimResponse) (err error) {
 	if r.NodeID != "n1" || r.SecretID != "secret" {
 		return structs.Errorf(structs.KindDenied, "who is asking?")
 	}
@@ -310,12 +367,16 @@ func (s *servers) claim(r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolum
 	return err
 }
 
-func (s *servers) get(
+func (s *fakeServers) get(
 	ctx context.Context, r *structs.CSIClaimGetRequest, resp *structs.CSIClaimGetResponse,
 ) error {
 	for {
 		s.mu.Lock()
-		c := s.claims[structs.CSIClaimKey{Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID}]
+		c := s.claims[structs.CSIClaimKey{
+			Namespace: r.Namespace,
+			VolumeID:  r.VolumeID,
+			AllocID:   r.AllocID,
+		}]
 		index, changed, why := s.index, s.changed, s.blocked[r.VolumeID]
 		if c == nil || index > r.MinIndex || why == "" {
 			resp.Claim, resp.Volume, resp.Index, resp.Ready, resp.Blocked = c, s.volumes[r.VolumeID], index,

@@ -32,7 +32,7 @@ func TestVolumes_StageNothingAfterARelease(t *testing.T) {
 			r.confirmAfter = time.Nanosecond
 			p := r.plugin("ebs")
 			p.FailAlways("NodeStageVolume", csitest.Error("Unavailable", "starting"))
-			e := env("a1", map[string]string{"d": "data"})
+			e := allocEnv("a1", map[string]string{"d": "data"})
 			h := r.volumes(e)
 			done := make(chan error, 1)
 			go func() { done <- h.Up(r.ctx(), e) }()
@@ -57,16 +57,19 @@ func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
 	away := structs.Errorf(structs.KindUnavailable, "no servers")
 	release := p.Hang("NodeStageVolume")
 	p.Fail("NodeStageVolume", csitest.Error("Unavailable", "restarting"))
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
 	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
-	r.servers.change(func() { r.servers.fail["CSIVolume.GetClaim"] = []error{away, away, away} })
+	r.servers.change(func() {
+		r.servers.fail["CSIVolume.GetClaim"] = []error{away, away, away}
+	})
 	asked := r.servers.count("CSIVolume.GetClaim")
 	release()
 	must(t, <-done)
-	if n := r.servers.count("CSIVolume.GetClaim") - asked; n != 4 || p.Count("NodeStageVolume") != 2 {
+	n := r.servers.count("CSIVolume.GetClaim") - asked
+	if n != 4 || p.Count("NodeStageVolume") != 2 {
 		t.Errorf("asked %d times, staged %d times", n, p.Count("NodeStageVolume"))
 	}
 	if !r.told("confirming the claim: no servers") {
@@ -84,7 +87,7 @@ func TestVolumes_ConfirmAnOldAnswer(t *testing.T) {
 	r.now = func() time.Time { return time.Unix(0, age.Load()) }
 	p := r.plugin("ebs")
 	r.servers.blocked["data"] = "allocation b2 holds it"
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
@@ -94,7 +97,8 @@ func TestVolumes_ConfirmAnOldAnswer(t *testing.T) {
 		delete(r.servers.blocked, "data")
 		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindNotFound, "no claim")}
 	})
-	if err := <-done; !structs.IsKind(err, structs.KindNotFound) || p.Count("NodeStageVolume") != 0 {
+	err := <-done
+	if !structs.IsKind(err, structs.KindNotFound) || p.Count("NodeStageVolume") != 0 {
 		t.Errorf("got %v, staged %d times", err, p.Count("NodeStageVolume"))
 	}
 	must(t, h.Down(r.ctx()))

@@ -19,24 +19,27 @@ import (
 	"berth/structs"
 )
 
-// control records what a hook does to its task.
-type control struct {
+// fakeControl records what a hook does to its task.
+type fakeControl struct {
 	events   chan *structs.TaskEvent
 	restarts chan string
 }
 
-func newControl() *control {
-	return &control{events: make(chan *structs.TaskEvent, 100), restarts: make(chan string, 10)}
+func newFakeControl() *fakeControl {
+	return &fakeControl{
+		events:   make(chan *structs.TaskEvent, 100),
+		restarts: make(chan string, 10),
+	}
 }
 
-func (c *control) Emit(e *structs.TaskEvent) { c.events <- e }
-func (c *control) Restart(reason string)     { c.restarts <- reason }
+func (c *fakeControl) Emit(e *structs.TaskEvent) { c.events <- e }
+func (c *fakeControl) Restart(reason string)     { c.restarts <- reason }
 
 // patience is how long a test waits for a condition.
 const patience = 30 * time.Second
 
 // next is the next event.
-func (c *control) next(t *testing.T) *structs.TaskEvent {
+func (c *fakeControl) next(t *testing.T) *structs.TaskEvent {
 	t.Helper()
 	select {
 	case e := <-c.events:
@@ -48,7 +51,7 @@ func (c *control) next(t *testing.T) *structs.TaskEvent {
 }
 
 // restarted is the reason with which the task is restarted.
-func (c *control) restarted(t *testing.T) string {
+func (c *fakeControl) restarted(t *testing.T) string {
 	t.Helper()
 	select {
 	case reason := <-c.restarts:
@@ -63,22 +66,38 @@ func (r *fixture) supervisor(
 	allocID string, edit func(*structs.CSIPluginConfig, *SupervisorConfig),
 ) (*supervisor, *hook.TaskEnv) {
 	task := &structs.Task{
-		Name: "plugin", CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginMonolith},
+		Name:            "plugin",
+		CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginMonolith},
 	}
-	cfg := SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes(),
-		StartInterval: time.Millisecond, ProbeInterval: time.Millisecond, ProbeTimeout: 30 * time.Second}
+	cfg := SupervisorConfig{
+		Dir:           r.dir,
+		Registry:      r.registry,
+		Volumes:       r.m.Volumes(),
+		StartInterval: time.Millisecond,
+		ProbeInterval: time.Millisecond,
+		ProbeTimeout:  30 * time.Second,
+	}
 	if edit != nil {
 		edit(task.CSIPluginConfig, &cfg)
 	}
-	e := env(allocID, nil)
+	e := allocEnv(allocID, nil)
 	s := NewPluginSupervisor(cfg, e, task).(*supervisor)
-	return s, &hook.TaskEnv{AllocEnv: e, Task: task, Config: &driver.TaskConfig{}, FirstStart: true}
+	return s, &hook.TaskEnv{
+		AllocEnv:   e,
+		Task:       task,
+		Config:     &driver.TaskConfig{},
+		FirstStart: true,
+	}
 }
 
-// process is the plugin's process, listening where the hook wants it.
-func process(t *testing.T, s *supervisor) *csitest.Plugin {
+// startPlugin is the plugin's process, listening where the hook wants it.
+func startPlugin(t *testing.T, s *supervisor) *csitest.Plugin {
 	t.Helper()
-	p, err := csitest.New(csitest.Config{Controller: true, Node: true, SocketDir: s.socketDir})
+	p, err := csitest.New(csitest.Config{
+		Controller: true,
+		Node:       true,
+		SocketDir:  s.socketDir,
+	})
 	must(t, err)
 	t.Cleanup(p.Close)
 	return p
@@ -146,7 +165,8 @@ func TestPluginSupervisor_GivesPathsByKindAndDriver(t *testing.T) {
 		c.HostPaths = func(*structs.Task) bool { return true }
 	})
 	must(t, s.Up(r.ctx(), te))
-	if len(te.Config.Mounts) != 0 || te.Config.Env["CSI_ENDPOINT"] != "unix://"+s.socket() {
+	if len(te.Config.Mounts) != 0 ||
+		te.Config.Env["CSI_ENDPOINT"] != "unix://"+s.socket() {
 		t.Errorf("%+v", te.Config)
 	}
 	must(t, s.Down(r.ctx()))
@@ -180,9 +200,9 @@ func TestDuty_A12_A16_APluginIsRegisteredWhenItIsHealthyAndLeavesWithItsProcess(
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c) // the socket appears late
-	p := process(t, s)
+	p := startPlugin(t, s)
 	must(t, p.Restart())
 	e := c.next(t)
 	if e.Type != structs.TaskEventPluginHealthy || e.Details["plugin_id"] != "ebs" {
@@ -191,11 +211,13 @@ func TestDuty_A12_A16_APluginIsRegisteredWhenItIsHealthyAndLeavesWithItsProcess(
 	for _, k := range []dynamicplugins.Key{nodeKey, controllerKey} {
 		i := r.registry.Get(k)
 		if i == nil || i.AllocID != "a1" || i.Provider != "test.csi.berth" || i.Version != "1.0" ||
-			i.HostMountPath != r.root() || i.PluginMountPath != "/local/csi" || i.SocketPath != s.socket() {
+			i.HostMountPath != r.root() || i.PluginMountPath != "/local/csi" ||
+			i.SocketPath != s.socket() {
 			t.Errorf("%v: %+v", k, i)
 		}
 	}
-	if _, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs"); err != nil {
+	_, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs")
+	if err != nil {
 		t.Error(err)
 	}
 	s.Stopped()
@@ -229,9 +251,9 @@ func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
-	p := process(t, s)
+	p := startPlugin(t, s)
 	must(t, p.Restart())
-	c := newControl()
+	c := newFakeControl()
 	ctx, cancel := context.WithCancel(r.ctx())
 	s.Started(ctx, c)
 	c.next(t)
@@ -247,9 +269,13 @@ func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
 	}
 	s, _ = r.supervisor("a1", nil)
 	n := p.Count("Probe")
-	c = newControl()
+	c = newFakeControl()
 	before := r.registry.Get(nodeKey)
-	must(t, s.Up(r.ctx(), &hook.TaskEnv{AllocEnv: te.AllocEnv, Task: te.Task, Config: &driver.TaskConfig{}}))
+	must(t, s.Up(r.ctx(), &hook.TaskEnv{
+		AllocEnv: te.AllocEnv,
+		Task:     te.Task,
+		Config:   &driver.TaskConfig{},
+	}))
 	s.Started(r.ctx(), c)
 	must(t, p.Await(r.ctx(), "Probe", n+3))
 	if len(c.events)+len(c.restarts) != 0 || r.registry.Get(nodeKey) != before {
@@ -264,14 +290,17 @@ func TestPluginSupervisor_RemovesOnlyItsOwnRegistration(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
-	p := process(t, s)
+	p := startPlugin(t, s)
 	must(t, p.Restart())
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	c.next(t)
 	must(t,
 		r.registry.Register(&dynamicplugins.Instance{
-			Kind: structs.CSIKindNode, ID: "ebs", AllocID: "newer", SocketPath: p.Socket(),
+			Kind:       structs.CSIKindNode,
+			ID:         "ebs",
+			AllocID:    "newer",
+			SocketPath: p.Socket(),
 		}))
 	s.Stopped()
 	must(t, s.Down(r.ctx()))
@@ -284,20 +313,29 @@ func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
-	p, err := csitest.New(csitest.Config{Node: true, Mounts: true, SocketDir: s.socketDir,
+	p, err := csitest.New(csitest.Config{
+		Node:      true,
+		Mounts:    true,
+		SocketDir: s.socketDir,
 		HostPath: func(path string) string {
 			return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
-		}})
+		},
+	})
 	must(t, err)
 	t.Cleanup(p.Close)
 	must(t, p.Restart())
 	s.plugin.Type = structs.CSIPluginNode
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	c.next(t)
-	u := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "data"}, AllocID: "user",
-		PluginID: "ebs", ExternalID: "x",
-		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
+	u := &csimanager.Use{
+		VolumeKey:      csimanager.VolumeKey{Namespace: "default", ID: "data"},
+		AllocID:        "user",
+		PluginID:       "ebs",
+		ExternalID:     "x",
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}
 	_, err = r.m.Volumes().Up(r.ctx(), u, nil)
 	must(t, err)
 	s.Stopped()
@@ -309,7 +347,8 @@ func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 func TestPluginSupervisor_DefaultTimeouts(t *testing.T) {
 	r := newFixture(t)
 	s, _ := r.supervisor("a1", nil)
-	if s.plugin.HealthTimeout != 30*time.Second || s.plugin.HangTimeout != 2*time.Minute {
+	if s.plugin.HealthTimeout != 30*time.Second ||
+		s.plugin.HangTimeout != 2*time.Minute {
 		t.Errorf("health_timeout %s, hang_timeout %s", s.plugin.HealthTimeout, s.plugin.HangTimeout)
 	}
 }
@@ -319,10 +358,15 @@ func TestPluginSupervisor_HasAPrivateSocketDirectory(t *testing.T) {
 	seen := map[string]string{}
 	for _, alloc := range []string{"a1", "a2"} {
 		for _, task := range []string{"plugin", "other"} {
-			e := env(alloc, nil)
-			s := NewPluginSupervisor(SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes()}, e,
+			e := allocEnv(alloc, nil)
+			s := NewPluginSupervisor(SupervisorConfig{
+				Dir:      r.dir,
+				Registry: r.registry,
+				Volumes:  r.m.Volumes(),
+			}, e,
 				&structs.Task{
-					Name: task, CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginNode},
+					Name:            task,
+					CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginNode},
 				}).(*supervisor)
 			if other := seen[s.socketDir]; other != "" {
 				t.Errorf("%s of %s shares its directory with %s", task, alloc, other)
@@ -339,8 +383,8 @@ func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
 	for _, alloc := range []string{"a1", "a2"} {
 		s, te := r.supervisor(alloc, nil)
 		must(t, s.Up(r.ctx(), te))
-		must(t, process(t, s).Restart())
-		c := newControl()
+		must(t, startPlugin(t, s).Restart())
+		c := newFakeControl()
 		s.Started(ctx, c)
 		c.next(t)
 		first = append(first, s)
@@ -359,7 +403,7 @@ func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
 	for _, alloc := range []string{"a1", "a2"} {
 		s, te := r.supervisor(alloc, nil)
 		must(t, s.Up(r.ctx(), te))
-		c := newControl()
+		c := newFakeControl()
 		s.Started(r.ctx(), c)
 		again = append(again, s)
 	}
@@ -368,7 +412,8 @@ func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
 	if i := r.registry.Get(nodeKey); i == nil || i.AllocID != "a1" {
 		t.Errorf("serving %+v", i)
 	}
-	if _, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs"); err != nil {
+	_, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs")
+	if err != nil {
 		t.Error(err)
 	}
 	again[0].Stopped()
@@ -381,21 +426,32 @@ func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
 func TestPluginSupervisors_OfTwoPluginsInOneAllocationServeBoth(t *testing.T) {
 	r := newFixture(t)
 	for _, id := range []string{"ebs", "efs"} {
-		e := env("a1", nil)
+		e := allocEnv("a1", nil)
 		task := &structs.Task{
-			Name: id, CSIPluginConfig: &structs.CSIPluginConfig{ID: id, Type: structs.CSIPluginMonolith},
+			Name:            id,
+			CSIPluginConfig: &structs.CSIPluginConfig{ID: id, Type: structs.CSIPluginMonolith},
 		}
 		s := NewPluginSupervisor(SupervisorConfig{
-			Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes(), StartInterval: time.Millisecond,
+			Dir:           r.dir,
+			Registry:      r.registry,
+			Volumes:       r.m.Volumes(),
+			StartInterval: time.Millisecond,
 		}, e, task).(*supervisor)
-		must(t, s.Up(r.ctx(), &hook.TaskEnv{AllocEnv: e, Task: task, Config: &driver.TaskConfig{}}))
+		must(t, s.Up(r.ctx(), &hook.TaskEnv{
+			AllocEnv: e,
+			Task:     task,
+			Config:   &driver.TaskConfig{},
+		}))
 		p, err := csitest.New(csitest.Config{
-			Name: id + ".csi", Controller: true, Node: true, SocketDir: s.socketDir,
+			Name:       id + ".csi",
+			Controller: true,
+			Node:       true,
+			SocketDir:  s.socketDir,
 		})
 		must(t, err)
 		t.Cleanup(p.Close)
 		must(t, p.Restart())
-		c := newControl()
+		c := newFakeControl()
 		s.Started(r.ctx(), c)
 		defer s.Stopped()
 		c.next(t)

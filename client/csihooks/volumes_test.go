@@ -21,10 +21,14 @@ func TestVolumes_UpAndDown(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
 	r.servers.publish = structs.Secrets{"device": "/dev/xvdf"}
-	e := env("a1", map[string]string{"one": "data", "two": "logs", "same": "data"})
+	e := allocEnv("a1", map[string]string{"one": "data", "two": "logs", "same": "data"})
 	e.Group.Volumes["one"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"noatime"}}
 	e.Group.Volumes["same"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"noatime"}}
-	e.Group.Volumes["host"] = &structs.VolumeRequest{Name: "host", Type: "host", Source: "x"}
+	e.Group.Volumes["host"] = &structs.VolumeRequest{
+		Name:   "host",
+		Type:   "host",
+		Source: "x",
+	}
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
 	one, ok1 := e.Volume("one")
@@ -45,7 +49,8 @@ func TestVolumes_UpAndDown(t *testing.T) {
 			c.Get("volume_capability.mount.fs_type") != "ext4" {
 			t.Errorf("%s: %v", c.RPC, c.Request)
 		}
-		if c.Get("volume_id") == "ext-data" && !strings.Contains(fmt.Sprint(c.Request), "noatime") {
+		if c.Get("volume_id") == "ext-data" &&
+			!strings.Contains(fmt.Sprint(c.Request), "noatime") {
 			t.Errorf("the job's mount flags are not laid over: %v", c.Request)
 		}
 	}
@@ -60,7 +65,7 @@ func TestVolumes_UpAndDown(t *testing.T) {
 func TestVolumes_PerAllocAreNamedByTheIndex(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	e.Group.Volumes["d"].PerAlloc = true
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
@@ -73,10 +78,11 @@ func TestVolumes_PerAllocAreNamedByTheIndex(t *testing.T) {
 
 func TestVolumes_RefuseOneVolumeInTwoModes(t *testing.T) {
 	r := newFixture(t)
-	e := env("a1", map[string]string{"r": "data", "w": "data"})
+	e := allocEnv("a1", map[string]string{"r": "data", "w": "data"})
 	e.Group.Volumes["r"].ReadOnly = true
 	err := r.volumes(e).Up(r.ctx(), e)
-	if !structs.IsKind(err, structs.KindInvalid) || r.servers.count("CSIVolume.Claim") != 0 {
+	if !structs.IsKind(err, structs.KindInvalid) ||
+		r.servers.count("CSIVolume.Claim") != 0 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -85,7 +91,7 @@ func TestVolumes_ReportTheWaitUntilTheGrant(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "waits for allocation 1234 on node n2"
-	e := env("a1", map[string]string{"d": "data", "l": "logs"})
+	e := allocEnv("a1", map[string]string{"d": "data", "l": "logs"})
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
@@ -105,7 +111,7 @@ func TestVolumes_StopEndsTheWait(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "waits"
-	e := env("a1", map[string]string{"d": "data", "l": "logs"})
+	e := allocEnv("a1", map[string]string{"d": "data", "l": "logs"})
 	h := r.volumes(e)
 	ctx, cancel := context.WithCancel(r.ctx())
 	done := make(chan error, 1)
@@ -128,14 +134,15 @@ func TestVolumes_RetryWhileTheServersAreAway(t *testing.T) {
 	lost := structs.Errorf(structs.KindTimeout, "lost")
 	r.servers.fail["CSIVolume.Claim"] = []error{away, lost}
 	r.servers.fail["CSIVolume.GetClaim"] = []error{away, lost}
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
 	if !r.told("claiming the volumes: no leader") {
 		t.Errorf("progress %q", r.progress)
 	}
 	r.servers.fail["CSIVolume.Unpublish"] = []error{away}
-	if err := h.Down(r.ctx()); err == nil || !strings.Contains(err.Error(), "releasing the claims: no leader") {
+	err := h.Down(r.ctx())
+	if err == nil || !strings.Contains(err.Error(), "releasing the claims: no leader") {
 		t.Errorf("got %v", err)
 	}
 	r.crash() // the runner of the next agent takes it down again
@@ -167,7 +174,7 @@ func TestVolumes_AFailureNamesItsStep(t *testing.T) {
 			r := newFixture(t)
 			p := r.plugin("ebs")
 			tc.bend(r, p)
-			e := env("a1", map[string]string{"d": "data", "l": "logs"})
+			e := allocEnv("a1", map[string]string{"d": "data", "l": "logs"})
 			h := r.volumes(e)
 			err := h.Up(r.ctx(), e)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -184,8 +191,9 @@ func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
 		t.Run(rpc, func(t *testing.T) {
 			r := newFixture(t)
 			p := r.plugin("ebs")
-			p.Fail(rpc, csitest.Error("NotFound", "not yet"), csitest.Error("NotFound", "not yet"))
-			e := env("a1", map[string]string{"d": "data"})
+			p.Fail(rpc, csitest.Error("NotFound", "not yet"),
+				csitest.Error("NotFound", "not yet"))
+			e := allocEnv("a1", map[string]string{"d": "data"})
 			h := r.volumes(e)
 			must(t, h.Up(r.ctx(), e))
 			if n := r.servers.count("CSIVolume.GetClaim"); n != 3 {
@@ -194,7 +202,8 @@ func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
 			must(t, h.Down(r.ctx()))
 			p.Forget()
 			p.FailAlways(rpc, csitest.Error("NotFound", "never"))
-			if err := h.Up(r.ctx(), e); !structs.IsKind(err, structs.KindNotFound) || p.Count(rpc) != 3 {
+			err := h.Up(r.ctx(), e)
+			if !structs.IsKind(err, structs.KindNotFound) || p.Count(rpc) != 3 {
 				t.Errorf("got %v after %d tries", err, p.Count(rpc))
 			}
 			must(t, h.Down(r.ctx()))
@@ -218,7 +227,7 @@ func TestDown_ReportsAFileSystemThatTurnedReadOnly(t *testing.T) {
 			must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
 			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.before, ""))
-			e := env("a1", map[string]string{"d": "data", "l": "logs"})
+			e := allocEnv("a1", map[string]string{"d": "data", "l": "logs"})
 			h := r.volumes(e)
 			must(t, h.Up(r.ctx(), e))
 			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.after, ""))
@@ -242,7 +251,7 @@ func TestDown_ReportsAFileSystemThatTurnedReadOnly(t *testing.T) {
 func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
-	e := env("a1", map[string]string{"d": "data", "l": "logs"})
+	e := allocEnv("a1", map[string]string{"d": "data", "l": "logs"})
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
 	p.Fail("NodeUnpublishVolume", csitest.Error("Internal", "busy"))
@@ -250,7 +259,8 @@ func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "volume default/logs: unpublishing: plugin") {
 		t.Fatalf("got %v", err)
 	}
-	if held := r.servers.held(); len(held) != 1 || !strings.Contains(held[0], "logs") {
+	held := r.servers.held()
+	if len(held) != 1 || !strings.Contains(held[0], "logs") {
 		t.Errorf("claims %q: the one that is still on the node has to stay, the other to go", held)
 	}
 	must(t, h.Down(r.ctx()))
@@ -259,7 +269,7 @@ func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
 
 func TestDown_WithoutAClaimDoesNotWait(t *testing.T) {
 	r := newFixture(t)
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	must(t, r.volumes(e).Down(r.ctx()))
 	if r.servers.count("CSIVolume.Unpublish") != 0 {
 		t.Error("the servers were asked for nothing")
@@ -269,7 +279,7 @@ func TestDown_WithoutAClaimDoesNotWait(t *testing.T) {
 func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	must(t, r.volumes(e).Up(r.ctx(), e))
 	before, _ := e.Volume("d")
 	r.crash()
@@ -278,7 +288,7 @@ func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
 	r.servers.fail["CSIVolume.Claim"] = []error{down}
 	r.servers.fail["CSIVolume.GetClaim"] = []error{down}
 	r.boot()
-	again := env("a1", map[string]string{"d": "data"})
+	again := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(again)
 	must(t, h.Up(r.ctx(), again))
 	if after, ok := again.Volume("d"); !ok || after != before {
@@ -292,7 +302,7 @@ func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
 func TestDown_WithoutThePluginIsRetried(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
 	p.Stop()
@@ -315,7 +325,7 @@ func TestVolumes_WaitForTheirDriver(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
 	r.servers.change(func() { r.servers.provider = "other.csi" })
-	e := env("a1", map[string]string{"data": "data"})
+	e := allocEnv("a1", map[string]string{"data": "data"})
 	h := r.volumes(e)
 	ended := make(chan error, 1)
 	go func() { ended <- h.Up(r.ctx(), e) }()
@@ -355,7 +365,7 @@ func (b *boundedCalls) Call(ctx context.Context, method string, req, resp any) e
 func TestVolumes_BoundsClaimAndRelease(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
-	e := env("a1", map[string]string{"d": "data"})
+	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e).(*volumes)
 	calls := &boundedCalls{Caller: h.Servers, bounds: map[string]time.Duration{}}
 	h.Servers = calls

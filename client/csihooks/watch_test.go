@@ -18,9 +18,9 @@ func TestPluginSupervisor_EmitsAnEventPerChangeOfHealth(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
-	p := process(t, s)
+	p := startPlugin(t, s)
 	must(t, p.Restart())
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	defer s.Stopped()
 	c.next(t)
@@ -42,15 +42,15 @@ func TestPluginSupervisor_EmitsAnEventPerChangeOfHealth(t *testing.T) {
 }
 
 // hanging is a plugin that was healthy and answers nothing any more.
-func (r *fixture) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *control) {
+func (r *fixture) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *fakeControl) {
 	r.t.Helper()
 	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, c *SupervisorConfig) {
 		p.HangTimeout, c.ProbeTimeout = hang, 5*time.Millisecond
 	})
 	must(r.t, s.Up(r.ctx(), te))
-	p := process(r.t, s)
+	p := startPlugin(r.t, s)
 	must(r.t, p.Restart())
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	r.t.Cleanup(s.Stopped)
 	if e := c.next(r.t); e.Type != structs.TaskEventPluginHealthy {
@@ -83,11 +83,13 @@ func TestPluginSupervisor_RestartsAPluginThatHangs(t *testing.T) {
 func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1",
-		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HangTimeout = 10 * time.Millisecond })
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
+			p.HangTimeout = 10 * time.Millisecond
+		})
 	must(t, s.Up(r.ctx(), te))
-	p := process(t, s)
+	p := startPlugin(t, s)
 	must(t, p.Restart())
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	defer s.Stopped()
 	c.next(t)
@@ -105,9 +107,9 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
-	p := process(t, s)
+	p := startPlugin(t, s)
 	must(t, p.Restart())
-	c := newControl()
+	c := newFakeControl()
 	ctx, cancel := context.WithCancel(r.ctx())
 	s.Started(ctx, c)
 	c.next(t)
@@ -116,7 +118,7 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 	cancel() // the agent ends; the process does not
 	s.Stopped()
 	s, _ = r.supervisor("a1", nil)
-	c = newControl()
+	c = newFakeControl()
 	s.Started(r.ctx(), c)
 	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
 	if len(c.events) != 0 {
@@ -133,15 +135,21 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T) {
 	r := newFixture(t)
 	first := &dynamicplugins.Instance{
-		Kind: structs.CSIKindNode, ID: "ebs", AllocID: "first", SocketPath: "/first", Provider: "first.csi",
+		Kind:       structs.CSIKindNode,
+		ID:         "ebs",
+		AllocID:    "first",
+		SocketPath: "/first",
+		Provider:   "first.csi",
 	}
 	must(t, r.registry.Register(first))
 	s, te := r.supervisor("a1",
-		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
+			p.HealthTimeout = 20 * time.Millisecond
+		})
 	must(t, s.Up(r.ctx(), te))
-	p := process(t, s)
+	p := startPlugin(t, s)
 	must(t, p.Restart())
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	defer s.Stopped()
 	e := c.next(t)
@@ -153,7 +161,8 @@ func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T
 	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; { // well beyond health_timeout
 		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
 	}
-	if i := r.registry.Get(nodeKey); i.AllocID != "first" || len(c.events)+len(c.restarts) != 0 {
+	i := r.registry.Get(nodeKey)
+	if i.AllocID != "first" || len(c.events)+len(c.restarts) != 0 {
 		t.Errorf("serving %+v, %d events, %d restarts", i, len(c.events), len(c.restarts))
 	}
 	must(t, r.registry.Deregister(nodeKey, "first"))
@@ -165,9 +174,11 @@ func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T
 func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1",
-		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
+			p.HealthTimeout = 20 * time.Millisecond
+		})
 	must(t, s.Up(r.ctx(), te))
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy {
 		t.Errorf("event %+v", e)
@@ -180,7 +191,7 @@ func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 	// The next process is given its own time.
 	te.FirstStart = false
 	must(t, s.Up(r.ctx(), te))
-	p := process(t, s)
+	p := startPlugin(t, s)
 	must(t, p.Restart())
 	s.Started(r.ctx(), c)
 	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
@@ -193,12 +204,14 @@ func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 func TestDuty_E7_AStartingPluginIsNotRestarted(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1",
-		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
+			p.HealthTimeout = 20 * time.Millisecond
+		})
 	must(t, s.Up(r.ctx(), te))
-	p := process(t, s)
+	p := startPlugin(t, s)
 	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
 	must(t, p.Restart())
-	c := newControl()
+	c := newFakeControl()
 	s.Started(r.ctx(), c)
 	defer s.Stopped()
 	if e := c.next(t); !strings.Contains(e.Message, "still starting") {

@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// carriesOut makes an RPC of the plugin continue after its caller has gone, until release is called.
-func carriesOut(t *testing.T, p *csitest.Plugin, rpc string) (release func()) {
+// answerAfterRelease makes an RPC of the plugin continue after its caller has gone, until release is called.
+func answerAfterRelease(t *testing.T, p *csitest.Plugin, rpc string) (release func()) {
 	gate, done := make(chan struct{}), make(chan struct{})
 	p.Script(rpc, func(context.Context, any) (any, error) {
 		<-gate
@@ -32,8 +32,8 @@ func carriesOut(t *testing.T, p *csitest.Plugin, rpc string) (release func()) {
 	return release
 }
 
-// over returns a context that has ended, so that a function does not wait.
-func over(t *testing.T) context.Context {
+// endedContext returns a context that has ended, so that a function does not wait.
+func endedContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
@@ -52,7 +52,7 @@ func TestDuty_C6_AnAbandonedCallIsUndoneOnlyAfterItsEnd(t *testing.T) {
 			r.boot()
 			p := r.plugin("ebs", "plug", nodeOnly)
 			u := use("data", "a1")
-			release := carriesOut(t, p, rpc)
+			release := answerAfterRelease(t, p, rpc)
 			ctx, stop := context.WithCancel(r.ctx())
 			ended := make(chan error, 1)
 			go func() {
@@ -64,7 +64,7 @@ func TestDuty_C6_AnAbandonedCallIsUndoneOnlyAfterItsEnd(t *testing.T) {
 			if err := <-ended; structs.KindOf(err).Final() {
 				t.Errorf("the outcome is not known, and the error says that it is: %v", err)
 			}
-			err := r.v.Down(over(t), u.VolumeKey, "a1")
+			err := r.v.Down(endedContext(t), u.VolumeKey, "a1")
 			if err == nil || structs.KindOf(err).Final() || p.Count(undo) != 0 {
 				t.Fatalf("undone while it was carried out (%d calls): %v", p.Count(undo), err)
 			}
@@ -72,7 +72,8 @@ func TestDuty_C6_AnAbandonedCallIsUndoneOnlyAfterItsEnd(t *testing.T) {
 				t.Errorf("%q does not say what is under way", err)
 			}
 			has, err := r.v.Presence(u.VolumeKey)
-			if err != nil || len(has.Pending) != 1 || !strings.Contains(has.Pending[0], rpc) {
+			if err != nil || len(has.Pending) != 1 ||
+				!strings.Contains(has.Pending[0], rpc) {
 				t.Errorf("%+v, %v", has, err)
 			}
 			release()
@@ -91,7 +92,7 @@ func killedDuringStage(t *testing.T) (r *fixture, p *csitest.Plugin, u *Use) {
 	r.boot()
 	p = r.plugin("ebs", "plug", nodeOnly)
 	u = use("data", "a1")
-	release := carriesOut(t, p, "NodeStageVolume")
+	release := answerAfterRelease(t, p, "NodeStageVolume")
 	ended := make(chan error, 1)
 	go func() {
 		_, err := r.v.Up(r.ctx(), u, nil)
@@ -101,12 +102,12 @@ func killedDuringStage(t *testing.T) (r *fixture, p *csitest.Plugin, u *Use) {
 	r.crash()
 	<-ended
 	r.boot()
-	notUnstaged(t, r, p, u)
+	checkNotUnstaged(t, r, p, u)
 	release()
 	return r, p, u
 }
 
-func notUnstaged(t *testing.T, r *fixture, p *csitest.Plugin, u *Use) {
+func checkNotUnstaged(t *testing.T, r *fixture, p *csitest.Plugin, u *Use) {
 	t.Helper()
 	err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
 	if !structs.IsKind(err, structs.KindUnavailable) ||
@@ -146,8 +147,13 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 	})
 	r.up(u)
 	must(t,
-		r.v.store.putPublish(&publishRecord{Namespace: "default", VolumeID: "data", AllocID: "a1", State: claimed}))
-	notUnstaged(t, r, p, u)
+		r.v.store.putPublish(&publishRecord{
+			Namespace: "default",
+			VolumeID:  "data",
+			AllocID:   "a1",
+			State:     claimed,
+		}))
+	checkNotUnstaged(t, r, p, u)
 	r.crash()
 	r.cfg.LateWait = time.Nanosecond
 	r.boot()
@@ -203,7 +209,8 @@ func TestDuty_K15_NotFoundProvesNothingWhereNoMountWasSeen(t *testing.T) {
 	r.up(u)
 	p.Fail("NodeUnstageVolume", csitest.Error("NotFound", "which volume?"))
 	err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
-	if !structs.IsKind(err, structs.KindNotFound) || !strings.Contains(err.Error(), "which volume?") {
+	if !structs.IsKind(err, structs.KindNotFound) ||
+		!strings.Contains(err.Error(), "which volume?") {
 		t.Fatalf("taken for unstaged: %v", err)
 	}
 	if s, err := r.v.store.getStage(u.VolumeKey); err != nil || s == nil {
@@ -219,7 +226,8 @@ func TestDuty_K8_K15_NotFoundIsDoneWhereNothingEverSucceeded(t *testing.T) {
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	p.Fail("NodeStageVolume", csitest.Error("NotFound", "?"))
-	if _, err := r.v.Up(r.ctx(), u, nil); !structs.IsKind(err, structs.KindNotFound) {
+	_, err := r.v.Up(r.ctx(), u, nil)
+	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Fatal(err)
 	}
 	p.Fail("NodeUnstageVolume", csitest.Error("NotFound", "?"))
@@ -236,7 +244,8 @@ func TestPresence_NamesTheMounts(t *testing.T) {
 	}
 	target := r.up(u)
 	has, err := r.v.Presence(u.VolumeKey)
-	if err != nil || len(has.Mounts) != 2 || has.Mounts[1] != target || len(has.Held) != 2 {
+	if err != nil || len(has.Mounts) != 2 ||
+		has.Mounts[1] != target || len(has.Held) != 2 {
 		t.Errorf("%+v, %v", has, err)
 	}
 	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
@@ -265,10 +274,11 @@ func TestDetach_NamesTheReasonOfADelay(t *testing.T) {
 	go func() { answered <- r.v.Detach(ctx, u.VolumeKey, "a1", ended) }()
 	must(t, p.Await(r.ctx(), "NodeUnstageVolume", 1))
 	stop()
-	if err := <-answered; err == nil || !strings.Contains(err.Error(), "NodeUnstageVolume was called at ") {
+	err := <-answered
+	if err == nil || !strings.Contains(err.Error(), "NodeUnstageVolume was called at ") {
 		t.Errorf("%v", err)
 	}
-	if err := r.v.Detach(over(t), u.VolumeKey, "a1", ended); err == nil ||
+	if err := r.v.Detach(endedContext(t), u.VolumeKey, "a1", ended); err == nil ||
 		!strings.Contains(err.Error(), "NodeUnstageVolume since ") {
 		t.Errorf("%v", err)
 	}

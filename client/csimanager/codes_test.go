@@ -30,12 +30,22 @@ const (
 // codes are all codes but OK, with their effects where the table of the RPC demands no other (CSI spec,
 // "Error Scheme"). A call with an unknown outcome is repeated.
 var codes = map[string]outcome{
-	"Canceled": again, "Unknown": again, "DeadlineExceeded": again, "ResourceExhausted": again, "Aborted": again,
-	"Unavailable": again, "InvalidArgument": fails, "NotFound": fails, "AlreadyExists": fails,
+	"Canceled":           again,
+	"Unknown":            again,
+	"DeadlineExceeded":   again,
+	"ResourceExhausted":  again,
+	"Aborted":            again,
+	"Unavailable":        again,
+	"InvalidArgument":    fails,
+	"NotFound":           fails,
+	"AlreadyExists":      fails,
 	"PermissionDenied":   fails,
-	"FailedPrecondition": fails, "OutOfRange": fails, "Unimplemented": fails, "Internal": fails,
-	"DataLoss":        fails,
-	"Unauthenticated": fails,
+	"FailedPrecondition": fails,
+	"OutOfRange":         fails,
+	"Unimplemented":      fails,
+	"Internal":           fails,
+	"DataLoss":           fails,
+	"Unauthenticated":    fails,
 }
 
 // codesBut returns codes with another outcome for one.
@@ -45,8 +55,8 @@ func codesBut(code string, o outcome) map[string]outcome {
 	return other
 }
 
-// undone has the effects for a call that undoes another: such a call is repeated until it succeeds.
-func undone() map[string]outcome {
+// undoOutcomes has the effects for a call that undoes another: such a call is repeated until it succeeds.
+func undoOutcomes() map[string]outcome {
 	kept := map[string]outcome{}
 	for code := range codes {
 		kept[code] = keeps
@@ -63,22 +73,24 @@ func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_EachCodeOf
 	for rpc, want := range map[string]map[string]outcome{
 		"NodeStageVolume":     codes,
 		"NodePublishVolume":   codesBut("FailedPrecondition", stages),
-		"NodeUnpublishVolume": undone(),
-		"NodeUnstageVolume":   undone(),
+		"NodeUnpublishVolume": undoOutcomes(),
+		"NodeUnstageVolume":   undoOutcomes(),
 	} {
 		t.Run(rpc, func(t *testing.T) {
 			r := newFixture(t)
 			p := r.plugin("ebs", "plug", nodeOnly)
 			for _, code := range slices.Sorted(maps.Keys(want)) {
-				t.Run(code, func(t *testing.T) { answers(t, r, p, rpc, code, want[code]) })
+				t.Run(code, func(t *testing.T) {
+					checkAnswer(t, r, p, rpc, code, want[code])
+				})
 			}
 			r.clean(nil, "")
 		})
 	}
 }
 
-// answers makes the plugin answer an RPC once with a code, during an Up or a Down.
-func answers(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, want outcome) {
+// checkAnswer makes the plugin answer an RPC once with a code, during an Up or a Down.
+func checkAnswer(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, want outcome) {
 	u := use("v-"+code, "a1")
 	step := func() error { _, err := r.v.Up(r.ctx(), u, nil); return err }
 	if want == keeps || want == looks || want == parks {
@@ -89,18 +101,21 @@ func answers(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, want
 	p.Fail(rpc, csitest.Error(code, "out of order"))
 	err := step()
 	calls, made := 2, map[outcome]string{
-		again: rpc + " " + rpc, looks: rpc + " " + rpc, stages: rpc + " NodeStageVolume " + rpc,
+		again:  rpc + " " + rpc,
+		looks:  rpc + " " + rpc,
+		stages: rpc + " NodeStageVolume " + rpc,
 	}
 	switch want {
 	case fails, keeps, parks:
 		calls = 1
 		said := `plugin "ebs": ` + rpc + ": " + code + ": out of order"
-		if err == nil || !strings.HasSuffix(strings.Split(err.Error(), ";")[0], said) {
+		if err == nil ||
+			!strings.HasSuffix(strings.Split(err.Error(), ";")[0], said) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	default:
 		must(t, err)
-		if got := names(p); !strings.Contains(got, made[want]) {
+		if got := volumeCalls(p); !strings.Contains(got, made[want]) {
 			t.Errorf("%s: the calls are %s", want, got)
 		}
 	}
@@ -108,7 +123,8 @@ func answers(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, want
 		t.Errorf("%s: %d calls", want, n)
 	}
 	if want == parks {
-		if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); err == nil || p.Count(rpc) != calls {
+		err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
+		if err == nil || p.Count(rpc) != calls {
 			t.Errorf("%s: %v after %d calls", want, err, p.Count(rpc))
 		}
 		r.v.UnparkCalls(u.VolumeKey)
@@ -127,8 +143,8 @@ func answers(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, want
 	}
 }
 
-// names are the plugin's calls for volumes, in their order.
-func names(p *csitest.Plugin) string {
+// volumeCalls are the plugin's calls for volumes, in their order.
+func volumeCalls(p *csitest.Plugin) string {
 	var list []string
 	for _, c := range p.Calls("NodeStageVolume",
 		"NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume") {
@@ -150,7 +166,8 @@ func TestDuty_C8_J10_J11_J12_J13_EachCodeOfNodeExpandVolume(t *testing.T) {
 			var told error
 			u.Expanded = func(_ context.Context, _ int64, err error) { told = err }
 			p.Forget()
-			p.Fail(rpc, csitest.Error(code, "out of order"), csitest.Error(code, "out of order"))
+			p.Fail(rpc, csitest.Error(code, "out of order"),
+				csitest.Error(code, "out of order"))
 			_, err := r.v.Up(r.ctx(), u, nil)
 			must(t, err)
 			_, err = r.v.Expand(r.ctx(), u)

@@ -20,7 +20,7 @@ func TestCrash_BetweenRecordActAndMark(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				for _, shared := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/acted=%v/again=%v/shared=%v", rpc, acted, again, shared), func(t *testing.T) {
-						killedAt(t, rpc, acted, again, shared)
+						checkKilledDuring(t, rpc, acted, again, shared)
 					})
 				}
 			}
@@ -28,7 +28,7 @@ func TestCrash_BetweenRecordActAndMark(t *testing.T) {
 	}
 }
 
-func killedAt(t *testing.T, rpc string, acted, again, shared bool) {
+func checkKilledDuring(t *testing.T, rpc string, acted, again, shared bool) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u, other := use("data", "a1"), use("data", "b2")

@@ -13,11 +13,12 @@ import (
 	"berth/structs"
 )
 
-// order are the node's calls, in their order.
-func order(p *csitest.Plugin) string {
+// nodeCallOrder are the node's calls, in their order.
+func nodeCallOrder(p *csitest.Plugin) string {
 	var names []string
 	for _, c := range p.Calls("NodeStageVolume", "NodePublishVolume", "NodeExpandVolume") {
-		names = append(names, strings.TrimSuffix(strings.TrimPrefix(c.RPC, "Node"), "Volume"))
+		names = append(names,
+			strings.TrimSuffix(strings.TrimPrefix(c.RPC, "Node"), "Volume"))
 	}
 	return strings.Join(names, " ")
 }
@@ -45,17 +46,24 @@ func TestDuty_J8_J9_TheNodesStepComesAfterStageOrAfterPublish(t *testing.T) {
 			}
 			var grown []int64
 			u.ExpandBytes = 4 << 20
-			u.Expanded = func(_ context.Context, n int64, err error) { must(t, err); grown = append(grown, n) }
+			u.Expanded = func(_ context.Context, n int64, err error) {
+				must(t, err)
+				grown = append(grown, n)
+			}
 			r.up(u)
-			if order(p) != c.want || len(grown) != 1 {
-				t.Fatalf("calls %q, want %q; told %v", order(p), c.want, grown)
+			if nodeCallOrder(p) != c.want || len(grown) != 1 {
+				t.Fatalf("calls %q, want %q; told %v", nodeCallOrder(p), c.want, grown)
 			}
 			for _, call := range p.Calls("NodeExpandVolume") {
 				stage := r.inPlugin(stagePath(volumeDir(u.VolumeKey)))
-				want := map[string]string{"volume_id": "ext-data", "capacity_range.required_bytes": "4194304",
+				want := map[string]string{
+					"volume_id":                          "ext-data",
+					"capacity_range.required_bytes":      "4194304",
 					"secrets.pw":                         "hunter22",
-					"volume_capability.access_mode.mode": "MULTI_NODE_MULTI_WRITER", "staging_target_path": stage,
-					"volume_path": r.inPlugin(targetPath(volumeDir(u.VolumeKey), "a1"))}
+					"volume_capability.access_mode.mode": "MULTI_NODE_MULTI_WRITER",
+					"staging_target_path":                stage,
+					"volume_path":                        r.inPlugin(targetPath(volumeDir(u.VolumeKey), "a1")),
+				}
 				if c.caps != nil {
 					want["staging_target_path"] = ""
 				}
@@ -74,7 +82,9 @@ func TestDuty_J8_J9_TheNodesStepComesAfterStageOrAfterPublish(t *testing.T) {
 	}
 }
 
-func (r *fixture) inPlugin(rel string) string { return filepath.Join(scope, rel) }
+func (r *fixture) inPlugin(rel string) string {
+	return filepath.Join(scope, rel)
+}
 
 func TestUp_UsesAVolumeThatDidNotGrow(t *testing.T) {
 	r := newFixture(t)
@@ -175,7 +185,8 @@ func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
 	u.ExpandBytes = 4 << 20
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()
-	if _, err := r.v.Expand(ctx, u); err == nil || p.Count("NodeExpandVolume") != 0 {
+	_, err := r.v.Expand(ctx, u)
+	if err == nil || p.Count("NodeExpandVolume") != 0 {
 		t.Errorf("two calls for one volume: %v", err)
 	}
 	release()
@@ -198,7 +209,8 @@ func TestUp_RemembersWhetherTheFileSystemCouldBeWritten(t *testing.T) {
 		must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.flags, ""))
 		m, err := r.v.Up(r.ctx(), use("data", "a1"), nil)
 		again, there, err2 := r.v.Published(use("data", "a1").VolumeKey, "a1")
-		if err != nil || err2 != nil || !there || m.Writable != c.want || again.Writable != c.want {
+		if err != nil || err2 != nil || !there ||
+			m.Writable != c.want || again.Writable != c.want {
 			t.Errorf("writable %v, %v; want %v (%v, %v)", m.Writable, again.Writable, c.want, err, err2)
 		}
 		r.down(use("data", "a1"))

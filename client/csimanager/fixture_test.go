@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const scope = "/local/csi"
 
 // fixture is a node: its records, its registry and a running manager. boot and crash end and begin an agent
-// over the same records, while plugins and mounts stay.
+// endedContext the same records, while plugins and mounts stay.
 type fixture struct {
 	t    *testing.T
 	dir  string
@@ -47,10 +47,19 @@ func newFixture(t *testing.T) *fixture {
 	dir, err = mounts.Resolve(dir)
 	must(t, err)
 	r := &fixture{t: t, dir: dir, root: filepath.Join(dir, "v")}
-	r.cfg = Config{Root: r.root, NodeID: "n1", Logger: hclog.NewNullLogger(), FingerprintInterval: time.Minute,
-		ProbeTimeout: 30 * time.Second, CallTimeout: time.Minute, LateWait: time.Nanosecond,
-		StopWait: time.Nanosecond, ClientWait: 30 * time.Second,
-		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
+	r.cfg = Config{
+		Root:                r.root,
+		NodeID:              "n1",
+		Logger:              hclog.NewNullLogger(),
+		FingerprintInterval: time.Minute,
+		ProbeTimeout:        30 * time.Second,
+		CallTimeout:         time.Minute,
+		LateWait:            time.Nanosecond,
+		StopWait:            time.Nanosecond,
+		ClientWait:          30 * time.Second,
+		RetryMin:            time.Millisecond,
+		RetryMax:            5 * time.Millisecond,
+	}
 	t.Cleanup(func() { unmountBelow(dir); _ = os.RemoveAll(dir) })
 	t.Cleanup(func() { r.crash() })
 	r.boot()
@@ -112,8 +121,14 @@ func (r *fixture) register(id, allocID string, p *csitest.Plugin, cfg csitest.Co
 		structs.CSIKindController: cfg.Controller, structs.CSIKindNode: cfg.Node,
 	} {
 		if on {
-			must(r.t, r.registry.Register(&dynamicplugins.Instance{Kind: kind, ID: id, AllocID: allocID,
-				SocketPath: p.Socket(), HostMountPath: r.v.Root(), PluginMountPath: scope}))
+			must(r.t, r.registry.Register(&dynamicplugins.Instance{
+				Kind:            kind,
+				ID:              id,
+				AllocID:         allocID,
+				SocketPath:      p.Socket(),
+				HostMountPath:   r.v.Root(),
+				PluginMountPath: scope,
+			}))
 		}
 	}
 }
@@ -167,7 +182,8 @@ func (r *fixture) clean(p *csitest.Plugin, volume string) {
 		r.t.Errorf("directories are left: %v, %v", left, err)
 	}
 	if p != nil {
-		if _, staged, published, _ := p.Volume(volume); len(staged)+len(published) > 0 {
+		_, staged, published, _ := p.Volume(volume)
+		if len(staged)+len(published) > 0 {
 			r.t.Errorf("the plugin still has %s staged at %q and published at %q", volume, staged, published)
 		}
 	}
@@ -191,19 +207,26 @@ func (r *fixture) mounted(path string) bool {
 
 // use is the default for most tests: a multi-writer file system of plugin "ebs".
 func use(volume, allocID string) *Use {
-	return &Use{VolumeKey: VolumeKey{"default", volume}, AllocID: allocID, PluginID: "ebs",
-		ExternalID: "ext-" + volume,
-		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
-		MountOptions:  &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
-		VolumeContext: map[string]string{"k": "v"}, PublishContext: structs.Secrets{"dev": "/dev/x"},
-		Secrets: structs.Secrets{"pw": "hunter22"}}
+	return &Use{
+		VolumeKey:      VolumeKey{"default", volume},
+		AllocID:        allocID,
+		PluginID:       "ebs",
+		ExternalID:     "ext-" + volume,
+		AccessMode:     structs.CSIMultiNodeMultipleWriter,
+		AttachmentMode: structs.CSIFileSystem,
+		MountOptions:   &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
+		VolumeContext:  map[string]string{"k": "v"},
+		PublishContext: structs.Secrets{"dev": "/dev/x"},
+		Secrets:        structs.Secrets{"pw": "hunter22"},
+	}
 }
 
-func rpcs(p *csitest.Plugin) string {
+func shortCalls(p *csitest.Plugin) string {
 	var names []string
 	for _, c := range p.Calls("NodeStageVolume",
 		"NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume") {
-		names = append(names, strings.TrimSuffix(strings.TrimPrefix(c.RPC, "Node"), "Volume"))
+		names = append(names,
+			strings.TrimSuffix(strings.TrimPrefix(c.RPC, "Node"), "Volume"))
 	}
 	return strings.Join(names, " ")
 }

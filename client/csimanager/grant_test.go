@@ -20,7 +20,7 @@ func TestUp_ConfirmsTheClaimBeforeThePluginCall(t *testing.T) {
 	if _, err := r.v.Up(r.ctx(), u, nil); !errors.Is(err, gone) || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
-	if got := rpcs(p); got != "" {
+	if got := shortCalls(p); got != "" {
 		t.Errorf("called without a claim: %s", got)
 	}
 	r.down(u)
@@ -46,7 +46,8 @@ func TestUp_ConfirmsInEveryTry(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := r.v.Up(r.ctx(), u, nil); !structs.IsKind(err, structs.KindNotFound) {
+	_, err := r.v.Up(r.ctx(), u, nil)
+	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("got %v", err)
 	}
 	if n := p.Count("NodePublishVolume"); n != 0 || asked != 2 {

@@ -43,11 +43,17 @@ func TestInventory_HasAVolumeFromClaimToRelease(t *testing.T) {
 	r.wantListed("let go", "", "a1@i-1 ")
 	i, err := r.v.Inventory()
 	must(t, err)
-	want := structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{
-		Namespace: u.Namespace, VolumeID: "data", AllocID: "a1",
-	},
-		GrantIndex: u.Grant, PluginID: u.PluginID, ExternalVolumeID: u.ExternalID, ExternalNodeID: "i-1",
-		AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode}
+	want := structs.CSIHeldClaim{
+		CSIClaimKey: structs.CSIClaimKey{
+			Namespace: u.Namespace, VolumeID: "data", AllocID: "a1",
+		},
+		GrantIndex:       u.Grant,
+		PluginID:         u.PluginID,
+		ExternalVolumeID: u.ExternalID,
+		ExternalNodeID:   "i-1",
+		AccessMode:       u.AccessMode,
+		AttachmentMode:   u.AttachmentMode,
+	}
 	if i.Left[0] != want {
 		t.Errorf("%+v, want %+v", i.Left[0], want)
 	}
@@ -67,15 +73,24 @@ func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
 		t.Fatal("it is published")
 	}
 	must(t,
-		r.v.store.putPublish(&publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: "a1",
+		r.v.store.putPublish(&publishRecord{
+			Namespace:  u.Namespace,
+			VolumeID:   u.ID,
+			AllocID:    "a1",
 			PluginID:   u.PluginID,
-			ExternalID: u.ExternalID, Dir: volumeDir(u.VolumeKey), State: claimed}))
+			ExternalID: u.ExternalID,
+			Dir:        volumeDir(u.VolumeKey),
+			State:      claimed,
+		}))
 	r.wantListed("staged", "a1@ ", "a2@ ")
 	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
 	r.wantListed("staged, and on nobody's record", "@ ", "a2@ ")
-	must(t, r.v.Detach(context.Background(), u.VolumeKey, "a2", func(string) bool { return false }))
+	must(t, r.v.Detach(context.Background(), u.VolumeKey, "a2", func(string) bool {
+		return false
+	}))
 	r.wantListed("let go", "", "")
-	if _, staged, published, _ := p.Volume("ext-data"); len(staged)+len(published) != 0 {
+	_, staged, published, _ := p.Volume("ext-data")
+	if len(staged)+len(published) != 0 {
 		t.Errorf("staged %q, published %q", staged, published)
 	}
 }

@@ -19,7 +19,11 @@ import (
 )
 
 var both = csitest.Config{
-	Controller: true, Node: true, NodeID: "i-123", MaxVolumes: 7, Topology: map[string]string{"zone": "a"},
+	Controller: true,
+	Node:       true,
+	NodeID:     "i-123",
+	MaxVolumes: 7,
+	Topology:   map[string]string{"zone": "a"},
 }
 
 func (r *fixture) instance(kind structs.CSIKind, id string) *structs.CSIPluginInstance {
@@ -46,12 +50,14 @@ func TestFingerprint_ReportsAllProperties(t *testing.T) {
 	r.serving(structs.CSIKindController, "ebs", "plug")
 	r.serving(structs.CSIKindNode, "ebs", "plug")
 	all := r.m.Instances()
-	if len(all) != 2 || all[0].Kind != structs.CSIKindController || all[1].Kind != structs.CSIKindNode {
+	if len(all) != 2 || all[0].Kind != structs.CSIKindController ||
+		all[1].Kind != structs.CSIKindNode {
 		t.Fatalf("instances %+v", all)
 	}
 	c, n := all[0], all[1]
 	for _, i := range all {
-		if !i.Healthy || i.NodeID != "n1" || i.Provider != "test.csi.berth" || i.ProviderVersion != "1.0" ||
+		if !i.Healthy || i.NodeID != "n1" ||
+			i.Provider != "test.csi.berth" || i.ProviderVersion != "1.0" ||
 			!i.RequiresControllerPlugin || !i.RequiresTopologies || i.UpdateTime == 0 {
 			t.Errorf("%+v", i)
 		}
@@ -59,7 +65,8 @@ func TestFingerprint_ReportsAllProperties(t *testing.T) {
 	if c.NodeInfo != nil || c.ControllerInfo == nil || !c.ControllerInfo.SupportsAttachDetach {
 		t.Errorf("controller %+v", c)
 	}
-	if n.ControllerInfo != nil || n.NodeInfo == nil || n.NodeInfo.ID != "i-123" || n.NodeInfo.MaxVolumes != 7 ||
+	if n.ControllerInfo != nil || n.NodeInfo == nil ||
+		n.NodeInfo.ID != "i-123" || n.NodeInfo.MaxVolumes != 7 ||
 		n.NodeInfo.AccessibleTopology.Segments["zone"] != "a" || !n.NodeInfo.RequiresNodeStageVolume {
 		t.Errorf("node %+v", n.NodeInfo)
 	}
@@ -94,18 +101,23 @@ func TestDuty_E8_AnUnhealthyPluginHasAReasonAndKeepsItsFacts(t *testing.T) {
 	p := r.plugin("ebs", "plug", both)
 	r.serving(structs.CSIKindNode, "ebs", "plug")
 	p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no kernel module"))
-	waitFor(t, r, func() bool { return !r.instance(structs.CSIKindNode, "ebs").Healthy })
+	waitFor(t, r, func() bool {
+		return !r.instance(structs.CSIKindNode, "ebs").Healthy
+	})
 	i := r.instance(structs.CSIKindNode, "ebs")
 	if !strings.Contains(i.HealthDescription, "no kernel module") || i.NodeInfo == nil ||
 		i.NodeInfo.ID != "i-123" {
 		t.Errorf("%+v", i)
 	}
 	_, err := r.m.Healthy(structs.CSIKindNode, "ebs")
-	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "no kernel module") {
+	if !structs.IsKind(err, structs.KindUnavailable) ||
+		!strings.Contains(err.Error(), "no kernel module") {
 		t.Errorf("got %v", err)
 	}
 	p.Script("Probe", nil)
-	waitFor(t, r, func() bool { return r.instance(structs.CSIKindNode, "ebs").Healthy })
+	waitFor(t, r, func() bool {
+		return r.instance(structs.CSIKindNode, "ebs").Healthy
+	})
 }
 
 func TestDuty_E7_NotReadyIsStarting(t *testing.T) {
@@ -116,7 +128,9 @@ func TestDuty_E7_NotReadyIsStarting(t *testing.T) {
 	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
 	must(t, p.Restart())
 	r.register("ebs", "plug", p, both)
-	waitFor(t, r, func() bool { return r.instance(structs.CSIKindNode, "ebs") != nil })
+	waitFor(t, r, func() bool {
+		return r.instance(structs.CSIKindNode, "ebs") != nil
+	})
 	if i := r.instance(structs.CSIKindNode, "ebs"); i.Healthy ||
 		!strings.Contains(i.HealthDescription, "starting") {
 		t.Errorf("%+v", i)
@@ -142,7 +156,10 @@ func TestManager_NotifiesOnlyOfChanges(t *testing.T) {
 	if after := r.instance(structs.CSIKindNode, "ebs"); after.UpdateTime != before.UpdateTime {
 		t.Error("UpdateTime moved")
 	}
-	must(t, r.registry.Deregister(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}, "plug"))
+	must(t, r.registry.Deregister(dynamicplugins.Key{
+		Kind: structs.CSIKindNode,
+		ID:   "ebs",
+	}, "plug"))
 	<-r.m.Changes()
 	if got := r.m.Instances(); len(got) != 0 {
 		t.Errorf("left: %+v", got)
@@ -186,7 +203,10 @@ func TestManager_ANewerAllocationTakesOver(t *testing.T) {
 	}
 	release()
 	r.serving(structs.CSIKindNode, "ebs", "new")
-	must(t, r.registry.Deregister(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}, "new"))
+	must(t, r.registry.Deregister(dynamicplugins.Key{
+		Kind: structs.CSIKindNode,
+		ID:   "ebs",
+	}, "new"))
 	r.serving(structs.CSIKindNode, "ebs", "old") // the one below, at once
 	close(stop)
 	wg.Wait()
@@ -249,7 +269,10 @@ func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 	r.register("ebs", "plug-2", p, nodeOnly)
 	r.serving(structs.CSIKindNode, "ebs", "plug-2")
 	r.down(u)
-	must(t, r.registry.Deregister(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}, "plug"))
+	must(t, r.registry.Deregister(dynamicplugins.Key{
+		Kind: structs.CSIKindNode,
+		ID:   "ebs",
+	}, "plug"))
 	if len(r.m.Instances()) != 1 {
 		t.Errorf("instances %+v", r.m.Instances())
 	}
@@ -259,8 +282,15 @@ func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// And it can be taken away while it hangs.
-	must(t, r.registry.Deregister(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "stuck"}, "s"))
-	waitFor(t, r, func() bool { r.m.mu.Lock(); defer r.m.mu.Unlock(); return len(r.m.slots) == 1 })
+	must(t, r.registry.Deregister(dynamicplugins.Key{
+		Kind: structs.CSIKindNode,
+		ID:   "stuck",
+	}, "s"))
+	waitFor(t, r, func() bool {
+		r.m.mu.Lock()
+		defer r.m.mu.Unlock()
+		return len(r.m.slots) == 1
+	})
 }
 
 func TestVolumes_AHangingVolumeDelaysOnlyItself(t *testing.T) {
@@ -276,7 +306,11 @@ func TestVolumes_AHangingVolumeDelaysOnlyItself(t *testing.T) {
 	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
 	other := use("nostage", "a2")
 	other.PluginID = "nfs"
-	q := r.plugin("nfs", "plug-n", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}})
+	q := r.plugin("nfs", "plug-n", csitest.Config{
+		Node:     true,
+		Mounts:   true,
+		NodeCaps: []string{},
+	})
 	r.up(other)
 	r.down(other)
 	cancel() // the allocation is stopped: its Up ends although the plugin hangs
@@ -303,11 +337,13 @@ func TestWaitFirst_WaitsForEveryRestoredPlugin(t *testing.T) {
 	r.boot()
 	ctx, cancel := context.WithCancel(context.Background())
 	waitFor(t, r, func() bool {
-		return r.instance(structs.CSIKindController, "ebs") != nil && r.instance(structs.CSIKindNode, "dead") != nil
+		return r.instance(structs.CSIKindController, "ebs") != nil &&
+			r.instance(structs.CSIKindNode, "dead") != nil
 	})
 	cancel()
 	err := r.m.WaitFirst(ctx)
-	if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), "ebs (node)") ||
+	if !structs.IsKind(err, structs.KindTimeout) ||
+		!strings.Contains(err.Error(), "ebs (node)") ||
 		strings.Contains(err.Error(), "dead") {
 		t.Errorf("got %v", err)
 	}
@@ -344,7 +380,8 @@ func TestAcquire_NamesTheHolder(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err = acquire(ctx, &l, "v", "growing it")
-	if !structs.IsKind(err, structs.KindUnavailable) || !errors.Is(err, context.Canceled) ||
+	if !structs.IsKind(err, structs.KindUnavailable) ||
+		!errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "growing it was not begun: earlier work on it, staging it since") {
 		t.Errorf("got %v", err)
 	}
@@ -372,10 +409,12 @@ func TestManager_FindsMissedChangesAtTheNextResync(t *testing.T) {
 func TestManager_DefaultsAreTheDocumentedOnes(t *testing.T) {
 	c := Config{}.withDefaults()
 	got := []time.Duration{
-		c.FingerprintInterval, c.ProbeTimeout, c.CallTimeout, c.ClientWait, c.RetryMin, c.RetryMax,
+		c.FingerprintInterval, c.ProbeTimeout, c.CallTimeout,
+		c.ClientWait, c.RetryMin, c.RetryMax,
 	}
 	want := []time.Duration{
-		30 * time.Second, 10 * time.Second, 2 * time.Minute, 30 * time.Second, 250 * time.Millisecond,
+		30 * time.Second, 10 * time.Second,
+		2 * time.Minute, 30 * time.Second, 250 * time.Millisecond,
 		30 * time.Second,
 	}
 	if !slices.Equal(got, want) {

@@ -16,7 +16,11 @@ func nodeCalls(p *csitest.Plugin) int {
 
 func TestDuty_B10_VolumesAreNotBroughtByAnotherDriver(t *testing.T) {
 	r := newFixture(t)
-	p := r.plugin("ebs", "plug", csitest.Config{Name: "b.csi", Node: true, Mounts: true})
+	p := r.plugin("ebs", "plug", csitest.Config{
+		Name:   "b.csi",
+		Node:   true,
+		Mounts: true,
+	})
 	u := use("v", "a1")
 	u.Provider = "a.csi"
 	_, err := r.v.Up(r.ctx(), u, nil)
@@ -40,7 +44,11 @@ func TestDuty_B10_VolumesAreNotTakenDownByAnotherDriver(t *testing.T) {
 	key := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 	must(t, r.registry.Deregister(key, "first"))
 	first.Stop()
-	second := r.plugin("ebs", "second", csitest.Config{Name: "b.csi", Node: true, Mounts: true})
+	second := r.plugin("ebs", "second", csitest.Config{
+		Name:   "b.csi",
+		Node:   true,
+		Mounts: true,
+	})
 	_, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs")
 	must(t, err)
 	if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); !errors.Is(err, ErrOtherDriver) {

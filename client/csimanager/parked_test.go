@@ -41,15 +41,23 @@ var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){
 		for ctx := r.ctx(); before.Connections() == connections && ctx.Err() == nil; {
 			r.fingerprint()
 		}
-		waitFor(r.t, r, func() bool { r.fingerprint(); return r.current().lastReport().Healthy })
+		waitFor(r.t, r, func() bool {
+			r.fingerprint()
+			return r.current().lastReport().Healthy
+		})
 	},
 	"another version": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
 		name := r.conn().Info.Provider
 		p.Answer("GetPluginInfo", &spec.GetPluginInfoResponse{Name: name, VendorVersion: "2.0"})
 		r.fingerprint()
 	},
-	"the agent is started again": func(r *fixture, _ *csitest.Plugin, _ VolumeKey) { r.crash(); r.boot() },
-	"an operator asks":           func(r *fixture, _ *csitest.Plugin, k VolumeKey) { r.v.UnparkCalls(k) },
+	"the agent is started again": func(r *fixture, _ *csitest.Plugin, _ VolumeKey) {
+		r.crash()
+		r.boot()
+	},
+	"an operator asks": func(r *fixture, _ *csitest.Plugin, k VolumeKey) {
+		r.v.UnparkCalls(k)
+	},
 }
 
 func (r *fixture) conn() *Conn {
@@ -76,13 +84,15 @@ func TestDuty_C9_C13_ARefusedCallIsMadeAgainOnlyWhenSomethingHasChanged(t *testi
 	for _, rpc := range []string{"NodeUnpublishVolume", "NodeUnstageVolume"} {
 		for _, code := range parkedCodes {
 			for name, change := range changes {
-				t.Run(rpc+"/"+code+"/"+name, func(t *testing.T) { parksUntil(t, rpc, code, change) })
+				t.Run(rpc+"/"+code+"/"+name, func(t *testing.T) {
+					checkParkedUntil(t, rpc, code, change)
+				})
 			}
 		}
 	}
 }
 
-func parksUntil(t *testing.T, rpc, code string, change func(*fixture, *csitest.Plugin, VolumeKey)) {
+func checkParkedUntil(t *testing.T, rpc, code string, change func(*fixture, *csitest.Plugin, VolumeKey)) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
@@ -91,28 +101,33 @@ func parksUntil(t *testing.T, rpc, code string, change func(*fixture, *csitest.P
 	p.FailAlways(rpc, csitest.Error(code, "never"))
 	first := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
 	const remedy = "restart or replace its allocation plug"
-	if csi.Code(first) != code || structs.CodeOf(first) != code || !strings.Contains(first.Error(), remedy) {
+	if csi.Code(first) != code || structs.CodeOf(first) != code ||
+		!strings.Contains(first.Error(), remedy) {
 		t.Fatalf("got %v", first)
 	}
-	made := names(p)
+	made := volumeCalls(p)
 	for range 10 {
 		r.fingerprint()
 		down := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
-		detach := r.v.Detach(r.ctx(), u.VolumeKey, u.AllocID, func(string) bool { return false })
+		detach := r.v.Detach(r.ctx(), u.VolumeKey, u.AllocID, func(string) bool {
+			return false
+		})
 		for _, err := range []error{down, detach} {
-			if err == nil || err.Error() != first.Error() || structs.KindOf(err) != structs.KindOf(first) {
+			if err == nil || err.Error() != first.Error() ||
+				structs.KindOf(err) != structs.KindOf(first) {
 				t.Fatalf("got %v\nfirst %v", err, first)
 			}
 		}
 	}
-	if got := names(p); got != made || p.Count(rpc) != 1 {
+	if got := volumeCalls(p); got != made || p.Count(rpc) != 1 {
 		t.Fatalf("the calls are %s", got)
 	}
 	if held, err := r.v.ForAlloc(u.AllocID); err != nil || len(held) != 1 {
 		t.Errorf("held: %v, %v", held, err)
 	}
 	change(r, p, u.VolumeKey)
-	if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); csi.Code(err) != code || p.Count(rpc) != 2 {
+	err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
+	if csi.Code(err) != code || p.Count(rpc) != 2 {
 		t.Fatalf("after the change: %v, %d calls", err, p.Count(rpc))
 	}
 	if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); csi.Code(err) != code || p.Count(rpc) != 2 {
@@ -170,7 +185,9 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 		p := &volumes.parking
 		why := errors.New("never")
 		by := process{connections: 1}
-		at := func(volume, rpc, path string) undoCall { return undoCall{VolumeKey{"default", volume}, rpc, path} }
+		at := func(volume, rpc, path string) undoCall {
+			return undoCall{VolumeKey{"default", volume}, rpc, path}
+		}
 		v, w := at("v", "unpublish", "/a"), at("w", "unstage", "/w")
 		p.answers = map[undoCall]refusal{v: {by, why}, w: {by, why}}
 		for range 365 {

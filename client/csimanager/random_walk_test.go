@@ -13,11 +13,13 @@ import (
 // die. No allocation that is up loses its mount, the volume store stays true, and in the end nothing is left.
 func TestVolumes_RandomWalkKeepsTheRecordsTrue(t *testing.T) {
 	for seed := range uint64(8) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { walk(t, rand.New(rand.NewPCG(seed, 1))) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			randomWalk(t, rand.New(rand.NewPCG(seed, 1)))
+		})
 	}
 }
 
-func walk(t *testing.T, rnd *rand.Rand) {
+func randomWalk(t *testing.T, rnd *rand.Rand) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	up := map[string]string{} // allocation and volume -> target
@@ -65,7 +67,8 @@ func walk(t *testing.T, rnd *rand.Rand) {
 		must(t, r.v.downAndForget(context.Background(), uses[name].VolumeKey, uses[name].AllocID))
 	}
 	r.clean(p, "ext-data")
-	if _, staged, published, _ := p.Volume("ext-logs"); len(staged)+len(published) > 0 {
+	_, staged, published, _ := p.Volume("ext-logs")
+	if len(staged)+len(published) > 0 {
 		t.Errorf("left at the plugin: %q %q", staged, published)
 	}
 }

@@ -20,13 +20,16 @@ func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o700))
 	must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	remount := func(flags uintptr) { must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|flags, "")) }
+	remount := func(flags uintptr) {
+		must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|flags, ""))
+	}
 	first, second := use("data", "a1"), use("data", "a2")
 	r.up(first)
 	remount(unix.MS_RDONLY)
 
 	_, err := r.v.Up(r.ctx(), second, nil)
-	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "allocation a1") {
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "allocation a1") {
 		t.Errorf("a writer on a file system that turned read-only: %v", err)
 	}
 	if n := p.Count("NodePublishVolume"); n != 1 {
@@ -43,7 +46,8 @@ func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	r.down(first)
 	// The reader came later: nothing but the stage shows that the file system could be written once.
 	_, err = r.v.Up(r.ctx(), second, nil)
-	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "allocation a3") {
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "allocation a3") {
 		t.Errorf("a writer beside a reader of a file system that turned read-only: %v", err)
 	}
 	must(t, r.v.Down(r.ctx(), second.VolumeKey, "a2"))

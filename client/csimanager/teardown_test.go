@@ -23,7 +23,7 @@ func TestDuty_K28_APluginThatLostItsStagingGetsItAgain(t *testing.T) {
 	p.Fail("NodePublishVolume", csitest.Error("FailedPrecondition", "not staged"))
 	u := use("data", "a1")
 	r.up(u)
-	if got, want := rpcs(p), "Stage Publish Stage Publish"; got != want {
+	if got, want := shortCalls(p), "Stage Publish Stage Publish"; got != want {
 		t.Errorf("calls %q, want %q", got, want)
 	}
 	r.down(u)
@@ -42,7 +42,7 @@ func TestDuty_K7_K14_AfterAFailedUnstageTheVolumeIsStagedAgainBeforeThePublish(t
 	}
 	p.Forget()
 	r.up(b)
-	if got, want := rpcs(p), "Stage Publish"; got != want {
+	if got, want := shortCalls(p), "Stage Publish"; got != want {
 		t.Errorf("calls %q, want %q", got, want)
 	}
 	r.down(a)
@@ -88,10 +88,13 @@ func TestDuty_K30_AWrongAnswerDoesNotCountAsUnpublished(t *testing.T) {
 	u := use("data", "a1")
 	target := r.up(u)
 	p.Script("NodeUnpublishVolume",
-		func(context.Context, any) (any, error) { return nil, csitest.Error("NotFound", "") })
+		func(context.Context, any) (any, error) {
+			return nil, csitest.Error("NotFound", "")
+		})
 	err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
-	if err == nil || !strings.Contains(err.Error(), "still mounted") || p.Count("NodeUnstageVolume") != 0 {
-		t.Fatalf("got %v, calls %s", err, rpcs(p))
+	if err == nil || !strings.Contains(err.Error(), "still mounted") ||
+		p.Count("NodeUnstageVolume") != 0 {
+		t.Fatalf("got %v, calls %s", err, shortCalls(p))
 	}
 	if err := r.v.Forget(u.VolumeKey, u.AllocID); !structs.IsKind(err, structs.KindPrecondition) ||
 		!r.mounted(target) {
@@ -135,16 +138,19 @@ func TestUp_RefusesAMountThatTheHostDoesNotSee(t *testing.T) {
 func TestUp_PublishesABlockDeviceAsAFile(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs",
-		"plug", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}, HostPath: func(path string) string {
-			host := r.hostPath(path)
-			if _, err := os.Lstat(host); err == nil {
-				return host
-			}
-			if err := unix.Mknod(host, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250))); err != nil {
-				t.Error(err)
-			}
-			return filepath.Join(r.dir, "outside", path) // keeps the fake from mounting over it
-		}})
+		"plug", csitest.Config{Node: true, Mounts: true,
+			NodeCaps: []string{}, HostPath: func(path string) string {
+				host := r.hostPath(path)
+				if _, err := os.Lstat(host); err == nil {
+					return host
+				}
+				err := unix.Mknod(host, unix.S_IFBLK|0o600,
+					int(unix.Mkdev(7, 250)))
+				if err != nil {
+					t.Error(err)
+				}
+				return filepath.Join(r.dir, "outside", path) // keeps the fake from mounting over it
+			}})
 	u := use("disk", "a1")
 	u.AttachmentMode, u.MountOptions = structs.CSIBlockDevice, nil
 	m, err := r.v.Up(r.ctx(), u, nil)
@@ -172,7 +178,11 @@ func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
 	must(t, p.Await(r.ctx(), "NodePublishVolume", 2))
 	ctx, cancel := context.WithCancel(context.Background())
 	waiting := make(chan error, 1)
-	go func() { waiting <- r.v.Detach(ctx, a.VolumeKey, "a1", func(string) bool { return false }) }()
+	go func() {
+		waiting <- r.v.Detach(ctx, a.VolumeKey, "a1", func(string) bool {
+			return false
+		})
+	}()
 	cancel()
 	if err := <-waiting; err == nil || structs.KindOf(err).Final() {
 		t.Errorf("the servers were told that it is done: %v", err)
@@ -195,7 +205,8 @@ func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 	r.up(b)
 	r.up(c)
 	running := func(id string) bool { return id == "b2" }
-	if err := r.v.Detach(r.ctx(), a.VolumeKey, "b2", running); !structs.IsKind(err, structs.KindConflict) {
+	err := r.v.Detach(r.ctx(), a.VolumeKey, "b2", running)
+	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("let go of a running allocation's volume: %v", err)
 	}
 	for range 2 {
@@ -204,10 +215,13 @@ func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 	if err := r.v.Detach(r.ctx(), a.VolumeKey, "", running); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("the node says that nothing holds what a running allocation uses: %v", err)
 	}
-	if got, _ := r.v.Users(a.VolumeKey); len(got) != 1 || got[0] != "b2" || p.Count("NodeUnstageVolume") != 0 {
+	got, _ := r.v.Users(a.VolumeKey)
+	if len(got) != 1 || got[0] != "b2" || p.Count("NodeUnstageVolume") != 0 {
 		t.Errorf("users %q", got)
 	}
-	must(t, r.v.Detach(r.ctx(), a.VolumeKey, "", func(string) bool { return false }))
+	must(t, r.v.Detach(r.ctx(), a.VolumeKey, "", func(string) bool {
+		return false
+	}))
 	must(t, r.v.Detach(r.ctx(), VolumeKey{"default", "never"}, "", running))
 	r.clean(p, "ext-data")
 }
@@ -219,7 +233,9 @@ func TestDetach_WithoutRecordsReportsMounts(t *testing.T) {
 	r.up(u)
 	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
 	must(t, r.v.store.deleteStage(u.VolumeKey))
-	err := r.v.Detach(r.ctx(), u.VolumeKey, "a1", func(string) bool { return false })
+	err := r.v.Detach(r.ctx(), u.VolumeKey, "a1", func(string) bool {
+		return false
+	})
 	if !structs.IsKind(err, structs.KindPrecondition) ||
 		!strings.Contains(err.Error(), "the node has no record of its allocation") {
 		t.Errorf("got %v", err)
@@ -241,8 +257,8 @@ func TestReconcile_ReleasesUnknownAllocations(t *testing.T) {
 	if rep.Recognised != 1 || len(rep.Orphans) != 3 {
 		t.Errorf("report %+v", rep)
 	}
-	if got := strings.Count(rpcs(p), "Unstage"); got != 1 {
-		t.Errorf("%d volumes unstaged, want the orphan's alone: %s", got, rpcs(p))
+	if got := strings.Count(shortCalls(p), "Unstage"); got != 1 {
+		t.Errorf("%d volumes unstaged, want the orphan's alone: %s", got, shortCalls(p))
 	}
 	r.consistent()
 	r.down(known)
@@ -260,8 +276,8 @@ func TestUp_RefusesAPathThatIsTooLong(t *testing.T) {
 		c, err := r.m.Healthy(structs.CSIKindNode, "ebs")
 		return err == nil && c.Registration.PluginMountPath == i.PluginMountPath
 	})
-	if _, err := r.v.Up(r.ctx(), u, nil); !structs.IsKind(err, structs.KindInvalid) || rpcs(p) != "" {
-		t.Errorf("got %v, calls %q", err, rpcs(p))
+	if _, err := r.v.Up(r.ctx(), u, nil); !structs.IsKind(err, structs.KindInvalid) || shortCalls(p) != "" {
+		t.Errorf("got %v, calls %q", err, shortCalls(p))
 	}
 }
 
@@ -293,7 +309,8 @@ func TestDuty_B2_D3_NothingSecretIsOnDisk(t *testing.T) {
 	r.up(u)
 	r.crash()
 	b, err := os.ReadFile(filepath.Join(r.dir, "client.db"))
-	if err != nil || strings.Contains(string(b), "TOPSECRET") || !strings.Contains(string(b), "ext-data") {
+	if err != nil || strings.Contains(string(b), "TOPSECRET") ||
+		!strings.Contains(string(b), "ext-data") {
 		t.Errorf("the book of %d bytes: %v", len(b), err)
 	}
 	r.boot()
@@ -343,7 +360,8 @@ func TestVolumes_ADeadFileSystemBlocksNothing(t *testing.T) {
 func deadFUSE(t *testing.T, path string) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENODEV) ||
+	if errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENODEV) ||
 		errors.Is(err, unix.ENXIO) {
 		testskip.Lacking(t, "this machine gives no FUSE: "+err.Error())
 	}

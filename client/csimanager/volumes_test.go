@@ -24,7 +24,7 @@ func TestVolumes_StagePublishAndUndo(t *testing.T) {
 	r.up(u) // again changes nothing
 	r.down(u)
 	r.down(u)
-	if got, want := rpcs(p), "Stage Publish Unpublish Unstage"; got != want {
+	if got, want := shortCalls(p), "Stage Publish Unpublish Unstage"; got != want {
 		t.Errorf("calls %q, want %q", got, want)
 	}
 	r.clean(p, "ext-data")
@@ -75,19 +75,23 @@ func TestDuty_H21_ReaderOnlyModesArePublishedReadOnly(t *testing.T) {
 func TestDuty_K5_K23_B4_PathsAreInThePluginsScopeAndTheirDirectoriesAreMadeAsTheSpecWants(t *testing.T) {
 	r := newFixture(t)
 	seen := map[string]bool{}
-	p := r.plugin("ebs", "plug", csitest.Config{Node: true, Mounts: true, HostPath: func(path string) string {
-		host := r.hostPath(path)
-		if !seen[path] {
-			seen[path] = true
-			_, err := os.Stat(host)
-			parent, parentErr := os.Stat(filepath.Dir(host))
-			if isStage := strings.HasSuffix(path, "/stage"); isStage != (err == nil) || parentErr != nil ||
-				!parent.IsDir() {
-				t.Errorf("%s when the plugin gets it: exists %v, its parent %v", path, err == nil, parentErr)
+	p := r.plugin("ebs", "plug", csitest.Config{
+		Node:   true,
+		Mounts: true,
+		HostPath: func(path string) string {
+			host := r.hostPath(path)
+			if !seen[path] {
+				seen[path] = true
+				_, err := os.Stat(host)
+				parent, parentErr := os.Stat(filepath.Dir(host))
+				if isStage := strings.HasSuffix(path, "/stage"); isStage != (err == nil) || parentErr != nil ||
+					!parent.IsDir() {
+					t.Errorf("%s when the plugin gets it: exists %v, its parent %v", path, err == nil, parentErr)
+				}
 			}
-		}
-		return host
-	}})
+			return host
+		},
+	})
 	long := strings.Repeat("x", 120)
 	a, b := use(long, "a1"), use(long, "a2")
 	b.ReadOnly = true
@@ -110,14 +114,18 @@ func TestDuty_K5_K23_B4_PathsAreInThePluginsScopeAndTheirDirectoriesAreMadeAsThe
 
 func TestDuty_A16_ANodeWithoutStagingOnlyPublishes(t *testing.T) {
 	r := newFixture(t)
-	p := r.plugin("ebs", "plug", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}})
+	p := r.plugin("ebs", "plug", csitest.Config{
+		Node:     true,
+		Mounts:   true,
+		NodeCaps: []string{},
+	})
 	u := use("data", "a1")
 	r.up(u)
 	if got := p.Calls("NodePublishVolume")[0].Get("staging_target_path"); got != "" {
 		t.Errorf("staging path %q", got)
 	}
 	r.down(u)
-	if got, want := rpcs(p), "Publish Unpublish"; got != want {
+	if got, want := shortCalls(p), "Publish Unpublish"; got != want {
 		t.Errorf("calls %q, want %q", got, want)
 	}
 	r.clean(p, "ext-data")
@@ -135,11 +143,11 @@ func TestDuty_K13_K16_TwoAllocationsShareAStaging(t *testing.T) {
 	target := r.up(b)
 	r.down(a)
 	if !r.mounted(target) || p.Count("NodeUnstageVolume") != 0 {
-		t.Errorf("the second allocation lost its volume: %s", rpcs(p))
+		t.Errorf("the second allocation lost its volume: %s", shortCalls(p))
 	}
 	r.consistent()
 	r.down(b)
-	if got, want := rpcs(p), "Stage Publish Publish Unpublish Unpublish Unstage"; got != want {
+	if got, want := shortCalls(p), "Stage Publish Publish Unpublish Unpublish Unstage"; got != want {
 		t.Errorf("calls %q, want %q", got, want)
 	}
 	r.clean(p, "ext-data")
@@ -156,15 +164,16 @@ func TestDuty_K16_TheCountSurvivesTheAgent(t *testing.T) {
 	r.boot()
 	rep, err := r.v.Reconcile(r.ctx(), func(string) bool { return true })
 	must(t, err)
-	if rep.Recognised != 2 || len(rep.Missing)+len(rep.HalfDone)+len(rep.Orphans) != 0 {
+	if rep.Recognised != 2 ||
+		len(rep.Missing)+len(rep.HalfDone)+len(rep.Orphans) != 0 {
 		t.Errorf("reconciled %+v", rep)
 	}
 	if m, ok, err := r.v.Published(a.VolumeKey, "a1"); err != nil || !ok || m.HostPath != ta {
 		t.Errorf("not recognised: %+v %v %v", m, ok, err)
 	}
 	r.up(a) // the running allocation's hook comes up again
-	if rpcs(p) != "" || !r.mounted(ta) || !r.mounted(tb) {
-		t.Fatalf("something was done after the restart: %q", rpcs(p))
+	if shortCalls(p) != "" || !r.mounted(ta) || !r.mounted(tb) {
+		t.Fatalf("something was done after the restart: %q", shortCalls(p))
 	}
 	r.down(a)
 	if !r.mounted(tb) || p.Count("NodeUnstageVolume") != 0 {
@@ -209,7 +218,8 @@ func TestUp_AfterARebootStagesAndPublishesAgain(t *testing.T) {
 			t.Errorf("%s: taken for published: %v, %v", name, ok, err)
 		}
 		r.up(u)
-		if got, want := rpcs(p), "Stage Publish"; got != want || !r.mounted(target) {
+		got, want := shortCalls(p), "Stage Publish"
+		if got != want || !r.mounted(target) {
 			t.Errorf("%s: calls %q, want %q", name, got, want)
 		}
 	}
@@ -224,7 +234,8 @@ func TestDuty_K19_OtherMountOptionsOnTheSameNodeAreRefused(t *testing.T) {
 	b.MountOptions.MountFlags = []string{"password=geheim"}
 	r.up(a)
 	_, err := r.v.Up(r.ctx(), b, nil)
-	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "allocation aaaaaaaa") ||
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "allocation aaaaaaaa") ||
 		strings.Contains(err.Error(), "geheim") {
 		t.Errorf("got %v", err)
 	}
@@ -262,7 +273,8 @@ func TestDuty_C5_C11_C15_NotFinalErrorsAreTriedAgainWithTheSameArguments(t *test
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
-		p.Fail(rpc, csitest.Error("Aborted", "busy"), csitest.Error("Unavailable", "away"),
+		p.Fail(rpc, csitest.Error("Aborted", "busy"),
+			csitest.Error("Unavailable", "away"),
 			csitest.Error("DeadlineExceeded", "slow"), csitest.Error("ResourceExhausted", "full"),
 			csitest.Error("Unknown", "?"))
 	}
@@ -309,7 +321,7 @@ func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.
 			}
 			r.down(u) // the completed steps are undone
 			r.clean(p, "ext-data")
-			if tc.rpc == "NodeStageVolume" && strings.Contains(rpcs(p), "Unpublish") {
+			if tc.rpc == "NodeStageVolume" && strings.Contains(shortCalls(p), "Unpublish") {
 				t.Error("what was never asked for was taken back")
 			}
 		})

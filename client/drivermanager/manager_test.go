@@ -21,17 +21,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake answers fingerprints; its other methods are not called.
-type fake struct {
+// fakeDriver answers fingerprints; its other methods are not called.
+type fakeDriver struct {
 	driver.Driver
 	name   string
 	answer atomic.Pointer[structs.DriverInfo]
 	stuck  bool
 }
 
-func (f *fake) Name() string { return f.name }
+func (f *fakeDriver) Name() string { return f.name }
 
-func (f *fake) Fingerprint(ctx context.Context) *structs.DriverInfo {
+func (f *fakeDriver) Fingerprint(ctx context.Context) *structs.DriverInfo {
 	if f.stuck {
 		<-ctx.Done()
 	}
@@ -40,14 +40,14 @@ func (f *fake) Fingerprint(ctx context.Context) *structs.DriverInfo {
 	return &info
 }
 
-func newFake(name string) *fake {
-	f := &fake{name: name}
+func newFakeDriver(name string) *fakeDriver {
+	f := &fakeDriver{name: name}
 	f.answer.Store(&structs.DriverInfo{Detected: true, Healthy: true})
 	return f
 }
 
-// run runs a manager until the test's bubble is over.
-func run(t *testing.T, ds ...driver.Driver) *Manager {
+// startManager runs a manager until the test's bubble is over.
+func startManager(t *testing.T, ds ...driver.Driver) *Manager {
 	m := newManager(ds, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -56,7 +56,7 @@ func run(t *testing.T, ds ...driver.Driver) *Manager {
 	return m
 }
 
-func changed(m *Manager) bool {
+func hasChanged(m *Manager) bool {
 	synctest.Wait()
 	select {
 	case <-m.Changes():
@@ -68,21 +68,23 @@ func changed(m *Manager) bool {
 
 func TestChanges_AreSignalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := newFake("a"), newFake("b")
-		m := run(t, a, b)
+		a, b := newFakeDriver("a"), newFakeDriver("b")
+		m := startManager(t, a, b)
 		if err := m.WaitFirst(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if infos := m.Infos(); len(infos) != 2 || !infos["a"].Healthy || !changed(m) {
+		infos := m.Infos()
+		if len(infos) != 2 || !infos["a"].Healthy || !hasChanged(m) {
 			t.Fatalf("known are %v", infos)
 		}
 		time.Sleep(fingerprintInterval + time.Second)
-		if changed(m) {
+		if hasChanged(m) {
 			t.Fatal("a later time is no change")
 		}
 		b.answer.Store(&structs.DriverInfo{HealthDescription: "broken"})
 		time.Sleep(fingerprintInterval)
-		if !changed(m) || m.Infos()["b"].HealthDescription != "broken" || !m.Infos()["a"].Healthy {
+		if !hasChanged(m) || m.Infos()["b"].HealthDescription != "broken" ||
+			!m.Infos()["a"].Healthy {
 			t.Fatalf("known are %v", m.Infos())
 		}
 	})
@@ -90,13 +92,14 @@ func TestChanges_AreSignalled(t *testing.T) {
 
 func TestWaitFirst_NamesLateDrivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := newFake("slow")
+		slow := newFakeDriver("slow")
 		slow.stuck = true
-		m := run(t, newFake("quick"), slow)
+		m := startManager(t, newFakeDriver("quick"), slow)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := m.WaitFirst(ctx)
-		if err == nil || !strings.Contains(err.Error(), "slow") || strings.Contains(err.Error(), "quick") {
+		if err == nil || !strings.Contains(err.Error(), "slow") ||
+			strings.Contains(err.Error(), "quick") {
 			t.Fatalf("waiting ended with %v", err)
 		}
 		if err := m.WaitFirst(t.Context()); err != nil { // its patience ends
@@ -149,8 +152,11 @@ func TestConfig_IsValidated(t *testing.T) {
 		}
 	}
 	bad := Config{
-		Exec: exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, MaxFiles: 1,
-			Seccomp: "off"},
+		Exec: exec.Config{
+			ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"},
+			MaxFiles:  1,
+			Seccomp:   "off",
+		},
 		RawExec: rawexec.Config{CgroupConfig: executor.CgroupConfig{CgroupParent: "../x"}},
 	}
 	bad.Exec.CgroupConfig = executor.CgroupConfig{CgroupParent: "/x", PIDsLimit: 7}

@@ -28,9 +28,17 @@ func open(t *testing.T, dir string) (*Registry, *store.DB) {
 }
 
 func node(id, alloc string) *Instance {
-	return &Instance{Kind: structs.CSIKindNode, ID: id, AllocID: alloc, SocketPath: "/run/" + alloc +
-		"/csi.sock",
-		Provider: "p", Version: "1", HostMountPath: "/data/csi/v", PluginMountPath: "/local/csi"}
+	return &Instance{
+		Kind:    structs.CSIKindNode,
+		ID:      id,
+		AllocID: alloc,
+		SocketPath: "/run/" + alloc +
+			"/csi.sock",
+		Provider:        "p",
+		Version:         "1",
+		HostMountPath:   "/data/csi/v",
+		PluginMountPath: "/local/csi",
+	}
 }
 
 func must(t *testing.T, err error) {
@@ -111,7 +119,12 @@ func TestRegistry_SurvivesARestart(t *testing.T) {
 	r, db := open(t, dir)
 	must(t, r.Register(node("ebs", "a")))
 	must(t, r.Register(node("ebs", "b")))
-	must(t, r.Register(&Instance{Kind: structs.CSIKindController, ID: "ebs", AllocID: "a", SocketPath: "/s"}))
+	must(t, r.Register(&Instance{
+		Kind:       structs.CSIKindController,
+		ID:         "ebs",
+		AllocID:    "a",
+		SocketPath: "/s",
+	}))
 	must(t, r.Register(node("nfs", "x")))
 	must(t, r.Register(node("gone", "x")))
 	must(t, r.Deregister(Key{structs.CSIKindNode, "gone"}, "x"))
@@ -209,11 +222,13 @@ func TestRegistry_ConcurrentChanges(t *testing.T) {
 		wg.Go(func() {
 			for i := range 10 {
 				id := fmt.Sprint("p", i%3)
-				if err := r.Register(node(id, fmt.Sprint(a))); err != nil {
+				err := r.Register(node(id, fmt.Sprint(a)))
+				if err != nil {
 					t.Error(err)
 				}
 				if i%2 == 0 {
-					if err := r.Deregister(Key{structs.CSIKindNode, id}, fmt.Sprint(a)); err != nil {
+					err := r.Deregister(Key{structs.CSIKindNode, id}, fmt.Sprint(a))
+					if err != nil {
 						t.Error(err)
 					}
 				}

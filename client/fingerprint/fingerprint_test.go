@@ -12,7 +12,8 @@ func TestHost_FingerprintsThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Resources.CPU.CpuShares <= 0 || f.Resources.Memory.MemoryMB <= 0 || f.Resources.Disk.DiskMB <= 0 ||
+	if f.Resources.CPU.CpuShares <= 0 ||
+		f.Resources.Memory.MemoryMB <= 0 || f.Resources.Disk.DiskMB <= 0 ||
 		f.Hostname == "" {
 		t.Errorf("%+v", f)
 	}
@@ -25,8 +26,8 @@ func TestHost_FingerprintsThisMachine(t *testing.T) {
 	}
 }
 
-// tree writes files below a new directory.
-func tree(t *testing.T, files map[string]string) string {
+// writeTree writes files below a new directory.
+func writeTree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
@@ -63,7 +64,7 @@ func TestHost_FingerprintsOtherMachines(t *testing.T) {
 		{"no memory", map[string]string{"proc/cpuinfo": cpu, "proc/meminfo": "nonsense\n"}, nil, "MemTotal"},
 		{"nothing", map[string]string{"x": ""}, nil, "fingerprinting the processors"},
 	} {
-		f, err := readHost(tree(t, tc.files), t.TempDir())
+		f, err := readHost(writeTree(t, tc.files), t.TempDir())
 		if tc.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.fault) {
 				t.Errorf("%s: got %v, want an error with %q", tc.name, err, tc.fault)

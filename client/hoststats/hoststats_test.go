@@ -37,11 +37,13 @@ func TestMeasure_DescribesThisMachine(t *testing.T) {
 		t.Errorf("CPUTicksConsumed is %v of 4000", s.CPUTicksConsumed)
 	}
 	m := s.Memory
-	if m.Total == 0 || m.Used == 0 || m.Used+m.Available != m.Total || m.Free > m.Total {
+	if m.Total == 0 || m.Used == 0 ||
+		m.Used+m.Available != m.Total || m.Free > m.Total {
 		t.Errorf("memory is %+v", m)
 	}
 	d := s.AllocDirStats
-	if d == nil || d.Size == 0 || d.Used > d.Size || d.Mountpoint == "" || d.UsedPercent > 100 {
+	if d == nil || d.Size == 0 || d.Used > d.Size ||
+		d.Mountpoint == "" || d.UsedPercent > 100 {
 		t.Errorf("the allocations' file system is %+v", d)
 	}
 	if s.Uptime == 0 {

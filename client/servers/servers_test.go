@@ -23,7 +23,9 @@ func (p *pool) Call(_ context.Context, addr, _ string, _, _ any) error {
 	return p.errs[addr]
 }
 
-func of(kind structs.Kind) error { return structs.Errorf(kind, "%s", kind) }
+func errorOf(kind structs.Kind) error {
+	return structs.Errorf(kind, "%s", kind)
+}
 
 func TestCall_TriesServersInOrder(t *testing.T) {
 	for _, tc := range []struct {
@@ -34,22 +36,23 @@ func TestCall_TriesServersInOrder(t *testing.T) {
 		then   []string
 	}{
 		{"the first answers", nil, "", []string{"a"}, []string{"a", "b", "c"}},
-		{"the first is away", map[string]error{"a": of(structs.KindUnavailable)}, "", []string{"a", "b"},
+		{"the first is away", map[string]error{"a": errorOf(structs.KindUnavailable)}, "", []string{"a", "b"},
 			[]string{"b", "c", "a"}},
-		{"all are away", map[string]error{"a": of(structs.KindUnavailable), "b": of(structs.KindUnavailable),
-			"c": of(structs.KindUnavailable)},
+		{"all are away", map[string]error{"a": errorOf(structs.KindUnavailable), "b": errorOf(structs.KindUnavailable),
+			"c": errorOf(structs.KindUnavailable)},
 			structs.KindUnavailable, []string{"a", "b", "c"}, []string{"a", "b", "c"}},
-		{"an unknown outcome is not repeated", map[string]error{"a": of(structs.KindTimeout)}, structs.KindTimeout,
+		{"an unknown outcome is not repeated", map[string]error{"a": errorOf(structs.KindTimeout)}, structs.KindTimeout,
 			[]string{"a"}, []string{"b", "c", "a"}},
 		{"who is busy is not away", map[string]error{"a": structs.Busy(1, "busy")}, structs.KindUnavailable,
 			[]string{"a"}, []string{"a", "b", "c"}},
-		{"an answer is an answer", map[string]error{"a": of(structs.KindNotFound)}, structs.KindNotFound,
+		{"an answer is an answer", map[string]error{"a": errorOf(structs.KindNotFound)}, structs.KindNotFound,
 			[]string{"a"}, []string{"a", "b", "c"}},
 	} {
 		p := &pool{errs: tc.errs}
 		l := New(p, []string{"a", "b", "c"})
 		err := l.Call(context.Background(), "M", nil, nil)
-		if structs.KindOf(err) != tc.kind || !slices.Equal(p.called, tc.called) || !slices.Equal(l.All(), tc.then) {
+		if structs.KindOf(err) != tc.kind || !slices.Equal(p.called, tc.called) ||
+			!slices.Equal(l.All(), tc.then) {
 			t.Errorf("%s: %v, called %v, then %v", tc.name, err, p.called, l.All())
 		}
 	}
@@ -65,9 +68,10 @@ func TestCall_WithoutAServerIsUnavailable(t *testing.T) {
 func TestCall_AnEndedContextMovesNoServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	p := &pool{errs: map[string]error{"a": of(structs.KindTimeout)}}
+	p := &pool{errs: map[string]error{"a": errorOf(structs.KindTimeout)}}
 	l := New(p, []string{"a", "b"})
-	if err := l.Call(ctx, "M", nil, nil); err == nil || !slices.Equal(l.All(), []string{"a", "b"}) {
+	err := l.Call(ctx, "M", nil, nil)
+	if err == nil || !slices.Equal(l.All(), []string{"a", "b"}) {
 		t.Errorf("%v, then %v", err, l.All())
 	}
 }
@@ -96,7 +100,7 @@ func TestFirst_SignalsAnotherServer(t *testing.T) {
 }
 
 func TestList_ConcurrentUse(t *testing.T) {
-	p := &pool{errs: map[string]error{"a": of(structs.KindUnavailable)}}
+	p := &pool{errs: map[string]error{"a": errorOf(structs.KindUnavailable)}}
 	l := New(p, []string{"a", "b"})
 	var wg sync.WaitGroup
 	for range 20 {

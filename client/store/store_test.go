@@ -19,12 +19,12 @@ import (
 	"berth/structs"
 )
 
-type thing struct {
+type testRecord struct {
 	Name string
 	N    int
 }
 
-var things = NewTable[thing]("things")
+var things = NewTable[testRecord]("things")
 
 func open(t *testing.T, dir string) *DB {
 	t.Helper()
@@ -40,7 +40,8 @@ func TestTable_RecordsOutliveTheAgent(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	for i, key := range []string{Key("a", "1"), Key("a", "2"), Key("b", "1")} {
-		if err := things.Put(db, key, &thing{key, i}); err != nil {
+		err := things.Put(db, key, &testRecord{key, i})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +60,8 @@ func TestTable_RecordsOutliveTheAgent(t *testing.T) {
 		t.Errorf("deleted: %+v, %v", gone, err)
 	}
 	all, err := things.All(db, "")
-	if err != nil || len(all) != 2 || all[0].Key != Key("a", "2") || all[1].Value.N != 2 {
+	if err != nil || len(all) != 2 ||
+		all[0].Key != Key("a", "2") || all[1].Value.N != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if some, err := things.All(db, "b"); err != nil || len(some) != 1 {
@@ -82,7 +84,7 @@ func TestTable_MissingRecordIsNil(t *testing.T) {
 
 func TestRecords_ABadOneHidesNoGoodOne(t *testing.T) {
 	db := open(t, t.TempDir())
-	if err := things.Put(db, "good", &thing{"good", 1}); err != nil {
+	if err := things.Put(db, "good", &testRecord{"good", 1}); err != nil {
 		t.Fatal(err)
 	}
 	err := db.bolt.Update(func(tx *bbolt.Tx) error {
@@ -117,10 +119,10 @@ func TestOpen_RefusesADirectoryInUse(t *testing.T) {
 	}
 }
 
-// text is everything that can be read.
-func text(db *DB) (string, error) {
+// storedText is everything that can be read.
+func storedText(db *DB) (string, error) {
 	var b strings.Builder
-	for _, table := range []Table[thing]{things, others} {
+	for _, table := range []Table[testRecord]{things, others} {
 		all, err := table.All(db, "")
 		if err != nil {
 			return "", err
@@ -132,26 +134,27 @@ func text(db *DB) (string, error) {
 	return b.String(), nil
 }
 
-var others = NewTable[thing]("others")
+var others = NewTable[testRecord]("others")
 
-// used makes a file with many records, some of which were changed and removed.
-func used(t *testing.T) (path string, content []byte, want string) {
+// makeUsedFile makes a file with many records, some of which were changed and removed.
+func makeUsedFile(t *testing.T) (path string, content []byte, want string) {
 	t.Helper()
 	dir := t.TempDir()
 	db := open(t, dir)
 	for i := range 120 {
 		key := Key("alloc", strconv.Itoa(i))
-		if err := errors.Join(things.Put(db, key, &thing{strings.Repeat("name", 10), i}),
-			others.Put(db, key, &thing{"o", i})); err != nil {
+		if err := errors.Join(things.Put(db, key, &testRecord{strings.Repeat("name", 10), i}),
+			others.Put(db, key, &testRecord{"o", i})); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range 30 {
-		if err := things.Delete(db, Key("alloc", strconv.Itoa(i*3))); err != nil {
+		err := things.Delete(db, Key("alloc", strconv.Itoa(i*3)))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := text(db)
+	want, err := storedText(db)
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -162,20 +165,21 @@ func used(t *testing.T) (path string, content []byte, want string) {
 	return path, content, want
 }
 
-// refuses reports whether Open refuses the content. Content that Open accepts must read as written.
-func refuses(t *testing.T, path string, content []byte, want string) bool {
+// openFails reports whether Open refuses the content. Content that Open accepts must read as written.
+func openFails(t *testing.T, path string, content []byte, want string) bool {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	db, err := Open(filepath.Dir(path))
 	if err != nil {
-		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "docs/operations.md") {
+		if !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), "docs/operations.md") {
 			t.Errorf("the error names neither the file nor the way out: %v", err)
 		}
 		return true
 	}
-	got, err := text(db)
+	got, err := storedText(db)
 	if err := errors.Join(err, db.Close()); err != nil || got != want {
 		t.Errorf("a change is read as if it were written: %v", err)
 	}
@@ -185,7 +189,7 @@ func refuses(t *testing.T, path string, content []byte, want string) bool {
 // TestOpen_RefusesAChangedByte changes one byte at a time.
 func TestOpen_RefusesAChangedByte(t *testing.T) {
 	t.Parallel()
-	path, whole, want := used(t)
+	path, whole, want := makeUsedFile(t)
 	seed, err := strconv.ParseUint(os.Getenv("BERTH_TEST_SEED"), 10, 64)
 	if err != nil {
 		seed = rand.Uint64()
@@ -204,7 +208,7 @@ func TestOpen_RefusesAChangedByte(t *testing.T) {
 			}
 		}
 		damaged[at] ^= byte(1 + rnd.IntN(255))
-		if refuses(t, path, damaged, want) {
+		if openFails(t, path, damaged, want) {
 			refused++
 		}
 	}
@@ -216,22 +220,22 @@ func TestOpen_RefusesAChangedByte(t *testing.T) {
 
 func TestOpen_RefusesACutFileAndNoise(t *testing.T) {
 	t.Parallel()
-	path, whole, want := used(t)
+	path, whole, want := makeUsedFile(t)
 	for what, content := range map[string][]byte{
 		"empty": {}, "one byte": whole[:1], "one page": whole[:os.Getpagesize()], "half": whole[:len(whole)/2],
 		"noise": bytes.Repeat([]byte("noise"), 20000),
 	} {
-		if !refuses(t, path, content, want) {
+		if !openFails(t, path, content, want) {
 			t.Errorf("%s: accepted", what)
 		}
 	}
-	if refuses(t, path, whole, want) {
+	if openFails(t, path, whole, want) {
 		t.Error("the whole file is refused")
 	}
 }
 
-// namesALivePageFree changes the list of free pages in the file: it names a page with records.
-func namesALivePageFree(t *testing.T, path string) {
+// markUsedPageFree changes the list of free pages in the file: it names a page with records.
+func markUsedPageFree(t *testing.T, path string) {
 	t.Helper()
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {
@@ -264,19 +268,21 @@ func namesALivePageFree(t *testing.T, path string) {
 // bbolt verifies neither its list of free pages nor the content of these.
 func TestOpen_ReliesOnNoListOfFreePages(t *testing.T) {
 	t.Parallel()
-	path, _, want := used(t)
-	namesALivePageFree(t, path)
+	path, _, want := makeUsedFile(t)
+	markUsedPageFree(t, path)
 	db, err := Open(filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 30 {
 		key := Key("alloc", strconv.Itoa(i*3))
-		if err := errors.Join(things.Put(db, key, &thing{"again", i}), things.Delete(db, key)); err != nil {
+		err := errors.Join(things.Put(db, key, &testRecord{"again", i}),
+			things.Delete(db, key))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := text(db); err != nil || got != want {
+	if got, err := storedText(db); err != nil || got != want {
 		t.Errorf("records were written over: %v", err)
 	}
 	if err := db.Close(); err != nil {
@@ -305,7 +311,7 @@ func TestOpen_RefusesMissingRecords(t *testing.T) {
 			return errors.Join(errs...)
 		},
 	} {
-		path, _, _ := used(t)
+		path, _, _ := makeUsedFile(t)
 		b, err := bbolt.Open(path, 0o600, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -319,15 +325,16 @@ func TestOpen_RefusesMissingRecords(t *testing.T) {
 	}
 }
 
-// withoutDigests makes a file one of an older version.
-func withoutDigests(t *testing.T, path string) {
+// removeDigests makes a file one of an older version.
+func removeDigests(t *testing.T, path string) {
 	t.Helper()
 	b, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = b.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(digests) })
-	err = errors.Join(err, b.Close(), os.Remove(filepath.Join(filepath.Dir(path), "client.lock")))
+	err = errors.Join(err, b.Close(),
+		os.Remove(filepath.Join(filepath.Dir(path), "client.lock")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,11 +342,11 @@ func withoutDigests(t *testing.T, path string) {
 
 func TestOpen_AcceptsAFileOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
-	path, _, want := used(t)
-	withoutDigests(t, path)
+	path, _, want := makeUsedFile(t)
+	removeDigests(t, path)
 	for range 2 {
 		db := open(t, filepath.Dir(path))
-		if got, err := text(db); got != want || err != nil {
+		if got, err := storedText(db); got != want || err != nil {
 			t.Errorf("%v, %s", err, got)
 		}
 		if err := db.Close(); err != nil {
@@ -354,7 +361,7 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 		t.Skip("needs root: mounts a file system")
 	}
 	t.Parallel()
-	path, whole, want := used(t)
+	path, whole, want := makeUsedFile(t)
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatal(err)
@@ -365,21 +372,23 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); !diskfault.NoSpace(err) {
+	err := os.WriteFile(filler, make([]byte, 2<<20), 0o600)
+	if !diskfault.NoSpace(err) {
 		t.Fatalf("the disk did not fill up: %v", err)
 	}
-	if refuses(t, path, whole, want) {
+	if openFails(t, path, whole, want) {
 		t.Error("a full disk is taken for damage")
 	}
-	withoutDigests(t, path)
+	removeDigests(t, path)
 	db := open(t, dir)
-	if err := things.Put(db, "one", &thing{"more", 1}); err != nil {
+	if err := things.Put(db, "one", &testRecord{"more", 1}); err != nil {
 		t.Error(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !refuses(t, path, append(bytes.Clone(whole[:100]), make([]byte, len(whole)-100)...), want) {
+	if !openFails(t, path,
+		append(bytes.Clone(whole[:100]), make([]byte, len(whole)-100)...), want) {
 		t.Error("damage is passed over on a full disk")
 	}
 }
@@ -387,7 +396,8 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 func FuzzDecodeDigest(f *testing.F) {
 	f.Add(digest{3, 4}.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if d, err := decodeDigest(b); err == nil && len(b) > 0 && !bytes.Equal(d.encode(), b) {
+		d, err := decodeDigest(b)
+		if err == nil && len(b) > 0 && !bytes.Equal(d.encode(), b) {
 			t.Fatal("accepted bytes that encode does not make")
 		}
 	})

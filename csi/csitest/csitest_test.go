@@ -38,7 +38,9 @@ func TestPlugin_MountsForReal(t *testing.T) {
 	u := csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
 	staging, rw, ro := filepath.Join(dir, "s"), filepath.Join(dir, "rw"), filepath.Join(dir, "ro")
 	for range 2 { // idempotent
-		if err := c.NodeStageVolume(t.Context(), &csi.StageRequest{Use: u, StagingPath: staging}); err != nil {
+		err := c.NodeStageVolume(t.Context(),
+			&csi.StageRequest{Use: u, StagingPath: staging})
+		if err != nil {
 			t.Fatal(err)
 		}
 		for target, readOnly := range map[string]bool{rw: false, ro: true} {
@@ -60,7 +62,8 @@ func TestPlugin_MountsForReal(t *testing.T) {
 	if err := c.NodeUnpublishVolume(t.Context(), "v", ro); err != nil {
 		t.Fatal(err)
 	}
-	if _, staged, published, _ := p.Volume("v"); len(staged) != 1 || len(published) != 1 {
+	_, staged, published, _ := p.Volume("v")
+	if len(staged) != 1 || len(published) != 1 {
 		t.Fatal(staged, published)
 	}
 	p.Close()

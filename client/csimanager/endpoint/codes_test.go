@@ -14,13 +14,22 @@ import (
 // codes has for each code but OK the kind of the error that the servers get. server/control and state decide
 // on the kind.
 var codes = map[string]structs.Kind{
-	"Canceled": structs.KindTimeout, "Unknown": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
-	"Unavailable": structs.KindTimeout, "Aborted": structs.KindTimeout, "ResourceExhausted": structs.KindTimeout,
-	"InvalidArgument": structs.KindInvalid, "OutOfRange": structs.KindInvalid, "NotFound": structs.KindNotFound,
-	"AlreadyExists": structs.KindConflict, "PermissionDenied": structs.KindDenied,
+	"Canceled":           structs.KindTimeout,
+	"Unknown":            structs.KindTimeout,
+	"DeadlineExceeded":   structs.KindTimeout,
+	"Unavailable":        structs.KindTimeout,
+	"Aborted":            structs.KindTimeout,
+	"ResourceExhausted":  structs.KindTimeout,
+	"InvalidArgument":    structs.KindInvalid,
+	"OutOfRange":         structs.KindInvalid,
+	"NotFound":           structs.KindNotFound,
+	"AlreadyExists":      structs.KindConflict,
+	"PermissionDenied":   structs.KindDenied,
 	"Unauthenticated":    structs.KindDenied,
-	"FailedPrecondition": structs.KindPrecondition, "Unimplemented": structs.KindPrecondition,
-	"Internal": structs.KindInternal, "DataLoss": structs.KindInternal,
+	"FailedPrecondition": structs.KindPrecondition,
+	"Unimplemented":      structs.KindPrecondition,
+	"Internal":           structs.KindInternal,
+	"DataLoss":           structs.KindInternal,
 }
 
 // codesBut returns codes with other kinds for some.
@@ -32,9 +41,11 @@ func codesBut(other map[string]structs.Kind) map[string]structs.Kind {
 
 // asked are the codes of a call that another controller, or the same node at once, may repeat: two calls do
 // no harm.
-var asked = codesBut(map[string]structs.Kind{"Unavailable": structs.KindUnavailable,
+var asked = codesBut(map[string]structs.Kind{
+	"Unavailable":       structs.KindUnavailable,
 	"Aborted":           structs.KindUnavailable,
-	"ResourceExhausted": structs.KindUnavailable})
+	"ResourceExhausted": structs.KindUnavailable,
+})
 
 // full are the codes of a call that reports to the servers, as an answer, that the storage has no space.
 var full = codesBut(map[string]structs.Kind{"ResourceExhausted": ""})
@@ -51,34 +62,52 @@ type codeCase struct {
 func codeCases() []codeCase {
 	return []codeCase{
 		{"CreateVolume", full, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
-				Name: id, Capabilities: writer})
+			_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+				PluginID:     "ebs",
+				Name:         id,
+				Capabilities: writer,
+			})
 			return err
 		}},
 		{"DeleteVolume", codes, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
-				ExternalID: id})
+			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+				PluginID:   "ebs",
+				ExternalID: id,
+			})
 			return err
 		}},
 		{"ControllerPublishVolume", codes, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{PluginID: "ebs",
+			_, err := call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{
+				PluginID:       "ebs",
 				ExternalID:     id,
-				ExternalNodeID: "n", AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode})
+				ExternalNodeID: "n",
+				AccessMode:     writer[0].AccessMode,
+				AttachmentMode: writer[0].AttachmentMode,
+			})
 			return err
 		}},
 		{"ControllerUnpublishVolume", codes, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs",
-				ExternalID: id, ExternalNodeID: "n"})
+			_, err := call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{
+				PluginID:       "ebs",
+				ExternalID:     id,
+				ExternalNodeID: "n",
+			})
 			return err
 		}},
 		{"ControllerExpandVolume", full, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs",
-				ExternalID: id, Capacity: grown})
+			_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{
+				PluginID:   "ebs",
+				ExternalID: id,
+				Capacity:   grown,
+			})
 			return err
 		}},
 		{"ValidateVolumeCapabilities", asked, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{PluginID: "ebs",
-				ExternalID: id, Capabilities: writer})
+			_, err := call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{
+				PluginID:     "ebs",
+				ExternalID:   id,
+				Capabilities: writer,
+			})
 			return err
 		}},
 		{"ListVolumes", asked, func(r *fixture, _ string) error {
@@ -86,10 +115,15 @@ func codeCases() []codeCase {
 			return err
 		}},
 		{"NodeExpandVolume", asked, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{VolumeID: id,
-				AllocID: "a", PluginID: "ebs",
-				ExternalID: id, RequiredBytes: grown.RequiredBytes, AccessMode: writer[0].AccessMode,
-				AttachmentMode: writer[0].AttachmentMode})
+			_, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{
+				VolumeID:       id,
+				AllocID:        "a",
+				PluginID:       "ebs",
+				ExternalID:     id,
+				RequiredBytes:  grown.RequiredBytes,
+				AccessMode:     writer[0].AccessMode,
+				AttachmentMode: writer[0].AttachmentMode,
+			})
 			return err
 		}},
 		{"NodeUnpublishVolume", asked, nodeDetach},
@@ -98,8 +132,10 @@ func codeCases() []codeCase {
 }
 
 func nodeDetach(r *fixture, id string) error {
-	_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{VolumeID: id,
-		AllocID: "a"})
+	_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
+		VolumeID: id,
+		AllocID:  "a",
+	})
 	return err
 }
 
@@ -123,7 +159,8 @@ func TestDuty_C8_C14_C15_C17_EachCodeReachesTheServers(t *testing.T) {
 				}
 				said := `plugin "ebs": ` + c.rpc + ": " + code + ": out of order"
 				words, _, _ := strings.Cut(fmt.Sprint(err), ";")
-				if structs.KindOf(err) != kind || structs.CodeOf(err) != code || !strings.HasSuffix(words, said) {
+				if structs.KindOf(err) != kind || structs.CodeOf(err) != code ||
+					!strings.HasSuffix(words, said) {
 					t.Errorf("%s: %v of kind %s and code %q, want %s", code, err, structs.KindOf(err),
 						structs.CodeOf(err), kind)
 				}
@@ -138,10 +175,15 @@ func TestDuty_C8_C14_C15_C17_EachCodeReachesTheServers(t *testing.T) {
 // up brings a volume to the allocation "a".
 func (r *fixture) up(t *testing.T, id string) {
 	t.Helper()
-	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default",
-		ID: id}, AllocID: "a",
-		PluginID: "ebs", ExternalID: id, AccessMode: writer[0].AccessMode,
-		AttachmentMode: writer[0].AttachmentMode}, nil)
+	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{
+		VolumeKey: csimanager.VolumeKey{Namespace: "default",
+			ID: id},
+		AllocID:        "a",
+		PluginID:       "ebs",
+		ExternalID:     id,
+		AccessMode:     writer[0].AccessMode,
+		AttachmentMode: writer[0].AttachmentMode,
+	}, nil)
 	must(t, err)
 }
 

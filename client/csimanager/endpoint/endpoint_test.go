@@ -40,21 +40,38 @@ func newFixture(t *testing.T, running ...string) *fixture {
 	must(t, err)
 	registry := dynamicplugins.New(db, hclog.NewNullLogger())
 	root := filepath.Join(dir, "v")
-	m := csimanager.New(csimanager.Config{DB: db, Registry: registry, Root: root, RetryMin: time.Millisecond,
-		RetryMax: time.Millisecond, AcceptUnmounted: true})
+	m := csimanager.New(csimanager.Config{
+		DB:              db,
+		Registry:        registry,
+		Root:            root,
+		RetryMin:        time.Millisecond,
+		RetryMax:        time.Millisecond,
+		AcceptUnmounted: true,
+	})
 	s := rpc.NewServer(hclog.NewNullLogger(),
-		List(m, func(id string) bool { return strings.Contains(strings.Join(running, " "), id) })...)
+		List(m, func(id string) bool {
+			return strings.Contains(strings.Join(running, " "), id)
+		})...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { m.Run(ctx) })
 	t.Cleanup(func() { cancel(); wg.Wait(); s.Close(); _ = db.Close() })
-	p := csitest.Start(t, csitest.Config{Controller: true, Node: true, HostPath: func(path string) string {
-		return filepath.Join(root, strings.TrimPrefix(path, "/local/csi/"))
-	}})
+	p := csitest.Start(t, csitest.Config{
+		Controller: true,
+		Node:       true,
+		HostPath: func(path string) string {
+			return filepath.Join(root, strings.TrimPrefix(path, "/local/csi/"))
+		},
+	})
 	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
-		must(t, registry.Register(&dynamicplugins.Instance{Kind: kind, ID: "ebs", AllocID: "plug",
-			SocketPath:    p.Socket(),
-			HostMountPath: m.Volumes().Root(), PluginMountPath: "/local/csi"}))
+		must(t, registry.Register(&dynamicplugins.Instance{
+			Kind:            kind,
+			ID:              "ebs",
+			AllocID:         "plug",
+			SocketPath:      p.Socket(),
+			HostMountPath:   m.Volumes().Root(),
+			PluginMountPath: "/local/csi",
+		}))
 		_, err := m.Client(context.Background(), kind, "ebs")
 		must(t, err)
 	}
@@ -77,25 +94,41 @@ var writer = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSyst
 
 func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	r := newFixture(t)
-	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
-		Name: "v", Capabilities: writer})
+	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+		PluginID:     "ebs",
+		Name:         "v",
+		Capabilities: writer,
+	})
 	must(t, err)
 	id := made.ExternalID
-	_, err = call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{PluginID: "ebs",
-		ExternalID: id, Capabilities: writer})
+	_, err = call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{
+		PluginID:     "ebs",
+		ExternalID:   id,
+		Capabilities: writer,
+	})
 	must(t, err)
-	_, err = call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{PluginID: "ebs",
-		ExternalID: id, ExternalNodeID: "node-1",
-		AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode})
+	_, err = call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{
+		PluginID:       "ebs",
+		ExternalID:     id,
+		ExternalNodeID: "node-1",
+		AccessMode:     writer[0].AccessMode,
+		AttachmentMode: writer[0].AttachmentMode,
+	})
 	must(t, err)
 	if attached, _, _, _ := r.plugin.Volume(id); len(attached) != 1 {
 		t.Errorf("attached to %q", attached)
 	}
-	_, err = call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs",
-		ExternalID: id, ExternalNodeID: "node-1"})
+	_, err = call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{
+		PluginID:       "ebs",
+		ExternalID:     id,
+		ExternalNodeID: "node-1",
+	})
 	must(t, err)
-	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs",
-		ExternalID: id, Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
+	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{
+		PluginID:   "ebs",
+		ExternalID: id,
+		Capacity:   structs.CSICapacityRange{RequiredBytes: 4 << 20},
+	})
 	if err != nil || grown.Capacity != 4<<20 {
 		t.Errorf("grown to %+v, %v", grown, err)
 	}
@@ -103,8 +136,10 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].ExternalID != id {
 		t.Errorf("listed %+v, %v", page, err)
 	}
-	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
-		ExternalID: id})
+	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+		PluginID:   "ebs",
+		ExternalID: id,
+	})
 	must(t, err)
 	if left := r.plugin.Volumes(); len(left) != 0 {
 		t.Errorf("left: %q", left)
@@ -113,9 +148,12 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 
 func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
 	r := newFixture(t)
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "other",
-		ExternalID: "x"})
-	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `"other"`) {
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+		PluginID:   "other",
+		ExternalID: "x",
+	})
+	if !structs.IsKind(err, structs.KindUnavailable) ||
+		!strings.Contains(err.Error(), `"other"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -128,8 +166,10 @@ func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 		"NotFound": structs.KindNotFound, "InvalidArgument": structs.KindInvalid,
 		"Internal": structs.KindInternal} {
 		r.plugin.Fail("DeleteVolume", csitest.Error(code, "x"))
-		_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
-			ExternalID: "x"})
+		_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+			PluginID:   "ebs",
+			ExternalID: "x",
+		})
 		if structs.KindOf(err) != want || structs.CodeOf(err) != code ||
 			!strings.HasSuffix(err.Error(), "DeleteVolume: "+code+": x") {
 			t.Errorf("%s: got %v of kind %s and code %q, want %s", code, err, structs.KindOf(err),
@@ -137,8 +177,11 @@ func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 		}
 	}
 	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{})
-	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
-		Name: "v", Capabilities: writer})
+	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+		PluginID:     "ebs",
+		Name:         "v",
+		Capabilities: writer,
+	})
 	if !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("nonsense: got %v", err)
 	}
@@ -146,16 +189,22 @@ func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 
 func TestDuty_F14_AVolumeOfTheWrongSizeIsDeletedAgain(t *testing.T) {
 	r := newFixture(t)
-	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small",
-		CapacityBytes: 5}})
-	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
-		Name: "v", Capabilities: writer,
-		Capacity: structs.CSICapacityRange{RequiredBytes: 10}})
+	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{
+		VolumeId:      "small",
+		CapacityBytes: 5,
+	}})
+	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+		PluginID:     "ebs",
+		Name:         "v",
+		Capabilities: writer,
+		Capacity:     structs.CSICapacityRange{RequiredBytes: 10},
+	})
 	if !structs.IsKind(err, structs.KindInvalid) ||
 		!strings.Contains(err.Error(), `"small" that was made is deleted again`) {
 		t.Errorf("got %v of kind %s", err, structs.KindOf(err))
 	}
-	if calls := r.plugin.Calls("DeleteVolume"); len(calls) != 1 || calls[0].Get("volume_id") != "small" {
+	calls := r.plugin.Calls("DeleteVolume")
+	if len(calls) != 1 || calls[0].Get("volume_id") != "small" {
 		t.Errorf("deletes %v", calls)
 	}
 }
@@ -166,8 +215,11 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 	release := r.plugin.Hang("ControllerExpandVolume")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs",
-			ExternalID: "x", Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
+		_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{
+			PluginID:   "ebs",
+			ExternalID: "x",
+			Capacity:   structs.CSICapacityRange{RequiredBytes: 4 << 20},
+		})
 		ended <- err
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -180,8 +232,10 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 			&structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
 		second <- err
 	}()
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
-		ExternalID: "y"})
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+		PluginID:   "ebs",
+		ExternalID: "y",
+	})
 	must(t, err)
 	stop()
 	if err := <-second; !structs.IsKind(err, structs.KindUnavailable) {
@@ -201,14 +255,21 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 	k := csimanager.VolumeKey{Namespace: "default", ID: "data"}
 	r.plugin.AddVolume("ext", 1)
 	for _, alloc := range []string{"alive", "ended", "gone"} {
-		_, err := r.m.Volumes().Up(context.Background(), &csimanager.Use{VolumeKey: k, AllocID: alloc,
-			PluginID: "ebs", ExternalID: "ext",
-			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}, nil)
+		_, err := r.m.Volumes().Up(context.Background(), &csimanager.Use{
+			VolumeKey:      k,
+			AllocID:        alloc,
+			PluginID:       "ebs",
+			ExternalID:     "ext",
+			AccessMode:     structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}, nil)
 		must(t, err)
 	}
 	detach := func(alloc string) error {
-		_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{VolumeID: "data",
-			AllocID: alloc})
+		_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
+			VolumeID: "data",
+			AllocID:  alloc,
+		})
 		return err
 	}
 	if err := detach("alive"); !structs.IsKind(err, structs.KindConflict) {
@@ -222,7 +283,8 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 	if users, err := r.m.Volumes().Users(k); err != nil || len(users) != 1 || users[0] != "alive" {
 		t.Errorf("users %q, %v", users, err)
 	}
-	if _, staged, published, _ := r.plugin.Volume("ext"); len(staged) != 1 || len(published) != 1 {
+	_, staged, published, _ := r.plugin.Volume("ext")
+	if len(staged) != 1 || len(published) != 1 {
 		t.Errorf("staged %q, published %q", staged, published)
 	}
 }
@@ -230,22 +292,30 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.Forget()
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
-		ExternalID: "x", Provider: "other.csi"})
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+		PluginID:   "ebs",
+		ExternalID: "x",
+		Provider:   "other.csi",
+	})
 	if !structs.IsKind(err, structs.KindUnavailable) ||
 		!strings.Contains(err.Error(), `the instance on this node is driver "test.csi.berth"`) {
 		t.Errorf("got %v", err)
 	}
-	_, err = call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs",
-		Provider: "other.csi"})
+	_, err = call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
+		PluginID: "ebs",
+		Provider: "other.csi",
+	})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	if calls := r.plugin.Calls("DeleteVolume", "ListVolumes"); len(calls) != 0 {
 		t.Errorf("called: %v", calls)
 	}
-	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
-		ExternalID: "x", Provider: "test.csi.berth"})
+	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+		PluginID:   "ebs",
+		ExternalID: "x",
+		Provider:   "test.csi.berth",
+	})
 	must(t, err)
 }
 
@@ -254,12 +324,17 @@ func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 	for _, rpc := range []string{"CreateVolume", "ControllerExpandVolume"} {
 		r.plugin.FailAlways(rpc, csitest.Error("ResourceExhausted", "the pool is full"))
 	}
-	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs",
-		Name: "v", Capabilities: writer})
+	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+		PluginID:     "ebs",
+		Name:         "v",
+		Capabilities: writer,
+	})
 	must(t, err)
-	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs",
+	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{
+		PluginID:   "ebs",
 		ExternalID: "x",
-		Capacity:   structs.CSICapacityRange{RequiredBytes: 1}})
+		Capacity:   structs.CSICapacityRange{RequiredBytes: 1},
+	})
 	must(t, err)
 	for _, text := range []string{made.Exhausted, grown.Exhausted} {
 		if !strings.Contains(text, "the pool is full") {
@@ -270,15 +345,26 @@ func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 
 func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 	r := newFixture(t)
-	use := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "v"}, AllocID: "a",
-		PluginID: "ebs", ExternalID: "x",
-		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
+	use := &csimanager.Use{
+		VolumeKey:      csimanager.VolumeKey{Namespace: "default", ID: "v"},
+		AllocID:        "a",
+		PluginID:       "ebs",
+		ExternalID:     "x",
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}
 	r.plugin.AddVolume("x", 1)
 	_, err := r.m.Volumes().Up(t.Context(), use, nil)
 	must(t, err)
-	grown, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{VolumeID: "v",
-		AllocID: "a", PluginID: "ebs", ExternalID: "x",
-		RequiredBytes: 8, AccessMode: use.AccessMode, AttachmentMode: use.AttachmentMode})
+	grown, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{
+		VolumeID:       "v",
+		AllocID:        "a",
+		PluginID:       "ebs",
+		ExternalID:     "x",
+		RequiredBytes:  8,
+		AccessMode:     use.AccessMode,
+		AttachmentMode: use.AttachmentMode,
+	})
 	must(t, err)
 	if grown.Capacity != 8 {
 		t.Errorf("answered %+v", grown)
@@ -307,8 +393,13 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	if err := <-ended; !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("got %v", err)
 	}
-	attach := &structs.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n",
-		AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode}
+	attach := &structs.ClientCSIAttachRequest{
+		PluginID:       "ebs",
+		ExternalID:     "x",
+		ExternalNodeID: "n",
+		AccessMode:     writer[0].AccessMode,
+		AttachmentMode: writer[0].AttachmentMode,
+	}
 	impatient, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
 	_, err := rpc.Call(impatient, r, structs.ClientCSIControllerAttach, attach)
@@ -329,8 +420,10 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 		if !structs.IsKind(err, structs.KindTimeout) {
 			break
 		}
-		_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
-			ExternalID: "x"})
+		_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+			PluginID:   "ebs",
+			ExternalID: "x",
+		})
 	}
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("got %v of kind %s: the next controller could be asked", err, structs.KindOf(err))
@@ -340,8 +433,10 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		for {
-			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs",
-				ExternalID: "x"})
+			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+				PluginID:   "ebs",
+				ExternalID: "x",
+			})
 			if !structs.IsKind(err, structs.KindUnavailable) {
 				ended <- err
 				return
@@ -358,9 +453,15 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
 	r := newFixture(t, "a1")
 	r.plugin.AddVolume("ext", 1)
-	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default",
-		ID: "data"}, AllocID: "a1", PluginID: "ebs",
-		ExternalID: "ext", AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem},
+	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{
+		VolumeKey: csimanager.VolumeKey{Namespace: "default",
+			ID: "data"},
+		AllocID:        "a1",
+		PluginID:       "ebs",
+		ExternalID:     "ext",
+		AccessMode:     structs.CSIMultiNodeMultipleWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	},
 		nil)
 	must(t, err)
 	has, err := call(r, structs.ClientCSINodeVolume, &structs.ClientCSINodeVolumeRequest{VolumeID: "data"})

@@ -1,0 +1,253 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/drivertest"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+// parts are fake subsystems.
+type parts struct {
+	drivertest.Set
+	machine *drivertest.Machine
+	drivers signals
+	plugins *fakePlugins
+	hooks   func(env *hook.AllocEnv) []hook.Alloc
+	holds   *map[structs.CSIClaimKey]uint64 // the volume store, which outlives agents
+
+	mu  sync.Mutex
+	log []string
+}
+
+// signals has the channels of a fake fingerprinter. ready is closed after its first round.
+type signals struct {
+	ready   chan struct{}
+	changes chan struct{}
+}
+
+func newSignals() signals {
+	return signals{ready: make(chan struct{}), changes: make(chan struct{}, 1)}
+}
+
+func (s signals) WaitFirst(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+func (s signals) Changes() <-chan struct{} { return s.changes }
+
+type fakeDrivers struct {
+	signals
+	drivertest.Set
+	infos func() map[string]*structs.DriverInfo
+}
+
+func (f fakeDrivers) Infos() map[string]*structs.DriverInfo {
+	return f.infos()
+}
+
+type fakePlugins struct {
+	signals
+	mu        sync.Mutex
+	instances []*structs.CSIPluginInstance
+}
+
+func (f *fakePlugins) Instances() []*structs.CSIPluginInstance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.instances)
+}
+
+func (f *fakePlugins) set(all ...*structs.CSIPluginInstance) {
+	f.mu.Lock()
+	f.instances = all
+	f.mu.Unlock()
+	select {
+	case f.changes <- struct{}{}:
+	default:
+	}
+}
+
+func instance(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIPluginInstance {
+	return &structs.CSIPluginInstance{
+		Kind:   kind,
+		NodeID: "n",
+		CSIInfo: structs.CSIInfo{PluginID: plugin,
+			Healthy: healthy},
+	}
+}
+
+// fixture is one node and its servers, which outlive its agents.
+type fixture struct {
+	t       *testing.T
+	dir     string
+	servers *fakeServers
+	machine *drivertest.Machine
+	edit    func(*Config)
+	parts   *parts
+	client  *Client
+	cancel  context.CancelFunc
+	done    chan struct{}
+	node    *structs.DriverInfo
+	holds   map[structs.CSIClaimKey]uint64
+}
+
+func newFixture(t *testing.T) *fixture {
+	return &fixture{
+		t:       t,
+		dir:     t.TempDir(),
+		servers: newFakeServers(),
+		machine: drivertest.NewMachine(),
+		edit:    func(*Config) {},
+		node:    &structs.DriverInfo{Detected: true, Healthy: true},
+	}
+}
+
+// start begins a life of the agent. Its drivers and plugins are fingerprinted unless slow.
+func (r *fixture) start(slow bool) {
+	r.t.Helper()
+	r.prepare(slow)
+	r.run()
+}
+
+func (r *fixture) prepare(slow bool) {
+	r.t.Helper()
+	p := &parts{
+		machine: r.machine,
+		Set:     r.machine.Drivers(),
+		drivers: newSignals(),
+		plugins: &fakePlugins{signals: newSignals()},
+	}
+	p.hooks, p.holds = func(*hook.AllocEnv) []hook.Alloc { return nil }, &r.holds
+	if r.parts != nil {
+		p.hooks, p.log = r.parts.hooks, r.parts.log
+	}
+	r.parts = p
+	if !slow {
+		close(p.drivers.ready)
+		close(p.plugins.ready)
+	}
+	cfg := DefaultConfig()
+	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.NodeName, cfg.Version = true, r.dir, []string{"s1:1", "s2:1"},
+		"node1", "0.1"
+	r.edit(cfg)
+	c, err := New(cfg, Deps{
+		Pool: r.servers,
+		Build: func(Parts) (*Subsystems, error) {
+			return &Subsystems{
+				Drivers: fakeDrivers{p.drivers, p.Set,
+					func() map[string]*structs.DriverInfo {
+						r.servers.mu.Lock()
+						defer r.servers.mu.Unlock()
+						return map[string]*structs.DriverInfo{"fake": r.node}
+					}},
+				Plugins: p.plugins,
+				AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
+					return p.hooks(env)
+				},
+				TaskHooks: func(*hook.AllocEnv, *structs.Task) []hook.Task {
+					return nil
+				},
+				Inventory: p.inventory,
+				Run: []func(context.Context){func(ctx context.Context) {
+					<-ctx.Done()
+					p.note("subsystems end")
+				}},
+			}, nil
+		},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.client = c
+}
+
+func (r *fixture) run() {
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	r.done = make(chan struct{})
+	go func() {
+		defer close(r.done)
+		r.client.Run(ctx)
+	}()
+	synctest.Wait()
+}
+
+// stop ends the agent's life; its tasks run on.
+func (r *fixture) stop() {
+	r.cancel()
+	<-r.done
+	r.machine.Forget()
+}
+
+// pass lets time pass until all is quiet.
+func (r *fixture) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (p *parts) inventory() (*structs.NodeInventory, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := &structs.NodeInventory{}
+	for k, grant := range *p.holds {
+		i.Held = append(i.Held, structs.CSIHeldClaim{
+			CSIClaimKey: k,
+			GrantIndex:  grant,
+		})
+	}
+	return i, nil
+}
+
+func (p *parts) note(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, what)
+}
+
+// testAlloc is an allocation of a service with one task, web.
+func testAlloc(id string) *structs.Allocation {
+	g := &structs.TaskGroup{
+		Name: "g",
+		RestartPolicy: &structs.RestartPolicy{
+			Attempts: 1,
+			Interval: time.Minute,
+			Delay:    time.Second,
+			Mode:     "fail",
+		},
+		Tasks: []*structs.Task{{Name: "web", Driver: "fake", Config: map[string]any{}}},
+	}
+	job := &structs.Job{
+		ID:         "job",
+		Name:       "job",
+		Type:       structs.JobService,
+		TaskGroups: []*structs.TaskGroup{g},
+	}
+	return &structs.Allocation{
+		ID:            id,
+		Name:          "job.g[0]",
+		JobID:         "job",
+		Job:           job,
+		TaskGroup:     "g",
+		DesiredStatus: structs.AllocDesiredRun,
+		ClientStatus:  structs.AllocPending,
+	}
+}
+
+func inVirtualTime(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+var failed = driver.ExitResult{ExitCode: 1}
