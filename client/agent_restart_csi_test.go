@@ -161,7 +161,7 @@ func volumeAlloc() *structs.Allocation {
 // of the previous one is unchanged.
 func (m *machine) successor(n int, how string) {
 	m.t.Helper()
-	told := m.told()
+	reported := m.updates()
 	m.start()
 	m.until("the node registers", func() (done bool) {
 		m.servers.do(func() { done = len(m.servers.firstCSI) == n })
@@ -172,7 +172,7 @@ func (m *machine) successor(n int, how string) {
 			m.t.Errorf("%s: the registration carried %d healthy plugin instances, want 2", how, healthy)
 		}
 	})
-	m.until("the next agent tells of its allocations", func() bool { return m.told() > told })
+	m.until("the next agent reports its allocations", func() bool { return m.updates() > reported })
 	pulse := m.read("alloc/user/web/local/pulse")
 	m.until("the task writes on", func() bool { return m.read("alloc/user/web/local/pulse") != pulse })
 	m.servers.do(func() {
@@ -258,10 +258,10 @@ func TestClaimCheck_UnmountsAReleasedVolume(t *testing.T) {
 	m.servers.do(func() {
 		if said := m.servers.allocs["user"].ClientDescription; !strings.Contains(said,
 			"volume vol was taken from this node") {
-			t.Errorf("it says %q", said)
+			t.Errorf("got the description %q", said)
 		}
 	})
 	if now := m.read("alloc/user/web/local/pulse"); now != pulse {
-		t.Error("its task writes on")
+		t.Error("the task still writes")
 	}
 }

@@ -175,7 +175,7 @@ func (m *machine) runsAlloc(id string) func() bool {
 	return func() bool { return m.servers.status(id) == structs.AllocRunning }
 }
 
-func (m *machine) told() (n int) {
+func (m *machine) updates() (n int) {
 	m.servers.do(func() { n = m.servers.updates })
 	return n
 }
@@ -247,9 +247,9 @@ func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	before := m.read("alloc/a1/web/local/pulse")
 	m.until("the task writes without an agent",
 		func() bool { return m.read("alloc/a1/web/local/pulse") != before })
-	told := m.told()
+	reported := m.updates()
 	m.start()
-	m.until("the next agent tells of it", func() bool { return m.told() > told })
+	m.until("the next agent reports its state", func() bool { return m.updates() > reported })
 	before = m.read("alloc/a1/web/local/pulse")
 	m.until("the task writes beside the next agent",
 		func() bool { return m.read("alloc/a1/web/local/pulse") != before })
@@ -279,7 +279,7 @@ func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	})
 }
 
-func TestKilledAgent_NextLearnsAnEnd(t *testing.T) {
+func TestKilledAgent_NextReportsAnEnd(t *testing.T) {
 	m := newMachine(t)
 	m.start()
 	a := execAlloc("a1", `until [ -e /alloc/data/go ]; do sleep 0.02; done; exit 7`)
@@ -293,7 +293,7 @@ func TestKilledAgent_NextLearnsAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.start()
-	m.until("the end is told", func() bool {
+	m.until("the end is reported", func() bool {
 		return m.servers.status("a1") == structs.AllocFailed
 	})
 	m.servers.do(func() {

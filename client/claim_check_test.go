@@ -155,7 +155,7 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 					t.Errorf("running %v, started %d times", got, r.machine.Task("a1/web").Starts)
 				}
 				if r.client.allocRunning("a1") != (c.want != nil) {
-					t.Error("the node says otherwise to the servers")
+					t.Error("allocRunning reports another state")
 				}
 			})
 		})
@@ -193,7 +193,7 @@ func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 		defer r.stop()
 		r.pass(time.Minute)
 		if len(r.servers.inventories) != 0 {
-			t.Error("it says what nobody wants to know")
+			t.Error("the node reported an inventory that the servers did not request")
 		}
 		r.servers.do(func() {
 			r.servers.unaccounted = true
@@ -217,7 +217,7 @@ func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 		}
 		said := len(r.servers.inventories)
 		if r.pass(time.Minute); len(r.servers.inventories) != said {
-			t.Error("it goes on saying what is known")
+			t.Error("the node reported its inventory again after it was accounted for")
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 		}
 		if dir, err := r.client.LogFiles("a1", "web", "stdout"); err != nil ||
 			dir != filepath.Join(r.dir, "alloc/a1/alloc/logs") {
-			t.Errorf("logs in %s, %v", dir, err)
+			t.Errorf("got the log directory %s, %v", dir, err)
 		}
 		r.servers.stopAlloc("a1")
 		r.pass(time.Second)
@@ -67,7 +67,7 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 			t.Errorf("the directory of a1: %v", err)
 		}
 		if _, err := r.client.LogFiles("a1", "web", "stdout"); !structs.IsKind(err, structs.KindNotFound) {
-			t.Errorf("logs of what is gone: %v", err)
+			t.Errorf("logs of a deleted allocation: got %v, want not-found", err)
 		}
 		r.servers.remove("a2") // runs: it is stopped first
 		r.pass(time.Second)
@@ -161,7 +161,7 @@ func TestAllocUpdates_AreBatchedAndSentUntilAcknowledged(t *testing.T) {
 	})
 }
 
-func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
+func TestSendUpdates_ARejectedBatchDelaysNoOther(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		refusals := 1
@@ -214,7 +214,7 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 		defer r.stop()
 		r.pass(time.Minute)
 		if r.client.NodeID() != id || isClosed(r.client.ServersContacted()) {
-			t.Error("another node")
+			t.Error("the client has another node ID, or has contacted the servers")
 		}
 		if n := len(r.servers.called("Node.UpdateAlloc")); n > 2 {
 			t.Error("updates were sent before the servers were contacted")
@@ -283,7 +283,7 @@ func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 		defer r.stop()
 		r.pass(time.Minute)
 		if got := r.machine.Running(); len(got) > 0 {
-			t.Errorf("running %v before the servers were heard", got)
+			t.Errorf("running %v before an answer of the servers", got)
 		}
 		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(time.Minute)
@@ -410,7 +410,7 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 		r.servers.place(testAlloc("b"))
 		r.pass(time.Second)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"b/web"}) {
-			t.Errorf("running %v: what was collected is not to start again", got)
+			t.Errorf("running %v: a collected allocation has started again", got)
 		}
 	})
 }

@@ -184,12 +184,12 @@ func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 		defer r.stop()
 		r.pass(time.Second)
 		if n := len(r.servers.called("Node.UpdateCSI")); n != 0 {
-			t.Fatalf("%d updates of what the registration said already", n)
+			t.Fatalf("%d updates of instances that the registration had", n)
 		}
 		r.servers.do(func() {
 			r.servers.fail = func(_, method string) error {
 				if method == "Node.UpdateCSI" {
-					return structs.Errorf(structs.KindUnavailable, "nobody is there")
+					return structs.Errorf(structs.KindUnavailable, "no server answers")
 				}
 				return nil
 			}
@@ -231,7 +231,7 @@ func TestLease_IsLostOnce(t *testing.T) {
 		want  bool
 	}{{0, false}, {9 * time.Second, false}, {10 * time.Second, true}, {time.Hour, false}} {
 		if got := l.graceEnded(now.Add(tc.after), 10*time.Second); got != tc.want {
-			t.Errorf("%s after its end: %v", tc.after, got)
+			t.Errorf("%s after the end of the lease: got %v", tc.after, got)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestAgent_FindsTasksAndMountsWithoutItsRecords(t *testing.T) {
 	}
 	for _, point := range before {
 		if b, err := os.ReadFile(filepath.Join(point, "starts")); string(b) != "start\n" {
-			t.Errorf("the task started as %q says, %v", b, err)
+			t.Errorf("the task started as %q reports, %v", b, err)
 		}
 	}
 	m.servers.stopAlloc("user")

@@ -113,7 +113,7 @@ func TestRunDrivers_IsUnsureAfterALostAnswer(t *testing.T) {
 		r.wantKnown(working)
 		calls := r.servers.called("Node.Register")
 		if !calls[2].req.(*structs.NodeRegisterRequest).Unsure {
-			t.Error("what is on its way still may come after the registration")
+			t.Error("the registration after a lost answer is not unsure")
 		}
 		r.flip(broken)
 		r.pass(time.Second)
@@ -129,7 +129,7 @@ func TestRunDrivers_WaitsForServersThatAreAway(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		r.servers.failing("Node.Register", structs.Errorf(structs.KindUnavailable, "nobody is there"))
+		r.servers.failing("Node.Register", structs.Errorf(structs.KindUnavailable, "no server answers"))
 		r.flip(broken)
 		r.pass(5 * time.Second)
 		if n := len(r.servers.called("Node.Register")); n < 5 {

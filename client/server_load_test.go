@@ -54,12 +54,12 @@ func TestClient_WaitsForABusyServer(t *testing.T) {
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, false))
 		r.pass(19 * time.Second)
 		if n := len(r.servers.called("Node.UpdateCSI")); n != 1 {
-			t.Errorf("%d attempts before the time the server said", n)
+			t.Errorf("%d attempts before the server's retry time", n)
 		}
 		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(12 * time.Second)
 		if n := len(r.servers.called("Node.UpdateCSI")); n != 2 {
-			t.Errorf("%d attempts in all, want a second one after the time the server said", n)
+			t.Errorf("%d attempts in all, want a second one after the server's retry time", n)
 		}
 	})
 }

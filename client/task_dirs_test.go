@@ -86,9 +86,9 @@ func TestTasks_OwnTheirDirectories(t *testing.T) {
 			}
 			check()
 			m.kill()
-			told := m.told()
+			reported := m.updates()
 			m.start()
-			m.until("the next agent tells of it", func() bool { return m.told() > told })
+			m.until("the next agent reports its state", func() bool { return m.updates() > reported })
 			check()
 			m.servers.remove("a1")
 			m.until("its directory is gone", func() bool {

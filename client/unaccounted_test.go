@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// told is the time limit for a report of the node to arrive: a heartbeat, a registration and a report.
-const told = 20 * time.Second
+// reportLimit bounds the time until a report of the node arrives: a heartbeat, a registration and a report.
+const reportLimit = 20 * time.Second
 
 // The servers go back to a state in which allocations run that have ended since.
 func TestRestore_ANodeReportsItsAllocations(t *testing.T) {
@@ -33,11 +33,11 @@ func TestRestore_ANodeReportsItsAllocations(t *testing.T) {
 				r.servers.place(testAlloc("new"))
 				r.pass(time.Minute)
 				if n := len(r.client.Allocs()); n != 3 {
-					t.Fatalf("%d allocations are kept: some that have ended are to be collected by now", n)
+					t.Fatalf("%d allocations are kept, want the ended ones collected", n)
 				}
 				r.servers.do(func() { r.servers.deaf = deaf })
 				r.servers.restore(saved)
-				r.pass(told)
+				r.pass(reportLimit)
 				for _, id := range []string{"a1", "a2", "a3"} {
 					if got := r.servers.status(id); got != structs.AllocComplete {
 						t.Errorf("%s has ended and is shown %s", id, got)
@@ -74,7 +74,7 @@ func TestRestore_ANodeReportsCollectedAllocations(t *testing.T) {
 			t.Fatalf("%d allocations are kept, a1 is %s", n, r.servers.status("a1"))
 		}
 		r.servers.restore(saved)
-		r.pass(told)
+		r.pass(reportLimit)
 		if got := r.servers.status("a1"); got != structs.AllocFailed {
 			t.Errorf("it has failed and is shown %s", got)
 		}
@@ -98,7 +98,7 @@ func TestRestore_ANodeRunsTheOlderVersion(t *testing.T) {
 			t.Fatalf("version %d", v)
 		}
 		r.servers.restore(saved)
-		r.pass(told)
+		r.pass(reportLimit)
 		if v := r.client.runner("a1").Alloc().JobVersion; v != 0 {
 			t.Errorf("version %d, which the servers do not know", v)
 		}
@@ -116,7 +116,7 @@ func TestRestore_ANodeRegistersItsPluginsAgain(t *testing.T) {
 		r.parts.plugins.set(instance("ebs", structs.CSIKindNode, true))
 		r.pass(time.Minute)
 		r.servers.restore(saved)
-		r.pass(told)
+		r.pass(reportLimit)
 		r.servers.mu.Lock()
 		defer r.servers.mu.Unlock()
 		if len(r.servers.csi) != 1 {
@@ -126,7 +126,7 @@ func TestRestore_ANodeRegistersItsPluginsAgain(t *testing.T) {
 }
 
 // A report counts once nothing can be staged any more because of an answer from the previous state.
-func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
+func TestRestore_ANodeReportsAfterEarlierAnswersExpire(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		startHolding(r, "a1")
@@ -134,7 +134,7 @@ func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
 		restored := time.Now()
 		r.servers.do(func() { r.servers.rotates = true }) // it comes again at once
 		r.servers.restore(r.servers.save())
-		r.pass(told)
+		r.pass(reportLimit)
 		var unaccounted, reported time.Time
 		for _, c := range r.servers.called(structs.NodeHeartbeat.Name) {
 			switch said := c.req.(*structs.NodeHeartbeatRequest).Inventory != nil; {
@@ -182,7 +182,7 @@ func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
 
 // A node that the servers wait for sends its next heartbeat soon. Its lease, and with it the time limit of an
 // answer, has the usual length, because its report may take longer than a short lease.
-func TestUnaccountedNode_KeepsItsLeaseAndComesSoon(t *testing.T) {
+func TestUnaccountedNode_KeepsItsLeaseAndBeatsSoon(t *testing.T) {
 	c := &Client{
 		pullAnew:      make(chan struct{}, 1),
 		reregister:    make(chan struct{}, 1),
@@ -198,6 +198,6 @@ func TestUnaccountedNode_KeepsItsLeaseAndComesSoon(t *testing.T) {
 	answer.Unaccounted = false
 	ttl := c.leaseLength(answer)
 	if next := c.untilNextBeat(ttl); next != time.Minute {
-		t.Errorf("accounted for, the next heartbeat is sent as for a lease of %s", next)
+		t.Errorf("accounted node: got a heartbeat lease of %s, want a minute", next)
 	}
 }

@@ -56,7 +56,7 @@ func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
 	plain := structs.Errorf(structs.KindUnavailable, "no plugin")
 	if csi.Code(plain) != "" || csi.Final(plain) ||
 		!csi.Final(nil) || csi.Code(nil) != "" {
-		t.Fatal("errors from elsewhere are judged by their kind")
+		t.Fatal("an error from elsewhere is not classified by its kind")
 	}
 }
 

@@ -136,6 +136,6 @@ func checkAfterCrash(t *testing.T, w *fixture) {
 		return strings.Contains(e.Message, "twice")
 	})
 	if conflict {
-		t.Error("a task was started beside what was left of its last run")
+		t.Error("a task was started beside the remains of its last run")
 	}
 }

@@ -64,19 +64,19 @@ func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 	}
 	err := runAs(setUIDProgram(t, filepath.Dir(root)), stranger)
 	if err != nil {
-		t.Fatalf("the test proves nothing: outside, the program does not run either: %v", err)
+		t.Fatalf("the program does not run outside the directory either: %v", err)
 	}
 	for _, dir := range []string{"alloc/data", "alloc/tmp", "web/local", "web/tmp", "web/secrets", "job/local"} {
 		path := setUIDProgram(t, filepath.Join(root, dir))
 		if err := runAs(path, stranger); !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("a stranger ran the program in %s: %v", dir, err)
+			t.Errorf("another user ran the program in %s: %v", dir, err)
 		}
 	}
 }
 
 // A task without its own root reaches its directories by the paths of the host, and its driver opens them.
 // They stay open, and the directories of other tasks stay closed.
-func TestDirs_LetTheUserOfARootlessTaskThrough(t *testing.T) {
+func TestDirs_OpenForTheUserOfARootlessTask(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to run programs as other users")
 	}
@@ -105,7 +105,7 @@ func TestDirs_LetTheUserOfARootlessTaskThrough(t *testing.T) {
 		for _, dir := range []string{"raw/local", "alloc/data"} {
 			err := runAs(filepath.Join(root, dir, "left-behind"), stranger)
 			if !errors.Is(err, fs.ErrPermission) {
-				t.Errorf("a stranger ran the program in %s: %v", dir, err)
+				t.Errorf("another user ran the program in %s: %v", dir, err)
 			}
 		}
 	}

@@ -58,6 +58,6 @@ func TestHookSequence_UpInOrderAndDownInReverse(t *testing.T) {
 	}
 	full, log = errors.New("disk full"), nil
 	if err := s.up(ctx); err == nil || !strings.Contains(err.Error(), "disk full") || len(log) > 0 {
-		t.Errorf("got %v after %v: what cannot be recorded is not begun", err, log)
+		t.Errorf("got %v after %v: a step began without a record", err, log)
 	}
 }

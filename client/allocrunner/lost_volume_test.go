@@ -35,7 +35,7 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 				r.Lose("volume data was taken away")
 				<-r.Unwound()
 				if took := time.Since(begin); took != 0 {
-					t.Errorf("it wrote on for %s", took)
+					t.Errorf("the task wrote for another %s", took)
 				}
 				got := w.machine.Task("alloc1/web")
 				if got.Signal != "SIGKILL" || got.Timeout != 0 {

@@ -52,7 +52,7 @@ func TestDirs_RefuseALinkInPlaceOfADirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := makeDirs(root, g); err == nil {
-			t.Error("nothing was noticed")
+			t.Error("the volume has not turned read-only")
 		}
 	}
 	info, err := os.Stat(host)

@@ -93,7 +93,7 @@ func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 	})
 }
 
-func TestRunner_StopCutsAnUpOff(t *testing.T) {
+func TestRunner_StopInterruptsAnUp(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		w := newFixture(t)
 		a := w.agent()
@@ -365,7 +365,7 @@ func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := w.machine.Task("alloc1/web"); got.Starts != 2 || got.Config.Config["command"] != "new web" {
-			t.Errorf("the next start: %d, %v", got.Starts, got.Config.Config)
+			t.Errorf("the next start: got %d, %v", got.Starts, got.Config.Config)
 		}
 	})
 }
@@ -399,7 +399,7 @@ func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 			t.Errorf("mounts:\n got %+v\nwant %+v", cfg.Mounts, want)
 		}
 		if cfg.Env["HOOK"] != "web" {
-			t.Error("what a hook adds to the environment does not reach the driver")
+			t.Error("the driver does not get the environment of a hook")
 		}
 	})
 }

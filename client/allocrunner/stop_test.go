@@ -39,7 +39,7 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 		synctest.Wait()
 		r.Stop("it is not wanted") // no goroutine gives the order to the task: Run was not called
 		if up.Err() == nil {
-			t.Error("setting up is not cut off when Stop returns")
+			t.Error("the context of the set-up has not ended when Stop returns")
 		}
 		close(b.contacted)
 		close(r.ready)

@@ -7,7 +7,7 @@ import (
 )
 
 // Servers with a restored state may have an older index than the MinIndex of the node's blocking query.
-func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
+func TestVolumes_QueryFromIndexZeroAfterAFailure(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "another has it"
@@ -32,14 +32,14 @@ func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
 	}
 	r.servers.mu.Unlock()
 	if zeros < 2 {
-		t.Errorf("waited for news after %v", r.servers.indexes)
+		t.Errorf("waited for a change after %v", r.servers.indexes)
 	}
 	must(t, h.Down(r.ctx()))
 	r.clean()
 }
 
 // A detach names the node as the plugin does, also when the servers do not know that name any more.
-func TestVolumes_TheNodeKeepsThePluginsIDOfIt(t *testing.T) {
+func TestVolumes_RecordThePluginsIDOfTheNode(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.publish = structs.Secrets{"dev": "/dev/x"}

@@ -17,18 +17,18 @@ func TestDuty_J2_MountedContentGrowsAndIsReported(t *testing.T) {
 			h := r.volumes(allocEnv("a1", map[string]string{"data": "data"}))
 			must(t, h.Up(r.ctx(), allocEnv("a1", map[string]string{"data": "data"})))
 			if len(r.servers.grown) != 1 {
-				t.Fatalf("told %d times", len(r.servers.grown))
+				t.Fatalf("got %d notifications", len(r.servers.grown))
 			}
 			got := r.servers.grown[0]
 			if got.VolumeID != "data" || got.AllocID != "a1" ||
 				got.NodeID != "n1" || got.SecretID != "secret" ||
 				got.Bytes != 4<<20 {
-				t.Errorf("told %+v", got)
+				t.Errorf("reported %+v", got)
 			}
 			if (got.Err != nil) != (fail != nil) ||
 				fail != nil && (got.Err.Kind != structs.KindInternal ||
 					got.Err.Code != "Internal") {
-				t.Errorf("told %+v", got.Err)
+				t.Errorf("reported %+v", got.Err)
 			}
 			r.down(h)
 			r.clean()

@@ -159,7 +159,7 @@ func (r *fixture) note(_, reason string) {
 	r.progress = append(r.progress, reason)
 }
 
-func (r *fixture) told(part string) bool {
+func (r *fixture) hasProgress(part string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.progress, func(s string) bool {

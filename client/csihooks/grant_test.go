@@ -72,8 +72,8 @@ func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
 	if n != 4 || p.Count("NodeStageVolume") != 2 {
 		t.Errorf("asked %d times, staged %d times", n, p.Count("NodeStageVolume"))
 	}
-	if !r.told("confirming the claim: no servers") {
-		t.Error("nobody is told what it waits for")
+	if !r.hasProgress("confirming the claim: no servers") {
+		t.Error("no progress names the reason of the wait")
 	}
 	must(t, h.Down(r.ctx()))
 	r.clean()

@@ -45,7 +45,7 @@ func (c *fakeControl) next(t *testing.T) *structs.TaskEvent {
 	case e := <-c.events:
 		return e
 	case <-time.After(patience):
-		t.Fatal("no event came")
+		t.Fatal("got no event")
 		return nil
 	}
 }
@@ -148,7 +148,7 @@ func TestDuty_A3_A5_A8_A9_A10_TheEnvironmentOfAPlugin(t *testing.T) {
 		t.Errorf("the socket directory is left: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, "d", "ebs")); err != nil {
-		t.Errorf("the plugin's own directory has to outlive its allocation: %v", err)
+		t.Errorf("the plugin's own directory is gone: %v", err)
 	}
 }
 

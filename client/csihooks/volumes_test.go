@@ -95,13 +95,13 @@ func TestVolumes_ReportTheWaitUntilTheGrant(t *testing.T) {
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	for !r.told("volume default/data: waits for allocation 1234") {
+	for !r.hasProgress("volume default/data: waits for allocation 1234") {
 		r.servers.change(func() {})
 	}
 	r.servers.change(func() { delete(r.servers.blocked, "data") })
 	must(t, <-done)
 	if r.progress[len(r.progress)-1] != "" {
-		t.Errorf("what it waits for is not taken back: %q", r.progress)
+		t.Errorf("the last progress is not empty: %q", r.progress)
 	}
 	must(t, h.Down(r.ctx()))
 	r.clean()
@@ -116,12 +116,12 @@ func TestVolumes_StopEndsTheWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(r.ctx())
 	done := make(chan error, 1)
 	go func() { done <- h.Up(ctx, e) }()
-	for !r.told("waits") {
+	for !r.hasProgress("waits") {
 		r.servers.change(func() {})
 	}
 	cancel()
 	if err := <-done; err == nil {
-		t.Fatal("up without its volume")
+		t.Fatal("Up succeeded without a grant")
 	}
 	must(t, h.Down(r.ctx()))
 	r.clean()
@@ -137,7 +137,7 @@ func TestVolumes_RetryWhileTheServersAreAway(t *testing.T) {
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
-	if !r.told("claiming the volumes: no leader") {
+	if !r.hasProgress("claiming the volumes: no leader") {
 		t.Errorf("progress %q", r.progress)
 	}
 	r.servers.fail["CSIVolume.Unpublish"] = []error{away}
@@ -233,15 +233,15 @@ func TestDown_ReportsAFileSystemThatTurnedReadOnly(t *testing.T) {
 			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.after, ""))
 			r.servers.fail["CSIVolume.Unpublish"] = []error{structs.Errorf(structs.KindUnavailable, "no leader")}
 			if err := h.Down(r.ctx()); err == nil {
-				t.Error("the servers are not told")
+				t.Error("Down succeeded without the servers")
 			}
 			r.crash() // nothing is mounted any more when the next agent reports
 			r.boot()
 			must(t, r.volumes(e).Down(r.ctx()))
 			want := c.before != c.after
-			if told := r.servers.readOnly; want != (len(told) == 1) || want && (told[0].VolumeID != "data" ||
-				told[0].AllocID != "a1") {
-				t.Errorf("told of %v", told)
+			if reported := r.servers.readOnly; want != (len(reported) == 1) || want && (reported[0].VolumeID != "data" ||
+				reported[0].AllocID != "a1") {
+				t.Errorf("got the read-only volumes %v", reported)
 			}
 			r.clean()
 		})
@@ -261,7 +261,7 @@ func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
 	}
 	held := r.servers.held()
 	if len(held) != 1 || !strings.Contains(held[0], "logs") {
-		t.Errorf("claims %q: the one that is still on the node has to stay, the other to go", held)
+		t.Errorf("claims %q: want only the claim of the volume that is still on the node", held)
 	}
 	must(t, h.Down(r.ctx()))
 	r.clean()
@@ -272,7 +272,7 @@ func TestDown_WithoutAClaimDoesNotWait(t *testing.T) {
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	must(t, r.volumes(e).Down(r.ctx()))
 	if r.servers.count("CSIVolume.Unpublish") != 0 {
-		t.Error("the servers were asked for nothing")
+		t.Error("the node sent a release without claims")
 	}
 }
 
@@ -284,7 +284,7 @@ func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
 	before, _ := e.Volume("d")
 	r.crash()
 	p.Stop()
-	down := structs.Errorf(structs.KindDenied, "nobody home")
+	down := structs.Errorf(structs.KindDenied, "the server is down")
 	r.servers.fail["CSIVolume.Claim"] = []error{down}
 	r.servers.fail["CSIVolume.GetClaim"] = []error{down}
 	r.boot()
@@ -329,10 +329,10 @@ func TestVolumes_WaitForTheirDriver(t *testing.T) {
 	h := r.volumes(e)
 	ended := make(chan error, 1)
 	go func() { ended <- h.Up(r.ctx(), e) }()
-	for !r.told(`the instance on this node is driver "test.csi.berth"`) {
+	for !r.hasProgress(`the instance on this node is driver "test.csi.berth"`) {
 		select {
 		case err := <-ended:
-			t.Fatalf("it did not wait: %v", err)
+			t.Fatalf("the call did not wait: %v", err)
 		default:
 			r.servers.change(func() {})
 		}

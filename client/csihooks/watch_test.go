@@ -76,7 +76,7 @@ func TestPluginSupervisor_RestartsAPluginThatHangs(t *testing.T) {
 	}
 	s.Stopped()
 	if len(c.restarts) != 0 {
-		t.Error("it is restarted more than once")
+		t.Error("the plugin was restarted more than once")
 	}
 }
 
@@ -122,7 +122,7 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 	s.Started(r.ctx(), c)
 	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
 	if len(c.events) != 0 {
-		t.Errorf("emitted again: %+v", c.next(t))
+		t.Errorf("the next agent emitted the event again: %+v", c.next(t))
 	}
 	p.Script("Probe", nil)
 	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {

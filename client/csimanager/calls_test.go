@@ -62,14 +62,14 @@ func TestDuty_C6_AnAbandonedCallIsUndoneOnlyAfterItsEnd(t *testing.T) {
 			must(t, p.Await(r.ctx(), rpc, 1))
 			stop()
 			if err := <-ended; structs.KindOf(err).Final() {
-				t.Errorf("the outcome is not known, and the error says that it is: %v", err)
+				t.Errorf("a call with an unknown outcome has a final error: %v", err)
 			}
 			err := r.v.Down(endedContext(t), u.VolumeKey, "a1")
 			if err == nil || structs.KindOf(err).Final() || p.Count(undo) != 0 {
 				t.Fatalf("undone while it was carried out (%d calls): %v", p.Count(undo), err)
 			}
 			if !strings.Contains(err.Error(), rpc+" since ") {
-				t.Errorf("%q does not say what is under way", err)
+				t.Errorf("%q does not name the call in flight", err)
 			}
 			has, err := r.v.Presence(u.VolumeKey)
 			if err != nil || len(has.Pending) != 1 ||
@@ -211,7 +211,7 @@ func TestDuty_K15_NotFoundProvesNothingWhereNoMountWasSeen(t *testing.T) {
 	err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
 	if !structs.IsKind(err, structs.KindNotFound) ||
 		!strings.Contains(err.Error(), "which volume?") {
-		t.Fatalf("taken for unstaged: %v", err)
+		t.Fatalf("the volume counts as unstaged: %v", err)
 	}
 	if s, err := r.v.store.getStage(u.VolumeKey); err != nil || s == nil {
 		t.Errorf("the record is gone: %v", err)

@@ -138,7 +138,7 @@ func checkAnswer(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, 
 	}
 	for _, c := range p.Calls(rpc)[1:] {
 		if got, first := fmt.Sprint(c.Request), fmt.Sprint(p.Calls(rpc)[0].Request); got != first {
-			t.Errorf("made again with other arguments:\n%s\n%s", got, first)
+			t.Errorf("the call was repeated with other arguments:\n%s\n%s", got, first)
 		}
 	}
 }
@@ -163,15 +163,15 @@ func TestDuty_C8_J10_J11_J12_J13_EachCodeOfNodeExpandVolume(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			u := use("v-"+code, "a1")
 			u.ExpandBytes = 4 << 20
-			var told error
-			u.Expanded = func(_ context.Context, _ int64, err error) { told = err }
+			var reported error
+			u.Expanded = func(_ context.Context, _ int64, err error) { reported = err }
 			p.Forget()
 			p.Fail(rpc, csitest.Error(code, "out of order"),
 				csitest.Error(code, "out of order"))
 			_, err := r.v.Up(r.ctx(), u, nil)
 			must(t, err)
 			_, err = r.v.Expand(r.ctx(), u)
-			for step, err := range map[string]error{"when it is mounted": told, "at the servers' word": err} {
+			for step, err := range map[string]error{"when it is mounted": reported, "on the servers' request": err} {
 				if csi.Code(err) != code ||
 					!strings.HasSuffix(err.Error(), `plugin "ebs": `+rpc+": "+code+": out of order") {
 					t.Errorf("%s: got %v", step, err)

@@ -52,7 +52,7 @@ func TestDuty_J8_J9_TheNodesStepComesAfterStageOrAfterPublish(t *testing.T) {
 			}
 			r.up(u)
 			if nodeCallOrder(p) != c.want || len(grown) != 1 {
-				t.Fatalf("calls %q, want %q; told %v", nodeCallOrder(p), c.want, grown)
+				t.Fatalf("calls %q, want %q; reported %v", nodeCallOrder(p), c.want, grown)
 			}
 			for _, call := range p.Calls("NodeExpandVolume") {
 				stage := r.inPlugin(stagePath(volumeDir(u.VolumeKey)))
@@ -92,11 +92,11 @@ func TestUp_UsesAVolumeThatDidNotGrow(t *testing.T) {
 	p.FailAlways("NodeExpandVolume", csitest.Error("FailedPrecondition", "not online"))
 	u := use("data", "a1")
 	u.ExpandBytes = 4 << 20
-	var told error
-	u.Expanded = func(_ context.Context, _ int64, err error) { told = err }
+	var reported error
+	u.Expanded = func(_ context.Context, _ int64, err error) { reported = err }
 	r.up(u)
-	if !structs.IsKind(told, structs.KindPrecondition) {
-		t.Errorf("told %v", told)
+	if !structs.IsKind(reported, structs.KindPrecondition) {
+		t.Errorf("reported %v", reported)
 	}
 	r.down(u)
 }
@@ -157,7 +157,7 @@ func TestCrash_TheNodesStepIsRepeated(t *testing.T) {
 			r.boot()
 			r.register("ebs", "plug", p, cfg)
 			if _, there, err := r.v.Published(u.VolumeKey, "a1"); err != nil || there {
-				t.Fatalf("recognised as published before it has grown: %v", err)
+				t.Fatalf("the volume counts as published before its expansion: %v", err)
 			}
 			r.up(u)
 			if n := p.Count("NodeExpandVolume"); n != 2 {
@@ -187,7 +187,7 @@ func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
 	cancel()
 	_, err := r.v.Expand(ctx, u)
 	if err == nil || p.Count("NodeExpandVolume") != 0 {
-		t.Errorf("two calls for one volume: %v", err)
+		t.Errorf("two calls in flight for one volume: %v", err)
 	}
 	release()
 	must(t, <-ended)

@@ -254,7 +254,7 @@ func waitFor(t *testing.T, r *fixture, cond func() bool) {
 		select {
 		case <-changed:
 		case <-limit:
-			t.Fatal("what the test waits for has not come about in 30 seconds")
+			t.Fatal("the condition did not become true in 30 seconds")
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestUp_ConfirmsTheClaimBeforeThePluginCall(t *testing.T) {
 
 	u.Confirm = func(context.Context) error { asked++; return nil }
 	r.up(u)
-	u.Confirm = func(context.Context) error { t.Error("asked for what is there already"); return nil }
+	u.Confirm = func(context.Context) error { t.Error("Confirm was called for a published volume"); return nil }
 	r.up(u)
 	r.down(u)
 	r.clean(p, "ext-data")

@@ -40,7 +40,7 @@ func TestInventory_HasAVolumeFromClaimToRelease(t *testing.T) {
 	r.up(u)
 	r.wantListed("published", "a1@i-1 ", "")
 	must(t, r.v.Down(r.ctx(), u.VolumeKey, "a1"))
-	r.wantListed("let go", "", "a1@i-1 ")
+	r.wantListed("released", "", "a1@i-1 ")
 	i, err := r.v.Inventory()
 	must(t, err)
 	want := structs.CSIHeldClaim{
@@ -84,11 +84,11 @@ func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
 		}))
 	r.wantListed("staged", "a1@ ", "a2@ ")
 	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
-	r.wantListed("staged, and on nobody's record", "@ ", "a2@ ")
+	r.wantListed("staged, without a record of its user", "@ ", "a2@ ")
 	must(t, r.v.Detach(context.Background(), u.VolumeKey, "a2", func(string) bool {
 		return false
 	}))
-	r.wantListed("let go", "", "")
+	r.wantListed("released", "", "")
 	_, staged, published, _ := p.Volume("ext-data")
 	if len(staged)+len(published) != 0 {
 		t.Errorf("staged %q, published %q", staged, published)

@@ -150,7 +150,7 @@ func TestManager_NotifiesOnlyOfChanges(t *testing.T) {
 	must(t, p.Await(r.ctx(), "Probe", 10))
 	select {
 	case <-r.m.Changes():
-		t.Error("told of a change that is none")
+		t.Error("got a notification without a change")
 	default:
 	}
 	if after := r.instance(structs.CSIKindNode, "ebs"); after.UpdateTime != before.UpdateTime {
@@ -199,7 +199,7 @@ func TestManager_ANewerAllocationTakesOver(t *testing.T) {
 	r.register("ebs", "new", p, csitest.Config{Node: true})
 	must(t, p.Await(r.ctx(), "NodeGetInfo", 1))
 	if c, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs"); err != nil || c.Info.AllocID != "old" {
-		t.Errorf("while the new one is not known: %+v, %v", c, err)
+		t.Errorf("before the first fingerprint of the newer instance: got %+v, %v", c, err)
 	}
 	release()
 	r.serving(structs.CSIKindNode, "ebs", "new")

@@ -131,14 +131,14 @@ func checkParkedUntil(t *testing.T, rpc, code string, change func(*fixture, *csi
 		t.Fatalf("after the change: %v, %d calls", err, p.Count(rpc))
 	}
 	if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); csi.Code(err) != code || p.Count(rpc) != 2 {
-		t.Fatalf("made again to the process that refused it last: %v, %d calls", err, p.Count(rpc))
+		t.Fatalf("the process that rejected the call was called again: %v, %d calls", err, p.Count(rpc))
 	}
 	p.Script(rpc, nil)
 	r.v.UnparkCalls(u.VolumeKey)
 	r.down(u)
 	for _, c := range p.Calls(rpc) {
 		if got, want := fmt.Sprint(c.Request), fmt.Sprint(p.Calls(rpc)[0].Request); got != want {
-			t.Errorf("made again with other arguments:\n%s\n%s", got, want)
+			t.Errorf("the call was repeated with other arguments:\n%s\n%s", got, want)
 		}
 	}
 	if len(r.v.parking.answers) > 0 {
@@ -193,7 +193,7 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 		for range 365 {
 			time.Sleep(24 * time.Hour)
 			if p.refused(v, by) != why {
-				t.Fatalf("not parked any more at %s", time.Now())
+				t.Fatalf("the call is not parked any more at %s", time.Now())
 			}
 		}
 		others := []undoCall{at("v", "unpublish", "/b"), at("v", "unstage", "/a"), at("u", "unpublish", "/a")}
@@ -203,11 +203,11 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 			}
 		}
 		if p.refused(w, process{connections: 2}) != nil {
-			t.Error("another process is not asked")
+			t.Error("the call is parked for another process")
 		}
 		volumes.UnparkCalls(VolumeKey{"default", "v"})
 		if p.refused(v, by) != nil || p.refused(w, by) != why {
-			t.Errorf("dropped: %v", p.answers)
+			t.Errorf("UnparkCalls left %v", p.answers)
 		}
 		if p.recordAnswer(w, by, nil); len(p.answers) > 0 {
 			t.Errorf("left after another answer: %v", p.answers)

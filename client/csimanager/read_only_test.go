@@ -30,14 +30,14 @@ func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	_, err := r.v.Up(r.ctx(), second, nil)
 	if !structs.IsKind(err, structs.KindPrecondition) ||
 		!strings.Contains(err.Error(), "allocation a1") {
-		t.Errorf("a writer on a file system that turned read-only: %v", err)
+		t.Errorf("a writer on a file system that turned read-only: got %v", err)
 	}
 	if n := p.Count("NodePublishVolume"); n != 1 {
 		t.Errorf("it was published %d times", n)
 	}
 	must(t, r.v.Down(r.ctx(), second.VolumeKey, "a2"))
 	if turned, err := r.v.TurnedReadOnly(second.VolumeKey, "a2"); !turned || err != nil {
-		t.Errorf("the servers would not hear of it: %v, %v", turned, err)
+		t.Errorf("TurnedReadOnly: got %v, %v", turned, err)
 	}
 	must(t, r.v.Forget(second.VolumeKey, "a2"))
 	reader := use("data", "a3")

@@ -98,7 +98,7 @@ func TestDuty_K30_AWrongAnswerDoesNotCountAsUnpublished(t *testing.T) {
 	}
 	if err := r.v.Forget(u.VolumeKey, u.AllocID); !structs.IsKind(err, structs.KindPrecondition) ||
 		!r.mounted(target) {
-		t.Errorf("forgotten: %v", err)
+		t.Errorf("Forget: got %v, want precondition", err)
 	}
 	p.Script("NodeUnpublishVolume", nil)
 	r.down(u)
@@ -185,7 +185,7 @@ func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
 	}()
 	cancel()
 	if err := <-waiting; err == nil || structs.KindOf(err).Final() {
-		t.Errorf("the servers were told that it is done: %v", err)
+		t.Errorf("an interrupted wait has the final result %v", err)
 	}
 	if p.Count("NodeUnpublishVolume") != 0 {
 		t.Error("two calls in flight for one volume")
@@ -207,13 +207,13 @@ func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 	running := func(id string) bool { return id == "b2" }
 	err := r.v.Detach(r.ctx(), a.VolumeKey, "b2", running)
 	if !structs.IsKind(err, structs.KindConflict) {
-		t.Errorf("let go of a running allocation's volume: %v", err)
+		t.Errorf("Detach of a running allocation's volume: got %v, want conflict", err)
 	}
 	for range 2 {
 		must(t, r.v.Detach(r.ctx(), a.VolumeKey, "a1", running))
 	}
 	if err := r.v.Detach(r.ctx(), a.VolumeKey, "", running); !structs.IsKind(err, structs.KindConflict) {
-		t.Errorf("the node says that nothing holds what a running allocation uses: %v", err)
+		t.Errorf("Detach while an allocation uses the volume: got %v, want conflict", err)
 	}
 	got, _ := r.v.Users(a.VolumeKey)
 	if len(got) != 1 || got[0] != "b2" || p.Count("NodeUnstageVolume") != 0 {
@@ -291,7 +291,7 @@ func TestUp_IgnoresAWaitingAllocation(t *testing.T) {
 	must(t, r.v.Down(r.ctx(), a.VolumeKey, "a1"))
 	// else it would be detached while it is staged
 	if _, staged, _, _ := p.Volume("ext-data"); len(staged) != 0 {
-		t.Error("it stays staged for one that only waits")
+		t.Error("the volume stays staged for an allocation that only claims it")
 	}
 	must(t, r.v.Forget(a.VolumeKey, "a1"))
 	r.up(b)
@@ -311,7 +311,7 @@ func TestDuty_B2_D3_NothingSecretIsOnDisk(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(r.dir, "client.db"))
 	if err != nil || strings.Contains(string(b), "TOPSECRET") ||
 		!strings.Contains(string(b), "ext-data") {
-		t.Errorf("the book of %d bytes: %v", len(b), err)
+		t.Errorf("client.db has %d bytes with a secret or without the volume: %v", len(b), err)
 	}
 	r.boot()
 	r.down(u)

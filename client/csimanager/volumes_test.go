@@ -173,7 +173,7 @@ func TestDuty_K16_TheCountSurvivesTheAgent(t *testing.T) {
 	}
 	r.up(a) // the running allocation's hook comes up again
 	if shortCalls(p) != "" || !r.mounted(ta) || !r.mounted(tb) {
-		t.Fatalf("something was done after the restart: %q", shortCalls(p))
+		t.Fatalf("the agent acted after the restart: %q", shortCalls(p))
 	}
 	r.down(a)
 	if !r.mounted(tb) || p.Count("NodeUnstageVolume") != 0 {
@@ -322,7 +322,7 @@ func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.
 			r.down(u) // the completed steps are undone
 			r.clean(p, "ext-data")
 			if tc.rpc == "NodeStageVolume" && strings.Contains(shortCalls(p), "Unpublish") {
-				t.Error("what was never asked for was taken back")
+				t.Error("NodeUnpublishVolume was called, although NodePublishVolume never was")
 			}
 		})
 	}

@@ -79,7 +79,7 @@ func TestChanges_AreSignalled(t *testing.T) {
 		}
 		time.Sleep(fingerprintInterval + time.Second)
 		if hasChanged(m) {
-			t.Fatal("a later time is no change")
+			t.Fatal("a fingerprint that differs only in its time counts as a change")
 		}
 		b.answer.Store(&structs.DriverInfo{HealthDescription: "broken"})
 		time.Sleep(fingerprintInterval)

@@ -148,7 +148,7 @@ func TestRegistry_SurvivesARestart(t *testing.T) {
 	at := again.Get(Key{structs.CSIKindNode, "ebs"}).RegisteredAt
 	must(t, again.Register(node("ebs", "b"))) // as its hook does after the restart
 	if now := again.Get(Key{structs.CSIKindNode, "ebs"}).RegisteredAt; now != at {
-		t.Error("the registration of before the restart did not stand")
+		t.Error("the registration from before the restart was replaced")
 	}
 }
 

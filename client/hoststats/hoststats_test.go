@@ -47,7 +47,7 @@ func TestMeasure_DescribesThisMachine(t *testing.T) {
 		t.Errorf("the allocations' file system is %+v", d)
 	}
 	if s.Uptime == 0 {
-		t.Error("the machine has just been started")
+		t.Error("got an uptime of 0")
 	}
 }
 
@@ -55,7 +55,7 @@ func TestMeasure_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := (Host{Dir: os.TempDir()}).Measure(ctx); err == nil {
-		t.Error("it measured on")
+		t.Error("Measure succeeded although its context has ended")
 	}
 }
 
@@ -69,9 +69,9 @@ func TestShares_AreOfTheTimeBetweenTwoReadings(t *testing.T) {
 	back := map[int64]procfs.CPUStat{0: {User: 10, System: 19.9, Idle: 71}}
 	c = shares(before, back)[0]
 	if c.User != 0 || c.System != 0 || c.Idle != 100 || c.Total != 0 {
-		t.Errorf("with counters that went back: %+v", c)
+		t.Errorf("decreased counters: got %+v", c)
 	}
 	if c := shares(after, after)[0]; c.Idle != 100 || c.Total != 0 {
-		t.Errorf("without any time between: %+v", c)
+		t.Errorf("equal readings: got %+v", c)
 	}
 }

@@ -86,7 +86,7 @@ func TestFirst_SignalsAnotherServer(t *testing.T) {
 	l.Set([]string{"a", "c"})
 	select {
 	case <-moved:
-		t.Error("told of a change that is none")
+		t.Error("got a notification without a change")
 	default:
 	}
 	l.Set([]string{"c", "a"})
@@ -95,7 +95,7 @@ func TestFirst_SignalsAnotherServer(t *testing.T) {
 		t.Errorf("first is %s", addr)
 	}
 	if addr, _ := New(&pool{}, nil).First(); addr != "" {
-		t.Errorf("first of none is %s", addr)
+		t.Errorf("an empty list: got the first server %s", addr)
 	}
 }
 

@@ -175,7 +175,7 @@ func openFails(t *testing.T, path string, content []byte, want string) bool {
 	if err != nil {
 		if !strings.Contains(err.Error(), path) ||
 			!strings.Contains(err.Error(), "docs/operations.md") {
-			t.Errorf("the error names neither the file nor the way out: %v", err)
+			t.Errorf("the error does not name the file and the remedy: %v", err)
 		}
 		return true
 	}
@@ -377,7 +377,7 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 		t.Fatalf("the disk did not fill up: %v", err)
 	}
 	if openFails(t, path, whole, want) {
-		t.Error("a full disk is taken for damage")
+		t.Error("Open reports a full disk as damage")
 	}
 	removeDigests(t, path)
 	db := open(t, dir)
@@ -389,7 +389,7 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	}
 	if !openFails(t, path,
 		append(bytes.Clone(whole[:100]), make([]byte, len(whole)-100)...), want) {
-		t.Error("damage is passed over on a full disk")
+		t.Error("Open accepts a damaged file on a full disk")
 	}
 }
 
@@ -398,7 +398,7 @@ func FuzzDecodeDigest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := decodeDigest(b)
 		if err == nil && len(b) > 0 && !bytes.Equal(d.encode(), b) {
-			t.Fatal("accepted bytes that encode does not make")
+			t.Fatal("decodeDigest accepted bytes that encode does not produce")
 		}
 	})
 }

@@ -130,7 +130,7 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 		Capacity:   structs.CSICapacityRange{RequiredBytes: 4 << 20},
 	})
 	if err != nil || grown.Capacity != 4<<20 {
-		t.Errorf("grown to %+v, %v", grown, err)
+		t.Errorf("expand: got %+v, %v", grown, err)
 	}
 	page, err := call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs"})
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].ExternalID != id {
