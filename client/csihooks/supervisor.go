@@ -108,14 +108,17 @@ func (s *supervisor) socket() string {
 // Up makes the plugin's directories and adds them to the driver's configuration. It removes a socket without
 // a listener, so that the next process does not count as ready too early.
 func (s *supervisor) Up(_ context.Context, env *hook.TaskEnv) error {
-	if err := s.validate(); err != nil {
+	err := s.validate()
+	if err != nil {
 		return err
 	}
-	if err := s.makeSocketDir(); err != nil {
+	err = s.makeSocketDir()
+	if err != nil {
 		return fmt.Errorf("plugin %q: making its socket directory: %w", s.plugin.ID, err)
 	}
 	data := filepath.Join(s.Dir, "d", url.PathEscape(s.plugin.ID))
-	if err := os.MkdirAll(data, 0o700); err != nil {
+	err = os.MkdirAll(data, 0o700)
+	if err != nil {
 		return fmt.Errorf("plugin %q: making its own directory: %w", s.plugin.ID, err)
 	}
 	if s.servesNode() {

@@ -153,24 +153,30 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown 
 	if err != nil {
 		return m, nil, err
 	}
-	if err := w.recordUse(u); err != nil {
+	err = w.recordUse(u)
+	if err != nil {
 		return m, nil, err
 	}
-	if err := w.refuseReadOnly(u); err != nil {
+	err = w.refuseReadOnly(u)
+	if err != nil {
 		return m, nil, err
 	}
 	if u.Confirm != nil && !w.isPublished() {
-		if err := u.Confirm(ctx); err != nil {
+		err := u.Confirm(ctx)
+		if err != nil {
 			return m, nil, err
 		}
 	}
-	if err := w.stageVolume(u); err != nil {
+	err = w.stageVolume(u)
+	if err != nil {
 		return m, nil, err
 	}
-	if err := w.expandStaged(u); err != nil {
+	err = w.expandStaged(u)
+	if err != nil {
 		return m, nil, err
 	}
-	if err := w.publishVolume(u); err != nil {
+	err = w.publishVolume(u)
+	if err != nil {
 		return m, w.grown, err
 	}
 	return v.mountOf(w.publish), w.grown, nil
@@ -357,7 +363,8 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	s.State = staging
 	s.Use = useDigest(u)
 	s.Provider = w.conn.Info.Provider
-	if err := w.store.putStage(s); err != nil {
+	err := w.store.putStage(s)
+	if err != nil {
 		return err
 	}
 	path, err := w.pluginPath(s.path())
@@ -378,7 +385,8 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	if err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
-	if err := w.rereadMounts(); err != nil {
+	err = w.rereadMounts()
+	if err != nil {
 		return err
 	}
 	target := w.hostPath(s.path())

@@ -87,7 +87,8 @@ func (t *Table) shared(path string) bool {
 // shared propagation. A second call changes nothing, also not the mounts below. The path must have no
 // symbolic links in it: see Resolve.
 func MakeShared(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	err := os.MkdirAll(dir, 0o755)
+	if err != nil {
 		return err
 	}
 	t, err := Read()
@@ -107,7 +108,8 @@ func MakeShared(dir string) error {
 	} else if t.shared(dir) {
 		return nil
 	}
-	if err := mount.MakeRShared(dir); err != nil {
+	err = mount.MakeRShared(dir)
+	if err != nil {
 		return needRoot(fmt.Errorf("making %s a shared mount: %w", dir, err))
 	}
 	return nil
