@@ -49,9 +49,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Servers:  p.Servers,
 		Logger:   p.Logger,
 		Progress: p.Progress,
-		Node: func() (id, secretID string) {
-			return p.NodeID, p.SecretID
-		},
+		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
 	}
 	supervisors := csihooks.SupervisorConfig{
 		Dir:       csiDir,

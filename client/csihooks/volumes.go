@@ -87,15 +87,6 @@ type requiredVolume struct {
 // volumeMounts are the mounted volumes of the allocation.
 type volumeMounts = map[csimanager.VolumeKey]hook.VolumeMount
 
-func (h *volumes) newBackoff() backoff.Backoff {
-	return backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
-}
-
-// setProgress reports the reason for which the allocation waits.
-func (h *volumes) setProgress(format string, args ...any) {
-	h.Progress(h.alloc.ID, fmt.Sprintf(format, args...))
-}
-
 // Name implements hook.Alloc.
 func (*volumes) Name() string { return "csi_volumes" }
 
@@ -220,38 +211,6 @@ func claimMode(r *structs.VolumeRequest) string {
 		return structs.ClaimRead
 	}
 	return structs.ClaimWrite
-}
-
-// callTimeout bounds a call of the servers that does not wait for a change.
-const callTimeout = 15 * time.Second
-
-func callOnce[Req, Resp any](
-	ctx context.Context, h *volumes, m structs.Method[Req, Resp], req *Req,
-) (*Resp, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return rpc.Call(ctx, h.Servers, m, req)
-}
-
-// callUntilFinal repeats a call of the servers until it succeeds, fails with a final error, or ctx ends.
-func callUntilFinal[T any](
-	ctx context.Context, h *volumes, doing string, call func() (*T, error),
-) (*T, error) {
-	pause := h.newBackoff()
-	for {
-		resp, err := call()
-		if err == nil {
-			return resp, nil
-		}
-		err = fmt.Errorf("%s: %w", doing, err)
-		if structs.KindOf(err).Final() {
-			return nil, err
-		}
-		h.setProgress("%v", err)
-		if !backoff.Sleep(ctx, pause.After(err)) {
-			return nil, err
-		}
-	}
 }
 
 // mountAll mounts all volumes at the same time. The first failure ends the waits of the others.

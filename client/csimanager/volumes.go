@@ -19,39 +19,10 @@ import (
 	"berth/structs"
 )
 
-// maxPath is the longest path that every plugin has to accept (CSI spec, "Size Limits").
-const maxPath = 128
-
 // VolumeKey names a volume.
 type VolumeKey struct{ Namespace, ID string }
 
 func (k VolumeKey) String() string { return k.Namespace + "/" + k.ID }
-
-// Use is one allocation's use of a volume, with all arguments of the plugin calls.
-type Use struct {
-	VolumeKey
-	AllocID        string
-	PluginID       string
-	Provider       string // the driver that owns the plugin's ID, "" if that is not known
-	ExternalID     string
-	AccessMode     structs.CSIAccessMode
-	AttachmentMode structs.CSIAttachmentMode
-	MountOptions   *structs.CSIMountOptions // of the volume, with those of the job over it
-	ReadOnly       bool
-	VolumeContext  map[string]string
-	PublishContext structs.Secrets
-	ExternalNodeID string // the plugin's ID of this node, where the volume is attached
-	Secrets        structs.Secrets
-	// Grant is the index of the claim's grant. A mount under an earlier grant is not trusted.
-	Grant uint64
-	// ExpandBytes is the size to which the node has to expand the volume's file system or device, 0 for none.
-	ExpandBytes int64
-	// Expanded, if not nil, takes the result of the expansion, without a lock. A failure does not stop Up.
-	Expanded func(ctx context.Context, capacity int64, err error)
-	// Confirm, if not nil, is called right before the plugin calls that mount the volume. It returns an error
-	// unless the claim still holds: earlier steps may have taken long.
-	Confirm func(ctx context.Context) error
-}
 
 // Volumes mounts volumes for the allocations of this node, takes them down, and keeps their records.
 type Volumes struct {
@@ -230,43 +201,6 @@ func (w *volumeWork) checkDriver() error {
 		return w.conn.CheckDriver(w.publish.Provider, "called for the published volume")
 	}
 	return nil
-}
-
-// volumeDir is the one directory of a volume on this node, relative to the root.
-func volumeDir(k VolumeKey) string {
-	return ShortName(k.Namespace, k.ID)
-}
-
-func stagePath(dir string) string { return filepath.Join(dir, "stage") }
-func targetParent(dir, allocID string) string {
-	return filepath.Join(dir, ShortName(allocID))
-}
-func targetPath(dir, allocID string) string {
-	return filepath.Join(targetParent(dir, allocID), "mount")
-}
-
-func (v *Volumes) hostPath(rel string) string {
-	return filepath.Join(v.root, rel)
-}
-
-// pluginPath translates a path on the host into the plugin's scope.
-func (w *volumeWork) pluginPath(rel string) (string, error) {
-	reg := w.conn.Registration
-	below, ok := strings.CutPrefix(w.hostPath(rel),
-		strings.TrimSuffix(reg.HostMountPath, "/")+"/")
-	if !ok || reg.PluginMountPath == "" {
-		return "", structs.Preconditionf("plugin %q: %s is outside the paths of the plugin (%q as %q)",
-			reg.ID, w.hostPath(rel),
-			reg.HostMountPath, reg.PluginMountPath)
-	}
-	path := filepath.Join(reg.PluginMountPath, below)
-	if len(path) > maxPath {
-		return "", structs.Invalidf(
-			"plugin %q: the path %s is %d bytes long, plugins need not take more than %d: shorten "+
-				"stage_publish_base_dir",
-			reg.ID, path, len(path), maxPath)
-	}
-	return path, nil
 }
 
 // recordUse compares the use with the existing records and records it.
@@ -463,15 +397,6 @@ func (w *volumeWork) callPublish(u *Use) error {
 	return w.callPlugin(u.call("NodePublishVolume", target), call)
 }
 
-// makeDir makes a directory of the volume. It does not look into a mounted one: a file system may hang.
-func (w *volumeWork) makeDir(rel string) error {
-	path := w.hostPath(rel)
-	if w.table.Mounted(path) {
-		return nil
-	}
-	return os.MkdirAll(path, 0o750)
-}
-
 // checkVisible returns an error if a task would find a directory of the host at the target instead of the
 // volume.
 func (w *volumeWork) checkVisible(u *Use, target string) error {
@@ -489,28 +414,6 @@ func (w *volumeWork) checkVisible(u *Use, target string) error {
 		"plugin %q: NodePublishVolume: it answered that the volume is published, but the host sees nothing "+
 			"mounted at %s: the plugin's mounts do not reach the host",
 		u.PluginID, target)
-}
-
-func (u *Use) forPlugin() csi.Use {
-	return csi.Use{
-		VolumeID:       u.ExternalID,
-		AccessMode:     u.AccessMode,
-		AttachmentMode: u.AttachmentMode,
-		MountOptions:   u.MountOptions,
-		PublishContext: u.PublishContext,
-		VolumeContext:  u.VolumeContext,
-		Secrets:        u.Secrets,
-	}
-}
-
-// call returns the call of an RPC for a path of the volume.
-func (u *Use) call(rpc, path string) Call {
-	return Call{
-		PluginID: u.PluginID,
-		Volume:   u.ExternalID,
-		RPC:      rpc,
-		Where:    path,
-	}
 }
 
 // pluginCall calls a plugin.

@@ -1,0 +1,58 @@
+package csimanager
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"berth/structs"
+)
+
+// maxPath is the longest path that every plugin has to accept (CSI spec, "Size Limits").
+const maxPath = 128
+
+// volumeDir is the one directory of a volume on this node, relative to the root.
+func volumeDir(k VolumeKey) string {
+	return ShortName(k.Namespace, k.ID)
+}
+
+func stagePath(dir string) string { return filepath.Join(dir, "stage") }
+func targetParent(dir, allocID string) string {
+	return filepath.Join(dir, ShortName(allocID))
+}
+func targetPath(dir, allocID string) string {
+	return filepath.Join(targetParent(dir, allocID), "mount")
+}
+
+func (v *Volumes) hostPath(rel string) string {
+	return filepath.Join(v.root, rel)
+}
+
+// pluginPath translates a path on the host into the plugin's scope.
+func (w *volumeWork) pluginPath(rel string) (string, error) {
+	reg := w.conn.Registration
+	below, ok := strings.CutPrefix(w.hostPath(rel),
+		strings.TrimSuffix(reg.HostMountPath, "/")+"/")
+	if !ok || reg.PluginMountPath == "" {
+		return "", structs.Preconditionf("plugin %q: %s is outside the paths of the plugin (%q as %q)",
+			reg.ID, w.hostPath(rel),
+			reg.HostMountPath, reg.PluginMountPath)
+	}
+	path := filepath.Join(reg.PluginMountPath, below)
+	if len(path) > maxPath {
+		return "", structs.Invalidf(
+			"plugin %q: the path %s is %d bytes long, plugins need not take more than %d: shorten "+
+				"stage_publish_base_dir",
+			reg.ID, path, len(path), maxPath)
+	}
+	return path, nil
+}
+
+// makeDir makes a directory of the volume. It does not look into a mounted one: a file system may hang.
+func (w *volumeWork) makeDir(rel string) error {
+	path := w.hostPath(rel)
+	if w.table.Mounted(path) {
+		return nil
+	}
+	return os.MkdirAll(path, 0o750)
+}
