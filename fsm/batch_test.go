@@ -52,11 +52,12 @@ func TestBatch_EntriesAreAtomicAndHaveResults(t *testing.T) {
 	for n, want := range []structs.Kind{"", structs.KindDenied, "", structs.KindNotFound, ""} {
 		err, _ := answers[n].(error)
 		if structs.KindOf(err) != want {
-			t.Errorf("entry %d answered %v", n, answers[n])
+			t.Errorf("entry %d: got result %v, want kind %q", n, answers[n], want)
 		}
 	}
 	tx := f.store.Read()
-	if a := state.Node(tx, "a"); a.SecretID != "x" || a.CreateIndex != 5 || state.Node(tx, "b") == nil ||
+	if a := state.Node(tx, "a"); a.SecretID != "x" ||
+		a.CreateIndex != 5 || state.Node(tx, "b") == nil ||
 		tx.Applied() != 5 {
 		t.Errorf("%+v, applied %d", a, tx.Applied())
 	}
@@ -84,13 +85,17 @@ func TestBatch_StopsTheServerIfItCannotBeDecoded(t *testing.T) {
 			defer func() {
 				text := fmt.Sprint(recover())
 				if !strings.Contains(text, c.want) || !strings.Contains(text, "log entry 7") {
-					t.Errorf("it panicked with %q", text)
+					t.Errorf("got panic %q, want %q in it", text, c.want)
 				}
 				if state.Node(f.store.Read(), "a") != nil {
 					t.Error("a part of the batch was applied")
 				}
 			}()
-			f.Apply(&raft.Log{Type: raft.LogCommand, Index: 7, Data: c.entry})
+			f.Apply(&raft.Log{
+				Type:  raft.LogCommand,
+				Index: 7,
+				Data:  c.entry,
+			})
 		})
 	}
 }
@@ -101,7 +106,11 @@ func newClaimFSM(t rapid.TB) (f *FSM, log []*raft.Log) {
 	t.Helper()
 	f = New(state.New())
 	apply := func(entry []byte) {
-		l := &raft.Log{Type: raft.LogCommand, Index: uint64(len(log) + 1), Data: entry}
+		l := &raft.Log{
+			Type:  raft.LogCommand,
+			Index: uint64(len(log) + 1),
+			Data:  entry,
+		}
 		if answer := f.Apply(l); answer != nil {
 			t.Fatal(answer)
 		}
@@ -114,14 +123,22 @@ func newClaimFSM(t rapid.TB) (f *FSM, log []*raft.Log) {
 				NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 1000}},
 			},
 			CSI: []*structs.CSIPluginInstance{{
-				Kind:    structs.CSIKindNode,
-				CSIInfo: structs.CSIInfo{PluginID: "p", Healthy: true, NodeInfo: &structs.CSINodeInfo{ID: id}},
+				Kind: structs.CSIKindNode,
+				CSIInfo: structs.CSIInfo{
+					PluginID: "p",
+					Healthy:  true,
+					NodeInfo: &structs.CSINodeInfo{ID: id},
+				},
 			}},
 		})))
 	}
 	for _, id := range []string{"v1", "v2"} {
 		apply(must(t)(VolumePut.Encode(&structs.CSIVolumeRegisterRequest{
-			Volumes: []*structs.CSIVolume{{ID: id, PluginID: "p", ExternalID: id}},
+			Volumes: []*structs.CSIVolume{{
+				ID:         id,
+				PluginID:   "p",
+				ExternalID: id,
+			}},
 		})))
 	}
 	apply(must(t)(JobRegister.Encode(&structs.JobRegisterRequest{
@@ -137,7 +154,11 @@ func newClaimFSM(t rapid.TB) (f *FSM, log []*raft.Log) {
 	})))
 	plan := &structs.Plan{
 		JobModifyIndex: uint64(len(log)),
-		Eval:           &structs.Evaluation{ID: "e1", JobID: "j1", Status: structs.EvalComplete},
+		Eval: &structs.Evaluation{
+			ID:     "e1",
+			JobID:  "j1",
+			Status: structs.EvalComplete,
+		},
 	}
 	for n, id := range []string{"a1", "a2", "a3", "a4"} {
 		plan.Place = append(plan.Place, &structs.Allocation{
@@ -183,19 +204,20 @@ func TestBatch_ClaimsKeepTheirOrder(t *testing.T) {
 			claim("v1", "a4"),
 		}),
 	}).(Answers)
-	if err, _ := answers[2].(error); !structs.IsKind(err, structs.KindNotFound) {
-		t.Errorf("the answers are %v", answers)
+	err, _ := answers[2].(error)
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("got results %v, want not-found for the third", answers)
 	}
 	var queue []string
 	for _, c := range state.ClaimsByVolume(f.store.Read(), structs.DefaultNamespace, "v1") {
 		queue = append(queue, fmt.Sprint(c.AllocID, " ", c.State, " ", c.Seq))
 		if c.CreateIndex != index {
-			t.Errorf("%s is of index %d", c.AllocID, c.CreateIndex)
+			t.Errorf("the claim of %s was created at %d, want %d", c.AllocID, c.CreateIndex, index)
 		}
 	}
 	want := []string{"a3 granted 0", "a2 waiting 4", "a1 waiting 5", "a4 waiting 6"}
 	if !slices.Equal(queue, want) {
-		t.Errorf("the queue is %v, want %v", queue, want)
+		t.Errorf("got queue %v, want %v", queue, want)
 	}
 	// One batch releases two holders, so a reader sees the last grant only.
 	release := func(alloc string) []byte {
@@ -235,10 +257,15 @@ func TestBatch_HasTheEffectOfItsEntries(t *testing.T) {
 				entries = append(entries, d.entryOf(batched.store.Read(), d.batchedCommand()))
 			}
 			index := uint64(len(history) + 1)
-			log := &raft.Log{Type: raft.LogCommand, Index: index, Data: Batch.Encode(entries)}
+			log := &raft.Log{
+				Type:  raft.LogCommand,
+				Index: index,
+				Data:  Batch.Encode(entries),
+			}
 			history = append(history, log)
 			answers := batched.Apply(log).(Answers)
-			if one := applyEach(single, log.Index, entries); fmt.Sprint(one) != fmt.Sprint(answers) {
+			one := applyEach(single, log.Index, entries)
+			if fmt.Sprint(one) != fmt.Sprint(answers) {
 				t.Fatalf("entry %d: in a batch %v, one by one %v", log.Index, answers, one)
 			}
 			for _, fault := range state.Check(batched.store.Read()) {
@@ -257,7 +284,7 @@ func TestBatch_HasTheEffectOfItsEntries(t *testing.T) {
 	})
 }
 
-// batchedCommand names a command that is often in a batch, or sometimes any command.
+// batchedCommand draws a command that is often in a batch, and sometimes any command.
 func (d dice) batchedCommand() string {
 	if d.upTo(9) == 0 {
 		return d.command()
@@ -305,47 +332,70 @@ func (g grants) update(t rapid.TB, tx *state.ReadTx, now uint64) {
 			continue
 		}
 		g[c.Key()] = c.GrantIndex
-		if last := before[c.Key()]; c.GrantIndex != last && c.GrantIndex != now {
+		last := before[c.Key()]
+		if c.GrantIndex != last && c.GrantIndex != now {
 			t.Fatalf("%s: at %d a grant of index %d, after one of %d", place, now, c.GrantIndex, last)
 		}
 	}
 }
 
-// TestBatch_DerivedIDsDiffer checks that two entries of a batch derive different ids, and that a single entry
-// derives the ids of earlier versions.
+// TestBatch_DerivedIDsDiffer checks that two entries of a batch derive different IDs, and that a single entry
+// derives the IDs of earlier versions.
 func TestBatch_DerivedIDsDiffer(t *testing.T) {
 	p := &local{FSM: New(state.New())}
 	status := func(s string) []byte {
-		return must(t)(NodeStatus.Encode(&structs.NodeStatusUpdate{NodeIDs: []string{"n"}, Status: s}))
+		return must(t)(NodeStatus.Encode(&structs.NodeStatusUpdate{
+			NodeIDs: []string{"n"},
+			Status:  s,
+		}))
 	}
 	for _, entry := range [][]byte{
 		nodeEntry(t, "n", "x"),
 		must(t)(JobRegister.Encode(&structs.JobRegisterRequest{Job: &structs.Job{
-			ID:         "j",
-			Type:       structs.JobSystem,
-			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t"}}}},
+			ID:   "j",
+			Type: structs.JobSystem,
+			TaskGroups: []*structs.TaskGroup{{
+				Name:  "g",
+				Count: 1,
+				Tasks: []*structs.Task{{Name: "t"}},
+			}},
 		}})),
 		status(structs.NodeDown),
 	} {
-		if answer := p.Apply(&raft.Log{Type: raft.LogCommand, Index: p.index + 1, Data: entry}); answer != nil {
+		answer := p.Apply(&raft.Log{
+			Type:  raft.LogCommand,
+			Index: p.index + 1,
+			Data:  entry,
+		})
+		if answer != nil {
 			t.Fatal(answer)
 		}
 		p.index++
 	}
 	first := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n")
 	done := must(t)(EvalUpdate.Encode(&structs.EvalUpdateRequest{
-		Evals: []*structs.Evaluation{{ID: first, JobID: "j", NodeID: "n", Status: structs.EvalFailed}},
+		Evals: []*structs.Evaluation{{
+			ID:     first,
+			JobID:  "j",
+			NodeID: "n",
+			Status: structs.EvalFailed,
+		}},
 	}))
-	p.Apply(&raft.Log{Type: raft.LogCommand, Index: 9, Data: Batch.Encode([][]byte{
-		status(structs.NodeReady), done, status(structs.NodeDown), status(structs.NodeReady),
-	})})
+	p.Apply(&raft.Log{
+		Type:  raft.LogCommand,
+		Index: 9,
+		Data: Batch.Encode([][]byte{
+			status(structs.NodeReady), done, status(structs.NodeDown), status(structs.NodeReady),
+		}),
+	})
 	var got []string
 	for e := range state.EvalsFrom(p.store.Read(), structs.AllNamespaces, "", state.Page{}) {
 		got = append(got, e.ID)
 	}
 	last := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n", "part", "3")
-	if !slices.Contains(got, first) || !slices.Contains(got, last) || len(got) != 2 {
-		t.Errorf("%v, want %s and %s", got, first, last)
+	if !slices.Contains(got, first) ||
+		!slices.Contains(got, last) || len(got) != 2 {
+		t.Errorf("got IDs %v, want %s and %s", got, first, last)
 	}
 }
 
@@ -361,7 +411,7 @@ func FuzzBatch(f *testing.F) {
 		}
 		again, err := Batch.entries(Batch.Encode(entries)[1:])
 		if err != nil || !slices.EqualFunc(entries, again, bytes.Equal) {
-			t.Errorf("%v, again %v, %v", entries, again, err)
+			t.Errorf("got %v after an encoding of %v, %v", again, entries, err)
 		}
 	})
 }

@@ -17,7 +17,9 @@ import (
 func BenchmarkApply(b *testing.B) {
 	for _, batch := range []int{1, 16, 64, 256} {
 		for _, nodes := range []int{10, 1000, 100000} {
-			b.Run(fmt.Sprintf("batch=%d/N=%d", batch, nodes), func(b *testing.B) { benchApply(b, batch, nodes) })
+			b.Run(fmt.Sprintf("batch=%d/N=%d", batch, nodes), func(b *testing.B) {
+				benchApply(b, batch, nodes)
+			})
 		}
 	}
 }
@@ -30,7 +32,11 @@ func benchApply(b *testing.B, batch, nodes int) {
 			b.Fatal(err)
 		}
 		index++
-		return &raft.Log{Index: index, Type: raft.LogCommand, Data: data}
+		return &raft.Log{
+			Index: index,
+			Type:  raft.LogCommand,
+			Data:  data,
+		}
 	}
 	apply := func(logs []*raft.Log) {
 		for _, answer := range f.ApplyBatch(logs) {

@@ -39,7 +39,11 @@ func TestApply_IsDeterministic(t *testing.T) {
 				draw = d.batch
 			}
 			entry := draw(one.store.Read())
-			log := &raft.Log{Type: raft.LogCommand, Index: uint64(n + 1), Data: entry}
+			log := &raft.Log{
+				Type:  raft.LogCommand,
+				Index: uint64(n + 1),
+				Data:  entry,
+			}
 			batch, answers = append(batch, log), append(answers, fmt.Sprint(one.Apply(log)))
 			for _, fault := range state.Check(one.store.Read()) {
 				t.Fatalf("after command %d: %s", entry[0], fault)
@@ -70,7 +74,8 @@ func save(t rapid.TB, f *FSM) []byte {
 func reload(t rapid.TB, f *FSM) *FSM {
 	t.Helper()
 	fresh := New(state.New())
-	if err := fresh.store.Load(bytes.NewReader(save(t, f))); err != nil {
+	err := fresh.store.Load(bytes.NewReader(save(t, f)))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return fresh

@@ -27,13 +27,21 @@ var pools = map[string][]string{
 type dice struct{ t *rapid.T }
 
 func (d dice) of(from ...string) string { return rapid.SampledFrom(from).Draw(d.t, "of") }
-func (d dice) flip() bool               { return rapid.Bool().Draw(d.t, "flip") }
-func (d dice) upTo(n int) int           { return rapid.IntRange(0, n).Draw(d.t, "up to") }
-func (d dice) node() string             { return d.of(pools["Node"]...) }
-func (d dice) job() string              { return d.of(pools["Job"]...) }
-func (d dice) alloc() string            { return d.of(pools["Alloc"]...) }
-func (d dice) vol() string              { return d.of(pools["Volume"]...) }
-func (d dice) evalID() string           { return d.of(pools["Eval"]...) }
+
+func (d dice) flip() bool { return rapid.Bool().Draw(d.t, "flip") }
+
+func (d dice) upTo(n int) int { return rapid.IntRange(0, n).Draw(d.t, "up to") }
+
+func (d dice) node() string { return d.of(pools["Node"]...) }
+
+func (d dice) job() string { return d.of(pools["Job"]...) }
+
+func (d dice) alloc() string { return d.of(pools["Alloc"]...) }
+
+func (d dice) vol() string { return d.of(pools["Volume"]...) }
+
+func (d dice) evalID() string { return d.of(pools["Eval"]...) }
+
 func (d dice) now() structs.WriteOptions {
 	return structs.WriteOptions{Now: int64(d.upTo(1000)), Namespace: d.of("", "default")}
 }
@@ -42,7 +50,11 @@ func (d dice) failure() *structs.OperationError {
 	if d.flip() {
 		return nil
 	}
-	return &structs.OperationError{Message: "no", Kind: structs.KindUnavailable, Time: int64(d.upTo(9))}
+	return &structs.OperationError{
+		Message: "no",
+		Kind:    structs.KindUnavailable,
+		Time:    int64(d.upTo(9)),
+	}
 }
 
 // fill draws each field of a payload. A text comes from the pool whose noun is in the name of its field; for
@@ -74,7 +86,8 @@ func (d dice) fill(v reflect.Value, name string) {
 			d.fill(v.Index(n), name)
 		}
 	case reflect.Map:
-		if value := reflect.New(v.Type().Elem()).Elem(); d.flip() {
+		value := reflect.New(v.Type().Elem()).Elem()
+		if d.flip() {
 			d.fill(value, name)
 			v.Set(reflect.MakeMap(v.Type()))
 			v.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), value)
@@ -196,8 +209,14 @@ func (d dice) plan(tx *state.ReadTx) *structs.Plan {
 		})
 	}
 	if d.flip() {
-		p.Stop = append(p.Stop, &structs.PlanStop{AllocID: d.alloc(), ClientStatus: d.of("", "lost")})
-		p.Update = append(p.Update, &structs.PlanUpdate{AllocID: d.alloc(), FollowupEvalID: d.of("", "e9")})
+		p.Stop = append(p.Stop, &structs.PlanStop{
+			AllocID:      d.alloc(),
+			ClientStatus: d.of("", "lost"),
+		})
+		p.Update = append(p.Update, &structs.PlanUpdate{
+			AllocID:        d.alloc(),
+			FollowupEvalID: d.of("", "e9"),
+		})
 	}
 	return p
 }
@@ -229,197 +248,13 @@ func (d dice) volume() *structs.CSIVolume {
 		v.Context = map[string]string{"a": "b", "c": "d"}
 		v.Secrets = structs.Secrets{"k": "v"}
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{}}
-		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "1", "rack": "2"}}, nil}
+		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{
+			"zone": "1",
+			"rack": "2",
+		}}, nil}
 		v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{{}}}
 	}
 	return v
-}
-
-// draws has a function for each command whose payload fill cannot draw.
-var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
-	"NodeRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeRegister.Encode(&structs.NodeRegisterRequest{
-			WriteOptions: d.now(),
-			CSI:          d.instances(),
-			Node: &structs.Node{
-				ID:            d.node(),
-				Attributes:    map[string]string{"a": d.of("1", "2"), "b": "c"},
-				NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}},
-			},
-		})
-	},
-	"NodeStatus": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeStatus.Encode(&structs.NodeStatusUpdate{
-			NodeIDs:      []string{d.node(), d.node()},
-			Status:       d.of("ready", "down"),
-			Event:        &structs.NodeEvent{Message: "m", Details: map[string]string{"a": "b", "c": "d"}},
-			WriteOptions: d.now(),
-		})
-	},
-	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{
-			NodeID:       d.node(),
-			Eligibility:  d.of("eligible", "ineligible"),
-			WriteOptions: d.now(),
-		})
-	},
-	"NodeUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		p := &structs.NodeUpdateRequest{
-			NodeID:         d.node(),
-			Attributes:     map[string]string{"a": d.of("1", "2"), "c": "d"},
-			AttributesGone: []string{d.of("b", "c")},
-			Drivers:        map[string]*structs.DriverInfo{d.of("x", "y"): {Detected: true, Healthy: d.flip()}},
-			DriversGone:    []string{"y", "z"},
-			ComputedClass:  d.of("", "v1:k"),
-			Was:            uint64(d.upTo(3)),
-			WriteOptions:   d.now(),
-		}
-		if d.flip() {
-			p.Settings = &structs.NodeSettings{
-				NodeClass:     d.of("large", "small"),
-				NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}},
-			}
-		}
-		return NodeUpdate.Encode(p)
-	},
-	"NodeUpdateCSI": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{
-			NodeID:       d.node(),
-			Upserts:      d.instances(),
-			Full:         d.flip(),
-			WriteOptions: d.now(),
-			Removes:      []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKind(d.of("node", "controller"))}},
-		})
-	},
-	"NodeEvents": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeEvents.Encode(&structs.NodeEventsRequest{
-			Events: map[string][]*structs.NodeEvent{"n1": {{Message: "a"}, nil}, "n2": {{Message: "b"}}},
-		})
-	},
-	"JobRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return JobRegister.Encode(&structs.JobRegisterRequest{
-			Job:          d.jobSpec(),
-			Eval:         d.eval(),
-			EnforceIndex: d.flip(),
-			WriteOptions: d.now(),
-		})
-	},
-	"EvalUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return EvalUpdate.Encode(&structs.EvalUpdateRequest{
-			Evals:        []*structs.Evaluation{d.eval(), d.eval()},
-			WriteOptions: d.now(),
-		})
-	},
-	"PlanApply": func(d dice, tx *state.ReadTx) ([]byte, error) { return PlanApply.Encode(d.plan(tx)) },
-	"AllocsClientUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return AllocsClientUpdate.Encode(&structs.AllocsClientUpdateRequest{
-			WriteOptions: d.now(),
-			Allocs: []*structs.AllocClientUpdate{
-				{
-					ID:           d.alloc(),
-					ClientStatus: d.of("running", "complete", "failed"),
-					TaskStates: map[string]*structs.TaskState{
-						"t": {
-							State:  "dead",
-							Events: []*structs.TaskEvent{{Type: "x", Details: map[string]string{"a": "b"}}},
-						},
-						"u": {},
-					},
-				},
-				{ID: d.alloc(), ClientStatus: d.of("running", "complete")},
-			},
-		})
-	},
-	"Reap": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return Reap.Encode(&structs.ReapRequest{
-			Evals:        []string{d.evalID()},
-			Allocs:       []string{d.alloc(), d.alloc()},
-			Nodes:        []string{d.node()},
-			Jobs:         []structs.JobKey{{Namespace: "default", ID: d.job()}},
-			WriteOptions: d.now(),
-		})
-	},
-	"VolumePut": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumePut.Encode(&structs.CSIVolumeRegisterRequest{
-			Volumes:      []*structs.CSIVolume{d.volume()},
-			WriteOptions: d.now(),
-		})
-	},
-	"VolumeOutcome": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeOutcome.Encode(&structs.CSIVolumeOutcome{
-			ID:           d.vol(),
-			Op:           d.of("create", "delete", "expand"),
-			ExternalID:   d.of("x", "y"),
-			Capacity:     int64(d.upTo(9)),
-			Err:          d.failure(),
-			Final:        d.flip(),
-			WriteOptions: d.now(),
-		})
-	},
-	"VolumeClaim": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeClaim.Encode(&structs.CSIVolumeClaimRequest{Claims: d.claims(), WriteOptions: d.now()})
-	},
-	"VolumeUnpublish": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeUnpublish.Encode(&structs.CSIVolumeUnpublishRequest{
-			Claims:       []structs.CSIClaimKey{{VolumeID: d.vol(), AllocID: d.alloc()}},
-			WriteOptions: d.now(),
-		})
-	},
-	"AttachmentOutcome": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return AttachmentOutcome.Encode(&structs.CSIAttachmentOutcome{
-			VolumeID:       d.vol(),
-			NodeID:         d.node(),
-			Op:             d.of("attach", "detach"),
-			PublishContext: structs.Secrets{"a": "b", "c": "d"},
-			Err:            d.failure(),
-			WriteOptions:   d.now(),
-		})
-	},
-	"AttachmentsFound": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return AttachmentsFound.Encode(&structs.CSIAttachmentsFound{
-			WriteOptions: d.now(),
-			Attachments: []*structs.CSIAttachment{{
-				Namespace:      structs.DefaultNamespace,
-				VolumeID:       d.vol(),
-				NodeID:         d.node(),
-				ExternalNodeID: d.of("", "external"),
-			}},
-		})
-	},
-	"VolumeForce": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		req := &structs.CSIVolumeForceRequest{
-			VolumeID:     d.vol(),
-			NodeID:       d.node(),
-			What:         "w",
-			By:           "b",
-			Reason:       "r",
-			WriteOptions: d.now(),
-		}
-		if d.flip() {
-			req.Claims = []structs.CSIClaimKey{{VolumeID: req.VolumeID, AllocID: d.alloc()}}
-		}
-		if a := state.Attachment(tx, "default", req.VolumeID, req.NodeID); a != nil && d.flip() {
-			req.Attachment = a.CreateIndex
-		}
-		return VolumeForce.Encode(req)
-	},
-	"CallNote": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		note := &structs.CSICallNote{VolumeID: d.vol(), NodeID: d.node(), WriteOptions: d.now()}
-		note.Call = &structs.CSICall{NodeID: d.node(), Op: d.of("attach", "detach"), Time: 3}
-		if a := state.Attachment(tx, "default", note.VolumeID, note.NodeID); a != nil {
-			note.RowIndex = a.CreateIndex
-		}
-		if c := state.Claim(tx, "default", note.VolumeID, d.alloc()); c != nil && d.flip() {
-			note.AllocID, note.RowIndex = c.AllocID, c.CreateIndex
-			note.Err = &structs.OperationError{Message: "busy", Attempts: 1}
-		}
-		if v := state.Volume(tx, "default", note.VolumeID); v != nil && d.flip() {
-			note.NodeID = ""
-			note.AllocID = ""
-			note.RowIndex = v.CreateIndex
-		}
-		return CallNote.Encode(note)
-	},
 }
 
 // entry returns a random entry that is not a batch.

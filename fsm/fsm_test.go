@@ -38,13 +38,13 @@ func TestCommands_KeepTheirIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now != string(want) {
-		t.Errorf("the commands are\n%sand were\n%s", now, want)
+		t.Errorf("got commands\n%s, want\n%s", now, want)
 	}
 	slices.Sort(lines)
 	for n, c := range commands {
 		for _, other := range commands[:n] {
 			if c.ID == other.ID || c.Name == other.Name {
-				t.Errorf("%d %s and %d %s", c.ID, c.Name, other.ID, other.Name)
+				t.Errorf("%d %s and %d %s have the same ID or name", c.ID, c.Name, other.ID, other.Name)
 			}
 		}
 	}
@@ -62,7 +62,11 @@ func (l *local) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 		return 0, nil, l.err
 	}
 	l.index++
-	return l.index, l.Apply(&raft.Log{Type: raft.LogCommand, Index: l.index, Data: entry}), nil
+	return l.index, l.Apply(&raft.Log{
+		Type:  raft.LogCommand,
+		Index: l.index,
+		Data:  entry,
+	}), nil
 }
 
 func TestPropose_ReturnsTheResultOfTheCommand(t *testing.T) {
@@ -70,18 +74,19 @@ func TestPropose_ReturnsTheResultOfTheCommand(t *testing.T) {
 	ctx := context.Background()
 	node := &structs.Node{ID: "n", SecretID: "s"}
 	index, err := Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: node})
-	if index != 1 || err != nil || state.Node(p.store.Read(), "n") == nil {
-		t.Errorf("%d, %v", index, err)
+	if index != 1 || err != nil ||
+		state.Node(p.store.Read(), "n") == nil {
+		t.Errorf("got index %d, %v, or the node is missing", index, err)
 	}
 	impostor := &structs.Node{ID: "n", SecretID: "other"}
 	index, err = Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: impostor})
 	if index != 2 || !structs.IsKind(err, structs.KindDenied) {
-		t.Errorf("the command's answer: %d, %v", index, err)
+		t.Errorf("got index %d and result %v, want 2 and denied", index, err)
 	}
 	p.err = structs.Errorf(structs.KindUnavailable, "no leader")
 	_, err = Propose(ctx, p, PluginDelete, &structs.CSIPluginDeleteRequest{})
 	if !errors.Is(err, p.err) {
-		t.Errorf("the proposer's error: %v", err)
+		t.Errorf("got error %v, want that of the proposer", err)
 	}
 }
 
@@ -99,14 +104,19 @@ func TestApply_StopsTheServerAtAnEntryThatItCannotDecode(t *testing.T) {
 			defer func() {
 				text := fmt.Sprint(recover())
 				if !strings.Contains(text, c.want) || !strings.Contains(text, "log entry 7") {
-					t.Errorf("it panicked with %q", text)
+					t.Errorf("got panic %q, want %q in it", text, c.want)
 				}
 				// The panic has unlocked the store.
-				if err := f.store.Write(8, func(*state.WriteTx) error { return nil }); err != nil {
+				err := f.store.Write(8, func(*state.WriteTx) error { return nil })
+				if err != nil {
 					t.Error(err)
 				}
 			}()
-			f.Apply(&raft.Log{Type: raft.LogCommand, Index: 7, Data: c.entry})
+			f.Apply(&raft.Log{
+				Type:  raft.LogCommand,
+				Index: 7,
+				Data:  c.entry,
+			})
 		})
 	}
 }
@@ -114,7 +124,11 @@ func TestApply_StopsTheServerAtAnEntryThatItCannotDecode(t *testing.T) {
 func TestApplyBatch_ReturnsAResultForEachEntry(t *testing.T) {
 	f := New(state.New())
 	entry := func(index uint64, id, secret string) *raft.Log {
-		return &raft.Log{Type: raft.LogCommand, Index: index, Data: nodeEntry(t, id, secret)}
+		return &raft.Log{
+			Type:  raft.LogCommand,
+			Index: index,
+			Data:  nodeEntry(t, id, secret),
+		}
 	}
 	answers := f.ApplyBatch([]*raft.Log{
 		entry(1, "a", "x"),
@@ -125,12 +139,13 @@ func TestApplyBatch_ReturnsAResultForEachEntry(t *testing.T) {
 	for n, want := range []structs.Kind{"", "", structs.KindDenied, ""} {
 		err, _ := answers[n].(error)
 		if structs.KindOf(err) != want {
-			t.Errorf("entry %d answered %v", n, answers[n])
+			t.Errorf("entry %d: got result %v, want kind %q", n, answers[n], want)
 		}
 	}
 	tx := f.store.Read()
-	if state.Node(tx, "a").SecretID != "x" || state.Node(tx, "b") == nil || tx.Applied() != 4 {
-		t.Error("the batch was not applied as it should")
+	if state.Node(tx, "a").SecretID != "x" ||
+		state.Node(tx, "b") == nil || tx.Applied() != 4 {
+		t.Error("the rows differ from those of the entries")
 	}
 }
 
@@ -141,9 +156,15 @@ type sink struct {
 	closed, canceled bool
 }
 
-func (s *sink) ID() string    { return "test" }
-func (s *sink) Close() error  { s.closed = true; return nil }
-func (s *sink) Cancel() error { s.canceled = true; return nil }
+func (s *sink) ID() string { return "test" }
+func (s *sink) Close() error {
+	s.closed = true
+	return nil
+}
+func (s *sink) Cancel() error {
+	s.canceled = true
+	return nil
+}
 func (s *sink) Write(b []byte) (int, error) {
 	if s.fail != nil {
 		return 0, s.fail
@@ -172,15 +193,18 @@ func TestRestore_LoadsTheStateOfTheSnapshot(t *testing.T) {
 	snap.Release()
 	full := &sink{fail: errors.New("disk full")}
 	err = snap.Persist(full)
-	if err == nil || !strings.Contains(err.Error(), "disk full") || !full.canceled || full.closed {
-		t.Errorf("a full disk: %v, canceled %v", err, full.canceled)
+	if err == nil || !strings.Contains(err.Error(), "disk full") ||
+		!full.canceled || full.closed {
+		t.Errorf("with a full disk: got %v, canceled %v", err, full.canceled)
 	}
 
 	to := New(state.New())
 	if err := to.Restore(io.NopCloser(bytes.NewReader(out.Bytes()))); err != nil {
 		t.Fatal(err)
 	}
-	if tx := to.store.Read(); state.Node(tx, "a") == nil || state.Node(tx, "b") != nil || tx.Applied() != 1 {
+	tx := to.store.Read()
+	if state.Node(tx, "a") == nil ||
+		state.Node(tx, "b") != nil || tx.Applied() != 1 {
 		t.Error("the state differs from the saved one")
 	}
 	if err := to.Restore(io.NopCloser(bytes.NewReader(out.Bytes()[:out.Len()/2]))); err == nil {

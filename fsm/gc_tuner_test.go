@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// TestRestore_KeepsGOGC also for concurrent restores and for restores that fail.
+// TestRestore_KeepsGOGC runs concurrent restores, of which half fail.
 func TestRestore_KeepsGOGC(t *testing.T) {
 	before := debug.SetGCPercent(77)
 	defer debug.SetGCPercent(before)
@@ -29,10 +29,12 @@ func TestRestore_KeepsGOGC(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		part := whole[:len(whole)*(1+i%2)/2]
-		wg.Go(func() { _ = New(state.New()).Restore(io.NopCloser(bytes.NewReader(part))) })
+		wg.Go(func() {
+			_ = New(state.New()).Restore(io.NopCloser(bytes.NewReader(part)))
+		})
 	}
 	wg.Wait()
 	if now := debug.SetGCPercent(77); now != 77 {
-		t.Errorf("GOGC is %d", now)
+		t.Errorf("GOGC is %d, want 77", now)
 	}
 }

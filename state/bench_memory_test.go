@@ -17,7 +17,8 @@ import (
 var archive = flag.String("archive", "",
 	"where BenchmarkCapacity leaves what it has filled, as servers restore it")
 
-// restored is the store as a server has it after a restart, and the heap that it holds.
+// restored returns the store as a server has it after a restart, the size of its heap and the time of the
+// load.
 func (b *benchStore) restored() (s *Store, held float64, took time.Duration) {
 	var buf memory
 	if err := b.s.Save(&buf); err != nil {
@@ -58,12 +59,26 @@ func BenchmarkHeap(b *testing.B) {
 		nodes := empty()
 		b.Run("node", func(b *testing.B) { b.ReportMetric(nodes/n, "bytes/unit") })
 		b.Run("volume", func(b *testing.B) {
-			b.ReportMetric((held(benchFill{nodes: n, volumes: n, shared: -1})-nodes)/n, "bytes/unit")
+			b.ReportMetric((held(benchFill{
+				nodes:   n,
+				volumes: n,
+				shared:  -1,
+			})-nodes)/n, "bytes/unit")
 		})
 		b.Run("claim", func(b *testing.B) {
-			without := held(benchFill{nodes: n, volumes: n, shared: -1, allocs: n})
-			b.ReportMetric((held(benchFill{nodes: n, volumes: n, shared: -1, allocs: n,
-				claimsEach: 10})-without)/(10*n), "bytes/unit")
+			without := held(benchFill{
+				nodes:   n,
+				volumes: n,
+				shared:  -1,
+				allocs:  n,
+			})
+			b.ReportMetric((held(benchFill{
+				nodes:      n,
+				volumes:    n,
+				shared:     -1,
+				allocs:     n,
+				claimsEach: 10,
+			})-without)/(10*n), "bytes/unit")
 		})
 	}
 }
@@ -76,7 +91,12 @@ func BenchmarkCapacity(b *testing.B) {
 	}
 	const n, each = 100000, 10
 	start := time.Now()
-	s := benchFill{nodes: n, volumes: n, shared: -1, allocs: n}.store(b)
+	s := benchFill{
+		nodes:   n,
+		volumes: n,
+		shared:  -1,
+		allocs:  n,
+	}.store(b)
 	s.many(n*each, func(tx *WriteTx, i int) error {
 		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			benchshape.Claim(benchshape.VolumeID(i/each), (i*7+i/each)%n, structs.ClaimRead)}})
@@ -106,9 +126,12 @@ func BenchmarkCapacity(b *testing.B) {
 // counter counts the bytes that are written to it.
 type counter int64
 
-func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
 
-// archived leaves a store of so many bytes in a file, if one is named.
+// archived writes a store, which has size bytes, into a file. It does nothing without a path.
 func archived(s *Store, path string, size int64) error {
 	if path == "" {
 		return nil
@@ -119,7 +142,11 @@ func archived(s *Store, path string, size int64) error {
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(s.Save(w)) }()
-	err = snaparchive.Write(f, snaparchive.Meta{Index: s.Index(), Term: 1, Version: "bench",
-		Created: time.Now()}, size, r)
+	err = snaparchive.Write(f, snaparchive.Meta{
+		Index:   s.Index(),
+		Term:    1,
+		Version: "bench",
+		Created: time.Now(),
+	}, size, r)
 	return errors.Join(err, r.Close(), f.Close())
 }

@@ -24,16 +24,25 @@ type benchStore struct {
 }
 
 func (f benchFill) store(tb testing.TB) *benchStore {
-	b := &benchStore{tb: tb, s: New(), index: 10}
+	b := &benchStore{
+		tb:    tb,
+		s:     New(),
+		index: 10,
+	}
 	if f.plugins == nil {
 		f.plugins = []string{benchshape.Plugin}
 	}
 	b.many(f.nodes,
-		func(tx *WriteTx, i int) error { return NodeRegister(tx, benchshape.Register(i, 0, f.plugins...)) })
+		func(tx *WriteTx, i int) error {
+			return NodeRegister(tx, benchshape.Register(i, 0, f.plugins...))
+		})
 	b.many(1, func(tx *WriteTx, _ int) error {
 		return JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(f.allocs)})
 	})
-	b.many(f.allocs, func(tx *WriteTx, i int) error { allocs.Put(tx, benchshape.Alloc(i, f.nodes)); return nil })
+	b.many(f.allocs, func(tx *WriteTx, i int) error {
+		allocs.Put(tx, benchshape.Alloc(i, f.nodes))
+		return nil
+	})
 	if f.pluginAllocs {
 		b.many(f.nodes, func(tx *WriteTx, i int) error {
 			a := benchshape.Alloc(i, f.nodes)
@@ -42,13 +51,17 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 			return nil
 		})
 	}
-	b.many(f.volumes, func(tx *WriteTx, i int) error { return b.putVolume(tx, benchshape.VolumeID(i), i) })
+	b.many(f.volumes, func(tx *WriteTx, i int) error {
+		return b.putVolume(tx, benchshape.VolumeID(i), i)
+	})
 	b.many(f.volumes*f.claimsEach, func(tx *WriteTx, i int) error {
 		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			benchshape.Claim(benchshape.VolumeID(i/f.claimsEach), i%max(1, f.allocs), structs.ClaimRead)}})
 	})
 	if f.shared >= 0 {
-		b.many(1, func(tx *WriteTx, _ int) error { return b.putVolume(tx, benchshape.SharedVolume, 1<<20) })
+		b.many(1, func(tx *WriteTx, _ int) error {
+			return b.putVolume(tx, benchshape.SharedVolume, 1<<20)
+		})
 		b.many(f.shared, func(tx *WriteTx, i int) error {
 			return VolumeClaim(tx,
 				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchshape.Claim(benchshape.SharedVolume, i,
@@ -70,7 +83,8 @@ func (b *benchStore) many(n int, fn func(tx *WriteTx, i int) error) {
 		batch := b.s.Begin()
 		for end := min(n, i+512); i < end; i++ {
 			b.index++
-			if err := batch.Apply(b.index, func(tx *WriteTx) error { return fn(tx, i) }); err != nil {
+			err := batch.Apply(b.index, func(tx *WriteTx) error { return fn(tx, i) })
+			if err != nil {
 				b.tb.Fatal(err)
 			}
 		}
@@ -81,7 +95,8 @@ func (b *benchStore) many(n int, fn func(tx *WriteTx, i int) error) {
 // do applies one entry in its own transaction, as the peer applies each of its entries.
 func (b *benchStore) do(fn func(tx *WriteTx) error) {
 	b.index++
-	if err := b.s.Write(b.index, fn); err != nil {
+	err := b.s.Write(b.index, fn)
+	if err != nil {
 		b.tb.Helper()
 		b.tb.Fatal(err)
 	}

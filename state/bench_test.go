@@ -11,16 +11,17 @@ import (
 	"berth/structs"
 )
 
-// The names of these benchmarks are those of bench/peer/statebench: a row of one is compared with the row of
-// the same name of the other, in its metric ns/unit. Run them for a time (-benchtime=1s), so that the
-// collector's share is in them; each store is filled once.
+// These benchmarks have the names of those in bench/peer/statebench, for a comparison of the metric ns/unit.
+// Run them for a time (-benchtime=1s), so that they include the garbage collector. Each store is filled once.
 
 var benchSizes = []int{10, 100, 1000, 10000, 100000}
 
 // bySize runs a benchmark at each size.
 func bySize(b *testing.B, variable string, sizes []int, at func(b *testing.B, n int)) {
 	for _, n := range sizes {
-		b.Run(fmt.Sprintf("%s=%d", variable, n), func(b *testing.B) { at(b, n) })
+		b.Run(fmt.Sprintf("%s=%d", variable, n), func(b *testing.B) {
+			at(b, n)
+		})
 	}
 }
 
@@ -51,8 +52,10 @@ func benchDiff(b *testing.B, most int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
 		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeUpdateCSIRequest {
 			k := i % min(n, most)
-			return &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", k),
-				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k, i+1)}}
+			return &structs.NodeUpdateCSIRequest{
+				NodeID:  benchshape.UUID("node", k),
+				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k, i+1)},
+			}
 		}, func(r *structs.NodeUpdateCSIRequest) {
 			s.do(func(tx *WriteTx) error { return NodeUpdateCSI(tx, r) })
 		})
@@ -80,12 +83,18 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 		for p := 1; p < 16; p++ {
 			ids = append(ids, fmt.Sprintf("plug%03d", p))
 		}
-		s := benchFill{nodes: n, shared: -1, plugins: ids}.store(b)
+		s := benchFill{
+			nodes:   n,
+			shared:  -1,
+			plugins: ids,
+		}.store(b)
 		for i := range n { // those that are measured report one plugin, as the peer's do
 			s.register(benchshape.Register(n+i, 0, benchshape.Plugin))
 		}
 		benchmeter.Perform(b, 1, benchmeter.AtOnce,
-			func(i int) *structs.NodeRegisterRequest { return benchshape.Register(n+i%n, i+1, benchshape.Plugin) },
+			func(i int) *structs.NodeRegisterRequest {
+				return benchshape.Register(n+i%n, i+1, benchshape.Plugin)
+			},
 			s.register)
 	})
 }
@@ -110,7 +119,9 @@ func benchBoot(b *testing.B, batch int) {
 			for i := 0; i < n; {
 				t := s.Begin()
 				for end := min(n, i+batch); i < end; i++ {
-					_ = t.Apply(uint64(i+10), func(tx *WriteTx) error { return NodeRegister(tx, reqs[i]) })
+					_ = t.Apply(uint64(i+10), func(tx *WriteTx) error {
+						return NodeRegister(tx, reqs[i])
+					})
 				}
 				t.Commit()
 			}
@@ -123,7 +134,11 @@ func benchBoot(b *testing.B, batch int) {
 // BenchmarkClaim is one more reader that claims a volume which R hold, and releases it: two entries.
 func BenchmarkClaim(b *testing.B) {
 	bySize(b, "R", append([]int{1}, benchSizes...), func(b *testing.B, r int) {
-		s := benchFill{nodes: 1000, shared: r, allocs: r + 1}.store(b)
+		s := benchFill{
+			nodes:  1000,
+			shared: r,
+			allocs: r + 1,
+		}.store(b)
 		benchmeter.Perform(b, 2, benchmeter.AtOnce,
 			func(int) *structs.CSIClaim { return benchshape.Claim(benchshape.SharedVolume, r, structs.ClaimRead) },
 			s.claimAndRelease)
@@ -133,7 +148,12 @@ func BenchmarkClaim(b *testing.B) {
 // BenchmarkClaimWriter is the only writer of one of V volumes that claims and releases it.
 func BenchmarkClaimWriter(b *testing.B) {
 	bySize(b, "V", benchSizes, func(b *testing.B, v int) {
-		s := benchFill{nodes: 1000, volumes: v, shared: -1, allocs: 10000}.store(b)
+		s := benchFill{
+			nodes:   1000,
+			volumes: v,
+			shared:  -1,
+			allocs:  10000,
+		}.store(b)
 		benchmeter.Perform(b, 2, benchmeter.AtOnce, func(i int) *structs.CSIClaim {
 			return benchshape.Claim(benchshape.VolumeID(i%v), i%10000, structs.ClaimWrite)
 		}, s.claimAndRelease)
@@ -159,7 +179,11 @@ func BenchmarkClaimStormBatched(b *testing.B) { benchStorm(b, 64) }
 
 func benchStorm(b *testing.B, batch int) {
 	bySize(b, "R", []int{10, 100, 1000, 10000}, func(b *testing.B, r int) {
-		s, claims := benchFill{nodes: 1000, shared: 0, allocs: r}.store(b), make([]*structs.CSIClaim, r)
+		s, claims := benchFill{
+			nodes:  1000,
+			shared: 0,
+			allocs: r,
+		}.store(b), make([]*structs.CSIClaim, r)
 		m := benchmeter.Begin(b)
 		for m.Loop() {
 			m.Pause()
@@ -188,9 +212,14 @@ func benchStorm(b *testing.B, batch int) {
 // BenchmarkPluginGet is a plugin put together with its instances and allocations.
 func BenchmarkPluginGet(b *testing.B) {
 	bySize(b, "N", []int{10, 100, 1000, 10000}, func(b *testing.B, n int) {
-		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
+		s := benchFill{
+			nodes:        n,
+			shared:       -1,
+			pluginAllocs: true,
+		}.store(b)
 		benchmeter.Repeat(b, func() {
-			if d := PluginDetail(s.s.Read(), benchshape.Plugin); len(d.Allocations) != n || len(d.Nodes) != n {
+			d := PluginDetail(s.s.Read(), benchshape.Plugin)
+			if len(d.Allocations) != n || len(d.Nodes) != n {
 				b.Fatal(len(d.Allocations))
 			}
 		})
@@ -200,7 +229,11 @@ func BenchmarkPluginGet(b *testing.B) {
 // BenchmarkPluginPage is the first 100 of a plugin's instances.
 func BenchmarkPluginPage(b *testing.B) {
 	bySize(b, "N", []int{1000, 10000, 100000}, func(b *testing.B, n int) {
-		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
+		s := benchFill{
+			nodes:        n,
+			shared:       -1,
+			pluginAllocs: true,
+		}.store(b)
 		benchmeter.Repeat(b, func() {
 			if d, next := PluginPage(s.s.Read(), benchshape.Plugin, nil, 100); len(d.Allocations) != 100 ||
 				next == nil {
@@ -214,7 +247,13 @@ func BenchmarkPluginPage(b *testing.B) {
 func BenchmarkVolumeList(b *testing.B) {
 	bySize(b, "claims", []int{0, 1, 10}, func(b *testing.B, each int) {
 		const n = 10000
-		s := benchFill{nodes: 1000, volumes: n, claimsEach: each, shared: -1, allocs: n}.store(b)
+		s := benchFill{
+			nodes:      1000,
+			volumes:    n,
+			claimsEach: each,
+			shared:     -1,
+			allocs:     n,
+		}.store(b)
 		benchmeter.Repeat(b, func() {
 			tx, out := s.s.Read(), []*structs.CSIVolumeListStub{}
 			stub := VolumeStubs(tx)
@@ -233,10 +272,17 @@ func BenchmarkVolumeList(b *testing.B) {
 // BenchmarkAllocUpdate reports a change of an allocation of a plugin's job.
 func BenchmarkAllocUpdate(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
-		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
+		s := benchFill{
+			nodes:        n,
+			shared:       -1,
+			pluginAllocs: true,
+		}.store(b)
 		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.AllocClientUpdate {
-			return &structs.AllocClientUpdate{ID: benchshape.UUID("plugalloc", i%n),
-				ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
+			return &structs.AllocClientUpdate{
+				ID:                benchshape.UUID("plugalloc", i%n),
+				ClientStatus:      structs.AllocRunning,
+				ClientDescription: fmt.Sprint(i),
+			}
 		}, s.report)
 	})
 }
@@ -252,7 +298,11 @@ func (b *benchStore) report(u *structs.AllocClientUpdate) {
 func BenchmarkAllocEnds(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		const nodes = 1000
-		s := benchFill{nodes: nodes, shared: -1, allocs: n}.store(b)
+		s := benchFill{
+			nodes:  nodes,
+			shared: -1,
+			allocs: n,
+		}.store(b)
 		benchmeter.Perform(b, 1, min(n, benchmeter.AtOnce), func(i int) *structs.AllocClientUpdate {
 			s.many(1, func(tx *WriteTx, _ int) error {
 				for e := range EvalsByJob(tx.ReadTx, structs.DefaultNamespace, benchshape.JobID) {
@@ -277,7 +327,10 @@ func BenchmarkNodeStatus(b *testing.B) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
 		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeStatusUpdate {
 			status := []string{structs.NodeDown, structs.NodeReady}[i&1]
-			return &structs.NodeStatusUpdate{NodeIDs: []string{benchshape.UUID("node", i/2%n)}, Status: status}
+			return &structs.NodeStatusUpdate{
+				NodeIDs: []string{benchshape.UUID("node", i/2%n)},
+				Status:  status,
+			}
 		}, func(u *structs.NodeStatusUpdate) {
 			s.do(func(tx *WriteTx) error { return NodeStatus(tx, u) })
 		})
@@ -286,7 +339,13 @@ func BenchmarkNodeStatus(b *testing.B) {
 
 // BenchmarkSnapshot writes and restores 10,000 nodes, 10,000 volumes and 100,000 claims.
 func BenchmarkSnapshot(b *testing.B) {
-	s := benchFill{nodes: 10000, volumes: 10000, claimsEach: 10, shared: -1, allocs: 100000}.store(b)
+	s := benchFill{
+		nodes:      10000,
+		volumes:    10000,
+		claimsEach: 10,
+		shared:     -1,
+		allocs:     100000,
+	}.store(b)
 	rows := countRows(s.s)
 	b.Run("write", func(b *testing.B) {
 		m := benchmeter.Begin(b)
@@ -325,7 +384,10 @@ func loadAsServer(s *Store, r io.Reader) error {
 // memory is a file that is kept in memory and read from its beginning by each copy.
 type memory struct{ b []byte }
 
-func (m *memory) Write(p []byte) (int, error) { m.b = append(m.b, p...); return len(p), nil }
+func (m *memory) Write(p []byte) (int, error) {
+	m.b = append(m.b, p...)
+	return len(p), nil
+}
 
 func (m *memory) Read(p []byte) (int, error) {
 	if len(m.b) == 0 {

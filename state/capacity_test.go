@@ -19,9 +19,9 @@ func freedNodes(tx *ReadTx, index uint64) string {
 }
 
 func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	if got := freedNodes(w.s.Read(), 0); got != "anywhere" {
-		t.Errorf("of a state that remembers nothing: %q", got)
+		t.Errorf("in an empty state: got %q, want anywhere", got)
 	}
 	w.node("n1")
 	first := w.index
@@ -29,23 +29,23 @@ func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 	w.alloc("a1", "j", "n2")
 	before := w.index
 	if got := freedNodes(w.s.Read(), first-1); got != "n1 n2" {
-		t.Errorf("two nodes came: %q", got)
+		t.Errorf("after two nodes registered: got %q, want n1 n2", got)
 	}
 	if got := freedNodes(w.s.Read(), first-2); got != "anywhere" {
-		t.Errorf("before the first: %q", got)
+		t.Errorf("before the first record: got %q, want anywhere", got)
 	}
 	w.status(structs.NodeDown, "n1")
 	w.client("n2", "a1", structs.AllocRunning)
 	if got := freedNodes(w.s.Read(), before); got != "" {
-		t.Errorf("nothing has ended: %q", got)
+		t.Errorf("while all run: got %q, want none", got)
 	}
 	w.client("n2", "a1", structs.AllocComplete)
 	if got := freedNodes(w.s.Read(), before); got != "n2" {
-		t.Errorf("an allocation has ended: %q", got)
+		t.Errorf("after an allocation ended: got %q, want n2", got)
 	}
 	w.status(structs.NodeReady, "n1")
 	if got := freedNodes(w.s.Read(), before); got != "n2 n1" {
-		t.Errorf("a node is back: %q", got)
+		t.Errorf("after a node came back: got %q, want n2 n1", got)
 	}
 
 	w.index++
@@ -59,12 +59,12 @@ func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := freedNodes(w.s.Read(), before); got != "anywhere" {
-		t.Errorf("it may be anywhere: %q", got)
+		t.Errorf("after an event without a node: got %q, want anywhere", got)
 	}
 	w.status(structs.NodeDown, "n1")
 	w.status(structs.NodeReady, "n1")
 	if got := freedNodes(w.s.Read(), at); got != "n1" {
-		t.Errorf("after what may be anywhere: %q", got)
+		t.Errorf("after the event without a node: got %q, want n1", got)
 	}
 	before = at
 
@@ -77,16 +77,16 @@ func TestFreedCapacity_IsRecordedPerNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := freedNodes(loaded.Read(), before); got != "n1" {
-		t.Errorf("loaded: %q", got)
+		t.Errorf("after the load: got %q, want n1", got)
 	}
 
 	for i := range keptFreed {
 		w.node(fmt.Sprint("m", i))
 	}
 	if got := freedNodes(w.s.Read(), before); got != "anywhere" {
-		t.Errorf("more than is remembered: %q", got)
+		t.Errorf("after more nodes than are recorded: got %q, want anywhere", got)
 	}
 	if got := freedNodes(w.s.Read(), w.index-2); got != fmt.Sprintf("m%d m%d", keptFreed-2, keptFreed-1) {
-		t.Errorf("the newest: %q", got)
+		t.Errorf("since the newest two: got %q", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// TestCheck_FindsEachViolation breaks one invariant at a time behind the back of the write functions.
+// TestCheck_FindsEachViolation breaks one invariant at a time, without the write functions.
 func TestCheck_FindsEachViolation(t *testing.T) {
 	claimRow := func(tx *WriteTx, alloc string) *structs.CSIClaim {
 		return Claim(tx.ReadTx, "default", "v", alloc).Copy()
@@ -17,7 +17,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		return Attachment(tx.ReadTx, "default", "v",
 			"n1").Copy()
 	}
-	for says, harm := range map[string]func(*WriteTx){
+	for says, violate := range map[string]func(*WriteTx){
 		"granted although it conflicts with that of a1": func(tx *WriteTx) {
 			c := claimRow(tx, "a2")
 			c.State, c.GrantIndex = granted, tx.Index
@@ -72,12 +72,20 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			j.Status = structs.JobRunning
 			jobs.Put(tx, j)
 			jobVersions.Put(tx, j.Copy())
-			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "idle", Namespace: "default",
-				Status: structs.EvalComplete})
+			evals.Put(tx, &structs.Evaluation{
+				ID:        "e",
+				JobID:     "idle",
+				Namespace: "default",
+				Status:    structs.EvalComplete,
+			})
 		},
 		"missed the unblock of capacity": func(tx *WriteTx) {
-			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "x", Status: structs.EvalBlocked,
-				BlockedOn: []string{structs.WakeCapacity}})
+			evals.Put(tx, &structs.Evaluation{
+				ID:        "e",
+				JobID:     "x",
+				Status:    structs.EvalBlocked,
+				BlockedOn: []string{structs.WakeCapacity},
+			})
 		},
 		"modified at 999": func(tx *WriteTx) {
 			n := aNode("n9")
@@ -91,15 +99,18 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			if faults := Check(w.s.Read()); faults != nil {
 				t.Fatal(faults)
 			}
-			_ = w.s.Write(w.index+1, func(tx *WriteTx) error { harm(tx); return nil })
+			_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
+				violate(tx)
+				return nil
+			})
 			if faults := strings.Join(Check(w.s.Read()), "\n"); !strings.Contains(faults, says) {
-				t.Errorf("it sees %q", faults)
+				t.Errorf("got faults %q, want %q", faults, says)
 			}
 		})
 	}
 }
 
-// TestCheck_BoundsItsAnswer damages many rows, and one with a long name.
+// TestCheck_BoundsItsAnswer puts many faulty rows, and one with a long name.
 func TestCheck_BoundsItsAnswer(t *testing.T) {
 	w := threeNodes(t, true)
 	_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
@@ -111,7 +122,7 @@ func TestCheck_BoundsItsAnswer(t *testing.T) {
 	})
 	faults := Check(w.s.Read())
 	if len(faults) != mostFaults+1 || faults[mostFaults] != "and 7 more" {
-		t.Errorf("it describes %d faults, and then says %q", len(faults), faults[len(faults)-1])
+		t.Errorf("got %d lines, the last is %q", len(faults), faults[len(faults)-1])
 	}
 	for _, fault := range faults {
 		if len(fault) > mostFaultBytes+len("…") {

@@ -13,14 +13,17 @@ import (
 	"berth/structs"
 )
 
-// aQueue is a volume for which some readers and n allocations wait, each in its own access mode.
-func aQueue(t testing.TB, readers, n int) *quiet {
-	w := &quiet{s: New()}
+// storeWithQueue returns a store with a volume for which some readers and n allocations wait, each in its own
+// access mode.
+func storeWithQueue(t testing.TB, readers, n int) *uncheckedStore {
+	w := &uncheckedStore{s: New()}
 	w.do(func(tx *WriteTx) {
-		mustDo(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		mustDo(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"),
-			CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
-		mustDo(t,
+		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{
+			Node: aNode("n"),
+			CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
+		}))
+		must(t,
 			VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p")}}))
 		for i := range readers + n {
 			w.claimInQueue(t, tx, i, i < readers)
@@ -29,73 +32,77 @@ func aQueue(t testing.TB, readers, n int) *quiet {
 	return w
 }
 
-func (w *quiet) claimInQueue(t testing.TB, tx *WriteTx, i int, reads bool) {
+func (w *uncheckedStore) claimInQueue(t testing.TB, tx *WriteTx, i int, reads bool) {
 	id := queuedID(i)
-	allocs.Put(tx, &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n",
-		Resources: &structs.Resources{}})
+	allocs.Put(tx, &structs.Allocation{
+		ID:        id,
+		Namespace: "default",
+		JobID:     "j",
+		NodeID:    "n",
+		Resources: &structs.Resources{},
+	})
 	c := aClaim("v", id, wr, snw)
 	if reads {
 		c = aClaim("v", id, rd, mnr)
 	}
-	mustDo(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}}))
-}
-
-func mustDo(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}}))
 }
 
 // queuedID makes IDs in the reverse order of the queue: the granted claim has the last ID among the claims of
 // the volume.
-func queuedID(i int) string { return fmt.Sprintf("a%06d", 999_999-i) }
+func queuedID(i int) string {
+	return fmt.Sprintf("a%06d", 999_999-i)
+}
 
 func TestClaimReasons_NameThreeAndCountTheRest(t *testing.T) {
-	w := aQueue(t, 5, 200)
+	w := storeWithQueue(t, 5, 200)
 	why := func(i int) string {
 		tx := w.s.Read()
 		return ClaimBlocked(tx, Claim(tx, "default", "v", queuedID(i)))
 	}
-	held := `^(allocation a9999\d\d \(job j\) on node name-n holds volume v as multi-node-reader-only, read(, )?){3} and 2 more`
+	held := `^(allocation a9999\d\d \(job j\) on node name-n ` +
+		`holds volume v as multi-node-reader-only, read(, )?){3} and 2 more`
+	three := fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and ",
+		queuedID(5), queuedID(6), queuedID(7))
 	for i, want := range map[int]string{
-		5: held + "$",
-		6: held + "; ahead in the queue: allocation " + queuedID(5) + "$",
-		9: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 1 more$",
-			queuedID(5), queuedID(6), queuedID(7)),
-		105: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and 97 more$",
-			queuedID(5), queuedID(6), queuedID(7)),
-		106: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$",
-			queuedID(5), queuedID(6), queuedID(7)),
-		204: held + fmt.Sprintf("; ahead in the queue: allocation %s, allocation %s, allocation %s and more than 97 more$",
-			queuedID(5), queuedID(6), queuedID(7)),
+		5:   held + "$",
+		6:   held + "; ahead in the queue: allocation " + queuedID(5) + "$",
+		9:   held + three + "1 more$",
+		105: held + three + "97 more$",
+		106: held + three + "more than 97 more$",
+		204: held + three + "more than 97 more$",
 	} {
-		if got := why(i); !regexp.MustCompile(want).MatchString(got) {
-			t.Errorf("%d waits because\n%s; want\n%s", i, got, want)
+		got := why(i)
+		if !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("claim %d waits because\n%s; want\n%s", i, got, want)
 		}
 	}
 }
 
-// TestClaimReasons_OfAQueueEqualThoseOfEachClaim with all classes of waiting and granted claims, from any
-// position in the queue.
+// TestClaimReasons_OfAQueueEqualThoseOfEachClaim compares reasons in queues of all classes, from any
+// position.
 func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(rt)
-		w.node("n1", half("p", structs.CSIKindNode, true))
+		w := newFixture(rt)
+		w.node("n1", anInstance("p", structs.CSIKindNode, true))
 		w.volume("v", "p")
 		access := rapid.SampledFrom([]structs.CSIAccessMode{snw, mnr, mnsw, mnmw, mnsw})
 		for i := range rapid.IntRange(1, 12).Draw(rt, "claims") {
 			id := fmt.Sprintf("a%d", (i*7)%13)
 			w.alloc(id, "j", "n1")
 			c := aClaim("v", id, rapid.SampledFrom([]string{rd, wr}).Draw(rt, "mode"), access.Draw(rt, "access"))
-			_ = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c},
-				WriteOptions: w.now()})
+			_ = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{
+				Claims:       []*structs.CSIClaim{c},
+				WriteOptions: w.now(),
+			})
 			if rapid.IntRange(0, 3).Draw(rt, "release") == 0 {
 				all := ClaimsByVolume(w.s.Read(), "default", "v")
 				if len(all) > 0 {
 					k := all[rapid.IntRange(0, len(all)-1).Draw(rt, "which")].Key()
-					do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k},
-						WriteOptions: w.now()})
+					do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+						Claims:       []structs.CSIClaimKey{k},
+						WriteOptions: w.now(),
+					})
 				}
 			}
 			tx := w.s.Read()
@@ -122,12 +129,15 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 		return strings.Compare(classKey(a.Class())+a.AllocID, classKey(b.Class())+b.AllocID)
 	})
 	for _, o := range byID {
-		if o.State == structs.ClaimGranted && o.Class().Conflicts(c.Class()) {
+		if o.State == structs.ClaimGranted &&
+			o.Class().Conflicts(c.Class()) {
 			held = append(held, describeHolder(tx, o))
 		}
 	}
 	for _, o := range all {
-		if o.State == structs.ClaimWaiting && o.Class().Conflicts(c.Class()) && inQueueOrder(o, c) < 0 {
+		if o.State == structs.ClaimWaiting &&
+			o.Class().Conflicts(c.Class()) &&
+			inQueueOrder(o, c) < 0 {
 			ahead = append(ahead, "allocation "+o.AllocID)
 		}
 	}
@@ -147,21 +157,24 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 	const short, long = 200, 8000
 	one := func(n int) time.Duration {
-		w := aQueue(t, 2, n)
+		w := storeWithQueue(t, 2, n)
 		return quickest(func() time.Duration {
 			w.do(func(tx *WriteTx) { w.claimInQueue(t, tx, n+2, false) })
 			w.do(func(tx *WriteTx) {
 				must(t,
 					VolumeUnpublish(tx,
-						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v",
-							AllocID: queuedID(n + 2)}}}))
+						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{
+							Namespace: "default",
+							VolumeID:  "v",
+							AllocID:   queuedID(n + 2),
+						}}}))
 			})
 			tx := w.s.Read()
 			c := Claim(tx, "default", "v", queuedID(n+1))
 			start := time.Now()
 			for range 20 {
 				if ClaimBlocked(w.s.Read(), c) == "" {
-					t.Fatal("it does not wait")
+					t.Fatal("the claim does not wait")
 				}
 			}
 			return time.Since(start)
@@ -171,11 +184,12 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 		t.Errorf("a reason takes %v in a queue of %d and %v in one of %d", few, short, many, long)
 	}
 	whole := func(n int) time.Duration {
-		w := aQueue(t, 2, n)
+		w := storeWithQueue(t, 2, n)
 		return quickest(func() time.Duration {
 			tx := w.s.Read()
 			start := time.Now()
-			if d := VolumeDetail(tx, Volume(tx, "default", "v")); len(d.Claims) != n+2 || d.Claims[n+1].Reason == "" {
+			d := VolumeDetail(tx, Volume(tx, "default", "v"))
+			if len(d.Claims) != n+2 || d.Claims[n+1].Reason == "" {
 				t.Fatalf("%d claims", len(d.Claims))
 			}
 			return time.Since(start) / time.Duration(n)
@@ -196,7 +210,7 @@ func quickest(do func() time.Duration) time.Duration {
 
 func BenchmarkReason(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
-		w := aQueue(b, 2, n)
+		w := storeWithQueue(b, 2, n)
 		c := Claim(w.s.Read(), "default", "v", queuedID(n+1))
 		b.Run(fmt.Sprintf("one/queue=%d", n), func(b *testing.B) {
 			for range b.N {

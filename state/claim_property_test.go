@@ -14,25 +14,29 @@ var allClasses = func() (out []structs.ClaimClass) {
 	for _, access := range structs.CSIAccessModes {
 		for _, attachment := range []structs.CSIAttachmentMode{structs.CSIFileSystem, structs.CSIBlockDevice} {
 			for _, mode := range []string{rd, wr} {
-				out = append(out, structs.ClaimClass{AccessMode: access, AttachmentMode: attachment, Mode: mode})
+				out = append(out, structs.ClaimClass{
+					AccessMode:     access,
+					AttachmentMode: attachment,
+					Mode:           mode,
+				})
 			}
 		}
 	}
 	return out
 }()
 
-// commonClasses are those of which a volume is likely to have several claims.
+// commonClasses are classes of which a volume often has several claims.
 var commonClasses = []structs.ClaimClass{
 	{AccessMode: mnsw, AttachmentMode: structs.CSIFileSystem, Mode: wr},
 	{AccessMode: mnsw, AttachmentMode: structs.CSIFileSystem, Mode: rd},
 	{AccessMode: snw, AttachmentMode: structs.CSIFileSystem, Mode: wr},
 }
 
-// machine drives a small cluster at random: three nodes, an attaching and a plain plugin, three volumes,
-// eight allocations. After each step every invariant must hold, and no claim may have overtaken an earlier
-// one.
-type machine struct {
-	*world
+// randomCluster changes a small cluster at random: three nodes, an attaching and a plain plugin, three
+// volumes, eight allocations. After each step every invariant must hold, and no claim may have overtaken an
+// earlier one.
+type randomCluster struct {
+	*fixture
 	r      *rapid.T
 	before map[structs.CSIClaimKey]*structs.CSIClaim
 }
@@ -44,39 +48,52 @@ var (
 	someAllocs = []string{"a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"}
 )
 
-func pick[T any](m *machine, label string, from []T) T {
+func pick[T any](m *randomCluster, label string, from []T) T {
 	return rapid.SampledFrom(from).Draw(m.r, label)
 }
 
-func (m *machine) flip(label string) bool { return rapid.Bool().Draw(m.r, label) }
+func (m *randomCluster) flip(label string) bool {
+	return rapid.Bool().Draw(m.r, label)
+}
 
 // step applies one entry and ignores its error.
-func step[P any](m *machine, fn func(*WriteTx, *P) error, p *P) { _ = try(m.world, fn, p) }
+func step[P any](m *randomCluster, fn func(*WriteTx, *P) error, p *P) {
+	_ = try(m.fixture, fn, p)
+}
 
-func (m *machine) register() {
+func (m *randomCluster) register() {
 	var csi []*structs.CSIPluginInstance
 	if m.flip("plain") {
-		csi = append(csi, half("plain", structs.CSIKindNode, m.flip("healthy")))
+		csi = append(csi, anInstance("plain", structs.CSIKindNode, m.flip("healthy")))
 	}
 	if m.flip("attaching") {
-		csi = append(csi, attaching(half("attaching", structs.CSIKindNode, m.flip("healthy")))...)
+		csi = append(csi, attaching(anInstance("attaching", structs.CSIKindNode, m.flip("healthy")))...)
 	}
 	if m.flip("controller") {
-		csi = append(csi, attaching(half("attaching", structs.CSIKindController, m.flip("healthy")))...)
+		csi = append(csi, attaching(anInstance("attaching", structs.CSIKindController, m.flip("healthy")))...)
 		csi[len(csi)-1].ExpandsOffline = m.flip("offline")
 	}
 	n := aNode(pick(m, "node", someNodes))
 	n.NodeClass = pick(m, "class", []string{"", "x"})
-	step(m, NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: csi, WriteOptions: m.now()})
+	step(m, NodeRegister, &structs.NodeRegisterRequest{
+		Node:         n,
+		CSI:          csi,
+		WriteOptions: m.now(),
+	})
 }
 
-func (m *machine) nodeStatus() {
-	step(m, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{pick(m, "node", someNodes),
-		pick(m, "node", someNodes)},
-		Status: pick(m, "status", []string{structs.NodeReady, structs.NodeDown}), WriteOptions: m.now()})
+func (m *randomCluster) nodeStatus() {
+	step(m, NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs: []string{
+			pick(m, "node", someNodes),
+			pick(m, "node", someNodes),
+		},
+		Status:       pick(m, "status", []string{structs.NodeReady, structs.NodeDown}),
+		WriteOptions: m.now(),
+	})
 }
 
-func (m *machine) place() {
+func (m *randomCluster) place() {
 	j := Job(m.s.Read(), structs.DefaultNamespace, "j")
 	if j == nil || m.flip("new version") {
 		spec := aJob("j", structs.JobService)
@@ -84,31 +101,44 @@ func (m *machine) place() {
 		j = m.job(spec)
 	}
 	p := m.plan(j)
-	p.Place = []*structs.Allocation{{ID: pick(m, "alloc", someAllocs), Namespace: j.Namespace, JobID: "j",
+	p.Place = []*structs.Allocation{{
+		ID:         pick(m, "alloc", someAllocs),
+		Namespace:  j.Namespace,
+		JobID:      "j",
 		JobVersion: j.Version,
-		TaskGroup:  "g", NodeID: pick(m, "node", someNodes)}}
+		TaskGroup:  "g",
+		NodeID:     pick(m, "node", someNodes),
+	}}
 	step(m, PlanApply, p)
 }
 
-func (m *machine) stop() {
+func (m *randomCluster) stop() {
 	j := Job(m.s.Read(), structs.DefaultNamespace, "j")
 	if j == nil {
 		return
 	}
 	p := m.plan(j)
-	p.Stop = []*structs.PlanStop{{AllocID: pick(m, "alloc", someAllocs),
-		ClientStatus: pick(m, "lost", []string{"", structs.AllocLost})}}
+	p.Stop = []*structs.PlanStop{{
+		AllocID:      pick(m, "alloc", someAllocs),
+		ClientStatus: pick(m, "lost", []string{"", structs.AllocLost}),
+	}}
 	step(m, PlanApply, p)
 }
 
-func (m *machine) report() {
-	step(m, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{WriteOptions: m.now(),
-		Allocs: []*structs.AllocClientUpdate{
-			{ID: pick(m, "alloc", someAllocs), ClientStatus: pick(m, "status", []string{structs.AllocRunning,
-				structs.AllocComplete, structs.AllocFailed})}}})
+func (m *randomCluster) report() {
+	step(m, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		WriteOptions: m.now(),
+		Allocs: []*structs.AllocClientUpdate{{
+			ID: pick(m, "alloc", someAllocs),
+			ClientStatus: pick(m, "status", []string{
+				structs.AllocRunning,
+				structs.AllocComplete, structs.AllocFailed,
+			}),
+		}},
+	})
 }
 
-func (m *machine) put() {
+func (m *randomCluster) put() {
 	v := aVolume(pick(m, "volume", someVolume), pick(m, "plugin", somePlugin))
 	v.State, v.RequestedCapacityMin = pick(m, "state", []string{"", structs.VolumeCreating}),
 		int64(rapid.IntRange(0, 3).Draw(m.r, "size"))
@@ -117,89 +147,121 @@ func (m *machine) put() {
 	}
 	if m.flip("capable of one thing") {
 		k := pick(m, "capability", allClasses)
-		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: k.AccessMode,
-			AttachmentMode: k.AttachmentMode}}
+		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
+			AccessMode:     k.AccessMode,
+			AttachmentMode: k.AttachmentMode,
+		}}
 	}
-	step(m, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v},
-		WriteOptions: m.now()})
+	step(m, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v},
+		WriteOptions: m.now(),
+	})
 }
 
-func (m *machine) remove() {
+func (m *randomCluster) remove() {
 	id := pick(m, "volume", someVolume)
 	if m.flip("delete") {
 		step(m, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
 		return
 	}
-	step(m, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, Force: m.flip("force"),
-		WriteOptions: m.now()})
+	step(m, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		ID:           id,
+		Force:        m.flip("force"),
+		WriteOptions: m.now(),
+	})
 }
 
-func (m *machine) maybeError() *structs.OperationError {
+func (m *randomCluster) maybeError() *structs.OperationError {
 	if m.flip("ok") {
 		return nil
 	}
-	return &structs.OperationError{Message: "the plugin says no", Kind: structs.KindUnavailable}
+	return &structs.OperationError{Message: "the plugin rejects it", Kind: structs.KindUnavailable}
 }
 
-func (m *machine) volumeOutcome() {
+func (m *randomCluster) volumeOutcome() {
 	id := pick(m, "volume", someVolume)
-	step(m, VolumeOutcome, &structs.CSIVolumeOutcome{ID: id,
-		Op:         pick(m, "op", []string{"create", "delete", "expand"}),
-		ExternalID: "ext-" + id, Err: m.maybeError(), Final: m.flip("final"), WriteOptions: m.now(),
-		NodeExpandBytes: int64(rapid.IntRange(0, 2).Draw(m.r, "node expand"))})
+	step(m, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:              id,
+		Op:              pick(m, "op", []string{"create", "delete", "expand"}),
+		ExternalID:      "ext-" + id,
+		Err:             m.maybeError(),
+		Final:           m.flip("final"),
+		WriteOptions:    m.now(),
+		NodeExpandBytes: int64(rapid.IntRange(0, 2).Draw(m.r, "node expand")),
+	})
 }
 
 // nodeExpanded sends the outcome of an expansion from the node of the claim or from another one.
-func (m *machine) nodeExpanded() {
-	step(m, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: pick(m, "volume", someVolume),
-		AllocID: pick(m, "alloc", someAllocs),
-		NodeID:  pick(m, "node", someNodes), Bytes: int64(rapid.IntRange(0, 2).Draw(m.r, "bytes")),
-		Err: m.maybeError(), WriteOptions: m.now()})
+func (m *randomCluster) nodeExpanded() {
+	step(m, NodeExpanded, &structs.CSINodeExpandOutcome{
+		VolumeID:     pick(m, "volume", someVolume),
+		AllocID:      pick(m, "alloc", someAllocs),
+		NodeID:       pick(m, "node", someNodes),
+		Bytes:        int64(rapid.IntRange(0, 2).Draw(m.r, "bytes")),
+		Err:          m.maybeError(),
+		WriteOptions: m.now(),
+	})
 }
 
-func (m *machine) claims() {
+func (m *randomCluster) claims() {
 	var cs []*structs.CSIClaim
 	for range rapid.IntRange(1, 3).Draw(m.r, "claims") {
 		k := pick(m, "class", allClasses)
 		if m.flip("common") {
 			k = pick(m, "common class", commonClasses)
 		}
-		cs = append(cs, &structs.CSIClaim{VolumeID: pick(m, "volume", someVolume),
-			AllocID: pick(m, "alloc", someAllocs),
-			Mode:    k.Mode, AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode})
+		cs = append(cs, &structs.CSIClaim{
+			VolumeID:       pick(m, "volume", someVolume),
+			AllocID:        pick(m, "alloc", someAllocs),
+			Mode:           k.Mode,
+			AccessMode:     k.AccessMode,
+			AttachmentMode: k.AttachmentMode,
+		})
 	}
 	step(m, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
 }
 
-func (m *machine) unpublish() {
+func (m *randomCluster) unpublish() {
 	k := structs.CSIClaimKey{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs)}
 	before := Claim(m.s.Read(), structs.DefaultNamespace, k.VolumeID, k.AllocID)
 	forced := pick(m, "operator", []string{"", "forced"})
-	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k},
-		Operator: forced, WriteOptions: m.now()})
-	if forced == "" || before == nil || m.claimState(k.VolumeID, k.AllocID) != "" {
+	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		Claims:       []structs.CSIClaimKey{k},
+		Operator:     forced,
+		WriteOptions: m.now(),
+	})
+	if forced == "" || before == nil ||
+		m.claimState(k.VolumeID, k.AllocID) != "" {
 		return
 	}
-	if a := Alloc(m.s.Read(), k.AllocID); a != nil && !a.ClientTerminal() {
+	a := Alloc(m.s.Read(), k.AllocID)
+	if a != nil && !a.ClientTerminal() {
 		m.r.Fatalf("allocation %s lost volume %s by force and is %s", a.ID, k.VolumeID, a.ClientStatus)
 	}
 }
 
-func (m *machine) attachmentOutcome() {
-	step(m, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: pick(m, "volume", someVolume),
-		NodeID: pick(m, "node", someNodes),
-		Op:     pick(m, "op", []string{"attach", "detach"}), Err: m.maybeError(), WriteOptions: m.now()})
+func (m *randomCluster) attachmentOutcome() {
+	step(m, AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		VolumeID:     pick(m, "volume", someVolume),
+		NodeID:       pick(m, "node", someNodes),
+		Op:           pick(m, "op", []string{"attach", "detach"}),
+		Err:          m.maybeError(),
+		WriteOptions: m.now(),
+	})
 }
 
-func (m *machine) reap() {
-	step(m, Reap, &structs.ReapRequest{Allocs: []string{pick(m, "alloc", someAllocs)},
-		Nodes: []string{pick(m, "node", someNodes)},
-		Evals: []string{fmt.Sprintf("eval-%d", m.index/2)},
-		Jobs:  []structs.JobKey{{Namespace: structs.DefaultNamespace, ID: "j"}}, WriteOptions: m.now()})
+func (m *randomCluster) reap() {
+	step(m, Reap, &structs.ReapRequest{
+		Allocs:       []string{pick(m, "alloc", someAllocs)},
+		Nodes:        []string{pick(m, "node", someNodes)},
+		Evals:        []string{fmt.Sprintf("eval-%d", m.index/2)},
+		Jobs:         []structs.JobKey{{Namespace: structs.DefaultNamespace, ID: "j"}},
+		WriteOptions: m.now(),
+	})
 }
 
 // checkFairness compares every pair of claims in each queue.
-func (m *machine) checkFairness() {
+func (m *randomCluster) checkFairness() {
 	tx := m.s.Read()
 	now := map[structs.CSIClaimKey]*structs.CSIClaim{}
 	for c := range Claims(tx, structs.AllNamespaces) {
@@ -208,9 +270,11 @@ func (m *machine) checkFairness() {
 	for _, c := range now {
 		rivals := 0
 		for _, o := range now {
-			if o.VolumeID == c.VolumeID && o.AllocID != c.AllocID && o.Class().Conflicts(c.Class()) {
+			if o.VolumeID == c.VolumeID && o.AllocID != c.AllocID &&
+				o.Class().Conflicts(c.Class()) {
 				was := m.before[o.Key()]
-				if c.GrantIndex == m.index && o.State == waiting && inQueueOrder(o, c) < 0 && was != nil {
+				if c.GrantIndex == m.index && o.State == waiting &&
+					inQueueOrder(o, c) < 0 && was != nil {
 					m.r.Fatalf("allocation %s overtook %s in the queue of %s", c.AllocID, o.AllocID, c.VolumeID)
 				}
 				if o.State == granted || inQueueOrder(o, c) < 0 {
@@ -221,21 +285,22 @@ func (m *machine) checkFairness() {
 		v := Volume(tx, c.Namespace, c.VolumeID)
 		blocked := volumeBlock(tx, v) + classBlock(tx, v, c.Class()) + nodeBlock(tx, v, c)
 		if c.State == waiting && rivals == 0 && blocked == "" {
-			m.r.Fatalf("allocation %s waits for %s and nothing is in the way", c.AllocID, c.VolumeID)
+			m.r.Fatalf("allocation %s waits for %s and nothing blocks it", c.AllocID, c.VolumeID)
 		}
-		if why := ClaimBlocked(tx, c); c.State == waiting && why == "" {
-			m.r.Fatalf("allocation %s waits for %s for no reason", c.AllocID, c.VolumeID)
+		why := ClaimBlocked(tx, c)
+		if c.State == waiting && why == "" {
+			m.r.Fatalf("allocation %s waits for %s without a reason", c.AllocID, c.VolumeID)
 		}
 	}
 	m.before = now
 }
 
-// settle begins with everything in place to quarrel about.
-func (m *machine) settle() {
+// fill makes all that the steps compete for.
+func (m *randomCluster) fill() {
 	for _, id := range someNodes {
-		m.node(id, append(attaching(half("attaching", structs.CSIKindNode, true),
-			half("attaching", structs.CSIKindController, true)),
-			half("plain", structs.CSIKindNode, true))...)
+		m.node(id, append(attaching(anInstance("attaching", structs.CSIKindNode, true),
+			anInstance("attaching", structs.CSIKindController, true)),
+			anInstance("plain", structs.CSIKindNode, true))...)
 	}
 	for n, id := range someVolume {
 		m.volume(id, somePlugin[min(n, 1)])
@@ -246,16 +311,30 @@ func (m *machine) settle() {
 }
 
 func TestClaimQueue_IsFair(t *testing.T) {
-	often := []func(*machine){(*machine).claims, (*machine).claims, (*machine).claims, (*machine).unpublish,
-		(*machine).unpublish,
-		(*machine).attachmentOutcome, (*machine).attachmentOutcome, (*machine).place, (*machine).volumeOutcome,
-		(*machine).nodeExpanded}
-	seldom := []func(*machine){(*machine).register, (*machine).nodeStatus, (*machine).stop, (*machine).report,
-		(*machine).put,
-		(*machine).remove, (*machine).reap}
+	often := []func(*randomCluster){
+		(*randomCluster).claims,
+		(*randomCluster).claims,
+		(*randomCluster).claims,
+		(*randomCluster).unpublish,
+		(*randomCluster).unpublish,
+		(*randomCluster).attachmentOutcome,
+		(*randomCluster).attachmentOutcome,
+		(*randomCluster).place,
+		(*randomCluster).volumeOutcome,
+		(*randomCluster).nodeExpanded,
+	}
+	seldom := []func(*randomCluster){
+		(*randomCluster).register,
+		(*randomCluster).nodeStatus,
+		(*randomCluster).stop,
+		(*randomCluster).report,
+		(*randomCluster).put,
+		(*randomCluster).remove,
+		(*randomCluster).reap,
+	}
 	rapid.Check(t, func(r *rapid.T) {
-		m := &machine{world: newWorld(r), r: r}
-		m.settle()
+		m := &randomCluster{fixture: newFixture(r), r: r}
+		m.fill()
 		for range rapid.IntRange(1, 120).Draw(r, "steps") {
 			if rapid.IntRange(0, 5).Draw(r, "seldom") == 0 {
 				pick(m, "step", seldom)(m)
@@ -271,26 +350,36 @@ func TestClaimClass_ConflictIsSymmetric(t *testing.T) {
 	for _, a := range allClasses {
 		for _, b := range allClasses {
 			if a.Conflicts(b) != b.Conflicts(a) {
-				t.Errorf("%s and %s", a, b)
+				t.Errorf("the conflict of %s and %s is not symmetric", a, b)
 			}
 		}
 	}
-	if len(allClasses) != 20 || len(slices.Compact(slices.Clone(allClasses))) != 20 {
-		t.Errorf("%d classes", len(allClasses))
+	if len(allClasses) != 20 ||
+		len(slices.Compact(slices.Clone(allClasses))) != 20 {
+		t.Errorf("got %d classes, want 20 that differ", len(allClasses))
 	}
 }
 
-// TestClaimCounts_PerClass puts, changes and deletes claims and compares the numbers kept with those found.
+// TestClaimCounts_PerClass puts, changes and deletes claims and compares the stored counts with the counted
+// ones.
 func TestClaimCounts_PerClass(t *testing.T) {
-	one := func(r *rapid.T, from ...string) string { return rapid.SampledFrom(from).Draw(r, "of") }
+	one := func(r *rapid.T, from ...string) string {
+		return rapid.SampledFrom(from).Draw(r, "of")
+	}
 	rapid.Check(t, func(r *rapid.T) {
 		s := New()
 		_ = s.Write(1, func(tx *WriteTx) error {
 			for range rapid.IntRange(0, 40).Draw(r, "changes") {
-				c := &structs.CSIClaim{Namespace: "default", VolumeID: one(r, "v", "w"), AllocID: one(r, "1", "2", "3",
-					"4", "5"), State: one(r, waiting, granted),
+				c := &structs.CSIClaim{
+					Namespace: "default",
+					VolumeID:  one(r, "v", "w"),
+					AllocID: one(r, "1", "2", "3",
+						"4", "5"),
+					State:          one(r, waiting, granted),
 					AccessMode:     structs.CSIAccessMode(one(r, "multi-node-reader-only", "single-node-writer", "another")),
-					AttachmentMode: structs.CSIFileSystem, Mode: one(r, rd, wr)}
+					AttachmentMode: structs.CSIFileSystem,
+					Mode:           one(r, rd, wr),
+				}
 				if rapid.Bool().Draw(r, "drop") {
 					dropClaim(tx, c)
 				} else {

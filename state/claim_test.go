@@ -21,14 +21,14 @@ const (
 	granted = structs.ClaimGranted
 )
 
-// threeNodes is a world with a plugin p on nodes n1..n3, a volume v of it, and allocations on each node:
-// a1, a2, a3 and b1, b2, b3.
-func threeNodes(t testing.TB, attach bool) *world {
-	w := newWorld(t)
+// threeNodes returns a fixture with a plugin p on nodes n1..n3, a volume v of it, and allocations on each
+// node: a1, a2, a3 and b1, b2, b3.
+func threeNodes(t testing.TB, attach bool) *fixture {
+	w := newFixture(t)
 	for _, n := range []string{"1", "2", "3"} {
-		csi := []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}
+		csi := []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)}
 		if attach {
-			csi = attaching(append(csi, half("p", structs.CSIKindController, true))...)
+			csi = attaching(append(csi, anInstance("p", structs.CSIKindController, true))...)
 		}
 		w.node("n"+n, csi...)
 		w.alloc("a"+n, "j", "n"+n)
@@ -39,47 +39,49 @@ func threeNodes(t testing.TB, attach bool) *world {
 }
 
 func TestClaimQueue_GrantsInOrder(t *testing.T) {
-	type ask struct {
+	type request struct {
 		alloc, mode string
 		access      structs.CSIAccessMode
 	}
 	for _, c := range []struct {
-		name    string
-		asks    []ask
-		release []string
-		want    string // alloc:state, in the order of the requests; g granted, w waiting, - gone
+		name     string
+		requests []request
+		release  []string
+		want     string // alloc:state, in the order of the requests; g granted, w waiting, - gone
 	}{
-		{"one writer on one node", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"b1", wr, snw}}, nil, "a1:g a2:w b1:w"},
-		{"the next in the queue, not another", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}},
+		{"one writer on one node", []request{{"a1", wr, snw}, {"a2", wr, snw}, {"b1", wr, snw}}, nil,
+			"a1:g a2:w b1:w"},
+		{"the next in the queue, not another", []request{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}},
 			[]string{"a1"}, "a1:- a2:g a3:w"},
-		{"a reader of a single-node volume is alone too", []ask{{"a1", rd, snr}, {"b1", rd, snr}}, nil,
+		{"a reader of a single-node volume is alone too", []request{{"a1", rd, snr}, {"b1", rd, snr}}, nil,
 			"a1:g b1:w"},
-		{"readers share", []ask{{"a1", rd, mnr}, {"a2", rd, mnr}, {"b1", rd, mnr}}, nil, "a1:g a2:g b1:g"},
-		{"one writer among readers", []ask{{"a1", wr, mnsw}, {"a2", rd, mnsw}, {"a3", wr, mnsw}}, nil,
+		{"readers share", []request{{"a1", rd, mnr}, {"a2", rd, mnr}, {"b1", rd, mnr}}, nil, "a1:g a2:g b1:g"},
+		{"one writer among readers", []request{{"a1", wr, mnsw}, {"a2", rd, mnsw}, {"a3", wr, mnsw}}, nil,
 			"a1:g a2:g a3:w"},
-		{"readers pass a waiting writer they do not mind", []ask{{"a1", wr, mnsw}, {"a2", wr, mnsw},
-			{"a3", rd, mnsw}}, nil, "a1:g a2:w a3:g"},
-		{"writers share", []ask{{"a1", wr, mnmw}, {"a2", wr, mnmw}, {"a3", rd, mnmw}}, nil, "a1:g a2:g a3:g"},
-		{"other modes wait", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}}, nil, "a1:g a2:w"},
-		{"who comes later does not pass who waits for other modes", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw},
-			{"a3", rd, mnr}}, nil, "a1:g a2:w a3:w"},
-		{"and goes on when that one gives up", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}},
+		{"readers pass a waiting writer without conflict",
+			[]request{{"a1", wr, mnsw}, {"a2", wr, mnsw}, {"a3", rd, mnsw}}, nil, "a1:g a2:w a3:g"},
+		{"writers share", []request{{"a1", wr, mnmw}, {"a2", wr, mnmw}, {"a3", rd, mnmw}}, nil, "a1:g a2:g a3:g"},
+		{"other modes wait", []request{{"a1", rd, mnr}, {"a2", wr, mnmw}}, nil, "a1:g a2:w"},
+		{"a later claim does not pass one that waits for other modes",
+			[]request{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}}, nil, "a1:g a2:w a3:w"},
+		{"a later claim is granted when that one is released",
+			[]request{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}},
 			[]string{"a2"}, "a1:g a2:- a3:g"},
-		{"all who fit go at once", []ask{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr}, {"b1", wr, snw},
-			{"b2", rd, mnr}},
+		{"all claims without conflict are granted at once",
+			[]request{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr}, {"b1", wr, snw}, {"b2", rd, mnr}},
 			[]string{"a1"}, "a1:- a2:g a3:g b1:w b2:w"},
-		{"and the rest when they have gone", []ask{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr},
-			{"b1", wr, snw}, {"b2", rd, mnr}},
+		{"the others are granted when those are released",
+			[]request{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr}, {"b1", wr, snw}, {"b2", rd, mnr}},
 			[]string{"a1", "a2", "a3"}, "a1:- a2:- a3:- b1:g b2:w"},
-		{"a waiting claim given up changes nothing for the holder", []ask{{"a1", wr, snw}, {"a2", wr, snw}},
-			[]string{"a2"}, "a1:g a2:-"},
-		{"releasing twice is releasing once", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}},
+		{"the release of a waiting claim changes nothing for the holder",
+			[]request{{"a1", wr, snw}, {"a2", wr, snw}}, []string{"a2"}, "a1:g a2:-"},
+		{"a second release changes nothing", []request{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}},
 			[]string{"a1", "a1"}, "a1:- a2:g a3:w"},
 	} {
 		for _, together := range []bool{false, true} {
 			w := threeNodes(t, false)
 			var cs []*structs.CSIClaim
-			for _, a := range c.asks {
+			for _, a := range c.requests {
 				cs = append(cs, aClaim("v", a.alloc, a.mode, a.access))
 			}
 			if together {
@@ -92,13 +94,13 @@ func TestClaimQueue_GrantsInOrder(t *testing.T) {
 			for _, alloc := range c.release {
 				w.release("v", alloc)
 			}
+			letters := map[string]string{"": "-", waiting: "w", granted: "g"}
 			var got []string
-			for _, a := range c.asks {
-				got = append(got, a.alloc+":"+map[string]string{"": "-", waiting: "w",
-					granted: "g"}[w.claimState("v", a.alloc)])
+			for _, a := range c.requests {
+				got = append(got, a.alloc+":"+letters[w.claimState("v", a.alloc)])
 			}
 			if s := strings.Join(got, " "); s != c.want {
-				t.Errorf("%s (together %v): %s, want %s", c.name, together, s, c.want)
+				t.Errorf("%s (together %v): got %s, want %s", c.name, together, s, c.want)
 			}
 		}
 	}
@@ -127,9 +129,14 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 	w.alloc("stopped", "j", "n1")
 	w.stop("stopped", "")
 	v := aVolume("picky", "p")
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr,
-		AttachmentMode: structs.CSIFileSystem}}
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
+		AccessMode:     mnr,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v},
+		WriteOptions: w.now(),
+	})
 	w.claim(aClaim("v", "b1", wr, mnmw))
 	block := aClaim("picky", "a1", rd, mnr)
 	block.AttachmentMode = structs.CSIBlockDevice
@@ -162,18 +169,27 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fine := aClaim("v", "a3", wr, mnmw)
-			err := try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: c.node, Claims: []*structs.CSIClaim{fine,
-				c.claim}, WriteOptions: w.now()})
+			err := try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{
+				NodeID: c.node,
+				Claims: []*structs.CSIClaim{
+					fine,
+					c.claim,
+				},
+				WriteOptions: w.now(),
+			})
 			if c.node == "n2" { // the fine one is n3's: refused first, in the same way
-				err = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: c.node,
-					Claims: []*structs.CSIClaim{c.claim}, WriteOptions: w.now()})
+				err = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{
+					NodeID:       c.node,
+					Claims:       []*structs.CSIClaim{c.claim},
+					WriteOptions: w.now(),
+				})
 			}
 			wantKind(t, err, c.want)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("says %q, not %q", err, c.says)
+				t.Errorf("got error %q, want %q", err, c.says)
 			}
 			if w.claimState("v", "a3") != "" {
-				t.Error("the claim beside it was taken")
+				t.Error("the other claim of the request was stored")
 			}
 		})
 	}
@@ -185,39 +201,50 @@ func TestVolumeClaim_IsIdempotent(t *testing.T) {
 	before := saved(t, w.s)
 	tx := w.s.Read()
 	w.claim(aClaim("v", "a1", wr, snw))
-	if got := Claim(w.s.Read(), "default", "v", "a1"); got != Claim(tx, "default", "v", "a1") {
+	got := Claim(w.s.Read(), "default", "v", "a1")
+	if got != Claim(tx, "default", "v", "a1") {
 		t.Errorf("the row was put again: %+v", got)
 	}
 	if len(before) != len(saved(t, w.s)) {
-		t.Error("something was added")
+		t.Error("rows were added")
 	}
 }
 
 func TestVolumeUnpublish_ReleasesOnlyClaimsOfTheNode(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
-	err := try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n2", WriteOptions: w.now(),
-		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}}})
+	err := try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID:       "n2",
+		WriteOptions: w.now(),
+		Claims: []structs.CSIClaimKey{{
+			Namespace: "default",
+			VolumeID:  "v",
+			AllocID:   "a1",
+		}},
+	})
 	wantKind(t, err, structs.KindDenied)
 	w.wantClaims("v", map[string]string{"a1": granted})
 }
 
-func TestVolumeUnpublish_RemembersThatAFileSystemTurnedReadOnly(t *testing.T) {
+func TestVolumeUnpublish_RecordsThatAFileSystemTurnedReadOnly(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, mnmw), aClaim("v", "a2", wr, mnmw))
-	let := func(node, alloc string, turned ...string) {
-		req := &structs.CSIVolumeUnpublishRequest{NodeID: node,
-			Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: alloc}}, WriteOptions: w.now()}
+	unpublish := func(node, alloc string, turned ...string) {
+		req := &structs.CSIVolumeUnpublishRequest{
+			NodeID:       node,
+			Claims:       []structs.CSIClaimKey{{VolumeID: "v", AllocID: alloc}},
+			WriteOptions: w.now(),
+		}
 		for _, id := range turned {
 			req.TurnedReadOnly = append(req.TurnedReadOnly, structs.CSIClaimKey{VolumeID: "v", AllocID: id})
 		}
 		do(w, VolumeUnpublish, req)
 	}
-	let("n1", "a1", "a2", "gone")
+	unpublish("n1", "a1", "a2", "gone")
 	if v := Volume(w.s.Read(), "default", "v"); v.TurnedReadOnly != nil {
-		t.Errorf("another node's claim: %+v", v.TurnedReadOnly)
+		t.Errorf("the claim of another node counts: %+v", v.TurnedReadOnly)
 	}
-	let("n2", "a2", "a2")
+	unpublish("n2", "a2", "a2")
 	if v := w.mustPut(); v.TurnedReadOnly == nil || v.TurnedReadOnly.NodeID != "n2" ||
 		v.TurnedReadOnly.AllocID != "a2" || v.TurnedReadOnly.Time == 0 {
 		t.Errorf("%+v", v.TurnedReadOnly)
@@ -225,10 +252,10 @@ func TestVolumeUnpublish_RemembersThatAFileSystemTurnedReadOnly(t *testing.T) {
 }
 
 func TestAllocStop_RemovesWaitingClaimsAndKeepsGranted(t *testing.T) {
-	for name, end := range map[string]func(w *world, alloc string){
-		"stopped by the scheduler": func(w *world, alloc string) { w.stop(alloc, "") },
-		"given up for lost":        func(w *world, alloc string) { w.stop(alloc, structs.AllocLost) },
-		"ended on its node": func(w *world, alloc string) {
+	for name, end := range map[string]func(w *fixture, alloc string){
+		"stopped by the scheduler": func(w *fixture, alloc string) { w.stop(alloc, "") },
+		"lost":                     func(w *fixture, alloc string) { w.stop(alloc, structs.AllocLost) },
+		"ended on its node": func(w *fixture, alloc string) {
 			w.client("n"+alloc[1:], alloc,
 				structs.AllocFailed)
 		},
@@ -239,7 +266,11 @@ func TestAllocStop_RemovesWaitingClaimsAndKeepsGranted(t *testing.T) {
 			w.claim(aClaim("v", "a2", wr, mnmw))
 			w.claim(aClaim("v", "a3", rd, mnr))
 			end(w, "a2")
-			w.wantClaims("v", map[string]string{"a1": granted, "a2": "", "a3": granted})
+			w.wantClaims("v", map[string]string{
+				"a1": granted,
+				"a2": "",
+				"a3": granted,
+			})
 			end(w, "a1")
 			w.wantClaims("v", map[string]string{"a1": granted})
 			do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
@@ -255,53 +286,64 @@ func TestClaimQueue_WaitsForMoreThanClaims(t *testing.T) {
 		w := threeNodes(t, false)
 		v := aVolume("new", "p")
 		v.State, v.ExternalID = structs.VolumeCreating, ""
-		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+			Volumes:      []*structs.CSIVolume{v},
+			WriteOptions: w.now(),
+		})
 		w.claim(aClaim("new", "a1", wr, snw))
 		w.wantReason("new", "a1", "is being created")
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create",
-			Err: &structs.OperationError{Message: "pool is full"}, WriteOptions: w.now()})
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+			ID:           "new",
+			Op:           "create",
+			Err:          &structs.OperationError{Message: "pool is full"},
+			WriteOptions: w.now(),
+		})
 		w.wantReason("new", "a1", `failed once, with "pool is full"`)
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x",
-			WriteOptions: w.now()})
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+			ID:           "new",
+			Op:           "create",
+			ExternalID:   "x",
+			WriteOptions: w.now(),
+		})
 		w.wantClaims("new", map[string]string{"a1": granted})
 	})
 	t.Run("the plugin to be known", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.node("n1")
 		w.alloc("a1", "j", "n1")
 		w.volume("v", "p")
 		w.claim(aClaim("v", "a1", wr, snw))
 		w.wantReason("v", "a1", "no instance of plugin p has been healthy yet")
-		w.update("n1", attaching(half("p", structs.CSIKindNode, true))...)
+		w.update("n1", attaching(anInstance("p", structs.CSIKindNode, true))...)
 		w.wantReason("v", "a1", "no controller of plugin p has been healthy yet")
-		w.update("n1", attaching(half("p", structs.CSIKindController, false))...)
+		w.update("n1", attaching(anInstance("p", structs.CSIKindController, false))...)
 		w.wantReason("v", "a1", "no controller of plugin p has been healthy yet")
-		w.update("n1", attaching(half("p", structs.CSIKindController, true))...)
+		w.update("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
 		w.wantClaims("v", map[string]string{"a1": granted})
 		if got := w.attachment("v", "n1"); got != structs.AttachmentAttaching {
 			t.Errorf("the attachment is %q", got)
 		}
 	})
 	t.Run("the node half to give the node's name", func(t *testing.T) {
-		w := newWorld(t)
-		w.node("n1", attaching(half("p", structs.CSIKindController, true))...)
+		w := newFixture(t)
+		w.node("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
 		w.alloc("a1", "j", "n1")
 		w.volume("v", "p")
 		w.claim(aClaim("v", "a1", wr, snw))
 		w.wantReason("v", "a1", "no node instance of plugin p yet")
-		w.update("n1", attaching(half("p", structs.CSIKindNode, true))...)
+		w.update("n1", attaching(anInstance("p", structs.CSIKindNode, true))...)
 		w.wantClaims("v", map[string]string{"a1": granted})
 	})
 }
 
 func TestAttachments_FollowTheClaims(t *testing.T) {
-	no := &structs.OperationError{Message: "busy"}
+	busy := &structs.OperationError{Message: "busy"}
 	t.Run("a volume moves from node to node", func(t *testing.T) {
 		w := threeNodes(t, true)
 		w.claim(aClaim("v", "a1", wr, snw))
 		w.wantReason("v", "a1", "is being attached to node name-n1")
-		w.outcome("v", "n1", "attach", no)
-		w.outcome("v", "n1", "attach", no)
+		w.outcome("v", "n1", "attach", busy)
+		w.outcome("v", "n1", "attach", busy)
 		w.wantReason("v", "a1", `failed 2 times, last with "busy"`)
 		w.outcome("v", "n1", "attach", nil)
 		w.wantReason("v", "a1", "")
@@ -310,12 +352,12 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		w.release("v", "a1")
 		w.wantReason("v", "a2", "being detached from node name-n1")
 		w.outcome("v", "n1", "attach", nil) // too late, and ignored
-		w.outcome("v", "n1", "detach", no)
+		w.outcome("v", "n1", "detach", busy)
 		w.wantReason("v", "a2", `failed once, with "busy"`)
 		w.outcome("v", "n1", "detach", nil)
 		w.wantClaims("v", map[string]string{"a2": granted})
 		if w.attachment("v", "n1") != "" || w.attachment("v", "n2") != structs.AttachmentAttaching {
-			t.Error("the attachment did not move")
+			t.Error("the attachment is not on node n2")
 		}
 	})
 	t.Run("a node attaches once for all its allocations", func(t *testing.T) {
@@ -324,16 +366,16 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		w.outcome("v", "n1", "attach", nil)
 		w.release("v", "a1")
 		if got := w.attachment("v", "n1"); got != structs.AttachmentAttached {
-			t.Errorf("%q while b1 uses it", got)
+			t.Errorf("got %q while b1 uses it, want attached", got)
 		}
 		w.release("v", "b1")
 		if got := w.attachment("v", "n1"); got != structs.AttachmentDetaching {
-			t.Errorf("%q though nobody uses it", got)
+			t.Errorf("got %q without users, want detaching", got)
 		}
 		w.claim(aClaim("v", "a1", wr, mnmw))
-		w.wantReason("v", "a1", "being detached") // it does not slip in under the detach
+		w.wantReason("v", "a1", "being detached") // not before the detach
 		w.claim(aClaim("v", "a2", wr, mnmw))
-		w.wantClaims("v", map[string]string{"a2": granted}) // another node need not wait for that
+		w.wantClaims("v", map[string]string{"a2": granted}) // another node does not wait for that
 		w.outcome("v", "n1", "detach", nil)
 		w.wantClaims("v", map[string]string{"a1": granted})
 	})
@@ -342,7 +384,7 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		w.claim(aClaim("v", "a1", wr, snw))
 		w.release("v", "a1")
 		if got := w.attachment("v", "n1"); got != structs.AttachmentDetaching {
-			t.Errorf("%q", got)
+			t.Errorf("got %q, want detaching", got)
 		}
 	})
 	t.Run("other modes wait until the old ones are detached everywhere", func(t *testing.T) {
@@ -359,7 +401,10 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		w := threeNodes(t, true)
 		v := aVolume("v", "p")
 		v.Secrets, v.Context = structs.Secrets{"k": "s"}, map[string]string{"c": "x"}
-		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+			Volumes:      []*structs.CSIVolume{v},
+			WriteOptions: w.now(),
+		})
 		w.claim(aClaim("v", "a1", rd, mnr))
 		a := Attachment(w.s.Read(), "default", "v", "n1")
 		if a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.PluginID != "p" ||
@@ -379,11 +424,14 @@ func TestClaimReasons_NameTheRemedy(t *testing.T) {
 	w.wantReason("v", "a2", "it is being stopped")
 	w.client("n1", "a1", structs.AllocComplete)
 	w.wantReason("v", "a2", "its node has not yet released the volume")
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown,
-		WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{"n1"},
+		Status:       structs.NodeDown,
+		WriteOptions: w.now(),
+	})
 	w.wantReason("v", "a2", "that node is down, so nothing is released until it is back")
 	w.wantReason("v", "a2", `volume detach -force -reason "it is off" v n1`)
-	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting}) // and nothing is
+	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting}) // and a2 still waits
 }
 
 func TestClaimable_ExplainsARejection(t *testing.T) {
@@ -397,22 +445,26 @@ func TestClaimable_ExplainsARejection(t *testing.T) {
 		says   string
 	}{
 		{"held", aClaim("v", "new", wr, snw), "", false, "allocation a1"},
-		{"held by one that goes", aClaim("v", "new", wr, snw), "a1", true, ""},
+		{"held by an ignored allocation", aClaim("v", "new", wr, snw), "a1", true, ""},
 		{"its own claim", aClaim("v", "a1", wr, snw), "", true, ""},
-		{"not there", aClaim("x", "new", wr, snw), "", false, "does not exist"},
-		{"never", aClaim("v", "new", wr, mnr), "a1", false, "is read-only"},
+		{"a missing volume", aClaim("x", "new", wr, snw), "", false, "does not exist"},
+		{"an impossible mode", aClaim("v", "new", wr, mnr), "a1", false, "is read-only"},
 	} {
-		ok, why := Claimable(w.s.Read(), c.claim, func(id string) bool { return id == c.ignore })
-		if ok != c.ok || !strings.Contains(why, c.says) || ok != (why == "") {
-			t.Errorf("%s: %v, %q", c.name, ok, why)
+		ok, why := Claimable(w.s.Read(), c.claim, func(id string) bool {
+			return id == c.ignore
+		})
+		if ok != c.ok || !strings.Contains(why, c.says) ||
+			ok != (why == "") {
+			t.Errorf("%s: got %v, %q, want %v, %q", c.name, ok, why, c.ok, c.says)
 		}
 	}
 	w.claim(aClaim("v", "a2", wr, snw))
 	if ok, why := Claimable(w.s.Read(), aClaim("v", "new", wr, snw),
-		func(id string) bool { return id == "a1" }); ok || !strings.Contains(why, "a2") {
-		t.Errorf("somebody waits already: %v, %q", ok, why)
+		func(id string) bool { return id == "a1" }); ok ||
+		!strings.Contains(why, "a2") {
+		t.Errorf("with a waiting claim: got %v, %q", ok, why)
 	}
 	if ok, _ := Claimable(w.s.Read(), aClaim("v", "new", wr, snw), nil); ok {
-		t.Error("nobody is ignored")
+		t.Error("a claim is possible although none is ignored")
 	}
 }

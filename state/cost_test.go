@@ -7,10 +7,10 @@ import (
 	"berth/structs"
 )
 
-// costOf counts the allocations of memory that one step takes, after n nodes have each reported a plugin
-// and hold and await claims of one volume.
-func costOf(t *testing.T, n int, step func(w *quiet, round int)) float64 {
-	w := &quiet{s: New()}
+// costOf counts the heap allocations of one step. The store has n nodes with a plugin, with claims of a
+// volume that all share and of one that they wait for.
+func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float64 {
+	w := &uncheckedStore{s: New()}
 	b := w.s.Begin()
 	fill := func(fn func(*WriteTx)) {
 		w.index++
@@ -18,19 +18,30 @@ func costOf(t *testing.T, n int, step func(w *quiet, round int)) float64 {
 	}
 	fill(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p"),
-			aVolume("w", "p")}}))
+		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
+			aVolume("v", "p"),
+			aVolume("w", "p"),
+		}}))
 	})
 	for i := range n {
 		fill(func(tx *WriteTx) {
 			id := fmt.Sprint(i)
-			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id),
-				CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
-			allocs.Put(tx, &structs.Allocation{ID: "a" + id, Namespace: "default", JobID: "j", NodeID: id,
-				Resources: &structs.Resources{}})
+			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{
+				Node: aNode(id),
+				CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
+			}))
+			allocs.Put(tx, &structs.Allocation{
+				ID:        "a" + id,
+				Namespace: "default",
+				JobID:     "j",
+				NodeID:    id,
+				Resources: &structs.Resources{},
+			})
 			must(t,
-				VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a"+id, wr, mnmw),
-					aClaim("w", "a"+id, wr, mnsw)}}))
+				VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
+					aClaim("v", "a"+id, wr, mnmw),
+					aClaim("w", "a"+id, wr, mnsw),
+				}}))
 		})
 	}
 	b.Commit()
@@ -38,35 +49,37 @@ func costOf(t *testing.T, n int, step func(w *quiet, round int)) float64 {
 	return testing.AllocsPerRun(20, func() { round++; step(w, round) })
 }
 
-// quiet applies entries without looking at the invariants after each: that costs more than they do.
-type quiet struct {
+// uncheckedStore applies entries and does not check the invariants, because a check costs more than an entry.
+type uncheckedStore struct {
 	s     *Store
 	index uint64
 }
 
-func (w *quiet) do(fn func(*WriteTx)) {
+func (w *uncheckedStore) do(fn func(*WriteTx)) {
 	w.index++
 	_ = w.s.Write(w.index, func(tx *WriteTx) error { fn(tx); return nil })
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestCost_DoesNotGrowWithTheFleet compares a small cluster with one twenty-five times its size: trees get a
-// little deeper, nothing is walked from end to end.
+// TestCost_DoesNotGrowWithTheFleet compares a small cluster with one of twenty-five times its size. Trees
+// become a little deeper, and no step scans a table.
 func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
-	for name, step := range map[string]func(*quiet, int){
-		"a fingerprint flips": func(w *quiet, round int) {
+	for name, step := range map[string]func(*uncheckedStore, int){
+		"a fingerprint flips": func(w *uncheckedStore, round int) {
 			w.do(func(tx *WriteTx) {
-				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "7",
-					Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
+				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+					NodeID:  "7",
+					Upserts: []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, round%2 == 0)},
+				}))
 			})
 		},
-		"a shared volume is released and claimed": func(w *quiet, _ int) {
+		"a shared volume is released and claimed": func(w *uncheckedStore, _ int) {
 			w.do(func(tx *WriteTx) {
 				must(t,
 					VolumeUnpublish(tx,
@@ -76,23 +89,27 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 						&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a7", wr, mnmw)}}))
 			})
 		},
-		"the only writer passes the volume on to the next of a long queue": func(w *quiet, round int) {
+		"the only writer passes the volume on to the next of a long queue": func(w *uncheckedStore, round int) {
 			w.do(func(tx *WriteTx) {
 				must(t,
 					VolumeUnpublish(tx,
-						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "w",
-							AllocID: fmt.Sprint("a", round-1)}}}))
+						&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{
+							VolumeID: "w",
+							AllocID:  fmt.Sprint("a", round-1),
+						}}}))
 			})
 		},
-		"an allocation ends": func(w *quiet, round int) {
+		"an allocation ends": func(w *uncheckedStore, round int) {
 			w.do(func(tx *WriteTx) {
 				must(t,
 					AllocsClientUpdate(tx,
-						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round),
-							ClientStatus: structs.AllocFailed}}}))
+						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{
+							ID:           fmt.Sprint("a", round),
+							ClientStatus: structs.AllocFailed,
+						}}}))
 			})
 		},
-		"somebody asks who holds it": func(w *quiet, _ int) {
+		"a plan asks whether a claim is possible": func(w *uncheckedStore, _ int) {
 			Claimable(w.s.Read(), aClaim("w", "new", wr, mnsw), nil)
 		},
 	} {

@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// crowdOf returns a store with n nodes, one system job, an allocation of another job, and n blocked
-// evaluations.
-func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
+// storeWithNodesAndEvals returns a store with n nodes, one system job, an allocation of another job, and n
+// blocked evaluations.
+func storeWithNodesAndEvals(b *testing.B, n int) (s *Store, index uint64) {
 	s = New()
 	batch := s.Begin()
 	apply := func(fn func(tx *WriteTx) error) {
@@ -30,16 +30,26 @@ func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
 		})
 	}
 	apply(func(tx *WriteTx) error {
-		allocs.Put(tx, &structs.Allocation{ID: "a", Namespace: "default", JobID: "runs", NodeID: "n000000",
-			Resources: &structs.Resources{}})
+		allocs.Put(tx, &structs.Allocation{
+			ID:        "a",
+			Namespace: "default",
+			JobID:     "runs",
+			NodeID:    "n000000",
+			Resources: &structs.Resources{},
+		})
 		return nil
 	})
 	for i := range n {
 		apply(func(tx *WriteTx) error {
 			id := fmt.Sprintf("e%06d", i)
 			return EvalUpdate(tx,
-				&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
-					BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: index}}})
+				&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{
+					ID:            id,
+					JobID:         id,
+					Status:        structs.EvalBlocked,
+					BlockedOn:     []string{structs.WakeCapacity},
+					SnapshotIndex: index,
+				}}})
 		})
 	}
 	batch.Commit()
@@ -54,8 +64,10 @@ func BenchmarkEnqueueEval(b *testing.B) {
 	}{
 		{"an allocation ends", func(tx *WriteTx) error {
 			return AllocsClientUpdate(tx,
-				&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: "a",
-					ClientStatus: structs.AllocComplete}}})
+				&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{
+					ID:           "a",
+					ClientStatus: structs.AllocComplete,
+				}}})
 		}},
 		{"a node registers", func(tx *WriteTx) error {
 			return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("new")})
@@ -63,7 +75,7 @@ func BenchmarkEnqueueEval(b *testing.B) {
 	} {
 		for _, n := range []int{10, 1000, 10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d", entry.name, n), func(b *testing.B) {
-				s, index := crowdOf(b, n)
+				s, index := storeWithNodesAndEvals(b, n)
 				b.ReportAllocs()
 				for b.Loop() {
 					batch := s.Begin()

@@ -10,28 +10,38 @@ import (
 	"berth/structs"
 )
 
-// sleepers fills a store with a node on which an allocation runs for each round, and n blocked evaluations of
-// the given number of shapes.
-func sleepers(t *testing.T, n, shapes int) *quiet {
-	w := &quiet{s: New()}
+// storeWithBlockedEvals fills a store with a node on which an allocation runs for each round, and n blocked
+// evaluations of the given number of shapes.
+func storeWithBlockedEvals(t *testing.T, n, shapes int) *uncheckedStore {
+	w := &uncheckedStore{s: New()}
 	b := w.s.Begin()
 	w.index++
 	must(t, b.Apply(w.index, func(tx *WriteTx) error {
 		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
 		for i := range 100 {
-			allocs.Put(tx, &structs.Allocation{ID: fmt.Sprint("a", i), Namespace: "default", JobID: "runs",
-				NodeID: "n", Resources: &structs.Resources{}})
+			allocs.Put(tx, &structs.Allocation{
+				ID:        fmt.Sprint("a", i),
+				Namespace: "default",
+				JobID:     "runs",
+				NodeID:    "n",
+				Resources: &structs.Resources{},
+			})
 		}
 		return nil
 	}))
 	for i := range n {
 		w.index++
 		must(t, b.Apply(w.index, func(tx *WriteTx) error {
-			putEval(tx, &structs.Evaluation{ID: fmt.Sprint("e", i), Namespace: "default", JobID: fmt.Sprint("j", i),
-				Status: structs.EvalBlocked,
-				Shape:  fmt.Sprint("s", i%shapes), BlockedOn: []string{structs.WakeCapacity, structs.WakePlugin("p")},
-				SnapshotIndex: w.index - 1})
+			putEval(tx, &structs.Evaluation{
+				ID:            fmt.Sprint("e", i),
+				Namespace:     "default",
+				JobID:         fmt.Sprint("j", i),
+				Status:        structs.EvalBlocked,
+				Shape:         fmt.Sprint("s", i%shapes),
+				BlockedOn:     []string{structs.WakeCapacity, structs.WakePlugin("p")},
+				SnapshotIndex: w.index - 1,
+			})
 			return nil
 		}))
 	}
@@ -39,26 +49,32 @@ func sleepers(t *testing.T, n, shapes int) *quiet {
 	return w
 }
 
-// TestUnblocking_CostsTheSameForAnyNumber, of one shape or each of another.
+// TestUnblocking_CostsTheSameForAnyNumber compares numbers of blocked evaluations, of one shape and of many.
 func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
-	for name, step := range map[string]func(w *quiet, round int){
-		"an allocation ends": func(w *quiet, round int) {
+	for name, step := range map[string]func(w *uncheckedStore, round int){
+		"an allocation ends": func(w *uncheckedStore, round int) {
 			w.do(func(tx *WriteTx) {
 				must(t,
 					AllocsClientUpdate(tx,
-						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round),
-							ClientStatus: structs.AllocComplete}}}))
+						&structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{
+							ID:           fmt.Sprint("a", round),
+							ClientStatus: structs.AllocComplete,
+						}}}))
 			})
 		},
-		"a plugin comes": func(w *quiet, round int) {
+		"a plugin becomes healthy": func(w *uncheckedStore, round int) {
 			w.do(func(tx *WriteTx) {
-				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "n",
-					Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
+				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+					NodeID:  "n",
+					Upserts: []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, round%2 == 0)},
+				}))
 			})
 		},
-		"more go on": func(w *quiet, _ int) {
+		"more queues are unblocked": func(w *uncheckedStore, _ int) {
 			w.do(func(tx *WriteTx) { unblock(tx, structs.WakeCapacity) })
-			w.do(func(tx *WriteTx) { must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64})) })
+			w.do(func(tx *WriteTx) {
+				must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64}))
+			})
 		},
 	} {
 		for _, each := range []bool{false, true} {
@@ -67,7 +83,7 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 				if each {
 					shapes = n
 				}
-				w, round := sleepers(t, n, shapes), 0
+				w, round := storeWithBlockedEvals(t, n, shapes), 0
 				return testing.AllocsPerRun(10, func() { round++; step(w, round) })
 			}
 			few, many := cost(1000), cost(4000)
@@ -89,17 +105,25 @@ func pendingOf(tx *ReadTx) (n int) {
 	return n
 }
 
-// TestBlockedEvals_HeadOfAQueueStandsForAll: the next one becomes pending if the head found capacity, and
-// none if it found none.
+// TestBlockedEvals_HeadOfAQueueStandsForAll checks that the next evaluation becomes pending only if the head
+// found capacity.
 func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.alloc("runs", "r", "n1")
 	put := func(id, status string, snapshot uint64) {
 		t.Helper()
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-			{ID: id, JobID: id, Status: status, BlockedOn: []string{structs.WakeCapacity}, Shape: "s",
-				SnapshotIndex: snapshot}}})
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{
+			WriteOptions: w.now(),
+			Evals: []*structs.Evaluation{{
+				ID:            id,
+				JobID:         id,
+				Status:        status,
+				BlockedOn:     []string{structs.WakeCapacity},
+				Shape:         "s",
+				SnapshotIndex: snapshot,
+			}},
+		})
 	}
 	states := func(want ...string) {
 		t.Helper()
@@ -118,7 +142,7 @@ func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
 	states(complete, pending, blocked, blocked)
 	before := w.index
 	put("e1", blocked, w.index)
-	states(complete, blocked, blocked, blocked) // it found none, nor would the others
+	states(complete, blocked, blocked, blocked) // the head found no capacity, and the others would find none
 	put("e1", blocked, before-2)                // processed before the capacity was freed
 	states(complete, pending, blocked, blocked)
 	put("e1", cancelled, 0) // the next one has missed the unblock and shows it
@@ -129,23 +153,32 @@ func TestBlockedEvals_HeadOfAQueueStandsForAll(t *testing.T) {
 	states(complete, cancelled, pending, blocked)
 }
 
-// TestBlockedEvals_OtherQueuesUnblockInLaterEntries, and an unblock in between delays none of them for ever.
+// TestBlockedEvals_OtherQueuesUnblockInLaterEntries checks that another unblock meanwhile delays no queue for
+// ever.
 func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
-	const lines, most = 50, 7
+	const queues, most = 50, 7
 	for _, again := range []int{0, 1, 3} {
-		w := newWorld(t)
-		for i := range lines {
-			do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-				{ID: fmt.Sprint("e", i), JobID: fmt.Sprint("e", i), Priority: i % 5, Status: structs.EvalBlocked,
-					BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: w.index}}})
+		w := newFixture(t)
+		for i := range queues {
+			do(w, EvalUpdate, &structs.EvalUpdateRequest{
+				WriteOptions: w.now(),
+				Evals: []*structs.Evaluation{{
+					ID:            fmt.Sprint("e", i),
+					JobID:         fmt.Sprint("e", i),
+					Priority:      i % 5,
+					Status:        structs.EvalBlocked,
+					BlockedOn:     []string{structs.WakeCapacity},
+					SnapshotIndex: w.index,
+				}},
+			})
 		}
 		w.node("n0")
 		if n := pendingOf(w.s.Read()); n != queuesAtOnce {
-			t.Errorf("%d go on at once", n)
+			t.Errorf("%d evaluations are pending at once, want %d", n, queuesAtOnce)
 		}
 		for e := range ReadyEvals(w.s.Read()) {
 			if e.Priority != 4 {
-				t.Errorf("%s of priority %d goes before others", e.ID, e.Priority)
+				t.Errorf("%s of priority %d is pending before those of priority 4", e.ID, e.Priority)
 			}
 		}
 		entries := 0
@@ -153,88 +186,112 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 			before := pendingOf(w.s.Read())
 			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.now()})
 			if n := pendingOf(w.s.Read()) - before; n > most {
-				t.Fatalf("an entry lets %d go on, %d are allowed", n, most)
+				t.Fatalf("an entry unblocks %d queues, want at most %d", n, most)
 			}
-			if again > 0 && entries < 3*lines && entries%again == 0 {
+			if again > 0 && entries < 3*queues && entries%again == 0 {
 				// The unblocked evaluations find nothing and block again. Then capacity is freed again.
 				for e := range ReadyEvals(w.s.Read()) {
 					e = e.Copy()
 					e.Status, e.SnapshotIndex = structs.EvalBlocked, w.index
-					do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{e}})
+					do(w, EvalUpdate, &structs.EvalUpdateRequest{
+						WriteOptions: w.now(),
+						Evals:        []*structs.Evaluation{e},
+					})
 				}
 				w.node(fmt.Sprint("n", entries+1))
 			}
 		}
 		tried := map[string]bool{}
 		for e := range EvalsByStatus(w.s.Read(), structs.EvalBlocked) {
-			tried[e.ID] = e.ModifyIndex > lines+11
+			tried[e.ID] = e.ModifyIndex > queues+11
 		}
 		for e := range ReadyEvals(w.s.Read()) {
 			tried[e.ID] = true
 		}
 		for id, ok := range tried {
 			if !ok {
-				t.Errorf("%s never went on", id)
+				t.Errorf("%s never became pending", id)
 			}
 		}
-		if len(tried) != lines || entries >= 1000 {
-			t.Errorf("%d lines in %d entries", len(tried), entries)
+		if len(tried) != queues || entries >= 1000 {
+			t.Errorf("%d queues became pending in %d entries, want %d", len(tried), entries, queues)
 		}
 	}
 }
 
-// TestBlockedEvals_MissNoUnblock for random events in random order. The invariants are checked after each
-// step.
+// TestBlockedEvals_MissNoUnblock applies random events and checks the invariants after each.
 func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{structs.WakeCapacity, structs.WakePlugin("p"),
-			structs.WakeVolume("default", "v")}), 1, 3, rapid.ID[string])
+		w := newFixture(t)
+		keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{
+			structs.WakeCapacity, structs.WakePlugin("p"),
+			structs.WakeVolume("default", "v"),
+		}), 1, 3, rapid.ID[string])
 		w.node("n")
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			id := fmt.Sprint("e", rapid.IntRange(0, 30).Draw(t, "eval"))
-			switch rapid.SampledFrom([]string{"block", "block", "block", "end", "capacity", "plugin", "volume",
-				"quietly", "forget", "on"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{
+				"block", "block", "block", "end", "capacity", "plugin", "volume",
+				"quietly", "forget", "on",
+			}).Draw(t, "step") {
 			case "block":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(),
-					Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
-						Priority:  rapid.IntRange(0, 2).Draw(t, "priority"),
-						Shape:     rapid.SampledFrom([]string{"", "", "", "s", "t"}).Draw(t, "shape"),
-						BlockedOn: keys.Draw(t, "on"), SnapshotIndex: w.index - uint64(rapid.IntRange(0, 3).Draw(t, "ago"))}}})
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{
+					WriteOptions: w.now(),
+					Evals: []*structs.Evaluation{{
+						ID:            id,
+						JobID:         id,
+						Status:        structs.EvalBlocked,
+						Priority:      rapid.IntRange(0, 2).Draw(t, "priority"),
+						Shape:         rapid.SampledFrom([]string{"", "", "", "s", "t"}).Draw(t, "shape"),
+						BlockedOn:     keys.Draw(t, "on"),
+						SnapshotIndex: w.index - uint64(rapid.IntRange(0, 3).Draw(t, "ago")),
+					}},
+				})
 			case "end":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(),
-					Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalComplete}}})
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{
+					WriteOptions: w.now(),
+					Evals: []*structs.Evaluation{{
+						ID:     id,
+						JobID:  id,
+						Status: structs.EvalComplete,
+					}},
+				})
 			case "capacity":
 				w.node(fmt.Sprint("n", w.index))
 			case "plugin":
-				w.update("n", half("p", structs.CSIKindNode, rapid.Bool().Draw(t, "healthy")))
+				w.update("n", anInstance("p", structs.CSIKindNode, rapid.Bool().Draw(t, "healthy")))
 			case "volume":
 				v := aVolume("v", "p")
 				v.Context = map[string]string{"x": fmt.Sprint(w.index)}
-				_ = try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v},
-					WriteOptions: w.now()})
+				_ = try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+					Volumes:      []*structs.CSIVolume{v},
+					WriteOptions: w.now(),
+				})
 			case "quietly":
 				_ = try(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			case "forget":
 				_ = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 			case "on":
-				do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: rapid.IntRange(1, 9).Draw(t, "most"),
-					WriteOptions: w.now()})
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{
+					Wake:         rapid.IntRange(1, 9).Draw(t, "most"),
+					WriteOptions: w.now(),
+				})
 			}
 		}
 		for n := 0; UnblocksDue(w.s.Read()); n++ {
 			if do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 5}); n > 1000 {
-				t.Fatal("it does not end")
+				t.Fatal("the unblock does not end")
 			}
 		}
 	})
 }
 
-// TestUnblocking_ContinuesAfterARestore: its progress is in the state, so the next leader continues there.
+// TestUnblocking_ContinuesAfterARestore checks that the state has the progress of an unblock, so that the
+// next leader continues there.
 func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
-	const lines = 40
-	w := newWorld(t)
-	for i := range lines {
+	const queues = 40
+	w := newFixture(t)
+	for i := range queues {
 		w.blocked(fmt.Sprint("j", i), structs.WakeCapacity)
 	}
 	w.node("n")
@@ -244,10 +301,10 @@ func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
 	w.s = New()
 	must(t, w.s.Load(&saved))
 	w.check()
-	for n := 0; UnblocksDue(w.s.Read()) && n < lines; n++ {
+	for n := 0; UnblocksDue(w.s.Read()) && n < queues; n++ {
 		do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	}
-	if n := pendingOf(w.s.Read()); n != lines {
-		t.Errorf("%d of %d go on", n, lines)
+	if n := pendingOf(w.s.Read()); n != queues {
+		t.Errorf("%d of %d evaluations are pending", n, queues)
 	}
 }

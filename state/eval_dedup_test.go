@@ -18,9 +18,9 @@ func pendingNodes(tx *ReadTx, job string) (out []string) {
 	return out
 }
 
-// TestEvalDedup_OfARegisteringFleet: the number and the cost of the evaluations of a system job have bounds.
+// TestEvalDedup_OfARegisteringFleet bounds the number and the cost of the evaluations of a system job.
 func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
-	w := &quiet{s: New()}
+	w := &uncheckedStore{s: New()}
 	w.do(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)}))
 	})
@@ -34,8 +34,9 @@ func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
 	for range manyNodes {
 		register()
 	}
-	if got := pendingNodes(w.s.Read(), "csi"); len(got) != manyNodes || slices.Contains(got, "") {
-		t.Errorf("few nodes are looked at one by one: %q", got)
+	if got := pendingNodes(w.s.Read(), "csi"); len(got) != manyNodes ||
+		slices.Contains(got, "") {
+		t.Errorf("got evaluations of nodes %q, want one for each node", got)
 	}
 	for range 100 {
 		register()
@@ -51,39 +52,54 @@ func TestEvalDedup_OfARegisteringFleet(t *testing.T) {
 	}
 	got := pendingNodes(w.s.Read(), "csi")
 	if len(got) != manyNodes+1 || got[manyNodes] != "" {
-		t.Errorf("%d evaluations are pending: %q", len(got), got)
+		t.Errorf("got %d pending evaluations %q, want the last for all nodes", len(got), got)
 	}
 }
 
-// TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen, although its evaluation was in process.
+// TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen changes a node while its evaluation is in process.
 func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 	for _, kind := range []string{structs.JobSystem, structs.JobService} {
 		for _, way := range []string{"plan", "given up"} {
 			t.Run(kind+" "+way, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.node("n1")
 				j := w.job(aJob("j", kind))
 				p := w.plan(j)
-				p.Place = []*structs.Allocation{{ID: "a", JobID: "j", TaskGroup: "g", NodeID: "n1"}}
+				p.Place = []*structs.Allocation{{
+					ID:        "a",
+					JobID:     "j",
+					TaskGroup: "g",
+					NodeID:    "n1",
+				}}
 				do(w, PlanApply, p)
 				toggle := func(to string) {
-					do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: to,
-						WriteOptions: w.now()})
+					do(w, NodeEligibility, &structs.NodeEligibilityRequest{
+						NodeID:       "n1",
+						Eligibility:  to,
+						WriteOptions: w.now(),
+					})
 				}
 				finish := func(e *structs.Evaluation) {
 					e = e.Copy()
 					if way == "plan" {
 						e.Status = structs.EvalComplete
-						do(w, PlanApply, &structs.Plan{Eval: e, JobModifyIndex: j.JobModifyIndex, WriteOptions: w.now()})
+						do(w, PlanApply, &structs.Plan{
+							Eval:           e,
+							JobModifyIndex: j.JobModifyIndex,
+							WriteOptions:   w.now(),
+						})
 					} else {
 						e.Status = structs.EvalFailed
-						do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+						do(w, EvalUpdate, &structs.EvalUpdateRequest{
+							Evals:        []*structs.Evaluation{e},
+							WriteOptions: w.now(),
+						})
 					}
 				}
 				toggle(structs.NodeIneligible)
 				toggle(structs.NodeEligible)
 				if got := pendingNodes(w.s.Read(), "j"); len(got) != 1 {
-					t.Fatalf("pending %q", got)
+					t.Fatalf("got pending evaluations %q, want one", got)
 				}
 				var taken *structs.Evaluation
 				for e := range ReadyEvals(w.s.Read()) {
@@ -93,35 +109,42 @@ func TestEvalDedup_KeepsAChangeThatThePlanHasNotSeen(t *testing.T) {
 				toggle(structs.NodeEligible)
 				finish(taken)
 				if e := Eval(w.s.Read(), taken.ID); e.Status != structs.EvalPending || e.Again != structs.EvalChanged {
-					t.Errorf("it is %s, %q", e.Status, e.StatusDescription)
+					t.Errorf("the evaluation is %s, %q, want pending", e.Status, e.StatusDescription)
 				}
 				if got := pendingNodes(w.s.Read(), "j"); len(got) != 1 {
-					t.Errorf("pending %q", got)
+					t.Errorf("got pending evaluations %q", got)
 				}
 				finish(Eval(w.s.Read(), taken.ID))
 				if got := pendingNodes(w.s.Read(), "j"); len(got) != 0 {
-					t.Errorf("pending %q", got)
+					t.Errorf("got pending evaluations %q", got)
 				}
 			})
 		}
 	}
 }
 
-// TestEvalDedup_OfANodeThatComesAndGoes whether or not its evaluations are processed in between.
+// TestEvalDedup_OfANodeThatComesAndGoes bounds the evaluations of such a node, processed or not.
 func TestEvalDedup_OfANodeThatComesAndGoes(t *testing.T) {
 	for _, processed := range []bool{false, true} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.job(aJob("csi", structs.JobSystem))
 		w.node("n1")
 		w.alloc("a", "once", "n1")
 		for i := range 200 {
-			do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", WriteOptions: w.now(),
-				Eligibility: []string{structs.NodeIneligible, structs.NodeEligible}[i%2]})
+			do(w, NodeEligibility, &structs.NodeEligibilityRequest{
+				NodeID:       "n1",
+				WriteOptions: w.now(),
+				Eligibility:  []string{structs.NodeIneligible, structs.NodeEligible}[i%2],
+			})
 			for e := range ReadyEvals(w.s.Read()) {
 				if e = e.Copy(); processed {
 					e.Status = structs.EvalComplete
 					j := Job(w.s.Read(), e.Namespace, e.JobID)
-					do(w, PlanApply, &structs.Plan{Eval: e, JobModifyIndex: j.JobModifyIndex, WriteOptions: w.now()})
+					do(w, PlanApply, &structs.Plan{
+						Eval:           e,
+						JobModifyIndex: j.JobModifyIndex,
+						WriteOptions:   w.now(),
+					})
 				}
 			}
 		}
@@ -130,24 +153,32 @@ func TestEvalDedup_OfANodeThatComesAndGoes(t *testing.T) {
 			n++
 		}
 		if n > 8 {
-			t.Errorf("processed %t: %d evaluations are left", processed, n)
+			t.Errorf("processed %t: got %d evaluations, want at most 8", processed, n)
 		}
 	}
 }
 
-// TestEvalDedup_OneNodeDoesNotUnblockOthers: an evaluation that waits for capacity elsewhere keeps all its
-// unblock keys.
+// TestEvalDedup_OneNodeDoesNotUnblockOthers checks that an evaluation of one node does not drop the unblock
+// keys of the other nodes.
 func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.node("n2")
 	j := w.job(aJob("csi", structs.JobSystem))
 	old := w.index
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(),
-		Evals: []*structs.Evaluation{{ID: "b", JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked,
-			BlockedOn: []string{structs.WakePlugin("p"), structs.WakeCapacity}, SnapshotIndex: w.index,
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		WriteOptions: w.now(),
+		Evals: []*structs.Evaluation{{
+			ID:                "b",
+			JobID:             "csi",
+			Type:              structs.JobSystem,
+			Status:            structs.EvalBlocked,
+			BlockedOn:         []string{structs.WakePlugin("p"), structs.WakeCapacity},
+			SnapshotIndex:     w.index,
 			QueuedAllocations: map[string]int{"g": 3, "h": 1},
-			FailedTGAllocs:    map[string]*structs.AllocMetric{"h": {NodesFiltered: 1}}}}})
+			FailedTGAllocs:    map[string]*structs.AllocMetric{"h": {NodesFiltered: 1}},
+		}},
+	})
 	p := w.plan(j)
 	p.Eval.NodeID = "n2"
 	do(w, PlanApply, p)
@@ -155,36 +186,52 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 
 	p = w.plan(j)
 	p.Eval.NodeID = "n2"
-	p.Blocked = &structs.Evaluation{ID: "b", JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked,
-		BlockedOn:     []string{structs.WakeVolume("default", "v")},
-		SnapshotIndex: w.index, QueuedAllocations: map[string]int{"g": 1},
-		FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}, Shape: "x"}
+	p.Blocked = &structs.Evaluation{
+		ID:                "b",
+		JobID:             "csi",
+		Type:              structs.JobSystem,
+		Status:            structs.EvalBlocked,
+		BlockedOn:         []string{structs.WakeVolume("default", "v")},
+		SnapshotIndex:     w.index,
+		QueuedAllocations: map[string]int{"g": 1},
+		FailedTGAllocs:    map[string]*structs.AllocMetric{"g": {}},
+		Shape:             "x",
+	}
 	do(w, PlanApply, p)
 	e := Eval(w.s.Read(), "b")
-	if want := []string{structs.WakeCapacity, structs.WakePlugin("p"),
-		structs.WakeVolume("default", "v")}; !slices.Equal(e.BlockedOn, want) {
-		t.Errorf("it waits for %q", e.BlockedOn)
+	if want := []string{
+		structs.WakeCapacity, structs.WakePlugin("p"),
+		structs.WakeVolume("default", "v"),
+	}; !slices.Equal(e.BlockedOn, want) {
+		t.Errorf("got unblock keys %q, want %q", e.BlockedOn, want)
 	}
-	if e.SnapshotIndex <= old || e.QueuedAllocations["g"] != 3 || e.QueuedAllocations["h"] != 1 ||
+	if e.SnapshotIndex <= old || e.QueuedAllocations["g"] != 3 ||
+		e.QueuedAllocations["h"] != 1 ||
 		len(e.FailedTGAllocs) != 2 || e.Shape != "" {
 		t.Errorf("%+v", e)
 	}
-	if q := JobSummary(w.s.Read(), j).Summary["g"].Queued; q != 3 {
-		t.Errorf("%d are to be placed", q)
+	q := JobSummary(w.s.Read(), j).Summary["g"].Queued
+	if q != 3 {
+		t.Errorf("%d allocations are queued, want 3", q)
 	}
-	w.update("n1", half("p", structs.CSIKindNode, true))
+	w.update("n1", anInstance("p", structs.CSIKindNode, true))
 	w.wantEval("b", structs.EvalPending)
 	p = w.plan(j) // of all nodes
 	do(w, PlanApply, p)
 }
 
-// TestEvals_StayWhileTheirAllocationsDo, and only then count among those to delete.
+// TestEvals_StayWhileTheirAllocationsDo checks that an evaluation has ended only without allocations.
 func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	j := w.job(aJob("j", structs.JobService))
 	p := w.plan(j)
-	p.Place = []*structs.Allocation{{ID: "a", JobID: "j", TaskGroup: "g", NodeID: "n1"}}
+	p.Place = []*structs.Allocation{{
+		ID:        "a",
+		JobID:     "j",
+		TaskGroup: "g",
+		NodeID:    "n1",
+	}}
 	do(w, PlanApply, p)
 	ended := func() bool {
 		for e := range EndedEvals(w.s.Read()) {
@@ -195,37 +242,42 @@ func TestEvals_StayWhileTheirAllocationsDo(t *testing.T) {
 		return false
 	}
 	if ended() {
-		t.Error("its allocation runs")
+		t.Error("the evaluation counts as ended, but its allocation runs")
 	}
 	w.client("n1", "a", structs.AllocComplete)
 	if ended() {
-		t.Error("its allocation is there")
+		t.Error("the evaluation counts as ended, but its allocation has a row")
 	}
 	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a"}})
 	if !ended() {
-		t.Error("nobody will ever look at it again")
+		t.Error("the evaluation without allocations does not count as ended")
 	}
 }
 
-// TestBlockedEvals_OfManyNodesWaitForCapacity: the unblock keys of a job have a bound for any number of full
-// nodes.
+// TestBlockedEvals_OfManyNodesWaitForCapacity bounds the unblock keys of a job for any number of full nodes.
 func TestBlockedEvals_OfManyNodesWaitForCapacity(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	j := w.job(aJob("csi", structs.JobSystem))
 	for i := range structs.ManyNodes + 1 {
 		id := fmt.Sprint("n", i)
 		w.node(id)
 		p := w.plan(j)
 		p.Eval.NodeID = id
-		p.Blocked = &structs.Evaluation{ID: fmt.Sprint("b", i), JobID: "csi", Type: structs.JobSystem,
-			Status:    structs.EvalBlocked,
-			BlockedOn: []string{structs.WakeNode(id)}, SnapshotIndex: w.index}
+		p.Blocked = &structs.Evaluation{
+			ID:            fmt.Sprint("b", i),
+			JobID:         "csi",
+			Type:          structs.JobSystem,
+			Status:        structs.EvalBlocked,
+			BlockedOn:     []string{structs.WakeNode(id)},
+			SnapshotIndex: w.index,
+		}
 		do(w, PlanApply, p)
 		want := min(i+1, structs.ManyNodes)
 		if i >= structs.ManyNodes {
 			want = 1
 		}
-		if e := BlockedEval(w.s.Read(), "default", "csi"); e == nil || len(e.BlockedOn) != want ||
+		if e := BlockedEval(w.s.Read(), "default", "csi"); e == nil ||
+			len(e.BlockedOn) != want ||
 			(want == 1 && i > 0) != (e.BlockedOn[0] == structs.WakeCapacity) {
 			t.Fatalf("after %d nodes: %+v", i+1, e)
 		}

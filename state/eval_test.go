@@ -12,29 +12,33 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		on       string
-		do       func(*world)
+		do       func(*fixture)
 		unblocks bool
 	}{
-		{"a claim is released", volume, func(w *world) { w.release("v", "a1") }, true},
-		{"a waiting claim is given up", volume, func(w *world) { w.release("v", "a2") }, true},
-		{"a claim is taken", volume, func(w *world) { w.claim(aClaim("v", "a3", wr, snw)) }, false},
-		{"a claim of another volume is released", volume, func(w *world) { w.release("other", "a1") }, false},
+		{"a claim is released", volume, func(w *fixture) { w.release("v", "a1") }, true},
+		{"a waiting claim is released", volume, func(w *fixture) { w.release("v", "a2") }, true},
+		{"a claim is made", volume, func(w *fixture) { w.claim(aClaim("v", "a3", wr, snw)) }, false},
+		{"a claim of another volume is released", volume, func(w *fixture) { w.release("other", "a1") }, false},
 		{"the volume changes", volume,
-			func(w *world) { w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": "y"} }) },
+			func(w *fixture) {
+				w.mustPut(func(v *structs.CSIVolume) {
+					v.Context = map[string]string{"x": "y"}
+				})
+			},
 			true},
-		{"the volume is put as it is", volume, func(w *world) { w.mustPut() }, false},
-		{"a volume appears", structs.WakeVolume("default", "new"), func(w *world) { w.volume("new", "p") }, true},
+		{"the volume is put without changes", volume, func(w *fixture) { w.mustPut() }, false},
+		{"a volume appears", structs.WakeVolume("default", "new"), func(w *fixture) { w.volume("new", "p") }, true},
 		{"a node half becomes healthy", structs.WakePlugin("p"),
-			func(w *world) { w.update("n1", half("p", structs.CSIKindNode, true)) }, false}, // it is
+			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindNode, true)) }, false}, // it is
 		{"a controller becomes healthy", structs.WakePlugin("p"),
-			func(w *world) { w.update("n1", half("p", structs.CSIKindController, true)) }, true},
+			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindController, true)) }, true},
 		{"a half becomes unhealthy", structs.WakePlugin("p"),
-			func(w *world) { w.update("n1", half("p", structs.CSIKindNode, false)) }, false},
-		{"a node comes", structs.WakeCapacity, func(w *world) { w.node("n4") }, true},
-		{"a node reports what it reported", structs.WakeCapacity,
-			func(w *world) { w.node("n1", half("p", structs.CSIKindNode, true)) }, false},
-		{"an allocation is placed", structs.WakeCapacity, func(w *world) { w.alloc("new", "j", "n1") }, false},
-		{"an allocation ends", structs.WakeCapacity, func(w *world) { w.client("n1", "b1", structs.AllocFailed) },
+			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindNode, false)) }, false},
+		{"a node registers", structs.WakeCapacity, func(w *fixture) { w.node("n4") }, true},
+		{"a node reports the same again", structs.WakeCapacity,
+			func(w *fixture) { w.node("n1", anInstance("p", structs.CSIKindNode, true)) }, false},
+		{"an allocation is placed", structs.WakeCapacity, func(w *fixture) { w.alloc("new", "j", "n1") }, false},
+		{"an allocation ends", structs.WakeCapacity, func(w *fixture) { w.client("n1", "b1", structs.AllocFailed) },
 			true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,37 +54,59 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 			}
 			w.wantEval("blocked-waits", want)
 			// An evaluation that was processed with the previous state and arrives now must not block either.
-			do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-				{ID: "late", JobID: "late", Status: structs.EvalBlocked, BlockedOn: []string{c.on}, SnapshotIndex: old}}})
+			do(w, EvalUpdate, &structs.EvalUpdateRequest{
+				WriteOptions: w.now(),
+				Evals: []*structs.Evaluation{{
+					ID:            "late",
+					JobID:         "late",
+					Status:        structs.EvalBlocked,
+					BlockedOn:     []string{c.on},
+					SnapshotIndex: old,
+				}},
+			})
 			w.wantEval("late", want)
 		})
 	}
 }
 
-// TestVolume_RemembersItsUnblock: most changes of its row unblock evaluations and need no other row.
-func TestVolume_RemembersItsUnblock(t *testing.T) {
+// TestVolume_RecordsItsUnblock checks that most changes of a volume unblock evaluations without another row.
+func TestVolume_RecordsItsUnblock(t *testing.T) {
 	key := structs.WakeVolume("default", "v")
 	w := threeNodes(t, false)
 	late := func(snapshot uint64, want string) {
 		t.Helper()
 		id := fmt.Sprint("late-", w.index)
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-			{ID: id, JobID: id, Status: structs.EvalBlocked, BlockedOn: []string{key}, SnapshotIndex: snapshot}}})
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{
+			WriteOptions: w.now(),
+			Evals: []*structs.Evaluation{{
+				ID:            id,
+				JobID:         id,
+				Status:        structs.EvalBlocked,
+				BlockedOn:     []string{key},
+				SnapshotIndex: snapshot,
+			}},
+		})
 		w.wantEval(id, want)
 	}
-	change := func(x string) { w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": x} }) }
+	change := func(x string) {
+		w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": x} })
+	}
 	change("1")
 	unblocked := w.index
 	if unblocks.Get(w.s.Read(), key) != nil {
-		t.Error("a row says what the volume's says already")
+		t.Error("an unblock row repeats the index of the volume's row")
 	}
 	late(unblocked-1, structs.EvalPending)
 	late(unblocked, structs.EvalBlocked)
 	// No evaluation waits for a request for more capacity or for its answer.
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 40 })
 	unblocked = w.index
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 1 << 40,
-		WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "v",
+		Op:           "expand",
+		Capacity:     1 << 40,
+		WriteOptions: w.now(),
+	})
 	late(unblocked-1, structs.EvalPending)
 	late(unblocked, structs.EvalBlocked)
 	w.claim(aClaim("v", "a1", wr, snw))
@@ -88,35 +114,47 @@ func TestVolume_RemembersItsUnblock(t *testing.T) {
 	late(w.index-1, structs.EvalPending)
 	change("2")
 	if unblocks.Get(w.s.Read(), key) != nil {
-		t.Error("a row is left of an earlier unblock")
+		t.Error("the row of an earlier unblock is left")
 	}
 	late(w.index-1, structs.EvalPending)
 	late(w.index, structs.EvalBlocked)
 }
 
 func TestBlockedEvals_OnePerJob(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.job(aJob("j", structs.JobService))
 	put := func(id, status string, failed bool) {
 		t.Helper()
-		e := &structs.Evaluation{ID: id, JobID: "j", Status: status, BlockedOn: []string{structs.WakeCapacity},
-			SnapshotIndex: w.index}
+		e := &structs.Evaluation{
+			ID:            id,
+			JobID:         "j",
+			Status:        status,
+			BlockedOn:     []string{structs.WakeCapacity},
+			SnapshotIndex: w.index,
+		}
 		if failed {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
 		}
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{
+			Evals:        []*structs.Evaluation{e},
+			WriteOptions: w.now(),
+		})
 	}
 	put("one", structs.EvalBlocked, false)
 	put("two", structs.EvalBlocked, false)
 	w.wantEval("one", structs.EvalCancelled)
 	w.wantEval("two", structs.EvalBlocked)
 	put("three", structs.EvalComplete, true)
-	w.wantEval("two", structs.EvalBlocked) // it could not place all: the other waits on
+	w.wantEval("two", structs.EvalBlocked) // it did not place all, so the other still waits
 	put("four", structs.EvalComplete, false)
 	w.wantEval("two", structs.EvalCancelled)
 	w.wantJob("j", structs.JobDead, 0)
-	for name, e := range map[string]*structs.Evaluation{"nil": nil, "no ID": {JobID: "j"}, "no job": {ID: "e"}} {
+	for name, e := range map[string]*structs.Evaluation{
+		"nil":    nil,
+		"no ID":  {JobID: "j"},
+		"no job": {ID: "e"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			wantKind(t, try(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}}),
 				structs.KindInvalid)
@@ -125,12 +163,13 @@ func TestBlockedEvals_OnePerJob(t *testing.T) {
 }
 
 func TestEvals_OfTheLogHaveDerivedIDs(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.node("n1")
 	id := structs.DeriveID(w.index, "node-update", "default", "everywhere", "n1")
 	w.wantEval(id, structs.EvalPending)
-	if e := Eval(w.s.Read(), id); e.NodeID != "n1" || e.JobModifyIndex == 0 || e.Type != structs.JobSystem ||
+	if e := Eval(w.s.Read(), id); e.NodeID != "n1" ||
+		e.JobModifyIndex == 0 || e.Type != structs.JobSystem ||
 		e.CreateTime == 0 {
 		t.Errorf("%+v", e)
 	}
@@ -142,35 +181,55 @@ func TestReap_ChecksTheRowsAgain(t *testing.T) {
 	w.client("n1", "a1", structs.AllocComplete)
 	w.client("n1", "b1", structs.AllocFailed)
 	w.stop("a2", "")
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-		{ID: "open", JobID: "j"}, {ID: "done", JobID: "j", Status: structs.EvalFailed}}})
-	all := &structs.ReapRequest{Allocs: []string{"a1", "b1", "a2", "a3", "x"},
-		Evals: []string{"open", "done", "x"},
-		Jobs:  []structs.JobKey{{Namespace: "default", ID: "j"}, {Namespace: "default", ID: "x"}},
-		Nodes: []string{"n1", "n2", "x"}}
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		WriteOptions: w.now(),
+		Evals: []*structs.Evaluation{
+			{ID: "open", JobID: "j"},
+			{ID: "done", JobID: "j", Status: structs.EvalFailed},
+		},
+	})
+	all := &structs.ReapRequest{
+		Allocs: []string{"a1", "b1", "a2", "a3", "x"},
+		Evals:  []string{"open", "done", "x"},
+		Jobs: []structs.JobKey{
+			{Namespace: "default", ID: "j"},
+			{Namespace: "default", ID: "x"},
+		},
+		Nodes: []string{"n1", "n2", "x"},
+	}
 	do(w, Reap, all)
 	tx := w.s.Read()
-	if got := w.placed("a1", "b1", "a2", "a3"); got != "a1 a2 a3" {
-		t.Errorf("left %s: b1 alone has ended and holds nothing", got)
+	got := w.placed("a1", "b1", "a2", "a3")
+	if got != "a1 a2 a3" {
+		t.Errorf("got allocations %s, want all but b1, which has ended and has no claim", got)
 	}
-	if Eval(tx, "open") == nil || Eval(tx, "done") != nil || Job(tx, "default", "j") == nil ||
+	if Eval(tx, "open") == nil || Eval(tx, "done") != nil ||
+		Job(tx, "default", "j") == nil ||
 		Node(tx, "n1") == nil {
-		t.Error("too much or too little")
+		t.Error("too many or too few rows were deleted")
 	}
 	w.release("v", "a1")
 	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}})
 	w.status(structs.NodeDown, "n1", "n2")
 	do(w, Reap, &structs.ReapRequest{Nodes: []string{"n1", "n2"}})
-	if tx = w.s.Read(); Node(tx, "n1") != nil || Node(tx, "n2") == nil {
-		t.Error("n1 is down and empty, n2 is not")
+	if tx = w.s.Read(); Node(tx, "n1") != nil ||
+		Node(tx, "n2") == nil {
+		t.Error("want node n1, which is down and empty, deleted and n2 kept")
 	}
 }
 
 func TestReap_DeletesADeadJob(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.job(aJob("j", structs.JobService))
-	e := &structs.Evaluation{ID: "e", JobID: "j", Status: structs.EvalComplete}
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+	e := &structs.Evaluation{
+		ID:     "e",
+		JobID:  "j",
+		Status: structs.EvalComplete,
+	}
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		Evals:        []*structs.Evaluation{e},
+		WriteOptions: w.now(),
+	})
 	w.wantJob("j", structs.JobDead, 0)
 	reap := &structs.ReapRequest{Jobs: []structs.JobKey{{Namespace: "default", ID: "j"}}}
 	do(w, Reap, reap)
@@ -178,7 +237,8 @@ func TestReap_DeletesADeadJob(t *testing.T) {
 	do(w, Reap, &structs.ReapRequest{Evals: []string{"e"}})
 	w.wantJob("j", structs.JobDead, 0)
 	do(w, Reap, reap)
-	if Job(w.s.Read(), "default", "j") != nil || w.versions("j") != nil {
-		t.Error("it is still there")
+	if Job(w.s.Read(), "default", "j") != nil ||
+		w.versions("j") != nil {
+		t.Error("the job or a version is still there")
 	}
 }

@@ -20,7 +20,9 @@ func VolumesByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.CSIVolume] {
 }
 
 // WaitingClaims yields the claims that wait, by plugin.
-func WaitingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.Scan(tx) }
+func WaitingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] {
+	return waitingByPlugin.Scan(tx)
+}
 
 // AllocsByPlugin yields the allocations that run a plugin, those that ended first.
 func AllocsByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.Allocation] {
@@ -61,7 +63,9 @@ func Claims(tx *ReadTx, ns string) iter.Seq[*structs.CSIClaim] {
 }
 
 // EndedClaims yields the claims whose allocations have ended and whose nodes have not released the volume.
-func EndedClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return endedClaims.Scan(tx) }
+func EndedClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] {
+	return endedClaims.Scan(tx)
+}
 
 // Evals yields the evaluations of a namespace whose ID has a prefix.
 func Evals(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Evaluation] {
@@ -78,7 +82,9 @@ func EvalsByStatus(tx *ReadTx, status string) iter.Seq[*structs.Evaluation] {
 }
 
 // Allocs yields the allocations of a namespace by ID.
-func Allocs(tx *ReadTx, ns string) iter.Seq[*structs.Allocation] { return AllocsByPrefix(tx, ns, "") }
+func Allocs(tx *ReadTx, ns string) iter.Seq[*structs.Allocation] {
+	return AllocsByPrefix(tx, ns, "")
+}
 
 // AllocsByPrefix yields the allocations of a namespace whose ID has a prefix.
 func AllocsByPrefix(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Allocation] {

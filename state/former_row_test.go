@@ -14,19 +14,29 @@ func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	first := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	w.release("v", "a1")
-	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach",
-		RowIndex: first, WriteOptions: w.now()})
+	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		VolumeID:     "v",
+		NodeID:       "n1",
+		Op:           "detach",
+		RowIndex:     first,
+		WriteOptions: w.now(),
+	})
 	w.claim(aClaim("v", "a1", wr, snw))
 	second := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	late := func(op string, of uint64) {
-		do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: op, RowIndex: of,
-			WriteOptions: w.now()})
+		do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{
+			VolumeID:     "v",
+			NodeID:       "n1",
+			Op:           op,
+			RowIndex:     of,
+			WriteOptions: w.now(),
+		})
 	}
 	if late("attach", first); w.attachment("v", "n1") != structs.AttachmentAttaching {
 		t.Errorf("an attach of the former row made this one %s", w.attachment("v", "n1"))
 	}
 	if late("attach", second); w.attachment("v", "n1") != structs.AttachmentAttached {
-		t.Errorf("its own attach made it %s", w.attachment("v", "n1"))
+		t.Errorf("after its own attach it is %s", w.attachment("v", "n1"))
 	}
 	w.release("v", "a1")
 	if late("detach", first); w.attachment("v", "n1") != structs.AttachmentDetaching {
@@ -39,31 +49,45 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 	put := func() uint64 {
 		v := aVolume("new", "p")
 		v.ExternalID, v.State = "", structs.VolumeCreating
-		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+			Volumes:      []*structs.CSIVolume{v},
+			WriteOptions: w.now(),
+		})
 		return Volume(w.s.Read(), "default", "new").CreateIndex
 	}
 	late := func(op, external string, of uint64) {
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: op, ExternalID: external, RowIndex: of,
-			WriteOptions: w.now()})
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+			ID:           "new",
+			Op:           op,
+			ExternalID:   external,
+			RowIndex:     of,
+			WriteOptions: w.now(),
+		})
 	}
 	first := put()
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
 	late("delete", "", first)
 	second := put()
 	if late("create", "ext-old", first); Volume(w.s.Read(), "default", "new").ExternalID != "" {
-		t.Error("a volume was given the ID of one that is deleted")
+		t.Error("a volume has the ID of a deleted volume")
 	}
 	late("create", "ext-new", second)
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
 	if late("delete", "", first); Volume(w.s.Read(), "default", "new") == nil {
-		t.Error("a volume was forgotten that its plugin still has")
+		t.Error("the row of a volume that its plugin still has was deleted")
 	}
 }
 
-func (w *world) force(volume, alloc string) error {
-	return try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{WriteOptions: w.now(),
-		Operator: "forced: it burns",
-		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: volume, AllocID: alloc}}})
+func (w *fixture) force(volume, alloc string) error {
+	return try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		WriteOptions: w.now(),
+		Operator:     "forced: it burns",
+		Claims: []structs.CSIClaimKey{{
+			Namespace: "default",
+			VolumeID:  volume,
+			AllocID:   alloc,
+		}},
+	})
 }
 
 // An allocation that lost its volume by force must never write to it again, also not when its node comes
@@ -85,10 +109,11 @@ func TestVolumeForce_EndsTheAllocation(t *testing.T) {
 	a := Alloc(w.s.Read(), "a1")
 	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop ||
 		a.AllocModifyIndex <= before {
-		t.Errorf("the node that comes back goes on with the allocation: %+v", a)
+		t.Errorf("a node that comes back would continue the allocation: %+v", a)
 	}
-	if !strings.Contains(a.DesiredDescription, "v") || !strings.Contains(a.DesiredDescription, "it burns") {
-		t.Errorf("why is not said: %q", a.DesiredDescription)
+	if !strings.Contains(a.DesiredDescription, "v") ||
+		!strings.Contains(a.DesiredDescription, "it burns") {
+		t.Errorf("the description %q does not give the reason", a.DesiredDescription)
 	}
 	w.status(structs.NodeReady, "n1")
 	wantKind(t, w.tryClaim(aClaim("v", "a1", wr, snw)), structs.KindPrecondition)
@@ -103,8 +128,9 @@ func TestVolumeForce_OfAnEndedAllocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantClaims("v", map[string]string{"a1": ""})
-	if now := Alloc(w.s.Read(), "a1"); now.ModifyIndex != before.ModifyIndex {
-		t.Errorf("%+v", now)
+	now := Alloc(w.s.Read(), "a1")
+	if now.ModifyIndex != before.ModifyIndex {
+		t.Errorf("the ended allocation was put again: %+v", now)
 	}
 }
 
@@ -113,72 +139,94 @@ func TestVolumePut_RejectsAVolumeThatDetaches(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
-	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true, WriteOptions: w.now()})
+	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		ID:           "v",
+		Force:        true,
+		WriteOptions: w.now(),
+	})
 	again := aVolume("other", "p")
 	again.ExternalID = "ext-v"
 	put := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{again}, WriteOptions: w.now()}
 	err := try(w, VolumePut, put)
 	wantKind(t, err, structs.KindPrecondition)
 	if err != nil && !strings.Contains(err.Error(), "still being detached from node name-n1") {
-		t.Errorf("does not say why: %v", err)
+		t.Errorf("the error does not give the reason: %v", err)
 	}
 	w.outcome("v", "n1", "detach", nil)
 	do(w, VolumePut, put)
 }
 
-// The plugin is shown while an attachment is to be detached, and its status says what is missing.
+// The plugin keeps its row while an attachment needs a detach.
 func TestPlugin_ExistsWhileItHasAttachments(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
-	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true, WriteOptions: w.now()})
+	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		ID:           "v",
+		Force:        true,
+		WriteOptions: w.now(),
+	})
 	for _, n := range []string{"n1", "n2", "n3"} {
-		do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: n, Full: true, WriteOptions: w.now()})
+		do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:       n,
+			Full:         true,
+			WriteOptions: w.now(),
+		})
 	}
 	err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 	wantKind(t, err, structs.KindPrecondition)
 	w.outcome("v", "n1", "detach", nil)
 	if Plugin(w.s.Read(), "p") != nil {
-		t.Error("nothing refers to the plugin any more")
+		t.Error("the plugin has a row, but nothing refers to it")
 	}
 }
 
-// A plugin begins to attach. A claim that was granted before does not wait for ever.
+// A plugin begins to attach. A claim that was granted before gets its attachment.
 func TestPlugin_BeginsToAttach(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", half("p", structs.CSIKindNode, true))
+	w := newFixture(t)
+	w.node("n1", anInstance("p", structs.CSIKindNode, true))
 	w.volume("v", "p")
 	w.alloc("a1", "j", "n1")
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.wantClaims("v", map[string]string{"a1": granted})
-	w.update("n1", attaching(half("p", structs.CSIKindNode, true),
-		half("p", structs.CSIKindController, true))...)
+	w.update("n1", attachingHalves("p")...)
 	if w.attachment("v", "n1") != structs.AttachmentAttaching {
 		t.Errorf("the attachment is %q", w.attachment("v", "n1"))
 	}
 }
 
-// A node with volumes that is new to the state is not a new node.
+// A node that is new to the state and has volumes is not a new node.
 func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 	w := threeNodes(t, false)
-	held := []structs.CSIHeldClaim{{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v",
-		AllocID: "gone"}}}
+	held := []structs.CSIHeldClaim{{CSIClaimKey: structs.CSIClaimKey{
+		Namespace: "default",
+		VolumeID:  "v",
+		AllocID:   "gone",
+	}}}
 	register := func(id string, i *structs.NodeInventory) {
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: aNode(id), Inventory: i, WriteOptions: w.now()})
+		do(w, NodeRegister, &structs.NodeRegisterRequest{
+			Node:         aNode(id),
+			Inventory:    i,
+			WriteOptions: w.now(),
+		})
 	}
 	register("n4", nil)
 	register("n5", &structs.NodeInventory{})
-	register("n1", &structs.NodeInventory{Held: held}) // known, but forced off its claims
+	register("n1", &structs.NodeInventory{Held: held}) // known, but an operator released its claims
 	if why := Recovering(w.s.Read()); why != "" {
 		t.Error(why)
 	}
 	register("n6", &structs.NodeInventory{Held: held})
 	if why := Recovering(w.s.Read()); !strings.Contains(why, "name-n6") {
-		t.Errorf("nobody waits for what it holds: %q", why)
+		t.Errorf("the servers do not wait for its volumes: %q", why)
 	}
 	register("n6", &structs.NodeInventory{}) // a heartbeat makes its report valid
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n6"}, Status: structs.NodeReady,
-		Accounted: true, WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{"n6"},
+		Status:       structs.NodeReady,
+		Accounted:    true,
+		WriteOptions: w.now(),
+	})
 	if why := Recovering(w.s.Read()); why != "" {
 		t.Error(why)
 	}
@@ -186,23 +234,34 @@ func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 
 // An evaluation that waits for capacity among very many volumes does not name each of them.
 func TestBlockedEvals_OfManyVolumesWaitForCapacity(t *testing.T) {
-	for most, want := range map[int64]string{structs.ManyVolumes: structs.EvalBlocked,
-		structs.ManyVolumes + 1: structs.EvalPending} {
-		w := newWorld(t)
-		n := half("p", structs.CSIKindNode, true)
+	for most, want := range map[int64]string{
+		structs.ManyVolumes:     structs.EvalBlocked,
+		structs.ManyVolumes + 1: structs.EvalPending,
+	} {
+		w := newFixture(t)
+		n := anInstance("p", structs.CSIKindNode, true)
 		n.NodeInfo.MaxVolumes = most
 		w.node("n1", n)
 		w.volume("v", "p")
 		w.alloc("a1", "j", "n1")
 		w.claim(aClaim("v", "a1", wr, snw))
 		w.job(aJob("waits", structs.JobService))
-		e := &structs.Evaluation{ID: "e", Namespace: "default", JobID: "waits", Status: structs.EvalBlocked,
+		e := &structs.Evaluation{
+			ID:            "e",
+			Namespace:     "default",
+			JobID:         "waits",
+			Status:        structs.EvalBlocked,
 			SnapshotIndex: w.index,
-			BlockedOn:     []string{structs.WakeVolume("default", "another"), structs.WakePlugin("p")}}
-		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+			BlockedOn:     []string{structs.WakeVolume("default", "another"), structs.WakePlugin("p")},
+		}
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{
+			Evals:        []*structs.Evaluation{e},
+			WriteOptions: w.now(),
+		})
 		w.release("v", "a1")
-		if got := Eval(w.s.Read(), "e").Status; got != want {
-			t.Errorf("with room for %d: %s, want %s", most, got, want)
+		got := Eval(w.s.Read(), "e").Status
+		if got != want {
+			t.Errorf("with at most %d volumes: got %s, want %s", most, got, want)
 		}
 	}
 }

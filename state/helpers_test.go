@@ -66,8 +66,8 @@ func count[T any](tx *ReadTx, counted map[string]int, t *mvcc.Table[T]) {
 	}
 }
 
-// wakes1 reports whether a change ends the wait of a reader. It runs in a synctest bubble.
-func wakes1(s *Store, tx *ReadTx, read func(*ReadTx), write func(*WriteTx) error) bool {
+// wakesReader reports whether a change ends the wait of a reader. It runs in a synctest bubble.
+func wakesReader(s *Store, tx *ReadTx, read func(*ReadTx), write func(*WriteTx) error) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	read(tx)
 	woke := make(chan error, 1)

@@ -15,76 +15,81 @@ import (
 	"berth/structs"
 )
 
-// aRichRequest is a node with everything that rows may share; alike ones differ in their names alone.
-func aRichRequest(id string) *structs.NodeRegisterRequest {
+// aFullRequest returns a node with everything that rows may share. Two such nodes differ only in their names.
+func aFullRequest(id string) *structs.NodeRegisterRequest {
 	n := aNode(id)
 	n.Attributes = map[string]string{"kernel": "linux " + strings.Repeat("6", 3), "unique.name": id}
 	n.Meta = map[string]string{"rack": "r1"}
 	n.NodeResources.CPU.ReservableCpuCores = []uint16{1, 2}
 	n.ReservedResources = &structs.NodeReservedResources{Memory: structs.NodeMemoryResources{MemoryMB: 1}}
-	n.Drivers = map[string]*structs.DriverInfo{"exec": {Healthy: true, Attributes: map[string]string{"v": "1"},
-		UpdateTime: time.Unix(5, 0).UTC()}}
-	i, c := half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true)
+	n.Drivers = map[string]*structs.DriverInfo{"exec": {
+		Healthy:    true,
+		Attributes: map[string]string{"v": "1"},
+		UpdateTime: time.Unix(5, 0).UTC(),
+	}}
+	i, c := anInstance("p", structs.CSIKindNode, true), anInstance("p", structs.CSIKindController, true)
 	i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}
 	return &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{i, c}}
 }
 
-func aRichVolume(id string) *structs.CSIVolume {
+func aFullVolume(id string) *structs.CSIVolume {
 	v := aVolume(id, "p")
 	v.Parameters, v.Context = map[string]string{"type": "ssd"}, map[string]string{"fs": "0"}
 	v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}
 	v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}
 	v.RequestedTopologies = &structs.CSITopologyRequest{
 		Required: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}}
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: snw,
-		AttachmentMode: structs.CSIFileSystem}}
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
+		AccessMode:     snw,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
 	v.Secrets = structs.Secrets{"k": "s"}
 	return v
 }
 
 const manyRows = 64
 
-func aRichWorld(t *testing.T) (w *world, requests []any) {
-	w = newWorld(t)
+func richFixture(t *testing.T) (w *fixture, requests []any) {
+	w = newFixture(t)
 	for n := range manyRows {
-		p := aRichRequest(fmt.Sprint("n", n))
+		p := aFullRequest(fmt.Sprint("n", n))
 		do(w, NodeRegister, p)
-		v := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aRichVolume(fmt.Sprint("v", n))}}
+		v := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aFullVolume(fmt.Sprint("v", n))}}
 		do(w, VolumePut, v)
 		requests = append(requests, p, v)
 	}
-	i := half("p", structs.CSIKindNode, false)
+	i := anInstance("p", structs.CSIKindNode, false)
 	i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "z2"}}
 	p := &structs.NodeUpdateCSIRequest{NodeID: "n2", Upserts: []*structs.CSIPluginInstance{i}}
 	do(w, NodeUpdateCSI, p)
 	return w, append(requests, p)
 }
 
-// spoil changes all values that are reachable from a value.
-func spoil(v reflect.Value) {
+// overwrite changes all values that are reachable from a value.
+func overwrite(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			spoil(v.Elem())
+			overwrite(v.Elem())
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			spoil(v.Field(i))
+			overwrite(v.Field(i))
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			spoil(v.Index(i))
+			overwrite(v.Index(i))
 		}
 	case reflect.Map:
 		for _, k := range v.MapKeys() {
-			spoil(v.MapIndex(k))
+			overwrite(v.MapIndex(k))
 			if v.Type().Elem().Kind() == reflect.String {
-				v.SetMapIndex(k, reflect.ValueOf("spoilt"))
+				v.SetMapIndex(k, reflect.ValueOf("overwritten"))
 			}
 		}
 	case reflect.String:
 		if v.CanSet() {
-			v.SetString("spoilt")
+			v.SetString("overwritten")
 		}
 	case reflect.Bool:
 		if v.CanSet() {
@@ -97,29 +102,30 @@ func spoil(v reflect.Value) {
 	}
 }
 
-// TestRows_KeepNoReferenceToTheRequest: the maker of a request may change it once it is applied.
+// TestRows_KeepNoReferenceToTheRequest checks that a caller may change an applied request.
 func TestRows_KeepNoReferenceToTheRequest(t *testing.T) {
-	w, requests := aRichWorld(t)
+	w, requests := richFixture(t)
 	before := saved(t, w.s)
 	for _, p := range requests {
-		spoil(reflect.ValueOf(p))
+		overwrite(reflect.ValueOf(p))
 	}
 	if !bytes.Equal(before, saved(t, w.s)) {
-		t.Error("rows changed with the requests they came from")
+		t.Error("rows changed together with their requests")
 	}
-	do(w, NodeRegister, aRichRequest("new"))
+	do(w, NodeRegister, aFullRequest("new"))
 	if d, n := Node(w.s.Read(), "new").Drivers["exec"], Node(w.s.Read(), "new"); !d.Healthy ||
 		d.Attributes["v"] != "1" || n.Meta["rack"] != "r1" {
-		t.Errorf("a new row shares what was spoilt: %+v %+v", n, d)
+		t.Errorf("a new row shares an overwritten value: %+v %+v", n, d)
 	}
 }
 
-// TestInterner_SharesEqualParts, or at most a few times, in a store that was written to and in one that was
-// restored.
+// TestInterner_SharesEqualParts checks that a store holds equal parts once, or a few times. It checks a
+// written and a restored store.
 func TestInterner_SharesEqualParts(t *testing.T) {
-	w, _ := aRichWorld(t)
+	w, _ := richFixture(t)
 	restored := New()
-	if err := restored.Load(bytes.NewReader(saved(t, w.s))); err != nil {
+	err := restored.Load(bytes.NewReader(saved(t, w.s)))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if faults := Check(restored.Read()); faults != nil {
@@ -133,12 +139,12 @@ func TestInterner_SharesEqualParts(t *testing.T) {
 			}
 		}
 		if len(copies) != 14 {
-			t.Errorf("%s: looked at %d sorts of parts", name, len(copies))
+			t.Errorf("%s: got %d kinds of parts, want 14", name, len(copies))
 		}
 	}
 }
 
-// copiesIn are the places in memory at which each part of the rows, equal in all of them, is held.
+// copiesIn returns the addresses of each part that is equal in all rows.
 func copiesIn(tx *ReadTx) map[string]map[any]bool {
 	copies := map[string]map[any]bool{}
 	at := func(what string, p any) {
@@ -150,25 +156,26 @@ func copiesIn(tx *ReadTx) map[string]map[any]bool {
 	for n := range Nodes(tx) {
 		at("resources", n.NodeResources)
 		at("reserved resources", n.ReservedResources)
-		at("drivers", ref(n.Drivers))
-		at("metadata", ref(n.Meta))
+		at("drivers", addressOf(n.Drivers))
+		at("metadata", addressOf(n.Meta))
 		at("names of instances", &n.CSIInstances()[0])
-		at("attributes' values", text(n.Attributes["kernel"]))
-		at("datacenters", text(n.Datacenter))
-		if i := Instance(tx, "p", structs.CSIKindNode, n.ID); n.ID != "n2" {
+		at("attributes' values", textData(n.Attributes["kernel"]))
+		at("datacenters", textData(n.Datacenter))
+		i := Instance(tx, "p", structs.CSIKindNode, n.ID)
+		if n.ID != "n2" {
 			at("topologies", i.NodeInfo.AccessibleTopology)
 		}
 		c := Instance(tx, "p", structs.CSIKindController, n.ID)
 		at("controllers", c.ControllerInfo)
-		if text(c.NodeID) != text(n.ID) {
-			at("IDs in two tables", text(c.NodeID))
+		if textData(c.NodeID) != textData(n.ID) {
+			at("IDs in two tables", textData(c.NodeID))
 		} else {
 			at("IDs in two tables", nil)
 		}
 	}
 	for v := range Volumes(tx, "default", "") {
-		at("parameters", ref(v.Parameters))
-		at("contexts", ref(v.Context))
+		at("parameters", addressOf(v.Parameters))
+		at("contexts", addressOf(v.Context))
 		at("mount options", v.MountOptions)
 		at("modes", &v.RequestedCapabilities[0])
 		at("topologies", v.Topologies[0])
@@ -177,50 +184,55 @@ func copiesIn(tx *ReadTx) map[string]map[any]bool {
 	return copies
 }
 
-func ref[M ~map[K]V, K comparable, V any](m M) uintptr { return reflect.ValueOf(m).Pointer() }
+func addressOf[M ~map[K]V, K comparable, V any](m M) uintptr {
+	return reflect.ValueOf(m).Pointer()
+}
 
-func text(s string) *byte { return unsafe.StringData(s) }
+func textData(s string) *byte { return unsafe.StringData(s) }
 
-// TestInterner_HoldsNoSecrets: they go with their volume.
+// TestInterner_HoldsNoSecrets checks that secrets stay in memory no longer than their volume.
 func TestInterner_HoldsNoSecrets(t *testing.T) {
-	w, _ := aRichWorld(t)
+	w, _ := richFixture(t)
 	tx := w.s.Read()
 	a, b := Volume(tx, "default", "v1"), Volume(tx, "default", "v2")
-	if ref(a.Secrets) == ref(b.Secrets) {
+	if addressOf(a.Secrets) == addressOf(b.Secrets) {
 		t.Error("two volumes share their secrets")
 	}
 	secret := a.Secrets["k"]
 	for range 1000 {
 		intern.Text(strings.Clone(secret)) // until it has replaced another text
 	}
-	if text(secret) == text(intern.Text(strings.Clone(secret))) {
+	if textData(secret) == textData(intern.Text(strings.Clone(secret))) {
 		t.Error("a secret is a shared text")
 	}
 }
 
-// TestInterner_DistinguishesDifferentParts one field at a time: sharing must not make unequal things equal.
+// TestInterner_DistinguishesDifferentParts changes one field at a time. Unequal parts must stay unequal.
 func TestInterner_DistinguishesDifferentParts(t *testing.T) {
-	first := aRichRequest("n1").Node
+	first := aFullRequest("n1").Node
 	internReport(first)
-	want := maps.Clone(first.Drivers)
+	before := maps.Clone(first.Drivers)
 	for what, change := range map[string]func(*structs.Node){
-		"health":     func(n *structs.Node) { n.Drivers["exec"].Healthy = false },
-		"detected":   func(n *structs.Node) { n.Drivers["exec"].Detected = true },
-		"said":       func(n *structs.Node) { n.Drivers["exec"].HealthDescription = "x" },
-		"time":       func(n *structs.Node) { n.Drivers["exec"].UpdateTime = time.Unix(6, 0).UTC() },
+		"health":      func(n *structs.Node) { n.Drivers["exec"].Healthy = false },
+		"detected":    func(n *structs.Node) { n.Drivers["exec"].Detected = true },
+		"description": func(n *structs.Node) { n.Drivers["exec"].HealthDescription = "x" },
+		"time": func(n *structs.Node) {
+			n.Drivers["exec"].UpdateTime = time.Unix(6, 0).UTC()
+		},
 		"attributes": func(n *structs.Node) { n.Drivers["exec"].Attributes = nil },
 		"another":    func(n *structs.Node) { n.Drivers["raw"] = nil },
 	} {
-		n := aRichRequest("n1").Node
+		n := aFullRequest("n1").Node
 		change(n)
-		saying := n.Drivers
+		want := n.Drivers
 		internReport(n)
-		if ref(n.Drivers) == ref(first.Drivers) || !reflect.DeepEqual(n.Drivers, saying) {
-			t.Errorf("%s: %v", what, n.Drivers)
+		if addressOf(n.Drivers) == addressOf(first.Drivers) ||
+			!reflect.DeepEqual(n.Drivers, want) {
+			t.Errorf("another %s: got %v, want %v, not shared", what, n.Drivers, want)
 		}
 	}
-	if !maps.Equal(want, first.Drivers) {
-		t.Error("what was shared first has changed")
+	if !maps.Equal(before, first.Drivers) {
+		t.Error("the shared value has changed")
 	}
 	for _, other := range []structs.NodeResources{
 		{CPU: structs.NodeCPUResources{CpuShares: 4000}},
@@ -232,8 +244,12 @@ func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 			t.Errorf("%+v became %+v", other, *got)
 		}
 	}
-	for _, m := range []*structs.CSIMountOptions{{FSType: "ext4"}, {FSType: "ext4", MountFlags: []string{}},
-		{FSType: "ext4", MountFlags: []string{"ro"}}, {MountFlags: []string{"ro"}}} {
+	for _, m := range []*structs.CSIMountOptions{
+		{FSType: "ext4"},
+		{FSType: "ext4", MountFlags: []string{}},
+		{FSType: "ext4", MountFlags: []string{"ro"}},
+		{MountFlags: []string{"ro"}},
+	} {
 		if got := intern.Value(m); !reflect.DeepEqual(got, m) {
 			t.Errorf("%+v became %+v", m, got)
 		}

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-func (w *world) wantJob(id, status string, version uint64) *structs.Job {
+func (w *fixture) wantJob(id, status string, version uint64) *structs.Job {
 	w.t.Helper()
 	j := Job(w.s.Read(), structs.DefaultNamespace, id)
 	if j == nil || j.Status != status || j.Version != version {
@@ -16,52 +16,62 @@ func (w *world) wantJob(id, status string, version uint64) *structs.Job {
 	return j
 }
 
-func (w *world) versions(id string) (out []uint64) {
+func (w *fixture) versions(id string) (out []uint64) {
 	for j := range JobVersions(w.s.Read(), structs.DefaultNamespace, id) {
 		out = append(out, j.Version)
 	}
 	return out
 }
 
-func salted(id string, salt int) *structs.Job {
+func jobWithSalt(id string, salt int) *structs.Job {
 	j := aJob(id, structs.JobService)
 	j.Meta = map[string]string{"salt": fmt.Sprint(salt)}
 	return j
 }
 
 func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := &structs.Evaluation{ID: "e", TriggeredBy: structs.TriggerJobRegister}
-	do(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", 1), Eval: e, WriteOptions: w.now()})
+	do(w, JobRegister, &structs.JobRegisterRequest{
+		Job:          jobWithSalt("j", 1),
+		Eval:         e,
+		WriteOptions: w.now(),
+	})
 	j := w.wantJob("j", structs.JobPending, 0)
-	if got := Eval(w.s.Read(), "e"); got.JobModifyIndex != w.index || got.JobID != "j" ||
+	if got := Eval(w.s.Read(), "e"); got.JobModifyIndex != w.index ||
+		got.JobID != "j" ||
 		got.Type != structs.JobService || got.Priority != 50 || got.Status != structs.EvalPending {
-		t.Errorf("%+v", got)
+		t.Errorf("the evaluation is %+v", got)
 	}
-	w.job(salted("j", 1))
+	w.job(jobWithSalt("j", 1))
 	if Job(w.s.Read(), "default", "j") != j {
-		t.Error("the same again is put again")
+		t.Error("an equal specification was put again")
 	}
-	again := w.job(salted("j", 2))
+	again := w.job(jobWithSalt("j", 2))
 	if w.wantJob("j", structs.JobPending, 1); again.JobModifyIndex != w.index ||
 		again.CreateIndex != j.CreateIndex {
-		t.Errorf("%+v", again)
+		t.Errorf("the new version is %+v", again)
 	}
-	if old := JobVersion(w.s.Read(), "default", "j", 0); old.Meta["salt"] != "1" {
-		t.Errorf("%+v", old)
+	old := JobVersion(w.s.Read(), "default", "j", 0)
+	if old.Meta["salt"] != "1" {
+		t.Errorf("the old version is %+v", old)
 	}
 	fetched := again.Copy() // a job that a user reads, edits and writes back keeps the values of the servers
 	fetched.Status, fetched.SubmitTime = structs.JobRunning, 7
 	if w.job(fetched) != again {
-		t.Error("it made a version of what it was sent back unchanged")
+		t.Error("an unchanged job made a new version")
 	}
 }
 
 func TestJobRegister_EnforcesTheIndex(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	enforce := func(index uint64, salt int) error {
-		return try(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", salt), EnforceIndex: true,
-			JobModifyIndex: index, WriteOptions: w.now()})
+		return try(w, JobRegister, &structs.JobRegisterRequest{
+			Job:            jobWithSalt("j", salt),
+			EnforceIndex:   true,
+			JobModifyIndex: index,
+			WriteOptions:   w.now(),
+		})
 	}
 	wantKind(t, enforce(5, 1), structs.KindConflict)
 	wantKind(t, enforce(0, 1), "")
@@ -70,9 +80,18 @@ func TestJobRegister_EnforcesTheIndex(t *testing.T) {
 	wantKind(t, enforce(at, 2), "")
 	wantKind(t, enforce(at, 3), structs.KindConflict)
 	w.wantJob("j", structs.JobPending, 1)
-	for name, j := range map[string]*structs.Job{"none": nil, "no ID": {}, "a group that is nil": {ID: "x",
-		TaskGroups: []*structs.TaskGroup{nil}},
-		"a task that is nil": {ID: "x", TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{nil}}}}} {
+	for name, j := range map[string]*structs.Job{
+		"none":  nil,
+		"no ID": {},
+		"a group that is nil": {
+			ID:         "x",
+			TaskGroups: []*structs.TaskGroup{nil},
+		},
+		"a task that is nil": {
+			ID:         "x",
+			TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{nil}}},
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			wantKind(t, try(w, JobRegister, &structs.JobRegisterRequest{Job: j}), structs.KindInvalid)
 		})
@@ -80,42 +99,55 @@ func TestJobRegister_EnforcesTheIndex(t *testing.T) {
 }
 
 func TestJobVersions_StayWhileUsed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
-	w.job(salted("j", 0))
+	w.job(jobWithSalt("j", 0))
 	w.alloc("a", "j", "n1") // of version 0
 	for n := range 10 {
-		w.job(salted("j", n+1))
+		w.job(jobWithSalt("j", n+1))
 	}
 	if got := fmt.Sprint(w.versions("j")); got != "[0 4 5 6 7 8 9 10]" {
-		t.Error(got)
+		t.Errorf("got versions %s, want the used and the newest", got)
 	}
-	if a := AllocWithJob(w.s.Read(), Alloc(w.s.Read(), "a")); a.Job == nil || a.Job.Meta["salt"] != "0" {
-		t.Errorf("%+v", a.Job)
+	a := AllocWithJob(w.s.Read(), Alloc(w.s.Read(), "a"))
+	if a.Job == nil || a.Job.Meta["salt"] != "0" {
+		t.Errorf("the job of the allocation is %+v", a.Job)
 	}
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	do(w, JobDeregister, &structs.JobDeregisterRequest{
+		JobID:        "j",
+		Purge:        true,
+		WriteOptions: w.now(),
+	})
 	if got := fmt.Sprint(w.versions("j")); got != "[0]" {
-		t.Error(got)
+		t.Errorf("got versions %s, want [0]", got)
 	}
-	w.job(salted("j", 99)) // its versions count on: a's version is still a's
+	w.job(jobWithSalt("j", 99)) // the number of its version is not that of the allocation's version
 	w.wantJob("j", structs.JobRunning, 1)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	do(w, JobDeregister, &structs.JobDeregisterRequest{
+		JobID:        "j",
+		Purge:        true,
+		WriteOptions: w.now(),
+	})
 	w.client("n1", "a", structs.AllocComplete)
 	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a"}, WriteOptions: w.now()})
 	if got := w.versions("j"); got != nil {
-		t.Error(got)
+		t.Errorf("got versions %v of a deleted job", got)
 	}
 }
 
 func TestJobDeregister_StopsAndPurges(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.alloc("a", "j", "n1")
 	w.blocked("j", structs.WakeCapacity)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now(),
-		Eval: &structs.Evaluation{ID: "stop", TriggeredBy: structs.TriggerJobDeregister}})
-	if j := w.wantJob("j", structs.JobRunning, 1); !j.Stop {
-		t.Error("it is not stopped")
+	do(w, JobDeregister, &structs.JobDeregisterRequest{
+		JobID:        "j",
+		WriteOptions: w.now(),
+		Eval:         &structs.Evaluation{ID: "stop", TriggeredBy: structs.TriggerJobDeregister},
+	})
+	j := w.wantJob("j", structs.JobRunning, 1)
+	if !j.Stop {
+		t.Error("the job is not stopped")
 	}
 	w.wantEval("blocked-j", structs.EvalCancelled)
 	w.wantEval("stop", structs.EvalPending)
@@ -124,20 +156,32 @@ func TestJobDeregister_StopsAndPurges(t *testing.T) {
 	w.stop("a", "")
 	w.wantJob("j", structs.JobPending, 1)
 	do(w, EvalUpdate,
-		&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: "stop", JobID: "j",
-			Status: structs.EvalComplete}}, WriteOptions: w.now()})
+		&structs.EvalUpdateRequest{
+			Evals: []*structs.Evaluation{{
+				ID:     "stop",
+				JobID:  "j",
+				Status: structs.EvalComplete,
+			}},
+			WriteOptions: w.now(),
+		})
 	w.wantJob("j", structs.JobDead, 1)
 	wantKind(t, try(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}), structs.KindNotFound)
 }
 
 func TestJobStatus_FollowsAllocationsAndEvals(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	eval := func(id, job, status string) {
 		t.Helper()
 		do(w, EvalUpdate,
-			&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: job, Status: status}},
-				WriteOptions: w.now()})
+			&structs.EvalUpdateRequest{
+				Evals: []*structs.Evaluation{{
+					ID:     id,
+					JobID:  job,
+					Status: status,
+				}},
+				WriteOptions: w.now(),
+			})
 	}
 	w.job(aJob("batch", structs.JobBatch))
 	w.wantJob("batch", structs.JobPending, 0)
@@ -160,10 +204,12 @@ func TestJobStatus_FollowsAllocationsAndEvals(t *testing.T) {
 }
 
 func TestJobSummary_CountsAllocations(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
-	for n, status := range []string{"", structs.AllocRunning, structs.AllocRunning, structs.AllocComplete,
-		structs.AllocFailed} {
+	for n, status := range []string{
+		"", structs.AllocRunning, structs.AllocRunning, structs.AllocComplete,
+		structs.AllocFailed,
+	} {
 		id := fmt.Sprint("a", n)
 		w.alloc(id, "j", "n1")
 		if status != "" {
@@ -172,31 +218,54 @@ func TestJobSummary_CountsAllocations(t *testing.T) {
 	}
 	w.alloc("lost", "j", "n1")
 	w.stop("lost", structs.AllocLost)
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-		{ID: "e", JobID: "j", Status: structs.EvalComplete, QueuedAllocations: map[string]int{"g": 3},
-			FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}},
-		{ID: "f", JobID: "j", Status: structs.EvalCancelled, QueuedAllocations: map[string]int{"g": 7}}}})
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		WriteOptions: w.now(),
+		Evals: []*structs.Evaluation{
+			{
+				ID:                "e",
+				JobID:             "j",
+				Status:            structs.EvalComplete,
+				QueuedAllocations: map[string]int{"g": 3},
+				FailedTGAllocs:    map[string]*structs.AllocMetric{"g": {}},
+			},
+			{
+				ID:                "f",
+				JobID:             "j",
+				Status:            structs.EvalCancelled,
+				QueuedAllocations: map[string]int{"g": 7},
+			}},
+	})
 	tx := w.s.Read()
 	got := JobSummary(tx, Job(tx, "default", "j")).Summary["g"]
-	if want := (structs.TaskGroupSummary{Queued: 3, Complete: 1, Failed: 1, Running: 2, Starting: 1,
-		Lost: 1}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
+	if want := (structs.TaskGroupSummary{
+		Queued:   3,
+		Complete: 1,
+		Failed:   1,
+		Running:  2,
+		Starting: 1,
+		Lost:     1,
+	}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
 // A job that is registered again after a purge does not count the allocations of the purged job of its name.
-func TestJobSummary_LeavesOutAJobThatHadTheIDBefore(t *testing.T) {
-	w := newWorld(t)
+func TestJobSummary_OmitsTheFormerJobOfTheID(t *testing.T) {
+	w := newFixture(t)
 	w.node("n1")
 	w.alloc("old", "j", "n1")
 	w.client("n1", "old", structs.AllocFailed)
-	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	do(w, JobDeregister, &structs.JobDeregisterRequest{
+		JobID:        "j",
+		Purge:        true,
+		WriteOptions: w.now(),
+	})
 	w.job(aJob("j", structs.JobService))
 	w.alloc("new", "j", "n1")
 	w.client("n1", "new", structs.AllocRunning)
 	tx := w.s.Read()
 	got := JobSummary(tx, Job(tx, "default", "j")).Summary["g"]
 	if want := (structs.TaskGroupSummary{Running: 1}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-// TestParts_EqualTheWhole compares every part of a table and of an index, forwards and backwards, with a scan
-// of all rows. The stores are small, so that the neighbours in the tree are rows of other tables.
-func TestParts_EqualTheWhole(t *testing.T) {
+// TestPages_EqualTheList compares pages of a table and of an index, forwards and backwards, with a scan of
+// all rows. The stores are small, so that the neighbours in the tree are rows of other tables.
+func TestPages_EqualTheList(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "aa", "ab", "b", "b\x00", "ba", "c", "\x01"})
 	rapid.Check(t, func(rt *rapid.T) {
 		s := New()
@@ -24,9 +24,13 @@ func TestParts_EqualTheWhole(t *testing.T) {
 				if rapid.Bool().Draw(rt, "is there") {
 					jobs.Put(tx, j)
 				}
-				allocs.Put(tx, &structs.Allocation{ID: name.Draw(rt, "alloc"), Namespace: j.Namespace, JobID: j.ID,
+				allocs.Put(tx, &structs.Allocation{
+					ID:        name.Draw(rt, "alloc"),
+					Namespace: j.Namespace,
+					JobID:     j.ID,
 					DesiredStatus: rapid.SampledFrom([]string{structs.AllocDesiredRun, structs.AllocDesiredStop}).Draw(rt,
-						"desired")})
+						"desired"),
+				})
 			}
 			return nil
 		})
@@ -38,20 +42,22 @@ func TestParts_EqualTheWhole(t *testing.T) {
 		if rapid.Bool().Draw(rt, "from") {
 			at.From = first
 		}
-		expect(rt, tx, JobsFrom(tx, ns, prefix, at), Jobs(tx, ns, prefix), at,
+		wantPage(rt, tx, JobsFrom(tx, ns, prefix, at), Jobs(tx, ns, prefix), at,
 			func(j *structs.Job) []string { return []string{j.Namespace, j.ID} })
 		if at.From != nil {
 			at.From = at.From[1:]
 		}
 		byID := func(a *structs.Allocation) []string { return []string{a.ID} }
-		expect(rt, tx, AllocsFrom(tx, ns, prefix, at), AllocsByPrefix(tx, ns, prefix), at, byID)
-		expect(rt, tx, AllocsByJobFrom(tx, "a", first[1], at), AllocsByJob(tx, "a", first[1]), at, byID)
+		wantPage(rt, tx, AllocsFrom(tx, ns, prefix, at), AllocsByPrefix(tx, ns, prefix), at, byID)
+		wantPage(rt, tx, AllocsByJobFrom(tx, "a", first[1], at), AllocsByJob(tx, "a", first[1]), at, byID)
 	})
 }
 
-// expect compares a part with the rows that it is a part of, in any order.
-func expect[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key func(*T) []string) {
-	want := slices.SortedFunc(all, func(a, b *T) int { return slices.Compare(key(a), key(b)) })
+// wantPage compares a page with the rows of the whole list, which come in any order.
+func wantPage[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key func(*T) []string) {
+	want := slices.SortedFunc(all, func(a, b *T) int {
+		return slices.Compare(key(a), key(b))
+	})
 	if at.Reverse {
 		slices.Reverse(want)
 	}
@@ -59,20 +65,21 @@ func expect[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key fu
 		order := slices.Compare(key(r), at.From)
 		return at.From != nil && (order < 0 && !at.Reverse || order > 0 && at.Reverse)
 	})
-	if rows := slices.Collect(got); !slices.Equal(rows, want) {
-		text := func(rows []*T) (out []string) {
+	rows := slices.Collect(got)
+	if !slices.Equal(rows, want) {
+		render := func(rows []*T) (out []string) {
 			for _, r := range rows {
 				out = append(out, fmt.Sprintf("%q", key(r)))
 			}
 			return out
 		}
-		t.Fatalf("%T from %+v: %v; want %v", want, at, text(rows), text(want))
+		t.Fatalf("%T from %+v: got %v, want %v", want, at, render(rows), render(want))
 	}
 }
 
 // TestClaimQueue_ReadsFromAnyPosition: a queue that is read class by class has the volume's claims in order.
 func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
-	w := aQueue(t, 0, 20)
+	w := storeWithQueue(t, 0, 20)
 	tx := w.s.Read()
 	all := ClaimsByVolume(tx, "default", "v")
 	for _, back := range []bool{false, true} {
@@ -91,11 +98,11 @@ func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
 			}
 			rows, sorted := QueueFrom(tx, "default", "v", from, back)
 			if !sorted || !slices.Equal(slices.Collect(rows), want) {
-				t.Errorf("from %d on, back %v: others", i, back)
+				t.Errorf("from %d on, back %v: other claims than those of the volume", i, back)
 			}
 		}
 	}
-	if _, sorted := QueueFrom(aQueue(t, 1, 2).s.Read(), "default", "v", nil, false); sorted {
-		t.Error("readers that share a volume are in no index of its classes")
+	if _, sorted := QueueFrom(storeWithQueue(t, 1, 2).s.Read(), "default", "v", nil, false); sorted {
+		t.Error("the queue counts as sorted, but the index of classes omits readers that share a volume")
 	}
 }

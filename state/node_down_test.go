@@ -8,42 +8,42 @@ import (
 )
 
 // wantInstance checks an instance of plugin p on n1.
-func wantInstance(w *world, when string, healthy, down bool) {
+func wantInstance(w *fixture, when string, healthy, down bool) {
 	w.t.Helper()
 	i := Instance(w.s.Read(), "p", structs.CSIKindNode, "n1")
 	if i.Healthy != healthy || i.DownWithNode != down {
-		w.t.Errorf("%s: %+v", when, i)
+		w.t.Errorf("%s: got %+v, want healthy %t, down with its node %t", when, i, healthy, down)
 	}
 }
 
-func TestDownWithNode_IsNoMatterOfWords(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", half("p", structs.CSIKindNode, true))
-	sick := func() *structs.CSIPluginInstance {
-		i := half("p", structs.CSIKindNode, false)
+func TestDownWithNode_DoesNotDependOnTheDescription(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1", anInstance("p", structs.CSIKindNode, true))
+	unhealthy := func() *structs.CSIPluginInstance {
+		i := anInstance("p", structs.CSIKindNode, false)
 		i.HealthDescription, i.DownWithNode = NodeIsDown, true // the servers decide both
 		return i
 	}
-	w.update("n1", sick())
-	wantInstance(w, "the node reports it so", false, false)
+	w.update("n1", unhealthy())
+	wantInstance(w, "after the node reported it unhealthy", false, false)
 	w.status(structs.NodeDown, "n1")
 	w.status(structs.NodeReady, "n1")
-	wantInstance(w, "the node is back", false, false)
+	wantInstance(w, "after the node came back", false, false)
 
-	w.update("n1", half("p", structs.CSIKindNode, true))
+	w.update("n1", anInstance("p", structs.CSIKindNode, true))
 	w.status(structs.NodeDown, "n1")
-	wantInstance(w, "it was healthy", false, true)
-	w.update("n1", sick())
-	wantInstance(w, "it was reported sick since", false, false)
-	w.update("n1", half("p", structs.CSIKindNode, true))
-	wantInstance(w, "it was reported healthy since", false, true)
+	wantInstance(w, "after the node of a healthy instance went down", false, true)
+	w.update("n1", unhealthy())
+	wantInstance(w, "after a report that it is unhealthy", false, false)
+	w.update("n1", anInstance("p", structs.CSIKindNode, true))
+	wantInstance(w, "after a report that it is healthy", false, true)
 	w.status(structs.NodeReady, "n1")
-	wantInstance(w, "the node is back once more", true, false)
+	wantInstance(w, "after the node came back again", true, false)
 }
 
 func TestDownWithNode_IsCompletedInOlderSnapshots(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", half("p", structs.CSIKindNode, true))
+	w := newFixture(t)
+	w.node("n1", anInstance("p", structs.CSIKindNode, true))
 	w.status(structs.NodeDown, "n1")
 	w.index++
 	if err := w.s.Write(w.index, func(tx *WriteTx) error {
@@ -61,8 +61,8 @@ func TestDownWithNode_IsCompletedInOlderSnapshots(t *testing.T) {
 	if err := w.s.Load(&saved); err != nil {
 		t.Fatal(err)
 	}
-	wantInstance(w, "loaded", false, true)
+	wantInstance(w, "after the load", false, true)
 	w.status(structs.NodeReady, "n1")
-	wantInstance(w, "the node is back", true, false)
+	wantInstance(w, "after the node came back", true, false)
 	w.check()
 }

@@ -8,10 +8,11 @@ import (
 	"berth/structs"
 )
 
-// evaluated lists the jobs that the last entry evaluated, by their first trigger.
-func (w *world) evaluated() (out []string) {
+// evaluated lists the jobs that the last entry evaluated, with the trigger.
+func (w *fixture) evaluated() (out []string) {
 	for e := range Evals(w.s.Read(), "*", "") {
-		if e.ModifyIndex == w.index && e.Status == structs.EvalPending && e.StatusDescription == "" {
+		if e.ModifyIndex == w.index && e.Status == structs.EvalPending &&
+			e.StatusDescription == "" {
 			out = append(out, e.TriggeredBy+" "+e.JobID)
 		}
 	}
@@ -19,7 +20,7 @@ func (w *world) evaluated() (out []string) {
 	return out
 }
 
-func (w *world) wantEvaluated(want ...string) {
+func (w *fixture) wantEvaluated(want ...string) {
 	w.t.Helper()
 	if got := w.evaluated(); !slices.Equal(got, want) {
 		w.t.Errorf("at index %d: evaluated %q, want %q", w.index, got, want)
@@ -27,28 +28,41 @@ func (w *world) wantEvaluated(want ...string) {
 }
 
 // blocked puts a blocked evaluation of its own job, processed with the newest state.
-func (w *world) blocked(job string, on ...string) {
+func (w *fixture) blocked(job string, on ...string) {
 	w.t.Helper()
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-		{ID: "blocked-" + job, JobID: job, Status: structs.EvalBlocked, BlockedOn: on, SnapshotIndex: w.index}}})
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		WriteOptions: w.now(),
+		Evals: []*structs.Evaluation{{
+			ID:            "blocked-" + job,
+			JobID:         job,
+			Status:        structs.EvalBlocked,
+			BlockedOn:     on,
+			SnapshotIndex: w.index,
+		}},
+	})
 	w.wantEval("blocked-"+job, structs.EvalBlocked)
 }
 
-func (w *world) wantEval(id, status string) {
+func (w *fixture) wantEval(id, status string) {
 	w.t.Helper()
-	if e := Eval(w.s.Read(), id); e == nil || e.Status != status {
+	e := Eval(w.s.Read(), id)
+	if e == nil || e.Status != status {
 		w.t.Errorf("at index %d: evaluation %s is %+v, want %s", w.index, id, e, status)
 	}
 }
 
-func (w *world) status(status string, ids ...string) {
+func (w *fixture) status(status string, ids ...string) {
 	w.t.Helper()
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: status,
-		Event: &structs.NodeEvent{Message: "now " + status}, WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      ids,
+		Status:       status,
+		Event:        &structs.NodeEvent{Message: "now " + status},
+		WriteOptions: w.now(),
+	})
 }
 
 func TestNodeRegister_EvaluatesSystemJobs(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.job(aJob("once", structs.JobService))
 	stopped := aJob("stopped", structs.JobSysBatch)
@@ -61,30 +75,37 @@ func TestNodeRegister_EvaluatesSystemJobs(t *testing.T) {
 }
 
 func TestNodeRegister_Again(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.job(aJob("everywhere", structs.JobSystem))
-	w.node("n1", half("p", structs.CSIKindNode, true))
+	w.node("n1", anInstance("p", structs.CSIKindNode, true))
 	w.alloc("a", "j", "n1")
-	do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible,
-		WriteOptions: w.now()})
+	do(w, NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:       "n1",
+		Eligibility:  structs.NodeIneligible,
+		WriteOptions: w.now(),
+	})
 	row := Node(w.s.Read(), "n1")
 	register := func(change func(*structs.Node)) {
 		n := aNode("n1")
 		change(n)
-		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n,
-			CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+		do(w, NodeRegister, &structs.NodeRegisterRequest{
+			Node:         n,
+			CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
+			WriteOptions: w.now(),
+		})
 	}
 
 	register(func(*structs.Node) {})
 	if Node(w.s.Read(), "n1") != row {
-		t.Error("the same again is put again")
+		t.Error("an equal registration was put again")
 	}
 	w.wantEvaluated()
 
 	register(func(n *structs.Node) { n.HTTPAddr = "10.0.0.1:4746" })
-	if n := Node(w.s.Read(), "n1"); n == row || n.SchedulingEligibility != structs.NodeIneligible ||
+	if n := Node(w.s.Read(), "n1"); n == row ||
+		n.SchedulingEligibility != structs.NodeIneligible ||
 		len(n.Events) != len(row.Events) || n.CreateIndex != row.CreateIndex {
-		t.Errorf("what the servers know is lost: %+v", n)
+		t.Errorf("fields of the servers are lost: %+v", n)
 	}
 	w.wantEvaluated() // placement does not depend on it
 
@@ -100,16 +121,18 @@ func TestNodeRegister_Again(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 
-	err := try(w, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "guessed"},
-		WriteOptions: w.now()})
+	err := try(w, NodeRegister, &structs.NodeRegisterRequest{
+		Node:         &structs.Node{ID: "n1", SecretID: "guessed"},
+		WriteOptions: w.now(),
+	})
 	wantKind(t, err, structs.KindDenied)
 	wantKind(t, try(w, NodeRegister, &structs.NodeRegisterRequest{WriteOptions: w.now()}), structs.KindInvalid)
 }
 
 func TestNodeStatus_DownAndUp(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", half("p", structs.CSIKindNode, true), half("sick", structs.CSIKindNode, false))
-	w.node("n2", half("p", structs.CSIKindNode, true))
+	w := newFixture(t)
+	w.node("n1", anInstance("p", structs.CSIKindNode, true), anInstance("unhealthy", structs.CSIKindNode, false))
+	w.node("n2", anInstance("p", structs.CSIKindNode, true))
 	w.alloc("a", "j", "n1")
 	w.alloc("stopping", "k", "n1")
 	w.stop("stopping", "")
@@ -121,38 +144,40 @@ func TestNodeStatus_DownAndUp(t *testing.T) {
 		return out
 	}
 	w.status(structs.NodeDown, "n1", "unknown", "n1")
-	if got := healthy(); !slices.Equal(got, []string{"p false node is down", "sick false "}) {
+	if got := healthy(); !slices.Equal(got, []string{"p false node is down", "unhealthy false "}) {
 		t.Errorf("%q", got)
 	}
 	w.wantEvaluated("node-update j")
-	if a := Alloc(w.s.Read(), "stopping"); a.ClientStatus != structs.AllocLost {
-		t.Errorf("nobody will ever say that it stopped: %s", a.ClientStatus)
+	a := Alloc(w.s.Read(), "stopping")
+	if a.ClientStatus != structs.AllocLost {
+		t.Errorf("the stopping allocation is %s, want lost", a.ClientStatus)
 	}
 	w.blocked("waits", structs.WakePlugin("p"))
-	w.update("n1", half("p", structs.CSIKindNode, true)) // a report that was in flight
+	w.update("n1", anInstance("p", structs.CSIKindNode, true)) // a report that was in flight
 	if got := healthy(); got[0] != "p false node is down" {
 		t.Errorf("%q", got)
 	}
 	w.status(structs.NodeReady, "n1")
-	if got := healthy(); !slices.Equal(got, []string{"p true ", "sick false "}) {
+	if got := healthy(); !slices.Equal(got, []string{"p true ", "unhealthy false "}) {
 		t.Errorf("%q", got)
 	}
 	w.wantEvaluated("node-update j")
 	w.wantEval("blocked-waits", structs.EvalPending)
 	n := Node(w.s.Read(), "n1")
-	if n.Events[len(n.Events)-1].Message != "now ready" || n.StatusUpdatedAt == 0 {
+	if n.Events[len(n.Events)-1].Message != "now ready" ||
+		n.StatusUpdatedAt == 0 {
 		t.Errorf("%+v", n)
 	}
 	w.status(structs.NodeReady, "n1")
 	if Node(w.s.Read(), "n1") != n {
-		t.Error("the same status is put again")
+		t.Error("an equal status was put again")
 	}
-	wantKind(t, try(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: "tired"}),
-		structs.KindInvalid)
+	unknown := &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: "unknown"}
+	wantKind(t, try(w, NodeStatus, unknown), structs.KindInvalid)
 }
 
 func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.job(aJob("everywhere", structs.JobSystem))
 	for _, c := range []struct {
@@ -166,22 +191,31 @@ func TestNodeEligibility_EvaluatesSystemJobs(t *testing.T) {
 		{"n1", "perhaps", structs.KindInvalid, nil},
 		{"n9", structs.NodeEligible, structs.KindNotFound, nil},
 	} {
-		err := try(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: c.node, Eligibility: c.to,
-			WriteOptions: w.now()})
+		err := try(w, NodeEligibility, &structs.NodeEligibilityRequest{
+			NodeID:       c.node,
+			Eligibility:  c.to,
+			WriteOptions: w.now(),
+		})
 		wantKind(t, err, c.want)
 		w.wantEvaluated(c.evals...)
 	}
 }
 
 func TestNode_HistoryIsBounded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	for n := range keptEvents + 3 {
-		do(w, NodeEvents, &structs.NodeEventsRequest{WriteOptions: w.now(),
-			Events: map[string][]*structs.NodeEvent{"n1": {{Message: fmt.Sprint(n)}}, "unknown": {{Message: "x"}}}})
+		do(w, NodeEvents, &structs.NodeEventsRequest{
+			WriteOptions: w.now(),
+			Events: map[string][]*structs.NodeEvent{
+				"n1":      {{Message: fmt.Sprint(n)}},
+				"unknown": {{Message: "x"}},
+			},
+		})
 	}
 	n := Node(w.s.Read(), "n1")
-	if len(n.Events) != keptEvents || n.Events[keptEvents-1].Message != fmt.Sprint(keptEvents+2) ||
+	if len(n.Events) != keptEvents ||
+		n.Events[keptEvents-1].Message != fmt.Sprint(keptEvents+2) ||
 		n.Events[keptEvents-1].CreateIndex != w.index {
 		t.Errorf("%d events, the last is %+v", len(n.Events), n.Events[len(n.Events)-1])
 	}
@@ -190,8 +224,10 @@ func TestNode_HistoryIsBounded(t *testing.T) {
 func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	w := threeNodes(t, false)
 	deregister := func() error {
-		return try(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "unknown"},
-			WriteOptions: w.now()})
+		return try(w, NodeDeregister, &structs.NodeDeregisterRequest{
+			NodeIDs:      []string{"n1", "unknown"},
+			WriteOptions: w.now(),
+		})
 	}
 	wantKind(t, deregister(), structs.KindPrecondition)
 	w.claim(aClaim("v", "a1", wr, snw))
@@ -201,32 +237,40 @@ func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	w.release("v", "a1")
 	wantKind(t, deregister(), "")
 	tx := w.s.Read()
-	if Node(tx, "n1") != nil || Instance(tx, "p", structs.CSIKindNode, "n1") != nil || Plugin(tx, "p") == nil {
-		t.Error("too much or too little is forgotten")
+	if Node(tx, "n1") != nil ||
+		Instance(tx, "p", structs.CSIKindNode, "n1") != nil ||
+		Plugin(tx, "p") == nil {
+		t.Error("too many or too few rows are deleted")
 	}
-	if d := NodeDetail(tx, Node(tx, "n2")); d.CSINodePlugins["p"] == nil || len(d.CSIControllerPlugins) != 0 {
+	d := NodeDetail(tx, Node(tx, "n2"))
+	if d.CSINodePlugins["p"] == nil || len(d.CSIControllerPlugins) != 0 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// TestNodeDetail_HasClassOfRow: the class is computed from the row. The stored class does not matter.
+// TestNodeDetail_HasClassOfRow checks that the class depends on the row and not on the stored class.
 func TestNodeDetail_HasClassOfRow(t *testing.T) {
-	w := newWorld(t)
-	old := driven(w)
+	w := newFixture(t)
+	old := nodeWithDrivers(w)
 	class := NodeDetail(w.s.Read(), old).ComputedClass
-	do(w, NodeUpdate, sick())
+	do(w, NodeUpdate, unhealthyDriver())
 	n := Node(w.s.Read(), "n1")
 	now := NodeDetail(w.s.Read(), n).ComputedClass
-	if n.ComputedClass != "v1:sick" || now == class || now != computedClass(n) {
+	if n.ComputedClass != "v1:unhealthy" || now == class || now != computedClass(n) {
 		t.Errorf("the class is %s, and was %s; the row has %s", now, class, n.ComputedClass)
 	}
 }
 
 func TestComputedClass_IgnoresUniqueAttributes(t *testing.T) {
 	node := func(edit func(*structs.Node)) string {
-		n := &structs.Node{ID: "1", Datacenter: "dc1", NodeClass: "c", NodePool: "p",
-			Attributes: map[string]string{"a": "1", "unique.x": "1"}, Meta: map[string]string{"m": "1",
-				"unique.y": "1"}}
+		n := &structs.Node{
+			ID:         "1",
+			Datacenter: "dc1",
+			NodeClass:  "c",
+			NodePool:   "p",
+			Attributes: map[string]string{"a": "1", "unique.x": "1"},
+			Meta:       map[string]string{"m": "1", "unique.y": "1"},
+		}
 		edit(n)
 		return computedClass(n)
 	}
@@ -238,7 +282,7 @@ func TestComputedClass_IgnoresUniqueAttributes(t *testing.T) {
 		"name":      func(n *structs.Node) { n.Name = "other" },
 	} {
 		if node(edit) != base {
-			t.Errorf("another unique %s makes another class", name)
+			t.Errorf("another unique %s changes the class", name)
 		}
 	}
 	for name, edit := range map[string]func(*structs.Node){
@@ -251,7 +295,7 @@ func TestComputedClass_IgnoresUniqueAttributes(t *testing.T) {
 		"moved":         func(n *structs.Node) { n.Attributes["m"], n.Meta = "1", nil },
 	} {
 		if node(edit) == base {
-			t.Errorf("another %s makes no other class", name)
+			t.Errorf("another %s does not change the class", name)
 		}
 	}
 }

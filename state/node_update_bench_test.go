@@ -11,8 +11,10 @@ import (
 // flipped returns a registered node whose driver reports another state each time.
 func flipped(i, rev int) *structs.Node {
 	n := benchshape.Node(i)
-	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: rev%2 == 0},
-		"raw_exec": {Detected: true, Healthy: true}}
+	n.Drivers = map[string]*structs.DriverInfo{
+		"exec":     {Detected: true, Healthy: rev%2 == 0},
+		"raw_exec": {Detected: true, Healthy: true},
+	}
 	return n
 }
 

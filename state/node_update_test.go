@@ -8,30 +8,43 @@ import (
 	"berth/structs"
 )
 
-// driven is a node with drivers and attributes, and a plugin.
-func driven(w *world) *structs.Node {
+// nodeWithDrivers returns a node with drivers and attributes, and a plugin.
+func nodeWithDrivers(w *fixture) *structs.Node {
 	w.t.Helper()
 	n := aNode("n1")
 	n.Attributes = map[string]string{"kernel": "6", "driver.exec": "1"}
 	n.Meta = map[string]string{"rack": "1"}
-	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true,
-		UpdateTime: time.Unix(5, 0).UTC()}, "raw_exec": {Detected: true}}
-	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n,
-		CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+	n.Drivers = map[string]*structs.DriverInfo{
+		"exec": {
+			Detected:   true,
+			Healthy:    true,
+			UpdateTime: time.Unix(5, 0).UTC(),
+		},
+		"raw_exec": {Detected: true},
+	}
+	do(w, NodeRegister, &structs.NodeRegisterRequest{
+		Node:         n,
+		CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
+		WriteOptions: w.now(),
+	})
 	return Node(w.s.Read(), "n1")
 }
 
-// sick returns the request of a node whose driver has become unhealthy.
-func sick() *structs.NodeUpdateRequest {
-	return &structs.NodeUpdateRequest{NodeID: "n1", SecretID: "secret-n1",
-		AttributesGone: []string{"driver.exec"}, ComputedClass: "v1:sick",
-		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, HealthDescription: "broken"}}}
+// unhealthyDriver returns the request of a node whose driver has become unhealthy.
+func unhealthyDriver() *structs.NodeUpdateRequest {
+	return &structs.NodeUpdateRequest{
+		NodeID:         "n1",
+		SecretID:       "secret-n1",
+		AttributesGone: []string{"driver.exec"},
+		ComputedClass:  "v1:unhealthy",
+		Drivers:        map[string]*structs.DriverInfo{"exec": {Detected: true, HealthDescription: "broken"}},
+	}
 }
 
 func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.job(aJob("everywhere", structs.JobSystem))
-	old := driven(w)
+	old := nodeWithDrivers(w)
 	w.alloc("a", "j", "n1")
 	w.blocked("waits", structs.WakeCapacity)
 	update := func(p *structs.NodeUpdateRequest) *structs.Node {
@@ -40,61 +53,78 @@ func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
 		do(w, NodeUpdate, p)
 		return Node(w.s.Read(), "n1")
 	}
-	n := update(sick())
-	if n.Drivers["exec"].Healthy || n.Drivers["raw_exec"] == nil || n.Attributes["driver.exec"] != "" ||
-		n.Attributes["kernel"] != "6" || n.ComputedClass != "v1:sick" {
+	n := update(unhealthyDriver())
+	if n.Drivers["exec"].Healthy || n.Drivers["raw_exec"] == nil ||
+		n.Attributes["driver.exec"] != "" ||
+		n.Attributes["kernel"] != "6" || n.ComputedClass != "v1:unhealthy" {
 		t.Errorf("%+v", n)
 	}
-	if old.Attributes["driver.exec"] != "1" || !old.Drivers["exec"].Healthy {
-		t.Error("the row of before was changed")
+	if old.Attributes["driver.exec"] != "1" ||
+		!old.Drivers["exec"].Healthy {
+		t.Error("the previous row was changed")
 	}
-	if n.Meta["rack"] != "1" || n.CreateIndex != old.CreateIndex || len(n.Events) != len(old.Events) ||
+	if n.Meta["rack"] != "1" || n.CreateIndex != old.CreateIndex ||
+		len(n.Events) != len(old.Events) ||
 		n.Status != structs.NodeReady || len(n.CSIInstances()) != 1 {
-		t.Errorf("what was not sent was changed: %+v", n)
+		t.Errorf("fields outside the request were changed: %+v", n)
 	}
 	w.wantEvaluated("node-update everywhere", "node-update j")
 	w.wantEval("blocked-waits", structs.EvalPending)
 
-	same := sick()
+	same := unhealthyDriver()
 	if update(same) != n {
-		t.Error("the same again is put again")
+		t.Error("an equal update was put again")
 	}
 	w.wantEvaluated()
 
-	address := &structs.NodeUpdateRequest{NodeID: "n1", Settings: &structs.NodeSettings{
-		Datacenter: n.Datacenter, Name: n.Name, NodeClass: n.NodeClass, NodePool: n.NodePool,
-		NodeResources: n.NodeResources, ReservedResources: n.ReservedResources,
-	}}
+	address := &structs.NodeUpdateRequest{
+		NodeID: "n1",
+		Settings: &structs.NodeSettings{
+			Datacenter:        n.Datacenter,
+			Name:              n.Name,
+			NodeClass:         n.NodeClass,
+			NodePool:          n.NodePool,
+			NodeResources:     n.NodeResources,
+			ReservedResources: n.ReservedResources,
+		},
+	}
 	address.Settings.HTTPAddr = "10.0.0.9:4646"
-	if moved := update(address); moved.HTTPAddr != "10.0.0.9:4646" || moved.ComputedClass != "v1:sick" ||
+	if moved := update(address); moved.HTTPAddr != "10.0.0.9:4646" || moved.ComputedClass != "v1:unhealthy" ||
 		moved.NodeResources == nil {
 		t.Errorf("%+v", moved)
 	}
 	w.wantEvaluated() // placement does not depend on it
 
-	if gone := update(&structs.NodeUpdateRequest{NodeID: "n1", DriversGone: []string{"raw_exec"},
-		Meta: map[string]string{"rack": "2"}}); len(gone.Drivers) != 1 || gone.Meta["rack"] != "2" {
+	if gone := update(&structs.NodeUpdateRequest{
+		NodeID:      "n1",
+		DriversGone: []string{"raw_exec"},
+		Meta:        map[string]string{"rack": "2"},
+	}); len(gone.Drivers) != 1 || gone.Meta["rack"] != "2" {
 		t.Errorf("%+v", gone)
 	}
 	w.wantEvaluated("node-update everywhere", "node-update j")
 }
 
-// TestNodeUpdate_EqualsARegistration: both make the same row of the same change, and the same evaluations.
+// TestNodeUpdate_EqualsARegistration checks that both make the same row of a change, and the same
+// evaluations.
 func TestNodeUpdate_EqualsARegistration(t *testing.T) {
 	rows := map[string]string{}
 	nodes := map[string]*structs.Node{}
 	for _, how := range []string{"updated", "registered"} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.job(aJob("everywhere", structs.JobSystem))
-		n := sick().Changed(driven(w))
-		n.ComputedClass = "v1:sick"
+		n := unhealthyDriver().Changed(nodeWithDrivers(w))
+		n.ComputedClass = "v1:unhealthy"
 		if how == "updated" {
-			p := sick()
+			p := unhealthyDriver()
 			p.WriteOptions = w.now()
 			do(w, NodeUpdate, p)
 		} else {
-			do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n,
-				CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+			do(w, NodeRegister, &structs.NodeRegisterRequest{
+				Node:         n,
+				CSI:          []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
+				WriteOptions: w.now(),
+			})
 		}
 		row := Node(w.s.Read(), "n1")
 		nodes[how] = row
@@ -102,21 +132,22 @@ func TestNodeUpdate_EqualsARegistration(t *testing.T) {
 	}
 	if rows["updated"] != rows["registered"] || !structs.NodeEqual(nodes["updated"], nodes["registered"],
 		structs.IgnoreServersPart) {
-		t.Errorf("%v", rows)
+		t.Errorf("got rows %v", rows)
 	}
 }
 
 func TestNodeUpdate_OfADownNode(t *testing.T) {
-	w := newWorld(t)
-	driven(w)
+	w := newFixture(t)
+	nodeWithDrivers(w)
 	w.alloc("a", "j", "n1")
 	w.status(structs.NodeDown, "n1")
-	do(w, NodeUpdate, sick())
-	if n := Node(w.s.Read(), "n1"); n.Status != structs.NodeDown || n.Drivers["exec"].Healthy {
+	do(w, NodeUpdate, unhealthyDriver())
+	n := Node(w.s.Read(), "n1")
+	if n.Status != structs.NodeDown || n.Drivers["exec"].Healthy {
 		t.Errorf("%+v", n)
 	}
 	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1").Healthy {
-		t.Error("its plugin has come back")
+		t.Error("the plugin of a down node is healthy")
 	}
 	w.wantEvaluated()
 	w.status(structs.NodeReady, "n1")
@@ -124,8 +155,8 @@ func TestNodeUpdate_OfADownNode(t *testing.T) {
 }
 
 func TestNodeUpdate_Rejects(t *testing.T) {
-	w := newWorld(t)
-	driven(w)
+	w := newFixture(t)
+	nodeWithDrivers(w)
 	at := func() uint64 { return Node(w.s.Read(), "n1").ModifyIndex }
 	for name, c := range map[string]struct {
 		edit func(*structs.NodeUpdateRequest)
@@ -133,22 +164,24 @@ func TestNodeUpdate_Rejects(t *testing.T) {
 	}{
 		"an unknown node":    {func(p *structs.NodeUpdateRequest) { p.NodeID = "x" }, structs.KindNotFound},
 		"a wrong secret":     {func(p *structs.NodeUpdateRequest) { p.SecretID = "guessed" }, structs.KindDenied},
-		"of a row that was":  {func(p *structs.NodeUpdateRequest) { p.Was = at() - 1 }, structs.KindConflict},
-		"of the row it is":   {func(p *structs.NodeUpdateRequest) { p.Was = at() }, ""},
-		"of whatever row is": {func(*structs.NodeUpdateRequest) {}, ""},
+		"of an earlier row":  {func(p *structs.NodeUpdateRequest) { p.Was = at() - 1 }, structs.KindConflict},
+		"of the present row": {func(p *structs.NodeUpdateRequest) { p.Was = at() }, ""},
+		"of no given row":    {func(*structs.NodeUpdateRequest) {}, ""},
 	} {
-		p := sick()
+		p := unhealthyDriver()
 		c.edit(p)
-		t.Run(name, func(t *testing.T) { wantKind(t, try(w, NodeUpdate, p), c.want) })
+		t.Run(name, func(t *testing.T) {
+			wantKind(t, try(w, NodeUpdate, p), c.want)
+		})
 	}
 }
 
-// TestNodeUpdate_AppliesEntriesOfEachVersion: servers of several versions are in one cluster during an
-// upgrade. An entry of an earlier version has a class, and maybe the row of which it was computed. A later
-// entry has neither. All servers make the same row of each.
+// TestNodeUpdate_AppliesEntriesOfEachVersion applies entries of several versions, as in a cluster during an
+// upgrade. An entry of an earlier version has a class, and maybe the index of the row from which it was
+// computed. A later entry has neither. All servers make the same row of each.
 func TestNodeUpdate_AppliesEntriesOfEachVersion(t *testing.T) {
-	w := newWorld(t)
-	at := driven(w).ModifyIndex
+	w := newFixture(t)
+	at := nodeWithDrivers(w).ModifyIndex
 	for _, c := range []struct {
 		name  string
 		class string
@@ -157,41 +190,50 @@ func TestNodeUpdate_AppliesEntriesOfEachVersion(t *testing.T) {
 		row   string // the class of the row afterwards
 	}{
 		{"with a class of the row", "v1:first", at, "", "v1:first"},
-		{"with a class of a row that was", "v1:second", at, structs.KindConflict, "v1:first"},
-		{"with a class of whatever row is", "v1:third", 0, "", "v1:third"},
+		{"with a class of an earlier row", "v1:second", at, structs.KindConflict, "v1:first"},
+		{"with a class of no given row", "v1:third", 0, "", "v1:third"},
 		{"without a class", "", 0, "", "v1:third"},
 	} {
-		p := &structs.NodeUpdateRequest{NodeID: "n1", ComputedClass: c.class, Was: c.was}
+		p := &structs.NodeUpdateRequest{
+			NodeID:        "n1",
+			ComputedClass: c.class,
+			Was:           c.was,
+		}
 		p.Meta = map[string]string{"from": c.name}
 		wantKind(t, try(w, NodeUpdate, p), c.want)
 		n := Node(w.s.Read(), "n1")
-		if n.ComputedClass != c.row || (n.Meta["from"] == c.name) != (c.want == "") {
+		if n.ComputedClass != c.row ||
+			(n.Meta["from"] == c.name) != (c.want == "") {
 			t.Errorf("%s: the row has the class %q and is from %q", c.name, n.ComputedClass, n.Meta["from"])
 		}
 	}
 }
 
-// TestNodeUpdate_CostsTheSameInAnyFleet counts allocations of memory.
+// TestNodeUpdate_CostsTheSameInAnyFleet counts heap allocations.
 func TestNodeUpdate_CostsTheSameInAnyFleet(t *testing.T) {
 	cost := map[int]float64{}
 	sizes := []int{10, 3000}
 	for _, size := range sizes {
-		w := newWorld(t)
-		driven(w)
+		w := newFixture(t)
+		nodeWithDrivers(w)
 		for i := range size {
 			w.index++
 			must(t, w.s.Write(w.index, func(tx *WriteTx) error {
-				return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("m%05d", i)),
-					WriteOptions: w.now()})
+				return NodeRegister(tx, &structs.NodeRegisterRequest{
+					Node:         aNode(fmt.Sprintf("m%05d", i)),
+					WriteOptions: w.now(),
+				})
 			}))
 		}
 		healthy := false
 		cost[size] = testing.AllocsPerRun(50, func() {
-			p := sick()
+			p := unhealthyDriver()
 			p.Drivers["exec"].Healthy = healthy
 			healthy = !healthy
 			w.index++
-			must(t, w.s.Write(w.index, func(tx *WriteTx) error { return NodeUpdate(tx, p) }))
+			must(t, w.s.Write(w.index, func(tx *WriteTx) error {
+				return NodeUpdate(tx, p)
+			}))
 		})
 	}
 	if cost[sizes[1]] > 1.5*cost[sizes[0]]+5 {

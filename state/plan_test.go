@@ -7,18 +7,24 @@ import (
 	"berth/structs"
 )
 
-// planOf is a plan for job j that places allocations, given as id@node.
-func (w *world) planOf(j *structs.Job, place ...string) *structs.Plan {
+// planOf returns a plan for job j that places allocations, given as id@node.
+func (w *fixture) planOf(j *structs.Job, place ...string) *structs.Plan {
 	p := w.plan(j)
 	for _, s := range place {
 		id, node, _ := strings.Cut(s, "@")
-		p.Place = append(p.Place, &structs.Allocation{ID: id, Namespace: j.Namespace, JobID: j.ID,
-			JobVersion: j.Version, TaskGroup: "g", NodeID: node})
+		p.Place = append(p.Place, &structs.Allocation{
+			ID:         id,
+			Namespace:  j.Namespace,
+			JobID:      j.ID,
+			JobVersion: j.Version,
+			TaskGroup:  "g",
+			NodeID:     node,
+		})
 	}
 	return p
 }
 
-func (w *world) placed(ids ...string) (out string) {
+func (w *fixture) placed(ids ...string) (out string) {
 	for _, id := range ids {
 		if Alloc(w.s.Read(), id) != nil {
 			out += id + " "
@@ -28,21 +34,31 @@ func (w *world) placed(ids ...string) (out string) {
 }
 
 func TestPlan_Places(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	j := w.job(aJob("j", structs.JobService, "p"))
 	w.alloc("old", "j", "n1")
 	p := w.planOf(j, "new@n1")
 	p.Place[0].Job, p.Place[0].PreviousAllocation = j, "old"
 	p.Stop = []*structs.PlanStop{{AllocID: "old", Description: "replaced"}, {AllocID: "unknown"}}
-	p.Blocked = &structs.Evaluation{ID: "blocked", JobID: "j", Status: structs.EvalBlocked,
-		SnapshotIndex: w.index + 1, BlockedOn: []string{structs.WakeVolume("default", "v")}}
-	p.Followups = []*structs.Evaluation{{ID: "later", JobID: "j", WaitUntil: 99}}
+	p.Blocked = &structs.Evaluation{
+		ID:            "blocked",
+		JobID:         "j",
+		Status:        structs.EvalBlocked,
+		SnapshotIndex: w.index + 1,
+		BlockedOn:     []string{structs.WakeVolume("default", "v")},
+	}
+	p.Followups = []*structs.Evaluation{{
+		ID:        "later",
+		JobID:     "j",
+		WaitUntil: 99,
+	}}
 	p.Eval.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
 	do(w, PlanApply, p)
 	tx := w.s.Read()
 	a, old := Alloc(tx, "new"), Alloc(tx, "old")
-	if a.Job != nil || a.DesiredStatus != structs.AllocDesiredRun || a.ClientStatus != structs.AllocPending ||
+	if a.Job != nil || a.DesiredStatus != structs.AllocDesiredRun ||
+		a.ClientStatus != structs.AllocPending ||
 		a.AllocModifyIndex != w.index ||
 		a.NodeName != "name-n1" || a.EvalID != p.Eval.ID || a.CreateTime != p.Now || a.Resources.CPU != 100 ||
 		len(a.CSIPlugins) != 1 {
@@ -58,88 +74,91 @@ func TestPlan_Places(t *testing.T) {
 	w.wantEval("later", structs.EvalPending)
 	row := Alloc(tx, "new")
 	do(w, PlanApply, p) // proposed twice, because the first answer was lost
-	if Alloc(w.s.Read(), "new") != row || Alloc(w.s.Read(), "old") != old {
-		t.Error("carried out twice")
+	if Alloc(w.s.Read(), "new") != row ||
+		Alloc(w.s.Read(), "old") != old {
+		t.Error("the plan was executed twice")
 	}
 }
 
 func TestPlan_IsRejectedPerNode(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		plan   func(w *world, j *structs.Job) *structs.Plan
+		plan   func(w *fixture, j *structs.Job) *structs.Plan
 		placed string
 		says   string
 	}{
-		{"all fit", func(w *world, j *structs.Job) *structs.Plan { return w.planOf(j, "x@n1", "y@n2") }, "x y", ""},
-		{"a node that does not exist", func(w *world, j *structs.Job) *structs.Plan {
-			return w.planOf(j, "x@n1",
-				"y@n9")
+		{"all fit", func(w *fixture, j *structs.Job) *structs.Plan {
+			return w.planOf(j, "x@n1", "y@n2")
+		}, "x y", ""},
+		{"a node that does not exist", func(w *fixture, j *structs.Job) *structs.Plan {
+			return w.planOf(j, "x@n1", "y@n9")
 		}, "x", "node n9 refused the plan: it does not exist"},
-		{"a node that is down", func(w *world, j *structs.Job) *structs.Plan {
+		{"a node that is down", func(w *fixture, j *structs.Job) *structs.Plan {
 			w.status(structs.NodeDown, "n1")
 			return w.planOf(j, "x@n1", "y@n2", "z@n1")
 		}, "y", "node n1 refused the plan: it is down"},
-		{"a node that takes nothing", func(w *world, j *structs.Job) *structs.Plan {
+		{"a node that is not eligible", func(w *fixture, j *structs.Job) *structs.Plan {
 			do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
 			return w.planOf(j, "x@n1", "y@n2")
 		}, "y", "ineligible"},
-		{"a node that is full: nothing at all there", func(w *world, j *structs.Job) *structs.Plan {
+		{"a node without capacity for one of two", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1", "y@n1", "z@n2")
 			p.Place[1].Resources = &structs.Resources{CPU: 3950}
 			return p
 		}, "z", "no cpu left"},
-		{"what the plan itself stops makes room", func(w *world, j *structs.Job) *structs.Plan {
+		{"a stop of the plan frees capacity", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 4000, MemoryMB: 4000}
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
 			return p
 		}, "x", ""},
-		{"what is there takes room", func(w *world, j *structs.Job) *structs.Plan {
+		{"a running allocation uses capacity", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1")
 			p.Place[0].Resources = &structs.Resources{CPU: 100, MemoryMB: 3950}
 			return p
 		}, "", "no memory left"},
-		{"a version that is gone", func(w *world, j *structs.Job) *structs.Plan {
+		{"a version that is gone", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1")
 			p.Place[0].JobVersion = 7
 			return p
 		}, "", "version 7 of job j"},
-		{"a job that has changed", func(w *world, j *structs.Job) *structs.Plan {
+		{"a job that has changed", func(w *fixture, j *structs.Job) *structs.Plan {
 			p := w.planOf(j, "x@n1")
 			p.Stop = []*structs.PlanStop{{AllocID: "there"}}
-			w.job(salted("j", 5))
+			w.job(jobWithSalt("j", 5))
 			return p
 		}, "", "the job has changed"},
-		{"a job that is gone", func(w *world, j *structs.Job) *structs.Plan {
+		{"a job that is gone", func(w *fixture, j *structs.Job) *structs.Plan {
 			do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true})
 			return w.planOf(j, "x@n1")
 		}, "", "the job is gone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.node("n1")
 			w.node("n2")
 			w.alloc("there", "j", "n1")
 			p := c.plan(w, Job(w.s.Read(), "default", "j"))
 			p.Stop = append(p.Stop, &structs.PlanStop{AllocID: "not there"})
 			do(w, PlanApply, p)
-			if got := w.placed("x", "y", "z"); got != c.placed {
+			got := w.placed("x", "y", "z")
+			if got != c.placed {
 				t.Errorf("placed %q, want %q", got, c.placed)
 			}
 			e := Eval(w.s.Read(), p.Eval.ID)
 			if again := e.Status == structs.EvalPending; again != (c.says != "") ||
 				!strings.Contains(e.StatusDescription, c.says) {
-				t.Errorf("the evaluation is %s: %s", e.Status, e.StatusDescription)
+				t.Errorf("the evaluation is %s: %s, want %q", e.Status, e.StatusDescription, c.says)
 			}
 			if strings.HasPrefix(c.says, "the job has changed") && Alloc(w.s.Read(), "there").ServerTerminal() {
-				t.Error("a stale plan stopped something")
+				t.Error("a stale plan stopped an allocation")
 			}
 		})
 	}
 }
 
 func TestPlan_RejectedReplacementKeepsTheAllocation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.alloc("old", "j", "n1")
 	p := w.planOf(Job(w.s.Read(), "default", "j"), "new@n1")
@@ -147,38 +166,48 @@ func TestPlan_RejectedReplacementKeepsTheAllocation(t *testing.T) {
 	p.Stop = []*structs.PlanStop{{AllocID: "old"}}
 	do(w, PlanApply, p)
 	if Alloc(w.s.Read(), "old").ServerTerminal() {
-		t.Error("it was stopped for nothing")
+		t.Error("the allocation was stopped without a replacement")
 	}
 }
 
 func TestPlan_UpdatesInPlace(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.alloc("a", "j", "n1")
-	j := w.job(salted("j", 1))
+	j := w.job(jobWithSalt("j", 1))
 	p := w.plan(j)
-	p.Update = []*structs.PlanUpdate{{AllocID: "a", SetJobVersion: true, JobVersion: 1, FollowupEvalID: "f"},
+	p.Update = []*structs.PlanUpdate{{
+		AllocID:        "a",
+		SetJobVersion:  true,
+		JobVersion:     1,
+		FollowupEvalID: "f",
+	},
 		{AllocID: "unknown"}}
 	do(w, PlanApply, p)
 	a := Alloc(w.s.Read(), "a")
-	if a.JobVersion != 1 || a.FollowupEvalID != "f" || a.AllocModifyIndex != w.index {
+	if a.JobVersion != 1 || a.FollowupEvalID != "f" ||
+		a.AllocModifyIndex != w.index {
 		t.Errorf("%+v", a)
 	}
-	for name, p := range map[string]*structs.Plan{"no evaluation": {},
+	for name, p := range map[string]*structs.Plan{
+		"no evaluation":       {},
 		"a place that is nil": {Eval: &structs.Evaluation{ID: "e"}, Place: []*structs.Allocation{nil}},
-		"a stop that is nil":  {Eval: &structs.Evaluation{ID: "e"}, Stop: []*structs.PlanStop{nil}}} {
-		t.Run(name, func(t *testing.T) { wantKind(t, try(w, PlanApply, p), structs.KindInvalid) })
+		"a stop that is nil":  {Eval: &structs.Evaluation{ID: "e"}, Stop: []*structs.PlanStop{nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantKind(t, try(w, PlanApply, p), structs.KindInvalid)
+		})
 	}
 }
 
 func TestAllocs_FreeCapacityAtTheirEnd(t *testing.T) {
-	for name, end := range map[string]func(*world){
-		"stopped": func(w *world) { w.stop("a", "") },
-		"lost":    func(w *world) { w.stop("a", structs.AllocLost) },
-		"ended":   func(w *world) { w.client("n1", "a", structs.AllocComplete) },
+	for name, end := range map[string]func(*fixture){
+		"stopped": func(w *fixture) { w.stop("a", "") },
+		"lost":    func(w *fixture) { w.stop("a", structs.AllocLost) },
+		"ended":   func(w *fixture) { w.client("n1", "a", structs.AllocComplete) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.node("n1")
 			w.alloc("a", "j", "n1")
 			w.client("n1", "a", structs.AllocRunning)
@@ -207,7 +236,7 @@ func TestAllocClientUpdate_StoresReports(t *testing.T) {
 		{"lost running", lost, ""},
 		{"lost complete", complete, ""},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.node("n1")
 		w.alloc("a", "j", "n1")
 		for _, s := range strings.Fields(c.said) {
@@ -217,17 +246,19 @@ func TestAllocClientUpdate_StoresReports(t *testing.T) {
 			}
 			w.client("n1", "a", s)
 		}
-		if a := Alloc(w.s.Read(), "a"); a.ClientStatus != c.want {
+		a := Alloc(w.s.Read(), "a")
+		if a.ClientStatus != c.want {
 			t.Errorf("%s: %s, want %s", c.said, a.ClientStatus, c.want)
 		}
-		if got := strings.Join(w.evaluated(), " "); got != c.evaluated {
+		got := strings.Join(w.evaluated(), " ")
+		if got != c.evaluated {
 			t.Errorf("%s: evaluated %q, want %q", c.said, got, c.evaluated)
 		}
 	}
 }
 
 func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.node("n2")
 	w.alloc("a", "j", "n1")
@@ -237,19 +268,28 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 	if a := Alloc(w.s.Read(), "a"); a.ClientStatus != structs.AllocPending {
 		t.Errorf("another node said so: %s", a.ClientStatus)
 	}
-	err := try(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: "guessed",
-		Allocs: []*structs.AllocClientUpdate{{ID: "a", ClientStatus: "failed"}}})
+	err := try(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:   "n1",
+		SecretID: "guessed",
+		Allocs:   []*structs.AllocClientUpdate{{ID: "a", ClientStatus: "failed"}},
+	})
 	wantKind(t, err, structs.KindDenied)
 	row := Alloc(w.s.Read(), "a")
 	w.client("n1", "a", structs.AllocPending)
 	if Alloc(w.s.Read(), "a") != row {
 		t.Error("nothing new, and it was put")
 	}
-	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: "n1", WriteOptions: w.now(),
+	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:       "n1",
+		WriteOptions: w.now(),
 		Allocs: []*structs.AllocClientUpdate{
-			{ID: "a", ClientStatus: "failed",
-				TaskStates: map[string]*structs.TaskState{"t": {State: structs.TaskDead}}},
-			{ID: "b", ClientStatus: "failed"}, nil}})
+			{
+				ID:           "a",
+				ClientStatus: "failed",
+				TaskStates:   map[string]*structs.TaskState{"t": {State: structs.TaskDead}},
+			},
+			{ID: "b", ClientStatus: "failed"}, nil},
+	})
 	w.wantEvaluated("alloc-failure j") // one for both
 	if a := Alloc(w.s.Read(), "a"); a.AllocModifyIndex != row.AllocModifyIndex ||
 		a.TaskStates["t"].State != structs.TaskDead {
@@ -258,15 +298,22 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 }
 
 func TestAllocStop_EvaluatesTheJob(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.alloc("a", "j", "n1")
 	stop := func(id string) error {
-		return try(w, AllocStop, &structs.AllocStopRequest{AllocID: id, Eval: &structs.Evaluation{ID: "e",
-			TriggeredBy: structs.TriggerAllocStop}, WriteOptions: w.now()})
+		return try(w, AllocStop, &structs.AllocStopRequest{
+			AllocID: id,
+			Eval: &structs.Evaluation{
+				ID:          "e",
+				TriggeredBy: structs.TriggerAllocStop,
+			},
+			WriteOptions: w.now(),
+		})
 	}
 	wantKind(t, stop("a"), "")
-	if a := Alloc(w.s.Read(), "a"); !a.Migrate || a.ServerTerminal() {
+	a := Alloc(w.s.Read(), "a")
+	if !a.Migrate || a.ServerTerminal() {
 		t.Errorf("%+v", a)
 	}
 	w.wantEval("e", structs.EvalPending)

@@ -9,7 +9,7 @@ import (
 
 // ofDriver returns a healthy report of both halves by a driver with this name.
 func ofDriver(provider string) []*structs.CSIPluginInstance {
-	halves := attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))
+	halves := attachingHalves("p")
 	for _, i := range halves {
 		i.Provider = provider
 	}
@@ -24,7 +24,7 @@ func renamed(halves []*structs.CSIPluginInstance, former string) []*structs.CSIP
 }
 
 // wantHealthy checks which nodes' instances of plugin p are used, and which driver owns the plugin's ID.
-func (w *world) wantHealthy(provider string, nodes ...string) {
+func (w *fixture) wantHealthy(provider string, nodes ...string) {
 	w.t.Helper()
 	tx := w.s.Read()
 	d := PluginDetail(tx, "p")
@@ -42,12 +42,16 @@ func (w *world) wantHealthy(provider string, nodes ...string) {
 	}
 }
 
-func (w *world) removeHalves(node string) {
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, WriteOptions: w.now(), Full: true})
+func (w *fixture) removeHalves(node string) {
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       node,
+		WriteOptions: w.now(),
+		Full:         true,
+	})
 }
 
 func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1", ofDriver("a.csi")...)
 	w.node("n2", ofDriver("b.csi")...)
 	w.wantHealthy("a.csi", "n1")
@@ -58,11 +62,12 @@ func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 	}
 	w.update("n2", ofDriver("b.csi")...)
 	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n2") != row {
-		t.Error("a report that says nothing new was put")
+		t.Error("a report without changes was put")
 	}
-	sick := ofDriver("b.csi")
-	sick[0].Healthy, sick[0].HealthDescription = false, "no answer"
-	w.update("n2", sick...)
+	unhealthy := ofDriver("b.csi")
+	unhealthy[0].Healthy = false
+	unhealthy[0].HealthDescription = "no answer"
+	w.update("n2", unhealthy...)
 	if row = Instance(w.s.Read(), "p", structs.CSIKindNode, "n2"); row.HealthDescription != "no answer" ||
 		row.OtherDriver {
 		t.Errorf("%+v", row)
@@ -70,7 +75,7 @@ func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 }
 
 func TestPluginDriver_TakesOverAnIDThatIsFree(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1", ofDriver("a.csi")...)
 	for _, n := range []string{"n2", "n3"} {
 		b := ofDriver("b.csi")
@@ -80,21 +85,28 @@ func TestPluginDriver_TakesOverAnIDThatIsFree(t *testing.T) {
 		b[1].ControllerInfo.SupportsAttachDetach = false
 		w.node(n, b...)
 	}
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n3"}, Status: structs.NodeDown,
-		WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{"n3"},
+		Status:       structs.NodeDown,
+		WriteOptions: w.now(),
+	})
 	w.wantHealthy("a.csi", "n1")
 	w.removeHalves("n1")
 	w.wantHealthy("b.csi", "n2")
-	if p := Plugin(w.s.Read(), "p"); p.SupportsAttachDetach || p.ControllerRequired {
+	p := Plugin(w.s.Read(), "p")
+	if p.SupportsAttachDetach || p.ControllerRequired {
 		t.Errorf("the plugin has capabilities of the former driver: %+v", p)
 	}
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n3"}, Status: structs.NodeReady,
-		WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{"n3"},
+		Status:       structs.NodeReady,
+		WriteOptions: w.now(),
+	})
 	w.wantHealthy("b.csi", "n2", "n3")
 }
 
 func TestPluginDriver_InstanceThatBecomesAnotherDriverFreesTheID(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1", ofDriver("a.csi")...)
 	w.node("n2", ofDriver("b.csi")...)
 	w.update("n1", ofDriver("b.csi")...)
@@ -102,7 +114,7 @@ func TestPluginDriver_InstanceThatBecomesAnotherDriverFreesTheID(t *testing.T) {
 }
 
 func TestPluginDriver_IsKeptForVolumesAndAttachments(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1", ofDriver("a.csi")...)
 	w.volume("v", "p")
 	w.node("n2", ofDriver("b.csi")...)
@@ -114,7 +126,7 @@ func TestPluginDriver_IsKeptForVolumesAndAttachments(t *testing.T) {
 }
 
 func TestPluginDriver_IsFreeAfterTheLastDetachOfADeregisteredVolume(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1", ofDriver("a.csi")...)
 	w.job(aJob("j", structs.JobService))
 	w.alloc("a1", "j", "n1")
@@ -122,7 +134,11 @@ func TestPluginDriver_IsFreeAfterTheLastDetachOfADeregisteredVolume(t *testing.T
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
 	w.release("v", "a1")
-	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true, WriteOptions: w.now()})
+	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		ID:           "v",
+		Force:        true,
+		WriteOptions: w.now(),
+	})
 	w.node("n2", ofDriver("b.csi")...)
 	w.removeHalves("n1")
 	w.wantHealthy("a.csi")
@@ -131,39 +147,49 @@ func TestPluginDriver_IsFreeAfterTheLastDetachOfADeregisteredVolume(t *testing.T
 }
 
 func TestPluginDriver_IsFreeWhenAFailedVolumeMovesToAnotherPlugin(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1", ofDriver("a.csi")...)
 	v := aVolume("v", "p")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v.Copy()},
-		WriteOptions: w.now()})
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "create", Final: true,
-		Err: &structs.OperationError{Message: "no"}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v.Copy()},
+		WriteOptions: w.now(),
+	})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "v",
+		Op:           "create",
+		Final:        true,
+		Err:          &structs.OperationError{Message: "no"},
+		WriteOptions: w.now(),
+	})
 	w.node("n2", ofDriver("b.csi")...)
 	w.removeHalves("n1")
 	w.wantHealthy("a.csi")
 	v.PluginID = "q"
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v.Copy()},
-		WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v.Copy()},
+		WriteOptions: w.now(),
+	})
 	w.wantHealthy("b.csi", "n2")
 }
 
 func TestPluginDriver_RenamedByItsVendorKeepsTheVolumes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1", ofDriver("a.csi")...)
 	w.node("n2", ofDriver("a.csi")...)
 	w.volume("v", "p")
 	w.update("n1", renamed(ofDriver("a2.csi"), "a.csi")...)
-	w.wantHealthy("a.csi", "n1", "n2") // while the rollout lasts, both names are the driver's
+	w.wantHealthy("a.csi", "n1", "n2") // during the rollout the driver has both names
 	w.update("n2", renamed(ofDriver("a2.csi"), "a.csi")...)
 	w.wantHealthy("a2.csi", "n1", "n2")
-	if p := Plugin(w.s.Read(), "p"); !p.SupportsAttachDetach || !p.ControllerSeen {
-		t.Errorf("what is known of the driver is lost: %+v", p)
+	p := Plugin(w.s.Read(), "p")
+	if !p.SupportsAttachDetach || !p.ControllerSeen {
+		t.Errorf("the properties of the driver are lost: %+v", p)
 	}
 }
 
 func TestVolumeDetail_WarnsOfANodeThatItsPluginNamesOtherwise(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1", ofDriver("a.csi")...)
 	w.job(aJob("j", structs.JobService))
 	w.alloc("a1", "j", "n1")
@@ -174,20 +200,21 @@ func TestVolumeDetail_WarnsOfANodeThatItsPluginNamesOtherwise(t *testing.T) {
 		return VolumeDetail(w.s.Read(), Volume(w.s.Read(), structs.DefaultNamespace, "v"))
 	}
 	if d := detail(); len(d.Warnings) != 0 {
-		t.Errorf("warned of nothing: %q", d.Warnings)
+		t.Errorf("got warnings %q, want none", d.Warnings)
 	}
 	updated := ofDriver("a.csi")
 	updated[0].NodeInfo.ID = "i-2"
 	w.update("n1", updated...)
 	want := `attached to node name-n1 as "external", which plugin p names "i-2" now`
-	if d := detail(); len(d.Warnings) != 1 || !strings.HasPrefix(d.Warnings[0], want) ||
+	if d := detail(); len(d.Warnings) != 1 ||
+		!strings.HasPrefix(d.Warnings[0], want) ||
 		d.Attachments[0].ExternalNodeID != "external" {
-		t.Errorf("warnings %q, want %s", d.Warnings, want)
+		t.Errorf("got warnings %q, want %s", d.Warnings, want)
 	}
 }
 
-// runs returns a job whose task runs one half, or both, of plugin p.
-func runs(id, kind string, more ...string) *structs.Job {
+// jobRunning returns a job whose task runs one half, or both, of plugin p.
+func jobRunning(id, kind string, more ...string) *structs.Job {
 	j := aJob(id, structs.JobSystem, append([]string{"p"}, more...)...)
 	for _, t := range j.TaskGroups[0].Tasks {
 		if t.CSIPluginConfig != nil && t.CSIPluginConfig.ID == "p" {
@@ -198,13 +225,13 @@ func runs(id, kind string, more ...string) *structs.Job {
 }
 
 func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", attaching(half("p", structs.CSIKindController, true))...)
-	w.node("n2", attaching(half("p", structs.CSIKindNode, true))...)
-	w.node("n3", half("p", structs.CSIKindNode, true), half("q", structs.CSIKindNode, true),
-		half("q", structs.CSIKindController, true))
-	w.job(runs("controllers", structs.CSIPluginController))
-	w.job(runs("nodes", structs.CSIPluginNode, "q"))
+	w := newFixture(t)
+	w.node("n1", attaching(anInstance("p", structs.CSIKindController, true))...)
+	w.node("n2", attaching(anInstance("p", structs.CSIKindNode, true))...)
+	w.node("n3", anInstance("p", structs.CSIKindNode, true), anInstance("q", structs.CSIKindNode, true),
+		anInstance("q", structs.CSIKindController, true))
+	w.job(jobRunning("controllers", structs.CSIPluginController))
+	w.job(jobRunning("nodes", structs.CSIPluginNode, "q"))
 	w.alloc("c1", "controllers", "n1")
 	for _, n := range []string{"2", "3"} {
 		w.alloc("a"+n, "nodes", "n"+n)
@@ -223,7 +250,11 @@ func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
 	want("p", 1, 1, 2, 2, 3)
 	want("q", 1, 2, 1, 2, 2)
 	w.client("n1", "c1", structs.AllocFailed) // one of the two jobs goes
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", WriteOptions: w.now(), Full: true})
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       "n1",
+		WriteOptions: w.now(),
+		Full:         true,
+	})
 	want("p", 0, 0, 2, 2, 3)
 	want("q", 1, 2, 1, 2, 2)
 }

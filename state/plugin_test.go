@@ -8,29 +8,34 @@ import (
 )
 
 func TestPlugin_ExistsWhileReferenced(t *testing.T) {
-	w := newWorld(t)
-	there := func(want bool, after string) {
+	w := newFixture(t)
+	wantRow := func(want bool, after string) {
 		t.Helper()
-		if got := Plugin(w.s.Read(), "p") != nil; got != want {
-			t.Errorf("after %s: there %v, want %v", after, got, want)
+		got := Plugin(w.s.Read(), "p") != nil
+		if got != want {
+			t.Errorf("after %s: got a row %v, want %v", after, got, want)
 		}
 		err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 		wantKind(t, err, map[bool]structs.Kind{true: structs.KindPrecondition}[want])
 	}
-	there(false, "nothing")
+	wantRow(false, "nothing")
 	w.volume("v", "p")
-	there(true, "a volume")
-	w.node("n1", half("p", structs.CSIKindNode, false))
+	wantRow(true, "a volume")
+	w.node("n1", anInstance("p", structs.CSIKindNode, false))
 	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
-	there(true, "an instance, though it is not healthy")
+	wantRow(true, "an unhealthy instance")
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("a", "runs-p", "n1")
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", Full: true, WriteOptions: w.now()})
-	there(true, "an allocation that runs it")
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       "n1",
+		Full:         true,
+		WriteOptions: w.now(),
+	})
+	wantRow(true, "an allocation that runs it")
 	w.stop("a", "")
-	there(true, "the allocation is being stopped: it serves still")
+	wantRow(true, "a request to stop the allocation")
 	w.client("n1", "a", structs.AllocComplete)
-	there(false, "the allocation has ended")
+	wantRow(false, "the end of the allocation")
 }
 
 func TestPluginDelete_NamesTheReferences(t *testing.T) {
@@ -38,43 +43,51 @@ func TestPluginDelete_NamesTheReferences(t *testing.T) {
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("c1", "runs-p", "n1")
 	err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
-	for _, says := range []string{"node instance on node n1", "allocation c1 of job runs-p",
-		"volume v in namespace default"} {
+	for _, says := range []string{
+		"node instance on node n1", "allocation c1 of job runs-p",
+		"volume v in namespace default",
+	} {
 		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v does not say %q", err, says)
+			t.Errorf("got error %v, want %q in it", err, says)
 		}
 	}
 }
 
 func TestNodeUpdateCSI_StoresReports(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	w.blocked("waits", structs.WakePlugin("p"))
-	w.update("n1", half("p", structs.CSIKindNode, false))
+	w.update("n1", anInstance("p", structs.CSIKindNode, false))
 	w.wantEval("blocked-waits", structs.EvalBlocked)
-	w.update("n1", half("p", structs.CSIKindNode, true))
+	w.update("n1", anInstance("p", structs.CSIKindNode, true))
 	w.wantEval("blocked-waits", structs.EvalPending)
 
 	row, plugin := Instance(w.s.Read(), "p", structs.CSIKindNode, "n1"), Plugin(w.s.Read(), "p")
 	w.blocked("waits", structs.WakePlugin("p"))
-	same := half("p", structs.CSIKindNode, true)
+	same := anInstance("p", structs.CSIKindNode, true)
 	same.UpdateTime = 99
 	w.update("n1", same)
-	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != row || Plugin(w.s.Read(), "p") != plugin {
-		t.Error("a report that says nothing new was put")
+	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != row ||
+		Plugin(w.s.Read(), "p") != plugin {
+		t.Error("a report without changes was put")
 	}
 	w.wantEval("blocked-waits", structs.EvalBlocked)
 
-	moved := half("p", structs.CSIKindNode, true)
+	moved := anInstance("p", structs.CSIKindNode, true)
 	moved.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "2"}}
 	w.update("n1", moved)
 	w.wantEval("blocked-waits", structs.EvalPending)
 
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", WriteOptions: w.now(),
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       "n1",
+		WriteOptions: w.now(),
 		Removes: []structs.CSIInstanceKey{
-			{PluginID: "p", Kind: structs.CSIKindNode}, {PluginID: "p", Kind: structs.CSIKindController}}})
+			{PluginID: "p", Kind: structs.CSIKindNode},
+			{PluginID: "p", Kind: structs.CSIKindController},
+		},
+	})
 	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != nil {
-		t.Error("it was not removed")
+		t.Error("the instance was not removed")
 	}
 	for name, c := range map[string]struct {
 		req  *structs.NodeUpdateCSIRequest
@@ -87,22 +100,29 @@ func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 		"nothing": {&structs.NodeUpdateCSIRequest{NodeID: "n1", Upserts: []*structs.CSIPluginInstance{nil}},
 			structs.KindInvalid},
 	} {
-		t.Run(name, func(t *testing.T) { wantKind(t, try(w, NodeUpdateCSI, c.req), c.want) })
+		t.Run(name, func(t *testing.T) {
+			wantKind(t, try(w, NodeUpdateCSI, c.req), c.want)
+		})
 	}
 }
 
-func TestPlugin_RemembersItsController(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)
-	w.update("n1", half("other", structs.CSIKindNode, true))
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", WriteOptions: w.now(),
-		Removes: []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKindController}}})
+func TestPlugin_RecordsItsController(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1", attachingHalves("p")...)
+	w.update("n1", anInstance("other", structs.CSIKindNode, true))
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       "n1",
+		WriteOptions: w.now(),
+		Removes:      []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKindController}},
+	})
 	p := Plugin(w.s.Read(), "p")
-	if !p.Known || !p.ControllerRequired || !p.ControllerSeen || !p.SupportsAttachDetach ||
+	if !p.Known || !p.ControllerRequired || !p.ControllerSeen ||
+		!p.SupportsAttachDetach ||
 		p.Provider != "provider-p" || p.Version != "1" {
 		t.Errorf("%+v", p)
 	}
-	if o := Plugin(w.s.Read(), "other"); o.ControllerRequired || o.ControllerSeen || o.SupportsAttachDetach ||
+	if o := Plugin(w.s.Read(), "other"); o.ControllerRequired ||
+		o.ControllerSeen || o.SupportsAttachDetach ||
 		!o.Known {
 		t.Errorf("%+v", o)
 	}
@@ -110,7 +130,7 @@ func TestPlugin_RemembersItsController(t *testing.T) {
 
 // One task of a group runs the controller of a plugin, another its node half: each half counts once.
 func TestPluginDetail_CountsTheHalvesOfTwoTasksOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node("n1")
 	job := aJob("runs-p", structs.JobSystem, "p", "p")
 	tasks := job.TaskGroups[0].Tasks
@@ -120,16 +140,17 @@ func TestPluginDetail_CountsTheHalvesOfTwoTasksOnce(t *testing.T) {
 	w.job(job)
 	w.alloc("a", "runs-p", "n1")
 	d := PluginDetail(w.s.Read(), "p")
-	if d.ControllersExpected != 1 || d.NodesExpected != 1 || len(d.Allocations) != 1 {
+	if d.ControllersExpected != 1 || d.NodesExpected != 1 ||
+		len(d.Allocations) != 1 {
 		t.Errorf("%d controllers, %d nodes, %d allocations",
 			d.ControllersExpected, d.NodesExpected, len(d.Allocations))
 	}
 }
 
 func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)
-	w.node("n2", attaching(half("p", structs.CSIKindNode, false))...)
+	w := newFixture(t)
+	w.node("n1", attachingHalves("p")...)
+	w.node("n2", attaching(anInstance("p", structs.CSIKindNode, false))...)
 	w.node("n3")
 	w.job(aJob("runs-p", structs.JobSystem, "p"))
 	for _, n := range []string{"1", "2", "3"} {
@@ -139,7 +160,8 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 	w.client("n1", "gone", structs.AllocFailed)
 	do(w, Reap, &structs.ReapRequest{Allocs: []string{"gone"}, WriteOptions: w.now()})
 	d := PluginDetail(w.s.Read(), "p")
-	if len(d.Controllers) != 1 || len(d.Nodes) != 2 || !d.Nodes["n1"].Healthy || d.Nodes["n2"].Healthy ||
+	if len(d.Controllers) != 1 || len(d.Nodes) != 2 ||
+		!d.Nodes["n1"].Healthy || d.Nodes["n2"].Healthy ||
 		len(d.Allocations) != 3 {
 		t.Errorf("%+v", d)
 	}
@@ -148,23 +170,24 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 			t.Errorf("allocation %+v", a)
 		}
 	}
-	if d.ControllersHealthy != 1 || d.ControllersExpected != 3 || d.NodesHealthy != 1 || d.NodesExpected != 3 {
+	if d.ControllersHealthy != 1 || d.ControllersExpected != 3 || d.NodesHealthy != 1 ||
+		d.NodesExpected != 3 {
 		t.Errorf("controllers %d of %d, nodes %d of %d", d.ControllersHealthy, d.ControllersExpected,
 			d.NodesHealthy, d.NodesExpected)
 	}
 	if PluginDetail(w.s.Read(), "x") != nil {
-		t.Error("a plugin that is not there was put together")
+		t.Error("a missing plugin has a detail")
 	}
 }
 
 // The cost of one report must not grow with the fleet.
 func TestFingerprint_WritesOnlyItsRows(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
-		w.node(id, half("p", structs.CSIKindNode, true))
+		w.node(id, anInstance("p", structs.CSIKindNode, true))
 	}
 	before := w.s.Read()
-	w.update("n2", half("p", structs.CSIKindNode, false))
+	w.update("n2", anInstance("p", structs.CSIKindNode, false))
 	for i := range InstancesByPlugin(w.s.Read(), "p") {
 		was := Instance(before, i.PluginID, i.Kind, i.NodeID)
 		if (i != was) != (i.NodeID == "n2") {
@@ -172,6 +195,6 @@ func TestFingerprint_WritesOnlyItsRows(t *testing.T) {
 		}
 	}
 	if Plugin(before, "p") != Plugin(w.s.Read(), "p") {
-		t.Error("the plugin's row was put though it says the same")
+		t.Error("the plugin's row was put without changes")
 	}
 }

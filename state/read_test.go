@@ -18,7 +18,7 @@ func ids[T any](rows func(func(*T) bool), id func(*T) string) string {
 }
 
 func TestLists_HaveTheExpectedRows(t *testing.T) {
-	w := aFullWorld(t) // v is attached to n1 for a1; a2 waits
+	w := fullFixture(t) // v is attached to n1 for a1; a2 waits
 	w.job(aJob("k", structs.JobBatch))
 	w.client("n3", "b3", structs.AllocComplete)
 	tx := w.s.Read()
@@ -38,15 +38,16 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"plugins by prefix", ids(Plugins(tx, "q"), plugin), ""},
 		{"instances of a plugin", ids(InstancesByPlugin(tx, "p"), instance),
 			"controller@n1 controller@n2 controller@n3 node@n1 node@n2 node@n3"},
-		{"one half", ids(InstancesByPluginKind(tx, "p", structs.CSIKindNode), instance), "node@n1 node@n2 node@n3"},
+		{"instances of one half", ids(InstancesByPluginKind(tx, "p", structs.CSIKindNode), instance),
+			"node@n1 node@n2 node@n3"},
 		{"instances of a node", ids(InstancesByNode(tx, "n2"), instance), "controller@n2 node@n2"},
 		{"volumes of a plugin", ids(VolumesByPlugin(tx, "p"), volume), "v"},
-		{"volumes of another", ids(VolumesByPlugin(tx, "q"), volume), ""},
+		{"volumes of another plugin", ids(VolumesByPlugin(tx, "q"), volume), ""},
 		{"claims of a node", ids(ClaimsByNode(tx, "n2"), claim), "a2"},
 		{"claims of an allocation", ids(ClaimsByAlloc(tx, "a1"), claim), "a1"},
 		{"claims that wait", ids(WaitingClaims(tx), claim), "a2"},
 		{"claims of a namespace", ids(Claims(tx, "default"), claim), "a1 a2"},
-		{"claims of another", ids(Claims(tx, "other"), claim), ""},
+		{"claims of another namespace", ids(Claims(tx, "other"), claim), ""},
 		{"attachments of a volume", ids(AttachmentsByVolume(tx, "default", "v"), at), "v@n1"},
 		{"attachments of a node", ids(AttachmentsByNode(tx, "n1"), at), "v@n1"},
 		{"attachments that are settled", ids(UnsettledAttachments(tx), at), ""},
@@ -58,7 +59,7 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"allocations by prefix", ids(AllocsByPrefix(tx, "*", "b"), alloc), "b1 b2 b3"},
 		{"allocations of a job", ids(AllocsByJob(tx, "default", "j"), alloc), "b3 a1 a2 a3 b1 b2"},
 		{"allocations of a node", ids(AllocsByNode(tx, "n3"), alloc), "b3 a3"},
-		{"its live ones", ids(LiveAllocsByNode(tx, "n3"), alloc), "a3"},
+		{"live allocations of a node", ids(LiveAllocsByNode(tx, "n3"), alloc), "a3"},
 		{"allocations of an evaluation", ids(AllocsByEval(tx, Alloc(tx, "a1").EvalID), alloc), "a1"},
 		{"allocations of a plugin", ids(AllocsByPlugin(tx, "p"), alloc), ""},
 		{"evaluations by status", ids(EvalsByStatus(tx, structs.EvalBlocked), eval), ""}, // b3 freed capacity
@@ -68,15 +69,16 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.what, c.got, c.want)
 		}
 	}
-	if a := AllocWithJob(tx, Alloc(tx, "a1")); a.Job.ID != "j" || Alloc(tx, "a1").Job != nil {
-		t.Error("the job belongs into the copy, not into the row")
+	if a := AllocWithJob(tx, Alloc(tx, "a1")); a.Job.ID != "j" ||
+		Alloc(tx, "a1").Job != nil {
+		t.Error("the copy has no job, or the row has one")
 	}
 	if AllocWithJob(tx, nil) != nil {
-		t.Error("no allocation has no job")
+		t.Error("a missing allocation has a job")
 	}
 	w.release("v", "a1")
 	if got := ids(UnsettledAttachments(w.s.Read()), at); got != "v@n1" {
-		t.Errorf("attachments that are not settled: %q", got)
+		t.Errorf("got unsettled attachments %q, want v@n1", got)
 	}
 }
 
@@ -85,22 +87,35 @@ func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 	v := aVolume("new", "broken")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
 	put := func() error {
-		return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v},
-			WriteOptions: w.now()})
+		return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+			Volumes:      []*structs.CSIVolume{v},
+			WriteOptions: w.now(),
+		})
 	}
 	wantKind(t, put(), "")
 	w.claim(aClaim("new", "a1", wr, snw))
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create",
-		Err: &structs.OperationError{Message: "no such pool"}, Final: true, WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "new",
+		Op:           "create",
+		Err:          &structs.OperationError{Message: "no such pool"},
+		Final:        true,
+		WriteOptions: w.now(),
+	})
 	w.wantReason("new", "a1", "could not be created: no such pool")
 	wantKind(t, w.tryClaim(aClaim("new", "a2", wr, snw)), structs.KindPrecondition)
 	v.PluginID = "p"
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr,
-		AttachmentMode: structs.CSIFileSystem}}
-	wantKind(t, put(), structs.KindConflict) // a waiting claim has no use for it
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
+		AccessMode:     mnr,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
+	wantKind(t, put(), structs.KindConflict) // the waiting claim cannot use it
 	v.RequestedCapabilities = nil
 	wantKind(t, put(), "")
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x",
-		WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "new",
+		Op:           "create",
+		ExternalID:   "x",
+		WriteOptions: w.now(),
+	})
 	w.wantClaims("new", map[string]string{"a1": granted})
 }

@@ -7,20 +7,23 @@ import (
 	"berth/structs"
 )
 
-func (w *world) deregister(id string) {
+func (w *fixture) deregister(id string) {
 	w.t.Helper()
 	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, WriteOptions: w.now()})
 }
 
-func (w *world) register(id, external string) {
+func (w *fixture) register(id, external string) {
 	w.t.Helper()
 	v := aVolume(id, "p")
 	v.ExternalID = external
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v},
+		WriteOptions: w.now(),
+	})
 }
 
-// After the snapshot the volume was registered under another name, and attached.
-func renamedAndAttached(w *world, to string) {
+// renamedAndAttached registers the volume under another name and attaches it.
+func renamedAndAttached(w *fixture, to string) {
 	w.deregister("v")
 	w.register("w", "ext-v")
 	w.claim(aClaim("w", "b"+to[1:], wr, snw))
@@ -34,9 +37,9 @@ func TestRecover_DetachesAVolumeUnderTheNameThatItHasNow(t *testing.T) {
 	for _, alloc := range []string{"a1", "a2"} { // on the same node, and on another one
 		back := w.restored(saved)
 		if got := back.attachment("w", "n1"); got != "" {
-			t.Errorf("under the name that the volume no longer has it is %q", got)
+			t.Errorf("the attachment under the former name is %q", got)
 		}
-		back.accounted("n1", "n2", "n3")
+		back.setAccounted("n1", "n2", "n3")
 		back.claim(aClaim("v", alloc, wr, snw))
 		back.wantReason("v", alloc, "is being detached from node name-n1")
 		back.outcome("v", "n1", "detach", nil)
@@ -54,19 +57,37 @@ func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 	w.outcome("v", "n1", "detach", nil)
 	renamedAndAttached(w, "n1")
 	w.release("w", "b1")
-	call := &structs.CSICall{NodeID: "n3", Op: "detach", Time: 1}
-	do(w, CallNote, &structs.CSICallNote{VolumeID: "w", NodeID: "n1", Call: call, WriteOptions: w.now(),
-		RowIndex: Attachment(w.s.Read(), "default", "w", "n1").CreateIndex})
+	call := &structs.CSICall{
+		NodeID: "n3",
+		Op:     "detach",
+		Time:   1,
+	}
+	do(w, CallNote, &structs.CSICallNote{
+		VolumeID:     "w",
+		NodeID:       "n1",
+		Call:         call,
+		WriteOptions: w.now(),
+		RowIndex:     Attachment(w.s.Read(), "default", "w", "n1").CreateIndex,
+	})
 	back := w.restored(saved)
 	a := Attachment(back.s.Read(), "default", "v", "n1")
-	if a.State != structs.AttachmentAttaching || !reflect.DeepEqual(a.Call, call) {
+	if a.State != structs.AttachmentAttaching ||
+		!reflect.DeepEqual(a.Call, call) {
 		t.Errorf("%+v", a)
 	}
-	held := &structs.NodeInventory{Held: []structs.CSIHeldClaim{{PluginID: "p", ExternalVolumeID: "ext-v",
-		ExternalNodeID: "external",
-		CSIClaimKey:    structs.CSIClaimKey{Namespace: "default", VolumeID: "w", AllocID: "b1"}}}}
-	if found := Unrecorded(back.s.Read(), "n1", held); back.attachment("w", "n1") != "" || len(found) != 0 {
-		t.Errorf("to be detached under the claim: %+v", found)
+	held := &structs.NodeInventory{Held: []structs.CSIHeldClaim{{
+		PluginID:         "p",
+		ExternalVolumeID: "ext-v",
+		ExternalNodeID:   "external",
+		CSIClaimKey: structs.CSIClaimKey{
+			Namespace: "default",
+			VolumeID:  "w",
+			AllocID:   "b1",
+		},
+	}}}
+	found := Unrecorded(back.s.Read(), "n1", held)
+	if back.attachment("w", "n1") != "" || len(found) != 0 {
+		t.Errorf("an attachment with a claim is to be detached: %+v", found)
 	}
 }
 
@@ -82,25 +103,39 @@ func TestRecover_DetachesAVolumeWhoseNameWasReused(t *testing.T) {
 	w.claim(aClaim("v", "b1", wr, snw))
 	back := w.restored(saved)
 	v, other := Attachment(back.s.Read(), "default", "v", "n1"), AttachedAs(back.s.Read(), "p", "ext-2")
-	if v.ExternalVolumeID != "ext-v" || other == nil || !other.Found || other.NodeID != "n1" {
+	if v.ExternalVolumeID != "ext-v" || other == nil || !other.Found ||
+		other.NodeID != "n1" {
 		t.Errorf("%+v, %+v", v, other)
 	}
-	wantKind(t, try(back, VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: back.now(),
-		Volumes: []*structs.CSIVolume{{ID: "w", PluginID: "p", ExternalID: "ext-2"}}}), structs.KindPrecondition)
+	wantKind(t, try(back, VolumePut, &structs.CSIVolumeRegisterRequest{
+		WriteOptions: back.now(),
+		Volumes: []*structs.CSIVolume{{
+			ID:         "w",
+			PluginID:   "p",
+			ExternalID: "ext-2",
+		}},
+	}), structs.KindPrecondition)
 }
 
-// The volume was created after the snapshot: its name is still its own.
+// The volume was created after the snapshot and still has its name.
 func TestRecover_KeepsTheNameOfAVolumeThatIsToBeCreated(t *testing.T) {
 	w := threeNodes(t, true)
 	unmade := aVolume("u", "p")
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade},
-		WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{unmade},
+		WriteOptions: w.now(),
+	})
 	saved := w.save()
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "u", Op: "create", ExternalID: "ext-u",
-		WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "u",
+		Op:           "create",
+		ExternalID:   "ext-u",
+		WriteOptions: w.now(),
+	})
 	w.claim(aClaim("u", "a1", wr, snw))
-	if a := Attachment(w.restored(saved).s.Read(), "default", "u", "n1"); a == nil || !a.Found {
+	a := Attachment(w.restored(saved).s.Read(), "default", "u", "n1")
+	if a == nil || !a.Found {
 		t.Errorf("%+v", a)
 	}
 }
@@ -110,20 +145,29 @@ func TestRecover_KeepsAnAttachmentThatAGrantedClaimUses(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	saved := w.save()
-	w.update("n1", attaching(half("p", structs.CSIKindNode, true),
-		half("p", structs.CSIKindController, true))...)
-	call := &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1}
-	do(w, CallNote, &structs.CSICallNote{VolumeID: "v", NodeID: "n1", Call: call, WriteOptions: w.now(),
-		RowIndex: Attachment(w.s.Read(), "default", "v", "n1").CreateIndex})
+	w.update("n1", attachingHalves("p")...)
+	call := &structs.CSICall{
+		NodeID: "n3",
+		Op:     "attach",
+		Time:   1,
+	}
+	do(w, CallNote, &structs.CSICallNote{
+		VolumeID:     "v",
+		NodeID:       "n1",
+		Call:         call,
+		WriteOptions: w.now(),
+		RowIndex:     Attachment(w.s.Read(), "default", "v", "n1").CreateIndex,
+	})
 	back := w.restored(saved)
 	a := Attachment(back.s.Read(), "default", "v", "n1")
-	if a == nil || a.State != structs.AttachmentAttaching || a.Found || !reflect.DeepEqual(a.Call, call) ||
+	if a == nil || a.State != structs.AttachmentAttaching || a.Found ||
+		!reflect.DeepEqual(a.Call, call) ||
 		a.ExternalVolumeID != "ext-v" || a.ExternalNodeID == "" || a.PublishContext != nil {
 		t.Fatalf("%+v", a)
 	}
-	back.accounted("n1", "n2", "n3")
+	back.setAccounted("n1", "n2", "n3")
 	back.release("v", "a1")
 	if got := back.attachment("v", "n1"); got != structs.AttachmentDetaching {
-		t.Errorf("after the claim it is %q", got)
+		t.Errorf("after the release it is %q", got)
 	}
 }

@@ -10,19 +10,23 @@ import (
 	"berth/structs"
 )
 
-// restored is a world that went back to saved, from the state that w has now.
-func (w *world) restored(saved []byte) *world {
+// restored returns a fixture whose state went back from that of w to a saved one.
+func (w *fixture) restored(saved []byte) *fixture {
 	w.t.Helper()
-	back := newWorld(w.t)
-	if err := back.s.Load(bytes.NewReader(saved)); err != nil {
+	back := newFixture(w.t)
+	err := back.s.Load(bytes.NewReader(saved))
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	back.index = w.index
-	do(back, func(tx *WriteTx, before *ReadTx) error { Recover(tx, before, 1); return nil }, w.s.Read())
+	do(back, func(tx *WriteTx, before *ReadTx) error {
+		Recover(tx, before, 1)
+		return nil
+	}, w.s.Read())
 	return back
 }
 
-func (w *world) save() []byte {
+func (w *fixture) save() []byte {
 	w.t.Helper()
 	var b bytes.Buffer
 	if err := w.s.Save(&b); err != nil {
@@ -31,10 +35,14 @@ func (w *world) save() []byte {
 	return b.Bytes()
 }
 
-func (w *world) accounted(nodes ...string) {
+func (w *fixture) setAccounted(nodes ...string) {
 	w.t.Helper()
-	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: nodes, Status: structs.NodeReady, Accounted: true,
-		WriteOptions: w.now()})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      nodes,
+		Status:       structs.NodeReady,
+		Accounted:    true,
+		WriteOptions: w.now(),
+	})
 }
 
 func TestRecover_KeepsTheAttachmentsOfTheStateThatIsReplaced(t *testing.T) {
@@ -44,14 +52,15 @@ func TestRecover_KeepsTheAttachmentsOfTheStateThatIsReplaced(t *testing.T) {
 	w.outcome("v", "n1", "attach", nil)
 	back := w.restored(saved)
 	a := Attachment(back.s.Read(), "default", "v", "n1")
-	if a == nil || a.State != structs.AttachmentDetaching || !a.Found || a.ExternalNodeID == "" ||
+	if a == nil || a.State != structs.AttachmentDetaching || !a.Found ||
+		a.ExternalNodeID == "" ||
 		a.ExternalVolumeID != "ext-v" || a.PublishContext != nil {
-		t.Fatalf("the attachment that no claim of the restored state made: %+v", a)
+		t.Fatalf("the attachment without a claim in the restored state is %+v", a)
 	}
 	if why := AttachmentWaits(back.s.Read(), a); why == "" {
-		t.Error("it may be detached while its node has not said that it let go")
+		t.Error("it may be detached before its node has reported its volumes")
 	}
-	back.accounted("n1", "n2", "n3")
+	back.setAccounted("n1", "n2", "n3")
 	if why := AttachmentWaits(back.s.Read(), a); why != "" {
 		t.Error(why)
 	}
@@ -72,12 +81,12 @@ func TestRecover_AttachesAttachedVolumesAgain(t *testing.T) {
 	}
 	back.wantClaims("v", map[string]string{"a1": granted})
 	back.wantReason("v", "a1", "has not yet reported that all its volumes have claims")
-	back.accounted("n1", "n2", "n3")
+	back.setAccounted("n1", "n2", "n3")
 	back.outcome("v", "n1", "attach", nil)
 	back.wantReason("v", "a1", "")
 }
 
-// The attachment that the snapshot has is that of the same node; it is not made twice.
+// The attachment of the snapshot belongs to the same node, so there is no second one.
 func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
@@ -92,31 +101,38 @@ func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 
 // Readers of the state that is replaced still see its rows.
 func TestRecover_LeavesTheReplacedStateAsItIs(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	saved := w.save()
 	w.node("n1")
 	event := &structs.NodeEvent{Message: "m", Details: map[string]string{"k": "v"}}
 	do(w, NodeEvents, &structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{"n1": {event}}})
 	events := Node(w.s.Read(), "n1").Events
 	last := events[len(events)-1]
-	before := ref(last.Details)
+	before := addressOf(last.Details)
 	back := w.restored(saved)
-	if n := Node(back.s.Read(), "n1"); n == nil || len(n.Events) != len(events)+1 {
+	n := Node(back.s.Read(), "n1")
+	if n == nil || len(n.Events) != len(events)+1 {
 		t.Fatalf("the restored state has the node %+v", n)
 	}
-	if ref(last.Details) != before {
-		t.Error("a row of the replaced state was written to")
+	if addressOf(last.Details) != before {
+		t.Error("a row of the replaced state was changed")
 	}
 }
 
-// note records a call for the volume "v" or, with a node, for its attachment there.
-func (w *world) note(node string, call *structs.CSICall) {
+// noteCall records a call for the volume "v" or, with a node, for its attachment there.
+func (w *fixture) noteCall(node string, call *structs.CSICall) {
 	w.t.Helper()
 	index := Volume(w.s.Read(), "default", "v").CreateIndex
 	if node != "" {
 		index = Attachment(w.s.Read(), "default", "v", node).CreateIndex
 	}
-	note := &structs.CSICallNote{VolumeID: "v", NodeID: node, RowIndex: index, Call: call, WriteOptions: w.now()}
+	note := &structs.CSICallNote{
+		VolumeID:     "v",
+		NodeID:       node,
+		RowIndex:     index,
+		Call:         call,
+		WriteOptions: w.now(),
+	}
 	do(w, CallNote, note)
 }
 
@@ -125,16 +141,24 @@ func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
 	for settle, forgotten := range map[time.Duration]bool{0: true, 1: false} {
 		w := threeNodes(t, true)
 		w.claim(aClaim("v", "a1", wr, snw))
-		w.note("n1", &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1000})
+		w.noteCall("n1", &structs.CSICall{
+			NodeID: "n3",
+			Op:     "attach",
+			Time:   1000,
+		})
 		w.release("v", "a1")
 		a := Attachment(w.s.Read(), "default", "v", "n1")
 		force := &structs.CSIVolumeForceRequest{
-			VolumeID: "v", NodeID: "n1", Attachment: a.CreateIndex, Settle: settle,
+			VolumeID:     "v",
+			NodeID:       "n1",
+			Attachment:   a.CreateIndex,
+			Settle:       settle,
 			WriteOptions: structs.WriteOptions{Now: 999},
 		}
 		w.index++
 		err := w.s.Write(w.index, func(tx *WriteTx) error { return VolumeForce(tx, force) })
-		if a := Attachment(w.s.Read(), "default", "v", "n1"); (err == nil) != forgotten || (a == nil) != forgotten {
+		if a := Attachment(w.s.Read(), "default", "v", "n1"); (err == nil) != forgotten ||
+			(a == nil) != forgotten {
 			t.Errorf("settled after %s: %v, %+v", settle, err, a)
 		}
 	}
@@ -144,7 +168,11 @@ func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
 // requests.
 func TestRecover_KeepsTheCallsInFlight(t *testing.T) {
 	call := func(op string, time int64) *structs.CSICall {
-		return &structs.CSICall{NodeID: "n3", Op: op, Time: time}
+		return &structs.CSICall{
+			NodeID: "n3",
+			Op:     op,
+			Time:   time,
+		}
 	}
 	for name, c := range map[string]struct{ saved, replaced, want *structs.CSICall }{
 		"none in the snapshot":        {nil, call("new", 2), call("new", 2)},
@@ -157,12 +185,12 @@ func TestRecover_KeepsTheCallsInFlight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := threeNodes(t, true)
 			w.claim(aClaim("v", "a1", wr, snw))
-			w.note("n1", c.saved)
-			w.note("", c.saved)
+			w.noteCall("n1", c.saved)
+			w.noteCall("", c.saved)
 			saved := w.save()
 			w.release("v", "a1")
-			w.note("n1", c.replaced)
-			w.note("", c.replaced)
+			w.noteCall("n1", c.replaced)
+			w.noteCall("", c.replaced)
 			back := w.restored(saved).s.Read()
 			a, v := Attachment(back, "default", "v", "n1"), Volume(back, "default", "v")
 			if !reflect.DeepEqual(a.Call, c.want) || !reflect.DeepEqual(v.Call, c.want) {
@@ -176,8 +204,12 @@ func TestRecover_KeepsTheCallOfAnAttachmentThatOnlyTheReplacedStateHas(t *testin
 	w := threeNodes(t, true)
 	saved := w.save()
 	w.claim(aClaim("v", "a1", wr, snw))
-	call := &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1}
-	w.note("n1", call)
+	call := &structs.CSICall{
+		NodeID: "n3",
+		Op:     "attach",
+		Time:   1,
+	}
+	w.noteCall("n1", call)
 	a := Attachment(w.restored(saved).s.Read(), "default", "v", "n1")
 	if !a.Found || !reflect.DeepEqual(a.Call, call) {
 		t.Errorf("%+v", a)
@@ -186,51 +218,66 @@ func TestRecover_KeepsTheCallOfAnAttachmentThatOnlyTheReplacedStateHas(t *testin
 
 func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
 	w := threeNodes(t, false)
-	down := func(w *world, n string) {
-		do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{n}, Status: structs.NodeDown,
-			WriteOptions: w.now()})
+	down := func(w *fixture, n string) {
+		do(w, NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs:      []string{n},
+			Status:       structs.NodeDown,
+			WriteOptions: w.now(),
+		})
 	}
 	down(w, "n3")
 	saved := w.save()
-	w.accounted("n3") // it returned after the snapshot
-	w.node("n4")      // and this one joined
+	w.setAccounted("n3") // it came back after the snapshot
+	w.node("n4")         // it joined after the snapshot
 	w.node("n5")
 	down(w, "n5")
 	back := w.restored(saved)
-	for id, want := range map[string]bool{"n1": true, "n3": true, "n4": true} {
-		if n := Node(back.s.Read(), id); n == nil || n.Unaccounted != want {
-			t.Errorf("%s: %+v", id, n)
+	for id, want := range map[string]bool{
+		"n1": true,
+		"n3": true,
+		"n4": true,
+	} {
+		if n := Node(back.s.Read(), id); n == nil ||
+			n.Unaccounted != want {
+			t.Errorf("node %s is %+v, want unaccounted %t", id, n, want)
 		}
 	}
 	if Node(back.s.Read(), "n5") != nil {
-		t.Error("the state that is replaced knows that n5 holds nothing")
+		t.Error("the restored state has node n5, which held nothing in the replaced state")
 	}
-	fresh := newWorld(t)
+	fresh := newFixture(t)
 	fresh.index = w.index
 	if back := fresh.restored(saved); !Node(back.s.Read(), "n3").Unaccounted {
-		t.Error("nobody knows whether n3 came back after the snapshot")
+		t.Error("node n3 is accounted for, but it may have come back after the snapshot")
 	}
 }
 
-func TestRecover_GivesUpDeletions(t *testing.T) {
+func TestRecover_CancelsDeletions(t *testing.T) {
 	w := threeNodes(t, false)
 	unmade := aVolume("unmade", "p")
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade},
-		WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{unmade},
+		WriteOptions: w.now(),
+	})
 	for _, id := range []string{"v", "unmade"} {
-		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, Secrets: structs.Secrets{"only": "to delete"},
-			WriteOptions: w.now()})
+		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{
+			ID:           id,
+			Secrets:      structs.Secrets{"only": "to delete"},
+			WriteOptions: w.now(),
+		})
 	}
 	back := w.restored(w.save())
 	for id, want := range map[string]string{"v": structs.VolumeReady, "unmade": structs.VolumeCreating} {
 		v := Volume(back.s.Read(), "default", id)
-		if v.Secrets["only"] != "" || v.State != want || v.LastError == nil ||
+		if v.Secrets["only"] != "" || v.State != want ||
+			v.LastError == nil ||
 			!strings.Contains(v.LastError.Message, "delete it again") {
 			t.Errorf("%s is %s, %+v", id, v.State, v.LastError)
 		}
 		do(back, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
-		if v := Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting || v.LastError != nil {
+		if v := Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting ||
+			v.LastError != nil {
 			t.Errorf("%s is %s, %+v", id, v.State, v.LastError)
 		}
 	}
@@ -240,28 +287,58 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 	w := threeNodes(t, true)
 	v := aVolume("v", "p")
 	v.Secrets = structs.Secrets{"key": "value"}
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v},
+		WriteOptions: w.now(),
+	})
 	find := func(as ...*structs.CSIAttachment) {
 		do(w, AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: as, WriteOptions: w.now()})
 	}
-	find(&structs.CSIAttachment{Namespace: "default", VolumeID: "v", NodeID: "n2"})
+	find(&structs.CSIAttachment{
+		Namespace: "default",
+		VolumeID:  "v",
+		NodeID:    "n2",
+	})
 	a := Attachment(w.s.Read(), "default", "v", "n2")
-	if a == nil || a.PluginID != "p" || a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" ||
+	if a == nil || a.PluginID != "p" || a.ExternalVolumeID != "ext-v" ||
+		a.ExternalNodeID != "external" ||
 		a.Secrets["key"] != "value" || !a.Found {
 		t.Fatalf("%+v", a)
 	}
 	before := a.ModifyIndex
-	find(&structs.CSIAttachment{Namespace: "default", VolumeID: "v", NodeID: "n2", ExternalNodeID: "other"})
+	find(&structs.CSIAttachment{
+		Namespace:      "default",
+		VolumeID:       "v",
+		NodeID:         "n2",
+		ExternalNodeID: "other",
+	})
 	if a := Attachment(w.s.Read(), "default", "v", "n2"); a.ModifyIndex != before {
-		t.Error("a row that is there was changed")
+		t.Error("an existing row was changed")
 	}
 	w.outcome("v", "n2", "detach", nil)
 	w.claim(aClaim("v", "a1", wr, snw))
-	find(&structs.CSIAttachment{Namespace: "default", VolumeID: "v", NodeID: "n1"},
-		&structs.CSIAttachment{Namespace: "default", VolumeID: "gone", NodeID: "n1", PluginID: "p"},
-		&structs.CSIAttachment{Namespace: "default", VolumeID: "gone", NodeID: "n2", PluginID: "p",
-			ExternalVolumeID: "x", ExternalNodeID: "y"})
-	if w.attachment("v", "n1") != structs.AttachmentAttaching || w.attachment("gone", "n1") != "" ||
+	used := &structs.CSIAttachment{
+		Namespace: "default",
+		VolumeID:  "v",
+		NodeID:    "n1",
+	}
+	incomplete := &structs.CSIAttachment{
+		Namespace: "default",
+		VolumeID:  "gone",
+		NodeID:    "n1",
+		PluginID:  "p",
+	}
+	complete := &structs.CSIAttachment{
+		Namespace:        "default",
+		VolumeID:         "gone",
+		NodeID:           "n2",
+		PluginID:         "p",
+		ExternalVolumeID: "x",
+		ExternalNodeID:   "y",
+	}
+	find(used, incomplete, complete)
+	if w.attachment("v", "n1") != structs.AttachmentAttaching ||
+		w.attachment("gone", "n1") != "" ||
 		w.attachment("gone", "n2") != structs.AttachmentDetaching {
 		t.Errorf("v: %s, gone: %q, %q", w.attachment("v", "n1"), w.attachment("gone", "n1"),
 			w.attachment("gone", "n2"))
@@ -275,8 +352,14 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 func TestAttachmentWaits_ForTheDetachElsewhere(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
-	do(w, AttachmentsFound, &structs.CSIAttachmentsFound{WriteOptions: w.now(),
-		Attachments: []*structs.CSIAttachment{{Namespace: "default", VolumeID: "v", NodeID: "n2"}}})
+	do(w, AttachmentsFound, &structs.CSIAttachmentsFound{
+		WriteOptions: w.now(),
+		Attachments: []*structs.CSIAttachment{{
+			Namespace: "default",
+			VolumeID:  "v",
+			NodeID:    "n2",
+		}},
+	})
 	w.wantReason("v", "a1", "is being detached from node name-n2")
 	w.outcome("v", "n2", "detach", nil)
 	w.wantReason("v", "a1", "is being attached to node name-n1")

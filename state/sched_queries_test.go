@@ -9,36 +9,48 @@ import (
 	"berth/structs"
 )
 
-// uses renders the result of IntendedAgainst.
-func uses(tx *ReadTx, c *structs.CSIClaim) string {
+// intendedUsers renders the result of IntendedAgainst.
+func intendedUsers(tx *ReadTx, c *structs.CSIClaim) string {
 	return ids(IntendedAgainst(tx, c), func(i *structs.CSIClaim) string { return i.AllocID })
 }
 
-// wanting is a live allocation that is to use volumes.
-func wanting(ns, id string, uses ...structs.CSIVolumeUse) *structs.Allocation {
-	return &structs.Allocation{ID: id, Namespace: ns, JobID: "j", TaskGroup: "g", NodeID: "n1",
+// allocUsing returns a live allocation that is to use volumes.
+func allocUsing(ns, id string, uses ...structs.CSIVolumeUse) *structs.Allocation {
+	return &structs.Allocation{
+		ID:            id,
+		Namespace:     ns,
+		JobID:         "j",
+		TaskGroup:     "g",
+		NodeID:        "n1",
 		DesiredStatus: structs.AllocDesiredRun,
-		ClientStatus:  structs.AllocPending, Resources: &structs.Resources{}, CSIVolumes: uses}
+		ClientStatus:  structs.AllocPending,
+		Resources:     &structs.Resources{},
+		CSIVolumes:    uses,
+	}
 }
 
 func use(volume string, mode string, access structs.CSIAccessMode) structs.CSIVolumeUse {
-	return structs.CSIVolumeUse{VolumeID: volume, AccessMode: access, AttachmentMode: structs.CSIFileSystem,
-		Mode: mode}
+	return structs.CSIVolumeUse{
+		VolumeID:       volume,
+		AccessMode:     access,
+		AttachmentMode: structs.CSIFileSystem,
+		Mode:           mode,
+	}
 }
 
 func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
-	w := &quiet{s: New()}
+	w := &uncheckedStore{s: New()}
 	w.do(func(tx *WriteTx) {
 		for _, a := range []*structs.Allocation{
-			wanting("default", "a1", use("v", rd, mnsw), use("w", wr, snw)),
-			wanting("default", "a2", use("v", wr, mnsw)),
-			wanting("default", "a3", use("v", wr, mnsw), use("v", rd, mnsw), use("vv", wr, mnsw)),
-			wanting("default", "a4", use("w", wr, mnmw)),
-			wanting("other", "o1", use("v", wr, mnsw), use("zz", wr, snw)),
+			allocUsing("default", "a1", use("v", rd, mnsw), use("w", wr, snw)),
+			allocUsing("default", "a2", use("v", wr, mnsw)),
+			allocUsing("default", "a3", use("v", wr, mnsw), use("v", rd, mnsw), use("vv", wr, mnsw)),
+			allocUsing("default", "a4", use("w", wr, mnmw)),
+			allocUsing("other", "o1", use("v", wr, mnsw), use("zz", wr, snw)),
 		} {
 			allocs.Put(tx, a)
 		}
-		ended := wanting("default", "a5", use("v", wr, mnsw))
+		ended := allocUsing("default", "a5", use("v", wr, mnsw))
 		ended.ClientStatus = structs.AllocFailed
 		allocs.Put(tx, ended)
 	})
@@ -58,7 +70,8 @@ func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
 	} {
 		claim := aClaim(c.volume, "new", c.mode, c.access)
 		claim.Namespace = "default"
-		if got := uses(w.s.Read(), claim); got != c.want {
+		got := intendedUsers(w.s.Read(), claim)
+		if got != c.want {
 			t.Errorf("%s %s %s: %q, want %q", c.volume, c.mode, c.access, got, c.want)
 		}
 	}
@@ -67,80 +80,102 @@ func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
 func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 	w := threeNodes(t, false)
 	j := aJob("db", structs.JobService)
-	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data",
-		Type: structs.VolumeTypeCSI, Source: "v",
-		AccessMode: snw, AttachmentMode: structs.CSIFileSystem}}
+	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
+		Name:           "data",
+		Type:           structs.VolumeTypeCSI,
+		Source:         "v",
+		AccessMode:     snw,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
 	w.job(j)
 	w.alloc("d1", "db", "n1")
 	against := aClaim("v", "c1", wr, snw)
 	against.Namespace = "default"
-	if got := uses(w.s.Read(), against); got != "d1" {
-		t.Errorf("placed: %q", got)
+	if got := intendedUsers(w.s.Read(), against); got != "d1" {
+		t.Errorf("after the placement: got %q, want d1", got)
 	}
-	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 1 || got[0].VolumeID != "v" ||
+	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 1 ||
+		got[0].VolumeID != "v" ||
 		got[0].PluginID != "p" {
-		t.Errorf("it intends %+v", got)
+		t.Errorf("the intended claims are %+v", got)
 	}
 	w.claim(aClaim("v", "d1", wr, snw))
-	if got := uses(w.s.Read(), against); got != "" {
-		t.Errorf("claimed: %q", got)
+	if got := intendedUsers(w.s.Read(), against); got != "" {
+		t.Errorf("after the claim: got %q, want none", got)
 	}
 	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 0 {
-		t.Errorf("it intends %+v", got)
+		t.Errorf("the intended claims are %+v", got)
 	}
 }
 
 func TestPluginNodes_ListsUsableNodes(t *testing.T) {
-	w := &quiet{s: New()}
+	w := &uncheckedStore{s: New()}
 	for i := range 5 {
-		k := half("p", structs.CSIKindNode, true)
-		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": fmt.Sprint("z",
-			i%2), "host": fmt.Sprint("n", i)}}
+		k := anInstance("p", structs.CSIKindNode, true)
+		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{
+			"zone": fmt.Sprint("z", i%2),
+			"host": fmt.Sprint("n", i),
+		}}
 		w.do(func(tx *WriteTx) {
-			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprint("n", i)),
-				CSI: []*structs.CSIPluginInstance{k, half("p", structs.CSIKindController, true),
-					half("q", structs.CSIKindController, true)}}))
+			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{
+				Node: aNode(fmt.Sprint("n", i)),
+				CSI: []*structs.CSIPluginInstance{
+					k,
+					anInstance("p", structs.CSIKindController, true),
+					anInstance("q", structs.CSIKindController, true),
+				},
+			}))
 		})
 	}
 	tx := w.s.Read()
 	node := func(n *structs.Node) string { return n.ID }
-	for from, want := range map[string]string{"": "n0 n1 n2 n3 n4", "n3": "n3 n4", "n2z": "n3 n4", "o": ""} {
+	for from, want := range map[string]string{
+		"":    "n0 n1 n2 n3 n4",
+		"n3":  "n3 n4",
+		"n2z": "n3 n4",
+		"o":   "",
+	} {
 		if got := ids(PluginNodes(tx, "p", from), node); got != want {
 			t.Errorf("from %q: %q, want %q", from, got, want)
 		}
 	}
 	if got := ids(PluginNodes(tx, "q", ""), node); got != "" {
-		t.Errorf("nodes with a controller alone: %q", got)
+		t.Errorf("got nodes %q of a plugin without node halves", got)
 	}
-	at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1",
-		"host": "n3"}})
+	at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{
+		"zone": "z1",
+		"host": "n3",
+	}})
 	if got := ids(slices.Values(at), node); got != "n3" || !own {
-		t.Errorf("at a place of its own: %q", got)
+		t.Errorf("at a place of one node: got %q, want n3", got)
 	}
-	if at,
-		own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}}); !own ||
-		len(at) != 1 {
-		t.Errorf("a key in another case finds %v, %v", at, own)
+	at, own = PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}})
+	if !own || len(at) != 1 {
+		t.Errorf("with a key in another case: got %v, %v", at, own)
 	}
 	if _, own := PluginNodesAt(tx, "p", nil); own {
-		t.Error("a place that is null is a node's own")
+		t.Error("the place nil belongs to one node")
 	}
-	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}); own ||
-		len(at) > 0 {
-		t.Errorf("a zone is nobody's own: %v", at)
+	at, own = PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}})
+	if own || len(at) > 0 {
+		t.Errorf("a zone belongs to one node: %v", at)
 	}
 	if got := PluginSpread(tx, "p"); got != 5 {
-		t.Errorf("it is on %d nodes", got)
+		t.Errorf("the plugin is on %d nodes, want 5", got)
 	}
 }
 
-// TestAllocs_OfOlderSnapshotsNameTheirVolumes, which their rows do not.
+// TestAllocs_OfOlderSnapshotsNameTheirVolumes loads rows that do not name their volumes.
 func TestAllocs_OfOlderSnapshotsNameTheirVolumes(t *testing.T) {
 	w := threeNodes(t, false)
 	j := aJob("db", structs.JobService)
-	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data",
-		Type: structs.VolumeTypeCSI, Source: "v",
-		AccessMode: snw, AttachmentMode: structs.CSIFileSystem}}
+	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
+		Name:           "data",
+		Type:           structs.VolumeTypeCSI,
+		Source:         "v",
+		AccessMode:     snw,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
 	w.job(j)
 	w.alloc("d1", "db", "n1")
 	w.alloc("d2", "db", "n2")
@@ -157,8 +192,8 @@ func TestAllocs_OfOlderSnapshotsNameTheirVolumes(t *testing.T) {
 		}
 	}
 	against := aClaim("v", "c1", wr, snw)
-	if got := uses(w.s.Read(), against); got != "" {
-		t.Fatalf("not named: %q", got)
+	if got := intendedUsers(w.s.Read(), against); got != "" {
+		t.Fatalf("a row without volumes intends to use one: %q", got)
 	}
 	var saved bytes.Buffer
 	if err := w.s.Save(&saved); err != nil {
@@ -167,16 +202,16 @@ func TestAllocs_OfOlderSnapshotsNameTheirVolumes(t *testing.T) {
 	if err := w.s.Load(&saved); err != nil {
 		t.Fatal(err)
 	}
-	if got := uses(w.s.Read(), against); got != "d1" {
-		t.Errorf("loaded: %q", got)
+	if got := intendedUsers(w.s.Read(), against); got != "d1" {
+		t.Errorf("after the load: got %q, want d1", got)
 	}
 	w.client("n1", "d1", structs.AllocRunning) // its row is put again
-	if got := uses(w.s.Read(), against); got != "d1" {
-		t.Errorf("running: %q", got)
+	if got := intendedUsers(w.s.Read(), against); got != "d1" {
+		t.Errorf("when it runs: got %q, want d1", got)
 	}
 	w.client("n1", "d1", structs.AllocFailed)
-	if got := uses(w.s.Read(), against); got != "" {
-		t.Errorf("ended: %q", got)
+	if got := intendedUsers(w.s.Read(), against); got != "" {
+		t.Errorf("after its end: got %q, want none", got)
 	}
 	w.check()
 }

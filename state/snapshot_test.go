@@ -9,53 +9,64 @@ import (
 	"berth/structs"
 )
 
-// aFullWorld has rows in every table.
-func aFullWorld(t testing.TB) *world {
+// fullFixture returns a fixture with rows in every table.
+func fullFixture(t testing.TB) *fixture {
 	w := threeNodes(t, true)
 	w.job(aJob("plugin", structs.JobSystem, "p"))
 	w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
-	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-		{ID: "blocked", JobID: "j", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity},
-			SnapshotIndex: w.index}}})
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{
+		WriteOptions: w.now(),
+		Evals: []*structs.Evaluation{{
+			ID:            "blocked",
+			JobID:         "j",
+			Status:        structs.EvalBlocked,
+			BlockedOn:     []string{structs.WakeCapacity},
+			SnapshotIndex: w.index,
+		}},
+	})
 	return w
 }
 
 func TestSnapshot_HasEveryTable(t *testing.T) {
-	w := aFullWorld(t)
+	w := fullFixture(t)
 	for table, n := range rowsByTable(w.s.Read()) {
 		if n == 0 {
-			t.Errorf("table %s is empty: the test says nothing of it", table)
+			t.Errorf("table %s is empty, so the test does not cover it", table)
 		}
 	}
 	first := saved(t, w.s)
 	other := New()
-	_ = other.Write(99, putNode("to be forgotten"))
+	_ = other.Write(99, putNode("replaced"))
 	if err := other.Load(bytes.NewReader(first)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(first, saved(t, other)) {
-		t.Error("saved, loaded and saved again it is something else")
+		t.Error("the bytes differ after a save, a load and a save")
 	}
-	if other.Index() != w.index || Node(other.Read(), "to be forgotten") != nil {
-		t.Errorf("at index %d, want %d, and nothing of before", other.Index(), w.index)
+	if other.Index() != w.index ||
+		Node(other.Read(), "replaced") != nil {
+		t.Errorf("the store is at index %d, want %d, or it has a row of before", other.Index(), w.index)
 	}
 	// The indexes are also loaded: the store continues like the old one.
 	for _, s := range []*Store{w.s, other} {
 		if err := s.Write(w.index+1, func(tx *WriteTx) error {
 			return VolumeUnpublish(tx,
-				&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v",
-					AllocID: "a1"}}})
+				&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{
+					Namespace: "default",
+					VolumeID:  "v",
+					AllocID:   "a1",
+				}}})
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !bytes.Equal(saved(t, w.s), saved(t, other)) {
-		t.Error("they go on differently")
+		t.Error("the stores differ after the same entry")
 	}
 }
 
-// TestSchema_RowsAreTypesOfStructs: the golden file lists the fields of these types.
+// TestSchema_RowsAreTypesOfStructs holds rows in package structs, because its golden file lists their fields.
 func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
 	for _, table := range Tables() {
 		if !strings.HasPrefix(table.RowType(), "structs.") {
@@ -79,17 +90,24 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 {
-			t.Errorf("table %s is empty: the test says nothing of it", table)
+			t.Errorf("table %s is empty, so the test does not cover it", table)
 		}
 	}
 	if !bytes.Equal(saved(t, s), file) {
-		t.Error("the file changes when it is loaded and saved")
+		t.Error("the bytes of the file differ after a load and a save")
 	}
 }
 
-func TestLoad_RefusesAJobThatIsNotWhole(t *testing.T) {
-	for _, groups := range [][]*structs.TaskGroup{{nil}, {{Name: "g", Tasks: []*structs.Task{nil}}}} {
-		j := &structs.Job{ID: "j", Namespace: "default", TaskGroups: groups}
+func TestLoad_RejectsAnIncompleteJob(t *testing.T) {
+	for _, groups := range [][]*structs.TaskGroup{
+		{nil},
+		{{Name: "g", Tasks: []*structs.Task{nil}}},
+	} {
+		j := &structs.Job{
+			ID:         "j",
+			Namespace:  "default",
+			TaskGroups: groups,
+		}
 		for name, put := range map[string]func(*WriteTx){
 			"jobs":         func(tx *WriteTx) { jobs.Put(tx, j) },
 			"job_versions": func(tx *WriteTx) { jobVersions.Put(tx, j) },
@@ -97,11 +115,17 @@ func TestLoad_RefusesAJobThatIsNotWhole(t *testing.T) {
 			s := New()
 			_ = s.Write(1, func(tx *WriteTx) error {
 				put(tx)
-				allocs.Put(tx, &structs.Allocation{ID: "a", Namespace: "default", JobID: "j", TaskGroup: "g"})
+				allocs.Put(tx, &structs.Allocation{
+					ID:        "a",
+					Namespace: "default",
+					JobID:     "j",
+					TaskGroup: "g",
+				})
 				return nil
 			})
 			err := New().Load(bytes.NewReader(saved(t, s)))
-			if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), name) {
+			if !structs.IsKind(err, structs.KindInvalid) ||
+				!strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -110,7 +134,7 @@ func TestLoad_RefusesAJobThatIsNotWhole(t *testing.T) {
 
 // FuzzLoad checks that no bytes make Load panic, and that Save writes every loaded state.
 func FuzzLoad(f *testing.F) {
-	f.Add(saved(f, aFullWorld(f).s))
+	f.Add(saved(f, fullFixture(f).s))
 	f.Add(saved(f, New()))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		s := New()

@@ -7,15 +7,15 @@ import (
 	"berth/structs"
 )
 
-// release is one entry that releases n claims, in a store where that is possible again and again.
+// release is an entry that releases claims, with a store in which it can be applied and aborted many times.
 type release struct {
 	store *Store
 	index uint64
 	keys  []structs.CSIClaimKey
 }
 
-// toRelease fills a store with n claims: of the volume and for the node that are named by number, in a mode.
-func toRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node func(i int) int) *release {
+// newRelease fills a store with n claims in a mode, of the volumes and on the nodes with the given numbers.
+func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node func(i int) int) *release {
 	r := &release{store: New(), index: 1}
 	b := r.store.Begin()
 	defer b.Abort()
@@ -31,7 +31,7 @@ func toRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fun
 		v, at, alloc := fmt.Sprint("v", volume(i)), fmt.Sprint("n", node(i)), fmt.Sprint("a", i)
 		if !nodes[at] {
 			nodes[at] = true
-			both := attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))
+			both := attachingHalves("p")
 			both[0].NodeInfo.MaxVolumes = structs.ManyVolumes + 1
 			apply(func(tx *WriteTx) error {
 				return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(at), CSI: both})
@@ -44,16 +44,30 @@ func toRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fun
 			})
 		}
 		apply(func(tx *WriteTx) error {
-			allocs.Put(tx, &structs.Allocation{ID: alloc, Namespace: "default", JobID: "j", NodeID: at,
-				Resources: &structs.Resources{}})
+			allocs.Put(tx, &structs.Allocation{
+				ID:        alloc,
+				Namespace: "default",
+				JobID:     "j",
+				NodeID:    at,
+				Resources: &structs.Resources{},
+			})
 			return VolumeClaim(tx,
 				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim(v, alloc, wr, mode)}})
 		})
-		r.keys = append(r.keys, structs.CSIClaimKey{Namespace: "default", VolumeID: v, AllocID: alloc})
+		r.keys = append(r.keys, structs.CSIClaimKey{
+			Namespace: "default",
+			VolumeID:  v,
+			AllocID:   alloc,
+		})
 	}
 	apply(func(tx *WriteTx) error {
-		evals.Put(tx, &structs.Evaluation{ID: "e", Namespace: "default", JobID: "j", Status: structs.EvalBlocked,
-			BlockedOn: []string{structs.WakeVolume("default", "v0"), structs.WakePlugin("p")}})
+		evals.Put(tx, &structs.Evaluation{
+			ID:        "e",
+			Namespace: "default",
+			JobID:     "j",
+			Status:    structs.EvalBlocked,
+			BlockedOn: []string{structs.WakeVolume("default", "v0"), structs.WakePlugin("p")},
+		})
 		return nil
 	})
 	b.Commit()
@@ -67,9 +81,10 @@ func (r *release) cost(t *testing.T) float64 {
 		defer b.Abort()
 		must(t, b.Apply(r.index+1, func(tx *WriteTx) error {
 			err := VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: r.keys})
-			if e := Eval(tx.ReadTx, "e"); e.Status != structs.EvalPending || e.StatusDescription != "woken by "+
-				structs.WakeVolume("default", "v0") {
-				t.Errorf("who waited is %s, %q", e.Status, e.StatusDescription)
+			e := Eval(tx.ReadTx, "e")
+			want := "woken by " + structs.WakeVolume("default", "v0")
+			if e.Status != structs.EvalPending || e.StatusDescription != want {
+				t.Errorf("the blocked evaluation is %s, %q", e.Status, e.StatusDescription)
 			}
 			return err
 		}))
@@ -77,7 +92,7 @@ func (r *release) cost(t *testing.T) float64 {
 	return memory / float64(len(r.keys))
 }
 
-// TestVolumeUnpublish_CostsTheSamePerClaim: of one volume, on one node, and out of one queue.
+// TestVolumeUnpublish_CostsTheSamePerClaim releases claims of one volume, on one node, and out of one queue.
 func TestVolumeUnpublish_CostsTheSamePerClaim(t *testing.T) {
 	same, each := func(int) int { return 0 }, func(i int) int { return i }
 	few := func(i int) int { return i / 10 }
@@ -92,7 +107,7 @@ func TestVolumeUnpublish_CostsTheSamePerClaim(t *testing.T) {
 		"one volume in a queue, a node each":   {mnsw, same, each},
 		"one volume in a queue, all on a node": {snw, same, same},
 	} {
-		few, many := toRelease(t, 100, c.mode, c.volume, c.node), toRelease(t, 1000, c.mode, c.volume, c.node)
+		few, many := newRelease(t, 100, c.mode, c.volume, c.node), newRelease(t, 1000, c.mode, c.volume, c.node)
 		fewCost, manyCost := few.cost(t), many.cost(t)
 		t.Logf("%s: %.1f and %.1f allocations per claim", name, fewCost, manyCost)
 		if manyCost > 3*fewCost/2+10 {

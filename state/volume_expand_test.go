@@ -7,12 +7,12 @@ import (
 	"berth/structs"
 )
 
-// expanding returns threeNodes with a volume of 10 bytes and a request for 100. The plugin attaches and
+// expandingVolume returns threeNodes with a volume of 10 bytes and a request for 100. The plugin attaches and
 // expands, only offline if offline is set.
-func expanding(t *testing.T, offline bool, before func(*world)) *world {
+func expandingVolume(t *testing.T, offline bool, before func(*fixture)) *fixture {
 	t.Helper()
 	w := threeNodes(t, true)
-	controller := attaching(half("p", structs.CSIKindController, true))[0]
+	controller := attaching(anInstance("p", structs.CSIKindController, true))[0]
 	controller.ControllerInfo.SupportsExpand, controller.ExpandsOffline = true, offline
 	w.update("n1", controller)
 	w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": "y"} })
@@ -21,216 +21,288 @@ func expanding(t *testing.T, offline bool, before func(*world)) *world {
 	return w
 }
 
-func (w *world) row() *structs.CSIVolume { return Volume(w.s.Read(), "default", "v") }
+func (w *fixture) volumeRow() *structs.CSIVolume {
+	return Volume(w.s.Read(), "default", "v")
+}
 
-func (w *world) grows(alloc string) int64 {
+func (w *fixture) expandBytes(alloc string) int64 {
 	return Claim(w.s.Read(), "default", "v", alloc).ExpandBytes
 }
 
-func (w *world) expanded(bytes int64) {
+func (w *fixture) controllerExpanded(bytes int64) {
 	w.t.Helper()
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 100, NodeExpandBytes: bytes,
-		WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:              "v",
+		Op:              "expand",
+		Capacity:        100,
+		NodeExpandBytes: bytes,
+		WriteOptions:    w.now(),
+	})
 }
 
-func (w *world) nodeExpanded(node, alloc string, bytes int64, err *structs.OperationError) {
+func (w *fixture) nodeExpanded(node, alloc string, bytes int64, err *structs.OperationError) {
 	w.t.Helper()
-	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: alloc, NodeID: node, Bytes: bytes,
-		Err: err, WriteOptions: w.now()})
+	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{
+		VolumeID:     "v",
+		AllocID:      alloc,
+		NodeID:       node,
+		Bytes:        bytes,
+		Err:          err,
+		WriteOptions: w.now(),
+	})
 }
 
 func TestDuty_J2_NodeExpansionIsRememberedByVolumeAndClaims(t *testing.T) {
-	w := expanding(t, false, func(w *world) { w.claim(aClaim("v", "a1", rd, mnr), aClaim("v", "a2", rd, mnr)) })
-	w.expanded(100)
-	if w.row().NodeExpandBytes != 100 || w.grows("a1") != 100 || w.grows("a2") != 100 || w.row().ExpandPending {
-		t.Fatalf("%+v", w.row())
+	w := expandingVolume(t, false, func(w *fixture) {
+		w.claim(aClaim("v", "a1", rd, mnr), aClaim("v", "a2", rd, mnr))
+	})
+	w.controllerExpanded(100)
+	if w.volumeRow().NodeExpandBytes != 100 ||
+		w.expandBytes("a1") != 100 || w.expandBytes("a2") != 100 ||
+		w.volumeRow().ExpandPending {
+		t.Fatalf("%+v", w.volumeRow())
 	}
 	w.nodeExpanded("n1", "a1", 100, nil)
-	if w.row().NodeExpandBytes != 100 || w.grows("a1") != 0 || w.grows("a2") != 100 {
-		t.Errorf("one of two nodes has done it: %+v", w.row())
+	if w.volumeRow().NodeExpandBytes != 100 ||
+		w.expandBytes("a1") != 0 || w.expandBytes("a2") != 100 {
+		t.Errorf("one of two nodes has expanded it: %+v", w.volumeRow())
 	}
 	w.nodeExpanded("n2", "a2", 99, nil)
-	if w.grows("a2") != 100 {
+	if w.expandBytes("a2") != 100 {
 		t.Error("the outcome of a smaller expansion counts for a larger one")
 	}
 	w.release("v", "a2")
-	if w.row().NodeExpandBytes != 100 {
-		t.Error("a node left without doing it, and it is forgotten")
+	if w.volumeRow().NodeExpandBytes != 100 {
+		t.Error("the step is deleted, but a node left without it")
 	}
 	w.outcome("v", "n2", "detach", nil)
 	w.claim(aClaim("v", "a3", rd, mnr))
-	if w.grows("a3") != 100 {
-		t.Error("the next node is not told")
+	if w.expandBytes("a3") != 100 {
+		t.Error("the claim on the next node lacks the step")
 	}
 	w.nodeExpanded("n3", "a3", 100, nil)
-	if w.row().NodeExpandBytes != 0 || len(collect(GrowingClaims(w.s.Read()))) != 0 {
-		t.Errorf("it is done everywhere: %+v", w.row())
+	if w.volumeRow().NodeExpandBytes != 0 ||
+		len(collect(GrowingClaims(w.s.Read()))) != 0 {
+		t.Errorf("every node has expanded it: %+v", w.volumeRow())
 	}
 	w.claim(aClaim("v", "b1", rd, mnr))
-	if w.grows("b1") != 0 {
-		t.Error("there is nothing left to do")
+	if w.expandBytes("b1") != 0 {
+		t.Error("a claim has the step after its end")
 	}
 }
 
 func TestDuty_J12_RefusedWhileInUseIsLeftToTheNextStage(t *testing.T) {
-	w := expanding(t, false, func(w *world) { w.claim(aClaim("v", "a1", wr, snw)) })
-	w.expanded(100)
+	w := expandingVolume(t, false, func(w *fixture) {
+		w.claim(aClaim("v", "a1", wr, snw))
+	})
+	w.controllerExpanded(100)
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "busy", Kind: structs.KindTimeout})
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "busy", Kind: structs.KindTimeout})
-	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 100 || c.ExpandError.Attempts != 2 {
-		t.Errorf("it is to be tried again: %+v", c)
+	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 100 ||
+		c.ExpandError.Attempts != 2 {
+		t.Errorf("the step is not tried again: %+v", c)
 	}
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "in use", Kind: structs.KindPrecondition})
-	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 0 || c.ExpandError == nil ||
-		w.row().NodeExpandBytes != 100 {
+	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 0 ||
+		c.ExpandError == nil ||
+		w.volumeRow().NodeExpandBytes != 100 {
 		t.Errorf("%+v", c)
 	}
 	w.release("v", "a1")
 	w.outcome("v", "n1", "detach", nil)
 	w.claim(aClaim("v", "a2", wr, snw))
-	if w.grows("a2") != 100 {
-		t.Error("the next stage does not do it")
+	if w.expandBytes("a2") != 100 {
+		t.Error("the claim of the next stage lacks the step")
 	}
 }
 
-func TestNodeExpanded_RefusesStrangersAndOtherClaims(t *testing.T) {
-	w := expanding(t, false, func(w *world) { w.claim(aClaim("v", "a1", wr, snw)) })
-	w.expanded(100)
+func TestNodeExpanded_RejectsOtherNodesAndClaims(t *testing.T) {
+	w := expandingVolume(t, false, func(w *fixture) {
+		w.claim(aClaim("v", "a1", wr, snw))
+	})
+	w.controllerExpanded(100)
 	for _, p := range []*structs.CSINodeExpandOutcome{
-		{VolumeID: "v", AllocID: "a1", NodeID: "n2", Bytes: 100},
-		{VolumeID: "v", AllocID: "a1", NodeID: "n1", Bytes: 100, SecretID: "secret-n2"},
+		{
+			VolumeID: "v",
+			AllocID:  "a1",
+			NodeID:   "n2",
+			Bytes:    100,
+		},
+		{
+			VolumeID: "v",
+			AllocID:  "a1",
+			NodeID:   "n1",
+			Bytes:    100,
+			SecretID: "secret-n2",
+		},
 	} {
 		wantKind(t, try(w, NodeExpanded, p), structs.KindDenied)
 	}
-	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "a1", NodeID: "n1", Bytes: 100,
-		RowIndex: 1})
-	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "gone", NodeID: "n1", Bytes: 100})
-	if w.grows("a1") != 100 {
+	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{
+		VolumeID: "v",
+		AllocID:  "a1",
+		NodeID:   "n1",
+		Bytes:    100,
+		RowIndex: 1,
+	})
+	do(w, NodeExpanded, &structs.CSINodeExpandOutcome{
+		VolumeID: "v",
+		AllocID:  "gone",
+		NodeID:   "n1",
+		Bytes:    100,
+	})
+	if w.expandBytes("a1") != 100 {
 		t.Error("an outcome of another claim counts")
 	}
 }
 
 func TestDuty_E5_J1_OfflineExpansionWaitsForUsersAndKeepsOthersOut(t *testing.T) {
-	w := expanding(t, true, func(w *world) { w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw)) })
+	w := expandingVolume(t, true, func(w *fixture) {
+		w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
+	})
 	blocked := func(says string) {
 		t.Helper()
-		if why := ExpandBlocked(w.s.Read(), w.row()); !strings.Contains(why, says) || says == "" && why != "" {
+		why := ExpandBlocked(w.s.Read(), w.volumeRow())
+		if !strings.Contains(why, says) || says == "" && why != "" {
 			t.Fatalf("it waits because %q, want %q", why, says)
 		}
 	}
 	blocked("allocation a1 (job j) on node name-n1 holds volume v")
 	w.release("v", "a1")
 	blocked("is being detached from node name-n1")
-	at := w.row().ModifyIndex
+	at := w.volumeRow().ModifyIndex
 	w.outcome("v", "n1", "detach", nil)
 	blocked("")
-	if w.row().ModifyIndex == at {
-		t.Error("nothing tells the leader that the volume is free")
+	if w.volumeRow().ModifyIndex == at {
+		t.Error("no new row tells the leader that the volume is free")
 	}
 	w.wantClaims("v", map[string]string{"a2": structs.ClaimWaiting})
 	w.wantReason("v", "a2", "volume v is being expanded; plugin p does that only while no node has the volume")
 	w.claim(aClaim("v", "a3", wr, snw))
 	w.wantClaims("v", map[string]string{"a3": structs.ClaimWaiting})
-	if ok, _ := Claimable(w.s.Read(), aClaim("v", "b1", wr, snw), func(string) bool { return true }); ok {
-		t.Error("an allocation would be placed")
+	ok, _ := Claimable(w.s.Read(), aClaim("v", "b1", wr, snw), func(string) bool {
+		return true
+	})
+	if ok {
+		t.Error("a claim is possible during the expansion")
 	}
 	w.blocked("waits", structs.WakeVolume("default", "v"))
-	w.expanded(100)
+	w.controllerExpanded(100)
 	w.wantClaims("v", map[string]string{"a2": structs.ClaimGranted, "a3": structs.ClaimWaiting})
-	if w.grows("a2") != 100 {
-		t.Error("who waited mounts the volume and is not told to grow what is on it")
+	if w.expandBytes("a2") != 100 {
+		t.Error("the claim that waited lacks the step of its node")
 	}
 	w.wantEval("blocked-waits", structs.EvalPending)
 }
 
 func TestOfflineExpansion_WithoutAttachmentsBeginsWhenTheLastClaimGoes(t *testing.T) {
 	w := threeNodes(t, false)
-	controller := half("p", structs.CSIKindController, true)
+	controller := anInstance("p", structs.CSIKindController, true)
 	controller.ExpandsOffline = true
 	w.update("n1", controller)
 	w.claim(aClaim("v", "a1", wr, snw))
 	at := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }).ModifyIndex
 	w.release("v", "a1")
-	if ExpandBlocked(w.s.Read(), w.row()) != "" || w.row().ModifyIndex == at {
-		t.Error("nothing tells the leader that the volume is free")
+	if ExpandBlocked(w.s.Read(), w.volumeRow()) != "" ||
+		w.volumeRow().ModifyIndex == at {
+		t.Error("no new row tells the leader that the volume is free")
 	}
 }
 
 func TestOfflineExpansion_UnusedVolumeIsNotGrantedBeforeItEnds(t *testing.T) {
-	w := expanding(t, true, func(*world) {})
+	w := expandingVolume(t, true, func(*fixture) {})
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.wantClaims("v", map[string]string{"a1": structs.ClaimWaiting})
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Final: true, WriteOptions: w.now(),
-		Err: &structs.OperationError{Message: "no", Kind: structs.KindInvalid}})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "v",
+		Op:           "expand",
+		Final:        true,
+		WriteOptions: w.now(),
+		Err:          &structs.OperationError{Message: "no", Kind: structs.KindInvalid},
+	})
 	w.wantClaims("v", map[string]string{"a1": structs.ClaimGranted})
 }
 
 func TestExpansionByNodesAlone_NeedsNoController(t *testing.T) {
 	w := threeNodes(t, false)
-	node := half("p", structs.CSIKindNode, true)
+	node := anInstance("p", structs.CSIKindNode, true)
 	node.NodeInfo.SupportsExpand = true
 	w.update("n2", node)
 	w.claim(aClaim("v", "a1", wr, snw))
 	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.ExpandPending ||
-		v.NodeExpandBytes != 100 || w.grows("a1") != 100 {
+		v.NodeExpandBytes != 100 || w.expandBytes("a1") != 100 {
 		t.Errorf("%+v", v)
 	}
 	w.nodeExpanded("n1", "a1", 100, nil)
-	if v := w.row(); v.NodeExpandBytes != 0 || v.Capacity != 100 {
+	if v := w.volumeRow(); v.NodeExpandBytes != 0 || v.Capacity != 100 {
 		t.Errorf("%+v", v)
 	}
 }
 
 func TestDuty_J7_ARequestIsTakenBackToASmallerSize(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.mustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
-	ask := func(n int64) error {
+	request := func(n int64) error {
 		return w.tryPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = n })
 	}
-	if err := ask(1000); err != nil {
+	if err := request(1000); err != nil {
 		t.Fatal(err)
 	}
-	w.came("expand", &structs.OperationError{Message: "busy", Kind: structs.KindUnavailable}, false)
-	if err := ask(50); err != nil || w.row().RequestedCapacityMin != 50 || !w.row().ExpandPending ||
-		w.row().LastError != nil {
-		t.Errorf("%v: %+v", err, w.row())
+	w.finishCall("expand", &structs.OperationError{Message: "busy", Kind: structs.KindUnavailable}, false)
+	if err := request(50); err != nil ||
+		w.volumeRow().RequestedCapacityMin != 50 || !w.volumeRow().ExpandPending ||
+		w.volumeRow().LastError != nil {
+		t.Errorf("%v: %+v", err, w.volumeRow())
 	}
-	wantKind(t, ask(9), structs.KindConflict)
-	if err := ask(10); err != nil || !w.row().ExpandPending {
-		t.Errorf("the plugin has to be asked once more, for what it may have done is not known: %v", err)
+	wantKind(t, request(9), structs.KindConflict)
+	if err := request(10); err != nil || !w.volumeRow().ExpandPending {
+		t.Errorf("the plugin is not called again, but its outcome is unknown: %v", err)
 	}
-	w.came("expand", nil, false)
-	wantKind(t, ask(5), structs.KindConflict)
+	w.finishCall("expand", nil, false)
+	wantKind(t, request(5), structs.KindConflict)
 }
 
 func TestVolumeRetry_MakesAllErrorsDueNow(t *testing.T) {
-	busy := &structs.OperationError{Message: "busy", Kind: structs.KindPrecondition, RetryTime: 1 << 62}
-	w := expanding(t, false, func(w *world) { w.claim(aClaim("v", "a1", wr, mnmw)) })
-	w.expanded(100)
+	busy := &structs.OperationError{
+		Message:   "busy",
+		Kind:      structs.KindPrecondition,
+		RetryTime: 1 << 62,
+	}
+	w := expandingVolume(t, false, func(w *fixture) {
+		w.claim(aClaim("v", "a1", wr, mnmw))
+	})
+	w.controllerExpanded(100)
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 200 })
-	w.came("expand", busy, false)
+	w.finishCall("expand", busy, false)
 	w.outcome("v", "n1", "attach", busy)
 	w.nodeExpanded("n1", "a1", 100, busy)
 	retry := &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: w.now()}
 	do(w, VolumeRetry, retry)
 	c := Claim(w.s.Read(), "default", "v", "a1")
-	for what, e := range map[string]*structs.OperationError{"volume": w.row().LastError, "claim": c.ExpandError,
-		"attachment": Attachment(w.s.Read(), "default", "v", "n1").LastError} {
+	for what, e := range map[string]*structs.OperationError{
+		"volume":     w.volumeRow().LastError,
+		"claim":      c.ExpandError,
+		"attachment": Attachment(w.s.Read(), "default", "v", "n1").LastError,
+	} {
 		if e == nil || e.RetryTime != retry.Now || e.Message != "busy" {
 			t.Errorf("%s: %+v", what, e)
 		}
 	}
 	if c.ExpandBytes != 100 {
-		t.Error("what was left to the next stage is not tried")
+		t.Error("the step that was left to the next stage is not tried")
 	}
 	wantKind(t, try(w, VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "other"}), structs.KindNotFound)
 }
 
-func TestAskingAgain_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
-	w := newWorld(t)
+func TestVolumePut_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
+	w := newFixture(t)
 	w.mustPut(creating, func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
-	busy := &structs.OperationError{Message: "busy", Kind: structs.KindUnavailable, RetryTime: 1 << 62}
-	w.came("create", busy, false)
+	busy := &structs.OperationError{
+		Message:   "busy",
+		Kind:      structs.KindUnavailable,
+		RetryTime: 1 << 62,
+	}
+	w.finishCall("create", busy, false)
 	if v := w.mustPut(creating,
 		func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.LastError == nil ||
 		v.LastError.RetryTime >= busy.RetryTime {
@@ -239,25 +311,28 @@ func TestAskingAgain_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
 	if v := w.mustPut(creating,
 		func(v *structs.CSIVolume) { v.RequestedCapacityMin = 50 }); v.LastError != nil ||
 		v.RequestedCapacityMin != 50 {
-		t.Errorf("what was never made can be smaller: %+v", v)
+		t.Errorf("a volume without a creation cannot become smaller: %+v", v)
 	}
 }
 
 func TestVolumeDelete_CallsThePluginForAnExhaustedCreation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.mustPut(creating)
-	w.came("create", &structs.OperationError{Message: "full", Kind: structs.KindPrecondition,
-		Code: structs.CSICodeExhausted}, true)
+	w.finishCall("create", &structs.OperationError{
+		Message: "full",
+		Kind:    structs.KindPrecondition,
+		Code:    structs.CSICodeExhausted,
+	}, true)
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-	if v := w.row(); v == nil || v.State != structs.VolumeDeleting {
-		t.Fatalf("something may have been made: %+v", v)
+	if v := w.volumeRow(); v == nil || v.State != structs.VolumeDeleting {
+		t.Fatalf("a volume that may exist is not deleted at its plugin: %+v", v)
 	}
 	err := try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 	if !structs.IsKind(err, structs.KindPrecondition) ||
 		!strings.Contains(err.Error(), "berth volume deregister -force v") {
 		t.Error(err)
 	}
-	if v := w.came("delete", nil, false); v != nil {
+	if v := w.finishCall("delete", nil, false); v != nil {
 		t.Errorf("%+v", v)
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 // TestVolumeStubs_EqualThoseOfEachVolume compares the fast path with the plain one for any order of volumes.
 func TestVolumeStubs_EqualThoseOfEachVolume(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for n := range 10 {
-		w.node(fmt.Sprint("n", n), half("p", structs.CSIKindNode, true))
+		w.node(fmt.Sprint("n", n), anInstance("p", structs.CSIKindNode, true))
 	}
 	for v := range 40 {
 		w.volume(fmt.Sprintf("v%02d", v), []string{"p", "q"}[v%2])
@@ -33,7 +33,7 @@ func TestVolumeStubs_EqualThoseOfEachVolume(t *testing.T) {
 		for _, v := range rapid.SliceOf(rapid.SampledFrom(all)).Draw(t, "volumes") {
 			stub(v, got)
 			if want := VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
-				t.Fatalf("%+v, by itself %+v", got, want)
+				t.Fatalf("got %+v, want %+v as by itself", got, want)
 			}
 		}
 	})
@@ -41,13 +41,13 @@ func TestVolumeStubs_EqualThoseOfEachVolume(t *testing.T) {
 	for _, v := range all {
 		stub(v, got)
 		if want := VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
-			t.Errorf("in order: %+v, by itself %+v", got, want)
+			t.Errorf("in order: got %+v, want %+v as by itself", got, want)
 		}
 	}
 }
 
-// TestVolumeList_WatchesRanges: the number of watched places depends neither on its length nor on the number
-// of claims. Claims of each of its volumes wake it, and claims of other namespaces do not.
+// TestVolumeList_WatchesRanges checks which claims wake a long list: those of its volumes, and not those of
+// other namespaces.
 func TestVolumeList_WatchesRanges(t *testing.T) {
 	const many = 3000
 	s, index := New(), uint64(0)
@@ -57,12 +57,13 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 	}
 	do(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
-		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"),
-			CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
+		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{
+			Node: aNode("n"),
+			CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
+		}))
 		for n := range many {
-			must(t,
-				VolumePut(tx,
-					&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(fmt.Sprintf("v%04d", n), "p")}}))
+			v := aVolume(fmt.Sprintf("v%04d", n), "p")
+			must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		}
 		unlisted := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("unlisted", "p")}}
 		must(t, VolumePut(tx, unlisted))
@@ -70,8 +71,13 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		v.Namespace, v.ExternalID = "else", "else"
 		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		for _, id := range []string{"a", "b"} {
-			a := &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n",
-				Resources: &structs.Resources{}}
+			a := &structs.Allocation{
+				ID:        id,
+				Namespace: "default",
+				JobID:     "j",
+				NodeID:    "n",
+				Resources: &structs.Resources{},
+			}
 			if id == "b" {
 				a.Namespace = "else"
 			}
@@ -101,21 +107,22 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 			for v := range Volumes(tx, "default", "v") {
 				stub(v, one)
 			}
-			if woken := wakes1(s, tx, func(*ReadTx) {}, c.change); woken != c.wakes {
-				t.Errorf("a claim of %s wakes: %v", c.of, woken)
+			woken := wakesReader(s, tx, func(*ReadTx) {}, c.change)
+			if woken != c.wakes {
+				t.Errorf("a claim of %s wakes the list: got %t, want %t", c.of, woken, c.wakes)
 			}
 		})
 	}
 }
 
-// TestPluginDetail_PagesEqualTheWhole puts pages of every size together.
+// TestPluginDetail_PagesEqualTheWhole joins pages of every size.
 func TestPluginDetail_PagesEqualTheWhole(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for n := range 7 {
-		w.node(fmt.Sprint("n", n), attaching(half("p", structs.CSIKindController, true),
-			half("p", structs.CSIKindNode, n%2 == 0))...)
+		w.node(fmt.Sprint("n", n), attaching(anInstance("p", structs.CSIKindController, true),
+			anInstance("p", structs.CSIKindNode, n%2 == 0))...)
 	}
-	w.node("else", half("q", structs.CSIKindNode, true))
+	w.node("else", anInstance("q", structs.CSIKindNode, true))
 	tx := w.s.Read()
 	whole := PluginDetail(tx, "p")
 	for limit := 1; limit < 16; limit++ {
@@ -124,7 +131,8 @@ func TestPluginDetail_PagesEqualTheWhole(t *testing.T) {
 		for more := true; more; more = next != nil {
 			var page *structs.CSIPlugin
 			page, next = PluginPage(tx, "p", next, limit)
-			if n := len(page.Nodes) + len(page.Controllers); n > limit || n < limit && next != nil {
+			if n := len(page.Nodes) + len(page.Controllers); n > limit ||
+				n < limit && next != nil {
 				t.Fatalf("a page of %d for a limit of %d", n, limit)
 			}
 			for id, i := range page.Nodes {
@@ -134,11 +142,13 @@ func TestPluginDetail_PagesEqualTheWhole(t *testing.T) {
 				controllers[id] = i
 			}
 		}
-		if !reflect.DeepEqual(nodes, whole.Nodes) || !reflect.DeepEqual(controllers, whole.Controllers) {
+		if !reflect.DeepEqual(nodes, whole.Nodes) ||
+			!reflect.DeepEqual(controllers, whole.Controllers) {
 			t.Errorf("pages of %d: %d nodes and %d controllers", limit, len(nodes), len(controllers))
 		}
 	}
-	if d, _ := PluginPage(tx, "none", nil, 5); d != nil {
-		t.Error("a plugin that is not there")
+	d, _ := PluginPage(tx, "none", nil, 5)
+	if d != nil {
+		t.Error("a missing plugin has a page")
 	}
 }

@@ -9,18 +9,20 @@ import (
 	"berth/structs"
 )
 
-// tryPut puts the usual volume with some changes.
-func (w *world) tryPut(changes ...func(*structs.CSIVolume)) error {
+// tryPut puts the volume "v" of plugin "p" with changes.
+func (w *fixture) tryPut(changes ...func(*structs.CSIVolume)) error {
 	w.t.Helper()
 	v := aVolume("v", "p")
 	for _, change := range changes {
 		change(v)
 	}
-	return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v},
-		WriteOptions: w.now()})
+	return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v},
+		WriteOptions: w.now(),
+	})
 }
 
-func (w *world) mustPut(changes ...func(*structs.CSIVolume)) *structs.CSIVolume {
+func (w *fixture) mustPut(changes ...func(*structs.CSIVolume)) *structs.CSIVolume {
 	w.t.Helper()
 	if err := w.tryPut(changes...); err != nil {
 		w.t.Fatal(err)
@@ -28,14 +30,23 @@ func (w *world) mustPut(changes ...func(*structs.CSIVolume)) *structs.CSIVolume 
 	return Volume(w.s.Read(), "default", "v")
 }
 
-func creating(v *structs.CSIVolume) { v.State, v.ExternalID = structs.VolumeCreating, "" }
+func creating(v *structs.CSIVolume) {
+	v.State, v.ExternalID = structs.VolumeCreating, ""
+}
 
-func (w *world) came(op string, failed *structs.OperationError, final bool) *structs.CSIVolume {
+func (w *fixture) finishCall(op string, failed *structs.OperationError, final bool) *structs.CSIVolume {
 	w.t.Helper()
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: op, ExternalID: "made", Capacity: 100,
-		Err: failed, Final: final,
-		Context:    map[string]string{"c": "x"},
-		Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}}, WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "v",
+		Op:           op,
+		ExternalID:   "made",
+		Capacity:     100,
+		Err:          failed,
+		Final:        final,
+		Context:      map[string]string{"c": "x"},
+		Topologies:   []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}},
+		WriteOptions: w.now(),
+	})
 	return Volume(w.s.Read(), "default", "v")
 }
 
@@ -43,9 +54,13 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 	full := func(v *structs.CSIVolume) {
 		v.CloneID, v.Parameters = "source", map[string]string{"a": "b"}
 		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}}
-		v.RequestedCapacityMin, v.RequestedCapacityMax, v.Capacity = 10, 20, 12
-		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: snw,
-			AttachmentMode: structs.CSIFileSystem}, {AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
+		v.RequestedCapacityMin = 10
+		v.RequestedCapacityMax = 20
+		v.Capacity = 12
+		v.RequestedCapabilities = []*structs.CSIVolumeCapability{
+			{AccessMode: snw, AttachmentMode: structs.CSIFileSystem},
+			{AccessMode: mnr, AttachmentMode: structs.CSIFileSystem},
+		}
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4"}
 	}
 	for _, c := range []struct {
@@ -73,23 +88,26 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 		w.claim(aClaim("v", "a1", wr, snw))
 		row := Volume(w.s.Read(), "default", "v")
 		err := w.tryPut(full, c.change)
-		if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), c.says) {
+		if !structs.IsKind(err, structs.KindConflict) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.says, err)
 		}
 		if Volume(w.s.Read(), "default", "v") != row {
 			t.Errorf("%s: the row was put", c.says)
 		}
-		if err := w.tryPut(full); err != nil || Volume(w.s.Read(), "default", "v") != row {
-			t.Errorf("the same again: %v, or it was put", err)
+		if err := w.tryPut(full); err != nil ||
+			Volume(w.s.Read(), "default", "v") != row {
+			t.Errorf("the same volume was put again, or: %v", err)
 		}
 	}
 }
 
 func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.mustPut(func(v *structs.CSIVolume) {
-		v.Secrets, v.Context, v.Parameters = structs.Secrets{"k": "v"}, map[string]string{"c": "x"},
-			map[string]string{"a": "b"}
+		v.Secrets = structs.Secrets{"k": "v"}
+		v.Context = map[string]string{"c": "x"}
+		v.Parameters = map[string]string{"a": "b"}
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=x"}}
 		v.RequestedCapacityMin, v.Capacity = 10, 12
 	})
@@ -98,7 +116,8 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		v.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{"[REDACTED]"}}
 		v.RequestedCapacityMin = 11
 	})
-	if v.Name != "v" || v.ExternalID != "ext-v" || v.Secrets["k"] != "v" || v.Context["c"] != "x" ||
+	if v.Name != "v" || v.ExternalID != "ext-v" ||
+		v.Secrets["k"] != "v" || v.Context["c"] != "x" ||
 		v.Parameters["a"] != "b" ||
 		v.MountOptions.FSType != "xfs" || v.MountOptions.MountFlags[0] != "password=x" || v.Capacity != 12 ||
 		v.ExpandPending {
@@ -107,19 +126,25 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 	v = w.mustPut(func(v *structs.CSIVolume) {
 		v.Secrets, v.Context = structs.Secrets{"new": "n"}, map[string]string{"c": "y"}
 	})
-	if len(v.Secrets) != 1 || v.Secrets["new"] != "n" || v.Context["c"] != "y" {
+	if len(v.Secrets) != 1 || v.Secrets["new"] != "n" ||
+		v.Context["c"] != "y" {
 		t.Errorf("%v %v", map[string]string(v.Secrets), v.Context)
 	}
 	v = w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 20 })
-	if !v.ExpandPending || len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
-		t.Error("more is asked for than there is")
+	if !v.ExpandPending ||
+		len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
+		t.Error("a request above the capacity requests no expansion")
 	}
 	read := v.Copy()
 	read.RequestedCapacityMax = 50
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{read},
-		WriteOptions: w.now()}) // at the index it was read
-	wantKind(t, try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{read},
-		WriteOptions: w.now()}), structs.KindConflict)
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{read},
+		WriteOptions: w.now(),
+	}) // at the index it was read
+	wantKind(t, try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{read},
+		WriteOptions: w.now(),
+	}), structs.KindConflict)
 }
 
 func collect[T any](rows func(func(*T) bool)) (out []*T) {
@@ -130,121 +155,131 @@ func collect[T any](rows func(func(*T) bool)) (out []*T) {
 }
 
 func TestVolumePut_Expands(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.mustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
-	ask := func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }
-	w.mustPut(ask)
-	if v := w.came("expand", &structs.OperationError{Message: "busy"}, false); !v.ExpandPending ||
+	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
+	if v := w.finishCall("expand", &structs.OperationError{Message: "busy"}, false); !v.ExpandPending ||
 		v.LastError.Attempts != 1 {
-		t.Errorf("it is to be tried again: %+v", v)
+		t.Errorf("the expansion is not tried again: %+v", v)
 	}
-	if v := w.came("expand", nil, false); v.ExpandPending || v.Capacity != 100 || v.LastError != nil {
+	if v := w.finishCall("expand", nil, false); v.ExpandPending ||
+		v.Capacity != 100 || v.LastError != nil {
 		t.Errorf("%+v", v)
 	}
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 500 })
-	if v := w.came("expand", &structs.OperationError{Message: "too much"}, true); v.ExpandPending ||
+	if v := w.finishCall("expand", &structs.OperationError{Message: "too much"}, true); v.ExpandPending ||
 		v.RequestedCapacityMin != 100 || v.LastError == nil {
-		t.Errorf("a size that cannot be is given up: %+v", v)
+		t.Errorf("a rejected size is not cancelled: %+v", v)
 	}
 	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 200 }); !v.ExpandPending {
-		t.Error("a smaller one can be asked for")
+		t.Error("a smaller size is not requested")
 	}
 }
 
 func TestVolumePut_OneNamePerExternalVolume(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.mustPut()
 	second := aVolume("second", "p")
 	second.ExternalID = "ext-v"
-	err := try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second},
-		WriteOptions: w.now()})
+	err := try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{second},
+		WriteOptions: w.now(),
+	})
 	if !structs.IsKind(err, structs.KindConflict) ||
 		!strings.Contains(err.Error(), `as volume "v" in namespace "default"`) {
 		t.Error(err)
 	}
 	second.PluginID = "q" // another plugin may use the same ID for something else
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second},
-		WriteOptions: w.now()})
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{second},
+		WriteOptions: w.now(),
+	})
 }
 
 func TestVolumeOutcome_OfACreation(t *testing.T) {
 	no := &structs.OperationError{Message: "the pool is full", Kind: structs.KindUnavailable}
-	for name, test := range map[string]func(*testing.T, *world){
-		"succeeds": func(t *testing.T, w *world) {
+	for name, test := range map[string]func(*testing.T, *fixture){
+		"succeeds": func(t *testing.T, w *fixture) {
 			w.blocked("waits", structs.WakeVolume("default", "v"))
-			if v := w.came("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" ||
+			if v := w.finishCall("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" ||
 				v.Capacity != 100 ||
 				v.Context["c"] != "x" || len(v.Topologies) != 1 || len(collect(UnsettledVolumes(w.s.Read()))) != 0 {
 				t.Errorf("%+v", v)
 			}
 			w.wantEval("blocked-waits", structs.EvalPending)
 		},
-		"is tried again": func(t *testing.T, w *world) {
-			w.came("create", no, false)
-			if v := w.came("create", no, false); v.State != structs.VolumeCreating || v.LastError.Attempts != 2 ||
+		"is tried again": func(t *testing.T, w *fixture) {
+			w.finishCall("create", no, false)
+			v := w.finishCall("create", no, false)
+			if v.State != structs.VolumeCreating || v.LastError.Attempts != 2 ||
 				v.LastError.Message != no.Message {
-				t.Errorf("%+v", v)
+				t.Errorf("after the second error: %+v", v)
 			}
-			if v := w.came("create", nil, false); v.State != structs.VolumeReady || v.LastError != nil {
+			if v := w.finishCall("create", nil, false); v.State != structs.VolumeReady || v.LastError != nil {
 				t.Errorf("%+v", v)
 			}
 		},
-		"fails, is corrected and tried again": func(t *testing.T, w *world) {
-			if v := w.came("create", no, true); v.State != structs.VolumeFailed || v.LastError.Message != no.Message {
-				t.Errorf("%+v", v)
+		"fails, is corrected and tried again": func(t *testing.T, w *fixture) {
+			v := w.finishCall("create", no, true)
+			if v.State != structs.VolumeFailed || v.LastError.Message != no.Message {
+				t.Errorf("after the final error: %+v", v)
 			}
-			v := w.mustPut(creating, func(v *structs.CSIVolume) {
-				v.Parameters,
-					v.PluginID = map[string]string{"pool": "other"}, "q"
+			v = w.mustPut(creating, func(v *structs.CSIVolume) {
+				v.Parameters = map[string]string{"pool": "other"}
+				v.PluginID = "q"
 			})
 			if v.State != structs.VolumeCreating || v.LastError != nil || v.Parameters["pool"] != "other" ||
 				Plugin(w.s.Read(), "p") != nil {
 				t.Errorf("%+v", v)
 			}
 		},
-		"fails and is deleted at once": func(t *testing.T, w *world) {
-			w.came("create", no, true)
+		"fails and is deleted at once": func(t *testing.T, w *fixture) {
+			w.finishCall("create", no, true)
 			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			if Volume(w.s.Read(), "default", "v") != nil {
-				t.Error("there is nothing to delete at the plugin")
+				t.Error("a volume that was never created keeps its row")
 			}
 		},
-		"ends after the deletion was asked for": func(t *testing.T, w *world) {
+		"ends after the request to delete": func(t *testing.T, w *fixture) {
 			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-			if v := w.came("create", nil, false); v.State != structs.VolumeDeleting || v.ExternalID != "made" {
-				t.Errorf("what is to be deleted is known: %+v", v)
+			if v := w.finishCall("create", nil, false); v.State != structs.VolumeDeleting || v.ExternalID != "made" {
+				t.Errorf("the volume to delete is not recorded: %+v", v)
 			}
 		},
-		"finds what is another's": func(t *testing.T, w *world) {
+		"returns the ID of another volume": func(t *testing.T, w *fixture) {
 			other := aVolume("other", "p")
 			other.ExternalID = "made"
-			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other},
-				WriteOptions: w.now()})
-			if v := w.came("create", nil, false); v.State != structs.VolumeFailed || v.ExternalID != "" ||
+			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+				Volumes:      []*structs.CSIVolume{other},
+				WriteOptions: w.now(),
+			})
+			if v := w.finishCall("create", nil, false); v.State != structs.VolumeFailed || v.ExternalID != "" ||
 				!strings.Contains(v.LastError.Message, `volume "other"`) {
 				t.Errorf("%+v", v)
 			}
 		},
-		"ends after the deletion, and finds what is another's": func(t *testing.T, w *world) {
+		"ends after the request to delete, with the ID of another volume": func(t *testing.T, w *fixture) {
 			other := aVolume("other", "p")
 			other.ExternalID = "made"
-			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other},
-				WriteOptions: w.now()})
+			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+				Volumes:      []*structs.CSIVolume{other},
+				WriteOptions: w.now(),
+			})
 			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-			if v := w.came("create", nil, false); v != nil {
+			if v := w.finishCall("create", nil, false); v != nil {
 				t.Errorf("deleting it would destroy the other's data: %+v", v)
 			}
 		},
-		"is not forgotten halfway": func(t *testing.T, w *world) {
+		"rejects a deregistration meanwhile": func(t *testing.T, w *fixture) {
 			err := try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 			wantKind(t, err, structs.KindPrecondition)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.mustPut(creating)
 			if len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
-				t.Fatal("nobody will create it")
+				t.Fatal("the leader does not create the volume")
 			}
 			test(t, w)
 		})
@@ -252,67 +287,76 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 }
 
 func TestVolumeOutcome_OfADeletion(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.mustPut()
 	own := Volume(w.s.Read(), "default", "v").Secrets
 	for _, text := range []string{"wrong", "for the deletion"} {
-		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: structs.Secrets{"k": text},
-			WriteOptions: w.now()})
+		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{
+			ID:           "v",
+			Secrets:      structs.Secrets{"k": text},
+			WriteOptions: w.now(),
+		})
 	}
-	if v := w.came("delete", &structs.OperationError{Message: "busy"},
+	if v := w.finishCall("delete", &structs.OperationError{Message: "busy"},
 		false); v.State != structs.VolumeDeleting || v.LastError.Attempts != 1 ||
 		v.Secrets["k"] != "for the deletion" {
 		t.Errorf("%+v", v)
 	}
 	wantKind(t, w.tryPut(), structs.KindPrecondition)
-	if v := w.came("delete", &structs.OperationError{Message: "it has snapshots"},
+	if v := w.finishCall("delete", &structs.OperationError{Message: "it has snapshots"},
 		true); v.State != structs.VolumeReady || v.LastError == nil ||
 		v.Secrets["k"] != own["k"] || len(v.Secrets) != len(own) || v.Deletion != nil {
-		t.Errorf("refused for good, it is a volume like before: %+v", v)
+		t.Errorf("after a final error the volume is %+v, want the state of before", v)
 	}
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-	if v := w.came("create", nil, false); v.State != structs.VolumeDeleting || v.ExternalID != "ext-v" {
-		t.Errorf("an outcome that is not asked for: %+v", v)
+	if v := w.finishCall("create", nil, false); v.State != structs.VolumeDeleting ||
+		v.ExternalID != "ext-v" {
+		t.Errorf("an outcome of another operation changed the volume: %+v", v)
 	}
-	if v := w.came("delete", nil, false); v != nil || Plugin(w.s.Read(), "p") != nil {
+	if v := w.finishCall("delete", nil, false); v != nil ||
+		Plugin(w.s.Read(), "p") != nil {
 		t.Errorf("%+v", v)
 	}
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "delete", WriteOptions: w.now()}) // once more
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "v",
+		Op:           "delete",
+		WriteOptions: w.now(),
+	}) // once more
 	wantKind(t, try(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"}), structs.KindNotFound)
-	wantKind(t, try(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "paint"}), structs.KindInvalid)
+	wantKind(t, try(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "unknown"}), structs.KindInvalid)
 }
 
 func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		attach bool
-		use    func(*world)
-		says   string // of both refusals
+		use    func(*fixture)
+		says   string // in the errors of both requests
 		force  structs.Kind
 	}{
-		{"written to", false, func(w *world) { w.claim(aClaim("v", "a1", wr, snw)) }, "claimed by allocation a1",
+		{"written to", false, func(w *fixture) { w.claim(aClaim("v", "a1", wr, snw)) }, "claimed by allocation a1",
 			structs.KindPrecondition},
-		{"read", false, func(w *world) { w.claim(aClaim("v", "a1", rd, snr)) }, "claimed by allocation a1",
+		{"read", false, func(w *fixture) { w.claim(aClaim("v", "a1", rd, snr)) }, "claimed by allocation a1",
 			structs.KindPrecondition},
-		{"by one that ended and has not let go", true, func(w *world) {
+		{"by an ended allocation that has not released it", true, func(w *fixture) {
 			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 			w.client("n1", "a1", structs.AllocComplete)
 		}, "claimed by allocation a1, a2", structs.KindPrecondition},
-		{"only waited for", true, func(w *world) {
+		{"only waited for", true, func(w *fixture) {
 			w.claim(aClaim("v", "a1", wr, snw))
 			w.release("v", "a1")
 			w.claim(aClaim("v", "a2", wr, snw))
 		}, "claimed by allocation a2", ""},
-		{"by one that is lost on a node that is known", false, func(w *world) {
+		{"by a lost allocation on a known node", false, func(w *fixture) {
 			w.claim(aClaim("v", "a1", wr, snw))
 			w.status(structs.NodeDown, "n1")
 			w.stop("a1", structs.AllocLost)
 		}, "claimed by allocation a1", structs.KindPrecondition},
-		{"still attached", true, func(w *world) {
+		{"still attached", true, func(w *fixture) {
 			w.claim(aClaim("v", "a1", wr, snw))
 			w.release("v", "a1")
 		}, "still being detached from node name-n1", ""},
-		{"not at all", false, func(*world) {}, "", ""},
+		{"not at all", false, func(*fixture) {}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := threeNodes(t, c.attach)
@@ -334,14 +378,18 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 				t.Errorf("%v does not say %q", err, c.says)
 			}
 			attached := w.attachment("v", "n1")
-			err = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true,
-				WriteOptions: w.now()})
+			err = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+				ID:           "v",
+				Force:        true,
+				WriteOptions: w.now(),
+			})
 			wantKind(t, err, c.force)
-			if gone := Volume(w.s.Read(), "default", "v") == nil; gone != (c.force == "") {
-				t.Errorf("gone: %v", gone)
+			gone := Volume(w.s.Read(), "default", "v") == nil
+			if gone != (c.force == "") {
+				t.Errorf("after force: deleted %t, want %t", gone, c.force == "")
 			}
 			if c.force == "" && attached != "" && w.attachment("v", "n1") != structs.AttachmentDetaching {
-				t.Errorf("what is attached is detached all the same: %q", w.attachment("v", "n1"))
+				t.Errorf("after force the attachment is %q, want detaching", w.attachment("v", "n1"))
 			}
 		})
 	}
@@ -351,28 +399,37 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 	w := threeNodes(t, true)
 	w.mustPut(func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
 	w.claim(aClaim("v", "a1", wr, mnsw), aClaim("v", "a2", rd, mnsw), aClaim("v", "a3", wr, mnsw))
-	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "attach",
-		PublishContext: structs.Secrets{"p": "x"}, WriteOptions: w.now()})
+	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		VolumeID:       "v",
+		NodeID:         "n1",
+		Op:             "attach",
+		PublishContext: structs.Secrets{"p": "x"},
+		WriteOptions:   w.now(),
+	})
 	tx := w.s.Read()
 	d := VolumeDetail(tx, Volume(tx, "default", "v"))
-	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 || len(d.Allocations) != 2 || len(d.Claims) != 3 ||
+	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 ||
+		len(d.Allocations) != 2 || len(d.Claims) != 3 ||
 		len(d.Attachments) != 2 {
 		t.Errorf("%+v", d)
 	}
-	if d.AccessMode != mnsw || d.AttachmentMode != structs.CSIFileSystem || !d.Schedulable || d.Blocked != "" ||
+	if d.AccessMode != mnsw || d.AttachmentMode != structs.CSIFileSystem ||
+		!d.Schedulable || d.Blocked != "" ||
 		d.ProviderVersion != "1" || d.NodesHealthy != 3 {
 		t.Errorf("%+v", d)
 	}
-	if d.Claims[2].AllocID != "a3" || !strings.Contains(d.Claims[2].Reason, "allocation a1") {
+	if d.Claims[2].AllocID != "a3" ||
+		!strings.Contains(d.Claims[2].Reason, "allocation a1") {
 		t.Errorf("%+v", d.Claims[2])
 	}
-	if d.Secrets != nil || d.Attachments[0].PublishContext != nil || Volume(tx, "default", "v").Secrets == nil {
-		t.Error("secrets are not for answers, and stay in the row")
+	if d.Secrets != nil || d.Attachments[0].PublishContext != nil ||
+		Volume(tx, "default", "v").Secrets == nil {
+		t.Error("the response has secrets, or the row has none")
 	}
 	s := VolumeStub(tx, Volume(tx, "default", "v"))
-	if got := fmt.Sprint(s.CurrentReaders, s.CurrentWriters, s.Waiting, s.Schedulable,
-		s.ControllersHealthy); got != "1 1 1 true 3" {
-		t.Error(got)
+	got := fmt.Sprint(s.CurrentReaders, s.CurrentWriters, s.Waiting, s.Schedulable, s.ControllersHealthy)
+	if got != "1 1 1 true 3" {
+		t.Errorf("the stub has %s, want 1 1 1 true 3", got)
 	}
 	w.status(structs.NodeDown, "n1", "n2", "n3")
 	tx = w.s.Read()
@@ -383,12 +440,13 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 }
 
 func TestVolumeDetail_NamesTheJobsThatWaitWithoutAnAllocation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.volume("v", "p")
 	w.job(aJob("j", structs.JobService))
 	w.blocked("j", structs.WakeVolume("default", "v"))
 	tx := w.s.Read()
-	if got := VolumeDetail(tx, Volume(tx, "default", "v")).WaitingJobs; !slices.Equal(got, []string{"j"}) {
+	got := VolumeDetail(tx, Volume(tx, "default", "v")).WaitingJobs
+	if !slices.Equal(got, []string{"j"}) {
 		t.Errorf("the jobs %q wait, want j", got)
 	}
 }
