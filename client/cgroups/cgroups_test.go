@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,9 +20,8 @@ import (
 	"berth/internal/testskip"
 )
 
-const (
-	lineOther = "27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard\n"
-)
+// otherMount is a line of a mount table that is not of a cgroup hierarchy.
+const otherMount = "27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard\n"
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
@@ -43,21 +41,43 @@ func TestDetect_FindsTheHierarchies(t *testing.T) {
 		want              []string
 		missing           []string
 	}{
-		{"unified", "41 31 0:38 / UNIFIED rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n",
-			"cpuset cpu io memory pids", []string{"cpu(v2)", "memory(v2)", "pids(v2)"}, nil},
-		{"v1",
-			"1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n",
-			"", []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"}, nil},
-		{"hybrid", "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
-			"cpu pids", []string{"cpu(v2)", "memory(v1)", "pids(v2)"}, nil},
-		{"no memory", "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n", "cpu", []string{"cpu(v2)"},
-			[]string{"memory", "pids"}},
-		{"none", "garbage\n1 2 3 - x\n", "", nil, []string{"cpu", "cpuacct", "memory", "pids"}},
+		{
+			name:   "unified",
+			mounts: "41 31 0:38 / UNIFIED rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n",
+			has:    "cpuset cpu io memory pids",
+			want:   []string{"cpu(v2)", "memory(v2)", "pids(v2)"},
+		},
+		{
+			name: "v1",
+			mounts: "1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n" +
+				"1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
+				"1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n",
+			want: []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"},
+		},
+		{
+			name: "hybrid",
+			mounts: "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
+				"41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
+			has:  "cpu pids",
+			want: []string{"cpu(v2)", "memory(v1)", "pids(v2)"},
+		},
+		{
+			name:    "no memory",
+			mounts:  "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
+			has:     "cpu",
+			want:    []string{"cpu(v2)"},
+			missing: []string{"memory", "pids"},
+		},
+		{
+			name:    "none",
+			mounts:  "garbage\n1 2 3 - x\n",
+			missing: []string{"cpu", "cpuacct", "memory", "pids"},
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			writeFile(t, unified+"/cgroup.controllers", c.has+"\n")
-			writeFile(t, dir+"/mountinfo", lineOther+strings.ReplaceAll(c.mounts, "UNIFIED", unified))
+			writeFile(t, dir+"/mountinfo", otherMount+strings.ReplaceAll(c.mounts, "UNIFIED", unified))
 			m, err := detect(dir + "/mountinfo")
 			if err != nil {
 				t.Fatal(err)
@@ -67,13 +87,14 @@ func TestDetect_FindsTheHierarchies(t *testing.T) {
 				missing = append(missing, k)
 			}
 			slices.Sort(missing)
-			if got := m.Controllers(); !reflect.DeepEqual(got, c.want) || !reflect.DeepEqual(missing, c.missing) {
-				t.Fatalf("controllers %v, missing %v; want %v, %v", got, missing, c.want, c.missing)
+			got := m.Controllers()
+			if !slices.Equal(got, c.want) || !slices.Equal(missing, c.missing) {
+				t.Fatalf("got the controllers %v, missing %v; want %v, %v", got, missing, c.want, c.missing)
 			}
 		})
 	}
 	if _, err := detect(dir + "/no-such"); err == nil {
-		t.Fatal("a mount table that is not there was read")
+		t.Fatal("detect accepts a mount table that does not exist")
 	}
 }
 
@@ -89,8 +110,9 @@ func TestLimits_AreWrittenInVersion2(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"39", "1048576", "4096", "0"} {
-		if b, err := os.ReadFile(filepath.Join(dir, names[i])); err != nil || string(b) != want {
-			t.Errorf("%s is %q, %v; want %s", names[i], b, err, want)
+		b, err := os.ReadFile(filepath.Join(dir, names[i]))
+		if err != nil || string(b) != want {
+			t.Errorf("%s: got %q, %v, want %s", names[i], b, err, want)
 		}
 	}
 	if err := os.Remove(filepath.Join(dir, "memory.swap.max")); err != nil {
@@ -102,7 +124,15 @@ func TestLimits_AreWrittenInVersion2(t *testing.T) {
 }
 
 func TestWeight_FollowsTheShares(t *testing.T) {
-	for mhz, want := range map[int]int{0: 0, 1: 1, 2: 1, 100: 4, 1024: 39, 262144: 10000, 1 << 30: 10000} {
+	for mhz, want := range map[int]int{
+		0:       0,
+		1:       1,
+		2:       1,
+		100:     4,
+		1024:    39,
+		262144:  10000,
+		1 << 30: 10000,
+	} {
 		if got := cpuWeight(mhz); got != want {
 			t.Errorf("cpuWeight(%d) = %d, want %d", mhz, got, want)
 		}
@@ -112,21 +142,30 @@ func TestWeight_FollowsTheShares(t *testing.T) {
 func TestStats_AreReadInVersion2(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"memory.stat": "anon 4096\nfile 1\n", "memory.peak": "8192\n", "cpu.stat": "usage_usec 7\nuser_usec 1\n",
-		"memory.events": "low 0\noom 1\noom_kill 3\n", "cgroup.procs": "4000001\n4000002\n",
+		"memory.stat":   "anon 4096\nfile 1\n",
+		"memory.peak":   "8192\n",
+		"cpu.stat":      "usage_usec 7\nuser_usec 1\n",
+		"memory.events": "low 0\noom 1\noom_kill 3\n",
+		"cgroup.procs":  "4000001\n4000002\n",
 	} {
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 	g := &Group{V2: dir}
-	if s := g.Stats(); s != (Stats{MemoryRSS: 4096, MemoryMax: 8192, CPUTotal: 7000, PIDs: 2}) {
-		t.Errorf("stats are %+v", s)
+	want := Stats{
+		MemoryRSS: 4096,
+		MemoryMax: 8192,
+		CPUTotal:  7000,
+		PIDs:      2,
+	}
+	if s := g.Stats(); s != want {
+		t.Errorf("got the stats %+v, want %+v", s, want)
 	}
 	if n := g.OOMKills(); n != 3 {
-		t.Errorf("%d were killed", n)
+		t.Errorf("got %d kills, want 3", n)
 	}
 }
 
-// The zero Group accepts everything.
+// The zero Group accepts every call.
 func TestGroup_WithoutAHierarchyIsEmpty(t *testing.T) {
 	g := &Group{}
 	e, err := g.Entry()
@@ -134,15 +173,15 @@ func TestGroup_WithoutAHierarchyIsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, unified := e.FD()
-	if err := e.MoveThread(); err != nil || unified || !g.Empty() {
-		t.Fatalf("entry: %v, %v", err, unified)
+	err = errors.Join(e.MoveThread(), e.Close(), g.Kill(t.Context()), g.Remove())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if g.Stats() != (Stats{}) || g.OOMKills() != 0 || e.Close() != nil || g.Kill(context.Background()) != nil ||
-		g.Remove() != nil {
-		t.Fatal("the zero group is not empty")
+	if unified || !g.Empty() || g.Stats() != (Stats{}) || g.OOMKills() != 0 {
+		t.Fatalf("the zero group %+v is not empty", g)
 	}
 	if err := (&Machine{}).Probe("berth"); err == nil {
-		t.Fatal("a machine without cgroups can have one")
+		t.Fatal("Probe accepts a machine without cgroups")
 	}
 }
 
@@ -154,8 +193,9 @@ func TestNew_RefusesAMachineWithoutHierarchies(t *testing.T) {
 	}
 }
 
-// machine skips the test if the machine itself has no groups. Any other error of making a group is a fault.
-func machine(t *testing.T) *Machine {
+// detectWritable skips the test if the machine itself has no groups. Any other error of making a group is a
+// fault.
+func detectWritable(t *testing.T) *Machine {
 	t.Helper()
 	m := Detect()
 	err := m.Probe("berth")
@@ -173,7 +213,7 @@ func machine(t *testing.T) *Machine {
 
 // A process starts in a real group, is found there, and killed. Then the group is removed.
 func TestRealGroup_HoldsAProcess(t *testing.T) {
-	m := machine(t)
+	m := detectWritable(t)
 	name := fmt.Sprintf("test-%d", os.Getpid())
 	g, err := m.New("berth", name, Limits{CPUShares: 200, MemoryBytes: 32 << 20, MemoryReserve: 16 << 20})
 	if err != nil {
@@ -197,29 +237,29 @@ func TestRealGroup_HoldsAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startIn(t, cmd, g)
+	startInGroup(t, cmd, g)
 	t.Cleanup(func() { _ = cmd.Wait() })
 	if _, err := out.Read(make([]byte, 2)); err != nil {
 		t.Fatal(err)
 	}
 	pids, err := g.PIDs()
 	if err != nil || len(pids) != 3 || !slices.Contains(pids, cmd.Process.Pid) {
-		t.Fatalf("in the group are %v, %v", pids, err)
+		t.Fatalf("the group has the processes %v, %v, want 3 with %d", pids, err, cmd.Process.Pid)
 	}
 	if s := g.Stats(); s.PIDs != 3 {
-		t.Errorf("stats are %+v", s)
+		t.Errorf("got the stats %+v, want 3 processes", s)
 	}
 	if err := g.Kill(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if pids, err := g.PIDs(); err != nil || len(pids) != 0 {
-		t.Fatalf("in the group are %v, %v", pids, err)
+		t.Fatalf("the group has the processes %v, %v, want none", pids, err)
 	}
 	if _, err := m.New("berth", name, Limits{}); err != nil { // as after a crash between kill and removal
 		t.Fatal(err)
 	}
 	again := exec.Command("sh", "-c", "(true)")
-	startIn(t, again, g)
+	startInGroup(t, again, g)
 	if err := again.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +268,7 @@ func TestRealGroup_HoldsAProcess(t *testing.T) {
 // realGroup makes a group that is killed and removed when the test is over.
 func realGroup(t *testing.T, limits Limits) *Group {
 	t.Helper()
-	m := machine(t)
+	m := detectWritable(t)
 	g, err := m.New("berth", fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), limits)
 	if err != nil {
 		t.Fatal(err)
@@ -244,10 +284,22 @@ func realGroup(t *testing.T, limits Limits) *Group {
 }
 
 func TestRealGroup_HasItsLimits(t *testing.T) {
-	g := realGroup(t, Limits{CPUShares: 1024, MemoryBytes: 32 << 20, MemoryReserve: 16 << 20, PIDs: 30})
-	v1 := map[string]string{"cpu.shares": "1024", "memory.limit_in_bytes": "33554432", "pids.max": "30"}
+	g := realGroup(t, Limits{
+		CPUShares:     1024,
+		MemoryBytes:   32 << 20,
+		MemoryReserve: 16 << 20,
+		PIDs:          30,
+	})
+	v1 := map[string]string{
+		"cpu.shares":            "1024",
+		"memory.limit_in_bytes": "33554432",
+		"pids.max":              "30",
+	}
 	v2 := map[string]string{
-		"cpu.weight": "39", "memory.max": "33554432", "memory.low": "16777216", "pids.max": "30",
+		"cpu.weight": "39",
+		"memory.max": "33554432",
+		"memory.low": "16777216",
+		"pids.max":   "30",
 	}
 	for _, c := range []string{CPU, Memory, PIDs} {
 		dir, files := g.V1[c], v1
@@ -260,21 +312,22 @@ func TestRealGroup_HasItsLimits(t *testing.T) {
 				continue
 			}
 			seen++
-			if b, err := os.ReadFile(filepath.Join(dir, file)); err != nil || strings.TrimSpace(string(b)) != want {
-				t.Errorf("%s/%s is %q, %v; want %s", dir, file, b, err, want)
+			b, err := os.ReadFile(filepath.Join(dir, file))
+			if got := strings.TrimSpace(string(b)); err != nil || got != want {
+				t.Errorf("%s/%s: got %q, %v, want %s", dir, file, got, err, want)
 			}
 		}
 		if seen == 0 {
-			t.Errorf("no limit of %s was looked at", c)
+			t.Errorf("the test has no limit of %s", c)
 		}
 	}
 }
 
-// Processes that fork faster than they can be killed one by one still end.
+// Processes that fork faster than single kills end, too.
 func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 	g := realGroup(t, Limits{PIDs: 40})
 	if g.V1[PIDs] == "" && !hasController(g.V2, PIDs) {
-		testskip.Lacking(t, "nothing would bound the processes of this test: no pids controller")
+		testskip.Lacking(t, "no pids controller bounds the processes of this test")
 	}
 	cmd := exec.Command("sh", "-c", `
 		echo up; for i in 1 2 3 4; do (while :; do sleep 0.001 & done) 2>/dev/null & done; wait`)
@@ -282,7 +335,7 @@ func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startIn(t, cmd, g)
+	startInGroup(t, cmd, g)
 	t.Cleanup(func() { _ = cmd.Wait() })
 	if _, err := out.Read(make([]byte, 2)); err != nil {
 		t.Fatal(err)
@@ -293,7 +346,7 @@ func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pids, err := g.PIDs(); err != nil || len(pids) != 0 {
-		t.Fatalf("in the group are %v, %v", pids, err)
+		t.Fatalf("the group has the processes %v, %v, want none", pids, err)
 	}
 }
 
@@ -304,7 +357,10 @@ func TestRealGroup_EndsWithTheGroupsBelowIt(t *testing.T) {
 		if err := os.MkdirAll(dir+"/a/b", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _, _ = os.Remove(dir+"/a/b"), os.Remove(dir+"/a") }) // if the test fails
+		t.Cleanup(func() { // if the test fails
+			_ = os.Remove(dir + "/a/b")
+			_ = os.Remove(dir + "/a")
+		})
 	}
 	below := &Group{V1: map[string]string{}}
 	for c, dir := range g.V1 {
@@ -314,10 +370,13 @@ func TestRealGroup_EndsWithTheGroupsBelowIt(t *testing.T) {
 		below.V2 = g.V2 + "/a/b"
 	}
 	cmd := exec.Command("sleep", "1000")
-	startIn(t, cmd, below)
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	startInGroup(t, cmd, below)
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 	if pids, err := g.PIDs(); err != nil || len(pids) != 1 {
-		t.Errorf("in the group are %v, %v", pids, err)
+		t.Errorf("the group has the processes %v, %v, want 1", pids, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -326,12 +385,12 @@ func TestRealGroup_EndsWithTheGroupsBelowIt(t *testing.T) {
 	}
 	for _, dir := range g.dirs() {
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			t.Errorf("%s is there: %v", dir, err)
+			t.Errorf("the directory %s is left: %v", dir, err)
 		}
 	}
 }
 
-func startIn(t *testing.T, cmd *exec.Cmd, g *Group) {
+func startInGroup(t *testing.T, cmd *exec.Cmd, g *Group) {
 	t.Helper()
 	entry, err := g.Entry()
 	if err != nil {
@@ -341,7 +400,8 @@ func startIn(t *testing.T, cmd *exec.Cmd, g *Group) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	cmd.SysProcAttr.CgroupFD, cmd.SysProcAttr.UseCgroupFD = entry.FD()
 	OnOwnThread(func() {
-		if err = entry.MoveThread(); err == nil {
+		err = entry.MoveThread()
+		if err == nil {
 			err = cmd.Start()
 		}
 	})
@@ -358,14 +418,14 @@ func TestOnOwnThread_EndsItsThread(t *testing.T) {
 			var tid int
 			OnOwnThread(func() { tid = unix.Gettid() })
 			if tid == 0 || tid == os.Getpid() {
-				t.Errorf("ran on thread %d of process %d", tid, os.Getpid())
+				t.Errorf("the function ran on thread %d of process %d", tid, os.Getpid())
 			}
 			for end := time.Now().Add(time.Minute); ; runtime.Gosched() {
 				if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); os.IsNotExist(err) {
 					return
 				}
 				if time.Now().After(end) {
-					t.Errorf("thread %d lives", tid)
+					t.Errorf("thread %d does not end", tid)
 					return
 				}
 			}

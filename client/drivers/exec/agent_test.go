@@ -20,13 +20,13 @@ import (
 	"berth/structs"
 )
 
-// agentOrder is the order of a test to the agent that it will kill.
+// agentOrder is the input of an agent process that a test kills.
 type agentOrder struct {
 	Dir  string
 	Task *driver.TaskConfig
 }
 
-// agentMain is that agent: it starts the task, prints its handle, and waits for its end.
+// agentMain is the agent process: it starts the task, prints the handle, and waits for the end of the task.
 func agentMain() {
 	var o agentOrder
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
@@ -45,8 +45,8 @@ func agentMain() {
 	os.Exit(1)
 }
 
-// agent starts a task from another process.
-func (r *fixture) agent(cfg *driver.TaskConfig) (*osexec.Cmd, *driver.Handle) {
+// startInAgent starts a task from another process.
+func (r *fixture) startInAgent(cfg *driver.TaskConfig) (*osexec.Cmd, *driver.Handle) {
 	r.t.Helper()
 	order, err := json.Marshal(agentOrder{Dir: r.dir, Task: cfg})
 	if err != nil {
@@ -90,58 +90,60 @@ const counter = `trap 'exit 11' TERM; echo up; i=0; while :; do i=$((i+1)); echo
 func TestRecover_AfterAKilledAgent(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", counter)
-	agent, h := r.agent(cfg)
-	r.said(cfg, "line 3\n")
+	agent, h := r.startInAgent(cfg)
+	r.awaitOutput(cfg, "line 3\n")
 	r.killAgent(agent)
-	before := len(r.log(cfg, "stdout"))
-	next := r.again()
+	before := len(r.readLog(cfg, "stdout"))
+	next := r.nextAgent()
 	if err := next.Recover(r.ctx(), h); err != nil {
 		t.Fatal(err)
 	}
 	if err := next.Recover(r.ctx(), h); err != nil { // idempotent
 		t.Fatal(err)
 	}
-	r.until("the log grows", func() bool { return len(r.log(cfg, "stdout")) > before+100 })
+	r.waitUntil("the log grows", func() bool { return len(r.readLog(cfg, "stdout")) > before+100 })
 	if s, err := next.Stats(r.ctx(), cfg.ID); err != nil || s.PIDs == 0 {
-		t.Fatalf("stats are %+v, %v", s, err)
+		t.Fatalf("got the stats %+v, %v, want processes", s, err)
 	}
 	if err := next.Stop(r.ctx(), cfg.ID, "", patience); err != nil {
 		t.Fatal(err)
 	}
 	if res, err := next.Wait(r.ctx(), cfg.ID); err != nil || res.ExitCode != 11 {
-		t.Fatalf("ended with %+v, %v", res, err)
+		t.Fatalf("got the end %+v, %v, want the exit code 11", res, err)
 	}
 	want := "up\n"
-	for i := 1; len(want) < len(r.log(cfg, "stdout")); i++ {
+	for i := 1; len(want) < len(r.readLog(cfg, "stdout")); i++ {
 		want += "line " + strconv.Itoa(i) + "\n"
 	}
-	if got := r.log(cfg, "stdout"); got != want {
-		t.Fatalf("the log has a gap: %q", got)
+	if got := r.readLog(cfg, "stdout"); got != want {
+		t.Fatalf("got the log %q, want no gap: %q", got, want)
 	}
 	if err := next.Destroy(r.ctx(), cfg.ID); err != nil {
 		t.Fatal(err)
 	}
-	r.clean(cfg)
+	r.checkClean(cfg)
 }
 
 // The task ends while there is no agent.
 func TestRecover_AnEndBetweenAgents(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `echo up; while ! test -e /local/go; do sleep 0.01; done; exit 42`)
-	agent, h := r.agent(cfg)
-	r.said(cfg, "up")
+	agent, h := r.startInAgent(cfg)
+	r.awaitOutput(cfg, "up")
 	r.killAgent(agent)
 	if err := os.WriteFile(cfg.Dirs.Local+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.gone(h.PID)
-	for _, h := range []*driver.Handle{h, {Driver: "exec", TaskID: cfg.ID}} { // also if the handle was lost
-		next := r.again()
+	r.awaitEnd(h.PID)
+	lost := &driver.Handle{Driver: "exec", TaskID: cfg.ID}
+	for _, h := range []*driver.Handle{h, lost} {
+		next := r.nextAgent()
 		if err := next.Recover(r.ctx(), h); err != nil {
 			t.Fatal(err)
 		}
-		if res, err := next.Wait(r.ctx(), cfg.ID); err != nil || *res != (driver.ExitResult{ExitCode: 42}) {
-			t.Fatalf("ended with %+v, %v", res, err)
+		res, err := next.Wait(r.ctx(), cfg.ID)
+		if err != nil || *res != (driver.ExitResult{ExitCode: 42}) {
+			t.Fatalf("got the end %+v, %v, want the exit code 42", res, err)
 		}
 	}
 }
@@ -150,40 +152,43 @@ func TestRecover_AnEndBetweenAgents(t *testing.T) {
 func TestStart_ReplacesAnUnrecoveredTask(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `echo up $$; exec sleep 1000`)
-	agent, h := r.agent(cfg)
-	r.said(cfg, "up")
+	agent, h := r.startInAgent(cfg)
+	r.awaitOutput(cfg, "up")
 	r.killAgent(agent)
-	next := r.again()
+	next := r.nextAgent()
 	if _, err := next.Start(r.ctx(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	r.gone(h.PID)
+	r.awaitEnd(h.PID)
 	if err := next.Destroy(r.ctx(), cfg.ID); err != nil {
 		t.Fatal(err)
 	}
-	r.clean(cfg)
+	r.checkClean(cfg)
 }
 
 // The supervisor is killed: no process of the task continues, and its end is unknown.
 func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 	r := newFixture(t)
-	for _, there := range []bool{true, false} { // with an agent that waits, and before one recovers
-		cfg := r.task(fmt.Sprint(there), `echo up; setsid sleep 1000 & exec sleep 1000`)
+	for _, waits := range []bool{true, false} { // with an agent that waits, and before one recovers
+		cfg := r.task(fmt.Sprint(waits), `echo up; setsid sleep 1000 & exec sleep 1000`)
 		h := r.start(cfg)
-		r.said(cfg, "up")
+		r.awaitOutput(cfg, "up")
 		leader := r.initOf(h.PID)
 		if err := unix.Kill(h.PID, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		if there {
+		if waits {
 			if res := r.wait(cfg); res.Err == "" || res.Successful() {
-				t.Fatalf("ended with %+v", res)
+				t.Fatalf("got the end %+v, want an unknown one", res)
 			}
-		} else if err := r.again().Recover(r.ctx(), h); !structs.IsKind(err, structs.KindNotFound) {
-			t.Fatalf("recovered: %v", err)
+		} else {
+			err := r.nextAgent().Recover(r.ctx(), h)
+			if !structs.IsKind(err, structs.KindNotFound) {
+				t.Fatalf("recover: got %v, want not-found", err)
+			}
 		}
 		if exists(filepath.Join("/proc", strconv.Itoa(leader), "exe")) {
-			t.Fatal("the task's pid 1 lives")
+			t.Fatal("the task's pid 1 still runs")
 		}
 		r.destroy(cfg)
 	}
@@ -194,12 +199,12 @@ func TestTask_EndsWithItsInit(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `echo up; exec sleep 1000`)
 	h := r.start(cfg)
-	r.said(cfg, "up")
+	r.awaitOutput(cfg, "up")
 	if err := unix.Kill(r.initOf(h.PID), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if res := r.wait(cfg); res != (driver.ExitResult{Signal: 9}) {
-		t.Fatalf("ended with %+v", res)
+		t.Fatalf("got the end %+v, want the signal 9", res)
 	}
 }
 
@@ -208,7 +213,7 @@ func TestSupervisor_TerminatedStopsTheTask(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", counter)
 	h := r.start(cfg)
-	r.said(cfg, "line 2\n")
+	r.awaitOutput(cfg, "line 2\n")
 	if err := unix.Kill(h.PID, unix.SIGHUP); err != nil { // no reason to end
 		t.Fatal(err)
 	}
@@ -216,7 +221,7 @@ func TestSupervisor_TerminatedStopsTheTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := r.wait(cfg); res.ExitCode != 11 {
-		t.Fatalf("ended with %+v", res)
+		t.Fatalf("got the end %+v, want the exit code 11", res)
 	}
 }
 
@@ -232,21 +237,23 @@ func TestRecover_AfterAReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.killAgent(bystander) })
-	record := fmt.Sprintf(`{"TaskID":%q,"Boot":"another","Supervisor":{"PID":%d},"Task":{"PID":%d}}`, cfg.ID,
-		bystander.Process.Pid, bystander.Process.Pid)
+	pid := bystander.Process.Pid
+	record := fmt.Sprintf(
+		`{"TaskID":%q,"Boot":"another","Supervisor":{"PID":%d},"Task":{"PID":%d}}`, cfg.ID, pid, pid)
 	if err := os.WriteFile(filepath.Join(dir, "task.json"), []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(dir, "exit.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.again().Recover(r.ctx(), h); !structs.IsKind(err, structs.KindNotFound) {
-		t.Fatalf("recovered: %v", err)
+	err := r.nextAgent().Recover(r.ctx(), h)
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Fatalf("recover: got %v, want not-found", err)
 	}
 	if err := bystander.Process.Signal(unix.Signal(0)); err != nil {
-		t.Fatalf("the wrong process was killed: %v", err)
+		t.Fatalf("Recover has killed another process: %v", err)
 	}
-	r.clean(cfg)
+	r.checkClean(cfg)
 }
 
 // A supervisor that does not answer in time may be slow. Its task continues, and is found when it answers.
@@ -254,22 +261,22 @@ func TestRecover_FromAStuckSupervisor(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `sleep 1000`)
 	h := r.start(cfg)
-	stuck := func(sig unix.Signal) {
+	signal := func(sig unix.Signal) {
 		t.Helper()
 		if err := unix.Kill(h.PID, sig); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stuck(unix.SIGSTOP)
+	signal(unix.SIGSTOP)
 	t.Cleanup(func() { _ = unix.Kill(h.PID, unix.SIGCONT) })
 	awaitStopped(t, h.PID)
-	next := r.again()
+	next := r.nextAgent()
 	ctx, cancel := context.WithTimeout(r.ctx(), 200*time.Millisecond)
 	defer cancel()
 	if err := next.Recover(ctx, h); !structs.IsKind(err, structs.KindTimeout) {
-		t.Fatalf("recovered: %v", err)
+		t.Fatalf("recover: got %v, want a timeout", err)
 	}
-	stuck(unix.SIGCONT)
+	signal(unix.SIGCONT)
 	if err := next.Recover(r.ctx(), h); err != nil {
 		t.Fatalf("the task is lost: %v", err)
 	}
@@ -278,27 +285,31 @@ func TestRecover_FromAStuckSupervisor(t *testing.T) {
 	}
 }
 
-// A handle of another version is not guessed at.
+// An agent does not know the state in a handle of another version.
 func TestRecover_RefusesAForeignHandle(t *testing.T) {
 	r := newFixture(t)
-	err := r.Recover(r.ctx(), &driver.Handle{Driver: "exec", TaskID: "x", Version: 99,
-		State: []byte("/no-such")})
+	err := r.Recover(r.ctx(), &driver.Handle{
+		Driver:  "exec",
+		TaskID:  "x",
+		Version: 99,
+		State:   []byte("/no-such"),
+	})
 	if !structs.IsKind(err, structs.KindNotFound) || !contains(err.Error(), "99") {
-		t.Fatalf("recovered: %v", err)
+		t.Fatalf("recover: got %v, want not-found with the version 99", err)
 	}
 }
 
-// The path of a data directory may be longer than that of a socket may be.
+// The path of a data directory may be longer than the path of a socket.
 func TestStart_InALongDataDirectory(t *testing.T) {
 	r := newFixture(t)
 	for range 4 {
 		r.dir = filepath.Join(r.dir, "a-directory-with-quite-a-long-name")
 	}
-	r = r.again()
+	r = r.nextAgent()
 	cfg := r.task("t", `exit 2`)
 	r.start(cfg)
 	if res := r.wait(cfg); res.ExitCode != 2 {
-		t.Fatalf("ended with %+v", res)
+		t.Fatalf("got the end %+v, want the exit code 2", res)
 	}
 }
 
@@ -318,17 +329,17 @@ func (r *fixture) initOf(supervisor int) int {
 	return 0
 }
 
-// gone waits until a process has ended; a zombie has.
-func (r *fixture) gone(pid int) {
+// awaitEnd waits until a process has ended. A zombie has ended.
+func (r *fixture) awaitEnd(pid int) {
 	r.t.Helper()
-	r.until("the process ends", func() bool {
+	r.waitUntil("the process ends", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return err != nil || len(b) == 0
 	})
 }
 
-// awaitStopped waits until every thread of a process that was sent SIGSTOP has stopped: until then one of
-// them may still answer.
+// awaitStopped waits until all threads of a process have stopped after SIGSTOP. Until then one of them may
+// answer.
 func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -347,7 +358,8 @@ func awaitStopped(t *testing.T, pid int) {
 				continue // a thread that has ended
 			}
 			_, after, _ := strings.Cut(string(stat), ") ")
-			running = running || !strings.HasPrefix(after, "T")
+			stopped := strings.HasPrefix(after, "T")
+			running = running || !stopped
 		}
 		runtime.Gosched()
 	}

@@ -24,7 +24,7 @@ type attempt struct {
 	want   unix.Errno
 }
 
-// The first five are those that a root user without capabilities can make where there is no filter.
+// Without the filter a root user without capabilities can make the first five.
 var attempts = []attempt{
 	{"unshare of a namespace", unix.SYS_UNSHARE, [3]uintptr{unix.CLONE_NEWUSER | unix.CLONE_NEWNS}, unix.EPERM},
 	{"clone3", unix.SYS_CLONE3, [3]uintptr{}, unix.ENOSYS},
@@ -62,7 +62,7 @@ func TestSeccomp_RefusesTheCallsThatLeaveASandbox(t *testing.T) {
 		want += fmt.Sprintf("%s: %v\n", a.name, a.want)
 	}
 	if res, out := r.run(cfg); out != want {
-		t.Fatalf("ended with %+v and said\n%s\nwant\n%s", res, out, want)
+		t.Fatalf("got the end %+v and the output\n%s\nwant\n%s", res, out, want)
 	}
 }
 
@@ -87,25 +87,28 @@ func TestLimits_HoldAgainstRootInATask(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", leaveCgroups)
 	r.start(cfg)
-	r.said(cfg, "tried")
-	if out := r.log(cfg, "stdout"); out != "tried\n" {
-		t.Errorf("the task said %q", out)
+	r.awaitOutput(cfg, "tried")
+	if out := r.readLog(cfg, "stdout"); out != "tried\n" {
+		t.Errorf("got the output %q, want tried", out)
 	}
 	g := cgroups.Detect().Path("berth", filepath.Base(r.DirOf(cfg.ID)))
 	for _, dir := range append(slices.Sorted(maps.Values(g.V1)), g.V2) {
 		if dir == "" {
 			continue
 		}
-		if b, err := os.ReadFile(dir + "/cgroup.procs"); err != nil || len(strings.Fields(string(b))) != 1 {
-			t.Errorf("%s holds the processes %q, %v", dir, b, err)
+		b, err := os.ReadFile(dir + "/cgroup.procs")
+		if err != nil || len(strings.Fields(string(b))) != 1 {
+			t.Errorf("the cgroup %s has the processes %q, %v, want 1", dir, b, err)
 		}
 	}
-	if got := readLimit(g, cgroups.Memory, "memory.limit_in_bytes", "memory.max"); got != strconv.Itoa(64<<20) {
-		t.Errorf("the memory limit became %s", got)
+	want := strconv.Itoa(64 << 20)
+	got := readLimit(g, cgroups.Memory, "memory.limit_in_bytes", "memory.max")
+	if got != want {
+		t.Errorf("got the memory limit %s, want %s", got, want)
 	}
 }
 
-// readLimit reads a control file of the hierarchy that has the controller.
+// readLimit reads a control file in the hierarchy of the controller.
 func readLimit(g *cgroups.Group, controller, v1, v2 string) string {
 	path := filepath.Join(g.V2, v2)
 	if dir := g.V1[controller]; dir != "" {
@@ -122,15 +125,15 @@ func TestSandbox_ProtectsTheAgentsExecutable(t *testing.T) {
 	cfg.Config = map[string]any{"command": "/proc/self/exe", "args": []any{"escape"}}
 	cfg.Resources.MemoryMB = 512
 	if res, out := r.run(cfg); !strings.HasPrefix(out, "the executable is read-only: true <nil>\n") {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 }
 
 func TestSeccomp_UnconfinedByTheOperator(t *testing.T) {
-	r := newFixture(t).with(func(c *exec.Config) { c.Seccomp = exec.SeccompUnconfined })
+	r := newFixture(t).withConfig(func(c *exec.Config) { c.Seccomp = exec.SeccompUnconfined })
 	cfg := r.task("t", `grep -w Seccomp: /proc/self/status; unshare -U echo unshared`)
 	if res, out := r.run(cfg); out != "Seccomp:\t0\nunshared\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 }
 
@@ -140,7 +143,7 @@ func TestSeccomp_LeavesPrivilegedTasksAlone(t *testing.T) {
 	cfg := r.task("t", `grep -w Seccomp: /proc/self/status; unshare -m mount -t tmpfs x /mnt && echo mounted`)
 	cfg.Privileged = true
 	if res, out := r.run(cfg); out != "Seccomp:\t0\nmounted\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 }
 
@@ -149,35 +152,40 @@ const forkBomb = `
 	(i=0; while [ $i -lt 60 ]; do i=$((i+1)); sleep 1000 & done) 2>/local/err; exec sleep 1000`
 
 func TestPIDsLimit_StopsAForkBomb(t *testing.T) {
-	r := newFixture(t).with(func(c *exec.Config) { c.PIDsLimit = 20 })
+	r := newFixture(t).withConfig(func(c *exec.Config) { c.PIDsLimit = 20 })
 	cfg := r.task("t", forkBomb)
 	r.start(cfg)
-	r.until("a fork is refused", func() bool {
+	r.waitUntil("a fork is refused", func() bool {
 		b, _ := os.ReadFile(cfg.Dirs.Local + "/err")
-		return contains(string(b), "Cannot fork") || contains(string(b), "Resource temporarily unavailable")
+		return contains(string(b), "Cannot fork") ||
+			contains(string(b), "Resource temporarily unavailable")
 	})
 	g := cgroups.Detect().Path("berth", filepath.Base(r.DirOf(cfg.ID)))
 	if got := readLimit(g, cgroups.PIDs, "pids.max", "pids.max"); got != "20" {
-		t.Errorf("pids.max is %q", got)
+		t.Errorf("got pids.max %q, want 20", got)
 	}
 	if s, err := r.Stats(r.ctx(), cfg.ID); err != nil || s.PIDs > 20 {
-		t.Errorf("the task has %+v, %v", s, err)
+		t.Errorf("got the stats %+v, %v, want at most 20 processes", s, err)
 	}
 	other := r.task("other", `echo unaffected`)
 	if _, out := r.run(other); out != "unaffected\n" {
-		t.Errorf("another task said %q", out)
+		t.Errorf("another task: got the output %q", out)
 	}
 }
 
 func TestPIDsLimit_Settings(t *testing.T) {
-	for set, want := range map[int]string{0: "4096", 100: "100", -1: "max"} {
+	for set, want := range map[int]string{
+		0:   "4096",
+		100: "100",
+		-1:  "max",
+	} {
 		t.Run(want, func(t *testing.T) {
-			r := newFixture(t).with(func(c *exec.Config) { c.PIDsLimit = set })
+			r := newFixture(t).withConfig(func(c *exec.Config) { c.PIDsLimit = set })
 			cfg := r.task("t", `echo up; exec sleep 1000`)
 			r.start(cfg)
 			g := cgroups.Detect().Path("berth", filepath.Base(r.DirOf(cfg.ID)))
 			if got := readLimit(g, cgroups.PIDs, "pids.max", "pids.max"); got != want {
-				t.Errorf("pids.max is %q, want %s", got, want)
+				t.Errorf("got pids.max %q, want %s", got, want)
 			}
 		})
 	}

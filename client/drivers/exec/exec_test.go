@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience bounds everything that a test waits for.
+// patience bounds each wait of a test.
 const patience = 2 * time.Minute
 
 // fixture is a driver with a scratch directory.
@@ -48,7 +48,10 @@ type fixture struct {
 }
 
 func executorConfig(dir string) executor.Config {
-	return executor.Config{Dir: filepath.Join(dir, "ex"), Command: []string{os.Args[0], "executor"}}
+	return executor.Config{
+		Dir:     filepath.Join(dir, "ex"),
+		Command: []string{os.Args[0], "executor"},
+	}
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -65,35 +68,46 @@ func newFixture(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	return &fixture{t: t, dir: dir, Driver: exec.New(exec.DefaultConfig(), executorConfig(dir))}
+	d := exec.New(exec.DefaultConfig(), executorConfig(dir))
+	return &fixture{t: t, dir: dir, Driver: d}
 }
 
-// with is the driver with settings.
-func (r *fixture) with(edit func(*exec.Config)) *fixture {
+// withConfig returns a driver with other settings.
+func (r *fixture) withConfig(edit func(*exec.Config)) *fixture {
 	cfg := exec.DefaultConfig()
 	edit(&cfg)
-	return &fixture{t: r.t, dir: r.dir, Driver: exec.New(cfg, executorConfig(r.dir))}
+	d := exec.New(cfg, executorConfig(r.dir))
+	return &fixture{t: r.t, dir: r.dir, Driver: d}
 }
 
-// again is the driver of another agent with the same data directory.
-func (r *fixture) again() *fixture {
-	return &fixture{t: r.t, dir: r.dir, Driver: exec.New(exec.DefaultConfig(), executorConfig(r.dir))}
+// nextAgent returns the driver of another agent with the same data directory.
+func (r *fixture) nextAgent() *fixture {
+	d := exec.New(exec.DefaultConfig(), executorConfig(r.dir))
+	return &fixture{t: r.t, dir: r.dir, Driver: d}
 }
 
-// task makes the config of a task that runs a shell script. It is destroyed when the test is over.
+// task returns the config of a task that runs a shell script. The end of the test destroys the task.
 func (r *fixture) task(name, script string) *driver.TaskConfig {
 	r.t.Helper()
 	base := filepath.Join(r.dir, name)
 	cfg := &driver.TaskConfig{
-		ID: "alloc/" + name, Task: name,
-		Config: map[string]any{"command": "sh", "args": []any{"-c", script}},
+		ID:   "alloc/" + name,
+		Task: name,
+		Config: map[string]any{
+			"command": "sh",
+			"args":    []any{"-c", script},
+		},
 		Dirs: driver.Dirs{
-			Task: base, AllocShared: filepath.Join(r.dir, "shared"), Local: base + "/local",
-			Secrets: base + "/secrets", Logs: filepath.Join(r.dir, "logs"),
+			Task:        base,
+			AllocShared: filepath.Join(r.dir, "shared"),
+			Local:       base + "/local",
+			Secrets:     base + "/secrets",
+			Logs:        filepath.Join(r.dir, "logs"),
 		},
 		Resources: structs.Resources{CPU: 100, MemoryMB: 64},
 	}
-	for _, d := range []string{cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets, cfg.Dirs.Logs} {
+	dirs := []string{cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets, cfg.Dirs.Logs}
+	for _, d := range dirs {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			r.t.Fatal(err)
 		}
@@ -109,11 +123,11 @@ func (r *fixture) destroy(cfg *driver.TaskConfig) {
 	if err := r.Destroy(ctx, cfg.ID); err != nil {
 		r.t.Error(err)
 	}
-	r.clean(cfg)
+	r.checkClean(cfg)
 }
 
-// clean checks that nothing is left of a task but its logs and directories.
-func (r *fixture) clean(cfg *driver.TaskConfig) {
+// checkClean checks that only the logs and directories of a task remain.
+func (r *fixture) checkClean(cfg *driver.TaskConfig) {
 	r.t.Helper()
 	dir := r.DirOf(cfg.ID)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -156,10 +170,10 @@ func (r *fixture) run(cfg *driver.TaskConfig) (driver.ExitResult, string) {
 	r.t.Helper()
 	r.start(cfg)
 	res := r.wait(cfg)
-	return res, r.log(cfg, "stdout") + r.log(cfg, "stderr")
+	return res, r.readLog(cfg, "stdout") + r.readLog(cfg, "stderr")
 }
 
-func (r *fixture) log(cfg *driver.TaskConfig, kind string) string {
+func (r *fixture) readLog(cfg *driver.TaskConfig, kind string) string {
 	r.t.Helper()
 	b, err := os.ReadFile(filepath.Join(cfg.Dirs.Logs, cfg.Task+"."+kind+".0"))
 	if err != nil && !os.IsNotExist(err) {
@@ -168,18 +182,18 @@ func (r *fixture) log(cfg *driver.TaskConfig, kind string) string {
 	return string(b)
 }
 
-// until waits for an effect of other processes.
-func (r *fixture) until(what string, ok func() bool) {
+// waitUntil waits for an effect of other processes.
+func (r *fixture) waitUntil(condition string, ok func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("waited in vain until %s", what)
+			r.t.Fatalf("the condition does not hold in time: %s", condition)
 		}
 	}
 }
 
-// said waits until the task has written something to stdout.
-func (r *fixture) said(cfg *driver.TaskConfig, want string) {
+// awaitOutput waits until the stdout of the task has the text.
+func (r *fixture) awaitOutput(cfg *driver.TaskConfig, want string) {
 	r.t.Helper()
-	r.until("the task says "+want, func() bool { return contains(r.log(cfg, "stdout"), want) })
+	r.waitUntil("the task says "+want, func() bool { return contains(r.readLog(cfg, "stdout"), want) })
 }

@@ -14,8 +14,8 @@ import (
 func TestSandbox_MountsEverythingNosuidAndNodev(t *testing.T) {
 	r := newFixture(t)
 	vol := r.dir + "/vol"
-	r.tmpfs(vol) // a volume with a file system; on the host the mount has neither option
-	r.tmpfs(vol + "/sub")
+	r.mountTmpfs(vol) // a volume with a file system; on the host the mount has neither option
+	r.mountTmpfs(vol + "/sub")
 	if err := unix.Mknod(vol+"/sub/zero", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestSandbox_MountsEverythingNosuidAndNodev(t *testing.T) {
 		{HostPath: vol, TaskPath: "/srv", ReadOnly: true, Propagation: "host-to-task"},
 	}
 	if res, out := r.run(cfg); out != "/local\n/alloc\n/secrets\n/tmp\n/vol\n/vol/sub\n/srv\n1\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestSandbox_MasksKernelInterfaces(t *testing.T) {
 			-exec sh -c '(: >> "$1") 2>/dev/null && echo opened $1' x {} \; -quit
 		echo end`)
 	if res, out := r.run(cfg); out != "0\nend\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 }
 
@@ -65,13 +65,13 @@ func TestSharedDirectory_ServesTasksOfDifferentUsers(t *testing.T) {
 	}
 	first.User = "nobody"
 	if res, out := r.run(first); out != "wrote\n" {
-		t.Fatalf("the first task ended with %+v and said %q", res, out)
+		t.Fatalf("the first task: got the end %+v and the output %q", res, out)
 	}
 	second := r.task("second", `
 		cat /alloc/data/file; echo new > /alloc/data/mine && touch /local/x /secrets/x /tmp/x && echo wrote`)
 	second.User = "daemon"
 	if res, out := r.run(second); out != "from 65534\nwrote\n" {
-		t.Fatalf("the second task ended with %+v and said %q", res, out)
+		t.Fatalf("the second task: got the end %+v and the output %q", res, out)
 	}
 }
 
@@ -79,15 +79,20 @@ func TestSharedDirectory_ServesTasksOfDifferentUsers(t *testing.T) {
 // becomes another user can write to /tmp. It can write to local only after it has given that user the right.
 func TestDirectories_AreTheUsersOfTheTask(t *testing.T) {
 	r := newFixture(t)
-	const look = `stat -c '%n %u:%g %a' /local /secrets /tmp /local/*; `
-	cfg := r.task("t", look+`touch /local/file`)
+	const list = `stat -c '%n %u:%g %a' /local /secrets /tmp /local/*; `
+	cfg := r.task("t", list+`touch /local/file`)
 	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {
 		if err := os.Chmod(dir, 0o777); err != nil { // as an older version made them
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.WriteFile(cfg.Dirs.Local+"/roots", nil, 0o600),
-		os.WriteFile(cfg.Dirs.Local+"/others", nil, 0o600), os.Chown(cfg.Dirs.Local+"/others", 7, 7)); err != nil {
+	roots := cfg.Dirs.Local + "/roots"
+	others := cfg.Dirs.Local + "/others"
+	err := errors.Join(
+		os.WriteFile(roots, nil, 0o600),
+		os.WriteFile(others, nil, 0o600),
+		os.Chown(others, 7, 7))
+	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.User = "4321:1234"
@@ -97,10 +102,10 @@ func TestDirectories_AreTheUsersOfTheTask(t *testing.T) {
 	}
 	want := dirs("4321:1234", "")
 	if res, out := r.run(cfg); out != want || !res.Successful() {
-		t.Fatalf("ended with %+v and said %q, want %q", res, out, want)
+		t.Fatalf("got the end %+v and the output %q, want %q", res, out, want)
 	}
 	r.destroy(cfg)
-	cfg = r.task("t", look+`
+	cfg = r.task("t", list+`
 		daemon() { setpriv --reuid 1 --clear-groups "$@" 2>/dev/null; }
 		daemon touch /tmp/x && echo wrote tmp
 		daemon touch /local/x && echo wrote local
@@ -108,6 +113,6 @@ func TestDirectories_AreTheUsersOfTheTask(t *testing.T) {
 		chown 1 /local && daemon touch /local/x && echo let`)
 	want += dirs("0:0", "/local/file 4321:1234 644\n") + "wrote tmp\nlet\n" // the log continues
 	if res, out := r.run(cfg); out != want || !res.Successful() {
-		t.Fatalf("ended with %+v and said %q, want %q", res, out, want)
+		t.Fatalf("got the end %+v and the output %q, want %q", res, out, want)
 	}
 }

@@ -68,7 +68,7 @@ func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 			cfg := r.task(fmt.Sprintf("t%d", i), c.script)
 			res, out := r.run(cfg)
 			if got := strings.TrimSuffix(out, "\n"); got != c.want {
-				t.Fatalf("said %q, want %q (ended with %+v)", got, c.want, res)
+				t.Fatalf("got the output %q, want %q (end %+v)", got, c.want, res)
 			}
 		})
 	}
@@ -80,10 +80,10 @@ func TestSandbox_HasAPrivateHostName(t *testing.T) {
 	cfg := r.task("t", `hostname of-the-task && hostname`)
 	cfg.Privileged = true
 	if res, out := r.run(cfg); out != "of-the-task\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 	if after := hostname(t); after != before {
-		t.Fatalf("the host's name became %q", after)
+		t.Fatalf("got the name %q of the host, want %q", after, before)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestSandbox_PrivilegedKeepsCapabilities(t *testing.T) {
 		grep NoNewPrivs /proc/self/status | cut -f2`)
 	cfg.Privileged = true
 	if res, out := r.run(cfg); out != "mounted\ndevices\nsys\n0\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 }
 
@@ -117,25 +117,26 @@ func TestSandbox_RunsAsTheTasksUser(t *testing.T) {
 				`echo $(id -u):$(id -g):$(id -G):$(grep CapAmb /proc/self/status | cut -f2); touch /local/x /secrets/x`)
 			cfg.User = name
 			if res, out := r.run(cfg); out != want+"\n" {
-				t.Fatalf("ended with %+v and said %q, want %q", res, out, want)
+				t.Fatalf("got the end %+v and the output %q, want %q", res, out, want)
 			}
 		})
 	}
 	cfg := r.task("t", "true")
 	cfg.User = "nobody-of-this-name"
 	if _, err := r.Start(r.ctx(), cfg); err == nil || !contains(err.Error(), `"nobody-of-this-name"`) {
-		t.Fatalf("an unknown user: %v", err)
+		t.Fatalf("an unknown user: got %v, want an error with the name", err)
 	}
-	r.clean(cfg)
+	r.checkClean(cfg)
 }
 
 func TestSandbox_UsersHaveNoCapabilities(t *testing.T) {
 	r := newFixture(t)
 	for _, privileged := range []bool{false, true} {
 		cfg := r.task(fmt.Sprint(privileged), `grep CapEff /proc/self/status | cut -f2`)
-		cfg.User, cfg.Privileged = "nobody", privileged
+		cfg.User = "nobody"
+		cfg.Privileged = privileged
 		if res, out := r.run(cfg); out != "0000000000000000\n" {
-			t.Fatalf("privileged %v: ended with %+v and said %q", privileged, res, out)
+			t.Fatalf("privileged %v: got the end %+v and the output %q", privileged, res, out)
 		}
 	}
 }
@@ -144,12 +145,27 @@ func TestEnvironment_IsTheTasks(t *testing.T) {
 	r := newFixture(t)
 	t.Setenv("OF_THE_AGENT", "secret")
 	cfg := r.task("t", `env | grep -v '^PWD=' | sort`)
-	cfg.Env = map[string]string{"A": "b c", "PATH": "/usr/bin:/bin", "HOME": "/alloc",
-		"NOMAD_ALLOC_DIR": "wrong"}
-	want := "A=b c\nBERTH_ALLOC_DIR=/alloc\nBERTH_SECRETS_DIR=/secrets\nBERTH_TASK_DIR=/local\nHOME=/alloc\n" +
-		"NOMAD_ALLOC_DIR=/alloc\nNOMAD_SECRETS_DIR=/secrets\nNOMAD_TASK_DIR=/local\nPATH=/usr/bin:/bin:/run/berth/bin\nTMPDIR=/tmp\n"
+	cfg.Env = map[string]string{
+		"A":               "b c",
+		"PATH":            "/usr/bin:/bin",
+		"HOME":            "/alloc",
+		"NOMAD_ALLOC_DIR": "wrong",
+	}
+	want := strings.Join([]string{
+		"A=b c",
+		"BERTH_ALLOC_DIR=/alloc",
+		"BERTH_SECRETS_DIR=/secrets",
+		"BERTH_TASK_DIR=/local",
+		"HOME=/alloc",
+		"NOMAD_ALLOC_DIR=/alloc",
+		"NOMAD_SECRETS_DIR=/secrets",
+		"NOMAD_TASK_DIR=/local",
+		"PATH=/usr/bin:/bin:/run/berth/bin",
+		"TMPDIR=/tmp",
+		"",
+	}, "\n")
 	if _, out := r.run(cfg); out != want {
-		t.Fatalf("said %q, want %q", out, want)
+		t.Fatalf("got the output %q, want %q", out, want)
 	}
 }
 
@@ -159,10 +175,10 @@ func TestSecrets_StayOffTheDisk(t *testing.T) {
 	cfg := r.task("t", `echo up; exec sleep 60`)
 	cfg.Env = map[string]string{"TOKEN": "7f3a-do-not-store"}
 	r.start(cfg)
-	r.said(cfg, "up")
+	r.awaitOutput(cfg, "up")
 	entries, err := os.ReadDir(r.DirOf(cfg.ID))
 	if err != nil || len(entries) < 4 {
-		t.Fatalf("the task's directory holds %v, %v", entries, err)
+		t.Fatalf("the task's directory has %v, %v, want at least 4 files", entries, err)
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() {
@@ -170,7 +186,7 @@ func TestSecrets_StayOffTheDisk(t *testing.T) {
 		}
 		b, err := os.ReadFile(r.DirOf(cfg.ID) + "/" + e.Name())
 		if err != nil || contains(string(b), cfg.Env["TOKEN"]) {
-			t.Errorf("%s holds the secret (%v)", e.Name(), err)
+			t.Errorf("the file %s has the secret (%v)", e.Name(), err)
 		}
 	}
 }
@@ -180,10 +196,10 @@ func TestLogs_CanBeDisabled(t *testing.T) {
 	cfg := r.task("t", `echo lost`)
 	cfg.LogConfig.Disabled = true
 	if res, out := r.run(cfg); !res.Successful() || out != "" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 	if files, err := os.ReadDir(cfg.Dirs.Logs); err != nil || len(files) > 0 {
-		t.Fatalf("there are logs: %v, %v", files, err)
+		t.Fatalf("got the logs %v, %v, want none", files, err)
 	}
 }
 

@@ -38,10 +38,10 @@ func TestWait_ReportsTheEndOfATask(t *testing.T) {
 			cfg := r.task(c.name, c.script)
 			r.start(cfg)
 			if res := r.wait(cfg); res != c.want {
-				t.Fatalf("ended with %+v, want %+v", res, c.want)
+				t.Fatalf("got the end %+v, want %+v", res, c.want)
 			}
 			if res := r.wait(cfg); res != c.want {
-				t.Fatalf("asked again: %+v", res)
+				t.Fatalf("a second wait: got %+v, want %+v", res, c.want)
 			}
 			r.destroy(cfg)
 			r.destroy(cfg) // idempotent
@@ -56,28 +56,52 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 		timeout              time.Duration
 		want                 driver.ExitResult
 	}{
-		{"handled", `trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done`, "", patience,
-			driver.ExitResult{ExitCode: 5}},
-		{"no handler", `echo up; exec sleep 1000`, "", patience, driver.ExitResult{Signal: 15}},
-		{"other signal", `trap 'exit 6' HUP; echo up; while :; do sleep 0.01; done`, "SIGHUP", patience,
-			driver.ExitResult{ExitCode: 6}},
-		{"ignored", `trap '' TERM; echo up; while :; do sleep 1; done`, "SIGTERM", 50 * time.Millisecond,
-			driver.ExitResult{Signal: 9}},
-		{"at once", `trap '' TERM; echo up; while :; do sleep 1; done`, "SIGTERM", 0, driver.ExitResult{Signal: 9}},
+		{
+			name:    "handled",
+			script:  `trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done`,
+			timeout: patience,
+			want:    driver.ExitResult{ExitCode: 5},
+		},
+		{
+			name:    "no handler",
+			script:  `echo up; exec sleep 1000`,
+			timeout: patience,
+			want:    driver.ExitResult{Signal: 15},
+		},
+		{
+			name:    "other signal",
+			script:  `trap 'exit 6' HUP; echo up; while :; do sleep 0.01; done`,
+			signal:  "SIGHUP",
+			timeout: patience,
+			want:    driver.ExitResult{ExitCode: 6},
+		},
+		{
+			name:    "ignored",
+			script:  `trap '' TERM; echo up; while :; do sleep 1; done`,
+			signal:  "SIGTERM",
+			timeout: 50 * time.Millisecond,
+			want:    driver.ExitResult{Signal: 9},
+		},
+		{
+			name:   "at once",
+			script: `trap '' TERM; echo up; while :; do sleep 1; done`,
+			signal: "SIGTERM",
+			want:   driver.ExitResult{Signal: 9},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := *r
 			r.t = t
 			cfg := r.task(strings.ReplaceAll(c.name, " ", "-"), c.script)
 			r.start(cfg)
-			r.said(cfg, "up")
+			r.awaitOutput(cfg, "up")
 			for range 2 { // idempotent
 				if err := r.Stop(r.ctx(), cfg.ID, c.signal, c.timeout); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if res := r.wait(cfg); res != c.want {
-				t.Fatalf("ended with %+v, want %+v", res, c.want)
+				t.Fatalf("got the end %+v, want %+v", res, c.want)
 			}
 		})
 	}
@@ -88,18 +112,18 @@ func TestStop_OutlivesItsCaller(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done`)
 	r.start(cfg)
-	r.said(cfg, "up")
+	r.awaitOutput(cfg, "up")
 	ctx, cancel := context.WithCancel(r.ctx())
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.Stop(ctx, cfg.ID, "", 2*time.Second) }()
-	r.said(cfg, "asked")
+	r.awaitOutput(cfg, "asked")
 	cancel()
 	if err := <-stopped; err == nil {
 		t.Fatal("the task ended within its kill timeout")
 	}
 	if res := r.wait(cfg); res != (driver.ExitResult{Signal: 9}) {
-		t.Fatalf("ended with %+v", res)
+		t.Fatalf("got the end %+v", res)
 	}
 }
 
@@ -107,36 +131,39 @@ func TestSignal_ReachesTheTask(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `trap 'echo got it' USR1; trap 'exit 9' USR2; echo up; while :; do sleep 0.01; done`)
 	r.start(cfg)
-	r.said(cfg, "up")
+	r.awaitOutput(cfg, "up")
 	if err := r.Signal(r.ctx(), cfg.ID, "SIGUSR1"); err != nil {
 		t.Fatal(err)
 	}
-	r.said(cfg, "got it")
+	r.awaitOutput(cfg, "got it")
 	if err := r.Signal(r.ctx(), cfg.ID, "SIGNONE"); !structs.IsKind(err, structs.KindInvalid) {
-		t.Fatalf("an unknown signal: %v", err)
+		t.Fatalf("an unknown signal: got %v, want an invalid request", err)
 	}
 	if err := r.Signal(r.ctx(), cfg.ID, "SIGUSR2"); err != nil {
 		t.Fatal(err)
 	}
 	if res := r.wait(cfg); res.ExitCode != 9 {
-		t.Fatalf("ended with %+v", res)
+		t.Fatalf("got the end %+v", res)
 	}
 	if err := r.Signal(r.ctx(), cfg.ID, "SIGUSR1"); !structs.IsKind(err, structs.KindPrecondition) {
-		t.Fatalf("signalling an ended task: %v", err)
+		t.Fatalf("a signal to an ended task: got %v, want a precondition", err)
 	}
 }
 
 func TestDriver_UnknownTaskIsNotFound(t *testing.T) {
 	r := newFixture(t)
 	ctx := r.ctx()
-	_, werr := r.Wait(ctx, "x")
-	_, serr := r.Stats(ctx, "x")
+	_, waitErr := r.Wait(ctx, "x")
+	_, statsErr := r.Stats(ctx, "x")
 	for name, err := range map[string]error{
-		"wait": werr, "stats": serr, "stop": r.Stop(ctx, "x", "", 0), "signal": r.Signal(ctx, "x", ""),
+		"wait":    waitErr,
+		"stats":   statsErr,
+		"stop":    r.Stop(ctx, "x", "", 0),
+		"signal":  r.Signal(ctx, "x", ""),
 		"recover": r.Recover(ctx, &driver.Handle{Driver: "exec", TaskID: "x"}),
 	} {
 		if !structs.IsKind(err, structs.KindNotFound) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want not-found", name, err)
 		}
 	}
 	if err := r.Destroy(ctx, "x"); err != nil {
@@ -151,7 +178,7 @@ func TestWait_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
 	if res, err := r.Wait(ctx, cfg.ID); err == nil {
-		t.Fatalf("Wait returned %+v", res)
+		t.Fatalf("got the end %+v of a task that runs", res)
 	}
 }
 
@@ -163,28 +190,28 @@ func TestStart_Failures(t *testing.T) {
 		kind   structs.Kind
 		want   string
 	}{
-		{"not found", command("no-such"), structs.KindInvalid,
+		{"not found", withCommand("no-such"), structs.KindInvalid,
 			`exec: command "no-such" not found in the task's root (PATH=` + "/usr/local/sbin:"},
-		{"no such path", command("/usr/bin/no-such"), structs.KindInvalid,
+		{"no such path", withCommand("/usr/bin/no-such"), structs.KindInvalid,
 			`exec: command "/usr/bin/no-such" not found in the task's root`},
-		{"directory", command("/usr"), structs.KindInvalid, "is not an executable file"},
-		{"not executable", command("/etc/passwd"), structs.KindInvalid, "is not an executable file"},
-		{"no program", command("/local/garbage"), structs.KindInvalid, "exec format error"},
-		{"no interpreter", command("/local/script"), structs.KindInvalid, "is the interpreter it names"},
+		{"directory", withCommand("/usr"), structs.KindInvalid, "is not an executable file"},
+		{"not executable", withCommand("/etc/passwd"), structs.KindInvalid, "is not an executable file"},
+		{"no program", withCommand("/local/garbage"), structs.KindInvalid, "exec format error"},
+		{"no interpreter", withCommand("/local/script"), structs.KindInvalid, "is the interpreter it names"},
 		{"work_dir", func(c *driver.TaskConfig) { c.Config["work_dir"] = "/no-such" }, structs.KindInvalid,
 			`work_dir "/no-such" is not a directory`},
-		{"mount source", mounts(driver.Mount{HostPath: "/no-such", TaskPath: "/m"}), structs.KindPrecondition,
+		{"mount source", withMounts(driver.Mount{HostPath: "/no-such", TaskPath: "/m"}), structs.KindPrecondition,
 			"mount /m"},
-		{"mount point", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/usr/no-such"}), structs.KindPrecondition,
-			"read-only"},
-		{"mount the root", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/"}), structs.KindInvalid,
+		{"mount point", withMounts(driver.Mount{HostPath: "/tmp", TaskPath: "/usr/no-such"}),
+			structs.KindPrecondition, "read-only"},
+		{"mount the root", withMounts(driver.Mount{HostPath: "/tmp", TaskPath: "/"}), structs.KindInvalid,
 			"absolute path"},
-		{"propagation", mounts(driver.Mount{HostPath: "/tmp", TaskPath: "/m", Propagation: "x"}),
+		{"propagation", withMounts(driver.Mount{HostPath: "/tmp", TaskPath: "/m", Propagation: "x"}),
 			structs.KindInvalid, "bidirectional"},
-		{"not a device", mounts(driver.Mount{HostPath: "/etc/passwd", TaskPath: "/m", Device: true}),
+		{"not a device", withMounts(driver.Mount{HostPath: "/etc/passwd", TaskPath: "/m", Device: true}),
 			structs.KindPrecondition, "not a device"},
 		{"not shared", func(c *driver.TaskConfig) {
-			mounts(driver.Mount{HostPath: c.Dirs.AllocShared, TaskPath: "/m", Propagation: "bidirectional"})(c)
+			withMounts(driver.Mount{HostPath: c.Dirs.AllocShared, TaskPath: "/m", Propagation: "bidirectional"})(c)
 		}, structs.KindPrecondition, "not on a shared mount"},
 		{"no directory", func(c *driver.TaskConfig) { c.Dirs.Local = "/no-such" }, structs.KindPrecondition,
 			"/no-such"},
@@ -205,21 +232,22 @@ func TestStart_Failures(t *testing.T) {
 			c.change(cfg)
 			_, err := r.Start(r.ctx(), cfg)
 			if !structs.IsKind(err, c.kind) || !contains(err.Error(), c.want) {
-				t.Fatalf("%s: %v; want %s: ...%s...", structs.KindOf(err), err, c.kind, c.want)
+				t.Fatalf("got the %s error %v, want the kind %s and the text %s",
+					structs.KindOf(err), err, c.kind, c.want)
 			}
-			r.clean(cfg)
+			r.checkClean(cfg)
 			if _, err := r.Wait(r.ctx(), cfg.ID); !structs.IsKind(err, structs.KindNotFound) {
-				t.Fatalf("the task is known: %v", err)
+				t.Fatalf("wait: got %v, want not-found", err)
 			}
 		})
 	}
 }
 
-func command(path string) func(*driver.TaskConfig) {
+func withCommand(path string) func(*driver.TaskConfig) {
 	return func(c *driver.TaskConfig) { c.Config = map[string]any{"command": path} }
 }
 
-func mounts(m ...driver.Mount) func(*driver.TaskConfig) {
+func withMounts(m ...driver.Mount) func(*driver.TaskConfig) {
 	return func(c *driver.TaskConfig) { c.Mounts = m }
 }
 
@@ -229,9 +257,9 @@ func TestStart_IsCutShort(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := r.Start(ctx, cfg); err == nil {
-		t.Fatal("a start whose context has ended went through")
+		t.Fatal("a start with an ended context succeeded")
 	}
-	r.clean(cfg)
+	r.checkClean(cfg)
 }
 
 func TestStart_TwiceIsAConflict(t *testing.T) {
@@ -239,12 +267,12 @@ func TestStart_TwiceIsAConflict(t *testing.T) {
 	cfg := r.task("t", `sleep 1000`)
 	r.start(cfg)
 	if _, err := r.Start(r.ctx(), cfg); !structs.IsKind(err, structs.KindConflict) {
-		t.Fatalf("a second start: %v", err)
+		t.Fatalf("a second start: got %v, want a conflict", err)
 	}
 	if err := r.Stop(r.ctx(), cfg.ID, "SIGKILL", 0); err != nil {
 		t.Fatal(err)
 	}
-	r.start(cfg) // an ended task frees capacity
+	r.start(cfg) // an ended task can be started again
 }
 
 // Destroy also ends a running task. A waiter for its end learns that it has ended.
@@ -252,13 +280,13 @@ func TestDestroy_EndsAWait(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `echo up; exec sleep 1000`)
 	r.start(cfg)
-	r.said(cfg, "up")
+	r.awaitOutput(cfg, "up")
 	waited := make(chan error, 1)
 	ctx := r.ctx()
 	go func() {
 		res, err := r.Wait(ctx, cfg.ID)
 		if err == nil && res.Err == "" {
-			err = fmt.Errorf("the task ended with %+v", res)
+			err = fmt.Errorf("the task got the end %+v", res)
 		}
 		waited <- err
 	}()
@@ -268,7 +296,7 @@ func TestDestroy_EndsAWait(t *testing.T) {
 	}
 }
 
-// More than fits into a pipe at once.
+// The environment is larger than the buffer of a pipe.
 func TestStart_WithABigEnvironment(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `echo $V99`)
@@ -277,7 +305,7 @@ func TestStart_WithABigEnvironment(t *testing.T) {
 		cfg.Env[fmt.Sprintf("V%d", i)] = strings.Repeat("x", 2000)
 	}
 	if res, out := r.run(cfg); out != cfg.Env["V99"]+"\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 }
 
@@ -292,7 +320,7 @@ func TestStart_ManyAtOnce(t *testing.T) {
 			}
 			res, err := r.Wait(r.ctx(), cfg.ID)
 			if err == nil && res.ExitCode != i {
-				err = fmt.Errorf("task %d ended with %+v", i, res)
+				err = fmt.Errorf("task %d got the end %+v", i, res)
 			}
 			return errors.Join(err, r.Destroy(r.ctx(), cfg.ID))
 		})
@@ -304,20 +332,22 @@ func TestStart_ManyAtOnce(t *testing.T) {
 
 func TestLimits_KillATaskOutOfMemory(t *testing.T) {
 	r := newFixture(t)
-	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil && !hasUnified("memory") {
+	_, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+	if err != nil && !hasUnified("memory") {
 		testskip.Lacking(t, "no memory controller")
 	}
 	cfg := r.task("t", `exec tail /dev/zero`)
 	cfg.Resources.MemoryMB = 16
 	r.start(cfg)
 	if res := r.wait(cfg); !res.OOMKilled || res.Signal != 9 || res.Successful() {
-		t.Fatalf("ended with %+v", res)
+		t.Fatalf("got the end %+v", res)
 	}
 	cfg = r.task("child", `tail /dev/zero; exit 3`)
-	cfg.Resources.MemoryMB, cfg.Resources.MemoryMaxMB = 8, 16
+	cfg.Resources.MemoryMB = 8
+	cfg.Resources.MemoryMaxMB = 16
 	r.start(cfg)
 	if res := r.wait(cfg); !res.OOMKilled || res.ExitCode != 3 {
-		t.Fatalf("a child of the task: ended with %+v", res)
+		t.Fatalf("a child of the task: got the end %+v", res)
 	}
 }
 
@@ -331,19 +361,23 @@ func TestLimits_ShowInStats(t *testing.T) {
 	cfg := r.task("t", `dd if=/dev/zero of=/dev/null bs=1M count=500 2>/dev/null; sleep 1000 & echo up; wait`)
 	cfg.Resources = structs.Resources{CPU: 500, MemoryMB: 32}
 	r.start(cfg)
-	r.said(cfg, "up")
+	r.awaitOutput(cfg, "up")
 	s, err := r.Stats(r.ctx(), cfg.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.PIDs != 2 || s.CPUTotal == 0 || s.MemoryRSS == 0 || s.MemoryMax < s.MemoryRSS || s.MemoryMax > 32<<20 ||
-		s.CollectedAt == 0 {
-		t.Fatalf("stats are %+v", s)
+	memory := s.MemoryRSS > 0 && s.MemoryMax >= s.MemoryRSS && s.MemoryMax <= 32<<20
+	if !memory || s.PIDs != 2 || s.CPUTotal == 0 || s.CollectedAt == 0 {
+		t.Fatalf("got the stats %+v, want 2 processes and at most 32 MiB", s)
 	}
 	g := cgroups.Detect().Path("berth", filepath.Base(r.DirOf(cfg.ID)))
-	want := map[bool]string{true: "500", false: "19"}[g.V1[cgroups.CPU] != ""] // cpu.weight is 1 to 10000
-	if got := readLimit(g, cgroups.CPU, "cpu.shares", "cpu.weight"); got != want {
-		t.Fatalf("the task's share of the processors is %q, want %s", got, want)
+	want := "19" // cpu.weight is 1 to 10000
+	if g.V1[cgroups.CPU] != "" {
+		want = "500"
+	}
+	got := readLimit(g, cgroups.CPU, "cpu.shares", "cpu.weight")
+	if got != want {
+		t.Fatalf("got the CPU share %q, want %s", got, want)
 	}
 }
 
@@ -355,15 +389,16 @@ func TestLogs_AreRotated(t *testing.T) {
 	r.wait(cfg)
 	names, err := filepath.Glob(cfg.Dirs.Logs + "/t.stdout.*")
 	if err != nil || len(names) != 2 {
-		t.Fatalf("there are %v, %v", names, err)
+		t.Fatalf("got the files %v, %v, want 2", names, err)
 	}
 	for _, n := range names {
-		if info, err := os.Stat(n); err != nil || info.Size() != 1<<20 {
-			t.Fatalf("%s: %v, %v", n, info, err)
+		info, err := os.Stat(n)
+		if err != nil || info.Size() != 1<<20 {
+			t.Fatalf("%s: got %v, %v, want 1 MiB", n, info, err)
 		}
 	}
-	if got := r.log(cfg, "stderr"); got != "end\n" {
-		t.Fatalf("stderr is %q", got)
+	if got := r.readLog(cfg, "stderr"); got != "end\n" {
+		t.Fatalf("got the stderr %q, want end", got)
 	}
 }
 
@@ -378,19 +413,25 @@ func TestValidate_Config(t *testing.T) {
 		"config.argv: unknown field":                 {"command": "x", "argv": []any{}},
 		"config.work_dir: \"x\": expected an absolu": {"command": "x", "work_dir": "x"},
 	} {
-		if err := r.Validate(config); !structs.IsKind(err, structs.KindInvalid) || !contains(err.Error(), want) {
-			t.Errorf("%v: %v; want %s", config, err, want)
+		err := r.Validate(config)
+		if !structs.IsKind(err, structs.KindInvalid) || !contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %s", config, err, want)
 		}
 	}
-	if err := r.Validate(map[string]any{"command": "x", "args": []any{"a", 8080, true, 1.5},
-		"work_dir": "/x"}); err != nil {
+	err := r.Validate(map[string]any{
+		"command":  "x",
+		"args":     []any{"a", 8080, true, 1.5},
+		"work_dir": "/x",
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }
 
 func TestFingerprint_ReportsTheDriver(t *testing.T) {
 	info := newFixture(t).Fingerprint(context.Background())
-	if !info.Detected || !info.Healthy || info.Attributes["driver.exec"] != "1" || info.HealthDescription == "" {
-		t.Fatalf("the fingerprint is %+v", info)
+	if !info.Detected || !info.Healthy || info.HealthDescription == "" ||
+		info.Attributes["driver.exec"] != "1" {
+		t.Fatalf("got the fingerprint %+v, want a healthy driver", info)
 	}
 }

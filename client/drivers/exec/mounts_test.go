@@ -10,8 +10,8 @@ import (
 	"berth/client/driver"
 )
 
-// shared makes a directory with its own shared mount.
-func (r *fixture) shared(name string) string {
+// sharedDir makes a directory with its own shared mount.
+func (r *fixture) sharedDir(name string) string {
 	r.t.Helper()
 	dir := filepath.Join(r.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -31,7 +31,7 @@ func (r *fixture) shared(name string) string {
 	return dir
 }
 
-func (r *fixture) tmpfs(dir string) {
+func (r *fixture) mountTmpfs(dir string) {
 	r.t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		r.t.Fatal(err)
@@ -39,7 +39,7 @@ func (r *fixture) tmpfs(dir string) {
 	if err := unix.Mount("x", dir, "tmpfs", 0, "size=64k"); err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // gone already where the test went well
+	r.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // if the test fails
 	if err := os.WriteFile(filepath.Join(dir, "mark"), []byte("host"), 0o644); err != nil {
 		r.t.Fatal(err)
 	}
@@ -73,17 +73,17 @@ func TestMounts_AreSeenByTheTask(t *testing.T) {
 	}
 	res, out := r.run(cfg)
 	if out != "content\ncontent\ncontent\ncontent\nwritten\nrefused\nlocal\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 	if !exists(data+"/new") || !exists(data+"/sub/x") {
-		t.Fatal("what the task wrote is not there")
+		t.Fatal("the host does not see the files of the task")
 	}
 }
 
 // The staging and publish directories of a plugin see mounts of both sides.
 func TestDuty_A18_Bidirectional(t *testing.T) {
 	r := newFixture(t)
-	dir := r.shared("v")
+	dir := r.sharedDir("v")
 	cfg := r.task("t", `
 		mkdir /csi/made && mount -t tmpfs x /csi/made && echo inside > /csi/made/mark && echo mounted
 		while ! test -e /csi/late/mark; do sleep 0.01; done; cat /csi/late/mark; echo
@@ -94,22 +94,22 @@ func TestDuty_A18_Bidirectional(t *testing.T) {
 	cfg.Privileged = true
 	cfg.Mounts = []driver.Mount{{HostPath: dir, TaskPath: "/csi", Propagation: "bidirectional"}}
 	r.start(cfg)
-	r.said(cfg, "mounted")
+	r.awaitOutput(cfg, "mounted")
 	if b, err := os.ReadFile(dir + "/made/mark"); string(b) != "inside\n" {
-		t.Fatalf("the host does not see what the task mounted: %q, %v", b, err)
+		t.Fatalf("the host does not see a mount of the task: %q, %v", b, err)
 	}
-	r.tmpfs(dir + "/late")
-	r.said(cfg, "host")
+	r.mountTmpfs(dir + "/late")
+	r.awaitOutput(cfg, "host")
 	if err := os.WriteFile(cfg.Dirs.Local+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.said(cfg, "again")
+	r.awaitOutput(cfg, "again")
 	if exists(dir+"/made/mark") || !exists(dir+"/made/stays") {
-		t.Fatal("the host does not see what the task unmounted and mounted again")
+		t.Fatal("the host does not see that the task unmounted and mounted again")
 	}
 	r.destroy(cfg)
 	if !exists(dir + "/made/stays") { // a plugin's mounts outlive it
-		t.Fatal("a mount on the host went with the task")
+		t.Fatal("the end of the task has removed its mount on the host")
 	}
 	if err := unix.Unmount(dir+"/made", 0); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestDuty_A18_Bidirectional(t *testing.T) {
 
 func TestMounts_HostToTaskPropagates(t *testing.T) {
 	r := newFixture(t)
-	dir := r.shared("v")
+	dir := r.sharedDir("v")
 	cfg := r.task("t", `
 		echo up
 		while ! test -e /m/late/mark; do sleep 0.01; done; cat /m/late/mark; echo; echo closed
@@ -131,21 +131,21 @@ func TestMounts_HostToTaskPropagates(t *testing.T) {
 	cfg.Privileged = true
 	cfg.Mounts = []driver.Mount{{HostPath: dir, TaskPath: "/m", Propagation: "host-to-task"}}
 	r.start(cfg)
-	r.said(cfg, "up")
-	r.tmpfs(dir + "/late")
-	r.said(cfg, "closed") // the kernel counts the task's open files
+	r.awaitOutput(cfg, "up")
+	r.mountTmpfs(dir + "/late")
+	r.awaitOutput(cfg, "closed") // the kernel counts the task's open files
 	if err := unix.Unmount(dir+"/late", 0); err != nil {
 		t.Fatal(err)
 	}
-	r.said(cfg, "mounted")
+	r.awaitOutput(cfg, "mounted")
 	if exists(dir + "/made/mark") {
-		t.Fatal("the host sees what the task mounted")
+		t.Fatal("the host sees a mount of the task")
 	}
 }
 
 func TestMounts_PrivateStayPrivate(t *testing.T) {
 	r := newFixture(t)
-	dir := r.shared("v")
+	dir := r.sharedDir("v")
 	cfg := r.task("t", `
 		mount -t tmpfs x /m/made && touch /m/made/mark && echo mounted
 		while ! test -e /local/go; do sleep 0.01; done
@@ -156,23 +156,23 @@ func TestMounts_PrivateStayPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start(cfg)
-	r.said(cfg, "mounted")
+	r.awaitOutput(cfg, "mounted")
 	if exists(dir + "/made/mark") {
-		t.Fatal("the host sees what the task mounted")
+		t.Fatal("the host sees a mount of the task")
 	}
-	r.tmpfs(dir + "/late")
+	r.mountTmpfs(dir + "/late")
 	if err := os.WriteFile(cfg.Dirs.Local+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r.wait(cfg)
-	r.said(cfg, "unseen")
+	r.awaitOutput(cfg, "unseen")
 }
 
 // A volume that was bound into a task can be unmounted as soon as the task has ended.
 func TestMounts_EndWithTheTask(t *testing.T) {
 	r := newFixture(t)
 	dir := filepath.Join(r.dir, "vol")
-	r.tmpfs(dir)
+	r.mountTmpfs(dir)
 	for range 5 {
 		cfg := r.task("t", `cat /m/mark`)
 		cfg.Mounts = []driver.Mount{{HostPath: dir, TaskPath: "/m"}}
@@ -181,15 +181,15 @@ func TestMounts_EndWithTheTask(t *testing.T) {
 			t.Fatal(err)
 		}
 		if exists(dir + "/mark") {
-			t.Fatal("still mounted")
+			t.Fatal("the volume is mounted after its unmount")
 		}
-		r.tmpfs(dir)
+		r.mountTmpfs(dir)
 	}
 }
 
 func TestMounts_ShowADevice(t *testing.T) {
 	r := newFixture(t)
-	// Any device node will do; this one reads as zeros, which is seen at once.
+	// The device node of /dev/zero, because the task can read from it.
 	dev := filepath.Join(r.dir, "dev")
 	if err := unix.Mknod(dev, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))); err != nil {
 		t.Fatal(err)
@@ -199,9 +199,9 @@ func TestMounts_ShowADevice(t *testing.T) {
 	cfg.Mounts = []driver.Mount{
 		{HostPath: dev, TaskPath: "/dev/xvda", Device: true},
 		{HostPath: dev, TaskPath: "/local/disk", Device: true},
-		{HostPath: dev, TaskPath: "/srv/plain"}, // not declared as a device: not to be opened
+		{HostPath: dev, TaskPath: "/srv/plain"}, // without Device, so the task must not open it
 	}
 	if res, out := r.run(cfg); out != "3\n3\n1\n" {
-		t.Fatalf("ended with %+v and said %q", res, out)
+		t.Fatalf("got the end %+v and the output %q", res, out)
 	}
 }

@@ -35,7 +35,10 @@ func TestProcRef_KillsOnlyItsProcess(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 	ref, err := refOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
@@ -51,13 +54,13 @@ func TestProcRef_KillsOnlyItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if state := stateOf(t, ref.PID); state == zombie {
-		t.Fatal("the wrong process was killed")
+		t.Fatal("the kill of another process has killed it")
 	}
 	if err := ref.kill(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if state := stateOf(t, ref.PID); state != zombie {
-		t.Fatalf("the process lives: %s", state)
+		t.Fatalf("the process has the state %s after its kill, want %s", state, zombie)
 	}
 }
 
@@ -104,53 +107,62 @@ func TestWriteExit_OnAFullDisk(t *testing.T) {
 	}
 	got, err := readExit(dir)
 	if err != nil || got.ExitCode != 3 || len(got.Err) != 1024 {
-		t.Fatalf("read %+v, %v", got, err)
+		t.Fatalf("got %+v, %v, want the exit code 3 and an error of 1024 bytes", got, err)
 	}
 }
 
 func TestReadExit_ReadsTheWrittenResult(t *testing.T) {
 	dir := t.TempDir()
 	if r, err := readExit(dir); r != nil || err != nil {
-		t.Fatalf("nothing there: %+v, %v", r, err)
+		t.Fatalf("without a file: got %+v, %v, want nil", r, err)
 	}
 	want := &driver.ExitResult{Signal: 9, OOMKilled: true}
 	for range 2 {
 		if err := writeExit(dir, want); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := readExit(dir); err != nil || !reflect.DeepEqual(r, want) {
-			t.Fatalf("read %+v, %v", r, err)
+		r, err := readExit(dir)
+		if err != nil || !reflect.DeepEqual(r, want) {
+			t.Fatalf("got %+v, %v, want %+v", r, err, want)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, exitFile), []byte("{garbage"), 0o600); err != nil {
+	path := filepath.Join(dir, exitFile)
+	if err := os.WriteFile(path, []byte("{garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readExit(dir); err == nil || !strings.Contains(err.Error(), exitFile) {
-		t.Fatalf("garbage: %v", err)
+	_, err := readExit(dir)
+	if err == nil || !strings.Contains(err.Error(), exitFile) {
+		t.Fatalf("garbage: got %v, want an error with the file", err)
 	}
 }
 
 func TestTakeLock_ExcludesAnother(t *testing.T) {
 	dir := t.TempDir()
-	if alive, err := supervised(dir); alive || err != nil {
-		t.Fatalf("%v, %v", alive, err)
+	wantSupervised := func(want bool) {
+		t.Helper()
+		got, err := supervised(dir)
+		if err != nil || got != want {
+			t.Fatalf("supervised: got %v, %v, want %v", got, err, want)
+		}
 	}
+	wantSupervised(false)
 	lock, err := takeLock(dir)
 	if err != nil || lock == nil {
-		t.Fatalf("%v, %v", lock, err)
+		t.Fatalf("got the lock %v, %v", lock, err)
 	}
-	if alive, err := supervised(dir); !alive || err != nil {
-		t.Fatalf("%v, %v", alive, err)
-	}
+	wantSupervised(true)
 	lock.Close()
-	if alive, err := supervised(dir); alive || err != nil {
-		t.Fatalf("%v, %v", alive, err)
-	}
+	wantSupervised(false)
 }
 
-// A supervisor ends before it reports, and another one does not exist.
+// The supervisors end before they report, do not exist, and do not answer.
 func TestLaunch_ReportsFailures(t *testing.T) {
-	for _, command := range [][]string{{"/bin/false"}, {"/no/such/program"}, {"/bin/sleep", "1000"}} {
+	commands := [][]string{
+		{"/bin/false"},
+		{"/no/such/program"},
+		{"/bin/sleep", "1000"},
+	}
+	for _, command := range commands {
 		ts := NewTasks("test", Config{Dir: t.TempDir(), Command: command}, CgroupConfig{})
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		_, err := ts.Launch(ctx, &Spec{TaskID: "a/t", Command: command})
@@ -173,31 +185,49 @@ func TestEnviron_AddsTheTasksVariables(t *testing.T) {
 	got := Environ(map[string]string{"A": "x=y"}, dirs, "/bin", "/run/x")
 	want := append(append([]string{"A=x=y"}, always...), "PATH=/bin:/run/x")
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
-	got = Environ(map[string]string{"PATH": "/a", "HOME": "/h", "NOMAD_TASK_DIR": "/no"}, dirs, "/bin", "/run/x")
+	env := map[string]string{
+		"PATH":           "/a",
+		"HOME":           "/h",
+		"NOMAD_TASK_DIR": "/no",
+	}
+	got = Environ(env, dirs, "/bin", "/run/x")
 	want = append(slices.Clone(always), "PATH=/a:/run/x")
 	want[3] = "HOME=/h"
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
 func TestDecodeCommand_NamesFaults(t *testing.T) {
-	c, err := DecodeCommand(map[string]any{"command": "x", "args": []any{"a", 1, int64(2), 1.5, 1e6, true},
-		"work_dir": "w"})
-	want := &Command{Command: "x", Args: []string{"a", "1", "2", "1.5", "1000000", "true"}, WorkDir: "w"}
+	c, err := DecodeCommand(map[string]any{
+		"command":  "x",
+		"args":     []any{"a", 1, int64(2), 1.5, 1e6, true},
+		"work_dir": "w",
+	})
+	want := &Command{
+		Command: "x",
+		Args:    []string{"a", "1", "2", "1.5", "1000000", "true"},
+		WorkDir: "w",
+	}
 	if err != nil || !reflect.DeepEqual(c, want) {
-		t.Fatalf("%+v, %v", c, err)
+		t.Fatalf("got %+v, %v, want %+v", c, err, want)
 	}
 	_, err = DecodeCommand(map[string]any{"command": "x", "args": []any{"a\x00"}})
 	if err == nil || !strings.Contains(err.Error(), "config.args[0]:") {
-		t.Errorf("a zero byte: %v", err)
+		t.Errorf("a zero byte: got %v, want an error of config.args[0]", err)
 	}
-	_, err = DecodeCommand(map[string]any{"command": nil, "args": 5, "x": 1, "work_dir": "a\x00"})
-	for _, path := range []string{"config.command:", "config.args:", "config.x:", "config.work_dir:"} {
+	_, err = DecodeCommand(map[string]any{
+		"command":  nil,
+		"args":     5,
+		"x":        1,
+		"work_dir": "a\x00",
+	})
+	paths := []string{"config.command:", "config.args:", "config.x:", "config.work_dir:"}
+	for _, path := range paths {
 		if err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s is not named: %v", path, err)
+			t.Errorf("the error does not name %s: %v", path, err)
 		}
 	}
 }
@@ -209,14 +239,16 @@ func TestLimitsOf_Resources(t *testing.T) {
 	}{
 		{structs.Resources{}, cgroups.Limits{}},
 		{structs.Resources{CPU: 5, MemoryMB: 2}, cgroups.Limits{CPUShares: 5, MemoryBytes: 2 << 20}},
-		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 3}, cgroups.Limits{MemoryBytes: 3 << 20,
-			MemoryReserve: 2 << 20}},
+		{
+			structs.Resources{MemoryMB: 2, MemoryMaxMB: 3},
+			cgroups.Limits{MemoryBytes: 3 << 20, MemoryReserve: 2 << 20},
+		},
 		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 1}, cgroups.Limits{MemoryBytes: 2 << 20}},
 		{structs.Resources{MemoryMB: math.MaxInt}, cgroups.Limits{MemoryBytes: structs.MaxMemoryMB << 20}},
 		{structs.Resources{MemoryMB: -5}, cgroups.Limits{}},
 	} {
 		if got := limitsOf(c.r); got != c.want {
-			t.Errorf("%+v: %+v, want %+v", c.r, got, c.want)
+			t.Errorf("%+v: got %+v, want %+v", c.r, got, c.want)
 		}
 	}
 }
@@ -225,8 +257,9 @@ func TestMain_RefusesWrongCalls(t *testing.T) {
 	for _, args := range [][]string{nil, {"a", "b"}} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestMainAsChild$")
 		cmd.Env = append(os.Environ(), "EXECUTOR_ARGS="+strings.Join(args, " "))
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 {
-			t.Errorf("%v: %v", args, err)
+		err := cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != 2 {
+			t.Errorf("%v: got the exit code %d (%v), want 2", args, code, err)
 		}
 	}
 }

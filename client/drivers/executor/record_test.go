@@ -3,7 +3,6 @@ package executor
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,8 +11,13 @@ import (
 )
 
 func testRecord() *record {
-	return &record{TaskID: "a1/web", Driver: "exec", Boot: "b", Supervisor: procRef{PID: 4242},
-		Task: procRef{PID: 4243}}
+	return &record{
+		TaskID:     "a1/web",
+		Driver:     "exec",
+		Boot:       "b",
+		Supervisor: procRef{PID: 4242},
+		Task:       procRef{PID: 4243},
+	}
 }
 
 // TestReadRecord_RefusesAChangedByte changes each byte of a record.
@@ -37,26 +41,30 @@ func TestReadRecord_RefusesAChangedByte(t *testing.T) {
 		got, err := readRecord(dir)
 		switch {
 		case err != nil && !strings.Contains(err.Error(), path):
-			t.Errorf("byte %d: %v", i, err)
+			t.Errorf("byte %d: the error does not name %s: %v", i, path, err)
 		case err != nil:
 			refused++
 		case !reflect.DeepEqual(got, testRecord()):
-			t.Errorf("byte %d: read as %+v", i, got)
+			t.Errorf("byte %d: got the record %+v, want an error", i, got)
 		}
 	}
-	if refused < len(whole)-len(`"Sum"`) { // without its name the field is unknown and ignored
-		t.Errorf("%d of %d changes refused", refused, len(whole))
+	if refused < len(whole)-len(`"Sum"`) { // with another name the field is unknown and ignored
+		t.Errorf("readRecord refused %d of %d changes", refused, len(whole))
 	}
 }
 
 func TestReadRecord_AcceptsOneOfAnOlderVersion(t *testing.T) {
 	dir := t.TempDir()
 	b, err := json.Marshal(testRecord())
-	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, recordFile), b, 0o600)); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := readRecord(dir); err != nil || !reflect.DeepEqual(got, testRecord()) {
-		t.Errorf("%+v, %v", got, err)
+	if err := os.WriteFile(filepath.Join(dir, recordFile), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readRecord(dir)
+	if err != nil || !reflect.DeepEqual(got, testRecord()) {
+		t.Errorf("got %+v, %v, want %+v", got, err, testRecord())
 	}
 }
 

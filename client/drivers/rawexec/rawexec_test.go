@@ -58,18 +58,34 @@ func newFixture(t *testing.T, cgroups bool) *fixture {
 	if !cgroups {
 		cfg.CgroupParent = "no\nsuch/" + strings.Repeat("x", 300)
 	}
-	return &fixture{t, rawexec.New(cfg, executor.Config{Dir: filepath.Join(dir, "ex"),
-		Command: []string{os.Args[0], "executor"}}), dir, ctx}
+	d := rawexec.New(cfg, executor.Config{
+		Dir:     filepath.Join(dir, "ex"),
+		Command: []string{os.Args[0], "executor"},
+	})
+	return &fixture{t, d, dir, ctx}
 }
 
 func (r *fixture) task(script string) *driver.TaskConfig {
 	r.t.Helper()
 	cfg := &driver.TaskConfig{
-		ID: "alloc/t", Task: "t", Config: map[string]any{"command": "sh", "args": []any{"-c", script}},
-		Dirs: driver.Dirs{Task: r.dir + "/t", AllocShared: r.dir, Local: r.dir + "/t/local", Secrets: r.dir +
-			"/t/secrets", Logs: r.dir},
+		ID:   "alloc/t",
+		Task: "t",
+		Config: map[string]any{
+			"command": "sh",
+			"args":    []any{"-c", script},
+		},
+		Dirs: driver.Dirs{
+			Task:        r.dir + "/t",
+			AllocShared: r.dir,
+			Local:       r.dir + "/t/local",
+			Secrets:     r.dir + "/t/secrets",
+			Logs:        r.dir,
+		},
 	}
-	if err := errors.Join(os.MkdirAll(cfg.Dirs.Local, 0o755), os.MkdirAll(cfg.Dirs.Secrets, 0o700)); err != nil {
+	err := errors.Join(
+		os.MkdirAll(cfg.Dirs.Local, 0o755),
+		os.MkdirAll(cfg.Dirs.Secrets, 0o700))
+	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
@@ -100,45 +116,45 @@ func (r *fixture) wait(cfg *driver.TaskConfig) driver.ExitResult {
 	return *res
 }
 
-func (r *fixture) out() string {
-	b, _ := os.ReadFile(r.dir + "/t.stdout.0") // not there before the task is
+func (r *fixture) output() string {
+	b, _ := os.ReadFile(r.dir + "/t.stdout.0") // the start of the task makes it
 	return string(b)
 }
 
-// pids waits until the task has written n numbers, and returns them.
-func (r *fixture) pids(n int) []int {
+// awaitPIDs waits until the task has written n process ids, and returns them.
+func (r *fixture) awaitPIDs(n int) []int {
 	r.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		var pids []int
-		for _, f := range strings.Fields(r.out()) {
+		for _, f := range strings.Fields(r.output()) {
 			pid, err := strconv.Atoi(f)
 			if err != nil {
 				r.t.Fatal(err)
 			}
 			pids = append(pids, pid)
 		}
-		if len(pids) == n && strings.HasSuffix(r.out(), "\n") {
+		if len(pids) == n && strings.HasSuffix(r.output(), "\n") {
 			return pids
 		}
 		if time.Now().After(end) {
-			r.t.Fatalf("the task said %q", r.out())
+			r.t.Fatalf("got the output %q, want %d process ids", r.output(), n)
 		}
 	}
 }
 
-func ended(pid int) bool {
+func hasEnded(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err != nil || len(b) == 0
 }
 
-func bothWays(t *testing.T, fn func(r *fixture)) {
+func withAndWithoutCgroups(t *testing.T, fn func(r *fixture)) {
 	for _, cgroups := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cgroups=%v", cgroups), func(t *testing.T) { fn(newFixture(t, cgroups)) })
 	}
 }
 
 func TestWait_ReportsTheEnd(t *testing.T) {
-	bothWays(t, func(r *fixture) {
+	withAndWithoutCgroups(t, func(r *fixture) {
 		for script, want := range map[string]driver.ExitResult{
 			`exit 0`:        {},
 			`exit 77`:       {ExitCode: 77},
@@ -147,13 +163,13 @@ func TestWait_ReportsTheEnd(t *testing.T) {
 			cfg := r.task(script)
 			r.start(cfg)
 			if res := r.wait(cfg); res != want {
-				r.t.Errorf("%s: ended with %+v, want %+v", script, res, want)
+				r.t.Errorf("%s: got the end %+v, want %+v", script, res, want)
 			}
 		}
 	})
 }
 
-const family = `
+const threeChildren = `
 	sh -c 'echo $$; exec sleep 1000' &
 	setsid sh -c 'echo $$; exec sleep 1000' &
 	(setsid sh -c 'echo $$; exec sleep 1000' &)
@@ -162,37 +178,38 @@ const family = `
 // The remaining processes of a task are killed when its first process ends, also those that have left its
 // session.
 func TestDestroy_LeavesNothing(t *testing.T) {
-	bothWays(t, func(r *fixture) {
-		cfg := r.task(family + `while [ $(wc -l < ` + r.dir + `/t.stdout.0) -lt 3 ]; do sleep 0.01; done; exit 5`)
+	withAndWithoutCgroups(t, func(r *fixture) {
+		cfg := r.task(threeChildren + `while [ $(wc -l < ` + r.dir + `/t.stdout.0) -lt 3 ]; do sleep 0.01; done; exit 5`)
 		r.start(cfg)
 		if res := r.wait(cfg); res.ExitCode != 5 {
-			r.t.Fatalf("ended with %+v", res)
+			r.t.Fatalf("got the end %+v", res)
 		}
-		for _, pid := range r.pids(3) {
-			if !ended(pid) {
-				r.t.Errorf("process %d lives", pid)
+		for _, pid := range r.awaitPIDs(3) {
+			if !hasEnded(pid) {
+				r.t.Errorf("process %d still runs", pid)
 			}
 		}
 	})
 }
 
 func TestStop_KillsAllProcesses(t *testing.T) {
-	bothWays(t, func(r *fixture) {
-		cfg := r.task(`trap '' TERM;` + family + `while :; do sleep 1; done`)
+	withAndWithoutCgroups(t, func(r *fixture) {
+		cfg := r.task(`trap '' TERM;` + threeChildren + `while :; do sleep 1; done`)
 		r.start(cfg)
-		pids := r.pids(3)
-		if s, err := r.d.Stats(r.ctx, cfg.ID); err != nil || s.PIDs < 3 || s.MemoryRSS == 0 {
-			r.t.Errorf("stats are %+v, %v", s, err)
+		pids := r.awaitPIDs(3)
+		s, err := r.d.Stats(r.ctx, cfg.ID)
+		if err != nil || s.PIDs < 3 || s.MemoryRSS == 0 {
+			r.t.Errorf("got the stats %+v, %v, want at least 3 processes", s, err)
 		}
 		if err := r.d.Stop(r.ctx, cfg.ID, "", 20*time.Millisecond); err != nil {
 			r.t.Fatal(err)
 		}
 		if res := r.wait(cfg); res.Signal != 9 {
-			r.t.Errorf("ended with %+v", res)
+			r.t.Errorf("got the end %+v", res)
 		}
 		for _, pid := range pids {
-			if !ended(pid) {
-				r.t.Errorf("process %d lives", pid)
+			if !hasEnded(pid) {
+				r.t.Errorf("process %d still runs", pid)
 			}
 		}
 	})
@@ -201,19 +218,19 @@ func TestStop_KillsAllProcesses(t *testing.T) {
 // The supervisor is killed: its processes are found and killed. Without cgroups they are the task's session.
 // A process that has left it cannot be distinguished from others.
 func TestRecover_AfterAKilledSupervisor(t *testing.T) {
-	bothWays(t, func(r *fixture) {
+	withAndWithoutCgroups(t, func(r *fixture) {
 		cfg := r.task(`sh -c 'echo $$; exec sleep 1000' & echo $$; exec sleep 1000`)
 		h := r.start(cfg)
-		pids := r.pids(2)
+		pids := r.awaitPIDs(2)
 		if err := unix.Kill(h.PID, unix.SIGKILL); err != nil {
 			r.t.Fatal(err)
 		}
 		if res := r.wait(cfg); res.Err == "" {
-			r.t.Errorf("ended with %+v", res)
+			r.t.Errorf("got the end %+v", res)
 		}
 		for _, pid := range pids {
-			if !ended(pid) {
-				r.t.Errorf("process %d lives", pid)
+			if !hasEnded(pid) {
+				r.t.Errorf("process %d still runs", pid)
 			}
 		}
 	})
@@ -231,7 +248,7 @@ func TestTask_SeesTheHostsPaths(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(r.out(), "\n")
+	lines := strings.Split(r.output(), "\n")
 	want := []string{cfg.Dirs.Task, cfg.Dirs.Local + " " + cfg.Dirs.AllocShared, "host", "b", os.Args[0]}
 	for i, w := range want {
 		if lines[i] != w {
@@ -243,40 +260,43 @@ func TestTask_SeesTheHostsPaths(t *testing.T) {
 	}
 }
 
-func TestStart_Refusals(t *testing.T) {
+func TestStart_RefusesMountsAndUnknownCommands(t *testing.T) {
 	r := newFixture(t, true)
 	cfg := r.task(`true`)
 	cfg.Mounts = []driver.Mount{{HostPath: "/tmp", TaskPath: "/m"}}
-	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) ||
-		!strings.Contains(err.Error(), "/m") {
-		t.Errorf("a mount: %v", err)
+	_, err := r.d.Start(r.ctx, cfg)
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "/m") {
+		t.Errorf("a mount: got %v, want an invalid task", err)
 	}
 	cfg = r.task(`true`)
 	cfg.Config["command"] = "no-such"
-	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) ||
-		!strings.Contains(err.Error(), `raw_exec: command "no-such" not found on this machine (PATH=`) {
-		t.Errorf("no such command: %v", err)
+	_, err = r.d.Start(r.ctx, cfg)
+	want := `raw_exec: command "no-such" not found on this machine (PATH=`
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+		t.Errorf("no such command: got %v, want %s", err, want)
 	}
 }
 
 func TestDriver_IsDisabledByDefault(t *testing.T) {
-	d := rawexec.New(rawexec.DefaultConfig(), executor.Config{Dir: t.TempDir(),
-		Command: []string{os.Args[0], "executor"}})
+	d := rawexec.New(rawexec.DefaultConfig(), executor.Config{
+		Dir:     t.TempDir(),
+		Command: []string{os.Args[0], "executor"},
+	})
 	info := d.Fingerprint(context.Background())
 	if info.Detected || info.Healthy ||
 		!strings.Contains(info.HealthDescription, "raw_exec { enabled = true }") {
-		t.Errorf("the fingerprint is %+v", info)
+		t.Errorf("got the fingerprint %+v", info)
 	}
 	cfg := &driver.TaskConfig{ID: "x", Config: map[string]any{"command": "true"}}
 	if _, err := d.Start(context.Background(), cfg); !structs.IsKind(err, structs.KindPrecondition) {
-		t.Errorf("a start: %v", err)
+		t.Errorf("a start: got %v, want a precondition", err)
 	}
 }
 
 func TestFingerprint_NamesMissingParts(t *testing.T) {
 	info := newFixture(t, false).d.Fingerprint(context.Background())
 	if !info.Healthy || !strings.Contains(info.HealthDescription, "resource limits are not enforced") {
-		t.Errorf("the fingerprint is %+v", info)
+		t.Errorf("got the fingerprint %+v", info)
 	}
 }
 
@@ -291,24 +311,25 @@ func TestUser_OwnsTheTasksDirectoriesAlone(t *testing.T) {
 	}
 	stranger := func(cfg *driver.TaskConfig) error {
 		cmd := exec.Command(cfg.Dirs.Local + "/left-behind")
-		cmd.SysProcAttr = &unix.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		stranger := &syscall.Credential{Uid: 65534, Gid: 65534}
+		cmd.SysProcAttr = &unix.SysProcAttr{Credential: stranger}
 		return cmd.Run()
 	}
 	cfg := r.task(`
 		cp /bin/true local/left-behind && chmod 4755 local/left-behind && touch secrets/x && echo made`)
 	cfg.User = "daemon"
 	r.start(cfg)
-	if res := r.wait(cfg); r.out() != "made\n" {
-		t.Fatalf("ended with %+v and said %q", res, r.out())
+	if res := r.wait(cfg); r.output() != "made\n" {
+		t.Fatalf("got the end %+v and the output %q", res, r.output())
 	}
 	if err := stranger(cfg); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("a stranger ran what the task left behind: %v", err)
+		t.Errorf("another user ran a file of the task: %v", err)
 	}
 	if err := errors.Join(os.Chmod(r.dir, 0o711), os.Chmod(cfg.Dirs.Task, 0o711)); err != nil {
 		t.Fatal(err)
 	}
 	if err := stranger(cfg); err != nil {
-		t.Errorf("the test proves nothing: the program does not run in an open directory: %v", err)
+		t.Errorf("the program does not run in an open directory, so the test has no result: %v", err)
 	}
 }
 
@@ -321,29 +342,38 @@ func TestUser_SharesTheAllocationWithOthers(t *testing.T) {
 	for i, step := range []struct {
 		user string
 		want os.FileMode
-	}{{"daemon", 0o710}, {"daemon", 0o710}, {"nobody", 0o711}, {"daemon", 0o711}} {
+	}{
+		{"daemon", 0o710},
+		{"daemon", 0o710},
+		{"nobody", 0o711},
+		{"daemon", 0o711},
+	} {
 		cfg := r.task("true")
 		cfg.ID = fmt.Sprint("alloc/", i)
 		cfg.Dirs.Task = fmt.Sprint(r.dir, "/", i)
-		cfg.Dirs.Local, cfg.Dirs.Secrets = cfg.Dirs.Task+"/local", cfg.Dirs.Task+"/secrets"
+		cfg.Dirs.Local = cfg.Dirs.Task + "/local"
+		cfg.Dirs.Secrets = cfg.Dirs.Task + "/secrets"
 		cfg.User = step.user
-		if err := errors.Join(os.MkdirAll(cfg.Dirs.Local, 0o700), os.Mkdir(cfg.Dirs.Secrets, 0o700)); err != nil {
+		err := errors.Join(
+			os.MkdirAll(cfg.Dirs.Local, 0o700),
+			os.Mkdir(cfg.Dirs.Secrets, 0o700))
+		if err != nil {
 			t.Fatal(err)
 		}
 		r.start(cfg)
 		if res := r.wait(cfg); !res.Successful() {
-			t.Errorf("%d: ended with %+v", i, res)
+			t.Errorf("%d: got the end %+v", i, res)
 		}
 		if err := r.d.Destroy(r.ctx, cfg.ID); err != nil {
 			t.Error(err)
 		}
 		if info, err := os.Stat(r.dir); err != nil || info.Mode().Perm() != step.want {
-			t.Errorf("%d: the allocation's directory is %v, %v; want %v", i, info.Mode(), err, step.want)
+			t.Errorf("%d: got the mode %v of the allocation's directory, %v, want %v", i, info.Mode(), err, step.want)
 		}
 	}
 }
 
-// A task may replace its directories by links, and its driver must not give their targets away.
+// A task may replace its directories by links. The driver must not change the owner of their targets.
 func TestUser_IsNotGivenTheTargetOfALink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to run tasks as other users")
@@ -370,22 +400,25 @@ func TestPIDsLimit_BoundsATask(t *testing.T) {
 		cat /sys/fs/cgroup/pids$(sed -n s/.*:pids://p /proc/self/cgroup)/pids.max 2>/dev/null ||
 		cat /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/pids.max`)
 	if r.d.Fingerprint(r.ctx).Attributes["driver.raw_exec.cgroups"] == "none" {
-		testskip.Lacking(t, "this machine lets us have no cgroups")
+		testskip.Lacking(t, "no cgroup can be made on this machine")
 	}
 	r.start(cfg)
-	if res := r.wait(cfg); r.out() != "4096\n" {
-		t.Fatalf("ended with %+v and said %q", res, r.out())
+	if res := r.wait(cfg); r.output() != "4096\n" {
+		t.Fatalf("got the end %+v and the output %q", res, r.output())
 	}
 }
 
 func TestConfig_NamesEveryFault(t *testing.T) {
-	err := rawexec.Config{CgroupConfig: executor.CgroupConfig{CgroupParent: "/x", PIDsLimit: 1}}.Validate()
+	bad := executor.CgroupConfig{CgroupParent: "/x", PIDsLimit: 1}
+	err := rawexec.Config{CgroupConfig: bad}.Validate()
 	for _, want := range []string{"raw_exec.cgroup_parent", "raw_exec.pids_limit: 1"} {
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
+			t.Errorf("the error does not name %s: %v", want, err)
 		}
 	}
-	if err := (rawexec.Config{CgroupConfig: executor.CgroupConfig{PIDsLimit: -1}}).Validate(); err != nil {
+	unlimited := executor.CgroupConfig{PIDsLimit: -1}
+	err = rawexec.Config{CgroupConfig: unlimited}.Validate()
+	if err != nil {
 		t.Error(err)
 	}
 }

@@ -32,19 +32,24 @@ func TestHostPaths_AreOfTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	links, binds, err := hostPaths(map[string]string{
-		dir + "/bin": "/bin", dir + "/usr": "/usr", dir + "/etc/x": "/a", dir + "/lib32": "/lib32",
+		dir + "/bin":   "/bin",
+		dir + "/usr":   "/usr",
+		dir + "/etc/x": "/a",
+		dir + "/lib32": "/lib32",
 	})
 	if err != nil || !reflect.DeepEqual(links, map[string]string{"/bin": "usr"}) {
-		t.Fatalf("links are %v, %v", links, err)
+		t.Fatalf("got the links %v, %v, want /bin to usr", links, err)
 	}
-	want := []Bind{{Source: dir + "/etc/x", Target: "/a", ReadOnly: true}, {Source: dir + "/usr", Target: "/usr",
-		ReadOnly: true}}
+	want := []Bind{
+		{Source: dir + "/etc/x", Target: "/a", ReadOnly: true},
+		{Source: dir + "/usr", Target: "/usr", ReadOnly: true},
+	}
 	if !reflect.DeepEqual(binds, want) {
-		t.Fatalf("binds are %+v", binds)
+		t.Fatalf("got the binds %+v, want %+v", binds, want)
 	}
 }
 
-func TestFind_LooksInThePath(t *testing.T) {
+func TestFindProgram_LooksInThePath(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"a/run": 0o644, "b/run": 0o755, "b/other": 0o755} {
 		path := filepath.Join(dir, name)
@@ -55,21 +60,32 @@ func TestFind_LooksInThePath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := Program{Driver: "exec", Where: "here", Dir: dir, Env: []string{"A=b", "PATH=" + dir + "/a:" + dir +
-		"/b:" + dir}}
+	path := strings.Join([]string{dir + "/a", dir + "/b", dir}, ":")
+	p := Program{
+		Driver: "exec",
+		Where:  "here",
+		Dir:    dir,
+		Env:    []string{"A=b", "PATH=" + path},
+	}
 	for command, want := range map[string]string{
-		"run": "/b/run", "other": "/b/other", "b/other": "/b/other", "./b/run": "/b/run", dir + "/b/run": "/b/run",
-		"a": "", "no": "", "a/run": "", "b": "", "./b": "",
+		"run":          "/b/run",
+		"other":        "/b/other",
+		"b/other":      "/b/other",
+		"./b/run":      "/b/run",
+		dir + "/b/run": "/b/run",
 	} {
 		p.Command = command
 		got, err := p.findProgram()
-		if want == "" {
-			if !structs.IsKind(err, structs.KindInvalid) ||
-				!strings.HasPrefix(err.Error(), fmt.Sprintf("exec: command %q ", command)) {
-				t.Errorf("%s: found %q, %v", command, got, err)
-			}
-		} else if err != nil || got != dir+want {
-			t.Errorf("%s: found %q, %v; want %s", command, got, err, want)
+		if err != nil || got != dir+want {
+			t.Errorf("%s: got %q, %v, want %s", command, got, err, want)
+		}
+	}
+	for _, command := range []string{"a", "no", "a/run", "b", "./b"} {
+		p.Command = command
+		got, err := p.findProgram()
+		want := fmt.Sprintf("exec: command %q ", command)
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %q, %v, want an invalid command", command, got, err)
 		}
 	}
 }
@@ -83,8 +99,9 @@ func TestFilterSupported_NamesTheSettingInTheWay(t *testing.T) {
 		if err := os.WriteFile(scope, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := filterSupported(scope); (err == nil) != want {
-			t.Errorf("with %q: %v", text, err)
+		err := filterSupported(scope)
+		if got := err == nil; got != want {
+			t.Errorf("with %q: got %v (%v), want %v", text, got, err, want)
 		}
 	}
 	if err := filterSupported(scope + "-of-none"); err != nil {
@@ -99,6 +116,6 @@ func TestRuntimeEnv_PassesOnRuntimeSettingsOnly(t *testing.T) {
 	env := strings.Join(RuntimeEnv(3), " ")
 	if !strings.Contains(env, "GOTRACEBACK=all") || !strings.Contains(env, "GOMAXPROCS=3") ||
 		strings.Contains(env, "SECRET") || strings.Contains(env, "64") {
-		t.Errorf("the environment is %s", env)
+		t.Errorf("got the environment %s, want only settings of the runtime", env)
 	}
 }

@@ -20,18 +20,18 @@ const (
 	refused = unix.SECCOMP_RET_ERRNO
 )
 
-// machine runs a compiled list on system calls without making them.
-type machine struct {
+// filterVM runs a compiled list on system calls without making them.
+type filterVM struct {
 	t  *testing.T
 	vm *bpf.VM
 }
 
-func newMachine(t *testing.T, modes []*arch.Info, capabilities ...string) *machine {
+func newFilterVM(t *testing.T, modes []*arch.Info, capabilities ...string) *filterVM {
 	t.Helper()
-	return newMachineOf(t, theList(t, capabilities...), modes)
+	return newFilterVMOf(t, defaultList(t, capabilities...), modes)
 }
 
-func theList(t *testing.T, capabilities ...string) *specs.LinuxSeccomp {
+func defaultList(t *testing.T, capabilities ...string) *specs.LinuxSeccomp {
 	t.Helper()
 	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}}
 	list, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
@@ -41,7 +41,7 @@ func theList(t *testing.T, capabilities ...string) *specs.LinuxSeccomp {
 	return list
 }
 
-func newMachineOf(t *testing.T, list *specs.LinuxSeccomp, modes []*arch.Info) *machine {
+func newFilterVMOf(t *testing.T, list *specs.LinuxSeccomp, modes []*arch.Info) *filterVM {
 	t.Helper()
 	prog, err := compile(list, modes)
 	if err != nil {
@@ -54,11 +54,11 @@ func newMachineOf(t *testing.T, list *specs.LinuxSeccomp, modes []*arch.Info) *m
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &machine{t, vm}
+	return &filterVM{t, vm}
 }
 
 // answer returns the answer to a call. The VM loads big-endian words, so each word is written as one.
-func (m *machine) answer(id arch.AuditArch, number uint32, args ...uint64) uint32 {
+func (m *filterVM) answer(id arch.AuditArch, number uint32, args ...uint64) uint32 {
 	m.t.Helper()
 	words := []uint32{number, uint32(id), 0, 0}
 	for i := range 6 {
@@ -79,7 +79,7 @@ func (m *machine) answer(id arch.AuditArch, number uint32, args ...uint64) uint3
 	return uint32(got)
 }
 
-func (m *machine) call(mode *arch.Info, name string, args ...uint64) uint32 {
+func (m *filterVM) call(mode *arch.Info, name string, args ...uint64) uint32 {
 	m.t.Helper()
 	number, ok := mode.SyscallNames[name]
 	if !ok {
@@ -91,73 +91,81 @@ func (m *machine) call(mode *arch.Info, name string, args ...uint64) uint32 {
 var everyMode = []*arch.Info{arch.X86_64, arch.I386, arch.AARCH64, arch.ARM}
 
 func TestFilter_RefusesNamespacesMountsAndKernelInterfaces(t *testing.T) {
-	m := newMachine(t, everyMode, "CAP_CHOWN", "CAP_SYS_CHROOT")
+	m := newFilterVM(t, everyMode, "CAP_CHOWN", "CAP_SYS_CHROOT")
 	for _, mode := range everyMode {
 		for _, name := range []string{
-			"unshare", "setns", "mount", "umount2", "pivot_root", "open_tree", "move_mount", "fsopen", "fsmount",
-			"mount_setattr", "bpf", "keyctl", "add_key", "request_key", "init_module", "finit_module", "reboot",
-			"kexec_load", "swapon", "perf_event_open", "open_by_handle_at", "io_uring_setup", "userfaultfd", "acct",
+			"unshare", "setns", "mount", "umount2", "pivot_root",
+			"open_tree", "move_mount", "fsopen", "fsmount", "mount_setattr",
+			"bpf", "keyctl", "add_key", "request_key", "init_module", "finit_module",
+			"reboot", "kexec_load", "swapon", "acct",
+			"perf_event_open", "open_by_handle_at", "io_uring_setup", "userfaultfd",
 		} {
 			if got := m.call(mode, name); got != refused|uint32(unix.EPERM) {
-				t.Errorf("%s on %s is answered %#x", name, mode.Name, got)
+				t.Errorf("%s on %s: got %#x, want EPERM", name, mode.Name, got)
 			}
 		}
-		for _, name := range []string{"read", "openat", "execve", "futex", "chroot", "ptrace", "sendmsg", "rseq"} {
+		for _, name := range []string{
+			"read", "openat", "execve", "futex", "chroot", "ptrace", "sendmsg", "rseq",
+		} {
 			if got := m.call(mode, name); got != allowed {
-				t.Errorf("%s on %s is answered %#x", name, mode.Name, got)
+				t.Errorf("%s on %s: got %#x, want it allowed", name, mode.Name, got)
 			}
 		}
 	}
 }
 
 func TestFilter_RefusesCloneOfNamespaces(t *testing.T) {
-	m := newMachine(t, everyMode)
+	m := newFilterVM(t, everyMode)
 	for _, mode := range everyMode {
 		for flags, want := range map[uint64]uint32{
-			0: allowed, unix.CLONE_VM | unix.CLONE_VFORK: allowed, 1 << 40: allowed,
-			unix.CLONE_NEWUSER: refused | uint32(unix.EPERM), unix.CLONE_NEWNS | 17: refused | uint32(unix.EPERM),
-			unix.CLONE_NEWCGROUP:      refused | uint32(unix.EPERM),
-			1<<40 | unix.CLONE_NEWNET: refused | uint32(unix.EPERM),
+			0:                                allowed,
+			unix.CLONE_VM | unix.CLONE_VFORK: allowed,
+			1 << 40:                          allowed,
+			unix.CLONE_NEWUSER:               refused | uint32(unix.EPERM),
+			unix.CLONE_NEWNS | 17:            refused | uint32(unix.EPERM),
+			unix.CLONE_NEWCGROUP:             refused | uint32(unix.EPERM),
+			1<<40 | unix.CLONE_NEWNET:        refused | uint32(unix.EPERM),
 		} {
 			if got := m.call(mode, "clone", flags); got != want {
-				t.Errorf("clone with %#x on %s is answered %#x, want %#x", flags, mode.Name, got, want)
+				t.Errorf("clone with %#x on %s: got %#x, want %#x", flags, mode.Name, got, want)
 			}
 		}
 		if got := m.call(mode, "clone3"); got != refused|uint32(unix.ENOSYS) {
-			t.Errorf("clone3 on %s is answered %#x", mode.Name, got)
+			t.Errorf("clone3 on %s: got %#x, want ENOSYS", mode.Name, got)
 		}
 	}
 }
 
 func TestFilter_AnswersUnknownCallsWithENOSYS(t *testing.T) {
-	m := newMachine(t, everyMode)
+	m := newFilterVM(t, everyMode)
 	unknown := refused | uint32(unix.ENOSYS)
 	for _, mode := range everyMode {
 		if got := m.answer(mode.ID, 5000); got != unknown {
-			t.Errorf("a call newer than the list is answered %#x on %s", got, mode.Name)
+			t.Errorf("a call newer than the list on %s: got %#x, want ENOSYS", mode.Name, got)
 		}
 	}
 	if got := m.answer(arch.X86_64.ID, 1<<30); got != unknown {
-		t.Errorf("read of x32 is answered %#x", got)
+		t.Errorf("read of x32: got %#x, want ENOSYS", got)
 	}
-	if got := newMachine(t, []*arch.Info{arch.X86_64}).call(arch.I386, "read"); got != unknown {
-		t.Errorf("a call of another architecture is answered %#x", got)
+	only64 := newFilterVM(t, []*arch.Info{arch.X86_64})
+	if got := only64.call(arch.I386, "read"); got != unknown {
+		t.Errorf("a call of another architecture: got %#x, want ENOSYS", got)
 	}
 }
 
 func TestFilter_AllowsTheCallsOfACapability(t *testing.T) {
-	m := newMachine(t, everyMode, "CAP_SYS_ADMIN")
+	m := newFilterVM(t, everyMode, "CAP_SYS_ADMIN")
 	for _, name := range []string{"mount", "umount2", "unshare", "setns", "clone3"} {
 		if got := m.call(arch.X86_64, name); got != allowed {
-			t.Errorf("%s beside CAP_SYS_ADMIN is answered %#x", name, got)
+			t.Errorf("%s with CAP_SYS_ADMIN: got %#x, want it allowed", name, got)
 		}
 	}
 }
 
 // The compiled list answers as the list reads, for random calls with arguments near the values it names.
 func TestFilter_AnswersAsTheListReads(t *testing.T) {
-	list := theList(t)
-	m := newMachineOf(t, list, everyMode)
+	list := defaultList(t)
+	m := newFilterVMOf(t, list, everyMode)
 	values := []uint64{0, 1, 1 << 32}
 	for _, rule := range list.Syscalls {
 		for _, a := range rule.Args {
@@ -169,17 +177,17 @@ func TestFilter_AnswersAsTheListReads(t *testing.T) {
 		for name := range mode.SyscallNames {
 			for range 3 {
 				arg := values[rng.IntN(len(values))]
-				want := read(list, mode, name, arg)
+				want := expectedAnswer(list, mode, name, arg)
 				if got := m.call(mode, name, arg); got != want {
-					t.Fatalf("%s(%#x) on %s is answered %#x, the list says %#x", name, arg, mode.Name, got, want)
+					t.Fatalf("%s(%#x) on %s: got %#x, want %#x", name, arg, mode.Name, got, want)
 				}
 			}
 		}
 	}
 }
 
-// read looks a call up in the list itself. All arguments that the list compares are the first one.
-func read(list *specs.LinuxSeccomp, mode *arch.Info, name string, arg uint64) uint32 {
+// expectedAnswer looks a call up in the list. All arguments that the list compares are the first one.
+func expectedAnswer(list *specs.LinuxSeccomp, mode *arch.Info, name string, arg uint64) uint32 {
 	newest := 0
 	for _, rule := range list.Syscalls {
 		for _, n := range rule.Names {
@@ -225,7 +233,7 @@ func TestDefault_CompilesForThisMachine(t *testing.T) {
 		t.Fatalf("the filter has %d instructions, %v", len(f), err)
 	}
 	if err := (Filter{}).Install(); err == nil {
-		t.Fatal("an empty filter was installed")
+		t.Fatal("Install accepts an empty filter")
 	}
 }
 
@@ -233,13 +241,25 @@ func TestCompile_RefusesAListItDoesNotUnderstand(t *testing.T) {
 	one := uint(1)
 	for name, list := range map[string]*specs.LinuxSeccomp{
 		"default action": {DefaultAction: specs.ActTrace},
-		"action": {DefaultAction: specs.ActErrno, DefaultErrnoRet: &one, Syscalls: []specs.LinuxSyscall{
-			{Names: []string{"read"}, Action: specs.ActNotify}}},
-		"comparison": {DefaultAction: specs.ActErrno, Syscalls: []specs.LinuxSyscall{
-			{Names: []string{"read"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{{Op: specs.OpNotEqual}}}}},
+		"action": {
+			DefaultAction:   specs.ActErrno,
+			DefaultErrnoRet: &one,
+			Syscalls: []specs.LinuxSyscall{{
+				Names:  []string{"read"},
+				Action: specs.ActNotify,
+			}},
+		},
+		"comparison": {
+			DefaultAction: specs.ActErrno,
+			Syscalls: []specs.LinuxSyscall{{
+				Names:  []string{"read"},
+				Action: specs.ActAllow,
+				Args:   []specs.LinuxSeccompArg{{Op: specs.OpNotEqual}},
+			}},
+		},
 	} {
 		if _, err := compile(list, everyMode); err == nil {
-			t.Errorf("a list with an unknown %s was compiled", name)
+			t.Errorf("compile accepts a list with an unknown %s", name)
 		}
 	}
 }
