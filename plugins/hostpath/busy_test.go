@@ -14,14 +14,17 @@ import (
 
 func TestRetryEBUSY_EndsWithTheDriver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := retryEBUSY(ctx, func() error { cancel(); return unix.EBUSY })
+	err := retryEBUSY(ctx, func() error {
+		cancel()
+		return unix.EBUSY
+	})
 	if codeOf(err) != codes.Unavailable || !errors.Is(err, unix.EBUSY) {
-		t.Error(err)
+		t.Errorf("got %v, want Unavailable with EBUSY", err)
 	}
 }
 
-// here runs the driver in this process, so that a test can be at its points, until the test ends.
-func (w *fixture) here(at func(point string)) {
+// runHere runs the driver in this process until the test ends, and calls at for each point of the driver.
+func (w *fixture) runHere(at func(point string)) {
 	w.t.Helper()
 	crash = at
 	ctx, cancel := context.WithCancel(context.Background())
@@ -43,18 +46,18 @@ func TestUnpublish_WaitsForABusyMount(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			k.needs(t)
 			w := newFixture(t)
-			letGo := func() {}
-			w.here(func(point string) {
+			release := func() {}
+			w.runHere(func(point string) {
 				if point == "unmount busy" {
-					letGo()
+					release()
 				}
 			})
 			v := w.volume(k, "v")
-			v.up()
+			v.stageAndPublish()
 			held := func(path string) {
 				f, err := os.Create(filepath.Join(path, "open"))
 				w.must("open", err)
-				letGo = sync.OnceFunc(func() { _ = f.Close() })
+				release = sync.OnceFunc(func() { _ = f.Close() })
 			}
 			held(v.target)
 			w.must("unpublish", v.doUnpublish(v.target))
@@ -65,8 +68,8 @@ func TestUnpublish_WaitsForABusyMount(t *testing.T) {
 	}
 }
 
-// An order to detach an open device is executed when the device is closed. An attach of the image before that
-// cancels the order.
+// The kernel detaches an open device after its close. An attach of the image before the close keeps the
+// device.
 func TestAttach_KeepsADeviceThatWasToBeDetached(t *testing.T) {
 	needRoot(t)
 	needLoops(t)
@@ -108,6 +111,6 @@ func TestAttach_WithoutAFreeLoopDevice(t *testing.T) {
 	defer image.Close()
 	_, err = configureLoop(filepath.Join(t.TempDir(), "loop9"), image, false, false)
 	if !errors.Is(err, unix.EBUSY) {
-		t.Errorf("a device that /dev does not have: %v", err)
+		t.Errorf("a device that /dev lacks: got %v, want EBUSY", err)
 	}
 }

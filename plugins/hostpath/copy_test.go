@@ -38,16 +38,17 @@ func TestCopyTree_CopiesEverything(t *testing.T) {
 
 	must(copyTree(context.Background(), from, to))
 
-	for _, name := range []string{".", "dir", "dir/empty", "dir/file", "second", "link", "dir/up",
-		"pipe", "null"} {
+	for _, name := range []string{
+		".", "dir", "dir/empty", "dir/file", "second", "link", "dir/up", "pipe", "null",
+	} {
 		var a, b unix.Stat_t
 		must(unix.Lstat(filepath.Join(from, name), &a))
 		must(unix.Lstat(filepath.Join(to, name), &b))
 		if a.Mode != b.Mode || a.Uid != b.Uid || a.Gid != b.Gid || a.Rdev != b.Rdev || a.Nlink != b.Nlink {
-			t.Errorf("%s: %+v became %+v", name, a, b)
+			t.Errorf("%s: got %+v, want %+v", name, b, a)
 		}
 		if a.Mode&unix.S_IFMT == unix.S_IFDIR && a.Mtim != b.Mtim {
-			t.Errorf("%s: time %v became %v", name, a.Mtim, b.Mtim)
+			t.Errorf("%s: got the time %v, want %v", name, b.Mtim, a.Mtim)
 		}
 	}
 	var a, b unix.Stat_t
@@ -56,20 +57,24 @@ func TestCopyTree_CopiesEverything(t *testing.T) {
 	if a.Ino != b.Ino {
 		t.Error("two names of one file became two files")
 	}
-	if to, err := os.Readlink(to + "/link"); err != nil || to != "/etc/passwd" {
-		t.Error(to, err)
+	if got, err := os.Readlink(to + "/link"); err != nil || got != "/etc/passwd" {
+		t.Errorf("the link has the target %q, %v, want /etc/passwd", got, err)
 	}
 	value := make([]byte, 8)
-	if n, err := unix.Getxattr(to+"/dir/file", "trusted.berth", value); err != nil || string(value[:n]) != "x" {
-		t.Error("extended attribute: ", n, err)
+	n, err := unix.Getxattr(to+"/dir/file", "trusted.berth", value)
+	must(err)
+	if got := string(value[:n]); got != "x" {
+		t.Errorf("the extended attribute is %q, want x", got)
 	}
 }
 
 // A file has two names, and its owner removes the one that would have been copied first.
 func TestCopyTree_AFileWhoseFirstNameIsGone(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.WriteFile(from+"/second", []byte("text"), 0o600),
-		os.Link(from+"/second", from+"/third")); err != nil {
+	err := errors.Join(
+		os.WriteFile(from+"/second", []byte("text"), 0o600),
+		os.Link(from+"/second", from+"/third"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	src, err := os.OpenRoot(from)
@@ -93,7 +98,7 @@ func TestCopyTree_AFileWhoseFirstNameIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(b) != "text" {
-			t.Errorf("%s: %q %v", name, b, err)
+			t.Errorf("%s: got %q, %v, want text", name, b, err)
 		}
 	}
 }
@@ -106,7 +111,7 @@ func TestCopyTree_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := copyTree(ctx, from, to); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("got %v, want a canceled context", err)
 	}
 }
 
@@ -138,9 +143,9 @@ func TestCopyImage_KeepsHoles(t *testing.T) {
 			r.Fatalf("the copy differs (%v)", err)
 		}
 		var sa, sb unix.Stat_t
-		if err := errors.Join(unix.Stat(dir+"/from", &sa), unix.Stat(dir+"/to", &sb)); err != nil ||
-			sb.Blocks > sa.Blocks+16 {
-			r.Fatalf("%d blocks became %d (%v)", sa.Blocks, sb.Blocks, err)
+		err = errors.Join(unix.Stat(dir+"/from", &sa), unix.Stat(dir+"/to", &sb))
+		if err != nil || sb.Blocks > sa.Blocks+16 {
+			r.Fatalf("the copy has %d blocks, its source %d (%v)", sb.Blocks, sa.Blocks, err)
 		}
 	})
 }
@@ -164,7 +169,7 @@ func TestMountFlags_AreParsed(t *testing.T) {
 	} {
 		bits, data, err := mountFlags(tc.in)
 		if bits != tc.bits || !slices.Equal(data, tc.data) || (err != nil) != tc.bad {
-			t.Errorf("%q: %x %q %v", tc.in, bits, data, err)
+			t.Errorf("%q: got %x, %q, %v; want %x, %q", tc.in, bits, data, err, tc.bits, tc.data)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// crashPoints are all points between record, act and mark, with the kinds of volumes that come by.
+// crashPoints are all points between record, act and mark, with the kinds of volumes that pass them.
 var crashPoints = []struct {
 	point string
 	kinds []kind
@@ -36,16 +36,16 @@ func TestCrash_AtAnyPointLosesAndLeaksNothing(t *testing.T) {
 	for _, c := range crashPoints {
 		for _, k := range c.kinds {
 			t.Run(c.point+"/"+k.name, func(t *testing.T) {
-				t.Parallel() // most of the time a disk is waited for
+				t.Parallel() // the test mostly waits for a disk
 				k.needs(t)
 				w := newFixture(t)
 				w.start(crashEnv + "=" + c.point)
-				l := &life{fixture: w, k: k}
+				l := &lifecycle{fixture: w, k: k}
 				for _, step := range l.steps() {
 					l.step(step.name, step.do)
 				}
 				if l.kills != 1 {
-					t.Errorf("killed %d times", l.kills)
+					t.Errorf("got %d kills, want 1", l.kills)
 				}
 				rows, _ := filepath.Glob(w.path("data", "*s", "*"))
 				if len(rows) > 0 {
@@ -56,8 +56,8 @@ func TestCrash_AtAnyPointLosesAndLeaksNothing(t *testing.T) {
 	}
 }
 
-// life is the whole life of a volume, a snapshot of it, and a clone.
-type life struct {
+// lifecycle has the steps from the creation to the removal of a volume, a snapshot of it, and a clone.
+type lifecycle struct {
 	*fixture
 	k     kind
 	v     *testVolume
@@ -67,21 +67,21 @@ type life struct {
 }
 
 // step does a step. If the driver dies during it, step starts the driver again and repeats the step.
-func (l *life) step(name string, do func() error) {
+func (l *lifecycle) step(name string, do func() error) {
 	l.t.Helper()
 	err := do()
 	if structs.IsKind(err, structs.KindUnavailable) && codeName(err) == "Unavailable" {
-		l.died()
+		l.awaitKilled()
 		l.kills++
 		l.start()
-		l.nothingLoose(name)
+		l.checkLoopDevices(name)
 		err = do()
 	}
 	l.must(name, err)
 }
 
-// nothingLoose checks that after a start an image that is not staged has no loop device.
-func (l *life) nothingLoose(step string) {
+// checkLoopDevices checks that after a start an image that is not staged has no loop device.
+func (l *lifecycle) checkLoopDevices(step string) {
 	l.t.Helper()
 	if step != "create" && step != "delete clone" {
 		return
@@ -89,31 +89,31 @@ func (l *life) nothingLoose(step string) {
 	images, _ := filepath.Glob(l.path("data/volumes/*/image"))
 	for _, i := range images {
 		if devices, err := loopsOf(i); err != nil || len(devices) > 0 {
-			l.t.Errorf("%v shows %s (%v)", devices, i, err)
+			l.t.Errorf("after the %s the loop devices %v show %s (%v)", step, devices, i, err)
 		}
 	}
 }
 
-type lifeStep struct {
+type lifecycleStep struct {
 	name string
 	do   func() error
 }
 
-func (l *life) steps() []lifeStep {
+func (l *lifecycle) steps() []lifecycleStep {
 	const size = 24 << 20
 	ctx := l.t.Context()
-	return []lifeStep{
+	return []lifecycleStep{
 		{"create", func() error {
 			r, err := l.CreateVolume(ctx, l.k.createRequest("v"))
 			if err == nil {
-				l.v = l.known(l.k, "v", r.ExternalID)
+				l.v = l.testVolume(l.k, "v", r.ExternalID)
 			}
 			return err
 		}},
 		{"stage", func() error { return l.v.doStage() }},
 		{"publish", func() error { return l.v.doPublish(l.v.target, false) }},
 		{"write", func() error { return l.v.write(l.v.target, "precious") }},
-		{"unpublish to snapshot", func() error { // a device that is written to is not copied
+		{"unpublish to snapshot", func() error { // the driver does not copy a writable device
 			if !l.k.block {
 				return nil
 			}
@@ -128,25 +128,28 @@ func (l *life) steps() []lifeStep {
 		}},
 		{"publish again", func() error { return l.v.doPublish(l.v.target, false) }},
 		{"write on", func() error { return l.v.write(l.v.target, "changed!") }},
-		{"expand", func() error { _, err := l.v.doExpand(size); return err }},
-		{"read", func() error { l.v.holds(l.v.target, "changed!"); return nil }},
+		{"expand", func() error {
+			_, err := l.v.doExpand(size)
+			return err
+		}},
+		{"read", func() error { return l.v.checkText(l.v.target, "changed!") }},
 		{"unpublish", func() error { return l.v.doUnpublish(l.v.target) }},
 		{"unstage", func() error { return l.v.doUnstage() }},
 		{"stage again", func() error { return l.v.doStage() }},
 		{"publish once more", func() error { return l.v.doPublish(l.v.target, true) }},
-		{"read again", func() error { l.v.holds(l.v.target, "changed!"); return nil }},
+		{"read again", func() error { return l.v.checkText(l.v.target, "changed!") }},
 		{"restore", func() error {
 			req := l.k.createRequest("c")
 			req.SnapshotID = l.snap
 			r, err := l.CreateVolume(ctx, req)
 			if err == nil {
-				l.clone = l.known(l.k, "c", r.ExternalID)
+				l.clone = l.testVolume(l.k, "c", r.ExternalID)
 			}
 			return err
 		}},
 		{"stage clone", func() error { return l.clone.doStage() }},
 		{"publish clone", func() error { return l.clone.doPublish(l.clone.target, false) }},
-		{"read clone", func() error { l.clone.holds(l.clone.target, "precious"); return nil }},
+		{"read clone", func() error { return l.clone.checkText(l.clone.target, "precious") }},
 		{"unpublish clone", func() error { return l.clone.doUnpublish(l.clone.target) }},
 		{"unstage clone", func() error { return l.clone.doUnstage() }},
 		{"unpublish last", func() error { return l.v.doUnpublish(l.v.target) }},

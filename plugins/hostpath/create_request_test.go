@@ -8,7 +8,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 )
 
-// A size near the end of an int64 is refused, not rounded up past it.
+// Rounding up a size near the end of an int64 would overflow.
 func TestCheckRange_RefusesASizeThatCannotBeRounded(t *testing.T) {
 	for _, size := range []int64{maxSize + 1, math.MaxInt64} {
 		err := checkRange(&csi.CapacityRange{RequiredBytes: size})

@@ -69,7 +69,8 @@ func runDriver(config string) int {
 	return 0
 }
 
-// fixture is a data directory, a socket and directories to stage and publish in, all gone after the test.
+// fixture has a data directory, a socket and directories to stage and publish in. The test removes them at
+// its end.
 type fixture struct {
 	t    *testing.T
 	dir  string
@@ -87,8 +88,12 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &fixture{t: t, dir: dir, cfg: Config{Endpoint: "unix://" + dir + "/csi.sock", NodeID: "node-a",
-		DataDir: dir + "/data"}}
+	cfg := Config{
+		Endpoint: "unix://" + dir + "/csi.sock",
+		NodeID:   "node-a",
+		DataDir:  dir + "/data",
+	}
+	w := &fixture{t: t, dir: dir, cfg: cfg}
 	for _, d := range []string{"stage", "targets"} {
 		if err := os.Mkdir(w.path(d), 0o700); err != nil {
 			t.Fatal(err)
@@ -158,7 +163,8 @@ func (w *fixture) launch(env ...string) error {
 	attr.Pdeathsig = syscall.SIGKILL
 	w.cmd.SysProcAttr = &attr
 	log := &testLog{w.t}
-	w.cmd.Stdout, w.cmd.Stderr = log, log
+	w.cmd.Stdout = log
+	w.cmd.Stderr = log
 	if err := w.cmd.Start(); err != nil {
 		return err
 	}
@@ -172,15 +178,16 @@ func (w *fixture) dial() (err error) {
 	if w.Client != nil {
 		return nil
 	}
-	if w.Client, err = csi.Dial(w.cfg.Endpoint, csi.Options{}); err != nil {
+	w.Client, err = csi.Dial(w.cfg.Endpoint, csi.Options{})
+	if err != nil {
 		return err
 	}
 	w.t.Cleanup(func() { _ = w.Close() })
 	return nil
 }
 
-// awaitReady probes until the driver answers that it is ready; a probe fails at once while there is no
-// socket, so a short timer keeps the loop from spinning.
+// awaitReady probes until the driver answers that it is ready. A probe fails at once without a socket, so a
+// short timer bounds the rate of the loop.
 func (w *fixture) awaitReady() error {
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -195,31 +202,31 @@ func (w *fixture) awaitReady() error {
 	}
 }
 
-// kill ends the process without a chance to tidy up.
+// kill kills the process.
 func (w *fixture) kill() {
 	if w.cmd != nil {
 		_ = w.cmd.Process.Kill()
-		w.died()
+		w.awaitKilled()
 	}
 }
 
-// died waits for the end of a process that was killed.
-func (w *fixture) died() {
+// awaitKilled waits for the end of a process that was killed.
+func (w *fixture) awaitKilled() {
 	w.t.Helper()
 	err := w.cmd.Wait()
 	w.cmd = nil
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		w.t.Errorf("driver ended by itself: %v", err)
+		w.t.Errorf("the driver ended by itself: %v", err)
 	}
 }
 
-// term ends the process politely.
-func (w *fixture) term() {
+// terminate ends the process with SIGTERM.
+func (w *fixture) terminate() {
 	w.t.Helper()
 	_ = w.cmd.Process.Signal(syscall.SIGTERM)
 	if err := w.cmd.Wait(); err != nil {
-		w.t.Errorf("driver did not end well: %v", err)
+		w.t.Errorf("the driver ended with %v", err)
 	}
 	w.cmd = nil
 }

@@ -16,9 +16,9 @@ import (
 	"berth/structs"
 )
 
-// shared makes the directories for staging and publishing shared mounts, as an orchestrator passes them to a
-// plugin. Each driver process gets its own mount namespace.
-func (w *fixture) shared() {
+// shareMounts makes the directories for staging and publishing shared mounts, as an orchestrator passes them
+// to a plugin. Each driver process gets its own mount namespace.
+func (w *fixture) shareMounts() {
 	w.t.Helper()
 	w.attr.Cloneflags = syscall.CLONE_NEWNS
 	for _, d := range []string{w.path("stage"), w.path("targets")} {
@@ -27,57 +27,61 @@ func (w *fixture) shared() {
 	}
 }
 
-func (w *fixture) unshared() {
+func (w *fixture) unshareMounts() {
 	for _, d := range []string{w.path("stage"), w.path("targets")} {
-		w.must("unbind", backoff.RetryEBUSY(context.Background(), func() error { return unix.Unmount(d, 0) }))
+		err := backoff.RetryEBUSY(context.Background(), func() error {
+			return unix.Unmount(d, 0)
+		})
+		w.must("unbind", err)
 	}
 }
 
 // In its own task the driver has another mount table than its orchestrator, and its successor has yet another
 // one. All of them see mounts in shared directories.
 func TestDriver_InAPrivateMountNamespace(t *testing.T) {
-	each(t, kinds, func(t *testing.T, k kind) {
+	forEachKind(t, kinds, func(t *testing.T, k kind) {
 		w := newFixture(t)
-		w.shared()
+		w.shareMounts()
 		w.start()
 		v := w.volume(k, "v")
-		v.up()
-		w.must("write", v.write(v.target, "precious")) // here, not in the driver's namespace
+		v.stageAndPublish()
+		w.must("write", v.write(v.target, "precious")) // in the namespace of the test
 		w.kill()
-		v.holds(v.target, "precious")
+		v.mustHold(v.target, "precious")
 		w.start()
 		w.must("stage what is staged", v.doStage())
 		w.must("publish what is published", v.doPublish(v.target, false))
 		if n := len(mountsBelow(t, v.target)); n != 1 {
-			t.Fatalf("%d mounts are stacked on the target", n)
+			t.Fatalf("got %d mounts on the target, want 1", n)
 		}
-		w.refused("delete what is published", "FailedPrecondition", v.doDelete())
-		v.down()
-		w.unshared()
+		w.mustFail("delete what is published", "FailedPrecondition", v.doDelete())
+		v.remove()
+		w.unshareMounts()
 	})
 }
 
-// A private mount namespace that was made while a volume was mounted keeps the mount when it is gone
-// everywhere else. The volume can be staged again at once, and is deleted when that namespace ends.
+// A private mount namespace that was made during a mount keeps the mount after the unmount elsewhere. The
+// volume can be staged again at once. It can be deleted after the end of that namespace.
 func TestUnstage_WithAMountElsewhere(t *testing.T) {
 	anImage.needs(t)
-	w := running(t)
+	w := newRunningFixture(t)
 	v := w.volume(anImage, "v")
-	v.up()
+	v.stageAndPublish()
 	w.must("write", v.write(v.target, "precious"))
-	elsewhere := holdNamespace(t)
+	endNamespace := holdNamespace(t)
 	w.must("unpublish", v.doUnpublish(v.target))
 	w.must("unstage", v.doUnstage())
-	v.up()
-	v.holds(v.target, "precious")
+	v.stageAndPublish()
+	v.mustHold(v.target, "precious")
 	w.must("unpublish", v.doUnpublish(v.target))
 	w.must("unstage", v.doUnstage())
-	w.refused("delete what is mounted elsewhere", "FailedPrecondition", v.doDelete())
-	elsewhere()
+	w.mustFail("delete what is mounted elsewhere", "FailedPrecondition", v.doDelete())
+	endNamespace()
 	w.must("delete", v.doDelete())
 }
 
-// holdNamespace starts a process with a private copy of the mount table; the function it returns ends it.
+// holdNamespace starts a process with a private copy of the mount table. The returned function ends the
+// process.
 func holdNamespace(t *testing.T) (end func()) {
 	t.Helper()
 	r, wr, err := os.Pipe()
@@ -89,8 +93,12 @@ func holdNamespace(t *testing.T) (end func()) {
 		t.Fatal(err)
 	}
 	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "echo; read x"}, &os.ProcAttr{
-		Files: []*os.File{r, readyW, nil}, Sys: &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS,
-			Pdeathsig: syscall.SIGKILL}})
+		Files: []*os.File{r, readyW, nil},
+		Sys: &syscall.SysProcAttr{
+			Unshareflags: syscall.CLONE_NEWNS,
+			Pdeathsig:    syscall.SIGKILL,
+		},
+	})
 	_, _ = r.Close(), readyW.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +120,7 @@ func TestCrash_AtRandomMoments(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	anImage.needs(t)
-	w := running(t)
+	w := newRunningFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var killer sync.WaitGroup
 	killer.Go(func() {
@@ -129,8 +137,11 @@ func TestCrash_AtRandomMoments(t *testing.T) {
 			}
 		}
 	})
-	t.Cleanup(func() { cancel(); killer.Wait() })
-	persist := func(what string, do func() error) {
+	t.Cleanup(func() {
+		cancel()
+		killer.Wait()
+	})
+	repeat := func(call string, do func() error) {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute)
 		for {
@@ -139,54 +150,56 @@ func TestCrash_AtRandomMoments(t *testing.T) {
 				return
 			}
 			if !structs.IsKind(err, structs.KindUnavailable) || time.Now().After(deadline) {
-				t.Fatalf("%s: %v", what, err)
+				t.Fatalf("%s: %v", call, err)
 			}
 			<-time.After(time.Millisecond)
 		}
 	}
 	for round := range 6 {
 		for _, k := range kinds {
-			one(t, w, k, string(rune('a'+round))+k.name, persist)
+			name := string(rune('a'+round)) + k.name
+			w.useVolume(k, name, repeat)
 		}
 	}
 	cancel()
 	killer.Wait()
 	list, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
 	if err != nil || len(list.Volumes) != 0 {
-		t.Fatalf("%+v %v", list, err)
+		t.Fatalf("got the volumes %+v, %v, want none", list, err)
 	}
 }
 
-// one takes one volume through its life.
-func one(t *testing.T, w *fixture, k kind, name string, persist func(string, func() error)) {
+// useVolume creates a volume, uses it and removes it.
+func (w *fixture) useVolume(k kind, name string, repeat func(string, func() error)) {
+	t := w.t
 	t.Helper()
 	var v *testVolume
-	persist("create", func() error {
+	repeat("create", func() error {
 		r, err := w.CreateVolume(t.Context(), k.createRequest(name))
 		if err == nil {
-			v = w.known(k, name, r.ExternalID)
+			v = w.testVolume(k, name, r.ExternalID)
 		}
 		return err
 	})
-	persist("stage", v.doStage)
-	persist("publish", func() error { return v.doPublish(v.target, false) })
+	repeat("stage", v.doStage)
+	repeat("publish", func() error { return v.doPublish(v.target, false) })
 	if err := v.write(v.target, "precious"); err != nil {
 		t.Fatal(err)
 	}
-	persist("unpublish", func() error { return v.doUnpublish(v.target) })
-	persist("unstage", v.doUnstage)
+	repeat("unpublish", func() error { return v.doUnpublish(v.target) })
+	repeat("unstage", v.doUnstage)
 	snap := ""
-	persist("snapshot", func() (err error) {
+	repeat("snapshot", func() (err error) {
 		snap, err = w.snapshot(v.id, name)
 		return err
 	})
-	persist("stage", v.doStage)
-	persist("publish", func() error { return v.doPublish(v.target, true) })
-	v.holds(v.target, "precious")
-	persist("unpublish", func() error { return v.doUnpublish(v.target) })
-	persist("unstage", v.doUnstage)
-	persist("delete snapshot", func() error { return w.deleteSnapshot(snap) })
-	persist("delete", v.doDelete)
+	repeat("stage", v.doStage)
+	repeat("publish", func() error { return v.doPublish(v.target, true) })
+	v.mustHold(v.target, "precious")
+	repeat("unpublish", func() error { return v.doUnpublish(v.target) })
+	repeat("unstage", v.doUnstage)
+	repeat("delete snapshot", func() error { return w.deleteSnapshot(snap) })
+	repeat("delete", v.doDelete)
 	if _, err := os.Stat(v.target); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the target is left: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
 
 	"berth/csi"
 	"berth/internal/keylock"
@@ -19,7 +20,7 @@ import (
 // A successor on the same data directory answers "not ready" until its predecessor has left. Then it has all
 // records of the predecessor.
 func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
-	w := running(t)
+	w := newRunningFixture(t)
 	v := w.volume(aDirectory, "v")
 
 	cfg := w.cfg
@@ -52,27 +53,26 @@ func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
 		}
 	}
 	probe(false)
-	if _, err := second.CreateVolume(t.Context(),
-		aDirectory.createRequest("x")); csi.Code(err) != "Unavailable" {
-		t.Fatal(err)
-	}
-	w.term()
+	_, err = second.CreateVolume(t.Context(), aDirectory.createRequest("x"))
+	w.mustFail("create before the driver is ready", "Unavailable", err)
+	w.terminate()
 	probe(true)
 	list, err := second.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
 	if err != nil || len(list.Volumes) != 1 || list.Volumes[0].ExternalID != v.id {
-		t.Fatalf("%+v %v", list, err)
+		t.Fatalf("got the volumes %+v, %v, want %s", list, err, v.id)
 	}
-	w.must("delete", second.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: v.id}))
+	deletion := &structs.ClientCSIDeleteRequest{ExternalID: v.id}
+	w.must("delete", second.DeleteVolume(t.Context(), deletion))
 }
 
 func TestRun_ReplacesAStaleSocket(t *testing.T) {
-	w := running(t)
+	w := newRunningFixture(t)
 	w.kill()
 	if _, err := os.Lstat(w.path("csi.sock")); err != nil {
 		t.Fatal("a killed driver leaves its socket: ", err)
 	}
 	w.start()
-	w.term()
+	w.terminate()
 	if _, err := os.Lstat(w.path("csi.sock")); err == nil {
 		t.Fatal("the socket is left")
 	}
@@ -87,11 +87,11 @@ func TestConfig_ReportsAllFaults(t *testing.T) {
 	err := Run(t.Context(), Config{Endpoint: "csi.sock", DataDir: "data", Capacity: -1, MaxVolumes: -1})
 	for _, want := range []string{"endpoint", "node id", "data directory", "capacity", "max volumes"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not told of: %v", want, err)
+			t.Errorf("the error does not name %q: %v", want, err)
 		}
 	}
 	if !structs.IsKind(err, structs.KindInvalid) {
-		t.Error(structs.KindOf(err))
+		t.Errorf("got an error of the kind %s, want invalid", structs.KindOf(err))
 	}
 }
 
@@ -100,8 +100,11 @@ func TestRun_EndsWithoutADataDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := Run(t.Context(), Config{Endpoint: filepath.Join(dir, "s"), NodeID: "n",
-		DataDir: filepath.Join(dir, "file", "data")})
+	err := Run(t.Context(), Config{
+		Endpoint: filepath.Join(dir, "s"),
+		NodeID:   "n",
+		DataDir:  filepath.Join(dir, "file", "data"),
+	})
 	if err == nil {
 		t.Fatal("ran without a data directory")
 	}
@@ -109,20 +112,24 @@ func TestRun_EndsWithoutADataDirectory(t *testing.T) {
 
 // An unreadable record hides no other record, and its data stays for an operator.
 func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
-	for name, text := range map[string]string{"no json": "{", "null": "null",
-		"another id": `{"ID":"x","State":"ready"}`, "empty": ""} {
+	for name, text := range map[string]string{
+		"no json":    "{",
+		"null":       "null",
+		"another id": `{"ID":"x","State":"ready"}`,
+		"empty":      "",
+	} {
 		t.Run(name, func(t *testing.T) {
-			w := running(t)
+			w := newRunningFixture(t)
 			good, bad := w.volume(aDirectory, "good"), w.volume(aDirectory, "bad")
 			w.kill()
 			dir := w.path("data/volumes", bad.id)
-			w.must("spoil", os.WriteFile(dir+"/record.json", []byte(text), 0o600))
+			w.must("damage", os.WriteFile(dir+"/record.json", []byte(text), 0o600))
 			w.must("mkdir", os.Mkdir(w.path("data/volumes/stray"), 0o700))
 			w.must("mkdir", os.MkdirAll(w.path("data/volumes/full/data"), 0o700))
 			w.start()
 			list, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
 			if err != nil || len(list.Volumes) != 1 || list.Volumes[0].ExternalID != good.id {
-				t.Fatalf("%+v %v", list, err)
+				t.Fatalf("got the volumes %+v, %v, want %s", list, err, good.id)
 			}
 			if _, err := os.Stat(dir + "/data"); err != nil {
 				t.Fatal(err)
@@ -139,21 +146,21 @@ func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
 
 // A node that returns under another name still serves the volumes it holds.
 func TestRun_KeepsVolumesUnderANewNodeID(t *testing.T) {
-	w := running(t)
+	w := newRunningFixture(t)
 	v := w.volume(aDirectory, "v")
-	w.term()
+	w.terminate()
 	w.cfg.NodeID = "node-b"
 	w.start()
-	v.up()
-	v.down()
+	v.stageAndPublish()
+	v.remove()
 }
 
-// The mounts of before a reboot are not used: the records name another boot.
+// The driver does not use the mounts of an earlier boot, which their records name.
 func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	anImage.needs(t)
-	w := running(t)
+	w := newRunningFixture(t)
 	v := w.volume(anImage, "v")
-	v.up()
+	v.stageAndPublish()
 	w.must("write", v.write(v.target, "precious"))
 	w.kill()
 	w.must("unmount", unix.Unmount(v.target, 0)) // as a reboot does
@@ -161,15 +168,19 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	record := w.path("data/volumes", v.id, "record.json")
 	b, err := os.ReadFile(record)
 	w.must("read", err)
-	w.must("edit", os.WriteFile(record, []byte(strings.Replace(string(b), bootID(), "another-boot", 1)), 0o600))
+	edited := strings.Replace(string(b), bootID(), "another-boot", 1)
+	w.must("edit", os.WriteFile(record, []byte(edited), 0o600))
 	w.start()
-	if b, _ = os.ReadFile(record); strings.Contains(string(b), v.target) ||
-		strings.Contains(string(b), "another-boot") {
-		t.Fatalf("still in the record: %s", b)
+	b, err = os.ReadFile(record)
+	w.must("read", err)
+	for _, old := range []string{v.target, "another-boot"} {
+		if strings.Contains(string(b), old) {
+			t.Fatalf("the record still has %s: %s", old, b)
+		}
 	}
-	v.up()
-	v.holds(v.target, "precious")
-	v.down()
+	v.stageAndPublish()
+	v.mustHold(v.target, "precious")
+	v.remove()
 }
 
 // On a full disk no volume can be created, none is lost, and all can be removed: their removal frees space.
@@ -177,31 +188,33 @@ func TestFullDisk_RefusesNewVolumes(t *testing.T) {
 	w := newFixture(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=6m"))
-	t.Cleanup(func() { w.kill(); _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
+	t.Cleanup(func() {
+		w.kill()
+		_ = unix.Unmount(w.path("data"), unix.MNT_DETACH)
+	})
 	w.start()
-	a, b := w.volume(small(aDirectory), "a"), w.volume(small(aDirectory), "b")
-	a.up()
-	b.up()
+	a, b := w.volume(smaller(aDirectory), "a"), w.volume(smaller(aDirectory), "b")
+	a.stageAndPublish()
+	b.stageAndPublish()
 	w.must("write", a.write(a.target, "precious"))
-	for i := 0; ; i++ {
-		if err := os.WriteFile(filepath.Join(b.target, strings.Repeat("f", i+1)), make([]byte, 256<<10),
-			0o600); err != nil {
-			break
-		}
+	var err error
+	for i := 0; err == nil; i++ {
+		name := strings.Repeat("f", i+1)
+		err = os.WriteFile(filepath.Join(b.target, name), make([]byte, 256<<10), 0o600)
 	}
-	_, err := w.snapshot(a.id, "s")
-	w.refused("snapshot", "ResourceExhausted", err)
-	_, err = w.CreateVolume(t.Context(), small(aDirectory).createRequest("c"))
-	w.refused("create", "ResourceExhausted", err)
+	_, err = w.snapshot(a.id, "s")
+	w.mustFail("snapshot", "ResourceExhausted", err)
+	_, err = w.CreateVolume(t.Context(), smaller(aDirectory).createRequest("c"))
+	w.mustFail("create", "ResourceExhausted", err)
 	w.kill()
 	w.start()
-	a.holds(a.target, "precious")
-	b.down()
-	c := w.volume(small(aDirectory), "c")
-	c.up()
-	c.down()
-	a.holds(a.target, "precious")
-	a.down()
+	a.mustHold(a.target, "precious")
+	b.remove()
+	c := w.volume(smaller(aDirectory), "c")
+	c.stageAndPublish()
+	c.remove()
+	a.mustHold(a.target, "precious")
+	a.remove()
 }
 
 // A volume in use can still be written when the disk is full, because its blocks are reserved. A volume
@@ -211,10 +224,13 @@ func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	w := newFixture(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=40m"))
-	t.Cleanup(func() { w.kill(); _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
+	t.Cleanup(func() {
+		w.kill()
+		_ = unix.Unmount(w.path("data"), unix.MNT_DETACH)
+	})
 	w.start()
 	v := w.volume(anImage, "v")
-	v.up()
+	v.stageAndPublish()
 	filler, err := os.Create(w.path("data", "filler"))
 	w.must("create", err)
 	for err == nil {
@@ -224,33 +240,31 @@ func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	data, err := os.Create(filepath.Join(v.target, "large"))
 	w.must("create", err)
 	_, err = data.Write(make([]byte, 10<<20))
-	w.must("write to what is reserved", errors.Join(err, data.Sync(), data.Close()))
+	w.must("write to the reserved blocks", errors.Join(err, data.Sync(), data.Close()))
 	w.must("remove", os.Remove(filepath.Join(v.target, "large")))
 
-	_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id,
-		Capacity: structs.CSICapacityRange{RequiredBytes: 30 << 20}})
-	w.refused("expand", "ResourceExhausted", err)
+	_, err = v.doExpand(30 << 20)
+	w.mustFail("expand", "ResourceExhausted", err)
 	_, err = w.CreateVolume(t.Context(), anImage.createRequest("w"))
-	w.refused("create", "ResourceExhausted", err)
+	w.mustFail("create", "ResourceExhausted", err)
 	page, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].CapacityBytes != anImage.size {
 		t.Errorf("listed %+v, %v", page, err)
 	}
 	w.must("remove", os.Remove(w.path("data", "filler")))
-	_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id,
-		Capacity: structs.CSICapacityRange{RequiredBytes: 20 << 20}})
+	_, err = v.doExpand(20 << 20)
 	w.must("expand", err)
-	v.down()
+	v.remove()
 }
 
-// An expansion is admitted by the free space, and may find less on the disk: then it has no effect.
+// An expansion that finds less space on the disk than at its booking has no effect.
 func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 	anImage.needs(t)
 	w := newFixture(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=40m"))
 	t.Cleanup(func() { _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
-	w.here(func(point string) {
+	w.runHere(func(point string) {
 		if point != "expand recorded" {
 			return
 		}
@@ -261,9 +275,8 @@ func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 		_ = filler.Close()
 	})
 	v := w.volume(anImage, "v")
-	_, err := w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id,
-		Capacity: structs.CSICapacityRange{RequiredBytes: 30 << 20}})
-	w.refused("expand", "ResourceExhausted", err)
+	_, err := v.doExpand(30 << 20)
+	w.mustFail("expand", "ResourceExhausted", err)
 	info, err := os.Stat(w.path("data/volumes", v.id, "image"))
 	if err != nil || info.Size() != anImage.size {
 		t.Errorf("the image has %d bytes, %v", info.Size(), err)
@@ -276,7 +289,7 @@ func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 	w.must("delete", v.doDelete())
 }
 
-func small(k kind) kind {
+func smaller(k kind) kind {
 	k.size = 1 << 20
 	return k
 }
@@ -284,7 +297,7 @@ func small(k kind) kind {
 // Many callers call concurrently for one volume: each succeeds or learns that another call is in flight, and
 // in the end the volume is complete.
 func TestDriver_OneCallPerVolume(t *testing.T) {
-	w := running(t)
+	w := newRunningFixture(t)
 	v := w.volume(aDirectory, "v")
 	w.must("stage", v.doStage())
 	var wg sync.WaitGroup
@@ -302,9 +315,9 @@ func TestDriver_OneCallPerVolume(t *testing.T) {
 	wg.Wait()
 	w.must("publish", v.doPublish(v.target, false))
 	if n := len(mountsBelow(t, v.target)); n != 1 {
-		t.Fatalf("%d mounts", n)
+		t.Fatalf("got %d mounts on the target, want 1", n)
 	}
-	v.down()
+	v.remove()
 }
 
 func TestLock_TakesAllKeysOrNone(t *testing.T) {
@@ -313,45 +326,48 @@ func TestLock_TakesAllKeysOrNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.lock("b", "a"); codeOf(err).String() != "Aborted" {
-		t.Fatal(err)
+	_, err = l.lock("b", "a")
+	if codeOf(err) != codes.Aborted {
+		t.Fatalf("a lock of a key in use: got %v, want Aborted", err)
 	}
-	if free, err := l.lock("b"); err != nil {
-		t.Fatal("a refused call kept a lock: ", err)
-	} else {
-		free()
+	releaseB, err := l.lock("b")
+	if err != nil {
+		t.Fatalf("a refused call kept a lock: %v", err)
 	}
+	releaseB()
 	release()
-	if free, err := l.lock("a", "b"); err != nil {
+	releaseBoth, err := l.lock("a", "b")
+	if err != nil {
 		t.Fatal(err)
-	} else {
-		free()
 	}
+	releaseBoth()
 }
 
 func TestListVolumes_PagesSurviveDeletions(t *testing.T) {
-	w := running(t)
+	w := newRunningFixture(t)
 	made := map[string]*testVolume{}
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
 		v := w.volume(aDirectory, n)
 		made[v.id] = v
 	}
-	seen, token := map[string]bool{}, ""
+	seen := map[string]bool{}
+	req := &structs.ClientCSIListRequest{MaxEntries: 2}
 	for {
-		page, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{MaxEntries: 2, StartingToken: token})
+		page, err := w.ListVolumes(t.Context(), req)
 		w.must("list", err)
 		for _, e := range page.Volumes {
 			if seen[e.ExternalID] {
-				t.Fatalf("%s comes twice", e.ExternalID)
+				t.Fatalf("two pages have %s", e.ExternalID)
 			}
 			seen[e.ExternalID] = true
 			w.must("delete", made[e.ExternalID].doDelete()) // the token's own volume too
 		}
-		if token = page.NextToken; token == "" {
+		req.StartingToken = page.NextToken
+		if req.StartingToken == "" {
 			break
 		}
 	}
-	if len(seen) != 5 {
-		t.Fatalf("saw %d of 5", len(seen))
+	if len(seen) != len(made) {
+		t.Fatalf("the pages have %d of %d volumes", len(seen), len(made))
 	}
 }

@@ -39,11 +39,11 @@ func codeName(err error) string {
 // snapshot makes a snapshot of a volume, or finds it again, and returns its ID.
 func (w *fixture) snapshot(volumeID, name string) (string, error) {
 	w.t.Helper()
-	resp, err := rawCall(w, func(ctx context.Context, conn *grpc.ClientConn) (*spec.CreateSnapshotResponse,
-		error) {
-		return spec.NewControllerClient(conn).CreateSnapshot(ctx,
-			&spec.CreateSnapshotRequest{SourceVolumeId: volumeID, Name: name})
-	})
+	req := &spec.CreateSnapshotRequest{SourceVolumeId: volumeID, Name: name}
+	resp, err := rawCall(w,
+		func(ctx context.Context, conn *grpc.ClientConn) (*spec.CreateSnapshotResponse, error) {
+			return spec.NewControllerClient(conn).CreateSnapshot(ctx, req)
+		})
 	return resp.GetSnapshot().GetSnapshotId(), err
 }
 

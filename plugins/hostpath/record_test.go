@@ -17,8 +17,8 @@ const (
 func openWithRecord(t *testing.T, record []byte) *store {
 	t.Helper()
 	dir := t.TempDir()
-	for _, shelf := range []string{"volumes", "snapshots"} {
-		row := filepath.Join(dir, shelf, "x")
+	for _, table := range []string{"volumes", "snapshots"} {
+		row := filepath.Join(dir, table, "x")
 		if err := os.MkdirAll(row, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -49,8 +49,10 @@ func TestOpenStore_LeavesRecordsAloneThatItCannotHaveWritten(t *testing.T) {
 		`{`:    0,
 	} {
 		s := openWithRecord(t, []byte(record))
-		if got := len(s.volumes.listRecords()); got != want || len(s.volumes.bad) != 1-want {
-			t.Errorf("%s: %d volumes, %d left alone", record, got, len(s.volumes.bad))
+		got := len(s.volumes.listRecords())
+		bad := len(s.volumes.bad)
+		if got != want || bad != 1-want {
+			t.Errorf("%s: got %d volumes and %d bad records, want %d volumes", record, got, bad, want)
 		}
 	}
 }
@@ -68,9 +70,10 @@ func FuzzRecord(f *testing.F) {
 			}
 		}
 		known := len(s.volumes.listRecords())
-		again := &recordDir[*volume]{dir: s.volumes.dir, rows: map[string]*volume{}}
-		if err := again.loadRecords(); err != nil || len(again.listRecords()) != known {
-			t.Errorf("%d of %d volumes are read again: %v", len(again.listRecords()), known, err)
+		again := &recordDir[*volume]{dir: s.volumes.dir}
+		err := again.loadRecords()
+		if got := len(again.listRecords()); err != nil || got != known {
+			t.Errorf("a second load read %d of %d volumes: %v", got, known, err)
 		}
 	})
 }

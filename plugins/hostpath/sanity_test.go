@@ -20,9 +20,9 @@ type sanityRun struct {
 	Address    string
 }
 
-// notOurs are the reasons to skip a spec: capabilities that the driver does not announce. A spec that is
-// skipped for another reason fails the test.
-var notOurs = []string{
+// unsupported lists the reasons to skip a spec: capabilities that the driver does not announce. The test
+// fails if the suite skips a spec for another reason.
+var unsupported = []string{
 	"Controller Publish, UnpublishVolume not supported",
 	"ControllerPublishVolume not supported",
 	"ControllerUnpublishVolume not supported",
@@ -34,7 +34,7 @@ var notOurs = []string{
 	"NodeGetVolumeHealth not supported",
 	"NodeGetStorageHealth not supported",
 	"GroupControllerService not supported",
-	// The suite's one spec of it compares messages by their memory, which no answer over a wire passes.
+	// The suite's spec of it compares addresses of messages, which differ for each answer.
 	"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
 }
 
@@ -52,8 +52,9 @@ func TestSanity_Suite(t *testing.T) {
 			}
 			w.cfg.MaxVolumes = 100
 			w.start()
-			run.Dir, run.Address = w.dir, w.cfg.Endpoint
-			suite(t, run)
+			run.Dir = w.dir
+			run.Address = w.cfg.Endpoint
+			runSuite(t, run)
 			if left := mountsBelow(t, w.dir); len(left) > 0 {
 				t.Errorf("mounts left: %v", left)
 			}
@@ -65,8 +66,8 @@ func TestSanity_Suite(t *testing.T) {
 	}
 }
 
-// suite runs TestSanityInner in a separate process and checks its report.
-func suite(t *testing.T, run sanityRun) {
+// runSuite runs TestSanityInner in a separate process and checks its report.
+func runSuite(t *testing.T, run sanityRun) {
 	t.Helper()
 	b, err := json.Marshal(run)
 	if err != nil {
@@ -103,7 +104,7 @@ func suite(t *testing.T, run sanityRun) {
 			passed++
 		case "skipped":
 			skipped++
-			if !slices.Contains(notOurs, s.Failure.Message) {
+			if !slices.Contains(unsupported, s.Failure.Message) {
 				t.Errorf("skipped %s: %s", name, s.Failure.Message)
 			}
 		case "pending": // the suite's own
@@ -129,9 +130,11 @@ func TestSanityInner(t *testing.T) {
 	}
 	cfg := sanity.NewTestConfig()
 	cfg.Address = run.Address
-	cfg.TargetPath, cfg.StagingPath = filepath.Join(run.Dir, "sanity-target"),
-		filepath.Join(run.Dir, "sanity-stage")
-	cfg.TestVolumeSize, cfg.TestVolumeExpandSize = 16<<20, 32<<20
-	cfg.TestVolumeAccessType, cfg.TestVolumeParameters = run.AccessType, run.Parameters
+	cfg.TargetPath = filepath.Join(run.Dir, "sanity-target")
+	cfg.StagingPath = filepath.Join(run.Dir, "sanity-stage")
+	cfg.TestVolumeSize = 16 << 20
+	cfg.TestVolumeExpandSize = 32 << 20
+	cfg.TestVolumeAccessType = run.AccessType
+	cfg.TestVolumeParameters = run.Parameters
 	sanity.Test(t, cfg)
 }

@@ -1,7 +1,7 @@
 package hostpath
 
 import (
-	"bytes"
+	"fmt"
 	"os"
 	"testing"
 
@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// kind is a sort of volume, as tests vary it.
+// kind is a type of volume that a test uses.
 type kind struct {
 	name   string
 	typ    string
@@ -56,18 +56,29 @@ func (k kind) createRequest(name string) *structs.ClientCSICreateRequest {
 	if k.fsType == "xfs" { // it is large
 		params["provisioning"] = "thin"
 	}
-	return &structs.ClientCSICreateRequest{Name: name, Capacity: structs.CSICapacityRange{RequiredBytes: k.size},
-		Parameters: params, MountOptions: k.options(),
-		Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: k.attachment(),
-			AccessMode: structs.CSIMultiNodeMultipleWriter}}}
+	capability := &structs.CSIVolumeCapability{
+		AttachmentMode: k.attachment(),
+		AccessMode:     structs.CSIMultiNodeMultipleWriter,
+	}
+	return &structs.ClientCSICreateRequest{
+		Name:         name,
+		Capacity:     structs.CSICapacityRange{RequiredBytes: k.size},
+		Parameters:   params,
+		MountOptions: k.options(),
+		Capabilities: []*structs.CSIVolumeCapability{capability},
+	}
 }
 
 func (k kind) use(id string) csi.Use {
-	return csi.Use{VolumeID: id, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: k.attachment(),
-		MountOptions: k.options()}
+	return csi.Use{
+		VolumeID:       id,
+		AccessMode:     structs.CSIMultiNodeMultipleWriter,
+		AttachmentMode: k.attachment(),
+		MountOptions:   k.options(),
+	}
 }
 
-// testVolume is one volume being worked on.
+// testVolume is a volume and its paths.
 type testVolume struct {
 	*fixture
 	kind
@@ -75,7 +86,7 @@ type testVolume struct {
 	stage, target string
 }
 
-// volume makes a volume of a kind; its paths carry its name.
+// volume makes a volume of a kind. Its paths have its name.
 func (w *fixture) volume(k kind, name string, change ...func(*structs.ClientCSICreateRequest)) *testVolume {
 	w.t.Helper()
 	req := k.createRequest(name)
@@ -86,10 +97,11 @@ func (w *fixture) volume(k kind, name string, change ...func(*structs.ClientCSIC
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.known(k, name, v.ExternalID)
+	return w.testVolume(k, name, v.ExternalID)
 }
 
-func (w *fixture) known(k kind, name, id string) *testVolume {
+// testVolume returns a volume that exists.
+func (w *fixture) testVolume(k kind, name, id string) *testVolume {
 	w.t.Helper()
 	o := &testVolume{w, k, id, w.path("stage", name), w.path("targets", name)}
 	if err := os.MkdirAll(o.stage, 0o700); err != nil {
@@ -99,12 +111,19 @@ func (w *fixture) known(k kind, name, id string) *testVolume {
 }
 
 func (o *testVolume) doStage() error {
-	return o.NodeStageVolume(o.t.Context(), &csi.StageRequest{Use: o.use(o.id), StagingPath: o.stage})
+	return o.NodeStageVolume(o.t.Context(), &csi.StageRequest{
+		Use:         o.use(o.id),
+		StagingPath: o.stage,
+	})
 }
 
 func (o *testVolume) doPublish(target string, readOnly bool) error {
-	return o.NodePublishVolume(o.t.Context(), &csi.PublishRequest{Use: o.use(o.id), StagingPath: o.stage,
-		TargetPath: target, ReadOnly: readOnly})
+	return o.NodePublishVolume(o.t.Context(), &csi.PublishRequest{
+		Use:         o.use(o.id),
+		StagingPath: o.stage,
+		TargetPath:  target,
+		ReadOnly:    readOnly,
+	})
 }
 
 func (o *testVolume) doUnpublish(target string) error {
@@ -114,12 +133,15 @@ func (o *testVolume) doUnpublish(target string) error {
 func (o *testVolume) doUnstage() error { return o.NodeUnstageVolume(o.t.Context(), o.id, o.stage) }
 
 func (o *testVolume) doDelete() error {
-	return o.DeleteVolume(o.t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: o.id})
+	req := &structs.ClientCSIDeleteRequest{ExternalID: o.id}
+	return o.DeleteVolume(o.t.Context(), req)
 }
 
 func (o *testVolume) doExpand(size int64) (needNode bool, err error) {
-	r, err := o.ControllerExpandVolume(o.t.Context(), &structs.ClientCSIExpandRequest{ExternalID: o.id,
-		Capacity: structs.CSICapacityRange{RequiredBytes: size}})
+	r, err := o.ControllerExpandVolume(o.t.Context(), &structs.ClientCSIExpandRequest{
+		ExternalID: o.id,
+		Capacity:   structs.CSICapacityRange{RequiredBytes: size},
+	})
 	if err != nil {
 		return false, err
 	}
@@ -128,45 +150,50 @@ func (o *testVolume) doExpand(size int64) (needNode bool, err error) {
 
 func (o *testVolume) doNodeExpand(size int64) error {
 	_, err := o.NodeExpandVolume(o.t.Context(), &csi.NodeExpandRequest{
-		Use: csi.Use{VolumeID: o.id, AccessMode: structs.CSIMultiNodeMultipleWriter,
-			AttachmentMode: o.attachment()},
-		VolumePath: o.target, StagingPath: o.stage,
-		Capacity: structs.CSICapacityRange{RequiredBytes: size}})
+		Use: csi.Use{
+			VolumeID:       o.id,
+			AccessMode:     structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: o.attachment(),
+		},
+		VolumePath:  o.target,
+		StagingPath: o.stage,
+		Capacity:    structs.CSICapacityRange{RequiredBytes: size},
+	})
 	return err
 }
 
 // must fails the test for an error.
-func (w *fixture) must(what string, err error) {
+func (w *fixture) must(action string, err error) {
 	w.t.Helper()
 	if err != nil {
-		w.t.Fatalf("%s: %v", what, err)
+		w.t.Fatalf("%s: %v", action, err)
 	}
 }
 
-// refused fails the test unless an error has the code.
-func (w *fixture) refused(what, code string, err error) {
+// mustFail fails the test unless an error has the code.
+func (w *fixture) mustFail(call, code string, err error) {
 	w.t.Helper()
 	if codeName(err) != code {
-		w.t.Fatalf("%s: want %s, got %v", what, code, err)
+		w.t.Fatalf("%s: got %v, want %s", call, err, code)
 	}
 }
 
-// up stages and publishes.
-func (o *testVolume) up() {
+// stageAndPublish stages a volume and publishes it at its target.
+func (o *testVolume) stageAndPublish() {
 	o.t.Helper()
 	o.must("stage", o.doStage())
 	o.must("publish", o.doPublish(o.target, false))
 }
 
-// down removes a volume completely.
-func (o *testVolume) down() {
+// remove unpublishes, unstages and deletes a volume.
+func (o *testVolume) remove() {
 	o.t.Helper()
 	o.must("unpublish", o.doUnpublish(o.target))
 	o.must("unstage", o.doUnstage())
 	o.must("delete", o.doDelete())
 }
 
-// write puts text on a volume, at a target, and to its disk.
+// write writes text to a volume at a target, durably.
 func (o *testVolume) write(target, text string) error {
 	path, flags := target+"/file", os.O_CREATE|os.O_TRUNC
 	if o.block {
@@ -183,20 +210,27 @@ func (o *testVolume) write(target, text string) error {
 	return f.Sync()
 }
 
-// holds fails the test unless the volume has a text at a target.
-func (o *testVolume) holds(target, text string) {
+// mustHold fails the test unless the volume has a text at a target.
+func (o *testVolume) mustHold(target, text string) {
 	o.t.Helper()
+	o.must("read", o.checkText(target, text))
+}
+
+// checkText returns an error unless the volume has a text at a target.
+func (o *testVolume) checkText(target, text string) error {
 	path := target + "/file"
 	if o.block {
 		path = target
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		o.t.Fatal(err)
+		return err
 	}
 	defer f.Close()
 	b := make([]byte, len(text))
-	if _, err := f.Read(b); err != nil || !bytes.Equal(b, []byte(text)) {
-		o.t.Fatalf("%s holds %q (%v), want %q", path, b, err, text)
+	_, err = f.Read(b)
+	if err != nil || string(b) != text {
+		return fmt.Errorf("%s: got %q (%v), want %q", path, b, err, text)
 	}
+	return nil
 }
