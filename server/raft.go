@@ -196,7 +196,7 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 		return 0, nil, structs.Preconditionf(
 			"nothing was written: there are servers of an older version, which could not read it")
 	}
-	if version > 0 && command.Batched && !c.alone() {
+	if mayBatch(command, version) && !c.alone() {
 		return c.batcher.propose(ctx, entry)
 	}
 	f := c.send(entry)
@@ -204,6 +204,12 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 		return 0, nil, raftError(err)
 	}
 	return f.Index(), f.Response(), nil
+}
+
+// mayBatch reports whether an entry of the command may share a batch in a cluster whose servers all have the
+// version. A server without a version cannot read batches: it would stop at the first one.
+func mayBatch(command *fsm.CommandInfo, version int) bool {
+	return version > 0 && command.Batched
 }
 
 // checkSize refuses an entry that the log could not give back: its reader has a bound, its writer has none. A

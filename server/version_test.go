@@ -31,6 +31,20 @@ func TestVersions_AnOlderServerGetsNoNewCommand(t *testing.T) {
 	}
 }
 
+// TestBatches_AreNotWrittenForAnOlderServer has servers with and without a version.
+func TestBatches_AreNotWrittenForAnOlderServer(t *testing.T) {
+	for _, command := range fsm.List() {
+		if mayBatch(command, 0) {
+			t.Errorf("%s may share a batch beside a server without a version", command.Name)
+		}
+		for version := 1; version <= fsm.Version(); version++ {
+			if got := mayBatch(command, version); got != command.Batched {
+				t.Errorf("%s at version %d: got %t, want %t", command.Name, version, got, command.Batched)
+			}
+		}
+	}
+}
+
 // TestVersions_ACommandWaitsForAllServers has an older server in the gossip, which announces no commands.
 func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 	noLeaks(t)
