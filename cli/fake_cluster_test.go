@@ -299,7 +299,6 @@ func (w *fakeCluster) job(id string) (*structs.Job, error) {
 
 func (w *fakeCluster) answerJobs() {
 	c := w.caller
-	meta := structs.QueryMeta{Index: 42, KnownLeader: true}
 	apitest.On(c, structs.JobRegister, func(_ context.Context, r *structs.JobRegisterRequest) (
 		*structs.JobRegisterResponse, error,
 	) {
@@ -331,11 +330,20 @@ func (w *fakeCluster) answerJobs() {
 		w.jobs[r.JobID] = stopped
 		return &structs.JobDeregisterResponse{EvalID: eval3}, nil
 	})
+	w.answerJobReads()
+	w.answerEvals()
+}
+
+// jobMeta is the metadata of reads of jobs and evaluations.
+var jobMeta = structs.QueryMeta{Index: 42, KnownLeader: true}
+
+func (w *fakeCluster) answerJobReads() {
+	c := w.caller
 	apitest.On(c, structs.JobGet, func(_ context.Context, r *structs.JobGetRequest) (
 		*structs.JobGetResponse, error,
 	) {
 		j, err := w.job(r.JobID)
-		return &structs.JobGetResponse{Job: j, QueryMeta: meta}, err
+		return &structs.JobGetResponse{Job: j, QueryMeta: jobMeta}, err
 	})
 	apitest.On(c, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (
 		*structs.JobVersionsResponse, error,
@@ -343,13 +351,13 @@ func (w *fakeCluster) answerJobs() {
 		j, err := w.job(r.JobID)
 		return &structs.JobVersionsResponse{
 			Versions:  []*structs.Job{j},
-			QueryMeta: meta,
+			QueryMeta: jobMeta,
 		}, err
 	})
 	apitest.On(c, structs.JobList, func(_ context.Context, r *structs.QueryRequest) (
 		*structs.JobListResponse, error,
 	) {
-		resp := &structs.JobListResponse{QueryMeta: meta}
+		resp := &structs.JobListResponse{QueryMeta: jobMeta}
 		for _, id := range []string{"web", "web-old", "new"} {
 			j, err := w.job(id)
 			if err == nil && strings.HasPrefix(id, r.Prefix) {
@@ -382,7 +390,7 @@ func (w *fakeCluster) answerJobs() {
 		*structs.AllocListResponse, error,
 	) {
 		return &structs.AllocListResponse{
-			QueryMeta: meta,
+			QueryMeta: jobMeta,
 			Allocations: w.findAllocs(func(a *structs.Allocation) bool {
 				return a.JobID == r.JobID
 			}),
@@ -397,7 +405,6 @@ func (w *fakeCluster) answerJobs() {
 				evals = append(evals, e)
 			}
 		}
-		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
+		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: jobMeta}, nil
 	})
-	w.answerEvals(meta)
 }

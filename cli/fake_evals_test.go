@@ -67,7 +67,7 @@ func evaluations() []*structs.Evaluation {
 	}
 }
 
-func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
+func (w *fakeCluster) answerEvals() {
 	c := w.caller
 	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (
 		*structs.EvalGetResponse, error,
@@ -80,7 +80,7 @@ func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 				if e.ID == eval3 && w.reads[eval3] == 1 {
 					e.Status = "pending"
 				}
-				return &structs.EvalGetResponse{Eval: e, QueryMeta: meta}, nil
+				return &structs.EvalGetResponse{Eval: e, QueryMeta: jobMeta}, nil
 			}
 		}
 		return nil, notFound("evaluation", r.EvalID)
@@ -92,7 +92,7 @@ func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 			func(e *structs.Evaluation) bool {
 				return !strings.HasPrefix(e.ID, r.Prefix)
 			})
-		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
+		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: jobMeta}, nil
 	})
 	apitest.On(c, structs.EvalAllocs, func(_ context.Context, r *structs.EvalGetRequest) (
 		*structs.AllocListResponse, error,
@@ -123,7 +123,7 @@ func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 				if w.reads["stop"] > 2 {
 					a.ClientStatus = "complete"
 				}
-				return &structs.AllocGetResponse{Alloc: a, QueryMeta: meta}, nil
+				return &structs.AllocGetResponse{Alloc: a, QueryMeta: jobMeta}, nil
 			}
 		}
 		return nil, notFound("allocation", r.AllocID)

@@ -13,11 +13,39 @@ import (
 
 func (w *fakeCluster) answerCluster() {
 	c := w.caller
+	w.answerNodes()
+	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
+	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
+	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
+	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})
+	apitest.Answer(c, structs.SystemGC, structs.Empty{})
+	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{
+		{
+			ID:           "s1",
+			Node:         "s1.global",
+			Address:      "10.0.0.1:4747",
+			Leader:       true,
+			Voter:        true,
+			RaftProtocol: "3",
+			Status:       "alive",
+		},
+		{
+			ID:           "s2",
+			Node:         "s2.global",
+			Address:      "10.0.0.2:4747",
+			Voter:        true,
+			RaftProtocol: "3",
+		},
+	}})
+}
+
+// nodeOne returns the first node with its details.
+func nodeOne() structs.Node {
 	drivers := map[string]*structs.DriverInfo{
 		"exec":     {Detected: true, Healthy: true},
 		"raw_exec": {HealthDescription: "not enabled"},
 	}
-	one := structs.Node{
+	return structs.Node{
 		ID:                    node1,
 		Name:                  "one",
 		Datacenter:            "dc1",
@@ -37,7 +65,10 @@ func (w *fakeCluster) answerCluster() {
 			Disk:   structs.NodeDiskResources{DiskMB: 100},
 		},
 	}
-	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
+}
+
+func (w *fakeCluster) answerNodes() {
+	c := w.caller
 	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (
 		*structs.NodeListResponse, error,
 	) {
@@ -74,7 +105,7 @@ func (w *fakeCluster) answerCluster() {
 		}
 		return &structs.NodeGetResponse{
 			Node: &structs.NodeDetail{
-				Node:           one,
+				Node:           nodeOne(),
 				CSINodePlugins: map[string]*structs.CSIInfo{"hostpath": nodeInstance()},
 			},
 		}, nil
@@ -85,28 +116,6 @@ func (w *fakeCluster) answerCluster() {
 		return &structs.AllocsResponse{Allocs: slices.DeleteFunc(w.allocs(),
 			func(a *structs.Allocation) bool { return a.NodeID != r.NodeID })}, nil
 	})
-	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
-	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
-	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{
-		{
-			ID:           "s1",
-			Node:         "s1.global",
-			Address:      "10.0.0.1:4747",
-			Leader:       true,
-			Voter:        true,
-			RaftProtocol: "3",
-			Status:       "alive",
-		},
-		{
-			ID:           "s2",
-			Node:         "s2.global",
-			Address:      "10.0.0.2:4747",
-			Voter:        true,
-			RaftProtocol: "3",
-		},
-	}})
-	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})
-	apitest.Answer(c, structs.SystemGC, structs.Empty{})
 }
 
 func nodeInstance() *structs.CSIInfo {

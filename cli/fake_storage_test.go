@@ -11,6 +11,12 @@ import (
 )
 
 func (w *fakeCluster) answerStorage() {
+	w.answerPlugins()
+	w.answerVolumeReads()
+	w.answerVolumeWrites()
+}
+
+func (w *fakeCluster) answerPlugins() {
 	c := w.caller
 	controller := &structs.CSIInfo{
 		PluginID:          "hostpath",
@@ -78,6 +84,10 @@ func (w *fakeCluster) answerStorage() {
 				},
 			}, nil
 		})
+}
+
+func (w *fakeCluster) answerVolumeReads() {
+	c := w.caller
 	apitest.On(c, structs.CSIVolumeList, func(_ context.Context, r *structs.CSIVolumeListRequest) (
 		*structs.CSIVolumeListResponse, error,
 	) {
@@ -128,6 +138,10 @@ func (w *fakeCluster) answerStorage() {
 		})
 		return &structs.CSIClaimListResponse{Claims: claims}, nil
 	})
+}
+
+func (w *fakeCluster) answerVolumeWrites() {
+	c := w.caller
 	type written = structs.CSIVolumeRegisterResponse
 	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*written, error) {
 		v := r.Volumes[0].Copy()

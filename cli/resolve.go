@@ -171,7 +171,9 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 	var named []*structs.NodeListStub
 	if q.Prefix != "" {
 		var err error
-		named, _, err = c.Nodes(ctx, &api.Query{Filter: fmt.Sprintf("Name == %q", q.Prefix)})
+		named, _, err = c.Nodes(ctx, &api.Query{
+			Filter: fmt.Sprintf("Name == %q", q.Prefix),
+		})
 		if err != nil {
 			return nil, err
 		}

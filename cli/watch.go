@@ -197,7 +197,9 @@ func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
 			return a.JobVersion != job.Version || a.DesiredStatus != structs.AllocDesiredRun
 		})
 		slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int {
-			return slices.Compare([]string{a.Name, a.NodeName}, []string{b.Name, b.NodeName})
+			return cmp.Or(
+				strings.Compare(a.Name, b.Name),
+				strings.Compare(a.NodeName, b.NodeName))
 		})
 		good := 0
 		for _, a := range allocs {
