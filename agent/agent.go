@@ -154,7 +154,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.metrics.Close()
 	var stops []func()
 	run := func(part func(context.Context) error) {
-		stops = append(stops, start(part, ended))
+		stops = append(stops, startPart(part, ended))
 	}
 	run(func(ctx context.Context) error {
 		a.metrics.Run(ctx)
@@ -185,8 +185,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// start runs a part of the agent and sends the result of the part to ended. stop ends the part and waits.
-func start(run func(context.Context) error, ended chan<- error) (stop func()) {
+// startPart runs a part of the agent and sends the result of the part to ended. stop ends the part and waits.
+func startPart(run func(context.Context) error, ended chan<- error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var part sync.WaitGroup
 	part.Go(func() { ended <- run(ctx) })

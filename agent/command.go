@@ -168,7 +168,7 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	stop := onHangup(func() { reload(call, logger) })
+	stop := onHangup(func() { reloadLogLevel(call, logger) })
 	defer stop()
 	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n",
 		version.Version, a.HTTPAddr(), cfg.DataDir)
@@ -193,9 +193,9 @@ func onHangup(fn func()) (stop func()) {
 	}
 }
 
-// reload reads the files again and applies the log level, which is the only setting that may change at run
-// time. An invalid configuration changes nothing.
-func reload(call *cli.Call, logger hclog.Logger) {
+// reloadLogLevel reads the files again and applies the log level, which is the only setting that may change
+// at run time. An invalid configuration changes nothing.
+func reloadLogLevel(call *cli.Call, logger hclog.Logger) {
 	cfg, err := configOf(call)
 	level := hclog.LevelFromString(cfg.LogLevel)
 	if err == nil && level == hclog.NoLevel {

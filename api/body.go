@@ -84,9 +84,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	b.read += int64(n)
 	switch {
 	case b.most > 0 && b.read > b.most:
-		return 0, tooLarge("the body is larger than %d bytes", b.most)
+		return 0, tooLargeError("the body is larger than %d bytes", b.most)
 	case b.most > 0 && !b.reserve(int64(n)):
-		return 0, busy()
+		return 0, busyError()
 	case errors.Is(err, io.EOF):
 		b.ended = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -126,10 +126,10 @@ func (b *requestBody) reserveDecoded(text []byte) error {
 		nullElements(text)
 	switch {
 	case parts > structs.MaxJSONParts:
-		return tooLarge("the body has more than %d objects, lists and null elements",
+		return tooLargeError("the body has more than %d objects, lists and null elements",
 			structs.MaxJSONParts)
 	case !b.reserve(int64(parts) * structs.JSONPartBytes):
-		return busy()
+		return busyError()
 	}
 	return nil
 }
@@ -152,13 +152,13 @@ func nullElements(text []byte) (n int) {
 	}
 }
 
-func tooLarge(format string, args ...any) error {
+func tooLargeError(format string, args ...any) error {
 	return withStatus{
 		structs.Invalidf(format, args...),
 		http.StatusRequestEntityTooLarge,
 	}
 }
 
-func busy() error {
+func busyError() error {
 	return structs.Busy(busyBodies, "this agent has too many large requests to serve")
 }

@@ -39,10 +39,10 @@ func (cmd *Command) printHelp(w io.Writer, path string) {
 	fmt.Fprintf(w, "%s\n\n  %s.\n",
 		strings.TrimSpace(usage), cmd.Synopsis)
 	if cmd.Help != "" {
-		fmt.Fprintf(w, "\n%s\n", indent(cmd.Help))
+		fmt.Fprintf(w, "\n%s\n", indentText(cmd.Help))
 	}
 	if cmd.Examples != "" {
-		fmt.Fprintf(w, "\nExamples\n%s\n", indent(cmd.Examples))
+		fmt.Fprintf(w, "\nExamples\n%s\n", indentText(cmd.Examples))
 	}
 	printFlags(w, "Options", cmd.ownFlags())
 	if !cmd.Local {
@@ -56,7 +56,7 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 	}
 	fmt.Fprintf(w, "\n%s\n", title)
 	for _, f := range flags {
-		about := wrap(f.About()+".", "      ")
+		about := wrapText(f.About()+".", "      ")
 		fmt.Fprintf(w, "  %s\n%s\n", f.Head(), about)
 	}
 }
@@ -64,8 +64,8 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 // helpWidth is the width of help in characters.
 const helpWidth = 80
 
-// wrap breaks a text into lines of helpWidth, each after the margin.
-func wrap(text, margin string) string {
+// wrapText breaks a text into lines of helpWidth, each after the margin.
+func wrapText(text, margin string) string {
 	var lines []string
 	line := margin
 	for _, word := range strings.Fields(text) {
@@ -82,7 +82,7 @@ func wrap(text, margin string) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-func indent(s string) string {
+func indentText(s string) string {
 	lines := strings.Split(strings.Trim(s, "\n"), "\n")
 	for i, l := range lines {
 		if l != "" {

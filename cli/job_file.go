@@ -40,9 +40,9 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 // parseJob returns the job and a function that adds positions in the file to faults of the job.
 func parseJob(name string, src []byte) (job *structs.Job, locate func(error) error, err error) {
 	if inspected := apiJob(src); inspected != nil {
-		job, err := api.DecodeJob(inPlace(src, inspected))
+		job, err := api.DecodeJob(padToPosition(src, inspected))
 		if err != nil {
-			return nil, nil, positioned(name, err)
+			return nil, nil, movePositions(name, err)
 		}
 		return job, func(err error) error { return err }, nil
 	}
@@ -52,8 +52,9 @@ func parseJob(name string, src []byte) (job *structs.Job, locate func(error) err
 	}, err
 }
 
-// inPlace returns a part of a file after blanks, so that it has the same line and column as in the file.
-func inPlace(src, part []byte) []byte {
+// padToPosition returns a part of a file after blanks, so that it has the same line and column as in the
+// file.
+func padToPosition(src, part []byte) []byte {
 	before := bytes.Map(func(r rune) rune {
 		if r == '\n' {
 			return r
@@ -66,8 +67,8 @@ func inPlace(src, part []byte) []byte {
 // atPosition matches a fault of JSON with its position at the end.
 var atPosition = regexp.MustCompile(`^(.*) \(line (\d+), column (\d+)\)$`)
 
-// positioned moves the positions of JSON faults to the front, as HCL faults have them.
-func positioned(name string, err error) error {
+// movePositions moves the positions of JSON faults to the front, as HCL faults have them.
+func movePositions(name string, err error) error {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if m := atPosition.FindStringSubmatch(line); m != nil {

@@ -115,13 +115,13 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		"Nodes healthy", formatCount(v.NodesHealthy, v.NodesExpected),
 		"Access mode", string(v.AccessMode),
 		"Attachment mode", string(v.AttachmentMode),
-		"Made for", madeFor(v.RequestedCapabilities),
+		"Made for", capabilityText(v.RequestedCapabilities),
 		"Mount options", mountOptions(v.MountOptions),
 		"Reachable from", topologies(v.Topologies),
 		"Created", formatNanos(v.CreateTime),
 		"Modified", formatNanos(v.ModifyTime),
 		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),
-		"Forced", forcedLast(v.Forced),
+		"Forced", forcedText(v.Forced),
 	)
 	if len(v.WaitingJobs) > 0 {
 		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",
@@ -166,7 +166,7 @@ func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
 		shortID(t.NodeID), shortID(t.AllocID), age(t.Time))
 }
 
-func forcedLast(f *structs.CSIForced) string {
+func forcedText(f *structs.CSIForced) string {
 	if f == nil {
 		return ""
 	}
@@ -178,7 +178,7 @@ func forcedLast(f *structs.CSIForced) string {
 		oneLine(f.Reason))
 }
 
-func madeFor(caps []*structs.CSIVolumeCapability) string {
+func capabilityText(caps []*structs.CSIVolumeCapability) string {
 	var parts []string
 	for _, p := range caps {
 		parts = append(parts,

@@ -103,15 +103,15 @@ func atRuntime(root string) bool {
 // which a small file could produce a large value.
 func keepPlaceholders(body *hclsyntax.Body, src []byte) hcl.Diagnostics {
 	uses := 0
-	var found faults
-	hclsyntax.VisitAll(body, func(node hclsyntax.Node) hcl.Diagnostics {
+	return hclsyntax.VisitAll(body, func(node hclsyntax.Node) hcl.Diagnostics {
+		var found faults
 		switch n := node.(type) {
 		case *hclsyntax.TemplateExpr:
 			for i, part := range n.Parts {
-				n.Parts[i] = literal(part, src)
+				n.Parts[i] = literalText(part, src)
 			}
 		case *hclsyntax.TemplateWrapExpr:
-			n.Wrapped = literal(n.Wrapped, src)
+			n.Wrapped = literalText(n.Wrapped, src)
 		case *hclsyntax.ForExpr, *hclsyntax.SplatExpr:
 			found.fault(node.Range(), "loops are not supported by berth yet")
 		case *hclsyntax.ScopeTraversalExpr:
@@ -121,13 +121,12 @@ func keepPlaceholders(body *hclsyntax.Body, src []byte) hcl.Diagnostics {
 					maxUses)
 			}
 		}
-		return nil
+		return found.diags
 	})
-	return found.diags
 }
 
-// literal returns the literal text of a runtime placeholder, and another expression unchanged.
-func literal(e hclsyntax.Expression, src []byte) hclsyntax.Expression {
+// literalText returns the literal text of a runtime placeholder, and another expression unchanged.
+func literalText(e hclsyntax.Expression, src []byte) hclsyntax.Expression {
 	t, ok := e.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || !atRuntime(t.Traversal.RootName()) {
 		return e
@@ -209,15 +208,15 @@ func (s *scope) local(b *hclsyntax.Block) {
 func (s *scope) value(a *hclsyntax.Attribute, ctx *hcl.EvalContext) cty.Value {
 	v, diags := a.Expr.Value(ctx)
 	s.diags = append(s.diags, diags...)
-	if !diags.HasErrors() && weight(v) > maxValue {
+	if !diags.HasErrors() && valueWeight(v) > maxValue {
 		s.fault(a.Expr.Range(), "the value is too large; expected at most %d bytes", maxValue)
 		return cty.NullVal(v.Type())
 	}
 	return v
 }
 
-// weight estimates the memory of a value in bytes.
-func weight(v cty.Value) int {
+// valueWeight estimates the memory of a value in bytes.
+func valueWeight(v cty.Value) int {
 	n := 1
 	switch {
 	case !v.IsKnown() || v.IsNull():
@@ -226,7 +225,7 @@ func weight(v cty.Value) int {
 	case v.CanIterateElements():
 		for it := v.ElementIterator(); it.Next(); {
 			k, e := it.Element()
-			n += weight(e)
+			n += valueWeight(e)
 			if k.Type() == cty.String {
 				n += len(k.AsString())
 			}

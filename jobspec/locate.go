@@ -26,7 +26,7 @@ func Locate(filename string, src []byte, err error) error {
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
-		if at := locate(body, line); at.Filename != "" {
+		if at := locateFault(body, line); at.Filename != "" {
 			lines[i] = fmt.Sprintf("%s:%d,%d: %s",
 				at.Filename, at.Start.Line, at.Start.Column, line)
 		}
@@ -45,8 +45,8 @@ var labelled = map[string]bool{
 	"volume": true,
 }
 
-// locate returns the range that a fault names, or an empty one if the fault has no path.
-func locate(body hcl.Body, line string) (at hcl.Range) {
+// locateFault returns the range that a fault names, or an empty one if the fault has no path.
+func locateFault(body hcl.Body, line string) (at hcl.Range) {
 	for depth := 0; ; depth++ {
 		m := step.FindStringSubmatch(line)
 		if m == nil {
@@ -73,7 +73,7 @@ func locate(body hcl.Body, line string) (at hcl.Range) {
 	}
 	word, _, _ := strings.Cut(line, " ")
 	word = strings.TrimRight(word, ":;,")
-	if a := argument(body, word); a != nil {
+	if a := findArgument(body, word); a != nil {
 		return a.Expr.Range()
 	}
 	return at
@@ -103,15 +103,15 @@ func findBlock(body hcl.Body, kind, quoted, number string) *hcl.Block {
 		if quoted == "" ||
 			len(content.Blocks) == 1 ||
 			len(b.Labels) > 0 && b.Labels[0] == name ||
-			constant(b.Body, "volume") == name {
+			constantString(b.Body, "volume") == name {
 			return b
 		}
 	}
 	return nil
 }
 
-// argument returns an argument of a body, or nil.
-func argument(body hcl.Body, name string) *hcl.Attribute {
+// findArgument returns an argument of a body, or nil.
+func findArgument(body hcl.Body, name string) *hcl.Attribute {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{{Name: name}},
 	})
@@ -121,9 +121,9 @@ func argument(body hcl.Body, name string) *hcl.Attribute {
 	return content.Attributes[name]
 }
 
-// constant returns the value of an argument that is a constant string, or "".
-func constant(body hcl.Body, name string) string {
-	a := argument(body, name)
+// constantString returns the value of an argument that is a constant string, or "".
+func constantString(body hcl.Body, name string) string {
+	a := findArgument(body, name)
 	if a == nil {
 		return ""
 	}
