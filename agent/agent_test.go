@@ -65,15 +65,21 @@ func (l *logBuffer) await(t *testing.T, text string) string {
 
 // runCommandLine runs `berth agent` with arguments and returns the exit code.
 func runCommandLine(ctx context.Context, out, log io.Writer, args ...string) int {
-	return cli.Run(ctx, append([]string{"agent"}, args...), cli.Stdio{
+	std := cli.Stdio{
 		In:  strings.NewReader(""),
 		Out: out,
 		Err: log,
-	}, Command())
+	}
+	return cli.Run(ctx, append([]string{"agent"}, args...), std, Command())
 }
 
 // onLoopback has the options of an agent with only a server, which needs no root.
-var onLoopback = []string{"-server", "-bind", "127.0.0.1", "-rpc-port", "0", "-serf-port", "0"}
+var onLoopback = []string{
+	"-server",
+	"-bind", "127.0.0.1",
+	"-rpc-port", "0",
+	"-serf-port", "0",
+}
 
 // startServer runs an agent with only a server, through the command line.
 func startServer(t *testing.T, args ...string) (addr string, log *logBuffer, stop func() int) {
@@ -152,7 +158,8 @@ func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
 func TestAgent_ReloadsTheLogLevelOnSIGHUP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.hcl")
 	set := func(level string) {
-		err := os.WriteFile(file, []byte(fmt.Sprintf("log_level = %q\n", level)), 0o600)
+		text := fmt.Sprintf("log_level = %q\n", level)
+		err := os.WriteFile(file, []byte(text), 0o600)
 		if err != nil {
 			t.Fatal(err)
 		}

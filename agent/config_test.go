@@ -52,8 +52,12 @@ func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
 		"b.json": `{"datacenter": "dc2", "client": {"enabled": true, "servers": ["127.0.0.1:1"]},
 			"ports": {"http": 7}}`,
 	})
-	c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-config", filepath.Join(dir, "b.json"),
-		"-log-level", "debug", "-rpc-port=0", "-data-dir", "/x")
+	c, err := parseConfig(t,
+		"-config", filepath.Join(dir, "a.hcl"),
+		"-config", filepath.Join(dir, "b.json"),
+		"-log-level", "debug",
+		"-rpc-port=0",
+		"-data-dir", "/x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,11 +197,14 @@ func TestConfig_CompletesAdvertisedAddresses(t *testing.T) {
 }
 
 func TestConfig_ListsTheNamesThatClientsMayUse(t *testing.T) {
-	c, err := parseConfig(t, "-config", filepath.Join(writeFiles(t, map[string]string{"a.hcl": `name = "n1"
+	dir := writeFiles(t, map[string]string{"a.hcl": `
+name = "n1"
 data_dir = "/x"
 server { enabled = true }
 advertise { http = "berth.example.com:80" }
-http_allowed_hosts = ["*.fleet.example"]`}), "a.hcl"))
+http_allowed_hosts = ["*.fleet.example"]
+`})
+	c, err := parseConfig(t, "-config", dir)
 	got := strings.Join(c.httpHosts(), " ")
 	if err != nil || got != "n1 *.fleet.example berth.example.com" {
 		t.Errorf("got the names %s, error %v", got, err)

@@ -3,6 +3,7 @@ package agent
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"testing"
@@ -17,12 +18,16 @@ import (
 func BenchmarkReadOverHTTP(b *testing.B) {
 	b.Run("served", func(b *testing.B) {
 		srv := serveUnderGate(b, loadshed.NewGate(loadshed.MinAdmit))
-		exchange(b, srv.Listener.Addr().(*net.TCPAddr).Port, http.StatusOK)
+		exchange(b, portOf(srv), http.StatusOK)
 	})
 	b.Run("refused", func(b *testing.B) {
 		srv := serveUnderGate(b, newRejectingGate(999))
-		exchange(b, srv.Listener.Addr().(*net.TCPAddr).Port, http.StatusServiceUnavailable)
+		exchange(b, portOf(srv), http.StatusServiceUnavailable)
 	})
+}
+
+func portOf(srv *httptest.Server) int {
+	return srv.Listener.Addr().(*net.TCPAddr).Port
 }
 
 // exchange sends requests over many connections at once and repeats after all answers. It runs on one thread,

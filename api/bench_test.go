@@ -67,14 +67,19 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 		plan.Place = append(plan.Place, benchshape.Alloc(i, nodes))
 	}
 	for i := range benchSize {
-		volumes.Volumes = append(volumes.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
+		v := benchshape.Volume(benchshape.VolumeID(i), i)
+		volumes.Volumes = append(volumes.Volumes, v)
 	}
-	apply(func(tx *state.WriteTx) error { return state.VolumePut(tx, volumes) })
+	apply(func(tx *state.WriteTx) error {
+		return state.VolumePut(tx, volumes)
+	})
 	apply(func(tx *state.WriteTx) error {
 		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(nodes)})
 	})
 	plan.JobModifyIndex = index
-	apply(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
+	apply(func(tx *state.WriteTx) error {
+		return state.PlanApply(tx, plan)
+	})
 	for i := range nodes {
 		apply(func(tx *state.WriteTx) error {
 			c := benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
@@ -184,8 +189,8 @@ func BenchmarkHTTPListSocket(b *testing.B) {
 	b.ReportAllocs()
 	defer perOp(b)()
 	for b.Loop() {
-		if _, err := fmt.Fprintf(conn,
-			"GET /v1/volumes?type=csi HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		_, err := fmt.Fprint(conn, "GET /v1/volumes?type=csi HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if err != nil {
 			b.Fatal(err)
 		}
 		for last := ""; !strings.HasSuffix(last, "\r\n0\r\n\r\n"); {
@@ -193,7 +198,7 @@ func BenchmarkHTTPListSocket(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			last = (last + string(buf[max(0, n-7):n]))
+			last += string(buf[max(0, n-7):n])
 			last = last[max(0, len(last)-7):]
 		}
 	}
@@ -208,6 +213,7 @@ func perOp(b *testing.B) func() {
 	}
 	before := cpu()
 	return func() {
-		b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
+		spent := float64((cpu() - before).Nanoseconds())
+		b.ReportMetric(spent/float64(b.N), "cpu-ns/op")
 	}
 }

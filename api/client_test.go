@@ -395,7 +395,8 @@ func TestClient_ErrorsHaveKindAndAddress(t *testing.T) {
 		client.Close()
 		if structs.KindOf(err) != c.kind ||
 			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %s (%v), want %s with %q", c.name, structs.KindOf(err), err, c.kind, c.want)
+			t.Errorf("%s: got %s (%v), want %s with %q",
+				c.name, structs.KindOf(err), err, c.kind, c.want)
 		}
 	}
 	client := api.NewClient(api.ClientConfig{Address: odd.URL})

@@ -42,7 +42,8 @@ func TestClient_BoundsTheRetriesOfARead(t *testing.T) {
 	var requests atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
-		w.Header().Set("X-Berth-Retry-After", r.URL.Query().Get("namespace"))
+		delay := r.URL.Query().Get("namespace")
+		w.Header().Set("X-Berth-Retry-After", delay)
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer srv.Close()

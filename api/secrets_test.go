@@ -65,7 +65,10 @@ func TestHandler_HidesSecrets(t *testing.T) {
 		PublishContext: vol.Secrets,
 		MountOptions:   vol.MountOptions,
 	}
-	detail := &structs.CSIVolumeDetail{CSIVolume: vol, Attachments: []*structs.CSIAttachment{attachment}}
+	detail := &structs.CSIVolumeDetail{
+		CSIVolume:   vol,
+		Attachments: []*structs.CSIAttachment{attachment},
+	}
 	apitest.Answer(s.caller, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: detail})
 	apitest.Answer(s.caller, structs.CSIVolumeRegister,
 		structs.CSIVolumeRegisterResponse{Volumes: []*structs.CSIVolume{&vol}})

@@ -20,11 +20,14 @@ import (
 	"berth/structs"
 )
 
+// listMeta is the metadata of the lists.
+var listMeta = structs.QueryMeta{Index: 7, KnownLeader: true}
+
 // volumesInPages answers a list page by page, as servers elsewhere do.
 func volumesInPages(s *server, n int) {
 	apitest.On(s.caller, structs.CSIVolumeList, func(_ context.Context,
 		req *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
-		resp := &structs.CSIVolumeListResponse{QueryMeta: structs.QueryMeta{Index: 7, KnownLeader: true}}
+		resp := &structs.CSIVolumeListResponse{QueryMeta: listMeta}
 		from := 0
 		if req.NextToken != "" {
 			_, err := fmt.Sscan(req.NextToken, &from)
@@ -38,10 +41,15 @@ func volumesInPages(s *server, n int) {
 			resp.NextToken = fmt.Sprint(to)
 		}
 		for i := from; i < to; i++ {
-			resp.Volumes = append(resp.Volumes, &structs.CSIVolumeListStub{ID: fmt.Sprintf("v%05d <&>", i)})
+			resp.Volumes = append(resp.Volumes, volumeStub(i))
 		}
 		return resp, nil
 	})
+}
+
+// volumeStub returns a row of a list. Its ID has characters that JSON in HTML would escape.
+func volumeStub(i int) *structs.CSIVolumeListStub {
+	return &structs.CSIVolumeListStub{ID: fmt.Sprintf("v%05d <&>", i)}
 }
 
 // volumesAsRows answers a list row by row, as servers in the same process do.
@@ -51,7 +59,7 @@ func volumesAsRows(s *server, n int, each func(i int) error) {
 		if !req.Stream {
 			return nil, structs.Errorf(structs.KindInternal, "expected a request for a stream")
 		}
-		resp := &structs.CSIVolumeListResponse{QueryMeta: structs.QueryMeta{Index: 7, KnownLeader: true}}
+		resp := &structs.CSIVolumeListResponse{QueryMeta: listMeta}
 		resp.Rows = func(do func(any) error) error {
 			for i := range n {
 				if each != nil {
@@ -59,7 +67,7 @@ func volumesAsRows(s *server, n int, each func(i int) error) {
 						return err
 					}
 				}
-				err := do(&structs.CSIVolumeListStub{ID: fmt.Sprintf("v%05d <&>", i)})
+				err := do(volumeStub(i))
 				if err != nil {
 					return err
 				}
@@ -87,7 +95,7 @@ func TestList_IsCompleteFromPagesAndFromRows(t *testing.T) {
 					n, name, len(got), err, body)
 			}
 			for i, v := range got {
-				if v.ID != fmt.Sprintf("v%05d <&>", i) {
+				if v.ID != volumeStub(i).ID {
 					t.Fatalf("%d rows from %s: row %d is %s", n, name, i, v.ID)
 				}
 			}
@@ -216,9 +224,11 @@ func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 	const written = 100
 	for i := range written {
 		v := benchshape.Volume(fmt.Sprintf("zzz-%d", i), 2*benchSize+i)
-		if err := store.Write(store.Index()+1, func(tx *state.WriteTx) error {
-			return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
-		}); err != nil {
+		req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
+		err := store.Write(store.Index()+1, func(tx *state.WriteTx) error {
+			return state.VolumePut(tx, req)
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

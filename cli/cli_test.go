@@ -17,8 +17,14 @@ import (
 	"berth/structs"
 )
 
-// runLine runs a command line in this process.
-func runLine(t *testing.T, args []string, extra ...Command) (code int, out, errs string) {
+// runLine runs a command line without quotes in this process.
+func runLine(t *testing.T, line string, extra ...Command) (code int, out, errs string) {
+	t.Helper()
+	return runArgs(t, strings.Fields(line), extra...)
+}
+
+// runArgs runs the command line of some arguments in this process.
+func runArgs(t *testing.T, args []string, extra ...Command) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
 	code = Run(t.Context(), args, Stdio{
@@ -55,12 +61,12 @@ func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 		structs.KindInternal:     1,
 	} {
 		apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(kind, "so it is"))
-		code, _, errs := runLine(t, []string{"volume", "deregister", "v", "-address", addr})
+		code, _, errs := runLine(t, "volume deregister v -address "+addr)
 		if code != want || errs != "Error: so it is\n" {
 			t.Errorf("%s: got exit code %d, want %d: %q", kind, code, want, errs)
 		}
 	}
-	code, _, errs := runLine(t, []string{"volume", "deregister"})
+	code, _, errs := runLine(t, "volume deregister")
 	if code != 2 ||
 		!strings.Contains(errs, `"berth volume deregister -h"`) {
 		t.Errorf("wrong usage: got exit code %d: %q", code, errs)
@@ -90,16 +96,16 @@ func TestRun_MergesCommandsOfOtherPackages(t *testing.T) {
 			}},
 		},
 	}
-	code, _, errs := runLine(t, []string{"agent", "-config", "a", "-config", "b"}, extra...)
+	code, _, errs := runLine(t, "agent -config a -config b", extra...)
 	if code != 0 ||
 		!reflect.DeepEqual(got, []string{"a", "b"}) {
 		t.Errorf("got exit code %d and the values %q: %q", code, got, errs)
 	}
-	_, out, _ := runLine(t, nil, extra...)
+	_, out, _ := runLine(t, "", extra...)
 	if !strings.Contains(out, "Run an agent") {
 		t.Errorf("the help lacks the command:\n%s", out)
 	}
-	_, out, _ = runLine(t, []string{"plugin"}, extra...)
+	_, out, _ = runLine(t, "plugin", extra...)
 	if !strings.Contains(out, "status") || !strings.Contains(out, "sample") {
 		t.Errorf("the help of a group lacks a command:\n%s", out)
 	}
@@ -174,7 +180,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			t.Errorf("%s has no -json", path)
 		}
 		checkExamples(t, strings.TrimSpace(path), c)
-		code, out, errs := runLine(t, append(strings.Fields(path), "-h"))
+		code, out, errs := runLine(t, path+" -h")
 		if code != 0 ||
 			errs != "" ||
 			!strings.HasPrefix(out, "Usage: berth"+path) {

@@ -110,7 +110,7 @@ func heldCluster(t *testing.T, status string, reads int) (addr string) {
 
 func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
 	addr := heldCluster(t, structs.AllocComplete, 2)
-	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", addr})
+	code, out, errs := runLine(t, "job stop db -address "+addr)
 	if code != 0 || errs != "" {
 		t.Fatalf("got exit code %d: %q", code, errs)
 	}
@@ -145,7 +145,7 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 		return &response{Allocations: []*structs.AllocListStub{before, now}}, nil
 	})
 	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
-	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", addr})
+	code, out, errs := runLine(t, "job stop db -address "+addr)
 	if code != 0 ||
 		!strings.Contains(out, "a2a2a2a2 (db.g[0]) is failed") ||
 		strings.Contains(out, "a1a1a1a1") {
@@ -175,7 +175,8 @@ func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 		structs.AllocComplete: "granted, not released yet  Internal: target is busy",
 		structs.AllocRunning:  "granted",
 	} {
-		_, out, _ := runLine(t, []string{"alloc", "status", alloc1, "-address", heldCluster(t, status, 1)})
+		addr := heldCluster(t, status, 1)
+		_, out, _ := runLine(t, "alloc status "+alloc1+" -address "+addr)
 		if !strings.Contains(out, want) ||
 			status == structs.AllocRunning && strings.Contains(out, "not released") {
 			t.Errorf("%s: got the output\n%s", status, out)
@@ -236,7 +237,7 @@ func TestJobStop_ContinuesAfterAnElection(t *testing.T) {
 		return &response{}, nil
 	})
 	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
-	code, out, errs := runLine(t, []string{"job", "stop", "db", "-address", addr})
+	code, out, errs := runLine(t, "job stop db -address "+addr)
 	if code != 0 || !strings.Contains(out, `Job "db" has ended`) {
 		t.Errorf("got exit code %d: %q\n%s", code, errs, out)
 	}

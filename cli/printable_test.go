@@ -79,7 +79,7 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 		"volume status v",
 		"volume deregister v",
 	} {
-		_, out, errs := runLine(t, append(strings.Fields(line), "-address", addr))
+		_, out, errs := runLine(t, line+" -address "+addr)
 		text := out + errs
 		control := func(r rune) bool {
 			return r != '\n' && (unicode.IsControl(r) || r == '\u202e')
@@ -97,15 +97,15 @@ func TestOutput_EscapesControlCharacters(t *testing.T) {
 		t.Errorf("a sentence is %q", sentence.String())
 	}
 	template := "{{range .}}{{.Name}}{{end}}"
-	_, out, _ := runLine(t, []string{"job", "status", "-t", template, "-address", addr})
+	_, out, _ := runArgs(t, []string{"job", "status", "-t", template, "-address", addr})
 	if !strings.Contains(out, evil) {
 		t.Errorf("the output of a template is %q", out)
 	}
-	_, out, _ = runLine(t, []string{"job", "status", "-json", "-address", addr})
+	_, out, _ = runLine(t, "job status -json -address "+addr)
 	if !strings.Contains(out, `x\u001b]0;owned`) {
 		t.Errorf("the JSON is %q", out)
 	}
-	_, out, errs := runLine(t, []string{"alloc", "logs", allocID, "t", "-address", addr})
+	_, out, errs := runLine(t, "alloc logs "+allocID+" t -address "+addr)
 	if out != evil {
 		t.Errorf("the log is %q: %s", out, errs)
 	}

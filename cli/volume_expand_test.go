@@ -76,7 +76,7 @@ capability {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"volume", "create", "-address", expandingCluster(t, c.volume), file}
-			code, out, errs := runLine(t, args)
+			code, out, errs := runArgs(t, args)
 			if code != structs.KindTimeout.ExitCode() ||
 				!strings.Contains(errs, "still expanding") {
 				t.Errorf("got exit code %d: %q", code, errs)

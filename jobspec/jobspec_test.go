@@ -117,14 +117,17 @@ func TestParseJob_PoliciesOverrideTheDefaultsOfTheType(t *testing.T) {
 	}
 	g := j.TaskGroups[0]
 	def := structs.DefaultRestartPolicy(structs.JobBatch)
-	if p := *g.RestartPolicy; p.Attempts != 0 || p.Interval != def.Interval || p.Mode != "fail" {
-		t.Errorf("restart of the group: got %+v", p)
+	ofGroup := *g.RestartPolicy
+	if ofGroup.Attempts != 0 || ofGroup.Interval != def.Interval || ofGroup.Mode != "fail" {
+		t.Errorf("restart of the group: got %+v", ofGroup)
 	}
-	if p := *g.Tasks[0].RestartPolicy; p.Attempts != 0 || p.Delay != def.Delay || p.Mode != "delay" {
-		t.Errorf("restart of the task: got %+v", p)
+	ofTask := *g.Tasks[0].RestartPolicy
+	if ofTask.Attempts != 0 || ofTask.Delay != def.Delay || ofTask.Mode != "delay" {
+		t.Errorf("restart of the task: got %+v", ofTask)
 	}
-	if p := *g.ReschedulePolicy; !p.Unlimited || p.DelayFunction != structs.RescheduleConstant {
-		t.Errorf("reschedule: got %+v", p)
+	reschedule := *g.ReschedulePolicy
+	if !reschedule.Unlimited || reschedule.DelayFunction != structs.RescheduleConstant {
+		t.Errorf("reschedule: got %+v", reschedule)
 	}
 }
 

@@ -99,7 +99,8 @@ func TestLocate_FindsTheInnermostBlock(t *testing.T) {
 		{"x.hcl", faulty, `job "x": group "other": count 1`, "x.hcl:"},
 		{"x.hcl", "{{", `job "x": count 1`, ""},
 	} {
-		got := Locate(c.name, []byte(c.src), structs.Errorf(structs.KindInvalid, "%s", c.fault)).Error()
+		fault := structs.Errorf(structs.KindInvalid, "%s", c.fault)
+		got := Locate(c.name, []byte(c.src), fault).Error()
 		if !strings.HasPrefix(got, c.want) ||
 			!strings.HasSuffix(got, c.fault) ||
 			c.want == "" && got != c.fault {

@@ -8,11 +8,11 @@ import (
 	"berth/cli"
 )
 
-// berth runs a command line with all commands.
-func berth(t *testing.T, args ...string) (code int, out, errs string) {
+// runLine runs a command line with all commands.
+func runLine(t *testing.T, line string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = cli.Run(t.Context(), args, cli.Stdio{
+	code = cli.Run(t.Context(), strings.Fields(line), cli.Stdio{
 		In:  strings.NewReader(""),
 		Out: &o,
 		Err: &e,
@@ -21,16 +21,16 @@ func berth(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestCommands_HelpFitsOnATerminal(t *testing.T) {
-	for _, args := range [][]string{{"-h"}, {"agent", "-h"}, {"plugin", "-h"}, {"plugin", "hostpath", "-h"}} {
-		code, out, errs := berth(t, args...)
+	for _, line := range []string{"-h", "agent -h", "plugin -h", "plugin hostpath -h"} {
+		code, out, errs := runLine(t, line)
 		if code != 0 ||
 			errs != "" ||
 			!strings.HasPrefix(out, "Usage: berth") {
-			t.Errorf("%v: %d %q", args, code, errs)
+			t.Errorf("%s: got exit code %d: %q", line, code, errs)
 		}
-		for line := range strings.Lines(out) {
-			if len(line) > 81 {
-				t.Errorf("%v: a line of %d characters: %s", args, len(line)-1, line)
+		for text := range strings.Lines(out) {
+			if len(text) > 81 {
+				t.Errorf("%s: got a line of %d characters: %s", line, len(text)-1, text)
 			}
 		}
 	}
@@ -40,7 +40,7 @@ func TestCommands_NameInvalidAndMissingOptions(t *testing.T) {
 	t.Setenv("CSI_ENDPOINT", "")
 	t.Setenv("BERTH_PLUGIN_DATA", "")
 	for _, c := range []struct {
-		args string
+		line string
 		want []string
 	}{
 		{"agent", []string{"-dev", "data_dir"}},
@@ -50,13 +50,13 @@ func TestCommands_NameInvalidAndMissingOptions(t *testing.T) {
 		{"plugin hostpath -capacity much", []string{"-capacity", "10GiB"}},
 		{"plugin hostpath -log-level loud", []string{"-log-level", "debug"}},
 	} {
-		code, _, errs := berth(t, strings.Fields(c.args)...)
+		code, _, errs := runLine(t, c.line)
 		if code != 2 {
-			t.Errorf("%s: exit code %d", c.args, code)
+			t.Errorf("%s: got exit code %d, want 2", c.line, code)
 		}
 		for _, want := range c.want {
 			if !strings.Contains(errs, want) {
-				t.Errorf("%s: %q does not say %q", c.args, errs, want)
+				t.Errorf("%s: %q lacks %q", c.line, errs, want)
 			}
 		}
 	}

@@ -146,9 +146,10 @@ func (a *Agent) Leave(_ context.Context, force bool) error {
 
 // ForceLeave records the call. It returns not-found for a server that is not in MembersAs.
 func (a *Agent) ForceLeave(_ context.Context, node string, prune bool) error {
-	if !slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool {
+	known := slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool {
 		return m.Name == node
-	}) {
+	})
+	if !known {
 		return structs.NotFoundf("server %q is unknown", node)
 	}
 	a.mu.Lock()
