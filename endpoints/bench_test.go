@@ -23,17 +23,24 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	store := state.New()
 	batch := store.Begin()
 	for i := range nodes {
-		if err := batch.Apply(uint64(i+1), func(tx *state.WriteTx) error {
+		err := batch.Apply(uint64(i+1), func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
-		}); err != nil {
+		})
+		if err != nil {
 			b.Fatal(err)
 		}
 	}
 	batch.Commit()
 	config := control.LeaseConfig{TTL: 10 * time.Second, Grace: 10 * time.Second}
 	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
-	leases, raft := control.NewLeases(config), endpoints.BenchRaft(store, uint64(nodes))
-	e := endpoints.New(endpoints.Deps{Store: store, Raft: raft, Leases: leases, Logger: hclog.NewNullLogger()})
+	leases := control.NewLeases(config)
+	raft := endpoints.BenchRaft(store, uint64(nodes))
+	e := endpoints.New(endpoints.Deps{
+		Store:  store,
+		Raft:   raft,
+		Leases: leases,
+		Logger: hclog.NewNullLogger(),
+	})
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	b.Cleanup(s.Close)
 	lead(b, control.Deps{
@@ -79,8 +86,11 @@ func byFleet[Req, Resp any](b *testing.B, m structs.Method[Req, Resp], request f
 // network.
 func BenchmarkHeartbeatByFleet(b *testing.B) {
 	byFleet(b, structs.NodeHeartbeat, func(i, n int) *structs.NodeHeartbeatRequest {
-		return &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n),
-			SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}
+		return &structs.NodeHeartbeatRequest{
+			NodeID:   benchshape.UUID("node", i%n),
+			SecretID: benchshape.UUID("secret", i%n),
+			Status:   structs.NodeReady,
+		}
 	})
 }
 

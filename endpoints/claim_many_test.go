@@ -13,10 +13,18 @@ import (
 // addAllocs places n allocations on the node with one plan.
 func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 	s.t.Helper()
-	job := &structs.Job{ID: "job-" + prefix, Namespace: "default", Type: structs.JobService,
+	job := &structs.Job{
+		ID:        "job-" + prefix,
+		Namespace: "default",
+		Type:      structs.JobService,
 		TaskGroups: []*structs.TaskGroup{
-			{Name: "g", Count: n, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
-	proposed(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+			{
+				Name:  "g",
+				Count: n,
+				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
+			}},
+	}
+	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.store.Read(), "default", job.ID)
 	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
@@ -25,10 +33,15 @@ func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 		id := fmt.Sprintf("%s%05d", prefix, i)
 		ids = append(ids, id)
 		plan.Place = append(plan.Place, &structs.Allocation{
-			ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g", Name: structs.AllocName(job.ID, "g", i),
-			NodeID: node})
+			ID:        id,
+			Namespace: "default",
+			JobID:     job.ID,
+			TaskGroup: "g",
+			Name:      structs.AllocName(job.ID, "g", i),
+			NodeID:    node,
+		})
 	}
-	proposed(s, fsm.PlanApply, plan)
+	mustPropose(s, fsm.PlanApply, plan)
 	if state.Alloc(s.store.Read(), ids[n-1]) == nil {
 		s.t.Fatalf("%d allocations were not placed: %s", n, state.Eval(s.store.Read(), e.ID).StatusDescription)
 	}
@@ -47,15 +60,18 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	for _, id := range allocs {
 		for _, v := range []string{"v", "w"} {
-			claim.Claims = append(claim.Claims, aClaim(v, id))
-			release.Claims = append(release.Claims, structs.CSIClaimKey{Namespace: "default", VolumeID: v,
-				AllocID: id})
+			claim.Claims = append(claim.Claims, testClaim(v, id))
+			release.Claims = append(release.Claims, structs.CSIClaimKey{
+				Namespace: "default",
+				VolumeID:  v,
+				AllocID:   id,
+			})
 		}
 	}
 	before := s.raft.written()
 	got := must(s, structs.CSIVolumeClaim, claim)
 	if n := s.raft.written() - before; n != 1 || len(got.Claims) != 1000 {
-		t.Fatalf("%d claims in %d log entries", len(got.Claims), n)
+		t.Fatalf("got %d claims in %d log entries, want 1000 in 1", len(got.Claims), n)
 	}
 	for i, c := range got.Claims {
 		if c.VolumeID != claim.Claims[i].VolumeID || c.AllocID != claim.Claims[i].AllocID ||
@@ -66,16 +82,18 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	before = s.raft.written()
 	must(s, structs.CSIVolumeUnpublish, release)
 	if n := s.raft.written() - before; n != 1 {
-		t.Errorf("%d log entries to release them", n)
+		t.Errorf("the release took %d log entries, want 1", n)
 	}
 	for range state.ClaimsByNode(s.store.Read(), "n1") {
 		t.Fatal("a claim is left")
 	}
 	before = s.raft.written()
-	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1",
-		SecretID: secretOf("n1")})
+	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	})
 	if n := s.raft.written() - before; n != 0 {
-		t.Errorf("%d log entries to release nothing", n)
+		t.Errorf("an empty release took %d log entries, want 0", n)
 	}
 	if faults := state.Check(s.store.Read()); len(faults) > 0 {
 		t.Error(faults)
@@ -92,9 +110,12 @@ func TestClaim_RefusesTooMany(t *testing.T) {
 	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	for _, id := range allocs {
-		claim.Claims = append(claim.Claims, aClaim("v", id))
-		release.Claims = append(release.Claims, structs.CSIClaimKey{Namespace: "default", VolumeID: "v",
-			AllocID: id})
+		claim.Claims = append(claim.Claims, testClaim("v", id))
+		release.Claims = append(release.Claims, structs.CSIClaimKey{
+			Namespace: "default",
+			VolumeID:  "v",
+			AllocID:   id,
+		})
 	}
 	before := s.raft.written()
 	for _, err := range []error{
@@ -102,22 +123,22 @@ func TestClaim_RefusesTooMany(t *testing.T) {
 		refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release),
 	} {
 		if !strings.Contains(err.Error(), "3 are given; expected at most 2") {
-			t.Errorf("it says %q", err)
+			t.Errorf("got error %q", err)
 		}
 	}
 	if n := s.raft.written() - before; n != 0 {
-		t.Errorf("%d log entries", n)
+		t.Errorf("rejected requests made %d log entries", n)
 	}
 	claim.Claims = claim.Claims[:2]
 	must(s, structs.CSIVolumeClaim, claim)
 }
 
-// TestClaim_LongQueueHoldsUpNoOther: the goroutine that reads the connection does not assemble the answer.
-func TestClaim_LongQueueHoldsUpNoOther(t *testing.T) {
+// The goroutine that reads the connection does not assemble a large answer.
+func TestVolumeGet_WithManyClaimsIsNotQuick(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")
-	quick := func() bool {
+	isQuick := func() bool {
 		for _, e := range s.List() {
 			if e.Name == structs.CSIVolumeGet.Name {
 				return e.Inline(&structs.CSIVolumeGetRequest{ID: "v"})
@@ -126,15 +147,15 @@ func TestClaim_LongQueueHoldsUpNoOther(t *testing.T) {
 		t.Fatal("there is no such method")
 		return false
 	}
-	if !quick() {
+	if !isQuick() {
 		t.Error("a volume without claims is not quick")
 	}
 	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	for _, id := range s.addAllocs("a", "n1", fewClaims+1) {
-		req.Claims = append(req.Claims, aClaim("v", id))
+		req.Claims = append(req.Claims, testClaim("v", id))
 	}
 	must(s, structs.CSIVolumeClaim, req)
-	if quick() {
+	if isQuick() {
 		t.Errorf("a volume with %d claims is quick", fewClaims+1)
 	}
 }

@@ -18,37 +18,46 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 	s.addNode("n2", "a")
 	s.addAlloc("a1", "n1")
 	s.addVolume("v")
-	ask := func(node string, c *structs.CSIClaim) *structs.CSIVolumeClaimRequest {
-		return &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node),
-			Claims: []*structs.CSIClaim{c}}
+	request := func(node string, c *structs.CSIClaim) *structs.CSIVolumeClaimRequest {
+		return &structs.CSIVolumeClaimRequest{
+			NodeID:   node,
+			SecretID: secretOf(node),
+			Claims:   []*structs.CSIClaim{c},
+		}
 	}
 	for name, c := range map[string]struct {
 		node  string
 		claim *structs.CSIClaim
 		kind  structs.Kind
 	}{
-		"another node's allocation": {"n2", aClaim("v", "a1"), structs.KindDenied},
+		"another node's allocation": {"n2", testClaim("v", "a1"), structs.KindDenied},
 		"for another node": {"n1", &structs.CSIClaim{VolumeID: "v", AllocID: "a1", NodeID: "n2"},
 			structs.KindDenied},
-		"no allocation": {"n1", aClaim("v", "a9"), structs.KindNotFound},
-		"no volume":     {"n1", aClaim("w", "a1"), structs.KindNotFound},
+		"no allocation": {"n1", testClaim("v", "a9"), structs.KindNotFound},
+		"no volume":     {"n1", testClaim("w", "a1"), structs.KindNotFound},
 		"nothing":       {"n1", nil, structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, ask(c.node, c.claim))
+			_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, request(c.node, c.claim))
 			if structs.KindOf(err) != c.kind {
 				t.Errorf("got %v, want %s", err, c.kind)
 			}
 		})
 	}
-	if got := s.claim("v", "a1", "n1"); got.State != structs.ClaimGranted || got.NodeID != "n1" ||
+	got := s.claim("v", "a1", "n1")
+	if got.State != structs.ClaimGranted || got.NodeID != "n1" ||
 		got.PluginID != "pl" || got.JobID != "job-a1" {
 		t.Errorf("got %+v", got)
 	}
-	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n2", SecretID: secretOf("n2"),
-		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}}}
+	release := &structs.CSIVolumeUnpublishRequest{
+		NodeID:   "n2",
+		SecretID: secretOf("n2"),
+		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
+	}
 	refused(s, structs.KindDenied, structs.CSIVolumeUnpublish, release)
-	release.NodeID, release.SecretID, release.Operator = "n1", secretOf("n1"), "me"
+	release.NodeID = "n1"
+	release.SecretID = secretOf("n1")
+	release.Operator = "me"
 	refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
 }
 
@@ -58,7 +67,12 @@ func TestClaimGet_WaitsForGrant(t *testing.T) {
 	s.addAlloc("a1", "n1")
 	s.addVolume("v")
 	s.claim("v", "a1", "n1")
-	get := &structs.CSIClaimGetRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1")}
+	get := &structs.CSIClaimGetRequest{
+		VolumeID: "v",
+		AllocID:  "a1",
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	}
 	got := must(s, structs.CSIClaimGet, get)
 	if got.Ready || !strings.Contains(got.Blocked, "attached to node") {
 		t.Fatalf("before it is attached: ready %v, %q", got.Ready, got.Blocked)
@@ -72,9 +86,9 @@ func TestClaimGet_WaitsForGrant(t *testing.T) {
 		}
 		answered <- resp
 	}()
-	s.attached("v", "n1")
+	s.confirmAttach("v", "n1")
 	if got := <-answered; !got.Ready || got.Provider != "pl.csi" {
-		t.Errorf("attached, but ready %v (%q), of driver %q", got.Ready, got.Blocked, got.Provider)
+		t.Errorf("after the attach: ready %v (%q), driver %q", got.Ready, got.Blocked, got.Provider)
 	}
 }
 
@@ -132,69 +146,66 @@ func TestDetach_CallsTheNodeFirst(t *testing.T) {
 		return s, n
 	}
 	detach := &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"}
-	force := &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true,
-		Reason: "its power is off"}
+	force := &structs.CSIVolumeDetachRequest{
+		VolumeID: "v",
+		NodeID:   "n1",
+		Force:    true,
+		Reason:   "its power is off",
+	}
 	claimed := func(s *server) bool { return state.Claim(s.store.Read(), "default", "v", "a1") != nil }
 
 	t.Run("refuses while the allocation runs, force or not", func(t *testing.T) {
 		s, _ := setUp(t)
 		for _, req := range []*structs.CSIVolumeDetachRequest{detach, force} {
-			if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach,
-				req); !strings.Contains(err.Error(), "alloc stop a1") {
-				t.Errorf("does not say what to do: %v", err)
-			}
+			wantText(t, refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, req), "alloc stop a1")
 		}
 	})
-	t.Run("asks the node and releases", func(t *testing.T) {
+	t.Run("calls the node and releases", func(t *testing.T) {
 		s, n := setUp(t)
 		s.endAlloc("a1", "n1")
 		must(s, structs.CSIVolumeDetach, detach)
 		if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || claimed(s) {
-			t.Errorf("asked %v; claimed %v", n.called(), claimed(s))
+			t.Errorf("called %v; claimed %v", n.called(), claimed(s))
 		}
 		must(s, structs.CSIVolumeDetach, detach) // nothing left: done
 	})
-	t.Run("keeps the claim when the node does not let go", func(t *testing.T) {
+	t.Run("keeps the claim when the node fails", func(t *testing.T) {
 		s, n := setUp(t)
 		s.endAlloc("a1", "n1")
 		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
-		if err := refused(s, structs.KindInternal, structs.CSIVolumeDetach, detach); !strings.Contains(err.Error(),
-			"device busy") || !claimed(s) {
+		err := refused(s, structs.KindInternal, structs.CSIVolumeDetach, detach)
+		if !strings.Contains(err.Error(), "device busy") || !claimed(s) {
 			t.Errorf("got %v; claimed %v", err, claimed(s))
 		}
 	})
 	t.Run("a node that is down needs force", func(t *testing.T) {
 		s, n := setUp(t)
-		proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-		if err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach,
-			detach); !strings.Contains(err.Error(), "force") {
-			t.Errorf("does not say what to do: %v", err)
-		}
+		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+		wantText(t, refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach), "force")
 		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
 		got := must(s, structs.CSIVolumeDetach, force)
 		if !slices.Equal(n.called(), []string{"ClientCSI.NodeVolume"}) || claimed(s) {
-			t.Errorf("asked %v; claimed %v", n.called(), claimed(s))
+			t.Errorf("called %v; claimed %v", n.called(), claimed(s))
 		}
 		if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "nothing proves") ||
 			strings.Contains(got.Detail, "has released") {
-			t.Errorf("says more than is proved: %+v", got)
+			t.Errorf("got %+v, want no more than the proof", got)
 		}
 	})
 	t.Run("force does not overrule a node that still runs the allocation", func(t *testing.T) {
 		s, n := setUp(t)
 		s.endAlloc("a1", "n1")
 		n.answer = func(string, any, any) error {
-			return structs.Errorf(structs.KindConflict,
-				"allocation a1 still runs")
+			return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 		}
 		if refused(s, structs.KindConflict, structs.CSIVolumeDetach, force); !claimed(s) {
 			t.Error("the claim was released under a process that writes")
 		}
 	})
-	t.Run("force does not vouch for what a node that is back has not ended", func(t *testing.T) {
+	t.Run("force does not end an allocation on a node that returned", func(t *testing.T) {
 		s, n := setUp(t)
 		for _, status := range []string{structs.NodeDown, structs.NodeReady} {
-			proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
+			mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
 			if status == structs.NodeDown {
 				s.loseAlloc("a1")
 			}
@@ -206,32 +217,36 @@ func TestDetach_CallsTheNodeFirst(t *testing.T) {
 		n.answer = nil
 		must(s, structs.CSIVolumeDetach, force)
 		if claimed(s) {
-			t.Error("the node let go")
+			t.Error("the claim is still there after the node released it")
 		}
 	})
 	t.Run("no volume", func(t *testing.T) {
 		s, _ := setUp(t)
-		refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "w",
-			NodeID: "n1"})
+		refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{
+			VolumeID: "w",
+			NodeID:   "n1",
+		})
 	})
 }
 
-func TestVolumeExternal_PassesPagesOfPlugin(t *testing.T) {
+func TestVolumeExternal_ReturnsPagesOfPlugin(t *testing.T) {
 	s := newServer(t)
 	refused(s, structs.KindNotFound, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	n := s.addNode("n1", "a")
 	n.answer = func(_ string, req, resp any) error {
 		r := req.(*structs.ClientCSIListRequest)
-		*resp.(*structs.ClientCSIListResponse) = structs.ClientCSIListResponse{NextToken: r.StartingToken + "+",
-			Volumes: []*structs.CSIVolumeExternalStub{{ExternalID: fmt.Sprint(r.MaxEntries, r.StartingToken)}}}
+		*resp.(*structs.ClientCSIListResponse) = structs.ClientCSIListResponse{
+			NextToken: r.StartingToken + "+",
+			Volumes:   []*structs.CSIVolumeExternalStub{{ExternalID: fmt.Sprint(r.MaxEntries, r.StartingToken)}},
+		}
 		return nil
 	}
 	list := &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{PerPage: 2}}
 	for _, want := range []string{"2 1+", "2++ 1+++"} { // the plugin's pages have one volume
 		got := must(s, structs.CSIVolumeExternal, list)
-		if ids := externalIDs(got); ids != want || got.NextToken == "" || !got.KnownLeader ||
-			len(got.Warnings) != 0 {
+		ids := externalIDs(got)
+		if ids != want || got.NextToken == "" || !got.KnownLeader || len(got.Warnings) != 0 {
 			t.Errorf("got %q, %+v, want %q", ids, got, want)
 		}
 		list.NextToken = got.NextToken
@@ -258,16 +273,23 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 	s.addAlloc("a1", "n1")
 	s.addVolume("v")
 	s.claim("v", "a1", "n1")
-	get := &structs.CSIClaimGetRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1")}
+	get := &structs.CSIClaimGetRequest{
+		VolumeID: "v",
+		AllocID:  "a1",
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	}
 	get.MinIndex = must(s, structs.CSIClaimGet, get).Index
 	answered := make(chan error)
 	go func() {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIClaimGet, get)
 		answered <- err
 	}()
-	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1",
+	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID:   "n1",
 		SecretID: secretOf("n1"),
-		Claims:   []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+		Claims:   []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}},
+	})
 	if err := <-answered; !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("got %v, want not-found at once", err)
 	}

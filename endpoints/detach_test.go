@@ -13,13 +13,18 @@ import (
 )
 
 var (
-	forceDetach = &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true,
-		Reason: "the plugin hangs", By: "ann@desk"}
+	forceDetach = &structs.CSIVolumeDetachRequest{
+		VolumeID: "v",
+		NodeID:   "n1",
+		Force:    true,
+		Reason:   "the plugin hangs",
+		By:       "ann@desk",
+	}
 	busy = structs.Errorf(structs.KindTimeout, "NodeUnstageVolume: the plugin has not answered")
 )
 
-// heldAfterEnd is a server with the volume v, which an ended allocation holds on n1.
-func heldAfterEnd(t *testing.T) (*server, *fakeNode) {
+// serverWithEndedClaim is a server with the volume v, which an ended allocation holds on n1.
+func serverWithEndedClaim(t *testing.T) (*server, *fakeNode) {
 	s := newServer(t)
 	n := s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
@@ -29,14 +34,14 @@ func heldAfterEnd(t *testing.T) (*server, *fakeNode) {
 	return s, n
 }
 
-// has makes the node report its state of the volume and release nothing.
-func (n *fakeNode) has(what *structs.ClientCSINodeVolumeResponse, err error) {
+// report makes the node report its state of the volume and release nothing.
+func (n *fakeNode) report(volume *structs.ClientCSINodeVolumeResponse, err error) {
 	n.answer = func(method string, _, resp any) error {
 		if method != structs.ClientCSINodeVolume.Name {
 			return busy
 		}
-		if what != nil {
-			*resp.(*structs.ClientCSINodeVolumeResponse) = *what
+		if volume != nil {
+			*resp.(*structs.ClientCSINodeVolumeResponse) = *volume
 		}
 		return err
 	}
@@ -46,8 +51,8 @@ func (s *server) claimed() bool {
 	return state.Claim(s.store.Read(), "default", "v", "a1") != nil
 }
 
-func (s *server) down(node string) {
-	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
+func (s *server) setNodeDown(node string) {
+	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
 }
 
 func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
@@ -56,34 +61,48 @@ func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
 		err  error
 		down bool
 		kind structs.Kind
-		says []string
+		want []string
 	}{
-		"mounted": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/b/csi/v/x/mount",
-			"/b/csi/v/x/stage"}}, kind: structs.KindPrecondition,
-			says: []string{"Node name-n1 (n1) still has volume", "/b/csi/v/x/mount", "/b/csi/v/x/stage",
-				"restart the plugin", "power the node off", "has not answered"}},
-		"a late stage": {has: &structs.ClientCSINodeVolumeResponse{Pending: []string{"NodeStageVolume, unanswered"}},
+		"mounted": {
+			has: &structs.ClientCSINodeVolumeResponse{
+				Mounts: []string{"/b/csi/v/x/mount",
+					"/b/csi/v/x/stage"},
+			},
 			kind: structs.KindPrecondition,
-			says: []string{"NodeStageVolume, unanswered"}},
-		"down by its lease, and answers": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}},
-			down: true, kind: structs.KindPrecondition, says: []string{"/m"}},
-		"up, and gives no answer": {err: structs.Errorf(structs.KindTimeout, "no answer"),
-			kind: structs.KindUnavailable, says: []string{"is up and does not report", "power it off"}},
+			want: []string{"Node name-n1 (n1) still has volume", "/b/csi/v/x/mount", "/b/csi/v/x/stage",
+				"restart the plugin", "power the node off", "has not answered"},
+		},
+		"a pending stage": {
+			has:  &structs.ClientCSINodeVolumeResponse{Pending: []string{"NodeStageVolume, unanswered"}},
+			kind: structs.KindPrecondition,
+			want: []string{"NodeStageVolume, unanswered"},
+		},
+		"the lease has ended, and the node answers": {
+			has:  &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}},
+			down: true,
+			kind: structs.KindPrecondition,
+			want: []string{"/m"},
+		},
+		"the node is up and does not answer": {
+			err:  structs.Errorf(structs.KindTimeout, "no answer"),
+			kind: structs.KindUnavailable,
+			want: []string{"is up and does not report", "power it off"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, n := heldAfterEnd(t)
-			n.has(c.has, c.err)
+			s, n := serverWithEndedClaim(t)
+			n.report(c.has, c.err)
 			if c.down {
-				s.down("n1")
+				s.setNodeDown("n1")
 			}
 			err := refused(s, c.kind, structs.CSIVolumeDetach, forceDetach)
-			for _, want := range c.says {
+			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
+					t.Errorf("got error %q, want %q in it", err, want)
 				}
 			}
 			if !s.claimed() {
-				t.Error("the claim is released")
+				t.Error("the claim was released")
 			}
 		})
 	}
@@ -95,78 +114,96 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 		err   error
 		down  bool
 		proof string
-		says  string
+		want  string
 	}{
-		"the node sees nothing mounted": {has: &structs.ClientCSINodeVolumeResponse{},
-			proof: structs.DetachNotMounted, says: "sees nothing of volume"},
-		"the node is down": {err: structs.Errorf(structs.KindUnavailable, "no connection"), down: true,
-			proof: structs.DetachVouched, says: "nothing proves"},
+		"the node sees nothing mounted": {
+			has:   &structs.ClientCSINodeVolumeResponse{},
+			proof: structs.DetachNotMounted,
+			want:  "sees nothing of volume",
+		},
+		"the node is down": {
+			err:   structs.Errorf(structs.KindUnavailable, "no connection"),
+			down:  true,
+			proof: structs.DetachVouched,
+			want:  "nothing proves",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, n := heldAfterEnd(t)
-			n.has(c.has, c.err)
+			s, n := serverWithEndedClaim(t)
+			n.report(c.has, c.err)
 			if c.down {
-				s.down("n1")
+				s.setNodeDown("n1")
 			}
 			got := must(s, structs.CSIVolumeDetach, forceDetach)
-			if got.Proof != c.proof || !strings.Contains(got.Detail, c.says) ||
+			if got.Proof != c.proof || !strings.Contains(got.Detail, c.want) ||
 				strings.Contains(got.Detail, "has released") || s.claimed() {
 				t.Errorf("%+v; claimed %v", got, s.claimed())
 			}
-			f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced
+			f := s.getVolume("v").Forced
 			if f == nil || f.By != "ann@desk" || f.Reason != "the plugin hangs" || f.NodeID != "n1" || f.Time == 0 {
-				t.Errorf("recorded: %+v", f)
+				t.Errorf("got record %+v", f)
 			}
 			events := state.Node(s.store.Read(), "n1").Events
 			if !slices.ContainsFunc(events, func(e *structs.NodeEvent) bool {
-				return strings.Contains(e.Message,
-					"ann@desk: the plugin hangs")
+				return strings.Contains(e.Message, "ann@desk: the plugin hangs")
 			}) {
-				t.Errorf("the node's history does not tell: %+v", events)
+				t.Errorf("the events of the node do not have the record: %+v", events)
 			}
 		})
 	}
 }
 
 func TestDetach_ReportsTheReleaseOfANode(t *testing.T) {
-	s, _ := heldAfterEnd(t)
+	s, _ := serverWithEndedClaim(t)
 	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
 	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has released volume") || s.claimed() {
 		t.Errorf("%+v", got)
 	}
 }
 
-// Only an operator has a node make a call again that its plugin has refused for good.
-func TestDetach_MarksTheCallAsAnOperators(t *testing.T) {
-	s, n := heldAfterEnd(t)
-	var asked []bool
+// Only an operator makes a node repeat a call that its plugin has rejected with a final error.
+func TestDetach_MarksCallsOfOperators(t *testing.T) {
+	s, n := serverWithEndedClaim(t)
+	var byOperator []bool
 	n.answer = func(_ string, req, _ any) error {
-		asked = append(asked, req.(*structs.ClientCSINodeDetachRequest).ByOperator)
+		byOperator = append(byOperator, req.(*structs.ClientCSINodeDetachRequest).ByOperator)
 		return nil
 	}
-	key := structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "a1"}
+	key := structs.CSIClaimKey{
+		Namespace: "default",
+		VolumeID:  "v",
+		AllocID:   "a1",
+	}
 	detach := nodeconn.Detach{Claim: key, NodeID: "n1"}
 	if err := nodeconn.DetachFromNode(t.Context(), s.nodes, time.Minute, detach); err != nil {
 		t.Fatal(err)
 	}
 	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
-	if !slices.Equal(asked, []bool{false, true}) {
-		t.Errorf("asked as an operator: %v", asked)
+	if !slices.Equal(byOperator, []bool{false, true}) {
+		t.Errorf("calls by an operator: %v, want the second", byOperator)
 	}
 }
 
-// detaching is a server with the volume v, which n1 has released and whose detach has failed.
-func detaching(t *testing.T) (*server, *fakeNode) {
-	s, n := heldAfterEnd(t)
+// serverWithFailedDetach is a server with the volume v, which n1 has released and whose detach has failed.
+func serverWithFailedDetach(t *testing.T) (*server, *fakeNode) {
+	s, n := serverWithEndedClaim(t)
 	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
-	s.detachFails(structs.NeverTry)
+	s.failDetach(structs.NeverTry)
 	return s, n
 }
 
-func (s *server) detachFails(nextTry int64) {
-	proposed(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach",
-		Err: &structs.OperationError{Message: "no such node", Kind: structs.KindNotFound, Code: "NotFound",
-			RetryTime: nextTry}})
+func (s *server) failDetach(nextTry int64) {
+	mustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		VolumeID: "v",
+		NodeID:   "n1",
+		Op:       "detach",
+		Err: &structs.OperationError{
+			Message:   "no such node",
+			Kind:      structs.KindNotFound,
+			Code:      "NotFound",
+			RetryTime: nextTry,
+		},
+	})
 }
 
 func (s *server) attachment() *structs.CSIAttachment {
@@ -174,31 +211,31 @@ func (s *server) attachment() *structs.CSIAttachment {
 }
 
 func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
-	s, _ := detaching(t)
+	s, _ := serverWithFailedDetach(t)
 	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
 	if got.Proof != structs.DetachPending || !strings.Contains(got.Detail, "no such node") {
 		t.Errorf("%+v", got)
 	}
 	if e := s.attachment().LastError; e.RetryTime <= 0 {
-		t.Errorf("it is not due: %+v", e)
+		t.Errorf("got %+v, want a time of the next attempt", e)
 	}
 }
 
 func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
-	s, n := detaching(t)
-	n.has(&structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
+	s, n := serverWithFailedDetach(t)
+	n.report(&structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
 	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
-	n.has(nil, structs.Errorf(structs.KindTimeout, "no answer")) // the node is up, and may have it mounted
+	n.report(nil, structs.Errorf(structs.KindTimeout, "no answer")) // the node is up, and may have it mounted
 	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
-	n.has(&structs.ClientCSINodeVolumeResponse{}, nil)
+	n.report(&structs.ClientCSINodeVolumeResponse{}, nil)
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") ||
 		s.attachment() != nil {
 		t.Errorf("%+v; %+v", got, s.attachment())
 	}
-	if f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced; f == nil ||
-		f.By != "ann@desk" {
-		t.Errorf("recorded: %+v", f)
+	f := s.getVolume("v").Forced
+	if f == nil || f.By != "ann@desk" {
+		t.Errorf("got record %+v", f)
 	}
 	byOperator := false
 	n.answer = func(_ string, req, _ any) error {
@@ -207,72 +244,85 @@ func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	}
 	got = must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachPending || s.attachment() == nil || !byOperator {
-		t.Errorf("without a row the plugin is asked: %+v, as an operator %t", got, byOperator)
+		t.Errorf("without a row: %+v, by an operator %t", got, byOperator)
 	}
 }
 
-func TestForcedDetach_BoundsTheWordsThatItKeeps(t *testing.T) {
-	s, _ := detaching(t)
+func TestForcedDetach_BoundsItsTexts(t *testing.T) {
+	s, _ := serverWithFailedDetach(t)
 	long := *forceDetach
 	long.Reason = strings.Repeat("x", structs.MaxText+1)
 	refused(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
-	long.Reason, long.By = "r", strings.Repeat("x", structs.MaxName+1)
+	long.Reason = "r"
+	long.By = strings.Repeat("x", structs.MaxName+1)
 	refused(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
 }
 
 func TestForcedDetach_KeepsADetachWithoutAFailure(t *testing.T) {
-	s, _ := heldAfterEnd(t)
+	s, _ := serverWithEndedClaim(t)
 	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
 	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	if s.attachment() == nil {
-		t.Error("forgotten")
+		t.Error("the attachment was deleted")
 	}
 }
 
 // A controller that has not answered may still detach: if the attachment were deleted, the late detach would
 // remove the volume from its next user. A controller that is gone does not hold the volume for ever.
 func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
-	s, n := detaching(t)
-	n.has(&structs.ClientCSINodeVolumeResponse{}, nil)
-	call := &structs.CSICall{NodeID: "n9", Op: "detach", Time: s.clock.UnixNano()}
-	proposed(s, fsm.CallNote, &structs.CSICallNote{VolumeID: "v", NodeID: "n1",
-		RowIndex: s.attachment().CreateIndex, Call: call})
-	proposed(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach",
+	s, n := serverWithFailedDetach(t)
+	n.report(&structs.ClientCSINodeVolumeResponse{}, nil)
+	call := &structs.CSICall{
+		NodeID: "n9",
+		Op:     "detach",
+		Time:   s.clock.UnixNano(),
+	}
+	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
+		VolumeID: "v",
+		NodeID:   "n1",
+		RowIndex: s.attachment().CreateIndex,
+		Call:     call,
+	})
+	mustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		VolumeID: "v",
+		NodeID:   "n1",
+		Op:       "detach",
 		KeepCall: true,
-		Err:      &structs.OperationError{Message: "no answer in time", Kind: structs.KindTimeout}})
+		Err:      &structs.OperationError{Message: "no answer in time", Kind: structs.KindTimeout},
+	})
 	settled := s.clock.Add(structs.CallSettles)
 	s.clock = settled.Add(-time.Nanosecond)
 	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	for _, want := range []string{"node n9", "the detach for node name-n1", "force again after " +
 		settled.UTC().Format(time.RFC3339)} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+			t.Errorf("got error %q, want %q in it", err, want)
 		}
 	}
 	if a := s.attachment(); a == nil || a.Call == nil {
-		t.Fatalf("the call is forgotten: %+v", a)
+		t.Fatalf("got attachment %+v, want its call", a)
 	}
-	if f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced; f != nil {
-		t.Errorf("recorded as done: %+v", f)
+	if f := s.getVolume("v").Forced; f != nil {
+		t.Errorf("the rejected request left the record %+v", f)
 	}
 	s.clock = settled
-	if got := must(s, structs.CSIVolumeDetach, forceDetach); got.Proof != structs.DetachForgotten ||
-		s.attachment() != nil {
+	got := must(s, structs.CSIVolumeDetach, forceDetach)
+	if got.Proof != structs.DetachForgotten || s.attachment() != nil {
 		t.Errorf("%+v; %+v", got, s.attachment())
 	}
 }
 
 func TestForcedDetach_DeletesTheAttachmentOfADeregisteredVolume(t *testing.T) {
-	s, _ := detaching(t)
+	s, _ := serverWithFailedDetach(t)
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
 	must(s, structs.CSIVolumeDetach, forceDetach)
 	if s.attachment() != nil {
-		t.Error("it stays for ever")
+		t.Error("the attachment was not deleted")
 	}
 }
 
 func TestRetry_MakesFailedCallsDue(t *testing.T) {
-	s, _ := detaching(t)
+	s, _ := serverWithFailedDetach(t)
 	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
 	if e := s.attachment().LastError; e.RetryTime <= 0 || e.Attempts != 1 {
 		t.Errorf("%+v", e)

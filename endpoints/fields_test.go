@@ -77,19 +77,19 @@ func hostilesInMap(path string, v, long reflect.Value) (all []hostile) {
 	return all
 }
 
-// whole fails the test if a field is empty, so that the test covers new fields.
-func whole(t *testing.T, path string, v reflect.Value) {
+// requireFilled fails the test if a field is empty, so that the test covers new fields.
+func requireFilled(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
 			t.Fatalf("the fixture leaves out %s", path)
 		}
-		whole(t, path, v.Elem())
+		requireFilled(t, path, v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() {
-				whole(t, path+"."+f.Name, v.Field(i))
+				requireFilled(t, path+"."+f.Name, v.Field(i))
 			}
 		}
 	case reflect.Slice, reflect.Map:
@@ -97,19 +97,20 @@ func whole(t *testing.T, path string, v reflect.Value) {
 			t.Fatalf("the fixture leaves out %s", path)
 		}
 		if v.Kind() == reflect.Slice {
-			whole(t, path+"[0]", v.Index(0))
+			requireFilled(t, path+"[0]", v.Index(0))
 			return
 		}
-		whole(t, path+"[]", v.MapIndex(v.MapKeys()[0]))
+		requireFilled(t, path+"[]", v.MapIndex(v.MapKeys()[0]))
 	}
 }
 
-// refusedOrDropped checks each hostile field: put either rejects the request, or stores the same row as
-// without the field, by a small log entry. It returns the fields for which neither is true.
-func refusedOrDropped[T any](t *testing.T, given *T,
-	put func(*server, *T) (row any, err error)) (taken []string) {
+// storedHostileFields checks each hostile field: put either rejects the request, or stores the same row as
+// without the field, by a small log entry. It returns the fields for which put does neither.
+func storedHostileFields[T any](t *testing.T, given *T,
+	put func(*server, *T) (row any, err error),
+) (taken []string) {
 	t.Helper()
-	whole(t, "", reflect.ValueOf(given))
+	requireFilled(t, "", reflect.ValueOf(given))
 	bytes, err := codec.Encode(given)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func refusedOrDropped[T any](t *testing.T, given *T,
 	}
 	good, err := put(newServer(t), fresh())
 	if err != nil {
-		t.Fatalf("the fixture itself is refused: %v", err)
+		t.Fatalf("the fixture itself is rejected: %v", err)
 	}
 	for i := range hostiles("", reflect.ValueOf(fresh())) {
 		bad := fresh()
@@ -138,29 +139,35 @@ func refusedOrDropped[T any](t *testing.T, given *T,
 	return taken
 }
 
-func wholeVolume() *structs.CSIVolume {
-	place := func() []*structs.CSITopology {
+func filledVolume() *structs.CSIVolume {
+	topologies := func() []*structs.CSITopology {
 		return []*structs.CSITopology{{Segments: map[string]string{"zone": "a"}}}
 	}
-	v := aVolume("v")
-	v.Name, v.ExternalID, v.Namespace, v.State = "n", "ext", "default", structs.VolumeReady
+	v := testVolume("v")
+	v.Name = "n"
+	v.ExternalID = "ext"
+	v.Namespace = "default"
+	v.State = structs.VolumeReady
 	v.LastError = &structs.OperationError{}
-	v.Topologies = place()
-	v.RequestedTopologies = &structs.CSITopologyRequest{Required: place(), Preferred: place()}
-	v.Parameters, v.Context = map[string]string{"k": "v"}, map[string]string{"k": "v"}
+	v.Topologies = topologies()
+	v.RequestedTopologies = &structs.CSITopologyRequest{Required: topologies(), Preferred: topologies()}
+	v.Parameters = map[string]string{"k": "v"}
+	v.Context = map[string]string{"k": "v"}
 	v.Deletion = &structs.CSIDeletion{Secrets: structs.Secrets{"k": "v"}}
-	v.Call, v.Forced, v.TurnedReadOnly = &structs.CSICall{}, &structs.CSIForced{}, &structs.CSITurnedReadOnly{}
+	v.Call = &structs.CSICall{}
+	v.Forced = &structs.CSIForced{}
+	v.TurnedReadOnly = &structs.CSITurnedReadOnly{}
 	return v
 }
 
 func TestRegisterVolume_RefusesOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
-	for _, path := range refusedOrDropped(t, wholeVolume(), func(s *server, v *structs.CSIVolume) (any, error) {
+	put := func(s *server, v *structs.CSIVolume) (any, error) {
 		s.addNode("n1", "a")
-		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeRegister,
-			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeRegister, registerRequest(v))
 		return state.Volume(s.store.Read(), "default", "v"), err
-	}) {
+	}
+	for _, path := range storedHostileFields(t, filledVolume(), put) {
 		t.Errorf("CSIVolume%s is stored", path)
 	}
 }
@@ -169,34 +176,35 @@ func TestCreateVolume_RefusesOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	config := defaultSettings()
 	config.volumeTimeout = time.Nanosecond
-	given := wholeVolume()
+	given := filledVolume()
 	given.ExternalID = ""
-	for _, path := range refusedOrDropped(t, given, func(s *server, v *structs.CSIVolume) (any, error) {
+	put := func(s *server, v *structs.CSIVolume) (any, error) {
 		s.config = config
 		s.addNode("n1", "a")
-		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeCreate,
-			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeCreate, registerRequest(v))
 		row := state.Volume(s.store.Read(), "default", "v")
 		if row != nil && len(row.Topologies)+int(row.Capacity) > 0 {
-			t.Error("a volume that is not made yet is somewhere")
+			t.Error("a volume that is not created yet has a topology or a capacity")
 		}
 		if structs.IsKind(err, structs.KindTimeout) {
 			err = nil
 		}
 		return row, err
-	}) {
+	}
+	for _, path := range storedHostileFields(t, given, put) {
 		t.Errorf("CSIVolume%s is stored", path)
 	}
 }
 
-func TestRegisterVolume_NamesTheFaultOfAPlace(t *testing.T) {
+func TestRegisterVolume_NamesTheFaultOfATopology(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	for want, edit := range map[string]func(*structs.CSIVolume){
-		`volume "v": capacity -5 must be from 0 to 1152921504606846976 bytes`: func(v *structs.CSIVolume) { v.Capacity = -5 },
+		`volume "v": capacity -5 must be from 0 to 1152921504606846976 bytes`: func(v *structs.CSIVolume) {
+			v.Capacity = -5
+		},
 		`volume "v": topology 2 is null`: func(v *structs.CSIVolume) {
-			v.Topologies = append(v.Topologies,
-				nil)
+			v.Topologies = append(v.Topologies, nil)
 		},
 		"257 topologies; at most 256 are allowed": func(v *structs.CSIVolume) {
 			v.Topologies = make([]*structs.CSITopology, structs.MaxCSIPlaces+1)
@@ -205,10 +213,9 @@ func TestRegisterVolume_NamesTheFaultOfAPlace(t *testing.T) {
 			v.Topologies[0].Segments = map[string]string{"k": strings.Repeat("x", 1<<20)}
 		},
 	} {
-		v := wholeVolume()
+		v := filledVolume()
 		edit(v)
-		err := refused(s, structs.KindInvalid, structs.CSIVolumeRegister,
-			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		err := refused(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(v))
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}
@@ -216,18 +223,19 @@ func TestRegisterVolume_NamesTheFaultOfAPlace(t *testing.T) {
 }
 
 // A row may have values that an older version accepted. They stay and do not prevent a change of the volume.
-func TestRegisterVolume_KeepsThePlaceOfAVolumeThatExists(t *testing.T) {
+func TestRegisterVolume_KeepsTheTopologiesOfAnExistingVolume(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")
 	for _, method := range []structs.Method[structs.CSIVolumeRegisterRequest, structs.CSIVolumeRegisterResponse]{
 		structs.CSIVolumeRegister, structs.CSIVolumeCreate} {
-		got := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.CSIVolume
-		got.Topologies, got.Capacity = []*structs.CSITopology{nil}, -5
+		got := s.getVolume("v").CSIVolume
+		got.Topologies = []*structs.CSITopology{nil}
+		got.Capacity = -5
 		got.Context = map[string]string{"by": method.Name}
-		must(s, method, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{&got}})
-		if row := state.Volume(s.store.Read(), "default", "v"); len(row.Topologies) > 0 || row.Capacity != 0 ||
-			row.Context["by"] != method.Name {
+		must(s, method, registerRequest(&got))
+		row := state.Volume(s.store.Read(), "default", "v")
+		if len(row.Topologies) > 0 || row.Capacity != 0 || row.Context["by"] != method.Name {
 			t.Errorf("%s: %+v", method.Name, row)
 		}
 	}
@@ -242,14 +250,16 @@ func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
 		`volume "v": secrets has 1048577 bytes; CSI allows 4096`: {"k": strings.Repeat("x", 1<<20)},
 		"secrets: 1 keys hold other characters":                  {"a b": "x"},
 	} {
-		err := refused(s, structs.KindInvalid, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v",
-			Secrets: secrets})
+		err := refused(s, structs.KindInvalid, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{
+			ID:      "v",
+			Secrets: secrets,
+		})
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}
 	}
 	if s.raft.written() != written {
-		t.Error("what is refused is recorded")
+		t.Error("a rejected request was recorded")
 	}
 }
 
@@ -257,29 +267,40 @@ func TestDeleteVolume_ShowsNoSecretsMeanwhile(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")
-	proposed(s, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v",
-		Secrets: structs.Secrets{"password": "other"}})
+	mustPropose(s, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{
+		ID:      "v",
+		Secrets: structs.Secrets{"password": "other"},
+	})
 	if state.Volume(s.store.Read(), "default", "v").Deletion.Secrets["password"] != "hunter2" {
-		t.Error("the volume's own secrets are lost")
+		t.Error("the secrets of the volume are lost")
 	}
 	if carriesSecrets(t, must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})) {
-		t.Error("an answer carries them")
+		t.Error("an answer has the secrets")
 	}
 }
 
-func wholeJob() *structs.Job {
+func filledJob() *structs.Job {
 	constraints := func() []*structs.Constraint {
-		return []*structs.Constraint{{LTarget: "a", RTarget: "b",
-			Operand: "="}}
+		return []*structs.Constraint{{
+			LTarget: "a",
+			RTarget: "b",
+			Operand: "=",
+		}}
 	}
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
-	j := aJob("j")
-	j.Datacenters, j.Constraints, j.Meta = []string{"dc1"}, constraints(), meta()
+	j := testJob("j")
+	j.Datacenters = []string{"dc1"}
+	j.Constraints = constraints()
+	j.Meta = meta()
 	g := j.TaskGroups[0]
-	g.Constraints, g.Meta, g.ShutdownDelay = constraints(), meta(), new(time.Duration)
+	g.Constraints = constraints()
+	g.Meta = meta()
+	g.ShutdownDelay = new(time.Duration)
 	g.Volumes["data"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"ro"}}
 	task := g.Tasks[0]
-	task.Constraints, task.Meta, task.Env = constraints(), meta(), meta()
+	task.Constraints = constraints()
+	task.Meta = meta()
+	task.Env = meta()
 	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
 	task.CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
 	j.Canonicalize()
@@ -288,33 +309,42 @@ func wholeJob() *structs.Job {
 
 func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
-	for _, path := range refusedOrDropped(t, wholeJob(), func(s *server, j *structs.Job) (any, error) {
+	put := func(s *server, j *structs.Job) (any, error) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 		return state.Job(s.store.Read(), "default", "j"), err
-	}) {
+	}
+	for _, path := range storedHostileFields(t, filledJob(), put) {
 		driversOwn := strings.Contains(path, ".Config") // bounded with the job
 		if !driversOwn && !strings.HasSuffix(path, " = the other") {
 			t.Errorf("Job%s is stored", path)
 		}
 	}
 	s := newServer(t)
-	j := wholeJob()
-	j.Stable, j.StatusDescription, j.Version = true, "x", 7
+	j := filledJob()
+	j.Stable = true
+	j.StatusDescription = "x"
+	j.Version = 7
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
-	if row := state.Job(s.store.Read(), "default", "j"); row.Stable || row.StatusDescription != "" ||
-		row.Version != 0 {
+	row := state.Job(s.store.Read(), "default", "j")
+	if row.Stable || row.StatusDescription != "" || row.Version != 0 {
 		t.Errorf("%+v", row)
 	}
 }
 
-func wholeNode() *structs.Node {
+func filledNode() *structs.Node {
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
-	return &structs.Node{ID: "n1", SecretID: "s", Name: "n", Status: structs.NodeReady, Attributes: meta(),
+	return &structs.Node{
+		ID:                "n1",
+		SecretID:          "s",
+		Name:              "n",
+		Status:            structs.NodeReady,
+		Attributes:        meta(),
 		Meta:              meta(),
 		NodeResources:     &structs.NodeResources{CPU: structs.NodeCPUResources{ReservableCpuCores: []uint16{1}}},
 		ReservedResources: &structs.NodeReservedResources{},
 		Drivers:           map[string]*structs.DriverInfo{"exec": {Attributes: meta()}},
-		Events:            []*structs.NodeEvent{{Details: meta()}}}
+		Events:            []*structs.NodeEvent{{Details: meta()}},
+	}
 }
 
 func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
@@ -322,10 +352,11 @@ func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
 	own := []string{".TLSEnabled = the other", ".NodeResources.CPU.TotalCpuCores = 2^16-1",
 		".NodeResources.CPU.ReservableCpuCores[0] = 2^16-1",
 		".Drivers[].Detected = the other", ".Drivers[].Healthy = the other"}
-	for _, path := range refusedOrDropped(t, wholeNode(), func(s *server, n *structs.Node) (any, error) {
+	put := func(s *server, n *structs.Node) (any, error) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
 		return state.Node(s.store.Read(), "n1"), err
-	}) {
+	}
+	for _, path := range storedHostileFields(t, filledNode(), put) {
 		if !slices.Contains(own, path) {
 			t.Errorf("Node%s is stored", path)
 		}
@@ -336,21 +367,27 @@ func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
-	said := &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning,
-		TaskStates: map[string]*structs.TaskState{}}
-	said.TaskStates["t"] = &structs.TaskState{State: structs.TaskRunning}
-	for n := range structs.MaxListed {
-		said.TaskStates["a"+strconv.Itoa(n)] = &structs.TaskState{State: structs.TaskRunning}
+	reported := &structs.AllocClientUpdate{
+		ID:           "a1",
+		ClientStatus: structs.AllocRunning,
+		TaskStates:   map[string]*structs.TaskState{},
 	}
-	request := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Allocs: []*structs.AllocClientUpdate{said}}
+	reported.TaskStates["t"] = &structs.TaskState{State: structs.TaskRunning}
+	for n := range structs.MaxListed {
+		reported.TaskStates["a"+strconv.Itoa(n)] = &structs.TaskState{State: structs.TaskRunning}
+	}
+	request := &structs.AllocsClientUpdateRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Allocs:   []*structs.AllocClientUpdate{reported},
+	}
 	must(s, structs.NodeUpdateAllocs, request)
 	written := s.raft.written()
 	if a := state.Alloc(s.store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {
 		t.Errorf("%d tasks are stored", len(a.TaskStates))
 	}
 	must(s, structs.NodeUpdateAllocs, request)
-	if s.raft.written() != written || len(said.TaskStates) != structs.MaxListed+1 {
-		t.Error("saying it again is written, or the request itself was changed")
+	if s.raft.written() != written || len(reported.TaskStates) != structs.MaxListed+1 {
+		t.Error("a repeated report was written, or the request itself was changed")
 	}
 }

@@ -14,33 +14,42 @@ import (
 	"berth/structs"
 )
 
-// gateThat refuses a share of the reads, or none.
-func gateThat(refuses float64) *loadshed.Gate {
+// gateRejecting returns a gate that rejects a share of the reads.
+func gateRejecting(share float64) *loadshed.Gate {
 	const seen = 1 << 20
 	g := loadshed.NewGate(0)
-	if refuses > 0 {
-		in := max(1, int((1-refuses)*seen))
+	if share > 0 {
+		admitted := max(1, int((1-share)*seen))
 		for range 2 { // the second time there is a limit
-			g.Observe(loadshed.Sample{Took: time.Second, Seen: in, Admitted: in, Delay: time.Minute})
+			g.Observe(loadshed.Sample{
+				Took:     time.Second,
+				Seen:     admitted,
+				Admitted: admitted,
+				Delay:    time.Minute,
+			})
 		}
-		g.Observe(loadshed.Sample{Took: time.Second, Seen: seen, Admitted: in})
-		_ = g.Admit() // the first is let in
+		g.Observe(loadshed.Sample{
+			Took:     time.Second,
+			Seen:     seen,
+			Admitted: admitted,
+		})
+		_ = g.Admit() // the gate admits the first read
 	}
 	return g
 }
 
-// pair is a leader and a server that passes on to it over a connection, each with its gate.
+// pair is a leader and a server that forwards to it over a connection, each with its gate.
 type pair struct {
 	leader, follower *server
 	pool             *rpc.Pool // the follower's
 	addr             string    // the leader's
 
-	mu   sync.Mutex
-	said []error // by the leader to the follower
+	mu      sync.Mutex
+	answers []error // of the leader to the follower
 }
 
 func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
-	p := &pair{leader: newServer(t), follower: newServer(t, quick())}
+	p := &pair{leader: newServer(t), follower: newServer(t, quickSettings())}
 	p.leader.addNode("n1", "a")
 	p.leader.addVolume("v1")
 	p.follower.addNode("n1", "a")
@@ -49,12 +58,13 @@ func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
 	p.follower.rpc.Shed(follows)
 	p.addr = listen(t, p.leader.rpc)
 	p.pool = newPool(t)
-	p.follower.raft.isMe, p.follower.raft.leader = false, p.addr
+	p.follower.raft.isMe = false
+	p.follower.raft.leader = p.addr
 	p.follower.raft.forward = func(method string, req, resp any) error {
 		err := p.pool.Call(t.Context(), p.addr, method, req, resp)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.said = append(p.said, err)
+		p.answers = append(p.answers, err)
 		return err
 	}
 	return p
@@ -66,7 +76,7 @@ func newPool(t testing.TB) *rpc.Pool {
 	return pool
 }
 
-// listen has a server be called over loopback.
+// listen serves a server over loopback.
 func listen(t testing.TB, s *rpc.Server) (addr string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -77,14 +87,18 @@ func listen(t testing.TB, s *rpc.Server) (addr string) {
 	wg.Go(func() {
 		rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: s.ServeMux}).Run(ctx)
 	})
-	t.Cleanup(func() { cancel(); s.Close(); wg.Wait() })
+	t.Cleanup(func() {
+		cancel()
+		s.Close()
+		wg.Wait()
+	})
 	return ln.Addr().String()
 }
 
 // TestOverload_OnlyTheLeaderRejectsForwardedReads: the caller receives the rejection of the leader. The
 // server in between does not retry and does not count the leader as gone.
 func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
-	p := newPair(t, gateThat(1), gateThat(0))
+	p := newPair(t, gateRejecting(1), gateRejecting(0))
 	client, follower := newPool(t), listen(t, p.follower.rpc)
 	before, err := p.pool.Session(t.Context(), p.addr)
 	if err != nil {
@@ -92,42 +106,44 @@ func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 	}
 	for n, c := range []rpc.Caller{client.At(follower), p.follower.rpc} {
 		_, err = rpc.Call(t.Context(), c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"})
-		if len(p.said) != n+1 {
-			t.Fatalf("the leader was asked %d times for %d reads", len(p.said), n+1)
+		if len(p.answers) != n+1 {
+			t.Fatalf("the leader was called %d times for %d reads", len(p.answers), n+1)
 		}
-		said := p.said[n]
-		if after := structs.RetryAfter(err); !structs.IsKind(err, structs.KindUnavailable) ||
+		answer := p.answers[n]
+		after := structs.RetryAfter(err)
+		if !structs.IsKind(err, structs.KindUnavailable) ||
 			after < 200*time.Millisecond ||
-			after != structs.RetryAfter(said) || err.Error() != said.Error() {
-			t.Errorf("%v (%s), again after %s; the leader said %v, again after %s", err, structs.KindOf(err), after,
-				said, structs.RetryAfter(said))
+			after != structs.RetryAfter(answer) || err.Error() != answer.Error() {
+			t.Errorf("got %v (%s), retry after %s; the leader answered %v, retry after %s",
+				err, structs.KindOf(err), after, answer, structs.RetryAfter(answer))
 		}
 	}
 	if s, err := p.pool.Session(t.Context(), p.addr); err != nil || s != before {
-		t.Errorf("the connection to the leader is another one: %v", err)
+		t.Errorf("the connection to the leader was replaced: %v", err)
 	}
 	stale := structs.QueryOptions{AllowStale: true}
 	if got, err := rpc.Call(t.Context(), client.At(follower), structs.CSIVolumeGet,
 		&structs.CSIVolumeGetRequest{ID: "v1", QueryOptions: stale}); err != nil || got.Volume.ID != "v1" {
 		t.Errorf("a stale read: %v, %v", got, err)
 	}
-	if len(p.said) != 2 {
-		t.Error("a stale read is passed on")
+	if len(p.answers) != 2 {
+		t.Error("a stale read was forwarded")
 	}
 	if _, err := rpc.Call(t.Context(), client.At(follower), structs.CSIClaimList,
 		&structs.CSIClaimListRequest{}); err != nil {
-		t.Errorf("what is never refused, over the same connection: %v", err)
+		t.Errorf("a read that is never rejected, over the same connection: %v", err)
 	}
 }
 
 // TestOverload_OneGateRejectsARead: an overloaded server rejects the reads that it answers itself.
 func TestOverload_OneGateRejectsARead(t *testing.T) {
-	p := newPair(t, gateThat(0), gateThat(1))
+	p := newPair(t, gateRejecting(0), gateRejecting(1))
 	client, follower := newPool(t), listen(t, p.follower.rpc)
 	for _, c := range []rpc.Caller{client.At(follower), p.follower.rpc} {
-		if _, err := rpc.Call(t.Context(), c, structs.CSIVolumeGet,
-			&structs.CSIVolumeGetRequest{ID: "v1"}); err != nil {
-			t.Errorf("a read that is passed on: %v", err)
+		_, err := rpc.Call(t.Context(), c, structs.CSIVolumeGet,
+			&structs.CSIVolumeGetRequest{ID: "v1"})
+		if err != nil {
+			t.Errorf("a forwarded read: %v", err)
 		}
 		stale := &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{AllowStale: true}}
 		if _, err := rpc.Call(t.Context(), c, structs.CSIVolumeList, stale); structs.RetryAfter(err) == 0 {
@@ -144,9 +160,9 @@ func TestOverload_OneGateRejectsARead(t *testing.T) {
 // TestOverload_TheLeaderIsFair: it rejects the same share of direct and of forwarded reads.
 func TestOverload_TheLeaderIsFair(t *testing.T) {
 	const reads = 200
-	p := newPair(t, gateThat(.5), gateThat(.5))
+	p := newPair(t, gateRejecting(.5), gateRejecting(.5))
 	leader, follower := newPool(t).At(p.addr), newPool(t).At(listen(t, p.follower.rpc))
-	for who, c := range map[string]rpc.Caller{"the leader": leader, "another server": follower} {
+	for name, c := range map[string]rpc.Caller{"the leader": leader, "another server": follower} {
 		refused := 0
 		for range reads {
 			_, err := rpc.Call(t.Context(), c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"})
@@ -157,18 +173,18 @@ func TestOverload_TheLeaderIsFair(t *testing.T) {
 			}
 		}
 		if refused < reads*4/10 || refused > reads*6/10 {
-			t.Errorf("%d of %d who ask %s are refused, expected half", refused, reads, who)
+			t.Errorf("%d of %d reads at %s were rejected, want half", refused, reads, name)
 		}
 	}
 }
 
-// TestOverload_RejectsWritesUndecoded, but not one that mostly changes nothing.
+// TestOverload_RejectsWritesUndecoded: a write that mostly changes nothing is admitted.
 func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 	l := newLoaded(t, 1, 0)
-	l.paced.line <- struct{}{} // the one that is let in is held
+	l.paced.slot <- struct{}{} // the admitted write is held
 	var held sync.WaitGroup
 	defer held.Wait()
-	defer func() { <-l.paced.line }()
+	defer func() { <-l.paced.slot }()
 	held.Go(func() { _ = l.write(t) })
 	for deadline := time.Now().Add(time.Minute); l.writes.Full(0) == nil && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)
@@ -177,19 +193,23 @@ func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 	for _, e := range l.List() {
 		if e.Admit != nil {
 			if after := structs.RetryAfter(e.Admit(0)); after < soonest || after > latest {
-				t.Errorf("%s: again after %s", e.Name, after)
+				t.Errorf("%s: retry after %s, want %s to %s", e.Name, after, soonest, latest)
 			}
 			served++
 		}
 	}
 	if served < 10 {
-		t.Errorf("%d writes know of their room", served)
+		t.Errorf("%d writes have a bound, want at least 10", served)
 	}
 	node := &structs.NodeEligibilityRequest{} // invalid, but not decoded
 	if _, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, node); structs.RetryAfter(err) == 0 {
-		t.Errorf("%v", err)
+		t.Errorf("a write under overload: %v, want a retry time", err)
 	}
-	beat := &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Status: structs.NodeReady}
+	beat := &structs.NodeHeartbeatRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Status:   structs.NodeReady,
+	}
 	if _, err := rpc.Call(t.Context(), l.rpc, structs.NodeHeartbeat, beat); err != nil {
 		t.Errorf("a heartbeat: %v", err)
 	}

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,7 +48,11 @@ func (r *fakeRaft) Propose(_ context.Context, entry []byte) (uint64, any, error)
 	r.index++
 	r.entries++
 	r.largest = max(r.largest, len(entry))
-	return r.index, r.fsm.Apply(&raft.Log{Index: r.index, Type: raft.LogCommand, Data: entry}), nil
+	return r.index, r.fsm.Apply(&raft.Log{
+		Index: r.index,
+		Type:  raft.LogCommand,
+		Data:  entry,
+	}), nil
 }
 
 func (r *fakeRaft) Leader() (string, bool, bool, time.Duration) {
@@ -143,11 +148,24 @@ type server struct {
 func newServer(t testing.TB, config ...settings) *server {
 	t.Helper()
 	store := state.New()
-	s := &server{t: t, leases: &fakeLeases{}, clock: time.Unix(1_000_000, 0)}
-	s.raft = &fakeRaft{fsm: fsm.New(store), leader: "s1:4747", isMe: true, index: 100}
+	s := &server{
+		t:      t,
+		leases: &fakeLeases{},
+		clock:  time.Unix(1_000_000, 0),
+	}
+	s.raft = &fakeRaft{
+		fsm:    fsm.New(store),
+		leader: "s1:4747",
+		isMe:   true,
+		index:  100,
+	}
 	d := Deps{
-		Store: store, Raft: s.raft, Leases: s.leases, Nodes: nodeconn.NewSessions(),
-		Logger: hclog.NewNullLogger(), Now: func() time.Time { return s.clock },
+		Store:          store,
+		Raft:           s.raft,
+		Leases:         s.leases,
+		Nodes:          nodeconn.NewSessions(),
+		Logger:         hclog.NewNullLogger(),
+		Now:            func() time.Time { return s.clock },
 		CollectGarbage: func(context.Context, fsm.Proposer) (uint64, error) { return 0, nil },
 	}
 	c := defaultSettings()
@@ -180,7 +198,7 @@ func refused[Req, Resp any](s *server, kind structs.Kind, m structs.Method[Req, 
 	return err
 }
 
-func proposed[P any](s *server, c fsm.Command[P], p *P) {
+func mustPropose[P any](s *server, c fsm.Command[P], p *P) {
 	s.t.Helper()
 	if _, err := fsm.Propose(s.t.Context(), s.raft, c, p); err != nil {
 		s.t.Fatalf("%s: %v", c.Name, err)
@@ -194,17 +212,45 @@ func (s *server) addNode(id, zone string) *fakeNode {
 	s.t.Helper()
 	topology := &structs.CSITopology{Segments: map[string]string{"zone": zone}}
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
-		Node: &structs.Node{ID: id, SecretID: secretOf(id), Name: "name-" + id, Status: structs.NodeReady,
-			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
-				Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 40000}}},
+		Node: &structs.Node{
+			ID:       id,
+			SecretID: secretOf(id),
+			Name:     "name-" + id,
+			Status:   structs.NodeReady,
+			NodeResources: &structs.NodeResources{
+				CPU:    structs.NodeCPUResources{CpuShares: 4000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 4000},
+				Disk:   structs.NodeDiskResources{DiskMB: 40000},
+			},
+		},
 		CSI: []*structs.CSIPluginInstance{
-			{Kind: structs.CSIKindController, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "pl.csi",
-				Healthy: true, RequiresControllerPlugin: true,
-				ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true,
-					SupportsListVolumes: true, SupportsExpand: true}}},
-			{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "pl.csi",
-				Healthy: true, RequiresControllerPlugin: true,
-				NodeInfo: &structs.CSINodeInfo{ID: "ext-" + id, AccessibleTopology: topology}}},
+			{
+				Kind:   structs.CSIKindController,
+				NodeID: id,
+				CSIInfo: structs.CSIInfo{
+					PluginID:                 "pl",
+					Provider:                 "pl.csi",
+					Healthy:                  true,
+					RequiresControllerPlugin: true,
+					ControllerInfo: &structs.CSIControllerInfo{
+						SupportsCreateDelete: true,
+						SupportsAttachDetach: true,
+						SupportsListVolumes:  true,
+						SupportsExpand:       true,
+					},
+				},
+			},
+			{
+				Kind:   structs.CSIKindNode,
+				NodeID: id,
+				CSIInfo: structs.CSIInfo{
+					PluginID:                 "pl",
+					Provider:                 "pl.csi",
+					Healthy:                  true,
+					RequiresControllerPlugin: true,
+					NodeInfo:                 &structs.CSINodeInfo{ID: "ext-" + id, AccessibleTopology: topology},
+				},
+			},
 		},
 	})
 	n := &fakeNode{done: make(chan struct{})}
@@ -215,17 +261,34 @@ func (s *server) addNode(id, zone string) *fakeNode {
 // addAlloc places an allocation of a new job on the node.
 func (s *server) addAlloc(id, node string) {
 	s.t.Helper()
-	job := &structs.Job{ID: "job-" + id, Namespace: "default", Type: structs.JobService,
+	job := &structs.Job{
+		ID:        "job-" + id,
+		Namespace: "default",
+		Type:      structs.JobService,
 		TaskGroups: []*structs.TaskGroup{
-			{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
-	proposed(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+			{
+				Name:  "g",
+				Count: 1,
+				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
+			}},
+	}
+	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.store.Read(), "default", job.ID)
 	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
-	proposed(s, fsm.PlanApply, &structs.Plan{Eval: e, JobModifyIndex: stored.JobModifyIndex,
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           e,
+		JobModifyIndex: stored.JobModifyIndex,
 		Place: []*structs.Allocation{
-			{ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g", Name: structs.AllocName(job.ID, "g", 0),
-				NodeID: node}}})
+			{
+				ID:        id,
+				Namespace: "default",
+				JobID:     job.ID,
+				TaskGroup: "g",
+				Name:      structs.AllocName(job.ID, "g", 0),
+				NodeID:    node,
+			}},
+	})
 	if state.Alloc(s.store.Read(), id) == nil {
 		s.t.Fatalf("allocation %s was not placed: %s", id, state.Eval(s.store.Read(), e.ID).StatusDescription)
 	}
@@ -233,8 +296,11 @@ func (s *server) addAlloc(id, node string) {
 
 func (s *server) endAlloc(id, node string) {
 	s.t.Helper()
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: node, SecretID: secretOf(node),
-		Allocs: []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}}})
+	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		NodeID:   node,
+		SecretID: secretOf(node),
+		Allocs:   []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}},
+	})
 }
 
 // loseAlloc gives an allocation up, as the scheduler does when its node is down.
@@ -244,33 +310,68 @@ func (s *server) loseAlloc(id string) {
 	job := state.Job(s.store.Read(), a.Namespace, a.JobID)
 	e := evaluationOf(job, structs.TriggerNodeUpdate, 1)
 	e.Status = structs.EvalComplete
-	proposed(s, fsm.PlanApply, &structs.Plan{Eval: e, JobModifyIndex: job.JobModifyIndex,
-		Stop: []*structs.PlanStop{{AllocID: id, ClientStatus: structs.AllocLost, Description: "its node is down"}}})
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           e,
+		JobModifyIndex: job.JobModifyIndex,
+		Stop: []*structs.PlanStop{{
+			AllocID:      id,
+			ClientStatus: structs.AllocLost,
+			Description:  "its node is down",
+		}},
+	})
 }
 
 // addVolume registers a volume that is there, for many writers.
 func (s *server) addVolume(id string) *structs.CSIVolume {
 	s.t.Helper()
-	v := aVolume(id)
+	v := testVolume(id)
 	v.ExternalID = "ext-" + id
-	return must(s, structs.CSIVolumeRegister,
-		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}).Volumes[0]
+	return must(s, structs.CSIVolumeRegister, registerRequest(v)).Volumes[0]
 }
 
-func aVolume(id string) *structs.CSIVolume {
-	return &structs.CSIVolume{ID: id, PluginID: "pl", Secrets: structs.Secrets{"password": "hunter2"},
+func registerRequest(volumes ...*structs.CSIVolume) *structs.CSIVolumeRegisterRequest {
+	return &structs.CSIVolumeRegisterRequest{Volumes: volumes}
+}
+
+func (s *server) getVolume(id string) *structs.CSIVolumeDetail {
+	s.t.Helper()
+	return must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: id}).Volume
+}
+
+func testVolume(id string) *structs.CSIVolume {
+	return &structs.CSIVolume{
+		ID:           id,
+		PluginID:     "pl",
+		Secrets:      structs.Secrets{"password": "hunter2"},
 		MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
 		RequestedCapabilities: []*structs.CSIVolumeCapability{
-			{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}}
+			{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}},
+	}
 }
 
-func aClaim(volume, alloc string) *structs.CSIClaim {
-	return &structs.CSIClaim{VolumeID: volume, AllocID: alloc, Mode: structs.ClaimWrite,
-		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}
+func testClaim(volume, alloc string) *structs.CSIClaim {
+	return &structs.CSIClaim{
+		VolumeID:       volume,
+		AllocID:        alloc,
+		Mode:           structs.ClaimWrite,
+		AccessMode:     structs.CSIMultiNodeMultipleWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}
 }
 
 func (s *server) claim(volume, alloc, node string) *structs.CSIClaim {
 	s.t.Helper()
-	return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node),
-		Claims: []*structs.CSIClaim{aClaim(volume, alloc)}}).Claims[0]
+	return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID:   node,
+		SecretID: secretOf(node),
+		Claims:   []*structs.CSIClaim{testClaim(volume, alloc)},
+	}).Claims[0]
+}
+
+// wantText fails the test unless the error has the text.
+func wantText(t *testing.T, err error, text string) {
+	t.Helper()
+	if !strings.Contains(err.Error(), text) {
+		t.Errorf("got error %q, want %q in it", err, text)
+	}
 }

@@ -10,16 +10,28 @@ import (
 	"berth/structs"
 )
 
-func aJob(id string) *structs.Job {
-	return &structs.Job{ID: id, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1,
-		Volumes: map[string]*structs.VolumeRequest{"data": {Type: "csi", Source: "v",
-			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}},
-		Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}}}}
+func testJob(id string) *structs.Job {
+	return &structs.Job{
+		ID: id,
+		TaskGroups: []*structs.TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Volumes: map[string]*structs.VolumeRequest{
+				"data": {
+					Type:           "csi",
+					Source:         "v",
+					AccessMode:     structs.CSIMultiNodeMultipleWriter,
+					AttachmentMode: structs.CSIFileSystem,
+				},
+			},
+			Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}},
+		}},
+	}
 }
 
 func TestJobRegister_MakesEvaluation(t *testing.T) {
 	s := newServer(t)
-	given := aJob("j")
+	given := testJob("j")
 	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: given})
 	e := state.Eval(s.store.Read(), got.EvalID)
 	if e == nil || e.JobID != "j" || e.Status != structs.EvalPending ||
@@ -27,7 +39,7 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 		t.Errorf("evaluation %+v", e)
 	}
 	if !strings.Contains(got.Warnings, `no volume "v"`) {
-		t.Errorf("warnings %q: they do not name the volume that is not there", got.Warnings)
+		t.Errorf("got warnings %q, want the missing volume in them", got.Warnings)
 	}
 	if given.Namespace != "" || given.TaskGroups[0].RestartPolicy != nil {
 		t.Error("the caller's job was changed")
@@ -38,14 +50,14 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	}
 	again := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: given})
 	if again.JobModifyIndex != got.JobModifyIndex {
-		t.Errorf("registering the same again made a new version: index %d, was %d", again.JobModifyIndex,
+		t.Errorf("an unchanged registration made a new version: index %d, was %d", again.JobModifyIndex,
 			got.JobModifyIndex)
 	}
 	given.TaskGroups[0].Count = 2
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: given})
-	if v := must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j"}).Versions; len(v) != 2 ||
-		v[0].Version != 1 {
-		t.Errorf("%d versions, newest first is not so", len(v))
+	v := must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j"}).Versions
+	if len(v) != 2 || v[0].Version != 1 {
+		t.Errorf("got %d versions, want 2, the newest first", len(v))
 	}
 	if got := must(s, structs.JobSummaryGet, &structs.JobGetRequest{JobID: "j"}).JobSummary; got.JobID != "j" {
 		t.Errorf("summary %+v", got)
@@ -53,13 +65,16 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	if got := must(s, structs.JobEvaluations, &structs.JobGetRequest{JobID: "j"}).Evaluations; len(got) != 3 {
 		t.Errorf("%d evaluations, want 3", len(got))
 	}
-	refused(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{Job: given,
-		EnforceIndex: true, JobModifyIndex: 1})
+	refused(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{
+		Job:            given,
+		EnforceIndex:   true,
+		JobModifyIndex: 1,
+	})
 }
 
 func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
 	s := newServer(t)
-	job := aJob("j")
+	job := testJob("j")
 	volumes := job.TaskGroups[0].Volumes
 	for i := range 3 * structs.MaxFaults {
 		v := *volumes["data"]
@@ -77,12 +92,21 @@ func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
 
 func TestJobRegister_RefusesBadJobs(t *testing.T) {
 	s := newServer(t)
-	abroad := aJob("j")
-	abroad.Region = "mars"
-	for name, job := range map[string]*structs.Job{"none": nil, "no ID": aJob(""), "no groups": {ID: "j"},
-		"another region": abroad} {
+	otherRegion := testJob("j")
+	otherRegion.Region = "mars"
+	for name, job := range map[string]*structs.Job{
+		"none":           nil,
+		"no ID":          testJob(""),
+		"no groups":      {ID: "j"},
+		"another region": otherRegion,
+	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{Endpoints: s.Endpoints, t: t, raft: s.raft, rpc: s.rpc}
+			s := &server{
+				Endpoints: s.Endpoints,
+				t:         t,
+				raft:      s.raft,
+				rpc:       s.rpc,
+			}
 			refused(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		})
 	}
@@ -96,15 +120,15 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
 	stop := must(s, structs.AllocStop, &structs.AllocStopRequest{AllocID: "a1"})
-	if e := must(s, structs.EvalGet,
-		&structs.EvalGetRequest{EvalID: stop.EvalID}).Eval; e.TriggeredBy != structs.TriggerAllocStop {
+	e := must(s, structs.EvalGet, &structs.EvalGetRequest{EvalID: stop.EvalID}).Eval
+	if e.TriggeredBy != structs.TriggerAllocStop {
 		t.Errorf("evaluation %+v", e)
 	}
 	if got := must(s, structs.JobEvaluate, &structs.JobEvaluateRequest{JobID: "job-a1"}); got.EvalID == "" {
 		t.Errorf("got %+v", got)
 	}
-	if got := must(s, structs.JobAllocations,
-		&structs.JobGetRequest{JobID: "job-a1"}).Allocations; len(got) != 1 {
+	got := must(s, structs.JobAllocations, &structs.JobGetRequest{JobID: "job-a1"}).Allocations
+	if len(got) != 1 {
 		t.Errorf("%d allocations", len(got))
 	}
 	eval := state.Alloc(s.store.Read(), "a1").EvalID
@@ -112,11 +136,11 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 		t.Errorf("%d allocations of the evaluation", len(got))
 	}
 	down := must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1"})
-	if job := state.Job(s.store.Read(), "default", "job-a1"); !job.Stop ||
-		state.Eval(s.store.Read(), down.EvalID) == nil {
+	job := state.Job(s.store.Read(), "default", "job-a1")
+	if !job.Stop || state.Eval(s.store.Read(), down.EvalID) == nil {
 		t.Errorf("job %+v", job)
 	}
-	for _, kind := range []error{
+	for _, err := range []error{
 		refused(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "x"}),
 		refused(s, structs.KindNotFound, structs.JobVersions, &structs.JobGetRequest{JobID: "x"}),
 		refused(s, structs.KindNotFound, structs.JobSummaryGet, &structs.JobGetRequest{JobID: "x"}),
@@ -128,11 +152,13 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 		refused(s, structs.KindNotFound, structs.NodeGet, &structs.NodeGetRequest{NodeID: "x"}),
 		refused(s, structs.KindNotFound, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "x"}),
 		refused(s, structs.KindNotFound, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "x"}),
-		refused(s, structs.KindNotFound, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "x",
-			Eligibility: structs.NodeEligible}),
+		refused(s, structs.KindNotFound, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+			NodeID:      "x",
+			Eligibility: structs.NodeEligible,
+		}),
 	} {
-		if !strings.Contains(kind.Error(), `"x"`) {
-			t.Errorf("%q does not say what is not there", kind)
+		if !strings.Contains(err.Error(), `"x"`) {
+			t.Errorf("got error %q, want the ID in it", err)
 		}
 	}
 }
@@ -146,7 +172,7 @@ func TestJobRegister_RefusesAConfigThatItsLogEntryCannotHold(t *testing.T) {
 		for range levels - 1 {
 			v = []any{v}
 		}
-		job := aJob("deep")
+		job := testJob("deep")
 		job.TaskGroups[0].Tasks[0].Config = map[string]any{"k": v}
 		_, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		if !structs.IsKind(err, structs.KindInvalid) {

@@ -19,9 +19,19 @@ import (
 // by.
 func BenchmarkFilterList(b *testing.B) {
 	store := state.New()
-	raft := &fakeRaft{fsm: fsm.New(store), leader: "127.0.0.1:1", isMe: true, index: 1}
+	raft := &fakeRaft{
+		fsm:    fsm.New(store),
+		leader: "127.0.0.1:1",
+		isMe:   true,
+		index:  1,
+	}
 	s := rpc.NewServer(hclog.NewNullLogger(),
-		New(Deps{Store: store, Raft: raft, Leases: &noLeases{}, Logger: hclog.NewNullLogger()}).List()...)
+		New(Deps{
+			Store:  store,
+			Raft:   raft,
+			Leases: &noLeases{},
+			Logger: hclog.NewNullLogger(),
+		}).List()...)
 	b.Cleanup(s.Close)
 	batch, put := store.Begin(), &structs.CSIVolumeRegisterRequest{}
 	for i := range 10000 {

@@ -17,12 +17,12 @@ func TestList_FilterKeepsRows(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
-	s.manyVolumes(50)
+	s.addVolumes(50)
 	s.claim("v00007", "a1", "n1")
 	list := func(q structs.QueryOptions) []*structs.CSIVolumeListStub {
 		if q.Stream {
 			rows := []*structs.CSIVolumeListStub{}
-			all, _ := streamed(s, structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: q})
+			all, _ := readStream(s, structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: q})
 			for _, row := range all {
 				rows = append(rows, row.(*structs.CSIVolumeListStub))
 			}
@@ -31,13 +31,17 @@ func TestList_FilterKeepsRows(t *testing.T) {
 		return must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
 	}
 	all := list(structs.QueryOptions{})
-	for _, q := range []structs.QueryOptions{{}, {Reverse: true}, {PerPage: 7}, {Stream: true},
-		{NextToken: query.Token("default", "v00030")}} {
+	for _, q := range []structs.QueryOptions{
+		{},
+		{Reverse: true},
+		{PerPage: 7},
+		{Stream: true},
+		{NextToken: query.Token("default", "v00030")},
+	} {
 		for expression, keep := range map[string]func(*structs.CSIVolumeListStub) bool{
 			`ID != ""`: func(*structs.CSIVolumeListStub) bool { return true },
 			`ID matches "[05]$"`: func(v *structs.CSIVolumeListStub) bool {
-				return strings.ContainsAny(v.ID[5:],
-					"05")
+				return strings.ContainsAny(v.ID[5:], "05")
 			},
 			`CurrentWriters != 0 or CurrentReaders != 0`: func(v *structs.CSIVolumeListStub) bool { return v.CurrentWriters+v.CurrentReaders > 0 },
 			`State == "nowhere"`:                         func(*structs.CSIVolumeListStub) bool { return false },
@@ -64,7 +68,7 @@ func TestList_FilterKeepsRows(t *testing.T) {
 
 func TestList_ExplainsBadFilter(t *testing.T) {
 	s := newServer(t)
-	s.manyVolumes(1)
+	s.addVolumes(1)
 	for expression, want := range map[string]string{
 		`ID ==`:               `the filter "ID ==" is not an expression: 1:6`,
 		`Id == "x"`:           `the filter "Id == \"x\"" does not fit the rows: error finding value in datum: /Id at part 0`,

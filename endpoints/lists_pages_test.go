@@ -11,12 +11,23 @@ import (
 	"berth/structs"
 )
 
-// walk reads a list page by page and compares it with the whole.
-func walk[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req,
-	pick func(*Resp) []*Row) {
+// comparePages reads a list page by page and compares it with the whole.
+func comparePages[Req, Resp, Row any](
+	s *server,
+	m structs.Method[Req, Resp],
+	with func(structs.QueryOptions) Req,
+	pick func(*Resp) []*Row,
+) {
 	s.t.Helper()
-	for _, q := range []structs.QueryOptions{{}, {Namespace: "*"}, {Namespace: "other"},
-		{Prefix: "v0000", Namespace: "*"}, {Prefix: "a"}, {Reverse: true}, {Prefix: "zz"}} {
+	for _, q := range []structs.QueryOptions{
+		{},
+		{Namespace: "*"},
+		{Namespace: "other"},
+		{Prefix: "v0000", Namespace: "*"},
+		{Prefix: "a"},
+		{Reverse: true},
+		{Prefix: "zz"},
+	} {
 		req := with(q)
 		whole := pick(must(s, m, &req))
 		var got []*Row
@@ -29,7 +40,8 @@ func walk[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(
 			}
 		}
 		if len(got) != len(whole) || len(whole) > 0 && !reflect.DeepEqual(got, whole) {
-			s.t.Errorf("%s with %+v: %d rows in pages, %d in the whole, or others", m.Name, q, len(got), len(whole))
+			s.t.Errorf("%s with %+v: %d rows in pages, %d in the whole list, or different rows",
+				m.Name, q, len(got), len(whole))
 		}
 	}
 }
@@ -39,37 +51,40 @@ func TestList_PagesMakeWhole(t *testing.T) {
 	for i := range 8 {
 		s.addNode(fmt.Sprintf("a%d", i), "z")
 	}
-	s.manyVolumes(20)
+	s.addVolumes(20)
 	for _, ns := range []string{"default2", "other"} { // one whose name has another's as prefix
 		for i := range 5 {
-			v := aVolume(fmt.Sprintf("v%05d", i))
-			v.Namespace, v.ExternalID = ns, "ext-"+ns+v.ID
-			must(s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+			v := testVolume(fmt.Sprintf("v%05d", i))
+			v.Namespace = ns
+			v.ExternalID = "ext-" + ns + v.ID
+			must(s, structs.CSIVolumeRegister, registerRequest(v))
 		}
 	}
 	for i := range 10 {
 		s.addAllocs(fmt.Sprintf("a%d-", i), "a1", 2)
 	}
-	walk(s, structs.NodeList, plainQuery,
+	comparePages(s, structs.NodeList, plainQuery,
 		func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
-	walk(s, structs.JobList, plainQuery,
+	comparePages(s, structs.JobList, plainQuery,
 		func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
-	walk(s, structs.AllocList, plainQuery,
+	comparePages(s, structs.AllocList, plainQuery,
 		func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-	walk(s, structs.EvalList, plainQuery,
+	comparePages(s, structs.EvalList, plainQuery,
 		func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
-	walk(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
+	comparePages(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
 		return structs.CSIVolumeListRequest{QueryOptions: q}
 	}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
 }
 
-// addQueue registers a volume for one writer at a time.
-func (s *server) addQueue(id string) {
-	v := aVolume(id)
+// addSingleWriterVolume registers a volume for one writer at a time.
+func (s *server) addSingleWriterVolume(id string) {
+	v := testVolume(id)
 	v.ExternalID = "ext-" + id
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeSingleWriter,
-		AttachmentMode: structs.CSIFileSystem}}
-	must(s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
+		AccessMode:     structs.CSIMultiNodeSingleWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
+	must(s, structs.CSIVolumeRegister, registerRequest(v))
 }
 
 // TestClaimList_PagesMakeWhole: of all, of a volume and of a node, for volumes with one user at a time and
@@ -78,27 +93,36 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "z")
 	s.addNode("n2", "z")
-	s.manyVolumes(2)
-	s.addQueue("v00002")
+	s.addVolumes(2)
+	s.addSingleWriterVolume("v00002")
 	for _, node := range []string{"n2", "n1"} {
 		ids := s.addAllocs(node+"-", node, 7)
 		slices.Reverse(ids) // the queue order is not the order of the IDs
 		for i, id := range ids {
 			for v := range 3 {
-				c := aClaim(fmt.Sprintf("v%05d", (v+i)%3), id)
+				c := testClaim(fmt.Sprintf("v%05d", (v+i)%3), id)
 				if c.VolumeID == "v00002" {
 					c.AccessMode = structs.CSIMultiNodeSingleWriter
 				}
-				must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node),
-					Claims: []*structs.CSIClaim{c}})
+				must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+					NodeID:   node,
+					SecretID: secretOf(node),
+					Claims:   []*structs.CSIClaim{c},
+				})
 			}
 		}
 	}
-	for _, of := range []structs.CSIClaimListRequest{{}, {VolumeID: "v00001"}, {VolumeID: "v00002"},
-		{VolumeID: "none"}, {NodeID: "n2"},
-		{VolumeID: "v00001", NodeID: "n1"}, {VolumeID: "v00002", NodeID: "n1"}} {
+	for _, of := range []structs.CSIClaimListRequest{
+		{},
+		{VolumeID: "v00001"},
+		{VolumeID: "v00002"},
+		{VolumeID: "none"},
+		{NodeID: "n2"},
+		{VolumeID: "v00001", NodeID: "n1"},
+		{VolumeID: "v00002", NodeID: "n1"},
+	} {
 		for _, back := range []bool{false, true} {
-			walk(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
+			comparePages(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
 				of.QueryOptions = q
 				of.Reverse = back
 				return of
@@ -106,8 +130,10 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 		}
 	}
 	for _, token := range []string{query.Token("default"), query.Token("default", "v00001", "x", "1")} {
-		refused(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v00001",
-			QueryOptions: structs.QueryOptions{NextToken: token}})
+		refused(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{
+			VolumeID:     "v00001",
+			QueryOptions: structs.QueryOptions{NextToken: token},
+		})
 	}
 }
 
@@ -117,23 +143,29 @@ func TestList_PageCostsSameInAnyList(t *testing.T) {
 	costs := func(n int) (costs []float64) {
 		s := newServer(t)
 		s.addNode("n1", "z")
-		s.manyVolumes(n)
-		middle, last := query.Token("default", fmt.Sprintf("v%05d", n/2)),
-			query.Token("default", fmt.Sprintf("v%05d", n-10))
-		for _, q := range []structs.QueryOptions{{}, {NextToken: middle}, {NextToken: last}, {Reverse: true},
-			{Reverse: true, NextToken: middle}} {
+		s.addVolumes(n)
+		middle := query.Token("default", fmt.Sprintf("v%05d", n/2))
+		last := query.Token("default", fmt.Sprintf("v%05d", n-10))
+		for _, q := range []structs.QueryOptions{
+			{},
+			{NextToken: middle},
+			{NextToken: last},
+			{Reverse: true},
+			{Reverse: true, NextToken: middle},
+		} {
 			q.PerPage = 10
 			costs = append(costs, testing.AllocsPerRun(10, func() {
-				if got := must(s, structs.CSIVolumeList,
-					&structs.CSIVolumeListRequest{QueryOptions: q}).Volumes; len(got) != 10 {
+				got := must(s, structs.CSIVolumeList,
+					&structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
+				if len(got) != 10 {
 					t.Fatalf("%d rows", len(got))
 				}
 			}))
 		}
-		s.addQueue("queue")
+		s.addSingleWriterVolume("queue")
 		req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
 		for _, id := range s.addAllocs("a", "n1", n) {
-			c := aClaim("queue", id)
+			c := testClaim("queue", id)
 			c.AccessMode = structs.CSIMultiNodeSingleWriter
 			req.Claims = append(req.Claims, c)
 		}
@@ -165,18 +197,23 @@ func TestClaimList_PageOfManyReaders(t *testing.T) {
 	s.addVolume("v")
 	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	for _, id := range s.addAllocs("a", "n1", 4000) {
-		req.Claims = append(req.Claims, aClaim("v", id))
+		req.Claims = append(req.Claims, testClaim("v", id))
 	}
 	must(s, structs.CSIVolumeClaim, req)
-	all, _ := streamed(s, structs.CSIClaimList, structs.CSIClaimListRequest{VolumeID: "v",
-		QueryOptions: structs.QueryOptions{PerPage: 10}})
+	all, _ := readStream(s, structs.CSIClaimList, structs.CSIClaimListRequest{
+		VolumeID:     "v",
+		QueryOptions: structs.QueryOptions{PerPage: 10},
+	})
 	if len(all) != 4000 {
-		t.Errorf("a stream, whose pages are for servers elsewhere, has %d rows", len(all))
+		t.Errorf("a stream in the process has %d rows, want all 4000", len(all))
 	}
-	if cost := testing.AllocsPerRun(10, func() {
-		must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v",
-			QueryOptions: structs.QueryOptions{PerPage: 10}})
-	}); cost > 1000 {
+	cost := testing.AllocsPerRun(10, func() {
+		must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{
+			VolumeID:     "v",
+			QueryOptions: structs.QueryOptions{PerPage: 10},
+		})
+	})
+	if cost > 1000 {
 		t.Errorf("%.0f allocations of memory for ten of 4000 claims", cost)
 	}
 }

@@ -20,9 +20,11 @@ func TestList_SortsByIndex(t *testing.T) {
 		s.addVolume(id)
 	}
 	for _, id := range []string{"c", "e"} { // change
-		v := aVolume(id)
-		v.Namespace, v.ExternalID, v.MountOptions = "default", "ext-"+id, &structs.CSIMountOptions{FSType: "xfs"}
-		proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		v := testVolume(id)
+		v.Namespace = "default"
+		v.ExternalID = "ext-" + id
+		v.MountOptions = &structs.CSIMountOptions{FSType: "xfs"}
+		mustPropose(s, fsm.VolumePut, registerRequest(v))
 	}
 	list := func(q structs.QueryOptions) string {
 		var ids []string
@@ -54,26 +56,33 @@ func TestList_SortsByIndex(t *testing.T) {
 			return q
 		}
 		plain := func(q structs.QueryOptions) structs.QueryRequest { return plainQuery(sorted(q)) }
-		walk(s, structs.AllocList, plain,
+		comparePages(s, structs.AllocList, plain,
 			func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-		walk(s, structs.EvalList, plain,
+		comparePages(s, structs.EvalList, plain,
 			func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
-		walk(s, structs.NodeList, plain,
+		comparePages(s, structs.NodeList, plain,
 			func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
-		walk(s, structs.JobList, plain, func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
-		walk(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
+		comparePages(s, structs.JobList, plain,
+			func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
+		comparePages(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
 			return structs.CSIClaimListRequest{QueryOptions: sorted(q)}
 		}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
-		same(s, structs.AllocList, plain,
+		compareStream(s, structs.AllocList, plain,
 			func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
 	}
-	for _, q := range []structs.QueryOptions{{Sort: "ID"},
-		{Sort: structs.SortCreate, NextToken: query.Token("x", "y")}} {
+	for _, q := range []structs.QueryOptions{
+		{Sort: "ID"},
+		{Sort: structs.SortCreate, NextToken: query.Token("x", "y")},
+	} {
 		refused(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
 	}
 	claims := must(s, structs.CSIClaimList,
-		&structs.CSIClaimListRequest{QueryOptions: structs.QueryOptions{Sort: structs.SortCreate,
-			Reverse: true}}).Claims
+		&structs.CSIClaimListRequest{
+			QueryOptions: structs.QueryOptions{
+				Sort:    structs.SortCreate,
+				Reverse: true,
+			},
+		}).Claims
 	if len(claims) != 9 ||
 		!slices.IsSortedFunc(claims,
 			func(a, b *structs.CSIClaim) int { return int(b.CreateIndex) - int(a.CreateIndex) }) {

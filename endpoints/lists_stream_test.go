@@ -15,23 +15,26 @@ import (
 	"berth/structs"
 )
 
-// manyVolumes puts so many volumes.
-func (s *server) manyVolumes(n int) {
+// addVolumes adds a number of volumes.
+func (s *server) addVolumes(n int) {
 	s.t.Helper()
 	put := &structs.CSIVolumeRegisterRequest{}
 	for i := range n {
-		v := aVolume(fmt.Sprintf("v%05d", i))
-		v.Namespace, v.ExternalID, v.State = "default", "ext-"+v.ID, structs.VolumeReady
+		v := testVolume(fmt.Sprintf("v%05d", i))
+		v.Namespace = "default"
+		v.ExternalID = "ext-" + v.ID
+		v.State = structs.VolumeReady
 		put.Volumes = append(put.Volumes, v)
 	}
-	proposed(s, fsm.VolumePut, put)
+	mustPropose(s, fsm.VolumePut, put)
 }
 
-// streamed reads a list as a stream.
-func streamed[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (
-	rows []any, meta *structs.QueryMeta) {
+// readStream reads a list as a stream.
+func readStream[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (
+	rows []any, meta *structs.QueryMeta,
+) {
 	s.t.Helper()
-	any(&req).(interface{ Query() *structs.QueryOptions }).Query().Stream = true
+	any(&req).(query.ReadRequest).Query().Stream = true
 	resp := must(s, m, &req)
 	meta = query.MetaOf(resp)
 	if meta.Rows == nil {
@@ -48,15 +51,24 @@ func streamed[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (
 	return rows, meta
 }
 
-// same compares a list with its stream, for some options.
-func same[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req,
-	pick func(*Resp) []*Row) {
+// compareStream compares a list with its stream, for some options.
+func compareStream[Req, Resp, Row any](
+	s *server,
+	m structs.Method[Req, Resp],
+	with func(structs.QueryOptions) Req,
+	pick func(*Resp) []*Row,
+) {
 	s.t.Helper()
-	for _, q := range []structs.QueryOptions{{}, {Namespace: "*"}, {Reverse: true}, {Prefix: "a"},
-		{Prefix: "v0", Reverse: true}} {
+	for _, q := range []structs.QueryOptions{
+		{},
+		{Namespace: "*"},
+		{Reverse: true},
+		{Prefix: "a"},
+		{Prefix: "v0", Reverse: true},
+	} {
 		req := with(q)
 		list := pick(must(s, m, &req))
-		rows, meta := streamed(s, m, with(q))
+		rows, meta := readStream(s, m, with(q))
 		var want []any
 		for _, row := range list {
 			want = append(want, row)
@@ -79,33 +91,33 @@ func TestList_StreamHasSameRows(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n2", "b")
-	s.manyVolumes(20)
+	s.addVolumes(20)
 	for i, id := range s.addAllocs("a", "n1", 5) {
 		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}
-	same(s, structs.NodeList, plainQuery,
+	compareStream(s, structs.NodeList, plainQuery,
 		func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
-	same(s, structs.JobList, plainQuery,
+	compareStream(s, structs.JobList, plainQuery,
 		func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
-	same(s, structs.AllocList, plainQuery,
+	compareStream(s, structs.AllocList, plainQuery,
 		func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-	same(s, structs.EvalList, plainQuery,
+	compareStream(s, structs.EvalList, plainQuery,
 		func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
-	same(s, structs.CSIPluginList, plainQuery,
+	compareStream(s, structs.CSIPluginList, plainQuery,
 		func(r *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return r.Plugins })
 	for _, of := range []structs.CSIVolumeListRequest{{}, {PluginID: "pl"}, {NodeID: "n1"}} {
-		same(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
+		compareStream(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
 			of.QueryOptions = q
 			return of
 		}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
 	}
 	for _, of := range []structs.CSIClaimListRequest{{}, {VolumeID: "v00002"}, {NodeID: "n1"}} {
-		same(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
+		compareStream(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
 			of.QueryOptions = q
 			return of
 		}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
 	}
-	same(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
+	compareStream(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
 		q.Filter = `ID matches "[3-7]$"`
 		return structs.CSIVolumeListRequest{QueryOptions: q}
 	}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
@@ -121,18 +133,24 @@ func TestList_StreamHasSameRows(t *testing.T) {
 func TestList_StreamsAfterWait(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.manyVolumes(300)
+	s.addVolumes(300)
 	ids := s.addAllocs("a", "n1", 2)
 	ask := func(index uint64, wait time.Duration) (*structs.CSIVolumeListResponse, int, int) {
 		resp := must(s, structs.CSIVolumeList,
-			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, MinIndex: index,
-				MaxWait: wait}})
+			&structs.CSIVolumeListRequest{
+				QueryOptions: structs.QueryOptions{
+					Stream:   true,
+					MinIndex: index,
+					MaxWait:  wait,
+				},
+			})
 		rows, writers := 0, 0
-		if err := resp.Rows(func(row any) error {
+		err := resp.Rows(func(row any) error {
 			rows++
 			writers += row.(*structs.CSIVolumeListStub).CurrentWriters
 			return nil
-		}); err != nil || len(resp.Volumes) != 0 {
+		})
+		if err != nil || len(resp.Volumes) != 0 {
 			t.Errorf("%d rows were made, %v", len(resp.Volumes), err)
 		}
 		return resp, rows, writers
@@ -147,36 +165,40 @@ func TestList_StreamsAfterWait(t *testing.T) {
 		t.Errorf("when the time is over: %d rows, %d writers at %d", rows, writers, still.Index)
 	}
 	for i, id := range ids {
-		news := make(chan struct{})
+		answered := make(chan struct{})
 		go func() {
-			defer close(news)
+			defer close(answered)
 			resp, rows, writers := ask(still.Index, time.Minute)
 			if rows != 300 || writers != i+1 || resp.Index <= still.Index {
-				t.Errorf("news: %d rows, %d writers at %d", rows, writers, resp.Index)
+				t.Errorf("after a claim: %d rows, %d writers at %d", rows, writers, resp.Index)
 			}
 			still = resp
 		}()
 		s.claim(fmt.Sprintf("v%05d", 200+i), id, "n1")
-		<-news
+		<-answered
 	}
 	cost := func(n int) float64 {
 		s := newServer(t)
 		s.addNode("n1", "a")
-		s.manyVolumes(n)
+		s.addVolumes(n)
 		return testing.AllocsPerRun(5, func() {
-			q := structs.QueryOptions{Stream: true, MinIndex: s.store.Index() + 1, MaxWait: time.Nanosecond}
+			q := structs.QueryOptions{
+				Stream:   true,
+				MinIndex: s.store.Index() + 1,
+				MaxWait:  time.Nanosecond,
+			}
 			must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
 		})
 	}
 	if few, many := cost(500), cost(5000); many > 2*few {
-		t.Errorf("to look again takes %.0f allocations of memory for 500 volumes, %.0f for 5000", few, many)
+		t.Errorf("a second run allocates %.0f times for 500 volumes, %.0f times for 5000", few, many)
 	}
 }
 
 func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.manyVolumes(4)
+	s.addVolumes(4)
 	ids := s.addAllocs("a", "n1", 6)
 	slices.Reverse(ids) // the queue order is not the order of the IDs
 	for _, id := range ids {
@@ -206,12 +228,12 @@ func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 	}
 }
 
-// TestList_SlowReaderHoldsUpNoWriter: claims are written while the reader of a list of 10,000 volumes pauses.
+// TestList_SlowReaderDelaysNoWriter: claims are written while the reader of a list of 10,000 volumes pauses.
 // The list continues with the snapshot with which it began.
-func TestList_SlowReaderHoldsUpNoWriter(t *testing.T) {
+func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.manyVolumes(10_000)
+	s.addVolumes(10_000)
 	ids := s.addAllocs("a", "n1", 100)
 	resp := must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
@@ -222,8 +244,11 @@ func TestList_SlowReaderHoldsUpNoWriter(t *testing.T) {
 			go func() {
 				for i, id := range ids {
 					_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim,
-						&structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1"),
-							Claims: []*structs.CSIClaim{aClaim(fmt.Sprintf("v%05d", 9999-i), id)}})
+						&structs.CSIVolumeClaimRequest{
+							NodeID:   "n1",
+							SecretID: secretOf("n1"),
+							Claims:   []*structs.CSIClaim{testClaim(fmt.Sprintf("v%05d", 9999-i), id)},
+						})
 					if err != nil {
 						done <- err
 						return
@@ -239,14 +264,14 @@ func TestList_SlowReaderHoldsUpNoWriter(t *testing.T) {
 		return nil
 	})
 	if err != nil || rows != 10_000 || readers != 0 {
-		t.Errorf("%d rows with %d claims that came later, %v", rows, readers, err)
+		t.Errorf("got %d rows with %d later claims, %v; want 10000 rows with none", rows, readers, err)
 	}
 	n := 0
 	for range state.ClaimsByNode(s.store.Read(), "n1") {
 		n++
 	}
 	if n != 100 {
-		t.Errorf("%d claims were written meanwhile", n)
+		t.Errorf("%d claims were written meanwhile, want 100", n)
 	}
 }
 
@@ -254,7 +279,7 @@ func TestList_SlowReaderHoldsUpNoWriter(t *testing.T) {
 func TestList_StreamMakesRowsOnDemand(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.manyVolumes(2000)
+	s.addVolumes(2000)
 	resp := must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
 	if len(resp.Volumes) != 0 {

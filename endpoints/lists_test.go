@@ -35,8 +35,9 @@ func TestList_PagesOfEachNoun(t *testing.T) {
 			t.Errorf("%s: %d rows, next %q", name, c.rows, c.next)
 		}
 	}
-	if got := must(s, structs.NodeList,
-		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Prefix: "n1"}}).Nodes; len(got) != 1 {
+	got := must(s, structs.NodeList,
+		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Prefix: "n1"}}).Nodes
+	if len(got) != 1 {
 		t.Errorf("prefix n1: %d nodes", len(got))
 	}
 	if got := must(s, structs.AllocList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Prefix: "a1",

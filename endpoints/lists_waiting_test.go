@@ -11,12 +11,12 @@ import (
 	"berth/structs"
 )
 
-// TestList_WaitingReadersHoldUpNoWriter: claims are written as before while many blocking queries list 10,000
+// TestList_WaitingReadersDelayNoWriter: claims are written as before while many blocking queries list 10,000
 // volumes and repeat after each answer. In the end each sees the last claim.
-func TestList_WaitingReadersHoldUpNoWriter(t *testing.T) {
+func TestList_WaitingReadersDelayNoWriter(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.manyVolumes(10_000)
+	s.addVolumes(10_000)
 	ids := s.addAllocs("a", "n1", 1000)
 	write := func(from, to int) time.Duration {
 		start := time.Now()
@@ -29,15 +29,15 @@ func TestList_WaitingReadersHoldUpNoWriter(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	const waiting = 20
-	var heard, began sync.WaitGroup
+	var ended, began sync.WaitGroup
 	began.Add(waiting)
 	for range waiting {
-		heard.Go(func() {
+		ended.Go(func() {
 			req := &structs.CSIVolumeListRequest{}
 			for first := true; ; first = false {
 				resp, err := rpc.Call(ctx, s.rpc, structs.CSIVolumeList, req)
 				if err != nil {
-					t.Errorf("it was not heard of the last claim: %v", err)
+					t.Errorf("a list did not see the last claim: %v", err)
 					return
 				}
 				if first {
@@ -55,9 +55,9 @@ func TestList_WaitingReadersHoldUpNoWriter(t *testing.T) {
 		})
 	}
 	began.Wait()
-	amid := min(write(400, 600), write(600, 800), write(800, 1000)) // others use the machine, too
-	heard.Wait()
-	if limit := 15 * alone / 2; amid > limit {
-		t.Errorf("400 claims took %v alone, 200 amid %d lists that wait %v", alone, waiting, amid)
+	busy := min(write(400, 600), write(600, 800), write(800, 1000)) // others use the machine, too
+	ended.Wait()
+	if limit := 15 * alone / 2; busy > limit {
+		t.Errorf("400 claims took %v alone, 200 with %d waiting lists took %v", alone, waiting, busy)
 	}
 }

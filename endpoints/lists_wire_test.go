@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// wired answers a request over a wire. rows reports whether the answer was written row by row.
-func wired[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp *Resp, rows bool) {
+// callOverWire answers a request over a wire. rows reports whether the answer was written row by row.
+func callOverWire[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp *Resp, rows bool) {
 	s.t.Helper()
 	for _, e := range s.List() {
 		if e.Name != m.Name {
@@ -36,9 +36,14 @@ func wired[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp
 	return nil, false
 }
 
-// sameWired compares the response of a list within the process with that over a wire.
-func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req,
-	wantRows bool, q structs.QueryOptions) {
+// compareWire compares the response of a list within the process with that over a wire.
+func compareWire[Req, Resp any](
+	s *server,
+	m structs.Method[Req, Resp],
+	with func(structs.QueryOptions) Req,
+	wantRows bool,
+	q structs.QueryOptions,
+) {
 	s.t.Helper()
 	req := with(q)
 	answer := must(s, m, &req)
@@ -51,14 +56,15 @@ func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(
 	if err := codec.Decode(b, want); err != nil {
 		s.t.Fatal(err)
 	}
-	got, rows := wired(s, m, with(q))
+	got, rows := callOverWire(s, m, with(q))
 	if rows != wantRows {
 		s.t.Errorf("%s with %+v: row by row %t, want %t", m.Name, q, rows, wantRows)
 	}
 	if gotMeta := query.MetaOf(got); gotMeta.Index < meta.Index || gotMeta.Index > s.store.Index() {
 		s.t.Errorf("%s: index %d, in the process %d", m.Name, gotMeta.Index, meta.Index)
 	}
-	query.MetaOf(got).Index, query.MetaOf(want).Index = 0, 0
+	query.MetaOf(got).Index = 0
+	query.MetaOf(want).Index = 0
 	if !reflect.DeepEqual(got, want) {
 		s.t.Errorf("%s with %+v:\n%+v, in the process\n%+v", m.Name, q, got, want)
 	}
@@ -68,7 +74,7 @@ func TestList_HasSameRowsOverWire(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n2", "b")
-	s.manyVolumes(20)
+	s.addVolumes(20)
 	for i, id := range s.addAllocs("a", "n1", 5) {
 		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}
@@ -88,22 +94,24 @@ func TestList_HasSameRowsOverWire(t *testing.T) {
 		q    structs.QueryOptions
 		rows bool
 	}{
-		{structs.QueryOptions{}, true}, {structs.QueryOptions{Reverse: true}, true},
+		{structs.QueryOptions{}, true},
+		{structs.QueryOptions{Reverse: true}, true},
 		{structs.QueryOptions{Prefix: "none"}, true},
-		{structs.QueryOptions{PerPage: 3}, false}, {structs.QueryOptions{MinIndex: 1}, true},
+		{structs.QueryOptions{PerPage: 3}, false},
+		{structs.QueryOptions{MinIndex: 1}, true},
 		{structs.QueryOptions{Filter: `ID != "x"`}, true},
 	} {
-		sameWired(s, structs.NodeList, plainQuery, tc.rows, tc.q)
-		sameWired(s, structs.JobList, plainQuery, tc.rows, tc.q)
-		sameWired(s, structs.AllocList, plainQuery, tc.rows, tc.q)
-		sameWired(s, structs.EvalList, plainQuery, tc.rows, tc.q)
-		sameWired(s, structs.CSIPluginList, plainQuery, tc.rows, tc.q)
-		sameWired(s, structs.CSIVolumeList, volumes, tc.rows, tc.q)
-		sameWired(s, structs.JobAllocations, ofJob, tc.rows, tc.q)
-		sameWired(s, structs.JobEvaluations, ofJob, tc.rows, tc.q)
-		sameWired(s, structs.NodeAllocs, ofNode, tc.rows, tc.q)
+		compareWire(s, structs.NodeList, plainQuery, tc.rows, tc.q)
+		compareWire(s, structs.JobList, plainQuery, tc.rows, tc.q)
+		compareWire(s, structs.AllocList, plainQuery, tc.rows, tc.q)
+		compareWire(s, structs.EvalList, plainQuery, tc.rows, tc.q)
+		compareWire(s, structs.CSIPluginList, plainQuery, tc.rows, tc.q)
+		compareWire(s, structs.CSIVolumeList, volumes, tc.rows, tc.q)
+		compareWire(s, structs.JobAllocations, ofJob, tc.rows, tc.q)
+		compareWire(s, structs.JobEvaluations, ofJob, tc.rows, tc.q)
+		compareWire(s, structs.NodeAllocs, ofNode, tc.rows, tc.q)
 		if tc.q.Filter == "" { // claims have no ID
-			sameWired(s, structs.CSIClaimList, claims, tc.rows, tc.q)
+			compareWire(s, structs.CSIClaimList, claims, tc.rows, tc.q)
 		}
 	}
 }

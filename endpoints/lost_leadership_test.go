@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/query"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -22,14 +23,16 @@ type waited struct {
 	err   error
 }
 
-// beginWaits has a list and the allocations of a node waited for, and returns when both wait.
+// beginWaits begins two blocking queries, for a list and for the allocations of a node. It returns when both
+// wait.
 func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters {
 	w := &waiters{server: newServer(t, config), answers: map[string]chan waited{}}
 	var waiting sync.WaitGroup
-	w.raft.lost, w.raft.watched = make(chan struct{}), waiting.Done
+	w.raft.lost = make(chan struct{})
+	w.raft.watched = waiting.Done
 	w.addNode("n1", "a")
 	q.MinIndex = w.store.Index() + 1000
-	for who, ask := range map[string]func() (uint64, error){
+	for name, ask := range map[string]func() (uint64, error){
 		"a list": func() (uint64, error) {
 			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeList, &structs.QueryRequest{QueryOptions: q})
 			if err != nil {
@@ -39,7 +42,11 @@ func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters 
 		},
 		"a node": func() (uint64, error) {
 			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeClientAllocs,
-				&structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1"), QueryOptions: q})
+				&structs.NodeGetRequest{
+					NodeID:       "n1",
+					SecretID:     secretOf("n1"),
+					QueryOptions: q,
+				})
 			if err != nil {
 				return 0, err
 			}
@@ -47,7 +54,7 @@ func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters 
 		},
 	} {
 		answer := make(chan waited, 1)
-		w.answers[who] = answer
+		w.answers[name] = answer
 		if !q.AllowStale {
 			waiting.Add(1)
 		}
@@ -60,7 +67,7 @@ func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters 
 	return w
 }
 
-// loseLeadership has another server lead, or none if leader is "".
+// loseLeadership makes another server the leader, or none if leader is "".
 func (w *waiters) loseLeadership(leader string) {
 	w.raft.mu.Lock()
 	w.raft.isMe, w.raft.leader = false, leader
@@ -73,32 +80,35 @@ func TestLostLeadership_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
 	asked := make(chan structs.QueryOptions, len(w.answers))
 	w.raft.forward = func(_ string, req, resp any) error {
-		asked <- *req.(interface{ Query() *structs.QueryOptions }).Query()
-		resp.(interface{ Meta() *structs.QueryMeta }).Meta().Index = 7777
+		asked <- *req.(query.ReadRequest).Query()
+		query.MetaOf(resp).Index = 7777
 		return nil
 	}
 	w.loseLeadership("s2:4747")
-	for who, answer := range w.answers {
+	for name, answer := range w.answers {
 		if got := <-answer; got.err != nil || got.index != 7777 {
-			t.Errorf("%s: %+v, want the answer of the next leader", who, got)
+			t.Errorf("%s: %+v, want the answer of the next leader", name, got)
 			continue
 		}
 		q := <-asked
 		if !q.Forwarded || q.MinIndex <= 1000 || q.MaxWait <= 0 || q.MaxWait >= time.Minute {
-			t.Errorf("asked for with %+v", q)
+			t.Errorf("forwarded with the options %+v", q)
 		}
 	}
 }
 
 // Only the server that has forwarded a read calls another leader. Otherwise the two would forward it to each
 // other for ever.
-func TestLostLeadership_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
+func TestLostLeadership_ForwardedReadsReturn(t *testing.T) {
 	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
-	w.raft.forward = func(string, any, any) error { t.Error("a second hop"); return nil }
+	w.raft.forward = func(string, any, any) error {
+		t.Error("a second hop")
+		return nil
+	}
 	w.loseLeadership("s2:4747")
-	for who, answer := range w.answers {
+	for name, answer := range w.answers {
 		if got := <-answer; !structs.IsKind(got.err, structs.KindUnavailable) {
-			t.Errorf("%s: %v (%s)", who, got.err, structs.KindOf(got.err))
+			t.Errorf("%s: %v (%s)", name, got.err, structs.KindOf(got.err))
 		}
 	}
 }
@@ -106,23 +116,25 @@ func TestLostLeadership_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
 // A partitioned server finds no next leader, so it sends the callers of blocking queries to the other
 // servers.
 func TestLostLeadership_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
-	w := beginWaits(t, quick(), structs.QueryOptions{MaxWait: time.Hour})
+	w := beginWaits(t, quickSettings(), structs.QueryOptions{MaxWait: time.Hour})
 	w.loseLeadership("")
-	for who, answer := range w.answers {
+	for name, answer := range w.answers {
 		if got := <-answer; !structs.IsKind(got.err, structs.KindUnavailable) {
-			t.Errorf("%s: %v (%s)", who, got.err, structs.KindOf(got.err))
+			t.Errorf("%s: %v (%s)", name, got.err, structs.KindOf(got.err))
 		}
 	}
 }
 
 // Stale blocking queries continue to wait here.
-func TestLostLeadership_StaleReadsWaitOn(t *testing.T) {
-	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: 100 * time.Millisecond,
-		AllowStale: true})
+func TestLostLeadership_StaleReadsContinueToWait(t *testing.T) {
+	w := beginWaits(t, defaultSettings(), structs.QueryOptions{
+		MaxWait:    100 * time.Millisecond,
+		AllowStale: true,
+	})
 	w.loseLeadership("s2:4747")
-	for who, answer := range w.answers {
+	for name, answer := range w.answers {
 		if got := <-answer; got.err != nil || got.index == 0 {
-			t.Errorf("%s: %+v", who, got)
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
@@ -148,7 +160,7 @@ func TestLostLeadership_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing
 
 // A read that waits for long may see more than one election, and each has its time.
 func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
-	s := newServer(t, quick())
+	s := newServer(t, quickSettings())
 	ended, end := context.WithCancel(context.Background())
 	end()
 	asked := 0

@@ -11,14 +11,15 @@ import (
 	"berth/structs"
 )
 
-func quick() settings {
+func quickSettings() settings {
 	c := defaultSettings()
-	c.holdTimeout, c.volumeTimeout = 10*time.Millisecond, 5*time.Second
+	c.holdTimeout = 10 * time.Millisecond
+	c.volumeTimeout = 5 * time.Second
 	return c
 }
 
 func TestForward_MakesOneHop(t *testing.T) {
-	s := newServer(t, quick())
+	s := newServer(t, quickSettings())
 	s.raft.isMe, s.raft.leader = false, "s2:4747"
 	s.raft.forward = func(_ string, req, resp any) error {
 		if !req.(*structs.QueryRequest).Forwarded {
@@ -32,7 +33,7 @@ func TestForward_MakesOneHop(t *testing.T) {
 		t.Errorf("index %d, want the leader's answer", got.Index)
 	}
 	if req.Forwarded {
-		t.Error("the caller's request was changed: sent again, it would be refused")
+		t.Error("the request of the caller was changed: a repetition would be rejected")
 	}
 	if len(s.raft.forwards) != 1 || s.raft.forwards[0] != "s2:4747 Node.List" {
 		t.Errorf("forwarded %v", s.raft.forwards)
@@ -45,14 +46,14 @@ func TestForward_MakesOneHop(t *testing.T) {
 }
 
 func TestForward_KeepsKindOfError(t *testing.T) {
-	s := newServer(t, quick())
+	s := newServer(t, quickSettings())
 	s.raft.isMe = false
 	s.raft.forward = func(string, any, any) error { return structs.Errorf(structs.KindConflict, "two writers") }
 	refused(s, structs.KindConflict, structs.SystemGC, &structs.WriteRequest{})
 }
 
 func TestRead_StaleNeedsNoLeader(t *testing.T) {
-	s := newServer(t, quick())
+	s := newServer(t, quickSettings())
 	s.addNode("n1", "a")
 	s.raft.isMe, s.raft.leader = false, ""
 	got := must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{AllowStale: true}})
@@ -67,7 +68,7 @@ func TestRead_StaleNeedsNoLeader(t *testing.T) {
 }
 
 func TestRoute_WaitsForElection(t *testing.T) {
-	config := quick()
+	config := quickSettings()
 	config.holdTimeout = time.Minute
 	s := newServer(t, config)
 	s.raft.isMe, s.raft.leader = false, ""
@@ -94,7 +95,7 @@ func TestRoute_WaitsForElection(t *testing.T) {
 }
 
 func TestRead_VerifiesLeadership(t *testing.T) {
-	s := newServer(t, quick())
+	s := newServer(t, quickSettings())
 	s.raft.verify = structs.Errorf(structs.KindUnavailable, "a quorum does not answer")
 	refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
 }
@@ -135,8 +136,10 @@ func TestRead_BlocksUntilRowExists(t *testing.T) {
 	s := newServer(t)
 	answered := make(chan *structs.NodeGetResponse)
 	go func() {
-		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1",
-			QueryOptions: structs.QueryOptions{MinIndex: 1}})
+		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeGet, &structs.NodeGetRequest{
+			NodeID:       "n1",
+			QueryOptions: structs.QueryOptions{MinIndex: 1},
+		})
 		if err != nil {
 			t.Error(err)
 		}
@@ -148,8 +151,8 @@ func TestRead_BlocksUntilRowExists(t *testing.T) {
 	}
 }
 
-// The garbage is the server's to find; the procedure lends the bound on writes, and answers with the index.
-func TestSystemGC_AnswersWithTheIndexOfTheCollection(t *testing.T) {
+// The server finds the garbage. The procedure adds the bound on writes and returns the index.
+func TestSystemGC_ReturnsTheIndexOfTheCollection(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	var by fsm.Proposer

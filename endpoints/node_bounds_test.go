@@ -12,25 +12,28 @@ import (
 func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.restored()
-	long := held(strings.Repeat("v", structs.MaxName+1), "a1")
-	path := held("v", "a1")
+	s.markRestored()
+	long := heldClaim(strings.Repeat("v", structs.MaxName+1), "a1")
+	path := heldClaim("v", "a1")
 	path.ExternalVolumeID = strings.Repeat("x", structs.MaxCSIID+1)
 	many := make([]structs.CSIHeldClaim, structs.MaxNodeVolumes+1)
-	for want, said := range map[string]*structs.NodeInventory{
+	for want, reported := range map[string]*structs.NodeInventory{
 		`node "n1": 10001 volumes in Held; at most 10000 are allowed`: {Held: many},
 		`10001 volumes in Left; at most 10000`:                        {Left: many},
 		"Held: VolumeID has 256 bytes; at most 255":                   {Held: []structs.CSIHeldClaim{long}},
 		"Left: ExternalVolumeID has 1025 bytes":                       {Left: []structs.CSIHeldClaim{path}},
 	} {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1",
-			SecretID: secretOf("n1"), Inventory: said})
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			NodeID:    "n1",
+			SecretID:  secretOf("n1"),
+			Inventory: reported,
+		})
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
 	}
 	if n := state.Node(s.store.Read(), "n1"); !n.Unaccounted {
-		t.Error("a report that is refused counts")
+		t.Error("a rejected report counts")
 	}
 }
 
@@ -39,15 +42,27 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
 	long := strings.Repeat("x", 1<<20)
-	said := &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning, ClientDescription: long,
-		TaskStates: map[string]*structs.TaskState{"t": {State: structs.TaskRunning}, long: {}}}
-	for code := range 2 * structs.MaxTaskEvents {
-		said.TaskStates["t"].Events = append(said.TaskStates["t"].Events,
-			&structs.TaskEvent{Type: structs.TaskEventTerminated,
-				ExitCode: code, Message: long, DisplayMessage: long, Details: map[string]string{"k": long}})
+	reported := &structs.AllocClientUpdate{
+		ID:                "a1",
+		ClientStatus:      structs.AllocRunning,
+		ClientDescription: long,
+		TaskStates:        map[string]*structs.TaskState{"t": {State: structs.TaskRunning}, long: {}},
 	}
-	request := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Allocs: []*structs.AllocClientUpdate{said}}
+	for code := range 2 * structs.MaxTaskEvents {
+		reported.TaskStates["t"].Events = append(reported.TaskStates["t"].Events,
+			&structs.TaskEvent{
+				Type:           structs.TaskEventTerminated,
+				ExitCode:       code,
+				Message:        long,
+				DisplayMessage: long,
+				Details:        map[string]string{"k": long},
+			})
+	}
+	request := &structs.AllocsClientUpdateRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Allocs:   []*structs.AllocClientUpdate{reported},
+	}
 	must(s, structs.NodeUpdateAllocs, request)
 	a := state.Alloc(s.store.Read(), "a1")
 	if a.ClientStatus != structs.AllocRunning || len(a.ClientDescription) > structs.MaxText+3 ||
@@ -62,13 +77,14 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 	if e := events[0]; len(e.Message)+len(e.DisplayMessage) > 2*structs.MaxText+6 || len(e.Details) != 0 {
 		t.Errorf("texts of %d and %d bytes, %d details", len(e.Message), len(e.DisplayMessage), len(e.Details))
 	}
-	if len(said.TaskStates["t"].Events) != 2*structs.MaxTaskEvents || len(said.ClientDescription) != len(long) {
+	if len(reported.TaskStates["t"].Events) != 2*structs.MaxTaskEvents ||
+		len(reported.ClientDescription) != len(long) {
 		t.Error("the request itself was changed")
 	}
 	written := s.raft.written()
 	must(s, structs.NodeUpdateAllocs, request)
 	if n := s.raft.written(); n != written {
-		t.Errorf("saying it again writes %d entries", n-written)
+		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
 }
 
@@ -77,24 +93,33 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
 	s.addAlloc("a2", "n1")
-	say := func(updates ...*structs.AllocClientUpdate) error {
+	report := func(updates ...*structs.AllocClientUpdate) error {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateAllocs,
-			&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Allocs: updates})
+			&structs.AllocsClientUpdateRequest{
+				NodeID:   "n1",
+				SecretID: secretOf("n1"),
+				Allocs:   updates,
+			})
 		return err
 	}
 	task := func(state *structs.TaskState) *structs.AllocClientUpdate {
-		return &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning,
-			TaskStates: map[string]*structs.TaskState{"t": state}}
+		return &structs.AllocClientUpdate{
+			ID:           "a1",
+			ClientStatus: structs.AllocRunning,
+			TaskStates:   map[string]*structs.TaskState{"t": state},
+		}
 	}
-	for want, said := range map[string]*structs.AllocClientUpdate{
+	for want, reported := range map[string]*structs.AllocClientUpdate{
 		`allocation "a1": ClientStatus "happy" must be one of pending, running, complete, failed, lost`: {
-			ID: "a1", ClientStatus: "happy"},
+			ID:           "a1",
+			ClientStatus: "happy",
+		},
 		`allocation "a1": task "t": State "happy" must be one of pending, running, dead`: task(
 			&structs.TaskState{State: "happy"}),
 		`allocation "a1": task "t": State "" must be`: task(nil),
 	} {
 		before := s.raft.written()
-		err := say(said)
+		err := report(reported)
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
@@ -103,7 +128,7 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 		}
 	}
 	other := &structs.AllocClientUpdate{ID: "a2", ClientStatus: structs.AllocFailed}
-	if err := say(task(nil), other); !structs.IsKind(err, structs.KindInvalid) {
+	if err := report(task(nil), other); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("got %v", err)
 	}
 	for alloc, want := range map[string]string{"a1": structs.AllocPending, "a2": structs.AllocFailed} {
@@ -112,8 +137,12 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 		}
 	}
 	for _, status := range []string{"", structs.AllocRunning, structs.AllocComplete} {
-		if err := say(&structs.AllocClientUpdate{ID: "a1", ClientStatus: status,
-			TaskStates: map[string]*structs.TaskState{"t": {State: structs.TaskDead}}}); err != nil {
+		err := report(&structs.AllocClientUpdate{
+			ID:           "a1",
+			ClientStatus: status,
+			TaskStates:   map[string]*structs.TaskState{"t": {State: structs.TaskDead}},
+		})
+		if err != nil {
 			t.Errorf("%q: %v", status, err)
 		}
 	}
@@ -123,8 +152,11 @@ func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	instance := func(edit func(*structs.CSIInfo)) []*structs.CSIPluginInstance {
-		i := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1",
-			CSIInfo: structs.CSIInfo{PluginID: "p", NodeInfo: &structs.CSINodeInfo{ID: "x"}}}
+		i := &structs.CSIPluginInstance{
+			Kind:    structs.CSIKindNode,
+			NodeID:  "n1",
+			CSIInfo: structs.CSIInfo{PluginID: "p", NodeInfo: &structs.CSINodeInfo{ID: "x"}},
+		}
 		edit(&i.CSIInfo)
 		return []*structs.CSIPluginInstance{i}
 	}
@@ -145,8 +177,11 @@ func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 			i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"k": long}}
 		}),
 	} {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1",
-			SecretID: secretOf("n1"), Upserts: instances})
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Upserts:  instances,
+		})
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}

@@ -18,27 +18,49 @@ import (
 	"berth/structs"
 )
 
-// aRegistration returns a new registration of a node with both halves of the plugin "pl".
-func aRegistration(id string) *structs.NodeRegisterRequest {
-	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true,
-		UpdateTime: time.Now().UnixNano()}
-	node := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
+// testRegistration returns a new registration of a node with both halves of the plugin "pl".
+func testRegistration(id string) *structs.NodeRegisterRequest {
+	info := structs.CSIInfo{
+		PluginID:                 "pl",
+		Healthy:                  true,
+		RequiresControllerPlugin: true,
+		UpdateTime:               time.Now().UnixNano(),
+	}
+	node := &structs.CSIPluginInstance{
+		Kind:    structs.CSIKindNode,
+		NodeID:  id,
+		CSIInfo: info,
+	}
 	node.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id, MaxVolumes: 10}
-	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
+	controller := &structs.CSIPluginInstance{
+		Kind:    structs.CSIKindController,
+		NodeID:  id,
+		CSIInfo: info,
+	}
 	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true}
 	return &structs.NodeRegisterRequest{
-		Node: &structs.Node{ID: id, SecretID: secretOf(id), Name: "name-" + id, Status: structs.NodeReady,
+		Node: &structs.Node{
+			ID:         id,
+			SecretID:   secretOf(id),
+			Name:       "name-" + id,
+			Status:     structs.NodeReady,
 			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": id},
 			Meta:       map[string]string{"rack": "1"},
-			Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true,
-				UpdateTime: time.Now()}},
-			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}}},
+			Drivers: map[string]*structs.DriverInfo{
+				"exec": {
+					Detected:   true,
+					Healthy:    true,
+					UpdateTime: time.Now(),
+				},
+			},
+			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}},
+		},
 		CSI: []*structs.CSIPluginInstance{controller, node},
 	}
 }
 
-// instancesOf are the indexes of a node's instances.
-func instancesOf(s *server, id string) (out []uint64) {
+// instanceIndexes returns the indexes of a node's instances.
+func instanceIndexes(s *server, id string) (out []uint64) {
 	for i := range state.InstancesByNode(s.store.Read(), id) {
 		out = append(out, i.ModifyIndex)
 	}
@@ -47,30 +69,40 @@ func instancesOf(s *server, id string) (out []uint64) {
 
 func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 	s := newServer(t)
-	first := must(s, structs.NodeRegister, aRegistration("n1"))
-	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
-		Eligibility: structs.NodeIneligible})
-	entries, before := s.raft.written(), fmt.Sprint(instancesOf(s, "n1"))
+	first := must(s, structs.NodeRegister, testRegistration("n1"))
+	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:      "n1",
+		Eligibility: structs.NodeIneligible,
+	})
+	entries := s.raft.written()
+	before := fmt.Sprint(instanceIndexes(s, "n1"))
 	for range 3 {
-		again := must(s, structs.NodeRegister, aRegistration("n1"))
+		again := must(s, structs.NodeRegister, testRegistration("n1"))
 		if again.HeartbeatTTL == 0 || len(again.Servers) == 0 || again.Index < first.Index {
 			t.Errorf("answered %+v", again)
 		}
 	}
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Upserts: aRegistration("n1").CSI[:1],
-		Removes: []structs.CSIInstanceKey{{PluginID: "other", Kind: structs.CSIKindNode}}})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Upserts: aRegistration("n1").CSI, Full: true})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Upserts:  testRegistration("n1").CSI[:1],
+		Removes:  []structs.CSIInstanceKey{{PluginID: "other", Kind: structs.CSIKindNode}},
+	})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Upserts:  testRegistration("n1").CSI,
+		Full:     true,
+	})
 	if n := s.raft.written() - entries; n != 0 {
-		t.Errorf("%d log entries for nothing new", n)
+		t.Errorf("reports without changes made %d log entries", n)
 	}
 	if len(s.leases.renewed) != 4 {
 		t.Errorf("the lease was renewed %d times, want 4", len(s.leases.renewed))
 	}
 	// A registration without a log entry would have changed only the time of the driver.
-	proposed(s, fsm.NodeRegister, aRegistration("n1"))
-	if after := fmt.Sprint(instancesOf(s, "n1")); after != before {
+	mustPropose(s, fsm.NodeRegister, testRegistration("n1"))
+	if after := fmt.Sprint(instanceIndexes(s, "n1")); after != before {
 		t.Errorf("in the log it changes instances: %s, before %s", after, before)
 	}
 	if n := state.Node(s.store.Read(), "n1"); n.SchedulingEligibility != structs.NodeIneligible {
@@ -82,54 +114,66 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 // has to come after it.
 func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 	s := newServer(t)
-	must(s, structs.NodeRegister, aRegistration("n1"))
-	row, before, entries := stored(s, "n1"), instancesOf(s, "n1"), s.raft.written()
-	again := aRegistration("n1")
-	again.Node.Datacenter, again.Node.NodePool, again.Unsure = row.Datacenter, row.NodePool, true
+	must(s, structs.NodeRegister, testRegistration("n1"))
+	row := nodeRow(s, "n1")
+	before := instanceIndexes(s, "n1")
+	entries := s.raft.written()
+	again := testRegistration("n1")
+	again.Node.Datacenter = row.Datacenter
+	again.Node.NodePool = row.NodePool
+	again.Unsure = true
 	again.Node.Drivers["exec"].UpdateTime = row.Drivers["exec"].UpdateTime
 	must(s, structs.NodeRegister, again)
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Upserts: again.CSI, Full: true, Unsure: true})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Upserts:  again.CSI,
+		Full:     true,
+		Unsure:   true,
+	})
 	if n := s.raft.written() - entries; n != 2 {
 		t.Errorf("%d log entries, want 2", n)
 	}
-	if stored(s, "n1") != row || !slices.Equal(instancesOf(s, "n1"), before) {
-		t.Error("rows were written that are the same")
+	if nodeRow(s, "n1") != row || !slices.Equal(instanceIndexes(s, "n1"), before) {
+		t.Error("unchanged rows were written")
 	}
 }
 
 func TestNodeRegister_WritesEachChange(t *testing.T) {
 	for name, edit := range map[string]func(s *server, r *structs.NodeRegisterRequest){
-		"an attribute": func(_ *server,
-			r *structs.NodeRegisterRequest) {
+		"an attribute": func(_ *server, r *structs.NodeRegisterRequest) {
 			r.Node.Attributes["kernel.name"] = "plan9"
 		},
 		"no attributes": func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes = nil },
-		"a driver": func(_ *server,
-			r *structs.NodeRegisterRequest) {
+		"a driver": func(_ *server, r *structs.NodeRegisterRequest) {
 			r.Node.Drivers["exec"].Healthy = false
 		},
-		"resources": func(_ *server,
-			r *structs.NodeRegisterRequest) {
+		"resources": func(_ *server, r *structs.NodeRegisterRequest) {
 			r.Node.NodeResources.CPU.CpuShares++
 		},
 		"its address":      func(_ *server, r *structs.NodeRegisterRequest) { r.Node.HTTPAddr = "10.0.0.9:4646" },
 		"an instance less": func(_ *server, r *structs.NodeRegisterRequest) { r.CSI = r.CSI[:1] },
 		"an instance more": func(_ *server, r *structs.NodeRegisterRequest) {
-			r.CSI = append(r.CSI, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1",
-				CSIInfo: structs.CSIInfo{PluginID: "p2"}})
+			r.CSI = append(r.CSI, &structs.CSIPluginInstance{
+				Kind:    structs.CSIKindNode,
+				NodeID:  "n1",
+				CSIInfo: structs.CSIInfo{PluginID: "p2"},
+			})
 		},
 		"another instance": func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[0].PluginID = "p2" },
 		"health":           func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[1].Healthy = false },
 		"a limit":          func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[1].NodeInfo.MaxVolumes = 11 },
 		"it was down": func(s *server, _ *structs.NodeRegisterRequest) {
-			proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+			mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{
+				NodeIDs: []string{"n1"},
+				Status:  structs.NodeDown,
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			must(s, structs.NodeRegister, aRegistration("n1"))
-			r := aRegistration("n1")
+			must(s, structs.NodeRegister, testRegistration("n1"))
+			r := testRegistration("n1")
 			edit(s, r)
 			before := s.raft.written()
 			must(s, structs.NodeRegister, r)
@@ -142,7 +186,7 @@ func TestNodeRegister_WritesEachChange(t *testing.T) {
 			before = s.raft.written()
 			must(s, structs.NodeRegister, r)
 			if n := s.raft.written() - before; n != 0 {
-				t.Errorf("%d log entries for the same again", n)
+				t.Errorf("a repeated registration made %d log entries", n)
 			}
 		})
 	}
@@ -150,12 +194,19 @@ func TestNodeRegister_WritesEachChange(t *testing.T) {
 
 func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
 	s := newServer(t)
-	must(s, structs.NodeRegister, aRegistration("n1"))
-	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Upserts: aRegistration("n1").CSI, Full: true})
-	must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Status: structs.NodeReady})
+	must(s, structs.NodeRegister, testRegistration("n1"))
+	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Upserts:  testRegistration("n1").CSI,
+		Full:     true,
+	})
+	must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Status:   structs.NodeReady,
+	})
 	if i := state.Instance(s.store.Read(), "pl", structs.CSIKindNode, "n1"); !i.Healthy {
 		t.Errorf("after the node came back its instance is %+v", i)
 	}
@@ -167,26 +218,38 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 	s.addAlloc("a1", "n1")
 	say := func(status, event string) int {
 		before := s.raft.written()
-		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
 			Allocs: []*structs.AllocClientUpdate{
-				{ID: "a1", ClientStatus: status, TaskStates: map[string]*structs.TaskState{"t": {State: event}}}}})
+				{
+					ID:           "a1",
+					ClientStatus: status,
+					TaskStates:   map[string]*structs.TaskState{"t": {State: event}},
+				}},
+		})
 		return s.raft.written() - before
 	}
 	for i, c := range []struct {
 		status, event string
 		entries       int
-	}{{structs.AllocRunning, "running", 1}, {structs.AllocRunning, "running", 0}, {structs.AllocRunning, "dead",
-		1}, {structs.AllocFailed, "dead", 1}, {structs.AllocFailed, "dead", 0}} {
+	}{
+		{structs.AllocRunning, "running", 1},
+		{structs.AllocRunning, "running", 0},
+		{structs.AllocRunning, "dead", 1},
+		{structs.AllocFailed, "dead", 1},
+		{structs.AllocFailed, "dead", 0},
+	} {
 		if n := say(c.status, c.event); n != c.entries {
 			t.Errorf("%d: %d log entries for %s, %s; want %d", i, n, c.status, c.event, c.entries)
 		}
 	}
 }
 
-// fleet registers so many nodes.
-func fleet(s *server, n int) {
+// registerNodes registers a number of nodes.
+func registerNodes(s *server, n int) {
 	for i := range n {
-		must(s, structs.NodeRegister, aRegistration(fmt.Sprintf("f%05d", i)))
+		must(s, structs.NodeRegister, testRegistration(fmt.Sprintf("f%05d", i)))
 	}
 }
 
@@ -197,20 +260,23 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 	sizes := []int{50, 1000}
 	for _, size := range sizes {
 		s := newServer(t)
-		fleet(s, size)
+		registerNodes(s, size)
 		before := s.raft.written()
-		fleet(s, size)
+		registerNodes(s, size)
 		if n := s.raft.written() - before; n != 0 {
 			t.Errorf("%d log entries when %d nodes start again", n, size)
 		}
 		next := size
 		cost[size] = [2]float64{
-			testing.AllocsPerRun(20, func() { must(s, structs.NodeRegister, aRegistration("f00007")) }),
-			testing.AllocsPerRun(20,
-				func() { next++; must(s, structs.NodeRegister, aRegistration(fmt.Sprintf("f%05d", next))) }),
+			testing.AllocsPerRun(20, func() { must(s, structs.NodeRegister, testRegistration("f00007")) }),
+			testing.AllocsPerRun(20, func() {
+				next++
+				must(s, structs.NodeRegister, testRegistration(fmt.Sprintf("f%05d", next)))
+			}),
 		}
 	}
-	small, large := cost[sizes[0]], cost[sizes[1]]
+	small := cost[sizes[0]]
+	large := cost[sizes[1]]
 	for i, what := range []string{"registers again", "is new"} {
 		if large[i] > 1.5*small[i] {
 			t.Errorf("a node that %s: %.0f allocations of memory among %d, %.0f among %d", what, small[i], sizes[0],
@@ -224,7 +290,14 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 func BenchmarkHeartbeat(b *testing.B) {
 	const size = 10_000
 	store := state.New()
-	s := &server{raft: &fakeRaft{fsm: fsm.New(store), leader: "s1:4747", isMe: true, index: 100}}
+	s := &server{
+		raft: &fakeRaft{
+			fsm:    fsm.New(store),
+			leader: "s1:4747",
+			isMe:   true,
+			index:  100,
+		},
+	}
 	s.Endpoints = New(Deps{
 		Store:  store,
 		Raft:   s.raft,
@@ -235,15 +308,20 @@ func BenchmarkHeartbeat(b *testing.B) {
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	defer s.rpc.Close()
 	for i := range size {
-		if _, err := rpc.Call(b.Context(), s.rpc, structs.NodeRegister,
-			aRegistration(fmt.Sprintf("f%05d", i))); err != nil {
+		_, err := rpc.Call(b.Context(), s.rpc, structs.NodeRegister,
+			testRegistration(fmt.Sprintf("f%05d", i)))
+		if err != nil {
 			b.Fatal(err)
 		}
 	}
 	beat := func(b *testing.B, c rpc.Caller, i int) {
 		id := fmt.Sprintf("f%05d", i%size)
-		if _, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: id,
-			SecretID: secretOf(id), Status: structs.NodeReady}); err != nil {
+		_, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			NodeID:   id,
+			SecretID: secretOf(id),
+			Status:   structs.NodeReady,
+		})
+		if err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -268,7 +346,12 @@ func BenchmarkHeartbeat(b *testing.B) {
 			rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux}).Run(ctx)
 		}()
 		pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), nil)
-		defer func() { pool.Close(); cancel(); srv.Close(); <-ended }()
+		defer func() {
+			pool.Close()
+			cancel()
+			srv.Close()
+			<-ended
+		}()
 		b.ResetTimer()
 		c := pool.At(ln.Addr().String())
 		var n atomic.Int64

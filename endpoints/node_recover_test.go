@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"berth/fsm"
@@ -10,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// restored marks the state as one that was restored.
-func (s *server) restored() {
+// markRestored marks the state as one that was restored.
+func (s *server) markRestored() {
 	s.t.Helper()
 	s.raft.mu.Lock()
 	defer s.raft.mu.Unlock()
@@ -25,15 +24,24 @@ func (s *server) restored() {
 	}
 }
 
-func (s *server) heartbeat(node string, said *structs.NodeInventory) *structs.NodeHeartbeatResponse {
+func (s *server) heartbeat(node string, reported *structs.NodeInventory) *structs.NodeHeartbeatResponse {
 	s.t.Helper()
-	return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: node, SecretID: secretOf(node),
-		Status: structs.NodeReady, Inventory: said})
+	return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		NodeID:    node,
+		SecretID:  secretOf(node),
+		Status:    structs.NodeReady,
+		Inventory: reported,
+	})
 }
 
-func held(volume, alloc string) structs.CSIHeldClaim {
-	return structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: volume,
-		AllocID: alloc}}
+func heldClaim(volume, alloc string) structs.CSIHeldClaim {
+	return structs.CSIHeldClaim{
+		CSIClaimKey: structs.CSIClaimKey{
+			Namespace: "default",
+			VolumeID:  volume,
+			AllocID:   alloc,
+		},
+	}
 }
 
 // A volume that a node holds, or has released since the restore, may be attached to it without a row.
@@ -45,37 +53,48 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	}
 	s.addAlloc("a1", "n1")
 	s.claim("own", "a1", "n1")
-	s.restored()
-	unknown := held("unknown", "gone")
-	unknown.PluginID, unknown.ExternalVolumeID, unknown.ExternalNodeID = "pl", "ext-unknown", "former-id"
-	said := &structs.NodeInventory{Held: []structs.CSIHeldClaim{held("own", "a1"),
-		held("held", "gone"), unknown},
-		Left: []structs.CSIHeldClaim{held("left", "gone"), held("held", "gone")}}
-	if !s.heartbeat("n1", nil).Unaccounted || !s.heartbeat("n1", said).Unaccounted {
-		t.Error("it holds what is not its own, and is accounted for")
+	s.markRestored()
+	unknown := heldClaim("unknown", "gone")
+	unknown.PluginID = "pl"
+	unknown.ExternalVolumeID = "ext-unknown"
+	unknown.ExternalNodeID = "former-id"
+	reported := &structs.NodeInventory{
+		Held: []structs.CSIHeldClaim{
+			heldClaim("own", "a1"),
+			heldClaim("held", "gone"),
+			unknown,
+		},
+		Left: []structs.CSIHeldClaim{
+			heldClaim("left", "gone"),
+			heldClaim("held", "gone"),
+		},
+	}
+	if !s.heartbeat("n1", nil).Unaccounted || !s.heartbeat("n1", reported).Unaccounted {
+		t.Error("the node holds volumes without a claim, and is accounted for")
 	}
 	attached := func(volume string) *structs.CSIAttachment {
 		return state.Attachment(s.store.Read(), "default", volume, "n1")
 	}
 	for volume, external := range map[string]string{"held": "ext-n1", "left": "ext-n1", "unknown": "former-id"} {
-		if a := attached(volume); a == nil || a.State != structs.AttachmentDetaching ||
+		a := attached(volume)
+		if a == nil || a.State != structs.AttachmentDetaching ||
 			a.ExternalNodeID != external || a.ExternalVolumeID != "ext-"+volume {
 			t.Errorf("%s: %+v", volume, a)
 		}
 	}
 	if a := attached("held"); a.Secrets["password"] != "hunter2" {
-		t.Error("the detach would lack the secrets of the volume")
+		t.Error("the attachment lacks the secrets of the volume")
 	}
 	if a := attached("own"); a.State != structs.AttachmentAttaching || a.Found {
-		t.Errorf("its own: %+v", a)
+		t.Errorf("the claimed volume: %+v", a)
 	}
 	written := s.raft.written()
-	s.heartbeat("n1", said)
+	s.heartbeat("n1", reported)
 	if n := s.raft.written(); n != written {
-		t.Errorf("saying it again writes %d entries", n-written)
+		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
-	if s.heartbeat("n1", &structs.NodeInventory{Held: said.Held[:1], Left: said.Left}).Unaccounted {
-		t.Error("it holds only its own, and is not accounted for")
+	if s.heartbeat("n1", &structs.NodeInventory{Held: reported.Held[:1], Left: reported.Left}).Unaccounted {
+		t.Error("the node holds only claimed volumes, and is not accounted for")
 	}
 }
 
@@ -83,13 +102,14 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.restored()
-	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "gone"}}}
-	if err := refused(s, structs.KindUnavailable, structs.CSIVolumeUnpublish,
-		release); !strings.Contains(err.Error(), "report its volumes first") {
-		t.Errorf("does not say why: %v", err)
+	s.markRestored()
+	release := &structs.CSIVolumeUnpublishRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Claims:   []structs.CSIClaimKey{{VolumeID: "v", AllocID: "gone"}},
 	}
+	err := refused(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, release)
+	wantText(t, err, "report its volumes first")
 	s.heartbeat("n1", &structs.NodeInventory{})
 	must(s, structs.CSIVolumeUnpublish, release)
 }
@@ -106,49 +126,52 @@ func TestDetach_CallsTheControllerWithoutARow(t *testing.T) {
 		return &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: node}
 	}
 	force := func(node string) *structs.CSIVolumeDetachRequest {
-		return &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: node, Force: true, Reason: "it is off"}
+		return &structs.CSIVolumeDetachRequest{
+			VolumeID: "v",
+			NodeID:   node,
+			Force:    true,
+			Reason:   "it is off",
+		}
 	}
 	attached := func(s *server, node string) *structs.CSIAttachment {
 		return state.Attachment(s.store.Read(), "default", "v", node)
 	}
-	t.Run("a node that is up is asked first", func(t *testing.T) {
+	t.Run("a node that is up is called first", func(t *testing.T) {
 		s, n := setUp(t)
 		must(s, structs.CSIVolumeDetach, detach("n1"))
-		if a := attached(s, "n1"); !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil ||
+		a := attached(s, "n1")
+		if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil ||
 			a.ExternalNodeID != "ext-n1" || a.State != structs.AttachmentDetaching {
-			t.Errorf("asked %v; %+v", n.called(), a)
+			t.Errorf("called %v; attachment %+v", n.called(), a)
 		}
 	})
-	t.Run("a node that still uses it keeps it, force or not", func(t *testing.T) {
+	t.Run("a node that uses the volume keeps it, also with force", func(t *testing.T) {
 		s, n := setUp(t)
 		n.answer = func(string, any, any) error {
-			return structs.Errorf(structs.KindConflict,
-				"allocation a1 still runs")
+			return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 		}
 		refused(s, structs.KindConflict, structs.CSIVolumeDetach, detach("n1"))
 		if refused(s, structs.KindConflict, structs.CSIVolumeDetach, force("n1")); attached(s, "n1") != nil {
-			t.Error("it is to be detached while it is mounted")
+			t.Error("a detach is recorded while the volume is mounted")
 		}
 	})
-	t.Run("a node that has not reported is waited for", func(t *testing.T) {
+	t.Run("a node that has not reported its volumes is waited for", func(t *testing.T) {
 		s, _ := setUp(t)
-		s.restored()
+		s.markRestored()
 		if refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, force("n1")); attached(s, "n1") != nil {
-			t.Error("it is to be detached while it may be mounted")
+			t.Error("a detach is recorded while the volume may be mounted")
 		}
 	})
-	t.Run("for a node that is down an operator vouches", func(t *testing.T) {
+	t.Run("a node that is down needs the word of an operator", func(t *testing.T) {
 		s, _ := setUp(t)
-		proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-		if err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach,
-			detach("n1")); !strings.Contains(err.Error(), "volume detach -force") {
-			t.Errorf("does not say how: %v", err)
-		}
+		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+		err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach("n1"))
+		wantText(t, err, "volume detach -force")
 		if must(s, structs.CSIVolumeDetach, force("n1")); attached(s, "n1") == nil {
-			t.Error("nobody asks the controller")
+			t.Error("no detach is recorded")
 		}
 	})
-	t.Run("a node that nobody knows is named as the plugin does", func(t *testing.T) {
+	t.Run("an unknown node counts as the plugin's ID of a node", func(t *testing.T) {
 		s, n := setUp(t)
 		refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach("i-0abc"))
 		must(s, structs.CSIVolumeDetach, force("i-0abc"))
@@ -157,17 +180,20 @@ func TestDetach_CallsTheControllerWithoutARow(t *testing.T) {
 		}
 		must(s, structs.CSIVolumeDetach, force("ext-n1"))
 		if attached(s, "n1") == nil || len(n.called()) != 1 {
-			t.Error("a node that is known by that name was not asked")
+			t.Error("the node with that ID of the plugin was not called")
 		}
 	})
-	t.Run("a node whose ID the plugin has not told", func(t *testing.T) {
+	t.Run("a node without a reported ID of the plugin is rejected", func(t *testing.T) {
 		s, _ := setUp(t)
-		must(s, structs.NodeRegister,
-			&structs.NodeRegisterRequest{Node: &structs.Node{ID: "n2", SecretID: secretOf("n2"), Name: "n2"}})
+		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+			Node: &structs.Node{
+				ID:       "n2",
+				SecretID: secretOf("n2"),
+				Name:     "n2",
+			},
+		})
 		s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
-		if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach,
-			force("n2")); !strings.Contains(err.Error(), "its job running there") {
-			t.Errorf("does not say why: %v", err)
-		}
+		err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, force("n2"))
+		wantText(t, err, "its job running there")
 	})
 }

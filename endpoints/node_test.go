@@ -35,21 +35,29 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 	}
 	for method, with := range map[string]func(node, secret string) any{
 		"Node.UpdateStatus": func(n, s string) any {
-			return &structs.NodeHeartbeatRequest{NodeID: n,
-				SecretID: s}
+			return &structs.NodeHeartbeatRequest{
+				NodeID:   n,
+				SecretID: s,
+			}
 		},
 		"Node.UpdateAlloc": func(n, s string) any {
-			return &structs.AllocsClientUpdateRequest{NodeID: n,
-				SecretID: s}
+			return &structs.AllocsClientUpdateRequest{
+				NodeID:   n,
+				SecretID: s,
+			}
 		},
 		"Node.UpdateCSI": func(n, s string) any {
-			return &structs.NodeUpdateCSIRequest{NodeID: n,
-				SecretID: s}
+			return &structs.NodeUpdateCSIRequest{
+				NodeID:   n,
+				SecretID: s,
+			}
 		},
 		"Node.GetClientAllocs": func(n, s string) any { return &structs.NodeGetRequest{NodeID: n, SecretID: s} },
 		"CSIVolume.Unpublish": func(n, s string) any {
-			return &structs.CSIVolumeUnpublishRequest{NodeID: n,
-				SecretID: s}
+			return &structs.CSIVolumeUnpublishRequest{
+				NodeID:   n,
+				SecretID: s,
+			}
 		},
 	} {
 		for _, c := range []struct {
@@ -79,16 +87,25 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 }
 
 func TestAuthenticate_LaggingFollowerIsUnavailable(t *testing.T) {
-	s := newServer(t, quick())
+	s := newServer(t, quickSettings())
 	s.raft.isMe = false
 	refused(s, structs.KindUnavailable, structs.NodeClientAllocs, &structs.NodeGetRequest{
-		NodeID: "n1", SecretID: "s", QueryOptions: structs.QueryOptions{AllowStale: true}})
+		NodeID:       "n1",
+		SecretID:     "s",
+		QueryOptions: structs.QueryOptions{AllowStale: true},
+	})
 }
 
 func TestNodeRegister_RefusesBadNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	whole := func() *structs.Node { return &structs.Node{ID: "n2", SecretID: "s", Name: "n"} }
+	whole := func() *structs.Node {
+		return &structs.Node{
+			ID:       "n2",
+			SecretID: "s",
+			Name:     "n",
+		}
+	}
 	for name, c := range map[string]struct {
 		edit func(*structs.NodeRegisterRequest)
 		kind structs.Kind
@@ -106,7 +123,13 @@ func TestNodeRegister_RefusesBadNode(t *testing.T) {
 		"another's name": {func(r *structs.NodeRegisterRequest) { r.Node.ID = "n1" }, structs.KindDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{Endpoints: s.Endpoints, t: t, raft: s.raft, leases: s.leases, rpc: s.rpc}
+			s := &server{
+				Endpoints: s.Endpoints,
+				t:         t,
+				raft:      s.raft,
+				leases:    s.leases,
+				rpc:       s.rpc,
+			}
 			req := &structs.NodeRegisterRequest{Node: whole()}
 			c.edit(req)
 			refused(s, c.kind, structs.NodeRegister, req)
@@ -118,30 +141,37 @@ func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	beat := func(status string) *structs.NodeHeartbeatResponse {
-		return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"),
-			Status: status})
+		return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Status:   status,
+		})
 	}
 	before := s.raft.written()
 	for range 10 {
-		if got := beat(structs.NodeReady); got.HeartbeatTTL == 0 ||
-			!slices.Equal(got.Servers, []string{"s1:4747"}) {
+		got := beat(structs.NodeReady)
+		if got.HeartbeatTTL == 0 || !slices.Equal(got.Servers, []string{"s1:4747"}) {
 			t.Fatalf("got %+v", got)
 		}
 	}
 	if n := s.raft.written() - before; n != 0 {
-		t.Errorf("%d log entries for heartbeats that say nothing new", n)
+		t.Errorf("heartbeats without changes made %d log entries", n)
 	}
 	if len(s.leases.renewed) != 11 {
 		t.Errorf("the lease was renewed %d times, want 11", len(s.leases.renewed))
 	}
-	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	beat(structs.NodeReady)
-	if n := state.Node(s.store.Read(), "n1"); n.Status != structs.NodeReady ||
+	n := state.Node(s.store.Read(), "n1")
+	if n.Status != structs.NodeReady ||
 		n.Events[len(n.Events)-1].Message != "Node reregistered by heartbeat" {
 		t.Errorf("the node is %s", n.Status)
 	}
-	refused(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1",
-		SecretID: secretOf("n1"), Status: "down"})
+	refused(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Status:   "down",
+	})
 }
 
 // TestSessions_ServerCallsNode goes over real connections: the node dials, the server calls.
@@ -158,17 +188,23 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 		rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: s.rpc.ServeMux}).Run(ctx)
 	}()
 	t.Cleanup(func() { cancel(); s.rpc.Close(); <-ended })
-	asked := make(chan string, 1)
+	called := make(chan string, 1)
 	node := rpc.NewServer(hclog.NewNullLogger(), rpc.Handle(structs.ClientCSINodeDetach,
 		func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
-			asked <- r.VolumeID
+			called <- r.VolumeID
 			return &structs.Empty{}, nil
 		}))
 	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), node)
 	t.Cleanup(func() { pool.Close(); node.Close() })
-	register := &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "s", Name: "n"}}
+	register := &structs.NodeRegisterRequest{
+		Node: &structs.Node{
+			ID:       "n1",
+			SecretID: "s",
+			Name:     "n",
+		},
+	}
 
-	register.Forwarded = true // came over another server's connection: not the node's
+	register.Forwarded = true // it came over the connection of another server
 	if _, err := rpc.Call(ctx, pool.At(ln.Addr().String()), structs.NodeRegister, register); err != nil {
 		t.Fatal(err)
 	}
@@ -180,22 +216,22 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	detach := nodeconn.Detach{Claim: structs.CSIClaimKey{VolumeID: "v"}, NodeID: "n1"}
-	if err := nodeconn.DetachFromNode(ctx, s.nodes, quick().volumeTimeout, detach); err != nil {
+	if err := nodeconn.DetachFromNode(ctx, s.nodes, quickSettings().volumeTimeout, detach); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-asked; got != "v" {
-		t.Errorf("the node was asked about %q", got)
+	if got := <-called; got != "v" {
+		t.Errorf("the node was called for volume %q, want v", got)
 	}
 	session := s.nodes.Session("n1")
 	pool.Drop(ln.Addr().String())
 	<-session.Done()
-	err = nodeconn.DetachFromNode(ctx, s.nodes, quick().volumeTimeout, detach)
+	err = nodeconn.DetachFromNode(ctx, s.nodes, quickSettings().volumeTimeout, detach)
 	if !structs.IsKind(err, structs.KindUnavailable) || s.nodes.Session("n1") != nil {
 		t.Errorf("after the connection ended: %v", err)
 	}
 }
 
-func TestAllocGetAllocs_AnswersEachOnceAndNotTooMany(t *testing.T) {
+func TestAllocGetAllocs_ReturnsEachOnceAndBoundsTheirNumber(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
@@ -239,19 +275,29 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 		got[0].ID != "a1" || got[0].Job == nil {
 		t.Errorf("allocations of n1: %+v", got)
 	}
-	mine := must(s, structs.NodeClientAllocs, &structs.NodeGetRequest{NodeID: "n1",
-		SecretID: secretOf("n1")}).Allocs
+	mine := must(s, structs.NodeClientAllocs, &structs.NodeGetRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	}).Allocs
 	if len(mine) != 1 || mine["a1"] != state.Alloc(s.store.Read(), "a1").AllocModifyIndex {
 		t.Errorf("n1 should have %v", mine)
 	}
-	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: []string{"a1", "a2", "gone"},
-		NodeID: "n1", SecretID: secretOf("n1")})
+	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{
+		AllocIDs: []string{"a1", "a2", "gone"},
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	})
 	if len(got.Allocs) != 1 || got.Allocs[0].ID != "a1" {
 		t.Errorf("a node got %d allocations, want its own", len(got.Allocs))
 	}
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Allocs: []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning},
-			{ID: "a2", ClientStatus: structs.AllocFailed}}})
+	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Allocs: []*structs.AllocClientUpdate{
+			{ID: "a1", ClientStatus: structs.AllocRunning},
+			{ID: "a2", ClientStatus: structs.AllocFailed},
+		},
+	})
 	if a := state.Alloc(s.store.Read(), "a2"); a.ClientStatus != structs.AllocPending {
 		t.Errorf("another node made a2 %s", a.ClientStatus)
 	}
@@ -259,28 +305,34 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 	if len(eval.EvalIDs) != 1 || state.Eval(s.store.Read(), eval.EvalIDs[0]).JobID != "job-a1" {
 		t.Errorf("evaluations %v", eval.EvalIDs)
 	}
-	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
-		Eligibility: structs.NodeIneligible})
-	refused(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
-		Eligibility: "perhaps"})
+	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:      "n1",
+		Eligibility: structs.NodeIneligible,
+	})
+	refused(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:      "n1",
+		Eligibility: "perhaps",
+	})
 	refused(s, structs.KindPrecondition, structs.NodeDeregister,
 		&structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	s.endAlloc("a1", "n1")
 	written := s.raft.written()
 	refused(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
-		NodeIDs: []string{"n1", strings.Repeat("x", 1<<20)}})
+		NodeIDs: []string{"n1", strings.Repeat("x", 1<<20)},
+	})
 	refused(s, structs.KindInvalid, structs.NodeDeregister, &structs.NodeDeregisterRequest{
-		NodeIDs: slices.Repeat([]string{"n1"}, structs.MaxListed+1)})
+		NodeIDs: slices.Repeat([]string{"n1"}, structs.MaxListed+1),
+	})
 	if n := s.raft.written(); n != written {
-		t.Errorf("%d entries for requests that name too many nodes, or unknown ones", n-written)
+		t.Errorf("requests with too many or unknown nodes made %d log entries", n-written)
 	}
 	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if s.nodes.Session("n1") != nil {
-		t.Error("the connection of a node that is forgotten is kept")
+		t.Error("the connection of a deleted node was kept")
 	}
 }
 
-func TestNodeClientAllocs_WakesForOwnAllocations(t *testing.T) {
+func TestNodeClientAllocs_EndsTheWaitForOwnAllocations(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n2", "a")
@@ -288,11 +340,14 @@ func TestNodeClientAllocs_WakesForOwnAllocations(t *testing.T) {
 	ask := &structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	first := must(s, structs.NodeClientAllocs, ask)
 	s.addAlloc("a2", "n2")
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Allocs: []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning}}})
+	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Allocs:   []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning}},
+	})
 	ask.MinIndex, ask.MaxWait = first.Index, time.Millisecond
 	if got := must(s, structs.NodeClientAllocs, ask); got.Index != first.Index {
-		t.Errorf("another node's allocation, or its own report, made index %d of %d", got.Index, first.Index)
+		t.Errorf("after an allocation of another node and an own report: index %d, want %d", got.Index, first.Index)
 	}
 	ask.MaxWait = 0
 	answered := make(chan *structs.NodeClientAllocsResponse)
@@ -319,8 +374,14 @@ func TestNodeClientAllocs_WakesForOwnAllocations(t *testing.T) {
 func TestNodeRegister_ChecksAddress(t *testing.T) {
 	s := newServer(t)
 	at := func(addr string) *structs.NodeRegisterRequest {
-		return &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: secretOf("n"), Name: "n",
-			HTTPAddr: addr}}
+		return &structs.NodeRegisterRequest{
+			Node: &structs.Node{
+				ID:       "n",
+				SecretID: secretOf("n"),
+				Name:     "n",
+				HTTPAddr: addr,
+			},
+		}
 	}
 	for _, addr := range []string{"", "10.0.0.1:4746", "[fe80::1%eth0]:4746", "node-1.example:4746"} {
 		must(s, structs.NodeRegister, at(addr))
@@ -330,13 +391,13 @@ func TestNodeRegister_ChecksAddress(t *testing.T) {
 	}
 }
 
-// gated is a log whose entries wait until a gate opens.
-type gated struct {
+// gatedRaft is a log whose entries wait until a gate opens.
+type gatedRaft struct {
 	Raft
 	gate chan struct{}
 }
 
-func (g gated) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+func (g gatedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	<-g.gate
 	return g.Raft.Propose(ctx, entry)
 }
@@ -351,15 +412,18 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 			ids = append(ids, fmt.Sprintf("n%03d", i))
 			s.addNode(ids[i], "a")
 		}
-		proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: structs.NodeDown})
+		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: structs.NodeDown})
 		gate := make(chan struct{})
-		s.Endpoints.raft = gated{s.Endpoints.raft, gate}
+		s.Endpoints.raft = gatedRaft{s.Endpoints.raft, gate}
 		before := s.raft.written()
 		var beats sync.WaitGroup
 		for _, id := range ids {
 			beats.Go(func() {
-				resp, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: id,
-					SecretID: secretOf(id), Status: structs.NodeReady})
+				resp, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+					NodeID:   id,
+					SecretID: secretOf(id),
+					Status:   structs.NodeReady,
+				})
 				if err != nil || resp.Index == 0 {
 					t.Errorf("%s: %+v, %v", id, resp, err)
 				}
@@ -369,12 +433,12 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		close(gate)
 		beats.Wait()
 		if n := s.raft.written() - before; n != 2 {
-			t.Errorf("%d entries", n)
+			t.Errorf("got %d entries, want 2", n)
 		}
 		for _, id := range ids {
 			n := state.Node(s.store.Read(), id)
-			if last := n.Events[len(n.Events)-1].Message; n.Status != structs.NodeReady ||
-				last != "Node reregistered by heartbeat" {
+			last := n.Events[len(n.Events)-1].Message
+			if n.Status != structs.NodeReady || last != "Node reregistered by heartbeat" {
 				t.Fatalf("%s is %s, last %q", id, n.Status, last)
 			}
 		}

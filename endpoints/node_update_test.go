@@ -7,11 +7,13 @@ import (
 	"berth/structs"
 )
 
-// stored returns the row of a node.
-func stored(s *server, id string) *structs.Node { return state.Node(s.store.Read(), id) }
+// nodeRow returns the row of a node.
+func nodeRow(s *server, id string) *structs.Node {
+	return state.Node(s.store.Read(), id)
+}
 
-// TestNodeUpdate_HasTheNodeRegister: a node of an earlier version registers after this error.
-func TestNodeUpdate_HasTheNodeRegister(t *testing.T) {
+// A node of an earlier version registers after this error.
+func TestNodeUpdate_IsRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		id, secret string
 		want       structs.Kind
@@ -24,14 +26,17 @@ func TestNodeUpdate_HasTheNodeRegister(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			must(s, structs.NodeRegister, aRegistration("n1"))
-			must(s, structs.NodeRegister, aRegistration("n2"))
-			row, before := stored(s, "n1"), s.raft.written()
+			must(s, structs.NodeRegister, testRegistration("n1"))
+			must(s, structs.NodeRegister, testRegistration("n2"))
+			row := nodeRow(s, "n1")
+			before := s.raft.written()
 			refused(s, c.want, structs.NodeUpdate, &structs.NodeUpdateRequest{
-				NodeID: c.id, SecretID: c.secret, Attributes: map[string]string{"kernel.name": "plan9"},
+				NodeID:     c.id,
+				SecretID:   c.secret,
+				Attributes: map[string]string{"kernel.name": "plan9"},
 			})
-			if n := s.raft.written() - before; n != 0 || stored(s, "n1") != row {
-				t.Errorf("%d log entries", n)
+			if n := s.raft.written() - before; n != 0 || nodeRow(s, "n1") != row {
+				t.Errorf("got %d log entries, want 0 and the same row", n)
 			}
 		})
 	}

@@ -11,15 +11,15 @@ import (
 	"berth/structs"
 )
 
-// shelf is a node whose controller knows only the volumes of its own node.
-type shelf struct {
+// storageNode is a node whose controller knows only the volumes of its own node.
+type storageNode struct {
 	mu    sync.Mutex
 	asked []*structs.ClientCSIListRequest
 	ids   []string
 	err   error
 }
 
-func (h *shelf) answer(_ string, req, resp any) error {
+func (h *storageNode) answer(_ string, req, resp any) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := req.(*structs.ClientCSIListRequest)
@@ -42,23 +42,23 @@ func (h *shelf) answer(_ string, req, resp any) error {
 	return nil
 }
 
-func (s *server) addShelf(node, zone string, ids ...string) *shelf {
-	h := &shelf{ids: ids}
+func (s *server) addStorageNode(node, zone string, ids ...string) *storageNode {
+	h := &storageNode{ids: ids}
 	s.addNode(node, zone).answer = h.answer
 	return h
 }
 
 func TestExternalVolumes_AreThoseOfEveryPlace(t *testing.T) {
 	s := newServer(t)
-	s.addShelf("n1", "a", "a1", "a2")
-	s.addShelf("n2", "b", "b1", "a2")
-	twin := s.addShelf("n3", "b", "b1", "a2") // reaches the same storage as n2
+	s.addStorageNode("n1", "a", "a1", "a2")
+	s.addStorageNode("n2", "b", "b1", "a2")
+	twin := s.addStorageNode("n3", "b", "b1", "a2") // reaches the same storage as n2
 	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	if ids := externalIDs(got); ids != "a1 a2 b1" || got.NextToken != "" || len(got.Warnings) != 0 {
 		t.Errorf("got %q, %+v", ids, got)
 	}
 	if len(twin.asked) != 0 {
-		t.Error("two controllers of one place were asked")
+		t.Error("two controllers of one place were called")
 	}
 }
 
@@ -70,7 +70,7 @@ func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
 		for j := range i * 2 { // the first place has none
 			ids = append(ids, fmt.Sprintf("v%d-%d", i, j))
 		}
-		s.addShelf(fmt.Sprint("n", i), fmt.Sprint("zone", i), ids...)
+		s.addStorageNode(fmt.Sprint("n", i), fmt.Sprint("zone", i), ids...)
 		want = append(want, ids...)
 	}
 	for _, size := range []int32{1, 3, 5, 100} {
@@ -90,8 +90,10 @@ func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
 			t.Errorf("in pages of %d: %q, want %q", size, got, want)
 		}
 	}
-	refused(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl",
-		QueryOptions: structs.QueryOptions{NextToken: "!"}})
+	refused(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{
+		PluginID:     "pl",
+		QueryOptions: structs.QueryOptions{NextToken: "!"},
+	})
 }
 
 func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
@@ -111,7 +113,7 @@ func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
 	}
 	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	if asked != 5 || got.NextToken == "" { // 1000 of 16 KiB each are 15.6 MiB
-		t.Errorf("asked %d times for %d volumes", asked, len(got.Volumes))
+		t.Errorf("%d calls returned %d volumes", asked, len(got.Volumes))
 	}
 }
 
@@ -126,7 +128,7 @@ func TestExternalVolumes_RefuseAnAnswerWithoutBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			s.addShelf("n1", "a", "a1")
+			s.addStorageNode("n1", "a", "a1")
 			s.addNode("n2", "b").answer = func(_ string, req, resp any) error {
 				page := resp.(*structs.ClientCSIListResponse)
 				page.Volumes = append(page.Volumes, v)
@@ -143,31 +145,44 @@ func TestExternalVolumes_RefuseAnAnswerWithoutBounds(t *testing.T) {
 	}
 }
 
-func TestExternalVolumes_WarnOfPlacesThatAreMissing(t *testing.T) {
+func TestExternalVolumes_WarnOfMissingPlaces(t *testing.T) {
 	s := newServer(t)
-	s.addShelf("n1", "a", "a1")
-	broken := s.addShelf("n2", "b", "b1")
-	broken.err = structs.Errorf(structs.KindInternal, "disk on fire")
-	s.addShelf("n3", "c", "c1")
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: secretOf("n3"),
+	s.addStorageNode("n1", "a", "a1")
+	broken := s.addStorageNode("n2", "b", "b1")
+	broken.err = structs.Errorf(structs.KindInternal, "disk failed")
+	s.addStorageNode("n3", "c", "c1")
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   "n3",
+		SecretID: secretOf("n3"),
 		Upserts: []*structs.CSIPluginInstance{
-			{Kind: structs.CSIKindController, NodeID: "n3", CSIInfo: structs.CSIInfo{PluginID: "pl"}}}})
+			{
+				Kind:    structs.CSIKindController,
+				NodeID:  "n3",
+				CSIInfo: structs.CSIInfo{PluginID: "pl"},
+			}},
+	})
 	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	warnings := strings.Join(got.Warnings, "\n")
 	if externalIDs(got) != "a1" || len(got.Warnings) != 2 {
 		t.Errorf("got %+v", got)
 	}
-	for _, part := range []string{"the volumes in zone=b (controller on node n2) are not listed: disk on fire",
+	for _, part := range []string{"the volumes in zone=b (controller on node n2) are not listed: disk failed",
 		"the volumes in zone=c (controller on node n3)"} {
 		if !strings.Contains(warnings, part) {
 			t.Errorf("warnings %q, want %q", warnings, part)
 		}
 	}
-	// Nothing to show is an error, not a list of warnings.
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
-		Full: true})
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: secretOf("n3"),
-		Full: true})
+	// If no place answers, the result is an error, not a list of warnings.
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Full:     true,
+	})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   "n3",
+		SecretID: secretOf("n3"),
+		Full:     true,
+	})
 	refused(s, structs.KindInternal, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 }

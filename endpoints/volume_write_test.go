@@ -19,13 +19,13 @@ type holdingRaft struct {
 	*fakeRaft
 	free chan struct{}
 
-	mu     sync.Mutex
-	inside int
+	mu       sync.Mutex
+	inFlight int
 }
 
 func (r *holdingRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	r.mu.Lock()
-	r.inside++
+	r.inFlight++
 	r.mu.Unlock()
 	<-r.free
 	return r.fakeRaft.Propose(ctx, entry)
@@ -34,23 +34,29 @@ func (r *holdingRaft) Propose(ctx context.Context, entry []byte) (uint64, any, e
 func (r *holdingRaft) arrived() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.inside
+	return r.inFlight
 }
 
 func newHolding(t *testing.T, c settings) (*server, *holdingRaft) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	held := &holdingRaft{fakeRaft: s.raft, free: make(chan struct{})}
-	d := Deps{Store: s.store, Raft: held, Leases: s.leases, Nodes: s.nodes, Logger: hclog.NewNullLogger()}
+	d := Deps{
+		Store:  s.store,
+		Raft:   held,
+		Leases: s.leases,
+		Nodes:  s.nodes,
+		Logger: hclog.NewNullLogger(),
+	}
 	s.Endpoints = newEndpoints(d, c)
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	t.Cleanup(s.rpc.Close)
 	return s, held
 }
 
-// existing is a volume that is at its plugin already.
-func existing(id string) *structs.CSIVolume {
-	v := aVolume(id)
+// existingVolume is a volume that is at its plugin already.
+func existingVolume(id string) *structs.CSIVolume {
+	v := testVolume(id)
 	v.ExternalID = "at-" + id
 	return v
 }
@@ -68,14 +74,14 @@ func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range volumes * each {
 			all.Go(func() {
-				if err := register(s, existing(fmt.Sprint("v", n%volumes))); err != nil {
+				if err := register(s, existingVolume(fmt.Sprint("v", n%volumes))); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		synctest.Wait()
 		if n := held.arrived(); n != volumes {
-			t.Errorf("%d entries are under way at once for %d volumes", n, volumes)
+			t.Errorf("%d entries are in flight for %d volumes", n, volumes)
 		}
 		close(held.free)
 		all.Wait()
@@ -89,7 +95,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 		s, held := newHolding(t, c)
 		answers := make(chan error, 10)
 		for range 4 {
-			go func() { answers <- register(s, existing("v")) }()
+			go func() { answers <- register(s, existingVolume("v")) }()
 			synctest.Wait()
 		}
 		begin := time.Now()
@@ -99,7 +105,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 		}
 		for range 2 { // those in the queue wait for a limited time
 			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != writePatience {
-				t.Errorf("one in line: %v after %s", err, time.Since(begin))
+				t.Errorf("one in the queue: %v after %s", err, time.Since(begin))
 			}
 		}
 		close(held.free)
@@ -107,10 +113,10 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 			t.Errorf("the first: %v", err)
 		}
 		if held.arrived() != 1 {
-			t.Errorf("%d entries were proposed, though but one was let in", held.arrived())
+			t.Errorf("%d entries were proposed, want 1", held.arrived())
 		}
-		if err := register(s, existing("v")); err != nil {
-			t.Errorf("when there is room again: %v", err)
+		if err := register(s, existingVolume("v")); err != nil {
+			t.Errorf("after the others: %v", err)
 		}
 	})
 }
@@ -122,13 +128,13 @@ func TestVolumeRegister_RefusesSecondVolumeOfExternalID(t *testing.T) {
 		s, held := newHolding(t, defaultSettings())
 		answers := make(chan error, 8)
 		for n := range cap(answers) {
-			v := existing(fmt.Sprint("v", n))
+			v := existingVolume(fmt.Sprint("v", n))
 			v.ExternalID = "one"
 			go func() { answers <- register(s, v) }()
 		}
 		synctest.Wait()
 		if held.arrived() != cap(answers) {
-			t.Fatalf("%d entries are under way at once", held.arrived())
+			t.Fatalf("%d entries are in flight, want %d", held.arrived(), cap(answers))
 		}
 		close(held.free)
 		good := 0
@@ -140,7 +146,7 @@ func TestVolumeRegister_RefusesSecondVolumeOfExternalID(t *testing.T) {
 			}
 		}
 		if good != 1 {
-			t.Errorf("it is registered %d times", good)
+			t.Errorf("%d registrations succeeded, want 1", good)
 		}
 	})
 }

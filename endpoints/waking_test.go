@@ -32,7 +32,11 @@ type watchers struct {
 func newWatchers(s *server) (*watchers, func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	w := &watchers{server: s, answered: map[string]int{}, ctx: ctx}
+	w := &watchers{
+		server:   s,
+		answered: map[string]int{},
+		ctx:      ctx,
+	}
 	config := &metrics.Config{FilterDefault: true}
 	if _, err := metrics.NewGlobal(config, &w.wakes); err != nil {
 		s.t.Fatal(err)
@@ -56,8 +60,8 @@ func (w *wakes) IncrCounterWithLabels(key []string, _ float32, _ []metrics.Label
 	}
 }
 
-// keep repeats a blocking query for ever, beginning with the present state.
-func keep[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], req Req) {
+// repeatQuery repeats a blocking query until the end of the test, beginning with the present state.
+func repeatQuery[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], req Req) {
 	w.wg.Go(func() {
 		for {
 			resp, err := rpc.Call(w.ctx, w.rpc, m, &req)
@@ -67,7 +71,7 @@ func keep[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], 
 			w.mu.Lock()
 			w.answered[name]++
 			w.mu.Unlock()
-			any(&req).(interface{ Query() *structs.QueryOptions }).Query().MinIndex = query.MetaOf(resp).Index
+			any(&req).(query.ReadRequest).Query().MinIndex = query.MetaOf(resp).Index
 		}
 	})
 	synctest.Wait()
@@ -75,7 +79,7 @@ func keep[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], 
 
 // after makes a change. It returns the queries that were answered because of it, and the number of reads that
 // ran again.
-func (w *watchers) after(change func()) (answered map[string]int, looks uint64) {
+func (w *watchers) after(change func()) (answered map[string]int, reruns uint64) {
 	synctest.Wait()
 	w.mu.Lock()
 	w.answered = map[string]int{}
@@ -88,10 +92,11 @@ func (w *watchers) after(change func()) (answered map[string]int, looks uint64) 
 	return w.answered, w.wakes.n.Load() - before
 }
 
-// expect fails the test unless exactly these were answered once, with a number of reads.
-func (w *watchers) expect(what string, looks uint64, change func(), names ...string) {
+// expect fails the test unless a change answers exactly the named queries, each once, with at most a number
+// of reads that run again.
+func (w *watchers) expect(what string, most uint64, change func(), names ...string) {
 	w.t.Helper()
-	got, looked := w.after(change)
+	got, reruns := w.after(change)
 	want := map[string]int{}
 	for _, n := range names {
 		want[n] = 1
@@ -99,8 +104,8 @@ func (w *watchers) expect(what string, looks uint64, change func(), names ...str
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		w.t.Errorf("%s: answered %v, want %v", what, got, want)
 	}
-	if looked > looks {
-		w.t.Errorf("%s: %d reads looked again, want at most %d", what, looked, looks)
+	if reruns > most {
+		w.t.Errorf("%s: %d reads ran again, want at most %d", what, reruns, most)
 	}
 }
 
@@ -110,24 +115,34 @@ const watched = 40
 // these rows.
 func populate(w *watchers) {
 	for i := range watched {
-		node, alloc, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("a%03d", i), fmt.Sprintf("v%03d", i)
-		must(w.server, structs.NodeRegister, aRegistration(node))
+		node := fmt.Sprintf("n%03d", i)
+		alloc := fmt.Sprintf("a%03d", i)
+		volume := fmt.Sprintf("v%03d", i)
+		must(w.server, structs.NodeRegister, testRegistration(node))
 		w.addAlloc(alloc, node)
-		v := aVolume(volume)
+		v := testVolume(volume)
 		v.ExternalID, v.State = "ext-"+volume, structs.VolumeReady
 		v.Namespace = "default"
-		proposed(w.server, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		mustPropose(w.server, fsm.VolumePut, registerRequest(v))
 		w.claim(volume, alloc, node)
 	}
 	for i := range watched {
-		node, alloc, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("a%03d", i), fmt.Sprintf("v%03d", i)
-		keep(w, "claim "+volume, structs.CSIClaimGet, structs.CSIClaimGetRequest{VolumeID: volume, AllocID: alloc,
-			NodeID: node, SecretID: secretOf(node)})
-		keep(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
-		keep(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{NodeID: node,
-			SecretID: secretOf(node)})
-		keep(w, "alloc "+alloc, structs.AllocGet, structs.AllocGetRequest{AllocID: alloc})
-		keep(w, "job "+alloc, structs.JobGet, structs.JobGetRequest{JobID: "job-" + alloc})
+		node := fmt.Sprintf("n%03d", i)
+		alloc := fmt.Sprintf("a%03d", i)
+		volume := fmt.Sprintf("v%03d", i)
+		repeatQuery(w, "claim "+volume, structs.CSIClaimGet, structs.CSIClaimGetRequest{
+			VolumeID: volume,
+			AllocID:  alloc,
+			NodeID:   node,
+			SecretID: secretOf(node),
+		})
+		repeatQuery(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
+		repeatQuery(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{
+			NodeID:   node,
+			SecretID: secretOf(node),
+		})
+		repeatQuery(w, "alloc "+alloc, structs.AllocGet, structs.AllocGetRequest{AllocID: alloc})
+		repeatQuery(w, "job "+alloc, structs.JobGet, structs.JobGetRequest{JobID: "job-" + alloc})
 	}
 }
 
@@ -141,20 +156,26 @@ func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 		w.expect("nothing", 0, func() {})
 		w.expect("an allocation is placed", 3, func() { w.addAlloc("b007", "n007") }, "allocs n007")
 		w.expect("a claim", 2, func() { w.claim("v007", "b007", "n007") }, "volume v007")
-		w.expect("another volume of no claim", 2, func() {
-			v := aVolume("w")
-			v.Namespace, v.ExternalID, v.State = "default", "ext-w", structs.VolumeReady
-			proposed(w.server, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		w.expect("another volume without claims", 2, func() {
+			v := testVolume("w")
+			v.Namespace = "default"
+			v.ExternalID = "ext-w"
+			v.State = structs.VolumeReady
+			mustPropose(w.server, fsm.VolumePut, registerRequest(v))
 		})
 		w.expect("a release", 2, func() {
-			must(w.server, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n007",
+			must(w.server, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+				NodeID:   "n007",
 				SecretID: secretOf("n007"),
-				Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v007", AllocID: "b007"}}})
+				Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v007", AllocID: "b007"}},
+			})
 		}, "volume v007")
 		w.expect("an allocation runs", 3, func() {
-			must(w.server, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n009",
+			must(w.server, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+				NodeID:   "n009",
 				SecretID: secretOf("n009"),
-				Allocs:   []*structs.AllocClientUpdate{{ID: "a009", ClientStatus: structs.AllocRunning}}})
+				Allocs:   []*structs.AllocClientUpdate{{ID: "a009", ClientStatus: structs.AllocRunning}},
+			})
 		}, "alloc a009", "volume v009")
 	})
 }
@@ -169,8 +190,13 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		s.addVolume("w")
 		s.addAllocs("a", "n1", 3)
 		s.claim("v", "a00000", "n1")
-		ask := structs.CSIVolumeGetRequest{ID: "v", QueryOptions: structs.QueryOptions{MinIndex: 1,
-			MaxWait: time.Minute}}
+		ask := structs.CSIVolumeGetRequest{
+			ID: "v",
+			QueryOptions: structs.QueryOptions{
+				MinIndex: 1,
+				MaxWait:  time.Minute,
+			},
+		}
 		took := func() time.Duration {
 			t.Helper()
 			start := time.Now()
@@ -182,30 +208,37 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		}
 		s.claim("w", "a00001", "n1")
 		if got := took(); got != time.Minute {
-			t.Errorf("another volume's claim is an answer after %s", got)
+			t.Errorf("a claim on another volume answers after %s, want %s", got, time.Minute)
 		}
 		s.claim("w", "a00002", "n1")
 		if got := took(); got != time.Minute {
-			t.Errorf("a second one is an answer after %s", got)
+			t.Errorf("a second claim on it answers after %s, want %s", got, time.Minute)
 		}
-		must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1",
+		must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+			NodeID:   "n1",
 			SecretID: secretOf("n1"),
-			Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a00000"}}})
+			Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a00000"}},
+		})
 		if got := took(); got != 0 {
-			t.Errorf("a claim that is gone is seen after %s", got)
+			t.Errorf("a release answers after %s, want at once", got)
 		}
 		if got := took(); got != time.Minute {
-			t.Errorf("it is seen again after %s", got)
+			t.Errorf("the release answers again after %s, want %s", got, time.Minute)
 		}
 		// A query for a missing row waits in the same way.
-		ask = structs.CSIVolumeGetRequest{ID: "x", QueryOptions: structs.QueryOptions{MinIndex: s.store.Index(),
-			MaxWait: time.Minute}}
+		ask = structs.CSIVolumeGetRequest{
+			ID: "x",
+			QueryOptions: structs.QueryOptions{
+				MinIndex: s.store.Index(),
+				MaxWait:  time.Minute,
+			},
+		}
 		start := time.Now()
 		refused(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
 		s.claim("v", "a00000", "n1")
 		refused(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
 		if got := time.Since(start); got != 2*time.Minute {
-			t.Errorf("what is not there is answered after %s", got)
+			t.Errorf("two queries for a missing row took %s, want %s", got, 2*time.Minute)
 		}
 	})
 }
@@ -216,22 +249,29 @@ func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 		s := newServer(t)
 		w, stop := newWatchers(s)
 		defer stop()
-		s.addVolume2(t)
-		const line = 20
+		s.addSingleNodeVolume(t)
+		const waiting = 20
 		var allocs []string
-		for i := range line {
+		for i := range waiting {
 			node := fmt.Sprintf("n%03d", i)
-			must(s, structs.NodeRegister, aRegistration(node))
+			must(s, structs.NodeRegister, testRegistration(node))
 			allocs = append(allocs, s.addAllocs(fmt.Sprintf("a%03d-", i), node, 1)[0])
 		}
 		claim := func(i int) *structs.CSIClaim {
 			node := fmt.Sprintf("n%03d", i)
-			return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node,
-				SecretID: secretOf(node), Claims: []*structs.CSIClaim{{
-					VolumeID: "one", AllocID: allocs[i], Mode: structs.ClaimWrite, AccessMode: structs.CSISingleNodeWriter,
-					AttachmentMode: structs.CSIFileSystem}}}).Claims[0]
+			return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+				NodeID:   node,
+				SecretID: secretOf(node),
+				Claims: []*structs.CSIClaim{{
+					VolumeID:       "one",
+					AllocID:        allocs[i],
+					Mode:           structs.ClaimWrite,
+					AccessMode:     structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem,
+				}},
+			}).Claims[0]
 		}
-		for i := range line {
+		for i := range waiting {
 			want := structs.ClaimWaiting
 			if i == 0 {
 				want = structs.ClaimGranted
@@ -240,31 +280,41 @@ func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 				t.Fatalf("claim %d is %s", i, got.State)
 			}
 		}
-		for i := range line {
+		for i := range waiting {
 			node := fmt.Sprintf("n%03d", i)
-			keep(w, node, structs.CSIClaimGet, structs.CSIClaimGetRequest{VolumeID: "one", AllocID: allocs[i],
-				NodeID: node, SecretID: secretOf(node)})
+			repeatQuery(w, node, structs.CSIClaimGet, structs.CSIClaimGetRequest{
+				VolumeID: "one",
+				AllocID:  allocs[i],
+				NodeID:   node,
+				SecretID: secretOf(node),
+			})
 		}
 		for i := range 3 {
 			node := fmt.Sprintf("n%03d", i)
 			next := fmt.Sprintf("n%03d", i+1)
-			w.expect("the volume is let go by "+node, 2, func() {
-				must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: node,
+			w.expect("a release by "+node, 2, func() {
+				must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+					NodeID:   node,
 					SecretID: secretOf(node),
-					Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "one", AllocID: allocs[i]}}})
+					Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "one", AllocID: allocs[i]}},
+				})
 			}, next)
 		}
 	})
 }
 
-// addVolume2 registers the volume "one", for one writer.
-func (s *server) addVolume2(t *testing.T) {
+// addSingleNodeVolume registers the volume "one", for one writer.
+func (s *server) addSingleNodeVolume(t *testing.T) {
 	t.Helper()
-	v := aVolume("one")
-	v.Namespace, v.ExternalID, v.State = "default", "ext-one", structs.VolumeReady
-	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter,
-		AttachmentMode: structs.CSIFileSystem}}
-	proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	v := testVolume("one")
+	v.Namespace = "default"
+	v.ExternalID = "ext-one"
+	v.State = structs.VolumeReady
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
+	mustPropose(s, fsm.VolumePut, registerRequest(v))
 }
 
 func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
@@ -273,36 +323,49 @@ func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 		w, stop := newWatchers(s)
 		defer stop()
 		instance := func(plugin string, healthy bool) {
-			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"),
+			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+				NodeID:   "n1",
+				SecretID: secretOf("n1"),
 				Upserts: []*structs.CSIPluginInstance{
-					{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy,
-						NodeInfo: &structs.CSINodeInfo{ID: "x"}}}}})
+					{
+						Kind:   structs.CSIKindNode,
+						NodeID: "n1",
+						CSIInfo: structs.CSIInfo{
+							PluginID: plugin,
+							Healthy:  healthy,
+							NodeInfo: &structs.CSINodeInfo{ID: "x"},
+						},
+					}},
+			})
 		}
-		must(s, structs.NodeRegister, aRegistration("n1"))
+		must(s, structs.NodeRegister, testRegistration("n1"))
 		for _, p := range []string{"p1", "p2"} {
 			instance(p, true)
 		}
 		put := func(id, plugin string) {
-			v := aVolume(id)
-			v.Namespace, v.ExternalID, v.State, v.PluginID = "default", "ext-"+id, structs.VolumeReady, plugin
-			proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+			v := testVolume(id)
+			v.Namespace = "default"
+			v.ExternalID = "ext-" + id
+			v.State = structs.VolumeReady
+			v.PluginID = plugin
+			mustPropose(s, fsm.VolumePut, registerRequest(v))
 		}
 		put("a-1", "p1")
 		put("b-1", "p2")
 		for _, p := range []string{"p1", "p2"} {
-			keep(w, p, structs.CSIPluginGet, structs.CSIPluginGetRequest{ID: p})
+			repeatQuery(w, p, structs.CSIPluginGet, structs.CSIPluginGetRequest{ID: p})
 		}
 		for _, prefix := range []string{"a-", "b-"} {
-			keep(w, prefix, structs.CSIVolumeList,
+			repeatQuery(w, prefix, structs.CSIVolumeList,
 				structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Prefix: prefix}})
 		}
-		keep(w, "filtered", structs.CSIVolumeList,
+		repeatQuery(w, "filtered", structs.CSIVolumeList,
 			structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: `ID == "b-9"`}})
-		keep(w, "page", structs.CSIVolumeList,
+		repeatQuery(w, "page", structs.CSIVolumeList,
 			structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 1}})
 		w.expect("a volume", 3, func() { put("a-2", "p1") }, "a-", "page")
 		w.expect("another", 3, func() { put("a-3", "p1") }, "a-")
-		w.expect("one that a filter lets by", 3, func() { put("b-9", "p2") }, "b-", "filtered")
+		w.expect("a volume that passes a filter", 3, func() { put("b-9", "p2") }, "b-", "filtered")
 		w.expect("health", 5, func() { instance("p2", false) }, "p2", "b-", "filtered")
 		w.expect("the same again", 0, func() { instance("p2", false) })
 	})
@@ -316,17 +379,24 @@ func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 		w, stop := newWatchers(s)
 		defer stop()
 		for i := range watched {
-			node, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("v%03d", i)
-			must(s, structs.NodeRegister, aRegistration(node))
-			keep(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{NodeID: node,
-				SecretID: secretOf(node)})
-			v := aVolume(volume)
-			v.Namespace, v.ExternalID, v.State = "default", "ext-"+volume, structs.VolumeReady
-			proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
-			keep(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
+			node := fmt.Sprintf("n%03d", i)
+			volume := fmt.Sprintf("v%03d", i)
+			must(s, structs.NodeRegister, testRegistration(node))
+			repeatQuery(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{
+				NodeID:   node,
+				SecretID: secretOf(node),
+			})
+			v := testVolume(volume)
+			v.Namespace = "default"
+			v.ExternalID = "ext-" + volume
+			v.State = structs.VolumeReady
+			mustPropose(s, fsm.VolumePut, registerRequest(v))
+			repeatQuery(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
 		}
 		for i := range 5 {
-			node, volume, alloc := fmt.Sprintf("n%03d", 7*i), fmt.Sprintf("v%03d", 6*i), fmt.Sprintf("a%03d", i)
+			node := fmt.Sprintf("n%03d", 7*i)
+			volume := fmt.Sprintf("v%03d", 6*i)
+			alloc := fmt.Sprintf("a%03d", i)
 			// One, and the neighbour from which its key branches off.
 			w.expect("the first allocation of a node", 2, func() { s.addAlloc(alloc, node) }, "allocs "+node)
 			w.expect("the first claim of a volume", 2, func() { s.claim(volume, alloc, node) }, "volume "+volume)
@@ -359,7 +429,12 @@ func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 			w.wg.Go(func() {
 				start := time.Now()
 				resp, err := rpc.Call(w.ctx, s.rpc, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
-					QueryOptions: structs.QueryOptions{MinIndex: s.store.Index(), MaxWait: time.Minute, Prefix: prefix}})
+					QueryOptions: structs.QueryOptions{
+						MinIndex: s.store.Index(),
+						MaxWait:  time.Minute,
+						Prefix:   prefix,
+					},
+				})
 				if err != nil {
 					t.Error(err)
 					return

@@ -24,18 +24,19 @@ const (
 // pacedRaft applies one entry after another, each in the same time, and never fails.
 type pacedRaft struct {
 	*fakeRaft
-	line chan struct{}
+	slot chan struct{} // held while an entry is applied
 	each time.Duration
 
-	mu           sync.Mutex
-	inside, peak int
+	mu       sync.Mutex
+	inFlight int
+	peak     int
 }
 
 func (r *pacedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	r.count(1)
 	defer r.count(-1)
-	r.line <- struct{}{}
-	defer func() { <-r.line }()
+	r.slot <- struct{}{}
+	defer func() { <-r.slot }()
 	time.Sleep(r.each)
 	return r.fakeRaft.Propose(ctx, entry)
 }
@@ -43,8 +44,8 @@ func (r *pacedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, err
 func (r *pacedRaft) count(by int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.inside += by
-	r.peak = max(r.peak, r.inside)
+	r.inFlight += by
+	r.peak = max(r.peak, r.inFlight)
 }
 
 // loaded is a server whose Raft applies 1,000 entries a second, in virtual time.
@@ -60,10 +61,20 @@ type loaded struct {
 func newLoaded(t *testing.T, writes, queue int) *loaded {
 	l := &loaded{server: newServer(t)}
 	l.addNode("n1", "a")
-	l.paced = &pacedRaft{fakeRaft: l.raft, line: make(chan struct{}, 1), each: time.Millisecond}
+	l.paced = &pacedRaft{
+		fakeRaft: l.raft,
+		slot:     make(chan struct{}, 1),
+		each:     time.Millisecond,
+	}
 	c := defaultSettings()
-	c.writes, c.writeQueue = writes, queue
-	d := Deps{Store: l.store, Raft: l.paced, Leases: l.leases, Logger: hclog.NewNullLogger()}
+	c.writes = writes
+	c.writeQueue = queue
+	d := Deps{
+		Store:  l.store,
+		Raft:   l.paced,
+		Leases: l.leases,
+		Logger: hclog.NewNullLogger(),
+	}
 	l.Endpoints = newEndpoints(d, c)
 	l.rpc = rpc.NewServer(hclog.NewNullLogger(), l.List()...)
 	t.Cleanup(l.rpc.Close)
@@ -72,8 +83,10 @@ func newLoaded(t *testing.T, writes, queue int) *loaded {
 
 func (l *loaded) write(t *testing.T) error {
 	start := time.Now()
-	_, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
-		Eligibility: structs.NodeEligible})
+	_, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:      "n1",
+		Eligibility: structs.NodeEligible,
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -83,15 +96,16 @@ func (l *loaded) write(t *testing.T) error {
 		structs.RetryAfter(err) <= latest:
 		l.refused++
 	default:
-		t.Errorf("got %v (%s), again after %s", err, structs.KindOf(err), structs.RetryAfter(err))
+		t.Errorf("got %v (%s), retry after %s", err, structs.KindOf(err), structs.RetryAfter(err))
 	}
 	return err
 }
 
-// offer sends so many writes a second, with any outcome. It returns the number of successful ones per second
-// and the least time of their slowest hundredth.
+// offer sends a number of writes a second, with any outcome. It returns the number of successful writes a
+// second and the 99th percentile of their times.
 func (l *loaded) offer(t *testing.T, rate int, during time.Duration) (goodput float64, p99 time.Duration) {
-	l.took, l.refused = nil, 0
+	l.took = nil
+	l.refused = 0
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for time.Since(begin) < during {
@@ -108,7 +122,7 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 		l := newLoaded(t, 64, 64)
 		single, calm := l.offer(t, 950, 5*time.Second)
 		if l.refused > 0 {
-			t.Errorf("%d refused of what can be sustained", l.refused)
+			t.Errorf("%d writes were rejected at a sustainable rate, want 0", l.refused)
 		}
 		twice, p99 := l.offer(t, 2000, 5*time.Second)
 		tenfold, p99Tenfold := l.offer(t, 10_000, 5*time.Second)
@@ -117,11 +131,11 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 		}
 		// An admitted write waits at most for the writes in flight and those before it in the queue.
 		if bound := time.Duration(64+64+2) * time.Millisecond; p99 > bound || p99Tenfold > bound {
-			t.Errorf("the slowest: %s, at twice the load %s, at ten times %s; want at most %s", calm, p99,
+			t.Errorf("p99 %s, at twice the load %s, at ten times %s; want at most %s", calm, p99,
 				p99Tenfold, bound)
 		}
 		if l.paced.peak > 64 {
-			t.Errorf("%d entries were under way at once", l.paced.peak)
+			t.Errorf("%d entries were in flight at the same time, want at most 64", l.paced.peak)
 		}
 		t.Logf("writes/s %.0f, %.0f, %.0f; p99 %s, %s, %s; refused %d", single, twice, tenfold, calm, p99,
 			p99Tenfold, l.refused)
@@ -129,7 +143,7 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 }
 
 // TestOverload_RetriesWhenToldSucceed: many more writers than places obey their retry times. All are served
-// at the sustained rate, with few attempts in vain.
+// at the sustained rate, with few failed attempts.
 func TestOverload_RetriesWhenToldSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoaded(t, 64, 64)
@@ -150,10 +164,10 @@ func TestOverload_RetriesWhenToldSucceed(t *testing.T) {
 		}
 		wg.Wait()
 		if rate := writers * each / time.Since(begin).Seconds(); rate < 900 {
-			t.Errorf("%.0f writes a second, of 1000 that can be sustained", rate)
+			t.Errorf("got %.0f writes a second, want at least 900 of 1000", rate)
 		}
 		if l.refused > 4*writers*each {
-			t.Errorf("%d attempts in vain for %d writes", l.refused, writers*each)
+			t.Errorf("%d failed attempts for %d writes", l.refused, writers*each)
 		}
 		t.Logf("%d refused", l.refused)
 	})

@@ -35,17 +35,18 @@ func ask(ctx context.Context, s *state.Store, opts structs.QueryOptions) *asking
 	e := NewEngine(s, leader{})
 	go func() {
 		defer close(a.done)
-		_, a.index,
-			a.err = Watch(ctx, e, Request{"Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}},
-			func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
-				a.runs, a.name = a.runs+1, ""
-				n := state.Node(tx, "a")
-				if n == nil {
-					return nil, structs.Errorf(structs.KindNotFound, "no node a")
-				}
-				a.name = n.Name
-				return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: *n}}, nil
-			})
+		req := Request{"Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}}
+		read := func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
+			a.runs++
+			a.name = ""
+			n := state.Node(tx, "a")
+			if n == nil {
+				return nil, structs.Errorf(structs.KindNotFound, "no node a")
+			}
+			a.name = n.Name
+			return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: *n}}, nil
+		}
+		_, a.index, a.err = Watch(ctx, e, req, read)
 	}()
 	synctest.Wait()
 	return a
@@ -61,13 +62,13 @@ func (a *asking) answered() bool {
 	}
 }
 
-func putNamed(s *state.Store, id, name string) {
+func registerNode(s *state.Store, id, name string) {
 	_ = s.Write(s.Index()+1, func(tx *state.WriteTx) error {
 		return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, Name: name}})
 	})
 }
 
-func forget(s *state.Store, id string) {
+func deregisterNode(s *state.Store, id string) {
 	_ = s.Write(s.Index()+1, func(tx *state.WriteTx) error {
 		return state.NodeDeregister(tx, &structs.NodeDeregisterRequest{NodeIDs: []string{id}})
 	})
@@ -81,29 +82,33 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		},
-		"answers at once when there is news": func(t *testing.T, s *state.Store) {
+		"answers at once after a change": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 4})
 			if !a.answered() || a.name != "one" || a.runs != 1 {
 				t.Errorf("%+v", a)
 			}
 		},
-		"waits for what it read and nothing else": func(t *testing.T, s *state.Store) {
+		"waits for changes of its rows only": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
-			putNamed(s, "b", "other")
+			registerNode(s, "b", "other")
 			_ = s.Write(7, func(tx *state.WriteTx) error {
-				return state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "b",
-					Upserts: []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode,
-						CSIInfo: structs.CSIInfo{PluginID: "a"}}}})
+				return state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+					NodeID: "b",
+					Upserts: []*structs.CSIPluginInstance{{
+						Kind:    structs.CSIKindNode,
+						CSIInfo: structs.CSIInfo{PluginID: "a"},
+					}},
+				})
 			})
 			if a.answered() || a.runs != 1 {
 				t.Fatalf("after writes elsewhere: %+v", a)
 			}
-			putNamed(s, "a", "two")
+			registerNode(s, "a", "two")
 			if !a.answered() || a.name != "two" || a.index != 8 || a.runs != 2 {
 				t.Errorf("%+v", a)
 			}
 		},
-		"an entry that failed is no news": func(t *testing.T, s *state.Store) {
+		"a failed entry is no change": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
 			_ = s.Write(6, func(tx *state.WriteTx) error {
 				_ = state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "a", Name: "never"}})
@@ -112,25 +117,25 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 			if a.answered() {
 				t.Errorf("%+v", a)
 			}
-			putNamed(s, "a", "two")
+			registerNode(s, "a", "two")
 			if !a.answered() || a.name != "two" {
 				t.Errorf("%+v", a)
 			}
 		},
-		"waits for what is not there": func(t *testing.T, s *state.Store) {
-			forget(s, "a")
+		"waits for a missing row": func(t *testing.T, s *state.Store) {
+			deregisterNode(s, "a")
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 6})
 			if a.answered() {
 				t.Fatalf("%+v", a)
 			}
-			putNamed(s, "a", "back")
+			registerNode(s, "a", "back")
 			if !a.answered() || a.name != "back" || a.err != nil || a.index != 7 {
 				t.Errorf("%+v", a)
 			}
 		},
-		"sees a row go": func(t *testing.T, s *state.Store) {
+		"answers after the deletion of its row": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
-			forget(s, "a")
+			deregisterNode(s, "a")
 			if !a.answered() || !structs.IsKind(a.err, structs.KindNotFound) || a.index != 6 {
 				t.Errorf("%+v", a)
 			}
@@ -160,9 +165,9 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		},
-		"a restored snapshot wakes everyone": func(t *testing.T, s *state.Store) {
+		"a restored snapshot ends every wait": func(t *testing.T, s *state.Store) {
 			old := state.New()
-			putNamed(old, "a", "from the snapshot")
+			registerNode(old, "a", "from the snapshot")
 			var b bytes.Buffer
 			if err := old.Save(&b); err != nil {
 				t.Fatal(err)
@@ -186,7 +191,7 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := state.New()
 				_ = s.Write(4, func(*state.WriteTx) error { return nil })
-				putNamed(s, "a", "one")
+				registerNode(s, "a", "one")
 				test(t, s)
 				// The remaining queries are woken, so that the test can end.
 				var b bytes.Buffer

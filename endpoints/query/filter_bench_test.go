@@ -12,13 +12,22 @@ func filteredStubs(n int) []*structs.CSIVolumeListStub {
 	stubs := make([]*structs.CSIVolumeListStub, n)
 	for i := range stubs {
 		stubs[i] = &structs.CSIVolumeListStub{
-			ID: fmt.Sprintf("vol-%06d", i), Namespace: structs.DefaultNamespace, Name: fmt.Sprintf("db-%06d", i),
-			PluginID: "ebs0", State: "creating",
-			Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": fmt.Sprint("z", i%3),
-				"rack": fmt.Sprint("r", i%40)}}},
+			ID:        fmt.Sprintf("vol-%06d", i),
+			Namespace: structs.DefaultNamespace,
+			Name:      fmt.Sprintf("db-%06d", i),
+			PluginID:  "ebs0",
+			State:     "creating",
+			Topologies: []*structs.CSITopology{{
+				Segments: map[string]string{
+					"zone": fmt.Sprint("z", i%3),
+					"rack": fmt.Sprint("r", i%40),
+				},
+			}},
 		}
 		if i%10 == 0 {
-			stubs[i].State, stubs[i].CurrentWriters, stubs[i].Schedulable = "ready", 1, true
+			stubs[i].State = "ready"
+			stubs[i].CurrentWriters = 1
+			stubs[i].Schedulable = true
 		}
 	}
 	return stubs

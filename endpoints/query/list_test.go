@@ -20,7 +20,11 @@ type listed struct {
 func listedRows(ids ...string) []*listed {
 	var rows []*listed
 	for i, id := range ids {
-		rows = append(rows, &listed{ID: id, Size: i, Indexes: structs.Indexes{CreateIndex: uint64(i)}})
+		rows = append(rows, &listed{
+			ID:      id,
+			Size:    i,
+			Indexes: structs.Indexes{CreateIndex: uint64(i)},
+		})
 	}
 	return rows
 }
@@ -90,7 +94,11 @@ func TestList_PagesByKey(t *testing.T) {
 
 func TestList_RefusesBadOptions(t *testing.T) {
 	for _, q := range []structs.QueryOptions{
-		{PerPage: -1}, {NextToken: "%%%"}, {Filter: `ID ==`}, {Filter: `Nonsense == "x"`}, {Filter: `Size == "x"`},
+		{PerPage: -1},
+		{NextToken: "%%%"},
+		{Filter: `ID ==`},
+		{Filter: `Nonsense == "x"`},
+		{Filter: `Size == "x"`},
 	} {
 		made := 0
 		_, err := aListing(&made).Page(slices.Values(listedRows("a")), &q, &structs.QueryMeta{})
@@ -104,8 +112,10 @@ func TestList_PagesHoldEachRowOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c]{1,4}`), 0, 30, rapid.ID[string]).Draw(t, "ids")
 		slices.Sort(ids)
-		q := structs.QueryOptions{PerPage: int32(rapid.IntRange(1, 7).Draw(t, "per page")),
-			Reverse: rapid.Bool().Draw(t, "reverse")}
+		q := structs.QueryOptions{
+			PerPage: int32(rapid.IntRange(1, 7).Draw(t, "per page")),
+			Reverse: rapid.Bool().Draw(t, "reverse"),
+		}
 		var seen []string
 		for range len(ids) + 1 {
 			var meta structs.QueryMeta
@@ -125,7 +135,7 @@ func TestList_PagesHoldEachRowOnce(t *testing.T) {
 			slices.Reverse(seen)
 		}
 		if !slices.Equal(seen, ids) {
-			t.Fatalf("saw %v of %v", seen, ids)
+			t.Fatalf("got rows %v, want %v", seen, ids)
 		}
 	})
 }

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// TestSlowLimiter_BoundsSlowQueries: so many run at once, with an idle time after each. A quick query does
-// not wait.
+// TestSlowLimiter_BoundsSlowQueries: a bounded number run at the same time, with an idle time after each. A
+// quick query does not wait.
 func TestSlowLimiter_BoundsSlowQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newSlowLimiter()
-		began, looks := time.Now(), 4*cap(l)
+		began := time.Now()
+		queries := 4 * cap(l)
 		var wg sync.WaitGroup
-		for range looks {
+		for range queries {
 			wg.Go(func() {
 				done, err := l.acquire(t.Context(), time.Second)
 				if err != nil {
@@ -28,22 +29,24 @@ func TestSlowLimiter_BoundsSlowQueries(t *testing.T) {
 		synctest.Wait()
 		done, err := l.acquire(t.Context(), slowQuery-1)
 		if err != nil || time.Since(began) != 0 {
-			t.Errorf("a short look waited %v, %v", time.Since(began), err)
+			t.Errorf("a quick query waited %v, %v", time.Since(began), err)
 		}
 		done(slowQuery)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := l.acquire(short, time.Second); err == nil {
-			t.Error("it was a turn of somebody who waits no longer")
+			t.Error("a query ran after its caller had left")
 		}
 		wg.Wait()
-		if took, want := time.Since(began), 3*(1+idleTimes)*time.Second+time.Second; took != want {
-			t.Errorf("%d looks were over after %v, want %v", looks, took, want)
+		took := time.Since(began)
+		want := 3*(1+idleTimes)*time.Second + time.Second
+		if took != want {
+			t.Errorf("%d queries ended after %v, want %v", queries, took, want)
 		}
 		time.Sleep(idleTimes*time.Second + 1)
 		synctest.Wait()
 		if len(l) != cap(l) {
-			t.Errorf("%d of %d tokens are left", len(l), cap(l))
+			t.Errorf("got %d tokens at the end, want %d", len(l), cap(l))
 		}
 	})
 }
