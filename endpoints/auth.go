@@ -8,8 +8,8 @@ import (
 )
 
 // rule returns an error if a caller may not use a method at all. The handler decides about the rows. node is
-// the row of a node that gave its secret. There are no access policies yet: every other caller is an operator,
-// without a node.
+// the row of a node that gave its secret. There are no access policies yet: every other caller is an
+// operator, without a node.
 type rule func(node *structs.Node) error
 
 // anyone is the rule of methods for operators. Access policies will go here.

@@ -59,8 +59,8 @@ func (c claims) checkCount(n int) error {
 	return nil
 }
 
-// ownClaims checks that each claim is for an allocation on the calling node. It returns copies with the fields
-// that follow from the rows.
+// ownClaims checks that each claim is for an allocation on the calling node. It returns copies with the
+// fields that follow from the rows.
 func ownClaims(
 	tx *state.ReadTx, req *structs.CSIVolumeClaimRequest,
 ) ([]*structs.CSIClaim, error) {

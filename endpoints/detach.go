@@ -274,8 +274,8 @@ func checkDetachable(
 	return nil
 }
 
-// mayOverrule reports whether an operator may overrule the refusal of a node. The refusal of a node that is up
-// may be overruled only if it does not report the allocation as running, and has itself reported that the
+// mayOverrule reports whether an operator may overrule the refusal of a node. The refusal of a node that is
+// up may be overruled only if it does not report the allocation as running, and has itself reported that the
 // allocation ended. A lost allocation may run there: the node ends it and reports this.
 func mayOverrule(
 	tx *state.ReadTx,

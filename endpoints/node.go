@@ -249,8 +249,8 @@ func (n nodes) updateAllocs(
 	return index, cmp.Or(err, unknown)
 }
 
-// withKnownTasks returns the report without tasks that the allocation does not have. The version of the job is
-// kept as long as an allocation uses it.
+// withKnownTasks returns the report without tasks that the allocation does not have. The version of the job
+// is kept as long as an allocation uses it.
 func withKnownTasks(
 	tx *state.ReadTx,
 	a *structs.Allocation,

@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// completeNode checks the report of a node on itself and fills in its gaps, in a copy that shares its maps. old
-// is the known row, nil for a new node.
+// completeNode checks the report of a node on itself and fills in its gaps, in a copy that shares its maps.
+// old is the known row, nil for a new node.
 func completeNode(
 	req *structs.NodeRegisterRequest, old *structs.Node,
 ) (*structs.Node, error) {

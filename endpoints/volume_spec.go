@@ -109,8 +109,8 @@ func volumeName(id string) string {
 	return string(readable) + "-" + structs.NewID()
 }
 
-// checkCreatable rejects a volume that the plugin is known to be unable to create. A plugin whose controller is
-// not up yet may be able: the request waits for it.
+// checkCreatable rejects a volume that the plugin is known to be unable to create. A plugin whose controller
+// is not up yet may be able: the request waits for it.
 func checkCreatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin := state.Plugin(tx, v.PluginID)
 	info := controllerInfo(tx, v.PluginID)

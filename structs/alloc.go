@@ -90,9 +90,11 @@ func (s *TaskState) Copy() *TaskState {
 }
 
 // Successful reports whether the task has ended and not failed.
-func (s *TaskState) Successful() bool { return s.State == TaskDead && !s.Failed }
+func (s *TaskState) Successful() bool {
+	return s.State == TaskDead && !s.Failed
+}
 
-// RescheduleTracker remembers the allocations before this one, oldest first.
+// RescheduleTracker lists the allocations before this one, oldest first.
 type RescheduleTracker struct {
 	Events []*RescheduleEvent
 }
@@ -105,14 +107,14 @@ type RescheduleEvent struct {
 	Delay          time.Duration
 }
 
-// PlacementRefusal counts the nodes that one filter refused for one reason in one try to place a group.
+// PlacementRefusal counts the nodes that one filter rejected for one reason in one attempt to place a group.
 type PlacementRefusal struct {
 	Filter string // eligibility, datacenter, driver, constraint, csi-plugin, csi-volume, resources, ...
 	Reason string
 	Nodes  int
 }
 
-// AllocMetric describes how one group was placed, or why it was not.
+// AllocMetric describes how the scheduler placed one group, or why it did not.
 type AllocMetric struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -190,27 +192,34 @@ func (a *Allocation) Copy() *Allocation {
 	return &c
 }
 
-// ServerTerminal reports whether the servers want it stopped.
+// ServerTerminal reports whether the servers want the allocation stopped.
 func (a *Allocation) ServerTerminal() bool {
 	return a.DesiredStatus == AllocDesiredStop || a.DesiredStatus == AllocDesiredEvict
 }
 
-// ClientTerminal reports whether it has ended for good on its node.
-func (a *Allocation) ClientTerminal() bool { return clientTerminal(a.ClientStatus) }
+// ClientTerminal reports whether the allocation has ended for good on its node.
+func (a *Allocation) ClientTerminal() bool {
+	return clientTerminal(a.ClientStatus)
+}
 
 // ClientTerminal reports whether the allocation has ended for good on its node.
-func (s *AllocListStub) ClientTerminal() bool { return clientTerminal(s.ClientStatus) }
+func (s *AllocListStub) ClientTerminal() bool {
+	return clientTerminal(s.ClientStatus)
+}
 
 func clientTerminal(status string) bool {
 	return status == AllocComplete || status == AllocFailed || status == AllocLost
 }
 
-// Terminal reports whether it has ended or is to end.
-func (a *Allocation) Terminal() bool { return a.ServerTerminal() || a.ClientTerminal() }
+// Terminal reports whether the allocation has ended or is to end.
+func (a *Allocation) Terminal() bool {
+	return a.ServerTerminal() || a.ClientTerminal()
+}
 
-// Index is the number in the allocation's name, -1 if the name has none.
+// Index returns the number in the allocation's name, -1 if the name has none.
 func (a *Allocation) Index() int {
-	_, tail, ok := strings.Cut(strings.TrimPrefix(a.Name, a.JobID+"."+a.TaskGroup), "[")
+	group := a.JobID + "." + a.TaskGroup
+	_, tail, ok := strings.Cut(strings.TrimPrefix(a.Name, group), "[")
 	if !ok {
 		return -1
 	}
@@ -221,22 +230,24 @@ func (a *Allocation) Index() int {
 	return n
 }
 
-// AllocName makes an allocation's name.
+// AllocName returns the name of an allocation.
 func AllocName(job, group string, index int) string {
 	return fmt.Sprintf("%s.%s[%d]", job, group, index)
 }
 
-// PerAllocID is the ID of the per-allocation volume of an index.
-func PerAllocID(source string, index int) string { return fmt.Sprintf("%s[%d]", source, index) }
+// PerAllocID returns the ID of the per-allocation volume of an index.
+func PerAllocID(source string, index int) string {
+	return fmt.Sprintf("%s[%d]", source, index)
+}
 
-// Stub is the allocation as lists show it.
+// Stub returns the allocation as lists show it.
 func (a *Allocation) Stub() *AllocListStub {
 	s := new(AllocListStub)
 	a.PutStub(s)
 	return s
 }
 
-// PutStub makes s the Stub.
+// PutStub writes the stub of the allocation over s.
 func (a *Allocation) PutStub(s *AllocListStub) {
 	*s = AllocListStub{
 		ID:                 a.ID,
@@ -298,7 +309,7 @@ type AllocClientUpdate struct {
 	TaskStates        map[string]*TaskState
 }
 
-// AllocsClientUpdateRequest carries a batch of them.
+// AllocsClientUpdateRequest has the reports of a node on several allocations.
 type AllocsClientUpdateRequest struct {
 	NodeID   string
 	SecretID string
@@ -312,13 +323,13 @@ type AllocGetRequest struct {
 	QueryOptions
 }
 
-// AllocGetResponse carries it with its job.
+// AllocGetResponse has the allocation with its job.
 type AllocGetResponse struct {
 	Alloc *Allocation
 	QueryMeta
 }
 
-// AllocsGetRequest is the request for allocations by ID. Missing ones are omitted.
+// AllocsGetRequest is the request for allocations by ID. The answer omits missing allocations.
 type AllocsGetRequest struct {
 	AllocIDs []string
 	NodeID   string
@@ -326,13 +337,13 @@ type AllocsGetRequest struct {
 	QueryOptions
 }
 
-// AllocsResponse carries allocations with their jobs.
+// AllocsResponse has allocations with their jobs.
 type AllocsResponse struct {
 	Allocs []*Allocation
 	QueryMeta
 }
 
-// AllocListResponse carries the allocations that match.
+// AllocListResponse has the allocations that match.
 type AllocListResponse struct {
 	Allocations []*AllocListStub
 	QueryMeta

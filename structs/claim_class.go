@@ -18,7 +18,7 @@ func (c *CSIClaim) Class() ClaimClass {
 	return ClaimClass{c.AccessMode, c.AttachmentMode, c.Mode}
 }
 
-// Class returns the class of the claim that the use leads to.
+// Class returns the class of the claim that the use makes.
 func (u *CSIVolumeUse) Class() ClaimClass {
 	return ClaimClass{u.AccessMode, u.AttachmentMode, u.Mode}
 }
@@ -34,7 +34,9 @@ func (n *CSIClassCount) Class() ClaimClass {
 // scheduler places by it. It is symmetric.
 func (k ClaimClass) Conflicts(o ClaimClass) bool {
 	switch {
-	case k.AccessMode != o.AccessMode, k.AttachmentMode != o.AttachmentMode, k.AccessMode.SingleNode():
+	case k.AccessMode != o.AccessMode,
+		k.AttachmentMode != o.AttachmentMode,
+		k.AccessMode.SingleNode():
 		return true
 	case k.AccessMode == CSIMultiNodeSingleWriter:
 		return k.Mode == ClaimWrite && o.Mode == ClaimWrite
@@ -44,10 +46,11 @@ func (k ClaimClass) Conflicts(o ClaimClass) bool {
 
 // String returns the three modes for use in errors.
 func (k ClaimClass) String() string {
-	return fmt.Sprintf("%q, %q, %q", k.Mode, k.AccessMode, k.AttachmentMode)
+	return fmt.Sprintf("%q, %q, %q",
+		k.Mode, k.AccessMode, k.AttachmentMode)
 }
 
-// Claim is the claim that an allocation of a group makes for one of its volumes.
+// Claim returns the claim that an allocation of a group makes for one of its volumes.
 func (r *VolumeRequest) Claim(ns string, allocIndex int) *CSIClaim {
 	c := &CSIClaim{
 		Namespace:      ns,
@@ -65,9 +68,15 @@ func (r *VolumeRequest) Claim(ns string, allocIndex int) *CSIClaim {
 // CSIUses lists the CSI volumes that the allocation with the index is to claim, by alias.
 func (g *TaskGroup) CSIUses(allocIndex int) (uses []CSIVolumeUse) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
-		if r := g.Volumes[alias]; r != nil && r.Type == VolumeTypeCSI {
+		r := g.Volumes[alias]
+		if r != nil && r.Type == VolumeTypeCSI {
 			c := r.Claim("", allocIndex)
-			uses = append(uses, CSIVolumeUse{c.VolumeID, c.AccessMode, c.AttachmentMode, c.Mode})
+			uses = append(uses, CSIVolumeUse{
+				VolumeID:       c.VolumeID,
+				AccessMode:     c.AccessMode,
+				AttachmentMode: c.AttachmentMode,
+				Mode:           c.Mode,
+			})
 		}
 	}
 	return uses

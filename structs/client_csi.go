@@ -21,9 +21,9 @@ var (
 	ClientCSINodeDetach = write[ClientCSINodeDetachRequest, Empty]("ClientCSI.NodeDetachVolume")
 )
 
-// The requests that a server makes of a node that runs a plugin's controller. Each names the plugin by
-// its ID; the node answers unavailable when it runs no healthy instance of it. Provider, unless empty, is the
-// driver that the plugin's ID belongs to: the node answers unavailable rather than call another driver.
+// The requests of a server to a node that runs a plugin's controller. Each names the plugin by its ID.
+// Without a healthy instance of the plugin the node answers unavailable. Provider, unless empty, is the
+// driver that the plugin's ID belongs to: the node answers unavailable and does not call another driver.
 
 // CSIControllerRequest is a request for a plugin's controller.
 type CSIControllerRequest interface {
@@ -54,7 +54,9 @@ type ClientCSICreateRequest struct {
 }
 
 // Driver implements CSIControllerRequest.
-func (r *ClientCSICreateRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
+func (r *ClientCSICreateRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}
 
 // ClientCSICreateResponse describes the volume that the plugin made.
 type ClientCSICreateResponse struct {
@@ -62,8 +64,7 @@ type ClientCSICreateResponse struct {
 	Capacity   int64
 	Context    map[string]string
 	Topologies []*CSITopology
-	// Exhausted is the plugin's message when it answered RESOURCE_EXHAUSTED: there is no space for the
-	// volume.
+	// Exhausted is the plugin's message if it answered RESOURCE_EXHAUSTED: there is no space for the volume.
 	Exhausted string `json:",omitempty"`
 	WriteMeta
 }
@@ -78,7 +79,9 @@ type ClientCSIDeleteRequest struct {
 }
 
 // Driver implements CSIControllerRequest.
-func (r *ClientCSIDeleteRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
+func (r *ClientCSIDeleteRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}
 
 // ClientCSIAttachRequest makes a node call ControllerPublishVolume.
 type ClientCSIAttachRequest struct {
@@ -96,9 +99,11 @@ type ClientCSIAttachRequest struct {
 }
 
 // Driver implements CSIControllerRequest.
-func (r *ClientCSIAttachRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
+func (r *ClientCSIAttachRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}
 
-// ClientCSIAttachResponse carries the publish_context.
+// ClientCSIAttachResponse has the publish_context.
 type ClientCSIAttachResponse struct {
 	PublishContext Secrets `codec:"PublishContext"`
 	WriteMeta
@@ -115,7 +120,9 @@ type ClientCSIDetachRequest struct {
 }
 
 // Driver implements CSIControllerRequest.
-func (r *ClientCSIDetachRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
+func (r *ClientCSIDetachRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}
 
 // ClientCSIValidateRequest makes a node call ValidateVolumeCapabilities. For an unconfirmed volume the error
 // is invalid with the plugin's message.
@@ -132,7 +139,9 @@ type ClientCSIValidateRequest struct {
 }
 
 // Driver implements CSIControllerRequest.
-func (r *ClientCSIValidateRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
+func (r *ClientCSIValidateRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}
 
 // ClientCSIExpandRequest makes a node call ControllerExpandVolume.
 type ClientCSIExpandRequest struct {
@@ -146,9 +155,11 @@ type ClientCSIExpandRequest struct {
 }
 
 // Driver implements CSIControllerRequest.
-func (r *ClientCSIExpandRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
+func (r *ClientCSIExpandRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}
 
-// ClientCSIExpandResponse carries the new size.
+// ClientCSIExpandResponse has the new size.
 type ClientCSIExpandResponse struct {
 	Capacity              int64
 	NodeExpansionRequired bool
@@ -188,9 +199,11 @@ type ClientCSIListRequest struct {
 }
 
 // Driver implements CSIControllerRequest.
-func (r *ClientCSIListRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
+func (r *ClientCSIListRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}
 
-// ClientCSIListResponse carries the page.
+// ClientCSIListResponse has the page.
 type ClientCSIListResponse struct {
 	Volumes   []*CSIVolumeExternalStub
 	NextToken string
@@ -204,7 +217,7 @@ type ClientCSINodeDetachRequest struct {
 	VolumeID        string
 	VolumeNamespace string
 	AllocID         string
-	// ByOperator has the node make calls again that its plugin has refused for good.
+	// ByOperator makes the node repeat calls that its plugin has rejected with a final error.
 	ByOperator bool `json:",omitempty"`
 	WriteOptions
 }
@@ -219,7 +232,7 @@ type ClientCSINodeVolumeRequest struct {
 // ClientCSINodeVolumeResponse is the content of the node's mount table and volume store.
 type ClientCSINodeVolumeResponse struct {
 	Mounts  []string // paths of the host at which the volume is mounted or shows as a device
-	Pending []string // calls that the plugin has not answered and may still carry out
+	Pending []string // calls that the plugin has not answered and that may still take effect
 	Held    []string // records of allocations in the volume store, for users
 	QueryMeta
 }

@@ -51,7 +51,7 @@ type CSIClaim struct {
 	EndTime int64 `json:",omitempty"`
 	// ExpandBytes is the size to which the node still has to expand the allocation's view of the volume.
 	ExpandBytes int64 `json:",omitempty"`
-	// ExpandError is why that failed last. With ExpandBytes 0 it is not tried again before the next mount.
+	// ExpandError is the last failure of that. With ExpandBytes 0 the node does not retry before the next mount.
 	ExpandError *OperationError `json:",omitempty"`
 	// ReleaseError is the node's own reason for not releasing the volume yet.
 	ReleaseError *OperationError `json:",omitempty"`
@@ -59,11 +59,15 @@ type CSIClaim struct {
 }
 
 // Copy returns a copy.
-func (c *CSIClaim) Copy() *CSIClaim { d := *c; return &d }
+func (c *CSIClaim) Copy() *CSIClaim { return clonePtr(c) }
 
 // Key names the claim.
 func (c *CSIClaim) Key() CSIClaimKey {
-	return CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID}
+	return CSIClaimKey{
+		Namespace: c.Namespace,
+		VolumeID:  c.VolumeID,
+		AllocID:   c.AllocID,
+	}
 }
 
 // CSIClaimKey names a claim.
@@ -83,7 +87,7 @@ type CSIVolumeClaimRequest struct {
 	WriteOptions
 }
 
-// CSIVolumeClaimResponse carries the claims as they are after the request, in its order.
+// CSIVolumeClaimResponse has the claims as they are after the request, in its order.
 type CSIVolumeClaimResponse struct {
 	Claims []*CSIClaim
 	WriteMeta
@@ -131,18 +135,19 @@ type CSIVolumeDetachResponse struct {
 	WriteMeta
 }
 
-// CSIClaimGetRequest is the request for one claim with all a node needs to use it. With MinIndex set it
-// returns when the claim or its attachment has changed.
+// CSIClaimGetRequest is the request for one claim with all that a node needs to use it. With MinIndex set the
+// answer waits until the claim or its attachment has changed.
 type CSIClaimGetRequest struct {
 	VolumeID string
 	AllocID  string
-	NodeID   string // the claim's node: only it gets an answer, which carries secrets
+	NodeID   string // the claim's node: only this node gets an answer, which has secrets
 	SecretID string
 	QueryOptions
 }
 
-// CSIClaimGetResponse carries the claim, its volume with secrets, and its attachment. Ready reports that the
-// claim is granted and, if the plugin attaches, that the attachment is attached: stage may begin.
+// CSIClaimGetResponse has the claim, its volume with secrets, and its attachment. Ready reports that the
+// claim is granted and, if the plugin attaches, that the attachment is attached: the node may stage the
+// volume.
 type CSIClaimGetResponse struct {
 	Claim      *CSIClaim
 	Volume     *CSIVolume
@@ -173,9 +178,9 @@ const (
 	AttachmentDetaching = "detaching" // ControllerUnpublishVolume is wanted; deleted when it is done
 )
 
-// CSIAttachment is a volume made, or being made, reachable from a node by the plugin's controller
-// (CSI spec, ControllerPublishVolume). Key: (Namespace, VolumeID, NodeID). It carries all that a detach
-// needs, so that it works when node, volume or plugin rows have changed or gone.
+// CSIAttachment is a volume that the plugin's controller makes, or has made, reachable from a node (CSI spec,
+// ControllerPublishVolume). Key: (Namespace, VolumeID, NodeID). It has all that a detach needs, so that a
+// detach works when the rows of node, volume or plugin have changed or are deleted.
 type CSIAttachment struct {
 	Namespace        string
 	VolumeID         string
@@ -202,8 +207,10 @@ type CSIAttachment struct {
 	Indexes
 }
 
-// Unsettled reports whether the leader still has a call to make for it.
-func (a *CSIAttachment) Unsettled() bool { return a.State != AttachmentAttached }
+// Unsettled reports whether the leader still has a call to make for the attachment.
+func (a *CSIAttachment) Unsettled() bool {
+	return a.State != AttachmentAttached
+}
 
 // Copy returns a deep copy.
 func (a *CSIAttachment) Copy() *CSIAttachment {
@@ -223,7 +230,7 @@ type CSIAttachmentOutcome struct {
 	VolumeID string
 	NodeID   string
 	Op       string
-	// CreateIndex of the row the call was made for: one that took its place has seen no call; 0 for any
+	// CreateIndex of the row for which the call was made: a row that replaced it has no call; 0 for any
 	RowIndex       uint64
 	PublishContext Secrets `codec:"PublishContext"`
 	Err            *OperationError
@@ -247,7 +254,7 @@ type CSICallNote struct {
 }
 
 // CSIVolumeForceRequest releases a node's claims of a volume, or deletes its attachment, because an operator
-// asserts that the node is off. As a log entry it is already decided. See CSIVolume.Detach.
+// asserts that the node is off. The decision precedes the log entry. See CSIVolume.Detach.
 type CSIVolumeForceRequest struct {
 	VolumeID   string
 	NodeID     string
@@ -269,7 +276,7 @@ type CSINodeExpandOutcome struct {
 	AllocID  string
 	NodeID   string
 	SecretID string // of a node that reports; "" from the leader
-	RowIndex uint64 // CreateIndex of the claim the call was made for; 0 for any
+	RowIndex uint64 // CreateIndex of the claim for which the call was made; 0 for any
 	Bytes    int64  // the requested size
 	Capacity int64  // the size that the plugin answered, 0 if it reported none
 	Err      *OperationError

@@ -37,14 +37,15 @@ func (t *CSITopology) Matches(other *CSITopology) bool {
 		return false
 	}
 	for k, v := range t.Segments {
-		if got, ok := other.segment(k); !ok || got != v {
+		got, ok := other.segment(k)
+		if !ok || got != v {
 			return false
 		}
 	}
 	return true
 }
 
-// segment finds the value of a key, which mostly has the same spelling everywhere.
+// segment returns the value of a key, which mostly has the same spelling everywhere.
 func (t *CSITopology) segment(key string) (value string, ok bool) {
 	value, ok = t.Segments[key]
 	if ok {
@@ -125,7 +126,8 @@ type CSIInfo struct {
 // IsDriver reports whether the instance is a process of the driver with the given Provider, under its present
 // or its former name. An empty name is not known and excludes nothing.
 func (i *CSIInfo) IsDriver(provider string) bool {
-	return provider == "" || i.Provider == "" || i.Provider == provider || i.FormerProvider == provider
+	return provider == "" || i.Provider == "" ||
+		i.Provider == provider || i.FormerProvider == provider
 }
 
 // CSIPluginInstance is the row for one half of one plugin on one node, as that node last reported it.
@@ -182,10 +184,10 @@ type CSIPluginRow struct {
 }
 
 // Copy returns a copy.
-func (p *CSIPluginRow) Copy() *CSIPluginRow { c := *p; return &c }
+func (p *CSIPluginRow) Copy() *CSIPluginRow { return clonePtr(p) }
 
-// CSIPlugin is the answer of CSIPlugin.Get: the row with its instances and allocations put together as
-// they are at the time of reading. An allocation that is gone is left out.
+// CSIPlugin is the answer of CSIPlugin.Get: the row with its instances and allocations at the time of the
+// read. It omits a deleted allocation.
 type CSIPlugin struct {
 	ID                  string
 	Provider            string
@@ -219,19 +221,19 @@ type CSIPluginGetRequest struct {
 	QueryOptions
 }
 
-// CSIPluginGetResponse carries it.
+// CSIPluginGetResponse has the plugin.
 type CSIPluginGetResponse struct {
 	Plugin *CSIPlugin
 	QueryMeta
 }
 
-// CSIPluginListResponse carries the plugins that match.
+// CSIPluginListResponse has the plugins that match.
 type CSIPluginListResponse struct {
 	Plugins []*CSIPluginListStub
 	QueryMeta
 }
 
-// CSIPluginDeleteRequest deletes a plugin that is empty; one in use is refused with precondition.
+// CSIPluginDeleteRequest deletes an unused plugin. For a plugin in use the error is a precondition.
 type CSIPluginDeleteRequest struct {
 	ID string
 	WriteOptions
@@ -243,7 +245,7 @@ type CSIInstanceKey struct {
 	Kind     CSIKind
 }
 
-// NodeUpdateCSIRequest carries the changes of one node's plugin instances. With Full, Upserts is complete,
+// NodeUpdateCSIRequest has the changes of one node's plugin instances. With Full, Upserts is complete,
 // and the servers remove the node's other instances. With Unsure, the servers write it even if it changes
 // nothing, because an earlier request may still be in flight.
 type NodeUpdateCSIRequest struct {

@@ -273,7 +273,7 @@ func (v *CSIVolume) ReachableFrom(node *CSITopology) bool {
 }
 
 // CSIVolumeDetail is the answer of CSIVolume.Get: the volume with its plugin's health, its claims, its
-// attachments and its allocations as they are at the time of reading.
+// attachments and its allocations at the time of the read.
 type CSIVolumeDetail struct {
 	CSIVolume
 	AccessMode     CSIAccessMode     // of the claims granted now, "" if none
@@ -286,9 +286,9 @@ type CSIVolumeDetail struct {
 	Schedulable    bool
 	Blocked        string   `json:",omitempty"` // the reason if it is not schedulable, or the current blocker
 	Warnings       []string `json:",omitempty"` // findings for an operator
-	// jobs that wait for it without an allocation, at most MaxWaitingJobs
+	// jobs that wait for the volume without an allocation, at most MaxWaitingJobs
 	WaitingJobs []string `json:",omitempty"`
-	// the users that have to leave before the plugin may expand it
+	// the users that have to release the volume before the plugin may expand it
 	ExpandBlocked       string `json:",omitempty"`
 	Provider            string
 	ProviderVersion     string
@@ -331,7 +331,7 @@ type CSIVolumeGetRequest struct {
 	QueryOptions
 }
 
-// CSIVolumeGetResponse carries it.
+// CSIVolumeGetResponse has the volume.
 type CSIVolumeGetResponse struct {
 	Volume *CSIVolumeDetail
 	QueryMeta
@@ -344,7 +344,7 @@ type CSIVolumeListRequest struct {
 	QueryOptions
 }
 
-// CSIVolumeListResponse carries the volumes that match.
+// CSIVolumeListResponse has the volumes that match.
 type CSIVolumeListResponse struct {
 	Volumes []*CSIVolumeListStub
 	QueryMeta
@@ -358,7 +358,7 @@ type CSIVolumeRegisterRequest struct {
 	WriteOptions
 }
 
-// CSIVolumeRegisterResponse carries the volumes as they are now.
+// CSIVolumeRegisterResponse has the volumes as they are now.
 type CSIVolumeRegisterResponse struct {
 	Volumes []*CSIVolume
 	WriteMeta
@@ -386,7 +386,7 @@ type CSIVolumeDeleteRequest struct {
 type CSIVolumeOutcome struct {
 	ID         string
 	Op         string
-	RowIndex   uint64 // CreateIndex of the row the call was made for, as in CSIAttachmentOutcome
+	RowIndex   uint64 // CreateIndex of the row for which the call was made, as in CSIAttachmentOutcome
 	ExternalID string
 	Capacity   int64
 	Context    map[string]string

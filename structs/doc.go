@@ -6,8 +6,9 @@
 //   - JSON and msgpack names are the Go field names, in the dialect of the Nomad HTTP API wherever both have
 //     the resource. berth adds fields and never changes one.
 //   - Times are UnixNano (int64) unless the field says otherwise. Durations are nanoseconds.
-//   - A row never changes once it is in the store: copy it (each row has a Copy), edit, put it back.
-//   - Secrets are of the type Secrets, which prints as [redacted] and marshals to nothing in JSON.
+//   - A row in the store never changes. A change is made to a copy (each row has a Copy), which is put back.
+//   - Secrets are of the type Secrets, which prints as [redacted] and marshals to null in JSON. The methods
+//     Redacted remove them from answers to operators.
 //
 // The structs that are encoded most often have generated codecs (codec_gen.go). A new field of such a struct
 // goes over no wire before `make goldens` has run. The other structs are encoded by reflection.

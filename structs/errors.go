@@ -116,7 +116,9 @@ func Errorf(kind Kind, format string, args ...any) error {
 }
 
 // Invalidf makes an error of KindInvalid.
-func Invalidf(format string, args ...any) error { return Errorf(KindInvalid, format, args...) }
+func Invalidf(format string, args ...any) error {
+	return Errorf(KindInvalid, format, args...)
+}
 
 // InvalidAll makes one error of KindInvalid with a line for each fault, nil if there are none.
 func InvalidAll(faults []error) error {
@@ -127,13 +129,19 @@ func InvalidAll(faults []error) error {
 }
 
 // Deniedf makes an error of KindDenied.
-func Deniedf(format string, args ...any) error { return Errorf(KindDenied, format, args...) }
+func Deniedf(format string, args ...any) error {
+	return Errorf(KindDenied, format, args...)
+}
 
 // NotFoundf makes an error of KindNotFound.
-func NotFoundf(format string, args ...any) error { return Errorf(KindNotFound, format, args...) }
+func NotFoundf(format string, args ...any) error {
+	return Errorf(KindNotFound, format, args...)
+}
 
 // Conflictf makes an error of KindConflict.
-func Conflictf(format string, args ...any) error { return Errorf(KindConflict, format, args...) }
+func Conflictf(format string, args ...any) error {
+	return Errorf(KindConflict, format, args...)
+}
 
 // Preconditionf makes an error of KindPrecondition.
 func Preconditionf(format string, args ...any) error {
@@ -141,15 +149,21 @@ func Preconditionf(format string, args ...any) error {
 }
 
 // Unavailablef makes an error of KindUnavailable.
-func Unavailablef(format string, args ...any) error { return Errorf(KindUnavailable, format, args...) }
+func Unavailablef(format string, args ...any) error {
+	return Errorf(KindUnavailable, format, args...)
+}
 
 // Timeoutf makes an error of KindTimeout.
-func Timeoutf(format string, args ...any) error { return Errorf(KindTimeout, format, args...) }
+func Timeoutf(format string, args ...any) error {
+	return Errorf(KindTimeout, format, args...)
+}
 
 // Internalf makes an error of KindInternal.
-func Internalf(format string, args ...any) error { return Errorf(KindInternal, format, args...) }
+func Internalf(format string, args ...any) error {
+	return Errorf(KindInternal, format, args...)
+}
 
-// KindOf finds the class of an error through any wrapping; an unclassified error is internal, nil is "".
+// KindOf returns the class of an error through any wrapping; an unclassified error is internal, nil is "".
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
@@ -174,10 +188,12 @@ func CodeOf(err error) string {
 }
 
 // IsKind reports whether err is of the kind.
-func IsKind(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
+func IsKind(err error, kind Kind) bool {
+	return err != nil && KindOf(err) == kind
+}
 
-// Busy makes the error of an overloaded server: unavailable, nothing was done, and the caller may retry after
-// a delay.
+// Busy makes the error of an overloaded server: unavailable, nothing was done. The caller may retry after a
+// delay.
 func Busy(after time.Duration, format string, args ...any) error {
 	return &Error{
 		Kind:       KindUnavailable,
@@ -211,7 +227,8 @@ const (
 // ErrorToWire encodes an error as "kind: text", followed by "; csi code NotFound" and "; retry after 250ms"
 // if they are set. A net/rpc reply carries errors in this form only.
 func ErrorToWire(err error) string {
-	s := string(KindOf(err)) + ": " + Cut(err.Error(), MaxErrorText)
+	s := string(KindOf(err)) + ": "
+	s += Cut(err.Error(), MaxErrorText)
 	if code := CodeOf(err); code != "" {
 		s += codeMark + code
 	}
@@ -224,15 +241,17 @@ func ErrorToWire(err error) string {
 // ErrorFromWire decodes the result of ErrorToWire. A string of another form becomes an internal error.
 func ErrorFromWire(s string) error {
 	for _, r := range kindTable {
-		if text, ok := strings.CutPrefix(s, string(r.kind)+": "); ok {
-			e := &Error{Kind: r.kind, Text: text}
-			if r.kind == KindUnavailable {
-				e.Text, e.RetryAfter = cutRetry(text)
-			}
-			e.Text, e.Code = cutCode(e.Text)
-			e.Text = Cut(e.Text, MaxErrorText)
-			return e
+		text, ok := strings.CutPrefix(s, string(r.kind)+": ")
+		if !ok {
+			continue
 		}
+		e := &Error{Kind: r.kind}
+		if r.kind == KindUnavailable {
+			text, e.RetryAfter = cutRetry(text)
+		}
+		text, e.Code = cutCode(text)
+		e.Text = Cut(text, MaxErrorText)
+		return e
 	}
 	return Internalf("%s", s)
 }

@@ -81,6 +81,6 @@ func TestRetryAfter_CrossesTheWire(t *testing.T) {
 		}
 	}
 	if RetryAfter(nil) != 0 {
-		t.Error("no error says when to come again")
+		t.Error("nil has a retry time")
 	}
 }

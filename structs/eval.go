@@ -37,29 +37,35 @@ const (
 // change that may help a blocked evaluation.
 const WakeCapacity = "capacity" // a node came, became eligible, or an allocation ended
 
-// WakeNodes is the key of a node coming or changing, for jobs that run on every node and so far on none.
+// WakeNodes is the unblock key of a new or changed node, for jobs that run on every node and so far on none.
 const WakeNodes = "nodes"
 
-// WakeNode is the unblock key of freed capacity on a node, for per-node jobs that found none there.
+// WakeNode returns the unblock key of freed capacity on a node, for per-node jobs that found none there.
 func WakeNode(id string) string { return "node:" + id }
 
-// ManyNodes is how many nodes an evaluation waits for one by one; beyond it waits for capacity anywhere.
+// ManyNodes is the most nodes for which an evaluation waits one by one. Beyond, it waits for capacity
+// anywhere.
 const ManyNodes = 128
 
 // ManyVolumes is the most volumes of a node for which an evaluation waits one by one. If a plugin allows a
 // node more, releasing one of them unblocks the plugin's own key, too.
 const ManyVolumes = 128
 
-// WakePlugin is the key of a CSI plugin becoming usable somewhere.
+// WakePlugin returns the unblock key of a CSI plugin that becomes usable somewhere.
 func WakePlugin(id string) string { return "csi-plugin:" + id }
 
-// WakeVolume is the key of a CSI volume appearing, changing or having a claim released.
-func WakeVolume(ns, id string) string { return volumeKeyPrefix + ns + ":" + id }
+// WakeVolume returns the unblock key of a CSI volume that is added or changed, or of which a claim is
+// released.
+func WakeVolume(ns, id string) string {
+	return volumeKeyPrefix + ns + ":" + id
+}
 
 const volumeKeyPrefix = "csi-volume:"
 
 // WakesVolume reports whether a key is that of a volume.
-func WakesVolume(key string) bool { return strings.HasPrefix(key, volumeKeyPrefix) }
+func WakesVolume(key string) bool {
+	return strings.HasPrefix(key, volumeKeyPrefix)
+}
 
 // Evaluation is the row of one request to reconcile a job. Key: ID.
 type Evaluation struct {
@@ -85,7 +91,7 @@ type Evaluation struct {
 	BlockedOn []string
 	// evaluations of one shape fit or fail together; "": it is like no other
 	Shape         string `json:",omitempty"`
-	Placed        bool   `json:",omitempty"` // allocations name it
+	Placed        bool   `json:",omitempty"` // allocations name the evaluation
 	SnapshotIndex uint64 // of the state it was last processed against
 	CreateTime    int64
 	ModifyTime    int64
@@ -123,9 +129,10 @@ func (e *Evaluation) Copy() *Evaluation {
 	return &c
 }
 
-// Terminal reports whether nothing more will come of it.
+// Terminal reports whether the evaluation has ended.
 func (e *Evaluation) Terminal() bool {
-	return e.Status == EvalComplete || e.Status == EvalFailed || e.Status == EvalCancelled
+	return e.Status == EvalComplete ||
+		e.Status == EvalFailed || e.Status == EvalCancelled
 }
 
 // EvalGetRequest is the request for one evaluation.
@@ -134,13 +141,13 @@ type EvalGetRequest struct {
 	QueryOptions
 }
 
-// EvalGetResponse carries it.
+// EvalGetResponse has the evaluation.
 type EvalGetResponse struct {
 	Eval *Evaluation
 	QueryMeta
 }
 
-// EvalListResponse carries the evaluations that match.
+// EvalListResponse has the evaluations that match.
 type EvalListResponse struct {
 	Evaluations []*Evaluation
 	QueryMeta
@@ -155,7 +162,7 @@ type EvalUpdateRequest struct {
 }
 
 // Plan is the scheduler's decision for one evaluation. The log entry applies it all or nothing per node. The
-// state refuses allocations that no longer fit (node gone or not eligible, no capacity) and then makes the
+// state rejects allocations that no longer fit (node deleted or not eligible, no capacity) and then makes the
 // evaluation pending again.
 type Plan struct {
 	Eval           *Evaluation   // its state after the plan: complete, failed, ...
@@ -185,8 +192,7 @@ type PlanUpdate struct {
 	FollowupEvalID string
 }
 
-// ReapRequest deletes rows that are no longer used. Each is checked again when the entry is applied, and
-// stays if it is used after all.
+// ReapRequest deletes unused rows. Apply checks each row again and keeps a row that is used after all.
 type ReapRequest struct {
 	Evals  []string
 	Allocs []string

@@ -18,9 +18,8 @@ var update = flag.Bool("update", false, "write the golden files again")
 
 const fieldsGolden = "testdata/fields.golden"
 
-// TestFields_OnlyGrow holds every field that goes over a wire against a list: a name or type that is
-// there stays, since older servers, nodes, snapshots and tools know it. New fields are added to the list
-// with -update.
+// TestFields_OnlyGrow compares every field of the wire types with a list. A listed name or type stays,
+// because older servers, nodes, snapshots and tools know it. -update adds new fields to the list.
 func TestFields_OnlyGrow(t *testing.T) {
 	now := wireFields(t)
 	if *update {

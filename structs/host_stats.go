@@ -10,7 +10,7 @@ type HostStats struct {
 	CPUTicksConsumed float64          // MHz, over all processors
 }
 
-// HostMemoryStats are in bytes.
+// HostMemoryStats is the memory of a machine in bytes.
 type HostMemoryStats struct {
 	Total     uint64
 	Available uint64
@@ -18,7 +18,7 @@ type HostMemoryStats struct {
 	Free      uint64
 }
 
-// HostCPUStats are in percent of one processor.
+// HostCPUStats is the use of one processor in percent.
 type HostCPUStats struct {
 	CPU    string // cpu0, cpu1, ...
 	User   float64
@@ -27,7 +27,7 @@ type HostCPUStats struct {
 	Total  float64 // all but idle
 }
 
-// HostDiskStats are those of one file system, in bytes.
+// HostDiskStats is the use of one file system, in bytes.
 type HostDiskStats struct {
 	Device            string
 	Mountpoint        string

@@ -63,7 +63,7 @@ type Job struct {
 	Constraints       []*Constraint
 	TaskGroups        []*TaskGroup
 	Meta              map[string]string
-	Stop              bool // deregistered: nothing of it is to run
+	Stop              bool // deregistered: no allocation of the job is to run
 	Status            string
 	StatusDescription string
 	Stable            bool
@@ -94,7 +94,7 @@ func (j *Job) DropServerFields() {
 	j.Indexes = Indexes{}
 }
 
-// Group finds a task group by name, nil if there is none.
+// Group returns the task group with a name, nil if there is none.
 func (j *Job) Group(name string) *TaskGroup {
 	for _, g := range j.TaskGroups {
 		if g.Name == name {
@@ -105,10 +105,14 @@ func (j *Job) Group(name string) *TaskGroup {
 }
 
 // PerNode reports whether the job places one of each group on every feasible node.
-func (j *Job) PerNode() bool { return j.Type == JobSystem || j.Type == JobSysBatch }
+func (j *Job) PerNode() bool {
+	return j.Type == JobSystem || j.Type == JobSysBatch
+}
 
 // Finite reports whether the job's tasks are expected to end by themselves.
-func (j *Job) Finite() bool { return j.Type == JobBatch || j.Type == JobSysBatch }
+func (j *Job) Finite() bool {
+	return j.Type == JobBatch || j.Type == JobSysBatch
+}
 
 // Plugins lists the plugin IDs that the job's tasks run, without duplicates.
 func (j *Job) Plugins() []string {
@@ -123,8 +127,8 @@ func (j *Job) Plugins() []string {
 	return ids
 }
 
-// RestartPolicy decides what the node does when a task fails: up to Attempts restarts within Interval, Delay
-// apart; then Mode "fail" ends the allocation, "delay" waits for the next interval.
+// RestartPolicy tells the node how to restart a failed task: up to Attempts times within Interval, Delay
+// apart. Then Mode "fail" ends the allocation, and "delay" waits for the next interval.
 type RestartPolicy struct {
 	Attempts int
 	Interval time.Duration
@@ -154,7 +158,7 @@ type VolumeRequest struct {
 	PerAlloc       bool
 }
 
-// VolumeID is the ID of the volume that the allocation with the index wants.
+// VolumeID returns the ID of the volume for the allocation with the index.
 func (r *VolumeRequest) VolumeID(allocIndex int) string {
 	if r.PerAlloc {
 		return PerAllocID(r.Source, allocIndex)
@@ -190,7 +194,7 @@ const (
 	CSIPluginMonolith   = "monolith"
 )
 
-// Kinds are the halves that the plugin task serves.
+// Kinds returns the halves that the plugin task serves.
 func (c *CSIPluginConfig) Kinds() []CSIKind {
 	switch c.Type {
 	case CSIPluginNode:
@@ -256,7 +260,7 @@ func (g *TaskGroup) Plugins() []string {
 	return ids
 }
 
-// Task finds a task by name, nil if there is none.
+// Task returns the task with a name, nil if there is none.
 func (g *TaskGroup) Task(name string) *Task {
 	for _, t := range g.Tasks {
 		if t.Name == name {
@@ -319,7 +323,7 @@ type TaskGroupSummary struct {
 	Unknown  int
 }
 
-// JobSummary counts a job's allocations by group and state; it is put together when read.
+// JobSummary counts a job's allocations by group and state at the time of the read.
 type JobSummary struct {
 	JobID       string
 	Namespace   string
@@ -376,25 +380,25 @@ type JobGetRequest struct {
 	QueryOptions
 }
 
-// JobGetResponse carries it.
+// JobGetResponse has the job.
 type JobGetResponse struct {
 	Job *Job
 	QueryMeta
 }
 
-// JobVersionsResponse carries the versions that are kept, newest first.
+// JobVersionsResponse has the stored versions of a job, newest first.
 type JobVersionsResponse struct {
 	Versions []*Job
 	QueryMeta
 }
 
-// JobListResponse carries the jobs that match.
+// JobListResponse has the jobs that match.
 type JobListResponse struct {
 	Jobs []*JobListStub
 	QueryMeta
 }
 
-// JobSummaryResponse carries the summary.
+// JobSummaryResponse has the summary of a job.
 type JobSummaryResponse struct {
 	JobSummary *JobSummary
 	QueryMeta

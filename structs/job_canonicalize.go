@@ -30,7 +30,7 @@ const (
 	VolumeTypeCSI         = "csi"
 )
 
-// DefaultRestartPolicy is that of a job type.
+// DefaultRestartPolicy returns the restart policy of a job type.
 func DefaultRestartPolicy(jobType string) RestartPolicy {
 	p := RestartPolicy{
 		Attempts: 2,
@@ -45,8 +45,8 @@ func DefaultRestartPolicy(jobType string) RestartPolicy {
 	return p
 }
 
-// DefaultReschedulePolicy is that of a job type, nil for types that have none: an instance that belongs
-// to one node has nowhere else to go.
+// DefaultReschedulePolicy returns the reschedule policy of a job type, nil for the per-node types, whose
+// instances belong to their nodes.
 func DefaultReschedulePolicy(jobType string) *ReschedulePolicy {
 	switch jobType {
 	case JobService:
@@ -67,8 +67,8 @@ func DefaultReschedulePolicy(jobType string) *ReschedulePolicy {
 	return nil
 }
 
-// Canonicalize fills in the defaults, so that every reader after it finds them. It is idempotent. A
-// group's Count is left as it is: 0 is a legal count.
+// Canonicalize fills in the defaults. It is idempotent. It does not change the Count of a group: 0 is a legal
+// count.
 func (j *Job) Canonicalize() {
 	setDefault(&j.Region, DefaultRegion)
 	setDefault(&j.Namespace, DefaultNamespace)
@@ -94,8 +94,10 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 func (g *TaskGroup) canonicalize(j *Job) {
-	g.RestartPolicy = g.RestartPolicy.or(DefaultRestartPolicy(j.Type))
-	g.ReschedulePolicy = g.ReschedulePolicy.or(DefaultReschedulePolicy(j.Type))
+	g.RestartPolicy = g.RestartPolicy.withDefaults(
+		DefaultRestartPolicy(j.Type))
+	g.ReschedulePolicy = g.ReschedulePolicy.withDefaults(
+		DefaultReschedulePolicy(j.Type))
 	if g.EphemeralDisk == nil {
 		g.EphemeralDisk = &EphemeralDisk{SizeMB: DefaultDiskMB}
 	}
@@ -111,8 +113,8 @@ func (g *TaskGroup) canonicalize(j *Job) {
 	}
 }
 
-// or completes a policy from the default, or is the default itself.
-func (p *RestartPolicy) or(def RestartPolicy) *RestartPolicy {
+// withDefaults completes a policy from the default. It returns the default itself for nil.
+func (p *RestartPolicy) withDefaults(def RestartPolicy) *RestartPolicy {
 	if p == nil {
 		return &def
 	}
@@ -122,7 +124,7 @@ func (p *RestartPolicy) or(def RestartPolicy) *RestartPolicy {
 	return p
 }
 
-func (p *ReschedulePolicy) or(def *ReschedulePolicy) *ReschedulePolicy {
+func (p *ReschedulePolicy) withDefaults(def *ReschedulePolicy) *ReschedulePolicy {
 	switch {
 	case p == nil:
 		return def
@@ -144,7 +146,7 @@ func (t *Task) canonicalize(g *TaskGroup) {
 	if t.RestartPolicy == nil {
 		t.RestartPolicy = clonePtr(g.RestartPolicy)
 	}
-	t.RestartPolicy.or(*g.RestartPolicy)
+	t.RestartPolicy.withDefaults(*g.RestartPolicy)
 	setDefault(&t.KillTimeout, DefaultKillTimeout)
 	if t.Resources == nil {
 		t.Resources = &Resources{}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// If the HTTP dialect has a time as text and the row has UnixNano, the JSON form is translated here, in both
-// directions. msgpack and the rows keep the number.
+// The HTTP dialect has some times as text, where the row has UnixNano. The methods below translate the JSON
+// form in both directions. msgpack and the rows keep the number.
 
 func timeOf(nanos int64) time.Time {
 	if nanos == 0 {
@@ -31,7 +31,10 @@ type evaluationJSON struct {
 
 // MarshalJSON writes WaitUntil as a time, as the dialect has it.
 func (e Evaluation) MarshalJSON() ([]byte, error) {
-	return json.Marshal(evaluationJSON{plainEvaluation(e), timeOf(e.WaitUntil)})
+	return json.Marshal(evaluationJSON{
+		plainEvaluation: plainEvaluation(e),
+		WaitUntil:       timeOf(e.WaitUntil),
+	})
 }
 
 // UnmarshalJSON decodes the result of MarshalJSON.
@@ -54,7 +57,14 @@ type csiInfoJSON struct {
 
 // MarshalJSON writes UpdateTime as a time, as the dialect has it.
 func (i CSIInfo) MarshalJSON() ([]byte, error) {
-	return json.Marshal(csiInfoJSON{plainCSIInfo(i), timeOf(i.UpdateTime)})
+	return json.Marshal(i.toJSON())
+}
+
+func (i CSIInfo) toJSON() csiInfoJSON {
+	return csiInfoJSON{
+		plainCSIInfo: plainCSIInfo(i),
+		UpdateTime:   timeOf(i.UpdateTime),
+	}
 }
 
 // UnmarshalJSON decodes the result of MarshalJSON.
@@ -68,8 +78,7 @@ func (i *CSIInfo) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// instanceJSON is CSIPluginInstance without the methods it would inherit from CSIInfo, which know nothing
-// of its other fields.
+// instanceJSON is CSIPluginInstance without the methods of the embedded CSIInfo, which omit its other fields.
 type instanceJSON struct {
 	Kind   CSIKind
 	NodeID string
@@ -79,8 +88,12 @@ type instanceJSON struct {
 
 // MarshalJSON writes every field of the instance, times as in CSIInfo.
 func (i CSIPluginInstance) MarshalJSON() ([]byte, error) {
-	info := csiInfoJSON{plainCSIInfo(i.CSIInfo), timeOf(i.UpdateTime)}
-	return json.Marshal(instanceJSON{i.Kind, i.NodeID, info, i.Indexes})
+	return json.Marshal(instanceJSON{
+		Kind:        i.Kind,
+		NodeID:      i.NodeID,
+		csiInfoJSON: i.toJSON(),
+		Indexes:     i.Indexes,
+	})
 }
 
 // UnmarshalJSON decodes the result of MarshalJSON.

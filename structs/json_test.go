@@ -12,16 +12,37 @@ import (
 
 func TestJSON_Times(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	info := CSIInfo{PluginID: "p", Healthy: true, UpdateTime: at.UnixNano(), NodeInfo: &CSINodeInfo{ID: "n",
-		MaxVolumes: 3}}
+	info := CSIInfo{
+		PluginID:   "p",
+		Healthy:    true,
+		UpdateTime: at.UnixNano(),
+		NodeInfo: &CSINodeInfo{
+			ID:         "n",
+			MaxVolumes: 3,
+		},
+	}
 	for _, v := range []any{
-		&Evaluation{ID: "e", WaitUntil: at.UnixNano(), CreateTime: 7, Indexes: Indexes{CreateIndex: 3,
-			ModifyIndex: 4}},
+		&Evaluation{
+			ID:         "e",
+			WaitUntil:  at.UnixNano(),
+			CreateTime: 7,
+			Indexes: Indexes{
+				CreateIndex: 3,
+				ModifyIndex: 4,
+			},
+		},
 		&Evaluation{ID: "never waits"},
 		&info,
 		&CSIInfo{},
-		&CSIPluginInstance{Kind: CSIKindNode, NodeID: "n1", CSIInfo: info, Indexes: Indexes{CreateIndex: 1,
-			ModifyIndex: 2}},
+		&CSIPluginInstance{
+			Kind:    CSIKindNode,
+			NodeID:  "n1",
+			CSIInfo: info,
+			Indexes: Indexes{
+				CreateIndex: 1,
+				ModifyIndex: 2,
+			},
+		},
 	} {
 		b, err := json.Marshal(v)
 		if err != nil {

@@ -19,8 +19,11 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 		return func(j *Job) {
 			j.TaskGroups = nil
 			for i := range n {
-				j.TaskGroups = append(j.TaskGroups, &TaskGroup{Name: strings.Repeat("g", 1+i), Count: count,
-					Tasks: []*Task{{Name: "t", Driver: "exec"}}})
+				j.TaskGroups = append(j.TaskGroups, &TaskGroup{
+					Name:  strings.Repeat("g", 1+i),
+					Count: count,
+					Tasks: []*Task{{Name: "t", Driver: "exec"}},
+				})
 			}
 		}
 	}
@@ -30,23 +33,19 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 		"the counts of its groups are more than 50000 in sum": groups(6, MaxGroupCount),
 		"counts of its groups are more than 50000 in sum":     groups(3, math.MaxInt),
 		"1001 groups; at most 1000 are allowed": func(j *Job) {
-			j.TaskGroups = make([]*TaskGroup,
-				1001)
+			j.TaskGroups = make([]*TaskGroup, 1001)
 		},
 		"101 tasks; at most 100 are allowed": group(func(g *TaskGroup) { g.Tasks = make([]*Task, 101) }),
 		"257 constraints; at most 256":       func(j *Job) { j.Constraints = make([]*Constraint, 257) },
 		"1001 datacenters; at most 1000": func(j *Job) {
-			j.Datacenters = make([]string,
-				1001)
+			j.Datacenters = make([]string, 1001)
 		},
 		"1001 entries of env; at most": task(func(t *Task) { t.Env = many(1001) }),
 		"meta has 300001 bytes; at most": func(j *Job) {
-			j.Meta = map[string]string{"k": strings.Repeat("x",
-				300_000)}
+			j.Meta = map[string]string{"k": strings.Repeat("x", 300_000)}
 		},
 		"1001 volume_mounts; at most": task(func(t *Task) {
-			t.VolumeMounts = make([]*VolumeMount,
-				1001)
+			t.VolumeMounts = make([]*VolumeMount, 1001)
 		}),
 		"cpu 9223372036854775807 must be at most 100000000 MHz":   task(func(t *Task) { t.Resources.CPU = math.MaxInt }),
 		"memory 9223372036854775807 must be at most 1073741824 M": task(func(t *Task) { t.Resources.MemoryMB = math.MaxInt }),
@@ -55,7 +54,10 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 		"request more than 1073741824 MiB of memory in sum": group(func(g *TaskGroup) {
 			t := *g.Tasks[0]
 			r := Resources{CPU: 1, MemoryMB: MaxMemoryMB}
-			t.Name, t.CSIPluginConfig, t.Resources, g.Tasks[0].Resources = "u", nil, &r, &r
+			t.Name = "u"
+			t.CSIPluginConfig = nil
+			t.Resources = &r
+			g.Tasks[0].Resources = &r
 			g.Tasks = append(g.Tasks, &t)
 		}),
 		"attempts 10001 must be at most 10000":       group(func(g *TaskGroup) { g.RestartPolicy.Attempts = 10_001 }),
@@ -68,8 +70,11 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 		"shutdown_delay 25h0m0s must be at most":    group(func(g *TaskGroup) { d := 25 * time.Hour; g.ShutdownDelay = &d }),
 		"max_files 1001 must be at most 1000":       task(func(t *Task) { t.LogConfig.MaxFiles = 1001 }),
 		"max_file_size 65537 must be at most 65536": task(func(t *Task) { t.LogConfig.MaxFileSizeMB = 65537 }),
-		"value has 4097 bytes; at most 4096": constrained(&Constraint{LTarget: "a", Operand: "=",
-			RTarget: strings.Repeat("x", 4097)}),
+		"value has 4097 bytes; at most 4096": constrained(&Constraint{
+			LTarget: "a",
+			Operand: "=",
+			RTarget: strings.Repeat("x", 4097),
+		}),
 		"destination has 5000 bytes": mount(func(m *VolumeMount) { m.Destination = strings.Repeat("x", 5000) }),
 		"mount_dir has 5000 bytes": plugin(func(c *CSIPluginConfig) {
 			c.MountDir = "/" + strings.Repeat("x", 4999)
@@ -80,14 +85,14 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 			}
 		}),
 	} {
-		j := aJob()
+		j := testJob()
 		edit(j)
 		if err := j.Validate(); !IsKind(err, KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
 	}
 	for _, edit := range []func(*Job){groups(5, MaxGroupCount), groups(MaxGroups, 1)} {
-		j := aJob(edit)
+		j := testJob(edit)
 		for i, g := range j.TaskGroups {
 			unique := string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
 			g.Name = g.Name[:min(len(g.Name), 200)] + unique
@@ -100,11 +105,15 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 
 func TestFaults_AreBounded(t *testing.T) {
 	long := strings.Repeat("i\x1b", 1<<19)
-	err := aJob(func(j *Job) {
+	err := testJob(func(j *Job) {
 		j.ID = long
 		j.TaskGroups[0].Name = long
 		for range 300 {
-			j.Constraints = append(j.Constraints, &Constraint{LTarget: "a", Operand: long, RTarget: long})
+			j.Constraints = append(j.Constraints, &Constraint{
+				LTarget: "a",
+				Operand: long,
+				RTarget: long,
+			})
 			j.TaskGroups[0].Volumes[long+string(rune('a'+len(j.Constraints)))] = nil
 			j.TaskGroups[0].Tasks[0].VolumeMounts = append(j.TaskGroups[0].Tasks[0].VolumeMounts,
 				&VolumeMount{Volume: long})
@@ -126,7 +135,7 @@ func TestFaults_AreBounded(t *testing.T) {
 }
 
 func TestFaults_ShowControlCharactersAsEscapes(t *testing.T) {
-	err := aJob(func(j *Job) {
+	err := testJob(func(j *Job) {
 		j.TaskGroups[0].Volumes = map[string]*VolumeRequest{"a\x1b]0;x\a": nil, "b\u009b\u202e\xff": nil}
 		j.Constraints = []*Constraint{{LTarget: "a", Operand: "regexp", RTarget: "(\x1b[2J"}}
 	}).Validate()
@@ -137,9 +146,14 @@ func TestFaults_ShowControlCharactersAsEscapes(t *testing.T) {
 }
 
 func TestCut_KeepsWholeCharacters(t *testing.T) {
-	for s, want := range map[string]string{"": "",
-		"abcd": "abcd", "abcde": "abcd…", "äöü": "äö…", "aäö": "aä…",
-		"\xff\xff\xff\xff\xff": "\xff\xff\xff\xff…"} {
+	for s, want := range map[string]string{
+		"":                     "",
+		"abcd":                 "abcd",
+		"abcde":                "abcd…",
+		"äöü":                  "äö…",
+		"aäö":                  "aä…",
+		"\xff\xff\xff\xff\xff": "\xff\xff\xff\xff…",
+	} {
 		if got := Cut(s, 4); got != want {
 			t.Errorf("%q: %q, want %q", s, got, want)
 		}
@@ -152,35 +166,49 @@ func TestCut_KeepsWholeCharacters(t *testing.T) {
 func TestError_TextIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	wrapped := Errorf(KindInvalid, "%s", long)
-	for name, text := range map[string]string{"Errorf": wrapped.Error(), "Busy": Busy(time.Second, "%s",
-		long).Error(),
-		"wire":                ErrorToWire(&Error{Kind: KindInvalid, Text: long}),
-		"from the wire":       ErrorFromWire("invalid: " + long).Error(),
-		"from another's wire": ErrorFromWire(long).Error()} {
+	for name, text := range map[string]string{
+		"Errorf":                       wrapped.Error(),
+		"Busy":                         Busy(time.Second, "%s", long).Error(),
+		"wire":                         ErrorToWire(&Error{Kind: KindInvalid, Text: long}),
+		"from the wire":                ErrorFromWire("invalid: " + long).Error(),
+		"from the wire without a kind": ErrorFromWire(long).Error(),
+	} {
 		if len(text) > MaxErrorText+64 {
-			t.Errorf("%s: %d bytes", name, len(text))
+			t.Errorf("%s: got %d bytes, want at most %d", name, len(text), MaxErrorText+64)
 		}
 	}
 }
 
 func TestResources_SumsDoNotOverflow(t *testing.T) {
-	huge := Resources{CPU: math.MaxInt, MemoryMB: math.MaxInt, DiskMB: math.MaxInt}
+	huge := Resources{
+		CPU:      math.MaxInt,
+		MemoryMB: math.MaxInt,
+		DiskMB:   math.MaxInt,
+	}
 	sum := huge.Add(huge)
 	if sum.CPU != math.MaxInt || sum.MemoryMB != math.MaxInt || sum.DiskMB != math.MaxInt {
-		t.Errorf("%+v", sum)
+		t.Errorf("got the sum %+v, want the largest int in each field", sum)
 	}
-	if less := (Resources{}).Sub(huge).Sub(huge); less.CPU != math.MinInt || less.MemoryMB != math.MinInt ||
-		less.DiskMB != math.MinInt {
-		t.Errorf("%+v", less)
+	less := (Resources{}).Sub(huge).Sub(huge)
+	if less.CPU != math.MinInt || less.MemoryMB != math.MinInt || less.DiskMB != math.MinInt {
+		t.Errorf("got the difference %+v, want the smallest int in each field", less)
 	}
-	if got := (Resources{CPU: 5, MemoryMB: 6, DiskMB: 7}).Sub(Resources{CPU: 1, MemoryMB: 2,
-		DiskMB: 3}); got != (Resources{CPU: 4, MemoryMB: 4, DiskMB: 4}) {
-		t.Errorf("%+v", got)
+	seven := Resources{CPU: 7, MemoryMB: 8, DiskMB: 9}
+	three := Resources{CPU: 3, MemoryMB: 4, DiskMB: 5}
+	want := Resources{CPU: 4, MemoryMB: 4, DiskMB: 4}
+	if got := seven.Sub(three); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
-	g := TaskGroup{Tasks: []*Task{{Resources: &huge}, {Resources: &huge}},
-		EphemeralDisk: &EphemeralDisk{SizeMB: math.MaxInt}}
-	node := Node{NodeResources: &NodeResources{CPU: NodeCPUResources{CpuShares: 1000},
-		Memory: NodeMemoryResources{MemoryMB: 1000}}}
+	g := TaskGroup{
+		Tasks:         []*Task{{Resources: &huge}, {Resources: &huge}},
+		EphemeralDisk: &EphemeralDisk{SizeMB: math.MaxInt},
+	}
+	node := Node{
+		NodeResources: &NodeResources{
+			CPU:    NodeCPUResources{CpuShares: 1000},
+			Memory: NodeMemoryResources{MemoryMB: 1000},
+		},
+	}
 	if short := node.Available().Exceeded(g.Ask()); short == "" {
 		t.Error("two tasks of 2^63-1 fit on a small node")
 	}
@@ -192,7 +220,7 @@ func TestReschedulePolicy_IsBoundedWithoutAttempts(t *testing.T) {
 		"interval 87600h0m0.000000001s must be": {Interval: MaxInterval + 1},
 		"max_delay 87600h0m0.000000001s must":   {MaxDelay: MaxInterval + 1},
 	} {
-		err := aJob(func(j *Job) { j.TaskGroups[0].ReschedulePolicy = p }).Validate()
+		err := testJob(func(j *Job) { j.TaskGroups[0].ReschedulePolicy = p }).Validate()
 		if err == nil || !strings.Contains(err.Error(), "reschedule: "+want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
@@ -205,20 +233,30 @@ func TestNode_ReportsAreBounded(t *testing.T) {
 		"memory -1 must be from 0 to 1073741824 MiB":               {NodeResources: &NodeResources{Memory: NodeMemoryResources{MemoryMB: -1}}},
 		"disk 17179869185 must be from 0 to":                       {NodeResources: &NodeResources{Disk: NodeDiskResources{DiskMB: MaxDiskMB + 1}}},
 		"CPU 18446744073709551615 must be from 0 to 100000000 MHz": {ReservedResources: &NodeReservedResources{CPU: NodeReservedCPU{CpuShares: math.MaxUint64}}},
-		"4097 ReservableCpuCores; at most 4096 are allowed": {NodeResources: &NodeResources{CPU: NodeCPUResources{ReservableCpuCores: make([]uint16,
-			4097)}}},
+		"4097 ReservableCpuCores; at most 4096 are allowed": {
+			NodeResources: &NodeResources{
+				CPU: NodeCPUResources{
+					ReservableCpuCores: make([]uint16, 4097),
+				},
+			},
+		},
 		"Name has 256 bytes": {Name: strings.Repeat("n", 256)},
-		"its attributes, meta and drivers have 1048577 bytes; at most 1": {Attributes: map[string]string{"k": strings.Repeat("x",
-			MaxNodeBytes)}},
+		"its attributes, meta and drivers have 1048577 bytes; at most 1": {
+			Attributes: map[string]string{"k": strings.Repeat("x", MaxNodeBytes)},
+		},
 	} {
 		n.ID = "n1"
 		if err := n.Validate(); !IsKind(err, KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
 	}
-	overflowing := Node{NodeResources: &NodeResources{},
-		ReservedResources: &NodeReservedResources{CPU: NodeReservedCPU{CpuShares: math.MaxUint64},
-			Memory: NodeMemoryResources{MemoryMB: math.MaxInt64}}}
+	overflowing := Node{
+		NodeResources: &NodeResources{},
+		ReservedResources: &NodeReservedResources{
+			CPU:    NodeReservedCPU{CpuShares: math.MaxUint64},
+			Memory: NodeMemoryResources{MemoryMB: math.MaxInt64},
+		},
+	}
 	if got := overflowing.Available(); got.CPU > 0 || got.MemoryMB > 0 {
 		t.Errorf("a node that reserves more than it has offers %+v", got)
 	}

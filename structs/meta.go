@@ -13,8 +13,8 @@ const (
 	DefaultNodePool  = "default"
 )
 
-// Indexes are the Raft indexes at which a row was first and last put. Every row embeds it; the
-// transaction stamps it.
+// Indexes are the Raft indexes of the first and the last put of a row. Every row embeds it; the transaction
+// stamps it.
 type Indexes struct {
 	CreateIndex uint64
 	ModifyIndex uint64
@@ -53,8 +53,10 @@ const (
 // Query lets the middleware reach the options of any read request.
 func (q *QueryOptions) Query() *QueryOptions { return q }
 
-// RequestNamespace is the requested namespace, with the default filled in.
-func (q *QueryOptions) RequestNamespace() string { return NamespaceOr(q.Namespace) }
+// RequestNamespace returns the requested namespace, with the default filled in.
+func (q *QueryOptions) RequestNamespace() string {
+	return NamespaceOr(q.Namespace)
+}
 
 // WriteOptions are embedded in every write request.
 type WriteOptions struct {
@@ -62,16 +64,17 @@ type WriteOptions struct {
 	Namespace string `json:",omitempty"`
 	AuthToken string `json:"-" codec:"AuthToken"`
 	Forwarded bool   `json:",omitempty"`
-	// Now is the proposing server's clock, UnixNano. It is set by the server that proposes the command,
-	// never read from the clock while a log entry is applied.
+	// Now is the time of the server that proposes the command, UnixNano. Apply reads no clock.
 	Now int64 `json:",omitempty"`
 }
 
 // Write lets the middleware reach the options of any write request.
 func (w *WriteOptions) Write() *WriteOptions { return w }
 
-// RequestNamespace is the requested namespace, with the default filled in.
-func (w *WriteOptions) RequestNamespace() string { return NamespaceOr(w.Namespace) }
+// RequestNamespace returns the requested namespace, with the default filled in.
+func (w *WriteOptions) RequestNamespace() string {
+	return NamespaceOr(w.Namespace)
+}
 
 // NamespaceOr fills in the default namespace.
 func NamespaceOr(ns string) string {

@@ -8,13 +8,16 @@ type Method[Req, Resp any] struct {
 	Write bool
 }
 
-func read[Req, Resp any](name string) Method[Req, Resp] { return Method[Req, Resp]{Name: name} }
+func read[Req, Resp any](name string) Method[Req, Resp] {
+	return Method[Req, Resp]{Name: name}
+}
+
 func write[Req, Resp any](name string) Method[Req, Resp] {
 	return Method[Req, Resp]{Name: name, Write: true}
 }
 
-// QueryRequest is a read that needs nothing but its options.
+// QueryRequest is a read without parameters beside its options.
 type QueryRequest struct{ QueryOptions }
 
-// WriteRequest is a write that needs nothing but its options.
+// WriteRequest is a write without parameters beside its options.
 type WriteRequest struct{ WriteOptions }

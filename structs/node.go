@@ -53,14 +53,14 @@ type NodeMemoryResources struct{ MemoryMB int64 }
 // NodeDiskResources counts disk in MiB.
 type NodeDiskResources struct{ DiskMB int64 }
 
-// NodeReservedResources is kept back from allocations.
+// NodeReservedResources are the resources that allocations do not get.
 type NodeReservedResources struct {
 	CPU    NodeReservedCPU `json:"Cpu" codec:"Cpu"`
 	Memory NodeMemoryResources
 	Disk   NodeDiskResources
 }
 
-// NodeReservedCPU is in MHz.
+// NodeReservedCPU counts CPU in MHz.
 type NodeReservedCPU struct{ CpuShares uint64 }
 
 // DriverInfo is the report of a task driver on a node.
@@ -118,7 +118,7 @@ func (n *Node) CSIInstances() []CSIInstanceKey { return n.instances }
 // SetCSIInstances is for the state package, on a row that no reader has.
 func (n *Node) SetCSIInstances(keys []CSIInstanceKey) { n.instances = keys }
 
-// Copy returns a deep copy of all that is changed after registration and shares the rest.
+// Copy returns a copy. The copy has its own maps and its own list of events and shares the rest.
 func (n *Node) Copy() *Node {
 	c := *n
 	c.Attributes = maps.Clone(n.Attributes)
@@ -140,17 +140,24 @@ func (n *Node) DropServerFields() {
 
 // Ready reports whether allocations may be placed on the node.
 func (n *Node) Ready() bool {
-	return n.Status == NodeReady && n.SchedulingEligibility == NodeEligible && !n.Drain
+	return n.Status == NodeReady &&
+		n.SchedulingEligibility == NodeEligible && !n.Drain
 }
 
 // Lost reports whether the node is down or, if it is nil, gone.
-func (n *Node) Lost() bool { return n == nil || n.Status == NodeDown }
+func (n *Node) Lost() bool {
+	return n == nil || n.Status == NodeDown
+}
 
 // Available returns the resources for allocations: the node's less the reserved ones.
 func (n *Node) Available() Resources {
 	var has, kept Resources
 	if r := n.NodeResources; r != nil {
-		has = Resources{CPU: int(r.CPU.CpuShares), MemoryMB: int(r.Memory.MemoryMB), DiskMB: int(r.Disk.DiskMB)}
+		has = Resources{
+			CPU:      int(r.CPU.CpuShares),
+			MemoryMB: int(r.Memory.MemoryMB),
+			DiskMB:   int(r.Disk.DiskMB),
+		}
 	}
 	if r := n.ReservedResources; r != nil {
 		kept = Resources{
@@ -190,7 +197,7 @@ type NodeListStub struct {
 	Indexes
 }
 
-// NodeRegisterRequest registers a node or updates all of it. CSI carries all its plugin instances. With
+// NodeRegisterRequest registers a node or updates all of it. CSI has all its plugin instances. With
 // Unsure, the servers write it even if it changes nothing, because an earlier request may still be in flight.
 type NodeRegisterRequest struct {
 	Node      *Node
@@ -200,7 +207,7 @@ type NodeRegisterRequest struct {
 	WriteOptions
 }
 
-// NodeRegisterResponse has the settings of a node's life.
+// NodeRegisterResponse has the lease of the node and the servers.
 type NodeRegisterResponse struct {
 	HeartbeatTTL time.Duration // send the next heartbeat before this has passed
 	Servers      []string      // RPC addresses of the servers, the leader's first
@@ -232,8 +239,8 @@ type NodeInventory struct {
 	Left []CSIHeldClaim `json:",omitempty"`
 }
 
-// CSIHeldClaim is the claim under which a volume was brought to a node, and all that a detach of the volume
-// needs. AllocID is "" for a staged volume that no allocation uses.
+// CSIHeldClaim is the claim for which a node staged a volume, and all that a detach of the volume needs.
+// AllocID is "" for a staged volume that no allocation uses.
 type CSIHeldClaim struct {
 	CSIClaimKey
 	GrantIndex       uint64 // 0: not known
@@ -253,8 +260,8 @@ type NodeHeartbeatResponse struct {
 	WriteMeta
 }
 
-// NodeStatusUpdate is the log entry by which nodes change their status (many at once when many leases end
-// together).
+// NodeStatusUpdate is the log entry that changes the status of nodes: of many nodes if many leases end at the
+// same time.
 type NodeStatusUpdate struct {
 	NodeIDs   []string
 	Status    string
@@ -289,7 +296,7 @@ type NodeGetWriteRequest struct {
 	WriteOptions
 }
 
-// NodeEvaluateResponse carries the evaluations made.
+// NodeEvaluateResponse names the evaluations that the request made.
 type NodeEvaluateResponse struct {
 	EvalIDs         []string
 	EvalCreateIndex uint64
@@ -297,13 +304,13 @@ type NodeEvaluateResponse struct {
 	WriteMeta
 }
 
-// NodeGetResponse carries it.
+// NodeGetResponse has the node.
 type NodeGetResponse struct {
 	Node *NodeDetail
 	QueryMeta
 }
 
-// NodeListResponse carries the nodes that match.
+// NodeListResponse has the nodes that match.
 type NodeListResponse struct {
 	Nodes []*NodeListStub
 	QueryMeta

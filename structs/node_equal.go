@@ -27,12 +27,16 @@ func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
 		x.dropServersPart()
 		y.dropServersPart()
 	}
-	same := func(d, e *DriverInfo) bool { return reflect.DeepEqual(d, e) }
+	same := func(d, e *DriverInfo) bool {
+		return reflect.DeepEqual(d, e)
+	}
 	if ignore&IgnoreDriverTimes != 0 {
 		same = SameDriver
 	}
-	if !SameTexts(x.Attributes, y.Attributes) || !SameTexts(x.Meta, y.Meta) ||
-		(x.Drivers == nil) != (y.Drivers == nil) || !maps.EqualFunc(x.Drivers, y.Drivers, same) {
+	if !SameTexts(x.Attributes, y.Attributes) ||
+		!SameTexts(x.Meta, y.Meta) ||
+		(x.Drivers == nil) != (y.Drivers == nil) ||
+		!maps.EqualFunc(x.Drivers, y.Drivers, same) {
 		return false
 	}
 	// Everything else, including future fields. Maps are left out, since reflection over them is slow.
@@ -57,7 +61,9 @@ func (n *Node) dropServersPart() {
 }
 
 // SameTexts compares two maps. A nil map differs from an empty one, as it does in the encoding.
-func SameTexts(a, b map[string]string) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
+func SameTexts(a, b map[string]string) bool {
+	return (a == nil) == (b == nil) && maps.Equal(a, b)
+}
 
 // SameDriver compares the reports of a driver, except their times.
 func SameDriver(a, b *DriverInfo) bool {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestNodeEqual_LooksAtEachField changes each field of a node alone, also new ones.
-func TestNodeEqual_LooksAtEachField(t *testing.T) {
+// TestNodeEqual_ComparesEachField changes one field of a node at a time, also new fields.
+func TestNodeEqual_ComparesEachField(t *testing.T) {
 	ignored := []string{
 		"Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "Events", "Indexes",
 	}
@@ -16,34 +16,38 @@ func TestNodeEqual_LooksAtEachField(t *testing.T) {
 		if !f.IsExported() || len(f.Index) > 1 {
 			continue
 		}
-		known, is := aNode(), aNode()
-		alter(t, f.Name, reflect.ValueOf(is).Elem().FieldByIndex(f.Index))
-		if NodeEqual(known, is, 0) || NodeEqual(is, known, 0) {
-			t.Errorf("%s differs, and the nodes are equal", f.Name)
+		known := testNode()
+		changed := testNode()
+		changeField(t, f.Name, reflect.ValueOf(changed).Elem().FieldByIndex(f.Index))
+		if NodeEqual(known, changed, 0) || NodeEqual(changed, known, 0) {
+			t.Errorf("%s differs, want unequal nodes", f.Name)
 		}
 		want := slices.Contains(ignored, f.Name)
-		if NodeEqual(known, is, IgnoreServersPart) != want || NodeEqual(is, known, IgnoreServersPart) != want {
+		if NodeEqual(known, changed, IgnoreServersPart) != want ||
+			NodeEqual(changed, known, IgnoreServersPart) != want {
 			t.Errorf("%s differs; without the servers' part the nodes are equal: want %t", f.Name, want)
 		}
 	}
 }
 
 func TestNodeEqual_PluginInstancesAreTheServersPart(t *testing.T) {
-	known, is := aNode(), aNode()
-	is.SetCSIInstances([]CSIInstanceKey{{PluginID: "p", Kind: CSIKindNode}})
-	if NodeEqual(known, is, 0) || !NodeEqual(known, is, IgnoreServersPart) {
+	known := testNode()
+	changed := testNode()
+	changed.SetCSIInstances([]CSIInstanceKey{{PluginID: "p", Kind: CSIKindNode}})
+	if NodeEqual(known, changed, 0) || !NodeEqual(known, changed, IgnoreServersPart) {
 		t.Error("the keys of plugin instances are compared wrongly")
 	}
 }
 
 func TestNodeEqual_DriverTimes(t *testing.T) {
-	known, is := aNode(), aNode()
-	is.Drivers["exec"].UpdateTime = time.Unix(10, 0)
-	if NodeEqual(known, is, 0) || !NodeEqual(known, is, IgnoreDriverTimes) {
+	known := testNode()
+	changed := testNode()
+	changed.Drivers["exec"].UpdateTime = time.Unix(10, 0)
+	if NodeEqual(known, changed, 0) || !NodeEqual(known, changed, IgnoreDriverTimes) {
 		t.Error("the time of a driver is compared wrongly")
 	}
-	is.Drivers["exec"].Healthy = false
-	if NodeEqual(known, is, IgnoreDriverTimes) {
+	changed.Drivers["exec"].Healthy = false
+	if NodeEqual(known, changed, IgnoreDriverTimes) {
 		t.Error("the health of a driver is not compared")
 	}
 }
@@ -54,7 +58,7 @@ func TestNodeEqual_DistinguishesNilFromEmpty(t *testing.T) {
 		"meta":       {func(n *Node) { n.Meta = nil }, func(n *Node) { n.Meta = map[string]string{} }},
 		"drivers":    {func(n *Node) { n.Drivers = nil }, func(n *Node) { n.Drivers = map[string]*DriverInfo{} }},
 	} {
-		a, b := aNode(), aNode()
+		a, b := testNode(), testNode()
 		c[0](a)
 		c[1](b)
 		if NodeEqual(a, b, IgnoreServersPart|IgnoreDriverTimes) {
@@ -63,18 +67,32 @@ func TestNodeEqual_DistinguishesNilFromEmpty(t *testing.T) {
 	}
 }
 
-func aNode() *Node {
-	return &Node{ID: "n", SecretID: "s", Name: "name", Datacenter: "dc1", NodePool: "default",
-		HTTPAddr: "10.0.0.1:4646", Status: NodeReady,
-		Attributes: map[string]string{"kernel": "6", "driver.exec": "1"}, Meta: map[string]string{"rack": "1"},
+func testNode() *Node {
+	return &Node{
+		ID:                "n",
+		SecretID:          "s",
+		Name:              "name",
+		Datacenter:        "dc1",
+		NodePool:          "default",
+		HTTPAddr:          "10.0.0.1:4646",
+		Status:            NodeReady,
+		Attributes:        map[string]string{"kernel": "6", "driver.exec": "1"},
+		Meta:              map[string]string{"rack": "1"},
 		NodeResources:     &NodeResources{CPU: NodeCPUResources{CpuShares: 4000}},
 		ReservedResources: &NodeReservedResources{},
-		Drivers: map[string]*DriverInfo{"exec": {Detected: true, Healthy: true,
-			Attributes: map[string]string{"driver.exec.v": "1"}, UpdateTime: time.Unix(9, 0)}}}
+		Drivers: map[string]*DriverInfo{
+			"exec": {
+				Detected:   true,
+				Healthy:    true,
+				Attributes: map[string]string{"driver.exec.v": "1"},
+				UpdateTime: time.Unix(9, 0),
+			},
+		},
+	}
 }
 
-// alter gives a field another value.
-func alter(t *testing.T, name string, v reflect.Value) {
+// changeField gives a field another value.
+func changeField(t *testing.T, name string, v reflect.Value) {
 	t.Helper()
 	switch v.Interface().(type) {
 	case string:

@@ -3,7 +3,7 @@ package structs
 import "maps"
 
 // NodeUpdate is the method by which nodes of earlier versions report changes of themselves. The servers
-// refuse it, and such a node registers instead.
+// reject it, and such a node registers instead.
 var NodeUpdate = write[NodeUpdateRequest, Empty]("Node.Update")
 
 // NodeUpdateRequest is a log entry of earlier versions. It has the difference between a node and its last
@@ -20,8 +20,7 @@ type NodeUpdateRequest struct {
 	Settings       *NodeSettings // nil: as they were
 	Digest         string        // of the node as it was then; not read
 
-	// The oldest entries carry a class. The row got it, if the row had not changed since the class was worked
-	// out.
+	// The oldest entries have a class. Apply stored it if the row had not changed since the node made the class.
 	ComputedClass string
 	Was           uint64 // the row's ModifyIndex; 0: any
 	WriteOptions

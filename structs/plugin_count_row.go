@@ -18,14 +18,24 @@ type CSIPluginTally struct {
 
 // Plus returns the sum of two tallies.
 func (t CSIPluginTally) Plus(o CSIPluginTally) CSIPluginTally {
-	return CSIPluginTally{t.Instances + o.Instances, t.Healthy + o.Healthy, t.Runs + o.Runs}
+	return CSIPluginTally{
+		Instances: t.Instances + o.Instances,
+		Healthy:   t.Healthy + o.Healthy,
+		Runs:      t.Runs + o.Runs,
+	}
 }
 
 // Minus returns the difference of two tallies.
 func (t CSIPluginTally) Minus(o CSIPluginTally) CSIPluginTally {
-	return CSIPluginTally{t.Instances - o.Instances, t.Healthy - o.Healthy, t.Runs - o.Runs}
+	return CSIPluginTally{
+		Instances: t.Instances - o.Instances,
+		Healthy:   t.Healthy - o.Healthy,
+		Runs:      t.Runs - o.Runs,
+	}
 }
 
 // Expected returns how many instances there should be: the allocations that run the half, if they are more
 // than the nodes have reported.
-func (t CSIPluginTally) Expected() int { return max(t.Instances, t.Runs) }
+func (t CSIPluginTally) Expected() int {
+	return max(t.Instances, t.Runs)
+}

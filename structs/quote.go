@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// JoinFaults makes one text of faults, a line each: the first MaxFaults, and the number of the others.
+// JoinFaults makes one text with a line for each of the first MaxFaults faults, and the number of the others.
 func JoinFaults(faults []string) string {
 	var l errorLines
 	for _, f := range faults {
@@ -24,7 +24,9 @@ type errorLines struct {
 }
 
 // full reports whether further lines are only counted.
-func (l *errorLines) full() bool { return len(l.lines) >= MaxFaults }
+func (l *errorLines) full() bool {
+	return len(l.lines) >= MaxFaults
+}
 
 // addLine adds a line. It shows control characters as escapes.
 func (l *errorLines) addLine(line string) {
@@ -35,7 +37,7 @@ func (l *errorLines) addLine(line string) {
 	l.lines = append(l.lines, Printable(line))
 }
 
-// String is one line for each, and at the end how many are not shown; "" for none.
+// String returns the lines, followed by the number of the others; "" for none.
 func (l *errorLines) String() string {
 	text := strings.Join(l.lines, "\n")
 	if l.more > 0 {
@@ -44,7 +46,7 @@ func (l *errorLines) String() string {
 	return text
 }
 
-// Cut returns at most max bytes of a text, and an ellipsis when that is not all of it.
+// Cut returns a text, or at most its first max bytes with an ellipsis.
 func Cut(s string, max int) string {
 	if len(s) <= max {
 		return s
@@ -74,8 +76,8 @@ func quotable(args []any) []any {
 	return out
 }
 
-// Printable shows as escapes every character that a terminal could take for a command, or that hides in
-// which order a text reads. Line ends and tabs stay.
+// Printable shows as escapes every character that a terminal could take for a command, or that hides the
+// order in which a text reads. Line ends and tabs stay.
 func Printable(s string) string {
 	if !strings.ContainsFunc(s, unprintable) && utf8.ValidString(s) {
 		return s
@@ -84,7 +86,8 @@ func Printable(s string) string {
 	for at, r := range s {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[at:], "\uFFFD"):
-			b.WriteString("\\x" + strconv.FormatUint(uint64(s[at]), 16))
+			code := strconv.FormatUint(uint64(s[at]), 16)
+			b.WriteString("\\x" + code)
 		case unprintable(r):
 			quoted := strconv.QuoteRuneToASCII(r)
 			b.WriteString(quoted[1 : len(quoted)-1])
@@ -96,5 +99,6 @@ func Printable(s string) string {
 }
 
 func unprintable(r rune) bool {
-	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+	return r != '\n' && r != '\t' &&
+		(unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }

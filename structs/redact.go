@@ -1,7 +1,7 @@
 package structs
 
-// The redaction list: the parts of volumes and attachments that no answer to an operator has. The type Secrets
-// hides its values in texts and in JSON; msgpack carries them.
+// The redaction list: the parts of volumes and attachments that no answer to an operator has. The type
+// Secrets hides its values in texts and in JSON; msgpack carries them.
 
 // redactedFlag replaces mount flags in answers.
 const redactedFlag = "[REDACTED]"
@@ -40,8 +40,8 @@ func (a *CSIAttachment) Redacted() *CSIAttachment {
 	return &c
 }
 
-// Redacted returns a copy for output, without the secrets of the volume and of its attachments; nil stays nil.
-// The copy shares all other parts.
+// Redacted returns a copy for output, without the secrets of the volume and of its attachments; nil stays
+// nil. The copy shares all other parts.
 func (d *CSIVolumeDetail) Redacted() *CSIVolumeDetail {
 	if d == nil {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"maps"
 )
 
-// Secrets are key/value pairs for a CSI plugin (CSI spec, "Secrets Requirements"). They travel in
-// msgpack between servers and agents, but print as [redacted] and marshal to null in JSON, so that no
-// log, event or API answer shows them. JSON input is read, so a volume can be registered with them; a
-// volume that is read, edited and put back without them keeps those stored.
+// Secrets are key/value pairs for a CSI plugin (CSI spec, "Secrets Requirements"). msgpack has them between
+// servers and agents. In texts they are [redacted] and in JSON null, so that no log, event or API answer
+// shows them. JSON input is read, so a request can register a volume with secrets. A volume that a client
+// reads, edits and puts back without secrets keeps the stored ones.
 type Secrets map[string]string
 
 // Redacted replaces secrets in texts.
@@ -22,10 +22,14 @@ func (s Secrets) String() string { return Redacted }
 func (s Secrets) GoString() string { return Redacted }
 
 // Format covers every verb of fmt.
-func (s Secrets) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(Redacted)) }
+func (s Secrets) Format(f fmt.State, _ rune) {
+	_, _ = f.Write([]byte(Redacted))
+}
 
 // MarshalJSON writes null.
-func (s Secrets) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+func (s Secrets) MarshalJSON() ([]byte, error) {
+	return []byte("null"), nil
+}
 
 // UnmarshalJSON reads a plain object of strings.
 func (s *Secrets) UnmarshalJSON(b []byte) error {

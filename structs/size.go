@@ -6,14 +6,14 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// FormatBytes formats a size for users: rounded with its unit, and also exactly if the rounding loses
-// something.
+// FormatBytes formats a size for users: rounded with its unit, and also exactly if the rounded size differs.
 func FormatBytes(n int64) string {
 	if n < 0 {
 		return fmt.Sprintf("%d bytes", n)
 	}
 	short := humanize.IBytes(uint64(n))
-	if back, err := humanize.ParseBytes(short); err == nil && back == uint64(n) {
+	back, err := humanize.ParseBytes(short)
+	if err == nil && back == uint64(n) {
 		return short
 	}
 	return fmt.Sprintf("%s (%d bytes)", short, n)

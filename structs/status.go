@@ -4,7 +4,7 @@ package structs
 var (
 	StatusLeader = read[QueryRequest, StatusLeaderResponse]("Status.Leader")
 	StatusPeers  = read[QueryRequest, StatusPeersResponse]("Status.Peers")
-	// StatusPing is answered by any server itself.
+	// Each server answers StatusPing itself.
 	StatusPing     = read[QueryRequest, Empty]("Status.Ping")
 	OperatorRaft   = read[QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
 	OperatorRemove = write[RaftRemovePeerRequest, Empty]("Operator.RaftRemovePeer")
@@ -17,7 +17,7 @@ type StatusLeaderResponse struct {
 	QueryMeta
 }
 
-// StatusPeersResponse carries the RPC addresses of the Raft peers.
+// StatusPeersResponse has the RPC addresses of the Raft peers.
 type StatusPeersResponse struct {
 	Peers []string
 	QueryMeta
@@ -47,7 +47,7 @@ type RaftRemovePeerRequest struct {
 	WriteOptions
 }
 
-// AgentMember is one server as the gossip sees it.
+// AgentMember is one server in the gossip.
 type AgentMember struct {
 	Name        string
 	Addr        string

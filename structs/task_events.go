@@ -1,6 +1,6 @@
 package structs
 
-// More types of task events: why a task is stopped that has not failed itself.
+// More types of task events: the reasons for which a task without a failure of its own is stopped.
 const (
 	TaskEventRestartSignal = "Restart Signaled"
 	TaskEventLeaderDead    = "Leader Task Dead"

@@ -21,11 +21,14 @@ type UnblockRow struct {
 }
 
 // Unblocked returns the log index at which the key was last unblocked.
-func (u *UnblockRow) Unblocked() uint64 { return cmp.Or(u.At, u.ModifyIndex) }
+func (u *UnblockRow) Unblocked() uint64 {
+	return cmp.Or(u.At, u.ModifyIndex)
+}
 
 // Covers reports whether a queue is still to be unblocked.
 func (u *UnblockRow) Covers(queue string) bool {
-	return u.Due && (queue > u.Next && (u.Last == "" || queue <= u.Last) || queue <= u.Then)
+	inRange := queue > u.Next && (u.Last == "" || queue <= u.Last)
+	return u.Due && (inRange || queue <= u.Then)
 }
 
 // FreedNode is a node on which capacity was, or may have been, freed.

@@ -10,14 +10,29 @@ import (
 	"berth/internal/codec"
 )
 
-// aJob is a valid service job with every block, made canonical.
-func aJob(edits ...func(*Job)) *Job {
-	j := &Job{ID: "db", TaskGroups: []*TaskGroup{{Name: "g", Count: 1,
-		Volumes: map[string]*VolumeRequest{"data": {Type: "csi", Source: "db", AccessMode: CSISingleNodeWriter,
-			AttachmentMode: CSIFileSystem}},
-		Tasks: []*Task{{Name: "t", Driver: "exec",
-			VolumeMounts:    []*VolumeMount{{Volume: "data", Destination: "/data"}},
-			CSIPluginConfig: &CSIPluginConfig{ID: "hostpath", Type: CSIPluginNode}}}}}}
+// testJob is a valid service job with every block, made canonical.
+func testJob(edits ...func(*Job)) *Job {
+	j := &Job{
+		ID: "db",
+		TaskGroups: []*TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Volumes: map[string]*VolumeRequest{
+				"data": {
+					Type:           "csi",
+					Source:         "db",
+					AccessMode:     CSISingleNodeWriter,
+					AttachmentMode: CSIFileSystem,
+				},
+			},
+			Tasks: []*Task{{
+				Name:            "t",
+				Driver:          "exec",
+				VolumeMounts:    []*VolumeMount{{Volume: "data", Destination: "/data"}},
+				CSIPluginConfig: &CSIPluginConfig{ID: "hostpath", Type: CSIPluginNode},
+			}},
+		}},
+	}
 	for _, edit := range edits {
 		edit(j)
 	}
@@ -26,15 +41,19 @@ func aJob(edits ...func(*Job)) *Job {
 }
 
 func TestCanonicalize_FillsDefaults(t *testing.T) {
-	j := aJob()
-	g, task := j.TaskGroups[0], j.TaskGroups[0].Tasks[0]
+	j := testJob()
+	g := j.TaskGroups[0]
+	task := j.TaskGroups[0].Tasks[0]
 	for _, c := range []struct {
 		what      string
 		got, want any
 	}{
-		{"namespace", j.Namespace, "default"}, {"region", j.Region, "global"}, {"name", j.Name, "db"},
+		{"namespace", j.Namespace, "default"},
+		{"region", j.Region, "global"},
+		{"name", j.Name, "db"},
 		{"type", j.Type, "service"},
-		{"priority", j.Priority, 50}, {"node pool", j.NodePool, "default"},
+		{"priority", j.Priority, 50},
+		{"node pool", j.NodePool, "default"},
 		{"datacenters", fmt.Sprint(j.Datacenters), "[*]"},
 		{"restart", *g.RestartPolicy, RestartPolicy{2, 30 * time.Minute, 15 * time.Second, "fail"}},
 		{"task restart", *task.RestartPolicy, *g.RestartPolicy},
@@ -44,7 +63,8 @@ func TestCanonicalize_FillsDefaults(t *testing.T) {
 		{"resources", *task.Resources, Resources{CPU: 100, MemoryMB: 300}},
 		{"kill timeout", task.KillTimeout, 5 * time.Second},
 		{"logs", *task.LogConfig, LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
-		{"volume name", g.Volumes["data"].Name, "data"}, {"propagation", task.VolumeMounts[0].PropagationMode,
+		{"volume name", g.Volumes["data"].Name, "data"},
+		{"propagation", task.VolumeMounts[0].PropagationMode,
 			"private"},
 		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi",
 			30 * time.Second, 0, ""}},
@@ -60,7 +80,7 @@ func TestCanonicalize_FillsDefaults(t *testing.T) {
 
 func TestCanonicalize_IsIdempotent(t *testing.T) {
 	for _, kind := range jobTypes {
-		j := aJob(func(j *Job) { j.Type = kind })
+		j := testJob(func(j *Job) { j.Type = kind })
 		before := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0])
 		j.Canonicalize()
 		if after := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0]); after != before {
@@ -71,7 +91,10 @@ func TestCanonicalize_IsIdempotent(t *testing.T) {
 }
 
 func TestCanonicalize_DropsASystemJobsEmptyReschedulePolicy(t *testing.T) {
-	j := aJob(func(j *Job) { j.Type, j.TaskGroups[0].ReschedulePolicy = JobSystem, &ReschedulePolicy{} })
+	j := testJob(func(j *Job) {
+		j.Type = JobSystem
+		j.TaskGroups[0].ReschedulePolicy = &ReschedulePolicy{}
+	})
 	if err := j.Validate(); err != nil || j.TaskGroups[0].ReschedulePolicy != nil {
 		t.Errorf("%+v, %v", j.TaskGroups[0].ReschedulePolicy, err)
 	}
@@ -79,7 +102,7 @@ func TestCanonicalize_DropsASystemJobsEmptyReschedulePolicy(t *testing.T) {
 
 func group(edit func(*TaskGroup)) func(*Job) { return func(j *Job) { edit(j.TaskGroups[0]) } }
 func task(edit func(*Task)) func(*Job)       { return func(j *Job) { edit(j.TaskGroups[0].Tasks[0]) } }
-func vol(edit func(*VolumeRequest)) func(*Job) {
+func volume(edit func(*VolumeRequest)) func(*Job) {
 	return func(j *Job) { edit(j.TaskGroups[0].Volumes["data"]) }
 }
 func plugin(edit func(*CSIPluginConfig)) func(*Job) {
@@ -117,13 +140,23 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		{`group "g": count -1 must not be negative`, group(func(g *TaskGroup) { g.Count = -1 })},
 		{``, group(func(g *TaskGroup) { g.Count = 0 })},
 		{`group "g": count 2: a system job places one on every feasible node`,
-			func(j *Job) { j.Type, j.TaskGroups[0].Count = JobSystem, 2 }},
+			func(j *Job) {
+				j.Type = JobSystem
+				j.TaskGroups[0].Count = 2
+			}},
 		{`group "g": reschedule: a system job has none`,
-			func(j *Job) { j.Type, j.TaskGroups[0].ReschedulePolicy = JobSystem, &ReschedulePolicy{Attempts: 1} }},
+			func(j *Job) {
+				j.Type = JobSystem
+				j.TaskGroups[0].ReschedulePolicy = &ReschedulePolicy{Attempts: 1}
+			}},
 		{`group "g": restart: mode "never" must be one of fail, delay`,
 			group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Mode: "never"} })},
 		{`restart: 10 attempts, 10s apart, do not fit into an interval of 30s`, group(func(g *TaskGroup) {
-			g.RestartPolicy = &RestartPolicy{Attempts: 10, Delay: 10 * time.Second, Interval: 30 * time.Second}
+			g.RestartPolicy = &RestartPolicy{
+				Attempts: 10,
+				Delay:    10 * time.Second,
+				Interval: 30 * time.Second,
+			}
 		})},
 		{`restart: interval must be above zero`,
 			group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Interval: -1} })},
@@ -132,8 +165,10 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		})},
 		{`reschedule: max_delay 1s must not be below delay 30s`,
 			group(func(g *TaskGroup) {
-				g.ReschedulePolicy = &ReschedulePolicy{Unlimited: true,
-					MaxDelay: time.Second}
+				g.ReschedulePolicy = &ReschedulePolicy{
+					Unlimited: true,
+					MaxDelay:  time.Second,
+				}
 			})},
 		{``, group(func(g *TaskGroup) { g.ReschedulePolicy = &ReschedulePolicy{} })},
 		{`ephemeral_disk: sticky and migrate are not supported by berth yet`,
@@ -145,41 +180,68 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			g.Tasks = []*Task{{Name: "a", Driver: "x", Leader: true}, {Name: "b", Driver: "x", Leader: true}}
 		})},
 		{`tasks "t" and "u" both run the node half of plugin "hostpath"`, group(func(g *TaskGroup) {
-			g.Tasks = append(g.Tasks, &Task{Name: "u", Driver: "x", CSIPluginConfig: &CSIPluginConfig{ID: "hostpath",
-				Type: CSIPluginMonolith}})
+			g.Tasks = append(g.Tasks, &Task{
+				Name:   "u",
+				Driver: "x",
+				CSIPluginConfig: &CSIPluginConfig{
+					ID:   "hostpath",
+					Type: CSIPluginMonolith,
+				},
+			})
 		})},
 		{``, group(func(g *TaskGroup) {
-			g.Tasks = append(g.Tasks, &Task{Name: "u", Driver: "x", CSIPluginConfig: &CSIPluginConfig{ID: "hostpath",
-				Type: CSIPluginController}})
+			g.Tasks = append(g.Tasks, &Task{
+				Name:   "u",
+				Driver: "x",
+				CSIPluginConfig: &CSIPluginConfig{
+					ID:   "hostpath",
+					Type: CSIPluginController,
+				},
+			})
 		})},
 
-		{`volume "data": type "host" must be csi`, vol(func(v *VolumeRequest) { v.Type = "host" })},
-		{`volume "data": source is required`, vol(func(v *VolumeRequest) { v.Source = "" })},
+		{`volume "data": type "host" must be csi`, volume(func(v *VolumeRequest) { v.Type = "host" })},
+		{`volume "data": source is required`, volume(func(v *VolumeRequest) { v.Source = "" })},
 		{`volume "data": source must be a volume's ID; ${...} is not interpolated in it`,
-			vol(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })},
+			volume(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })},
 		{`volume "data": access_mode is required; one of single-node-reader-only, single-node-writer`,
-			vol(func(v *VolumeRequest) { v.AccessMode = "" })},
+			volume(func(v *VolumeRequest) { v.AccessMode = "" })},
 		{`volume "data": access_mode "ReadWriteOnce" is unknown; one of`,
-			vol(func(v *VolumeRequest) { v.AccessMode = "ReadWriteOnce" })},
+			volume(func(v *VolumeRequest) { v.AccessMode = "ReadWriteOnce" })},
 		{`volume "data": attachment_mode is required; one of file-system, block-device`,
-			vol(func(v *VolumeRequest) { v.AttachmentMode = "" })},
+			volume(func(v *VolumeRequest) { v.AttachmentMode = "" })},
 		{`volume "data": access_mode multi-node-reader-only needs read_only = true`,
-			vol(func(v *VolumeRequest) { v.AccessMode = CSIMultiNodeReader })},
+			volume(func(v *VolumeRequest) { v.AccessMode = CSIMultiNodeReader })},
 		{`volume "data": mount_options must not be there with attachment_mode block-device`,
-			vol(func(v *VolumeRequest) {
-				v.AttachmentMode, v.MountOptions = CSIBlockDevice, &CSIMountOptions{FSType: "ext4"}
+			volume(func(v *VolumeRequest) {
+				v.AttachmentMode = CSIBlockDevice
+				v.MountOptions = &CSIMountOptions{FSType: "ext4"}
 			})},
 		{`volume "data": access_mode single-node-writer allows one allocation, but count is 2`,
 			group(func(g *TaskGroup) { g.Count = 2 })},
-		{``, group(func(g *TaskGroup) { g.Count, g.Volumes["data"].PerAlloc = 2, true })},
-		{`allows one allocation, but count is 2`,
-			group(func(g *TaskGroup) { g.Count, g.Volumes["data"].AccessMode = 2, CSIMultiNodeSingleWriter })},
 		{``, group(func(g *TaskGroup) {
-			g.Count, g.Volumes["data"].AccessMode, g.Volumes["data"].ReadOnly = 2, CSIMultiNodeSingleWriter, true
+			g.Count = 2
+			g.Volumes["data"].PerAlloc = true
 		})},
-		{``, group(func(g *TaskGroup) { g.Count, g.Volumes["data"].AccessMode = 2, CSIMultiNodeMultipleWriter })},
+		{`allows one allocation, but count is 2`,
+			group(func(g *TaskGroup) {
+				g.Count = 2
+				g.Volumes["data"].AccessMode = CSIMultiNodeSingleWriter
+			})},
+		{``, group(func(g *TaskGroup) {
+			g.Count = 2
+			g.Volumes["data"].AccessMode = CSIMultiNodeSingleWriter
+			g.Volumes["data"].ReadOnly = true
+		})},
+		{``, group(func(g *TaskGroup) {
+			g.Count = 2
+			g.Volumes["data"].AccessMode = CSIMultiNodeMultipleWriter
+		})},
 		{`per_alloc is not for system jobs`,
-			func(j *Job) { j.Type, j.TaskGroups[0].Volumes["data"].PerAlloc = JobSystem, true }},
+			func(j *Job) {
+				j.Type = JobSystem
+				j.TaskGroups[0].Volumes["data"].PerAlloc = true
+			}},
 		{`volume "twin": source "db" is that of volume "data" too`,
 			group(func(g *TaskGroup) { c := *g.Volumes["data"]; g.Volumes["twin"] = &c })},
 		{`volume "null" is null`, group(func(g *TaskGroup) { g.Volumes["null"] = nil })},
@@ -187,7 +249,10 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		{`task "t": driver is required`, task(func(t *Task) { t.Driver = "" })},
 		{`task "t": volume_mount: a task of the driver raw_exec has no file system of its own`,
 			task(func(t *Task) { t.Driver = "raw_exec" })},
-		{``, task(func(t *Task) { t.Driver, t.VolumeMounts = "raw_exec", nil })},
+		{``, task(func(t *Task) {
+			t.Driver = "raw_exec"
+			t.VolumeMounts = nil
+		})},
 		{`task "t": env: key "" must not be empty`, task(func(t *Task) { t.Env = map[string]string{"": "x"} })},
 		{`task "t": env: the value of "A" must not hold NUL`,
 			task(func(t *Task) { t.Env = map[string]string{"A": "s3cret\x00"} })},
@@ -216,7 +281,10 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/" })},
 		{``, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi-staging" })},
 		{`csi_plugin: mount_dir "/a/b" must not be within stage_publish_base_dir "/a"`,
-			plugin(func(c *CSIPluginConfig) { c.MountDir, c.StagePublishBaseDir = "/a/b", "/a" })},
+			plugin(func(c *CSIPluginConfig) {
+				c.MountDir = "/a/b"
+				c.StagePublishBaseDir = "/a"
+			})},
 		{`csi_plugin: hang_timeout must not be negative`, plugin(func(c *CSIPluginConfig) { c.HangTimeout = -1 })},
 		{`csi_plugin: former_provider is longer than 63 bytes`,
 			plugin(func(c *CSIPluginConfig) { c.FormerProvider = strings.Repeat("x", 64) })},
@@ -249,7 +317,7 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		{``, constrained(&Constraint{LTarget: "${attr.x}", Operand: "is_set"})},
 		{``, constrained(&Constraint{Operand: "distinct_hosts", RTarget: "true"})},
 	} {
-		err := aJob(c.edit).Validate()
+		err := testJob(c.edit).Validate()
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("want valid, got %v", err)
@@ -278,7 +346,7 @@ func configOf(levels int) map[string]any {
 // read.
 func TestJobValidate_BoundsTheNestingOfConfigs(t *testing.T) {
 	const most = 250
-	nested := func(levels int) *Job { return aJob(task(func(t *Task) { t.Config = configOf(levels) })) }
+	nested := func(levels int) *Job { return testJob(task(func(t *Task) { t.Config = configOf(levels) })) }
 	err := nested(most + 1).Validate()
 	if err == nil || !strings.Contains(err.Error(), "config nests maps and lists more than 250 levels deep") {
 		t.Error(err)
@@ -303,8 +371,10 @@ func TestJobValidate_BoundsTheNestingOfConfigs(t *testing.T) {
 }
 
 func TestJobValidate_ReportsEveryFault(t *testing.T) {
-	err := aJob(func(j *Job) {
-		j.Priority, j.TaskGroups[0].Tasks[0].Driver, j.TaskGroups[0].Volumes["data"].Source = 1000, "", ""
+	err := testJob(func(j *Job) {
+		j.Priority = 1000
+		j.TaskGroups[0].Tasks[0].Driver = ""
+		j.TaskGroups[0].Volumes["data"].Source = ""
 	}).Validate()
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != 3 {
 		t.Errorf("%d lines: %v", len(lines), err)
@@ -330,7 +400,12 @@ func TestNodeReports_HoldNoTimeThatJSONLacks(t *testing.T) {
 			t.Errorf("year %d: %v", year, err)
 		}
 		near := time.Unix(5, 0).UTC()
-		state := &TaskState{State: TaskRunning, LastRestart: far, StartedAt: near, FinishedAt: far}
+		state := &TaskState{
+			State:       TaskRunning,
+			LastRestart: far,
+			StartedAt:   near,
+			FinishedAt:  far,
+		}
 		bounded := (&AllocClientUpdate{ID: "a", TaskStates: map[string]*TaskState{"t": state}}).Bounded()
 		if _, err := json.Marshal(bounded); err != nil || bounded.TaskStates["t"].StartedAt != near {
 			t.Errorf("year %d: %v, %+v", year, err, bounded.TaskStates["t"])

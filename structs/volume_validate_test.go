@@ -6,9 +6,13 @@ import (
 	"testing"
 )
 
-func aVolume(edits ...func(*CSIVolume)) *CSIVolume {
-	v := &CSIVolume{ID: "db", PluginID: "hostpath", RequestedCapabilities: []*CSIVolumeCapability{{CSIFileSystem,
-		CSISingleNodeWriter}}}
+func testVolume(edits ...func(*CSIVolume)) *CSIVolume {
+	v := &CSIVolume{
+		ID:       "db",
+		PluginID: "hostpath",
+		RequestedCapabilities: []*CSIVolumeCapability{{CSIFileSystem,
+			CSISingleNodeWriter}},
+	}
 	for _, edit := range edits {
 		edit(v)
 	}
@@ -25,7 +29,7 @@ func required(segments map[string]string) func(*CSIVolume) {
 func checkVolumes(t *testing.T, cases map[string]func(*CSIVolume)) {
 	t.Helper()
 	for want, edit := range cases {
-		err := aVolume(edit).Validate()
+		err := testVolume(edit).Validate()
 		switch {
 		case strings.HasPrefix(want, "ok") && err != nil:
 			t.Errorf("want valid, got %v", err)
@@ -45,23 +49,22 @@ func TestVolumeValidate_NamesTheFault(t *testing.T) {
 		`volume "db": namespace "no such" must be`: func(v *CSIVolume) { v.Namespace = "no such" },
 		`volume "db": plugin_id is required`:       func(v *CSIVolume) { v.PluginID = "" },
 		`volume "db": snapshot_id and clone_id exclude one another`: func(v *CSIVolume) {
-			v.SnapshotID,
-				v.CloneID = "a", "b"
+			v.SnapshotID = "a"
+			v.CloneID = "b"
 		},
 		`volume "db": at least one capability`: func(v *CSIVolume) { v.RequestedCapabilities = nil },
 		`volume "db": capability 2: access_mode is required`: func(v *CSIVolume) {
-			v.RequestedCapabilities = append(v.RequestedCapabilities,
-				&CSIVolumeCapability{})
+			v.RequestedCapabilities = append(v.RequestedCapabilities, &CSIVolumeCapability{})
 		},
 		`volume "db": capability 2: it is there twice`: func(v *CSIVolume) {
 			v.RequestedCapabilities = append(v.RequestedCapabilities, v.RequestedCapabilities[0])
 		},
 		`volume "db": capability 2: it is null`: func(v *CSIVolume) {
-			v.RequestedCapabilities = append(v.RequestedCapabilities,
-				nil)
+			v.RequestedCapabilities = append(v.RequestedCapabilities, nil)
 		},
 		`volume "db": mount_options need a capability with attachment_mode file-system`: func(v *CSIVolume) {
-			v.RequestedCapabilities[0].AttachmentMode, v.MountOptions = CSIBlockDevice, &CSIMountOptions{}
+			v.RequestedCapabilities[0].AttachmentMode = CSIBlockDevice
+			v.MountOptions = &CSIMountOptions{}
 		},
 		`volume "db": topology_request: required 1: segments must not be empty`: required(nil),
 		`volume "db": topology_request: preferred 1: it must also be among the required`: func(v *CSIVolume) {
@@ -74,23 +77,23 @@ func TestVolumeValidate_NamesTheFault(t *testing.T) {
 func TestDuty_B1_StringsAndMapsAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 129)
 	checkVolumes(t, map[string]func(*CSIVolume){
-		`ok`:                                 func(v *CSIVolume) { v.Name, v.ExternalID = long[:128], long[:128] },
-		`name has 129 bytes; CSI allows 128`: func(v *CSIVolume) { v.Name = long },
+		`ok`: func(v *CSIVolume) {
+			v.Name = long[:128]
+			v.ExternalID = long[:128]
+		},
+		`name has 129 bytes; CSI allows 128`:        func(v *CSIVolume) { v.Name = long },
 		`external_id has 129 bytes; CSI allows 128`: func(v *CSIVolume) { v.ExternalID = long },
 		`snapshot_id has 129 bytes; CSI allows 128`: func(v *CSIVolume) { v.SnapshotID = long },
 		`clone_id has 129 bytes; CSI allows 128`:    func(v *CSIVolume) { v.CloneID = long },
 		`external_id must be text in UTF-8`:         func(v *CSIVolume) { v.ExternalID = "\xff" },
 		`parameters has 4097 bytes; CSI allows 4096`: func(v *CSIVolume) {
-			v.Parameters = map[string]string{"k": strings.Repeat("x",
-				4096)}
+			v.Parameters = map[string]string{"k": strings.Repeat("x", 4096)}
 		},
 		`context has 5001 bytes; CSI allows 4096`: func(v *CSIVolume) {
-			v.Context = map[string]string{"k": strings.Repeat("x",
-				5000)}
+			v.Context = map[string]string{"k": strings.Repeat("x", 5000)}
 		},
 		`secrets has 6001 bytes; CSI allows 4096`: func(v *CSIVolume) {
-			v.Secrets = Secrets{"k": strings.Repeat("s3cret",
-				1000)}
+			v.Secrets = Secrets{"k": strings.Repeat("s3cret", 1000)}
 		},
 		`secrets: key or value is not text in UTF-8`:   func(v *CSIVolume) { v.Secrets = Secrets{"k": "s3cret\xff"} },
 		`parameters has an empty key`:                  func(v *CSIVolume) { v.Parameters = map[string]string{"": "x"} },
@@ -110,12 +113,12 @@ func TestDuty_B2_MountFlagsAreBoundedAndNotShown(t *testing.T) {
 
 func TestDuty_B6_NamesHoldNoControlCharacters(t *testing.T) {
 	for _, r := range []rune{0x01, 0x08, 0x0B, 0x0C, 0x0E, 0x1F, 0x7F, 0x80, 0x9F} {
-		if err := aVolume(func(v *CSIVolume) { v.Name = "a" + string(r) }).Validate(); err == nil {
+		if err := testVolume(func(v *CSIVolume) { v.Name = "a" + string(r) }).Validate(); err == nil {
 			t.Errorf("name with %U is allowed", r)
 		}
 	}
 	for _, name := range []string{"tab\t", "line\n", "größe 世界", "a b"} {
-		if err := aVolume(func(v *CSIVolume) { v.Name = name }).Validate(); err != nil {
+		if err := testVolume(func(v *CSIVolume) { v.Name = name }).Validate(); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -128,12 +131,12 @@ func TestDuty_B7_B8_Capacity(t *testing.T) {
 		`capacity_min 8.0 EiB (9223372036854775807 bytes) is above the largest size of a volume, 1.0 EiB`: func(v *CSIVolume) { v.RequestedCapacityMin = math.MaxInt64 },
 		`capacity_max 8.0 EiB (9223372036854775807 bytes) is above the largest size of a volume, 1.0 EiB`: func(v *CSIVolume) { v.RequestedCapacityMax = math.MaxInt64 },
 		`capacity_max (5 B) must not be below capacity_min (10 B)`: func(v *CSIVolume) {
-			v.RequestedCapacityMin,
-				v.RequestedCapacityMax = 10, 5
+			v.RequestedCapacityMin = 10
+			v.RequestedCapacityMax = 5
 		},
 		`ok, equal values ask for the very size`: func(v *CSIVolume) {
-			v.RequestedCapacityMin,
-				v.RequestedCapacityMax = 10, 10
+			v.RequestedCapacityMin = 10
+			v.RequestedCapacityMax = 10
 		},
 		`ok, no maximum`: func(v *CSIVolume) { v.RequestedCapacityMin = 10 },
 	})
@@ -142,8 +145,10 @@ func TestDuty_B7_B8_Capacity(t *testing.T) {
 func TestDuty_B9_TopologySegments(t *testing.T) {
 	long := strings.Repeat("x", 64)
 	checkVolumes(t, map[string]func(*CSIVolume){
-		`ok`: required(map[string]string{"topology.hostpath.csi/node": "n-1.example",
-			"zone": "eu_1"}),
+		`ok`: required(map[string]string{
+			"topology.hostpath.csi/node": "n-1.example",
+			"zone":                       "eu_1",
+		}),
 		`segment key "-a" must be`:          required(map[string]string{"-a": "x"}),
 		`segment key "a/b/c" must be`:       required(map[string]string{"a/b/c": "x"}),
 		`segment key "/a" must be`:          required(map[string]string{"/a": "x"}),
@@ -158,8 +163,10 @@ func TestDuty_D4_SecretKeys(t *testing.T) {
 	checkVolumes(t, map[string]func(*CSIVolume){
 		`ok`: func(v *CSIVolume) { v.Secrets = Secrets{"user-name_1.x": "s3cret"} },
 		`secrets: 1 keys hold other charact`: func(v *CSIVolume) {
-			v.Secrets = Secrets{"my s3cret": "x",
-				"fine": "y"}
+			v.Secrets = Secrets{
+				"my s3cret": "x",
+				"fine":      "y",
+			}
 		},
 	})
 }

@@ -67,8 +67,8 @@ func MetaOf(resp any) *structs.QueryMeta {
 	return resp.(ReadResponse).Meta()
 }
 
-// limitWait bounds ctx by the time that a query may wait. A query that is not stale also ends when this server
-// loses its leadership: the server may be partitioned and then sees no changes.
+// limitWait bounds ctx by the time that a query may wait. A query that is not stale also ends when this
+// server loses its leadership: the server may be partitioned and then sees no changes.
 func (e *Engine) limitWait(
 	ctx context.Context, q *structs.QueryOptions,
 ) (context.Context, context.CancelFunc) {

@@ -78,8 +78,8 @@ func (c *digestCache) requestKey(req Request) uint64 {
 	return d.Sum64()
 }
 
-// answerDigest returns the digest of an answer, or of the error in its place. It makes the rows of a stream one
-// after another.
+// answerDigest returns the digest of an answer, or of the error in its place. It makes the rows of a stream
+// one after another.
 func (c *digestCache) answerDigest(resp any, err error) (uint64, error) {
 	d := c.digester()
 	if err != nil {

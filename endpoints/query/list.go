@@ -28,9 +28,9 @@ func Whole[Row any](row, stub *Row) { *stub = *row }
 // errFull ends a page that has its rows.
 var errFull = errors.New("the page is full")
 
-// Page returns the stubs for the options of a request, and sets NextToken of the response. The rows come in the
-// order of Key or, with Reverse, in its opposite, and may begin at Start. Page reads no more of them than it
-// needs. If the caller asked to stream, Page makes no stubs and sets Rows of the response.
+// Page returns the stubs for the options of a request, and sets NextToken of the response. The rows come in
+// the order of Key or, with Reverse, in its opposite, and may begin at Start. Page reads no more of them than
+// it needs. If the caller asked to stream, Page makes no stubs and sets Rows of the response.
 func (l List[Row, Stub]) Page(
 	rows iter.Seq[*Row],
 	req ReadRequest,
