@@ -22,8 +22,7 @@ type instanceMap = map[structs.CSIInstanceKey]*structs.CSIPluginInstance
 func instancesByKey(instances []*structs.CSIPluginInstance) instanceMap {
 	m := make(instanceMap, len(instances))
 	for _, i := range instances {
-		k := structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}
-		m[k] = i
+		m[i.Key()] = i
 	}
 	return m
 }

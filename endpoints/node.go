@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"time"
 
 	"berth/endpoints/query"
 	"berth/fsm"
@@ -16,15 +17,16 @@ import (
 // nodes serve Node.
 type nodes struct{ *Endpoints }
 
-// bindSession keeps the connection of a request that a node made itself; the leader calls the node over it. A
-// forwarded request came over the connection of another server.
-func (n nodes) bindSession(
+// renewLease renews the lease of a node. It also keeps the connection of a request that the node made itself,
+// over which the leader calls the node. A forwarded request came over the connection of another server.
+func (n nodes) renewLease(
 	ctx context.Context, nodeID string, w *structs.WriteOptions,
-) {
+) (ttl time.Duration, servers []string) {
 	session := rpc.SessionFrom(ctx)
 	if session != nil && !w.Forwarded {
 		n.nodes.Bind(nodeID, session)
 	}
+	return n.leases.Renew(nodeID), n.raft.Servers()
 }
 
 // register creates or updates a node. A registration without changes needs no log entry, like a heartbeat.
@@ -48,9 +50,8 @@ func (n nodes) register(
 	if err != nil {
 		return 0, err
 	}
-	n.bindSession(ctx, node.ID, &req.WriteOptions)
-	resp.HeartbeatTTL = n.leases.Renew(node.ID)
-	resp.Servers = n.raft.Servers()
+	resp.HeartbeatTTL, resp.Servers = n.renewLease(
+		ctx, node.ID, &req.WriteOptions)
 	return index, nil
 }
 
@@ -113,9 +114,8 @@ func (n nodes) heartbeat(
 			return 0, err
 		}
 	}
-	n.bindSession(ctx, req.NodeID, &req.WriteOptions)
-	resp.HeartbeatTTL = n.leases.Renew(req.NodeID)
-	resp.Servers = n.raft.Servers()
+	resp.HeartbeatTTL, resp.Servers = n.renewLease(
+		ctx, req.NodeID, &req.WriteOptions)
 	resp.Unaccounted = node.Unaccounted && !accounted
 	return index, nil
 }

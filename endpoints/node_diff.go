@@ -30,10 +30,7 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 		if row == nil || !state.SameInstance(row, i) {
 			return false
 		}
-		seen[structs.CSIInstanceKey{
-			PluginID: i.PluginID,
-			Kind:     i.Kind,
-		}] = true
+		seen[i.Key()] = true
 	}
 	for _, k := range r.Removes {
 		row := state.Instance(tx, k.PluginID, k.Kind, r.NodeID)
@@ -45,11 +42,7 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 		return true
 	}
 	for row := range state.InstancesByNode(tx, r.NodeID) {
-		key := structs.CSIInstanceKey{
-			PluginID: row.PluginID,
-			Kind:     row.Kind,
-		}
-		if !seen[key] {
+		if !seen[row.Key()] {
 			return false
 		}
 	}

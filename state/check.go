@@ -314,7 +314,7 @@ func (c *checker) instances() {
 		c.want(!i.Healthy || p == nil ||
 			i.IsDriver(p.Provider) && !i.OtherDriver,
 			"%s is healthy and of another driver, %q", subject, i.Provider)
-		halves[i.NodeID] = append(halves[i.NodeID], halfOf(i))
+		halves[i.NodeID] = append(halves[i.NodeID], i.Key())
 	}
 	for n := range nodes.Scan(c) {
 		named := n.CSIInstances()

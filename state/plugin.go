@@ -207,7 +207,7 @@ func reportedHalves(
 		if i == nil {
 			continue
 		}
-		k := halfOf(i)
+		k := i.Key()
 		at, there := slices.BinarySearchFunc(keys, k, compareHalves)
 		if !there {
 			keys = slices.Insert(keys, at, k)
@@ -220,11 +220,6 @@ func reportedHalves(
 		return nil
 	}
 	return *intern.Value(&keys)
-}
-
-// halfOf returns the key of the instance among those of its node.
-func halfOf(i *structs.CSIPluginInstance) structs.CSIInstanceKey {
-	return structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}
 }
 
 func compareHalves(a, b structs.CSIInstanceKey) int {

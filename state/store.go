@@ -81,7 +81,7 @@ func markDown(tx *mvcc.LoadTx) {
 func linkInstances(tx *mvcc.LoadTx) {
 	keys := map[string][]structs.CSIInstanceKey{}
 	for i := range instances.Scan(tx) {
-		keys[i.NodeID] = append(keys[i.NodeID], halfOf(i))
+		keys[i.NodeID] = append(keys[i.NodeID], i.Key())
 	}
 	for n := range nodes.Scan(tx) {
 		if own := keys[n.ID]; own != nil {

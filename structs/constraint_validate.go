@@ -22,12 +22,19 @@ const (
 )
 
 var constraintOperands = []string{
-	"=", "==", "is", "!=", "not", "<", "<=", ">", ">=", ConstraintRegexp, ConstraintVersion, ConstraintSemver,
-	ConstraintSetContains, ConstraintSetContainsAll, ConstraintSetContainsAny, ConstraintIsSet,
-	ConstraintIsNotSet, ConstraintDistinctHosts,
+	"=", "==", "is", "!=", "not", "<", "<=", ">", ">=",
+	ConstraintRegexp,
+	ConstraintVersion,
+	ConstraintSemver,
+	ConstraintSetContains,
+	ConstraintSetContainsAll,
+	ConstraintSetContainsAny,
+	ConstraintIsSet,
+	ConstraintIsNotSet,
+	ConstraintDistinctHosts,
 }
 
-// checkConstraints checks each constraint. The values of targets are known on the nodes alone.
+// checkConstraints checks each constraint. Only nodes know the values of targets.
 func (f fieldErrors) checkConstraints(list []*Constraint) {
 	for i, c := range firstOf(f, "constraints", list, MaxConstraints) {
 		f := f.at("constraint %d", i+1)
@@ -62,5 +69,6 @@ func (f fieldErrors) checkConstraintValue(c *Constraint) {
 		_, err = version.NewConstraint(c.RTarget)
 	}
 	f.require(c.RTarget != "", "value is required with operator %s", c.Operand)
-	f.require(err == nil || c.RTarget == "", "value of %s: %v", c.Operand, err)
+	f.require(err == nil || c.RTarget == "",
+		"value of %s: %v", c.Operand, err)
 }

@@ -156,6 +156,11 @@ func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
 	return &c
 }
 
+// Key names the instance on its node.
+func (i *CSIPluginInstance) Key() CSIInstanceKey {
+	return CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}
+}
+
 // NodeReport returns the answers of the node half, empty ones if the instance is nil or has none.
 func (i *CSIPluginInstance) NodeReport() CSINodeInfo {
 	if i == nil || i.NodeInfo == nil {

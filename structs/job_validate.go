@@ -19,7 +19,8 @@ func (j *Job) Validate() error {
 	f = f.at("job %q", j.ID)
 	f.checkName("region", j.Region)
 	f.checkNamespace(j.Namespace)
-	f.require(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0),
+	f.require(len(j.Name) <= MaxName &&
+		!strings.ContainsRune(j.Name, 0),
 		"name must have at most %d bytes and no NUL", MaxName)
 	f.checkOneOf("type", j.Type, jobTypes)
 	f.require(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
@@ -56,7 +57,8 @@ func (f fieldErrors) checkMeta(what string, m map[string]string) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		f.require(environKeyForm.MatchString(k), "%s: key %q must not be empty nor hold = or NUL", what, k)
-		f.require(!strings.ContainsRune(m[k], 0), "%s: the value of %q must not hold NUL", what, k)
+		f.require(!strings.ContainsRune(m[k], 0),
+			"%s: the value of %q must not hold NUL", what, k)
 	}
 }
 
@@ -145,7 +147,8 @@ func (p *RestartPolicy) validate(f fieldErrors) {
 	f.checkDuration("delay", p.Delay, MaxInterval)
 	f.require(p.Interval > 0, "interval must be above zero")
 	f.checkDuration("interval", p.Interval, MaxInterval)
-	f.require(p.Attempts <= 0 || p.Delay <= 0 || int64(p.Interval/p.Delay) >= int64(p.Attempts),
+	f.require(p.Attempts <= 0 || p.Delay <= 0 ||
+		int64(p.Interval/p.Delay) >= int64(p.Attempts),
 		"%d attempts, %s apart, do not fit into an interval of %s", p.Attempts, p.Delay, p.Interval)
 }
 
@@ -171,14 +174,16 @@ func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
 		"source must be a volume's ID; ${...} is not interpolated in it")
 	f.checkName("source", v.Source)
 	f.checkModes(v.AccessMode, v.AttachmentMode)
-	f.require(!v.AccessMode.ReaderOnly() || v.ReadOnly, "access_mode %s needs read_only = true", v.AccessMode)
+	f.require(!v.AccessMode.ReaderOnly() || v.ReadOnly,
+		"access_mode %s needs read_only = true", v.AccessMode)
 	f.require(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil,
 		"mount_options must not be there with attachment_mode block-device")
 	f.checkMountOptions(v.MountOptions)
 	f.require(!v.PerAlloc || !j.PerNode(),
 		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
-	alone := v.AccessMode.SingleNode() || v.AccessMode == CSIMultiNodeSingleWriter && !v.ReadOnly
-	f.require(!alone || v.PerAlloc || g.Count <= 1,
+	exclusive := v.AccessMode.SingleNode() ||
+		v.AccessMode == CSIMultiNodeSingleWriter && !v.ReadOnly
+	f.require(!exclusive || v.PerAlloc || g.Count <= 1,
 		"access_mode %s allows one allocation, but count is %d; "+
 			"use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
 }
@@ -225,9 +230,9 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	t.validateMounts(f, g)
 }
 
-// nestsWithin reports whether a value of a task's config nests maps and lists at most so many levels deep. A
-// value has to stay far from the depth limit of a decoder: a log entry, an answer and a snapshot hold it at
-// different depths, and a server that cannot read an entry stops.
+// nestsWithin reports whether a value of a task's config nests maps and lists at most a number of levels
+// deep. A value has to stay far from the depth limit of a decoder: a log entry, an answer and a snapshot hold
+// it at different depths, and a server that cannot read an entry stops.
 func nestsWithin(v any, levels int) bool {
 	var parts iter.Seq[any]
 	switch v := v.(type) {
@@ -253,9 +258,10 @@ func nestsWithin(v any, levels int) bool {
 const driverRawExec = "raw_exec"
 
 var signals = []string{
-	"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
-	"TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF",
-	"WINCH", "IO", "PWR", "SYS",
+	"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE",
+	"KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT",
+	"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU",
+	"XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 }
 
 func (r *Resources) validate(f fieldErrors) {
@@ -277,7 +283,8 @@ func (r Resources) validateSum(f fieldErrors) {
 
 func (c *CSIPluginConfig) validate(f fieldErrors) {
 	f.checkPluginID("id", c.ID)
-	f.checkOneOf("type", c.Type, []string{CSIPluginNode, CSIPluginController, CSIPluginMonolith})
+	f.checkOneOf("type", c.Type,
+		[]string{CSIPluginNode, CSIPluginController, CSIPluginMonolith})
 	f.checkAbsolutePath("mount_dir", c.MountDir)
 	f.checkAbsolutePath("stage_publish_base_dir", c.StagePublishBaseDir)
 	f.require(len(c.StagePublishBaseDir) <= MaxPluginBaseDir,
@@ -298,7 +305,8 @@ func (c *CSIPluginConfig) validate(f fieldErrors) {
 // checkAbsolutePath checks a directory inside a task that something is mounted on.
 func (f fieldErrors) checkAbsolutePath(what, dir string) {
 	f.checkText(what, dir)
-	f.require(path.IsAbs(dir) && path.Clean(dir) != "/" && !strings.ContainsRune(dir, 0),
+	f.require(path.IsAbs(dir) && path.Clean(dir) != "/" &&
+		!strings.ContainsRune(dir, 0),
 		"%s %q must be an absolute path other than /", what, dir)
 }
 
@@ -346,8 +354,9 @@ func (f fieldErrors) checkDestination(dir string) {
 		f.checkText("destination", dir)
 	case dir == "":
 		f.addf("destination is required")
-	case strings.Contains(dir, "${"): // known on the node alone
-	case strings.ContainsRune(dir, 0) || slices.Contains(strings.Split(dir, "/"), "..") ||
+	case strings.Contains(dir, "${"): // only the node knows the value
+	case strings.ContainsRune(dir, 0) ||
+		slices.Contains(strings.Split(dir, "/"), "..") ||
 		path.Clean("/"+dir) == "/":
 		f.addf("destination %q must be a path inside the task without \"..\", other than /", dir)
 	}

@@ -8,7 +8,7 @@ import (
 
 // Validate checks the numbers and sizes that a node reports of itself.
 func (n *Node) Validate() error {
-	f := newFieldErrors("").at("node %q", n.ID)
+	f := newFieldErrors("node %q", n.ID)
 	f.checkTexts([]boundedText{
 		{"ID", n.ID, MaxName},
 		{"Name", n.Name, MaxName},
@@ -94,7 +94,7 @@ func (f fieldErrors) checkTotal(what string, n, most int64, unit string) {
 
 // Validate checks the numbers and sizes in the report of the volumes of the node with the given ID.
 func (i *NodeInventory) Validate(node string) error {
-	f := newFieldErrors("").at("node %q", node)
+	f := newFieldErrors("node %q", node)
 	f.checkHeld("Held", i.Held)
 	f.checkHeld("Left", i.Left)
 	return f.err()
@@ -119,7 +119,7 @@ func (f fieldErrors) checkHeld(list string, volumes []CSIHeldClaim) {
 
 // ValidateInstances checks the numbers and sizes in the report of the plugins of the node with the given ID.
 func ValidateInstances(node string, instances []*CSIPluginInstance) error {
-	f := newFieldErrors("").at("node %q", node)
+	f := newFieldErrors("node %q", node)
 	for _, i := range firstOf(f, "plugin instances", instances, MaxNodePlugins) {
 		if i != nil {
 			i.validate(f.at("plugin %q", i.PluginID))
@@ -174,7 +174,7 @@ func validateSize(n, asked int64) error {
 
 // Validate checks the sizes in a node's report on a volume of the given plugin.
 func (o *CSINodeExpandOutcome) Validate(plugin string) error {
-	f := newFieldErrors("").at("volume %q", o.VolumeID)
+	f := newFieldErrors("volume %q", o.VolumeID)
 	f = f.at("plugin %q", plugin).at("NodeExpandVolume")
 	f.checkTotal("the requested size", o.Bytes, MaxVolumeBytes, "bytes")
 	f.checkSize(o.Capacity, o.Bytes)
@@ -235,7 +235,7 @@ func (f fieldErrors) checkContext(what string, m map[string]string) {
 
 // CheckStates rejects states that neither an allocation nor a task has.
 func (u *AllocClientUpdate) CheckStates() error {
-	f := newFieldErrors("").at("allocation %q", u.ID)
+	f := newFieldErrors("allocation %q", u.ID)
 	statuses := []string{AllocPending, AllocRunning, AllocComplete, AllocFailed, AllocLost}
 	if u.ClientStatus != "" {
 		f.checkOneOf("ClientStatus", u.ClientStatus, statuses)

@@ -18,9 +18,6 @@ const Redacted = "[redacted]"
 // String never shows a value.
 func (s Secrets) String() string { return Redacted }
 
-// GoString never shows a value.
-func (s Secrets) GoString() string { return Redacted }
-
 // Format covers every verb of fmt.
 func (s Secrets) Format(f fmt.State, _ rune) {
 	_, _ = f.Write([]byte(Redacted))

@@ -19,9 +19,13 @@ type fieldErrors struct {
 	lines *errorLines
 }
 
-func newFieldErrors(path string) fieldErrors { return fieldErrors{path: path, lines: new(errorLines)} }
+// newFieldErrors collects the faults of a value with a name.
+func newFieldErrors(format string, args ...any) fieldErrors {
+	f := fieldErrors{lines: new(errorLines)}
+	return f.at(format, args...)
+}
 
-// at is the same gathering, one step further down.
+// at collects the faults of a part of the value, with the others.
 func (f fieldErrors) at(format string, args ...any) fieldErrors {
 	step := fmt.Sprintf(format, quotable(args)...)
 	if f.path != "" {
@@ -49,7 +53,7 @@ func (f fieldErrors) require(ok bool, format string, args ...any) {
 	}
 }
 
-// err is nil without faults, else one error of kind invalid with a line for each.
+// err returns nil without faults, else one error of kind invalid with a line for each.
 func (f fieldErrors) err() error {
 	if text := f.lines.String(); text != "" {
 		return Invalidf("%s", text)
@@ -74,11 +78,14 @@ func (f fieldErrors) checkBytes(what string, n, most int) {
 }
 
 // checkText checks the length of a free text.
-func (f fieldErrors) checkText(what, s string) { f.checkBytes(what, len(s), MaxText) }
+func (f fieldErrors) checkText(what, s string) {
+	f.checkBytes(what, len(s), MaxText)
+}
 
 // checkOneOf checks a value against the few allowed ones.
 func (f fieldErrors) checkOneOf(what, word string, words []string) {
-	f.require(slices.Contains(words, word), "%s %q must be %s", what, word, oneOf(words))
+	f.require(slices.Contains(words, word),
+		"%s %q must be %s", what, word, oneOf(words))
 }
 
 // checkRange checks a number; its unit follows it in the text.
@@ -122,7 +129,8 @@ func (f fieldErrors) checkLetters(what, s string) {
 		return
 	}
 	for _, r := range s {
-		if r == '/' || r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) {
+		if r == '/' || r == '\\' ||
+			unicode.IsControl(r) || unicode.IsSpace(r) {
 			f.addf("%s %q must not hold %q: slashes, white space and control characters are not allowed", what, s, r)
 			return
 		}
@@ -145,8 +153,14 @@ func (f fieldErrors) checkPluginID(what, id string) {
 
 // checkCSIString checks a string that is sent to a plugin (CSI spec, "Size Limits"); its text is not shown.
 func (f fieldErrors) checkCSIString(what, s string) {
-	f.require(len(s) <= MaxCSIString, "%s has %d bytes; CSI allows %d", what, len(s), MaxCSIString)
-	f.require(utf8.ValidString(s) && !strings.ContainsRune(s, 0), "%s must be text in UTF-8 without NUL", what)
+	f.require(len(s) <= MaxCSIString,
+		"%s has %d bytes; CSI allows %d", what, len(s), MaxCSIString)
+	f.require(isText(s), "%s must be text in UTF-8 without NUL", what)
+}
+
+// isText reports whether a string is UTF-8 without NUL.
+func isText(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
 // checkCSIMap checks a map that is sent to a plugin (CSI spec, "Size Limits"); no value is shown.
@@ -163,13 +177,14 @@ func (f fieldErrors) checkCSIMap(what string, m map[string]string) {
 
 // checkModes checks the modes of a volume or of a claim.
 func (f fieldErrors) checkModes(access CSIAccessMode, attachment CSIAttachmentMode) {
-	f.require(access.Valid(), "access_mode %s; %s", requiredOr(access), oneOf(CSIAccessModes))
+	f.require(access.Valid(),
+		"access_mode %s; %s", requiredOr(access), oneOf(CSIAccessModes))
 	f.require(attachment.Valid(),
 		"attachment_mode %s; one of %s, %s", requiredOr(attachment), CSIFileSystem, CSIBlockDevice)
 }
 
-// checkMountOptions checks them as CSI bounds them (CSI spec, VolumeCapability.MountVolume): flags may be
-// secret and are not shown.
+// checkMountOptions checks mount options by the bounds of the CSI spec (VolumeCapability.MountVolume). Flags
+// may be secret, so no fault shows them.
 func (f fieldErrors) checkMountOptions(o *CSIMountOptions) {
 	if o == nil {
 		return
@@ -179,17 +194,17 @@ func (f fieldErrors) checkMountOptions(o *CSIMountOptions) {
 	for _, flag := range o.MountFlags {
 		total += len(flag)
 		f.require(flag != "", "mount_options: mount_flags holds an empty flag")
-		f.require(utf8.ValidString(flag) && !strings.ContainsRune(flag, 0),
+		f.require(isText(flag),
 			"mount_options: a mount flag must be text in UTF-8 without NUL")
 	}
 	f.require(total <= MaxCSIMap,
 		"mount_options: mount_flags have %d bytes in all; CSI allows %d", total, MaxCSIMap)
 }
 
-// ownText is a text of berth's own, which a fault shows whole.
+// ownText is a text of berth itself, which a fault shows whole.
 type ownText string
 
-// oneOf writes the values that are allowed.
+// oneOf lists the allowed values.
 func oneOf[T ~string](values []T) ownText {
 	parts := make([]string, len(values))
 	for i, v := range values {

@@ -38,7 +38,7 @@ func (v *CSIVolume) Validate() error {
 
 // Validate checks the secrets to delete a volume with.
 func (r *CSIVolumeDeleteRequest) Validate() error {
-	f := newFieldErrors("").at("deleting volume %q", r.ID)
+	f := newFieldErrors("deleting volume %q", r.ID)
 	f.checkSecrets(r.Secrets)
 	return f.err()
 }
@@ -59,7 +59,7 @@ func (f fieldErrors) checkSecrets(given Secrets) {
 // ValidateMade checks the facts of a volume that its plugin answers to a creation, and that a user may give
 // for an existing one.
 func (v *CSIVolume) ValidateMade() error {
-	f := newFieldErrors("").at("volume %q", v.ID)
+	f := newFieldErrors("volume %q", v.ID)
 	f.checkTotal("capacity", v.Capacity, MaxVolumeBytes, "bytes")
 	f.checkTopologies(v.Topologies)
 	return f.err()
@@ -94,7 +94,9 @@ func (v *CSIVolume) DropServerFields() {
 // barredInName reports the characters that a volume's name must not contain (CSI spec,
 // CreateVolumeRequest.name).
 func barredInName(r rune) bool {
-	return r <= 0x08 || r == 0x0B || r == 0x0C || r >= 0x0E && r <= 0x1F || r >= 0x7F && r <= 0x9F
+	return r <= 0x08 || r == 0x0B || r == 0x0C ||
+		r >= 0x0E && r <= 0x1F ||
+		r >= 0x7F && r <= 0x9F
 }
 
 func (v *CSIVolume) validateCapacity(f fieldErrors) {
@@ -141,9 +143,12 @@ func (r *CSITopologyRequest) validate(f fieldErrors) {
 	for i, t := range firstOf(f, "preferred", r.Preferred, MaxListed) {
 		f := f.at("preferred %d", i+1)
 		t.validate(f)
-		listed := len(r.Required) == 0 || t == nil || slices.ContainsFunc(r.Required, func(q *CSITopology) bool {
-			return q != nil && len(q.Segments) == len(t.Segments) && q.Matches(t)
-		})
+		equal := func(q *CSITopology) bool {
+			return q != nil &&
+				len(q.Segments) == len(t.Segments) && q.Matches(t)
+		}
+		listed := len(r.Required) == 0 || t == nil ||
+			slices.ContainsFunc(r.Required, equal)
 		f.require(listed, "it must also be among the required")
 	}
 }
@@ -164,7 +169,8 @@ func (t *CSITopology) validate(f fieldErrors) {
 			prefix = ""
 			name = key
 		}
-		f.require(topologyForm.MatchString(name) && (!ok || topologyForm.MatchString(prefix)),
+		f.require(topologyForm.MatchString(name) &&
+			(!ok || topologyForm.MatchString(prefix)),
 			"segment key %q must be [prefix/]name, each at most 63 letters, digits, dots, dashes and underscores", key)
 		f.require(topologyForm.MatchString(t.Segments[key]),
 			"the value of segment %q must be at most 63 letters, digits, dots, dashes and underscores", key)
