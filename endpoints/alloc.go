@@ -77,7 +77,8 @@ func (a allocs) getMany(
 	var rows []*structs.Allocation
 	for _, id := range slices.Compact(ids) {
 		row := state.Alloc(tx, id)
-		if row == nil || req.NodeID != "" && row.NodeID != req.NodeID {
+		if row == nil ||
+			req.NodeID != "" && row.NodeID != req.NodeID {
 			continue
 		}
 		rows = append(rows, row)
@@ -91,8 +92,10 @@ func (a allocs) list(
 	req *structs.QueryRequest,
 	resp *structs.AllocListResponse,
 ) (err error) {
-	rows := state.AllocsFrom(tx, req.RequestNamespace(),
-		req.Prefix, query.Start(req))
+	rows := state.AllocsFrom(tx,
+		req.RequestNamespace(),
+		req.Prefix,
+		query.Start(req))
 	resp.Allocations, err = newAllocStubList(tx).Page(rows, req, resp)
 	return err
 }

@@ -38,7 +38,8 @@ func (c claims) claim(
 	}
 	tx := c.store.Read()
 	for _, c := range own {
-		row := state.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
+		row := state.Claim(
+			tx, c.Namespace, c.VolumeID, c.AllocID)
 		if row == nil {
 			return 0, structs.Conflictf(
 				"the claim of allocation %s on volume %q was released at once",
@@ -62,9 +63,11 @@ func (c claims) checkCount(n int) error {
 // ownClaims checks that each claim is for an allocation on the calling node. It returns copies with the
 // fields that follow from the rows.
 func ownClaims(
-	tx *state.ReadTx, req *structs.CSIVolumeClaimRequest,
+	tx *state.ReadTx,
+	req *structs.CSIVolumeClaimRequest,
 ) ([]*structs.CSIClaim, error) {
-	own := make([]*structs.CSIClaim, len(req.Claims))
+	n := len(req.Claims)
+	own := make([]*structs.CSIClaim, n)
 	for i, given := range req.Claims {
 		if given == nil {
 			return nil, structs.Invalidf("Claims[%d]: nothing is given; expected a claim", i)
@@ -119,7 +122,8 @@ func (c claims) unpublish(
 			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
 	}
 	for _, k := range req.Claims {
-		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
+		row := state.Claim(
+			tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
 			return 0, structs.Deniedf(
 				"the claim of allocation %s on volume %q is another node's",
@@ -133,7 +137,8 @@ func (c claims) unpublish(
 // secrets. Many nodes wait here, so a node waits only for the rows of its claim. A deleted claim does not
 // come back, so the node does not wait for it.
 func (c claims) get(
-	ctx context.Context, req *structs.CSIClaimGetRequest,
+	ctx context.Context,
+	req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
 	type answer = structs.CSIClaimGetResponse
 	var last answer
@@ -177,10 +182,12 @@ func (c claims) get(
 // claimWithRows returns a claim with the rows that its node needs. The grant makes the attachment, so a claim
 // that waits reads neither attachment nor plugin, and a change of these does not end the wait of the node.
 func claimWithRows(
-	tx *state.ReadTx, req *structs.CSIClaimGetRequest,
+	tx *state.ReadTx,
+	req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
-	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
+	claim := state.Claim(
+		tx, ns, req.VolumeID, req.AllocID)
 	if claim == nil {
 		return nil, structs.NotFoundf("allocation %s has no claim on volume %q",
 			req.AllocID, req.VolumeID)
@@ -201,7 +208,8 @@ func claimWithRows(
 	if claim.State != structs.ClaimGranted || resp.Volume == nil {
 		return resp, nil
 	}
-	resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID)
+	resp.Attachment = state.Attachment(
+		tx, ns, req.VolumeID, claim.NodeID)
 	if resp.Attachment != nil {
 		resp.Index = max(resp.Index, resp.Attachment.ModifyIndex)
 		resp.Ready = resp.Attachment.State == structs.AttachmentAttached

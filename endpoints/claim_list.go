@@ -32,8 +32,9 @@ func (c claims) list(
 			stub.Reason = reason(row)
 		},
 		Keep: func(row *structs.CSIClaim) bool {
-			return inNamespace(row.Namespace, req) &&
-				(req.NodeID == "" || row.NodeID == req.NodeID) &&
+			onNode := req.NodeID == "" || row.NodeID == req.NodeID
+			return onNode &&
+				inNamespace(row.Namespace, req) &&
 				strings.HasPrefix(row.VolumeID, req.Prefix)
 		},
 	}
@@ -47,7 +48,8 @@ func (c claims) list(
 
 // claimRows returns the rows that a page of claims reads, in the order of the list.
 func claimRows(
-	tx *state.ReadTx, req *structs.CSIClaimListRequest,
+	tx *state.ReadTx,
+	req *structs.CSIClaimListRequest,
 ) (iter.Seq[*structs.CSIClaim], error) {
 	ns := req.RequestNamespace()
 	q := &req.QueryOptions
@@ -106,7 +108,8 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 		return nil, err
 	}
 	c := &structs.CSIClaim{}
-	if len(key) == 4 {
+	complete := len(key) == 4
+	if complete {
 		c.Namespace = key[0]
 		c.VolumeID = key[1]
 		c.CreateIndex, err = strconv.ParseUint(key[2], 10, 64)
@@ -114,7 +117,7 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 			c.Seq, err = strconv.Atoi(key[3])
 		}
 	}
-	if len(key) != 4 || err != nil {
+	if !complete || err != nil {
 		return nil, structs.Invalidf(
 			"the page token %q is not one that a list of claims gave", q.NextToken)
 	}

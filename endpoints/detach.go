@@ -47,7 +47,8 @@ func (c claims) detach(
 		return 0, noVolume(d.ns, req.VolumeID)
 	}
 	var keys []structs.CSIClaimKey
-	for _, row := range state.ClaimsByVolume(tx, d.ns, req.VolumeID) {
+	rows := state.ClaimsByVolume(tx, d.ns, req.VolumeID)
+	for _, row := range rows {
 		if row.NodeID != req.NodeID {
 			continue
 		}
@@ -69,11 +70,12 @@ func (c claims) detach(
 		d.setProof(structs.DetachLetGo,
 			"%s has released volume %q: nothing of it is mounted there",
 			nodeNamed(tx, req.NodeID), req.VolumeID)
-		return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		release := &structs.CSIVolumeUnpublishRequest{
 			Claims:       keys,
 			NodeID:       req.NodeID,
 			WriteOptions: req.WriteOptions,
-		})
+		}
+		return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release)
 	case req.Force:
 		return d.forceRelease(ctx, keys, refusal)
 	}
@@ -123,9 +125,14 @@ func (d detachment) forceRelease(
 			"The claims are released because you assert it", node, req.VolumeID)
 	}
 	d.logger.Warn("operator forces a volume off a node",
-		"volume", req.VolumeID, "namespace", d.ns, "node", req.NodeID,
-		"by", req.By, "reason", req.Reason, "claims", len(keys),
-		"proof", d.resp.Proof, "error", refusal)
+		"volume", req.VolumeID,
+		"namespace", d.ns,
+		"node", req.NodeID,
+		"by", req.By,
+		"reason", req.Reason,
+		"claims", len(keys),
+		"proof", d.resp.Proof,
+		"error", refusal)
 	return d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
 		What:   record,
 		Claims: keys,
@@ -134,7 +141,8 @@ func (d detachment) forceRelease(
 
 // proposeForce completes a forced change and proposes it.
 func (d detachment) proposeForce(
-	ctx context.Context, forced *structs.CSIVolumeForceRequest,
+	ctx context.Context,
+	forced *structs.CSIVolumeForceRequest,
 ) (uint64, error) {
 	forced.VolumeID = d.req.VolumeID
 	forced.NodeID = d.req.NodeID
@@ -185,7 +193,8 @@ func (d detachment) checkUnmounted(
 // detachAttachment serves a detach from a node without a claim of the volume, where the controller of the
 // plugin has still to detach an attachment.
 func (d detachment) detachAttachment(
-	ctx context.Context, a *structs.CSIAttachment,
+	ctx context.Context,
+	a *structs.CSIAttachment,
 ) (uint64, error) {
 	req := d.req
 	name := nodeNamed(d.store.Read(), req.NodeID)
@@ -223,8 +232,12 @@ func (d detachment) detachAttachment(
 	})
 	if err == nil {
 		d.logger.Warn("operator deleted an attachment without a confirmed detach",
-			"volume", req.VolumeID, "namespace", d.ns, "node", req.NodeID,
-			"by", req.By, "reason", req.Reason, "error", last)
+			"volume", req.VolumeID,
+			"namespace", d.ns,
+			"node", req.NodeID,
+			"by", req.By,
+			"reason", req.Reason,
+			"error", last)
 	}
 	return index, err
 }
@@ -234,14 +247,16 @@ func lastFailure(a *structs.CSIAttachment) string {
 		return ""
 	}
 	return fmt.Sprintf(" (it failed %d times, last with: %s)",
-		a.LastError.Attempts, a.LastError.Message)
+		a.LastError.Attempts,
+		a.LastError.Message)
 }
 
 // nodeNamed returns the name of a node in a sentence.
 func nodeNamed(tx *state.ReadTx, id string) string {
 	n := state.Node(tx, id)
 	if n != nil && n.Name != "" {
-		return fmt.Sprintf("Node %s (%s)", n.Name, structs.ShortID(id))
+		return fmt.Sprintf("Node %s (%s)",
+			n.Name, structs.ShortID(id))
 	}
 	return "Node " + id
 }
@@ -254,7 +269,9 @@ func isDown(tx *state.ReadTx, id string) bool {
 // checkDetachable returns an error while the allocation of a claim may still use the volume. An allocation on
 // a node that is down may; with force it counts as ended.
 func checkDetachable(
-	tx *state.ReadTx, row *structs.CSIClaim, force bool,
+	tx *state.ReadTx,
+	row *structs.CSIClaim,
+	force bool,
 ) error {
 	alloc := state.Alloc(tx, row.AllocID)
 	down := isDown(tx, row.NodeID)
@@ -262,14 +279,19 @@ func checkDetachable(
 	case alloc != nil && !alloc.ClientTerminal() && !down:
 		return structs.Preconditionf(
 			"allocation %s (job %q) still uses volume %q on node %s; stop it first: berth alloc stop %s",
-			alloc.ID, alloc.JobID, row.VolumeID,
-			row.NodeID, structs.ShortID(alloc.ID))
+			alloc.ID,
+			alloc.JobID,
+			row.VolumeID,
+			row.NodeID,
+			structs.ShortID(alloc.ID))
 	case down && !force:
 		return structs.Unavailablef(
 			"node %s is down and cannot report whether it released volume %q; "+
 				"bring it back, or, once it is certainly off: %s",
-			row.NodeID, row.VolumeID,
-			state.DetachCommand(row.Namespace, row.VolumeID, row.NodeID))
+			row.NodeID,
+			row.VolumeID,
+			state.DetachCommand(
+				row.Namespace, row.VolumeID, row.NodeID))
 	}
 	return nil
 }

@@ -13,12 +13,14 @@ import (
 // attached without a row. A row records the call, and the leader makes it. An ID that no node has counts as
 // the plugin's ID of a node.
 func (d detachment) detachUnclaimed(
-	ctx context.Context, v *structs.CSIVolume,
+	ctx context.Context,
+	v *structs.CSIVolume,
 ) (uint64, error) {
 	req := d.req
 	tx := d.store.Read()
 	plugin := state.Plugin(tx, v.PluginID)
-	if plugin == nil || !plugin.SupportsAttachDetach { // it attaches nothing
+	attaches := plugin != nil && plugin.SupportsAttachDetach
+	if !attaches {
 		d.setProof(structs.DetachNothingHeld,
 			"No claim and no attachment of volume %q names %s",
 			v.ID, nodeNamed(tx, req.NodeID))
@@ -47,21 +49,27 @@ func (d detachment) detachUnclaimed(
 			"is its job running there?", v.ID, v.PluginID, found.NodeID)
 	}
 	d.logger.Info("detaching a volume without a claim from a node",
-		"volume", v.ID, "namespace", d.ns, "node", found.NodeID,
-		"forced", req.Force, "reason", req.Reason)
+		"volume", v.ID,
+		"namespace", d.ns,
+		"node", found.NodeID,
+		"forced", req.Force,
+		"reason", req.Reason)
 	d.setProof(structs.DetachPending,
 		"No claim of volume %q names %s; its plugin is called to detach it there",
 		v.ID, nodeNamed(tx, found.NodeID))
-	return fsm.Propose(ctx, d.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
+	entry := &structs.CSIAttachmentsFound{
 		Attachments:  []*structs.CSIAttachment{found},
 		WriteOptions: req.WriteOptions,
-	})
+	}
+	return fsm.Propose(ctx, d.raft, fsm.AttachmentsFound, entry)
 }
 
 // checkUnused makes sure that nothing on a node uses the volume; node is its row, if it has one. It calls a
 // node that is up. For another node, force means that an operator asserts it.
 func (d detachment) checkUnused(
-	ctx context.Context, nodeID string, node *structs.Node,
+	ctx context.Context,
+	nodeID string,
+	node *structs.Node,
 ) error {
 	volume := d.req.VolumeID
 	up := node != nil && node.Status == structs.NodeReady
@@ -79,7 +87,9 @@ func (d detachment) checkUnused(
 		return structs.Unavailablef(
 			"node %s is not up and cannot report whether it released volume %q; "+
 				"bring it back, or, once it is certainly off: %s",
-			nodeID, volume, state.DetachCommand(d.ns, volume, nodeID))
+			nodeID,
+			volume,
+			state.DetachCommand(d.ns, volume, nodeID))
 	}
 	_, err := d.checkUnmounted(
 		ctx, nodeID, errors.New("it has no claim"))

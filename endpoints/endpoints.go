@@ -163,7 +163,8 @@ func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 
 // quickIf marks a procedure of which some requests are quick.
 func quickIf[Req any](
-	endpoint rpc.Endpoint, small func(*Req) bool,
+	endpoint rpc.Endpoint,
+	small func(*Req) bool,
 ) rpc.Endpoint {
 	quick := endpoint.Inline
 	endpoint.Inline = func(req any) bool {
@@ -214,7 +215,8 @@ func newWrites(c settings) *loadshed.Queue {
 
 // Propose proposes an entry when the queue admits it.
 func (r boundedRaft) Propose(
-	ctx context.Context, entry []byte,
+	ctx context.Context,
+	entry []byte,
 ) (uint64, any, error) {
 	leave, err := r.writes.Enter(ctx)
 	if err != nil {

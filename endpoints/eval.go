@@ -42,8 +42,10 @@ func (e evals) list(
 	req *structs.QueryRequest,
 	resp *structs.EvalListResponse,
 ) (err error) {
-	rows := state.EvalsFrom(tx, req.RequestNamespace(),
-		req.Prefix, query.Start(req))
+	rows := state.EvalsFrom(tx,
+		req.RequestNamespace(),
+		req.Prefix,
+		query.Start(req))
 	resp.Evaluations, err = evalList.Page(rows, req, resp)
 	return err
 }

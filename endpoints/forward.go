@@ -55,7 +55,8 @@ func (d *delivery) beginAttempt() {
 // answers a read that waited until this server lost its leadership. If another server has forwarded the read,
 // that server calls the next leader.
 func (d *delivery) lostLeadership(
-	ctx context.Context, err error,
+	ctx context.Context,
+	err error,
 ) (again bool, fault error) {
 	if d.received || !errors.Is(err, query.ErrLostLeadership) {
 		return false, err
@@ -87,7 +88,8 @@ func (d *delivery) forward(
 	}
 	notReached := rpc.IsTransport(err)
 	notDone := structs.IsKind(err, structs.KindUnavailable) &&
-		(notReached || structs.RetryAfter(err) == 0 && d.leaderMoved(ctx, leads))
+		(notReached ||
+			structs.RetryAfter(err) == 0 && d.leaderMoved(ctx, leads))
 	if notDone || !d.write && notReached {
 		return d.awaitLeader(ctx, leads, err)
 	}
@@ -114,7 +116,8 @@ func (d *delivery) leaderMoved(ctx, leads context.Context) bool {
 // awaitLeader waits for the next attempt. It stops after the time in which a cluster elects a leader. A read
 // that has waited at a leader for longer than that waits for another election, which has its own time.
 func (d *delivery) awaitLeader(
-	ctx, leads context.Context, err error,
+	ctx, leads context.Context,
+	err error,
 ) (again bool, fault error) {
 	now := time.Now()
 	served := now.Sub(d.tried) > d.config.holdTimeout &&

@@ -17,7 +17,11 @@ import (
 type jobs struct{ *Endpoints }
 
 // evaluationOf returns a request to bring the placement of a job up to date.
-func evaluationOf(job *structs.Job, trigger string, now int64) *structs.Evaluation {
+func evaluationOf(
+	job *structs.Job,
+	trigger string,
+	now int64,
+) *structs.Evaluation {
 	e := structs.NewEval(job, trigger, now)
 	e.ID = structs.NewID()
 	return e
@@ -114,7 +118,8 @@ func (j jobs) deregister(
 	req *structs.JobDeregisterRequest,
 	resp *structs.JobDeregisterResponse,
 ) (uint64, error) {
-	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	job, err := findJob(
+		j.store.Read(), req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -131,7 +136,8 @@ func (j jobs) evaluate(
 	req *structs.JobEvaluateRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	job, err := findJob(
+		j.store.Read(), req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -164,7 +170,8 @@ func (j jobs) get(
 	req *structs.JobGetRequest,
 	resp *structs.JobGetResponse,
 ) (err error) {
-	resp.Job, err = findJob(tx, req.RequestNamespace(), req.JobID)
+	resp.Job, err = findJob(
+		tx, req.RequestNamespace(), req.JobID)
 	return err
 }
 
@@ -179,8 +186,10 @@ func (j jobs) list(
 			*s = jobStub(tx, job)
 		},
 	}
-	rows := state.JobsFrom(tx, req.RequestNamespace(),
-		req.Prefix, query.Start(req))
+	rows := state.JobsFrom(tx,
+		req.RequestNamespace(),
+		req.Prefix,
+		query.Start(req))
 	resp.Jobs, err = l.Page(rows, req, resp)
 	return err
 }
@@ -229,7 +238,8 @@ func (j jobs) summary(
 	req *structs.JobGetRequest,
 	resp *structs.JobSummaryResponse,
 ) error {
-	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
+	job, err := findJob(
+		tx, req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,8 @@ const holdPoll = 50 * time.Millisecond
 // a leader to be elected, but not for a second hop: two servers that take each other for the leader must
 // not forward to each other in a loop.
 func (e *Endpoints) route(
-	ctx context.Context, o options,
+	ctx context.Context,
+	o options,
 ) (leader string, err error) {
 	if o.region != "" && o.region != e.region {
 		return "", structs.Invalidf("this is region %q; there is no path to region %q",
@@ -169,15 +170,19 @@ func read[Req, Resp any](
 	allow rule,
 	handler func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	endpoint := call(e, m, allow, func(ctx context.Context, req *Req) (*Resp, error) {
+	watch := func(ctx context.Context, req *Req) (*Resp, error) {
 		var applied uint64
 		run := func(tx *state.ReadTx) (*Resp, error) {
 			resp := new(Resp)
 			applied = max(1, tx.Applied())
 			return resp, handler(tx, req, resp)
 		}
-		asked := query.Request{Method: m.Name, Body: req}
-		resp, index, err := query.Watch(ctx, e.queries, asked, run)
+		asked := query.Request{
+			Method: m.Name,
+			Body:   req,
+		}
+		resp, index, err := query.Watch(
+			ctx, e.queries, asked, run)
 		if err != nil {
 			return nil, err
 		}
@@ -187,7 +192,8 @@ func read[Req, Resp any](
 			meta.Index = applied // the tables of the rows are known too late
 		}
 		return resp, nil
-	})
+	}
+	endpoint := call(e, m, allow, watch)
 	return query.StreamRows[Resp](endpoint)
 }
 
@@ -200,7 +206,9 @@ func call[Req, Resp any](
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
 	serveCall := func(
-		ctx context.Context, _ *structs.Node, req *Req,
+		ctx context.Context,
+		_ *structs.Node,
+		req *Req,
 	) (*Resp, error) {
 		resp, err := handler(ctx, req)
 		if err != nil {
@@ -257,10 +265,13 @@ func write[Req, Resp any, W written[Resp]](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
 	allow rule,
-	handler func(ctx context.Context, req *Req, resp *Resp) (index uint64, err error),
+	handler func(context.Context, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
 	ignoreNode := func(
-		ctx context.Context, _ *structs.Node, req *Req, resp *Resp,
+		ctx context.Context,
+		_ *structs.Node,
+		req *Req,
+		resp *Resp,
 	) (uint64, error) {
 		return handler(ctx, req, resp)
 	}
@@ -275,7 +286,9 @@ func report[Req, Resp any, W written[Resp]](
 	handler func(context.Context, *structs.Node, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
 	serveWrite := func(
-		ctx context.Context, node *structs.Node, req *Req,
+		ctx context.Context,
+		node *structs.Node,
+		req *Req,
 	) (*Resp, error) {
 		w := any(req).(interface{ Write() *structs.WriteOptions })
 		w.Write().Now = e.now().UnixNano()
@@ -294,10 +307,13 @@ func report[Req, Resp any, W written[Resp]](
 
 // propose is the handler of a write that is one log entry and nothing else.
 func propose[P any](
-	e *Endpoints, c fsm.Command[P],
+	e *Endpoints,
+	c fsm.Command[P],
 ) func(context.Context, *P, *structs.Empty) (uint64, error) {
 	return func(
-		ctx context.Context, req *P, _ *structs.Empty,
+		ctx context.Context,
+		req *P,
+		_ *structs.Empty,
 	) (uint64, error) {
 		return fsm.Propose(ctx, e.raft, c, req)
 	}

@@ -20,7 +20,9 @@ type nodes struct{ *Endpoints }
 // renewLease renews the lease of a node. It also keeps the connection of a request that the node made itself,
 // over which the leader calls the node. A forwarded request came over the connection of another server.
 func (n nodes) renewLease(
-	ctx context.Context, nodeID string, w *structs.WriteOptions,
+	ctx context.Context,
+	nodeID string,
+	w *structs.WriteOptions,
 ) (ttl time.Duration, servers []string) {
 	session := rpc.SessionFrom(ctx)
 	if session != nil && !w.Forwarded {
@@ -62,7 +64,8 @@ func (n nodes) recordRegistration(
 	req *structs.NodeRegisterRequest,
 	old, node *structs.Node,
 ) (index uint64, err error) {
-	if old == nil || req.Unsure || !nodeUnchanged(old, node) {
+	if old == nil || req.Unsure ||
+		!nodeUnchanged(old, node) {
 		req.Node = node
 		return fsm.Propose(ctx, n.raft, fsm.NodeRegister, req)
 	}
@@ -376,7 +379,8 @@ func (n nodes) allocs(
 // clientAllocs returns the allocations that a node should have. It waits for changes of them that the servers
 // make. Changes that the node reports itself, and other nodes' allocations, do not end the wait.
 func (n nodes) clientAllocs(
-	ctx context.Context, req *structs.NodeGetRequest,
+	ctx context.Context,
+	req *structs.NodeGetRequest,
 ) (*structs.NodeClientAllocsResponse, error) {
 	var before map[string]uint64
 	asked := query.Request{

@@ -23,7 +23,8 @@ func (n nodes) accountFor(
 	size := max(1, n.config.maxClaims)
 	for chunk := range slices.Chunk(found, size) {
 		n.logger.Warn("node has attachments without a row, detaching them",
-			"node", node.ID, "attachments", len(chunk),
+			"node", node.ID,
+			"attachments", len(chunk),
 			"first_volume", chunk[0].VolumeID)
 		entry := &structs.CSIAttachmentsFound{Attachments: chunk}
 		entry.Now = n.now().UnixNano()

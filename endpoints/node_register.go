@@ -11,7 +11,8 @@ import (
 // completeNode checks the report of a node on itself and fills in its gaps, in a copy that shares its maps.
 // old is the known row, nil for a new node.
 func completeNode(
-	req *structs.NodeRegisterRequest, old *structs.Node,
+	req *structs.NodeRegisterRequest,
+	old *structs.Node,
 ) (*structs.Node, error) {
 	if req.Node == nil {
 		return nil, structs.Invalidf(
@@ -62,10 +63,13 @@ func completeNode(
 // checkInstances rejects instances that are incomplete, that are on another node, that set fields of the
 // servers, or that are too many or too large.
 func checkInstances(
-	nodeID, path string, instances []*structs.CSIPluginInstance,
+	nodeID, path string,
+	instances []*structs.CSIPluginInstance,
 ) error {
 	for i, c := range instances {
-		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||
+		if c == nil ||
+			c.PluginID == "" ||
+			c.NodeID != nodeID ||
 			c.Kind != structs.CSIKindController && c.Kind != structs.CSIKindNode {
 			return structs.Invalidf(
 				"%s[%d]: expected an instance on the node itself, with PluginID and Kind",

@@ -56,8 +56,10 @@ func (v volumes) list(
 				(req.PluginID == "" || row.PluginID == req.PluginID)
 		},
 	}
-	rows := state.VolumesFrom(tx, req.RequestNamespace(),
-		req.Prefix, query.Start(req))
+	rows := state.VolumesFrom(tx,
+		req.RequestNamespace(),
+		req.Prefix,
+		query.Start(req))
 	if req.NodeID != "" {
 		rows = volumesUsedOn(tx, req)
 	}
@@ -67,7 +69,8 @@ func (v volumes) list(
 
 // volumesUsedOn yields each volume with a claim on the node, once.
 func volumesUsedOn(
-	tx *state.ReadTx, req *structs.CSIVolumeListRequest,
+	tx *state.ReadTx,
+	req *structs.CSIVolumeListRequest,
 ) iter.Seq[*structs.CSIVolume] {
 	claims := state.ClaimsByNode(tx, req.NodeID)
 	claims = query.Sorted(claims, compareClaims, req)

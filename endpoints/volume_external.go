@@ -93,7 +93,8 @@ func placesFrom(places []*place, token string) ([]*place, error) {
 // external returns one page of the volumes that the plugin itself lists, in all parts of its storage. An
 // unreachable part is a warning, unless no other part answers.
 func (v volumes) external(
-	ctx context.Context, req *structs.CSIVolumeExternalRequest,
+	ctx context.Context,
+	req *structs.CSIVolumeExternalRequest,
 ) (*structs.CSIVolumeExternalResponse, error) {
 	tx := v.store.Read()
 	plugin := state.Plugin(tx, req.PluginID)
@@ -186,7 +187,9 @@ func (l *externalList) callPlaces(ctx context.Context, places []*place) {
 	l.calls += len(places)
 	var wg sync.WaitGroup
 	for _, p := range places {
-		wg.Go(func() { l.callPlace(ctx, p, most) })
+		wg.Go(func() {
+			l.callPlace(ctx, p, most)
+		})
 	}
 	wg.Wait()
 }
@@ -205,7 +208,8 @@ func (l *externalList) remaining() int {
 	if l.limit == 0 {
 		return 0
 	}
-	return max(1, l.limit-len(l.resp.Volumes))
+	have := len(l.resp.Volumes)
+	return max(1, l.limit-have)
 }
 
 // callPlace calls a place for its next page with at most the given number of volumes.
@@ -232,11 +236,12 @@ func (l *externalList) callPlace(ctx context.Context, p *place, most int) {
 func (l *externalList) addPages(ctx context.Context, p *place) bool {
 	for p.err == nil {
 		for _, s := range p.page.Volumes {
-			if s != nil && !l.seen[s.ExternalID] {
-				l.seen[s.ExternalID] = true
-				l.bytes += s.Bytes()
-				l.resp.Volumes = append(l.resp.Volumes, s)
+			if s == nil || l.seen[s.ExternalID] {
+				continue
 			}
+			l.seen[s.ExternalID] = true
+			l.bytes += s.Bytes()
+			l.resp.Volumes = append(l.resp.Volumes, s)
 		}
 		p.token = p.page.NextToken
 		if p.token == "" {

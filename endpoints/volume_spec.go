@@ -27,7 +27,8 @@ func keepCreated(v, old *structs.CSIVolume) {
 
 // rowToRegister records a volume that exists at its plugin, or changes a known one.
 func rowToRegister(
-	tx *state.ReadTx, old, given *structs.CSIVolume,
+	tx *state.ReadTx,
+	old, given *structs.CSIVolume,
 ) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeReady
@@ -59,7 +60,8 @@ func rowToRegister(
 // rowToCreate requests the creation of a volume, or changes a created one. A volume whose creation failed for
 // good may be requested again with other values under its name, because nothing of it exists.
 func rowToCreate(
-	tx *state.ReadTx, old, given *structs.CSIVolume,
+	tx *state.ReadTx,
+	old, given *structs.CSIVolume,
 ) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeCreating

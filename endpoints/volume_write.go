@@ -141,7 +141,8 @@ func (w volumeWrites) confirmVolume(
 	for {
 		_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
 		// Each controller may know only the volumes of its own node.
-		if len(to.IDs) < 2 || len(v.Topologies) > 0 ||
+		if len(to.IDs) < 2 ||
+			len(v.Topologies) > 0 ||
 			!structs.IsKind(err, structs.KindNotFound) {
 			return err
 		}
@@ -168,11 +169,13 @@ func (w volumeWrites) recordAndAwait(
 	var faults []error
 	for _, v := range given.Volumes {
 		done := func(
-			tx *state.ReadTx, row *structs.CSIVolume,
+			tx *state.ReadTx,
+			row *structs.CSIVolume,
 		) (bool, error) {
 			return isSettled(tx, row, v)
 		}
-		row, err := w.awaitRow(ctx, v.Namespace, v.ID, done)
+		row, err := w.awaitRow(
+			ctx, v.Namespace, v.ID, done)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -216,7 +219,8 @@ func (w volumeWrites) recordRows(
 // lockVolumes waits until no other request records one of the volumes. It waits no longer than writePatience,
 // and not at all while volumeQueue requests wait. The error then has the time after which to retry.
 func (w volumeWrites) lockVolumes(
-	ctx context.Context, names []string,
+	ctx context.Context,
+	names []string,
 ) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, writePatience)
 	defer cancel()

@@ -70,7 +70,8 @@ func MetaOf(resp any) *structs.QueryMeta {
 // limitWait bounds ctx by the time that a query may wait. A query that is not stale also ends when this
 // server loses its leadership: the server may be partitioned and then sees no changes.
 func (e *Engine) limitWait(
-	ctx context.Context, q *structs.QueryOptions,
+	ctx context.Context,
+	q *structs.QueryOptions,
 ) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithTimeout(ctx, WaitLimit(q))
 	if q.AllowStale {
@@ -94,7 +95,8 @@ var ErrLostLeadership = errors.New("server lost leadership")
 // waitError returns the error of a wait that ended with its caller or with the leadership, nil if its time
 // was over.
 func waitError(
-	ctx, limited context.Context, q *structs.QueryOptions,
+	ctx, limited context.Context,
+	q *structs.QueryOptions,
 ) error {
 	switch {
 	case ctx.Err() != nil:

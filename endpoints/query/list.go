@@ -77,7 +77,8 @@ type part[Row, Stub any] struct {
 
 // pagePart checks the options and returns the part of the list for a page.
 func (l List[Row, Stub]) pagePart(
-	rows iter.Seq[*Row], q *structs.QueryOptions,
+	rows iter.Seq[*Row],
+	q *structs.QueryOptions,
 ) (*part[Row, Stub], error) {
 	if q.PerPage < 0 {
 		return nil, structs.Invalidf(

@@ -29,7 +29,8 @@ func newSlowLimiter() slowLimiter {
 // acquire waits until a query may run; took is the time of its last run. The caller calls release after the
 // query.
 func (l slowLimiter) acquire(
-	ctx context.Context, took time.Duration,
+	ctx context.Context,
+	took time.Duration,
 ) (release func(took time.Duration), err error) {
 	if took < slowQuery {
 		return func(time.Duration) {}, nil
