@@ -7,11 +7,23 @@ import (
 )
 
 func TestConstraints_OfEachOperand(t *testing.T) {
-	n := &structs.Node{ID: "id-1", Name: "host", Datacenter: "dc1", NodeClass: "big", NodePool: "default",
-		Attributes: map[string]string{"kernel.name": "linux", "kernel.version": "6.1.0", "cpu.numcores": "10",
+	n := &structs.Node{
+		ID:         "id-1",
+		Name:       "host",
+		Datacenter: "dc1",
+		NodeClass:  "big",
+		NodePool:   "default",
+		Attributes: map[string]string{
+			"kernel.name":     "linux",
+			"kernel.version":  "6.1.0",
+			"cpu.numcores":    "10",
 			"unique.hostname": "h",
-			"empty":           "", "pre": "1.7.0-beta1", "tags": "ssd, fast,local"},
-		Meta: map[string]string{"rack": "r1", "weight": "2.5"}}
+			"empty":           "",
+			"pre":             "1.7.0-beta1",
+			"tags":            "ssd, fast,local",
+		},
+		Meta: map[string]string{"rack": "r1", "weight": "2.5"},
+	}
 	for _, c := range []struct {
 		left, operand, right string
 		want                 bool
@@ -70,8 +82,11 @@ func TestConstraints_OfEachOperand(t *testing.T) {
 		{"${attr.kernel.name}", "is_not_set", "", false},
 		{"${attr.kernel.name}", "resembles", "linux", false},
 	} {
-		compiled := compileConstraints([]*structs.Constraint{{LTarget: c.left, Operand: c.operand,
-			RTarget: c.right}})
+		compiled := compileConstraints([]*structs.Constraint{{
+			LTarget: c.left,
+			Operand: c.operand,
+			RTarget: c.right,
+		}})
 		for range 2 { // the second time from memory
 			if got := compiled[0].metBy(n); got != c.want {
 				t.Errorf("%s %s %s: %v", c.left, c.operand, c.right, got)

@@ -240,7 +240,8 @@ func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 		if limit <= 0 {
 			continue
 		}
-		bound := len(p.attachedOn(v, plugin)) + v.wanted + len(v.intended) + len(w.uses)
+		bound := len(p.attachedOn(v, plugin)) +
+			v.wanted + len(v.intended) + len(w.uses)
 		if int64(bound) <= limit {
 			continue
 		}

@@ -70,11 +70,18 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 			"csi-volume: CSI volume db: it is reachable only from rack=r1 (1)", []string{"csi-volume:default:db"}},
 		{"mode", func(w *fixture) {
 			w.storage("n1")
-			do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(),
-				Volumes: []*structs.CSIVolume{{ID: "db", Namespace: "default",
-					PluginID: "hostpath",
-					RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter,
-						AttachmentMode: structs.CSIBlockDevice}}}}})
+			do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+				WriteOptions: w.now(),
+				Volumes: []*structs.CSIVolume{{
+					ID:        "db",
+					Namespace: "default",
+					PluginID:  "hostpath",
+					RequestedCapabilities: []*structs.CSIVolumeCapability{{
+						AccessMode:     structs.CSISingleNodeWriter,
+						AttachmentMode: structs.CSIBlockDevice,
+					}},
+				}},
+			})
 		}, volume("db", structs.CSISingleNodeWriter, false),
 			`csi-volume: CSI volume db: volume "db" has no capability for single-node-writer with file-system (0)`,
 			nil},
@@ -138,11 +145,11 @@ func TestVolumes_AllowOneWriter(t *testing.T) {
 	w.run("a")
 	w.client(holder, structs.AllocComplete)
 	w.release(holder)
-	woken := w.evals(structs.EvalPending)
-	if len(woken) != 1 || woken[0].JobID != "b" {
-		t.Fatalf("a released claim wakes %+v", woken)
+	unblocked := w.evals(structs.EvalPending)
+	if len(unblocked) != 1 || unblocked[0].JobID != "b" {
+		t.Fatalf("released claim unblocks %+v", unblocked)
 	}
-	w.apply(w.process(woken[0]))
+	w.apply(w.process(unblocked[0]))
 	w.wantPlaced("b", "0@n1")
 }
 
@@ -170,7 +177,8 @@ func TestVolumes_OfALostNodeStayHeld(t *testing.T) {
 	w.claim(lost)
 	w.status("n1", structs.NodeDown)
 	p := w.run("db")
-	if len(p.Place) != 0 || p.Stop[0].ClientStatus != structs.AllocLost {
+	if len(p.Place) != 0 ||
+		p.Stop[0].ClientStatus != structs.AllocLost {
 		t.Fatalf("plan: %s", describe(p))
 	}
 	if got := refusals(p, "g"); !strings.Contains(got, "that node is down") ||
@@ -257,7 +265,7 @@ func TestTopology_NullIsEverywhere(t *testing.T) {
 	w.run("db")
 	w.wantPlaced("db", "0@n1")
 	if got := describeTopologies(state.Volume(w.s.Read(), structs.DefaultNamespace, "db")); got != "node=n3" {
-		t.Errorf("shown as %q", got)
+		t.Errorf("got reason %q", got)
 	}
 }
 
@@ -280,21 +288,29 @@ func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	}
 
 	a := w.allocs("a")[0]
-	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "a", NodeID: "n1", Op: "attach",
-		WriteOptions: w.now()})
+	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		VolumeID:     "a",
+		NodeID:       "n1",
+		Op:           "attach",
+		WriteOptions: w.now(),
+	})
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "a", WriteOptions: w.now()})
 	w.run("a")
 	w.client(a, structs.AllocComplete)
 	w.release(a)
 	w.apply(w.process(w.evals(structs.EvalPending)[0])) // a is still being detached
 	w.wantPlaced("c", "")
-	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "a", NodeID: "n1", Op: "detach",
-		WriteOptions: w.now()})
-	woken := w.evals(structs.EvalPending)
-	if len(woken) != 1 {
-		t.Fatalf("the end of an attachment wakes %d evaluations", len(woken))
+	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		VolumeID:     "a",
+		NodeID:       "n1",
+		Op:           "detach",
+		WriteOptions: w.now(),
+	})
+	unblocked := w.evals(structs.EvalPending)
+	if len(unblocked) != 1 {
+		t.Fatalf("end of an attachment unblocks %d evaluations", len(unblocked))
 	}
-	w.apply(w.process(woken[0]))
+	w.apply(w.process(unblocked[0]))
 	w.wantPlaced("c", "0@n1")
 }
 
@@ -313,8 +329,10 @@ func TestPluginTask_NeedsNoPlugin(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("hostpath", structs.JobSystem, func(j *structs.Job) {
-		j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "hostpath",
-			Type: structs.CSIPluginMonolith}
+		j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{
+			ID:   "hostpath",
+			Type: structs.CSIPluginMonolith,
+		}
 	}))
 	w.run("hostpath")
 	w.wantPlaced("hostpath", "0@n1 0@n2")
@@ -327,11 +345,11 @@ func TestBlockedEval_IsUnblockedByAHealthyPlugin(t *testing.T) {
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
 	w.run("db")
 	w.csi("n1", half("hostpath", structs.CSIKindNode))
-	woken := w.evals(structs.EvalPending)
-	if len(woken) != 1 {
-		t.Fatalf("%d evaluations are woken", len(woken))
+	unblocked := w.evals(structs.EvalPending)
+	if len(unblocked) != 1 {
+		t.Fatalf("%d evaluations are unblocked", len(unblocked))
 	}
-	w.apply(w.process(woken[0]))
+	w.apply(w.process(unblocked[0]))
 	w.wantPlaced("db", "0@n1")
 }
 

@@ -21,7 +21,12 @@ type fixture struct {
 }
 
 func newFixture(t rapid.TB) *fixture {
-	return &fixture{t: t, s: state.New(), index: 10, clock: time.Unix(1_700_000_000, 0)}
+	return &fixture{
+		t:     t,
+		s:     state.New(),
+		index: 10,
+		clock: time.Unix(1_700_000_000, 0),
+	}
 }
 
 // running is a world with nodes and a job that was evaluated.
@@ -34,7 +39,9 @@ func running(t rapid.TB, j *structs.Job, nodes ...string) *fixture {
 	return w
 }
 
-func (w *fixture) now() structs.WriteOptions { return structs.WriteOptions{Now: w.clock.UnixNano()} }
+func (w *fixture) now() structs.WriteOptions {
+	return structs.WriteOptions{Now: w.clock.UnixNano()}
+}
 
 // do applies one entry that must succeed.
 func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
@@ -50,17 +57,30 @@ func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
 
 // aNode has 1000 MHz, 1000 MiB and a healthy exec driver.
 func aNode(id string) *structs.Node {
-	return &structs.Node{ID: id, Name: "name-" + id, SecretID: "s", Datacenter: "dc1", Status: structs.NodeReady,
+	return &structs.Node{
+		ID:         id,
+		Name:       "name-" + id,
+		SecretID:   "s",
+		Datacenter: "dc1",
+		Status:     structs.NodeReady,
 		Attributes: map[string]string{"kernel.name": "linux", "kernel.version": "6.1.0"},
 		Meta:       map[string]string{"rack": "r1"},
 		Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
-		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 1000},
-			Memory: structs.NodeMemoryResources{MemoryMB: 1000}, Disk: structs.NodeDiskResources{DiskMB: 10000}}}
+		NodeResources: &structs.NodeResources{
+			CPU:    structs.NodeCPUResources{CpuShares: 1000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 1000},
+			Disk:   structs.NodeDiskResources{DiskMB: 10000},
+		},
+	}
 }
 
 func (w *fixture) node(n *structs.Node, csi ...*structs.CSIPluginInstance) {
 	w.t.Helper()
-	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: csi, WriteOptions: w.now()})
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{
+		Node:         n,
+		CSI:          csi,
+		WriteOptions: w.now(),
+	})
 }
 
 func (w *fixture) nodes(ids ...string) {
@@ -72,21 +92,31 @@ func (w *fixture) nodes(ids ...string) {
 
 func (w *fixture) status(node, status string) {
 	w.t.Helper()
-	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status,
-		WriteOptions: w.now()})
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{node},
+		Status:       status,
+		WriteOptions: w.now(),
+	})
 }
 
 // csi updates a node's report of its plugin instances.
 func (w *fixture) csi(node string, upserts ...*structs.CSIPluginInstance) {
 	w.t.Helper()
-	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: upserts,
-		WriteOptions: w.now()})
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:       node,
+		Upserts:      upserts,
+		WriteOptions: w.now(),
+	})
 }
 
 // half is one healthy half of a plugin.
 func half(plugin string, kind structs.CSIKind) *structs.CSIPluginInstance {
-	i := &structs.CSIPluginInstance{Kind: kind, CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: true,
-		Provider: "p", ProviderVersion: "1"}}
+	i := &structs.CSIPluginInstance{Kind: kind, CSIInfo: structs.CSIInfo{
+		PluginID:        plugin,
+		Healthy:         true,
+		Provider:        "p",
+		ProviderVersion: "1",
+	}}
 	if kind == structs.CSIKindController {
 		i.ControllerInfo = &structs.CSIControllerInfo{}
 	} else {
@@ -97,10 +127,23 @@ func half(plugin string, kind structs.CSIKind) *structs.CSIPluginInstance {
 
 // aJob returns a canonical job with one group g of one exec task that requests 100 MHz and 100 MiB.
 func aJob(id, kind string, edits ...func(*structs.Job)) *structs.Job {
-	j := &structs.Job{ID: id, Type: kind,
-		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, EphemeralDisk: &structs.EphemeralDisk{},
-			Tasks: []*structs.Task{{Name: "t", Driver: "exec", Resources: &structs.Resources{CPU: 100,
-				MemoryMB: 100}}}}}}
+	j := &structs.Job{
+		ID:   id,
+		Type: kind,
+		TaskGroups: []*structs.TaskGroup{{
+			Name:          "g",
+			Count:         1,
+			EphemeralDisk: &structs.EphemeralDisk{},
+			Tasks: []*structs.Task{{
+				Name:   "t",
+				Driver: "exec",
+				Resources: &structs.Resources{
+					CPU:      100,
+					MemoryMB: 100,
+				},
+			}},
+		}},
+	}
 	for _, edit := range edits {
 		edit(j)
 	}
@@ -108,10 +151,16 @@ func aJob(id, kind string, edits ...func(*structs.Job)) *structs.Job {
 	return j
 }
 
-func count(n int) func(*structs.Job) { return func(j *structs.Job) { j.TaskGroups[0].Count = n } }
+func count(n int) func(*structs.Job) {
+	return func(j *structs.Job) {
+		j.TaskGroups[0].Count = n
+	}
+}
 
 func cpu(mhz int) func(*structs.Job) {
-	return func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = mhz }
+	return func(j *structs.Job) {
+		j.TaskGroups[0].Tasks[0].Resources.CPU = mhz
+	}
 }
 
 func volume(source string, mode structs.CSIAccessMode, perAlloc bool) func(*structs.Job) {
@@ -121,13 +170,22 @@ func volume(source string, mode structs.CSIAccessMode, perAlloc bool) func(*stru
 			g.Volumes = map[string]*structs.VolumeRequest{}
 		}
 		alias := fmt.Sprintf("v%d", len(g.Volumes))
-		g.Volumes[alias] = &structs.VolumeRequest{Name: alias, Type: "csi", Source: source, AccessMode: mode,
-			AttachmentMode: structs.CSIFileSystem, PerAlloc: perAlloc, ReadOnly: mode.ReaderOnly()}
+		g.Volumes[alias] = &structs.VolumeRequest{
+			Name:           alias,
+			Type:           "csi",
+			Source:         source,
+			AccessMode:     mode,
+			AttachmentMode: structs.CSIFileSystem,
+			PerAlloc:       perAlloc,
+			ReadOnly:       mode.ReaderOnly(),
+		}
 	}
 }
 
 func constraints(cs ...*structs.Constraint) func(*structs.Job) {
-	return func(j *structs.Job) { j.Constraints = append(j.Constraints, cs...) }
+	return func(j *structs.Job) {
+		j.Constraints = append(j.Constraints, cs...)
+	}
 }
 
 func (w *fixture) job(j *structs.Job) *structs.Job {
@@ -138,9 +196,17 @@ func (w *fixture) job(j *structs.Job) *structs.Job {
 
 func (w *fixture) volume(id, plugin string, topologies ...*structs.CSITopology) {
 	w.t.Helper()
-	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(),
-		Volumes: []*structs.CSIVolume{{ID: id, Name: id,
-			Namespace: structs.DefaultNamespace, PluginID: plugin, ExternalID: "ext-" + id, Topologies: topologies}}})
+	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+		WriteOptions: w.now(),
+		Volumes: []*structs.CSIVolume{{
+			ID:         id,
+			Name:       id,
+			Namespace:  structs.DefaultNamespace,
+			PluginID:   plugin,
+			ExternalID: "ext-" + id,
+			Topologies: topologies,
+		}},
+	})
 }
 
 // claim takes the claims that an allocation's node would take.
@@ -168,15 +234,23 @@ func (w *fixture) release(a *structs.Allocation) {
 
 func (w *fixture) client(a *structs.Allocation, status string) {
 	w.t.Helper()
-	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{WriteOptions: w.now(),
-		Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}}})
+	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		WriteOptions: w.now(),
+		Allocs:       []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}},
+	})
 }
 
 // eval is a new evaluation of a job.
 func (w *fixture) eval(job string) *structs.Evaluation {
-	return &structs.Evaluation{ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: job,
+	return &structs.Evaluation{
+		ID:          structs.NewID(),
+		Namespace:   structs.DefaultNamespace,
+		JobID:       job,
 		TriggeredBy: structs.TriggerManual,
-		Status:      structs.EvalPending, Priority: 50, CreateTime: w.clock.UnixNano()}
+		Status:      structs.EvalPending,
+		Priority:    50,
+		CreateTime:  w.clock.UnixNano(),
+	}
 }
 
 func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
@@ -203,9 +277,10 @@ func (w *fixture) apply(p *structs.Plan) {
 		// Nothing was written since the plan was made, so only its own stops may unblock the evaluations that
 		// it blocks.
 		got := state.Eval(w.s.Read(), e.ID)
-		woken := got.Again == structs.EvalWoken || got.Again == structs.EvalChanged &&
+		unblocked := got.Again == structs.EvalWoken || got.Again == structs.EvalChanged &&
 			(e == p.Blocked || strings.HasPrefix(got.StatusDescription, "woken"))
-		if got.Status == structs.EvalPending && e.Status != structs.EvalPending && !(len(p.Stop) > 0 && woken) {
+		if got.Status == structs.EvalPending && e.Status != structs.EvalPending &&
+			!(len(p.Stop) > 0 && unblocked) {
 			w.t.Fatalf("the plan was refused: %s", got.StatusDescription)
 		}
 	}
@@ -218,7 +293,7 @@ func (w *fixture) run(job string) *structs.Plan {
 	w.apply(p)
 	again := w.process(w.eval(job))
 	if n := len(again.Place) + len(again.Stop) + len(again.Update) + len(again.Followups); n > 0 {
-		w.t.Fatalf("planning again finds %d things to do: %s", n, describe(again))
+		w.t.Fatalf("second plan has %d changes: %s", n, describe(again))
 	}
 	return p
 }

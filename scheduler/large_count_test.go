@@ -11,12 +11,14 @@ import (
 	"berth/structs"
 )
 
-// wide is a node with capacity for any number of the smallest allocations.
-func wide(id string) *structs.Node {
+// largeNode is a node with capacity for any number of the smallest allocations.
+func largeNode(id string) *structs.Node {
 	n := aNode(id)
-	n.NodeResources = &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: structs.MaxCPU},
+	n.NodeResources = &structs.NodeResources{
+		CPU:    structs.NodeCPUResources{CpuShares: structs.MaxCPU},
 		Memory: structs.NodeMemoryResources{MemoryMB: structs.MaxMemoryMB},
-		Disk:   structs.NodeDiskResources{DiskMB: structs.MaxDiskMB}}
+		Disk:   structs.NodeDiskResources{DiskMB: structs.MaxDiskMB},
+	}
 	return n
 }
 
@@ -39,7 +41,8 @@ func TestCount_OfWhichNothingFitsCostsNoMemory(t *testing.T) {
 		w.nodes("a", "b")
 		w.job(aJob("j", structs.JobService, count(n), cpu(5000)))
 		p := bounded(t, w, w.eval("j"))
-		if p.Blocked == nil || p.Eval.Status != structs.EvalComplete || p.Eval.QueuedAllocations["g"] != n ||
+		if p.Blocked == nil || p.Eval.Status != structs.EvalComplete ||
+			p.Eval.QueuedAllocations["g"] != n ||
 			p.Eval.FailedTGAllocs["g"].CoalescedFailures != n-1 {
 			t.Errorf("%d: %+v", n, p.Eval)
 		}
@@ -49,12 +52,13 @@ func TestCount_OfWhichNothingFitsCostsNoMemory(t *testing.T) {
 
 func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
 	w := newFixture(t)
-	w.node(wide("a"))
+	w.node(largeNode("a"))
 	w.job(aJob("j", structs.JobService, count(2_000_000_000), cpu(1)))
 	e := w.eval("j")
 	for round := 1; round <= 2; round++ {
 		p := bounded(t, w, e)
-		if len(p.Place) != mostPlaced || p.Blocked != nil || p.Eval.Status != structs.EvalPending ||
+		if len(p.Place) != mostPlaced || p.Blocked != nil ||
+			p.Eval.Status != structs.EvalPending ||
 			p.Eval.Again != structs.EvalMore {
 			t.Fatalf("%d allocations, blocked %v, %s %q", len(p.Place), p.Blocked, p.Eval.Status,
 				p.Eval.StatusDescription)
@@ -69,7 +73,7 @@ func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
 
 func TestCount_AboveOnePlanIsPlacedWhole(t *testing.T) {
 	w := newFixture(t)
-	w.node(wide("a"))
+	w.node(largeNode("a"))
 	const n = 2*mostPlaced + 10
 	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
 	e, plans := w.eval("j"), 0
@@ -82,7 +86,8 @@ func TestCount_AboveOnePlanIsPlacedWhole(t *testing.T) {
 	for _, a := range allocs {
 		indexes[a.Index()] = true
 	}
-	if e.Status != structs.EvalComplete || plans != 3 || len(allocs) != n || len(indexes) != n {
+	if e.Status != structs.EvalComplete || plans != 3 ||
+		len(allocs) != n || len(indexes) != n {
 		t.Errorf("%s after %d plans: %d allocations, %d indexes", e.Status, plans, len(allocs), len(indexes))
 	}
 }
@@ -92,20 +97,21 @@ func TestCount_OfManyVolumesNamesFewOfThem(t *testing.T) {
 	w.nodes("a")
 	w.job(aJob("j", structs.JobService, count(2_000_000_000), volume("v", structs.CSISingleNodeWriter, true)))
 	p := bounded(t, w, w.eval("j"))
-	if p.Blocked == nil || len(p.Blocked.BlockedOn) > maxKeys+8 || len(p.Followups) != 1 {
+	if p.Blocked == nil || len(p.Blocked.BlockedOn) > maxKeys+8 ||
+		len(p.Followups) != 1 {
 		t.Fatalf("%d keys, %d follow-ups", len(p.Blocked.BlockedOn), len(p.Followups))
 	}
 	if !slices.Contains(p.Blocked.BlockedOn, structs.WakeCapacity) {
-		t.Error("it does not wait for capacity")
+		t.Error("evaluation does not wait for capacity")
 	}
 	if due := time.Unix(0, p.Followups[0].WaitUntil).Sub(w.clock); due != retryDelay {
-		t.Errorf("it looks again after %s", due)
+		t.Errorf("next attempt is after %s", due)
 	}
 }
 
 func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
 	w := newFixture(t)
-	w.node(wide("a"))
+	w.node(largeNode("a"))
 	const n = mostPlaced + 100
 	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
 	e := w.eval("j")
@@ -113,7 +119,7 @@ func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
 		w.apply(w.process(e))
 		e = state.Eval(w.s.Read(), e.ID)
 	}
-	w.node(wide("b"))
+	w.node(largeNode("b"))
 	w.status("a", structs.NodeDown)
 	e = w.eval("j")
 	for round := range 2 {
@@ -124,7 +130,7 @@ func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
 		}
 		for _, a := range p.Place {
 			if a.PreviousAllocation == "" {
-				t.Fatal("one that is moved does not name the one before it")
+				t.Fatal("moved allocation does not name its predecessor")
 			}
 		}
 		w.apply(p)
@@ -151,7 +157,8 @@ func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
 	e := w.eval("j")
 	for round := range 2 {
 		p := w.process(e)
-		if len(p.Place) > mostPlaced || (p.Eval.Status == structs.EvalPending) != (round == 0) {
+		if len(p.Place) > mostPlaced ||
+			(p.Eval.Status == structs.EvalPending) != (round == 0) {
 			t.Fatalf("round %d: %d placed, %s", round, len(p.Place), p.Eval.Status)
 		}
 		w.apply(p)

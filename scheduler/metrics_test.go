@@ -18,7 +18,7 @@ func encodedBytes(t *testing.T, v any) int {
 	return len(b)
 }
 
-// manyTexts makes so many long texts, each with a number.
+// manyTexts returns n long texts, each with a number.
 func manyTexts(n int) []string {
 	var out []string
 	for i := range n {
@@ -27,7 +27,7 @@ func manyTexts(n int) []string {
 	return out
 }
 
-// groups gives a job so many groups like its first.
+// groups gives a job n groups like its first.
 func groups(n int) func(*structs.Job) {
 	return func(j *structs.Job) {
 		g := *j.TaskGroups[0]
@@ -45,8 +45,11 @@ func TestProcess_APlanDoesNotRepeatTheTextsOfItsJob(t *testing.T) {
 	for name, edit := range map[string]func(*structs.Job){
 		"datacenters": func(j *structs.Job) { j.Datacenters = manyTexts(structs.MaxListed) },
 		"constraint": func(j *structs.Job) {
-			j.Constraints = []*structs.Constraint{{LTarget: "${node.class}", Operand: "=",
-				RTarget: strings.Repeat("z", structs.MaxText)}}
+			j.Constraints = []*structs.Constraint{{
+				LTarget: "${node.class}",
+				Operand: "=",
+				RTarget: strings.Repeat("z", structs.MaxText),
+			}}
 		},
 	} {
 		w := newFixture(t)
@@ -55,7 +58,7 @@ func TestProcess_APlanDoesNotRepeatTheTextsOfItsJob(t *testing.T) {
 		w.job(j)
 		p := w.process(w.eval("big"))
 		if len(p.Eval.FailedTGAllocs) != 400 {
-			t.Fatalf("%s: %d groups say why", name, len(p.Eval.FailedTGAllocs))
+			t.Fatalf("%s: %d groups have a reason", name, len(p.Eval.FailedTGAllocs))
 		}
 		for _, m := range p.Eval.FailedTGAllocs {
 			if r := m.Refusals[0]; len(r.Reason) > structs.MaxReason+len("…") || r.Nodes != 1 {
@@ -96,7 +99,8 @@ func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 			last.Filter != otherReasons {
 			t.Errorf("%d groups: %d reasons of %d nodes, the last %+v", n, len(m.Refusals), sum, last)
 		}
-		if len(m.ConstraintFiltered) != want+1 || m.ConstraintFiltered[otherReasons] != 60-2*want {
+		if len(m.ConstraintFiltered) != want+1 ||
+			m.ConstraintFiltered[otherReasons] != 60-2*want {
 			t.Errorf("%d groups: %d entries, %d others", n, len(m.ConstraintFiltered),
 				m.ConstraintFiltered[otherReasons])
 		}
@@ -122,11 +126,14 @@ func TestProcess_SplitsAPlanByItsBytes(t *testing.T) {
 	node.NodeResources.CPU.CpuShares, node.NodeResources.Memory.MemoryMB = 1<<26, 1<<26
 	node.NodeResources.Disk.DiskMB = 1 << 30
 	w.node(node)
-	w.job(aJob("j", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].Count = 2500 }))
+	w.job(aJob("j", structs.JobService, func(j *structs.Job) {
+		j.TaskGroups[0].Count = 2500
+	}))
 	p := w.process(w.eval("j"))
 	size := encodedBytes(t, p)
 	t.Logf("%d allocations, %d bytes", len(p.Place), size)
-	if len(p.Place) == 0 || len(p.Place) >= mostPlaced || size > structs.MaxEntry/2 {
+	if len(p.Place) == 0 ||
+		len(p.Place) >= mostPlaced || size > structs.MaxEntry/2 {
 		t.Errorf("%d allocations, %d bytes", len(p.Place), size)
 	}
 	if p.Eval.Again != structs.EvalMore || p.Eval.Status != structs.EvalPending {

@@ -10,20 +10,21 @@ import (
 	"berth/structs"
 )
 
-// tiny makes a job request nearly nothing.
-func tiny(j *structs.Job) {
+// smallRequest makes a job request nearly nothing.
+func smallRequest(j *structs.Job) {
 	*j.TaskGroups[0].Tasks[0].Resources = structs.Resources{CPU: 1, MemoryMB: 1}
 }
 
-// limited is a node instance of hostpath that takes so many volumes.
-func limited(most int64) *structs.CSIPluginInstance {
+// limitedPlugin returns a node instance of hostpath that takes a number of volumes.
+func limitedPlugin(most int64) *structs.CSIPluginInstance {
 	n := half("hostpath", structs.CSIKindNode)
 	n.NodeInfo.MaxVolumes = most
 	return n
 }
 
-// drain runs the scheduler until it has no work, and checks that no evaluation is blocked without a reason.
-func (w *fixture) drain() {
+// scheduleAll runs the scheduler until it has no work, and checks that no evaluation is blocked without a
+// reason.
+func (w *fixture) scheduleAll() {
 	w.t.Helper()
 	for range 1000 {
 		tx := w.s.Read()
@@ -35,7 +36,7 @@ func (w *fixture) drain() {
 			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 2, WriteOptions: w.now()})
 			continue
 		}
-		w.late(w.process(ready[0]))
+		w.applyLate(w.process(ready[0]))
 	}
 	tx := w.s.Read()
 	for j := range state.JobsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
@@ -48,7 +49,7 @@ func (w *fixture) drain() {
 					open = append(open, fmt.Sprint(e.Status, e.BlockedOn))
 				}
 			}
-			w.t.Errorf("for job %s there is something to do and nobody knows: %s; open: %v", j.ID, describe(p), open)
+			w.t.Errorf("job %s needs a plan that no evaluation will make: %s; open: %v", j.ID, describe(p), open)
 		}
 	}
 }
@@ -56,18 +57,24 @@ func (w *fixture) drain() {
 // submit registers a job with an evaluation of it.
 func (w *fixture) submit(j *structs.Job, eval string) {
 	w.t.Helper()
-	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now(),
-		Eval: &structs.Evaluation{ID: eval, TriggeredBy: structs.TriggerJobRegister}})
+	do(w, state.JobRegister, &structs.JobRegisterRequest{
+		Job:          j,
+		WriteOptions: w.now(),
+		Eval:         &structs.Evaluation{ID: eval, TriggeredBy: structs.TriggerJobRegister},
+	})
 }
 
-func (w *fixture) forget(volume string, force bool) {
+func (w *fixture) deregisterVolume(volume string, force bool) {
 	w.t.Helper()
-	do(w, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume, Force: force,
-		WriteOptions: w.now()})
+	do(w, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		ID:           volume,
+		Force:        force,
+		WriteOptions: w.now(),
+	})
 }
 
-// late applies a plan that entries of others may have overtaken.
-func (w *fixture) late(p *structs.Plan) {
+// applyLate applies a plan that entries of others may have overtaken.
+func (w *fixture) applyLate(p *structs.Plan) {
 	w.t.Helper()
 	p.WriteOptions = w.now()
 	do(w, state.PlanApply, p)
@@ -105,14 +112,14 @@ func TestBlockedEval_StaysUnblocked(t *testing.T) {
 	small.NodeResources.CPU.CpuShares = 100
 	w.node(small, half("hostpath", structs.CSIKindNode))
 	w.node(aNode("n2"), sick)
-	w.late(w.process(nodeEval(w, "log", "n2"))) // waits for the plugin
-	made := w.process(nodeEval(w, "log", "n1")) // waits for capacity
+	w.applyLate(w.process(nodeEval(w, "log", "n2"))) // waits for the plugin
+	made := w.process(nodeEval(w, "log", "n1"))      // waits for capacity
 	if made.Blocked == nil {
-		t.Fatal("n1 has room")
+		t.Fatal("n1 has free capacity")
 	}
 	w.csi("n2", half("hostpath", structs.CSIKindNode))
-	w.late(made)
-	w.drain()
+	w.applyLate(made)
+	w.scheduleAll()
 	w.wantPlaced("log", "0@n2")
 }
 
@@ -130,86 +137,93 @@ func TestBlockedEval_SeesAChangeLeftToAnother(t *testing.T) {
 			})
 	}
 	w.submit(spec("v1"), "first")
-	w.drain()
+	w.scheduleAll()
 	w.submit(spec("v2"), "zzz") // behind the one that waits
 	made := w.process(w.pendingOf("zzz"))
 	w.volume("v1", "hostpath")
 	w.status(w.allocs("web")[0].NodeID, structs.NodeDown)
-	w.late(made)
-	w.drain()
+	w.applyLate(made)
+	w.scheduleAll()
 }
 
-// full is a node with a limit of volumes. Ended allocations hold all of them, and jobs wait for a place
-// there.
-func full(t *testing.T, most, waiting int) (w *fixture, held []*structs.Allocation) {
+// nodeWithHeldVolumes returns a cluster whose only node has a limit of volumes. Ended allocations hold all of
+// them, and jobs wait for a place there.
+func nodeWithHeldVolumes(t *testing.T, most, waiting int) (w *fixture, held []*structs.Allocation) {
 	w = newFixture(t)
-	w.node(aNode("n1"), limited(int64(most)), half("hostpath", structs.CSIKindController))
+	w.node(aNode("n1"), limitedPlugin(int64(most)), half("hostpath", structs.CSIKindController))
 	for i := range most {
 		w.volume(fmt.Sprint("v", i), "hostpath")
-		w.submit(aJob(fmt.Sprint("had", i), structs.JobBatch, tiny,
+		w.submit(aJob(fmt.Sprint("had", i), structs.JobBatch, smallRequest,
 			volume(fmt.Sprint("v", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("had", i))
 	}
-	w.drain()
+	w.scheduleAll()
 	for a := range state.AllocsFrom(w.s.Read(), "default", "", state.Page{}) {
 		w.claim(a)
 		w.client(a, structs.AllocComplete)
 		held = append(held, a)
 	}
-	w.drain()
+	w.scheduleAll()
 	for i := range waiting {
 		w.volume(fmt.Sprint("w", i), "hostpath")
-		w.submit(aJob(fmt.Sprint("waits", i), structs.JobService, tiny,
+		w.submit(aJob(fmt.Sprint("waits", i), structs.JobService, smallRequest,
 			volume(fmt.Sprint("w", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("waits", i))
 	}
-	w.drain()
+	w.scheduleAll()
 	return w, held
 }
 
 // TestBlockedEval_FindsThePlaceOfADeletedVolume before all that wait for it are unblocked.
 func TestBlockedEval_FindsThePlaceOfADeletedVolume(t *testing.T) {
-	w, held := full(t, 12, 12)
+	w, held := nodeWithHeldVolumes(t, 12, 12)
 	for _, a := range held {
 		w.release(a)
 	}
 	for i := range held {
-		w.forget(fmt.Sprint("v", i), false)
+		w.deregisterVolume(fmt.Sprint("v", i), false)
 	}
-	w.drain()
+	w.scheduleAll()
 }
 
 // TestBlockedEval_FindsADeletedVolumeWithAnOldPlan: its key has no row any more.
 func TestBlockedEval_FindsADeletedVolumeWithAnOldPlan(t *testing.T) {
-	w, held := full(t, 1, 0)
+	w, held := nodeWithHeldVolumes(t, 1, 0)
 	w.volume("w", "hostpath")
 	w.submit(aJob("waits", structs.JobService, volume("w", structs.CSISingleNodeWriter, false)), "e")
 	made := w.process(w.pendingOf("e"))
 	if made.Blocked == nil {
-		t.Fatal("there is room")
+		t.Fatal("n1 has free capacity")
 	}
 	w.release(held[0])
-	w.forget("v0", false)
-	w.late(made)
-	w.drain()
+	w.deregisterVolume("v0", false)
+	w.applyLate(made)
+	w.scheduleAll()
 }
 
 // TestBlockedEval_FindsAVolumeDeletedByForce: with it goes a claim that waited, and took a place on a node.
 func TestBlockedEval_FindsAVolumeDeletedByForce(t *testing.T) {
 	w := newFixture(t)
-	w.node(aNode("n1"), limited(1), half("hostpath", structs.CSIKindController))
+	w.node(aNode("n1"), limitedPlugin(1), half("hostpath", structs.CSIKindController))
 	w.volume("v", "hostpath")
 	w.submit(aJob("a", structs.JobService, volume("v", structs.CSIMultiNodeMultipleWriter, false)), "a")
-	w.drain()
-	w.forget("v", false)
-	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(),
-		Volumes: []*structs.CSIVolume{{ID: "v", Name: "v", Namespace: "default",
-			PluginID: "hostpath", State: structs.VolumeCreating}}})
+	w.scheduleAll()
+	w.deregisterVolume("v", false)
+	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+		WriteOptions: w.now(),
+		Volumes: []*structs.CSIVolume{{
+			ID:        "v",
+			Name:      "v",
+			Namespace: "default",
+			PluginID:  "hostpath",
+			State:     structs.VolumeCreating,
+		}},
+	})
 	w.claim(w.allocs("a")[0]) // waits for the volume to be created
 	w.volume("w", "hostpath")
 	w.submit(aJob("b", structs.JobService, volume("w", structs.CSIMultiNodeMultipleWriter, false)), "b")
-	w.drain()
+	w.scheduleAll()
 	w.wantPlaced("b", "")
-	w.forget("v", true)
-	w.drain()
+	w.deregisterVolume("v", true)
+	w.scheduleAll()
 	w.wantPlaced("b", "0@n1")
 }
 
@@ -222,16 +236,18 @@ func TestBlockedEval_AfterAChangeOfTheJobsType(t *testing.T) {
 	w.node(aNode("n1"))
 	w.node(small)
 	w.submit(aJob("x", structs.JobService), "first")
-	w.drain()
+	w.scheduleAll()
 	w.status("n1", structs.NodeDown)
 	w.status("n1", structs.NodeReady)
-	w.submit(aJob("x", structs.JobSystem, func(j *structs.Job) { j.Priority = 90 }), "second")
-	w.drain()
+	w.submit(aJob("x", structs.JobSystem, func(j *structs.Job) {
+		j.Priority = 90
+	}), "second")
+	w.scheduleAll()
 	n := 0
 	for range statetest.EvalsByStatus(w.s.Read(), structs.EvalBlocked) {
 		n++
 	}
 	if n != 1 {
-		t.Errorf("%d wait for room on n2", n)
+		t.Errorf("%d evaluations wait for capacity on n2, want 1", n)
 	}
 }

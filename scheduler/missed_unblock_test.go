@@ -22,7 +22,11 @@ import (
 // blocked evaluation would find capacity, and no new evaluation of a job would change anything.
 func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 	for seed := range uint64(seeds()) {
-		c := &sleepers{fixture: newFixture(t), r: rand.New(rand.NewPCG(seed, 1)), givenUp: map[string]bool{}}
+		c := &randomCluster{
+			fixture: newFixture(t),
+			r:       rand.New(rand.NewPCG(seed, 1)),
+			givenUp: map[string]bool{},
+		}
 		c.many = c.r.IntN(3) == 0
 		if c.r.IntN(4) == 0 {
 			c.fleet()
@@ -37,13 +41,13 @@ func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 			}
 		}
 		if t.Failed() {
-			t.Log(strings.Join(c.said, "\n"))
+			t.Log(strings.Join(c.history, "\n"))
 			return
 		}
 	}
 }
 
-// seeds is how many clusters there are, SEEDS where that is set.
+// seeds returns the number of clusters, SEEDS if that is set.
 func seeds() int {
 	n, err := strconv.Atoi(os.Getenv("SEEDS"))
 	if err != nil {
@@ -52,44 +56,48 @@ func seeds() int {
 	return n
 }
 
-// sleepers is a cluster to which anything happens.
-type sleepers struct {
+// randomCluster is a cluster with random changes.
+type randomCluster struct {
 	*fixture
 	r       *rand.Rand
 	many    bool            // jobs
-	plans   []*structs.Plan // on their way
+	plans   []*structs.Plan // in flight
 	givenUp map[string]bool
-	said    []string
+	history []string
 }
 
-func (c *sleepers) say(format string, args ...any) {
-	c.said = append(c.said, fmt.Sprintf("%d: ", c.index)+fmt.Sprintf(format, args...))
+func (c *randomCluster) logf(format string, args ...any) {
+	c.history = append(c.history, fmt.Sprintf("%d: ", c.index)+fmt.Sprintf(format, args...))
 }
 
-func (c *sleepers) one(of ...string) string { return of[c.r.IntN(len(of))] }
+func (c *randomCluster) pick(of ...string) string {
+	return of[c.r.IntN(len(of))]
+}
 
 // try applies an entry that may be refused.
-func try[P any](c *sleepers, name string, fn func(*state.WriteTx, *P) error, p *P) {
+func try[P any](c *randomCluster, name string, fn func(*state.WriteTx, *P) error, p *P) {
 	c.t.Helper()
 	c.index++
-	err := c.s.Write(c.index, func(tx *state.WriteTx) error { return fn(tx, p) })
-	c.say("%s %v", name, err)
+	err := c.s.Write(c.index, func(tx *state.WriteTx) error {
+		return fn(tx, p)
+	})
+	c.logf("%s %v", name, err)
 	if faults := state.Check(c.s.Read()); len(faults) > 0 {
-		c.t.Fatalf("after %s: %s\n%s", name, strings.Join(faults, "\n"), strings.Join(c.said, "\n"))
+		c.t.Fatalf("after %s: %s\n%s", name, strings.Join(faults, "\n"), strings.Join(c.history, "\n"))
 	}
 }
 
-func (c *sleepers) step() {
+func (c *randomCluster) step() {
 	c.clock = c.clock.Add(time.Second)
 	if c.r.IntN(3) == 0 {
 		c.schedule()
 		return
 	}
-	c.happen()
+	c.changeAnything()
 }
 
-// fleet returns nodes without free capacity.
-func (c *sleepers) fleet() {
+// fleet adds nodes without free capacity.
+func (c *randomCluster) fleet() {
 	for i := range 100 {
 		n := aNode(fmt.Sprintf("f%02d", i))
 		n.NodeResources.CPU.CpuShares = 0
@@ -100,13 +108,14 @@ func (c *sleepers) fleet() {
 			c.t.Fatal(err)
 		}
 	}
-	c.say("100 nodes without room")
+	c.logf("100 nodes without capacity")
 }
 
 // schedule carries out one of the plans that are made, or makes one.
-func (c *sleepers) schedule() {
-	if len(c.plans) == 0 || len(c.plans) < 4 && c.r.IntN(2) == 0 {
-		if c.make() {
+func (c *randomCluster) schedule() {
+	if len(c.plans) == 0 ||
+		len(c.plans) < 4 && c.r.IntN(2) == 0 {
+		if c.makePlan() {
 			return
 		}
 	}
@@ -129,12 +138,12 @@ func (c *sleepers) schedule() {
 		p.Eval.JobID, p.Eval.TriggeredBy,
 		p.Eval.NodeID, len(p.Place), len(p.Stop), blocked, p.Eval.Status, p.Eval.BlockedOn), state.PlanApply, p)
 	if e := state.Eval(c.s.Read(), p.Eval.ID); e != nil {
-		c.say("  is %s: %s", e.Status, e.StatusDescription)
+		c.logf("  is %s: %s", e.Status, e.StatusDescription)
 	}
 }
 
 // giveUp does what the leader does when a plan fails too often.
-func (c *sleepers) giveUp(e *structs.Evaluation) {
+func (c *randomCluster) giveUp(e *structs.Evaluation) {
 	now := state.Eval(c.s.Read(), e.ID)
 	if now == nil {
 		return
@@ -146,9 +155,9 @@ func (c *sleepers) giveUp(e *structs.Evaluation) {
 		&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: c.now()})
 }
 
-// make makes a plan of a due evaluation that may be in flight beside the others: one per job, except for
+// makePlan makes a plan of a due evaluation that may be in flight beside the others: one per job, except for
 // different nodes of a per-node job, and one for all jobs with volumes.
-func (c *sleepers) make() bool {
+func (c *randomCluster) makePlan() bool {
 	tx := c.s.Read()
 	due := slices.Collect(state.ReadyEvals(tx))
 	for e := range state.LaterEvals(tx) {
@@ -158,16 +167,18 @@ func (c *sleepers) make() bool {
 		due = append(due, e)
 	}
 	for _, e := range due {
-		if !slices.ContainsFunc(c.plans, func(p *structs.Plan) bool { return c.clash(p.Eval, e) }) {
+		if !slices.ContainsFunc(c.plans, func(p *structs.Plan) bool {
+			return c.conflict(p.Eval, e)
+		}) {
 			c.plans = append(c.plans, c.process(e))
-			c.say("made for %s of %s", e.ID[:4], e.JobID)
+			c.logf("made for %s of %s", e.ID[:4], e.JobID)
 			return true
 		}
 	}
 	return false
 }
 
-func (c *sleepers) clash(a, b *structs.Evaluation) bool {
+func (c *randomCluster) conflict(a, b *structs.Evaluation) bool {
 	uses := func(id string) bool {
 		j := state.Job(c.s.Read(), "default", id)
 		return j != nil && len(j.TaskGroups[0].Volumes) > 0
@@ -176,31 +187,37 @@ func (c *sleepers) clash(a, b *structs.Evaluation) bool {
 		return uses(a.JobID) && uses(b.JobID)
 	}
 	j := state.Job(c.s.Read(), "default", a.JobID)
-	return a.NodeID == b.NodeID || a.NodeID == "" || b.NodeID == "" || j == nil || j.Stop || !j.PerNode() ||
+	return a.NodeID == b.NodeID || a.NodeID == "" || b.NodeID == "" ||
+		j == nil || j.Stop || !j.PerNode() ||
 		uses(a.JobID)
 }
 
 // settle lets the scheduler work until nothing is left to do.
-func (c *sleepers) settle(when string) {
+func (c *randomCluster) settle(when string) {
 	for n := 0; ; n++ {
-		before := len(c.said)
+		before := len(c.history)
 		c.schedule()
-		if len(c.plans) == 0 && state.UnblocksDue(c.s.Read()) && c.r.IntN(2) == 0 || len(c.said) == before &&
+		if len(c.plans) == 0 &&
+			state.UnblocksDue(c.s.Read()) &&
+			c.r.IntN(2) == 0 || len(c.history) == before &&
 			state.UnblocksDue(c.s.Read()) {
-			try(c, "wake on", state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1 + c.r.IntN(4),
-				WriteOptions: c.now()})
+			try(c, "unblock", state.EvalUpdate, &structs.EvalUpdateRequest{
+				Wake:         1 + c.r.IntN(4),
+				WriteOptions: c.now(),
+			})
 		}
-		if len(c.said) == before {
+		if len(c.history) == before {
 			break
 		}
 		if n > 3000 {
-			c.t.Fatalf("%s: it does not end:\n%s", when, strings.Join(c.said[len(c.said)-60:], "\n"))
+			newest := c.history[len(c.history)-60:]
+			c.t.Fatalf("%s: the scheduler does not finish:\n%s", when, strings.Join(newest, "\n"))
 		}
 	}
 	tx := c.s.Read()
 	for e := range statetest.EvalsByStatus(tx, structs.EvalBlocked) {
 		if p := c.process(e); len(p.Place) > 0 && !c.givenUp[e.JobID] {
-			c.t.Errorf("%s: %s of %s waits for %v though there is room for it: %s", when, e.ID[:4], e.JobID,
+			c.t.Errorf("%s: %s of %s waits for %v although capacity is free: %s", when, e.ID[:4], e.JobID,
 				e.BlockedOn, describe(p))
 		}
 	}
@@ -208,12 +225,12 @@ func (c *sleepers) settle(when string) {
 		e := c.eval(j.ID)
 		e.Type, e.Namespace = j.Type, j.Namespace
 		if p := c.process(e); len(p.Place)+len(p.Stop)+len(p.Update)+len(p.Followups) > 0 && !c.givenUp[j.ID] {
-			c.t.Errorf("%s: for %s there is something to do: %s", when, j.ID, describe(p))
+			c.t.Errorf("%s: job %s needs a plan: %s", when, j.ID, describe(p))
 		}
 	}
 }
 
-func (c *sleepers) aNode(id string) {
+func (c *randomCluster) aNode(id string) {
 	n, k := half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController)
 	n.NodeInfo.ID, n.NodeInfo.MaxVolumes = "ext-"+id, int64(c.r.IntN(3))
 	k.ControllerInfo.SupportsAttachDetach = c.r.IntN(2) == 0
@@ -223,32 +240,39 @@ func (c *sleepers) aNode(id string) {
 	other.NodeInfo.ID = "ext-" + id
 	node := aNode(id)
 	node.NodeResources.CPU.CpuShares = int64(100 * c.r.IntN(8))
-	node.Meta["rack"] = c.one("r1", "r2")
-	node.Datacenter = c.one("dc1", "dc1", "dc2")
+	node.Meta["rack"] = c.pick("r1", "r2")
+	node.Datacenter = c.pick("dc1", "dc1", "dc2")
 	all := []*structs.CSIPluginInstance{n, k, other}
 	try(c, fmt.Sprintf("register %s %d", id, node.NodeResources.CPU.CpuShares), state.NodeRegister,
-		&structs.NodeRegisterRequest{Node: node, CSI: all[:c.r.IntN(4)], WriteOptions: c.now()})
+		&structs.NodeRegisterRequest{
+			Node:         node,
+			CSI:          all[:c.r.IntN(4)],
+			WriteOptions: c.now(),
+		})
 }
 
-func (c *sleepers) aJob(id string) {
-	kind := c.one(structs.JobService, structs.JobService, structs.JobBatch, structs.JobSystem)
+func (c *randomCluster) aJob(id string) {
+	kind := c.pick(structs.JobService, structs.JobService, structs.JobBatch, structs.JobSystem)
 	edits := []func(*structs.Job){cpu(100 * (1 + c.r.IntN(3)))}
 	if kind != structs.JobSystem {
 		edits = append(edits, count(c.r.IntN(4)))
 	}
 	if c.r.IntN(4) == 0 {
-		edits = append(edits, constraints(&structs.Constraint{LTarget: "${meta.rack}", RTarget: "r1",
-			Operand: "="}))
+		edits = append(edits, constraints(&structs.Constraint{
+			LTarget: "${meta.rack}",
+			RTarget: "r1",
+			Operand: "=",
+		}))
 	}
 	if c.r.IntN(6) == 0 {
 		edits = append(edits, constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts}))
 	}
 	for range c.r.IntN(3) {
-		edits = append(edits, volume(c.one("a", "b", "c"), structs.CSIAccessModes[c.r.IntN(5)], c.r.IntN(5) == 0))
+		edits = append(edits, volume(c.pick("a", "b", "c"), structs.CSIAccessModes[c.r.IntN(5)], c.r.IntN(5) == 0))
 	}
 	edits = append(edits, func(j *structs.Job) {
 		j.Priority = 40 + 10*c.r.IntN(3)
-		j.Datacenters = []string{c.one("dc1", "*")}
+		j.Datacenters = []string{c.pick("dc1", "*")}
 		if c.r.IntN(3) == 0 {
 			g := *j.TaskGroups[0]
 			g.Name = "h"
@@ -257,15 +281,17 @@ func (c *sleepers) aJob(id string) {
 	})
 	j := aJob(id, kind, edits...)
 	delete(c.givenUp, id)
-	try(c, fmt.Sprintf("job %s %s", id, kind), state.JobRegister, &structs.JobRegisterRequest{Job: j,
+	try(c, fmt.Sprintf("job %s %s", id, kind), state.JobRegister, &structs.JobRegisterRequest{
+		Job:          j,
 		WriteOptions: c.now(),
-		Eval:         &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerJobRegister}})
+		Eval:         &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerJobRegister},
+	})
 }
 
-// happen is one thing that is not the scheduler's.
-func (c *sleepers) happen() {
+// changeAnything makes one change that is not a plan.
+func (c *randomCluster) changeAnything() {
 	id, tx := fmt.Sprint("n", c.r.IntN(4)), c.s.Read()
-	volume := c.one("a", "b", "c", "a[0]", "a[1]", "b[0]")
+	volume := c.pick("a", "b", "c", "a[0]", "a[1]", "b[0]")
 	var live, ended []*structs.Allocation
 	for a := range state.AllocsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 		if !a.ClientTerminal() {
@@ -285,36 +311,53 @@ func (c *sleepers) happen() {
 	case 3:
 		c.aNode(id)
 	case 4:
-		try(c, "status", state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{id},
-			Status: c.one(structs.NodeReady, structs.NodeDown), WriteOptions: c.now()})
+		try(c, "status", state.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs:      []string{id},
+			Status:       c.pick(structs.NodeReady, structs.NodeDown),
+			WriteOptions: c.now(),
+		})
 	case 5:
 		if state.Node(tx, id) != nil {
-			try(c, "eligibility", state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: id,
-				Eligibility: c.one(structs.NodeEligible, structs.NodeIneligible), WriteOptions: c.now()})
+			try(c, "eligibility", state.NodeEligibility, &structs.NodeEligibilityRequest{
+				NodeID:       id,
+				Eligibility:  c.pick(structs.NodeEligible, structs.NodeIneligible),
+				WriteOptions: c.now(),
+			})
 		}
 	case 6, 7, 8:
 		if len(live) > 0 {
 			a := live[c.r.IntN(len(live))]
-			status := c.one(structs.AllocRunning, structs.AllocFailed, structs.AllocComplete)
+			status := c.pick(structs.AllocRunning, structs.AllocFailed, structs.AllocComplete)
 			try(c, "alloc of "+a.JobID+" on "+a.NodeID+" "+status, state.AllocsClientUpdate,
-				&structs.AllocsClientUpdateRequest{NodeID: a.NodeID, WriteOptions: c.now(),
-					Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}}})
+				&structs.AllocsClientUpdateRequest{
+					NodeID:       a.NodeID,
+					WriteOptions: c.now(),
+					Allocs:       []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}},
+				})
 		}
 	case 9, 10:
 		mode := structs.CSIAccessModes
-		v := &structs.CSIVolume{ID: volume, Namespace: "default", PluginID: c.one("hostpath", "hostpath", "other"),
-			ExternalID: "x-" + volume + "-" + fmt.Sprint(c.index)}
+		v := &structs.CSIVolume{
+			ID:         volume,
+			Namespace:  "default",
+			PluginID:   c.pick("hostpath", "hostpath", "other"),
+			ExternalID: "x-" + volume + "-" + fmt.Sprint(c.index),
+		}
 		if old := state.Volume(tx, "default", volume); old != nil {
 			v.ExternalID, v.PluginID = old.ExternalID, old.PluginID
 		}
 		for _, m := range mode {
 			if c.r.IntN(4) > 0 {
-				v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{AccessMode: m,
-					AttachmentMode: structs.CSIFileSystem})
+				v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{
+					AccessMode:     m,
+					AttachmentMode: structs.CSIFileSystem,
+				})
 			}
 		}
-		try(c, "volume "+volume, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: c.now(),
-			Volumes: []*structs.CSIVolume{v}})
+		try(c, "volume "+volume, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+			WriteOptions: c.now(),
+			Volumes:      []*structs.CSIVolume{v},
+		})
 	case 11, 12:
 		for _, a := range live {
 			c.claimAll(a)
@@ -327,32 +370,53 @@ func (c *sleepers) happen() {
 			}
 		}
 		if len(keys) > 0 {
-			c.r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			c.r.Shuffle(len(keys), func(i, j int) {
+				keys[i], keys[j] = keys[j], keys[i]
+			})
 			keys = keys[:1+c.r.IntN(len(keys))]
 			try(c, fmt.Sprint("release ", keys), state.VolumeUnpublish,
 				&structs.CSIVolumeUnpublishRequest{Claims: keys, WriteOptions: c.now()})
 		}
 	case 16:
 		for a := range state.UnsettledAttachments(tx) {
-			op := map[string]string{structs.AttachmentAttaching: "attach",
-				structs.AttachmentDetaching: "detach"}[a.State]
+			op := map[string]string{
+				structs.AttachmentAttaching: "attach",
+				structs.AttachmentDetaching: "detach",
+			}[a.State]
 			try(c, op+" "+a.VolumeID+" "+a.NodeID, state.AttachmentOutcome,
-				&structs.CSIAttachmentOutcome{VolumeID: a.VolumeID, NodeID: a.NodeID, Op: op, WriteOptions: c.now()})
+				&structs.CSIAttachmentOutcome{
+					VolumeID:     a.VolumeID,
+					NodeID:       a.NodeID,
+					Op:           op,
+					WriteOptions: c.now(),
+				})
 		}
 	case 17:
-		try(c, "deregister volume "+volume, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume,
-			Force: c.r.IntN(2) == 0, WriteOptions: c.now()})
+		try(c, "deregister volume "+volume, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+			ID:           volume,
+			Force:        c.r.IntN(2) == 0,
+			WriteOptions: c.now(),
+		})
 	case 18:
 		switch c.r.IntN(3) {
 		case 0:
-			try(c, "deregister "+job, state.JobDeregister, &structs.JobDeregisterRequest{JobID: job,
-				Purge: c.r.IntN(3) == 0, WriteOptions: c.now(), Eval: &structs.Evaluation{ID: structs.NewID()}})
+			try(c, "deregister "+job, state.JobDeregister, &structs.JobDeregisterRequest{
+				JobID:        job,
+				Purge:        c.r.IntN(3) == 0,
+				WriteOptions: c.now(),
+				Eval:         &structs.Evaluation{ID: structs.NewID()},
+			})
 		case 1:
 			if len(live) > 0 {
 				a := live[c.r.IntN(len(live))]
-				try(c, "stop of "+a.JobID, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID,
-					WriteOptions: c.now(), Eval: &structs.Evaluation{ID: structs.NewID(),
-						TriggeredBy: structs.TriggerAllocStop}})
+				try(c, "stop of "+a.JobID, state.AllocStop, &structs.AllocStopRequest{
+					AllocID:      a.ID,
+					WriteOptions: c.now(),
+					Eval: &structs.Evaluation{
+						ID:          structs.NewID(),
+						TriggeredBy: structs.TriggerAllocStop,
+					},
+				})
 			}
 		default:
 			c.clock = c.clock.Add(time.Minute)
@@ -370,11 +434,11 @@ func (c *sleepers) happen() {
 			c.t.Fatal(err)
 		}
 		c.s = s
-		c.say("restored")
+		c.logf("restored")
 	}
 }
 
-func (c *sleepers) claimAll(a *structs.Allocation) {
+func (c *randomCluster) claimAll(a *structs.Allocation) {
 	j := state.JobVersion(c.s.Read(), a.Namespace, a.JobID, a.JobVersion)
 	g := j.Group(a.TaskGroup)
 	if a.Terminal() || g == nil {
@@ -384,6 +448,10 @@ func (c *sleepers) claimAll(a *structs.Allocation) {
 		cl := g.Volumes[alias].Claim(a.Namespace, a.Index())
 		cl.AllocID = a.ID
 		try(c, "claim "+cl.VolumeID+" for "+a.JobID, state.VolumeClaim,
-			&structs.CSIVolumeClaimRequest{NodeID: a.NodeID, Claims: []*structs.CSIClaim{cl}, WriteOptions: c.now()})
+			&structs.CSIVolumeClaimRequest{
+				NodeID:       a.NodeID,
+				Claims:       []*structs.CSIClaim{cl},
+				WriteOptions: c.now(),
+			})
 	}
 }

@@ -17,12 +17,15 @@ func TestSystemJob_RunsOnEveryNode(t *testing.T) {
 	other := aNode("n3")
 	other.Attributes["kernel.name"] = "windows"
 	w.node(other)
-	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}",
-		RTarget: "linux", Operand: "="})))
+	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{
+		LTarget: "${attr.kernel.name}",
+		RTarget: "linux",
+		Operand: "=",
+	})))
 	p := w.run("log")
 	w.wantPlaced("log", "0@n1 0@n2")
 	if p.Eval.FailedTGAllocs != nil || p.Blocked != nil {
-		t.Errorf("a node that the job is not for is no failure: %s", refusals(p, "g"))
+		t.Errorf("a node outside the job's constraints counts as a failure: %s", refusals(p, "g"))
 	}
 	w.nodes("n4")
 	pending := 0
@@ -41,8 +44,11 @@ func TestSystemJob_RunsOnEveryNode(t *testing.T) {
 func TestSystemJob_ThatFitsNowhereGivesReasons(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
-	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}",
-		RTarget: "plan9", Operand: "="})))
+	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{
+		LTarget: "${attr.kernel.name}",
+		RTarget: "plan9",
+		Operand: "=",
+	})))
 	if got := refusals(w.run("log"), "g"); got != "constraint: ${attr.kernel.name} = plan9 (2)" {
 		t.Errorf("refusals: %s", got)
 	}
@@ -73,7 +79,9 @@ func TestSystemJob_FollowsItsNodes(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem), "n1", "n2")
 	w.status("n1", structs.NodeDown)
 	p := w.run("log")
-	if len(p.Stop) != 1 || p.Stop[0].ClientStatus != structs.AllocLost || len(p.Place) != 0 {
+	if len(p.Stop) != 1 ||
+		p.Stop[0].ClientStatus != structs.AllocLost ||
+		len(p.Place) != 0 {
 		t.Fatalf("down: %s", describe(p))
 	}
 	w.wantPlaced("log", "0@n2")
@@ -81,8 +89,11 @@ func TestSystemJob_FollowsItsNodes(t *testing.T) {
 	w.run("log")
 	w.wantPlaced("log", "0@n1 0@n2")
 
-	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1",
-		Eligibility: structs.NodeIneligible, WriteOptions: w.now()})
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:       "n1",
+		Eligibility:  structs.NodeIneligible,
+		WriteOptions: w.now(),
+	})
 	w.run("log")
 	w.wantPlaced("log", "0@n1 0@n2") // the running allocations continue
 
@@ -91,11 +102,13 @@ func TestSystemJob_FollowsItsNodes(t *testing.T) {
 	w.wantPlaced("log", "0@n1 0@n2")
 	for _, a := range w.allocs("log") {
 		if updated := a.JobVersion == 1; updated != (a.NodeID == "n2") {
-			t.Errorf("on %s runs version %d", a.NodeID, a.JobVersion)
+			t.Errorf("node %s runs version %d", a.NodeID, a.JobVersion)
 		}
 	}
 
-	w.job(aJob("log", structs.JobSystem, cpu(200), func(j *structs.Job) { j.Datacenters = []string{"dc7"} }))
+	w.job(aJob("log", structs.JobSystem, cpu(200), func(j *structs.Job) {
+		j.Datacenters = []string{"dc7"}
+	}))
 	w.run("log")
 	w.wantPlaced("log", "")
 }
@@ -105,7 +118,8 @@ func TestSystemJob_AFailedAllocationReturnsWithAGrowingDelay(t *testing.T) {
 	for _, delay := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
 		w.client(w.allocs("log")[0], structs.AllocFailed)
 		p := w.run("log")
-		if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(delay).UnixNano() {
+		if len(p.Followups) != 1 ||
+			p.Followups[0].WaitUntil != w.clock.Add(delay).UnixNano() {
 			t.Fatalf("after %s: %s", delay, describe(p))
 		}
 		w.clock = w.clock.Add(delay)
@@ -119,7 +133,9 @@ func TestSystemJob_AStoppedAllocationReturns(t *testing.T) {
 	old := w.allocs("log")[0]
 	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: old.ID, WriteOptions: w.now()})
 	p := w.run("log")
-	if len(p.Place) != 1 || p.Place[0].NodeID != old.NodeID || p.Place[0].PreviousAllocation != old.ID {
+	if len(p.Place) != 1 ||
+		p.Place[0].NodeID != old.NodeID ||
+		p.Place[0].PreviousAllocation != old.ID {
 		t.Errorf("plan: %s", describe(p))
 	}
 }
@@ -175,7 +191,8 @@ func TestNodeEval_LooksAtItsNodeOnly(t *testing.T) {
 		return p
 	}
 	p := one("n1")
-	if len(p.Stop) != 1 || state.Alloc(w.s.Read(), p.Stop[0].AllocID).NodeID != "n1" ||
+	if len(p.Stop) != 1 ||
+		state.Alloc(w.s.Read(), p.Stop[0].AllocID).NodeID != "n1" ||
 		p.Eval.FailedTGAllocs != nil {
 		t.Fatalf("plan: %s", describe(p))
 	}
@@ -226,7 +243,7 @@ func TestNodeEval_KeepsTheWaitForOtherNodes(t *testing.T) {
 		}
 	}
 	if waiting != 1 {
-		t.Errorf("%d evaluations wait for room on n1", waiting)
+		t.Errorf("%d evaluations wait for capacity on n1", waiting)
 	}
 }
 

@@ -18,30 +18,30 @@ import (
 func TestProcess_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newFixture(t)
-		c := chaos{fixture: w, t: t}
+		c := randomJobs{fixture: w, t: t}
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 			c.register(fmt.Sprintf("n%d", i))
 		}
 		for range rapid.IntRange(5, 25).Draw(t, "steps") {
 			c.step()
 		}
-		for _, id := range chaosJobs {
+		for _, id := range someJobs {
 			c.settle(id)
 		}
 	})
 }
 
 var (
-	chaosJobs    = []string{"web", "db", "sum", "log", "scan"}
-	chaosVolumes = []string{"db", "share", "db[0]", "db[1]"}
+	someJobs    = []string{"web", "db", "sum", "log", "scan"}
+	someVolumes = []string{"db", "share", "db[0]", "db[1]"}
 )
 
-type chaos struct {
+type randomJobs struct {
 	*fixture
 	t *rapid.T
 }
 
-func (c *chaos) register(id string) {
+func (c *randomJobs) register(id string) {
 	n, k := half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController)
 	n.NodeInfo.MaxVolumes = int64(rapid.IntRange(0, 2).Draw(c.t, "limit"))
 	n.Healthy = rapid.Bool().Draw(c.t, "healthy")
@@ -51,11 +51,11 @@ func (c *chaos) register(id string) {
 	c.node(node, n, k)
 }
 
-func (c *chaos) step() {
+func (c *randomJobs) step() {
 	t := c.t
 	c.clock = c.clock.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "seconds")) * time.Second)
 	node := rapid.SampledFrom([]string{"n0", "n1", "n2"}).Draw(t, "node")
-	job := rapid.SampledFrom(chaosJobs).Draw(t, "job")
+	job := rapid.SampledFrom(someJobs).Draw(t, "job")
 	switch rapid.IntRange(0, 8).Draw(t, "what") {
 	case 0, 1:
 		c.change(job)
@@ -64,7 +64,7 @@ func (c *chaos) step() {
 	case 3:
 		c.register(node)
 	case 4:
-		c.fixture.volume(rapid.SampledFrom(chaosVolumes).Draw(t, "volume"), "hostpath")
+		c.fixture.volume(rapid.SampledFrom(someVolumes).Draw(t, "volume"), "hostpath")
 	case 5:
 		for _, a := range c.allocs(job) {
 			c.client(a, rapid.SampledFrom([]string{structs.AllocRunning, structs.AllocFailed,
@@ -87,13 +87,20 @@ func (c *chaos) step() {
 }
 
 // change registers a job of the kind that its name has.
-func (c *chaos) change(id string) {
+func (c *randomJobs) change(id string) {
 	edits := []func(*structs.Job){count(rapid.IntRange(0, 3).Draw(c.t, "count")),
 		cpu(rapid.IntRange(1, 500).Draw(c.t, "cpu"))}
-	kinds := map[string]string{"sum": structs.JobBatch, "log": structs.JobSystem, "scan": structs.JobSysBatch}
+	kinds := map[string]string{
+		"sum":  structs.JobBatch,
+		"log":  structs.JobSystem,
+		"scan": structs.JobSysBatch,
+	}
 	if rapid.Bool().Draw(c.t, "constrained") {
-		edits = append(edits, constraints(&structs.Constraint{LTarget: "${meta.rack}", RTarget: "r1",
-			Operand: "="}))
+		edits = append(edits, constraints(&structs.Constraint{
+			LTarget: "${meta.rack}",
+			RTarget: "r1",
+			Operand: "=",
+		}))
 	}
 	if rapid.Bool().Draw(c.t, "with a volume") {
 		mode := rapid.SampledFrom(structs.CSIAccessModes).Draw(c.t, "mode")
@@ -113,7 +120,7 @@ func (c *chaos) change(id string) {
 }
 
 // claims makes the nodes of some allocations claim or release volumes.
-func (c *chaos) claims(job string) {
+func (c *randomJobs) claims(job string) {
 	for a := range state.AllocsByJob(c.s.Read(), "default", job) {
 		switch {
 		case a.ClientTerminal():
@@ -127,7 +134,7 @@ func (c *chaos) claims(job string) {
 }
 
 // settle plans a job and checks the invariants.
-func (c *chaos) settle(job string) {
+func (c *randomJobs) settle(job string) {
 	if j := state.Job(c.s.Read(), "default", job); j == nil {
 		return
 	}
@@ -140,8 +147,10 @@ func (c *chaos) settle(job string) {
 		}
 		// A node may be over full without the plan's doing: it registered again with less.
 		if short := n.Available().Exceeded(used); short != "" &&
-			slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool { return a.NodeID == n.ID }) {
-			c.t.Fatalf("node %s has not enough %s after %s", n.ID, short, describe(p))
+			slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool {
+				return a.NodeID == n.ID
+			}) {
+			c.t.Fatalf("node %s lacks %s after %s", n.ID, short, describe(p))
 		}
 	}
 	for _, a := range p.Place {
@@ -149,16 +158,18 @@ func (c *chaos) settle(job string) {
 	}
 }
 
-func (c *chaos) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
+func (c *randomJobs) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	n := state.Node(tx, a.NodeID)
-	if !n.Ready() || len(job.Constraints) > 0 && n.Meta["rack"] != "r1" {
-		c.t.Fatalf("%s is on a node that is not for it", a.Name)
+	if !n.Ready() ||
+		len(job.Constraints) > 0 && n.Meta["rack"] != "r1" {
+		c.t.Fatalf("%s is on an unfit node", a.Name)
 	}
 	for _, r := range job.Group(a.TaskGroup).Volumes {
 		mine := r.Claim(a.Namespace, a.Index())
 		i := state.Instance(tx, "hostpath", structs.CSIKindNode, n.ID)
-		if state.Volume(tx, mine.Namespace, mine.VolumeID) == nil || i == nil || !i.Healthy {
+		if state.Volume(tx, mine.Namespace, mine.VolumeID) == nil ||
+			i == nil || !i.Healthy {
 			c.t.Fatalf("%s is placed without its volume or plugin", a.Name)
 		}
 		for other := range state.AllocsFrom(tx, a.Namespace, "", state.Page{}) {
@@ -168,7 +179,7 @@ func (c *chaos) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
 }
 
 // checkPair looks for another live allocation that excludes this one from a volume.
-func (c *chaos) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *structs.CSIClaim,
+func (c *randomJobs) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *structs.CSIClaim,
 	other *structs.Allocation) {
 	if other.ID == a.ID || other.Terminal() {
 		return
@@ -176,8 +187,9 @@ func (c *chaos) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *structs
 	for _, r := range state.JobVersion(tx, other.Namespace, other.JobID,
 		other.JobVersion).Group(other.TaskGroup).Volumes {
 		theirs := r.Claim(other.Namespace, other.Index())
-		if theirs.VolumeID == mine.VolumeID && theirs.Class().Conflicts(mine.Class()) {
-			c.t.Fatalf("%s (%s) and %s (%s) both want volume %s", a.Name, a.ID, other.Name, other.ID, mine.VolumeID)
+		if theirs.VolumeID == mine.VolumeID &&
+			theirs.Class().Conflicts(mine.Class()) {
+			c.t.Fatalf("%s (%s) and %s (%s) both need volume %s", a.Name, a.ID, other.Name, other.ID, mine.VolumeID)
 		}
 	}
 }

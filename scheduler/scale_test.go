@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// fleet is a world of n nodes with a plugin. An allocation on each uses its own volume and has not claimed
-// it. Each node has its own topology. The checks of a world after each entry are off.
+// fleet returns a cluster of n nodes with a plugin. An allocation on each uses its own volume and has not
+// claimed it. Each node has its own topology. The checks after each entry are off.
 func fleet(t testing.TB, n int) *fixture {
 	t.Helper()
 	return fleetWithin(t, n, 100)
@@ -31,49 +31,85 @@ func fleetWithin(t testing.TB, n int, limit int64) *fixture {
 		}
 	}
 	job := aJob("fill", structs.JobService, count(n), cpu(10), volume("data", structs.CSISingleNodeWriter, true))
-	fill(func(tx *state.WriteTx) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
-	plan := &structs.Plan{JobModifyIndex: w.index, Eval: &structs.Evaluation{ID: "fill",
-		Namespace: job.Namespace, JobID: job.ID, Status: structs.EvalComplete}}
+	fill(func(tx *state.WriteTx) error {
+		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job})
+	})
+	e := &structs.Evaluation{ID: "fill", Namespace: job.Namespace, JobID: job.ID, Status: structs.EvalComplete}
+	plan := &structs.Plan{JobModifyIndex: w.index, Eval: e}
 	for i := range n {
 		id := nodeID(i)
 		k := half("p", structs.CSIKindNode)
 		k.NodeInfo.ID, k.NodeInfo.MaxVolumes = "i-"+id, limit
-		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"host": "i-" + id,
-			"zone": fmt.Sprint("z", i%3)}}
+		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{
+			"host": "i-" + id,
+			"zone": fmt.Sprint("z", i%3),
+		}}
 		fill(func(tx *state.WriteTx) error {
-			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id),
-				CSI: []*structs.CSIPluginInstance{k}})
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{
+				Node: aNode(id),
+				CSI:  []*structs.CSIPluginInstance{k},
+			})
 		})
-		plan.Place = append(plan.Place, &structs.Allocation{ID: fmt.Sprintf("fill-%08d", i), JobID: job.ID,
-			TaskGroup: "g", NodeID: id,
-			Name: structs.AllocName(job.ID, "g", i), Metrics: &structs.AllocMetric{}})
+		plan.Place = append(plan.Place, &structs.Allocation{
+			ID:        fmt.Sprintf("fill-%08d", i),
+			JobID:     job.ID,
+			TaskGroup: "g",
+			NodeID:    id,
+			Name:      structs.AllocName(job.ID, "g", i),
+			Metrics:   &structs.AllocMetric{},
+		})
 	}
 	var volumes []*structs.CSIVolume
 	for i := range n {
-		volumes = append(volumes, &structs.CSIVolume{ID: structs.PerAllocID("data", i), Namespace: job.Namespace,
-			PluginID: "p", ExternalID: fmt.Sprint("x", i)})
+		volumes = append(volumes, &structs.CSIVolume{
+			ID:         structs.PerAllocID("data", i),
+			Namespace:  job.Namespace,
+			PluginID:   "p",
+			ExternalID: fmt.Sprint("x", i),
+		})
 	}
-	volumes = append(volumes, &structs.CSIVolume{ID: "free", Namespace: job.Namespace, PluginID: "p",
-		ExternalID: "free"},
-		&structs.CSIVolume{ID: "local", Namespace: job.Namespace, PluginID: "p", ExternalID: "local",
-			Topologies: []*structs.CSITopology{{Segments: map[string]string{"host": "i-" + nodeID(n/2)}}}},
-		&structs.CSIVolume{ID: "zonal", Namespace: job.Namespace, PluginID: "p", ExternalID: "zonal",
-			Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}})
+	volumes = append(volumes, &structs.CSIVolume{
+		ID:         "free",
+		Namespace:  job.Namespace,
+		PluginID:   "p",
+		ExternalID: "free",
+	},
+		&structs.CSIVolume{
+			ID:         "local",
+			Namespace:  job.Namespace,
+			PluginID:   "p",
+			ExternalID: "local",
+			Topologies: []*structs.CSITopology{{Segments: map[string]string{"host": "i-" + nodeID(n/2)}}},
+		},
+		&structs.CSIVolume{
+			ID:         "zonal",
+			Namespace:  job.Namespace,
+			PluginID:   "p",
+			ExternalID: "zonal",
+			Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}},
+		})
 	fill(func(tx *state.WriteTx) error {
 		return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
 	})
-	fill(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
+	fill(func(tx *state.WriteTx) error {
+		return state.PlanApply(tx, plan)
+	})
 	for _, j := range []*structs.Job{
 		aJob("web", structs.JobService),
 		aJob("db", structs.JobService, volume("free", structs.CSISingleNodeWriter, false)),
 		aJob("local", structs.JobService, volume("local", structs.CSISingleNodeWriter, false)),
 		aJob("zonal", structs.JobService, volume("zonal", structs.CSISingleNodeWriter, false)),
-		aJob("one", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}",
-			RTarget: nodeID(n / 2), Operand: "="})),
+		aJob("one", structs.JobService, constraints(&structs.Constraint{
+			LTarget: "${node.unique.id}",
+			RTarget: nodeID(n / 2),
+			Operand: "=",
+		})),
 		aJob("late", structs.JobService, volume("data", structs.CSISingleNodeWriter, true)),
 		aJob("log", structs.JobSystem),
 	} {
-		fill(func(tx *state.WriteTx) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j}) })
+		fill(func(tx *state.WriteTx) error {
+			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j})
+		})
 	}
 	b.Commit()
 	if got := len(slices.Collect(state.AllocsByJob(w.s.Read(), job.Namespace, job.ID))); got != n {
@@ -121,7 +157,7 @@ func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 				t.Fatalf("%s among %d: %s %s", c.name, n, describe(p), refusals(p, "g"))
 			}
 			if m := p.Place[0].Metrics; m.NodesEvaluated > c.most || m.NodesEvaluated == 0 {
-				t.Errorf("%s among %d nodes: %d were looked at", c.name, n, m.NodesEvaluated)
+				t.Errorf("%s among %d nodes: %d were evaluated", c.name, n, m.NodesEvaluated)
 			}
 		}
 	}
@@ -186,24 +222,26 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 		})
 		w.carryOut(t, w.plan(t, w.eval("big"), enough))
 		waits := state.BlockedEval(w.s.Read(), structs.DefaultNamespace, "big")
-		wake := func(nodes ...*structs.Node) *structs.Evaluation {
+		unblock := func(nodes ...*structs.Node) *structs.Evaluation {
 			for _, node := range nodes {
 				w.write(t, func(tx *state.WriteTx) error {
 					return state.NodeRegister(tx,
 						&structs.NodeRegisterRequest{Node: node})
 				})
 			}
-			woken := state.Eval(w.s.Read(), waits.ID)
-			if woken.Status != structs.EvalPending {
-				t.Fatalf("it is %s: %s", woken.Status, woken.StatusDescription)
+			unblocked := state.Eval(w.s.Read(), waits.ID)
+			if unblocked.Status != structs.EvalPending {
+				t.Fatalf("evaluation is %s: %s", unblocked.Status, unblocked.StatusDescription)
 			}
-			return woken
+			return unblocked
 		}
 		small := aNode(nodeID(n) + "x")
 		small.NodeResources.CPU.CpuShares = 10
-		woken := wake(small)
+		unblocked := unblock(small)
 		var p *structs.Plan
-		cost = append(cost, testing.AllocsPerRun(5, func() { p = w.plan(t, woken, enough) }))
+		cost = append(cost, testing.AllocsPerRun(5, func() {
+			p = w.plan(t, unblocked, enough)
+		}))
 		if m := p.Eval.FailedTGAllocs["g"]; p.Eval.Status != structs.EvalBlocked ||
 			p.Eval.QueuedAllocations["g"] != 2 ||
 			m.NodesExhausted != n || m.CoalescedFailures != 1 ||
@@ -213,8 +251,10 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 		w.carryOut(t, p)
 
 		large := aNode(nodeID(n/3) + "x")
-		p = w.plan(t, wake(large), enough)
-		if len(p.Place) != 1 || p.Place[0].NodeID != large.ID || p.Eval.QueuedAllocations["g"] != 1 ||
+		p = w.plan(t, unblock(large), enough)
+		if len(p.Place) != 1 ||
+			p.Place[0].NodeID != large.ID ||
+			p.Eval.QueuedAllocations["g"] != 1 ||
 			p.Place[0].Metrics.NodesEvaluated > 2*retriedNodes {
 			t.Fatalf("%s, %+v", describe(p), p.Eval)
 		}
@@ -226,9 +266,9 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 			other.NodeResources.CPU.CpuShares = 10
 			many = append(many, other)
 		}
-		p = w.plan(t, wake(many...), enough) // more than is remembered
+		p = w.plan(t, unblock(many...), enough) // more than is remembered
 		if m := p.Eval.FailedTGAllocs["g"]; m.NodesEvaluated != n+42 {
-			t.Errorf("%d nodes were asked", m.NodesEvaluated)
+			t.Errorf("%d nodes were tried", m.NodesEvaluated)
 		}
 	}
 	if t.Logf("%.0f and %.0f allocations of memory", cost[0], cost[1]); cost[1] > 2*cost[0]+200 {
@@ -260,14 +300,14 @@ func TestUnblockedEval_KnowsTheEarlierRefusals(t *testing.T) {
 		w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), first.ID), enough))
 	}
 	register("large", 1000)
-	told := state.Eval(w.s.Read(), first.ID).SnapshotIndex
+	seen := state.Eval(w.s.Read(), first.ID).SnapshotIndex
 	w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), first.ID), enough))
 	w.t = t
 	w.wantPlaced("a", "0@large")
 	now := state.Eval(w.s.Read(), next.ID)
-	if now.Status != structs.EvalPending || now.SnapshotIndex != told || next.SnapshotIndex >= told {
-		t.Fatalf("the next is %s and knows of %d: it was %d, and the first knew of %d", now.Status,
-			now.SnapshotIndex, next.SnapshotIndex, told)
+	if now.Status != structs.EvalPending || now.SnapshotIndex != seen || next.SnapshotIndex >= seen {
+		t.Fatalf("next evaluation is %s of snapshot %d, before %d; want pending of snapshot %d", now.Status,
+			now.SnapshotIndex, next.SnapshotIndex, seen)
 	}
 	p := w.plan(t, now, enough)
 	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.NodesEvaluated != n { // its own result
@@ -289,25 +329,28 @@ func TestUnblockKeys_AreBounded(t *testing.T) {
 		t.Fatalf("refusals: %s", got)
 	}
 	if got := len(blockedOn(p)); got < maxKeys/2 || got > maxKeys+2 {
-		t.Errorf("it waits for %d keys", got)
+		t.Errorf("evaluation waits for %d keys", got)
 	}
-	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(retryDelay).UnixNano() ||
+	if len(p.Followups) != 1 ||
+		p.Followups[0].WaitUntil != w.clock.Add(retryDelay).UnixNano() ||
 		p.Followups[0].JobID != "db" {
 		t.Fatalf("%s", describe(p))
 	}
 	w.carryOut(t, p)
 	if p = w.plan(t, w.eval("db"), enough); len(p.Followups) != 0 {
-		t.Errorf("there is one already: %s", describe(p))
+		t.Errorf("a second follow-up was made: %s", describe(p))
 	}
 	if p = w.plan(t, slices.Collect(state.LaterEvalsByJob(w.s.Read(), "default", "db"))[0],
 		enough); len(p.Followups) != 1 {
-		t.Errorf("when it has come there is none: %s", describe(p))
+		t.Errorf("no follow-up when it is due: %s", describe(p))
 	}
 }
 
 func (w *fixture) carryOut(t testing.TB, p *structs.Plan) {
 	t.Helper()
-	w.write(t, func(tx *state.WriteTx) error { return state.PlanApply(tx, p) })
+	w.write(t, func(tx *state.WriteTx) error {
+		return state.PlanApply(tx, p)
+	})
 }
 
 // TestOrigin_SpreadsOverTheFleet: evaluations begin at different nodes, with any names of nodes.
@@ -341,7 +384,7 @@ func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 				}
 			}
 			if len(seen) != n-1 {
-				t.Fatalf("%s: from %q it goes around %d nodes", name, r.first, len(seen)+1)
+				t.Fatalf("%s: iteration from %q yields %d nodes", name, r.first, len(seen)+1)
 			}
 		}
 		t.Logf("%s: 300 evaluations begin at %d nodes", name, len(begun))
@@ -359,8 +402,12 @@ func TestSample_PacksNearlyAsWellAsAScan(t *testing.T) {
 		w, chance := fleet(t, n), rand.New(rand.NewPCG(7, 7))
 		for i := range jobs {
 			id := fmt.Sprint("job-", i)
-			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval"), Namespace: structs.DefaultNamespace,
-				JobID: id, Status: structs.EvalPending}
+			e := &structs.Evaluation{
+				ID:        structs.DeriveID(uint64(i), "eval"),
+				Namespace: structs.DefaultNamespace,
+				JobID:     id,
+				Status:    structs.EvalPending,
+			}
 			w.write(t, func(tx *state.WriteTx) error {
 				return state.JobRegister(tx,
 					&structs.JobRegisterRequest{Job: aJob(id, structs.JobBatch, cpu(50+chance.IntN(350)))})
@@ -369,7 +416,9 @@ func TestSample_PacksNearlyAsWellAsAScan(t *testing.T) {
 			if len(p.Place) != 1 {
 				t.Fatalf("%s: %s", id, refusals(p, "g"))
 			}
-			w.write(t, func(tx *state.WriteTx) error { return state.PlanApply(tx, p) })
+			w.write(t, func(tx *state.WriteTx) error {
+				return state.PlanApply(tx, p)
+			})
 		}
 		tx := w.s.Read()
 		for i := range n {

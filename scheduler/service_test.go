@@ -18,18 +18,24 @@ func TestService_PlacesItsCount(t *testing.T) {
 	p := w.run("web")
 	w.wantPlaced("web", "0@n1 1@n2 2@n3") // apart: anti-affinity
 	a := p.Place[0]
-	if a.Name != "web.g[0]" || a.Resources.CPU != 100 || a.EvalID != p.Eval.ID ||
+	if a.Name != "web.g[0]" || a.Resources.CPU != 100 ||
+		a.EvalID != p.Eval.ID ||
 		len(a.Metrics.ScoreMetaData) != 3 || a.NodeName != "name-n1" {
 		t.Errorf("allocation: %+v", a)
 	}
-	if p.Eval.Status != structs.EvalComplete || p.Blocked != nil || p.Eval.QueuedAllocations["g"] != 0 {
+	if p.Eval.Status != structs.EvalComplete || p.Blocked != nil ||
+		p.Eval.QueuedAllocations["g"] != 0 {
 		t.Errorf("evaluation: %+v", p.Eval)
 	}
 }
 
 func TestBinpack_FillsANodeBeforeTheNext(t *testing.T) {
 	w := running(t, aJob("first", structs.JobService,
-		constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n2", Operand: "="})), "n1",
+		constraints(&structs.Constraint{
+			LTarget: "${node.unique.id}",
+			RTarget: "n2",
+			Operand: "=",
+		})), "n1",
 		"n2", "n3")
 	w.job(aJob("second", structs.JobService))
 	w.run("second")
@@ -43,11 +49,12 @@ func TestService_FollowsItsCount(t *testing.T) {
 	w.job(aJob("web", structs.JobService, count(2)))
 	p := w.run("web")
 	w.wantPlaced("web", "0@"+before[0].NodeID+" 1@"+before[1].NodeID)
-	if len(p.Stop) != 2 || len(p.Update) != 2 || len(p.Place) != 0 {
+	if len(p.Stop) != 2 ||
+		len(p.Update) != 2 || len(p.Place) != 0 {
 		t.Errorf("down: %s", describe(p))
 	}
 	if a := w.allocs("web"); a[0].ID != before[0].ID || a[0].JobVersion != 1 {
-		t.Errorf("a change of the count alone must leave allocations running, under the new version: %+v", a[0])
+		t.Errorf("a change of only the count restarts allocations or keeps their version: %+v", a[0])
 	}
 
 	w.job(aJob("web", structs.JobService, count(3)))
@@ -66,7 +73,8 @@ func TestService_ReusesFreedIndexes(t *testing.T) {
 	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: w.allocs("web")[1].ID, WriteOptions: w.now()})
 	p := w.run("web")
 	w.wantPlaced("web", "0@n1 1@n1 2@n1")
-	if len(p.Place) != 1 || p.Place[0].Index() != 1 || p.Place[0].PreviousAllocation != p.Stop[0].AllocID {
+	if len(p.Place) != 1 || p.Place[0].Index() != 1 ||
+		p.Place[0].PreviousAllocation != p.Stop[0].AllocID {
 		t.Errorf("plan: %s", describe(p))
 	}
 }
@@ -82,10 +90,16 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 		{"reschedule policy", func(j *structs.Job) {
 			j.TaskGroups[0].ReschedulePolicy = structs.DefaultReschedulePolicy(structs.JobBatch)
 		}, false},
-		{"constraint that the node meets", constraints(&structs.Constraint{LTarget: "${attr.kernel.name}",
-			RTarget: "linux", Operand: "="}), false},
-		{"constraint that the node does not meet", constraints(&structs.Constraint{LTarget: "${node.unique.id}",
-			RTarget: "n1", Operand: "!="}), true},
+		{"constraint that the node meets", constraints(&structs.Constraint{
+			LTarget: "${attr.kernel.name}",
+			RTarget: "linux",
+			Operand: "=",
+		}), false},
+		{"constraint that the node does not meet", constraints(&structs.Constraint{
+			LTarget: "${node.unique.id}",
+			RTarget: "n1",
+			Operand: "!=",
+		}), true},
 		{"datacenters", func(j *structs.Job) { j.Datacenters = []string{"dc2"} }, true},
 		{"env", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{"A": "b"} }, true},
 		{"config", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "x"} }, true},
@@ -111,7 +125,8 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 			old := w.allocs("web")[0]
 			w.job(aJob("web", structs.JobService, c.edit))
 			p := w.run("web")
-			stopped := len(p.Stop) == 1 && p.Stop[0].AllocID == old.ID
+			stopped := len(p.Stop) == 1 &&
+				p.Stop[0].AllocID == old.ID
 			if stopped != c.destructive {
 				t.Errorf("destructive: %v, want %v: %s", stopped, c.destructive, describe(p))
 			}
@@ -144,7 +159,8 @@ func TestUpdate_WithoutCapacityKeepsTheOldOne(t *testing.T) {
 	old := w.allocs("web")[0]
 	w.job(aJob("web", structs.JobService, cpu(1100)))
 	p := w.run("web")
-	if len(p.Stop)+len(p.Place) != 0 || w.allocs("web")[0].ID != old.ID {
+	if len(p.Stop)+len(p.Place) != 0 ||
+		w.allocs("web")[0].ID != old.ID {
 		t.Errorf("plan: %s", describe(p))
 	}
 	if got := refusals(p, "g"); got != "resources: cpu exhausted (1)" {
@@ -169,7 +185,9 @@ func TestJob_StoppedStopsAllocations(t *testing.T) {
 
 func TestJob_RemovedGroupIsStopped(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService, count(2)), "n1")
-	w.job(aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].Name = "other" }))
+	w.job(aJob("web", structs.JobService, func(j *structs.Job) {
+		j.TaskGroups[0].Name = "other"
+	}))
 	if p := w.run("web"); len(p.Stop) != 2 || len(p.Place) != 1 {
 		t.Errorf("plan: %s", describe(p))
 	}
@@ -181,7 +199,8 @@ func TestLostNode_ReplacesAllocations(t *testing.T) {
 	w.status("n1", structs.NodeDown)
 	p := w.run("web")
 	w.wantPlaced("web", "0@n2 1@n2")
-	if len(p.Stop) != 1 || p.Stop[0].ClientStatus != structs.AllocLost ||
+	if len(p.Stop) != 1 ||
+		p.Stop[0].ClientStatus != structs.AllocLost ||
 		p.Place[0].PreviousAllocation != p.Stop[0].AllocID {
 		t.Errorf("plan: %s", describe(p))
 	}
@@ -205,12 +224,24 @@ func TestDrain_EmptiesTheNode(t *testing.T) {
 	n.Drain = true
 	w.node(n)
 	j := w.job(aJob("web", structs.JobService))
-	p := planner{ReadTx: w.s.Read(), ns: j.Namespace, job: j, now: w.clock, eval: w.eval("web")}
-	a := &structs.Allocation{ID: "a", JobID: "web", TaskGroup: "g", NodeID: "n1",
-		DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocRunning}
+	p := planner{
+		ReadTx: w.s.Read(),
+		ns:     j.Namespace,
+		job:    j,
+		now:    w.clock,
+		eval:   w.eval("web"),
+	}
+	a := &structs.Allocation{
+		ID:            "a",
+		JobID:         "web",
+		TaskGroup:     "g",
+		NodeID:        "n1",
+		DesiredStatus: structs.AllocDesiredRun,
+		ClientStatus:  structs.AllocRunning,
+	}
 	if s := p.classify(newGroupPlan(j, j.TaskGroups[0]), a); s.action != actionMove ||
 		s.why != "node is draining" {
-		t.Errorf("fate %+v", s)
+		t.Errorf("got %+v", s)
 	}
 }
 
@@ -233,7 +264,8 @@ func TestReschedule_FollowsThePolicy(t *testing.T) {
 	w.clock = w.clock.Add(30 * time.Second)
 	p = w.process(p.Followups[0])
 	w.apply(p)
-	if len(p.Place) != 1 || p.Place[0].NodeID != "n2" || p.Place[0].PreviousAllocation != first.ID {
+	if len(p.Place) != 1 || p.Place[0].NodeID != "n2" ||
+		p.Place[0].PreviousAllocation != first.ID {
 		t.Fatalf("plan: %s", describe(p)) // the other node: a penalty is on the first
 	}
 	if e := p.Place[0].RescheduleTracker.Events; len(e) != 1 || e[0].PrevNodeID != "n1" ||
@@ -259,12 +291,13 @@ func TestReschedule_OfAnAllocationThatRanNoTask(t *testing.T) {
 	due := w.clock.Add(30 * time.Second)
 	w.clock = w.clock.Add(time.Second)
 	p := w.run("web")
-	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != due.UnixNano() {
+	if len(p.Followups) != 1 ||
+		p.Followups[0].WaitUntil != due.UnixNano() {
 		t.Fatalf("plan: %s", describe(p))
 	}
 	w.clock = due
 	if p = w.process(p.Followups[0]); len(p.Place) != 1 {
-		t.Fatalf("it is put off once more: %s", describe(p))
+		t.Fatalf("replacement is delayed again: %s", describe(p))
 	}
 }
 
@@ -289,7 +322,9 @@ func TestReschedule_AttemptsEnd(t *testing.T) {
 
 func TestReschedule_NotWithoutAPolicy(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService,
-		func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{} }), "n1")
+		func(j *structs.Job) {
+			j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{}
+		}), "n1")
 	w.client(w.allocs("web")[0], structs.AllocFailed)
 	w.clock = w.clock.Add(time.Hour)
 	if p := w.run("web"); len(p.Place)+len(p.Followups) != 0 {
@@ -313,11 +348,13 @@ func TestBlockedEval_WaitsForCapacity(t *testing.T) {
 	p := w.run("web")
 	w.wantPlaced("web", "0@n1 1@n1")
 	m := p.Eval.FailedTGAllocs["g"]
-	if m.CoalescedFailures != 1 || m.NodesExhausted != 1 || m.DimensionExhausted["cpu"] != 1 ||
+	if m.CoalescedFailures != 1 || m.NodesExhausted != 1 ||
+		m.DimensionExhausted["cpu"] != 1 ||
 		p.Eval.QueuedAllocations["g"] != 2 {
 		t.Errorf("metric: %+v", m)
 	}
-	if !slices.Equal(blockedOn(p), []string{structs.WakeCapacity}) || p.Eval.BlockedEval != p.Blocked.ID {
+	if !slices.Equal(blockedOn(p), []string{structs.WakeCapacity}) ||
+		p.Eval.BlockedEval != p.Blocked.ID {
 		t.Errorf("blocked: %+v", p.Blocked)
 	}
 	blocked := w.evals(structs.EvalBlocked)
@@ -332,22 +369,24 @@ func TestBlockedEval_WaitsForCapacity(t *testing.T) {
 	small := aNode("n2")
 	small.NodeResources.CPU.CpuShares = 500
 	w.node(small)
-	woken := w.evals(structs.EvalPending)
-	if len(woken) != 1 || woken[0].ID != blocked[0].ID {
-		t.Fatalf("woken: %+v", woken)
+	unblocked := w.evals(structs.EvalPending)
+	if len(unblocked) != 1 || unblocked[0].ID != blocked[0].ID {
+		t.Fatalf("unblocked: %+v", unblocked)
 	}
-	p = w.process(woken[0])
+	p = w.process(unblocked[0])
 	w.apply(p)
 	w.wantPlaced("web", "0@n1 1@n1 2@n2")
-	if p.Blocked != nil || p.Eval.Status != structs.EvalBlocked || p.Eval.ID != blocked[0].ID {
-		t.Errorf("it must go on waiting itself: %+v", p.Eval)
+	if p.Blocked != nil || p.Eval.Status != structs.EvalBlocked ||
+		p.Eval.ID != blocked[0].ID {
+		t.Errorf("unblocked evaluation does not wait itself: %+v", p.Eval)
 	}
 	w.nodes("n3")
 	p = w.process(w.evals(structs.EvalPending)[0])
 	w.apply(p)
-	if len(w.allocs("web")) != 4 || p.Eval.Status != structs.EvalComplete ||
+	if len(w.allocs("web")) != 4 ||
+		p.Eval.Status != structs.EvalComplete ||
 		len(w.evals(structs.EvalBlocked)) != 0 {
-		t.Errorf("in the end: %+v", p.Eval)
+		t.Errorf("at the end: %+v", p.Eval)
 	}
 }
 
@@ -381,8 +420,14 @@ func TestRefusals_NameFilterAndReason(t *testing.T) {
 		w.node(n)
 	}
 	w.job(aJob("web", structs.JobService,
-		func(j *structs.Job) { j.Datacenters = []string{"dc[13]", "europe-*"} },
-		constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="})))
+		func(j *structs.Job) {
+			j.Datacenters = []string{"dc[13]", "europe-*"}
+		},
+		constraints(&structs.Constraint{
+			LTarget: "${attr.kernel.name}",
+			RTarget: "linux",
+			Operand: "=",
+		})))
 	p := w.run("web")
 	want := strings.Join([]string{
 		"constraint: ${attr.kernel.name} = linux (2)",
@@ -398,7 +443,8 @@ func TestRefusals_NameFilterAndReason(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	m := p.Eval.FailedTGAllocs["g"]
-	if m.NodesEvaluated != 6 || m.NodesFiltered != 4 || m.NodesExhausted != 2 || m.NodesInPool != 7 ||
+	if m.NodesEvaluated != 6 || m.NodesFiltered != 4 ||
+		m.NodesExhausted != 2 || m.NodesInPool != 7 ||
 		m.NodesAvailable["dc1"] != 6 ||
 		m.ClassFiltered["big"] != 1 || m.ConstraintFiltered["${attr.kernel.name} = linux"] != 2 {
 		t.Errorf("metric: %+v", m)

@@ -46,7 +46,7 @@ func TestShape_DiffersWithTheDemand(t *testing.T) {
 			j.Name, j.Meta = "another",
 				map[string]string{"x": "y"}
 		}, count(3)); again != s {
-			t.Errorf("%s: of another job it is %s, not %s", name, again, s)
+			t.Errorf("%s: shape of an equal job is %s, want %s", name, again, s)
 		}
 		for other, o := range shapes {
 			if o == s {
@@ -69,7 +69,7 @@ func TestShape_DiffersWithTheDemand(t *testing.T) {
 				t.Errorf("%s: %+v", name, p.Blocked)
 			}
 		} else if s := shape(name, edit); s != "" {
-			t.Errorf("%s: it depends on the job and has shape %s", name, s)
+			t.Errorf("%s: has shape %s although it depends on the job", name, s)
 		}
 	}
 }

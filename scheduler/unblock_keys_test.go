@@ -14,33 +14,42 @@ func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 	w := newFixture(t)
 	w.volume("w", "hostpath")
 	w.node(aNode("n0"), half("hostpath", structs.CSIKindNode))
-	w.submit(aJob("log", structs.JobSystem, tiny, volume("w", structs.CSIMultiNodeMultipleWriter, false)), "log")
-	w.drain()
+	w.submit(aJob("log", structs.JobSystem, smallRequest,
+		volume("w", structs.CSIMultiNodeMultipleWriter, false)), "log")
+	w.scheduleAll()
 	w.client(w.allocs("log")[0], structs.AllocFailed)
-	w.drain() // n0 is to be evaluated later
+	w.scheduleAll() // n0 is to be evaluated later
 	var all []*structs.CSIVolume
 	for i := range 9 {
-		w.node(aNode(fmt.Sprint("n", i+1)), limited(128))
+		w.node(aNode(fmt.Sprint("n", i+1)), limitedPlugin(128))
 		for v := range 128 {
 			id := fmt.Sprintf("v%d-%d", i+1, v)
-			all = append(all, &structs.CSIVolume{ID: id, Name: id, Namespace: "default", PluginID: "hostpath",
-				ExternalID: id})
+			all = append(all, &structs.CSIVolume{
+				ID:         id,
+				Name:       id,
+				Namespace:  "default",
+				PluginID:   "hostpath",
+				ExternalID: id,
+			})
 		}
 	}
 	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: all, WriteOptions: w.now()})
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "log", WriteOptions: w.now()})
 	w.drainQuick()
 	for i := range 9 {
-		edits := []func(*structs.Job){tiny, constraints(&structs.Constraint{LTarget: "${node.unique.id}",
-			RTarget: fmt.Sprint("n", i+1), Operand: "="})}
+		edits := []func(*structs.Job){smallRequest, constraints(&structs.Constraint{
+			LTarget: "${node.unique.id}",
+			RTarget: fmt.Sprint("n", i+1),
+			Operand: "=",
+		})}
 		for v := range 128 {
 			edits = append(edits, volume(fmt.Sprintf("v%d-%d", i+1, v), structs.CSISingleNodeWriter, false))
 		}
 		w.submit(aJob(fmt.Sprint("fill", i+1), structs.JobService, edits...), fmt.Sprint("fill", i+1))
 		w.drainQuick()
 	}
-	w.submit(aJob("log", structs.JobSystem, tiny, volume("w", structs.CSIMultiNodeMultipleWriter, false)),
-		"again")
+	w.submit(aJob("log", structs.JobSystem, smallRequest,
+		volume("w", structs.CSIMultiNodeMultipleWriter, false)), "again")
 	w.drainQuick()
 	w.client(w.allocs("log")[0], structs.AllocFailed)
 	w.drainQuick()
@@ -48,7 +57,9 @@ func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 	for e := range state.LaterEvalsByJob(w.s.Read(), "default", "log") {
 		nodes = append(nodes, fmt.Sprintf("%q at %d", e.NodeID, (e.WaitUntil-w.clock.UnixNano())/1e9))
 	}
-	w.submit(aJob("log", structs.JobSystem, tiny, func(j *structs.Job) { j.Meta = map[string]string{"a": "b"} },
+	w.submit(aJob("log", structs.JobSystem, smallRequest, func(j *structs.Job) {
+		j.Meta = map[string]string{"a": "b"}
+	},
 		volume("w", structs.CSIMultiNodeMultipleWriter, false)), "third")
 	for e := range state.LaterEvalsByJob(w.s.Read(), "default", "log") {
 		if e.NodeID == "" { // as if its time had come
@@ -68,7 +79,7 @@ func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 	b := state.BlockedEval(w.s.Read(), "default", "log")
 	t.Log(nodes, len(b.BlockedOn))
 	if whole == 0 {
-		t.Errorf("it waits for %d of 1152 volumes and nobody looks again: %v", len(b.BlockedOn), nodes)
+		t.Errorf("evaluation waits for %d of 1152 volumes and has no retry: %v", len(b.BlockedOn), nodes)
 	}
 }
 
@@ -78,7 +89,7 @@ func (w *fixture) drainQuick() {
 		n := 0
 		for e := range state.ReadyEvals(w.s.Read()) {
 			if state.Eval(w.s.Read(), e.ID).Status == structs.EvalPending {
-				w.late(w.process(e))
+				w.applyLate(w.process(e))
 				n++
 			}
 		}
