@@ -15,14 +15,22 @@ func TestAnswers_OfNodesAreBounded(t *testing.T) {
 	places := make([]*structs.CSITopology, structs.MaxCSIPlaces+1)
 	for want, answer := range map[string]any{
 		"volume_id has 1048576 bytes; at most 1024": &structs.ClientCSICreateResponse{ExternalID: long},
-		"volume_context has 1048577 bytes; at most 16384": &structs.ClientCSICreateResponse{ExternalID: "x",
-			Context: map[string]string{"k": long}},
-		"257 topologies; at most 256 are allowed": &structs.ClientCSICreateResponse{ExternalID: "x",
-			Topologies: places},
-		"topology has 1048577 bytes; CSI allows 4096": &structs.ClientCSICreateResponse{ExternalID: "x",
-			Topologies: []*structs.CSITopology{{Segments: map[string]string{"k": long}}}},
-		"topology 1 is null": &structs.ClientCSICreateResponse{ExternalID: "x",
-			Topologies: []*structs.CSITopology{nil}},
+		"volume_context has 1048577 bytes; at most 16384": &structs.ClientCSICreateResponse{
+			ExternalID: "x",
+			Context:    map[string]string{"k": long},
+		},
+		"257 topologies; at most 256 are allowed": &structs.ClientCSICreateResponse{
+			ExternalID: "x",
+			Topologies: places,
+		},
+		"topology has 1048577 bytes; CSI allows 4096": &structs.ClientCSICreateResponse{
+			ExternalID: "x",
+			Topologies: []*structs.CSITopology{{Segments: map[string]string{"k": long}}},
+		},
+		"topology 1 is null": &structs.ClientCSICreateResponse{
+			ExternalID: "x",
+			Topologies: []*structs.CSITopology{nil},
+		},
 		"publish_context has 1048577 bytes; at most 16384": &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"k": long}},
 		"capacity_bytes -1 must be from 0 to 1152921504606846976 bytes": &structs.ClientCSICreateResponse{
 			ExternalID: "x", Capacity: -1},
@@ -30,7 +38,7 @@ func TestAnswers_OfNodesAreBounded(t *testing.T) {
 			ExternalID: "x", Capacity: structs.MaxVolumeBytes + 1},
 	} {
 		t.Run(want, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
 				_, attaches := answer.(*structs.ClientCSIAttachResponse)
 				if attaches {
@@ -39,16 +47,17 @@ func TestAnswers_OfNodesAreBounded(t *testing.T) {
 				} else {
 					w.addVolume(aVolume("v", structs.VolumeCreating))
 				}
-				w.answers(func(nodeCall) (any, error) { return answer, nil })
-				stop := w.lead("controllers")
+				w.setAnswer(func(nodeCall) (any, error) { return answer, nil })
+				stop := w.runLoop("controllers")
 				defer stop()
 				synctest.Wait()
 				e := w.volume("v").LastError
 				if attaches {
 					e = w.attachment("v", "n1").LastError
 				}
-				if e == nil || e.Kind != structs.KindInternal || !strings.Contains(e.Message, want) {
-					t.Errorf("the row says %.300v", e)
+				if e == nil || e.Kind != structs.KindInternal ||
+					!strings.Contains(e.Message, want) {
+					t.Errorf("got row %.300v", e)
 				}
 			})
 		})
@@ -64,12 +73,12 @@ func TestAnswers_OfExpansionsAreBounded(t *testing.T) {
 	} {
 		for _, method := range []string{expandMethod, growMethod} {
 			t.Run(method+" "+want, func(t *testing.T) {
-				virtual(t, func(t *testing.T, w *world) {
+				virtual(t, func(t *testing.T, w *testEnv) {
 					w.addNode("n1", true)
 					w.addVolume(aVolume("v", structs.VolumeReady))
 					w.addClaim("v", "a1", "n1")
 					good := twoSteps(done)
-					w.answers(func(c nodeCall) (any, error) {
+					w.setAnswer(func(c nodeCall) (any, error) {
 						switch {
 						case c.method == method && method == expandMethod:
 							return &structs.ClientCSIExpandResponse{Capacity: size}, nil
@@ -78,7 +87,7 @@ func TestAnswers_OfExpansionsAreBounded(t *testing.T) {
 						}
 						return good(c)
 					})
-					stop := w.lead("controllers")
+					stop := w.runLoop("controllers")
 					defer stop()
 					w.grow("v", 20)
 					synctest.Wait()
@@ -87,17 +96,18 @@ func TestAnswers_OfExpansionsAreBounded(t *testing.T) {
 						e, named, capacity = w.claimOf("a1").ExpandError, "volume v", 25
 					}
 					for _, text := range []string{want, named, "plugin " + w.volume("v").PluginID} {
-						if e == nil || e.Kind != structs.KindInternal || !strings.Contains(e.Message, text) {
-							t.Errorf("the row says %+v, want %s", e, text)
+						if e == nil || e.Kind != structs.KindInternal ||
+							!strings.Contains(e.Message, text) {
+							t.Errorf("got row %+v, want %s", e, text)
 						}
 					}
 					if v := w.volume("v"); v.Capacity != capacity {
 						t.Errorf("the volume has %d bytes", v.Capacity)
 					}
-					w.answers(good)
+					w.setAnswer(good)
 					after(time.Hour)
 					if v := w.volume("v"); v.Capacity != 25 || v.NodeExpandBytes != 0 || v.ExpandPending {
-						t.Errorf("in the end the row says %+v", v)
+						t.Errorf("got row %+v at the end", v)
 					}
 				})
 			})

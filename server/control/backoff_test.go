@@ -20,6 +20,6 @@ func TestDueAfter_LooksAtTheKindOfError(t *testing.T) {
 		}
 	}
 	if !c.dueAfter(nil).IsZero() {
-		t.Error("what never failed has to wait")
+		t.Error("a call that has not failed is delayed")
 	}
 }

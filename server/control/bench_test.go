@@ -15,23 +15,25 @@ import (
 	"berth/structs"
 )
 
-// BenchmarkACall is the price of one call to a controller, the log included, while so many more wait.
-func BenchmarkACall(b *testing.B) {
+// BenchmarkControllers_OneCall measures one call to a controller, with the log, while other calls wait.
+func BenchmarkControllers_OneCall(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newWorld(b)
+			w := newTestEnv(b)
 			w.addNode("n1", true)
 			w.addCreating(n, "pl")
 			var made atomic.Int64
 			enough := make(chan struct{})
-			w.answers(func(nodeCall) (any, error) {
+			w.setAnswer(func(nodeCall) (any, error) {
 				if made.Add(1) == int64(b.N) {
 					close(enough)
 				}
 				return nil, unavailable()
 			})
-			w.Config.Retry = backoff.Backoff{Min: time.Nanosecond,
-				Max: time.Nanosecond} // so that as many wait all the time
+			w.Config.Retry = backoff.Backoff{
+				Min: time.Nanosecond,
+				Max: time.Nanosecond,
+			} // so that as many wait all the time
 			ctx, cancel := context.WithCancel(context.Background())
 			r := controllerLoop{Deps: w.Deps}.runner()
 			began := make(chan struct{})
@@ -53,12 +55,12 @@ func BenchmarkACall(b *testing.B) {
 	}
 }
 
-// BenchmarkReaper_LooksAtAChangedNode is the price for the reaper of one node's change, while so many claims
+// BenchmarkReaper_ReadsAChangedNode measures one change of a node in the reaper, while a number of claims
 // of nodes that are down stay.
-func BenchmarkReaper_LooksAtAChangedNode(b *testing.B) {
+func BenchmarkReaper_ReadsAChangedNode(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newWorld(b)
+			w := newTestEnv(b)
 			w.addNode("n1", true)
 			w.addNode("down", false)
 			allocs := w.addMany(n, "down")

@@ -17,29 +17,32 @@ const listMethod = "ClientCSI.ControllerListVolumes"
 
 // answered is an error as it comes from a plugin, over a node.
 func answered(kind structs.Kind, code string) error {
-	return structs.ErrorFromWire(structs.ErrorToWire(&structs.Error{Kind: kind, Code: code,
-		Text: `plugin "pl": ` + code + ": no"}))
+	return structs.ErrorFromWire(structs.ErrorToWire(&structs.Error{
+		Kind: kind,
+		Code: code,
+		Text: `plugin "pl": ` + code + ": no",
+	}))
 }
 
-func (w *world) unclaim(volume, alloc string) {
+func (w *testEnv) unclaim(volume, alloc string) {
 	w.t.Helper()
 	put(w, fsm.VolumeUnpublish,
 		&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: volume, AllocID: alloc}}})
 }
 
-func (w *world) setStatus(node, status string) {
+func (w *testEnv) setStatus(node, status string) {
 	w.t.Helper()
 	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status})
 }
 
-// attached is a world in which n1 and n2 run controllers and v is attached to n3.
-func (w *world) attached() {
+// attached sets up a cluster in which n1 and n2 run controllers and v is attached to n3.
+func (w *testEnv) attached() {
 	w.addNode("n1", true)
 	w.addNode("n2", true)
 	w.addNode("n3", false)
 	w.addVolume(aVolume("v", structs.VolumeReady))
 	w.addClaim("v", "a1", "n3")
-	stop := w.lead("controllers")
+	stop := w.runLoop("controllers")
 	synctest.Wait()
 	stop()
 	if a := w.attachment("v", "n3"); a.State != structs.AttachmentAttached || a.Call != nil {
@@ -60,39 +63,39 @@ func TestControllerCall_OfUnknownOutcomeIsSettledWhereItWasMade(t *testing.T) {
 	for name, kind := range map[string]structs.Kind{"no answer": structs.KindTimeout,
 		"the agent failed": structs.KindInternal} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.attached()
-				w.answers(func(c nodeCall) (any, error) {
+				w.setAnswer(func(c nodeCall) (any, error) {
 					if c.method == detachMethod {
 						return nil, structs.Errorf(kind, "the connection was lost before the answer came")
 					}
 					return nil, nil
 				})
 				w.unclaim("v", "a1")
-				stop := w.lead("controllers")
+				stop := w.runLoop("controllers")
 				synctest.Wait()
 				stop()
 				at := w.called(detachMethod)[0].node
 				other := map[string]string{"n1": "n2", "n2": "n1"}[at]
 				if call := w.attachment("v", "n3").Call; call == nil || call.NodeID != at || call.Op != opDetach {
-					t.Fatalf("the row does not say where the call is: %+v", call)
+					t.Fatalf("row has no record of the call: %+v", call)
 				}
 				w.setStatus(at, structs.NodeDown)
-				stop = w.lead("controllers") // another leader
+				stop = w.runLoop("controllers") // another leader
 				defer stop()
 				after(outcomeWait - 2*checkInterval)
 				if got := nodesOf(w.called(detachMethod)); slices.Contains(got, other) {
-					t.Fatalf("asked %v: the first call may still be under way", got)
+					t.Fatalf("called %v while the first call may still take effect", got)
 				}
 				w.setStatus(at, structs.NodeReady)
 				after(checkInterval)
 				if got := nodesOf(w.called(detachMethod)); len(got) < 2 || slices.Contains(got, other) {
-					t.Fatalf("asked %v, want %s again, which is back", got, at)
+					t.Fatalf("called %v, want %s again", got, at)
 				}
-				w.answers(nil)
+				w.setAnswer(nil)
 				after(time.Minute)
 				if w.attachment("v", "n3") != nil {
-					t.Error("not detached, though its node answers")
+					t.Error("volume is not detached although its node answers")
 				}
 				w.check()
 			})
@@ -101,40 +104,45 @@ func TestControllerCall_OfUnknownOutcomeIsSettledWhereItWasMade(t *testing.T) {
 }
 
 func TestControllerCall_IsMadeElsewhereOnceItCanNoLongerTakeEffect(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.attached()
-		w.answers(func(c nodeCall) (any, error) { return nil, structs.Timeoutf("lost") })
+		w.setAnswer(func(c nodeCall) (any, error) {
+			return nil, structs.Timeoutf("lost")
+		})
 		w.unclaim("v", "a1")
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		at := w.called(detachMethod)[0].node
 		w.setStatus(at, structs.NodeDown)
-		w.answers(nil)
+		w.setAnswer(nil)
 		after(outcomeWait + checkInterval)
 		calls := nodesOf(w.called(detachMethod))
-		if len(calls) != 2 || calls[1] == at || w.attachment("v", "n3") != nil {
-			t.Errorf("asked %v; the attachment is %+v", calls, w.attachment("v", "n3"))
+		if len(calls) != 2 || calls[1] == at ||
+			w.attachment("v", "n3") != nil {
+			t.Errorf("called %v; the attachment is %+v", calls, w.attachment("v", "n3"))
 		}
 	})
 }
 
 // The attach is undone at the node where it may still be in flight, and nowhere else.
 func TestControllerCall_ItsNegationGoesWhereItIsNotSettled(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addNode("n2", true)
 		w.addNode("n3", false)
 		w.addVolume(aVolume("v", structs.VolumeReady))
-		w.answers(func(c nodeCall) (any, error) { return nil, structs.Timeoutf("lost") })
+		w.setAnswer(func(c nodeCall) (any, error) {
+			return nil, structs.Timeoutf("lost")
+		})
 		w.addClaim("v", "a1", "n3")
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		at := w.called(attachMethod)[0].node
 		w.setStatus(at, structs.NodeDown)
 		w.unclaim("v", "a1")
-		w.answers(nil)
+		w.setAnswer(nil)
 		after(time.Minute)
 		if n := len(w.called(detachMethod)); n != 0 {
 			t.Errorf("%d detaches while the attach may still take effect", n)
@@ -149,10 +157,10 @@ func TestControllerCall_ItsNegationGoesWhereItIsNotSettled(t *testing.T) {
 }
 
 func TestControllerCall_ThatWasNotDeliveredGoesToTheNextAtOnce(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.attached()
 		first := ""
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if first == "" {
 				first = c.node
 			}
@@ -162,38 +170,40 @@ func TestControllerCall_ThatWasNotDeliveredGoesToTheNextAtOnce(t *testing.T) {
 			return nil, nil
 		})
 		w.unclaim("v", "a1")
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		if got := nodesOf(w.called(detachMethod)); len(got) != 2 || w.attachment("v", "n3") != nil {
-			t.Errorf("asked %v", got)
+			t.Errorf("called %v", got)
 		}
 	})
 }
 
 // A call with an unknown outcome stays recorded although the node is not reachable for the next one.
 func TestControllerCall_StaysOnRecordUntilItsNodeAnswers(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.attached()
-		always := func(err error) { w.answers(func(nodeCall) (any, error) { return nil, err }) }
+		always := func(err error) {
+			w.setAnswer(func(nodeCall) (any, error) { return nil, err })
+		}
 		always(structs.Timeoutf("lost"))
 		w.unclaim("v", "a1")
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		always(unavailable())
 		after(time.Minute)
 		calls := w.called(detachMethod)
 		if call := w.attachment("v", "n3").Call; call == nil || call.NodeID != calls[0].node {
-			t.Errorf("forgotten: %+v", call)
+			t.Errorf("record of the call is gone: %+v", call)
 		}
 		if got := slices.Compact(nodesOf(calls)); len(got) != 1 || len(calls) < 3 {
-			t.Errorf("asked %v", got)
+			t.Errorf("called %v", got)
 		}
 		always(answered(structs.KindInternal, "Internal"))
 		after(time.Minute)
 		if call := w.attachment("v", "n3").Call; call != nil {
-			t.Errorf("the plugin answered, and the call is still on record: %+v", call)
+			t.Errorf("record of an answered call remains: %+v", call)
 		}
 	})
 }
@@ -202,33 +212,41 @@ func TestControllerCall_StaysOnRecordUntilItsNodeAnswers(t *testing.T) {
 func TestControllerCall_IsNotMadeForARowThatIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		key  workqueue.Key
-		goes func(w *world)
+		goes func(w *testEnv)
 	}{
-		"the attachment is forgotten": {rowKey(state.AttachmentRows, "default", "v", "n3"), func(w *world) {
-			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: "detach"})
+		"the attachment is forgotten": {rowKey(state.AttachmentRows, "default", "v", "n3"), func(w *testEnv) {
+			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+				VolumeID: "v",
+				NodeID:   "n3",
+				Op:       "detach",
+			})
 		}},
-		"another attachment took its place": {rowKey(state.AttachmentRows, "default", "v", "n3"), func(w *world) {
-			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: "detach"})
+		"another attachment took its place": {rowKey(state.AttachmentRows, "default", "v", "n3"), func(w *testEnv) {
+			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+				VolumeID: "v",
+				NodeID:   "n3",
+				Op:       "detach",
+			})
 			w.addClaim("v", "a2", "n3")
 		}},
-		"the volume is forgotten": {rowKey(state.VolumeRows, "default", "new"), func(w *world) {
+		"the volume is forgotten": {rowKey(state.VolumeRows, "default", "new"), func(w *testEnv) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
 		}},
-		"another volume took its place": {rowKey(state.VolumeRows, "default", "new"), func(w *world) {
+		"another volume took its place": {rowKey(state.VolumeRows, "default", "new"), func(w *testEnv) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
 			w.addVolume(aVolume("new", structs.VolumeCreating))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.attached()
 				w.unclaim("v", "a1")
 				w.addVolume(aVolume("new", structs.VolumeCreating))
 				made := len(w.calls)
 				loop := controllerLoop{Deps: w.Deps}
-				asked := loop.read(w.Store.Read(), c.key)
+				step := loop.read(w.Store.Read(), c.key)
 				c.goes(w)
-				_ = asked.Act(t.Context()) // there is no row to record an error in
+				_ = step.Act(t.Context()) // there is no row to record an error in
 				if len(w.calls) != made {
 					t.Errorf("called %+v", w.calls[made:])
 				}
@@ -239,16 +257,16 @@ func TestControllerCall_IsNotMadeForARowThatIsGone(t *testing.T) {
 }
 
 func TestDuty_G15_NotFoundDoesNotProveADetach(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.attached()
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if c.method == detachMethod {
 				return nil, answered(structs.KindNotFound, "NotFound")
 			}
 			return nil, nil
 		})
 		w.unclaim("v", "a1")
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		after(10 * time.Minute)
 		a := w.attachment("v", "n3")
@@ -265,11 +283,12 @@ func TestDuty_G15_NotFoundDoesNotProveADetach(t *testing.T) {
 			t.Errorf("%d tries in ten minutes, want one about every 30 seconds", n)
 		}
 		if n := len(w.called(listMethod)); n != 0 {
-			t.Errorf("a plugin was asked for a list that does not tell where volumes are attached")
+			t.Errorf("listed volumes at a plugin that does not list attachments")
 		}
 		err := tryPut(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
-		if !structs.IsKind(err, structs.KindPrecondition) || len(w.called(deleteMethod)) != 0 {
-			t.Errorf("a volume that counts as attached is deleted: %v", err)
+		if !structs.IsKind(err, structs.KindPrecondition) ||
+			len(w.called(deleteMethod)) != 0 {
+			t.Errorf("deleted an attached volume: %v", err)
 		}
 		w.check()
 	})
@@ -289,14 +308,15 @@ func TestDuty_H5_H7_OnlyAListThatShowsTheVolumeProvesADetach(t *testing.T) {
 		"cannot tell":             {listed("ext-v", true), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.attached()
 				if c.lists {
 					w.listing("n1")
 					w.listing("n2")
 				}
-				w.answers(func(call nodeCall) (any, error) {
-					if call.method == listMethod && call.req.(*structs.ClientCSIListRequest).StartingToken == "" {
+				w.setAnswer(func(call nodeCall) (any, error) {
+					if call.method == listMethod &&
+						call.req.(*structs.ClientCSIListRequest).StartingToken == "" {
 						nothing := []*structs.CSIVolumeExternalStub{nil} // from a node that is no berth
 						return &structs.ClientCSIListResponse{Volumes: nothing, NextToken: "more"}, nil
 					}
@@ -306,7 +326,7 @@ func TestDuty_H5_H7_OnlyAListThatShowsTheVolumeProvesADetach(t *testing.T) {
 					return nil, answered(structs.KindNotFound, "NotFound")
 				})
 				w.unclaim("v", "a1")
-				stop := w.lead("controllers")
+				stop := w.runLoop("controllers")
 				defer stop()
 				synctest.Wait()
 				if gone := w.attachment("v", "n3") == nil; gone != c.gone {
@@ -323,23 +343,31 @@ func listed(id string, known bool, nodes ...string) *structs.ClientCSIListRespon
 }
 
 // listing makes the controller on a node list where volumes are attached.
-func (w *world) listing(node string) {
+func (w *testEnv) listing(node string) {
 	i := state.Instance(w.Store.Read(), "pl", structs.CSIKindController, node).Copy()
 	i.ControllerInfo.SupportsListVolumes, i.ControllerInfo.SupportsListVolumesAttachedNodes = true, true
-	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, SecretID: "s",
-		Upserts: []*structs.CSIPluginInstance{i}})
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   node,
+		SecretID: "s",
+		Upserts:  []*structs.CSIPluginInstance{i},
+	})
 }
 
 func TestDetach_NamesTheNodeThatThePluginCallsOtherwiseNow(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.attached()
 		half := state.Instance(w.Store.Read(), "pl", structs.CSIKindNode, "n3").Copy()
 		half.NodeInfo.ID = "renamed"
-		put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: "s",
-			Upserts: []*structs.CSIPluginInstance{half}})
-		w.answers(func(nodeCall) (any, error) { return nil, answered(structs.KindNotFound, "NotFound") })
+		put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:   "n3",
+			SecretID: "s",
+			Upserts:  []*structs.CSIPluginInstance{half},
+		})
+		w.setAnswer(func(nodeCall) (any, error) {
+			return nil, answered(structs.KindNotFound, "NotFound")
+		})
 		w.unclaim("v", "a1")
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		if e := w.attachment("v", "n3").LastError; !strings.Contains(e.Message,
@@ -351,9 +379,9 @@ func TestDetach_NamesTheNodeThatThePluginCallsOtherwiseNow(t *testing.T) {
 
 // An attachment under another name of the same volume keeps it from being deleted at the plugin.
 func TestDelete_NotWhileAttachedUnderAnotherName(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.attached()
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if c.method == detachMethod {
 				return nil, answered(structs.KindNotFound, "NotFound")
 			}
@@ -363,14 +391,18 @@ func TestDelete_NotWhileAttachedUnderAnotherName(t *testing.T) {
 		put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
 		other := aVolume("other", structs.VolumeCreating)
 		w.addVolume(other)
-		put(w, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "other", Op: "create",
-			ExternalID: "ext-v"}) // the plugin made the same again
+		put(w, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+			ID:         "other",
+			Op:         "create",
+			ExternalID: "ext-v",
+		}) // the plugin made the same again
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"})
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		after(time.Hour)
 		v := w.volume("other")
-		if len(w.called(deleteMethod)) != 0 || v == nil || v.LastError == nil ||
+		if len(w.called(deleteMethod)) != 0 ||
+			v == nil || v.LastError == nil ||
 			!strings.Contains(v.LastError.Message, `still detaching at node n3, as volume "v"`) {
 			t.Errorf("%d deletes; %+v", len(w.called(deleteMethod)), v)
 		}
@@ -378,7 +410,7 @@ func TestDelete_NotWhileAttachedUnderAnotherName(t *testing.T) {
 }
 
 // tryPut proposes a command that may be refused.
-func tryPut[P any](w *world, c fsm.Command[P], p *P) error {
+func tryPut[P any](w *testEnv, c fsm.Command[P], p *P) error {
 	_, err := fsm.Propose(w.t.Context(), w, c, p)
 	return err
 }

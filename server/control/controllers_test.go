@@ -51,9 +51,9 @@ func TestControllers_NextStepFollowsFromTheRow(t *testing.T) {
 }
 
 func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			switch c.method {
 			case createMethod:
 				return created("x1"), nil
@@ -64,7 +64,7 @@ func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 			}
 			return nil, nil
 		})
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		synctest.Wait()
@@ -84,19 +84,21 @@ func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 			t.Fatalf("attached: %+v", a)
 		}
 		attach := w.called(attachMethod)[0].req.(*structs.ClientCSIAttachRequest)
-		if attach.ExternalID != "x1" || attach.ExternalNodeID != "ext-n1" || attach.Secrets["k"] != "v" {
+		if attach.ExternalID != "x1" || attach.ExternalNodeID != "ext-n1" ||
+			attach.Secrets["k"] != "v" {
 			t.Errorf("attached with %+v", attach)
 		}
 		put(w, fsm.VolumeUnpublish,
 			&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
 		synctest.Wait()
 		if a := w.attachment("v", "n1"); a != nil {
-			t.Fatalf("still %s", a.State)
+			t.Fatalf("state is still %s", a.State)
 		}
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
 		synctest.Wait()
-		if w.volume("v") != nil || len(w.called(deleteMethod)) != 1 {
-			t.Errorf("not deleted, or deleted %d times", len(w.called(deleteMethod)))
+		if w.volume("v") != nil ||
+			len(w.called(deleteMethod)) != 1 {
+			t.Errorf("%d deletions, want 1", len(w.called(deleteMethod)))
 		}
 		for _, c := range w.calls { // duty B10
 			if _, provider := c.req.(structs.CSIControllerRequest).Driver(); *provider != "pl.csi" {
@@ -108,30 +110,30 @@ func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 }
 
 func TestDuty_C5_ACallIsRepeatedWithTheSameArguments(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		failures := 3
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if failures--; failures >= 0 {
 				return nil, unavailable()
 			}
 			return created("x"), nil
 		})
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		synctest.Wait()
 		if e := w.volume("v").LastError; e == nil || e.Attempts != 1 || e.Kind != structs.KindUnavailable ||
 			e.Message != "try again" {
-			t.Fatalf("the failure is not to be seen: %+v", e)
+			t.Fatalf("row has no error: %+v", e)
 		}
 		after(w.Config.Retry.Min)
 		if n := len(w.called(createMethod)); n != 2 {
-			t.Errorf("%d calls after the first pause, want 2", n)
+			t.Errorf("%d calls after the first delay, want 2", n)
 		}
 		after(w.Config.Retry.Min)
 		if n := len(w.called(createMethod)); n != 2 {
-			t.Errorf("%d calls: the second pause is not longer than the first", n)
+			t.Errorf("%d calls: second delay is not longer than the first", n)
 		}
 		after(time.Minute)
 		calls := w.called(createMethod)
@@ -140,33 +142,33 @@ func TestDuty_C5_ACallIsRepeatedWithTheSameArguments(t *testing.T) {
 		}
 		for _, c := range calls {
 			if !reflect.DeepEqual(c.req, calls[0].req) {
-				t.Errorf("asked with %+v, then with %+v", calls[0].req, c.req)
+				t.Errorf("got request %+v, then %+v", calls[0].req, c.req)
 			}
 		}
 		if w.volume("v").LastError != nil {
-			t.Error("an error is shown of what has succeeded")
+			t.Error("row keeps an error after success")
 		}
 	})
 }
 
 func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
-	for name, setUp := range map[string]func(w *world){
-		createMethod: func(w *world) { w.addVolume(aVolume("v", structs.VolumeCreating)) },
-		attachMethod: func(w *world) {
+	for name, setUp := range map[string]func(w *testEnv){
+		createMethod: func(w *testEnv) { w.addVolume(aVolume("v", structs.VolumeCreating)) },
+		attachMethod: func(w *testEnv) {
 			w.addVolume(aVolume("v", structs.VolumeReady))
 			w.addClaim("v", "a1", "n1")
 		},
-		detachMethod: func(w *world) {
+		detachMethod: func(w *testEnv) {
 			w.addVolume(aVolume("v", structs.VolumeReady))
 			w.addClaim("v", "a1", "n1")
 			put(w, fsm.VolumeUnpublish,
 				&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
 		},
-		deleteMethod: func(w *world) {
+		deleteMethod: func(w *testEnv) {
 			w.addVolume(aVolume("v", structs.VolumeReady))
 			put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
 		},
-		expandMethod: func(w *world) {
+		expandMethod: func(w *testEnv) {
 			w.addVolume(aVolume("v", structs.VolumeReady))
 			grow := aVolume("v", structs.VolumeReady)
 			grow.RequestedCapacityMin = 20
@@ -174,11 +176,11 @@ func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
 				setUp(w)
 				first := true
-				w.answers(func(c nodeCall) (any, error) {
+				w.setAnswer(func(c nodeCall) (any, error) {
 					if first { // the call is made, its outcome not recorded
 						first = false
 						w.logDown(structs.Timeoutf("leadership lost"))
@@ -188,23 +190,24 @@ func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 					}
 					return nil, nil
 				})
-				stop := w.lead("controllers")
+				stop := w.runLoop("controllers")
 				synctest.Wait()
 				stop()
 				if n := len(w.called(name)); n != 1 {
-					t.Fatalf("%d calls, want 1: the outcome could not be recorded, the next try has to wait", n)
+					t.Fatalf("%d calls, want 1: the outcome was not recorded, so the next attempt has to wait", n)
 				}
 				w.logDown(nil)
-				stop = w.lead("controllers")
+				stop = w.runLoop("controllers")
 				defer stop()
 				synctest.Wait()
 				again := w.called(name)
-				if len(again) != 2 || !reflect.DeepEqual(again[0], again[1]) {
+				if len(again) != 2 ||
+					!reflect.DeepEqual(again[0], again[1]) {
 					t.Errorf("the new leader called %+v, want again %+v", again[1:], again[0])
 				}
 				after(time.Hour)
 				if n := len(w.called(name)); n != 2 {
-					t.Errorf("%d calls: what is recorded is done again", n)
+					t.Errorf("%d calls: a recorded call was repeated", n)
 				}
 				w.check()
 			})
@@ -213,24 +216,26 @@ func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 }
 
 func TestControllers_RetryAFailedOutcomeWithBackoff(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
-		w.answers(func(nodeCall) (any, error) {
+		w.setAnswer(func(nodeCall) (any, error) {
 			w.logDown(structs.Unavailablef("no quorum"))
 			return created("x"), nil
 		})
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		if n := len(w.called(createMethod)); n != 1 {
-			t.Errorf("%d calls, want 1: without a log nothing is recorded, and what is not recorded is not done", n)
+			t.Errorf("%d calls, want 1: without a log no call is recorded and so none is made", n)
 		}
 		after(10 * time.Second)
 		if n := len(w.called(createMethod)); n != 1 {
-			t.Errorf("%d calls in ten seconds without a log", n)
+			t.Errorf("%d calls in ten seconds without a log, want 0", n)
 		}
-		w.answers(func(nodeCall) (any, error) { return created("x"), nil })
+		w.setAnswer(func(nodeCall) (any, error) {
+			return created("x"), nil
+		})
 		w.logDown(nil)
 		after(time.Minute)
 		if w.volume("v").State != structs.VolumeReady {
@@ -240,18 +245,21 @@ func TestControllers_RetryAFailedOutcomeWithBackoff(t *testing.T) {
 }
 
 func TestDuty_C1_OneCallPerVolumeAndFewPerPlugin(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.Config.CallsPerPlugin = 3
 		w.addNode("n1", true)
 		w.addNode("n2", false)
-		w.answers(func(c nodeCall) (any, error) { time.Sleep(time.Second); return nil, nil })
+		w.setAnswer(func(c nodeCall) (any, error) {
+			time.Sleep(time.Second)
+			return nil, nil
+		})
 		for i := range 8 {
 			id := fmt.Sprint("v", i)
 			w.addVolume(aVolume(id, structs.VolumeReady))
 			w.addClaim(id, "a1-"+id, "n1")
 			w.addClaim(id, "a2-"+id, "n2")
 		}
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		after(time.Minute)
 		if n := len(w.called(attachMethod)); n != 16 {
@@ -266,10 +274,10 @@ func TestDuty_C1_OneCallPerVolumeAndFewPerPlugin(t *testing.T) {
 }
 
 func TestControllers_FailingVolumeDelaysNoOther(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.Config.CallsPerPlugin = 1
 		w.addNode("n1", true)
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if strings.Contains(c.req.(*structs.ClientCSICreateRequest).Name, "bad") {
 				return nil, unavailable()
 			}
@@ -278,7 +286,7 @@ func TestControllers_FailingVolumeDelaysNoOther(t *testing.T) {
 		for i := range 4 {
 			w.addVolume(aVolume(fmt.Sprint("bad", i), structs.VolumeCreating))
 		}
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		after(time.Minute)
 		w.addVolume(aVolume("good", structs.VolumeCreating))
@@ -290,38 +298,40 @@ func TestControllers_FailingVolumeDelaysNoOther(t *testing.T) {
 }
 
 func TestControllers_RecordOnceThatThereIsNoController(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addNode("n2", false)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 		w.addClaim("v", "a1", "n2")
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
-		before := w.written()
+		before := w.entryCount()
 		after(time.Hour)
-		if n := w.written() - before; n != 0 {
+		if n := w.entryCount() - before; n != 0 {
 			t.Errorf("%d log entries in an hour of waiting", n)
 		}
 		if e := w.attachment("v", "n2").LastError; e == nil ||
 			!strings.Contains(e.Message, "no controller of plugin pl") {
-			t.Errorf("why it waits is not to be seen: %+v", e)
+			t.Errorf("row has no reason for the wait: %+v", e)
 		}
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
 		synctest.Wait()
 		if a := w.attachment("v", "n2"); a.State != structs.AttachmentAttached {
-			t.Errorf("the controller is there and it is still %s", a.State)
+			t.Errorf("state is %s with a reachable controller", a.State)
 		}
 	})
 }
 
 func TestControllers_RejectInvalidAnswers(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
-		w.answers(func(nodeCall) (any, error) { return created(""), nil })
-		stop := w.lead("controllers")
+		w.setAnswer(func(nodeCall) (any, error) {
+			return created(""), nil
+		})
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		if v := w.volume("v"); v.State != structs.VolumeCreating || v.LastError == nil ||
@@ -340,11 +350,11 @@ func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 		"it was refused": {structs.Invalidf("too small"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
 				w.addVolume(aVolume("v", structs.VolumeCreating))
 				put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
-				w.answers(func(call nodeCall) (any, error) {
+				w.setAnswer(func(call nodeCall) (any, error) {
 					if call.method == createMethod && c.answer == nil {
 						return created("x"), nil
 					}
@@ -353,10 +363,12 @@ func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 					}
 					return nil, nil
 				})
-				stop := w.lead("controllers")
+				stop := w.runLoop("controllers")
 				defer stop()
 				synctest.Wait()
-				if w.volume("v") != nil || len(w.called(createMethod)) != 1 || len(w.called(deleteMethod)) != c.deletes {
+				if w.volume("v") != nil ||
+					len(w.called(createMethod)) != 1 ||
+					len(w.called(deleteMethod)) != c.deletes {
 					t.Errorf("created %d times, deleted %d times, then %+v", len(w.called(createMethod)),
 						len(w.called(deleteMethod)), w.volume("v"))
 				}
@@ -366,7 +378,7 @@ func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 }
 
 func TestControllers_CloneByTheExternalID(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("source", structs.VolumeReady))
 		for id, from := range map[string]string{"ours": "source", "theirs": "vol-77"} {
@@ -374,7 +386,7 @@ func TestControllers_CloneByTheExternalID(t *testing.T) {
 			v.CloneID = from
 			w.addVolume(v)
 		}
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		got := map[string]string{}
@@ -390,19 +402,23 @@ func TestControllers_CloneByTheExternalID(t *testing.T) {
 }
 
 func TestControllers_StopWaitsForCalls(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		ended := false
-		w.answers(func(nodeCall) (any, error) { time.Sleep(time.Minute); ended = true; return created("x"), nil })
-		stop := w.lead("controllers")
+		w.setAnswer(func(nodeCall) (any, error) {
+			time.Sleep(time.Minute)
+			ended = true
+			return created("x"), nil
+		})
+		stop := w.runLoop("controllers")
 		synctest.Wait()
 		stop()
 		if !ended {
-			t.Error("a call outlives its loop")
+			t.Error("a call continues after its loop has ended")
 		}
 		if w.volume("v").State != structs.VolumeCreating {
-			t.Error("a loop that ended still writes")
+			t.Error("an ended loop writes")
 		}
 	})
 }

@@ -10,16 +10,28 @@ import (
 )
 
 // report sends a node's instances of the plugin again.
-func (w *world) report(node string, healthy bool, zone string) {
+func (w *testEnv) report(node string, healthy bool, zone string) {
 	w.t.Helper()
 	info := structs.CSIInfo{PluginID: "pl", Healthy: healthy, RequiresControllerPlugin: true}
-	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: node, CSIInfo: info}
+	half := &structs.CSIPluginInstance{
+		Kind:    structs.CSIKindNode,
+		NodeID:  node,
+		CSIInfo: info,
+	}
 	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + node, AccessibleTopology: at(zone)}
-	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node, CSIInfo: info}
-	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true,
-		SupportsAttachDetach: true}
-	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node,
-		Upserts: []*structs.CSIPluginInstance{half, controller}})
+	controller := &structs.CSIPluginInstance{
+		Kind:    structs.CSIKindController,
+		NodeID:  node,
+		CSIInfo: info,
+	}
+	controller.ControllerInfo = &structs.CSIControllerInfo{
+		SupportsCreateDelete: true,
+		SupportsAttachDetach: true,
+	}
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:  node,
+		Upserts: []*structs.CSIPluginInstance{half, controller},
+	})
 }
 
 func at(zone string) *structs.CSITopology {
@@ -33,46 +45,50 @@ func TestControllers_CallWhenAControllerIsReachable(t *testing.T) {
 		v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{at(zone)}}
 		return v
 	}
-	for name, c := range map[string]struct{ away, back func(w *world) }{
-		"the controller is healthy again": {func(w *world) { w.report("n1", false, "a") },
-			func(w *world) { w.report("n1", true, "a") }},
-		"its node is where the volume is": {func(w *world) { w.report("n1", true, "b") },
-			func(w *world) { w.report("n1", true, "a") }},
-		"its node says no more that it is elsewhere": {func(w *world) { w.report("n1", true, "b") },
-			func(w *world) {
-				put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1",
-					Removes: []structs.CSIInstanceKey{{PluginID: "pl", Kind: structs.CSIKindNode}}})
+	for name, c := range map[string]struct{ away, back func(w *testEnv) }{
+		"the controller is healthy again": {func(w *testEnv) { w.report("n1", false, "a") },
+			func(w *testEnv) { w.report("n1", true, "a") }},
+		"its node is where the volume is": {func(w *testEnv) { w.report("n1", true, "b") },
+			func(w *testEnv) { w.report("n1", true, "a") }},
+		"its node says no more that it is elsewhere": {func(w *testEnv) { w.report("n1", true, "b") },
+			func(w *testEnv) {
+				put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+					NodeID:  "n1",
+					Removes: []structs.CSIInstanceKey{{PluginID: "pl", Kind: structs.CSIKindNode}},
+				})
 			}},
 		"its node is ready": {
-			func(w *world) {
-				put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"},
-					Status: structs.NodeDisconnected})
+			func(w *testEnv) {
+				put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
+					NodeIDs: []string{"n1"},
+					Status:  structs.NodeDisconnected,
+				})
 			},
-			func(w *world) {
+			func(w *testEnv) {
 				put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
 			}},
-		"the volume is elsewhere": {func(w *world) { w.addVolume(inZone("c")) },
-			func(w *world) { w.addVolume(inZone("a")) }},
+		"the volume is elsewhere": {func(w *testEnv) { w.addVolume(inZone("c")) },
+			func(w *testEnv) { w.addVolume(inZone("a")) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
 				w.addNode("n2", false)
 				w.report("n1", true, "a")
 				w.addVolume(inZone("a"))
-				stop := w.lead("controllers")
+				stop := w.runLoop("controllers")
 				defer stop()
 				c.away(w)
 				w.addClaim("v", "a1", "n2")
 				after(time.Hour)
 				if a := w.attachment("v", "n2"); len(w.called(attachMethod)) != 0 || a == nil || a.LastError == nil {
-					t.Fatalf("%d calls, of an attachment %+v for which there is nobody to ask", len(w.called(attachMethod)),
+					t.Fatalf("%d calls for attachment %+v without a controller", len(w.called(attachMethod)),
 						a)
 				}
 				c.back(w)
 				synctest.Wait()
 				if a := w.attachment("v", "n2"); a.State != structs.AttachmentAttached {
-					t.Errorf("it is still %s", a.State)
+					t.Errorf("state is still %s", a.State)
 				}
 			})
 		})

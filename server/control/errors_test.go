@@ -15,41 +15,57 @@ import (
 // codes are the gRPC codes with their kinds, as a node passes them on: an outcome that is not known is a
 // timeout.
 var codes = map[string]structs.Kind{
-	"Canceled": structs.KindTimeout, "Unknown": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
-	"Unavailable": structs.KindTimeout, "Aborted": structs.KindTimeout, "ResourceExhausted": structs.KindTimeout,
-	"InvalidArgument": structs.KindInvalid, "OutOfRange": structs.KindInvalid, "NotFound": structs.KindNotFound,
-	"AlreadyExists": structs.KindConflict, "PermissionDenied": structs.KindDenied,
+	"Canceled":           structs.KindTimeout,
+	"Unknown":            structs.KindTimeout,
+	"DeadlineExceeded":   structs.KindTimeout,
+	"Unavailable":        structs.KindTimeout,
+	"Aborted":            structs.KindTimeout,
+	"ResourceExhausted":  structs.KindTimeout,
+	"InvalidArgument":    structs.KindInvalid,
+	"OutOfRange":         structs.KindInvalid,
+	"NotFound":           structs.KindNotFound,
+	"AlreadyExists":      structs.KindConflict,
+	"PermissionDenied":   structs.KindDenied,
 	"Unauthenticated":    structs.KindDenied,
-	"FailedPrecondition": structs.KindPrecondition, "Unimplemented": structs.KindPrecondition,
-	"Internal": structs.KindInternal, "DataLoss": structs.KindInternal,
+	"FailedPrecondition": structs.KindPrecondition,
+	"Unimplemented":      structs.KindPrecondition,
+	"Internal":           structs.KindInternal,
+	"DataLoss":           structs.KindInternal,
 }
 
 // The code decides on the next try of an attach and of a detach (CSI spec, "Error Scheme" and the tables of
 // both).
 func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(t *testing.T) {
-	never := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true,
-		"Unimplemented": true}
+	never := map[string]bool{
+		"InvalidArgument": true,
+		"OutOfRange":      true,
+		"AlreadyExists":   true,
+		"Unimplemented":   true,
+	}
 	minutely := map[string]bool{"PermissionDenied": true, "Unauthenticated": true}
 	for code, kind := range codes {
 		for _, op := range []string{attachMethod, detachMethod} {
 			t.Run(op+"/"+code, func(t *testing.T) {
-				virtual(t, func(t *testing.T, w *world) {
+				virtual(t, func(t *testing.T, w *testEnv) {
 					w.addNode("n1", true)
 					w.addVolume(aVolume("v", structs.VolumeReady))
 					w.addClaim("v", "a1", "n1")
 					if op == detachMethod {
 						w.unclaim("v", "a1")
 					}
-					w.answers(func(nodeCall) (any, error) { return nil, answered(kind, code) })
-					stop := w.lead("controllers")
+					w.setAnswer(func(nodeCall) (any, error) {
+						return nil, answered(kind, code)
+					})
+					stop := w.runLoop("controllers")
 					defer stop()
 					synctest.Wait()
 					e := w.attachment("v", "n1").LastError
 					if e == nil || e.Code != code || e.Kind != kind {
-						t.Fatalf("the row says %+v", e)
+						t.Fatalf("got row %+v", e)
 					}
-					if (e.RetryTime == structs.NeverTry) != never[code] || e.RetryTime == 0 {
-						t.Errorf("the row says that the next try is at %d", e.RetryTime)
+					if (e.RetryTime == structs.NeverTry) != never[code] ||
+						e.RetryTime == 0 {
+						t.Errorf("next attempt is at %d", e.RetryTime)
 					}
 					after(10 * time.Minute)
 					n, most, least := len(w.called(op)), 40, 20 // every 30 seconds, after the first few
@@ -70,28 +86,32 @@ func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(
 
 // A request that was rejected as wrong is repeated after a change of its inputs, or when an operator retries.
 func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testing.T) {
-	for name, change := range map[string]func(w *world){
-		"a controller of the plugin": func(w *world) { w.listing("n1") },
-		"the volume": func(w *world) {
+	for name, change := range map[string]func(w *testEnv){
+		"a controller of the plugin": func(w *testEnv) { w.listing("n1") },
+		"the volume": func(w *testEnv) {
 			v := aVolume("v", structs.VolumeReady)
 			v.Secrets = structs.Secrets{"k": "new"}
 			w.addVolume(v)
 		},
-		"a person asks": func(w *world) {
-			put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v",
-				WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		"a person asks": func(w *testEnv) {
+			put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{
+				ID:           "v",
+				WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
 				w.addVolume(aVolume("v", structs.VolumeReady))
 				w.addClaim("v", "a1", "n1")
-				w.answers(func(nodeCall) (any, error) { return nil, answered(structs.KindInvalid, "InvalidArgument") })
-				stop := w.lead("controllers")
+				w.setAnswer(func(nodeCall) (any, error) {
+					return nil, answered(structs.KindInvalid, "InvalidArgument")
+				})
+				stop := w.runLoop("controllers")
 				defer stop()
 				after(time.Hour)
-				w.answers(nil)
+				w.setAnswer(nil)
 				change(w)
 				after(finalRetry)
 				if n, a := len(w.called(attachMethod)), w.attachment("v", "n1"); n != 2 ||
@@ -104,43 +124,45 @@ func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testin
 }
 
 func TestVolumeRetry_CallsAtOnce(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
-		w.answers(func(nodeCall) (any, error) {
+		w.setAnswer(func(nodeCall) (any, error) {
 			return nil, answered(structs.KindPrecondition,
 				"FailedPrecondition")
 		})
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		after(time.Hour)
 		e := w.attachment("v", "n1").LastError
 		if left := time.Until(time.Unix(0, e.RetryTime)); left <= 0 || left > w.Config.Retry.Max {
-			t.Errorf("the row says that it is tried again in %s", left)
+			t.Errorf("next attempt is in %s", left)
 		}
-		w.answers(nil)
-		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v",
-			WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		w.setAnswer(nil)
+		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{
+			ID:           "v",
+			WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+		})
 		synctest.Wait()
 		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached {
-			t.Errorf("still %s", a.State)
+			t.Errorf("state is still %s", a.State)
 		}
 	})
 }
 
 func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if r, ok := c.req.(*structs.ClientCSIAttachRequest); ok && r.Secrets["k"] != "new" {
 				return nil, answered(structs.KindDenied, "Unauthenticated")
 			}
 			return nil, nil
 		})
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		v := aVolume("v", structs.VolumeReady)
@@ -162,32 +184,44 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 // The code decides the state of a volume after a creation or deletion (CSI spec, the tables of CreateVolume
 // and DeleteVolume).
 func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *testing.T) {
-	final := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "NotFound": true,
-		"AlreadyExists":    true,
-		"PermissionDenied": true, "Unauthenticated": true, "FailedPrecondition": true, "Unimplemented": true}
+	final := map[string]bool{
+		"InvalidArgument":    true,
+		"OutOfRange":         true,
+		"NotFound":           true,
+		"AlreadyExists":      true,
+		"PermissionDenied":   true,
+		"Unauthenticated":    true,
+		"FailedPrecondition": true,
+		"Unimplemented":      true,
+	}
 	for code, kind := range codes {
 		t.Run("create/"+code, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
 				w.addVolume(aVolume("v", structs.VolumeCreating))
-				w.answers(func(nodeCall) (any, error) { return nil, answered(kind, code) })
-				stop := w.lead("controllers")
+				w.setAnswer(func(nodeCall) (any, error) {
+					return nil, answered(kind, code)
+				})
+				stop := w.runLoop("controllers")
 				defer stop()
 				after(5 * time.Minute)
 				want := map[bool]string{true: structs.VolumeFailed, false: structs.VolumeCreating}[final[code]]
 				v, n := w.volume("v"), len(w.called(createMethod))
-				if v.State != want || v.LastError.Code != code || final[code] != (n == 1) {
+				if v.State != want || v.LastError.Code != code ||
+					final[code] != (n == 1) {
 					t.Errorf("%s after %d calls: %+v", v.State, n, v.LastError)
 				}
 			})
 		})
 		t.Run("delete/"+code, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
 				w.addVolume(aVolume("v", structs.VolumeReady))
 				put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
-				w.answers(func(nodeCall) (any, error) { return nil, answered(kind, code) })
-				stop := w.lead("controllers")
+				w.setAnswer(func(nodeCall) (any, error) {
+					return nil, answered(kind, code)
+				})
+				stop := w.runLoop("controllers")
 				defer stop()
 				after(5 * time.Minute)
 				v, n := w.volume("v"), len(w.called(deleteMethod))
@@ -199,7 +233,8 @@ func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *te
 				}
 				given := final[code] && code != "FailedPrecondition" // its users may leave
 				want := map[bool]string{true: structs.VolumeReady, false: structs.VolumeDeleting}[given]
-				if v == nil || v.State != want || v.LastError.Code != code || given != (n == 1) {
+				if v == nil || v.State != want ||
+					v.LastError.Code != code || given != (n == 1) {
 					t.Errorf("%+v after %d calls", v, n)
 				}
 			})
@@ -210,34 +245,43 @@ func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *te
 // The code decides whether an expansion is tried again (CSI spec, the table of ControllerExpandVolume), for a
 // plugin that expands volumes online and for one that does so offline.
 func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
-	given := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true,
-		"PermissionDenied": true, "Unauthenticated": true, "Unimplemented": true}
+	given := map[string]bool{
+		"InvalidArgument":  true,
+		"OutOfRange":       true,
+		"AlreadyExists":    true,
+		"PermissionDenied": true,
+		"Unauthenticated":  true,
+		"Unimplemented":    true,
+	}
 	offlineToo := map[string]bool{"NotFound": true, "FailedPrecondition": true}
 	for code, kind := range codes {
 		for _, offline := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/offline %t", code, offline), func(t *testing.T) {
-				virtual(t, func(t *testing.T, w *world) {
+				virtual(t, func(t *testing.T, w *testEnv) {
 					w.offline = offline
 					w.addNode("n1", true)
 					w.addVolume(aVolume("v", structs.VolumeReady))
-					w.answers(func(nodeCall) (any, error) { return nil, answered(kind, code) })
-					stop := w.lead("controllers")
+					w.setAnswer(func(nodeCall) (any, error) {
+						return nil, answered(kind, code)
+					})
+					stop := w.runLoop("controllers")
 					defer stop()
 					w.grow("v", 20)
 					after(5 * time.Minute)
 					gone := given[code] || offline && offlineToo[code]
 					v, n := w.volume("v"), len(w.called(expandMethod))
-					if v.ExpandPending == gone || v.LastError.Code != code || gone != (n == 1) || !gone &&
+					if v.ExpandPending == gone || v.LastError.Code != code ||
+						gone != (n == 1) || !gone &&
 						(n < 10 || n > 25) {
 						t.Fatalf("%+v after %d calls", v.LastError, n)
 					}
 					if left := time.Until(time.Unix(0, v.LastError.RetryTime)); !gone && left > w.Config.Retry.Max {
-						t.Errorf("the row says that it is tried again in %s", left)
+						t.Errorf("next attempt is in %s", left)
 					}
-					w.answers(twoSteps(done))
+					w.setAnswer(twoSteps(done))
 					after(w.Config.Retry.Max)
 					if v := w.volume("v"); !gone && (v.ExpandPending || v.LastError != nil || v.Capacity < 20) {
-						t.Errorf("the plugin expands it now, and it is %+v", v)
+						t.Errorf("volume is not expanded: %+v", v)
 					}
 				})
 			})
@@ -247,55 +291,58 @@ func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
 
 // The claim has the reason why a node does not release the volume. The reason is written once.
 func TestReaper_RecordsWhyANodeDoesNotRelease(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
-		w.answers(func(nodeCall) (any, error) {
+		w.setAnswer(func(nodeCall) (any, error) {
 			return nil, answered(structs.KindTimeout, "Unknown")
 		})
 		w.endAlloc("a1", "n1")
-		stop := w.lead("reaper")
+		stop := w.runLoop("reaper")
 		defer stop()
 		after(reapGrace)
 		claim := w.claim("v", "a1")
 		if e := claim.ReleaseError; e == nil || !strings.Contains(e.Message, "Unknown: no") || e.Attempts != 1 {
 			t.Fatalf("%+v", e)
 		}
-		before := w.written()
+		before := w.entryCount()
 		after(time.Hour)
-		if n := w.written() - before; n < 30 || n > 61 {
-			t.Errorf("%d entries in an hour of the same reason", n)
+		if n := w.entryCount() - before; n < 30 || n > 61 {
+			t.Errorf("%d entries in an hour for the same reason", n)
 		}
 		w.check()
 	})
 }
 
 // A call that the plugin has rejected for good is not repeated, so the claim says so once. The servers
-// continue to call the node, because only the node knows when another process of the plugin answers.
+// continue to call the node, because only the node notices another process of the plugin.
 func TestDuty_C9_C13_TheClaimShowsAParkedRelease(t *testing.T) {
 	for code, never := range map[string]bool{
 		"InvalidArgument": true, "Unimplemented": true,
 		"OutOfRange": false, "PermissionDenied": false, "FailedPrecondition": false, "Internal": false,
 	} {
 		t.Run(code, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
 				w.addVolume(aVolume("v", structs.VolumeReady))
 				w.addClaim("v", "a1", "n1")
-				w.answers(func(nodeCall) (any, error) { return nil, answered(codes[code], code) })
+				w.setAnswer(func(nodeCall) (any, error) {
+					return nil, answered(codes[code], code)
+				})
 				w.endAlloc("a1", "n1")
-				stop := w.lead("reaper")
+				stop := w.runLoop("reaper")
 				defer stop()
 				after(time.Hour)
 				e := w.claim("v", "a1").ReleaseError
-				if (e.RetryTime == structs.NeverTry) != never || (e.Attempts == 1) != never || e.Code != code {
-					t.Errorf("the claim says %+v", e)
+				if (e.RetryTime == structs.NeverTry) != never ||
+					(e.Attempts == 1) != never || e.Code != code {
+					t.Errorf("got claim error %+v", e)
 				}
-				w.answers(func(nodeCall) (any, error) { return nil, nil })
+				w.setAnswer(func(nodeCall) (any, error) { return nil, nil })
 				after(time.Minute)
 				if state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
-					t.Error("the node lets go, and the claim stays")
+					t.Error("claim remains after its release")
 				}
 				w.check()
 			})

@@ -13,8 +13,12 @@ import (
 )
 
 // garbage lists the rows that ended more than keep ago, seen from an hour later.
-func (w *world) garbage(keep time.Duration) (r structs.ReapRequest) {
-	c := Collection{Keep: GCThresholds{Eval: keep, Job: keep, Node: keep}, Now: time.Now().Add(time.Hour)}
+func (w *testEnv) garbage(keep time.Duration) (r structs.ReapRequest) {
+	c := Collection{Keep: GCThresholds{
+		Eval: keep,
+		Job:  keep,
+		Node: keep,
+	}, Now: time.Now().Add(time.Hour)}
 	for _, e := range c.listGarbage(w.Store.Read()) {
 		r.Evals, r.Allocs = append(r.Evals, e.Evals...), append(r.Allocs, e.Allocs...)
 		r.Jobs, r.Nodes = append(r.Jobs, e.Jobs...), append(r.Nodes, e.Nodes...)
@@ -23,26 +27,40 @@ func (w *world) garbage(keep time.Duration) (r structs.ReapRequest) {
 }
 
 func TestCollection_DeletesOldUnneededRows(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.addNode("n1", true)
 	w.addVolume(aVolume("v", structs.VolumeReady))
 	w.addAlloc("a1", "n1")
 	w.addClaim("v", "a2", "n1")
 	w.addAlloc("a3", "n1")
 	for _, id := range []string{"a1", "a2"} {
-		put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-" + id, WriteOptions: now(),
-			Eval: &structs.Evaluation{ID: "left-" + id, JobID: "job-" + id, Status: structs.EvalComplete}})
-		put(w, fsm.PlanApply, &structs.Plan{WriteOptions: now(),
-			Eval:           &structs.Evaluation{ID: "stop-" + id, JobID: "job-" + id, Status: structs.EvalComplete},
+		put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{
+			JobID:        "job-" + id,
+			WriteOptions: now(),
+			Eval: &structs.Evaluation{
+				ID:     "left-" + id,
+				JobID:  "job-" + id,
+				Status: structs.EvalComplete,
+			},
+		})
+		put(w, fsm.PlanApply, &structs.Plan{
+			WriteOptions: now(),
+			Eval: &structs.Evaluation{
+				ID:     "stop-" + id,
+				JobID:  "job-" + id,
+				Status: structs.EvalComplete,
+			},
 			JobModifyIndex: state.Job(w.Store.Read(), "default", "job-"+id).JobModifyIndex,
-			Stop:           []*structs.PlanStop{{AllocID: id}}})
+			Stop:           []*structs.PlanStop{{AllocID: id}},
+		})
 		w.endAlloc(id, "n1")
 	}
 	if r := w.garbage(2 * time.Hour); len(r.Allocs)+len(r.Jobs)+len(r.Nodes) != 0 {
 		t.Errorf("young garbage %+v", r)
 	}
 	r := w.garbage(time.Minute)
-	if !slices.Equal(r.Allocs, []string{"a1"}) || len(r.Jobs) != 1 || r.Jobs[0].ID != "job-a1" ||
+	if !slices.Equal(r.Allocs, []string{"a1"}) ||
+		len(r.Jobs) != 1 || r.Jobs[0].ID != "job-a1" ||
 		len(r.Nodes) != 0 {
 		t.Errorf("garbage %+v: want a1 and its job; a2 holds a claim, a3 runs", r)
 	}
@@ -52,12 +70,14 @@ func TestCollection_DeletesOldUnneededRows(t *testing.T) {
 		t.Errorf("collected at %d, %v; want the index %d", index, err, w.Store.Index())
 	}
 	tx := w.Store.Read()
-	if state.Job(tx, "default", "job-a1") != nil || state.Alloc(tx, "a1") != nil {
-		t.Error("what has ended is still there")
+	if state.Job(tx, "default", "job-a1") != nil ||
+		state.Alloc(tx, "a1") != nil {
+		t.Error("ended rows still exist")
 	}
-	if state.Alloc(tx, "a2") == nil || state.Alloc(tx, "a3") == nil ||
+	if state.Alloc(tx, "a2") == nil ||
+		state.Alloc(tx, "a3") == nil ||
 		state.Job(tx, "default", "job-a3") == nil {
-		t.Error("what is needed was deleted")
+		t.Error("needed rows were deleted")
 	}
 	if r := w.garbage(0); len(r.Allocs)+len(r.Jobs)+len(r.Nodes)+len(r.Evals) != 0 {
 		t.Errorf("left after collection: %+v", r)
@@ -65,33 +85,58 @@ func TestCollection_DeletesOldUnneededRows(t *testing.T) {
 	w.check()
 }
 
-func now() structs.WriteOptions { return structs.WriteOptions{Now: time.Now().UnixNano()} }
+func now() structs.WriteOptions {
+	return structs.WriteOptions{Now: time.Now().UnixNano()}
+}
 
 func TestCollection_KeepsTheProofThatABatchJobIsDone(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.addNode("n1", true)
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{WriteOptions: now(),
-		Job: &structs.Job{ID: "j", Type: structs.JobBatch,
-			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}},
-		Eval: &structs.Evaluation{ID: "open", JobID: "j", Status: structs.EvalPending}})
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{
+		WriteOptions: now(),
+		Job: &structs.Job{
+			ID:         "j",
+			Type:       structs.JobBatch,
+			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}},
+		},
+		Eval: &structs.Evaluation{
+			ID:     "open",
+			JobID:  "j",
+			Status: structs.EvalPending,
+		},
+	})
 	stored := state.Job(w.Store.Read(), "default", "j")
-	put(w, fsm.PlanApply, &structs.Plan{JobModifyIndex: stored.JobModifyIndex, WriteOptions: now(),
-		Eval:  &structs.Evaluation{ID: "e", JobID: "j", Status: structs.EvalComplete},
-		Place: []*structs.Allocation{{ID: "a1", JobID: "j", TaskGroup: "g", NodeID: "n1"}}})
+	put(w, fsm.PlanApply, &structs.Plan{
+		JobModifyIndex: stored.JobModifyIndex,
+		WriteOptions:   now(),
+		Eval: &structs.Evaluation{
+			ID:     "e",
+			JobID:  "j",
+			Status: structs.EvalComplete,
+		},
+		Place: []*structs.Allocation{{
+			ID:        "a1",
+			JobID:     "j",
+			TaskGroup: "g",
+			NodeID:    "n1",
+		}},
+	})
 	w.endAlloc("a1", "n1")
 	if r := w.garbage(time.Minute); len(r.Allocs) != 0 || len(r.Jobs) != 0 {
-		t.Errorf("garbage %+v, though an evaluation is open: without its allocation it would run again", r)
+		t.Errorf("garbage %+v although an evaluation is open: it would run its allocation again", r)
 	}
 }
 
 func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.addNode("n1", true)
 	w.addNode("n2", true)
 	w.addVolume(aVolume("v", structs.VolumeReady))
 	w.addClaim("v", "a2", "n2")
 	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
-		NodeIDs: []string{"n1", "n2"}, Status: structs.NodeDown, WriteOptions: now(),
+		NodeIDs:      []string{"n1", "n2"},
+		Status:       structs.NodeDown,
+		WriteOptions: now(),
 	})
 	if r := w.garbage(2 * time.Hour); len(r.Nodes) != 0 {
 		t.Errorf("garbage %v", r.Nodes)
@@ -103,23 +148,27 @@ func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
 
 // A failure ends the collection: an evaluation is not deleted before its allocations.
 func TestCollection_EndsWithTheFirstFailure(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.logDown(unavailable())
-	_, err := anHour.Run(context.Background(), crowded(t, 5).Read(), w)
-	if !structs.IsKind(err, structs.KindUnavailable) || w.written() != 0 {
-		t.Errorf("%d entries, %v", w.written(), err)
+	_, err := anHour.Run(context.Background(), storeWithGarbage(t, 5).Read(), w)
+	if !structs.IsKind(err, structs.KindUnavailable) || w.entryCount() != 0 {
+		t.Errorf("%d entries, %v", w.entryCount(), err)
 	}
 }
 
 // anHour is a collection that keeps all for an hour.
 var anHour = Collection{
-	Keep: GCThresholds{Eval: time.Hour, Job: time.Hour, Node: time.Hour},
-	Now:  time.Unix(7200, 0),
+	Keep: GCThresholds{
+		Eval: time.Hour,
+		Job:  time.Hour,
+		Node: time.Hour,
+	},
+	Now: time.Unix(7200, 0),
 }
 
-// crowded returns a store of n nodes and n jobs. Each job has a running allocation and an ended evaluation. A
-// few have ended long ago.
-func crowded(t testing.TB, n int) *state.Store {
+// storeWithGarbage returns a store of n nodes and n jobs. Each job has a running allocation and an ended
+// evaluation. A few have ended long ago.
+func storeWithGarbage(t testing.TB, n int) *state.Store {
 	store, index := state.New(), uint64(0)
 	b := store.Begin()
 	apply := func(fn func(tx *state.WriteTx) error) {
@@ -131,31 +180,64 @@ func crowded(t testing.TB, n int) *state.Store {
 	for i := range n {
 		id := fmt.Sprintf("%06d", i)
 		now := structs.WriteOptions{Now: int64(i + 1)}
-		node := &structs.Node{ID: "n" + id, Name: id, SecretID: "s", Status: structs.NodeReady,
-			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
-				Memory: structs.NodeMemoryResources{MemoryMB: 4000}}}
-		job := &structs.Job{ID: "j" + id, Namespace: "default", Type: structs.JobService,
-			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1,
-				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+		node := &structs.Node{
+			ID:       "n" + id,
+			Name:     id,
+			SecretID: "s",
+			Status:   structs.NodeReady,
+			NodeResources: &structs.NodeResources{
+				CPU:    structs.NodeCPUResources{CpuShares: 4000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 4000},
+			},
+		}
+		job := &structs.Job{
+			ID:        "j" + id,
+			Namespace: "default",
+			Type:      structs.JobService,
+			TaskGroups: []*structs.TaskGroup{{
+				Name:  "g",
+				Count: 1,
+				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
+			}},
+		}
 		apply(func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx,
 				&structs.NodeRegisterRequest{Node: node})
 		})
-		apply(func(tx *state.WriteTx) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
 		apply(func(tx *state.WriteTx) error {
-			return state.PlanApply(tx, &structs.Plan{JobModifyIndex: index - 1, WriteOptions: now,
-				Eval: &structs.Evaluation{ID: "e" + id, JobID: job.ID, Status: structs.EvalComplete},
-				Place: []*structs.Allocation{{ID: "a" + id, JobID: job.ID, TaskGroup: "g", NodeID: node.ID,
-					Resources: &structs.Resources{}}}})
+			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job})
+		})
+		apply(func(tx *state.WriteTx) error {
+			return state.PlanApply(tx, &structs.Plan{
+				JobModifyIndex: index - 1,
+				WriteOptions:   now,
+				Eval: &structs.Evaluation{
+					ID:     "e" + id,
+					JobID:  job.ID,
+					Status: structs.EvalComplete,
+				},
+				Place: []*structs.Allocation{{
+					ID:        "a" + id,
+					JobID:     job.ID,
+					TaskGroup: "g",
+					NodeID:    node.ID,
+					Resources: &structs.Resources{},
+				}},
+			})
 		})
 		if i < 5 {
 			apply(func(tx *state.WriteTx) error {
-				return state.JobDeregister(tx, &structs.JobDeregisterRequest{JobID: job.ID, Purge: true,
-					WriteOptions: now})
+				return state.JobDeregister(tx, &structs.JobDeregisterRequest{
+					JobID:        job.ID,
+					Purge:        true,
+					WriteOptions: now,
+				})
 			})
 			apply(func(tx *state.WriteTx) error {
-				return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{WriteOptions: now,
-					Allocs: []*structs.AllocClientUpdate{{ID: "a" + id, ClientStatus: structs.AllocComplete}}})
+				return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{
+					WriteOptions: now,
+					Allocs:       []*structs.AllocClientUpdate{{ID: "a" + id, ClientStatus: structs.AllocComplete}},
+				})
 			})
 		}
 	}
@@ -165,7 +247,7 @@ func crowded(t testing.TB, n int) *state.Store {
 
 func TestCollection_ReadsOnlyGarbage(t *testing.T) {
 	cost := func(n int) float64 {
-		store := crowded(t, n)
+		store := storeWithGarbage(t, n)
 		find := func() []*structs.ReapRequest {
 			return anHour.listGarbage(store.Read())
 		}
@@ -184,7 +266,7 @@ func TestCollection_ReadsOnlyGarbage(t *testing.T) {
 func BenchmarkGarbage(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			store := crowded(b, n)
+			store := storeWithGarbage(b, n)
 			b.ReportAllocs()
 			for b.Loop() {
 				anHour.listGarbage(store.Read())

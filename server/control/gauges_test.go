@@ -26,12 +26,14 @@ func gaugesSet(sink *metrics.InmemSink) map[string]float32 {
 }
 
 func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		sink := metrics.NewInmemSink(time.Hour, time.Hour)
 		if _, err := metrics.NewGlobal(&metrics.Config{FilterDefault: true}, sink); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{}) }()
+		defer func() {
+			_, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{})
+		}()
 		w.addNode("n1", true)
 		put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
 			{ID: "new", PluginID: "pl", State: structs.VolumeCreating},
@@ -39,28 +41,32 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 			{ID: "v2", PluginID: "pl", ExternalID: "y", State: structs.VolumeReady},
 		}})
 		w.addClaim("v1", "a1", "n1")
-		stop := w.lead("gauges")
+		stop := w.runLoop("gauges")
 		after(0)
 		wanted := map[string]float32{
-			"control.nodes ready": 1, "control.nodes down": 0,
-			"csi.claims granted": 1, "csi.claims waiting": 0,
-			"csi.volumes_pending creating": 1, "csi.attachments_pending attaching": 1,
-			"csi.plugin_healthy pl controller": 1, "csi.plugin_expected pl node": 1,
+			"control.nodes ready":               1,
+			"control.nodes down":                0,
+			"csi.claims granted":                1,
+			"csi.claims waiting":                0,
+			"csi.volumes_pending creating":      1,
+			"csi.attachments_pending attaching": 1,
+			"csi.plugin_healthy pl controller":  1,
+			"csi.plugin_expected pl node":       1,
 		}
 		for name, want := range wanted {
 			if got, ok := gaugesSet(sink)[name]; !ok || got != want {
-				t.Errorf("while it leads %s is %v (%v), want %v", name, got, ok, want)
+				t.Errorf("%s is %v (%v) while the server leads, want %v", name, got, ok, want)
 			}
 		}
 		w.addClaim("v2", "a2", "n1")
 		after(gaugeInterval)
 		if got := gaugesSet(sink)["csi.claims granted"]; got != 2 {
-			t.Errorf("an interval later csi.claims granted is %v, want 2", got)
+			t.Errorf("csi.claims granted is %v after an interval, want 2", got)
 		}
 		stop()
 		for name, got := range gaugesSet(sink) {
 			if got != 0 {
-				t.Errorf("after leadership has ended %s is %v, want 0", name, got)
+				t.Errorf("%s is %v after the end of leadership, want 0", name, got)
 			}
 		}
 	})

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a store with a log of one server and nodes that answer as the test demands.
-type world struct {
+// testEnv is a store with a log of one server and nodes that answer as the test demands.
+type testEnv struct {
 	Deps
 	t testing.TB
 
@@ -44,20 +44,36 @@ type nodeCall struct {
 	req          any
 }
 
-func newWorld(t testing.TB) *world {
+func newTestEnv(t testing.TB) *testEnv {
 	store := state.New()
-	w := &world{t: t, fsm: fsm.New(store), index: 100, running: map[string]int{}, most: map[string]int{}}
+	w := &testEnv{
+		t:       t,
+		fsm:     fsm.New(store),
+		index:   100,
+		running: map[string]int{},
+		most:    map[string]int{},
+	}
 	config := DefaultConfig()
 	config.Leases.TTL = 10 * time.Second
 	config.Leases.Grace = 10 * time.Second
 	config.GCInterval = 5 * time.Minute
-	config.GCKeep = GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour}
-	w.Deps = Deps{Store: store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(), Config: config}
+	config.GCKeep = GCThresholds{
+		Eval: time.Hour,
+		Job:  4 * time.Hour,
+		Node: 24 * time.Hour,
+	}
+	w.Deps = Deps{
+		Store:    store,
+		Proposer: w,
+		Nodes:    w,
+		Logger:   hclog.NewNullLogger(),
+		Config:   config,
+	}
 	w.Leases = NewLeases(w.Config.Leases)
 	return w
 }
 
-func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (w *testEnv) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down != nil {
@@ -65,22 +81,26 @@ func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	}
 	w.index++
 	w.entries++
-	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
+	return w.index, w.fsm.Apply(&raft.Log{
+		Index: w.index,
+		Type:  raft.LogCommand,
+		Data:  entry,
+	}), nil
 }
 
-func (w *world) logDown(err error) {
+func (w *testEnv) logDown(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down = err
 }
 
-func (w *world) written() int {
+func (w *testEnv) entryCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.entries
 }
 
-func (w *world) Call(ctx context.Context, node, method string, req, resp any) error {
+func (w *testEnv) Call(ctx context.Context, node, method string, req, resp any) error {
 	c := nodeCall{node, method, req}
 	keys := keysOf(req)
 	w.mu.Lock()
@@ -120,7 +140,7 @@ func keysOf(req any) (keys []string) {
 	return keys
 }
 
-func (w *world) called(method string) (out []nodeCall) {
+func (w *testEnv) called(method string) (out []nodeCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.calls {
@@ -131,24 +151,26 @@ func (w *world) called(method string) (out []nodeCall) {
 	return out
 }
 
-func (w *world) answers(fn func(c nodeCall) (any, error)) {
+func (w *testEnv) setAnswer(fn func(c nodeCall) (any, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answer = fn
 }
 
-func put[P any](w *world, c fsm.Command[P], p *P) {
+func put[P any](w *testEnv, c fsm.Command[P], p *P) {
 	w.t.Helper()
 	if _, err := fsm.Propose(context.Background(), w, c, p); err != nil {
 		w.t.Fatalf("%s: %v", c.Name, err)
 	}
 }
 
-// lead runs a loop until stop, which waits for its end.
-func (w *world) lead(name string) (stop func()) {
+// runLoop runs a loop until stop, which waits for its end.
+func (w *testEnv) runLoop(name string) (stop func()) {
 	w.t.Helper()
 	all := Loops(w.Deps)
-	i := slices.IndexFunc(all, func(l Loop) bool { return l.Name == name })
+	i := slices.IndexFunc(all, func(l Loop) bool {
+		return l.Name == name
+	})
 	if i < 0 {
 		w.t.Fatalf("no loop %s", name)
 	}
@@ -163,9 +185,11 @@ func start(run func(context.Context)) (stop func()) {
 }
 
 // virtual runs a test in virtual time.
-func virtual(t *testing.T, test func(t *testing.T, w *world)) {
+func virtual(t *testing.T, test func(t *testing.T, w *testEnv)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
+	synctest.Test(t, func(t *testing.T) {
+		test(t, newTestEnv(t))
+	})
 }
 
 // after lets virtual time pass and everything that is due happen.
@@ -174,80 +198,133 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-func (w *world) addNode(id string, controller bool) {
+func (w *testEnv) addNode(id string, controller bool) {
 	w.t.Helper()
-	info := structs.CSIInfo{PluginID: "pl", Provider: "pl.csi", Healthy: true, RequiresControllerPlugin: true}
-	instances := []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}}
+	info := structs.CSIInfo{
+		PluginID:                 "pl",
+		Provider:                 "pl.csi",
+		Healthy:                  true,
+		RequiresControllerPlugin: true,
+	}
+	instances := []*structs.CSIPluginInstance{{
+		Kind:    structs.CSIKindNode,
+		NodeID:  id,
+		CSIInfo: info,
+	}}
 	instances[0].NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
 	if controller {
-		c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
-		c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true,
-			SupportsExpand: true}
+		c := &structs.CSIPluginInstance{
+			Kind:    structs.CSIKindController,
+			NodeID:  id,
+			CSIInfo: info,
+		}
+		c.ControllerInfo = &structs.CSIControllerInfo{
+			SupportsCreateDelete: true,
+			SupportsAttachDetach: true,
+			SupportsExpand:       true,
+		}
 		c.ExpandsOffline = w.offline
 		instances = append(instances, c)
 	}
-	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{CSI: instances,
-		Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady,
-			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 100000},
-				Memory: structs.NodeMemoryResources{MemoryMB: 100000}, Disk: structs.NodeDiskResources{DiskMB: 100000}}}})
+	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
+		CSI: instances,
+		Node: &structs.Node{
+			ID:       id,
+			SecretID: "s",
+			Name:     id,
+			Status:   structs.NodeReady,
+			NodeResources: &structs.NodeResources{
+				CPU:    structs.NodeCPUResources{CpuShares: 100000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 100000},
+				Disk:   structs.NodeDiskResources{DiskMB: 100000},
+			},
+		},
+	})
 }
 
 // addClaim places an allocation on the node and has it claim the volume.
-func (w *world) addClaim(volume, alloc, node string) {
+func (w *testEnv) addClaim(volume, alloc, node string) {
 	w.t.Helper()
 	w.addAlloc(alloc, node)
-	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node,
-		Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
-			Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter,
-			AttachmentMode: structs.CSIFileSystem}}})
+	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID: node,
+		Claims: []*structs.CSIClaim{{
+			VolumeID:       volume,
+			AllocID:        alloc,
+			Mode:           structs.ClaimWrite,
+			AccessMode:     structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	})
 	if c := state.Claim(w.Store.Read(), "default", volume, alloc); c.State != structs.ClaimGranted {
 		w.t.Fatalf("the claim of %s waits: %s", alloc, state.ClaimBlocked(w.Store.Read(), c))
 	}
 }
 
-func (w *world) addAlloc(alloc, node string) {
+func (w *testEnv) addAlloc(alloc, node string) {
 	w.t.Helper()
 	job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
 	stored := state.Job(w.Store.Read(), "default", job.ID)
-	put(w, fsm.PlanApply, &structs.Plan{WriteOptions: now(), JobModifyIndex: stored.JobModifyIndex,
-		Eval:  &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
-		Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
+	put(w, fsm.PlanApply, &structs.Plan{
+		WriteOptions:   now(),
+		JobModifyIndex: stored.JobModifyIndex,
+		Eval: &structs.Evaluation{
+			ID:     "e-" + alloc,
+			JobID:  job.ID,
+			Status: structs.EvalComplete,
+		},
+		Place: []*structs.Allocation{{
+			ID:        alloc,
+			JobID:     job.ID,
+			TaskGroup: "g",
+			NodeID:    node,
+		}},
+	})
 }
 
-func (w *world) endAlloc(id, node string) {
+func (w *testEnv) endAlloc(id, node string) {
 	w.t.Helper()
-	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: node,
+	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID:       node,
 		WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
-		Allocs:       []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}}})
+		Allocs:       []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}},
+	})
 }
 
 func aVolume(id, state string) *structs.CSIVolume {
-	v := &structs.CSIVolume{ID: id, PluginID: "pl", Name: "name-" + id, State: state,
-		Secrets: structs.Secrets{"k": "v"},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeMultipleWriter,
-			AttachmentMode: structs.CSIFileSystem}}}
+	v := &structs.CSIVolume{
+		ID:       id,
+		PluginID: "pl",
+		Name:     "name-" + id,
+		State:    state,
+		Secrets:  structs.Secrets{"k": "v"},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{
+			AccessMode:     structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	}
 	if state == structs.VolumeReady {
 		v.ExternalID = "ext-" + id
 	}
 	return v
 }
 
-func (w *world) addVolume(v *structs.CSIVolume) {
+func (w *testEnv) addVolume(v *structs.CSIVolume) {
 	w.t.Helper()
 	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
-func (w *world) volume(id string) *structs.CSIVolume {
+func (w *testEnv) volume(id string) *structs.CSIVolume {
 	return state.Volume(w.Store.Read(), "default", id)
 }
 
-func (w *world) attachment(volume, node string) *structs.CSIAttachment {
+func (w *testEnv) attachment(volume, node string) *structs.CSIAttachment {
 	return state.Attachment(w.Store.Read(), "default", volume, node)
 }
 
 // check fails the test when the rows contradict each other.
-func (w *world) check() {
+func (w *testEnv) check() {
 	w.t.Helper()
 	if faults := state.Check(w.Store.Read()); len(faults) != 0 {
 		w.t.Error(faults)
@@ -256,6 +333,6 @@ func (w *world) check() {
 
 func unavailable() error { return structs.Unavailablef("try again") }
 
-func (w *world) claim(volume, alloc string) *structs.CSIClaim {
+func (w *testEnv) claim(volume, alloc string) *structs.CSIClaim {
 	return state.Claim(w.Store.Read(), "default", volume, alloc)
 }

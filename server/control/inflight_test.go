@@ -17,7 +17,7 @@ import (
 
 // slowLog delays each plan, and records which are in flight together.
 type slowLog struct {
-	*world
+	*testEnv
 	takes time.Duration
 
 	mu      sync.Mutex
@@ -30,7 +30,7 @@ type slowLog struct {
 
 func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	if entry[0] != fsm.PlanApply.ID {
-		return l.world.Propose(ctx, entry)
+		return l.testEnv.Propose(ctx, entry)
 	}
 	p := new(structs.Plan)
 	if err := codec.Decode(entry[1:], p); err != nil {
@@ -41,7 +41,7 @@ func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error
 	l.mu.Lock()
 	delete(l.plans, p.Eval.ID)
 	l.mu.Unlock()
-	index, answer, err := l.world.Propose(ctx, entry)
+	index, answer, err := l.testEnv.Propose(ctx, entry)
 	if e := l.eval(p.Eval.ID); e != nil && e.Status == structs.EvalPending {
 		l.mu.Lock()
 		l.refused++
@@ -50,7 +50,7 @@ func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error
 	return index, answer, err
 }
 
-func (l *slowLog) flying() int {
+func (l *slowLog) inFlightCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.plans)
@@ -60,11 +60,14 @@ func (l *slowLog) begins(p *structs.Plan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	tx := l.Store.Read()
-	volumes := func(e *structs.Evaluation) bool { return usesVolumes(state.Job(tx, e.Namespace, e.JobID)) }
+	volumes := func(e *structs.Evaluation) bool {
+		return usesVolumes(state.Job(tx, e.Namespace, e.JobID))
+	}
 	for _, other := range l.plans {
 		a, b := other.Eval, p.Eval
-		if a.JobID == b.JobID && (a.Type != structs.JobSystem || a.NodeID == "" || b.NodeID == "" ||
-			a.NodeID == b.NodeID) {
+		if a.JobID == b.JobID &&
+			(a.Type != structs.JobSystem || a.NodeID == "" || b.NodeID == "" ||
+				a.NodeID == b.NodeID) {
 			l.faults = append(l.faults, fmt.Sprintf("two plans of %s: of nodes %q and %q", a.JobID,
 				a.NodeID, b.NodeID))
 		}
@@ -76,10 +79,14 @@ func (l *slowLog) begins(p *structs.Plan) {
 	l.most, l.total = max(l.most, len(l.plans)), l.total+1
 }
 
-// slowly runs a test with a log that takes a second for each plan.
-func slowly(t *testing.T, test func(t *testing.T, w *world, l *slowLog)) {
-	virtual(t, func(t *testing.T, w *world) {
-		l := &slowLog{world: w, takes: time.Second, plans: map[string]*structs.Plan{}}
+// withSlowLog runs a test with a log that takes a second for each plan.
+func withSlowLog(t *testing.T, test func(t *testing.T, w *testEnv, l *slowLog)) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		l := &slowLog{
+			testEnv: w,
+			takes:   time.Second,
+			plans:   map[string]*structs.Plan{},
+		}
 		w.Proposer = l
 		test(t, w, l)
 		for _, f := range l.faults {
@@ -89,12 +96,12 @@ func slowly(t *testing.T, test func(t *testing.T, w *world, l *slowLog)) {
 }
 
 // until waits for something, and returns how long it took.
-func (w *world) until(what string, ok func(tx *state.ReadTx) bool) time.Duration {
+func (w *testEnv) until(what string, ok func(tx *state.ReadTx) bool) time.Duration {
 	w.t.Helper()
 	began := time.Now()
 	for !ok(w.Store.Read()) {
 		if after(100 * time.Millisecond); time.Since(began) > time.Hour {
-			w.t.Fatalf("%s: never", what)
+			w.t.Fatalf("condition not met: %s", what)
 		}
 	}
 	return time.Since(began)
@@ -109,23 +116,23 @@ func nothingReady(tx *state.ReadTx) bool {
 
 // Many plans wait for the log once.
 func TestSchedule_HasPlansOfDifferentJobsInFlight(t *testing.T) {
-	slowly(t, func(t *testing.T, w *world, l *slowLog) {
+	withSlowLog(t, func(t *testing.T, w *testEnv, l *slowLog) {
 		const jobs = 200
 		for i := range 10 {
-			w.sizedNode(fmt.Sprint("n", i), 100, nil)
+			w.addSizedNode(fmt.Sprint("n", i), 100, nil)
 		}
 		for i := range jobs {
-			w.wants(fmt.Sprint("j", i), 1, 100)
+			w.addJob(fmt.Sprint("j", i), 1, 100)
 		}
-		stop := w.lead("schedule")
+		stop := w.runLoop("schedule")
 		defer stop()
 		took := w.until("all are placed", nothingReady)
-		if n := len(w.runs()); n != jobs {
-			t.Errorf("%d of %d run", n, jobs)
+		if n := len(w.runningAllocs()); n != jobs {
+			t.Errorf("%d of %d jobs run", n, jobs)
 		}
-		t.Logf("%d plans in %s, at most %d on their way", l.total, took, l.most)
+		t.Logf("%d plans in %s, at most %d in flight", l.total, took, l.most)
 		if took > jobs/8*time.Second || l.most != mostInFlight {
-			t.Errorf("%d plans of a second each in %s, at most %d on their way", l.total, took, l.most)
+			t.Errorf("%d plans of a second each in %s, at most %d in flight", l.total, took, l.most)
 		}
 		w.check()
 	})
@@ -133,30 +140,34 @@ func TestSchedule_HasPlansOfDifferentJobsInFlight(t *testing.T) {
 
 // Plans conflict if they are of one job, or of jobs that use volumes.
 func TestSchedule_ProposesConflictingPlansOneByOne(t *testing.T) {
-	slowly(t, func(t *testing.T, w *world, l *slowLog) {
-		stop := w.lead("schedule")
+	withSlowLog(t, func(t *testing.T, w *testEnv, l *slowLog) {
+		stop := w.runLoop("schedule")
 		defer stop()
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		storage := func(j *structs.Job) {
-			j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"v": {Name: "v", Type: structs.VolumeTypeCSI,
-				Source:     "v",
-				AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
+			j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"v": {
+				Name:           "v",
+				Type:           structs.VolumeTypeCSI,
+				Source:         "v",
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}}
 		}
 		system := func(j *structs.Job) { j.Type = structs.JobSystem }
-		w.wants("csi", 1, 10, system)
+		w.addJob("csi", 1, 10, system)
 		for i := range 30 {
-			w.sizedNode(fmt.Sprint("n", i), 20, nil)
-			w.wants(fmt.Sprint("j", i%5), 1+i%4, 100)
-			w.wants(fmt.Sprint("s", i%5), 1+i%4, 100, storage)
+			w.addSizedNode(fmt.Sprint("n", i), 20, nil)
+			w.addJob(fmt.Sprint("j", i%5), 1+i%4, 100)
+			w.addJob(fmt.Sprint("s", i%5), 1+i%4, 100, storage)
 			if i%7 == 0 {
-				w.wants("csi", 1, 10+i, system)
+				w.addJob("csi", 1, 10+i, system)
 			}
 			after(300 * time.Millisecond)
 		}
 		w.until("all is done", nothingReady)
 		for i := range 5 {
 			n, want := 0, state.Job(w.Store.Read(), "default", fmt.Sprint("j", i)).TaskGroups[0].Count
-			for _, a := range w.runs() {
+			for _, a := range w.runningAllocs() {
 				if a.JobID == fmt.Sprint("j", i) {
 					n++
 				}
@@ -166,57 +177,57 @@ func TestSchedule_ProposesConflictingPlansOneByOne(t *testing.T) {
 			}
 		}
 		if l.most < 3 {
-			t.Errorf("at most %d are on their way: nothing is shown", l.most)
+			t.Errorf("at most %d plans in flight: the test shows nothing", l.most)
 		}
-		w.idle("after")
+		w.checkIdle("after")
 	})
 }
 
 // No plan gets more capacity than a node has.
 func TestSchedule_RepeatsPlansThatDoNotFitAnyMore(t *testing.T) {
-	slowly(t, func(t *testing.T, w *world, l *slowLog) {
+	withSlowLog(t, func(t *testing.T, w *testEnv, l *slowLog) {
 		for i := range 4 {
-			w.sizedNode(fmt.Sprint("n", i), 5, nil)
+			w.addSizedNode(fmt.Sprint("n", i), 5, nil)
 		}
 		for i := range 40 {
-			w.wants(fmt.Sprint("j", i), 1, 100)
+			w.addJob(fmt.Sprint("j", i), 1, 100)
 		}
-		stop := w.lead("schedule")
+		stop := w.runLoop("schedule")
 		defer stop()
 		w.until("all is done", nothingReady)
-		if n := len(w.runs()); n != 20 {
-			t.Errorf("%d run, there is room for 20", n)
+		if n := len(w.runningAllocs()); n != 20 {
+			t.Errorf("%d allocations run, want 20", n)
 		}
 		if l.refused == 0 {
-			t.Error("no plan was refused: nothing is shown")
+			t.Error("no plan was refused: the test shows nothing")
 		}
 		t.Logf("%d plans, %d refused", l.total, l.refused)
-		if waiting := w.idle("after"); waiting != 20 {
-			t.Errorf("%d wait", waiting)
+		if waiting := w.checkIdle("after"); waiting != 20 {
+			t.Errorf("%d evaluations wait", waiting)
 		}
 	})
 }
 
 func TestSchedule_StopWaitsForPlansInFlight(t *testing.T) {
-	slowly(t, func(t *testing.T, w *world, l *slowLog) {
-		w.sizedNode("n", 100, nil)
+	withSlowLog(t, func(t *testing.T, w *testEnv, l *slowLog) {
+		w.addSizedNode("n", 100, nil)
 		for i := range 50 {
-			w.wants(fmt.Sprint("j", i), 1, 100)
+			w.addJob(fmt.Sprint("j", i), 1, 100)
 		}
 		stop := w.schedule(scheduler.Process)
 		synctest.Wait()
-		if n := l.flying(); n != mostInFlight {
-			t.Errorf("%d are on their way", n)
+		if n := l.inFlightCount(); n != mostInFlight {
+			t.Errorf("%d plans in flight", n)
 		}
 		stop()
-		if n := l.flying(); n != 0 {
-			t.Errorf("%d are left", n)
+		if n := l.inFlightCount(); n != 0 {
+			t.Errorf("%d evaluations remain", n)
 		}
 		stop = w.schedule(scheduler.Process)
 		w.until("all is done", nothingReady)
 		stop()
-		if n := len(w.runs()); n != 50 {
-			t.Errorf("%d run", n)
+		if n := len(w.runningAllocs()); n != 50 {
+			t.Errorf("%d allocations run", n)
 		}
 	})
 }

@@ -15,8 +15,10 @@ import (
 )
 
 func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
-		claimed := func(alloc string) bool { return state.Claim(w.Store.Read(), "default", "v", alloc) != nil }
+	virtual(t, func(t *testing.T, w *testEnv) {
+		claimed := func(alloc string) bool {
+			return state.Claim(w.Store.Read(), "default", "v", alloc) != nil
+		}
 		w.addNode("n1", true)
 		w.addNode("n2", false)
 		w.addVolume(aVolume("v", structs.VolumeReady))
@@ -25,28 +27,28 @@ func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 		w.addClaim("v", "a3", "n2")
 		var busy atomic.Bool
 		busy.Store(true)
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if r := c.req.(*structs.ClientCSINodeDetachRequest); r.AllocID != "a1" && r.AllocID != "a3" ||
 				r.VolumeID != "v" || r.VolumeNamespace != "default" || r.ByOperator {
-				t.Errorf("asked %s about %+v", c.node, r)
+				t.Errorf("called %s with %+v", c.node, r)
 			}
 			if busy.Load() {
 				return nil, structs.Internalf("device busy")
 			}
 			return nil, nil
 		})
-		stop := w.lead("reaper")
+		stop := w.runLoop("reaper")
 		defer stop()
 		w.endAlloc("a1", "n1")
 		w.endAlloc("a3", "n2")
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: structs.NodeDown})
 		after(reapGrace - time.Second)
 		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != 0 {
-			t.Errorf("%d calls before the node had time to do it itself", n)
+			t.Errorf("%d calls before the node had time to release the claim", n)
 		}
 		after(time.Minute)
 		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n < 2 || n > 12 || !claimed("a1") {
-			t.Errorf("%d calls to a node that does not let go; claimed %v", n, claimed("a1"))
+			t.Errorf("%d calls to a node that does not release; claimed %v", n, claimed("a1"))
 		}
 		busy.Store(false)
 		after(time.Minute)
@@ -56,30 +58,30 @@ func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 		}
 		c := state.Claim(w.Store.Read(), "default", "v", "a3")
 		if why := state.ClaimBlocked(w.Store.Read(), c); why == "" && c.State != structs.ClaimGranted {
-			t.Error("nothing says why the claim of a node that is down stays")
+			t.Error("claim on a node that is down shows no reason")
 		}
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: structs.NodeReady})
 		after(time.Minute)
 		if claimed("a3") {
-			t.Error("the node is back and its claim stays")
+			t.Error("claim remains although its node is ready again")
 		}
 		w.check()
 	})
 }
 
 func TestReaper_NextLeaderRepeatsTheWork(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
 		w.endAlloc("a1", "n1")
 		w.logDown(unavailable())
-		stop := w.lead("reaper")
+		stop := w.runLoop("reaper")
 		after(reapGrace + w.Config.Retry.Max)
 		stop()
 		first := len(w.called(structs.ClientCSINodeDetach.Name))
 		w.logDown(nil)
-		stop = w.lead("reaper")
+		stop = w.runLoop("reaper")
 		defer stop()
 		after(w.Config.Retry.Max)
 		if n := len(w.called(structs.ClientCSINodeDetach.Name)); first == 0 || n != first+1 ||
@@ -91,7 +93,7 @@ func TestReaper_NextLeaderRepeatsTheWork(t *testing.T) {
 
 // A hundred claims have a volume each, and a hundred share one volume.
 func TestReaper_BoundsCallsOfNode(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("shared", structs.VolumeReady))
 		var allocs []string
@@ -104,7 +106,7 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 		}
 		var running, most, shared, mostShared int
 		var mu sync.Mutex
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			count := func(by int) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -123,7 +125,7 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 		for _, id := range allocs {
 			w.endAlloc(id, "n1")
 		}
-		stop := w.lead("reaper")
+		stop := w.runLoop("reaper")
 		defer stop()
 		after(reapGrace + w.Config.Retry.Max)
 		for range statetest.EndedClaims(w.Store.Read()) {
@@ -138,29 +140,29 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 }
 
 func TestReaper_SlowVolumeDelaysNoOther(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		for _, v := range []string{"slow", "v1", "v2"} {
 			w.addVolume(aVolume(v, structs.VolumeReady))
 			w.addClaim(v, "a-"+v, "n1")
 			w.endAlloc("a-"+v, "n1")
 		}
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if c.req.(*structs.ClientCSINodeDetachRequest).VolumeID == "slow" {
 				time.Sleep(callTimeout)
 			}
 			return nil, nil
 		})
-		stop := w.lead("reaper")
+		stop := w.runLoop("reaper")
 		defer stop()
 		after(reapGrace + w.Config.Retry.Max)
 		left := slices.Collect(statetest.EndedClaims(w.Store.Read()))
 		if len(left) != 1 || left[0].VolumeID != "slow" {
-			t.Errorf("%d claims are left", len(left))
+			t.Errorf("%d claims remain", len(left))
 		}
 		after(callTimeout)
 		if len(slices.Collect(statetest.EndedClaims(w.Store.Read()))) != 0 {
-			t.Error("the slow one is not released")
+			t.Error("slow volume is not released")
 		}
 	})
 }

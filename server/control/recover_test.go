@@ -14,7 +14,7 @@ import (
 )
 
 // restored marks the state as one that was restored.
-func (w *world) restored() {
+func (w *testEnv) restored() {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,12 +28,16 @@ func (w *world) restored() {
 	}
 }
 
-func (w *world) accounted(nodes ...string) {
+func (w *testEnv) accounted(nodes ...string) {
 	w.t.Helper()
-	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: nodes, Status: structs.NodeReady, Accounted: true})
+	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:   nodes,
+		Status:    structs.NodeReady,
+		Accounted: true,
+	})
 }
 
-func (w *world) release(volume, alloc string) {
+func (w *testEnv) release(volume, alloc string) {
 	w.t.Helper()
 	put(w, fsm.VolumeUnpublish,
 		&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: volume, AllocID: alloc}}})
@@ -45,25 +49,34 @@ func oneNode(id string) *structs.CSIVolume {
 	return v
 }
 
-func (w *world) claimAlone(volume, alloc, node string) {
+func (w *testEnv) claimAlone(volume, alloc, node string) {
 	w.t.Helper()
 	w.addAlloc(alloc, node)
-	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node,
-		Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
-			Mode: structs.ClaimWrite, AccessMode: structs.CSISingleNodeWriter,
-			AttachmentMode: structs.CSIFileSystem}}})
+	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID: node,
+		Claims: []*structs.CSIClaim{{
+			VolumeID:       volume,
+			AllocID:        alloc,
+			Mode:           structs.ClaimWrite,
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	})
 }
 
-func (w *world) found(volume, node string) {
+func (w *testEnv) found(volume, node string) {
 	w.t.Helper()
 	put(w, fsm.AttachmentsFound,
-		&structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{Namespace: "default", VolumeID: volume,
-			NodeID: node}}})
+		&structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{
+			Namespace: "default",
+			VolumeID:  volume,
+			NodeID:    node,
+		}}})
 }
 
 // Which nodes use a volume is not known: it is neither attached, detached nor deleted. A volume is created.
 func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		for _, n := range []string{"n1", "n2"} {
 			w.addNode(n, true)
 		}
@@ -71,17 +84,20 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 			w.addVolume(aVolume(v, structs.VolumeReady))
 		}
 		w.addClaim("attached", "a1", "n1")
-		put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "attached", NodeID: "n1",
-			Op: opAttach})
+		put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+			VolumeID: "attached",
+			NodeID:   "n1",
+			Op:       opAttach,
+		})
 		w.addClaim("detaching", "a2", "n1")
 		w.release("detaching", "a2")
 		w.restored()
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "gone"})
 		w.addVolume(aVolume("new", structs.VolumeCreating))
 		w.accounted("n1")
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			if c.method == createMethod {
 				return &structs.ClientCSICreateResponse{ExternalID: "ext-new"}, nil
 			}
@@ -90,7 +106,7 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 		after(10 * time.Minute)
 		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)),
 			len(w.called(deleteMethod)); a+d+r != 0 {
-			t.Errorf("%d attaches, %d detaches and %d deletes while nobody knows what n2 holds", a, d, r)
+			t.Errorf("%d attaches, %d detaches and %d deletes while n2 is unaccounted", a, d, r)
 		}
 		if v := w.volume("new"); v.State != structs.VolumeReady {
 			t.Errorf("the new volume is %s", v.State)
@@ -98,17 +114,18 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 		w.accounted("n2")
 		synctest.Wait()
 		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)),
-			len(w.called(deleteMethod)); a != 1 || d != 1 || r != 1 {
+			len(w.called(deleteMethod)); a != 1 ||
+			d != 1 || r != 1 {
 			t.Errorf("%d attaches, %d detaches, %d deletes", a, d, r)
 		}
 		if a := w.attachment("attached", "n1"); a.State != structs.AttachmentAttached {
-			t.Errorf("it is %s", a.State)
+			t.Errorf("attachment is %s", a.State)
 		}
 		w.check()
 	})
 }
 
-func (w *world) save() []byte {
+func (w *testEnv) save() []byte {
 	w.t.Helper()
 	var b bytes.Buffer
 	if err := w.Store.Save(&b); err != nil {
@@ -117,10 +134,11 @@ func (w *world) save() []byte {
 	return b.Bytes()
 }
 
-// wentBackTo is a world that returned to saved, from the present state of w. All its nodes have reported.
-func (w *world) wentBackTo(saved []byte) *world {
+// wentBackTo returns a cluster that went back to saved, from the present state of w. All its nodes have
+// reported.
+func (w *testEnv) wentBackTo(saved []byte) *testEnv {
 	w.t.Helper()
-	back := newWorld(w.t)
+	back := newTestEnv(w.t)
 	if err := back.Store.Load(bytes.NewReader(saved)); err != nil {
 		w.t.Fatal(err)
 	}
@@ -138,77 +156,96 @@ func (w *world) wentBackTo(saved []byte) *world {
 	return back
 }
 
-// late is a call with an unknown outcome when the state returns to one from before the call.
-type late struct {
-	before func(w *world)      // up to the snapshot
-	since  func(w *world)      // requests the call
-	method string              // of the call
-	then   func(w *world)      // the request to the restored state
-	next   string              // the call that it makes
-	done   func(w *world) bool // whether that has succeeded
+// lateCall is a call with an unknown outcome when the state returns to one from before the call.
+type lateCall struct {
+	before func(w *testEnv)      // up to the snapshot
+	since  func(w *testEnv)      // requests the call
+	method string                // of the call
+	then   func(w *testEnv)      // the request to the restored state
+	next   string                // the call that it makes
+	done   func(w *testEnv) bool // whether that has succeeded
 }
 
-var lateCalls = map[string]late{
+var lateCalls = map[string]lateCall{
 	"a detach, of what is to be attached": {
-		since: func(w *world) { w.unclaim("v", "a1") }, method: detachMethod, next: attachMethod,
-		done: func(w *world) bool { return w.attachment("v", "n3").State == structs.AttachmentAttached },
+		since:  func(w *testEnv) { w.unclaim("v", "a1") },
+		method: detachMethod,
+		next:   attachMethod,
+		done:   func(w *testEnv) bool { return w.attachment("v", "n3").State == structs.AttachmentAttached },
 	},
 	"an attach, of what is to be detached": {
-		before: func(w *world) { w.unclaim("v", "a1") },
-		since: func(w *world) {
-			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: opDetach})
+		before: func(w *testEnv) { w.unclaim("v", "a1") },
+		since: func(w *testEnv) {
+			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+				VolumeID: "v",
+				NodeID:   "n3",
+				Op:       opDetach,
+			})
 			w.addClaim("v", "a2", "n3")
 		},
-		method: attachMethod, next: detachMethod,
-		done: func(w *world) bool { return w.attachment("v", "n3") == nil },
+		method: attachMethod,
+		next:   detachMethod,
+		done:   func(w *testEnv) bool { return w.attachment("v", "n3") == nil },
 	},
 	"an attach of which the snapshot does not know": {
-		since:  func(w *world) { w.addNode("n4", false); w.addClaim("v", "a2", "n4") },
-		method: attachMethod, next: detachMethod,
-		done: func(w *world) bool { return w.attachment("v", "n4") == nil },
+		since:  func(w *testEnv) { w.addNode("n4", false); w.addClaim("v", "a2", "n4") },
+		method: attachMethod,
+		next:   detachMethod,
+		done:   func(w *testEnv) bool { return w.attachment("v", "n4") == nil },
 	},
 	"a deletion, of what is to be deleted again": {
-		before: func(w *world) { w.addVolume(aVolume("other", structs.VolumeReady)) },
-		since:  func(w *world) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
-		then:   func(w *world) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
-		method: deleteMethod, next: deleteMethod,
-		done: func(w *world) bool { return w.volume("other") == nil },
+		before: func(w *testEnv) { w.addVolume(aVolume("other", structs.VolumeReady)) },
+		since:  func(w *testEnv) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
+		then:   func(w *testEnv) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
+		method: deleteMethod,
+		next:   deleteMethod,
+		done:   func(w *testEnv) bool { return w.volume("other") == nil },
 	},
 	"a deletion, of what is to be attached": {
-		before: func(w *world) { w.detachV(); w.addVolume(aVolume("other", structs.VolumeReady)) },
-		since:  func(w *world) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
-		then:   func(w *world) { w.addClaim("other", "a2", "n3") },
-		method: deleteMethod, next: attachMethod,
-		done: func(w *world) bool { return w.attachment("other", "n3").State == structs.AttachmentAttached },
+		before: func(w *testEnv) { w.detachV(); w.addVolume(aVolume("other", structs.VolumeReady)) },
+		since:  func(w *testEnv) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
+		then:   func(w *testEnv) { w.addClaim("other", "a2", "n3") },
+		method: deleteMethod,
+		next:   attachMethod,
+		done:   func(w *testEnv) bool { return w.attachment("other", "n3").State == structs.AttachmentAttached },
 	},
 	"a deletion under another name, of what is to be attached": {
-		before: func(w *world) { w.detachV(); w.addVolume(aVolume("other", structs.VolumeReady)) },
-		since: func(w *world) {
+		before: func(w *testEnv) { w.detachV(); w.addVolume(aVolume("other", structs.VolumeReady)) },
+		since: func(w *testEnv) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "other"})
 			renamed := aVolume("renamed", structs.VolumeReady)
 			renamed.ExternalID = "ext-other"
 			w.addVolume(renamed)
 			put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "renamed"})
 		},
-		then:   func(w *world) { w.addClaim("other", "a2", "n3") },
-		method: deleteMethod, next: attachMethod,
-		done: func(w *world) bool { return w.attachment("other", "n3").State == structs.AttachmentAttached },
+		then:   func(w *testEnv) { w.addClaim("other", "a2", "n3") },
+		method: deleteMethod,
+		next:   attachMethod,
+		done:   func(w *testEnv) bool { return w.attachment("other", "n3").State == structs.AttachmentAttached },
 	},
 	"an expansion": {
-		before: func(w *world) { w.grow("v", 20) }, since: func(*world) {},
-		method: expandMethod, next: expandMethod,
-		done: func(w *world) bool { return !w.volume("v").ExpandPending },
+		before: func(w *testEnv) { w.grow("v", 20) },
+		since:  func(*testEnv) {},
+		method: expandMethod,
+		next:   expandMethod,
+		done:   func(w *testEnv) bool { return !w.volume("v").ExpandPending },
 	},
 	"a creation": {
-		before: func(w *world) { w.addVolume(aVolume("new", structs.VolumeCreating)) }, since: func(*world) {},
-		method: createMethod, next: createMethod,
-		done: func(w *world) bool { return w.volume("new").State == structs.VolumeReady },
+		before: func(w *testEnv) { w.addVolume(aVolume("new", structs.VolumeCreating)) },
+		since:  func(*testEnv) {},
+		method: createMethod,
+		next:   createMethod,
+		done:   func(w *testEnv) bool { return w.volume("new").State == structs.VolumeReady },
 	},
 }
 
-func (w *world) detachV() {
+func (w *testEnv) detachV() {
 	w.unclaim("v", "a1")
-	put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: opDetach})
+	put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		VolumeID: "v",
+		NodeID:   "n3",
+		Op:       opDetach,
+	})
 }
 
 // A node still executes a call that the snapshot does not know. The next call goes to that node or, if the
@@ -216,15 +253,17 @@ func (w *world) detachV() {
 func TestControllers_WaitForACallOfTheStateThatWasReplaced(t *testing.T) {
 	for name, c := range lateCalls {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				w.attached()
 				if c.before != nil {
 					c.before(w)
 				}
 				saved := w.save()
-				w.answers(func(nodeCall) (any, error) { return nil, structs.Timeoutf("lost") })
+				w.setAnswer(func(nodeCall) (any, error) {
+					return nil, structs.Timeoutf("lost")
+				})
 				c.since(w)
-				stop := w.lead("controllers")
+				stop := w.runLoop("controllers")
 				synctest.Wait()
 				stop()
 				at := w.called(c.method)[0].node
@@ -239,9 +278,9 @@ func TestControllers_WaitForACallOfTheStateThatWasReplaced(t *testing.T) {
 }
 
 // onlyElsewhere has the node that a late call went to refuse the next one, and then fail.
-func (w *world) onlyElsewhere(c late, at string) {
+func (w *testEnv) onlyElsewhere(c lateCall, at string) {
 	w.t.Helper()
-	w.answers(func(call nodeCall) (any, error) {
+	w.setAnswer(func(call nodeCall) (any, error) {
 		switch {
 		case call.node == at:
 			return nil, unavailable() // it is busy
@@ -250,25 +289,28 @@ func (w *world) onlyElsewhere(c late, at string) {
 		}
 		return nil, nil
 	})
-	stop := w.lead("controllers")
+	stop := w.runLoop("controllers")
 	defer stop()
 	after(time.Minute)
 	w.setStatus(at, structs.NodeDown)
 	after(outcomeWait - time.Minute - 2*checkInterval)
 	calls := nodesOf(w.called(c.next))
-	if len(calls) == 0 || slices.ContainsFunc(calls, func(node string) bool { return node != at }) {
-		w.t.Fatalf("asked %v, want %s alone: the first call may still be under way there", calls, at)
+	if len(calls) == 0 || slices.ContainsFunc(calls, func(node string) bool {
+		return node != at
+	}) {
+		w.t.Fatalf("called %v, want only %s: the first call may still take effect there", calls, at)
 	}
 	after(time.Minute)
 	if !c.done(w) {
-		w.t.Errorf("not done once the first call can no longer take effect; asked %v", nodesOf(w.called(c.next)))
+		w.t.Errorf("not repeated although the first call can no longer take effect; called %v",
+			nodesOf(w.called(c.next)))
 	}
 	w.check()
 }
 
 // A claim may be granted before another node reports that it has the volume.
 func TestControllers_DetachElsewhereBeforeTheyAttach(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		for _, n := range []string{"n1", "n2"} {
 			w.addNode(n, true)
 		}
@@ -276,11 +318,11 @@ func TestControllers_DetachElsewhereBeforeTheyAttach(t *testing.T) {
 		w.claimAlone("v", "a1", "n1")
 		w.found("v", "n2")
 		var order []string
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			order = append(order, c.method)
 			return nil, nil
 		})
-		stop := w.lead("controllers")
+		stop := w.runLoop("controllers")
 		defer stop()
 		synctest.Wait()
 		if !slices.Equal(order, []string{detachMethod, attachMethod}) ||
@@ -301,7 +343,7 @@ func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
 		"another node has it":            {[]string{"elsewhere"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				for _, n := range []string{"n1", "n2"} {
 					w.addNode(n, true)
 					i := state.Instance(w.Store.Read(), "pl", structs.CSIKindController, n)
@@ -309,12 +351,14 @@ func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
 					info := *i.ControllerInfo
 					again.ControllerInfo = &info
 					info.SupportsListVolumes, info.SupportsListVolumesAttachedNodes = true, c.published != nil
-					put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: n,
-						Upserts: []*structs.CSIPluginInstance{&again}})
+					put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+						NodeID:  n,
+						Upserts: []*structs.CSIPluginInstance{&again},
+					})
 				}
 				w.addVolume(oneNode("v"))
 				published := c.published
-				w.answers(func(call nodeCall) (any, error) {
+				w.setAnswer(func(call nodeCall) (any, error) {
 					switch call.method {
 					case detachMethod:
 						published = nil
@@ -331,7 +375,7 @@ func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
 					}
 					return nil, nil
 				})
-				stop := w.lead("controllers")
+				stop := w.runLoop("controllers")
 				defer stop()
 				w.claimAlone("v", "a1", "n1")
 				after(time.Second)
@@ -345,17 +389,21 @@ func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
 				}
 				if a.LastError == nil || !strings.Contains(a.LastError.Message, "it is published; ") ||
 					!strings.HasSuffix(a.LastError.Message, " v "+node) {
-					t.Errorf("does not say how to go on: %+v", a.LastError)
+					t.Errorf("error names no remedy: %+v", a.LastError)
 				}
 				if n := len(w.called(detachMethod)); n != 0 {
-					t.Errorf("%d detaches that nobody asked for", n)
+					t.Errorf("%d unrequested detaches", n)
 				}
 				if !c.known {
 					return
 				}
 				// An operator has it detached.
 				put(w, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{
-					Namespace: a.Namespace, VolumeID: "v", NodeID: "n2", ExternalNodeID: "ext-n2"}}})
+					Namespace:      a.Namespace,
+					VolumeID:       "v",
+					NodeID:         "n2",
+					ExternalNodeID: "ext-n2",
+				}}})
 				after(time.Minute)
 				if a = w.attachment("v", "n1"); a.State != structs.AttachmentAttached ||
 					len(w.called(detachMethod)) != 1 {

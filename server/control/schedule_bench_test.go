@@ -10,14 +10,18 @@ import (
 	"berth/structs"
 )
 
-// pending are so many evaluations that are ready, and as many for later.
-func (w *world) pending(n int) {
+// pending adds n evaluations that are ready, and n for later.
+func (w *testEnv) pending(n int) {
 	w.t.Helper()
 	update := &structs.EvalUpdateRequest{}
 	for i := range n {
 		for _, later := range []int64{0, time.Now().Add(time.Hour).UnixNano()} {
-			update.Evals = append(update.Evals, &structs.Evaluation{ID: fmt.Sprint("e", i, " ", later),
-				JobID: fmt.Sprint("j", i), Priority: 1 + i%100, WaitUntil: later})
+			update.Evals = append(update.Evals, &structs.Evaluation{
+				ID:        fmt.Sprint("e", i, " ", later),
+				JobID:     fmt.Sprint("j", i),
+				Priority:  1 + i%100,
+				WaitUntil: later,
+			})
 		}
 	}
 	put(w, fsm.EvalUpdate, update)
@@ -26,7 +30,7 @@ func (w *world) pending(n int) {
 // The cost does not grow with the evaluations that are pending or wait for a time.
 func TestNextEvals_ReadsOnlyTheEvaluationsItReturns(t *testing.T) {
 	cost := func(n int) float64 {
-		w := newWorld(t)
+		w := newTestEnv(t)
 		w.pending(n)
 		return testing.AllocsPerRun(10, func() {
 			if queue, _ := nextEvals(w.Store.Read(), backoffs{}, time.Now(), 64); len(queue) != 64 {
@@ -41,10 +45,10 @@ func TestNextEvals_ReadsOnlyTheEvaluationsItReturns(t *testing.T) {
 	}
 }
 
-func BenchmarkALookAtTheQueue(b *testing.B) {
+func BenchmarkNextEvals(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newWorld(b)
+			w := newTestEnv(b)
 			w.pending(n)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -54,17 +58,19 @@ func BenchmarkALookAtTheQueue(b *testing.B) {
 	}
 }
 
-// BenchmarkAFleetRegisters is the cost for each of n nodes to register one after the other, until a system
-// job runs on all of them.
-func BenchmarkAFleetRegisters(b *testing.B) {
+// BenchmarkSchedule_AFleetRegisters measures the cost for each of n nodes to register one after the other,
+// until a system job runs on all of them.
+func BenchmarkSchedule_AFleetRegisters(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				w := newWorld(b)
-				w.wants("csi", 1, 100, func(j *structs.Job) { j.Type = structs.JobSystem })
-				stop := w.lead("schedule")
+				w := newTestEnv(b)
+				w.addJob("csi", 1, 100, func(j *structs.Job) {
+					j.Type = structs.JobSystem
+				})
+				stop := w.runLoop("schedule")
 				for i := range n {
-					w.sizedNode(fmt.Sprintf("n%05d", i), 3, nil)
+					w.addSizedNode(fmt.Sprintf("n%05d", i), 3, nil)
 				}
 				for done := false; !done; time.Sleep(time.Millisecond) {
 					done = true
@@ -74,8 +80,8 @@ func BenchmarkAFleetRegisters(b *testing.B) {
 					}
 				}
 				stop()
-				if runs := len(w.runs()); runs != n {
-					b.Fatalf("it runs on %d of %d", runs, n)
+				if runs := len(w.runningAllocs()); runs != n {
+					b.Fatalf("job runs on %d of %d nodes", runs, n)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/node")

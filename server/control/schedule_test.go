@@ -16,25 +16,29 @@ import (
 )
 
 func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	now := time.Unix(1000, 0)
 	e := func(id string, priority int, wait time.Duration) {
 		until := int64(0)
 		if wait != 0 {
 			until = now.Add(wait).UnixNano()
 		}
-		w.addEval(&structs.Evaluation{ID: id, Priority: priority, WaitUntil: until})
+		w.addEval(&structs.Evaluation{
+			ID:        id,
+			Priority:  priority,
+			WaitUntil: until,
+		})
 	}
 	next := func(past backoffs, most int, want ...string) time.Time {
 		t.Helper()
-		queue, wake := nextEvals(w.Store.Read(), past, now, most)
+		queue, due := nextEvals(w.Store.Read(), past, now, most)
 		if !slices.Equal(queue, want) {
 			t.Errorf("got %v, want %v", queue, want)
 		}
-		return wake
+		return due
 	}
-	if wake := next(backoffs{}, 9); !wake.IsZero() {
-		t.Errorf("of nothing: %s", wake)
+	if due := next(backoffs{}, 9); !due.IsZero() {
+		t.Errorf("got %s without evaluations", due)
 	}
 	e("resting", 99, 0)
 	e("later", 99, time.Hour)
@@ -44,12 +48,12 @@ func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 	e("urgent", 90, 0)
 	e("was later", 50, -time.Hour)
 	past := backoffs{"resting": {until: now.Add(time.Minute)}}
-	if wake := next(past, 9, "urgent", "old", "new", "was later"); !wake.Equal(now.Add(time.Minute)) {
-		t.Errorf("wakes at %s", wake)
+	if due := next(past, 9, "urgent", "old", "new", "was later"); !due.Equal(now.Add(time.Minute)) {
+		t.Errorf("next is %s", due)
 	}
-	if wake := next(backoffs{}, 9, "resting", "urgent", "old", "new",
-		"was later"); !wake.Equal(now.Add(time.Hour)) {
-		t.Errorf("wakes at %s", wake)
+	if due := next(backoffs{}, 9, "resting", "urgent", "old", "new",
+		"was later"); !due.Equal(now.Add(time.Hour)) {
+		t.Errorf("next is %s", due)
 	}
 	next(past, 2, "urgent", "old")
 	past.delayRefused("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
@@ -62,7 +66,7 @@ func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 // planner replaces the scheduler.
 type planner func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error)
 
-func (w *world) schedule(p planner) (stop func()) {
+func (w *testEnv) schedule(p planner) (stop func()) {
 	return start(scheduleLoop{w.Deps, p}.run)
 }
 
@@ -72,23 +76,30 @@ func completes(_ *state.ReadTx, e *structs.Evaluation, _ time.Time) (*structs.Pl
 	return &structs.Plan{Eval: e, JobModifyIndex: e.JobModifyIndex}, nil
 }
 
-func (w *world) addEval(e *structs.Evaluation) {
+func (w *testEnv) addEval(e *structs.Evaluation) {
 	w.t.Helper()
 	e.JobID = "j"
 	put(w, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}})
 }
 
-func (w *world) eval(id string) *structs.Evaluation { return state.Eval(w.Store.Read(), id) }
+func (w *testEnv) eval(id string) *structs.Evaluation {
+	return state.Eval(w.Store.Read(), id)
+}
 
 func TestSchedule_ProcessesEvaluations(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		stop := w.schedule(completes)
 		defer stop()
 		w.addEval(&structs.Evaluation{ID: "e1"})
-		w.addEval(&structs.Evaluation{ID: "blocked", Status: structs.EvalBlocked, BlockedOn: []string{"x"}})
+		w.addEval(&structs.Evaluation{
+			ID:        "blocked",
+			Status:    structs.EvalBlocked,
+			BlockedOn: []string{"x"},
+		})
 		w.addEval(&structs.Evaluation{ID: "delayed", WaitUntil: time.Now().Add(time.Hour).UnixNano()})
 		synctest.Wait()
-		if w.eval("e1").Status != structs.EvalComplete || w.eval("delayed").Status != structs.EvalPending {
+		if w.eval("e1").Status != structs.EvalComplete ||
+			w.eval("delayed").Status != structs.EvalPending {
 			t.Errorf("e1 is %s, delayed is %s", w.eval("e1").Status, w.eval("delayed").Status)
 		}
 		after(time.Hour + time.Second)
@@ -107,7 +118,7 @@ func TestSchedule_GivesUpAFailingEvaluationWithItsReason(t *testing.T) {
 		"panic":   func(*state.ReadTx, *structs.Evaluation, time.Time) (*structs.Plan, error) { panic("a bug") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				tried := 0
 				w.addEval(&structs.Evaluation{ID: "e1"})
 				w.addEval(&structs.Evaluation{ID: "e2", Priority: 1})
@@ -121,12 +132,12 @@ func TestSchedule_GivesUpAFailingEvaluationWithItsReason(t *testing.T) {
 				defer stop()
 				synctest.Wait()
 				if w.eval("e2").Status != structs.EvalComplete {
-					t.Error("one that fails holds up another")
+					t.Error("a failing evaluation delays another")
 				}
 				after(time.Hour)
 				if e := w.eval("e1"); e.Status != structs.EvalFailed ||
 					!strings.Contains(e.StatusDescription, "the last: ") || tried != evalAttempts {
-					t.Errorf("after %d tries it is %s: %q", tried, e.Status, e.StatusDescription)
+					t.Errorf("state after %d attempts is %s: %q", tried, e.Status, e.StatusDescription)
 				}
 			})
 		})
@@ -134,17 +145,17 @@ func TestSchedule_GivesUpAFailingEvaluationWithItsReason(t *testing.T) {
 }
 
 // narrowLog rejects plans, like a server whose plan needs too large an entry.
-type narrowLog struct{ *world }
+type narrowLog struct{ *testEnv }
 
 func (l narrowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	if entry[0] == fsm.PlanApply.ID {
 		return 0, nil, structs.Invalidf("%s is too large", fsm.CommandOf(entry).Name)
 	}
-	return l.world.Propose(ctx, entry)
+	return l.testEnv.Propose(ctx, entry)
 }
 
 func TestSchedule_FailsAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.Proposer = narrowLog{w}
 		w.addEval(&structs.Evaluation{ID: "e1"})
 		var tried atomic.Int32
@@ -156,7 +167,7 @@ func TestSchedule_FailsAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
 		after(time.Hour)
 		e := w.eval("e1")
 		if e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "PlanApply is too large") {
-			t.Errorf("it is %s: %q", e.Status, e.StatusDescription)
+			t.Errorf("evaluation is %s: %q", e.Status, e.StatusDescription)
 		}
 		if n := int(tried.Load()); n != evalAttempts {
 			t.Errorf("tried %d times", n)
@@ -165,7 +176,7 @@ func TestSchedule_FailsAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
 }
 
 func TestSchedule_RepeatsARefusedPlanWithBackoff(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{ID: "j"}})
 		w.addEval(&structs.Evaluation{ID: "e1"})
 		var tried atomic.Int32
@@ -188,7 +199,7 @@ func TestSchedule_RepeatsARefusedPlanWithBackoff(t *testing.T) {
 }
 
 func TestSchedule_DoesNotBlameAnEvaluationForTheLog(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addEval(&structs.Evaluation{ID: "e1"})
 		w.logDown(unavailable())
 		stop := w.schedule(completes)
@@ -197,23 +208,28 @@ func TestSchedule_DoesNotBlameAnEvaluationForTheLog(t *testing.T) {
 		w.logDown(nil)
 		after(time.Minute)
 		if e := w.eval("e1"); e.Status != structs.EvalComplete {
-			t.Errorf("it is %s: %s", e.Status, e.StatusDescription)
+			t.Errorf("evaluation is %s: %s", e.Status, e.StatusDescription)
 		}
 	})
 }
 
 func TestSchedule_PlacesAJobWithTheRealScheduler(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
-		job := &structs.Job{ID: "j",
-			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 2,
-				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+		job := &structs.Job{
+			ID: "j",
+			TaskGroups: []*structs.TaskGroup{{
+				Name:  "g",
+				Count: 2,
+				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
+			}},
+		}
 		job.Canonicalize()
 		node := state.Node(w.Store.Read(), "n1").Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 		put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 		put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, Eval: &structs.Evaluation{ID: "e1"}})
-		stop := w.lead("schedule")
+		stop := w.runLoop("schedule")
 		defer stop()
 		synctest.Wait()
 		placed := 0

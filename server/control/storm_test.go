@@ -17,24 +17,26 @@ import (
 	"berth/structs"
 )
 
-// runLoops runs both loops as a leader does, with so many changes kept at most.
-func (w *world) runLoops(most int) (stop func()) {
+// runLoops runs both loops as a leader does, with a bound of kept changes.
+func (w *testEnv) runLoops(most int) (stop func()) {
 	calls, reaps := controllerLoop{Deps: w.Deps}.runner(), reaperLoop{w.Deps}.runner()
 	calls.MaxChanges, reaps.MaxChanges = most, most
 	stopCalls, stopReaps := start(calls.Run), start(reaps.Run)
 	return func() { stopCalls(); stopReaps() }
 }
 
-// storm makes random changes to a world.
+// storm makes random changes to a cluster.
 type storm struct {
-	*world
+	*testEnv
 	*rand.Rand
 	volumes, allocs int
 	running         map[string]string // allocations and their nodes
 	stop            func()
 }
 
-func (s *storm) node() string { return fmt.Sprint("n", s.IntN(4)) }
+func (s *storm) node() string {
+	return fmt.Sprint("n", s.IntN(4))
+}
 
 func (s *storm) step() {
 	switch s.IntN(12) {
@@ -49,7 +51,7 @@ func (s *storm) step() {
 	case 7:
 		node, status := s.node(), []string{structs.NodeDown, structs.NodeReady}[s.IntN(2)]
 		s.try(func() {
-			put(s.world, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status})
+			put(s.testEnv, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status})
 		})
 	case 8:
 		s.stop()
@@ -66,7 +68,7 @@ func (s *storm) step() {
 		}
 	default:
 		id := fmt.Sprint("v", s.IntN(s.volumes+1))
-		_, _ = fsm.Propose(s.t.Context(), s.world, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id})
+		_, _ = fsm.Propose(s.t.Context(), s.testEnv, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id})
 	}
 	after(time.Duration(s.IntN(4)) * time.Second)
 }
@@ -98,15 +100,30 @@ func (s *storm) claim() {
 	}
 	s.try(func() {
 		job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
-		put(s.world, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-		put(s.world, fsm.PlanApply, &structs.Plan{JobModifyIndex: state.Job(s.Store.Read(), "default",
-			job.ID).JobModifyIndex,
-			Eval:  &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
-			Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
-		put(s.world, fsm.VolumeClaim,
-			&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
-				Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter,
-				AttachmentMode: structs.CSIFileSystem}}})
+		put(s.testEnv, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+		put(s.testEnv, fsm.PlanApply, &structs.Plan{
+			JobModifyIndex: state.Job(s.Store.Read(), "default",
+				job.ID).JobModifyIndex,
+			Eval: &structs.Evaluation{
+				ID:     "e-" + alloc,
+				JobID:  job.ID,
+				Status: structs.EvalComplete,
+			},
+			Place: []*structs.Allocation{{
+				ID:        alloc,
+				JobID:     job.ID,
+				TaskGroup: "g",
+				NodeID:    node,
+			}},
+		})
+		put(s.testEnv, fsm.VolumeClaim,
+			&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{
+				VolumeID:       volume,
+				AllocID:        alloc,
+				Mode:           structs.ClaimWrite,
+				AccessMode:     structs.CSIMultiNodeMultipleWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}}})
 	})
 	s.running[alloc] = node
 }
@@ -124,10 +141,12 @@ func (s *storm) end() {
 // calm lets everything come to its end.
 func (s *storm) calm() {
 	s.logDown(nil)
-	s.answers(s.answered)
+	s.setAnswer(s.answered)
 	for i := range 4 {
-		put(s.world, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{fmt.Sprint("n", i)},
-			Status: structs.NodeReady})
+		put(s.testEnv, fsm.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs: []string{fmt.Sprint("n", i)},
+			Status:  structs.NodeReady,
+		})
 	}
 	after(10 * time.Minute)
 }
@@ -145,16 +164,20 @@ func (s *storm) answered(c nodeCall) (any, error) {
 func TestLoops_LoseNoWorkInAStorm(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *world) {
+			virtual(t, func(t *testing.T, w *testEnv) {
 				for i := range 4 {
 					w.addNode(fmt.Sprint("n", i), i < 2)
 				}
-				s := &storm{world: w, Rand: rand.New(rand.NewPCG(seed, 7)), running: map[string]string{},
-					stop: w.runLoops(workqueue.KeptChanges)}
+				s := &storm{
+					testEnv: w,
+					Rand:    rand.New(rand.NewPCG(seed, 7)),
+					running: map[string]string{},
+					stop:    w.runLoops(workqueue.KeptChanges),
+				}
 				defer func() { s.stop() }()
 				var mu sync.Mutex
 				chance := rand.New(rand.NewPCG(seed, 8))
-				w.answers(func(c nodeCall) (any, error) {
+				w.setAnswer(func(c nodeCall) (any, error) {
 					mu.Lock()
 					takes, fails := time.Duration(chance.IntN(2000))*time.Millisecond, chance.IntN(3) == 0
 					mu.Unlock()
@@ -176,7 +199,7 @@ func TestLoops_LoseNoWorkInAStorm(t *testing.T) {
 					t.Errorf("volume %s is %s to %s: %+v", a.VolumeID, a.State, a.NodeID, a.LastError)
 				}
 				for c := range statetest.EndedClaims(tx) {
-					t.Errorf("the claim of %s for %s on %s stays", c.VolumeID, c.AllocID, c.NodeID)
+					t.Errorf("claim of %s for %s on %s remains", c.VolumeID, c.AllocID, c.NodeID)
 				}
 				for key, most := range w.most {
 					if most > 1 && key != "PluginID pl" {

@@ -13,13 +13,13 @@ import (
 
 // unblocksAfter unblocks evaluations right after each of some plans is applied.
 type unblocksAfter struct {
-	*world
+	*testEnv
 	left    int
 	unblock func()
 }
 
 func (p *unblocksAfter) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
-	index, answer, err := p.world.Propose(ctx, entry)
+	index, answer, err := p.testEnv.Propose(ctx, entry)
 	if p.left > 0 {
 		p.left--
 		p.unblock()
@@ -29,10 +29,10 @@ func (p *unblocksAfter) Propose(ctx context.Context, entry []byte) (uint64, any,
 
 // Its plan was not refused.
 func TestSchedule_HasNoBackoffForAnUnblockedEvaluation(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
-		w.sizedNode("n0", 0, nil)
-		w.wants("waits", 1, 100)
-		p := &unblocksAfter{world: w, left: 12}
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.addSizedNode("n0", 0, nil)
+		w.addJob("waits", 1, 100)
+		p := &unblocksAfter{testEnv: w, left: 12}
 		p.unblock = func() {
 			for _, e := range []string{structs.NodeIneligible, structs.NodeEligible} {
 				put(w, fsm.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n0", Eligibility: e})

@@ -17,18 +17,24 @@ import (
 	"berth/structs"
 )
 
-// alone makes of a world's log the Raft of a cluster of one.
-type alone struct{ *world }
+// soleServer makes the log of a testEnv the Raft of a cluster of one server.
+type soleServer struct{ *testEnv }
 
-func (a alone) Leader() (string, bool, bool, time.Duration)             { return "me", true, true, 0 }
-func (a alone) Alone() bool                                             { return true }
-func (a alone) LostLeadership() <-chan struct{}                         { return nil }
-func (a alone) VerifyLeader() error                                     { return nil }
-func (a alone) Leads(string) context.Context                            { return context.Background() }
-func (a alone) RemovePeer(string, string) (uint64, error)               { return 0, nil }
-func (a alone) Configuration() []*structs.RaftServer                    { return nil }
-func (a alone) Servers() []string                                       { return []string{"me"} }
-func (a alone) Forward(context.Context, string, string, any, any) error { return nil }
+func (a soleServer) Leader() (string, bool, bool, time.Duration) {
+	return "me", true, true, 0
+}
+func (a soleServer) Alone() bool                     { return true }
+func (a soleServer) LostLeadership() <-chan struct{} { return nil }
+func (a soleServer) VerifyLeader() error             { return nil }
+func (a soleServer) Leads(string) context.Context    { return context.Background() }
+func (a soleServer) RemovePeer(string, string) (uint64, error) {
+	return 0, nil
+}
+func (a soleServer) Configuration() []*structs.RaftServer { return nil }
+func (a soleServer) Servers() []string                    { return []string{"me"} }
+func (a soleServer) Forward(context.Context, string, string, any, any) error {
+	return nil
+}
 
 // plugin answers the calls that a server makes of a node with a CSI plugin, and notes them.
 type plugin struct {
@@ -72,11 +78,15 @@ func (p *plugin) serve() *rpc.Server {
 // scheduler: a node registers, a volume is created, a job is placed, its volume attached, used, released and
 // deleted.
 func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	nodes := nodeconn.NewSessions()
 	w.Nodes = nodes
 	e := endpoints.New(endpoints.Deps{
-		Store: w.Store, Raft: alone{w}, Leases: w.Leases, Nodes: nodes, Logger: hclog.NewNullLogger(),
+		Store:  w.Store,
+		Raft:   soleServer{w},
+		Leases: w.Leases,
+		Nodes:  nodes,
+		Logger: hclog.NewNullLogger(),
 	})
 	srv := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -98,34 +108,66 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	t.Cleanup(cancel)
 
 	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true}
-	controller, half := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: info},
+	controller, half := &structs.CSIPluginInstance{
+		Kind:    structs.CSIKindController,
+		NodeID:  "n1",
+		CSIInfo: info,
+	},
 		&structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: info}
-	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true,
-		SupportsAttachDetach: true}
+	controller.ControllerInfo = &structs.CSIControllerInfo{
+		SupportsCreateDelete: true,
+		SupportsAttachDetach: true,
+	}
 	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-n1"}
 	call(t, ctx, c, structs.NodeRegister, &structs.NodeRegisterRequest{
-		Node: &structs.Node{ID: "n1", SecretID: "s", Name: "n1", Status: structs.NodeReady,
-			Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
-			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
-				Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 4000}}},
+		Node: &structs.Node{
+			ID:       "n1",
+			SecretID: "s",
+			Name:     "n1",
+			Status:   structs.NodeReady,
+			Drivers:  map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+			NodeResources: &structs.NodeResources{
+				CPU:    structs.NodeCPUResources{CpuShares: 4000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 4000},
+				Disk:   structs.NodeDiskResources{DiskMB: 4000},
+			},
+		},
 		CSI: []*structs.CSIPluginInstance{controller, half}})
 
-	capability := &structs.CSIVolumeCapability{AccessMode: structs.CSISingleNodeWriter,
-		AttachmentMode: structs.CSIFileSystem}
+	capability := &structs.CSIVolumeCapability{
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}
 	made := call(t, ctx, c, structs.CSIVolumeCreate,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
-			{ID: "v", PluginID: "pl", Name: "v", RequestedCapacityMin: 1 << 20,
-				RequestedCapabilities: []*structs.CSIVolumeCapability{capability}}}})
+			{
+				ID:                    "v",
+				PluginID:              "pl",
+				Name:                  "v",
+				RequestedCapacityMin:  1 << 20,
+				RequestedCapabilities: []*structs.CSIVolumeCapability{capability},
+			}}})
 	if v := made.Volumes[0]; v.State != structs.VolumeReady || v.ExternalID != "x-v" {
 		t.Fatalf("created %+v", v)
 	}
 
 	registered := call(t, ctx, c, structs.JobRegister,
 		&structs.JobRegisterRequest{Job: &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{
-			{Name: "g", Count: 1,
-				Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}},
-				Volumes: map[string]*structs.VolumeRequest{"data": {Type: "csi", Source: "v",
-					AccessMode: capability.AccessMode, AttachmentMode: capability.AttachmentMode}}}}}})
+			{
+				Name:  "g",
+				Count: 1,
+				Tasks: []*structs.Task{{
+					Name:   "t",
+					Driver: "exec",
+					Config: map[string]any{"command": "true"},
+				}},
+				Volumes: map[string]*structs.VolumeRequest{"data": {
+					Type:           "csi",
+					Source:         "v",
+					AccessMode:     capability.AccessMode,
+					AttachmentMode: capability.AttachmentMode,
+				}},
+			}}}})
 	if registered.Warnings != "" {
 		t.Errorf("warnings %q", registered.Warnings)
 	}
@@ -136,13 +178,27 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	for alloc = range allocs.Allocs {
 	}
 
-	own := structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: "s", Claims: []*structs.CSIClaim{
-		{VolumeID: "v", AllocID: alloc, Mode: structs.ClaimWrite, AccessMode: capability.AccessMode,
-			AttachmentMode: capability.AttachmentMode}}}
+	own := structs.CSIVolumeClaimRequest{
+		NodeID:   "n1",
+		SecretID: "s",
+		Claims: []*structs.CSIClaim{
+			{
+				VolumeID:       "v",
+				AllocID:        alloc,
+				Mode:           structs.ClaimWrite,
+				AccessMode:     capability.AccessMode,
+				AttachmentMode: capability.AttachmentMode,
+			}},
+	}
 	if got := call(t, ctx, c, structs.CSIVolumeClaim, &own).Claims[0]; got.State != structs.ClaimGranted {
 		t.Fatalf("the claim is %s: %s", got.State, got.Reason)
 	}
-	get := &structs.CSIClaimGetRequest{VolumeID: "v", AllocID: alloc, NodeID: "n1", SecretID: "s"}
+	get := &structs.CSIClaimGetRequest{
+		VolumeID: "v",
+		AllocID:  alloc,
+		NodeID:   "n1",
+		SecretID: "s",
+	}
 	claim := call(t, ctx, c, structs.CSIClaimGet, get)
 	for !claim.Ready {
 		get.MinIndex = claim.Index
@@ -153,10 +209,20 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	}
 
 	call(t, ctx, c, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "j"})
-	call(t, ctx, c, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: "s",
-		Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: structs.AllocComplete}}})
-	call(t, ctx, c, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: "s",
-		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: alloc}}})
+	call(t, ctx, c, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		NodeID:   "n1",
+		SecretID: "s",
+		Allocs:   []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: structs.AllocComplete}},
+	})
+	call(t, ctx, c, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		NodeID:   "n1",
+		SecretID: "s",
+		Claims: []structs.CSIClaimKey{{
+			Namespace: "default",
+			VolumeID:  "v",
+			AllocID:   alloc,
+		}},
+	})
 	for tx := w.Store.ReadWatched(); state.Attachment(tx, "default", "v",
 		"n1") != nil; tx = w.Store.ReadWatched() {
 		if err := w.Store.Wait(ctx, tx); err != nil {
@@ -167,7 +233,7 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	csi.mu.Lock()
 	defer csi.mu.Unlock()
 	if want := []string{"create", "attach ext-n1", "detach ext-n1", "delete"}; !slices.Equal(csi.calls, want) {
-		t.Errorf("the plugin was asked to %v, want %v", csi.calls, want)
+		t.Errorf("plugin calls %v, want %v", csi.calls, want)
 	}
 	w.check()
 }

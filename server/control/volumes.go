@@ -265,8 +265,10 @@ func (c controllerLoop) expand(
 		return nil, structs.Internalf("plugin %s: ControllerExpandVolume of volume %s: %w",
 			req.PluginID, req.ExternalID, err)
 	}
-	outcome := &structs.CSIVolumeOutcome{Op: opExpand,
-		Capacity: grown.Capacity}
+	outcome := &structs.CSIVolumeOutcome{
+		Op:       opExpand,
+		Capacity: grown.Capacity,
+	}
 	if grown.NodeExpansionRequired {
 		outcome.NodeExpandBytes = max(grown.Capacity, req.Capacity.RequiredBytes)
 	}

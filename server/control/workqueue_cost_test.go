@@ -37,21 +37,36 @@ func counted(r workqueue.Runner) (workqueue.Runner, *atomic.Int64) {
 }
 
 // addMany places n allocations on the nodes in turn. Each claims its own volume, the one of its number.
-func (w *world) addMany(n int, nodes ...string) (allocs []string) {
+func (w *testEnv) addMany(n int, nodes ...string) (allocs []string) {
 	w.t.Helper()
 	job := &structs.Job{ID: "many", TaskGroups: []*structs.TaskGroup{{Name: "g", Count: n}}}
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	plan := &structs.Plan{JobModifyIndex: state.Job(w.Store.Read(), "default", job.ID).JobModifyIndex,
-		Eval: &structs.Evaluation{ID: "e-many", JobID: job.ID, Status: structs.EvalComplete}}
+	plan := &structs.Plan{
+		JobModifyIndex: state.Job(w.Store.Read(), "default", job.ID).JobModifyIndex,
+		Eval: &structs.Evaluation{
+			ID:     "e-many",
+			JobID:  job.ID,
+			Status: structs.EvalComplete,
+		},
+	}
 	volumes, claims := &structs.CSIVolumeRegisterRequest{}, &structs.CSIVolumeClaimRequest{}
 	for i := range n {
 		v, a := fmt.Sprintf("v%06d", i), fmt.Sprintf("a%06d", i)
 		allocs = append(allocs, a)
 		volumes.Volumes = append(volumes.Volumes, aVolume(v, structs.VolumeReady))
-		plan.Place = append(plan.Place, &structs.Allocation{ID: a, JobID: job.ID, TaskGroup: "g",
-			NodeID: nodes[i%len(nodes)]})
-		claims.Claims = append(claims.Claims, &structs.CSIClaim{VolumeID: v, AllocID: a, Mode: structs.ClaimWrite,
-			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem})
+		plan.Place = append(plan.Place, &structs.Allocation{
+			ID:        a,
+			JobID:     job.ID,
+			TaskGroup: "g",
+			NodeID:    nodes[i%len(nodes)],
+		})
+		claims.Claims = append(claims.Claims, &structs.CSIClaim{
+			VolumeID:       v,
+			AllocID:        a,
+			Mode:           structs.ClaimWrite,
+			AccessMode:     structs.CSIMultiNodeMultipleWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		})
 	}
 	put(w, fsm.VolumePut, volumes)
 	put(w, fsm.PlanApply, plan)
@@ -60,18 +75,20 @@ func (w *world) addMany(n int, nodes ...string) (allocs []string) {
 }
 
 // endMany ends allocations.
-func (w *world) endMany(allocs []string) {
+func (w *testEnv) endMany(allocs []string) {
 	w.t.Helper()
 	update := &structs.AllocsClientUpdateRequest{WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}}
 	for _, a := range allocs {
-		update.Allocs = append(update.Allocs, &structs.AllocClientUpdate{ID: a,
-			ClientStatus: structs.AllocComplete})
+		update.Allocs = append(update.Allocs, &structs.AllocClientUpdate{
+			ID:           a,
+			ClientStatus: structs.AllocComplete,
+		})
 	}
 	put(w, fsm.AllocsClientUpdate, update)
 }
 
 // addCreating adds many volumes of a plugin that are to be created.
-func (w *world) addCreating(n int, plugin string) {
+func (w *testEnv) addCreating(n int, plugin string) {
 	w.t.Helper()
 	volumes := &structs.CSIVolumeRegisterRequest{}
 	for i := range n {
@@ -87,28 +104,31 @@ func TestControllers_CallCostsTheSameInAnyQueue(t *testing.T) {
 	const calls = 400
 	cost := map[int]float64{}
 	for _, n := range []int{500, 5000} {
-		virtual(t, func(t *testing.T, w *world) {
+		virtual(t, func(t *testing.T, w *testEnv) {
 			w.addNode("n1", true)
 			w.addCreating(n, "pl")
-			w.answers(func(nodeCall) (any, error) { time.Sleep(time.Millisecond); return nil, unavailable() })
+			w.setAnswer(func(nodeCall) (any, error) {
+				time.Sleep(time.Millisecond)
+				return nil, unavailable()
+			})
 			r, looks := counted(controllerLoop{Deps: w.Deps}.runner())
 			stop := start(r.Run)
 			defer stop()
 			synctest.Wait()
 			began := looks.Load()
 			if began > int64(3*n) {
-				t.Errorf("%d rows are looked at to begin with %d", began, n)
+				t.Errorf("%d rows are read to begin with %d", began, n)
 			}
 			after(calls / time.Duration(r.Parallel) * time.Millisecond)
 			if made := len(w.called(createMethod)); made != calls+r.Parallel {
-				t.Errorf("%d calls in the time of %d, with %d that wait", made, calls+r.Parallel, n)
+				t.Errorf("%d calls in the time of %d, with %d waiting rows", made, calls+r.Parallel, n)
 			}
 			cost[n] = float64(looks.Load()-began) / calls
 		})
 	}
-	t.Logf("rows looked at for each call, by what waits: %v", cost)
+	t.Logf("rows read for each call, by the number of waiting rows: %v", cost)
 	if cost[5000] > 1.5*cost[500]+1 || cost[5000] > 10 {
-		t.Errorf("rows looked at for each call, by what waits: %v", cost)
+		t.Errorf("rows read for each call, by the number of waiting rows: %v", cost)
 	}
 }
 
@@ -116,11 +136,11 @@ func TestControllers_CallCostsTheSameInAnyQueue(t *testing.T) {
 // that row.
 func TestLoops_ReadNoBlockedRows(t *testing.T) {
 	for _, n := range []int{20, 500} {
-		virtual(t, func(t *testing.T, w *world) {
+		virtual(t, func(t *testing.T, w *testEnv) {
 			w.addNode("n1", true)
 			w.addNode("down", false)
 			allocs := w.addMany(n, "down")
-			stopAttaching := w.lead("controllers")
+			stopAttaching := w.runLoop("controllers")
 			synctest.Wait()
 			stopAttaching()
 			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeDown})
@@ -133,7 +153,7 @@ func TestLoops_ReadNoBlockedRows(t *testing.T) {
 			defer start(reaper.Run)()
 			after(time.Hour)
 			if got := reaps.Load(); got > 10 {
-				t.Errorf("the reaper looks at %d rows to begin with, none of which it can act on", got)
+				t.Errorf("reaper reads %d rows at first, want 0: it can act on none", got)
 			}
 			began := calls.Load()
 			reaps.Store(0)
@@ -147,15 +167,15 @@ func TestLoops_ReadNoBlockedRows(t *testing.T) {
 			w.addMany(20, "n1") // also attaches twenty volumes
 			after(time.Hour)
 			if got := calls.Load() - began; got > 20*8 {
-				t.Errorf("the controllers' loop looks at %d rows", got)
+				t.Errorf("loop of the controllers reads %d rows", got)
 			}
 			if got := reaps.Load(); got != 0 {
-				t.Errorf("the reaper looks at %d rows", got)
+				t.Errorf("reaper reads %d rows", got)
 			}
 			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeReady})
 			after(reapGrace)
 			if left := len(slices.Collect(statetest.EndedClaims(w.Store.Read()))); left != 0 {
-				t.Errorf("%d claims stay although their node is back", left)
+				t.Errorf("%d claims remain although their node is ready again", left)
 			}
 			w.check()
 		})
@@ -163,22 +183,30 @@ func TestLoops_ReadNoBlockedRows(t *testing.T) {
 }
 
 // addController brings the controller of a plugin to a node.
-func (w *world) addController(node, plugin string) {
+func (w *testEnv) addController(node, plugin string) {
 	w.t.Helper()
-	c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node,
-		CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: true,
-			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true}}}
-	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node,
-		Upserts: []*structs.CSIPluginInstance{c}})
+	c := &structs.CSIPluginInstance{
+		Kind:   structs.CSIKindController,
+		NodeID: node,
+		CSIInfo: structs.CSIInfo{
+			PluginID:       plugin,
+			Healthy:        true,
+			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true},
+		},
+	}
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:  node,
+		Upserts: []*structs.CSIPluginInstance{c},
+	})
 }
 
 // Keys that wait for another controller continue to wait.
 func TestControllers_CallForAllThatWaitForAController(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
+	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", false)
 		w.addCreating(100, "late")
 		w.addCreating(100, "never")
-		w.answers(func(c nodeCall) (any, error) {
+		w.setAnswer(func(c nodeCall) (any, error) {
 			return created(c.req.(*structs.ClientCSICreateRequest).Name),
 				nil
 		})
@@ -192,7 +220,7 @@ func TestControllers_CallForAllThatWaitForAController(t *testing.T) {
 			t.Errorf("%d calls, want 100", n)
 		}
 		if got := looks.Load() - began; got > 600 {
-			t.Errorf("%d rows are looked at", got)
+			t.Errorf("%d rows are read", got)
 		}
 		w.check()
 	})

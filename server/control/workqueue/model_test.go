@@ -61,7 +61,9 @@ func (m *model) inPlace(p place) (found []*modelEntry) {
 			found = append(found, e)
 		}
 	}
-	slices.SortFunc(found, func(a, b *modelEntry) int { return a.arrived - b.arrived })
+	slices.SortFunc(found, func(a, b *modelEntry) int {
+		return a.arrived - b.arrived
+	})
 	return found
 }
 
@@ -79,7 +81,8 @@ func (m *model) first(group string) (best *modelEntry) {
 		}
 		before := serials[serial]
 		if before == nil || before.step.Failed && !e.step.Failed ||
-			before.step.Failed == e.step.Failed && e.step.Rank < before.step.Rank {
+			before.step.Failed == e.step.Failed &&
+				e.step.Rank < before.step.Rank {
 			serials[serial] = e
 		}
 	}
@@ -100,7 +103,8 @@ func (m *model) first(group string) (best *modelEntry) {
 // check compares the results of the queue and of the model.
 func (m *model) check(t *testing.T, q *queue) {
 	t.Helper()
-	if len(q.entries) != len(m.entries) || q.working != len(m.inPlace(working)) {
+	if len(q.entries) != len(m.entries) ||
+		q.working != len(m.inPlace(working)) {
 		t.Fatalf("%d entries, %d in work; the model has %d and %d", len(q.entries), q.working,
 			len(m.entries), len(m.inPlace(working)))
 	}
@@ -175,7 +179,7 @@ func TestQueue_EqualsItsModel(t *testing.T) {
 				q.update(key, Step{}, now)
 			}
 			if len(q.entries)+len(q.groups)+len(q.waiting)+q.later.Len() != 0 {
-				t.Error("the queue remembers keys that ask for nothing")
+				t.Error("queue keeps keys without a step")
 			}
 		})
 	}
@@ -202,7 +206,9 @@ func beginOrEnd(q *queue, m *model, key Key, now time.Time) {
 // promoteDue makes the due keys ready, the earliest first.
 func (m *model) promoteDue(now time.Time) {
 	entries := m.inPlace(later)
-	slices.SortStableFunc(entries, func(a, b *modelEntry) int { return a.step.Due.Compare(b.step.Due) })
+	slices.SortStableFunc(entries, func(a, b *modelEntry) int {
+		return a.step.Due.Compare(b.step.Due)
+	})
 	for _, e := range entries {
 		if !e.step.Due.After(now) {
 			m.makeReady(e)

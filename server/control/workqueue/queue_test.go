@@ -16,7 +16,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testKey is a key of tests.
-func testKey(name string) Key { return Key{Key: [3]string{name}} }
+func testKey(name string) Key {
+	return Key{Key: [3]string{name}}
+}
 
 const testOp = "x"
 
@@ -64,22 +66,51 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 		"steps without a serial": {steps: map[string]Step{"a": {}, "b": {}}, begun: "ab"},
 		"one step of a serial": {
 			steps: map[string]Step{"a": {Serial: "s"}, "b": {Serial: "s"}},
-			begun: "a", ended: "a", then: "b"},
+			begun: "a",
+			ended: "a",
+			then:  "b",
+		},
 		"by rank in a serial": {
-			steps: map[string]Step{"a": {Serial: "s"}, "b": {Serial: "s", Rank: 2}, "c": {Serial: "s", Rank: 1}},
-			begun: "a", ended: "a", then: "c"},
+			steps: map[string]Step{
+				"a": {Serial: "s"},
+				"b": {Serial: "s", Rank: 2},
+				"c": {Serial: "s", Rank: 1},
+			},
+			begun: "a",
+			ended: "a",
+			then:  "c",
+		},
 		"a rank delays no other serial": {
 			steps: map[string]Step{"a": {Serial: "s", Rank: 2}, "b": {Serial: "t"}}, begun: "ab"},
 		"two steps of a group": {
-			steps: map[string]Step{"a": {Group: "g"}, "b": {Group: "g"}, "c": {Group: "g"}, "d": {Group: "h"}},
-			begun: "abd", ended: "b", then: "c"},
+			steps: map[string]Step{
+				"a": {Group: "g"},
+				"b": {Group: "g"},
+				"c": {Group: "g"},
+				"d": {Group: "h"},
+			},
+			begun: "abd",
+			ended: "b",
+			then:  "c",
+		},
 		"a serial belongs to its group": {
 			steps: map[string]Step{"a": {Group: "g", Serial: "s"}, "b": {Group: "h", Serial: "s"}}, begun: "ab"},
 		"a failed step is last": {
-			steps: map[string]Step{"a": {Failed: true}, "b": {}, "c": {}}, begun: "bc", ended: "b", then: "a"},
+			steps: map[string]Step{
+				"a": {Failed: true},
+				"b": {},
+				"c": {},
+			},
+			begun: "bc",
+			ended: "b",
+			then:  "a",
+		},
 		"a failed step is last in its serial": {
 			steps: map[string]Step{"a": {Failed: true, Serial: "s"}, "b": {Rank: 1, Serial: "s"}},
-			begun: "b", ended: "b", then: "a"},
+			begun: "b",
+			ended: "b",
+			then:  "a",
+		},
 		"a step that awaits a signal": {
 			steps: map[string]Step{"a": {Awaits: []string{"s"}}, "b": {}}, begun: "b"},
 	} {
@@ -88,7 +119,7 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 			updateAll(q, c.steps, "abcd", now)
 			got := beginAll(q, 2, now)
 			if sorted(got) != c.begun {
-				t.Errorf("%q begin, want %q", got, c.begun)
+				t.Errorf("%q are begun, want %q", got, c.begun)
 			}
 			for _, letter := range c.ended {
 				key := testKey(string(letter))
@@ -97,7 +128,7 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 			}
 			then := beginAll(q, 2, now)
 			if then != c.then {
-				t.Errorf("then %q begin, want %q", then, c.then)
+				t.Errorf("then %q are begun, want %q", then, c.then)
 			}
 		})
 	}
@@ -106,7 +137,12 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 func TestQueue_DelaysStepsThatAreNotDueOrDidNotHelp(t *testing.T) {
 	now := time.Unix(1000, 0)
 	failedTwice := func(ago time.Duration) attempt {
-		return attempt{op: testOp, failed: true, tries: 2, at: now.Add(-ago)}
+		return attempt{
+			op:     testOp,
+			failed: true,
+			tries:  2,
+			at:     now.Add(-ago),
+		}
 	}
 	succeeded := attempt{op: testOp, version: 1, tries: 1, at: now}
 	for name, c := range map[string]struct {
@@ -114,12 +150,16 @@ func TestQueue_DelaysStepsThatAreNotDueOrDidNotHelp(t *testing.T) {
 		last attempt
 		want time.Duration // 0: it begins at once
 	}{
-		"not due":                     {step: Step{Due: now.Add(time.Hour)}, want: time.Hour},
-		"failed":                      {last: failedTwice(0), want: 2 * time.Second},
-		"failed long ago":             {last: failedTwice(time.Hour)},
-		"failed, another operation":   {step: Step{Op: "y"}, last: failedTwice(0)},
-		"succeeded, the same version": {step: Step{Version: 1}, last: succeeded, want: time.Second},
-		"succeeded, a newer version":  {step: Step{Version: 2}, last: succeeded},
+		"not due":                   {step: Step{Due: now.Add(time.Hour)}, want: time.Hour},
+		"failed":                    {last: failedTwice(0), want: 2 * time.Second},
+		"failed long ago":           {last: failedTwice(time.Hour)},
+		"failed, another operation": {step: Step{Op: "y"}, last: failedTwice(0)},
+		"succeeded, the same version": {
+			step: Step{Version: 1},
+			last: succeeded,
+			want: time.Second,
+		},
+		"succeeded, a newer version": {step: Step{Version: 2}, last: succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(backoff.Backoff{Min: time.Second, Max: time.Minute})
@@ -127,11 +167,13 @@ func TestQueue_DelaysStepsThatAreNotDueOrDidNotHelp(t *testing.T) {
 			q.entries[a] = &entry{key: a, last: c.last}
 			updateAll(q, map[string]Step{"a": c.step}, "a", now)
 			begun := beginAll(q, 1, now)
-			if begun != "" && c.want != 0 || begun == "" && !q.nextDue().Equal(now.Add(c.want)) {
-				t.Errorf("begins %q, else at %s; want +%s", begun, q.nextDue(), c.want)
+			if begun != "" && c.want != 0 ||
+				begun == "" &&
+					!q.nextDue().Equal(now.Add(c.want)) {
+				t.Errorf("begun %q, next due at %s; want +%s", begun, q.nextDue(), c.want)
 			}
 			if got := beginAll(q, 1, now.Add(c.want)); begun+got != "a" {
-				t.Errorf("after %s %q begins", c.want, got)
+				t.Errorf("after %s: begun %q", c.want, got)
 			}
 		})
 	}
@@ -166,6 +208,6 @@ func TestQueue_CountsTriesThatDidNotHelp(t *testing.T) {
 	}
 	q.update(testKey("a"), Step{}, now)
 	if len(q.entries)+len(q.groups) != 0 {
-		t.Error("the queue remembers a key that asks for nothing")
+		t.Error("queue keeps a key without a step")
 	}
 }
