@@ -40,7 +40,11 @@ func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	w := &benchServer{b: b, Server: s, stop: sync.OnceFunc(func() { cancel(); <-ended })}
+	w := &benchServer{
+		b:      b,
+		Server: s,
+		stop:   sync.OnceFunc(func() { cancel(); <-ended }),
+	}
 	b.Cleanup(w.stop)
 	for _, _, known, _ := s.Leader(); !known; _, _, known, _ = s.Leader() {
 		time.Sleep(10 * time.Millisecond)
@@ -68,8 +72,11 @@ func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
 		return err
 	})
 	w.parallel((allocs+99)/100, func(i int) error {
-		plan := &structs.Plan{JobModifyIndex: 0, Eval: &structs.Evaluation{ID: fmt.Sprint("eval", i),
-			JobID: benchshape.JobID, Status: structs.EvalComplete}}
+		plan := &structs.Plan{JobModifyIndex: 0, Eval: &structs.Evaluation{
+			ID:     fmt.Sprint("eval", i),
+			JobID:  benchshape.JobID,
+			Status: structs.EvalComplete,
+		}}
 		plan.JobModifyIndex = w.jobIndex()
 		for a := i * 100; a < min(allocs, i*100+100); a++ {
 			plan.Place = append(plan.Place, benchshape.Alloc(a, nodes))
@@ -141,7 +148,7 @@ func (w *benchServer) load(b *testing.B, clients int, op func(c *stdrpc.Client, 
 	b.StopTimer()
 }
 
-type lean struct{ Index uint64 }
+type indexOnly struct{ Index uint64 }
 
 // bySize measures operations of many clients at every size. Each size has its own server, which is filled
 // once, and only if the size is selected.
@@ -153,7 +160,9 @@ func bySize(b *testing.B, variable string, sizes []int, clients int,
 			if w == nil {
 				w = fill(b, n)
 			}
-			w.load(each, min(clients, n), func(c *stdrpc.Client, i int) error { return op(c, i, n) })
+			w.load(each, min(clients, n), func(c *stdrpc.Client, i int) error {
+				return op(c, i, n)
+			})
 		})
 		if w != nil {
 			w.stop()
@@ -199,29 +208,39 @@ func claim(c *stdrpc.Client, volume string, alloc int, mode string, release bool
 	node, secret := benchshape.UUID("node", alloc%1000), benchshape.UUID("secret", alloc%1000)
 	cl := benchshape.Claim(volume, alloc, mode)
 	if release {
-		return c.Call(structs.CSIVolumeUnpublish.Name, &structs.CSIVolumeUnpublishRequest{NodeID: node,
+		return c.Call(structs.CSIVolumeUnpublish.Name, &structs.CSIVolumeUnpublishRequest{
+			NodeID:   node,
 			SecretID: secret,
-			Claims:   []structs.CSIClaimKey{cl.Key()}}, &lean{})
+			Claims:   []structs.CSIClaimKey{cl.Key()},
+		}, &indexOnly{})
 	}
-	return c.Call(structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secret,
-		Claims: []*structs.CSIClaim{cl}}, &lean{})
+	return c.Call(structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{
+		NodeID:   node,
+		SecretID: secret,
+		Claims:   []*structs.CSIClaim{cl},
+	}, &indexOnly{})
 }
 
-func benchFleet(b *testing.B, n int) *benchServer { return startBench(b, n, 100, 1) }
+func benchFleet(b *testing.B, n int) *benchServer {
+	return startBench(b, n, 100, 1)
+}
 
 // BenchmarkRPCNodeRegister is 64 clients with changed fingerprints.
 func BenchmarkRPCNodeRegister(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
-		return c.Call(structs.NodeRegister.Name, benchshape.Register(i%n, i+1, benchshape.Plugin), &lean{})
+		return c.Call(structs.NodeRegister.Name, benchshape.Register(i%n, i+1, benchshape.Plugin), &indexOnly{})
 	})
 }
 
 // BenchmarkRPCNodeUpdate is the same change as berth's nodes send it: the one instance that changed.
 func BenchmarkRPCNodeUpdate(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
-		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node",
-			i%n), SecretID: benchshape.UUID("secret", i%n),
-			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i%n, i+1)}}, &lean{})
+		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{
+			NodeID: benchshape.UUID("node",
+				i%n),
+			SecretID: benchshape.UUID("secret", i%n),
+			Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i%n, i+1)},
+		}, &indexOnly{})
 	})
 }
 
@@ -229,26 +248,33 @@ func BenchmarkRPCNodeUpdate(b *testing.B) {
 func BenchmarkRPCHeartbeat(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
 		return c.Call(structs.NodeHeartbeat.Name,
-			&structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n),
-				SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}, &lean{})
+			&structs.NodeHeartbeatRequest{
+				NodeID:   benchshape.UUID("node", i%n),
+				SecretID: benchshape.UUID("secret", i%n),
+				Status:   structs.NodeReady,
+			}, &indexOnly{})
 	})
 }
 
 // BenchmarkRPCVolumeList lists all volumes at once.
 func BenchmarkRPCVolumeList(b *testing.B) {
-	bySize(b, "V", volumes, 1, func(b *testing.B, v int) *benchServer { return startBench(b, 1000, v, 1) },
+	bySize(b, "V", volumes, 1, func(b *testing.B, v int) *benchServer {
+		return startBench(b, 1000, v, 1)
+	},
 		func(c *stdrpc.Client, _, _ int) error {
-			return c.Call(structs.CSIVolumeList.Name, &structs.CSIVolumeListRequest{}, &lean{})
+			return c.Call(structs.CSIVolumeList.Name, &structs.CSIVolumeListRequest{}, &indexOnly{})
 		})
 }
 
 // BenchmarkRPCVolumeRegister is 16 clients that change volumes, which are recorded one after the other.
 func BenchmarkRPCVolumeRegister(b *testing.B) {
-	bySize(b, "V", volumes, 16, func(b *testing.B, v int) *benchServer { return startBench(b, 1000, v, 1) },
+	bySize(b, "V", volumes, 16, func(b *testing.B, v int) *benchServer {
+		return startBench(b, 1000, v, 1)
+	},
 		func(c *stdrpc.Client, i, n int) error {
 			v := benchshape.Volume(benchshape.VolumeID(i%n), i%n)
 			v.Context["rev"] = fmt.Sprint(i)
 			return c.Call(structs.CSIVolumeRegister.Name,
-				&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}, &lean{})
+				&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}, &indexOnly{})
 		})
 }

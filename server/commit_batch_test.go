@@ -16,32 +16,39 @@ import (
 	"berth/structs"
 )
 
-// paper is a log that records an entry when the test demands it. It answers an entry by its text, and rejects
-// it in Error.
-type paper struct {
+// fakeLog is a log that records an entry when the test demands it. It answers an entry by its text, and
+// rejects it in Error.
+type fakeLog struct {
 	mu      sync.Mutex
 	entries [][]string
-	apart   func(entry []byte) []string // the parts of an entry
-	under   []*sheet
+	split   func(entry []byte) []string // the parts of an entry
+	pending []*fakeFuture
 }
 
-type sheet struct {
+type fakeFuture struct {
 	done  chan struct{}
 	index uint64
 	value any
 	err   error
 }
 
-func (s *sheet) Error() error  { <-s.done; return s.err }
-func (s *sheet) Index() uint64 { return s.index }
-func (s *sheet) Response() any { return s.value }
+func (s *fakeFuture) Error() error {
+	<-s.done
+	return s.err
+}
+func (s *fakeFuture) Index() uint64 { return s.index }
+func (s *fakeFuture) Response() any { return s.value }
 
-func (p *paper) send(entry []byte) raft.ApplyFuture {
+func (p *fakeLog) send(entry []byte) raft.ApplyFuture {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.apart(entry)
+	all := p.split(entry)
 	p.entries = append(p.entries, all)
-	s := &sheet{done: make(chan struct{}), index: uint64(len(p.entries)), value: all[0]}
+	s := &fakeFuture{
+		done:  make(chan struct{}),
+		index: uint64(len(p.entries)),
+		value: all[0],
+	}
 	if len(all) > 1 {
 		var answers fsm.Answers
 		for _, one := range all {
@@ -49,21 +56,21 @@ func (p *paper) send(entry []byte) raft.ApplyFuture {
 		}
 		s.value = answers
 	}
-	p.under = append(p.under, s)
+	p.pending = append(p.pending, s)
 	return s
 }
 
 // record ends the oldest entry in flight.
-func (p *paper) record(err error) {
+func (p *fakeLog) record(err error) {
 	p.mu.Lock()
-	s := p.under[0]
-	p.under = p.under[1:]
+	s := p.pending[0]
+	p.pending = p.pending[1:]
 	p.mu.Unlock()
 	s.err = err
 	close(s.done)
 }
 
-func (p *paper) recorded() [][]string {
+func (p *fakeLog) recorded() [][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.entries)
@@ -80,7 +87,11 @@ func numbered(n int) []byte {
 
 // names applies an entry to an empty state, whose answers name the missing nodes.
 func names(entry []byte) (out []string) {
-	answer := fsm.New(state.New()).Apply(&raft.Log{Type: raft.LogCommand, Index: 1, Data: entry})
+	answer := fsm.New(state.New()).Apply(&raft.Log{
+		Type:  raft.LogCommand,
+		Index: 1,
+		Data:  entry,
+	})
 	answers, many := answer.(fsm.Answers)
 	if !many {
 		answers = fsm.Answers{answer}
@@ -114,7 +125,8 @@ func call(ctx context.Context, b *batcher, n int) *caller {
 func (c *caller) want(t *testing.T, index uint64, value any) {
 	t.Helper()
 	synctest.Wait()
-	if !c.done || c.err != nil || c.index != index || c.value != value {
+	if !c.done || c.err != nil ||
+		c.index != index || c.value != value {
 		t.Errorf("%+v, want %v at %d", *c, value, index)
 	}
 }
@@ -129,14 +141,14 @@ func (c *caller) wantKind(t *testing.T, kind structs.Kind) {
 
 func TestBatcher_MergesWaitingProposalsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &paper{apart: names}
+		p := &fakeLog{split: names}
 		b := newBatcher(p.send)
 		var callers []*caller
 		for n := range 5 {
 			callers = append(callers, call(t.Context(), b, n))
 		}
 		if got := p.recorded(); len(got) != 1 {
-			t.Fatalf("the first went with %v", got)
+			t.Fatalf("first entry has %v, want the first proposal alone", got)
 		}
 		p.record(nil)
 		synctest.Wait()
@@ -149,7 +161,7 @@ func TestBatcher_MergesWaitingProposalsInOrder(t *testing.T) {
 		}
 		want := [][]string{{nameOf(0)}, {nameOf(1), nameOf(2), nameOf(3), nameOf(4)}, {nameOf(5)}}
 		if got := p.recorded(); !slices.EqualFunc(got, want, slices.Equal) {
-			t.Errorf("recorded were %v", got)
+			t.Errorf("got entries %v", got)
 		}
 	})
 }
@@ -160,7 +172,7 @@ func TestBatcher_FailsAllProposalsOfAnEntry(t *testing.T) {
 		raft.ErrLeadershipLost: structs.KindTimeout, errors.New("the disk"): structs.KindTimeout,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := &paper{apart: names}
+			p := &fakeLog{split: names}
 			b := newBatcher(p.send)
 			before, one, other := call(t.Context(), b, 0), call(t.Context(), b, 1), call(t.Context(), b, 2)
 			p.record(nil)
@@ -179,7 +191,7 @@ func TestBatcher_FailsAllProposalsOfAnEntry(t *testing.T) {
 // first of a batch stays for the others.
 func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &paper{apart: names}
+		p := &fakeLog{split: names}
 		b := newBatcher(p.send)
 		ctxs, ends := make([]context.Context, 5), make([]context.CancelFunc, 5)
 		callers := make([]*caller, 5)
@@ -191,7 +203,7 @@ func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 		ends[2]() // waits in the queue
 		callers[2].wantKind(t, structs.KindUnavailable)
 		if callers[0].done {
-			t.Fatalf("the first did not wait: %+v", *callers[0])
+			t.Fatalf("first proposal returned early: %+v", *callers[0])
 		}
 		p.record(nil)
 		callers[0].want(t, 1, nameOf(0))
@@ -202,7 +214,7 @@ func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 		callers[1].want(t, 2, nameOf(1))
 		callers[4].want(t, 2, nameOf(4))
 		if got := p.recorded(); !slices.Equal(got[1], []string{nameOf(1), nameOf(3), nameOf(4)}) {
-			t.Errorf("recorded were %v", got)
+			t.Errorf("got entries %v", got)
 		}
 	})
 }
@@ -210,7 +222,7 @@ func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 // The previous batch may hang. Its entry is written, and its answer says so.
 func TestBatcher_TheFirstWhoseContextEndsLearnsItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &paper{apart: names}
+		p := &fakeLog{split: names}
 		b := newBatcher(p.send)
 		before := call(t.Context(), b, 0)
 		ctx, end := context.WithCancel(t.Context())
@@ -219,7 +231,7 @@ func TestBatcher_TheFirstWhoseContextEndsLearnsItsOutcome(t *testing.T) {
 		end()
 		synctest.Wait()
 		if first.done {
-			t.Fatalf("it did not wait for its outcome: %+v", *first)
+			t.Fatalf("first proposal returned before its outcome: %+v", *first)
 		}
 		p.record(nil)
 		p.record(nil)
@@ -244,7 +256,7 @@ func TestBatcher_BoundsTheBytesOfAnEntry(t *testing.T) {
 }
 
 func TestBatcher_GivesEachProposalItsOwnAnswer(t *testing.T) {
-	p := &paper{apart: names}
+	p := &fakeLog{split: names}
 	b := newBatcher(func(entry []byte) raft.ApplyFuture {
 		f := p.send(entry)
 		p.record(nil)
@@ -265,6 +277,6 @@ func TestBatcher_GivesEachProposalItsOwnAnswer(t *testing.T) {
 	all := slices.Concat(p.recorded()...)
 	slices.Sort(all)
 	if len(slices.Compact(all)) != 32*50 {
-		t.Errorf("%d of %d were recorded, each once", len(all), 32*50)
+		t.Errorf("%d different proposals were written, want %d", len(all), 32*50)
 	}
 }

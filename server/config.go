@@ -113,7 +113,7 @@ func (c *Config) Validate() error {
 	if c.MaxConnsPerAddr < 1 {
 		bad("server: rpc_max_conns_per_client is %d; expected 1 or more", c.MaxConnsPerAddr)
 	}
-	faults = append(faults, c.checkDurations()...)
+	c.checkDurations(bad)
 	for name, n := range map[string]uint64{
 		"raft_snapshot_threshold": c.SnapshotThreshold,
 		"raft_trailing_logs":      c.TrailingLogs,
@@ -140,8 +140,8 @@ type setting struct {
 	d    time.Duration
 }
 
-// checkDurations returns the faults of all durations.
-func (c *Config) checkDurations() (faults []error) {
+// checkDurations reports the faults of all durations.
+func (c *Config) checkDurations(bad func(format string, args ...any)) {
 	for _, v := range []setting{
 		{"retry_interval", c.RetryInterval},
 		{"gc_interval", c.GCInterval},
@@ -150,8 +150,7 @@ func (c *Config) checkDurations() (faults []error) {
 		{"node_gc_threshold", c.NodeGC},
 	} {
 		if v.d <= 0 || v.d > structs.MaxInterval {
-			faults = append(faults, fmt.Errorf("server: %s is %s; expected more than 0 and at most %s",
-				v.name, v.d, structs.MaxInterval))
+			bad("server: %s is %s; expected more than 0 and at most %s", v.name, v.d, structs.MaxInterval)
 		}
 	}
 	for _, v := range []setting{
@@ -159,11 +158,10 @@ func (c *Config) checkDurations() (faults []error) {
 		{"heartbeat_grace", c.HeartbeatGrace},
 	} {
 		if v.d < leastHeartbeat {
-			faults = append(faults, fmt.Errorf("server: %s is %s; expected %s or more: nodes need that time "+
-				"to switch to another server when one is cut off", v.name, v.d, leastHeartbeat))
+			bad("server: %s is %s; expected %s or more: nodes need that time to switch to another server "+
+				"when one is cut off", v.name, v.d, leastHeartbeat)
 		}
 	}
-	return faults
 }
 
 // control returns the configuration of the leader loops.

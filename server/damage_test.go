@@ -39,7 +39,7 @@ func TestNew_RemovesFilesOfAnInterruptedRestore(t *testing.T) {
 	}
 	run(t, cfg)
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("restore file still exists: %v", err)
 	}
 }
 
@@ -57,8 +57,9 @@ func TestRun_EndsTheProcessAtADamagedEntry(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "BERTH_DAMAGED_LOG="+filepath.Join(dir, "data"))
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || bytes.Contains(out, []byte("panic")) {
-		t.Errorf("it ended with %v:\n%s", err, out)
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+		bytes.Contains(out, []byte("panic")) {
+		t.Errorf("process ended with %v:\n%s", err, out)
 	}
 	for _, part := range []string{"raft/wal/0000", "is damaged", "docs/operations.md"} {
 		if !bytes.Contains(out, []byte(part)) {
@@ -76,7 +77,10 @@ func readDamaged(t *testing.T, dir string) {
 	}
 	go func() { _ = s.Run(t.Context()) }()
 	r := &running{s, t, nil}
-	r.until("it leads", func() bool { _, leads, _, _ := s.Leader(); return leads })
+	r.until("it leads", func() bool {
+		_, leads, _, _ := s.Leader()
+		return leads
+	})
 	r.register("the-one")
 	segments, err := filepath.Glob(filepath.Join(dir, "raft", "wal", "*.wal"))
 	if err != nil || len(segments) != 1 {
@@ -126,7 +130,7 @@ func TestNew_PassesOverADamagedGossipFile(t *testing.T) {
 		}
 		s := run(t, cfg)
 		if !s.has("one") {
-			t.Errorf("%s: the state is another", what)
+			t.Errorf("%s: state differs", what)
 		}
 		s.stop()
 	}

@@ -54,7 +54,7 @@ func TestPropose_RejectsAnUnreadableEntry(t *testing.T) {
 
 	s = run(t, cfg)
 	if !s.has("one") {
-		t.Error("after a restart the job is lost")
+		t.Error("job is lost after a restart")
 	}
 	s.register("two")
 }

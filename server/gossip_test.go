@@ -23,6 +23,6 @@ func TestOpenGossip_AdvertisesTheBoundAddressAtAnotherPort(t *testing.T) {
 	}()
 	ip, port, err := gossip.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort)
 	if err != nil || ip.String() != "127.0.0.1" || port != 4748 {
-		t.Errorf("it advertises %s and port %d: %v", ip, port, err)
+		t.Errorf("got address %s, port %d, error %v", ip, port, err)
 	}
 }

@@ -77,7 +77,8 @@ func startMembership(
 		joined:  make(chan struct{}),
 	}
 	snapshot := filepath.Join(cfg.DataDir, "serf", "local.snapshot")
-	if err := os.MkdirAll(filepath.Dir(snapshot), 0o700); err != nil {
+	err := os.MkdirAll(filepath.Dir(snapshot), 0o700)
+	if err != nil {
 		return nil, err
 	}
 	sc := serf.DefaultConfig()
@@ -200,15 +201,6 @@ func (m *membership) markBootstrapped() {
 	if err := m.serf.SetTags(copied); err != nil {
 		m.logger.Warn("failed to announce the cluster in the gossip", "error", err)
 	}
-}
-
-// members lists the gossip's members for operators.
-func (m *membership) members() []*structs.AgentMember {
-	var out []*structs.AgentMember
-	for _, member := range m.serf.Members() {
-		out = append(out, agentMember(member))
-	}
-	return out
 }
 
 func agentMember(m serf.Member) *structs.AgentMember {

@@ -70,7 +70,8 @@ func (s *Server) openRaft() (*consensus, error) {
 		return 0, c.VerifyLeader().Error()
 	}
 	c.batcher = newBatcher(c.send)
-	if err := c.startRaft(&s.cfg, fsm.New(s.store), logger); err != nil {
+	err = c.startRaft(&s.cfg, fsm.New(s.store), logger)
+	if err != nil {
 		return nil, errors.Join(err, transport.Close(), files.Close())
 	}
 	return c, nil
@@ -172,14 +173,10 @@ func (c *consensus) send(entry []byte) raft.ApplyFuture {
 	return c.Apply(entry, enqueueTimeout)
 }
 
-// Propose puts an entry into the log and waits until it is applied here (fsm.Proposer).
+// Propose puts an entry into the log and waits until it is applied here (fsm.Proposer). A sole voter does not
+// batch: there are no messages to save, and Raft shares the writes of its disk already.
 func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
-	return s.consensus.propose(ctx, entry)
-}
-
-// propose puts an entry into the log and waits until it is applied here. A sole voter does not batch: there
-// are no messages to save, and Raft shares the writes of its disk already.
-func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	c := s.consensus
 	if err := ctx.Err(); err != nil {
 		return 0, nil, structs.Unavailablef("not proposed: %w", err)
 	}

@@ -69,14 +69,14 @@ func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 				t.Errorf("answer %d: %+v", i, got.Response())
 			}
 		case <-time.After(time.Minute):
-			t.Fatalf("answer %d does not come", i)
+			t.Fatalf("no answer %d", i)
 		}
 	}
 	select { // without a reader
 	case n := <-sent:
 		t.Logf("sent %d", n)
 	case <-time.After(time.Minute):
-		t.Fatal("who sends waits for ever")
+		t.Fatal("sender does not return")
 	}
 	for range 2 {
 		if err := p.Close(); err != nil {

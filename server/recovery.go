@@ -103,7 +103,8 @@ func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 		return nil, nil
 	case err != nil:
 		return nil, fault("%w", err)
-	case !info.Mode().IsRegular(), info.Size() > structs.MaxPeersFile:
+	case !info.Mode().IsRegular(),
+		info.Size() > structs.MaxPeersFile:
 		return nil, fault("it is no file of at most %d bytes", structs.MaxPeersFile)
 	}
 	peers, err := raft.ReadConfigJSON(path)

@@ -37,7 +37,12 @@ func TestRecovery_ReplacesTheMembersAndKeepsTheState(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.register("after")
-	node := &structs.Node{ID: "n1", SecretID: "secret", Name: "n1", Status: structs.NodeReady}
+	node := &structs.Node{
+		ID:       "n1",
+		SecretID: "secret",
+		Name:     "n1",
+		Status:   structs.NodeReady,
+	}
 	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister,
 		&structs.NodeRegisterRequest{Node: node}); err != nil {
 		t.Fatal(err)
@@ -48,7 +53,10 @@ func TestRecovery_ReplacesTheMembersAndKeepsTheState(t *testing.T) {
 		_ = s.consensus.AddVoter(id, raft.ServerAddress(fmt.Sprint("127.0.0.1:", i+1)), 0,
 			0) // the last one is never committed
 	}
-	s.until("it leads no more", func() bool { _, leads, _, _ := s.Leader(); return !leads })
+	s.until("it leads no more", func() bool {
+		_, leads, _, _ := s.Leader()
+		return !leads
+	})
 	id := s.id
 	s.stop()
 
@@ -61,23 +69,23 @@ func TestRecovery_ReplacesTheMembersAndKeepsTheState(t *testing.T) {
 	path := writePeers(t, cfg, fmt.Sprintf(`[{"id": %q, "address": %q, "non_voter": false}]`, id, s.RPCAddr()))
 	s = run(t, cfg)
 	if !s.has("before") || !s.has("after") {
-		t.Errorf("the state is gone: before %v, after %v", s.has("before"), s.has("after"))
+		t.Errorf("job before recovery: %v, job after: %v, want both", s.has("before"), s.has("after"))
 	}
 	if servers := s.Configuration(); len(servers) != 1 || servers[0].ID != id {
-		t.Errorf("the members are %v", servers)
+		t.Errorf("got members %v", servers)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("%s is still there: %v", path, err)
+		t.Errorf("%s still exists: %v", path, err)
 	}
 	if n := state.Node(s.store.Read(), "n1"); n == nil || !n.Unaccounted {
-		t.Errorf("a node need not say what it holds: %+v", n)
+		t.Errorf("node is not unaccounted: %+v", n)
 	}
 	s.register("on")
 	s.stop()
 
 	s = run(t, cfg) // once is enough
 	if !s.has("before") || !s.has("on") {
-		t.Errorf("after another start: before %v, on %v", s.has("before"), s.has("on"))
+		t.Errorf("after another start: job before %v, job on %v, want both", s.has("before"), s.has("on"))
 	}
 }
 
@@ -99,17 +107,18 @@ func TestRecovery_RefusesAFileThatDoesNotFit(t *testing.T) {
 	} {
 		path := writePeers(t, cfg, text)
 		_, err := New(cfg, hclog.NewNullLogger())
-		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), path) ||
+		if !structs.IsKind(err, structs.KindInvalid) ||
+			!strings.Contains(err.Error(), path) ||
 			!strings.Contains(err.Error(), infoFile) {
 			t.Errorf("%s: %v (%s)", name, err, structs.KindOf(err))
 		}
 		if _, err := os.Stat(path); err != nil {
-			t.Errorf("%s: the file is gone: %v", name, err)
+			t.Errorf("%s: file was deleted: %v", name, err)
 		}
 		_ = os.Remove(path)
 	}
 	if s := run(t, cfg); !s.has("one") {
-		t.Error("the state is gone")
+		t.Error("state is lost")
 	}
 }
 

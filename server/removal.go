@@ -47,7 +47,8 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	case target.Voter && !slices.ContainsFunc(servers, another):
 		return 0, structs.Preconditionf(
 			"server %s has the only vote: without it there is no cluster", describeServer(target))
-	case target.ID == s.id, target.Status == serf.StatusAlive.String():
+	case target.ID == s.id,
+		target.Status == serf.StatusAlive.String():
 		return 0, structs.Preconditionf(stillAlive, describeServer(target))
 	}
 	if err := s.consensus.enter(); err != nil {
@@ -170,7 +171,8 @@ func (s *Server) isAlive(ctx context.Context, other *structs.RaftServer) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	_, err := rpc.Call(ctx, s.pool.At(other.Address), structs.StatusPing, &structs.QueryRequest{})
+	_, err := rpc.Call(ctx, s.pool.At(other.Address),
+		structs.StatusPing, &structs.QueryRequest{})
 	return err == nil
 }
 
@@ -187,7 +189,8 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 			if other.ID == s.id || !alive {
 				continue
 			}
-			_, err = rpc.Call(ctx, s.pool.At(other.Address), structs.OperatorRemove, req)
+			_, err = rpc.Call(ctx, s.pool.At(other.Address),
+				structs.OperatorRemove, req)
 			if err == nil ||
 				structs.IsKind(err, structs.KindNotFound) {
 				return nil

@@ -19,7 +19,7 @@ import (
 func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 	noLeaks(t)
 	const volumes = 3000
-	var noted atomic.Int32 // so many volumes have a call on record
+	var noted atomic.Int32 // volumes with a call on record
 	s, err := New(testConfig(t), hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,12 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 	var all []*structs.CSIVolume
 	for n := range volumes {
 		id := fmt.Sprint("v", n)
-		all = append(all, &structs.CSIVolume{ID: id, Name: id, PluginID: "pl", ExternalID: id})
+		all = append(all, &structs.CSIVolume{
+			ID:         id,
+			Name:       id,
+			PluginID:   "pl",
+			ExternalID: id,
+		})
 	}
 	if _, err := fsm.Propose(t.Context(), s, fsm.VolumePut,
 		&structs.CSIVolumeRegisterRequest{Volumes: all}); err != nil {
@@ -57,7 +62,9 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(begin)
-	r.until("calls are recorded", func() bool { return noted.Load() > 10 })
+	r.until("calls are recorded", func() bool {
+		return noted.Load() > 10
+	})
 	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +76,6 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 		}
 	}
 	if forgotten > 0 {
-		t.Errorf("%d of %d calls are forgotten", forgotten, sure)
+		t.Errorf("%d of %d recorded calls are lost", forgotten, sure)
 	}
 }

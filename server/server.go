@@ -257,7 +257,11 @@ func (s *Server) RPCAddr() string {
 
 // Members lists the servers as the gossip sees them.
 func (s *Server) Members() []*structs.AgentMember {
-	return s.members.members()
+	var out []*structs.AgentMember
+	for _, m := range s.members.serf.Members() {
+		out = append(out, agentMember(m))
+	}
+	return out
 }
 
 // Member returns this server as the gossip sees it.

@@ -92,7 +92,10 @@ func start(t *testing.T, s *Server) *running {
 		}
 	}}
 	t.Cleanup(r.stop)
-	r.until("it leads", func() bool { _, leads, _, _ := s.Leader(); return leads })
+	r.until("it leads", func() bool {
+		_, leads, _, _ := s.Leader()
+		return leads
+	})
 	return r
 }
 
@@ -103,7 +106,7 @@ func (r *running) until(what string, holds func() bool) {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-deadline:
-			r.t.Fatalf("in vain: %s", what)
+			r.t.Fatalf("condition not met: %s", what)
 		}
 	}
 }
@@ -119,7 +122,7 @@ func (r *running) rows(what string, holds func(tx *state.ReadTx) bool) {
 			return
 		}
 		if err := r.store.Wait(ctx, tx); err != nil {
-			r.t.Fatalf("in vain: %s", what)
+			r.t.Fatalf("condition not met: %s", what)
 		}
 	}
 }
@@ -127,9 +130,20 @@ func (r *running) rows(what string, holds func(tx *state.ReadTx) bool) {
 func (r *running) register(job string) {
 	r.t.Helper()
 	_, err := rpc.Call(r.t.Context(), r, structs.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
-		ID: job, Type: structs.JobService, Datacenters: []string{"dc1"}, TaskGroups: []*structs.TaskGroup{
-			{Name: "g", Count: 1,
-				Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}}}}})
+		ID:          job,
+		Type:        structs.JobService,
+		Datacenters: []string{"dc1"},
+		TaskGroups: []*structs.TaskGroup{
+			{
+				Name:  "g",
+				Count: 1,
+				Tasks: []*structs.Task{{
+					Name:   "t",
+					Driver: "exec",
+					Config: map[string]any{"command": "true"},
+				}},
+			}},
+	}})
 	if err != nil {
 		r.t.Fatalf("registering %s: %v", job, err)
 	}
@@ -151,12 +165,13 @@ func TestServer_KeepsRowsAcrossARestart(t *testing.T) {
 	}
 
 	s = run(t, cfg)
-	if !s.has("one") || s.store.Index() < index || s.id != id {
+	if !s.has("one") ||
+		s.store.Index() < index || s.id != id {
 		t.Errorf("after a restart: job %v, index %d (before %d), id %s (before %s)", s.has("one"), s.store.Index(),
 			index, s.id, id)
 	}
 	if s.consensus.fresh || s.tags()[tagBootstrap] != "1" {
-		t.Error("a server with a log takes itself for a new one")
+		t.Error("server with a log is fresh")
 	}
 	s.register("two")
 }
@@ -174,7 +189,7 @@ func TestServer_StartsFromTheSnapshotOfACompactedLog(t *testing.T) {
 	}
 	s.register("after")
 	if first, err := s.consensus.files.Log.FirstIndex(); err != nil || first < 10 {
-		t.Fatalf("the log begins at %d (%v): it was not compacted", first, err)
+		t.Fatalf("log begins at %d (%v), want a compacted log", first, err)
 	}
 	s.stop()
 	s = run(t, cfg)
@@ -204,13 +219,16 @@ func TestRestore_BringsTheStateBack(t *testing.T) {
 		return state.Job(tx, structs.DefaultNamespace, "one") != nil &&
 			state.Job(tx, structs.DefaultNamespace, "two") == nil
 	})
-	s.until("it leads on", func() bool { _, leads, _, _ := s.Leader(); return leads })
+	s.until("it leads on", func() bool {
+		_, leads, _, _ := s.Leader()
+		return leads
+	})
 	s.register("three")
 	if s.store.Index() <= before {
-		t.Errorf("the index went back from %d to %d", before, s.store.Index())
+		t.Errorf("index fell from %d to %d", before, s.store.Index())
 	}
 	if left, _ := filepath.Glob(filepath.Join(cfg.DataDir, "restore-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left behind: %v", left)
 	}
 	s.stop()
 	s = run(t, cfg)
@@ -225,7 +243,12 @@ func TestRestore_GivesNodesALease(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.HeartbeatTTL, cfg.HeartbeatGrace = time.Second, time.Second
 	s := run(t, cfg)
-	node := &structs.Node{ID: "n1", SecretID: "secret", Name: "n1", Status: structs.NodeReady}
+	node := &structs.Node{
+		ID:       "n1",
+		SecretID: "secret",
+		Name:     "n1",
+		Status:   structs.NodeReady,
+	}
 	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister,
 		&structs.NodeRegisterRequest{Node: node}); err != nil {
 		t.Fatal(err)
@@ -243,7 +266,9 @@ func TestRestore_GivesNodesALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.rows("it is as it was",
-		func(tx *state.ReadTx) bool { return state.Node(tx, "n1").Status == structs.NodeReady })
+		func(tx *state.ReadTx) bool {
+			return state.Node(tx, "n1").Status == structs.NodeReady
+		})
 	s.rows("its lease ends again", down)
 }
 
@@ -280,12 +305,14 @@ func TestRestore_OfADamagedArchiveChangesNothing(t *testing.T) {
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(s.cfg.DataDir, "restore-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left behind: %v", left)
 	}
 }
 
 func TestConfig_ValidateNamesAllFaults(t *testing.T) {
-	valid := func(c *Config) { c.DataDir, c.Name = "/data", "s1" }
+	valid := func(c *Config) {
+		c.DataDir, c.Name = "/data", "s1"
+	}
 	for name, tc := range map[string]struct {
 		edit func(*Config)
 		want []string
@@ -385,10 +412,10 @@ func TestNew_LeavesNothingOpenWhenItFails(t *testing.T) {
 			spoil(t, &cfg)
 			s, err := New(cfg, hclog.NewNullLogger())
 			if err == nil {
-				t.Fatal("a server was made")
+				t.Fatal("New returned no error")
 			}
 			if s != nil {
-				t.Error("there is a server beside the error")
+				t.Error("New returned a server with an error")
 			}
 			if cfg.DataDir != good.DataDir || strings.HasPrefix(name, "D") {
 				return
@@ -423,23 +450,27 @@ func TestLeadership_NeverRunsTheLoopsTwice(t *testing.T) {
 	var alive, begun atomic.Int32
 	loop := control.Loop{Name: "test", Run: func(ctx context.Context) {
 		if alive.Add(1) > 1 {
-			t.Error("it runs already")
+			t.Error("server runs before Run")
 		}
 		begun.Add(1)
 		<-ctx.Done()
 		time.Sleep(20 * time.Millisecond) // the longer it takes to end, the better
 		alive.Add(-1)
 	}}
-	s.loops = func() []control.Loop { return []control.Loop{loop} }
+	s.loops = func() []control.Loop {
+		return []control.Loop{loop}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	r := &running{s, t, cancel}
 	for i := range int32(5) {
-		r.until("the loop begins", func() bool { return begun.Load() == i+1 })
+		r.until("the loop begins", func() bool {
+			return begun.Load() == i+1
+		})
 		err := s.betweenLoops(t.Context(), func() error { // one of the ways to restart the loops
 			if n := alive.Load(); n != 0 {
-				t.Errorf("%d loops run", n)
+				t.Errorf("%d leader loops run, want 0", n)
 			}
 			return nil
 		})

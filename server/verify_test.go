@@ -36,12 +36,12 @@ func TestVerifier_SharesAnswersOfQuestionsThatBeginLater(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := asked.Load(); n != 1 {
-			t.Errorf("%d questions under way at once", n)
+			t.Errorf("%d questions in flight at once, want 1", n)
 		}
 		answers <- nil
 		synctest.Wait()
 		if n := asked.Load(); n != 2 {
-			t.Errorf("%d questions, want a second one for those who came during the first", n)
+			t.Errorf("%d questions, want a second for the calls that came during the first", n)
 		}
 		ask() // comes during the second: the third is for it
 		synctest.Wait()

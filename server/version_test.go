@@ -53,32 +53,39 @@ func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, answer, err := s.consensus.propose(t.Context(), entry); err != nil ||
+	if _, answer, err := s.Propose(t.Context(), entry); err != nil ||
 		structs.KindOf(answer.(error)) != structs.KindNotFound {
 		t.Errorf("a server of one: %v, %v", answer, err)
 	}
 	older := joinAsAnOlderServer(t, s)
-	s.until("the leader has heard of it", func() bool { return s.consensus.commands.Load() == 0 })
+	s.until("the leader has heard of it", func() bool {
+		return s.consensus.commands.Load() == 0
+	})
 	before := s.consensus.LastIndex()
-	if _, _, err := s.consensus.propose(t.Context(), entry); !structs.IsKind(err, structs.KindPrecondition) {
-		t.Errorf("beside an older one: %v", err)
+	if _, _, err := s.Propose(t.Context(), entry); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("with an older server: %v", err)
 	}
 	if s.consensus.LastIndex() != before {
-		t.Error("it is in the log")
+		t.Error("entry is in the log")
 	}
 	if err := older.Leave(); err != nil {
 		t.Fatal(err)
 	}
 	s.until("the leader has heard that it left",
-		func() bool { return int(s.consensus.commands.Load()) == fsm.Version() })
+		func() bool {
+			return int(s.consensus.commands.Load()) == fsm.Version()
+		})
 }
 
 func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
 	t.Helper()
 	cfg := serf.DefaultConfig()
 	cfg.Init()
-	cfg.NodeName, cfg.Tags = "older", map[string]string{tagRole: roleServer, tagRegion: s.cfg.Region,
-		tagBatches: "1"}
+	cfg.NodeName, cfg.Tags = "older", map[string]string{
+		tagRole:    roleServer,
+		tagRegion:  s.cfg.Region,
+		tagBatches: "1",
+	}
 	cfg.MemberlistConfig.BindAddr, cfg.MemberlistConfig.BindPort = "127.0.0.1", 0
 	cfg.LogOutput, cfg.MemberlistConfig.LogOutput = io.Discard, io.Discard
 	cfg.LeavePropagateDelay = 0

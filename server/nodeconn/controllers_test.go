@@ -40,8 +40,9 @@ func TestVolumeControllers_AreNearTheVolume(t *testing.T) {
 				!slices.Equal(slices.Sorted(slices.Values(got)), c.out) {
 				t.Errorf("got %v, want %v", got, c.out)
 			}
-			if c.want != nil && len(c.want.Preferred) > 0 && chooseControllers(c.all, c.want, "")[0] != c.out[0] {
-				t.Error("the preferred one is not the first")
+			if c.want != nil && len(c.want.Preferred) > 0 &&
+				chooseControllers(c.all, c.want, "")[0] != c.out[0] {
+				t.Error("preferred controller is not first")
 			}
 		})
 	}
@@ -53,7 +54,8 @@ func TestControllers_ShareTheWorkAndStickToAVolume(t *testing.T) {
 	for i := range 300 {
 		key := structs.DeriveID(uint64(i))
 		ids := chooseControllers(all, nil, key)
-		if !slices.Equal(ids, chooseControllers(all, nil, key)) || len(ids) != 3 {
+		if !slices.Equal(ids, chooseControllers(all, nil, key)) ||
+			len(ids) != 3 {
 			t.Fatalf("%s: %v", key, ids)
 		}
 		first[ids[0]]++
@@ -78,12 +80,29 @@ func twoZones(t *testing.T, update *structs.CSIPluginInstance) *state.Store {
 		}
 	}
 	for i, zone := range []string{"a", "b"} {
-		node := &structs.Node{ID: "n" + strconv.Itoa(i+1), SecretID: "s", Status: structs.NodeReady}
+		node := &structs.Node{
+			ID:       "n" + strconv.Itoa(i+1),
+			SecretID: "s",
+			Status:   structs.NodeReady,
+		}
 		node.Name = node.ID
-		info := structs.CSIInfo{PluginID: "pl", Provider: "pl.csi", Healthy: true, RequiresControllerPlugin: true}
-		controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node.ID, CSIInfo: info}
+		info := structs.CSIInfo{
+			PluginID:                 "pl",
+			Provider:                 "pl.csi",
+			Healthy:                  true,
+			RequiresControllerPlugin: true,
+		}
+		controller := &structs.CSIPluginInstance{
+			Kind:    structs.CSIKindController,
+			NodeID:  node.ID,
+			CSIInfo: info,
+		}
 		controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true}
-		half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: node.ID, CSIInfo: info}
+		half := &structs.CSIPluginInstance{
+			Kind:    structs.CSIKindNode,
+			NodeID:  node.ID,
+			CSIInfo: info,
+		}
 		half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + node.ID, AccessibleTopology: at(zone)}
 		apply(uint64(i+1), func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, &structs.NodeRegisterRequest{
@@ -102,9 +121,14 @@ func twoZones(t *testing.T, update *structs.CSIPluginInstance) *state.Store {
 
 func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 	store := twoZones(t, &structs.CSIPluginInstance{
-		Kind: structs.CSIKindController, NodeID: "n2",
-		CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "other.csi", Healthy: true,
-			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true}},
+		Kind:   structs.CSIKindController,
+		NodeID: "n2",
+		CSIInfo: structs.CSIInfo{
+			PluginID:       "pl",
+			Provider:       "other.csi",
+			Healthy:        true,
+			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true},
+		},
 	})
 	if got := Controllers(store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n1"}) {
 		t.Errorf("got %v, want n1 alone", got)
@@ -117,15 +141,21 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 
 func TestControllers_AreHealthyAndOnReadyNodes(t *testing.T) {
 	store := twoZones(t, &structs.CSIPluginInstance{
-		Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "pl"},
+		Kind:    structs.CSIKindController,
+		NodeID:  "n1",
+		CSIInfo: structs.CSIInfo{PluginID: "pl"},
 	})
 	if got := Controllers(store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n2"}) {
 		t.Errorf("got %v, want n2 alone", got)
 	}
-	v := &structs.CSIVolume{ID: "v", PluginID: "pl", Topologies: []*structs.CSITopology{at("a")},
-		RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}}
+	v := &structs.CSIVolume{
+		ID:                  "v",
+		PluginID:            "pl",
+		Topologies:          []*structs.CSITopology{at("a")},
+		RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}},
+	}
 	if got := VolumeControllers(store.Read(), v); len(got) != 0 {
-		t.Errorf("got %v, want nobody: the volume is in zone a, whatever was asked for", got)
+		t.Errorf("got %v, want none: the volume is in zone a, not in the requested zone", got)
 	}
 	v.Topologies = nil
 	if got := VolumeControllers(store.Read(), v); !slices.Equal(got, []string{"n2"}) {
@@ -167,14 +197,15 @@ func TestCallController_TriesTheNextOnlyWhenNothingWasDone(t *testing.T) {
 		}
 		_, err := Call(t.Context(), Target{s, []string{"n1", "n2"}, time.Second}, structs.ClientCSIControllerDelete,
 			&structs.ClientCSIDeleteRequest{})
-		if structs.KindOf(err) != c.err || !slices.Equal(s.calls, c.want) {
-			t.Errorf("after %q: asked %v and got %v, want %v and %q", c.first, s.calls, err, c.want, c.err)
+		if structs.KindOf(err) != c.err ||
+			!slices.Equal(s.calls, c.want) {
+			t.Errorf("after %q: called %v and got %v, want %v and %q", c.first, s.calls, err, c.want, c.err)
 		}
 	}
 	_, err := Call(t.Context(), Target{Nodes: &script{}, Limit: time.Second}, structs.ClientCSIControllerDelete,
 		&structs.ClientCSIDeleteRequest{})
 	if !structs.IsKind(err, structs.KindUnavailable) {
-		t.Errorf("nobody to ask: %v", err)
+		t.Errorf("without a node: %v", err)
 	}
 }
 

@@ -14,7 +14,9 @@ type fakeSession struct {
 }
 
 func (s *fakeSession) Done() <-chan struct{} { return s.done }
-func (s *fakeSession) RemoteAddr() net.Addr  { return &net.TCPAddr{} }
+func (s *fakeSession) RemoteAddr() net.Addr {
+	return &net.TCPAddr{}
+}
 
 func TestSessions_RemoveEndedSessions(t *testing.T) {
 	s := NewSessions()

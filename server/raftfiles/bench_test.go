@@ -24,7 +24,12 @@ func BenchmarkOpen(b *testing.B) {
 	for i := uint64(0); i < 100_000; i += 1000 {
 		batch := make([]*raft.Log, 1000)
 		for j := range batch {
-			batch[j] = &raft.Log{Index: i + uint64(j) + 1, Term: 1, Data: data, AppendedAt: time.Unix(1, 0)}
+			batch[j] = &raft.Log{
+				Index:      i + uint64(j) + 1,
+				Term:       1,
+				Data:       data,
+				AppendedAt: time.Unix(1, 0),
+			}
 		}
 		if err := f.Log.StoreLogs(batch); err != nil {
 			b.Fatal(err)
@@ -51,7 +56,11 @@ func BenchmarkGetLog(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f, err := Open(Options{DataDir: dir, ID: id, Logger: hclog.NewNullLogger()})
+	f, err := Open(Options{
+		DataDir: dir,
+		ID:      id,
+		Logger:  hclog.NewNullLogger(),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -87,7 +96,11 @@ func BenchmarkStoreLog(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			f, err := Open(Options{DataDir: dir, ID: id, Logger: hclog.NewNullLogger()})
+			f, err := Open(Options{
+				DataDir: dir,
+				ID:      id,
+				Logger:  hclog.NewNullLogger(),
+			})
 			if err != nil {
 				b.Fatal(err)
 			}

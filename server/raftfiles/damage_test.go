@@ -30,10 +30,10 @@ func offsets(rnd *rand.Rand, size, stride int) (list []int) {
 // nothing that can be read is different.
 func TestOpen_RefusesAChangedByte(t *testing.T) {
 	t.Parallel()
-	dir := used(t)
+	dir := usedDir(t)
 	want := mustContent(t, dir)
 	rnd := random(t)
-	to := copied(t, dir)
+	to := copyDir(t, dir)
 	for _, name := range filesOf(t, dir) {
 		whole, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -47,7 +47,7 @@ func TestOpen_RefusesAChangedByte(t *testing.T) {
 			if refuses(t, to, name, damaged, want) {
 				refused++
 			} else { // Open has written to it
-				to = copied(t, dir)
+				to = copyDir(t, dir)
 			}
 		}
 		if err := os.WriteFile(filepath.Join(to, name), whole, 0o600); err != nil {
@@ -89,10 +89,10 @@ func refuses(t *testing.T, dir, name string, damaged []byte, want string) bool {
 	}
 	got, err := content(f)
 	if err := errors.Join(err, f.Close()); err != nil {
-		t.Errorf("%s: found after the start: %v", name, err)
+		t.Errorf("%s: found only after the start: %v", name, err)
 	}
 	if got != want {
-		t.Errorf("%s: a change is read as if it were written", name)
+		t.Errorf("%s: a changed byte is read without an error", name)
 	}
 	return false
 }
@@ -109,9 +109,9 @@ func TestOpen_RefusesADamagedLastWrite(t *testing.T) {
 		func(b []byte, at int) { b[at] ^= 1 },
 		func(b []byte, at int) { clear(b[at-8:]) },
 	} {
-		killed := copied(t, dir)
+		killed := copyDir(t, dir)
 		damaged := filepath.Join(killed, "raft", "wal", filepath.Base(path))
-		edit(t, damaged, func(b []byte) []byte {
+		editFile(t, damaged, func(b []byte) []byte {
 			change(b, bytes.LastIndex(b, entry(10).Data))
 			return b
 		})
@@ -124,7 +124,7 @@ func TestOpen_RefusesADamagedLastWrite(t *testing.T) {
 // TestOpen_RefusesACutOrMissingFile cuts and removes each file.
 func TestOpen_RefusesACutOrMissingFile(t *testing.T) {
 	t.Parallel()
-	dir := used(t)
+	dir := usedDir(t)
 	want := mustContent(t, dir)
 	for _, name := range filesOf(t, dir) {
 		whole, err := os.ReadFile(filepath.Join(dir, name))
@@ -133,17 +133,20 @@ func TestOpen_RefusesACutOrMissingFile(t *testing.T) {
 		}
 		for _, size := range []int{0, 1, len(whole) / 4, len(whole) - 1} {
 			// The last segment is not full: a cut in its unused end takes nothing away.
-			if !refuses(t, copied(t, dir), name, whole[:size], want) && size < 2 {
+			if !refuses(t, copyDir(t, dir), name, whole[:size], want) &&
+				size < 2 {
 				t.Errorf("%s: cut to %d bytes, accepted", name, size)
 			}
 		}
-		to := copied(t, dir)
+		to := copyDir(t, dir)
 		if err := os.Remove(filepath.Join(to, name)); err != nil {
 			t.Fatal(err)
 		}
 		f, err := openFiles(to)
-		optional := name == markName || filepath.Base(name) == snapshotSum // older versions have none
-		if (err == nil) != optional || err != nil && !strings.Contains(err.Error(), filepath.Dir(name)) {
+		optional := name == markName || filepath.Base(name) == snapshotSum // makeOlder versions have none
+		if (err == nil) != optional ||
+			err != nil &&
+				!strings.Contains(err.Error(), filepath.Dir(name)) {
 			t.Errorf("%s: removed: %v", name, err)
 		}
 		if err == nil {
@@ -154,9 +157,9 @@ func TestOpen_RefusesACutOrMissingFile(t *testing.T) {
 
 func TestOpen_RefusesAMissingDirectory(t *testing.T) {
 	t.Parallel()
-	dir := used(t)
+	dir := usedDir(t)
 	for _, name := range []string{"raft", "raft/wal", "raft/snapshots"} {
-		to := copied(t, dir)
+		to := copyDir(t, dir)
 		if err := os.RemoveAll(filepath.Join(to, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +184,7 @@ func TestOpen_RefusesAMissingSnapshot(t *testing.T) {
 	takeSnapshot(t, f, 20, "installed")
 	mustClose(t, f)
 	mustClose(t, mustOpen(t, installed))
-	older := used(t) // has no mark
+	older := usedDir(t) // has no mark
 	if err := os.Remove(filepath.Join(older, markName)); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +201,7 @@ func TestOpen_RefusesAMissingSnapshot(t *testing.T) {
 
 func TestOpen_KeepsSegmentsWithoutTheirList(t *testing.T) {
 	t.Parallel()
-	dir := used(t)
+	dir := usedDir(t)
 	for _, name := range []string{"raft/wal/wal-meta.db", markName} { // as an older version leaves them
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -220,7 +223,10 @@ func TestOpen_NamesAFullDisk(t *testing.T) {
 		t.Skip("needs root: mounts a file system")
 	}
 	t.Parallel()
-	for what, from := range map[string]string{"of this version": used(t), "of an older version": olderDir(t)} {
+	for what, from := range map[string]string{
+		"of this version":     usedDir(t),
+		"of an older version": olderDir(t),
+	} {
 		dir := t.TempDir()
 		if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
 			t.Fatal(err)
@@ -230,7 +236,7 @@ func TestOpen_NamesAFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 2<<20), 0o600); !diskfault.NoSpace(err) {
-			t.Fatalf("the disk did not fill up: %v", err)
+			t.Fatalf("disk is not full: %v", err)
 		}
 		f, err := openFiles(dir)
 		switch {
@@ -238,8 +244,9 @@ func TestOpen_NamesAFullDisk(t *testing.T) {
 			mustClose(t, f)
 		case what == "of this version":
 			t.Errorf("%s: %v", what, err)
-		case !diskfault.NoSpace(err) || strings.Contains(err.Error(), "remove"):
-			t.Errorf("%s: a full disk is taken for damage: %v", what, err)
+		case !diskfault.NoSpace(err) ||
+			strings.Contains(err.Error(), "remove"):
+			t.Errorf("%s: a full disk is reported as damage: %v", what, err)
 		}
 	}
 }

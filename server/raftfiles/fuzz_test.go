@@ -11,7 +11,11 @@ import (
 )
 
 func FuzzDecodeMark(f *testing.F) {
-	f.Add(markRecord{id: structs.NewID(), last: 7, snapshot: 3}.encode())
+	f.Add(markRecord{
+		id:       structs.NewID(),
+		last:     7,
+		snapshot: 3,
+	}.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := decodeMark(b); err == nil && !bytes.Equal(r.encode(), b) {
 			t.Fatal("accepted bytes that encode does not make")
@@ -40,7 +44,8 @@ func FuzzScanSegment(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 8, 0, 0, 0}, 20))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := scanSegment(b)
-		if c.end > len(b) || len(c.offsets)*frameHeader > len(b) {
+		if c.end > len(b) ||
+			len(c.offsets)*frameHeader > len(b) {
 			t.Fatalf("%d entries up to %d in %d bytes", len(c.offsets), c.end, len(b))
 		}
 	})

@@ -27,8 +27,11 @@ func openFiles(dir string) (*Files, error) {
 		return nil, err
 	}
 	return Open(Options{
-		DataDir: dir, ID: id, SegmentSize: testSegment, Logger: hclog.NewNullLogger(),
-		Fatal: func(err error) { panic(err) },
+		DataDir:     dir,
+		ID:          id,
+		SegmentSize: testSegment,
+		Logger:      hclog.NewNullLogger(),
+		Fatal:       func(err error) { panic(err) },
 	})
 }
 
@@ -51,7 +54,10 @@ func mustClose(t *testing.T, f *Files) {
 
 func entry(index uint64) *raft.Log {
 	return &raft.Log{
-		Index: index, Term: 3, Type: raft.LogCommand, Data: bytes.Repeat([]byte{byte(index)}, 200),
+		Index:      index,
+		Term:       3,
+		Type:       raft.LogCommand,
+		Data:       bytes.Repeat([]byte{byte(index)}, 200),
 		AppendedAt: time.Unix(1700000000, int64(index)),
 	}
 }
@@ -86,8 +92,8 @@ func takeSnapshot(t *testing.T, f *Files, index uint64, state string) {
 	}
 }
 
-// used makes a data directory with several segments, cut at both ends, and with two snapshots.
-func used(t *testing.T) string {
+// usedDir makes a data directory with several segments, cut at both ends, and with two snapshots.
+func usedDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	f := mustOpen(t, dir)
@@ -184,8 +190,8 @@ func filesOf(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// copied returns a copy of a data directory.
-func copied(t *testing.T, dir string) string {
+// copyDir returns a copy of a data directory.
+func copyDir(t *testing.T, dir string) string {
 	t.Helper()
 	to, err := os.MkdirTemp(t.TempDir(), "")
 	if err != nil {
@@ -197,7 +203,7 @@ func copied(t *testing.T, dir string) string {
 	return to
 }
 
-func edit(t *testing.T, path string, change func([]byte) []byte) {
+func editFile(t *testing.T, path string, change func([]byte) []byte) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -208,8 +214,8 @@ func edit(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// older makes the files of a version that wrote no checksums.
-func older(t *testing.T, dir string) {
+// makeOlder makes the files of a version that wrote no checksums.
+func makeOlder(t *testing.T, dir string) {
 	t.Helper()
 	walDir := filepath.Join(dir, "raft", "wal")
 	if err := os.MkdirAll(walDir, 0o700); err != nil {
@@ -235,6 +241,6 @@ func older(t *testing.T, dir string) {
 func olderDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	older(t, dir)
+	makeOlder(t, dir)
 	return dir
 }

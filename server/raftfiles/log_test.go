@@ -13,7 +13,7 @@ import (
 // TestLog_RefusesADamagedEntryAtReading changes a byte while the log is open.
 func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
 	t.Parallel()
-	dir := used(t)
+	dir := usedDir(t)
 	f := mustOpen(t, dir)
 	var fatal error
 	f.Log.fatal = func(err error) { fatal = err }
@@ -38,7 +38,8 @@ func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
 			if err := errors.Join(err, err2, file.Close()); err != nil {
 				t.Fatal(err)
 			}
-			if read == nil || fatal == nil || !strings.Contains(fatal.Error(), path) {
+			if read == nil || fatal == nil ||
+				!strings.Contains(fatal.Error(), path) {
 				t.Errorf("entry %d, byte %d: %v, %v", index, offset, read, fatal)
 			}
 			if err := f.Log.GetLog(index, &got); err != nil {
@@ -49,7 +50,7 @@ func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
 	var none raft.Log
 	fatal = nil
 	if err := f.Log.GetLog(999, &none); err != raft.ErrLogNotFound || fatal != nil {
-		t.Errorf("an entry that is not there: %v, %v", err, fatal)
+		t.Errorf("missing entry: %v, %v", err, fatal)
 	}
 }
 
@@ -58,7 +59,7 @@ func TestLog_RefusesADamagedEntryAtReading(t *testing.T) {
 func TestLog_RefusesAnotherEntry(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	older(t, dir)
+	makeOlder(t, dir)
 	f := mustOpen(t, dir)
 	info := f.Log.meta.state().Segments[0]
 	path, _ := f.Log.meta.segmentOf(2)
@@ -78,7 +79,7 @@ func TestLog_RefusesAnotherEntry(t *testing.T) {
 	}
 }
 
-func TestTakeSum_CoversEveryField(t *testing.T) {
+func TestRemoveSum_CoversEveryField(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(e *raft.Log){
 		"nothing": func(*raft.Log) {}, "index": func(e *raft.Log) { e.Index++ },

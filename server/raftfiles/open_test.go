@@ -33,7 +33,7 @@ func TestOpen_StartsANewDirectoryAndKeepsItsID(t *testing.T) {
 
 func TestServerID_NamesTheIDOfItsLog(t *testing.T) {
 	t.Parallel()
-	dir := used(t)
+	dir := usedDir(t)
 	id, err := ServerID(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestServerID_NamesTheIDOfItsLog(t *testing.T) {
 func TestOpen_AcceptsAndCompletesFilesOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	older(t, dir)
+	makeOlder(t, dir)
 	f := mustOpen(t, dir)
 	appendEntries(t, f, 101, 120)
 	term, err := f.Log.GetUint64([]byte("CurrentTerm"))
@@ -71,7 +71,7 @@ func TestOpen_AcceptsAndCompletesFilesOfAnOlderVersion(t *testing.T) {
 	for i := range uint64(120) {
 		if !strings.Contains(text, fmt.Sprintf("%d 3 0 %x  %d\n", i+1, entry(i+1).Data,
 			entry(i+1).AppendedAt.UnixNano())) {
-			t.Fatalf("entry %d is not as it was", i+1)
+			t.Fatalf("entry %d differs", i+1)
 		}
 	}
 	first := filepath.Join(dir, filesOf(t, dir)[0])
@@ -79,7 +79,10 @@ func TestOpen_AcceptsAndCompletesFilesOfAnOlderVersion(t *testing.T) {
 		first = filepath.Join(dir, "raft", "wal", name) // the first segment, of the older version
 		break
 	}
-	edit(t, first, func(b []byte) []byte { b[100] ^= 1; return b })
+	editFile(t, first, func(b []byte) []byte {
+		b[100] ^= 1
+		return b
+	})
 	if _, err := openFiles(dir); err == nil || !strings.Contains(err.Error(), first) {
 		t.Errorf("an older entry was changed: %v", err)
 	}
@@ -88,7 +91,7 @@ func TestOpen_AcceptsAndCompletesFilesOfAnOlderVersion(t *testing.T) {
 func TestOpen_NamesADamagedListOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	older(t, dir)
+	makeOlder(t, dir)
 	whole, err := os.ReadFile(filepath.Join(dir, "raft", "wal", metaName))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +100,7 @@ func TestOpen_NamesADamagedListOfAnOlderVersion(t *testing.T) {
 		"empty": {}, "cut": whole[:len(whole)/4], "noise": bytes.Repeat([]byte("noise"), 5000),
 		"short": whole[:5000], "pages": append(bytes.Clone(whole[:8192]), make([]byte, len(whole)-8192)...),
 	} {
-		to := copied(t, dir) // bbolt keeps its lock when it panics
+		to := copyDir(t, dir) // bbolt keeps its lock when it panics
 		path := filepath.Join(to, "raft", "wal", metaName)
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
@@ -128,7 +131,7 @@ func TestOpen_DropsAnInterruptedWrite(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, markName), keep.encode(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		edit(t, path, func(b []byte) []byte {
+		editFile(t, path, func(b []byte) []byte {
 			end := scanSegment(before).end
 			switch what {
 			case "cut": // the second entry and the commit have not come
@@ -198,13 +201,13 @@ func TestOpen_RemovesALogThatASnapshotReplaced(t *testing.T) {
 
 func TestOpen_RemovesUnfinishedSnapshots(t *testing.T) {
 	t.Parallel()
-	dir := used(t)
+	dir := usedDir(t)
 	left := filepath.Join(dir, "raft", "snapshots", "3-60-1.tmp")
 	if err := os.MkdirAll(left, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, mustOpen(t, dir))
 	if pathExists(left) {
-		t.Error("it is still there")
+		t.Error("snapshot still exists")
 	}
 }

@@ -22,7 +22,7 @@ func TestStoreLogs_RejectsUnreadableEntries(t *testing.T) {
 	appendEntries(t, f, 1, 3)
 	err := f.Log.StoreLogs([]*raft.Log{entry(4), oversized(5)})
 	if err == nil || !strings.Contains(err.Error(), "the log entry 5 has ") {
-		t.Errorf("it is stored: %v", err)
+		t.Errorf("entry is stored: %v", err)
 	}
 	large := entry(4)
 	large.Data = make([]byte, segment.MaxEntrySize-recordOverhead-sumSize)
@@ -53,7 +53,7 @@ func TestGetLog_DistinguishesATooLargeEntryFromDamage(t *testing.T) {
 		text := fmt.Sprint(err)
 		if !strings.Contains(text, "the log entry 102 has 671088") || !strings.Contains(text, "raft/wal/0000") ||
 			strings.Contains(text, "102 is damaged") {
-			t.Errorf("it says: %s", text)
+			t.Errorf("got error: %s", text)
 		}
 		for _, i := range []uint64{1, 100, 101, 103} {
 			if err := f.Log.GetLog(i, &raft.Log{}); err != nil {

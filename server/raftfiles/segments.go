@@ -152,7 +152,8 @@ func (o *opening) checkTail(
 			"path", path,
 			"offset", c.end,
 			"bytes", len(rest))
-		if err := eraseBytes(path, c.end, len(rest)); err != nil {
+		err := eraseBytes(path, c.end, len(rest))
+		if err != nil {
 			return 0, fmt.Errorf("%s: %w", path, err)
 		}
 	}

@@ -143,7 +143,8 @@ func checkSnapshot(dir string) (index uint64, file string, err error) {
 	if err != nil {
 		return 0, snapshotMeta, err
 	}
-	if err := checkState(filepath.Join(dir, snapshotState), meta); err != nil {
+	err = checkState(filepath.Join(dir, snapshotState), meta)
+	if err != nil {
 		return 0, snapshotState, err
 	}
 	if noSum {
