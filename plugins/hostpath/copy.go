@@ -47,11 +47,16 @@ func canReflink(dir string) bool {
 	}
 	defer os.Remove(b.Name())
 	defer b.Close()
-	return unix.IoctlFileClone(int(b.Fd()), int(a.Fd())) == nil
+	return reflink(a, b) == nil
+}
+
+// reflink makes dst share the blocks of src.
+func reflink(src, dst *os.File) error {
+	return unix.IoctlFileClone(int(dst.Fd()), int(src.Fd()))
 }
 
 func copyFile(ctx context.Context, src, dst *os.File) error {
-	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil {
+	if reflink(src, dst) == nil {
 		return nil
 	}
 	info, err := src.Stat()
@@ -314,7 +319,8 @@ func copyXattrs(src, dst *os.File) error {
 			continue // removed meanwhile
 		}
 		err = unix.Fsetxattr(int(dst.Fd()), name, value[:m], 0)
-		unsupported := errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EPERM)
+		unsupported := errors.Is(err, unix.ENOTSUP) ||
+			errors.Is(err, unix.EPERM)
 		if err != nil && !unsupported {
 			return fmt.Errorf("extended attribute %s: %w", name, err)
 		}

@@ -86,7 +86,12 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 			return s, err
 		}
 		return source{
-			"volume", v.ID, v.Type, v.FSType, v.Size, v.FSSize,
+			kind:   "volume",
+			id:     v.ID,
+			typ:    v.Type,
+			fsType: v.FSType,
+			size:   v.Size,
+			fsSize: v.FSSize,
 		}, nil
 	case c.GetSnapshot() != nil:
 		n, err := d.snapshot(c.GetSnapshot().GetSnapshotId())
@@ -94,7 +99,12 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 			return s, err
 		}
 		return source{
-			"snapshot", n.ID, n.Type, n.FSType, n.Size, n.FSSize,
+			kind:   "snapshot",
+			id:     n.ID,
+			typ:    n.Type,
+			fsType: n.FSType,
+			size:   n.Size,
+			fsSize: n.FSSize,
 		}, nil
 	}
 	return s, invalidf("volume_content_source names neither a volume nor a snapshot")
@@ -104,11 +114,13 @@ func decideParams(w *createRequest) error {
 	w.thick = true
 	for k, v := range w.params {
 		switch {
-		case k == paramType && (v == typeDirectory || v == typeImage):
+		case k == paramType &&
+			(v == typeDirectory || v == typeImage):
 			w.typ = v
 		case k == paramType:
 			return invalidf("parameter type %q: there are directory and image", v)
-		case k == paramProvisioning && (v == "thin" || v == "thick"):
+		case k == paramProvisioning &&
+			(v == "thin" || v == "thick"):
 			w.thick = v == "thick"
 		case k == paramProvisioning:
 			return invalidf("parameter provisioning %q: there are thin and thick", v)
@@ -156,7 +168,8 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 		return invalidf(
 			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
-	if _, ok := filesystems[w.fsType]; w.fsType != "" && !ok {
+	_, known := filesystems[w.fsType]
+	if w.fsType != "" && !known {
 		return invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
 	for _, c := range capabilities {

@@ -84,7 +84,8 @@ func (d *driver) intercept(
 	defer func() {
 		if p := recover(); p != nil {
 			d.logger.Error("csi call panicked",
-				"method", method, "panic", p, "stack", string(debug.Stack()))
+				"method", method, "panic", p,
+				"stack", string(debug.Stack()))
 			err = fail(codes.Internal, "%s panicked: %v", method, p)
 		}
 		took := time.Since(start)
@@ -94,7 +95,8 @@ func (d *driver) intercept(
 		}
 		code := codeOf(err)
 		d.logger.Warn("csi call failed",
-			"method", method, "code", code.String(), "error", err, "took", took)
+			"method", method, "code", code.String(),
+			"error", err, "took", took)
 		resp = nil
 		err = status.Error(code, err.Error())
 	}()

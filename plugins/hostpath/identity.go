@@ -68,7 +68,10 @@ func (d *driver) isHere(t *csi.Topology) bool {
 
 // checkReachable rejects a requirement that this node does not meet.
 func (d *driver) checkReachable(r *csi.TopologyRequirement) error {
-	lists := [][]*csi.Topology{r.GetRequisite(), r.GetPreferred()}
+	lists := [][]*csi.Topology{
+		r.GetRequisite(),
+		r.GetPreferred(),
+	}
 	for _, list := range lists {
 		if slices.ContainsFunc(list, d.isHere) {
 			return nil

@@ -15,7 +15,11 @@ var idPattern = regexp.MustCompile(`^(vol|snap)-[0-9a-f]{20}-[0-9a-f]{8}$`)
 
 // newRecord returns the head of a new record.
 func (d *driver) newRecord(kind, name string) recordHead {
-	return recordHead{ID: d.newID(kind), Name: name, State: stateCreating}
+	return recordHead{
+		ID:    d.newID(kind),
+		Name:  name,
+		State: stateCreating,
+	}
 }
 
 // newID makes an id: a safe path component, unique over all nodes.

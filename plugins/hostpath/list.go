@@ -55,7 +55,9 @@ func (d *driver) ListVolumes(
 	_ context.Context, req *csi.ListVolumesRequest,
 ) (*csi.ListVolumesResponse, error) {
 	page, next, err := pageOf(
-		d.store.volumes.listReady(), req.GetStartingToken(), req.GetMaxEntries())
+		d.store.volumes.listReady(),
+		req.GetStartingToken(),
+		req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,9 @@ func (d *driver) ListSnapshots(
 			n.Source != cmp.Or(req.GetSourceVolumeId(), n.Source)
 	})
 	page, next, err := pageOf(
-		wanted, req.GetStartingToken(), req.GetMaxEntries())
+		wanted,
+		req.GetStartingToken(),
+		req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}

@@ -126,7 +126,8 @@ func loopStatus(dev *os.File, image string) *unix.LoopInfo64 {
 		return nil
 	}
 	info, err := unix.IoctlLoopGetStatus64(int(dev.Fd()))
-	if err != nil || info.Inode != st.Ino || info.Device != uint64(st.Dev) {
+	if err != nil || info.Inode != st.Ino ||
+		info.Device != uint64(st.Dev) {
 		return nil
 	}
 	return info

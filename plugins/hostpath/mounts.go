@@ -174,7 +174,8 @@ func (d *driver) checkUnexposed(v *volume) error {
 		if base != nil && !inside {
 			below := strings.TrimPrefix(dir, base.Mountpoint)
 			root := filepath.Join(base.Root, below)
-			inside = m.Major == base.Major && m.Minor == base.Minor &&
+			inside = m.Major == base.Major &&
+				m.Minor == base.Minor &&
 				within(m.Root, root)
 		}
 		if inside {
@@ -203,8 +204,9 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 	if bits == 0 {
 		return nil
 	}
+	flags := unix.MS_BIND | unix.MS_REMOUNT | bits
 	err := retryEBUSY(d.ctx, func() error {
-		return unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|bits, "")
+		return unix.Mount("", path, "", flags, "")
 	})
 	if err == nil {
 		return nil

@@ -75,8 +75,10 @@ func (d *driver) recordTarget(v *volume, path string, t *target) error {
 		if err != nil {
 			return err
 		}
-		same := old.Use.equal(t.Use) && old.ReadOnly == t.ReadOnly
-		single := singlePath[modeOf(t.Use)] || singlePath[modeOf(old.Use)]
+		same := old.Use.equal(t.Use) &&
+			old.ReadOnly == t.ReadOnly
+		single := singlePath[modeOf(t.Use)] ||
+			singlePath[modeOf(old.Use)]
 		switch {
 		case other == path && shown && old.Ready && !same:
 			return fail(codes.AlreadyExists,
@@ -233,7 +235,8 @@ func removeTarget(path string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST):
+	case errors.Is(err, unix.ENOTEMPTY),
+		errors.Is(err, unix.EEXIST):
 		return preconditionf("%s holds files that are not the volume's: it is left alone", path)
 	}
 	return err

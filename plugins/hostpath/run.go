@@ -129,7 +129,9 @@ func Run(ctx context.Context, cfg Config) error {
 	csi.RegisterControllerServer(srv, d)
 	csi.RegisterNodeServer(srv, d)
 	cfg.Logger.Info("csi driver listening",
-		"endpoint", cfg.Endpoint, "node_id", cfg.NodeID, "data_dir", cfg.DataDir)
+		"endpoint", cfg.Endpoint,
+		"node_id", cfg.NodeID,
+		"data_dir", cfg.DataDir)
 
 	group.Go(func() error {
 		err := srv.Serve(listener)

@@ -90,7 +90,8 @@ func (d *driver) stage(v *volume) error {
 		}
 	}
 	crash("stage mounted")
-	if v.Type == typeImage && !v.Stage.Use.Block && v.FSSize < v.Size {
+	if v.Type == typeImage && !v.Stage.Use.Block &&
+		v.FSSize < v.Size {
 		// The stage has not grown the file system before the mount: it is xfs, or it was mounted. It works
 		// with its size, so a failure is only logged.
 		err = d.growInUse(v, v.Stage.Use, v.Stage.Path)

@@ -101,7 +101,8 @@ func (v *volume) valid() bool {
 	if v.Stage != nil && !filepath.IsAbs(v.Stage.Path) {
 		return false
 	}
-	return knownType(v.Type) && v.Size >= 0 && v.FSSize >= 0
+	return knownType(v.Type) &&
+		v.Size >= 0 && v.FSSize >= 0
 }
 
 func knownType(name string) bool {
@@ -120,7 +121,8 @@ type snapshot struct {
 }
 
 func (s *snapshot) valid() bool {
-	return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0
+	return knownType(s.Type) &&
+		s.Size >= 0 && s.FSSize >= 0
 }
 
 // row is the common part of volumes and snapshots.
@@ -258,7 +260,9 @@ func (s *recordDir[R]) validRecord(r R, dir string) bool {
 	}
 	states := []string{stateCreating, stateReady, stateDeleting}
 	h := r.head()
-	return h.ID == dir && slices.Contains(states, h.State) && r.valid()
+	return h.ID == dir &&
+		slices.Contains(states, h.State) &&
+		r.valid()
 }
 
 // getRecord finds a row.
