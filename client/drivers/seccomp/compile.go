@@ -129,6 +129,16 @@ func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) 
 	high := bpf.LoadAbsolute{Off: low.Off + 4, Size: 4}
 	lowValue := uint32(a.Value)
 	highValue := uint32(a.Value >> 32)
+	// ordered compares the high words, and the low words if the high words are equal.
+	ordered := func(highFails, lowFails bpf.JumpTest) []bpf.Instruction {
+		return []bpf.Instruction{
+			high,
+			jump(highFails, highValue, rest+3),
+			jump(bpf.JumpNotEqual, highValue, 2),
+			low,
+			jump(lowFails, lowValue, rest),
+		}
+	}
 	switch a.Op {
 	case specs.OpEqualTo:
 		return []bpf.Instruction{
@@ -138,21 +148,9 @@ func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) 
 			jump(bpf.JumpNotEqual, lowValue, rest),
 		}, nil
 	case specs.OpLessThan:
-		return []bpf.Instruction{
-			high,
-			jump(bpf.JumpGreaterThan, highValue, rest+3),
-			jump(bpf.JumpNotEqual, highValue, 2),
-			low,
-			jump(bpf.JumpGreaterOrEqual, lowValue, rest),
-		}, nil
+		return ordered(bpf.JumpGreaterThan, bpf.JumpGreaterOrEqual), nil
 	case specs.OpGreaterThan:
-		return []bpf.Instruction{
-			high,
-			jump(bpf.JumpLessThan, highValue, rest+3),
-			jump(bpf.JumpNotEqual, highValue, 2),
-			low,
-			jump(bpf.JumpLessOrEqual, lowValue, rest),
-		}, nil
+		return ordered(bpf.JumpLessThan, bpf.JumpLessOrEqual), nil
 	case specs.OpMaskedEqual: // Value is the mask
 		return []bpf.Instruction{
 			high,
