@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,48 +34,50 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
+// detectCases are mount tables, the content of cgroup.controllers, and the controllers that detect finds.
+var detectCases = []struct {
+	name, mounts, has string
+	want              []string
+	missing           []string
+}{
+	{
+		name:   "unified",
+		mounts: "41 31 0:38 / UNIFIED rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n",
+		has:    "cpuset cpu io memory pids",
+		want:   []string{"cpu(v2)", "memory(v2)", "pids(v2)"},
+	},
+	{
+		name: "v1",
+		mounts: "1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n" +
+			"1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
+			"1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n",
+		want: []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"},
+	},
+	{
+		name: "hybrid",
+		mounts: "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
+			"41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
+		has:  "cpu pids",
+		want: []string{"cpu(v2)", "memory(v1)", "pids(v2)"},
+	},
+	{
+		name:    "no memory",
+		mounts:  "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
+		has:     "cpu",
+		want:    []string{"cpu(v2)"},
+		missing: []string{"memory", "pids"},
+	},
+	{
+		name:    "none",
+		mounts:  "garbage\n1 2 3 - x\n",
+		missing: []string{"cpu", "cpuacct", "memory", "pids"},
+	},
+}
+
 func TestDetect_FindsTheHierarchies(t *testing.T) {
 	dir := t.TempDir()
 	unified := dir + "/unified"
-	cases := []struct {
-		name, mounts, has string
-		want              []string
-		missing           []string
-	}{
-		{
-			name:   "unified",
-			mounts: "41 31 0:38 / UNIFIED rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n",
-			has:    "cpuset cpu io memory pids",
-			want:   []string{"cpu(v2)", "memory(v2)", "pids(v2)"},
-		},
-		{
-			name: "v1",
-			mounts: "1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n" +
-				"1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
-				"1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n",
-			want: []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"},
-		},
-		{
-			name: "hybrid",
-			mounts: "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n" +
-				"41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
-			has:  "cpu pids",
-			want: []string{"cpu(v2)", "memory(v1)", "pids(v2)"},
-		},
-		{
-			name:    "no memory",
-			mounts:  "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n",
-			has:     "cpu",
-			want:    []string{"cpu(v2)"},
-			missing: []string{"memory", "pids"},
-		},
-		{
-			name:    "none",
-			mounts:  "garbage\n1 2 3 - x\n",
-			missing: []string{"cpu", "cpuacct", "memory", "pids"},
-		},
-	}
-	for _, c := range cases {
+	for _, c := range detectCases {
 		t.Run(c.name, func(t *testing.T) {
 			writeFile(t, unified+"/cgroup.controllers", c.has+"\n")
 			writeFile(t, dir+"/mountinfo", otherMount+strings.ReplaceAll(c.mounts, "UNIFIED", unified))
@@ -82,11 +85,7 @@ func TestDetect_FindsTheHierarchies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var missing []string
-			for k := range m.Missing {
-				missing = append(missing, k)
-			}
-			slices.Sort(missing)
+			missing := slices.Sorted(maps.Keys(m.Missing))
 			got := m.Controllers()
 			if !slices.Equal(got, c.want) || !slices.Equal(missing, c.missing) {
 				t.Fatalf("got the controllers %v, missing %v; want %v, %v", got, missing, c.want, c.missing)
