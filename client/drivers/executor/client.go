@@ -140,7 +140,7 @@ func (t *task) kill(ctx context.Context) error {
 		return err
 	}
 	t.reapChild()
-	// The supervisor does not change its record any more.
+	// The supervisor has ended, so this is its last record.
 	r, err = readRecord(t.dir)
 	if err != nil || r == nil {
 		return err

@@ -21,7 +21,7 @@ import (
 type process interface {
 	PID() int
 	Signal(unix.Signal) error
-	Kill() error // kills all processes of a sandbox
+	Kill() error // kills all processes of a sandbox, and the first process of a bare program
 	Wait() (sandbox.Exit, error)
 }
 
