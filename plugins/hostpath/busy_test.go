@@ -77,17 +77,17 @@ func TestAttach_KeepsADeviceThatWasToBeDetached(t *testing.T) {
 	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = detach(image) })
+	t.Cleanup(func() { _ = detachImage(image) })
 	attached := func() *os.File {
 		t.Helper()
-		dev, err := attach(t.Context(), image, false, false)
+		dev, err := attachImage(t.Context(), image, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return dev
 	}
 	first := attached()
-	if err := detach(image); err != nil {
+	if err := detachImage(image); err != nil {
 		t.Fatal(err)
 	}
 	second := attached()
@@ -95,7 +95,7 @@ func TestAttach_KeepsADeviceThatWasToBeDetached(t *testing.T) {
 	if devices, err := loopsOf(image); err != nil || len(devices) != 1 {
 		t.Fatalf("attached to %v, %v", devices, err)
 	}
-	if err := detach(image); err != nil {
+	if err := detachImage(image); err != nil {
 		t.Fatal(err)
 	}
 	if devices, err := loopsOf(image); err != nil || len(devices) != 0 {

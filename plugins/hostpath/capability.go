@@ -60,14 +60,14 @@ func useOf(c *csi.VolumeCapability) capability {
 	}
 }
 
-// readers are the modes without a writer.
-var readers = map[csi.VolumeCapability_AccessMode_Mode]bool{
+// readerModes are the modes without a writer.
+var readerModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY: true,
 	csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY:  true,
 }
 
-// singlePath are the modes in which a volume is published at one path only.
-var singlePath = map[csi.VolumeCapability_AccessMode_Mode]bool{
+// singlePathModes are the modes in which a volume is published at one path only.
+var singlePathModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER:        true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER: true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:   true,

@@ -54,7 +54,7 @@ func (d *driver) CreateVolume(
 	if sourceID != "" {
 		keys = append(keys, sourceID) // no call changes a source during the copy
 	}
-	release, err := d.lock(keys...)
+	release, err := d.lockKeys(keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +70,11 @@ func (d *driver) CreateVolume(
 	v, found := d.store.volumes.findByName(w.name)
 	switch {
 	case found && v.State != stateReady:
-		return nil, fail(codes.Aborted,
+		return nil, failf(codes.Aborted,
 			"volume %s of that name is being deleted", v.ID)
 	case found:
 		if field := w.differenceTo(v); field != "" {
-			return nil, fail(codes.AlreadyExists,
+			return nil, failf(codes.AlreadyExists,
 				"volume %s of that name has another %s", v.ID, field)
 		}
 	default:
@@ -83,10 +83,10 @@ func (d *driver) CreateVolume(
 			return nil, err
 		}
 	}
-	return &csi.CreateVolumeResponse{Volume: d.describe(v)}, nil
+	return &csi.CreateVolumeResponse{Volume: d.describeVolume(v)}, nil
 }
 
-func (d *driver) describe(v *volume) *csi.Volume {
+func (d *driver) describeVolume(v *volume) *csi.Volume {
 	return &csi.Volume{
 		VolumeId:           v.ID,
 		CapacityBytes:      v.Size,
@@ -136,7 +136,7 @@ func putBooked[R row](d *driver, rows *recordDir[R], r R, size int64) error {
 		return err
 	}
 	if size > left {
-		return fail(codes.ResourceExhausted,
+		return failf(codes.ResourceExhausted,
 			"node %s has %d free bytes, %d are requested", d.cfg.NodeID, left, size)
 	}
 	return rows.putRecord(r)
@@ -219,7 +219,7 @@ func (d *driver) DeleteVolume(
 	if id == "" {
 		return nil, invalidf("volume_id is missing")
 	}
-	release, err := d.lock(id)
+	release, err := d.lockKeys(id)
 	if err != nil {
 		return nil, err
 	}
@@ -244,11 +244,11 @@ func (d *driver) DeleteVolume(
 
 // checkUnused rejects a volume that is staged or published.
 func (d *driver) checkUnused(v *volume) error {
-	v = v.fresh()
+	v = v.editCopy()
 	if err := checkUnpublished(v); err != nil {
 		return err
 	}
-	live, err := d.staged(v)
+	live, err := d.isStaged(v)
 	if err == nil && live {
 		err = preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	}

@@ -208,7 +208,7 @@ func decideSize(w *createRequest, r *csi.CapacityRange) error {
 	}
 	w.size = roundSize(w.typ, w.size, w.limit)
 	if w.limit > 0 && w.size > w.limit {
-		return fail(codes.OutOfRange,
+		return failf(codes.OutOfRange,
 			"the volume needs %d bytes, the limit is %d", w.size, w.limit)
 	}
 	return nil
@@ -222,7 +222,7 @@ func checkRange(r *csi.CapacityRange) error {
 	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0:
 		return invalidf("capacity_range is negative")
 	case r.GetRequiredBytes() > maxSize:
-		return fail(codes.OutOfRange,
+		return failf(codes.OutOfRange,
 			"capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
 	case r.GetLimitBytes() > 0 &&
 		r.GetRequiredBytes() > r.GetLimitBytes():

@@ -18,19 +18,19 @@ import (
 	"berth/internal/keylock"
 )
 
-// fail makes an error with a gRPC code; the cause may be wrapped with %w.
-func fail(code codes.Code, format string, args ...any) error {
+// failf makes an error with a gRPC code. %w wraps the cause.
+func failf(code codes.Code, format string, args ...any) error {
 	return &failure{code, fmt.Errorf(format, args...)}
 }
 
 // invalidf makes the error of a request that is invalid in every state of the driver.
 func invalidf(format string, args ...any) error {
-	return fail(codes.InvalidArgument, format, args...)
+	return failf(codes.InvalidArgument, format, args...)
 }
 
 // preconditionf makes the error of a request that the present state does not allow.
 func preconditionf(format string, args ...any) error {
-	return fail(codes.FailedPrecondition, format, args...)
+	return failf(codes.FailedPrecondition, format, args...)
 }
 
 type failure struct {
@@ -66,7 +66,7 @@ func codeOf(err error) codes.Code {
 func retryEBUSY(ctx context.Context, try func() error) error {
 	err := backoff.RetryEBUSY(ctx, try)
 	if ctx.Err() != nil && errors.Is(err, unix.EBUSY) {
-		return fail(codes.Unavailable, "the driver ends: %w", err)
+		return failf(codes.Unavailable, "the driver ends: %w", err)
 	}
 	return err
 }
@@ -86,7 +86,7 @@ func (d *driver) intercept(
 			d.logger.Error("csi call panicked",
 				"method", method, "panic", p,
 				"stack", string(debug.Stack()))
-			err = fail(codes.Internal, "%s panicked: %v", method, p)
+			err = failf(codes.Internal, "%s panicked: %v", method, p)
 		}
 		took := time.Since(start)
 		if err == nil {
@@ -101,17 +101,17 @@ func (d *driver) intercept(
 		err = status.Error(code, err.Error())
 	}()
 	if !d.ready.Load() && !slices.Contains(earlyCalls, method) {
-		return nil, fail(codes.Unavailable, "the driver is starting")
+		return nil, failf(codes.Unavailable, "the driver is starting")
 	}
 	return serve(ctx, req)
 }
 
-// lock locks all keys or none. If a key is in use the error is ABORTED, as the specification demands.
-func (d *driver) lock(keys ...string) (release func(), err error) {
+// lockKeys locks all keys or none. If a key is in use the error is ABORTED, as the specification demands.
+func (d *driver) lockKeys(keys ...string) (release func(), err error) {
 	release, err = d.locks.Lock(d.ctx, "a call", keys...)
 	var used *keylock.Error
 	if errors.As(err, &used) {
-		return nil, fail(codes.Aborted, "another call works on %s", used.Key)
+		return nil, failf(codes.Aborted, "another call works on %s", used.Key)
 	}
 	return release, err
 }

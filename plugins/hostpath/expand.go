@@ -26,7 +26,7 @@ func (d *driver) ControllerExpandVolume(
 	if err := checkRange(r); err != nil {
 		return nil, err
 	}
-	release, err := d.lock(v.ID)
+	release, err := d.lockKeys(v.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (d *driver) ControllerExpandVolume(
 	size := max(r.GetRequiredBytes(), v.Size)
 	size = roundSize(v.Type, size, limit)
 	if limit > 0 && size > limit {
-		return nil, fail(codes.OutOfRange,
+		return nil, failf(codes.OutOfRange,
 			"volume %s has %d bytes, the limit is %d", v.ID, size, limit)
 	}
 	v, err = d.expand(v, size)
@@ -109,7 +109,7 @@ func (d *driver) growUnused(v *volume) (*volume, error) {
 	if err != nil {
 		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
 	}
-	done := v.fresh()
+	done := v.editCopy()
 	done.FSSize = v.Size
 	return done, d.store.volumes.putRecord(done)
 }
@@ -135,7 +135,7 @@ func (d *driver) NodeExpandVolume(
 		return nil, err
 	}
 	if req.GetCapacityRange().GetRequiredBytes() > v.Size {
-		return nil, fail(codes.OutOfRange,
+		return nil, failf(codes.OutOfRange,
 			"volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
 	}
 	if v.Type == typeImage {

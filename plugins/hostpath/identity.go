@@ -77,7 +77,7 @@ func (d *driver) checkReachable(r *csi.TopologyRequirement) error {
 			return nil
 		}
 		if len(list) > 0 {
-			return fail(codes.ResourceExhausted,
+			return failf(codes.ResourceExhausted,
 				"volumes here are reachable only from node %s, which is not among the requested places",
 				d.cfg.NodeID)
 		}

@@ -40,7 +40,7 @@ func nodeMark(nodeID string) string {
 func (d *driver) otherNodeError(id string) error {
 	mark := nodeMark(d.cfg.NodeID)
 	if idPattern.MatchString(id) && !strings.HasSuffix(id, mark) {
-		return fail(codes.Unavailable,
+		return failf(codes.Unavailable,
 			"%s is on another node than %s", id, d.cfg.NodeID)
 	}
 	return nil
@@ -68,7 +68,7 @@ func findReady[R row](
 	}
 	err = d.otherNodeError(id)
 	if err == nil {
-		err = fail(codes.NotFound,
+		err = failf(codes.NotFound,
 			"no %s %s on node %s", noun, id, d.cfg.NodeID)
 	}
 	return none, err

@@ -54,7 +54,7 @@ func (d *driver) releaseImage(image string) error {
 		if err != nil || len(devices) == 0 {
 			return err
 		}
-		if err := detach(image); err != nil {
+		if err := detachImage(image); err != nil {
 			return err
 		}
 		return preconditionf("the volume is in use through %s: %w", devices[0].path, unix.EBUSY)

@@ -35,7 +35,7 @@ func pageOf[R row](
 		return nil, "", invalidf("max_entries is negative")
 	}
 	if token != "" && !idPattern.MatchString(token) {
-		return nil, "", fail(codes.Aborted, "starting_token is not one of ours")
+		return nil, "", failf(codes.Aborted, "starting_token is not a token of this driver")
 	}
 	for _, r := range rows {
 		if r.head().ID <= token {
@@ -64,7 +64,7 @@ func (d *driver) ListVolumes(
 	resp := &csi.ListVolumesResponse{NextToken: next}
 	for _, v := range page {
 		resp.Entries = append(resp.Entries,
-			&csi.ListVolumesResponse_Entry{Volume: d.describe(v)})
+			&csi.ListVolumesResponse_Entry{Volume: d.describeVolume(v)})
 	}
 	return resp, nil
 }

@@ -21,11 +21,11 @@ type loopDevice struct {
 	readOnly bool
 }
 
-// attach returns an open loop device that shows an image. It uses an attached one if there is one. With auto
-// the kernel detaches the device after its last user, so that it ends with its mount. The returned file is a
-// user until the device is mounted. A device that is only bound as a file has no user, so it must not be
+// attachImage returns an open loop device that shows an image. It uses an attached one if there is one. With
+// auto the kernel detaches the device after its last user, so that it ends with its mount. The returned file
+// is a user until the device is mounted. A device that is only bound as a file has no user, so it must not be
 // auto.
-func attach(ctx context.Context, image string, readOnly, auto bool) (*os.File, error) {
+func attachImage(ctx context.Context, image string, readOnly, auto bool) (*os.File, error) {
 	devices, err := loopsOf(image)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func attach(ctx context.Context, image string, readOnly, auto bool) (*os.File, e
 		}
 		_ = dev.Close() // nil if the open has failed
 	}
-	return attachNew(ctx, image, readOnly, auto)
+	return attachFree(ctx, image, readOnly, auto)
 }
 
 // keepAttached keeps a device attached after its last user, also one that the kernel is about to detach: a
@@ -63,7 +63,8 @@ func openMode(readOnly bool) int {
 	return os.O_RDWR | unix.O_CLOEXEC
 }
 
-func attachNew(
+// attachFree attaches an image to a free loop device and returns the open device.
+func attachFree(
 	ctx context.Context, image string, readOnly, auto bool,
 ) (dev *os.File, err error) {
 	file, err := os.OpenFile(image, openMode(readOnly), 0)
@@ -85,7 +86,7 @@ func attachNew(
 		return err
 	})
 	if errors.Is(err, unix.EBUSY) {
-		err = fail(codes.ResourceExhausted, "no loop device is free: %w", err)
+		err = failf(codes.ResourceExhausted, "no loop device is free: %w", err)
 	}
 	return dev, err
 }
@@ -178,9 +179,9 @@ func mayBeBound(device string) bool {
 	return err == nil
 }
 
-// detach frees the loop devices of an image that are not open. The kernel frees an open one after its last
-// user.
-func detach(image string) error {
+// detachImage frees the loop devices of an image that are not open. The kernel frees an open one after its
+// last user.
+func detachImage(image string) error {
 	return eachLoop("detaching", image, func(dev *os.File) error {
 		if loopStatus(dev, image) == nil {
 			return nil
@@ -202,8 +203,8 @@ func resizeDevice(image string) error {
 	})
 }
 
-// flush writes the caches of an image's loop devices back to the image.
-func flush(image string) error {
+// flushImage writes the caches of an image's loop devices back to the image.
+func flushImage(image string) error {
 	return eachLoop("writing back", image, (*os.File).Sync)
 }
 

@@ -134,7 +134,7 @@ func (w *fixture) clean(before []string) {
 	}
 	images, _ := filepath.Glob(w.dir + "/data/*/*/image")
 	for _, i := range images {
-		_ = detach(i)
+		_ = detachImage(i)
 	}
 	if err := os.RemoveAll(w.dir); err != nil {
 		w.t.Error(err)

@@ -147,7 +147,7 @@ func (d *driver) shownAt(v *volume, path string) (bool, error) {
 	}
 	ours, err := d.showsVolume(v, path)
 	if err == nil && !ours {
-		err = fail(codes.Internal,
+		err = failf(codes.Internal,
 			"something that is not volume %s is mounted on %s", v.ID, path)
 	}
 	return ours, err
@@ -224,7 +224,7 @@ func (d *driver) unmountAll(v *volume, path string) error {
 		return d.unmountNow(v, path)
 	})
 	if errors.Is(err, unix.EBUSY) {
-		return fail(codes.Unavailable,
+		return failf(codes.Unavailable,
 			"volume %s is still in use at %s: %w", v.ID, path, err)
 	}
 	return err

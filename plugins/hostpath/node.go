@@ -46,7 +46,7 @@ func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err = d.lock(id)
+	release, err = d.lockKeys(id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -55,7 +55,7 @@ func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
 		release()
 		return nil, nil, err
 	}
-	return v.fresh(), release, nil
+	return v.editCopy(), release, nil
 }
 
 // lockVolumeFor is lockVolume for a call with a capability, which the volume must support.
@@ -78,8 +78,8 @@ func (d *driver) lockVolumeFor(
 	return v, release, nil
 }
 
-// fresh returns a copy of a record to edit, without the mounts of an earlier boot.
-func (v *volume) fresh() *volume {
+// editCopy returns a copy of a record to edit, without the mounts of an earlier boot.
+func (v *volume) editCopy() *volume {
 	c := *v
 	c.Targets = map[string]*target{}
 	if c.BootID != bootID() {
@@ -98,13 +98,13 @@ func (v *volume) fresh() *volume {
 
 // saveVolume writes an edited record. The caller may continue to edit, so the store keeps a copy.
 func (d *driver) saveVolume(v *volume) error {
-	return d.store.volumes.putRecord(v.fresh())
+	return d.store.volumes.putRecord(v.editCopy())
 }
 
 // useAt returns the capability with which a volume is staged or published at the path of a call. It checks
 // that the volume is mounted there.
 func (d *driver) useAt(v *volume, path string) (capability, error) {
-	missing := fail(codes.NotFound,
+	missing := failf(codes.NotFound,
 		"volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
@@ -140,7 +140,7 @@ func (d *driver) NodeGetVolumeStats(
 	if err != nil {
 		return nil, err
 	}
-	v = v.fresh()
+	v = v.editCopy()
 	u, err := d.useAt(v, req.GetVolumePath())
 	if err != nil {
 		return nil, err

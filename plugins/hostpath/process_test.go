@@ -322,21 +322,21 @@ func TestDriver_OneCallPerVolume(t *testing.T) {
 
 func TestLock_TakesAllKeysOrNone(t *testing.T) {
 	l := &driver{ctx: t.Context(), locks: keylock.Map{MaxUsers: 1}}
-	release, err := l.lock("a")
+	release, err := l.lockKeys("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = l.lock("b", "a")
+	_, err = l.lockKeys("b", "a")
 	if codeOf(err) != codes.Aborted {
 		t.Fatalf("a lock of a key in use: got %v, want Aborted", err)
 	}
-	releaseB, err := l.lock("b")
+	releaseB, err := l.lockKeys("b")
 	if err != nil {
 		t.Fatalf("a refused call kept a lock: %v", err)
 	}
 	releaseB()
 	release()
-	releaseBoth, err := l.lock("a", "b")
+	releaseBoth, err := l.lockKeys("a", "b")
 	if err != nil {
 		t.Fatal(err)
 	}

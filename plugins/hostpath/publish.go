@@ -35,7 +35,7 @@ func (d *driver) NodePublishVolume(
 	}
 	t := &target{
 		Use:      use,
-		ReadOnly: req.GetReadonly() || readers[modeOf(use)],
+		ReadOnly: req.GetReadonly() || readerModes[modeOf(use)],
 	}
 	err = d.recordTarget(v, path, t)
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *driver) checkStagedAt(v *volume, path string, block bool) error {
 	if err != nil {
 		return err
 	}
-	live, err := d.staged(v)
+	live, err := d.isStaged(v)
 	switch {
 	case err != nil:
 		return err
@@ -77,11 +77,11 @@ func (d *driver) recordTarget(v *volume, path string, t *target) error {
 		}
 		same := old.Use.equal(t.Use) &&
 			old.ReadOnly == t.ReadOnly
-		single := singlePath[modeOf(t.Use)] ||
-			singlePath[modeOf(old.Use)]
+		single := singlePathModes[modeOf(t.Use)] ||
+			singlePathModes[modeOf(old.Use)]
 		switch {
 		case other == path && shown && old.Ready && !same:
-			return fail(codes.AlreadyExists,
+			return failf(codes.AlreadyExists,
 				"volume %s is published at %s in another way", v.ID, path)
 		case other == path && shown && old.Ready:
 			return nil
@@ -146,7 +146,7 @@ func (d *driver) publishBlock(v *volume, path string, t *target, shown bool) err
 	if shown {
 		return nil
 	}
-	dev, err := attach(d.ctx, d.dataOf(v), t.ReadOnly, false)
+	dev, err := attachImage(d.ctx, d.dataOf(v), t.ReadOnly, false)
 	if err != nil {
 		return err
 	}

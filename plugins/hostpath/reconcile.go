@@ -53,7 +53,7 @@ func (d *driver) reconcileVolume(v *volume) error {
 		return err
 	}
 	if v.BootID != "" && v.BootID != bootID() {
-		v = v.fresh()
+		v = v.editCopy()
 		err = d.saveVolume(v)
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (d *driver) reconcileVolume(v *volume) error {
 		return nil
 	}
 	if v.Stage == nil && len(v.Targets) == 0 {
-		return detach(d.dataOf(v))
+		return detachImage(d.dataOf(v))
 	}
 	return d.thawStaged(v)
 }

@@ -65,7 +65,7 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, record []byte) {
 		s := openWithRecord(t, record)
 		for _, v := range s.volumes.listRecords() {
-			if err := s.volumes.putRecord(v.fresh()); err != nil {
+			if err := s.volumes.putRecord(v.editCopy()); err != nil {
 				t.Fatal(err)
 			}
 		}

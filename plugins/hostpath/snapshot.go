@@ -28,7 +28,7 @@ func (d *driver) CreateSnapshot(
 	if err != nil {
 		return nil, err
 	}
-	release, err := d.lock("snapshot name "+name, sourceID)
+	release, err := d.lockKeys("snapshot name "+name, sourceID)
 	if err != nil {
 		return nil, err
 	}
@@ -36,10 +36,10 @@ func (d *driver) CreateSnapshot(
 	n, found := d.store.snapshots.findByName(name)
 	switch {
 	case found && n.State != stateReady:
-		return nil, fail(codes.Aborted,
+		return nil, failf(codes.Aborted,
 			"snapshot %s of that name is being deleted", n.ID)
 	case found && n.Source != sourceID:
-		return nil, fail(codes.AlreadyExists,
+		return nil, failf(codes.AlreadyExists,
 			"snapshot %s of that name is of volume %s", n.ID, n.Source)
 	case !found:
 		v, err := d.volume(sourceID)
@@ -176,7 +176,7 @@ func (d *driver) quiesce(v *volume) (unfreeze func() error, err error) {
 				v.ID, path, d.store.dir)
 		}
 	}
-	return none, flush(d.dataOf(v))
+	return none, flushImage(d.dataOf(v))
 }
 
 // DeleteSnapshot removes a snapshot. Volumes made from it have separate copies.
@@ -187,7 +187,7 @@ func (d *driver) DeleteSnapshot(
 	if id == "" {
 		return nil, invalidf("snapshot_id is missing")
 	}
-	release, err := d.lock(id)
+	release, err := d.lockKeys(id)
 	if err != nil {
 		return nil, err
 	}

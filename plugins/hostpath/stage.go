@@ -40,7 +40,7 @@ func (d *driver) NodeStageVolume(
 // staged there in the same way, and rejects another way.
 func (d *driver) recordStage(v *volume, path string, u capability) error {
 	if s := v.Stage; s != nil && s.Ready {
-		live, err := d.staged(v)
+		live, err := d.isStaged(v)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (d *driver) recordStage(v *volume, path string, u capability) error {
 		case live && s.Path != path:
 			return preconditionf("volume %s is staged at %s", v.ID, s.Path)
 		case live && !s.Use.equal(u):
-			return fail(codes.AlreadyExists,
+			return failf(codes.AlreadyExists,
 				"volume %s is staged at %s with another capability", v.ID, path)
 		case live:
 			return nil
@@ -63,9 +63,9 @@ func (d *driver) recordStage(v *volume, path string, u capability) error {
 	return nil
 }
 
-// staged reports whether a volume is staged at the path in its record, by the mount table and the loop
+// isStaged reports whether a volume is staged at the path in its record, by the mount table and the loop
 // devices.
-func (d *driver) staged(v *volume) (bool, error) {
+func (d *driver) isStaged(v *volume) (bool, error) {
 	if v.Stage == nil {
 		return false, nil
 	}
@@ -79,7 +79,7 @@ func (d *driver) staged(v *volume) (bool, error) {
 // stage stages a volume as its record demands and marks it done. Each part checks first whether it is done
 // already.
 func (d *driver) stage(v *volume) error {
-	live, err := d.staged(v)
+	live, err := d.isStaged(v)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (d *driver) stageBlock(v *volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
-	dev, err := attach(d.ctx, d.dataOf(v), false, false)
+	dev, err := attachImage(d.ctx, d.dataOf(v), false, false)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (d *driver) stageFileSystem(v *volume) error {
 		options = append(options, o)
 	}
 	data := strings.Join(options, ",")
-	dev, err := attach(d.ctx, d.dataOf(v), false, true)
+	dev, err := attachImage(d.ctx, d.dataOf(v), false, true)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (d *driver) unstage(v *volume) error {
 	}
 	crash("unstage unmounted")
 	if v.Type == typeImage {
-		err := detach(d.dataOf(v))
+		err := detachImage(d.dataOf(v))
 		if err != nil {
 			return err
 		}
