@@ -16,20 +16,20 @@ import (
 	"berth/structs"
 )
 
-// bounded is a server with a write that is admitted while room returns nil.
-func bounded(t *testing.T, room func(coming int) error) (s *Server, conn net.Conn) {
-	e := Handle(echoMethod, func(context.Context, *echo) (*echo, error) { return &echo{"written"}, nil })
-	e.Admit = room
+// startBounded serves a write that is admitted while admit returns nil.
+func startBounded(t *testing.T, admit func(coming int) error) (s *Server, conn net.Conn) {
+	t.Helper()
+	e := Handle(echoMethod, func(context.Context, *echo) (*echo, error) {
+		return &echo{"written"}, nil
+	})
+	e.Admit = admit
 	s = NewServer(hclog.NewNullLogger(), e)
-	here, there := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { s.ServeConn(there) })
-	t.Cleanup(func() { _ = here.Close(); s.Close(); serving.Wait() })
-	return s, here
+	conn, _ = servePipe(t, s)
+	return s, conn
 }
 
-// answersOf sends so many requests at once and returns the answers' failures by number.
-func answersOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string {
+// failuresOf sends many requests at once and returns the errors in their answers, by number of the request.
+func failuresOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string {
 	t.Helper()
 	var b []byte
 	for n := range many {
@@ -38,7 +38,8 @@ func answersOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string 
 	var sending sync.WaitGroup
 	sending.Go(func() { _, _ = conn.Write(b) }) // the read shows an error
 	defer sending.Wait()
-	in, failures := newMessages(conn, structs.MaxRPCAnswer), make([]string, many)
+	in := newMessages(conn, structs.MaxRPCAnswer)
+	failures := make([]string, many)
 	for range many {
 		head, err := readAnswer(in)
 		if err != nil {
@@ -49,72 +50,81 @@ func answersOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string 
 	return failures
 }
 
-// TestServer_RefusesBeforeItDecodes: neither is it decoded, nor does anything run.
-func TestServer_RefusesBeforeItDecodes(t *testing.T) {
+// TestServer_RejectsBeforeItDecodes: the server neither decodes a rejected request nor runs its handler.
+func TestServer_RejectsBeforeItDecodes(t *testing.T) {
 	var full atomic.Bool
 	full.Store(true)
-	s, conn := bounded(t, func(int) error {
+	s, conn := startBounded(t, func(int) error {
 		if full.Load() {
 			return structs.Busy(time.Second, "others write")
 		}
 		return nil
 	})
-	wrong := []byte{0x81, 0xa4, 'T', 'e', 'x', 't', 0x80} // a map for a text
-	const told = "unavailable: others write; retry after 1s"
-	if got := answersOf(t, conn, 3, wrong...); slices.ContainsFunc(got,
-		func(s string) bool { return s != told }) {
-		t.Errorf("%q", got)
+	wrong := []byte{0x81, 0xa4, 'T', 'e', 'x', 't', 0x80} // a map in place of a text
+	const rejection = "unavailable: others write; retry after 1s"
+	got := failuresOf(t, conn, 3, wrong...)
+	if want := slices.Repeat([]string{rejection}, 3); !slices.Equal(got, want) {
+		t.Errorf("got errors %q, want %q", got, want)
 	}
-	if _, err := Call(t.Context(), s, echoMethod, &echo{}); structs.RetryAfter(err) != time.Second ||
-		err.Error() != "others write" {
-		t.Errorf("in the process: %v, again after %s", err, structs.RetryAfter(err))
+	_, err := Call(t.Context(), s, echoMethod, &echo{})
+	if structs.RetryAfter(err) != time.Second || err.Error() != "others write" {
+		t.Errorf("a call in the process got %v with retry time %s, want a rejection with 1s",
+			err, structs.RetryAfter(err))
 	}
 	full.Store(false)
-	if got := answersOf(t, conn, 1, wrong...); !strings.HasPrefix(got[0], "invalid: ") {
-		t.Errorf("with room: %q", got)
+	got = failuresOf(t, conn, 1, wrong...)
+	if !strings.HasPrefix(got[0], "invalid: ") {
+		t.Errorf("an admitted request that does not decode got %q, want invalid", got)
 	}
-	if got := answersOf(t, conn, 2, 0x80); got[0] != "" || got[1] != "" {
-		t.Errorf("with room: %q", got)
+	got = failuresOf(t, conn, 2, 0x80)
+	if got[0] != "" || got[1] != "" {
+		t.Errorf("admitted requests got errors %q, want none", got)
 	}
-	if _, err := Call(t.Context(), s, echoMethod, &echo{}); err != nil {
-		t.Error(err)
+	_, err = Call(t.Context(), s, echoMethod, &echo{})
+	if err != nil {
+		t.Errorf("an admitted call in the process failed: %v", err)
 	}
 }
 
-// TestServer_CountsAdmittedRequests, so that it admits no more than the bound.
+// TestServer_CountsAdmittedRequests: the bound of an endpoint covers admitted requests that are not served
+// yet.
 func TestServer_CountsAdmittedRequests(t *testing.T) {
 	const before = 3 // other requests
-	var told, admitted, served atomic.Int64
-	s, conn := bounded(t, func(coming int) error { told.Store(int64(coming)); return nil })
+	var atAdmit, atInline, atServe atomic.Int64
+	s, conn := startBounded(t, func(coming int) error {
+		atAdmit.Store(int64(coming))
+		return nil
+	})
 	e := s.endpoints[echoMethod.Name]
-	e.Inline = func(any) bool { admitted.Store(s.coming.Load()); return false }
+	e.Inline = func(any) bool {
+		atInline.Store(s.coming.Load())
+		return false
+	}
 	serve := e.Serve
 	e.Serve = func(ctx context.Context, req any) (any, error) {
-		served.Store(s.coming.Load())
+		atServe.Store(s.coming.Load())
 		return serve(ctx, req)
 	}
 	s.coming.Store(before)
-	answersOf(t, conn, 1, 0x80)
-	if told.Load() != before || admitted.Load() != before+1 || served.Load() != before {
-		t.Errorf("%d were coming, with the request %d, while it was served %d",
-			told.Load(), admitted.Load(), served.Load())
+	failuresOf(t, conn, 1, 0x80)
+	got := []int64{atAdmit.Load(), atInline.Load(), atServe.Load()}
+	if want := []int64{before, before + 1, before}; !slices.Equal(got, want) {
+		t.Errorf("requests coming at Admit, Inline and Serve: got %d, want %d", got, want)
 	}
 }
 
-// TestRefusals_CostLittleMemory: a refused request has no goroutine and no handler, and refusals share a
+// TestShed_CostsLittleMemory: a rejected request has no goroutine and no handler, and rejections share a
 // buffer.
-func TestRefusals_CostLittleMemory(t *testing.T) {
-	s, _, _ := flooded(t)
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { s.ServeConn(far) })
-	defer serving.Wait()
-	defer near.Close()
+func TestShed_CostsLittleMemory(t *testing.T) {
+	s, _, _ := startRejecting(t)
+	near, _ := servePipe(t, s)
 	const many = 16
 	var batch []byte
 	for n := range many {
 		batch = appendRequestHead(batch, shedQuick.Name, uint64(n))
-		batch = msgp.AppendString(msgp.AppendString(msgp.AppendMapHeader(batch, 1), "Prefix"), "volume")
+		batch = msgp.AppendMapHeader(batch, 1)
+		batch = msgp.AppendString(batch, "Prefix")
+		batch = msgp.AppendString(batch, "volume")
 	}
 	in := newMessages(near, 1<<20)
 	allocs := testing.AllocsPerRun(200, func() {
@@ -128,53 +138,50 @@ func TestRefusals_CostLittleMemory(t *testing.T) {
 		}
 	})
 	if allocs > 16*many {
-		t.Errorf("%.1f allocations for %d refusals", allocs, many)
+		t.Errorf("got %.1f allocations for %d rejections, want at most %d", allocs, many, 16*many)
 	}
 }
 
-// TestServer_WritesInlineAnswersTogether with those after them that have come with them, but not late.
+// inlineEcho is an endpoint that is served inline and returns its request.
+func inlineEcho() Endpoint {
+	e := echoEndpoint()
+	e.Inline = func(any) bool { return true }
+	e.Sheddable = true
+	return e
+}
+
+// TestServer_WritesInlineAnswersTogether: the answers to inline requests that arrive together share a write.
 func TestServer_WritesInlineAnswersTogether(t *testing.T) {
-	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
-	quick.Inline, quick.Sheddable = func(any) bool { return true }, true
-	s := NewServer(hclog.NewNullLogger(), quick)
-	near, far := net.Pipe()
-	conn := &countingConn{Conn: far}
-	var serving sync.WaitGroup
-	serving.Go(func() { s.ServeConn(conn) })
-	defer serving.Wait()
-	defer near.Close()
-	if got := answersOf(t, near, 20, 0x80); slices.ContainsFunc(got, func(s string) bool { return s != "" }) {
-		t.Errorf("%q", got)
+	s := NewServer(hclog.NewNullLogger(), inlineEcho())
+	near, far := servePipe(t, s)
+	got := failuresOf(t, near, 20, 0x80)
+	if want := make([]string, 20); !slices.Equal(got, want) {
+		t.Errorf("got errors %q, want none", got)
 	}
-	if n := conn.writes.Load(); n > 3 {
-		t.Errorf("20 answers took %d writes", n)
+	if n := far.writes.Load(); n > 3 {
+		t.Errorf("20 answers took %d writes, want at most 3", n)
 	}
 }
 
-// TestServer_FlushesAnswersBeforeItWaits: those that are kept are written before.
+// TestServer_FlushesAnswersBeforeItWaits: the server writes the queued answers before it waits for a place.
 func TestServer_FlushesAnswersBeforeItWaits(t *testing.T) {
-	hold, held := make(chan struct{}), make(chan struct{}, 8)
-	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
-	quick.Inline, quick.Sheddable = func(any) bool { return true }, true
-	slow := Handle(hangMethod, func(context.Context, *echo) (*echo,
-		error) {
-		held <- struct{}{}
-		<-hold
+	release := make(chan struct{})
+	began := make(chan struct{}, 8)
+	slow := Handle(hangMethod, func(context.Context, *echo) (*echo, error) {
+		began <- struct{}{}
+		<-release
 		return &echo{}, nil
 	})
-	s := NewServer(hclog.NewNullLogger(), quick, slow)
+	s := NewServer(hclog.NewNullLogger(), inlineEcho(), slow)
 	l := DefaultLimits()
-	l.Calls, l.Queue = 2, time.Hour
+	l.Calls = 2
+	l.Queue = time.Hour
 	s.SetLimits(l)
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { s.ServeConn(far) })
-	defer serving.Wait()
-	defer near.Close()
-	defer close(hold)
+	near, _ := servePipe(t, s)
+	defer close(release)
 	var b []byte
-	for n, m := range []string{hangMethod.Name, echoMethod.Name, hangMethod.Name,
-		hangMethod.Name} { // the last one does not run
+	methods := []string{hangMethod.Name, echoMethod.Name, hangMethod.Name, hangMethod.Name} // the last one waits
+	for n, m := range methods {
 		b = append(appendRequestHead(b, m, uint64(n)), 0x80)
 	}
 	if _, err := near.Write(b); err != nil {
@@ -182,6 +189,6 @@ func TestServer_FlushesAnswersBeforeItWaits(t *testing.T) {
 	}
 	head, err := readHead(newMessages(near, structs.MaxRPCAnswer))
 	if err != nil || head.Seq != 1 {
-		t.Errorf("%+v, %v; expected the answer to the quick one", head, err)
+		t.Errorf("got answer %+v, %v; want the answer to request 1, which is inline", head, err)
 	}
 }

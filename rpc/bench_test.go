@@ -1,9 +1,6 @@
 package rpc
 
 import (
-	"context"
-	"net"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,21 +9,10 @@ import (
 // BenchmarkEcho is the least cost of a call over loopback, both ends together, over a session that reuses its
 // streams.
 func BenchmarkEcho(b *testing.B) {
-	srv := NewServer(hclog.NewNullLogger(),
-		Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteMux: srv.ServeMux}).Run(ctx)
-	})
-	pool := NewPool(Dial, hclog.NewNullLogger(), nil)
-	b.Cleanup(func() { pool.Close(); cancel(); srv.Close(); wg.Wait() })
+	addr := listen(b, NewServer(hclog.NewNullLogger(), echoEndpoint()), 0)
+	pool := newPool(b, nil)
 	call := func() {
-		if _, err := Call(ctx, pool.At(ln.Addr().String()), echoMethod, &echo{"hello"}); err != nil {
+		if _, err := Call(b.Context(), pool.At(addr), echoMethod, &echo{"hello"}); err != nil {
 			b.Error(err)
 		}
 	}

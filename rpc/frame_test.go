@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -25,24 +24,31 @@ func (c *countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestSession_ACallIsOneWriteEachWay, except for the opening of its stream.
+// TestSession_ACallIsOneWriteEachWay: only the opening of the stream takes more.
 func TestSession_ACallIsOneWriteEachWay(t *testing.T) {
-	srv := NewServer(hclog.NewNullLogger(),
-		Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
+	srv := NewServer(hclog.NewNullLogger(), echoEndpoint())
 	near, far := net.Pipe()
-	mine, theirs := &countingConn{Conn: near}, &countingConn{Conn: far}
+	mine := &countingConn{Conn: near}
+	theirs := &countingConn{Conn: far}
 	served := make(chan struct{})
-	go func() { defer close(served); srv.ServeMux(theirs) }()
+	go func() {
+		defer close(served)
+		srv.ServeMux(theirs)
+	}()
 	mux, err := yamux.Client(&frames{Conn: mine}, muxConfig(hclog.NewNullLogger()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &Session{mux: mux, answers: structs.MaxRPCAnswer}
-	t.Cleanup(func() { s.Close(); srv.Close(); <-served })
+	t.Cleanup(func() {
+		s.Close()
+		srv.Close()
+		<-served
+	})
 	call := func(text string) {
 		got, err := Call(t.Context(), s, echoMethod, &echo{text})
 		if err != nil || got.Text != text {
-			t.Fatalf("%d bytes came back of %d: %v", len(got.Text), len(text), err)
+			t.Fatalf("an echo of %d bytes got %d bytes, %v", len(text), len(got.Text), err)
 		}
 	}
 	call("opens the stream")
@@ -53,7 +59,7 @@ func TestSession_ACallIsOneWriteEachWay(t *testing.T) {
 	}
 	for i, c := range []*countingConn{mine, theirs} {
 		if n := c.writes.Load() - before[i]; n > calls+3 { // a keep-alive may be among them
-			t.Errorf("end %d wrote %d times for %d calls", i, n, calls)
+			t.Errorf("end %d wrote %d times for %d calls, want one write a call", i, n, calls)
 		}
 	}
 	for _, size := range []int{smallFrame - 100, smallFrame, smallFrame + 1, 100 << 10, 1 << 20} {
@@ -65,15 +71,25 @@ func TestFrames_AreWrittenWhole(t *testing.T) {
 	near, far := net.Pipe()
 	c := &countingConn{Conn: near}
 	f := &frames{Conn: c}
-	head := func(kind byte, length byte) []byte { return []byte{0, kind, 0, 0, 0, 0, 0, 1, 0, 0, 0, length} }
+	head := func(kind byte, length byte) []byte {
+		return []byte{0, kind, 0, 0, 0, 0, 0, 1, 0, 0, 0, length}
+	}
 	body := bytes.Repeat([]byte("b"), 200)
-	parts := [][]byte{head(1, 9), head(frameData, 0), head(frameData, 200), body, head(2, 0),
-		head(frameData, 12), head(frameData, 12), head(3, 0)}
+	parts := [][]byte{
+		head(1, 9),
+		head(frameData, 0),
+		head(frameData, 200),
+		body,
+		head(2, 0),
+		head(frameData, 12),
+		head(frameData, 12),
+		head(3, 0),
+	}
 	go func() {
 		defer near.Close()
 		for _, p := range parts {
 			if n, err := f.Write(p); n != len(p) || err != nil {
-				t.Errorf("%d of %d bytes, %v", n, len(p), err)
+				t.Errorf("Write returned %d, %v; want %d", n, err, len(p))
 			}
 		}
 	}()
@@ -82,9 +98,9 @@ func TestFrames_AreWrittenWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := bytes.Join(parts, nil); !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("written %x, want %x", got.Bytes(), want)
+		t.Errorf("got bytes %x, want %x", got.Bytes(), want)
 	}
-	if n := c.writes.Load(); int(n) != len(parts)-2 {
-		t.Errorf("%d writes of %d parts, two of which are bodies", n, len(parts))
+	if n := int(c.writes.Load()); n != len(parts)-2 { // two parts are bodies
+		t.Errorf("%d parts took %d writes, want %d", len(parts), n, len(parts)-2)
 	}
 }

@@ -13,13 +13,18 @@ import (
 	"berth/internal/codec"
 )
 
-// dialects are ways in which a stock client may be set up to write msgpack.
+// dialects returns ways in which a stock client may write msgpack.
 func dialects() map[string]*msgpack.MsgpackHandle {
 	arrays := &msgpack.MsgpackHandle{}
 	arrays.StructToArray = true
-	new := &msgpack.MsgpackHandle{WriteExt: true}
-	new.RawToString = true
-	return map[string]*msgpack.MsgpackHandle{"berth's": codec.Handle, "old": {}, "new": new, "arrays": arrays}
+	extended := &msgpack.MsgpackHandle{WriteExt: true}
+	extended.RawToString = true
+	return map[string]*msgpack.MsgpackHandle{
+		"berth's": codec.Handle,
+		"old":     {},
+		"new":     extended,
+		"arrays":  arrays,
+	}
 }
 
 func encodeAs(t *testing.T, h *msgpack.MsgpackHandle, v any) (b []byte) {
@@ -30,8 +35,8 @@ func encodeAs(t *testing.T, h *msgpack.MsgpackHandle, v any) (b []byte) {
 	return b
 }
 
-// TestHeaders_AreThoseOfStockPrograms: the heads that they write are read, and they read those that are
-// written.
+// TestHeaders_AreThoseOfStockPrograms: the server reads the headers that stock programs write, and they read
+// the headers that the server writes.
 func TestHeaders_AreThoseOfStockPrograms(t *testing.T) {
 	seqs := []uint64{0, 1, 127, 128, 255, 1 << 16, 1 << 32, math.MaxUint64}
 	for name, h := range dialects() {
@@ -42,14 +47,14 @@ func TestHeaders_AreThoseOfStockPrograms(t *testing.T) {
 				var q requestHeader
 				err := q.decode(encodeAs(t, h, &request))
 				if err != nil || string(q.method) != method || q.seq != seq {
-					t.Fatalf("%s: request %q %d reads as %q %d, %v", name, method, seq, q.method, q.seq, err)
+					t.Fatalf("%s: header of %q %d reads as %q %d, %v", name, method, seq, q.method, q.seq, err)
 				}
 				head := responseHeader{method: method, seq: seq, failure: "no: " + method}
 				var got stdrpc.Response
 				err = msgpack.NewDecoderBytes(head.append(nil), h).Decode(&got)
 				want := stdrpc.Response{ServiceMethod: method, Seq: seq, Error: head.failure}
 				if err != nil || !reflect.DeepEqual(got, want) {
-					t.Fatalf("%s: reads %+v, %v; want %+v", name, got, err, want)
+					t.Fatalf("%s: a stock program reads %+v, %v; want %+v", name, got, err, want)
 				}
 			}
 		}
@@ -62,15 +67,15 @@ func TestHeaders_MayHoldMoreInAnyOrder(t *testing.T) {
 	})
 	var q requestHeader
 	if err := q.decode(b); err != nil || string(q.method) != "Test.Echo" || q.seq != 7 {
-		t.Errorf("%+v, %v", q, err)
+		t.Errorf("got %+v, %v; want Test.Echo 7", q, err)
 	}
 	var n requestHeader
 	err := n.decode(encodeAs(t, codec.Handle, map[string]any{"ServiceMethod": nil, "Seq": nil}))
 	if err != nil || len(n.method) > 0 {
-		t.Errorf("of nothing: %+v, %v", n, err)
+		t.Errorf("a header of nil values reads as %+v, %v; want an empty one", n, err)
 	}
 	if err := q.decode([]byte{0xa1, 'x'}); err == nil {
-		t.Error("a text reads as a head")
+		t.Error("a string decodes as a header, want an error")
 	}
 }
 

@@ -17,26 +17,28 @@ import (
 	"berth/structs"
 )
 
-// heldTexts starts calls of 1 MiB each that stay until the server lets them go.
-func heldTexts(t *testing.T, l *limited, n int) chan error {
-	return fill(t, l, n, newPool(t, nil).At(l.addr), holdMethod, echo{strings.Repeat("x", 1<<20)})
+// startLargeCalls starts calls of 1 MiB each that the server serves until it is released.
+func startLargeCalls(t *testing.T, l *limited, n int) chan error {
+	c := newPool(t, nil).At(l.addr)
+	large := echo{strings.Repeat("x", 1<<20)}
+	return startCalls(t, l, n, callTo(c, holdMethod, large))
 }
 
 func TestServer_LargeRequestsInFlightAreBounded(t *testing.T) {
-	limits := small()
+	limits := smallLimits()
 	limits.InFlight = 5 << 20
 	l := startLimited(t, limits, 0)
-	held := heldTexts(t, l, 2)
+	held := startLargeCalls(t, l, 2)
 	c := newPool(t, nil).At(l.addr)
 	_, err := Call(t.Context(), c, echoMethod, &echo{strings.Repeat("y", 4<<20)})
-	busy(t, "more bytes than are left", err)
-	if err == nil ||
-		!strings.Contains(err.Error(), "large requests in flight of nearly 5 MiB, the most it takes") {
-		t.Errorf("%v does not name the limit", err)
+	wantRejection(t, "a request of more bytes than are left", err)
+	const limit = "large requests in flight of nearly 5 MiB, the most it takes"
+	if err == nil || !strings.Contains(err.Error(), limit) {
+		t.Errorf("got error %v, want one that has %q", err, limit)
 	}
-	for range 3 { // over the stream of the request that was refused: its place is not lost
+	for range 3 { // over the stream of the rejected request, which continues
 		if got, err := Call(t.Context(), c, echoMethod, &echo{"small"}); err != nil || got.Text != "small" {
-			t.Fatalf("a small request beside them: %v", err)
+			t.Fatalf("a small request beside large ones got %v, %v", got, err)
 		}
 	}
 	close(l.free)
@@ -47,43 +49,48 @@ func TestServer_LargeRequestsInFlightAreBounded(t *testing.T) {
 	}
 	for range 3 { // the bytes of all requests are released
 		if _, err := Call(t.Context(), c, echoMethod, &echo{strings.Repeat("y", 1<<20)}); err != nil {
-			t.Fatalf("when there is room again: %v", err)
+			t.Fatalf("a request after the large ones ended: %v", err)
 		}
 	}
 }
 
-func TestServer_SmallRequestsAreNotRefusedForBytes(t *testing.T) {
-	limits := small()
+func TestServer_SmallRequestsAreNotRejectedForBytes(t *testing.T) {
+	limits := smallLimits()
 	limits.InFlight = 0
 	l := startLimited(t, limits, 0)
 	c := newPool(t, nil).At(l.addr)
 	if _, err := Call(t.Context(), c, echoMethod, &echo{strings.Repeat("x", 30<<10)}); err != nil {
-		t.Errorf("a small one: %v", err)
+		t.Errorf("a small request failed: %v", err)
 	}
 	_, err := Call(t.Context(), c, echoMethod, &echo{strings.Repeat("x", structs.SmallRPC)})
-	busy(t, "a large one", err)
+	wantRejection(t, "a large request", err)
 }
 
-// Waiting requests may be very many, so they count from fewer bytes on.
+// TestServer_BytesOfWaitingRequestsAreBounded: there may be very many waiting requests, so fewer bytes count.
 func TestServer_BytesOfWaitingRequestsAreBounded(t *testing.T) {
-	limits := small()
+	limits := smallLimits()
 	limits.InFlight = 0
 	l := startLimited(t, limits, 0)
 	c := newPool(t, nil).At(l.addr)
 	_, err := Call(t.Context(), c, slowMethod, &echo{strings.Repeat("x", structs.SmallWaitingRPC)})
-	busy(t, "a waiting one", err)
+	wantRejection(t, "a waiting request", err)
 }
 
-func TestServer_BytesComeBackHoweverARequestEnds(t *testing.T) {
+func TestServer_ReleasesTheBytesOfEveryRequest(t *testing.T) {
 	s := NewServer(hclog.NewNullLogger(),
 		Handle(echoMethod, func(context.Context, *echo) (*echo, error) { panic("a handler") }))
 	large := strings.Repeat("x", 1<<20)
 	var b []byte
-	for n, req := range []any{&echo{large}, map[string]any{"Text": []string{large}},
-		7} { // served, one that does not decode, a small one
+	requests := []any{
+		&echo{large},                            // its handler panics
+		map[string]any{"Text": []string{large}}, // it does not decode
+		7,                                       // it is small
+	}
+	for n, req := range requests {
 		b = appendRequestHead(b, echoMethod.Name, uint64(n))
 		var err error
-		if b, err = codec.Append(b, req); err != nil {
+		b, err = codec.Append(b, req)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,35 +100,41 @@ func TestServer_BytesComeBackHoweverARequestEnds(t *testing.T) {
 	var caller sync.WaitGroup
 	caller.Go(func() { _, _ = io.Copy(io.Discard, near) })
 	caller.Go(func() {
-		_, _ = near.Write(b[:len(b)-100]) // the last one is cut
+		_, _ = near.Write(b[:len(b)-100]) // the last one is incomplete
 		_ = near.Close()
 	})
 	s.serveStream(t.Context(), far, s.newConnLoad())
 	caller.Wait()
 	if !s.bytes.Take(DefaultLimits().InFlight) || s.bytes.Take(1) {
-		t.Error("some bytes are still taken, or came back twice")
+		t.Error("the budget differs from its initial bytes")
 	}
 }
 
 func TestServer_PartsOfARequestAreBounded(t *testing.T) {
-	limits := small()
+	limits := smallLimits()
 	limits.InFlight = 1 << 20
 	l := startLimited(t, limits, 0)
 	c := newPool(t, nil).At(l.addr)
 	type parts struct{ Some []*echo }
 	manyMethod := structs.Method[parts, echo]{Name: echoMethod.Name}
-	for n, want := range map[int]structs.Kind{100: "", 3000: structs.KindUnavailable,
-		structs.MaxRPCParts: structs.KindInvalid} {
+	for n, want := range map[int]structs.Kind{
+		100:                 "",
+		3000:                structs.KindUnavailable,
+		structs.MaxRPCParts: structs.KindInvalid,
+	} {
 		_, err := Call(t.Context(), c, manyMethod, &parts{make([]*echo, n)})
 		if structs.KindOf(err) != want {
-			t.Errorf("a list of %d: %v, want %q", n, err, want)
+			t.Errorf("a list of %d entries got %v, want kind %q", n, err, want)
 		}
 	}
 }
 
-func TestMessages_AreReadPastWithoutBytesForThem(t *testing.T) {
-	large, err := codec.Encode(map[string]any{"text": strings.Repeat("x", 1<<20), "list": make([]any, 300_000),
-		"deep": manyShapes()})
+func TestMessages_AreReadPastWithoutBudget(t *testing.T) {
+	large, err := codec.Encode(map[string]any{
+		"text": strings.Repeat("x", 1<<20),
+		"list": make([]any, 300_000),
+		"deep": manyShapes(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,22 +144,22 @@ func TestMessages_AreReadPastWithoutBytesForThem(t *testing.T) {
 	m.budget = budget
 	for range 3 {
 		if b, err := m.next(); !errors.Is(err, errFull) || m.lost {
-			t.Fatalf("%d bytes, %v; want it to be read past", len(b), err)
+			t.Fatalf("got %d bytes, %v, lost %t; want errFull", len(b), err, m.lost)
 		}
 		n := 0
 		if err := m.read(&n); err != nil || n != 7 {
-			t.Fatalf("the next one is %d: %v", n, err)
+			t.Fatalf("the next value is %d, %v; want 7", n, err)
 		}
 		if cap(m.buf) > 512<<10 {
-			t.Fatalf("a buffer of %d bytes", cap(m.buf))
+			t.Fatalf("the buffer has %d bytes, want at most 512 KiB", cap(m.buf))
 		}
 	}
 	if _, err := m.next(); !errors.Is(err, io.ErrUnexpectedEOF) || !m.lost {
-		t.Errorf("one that is cut: %v", err)
+		t.Errorf("an incomplete value got %v, lost %t; want ErrUnexpectedEOF", err, m.lost)
 	}
 	m.free()
 	if !budget.Take(256<<10) || budget.Take(1) {
-		t.Error("some bytes are still taken, or came back twice")
+		t.Error("the budget differs from its initial bytes")
 	}
 }
 

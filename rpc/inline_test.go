@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"net"
 	stdrpc "net/rpc"
 	"sync/atomic"
 	"testing"
@@ -17,53 +16,54 @@ import (
 // TestServer_ServesInlineRequestsInOrder: the goroutine that reads inline requests serves them in the order
 // of their arrival. Other requests, and blocking queries, delay none.
 func TestServer_ServesInlineRequestsInOrder(t *testing.T) {
-	var busy, most atomic.Int32
-	held, free := make(chan struct{}), make(chan struct{})
+	var serving, most atomic.Int32
+	began := make(chan struct{})
+	release := make(chan struct{})
 	quick := Handle(lookMethod, func(_ context.Context, r *lookRequest) (*echo, error) {
 		if r.MinIndex > 0 || r.Prefix == "slow" {
-			held <- struct{}{}
-			<-free
+			began <- struct{}{}
+			<-release
 			return &echo{"waited"}, nil
 		}
-		most.Store(max(most.Load(), busy.Add(1)))
-		defer busy.Add(-1)
+		most.Store(max(most.Load(), serving.Add(1)))
+		defer serving.Add(-1)
 		return &echo{r.Prefix}, nil
 	})
 	quick.Inline = func(req any) bool { return req.(*lookRequest).Prefix != "slow" }
-	srv := NewServer(hclog.NewNullLogger(), quick)
-	near, far := net.Pipe()
-	served := make(chan struct{})
-	go func() { defer close(served); srv.ServeConn(far) }()
+	near, _ := servePipe(t, NewServer(hclog.NewNullLogger(), quick))
 	c := stdrpc.NewClientWithCodec(msgpackrpc.NewCodecFromHandle(true, true, near, codec.Handle))
-	t.Cleanup(func() { near.Close(); srv.Close(); <-served })
-
-	slow := []*stdrpc.Call{
-		c.Go(lookMethod.Name, &lookRequest{structs.QueryOptions{MinIndex: 7}}, &echo{}, nil),
-		c.Go(lookMethod.Name, &lookRequest{structs.QueryOptions{Prefix: "slow"}}, &echo{}, nil),
+	start := func(o structs.QueryOptions) *stdrpc.Call {
+		return c.Go(lookMethod.Name, &lookRequest{o}, &echo{}, nil)
 	}
-	<-held
-	<-held
+	slow := []*stdrpc.Call{
+		start(structs.QueryOptions{MinIndex: 7}),
+		start(structs.QueryOptions{Prefix: "slow"}),
+	}
+	<-began
+	<-began
 	var calls []*stdrpc.Call
 	for _, name := range []string{"a", "b", "c", "d"} {
-		calls = append(calls, c.Go(lookMethod.Name, &lookRequest{structs.QueryOptions{Prefix: name}}, &echo{}, nil))
+		calls = append(calls, start(structs.QueryOptions{Prefix: name}))
 	}
 	for i, call := range calls {
-		if <-call.Done; call.Error != nil || call.Reply.(*echo).Text != string(rune('a'+i)) {
-			t.Errorf("call %d: %v, %v", i, call.Reply, call.Error)
+		<-call.Done
+		if want := string(rune('a' + i)); call.Error != nil || call.Reply.(*echo).Text != want {
+			t.Errorf("call %d got %v, %v; want %q", i, call.Reply, call.Error, want)
 		}
 	}
 	if most.Load() != 1 {
-		t.Errorf("%d quick requests of one stream at once", most.Load())
+		t.Errorf("%d inline requests of one stream ran at once, want 1", most.Load())
 	}
-	close(free)
+	close(release)
 	for _, call := range slow {
-		if <-call.Done; call.Error != nil || call.Reply.(*echo).Text != "waited" {
-			t.Errorf("%v, %v", call.Reply, call.Error)
+		<-call.Done
+		if call.Error != nil || call.Reply.(*echo).Text != "waited" {
+			t.Errorf("a slow call got %v, %v; want %q", call.Reply, call.Error, "waited")
 		}
 	}
 }
 
-// TestServer_DoesNotChangeTheCallersRequest, which a handler may do with its own.
+// TestServer_DoesNotChangeTheCallersRequest: a handler may change its request, which is a copy.
 func TestServer_DoesNotChangeTheCallersRequest(t *testing.T) {
 	srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) {
 		r.Text += " changed"
@@ -72,22 +72,18 @@ func TestServer_DoesNotChangeTheCallersRequest(t *testing.T) {
 	t.Cleanup(srv.Close)
 	req := &echo{"mine"}
 	for range 2 {
-		if got, err := Call(t.Context(), srv, echoMethod, req); err != nil || got.Text != "mine changed" ||
-			req.Text != "mine" {
-			t.Errorf("%v, %v; the request is %q", got, err, req.Text)
+		got, err := Call(t.Context(), srv, echoMethod, req)
+		if err != nil || got.Text != "mine changed" || req.Text != "mine" {
+			t.Errorf("got %v, %v and the request %q; want the request unchanged", got, err, req.Text)
 		}
 	}
 }
 
-// TestServer_InlineCallsMakeFewAllocations: a goroutine, a context or a timer for each would show there.
+// TestServer_InlineCallsMakeFewAllocations: a goroutine, a context or a timer for each call would add more.
 func TestServer_InlineCallsMakeFewAllocations(t *testing.T) {
-	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
+	quick := echoEndpoint()
 	quick.Inline = func(any) bool { return true }
-	srv := NewServer(hclog.NewNullLogger(), quick)
-	near, far := net.Pipe()
-	served := make(chan struct{})
-	go func() { defer close(served); srv.ServeConn(far) }()
-	t.Cleanup(func() { near.Close(); srv.Close(); <-served })
+	near, _ := servePipe(t, NewServer(hclog.NewNullLogger(), quick))
 	req, err := codec.Append(appendRequestHead(nil, echoMethod.Name, 1), &echo{"hello"})
 	if err != nil {
 		t.Fatal(err)
@@ -104,14 +100,14 @@ func TestServer_InlineCallsMakeFewAllocations(t *testing.T) {
 		}
 	})
 	if allocs > 8 { // the request, its text, its place, its decoder
-		t.Errorf("%.1f allocations for a call", allocs)
+		t.Errorf("a call makes %.1f allocations, want at most 8", allocs)
 	}
 }
 
-// halfway appends a part of itself, and then fails or panics.
-type halfway struct{ panics bool }
+// brokenAnswer appends a part of itself, and then fails or panics.
+type brokenAnswer struct{ panics bool }
 
-func (h halfway) AppendResponse(a *Response) error {
+func (h brokenAnswer) AppendResponse(a *Response) error {
 	for range 3 {
 		_ = a.Put(append(a.Bytes(), make([]byte, chunk)...))
 	}
@@ -121,31 +117,31 @@ func (h halfway) AppendResponse(a *Response) error {
 	return structs.Errorf(structs.KindConflict, "halfway")
 }
 
-// TestServer_AnAnswerThatDoesNotEncodeIsAnError, and the connection continues.
+// TestServer_AnAnswerThatDoesNotEncodeIsAnError: the caller gets the error, and the connection continues.
 func TestServer_AnAnswerThatDoesNotEncodeIsAnError(t *testing.T) {
-	e := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
+	e := echoEndpoint()
 	e.ServeRemote = func(_ context.Context, req any) (any, error) {
 		switch req.(*echo).Text {
 		case "fails":
-			return halfway{}, nil
+			return brokenAnswer{}, nil
 		case "panics":
-			return halfway{panics: true}, nil
+			return brokenAnswer{panics: true}, nil
 		}
 		return req, nil
 	}
 	srv := NewServer(hclog.NewNullLogger(), e)
-	near, far := net.Pipe()
-	served := make(chan struct{})
-	go func() { defer close(served); srv.ServeConn(far) }()
-	t.Cleanup(func() { near.Close(); srv.Close(); <-served })
+	near, _ := servePipe(t, srv)
 	st := newStream(near, 1<<20)
-	for text, want := range map[string]structs.Kind{"fails": structs.KindConflict,
-		"panics": structs.KindInternal, "goes well": ""} {
+	for text, want := range map[string]structs.Kind{
+		"fails":     structs.KindConflict,
+		"panics":    structs.KindInternal,
+		"goes well": "",
+	} {
 		if err := st.call(echoMethod.Name, &echo{text}, &echo{}); structs.KindOf(err) != want {
-			t.Errorf("%s: %v, want %q", text, err, want)
+			t.Errorf("%s: got %v, want kind %q", text, err, want)
 		}
 	}
 	if got, err := Call(t.Context(), srv, echoMethod, &echo{"fails"}); err != nil || got.Text != "fails" {
-		t.Errorf("in the process: %v, %v", got, err)
+		t.Errorf("a call in the process got %v, %v; want its own text", got, err)
 	}
 }

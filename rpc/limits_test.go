@@ -8,7 +8,6 @@ import (
 	"net"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,7 +28,7 @@ var (
 type limited struct {
 	addr  string
 	began chan struct{} // one value per request that has begun
-	free  chan struct{} // closed to let all of them go
+	free  chan struct{} // closed to end all of them
 }
 
 func startLimited(t *testing.T, limits Limits, perAddr int) *limited {
@@ -46,44 +45,30 @@ func startLimited(t *testing.T, limits Limits, perAddr int) *limited {
 	}
 	slow := Handle(slowMethod, func(ctx context.Context, _ *echo) (*echo, error) { return stay(ctx) })
 	slow.Slow = true
-	srv := NewServer(hclog.NewNullLogger(), slow,
+	srv := NewServer(hclog.NewNullLogger(), slow, echoEndpoint(),
 		Handle(lookMethod, func(ctx context.Context, _ *lookRequest) (*echo, error) { return stay(ctx) }),
-		Handle(holdMethod, func(ctx context.Context, _ *echo) (*echo, error) { return stay(ctx) }),
-		Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
+		Handle(holdMethod, func(ctx context.Context, _ *echo) (*echo, error) { return stay(ctx) }))
 	srv.SetLimits(limits)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	listener := NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: srv.ServeConn,
-		ByteMux: srv.ServeMux})
-	if perAddr > 0 {
-		listener.LimitPerAddr(perAddr)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { listener.Run(ctx) })
-	t.Cleanup(func() { cancel(); srv.Close(); wg.Wait() })
-	l.addr = ln.Addr().String()
+	l.addr = listen(t, srv, perAddr)
 	return l
 }
 
-func small() Limits {
+func smallLimits() Limits {
 	l := DefaultLimits()
-	l.Calls, l.Waiting, l.Streams, l.Queue, l.RetryAfter = 2, 3, 20, 20*time.Millisecond, 300*time.Millisecond
+	l.Calls = 2
+	l.Waiting = 3
+	l.Streams = 20
+	l.Queue = 20 * time.Millisecond
+	l.RetryAfter = 300 * time.Millisecond
 	return l
 }
 
-// fill starts n calls and returns when they have begun. Their errors arrive in the channel.
-func fill[Req any](t *testing.T, l *limited, n int, c Caller, m structs.Method[Req, echo],
-	req Req) chan error {
+// startCalls makes n calls and returns when they have begun. Their errors arrive in the channel.
+func startCalls(t *testing.T, l *limited, n int, call func() error) chan error {
 	t.Helper()
 	ended := make(chan error, n)
 	for range n {
-		go func() {
-			_, err := Call(context.Background(), c, m, &req)
-			ended <- err
-		}()
+		go func() { ended <- call() }()
 	}
 	for range n {
 		<-l.began
@@ -91,28 +76,37 @@ func fill[Req any](t *testing.T, l *limited, n int, c Caller, m structs.Method[R
 	return ended
 }
 
-func busy(t *testing.T, what string, err error) {
+// callTo returns a call of a method with its request, without the answer.
+func callTo[Req any](c Caller, m structs.Method[Req, echo], req Req) func() error {
+	return func() error {
+		_, err := Call(context.Background(), c, m, &req)
+		return err
+	}
+}
+
+func wantRejection(t *testing.T, request string, err error) {
 	t.Helper()
 	if structs.RetryAfter(err) != 300*time.Millisecond || !structs.IsKind(err, structs.KindUnavailable) {
-		t.Errorf("%s: got %v, after %s; want unavailable, again after 300ms", what, err, structs.RetryAfter(err))
+		t.Errorf("%s: got %v with retry time %s; want unavailable with 300ms",
+			request, err, structs.RetryAfter(err))
 	}
 }
 
 func TestLimits_CountWaitingRequestsApart(t *testing.T) {
-	l := startLimited(t, small(), 0)
+	l := startLimited(t, smallLimits(), 0)
 	c := newPool(t, nil).At(l.addr)
 	look := lookRequest{structs.QueryOptions{MinIndex: 7}}
-	waiting := fill(t, l, 2, c, lookMethod, look)
-	slow := fill(t, l, 1, c, slowMethod, echo{})
+	waiting := startCalls(t, l, 2, callTo(c, lookMethod, look))
+	slow := startCalls(t, l, 1, callTo(c, slowMethod, echo{}))
 	_, err := Call(t.Context(), c, lookMethod, &look)
-	busy(t, "a fourth that waits", err)
+	wantRejection(t, "a fourth waiting request", err)
 	for range 10 {
 		if _, err := Call(t.Context(), c, echoMethod, &echo{"short"}); err != nil {
-			t.Fatalf("a short call beside those that wait: %v", err)
+			t.Fatalf("a short call beside waiting ones failed: %v", err)
 		}
 	}
 	if _, err := Call(t.Context(), newPool(t, nil).At(l.addr), echoMethod, &echo{}); err != nil {
-		t.Errorf("another connection: %v", err)
+		t.Errorf("a call over another connection failed: %v", err)
 	}
 	close(l.free)
 	for _, ch := range []chan error{waiting, waiting, slow} {
@@ -123,13 +117,13 @@ func TestLimits_CountWaitingRequestsApart(t *testing.T) {
 }
 
 func TestLimits_BoundTheCallsOfAConnection(t *testing.T) {
-	l := startLimited(t, small(), 0)
+	l := startLimited(t, smallLimits(), 0)
 	c := newPool(t, nil).At(l.addr)
-	held := fill(t, l, 2, c, holdMethod, echo{})
+	held := startCalls(t, l, 2, callTo(c, holdMethod, echo{}))
 	_, err := Call(t.Context(), c, echoMethod, &echo{})
-	busy(t, "a third call", err)
+	wantRejection(t, "a third call", err)
 	if _, err := Call(t.Context(), newPool(t, nil).At(l.addr), echoMethod, &echo{}); err != nil {
-		t.Errorf("another connection: %v", err)
+		t.Errorf("a call over another connection failed: %v", err)
 	}
 	close(l.free)
 	for range 2 {
@@ -138,19 +132,20 @@ func TestLimits_BoundTheCallsOfAConnection(t *testing.T) {
 		}
 	}
 	if _, err := Call(t.Context(), c, echoMethod, &echo{}); err != nil {
-		t.Errorf("when there is room again: %v", err)
+		t.Errorf("a call after the others ended failed: %v", err)
 	}
 }
 
 func TestLimits_BoundAllCalls(t *testing.T) {
-	limits := small()
+	limits := smallLimits()
 	limits.AllCalls = 3
 	l := startLimited(t, limits, 0)
-	one, two := newPool(t, nil).At(l.addr), newPool(t, nil).At(l.addr)
-	held := fill(t, l, 2, one, holdMethod, echo{})
-	last := fill(t, l, 1, two, holdMethod, echo{})
+	one := newPool(t, nil).At(l.addr)
+	two := newPool(t, nil).At(l.addr)
+	held := startCalls(t, l, 2, callTo(one, holdMethod, echo{}))
+	last := startCalls(t, l, 1, callTo(two, holdMethod, echo{}))
 	_, err := Call(t.Context(), two, echoMethod, &echo{})
-	busy(t, "a fourth call", err)
+	wantRejection(t, "a fourth call", err)
 	close(l.free)
 	for _, ch := range []chan error{held, held, last} {
 		if err := <-ch; err != nil {
@@ -160,16 +155,13 @@ func TestLimits_BoundAllCalls(t *testing.T) {
 }
 
 func TestLimits_ACallWaitsForAPlace(t *testing.T) {
-	limits := small()
+	limits := smallLimits()
 	limits.Queue = time.Minute
 	l := startLimited(t, limits, 0)
 	c := newPool(t, nil).At(l.addr)
-	held := fill(t, l, 2, c, holdMethod, echo{})
+	held := startCalls(t, l, 2, callTo(c, holdMethod, echo{}))
 	queued := make(chan error, 1)
-	go func() {
-		_, err := Call(context.Background(), c, echoMethod, &echo{})
-		queued <- err
-	}()
+	go func() { queued <- callTo(c, echoMethod, echo{})() }()
 	close(l.free)
 	for range 2 {
 		<-held
@@ -180,15 +172,16 @@ func TestLimits_ACallWaitsForAPlace(t *testing.T) {
 }
 
 func TestLimits_BoundTheStreamsOfASession(t *testing.T) {
-	limits := small()
-	limits.Streams, limits.Waiting = 4, 100
+	limits := smallLimits()
+	limits.Streams = 4
+	limits.Waiting = 100
 	l := startLimited(t, limits, 0)
 	p := newPool(t, nil)
 	c := p.At(l.addr)
 	look := lookRequest{structs.QueryOptions{MinIndex: 7}}
-	fill(t, l, 4, c, lookMethod, look)
+	startCalls(t, l, 4, callTo(c, lookMethod, look))
 	_, err := Call(t.Context(), c, lookMethod, &look)
-	busy(t, "a fifth stream", err)
+	wantRejection(t, "a fifth stream", err)
 
 	s, err := p.Session(t.Context(), l.addr)
 	if err != nil {
@@ -201,12 +194,12 @@ func TestLimits_BoundTheStreamsOfASession(t *testing.T) {
 	}
 	<-s.Done()
 	if _, err := Call(t.Context(), c, echoMethod, &echo{}); err != nil {
-		t.Errorf("over a new session: %v", err)
+		t.Errorf("a call over a new session failed: %v", err)
 	}
 }
 
 func TestListener_BoundsTheConnectionsOfAnAddress(t *testing.T) {
-	l := startLimited(t, small(), 2)
+	l := startLimited(t, smallLimits(), 2)
 	var conns []net.Conn
 	for range 3 {
 		conn, err := net.Dial("tcp", l.addr)
@@ -218,10 +211,10 @@ func TestListener_BoundsTheConnectionsOfAnAddress(t *testing.T) {
 	}
 	if _, err := conns[2].Read(make([]byte, 1)); !errors.Is(err, io.EOF) &&
 		!strings.Contains(err.Error(), "reset") {
-		t.Errorf("the third connection: %v, want it closed", err)
+		t.Errorf("a read of the third connection got %v, want a closed connection", err)
 	}
 	conns[0].Close()
-	for { // until the server has seen the end of the first
+	for { // until the server has read the end of the first connection
 		_, err := Call(t.Context(), newPool(t, nil).At(l.addr), echoMethod, &echo{})
 		if err == nil {
 			return
@@ -233,7 +226,7 @@ func TestListener_BoundsTheConnectionsOfAnAddress(t *testing.T) {
 }
 
 func TestServer_AllocatesNothingForAClaimedLength(t *testing.T) {
-	limits := small()
+	limits := smallLimits()
 	limits.Message = 1 << 20
 	l := startLimited(t, limits, 0)
 	conn, err := net.Dial("tcp", l.addr)
@@ -251,26 +244,26 @@ func TestServer_AllocatesNothingForAClaimedLength(t *testing.T) {
 	if _, err := conn.Write(append(head, body...)); err != nil {
 		t.Fatal(err)
 	}
-	growBy := make([]byte, 64<<10)
+	part := make([]byte, 64<<10)
 	for range 32 { // twice the limit
-		if _, err := conn.Write(growBy); err != nil {
+		if _, err := conn.Write(part); err != nil {
 			t.Fatal(err)
 		}
 	}
 	conn.(*net.TCPConn).CloseWrite()
 	answer, err := io.ReadAll(conn)
-	if err != nil ||
-		!strings.Contains(string(answer), "invalid: the payload of Test.Echo: it is longer than 1048576 bytes") {
-		t.Errorf("answered %q, %v", answer, err)
+	const want = "invalid: the payload of Test.Echo: it is longer than 1048576 bytes"
+	if err != nil || !strings.Contains(string(answer), want) {
+		t.Errorf("got answer %q, %v; want %q", answer, err, want)
 	}
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 16<<20 {
-		t.Errorf("%d MiB were allocated", grown>>20)
+		t.Errorf("%d MiB were allocated, want at most 16", grown>>20)
 	}
 }
 
-func TestServer_RefusesARequestAboveTheLimit(t *testing.T) {
-	limits := small()
+func TestServer_RejectsARequestAboveTheLimit(t *testing.T) {
+	limits := smallLimits()
 	limits.Message = 1 << 20
 	l := startLimited(t, limits, 0)
 	c := newPool(t, nil).At(l.addr)
@@ -280,7 +273,7 @@ func TestServer_RefusesARequestAboveTheLimit(t *testing.T) {
 	}
 	for range 3 {
 		if _, err := Call(t.Context(), c, echoMethod, &echo{strings.Repeat("x", 1<<19)}); err != nil {
-			t.Errorf("within the limit: %v", err)
+			t.Errorf("a request within the limit failed: %v", err)
 		}
 	}
 }

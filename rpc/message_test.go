@@ -12,7 +12,7 @@ import (
 	"berth/internal/codec"
 )
 
-// manyShapes holds a value of every form there is.
+// manyShapes holds values of every msgpack format.
 func manyShapes() map[string]any {
 	long := make([]any, 70_000)
 	wide := map[string]any{}
@@ -20,11 +20,16 @@ func manyShapes() map[string]any {
 		wide[strings.Repeat("k", i)] = i
 	}
 	return map[string]any{
-		"nil": nil, "bools": []any{true, false}, "wide": wide, "long": long, "few": long[:300],
+		"nil":    nil,
+		"bools":  []any{true, false},
+		"wide":   wide,
+		"long":   long,
+		"few":    long[:300],
 		"ints":   []any{1, -1, -100, 200, 300, -300, 70_000, -70_000, 1 << 40, -(1 << 40), uint64(1 << 63)},
-		"floats": []any{float32(1.5), 2.5}, "time": time.Unix(1, 2),
-		"texts": []any{"", "a", strings.Repeat("b", 40), strings.Repeat("c", 300), strings.Repeat("d", 70_000)},
-		"bytes": []any{[]byte("x"), bytes.Repeat([]byte("y"), 300), bytes.Repeat([]byte("z"), 70_000)},
+		"floats": []any{float32(1.5), 2.5},
+		"time":   time.Unix(1, 2),
+		"texts":  []any{"", "a", strings.Repeat("b", 40), strings.Repeat("c", 300), strings.Repeat("d", 70_000)},
+		"bytes":  []any{[]byte("x"), bytes.Repeat([]byte("y"), 300), bytes.Repeat([]byte("z"), 70_000)},
 	}
 }
 
@@ -43,30 +48,33 @@ func TestMessages_AreFoundOneAfterAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := m.read(new([]int)); err == nil || m.lost {
-		t.Errorf("a map decodes as numbers, or the place is lost: %v", err)
+		t.Errorf("a map read as numbers got %v, lost %t; want an error that loses nothing", err, m.lost)
 	}
 	if err := m.read(&got); err != nil || !reflect.DeepEqual(got, want) {
-		t.Fatalf("%v: another value arrived than was sent", err)
+		t.Fatalf("the value differs from the one that was sent: %v", err)
 	}
 	n := 0
 	if err := m.read(&n); err != nil || n != 7 {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("got %d, %v; want 7", n, err)
 	}
 	if err := m.read(&n); err != io.EOF {
-		t.Errorf("at the end: %v", err)
+		t.Errorf("at the end: got %v, want io.EOF", err)
 	}
 }
 
 func TestMessages_RejectInvalidBytes(t *testing.T) {
 	for name, b := range map[string]string{
-		"too long a text": "\xdb\xff\xff\xff\xff", "too many values": "\xdd\xff\xff\xff\xff",
-		"too wide a map": "\xdf\xff\xff\xff\xff",
-		"nests":          strings.Repeat("\xdd\x00\x00\x00\xff", 100), "no value": "\xc1", "cut": "\xa5abc",
+		"too long a text":   "\xdb\xff\xff\xff\xff",
+		"too many values":   "\xdd\xff\xff\xff\xff",
+		"too wide a map":    "\xdf\xff\xff\xff\xff",
+		"nests":             strings.Repeat("\xdd\x00\x00\x00\xff", 100),
+		"no value":          "\xc1",
+		"cut":               "\xa5abc",
 		"cut in its length": "\xdb\x00",
 	} {
 		m := newMessages(strings.NewReader(b), 100)
 		if err := m.read(nil); err == nil || errors.Is(err, io.EOF) || !m.lost {
-			t.Errorf("%s: %v, lost %t", name, err, m.lost)
+			t.Errorf("%s: got %v, lost %t; want an error that loses the place", name, err, m.lost)
 		}
 	}
 }
@@ -84,7 +92,7 @@ func FuzzMessages(f *testing.F) {
 		read := 0
 		for v, err := m.next(); err == nil; v, err = m.next() {
 			if len(v) == 0 || !bytes.Equal(v, b[read:read+len(v)]) {
-				t.Fatalf("a value of %d bytes at %d is not what arrived there", len(v), read)
+				t.Fatalf("a value of %d bytes at %d differs from the input", len(v), read)
 			}
 			read += len(v)
 		}

@@ -12,22 +12,22 @@ import (
 	"berth/structs"
 )
 
-// slowConn accepts a write when the test demands it.
+// slowConn writes when the test permits it.
 type slowConn struct {
 	mu     sync.Mutex
 	writes [][]byte
 	began  chan struct{}
-	may    chan error
+	permit chan error // the error of the next write
 	closed bool
 }
 
 func newSlowConn() *slowConn {
-	return &slowConn{began: make(chan struct{}), may: make(chan error)}
+	return &slowConn{began: make(chan struct{}), permit: make(chan error)}
 }
 
 func (c *slowConn) Write(b []byte) (int, error) {
 	c.began <- struct{}{}
-	if err := <-c.may; err != nil {
+	if err := <-c.permit; err != nil {
 		return 0, err
 	}
 	c.mu.Lock()
@@ -36,30 +36,33 @@ func (c *slowConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (c *slowConn) Close() error { c.closed = true; return nil }
+func (c *slowConn) Close() error {
+	c.closed = true
+	return nil
+}
 
-func message(text string) *buffer { return &buffer{b: []byte(text)} }
+func newMessage(text string) *buffer { return &buffer{b: []byte(text)} }
 
 func TestWriter_WritesConcurrentMessagesTogether(t *testing.T) {
 	c := newSlowConn()
 	w := newWriter(c)
 	first := make(chan error)
-	go func() { first <- w.write(message("one")) }()
+	go func() { first <- w.write(newMessage("one")) }()
 	<-c.began
 	for range 10 {
-		if err := w.write(message("more")); err != nil {
+		if err := w.write(newMessage("more")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.may <- nil
+	c.permit <- nil
 	<-c.began
-	c.may <- nil
+	c.permit <- nil
 	if err := <-first; err != nil {
 		t.Fatal(err)
 	}
-	if len(c.writes) != 2 || string(c.writes[0]) != "one" ||
-		string(c.writes[1]) != string(bytes.Repeat([]byte("more"), 10)) {
-		t.Errorf("written: %q", c.writes)
+	want := []string{"one", strings.Repeat("more", 10)}
+	if len(c.writes) != 2 || string(c.writes[0]) != want[0] || string(c.writes[1]) != want[1] {
+		t.Errorf("got writes %q, want %q", c.writes, want)
 	}
 }
 
@@ -70,26 +73,26 @@ func TestWriter_WaitsForACallerThatDoesNotRead(t *testing.T) {
 		c := newSlowConn()
 		w := newWriter(c)
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = w.write(message("one")) })
+		wg.Go(func() { _ = w.write(newMessage("one")) })
 		<-c.began
 		const each = keptBuffer / 4
-		came := 0
+		queued := 0
 		for range 10 {
 			wg.Go(func() {
 				_ = w.write(&buffer{b: make([]byte, each)})
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				came++
+				queued++
 			})
 		}
 		synctest.Wait()
-		if w.size > keptBuffer+each || came != w.size/each {
-			t.Errorf("%d bytes are left, and %d of 10 went", w.size, came)
+		if w.size > keptBuffer+each || queued != w.size/each {
+			t.Errorf("the queue has %d bytes of %d messages, want about %d bytes", w.size, queued, keptBuffer)
 		}
-		c.may <- nil
+		c.permit <- nil
 		for written := 0; written < 10*each; {
 			<-c.began
-			c.may <- nil
+			c.permit <- nil
 			synctest.Wait()
 			c.mu.Lock()
 			written += len(c.writes[len(c.writes)-1])
@@ -104,17 +107,18 @@ func TestWriter_WritesNothingAfterAFailure(t *testing.T) {
 		c := newSlowConn()
 		w := newWriter(c)
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = w.write(message("one")) })
+		wg.Go(func() { _ = w.write(newMessage("one")) })
 		<-c.began
-		for range 10 { // more than may be left: some wait
+		for range 10 { // more than the queue holds: some wait
 			wg.Go(func() { _ = w.write(&buffer{b: make([]byte, keptBuffer/4)}) })
 		}
 		synctest.Wait()
 		broken := errors.New("broken")
-		c.may <- broken
+		c.permit <- broken
 		wg.Wait()
-		if err := w.write(message("two")); !errors.Is(err, broken) || !c.closed || len(c.writes) > 0 {
-			t.Errorf("%v, closed %t, written %q", err, c.closed, c.writes)
+		err := w.write(newMessage("two"))
+		if !errors.Is(err, broken) || !c.closed || len(c.writes) > 0 {
+			t.Errorf("got %v, closed %t, writes %q; want the failure and no write", err, c.closed, c.writes)
 		}
 	})
 }
@@ -134,44 +138,52 @@ func TestWriter_KeepsLongMessagesInOnePiece(t *testing.T) {
 		c := newSlowConn()
 		w := newWriter(c)
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = w.write(message("one")) })
+		wg.Go(func() { _ = w.write(newMessage("one")) })
 		<-c.began
-		if err := w.write(message("two")); err != nil {
+		if err := w.write(newMessage("two")); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.write(long('x')); err != nil {
 			t.Fatal(err)
 		}
-		wg.Go(func() { _ = w.write(message("three")) })
+		wg.Go(func() { _ = w.write(newMessage("three")) })
 		synctest.Wait()
-		c.may <- nil
+		c.permit <- nil
 		finished := make(chan struct{})
-		go func() { wg.Wait(); close(finished) }()
+		go func() {
+			wg.Wait()
+			close(finished)
+		}()
 		for more := true; more; {
 			select {
 			case <-c.began:
-				c.may <- nil
+				c.permit <- nil
 			case <-finished:
 				more = false
 			}
 		}
-		want := "onetwo" + string(bytes.Repeat([]byte("x"), 3*chunk)) + ".three"
+		want := "onetwo" + strings.Repeat("x", 3*chunk) + ".three"
 		if got := bytes.Join(c.writes, nil); string(got) != want {
-			t.Errorf("%d bytes written, want %d, or in another order", len(got), len(want))
+			t.Errorf("got %d bytes, want %d bytes in the order of the messages", len(got), len(want))
 		}
 	})
 }
 
-// TestServer_RefusesAnAnswerAboveTheLimit, in one chunk or row by row, and the connection continues.
-func TestServer_RefusesAnAnswerAboveTheLimit(t *testing.T) {
-	limits := small()
+// TestServer_RejectsAnAnswerAboveTheLimit: the answer is in one chunk or row by row, and the connection
+// continues.
+func TestServer_RejectsAnAnswerAboveTheLimit(t *testing.T) {
+	limits := smallLimits()
 	limits.Response = 3*chunk + 100
 	l := startLimited(t, limits, 0)
 	c := newPool(t, nil).At(l.addr)
-	for size, want := range map[int]structs.Kind{100: "", 3 * chunk: "", 3*chunk + 100: structs.KindInvalid} {
+	for size, want := range map[int]structs.Kind{
+		100:           "",
+		3 * chunk:     "",
+		3*chunk + 100: structs.KindInvalid,
+	} {
 		got, err := Call(t.Context(), c, echoMethod, &echo{Text: strings.Repeat("x", size)})
 		if structs.KindOf(err) != want || (err == nil && len(got.Text) != size) {
-			t.Errorf("an answer of %d bytes: %v, want %q", size, err, want)
+			t.Errorf("an answer of %d bytes got %v, want kind %q", size, err, want)
 		}
 	}
 	a := Response{last: new(buffer), limit: limits.Response}
@@ -182,6 +194,6 @@ func TestServer_RefusesAnAnswerAboveTheLimit(t *testing.T) {
 		puts++
 	}
 	if puts != 4 || !structs.IsKind(err, structs.KindInvalid) {
-		t.Errorf("%d pieces were taken: %v", puts, err)
+		t.Errorf("Put number %d got %v, want invalid at number 4", puts, err)
 	}
 }

@@ -31,13 +31,56 @@ var (
 	backMethod  = structs.Method[echo, echo]{Name: "Test.Back"}
 )
 
-// start serves the test's methods on loopback. hung gets a value when a hanging handler begins and
+// echoEndpoint returns its request.
+func echoEndpoint() Endpoint {
+	return Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
+}
+
+// servePipe serves one end of a pipe until the test ends, and returns both ends. It counts the writes of the
+// server.
+func servePipe(t testing.TB, s *Server) (near net.Conn, far *countingConn) {
+	near, conn := net.Pipe()
+	far = &countingConn{Conn: conn}
+	var serving sync.WaitGroup
+	serving.Go(func() { s.ServeConn(far) })
+	t.Cleanup(func() {
+		_ = near.Close()
+		s.Close()
+		serving.Wait()
+	})
+	return near, far
+}
+
+// listen serves on loopback until the test ends and returns the address. perAddr, if not 0, bounds the
+// connections of an address.
+func listen(t testing.TB, s *Server, perAddr int) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handlers := map[byte]func(net.Conn){ByteRPC: s.ServeConn, ByteMux: s.ServeMux}
+	l := NewListener(ln, hclog.NewNullLogger(), handlers)
+	if perAddr > 0 {
+		l.LimitPerAddr(perAddr)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { l.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		s.Close()
+		wg.Wait()
+	})
+	return ln.Addr().String()
+}
+
+// startServer serves the test's methods on loopback. hung gets a value when a hanging handler begins and
 // another when its context ended.
-func start(t *testing.T) (addr string, hung chan string) {
+func startServer(t *testing.T) (addr string, hung chan string) {
 	t.Helper()
 	hung = make(chan string, 2)
-	srv := NewServer(hclog.NewNullLogger(),
-		Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }),
+	srv := NewServer(hclog.NewNullLogger(), echoEndpoint(),
 		Handle(failMethod, func(context.Context, *echo) (*echo, error) {
 			return nil, structs.Errorf(structs.KindConflict, "no: %s", "two writers")
 		}),
@@ -52,27 +95,17 @@ func start(t *testing.T) (addr string, hung chan string) {
 			return Call(ctx, SessionFrom(ctx), echoMethod, &echo{"back " + r.Text})
 		}),
 	)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l := NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: srv.ServeConn,
-		ByteMux: srv.ServeMux})
-	var wg sync.WaitGroup
-	wg.Go(func() { l.Run(ctx) })
-	t.Cleanup(func() { cancel(); srv.Close(); wg.Wait() })
-	return ln.Addr().String(), hung
+	return listen(t, srv, 0), hung
 }
 
-func newPool(t *testing.T, serve *Server) *Pool {
+func newPool(t testing.TB, serve *Server) *Pool {
 	p := NewPool(Dial, hclog.NewNullLogger(), serve)
 	t.Cleanup(p.Close)
 	return p
 }
 
 func TestPool_CarriesManyCallsAtOnce(t *testing.T) {
-	addr, _ := start(t)
+	addr, _ := startServer(t)
 	c := newPool(t, nil).At(addr)
 	var wg sync.WaitGroup
 	for i := range 100 {
@@ -80,7 +113,7 @@ func TestPool_CarriesManyCallsAtOnce(t *testing.T) {
 			text := fmt.Sprint(i)
 			got, err := Call(context.Background(), c, echoMethod, &echo{text})
 			if err != nil || got.Text != text {
-				t.Errorf("echo of %s: %v, %v", text, got, err)
+				t.Errorf("echo of %s: got %v, %v", text, got, err)
 			}
 		})
 	}
@@ -88,7 +121,7 @@ func TestPool_CarriesManyCallsAtOnce(t *testing.T) {
 }
 
 func TestCall_ErrorsKeepTheirKind(t *testing.T) {
-	addr, _ := start(t)
+	addr, _ := startServer(t)
 	c := newPool(t, nil).At(addr)
 	for _, tc := range []struct {
 		method structs.Method[echo, echo]
@@ -108,7 +141,7 @@ func TestCall_ErrorsKeepTheirKind(t *testing.T) {
 }
 
 func TestCall_APayloadThatDoesNotDecodeIsInvalid(t *testing.T) {
-	addr, _ := start(t)
+	addr, _ := startServer(t)
 	c := newPool(t, nil).At(addr)
 	var out echo
 	err := c.Call(context.Background(), echoMethod.Name, map[string]any{"Text": map[string]int{"a": 1}}, &out)
@@ -116,12 +149,12 @@ func TestCall_APayloadThatDoesNotDecodeIsInvalid(t *testing.T) {
 		t.Fatalf("got %v, want invalid", err)
 	}
 	if _, err := Call(context.Background(), c, echoMethod, &echo{"still there"}); err != nil {
-		t.Fatalf("the next call: %v", err)
+		t.Fatalf("the next call failed: %v", err)
 	}
 }
 
 func TestCall_CancelsItsHandler(t *testing.T) {
-	addr, hung := start(t)
+	addr, hung := startServer(t)
 	c := newPool(t, nil).At(addr)
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
@@ -135,12 +168,12 @@ func TestCall_CancelsItsHandler(t *testing.T) {
 		t.Errorf("got %v, want timeout: the outcome is unknown", err)
 	}
 	if got := <-hung; got != "ended" {
-		t.Errorf("handler %s", got)
+		t.Errorf("the handler %s, want that its context ended", got)
 	}
 }
 
 func TestSession_CarriesCallsBothWays(t *testing.T) {
-	addr, _ := start(t)
+	addr, _ := startServer(t)
 	mine := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) {
 		return &echo{"client: " + r.Text}, nil
 	}))
@@ -148,7 +181,7 @@ func TestSession_CarriesCallsBothWays(t *testing.T) {
 	p := newPool(t, mine)
 	got, err := Call(context.Background(), p.At(addr), backMethod, &echo{"hello"})
 	if err != nil || got.Text != "client: back hello" {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("got %v, %v; want %q", got, err, "client: back hello")
 	}
 }
 
@@ -166,7 +199,7 @@ func TestPool_NoListenerIsUnavailable(t *testing.T) {
 }
 
 func TestServer_AStockClientCanCall(t *testing.T) {
-	addr, _ := start(t)
+	addr, _ := startServer(t)
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -177,12 +210,13 @@ func TestServer_AStockClientCanCall(t *testing.T) {
 	}
 	c := msgpackrpc.NewCodecFromHandle(true, true, conn, codec.Handle)
 	var got echo
-	if err := msgpackrpc.CallWithCodec(c, "Test.Echo", &echo{"stock"}, &got); err != nil || got.Text != "stock" {
-		t.Fatalf("%v, %v", got, err)
+	err = msgpackrpc.CallWithCodec(c, "Test.Echo", &echo{"stock"}, &got)
+	if err != nil || got.Text != "stock" {
+		t.Fatalf("got %v, %v; want %q", got, err, "stock")
 	}
-	if err := msgpackrpc.CallWithCodec(c, "Test.Fail", &echo{}, &got); err == nil ||
-		err.(stdrpc.ServerError) != "conflict: no: two writers" {
-		t.Fatalf("got %v", err)
+	err = msgpackrpc.CallWithCodec(c, "Test.Fail", &echo{}, &got)
+	if err == nil || err.(stdrpc.ServerError) != "conflict: no: two writers" {
+		t.Fatalf("got %v, want a conflict", err)
 	}
 }
 
@@ -194,7 +228,7 @@ func TestServer_ClosesConnectionsAfterClose(t *testing.T) {
 		serve(far)
 		_ = near.SetReadDeadline(time.Now().Add(10 * time.Second))
 		if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("%s: %v, want EOF", name, err)
+			t.Errorf("%s: got %v, want EOF", name, err)
 		}
 	}
 }

@@ -13,14 +13,17 @@ import (
 	"berth/structs"
 )
 
-// BenchmarkRefusedBesideServed is the cost of a request, both ends together, over few plain connections with
+// BenchmarkRejectedBesideServed is the cost of a request, both ends together, over few plain connections with
 // many requests in flight on each. The request is served inline, served by its own goroutine, or rejected
 // because of a bound. The other end is no client and sends prepared bytes.
-func BenchmarkRefusedBesideServed(b *testing.B) {
+func BenchmarkRejectedBesideServed(b *testing.B) {
 	volume := &structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{CSIVolume: structs.CSIVolume{
-		ID: "volume-1", Namespace: structs.DefaultNamespace, Name: "a volume", ExternalID: "ext-1",
-		PluginID: "plugin",
-		Context:  map[string]string{"a": "b", "c": "d"},
+		ID:         "volume-1",
+		Namespace:  structs.DefaultNamespace,
+		Name:       "a volume",
+		ExternalID: "ext-1",
+		PluginID:   "plugin",
+		Context:    map[string]string{"a": "b", "c": "d"},
 	}}}
 	serve := func(m structs.Method[structs.CSIVolumeGetRequest, structs.CSIVolumeGetResponse]) Endpoint {
 		e := Handle(m, func(context.Context, *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
@@ -36,39 +39,31 @@ func BenchmarkRefusedBesideServed(b *testing.B) {
 	req := &structs.CSIVolumeGetRequest{ID: "volume-1"}
 	for _, c := range []struct {
 		name, method string
-		flooded      bool
+		shed         bool
 	}{
-		{"served", structs.CSIVolumeGet.Name, false},
-		{"served by its own", own.Name, false},
-		{"refused", structs.CSIVolumeGet.Name, true},
+		{"served inline", structs.CSIVolumeGet.Name, false},
+		{"served by a goroutine", own.Name, false},
+		{"rejected", structs.CSIVolumeGet.Name, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := NewServer(hclog.NewNullLogger(), endpoints...)
-			if c.flooded {
-				s.Shed(refusing())
+			if c.shed {
+				s.Shed(rejectingGate())
 			}
 			body, err := codec.Append(nil, req)
 			if err != nil {
 				b.Fatal(err)
 			}
-			flood(b, s, c.method, body)
+			exchangeAll(b, s, c.method, body)
 		})
 	}
 }
 
-// flood sends a benchmark's requests over a few connections, many at a time, and reads the answers.
-func flood(b *testing.B, s *Server, method string, body []byte) {
+// exchangeAll sends a benchmark's requests over a few connections, many at a time, and reads the answers.
+func exchangeAll(b *testing.B, s *Server, method string, body []byte) {
 	const conns, each = 4, 128
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	var serving, sending sync.WaitGroup
-	serving.Go(func() {
-		NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){ByteRPC: s.ServeConn}).Run(ctx)
-	})
-	defer func() { cancel(); s.Close(); serving.Wait() }()
+	addr := listen(b, s, 0)
+	var sending sync.WaitGroup
 	var batch []byte
 	for n := range each {
 		batch = append(appendRequestHead(batch, method, uint64(n)), body...)
@@ -77,7 +72,7 @@ func flood(b *testing.B, s *Server, method string, body []byte) {
 	b.ResetTimer()
 	for range conns {
 		sending.Go(func() {
-			if err := exchange(ln.Addr().String(), batch, each, b.N/conns+1); err != nil {
+			if err := exchange(addr, batch, each, b.N/conns+1); err != nil {
 				b.Error(err)
 			}
 		})
@@ -86,7 +81,9 @@ func flood(b *testing.B, s *Server, method string, body []byte) {
 	b.StopTimer()
 }
 
-// exchange sends batches of so many requests, one when half of the one before is answered, until total are.
+// exchange sends batches of each requests until total are answered. It sends a batch when half of the one
+// before is answered.
+
 func exchange(addr string, batch []byte, each, total int) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
