@@ -10,7 +10,7 @@ import (
 )
 
 func TestBatch_AFailedEntryChangesOnlyTheIndex(t *testing.T) {
-	s := open()
+	s := openDB()
 	b := s.Begin()
 	failed := errors.New("no")
 	steps := []struct {
@@ -27,9 +27,11 @@ func TestBatch_AFailedEntryChangesOnlyTheIndex(t *testing.T) {
 			return failed
 		}, failed},
 		{func(tx *WriteTx) error {
-			a, b, p := things.Get(tx.ReadTx, "a"), things.Get(tx.ReadTx, "b"), others.Get(tx.ReadTx, "p")
+			a := things.Get(tx.ReadTx, "a")
+			b := things.Get(tx.ReadTx, "b")
+			p := others.Get(tx.ReadTx, "p")
 			if a.Name != "" || b != nil || p != nil {
-				t.Error("the failed entry left something behind")
+				t.Error("the failed entry has changed rows")
 			}
 			return putThing("c")(tx)
 		}, nil},
@@ -37,31 +39,32 @@ func TestBatch_AFailedEntryChangesOnlyTheIndex(t *testing.T) {
 	}
 	for n, step := range steps {
 		if err := b.Apply(uint64(n+1), step.fn); !errors.Is(err, step.want) {
-			t.Errorf("entry %d: %v", n+1, err)
+			t.Errorf("entry %d: got %v, want %v", n+1, err, step.want)
 		}
 	}
 	if s.Index() != 0 || things.Get(s.Read(), "a") != nil {
-		t.Error("visible before the commit")
+		t.Error("readers see the batch before its commit")
 	}
 	b.Commit()
 	tx := s.Read()
 	for range things.Scan(tx) {
 	}
 	if s.Index() != 4 || tx.Newest() != 3 {
-		t.Errorf("store at %d, things at %d", s.Index(), tx.Newest())
+		t.Errorf("the database is at index %d and the table at %d, want 4 and 3", s.Index(), tx.Newest())
 	}
 	tx = s.Read()
 	others.Get(tx, "p")
 	if tx.Newest() != 1 {
-		t.Errorf("a table that nothing changed is at %d", tx.Newest())
+		t.Errorf("an unchanged table is at index %d, want 1", tx.Newest())
 	}
 	if n := things.Get(tx, "c"); n.CreateIndex != 3 || n.ModifyIndex != 3 {
-		t.Errorf("stamped %+v", n.Indexes)
+		t.Errorf("the row is stamped %+v, want 3 and 3", n.Indexes)
 	}
 }
 
 func TestSave_DoesNotDependOnBatches(t *testing.T) {
-	one, many := open(), open()
+	one := openDB()
+	many := openDB()
 	b := many.Begin()
 	for n := range uint64(20) {
 		fn := putThing(string(rune('a' + n%7)))
@@ -72,18 +75,18 @@ func TestSave_DoesNotDependOnBatches(t *testing.T) {
 		_ = b.Apply(n+1, fn)
 	}
 	b.Commit()
-	if !bytes.Equal(saved(t, one), saved(t, many)) {
-		t.Error("they differ")
+	if !bytes.Equal(snapshotFile(t, one), snapshotFile(t, many)) {
+		t.Error("the files of equal databases differ")
 	}
 }
 
 func TestRead_IsASnapshot(t *testing.T) {
-	s := open()
+	s := openDB()
 	_ = s.Write(1, putThing("a"))
 	tx := s.Read()
 	_ = s.Write(2, putThing("b"))
 	if things.Get(tx, "b") != nil || tx.Applied() != 1 || s.Index() != 2 {
-		t.Error("it moved")
+		t.Errorf("the snapshot is at index %d, want 1 without later rows", tx.Applied())
 	}
 }
 
@@ -92,13 +95,13 @@ func TestWait_ReturnsForChangesOfReadRows(t *testing.T) {
 		name    string
 		read    func(*ReadTx)
 		writes  func(*WriteTx) error
-		precise bool // a reader from ReadWatched wakes
-		coarse  bool // one from Read does
+		precise bool // Wait returns for a transaction from ReadWatched
+		coarse  bool // Wait returns for one from Read
 	}{
 		{"the row", func(tx *ReadTx) { things.Get(tx, "aa") }, putThing("aa"), true, true},
 		{"another row", func(tx *ReadTx) { things.Get(tx, "aa") }, putThing("zz"), false, true},
 		{"another table", func(tx *ReadTx) { others.Get(tx, "aa") }, putThing("aa"), false, false},
-		{"a row that is new in a range", func(tx *ReadTx) {
+		{"a new row in a range", func(tx *ReadTx) {
 			for range things.Prefix(tx, "a") {
 			}
 		}, putThing("ax"), true, true},
@@ -106,40 +109,41 @@ func TestWait_ReturnsForChangesOfReadRows(t *testing.T) {
 			for range things.Prefix(tx, "a") {
 			}
 		}, putThing("zx"), false, true},
-		{"a row that was not there", func(tx *ReadTx) { things.Get(tx, "new") }, putThing("new"), true, true},
+		{"a missing row", func(tx *ReadTx) { things.Get(tx, "new") }, putThing("new"), true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := open()
+				s := openDB()
 				for _, id := range []string{"aa", "ab", "zz"} {
 					_ = s.Write(1, putThing(id))
 				}
-				if got := wakes1(s, s.ReadWatched(), c.read, c.writes); got != c.precise {
-					t.Errorf("a watching reader woke: %v", got)
+				if got := waitReturns(s, s.ReadWatched(), c.read, c.writes); got != c.precise {
+					t.Errorf("Wait returns for ReadWatched: got %v, want %v", got, c.precise)
 				}
-				if got := wakes1(s, s.Read(), c.read, c.writes); got != c.coarse {
-					t.Errorf("another reader woke: %v", got)
+				if got := waitReturns(s, s.Read(), c.read, c.writes); got != c.coarse {
+					t.Errorf("Wait returns for Read: got %v, want %v", got, c.coarse)
 				}
 			})
 		})
 	}
 }
 
-func wakes1(s *DB, tx *ReadTx, read func(*ReadTx), writes func(*WriteTx) error) bool {
+// waitReturns reports whether the wait of a transaction ends with a write.
+func waitReturns(s *DB, tx *ReadTx, read func(*ReadTx), write func(*WriteTx) error) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	read(tx)
-	woke := make(chan error, 1)
-	go func() { woke <- s.Wait(ctx, tx) }()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wait(ctx, tx) }()
 	synctest.Wait()
-	_ = s.Write(s.Index()+1, writes)
+	_ = s.Write(s.Index()+1, write)
 	synctest.Wait()
 	cancel()
-	return <-woke == nil
+	return <-ended == nil
 }
 
 func TestReadWatched_WatchesTablesBeyondAManyPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open()
+		s := openDB()
 		b := s.Begin()
 		ids := make([]string, maxPlaces+100)
 		for n := range ids {
@@ -152,10 +156,10 @@ func TestReadWatched_WatchesTablesBeyondAManyPlaces(t *testing.T) {
 			things.Get(tx, id)
 		}
 		if len(tx.places.at) > maxPlaces+2 {
-			t.Errorf("%d places", len(tx.places.at))
+			t.Errorf("the transaction watches %d places, want at most %d", len(tx.places.at), maxPlaces+2)
 		}
-		if !wakes1(s, tx, func(*ReadTx) {}, putThing(ids[len(ids)-1])) {
-			t.Error("the last row's change was missed")
+		if !waitReturns(s, tx, func(*ReadTx) {}, putThing(ids[len(ids)-1])) {
+			t.Error("Wait misses a change of the last row")
 		}
 	})
 }

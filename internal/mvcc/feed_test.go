@@ -17,24 +17,25 @@ import (
 // thingRows and markedRows are the topics of these tests.
 var thingRows, markedRows = things.Topic(0), markedPairs.Topic(1)
 
-// mirror is a copy of rows that a consumer keeps current by a subscription alone.
+// mirror is a copy of rows that a consumer updates by a subscription alone.
 type mirror struct {
 	store  *DB
 	feed   *Subscription
-	looks  int // reads of everything
+	reads  int // of everything
 	things map[string]string
 	marked map[[3]string]string // by key: the holder
 }
 
-func follow(s *DB, most int) *mirror {
+func newMirror(s *DB, most int) *mirror {
 	m := &mirror{store: s, feed: s.Subscribe(most, thingRows, markedRows)}
-	m.look(s.Read())
+	m.readAll(s.Read())
 	return m
 }
 
-func (m *mirror) look(tx *ReadTx) {
-	m.looks++
-	m.things, m.marked = map[string]string{}, map[[3]string]string{}
+func (m *mirror) readAll(tx *ReadTx) {
+	m.reads++
+	m.things = map[string]string{}
+	m.marked = map[[3]string]string{}
 	for n := range things.Scan(tx) {
 		m.things[n.ID] = n.Name
 	}
@@ -48,7 +49,7 @@ func (m *mirror) catchUp() []Change {
 	rows, all := m.feed.TakeChanges()
 	tx := m.store.Read()
 	if all {
-		m.look(tx)
+		m.readAll(tx)
 		return nil
 	}
 	for _, c := range rows {
@@ -68,18 +69,19 @@ func (m *mirror) catchUp() []Change {
 	return rows
 }
 
-// faults returns the differences between the mirror and the database.
-func (m *mirror) faults() (faults []string) {
-	is := &mirror{}
-	is.look(m.store.Read())
-	if !reflect.DeepEqual(m.things, is.things) || !reflect.DeepEqual(m.marked, is.marked) {
-		faults = append(faults, fmt.Sprintf("mirror %v %v, store %v %v", m.things, m.marked, is.things, is.marked))
+// fault describes the difference between the mirror and the database, "" if there is none.
+func (m *mirror) fault() string {
+	want := &mirror{}
+	want.readAll(m.store.Read())
+	if reflect.DeepEqual(m.things, want.things) && reflect.DeepEqual(m.marked, want.marked) {
+		return ""
 	}
-	return faults
+	return fmt.Sprintf("the mirror has %v %v, the database %v %v",
+		m.things, m.marked, want.things, want.marked)
 }
 
-// changeSome changes rows of three tables and returns the changes in the two topics.
-func changeSome(tx *WriteTx, n func(most int) int) (rows []Change) {
+// changeRows changes rows of three tables and returns the changes in the two topics.
+func changeRows(tx *WriteTx, n func(most int) int) (rows []Change) {
 	// Empty parts, NUL, 0x01 and parts with a common prefix test the encoding of keys.
 	names := []string{"", "a", "ab", "a\x00", "\x01", "b\x00\x01c"}
 	name := func() string { return names[n(len(names))] }
@@ -119,7 +121,7 @@ func changeBatch(s *DB, n func(most int) int) (rows []Change) {
 		fails := n(3) == 0
 		_ = b.Apply(s.Index()+1, func(tx *WriteTx) error {
 			for range 1 + n(3) {
-				rows = append(rows, changeSome(tx, n)...)
+				rows = append(rows, changeRows(tx, n)...)
 			}
 			if fails {
 				return errors.New("no")
@@ -133,17 +135,19 @@ func changeBatch(s *DB, n func(most int) int) (rows []Change) {
 	return rows
 }
 
-// TestSubscription_NamesTheChangedRows and no others. It reports an overflow and a restore.
+// TestSubscription_NamesTheChangedRows: it names no other row, and reports an overflow and a restore.
 func TestSubscription_NamesTheChangedRows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := func(most int) int { return rapid.IntRange(0, most-1).Draw(rt, "n") }
-		s := open()
+		s := openDB()
 		changeBatch(s, n)
-		before := saved(t, s)
-		m, narrow := follow(s, 1000), follow(s, 2)
+		before := snapshotFile(t, s)
+		m := newMirror(s, 1000)
+		narrow := newMirror(s, 2)
 		defer m.feed.Close()
 		defer narrow.feed.Close()
-		touched, restored := map[Change]bool{}, false
+		touched := map[Change]bool{}
+		restored := false
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			switch n(12) {
 			case 0:
@@ -152,21 +156,24 @@ func TestSubscription_NamesTheChangedRows(t *testing.T) {
 				}
 				restored = true
 			case 1, 2, 3:
-				looks := m.looks
+				reads := m.reads
 				rows := m.catchUp()
 				narrow.catchUp()
-				if faults := append(m.faults(), narrow.faults()...); len(faults) > 0 {
-					rt.Fatal(faults)
+				for _, fault := range []string{m.fault(), narrow.fault()} {
+					if fault != "" {
+						rt.Fatal(fault)
+					}
 				}
-				if restored != (m.looks > looks) {
-					rt.Errorf("restored %v, looked at everything %v", restored, m.looks > looks)
+				if readAll := m.reads > reads; readAll != restored {
+					rt.Errorf("after a restore %v: everything is read again %v", restored, readAll)
 				}
 				for i, c := range rows {
 					if !touched[c] || slices.Contains(rows[:i], c) {
-						rt.Errorf("%+v is told, of %v", c, rows)
+						rt.Errorf("got change %+v in %v, want each changed row once", c, rows)
 					}
 				}
-				touched, restored = map[Change]bool{}, false
+				touched = map[Change]bool{}
+				restored = false
 			default:
 				for _, c := range changeBatch(s, n) {
 					touched[c] = true
@@ -176,80 +183,85 @@ func TestSubscription_NamesTheChangedRows(t *testing.T) {
 	})
 }
 
-// TestSubscription_ReportsOverflow and holds no more changes than its bound.
+// TestSubscription_ReportsOverflow: it holds no more changes than its bound.
 func TestSubscription_ReportsOverflow(t *testing.T) {
-	s := open()
+	s := openDB()
 	f := s.Subscribe(10, thingRows)
 	for i := range 100 {
 		_ = s.Write(s.Index()+1, putThing(fmt.Sprint("n", i%10)))
 		if len(f.keys) > 10 {
-			t.Fatalf("%d keys are kept", len(f.keys))
+			t.Fatalf("the subscription holds %d keys, want at most 10", len(f.keys))
 		}
 	}
 	<-f.Ready()
 	if rows, all := f.TakeChanges(); !all || len(rows) != 0 {
-		t.Errorf("%d rows, all %v", len(rows), all)
+		t.Errorf("after an overflow: got %d rows, all %v; want 0, true", len(rows), all)
 	}
 	_ = s.Write(s.Index()+1, putThing("n1"))
-	_ = s.Write(s.Index()+1, func(tx *WriteTx) error { items.Put(tx, &item{ID: "e"}); return nil })
+	_ = s.Write(s.Index()+1, func(tx *WriteTx) error {
+		items.Put(tx, &item{ID: "e"})
+		return nil
+	})
 	_ = s.Write(s.Index()+1, putThing("n1"))
 	<-f.Ready()
 	if rows, all := f.TakeChanges(); all || len(rows) != 1 || rows[0] != (Change{thingRows, [3]string{"n1"}}) {
-		t.Errorf("%v, all %v", rows, all)
+		t.Errorf("got %v, all %v; want the row n1 once", rows, all)
 	}
 	select {
 	case <-f.Ready():
-		t.Error("what is taken is told once more")
+		t.Error("Ready receives although there are no changes")
 	default:
 	}
 	f.Close()
 	_ = s.Write(s.Index()+1, putThing("n1"))
 	if rows, all := f.TakeChanges(); all || len(rows) != 0 {
-		t.Errorf("a feed that is closed has %v, all %v", rows, all)
+		t.Errorf("after Close: got %v, all %v; want nothing", rows, all)
 	}
 	for path, some := range s.watches.feeds {
 		if len(some) > 0 {
-			t.Errorf("%d feeds are kept for %s", len(some), path.name)
+			t.Errorf("%d closed subscriptions are kept for %s", len(some), path.name)
 		}
 	}
 }
 
-// TestSubscription_MissesNoConcurrentChange of several writers, while subscriptions begin and end.
+// TestSubscription_MissesNoConcurrentChange: several writers work while subscriptions begin and end.
 func TestSubscription_MissesNoConcurrentChange(t *testing.T) {
-	s, marked := open(), make(chan struct{})
+	s := openDB()
+	written := make(chan struct{})
 	var index atomic.Uint64
 	var writers, followers sync.WaitGroup
 	for w := range 3 {
 		writers.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 1))
 			for range 500 {
-				_ = s.Write(index.Add(1), func(tx *WriteTx) error { changeSome(tx, r.IntN); return nil })
+				_ = s.Write(index.Add(1), func(tx *WriteTx) error {
+					changeRows(tx, r.IntN)
+					return nil
+				})
 			}
 		})
 	}
 	for w := range 3 {
 		followers.Go(func() {
 			for over := false; !over; {
-				m := follow(s, 1+100*w)
+				m := newMirror(s, 1+100*w)
 				for range 20 {
 					select {
 					case <-m.feed.Ready():
-					case <-marked:
+					case <-written:
 						over = true
 					}
 					m.catchUp()
 				}
-				if over {
-					if faults := m.faults(); len(faults) > 0 {
-						t.Error(faults)
-					}
+				if fault := m.fault(); over && fault != "" {
+					t.Error(fault)
 				}
 				m.feed.Close()
 			}
 		})
 	}
 	writers.Wait()
-	close(marked)
+	close(written)
 	followers.Wait()
 }
 
@@ -257,7 +269,7 @@ func FuzzSplitKey(f *testing.F) {
 	f.Add("a", "", "\x00\x01")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		if got := splitKey(KeyOf(a, b, c)); !slices.Equal(got, []string{a, b, c}) {
-			t.Errorf("got %q", got)
+			t.Errorf("got %q, want %q", got, []string{a, b, c})
 		}
 	})
 }
@@ -266,7 +278,7 @@ func FuzzSplitKey(f *testing.F) {
 func BenchmarkSubscribedChange(b *testing.B) {
 	for _, followers := range []int{0, 2} {
 		b.Run(fmt.Sprint(followers), func(b *testing.B) {
-			s := open()
+			s := openDB()
 			var feeds []*Subscription
 			for range followers {
 				feeds = append(feeds, s.Subscribe(1<<16, thingRows))

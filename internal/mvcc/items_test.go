@@ -82,9 +82,10 @@ var (
 
 var testSchema = Schema{Tables: []AnyTable{archive, items, things, others, pairs}}
 
-func open() *DB { return Open(&testSchema) }
+func openDB() *DB { return Open(&testSchema) }
 
-func saved(t testing.TB, db *DB) []byte {
+// snapshotFile returns the snapshot file of a database.
+func snapshotFile(t testing.TB, db *DB) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := db.Save(&b); err != nil {
@@ -109,5 +110,5 @@ func render[T any](rows func(func(*T) bool), text func(*T) string) string {
 	return strings.Join(out, " ")
 }
 
-// waiting counts the places that readers wait at.
-func waiting(db *DB) int { return len(db.watches.at) + len(db.watches.partial) }
+// watchedPlaces counts the places that readers wait at.
+func watchedPlaces(db *DB) int { return len(db.watches.at) + len(db.watches.partial) }

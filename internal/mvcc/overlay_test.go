@@ -38,28 +38,27 @@ func (p plainTable) rows(keys func(*item) [][]string, begins []string) string {
 	return strings.Join(out, " ")
 }
 
-func found(rows func(func(*item) bool)) string {
+// rowTexts lists rows as plainTable.rows does.
+func rowTexts(rows func(func(*item) bool)) string {
 	return render(rows, func(e *item) string { return e.ID + "=" + e.Text })
 }
 
-// matches compares each access path of the table with the model.
-func (p plainTable) matches(t *rapid.T, tx *ReadTx, when string) { p.agrees(t, tx, when) }
-
-func (p plainTable) agrees(t rapid.TB, tx *ReadTx, when string) {
+// checkRows compares each access path of the table with the model.
+func (p plainTable) checkRows(t rapid.TB, tx *ReadTx, when string) {
 	t.Helper()
-	want := func(what, got, want string) {
+	check := func(query, got, want string) {
 		if got != want {
-			t.Fatalf("%s, %s: %q, want %q", when, what, got, want)
+			t.Fatalf("%s, %s: got %q, want %q", when, query, got, want)
 		}
 	}
 	byID := func(e *item) [][]string { return [][]string{{e.ID}} }
-	byJob := func(e *item) [][]string {
+	byGroup := func(e *item) [][]string {
 		if e.Status == done {
 			return [][]string{{e.Space, e.Group, "done"}}
 		}
 		return [][]string{{e.Space, e.Group, "open", e.Status}}
 	}
-	blocked := func(e *item) (keys [][]string) {
+	byTag := func(e *item) (keys [][]string) {
 		for _, k := range e.Tags {
 			if e.Status != done {
 				keys = append(keys, []string{k, Ordered(e.CreateIndex)})
@@ -67,17 +66,17 @@ func (p plainTable) agrees(t rapid.TB, tx *ReadTx, when string) {
 		}
 		return keys
 	}
-	want("all", found(items.Scan(tx)), p.rows(byID, nil))
-	want("by job", found(itemsByGroup.Scan(tx)), p.rows(byJob, nil))
-	want("blocked on anything", found(itemsByTag.Scan(tx)), p.rows(blocked, nil))
+	check("all rows", rowTexts(items.Scan(tx)), p.rows(byID, nil))
+	check("by group", rowTexts(itemsByGroup.Scan(tx)), p.rows(byGroup, nil))
+	check("by tag", rowTexts(itemsByTag.Scan(tx)), p.rows(byTag, nil))
 	for _, k := range []string{"a", "b", "ab", "c"} {
-		want("by job "+k, found(itemsByGroup.Scan(tx, "n", k)), p.rows(byJob, []string{"n", k}))
-		want("blocked on "+k, found(itemsByTag.Scan(tx, k)), p.rows(blocked, []string{k}))
+		check("group "+k, rowTexts(itemsByGroup.Scan(tx, "n", k)), p.rows(byGroup, []string{"n", k}))
+		check("tag "+k, rowTexts(itemsByTag.Scan(tx, k)), p.rows(byTag, []string{k}))
 		got := ""
 		if e := items.Get(tx, k); e != nil {
 			got = e.ID + "=" + e.Text
 		}
-		want("the one "+k, got, p.rows(byID, []string{k}))
+		check("row "+k, got, p.rows(byID, []string{k}))
 		rest := func(yield func(*item) bool) {
 			for c := items.Seek(tx, k); ; {
 				if e := c.Next(); e == nil || !yield(e) {
@@ -85,15 +84,15 @@ func (p plainTable) agrees(t rapid.TB, tx *ReadTx, when string) {
 				}
 			}
 		}
-		want("from "+k, found(rest), strings.TrimSpace(after(p.rows(byID, nil), k)))
+		check("from "+k, rowTexts(rest), strings.TrimSpace(rowsFrom(p.rows(byID, nil), k)))
 		if e := itemsByGroup.After(tx, "n", k); e != nil && (e.Group <= k) {
-			t.Fatalf("%s, after %s comes %s", when, k, e.Group)
+			t.Fatalf("%s, after group %s: got group %s", when, k, e.Group)
 		}
 	}
 }
 
-// after returns the part of a list of rows from an ID on.
-func after(rows, id string) string {
+// rowsFrom returns the part of a list of rows from an ID on.
+func rowsFrom(rows, id string) string {
 	var out []string
 	for _, r := range strings.Fields(rows) {
 		if r[:strings.Index(r, "=")] >= id {
@@ -108,16 +107,20 @@ func after(rows, id string) string {
 func TestBatch_MatchesTheModel(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "ab", "c"})
 	rapid.Check(t, func(t *rapid.T) {
-		s, model, index := open(), plainTable{}, uint64(0)
+		s := openDB()
+		model := plainTable{}
+		index := uint64(0)
 		for range rapid.IntRange(1, 4).Draw(t, "batches") {
-			b, before := s.Begin(), plainTable{}
+			b := s.Begin()
+			before := plainTable{}
 			b.most = rapid.SampledFrom([]int{1, 2, 5, maxOverlay}).Draw(t, "most")
 			for id, e := range model {
 				before[id] = e
 			}
 			for range rapid.IntRange(1, 4).Draw(t, "entries") {
 				index++
-				fails, entry := rapid.Bool().Draw(t, "fails"), plainTable{}
+				fails := rapid.Bool().Draw(t, "fails")
+				entry := plainTable{}
 				for id, e := range model {
 					entry[id] = e
 				}
@@ -128,13 +131,18 @@ func TestBatch_MatchesTheModel(t *testing.T) {
 							items.Delete(tx, &item{ID: id})
 							delete(entry, id)
 						} else {
-							e := &item{ID: id, Space: "n", Group: name.Draw(t, "job"), Text: fmt.Sprint(index, ".", n),
+							e := &item{
+								ID:     id,
+								Space:  "n",
+								Group:  name.Draw(t, "group"),
+								Text:   fmt.Sprint(index, ".", n),
 								Status: rapid.SampledFrom([]string{blocked, pending, done}).Draw(t, "status"),
-								Tags:   rapid.SliceOfNDistinct(name, 0, 3, rapid.ID[string]).Draw(t, "on")}
+								Tags:   rapid.SliceOfNDistinct(name, 0, 3, rapid.ID[string]).Draw(t, "tags"),
+							}
 							items.Put(tx, e)
 							entry[id] = e
 						}
-						entry.matches(t, tx.ReadTx, "inside the entry")
+						entry.checkRows(t, tx.ReadTx, "inside the entry")
 					}
 					if fails {
 						return errors.New("no")
@@ -148,15 +156,15 @@ func TestBatch_MatchesTheModel(t *testing.T) {
 					model = entry
 				}
 			}
-			before.matches(t, s.Read(), "before the commit")
-			if rapid.IntRange(0, 4).Draw(t, "gives up") == 0 {
+			before.checkRows(t, s.Read(), "before the commit")
+			if rapid.IntRange(0, 4).Draw(t, "aborts") == 0 {
 				b.Abort()
 				model = before
 			}
 			b.Commit()
-			model.matches(t, s.Read(), "after the batch")
+			model.checkRows(t, s.Read(), "after the batch")
 			if n := countEntries(s.Read()); n != model.entries() {
-				t.Fatalf("%d entries in the trees, want %d", n, model.entries())
+				t.Fatalf("the trees have %d entries, want %d", n, model.entries())
 			}
 		}
 	})
@@ -185,9 +193,9 @@ func (p plainTable) entries() (n int) {
 	return n
 }
 
-// TestCursor_DoesNotSeeLaterChanges, nor rows of the next index.
+// TestCursor_DoesNotSeeLaterChanges: it does not see rows of the next index either.
 func TestCursor_DoesNotSeeLaterChanges(t *testing.T) {
-	s := open()
+	s := openDB()
 	b := s.Begin()
 	b.most = 3
 	_ = b.Apply(1, func(tx *WriteTx) error {
@@ -201,7 +209,7 @@ func TestCursor_DoesNotSeeLaterChanges(t *testing.T) {
 			items.Put(tx, &item{ID: "d", Space: "n", Group: "j"})
 		}
 		if seen != "abc" {
-			t.Errorf("saw %q", seen)
+			t.Errorf("the scan saw %q, want %q", seen, "abc")
 		}
 		return nil
 	})
@@ -209,7 +217,7 @@ func TestCursor_DoesNotSeeLaterChanges(t *testing.T) {
 	for c, n := items.Seek(s.Read(), ""), 0; ; n++ {
 		if c.Next() == nil {
 			if n != 3 || c.Next() != nil {
-				t.Errorf("saw %d", n)
+				t.Errorf("the cursor saw %d rows, want 3", n)
 			}
 			return
 		}

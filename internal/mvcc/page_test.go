@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRange_IsAPartOfTheWhole in both directions, in the table and in an index.
+// TestRange_IsAPartOfTheWhole: pages of tables and indexes, in both directions, equal parts of scans.
 func TestRange_IsAPartOfTheWhole(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "aa", "ab", "b", "b\x00", "ba", "c", "\x01"})
 	rapid.Check(t, func(rt *rapid.T) {
-		db := open()
+		db := openDB()
 		_ = db.Write(1, func(tx *WriteTx) error {
 			for range rapid.IntRange(0, 12).Draw(rt, "rows") {
 				id := name.Draw(rt, "id")
@@ -56,7 +56,7 @@ func wantPage[T any](t *rapid.T, tx *ReadTx, x *Index[T], scope []string, p Page
 	got := slices.Collect(x.Range(tx, KeyOf(scope...), p))
 	if !slices.Equal(got, want) {
 		text := func(r *T) string { return strings.Join(key(r), "/") }
-		t.Fatalf("%s in %q from %+v: %q, want %q", x.name, scope, p,
+		t.Fatalf("%s in %q from %+v: got %q, want %q", x.name, scope, p,
 			render(slices.Values(got), text), render(slices.Values(want), text))
 	}
 }
@@ -89,14 +89,14 @@ func TestMergeSorted_KeepsTheOrder(t *testing.T) {
 			got = append(got, *v)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("reverse %v: %v, want %v", reverse, got, want)
+			t.Errorf("reverse %v: got %v, want %v", reverse, got, want)
 		}
 	}
 }
 
-// TestSeek_StopsAtTheEndOfTheIndex where another table has rows of the same type.
+// TestSeek_StopsAtTheEndOfTheIndex: another table has rows of the same type.
 func TestSeek_StopsAtTheEndOfTheIndex(t *testing.T) {
-	db := open()
+	db := openDB()
 	_ = db.Write(1, func(tx *WriteTx) error {
 		archive.Put(tx, &item{ID: "gone", Text: "1"})
 		return nil
@@ -104,10 +104,10 @@ func TestSeek_StopsAtTheEndOfTheIndex(t *testing.T) {
 	tx := db.Read()
 	for _, p := range []Page{{From: []string{"a"}}, {Reverse: true}, {Reverse: true, From: []string{"z"}}} {
 		if i := items.RangeFunc(tx, KeyOf(), p)(); i != nil {
-			t.Errorf("from %+v comes %s", p, i.ID)
+			t.Errorf("page %+v of an empty table has row %s", p, i.ID)
 		}
 	}
 	if i := items.Seek(tx).Next(); i != nil {
-		t.Errorf("%s is in the table", i.ID)
+		t.Errorf("an empty table has row %s", i.ID)
 	}
 }

@@ -1,15 +1,15 @@
 package mvcc
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// TestRows_VersionsNeverChange when later writings set rows, also beyond the end of a root.
+// TestRows_VersionsNeverChange: later writings set rows, also beyond the end of a root.
 func TestRows_VersionsNeverChange(t *testing.T) {
 	atEnd := rapid.Uint32Range(rootRows-20, rootRows+20)
 	number := rapid.OneOf(rapid.Uint32Range(1, 40), atEnd, rapid.Uint32Range(1, 3*rootRows))
@@ -21,7 +21,8 @@ func TestRows_VersionsNeverChange(t *testing.T) {
 		var all []version
 		now := version{want: map[uint32]int{}}
 		for n := range rapid.IntRange(1, 6).Draw(t, "writings") {
-			writing, next := writings.Add(1), version{now.rows, map[uint32]int{}}
+			writing := writings.Add(1)
+			next := version{now.rows, map[uint32]int{}}
 			for k, v := range now.want {
 				next.want[k] = v
 			}
@@ -30,11 +31,12 @@ func TestRows_VersionsNeverChange(t *testing.T) {
 				next.rows.set(writing, at, 100*n+i)
 				next.want[at] = 100*n + i
 			}
-			all, now = append(all, next), next
+			all = append(all, next)
+			now = next
 			for _, v := range all {
 				for at, want := range v.want {
 					if got := v.rows.at(at); got != want {
-						t.Fatalf("row %d is %v, want %d", at, got, want)
+						t.Fatalf("row %d: got %v, want %d", at, got, want)
 					}
 				}
 			}
@@ -42,7 +44,7 @@ func TestRows_VersionsNeverChange(t *testing.T) {
 	})
 }
 
-// TestRows_CostDoesNotDependOnSize of the vector: a writing copies nodes of fixed sizes.
+// TestRows_CostDoesNotDependOnSize: a writing copies nodes of fixed sizes.
 func TestRows_CostDoesNotDependOnSize(t *testing.T) {
 	cost := func(n uint32) float64 {
 		var r rows
@@ -55,26 +57,28 @@ func TestRows_CostDoesNotDependOnSize(t *testing.T) {
 		})
 	}
 	if few, many := cost(10), cost(200_000); few != many {
-		t.Errorf("%.0f allocations among 10 rows, %.0f among 200,000", few, many)
+		t.Errorf("a writing makes %.0f allocations with 10 rows and %.0f with 200,000, want equal numbers", few, many)
 	}
 }
 
-// rowTable has the methods of a Table that consistent needs.
+// rowTable has the methods of a Table that checkConsistent needs.
 type rowTable interface {
 	pathsOf(row any) []pathKey
 }
 
-// consistent compares the trees, the rows and the numbers of slots.
-func consistent(t *testing.T, s *DB) {
+// checkConsistent compares the trees, the rows and the numbers of slots.
+func checkConsistent(t *testing.T, s *DB) {
 	t.Helper()
-	v, tx := s.now.Load(), s.Read()
-	used, keys := map[uint32]*slot{}, 0
+	v := s.now.Load()
+	tx := s.Read()
+	used := map[uint32]*slot{}
+	keys := 0
 	for _, p := range v.schema.paths {
 		slots := tx.scan(tx.txn.Get, pathKey{path: p}).slots
 		for at, _ := slots.Next().(*slot); at != nil; at, _ = slots.Next().(*slot) {
 			keys++
 			if known := used[at.number]; at.number == 0 || known != nil && known != at {
-				t.Fatalf("two rows are kept at %d", at.number)
+				t.Fatalf("two slots have the number %d, or it is 0", at.number)
 			}
 			used[at.number] = at
 		}
@@ -89,7 +93,7 @@ func consistent(t *testing.T, s *DB) {
 			want += len(all)
 			for _, k := range all {
 				if tx.inTree(k) != at {
-					t.Fatalf("%s has another slot at %q", k.path.name, k.key)
+					t.Fatalf("%s has another slot at key %q", k.path.name, k.key)
 				}
 			}
 		}
@@ -99,18 +103,21 @@ func consistent(t *testing.T, s *DB) {
 	}
 	for _, number := range v.slots.unused {
 		if used[number] != nil || v.rows.any(number) != nil {
-			t.Fatalf("number %d is free and used by %v", number, v.rows.any(number))
+			t.Fatalf("number %d is unused, but has the row %v", number, v.rows.any(number))
 		}
 		used[number] = &slot{}
 	}
 	if n := len(v.slots.taken) + len(v.slots.freed); len(used) != int(v.slots.last) || n > 0 {
-		t.Fatalf("%d numbers are used or free, of %d; %d are under way", len(used), v.slots.last, n)
+		t.Fatalf("%d numbers are used or unused, want %d; the allocator holds %d of a batch, want 0",
+			len(used), v.slots.last, n)
 	}
 }
 
-// TestSlots_ReuseNumbers of deleted rows.
+// TestSlots_ReuseNumbers: new rows get the numbers of deleted ones.
 func TestSlots_ReuseNumbers(t *testing.T) {
-	s, index, random := open(), uint64(0), rand.New(rand.NewPCG(1, 1))
+	s := openDB()
+	index := uint64(0)
+	random := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
 		b := s.Begin()
 		b.most = 1 + random.IntN(20)
@@ -134,16 +141,16 @@ func TestSlots_ReuseNumbers(t *testing.T) {
 			b.Abort()
 		}
 		b.Commit()
-		consistent(t, s)
+		checkConsistent(t, s)
 	}
 	if last := s.now.Load().slots.last; last > 200 {
-		t.Errorf("%d numbers are used for 20 rows", last)
+		t.Errorf("20 rows take numbers up to %d, want at most 200", last)
 	}
-	other := open()
-	if err := other.Load(strings.NewReader(string(saved(t, s)))); err != nil {
+	other := openDB()
+	if err := other.Load(bytes.NewReader(snapshotFile(t, s))); err != nil {
 		t.Fatal(err)
 	}
-	consistent(t, other)
+	checkConsistent(t, other)
 }
 
 // pathsOf returns the keys of a row in all indexes, that of the table first, and none for a row of another
@@ -167,9 +174,9 @@ func (r rows) any(number uint32) (row any) {
 	if int(number/rootRows) >= len(r.roots) {
 		return nil
 	}
-	k := r.roots[number/rootRows]
-	s := k.at[number>>(leafBits+branchBits)%(1<<branchBits)]
-	if s != nil && s.at[number>>leafBits%(1<<branchBits)] != nil {
+	inRoot, inBranch, _ := position(number)
+	b := r.roots[number/rootRows].at[inRoot]
+	if b != nil && b.at[inBranch] != nil {
 		row = r.at(number)
 	}
 	return row

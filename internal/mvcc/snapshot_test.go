@@ -14,7 +14,7 @@ import (
 // fullDB has rows in every table, and more than one chunk of some.
 func fullDB(t testing.TB) *DB {
 	t.Helper()
-	db := open()
+	db := openDB()
 	err := db.Write(7, func(tx *WriteTx) error {
 		for n := range 3 * chunkRows {
 			id := fmt.Sprint(n)
@@ -32,31 +32,35 @@ func fullDB(t testing.TB) *DB {
 }
 
 func TestLoad_RestoresEveryTable(t *testing.T) {
-	db, restored := fullDB(t), open()
-	first := saved(t, db)
+	db := fullDB(t)
+	restored := openDB()
+	first := snapshotFile(t, db)
 	_ = restored.Write(99, putThing("forgotten"))
 	if err := restored.Load(bytes.NewReader(first)); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(first, saved(t, restored)) {
+	if !bytes.Equal(first, snapshotFile(t, restored)) {
 		t.Error("the file of the restored database differs")
 	}
 	tx := restored.Read()
 	if restored.Index() != 7 || things.Get(tx, "forgotten") != nil {
-		t.Errorf("at index %d, want 7, without the rows of before", restored.Index())
+		t.Errorf("the restored database is at index %d, want 7 without earlier rows", restored.Index())
 	}
 	if things.Newest(tx) != 7 || itemsByTag.First(tx, "b") == nil || markedPairs.First(tx, "h") == nil {
 		t.Error("an index is not restored")
 	}
-	consistent(t, restored)
+	checkConsistent(t, restored)
 }
 
 func TestLoad_RunsFixups(t *testing.T) {
-	restored := open()
-	file := bytes.NewReader(saved(t, fullDB(t)))
+	restored := openDB()
+	file := bytes.NewReader(snapshotFile(t, fullDB(t)))
 	err := restored.Load(file, func(tx *LoadTx) {
 		for i := range items.Scan(tx.ReadTx, "7") {
-			items.Amend(tx, i, func(i *item) { i.Group, i.Tags = "amended", []string{"b", "c"} })
+			items.Amend(tx, i, func(i *item) {
+				i.Group = "amended"
+				i.Tags = []string{"b", "c"}
+			})
 		}
 	})
 	if err != nil {
@@ -69,9 +73,9 @@ func TestLoad_RunsFixups(t *testing.T) {
 		t.Errorf("found %q by the new keys, want item 7 twice", got)
 	}
 	if i := items.Get(tx, "7"); i.ModifyIndex != 7 {
-		t.Errorf("a fixup stamped the row with %d", i.ModifyIndex)
+		t.Errorf("the amended row has ModifyIndex %d, want 7", i.ModifyIndex)
 	}
-	consistent(t, restored)
+	checkConsistent(t, restored)
 }
 
 func TestLoad_RejectsInvalidFiles(t *testing.T) {
@@ -97,10 +101,10 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		return b
 	}
 	head := snapshotHeader{snapshotFormat, snapshotVersion, 1}
-	whole := saved(t, fullDB(t))
+	whole := snapshotFile(t, fullDB(t))
 	for name, c := range map[string]struct {
 		in   []byte
-		says string
+		want string
 	}{
 		"nothing":         {nil, "header"},
 		"another format":  {encode(snapshotHeader{"tar", 1, 1}), `format "tar"`},
@@ -126,23 +130,24 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		"cut short":         {whole[:len(whole)-1], "ends early"},
 		"cut in the middle": {whole[:len(whole)/2], "state snapshot"},
 	} {
-		s := open()
+		s := openDB()
 		_ = s.Write(3, putThing("a"))
 		err := s.Load(bytes.NewReader(c.in))
-		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want invalid with %q", name, err, c.want)
 		}
 		if things.Get(s.Read(), "a") == nil {
-			t.Errorf("%s: what was there is lost", name)
+			t.Errorf("%s: the earlier rows are lost", name)
 		}
 	}
 }
 
-// fullDisk takes so many bytes and then fails.
-type fullDisk struct{ room int }
+// fullDisk writes a number of bytes and then fails.
+type fullDisk struct{ space int }
 
 func (d *fullDisk) Write(b []byte) (int, error) {
-	if d.room -= len(b); d.room < 0 {
+	d.space -= len(b)
+	if d.space < 0 {
 		return 0, errors.New("no space left on device")
 	}
 	return len(b), nil
@@ -150,10 +155,10 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 
 func TestSave_ReportsAFullDisk(t *testing.T) {
 	db := fullDB(t)
-	whole := len(saved(t, db))
-	for _, room := range []int{0, 40, whole / 2, whole - 1} {
-		if err := db.Save(&fullDisk{room}); err == nil || !strings.Contains(err.Error(), "no space left") {
-			t.Errorf("with room for %d of %d bytes: %v", room, whole, err)
+	whole := len(snapshotFile(t, db))
+	for _, space := range []int{0, 40, whole / 2, whole - 1} {
+		if err := db.Save(&fullDisk{space}); err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("with space for %d of %d bytes: got %v, want an error", space, whole, err)
 		}
 	}
 }

@@ -12,14 +12,16 @@ import (
 func TestKeyOf_SortsAsItsParts(t *testing.T) {
 	part := rapid.StringOfN(rapid.RuneFrom([]rune{0, 1, 2, 'a', 'b', 0xff}), 0, 4, -1)
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.SliceOfN(part, 1, 3).Draw(t, "a"), rapid.SliceOfN(part, 1, 3).Draw(t, "b")
-		x, y := KeyOf(a...), KeyOf(b...)
+		a := rapid.SliceOfN(part, 1, 3).Draw(t, "a")
+		b := rapid.SliceOfN(part, 1, 3).Draw(t, "b")
+		x := KeyOf(a...)
+		y := KeyOf(b...)
 		if slices.Compare(a, b) != bytes.Compare(x, y) {
 			t.Fatalf("%q and %q compare %d, their keys %d", a, b, slices.Compare(a, b), bytes.Compare(x, y))
 		}
 		leads := len(a) <= len(b) && slices.Equal(a, b[:len(a)])
 		if leads != bytes.HasPrefix(y, x) {
-			t.Fatalf("%q leads %q: %v, their keys: %v", a, b, leads, !leads)
+			t.Fatalf("%q leads %q: %v, of their keys: %v", a, b, leads, !leads)
 		}
 		last := len(a) - 1
 		if len(b) < len(a) {
@@ -27,22 +29,23 @@ func TestKeyOf_SortsAsItsParts(t *testing.T) {
 		}
 		begins := slices.Equal(a[:last], b[:last]) && strings.HasPrefix(b[last], a[last])
 		if begins != bytes.HasPrefix(y, x[:len(x)-1]) {
-			t.Fatalf("%q begins %q: %v, their keys: %v", a, b, begins, !begins)
+			t.Fatalf("%q is a prefix of %q: %v, of their keys: %v", a, b, begins, !begins)
 		}
 	})
 }
 
 func TestOrdered_SortsAsNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
+		a := rapid.Uint64().Draw(t, "a")
+		b := rapid.Uint64().Draw(t, "b")
 		if (a < b) != (bytes.Compare(KeyOf(Ordered(a)), KeyOf(Ordered(b))) < 0) {
-			t.Fatalf("%d and %d", a, b)
+			t.Fatalf("%d and %d: their keys have another order", a, b)
 		}
 	})
 }
 
 func TestScan_SelectsByLeadingParts(t *testing.T) {
-	db := open()
+	db := openDB()
 	_ = db.Write(1, func(tx *WriteTx) error {
 		for _, b := range []string{"data", "data2"} {
 			pairs.Put(tx, &pair{A: "default", B: b})
@@ -63,16 +66,17 @@ func TestScan_SelectsByLeadingParts(t *testing.T) {
 		{"no parts", render(pairs.Scan(tx), text), "data data2"},
 	} {
 		if c.got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
+			t.Errorf("%s: got %q, want %q", c.name, c.got, c.want)
 		}
 	}
 	if pairs.Get(tx, "default", "dat", "") != nil {
-		t.Error("Get takes a prefix for the key")
+		t.Error("Get finds a row by a prefix of its key")
 	}
 }
 
 func TestIndexes_FollowTheRow(t *testing.T) {
-	db, index := open(), uint64(10)
+	db := openDB()
+	index := uint64(10)
 	put := func(status string, tags ...string) {
 		index++
 		_ = db.Write(index, func(tx *WriteTx) error {
@@ -89,7 +93,7 @@ func TestIndexes_FollowTheRow(t *testing.T) {
 			}
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("at index %d the row is found by %q, want %q", index, got, want)
+			t.Errorf("at index %d: got the row by tags %q, want %q", index, got, want)
 		}
 	}
 	put(blocked, "a", "b")
@@ -99,6 +103,6 @@ func TestIndexes_FollowTheRow(t *testing.T) {
 	put(done, "b", "c")
 	wantTags("")
 	if e := items.Get(db.Read(), "e"); e.CreateIndex != index-2 || e.ModifyIndex != index {
-		t.Errorf("stamped %d, %d at index %d", e.CreateIndex, e.ModifyIndex, index)
+		t.Errorf("the row is stamped %d, %d; want %d, %d", e.CreateIndex, e.ModifyIndex, index-2, index)
 	}
 }

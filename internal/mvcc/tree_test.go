@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestOpen_MakesAMemdbTablePerIndex with the name of the table and that of the index.
+// TestOpen_MakesAMemdbTablePerIndex: its name has the names of the table and of the index.
 func TestOpen_MakesAMemdbTablePerIndex(t *testing.T) {
-	tables := open().now.Load().db.DBSchema().Tables
+	tables := openDB().now.Load().db.DBSchema().Tables
 	got := slices.Sorted(maps.Keys(tables))
 	want := []string{
 		"archive",
@@ -19,6 +19,6 @@ func TestOpen_MakesAMemdbTablePerIndex(t *testing.T) {
 		"things",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("memdb has the tables %q, want %q", got, want)
+		t.Errorf("memdb has tables %q, want %q", got, want)
 	}
 }

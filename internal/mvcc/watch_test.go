@@ -9,45 +9,51 @@ import (
 	"pgregory.net/rapid"
 )
 
-// look is one way to read. It returns the answer as text.
-type look struct {
+// query is one way to read. It returns the answer as text.
+type query struct {
 	name string
-	see  func(*ReadTx) string
+	read func(*ReadTx) string
 }
 
-func looks(t *rapid.T) look {
-	id := rapid.SampledFrom([]string{"a", "b", "ab"}).Draw(t, "looks for")
-	all := []look{
-		{"one", func(tx *ReadTx) string { return fmt.Sprint(items.Get(tx, id)) }},
-		{"the first of a job", func(tx *ReadTx) string { return fmt.Sprint(itemsByGroup.First(tx, "n", id)) }},
-		{"whether a job has any", func(tx *ReadTx) string { return fmt.Sprint(itemsByGroup.Has(tx, "n", id)) }},
-		{"a job's", func(tx *ReadTx) string { return found(itemsByGroup.Scan(tx, "n", id)) }},
-		{"those by prefix", func(tx *ReadTx) string { return found(items.Prefix(tx, id[:1])) }},
-		{"those on", func(tx *ReadTx) string {
-			return found(items.Range(tx, KeyPrefix("a"), Page{From: []string{id}}))
+func drawQuery(t *rapid.T) query {
+	id := rapid.SampledFrom([]string{"a", "b", "ab"}).Draw(t, "query for")
+	all := []query{
+		{"a row", func(tx *ReadTx) string { return fmt.Sprint(items.Get(tx, id)) }},
+		{"the first of a group", func(tx *ReadTx) string { return fmt.Sprint(itemsByGroup.First(tx, "n", id)) }},
+		{"whether a group has any", func(tx *ReadTx) string { return fmt.Sprint(itemsByGroup.Has(tx, "n", id)) }},
+		{"a group", func(tx *ReadTx) string { return rowTexts(itemsByGroup.Scan(tx, "n", id)) }},
+		{"a prefix", func(tx *ReadTx) string { return rowTexts(items.Prefix(tx, id[:1])) }},
+		{"a page", func(tx *ReadTx) string {
+			return rowTexts(items.Range(tx, KeyPrefix("a"), Page{From: []string{id}}))
 		}},
-		{"those back from", func(tx *ReadTx) string {
-			return found(items.Range(tx, KeyPrefix("a"), Page{From: []string{id}, Reverse: true}))
+		{"a page in reverse", func(tx *ReadTx) string {
+			return rowTexts(items.Range(tx, KeyPrefix("a"), Page{From: []string{id}, Reverse: true}))
 		}},
-		{"what is blocked", func(tx *ReadTx) string { return found(itemsByTag.Scan(tx, id)) }},
-		{"all", func(tx *ReadTx) string { return found(items.Scan(tx)) }},
+		{"a tag", func(tx *ReadTx) string { return rowTexts(itemsByTag.Scan(tx, id)) }},
+		{"all", func(tx *ReadTx) string { return rowTexts(items.Scan(tx)) }},
 	}
-	return rapid.SampledFrom(all).Draw(t, "look")
+	return rapid.SampledFrom(all).Draw(t, "query")
 }
 
-// TestWait_ReturnsWhenTheAnswerChanges before or after the begin of the wait.
+// TestWait_ReturnsWhenTheAnswerChanges: the change is before or after the begin of the wait.
 func TestWait_ReturnsWhenTheAnswerChanges(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "ab", "c"})
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s, index := open(), uint64(0)
+			s := openDB()
+			index := uint64(0)
 			write := func() {
 				index++
 				_ = s.Write(index, func(tx *WriteTx) error {
 					for range rapid.IntRange(1, 2).Draw(rt, "changes") {
-						e := &item{ID: name.Draw(rt, "id"), Space: "n", Group: name.Draw(rt, "job"), Text: fmt.Sprint(index),
+						e := &item{
+							ID:     name.Draw(rt, "id"),
+							Space:  "n",
+							Group:  name.Draw(rt, "group"),
+							Text:   fmt.Sprint(index),
 							Status: rapid.SampledFrom([]string{blocked, done}).Draw(rt, "status"),
-							Tags:   []string{name.Draw(rt, "on")}}
+							Tags:   []string{name.Draw(rt, "tag")},
+						}
 						if rapid.IntRange(0, 2).Draw(rt, "sort") == 0 {
 							items.Delete(tx, e)
 						} else {
@@ -60,12 +66,14 @@ func TestWait_ReturnsWhenTheAnswerChanges(t *testing.T) {
 			for range rapid.IntRange(0, 5).Draw(rt, "before") {
 				write()
 			}
-			l, early, late := looks(rt), s.ReadWatched(), s.ReadWatched()
-			was := l.see(early)
-			l.see(late)
+			q := drawQuery(rt)
+			early := s.ReadWatched()
+			late := s.ReadWatched()
+			before := q.read(early)
+			q.read(late)
 			ctx, cancel := context.WithCancel(t.Context())
-			woke := make(chan bool, 2)
-			wait := func(tx *ReadTx) { woke <- s.Wait(ctx, tx) == nil }
+			ended := make(chan bool, 2)
+			wait := func(tx *ReadTx) { ended <- s.Wait(ctx, tx) == nil }
 			go wait(early)
 			synctest.Wait()
 			for range rapid.IntRange(0, 3).Draw(rt, "meanwhile") {
@@ -74,22 +82,23 @@ func TestWait_ReturnsWhenTheAnswerChanges(t *testing.T) {
 			go wait(late)
 			synctest.Wait()
 			cancel()
-			one, other := <-woke, <-woke
-			if is := l.see(s.Read()); one != other || is != was && !one {
-				rt.Errorf("%s: saw %q, now %q, and was woken: %v and %v", l.name, was, is, one, other)
+			one, other := <-ended, <-ended
+			if now := q.read(s.Read()); one != other || now != before && !one {
+				rt.Errorf("%s: read %q, now %q; Wait returned nil: %v and %v", q.name, before, now, one, other)
 			}
-			if n := waiting(s); n != 0 {
-				rt.Errorf("%d places are kept", n)
+			if n := watchedPlaces(s); n != 0 {
+				rt.Errorf("%d places are still watched", n)
 			}
 		})
 	})
 }
 
-// TestWait_ReturnsWhenItBeginsTooLate: old changes and large changes are not kept.
+// TestWait_ReturnsWhenItBeginsTooLate: the database does not keep old changes and large changes.
 func TestWait_ReturnsWhenItBeginsTooLate(t *testing.T) {
-	s := open()
+	s := openDB()
 	_ = s.Write(1, putThing("a"))
-	slow, slower := s.ReadWatched(), s.ReadWatched()
+	slow := s.ReadWatched()
+	slower := s.ReadWatched()
 	things.Get(slow, "a")
 	things.Get(slower, "a")
 	for n := range uint64(keptChanges) {
@@ -98,11 +107,11 @@ func TestWait_ReturnsWhenItBeginsTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Wait(ctx, slow); err == nil {
-		t.Error("woken by a change of another row")
+		t.Error("Wait returns for a change of another row")
 	}
 	_ = s.Write(s.Index()+1, putThing("b"))
 	if err := s.Wait(t.Context(), slower); err != nil {
-		t.Error(err)
+		t.Errorf("Wait for a view whose changes are dropped: got %v, want nil", err)
 	}
 	many := s.ReadWatched()
 	things.Get(many, "a")
@@ -113,6 +122,6 @@ func TestWait_ReturnsWhenItBeginsTooLate(t *testing.T) {
 		return nil
 	})
 	if err := s.Wait(t.Context(), many); err != nil {
-		t.Error(err)
+		t.Errorf("Wait after a large change: got %v, want nil", err)
 	}
 }
