@@ -27,15 +27,18 @@ func TestRetryEBUSY_TriesAgainForAWhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				begin, tries := time.Now(), 0
+				begin := time.Now()
+				tries := 0
 				err := RetryEBUSY(t.Context(), func() error {
-					if tries++; tries <= c.busy {
+					tries++
+					if tries <= c.busy {
 						return fmt.Errorf("trying: %w", unix.EBUSY)
 					}
 					return c.then
 				})
 				if took := time.Since(begin); !errors.Is(err, c.want) || took < c.within[0] || took > c.within[1] {
-					t.Errorf("%v after %s and %d tries", err, took, tries)
+					t.Errorf("got %v after %s and %d tries, want %v after %s to %s",
+						err, took, tries, c.want, c.within[0], c.within[1])
 				}
 			})
 		})
@@ -51,6 +54,6 @@ func TestRetryEBUSY_EndsWithItsContext(t *testing.T) {
 		return unix.EBUSY
 	})
 	if !errors.Is(err, unix.EBUSY) || tries != 1 {
-		t.Errorf("%v after %d tries", err, tries)
+		t.Errorf("got %v after %d tries, want EBUSY after 1", err, tries)
 	}
 }

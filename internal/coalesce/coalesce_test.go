@@ -16,15 +16,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// book records entries. Each takes a while.
-type book struct {
+// recorder records batches. Each takes a while.
+type recorder struct {
 	mu      sync.Mutex
 	entries [][]int
 	takes   time.Duration
 	err     error
 }
 
-func (b *book) propose(_ context.Context, _ string, all []int) (uint64, error) {
+func (b *recorder) propose(_ context.Context, _ string, all []int) (uint64, error) {
 	time.Sleep(b.takes)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,7 +37,7 @@ func (b *book) propose(_ context.Context, _ string, all []int) (uint64, error) {
 
 func TestBatcher_JoinsTheNextBatchWhileOneIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{takes: time.Second}
+		b := &recorder{takes: time.Second}
 		g := &Batcher[string, int]{Most: 40, Propose: b.propose}
 		var wg sync.WaitGroup
 		for n := range 101 {
@@ -47,7 +47,7 @@ func TestBatcher_JoinsTheNextBatchWhileOneIsInFlight(t *testing.T) {
 				b.mu.Lock()
 				defer b.mu.Unlock()
 				if err != nil || !slices.Contains(b.entries[index-1], n) {
-					t.Errorf("%d: in entry %d, %v", n, index, err)
+					t.Errorf("request %d: got entry %d, %v; want an entry that has it", n, index, err)
 				}
 			})
 		}
@@ -57,18 +57,18 @@ func TestBatcher_JoinsTheNextBatchWhileOneIsInFlight(t *testing.T) {
 			sizes = append(sizes, len(e))
 		}
 		slices.Sort(sizes)
-		if !slices.Equal(sizes, []int{1, 20, 40, 40}) {
-			t.Errorf("entries of %v", sizes)
+		if want := []int{1, 20, 40, 40}; !slices.Equal(sizes, want) {
+			t.Errorf("got batches of %v, want %v", sizes, want)
 		}
 		if len(g.open)+len(g.inFlight) != 0 {
-			t.Error("something is kept")
+			t.Errorf("%d batches are open and %d in flight at the end", len(g.open), len(g.inFlight))
 		}
 	})
 }
 
 func TestBatcher_SeparatesKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{takes: time.Second}
+		b := &recorder{takes: time.Second}
 		g := &Batcher[string, int]{Most: 10, Propose: b.propose}
 		var wg sync.WaitGroup
 		begin := time.Now()
@@ -82,38 +82,38 @@ func TestBatcher_SeparatesKeys(t *testing.T) {
 			sizes = append(sizes, len(e))
 		}
 		if !slices.Equal(sizes, []int{1, 1, 4, 4}) || time.Since(begin) != 2*time.Second {
-			t.Errorf("%v after %s", b.entries, time.Since(begin))
+			t.Errorf("got batches %v after %s, want sizes 1, 1, 4, 4 after 2s", b.entries, time.Since(begin))
 		}
 	})
 }
 
 func TestBatcher_FailsAllOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{takes: time.Second, err: errors.New("no leader")}
+		b := &recorder{takes: time.Second, err: errors.New("no leader")}
 		g := &Batcher[string, int]{Most: 10, Propose: b.propose}
 		var wg sync.WaitGroup
 		for n := range 5 {
 			wg.Go(func() {
 				if _, err := g.Do(t.Context(), "k", n); !errors.Is(err, b.err) {
-					t.Errorf("%d: %v", n, err)
+					t.Errorf("request %d: got %v, want %v", n, err, b.err)
 				}
 			})
 		}
 		wg.Wait()
 		b.err = nil
 		if index, err := g.Do(t.Context(), "k", 9); err != nil || index != 1 {
-			t.Errorf("after it: %d, %v", index, err)
+			t.Errorf("a later request got entry %d, %v; want 1", index, err)
 		}
 	})
 }
 
-// TestBatcher_ProposesForTheOthersWhenTheFirstIsGone: the batch is proposed at once, for the others.
-func TestBatcher_ProposesForTheOthersWhenTheFirstIsGone(t *testing.T) {
+// TestBatcher_ProposesForTheOthersWhenTheFirstEnds: the first request proposes the batch at once.
+func TestBatcher_ProposesForTheOthersWhenTheFirstEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{takes: time.Second}
+		b := &recorder{takes: time.Second}
 		g := &Batcher[string, int]{Most: 10, Propose: b.propose}
-		first, leave := context.WithCancel(t.Context())
-		second, leaveToo := context.WithCancel(t.Context())
+		first, endFirst := context.WithCancel(t.Context())
+		second, endSecond := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _ = g.Do(t.Context(), "k", 0) })
 		synctest.Wait()
@@ -121,7 +121,7 @@ func TestBatcher_ProposesForTheOthersWhenTheFirstIsGone(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() {
 			if _, err := g.Do(second, "k", 2); !structs.IsKind(err, structs.KindUnavailable) {
-				t.Errorf("who went: %v", err)
+				t.Errorf("a request that left the batch got %v, want unavailable", err)
 			}
 		})
 		wg.Go(func() {
@@ -130,22 +130,22 @@ func TestBatcher_ProposesForTheOthersWhenTheFirstIsGone(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		leaveToo()
+		endSecond()
 		synctest.Wait()
-		leave()
+		endFirst()
 		begin := time.Now()
 		wg.Wait()
 		others := func(e []int) bool { return slices.Equal(e, []int{1, 3}) }
 		if len(b.entries) != 2 || !slices.ContainsFunc(b.entries, others) || time.Since(begin) != time.Second {
-			t.Errorf("%v after %s", b.entries, time.Since(begin))
+			t.Errorf("got batches %v after %s, want 1 and 3 together after 1s", b.entries, time.Since(begin))
 		}
 	})
 }
 
-// TestBatcher_AnswersTimeoutToThoseThatLeaveABatchInFlight: it may be recorded, and is.
-func TestBatcher_AnswersTimeoutToThoseThatLeaveABatchInFlight(t *testing.T) {
+// TestBatcher_AnswersTimeoutForABatchInFlight: the request may be recorded, and is.
+func TestBatcher_AnswersTimeoutForABatchInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{takes: time.Hour}
+		b := &recorder{takes: time.Hour}
 		g := &Batcher[string, int]{Most: 10, Propose: b.propose}
 		ctx, leave := context.WithTimeout(t.Context(), 90*time.Minute)
 		defer leave()
@@ -155,11 +155,11 @@ func TestBatcher_AnswersTimeoutToThoseThatLeaveABatchInFlight(t *testing.T) {
 			synctest.Wait()
 		}
 		if _, err := g.Do(ctx, "k", 2); !structs.IsKind(err, structs.KindTimeout) {
-			t.Errorf("who went: %v", err)
+			t.Errorf("a request whose context ended got %v, want timeout", err)
 		}
 		wg.Wait()
 		if len(b.entries) != 2 || !slices.Equal(b.entries[1], []int{1, 2}) {
-			t.Errorf("%v", b.entries)
+			t.Errorf("got batches %v, want 1 and 2 in the second", b.entries)
 		}
 	})
 }

@@ -16,10 +16,10 @@ type part struct {
 }
 
 func TestText_SharesEqualTexts(t *testing.T) {
-	a := often("one")
+	a := internOften("one")
 	b := Text(strings.Clone("one"))
 	if a != "one" || unsafe.StringData(a) != unsafe.StringData(b) {
-		t.Errorf("%q and %q are two copies", a, b)
+		t.Errorf("%q and %q do not share memory", a, b)
 	}
 	long := strings.Repeat("x", maxText+1)
 	if unsafe.StringData(Text(long)) != unsafe.StringData(long) {
@@ -27,8 +27,8 @@ func TestText_SharesEqualTexts(t *testing.T) {
 	}
 }
 
-// often interns a text until it has replaced another one.
-func often(text string) (shared string) {
+// internOften interns a text until it has replaced another one.
+func internOften(text string) (shared string) {
 	for range 100 * replaced {
 		shared = Text(strings.Clone(text))
 	}
@@ -39,25 +39,25 @@ func TestText_ReplacesTextsThatAreNotUsed(t *testing.T) {
 	for i := range 20 * places {
 		text := fmt.Sprint("text ", i)
 		if got := Text(text); got != text {
-			t.Fatalf("%q became %q", text, got)
+			t.Fatalf("got %q, want %q", got, text)
 		}
 	}
-	a := often("late")
+	a := internOften("late")
 	if unsafe.StringData(a) != unsafe.StringData(Text(strings.Clone("late"))) {
-		t.Error("a text that comes often is not shared")
+		t.Error("a frequent text is not shared")
 	}
 }
 
 func TestMap_SharesTextsAndIsACopy(t *testing.T) {
-	value := often("value")
+	value := internOften("value")
 	m := map[string]string{"k": strings.Clone("value")}
 	own := Map(m)
 	m["k"] = "another"
 	if own["k"] != "value" || unsafe.StringData(own["k"]) != unsafe.StringData(value) {
-		t.Errorf("the copy has %q", own["k"])
+		t.Errorf("the copy has %q, want the shared text %q", own["k"], value)
 	}
 	if Map(nil) != nil || Map(map[string]string{}) == nil {
-		t.Error("a nil and an empty map are not told apart")
+		t.Error("Map confuses a nil and an empty map")
 	}
 }
 
@@ -67,10 +67,12 @@ func TestValue_SharesEqualValuesOnly(t *testing.T) {
 		{List: []int{1}},
 	}
 	for i := range different {
-		one, two := different[i], different[i]
-		x, y := Value(&one), Value(&two)
+		one := different[i]
+		two := different[i]
+		x := Value(&one)
+		y := Value(&two)
 		if x != y || !reflect.DeepEqual(*x, one) {
-			t.Errorf("%+v became %+v and %+v", one, *x, *y)
+			t.Errorf("got %+v and %+v for %+v, want one equal value", *x, *y, one)
 		}
 		for k := range i {
 			if Value(&different[k]) == x {
@@ -81,7 +83,7 @@ func TestValue_SharesEqualValuesOnly(t *testing.T) {
 	n := 1
 	text := "a"
 	if *Value(&n) != 1 || *Value(&text) != "a" || Value[part](nil) != nil {
-		t.Error("a value of another type is wrong")
+		t.Error("a value of another type differs from its argument")
 	}
 }
 
@@ -91,7 +93,7 @@ func TestValue_IsACopy(t *testing.T) {
 		got := Value(&v)
 		v.Notes["k"] = "changed"
 		if len(got.Notes["k"]) != size {
-			t.Errorf("a value of %d bytes has changed with its origin", size)
+			t.Errorf("a value of %d bytes changed with its argument", size)
 		}
 	}
 }
@@ -102,7 +104,7 @@ func TestValue_IsBounded(t *testing.T) {
 	}
 	Value(&part{Name: strings.Repeat("x", maxCode)})
 	if n := len(shared.values); n > maxValues {
-		t.Errorf("%d values are held", n)
+		t.Errorf("%d values are held, want at most %d", n, maxValues)
 	}
 	for k := range shared.values {
 		if len(k.code) > maxCode {
@@ -118,7 +120,7 @@ func TestValue_IsSafeForConcurrentUse(t *testing.T) {
 			for i := range 10000 {
 				want := fmt.Sprint("text ", i%7000)
 				if got := Value(&part{Name: want}); got.Name != want {
-					t.Errorf("%q became %q", want, got.Name)
+					t.Errorf("got %q, want %q", got.Name, want)
 					return
 				}
 			}

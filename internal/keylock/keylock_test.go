@@ -40,7 +40,7 @@ func TestMap_OneCallerHoldsAKey(t *testing.T) {
 	}
 	all.Wait()
 	if len(m.entries) != 0 {
-		t.Errorf("%d keys are kept", len(m.entries))
+		t.Errorf("%d keys take memory at the end, want none", len(m.entries))
 	}
 }
 
@@ -68,7 +68,7 @@ func TestMap_KeysInOppositeOrderDoNotDeadlock(t *testing.T) {
 		begin := time.Now()
 		all.Wait()
 		if took := time.Since(begin); took != 8*time.Second {
-			t.Errorf("8 turns of a second each took %s", took)
+			t.Errorf("8 holders of a second each took %s, want 8s", took)
 		}
 	})
 }
@@ -83,10 +83,10 @@ func TestMap_WaitEndsWithItsContext(t *testing.T) {
 		_, err := m.Lock(ctx, "second", "u", "v")
 		var e *Error
 		if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got %v, want the error of the context", err)
 		}
 		if e.Key != "v" || e.Holder != "first" || !e.Since.Equal(begin) {
-			t.Errorf("got %+v", e)
+			t.Errorf("got %+v, want key v of holder first", e)
 		}
 		if len(m.entries) != 1 {
 			t.Errorf("%d keys are in use, want one", len(m.entries))
@@ -94,11 +94,11 @@ func TestMap_WaitEndsWithItsContext(t *testing.T) {
 		unlock()
 		unlock, err = m.Lock(ctx, "third", "v")
 		if err != nil {
-			t.Fatalf("a free key after the end of the context: %v", err)
+			t.Fatalf("locking a free key after the end of the context: %v", err)
 		}
 		unlock()
 		if len(m.entries) != 0 {
-			t.Errorf("%d keys are kept", len(m.entries))
+			t.Errorf("%d keys take memory at the end, want none", len(m.entries))
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestMap_BoundsTheUsersOfAKey(t *testing.T) {
 		waits.Go(func() { mustLock(t, &m, "second", "v")() })
 		synctest.Wait()
 		if _, err := m.Lock(t.Context(), "third", "v"); !errors.Is(err, ErrFull) {
-			t.Errorf("the third: %v", err)
+			t.Errorf("the third caller got %v, want ErrFull", err)
 		}
 		mustLock(t, &m, "other", "w")()
 		unlock()

@@ -11,49 +11,55 @@ import (
 	"time"
 )
 
-// remote is a connection from an address that notes whether it was closed.
-type remote struct {
+// remoteConn is a connection from an address that records whether it was closed.
+type remoteConn struct {
 	net.Conn
 	addr   net.Addr
 	closed bool
 }
 
-func (r *remote) RemoteAddr() net.Addr { return r.addr }
-func (r *remote) Close() error         { r.closed = true; return nil }
+func (r *remoteConn) RemoteAddr() net.Addr { return r.addr }
 
-func from(ip string, port int) *remote {
-	return &remote{addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: port}}
+func (r *remoteConn) Close() error {
+	r.closed = true
+	return nil
+}
+
+func connFrom(ip string, port int) *remoteConn {
+	return &remoteConn{addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: port}}
 }
 
 func TestConns_CountsByHost(t *testing.T) {
 	c := Conns{MostPerHost: 2}
-	one, two, other := from("10.0.0.1", 1), from("10.0.0.1", 2), from("::1", 1)
-	unix := &remote{addr: &net.UnixAddr{Name: "sock"}}
+	one := connFrom("10.0.0.1", 1)
+	two := connFrom("10.0.0.1", 2)
+	other := connFrom("::1", 1)
+	unix := &remoteConn{addr: &net.UnixAddr{Name: "sock"}}
 	for n, add := range []struct {
 		conn   net.Conn
 		ofHost int
 	}{{one, 1}, {two, 2}, {other, 1}, {unix, 1}} {
 		if all, ofHost := c.Add(add.conn); all != n+1 || ofHost != add.ofHost {
-			t.Errorf("%d: %d in all, %d of its host", n, all, ofHost)
+			t.Errorf("connection %d: got %d in all, %d of its host; want %d, %d", n, all, ofHost, n+1, add.ofHost)
 		}
 	}
 	for _, conn := range []net.Conn{one, two, other, unix} {
 		c.Remove(conn)
 	}
 	if c.all != 0 || len(c.from) > 0 {
-		t.Errorf("%d are counted: %v", c.all, c.from)
+		t.Errorf("%d connections are still counted: %v", c.all, c.from)
 	}
 }
 
-func TestHTTPConns_OnlyCloseAtTwiceTheBound(t *testing.T) {
+func TestHTTPConns_OnlyClosesAtTwiceTheBound(t *testing.T) {
 	c := &HTTPConns{Most: 2}
 	c.MostPerHost = 10
 	for n := range 5 {
-		conn := from("10.0.0.1", n)
+		conn := connFrom("10.0.0.1", n)
 		ctx := c.connContext(context.Background(), conn)
 		beyond := ctx.Value(excess{}) != nil
 		if beyond != (n >= 2) || conn.closed != (n >= 4) {
-			t.Errorf("connection %d: beyond the bound %v, closed %v", n, beyond, conn.closed)
+			t.Errorf("connection %d of 2: beyond the bound %v, closed %v", n, beyond, conn.closed)
 		}
 		defer c.connState(conn, http.StateClosed)
 	}
@@ -62,33 +68,33 @@ func TestHTTPConns_OnlyCloseAtTwiceTheBound(t *testing.T) {
 func TestHTTPConns_OneHostTakesNoPlacesOfOthers(t *testing.T) {
 	c := &HTTPConns{Most: 4}
 	c.MostPerHost = 2
-	var flood []*remote
+	var excessive []*remoteConn
 	for n := range 20 {
-		conn := from("10.0.0.1", n)
-		flood = append(flood, conn)
+		conn := connFrom("10.0.0.1", n)
+		excessive = append(excessive, conn)
 		beyond := c.connContext(context.Background(), conn).Value(excess{}) != nil
 		if beyond != (n >= 2) || conn.closed != (n >= 4) {
-			t.Errorf("connection %d: beyond the bound %v, closed %v", n, beyond, conn.closed)
+			t.Errorf("connection %d of 2: beyond the bound %v, closed %v", n, beyond, conn.closed)
 		}
 	}
 	for n, ip := range []string{"10.0.0.2", "10.0.0.3"} {
-		conn := from(ip, n)
+		conn := connFrom(ip, n)
 		if c.connContext(context.Background(), conn).Value(excess{}) != nil || conn.closed {
-			t.Errorf("a connection from %s finds no place", ip)
+			t.Errorf("a connection from %s is beyond the bound, want it served", ip)
 		}
 		c.connState(conn, http.StateClosed)
 	}
-	for _, conn := range flood {
+	for _, conn := range excessive {
 		c.connState(conn, http.StateClosed)
 	}
 	if c.all != 0 || len(c.from) > 0 {
-		t.Errorf("%d are counted: %v", c.all, c.from)
+		t.Errorf("%d connections are still counted: %v", c.all, c.from)
 	}
 }
 
-func TestHTTPConns_DoNotWaitForTheBodyOfARefusedRequest(t *testing.T) {
-	busy := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-	c := &HTTPConns{Most: 1, Excess: http.HandlerFunc(busy)}
+func TestHTTPConns_DoesNotWaitForTheBodyOfARejectedRequest(t *testing.T) {
+	reject := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	c := &HTTPConns{Most: 1, Excess: http.HandlerFunc(reject)}
 	c.MostPerHost = 10
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	c.Bound(srv.Config)
@@ -110,6 +116,6 @@ func TestHTTPConns_DoNotWaitForTheBodyOfARefusedRequest(t *testing.T) {
 	_ = conn.SetReadDeadline(time.Now().Add(10 * excessBody))
 	answer, err := io.ReadAll(conn) // until the server closes
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 503 ") {
-		t.Errorf("%q, %v", answer, err)
+		t.Errorf("got answer %q, %v; want status 503", answer, err)
 	}
 }

@@ -16,27 +16,32 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// said is a prober with settable delays.
-type said struct {
+// fakeProbe is a prober whose delay the test sets.
+type fakeProbe struct {
 	delay atomic.Int64
 	sent  atomic.Int64
 }
 
-func (s *said) send()                { s.sent.Add(1) }
-func (s *said) least() time.Duration { return time.Duration(s.delay.Load()) }
+func (s *fakeProbe) send() { s.sent.Add(1) }
 
-// watched is a gate whose windows pass in virtual time.
-func watched(t *testing.T) (*Gate, *said) {
-	g, p := NewGate(MinAdmit), &said{}
+func (s *fakeProbe) least() time.Duration { return time.Duration(s.delay.Load()) }
+
+// startGate runs a gate whose windows pass in virtual time.
+func startGate(t *testing.T) (*Gate, *fakeProbe) {
+	g := NewGate(MinAdmit)
+	p := &fakeProbe{}
 	var run sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	run.Go(func() { g.run(ctx, p) })
-	t.Cleanup(func() { cancel(); run.Wait() })
+	t.Cleanup(func() {
+		cancel()
+		run.Wait()
+	})
 	return g, p
 }
 
-// ask makes a number of reads in each of some windows, and returns the number of rejections.
-func ask(t *testing.T, g *Gate, windows, each int) (refused int) {
+// makeReads makes a number of reads in each of some windows, and returns the number of rejections.
+func makeReads(t *testing.T, g *Gate, windows, each int) (rejected int) {
 	t.Helper()
 	for range windows {
 		for range each {
@@ -44,46 +49,47 @@ func ask(t *testing.T, g *Gate, windows, each int) (refused int) {
 			if err == nil {
 				continue
 			}
-			refused++
-			again := structs.RetryAfter(err)
-			if !structs.IsKind(err, structs.KindUnavailable) || again < gateSoonest || again > gateLatest {
-				t.Fatalf("%v, again after %s", err, again)
+			rejected++
+			after := structs.RetryAfter(err)
+			if !structs.IsKind(err, structs.KindUnavailable) || after < gateSoonest || after > gateLatest {
+				t.Fatalf("got %v with retry time %s, want unavailable with %s to %s",
+					err, after, gateSoonest, gateLatest)
 			}
 		}
 		time.Sleep(gateWindow)
 	}
-	return refused
+	return rejected
 }
 
-func TestGate_RefusesWhileBytesTakeLong(t *testing.T) {
+func TestGate_RejectsWhileBytesTakeLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, p := watched(t)
-		ask(t, g, 1, g.minAdmit)
-		time.Sleep(gateWindow / 2) // its windows end between those of ask
-		if n := ask(t, g, 20, 1000); n > 0 {
-			t.Errorf("%d are refused though all is well", n)
+		g, p := startGate(t)
+		makeReads(t, g, 1, g.minAdmit)
+		time.Sleep(gateWindow / 2) // its windows end between those of makeReads
+		if n := makeReads(t, g, 20, 1000); n > 0 {
+			t.Errorf("%d reads are rejected before bytes take long, want none", n)
 		}
 		p.delay.Store(int64(time.Second))
-		if n := ask(t, g, 20, 1000); n < 5000 || n > 18000 {
-			t.Errorf("%d of 20,000 are refused", n)
+		if n := makeReads(t, g, 20, 1000); n < 5000 || n > 18000 {
+			t.Errorf("%d of 20,000 reads are rejected, want 5,000 to 18,000", n)
 		}
 		p.delay.Store(0)
-		ask(t, g, 2, 50)
-		if n := ask(t, g, 20, 50); n > 0 {
-			t.Errorf("%d are refused after it is over", n)
+		makeReads(t, g, 2, 50)
+		if n := makeReads(t, g, 20, 50); n > 0 {
+			t.Errorf("%d reads are rejected after bytes took long, want none", n)
 		}
 	})
 }
 
 func TestGate_AlwaysAdmitsAFewReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, p := watched(t)
+		g, p := startGate(t)
 		p.delay.Store(int64(time.Hour))
-		ask(t, g, 100, 1000)
+		makeReads(t, g, 100, 1000)
 		time.Sleep(gateWindow)
 		for range 100 {
-			if n := ask(t, g, 1, g.minAdmit); n > 0 {
-				t.Fatalf("%d of few are refused", n)
+			if n := makeReads(t, g, 1, g.minAdmit); n > 0 {
+				t.Fatalf("%d of the least number of reads are rejected, want none", n)
 			}
 			time.Sleep(gateWindow) // past any border of a window
 		}
@@ -92,16 +98,16 @@ func TestGate_AlwaysAdmitsAFewReads(t *testing.T) {
 
 func TestGate_SleepsWithoutReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, p := watched(t)
-		ask(t, g, 1, g.minAdmit-1)
+		g, p := startGate(t)
+		makeReads(t, g, 1, g.minAdmit-1)
 		time.Sleep(time.Hour)
 		if n := p.sent.Load(); n > 0 {
-			t.Errorf("%d bytes are sent for few reads", n)
+			t.Errorf("%d bytes are sent for few reads, want none", n)
 		}
-		ask(t, g, 3, 100)
+		makeReads(t, g, 3, 100)
 		time.Sleep(time.Hour)
 		if n := p.sent.Load(); n == 0 || n > 10*probesPerWindow*calmWindows {
-			t.Errorf("%d bytes are sent", n)
+			t.Errorf("%d bytes are sent in an hour, want some for a few windows", n)
 		}
 	})
 }
@@ -115,20 +121,21 @@ func TestGate_SpreadsTheRetryTimes(t *testing.T) {
 		for range g.minAdmit {
 			g.Admit()
 		}
-		told, last := map[time.Duration]bool{}, time.Duration(0)
+		times := map[time.Duration]bool{}
+		var last time.Duration
 		for range 1000 {
-			if again := structs.RetryAfter(g.Admit()); again > 0 {
-				told[again] = true
-				last = max(last, again)
+			if after := structs.RetryAfter(g.Admit()); after > 0 {
+				times[after] = true
+				last = max(last, after)
 			}
 		}
-		if len(told) < 100 || last < gateSoonest+100*time.Millisecond {
-			t.Errorf("%d different times are told, the last %s", len(told), last)
+		if len(times) < 100 || last < gateSoonest+100*time.Millisecond {
+			t.Errorf("got %d different retry times up to %s, want at least 100", len(times), last)
 		}
 	})
 }
 
-func TestGate_CountsTheReadsThatItRefuses(t *testing.T) {
+func TestGate_CountsTheReadsThatItRejects(t *testing.T) {
 	config := metrics.DefaultConfig("test")
 	config.EnableHostname = false
 	config.EnableRuntimeMetrics = false
@@ -141,17 +148,17 @@ func TestGate_CountsTheReadsThatItRefuses(t *testing.T) {
 	for range 3 {
 		g.Observe(Sample{Took: time.Second, Seen: 1000, Admitted: 1000, Delay: time.Minute})
 	}
-	refused := 0.0
+	rejected := 0.0
 	for range 1000 {
 		if g.Admit() != nil {
-			refused++
+			rejected++
 		}
 	}
 	g.window(time.Second, 0)
 	g.window(time.Second, 0) // counts none again
 	got := sink.Data()[0].Counters["test.rpc.refused;limit=reads"]
-	if refused == 0 || got.AggregateSample == nil || got.Sum != refused {
-		t.Errorf("%.0f are refused, counted are %+v", refused, got)
+	if rejected == 0 || got.AggregateSample == nil || got.Sum != rejected {
+		t.Errorf("%.0f reads are rejected, the counter has %+v", rejected, got)
 	}
 }
 
@@ -165,7 +172,7 @@ func TestProbe_TimesAByte(t *testing.T) {
 	p.send()
 	for p.least() == 0 { // until it has arrived, or takes some time
 		if t.Context().Err() != nil {
-			t.Fatal("no byte is timed")
+			t.Fatal("the probe times no byte")
 		}
 	}
 	p.close()
@@ -183,7 +190,7 @@ func TestProbe_TimesAByteOnItsWay(t *testing.T) {
 	p.send() // none is added
 	first := p.least()
 	if second := p.least(); first <= 0 || second < first {
-		t.Errorf("it takes %s, and then %s", first, second)
+		t.Errorf("a byte on its way takes %s and then %s, want a growing time", first, second)
 	}
 }
 
@@ -197,6 +204,6 @@ func TestGate_RunEndsWithItsContext(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Errorf("Run: %v", err)
 	}
 }

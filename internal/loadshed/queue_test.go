@@ -23,12 +23,12 @@ func newTestQueue(places, waiting int) *Queue {
 	})
 }
 
-// refusal checks that a request was rejected, and returns its retry time.
-func refusal(t *testing.T, err error) time.Duration {
+// wantRejection checks that a request was rejected, and returns its retry time.
+func wantRejection(t *testing.T, err error) time.Duration {
 	t.Helper()
 	after := structs.RetryAfter(err)
 	if !structs.IsKind(err, structs.KindUnavailable) || after < 50*time.Millisecond || after > 5*time.Second {
-		t.Errorf("got %v, again after %s; want a refusal", err, after)
+		t.Errorf("got %v with retry time %s, want unavailable with 50ms to 5s", err, after)
 	}
 	return after
 }
@@ -49,21 +49,21 @@ func TestQueue_BoundsPlacesAndWaiting(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		refusal(t, q.Full(0))
+		wantRejection(t, q.Full(0))
 		_, err := q.Enter(t.Context())
-		refusal(t, err)
+		wantRejection(t, err)
 		time.Sleep(150 * time.Millisecond) // two have ended, one waits
 		if err := q.Full(0); err != nil {
-			t.Errorf("with room to wait: %v", err)
+			t.Errorf("Full rejects a request that could wait: %v", err)
 		}
 		all.Wait()
 		if len(q.places) != 0 || len(q.waiting) != 0 {
-			t.Errorf("%d places are taken, %d wait", len(q.places), len(q.waiting))
+			t.Errorf("%d places are taken and %d requests wait, want none", len(q.places), len(q.waiting))
 		}
 	})
 }
 
-func TestQueue_RefusesAfterItsPatience(t *testing.T) {
+func TestQueue_RejectsAfterItsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newTestQueue(1, 3)
 		leave, err := q.Enter(t.Context())
@@ -72,26 +72,27 @@ func TestQueue_RefusesAfterItsPatience(t *testing.T) {
 		}
 		start := time.Now()
 		_, err = q.Enter(t.Context())
-		refusal(t, err)
+		wantRejection(t, err)
 		if took := time.Since(start); took != q.config.Patience {
-			t.Errorf("after %s", took)
+			t.Errorf("the rejection took %s, want %s", took, q.config.Patience)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		_, err = q.Enter(ctx)
 		if !structs.IsKind(err, structs.KindUnavailable) || !strings.HasPrefix(err.Error(), "nothing was done: ") {
-			t.Errorf("a request whose context ends: %v", err)
+			t.Errorf("a request whose context ended got %v, want unavailable", err)
 		}
 		leave()
-		if leave, err = q.Enter(t.Context()); err != nil {
-			t.Fatalf("with a place again: %v", err)
+		leave, err = q.Enter(t.Context())
+		if err != nil {
+			t.Fatalf("a request with a free place failed: %v", err)
 		}
 		leave()
 	})
 }
 
-// TestQueue_SpreadsTheTimesOfRefusedRequests over the time in which the queue serves as many.
-func TestQueue_SpreadsTheTimesOfRefusedRequests(t *testing.T) {
+// TestQueue_SpreadsTheTimesOfRejectedRequests: they spread over the time in which the queue serves as many.
+func TestQueue_SpreadsTheTimesOfRejectedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newTestQueue(1, 0)
 		for range 50 { // each takes 10 ms
@@ -109,39 +110,40 @@ func TestQueue_SpreadsTheTimesOfRefusedRequests(t *testing.T) {
 		defer leave()
 		last := time.Duration(0)
 		for n := range 100 {
-			after := refusal(t, q.Full(0))
+			after := wantRejection(t, q.Full(0))
 			if after <= last {
-				t.Fatalf("request %d comes back after %s, the one before after %s", n, after, last)
+				t.Fatalf("request %d has retry time %s, want more than %s", n, after, last)
 			}
 			last = after
 		}
 		if last < 900*time.Millisecond || last > 1200*time.Millisecond {
-			t.Errorf("100 requests come back within %s", last)
+			t.Errorf("the last of 100 retry times is %s, want about 1s", last)
 		}
 		for range 1000 {
-			last = refusal(t, q.Full(0))
+			last = wantRejection(t, q.Full(0))
 		}
 		if last != q.config.Latest {
-			t.Errorf("the last one comes back after %s", last)
+			t.Errorf("the last retry time is %s, want %s", last, q.config.Latest)
 		}
 	})
 }
 
-// TestQueue_CountsRefusedRequestsTogether, when a request ends: to count one costs more than to refuse it.
-func TestQueue_CountsRefusedRequestsTogether(t *testing.T) {
+// TestQueue_CountsRejectedRequestsTogether: the queue counts them when a request ends, because to count one
+// costs more than to reject it.
+func TestQueue_CountsRejectedRequestsTogether(t *testing.T) {
 	q := newTestQueue(1, 0)
 	leave, err := q.Enter(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusal(t, q.Full(0))
+	wantRejection(t, q.Full(0))
 	_, err = q.Enter(t.Context())
-	refusal(t, err)
+	wantRejection(t, err)
 	if n := q.full.Load(); n != 2 {
-		t.Errorf("%d refused requests wait to be counted, want 2", n)
+		t.Errorf("%d rejected requests are not counted yet, want 2", n)
 	}
 	leave()
 	if n := q.full.Load(); n != 0 {
-		t.Errorf("%d refused requests are not counted", n)
+		t.Errorf("%d rejected requests are not counted, want 0", n)
 	}
 }

@@ -11,53 +11,54 @@ import (
 	"time"
 )
 
-// The task owns the directory, and root on the host writes and reads its logs.
+// TestLogfile_FollowsNoLinkInTheTasksDirectory: the task owns the directory, and root on the host writes and
+// reads its logs.
 func TestLogfile_FollowsNoLinkInTheTasksDirectory(t *testing.T) {
 	host := t.TempDir()
 	secret := filepath.Join(host, "shadow")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	same := func() {
+	checkSecret := func() {
 		t.Helper()
 		if b, err := os.ReadFile(secret); err != nil || string(b) != "secret" {
-			t.Errorf("the host's file is %q, %v", b, err)
+			t.Errorf("the host's file is %q, %v; want it unchanged", b, err)
 		}
 	}
 	t.Run("a file", func(t *testing.T) {
 		dir := t.TempDir()
 		r := newRotator(t, dir, 3, 4)
-		write(t, r, "abcd")
+		writeString(t, r, "abcd")
 		must(t, os.Symlink(secret, filepath.Join(dir, Name("web.x", Stdout, 1))))
-		write(t, r, "owned")
-		same()
+		writeString(t, r, "owned")
+		checkSecret()
 		in, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout})
 		must(t, err)
 		defer in.Close()
 		b, err := io.ReadAll(in)
 		if strings.Contains(string(b), "secret") || err == nil {
-			t.Errorf("read %q, %v", b, err)
+			t.Errorf("a reader of a link got %q, %v; want an error", b, err)
 		}
 		_, err = NewRotator(Config{Dir: dir, Task: "web.x", Kind: Stdout, MaxFiles: 1, MaxFileSize: 1})
 		if err == nil {
-			t.Error("a link is appended to")
+			t.Error("a rotator appends to a link")
 		}
 	})
 	t.Run("the directory", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "logs")
 		must(t, os.Mkdir(dir, 0o755))
 		r := newRotator(t, dir, 1, 1)
-		write(t, r, "a")
+		writeString(t, r, "a")
 		must(t, os.Rename(dir, dir+".old"))
 		must(t, os.WriteFile(filepath.Join(host, Name("web.x", Stdout, 7)), []byte("other"), 0o600))
 		must(t, os.Symlink(host, dir))
-		write(t, r, "bcd")
-		if got := files(t, host); got != "shadow=secret web.x.stdout.7=other" {
-			t.Errorf("the host's directory has %s", got)
+		writeString(t, r, "bcd")
+		if got, want := listFiles(t, host), "shadow=secret web.x.stdout.7=other"; got != want {
+			t.Errorf("the host's directory has %s, want %s", got, want)
 		}
 		if in, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout}); err == nil {
 			b, _ := io.ReadAll(in)
-			t.Errorf("read %q", b)
+			t.Errorf("a reader of a linked directory got %q, want an error", b)
 		}
 	})
 }
@@ -65,12 +66,12 @@ func TestLogfile_FollowsNoLinkInTheTasksDirectory(t *testing.T) {
 func TestLogfile_IsNotBlockedByAPipe(t *testing.T) {
 	dir := t.TempDir()
 	r := newRotator(t, dir, 3, 1)
-	write(t, r, "a")
+	writeString(t, r, "a")
 	must(t, syscall.Mkfifo(filepath.Join(dir, Name("web.x", Stdout, 1)), 0o600))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		write(t, r, "b")
+		writeString(t, r, "b")
 		o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: FromEnd}
 		if in, err := Open(context.Background(), o); err == nil {
 			_, _ = io.ReadAll(in)
@@ -80,7 +81,7 @@ func TestLogfile_IsNotBlockedByAPipe(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatal("blocked by a pipe")
+		t.Fatal("a pipe blocks the writer or the reader")
 	}
 }
 

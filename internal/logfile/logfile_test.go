@@ -32,14 +32,14 @@ func newRotator(t *testing.T, dir string, files int, size int64) *Rotator {
 	return r
 }
 
-func write(t *testing.T, r *Rotator, s string) {
+func writeString(t *testing.T, r *Rotator, s string) {
 	t.Helper()
 	if n, err := r.Write([]byte(s)); n != len(s) || err != nil {
-		t.Fatalf("Write(%q) = %d, %v", s, n, err)
+		t.Fatalf("Write(%q) returned %d, %v; want %d", s, n, err, len(s))
 	}
 }
 
-func files(t *testing.T, dir string) string {
+func listFiles(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func files(t *testing.T, dir string) string {
 	return strings.Join(list, " ")
 }
 
-func read(t *testing.T, o Options) string {
+func readOutput(t *testing.T, o Options) string {
 	t.Helper()
 	r, err := Open(context.Background(), o)
 	if err != nil {
@@ -73,65 +73,72 @@ func read(t *testing.T, o Options) string {
 func TestRotator_KeepsTheNewestFiles(t *testing.T) {
 	dir := t.TempDir()
 	r := newRotator(t, dir, 2, 4)
-	write(t, r, "ab")
-	write(t, r, "cdefghij")
-	if got, want := files(t, dir), "web.x.stdout.1=efgh web.x.stdout.2=ij"; got != want {
+	writeString(t, r, "ab")
+	writeString(t, r, "cdefghij")
+	if got, want := listFiles(t, dir), "web.x.stdout.1=efgh web.x.stdout.2=ij"; got != want {
 		t.Fatalf("files are %s, want %s", got, want)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	r = newRotator(t, dir, 2, 4) // a restarted task appends to the newest file
-	write(t, r, "klm")
-	if got, want := files(t, dir), "web.x.stdout.2=ijkl web.x.stdout.3=m"; got != want {
+	writeString(t, r, "klm")
+	if got, want := listFiles(t, dir), "web.x.stdout.2=ijkl web.x.stdout.3=m"; got != want {
 		t.Fatalf("files are %s, want %s", got, want)
 	}
 }
 
 func TestRotator_IgnoresOtherFiles(t *testing.T) {
 	dir := t.TempDir()
-	for _, n := range []string{"web.x.stderr.0", "web.stdout.9", "web.x.stdout.00", "web.x.stdout.-1",
-		"web.x.stdout.1x", "web.x.stdout."} {
+	for _, n := range []string{
+		"web.x.stderr.0",
+		"web.stdout.9",
+		"web.x.stdout.00",
+		"web.x.stdout.-1",
+		"web.x.stdout.1x",
+		"web.x.stdout.",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(t, newRotator(t, dir, 1, 1), "abc")
+	writeString(t, newRotator(t, dir, 1, 1), "abc")
 	if entries, _ := os.ReadDir(dir); len(entries) != 7 {
-		t.Fatalf("there are %v", entries)
+		t.Fatalf("the directory has %v, want 7 files", entries)
 	}
-	if got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "c" {
-		t.Fatalf("read %q", got)
+	if got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "c" {
+		t.Fatalf("read %q, want %q", got, "c")
 	}
 }
 
-// The directory is removed and made again. A note has the number of bytes lost in between.
+// TestRotator_NotesTheBytesThatItDropped: the directory is removed and made again. A note has the number of
+// bytes lost in between.
 func TestRotator_NotesTheBytesThatItDropped(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	r := newRotator(t, dir, 3, 200)
-	write(t, r, strings.Repeat("a", 200))
+	writeString(t, r, strings.Repeat("a", 200))
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	write(t, r, "lost1")
-	write(t, r, "lost2")
+	writeString(t, r, "lost1")
+	writeString(t, r, "lost2")
 	if r.dropped != 10 {
-		t.Fatalf("%d bytes were dropped", r.dropped)
+		t.Fatalf("%d bytes were dropped, want 10", r.dropped)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, r, "back")
-	got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
+	writeString(t, r, "back")
+	got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
 	if !strings.Contains(got, "[berth: 10 bytes of output were dropped here: ") ||
 		!strings.HasSuffix(got, "]\nback") {
-		t.Fatalf("read %q", got)
+		t.Fatalf("read %q, want a note on 10 bytes and the later output", got)
 	}
 	if r.dropped != 0 {
-		t.Fatalf("%d bytes are still to be noted", r.dropped)
+		t.Fatalf("%d dropped bytes are not noted, want 0", r.dropped)
 	}
 }
 
@@ -143,12 +150,12 @@ func TestRotator_DropsOutputWhileTheDiskIsFull(t *testing.T) {
 	}
 	good := r.file
 	r.file = full
-	write(t, r, "lost")
-	write(t, r, "lost")
+	writeString(t, r, "lost")
+	writeString(t, r, "lost")
 	r.file = good
 	full.Close()
-	write(t, r, "x")
-	got := read(t, Options{Dir: r.cfg.Dir, Task: "web.x", Kind: Stdout})
+	writeString(t, r, "x")
+	got := readOutput(t, Options{Dir: r.cfg.Dir, Task: "web.x", Kind: Stdout})
 	const want = "\n[berth: 8 bytes of output were dropped here: write /dev/full: no space left on device]\nx"
 	if got != want {
 		t.Fatalf("read %q, want %q", got, want)
@@ -157,7 +164,7 @@ func TestRotator_DropsOutputWhileTheDiskIsFull(t *testing.T) {
 
 func TestReader_BeginsAtItsOffset(t *testing.T) {
 	dir := t.TempDir()
-	write(t, newRotator(t, dir, 10, 3), "abcdefgh")
+	writeString(t, newRotator(t, dir, 10, 3), "abcdefgh")
 	for _, c := range []struct {
 		origin string
 		offset int64
@@ -175,9 +182,9 @@ func TestReader_BeginsAtItsOffset(t *testing.T) {
 		{FromEnd, 8, "abcdefgh"},
 		{FromEnd, 1000, "abcdefgh"},
 	} {
-		got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: c.origin, Offset: c.offset})
+		got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: c.origin, Offset: c.offset})
 		if got != c.want {
-			t.Errorf("from %q at %d: %q, want %q", c.origin, c.offset, got, c.want)
+			t.Errorf("from %q at %d: got %q, want %q", c.origin, c.offset, got, c.want)
 		}
 	}
 }
@@ -185,7 +192,7 @@ func TestReader_BeginsAtItsOffset(t *testing.T) {
 func TestOpen_OutputWithoutFilesIsNotFound(t *testing.T) {
 	o := Options{Dir: t.TempDir(), Task: "t", Kind: Stderr}
 	if _, err := Open(context.Background(), o); !structs.IsKind(err, structs.KindNotFound) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want not-found", err)
 	}
 }
 
@@ -203,7 +210,7 @@ func TestReader_FollowsRotations(t *testing.T) {
 	for i := range 40 {
 		line := fmt.Sprintf("line %d\n", i)
 		want.WriteString(line)
-		write(t, w, line)
+		writeString(t, w, line)
 		got := make([]byte, len(line))
 		if _, err := io.ReadFull(r, got); err != nil || string(got) != line {
 			t.Fatalf("read %q, %v, want %q", got, err, line)
@@ -211,15 +218,16 @@ func TestReader_FollowsRotations(t *testing.T) {
 	}
 	cancel()
 	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
-		t.Fatalf("after the end: %q, %v", rest, err)
+		t.Fatalf("after the end of the context: got %q, %v; want nothing", rest, err)
 	}
 }
 
-// A reader that is overtaken continues with the oldest file. It never reads a byte twice.
+// TestReader_SkipsRemovedFiles: a reader that is overtaken continues with the oldest file. It never reads a
+// byte twice.
 func TestReader_SkipsRemovedFiles(t *testing.T) {
 	dir := t.TempDir()
 	w := newRotator(t, dir, 2, 2)
-	write(t, w, "aabb")
+	writeString(t, w, "aabb")
 	r, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout})
 	if err != nil {
 		t.Fatal(err)
@@ -227,15 +235,15 @@ func TestReader_SkipsRemovedFiles(t *testing.T) {
 	defer r.Close()
 	one := make([]byte, 1)
 	if _, err := r.Read(one); err != nil || string(one) != "a" {
-		t.Fatalf("read %q, %v", one, err)
+		t.Fatalf("read %q, %v; want %q", one, err, "a")
 	}
-	write(t, w, "ccddee")
+	writeString(t, w, "ccddee")
 	if rest, err := io.ReadAll(r); err != nil || string(rest) != "addee" {
-		t.Fatalf("read %q, %v", rest, err)
+		t.Fatalf("read %q, %v; want %q", rest, err, "addee")
 	}
 }
 
-// All bytes that fit into the kept files are read back, however the writes divide them.
+// TestReader_ReturnsTheKeptBytes: a reader gets all bytes of the kept files, however the writes divide them.
 func TestReader_ReturnsTheKeptBytes(t *testing.T) {
 	base := t.TempDir()
 	run := 0
@@ -253,14 +261,15 @@ func TestReader_ReturnsTheKeptBytes(t *testing.T) {
 		for range rapid.IntRange(1, 10).Draw(rt, "writes") {
 			p := rapid.SliceOfN(rapid.Byte(), 0, 30).Draw(rt, "p")
 			all = append(all, p...)
-			write(t, w, string(p))
+			writeString(t, w, string(p))
 		}
-		got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
+		got := readOutput(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
 		if !bytes.HasSuffix(all, []byte(got)) || int64(len(got)) > int64(keep)*size {
-			rt.Fatalf("wrote %q, read %q", all, got)
+			rt.Fatalf("wrote %q, read %q; want the end of it", all, got)
 		}
 		if kept := min(int64(len(all)), int64(keep-1)*size); int64(len(got)) < kept {
-			rt.Fatalf("%d bytes are kept of %d, want at least %d", len(got), len(all), kept)
+			rt.Fatalf("read %d bytes of %d, want at least %d", len(got), len(all), kept)
+
 		}
 	})
 }
