@@ -33,7 +33,7 @@ func TestPackages_StayApart(t *testing.T) {
 	for _, p := range list {
 		for _, imp := range p.Imports {
 			if separated(p.ImportPath, imp) {
-				t.Errorf("%s imports %s, which it must not", p.ImportPath, imp)
+				t.Errorf("%s must not import %s", p.ImportPath, imp)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func TestPackages_StayApart(t *testing.T) {
 			}
 		}
 		if !from || !to {
-			t.Errorf("%s and %s: no package is at the first, or none imports the second", s.from, s.to)
+			t.Errorf("%s has no package, or no package imports %s: update the separation", s.from, s.to)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestSeparated_FindsImports(t *testing.T) {
 		{"berth/state", "time", false},
 	} {
 		if got := separated(c.from, c.to); got != c.want {
-			t.Errorf("%s may not import %s: %t; expected %t", c.from, c.to, got, c.want)
+			t.Errorf("separated(%s, %s): got %t, want %t", c.from, c.to, got, c.want)
 		}
 	}
 }
@@ -94,12 +94,12 @@ func TestState_ReadsNoClock(t *testing.T) {
 		for _, f := range parseFiles(t, files, p) {
 			checked++
 			for _, use := range clockUses(f) {
-				t.Errorf("%s: time.%s: state uses no clock", files.Position(use.Pos()), use.Sel.Name)
+				t.Errorf("%s: state must not use time.%s", files.Position(use.Pos()), use.Sel.Name)
 			}
 		}
 	}
 	if checked == 0 {
-		t.Error("state has no files")
+		t.Error("no file of state was checked")
 	}
 }
 
@@ -127,7 +127,7 @@ func TestClockUses_FindsUses(t *testing.T) {
 		"x := c.Now()":                          0,
 	} {
 		if got := len(clockUses(parseBody(t, statement))); got != want {
-			t.Errorf("%s: %d uses of the clock; expected %d", statement, got, want)
+			t.Errorf("%s: got %d uses of the clock, want %d", statement, got, want)
 		}
 	}
 }

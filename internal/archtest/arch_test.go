@@ -64,8 +64,8 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-// line returns the number of a package's line, and the entry that put it there.
-func line(path string) (number int, entry string) {
+// layerOf returns the number of a package's line in the list of layers, and the entry that put it there.
+func layerOf(path string) (number int, entry string) {
 	rel, ours := strings.CutPrefix(path, "berth/")
 	if !ours {
 		return -1, ""
@@ -74,7 +74,8 @@ func line(path string) (number int, entry string) {
 	for i, l := range layers {
 		for _, name := range l {
 			if len(name) > len(entry) && within(rel, []string{name}) {
-				number, entry = i, name
+				number = i
+				entry = name
 			}
 		}
 	}
@@ -83,13 +84,13 @@ func line(path string) (number int, entry string) {
 
 func TestImports_GoDownwards(t *testing.T) {
 	for _, p := range packages(t) {
-		from, top := line(p.ImportPath)
+		from, top := layerOf(p.ImportPath)
 		if from == -2 {
 			t.Errorf("%s is in no layer: add it to the list of layers", p.ImportPath)
 			continue
 		}
 		for _, imp := range p.Imports {
-			to, other := line(imp)
+			to, other := layerOf(imp)
 			if to < 0 || to < from || other == top {
 				continue
 			}
@@ -99,7 +100,8 @@ func TestImports_GoDownwards(t *testing.T) {
 			if top == "internal" && other == "structs" {
 				continue
 			}
-			t.Errorf("%s (line %d) imports %s (line %d): imports only go downwards", p.ImportPath, from+1, imp, to+1)
+			t.Errorf("%s (layer %d) imports %s (layer %d): imports only go downwards",
+				p.ImportPath, from+1, imp, to+1)
 		}
 	}
 }
@@ -112,7 +114,7 @@ func TestLibraries_HaveFixedPlaces(t *testing.T) {
 					continue
 				}
 				if !within(strings.TrimPrefix(p.ImportPath, "berth/"), allowed) {
-					t.Errorf("%s imports %s, which only %v may", p.ImportPath, imp, allowed)
+					t.Errorf("%s imports %s, which only %v may import", p.ImportPath, imp, allowed)
 				}
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestStatements_DoOneThing refuses assignments of three or more values in one statement (results of one
-// function are exempt) and initialisers of `if` that do something else than to declare a value.
+// TestStatements_DoOneThing rejects assignments of three or more values in one statement (results of one
+// function are exempt), and initialisers of `if` that do more than declare a value.
 func TestStatements_DoOneThing(t *testing.T) {
 	for _, p := range packages(t) {
 		files := token.NewFileSet()
@@ -81,7 +81,7 @@ func TestDenseFault_FindsStatements(t *testing.T) {
 			found = found || denseFault(n) != ""
 		}
 		if found != faulty {
-			t.Errorf("%s: a fault is found: %t; expected %t", statement, found, faulty)
+			t.Errorf("%s: a fault is found: got %t, want %t", statement, found, faulty)
 		}
 	}
 }

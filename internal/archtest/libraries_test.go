@@ -28,7 +28,7 @@ func TestFixedLibraries_AreInTheProgram(t *testing.T) {
 	deps := strings.Fields(string(out))
 	for _, library := range fixed {
 		if !slices.Contains(deps, library) {
-			t.Errorf("%s is fixed, and cmd/berth does not import it", library)
+			t.Errorf("cmd/berth does not import %s, which is fixed", library)
 		}
 	}
 }

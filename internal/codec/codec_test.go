@@ -17,7 +17,7 @@ func TestEncode_WritesEqualValuesAsEqualBytes(t *testing.T) {
 	}
 	for range 20 {
 		if again, err := Encode(m); err != nil || !bytes.Equal(again, first) {
-			t.Fatalf("%x, then %x, %v", first, again, err)
+			t.Fatalf("got %x, then %x, %v; want equal bytes", first, again, err)
 		}
 	}
 }
@@ -31,11 +31,11 @@ func TestDecode_ALengthAloneCostsNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	var r row
 	if err := Decode(payload, &r); err == nil {
-		t.Error("it decodes")
+		t.Error("Decode accepts an array that lacks its elements")
 	}
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 8<<20 {
-		t.Errorf("%d MiB were allocated for a few bytes", grown>>20)
+		t.Errorf("%d MiB were allocated for a few bytes, want at most 8", grown>>20)
 	}
 }
 

@@ -26,10 +26,12 @@ func byHandle(t testing.TB, v any) (b []byte) {
 	return b
 }
 
-func fromHandle(b []byte, v any) error { return msgpack.NewDecoderBytes(b, codec.Handle).Decode(v) }
+func fromHandle(b []byte, v any) error {
+	return msgpack.NewDecoderBytes(b, codec.Handle).Decode(v)
+}
 
-// fresh is a new value of the type of v.
-func fresh(v any) any { return reflect.New(reflect.TypeOf(v).Elem()).Interface() }
+// newOf returns a new value of the type of v.
+func newOf(v any) any { return reflect.New(reflect.TypeOf(v).Elem()).Interface() }
 
 // filler makes random values of any type.
 type filler struct {
@@ -42,12 +44,15 @@ func newFiller(seed uint64) *filler {
 	return &filler{r, []float64{0, 0.1, 0.5, 0.9}[r.IntN(4)]}
 }
 
-func (f *filler) value(v any) any { f.fill(reflect.ValueOf(v).Elem(), 0); return v }
+func (f *filler) fillValue(v any) any {
+	f.fill(reflect.ValueOf(v).Elem(), 0)
+	return v
+}
 
 func (f *filler) fill(v reflect.Value, depth int) {
 	if f.Float64() < f.empty {
 		if k := v.Kind(); (k == reflect.Slice || k == reflect.Map) && f.IntN(2) == 0 {
-			f.length(v, 0, depth)
+			f.fillElements(v, 0, depth)
 		}
 		return
 	}
@@ -70,7 +75,7 @@ func (f *filler) fill(v reflect.Value, depth int) {
 		v.Set(reflect.New(v.Type().Elem()))
 		f.fill(v.Elem(), depth+1)
 	case reflect.Slice, reflect.Map:
-		f.length(v, f.size(depth), depth)
+		f.fillElements(v, f.size(depth), depth)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
@@ -82,8 +87,8 @@ func (f *filler) fill(v reflect.Value, depth int) {
 	}
 }
 
-// length fills a slice or map with n elements.
-func (f *filler) length(v reflect.Value, n, depth int) {
+// fillElements fills a slice or map with n elements.
+func (f *filler) fillElements(v reflect.Value, n, depth int) {
 	if v.Kind() == reflect.Slice {
 		v.Set(reflect.MakeSlice(v.Type(), n, n))
 		for i := range n {
@@ -99,7 +104,7 @@ func (f *filler) length(v reflect.Value, n, depth int) {
 	}
 }
 
-// size is mostly small, and less the deeper; now and then it needs a longer header.
+// size returns a number of elements. It is mostly small, less in the depth, and seldom needs a longer header.
 func (f *filler) size(depth int) int {
 	if depth < 3 && f.IntN(40) == 0 {
 		return 16 + f.IntN(60)
@@ -107,7 +112,7 @@ func (f *filler) size(depth int) int {
 	return f.IntN(max(2, 5-depth))
 }
 
-// number is near one of the bounds at which the encoding changes.
+// number returns a number near one of the bounds at which the encoding changes.
 func (f *filler) number() uint64 {
 	return uint64(1)<<f.IntN(64) + uint64(f.IntN(5)) - 2
 }
@@ -123,8 +128,9 @@ func (f *filler) text() string {
 
 func (f *filler) time() time.Time {
 	sec := []int64{0, 1, -1, 1_760_000_000, 1 << 34, 1<<34 - 1, -62135596800, -62135596801}[f.IntN(8)]
-	return time.Unix(sec, []int64{0, 1, 999_999_999}[f.IntN(3)]).In([]*time.Location{time.UTC,
-		time.FixedZone("x", 3600)}[f.IntN(2)])
+	nsec := []int64{0, 1, 999_999_999}[f.IntN(3)]
+	zone := []*time.Location{time.UTC, time.FixedZone("x", 3600)}[f.IntN(2)]
+	return time.Unix(sec, nsec).In(zone)
 }
 
 func (f *filler) any(depth int) any {
@@ -161,28 +167,30 @@ func (f *filler) any(depth int) any {
 
 const rounds = 12
 
-// each calls do with random values of every struct, whether it has a codec or goes by reflection.
-func each(t *testing.T, do func(t *testing.T, seed uint64, v any)) {
+// forEachStruct calls do with random values of every struct, whether it has a codec or goes by reflection.
+func forEachStruct(t *testing.T, do func(t *testing.T, seed uint64, v any)) {
 	for i, empty := range all {
 		t.Run(reflect.TypeOf(empty).Elem().Name(), func(t *testing.T) {
 			for round := range uint64(rounds) {
 				seed := uint64(i)<<32 | round
-				do(t, seed, newFiller(seed).value(fresh(empty)))
+				do(t, seed, newFiller(seed).fillValue(newOf(empty)))
 			}
 		})
 	}
 }
 
 func TestEncode_WritesTheBytesOfTheHandle(t *testing.T) {
-	each(t, func(t *testing.T, seed uint64, v any) {
+	forEachStruct(t, func(t *testing.T, seed uint64, v any) {
 		want := byHandle(t, v)
 		forms := []any{v, reflect.ValueOf(v).Elem().Interface()}
 		for _, form := range forms {
-			if got, err := codec.Append([]byte("before"), form); err != nil || string(got) != "before"+string(want) {
-				t.Fatalf("seed %d: %T: %v\n got %x\nwant %x", seed, form, err, got, want)
+			got, err := codec.Append([]byte("before"), form)
+			if err != nil || string(got) != "before"+string(want) {
+				t.Fatalf("seed %d: %T: %v\n got %x\nwant before and %x", seed, form, err, got, want)
 			}
 		}
-		got, wanted := fresh(v), fresh(v)
+		got := newOf(v)
+		wanted := newOf(v)
 		if err := fromHandle(want, wanted); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +211,7 @@ func testRows[T any](t *testing.T) {
 	for seed := range uint64(4 * rounds) {
 		var rows []*T
 		for n := range seed % 4 {
-			rows = append(rows, newFiller(seed+n).value(new(T)).(*T), nil)
+			rows = append(rows, newFiller(seed+n).fillValue(new(T)).(*T), nil)
 		}
 		want := byHandle(t, rows)
 		if got, err := codec.EncodeRows(rows); err != nil || !bytes.Equal(got, want) {
@@ -219,14 +227,14 @@ func testRows[T any](t *testing.T) {
 	}
 }
 
-// same compares the results of both decoders for the same bytes and equal targets.
-func same(t *testing.T, b []byte, target func() any) {
+// checkSame compares the results of both decoders for the same bytes and equal targets.
+func checkSame(t *testing.T, b []byte, target func() any) {
 	t.Helper()
 	got, want := target(), target()
 	errWant := fromHandle(b, want)
 	errGot := codec.Decode(b, got)
 	if (errGot == nil) != (errWant == nil) {
-		t.Fatalf("%T from %x:\n got %v\nwant %v", got, b, errGot, errWant)
+		t.Fatalf("%T from %x:\n got error %v\nwant %v", got, b, errGot, errWant)
 	}
 	if errWant == nil && !reflect.DeepEqual(got, want) && !bytes.Equal(byHandle(t, got), byHandle(t, want)) {
 		t.Fatalf("%T from %x:\n got %+v\nwant %+v", got, b, got, want)
@@ -234,10 +242,10 @@ func same(t *testing.T, b []byte, target func() any) {
 }
 
 func TestDecode_IntoAValueThatIsNotEmpty(t *testing.T) {
-	each(t, func(t *testing.T, seed uint64, v any) {
-		before := byHandle(t, newFiller(seed+1e9).value(fresh(v)))
-		same(t, byHandle(t, v), func() any {
-			target := fresh(v)
+	forEachStruct(t, func(t *testing.T, seed uint64, v any) {
+		before := byHandle(t, newFiller(seed+1e9).fillValue(newOf(v)))
+		checkSame(t, byHandle(t, v), func() any {
+			target := newOf(v)
 			if err := fromHandle(before, target); err != nil {
 				t.Fatal(err)
 			}
@@ -246,24 +254,24 @@ func TestDecode_IntoAValueThatIsNotEmpty(t *testing.T) {
 	})
 }
 
-// TestDecode_ReadsChangedBytesAsTheHandleDoes changes one thing in the bytes of the Handle: both read the
-// same, or both refuse.
+// TestDecode_ReadsChangedBytesAsTheHandleDoes changes one thing in the bytes of the Handle: both decoders
+// read the same, or both fail.
 func TestDecode_ReadsChangedBytesAsTheHandleDoes(t *testing.T) {
-	each(t, func(t *testing.T, seed uint64, v any) {
+	forEachStruct(t, func(t *testing.T, seed uint64, v any) {
 		f := newFiller(seed)
 		for range 10 {
-			n, rest := parse(byHandle(t, v))
+			n, rest := parseNode(byHandle(t, v))
 			if len(rest) > 0 {
-				t.Fatal("bytes are left")
+				t.Fatalf("%d bytes are left after the value, want none", len(rest))
 			}
 			n.change(f)
-			same(t, n.append(nil), func() any { return fresh(v) })
+			checkSame(t, n.append(nil), func() any { return newOf(v) })
 		}
 	})
 }
 
-// TestMapsOfStructs_NameAllFields holds the Handle off a fault: in a map of structs it leaves in the fields
-// that an entry does not name the values of the entry before it.
+// TestMapsOfStructs_NameAllFields avoids a fault of the Handle: in a map of structs it leaves the values of
+// the entry before in the fields that an entry does not name.
 func TestMapsOfStructs_NameAllFields(t *testing.T) {
 	for _, v := range all {
 		typ := reflect.TypeOf(v).Elem()
@@ -272,8 +280,8 @@ func TestMapsOfStructs_NameAllFields(t *testing.T) {
 				continue
 			}
 			empty := byHandle(t, reflect.New(f.Type.Elem()).Interface())
-			if n, _ := parse(empty); len(n.of) != 2*f.Type.Elem().NumField() {
-				t.Errorf("%s.%s: an entry has %d fields, %d are written", typ, f.Name, f.Type.Elem().NumField(),
+			if n, _ := parseNode(empty); len(n.of) != 2*f.Type.Elem().NumField() {
+				t.Errorf("%s.%s: an entry has %d fields, but %d are written", typ, f.Name, f.Type.Elem().NumField(),
 					len(n.of)/2)
 			}
 			if slices.Contains(codecgen.Hot, typ.Name()) {
@@ -283,12 +291,12 @@ func TestMapsOfStructs_NameAllFields(t *testing.T) {
 	}
 }
 
-func TestDecode_RefusesBytesThatAreCutShort(t *testing.T) {
-	each(t, func(t *testing.T, seed uint64, v any) {
+func TestDecode_RejectsBytesThatAreCutShort(t *testing.T) {
+	forEachStruct(t, func(t *testing.T, seed uint64, v any) {
 		b := byHandle(t, v)
 		cut := b[:rand.New(rand.NewPCG(seed, 1)).IntN(len(b))]
-		if err := codec.Decode(cut, fresh(v)); err == nil {
-			t.Fatalf("seed %d: %x, the rest is missing, is read", seed, cut)
+		if err := codec.Decode(cut, newOf(v)); err == nil {
+			t.Fatalf("seed %d: Decode accepts %x, which is incomplete", seed, cut)
 		}
 	})
 }
@@ -300,8 +308,8 @@ type node struct {
 	of    []*node // elements; keys and values alternate
 }
 
-// parse reads the output of the Handle.
-func parse(b []byte) (n *node, rest []byte) {
+// parseNode reads the output of the Handle.
+func parseNode(b []byte) (n *node, rest []byte) {
 	head, count := 1, -1
 	n = &node{}
 	switch lead := b[0]; {
@@ -325,7 +333,7 @@ func parse(b []byte) (n *node, rest []byte) {
 	n.of, rest = []*node{}, b[head:]
 	for range count {
 		var e *node
-		e, rest = parse(rest)
+		e, rest = parseNode(rest)
 		n.of = append(n.of, e)
 	}
 	return n, rest
@@ -355,7 +363,7 @@ func (n *node) nodes() []*node {
 	return list
 }
 
-// odd are values that do not fit, or only just.
+// odd lists values that do not fit, or only just.
 var odd = [][]byte{
 	{0xc0}, {0xc2}, {0xc3}, {0x00}, {0x01}, {0x7f}, {0xff}, {0xd0, 0x80}, {0xcc, 0xff}, {0xcd, 0xff, 0xff},
 	{0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0xd3, 0x80, 0, 0, 0, 0, 0, 0, 0},
@@ -398,16 +406,17 @@ func (n *node) change(f *filler) {
 
 func FuzzBothReadTheSame(f *testing.F) {
 	for i, v := range all {
-		f.Add(uint16(i), byHandle(f, newFiller(uint64(i)).value(fresh(v))))
+		f.Add(uint16(i), byHandle(f, newFiller(uint64(i)).fillValue(newOf(v))))
 		f.Add(uint16(i), []byte{0xdf, 0x7f, 0xff, 0xff, 0xff})
 	}
 	f.Fuzz(func(t *testing.T, i uint16, b []byte) {
-		got, want := fresh(all[int(i)%len(all)]), fresh(all[int(i)%len(all)])
+		got := newOf(all[int(i)%len(all)])
+		want := newOf(all[int(i)%len(all)])
 		if codec.Decode(b, got) != nil {
 			return
 		}
 		if err := fromHandle(b, want); err != nil {
-			t.Fatalf("%T is read from %x, the Handle says %v", got, b, err)
+			t.Fatalf("%T: Decode reads %x, the Handle fails with %v", got, b, err)
 		}
 		if !reflect.DeepEqual(got, want) && !bytes.Equal(byHandle(t, got), byHandle(t, want)) {
 			t.Fatalf("%T from %x:\n got %+v\nwant %+v", got, b, got, want)

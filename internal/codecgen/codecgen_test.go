@@ -23,11 +23,11 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compare(t, filepath.Join(dir, File), codecs)
-	compare(t, filepath.Join("..", "codec", "all_gen_test.go"), list)
+	compareFile(t, filepath.Join(dir, File), codecs)
+	compareFile(t, filepath.Join("..", "codec", "all_gen_test.go"), list)
 }
 
-func compare(t *testing.T, path string, want []byte) {
+func compareFile(t *testing.T, path string, want []byte) {
 	t.Helper()
 	if *update {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
@@ -51,7 +51,7 @@ func generate(t *testing.T, source string) (string, error) {
 	return string(b), err
 }
 
-func TestGenerate_RefusesStructsThatTheHandleSeesOtherwise(t *testing.T) {
+func TestGenerate_RejectsStructsThatTheHandleSeesOtherwise(t *testing.T) {
 	for source, want := range map[string]string{
 		"type U struct{}": "T is no exported struct",
 		"type T int":      "T is no exported struct",
@@ -87,7 +87,7 @@ func TestGenerate_LeavesOtherTypesToTheHandle(t *testing.T) {
 		}
 		for _, want := range []string{"codec.AppendOther(b, &v.A)", "codec.ReadOther(b, &v.A)"} {
 			if !strings.Contains(src, want) {
-				t.Errorf("%s: no %s in\n%s", field, want, src)
+				t.Errorf("%s: the codec lacks %s:\n%s", field, want, src)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func TestGenerate_LeavesOutFieldsThatGoOverNoWire(t *testing.T) {
 	}
 	for _, want := range []string{"n := uint32(2)", `"\xa1A"`, `"\xa1e"`} {
 		if !strings.Contains(src, want) {
-			t.Errorf("no %s in\n%s", want, src)
+			t.Errorf("the codec lacks %s:\n%s", want, src)
 		}
 	}
 }

@@ -22,7 +22,8 @@ func TestOfMachine_LooksThroughWrapping(t *testing.T) {
 		{nil, false, false},
 	} {
 		if OfMachine(c.err) != c.machine || NoSpace(c.err) != c.full {
-			t.Errorf("%v: of the machine %v, full %v", c.err, OfMachine(c.err), NoSpace(c.err))
+			t.Errorf("%v: got of the machine %v, full %v; want %v, %v",
+				c.err, OfMachine(c.err), NoSpace(c.err), c.machine, c.full)
 		}
 	}
 }

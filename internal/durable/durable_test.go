@@ -19,7 +19,7 @@ func TestWriteFile_ReplacesTheContent(t *testing.T) {
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("the mode is %v (%v)", info.Mode(), err)
+		t.Errorf("the mode is %v (%v), want 0600", info.Mode(), err)
 	}
 }
 
@@ -30,9 +30,9 @@ func TestWriteFile_AFailureKeepsTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := WriteFile(path, []byte("x")); err == nil {
-		t.Error("a file replaced a directory that is not empty")
+		t.Error("WriteFile replaces a directory that is not empty")
 	}
 	if err := WriteFile(filepath.Join(dir, "missing", "f"), nil); !os.IsNotExist(err) {
-		t.Errorf("without its directory: %v", err)
+		t.Errorf("without its directory: got %v, want that it does not exist", err)
 	}
 }

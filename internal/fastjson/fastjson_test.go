@@ -13,16 +13,16 @@ import (
 	"berth/structs"
 )
 
-// same fails unless v is appended to the buffer as encoding/json encodes it.
-func same(t *testing.T, e *fastjson.Encoder, v any) {
+// checkSame fails unless v is appended to the buffer as encoding/json encodes it.
+func checkSame(t *testing.T, e *fastjson.Encoder, v any) {
 	t.Helper()
 	want, err := json.Marshal(v)
 	got, gotErr := e.Append([]byte("before"), v)
 	if (err == nil) != (gotErr == nil) {
-		t.Fatalf("%T: %v, want %v", v, gotErr, err)
+		t.Fatalf("%T: got error %v, want %v", v, gotErr, err)
 	}
 	if err == nil && !bytes.Equal(got, append([]byte("before"), want...)) {
-		t.Fatalf("%T:\n%s\nwant\nbefore%s", v, got, want)
+		t.Fatalf("%T:\n got %s\nwant before%s", v, got, want)
 	}
 }
 
@@ -49,9 +49,10 @@ type (
 )
 
 func (b byText) MarshalText() ([]byte, error) { return []byte("<" + b.s + ">"), nil }
+
 func (b *byPtr) MarshalJSON() ([]byte, error) { return []byte(`{"by": "pointer"}`), nil }
 
-type hard struct {
+type manyKinds struct {
 	inner
 	hidden    `json:"-"`
 	Structs   hidden `json:",omitempty"`
@@ -105,7 +106,7 @@ type (
 	}
 )
 
-// types are a value of each type that is tried.
+// types returns a value of each type that the tests encode.
 func types() []any {
 	return []any{
 		&structs.CSIVolumeListStub{}, &structs.CSIPluginListStub{}, &structs.NodeListStub{},
@@ -114,33 +115,33 @@ func types() []any {
 		&structs.CSIPlugin{}, &structs.NodeDetail{},
 		&structs.Allocation{}, &structs.Job{}, &structs.JobSummary{}, &structs.CSIPluginInstance{},
 		&structs.AgentMember{}, structs.Empty{}, embedding{},
-		&hard{}, hard{}, shadowed{}, ambiguous{}, quoted{}, zeroes{}, pointing{}, &renamed{}, []hidden{},
-		map[string]*hard{}, "", 0, true, 1.5, []string{},
+		&manyKinds{}, manyKinds{}, shadowed{}, ambiguous{}, quoted{}, zeroes{}, pointing{}, &renamed{}, []hidden{},
+		map[string]*manyKinds{}, "", 0, true, 1.5, []string{},
 		[]*inner{}, map[string]string{}, named(""), time.Time{}, byText{}, byPtr{}, &byPtr{}, new(*inner),
 		struct{}{},
 	}
 }
 
-// TestAppend_WritesTheBytesOfEncodingJSON tries random values of everything the API answers with.
+// TestAppend_WritesTheBytesOfEncodingJSON: the values are random and of every type that the API answers with.
 func TestAppend_WritesTheBytesOfEncodingJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var e fastjson.Encoder
 	for _, of := range types() {
-		same(t, &e, of)
+		checkSame(t, &e, of)
 		for range 200 {
 			v := reflect.New(reflect.TypeOf(of)).Elem()
-			fill(r, v, 0)
-			same(t, &e, v.Interface())
+			fillRandom(r, v, 0)
+			checkSame(t, &e, v.Interface())
 		}
 	}
-	same(t, &e, nil)
+	checkSame(t, &e, nil)
 }
 
 var texts = []string{"", "plain", "a/b", "quote\"", "back\\slash", "<&>", "tab\tnul\x00del\x7f", "ümlaut",
 	"\u2028 \u2029", "\xff\xc3", "日本", "v[0]"}
 
-// fill makes a random value. Deep fields stay empty.
-func fill(r *rand.Rand, v reflect.Value, depth int) {
+// fillRandom sets a random value. Deep fields stay empty.
+func fillRandom(r *rand.Rand, v reflect.Value, depth int) {
 	if depth > 7 || !v.CanSet() || depth > 0 && r.IntN(5) == 0 {
 		return
 	}
@@ -166,35 +167,36 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 	case reflect.String:
 		v.SetString(texts[r.IntN(len(texts))] + texts[r.IntN(len(texts))])
 	default:
-		fillMany(r, v, depth)
+		fillCompound(r, v, depth)
 	}
 }
 
-func fillMany(r *rand.Rand, v reflect.Value, depth int) {
+func fillCompound(r *rand.Rand, v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(r, v.Elem(), depth+1)
+		fillRandom(r, v.Elem(), depth+1)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), r.IntN(4), 4))
 		for i := range v.Len() {
-			fill(r, v.Index(i), depth+1)
+			fillRandom(r, v.Index(i), depth+1)
 		}
 	case reflect.Array:
 		for i := range v.Len() {
-			fill(r, v.Index(i), depth+1)
+			fillRandom(r, v.Index(i), depth+1)
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		for range r.IntN(5) {
-			key, elem := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			fill(r, key, depth+1)
-			fill(r, elem, depth+1)
+			key := reflect.New(v.Type().Key()).Elem()
+			elem := reflect.New(v.Type().Elem()).Elem()
+			fillRandom(r, key, depth+1)
+			fillRandom(r, elem, depth+1)
 			v.SetMapIndex(key, elem)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fill(r, v.Field(i), depth+1)
+			fillRandom(r, v.Field(i), depth+1)
 		}
 	case reflect.Interface:
 		if v.NumMethod() == 0 {
@@ -207,35 +209,54 @@ func TestAppend_FailsWhereEncodingJSONFails(t *testing.T) {
 	var e fastjson.Encoder
 	loop := &node{Name: "loop"}
 	loop.Parent = &node{Name: "its parent", Children: []*node{loop}}
-	for _, v := range []any{make(chan int), func() {}, math.NaN(), map[string]any{"x": math.Inf(1)}, loop,
-		&structs.TaskState{StartedAt: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)}, &hard{Float: math.NaN()}} {
-		same(t, &e, v)
+	for _, v := range []any{
+		make(chan int),
+		func() {},
+		math.NaN(),
+		map[string]any{"x": math.Inf(1)},
+		loop,
+		&structs.TaskState{StartedAt: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)},
+		&manyKinds{Float: math.NaN()},
+	} {
+		checkSame(t, &e, v)
 	}
-	same(t, &e, &structs.CSIClaim{VolumeID: "and what follows an error can"})
+	checkSame(t, &e, &structs.CSIClaim{VolumeID: "a value after an error"})
 }
 
 func TestAppend_AllocatesNothingForRows(t *testing.T) {
-	rows := []any{&structs.CSIVolumeListStub{ID: "v",
-		Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "a", "rack": "b"}}}},
-		&structs.CSIClaim{VolumeID: "v"}, &structs.AllocListStub{ID: "a"}, &structs.CSIPluginListStub{ID: "p"}}
+	topology := &structs.CSITopology{Segments: map[string]string{"zone": "a", "rack": "b"}}
+	rows := []any{
+		&structs.CSIVolumeListStub{ID: "v", Topologies: []*structs.CSITopology{topology}},
+		&structs.CSIClaim{VolumeID: "v"},
+		&structs.AllocListStub{ID: "a"},
+		&structs.CSIPluginListStub{ID: "p"},
+	}
 	var e fastjson.Encoder
 	buf := make([]byte, 0, 4096)
-	if n := testing.AllocsPerRun(100, func() {
+	n := testing.AllocsPerRun(100, func() {
 		for _, row := range rows {
 			if _, err := e.Append(buf, row); err != nil {
 				t.Error(err)
 			}
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
+	})
+	if n != 0 {
+		t.Errorf("the rows take %v allocations, want none", n)
 	}
 }
 
 func BenchmarkRow(b *testing.B) {
-	row := &structs.CSIVolumeListStub{ID: "vol-00000001", Namespace: "default", Name: "vol-00000001",
-		ExternalID: "ext-0b8ee1b2-1c9d-4bb4-9d22-0f8b9b3ff5a1", State: "ready",
+	row := &structs.CSIVolumeListStub{
+		ID:          "vol-00000001",
+		Namespace:   "default",
+		Name:        "vol-00000001",
+		ExternalID:  "ext-0b8ee1b2-1c9d-4bb4-9d22-0f8b9b3ff5a1",
+		State:       "ready",
 		Topologies:  []*structs.CSITopology{{Segments: map[string]string{"zone": "zone-1", "rack": "rack-11"}}},
-		Schedulable: true, PluginID: "ebs0", Provider: "ebs.csi.example.test"}
+		Schedulable: true,
+		PluginID:    "ebs0",
+		Provider:    "ebs.csi.example.test",
+	}
 	b.Run("fast", func(b *testing.B) {
 		var e fastjson.Encoder
 		buf := make([]byte, 0, 4096)
@@ -263,7 +284,7 @@ func FuzzStrings(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		var e fastjson.Encoder
-		same(t, &e, s)
-		same(t, &e, map[string]string{s: s})
+		checkSame(t, &e, s)
+		checkSame(t, &e, map[string]string{s: s})
 	})
 }

@@ -109,24 +109,24 @@ func checkSample(t *testing.T, s *sample) {
 	t.Helper()
 	if s.Level != "debug" || s.Name != "x" || *s.Count != 3 || s.Ratio != 0.5 || !s.On ||
 		s.Wait != 90*time.Second || s.Size != 1024 {
-		t.Errorf("primitives: %+v", s)
+		t.Errorf("the primitives differ: %+v", s)
 	}
 	if strings.Join(s.List, ",") != "a,b" || s.Meta["k"] != "v" || s.Meta["n"] != "4" {
-		t.Errorf("collections: %+v", s)
+		t.Errorf("the collections differ: %+v", s)
 	}
 	mounts := s.Config["mount"].([]any)
 	list := s.Config["list"].([]any)
 	if s.Config["n"] != int64(7) || len(mounts) != 2 || mounts[1].(map[string]any)["type"] != "tmpfs" ||
 		list[1] != "two" || list[2] != nil {
-		t.Errorf("config: %+v", s.Config)
+		t.Errorf("config differs: %+v", s.Config)
 	}
 	label := s.Config["label"].([]any)[0].(map[string]any)["x"].(map[string]any)["y"].(map[string]any)
 	if label["z"] != true {
-		t.Errorf("labels in config: %+v", s.Config)
+		t.Errorf("the labels in config differ: %+v", s.Config)
 	}
 	if s.One.A != 1 || s.Here != (plain{A: 2, Kept: "default"}) || s.Many[1].Name != "m2" ||
 		s.Many[1].Depth != 2 || s.Keyed["k"].Depth != 3 || s.Keyed["k"].Name != "k" {
-		t.Errorf("blocks: %+v", s)
+		t.Errorf("the blocks differ: %+v", s)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestDecode_KeepsTheValuesOfAbsentArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Ratio != 2 || len(s.List) != 1 || s.Count != nil {
-		t.Errorf("defaults are gone: %+v", s)
+		t.Errorf("got %+v, want the values from before", s)
 	}
 }
 
@@ -202,10 +202,10 @@ func TestDecode_FaultsHavePositionAndExpectation(t *testing.T) {
 		err := Decode(c.file, []byte(c.src), &sample{})
 		switch {
 		case c.want == "" && err != nil:
-			t.Errorf("%.80q: %v", c.src, err)
+			t.Errorf("%.80q failed: %v", c.src, err)
 		case c.want == "":
 		case !structs.IsKind(err, structs.KindInvalid):
-			t.Errorf("%.80q: %v is not invalid", c.src, err)
+			t.Errorf("%.80q: got %v, want an invalid error", c.src, err)
 		case !strings.Contains(err.Error(), c.want):
 			t.Errorf("%.80q:\n got %s\nwant %s", c.src, err, c.want)
 		}
@@ -215,7 +215,7 @@ func TestDecode_FaultsHavePositionAndExpectation(t *testing.T) {
 func TestDecode_ReportsEveryFault(t *testing.T) {
 	err := Decode("a.hcl", []byte("cout = 1\nwait = 1.5\nnope { }\n"), &sample{})
 	if n := len(strings.Split(err.Error(), "\n")); n != 4 {
-		t.Errorf("%d lines, want 4: %v", n, err)
+		t.Errorf("got %d lines, want 4: %v", n, err)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestDecode_FaultsShowNoSecret(t *testing.T) {
 		"name = \"x\"\nmeta = { a = \"${[\"s3cret\"]}-x\" }\n",
 	} {
 		if err := Decode("a.hcl", []byte(src), &sample{}); err == nil || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%q: %v", src, err)
+			t.Errorf("%q: got %v, want an error without the secret", src, err)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("a.json", []byte(`{"many": [null, {"a": null}], "one": [], "keyed": {"k": []}}`))
 	f.Fuzz(func(t *testing.T, file string, src []byte) {
 		if err := Decode(file, src, &sample{}); err != nil && !structs.IsKind(err, structs.KindInvalid) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want an invalid error", err)
 		}
 	})
 }
@@ -254,6 +254,7 @@ func TestError_DoesNotGrowWithTheFile(t *testing.T) {
 	}
 	err := Decode("a.hcl", []byte(src.String()), &struct{}{})
 	if err == nil || len(err.Error()) > 20*300 || !strings.HasSuffix(err.Error(), "and 2980 more") {
-		t.Errorf("%.3000v", err)
+		t.Errorf("got %d bytes, want a short error that ends with %q: %.3000v",
+			len(fmt.Sprint(err)), "and 2980 more", err)
 	}
 }

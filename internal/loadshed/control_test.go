@@ -138,17 +138,32 @@ func TestControl_Step(t *testing.T) {
 		windows []Sample
 		rejects bool // after the last of them
 	}{
-		"in time":                        {[]Sample{many(0), many(soon)}, false},
-		"late once":                      {[]Sample{many(late)}, false},
-		"late twice, not in a row":       {[]Sample{many(late), many(soon), many(late)}, false},
-		"late twice in a row":            {[]Sample{many(late), many(late)}, true},
-		"late with few reads":            {[]Sample{few(late), few(2 * late), few(time.Hour)}, false},
-		"late with few, then many":       {[]Sample{sample(1, 1, late), sample(1, 1, late), sample(2000, 2000, late)}, true},
-		"the load falls":                 {[]Sample{many(late), many(late), sample(300, 300, soon)}, false},
-		"the load continues, in time":    {[]Sample{many(late), many(late), sample(2000, 850, soon)}, true},
-		"windows of no time":             {[]Sample{{Seen: 1000, Admitted: 1000, Delay: late}, {Seen: 1000, Admitted: 1000, Delay: late}}, false},
-		"late without admitted reads":    {[]Sample{sample(1000, 0, late), sample(1000, 0, late), few(late)}, false},
-		"late because of other programs": {[]Sample{sample(3, 3, time.Second), sample(0, 0, time.Second), sample(5, 5, time.Second)}, false},
+		"in time":                  {[]Sample{many(0), many(soon)}, false},
+		"late once":                {[]Sample{many(late)}, false},
+		"late twice, not in a row": {[]Sample{many(late), many(soon), many(late)}, false},
+		"late twice in a row":      {[]Sample{many(late), many(late)}, true},
+		"late with few reads":      {[]Sample{few(late), few(2 * late), few(time.Hour)}, false},
+		"late with few, then many": {[]Sample{
+			sample(1, 1, late),
+			sample(1, 1, late),
+			sample(2000, 2000, late),
+		}, true},
+		"the load falls":              {[]Sample{many(late), many(late), sample(300, 300, soon)}, false},
+		"the load continues, in time": {[]Sample{many(late), many(late), sample(2000, 850, soon)}, true},
+		"windows of no time": {[]Sample{
+			{Seen: 1000, Admitted: 1000, Delay: late},
+			{Seen: 1000, Admitted: 1000, Delay: late},
+		}, false},
+		"late without admitted reads": {[]Sample{
+			sample(1000, 0, late),
+			sample(1000, 0, late),
+			few(late),
+		}, false},
+		"late because of other programs": {[]Sample{
+			sample(3, 3, time.Second),
+			sample(0, 0, time.Second),
+			sample(5, 5, time.Second),
+		}, false},
 	} {
 		var ctl control
 		var share float64

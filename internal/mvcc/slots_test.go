@@ -57,7 +57,8 @@ func TestRows_CostDoesNotDependOnSize(t *testing.T) {
 		})
 	}
 	if few, many := cost(10), cost(200_000); few != many {
-		t.Errorf("a writing makes %.0f allocations with 10 rows and %.0f with 200,000, want equal numbers", few, many)
+		t.Errorf("a writing makes %.0f allocations with 10 rows and %.0f with 200,000, want equal numbers",
+			few, many)
 	}
 }
 

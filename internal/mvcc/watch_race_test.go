@@ -204,7 +204,8 @@ func TestWatches_KeepABoundedNumberOfChanges(t *testing.T) {
 	}
 	write(maxChangedKeys + 1)
 	if err := s.Wait(done, late); err != nil || s.watches.keys > keptKeys {
-		t.Errorf("after a large change: got %v and %d kept keys, want nil and at most %d", err, s.watches.keys, keptKeys)
+		t.Errorf("after a large change: got %v and %d kept keys, want nil and at most %d",
+			err, s.watches.keys, keptKeys)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestPlain_IsForOperators(t *testing.T) {
+func TestPlain_ExplainsKnownErrors(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestPlain_IsForOperators(t *testing.T) {
 	} {
 		got := Plain(c.err)
 		if got.Error() != c.want || !errors.Is(got, c.err) {
-			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
 	}
 }

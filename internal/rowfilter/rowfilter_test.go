@@ -34,8 +34,15 @@ type row struct {
 
 func newRow() *row {
 	return &row{
-		Name: "db-1", Kind: "disk", Size: 3, On: true, own: "x", Stamp: Stamp{Created: 7},
-		Tags: map[string]string{"zone": "z1"}, Names: []string{"a", "b"}, Anys: []any{1, "a"},
+		Name:  "db-1",
+		Kind:  "disk",
+		Size:  3,
+		On:    true,
+		own:   "x",
+		Stamp: Stamp{Created: 7},
+		Tags:  map[string]string{"zone": "z1"},
+		Names: []string{"a", "b"},
+		Anys:  []any{1, "a"},
 		All: []*inner{
 			{Name: "x", Tags: map[string]string{"zone": "z1", "rack": "r1"}},
 			{Name: "y", Sizes: []int{1, 2}},
@@ -44,7 +51,7 @@ func newRow() *row {
 	}
 }
 
-// expressions have their verdicts on newRow.
+// expressions have their results on newRow.
 var expressions = map[string]bool{
 	`Name == "db-1"`:             true,
 	`Name != "db-1"`:             false,
@@ -85,21 +92,21 @@ func TestMatch_HasTheMeaningOfGoBexpr(t *testing.T) {
 		}
 		for range 2 {
 			if got, err := f.Match(newRow()); got != want || err != nil {
-				t.Errorf("%s: %v, %v; want %v", expression, got, err, want)
+				t.Errorf("%s: got %v, %v; want %v", expression, got, err, want)
 			}
 		}
 	}
 }
 
 func TestMatch_LeavesTheRowAsItIs(t *testing.T) {
-	is := newRow()
+	r := newRow()
 	for expression := range expressions {
 		if f, err := New(expression); err == nil {
-			_, _ = f.Match(is)
+			_, _ = f.Match(r)
 		}
 	}
-	if !reflect.DeepEqual(is, newRow()) {
-		t.Errorf("the row is %+v", is)
+	if !reflect.DeepEqual(r, newRow()) {
+		t.Errorf("the row has changed to %+v", r)
 	}
 }
 
@@ -115,13 +122,13 @@ func TestMatch_TakesRowsOfTwoTypes(t *testing.T) {
 	}
 	for range 2 {
 		if ok, err := f.Match(newRow()); !ok || err != nil {
-			t.Error(ok, err)
+			t.Errorf("a row: got %v, %v; want true", ok, err)
 		}
 		if ok, err := f.Match(&other{Size: "4"}); ok || err != nil {
-			t.Error(ok, err)
+			t.Errorf("a row of another type: got %v, %v; want false", ok, err)
 		}
 		if ok, err := f.Match(&other{Size: "3"}); err == nil {
-			t.Error("a field that rows do not have is found:", ok)
+			t.Errorf("a field that rows do not have: got %v, want an error", ok)
 		}
 	}
 }
@@ -147,13 +154,13 @@ func TestErrors_NameThePlace(t *testing.T) {
 		}
 		for _, part := range want {
 			if err == nil || !strings.Contains(err.Error(), part) {
-				t.Errorf("%.50s: %v; want %q", expression, err, part)
+				t.Errorf("%.50s: got %v, want %q", expression, err, part)
 			}
 		}
 	}
 }
 
-// TestMatch_BoundsTheCost has loops within loops, and patterns, over the values of one row.
+// TestMatch_BoundsTheCost: loops within loops, and patterns, go over the values of one row.
 func TestMatch_BoundsTheCost(t *testing.T) {
 	large := &row{Names: make([]string, 300), Name: strings.Repeat("a", 10000)}
 	for _, expression := range []string{
@@ -169,12 +176,12 @@ func TestMatch_BoundsTheCost(t *testing.T) {
 		}
 		f.left /= 10
 		if _, err := f.Match(large); err == nil || !strings.Contains(err.Error(), "steps per row") {
-			t.Errorf("%s: %v", expression, err)
+			t.Errorf("%s: got %v, want that it takes too many steps", expression, err)
 		}
 	}
 }
 
-// TestMatch_BoundsTheCostOfConditionsOnIndexesAndKeys has conditions for which go-bexpr looks up no value.
+// TestMatch_BoundsTheCostOfConditionsOnIndexesAndKeys: go-bexpr looks up no value for these conditions.
 func TestMatch_BoundsTheCostOfConditionsOnIndexesAndKeys(t *testing.T) {
 	large := &row{Names: make([]string, 300), Tags: map[string]string{}}
 	for i := range 50 {
@@ -193,7 +200,7 @@ func TestMatch_BoundsTheCostOfConditionsOnIndexesAndKeys(t *testing.T) {
 		f.left = 0
 		_, err = f.Match(large)
 		if err == nil || !strings.Contains(err.Error(), "steps per row") {
-			t.Errorf("%.30s: %v", expression, err)
+			t.Errorf("%.30s: got %v, want that it takes too many steps", expression, err)
 		}
 	}
 	small := `(any Tags as k, v { k == "zone" and v == "z1" }) and (any Names as i, n { i == 1 and n == "b" })`
@@ -203,7 +210,7 @@ func TestMatch_BoundsTheCostOfConditionsOnIndexesAndKeys(t *testing.T) {
 	}
 	f.left = 0
 	if ok, err := f.Match(newRow()); !ok || err != nil {
-		t.Errorf("a small condition on keys and indexes: %v, %v", ok, err)
+		t.Errorf("a small condition on keys and indexes: got %v, %v; want true", ok, err)
 	}
 }
 
@@ -221,7 +228,7 @@ func TestMatch_AllowsConditionsOnManyRows(t *testing.T) {
 	}
 }
 
-// FuzzFilter gives any text to a filter: it answers or fails, and takes no time without bound.
+// FuzzFilter: a filter of any text matches, does not match or fails, and takes bounded time.
 func FuzzFilter(f *testing.F) {
 	for expression := range expressions {
 		f.Add(expression)
@@ -235,7 +242,7 @@ func FuzzFilter(f *testing.F) {
 		}
 		ok, err := filter.Match(newRow())
 		if ok && err != nil {
-			t.Fatalf("%q matches with %v", expression, err)
+			t.Fatalf("%q matches and fails with %v", expression, err)
 		}
 	})
 }

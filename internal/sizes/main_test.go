@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// TestMeasure_SortsFilesByGroup measures one file of each group, and some that do not count.
+// TestMeasure_SortsFilesByGroup measures one file of each group, and some files that it ignores.
 func TestMeasure_SortsFilesByGroup(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	got, err := measure(fstest.MapFS{
@@ -19,20 +19,24 @@ func TestMeasure_SortsFilesByGroup(t *testing.T) {
 		".cache/b.go":       file("no Go"),
 		"a/readme.md":       file("no Go"),
 	})
-	want := map[string]size{"product": {1, 2, 8}, "generated": {1, 1, 3}, "tests": {2, 2, 6},
-		"benchmarks": {1, 1, 3}}
+	want := map[string]size{
+		"product":    {1, 2, 8},
+		"generated":  {1, 1, 3},
+		"tests":      {2, 2, 6},
+		"benchmarks": {1, 1, 3},
+	}
 	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 	if _, err := measure(fstest.MapFS{"a.go": file("package a; \"")}); err == nil {
-		t.Error("a file that does not scan is measured")
+		t.Error("measure accepts a file that does not scan")
 	}
 }
 
-// TestCount_KnowsRawStrings counts the lines that a string spans.
-func TestCount_KnowsRawStrings(t *testing.T) {
+// TestCountTokens_KnowsRawStrings counts the lines that a string spans.
+func TestCountTokens_KnowsRawStrings(t *testing.T) {
 	lines, tokens, err := countTokens([]byte("package a\nvar s = `one\n\nthree`; var t = 1\n"))
 	if lines != 4 || tokens != 13 || err != nil {
-		t.Errorf("%d lines, %d tokens, %v", lines, tokens, err)
+		t.Errorf("got %d lines, %d tokens, %v; want 4 and 13", lines, tokens, err)
 	}
 }

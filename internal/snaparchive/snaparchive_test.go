@@ -18,7 +18,7 @@ import (
 
 var created = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-func archive(t testing.TB, state string) []byte {
+func writeArchive(t testing.TB, state string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	meta := Meta{Index: 42, Term: 3, Version: "0.1.0", Created: created, Region: "global"}
@@ -31,27 +31,27 @@ func archive(t testing.TB, state string) []byte {
 func TestRead_ReturnsTheStateThatWasWritten(t *testing.T) {
 	state := strings.Repeat("state ", 100_000)
 	var got bytes.Buffer
-	meta, err := Read(bytes.NewReader(archive(t, state)), &got)
+	meta, err := Read(bytes.NewReader(writeArchive(t, state)), &got)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &Meta{Index: 42, Term: 3, Version: "0.1.0", Created: created, Region: "global"}
 	if !reflect.DeepEqual(meta, want) || got.String() != state {
-		t.Errorf("got %+v and %d bytes", meta, got.Len())
+		t.Errorf("got %+v and %d bytes, want %+v and %d bytes", meta, got.Len(), want, len(state))
 	}
 }
 
 func TestRead_RejectsEveryCutAndEveryFlippedBit(t *testing.T) {
-	whole := archive(t, "a small state")
+	whole := writeArchive(t, "a small state")
 	for n := range whole {
 		if _, err := Read(bytes.NewReader(whole[:n]), io.Discard); !structs.IsKind(err, structs.KindInvalid) {
-			t.Fatalf("cut at %d: %v", n, err)
+			t.Fatalf("cut at %d: got %v, want invalid", n, err)
 		}
 		flipped := bytes.Clone(whole)
 		flipped[n] ^= 0x10
 		var got bytes.Buffer
 		if _, err := Read(bytes.NewReader(flipped), &got); err == nil && got.String() != "a small state" {
-			t.Fatalf("flipped at %d: accepted %q", n, got.String())
+			t.Fatalf("with a flipped bit in byte %d Read returned %q", n, got.String())
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestRead_RejectsEveryCutAndEveryFlippedBit(t *testing.T) {
 func TestWrite_RejectsAWrongSize(t *testing.T) {
 	for _, size := range []int64{2, 4} {
 		if err := Write(io.Discard, Meta{}, size, strings.NewReader("abc")); err == nil {
-			t.Errorf("3 bytes written as %d", size)
+			t.Errorf("Write accepts 3 bytes of state as %d", size)
 		}
 	}
 }
@@ -80,31 +80,32 @@ func TestRead_RejectsStateThatDiffersFromItsSum(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Read(&b, io.Discard); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want that the archive is damaged", err)
 	}
 }
 
-type full struct{}
+// fullDisk fails every write.
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 func TestRead_ReturnsTheErrorOfItsWriter(t *testing.T) {
-	_, err := Read(bytes.NewReader(archive(t, "x")), full{})
+	_, err := Read(bytes.NewReader(writeArchive(t, "x")), fullDisk{})
 	if err == nil || structs.IsKind(err, structs.KindInvalid) ||
 		!strings.Contains(err.Error(), "no space left") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want the error of the disk", err)
 	}
 }
 
-// crafted returns an archive of raw files. The header of state.bin has the given size.
-func crafted(t *testing.T, meta string, size int64, behind int) []byte {
+// craftArchive returns an archive of raw files. The header of state.bin has the given size.
+func craftArchive(t *testing.T, meta string, size int64, behind int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	zip := gzip.NewWriter(&b)
 	w := tar.NewWriter(zip)
 	err := errors.Join(
 		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: metaName, Size: int64(len(meta))}),
-		second(w.Write([]byte(meta))),
+		errorOf(w.Write([]byte(meta))),
 		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: stateName, Size: size, Format: tar.FormatPAX}),
 	)
 	if size == 0 {
@@ -114,9 +115,9 @@ func crafted(t *testing.T, meta string, size int64, behind int) []byte {
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: sumsName, Size: int64(len(sums))}
 		err = errors.Join(err,
 			w.WriteHeader(header),
-			second(w.Write([]byte(sums))),
+			errorOf(w.Write([]byte(sums))),
 			w.Close(),
-			second(zip.Write(make([]byte, behind))),
+			errorOf(zip.Write(make([]byte, behind))),
 		)
 	}
 	if err := errors.Join(err, zip.Close()); err != nil {
@@ -125,7 +126,7 @@ func crafted(t *testing.T, meta string, size int64, behind int) []byte {
 	return b.Bytes()
 }
 
-func second(_ int, err error) error { return err }
+func errorOf(_ int, err error) error { return err }
 
 func TestRead_BoundsEveryNumberAndSize(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -142,24 +143,24 @@ func TestRead_BoundsEveryNumberAndSize(t *testing.T) {
 		"behind":        {`{"Index":9,"Term":9}`, 0, smallSize + 1<<16, "after the end"},
 		"behind, a bit": {`{"Index":9,"Term":9}`, 0, 1 << 10, ""},
 	} {
-		_, err := Read(bytes.NewReader(crafted(t, c.meta, c.size, c.behind)), io.Discard)
+		_, err := Read(bytes.NewReader(craftArchive(t, c.meta, c.size, c.behind)), io.Discard)
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case c.want == "":
 		case !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want):
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want invalid with %q", name, err, c.want)
 		}
 	}
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add(archive(f, "x"))
+	f.Add(writeArchive(f, "x"))
 	f.Add([]byte("not an archive"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		meta, err := Read(bytes.NewReader(b), io.Discard)
 		if (meta == nil) != (err != nil) && err == nil {
-			t.Fatal("neither meta nor error")
+			t.Fatal("Read returned neither meta nor an error")
 		}
 	})
 }

@@ -34,7 +34,7 @@ type target struct {
 	embedded
 }
 
-// selfMade decodes itself, from an object of its fields.
+// selfMade decodes itself from an object of its fields.
 type selfMade struct{ Count int }
 
 func (s *selfMade) UnmarshalJSON(b []byte) error {
@@ -79,9 +79,9 @@ func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 		{"cut", `{"ID":"x`, "the body ends in the middle of a value (line 1, column 9)"},
 		{"cut after a key", `{"ID"`, "the body ends in the middle of a value"},
 		{"not JSON", `{"ID":'x'}`, "not JSON"},
-		{"unknown inside what decodes itself", `{"Self":{"Count":2,"Zap":1}}`,
+		{"unknown inside a type that decodes itself", `{"Self":{"Count":2,"Zap":1}}`,
 			"Self.Zap: berth does not know this field (line 1, column 20)"},
-		{"wrong inside what decodes itself", `{"Self":{"Count":"2"}}`,
+		{"wrong inside a type that decodes itself", `{"Self":{"Count":"2"}}`,
 			"Self.Count: expected a number, found a string"},
 		{"bad time", `{"At":"soon"}`, "soon"},
 		{"secret of another type", `{"Secrets":{"k":1}}`, "Secrets"},
@@ -99,7 +99,7 @@ func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 				t.Fatalf("got %v, want %s", err, c.want)
 			}
 			if !structs.IsKind(err, structs.KindInvalid) {
-				t.Errorf("kind %s", structs.KindOf(err))
+				t.Errorf("got kind %s, want invalid", structs.KindOf(err))
 			}
 		})
 	}
@@ -109,10 +109,10 @@ func TestDecode_IgnoresFieldsOfTheDialect(t *testing.T) {
 	ignore := func(field string, v json.RawMessage) bool { return field == "Old" && string(v) == "7" }
 	var got target
 	if err := Decode([]byte(`{"ID":"x","Old":7}`), &got, ignore); err != nil || got.ID != "x" {
-		t.Fatal(got, err)
+		t.Fatalf("got %+v, %v; want ID x", got, err)
 	}
 	if err := Decode([]byte(`{"Old":8}`), &got, ignore); err == nil {
-		t.Fatal("a value that is not to be ignored was dropped")
+		t.Fatal("Decode drops a value that must not be ignored")
 	}
 }
 
@@ -128,12 +128,12 @@ func FuzzDecode(f *testing.F) {
 		err := Decode(b, &got, nil)
 		if err != nil {
 			if !structs.IsKind(err, structs.KindInvalid) {
-				t.Fatalf("%v is %s", err, structs.KindOf(err))
+				t.Fatalf("%v has kind %s, want invalid", err, structs.KindOf(err))
 			}
 			return
 		}
 		if err := json.Unmarshal(b, &want); err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("%q: got %+v, want %+v, %v", b, got, want, err)
+			t.Fatalf("%q: got %+v, encoding/json has %+v, %v", b, got, want, err)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestDecode_CutsLongNamesInErrors(t *testing.T) {
 	for _, body := range []string{`{"M":{"` + long + `":{"A":"x"}}}`, `{"` + long + `":1}`} {
 		err := Decode([]byte(body), &dst, nil)
 		if err == nil || len(err.Error()) > 300 {
-			t.Errorf("%.300v", err)
+			t.Errorf("got %.300v, want an error of at most 300 bytes", err)
 		}
 	}
 }

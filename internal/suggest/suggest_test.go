@@ -21,11 +21,11 @@ func TestClosest_FindsAMisspeltName(t *testing.T) {
 		strings.Repeat("job", 40): "",
 	} {
 		if got := Closest(typed, names); got != want {
-			t.Errorf("%q: %q, want %q", typed, got, want)
+			t.Errorf("%q: got %q, want %q", typed, got, want)
 		}
 	}
 	if got := Closest("x", nil); got != "" {
-		t.Errorf("without names: %q", got)
+		t.Errorf("without names: got %q, want nothing", got)
 	}
 }
 
@@ -33,7 +33,7 @@ func TestClosest_CompletesAPrefixOfOneName(t *testing.T) {
 	names := []string{"volume", "version", "eval"}
 	for typed, want := range map[string]string{"vol": "volume", "ve": "version", "v": "", "vo": "volume"} {
 		if got := Closest(typed, names); got != want {
-			t.Errorf("prefix %q: %q, want %q", typed, got, want)
+			t.Errorf("prefix %q: got %q, want %q", typed, got, want)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestDistance_CountsEdits(t *testing.T) {
 		{"abcd", "abdc", 1},
 	} {
 		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
+			t.Errorf("%q to %q: got %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start directs the process's metrics to cfg's sinks for the length of a test.
-func start(t *testing.T, cfg Config) *Telemetry {
+// startTelemetry directs the metrics of the process to the sinks of cfg until the test ends.
+func startTelemetry(t *testing.T, cfg Config) *Telemetry {
 	t.Helper()
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
@@ -52,11 +52,11 @@ func TestTelemetry_ServesJSONAndPrometheus(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.InMemoryCollectionInterval = time.Hour // the interval does not end within the test
 	cfg.InMemoryRetentionPeriod = time.Hour
-	tele := start(t, cfg)
+	tele := startTelemetry(t, cfg)
 	metrics.IncrCounterWithLabels([]string{"some", "thing"}, 3, []metrics.Label{{Name: "kind", Value: "a"}})
 	c := counters(t, tele)["berth.some.thing"]
 	if c.AggregateSample == nil || c.Sum != 3 || c.DisplayLabels["kind"] != "a" {
-		t.Errorf("the summary has %+v", c)
+		t.Errorf("the summary has %+v, want 3 of kind a", c)
 	}
 	text := scrape(t, tele)
 	for _, want := range []string{`berth_some_thing{kind="a"} 3`, "go_goroutines ", "process_open_fds "} {
@@ -68,40 +68,40 @@ func TestTelemetry_ServesJSONAndPrometheus(t *testing.T) {
 
 func TestTelemetry_ReadsTheRuntimeUntilItsContextEnds(t *testing.T) {
 	cfg := DefaultConfig()
-	tele := start(t, cfg)
+	tele := startTelemetry(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tele.Run(ctx)
 	if text := scrape(t, tele); !strings.Contains(text, "berth_runtime_num_goroutines ") {
-		t.Error("the runtime's metrics are missing")
+		t.Error("Prometheus lacks the metrics of the runtime")
 	}
 }
 
 func TestTelemetry_WithoutPrometheusServesNone(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.PrometheusMetrics = false
-	if start(t, cfg).Prometheus() != nil {
-		t.Error("there is a handler for Prometheus")
+	if startTelemetry(t, cfg).Prometheus() != nil {
+		t.Error("there is a handler for Prometheus, want none")
 	}
 }
 
 func TestTelemetry_FiltersByPrefix(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.PrefixFilter = []string{"-berth.noise", "+berth.noise.wanted"}
-	tele := start(t, cfg)
+	tele := startTelemetry(t, cfg)
 	for _, name := range []string{"noise", "other"} {
 		metrics.IncrCounter([]string{name, "dull"}, 1)
 	}
 	metrics.IncrCounter([]string{"noise", "wanted"}, 1)
 	got := counters(t, tele)
 	if len(got) != 2 || got["berth.noise.wanted"].Name == "" || got["berth.other.dull"].Name == "" {
-		t.Errorf("the summary has %v", got)
+		t.Errorf("the summary has %v, want noise.wanted and other.dull", got)
 	}
 	cfg.FilterDefault = false
-	tele = start(t, cfg)
+	tele = startTelemetry(t, cfg)
 	metrics.IncrCounter([]string{"other", "dull"}, 1)
 	if got := counters(t, tele); len(got) != 0 {
-		t.Errorf("with filter_default = false the summary has %v", got)
+		t.Errorf("with filter_default = false the summary has %v, want nothing", got)
 	}
 }
 
@@ -113,13 +113,13 @@ func TestTelemetry_SendsToStatsd(t *testing.T) {
 	defer conn.Close()
 	cfg := DefaultConfig()
 	cfg.StatsdAddress = conn.LocalAddr().String()
-	start(t, cfg)
+	startTelemetry(t, cfg)
 	metrics.IncrCounter([]string{"some", "thing"}, 1)
 	buf := make([]byte, 1<<16)
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	n, _, err := conn.ReadFrom(buf)
 	if err != nil || !strings.Contains(string(buf[:n]), "berth.some.thing:1") {
-		t.Errorf("statsd was sent %q, %v", buf[:n], err)
+		t.Errorf("statsd got %q, %v; want the counter", buf[:n], err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestTelemetry_LeavesTheGlobalFunctionsUsableAfterClose(t *testing.T) {
 	tele.Close()
 	metrics.IncrCounter([]string{"after", "close"}, 1)
 	if got := counters(t, tele); len(got) != 0 {
-		t.Errorf("a closed sink was given %v", got)
+		t.Errorf("a closed sink got %v, want nothing", got)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestConfig_NamesEveryFault(t *testing.T) {
 		"statsite_address: ",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q does not say %q", text, want)
+			t.Errorf("got %q, want it to say %q", text, want)
 		}
 	}
 }
