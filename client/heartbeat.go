@@ -122,7 +122,7 @@ func (c *Client) runLease(ctx context.Context) {
 	}
 }
 
-// lease is the time for which the servers take this node for alive.
+// lease is the time for which the servers consider this node alive.
 type lease struct {
 	ttl       time.Duration // 0 before the first
 	until     time.Time     // zero before the first

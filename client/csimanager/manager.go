@@ -89,7 +89,7 @@ type pluginSlot struct {
 	lastNotified  *structs.CSIInfo // the report of current at the last notification of Changes
 }
 
-// New makes a manager; nothing happens before Run.
+// New makes a manager. It does nothing before Run.
 func New(cfg Config) *Manager {
 	cfg = cfg.withDefaults()
 	m := &Manager{
@@ -252,8 +252,8 @@ func (m *Manager) notifyChanges() {
 // Changes receives when Instances may answer something new. It has one reader.
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
-// WaitFirst returns when every plugin that was registered when the manager was made has been
-// fingerprinted once, healthy or not, or with an error that names those that have not when ctx ends.
+// WaitFirst returns when each plugin that was registered at New has been fingerprinted once, healthy or not.
+// If ctx ends first, the error names the others.
 func (m *Manager) WaitFirst(ctx context.Context) error {
 	select {
 	case <-m.first:

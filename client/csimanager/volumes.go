@@ -66,9 +66,9 @@ func (v *Volumes) Claim(k VolumeKey, allocID string) error {
 	})
 }
 
-// Up stages a volume, where the plugin wants that, and publishes it for an allocation. It leaves existing
-// mounts alone. It repeats failures that are not final, with the same arguments, until ctx ends. progress, if
-// not nil, takes the reason of the wait.
+// Up stages a volume, if the plugin requires it, and publishes it for an allocation. It leaves existing
+// mounts alone. After a failure that is not final it repeats the calls with the same arguments, until ctx
+// ends. progress, if not nil, takes the reason of the wait.
 func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.VolumeMount, error) {
 	var m hook.VolumeMount
 	var grown *growth
@@ -261,8 +261,8 @@ func allocNames(users []*publishRecord) string {
 	return strings.Join(names, ", ")
 }
 
-// isStaged trusts a record only under the boot of the kernel that it was made under, and only while a mount
-// that was seen is still there.
+// isStaged trusts a record only under the boot of the kernel that it was made under. A mount that was seen
+// has to be in the mount table still.
 func (w *volumeWork) isStaged() bool {
 	s := w.stage
 	if s == nil || s.State != staged || s.BootID != w.boot {

@@ -83,7 +83,7 @@ type Registry struct {
 	db     *store.DB
 	logger hclog.Logger
 
-	write sync.Mutex // one change at a time, over the write to disk; mu is only held in memory
+	write sync.Mutex // one change at a time, during the write to disk; mu is not held then
 
 	mu     sync.RWMutex
 	stacks map[Key]*stack

@@ -21,7 +21,7 @@ type Alloc interface {
 	Down(ctx context.Context) error
 }
 
-// Task is a step of one task's life. Up runs before each start of its process, in order; Down once the
+// Task is a step of one task's life. Up runs before each start of its process, in order. Down runs once the
 // task has ended for good, in reverse.
 type Task interface {
 	Name() string
@@ -43,7 +43,7 @@ type Started interface {
 type Control interface {
 	// Emit records a task event.
 	Emit(event *structs.TaskEvent)
-	// Restart stops the process and starts it again under the task's restart policy; reason is shown.
+	// Restart stops the process and starts it again under the task's restart policy. Users see the reason.
 	Restart(reason string)
 }
 
@@ -64,12 +64,12 @@ type AllocEnv struct {
 	volumes sync.Map // VolumeMount by alias
 }
 
-// SetVolume makes a volume known by its alias.
+// SetVolume stores a volume under its alias.
 func (e *AllocEnv) SetVolume(alias string, m VolumeMount) {
 	e.volumes.Store(alias, m)
 }
 
-// Volume finds a volume by its alias.
+// Volume returns the volume with an alias.
 func (e *AllocEnv) Volume(alias string) (VolumeMount, bool) {
 	v, ok := e.volumes.Load(alias)
 	m, _ := v.(VolumeMount)

@@ -38,13 +38,13 @@ func (s node) NodeGetInfo(context.Context, *spec.NodeGetInfoRequest) (*spec.Node
 func (s node) NodeStageVolume(
 	_ context.Context, req *spec.NodeStageVolumeRequest,
 ) (*spec.NodeStageVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.onNode(req.GetVolumeId())
+	v, err := store.onNode(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	err = w.bindMount(filepath.Join(w.dir, req.GetVolumeId()),
+	err = store.bindMount(filepath.Join(store.dir, req.GetVolumeId()),
 		req.GetStagingTargetPath(), false)
 	if err != nil {
 		return nil, err
@@ -53,45 +53,45 @@ func (s node) NodeStageVolume(
 	return &spec.NodeStageVolumeResponse{}, nil
 }
 
-// onNode finds a volume; a plugin that has only the node half takes any id for one that exists.
-func (w *storage) onNode(id string) (*volume, error) {
-	v := w.volumes[id]
-	if v == nil && id != "" && !w.cfg.Controller {
-		return w.addVolume(id,
+// onNode finds a volume. For a plugin that has only the node half, every ID exists.
+func (store *storage) onNode(id string) (*volume, error) {
+	v := store.volumes[id]
+	if v == nil && id != "" && !store.cfg.Controller {
+		return store.addVolume(id,
 			&spec.Volume{VolumeId: id}), nil
 	}
-	return w.findVolume(id)
+	return store.findVolume(id)
 }
 
 func (s node) NodeUnstageVolume(
 	_ context.Context, req *spec.NodeUnstageVolumeRequest,
 ) (*spec.NodeUnstageVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	if v := w.volumes[req.GetVolumeId()]; v != nil {
+	if v := store.volumes[req.GetVolumeId()]; v != nil {
 		delete(v.staged, req.GetStagingTargetPath())
 	}
-	return &spec.NodeUnstageVolumeResponse{}, w.unmount(req.GetStagingTargetPath(), false)
+	return &spec.NodeUnstageVolumeResponse{}, store.unmount(req.GetStagingTargetPath(), false)
 }
 
 func (s node) NodePublishVolume(
 	_ context.Context, req *spec.NodePublishVolumeRequest,
 ) (*spec.NodePublishVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.onNode(req.GetVolumeId())
+	v, err := store.onNode(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	source := filepath.Join(w.dir, req.GetVolumeId())
+	source := filepath.Join(store.dir, req.GetVolumeId())
 	if st := req.GetStagingTargetPath(); st != "" {
 		if !v.staged[st] {
 			return nil, Error("FailedPrecondition", "volume %q is not staged at %s",
 				req.GetVolumeId(), st)
 		}
-		source = w.cfg.HostPath(st)
+		source = store.cfg.HostPath(st)
 	}
-	err = w.bindMount(source,
+	err = store.bindMount(source,
 		req.GetTargetPath(), req.GetReadonly())
 	if err != nil {
 		return nil, err
@@ -103,20 +103,20 @@ func (s node) NodePublishVolume(
 func (s node) NodeUnpublishVolume(
 	_ context.Context, req *spec.NodeUnpublishVolumeRequest,
 ) (*spec.NodeUnpublishVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	if v := w.volumes[req.GetVolumeId()]; v != nil {
+	if v := store.volumes[req.GetVolumeId()]; v != nil {
 		delete(v.published, req.GetTargetPath())
 	}
-	return &spec.NodeUnpublishVolumeResponse{}, w.unmount(req.GetTargetPath(), true)
+	return &spec.NodeUnpublishVolumeResponse{}, store.unmount(req.GetTargetPath(), true)
 }
 
 func (s node) NodeExpandVolume(
 	_ context.Context, req *spec.NodeExpandVolumeRequest,
 ) (*spec.NodeExpandVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.onNode(req.GetVolumeId())
+	v, err := store.onNode(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

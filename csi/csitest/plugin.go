@@ -1,6 +1,7 @@
 package csitest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,12 +81,12 @@ func Start(t testing.TB, cfg Config) *Plugin {
 
 // New makes a plugin that does not listen yet: Restart does that, Close ends it.
 func New(cfg Config) (*Plugin, error) {
-	cfg.Name = or(cfg.Name, "test.csi.berth")
-	cfg.Version = or(cfg.Version, "1.0")
-	cfg.NodeID = or(cfg.NodeID, "node-1")
-	cfg.ControllerCaps = orList(cfg.ControllerCaps, usualController)
-	cfg.NodeCaps = orList(cfg.NodeCaps, usualNode)
-	cfg.PluginCaps = orList(cfg.PluginCaps, pluginCaps(cfg))
+	cfg.Name = cmp.Or(cfg.Name, "test.csi.berth")
+	cfg.Version = cmp.Or(cfg.Version, "1.0")
+	cfg.NodeID = cmp.Or(cfg.NodeID, "node-1")
+	cfg.ControllerCaps = orDefault(cfg.ControllerCaps, usualController)
+	cfg.NodeCaps = orDefault(cfg.NodeCaps, usualNode)
+	cfg.PluginCaps = orDefault(cfg.PluginCaps, pluginCaps(cfg))
 	if cfg.HostPath == nil {
 		cfg.HostPath = func(p string) string { return p }
 	}
@@ -116,34 +117,28 @@ func pluginCaps(cfg Config) []string {
 	return caps
 }
 
-func or(s, other string) string {
-	if s == "" {
-		return other
+// orDefault returns the list, or the default for nil.
+func orDefault(list, usual []string) []string {
+	if list == nil {
+		return usual
 	}
-	return s
+	return list
 }
 
-func orList(s, other []string) []string {
-	if s == nil {
-		return other
-	}
-	return s
-}
-
-// Socket is the path the plugin listens on.
+// Socket returns the path on which the plugin listens.
 func (p *Plugin) Socket() string {
 	return filepath.Join(p.cfg.SocketDir, "csi.sock")
 }
 
-// Endpoint is the socket as CSI_ENDPOINT has it.
+// Endpoint returns the socket in the form of CSI_ENDPOINT.
 func (p *Plugin) Endpoint() string {
 	return "unix://" + p.Socket()
 }
 
-// Dir is where the data of really mounted volumes is: <Dir>/<volume id>.
+// Dir returns the directory with the data of mounted volumes, <Dir>/<volume id>.
 func (p *Plugin) Dir() string { return p.dir }
 
-// Stop ends the server as a crash does: calls in flight break, the socket is gone. Volumes stay.
+// Stop ends the server as a crash does: calls in flight fail, and the socket is removed. Volumes stay.
 func (p *Plugin) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,7 +179,8 @@ func (p *Plugin) Restart() error {
 	if p.cfg.Node {
 		spec.RegisterNodeServer(p.srv, node{p: p})
 	}
-	done, srv := make(chan struct{}), p.srv
+	done := make(chan struct{})
+	srv := p.srv
 	p.done = done
 	go func() {
 		defer close(done)
@@ -193,7 +189,7 @@ func (p *Plugin) Restart() error {
 	return nil
 }
 
-// Close stops the plugin and removes all it made, mounts included.
+// Close stops the plugin and removes everything that it made, also its mounts.
 func (p *Plugin) Close() {
 	p.Stop()
 	p.storage.unmountAll()

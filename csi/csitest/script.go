@@ -14,15 +14,15 @@ import (
 // Func answers an RPC in place of the plugin; req and the answer are messages of the CSI specification.
 type Func func(ctx context.Context, req any) (resp any, err error)
 
-// Call is one call the plugin received, also where a script failed it.
+// Call is one call that the plugin received, also if a script failed it.
 type Call struct {
 	RPC     string
 	Request proto.Message
 }
 
-// Get reads a field of the request by its name in the specification; fields within messages are joined by
-// dots ("volume_capability.access_mode.mode"). A field that is not set, or is no text, number or enum,
-// reads as Go prints it; "" if there is no such field.
+// Get returns a field of the request by its name in the specification. Dots join the names of nested fields
+// ("volume_capability.access_mode.mode"). A field that is not set, or is no text, number or enum, has the
+// form in which Go prints it. A field that does not exist is "".
 func (c Call) Get(field string) string {
 	if c.Request == nil {
 		return ""
@@ -70,7 +70,8 @@ func (s *scripts) init() {
 	s.funcs = map[string]Func{}
 	s.fails = map[string][]error{}
 	s.hung = map[string]chan struct{}{}
-	s.notify, s.broken = make(chan struct{}), make(chan struct{})
+	s.notify = make(chan struct{})
+	s.broken = make(chan struct{})
 }
 
 func (s *scripts) breakHung() {
@@ -89,7 +90,7 @@ func (s *scripts) renewBroken() {
 	}
 }
 
-// recordCall records a call, lets it wait and fail as scripted, and returns the function that answers it.
+// recordCall records a call, waits or fails as scripted, and returns the function that answers it.
 func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, error) {
 	s.mu.Lock()
 	msg, _ := req.(proto.Message)
@@ -118,7 +119,7 @@ func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, er
 	return s.funcs[rpc], nil
 }
 
-// Script answers an RPC with fn from now on; nil gives it back to the plugin.
+// Script makes fn answer an RPC from now on. With nil the plugin answers it again.
 func (p *Plugin) Script(rpc string, fn Func) {
 	p.scripts.mu.Lock()
 	defer p.scripts.mu.Unlock()
@@ -132,15 +133,15 @@ func (p *Plugin) Answer(rpc string, resp proto.Message) {
 	})
 }
 
-// Fail makes the next calls of an RPC fail, one error each; nil lets one through. It replaces an earlier
-// Fail.
+// Fail makes the next calls of an RPC fail, with one error each. For nil the plugin answers the call. It
+// replaces an earlier Fail.
 func (p *Plugin) Fail(rpc string, errs ...error) {
 	p.scripts.mu.Lock()
 	defer p.scripts.mu.Unlock()
 	p.scripts.fails[rpc] = errs
 }
 
-// FailAlways lets every call of an RPC fail until Script(rpc, nil).
+// FailAlways makes every call of an RPC fail until Script(rpc, nil).
 func (p *Plugin) FailAlways(rpc string, err error) {
 	p.Script(rpc, func(context.Context, any) (any, error) {
 		return nil, err
@@ -189,7 +190,7 @@ func (p *Plugin) Forget() {
 	p.scripts.calls = nil
 }
 
-// Await waits until an RPC has been called n times, or for the context's end.
+// Await waits until an RPC has been called n times, or until ctx ends.
 func (p *Plugin) Await(ctx context.Context, rpc string, n int) error {
 	for {
 		p.scripts.mu.Lock()
@@ -201,7 +202,8 @@ func (p *Plugin) Await(ctx context.Context, rpc string, n int) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("%s was called %d times, waited for %d: %w", rpc, p.Count(rpc), n, ctx.Err())
+			return fmt.Errorf("%s was called %d times, waited for %d: %w",
+				rpc, p.Count(rpc), n, ctx.Err())
 		}
 	}
 }

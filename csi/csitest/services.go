@@ -48,8 +48,8 @@ type controller struct {
 	p *Plugin
 }
 
-// lock takes the storage for one call.
-func (p *Plugin) lock() (w *storage, unlock func()) {
+// lock locks the storage for one call.
+func (p *Plugin) lock() (store *storage, unlock func()) {
 	p.storage.mu.Lock()
 	return p.storage, p.storage.mu.Unlock
 }
@@ -69,9 +69,9 @@ func (s controller) ControllerGetCapabilities(
 func (s controller) CreateVolume(
 	_ context.Context, req *spec.CreateVolumeRequest,
 ) (*spec.CreateVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.createVolume(req)
+	v, err := store.createVolume(req)
 	if err != nil {
 		return nil, err
 	}
@@ -81,17 +81,17 @@ func (s controller) CreateVolume(
 func (s controller) DeleteVolume(
 	_ context.Context, req *spec.DeleteVolumeRequest,
 ) (*spec.DeleteVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	return &spec.DeleteVolumeResponse{}, w.deleteVolume(req.GetVolumeId())
+	return &spec.DeleteVolumeResponse{}, store.deleteVolume(req.GetVolumeId())
 }
 
 func (s controller) ControllerPublishVolume(
 	_ context.Context, req *spec.ControllerPublishVolumeRequest,
 ) (*spec.ControllerPublishVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.findVolume(req.GetVolumeId())
+	v, err := store.findVolume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +121,9 @@ func singleNode(m spec.VolumeCapability_AccessMode_Mode) bool {
 func (s controller) ControllerUnpublishVolume(
 	_ context.Context, req *spec.ControllerUnpublishVolumeRequest,
 ) (*spec.ControllerUnpublishVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	if v := w.volumes[req.GetVolumeId()]; v != nil {
+	if v := store.volumes[req.GetVolumeId()]; v != nil {
 		delete(v.attached, req.GetNodeId())
 	}
 	return &spec.ControllerUnpublishVolumeResponse{}, nil
@@ -132,9 +132,9 @@ func (s controller) ControllerUnpublishVolume(
 func (s controller) ValidateVolumeCapabilities(
 	_ context.Context, req *spec.ValidateVolumeCapabilitiesRequest,
 ) (*spec.ValidateVolumeCapabilitiesResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	_, err := w.findVolume(req.GetVolumeId())
+	_, err := store.findVolume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +150,9 @@ func (s controller) ValidateVolumeCapabilities(
 func (s controller) ListVolumes(
 	_ context.Context, req *spec.ListVolumesRequest,
 ) (*spec.ListVolumesResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	ids, next, err := pageOf(keys(w.volumes),
+	ids, next, err := pageOf(keys(store.volumes),
 		req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
@@ -160,8 +160,8 @@ func (s controller) ListVolumes(
 	resp := &spec.ListVolumesResponse{NextToken: next}
 	for _, id := range ids {
 		resp.Entries = append(resp.Entries, &spec.ListVolumesResponse_Entry{
-			Volume: cloneOf(w.volumes[id].Volume),
-			Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: keys(w.volumes[id].attached)},
+			Volume: cloneOf(store.volumes[id].Volume),
+			Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: keys(store.volumes[id].attached)},
 		})
 	}
 	return resp, nil
@@ -170,9 +170,9 @@ func (s controller) ListVolumes(
 func (s controller) ControllerExpandVolume(
 	_ context.Context, req *spec.ControllerExpandVolumeRequest,
 ) (*spec.ControllerExpandVolumeResponse, error) {
-	w, unlock := s.p.lock()
+	store, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.findVolume(req.GetVolumeId())
+	v, err := store.findVolume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ type storage struct {
 	mounts  []string // real mounts, in order
 }
 
-// volume is one volume and where it is.
+// volume is one volume with its attachments and paths.
 type volume struct {
 	*spec.Volume
 	name      string
@@ -49,7 +49,7 @@ func newStorage(cfg Config, dir string) *storage {
 	}
 }
 
-// AddVolume makes a volume with a given id, as one that existed before.
+// AddVolume adds a volume with the given ID, as if it had existed before.
 func (p *Plugin) AddVolume(id string, size int64) {
 	p.storage.mu.Lock()
 	defer p.storage.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *Plugin) Volume(id string) (attached, staged, published []string, ok boo
 	return keys(v.attached), keys(v.staged), keys(v.published), true
 }
 
-// Volumes lists the ids of the volumes there are.
+// Volumes lists the IDs of the existing volumes.
 func (p *Plugin) Volumes() []string {
 	p.storage.mu.Lock()
 	defer p.storage.mu.Unlock()
@@ -80,7 +80,7 @@ func keys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-func (w *storage) addVolume(name string, v *spec.Volume) *volume {
+func (store *storage) addVolume(name string, v *spec.Volume) *volume {
 	made := &volume{
 		Volume:    v,
 		name:      name,
@@ -88,12 +88,12 @@ func (w *storage) addVolume(name string, v *spec.Volume) *volume {
 		staged:    map[string]bool{},
 		published: map[string]bool{},
 	}
-	w.volumes[v.GetVolumeId()] = made
+	store.volumes[v.GetVolumeId()] = made
 	return made
 }
 
-func (w *storage) byName(name string) *volume {
-	for _, v := range w.volumes {
+func (store *storage) byName(name string) *volume {
+	for _, v := range store.volumes {
 		if v.name == name {
 			return v
 		}
@@ -102,23 +102,23 @@ func (w *storage) byName(name string) *volume {
 }
 
 // findVolume returns a volume or NotFound.
-func (w *storage) findVolume(id string) (*volume, error) {
+func (store *storage) findVolume(id string) (*volume, error) {
 	if id == "" {
 		return nil, Error("InvalidArgument", "volume_id is missing")
 	}
-	if v := w.volumes[id]; v != nil {
+	if v := store.volumes[id]; v != nil {
 		return v, nil
 	}
 	return nil, Error("NotFound", "no volume %q", id)
 }
 
-func (w *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume, error) {
+func (store *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume, error) {
 	if req.GetName() == "" ||
 		len(req.GetVolumeCapabilities()) == 0 {
 		return nil, Error("InvalidArgument", "name or volume_capabilities is missing")
 	}
 	size := max(req.GetCapacityRange().GetRequiredBytes(), 0)
-	if v := w.byName(req.GetName()); v != nil {
+	if v := store.byName(req.GetName()); v != nil {
 		if v.GetCapacityBytes() < size {
 			return nil, Error("AlreadyExists", "volume %q exists with %d bytes",
 				req.GetName(), v.GetCapacityBytes())
@@ -128,35 +128,35 @@ func (w *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume, err
 	if size == 0 {
 		size = defaultSize
 	}
-	w.next++
+	store.next++
 	v := &spec.Volume{
-		VolumeId:      "vol-" + strconv.Itoa(w.next),
+		VolumeId:      "vol-" + strconv.Itoa(store.next),
 		CapacityBytes: size,
-		VolumeContext: map[string]string{"made-by": w.cfg.Name},
+		VolumeContext: map[string]string{"made-by": store.cfg.Name},
 		ContentSource: req.GetVolumeContentSource(),
 	}
-	if len(w.cfg.Topology) > 0 {
-		v.AccessibleTopology = []*spec.Topology{{Segments: w.cfg.Topology}}
+	if len(store.cfg.Topology) > 0 {
+		v.AccessibleTopology = []*spec.Topology{{Segments: store.cfg.Topology}}
 	}
-	return cloneOf(w.addVolume(req.GetName(), v).Volume), nil
+	return cloneOf(store.addVolume(req.GetName(), v).Volume), nil
 }
 
-// cloneOf copies a volume for an answer, which is written after the lock is gone.
+// cloneOf copies a volume for an answer, which is encoded without the lock.
 func cloneOf(v *spec.Volume) *spec.Volume {
 	return proto.Clone(v).(*spec.Volume)
 }
 
-func (w *storage) deleteVolume(id string) error {
-	v := w.volumes[id]
+func (store *storage) deleteVolume(id string) error {
+	v := store.volumes[id]
 	if v != nil &&
 		len(v.attached)+len(v.staged)+len(v.published) > 0 {
 		return Error("FailedPrecondition", "volume %q is in use", id)
 	}
-	delete(w.volumes, id)
-	return os.RemoveAll(filepath.Join(w.dir, id))
+	delete(store.volumes, id)
+	return os.RemoveAll(filepath.Join(store.dir, id))
 }
 
-// pageOf cuts a page out of sorted ids; a token is the number of ids before it.
+// pageOf returns a page of sorted IDs. A token is the number of IDs before the page.
 func pageOf(ids []string, token string, n int32) (cut []string, next string, err error) {
 	from := 0
 	if token != "" {
@@ -174,12 +174,12 @@ func pageOf(ids []string, token string, n int32) (cut []string, next string, err
 }
 
 // bindMount mounts a volume's directory at a path, if the plugin makes mounts.
-func (w *storage) bindMount(source, target string, readOnly bool) error {
-	target = w.cfg.HostPath(target)
-	if !w.cfg.Mounts {
+func (store *storage) bindMount(source, target string, readOnly bool) error {
+	target = store.cfg.HostPath(target)
+	if !store.cfg.Mounts {
 		return os.MkdirAll(target, 0o755)
 	}
-	if slices.Contains(w.mounts, target) {
+	if slices.Contains(store.mounts, target) {
 		return nil
 	}
 	for _, dir := range []string{source, target} {
@@ -189,9 +189,9 @@ func (w *storage) bindMount(source, target string, readOnly bool) error {
 	}
 	err := unix.Mount(source, target, "", unix.MS_BIND, "")
 	if err != nil {
-		return fmt.Errorf("binding %s to %s: %w", source, target, err)
+		return fmt.Errorf("binding %s to %s: %store", source, target, err)
 	}
-	w.mounts = append(w.mounts, target)
+	store.mounts = append(store.mounts, target)
 	if readOnly {
 		return unix.Mount("", target, "",
 			unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
@@ -199,17 +199,17 @@ func (w *storage) bindMount(source, target string, readOnly bool) error {
 	return nil
 }
 
-// unmount undoes bind; rmdir also removes the directory.
-func (w *storage) unmount(target string, rmdir bool) error {
-	target = w.cfg.HostPath(target)
-	if i := slices.Index(w.mounts, target); i >= 0 {
+// unmount undoes bindMount. With rmdir it also removes the directory.
+func (store *storage) unmount(target string, rmdir bool) error {
+	target = store.cfg.HostPath(target)
+	if i := slices.Index(store.mounts, target); i >= 0 {
 		err := backoff.RetryEBUSY(context.Background(), func() error {
 			return unix.Unmount(target, 0)
 		})
 		if err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmounting %s: %w", target, err)
+			return fmt.Errorf("unmounting %s: %store", target, err)
 		}
-		w.mounts = slices.Delete(w.mounts, i, i+1)
+		store.mounts = slices.Delete(store.mounts, i, i+1)
 	}
 	if !rmdir {
 		return nil
@@ -221,11 +221,11 @@ func (w *storage) unmount(target string, rmdir bool) error {
 	return nil
 }
 
-func (w *storage) unmountAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, m := range slices.Backward(w.mounts) {
+func (store *storage) unmountAll() {
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	for _, m := range slices.Backward(store.mounts) {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
 	}
-	w.mounts = nil
+	store.mounts = nil
 }
