@@ -119,18 +119,18 @@ func (m *machine) end(sig syscall.Signal) {
 	m.agent = nil
 }
 
-func (m *machine) until(what string, cond func() bool) {
+func (m *machine) until(condition string, cond func() bool) {
 	m.t.Helper()
-	waitUntil(m.t, what, cond)
+	waitUntil(m.t, condition, cond)
 }
 
 // waitUntil waits for a condition; it fails the test when that takes too long.
-func waitUntil(t *testing.T, what string, cond func() bool) {
+func waitUntil(t *testing.T, condition string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for !cond() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited too long until %s", what)
+			t.Fatalf("waited too long until %s", condition)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

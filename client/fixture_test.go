@@ -210,10 +210,10 @@ func (p *parts) inventory() (*structs.NodeInventory, error) {
 	return i, nil
 }
 
-func (p *parts) note(what string) {
+func (p *parts) note(event string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log = append(p.log, what)
+	p.log = append(p.log, event)
 }
 
 // testAlloc is an allocation of a service with one task, web.

@@ -18,30 +18,30 @@ import (
 // crash is the state of the machine at one point of an agent's life, as if the agent was killed there.
 type crash struct {
 	point string
-	w     *fixture
+	fx    *fixture
 }
 
 // crashPoints runs a life and keeps the state of the machine, with the store, before and after each change.
-func crashPoints(t *testing.T, life func(t *testing.T, w *fixture)) []crash {
+func crashPoints(t *testing.T, life func(t *testing.T, fx *fixture)) []crash {
 	var all []crash
 	outer := t
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
+		fx := newFixture(t)
 		keep := func(point string) {
-			all = append(all, crash{point, w.clone(outer)})
+			all = append(all, crash{point, fx.clone(outer)})
 		}
-		w.after = func(p string) { keep("after " + p) }
-		w.machine.After = func(p string) { keep("after " + p) }
-		w.machine.Before = func(p string) error { keep("before " + p); return nil }
-		life(t, w)
+		fx.after = func(p string) { keep("after " + p) }
+		fx.machine.After = func(p string) { keep("after " + p) }
+		fx.machine.Before = func(p string) error { keep("before " + p); return nil }
+		life(t, fx)
 	})
 	return all
 }
 
 // clone copies the state that a killed agent leaves, for the test t.
-func (w *fixture) clone(t *testing.T) *fixture {
+func (fx *fixture) clone(t *testing.T) *fixture {
 	dir := t.TempDir()
-	src, err := os.Open(filepath.Join(w.dir, "client.db"))
+	src, err := os.Open(filepath.Join(fx.dir, "client.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +57,13 @@ func (w *fixture) clone(t *testing.T) *fixture {
 	if err := dst.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
 	return &fixture{
 		t:       t,
 		dir:     dir,
-		machine: w.machine.Clone(),
-		up:      maps.Clone(w.up),
+		machine: fx.machine.Clone(),
+		up:      maps.Clone(fx.up),
 		fail:    map[string]func() error{},
 	}
 }
@@ -72,11 +72,11 @@ func (w *fixture) clone(t *testing.T) *fixture {
 // Another agent recovers the tasks: it does not start a running process again, and leaves no ended one. After
 // the allocation is stopped nothing is left.
 func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
-	all := crashPoints(t, func(t *testing.T, w *fixture) {
-		a := w.agent()
+	all := crashPoints(t, func(t *testing.T, fx *fixture) {
+		a := fx.agent()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		w.machine.Exit("alloc1/web", exitResult(1)) // and again, by the policy
+		fx.machine.Exit("alloc1/web", exitResult(1)) // and again, by the policy
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		r.Destroy()
@@ -88,29 +88,29 @@ func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 	}
 	for i, c := range all {
 		t.Run(fmt.Sprintf("%02d %s", i, strings.ReplaceAll(c.point, "/", "-")), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) { checkAfterCrash(t, c.w) })
+			inVirtualTime(t, func(t *testing.T) { checkAfterCrash(t, c.fx) })
 		})
 	}
 }
 
-func checkAfterCrash(t *testing.T, w *fixture) {
-	w.t, w.machine = t, w.machine.Clone() // its channels belong to this test's time
-	before := w.machine.Task("alloc1/web")
-	ran := len(w.machine.Running()) == 1
-	a := w.agent()
+func checkAfterCrash(t *testing.T, fx *fixture) {
+	fx.t, fx.machine = t, fx.machine.Clone() // its channels belong to this test's time
+	before := fx.machine.Task("alloc1/web")
+	ran := len(fx.machine.Running()) == 1
+	a := fx.agent()
 	defer a.stop()
 	rs := a.restore()
 	if len(rs) == 0 {
-		if len(w.machine.Held()) > 0 || hooksLeft(w) != "" {
-			t.Errorf("nothing on record, but left are %v, %s", w.machine.Held(), hooksLeft(w))
+		if len(fx.machine.Held()) > 0 || hooksLeft(fx) != "" {
+			t.Errorf("nothing on record, but left are %v, %s", fx.machine.Held(), hooksLeft(fx))
 		}
 		return
 	}
 	synctest.Wait()
-	if got := w.machine.Task("alloc1/web"); got.Starts != before.Starts {
+	if got := fx.machine.Task("alloc1/web"); got.Starts != before.Starts {
 		t.Errorf("started before the servers were contacted: %d starts, were %d", got.Starts, before.Starts)
 	}
-	if ran && len(w.machine.Running()) != 1 &&
+	if ran && len(fx.machine.Running()) != 1 &&
 		rs[0].ClientState().ClientStatus == structs.AllocRunning {
 		t.Error("a running process was lost")
 	}
@@ -118,15 +118,15 @@ func checkAfterCrash(t *testing.T, w *fixture) {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	if ran {
-		if got := w.machine.Task("alloc1/web"); got.Starts != before.Starts {
+		if got := fx.machine.Task("alloc1/web"); got.Starts != before.Starts {
 			t.Errorf("a running process was restarted: %d starts, were %d", got.Starts, before.Starts)
 		}
 	}
 	rs[0].Destroy()
 	<-rs[0].Ended()
-	if len(w.machine.Held()) > 0 || hooksLeft(w) != "" {
-		t.Errorf("left: %v, %s; machine %v", w.machine.Held(),
-			hooksLeft(w), w.machine.Log())
+	if len(fx.machine.Held()) > 0 || hooksLeft(fx) != "" {
+		t.Errorf("left: %v, %s; machine %v", fx.machine.Held(),
+			hooksLeft(fx), fx.machine.Log())
 	}
 	saved, err := Saved(a.db)
 	if err != nil || len(saved) > 0 || exists(rs[0].Dir()) {

@@ -46,39 +46,39 @@ func newFixture(t *testing.T) *fixture {
 	}
 }
 
-func (w *fixture) do(verb, name string, up bool) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (fx *fixture) do(verb, name string, up bool) error {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
 	point := verb + " " + name
-	w.log = append(w.log, point)
-	if f := w.fail[point]; f != nil {
+	fx.log = append(fx.log, point)
+	if f := fx.fail[point]; f != nil {
 		if err := f(); err != nil {
 			return err
 		}
 	}
 	if up {
-		w.up[name] = true
+		fx.up[name] = true
 	} else {
-		delete(w.up, name)
+		delete(fx.up, name)
 	}
 	return nil
 }
 
-func (w *fixture) note(what string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.log = append(w.log, what)
+func (fx *fixture) note(event string) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	fx.log = append(fx.log, event)
 }
 
-func (w *fixture) logged() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.log)
+func (fx *fixture) logged() []string {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	return slices.Clone(fx.log)
 }
 
 // failTimes makes a point of the world fail n times.
-func (w *fixture) failTimes(point string, n int) {
-	w.fail[point] = func() error {
+func (fx *fixture) failTimes(point string, n int) {
+	fx.fail[point] = func() error {
 		if n--; n >= 0 {
 			return fmt.Errorf("%s does not work", point)
 		}
@@ -88,7 +88,7 @@ func (w *fixture) failTimes(point string, n int) {
 
 // testHook is a hook of either kind.
 type testHook struct {
-	w     *fixture
+	fx    *fixture
 	name  string
 	block bool // Up waits until it is interrupted
 	setup func(env *hook.AllocEnv)
@@ -99,24 +99,24 @@ type testHook struct {
 
 func (h *testHook) Name() string { return h.name }
 func (h *testHook) run(ctx context.Context) error {
-	err := h.w.do("up", h.name, true)
+	err := h.fx.do("up", h.name, true)
 	if h.block {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	h.w.passed("up " + h.name)
+	h.fx.passed("up " + h.name)
 	return err
 }
 
-func (w *fixture) passed(point string) {
-	if w.after != nil {
-		w.after(point)
+func (fx *fixture) passed(point string) {
+	if fx.after != nil {
+		fx.after(point)
 	}
 }
 
 func (h *testHook) Down(context.Context) error {
-	err := h.w.do("down", h.name, false)
-	h.w.passed("down " + h.name)
+	err := h.fx.do("down", h.name, false)
+	h.fx.passed("down " + h.name)
 	return err
 }
 
@@ -137,7 +137,7 @@ func (h taskHook) Up(ctx context.Context, env *hook.TaskEnv) error {
 }
 
 func (h taskHook) Started(ctx context.Context, c hook.Control) {
-	h.w.note("started " + h.name)
+	h.fx.note("started " + h.name)
 	h.ctx, h.control = ctx, c
 }
 
@@ -146,12 +146,12 @@ func (h taskHook) Stopped() {
 	if h.ctx.Err() != nil {
 		why = "agent stops"
 	}
-	h.w.note("stopped (" + why + ") " + h.name)
+	h.fx.note("stopped (" + why + ") " + h.name)
 }
 
 // agent is one life of an agent in a world.
 type agent struct {
-	w         *fixture
+	fx        *fixture
 	deps      Deps
 	db        *store.DB
 	contacted chan struct{}
@@ -166,26 +166,26 @@ type agent struct {
 }
 
 // agent begins a life: allocation hooks a and b, one task hook per task, named after it.
-func (w *fixture) agent() *agent {
-	w.t.Helper()
-	db, err := store.Open(w.dir)
+func (fx *fixture) agent() *agent {
+	fx.t.Helper()
+	db, err := store.Open(fx.dir)
 	if err != nil {
-		w.t.Fatal(err)
+		fx.t.Fatal(err)
 	}
 	a := &agent{
-		w:         w,
+		fx:        fx,
 		db:        db,
 		contacted: make(chan struct{}),
 		tasks:     map[string]*testHook{},
 	}
-	a.allocs = []*testHook{{w: w, name: "a"}, {w: w, name: "b"}}
+	a.allocs = []*testHook{{fx: fx, name: "a"}, {fx: fx, name: "b"}}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.deps = Deps{
 		Logger:           hclog.NewNullLogger(),
 		DB:               db,
-		Dir:              filepath.Join(w.dir, "alloc"),
+		Dir:              filepath.Join(fx.dir, "alloc"),
 		Region:           "global",
-		Drivers:          w.machine.Drivers(),
+		Drivers:          fx.machine.Drivers(),
 		ServersContacted: a.contacted,
 		DeniedUsers:      []string{"root", "web"},
 		Node: func() *structs.Node {
@@ -207,7 +207,7 @@ func (w *fixture) agent() *agent {
 		TaskHooks: func(_ *hook.AllocEnv, t *structs.Task) []hook.Task {
 			h := a.tasks[t.Name]
 			if h == nil {
-				h = &testHook{w: w, name: t.Name}
+				h = &testHook{fx: fx, name: t.Name}
 				a.tasks[t.Name] = h
 			}
 			return []hook.Task{taskHook{h}}
@@ -222,9 +222,9 @@ func (w *fixture) agent() *agent {
 }
 
 func (a *agent) start(r *Runner, err error) *Runner {
-	a.w.t.Helper()
+	a.fx.t.Helper()
 	if err != nil {
-		a.w.t.Fatal(err)
+		a.fx.t.Fatal(err)
 	}
 	a.wg.Go(func() { r.Run(a.ctx) })
 	return r
@@ -236,10 +236,10 @@ func (a *agent) new(alloc *structs.Allocation) *Runner {
 
 // restore starts the runners of all that is in the store.
 func (a *agent) restore() []*Runner {
-	a.w.t.Helper()
+	a.fx.t.Helper()
 	saved, err := Saved(a.db)
 	if err != nil {
-		a.w.t.Fatal(err)
+		a.fx.t.Fatal(err)
 	}
 	var all []*Runner
 	for _, alloc := range saved {
@@ -253,9 +253,9 @@ func (a *agent) stop() {
 	a.cancel()
 	a.wg.Wait()
 	if err := a.db.Close(); err != nil {
-		a.w.t.Error(err)
+		a.fx.t.Error(err)
 	}
-	a.w.machine.Forget()
+	a.fx.machine.Forget()
 }
 
 func (a *agent) last() *structs.AllocClientUpdate {
@@ -319,10 +319,10 @@ func eventsOf(s *structs.TaskState) []string {
 	return types
 }
 
-func equal(t *testing.T, what string, got, want []string) {
+func equal(t *testing.T, subject string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+		t.Errorf("%s:\n got %q\nwant %q", subject, got, want)
 	}
 }
 

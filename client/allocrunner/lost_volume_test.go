@@ -16,8 +16,8 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 	for name, stopping := range map[string]bool{"running": false, "being stopped": true} {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {
-				w := newFixture(t)
-				a := w.agent()
+				fx := newFixture(t)
+				a := fx.agent()
 				defer a.stop()
 				alloc := testAlloc("web", "db")
 				g := alloc.Job.TaskGroups[0]
@@ -37,12 +37,12 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 				if took := time.Since(begin); took != 0 {
 					t.Errorf("the task wrote for another %s", took)
 				}
-				got := w.machine.Task("alloc1/web")
+				got := fx.machine.Task("alloc1/web")
 				if got.Signal != "SIGKILL" || got.Timeout != 0 {
 					t.Errorf("stopped with %s and %s", got.Signal, got.Timeout)
 				}
-				if len(w.up) > 0 {
-					t.Errorf("still up: %v", w.up)
+				if len(fx.up) > 0 {
+					t.Errorf("still up: %v", fx.up)
 				}
 				if u := a.last(); !stopping && (u.ClientStatus != structs.AllocFailed ||
 					!strings.Contains(u.ClientDescription, "taken away")) {
@@ -56,24 +56,24 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 // The order survives a restart of the agent, and a task that has not started does not start.
 func TestRunner_KeepsALostVolumeLost(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		block := make(chan struct{})
-		w.fail["up b"] = func() error { <-block; return context.Canceled }
+		fx.fail["up b"] = func() error { <-block; return context.Canceled }
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
 		r.recordFailure("volume data was taken away", true) // and then the agent is killed
 		a.cancel()
 		close(block)
 		a.stop()
-		w.fail = map[string]func() error{}
-		b := w.agent()
+		fx.fail = map[string]func() error{}
+		b := fx.agent()
 		defer b.stop()
 		r = b.restore()[0]
 		<-r.Unwound()
 		u := b.last()
-		if u.ClientStatus != structs.AllocFailed || w.machine.Task("alloc1/web").Starts != 0 {
-			t.Errorf("%s, started %d times", u.ClientStatus, w.machine.Task("alloc1/web").Starts)
+		if u.ClientStatus != structs.AllocFailed || fx.machine.Task("alloc1/web").Starts != 0 {
+			t.Errorf("%s, started %d times", u.ClientStatus, fx.machine.Task("alloc1/web").Starts)
 		}
 	})
 }

@@ -74,8 +74,8 @@ func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		a.allocs[0].setup = func(env *hook.AllocEnv) {
 			env.SetVolume("data", hook.VolumeMount{HostPath: dir, Writable: true})
@@ -89,10 +89,10 @@ func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.machine.Exit("alloc1/web", exitResult(1))
+		fx.machine.Exit("alloc1/web", exitResult(1))
 		<-r.Unwound()
 		s := a.last().TaskStates["web"]
-		if n := w.machine.Task("alloc1/web").Starts; n != 1 || !s.Failed ||
+		if n := fx.machine.Task("alloc1/web").Starts; n != 1 || !s.Failed ||
 			!strings.Contains(eventMessages(s), "has turned read-only") {
 			t.Errorf("%d starts: %+v", n, eventMessages(s))
 		}

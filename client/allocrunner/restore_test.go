@@ -14,34 +14,34 @@ import (
 
 func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
-		if got := w.machine.Running(); len(got) != 1 {
+		if got := fx.machine.Running(); len(got) != 1 {
 			t.Fatalf("running after the agent stopped: %v", got)
 		}
-		b := w.agent() // its servers are not reachable
+		b := fx.agent() // its servers are not reachable
 		r := b.restore()[0]
 		defer func() { b.stop() }()
 		synctest.Wait()
 		if u := b.last(); u.ClientStatus != structs.AllocRunning {
 			t.Errorf("status %s", u.ClientStatus)
 		}
-		equal(t, "driver", w.machine.Log(),
+		equal(t, "driver", fx.machine.Log(),
 			[]string{"start alloc1/web", "recover alloc1/web"})
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web", "stopped (agent stops) web",
-			"up a", "up b", "up web", "started web"})
-		w.machine.Exit("alloc1/web", exitResult(1))
+		equal(t, "hooks", fx.logged(), []string{"up a", "up b", "up web", "started web",
+			"stopped (agent stops) web", "up a", "up b", "up web", "started web"})
+		fx.machine.Exit("alloc1/web", exitResult(1))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if got := w.machine.Task("alloc1/web").Starts; got != 1 {
+		if got := fx.machine.Task("alloc1/web").Starts; got != 1 {
 			t.Errorf("restarted before the servers were contacted")
 		}
 		close(b.contacted)
 		synctest.Wait()
-		if got := w.machine.Task("alloc1/web").Starts; got != 2 {
+		if got := fx.machine.Task("alloc1/web").Starts; got != 2 {
 			t.Errorf("%d starts after the servers were contacted", got)
 		}
 		r.Destroy()
@@ -51,13 +51,13 @@ func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 
 func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
 		tries := 0
-		w.machine.Before = func(p string) error {
+		fx.machine.Before = func(p string) error {
 			if p == "recover alloc1/web" {
 				if tries++; tries <= 3 {
 					return errors.New("the supervisor does not answer")
@@ -65,19 +65,19 @@ func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 			}
 			return nil
 		}
-		b := w.agent()
+		b := fx.agent()
 		defer b.stop()
 		close(b.contacted)
 		b.restore()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		u := b.last()
-		if u.ClientStatus != structs.AllocRunning || len(w.machine.Running()) != 1 {
-			t.Errorf("status %s, running %v", u.ClientStatus, w.machine.Running())
+		if u.ClientStatus != structs.AllocRunning || len(fx.machine.Running()) != 1 {
+			t.Errorf("status %s, running %v", u.ClientStatus, fx.machine.Running())
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		equal(t, "driver", w.machine.Log(),
+		equal(t, "driver", fx.machine.Log(),
 			[]string{"start alloc1/web", "recover alloc1/web"})
 		equal(t, "events", eventsOf(b.last().TaskStates["web"]),
 			[]string{"Received", "Started", "Restored"})
@@ -86,24 +86,24 @@ func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 
 func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
-		w.machine.Before = func(p string) error {
+		fx.machine.Before = func(p string) error {
 			if p == "recover alloc1/web" {
 				return errors.New("the supervisor does not answer")
 			}
 			return nil
 		}
-		b := w.agent()
+		b := fx.agent()
 		defer b.stop()
 		r := b.restore()[0]
 		synctest.Wait()
 		r.Stop("enough")
 		<-r.Unwound()
-		got := w.machine.Held()
+		got := fx.machine.Held()
 		if len(got) > 0 || b.last().ClientStatus != structs.AllocComplete {
 			t.Errorf("held %v, status %s", got, b.last().ClientStatus)
 		}
@@ -112,13 +112,13 @@ func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 
 func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.new(asBatch(testAlloc("web")))
 		synctest.Wait()
 		a.stop()
-		w.machine.Exit("alloc1/web", ok)
-		b := w.agent()
+		fx.machine.Exit("alloc1/web", ok)
+		b := fx.agent()
 		defer b.stop()
 		r := b.restore()[0]
 		<-r.Unwound()
@@ -130,27 +130,27 @@ func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 
 func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
-		w.machine.Reboot()
-		w.log = nil
-		b := w.agent()
+		fx.machine.Reboot()
+		fx.log = nil
+		b := fx.agent()
 		defer b.stop()
 		r := b.restore()[0]
 		synctest.Wait()
 		if u := b.last(); u.ClientStatus != structs.AllocPending {
 			t.Errorf("status %s", u.ClientStatus)
 		}
-		equal(t, "hooks", w.logged(), nil)
+		equal(t, "hooks", fx.logged(), nil)
 		close(b.contacted)
 		synctest.Wait()
 		if u := b.last(); u.ClientStatus != structs.AllocRunning {
 			t.Errorf("status %s", u.ClientStatus)
 		}
-		equal(t, "hooks", w.logged(),
+		equal(t, "hooks", fx.logged(),
 			[]string{"up a", "up b", "up web", "started web"})
 		r.Destroy()
 		<-r.Ended()
@@ -159,13 +159,13 @@ func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 
 func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
-		w.machine.Reboot()
-		b := w.agent()
+		fx.machine.Reboot()
+		b := fx.agent()
 		defer b.stop()
 		r := b.restore()[0]
 		synctest.Wait()
@@ -173,18 +173,18 @@ func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-r.Unwound()
-		if u := b.last(); u.ClientStatus != structs.AllocComplete || w.machine.Task("alloc1/web").Starts != 0 ||
-			hooksLeft(w) != "" {
-			t.Errorf("status %s, left up: %s", u.ClientStatus, hooksLeft(w))
+		if u := b.last(); u.ClientStatus != structs.AllocComplete || fx.machine.Task("alloc1/web").Starts != 0 ||
+			hooksLeft(fx) != "" {
+			t.Errorf("status %s, left up: %s", u.ClientStatus, hooksLeft(fx))
 		}
 	})
 }
 
 // hooksLeft names a hook that is up.
-func hooksLeft(w *fixture) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for name := range w.up {
+func hooksLeft(fx *fixture) string {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	for name := range fx.up {
 		return name
 	}
 	return ""
@@ -192,25 +192,25 @@ func hooksLeft(w *fixture) string {
 
 func TestRestore_FinishesAnEarlierStop(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		w.failTimes("down b", 1000)
-		w.failTimes("down web", 1)
+		fx.failTimes("down b", 1000)
+		fx.failTimes("down web", 1)
 		if err := r.Update(stoppedAlloc(testAlloc("web"))); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		a.stop()
-		w.failTimes("down b", 1)
-		w.log = nil
-		b := w.agent()
+		fx.failTimes("down b", 1)
+		fx.log = nil
+		b := fx.agent()
 		defer b.stop()
 		r = b.restore()[0]
 		<-r.Unwound()
-		equal(t, "hooks", w.logged(), []string{"down b", "down b"})
+		equal(t, "hooks", fx.logged(), []string{"down b", "down b"})
 		if u := b.last(); u.ClientStatus != structs.AllocComplete {
 			t.Errorf("status %s", u.ClientStatus)
 		}
@@ -219,18 +219,18 @@ func TestRestore_FinishesAnEarlierStop(t *testing.T) {
 
 func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.allocs[1].block = true
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
-		b := w.agent()
+		b := fx.agent()
 		defer b.stop()
 		close(b.contacted)
 		r := b.restore()[0]
 		synctest.Wait()
-		equal(t, "hooks", w.logged(),
+		equal(t, "hooks", fx.logged(),
 			[]string{"up a", "up b", "up a", "up b", "up web", "started web"})
 		r.Destroy()
 		<-r.Ended()
@@ -239,39 +239,39 @@ func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 
 func TestRestore_RetriesAHookWhileTheTaskRuns(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
-		w.failTimes("up b", 3)
-		w.failTimes("up web", 2)
-		w.log = nil
-		b := w.agent()
+		fx.failTimes("up b", 3)
+		fx.failTimes("up web", 2)
+		fx.log = nil
+		b := fx.agent()
 		defer b.stop()
 		b.restore()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		u := b.last()
-		if u.ClientStatus != structs.AllocRunning || w.machine.Task("alloc1/web").Starts != 1 {
+		if u.ClientStatus != structs.AllocRunning || fx.machine.Task("alloc1/web").Starts != 1 {
 			t.Errorf("status %s", u.ClientStatus)
 		}
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up a", "up b", "up a", "up b", "up a", "up b",
+		equal(t, "hooks", fx.logged(), []string{"up a", "up b", "up a", "up b", "up a", "up b", "up a", "up b",
 			"up web", "up web", "up web", "started web"})
 	})
 }
 
 func TestRestore_KeepsASetUpFailure(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
-		w.failTimes("up b", 1)
-		w.failTimes("down a", 1000)
+		fx := newFixture(t)
+		a := fx.agent()
+		fx.failTimes("up b", 1)
+		fx.failTimes("down a", 1000)
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
-		w.fail = map[string]func() error{}
-		b := w.agent()
+		fx.fail = map[string]func() error{}
+		b := fx.agent()
 		defer b.stop()
 		r := b.restore()[0]
 		<-r.Unwound()
@@ -284,8 +284,8 @@ func TestRestore_KeepsASetUpFailure(t *testing.T) {
 
 func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		r, err := New(a.deps, testAlloc("web"))
 		if err != nil {
 			t.Fatal(err)
@@ -300,11 +300,11 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.stop()
-		b := w.agent()
+		b := fx.agent()
 		b.restore()
 		synctest.Wait()
 		u := b.last()
-		if u.ClientStatus != structs.AllocRunning || w.machine.Task("alloc1/web").Starts != 1 {
+		if u.ClientStatus != structs.AllocRunning || fx.machine.Task("alloc1/web").Starts != 1 {
 			t.Errorf("status %s", u.ClientStatus)
 		}
 		b.stop()

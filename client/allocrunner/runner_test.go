@@ -17,16 +17,16 @@ import (
 
 func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		r := a.new(asBatch(testAlloc("web")))
 		synctest.Wait()
 		if got := a.last().ClientStatus; got != structs.AllocRunning {
 			t.Fatalf("status %s, want running", got)
 		}
-		w.failTimes("down b", 1) // keeps the runner at its Downs
-		w.machine.Exit("alloc1/web", ok)
+		fx.failTimes("down b", 1) // keeps the runner at its Downs
+		fx.machine.Exit("alloc1/web", ok)
 		synctest.Wait()
 		if got := a.last().ClientStatus; got != structs.AllocComplete {
 			t.Errorf("status %s while hooks go down, want complete", got)
@@ -39,12 +39,12 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 		if !isClosed(r.Unwound()) {
 			t.Error("not unwound after the second try")
 		}
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web",
+		equal(t, "hooks", fx.logged(), []string{"up a", "up b", "up web", "started web",
 			"stopped (process ended) web",
 			"down web", "down b", "down a", "down b"})
 		equal(t, "events", eventsOf(a.last().TaskStates["web"]),
 			[]string{"Received", "Started", "Terminated"})
-		equal(t, "driver", w.machine.Log(),
+		equal(t, "driver", fx.machine.Log(),
 			[]string{"start alloc1/web", "destroy alloc1/web"})
 		if !exists(filepath.Join(r.Dir(), "alloc", "logs")) {
 			t.Error("the logs are gone before the allocation is destroyed")
@@ -62,12 +62,12 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 
 func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
-		a.allocs = append(a.allocs, &testHook{w: w, name: "c"})
-		w.failTimes("up b", 1)
-		w.failTimes("down b", 2) // past which a goes down all the same
+		a.allocs = append(a.allocs, &testHook{fx: fx, name: "c"})
+		fx.failTimes("up b", 1)
+		fx.failTimes("down b", 2) // past which a goes down all the same
 		r := a.new(testAlloc("web", "side"))
 		synctest.Wait()
 		u := a.last()
@@ -87,16 +87,16 @@ func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 		if !isClosed(r.Unwound()) {
 			t.Error("not unwound")
 		}
-		equal(t, "hooks", w.logged(),
+		equal(t, "hooks", fx.logged(),
 			[]string{"up a", "up b", "down b", "down a", "down b", "down b"})
-		equal(t, "driver", w.machine.Log(), nil)
+		equal(t, "driver", fx.machine.Log(), nil)
 	})
 }
 
 func TestRunner_StopInterruptsAnUp(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		a.allocs[1].block = true
 		r := a.new(testAlloc("web"))
@@ -109,8 +109,8 @@ func TestRunner_StopInterruptsAnUp(t *testing.T) {
 		if u.ClientStatus != structs.AllocComplete || !isClosed(r.Unwound()) {
 			t.Errorf("status %s, unwound %v", u.ClientStatus, isClosed(r.Unwound()))
 		}
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "down b", "down a"})
-		equal(t, "driver", w.machine.Log(), nil)
+		equal(t, "hooks", fx.logged(), []string{"up a", "up b", "down b", "down a"})
+		equal(t, "driver", fx.machine.Log(), nil)
 	})
 }
 
@@ -121,12 +121,12 @@ func stoppedAlloc(a *structs.Allocation) *structs.Allocation {
 
 func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web", "side"))
 		synctest.Wait()
-		w.machine.Exit("alloc1/web", exitResult(3))
+		fx.machine.Exit("alloc1/web", exitResult(3))
 		synctest.Wait()
 		s := a.last().TaskStates["web"]
 		if s.State != structs.TaskPending || s.Restarts != 1 {
@@ -134,10 +134,10 @@ func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := w.machine.Task("alloc1/web").Starts; got != 2 {
+		if got := fx.machine.Task("alloc1/web").Starts; got != 2 {
 			t.Fatalf("%d starts, want 2", got)
 		}
-		w.machine.Exit("alloc1/web", exitResult(3))
+		fx.machine.Exit("alloc1/web", exitResult(3))
 		synctest.Wait()
 		u := a.last()
 		if u.ClientStatus != structs.AllocFailed || !isClosed(r.Unwound()) {
@@ -147,16 +147,16 @@ func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
 			[]string{"Received", "Started", "Terminated", "Restarting", "Started", "Terminated", "Not Restarting"})
 		equal(t, "events of its sibling", eventsOf(u.TaskStates["side"]),
 			[]string{"Received", "Started", "Sibling Task Failed", "Killing", "Killed"})
-		if len(w.machine.Held()) > 0 {
-			t.Errorf("held: %v", w.machine.Held())
+		if len(fx.machine.Held()) > 0 {
+			t.Errorf("held: %v", fx.machine.Held())
 		}
 	})
 }
 
 func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		alloc := testAlloc("follower", "leader")
 		g := alloc.Job.TaskGroups[0]
@@ -169,17 +169,17 @@ func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 		r.Stop("enough")
 		time.Sleep(12 * time.Second)
 		synctest.Wait()
-		if got := w.machine.Running(); len(got) != 2 {
+		if got := fx.machine.Running(); len(got) != 2 {
 			t.Errorf("running before the delays are over: %v", got)
 		}
 		<-r.Unwound()
 		if took := time.Since(begin); took != 13*time.Second {
 			t.Errorf("took %s, want 13s", took)
 		}
-		log := w.machine.Log()
+		log := fx.machine.Log()
 		equal(t, "order", log[2:], []string{"stop alloc1/leader", "destroy alloc1/leader", "stop alloc1/follower",
 			"destroy alloc1/follower"})
-		if got := w.machine.Task("alloc1/leader"); got.Signal != "SIGINT" || got.Timeout != 7*time.Second {
+		if got := fx.machine.Task("alloc1/leader"); got.Signal != "SIGINT" || got.Timeout != 7*time.Second {
 			t.Errorf("signal %s, timeout %s", got.Signal, got.Timeout)
 		}
 		if u := a.last(); u.ClientStatus != structs.AllocComplete {
@@ -190,18 +190,18 @@ func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 
 func TestRunner_StopEndsTheWaitForARestart(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		w.machine.Exit("alloc1/web", exitResult(1))
+		fx.machine.Exit("alloc1/web", exitResult(1))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		r.Stop("enough")
 		synctest.Wait()
 		if u := a.last(); u.ClientStatus != structs.AllocComplete || !isClosed(r.Unwound()) ||
-			w.machine.Task("alloc1/web").Starts != 1 {
+			fx.machine.Task("alloc1/web").Starts != 1 {
 			t.Errorf("status %s", u.ClientStatus)
 		}
 	})
@@ -209,14 +209,14 @@ func TestRunner_StopEndsTheWaitForARestart(t *testing.T) {
 
 func TestRunner_TheLeadersEndEndsTheOthers(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		alloc := asBatch(testAlloc("main", "side"))
 		alloc.Job.TaskGroups[0].Tasks[0].Leader = true
 		r := a.new(alloc)
 		synctest.Wait()
-		w.machine.Exit("alloc1/main", ok)
+		fx.machine.Exit("alloc1/main", ok)
 		<-r.Unwound()
 		equal(t, "events", eventsOf(a.last().TaskStates["side"]), []string{"Received", "Started",
 			"Leader Task Dead", "Killing", "Killed"})
@@ -229,8 +229,8 @@ func TestRunner_TheLeadersEndEndsTheOthers(t *testing.T) {
 // A plugin is a service: its supervisor has it restarted under the task's restart policy.
 func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		a.new(testAlloc("web"))
 		synctest.Wait()
@@ -244,24 +244,24 @@ func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 		equal(t, "events", eventsOf(a.last().TaskStates["web"]), []string{"Received", "Started",
 			"Plugin became healthy",
 			"Restart Signaled", "Terminated", "Restarting", "Started"})
-		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web",
+		equal(t, "hooks", fx.logged(), []string{"up a", "up b", "up web", "started web",
 			"stopped (process ended) web", "up web", "started web"})
 	})
 }
 
 func TestTask_DropsARestartRequestOfAnEndedProcess(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		w.machine.Exit("alloc1/web", exitResult(1))
+		fx.machine.Exit("alloc1/web", exitResult(1))
 		synctest.Wait()
 		r.tasks[0].Restart("too late")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		got := w.machine.Task("alloc1/web")
+		got := fx.machine.Task("alloc1/web")
 		if got.Starts != 2 || got.Result != nil {
 			t.Errorf("%d starts, %v", got.Starts, got.Result)
 		}
@@ -271,7 +271,7 @@ func TestTask_DropsARestartRequestOfAnEndedProcess(t *testing.T) {
 func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		break_ func(w *fixture, alloc *structs.Allocation)
+		break_ func(fx *fixture, alloc *structs.Allocation)
 		starts int
 		events []string
 	}{
@@ -284,33 +284,33 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 		{"a user that is denied",
 			func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].User = "${NOMAD_TASK_NAME}" },
 			0, []string{"Received", "Setup Failure", "Not Restarting"}},
-		{"a start that fails", func(w *fixture, _ *structs.Allocation) {
-			w.machine.Before = func(p string) error {
+		{"a start that fails", func(fx *fixture, _ *structs.Allocation) {
+			fx.machine.Before = func(p string) error {
 				if strings.HasPrefix(p, "start") {
 					return errors.New("no memory")
 				}
 				return nil
 			}
 		}, 0, []string{"Received", "Driver Failure", "Restarting", "Driver Failure", "Not Restarting"}},
-		{"a hook that fails once", func(w *fixture, _ *structs.Allocation) { w.failTimes("up web", 1) },
+		{"a hook that fails once", func(fx *fixture, _ *structs.Allocation) { fx.failTimes("up web", 1) },
 			1, []string{"Received", "Task hook failed", "Restarting", "Started"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {
-				w := newFixture(t)
-				a := w.agent()
+				fx := newFixture(t)
+				a := fx.agent()
 				defer a.stop()
 				alloc := testAlloc("web")
-				tc.break_(w, alloc)
+				tc.break_(fx, alloc)
 				r := a.new(alloc)
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				equal(t, "events", eventsOf(a.last().TaskStates["web"]), tc.events)
-				if got := w.machine.Task("alloc1/web").Starts; got != tc.starts {
+				if got := fx.machine.Task("alloc1/web").Starts; got != tc.starts {
 					t.Errorf("%d starts, want %d", got, tc.starts)
 				}
-				if tc.starts == 0 && (!isClosed(r.Unwound()) || len(w.up) > 0) {
-					t.Errorf("unwound %v, up %v", isClosed(r.Unwound()), w.up)
+				if tc.starts == 0 && (!isClosed(r.Unwound()) || len(fx.up) > 0) {
+					t.Errorf("unwound %v, up %v", isClosed(r.Unwound()), fx.up)
 				}
 			})
 		})
@@ -319,13 +319,13 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 
 func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		tries := 0
-		w.machine.Before = func(p string) error {
+		fx.machine.Before = func(p string) error {
 			if p == "destroy alloc1/web" {
 				if tries++; tries <= 3 {
 					return errors.New("busy")
@@ -333,10 +333,10 @@ func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 			}
 			return nil
 		}
-		w.machine.Exit("alloc1/web", exitResult(1))
+		fx.machine.Exit("alloc1/web", exitResult(1))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		equal(t, "driver", w.machine.Log(),
+		equal(t, "driver", fx.machine.Log(),
 			[]string{"start alloc1/web", "destroy alloc1/web", "start alloc1/web"})
 		if tries != 4 {
 			t.Errorf("%d tries to destroy", tries)
@@ -346,8 +346,8 @@ func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 
 func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
@@ -358,13 +358,13 @@ func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := w.machine.Task("alloc1/web"); got.Starts != 1 || r.Alloc().AllocModifyIndex != 5 {
+		if got := fx.machine.Task("alloc1/web"); got.Starts != 1 || r.Alloc().AllocModifyIndex != 5 {
 			t.Errorf("%d starts at index %d", got.Starts, r.Alloc().AllocModifyIndex)
 		}
-		w.machine.Exit("alloc1/web", exitResult(1))
+		fx.machine.Exit("alloc1/web", exitResult(1))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := w.machine.Task("alloc1/web"); got.Starts != 2 || got.Config.Config["command"] != "new web" {
+		if got := fx.machine.Task("alloc1/web"); got.Starts != 2 || got.Config.Config["command"] != "new web" {
 			t.Errorf("the next start: got %d, %v", got.Starts, got.Config.Config)
 		}
 	})
@@ -372,8 +372,8 @@ func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 
 func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		a.allocs[0].setup = func(env *hook.AllocEnv) {
 			env.SetVolume("data", hook.VolumeMount{HostPath: "/host/data"})
@@ -394,7 +394,7 @@ func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 			{HostPath: "/host/ro", TaskPath: "/ro", ReadOnly: true},
 			{HostPath: "/host/disk", TaskPath: "/dev/disk0", Device: true},
 		}
-		cfg := w.machine.Task("alloc1/web").Config
+		cfg := fx.machine.Task("alloc1/web").Config
 		if !slices.Equal(cfg.Mounts, want) {
 			t.Errorf("mounts:\n got %+v\nwant %+v", cfg.Mounts, want)
 		}
@@ -406,8 +406,8 @@ func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 
 func TestVolumeMounts_FailWithoutTheirVolume(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		alloc := testAlloc("web")
 		alloc.Job.TaskGroups[0].Tasks[0].VolumeMounts = []*structs.VolumeMount{{Volume: "nope", Destination: "/x"}}
@@ -442,8 +442,8 @@ func TestDirs_AreNotRemovedThroughAMount(t *testing.T) {
 
 func TestRunner_DescribesAPendingAllocationByItsProgress(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		a.allocs[0].block = true
 		r := a.new(testAlloc("web"))

@@ -14,13 +14,13 @@ import (
 // connection to the servers must not act before their orders.
 func TestRestore_StopsBeforeItContinues(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
 		a.stop()
-		w.machine.Reboot()
-		b := w.agent()
+		fx.machine.Reboot()
+		b := fx.agent()
 		defer b.stop()
 		saved, err := Saved(b.db)
 		if err != nil || len(saved) != 1 {
@@ -60,22 +60,22 @@ func (lateContext) Err() error { return context.Canceled }
 
 func TestHooks_KnowThatTheAgentStops(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		defer a.stop()
 		r, err := New(a.deps, testAlloc("web"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.tasks[0].startHooks(lateContext{a.ctx})()
-		equal(t, "hooks", w.logged(), []string{"started web", "stopped (agent stops) web"})
+		equal(t, "hooks", fx.logged(), []string{"started web", "stopped (agent stops) web"})
 	})
 }
 
 func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newFixture(t)
-		a := w.agent()
+		fx := newFixture(t)
+		a := fx.agent()
 		alloc := testAlloc("lead", "side")
 		alloc.Job.TaskGroups[0].Tasks[0].Leader = true
 		a.new(alloc)
@@ -83,14 +83,14 @@ func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 		a.stop()
 		var stubborn atomic.Bool
 		stubborn.Store(true)
-		w.machine.Before = func(p string) error {
+		fx.machine.Before = func(p string) error {
 			if p == "stop alloc1/lead" && stubborn.Load() {
 				return errors.New("it does not listen")
 			}
 			return nil
 		}
-		w.machine.Exit("alloc1/side", exitResult(1))
-		b := w.agent()
+		fx.machine.Exit("alloc1/side", exitResult(1))
+		b := fx.agent()
 		defer b.stop()
 		r := b.restore()[0]
 		time.Sleep(time.Minute)
@@ -98,13 +98,13 @@ func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 		close(b.contacted)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := w.machine.Running(); !slices.Equal(got, []string{"alloc1/lead"}) ||
-			w.machine.Task("alloc1/side").Starts != 1 {
-			t.Errorf("running %v, the other task was started %d times", got, w.machine.Task("alloc1/side").Starts)
+		if got := fx.machine.Running(); !slices.Equal(got, []string{"alloc1/lead"}) ||
+			fx.machine.Task("alloc1/side").Starts != 1 {
+			t.Errorf("running %v, the other task was started %d times", got, fx.machine.Task("alloc1/side").Starts)
 		}
 		stubborn.Store(false)
 		<-r.Ended()
-		if got := w.machine.Held(); len(got) > 0 {
+		if got := fx.machine.Held(); len(got) > 0 {
 			t.Errorf("held %v", got)
 		}
 	})
