@@ -75,7 +75,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// listen serves the plane's methods on loopback until the end of the test.
+// listen serves the methods of the fake servers on loopback until the end of the test.
 func (p *fakeServers) listen(t *testing.T) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,7 +124,7 @@ func (m *machine) until(condition string, cond func() bool) {
 	waitUntil(m.t, condition, cond)
 }
 
-// waitUntil waits for a condition; it fails the test when that takes too long.
+// waitUntil waits for a condition. It fails the test if that takes too long.
 func waitUntil(t *testing.T, condition string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -234,7 +234,7 @@ func processesOf(t *testing.T, text string) (pids []string) {
 func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	m := newMachine(t)
 	m.start()
-	// Each start appends a line. The pulse shows that the process lives.
+	// Each start appends a line. The pulse file shows that the process runs.
 	marker := "marker-" + structs.NewID() // in the command line of the task's processes
 	m.servers.place(execAlloc("a1", `: `+marker+
 		`; echo start $NOMAD_ALLOC_ID >> /alloc/data/starts; while :; do date +%s%N > ${BERTH_TASK_DIR}/pulse; sleep 0.05; done`))

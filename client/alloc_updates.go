@@ -88,7 +88,7 @@ func (u *allocUpdates) isAcked(a *structs.AllocClientUpdate) bool {
 	return u.ackedEnds[a.ID] && !newer
 }
 
-// forgetAlloc drops the states of an allocation that is gone.
+// forgetAlloc deletes the states of a removed allocation.
 func (u *allocUpdates) forgetAlloc(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

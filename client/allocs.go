@@ -33,7 +33,7 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 }
 
 // restoreAllocs starts the runners of the allocations in the store. Allocations that run plugins come first,
-// and it waits until their tasks were looked for: the others may need them.
+// and it waits until their runners have searched for their tasks: the others may need the plugins.
 func (c *Client) restoreAllocs(ctx context.Context) {
 	allocs, err := allocrunner.Saved(c.db)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Client) startRunner(r *allocrunner.Runner) {
 	})
 }
 
-// runAllocs keeps the allocations of this node as the servers want them.
+// runAllocs runs, updates and removes the allocations of this node as the servers demand.
 func (c *Client) runAllocs(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
 		return
@@ -171,7 +171,7 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 }
 
 // applyWanted compares this node's allocations with the servers' list. It fetches and applies new and changed
-// ones and destroys those that the servers no longer know. After an error the caller repeats it as a whole.
+// ones and destroys those that the servers no longer know. After an error the caller repeats the whole call.
 func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) error {
 	c.mu.Lock()
 	var fetch []string

@@ -33,7 +33,7 @@ func (c *Client) runClaims(ctx context.Context) {
 }
 
 // checkClaims ends the allocations that hold volumes here without a claim. It reads the volume store before
-// and after its call to the servers: a volume that came or went in between has its claim.
+// and after its call to the servers: a volume that was mounted or released in between has its claim.
 func (c *Client) checkClaims(ctx context.Context) error {
 	before := c.heldClaims()
 	if len(before) == 0 {

@@ -87,9 +87,9 @@ type Subsystems struct {
 // Deps are the agent's dependencies. The zero value makes a real agent without a log.
 type Deps struct {
 	Logger hclog.Logger
-	// Pool reaches the servers; nil makes an rpc.Pool over which they can call the node back.
+	// Pool reaches the servers. Nil makes an rpc.Pool over which they can call the node back.
 	Pool servers.Pool
-	// Build makes the subsystems; nil makes the real ones.
+	// Build makes the subsystems. Nil makes the real ones.
 	Build func(Parts) (*Subsystems, error)
 }
 
@@ -426,7 +426,7 @@ func runsPlugin(alloc *structs.Allocation) bool {
 	return g != nil && len(g.Plugins()) > 0
 }
 
-// firstFingerprint waits until the runners have looked for the tasks of an earlier agent, and until the
+// firstFingerprint waits until the runners have searched for the tasks of an earlier agent, and until the
 // drivers and the plugins that already ran have been fingerprinted once. FirstFingerprintTimeout bounds it.
 func (c *Client) firstFingerprint(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.FirstFingerprintTimeout)

@@ -380,7 +380,7 @@ func TestShutdown_IsBoundedDespiteAFailingHook(t *testing.T) {
 	})
 }
 
-// stuckHook never goes down.
+// stuckHook has a Down that always fails.
 type stuckHook struct{}
 
 func (stuckHook) Name() string                             { return "stuck" }
@@ -443,7 +443,7 @@ func TestLoadIdentity_MakesItOnceAndKeepsItSecret(t *testing.T) {
 				t.Errorf("%s holds %q: %v", name, text, err)
 			}
 		}
-		if err := os.Remove(path); err != nil { // as the error says
+		if err := os.Remove(path); err != nil { // as the error demands
 			t.Fatal(err)
 		}
 		if b, err := loadIdentity(db, dir, ""); err != nil || a != b {

@@ -6,7 +6,7 @@
 //
 //   - Allocations outlive the agent. The node's store (one bbolt file) has everything an agent needs to
 //     continue with them. The agent writes a record before an action and a mark after it.
-//   - A node registers when it is complete: the agent first looks for running tasks, then waits a bounded
+//   - A node registers when it is complete: the agent first searches for running tasks, then waits a bounded
 //     time for one fingerprint of each driver and each running plugin.
 //   - Until the servers have sent the allocations of the node once (ServersContacted), the agent starts
 //     no tasks and reports no states.

@@ -33,7 +33,7 @@ type fakeServers struct {
 	session  *rpc.Session // of the node, from its last heartbeat
 	firstCSI []int        // healthy plugin instances in each registration
 
-	unaccounted bool // the answer to each heartbeat says so
+	unaccounted bool // in the answer to each heartbeat
 	restores    int  // how often it went back to an older state
 	deaf        bool // blocking queries do not see that
 	rotates     bool // each heartbeat gets another leader
@@ -44,7 +44,7 @@ type fakeServers struct {
 	lose map[string]bool                // the answers of these methods
 }
 
-// call is one request as it came.
+// call is one received request.
 type call struct {
 	addr, method string
 	at           time.Time
@@ -215,7 +215,7 @@ func (p *fakeServers) updateAllocs(_ context.Context, r *structs.AllocsClientUpd
 	return &structs.Empty{}, nil
 }
 
-// place puts or replaces allocations; each edit gets a copy.
+// place adds or replaces allocations. It stores copies.
 func (p *fakeServers) place(allocs ...*structs.Allocation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -251,7 +251,7 @@ func (p *fakeServers) restore(saved *fakeServers) {
 	p.wake()
 }
 
-// stopAlloc has the servers want an allocation stopped.
+// stopAlloc marks an allocation as to be stopped.
 func (p *fakeServers) stopAlloc(id string) {
 	p.mu.Lock()
 	a := p.allocs[id].Copy()
@@ -294,7 +294,7 @@ func (p *fakeServers) called(method string) []call {
 	})
 }
 
-// do changes the plane's fields.
+// do changes the fields under the lock.
 func (p *fakeServers) do(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -184,14 +184,14 @@ func (r *fixture) run() {
 	synctest.Wait()
 }
 
-// stop ends the agent's life; its tasks run on.
+// stop ends the agent. Its tasks run on.
 func (r *fixture) stop() {
 	r.cancel()
 	<-r.done
 	r.machine.Forget()
 }
 
-// pass lets time pass until all is quiet.
+// pass sleeps, and then waits until all goroutines are blocked.
 func (r *fixture) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -20,7 +20,7 @@ const (
 	minBeatTimeout = time.Second // of one heartbeat, however short the lease is
 )
 
-// serverRetry paces attempts to reach the servers; leaseRetry those that the lease depends on.
+// serverRetry paces attempts to reach the servers. leaseRetry paces those on which the lease depends.
 var (
 	serverRetry = backoff.Backoff{
 		Min: 250 * time.Millisecond,

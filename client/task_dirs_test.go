@@ -23,8 +23,9 @@ func ownerOf(t *testing.T, path string) string {
 	return fmt.Sprintf("%d:%d %o", st.Uid, st.Gid, st.Mode&0o7777)
 }
 
-// spyingAlloc is a group of two tasks of different users with one group. The first has a secret file and changes
-// the mode of its local directory. The second writes to the shared directory what it can see of these.
+// spyingAlloc is a group of two tasks of different users with one group. The first has a secret file and
+// changes the mode of its local directory. The second lists in the shared directory the parts of these that
+// it can see.
 func spyingAlloc(driver string) *structs.Allocation {
 	const wait = "; while :; do sleep 0.1; done"
 	a := execAlloc("a1", `cd $NOMAD_TASK_DIR && echo public > file && chmod 750 . &&

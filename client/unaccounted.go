@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// Servers that were restored from a snapshot do not know what happened since. They answer heartbeats with
+// Servers that were restored from a snapshot do not know the later changes. They answer heartbeats with
 // Unaccounted until this node has reported its volumes. The node then
 //
 //   - registers again, with all its plugin instances;

@@ -132,7 +132,7 @@ func TestRestore_ANodeReportsAfterEarlierAnswersExpire(t *testing.T) {
 		startHolding(r, "a1")
 		defer r.stop()
 		restored := time.Now()
-		r.servers.do(func() { r.servers.rotates = true }) // it comes again at once
+		r.servers.do(func() { r.servers.rotates = true }) // the node registers again at once
 		r.servers.restore(r.servers.save())
 		r.pass(reportLimit)
 		var unaccounted, reported time.Time

@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 )
 
-// textOf is a string of so many bytes.
+// textOf returns a string of the given length.
 func textOf(bytes int) string { return strings.Repeat("x", bytes) }
 
 func volumeList(n, each int) *spec.ListVolumesResponse {

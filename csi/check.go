@@ -11,8 +11,8 @@ import (
 )
 
 // Requests keep to the size limits of the specification. Answers may exceed them where real plugins do: IDs
-// that are whole resource paths are passed back byte for byte, and only absurd ones are refused. The limits
-// are in structs/limits.go.
+// that are whole resource paths are passed back byte for byte, and only IDs of an extreme length are
+// rejected. The limits are in structs/limits.go.
 
 // idFault describes the fault of an ID in an answer, "" for none.
 func idFault(id string, limit int) string {
@@ -53,7 +53,7 @@ func capacityFault(r structs.CSICapacityRange) string {
 	return ""
 }
 
-// rangeFault describes how the size of a volume misses the requested range; size 0 is "not known".
+// rangeFault describes how the size of a volume misses the requested range. A size of 0 is unknown.
 func rangeFault(size int64, r structs.CSICapacityRange) string {
 	switch {
 	case size < 0:

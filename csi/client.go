@@ -117,7 +117,7 @@ func Dial(endpoint string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connection; calls in flight fail with a timeout error (their outcome is unknown).
+// Close ends the connection. Calls in flight fail with a timeout error, because their outcome is unknown.
 func (c *Client) Close() error {
 	return c.conn.Close()
 }

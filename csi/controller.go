@@ -99,7 +99,7 @@ func (c *Client) topologyRequirement(
 	return req, nil
 }
 
-// DeleteVolume deletes a volume; one that does not exist is deleted already.
+// DeleteVolume deletes a volume. A volume that does not exist is no error.
 func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteRequest) error {
 	const rpc = "DeleteVolume"
 	err := c.checkRequest(rpc,
@@ -173,7 +173,7 @@ func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.Cli
 	return err
 }
 
-// ValidateVolumeCapabilities checks whether an existing volume supports the capabilities; nil means yes. It
+// ValidateVolumeCapabilities checks whether an existing volume supports the capabilities. Nil means yes. It
 // compares the confirmed capabilities with the requested ones, because an old plugin confirms fields that it
 // does not know.
 func (c *Client) ValidateVolumeCapabilities(
@@ -231,7 +231,7 @@ func unconfirmedPart(
 	return ""
 }
 
-// confirms looks for a capability among the confirmed ones by access mode and type; a file-system type
+// confirms searches the confirmed capabilities for one with the same access mode and type. A file-system type
 // and mount flags that the plugin left out of its answer count as confirmed.
 func confirms(list []*spec.VolumeCapability, want *spec.VolumeCapability) bool {
 	for _, got := range list {

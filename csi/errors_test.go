@@ -183,7 +183,7 @@ func TestDuty_C4_C6_ATimeoutIsNotFinal(t *testing.T) {
 	release := p.Hang("DeleteVolume")
 	defer release()
 	err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
-	// The deadline travels with the call: the plugin may notice it first and answer that its caller has gone.
+	// The deadline travels with the call: the plugin may notice it first and answer Canceled.
 	code := csi.Code(err)
 	if !structs.IsKind(err, structs.KindTimeout) || (code != "DeadlineExceeded" && code != "Canceled") ||
 		csi.Final(err) {

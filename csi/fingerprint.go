@@ -142,7 +142,7 @@ func (c *Client) hasTopology(ctx context.Context) (bool, error) {
 	return caps.Topology, nil
 }
 
-// ControllerCapabilities queries the controller's capabilities. The client remembers the answer: later calls
+// ControllerCapabilities queries the controller's capabilities. The client keeps the answer: later calls
 // leave out fields for capabilities that are missing.
 func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIControllerInfo, error) {
 	resp, err := call(ctx, c,
@@ -204,8 +204,8 @@ func (c *Client) controllerHas(ctx context.Context) (*structs.CSIControllerInfo,
 	return c.ControllerCapabilities(ctx)
 }
 
-// queryNode queries the node half's capabilities; ID, MaxVolumes and AccessibleTopology stay empty. The
-// client remembers the answer.
+// queryNode queries the node half's capabilities. ID, MaxVolumes and AccessibleTopology stay empty. The
+// client keeps the answer.
 func (c *Client) queryNode(ctx context.Context) (learned, error) {
 	resp, err := call(ctx, c,
 		"NodeGetCapabilities", c.node.NodeGetCapabilities,

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// stranger is a user of the machine without tasks: nobody, on most machines.
+// stranger is a user of the machine without tasks. On most machines its name is nobody.
 var stranger = &syscall.Credential{Uid: 65534, Gid: 65534}
 
 // runAs runs a program as a user.

@@ -76,7 +76,7 @@ func (fx *fixture) logged() []string {
 	return slices.Clone(fx.log)
 }
 
-// failTimes makes a point of the world fail n times.
+// failTimes makes a step of a hook fail n times.
 func (fx *fixture) failTimes(point string, n int) {
 	fx.fail[point] = func() error {
 		if n--; n >= 0 {
@@ -149,7 +149,7 @@ func (h taskHook) Stopped() {
 	h.fx.note("stopped (" + why + ") " + h.name)
 }
 
-// agent is one life of an agent in a world.
+// agent is one agent on the machine of a fixture.
 type agent struct {
 	fx        *fixture
 	deps      Deps
@@ -248,7 +248,7 @@ func (a *agent) restore() []*Runner {
 	return all
 }
 
-// stop ends the agent's life; its tasks run on.
+// stop ends the agent. Its tasks run on.
 func (a *agent) stop() {
 	a.cancel()
 	a.wg.Wait()

@@ -52,7 +52,7 @@ func TestDirs_RefuseALinkInPlaceOfADirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := makeDirs(root, g); err == nil {
-			t.Error("the volume has not turned read-only")
+			t.Error("makeDirs accepted something other than a directory")
 		}
 	}
 	info, err := os.Stat(host)

@@ -92,8 +92,8 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	if err := t.hooks.up(ctx); err != nil {
 		return nil, structs.TaskEventHookFailed, err
 	}
-	// Hooks add to the environment (for example a plugin's socket); the driver's config may refer to their
-	// variables.
+	// Hooks add variables to the environment, for example a plugin's socket. The driver's config may refer to
+	// them.
 	cfg.Config = variables(cfg.Env).expandMap(cfg.Config)
 	d, err := t.r.deps.Drivers.Driver(t.env.Task.Driver)
 	if err == nil {

@@ -42,8 +42,7 @@ var (
 	taskTable  = store.NewTable[taskRecord]("alloc_tasks")
 )
 
-// Saved lists the allocations in the store, as Restore wants them. With an error it holds those that
-// could be read.
+// Saved lists the allocations in the store, for Restore. With an error the list has the readable ones.
 func Saved(db *store.DB) ([]*structs.Allocation, error) {
 	records, err := allocTable.All(db, "")
 	allocs := make([]*structs.Allocation, 0, len(records))

@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// history is the memory of the restart policy: the begin of the current interval and its restarts.
+// history has the begin of the current interval of the restart policy, and the restarts within it.
 type history struct {
 	Since time.Time
 	Count int

@@ -28,7 +28,7 @@ type Deps struct {
 	Dir     string // holds one directory per allocation
 	Region  string
 	Drivers Drivers
-	Node    func() *structs.Node // as it is now; not to be changed
+	Node    func() *structs.Node // the current row; the caller must not change it
 	// DeniedUsers are the users that no task may run as.
 	DeniedUsers []string
 	// AllocHooks and TaskHooks make an allocation's hooks and a task's, in the order of their Ups.
@@ -158,7 +158,7 @@ func (r *Runner) Unwound() <-chan struct{} { return r.unwound }
 // Ended is closed when Run has returned.
 func (r *Runner) Ended() <-chan struct{} { return r.ended }
 
-// Update applies a new version from the servers. It stops an allocation that they want stopped; any other
+// Update applies a new version from the servers. It stops an allocation that they have stopped. Any other
 // change takes effect at the next start of a task. With an error it has applied nothing.
 func (r *Runner) Update(alloc *structs.Allocation) error {
 	err := r.saveRecord(func(rec *allocRecord) {
@@ -228,7 +228,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	return u
 }
 
-// SetProgress sets the reason for which the set-up of the allocation waits; "" if it does not wait.
+// SetProgress sets the reason for which the set-up of the allocation waits, "" if it does not wait.
 func (r *Runner) SetProgress(reason string) {
 	r.mu.Lock()
 	same := r.progress == reason

@@ -67,7 +67,7 @@ func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 		defer a.stop()
 		a.allocs = append(a.allocs, &testHook{fx: fx, name: "c"})
 		fx.failTimes("up b", 1)
-		fx.failTimes("down b", 2) // past which a goes down all the same
+		fx.failTimes("down b", 2) // a's Down is called in spite of that
 		r := a.new(testAlloc("web", "side"))
 		synctest.Wait()
 		u := a.last()

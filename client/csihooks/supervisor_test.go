@@ -19,7 +19,7 @@ import (
 	"berth/structs"
 )
 
-// fakeControl records what a hook does to its task.
+// fakeControl records the events and restarts of a hook.
 type fakeControl struct {
 	events   chan *structs.TaskEvent
 	restarts chan string
@@ -90,7 +90,7 @@ func (r *fixture) supervisor(
 	}
 }
 
-// startPlugin is the plugin's process, listening where the hook wants it.
+// startPlugin starts the plugin's process, which listens on the hook's socket.
 func startPlugin(t *testing.T, s *supervisor) *csitest.Plugin {
 	t.Helper()
 	p, err := csitest.New(csitest.Config{

@@ -28,12 +28,12 @@ type VolumesConfig struct {
 	Logger  hclog.Logger
 	// Progress, if not nil, takes the reason for which an allocation waits, "" once it does not wait.
 	Progress func(allocID, reason string)
-	// RetryMin and RetryMax pace calls to the servers; 250 ms, growing to 15 s.
+	// RetryMin and RetryMax bound the delay between calls of the servers: 250 ms and 15 s.
 	RetryMin, RetryMax time.Duration
 	// ConfirmAfter is the greatest age of a claim's answer with which the node calls the plugin: 1 s. The
 	// servers may have released the claim while the node waited for something else.
 	ConfirmAfter time.Duration
-	// Now is the clock that measures this age; nil is time.Now.
+	// Now is the clock that measures this age. Nil means time.Now.
 	Now func() time.Time
 }
 
@@ -411,8 +411,8 @@ func (h *volumes) reportExpansion(
 	}
 }
 
-// Down unmounts the volumes, each in spite of the others' errors. It then releases the claims of the volumes
-// of which nothing is left on this node.
+// Down unmounts each volume, also if another one fails. It then releases the claims of the volumes of which
+// nothing is left on this node.
 func (h *volumes) Down(ctx context.Context) error {
 	keys, err := h.Volumes.ForAlloc(h.alloc.ID)
 	errs := []error{err}

@@ -145,7 +145,7 @@ func TestVolumes_RetryWhileTheServersAreAway(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "releasing the claims: no leader") {
 		t.Errorf("got %v", err)
 	}
-	r.crash() // the runner of the next agent takes it down again
+	r.crash() // the runner of the next agent calls Down again
 	r.boot()
 	must(t, r.volumes(e).Down(r.ctx()))
 	r.clean()
@@ -239,8 +239,9 @@ func TestDown_ReportsAFileSystemThatTurnedReadOnly(t *testing.T) {
 			r.boot()
 			must(t, r.volumes(e).Down(r.ctx()))
 			want := c.before != c.after
-			if reported := r.servers.readOnly; want != (len(reported) == 1) || want && (reported[0].VolumeID != "data" ||
-				reported[0].AllocID != "a1") {
+			reported := r.servers.readOnly
+			if want != (len(reported) == 1) ||
+				want && (reported[0].VolumeID != "data" || reported[0].AllocID != "a1") {
 				t.Errorf("got the read-only volumes %v", reported)
 			}
 			r.clean()

@@ -193,7 +193,7 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 
 // dropCalls drops the record of an answered call. A success also settles the calls that it repeated: an
 // instance resumes the earlier call, or rejects the repeat while the earlier call is in progress (CSI spec,
-// "Timeouts", "Concurrency"). Another instance knows nothing of it.
+// "Timeouts", "Concurrency"). Another instance does not know the earlier call.
 func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 	if !succeeded {
 		return callTable.Delete(m.cfg.DB, rec.key())

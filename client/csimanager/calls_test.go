@@ -11,7 +11,8 @@ import (
 	"berth/structs"
 )
 
-// answerAfterRelease makes an RPC of the plugin continue after its caller has gone, until release is called.
+// answerAfterRelease makes an RPC of the plugin continue after its caller has stopped waiting, until release
+// is called.
 func answerAfterRelease(t *testing.T, p *csitest.Plugin, rpc string) (release func()) {
 	gate, done := make(chan struct{}), make(chan struct{})
 	p.Script(rpc, func(context.Context, any) (any, error) {

@@ -8,8 +8,8 @@ import (
 	"berth/csi/csitest"
 )
 
-// The agent dies at each point between record, act and mark: with the record written and the plugin not yet
-// called, or with the call complete and the mark not yet written. The next agent must come to a clean end
+// The agent is killed at each point between record, act and mark: with the record written and the plugin not
+// yet called, or with the call complete and the mark not yet written. The next agent must come to a clean end
 // whether the allocation continues (Up, then Down) or not (only Down). It must not disturb another allocation
 // that uses the volume.
 func TestCrash_BetweenRecordActAndMark(t *testing.T) {
@@ -84,7 +84,7 @@ func checkKilledDuring(t *testing.T, rpc string, acted, again, shared bool) {
 	r.clean(p, "ext-data")
 }
 
-// The next agent's Reconcile alone brings the node to order when the allocation is gone as well.
+// If the allocation is removed as well, the next agent's Reconcile alone releases its volumes.
 func TestCrash_AndTheAllocationIsGone(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
 		r := newFixture(t)

@@ -35,7 +35,8 @@ type growth struct {
 	err      error
 }
 
-// expandFor fails only when it is cut short. A volume that the plugin does not grow is used as it is.
+// expandFor fails only if the context ends. If the plugin does not expand the volume, its user gets the old
+// size.
 func (w *volumeWork) expandFor(u *Use) error {
 	if u.ExpandBytes == 0 {
 		return nil
@@ -63,7 +64,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 			return 0, err
 		}
 	}
-	// A read-only publication may refuse to grow: a file system that is staged grows where it is staged.
+	// A read-only publication may not be expandable: a staged file system is expanded at its staging path.
 	req.VolumePath = req.StagingPath
 	if w.stage == nil || u.AttachmentMode != structs.CSIFileSystem {
 		req.VolumePath, err = w.pluginPath(w.publish.target())

@@ -62,7 +62,7 @@ func TestInventory_HasAVolumeFromClaimToRelease(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-// A volume that is staged and published without a user is mounted all the same.
+// A volume that is staged and published without a user is held.
 func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

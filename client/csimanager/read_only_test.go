@@ -44,7 +44,7 @@ func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
 	reader.ReadOnly = true
 	r.up(reader)
 	r.down(first)
-	// The reader came later: nothing but the stage shows that the file system could be written once.
+	// The reader was added later: only the stage record shows that the file system was writable.
 	_, err = r.v.Up(r.ctx(), second, nil)
 	if !structs.IsKind(err, structs.KindPrecondition) ||
 		!strings.Contains(err.Error(), "allocation a3") {

@@ -59,7 +59,7 @@ func (v *Volumes) ForAlloc(allocID string) ([]VolumeKey, error) {
 }
 
 // InUse lists the volumes of a plugin that allocations hold on this node. While there are any, the plugin
-// must not stop: nothing else can take them down.
+// must not stop: nothing else can release them.
 func (v *Volumes) InUse(pluginID string) ([]VolumeKey, error) {
 	return v.volumesWhere(func(p *publishRecord) bool {
 		return p.PluginID == pluginID && p.mayBePublished()

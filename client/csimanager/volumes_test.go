@@ -171,7 +171,7 @@ func TestDuty_K16_TheCountSurvivesTheAgent(t *testing.T) {
 	if m, ok, err := r.v.Published(a.VolumeKey, "a1"); err != nil || !ok || m.HostPath != ta {
 		t.Errorf("not recognised: %+v %v %v", m, ok, err)
 	}
-	r.up(a) // the running allocation's hook comes up again
+	r.up(a) // the hook of the running allocation calls Up again
 	if shortCalls(p) != "" || !r.mounted(ta) || !r.mounted(tb) {
 		t.Fatalf("the agent acted after the restart: %q", shortCalls(p))
 	}
@@ -212,7 +212,7 @@ func TestUp_AfterARebootStagesAndPublishesAgain(t *testing.T) {
 		r.crash()
 		r.boot()
 		lose()
-		must(t, r.registry.Retain(func(string) bool { return false })) // its process has gone too
+		must(t, r.registry.Retain(func(string) bool { return false })) // its process has ended too
 		p := r.plugin("ebs", "after "+name, nodeOnly)
 		if _, ok, err := r.v.Published(u.VolumeKey, u.AllocID); ok || err != nil {
 			t.Errorf("%s: taken for published: %v, %v", name, ok, err)

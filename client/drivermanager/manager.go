@@ -1,5 +1,5 @@
 // Package drivermanager holds a node's task drivers: the one list of them, their fingerprints, and the
-// look-up by name. Drivers are made once, at start; whether one can be used may change while it lives.
+// look-up by name. New makes the drivers once. A driver may become usable or unusable later.
 package drivermanager
 
 import (

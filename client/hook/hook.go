@@ -29,11 +29,11 @@ type Task interface {
 	Down(ctx context.Context) error
 }
 
-// Started is a Task that also acts while the process runs. Started is called after each start (also after a
-// re-attach) and must not block. Stopped ends all that Started began; it is called, and waited for, when the
-// process has ended and before the next Up or Down. It is also called when the agent stops and leaves the
-// process running: then, and only then, ctx has ended before, and the process keeps serving for the next
-// agent.
+// Started is a Task that also acts while the process runs. The runner calls Started after each start, also
+// after a re-attach. Started must not block. Stopped ends everything that Started began. The runner calls
+// Stopped, and waits for it, when the process has ended and before the next Up or Down. It also calls Stopped
+// when the agent stops and leaves the process running: then, and only then, ctx has ended before, and the
+// process keeps serving for the next agent.
 type Started interface {
 	Started(ctx context.Context, task Control)
 	Stopped()
@@ -76,8 +76,8 @@ func (e *AllocEnv) Volume(alias string) (VolumeMount, bool) {
 	return m, ok
 }
 
-// TaskEnv is shared by the hooks of one task. Hooks add to Config (mounts, environment) before the driver
-// sees it; Config is built again before each start.
+// TaskEnv is shared by the hooks of one task. Hooks add mounts and variables to Config before the driver gets
+// it. The runner builds Config again before each start.
 type TaskEnv struct {
 	*AllocEnv
 	Task   *structs.Task

@@ -4,7 +4,7 @@
 // Its rules:
 //
 //   - Only the mount table shows which paths are mounted. The package does not read a mounted file system,
-//     because one whose server has died never answers.
+//     because one whose server has failed never answers.
 //   - Nothing is removed recursively, and nothing is removed that has a mount on it or below it: a directory
 //     that is not empty stays, with any content.
 //   - A directory is made shared once, by a bind mount on itself, so that the host and other tasks see the

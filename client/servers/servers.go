@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// Pool calls a method at an address; rpc.Pool is one.
+// Pool calls a method at an address, as rpc.Pool does.
 type Pool interface {
 	Call(ctx context.Context, addr, method string, req, resp any) error
 }

@@ -30,7 +30,7 @@ type Table[T any] struct{ bucket string }
 // NewTable names a bucket. The name never changes.
 func NewTable[T any](bucket string) Table[T] { return Table[T]{bucket} }
 
-// Key joins parts into a key; parts hold no NUL, which separates them.
+// Key joins parts into a key. NUL separates them, so no part has one.
 func Key(parts ...string) string {
 	return strings.Join(parts, "\x00")
 }

@@ -28,8 +28,8 @@ type Config struct {
 	MaxVolumes int64
 	Topology   map[string]string // of the node; announces the topology service
 
-	// Capabilities by their names in the specification; nil means the usual ones (all that the in-memory
-	// volumes can do), an empty slice means none.
+	// Capabilities by their names in the specification. Nil means the usual ones, which the in-memory volumes
+	// support. An empty slice means none.
 	PluginCaps     []string
 	ControllerCaps []string
 	NodeCaps       []string
@@ -37,9 +37,9 @@ type Config struct {
 	// Mounts makes stage and publish bind a directory of the volume, so that there is something to see in
 	// the mount table. It needs root.
 	Mounts bool
-	// HostPath turns a path in the plugin's scope into one of this process; nil leaves it as it is.
+	// HostPath translates a path in the plugin's scope into one of this process. Nil changes nothing.
 	HostPath func(string) string
-	// SocketDir is where csi.sock is made; a short temporary directory by default.
+	// SocketDir is the directory of csi.sock. The default is a short temporary directory.
 	SocketDir string
 }
 

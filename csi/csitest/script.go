@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Func answers an RPC in place of the plugin; req and the answer are messages of the CSI specification.
+// Func answers an RPC in place of the plugin. req and the answer are messages of the CSI specification.
 type Func func(ctx context.Context, req any) (resp any, err error)
 
 // Call is one call that the plugin received, also if a script failed it.

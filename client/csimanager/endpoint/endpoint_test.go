@@ -372,7 +372,7 @@ func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 	must(t, r.m.Volumes().Down(t.Context(), use.VolumeKey, "a"))
 }
 
-// The server goes away while the plugin detaches: the attach that follows waits until the detach has ended.
+// The server disconnects while the plugin detaches: the attach that follows waits until the detach has ended.
 func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.AddVolume("x", 1)
