@@ -180,7 +180,8 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 	return resp, nil
 }
 
-func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
+// urlOf returns the URL of a request, in the namespace and region of the client if the query names no other.
+func (c *Client) urlOf(r request) string {
 	u := *c.base
 	for s := range strings.SplitSeq(r.route.Path[1:], "/") {
 		if s == "{id}" {
@@ -198,6 +199,10 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	setGiven(query, "region",
 		cmp.Or(query.Get("region"), c.cfg.Region))
 	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	var body io.Reader
 	switch b := r.body.(type) {
 	case nil:
@@ -211,7 +216,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 		body = bytes.NewReader(encoded)
 	}
 	method := r.route.method()
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	req, err := http.NewRequestWithContext(ctx, method, c.urlOf(r), body)
 	if err != nil {
 		return nil, structs.Invalidf("making the request: %w", err)
 	}

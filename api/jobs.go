@@ -76,8 +76,8 @@ type dialectOptions struct {
 	SecretID  json.RawMessage
 }
 
-// jobBody reads a body that has a job.
-func (c *call) jobBody() (*jobBody, error) {
+// readJobBody reads a body that has a job.
+func (c *call) readJobBody() (*jobBody, error) {
 	b := &jobBody{}
 	if err := c.decodeBody(b); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (c *call) jobBody() (*jobBody, error) {
 }
 
 func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
-	b, err := c.jobBody()
+	b, err := c.readJobBody()
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ type jobValidation struct {
 }
 
 func validateJob(c *call) (any, error) {
-	b, err := c.jobBody()
+	b, err := c.readJobBody()
 	if err != nil {
 		return nil, err
 	}

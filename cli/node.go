@@ -151,15 +151,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		"Eligibility", n.SchedulingEligibility,
 		"Resources", resources,
 	)
-	var drivers grid
-	for name, d := range sorted(n.Drivers) {
-		drivers.addRow(
-			name,
-			yesNo(d.Detected),
-			healthWord(d.Healthy),
-			healthText(d.Healthy, d.HealthDescription))
-	}
-	c.section("Drivers", "Driver|Detected|Health|Description", drivers)
+	printDrivers(c, n.Drivers)
 	pluginID := func(id string) string { return id }
 	instances := append(
 		instanceRows("node", n.CSINodePlugins, pluginID),
@@ -178,6 +170,18 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		c.section("Attributes", "Name|Value", rows)
 	}
 	return nil
+}
+
+func printDrivers(c *Call, drivers map[string]*structs.DriverInfo) {
+	var rows grid
+	for name, d := range sorted(drivers) {
+		rows.addRow(
+			name,
+			yesNo(d.Detected),
+			healthWord(d.Healthy),
+			healthText(d.Healthy, d.HealthDescription))
+	}
+	c.section("Drivers", "Driver|Detected|Health|Description", rows)
 }
 
 func printNodeAllocs(ctx context.Context, c *Call, id string) error {

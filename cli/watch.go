@@ -201,15 +201,9 @@ func (w *watch) awaitRunning(ctx context.Context, job *structs.Job) error {
 				strings.Compare(a.Name, b.Name),
 				strings.Compare(a.NodeName, b.NodeName))
 		})
-		good := 0
-		for _, a := range allocs {
-			ok, err := w.reportAlloc(ctx, job, a)
-			if err != nil {
-				return err
-			}
-			if ok {
-				good++
-			}
+		good, err := w.reportAllocs(ctx, job, allocs)
+		if err != nil {
+			return err
 		}
 		if good == len(allocs) && good >= requestedAllocs(job) {
 			healthy, err := w.pluginsHealthy(ctx, job, allocs)
@@ -254,6 +248,22 @@ func runningText(job *structs.Job, n int) string {
 	}
 	return fmt.Sprintf("Job %q: %s %s",
 		job.ID, plural(n, "allocation"), state)
+}
+
+// reportAllocs writes the changes of allocations and counts those with the requested state.
+func (w *watch) reportAllocs(ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub) (
+	good int, err error,
+) {
+	for _, a := range allocs {
+		ok, err := w.reportAlloc(ctx, job, a)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			good++
+		}
+	}
+	return good, nil
 }
 
 // reportAlloc writes the change of an allocation and reports whether the allocation has the requested state.
