@@ -121,14 +121,28 @@ func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
 	}
 }
 
-func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
+// stoppingCluster serves the stop of a job. allocations returns the allocations of the job at a read, the
+// first of which is 1.
+func stoppingCluster(
+	t *testing.T, allocations func(read int) ([]*structs.AllocListStub, error),
+) (addr string) {
+	t.Helper()
 	c := &apitest.Caller{}
-	reads := 0
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "db"}})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
-	type response = structs.AllocListResponse
-	apitest.On(c, structs.JobAllocations, func(context.Context, *structs.JobGetRequest) (*response, error) {
+	reads := 0
+	apitest.On(c, structs.JobAllocations, func(context.Context, *structs.JobGetRequest) (
+		*structs.AllocListResponse, error,
+	) {
 		reads++
+		found, err := allocations(reads)
+		return &structs.AllocListResponse{Allocations: found}, err
+	})
+	return serveAPI(t, c, fakeAgent(t.TempDir()))
+}
+
+func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
+	addr := stoppingCluster(t, func(read int) ([]*structs.AllocListStub, error) {
 		before := &structs.AllocListStub{
 			ID:           alloc1,
 			Name:         "db.g[0]",
@@ -139,12 +153,11 @@ func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 			Name:         "db.g[0]",
 			ClientStatus: structs.AllocRunning,
 		}
-		if reads > 1 {
+		if read > 1 {
 			now.ClientStatus = structs.AllocFailed
 		}
-		return &response{Allocations: []*structs.AllocListStub{before, now}}, nil
+		return []*structs.AllocListStub{before, now}, nil
 	})
-	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
 	code, out, errs := runLine(t, "job stop db -address "+addr)
 	if code != 0 ||
 		!strings.Contains(out, "a2a2a2a2 (db.g[0]) is failed") ||
@@ -224,19 +237,12 @@ func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
 }
 
 func TestJobStop_ContinuesAfterAnElection(t *testing.T) {
-	c := &apitest.Caller{}
-	reads := 0
-	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "db"}})
-	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
-	type response = structs.AllocListResponse
-	apitest.On(c, structs.JobAllocations, func(context.Context, *structs.JobGetRequest) (*response, error) {
-		reads++
-		if reads == 1 {
+	addr := stoppingCluster(t, func(read int) ([]*structs.AllocListStub, error) {
+		if read == 1 {
 			return nil, structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
 		}
-		return &response{}, nil
+		return nil, nil
 	})
-	addr := serveAPI(t, c, fakeAgent(t.TempDir()))
 	code, out, errs := runLine(t, "job stop db -address "+addr)
 	if code != 0 || !strings.Contains(out, `Job "db" has ended`) {
 		t.Errorf("got exit code %d: %q\n%s", code, errs, out)
