@@ -78,7 +78,9 @@ func command[P any](
 	options ...func(*CommandInfo),
 ) Command[P] {
 	info := &CommandInfo{ID: id, Name: name}
-	info.payload = func() any { return new(P) }
+	info.payload = func() any {
+		return new(P)
+	}
 	info.apply = func(tx *state.WriteTx, payload any) error {
 		return apply(tx, payload.(*P))
 	}
@@ -95,11 +97,15 @@ func register(c *CommandInfo) *CommandInfo {
 
 // batched is the option of the commands that nodes, the leader and the scheduler propose by the thousand. A
 // batch could carry every command, but operators propose few.
-func batched(c *CommandInfo) { c.Batched = true }
+func batched(c *CommandInfo) {
+	c.Batched = true
+}
 
 // since is the option of a command that a later version than the first introduced.
 func since(version int) func(*CommandInfo) {
-	return func(c *CommandInfo) { c.Since = version }
+	return func(c *CommandInfo) {
+		c.Since = version
+	}
 }
 
 // Version counts how often commands were added. Servers gossip their version. A server does not propose an
@@ -113,7 +119,9 @@ func Version() int {
 }
 
 // List describes all commands in the order of their declaration.
-func List() []*CommandInfo { return slices.Clone(commands) }
+func List() []*CommandInfo {
+	return slices.Clone(commands)
+}
 
 // unknown represents the commands that this version does not know.
 var unknown = &CommandInfo{Name: "an unknown command"}
@@ -169,7 +177,12 @@ type Proposer interface {
 
 // Propose executes a command on all servers. The error is that of the proposer or the result of the command.
 // A command whose result is an error has changed nothing.
-func Propose[P any](ctx context.Context, p Proposer, c Command[P], payload *P) (index uint64, err error) {
+func Propose[P any](
+	ctx context.Context,
+	p Proposer,
+	c Command[P],
+	payload *P,
+) (index uint64, err error) {
 	entry, err := c.Encode(payload)
 	if err != nil {
 		return 0, structs.Internalf("%w", err)

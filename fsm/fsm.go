@@ -74,7 +74,11 @@ func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
 }
 
 // applyOne applies an entry that is no batch. The answer is the result of the command.
-func applyOne(b *state.Batch, index uint64, entry []byte) (answer any, err error) {
+func applyOne(
+	b *state.Batch,
+	index uint64,
+	entry []byte,
+) (answer any, err error) {
 	name, apply, err := decodeEntry(entry)
 	if err != nil {
 		return nil, err
@@ -95,7 +99,8 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 // Restore replaces the state by that of a snapshot. It keeps the old state if it fails.
 func (f *FSM) Restore(r io.ReadCloser) error {
 	defer collectLess()()
-	if err := f.store.Load(r); err != nil {
+	err := f.store.Load(r)
+	if err != nil {
 		_ = r.Close() // the caller needs the first error
 		return fmt.Errorf("restoring the state: %w", err)
 	}
@@ -119,7 +124,8 @@ type snapshot struct{ tx *state.ReadTx }
 
 // Persist streams the state into the sink.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := s.tx.Save(sink); err != nil {
+	err := s.tx.Save(sink)
+	if err != nil {
 		_ = sink.Cancel() // the caller needs the first error
 		return fmt.Errorf("saving the state: %w", err)
 	}

@@ -124,7 +124,8 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			continue
 		}
 		old := Alloc(tx, u.ID)
-		if old == nil || p.NodeID != "" && old.NodeID != p.NodeID {
+		if old == nil ||
+			p.NodeID != "" && old.NodeID != p.NodeID {
 			continue
 		}
 		a := applyClientUpdate(old, u, p.Now)
@@ -147,10 +148,16 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 
 // applyClientUpdate returns the allocation in its reported state, or nil if nothing changed. An ended
 // allocation does not run again. A lost allocation may turn out to have ended in another way.
-func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, now int64) *structs.Allocation {
+func applyClientUpdate(
+	old *structs.Allocation,
+	u *structs.AllocClientUpdate,
+	now int64,
+) *structs.Allocation {
 	reported := structs.Allocation{ClientStatus: u.ClientStatus}
-	differs := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
-	endKnown := old.ClientStatus == structs.AllocLost && reported.ClientTerminal()
+	differs := u.ClientStatus != "" &&
+		u.ClientStatus != old.ClientStatus
+	endKnown := old.ClientStatus == structs.AllocLost &&
+		reported.ClientTerminal()
 	if u.ClientStatus == structs.AllocLost ||
 		(differs && old.ClientTerminal() && !endKnown) {
 		return nil

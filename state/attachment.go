@@ -95,16 +95,16 @@ const fewClaims = 64
 // volume if they are few, otherwise those of the node, which are no more than its allocations need.
 func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	granted := 0
-	all := 0
+	waiting := 0
 	for _, n := range classCounts(tx, a.Namespace, a.VolumeID) {
 		granted += n.Granted
-		all += n.Granted + n.Waiting
+		waiting += n.Waiting
 	}
 	candidates := ClaimsByNode(tx, a.NodeID)
 	switch {
 	case granted == 0:
 		return false
-	case all <= fewClaims:
+	case granted+waiting <= fewClaims:
 		candidates = claims.Scan(tx, a.Namespace, a.VolumeID)
 	}
 	for c := range candidates {
@@ -140,15 +140,15 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 	switch {
 	case p.Err != nil:
 		a.LastError = countFailure(a.LastError, p.Err)
-		attachments.Put(tx, a)
 	case p.Op == "attach":
 		a.State = structs.AttachmentAttached
 		a.PublishContext = p.PublishContext
 		a.LastError = nil
-		attachments.Put(tx, a)
 	default:
 		dropAttachment(tx, a, p.Now)
+		return nil
 	}
+	attachments.Put(tx, a)
 	return nil
 }
 

@@ -17,10 +17,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 		unblockKey(tx, structs.WakeNode(node))
 	}
 	old := unblocks.Get(tx, structs.WakeCapacity)
-	freed := structs.FreedNode{
-		Node: node,
-		At:   tx.Index,
-	}
+	freed := structs.FreedNode{Node: node, At: tx.Index}
 	n := len(old.Rooms)
 	if n > 0 && old.Rooms[n-1] == freed {
 		return
@@ -54,7 +51,8 @@ func unblockCapacity(tx *WriteTx, node string) {
 // have been others.
 func NodesFreedSince(tx Reader, index uint64) (nodes []string, known bool) {
 	w := unblocks.Get(tx, structs.WakeCapacity)
-	if w == nil || w.Forgotten == 0 || index < w.Forgotten {
+	if w == nil || w.Forgotten == 0 ||
+		index < w.Forgotten {
 		return nil, false
 	}
 	for _, r := range w.Rooms {

@@ -57,7 +57,11 @@ func (c *checker) want(ok bool, format string, args ...any) {
 }
 
 // wantCounts records a fault for each key whose stored number differs from the counted one.
-func wantCounts[N comparable](c *checker, subject string, counted, kept map[string]N) {
+func wantCounts[N comparable](
+	c *checker,
+	subject string,
+	counted, kept map[string]N,
+) {
 	keys := maps.Clone(counted)
 	maps.Copy(keys, kept)
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
@@ -126,9 +130,11 @@ func (c *checker) claims() {
 				"%s: it waits and has a grant index, or an end", subject)
 			continue
 		case structs.ClaimGranted:
-			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex,
+			c.want(cl.GrantIndex >= cl.CreateIndex &&
+				cl.GrantIndex <= cl.ModifyIndex,
 				"%s: grant index %d", subject, cl.GrantIndex)
-			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
+			c.want(a == nil ||
+				a.ClientTerminal() == (cl.EndTime != 0),
 				"%s: end %d differs from that of its allocation", subject, cl.EndTime)
 		default:
 			c.want(false, "%s: state %q", subject, cl.State)
@@ -157,7 +163,8 @@ func (c *checker) grantedClaim(cl *structs.CSIClaim, granted grantedClasses, sub
 	}
 	c.want(at.State != structs.AttachmentDetaching,
 		"%s: granted on an attachment that is detaching", subject)
-	c.want(at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode,
+	c.want(at.AccessMode == cl.AccessMode &&
+		at.AttachmentMode == cl.AttachmentMode,
 		"%s: attached in another mode", subject)
 }
 
@@ -172,7 +179,8 @@ func (c *checker) claimQueues() {
 	for l := range claimQueues.Scan(c) {
 		for _, n := range l.Classes {
 			for _, state := range claimStates {
-				if count := *n.In(state); count != 0 {
+				count := *n.In(state)
+				if count != 0 {
 					key := fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.Class(), " ", state)
 					kept[key] = count
 				}
@@ -223,7 +231,8 @@ func (c *checker) attachments() {
 		k := volumeKey{a.Namespace, a.VolumeID}
 		count[k]++
 		single[k] = single[k] ||
-			a.AccessMode.SingleNode() && a.State != structs.AttachmentDetaching
+			a.AccessMode.SingleNode() &&
+				a.State != structs.AttachmentDetaching
 	}
 	for k, one := range single {
 		c.want(!one || count[k] == 1,
@@ -248,7 +257,8 @@ func (c *checker) volumes() {
 		}
 		c.want(slices.Contains(states, v.State),
 			"volume %s/%s: state %q", v.Namespace, v.ID, v.State)
-		c.want(v.State != structs.VolumeDeleting || !claims.Has(c, v.Namespace, v.ID),
+		c.want(v.State != structs.VolumeDeleting ||
+			!claims.Has(c, v.Namespace, v.ID),
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
 }
@@ -305,7 +315,8 @@ func (c *checker) instances() {
 			i.Kind, i.PluginID, i.NodeID)
 		n := Node(c, i.NodeID)
 		c.want(n != nil, "%s: no such node", subject)
-		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
+		c.want(n == nil ||
+			n.Status != structs.NodeDown || !i.Healthy,
 			"%s is healthy and the node is down", subject)
 		c.want(!i.DownWithNode || !i.Healthy,
 			"%s is healthy and down with its node", subject)
@@ -330,7 +341,8 @@ func (c *checker) allocs() {
 		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
 		c.want(JobOf(c, a) != nil,
 			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
-		c.want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
+		c.want(a.ClientTerminal() ||
+			Node(c, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
 	}
 }

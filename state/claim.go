@@ -122,7 +122,9 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	}
 	attaches := p.SupportsAttachDetach ||
 		attachments.Has(tx, c.Namespace, c.VolumeID)
-	if attaches && (classBlock(tx, v, k) != "" || nodeBlock(tx, v, c) != "") {
+	if attaches &&
+		(classBlock(tx, v, k) != "" ||
+			nodeBlock(tx, v, c) != "") {
 		return false
 	}
 	c.State = structs.ClaimGranted
@@ -180,11 +182,13 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err
 func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
-	case !c.AccessMode.Valid() || !c.AttachmentMode.Valid() ||
+	case !c.AccessMode.Valid() ||
+		!c.AttachmentMode.Valid() ||
 		(c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
 		return structs.Invalidf(
 			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
-	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
+	case c.Mode == structs.ClaimWrite &&
+		c.AccessMode.ReaderOnly():
 		return structs.Invalidf("volume %q: access mode %s is read-only", v.ID, c.AccessMode)
 	case !v.Capable(class):
 		return structs.Preconditionf(
@@ -334,7 +338,8 @@ func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []stri
 // endClaims records in the claims of an allocation that it has ended, so that its node releases them.
 func endClaims(tx *WriteTx, alloc string, now int64) {
 	for c := range ClaimsByAlloc(tx, alloc) {
-		if c.State == structs.ClaimGranted && c.EndTime == 0 {
+		if c.State == structs.ClaimGranted &&
+			c.EndTime == 0 {
 			c = c.Copy()
 			c.EndTime = max(now, 1)
 			storeClaim(tx, c)

@@ -80,7 +80,8 @@ func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	}
 	p := Plugin(tx, v.PluginID)
 	attaches := own == nil && p != nil && p.SupportsAttachDetach
-	if attaches && externalNode(tx, v.PluginID, c.NodeID) == "" {
+	if attaches &&
+		externalNode(tx, v.PluginID, c.NodeID) == "" {
 		return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?",
 			nodeName(tx, c.NodeID), v.PluginID)
 	}
@@ -119,15 +120,21 @@ func nodeName(tx Reader, id string) string {
 // Claimable reports whether a claim could be granted without the claims of the allocations for which ignore
 // is true, and otherwise the reason. It is for planning: the claim need not exist, its node may be "", and
 // detaching attachments do not count, because they end by themselves.
-func Claimable(tx Reader, c *structs.CSIClaim, ignore func(allocID string) bool) (ok bool, reason string) {
+func Claimable(
+	tx Reader,
+	c *structs.CSIClaim,
+	ignore func(allocID string) bool,
+) (ok bool, reason string) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		return false, fmt.Sprintf("volume %s does not exist in namespace %s", c.VolumeID, c.Namespace)
 	}
-	if err := claimable(v, c); err != nil {
+	err := claimable(v, c)
+	if err != nil {
 		return false, err.Error()
 	}
-	if why := volumeBlock(tx, v); why != "" {
+	why := volumeBlock(tx, v)
+	if why != "" {
 		return false, why
 	}
 	competes := func(other *structs.CSIClaim) bool {
@@ -160,7 +167,8 @@ func firstClaim(
 ) *structs.CSIClaim {
 	if of.state == structs.ClaimGranted {
 		holders := someHolders(tx, v, of.class)
-		if i := slices.IndexFunc(holders, matches); i >= 0 {
+		i := slices.IndexFunc(holders, matches)
+		if i >= 0 {
 			return holders[i]
 		}
 		if len(holders) == countOf(tx, v, of) {
@@ -177,14 +185,20 @@ func firstClaim(
 
 // claimsOf yields a volume's claims of a class in a state. Claims outside the index of classes are nearly all
 // claims of the volume, because granted claims have one access mode.
-func claimsOf(tx Reader, v *structs.CSIVolume, of classState) iter.Seq[*structs.CSIClaim] {
-	if of.state == structs.ClaimWaiting || of.class.Conflicts(of.class) {
+func claimsOf(
+	tx Reader,
+	v *structs.CSIVolume,
+	of classState,
+) iter.Seq[*structs.CSIClaim] {
+	if of.state == structs.ClaimWaiting ||
+		of.class.Conflicts(of.class) {
 		return claimsByClass.Scan(tx, v.Namespace, v.ID,
 			of.state, classKey(of.class))
 	}
 	return func(yield func(*structs.CSIClaim) bool) {
 		for c := range claims.Scan(tx, v.Namespace, v.ID) {
-			if c.State == of.state && c.Class() == of.class &&
+			if c.State == of.state &&
+				c.Class() == of.class &&
 				!yield(c) {
 				return
 			}
@@ -192,7 +206,7 @@ func claimsOf(tx Reader, v *structs.CSIVolume, of classState) iter.Seq[*structs.
 	}
 }
 
-// attachBlock returns what prevents the attachment of a granted claim.
+// attachBlock returns why a granted claim has no attachment yet, and "" if it has one.
 func attachBlock(tx Reader, c *structs.CSIClaim) string {
 	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	p := Plugin(tx, c.PluginID)
@@ -204,7 +218,8 @@ func attachBlock(tx Reader, c *structs.CSIClaim) string {
 	case a == nil || a.State == structs.AttachmentAttached:
 		return ""
 	}
-	if why := AttachmentWaits(tx, a); why != "" {
+	why := AttachmentWaits(tx, a)
+	if why != "" {
 		return why
 	}
 	text := stillAttached(tx, a)
@@ -246,7 +261,8 @@ func describeHolder(tx Reader, c *structs.CSIClaim) string {
 	text := fmt.Sprintf("allocation %s (job %s) on node %s holds volume %s as %s, %s",
 		c.AllocID, c.JobID, nodeName(tx, c.NodeID),
 		c.VolumeID, c.AccessMode, c.Mode)
-	if why := staleHolder(tx, c); why != "" {
+	why := staleHolder(tx, c)
+	if why != "" {
 		return text + "; " + why
 	}
 	if Alloc(tx, c.AllocID).ServerTerminal() {

@@ -72,7 +72,8 @@ func (r *reasons) next(c *structs.CSIClaim) string {
 	if r.block != "" {
 		return r.block
 	}
-	if why := r.conflict(c); why != "" {
+	why := r.conflict(c)
+	if why != "" {
 		return why
 	}
 	return cmp.Or(
@@ -158,7 +159,8 @@ func (w *conflicts) describe() string {
 func listNames(names []string, of int) string {
 	names = names[:min(len(names), manyHolders)]
 	text := strings.Join(names, ", ")
-	if more := of - len(names); more > 0 {
+	more := of - len(names)
+	if more > 0 {
 		text = fmt.Sprintf("%s and %d more", text, more)
 	}
 	return text
@@ -169,7 +171,8 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 	var names []string
 	count := 0
 	for _, n := range r.counts {
-		if n.Granted == 0 || !n.Class().Conflicts(k) {
+		if n.Granted == 0 ||
+			!n.Class().Conflicts(k) {
 			continue
 		}
 		count += n.Granted
@@ -188,7 +191,11 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 // someHolders returns a few of a volume's granted claims of a class, and all of them if they are few. Granted
 // claims outside the index of classes are among the waiting claims. They are found once per row of the queue
 // counts.
-func someHolders(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) (some []*structs.CSIClaim) {
+func someHolders(
+	tx Reader,
+	v *structs.CSIVolume,
+	k structs.ClaimClass,
+) (some []*structs.CSIClaim) {
 	l := claimQueues.Get(tx, v.Namespace, v.ID)
 	if l == nil {
 		return nil
@@ -228,7 +235,8 @@ func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass]
 			break
 		}
 		k := c.Class()
-		if c.State == structs.ClaimGranted && len(found[k]) < manyHolders {
+		if c.State == structs.ClaimGranted &&
+			len(found[k]) < manyHolders {
 			found[k] = append(found[k], c.AllocID)
 			wanted--
 		}
@@ -271,7 +279,8 @@ func (h *holderCache) keepHolders(l *structs.CSIClaimQueueRow, holders map[struc
 
 // rename keeps the holders of a row for the row that replaces it, which has the same granted claims.
 func (h *holderCache) rename(old, now *structs.CSIClaimQueueRow) {
-	if holders := h.get(old); holders != nil {
+	holders := h.get(old)
+	if holders != nil {
 		h.keepHolders(now, holders)
 	}
 }

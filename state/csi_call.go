@@ -85,7 +85,8 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		}
 		putWithoutUnblock(tx, v)
 	}
-	if n := Node(tx, p.NodeID); n != nil {
+	n := Node(tx, p.NodeID)
+	if n != nil {
 		n = shallowCopy(n)
 		text := fmt.Sprintf("Volume %s: %s, by %s: %s",
 			p.VolumeID, p.What, p.By, p.Reason)

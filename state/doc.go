@@ -6,7 +6,7 @@
 //   - A read function takes a Reader and a write function takes a *WriteTx. Neither opens a transaction, so
 //     functions compose. The Store opens transactions.
 //   - A row never changes once it is in a table. Read functions return the rows themselves, so a caller
-//     copies what it edits.
+//     copies a row before it changes a field.
 //   - A write function is deterministic: times, IDs and random values come with its payload, and IDs of new
 //     rows derive from the log index. If it returns an error, the entry has changed nothing.
 //   - Check holds in each state that commands can reach. It is the one list of the invariants between rows.

@@ -105,7 +105,8 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 func putEval(tx *WriteTx, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
-		if key := unblockedSince(tx, e); key != "" {
+		key := unblockedSince(tx, e)
+		if key != "" {
 			pendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
 		}
 	}
@@ -124,7 +125,8 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 // storeEval puts the row. If the evaluation leaves its queues, storeEval unblocks the next one in each. It
 // returns the previous row.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
-	e.Placed = e.Terminal() && allocsByEval.Has(tx, e.ID)
+	e.Placed = e.Terminal() &&
+		allocsByEval.Has(tx, e.ID)
 	old = evals.Put(tx, e)
 	dequeue(tx, old, e)
 	return old

@@ -22,7 +22,8 @@ const queuesAtOnce = 8
 // isQueued reports whether an evaluation waits for keys, or was unblocked and is not processed yet.
 func isQueued(e *structs.Evaluation) bool {
 	return e.Status == structs.EvalBlocked ||
-		e.Status == structs.EvalPending && len(e.BlockedOn) > 0
+		e.Status == structs.EvalPending &&
+			len(e.BlockedOn) > 0
 }
 
 // queueKey identifies the queue of a key, in the order of unblocking: the highest priority first.
@@ -61,7 +62,8 @@ func unblockedSince(tx Reader, e *structs.Evaluation) string {
 
 // unblockedAt returns the index at which a key was last unblocked, and 0 if it never was.
 func unblockedAt(tx Reader, key string) uint64 {
-	if w := unblocks.Get(tx, key); w != nil {
+	w := unblocks.Get(tx, key)
+	if w != nil {
 		return w.Unblocked()
 	}
 	volume, found := strings.CutPrefix(key, volumeKeys)
@@ -120,7 +122,8 @@ func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 	for ; w.Due && unblocked < n; unblocked++ {
 		first := firstAfter(tx, w.Key, w.Next)
 		switch {
-		case first != nil && (w.Last == "" || queueKey(first) <= w.Last):
+		case first != nil &&
+			(w.Last == "" || queueKey(first) <= w.Last):
 			w.Next = queueKey(first)
 			unblockOne(tx, first, w.Key, w.Unblocked(), 0)
 		case w.Then != "":
@@ -154,7 +157,8 @@ func firstAfter(tx Reader, key, queue string) *structs.Evaluation {
 // unblockOne makes an evaluation pending that is blocked and whose snapshot is from before the unblock of its
 // key. At the index seen another evaluation of its queue has found no capacity, so this one would find none.
 func unblockOne(tx *WriteTx, e *structs.Evaluation, key string, unblocked, seen uint64) {
-	if e.Status != structs.EvalBlocked || e.SnapshotIndex >= unblocked {
+	if e.Status != structs.EvalBlocked ||
+		e.SnapshotIndex >= unblocked {
 		return
 	}
 	e = e.Copy()
@@ -182,7 +186,9 @@ func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
 }
 
 // UnblocksDue reports whether queues are left to unblock. The leader then proposes to unblock them.
-func UnblocksDue(tx Reader) bool { return unblocksDue.Has(tx) }
+func UnblocksDue(tx Reader) bool {
+	return unblocksDue.Has(tx)
+}
 
 // unblockMore unblocks n more queues.
 func unblockMore(tx *WriteTx, n int) {

@@ -49,7 +49,8 @@ func perNode(e *structs.Evaluation) bool {
 // change.
 func enqueueEval(tx *WriteTx, e *structs.Evaluation, id string) {
 	deleteDone(tx, e)
-	if c := coveringEval(tx, e); c != nil {
+	c := coveringEval(tx, e)
+	if c != nil {
 		if c.ModifyIndex != tx.Index {
 			c = c.Copy()
 			c.ModifyTime = max(c.ModifyTime, e.ModifyTime)

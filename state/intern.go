@@ -130,5 +130,6 @@ func internAlloc(a, before *structs.Allocation) {
 
 // sameList reports whether two lists are in the same memory, or both are empty.
 func sameList[T any](a, b []T) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	return len(a) == len(b) &&
+		(len(a) == 0 || &a[0] == &b[0])
 }

@@ -53,7 +53,8 @@ func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 		s.Summary[g.Name] = structs.TaskGroupSummary{}
 	}
 	for a := range AllocsByJob(tx, j.Namespace, j.ID) {
-		if a.CreateIndex < j.CreateIndex && a.ClientTerminal() {
+		if a.CreateIndex < j.CreateIndex &&
+			a.ClientTerminal() {
 			continue // of a job that had the ID before and was purged
 		}
 		g := s.Summary[a.TaskGroup]
@@ -100,7 +101,9 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 // JobRegister creates or updates a job. A specification that equals the stored one makes no new version. The
 // evaluation of the request is put with it.
 func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
-	if p.Job == nil || p.Job.ID == "" || !wholeGroups(p.Job) {
+	if p.Job == nil ||
+		p.Job.ID == "" ||
+		!wholeGroups(p.Job) {
 		return structs.Invalidf("a job needs an ID, and its groups and tasks must not be empty")
 	}
 	j := p.Job.Copy()
@@ -108,7 +111,8 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	j.Priority = cmp.Or(j.Priority, structs.JobDefaultPriority)
 	j.Type = cmp.Or(j.Type, structs.JobService)
 	old := Job(tx, j.Namespace, j.ID)
-	if err := checkJobIndex(old, p); err != nil {
+	err := checkJobIndex(old, p)
+	if err != nil {
 		return err
 	}
 	if old == nil || !sameSpec(old, j) {
@@ -236,7 +240,8 @@ func refreshJobStatus(tx *WriteTx, ns, id string) {
 	if j == nil {
 		return
 	}
-	if status := jobStatus(tx, j); status != j.Status {
+	status := jobStatus(tx, j)
+	if status != j.Status {
 		j = j.Copy()
 		j.Status = status
 		jobs.Put(tx, j)

@@ -35,10 +35,16 @@ func filter[T any](rows iter.Seq[*T], matches func(*T) bool) iter.Seq[*T] {
 
 // inNamespace reports whether a row of one namespace belongs to a list of the other. The list of all
 // namespaces has every row.
-func inNamespace(row, list string) bool { return list == structs.AllNamespaces || row == list }
+func inNamespace(row, list string) bool {
+	return list == structs.AllNamespaces || row == list
+}
 
 // VolumesFrom yields the volumes of a namespace whose ID begins with prefix, from a namespace and ID on.
-func VolumesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.CSIVolume] {
+func VolumesFrom(
+	tx *ReadTx,
+	ns, prefix string,
+	at Page,
+) iter.Seq[*structs.CSIVolume] {
 	rows := volumes.Range(tx, namespaceScope(ns, prefix), at)
 	return filter(rows, func(v *structs.CSIVolume) bool {
 		return strings.HasPrefix(v.ID, prefix)
@@ -46,7 +52,11 @@ func VolumesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.CSIVo
 }
 
 // JobsFrom yields the jobs of a namespace whose ID begins with prefix, from a namespace and ID on.
-func JobsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Job] {
+func JobsFrom(
+	tx *ReadTx,
+	ns, prefix string,
+	at Page,
+) iter.Seq[*structs.Job] {
 	rows := jobs.Range(tx, namespaceScope(ns, prefix), at)
 	return filter(rows, func(j *structs.Job) bool {
 		return strings.HasPrefix(j.ID, prefix)
@@ -64,7 +74,11 @@ func PluginsFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.CSIPlugin
 }
 
 // AllocsFrom yields the allocations of a namespace whose ID begins with prefix, from an ID on.
-func AllocsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Allocation] {
+func AllocsFrom(
+	tx *ReadTx,
+	ns, prefix string,
+	at Page,
+) iter.Seq[*structs.Allocation] {
 	rows := allocs.Range(tx, mvcc.KeyPrefix(prefix), at)
 	return filter(rows, func(a *structs.Allocation) bool {
 		return inNamespace(a.Namespace, ns)
@@ -72,7 +86,11 @@ func AllocsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Alloca
 }
 
 // AllocsByJobFrom yields the allocations of a job in the order of their IDs, from an ID on.
-func AllocsByJobFrom(tx *ReadTx, ns, job string, at Page) iter.Seq[*structs.Allocation] {
+func AllocsByJobFrom(
+	tx *ReadTx,
+	ns, job string,
+	at Page,
+) iter.Seq[*structs.Allocation] {
 	of := func(state string) func() *structs.Allocation {
 		own := at
 		if len(at.From) > 0 {
@@ -102,7 +120,11 @@ func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Alloca
 }
 
 // EvalsFrom yields the evaluations of a namespace whose ID begins with prefix, from an ID on.
-func EvalsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Evaluation] {
+func EvalsFrom(
+	tx *ReadTx,
+	ns, prefix string,
+	at Page,
+) iter.Seq[*structs.Evaluation] {
 	rows := evals.Range(tx, mvcc.KeyPrefix(prefix), at)
 	return filter(rows, func(e *structs.Evaluation) bool {
 		return inNamespace(e.Namespace, ns)
@@ -111,7 +133,11 @@ func EvalsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Evaluat
 
 // ClaimsFrom yields the claims of a namespace on volumes whose ID begins with prefix, from a namespace and
 // volume on.
-func ClaimsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.CSIClaim] {
+func ClaimsFrom(
+	tx *ReadTx,
+	ns, prefix string,
+	at Page,
+) iter.Seq[*structs.CSIClaim] {
 	rows := claims.Range(tx, namespaceScope(ns, prefix), at)
 	return filter(rows, func(c *structs.CSIClaim) bool {
 		return strings.HasPrefix(c.VolumeID, prefix)

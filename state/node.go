@@ -82,7 +82,8 @@ func findNode(tx Reader, id, secret string) (*structs.Node, error) {
 	if n == nil {
 		return nil, structs.NotFoundf("no node %q", id)
 	}
-	if secret != "" && n.SecretID != "" && secret != n.SecretID {
+	if secret != "" && n.SecretID != "" &&
+		secret != n.SecretID {
 		return nil, structs.Deniedf("the secret is not that of node %q", id)
 	}
 	return n, nil
@@ -115,7 +116,8 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		WriteOptions: p.WriteOptions,
 	}
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
-	changed := old == nil || !structs.NodeEqual(old, n, 0)
+	changed := old == nil ||
+		!structs.NodeEqual(old, n, 0)
 	if changed {
 		internReport(n)
 		nodes.Put(tx, n)
@@ -127,7 +129,8 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if !changed || n.Status != structs.NodeReady {
 		return nil
 	}
-	if old == nil || old.Status != structs.NodeReady || !sameForPlacement(old, n) {
+	if old == nil || old.Status != structs.NodeReady ||
+		!sameForPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
 	return nil
@@ -168,7 +171,8 @@ func sameForPlacement(a, b *structs.Node) bool {
 		if x == nil || y == nil {
 			return x == y
 		}
-		return x.Detected == y.Detected && x.Healthy == y.Healthy
+		return x.Detected == y.Detected &&
+			x.Healthy == y.Healthy
 	}
 	return a.Name == b.Name &&
 		a.NodeClass == b.NodeClass &&
@@ -223,7 +227,8 @@ func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 		if n == nil {
 			continue
 		}
-		if held := leftOnNode(tx, id); held != "" {
+		held := leftOnNode(tx, id)
+		if held != "" {
 			return structs.Preconditionf("node %q has %s", id, held)
 		}
 		deleteNode(tx, n, p.Now)
@@ -231,14 +236,15 @@ func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 	return nil
 }
 
-// leftOnNode describes what is left on a node, and returns "" for nothing.
+// leftOnNode names an allocation or a claim that is left on a node, and returns "" if there is none.
 func leftOnNode(tx Reader, id string) string {
 	for a := range AllocsByNode(tx, id) {
 		if !a.ClientTerminal() {
 			return "allocation " + a.ID + ", which has not ended"
 		}
 	}
-	if c := claimsByNode.First(tx, id); c != nil {
+	c := claimsByNode.First(tx, id)
+	if c != nil {
 		return "a claim of volume " + c.VolumeID + " for allocation " + c.AllocID + ", which is not released"
 	}
 	return ""

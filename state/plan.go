@@ -13,7 +13,9 @@ import (
 // of the plan, or none. If something is rejected, or the job has changed since the plan was made, the
 // evaluation becomes pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
-	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) ||
+	if p.Eval == nil ||
+		p.Eval.ID == "" ||
+		slices.Contains(p.Place, nil) ||
 		slices.Contains(p.Stop, nil) || slices.Contains(p.Update, nil) {
 		return structs.Invalidf("a plan needs its evaluation, and nothing in it may be empty")
 	}
@@ -68,7 +70,8 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
 	}
-	if unblockedSince(tx, b) == "" && changedSincePlan(tx, b) {
+	if unblockedSince(tx, b) == "" &&
+		changedSincePlan(tx, b) {
 		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
@@ -156,7 +159,12 @@ func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources 
 
 // stopPlanned stops an allocation, unless its node refused the plan and so the replacement. It always stops
 // an allocation that is lost with its node.
-func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, now int64) {
+func stopPlanned(
+	tx *WriteTx,
+	s *structs.PlanStop,
+	refused map[string]string,
+	now int64,
+) {
 	old := Alloc(tx, s.AllocID)
 	if old == nil ||
 		(refused[old.NodeID] != "" && s.ClientStatus == "") {
@@ -201,7 +209,8 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		a.CSIVolumes = group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
-	// Otherwise the end of an allocation that ran no task would move, and with it its replacement.
+	// Only a new job version changes the time. Otherwise the end of an allocation without tasks would move, and
+	// so would its replacement.
 	if u.SetJobVersion {
 		a.ModifyTime = now
 	}

@@ -23,7 +23,12 @@ func Plugin(tx Reader, id string) *structs.CSIPluginRow {
 }
 
 // Instance returns one half of a plugin on one node, nil if the node never reported it.
-func Instance(tx Reader, plugin string, kind structs.CSIKind, node string) *structs.CSIPluginInstance {
+func Instance(
+	tx Reader,
+	plugin string,
+	kind structs.CSIKind,
+	node string,
+) *structs.CSIPluginInstance {
 	return instances.Get(tx, plugin, string(kind), node)
 }
 
@@ -320,7 +325,8 @@ func sameNodeInfo(a, b *structs.CSINodeInfo) bool {
 	}
 	c := *a
 	c.AccessibleTopology = b.AccessibleTopology
-	return c == *b && sameTopology(a.AccessibleTopology, b.AccessibleTopology)
+	return c == *b &&
+		sameTopology(a.AccessibleTopology, b.AccessibleTopology)
 }
 
 func sameTopology(a, b *structs.CSITopology) bool {
@@ -347,7 +353,12 @@ func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 
 // learnPlugin keeps the properties that a healthy instance reports and that must outlive it in the plugin's
 // row, and reports whether the row changed.
-func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginInstance, now int64) bool {
+func learnPlugin(
+	tx *WriteTx,
+	old *structs.CSIPluginRow,
+	i *structs.CSIPluginInstance,
+	now int64,
+) bool {
 	learned := *old
 	learned.Known = true
 	learned.ControllerRequired = old.ControllerRequired || i.RequiresControllerPlugin
@@ -359,7 +370,8 @@ func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginIns
 	if i.Kind == structs.CSIKindController {
 		learned.ControllerSeen = true
 	}
-	if i.Kind == structs.CSIKindController && i.ControllerInfo != nil {
+	if i.Kind == structs.CSIKindController &&
+		i.ControllerInfo != nil {
 		learned.SupportsAttachDetach = i.ControllerInfo.SupportsAttachDetach
 		learned.SupportsReadOnly = i.ControllerInfo.SupportsReadOnlyAttach
 		learned.ExpandsOffline = i.ExpandsOffline
@@ -449,7 +461,8 @@ func pluginReferences(tx Reader, id string) string {
 // PluginDelete succeeds if the plugin is gone. The plugin row is deleted with its last reference.
 // PluginDelete rejects a plugin with references and names them.
 func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
-	if refs := pluginReferences(tx, p.ID); refs != "" {
+	refs := pluginReferences(tx, p.ID)
+	if refs != "" {
 		return structs.Preconditionf("plugin %q is in use by %s", p.ID, refs)
 	}
 	return nil

@@ -60,7 +60,11 @@ func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 }
 
 // eachRun calls fn for each half of a plugin that the allocation runs, unless it is nil or has ended.
-func eachRun(tx Reader, a *structs.Allocation, fn func(plugin string, kind structs.CSIKind)) {
+func eachRun(
+	tx Reader,
+	a *structs.Allocation,
+	fn func(plugin string, kind structs.CSIKind),
+) {
 	if a == nil || a.ClientTerminal() {
 		return
 	}
@@ -79,7 +83,8 @@ func kindsOf(tx Reader, a *structs.Allocation, plugin string) []structs.CSIKind 
 		return nil
 	}
 	for _, t := range group.Tasks {
-		if t.CSIPluginConfig != nil && t.CSIPluginConfig.ID == plugin {
+		if t.CSIPluginConfig != nil &&
+			t.CSIPluginConfig.ID == plugin {
 			kinds = append(kinds, t.CSIPluginConfig.Kinds()...)
 		}
 	}

@@ -14,12 +14,17 @@ import (
 
 // checkDriver completes a report that is about to be stored. It returns the plugin's row, renewed when the
 // report is healthy and its driver takes over an ID that is free.
-func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInstance) *structs.CSIPluginRow {
+func checkDriver(
+	tx *WriteTx,
+	p *structs.CSIPluginRow,
+	i *structs.CSIPluginInstance,
+) *structs.CSIPluginRow {
 	i.OtherDriver = false
 	if !i.Healthy || i.IsDriver(p.Provider) {
 		return p
 	}
-	if holdsVolumes(tx, p.ID) || reportedDriver(tx, p, i) {
+	if holdsVolumes(tx, p.ID) ||
+		reportedDriver(tx, p, i) {
 		i.Healthy = false
 		i.OtherDriver = true
 		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q",
@@ -40,7 +45,8 @@ func holdsVolumes(tx Reader, id string) bool {
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
 func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
 	for i := range InstancesByPlugin(tx, p.ID) {
-		same := other != nil && i.NodeID == other.NodeID && i.Kind == other.Kind
+		same := other != nil && i.NodeID == other.NodeID &&
+			i.Kind == other.Kind
 		if i.Provider == p.Provider && !same {
 			return true
 		}
@@ -53,7 +59,8 @@ func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPlugin
 // is UnixNano.
 func rebindDriver(tx *WriteTx, id string, now int64) {
 	p := Plugin(tx, id)
-	if p == nil || p.Provider == "" || reportedDriver(tx, p, nil) {
+	if p == nil || p.Provider == "" ||
+		reportedDriver(tx, p, nil) {
 		return
 	}
 	successor := successorOf(tx, p)
@@ -74,8 +81,10 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 func successorOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
 	for i := range InstancesByPlugin(tx, p.ID) {
-		usable := i.Provider != "" && (i.Healthy || i.OtherDriver)
-		if usable && (free || i.FormerProvider == p.Provider) {
+		usable := i.Provider != "" &&
+			(i.Healthy || i.OtherDriver)
+		if usable &&
+			(free || i.FormerProvider == p.Provider) {
 			return i
 		}
 	}

@@ -32,7 +32,8 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		}
 	}
 	for n := range Nodes(before) {
-		if Node(tx, n.ID) == nil && !surelyEmpty(before, n.ID) {
+		if Node(tx, n.ID) == nil &&
+			!surelyEmpty(before, n.ID) {
 			n = shallowCopy(n)
 			n.SetCSIInstances(nil) // it registers again
 			putUnaccounted(tx, n, now)
@@ -110,7 +111,8 @@ func keepCalls(tx *WriteTx, before Reader) {
 
 // laterCall reports whether a was sent after b. Each may be nil.
 func laterCall(a, b *structs.CSICall) bool {
-	return a != nil && (b == nil || a.Time > b.Time)
+	return a != nil &&
+		(b == nil || a.Time > b.Time)
 }
 
 // surelyEmpty reports whether a node surely holds no volume: in the replaced state the node is down and has
@@ -168,7 +170,8 @@ func Recovering(tx Reader) string {
 func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
 		c := Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
-		if c == nil || c.NodeID != node || c.State != structs.ClaimGranted ||
+		if c == nil || c.NodeID != node ||
+			c.State != structs.ClaimGranted ||
 			h.GrantIndex != 0 && h.GrantIndex != c.GrantIndex {
 			return h.VolumeID
 		}
@@ -177,7 +180,11 @@ func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string 
 }
 
 // Unrecorded returns the attachments in a node's inventory that have no row.
-func Unrecorded(tx Reader, node string, inventory *structs.NodeInventory) (found []*structs.CSIAttachment) {
+func Unrecorded(
+	tx Reader,
+	node string,
+	inventory *structs.NodeInventory,
+) (found []*structs.CSIAttachment) {
 	seen := map[volumeKey]bool{}
 	for _, h := range slices.Concat(inventory.Held, inventory.Left) {
 		k := volumeKey{h.Namespace, h.VolumeID}
@@ -235,12 +242,14 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
 		a.ExternalVolumeID = cmp.Or(a.ExternalVolumeID, v.ExternalID)
 	}
-	if v != nil && a.Secrets == nil && a.PluginID == v.PluginID &&
+	if v != nil && a.Secrets == nil &&
+		a.PluginID == v.PluginID &&
 		a.ExternalVolumeID == v.ExternalID {
 		a.Secrets = v.Secrets.Copy()
 	}
 	p := Plugin(tx, a.PluginID)
-	if a.ExternalNodeID == "" && p != nil && p.SupportsAttachDetach {
+	if a.ExternalNodeID == "" && p != nil &&
+		p.SupportsAttachDetach {
 		a.ExternalNodeID = externalNode(tx, a.PluginID, a.NodeID)
 	}
 	if a.PluginID == "" || a.ExternalVolumeID == "" ||
@@ -286,7 +295,8 @@ func externalNode(tx Reader, plugin, node string) string {
 // NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
 func NodeOfExternal(tx Reader, plugin, external string) string {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
-		if i.NodeInfo != nil && i.NodeInfo.ID == external &&
+		if i.NodeInfo != nil &&
+			i.NodeInfo.ID == external &&
 			!i.OtherDriver {
 			return i.NodeID
 		}
@@ -316,7 +326,8 @@ func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
 func retryAttaches(tx *WriteTx, found *structs.CSIAttachment) {
 	own := slices.Collect(AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
 	for _, a := range own {
-		if a.State == structs.AttachmentAttaching && a.LastError != nil {
+		if a.State == structs.AttachmentAttaching &&
+			a.LastError != nil {
 			a = a.Copy()
 			a.LastError = nil
 			attachments.Put(tx, a)

@@ -15,12 +15,14 @@ import (
 // ownSegments returns the segments, key and value, that only one node has: the value is the ID of the node,
 // or its ID at the plugin. The keys are in lower case, because keys compare without regard to case.
 func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
-	if i.Kind != structs.CSIKindNode || i.NodeInfo == nil ||
+	if i.Kind != structs.CSIKindNode ||
+		i.NodeInfo == nil ||
 		i.NodeInfo.AccessibleTopology == nil {
 		return nil
 	}
 	for k, v := range i.NodeInfo.AccessibleTopology.Segments {
-		if v != "" && (v == i.NodeInfo.ID || v == i.NodeID) {
+		if v != "" &&
+			(v == i.NodeInfo.ID || v == i.NodeID) {
 			own = append(own, [2]string{strings.ToLower(k), v})
 		}
 	}
@@ -49,7 +51,11 @@ func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim]
 
 // nextIntendedClass returns the first class after last, which is a class key, with intended claims of the
 // claim's volume.
-func nextIntendedClass(tx Reader, c *structs.CSIClaim, last string) (k structs.ClaimClass, ok bool) {
+func nextIntendedClass(
+	tx Reader,
+	c *structs.CSIClaim,
+	last string,
+) (k structs.ClaimClass, ok bool) {
 	a := allocsByVolume.First(tx, c.Namespace, c.VolumeID)
 	if last != "" {
 		a = allocsByVolume.After(tx, c.Namespace, c.VolumeID, last)
@@ -111,7 +117,8 @@ func PluginNodes(tx Reader, plugin, from string) iter.Seq[*structs.Node] {
 		rows := instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
 		for {
 			i := rows.Next()
-			if i == nil || i.PluginID != plugin || i.Kind != structs.CSIKindNode {
+			if i == nil || i.PluginID != plugin ||
+				i.Kind != structs.CSIKindNode {
 				return
 			}
 			n := Node(tx, i.NodeID)
@@ -124,7 +131,11 @@ func PluginNodes(tx Reader, plugin, from string) iter.Seq[*structs.Node] {
 
 // PluginNodesAt returns the nodes of a plugin's instances at a place that only one node has, by ID. It
 // reports false for another place, which may have any nodes.
-func PluginNodesAt(tx Reader, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
+func PluginNodesAt(
+	tx Reader,
+	plugin string,
+	place *structs.CSITopology,
+) (at []*structs.Node, own bool) {
 	if place == nil { // an older version stored nil, which stands for every place
 		return nil, false
 	}
@@ -133,7 +144,8 @@ func PluginNodesAt(tx Reader, plugin string, place *structs.CSITopology) (at []*
 		rows := instancesByPlace.Scan(tx, plugin, strings.ToLower(k), place.Segments[k])
 		for i := range rows {
 			own = true
-			if n := Node(tx, i.NodeID); n != nil {
+			n := Node(tx, i.NodeID)
+			if n != nil {
 				at = append(at, n)
 			}
 		}

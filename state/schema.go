@@ -298,7 +298,9 @@ var schema = mvcc.Schema{
 }
 
 // Tables returns all tables in the order in which a snapshot file holds them.
-func Tables() []mvcc.AnyTable { return schema.AllTables() }
+func Tables() []mvcc.AnyTable {
+	return schema.AllTables()
+}
 
 // Topics that a leader's loop can subscribe to. The comments name the parts of mvcc.Change.Key.
 var (

@@ -65,7 +65,8 @@ func nameVolumes(tx *mvcc.LoadTx) {
 // CSIPluginInstance.DownWithNode. There only the description shows them.
 func markDown(tx *mvcc.LoadTx) {
 	for i := range instances.Scan(tx) {
-		if i.Healthy || i.DownWithNode || i.HealthDescription != NodeIsDown {
+		if i.Healthy || i.DownWithNode ||
+			i.HealthDescription != NodeIsDown {
 			continue
 		}
 		n := Node(tx, i.NodeID)
@@ -84,7 +85,8 @@ func linkInstances(tx *mvcc.LoadTx) {
 		keys[i.NodeID] = append(keys[i.NodeID], i.Key())
 	}
 	for n := range nodes.Scan(tx) {
-		if own := keys[n.ID]; own != nil {
+		own := keys[n.ID]
+		if own != nil {
 			n.SetCSIInstances(*intern.Value(&own))
 		}
 	}

@@ -104,7 +104,8 @@ func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
 		return why
 	case p.nodes.Healthy == 0:
 		return "no node instance of plugin " + v.PluginID + " is healthy"
-	case p.row.ControllerRequired && p.controllers.Healthy == 0:
+	case p.row.ControllerRequired &&
+		p.controllers.Healthy == 0:
 		return "no controller of plugin " + v.PluginID + " is healthy"
 	}
 	return ""
@@ -133,7 +134,8 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		NodesHealthy:        s.NodesHealthy,
 		NodesExpected:       s.NodesExpected,
 	}
-	if p := Plugin(tx, v.PluginID); p != nil {
+	p := Plugin(tx, v.PluginID)
+	if p != nil {
 		d.ProviderVersion = p.Version
 	}
 	d.WaitingJobs = jobsWaitingFor(tx, v)
@@ -144,7 +146,8 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		a = a.Copy().Redacted()
 		d.Attachments = append(d.Attachments, a)
-		if text := renamedNode(tx, a); text != "" {
+		text := renamedNode(tx, a)
+		if text != "" {
 			d.Warnings = append(d.Warnings, text)
 		}
 	}
@@ -239,7 +242,8 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 		if err := usersOf(tx, v); err != nil {
 			return err
 		}
-		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
+		if v.State == structs.VolumeCreating ||
+			v.State == structs.VolumeDeleting {
 			command := volumeCommand("deregister -force ", v.Namespace)
 			return structs.Preconditionf(
 				"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
@@ -288,12 +292,14 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	if err != nil {
 		return err
 	}
-	if v.State == structs.VolumeFailed && v.ExternalID == "" &&
+	if v.State == structs.VolumeFailed &&
+		v.ExternalID == "" &&
 		!mayExist(v) {
 		deleteVolume(tx, v)
 		return nil
 	}
-	if v.State == structs.VolumeDeleting && p.Secrets == nil {
+	if v.State == structs.VolumeDeleting &&
+		p.Secrets == nil {
 		return nil
 	}
 	v = v.Copy()

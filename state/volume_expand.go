@@ -27,7 +27,8 @@ func GrowingClaimsOf(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 // OFFLINE).
 func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
-	if !v.ExpandPending || p == nil || !p.ExpandsOffline {
+	if !v.ExpandPending || p == nil ||
+		!p.ExpandsOffline {
 		return ""
 	}
 	text := fmt.Sprintf("plugin %s expands a volume only while no node has it: ", v.PluginID)
@@ -45,7 +46,8 @@ func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 // expandsOffline returns why no claim is granted: the plugin expands the volume, and no node may have it
 // meanwhile. While a claim holds the volume the plugin is not called, so others may be granted.
 func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
-	if !v.ExpandPending || p == nil || !p.ExpandsOffline ||
+	if !v.ExpandPending || p == nil ||
+		!p.ExpandsOffline ||
 		classesIn(tx, v, structs.ClaimGranted) != nil {
 		return ""
 	}
@@ -56,7 +58,8 @@ func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) st
 // retryExpansion makes the leader check a volume again that waited for its users to leave.
 func retryExpansion(tx *WriteTx, ns, volume string) {
 	v := Volume(tx, ns, volume)
-	if v != nil && v.ExpandPending && ExpandBlocked(tx, v) == "" {
+	if v != nil && v.ExpandPending &&
+		ExpandBlocked(tx, v) == "" {
 		putWithoutUnblock(tx, v.Copy())
 	}
 }
@@ -92,7 +95,8 @@ func NodeExpands(tx Reader, plugin string) bool {
 func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
-		if c.State != structs.ClaimGranted || c.EndTime != 0 {
+		if c.State != structs.ClaimGranted ||
+			c.EndTime != 0 {
 			continue
 		}
 		c = c.Copy()

@@ -63,7 +63,8 @@ const fewSteps = 16
 
 // countsOf returns the counts of the volume's claims.
 func (k *queueCursor) countsOf(v *structs.CSIVolume) []structs.CSIClassCount {
-	if k.last == nil || compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
+	if k.last == nil ||
+		compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
 		k.seek(v)
 	}
 	k.last = v

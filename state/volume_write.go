@@ -13,7 +13,8 @@ import (
 // identity and the source of a created volume cannot change. Empty fields keep their stored values.
 func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 	for _, requested := range p.Volumes {
-		if requested == nil || requested.ID == "" || requested.PluginID == "" ||
+		if requested == nil || requested.ID == "" ||
+			requested.PluginID == "" ||
 			slices.Contains(requested.RequestedCapabilities, nil) {
 			return structs.Invalidf("a volume needs an ID and a plugin ID, and no capability of it may be empty")
 		}
@@ -44,7 +45,8 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 	case old == nil:
 		v.CreateTime = now
 		v.State = cmp.Or(v.State, structs.VolumeReady)
-	case old.State == structs.VolumeFailed && old.ExternalID == "":
+	case old.State == structs.VolumeFailed &&
+		old.ExternalID == "":
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
 		}
@@ -125,7 +127,8 @@ func checkExternalFree(tx Reader, v *structs.CSIVolume) error {
 		return nil
 	}
 	for other := range volumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
-		if other.ID != v.ID || other.Namespace != v.Namespace {
+		if other.ID != v.ID ||
+			other.Namespace != v.Namespace {
 			return structs.Conflictf("%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
 		}
@@ -140,7 +143,8 @@ func checkExternalDetached(tx Reader, v *structs.CSIVolume) error {
 		return nil
 	}
 	for a := range attachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
-		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
+		if a.VolumeID != v.ID ||
+			a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
 				"where it was volume %q in namespace %q%s; register it when that is done",
 				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID),
@@ -173,7 +177,8 @@ func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 			return structs.Conflictf("%s of volume %q cannot change once it is registered", c.field, v.ID)
 		}
 	}
-	if err := mergeCapacity(v, old); err != nil {
+	err := mergeCapacity(v, old)
+	if err != nil {
 		return err
 	}
 	return checkUses(tx, v, old)
@@ -266,7 +271,8 @@ func checkUses(tx Reader, v, old *structs.CSIVolume) error {
 		}
 	}
 	inUse := classesIn(tx, v, structs.ClaimGranted) != nil
-	if inUse && !codec.SameBytes(v.MountOptions, old.MountOptions) {
+	if inUse &&
+		!codec.SameBytes(v.MountOptions, old.MountOptions) {
 		return structs.Conflictf("volume %q: mount_options cannot change while it is in use", v.ID)
 	}
 	return nil
@@ -285,7 +291,8 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 		return structs.Invalidf("%q is not create, delete or expand", p.Op)
 	}
 	v := Volume(tx, p.RequestNamespace(), p.ID)
-	if v == nil || p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
+	if v == nil ||
+		p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
 	}
 	v = v.Copy()
@@ -299,7 +306,8 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 
 func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
-	case v.State == structs.VolumeDeleting && p.Err == nil &&
+	case v.State == structs.VolumeDeleting &&
+		p.Err == nil &&
 		v.ExternalID == "":
 		v.ExternalID = p.ExternalID
 		v.Capacity = p.Capacity
@@ -327,7 +335,8 @@ func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 	v.Topologies = p.Topologies
 	v.State = structs.VolumeReady
 	v.LastError = nil
-	if err := checkExternalFree(tx, v); err != nil {
+	err := checkExternalFree(tx, v)
+	if err != nil {
 		// The ID belongs to another volume. Without it, a deletion of this row cannot destroy that volume.
 		v.ExternalID = ""
 		v.State = structs.VolumeFailed
