@@ -59,7 +59,7 @@ func TestBatch_EntriesAreAtomicAndHaveResults(t *testing.T) {
 	if a := state.Node(tx, "a"); a.SecretID != "x" ||
 		a.CreateIndex != 5 || state.Node(tx, "b") == nil ||
 		tx.Applied() != 5 {
-		t.Errorf("%+v, applied %d", a, tx.Applied())
+		t.Errorf("after index %d: node a is %+v, or node b is missing", tx.Applied(), a)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestBatch_ClaimsKeepTheirOrder(t *testing.T) {
 	})
 	c := state.Claim(f.store.Read(), structs.DefaultNamespace, "v1", "a1")
 	if c.State != structs.ClaimGranted || c.GrantIndex != index+1 {
-		t.Errorf("%+v", c)
+		t.Errorf("the claim is %+v", c)
 	}
 	for _, fault := range state.Check(f.store.Read()) {
 		t.Error(fault)

@@ -92,7 +92,7 @@ func TestDraws_FindRows(t *testing.T) {
 		named := []string{req.ID, expanded.VolumeID, expanded.NodeID, expanded.AllocID}
 		for n, pool := range []string{"Volume", "Volume", "Node", "Alloc"} {
 			if !slices.Contains(pools[pool], named[n]) {
-				t.Fatalf("%q is no %s", named[n], pool)
+				t.Fatalf("got %q, want a name of pool %s", named[n], pool)
 			}
 		}
 	})

@@ -110,11 +110,11 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 			reason := Reasons(tx)
 			for _, c := range all[rapid.IntRange(0, len(all)).Draw(rt, "from"):] {
 				if got, want := reason(c), ClaimBlocked(tx, c); got != want {
-					rt.Fatalf("%s waits because %q in its queue, %q by itself", c.AllocID, got, want)
+					rt.Fatalf("the reason of %s in its queue: got %q, want %q as by itself", c.AllocID, got, want)
 				}
 				if got, want := ClaimBlocked(tx, c), plainReason(tx, all, c); c.State == structs.ClaimWaiting &&
 					want != "" && got != want {
-					rt.Fatalf("%s waits because %q; want %q", c.AllocID, got, want)
+					rt.Fatalf("the reason of %s: got %q, want %q", c.AllocID, got, want)
 				}
 			}
 		}

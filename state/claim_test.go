@@ -247,7 +247,7 @@ func TestVolumeUnpublish_RecordsThatAFileSystemTurnedReadOnly(t *testing.T) {
 	unpublish("n2", "a2", "a2")
 	if v := w.mustPut(); v.TurnedReadOnly == nil || v.TurnedReadOnly.NodeID != "n2" ||
 		v.TurnedReadOnly.AllocID != "a2" || v.TurnedReadOnly.Time == 0 {
-		t.Errorf("%+v", v.TurnedReadOnly)
+		t.Errorf("the note of the volume is %+v", v.TurnedReadOnly)
 	}
 }
 
@@ -409,7 +409,7 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		a := Attachment(w.s.Read(), "default", "v", "n1")
 		if a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.PluginID != "p" ||
 			a.Secrets["k"] != "s" || a.VolumeContext["c"] != "x" {
-			t.Errorf("%+v", a)
+			t.Errorf("the attachment is %+v", a)
 		}
 	})
 }

@@ -208,7 +208,7 @@ func TestEvalDedup_OneNodeDoesNotUnblockOthers(t *testing.T) {
 	if e.SnapshotIndex <= old || e.QueuedAllocations["g"] != 3 ||
 		e.QueuedAllocations["h"] != 1 ||
 		len(e.FailedTGAllocs) != 2 || e.Shape != "" {
-		t.Errorf("%+v", e)
+		t.Errorf("the evaluation is %+v", e)
 	}
 	q := JobSummary(w.s.Read(), j).Summary["g"].Queued
 	if q != 3 {

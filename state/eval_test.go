@@ -171,7 +171,7 @@ func TestEvals_OfTheLogHaveDerivedIDs(t *testing.T) {
 	if e := Eval(w.s.Read(), id); e.NodeID != "n1" ||
 		e.JobModifyIndex == 0 || e.Type != structs.JobSystem ||
 		e.CreateTime == 0 {
-		t.Errorf("%+v", e)
+		t.Errorf("the evaluation is %+v", e)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestInterner_SharesEqualParts(t *testing.T) {
 		copies := copiesIn(s.Read())
 		for what, n := range copies {
 			if len(n) > manyRows/4 {
-				t.Errorf("%s: %d copies of equal %s", name, len(n), what)
+				t.Errorf("%s: got %d copies of equal %s, want at most %d", name, len(n), what, manyRows/4)
 			}
 		}
 		if len(copies) != 14 {
@@ -241,7 +241,7 @@ func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 		{CPU: structs.NodeCPUResources{CpuShares: 4000}, Disk: structs.NodeDiskResources{DiskMB: 1}},
 	} {
 		if got := intern.Value(&other); !codec.SameBytes(*got, other) {
-			t.Errorf("%+v became %+v", other, *got)
+			t.Errorf("got %+v, want %+v", *got, other)
 		}
 	}
 	for _, m := range []*structs.CSIMountOptions{
@@ -251,7 +251,7 @@ func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 		{MountFlags: []string{"ro"}},
 	} {
 		if got := intern.Value(m); !reflect.DeepEqual(got, m) {
-			t.Errorf("%+v became %+v", m, got)
+			t.Errorf("got %+v, want %+v", got, m)
 		}
 	}
 }

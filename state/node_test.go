@@ -118,7 +118,7 @@ func TestNodeRegister_Again(t *testing.T) {
 	w.wantEvaluated("node-update everywhere", "node-update j")
 	if n := Node(w.s.Read(), "n1"); n.Status != structs.NodeReady ||
 		n.Events[len(n.Events)-1].Message != "Node re-registered" {
-		t.Errorf("%+v", n)
+		t.Errorf("the node is %+v", n)
 	}
 
 	err := try(w, NodeRegister, &structs.NodeRegisterRequest{
@@ -145,7 +145,7 @@ func TestNodeStatus_DownAndUp(t *testing.T) {
 	}
 	w.status(structs.NodeDown, "n1", "unknown", "n1")
 	if got := healthy(); !slices.Equal(got, []string{"p false node is down", "unhealthy false "}) {
-		t.Errorf("%q", got)
+		t.Errorf("got instances %q", got)
 	}
 	w.wantEvaluated("node-update j")
 	a := Alloc(w.s.Read(), "stopping")
@@ -155,18 +155,18 @@ func TestNodeStatus_DownAndUp(t *testing.T) {
 	w.blocked("waits", structs.WakePlugin("p"))
 	w.update("n1", anInstance("p", structs.CSIKindNode, true)) // a report that was in flight
 	if got := healthy(); got[0] != "p false node is down" {
-		t.Errorf("%q", got)
+		t.Errorf("got instances %q, want an unhealthy p", got)
 	}
 	w.status(structs.NodeReady, "n1")
 	if got := healthy(); !slices.Equal(got, []string{"p true ", "unhealthy false "}) {
-		t.Errorf("%q", got)
+		t.Errorf("got instances %q", got)
 	}
 	w.wantEvaluated("node-update j")
 	w.wantEval("blocked-waits", structs.EvalPending)
 	n := Node(w.s.Read(), "n1")
 	if n.Events[len(n.Events)-1].Message != "now ready" ||
 		n.StatusUpdatedAt == 0 {
-		t.Errorf("%+v", n)
+		t.Errorf("the node is %+v", n)
 	}
 	w.status(structs.NodeReady, "n1")
 	if Node(w.s.Read(), "n1") != n {
@@ -244,7 +244,7 @@ func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	}
 	d := NodeDetail(tx, Node(tx, "n2"))
 	if d.CSINodePlugins["p"] == nil || len(d.CSIControllerPlugins) != 0 {
-		t.Errorf("%+v", d)
+		t.Errorf("the detail of the node is %+v", d)
 	}
 }
 

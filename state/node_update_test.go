@@ -57,7 +57,7 @@ func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
 	if n.Drivers["exec"].Healthy || n.Drivers["raw_exec"] == nil ||
 		n.Attributes["driver.exec"] != "" ||
 		n.Attributes["kernel"] != "6" || n.ComputedClass != "v1:unhealthy" {
-		t.Errorf("%+v", n)
+		t.Errorf("the node is %+v", n)
 	}
 	if old.Attributes["driver.exec"] != "1" ||
 		!old.Drivers["exec"].Healthy {
@@ -91,7 +91,7 @@ func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
 	address.Settings.HTTPAddr = "10.0.0.9:4646"
 	if moved := update(address); moved.HTTPAddr != "10.0.0.9:4646" || moved.ComputedClass != "v1:unhealthy" ||
 		moved.NodeResources == nil {
-		t.Errorf("%+v", moved)
+		t.Errorf("the node is %+v", moved)
 	}
 	w.wantEvaluated() // placement does not depend on it
 
@@ -100,7 +100,7 @@ func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
 		DriversGone: []string{"raw_exec"},
 		Meta:        map[string]string{"rack": "2"},
 	}); len(gone.Drivers) != 1 || gone.Meta["rack"] != "2" {
-		t.Errorf("%+v", gone)
+		t.Errorf("the node is %+v", gone)
 	}
 	w.wantEvaluated("node-update everywhere", "node-update j")
 }
@@ -144,7 +144,7 @@ func TestNodeUpdate_OfADownNode(t *testing.T) {
 	do(w, NodeUpdate, unhealthyDriver())
 	n := Node(w.s.Read(), "n1")
 	if n.Status != structs.NodeDown || n.Drivers["exec"].Healthy {
-		t.Errorf("%+v", n)
+		t.Errorf("the node is %+v", n)
 	}
 	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1").Healthy {
 		t.Error("the plugin of a down node is healthy")

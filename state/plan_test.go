@@ -62,12 +62,12 @@ func TestPlan_Places(t *testing.T) {
 		a.AllocModifyIndex != w.index ||
 		a.NodeName != "name-n1" || a.EvalID != p.Eval.ID || a.CreateTime != p.Now || a.Resources.CPU != 100 ||
 		len(a.CSIPlugins) != 1 {
-		t.Errorf("%+v", a)
+		t.Errorf("the allocation is %+v", a)
 	}
 	if old.NextAllocation != "new" || old.DesiredStatus != structs.AllocDesiredStop ||
 		old.DesiredDescription != "replaced" || old.AllocModifyIndex != w.index ||
 		old.ClientStatus != structs.AllocPending {
-		t.Errorf("%+v", old)
+		t.Errorf("the previous allocation is %+v", old)
 	}
 	w.wantEval(p.Eval.ID, structs.EvalComplete)
 	w.wantEval("blocked", structs.EvalBlocked)
@@ -187,7 +187,7 @@ func TestPlan_UpdatesInPlace(t *testing.T) {
 	a := Alloc(w.s.Read(), "a")
 	if a.JobVersion != 1 || a.FollowupEvalID != "f" ||
 		a.AllocModifyIndex != w.index {
-		t.Errorf("%+v", a)
+		t.Errorf("the allocation is %+v", a)
 	}
 	for name, p := range map[string]*structs.Plan{
 		"no evaluation":       {},
@@ -248,7 +248,7 @@ func TestAllocClientUpdate_StoresReports(t *testing.T) {
 		}
 		a := Alloc(w.s.Read(), "a")
 		if a.ClientStatus != c.want {
-			t.Errorf("%s: %s, want %s", c.said, a.ClientStatus, c.want)
+			t.Errorf("after a report of %s: got %s, want %s", c.said, a.ClientStatus, c.want)
 		}
 		got := strings.Join(w.evaluated(), " ")
 		if got != c.evaluated {
@@ -277,7 +277,7 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 	row := Alloc(w.s.Read(), "a")
 	w.client("n1", "a", structs.AllocPending)
 	if Alloc(w.s.Read(), "a") != row {
-		t.Error("nothing new, and it was put")
+		t.Error("a report without changes was put")
 	}
 	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID:       "n1",
@@ -288,12 +288,14 @@ func TestAllocClientUpdate_IgnoresOtherNodes(t *testing.T) {
 				ClientStatus: "failed",
 				TaskStates:   map[string]*structs.TaskState{"t": {State: structs.TaskDead}},
 			},
-			{ID: "b", ClientStatus: "failed"}, nil},
+			{ID: "b", ClientStatus: "failed"},
+			nil,
+		},
 	})
 	w.wantEvaluated("alloc-failure j") // one for both
 	if a := Alloc(w.s.Read(), "a"); a.AllocModifyIndex != row.AllocModifyIndex ||
 		a.TaskStates["t"].State != structs.TaskDead {
-		t.Errorf("the servers did not change it: %+v", a)
+		t.Errorf("the report changed the index of the servers, or was not stored: %+v", a)
 	}
 }
 
@@ -314,7 +316,7 @@ func TestAllocStop_EvaluatesTheJob(t *testing.T) {
 	wantKind(t, stop("a"), "")
 	a := Alloc(w.s.Read(), "a")
 	if !a.Migrate || a.ServerTerminal() {
-		t.Errorf("%+v", a)
+		t.Errorf("the allocation is %+v", a)
 	}
 	w.wantEval("e", structs.EvalPending)
 	w.stop("a", "")

@@ -58,7 +58,7 @@ func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 	row := Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
 	want := `not used: its driver is "b.csi", plugin "p" belongs to driver "a.csi"`
 	if row.Healthy || !row.OtherDriver || row.HealthDescription != want {
-		t.Errorf("%+v", row)
+		t.Errorf("the instance is %+v", row)
 	}
 	w.update("n2", ofDriver("b.csi")...)
 	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n2") != row {
@@ -70,7 +70,7 @@ func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 	w.update("n2", unhealthy...)
 	if row = Instance(w.s.Read(), "p", structs.CSIKindNode, "n2"); row.HealthDescription != "no answer" ||
 		row.OtherDriver {
-		t.Errorf("%+v", row)
+		t.Errorf("the instance is %+v", row)
 	}
 }
 

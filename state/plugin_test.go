@@ -119,12 +119,12 @@ func TestPlugin_RecordsItsController(t *testing.T) {
 	if !p.Known || !p.ControllerRequired || !p.ControllerSeen ||
 		!p.SupportsAttachDetach ||
 		p.Provider != "provider-p" || p.Version != "1" {
-		t.Errorf("%+v", p)
+		t.Errorf("the plugin is %+v", p)
 	}
 	if o := Plugin(w.s.Read(), "other"); o.ControllerRequired ||
 		o.ControllerSeen || o.SupportsAttachDetach ||
 		!o.Known {
-		t.Errorf("%+v", o)
+		t.Errorf("the other plugin is %+v", o)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestPluginDetail_IsAssembledByTheReader(t *testing.T) {
 	if len(d.Controllers) != 1 || len(d.Nodes) != 2 ||
 		!d.Nodes["n1"].Healthy || d.Nodes["n2"].Healthy ||
 		len(d.Allocations) != 3 {
-		t.Errorf("%+v", d)
+		t.Errorf("the detail of the plugin is %+v", d)
 	}
 	for _, a := range d.Allocations {
 		if a == nil || a.JobType != structs.JobSystem {

@@ -66,7 +66,7 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"evaluations by prefix", ids(Evals(tx, "default", "block"), eval), "blocked"},
 	} {
 		if c.got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, c.got, c.want)
+			t.Errorf("%s: got %q, want %q", c.what, c.got, c.want)
 		}
 	}
 	if a := AllocWithJob(tx, Alloc(tx, "a1")); a.Job.ID != "j" ||

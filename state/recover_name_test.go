@@ -73,7 +73,7 @@ func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 	a := Attachment(back.s.Read(), "default", "v", "n1")
 	if a.State != structs.AttachmentAttaching ||
 		!reflect.DeepEqual(a.Call, call) {
-		t.Errorf("%+v", a)
+		t.Errorf("the attachment is %+v", a)
 	}
 	held := &structs.NodeInventory{Held: []structs.CSIHeldClaim{{
 		PluginID:         "p",
@@ -105,7 +105,7 @@ func TestRecover_DetachesAVolumeWhoseNameWasReused(t *testing.T) {
 	v, other := Attachment(back.s.Read(), "default", "v", "n1"), AttachedAs(back.s.Read(), "p", "ext-2")
 	if v.ExternalVolumeID != "ext-v" || other == nil || !other.Found ||
 		other.NodeID != "n1" {
-		t.Errorf("%+v, %+v", v, other)
+		t.Errorf("the attachments are %+v and %+v", v, other)
 	}
 	wantKind(t, try(back, VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: back.now(),
@@ -136,7 +136,7 @@ func TestRecover_KeepsTheNameOfAVolumeThatIsToBeCreated(t *testing.T) {
 	w.claim(aClaim("u", "a1", wr, snw))
 	a := Attachment(w.restored(saved).s.Read(), "default", "u", "n1")
 	if a == nil || !a.Found {
-		t.Errorf("%+v", a)
+		t.Errorf("the attachment is %+v", a)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestRecover_KeepsAnAttachmentThatAGrantedClaimUses(t *testing.T) {
 	if a == nil || a.State != structs.AttachmentAttaching || a.Found ||
 		!reflect.DeepEqual(a.Call, call) ||
 		a.ExternalVolumeID != "ext-v" || a.ExternalNodeID == "" || a.PublishContext != nil {
-		t.Fatalf("%+v", a)
+		t.Fatalf("the attachment is %+v", a)
 	}
 	back.setAccounted("n1", "n2", "n3")
 	back.release("v", "a1")

@@ -95,7 +95,7 @@ func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 	w.release("v", "a1")
 	if a := Attachment(w.restored(saved).s.Read(), "default", "v",
 		"n1"); a.State != structs.AttachmentAttaching || a.Found {
-		t.Errorf("%+v", a)
+		t.Errorf("the attachment is %+v", a)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestRecover_KeepsTheCallOfAnAttachmentThatOnlyTheReplacedStateHas(t *testin
 	w.noteCall("n1", call)
 	a := Attachment(w.restored(saved).s.Read(), "default", "v", "n1")
 	if !a.Found || !reflect.DeepEqual(a.Call, call) {
-		t.Errorf("%+v", a)
+		t.Errorf("the attachment is %+v", a)
 	}
 }
 
@@ -273,12 +273,12 @@ func TestRecover_CancelsDeletions(t *testing.T) {
 		if v.Secrets["only"] != "" || v.State != want ||
 			v.LastError == nil ||
 			!strings.Contains(v.LastError.Message, "delete it again") {
-			t.Errorf("%s is %s, %+v", id, v.State, v.LastError)
+			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
 		}
 		do(back, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
 		if v := Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting ||
 			v.LastError != nil {
-			t.Errorf("%s is %s, %+v", id, v.State, v.LastError)
+			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
 		}
 	}
 }
@@ -303,7 +303,7 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 	if a == nil || a.PluginID != "p" || a.ExternalVolumeID != "ext-v" ||
 		a.ExternalNodeID != "external" ||
 		a.Secrets["key"] != "value" || !a.Found {
-		t.Fatalf("%+v", a)
+		t.Fatalf("the attachment is %+v", a)
 	}
 	before := a.ModifyIndex
 	find(&structs.CSIAttachment{

@@ -72,7 +72,7 @@ func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
 		claim.Namespace = "default"
 		got := intendedUsers(w.s.Read(), claim)
 		if got != c.want {
-			t.Errorf("%s %s %s: %q, want %q", c.volume, c.mode, c.access, got, c.want)
+			t.Errorf("%s %s %s: got %q, want %q", c.volume, c.mode, c.access, got, c.want)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func TestLoad_RejectsAnIncompleteJob(t *testing.T) {
 			err := New().Load(bytes.NewReader(saved(t, s)))
 			if !structs.IsKind(err, structs.KindInvalid) ||
 				!strings.Contains(err.Error(), name) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("got error %v, want one that names table %s", err, name)
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func TestDuty_J2_NodeExpansionIsRememberedByVolumeAndClaims(t *testing.T) {
 	if w.volumeRow().NodeExpandBytes != 100 ||
 		w.expandBytes("a1") != 100 || w.expandBytes("a2") != 100 ||
 		w.volumeRow().ExpandPending {
-		t.Fatalf("%+v", w.volumeRow())
+		t.Fatalf("the volume is %+v", w.volumeRow())
 	}
 	w.nodeExpanded("n1", "a1", 100, nil)
 	if w.volumeRow().NodeExpandBytes != 100 ||
@@ -106,7 +106,7 @@ func TestDuty_J12_RefusedWhileInUseIsLeftToTheNextStage(t *testing.T) {
 	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 0 ||
 		c.ExpandError == nil ||
 		w.volumeRow().NodeExpandBytes != 100 {
-		t.Errorf("%+v", c)
+		t.Errorf("the claim is %+v", c)
 	}
 	w.release("v", "a1")
 	w.outcome("v", "n1", "detach", nil)
@@ -231,11 +231,11 @@ func TestExpansionByNodesAlone_NeedsNoController(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.ExpandPending ||
 		v.NodeExpandBytes != 100 || w.expandBytes("a1") != 100 {
-		t.Errorf("%+v", v)
+		t.Errorf("the volume is %+v", v)
 	}
 	w.nodeExpanded("n1", "a1", 100, nil)
 	if v := w.volumeRow(); v.NodeExpandBytes != 0 || v.Capacity != 100 {
-		t.Errorf("%+v", v)
+		t.Errorf("the volume is %+v", v)
 	}
 }
 
@@ -285,7 +285,7 @@ func TestVolumeRetry_MakesAllErrorsDueNow(t *testing.T) {
 		"attachment": Attachment(w.s.Read(), "default", "v", "n1").LastError,
 	} {
 		if e == nil || e.RetryTime != retry.Now || e.Message != "busy" {
-			t.Errorf("%s: %+v", what, e)
+			t.Errorf("%s: got error %+v, want it due at %d", what, e, retry.Now)
 		}
 	}
 	if c.ExpandBytes != 100 {
@@ -306,7 +306,7 @@ func TestVolumePut_MakesAnErrorDueAndAnotherSizeDropsIt(t *testing.T) {
 	if v := w.mustPut(creating,
 		func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }); v.LastError == nil ||
 		v.LastError.RetryTime >= busy.RetryTime {
-		t.Errorf("%+v", v.LastError)
+		t.Errorf("the last error is %+v", v.LastError)
 	}
 	if v := w.mustPut(creating,
 		func(v *structs.CSIVolume) { v.RequestedCapacityMin = 50 }); v.LastError != nil ||
@@ -333,6 +333,6 @@ func TestVolumeDelete_CallsThePluginForAnExhaustedCreation(t *testing.T) {
 		t.Error(err)
 	}
 	if v := w.finishCall("delete", nil, false); v != nil {
-		t.Errorf("%+v", v)
+		t.Errorf("the volume is %+v", v)
 	}
 }

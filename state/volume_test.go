@@ -90,7 +90,7 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 		err := w.tryPut(full, c.change)
 		if !structs.IsKind(err, structs.KindConflict) ||
 			!strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", c.says, err)
+			t.Errorf("got error %v, want a conflict with %q", err, c.says)
 		}
 		if Volume(w.s.Read(), "default", "v") != row {
 			t.Errorf("%s: the row was put", c.says)
@@ -121,14 +121,14 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		v.Parameters["a"] != "b" ||
 		v.MountOptions.FSType != "xfs" || v.MountOptions.MountFlags[0] != "password=x" || v.Capacity != 12 ||
 		v.ExpandPending {
-		t.Errorf("%+v", v)
+		t.Errorf("the volume is %+v", v)
 	}
 	v = w.mustPut(func(v *structs.CSIVolume) {
 		v.Secrets, v.Context = structs.Secrets{"new": "n"}, map[string]string{"c": "y"}
 	})
 	if len(v.Secrets) != 1 || v.Secrets["new"] != "n" ||
 		v.Context["c"] != "y" {
-		t.Errorf("%v %v", map[string]string(v.Secrets), v.Context)
+		t.Errorf("got secrets %v and context %v", map[string]string(v.Secrets), v.Context)
 	}
 	v = w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 20 })
 	if !v.ExpandPending ||
@@ -164,7 +164,7 @@ func TestVolumePut_Expands(t *testing.T) {
 	}
 	if v := w.finishCall("expand", nil, false); v.ExpandPending ||
 		v.Capacity != 100 || v.LastError != nil {
-		t.Errorf("%+v", v)
+		t.Errorf("the volume is %+v", v)
 	}
 	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 500 })
 	if v := w.finishCall("expand", &structs.OperationError{Message: "too much"}, true); v.ExpandPending ||
@@ -204,7 +204,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			if v := w.finishCall("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" ||
 				v.Capacity != 100 ||
 				v.Context["c"] != "x" || len(v.Topologies) != 1 || len(collect(UnsettledVolumes(w.s.Read()))) != 0 {
-				t.Errorf("%+v", v)
+				t.Errorf("the volume is %+v", v)
 			}
 			w.wantEval("blocked-waits", structs.EvalPending)
 		},
@@ -216,7 +216,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 				t.Errorf("after the second error: %+v", v)
 			}
 			if v := w.finishCall("create", nil, false); v.State != structs.VolumeReady || v.LastError != nil {
-				t.Errorf("%+v", v)
+				t.Errorf("the volume is %+v", v)
 			}
 		},
 		"fails, is corrected and tried again": func(t *testing.T, w *fixture) {
@@ -230,7 +230,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			})
 			if v.State != structs.VolumeCreating || v.LastError != nil || v.Parameters["pool"] != "other" ||
 				Plugin(w.s.Read(), "p") != nil {
-				t.Errorf("%+v", v)
+				t.Errorf("the volume is %+v", v)
 			}
 		},
 		"fails and is deleted at once": func(t *testing.T, w *fixture) {
@@ -255,7 +255,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			})
 			if v := w.finishCall("create", nil, false); v.State != structs.VolumeFailed || v.ExternalID != "" ||
 				!strings.Contains(v.LastError.Message, `volume "other"`) {
-				t.Errorf("%+v", v)
+				t.Errorf("the volume is %+v", v)
 			}
 		},
 		"ends after the request to delete, with the ID of another volume": func(t *testing.T, w *fixture) {
@@ -267,7 +267,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			})
 			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			if v := w.finishCall("create", nil, false); v != nil {
-				t.Errorf("deleting it would destroy the other's data: %+v", v)
+				t.Errorf("a deletion would destroy the other volume: %+v", v)
 			}
 		},
 		"rejects a deregistration meanwhile": func(t *testing.T, w *fixture) {
@@ -300,7 +300,7 @@ func TestVolumeOutcome_OfADeletion(t *testing.T) {
 	if v := w.finishCall("delete", &structs.OperationError{Message: "busy"},
 		false); v.State != structs.VolumeDeleting || v.LastError.Attempts != 1 ||
 		v.Secrets["k"] != "for the deletion" {
-		t.Errorf("%+v", v)
+		t.Errorf("the volume is %+v", v)
 	}
 	wantKind(t, w.tryPut(), structs.KindPrecondition)
 	if v := w.finishCall("delete", &structs.OperationError{Message: "it has snapshots"},
@@ -315,7 +315,7 @@ func TestVolumeOutcome_OfADeletion(t *testing.T) {
 	}
 	if v := w.finishCall("delete", nil, false); v != nil ||
 		Plugin(w.s.Read(), "p") != nil {
-		t.Errorf("%+v", v)
+		t.Errorf("the volume is %+v", v)
 	}
 	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "v",
@@ -375,7 +375,7 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 				return
 			}
 			if !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v does not say %q", err, c.says)
+				t.Errorf("got error %v, want %q in it", err, c.says)
 			}
 			attached := w.attachment("v", "n1")
 			err = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
@@ -411,16 +411,16 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 ||
 		len(d.Allocations) != 2 || len(d.Claims) != 3 ||
 		len(d.Attachments) != 2 {
-		t.Errorf("%+v", d)
+		t.Errorf("the detail of the volume is %+v", d)
 	}
 	if d.AccessMode != mnsw || d.AttachmentMode != structs.CSIFileSystem ||
 		!d.Schedulable || d.Blocked != "" ||
 		d.ProviderVersion != "1" || d.NodesHealthy != 3 {
-		t.Errorf("%+v", d)
+		t.Errorf("the detail of the volume is %+v", d)
 	}
 	if d.Claims[2].AllocID != "a3" ||
 		!strings.Contains(d.Claims[2].Reason, "allocation a1") {
-		t.Errorf("%+v", d.Claims[2])
+		t.Errorf("the third claim is %+v", d.Claims[2])
 	}
 	if d.Secrets != nil || d.Attachments[0].PublishContext != nil ||
 		Volume(tx, "default", "v").Secrets == nil {
