@@ -39,9 +39,9 @@ const (
 )
 
 var (
-	errHead   = errors.New("what came is no answer by HTTP/1.1")
+	errHead   = errors.New("the bytes are no answer of HTTP/1.1")
 	errField  = errors.New("a field of the answer's head is broken")
-	errLength = errors.New("the answer does not say, or says twice, how long it is")
+	errLength = errors.New("the answer has no length, or two")
 	errChunk  = errors.New("a chunk of the answer is broken")
 	errLong   = errors.New("the answer is too long")
 )

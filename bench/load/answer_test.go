@@ -214,7 +214,7 @@ func FuzzAnswers(f *testing.F) {
 			}
 			resp, err := readTheirs(theirs)
 			if err != nil {
-				t.Fatalf("accepted %+v, where net/http says %v", got, err)
+				t.Fatalf("got %+v, net/http fails with %v", got, err)
 			}
 			if got.status != resp.StatusCode || got.last != resp.Close {
 				t.Fatalf("got %+v, net/http %s and close %t", got, resp.Status, resp.Close)

@@ -53,7 +53,7 @@ func main() {
 		"RPC `addresses` of the servers, comma separated; clients take turns")
 	flag.StringVar(&c.http, "http", "127.0.0.1:4746", "HTTP `address`")
 	flag.StringVar(&c.op, "op", "",
-		"what to do: "+strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
+		"operation: "+strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
 	flag.IntVar(&c.clients, "c", 8, "clients, each with its own connection and one request at a time")
 	flag.DurationVar(&c.time, "time", 10*time.Second, "stop after this long")
 	flag.Int64Var(&c.max, "max", 0, "stop after this many operations (0: by time alone)")
@@ -61,7 +61,7 @@ func main() {
 	flag.IntVar(&c.volumes, "volumes", 10000, "number of volumes")
 	flag.IntVar(&c.allocs, "allocs", 5000, "number of allocations")
 	flag.IntVar(&c.offset, "offset", 0, "the first node, allocation or volume used")
-	flag.StringVar(&c.path, "path", "/v1/volumes?type=csi", "what -op http gets")
+	flag.StringVar(&c.path, "path", "/v1/volumes?type=csi", "path of -op http")
 	flag.StringVar(&c.pids, "pid", "", "process `IDs` of the servers, comma separated, whose CPU time is reported")
 	flag.StringVar(&c.allocsFile, "file", "allocs.json",
 		"file in which -op allocs stores the placed allocations for the claims")

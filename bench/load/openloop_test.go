@@ -116,7 +116,7 @@ func TestOpenLoop_RetriesWhenTold(t *testing.T) {
 			honour: true,
 		}.run(t.Context(), []lane{never})
 		if underWay := a.sent - len(a.refused); len(a.took) != 0 || underWay > 1 || a.unsent+underWay != 100 {
-			t.Errorf("%d were served, %d under way and %d unsent, want 100 that wait in vain", len(a.took),
+			t.Errorf("%d served, %d in flight and %d unsent; want no answer to 100", len(a.took),
 				underWay, a.unsent)
 		}
 	})

@@ -216,7 +216,7 @@ func (c *cluster) leader() (int, error) {
 			return i, nil
 		}
 	}
-	return 0, errors.New("no server says that it leads")
+	return 0, errors.New("no server leads")
 }
 
 func (c *cluster) addresses() (rpc []string) {

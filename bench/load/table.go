@@ -189,7 +189,7 @@ func newFile(flags *flag.FlagSet) *file {
 	}
 	f.Load[0] = loadAverage()
 	flags.StringVar(&f.path, "json", "", "also write the rows to this `file`")
-	flags.StringVar(&f.Commit, "commit", "", "what the servers were built of, for the file")
+	flags.StringVar(&f.Commit, "commit", "", "commit of the servers, for the file")
 	return f
 }
 

@@ -278,7 +278,7 @@ func (c *Cluster) Await(what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			c.T.Fatalf("in vain for %s: %s", Patience, what)
+			c.T.Fatalf("waited %s without success: %s", Patience, what)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func (c *Cluster) AwaitRows(s *Server, what string, holds func(tx *state.ReadTx)
 			return
 		}
 		if err := s.Store().Wait(ctx, tx); err != nil {
-			c.T.Fatalf("%s: in vain for %s: %s", s.Name, Patience, what)
+			c.T.Fatalf("%s: waited %s without success: %s", s.Name, Patience, what)
 		}
 	}
 }

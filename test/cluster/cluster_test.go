@@ -94,7 +94,7 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 		for _, s := range c.Others(leader) {
 			cluster.Must(c, s, structs.JobRegister, jobRequest("from-"+s.Name))
 			if !hasJob(c.Leader(), "from-"+s.Name) {
-				t.Errorf("what %s acknowledged is not at the leader", s.Name)
+				t.Errorf("the write that %s acknowledged is not at the leader", s.Name)
 			}
 		}
 	})
@@ -425,7 +425,7 @@ func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 			bytes.NewReader(archive.Bytes()))
 	})
 	for _, s := range c.Servers {
-		c.AwaitRows(s, "it is as it was", func(tx *state.ReadTx) bool {
+		c.AwaitRows(s, "the state of the snapshot is back", func(tx *state.ReadTx) bool {
 			return state.Job(tx, structs.DefaultNamespace, "after") == nil &&
 				state.Job(tx, structs.DefaultNamespace, "job-19") != nil
 		})

@@ -59,7 +59,7 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 		t.Fatalf("status %d: %.300s", answer.Code, answer.Body)
 	}
 	waits := func(s *cluster.Server) {
-		c.AwaitRows(s, "the job waits, and each group says why", func(tx *state.ReadTx) bool {
+		c.AwaitRows(s, "the job waits with a reason for each group", func(tx *state.ReadTx) bool {
 			b := state.BlockedEval(tx, structs.DefaultNamespace, "wordy")
 			return b != nil && len(b.FailedTGAllocs) == groups
 		})

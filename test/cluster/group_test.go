@@ -108,11 +108,11 @@ func TestBatches_ReportNoFalseResultAfterLossOfLeadership(t *testing.T) {
 		switch {
 		case err == nil && !there, kind == structs.KindUnavailable && there,
 			err != nil && kind != structs.KindUnavailable && kind != structs.KindTimeout:
-			t.Errorf("%s was told %v; it is there: %v", id, err, there)
+			t.Errorf("the proposal for %s returned %v; the row exists: %v", id, err, there)
 		}
 	}
 	if failed[structs.KindTimeout] == 0 ||
 		failed[structs.KindTimeout]+failed[structs.KindUnavailable] != 64 {
-		t.Errorf("each of 64 is told that leadership was lost, once: %v", failed)
+		t.Errorf("errors by kind: %v; want one for each of 64 callers", failed)
 	}
 }

@@ -182,7 +182,7 @@ func TestLeave_HandsLeadershipOnAndEndsTheVote(t *testing.T) {
 
 	c.Restart(leaving)
 	awaitAllVote(t, c)
-	c.AwaitRows(leaving, "it has what it missed", func(tx *state.ReadTx) bool {
+	c.AwaitRows(leaving, "the missed entries arrive", func(tx *state.ReadTx) bool {
 		return state.Job(tx, structs.DefaultNamespace, "two") != nil
 	})
 }
@@ -228,7 +228,7 @@ func TestLeave_GoesWithoutAMajorityWhenForced(t *testing.T) {
 	checkError(t, err, structs.KindTimeout, leader.Name, "may still have its vote")
 	for _, m := range leader.Current().Members() {
 		if m.Name == leader.Name+".global" && m.Status != "left" {
-			t.Errorf("it is %s in the gossip", m.Status)
+			t.Errorf("its status in gossip is %s", m.Status)
 		}
 	}
 }

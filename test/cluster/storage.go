@@ -248,7 +248,7 @@ func (s *Storage) remove(node, id string) error {
 			return nil
 		}
 		if d.home != "" && d.home != node {
-			s.c.T.Errorf("volume %s on node %s is to be deleted at node %s, which would take it for gone", id,
+			s.c.T.Errorf("volume %s on node %s is to be deleted at node %s, which does not know it", id,
 				d.home, node)
 		}
 		if len(d.mounted) > 0 || len(d.attached) > 0 {

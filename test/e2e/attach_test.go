@@ -291,7 +291,7 @@ func (a *agent) runUntilOutput(j jobFile, words ...string) {
 		}
 		for _, word := range append([]string{j.node + ": there is"}, words...) {
 			if !strings.Contains(out, word) {
-				return fmt.Errorf("it says %q", out)
+				return fmt.Errorf("the output is %q", out)
 			}
 		}
 		return nil

@@ -155,7 +155,7 @@ func TestCluster_AnyServerSavesAndRestoresSnapshots(t *testing.T) {
 			s.writeJob(jobFile{name: lost, script: "sleep 1000"}))
 		s.must("operator", "snapshot", "restore", path)
 		for _, any := range c.servers {
-			eventually(t, any.name+" has what was restored", func() error {
+			eventually(t, any.name+" has the restored state", func() error {
 				out, err := any.run("job", "status")
 				if err == nil && (!strings.Contains(out, kept) ||
 					strings.Contains(out, lost)) {
@@ -277,7 +277,7 @@ func TestCluster_DownNodeKeepsItsVolume(t *testing.T) {
 	s.awaitFree("counter")
 
 	n.start() // it has lost the volume: its task is ended and runs again with a new claim
-	eventually(t, "it runs once, with a new allocation", func() error {
+	eventually(t, "the job runs once, with a new allocation", func() error {
 		if err := checkSingleMounts(n); err != nil {
 			t.Error(err)
 		}

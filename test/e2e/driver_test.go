@@ -177,7 +177,7 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 	a.must("job", "stop", "-purge", "counter")
 	a.awaitFree("counter")
 	if left := stagedBelow(a.dir); len(left) > 0 {
-		t.Errorf("mounts of volumes after the last claim is gone: %v", left)
+		t.Errorf("mounts of volumes after the last claim has ended: %v", left)
 	}
 	a.must("volume", "delete", "counter")
 	a.must("job", "stop", "-purge", "driver")

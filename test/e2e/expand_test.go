@@ -155,7 +155,7 @@ func TestExpand_OfflineWaitsForTheUsers(t *testing.T) {
 		out := a.must("volume", "status", v.id)
 		for _, want := range []string{"360 MiB once it is not in use: ", "allocation " + user[:8]} {
 			if !strings.Contains(out, want) {
-				t.Errorf("what it waits for is not to be seen, it lacks %q:\n%s", want, out)
+				t.Errorf("the status lacks %q:\n%s", want, out)
 			}
 		}
 		a.must("job", "stop", v.id)

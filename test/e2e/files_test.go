@@ -118,7 +118,7 @@ func (a *agent) awaitOutput(alloc string, texts ...string) string {
 		out = a.logs(alloc)
 		for _, text := range texts {
 			if !strings.Contains(out, text) {
-				return fmt.Errorf("it says %q", out)
+				return fmt.Errorf("the output is %q", out)
 			}
 		}
 		return nil

@@ -57,7 +57,7 @@ func (b *backgroundCommand) checkEnd(code int, texts ...string) {
 		case err = <-b.done:
 			return nil
 		default:
-			return fmt.Errorf("it runs")
+			return fmt.Errorf("the command still runs")
 		}
 	})
 	if exitCode(err) != code {
@@ -82,7 +82,7 @@ func (a *agent) stopJob(job, alloc string) {
 	eventually(a.t, "allocation "+alloc+" has ended", func() error {
 		got, err := get[*structs.Allocation](a, "/v1/allocation/"+alloc)
 		if err == nil && !got.ClientTerminal() {
-			err = fmt.Errorf("it is %s", got.ClientStatus)
+			err = fmt.Errorf("the allocation is %s", got.ClientStatus)
 		}
 		return err
 	})
@@ -175,7 +175,7 @@ func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	release()
 	forced.checkEnd(0)
 	if out := forced.out.String(); !strings.Contains(out, "has released") && !strings.Contains(out, "No claim") {
-		c.t.Errorf("it says %q", out)
+		c.t.Errorf("the output is %q", out)
 	}
 }
 
@@ -226,7 +226,7 @@ func (c *cluster) forceOnceTheNodeIsLost(st *storage) {
 	})
 	s.mustFail(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "v", "n0")
 	if out := s.must(forceDetachArgs("n0")...); !strings.Contains(out, "nothing proves that it does not write") {
-		c.t.Errorf("it says %q", out)
+		c.t.Errorf("the output is %q", out)
 	}
 }
 

@@ -410,5 +410,5 @@ func eventually(t testing.TB, what string, check func() error) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Fatalf("waited in vain: %s: %v", what, err)
+	t.Fatalf("waited without success: %s: %v", what, err)
 }

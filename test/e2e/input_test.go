@@ -267,7 +267,7 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it takes writes again", func() error {
+	eventually(t, "the server accepts writes again", func() error {
 		_, err := a.run("job", "run", "-detach",
 			a.writeJob(jobFile{name: "room", script: "sleep 1000"}))
 		return err

@@ -31,7 +31,7 @@ func TestPluginHalves_RunAsTwoJobs(t *testing.T) {
 	})
 	early := st.writeVolume(a, "v", 300)
 	a.mustFail(8, []string{"continues"}, "volume", "create", "-timeout", "100ms", early)
-	eventually(t, "the volume's status says what is missing", func() error {
+	eventually(t, "the status of the volume names the missing half", func() error {
 		out, err := a.run("volume", "status", "v")
 		if err == nil && !strings.Contains(out, "no controller") {
 			err = fmt.Errorf("its status:\n%s", out)

@@ -126,7 +126,7 @@ func TestAgent_KilledAtAnyMomentMountsOnce(t *testing.T) {
 	a.createVolume(volumeFile{id: "counter", image: true})
 	for range 4 {
 		a.killWhile(rnd, "job", "run", "-detach", example(t, "counter.hcl"))
-		eventually(t, "it runs once", func() error {
+		eventually(t, "the job runs once", func() error {
 			if err := checkSingleMounts(a); err != nil {
 				t.Error(err)
 			}
@@ -134,7 +134,7 @@ func TestAgent_KilledAtAnyMomentMountsOnce(t *testing.T) {
 		})
 		a.awaitMoreOutput(a.awaitRunning("counter", 1)[0].ID)
 		a.killWhile(rnd, "job", "stop", "-purge", "-detach", "counter")
-		eventually(t, "it is gone", func() error {
+		eventually(t, "the job has ended", func() error {
 			return checkSettled(a, false)
 		})
 	}
@@ -218,7 +218,7 @@ func TestAgent_MountsAgainAfterALossOfPower(t *testing.T) {
 	a.crash()
 	a.start()
 	a.healthyNodes("hostpath", 1)
-	eventually(t, "it runs once", func() error {
+	eventually(t, "the job runs once", func() error {
 		return checkSettled(a, true)
 	})
 	alloc := a.awaitRunning("counter", 1)[0].ID
@@ -227,7 +227,7 @@ func TestAgent_MountsAgainAfterALossOfPower(t *testing.T) {
 		text := a.logs(alloc)
 		last := text[max(0, strings.LastIndex(text, "found")):]
 		if _, err := fmt.Sscanf(last, "found %d lines", &n); err != nil || n < 1 {
-			return fmt.Errorf("it says %q", text)
+			return fmt.Errorf("the output is %q", text)
 		}
 		return nil
 	})
@@ -268,18 +268,18 @@ func TestRestore_EndsUnknownAllocationsAndReplacesEndedOnes(t *testing.T) {
 	a.must("operator", "snapshot", "save", during)
 
 	a.must("operator", "snapshot", "restore", before) // the servers do not know the running allocations
-	eventually(t, "it is gone", func() error {
+	eventually(t, "the job has ended", func() error {
 		return checkSettled(a, false)
 	})
 	a.must("job", "run", example(t, "counter.hcl"))
-	eventually(t, "it runs once", func() error {
+	eventually(t, "the job runs once", func() error {
 		return checkSettled(a, true)
 	})
 	a.must("job", "stop", "-purge", "counter")
 	a.awaitFree("counter")
 
 	a.must("operator", "snapshot", "restore", during) // the allocations that should run have ended
-	eventually(t, "it runs once again", func() error {
+	eventually(t, "the job runs once again", func() error {
 		if err := checkSingleMounts(a); err != nil {
 			t.Error(err)
 		}

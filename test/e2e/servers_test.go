@@ -100,7 +100,7 @@ func TestServers_AreRemoved(t *testing.T) {
 
 	// The leader leaves on request.
 	if out := leader.must("server", "leave"); !strings.Contains(out, "has left the cluster") {
-		t.Errorf("it says %q", out)
+		t.Errorf("the output is %q", out)
 	}
 	leader.awaitExit()
 	second.awaitVotes(second.name, first.name)

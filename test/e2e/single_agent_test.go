@@ -30,7 +30,7 @@ func stopWithVolume(a *agent, jobs ...string) {
 	}
 	a.awaitFree("counter")
 	if left := stagedBelow(a.dir); len(left) > 0 {
-		a.t.Errorf("mounts of volumes after the last claim is gone: %v", left)
+		a.t.Errorf("mounts of volumes after the last claim has ended: %v", left)
 	}
 	a.must("volume", "delete", "counter")
 	a.must("job", "stop", "-purge", "hostpath")
@@ -129,7 +129,7 @@ func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
 		t.Errorf("mounts are %v, were %v", now, mounts)
 	}
 	before := strings.Count(a.logs(alloc.ID), alloc.ID)
-	eventually(t, "it goes on writing", func() error {
+	eventually(t, "the task continues to write", func() error {
 		if n := strings.Count(a.logs(alloc.ID), alloc.ID); n <= before {
 			return fmt.Errorf("%d lines, as before", n)
 		}
@@ -150,7 +150,7 @@ func TestVolumes_SecondWriterWaitsForTheFirst(t *testing.T) {
 	rival := a.writeFile("rival.hcl",
 		strings.Replace(string(src), `job "counter"`, `job "rival"`, 1))
 	a.must("job", "run", "-detach", rival)
-	eventually(t, "the rival says who has the volume", func() error {
+	eventually(t, "an evaluation of the rival names the volume", func() error {
 		evals, err := get[[]*structs.Evaluation](a, "/v1/job/rival/evaluations")
 		if err != nil {
 			return err

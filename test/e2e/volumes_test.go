@@ -42,10 +42,10 @@ func (a *agent) stopAndCheckClean(volumes []string, jobs ...string) {
 		a.awaitFree(v)
 	}
 	if left := stagedBelow(a.dir); len(left) > 0 {
-		a.t.Errorf("mounts of volumes after the last claim is gone: %v", left)
+		a.t.Errorf("mounts of volumes after the last claim has ended: %v", left)
 	}
 	if left := a.loopDevices(); len(left) > 0 {
-		a.t.Errorf("loop devices after the last claim is gone: %v", left)
+		a.t.Errorf("loop devices after the last claim has ended: %v", left)
 	}
 }
 

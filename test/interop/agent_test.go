@@ -246,7 +246,7 @@ func testJobs(t *testing.T, c *public.Client) {
 		t.Errorf("job %+v", job)
 	}
 	again, _, err := c.Jobs().Register(job, nil) // an unchanged job
-	if checkNoError(t, "putting back what was read", err) && again.JobModifyIndex == 0 {
+	if checkNoError(t, "writing back the job", err) && again.JobModifyIndex == 0 {
 		t.Errorf("answered %+v", again)
 	}
 	list, _, err := c.Jobs().PrefixList("interop-")
@@ -345,7 +345,7 @@ func testStorage(t *testing.T, c *public.Client, node string) {
 			t.Errorf("volume %+v", v)
 		}
 		if _, err := c.CSIVolumes().Register(v, nil); err != nil {
-			t.Errorf("putting back what was read: %v", err)
+			t.Errorf("writing back the volume: %v", err)
 		}
 		if _, err := c.CSIVolumes().Register(v, nil); err != nil && !strings.Contains(err.Error(), "409") {
 			t.Errorf("putting it back once more, now that it has changed: %v", err)

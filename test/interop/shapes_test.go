@@ -255,7 +255,7 @@ func TestClient_ReadsStorage(t *testing.T) {
 	vol.RequestedCapacityMax = 5 << 20
 	if _, err := c.CSIVolumes().Register(vol, nil); err != nil || put.Volumes[0].RequestedCapacityMax != 5<<20 ||
 		put.Volumes[0].ModifyIndex != 8 {
-		t.Errorf("what was read, changed and put back: %v, %+v", err, put)
+		t.Errorf("a changed volume, written back: %v, %+v", err, put)
 	}
 	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{
 		ID:       "new",

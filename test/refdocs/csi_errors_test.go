@@ -44,7 +44,7 @@ func TestCSIErrors_HasEachRPCAndCode(t *testing.T) {
 		}
 		for _, code := range table.codes {
 			if !strings.Contains(section, code) {
-				t.Errorf("the section of %s does not say what becomes of %s", rpc, code)
+				t.Errorf("the section of %s does not name %s", rpc, code)
 			}
 		}
 	}

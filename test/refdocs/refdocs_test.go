@@ -50,7 +50,7 @@ func TestReference_IsCurrent(t *testing.T) {
 			continue
 		}
 		if string(got) != want {
-			t.Errorf("%s is not what the code says; run `make goldens`", path)
+			t.Errorf("%s differs from the code; run `make goldens`", path)
 		}
 	}
 }

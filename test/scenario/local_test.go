@@ -66,7 +66,7 @@ func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 		_, failed = rpc.Call(ctx, s.Leader(), structs.CSIVolumeDelete,
 			&structs.CSIVolumeDeleteRequest{ID: "first"})
 	})
-	s.AwaitRows(s.Leader(), "the deletion waits and says for what", func(tx *state.ReadTx) bool {
+	s.AwaitRows(s.Leader(), "the deletion waits with an error", func(tx *state.ReadTx) bool {
 		v := state.Volume(tx, structs.DefaultNamespace, "first")
 		return v != nil && v.State == structs.VolumeDeleting && v.LastError != nil
 	})

@@ -81,7 +81,7 @@ func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
 	next := s.awaitRunning("db", 1)[0]
 	on, _ := hostAndOther(next, away, here)
 	if next.ID == first.ID {
-		t.Error("what was lost runs again")
+		t.Error("a lost allocation runs again")
 	}
 	s.checkMounts("disk-v1", on.Name+" "+next.ID)
 }
@@ -119,7 +119,7 @@ func TestSystemJob_FollowsTheNodes(t *testing.T) {
 		Eligibility: structs.NodeIneligible})
 	n3 := s.addNode("n3", attaching)
 	if got := s.awaitRunning("watch", 3); got[0].NodeID == got[1].NodeID || got[1].NodeID == got[2].NodeID {
-		t.Error("two on one node")
+		t.Error("two allocations are on one node")
 	}
 	n2.PowerOff()
 	s.awaitNodeStatus(n2, structs.NodeDown)
@@ -167,7 +167,7 @@ func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
 	s.Restart(old)
 	s.stopJob("db")
 	s.awaitEnded("db")
-	s.AwaitRows(s.Leader(), "it is detached", func(tx *state.ReadTx) bool {
+	s.AwaitRows(s.Leader(), "the volume is detached", func(tx *state.ReadTx) bool {
 		return state.Attachment(tx, structs.DefaultNamespace, "v1", a.NodeID) == nil
 	})
 }

@@ -32,7 +32,7 @@ func TestRestore_ForgetsLaterGrants(t *testing.T) {
 			if err := s.Leader().Current().SnapshotRestore(t.Context(), &archive); err != nil {
 				t.Fatal(err)
 			}
-			s.AwaitRows(s.Leader(), "it is as it was", func(tx *state.ReadTx) bool {
+			s.AwaitRows(s.Leader(), "the state of the snapshot is back", func(tx *state.ReadTx) bool {
 				return state.Job(tx, "default",
 					"db") == nil
 			})

@@ -39,7 +39,7 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"a node is cut off until it is taken for down", func() {
+		{"a node is partitioned until it is down", func() {
 			n := s.Nodes()[dice.IntN(3)]
 			s.Net.Cut(n.Name, servers...)
 			s.awaitNodeStatus(n, structs.NodeDown)

@@ -45,7 +45,7 @@ type bench struct {
 
 func main() {
 	bin := flag.String("bin", "bin/bench", "folder of the programs that scripts/bench-peer.sh builds")
-	kind := flag.String("kind", "state", "what to measure: state, growth, memory, capacity, rpc or list")
+	kind := flag.String("kind", "state", "kind of rows: state, growth, memory, capacity, rpc or list")
 	metric := flag.String("metric", "ns/unit",
 		"of the benchmarks: ns/unit (the clock) or cpu-ns/unit (CPU time, collector included)")
 	rounds := flag.Int("rounds", 3, "times each row is run on each side")

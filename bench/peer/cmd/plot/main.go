@@ -33,7 +33,7 @@ var colours = []string{"#1b6ca8", "#c0392b", "#27865b", "#8e44ad", "#b9770e", "#
 	"#d35400", "#999900", "#c71585"}
 
 func main() {
-	in := flag.String("i", "bin/bench/growth.json", "what compare wrote")
+	in := flag.String("i", "bin/bench/growth.json", "output of compare")
 	out := flag.String("o", "docs/performance.svg", "where the picture goes")
 	flag.Parse()
 	var measured result.File

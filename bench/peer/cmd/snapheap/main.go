@@ -58,7 +58,7 @@ func med(d []time.Duration) time.Duration {
 func main() {
 	reps := flag.Int("reps", 5, "")
 	dir := flag.String("dir", "snapdir", "")
-	asJSON := flag.Bool("json", false, "print what cmd/compare reads, and nothing else")
+	asJSON := flag.Bool("json", false, "print only the input of cmd/compare")
 	flag.Parse()
 	cases := []struct {
 		name string
