@@ -76,7 +76,7 @@ func inMetric(metric string, measure func(*bench) (float64, error)) func(*bench)
 	}
 }
 
-// heapReport is the output of cmd/snapheap of this module with -json.
+// heapReport is the output of cmd/snapheap of this module.
 type heapReport struct {
 	snapshot
 	WithAllocs                   snapshot
@@ -92,7 +92,7 @@ func peerHeap(b *bench) (heapReport, error) {
 		return r, nil
 	}
 	var r heapReport
-	cmd := exec.Command(filepath.Join(b.bin, "peer-snapheap"), "-json", "-reps", "1")
+	cmd := exec.Command(filepath.Join(b.bin, "peer-snapheap"))
 	cmd.Dir = b.bin
 	cmd.SysProcAttr = withMe()
 	out, err := cmd.Output()

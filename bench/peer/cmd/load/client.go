@@ -128,24 +128,30 @@ func run(name string, request func(c *client, n int64) error) {
 	wg.Wait()
 	elapsed := time.Since(t0)
 	cpu := cpuTicks() - cpu0
-	all := slices.Concat(latencies...)
 	for _, c := range clients {
 		c.r.Close()
 	}
+	all := slices.Concat(latencies...)
 	slices.Sort(all)
+	fmt.Printf("%-10s %-12s c=%-4d ", *label, name, *conc)
 	if len(all) == 0 {
-		fmt.Printf("%-10s %-12s c=%-4d NO OPS errs=%d last=%v\n",
-			*label, name, *conc, errs.Load(), last.Load())
+		fmt.Printf("NO OPS errs=%d last=%v\n", errs.Load(), last.Load())
 		return
 	}
-	q := func(p float64) time.Duration {
-		return all[int(float64(len(all)-1)*p)].Round(time.Microsecond)
-	}
-	fmt.Printf("%-10s %-12s c=%-4d ops=%-7d %9.1f op/s p50=%-10s p99=%-10s max=%-10s srvcpu=%.0fus/op errs=%d rss=%s",
-		*label, name, *conc, len(all),
-		float64(len(all))/elapsed.Seconds(), q(.5), q(.99), q(1), cpu*1e6/float64(len(all)), errs.Load(), rss())
+	printRate(all, elapsed, cpu)
+	fmt.Printf(" errs=%d rss=%s", errs.Load(), rss())
 	if e := last.Load(); e != nil {
 		fmt.Printf(" lasterr=%v", e)
 	}
 	fmt.Println()
+}
+
+// printRate prints the rate and the latencies of successful requests, and the CPU time of the servers for each.
+func printRate(latencies []time.Duration, elapsed time.Duration, cpu float64) {
+	count := float64(len(latencies))
+	quantile := func(p float64) time.Duration {
+		return latencies[int((count-1)*p)].Round(time.Microsecond)
+	}
+	fmt.Printf("ops=%-7d %9.1f op/s p50=%-10s p99=%-10s max=%-10s srvcpu=%.0fus/op",
+		len(latencies), count/elapsed.Seconds(), quantile(.5), quantile(.99), quantile(1), cpu*1e6/count)
 }

@@ -1,37 +1,24 @@
-// snapheap measures FSM snapshot persist/restore time and bytes, and the heap
-// held, at several fixed states.
+// Snapheap prints as JSON the time and the size of a snapshot of the peer's state, the time of its restore,
+// and the heap of each kind of row after a restore. cmd/compare reads it.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"fmt"
 	"io"
 	"os"
 	"runtime"
-	"sort"
 	"time"
 
 	"berth/bench/peer/shape"
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 )
 
-type memSink struct{ bytes.Buffer }
+// sink is a snapshot in memory.
+type sink struct{ bytes.Buffer }
 
-func (*memSink) Close() error  { return nil }
-func (*memSink) Cancel() error { return nil }
-func (*memSink) ID() string    { return "mem" }
-
-type nullSink struct {
-	n, writes int64
-}
-
-func (s *nullSink) Write(p []byte) (int, error) { s.n += int64(len(p)); s.writes++; return len(p), nil }
-func (*nullSink) Close() error                  { return nil }
-func (*nullSink) Cancel() error                 { return nil }
-func (*nullSink) ID() string                    { return "null" }
+func (*sink) Close() error  { return nil }
+func (*sink) Cancel() error { return nil }
+func (*sink) ID() string    { return "memory" }
 
 func check(err error) {
 	if err != nil {
@@ -39,153 +26,75 @@ func check(err error) {
 	}
 }
 
-func heap() (uint64, uint64) {
-	runtime.GC()
-	runtime.GC()
-	runtime.GC()
+func heapNow() float64 {
+	for range 3 {
+		runtime.GC()
+	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc, m.HeapObjects
+	return float64(m.HeapAlloc)
 }
 
-func med(d []time.Duration) time.Duration {
-	sort.Slice(d, func(i, j int) bool {
-		return d[i] < d[j]
-	})
-	return d[len(d)/2]
+// result is the measurement of one state.
+type result struct {
+	Bytes     int
+	WriteNs   time.Duration
+	RestoreNs time.Duration
+
+	heap float64 // bytes of the restored state
+}
+
+// write writes the state of a fill as a snapshot.
+func write(fill shape.Fill) (file *sink, took time.Duration) {
+	fsm := shape.NewFSM(true)
+	fill.Do(fsm.State())
+	snapshot, err := fsm.Snapshot()
+	check(err)
+	defer snapshot.Release()
+	file = &sink{}
+	start := time.Now()
+	check(snapshot.Persist(file))
+	return file, time.Since(start)
+}
+
+// measure writes the state of a fill and restores it into a new store.
+func measure(fill shape.Fill) result {
+	file, took := write(fill)
+	fresh := shape.NewFSM(true)
+	before := heapNow()
+	start := time.Now()
+	check(fresh.Restore(io.NopCloser(bytes.NewReader(file.Bytes()))))
+	restored := time.Since(start)
+	held := heapNow() - before
+	runtime.KeepAlive(fresh)
+	return result{
+		Bytes:     file.Len(),
+		WriteNs:   took,
+		RestoreNs: restored,
+		heap:      held,
+	}
 }
 
 func main() {
-	reps := flag.Int("reps", 5, "")
-	dir := flag.String("dir", "snapdir", "")
-	asJSON := flag.Bool("json", false, "print only the input of cmd/compare")
-	flag.Parse()
-	cases := []struct {
-		name string
-		f    shape.Fill
+	const rows = 10000
+	const claimsEach = 10
+	fill := shape.Fill{Nodes: rows, SharedVolClaims: -1}
+	nodes := measure(fill)
+	fill.Volumes = rows
+	volumes := measure(fill)
+	fill.ClaimsPerVol = claimsEach
+	claims := measure(fill)
+	fill.Allocs = rows * claimsEach
+	allocs := measure(fill)
+	check(json.NewEncoder(os.Stdout).Encode(struct {
+		result
+		WithAllocs                   result
+		PerNode, PerVolume, PerClaim float64
 	}{
-		{"empty", shape.Fill{SharedVolClaims: -1}},
-		{"10k nodes", shape.Fill{Nodes: 10000, SharedVolClaims: -1}},
-		{"10k nodes+10k vols", shape.Fill{
-			Nodes:           10000,
-			Volumes:         10000,
-			SharedVolClaims: -1,
-		}},
-		{"10k nodes+10k vols+100k claims", shape.Fill{
-			Nodes:           10000,
-			Volumes:         10000,
-			ClaimsPerVol:    10,
-			SharedVolClaims: -1,
-		}},
-		{"10k nodes+10k vols+100k claims+100k allocs", shape.Fill{
-			Nodes:           10000,
-			Volumes:         10000,
-			ClaimsPerVol:    10,
-			SharedVolClaims: -1,
-			Allocs:          100000,
-		}},
-	}
-	if *asJSON {
-		report(cases[1].f, cases[2].f, cases[3].f)
-		return
-	}
-	fmt.Printf("peer %s %s\n", shape.PeerVersion, runtime.Version())
-	fmt.Printf("%-45s %12s %10s %12s %12s %12s %12s %12s %12s\n", "state", "bytes", "writes", "persist-null",
-		"persist-file", "restore-mem", "heapMB", "objects", "")
-	for _, c := range cases {
-		fsm := shape.NewFSM(true)
-		c.f.Do(fsm.State())
-		var tn, tf, tr []time.Duration
-		var bytesN, writes int64
-		var data []byte
-		for i := 0; i < *reps; i++ {
-			snap, err := fsm.Snapshot()
-			check(err)
-			ns := &nullSink{}
-			t := time.Now()
-			check(snap.Persist(ns))
-			tn = append(tn, time.Since(t))
-			snap.Release()
-			bytesN, writes = ns.n, ns.writes
-		}
-		for i := 0; i < *reps; i++ {
-			os.RemoveAll(*dir)
-			check(os.MkdirAll(*dir, 0o755))
-			st, err := raft.NewFileSnapshotStoreWithLogger(*dir, 1, hclog.NewNullLogger())
-			check(err)
-			snap, err := fsm.Snapshot()
-			check(err)
-			t := time.Now()
-			sink, err := st.Create(1, 100, 1, raft.Configuration{}, 1, nil)
-			check(err)
-			check(snap.Persist(sink))
-			check(sink.Close())
-			tf = append(tf, time.Since(t))
-			snap.Release()
-		}
-		{
-			snap, err := fsm.Snapshot()
-			check(err)
-			m := &memSink{}
-			check(snap.Persist(m))
-			snap.Release()
-			data = m.Bytes()
-		}
-		fsm = nil
-		var h0, h1, o0, o1 uint64
-		for i := 0; i < *reps; i++ {
-			f2 := shape.NewFSM(true)
-			h0, o0 = heap()
-			t := time.Now()
-			check(f2.Restore(io.NopCloser(bytes.NewReader(data))))
-			tr = append(tr, time.Since(t))
-			h1, o1 = heap()
-			runtime.KeepAlive(f2)
-		}
-		fmt.Printf("%-45s %12d %10d %12s %12s %12s %12.2f %12d\n", c.name, bytesN, writes,
-			med(tn).Round(10*time.Microsecond), med(tf).Round(10*time.Microsecond), med(tr).Round(10*time.Microsecond),
-			(float64(h1)-float64(h0))/1e6, o1-o0)
-	}
-	os.RemoveAll(*dir)
-}
-
-// report measures the heap that each kind of row adds, and the snapshot of all.
-func report(nodes, volumes, claims shape.Fill) {
-	heapOf := func(f shape.Fill) (held float64, bytesN int, write, restore time.Duration) {
-		fsm := shape.NewFSM(true)
-		f.Do(fsm.State())
-		snap, err := fsm.Snapshot()
-		check(err)
-		m := &memSink{}
-		t := time.Now()
-		check(snap.Persist(m))
-		write = time.Since(t)
-		snap.Release()
-		fsm = nil
-		fresh := shape.NewFSM(true)
-		before, _ := heap()
-		t = time.Now()
-		check(fresh.Restore(io.NopCloser(bytes.NewReader(m.Bytes()))))
-		restore = time.Since(t)
-		after, _ := heap()
-		runtime.KeepAlive(fresh)
-		return float64(after) - float64(before), m.Len(), write, restore
-	}
-	n, _, _, _ := heapOf(nodes)
-	v, _, _, _ := heapOf(volumes)
-	c, size, write, restore := heapOf(claims)
-	claims.Allocs = 100000
-	_, allSize, allWrite, allRestore := heapOf(claims)
-	snapshot := func(size int, write, restore time.Duration) map[string]any {
-		return map[string]any{
-			"Bytes":     size,
-			"WriteNs":   write,
-			"RestoreNs": restore,
-		}
-	}
-	all := snapshot(size, write, restore)
-	all["WithAllocs"] = snapshot(allSize, allWrite, allRestore)
-	all["PerNode"], all["PerVolume"] = n/float64(nodes.Nodes), (v-n)/float64(volumes.Volumes)
-	all["PerClaim"] = (c - v) / float64(claims.Volumes*claims.ClaimsPerVol)
-	check(json.NewEncoder(os.Stdout).Encode(all))
+		result:     claims,
+		WithAllocs: allocs,
+		PerNode:    nodes.heap / rows,
+		PerVolume:  (volumes.heap - nodes.heap) / rows,
+		PerClaim:   (claims.heap - volumes.heap) / (rows * claimsEach),
+	}))
 }
