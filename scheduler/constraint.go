@@ -28,15 +28,15 @@ type value struct {
 
 // operands are all but distinct_hosts, which depends on allocations and not on the node.
 var operands = map[string]func(l, r value) bool{
-	"=":                              equal,
-	"==":                             equal,
-	"is":                             equal,
-	"!=":                             unequal,
-	"not":                            unequal,
-	"<":                              ordered("<"),
-	"<=":                             ordered("<="),
-	">":                              ordered(">"),
-	">=":                             ordered(">="),
+	"=":                              equalValues,
+	"==":                             equalValues,
+	"is":                             equalValues,
+	"!=":                             unequalValues,
+	"not":                            unequalValues,
+	"<":                              orderedBy("<"),
+	"<=":                             orderedBy("<="),
+	">":                              orderedBy(">"),
+	">=":                             orderedBy(">="),
 	structs.ConstraintSetContains:    containsAll,
 	structs.ConstraintSetContainsAll: containsAll,
 	structs.ConstraintSetContainsAny: containsAny,
@@ -151,16 +151,16 @@ func targetOf(s string) target {
 	}
 }
 
-func equal(l, r value) bool {
+func equalValues(l, r value) bool {
 	return l.set && r.set && l.text == r.text
 }
 
-func unequal(l, r value) bool {
-	return !equal(l, r)
+func unequalValues(l, r value) bool {
+	return !equalValues(l, r)
 }
 
-// ordered compares numbers if both sides are numbers, else texts.
-func ordered(operator string) func(l, r value) bool {
+// orderedBy compares numbers if both sides are numbers, else texts.
+func orderedBy(operator string) func(l, r value) bool {
 	return func(l, r value) bool {
 		if !l.set || !r.set {
 			return false

@@ -29,7 +29,7 @@ func newFixture(t rapid.TB) *fixture {
 	}
 }
 
-// running is a world with nodes and a job that was evaluated.
+// running returns a fixture with nodes and a job that was evaluated.
 func running(t rapid.TB, j *structs.Job, nodes ...string) *fixture {
 	t.Helper()
 	w := newFixture(t)

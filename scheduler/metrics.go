@@ -131,10 +131,10 @@ func (t *tally) toMetric(most int) *structs.AllocMetric {
 		)
 	})
 	m.Refusals = firstRefusals(m.Refusals, most)
-	m.ConstraintFiltered = largest(m.ConstraintFiltered, most)
-	m.NodesAvailable = largest(m.NodesAvailable, 4*most)
-	m.ClassFiltered = largest(m.ClassFiltered, 4*most)
-	m.ClassExhausted = largest(m.ClassExhausted, 4*most)
+	m.ConstraintFiltered = largestCounts(m.ConstraintFiltered, most)
+	m.NodesAvailable = largestCounts(m.NodesAvailable, 4*most)
+	m.ClassFiltered = largestCounts(m.ClassFiltered, 4*most)
+	m.ClassExhausted = largestCounts(m.ClassExhausted, 4*most)
 	return &m
 }
 
@@ -158,8 +158,8 @@ func firstRefusals(all []*structs.PlacementRefusal, most int) []*structs.Placeme
 	return append(kept, rest)
 }
 
-// largest keeps the largest counts and sums up the others.
-func largest(counts map[string]int, most int) map[string]int {
+// largestCounts keeps the largest counts and sums up the others.
+func largestCounts(counts map[string]int, most int) map[string]int {
 	if len(counts) <= most {
 		return counts
 	}

@@ -142,7 +142,7 @@ func (c *randomCluster) schedule() {
 	}
 }
 
-// giveUp does what the leader does when a plan fails too often.
+// giveUp marks an evaluation failed, as the leader does when its plan fails too often.
 func (c *randomCluster) giveUp(e *structs.Evaluation) {
 	now := state.Eval(c.s.Read(), e.ID)
 	if now == nil {
@@ -192,7 +192,7 @@ func (c *randomCluster) conflict(a, b *structs.Evaluation) bool {
 		uses(a.JobID)
 }
 
-// settle lets the scheduler work until nothing is left to do.
+// settle runs the scheduler until it has no work.
 func (c *randomCluster) settle(when string) {
 	for n := 0; ; n++ {
 		before := len(c.history)

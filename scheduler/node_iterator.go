@@ -266,7 +266,7 @@ func (s *trials) tryNode(p *planner, w *placement, n *structs.Node) {
 		s.refused = append(s.refused, refused{n, *r})
 		return
 	}
-	s.fitting = append(s.fitting, rank(w, v))
+	s.fitting = append(s.fitting, rankNode(w, v))
 }
 
 // sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all

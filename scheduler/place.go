@@ -226,7 +226,7 @@ func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *tally
 			t.countRefusal(n, *r)
 			continue
 		}
-		top.insert(rank(w, v))
+		top.insert(rankNode(w, v))
 	}
 	return top, t
 }

@@ -70,7 +70,7 @@ type ranked struct {
 	mean float64
 }
 
-func rank(w *placement, v *nodeView) ranked {
+func rankNode(w *placement, v *nodeView) ranked {
 	sum := 0.0
 	n := 0.0
 	for _, s := range scorers {

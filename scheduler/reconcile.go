@@ -23,7 +23,7 @@ type placement struct {
 	looked bool
 
 	ended bool         // the plan has stopped prev already
-	fresh int          // if not 0: so many allocations that replace none, with the lowest free indexes
+	fresh int          // if not 0: this number of allocations that replace none, with the lowest free indexes
 	taken map[int]bool // for fresh: the indexes in use
 }
 
@@ -38,7 +38,7 @@ const (
 	actionLose              // lost with its node and placed again
 	actionReschedule        // ended, and replaced now
 	actionHold              // ended, and not replaced now or ever
-	actionNone              // does not count any more
+	actionNone              // no longer counts
 )
 
 // classified is an allocation with the decision on it.

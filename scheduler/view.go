@@ -13,7 +13,7 @@ type nodeView struct {
 	storage map[string]*storage // by plugin, as far as needed
 
 	users    []*structs.Allocation // live ones that are to use volumes
-	wanted   int                   // how many these are
+	wanted   int                   // the number of these volumes
 	intended []*structs.CSIClaim   // of the allocations that the plan places here
 }
 

@@ -69,7 +69,7 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 	w.act = func(ctx context.Context, candidates []string, err error) error {
 		var published structs.Secrets
 		if err == nil {
-			published, err = c.to(candidates).attachOrDetach(ctx, a)
+			published, err = c.withCandidates(candidates).attachOrDetach(ctx, a)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err() // the row names the node; the next leader calls it
@@ -157,7 +157,7 @@ func (c controllerLoop) attachmentOutcome(
 		WriteOptions:   c.stamp(a.Namespace),
 	}
 	if err != nil {
-		outcome.Err = c.callFailure(err, a.LastError)
+		outcome.Err = c.controllerError(err, a.LastError)
 		outcome.KeepCall = keepsCall(a.Call, err)
 	}
 	return propose(ctx, c.Deps, fsm.AttachmentOutcome, outcome)

@@ -6,9 +6,9 @@ import (
 	"berth/structs"
 )
 
-// lasting reports whether a repeat of the call does not change an error of a kind. Internal is not such a
-// kind: a plugin also answers it if it does not know the outcome. Nor is a kind of a later version.
-func lasting(k structs.Kind) bool {
+// isLasting reports whether a repeat of the call does not change an error of a kind. Internal is not such a
+// kind: a plugin also answers it if the outcome is unknown. Nor is a kind of a later version.
+func isLasting(k structs.Kind) bool {
 	switch k {
 	case structs.KindInvalid, structs.KindDenied, structs.KindNotFound:
 		return true
@@ -29,7 +29,7 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 		return time.Time{}
 	case e.RetryTime > 0:
 		return time.Unix(0, e.RetryTime)
-	case lasting(e.Kind):
+	case isLasting(e.Kind):
 		return time.Unix(0, e.Time).Add(finalRetry)
 	}
 	delay := c.Retry.Delay(e.Attempts)

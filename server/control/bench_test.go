@@ -70,7 +70,7 @@ func BenchmarkReaper_ReadsAChangedNode(b *testing.B) {
 			began, looked := make(chan struct{}), make(chan struct{})
 			r.All = func(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 				defer close(began)
-				return reapable(tx)
+				return reapableKeys(tx)
 			}
 			r.Keys = func(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 				defer func() { looked <- struct{}{} }()

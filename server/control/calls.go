@@ -16,8 +16,8 @@ import (
 // for a volume. If the node is not reachable, the call may still take effect. Until outcomeWait has passed,
 // nothing else is done for the row. So an attach never overtakes the detach before it.
 
-// outcomeWait is how long a controller call may still take effect after it was sent to a node that is not
-// reachable any more. Until then it is neither repeated elsewhere nor undone.
+// outcomeWait is the time for which a controller call may still take effect after it was sent to a node that
+// is no longer reachable. Until then it is neither repeated elsewhere nor undone.
 const outcomeWait = structs.CallSettles
 
 // callTimeout bounds one call to a node.
@@ -58,7 +58,7 @@ func (c controllerLoop) recordingCalls(
 		}
 		err := propose(ctx, c.Deps, fsm.CallNote, &note)
 		if structs.IsKind(err, structs.KindPrecondition) {
-			// a server of an older version is among the voters, and none of them knows of the record
+			// a server of an older version is among the voters, so no server keeps such a record
 			return nil
 		}
 		return err
@@ -67,7 +67,7 @@ func (c controllerLoop) recordingCalls(
 }
 
 // callController makes a typed call at the first of the candidates that can be reached. The next one is tried
-// only after unavailable, which says that the call was not delivered.
+// only after unavailable, which means that the call was not delivered.
 func callController[Req, Resp any](
 	ctx context.Context,
 	c controllerLoop,
@@ -78,8 +78,7 @@ func callController[Req, Resp any](
 	var err error
 	for _, node := range c.candidates {
 		if err := c.recordCall(ctx, node); err != nil {
-			return nil, structs.Unavailablef(
-				"recording the call to node %s: %w", node, err)
+			return nil, structs.Unavailablef("recording the call to node %s: %w", node, err)
 		}
 		var resp *Resp
 		to := nodeconn.Target{

@@ -23,8 +23,8 @@ type controllerLoop struct {
 	recordCall func(ctx context.Context, node string) error
 }
 
-// to returns a loop that calls these nodes.
-func (c controllerLoop) to(candidates []string) controllerLoop {
+// withCandidates returns a loop that calls these nodes.
+func (c controllerLoop) withCandidates(candidates []string) controllerLoop {
 	c.candidates = candidates
 	return c
 }
@@ -260,18 +260,18 @@ func (d Deps) stamp(namespace string) structs.WriteOptions {
 	}
 }
 
-// callFailure is failure with the time of the next controller call.
-func (c controllerLoop) callFailure(err error, last *structs.OperationError) *structs.OperationError {
-	e := c.failure(err, last)
+// controllerError is operationError with the time of the next controller call.
+func (c controllerLoop) controllerError(err error, last *structs.OperationError) *structs.OperationError {
+	e := c.operationError(err, last)
 	if e.RetryTime != 0 {
 		e.RetryTime = c.Config.retryTime(e)
 	}
 	return e
 }
 
-// failure returns the row's record of a failed call, with the time of the next try. last is the record of the
-// call before.
-func (d Deps) failure(err error, last *structs.OperationError) *structs.OperationError {
+// operationError returns the row's record of a failed call, with the time of the next attempt. last is the
+// record of the call before.
+func (d Deps) operationError(err error, last *structs.OperationError) *structs.OperationError {
 	e := &structs.OperationError{
 		Message:  err.Error(),
 		Kind:     structs.KindOf(err),

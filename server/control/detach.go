@@ -53,7 +53,7 @@ func mismatch(tx *state.ReadTx, a *structs.CSIAttachment) string {
 	return ""
 }
 
-// listPages bounds how many pages of a plugin's list are read in search of one volume.
+// listPages is the most pages of a plugin's list that are read in search of one volume.
 const listPages = 1000
 
 // listed returns the volume of an attachment as the plugin lists it; nil if the plugin does not list it, or

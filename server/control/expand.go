@@ -23,7 +23,7 @@ func needsNodeExpand(c *structs.CSIClaim) bool {
 }
 
 // growStep makes the node of a claim grow the volume. Calls for different nodes do not wait for each other: a
-// plugin that hangs delays only its node. A node that is down is called when it is back.
+// plugin that hangs delays only its node. A node that is down is called when it is ready again.
 func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) workqueue.Step {
 	s := workqueue.Step{
 		Op:      opNodeExpand,
@@ -140,7 +140,7 @@ func (c controllerLoop) growOutcome(
 		WriteOptions: c.stamp(claim.Namespace),
 	}
 	if err != nil {
-		outcome.Err = c.failure(err, claim.ExpandError)
+		outcome.Err = c.operationError(err, claim.ExpandError)
 	} else {
 		outcome.Capacity = grown.Capacity
 	}

@@ -356,7 +356,7 @@ func TestExpansion_IsTriedAtOnceWhenCorrected(t *testing.T) {
 	})
 }
 
-func TestFailure_HasTheTimeOfTheNextAttempt(t *testing.T) {
+func TestOperationError_HasTheTimeOfTheNextAttempt(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))

@@ -11,7 +11,7 @@ import (
 	"berth/state"
 )
 
-// gaugeLoop reports how many rows are in which state. When it ends it sets every gauge that it set to 0,
+// gaugeLoop reports the number of rows in each state. When it ends it sets every gauge that it set to 0,
 // so that the sum over all servers counts each row once.
 type gaugeLoop struct{ Deps }
 
@@ -41,8 +41,8 @@ func (g gauges) report(t state.Totals) {
 	g.reportGauges([]string{"csi", "attachments_pending"}, "state", t.Attachments)
 	g.reportGauges([]string{"csi", "volumes_pending"}, "state", t.Volumes)
 	for _, p := range t.Plugins {
-		plugin := label("plugin", p.PluginID)
-		kind := label("kind", string(p.Kind))
+		plugin := metricLabel("plugin", p.PluginID)
+		kind := metricLabel("kind", string(p.Kind))
 		g.reportGauge([]string{"csi", "plugin_healthy"}, p.Tally.Healthy, plugin, kind)
 		g.reportGauge([]string{"csi", "plugin_expected"}, p.Tally.Expected(), plugin, kind)
 	}
@@ -51,11 +51,11 @@ func (g gauges) report(t state.Totals) {
 // reportGauges sets a gauge for each value of a label. test/refdocs finds the names of metrics in its calls.
 func (g gauges) reportGauges(name []string, labelName string, counts map[string]int) {
 	for value, n := range counts {
-		g.reportGauge(name, n, label(labelName, value))
+		g.reportGauge(name, n, metricLabel(labelName, value))
 	}
 }
 
-func label(name, value string) metrics.Label {
+func metricLabel(name, value string) metrics.Label {
 	return metrics.Label{Name: name, Value: value}
 }
 

@@ -95,7 +95,7 @@ func withSlowLog(t *testing.T, test func(t *testing.T, w *testEnv, l *slowLog)) 
 	})
 }
 
-// until waits for something, and returns how long it took.
+// until waits for a condition and returns the time that it took.
 func (w *testEnv) until(what string, ok func(tx *state.ReadTx) bool) time.Duration {
 	w.t.Helper()
 	began := time.Now()

@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// LeaseConfig sets how often nodes send heartbeats and when a silent node counts as down.
+// LeaseConfig sets the interval of heartbeats and the time after which a silent node counts as down.
 type LeaseConfig struct {
 	TTL   time.Duration // a node sends its next heartbeat within this, in a cluster that is not large
 	Grace time.Duration // the most by which a heartbeat may be late

@@ -33,18 +33,18 @@ func (r reaperLoop) runner() workqueue.Runner {
 		Retry:    r.Config.Retry,
 		Parallel: callsPerNode,
 		Topics:   []state.Topic{state.EndedClaimRows, state.NodeRows},
-		All:      reapable,
+		All:      reapableKeys,
 		Read:     r.read,
 		Keys:     reapKeys,
 	}
 }
 
-// reapable yields the claims to release on reachable nodes. It skips other nodes at once, with any number of
-// claims.
-func reapable(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+// reapableKeys yields the claims to release on reachable nodes. It skips other nodes at once, with any number
+// of claims.
+func reapableKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		for node := range state.NodesWithEndedClaims(tx) {
-			for k := range reapableOf(tx, node) {
+			for k := range reapableKeysOf(tx, node) {
 				if !yield(k) {
 					return
 				}
@@ -53,7 +53,7 @@ func reapable(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	}
 }
 
-func reapableOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
+func reapableKeysOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		reachable := false // read with the first claim: most nodes have none
 		for c := range state.EndedClaimsOfNode(tx, node) {
@@ -70,7 +70,7 @@ func reapableOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
 // reapKeys yields the changed claim, or the claims of the changed node, which may have come back.
 func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	if c.Topic == state.NodeRows {
-		return reapableOf(tx, c.Key[0])
+		return reapableKeysOf(tx, c.Key[0])
 	}
 	return slices.Values([]workqueue.Key{c})
 }
@@ -126,7 +126,7 @@ func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why e
 		r.isReported(c.ReleaseError, why) {
 		return
 	}
-	e := r.failure(why, c.ReleaseError)
+	e := r.operationError(why, c.ReleaseError)
 	if notRepeated[e.Code] {
 		e.RetryTime = structs.NeverTry
 	}

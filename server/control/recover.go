@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// accountedSignal is given when no node is unaccounted any more.
+// accountedSignal is given when no node is unaccounted.
 const accountedSignal = "all nodes are accounted for"
 
 // waitForNodes holds back a call that depends on the nodes that use a volume, while a node of a restored

@@ -33,7 +33,7 @@ type backoffs map[string]evalBackoff
 // evalBackoff is the time until which an evaluation is not processed.
 type evalBackoff struct {
 	failures int
-	refused  int // plans that did not fit any more when they were applied
+	refused  int // plans that no longer fitted when they were applied
 	until    time.Time
 	version  uint64 // of the row; a row of another version is not delayed. 0: of any version
 }
@@ -229,7 +229,7 @@ func (s *scheduling) recordFailure(ctx context.Context, eval *structs.Evaluation
 	}
 }
 
-// delayRefused delays an evaluation whose plan did not fit any more: shortly at first, because the state is
+// delayRefused delays an evaluation whose plan no longer fitted: shortly at first, because the state is
 // newer now, and longer each time.
 func (b backoffs) delayRefused(
 	id string,
@@ -254,7 +254,7 @@ func (b backoffs) until(e *structs.Evaluation) time.Time {
 	return last.until
 }
 
-// forget drops evaluations that are not pending any more.
+// forget drops evaluations that are no longer pending.
 func (b backoffs) forget(tx *state.ReadTx) {
 	for id := range b {
 		e := state.Eval(tx, id)

@@ -138,7 +138,7 @@ func (s *storm) end() {
 	delete(s.running, alloc)
 }
 
-// calm lets everything come to its end.
+// calm makes the log and all nodes ready, and waits for the end of all steps.
 func (s *storm) calm() {
 	s.logDown(nil)
 	s.setAnswer(s.answered)

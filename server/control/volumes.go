@@ -55,7 +55,7 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	w.act = func(ctx context.Context, candidates []string, err error) error {
 		var outcome *structs.CSIVolumeOutcome
 		if err == nil {
-			outcome, err = c.to(candidates).volumeCall(ctx, v)
+			outcome, err = c.withCandidates(candidates).volumeCall(ctx, v)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is unknown; the next leader makes the same call
@@ -97,7 +97,7 @@ func (c controllerLoop) volumeOutcome(
 		}
 	}
 	if err != nil {
-		outcome.Err = c.callFailure(err, v.LastError)
+		outcome.Err = c.controllerError(err, v.LastError)
 		outcome.Final = c.givenUp(v, op, err)
 		outcome.KeepCall = keepsCall(v.Call, err)
 		if outcome.Final {
@@ -123,7 +123,7 @@ func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool
 		plugin := state.Plugin(c.Store.Read(), v.PluginID)
 		return plugin != nil && plugin.ExpandsOffline
 	}
-	return lasting(structs.KindOf(err))
+	return isLasting(structs.KindOf(err))
 }
 
 // exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
@@ -177,12 +177,10 @@ func (c controllerLoop) create(
 	case made.Exhausted != "":
 		return nil, exhausted(made.Exhausted)
 	case made.ExternalID == "":
-		return nil, structs.Internalf(
-			"plugin %s answered CreateVolume without a volume_id", req.PluginID)
+		return nil, structs.Internalf("plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
 	if err := made.Validate(req.Capacity.RequiredBytes); err != nil {
-		return nil, structs.Internalf(
-			"plugin %s: CreateVolume: %w", req.PluginID, err)
+		return nil, structs.Internalf("plugin %s: CreateVolume: %w", req.PluginID, err)
 	}
 	return &structs.CSIVolumeOutcome{
 		Op:         opCreate,
@@ -200,7 +198,7 @@ func (c controllerLoop) learn(
 	req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, req)
-	if lasting(structs.KindOf(err)) {
+	if isLasting(structs.KindOf(err)) {
 		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
 	}
 	return outcome, err
@@ -221,7 +219,7 @@ func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error 
 	}
 	_, err := callController(ctx, c, structs.ClientCSIControllerDelete, req)
 	if structs.IsKind(err, structs.KindNotFound) {
-		return nil // the volume does not exist any more
+		return nil // the volume no longer exists
 	}
 	return err
 }

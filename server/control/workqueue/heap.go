@@ -2,7 +2,7 @@ package workqueue
 
 import "container/heap"
 
-// indexedHeap is a heap whose items know their index, so that each can be removed. It implements
+// indexedHeap is a heap whose items keep their index, so that each can be removed. It implements
 // heap.Interface. The methods below that are for its users.
 type indexedHeap[T indexed] struct {
 	items []T

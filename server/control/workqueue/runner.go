@@ -102,7 +102,7 @@ func (r Runner) Run(ctx context.Context) {
 	}
 }
 
-// readAll reads all keys, and again those that it knows.
+// readAll reads all keys, and again those in the queue.
 func (r *running) readAll(tx *state.ReadTx) {
 	known := slices.Collect(maps.Keys(r.entries))
 	for key := range r.All(tx) {
