@@ -175,7 +175,7 @@ var (
 	volumes = []int{1000, 10000, 100000}
 )
 
-// mostAllocs is how many claim.
+// mostAllocs is the number of allocations that claim.
 const mostAllocs = 5000
 
 // BenchmarkRPCClaimWrite is 64 clients that claim volumes, each by its only writer, and then release them,

@@ -36,7 +36,7 @@ func (s *Server) lead(ctx context.Context) {
 }
 
 // betweenLoops calls f while none of the leader loops runs, and waits for it. The loops then start again,
-// also after an error: they may know the state that f has replaced.
+// also after an error: they may hold rows of the state that f has replaced.
 func (s *Server) betweenLoops(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	select {

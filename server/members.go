@@ -67,7 +67,7 @@ func (s *Server) admitMember(p peer) error {
 	return s.consensus.AddVoter(id, addr, 0, enqueueTimeout).Error()
 }
 
-// dismissMembers removes the servers that have no claim to their vote any more.
+// dismissMembers removes the servers that lose their vote.
 func (s *Server) dismissMembers(peers []peer) error {
 	for _, member := range s.consensus.members() {
 		reason := s.dismissal(member, peers)

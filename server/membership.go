@@ -20,7 +20,7 @@ import (
 	"berth/structs"
 )
 
-// The tags by which servers know each other in the gossip.
+// The tags by which servers describe themselves in the gossip.
 const (
 	tagRole      = "role"
 	tagID        = "id"
@@ -56,7 +56,7 @@ type membership struct {
 	changed chan struct{}
 	tagLock sync.Mutex
 	history history
-	// joined is closed when another server has answered, or when there is none to look for.
+	// joined is closed when another server has answered, or if none is configured.
 	joined chan struct{}
 }
 
@@ -100,8 +100,7 @@ func startMembership(
 	}
 	m.serf, err = serf.Create(sc)
 	if err != nil {
-		err = structs.Internalf(
-			"starting the gossip on %s: %w", cfg.SerfBind, err)
+		err = structs.Internalf("starting the gossip on %s: %w", cfg.SerfBind, err)
 		return nil, errors.Join(err, transport.Shutdown())
 	}
 	return m, nil

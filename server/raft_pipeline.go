@@ -8,7 +8,7 @@ import (
 
 // transport is the transport of Raft with pipelines that end when Raft stops reading their answers. Raft
 // reads answers until the first failure, and may send further entries before it notices. The sending and
-// the receiving goroutine would then wait for each other for ever: the follower would get only heartbeats,
+// the receiving goroutine would then wait for each other without end: the follower would get only heartbeats,
 // and the server could not shut down.
 type transport struct{ *raft.NetworkTransport }
 

@@ -32,7 +32,7 @@ const stillAlive = "server %s is alive: have it leave (berth server leave, at it
 	"or stop it and wait some seconds until the others take it for failed"
 
 // RemovePeer removes a server from the Raft configuration (endpoints.Raft). A server that is alive is
-// refused, because the leader would add it again: it has to be stopped or to leave by itself. Only the leader
+// refused, because the leader would add it again: first it has to stop or to leave by itself. Only the leader
 // can remove a server.
 func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	servers := s.Configuration()

@@ -51,7 +51,7 @@ type Server struct {
 	leading   atomic.Pointer[leadership]
 	watch     leaderWatch
 	between   chan func()   // called while none of the leader's loops runs
-	leadEnded chan struct{} // closed when between has no reader any more
+	leadEnded chan struct{} // closed when between has no reader
 }
 
 // New opens the server's files and its port. Run releases them, and New does if it fails.
@@ -159,8 +159,7 @@ func advertisedAddress(bound *net.TCPAddr, configured string) (*net.TCPAddr, err
 func resolveAddress(setting, configured string, bound int) (*net.TCPAddr, error) {
 	addr, err := net.ResolveTCPAddr("tcp", configured)
 	if err != nil {
-		return nil, structs.Invalidf(
-			"server: %s: %w", setting, err)
+		return nil, structs.Invalidf("server: %s: %w", setting, err)
 	}
 	addr.Port = cmp.Or(addr.Port, bound)
 	return addr, nil
@@ -179,8 +178,7 @@ func lockDataDir(dir string) (*os.File, error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
 		_ = f.Close() // the error that counts is the other
-		return nil, structs.Preconditionf(
-			"server: another server uses the data directory %s: %w", dir, err)
+		return nil, structs.Preconditionf("server: another server uses the data directory %s: %w", dir, err)
 	}
 	return f, nil
 }
@@ -309,8 +307,7 @@ func (s *Server) VerifyLeader() error {
 	}
 	_, isMe, _, _ := s.Leader()
 	if !isMe {
-		return structs.Unavailablef(
-			"this server has just begun to lead and is not up to date yet")
+		return structs.Unavailablef("this server has just begun to lead and is not up to date yet")
 	}
 	return nil
 }

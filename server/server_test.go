@@ -26,7 +26,7 @@ import (
 	"berth/structs"
 )
 
-// patience is how long a test waits for a condition.
+// patience is the time for which a test waits for a condition.
 const patience = 30 * time.Second
 
 // noLeaks fails the test when goroutines are left of it.

@@ -59,8 +59,8 @@ func (s *Server) followLeader() (addr string, leads context.Context) {
 	return addr, s.watch.leads
 }
 
-// Leads returns a context that ends when the server at an address does not lead any more, as far as this
-// server knows (endpoints.Raft).
+// Leads returns a context that ends when the server at an address no longer leads, as far as this server
+// knows (endpoints.Raft).
 func (s *Server) Leads(addr string) context.Context {
 	leader, leads := s.followLeader()
 	if leader != addr {

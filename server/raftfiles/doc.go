@@ -6,7 +6,7 @@
 // and a snapshot are checked again at each reading.
 //
 // The log-end mark (file log-end) is outside the directory of Raft. It records the index of the last durable
-// entry. It tells Open whether a write was interrupted by a power cut, which Open drops, or whether a file is
+// entry. It shows Open whether a write was interrupted by a power cut, which Open drops, or whether a file is
 // damaged or missing, which Open rejects.
 //
 // Files of versions without checksums are accepted. Open adds the checksums that it can compute.

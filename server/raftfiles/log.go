@@ -63,7 +63,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	if err := l.WAL.StoreLogs(summed); err != nil {
 		return err
 	}
-	l.mark.raise(entries[len(entries)-1].Index)
+	l.mark.raiseLast(entries[len(entries)-1].Index)
 	return nil
 }
 
@@ -118,7 +118,7 @@ func (l *Log) DeleteRange(first, last uint64) error {
 		if first <= start {
 			left = 0
 		}
-		if err := l.mark.lower(left); err != nil {
+		if err := l.mark.lowerLast(left); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func recordSize(e *raft.Log) int {
 // addSum returns the extensions of an entry with the checksum.
 func addSum(e *raft.Log) []byte {
 	b := slices.Clone(e.Extensions)
-	b = binary.BigEndian.AppendUint32(b, sumOf(e))
+	b = binary.BigEndian.AppendUint32(b, entrySum(e))
 	return append(b, sumMark...)
 }
 
@@ -163,14 +163,14 @@ func removeSum(e *raft.Log) error {
 	if n == 0 {
 		e.Extensions = nil
 	}
-	if sumOf(e) != sum {
+	if entrySum(e) != sum {
 		return errors.New("its checksum does not match")
 	}
 	return nil
 }
 
-// sumOf returns the CRC-32 (Castagnoli) of all fields of an entry.
-func sumOf(e *raft.Log) uint32 {
+// entrySum returns the CRC-32 (Castagnoli) of all fields of an entry.
+func entrySum(e *raft.Log) uint32 {
 	head := make([]byte, 0, 48)
 	for _, v := range []uint64{
 		e.Index,

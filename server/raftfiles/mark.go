@@ -102,9 +102,9 @@ func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, er
 	return m, nil
 }
 
-// raise records that the log is durable up to an index. A failure only makes the record older than the log,
-// so it is reported once and not returned.
-func (m *mark) raise(last uint64) {
+// raiseLast records that the log is durable up to an index. A failure only makes the record older than the
+// log, so it is reported once and not returned.
+func (m *mark) raiseLast(last uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.record.last = last
@@ -117,8 +117,8 @@ func (m *mark) raise(last uint64) {
 	}
 }
 
-// lower records durably that the log will end before the index that is recorded now.
-func (m *mark) lower(last uint64) error {
+// lowerLast records durably that the log will end before the index that is recorded now.
+func (m *mark) lowerLast(last uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.record.last = min(m.record.last, last)

@@ -47,7 +47,7 @@ func TestGetLog_DistinguishesATooLargeEntryFromDamage(t *testing.T) {
 	if err := f.Log.WAL.StoreLogs([]*raft.Log{entry(101), oversized(102), entry(103)}); err != nil {
 		t.Fatal(err)
 	}
-	f.Log.mark.raise(103)
+	f.Log.mark.raiseLast(103)
 	for range 2 {
 		err := f.Log.GetLog(102, &raft.Log{})
 		text := fmt.Sprint(err)

@@ -24,7 +24,7 @@ const (
 	frameEntry    = 1
 	frameIndex    = 2
 	frameCommit   = 3
-	// segmentLimit bounds the size of a segment: it is 64 MiB when it is full, and one write longer.
+	// segmentLimit bounds the size of a segment: a full one has 64 MiB and the rest of one write.
 	segmentLimit = 1 << 30
 )
 
