@@ -229,8 +229,7 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 	}
 	req.Region = c.config.Region
 	req.Namespace = structs.AllNamespaces
-	resp, err := rpc.Call(ctx, c.servers,
-		structs.AllocsGet, req)
+	resp, err := rpc.Call(ctx, c.servers, structs.AllocsGet, req)
 	if err != nil {
 		return err
 	}

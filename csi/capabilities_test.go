@@ -159,8 +159,7 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 		"B6 control character": create(func(r *structs.ClientCSICreateRequest) { r.Name = "a\x00b" }),
 		"F2 no name":           create(func(r *structs.ClientCSICreateRequest) { r.Name = "" }),
 		"B1 long name": create(func(r *structs.ClientCSICreateRequest) {
-			r.Name = strings.Repeat("n",
-				129)
+			r.Name = strings.Repeat("n", 129)
 		}),
 		"B7 negative": create(func(r *structs.ClientCSICreateRequest) {
 			r.Capacity.RequiredBytes = -1

@@ -82,91 +82,13 @@ func TestDuty_D3_C14_NoSecretLeavesInAnError(t *testing.T) {
 }
 
 func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
-	long := strings.Repeat("x", 2000)
-	volume := func(v *spec.Volume) proto.Message {
-		return &spec.CreateVolumeResponse{Volume: v}
-	}
-	create := func(c *csi.Client) error {
-		_, err := c.CreateVolume(context.Background(), createRequest("n"))
-		return err
-	}
-	list := func(c *csi.Client) error {
-		_, err := c.ListVolumes(context.Background(),
-			&structs.ClientCSIListRequest{StartingToken: "5"})
-		return err
-	}
-	info := func(c *csi.Client) error {
-		_, err := c.PluginInfo(context.Background())
-		return err
-	}
-	node := func(c *csi.Client) error {
-		_, err := c.NodeInfo(context.Background())
-		return err
-	}
-	expand := func(c *csi.Client) error {
-		_, err := c.ControllerExpandVolume(context.Background(), &structs.ClientCSIExpandRequest{
-			ExternalID: "v",
-			Capacity:   structs.CSICapacityRange{RequiredBytes: 4096},
-		})
-		return err
-	}
-	grow := func(c *csi.Client) error {
-		_, err := c.NodeExpandVolume(context.Background(), &csi.NodeExpandRequest{
-			VolumePath: "/v",
-			Use: csi.Use{
-				VolumeID:       "v",
-				AccessMode:     structs.CSISingleNodeWriter,
-				AttachmentMode: structs.CSIFileSystem,
-			},
-			Capacity: structs.CSICapacityRange{RequiredBytes: 4096},
-		})
-		return err
-	}
-	for _, tc := range []struct {
-		rpc   string
-		resp  proto.Message
-		call  func(*csi.Client) error
-		field string
-	}{
-		{"CreateVolume", volume(nil), create, "volume: is missing"},
-		{"CreateVolume", volume(&spec.Volume{CapacityBytes: 4096}), create, "volume.volume_id: is empty"},
-		{"CreateVolume", volume(&spec.Volume{VolumeId: long}), create, "volume.volume_id: is 2000 bytes"},
-		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: -1}), create,
-			"volume.capacity_bytes: is negative"},
-		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: 1}), create,
-			"volume.capacity_bytes: of 1 is smaller than the 4096"},
-		{"ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{}}}, list,
-			"entries[0].volume: is missing"},
-		{"ListVolumes",
-			&spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{Volume: &spec.Volume{}}}}, list,
-			"entries[0].volume.volume_id: is empty"},
-		{"ListVolumes", &spec.ListVolumesResponse{NextToken: "5"}, list, "next_token"},
-		{"GetPluginInfo", &spec.GetPluginInfoResponse{}, info, "name: is empty"},
-		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: "a b", VendorVersion: "1"}, info, "name:"},
-		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: long, VendorVersion: "1"}, info, "name: is 2000 bytes"},
-		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: "a"}, info, "vendor_version: is empty"},
-		{"NodeGetInfo", &spec.NodeGetInfoResponse{}, node, "node_id: is empty"},
-		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: long}, node, "node_id: is 2000 bytes"},
-		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: "n", MaxVolumesPerNode: -3}, node,
-			"max_volumes_per_node: is negative"},
-		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 5}, expand,
-			"capacity_bytes: of 5 is smaller"},
-		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 1<<60 + 1}, expand,
-			"capacity_bytes: of 1152921504606846977 is above the 1152921504606846976"},
-		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: -5}, grow,
-			"capacity_bytes: is negative"},
-		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 5}, grow,
-			"capacity_bytes: of 5 is smaller"},
-		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 1 << 62}, grow,
-			"capacity_bytes: of 4611686018427387904 is above"},
-	} {
+	for _, tc := range malformedAnswers() {
 		t.Run(tc.rpc+" "+tc.field, func(t *testing.T) {
 			p, c := startPluginWith(t, both, csi.Options{Name: "ebs"})
 			p.Answer(tc.rpc, tc.resp)
 			err := tc.call(c)
-			if err == nil ||
-				!strings.Contains(err.Error(),
-					`plugin "ebs": `+tc.rpc+`: the answer's `+tc.field) {
+			want := `plugin "ebs": ` + tc.rpc + `: the answer's ` + tc.field
+			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Fatalf("%v", err)
 			}
 			if structs.KindOf(err) != structs.KindInternal ||
@@ -176,6 +98,96 @@ func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 			}
 		})
 	}
+}
+
+type malformedAnswer struct {
+	rpc   string
+	resp  proto.Message
+	call  func(*csi.Client) error
+	field string
+}
+
+func malformedAnswers() []malformedAnswer {
+	long := strings.Repeat("x", 2000)
+	volume := func(v *spec.Volume) proto.Message {
+		return &spec.CreateVolumeResponse{Volume: v}
+	}
+	return []malformedAnswer{
+		{"CreateVolume", volume(nil), callCreate, "volume: is missing"},
+		{"CreateVolume", volume(&spec.Volume{CapacityBytes: 4096}), callCreate, "volume.volume_id: is empty"},
+		{"CreateVolume", volume(&spec.Volume{VolumeId: long}), callCreate, "volume.volume_id: is 2000 bytes"},
+		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: -1}), callCreate,
+			"volume.capacity_bytes: is negative"},
+		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: 1}), callCreate,
+			"volume.capacity_bytes: of 1 is smaller than the 4096"},
+		{"ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{}}}, callList,
+			"entries[0].volume: is missing"},
+		{"ListVolumes",
+			&spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{Volume: &spec.Volume{}}}}, callList,
+			"entries[0].volume.volume_id: is empty"},
+		{"ListVolumes", &spec.ListVolumesResponse{NextToken: "5"}, callList, "next_token"},
+		{"GetPluginInfo", &spec.GetPluginInfoResponse{}, callInfo, "name: is empty"},
+		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: "a b", VendorVersion: "1"}, callInfo, "name:"},
+		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: long, VendorVersion: "1"}, callInfo,
+			"name: is 2000 bytes"},
+		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: "a"}, callInfo, "vendor_version: is empty"},
+		{"NodeGetInfo", &spec.NodeGetInfoResponse{}, callNode, "node_id: is empty"},
+		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: long}, callNode, "node_id: is 2000 bytes"},
+		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: "n", MaxVolumesPerNode: -3}, callNode,
+			"max_volumes_per_node: is negative"},
+		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 5}, callExpand,
+			"capacity_bytes: of 5 is smaller"},
+		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 1<<60 + 1}, callExpand,
+			"capacity_bytes: of 1152921504606846977 is above the 1152921504606846976"},
+		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: -5}, callNodeExpand,
+			"capacity_bytes: is negative"},
+		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 5}, callNodeExpand,
+			"capacity_bytes: of 5 is smaller"},
+		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 1 << 62}, callNodeExpand,
+			"capacity_bytes: of 4611686018427387904 is above"},
+	}
+}
+
+func callCreate(c *csi.Client) error {
+	_, err := c.CreateVolume(context.Background(), createRequest("n"))
+	return err
+}
+
+func callList(c *csi.Client) error {
+	_, err := c.ListVolumes(context.Background(),
+		&structs.ClientCSIListRequest{StartingToken: "5"})
+	return err
+}
+
+func callInfo(c *csi.Client) error {
+	_, err := c.PluginInfo(context.Background())
+	return err
+}
+
+func callNode(c *csi.Client) error {
+	_, err := c.NodeInfo(context.Background())
+	return err
+}
+
+func callExpand(c *csi.Client) error {
+	_, err := c.ControllerExpandVolume(context.Background(), &structs.ClientCSIExpandRequest{
+		ExternalID: "v",
+		Capacity:   structs.CSICapacityRange{RequiredBytes: 4096},
+	})
+	return err
+}
+
+func callNodeExpand(c *csi.Client) error {
+	_, err := c.NodeExpandVolume(context.Background(), &csi.NodeExpandRequest{
+		VolumePath: "/v",
+		Use: csi.Use{
+			VolumeID:       "v",
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		},
+		Capacity: structs.CSICapacityRange{RequiredBytes: 4096},
+	})
+	return err
 }
 
 func TestDuty_C4_C6_ATimeoutIsNotFinal(t *testing.T) {

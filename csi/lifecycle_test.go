@@ -14,13 +14,12 @@ import (
 	"berth/structs"
 )
 
-// The whole life of a volume, as the plugin and as the client see it.
-func TestClient_VolumeFromCreateToDelete(t *testing.T) {
+func TestClient_ReadsPluginAndNode(t *testing.T) {
 	cfg := both
-	cfg.Topology, cfg.MaxVolumes = map[string]string{"zone": "a"}, 7
-	p, c := startPlugin(t, cfg)
+	cfg.Topology = map[string]string{"zone": "a"}
+	cfg.MaxVolumes = 7
+	_, c := startPlugin(t, cfg)
 	ctx := t.Context()
-
 	if ready, err := c.Probe(ctx); err != nil || !ready {
 		t.Fatalf("probe: %v %v", ready, err)
 	}
@@ -38,6 +37,14 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 		node.AccessibleTopology.Segments["zone"] != "a" || !node.RequiresNodeStageVolume {
 		t.Fatalf("node: %+v %v", node, err)
 	}
+}
+
+// The steps of a volume from its creation to its deletion succeed, and the plugin keeps nothing.
+func TestClient_VolumeFromCreateToDelete(t *testing.T) {
+	cfg := both
+	cfg.Topology = map[string]string{"zone": "a"}
+	p, c := startPlugin(t, cfg)
+	ctx := t.Context()
 	v, err := c.CreateVolume(ctx, createRequest("data"))
 	if err != nil || v.ExternalID != "vol-1" ||
 		v.Capacity != 4096 || len(v.Topologies) != 1 {
@@ -49,18 +56,33 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 	}
 	at, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{
 		ExternalID:     v.ExternalID,
-		ExternalNodeID: node.ID,
+		ExternalNodeID: "node-1",
 		AccessMode:     structs.CSISingleNodeWriter,
 		AttachmentMode: structs.CSIFileSystem,
 	})
 	if err != nil || at.PublishContext["device"] != "/dev/vol-1" {
 		t.Fatalf("attach: %v", err)
 	}
-	staging, target := filepath.Join(p.Dir(), "s"), filepath.Join(p.Dir(), "t")
-	steps := []struct {
-		name string
-		do   func() error
-	}{
+	for _, s := range volumeSteps(ctx, c, p.Dir()) {
+		if err := s.do(); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+	}
+	if len(p.Volumes()) != 0 {
+		t.Fatalf("left: %v", p.Volumes())
+	}
+}
+
+type volumeStep struct {
+	name string
+	do   func() error
+}
+
+// volumeSteps returns the steps of an attached volume, vol-1, until its deletion.
+func volumeSteps(ctx context.Context, c *csi.Client, dir string) []volumeStep {
+	staging := filepath.Join(dir, "s")
+	target := filepath.Join(dir, "t")
+	return []volumeStep{
 		{"stage", func() error {
 			return c.NodeStageVolume(ctx, &csi.StageRequest{
 				Use:         testUse("vol-1"),
@@ -108,19 +130,14 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 		{"unpublish", func() error { return c.NodeUnpublishVolume(ctx, "vol-1", target) }},
 		{"unstage", func() error { return c.NodeUnstageVolume(ctx, "vol-1", staging) }},
 		{"detach", func() error {
-			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{ExternalID: "vol-1",
-				ExternalNodeID: node.ID})
+			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{
+				ExternalID:     "vol-1",
+				ExternalNodeID: "node-1",
+			})
 		}},
-		{"delete",
-			func() error { return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "vol-1"}) }},
-	}
-	for _, s := range steps {
-		if err := s.do(); err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
-	}
-	if len(p.Volumes()) != 0 {
-		t.Fatalf("left: %v", p.Volumes())
+		{"delete", func() error {
+			return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "vol-1"})
+		}},
 	}
 }
 

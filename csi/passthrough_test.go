@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"context"
 	"maps"
 	"path/filepath"
 	"testing"
@@ -17,17 +18,56 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 	cfg := both
 	cfg.ControllerCaps = nil
 	p, c := startPlugin(t, cfg)
-	ctx := t.Context()
-	secrets := structs.Secrets{"key": "s3cret"}
-	opaque := map[string]string{"a": "\x01 = & ##", "Ünï": ""}
-	target, staging := filepath.Join(p.Dir(), "t"), filepath.Join(p.Dir(), "s")
 	p.AddVolume("v", 1)
+	opaque := map[string]string{"a": "\x01 = & ##", "Ünï": ""}
+	calls := callsWithSecrets(t.Context(), c, p.Dir(), opaque)
+	for rpc, do := range calls {
+		if err := do(); err != nil {
+			t.Fatalf("%s: %v", rpc, err)
+		}
+		if got := p.Calls(rpc)[0].Get("secrets.key"); got != "s3cret" {
+			t.Errorf("%s: secrets %q", rpc, got)
+		}
+	}
+	for rpc, got := range map[string]map[string]string{
+		"CreateVolume.parameters": request[*spec.CreateVolumeRequest](p,
+			"CreateVolume").GetParameters(),
+		"ControllerPublishVolume.volume_context": request[*spec.ControllerPublishVolumeRequest](p,
+			"ControllerPublishVolume").GetVolumeContext(),
+		"ValidateVolumeCapabilities.volume": request[*spec.ValidateVolumeCapabilitiesRequest](p,
+			"ValidateVolumeCapabilities").GetVolumeContext(),
+		"ValidateVolumeCapabilities.parameters": request[*spec.ValidateVolumeCapabilitiesRequest](p,
+			"ValidateVolumeCapabilities").GetParameters(),
+		"NodeStageVolume.publish_context": request[*spec.NodeStageVolumeRequest](p,
+			"NodeStageVolume").GetPublishContext(),
+		"NodeStageVolume.volume_context": request[*spec.NodeStageVolumeRequest](p,
+			"NodeStageVolume").GetVolumeContext(),
+		"NodePublishVolume.publish_context": request[*spec.NodePublishVolumeRequest](p,
+			"NodePublishVolume").GetPublishContext(),
+		"NodePublishVolume.volume_context": request[*spec.NodePublishVolumeRequest](p,
+			"NodePublishVolume").GetVolumeContext(),
+	} {
+		if !maps.Equal(got, opaque) {
+			t.Errorf("%s: %q", rpc, got)
+		}
+	}
+}
 
+// callsWithSecrets returns a call of each RPC that has secrets, with opaque as its contexts and parameters.
+func callsWithSecrets(
+	ctx context.Context, c *csi.Client, dir string, opaque map[string]string,
+) map[string]func() error {
+	secrets := structs.Secrets{"key": "s3cret"}
+	target := filepath.Join(dir, "t")
+	staging := filepath.Join(dir, "s")
 	create := createRequest("n")
-	create.Secrets, create.Parameters = secrets, opaque
+	create.Secrets = secrets
+	create.Parameters = opaque
 	u := testUse("v")
-	u.Secrets, u.PublishContext, u.VolumeContext = secrets, structs.Secrets(opaque), opaque
-	calls := map[string]func() error{
+	u.Secrets = secrets
+	u.PublishContext = structs.Secrets(opaque)
+	u.VolumeContext = opaque
+	return map[string]func() error{
 		"CreateVolume": func() error {
 			_, err := c.CreateVolume(ctx, create)
 			return err
@@ -89,36 +129,6 @@ func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 		"DeleteVolume": func() error {
 			return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "other", Secrets: secrets})
 		},
-	}
-	for rpc, do := range calls {
-		if err := do(); err != nil {
-			t.Fatalf("%s: %v", rpc, err)
-		}
-		if got := p.Calls(rpc)[0].Get("secrets.key"); got != "s3cret" {
-			t.Errorf("%s: secrets %q", rpc, got)
-		}
-	}
-	for rpc, got := range map[string]map[string]string{
-		"CreateVolume.parameters": request[*spec.CreateVolumeRequest](p,
-			"CreateVolume").GetParameters(),
-		"ControllerPublishVolume.volume_context": request[*spec.ControllerPublishVolumeRequest](p,
-			"ControllerPublishVolume").GetVolumeContext(),
-		"ValidateVolumeCapabilities.volume": request[*spec.ValidateVolumeCapabilitiesRequest](p,
-			"ValidateVolumeCapabilities").GetVolumeContext(),
-		"ValidateVolumeCapabilities.parameters": request[*spec.ValidateVolumeCapabilitiesRequest](p,
-			"ValidateVolumeCapabilities").GetParameters(),
-		"NodeStageVolume.publish_context": request[*spec.NodeStageVolumeRequest](p,
-			"NodeStageVolume").GetPublishContext(),
-		"NodeStageVolume.volume_context": request[*spec.NodeStageVolumeRequest](p,
-			"NodeStageVolume").GetVolumeContext(),
-		"NodePublishVolume.publish_context": request[*spec.NodePublishVolumeRequest](p,
-			"NodePublishVolume").GetPublishContext(),
-		"NodePublishVolume.volume_context": request[*spec.NodePublishVolumeRequest](p,
-			"NodePublishVolume").GetVolumeContext(),
-	} {
-		if !maps.Equal(got, opaque) {
-			t.Errorf("%s: %q", rpc, got)
-		}
 	}
 }
 

@@ -165,8 +165,7 @@ func sameUse(a, b *structs.VolumeRequest) bool {
 func (h *volumes) findPublished(required []*requiredVolume) (volumeMounts, error) {
 	ready := volumeMounts{}
 	for _, w := range required {
-		m, ok, err := h.Volumes.Published(w.VolumeKey,
-			h.alloc.ID)
+		m, ok, err := h.Volumes.Published(w.VolumeKey, h.alloc.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -218,8 +218,7 @@ func (e *endpoints) nodeDetach(
 	if req.ByOperator {
 		e.m.Volumes().UnparkCalls(k)
 	}
-	err := e.m.Volumes().Detach(ctx, k,
-		req.AllocID, e.running)
+	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running)
 	if err != nil {
 		return nil, wireError(err)
 	}
