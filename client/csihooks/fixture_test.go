@@ -347,7 +347,9 @@ func (s *fakeServers) Call(ctx context.Context, method string, req, resp any) er
 	return structs.Errorf(structs.KindInvalid, "no method %s", method)
 }
 
-func (s *fakeServers) claim(r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolumeClaimResponse) (err error) {
+func (s *fakeServers) claim(
+	r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolumeClaimResponse,
+) (err error) {
 	if r.NodeID != "n1" || r.SecretID != "secret" {
 		return structs.Errorf(structs.KindDenied, "who is asking?")
 	}

@@ -16,14 +16,20 @@ func volumeDir(k VolumeKey) string {
 	return ShortName(k.Namespace, k.ID)
 }
 
+// stagePath returns the staging path in the directory of a volume.
 func stagePath(dir string) string { return filepath.Join(dir, "stage") }
+
+// targetParent returns the directory of an allocation in that of a volume.
 func targetParent(dir, allocID string) string {
 	return filepath.Join(dir, ShortName(allocID))
 }
+
+// targetPath returns the path at which a volume is published for an allocation.
 func targetPath(dir, allocID string) string {
 	return filepath.Join(targetParent(dir, allocID), "mount")
 }
 
+// hostPath returns a path on the host from one relative to the root.
 func (v *Volumes) hostPath(rel string) string {
 	return filepath.Join(v.root, rel)
 }

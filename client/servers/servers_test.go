@@ -28,6 +28,10 @@ func errorOf(kind structs.Kind) error {
 }
 
 func TestCall_TriesServersInOrder(t *testing.T) {
+	away := errorOf(structs.KindUnavailable)
+	unknown := errorOf(structs.KindTimeout)
+	missing := errorOf(structs.KindNotFound)
+	busy := structs.Busy(1, "busy")
 	for _, tc := range []struct {
 		name   string
 		errs   map[string]error
@@ -36,16 +40,15 @@ func TestCall_TriesServersInOrder(t *testing.T) {
 		then   []string
 	}{
 		{"the first answers", nil, "", []string{"a"}, []string{"a", "b", "c"}},
-		{"the first is away", map[string]error{"a": errorOf(structs.KindUnavailable)}, "", []string{"a", "b"},
-			[]string{"b", "c", "a"}},
-		{"all are away", map[string]error{"a": errorOf(structs.KindUnavailable), "b": errorOf(structs.KindUnavailable),
-			"c": errorOf(structs.KindUnavailable)},
-			structs.KindUnavailable, []string{"a", "b", "c"}, []string{"a", "b", "c"}},
-		{"an unknown outcome is not repeated", map[string]error{"a": errorOf(structs.KindTimeout)}, structs.KindTimeout,
+		{"the first is unreachable", map[string]error{"a": away}, "",
+			[]string{"a", "b"}, []string{"b", "c", "a"}},
+		{"all are unreachable", map[string]error{"a": away, "b": away, "c": away}, structs.KindUnavailable,
+			[]string{"a", "b", "c"}, []string{"a", "b", "c"}},
+		{"an unknown outcome is not repeated", map[string]error{"a": unknown}, structs.KindTimeout,
 			[]string{"a"}, []string{"b", "c", "a"}},
-		{"who is busy is not away", map[string]error{"a": structs.Busy(1, "busy")}, structs.KindUnavailable,
+		{"an overloaded server is reachable", map[string]error{"a": busy}, structs.KindUnavailable,
 			[]string{"a"}, []string{"a", "b", "c"}},
-		{"an answer is an answer", map[string]error{"a": errorOf(structs.KindNotFound)}, structs.KindNotFound,
+		{"an error is an answer", map[string]error{"a": missing}, structs.KindNotFound,
 			[]string{"a"}, []string{"a", "b", "c"}},
 	} {
 		p := &pool{errs: tc.errs}
