@@ -117,18 +117,15 @@ func toRequirement(r *structs.CSITopologyRequest) *spec.TopologyRequirement {
 	}
 	for _, t := range r.Preferred {
 		req.Preferred = append(req.Preferred, toTopology(t))
+		equal := func(l *structs.CSITopology) bool {
+			return l.Matches(t) && t.Matches(l)
+		}
 		if len(r.Required) > 0 &&
-			!contains(r.Required, t) {
+			!slices.ContainsFunc(r.Required, equal) {
 			req.Requisite = append(req.Requisite, toTopology(t))
 		}
 	}
 	return req
-}
-
-func contains(list []*structs.CSITopology, t *structs.CSITopology) bool {
-	return slices.ContainsFunc(list, func(l *structs.CSITopology) bool {
-		return l.Matches(t) && t.Matches(l)
-	})
 }
 
 func toSource(cloneID, snapshotID string) *spec.VolumeContentSource {
