@@ -4,7 +4,7 @@
 // Its rules:
 //
 //   - One TCP port serves Raft and RPC. The first byte of a connection selects one (see Listener).
-//   - The context of a handler ends when the connection of its caller is gone.
+//   - The context of a handler ends with the connection of its caller.
 //   - The error of a call keeps its structs.Kind over the wire. An error of the transport is unavailable if
 //     the request was surely not sent, and timeout if the outcome is unknown.
 //   - A session can be called from both ends: a node dials its server, and the server calls the node back

@@ -30,8 +30,8 @@ func Call[Req, Resp any](
 // may take long, for instance for a plugin (see Limits).
 //
 // Inline, if not nil, reports whether a request takes well under a millisecond and waits for nothing. The
-// goroutine that read it then serves it: the next request of the stream waits, and the request does not learn
-// that its caller has gone.
+// goroutine that read it then serves it: the next request of the stream waits, and the handler does not
+// notice the end of its caller's connection.
 //
 // Sheddable marks requests that the server may reject during an overload (see Server.Shed). ForwardsReads, if
 // not nil, reports whether this server forwards a request that needs the leader: the gate of the other server
@@ -88,8 +88,8 @@ func Handle[Req, Resp any](
 	}
 }
 
-// assign copies an answer into the caller's struct, for calls that stay in the process.
-func assign(dst, src any) error {
+// assignAnswer copies an answer into the caller's struct, for calls that stay in the process.
+func assignAnswer(dst, src any) error {
 	d := reflect.ValueOf(dst)
 	s := reflect.ValueOf(src)
 	if d.Type() != s.Type() {

@@ -12,8 +12,8 @@ import (
 // Limits bound the requests that a server takes on at once. A request beyond them is answered with
 // unavailable and the time after which to retry (structs.RetryAfter). It costs little and has had no effect.
 //
-// Requests that answer soon are counted apart from those that wait for a change or for a plugin: however many
-// wait, the others are served.
+// Requests that wait for a change or for a plugin have separate bounds, so that any number of them leaves
+// places for the others.
 type Limits struct {
 	Calls      int           // requests of one connection in flight
 	Waiting    int           // waiting requests of one connection

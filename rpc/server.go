@@ -102,12 +102,12 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 		return err
 	}
 	defer done()
-	own := e.Copy(req) // the caller may send the same again
-	out, err := s.serve(ctx, e, e.Serve, own)
+	out, err := s.serve(ctx, e, e.Serve,
+		e.Copy(req)) // the caller may send the same again
 	if err != nil {
 		return err
 	}
-	return assign(resp, out)
+	return assignAnswer(resp, out)
 }
 
 // ServeConn serves a plain connection until it or the server is closed.
@@ -147,7 +147,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	st := &requestStream{load: of, out: out}
 	defer st.requests.Wait()
 	defer func() { _ = conn.Close() }()
-	defer cancel() // runs first, so that handlers learn that their caller is gone
+	defer cancel() // runs first, so that handlers notice the end of the connection
 	for {
 		q, err := s.receive(in)
 		if q.Endpoint == nil {

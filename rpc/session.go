@@ -39,7 +39,7 @@ func muxConfig(logger hclog.Logger) *yamux.Config {
 	return c
 }
 
-// Done is closed when the connection is gone.
+// Done is closed when the connection has ended.
 func (s *Session) Done() <-chan struct{} {
 	return s.mux.CloseChan()
 }
@@ -110,7 +110,7 @@ func IsTransport(err error) bool {
 	return errors.As(err, &t)
 }
 
-// lostErrors are the errors of a connection that is gone.
+// lostErrors are the errors of a lost connection.
 var lostErrors = []error{
 	io.EOF,
 	yamux.ErrSessionShutdown,
@@ -184,7 +184,7 @@ func (s *Server) ServeMux(conn net.Conn) {
 }
 
 // serveSession accepts streams of the other end until the session or the server ends. It rejects each stream
-// beyond the limit. It closes a session that opens twice as many.
+// beyond the limit. It closes a session with more than twice that number.
 func (s *Server) serveSession(session *Session) {
 	if !s.addConn() {
 		session.Close()

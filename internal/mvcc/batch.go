@@ -140,7 +140,7 @@ func (tx *WriteTx) spill() {
 	if len(b.overlay.entries) < b.most {
 		return
 	}
-	b.write()
+	b.writeOverlay()
 	b.base = b.next.db.Txn(false)
 	b.rows = b.next.rows
 	tx.txn = b.base
@@ -163,8 +163,8 @@ func (b *Batch) rollback() {
 	}
 }
 
-// write writes the overlay into the trees, which no reader sees yet.
-func (b *Batch) write() {
+// writeOverlay writes the overlay into the trees, which no reader sees yet.
+func (b *Batch) writeOverlay() {
 	if len(b.overlay.entries) == 0 {
 		return
 	}
@@ -217,7 +217,7 @@ func (b *Batch) Commit() {
 	if b.done {
 		return
 	}
-	b.write()
+	b.writeOverlay()
 	b.next.slots.commit()
 	b.db.publish(b.next, b.changed, false)
 	b.end()

@@ -54,8 +54,8 @@ func (p pieceReader) readInto(b []byte) ([]byte, error) {
 	b = b[:0]
 	for uint64(len(b)) < n {
 		have := len(b)
-		missing := n - uint64(have)
-		b = slices.Grow(b, int(min(missing, trustStep)))
+		b = slices.Grow(b,
+			int(min(n-uint64(have), trustStep)))
 		b = b[:min(n, uint64(cap(b)))]
 		_, err := io.ReadFull(p.r, b[have:])
 		if err != nil {

@@ -158,7 +158,7 @@ func (x *Index[T]) complete(k, id Key) Key {
 // set. The row is in the tree, so there is one.
 func (x *Index[T]) nextKey(r *T, k Key, beyond bool) Key {
 	id := x.table.KeyOfRow(r)
-	for _, own := range distinct(x.keysOf(r, id)) {
+	for _, own := range sortDistinct(x.keysOf(r, id)) {
 		order := bytes.Compare(own, k)
 		if order > 0 || order == 0 && !beyond {
 			return own

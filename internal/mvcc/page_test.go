@@ -98,7 +98,7 @@ func TestMergeSorted_KeepsTheOrder(t *testing.T) {
 func TestSeek_StopsAtTheEndOfTheIndex(t *testing.T) {
 	db := openDB()
 	_ = db.Write(1, func(tx *WriteTx) error {
-		archive.Put(tx, &item{ID: "gone", Text: "1"})
+		archive.Put(tx, &item{ID: "archived", Text: "1"})
 		return nil
 	})
 	tx := db.Read()

@@ -163,7 +163,7 @@ func (t *Table[T]) pathsOf(row any) (all []pathKey) {
 	}
 	id := t.KeyOfRow(r)
 	for _, x := range append([]*Index[T]{&t.ownIndex}, t.others...) {
-		for _, k := range distinct(x.keysOf(r, id)) {
+		for _, k := range sortDistinct(x.keysOf(r, id)) {
 			all = append(all, pathKey{x.path, k})
 		}
 	}

@@ -40,8 +40,12 @@ func (db *DB) Save(w io.Writer) error {
 // Save writes a snapshot file of the state that the transaction sees. Writers continue meanwhile.
 func (tx *ReadTx) Save(w io.Writer) error {
 	out := pieceWriter{w}
-	header := snapshotHeader{snapshotFormat, snapshotVersion, tx.Applied()}
-	if err := out.encode(header); err != nil {
+	err := out.encode(snapshotHeader{
+		Format:  snapshotFormat,
+		Version: snapshotVersion,
+		Index:   tx.Applied(),
+	})
+	if err != nil {
 		return fmt.Errorf("writing the state snapshot's header: %w", err)
 	}
 	for _, t := range tx.view.schema.tables {
@@ -86,8 +90,10 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 		txn:     fresh.db.Txn(true),
 		writing: writings.Add(1),
 	}
-	in := pieceReader{bufio.NewReaderSize(r, 64<<10)}
-	if err := l.readTables(in); err != nil {
+	err := l.readTables(pieceReader{
+		bufio.NewReaderSize(r, 64<<10),
+	})
+	if err != nil {
 		l.txn.Abort()
 		return err
 	}
@@ -119,12 +125,12 @@ func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 	s := tx.inTree(t.at(id))
 	before := make([][]Key, len(t.others))
 	for i, x := range t.others {
-		before[i] = distinct(x.keysOf(r, id))
+		before[i] = sortDistinct(x.keysOf(r, id))
 	}
 	edit(r)
 	tree := tx.view.tree
 	for i, x := range t.others {
-		after := distinct(x.keysOf(r, id))
+		after := sortDistinct(x.keysOf(r, id))
 		for _, k := range missingIn(after, before[i]) {
 			tree.drop(tx.txn, x.at(k))
 		}

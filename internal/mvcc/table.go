@@ -154,14 +154,12 @@ func (t *Table[T]) change(tx *WriteTx, id Key, old, now cell) {
 }
 
 func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
-	before, _ := old.row.(*T)
-	after, _ := now.row.(*T)
 	if x.keys != nil {
-		from := distinct(x.keysOf(before, id))
-		to := distinct(x.keysOf(after, id))
-		x.changeMany(tx, from, to, old, now)
+		x.changeMany(tx, id, old, now)
 		return
 	}
+	before, _ := old.row.(*T)
+	after, _ := now.row.(*T)
 	from := x.keyOf(before, id)
 	to := x.keyOf(after, id)
 	if from != nil && to != nil &&
@@ -177,8 +175,12 @@ func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
 	}
 }
 
-// changeMany is change for the keys before and after the change, both sorted.
-func (x *Index[T]) changeMany(tx *WriteTx, from, to []Key, old, now cell) {
+// changeMany is change for an index in which a row has several keys.
+func (x *Index[T]) changeMany(tx *WriteTx, id Key, old, now cell) {
+	before, _ := old.row.(*T)
+	after, _ := now.row.(*T)
+	from := sortDistinct(x.keysOf(before, id))
+	to := sortDistinct(x.keysOf(after, id))
 	for len(from)+len(to) > 0 {
 		switch {
 		case len(to) == 0 ||
@@ -197,8 +199,8 @@ func (x *Index[T]) changeMany(tx *WriteTx, from, to []Key, old, now cell) {
 	}
 }
 
-// distinct sorts keys and removes duplicates.
-func distinct(ks []Key) []Key {
+// sortDistinct sorts keys and removes duplicates.
+func sortDistinct(ks []Key) []Key {
 	slices.SortFunc(ks, compareKeys)
 	return slices.CompactFunc(ks, func(a, b Key) bool {
 		return bytes.Equal(a, b)
