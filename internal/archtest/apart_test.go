@@ -10,8 +10,8 @@ import (
 // separation says that no package at or below one path imports a package at or below another.
 type separation struct{ from, to string }
 
-// apart are the separations that the layers alone do not hold.
-var apart = []separation{
+// separations lists those that the layers alone do not enforce.
+var separations = []separation{
 	// A loop calls no procedure: both use rows, the log and server/nodeconn.
 	{"berth/server/control", "berth/endpoints"},
 	// A node receives its rows by RPC.
@@ -37,7 +37,7 @@ func TestPackages_StayApart(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range apart {
+	for _, s := range separations {
 		from, to := false, false
 		for _, p := range list {
 			from = from || within(p.ImportPath, []string{s.from})
@@ -53,7 +53,7 @@ func TestPackages_StayApart(t *testing.T) {
 
 // separated reports whether a package must not import another.
 func separated(from, to string) bool {
-	return slices.ContainsFunc(apart, func(s separation) bool {
+	return slices.ContainsFunc(separations, func(s separation) bool {
 		return within(from, []string{s.from}) && within(to, []string{s.to})
 	})
 }

@@ -8,7 +8,7 @@
 //     Propose writes.
 //   - It starts no goroutine: the first request of a batch proposes it for the others.
 //
-// The caller decides what a batch is: the package only collects its requests.
+// The caller defines the meaning of a batch: the package only collects its requests.
 package coalesce
 
 import (

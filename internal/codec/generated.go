@@ -4,8 +4,8 @@ import (
 	"reflect"
 )
 
-// Generated is a pointer to a struct with a codec that codecgen wrote. It writes the bytes that the Handle
-// writes and reads what the Handle reads.
+// Generated is a pointer to a struct with a codec that codecgen wrote. It writes the same bytes as the Handle
+// and reads the same values.
 type Generated interface {
 	// MsgpackSelf returns the receiver. A struct without a codec inherits the methods of an embedded struct,
 	// which encode only that part. The result shows this: it is not the pointer of the call.
@@ -24,8 +24,8 @@ func generated(v any) (Generated, bool) {
 		return nil, false
 	}
 	p := reflect.ValueOf(v)
-	isPointer := p.Kind() == reflect.Pointer && !p.IsNil()
-	return g, isPointer && g.MsgpackSelf() == v
+	return g, p.Kind() == reflect.Pointer &&
+		!p.IsNil() && g.MsgpackSelf() == v
 }
 
 // appendRows appends rows as Append does.

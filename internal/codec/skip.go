@@ -15,7 +15,7 @@ var (
 // deepest is the largest depth at which a value may nest others. It is less than the Handle allows.
 const deepest = 1000
 
-// ReadOther lets the Handle decode one value into *p.
+// ReadOther decodes one value into *p by the Handle.
 func ReadOther[T any](b []byte, p *T) ([]byte, error) {
 	if msgp.IsNil(b) {
 		*p = *new(T)

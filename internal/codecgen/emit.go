@@ -8,20 +8,20 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// methods writes the methods of one struct.
-func (g *generator) methods(l *layout) error {
+// writeMethods writes the methods of one struct.
+func (g *generator) writeMethods(l *layout) error {
 	g.printf("\nfunc (v *%s) MsgpackSelf() any { return v }\n", l.name)
-	if err := g.appender(l); err != nil {
+	if err := g.writeAppend(l); err != nil {
 		return err
 	}
 	g.printf("\nfunc (v *%[1]s) DecodeMsgpack(b []byte) ([]byte, error) {\n"+
 		"if msgp.IsNil(b) {\n*v = %[1]s{}\nreturn b[1:], nil\n}\n"+
 		"return codec.ReadFields(b, v, v.readField)\n}\n", l.name)
-	return g.reader(l)
+	return g.writeReadField(l)
 }
 
-// appender writes AppendMsgpack.
-func (g *generator) appender(l *layout) error {
+// writeAppend writes AppendMsgpack.
+func (g *generator) writeAppend(l *layout) error {
 	g.printf("\nfunc (v *%s) AppendMsgpack(b []byte) (_ []byte, err error) {\n", l.name)
 	g.printf("if v == nil {\nreturn msgp.AppendNil(b), nil\n}\n")
 	g.printf("n := uint32(%d)\n", len(l.flat))
@@ -37,14 +37,14 @@ func (g *generator) appender(l *layout) error {
 	}
 	g.printf("b = msgp.AppendMapHeader(b, n)\n")
 	for _, f := range l.flat {
-		g.appendField(f)
+		g.writeAppendField(f)
 	}
 	g.printf("return b, nil\n}\n")
 	return nil
 }
 
-// appendField appends the name and the value of a field.
-func (g *generator) appendField(f field) {
+// writeAppendField writes code that appends the name and the value of a field.
+func (g *generator) writeAppendField(f field) {
 	if f.omitEmpty {
 		set, _ := nonZero(f)
 		g.printf("if %s {\n", set)
@@ -63,13 +63,13 @@ func (g *generator) appendField(f field) {
 	}
 }
 
-// reader writes readField: a switch over the fields of the struct itself, then those of the structs that it
-// embeds.
-func (g *generator) reader(l *layout) error {
+// writeReadField writes readField: a switch over the fields of the struct itself, then those of the structs
+// that it embeds.
+func (g *generator) writeReadField(l *layout) error {
 	g.printf("\nfunc (v *%s) readField(name, b []byte) (_ []byte, known bool, err error) {\n", l.name)
 	if len(l.own) == 0 {
 		defer g.printf("}\n")
-		return g.readEmbedded(l)
+		return g.writeReadEmbedded(l)
 	}
 	g.printf("switch string(name) {\n")
 	for _, f := range l.own {
@@ -77,15 +77,15 @@ func (g *generator) reader(l *layout) error {
 			g.codecOf("v."+f.path, f.typ).reads)
 	}
 	g.printf("default:\n")
-	if err := g.readEmbedded(l); err != nil {
+	if err := g.writeReadEmbedded(l); err != nil {
 		return err
 	}
 	g.printf("}\nreturn b, true, err\n}\n")
 	return nil
 }
 
-// readEmbedded reads the field of an embedded struct.
-func (g *generator) readEmbedded(l *layout) error {
+// writeReadEmbedded writes code that reads the field of an embedded struct.
+func (g *generator) writeReadEmbedded(l *layout) error {
 	for i, e := range l.embedded {
 		if !g.hot[e.typ] {
 			return fmt.Errorf("it embeds %s, which has no codec", e.path)

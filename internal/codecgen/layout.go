@@ -63,7 +63,7 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 		if v.Name() == "_struct" {
 			return nil, nil, fmt.Errorf("%s has options for all its fields", name)
 		}
-		f, ok := tagged(v, s.Tag(i))
+		f, ok := taggedField(v, s.Tag(i))
 		if !ok {
 			continue
 		}
@@ -83,9 +83,9 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 	return own, embedded, nil
 }
 
-// tagged reads the tag of a field: codec if it has one, else json. Functions and unexported fields never go
-// over a wire.
-func tagged(v *types.Var, tag string) (field, bool) {
+// taggedField reads the tag of a field: codec if it has one, else json. Functions and unexported fields never
+// go over a wire.
+func taggedField(v *types.Var, tag string) (field, bool) {
 	f := field{
 		path: v.Name(),
 		typ:  v.Type(),

@@ -46,7 +46,7 @@ var (
 )
 
 // manyOf returns the codec of a value with many structs that have methods. Package codec has a function to
-// append it and one to read it, whose names end alike.
+// append it and one to read it, whose names have the same ending.
 func manyOf(name string) codec {
 	return codec{
 		appends: "codec.Append" + name + "(b, %[1]s, (*%[2]s).AppendMsgpack)",

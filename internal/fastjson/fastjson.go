@@ -89,13 +89,13 @@ func (p plan) writer(t reflect.Type) writer {
 	case reflect.String:
 		return writeString
 	case reflect.Pointer:
-		return writePointer(p.writer(t.Elem()))
+		return pointerWriter(p.writer(t.Elem()))
 	case reflect.Slice:
-		return p.slice(t)
+		return p.sliceWriter(t)
 	case reflect.Map:
-		return p.mapped(t)
+		return p.mapWriter(t)
 	case reflect.Struct:
-		return p.structure(t)
+		return p.structWriter(t)
 	}
 	return byLibrary
 }

@@ -16,10 +16,10 @@ type field struct {
 	write writer
 }
 
-// structure writes the fields in the order of encoding/json. encoding/json itself writes structs with two
+// structWriter writes the fields in the order of encoding/json. encoding/json itself writes structs with two
 // fields of one name, or with a tag that has more than a name and omitempty.
-func (p plan) structure(t reflect.Type) writer {
-	fields, ok := p.fields(t, nil)
+func (p plan) structWriter(t reflect.Type) writer {
+	fields, ok := p.structFields(t, nil)
 	if !ok {
 		return byLibrary
 	}
@@ -39,7 +39,7 @@ func (p plan) structure(t reflect.Type) writer {
 			for _, index := range f.path {
 				at = at.Field(index)
 			}
-			if f.omit && empty(at) {
+			if f.omit && isEmpty(at) {
 				continue
 			}
 			if len(b) > first {
@@ -52,9 +52,9 @@ func (p plan) structure(t reflect.Type) writer {
 	}
 }
 
-// fields returns the fields of a struct that a path leads to. It is not ok for a struct
-// that encoding/json has to write.
-func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
+// structFields returns the fields of a struct that a path leads to. It is not ok for a struct that
+// encoding/json has to write.
+func (p plan) structFields(t reflect.Type, path []int) (fields []field, ok bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := f.Tag.Get("json")
@@ -69,7 +69,7 @@ func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 				options != "" {
 				return nil, false
 			}
-			inner, ok := p.fields(f.Type, at)
+			inner, ok := p.structFields(f.Type, at)
 			if !ok {
 				return nil, false
 			}
@@ -78,7 +78,7 @@ func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 		}
 		known := options == "" || options == "omitempty"
 		if !known || !f.IsExported() ||
-			!ordinary(name) {
+			!isOrdinary(name) {
 			return nil, false
 		}
 		if name == "" {
@@ -96,8 +96,8 @@ func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 	return fields, true
 }
 
-// ordinary reports whether encoding/json surely accepts a name in a tag.
-func ordinary(name string) bool {
+// isOrdinary reports whether encoding/json surely accepts a name in a tag.
+func isOrdinary(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' &&
 			(r < '0' || r > '9') &&
@@ -106,8 +106,8 @@ func ordinary(name string) bool {
 	})
 }
 
-// empty reports whether omitempty leaves the value out.
-func empty(v reflect.Value) bool {
+// isEmpty reports whether omitempty leaves the value out.
+func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Array, reflect.Map,
 		reflect.Slice, reflect.String:

@@ -62,7 +62,7 @@ func writeTime(b []byte, v reflect.Value, e *Encoder) []byte {
 	return append(b, '"')
 }
 
-func writePointer(elem writer) writer {
+func pointerWriter(elem writer) writer {
 	return func(b []byte, v reflect.Value, e *Encoder) []byte {
 		if v.IsNil() {
 			return append(b, "null"...)
@@ -71,7 +71,7 @@ func writePointer(elem writer) writer {
 	}
 }
 
-func (p plan) slice(t reflect.Type) writer {
+func (p plan) sliceWriter(t reflect.Type) writer {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return byLibrary // base64
 	}
@@ -114,7 +114,7 @@ func writeStrings(b []byte, v reflect.Value, e *Encoder) []byte {
 	return append(b, '}')
 }
 
-func (p plan) mapped(t reflect.Type) writer {
+func (p plan) mapWriter(t reflect.Type) writer {
 	if t.Key().Kind() != reflect.String ||
 		marshals(t.Key()) {
 		return byLibrary

@@ -17,7 +17,7 @@ import (
 // keeps strings as they are written, without templates.
 func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, dst any) hcl.Diagnostics {
 	d := decoder{ctx: ctx}
-	d.body(body, reflect.ValueOf(dst).Elem())
+	d.decodeBody(body, reflect.ValueOf(dst).Elem())
 	return d.diags
 }
 
@@ -47,16 +47,16 @@ func (i *item) kind() string {
 	return "argument"
 }
 
-func (d *decoder) body(body hcl.Body, dst reflect.Value) {
+func (d *decoder) decodeBody(body hcl.Body, dst reflect.Value) {
 	s := specOf(dst.Type())
 	seen := map[string]bool{}
-	for _, it := range d.items(body, s) {
+	for _, it := range d.itemsOf(body, s) {
 		f := s.find(it.name)
 		if f == nil {
-			d.unknown(s, it)
+			d.addUnknown(s, it)
 			continue
 		}
-		d.item(f, it,
+		d.decodeItem(f, it,
 			dst.FieldByIndex(f.index), seen[it.name])
 		seen[it.name] = true
 	}
@@ -68,9 +68,9 @@ func (d *decoder) body(body hcl.Body, dst reflect.Value) {
 	}
 }
 
-// items lists the arguments and blocks of a body in source order. Blocks of JSON that one name has keep their
-// order, because they have one position.
-func (d *decoder) items(body hcl.Body, s *spec) []*item {
+// itemsOf lists the arguments and blocks of a body in source order. JSON blocks of one name keep their order,
+// because they have one position.
+func (d *decoder) itemsOf(body hcl.Body, s *spec) []*item {
 	var out []*item
 	attrs, blocks := d.content(body, s)
 	for _, a := range attrs {
@@ -95,7 +95,7 @@ func (d *decoder) items(body hcl.Body, s *spec) []*item {
 }
 
 // content returns the arguments and blocks of a body. It reads JSON by the schema of the struct, because in
-// JSON a block and an argument look alike.
+// JSON a block and an argument have the same form.
 func (d *decoder) content(body hcl.Body, s *spec) (attrs []*hcl.Attribute, blocks hcl.Blocks) {
 	if native, ok := body.(*hclsyntax.Body); ok {
 		for _, a := range native.Attributes {
@@ -114,7 +114,7 @@ func (d *decoder) content(body hcl.Body, s *spec) (attrs []*hcl.Attribute, block
 	return attrs, known.Blocks
 }
 
-func (d *decoder) unknown(s *spec, it *item) {
+func (d *decoder) addUnknown(s *spec, it *item) {
 	if slices.Contains(s.unsupported, it.name) {
 		d.addFault(it.at, "%q is not supported by berth yet", it.name)
 		return
@@ -130,33 +130,33 @@ func (d *decoder) unknown(s *spec, it *item) {
 		it.kind(), it.name, hint, known)
 }
 
-func (d *decoder) item(f *field, it *item, dst reflect.Value, again bool) {
+func (d *decoder) decodeItem(f *field, it *item, dst reflect.Value, again bool) {
 	switch {
 	case f.block && it.body == nil:
 		d.addFault(it.at, "%q is a block; expected %s { ... }",
-			it.name, header(f))
+			it.name, blockHeader(f))
 	case f.block:
-		d.block(f, it, dst, again)
+		d.decodeBlock(f, it, dst, again)
 	case it.body != nil && !f.isMap():
 		d.addFault(it.at, "%q is an argument; expected %s = %s",
 			it.name, it.name, expected(f.typ))
 	case again:
 		d.addFault(it.at, "duplicate %q; expected it once", it.name)
 	case it.body != nil:
-		d.mapBlock(f, it, dst)
+		d.decodeMapBlock(f, it, dst)
 	default:
-		d.argument(it, dst)
+		d.decodeArgument(it, dst)
 	}
 }
 
-func header(f *field) string {
+func blockHeader(f *field) string {
 	if len(f.labels()) > 0 {
 		return f.name + ` "name"`
 	}
 	return f.name
 }
 
-func (d *decoder) argument(it *item, dst reflect.Value) {
+func (d *decoder) decodeArgument(it *item, dst reflect.Value) {
 	v, diags := it.expr.Value(d.ctx)
 	d.diags = append(d.diags, diags...)
 	if diags.HasErrors() {
@@ -169,10 +169,10 @@ func (d *decoder) argument(it *item, dst reflect.Value) {
 	}
 }
 
-func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
+func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool) {
 	if len(f.labels()) != len(it.labels) {
 		d.addFault(it.at, "block %q has %d labels; expected %s { ... }",
-			it.name, len(it.labels), header(f))
+			it.name, len(it.labels), blockHeader(f))
 		return
 	}
 	elem := newElem(f.elem(), it)
@@ -201,7 +201,7 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 	default:
 		elem = dst
 	}
-	d.body(it.body, elem.Elem()) // in place, because absent arguments keep their values
+	d.decodeBody(it.body, elem.Elem()) // in place, because absent arguments keep their values
 }
 
 // newElem returns a pointer to a new struct with the label and the position of a block.
@@ -219,8 +219,8 @@ func newElem(t reflect.Type, it *item) reflect.Value {
 	return ptr
 }
 
-// mapBlock reads `meta { a = "b" }` into a map argument.
-func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
+// decodeMapBlock reads `meta { a = "b" }` into a map argument.
+func (d *decoder) decodeMapBlock(f *field, it *item, dst reflect.Value) {
 	if len(it.labels) > 0 {
 		d.addFault(it.at, "block %q has a label; expected %s { ... }",
 			it.name, it.name)
@@ -232,14 +232,14 @@ func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
 		return
 	}
 	m := reflect.MakeMap(f.typ)
-	for _, in := range d.items(it.body, &spec{}) {
+	for _, in := range d.itemsOf(it.body, &spec{}) {
 		if in.body != nil {
 			d.addFault(in.at, "unsupported block %q; expected %s = %s",
 				in.name, in.name, expected(elem))
 			continue
 		}
 		v := reflect.New(elem).Elem()
-		d.argument(in, v)
+		d.decodeArgument(in, v)
 		m.SetMapIndex(reflect.ValueOf(in.name), v)
 	}
 	dst.Set(m)
@@ -248,7 +248,7 @@ func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
 // freeBody reads a body of any content. Blocks become lists of maps under the keys of their labels.
 func (d *decoder) freeBody(body hcl.Body) map[string]any {
 	m := map[string]any{}
-	for _, it := range d.items(body, &spec{}) {
+	for _, it := range d.itemsOf(body, &spec{}) {
 		d.freeItem(it, m)
 	}
 	return m
@@ -258,7 +258,7 @@ func (d *decoder) freeBody(body hcl.Body) map[string]any {
 func (d *decoder) freeItem(it *item, m map[string]any) {
 	if it.body == nil {
 		var v any
-		d.argument(it, reflect.ValueOf(&v).Elem())
+		d.decodeArgument(it, reflect.ValueOf(&v).Elem())
 		m[it.name] = v
 		return
 	}

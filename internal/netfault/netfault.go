@@ -31,14 +31,14 @@ func (f *fault) Unwrap() error {
 // Plain returns err with a text in plain words. It returns err itself if it is not a known network error.
 // The text continues a sentence about an address.
 func Plain(err error) error {
-	text := plain(err)
+	text := plainText(err)
 	if text == "" {
 		return err
 	}
 	return &fault{text, err}
 }
 
-func plain(err error) string {
+func plainText(err error) string {
 	var timeout net.Error
 	var dns *net.DNSError
 	switch {

@@ -63,7 +63,7 @@ func New(expression string) (*Filter, error) {
 	tree, err := grammar.Parse("", []byte(expression),
 		grammar.MaxExpressions(structs.MaxFilterSteps))
 	if err != nil {
-		if n := brackets(expression); n >= manyBrackets {
+		if n := bracketDepth(expression); n >= manyBrackets {
 			err = fmt.Errorf("%w (brackets are nested %d deep, which may be too many)", err, n)
 		}
 		return nil, fmt.Errorf("is not an expression: %w", err)
@@ -79,8 +79,8 @@ func New(expression string) (*Filter, error) {
 	return f, err
 }
 
-// brackets returns how deep an expression nests them. It counts those in texts, too.
-func brackets(expression string) (deepest int) {
+// bracketDepth returns how deep an expression nests them. It counts those in texts, too.
+func bracketDepth(expression string) (deepest int) {
 	depth := 0
 	for i := range len(expression) {
 		switch expression[i] {

@@ -25,7 +25,7 @@ var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 type size struct{ files, lines, tokens int }
 
 func main() {
-	sizes, err := measure(os.DirFS("."))
+	sizes, err := measureTree(os.DirFS("."))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sizes:", err)
 		os.Exit(1)
@@ -41,15 +41,15 @@ func main() {
 	}
 }
 
-// measure sizes the groups of a tree.
-func measure(tree fs.FS) (map[string]size, error) {
+// measureTree sizes the groups of a tree.
+func measureTree(tree fs.FS) (map[string]size, error) {
 	sizes := map[string]size{}
 	visit := func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			return skipped(path)
+			return skipIgnored(path)
 		}
 		if filepath.Ext(path) != ".go" {
 			return nil
@@ -74,8 +74,8 @@ func measure(tree fs.FS) (map[string]size, error) {
 	return sizes, fs.WalkDir(tree, ".", visit)
 }
 
-// skipped is fs.SkipDir for a directory that the go command ignores.
-func skipped(path string) error {
+// skipIgnored is fs.SkipDir for a directory that the go command ignores.
+func skipIgnored(path string) error {
 	base := filepath.Base(path)
 	ignored := base[0] == '.' || base[0] == '_' ||
 		base == "testdata"

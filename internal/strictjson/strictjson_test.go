@@ -116,8 +116,8 @@ func TestDecode_IgnoresFieldsOfTheDialect(t *testing.T) {
 	}
 }
 
-// FuzzDecode: Decode never panics. It accepts only input that encoding/json reads alike. Its errors have the
-// kind invalid.
+// FuzzDecode: Decode never panics. It accepts only input that encoding/json reads equally. Its errors are
+// invalid.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"ID":"x","Groups":[{"Count":1}]}`, `{"New":{"a":[0]}}`, `{"id":1}`, `[`,
 		`{"Any":{"a":[{"b":1}]}}`, `{"At":"x"}`, `{"Raw":{"a"`} {

@@ -53,10 +53,10 @@ func DefaultConfig() Config {
 // Validate joins all faults of the block.
 func (c Config) Validate() error {
 	faults := []error{
-		within("collection_interval", c.CollectionInterval, minInterval, maxInterval),
-		within("in_memory_collection_interval", c.InMemoryCollectionInterval, minInterval, maxInterval),
-		within("in_memory_retention_period", c.InMemoryRetentionPeriod, minInterval, maxRetention),
-		within("prometheus_retention", c.PrometheusRetention, 0, 365*24*time.Hour),
+		checkRange("collection_interval", c.CollectionInterval, minInterval, maxInterval),
+		checkRange("in_memory_collection_interval", c.InMemoryCollectionInterval, minInterval, maxInterval),
+		checkRange("in_memory_retention_period", c.InMemoryRetentionPeriod, minInterval, maxRetention),
+		checkRange("prometheus_retention", c.PrometheusRetention, 0, 365*24*time.Hour),
 	}
 	if c.InMemoryCollectionInterval > 0 &&
 		c.InMemoryRetentionPeriod/c.InMemoryCollectionInterval > maxIntervals {
@@ -84,7 +84,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-func within(name string, value, least, most time.Duration) error {
+func checkRange(name string, value, least, most time.Duration) error {
 	if value < least || value > most {
 		return fmt.Errorf("telemetry: %s is %s; expected %s to %s",
 			name, value, least, most)

@@ -1,6 +1,6 @@
 // Package testskip skips tests that need more than a machine has, and makes the skips visible: `go test`
-// shows a skip only with -v. The script that runs all tests names a file, and at its end shows what the tests
-// wrote to it.
+// shows a skip only with -v. The script that runs all tests names a file, to which the tests write, and shows
+// its content at the end.
 package testskip
 
 import (
