@@ -46,17 +46,9 @@ func (c claims) detach(
 	if volume == nil && attachment == nil {
 		return 0, noVolume(d.ns, req.VolumeID)
 	}
-	var keys []structs.CSIClaimKey
-	rows := state.ClaimsByVolume(tx, d.ns, req.VolumeID)
-	for _, row := range rows {
-		if row.NodeID != req.NodeID {
-			continue
-		}
-		err := checkDetachable(tx, row, req.Force)
-		if err != nil {
-			return 0, err
-		}
-		keys = append(keys, row.Key())
+	keys, err := d.claimsOnNode(tx)
+	if err != nil {
+		return 0, err
 	}
 	switch {
 	case len(keys) == 0 && attachment != nil:
@@ -88,6 +80,22 @@ type detachment struct {
 	req  *structs.CSIVolumeDetachRequest
 	resp *structs.CSIVolumeDetachResponse
 	ns   string
+}
+
+// claimsOnNode returns the claims of the node, or an error while an allocation may still use the volume.
+func (d detachment) claimsOnNode(tx *state.ReadTx) (keys []structs.CSIClaimKey, err error) {
+	rows := state.ClaimsByVolume(tx, d.ns, d.req.VolumeID)
+	for _, row := range rows {
+		if row.NodeID != d.req.NodeID {
+			continue
+		}
+		err := checkDetachable(tx, row, d.req.Force)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, row.Key())
+	}
+	return keys, nil
 }
 
 // setProof sets the answer: the proof (see structs.DetachNotMounted) and a sentence for the operator.

@@ -111,17 +111,8 @@ func (w volumeWrites) confirmVolume(
 		return nil
 	}
 	old := state.Volume(tx, v.Namespace, v.ID)
-	if old != nil { // a field without a value stays
-		v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
-		if len(v.Secrets) == 0 {
-			v.Secrets = old.Secrets
-		}
-		if len(v.Context) == 0 {
-			v.Context = old.Context
-		}
-		if v.MountOptions.IsRedacted() {
-			v.MountOptions = old.MountOptions
-		}
+	if old != nil {
+		fillFromStored(v, old)
 	}
 	req := &structs.ClientCSIValidateRequest{
 		PluginID:     v.PluginID,
@@ -147,6 +138,20 @@ func (w volumeWrites) confirmVolume(
 			return err
 		}
 		to.IDs = to.IDs[1:]
+	}
+}
+
+// fillFromStored gives a field without a value the stored value.
+func fillFromStored(v, old *structs.CSIVolume) {
+	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
+	if len(v.Secrets) == 0 {
+		v.Secrets = old.Secrets
+	}
+	if len(v.Context) == 0 {
+		v.Context = old.Context
+	}
+	if v.MountOptions.IsRedacted() {
+		v.MountOptions = old.MountOptions
 	}
 }
 
