@@ -62,10 +62,16 @@ func lead(b *testing.B, deps control.Deps) {
 	ended := make(chan struct{})
 	for _, loop := range control.Loops(deps) {
 		if loop.Name == "leases" {
-			go func() { defer close(ended); loop.Run(ctx) }()
+			go func() {
+				defer close(ended)
+				loop.Run(ctx)
+			}()
 		}
 	}
-	b.Cleanup(func() { cancel(); <-ended })
+	b.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 }
 
 // byFleet measures a procedure that each node of a fleet calls in turn, in fleets of every size.

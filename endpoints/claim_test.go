@@ -2,13 +2,10 @@ package endpoints
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	"berth/fsm"
 	"berth/rpc"
-	"berth/state"
 	"berth/structs"
 )
 
@@ -133,100 +130,6 @@ func TestClaimList_HasOrderOfQueue(t *testing.T) {
 		&structs.CSIVolumeListRequest{PluginID: "other"}).Volumes; len(vols) != 0 {
 		t.Errorf("volumes of another plugin: %d", len(vols))
 	}
-}
-
-func TestDetach_CallsTheNodeFirst(t *testing.T) {
-	setUp := func(t *testing.T) (*server, *fakeNode) {
-		s := newServer(t)
-		n := s.addNode("n1", "a")
-		s.addAlloc("a1", "n1")
-		s.addVolume("v")
-		s.claim("v", "a1", "n1")
-		n.calls = nil
-		return s, n
-	}
-	detach := &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"}
-	force := &structs.CSIVolumeDetachRequest{
-		VolumeID: "v",
-		NodeID:   "n1",
-		Force:    true,
-		Reason:   "its power is off",
-	}
-	claimed := func(s *server) bool { return state.Claim(s.store.Read(), "default", "v", "a1") != nil }
-
-	t.Run("refuses while the allocation runs, force or not", func(t *testing.T) {
-		s, _ := setUp(t)
-		for _, req := range []*structs.CSIVolumeDetachRequest{detach, force} {
-			wantText(t, refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, req), "alloc stop a1")
-		}
-	})
-	t.Run("calls the node and releases", func(t *testing.T) {
-		s, n := setUp(t)
-		s.endAlloc("a1", "n1")
-		must(s, structs.CSIVolumeDetach, detach)
-		if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || claimed(s) {
-			t.Errorf("called %v; claimed %v", n.called(), claimed(s))
-		}
-		must(s, structs.CSIVolumeDetach, detach) // nothing left: done
-	})
-	t.Run("keeps the claim when the node fails", func(t *testing.T) {
-		s, n := setUp(t)
-		s.endAlloc("a1", "n1")
-		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
-		err := refused(s, structs.KindInternal, structs.CSIVolumeDetach, detach)
-		if !strings.Contains(err.Error(), "device busy") || !claimed(s) {
-			t.Errorf("got %v; claimed %v", err, claimed(s))
-		}
-	})
-	t.Run("a node that is down needs force", func(t *testing.T) {
-		s, n := setUp(t)
-		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-		wantText(t, refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach), "force")
-		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
-		got := must(s, structs.CSIVolumeDetach, force)
-		if !slices.Equal(n.called(), []string{"ClientCSI.NodeVolume"}) || claimed(s) {
-			t.Errorf("called %v; claimed %v", n.called(), claimed(s))
-		}
-		if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "nothing proves") ||
-			strings.Contains(got.Detail, "has released") {
-			t.Errorf("got %+v, want no more than the proof", got)
-		}
-	})
-	t.Run("force does not overrule a node that still runs the allocation", func(t *testing.T) {
-		s, n := setUp(t)
-		s.endAlloc("a1", "n1")
-		n.answer = func(string, any, any) error {
-			return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
-		}
-		if refused(s, structs.KindConflict, structs.CSIVolumeDetach, force); !claimed(s) {
-			t.Error("the claim was released under a process that writes")
-		}
-	})
-	t.Run("force does not end an allocation on a node that returned", func(t *testing.T) {
-		s, n := setUp(t)
-		for _, status := range []string{structs.NodeDown, structs.NodeReady} {
-			mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
-			if status == structs.NodeDown {
-				s.loseAlloc("a1")
-			}
-		}
-		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
-		if refused(s, structs.KindTimeout, structs.CSIVolumeDetach, force); !claimed(s) {
-			t.Error("the claim was released under a process that may write")
-		}
-		n.answer = nil
-		must(s, structs.CSIVolumeDetach, force)
-		if claimed(s) {
-			t.Error("the claim is still there after the node released it")
-		}
-	})
-	t.Run("no volume", func(t *testing.T) {
-		s, _ := setUp(t)
-		refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{
-			VolumeID: "w",
-			NodeID:   "n1",
-		})
-	})
 }
 
 func TestVolumeExternal_ReturnsPagesOfPlugin(t *testing.T) {

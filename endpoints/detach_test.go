@@ -13,6 +13,7 @@ import (
 )
 
 var (
+	plainDetach = &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"}
 	forceDetach = &structs.CSIVolumeDetachRequest{
 		VolumeID: "v",
 		NodeID:   "n1",
@@ -23,13 +24,20 @@ var (
 	busy = structs.Errorf(structs.KindTimeout, "NodeUnstageVolume: the plugin has not answered")
 )
 
-// serverWithEndedClaim is a server with the volume v, which an ended allocation holds on n1.
-func serverWithEndedClaim(t *testing.T) (*server, *fakeNode) {
+// serverWithClaim is a server with the volume v, which the allocation a1 uses on n1.
+func serverWithClaim(t *testing.T) (*server, *fakeNode) {
 	s := newServer(t)
 	n := s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
 	s.addVolume("v")
 	s.claim("v", "a1", "n1")
+	n.calls = nil
+	return s, n
+}
+
+// serverWithEndedClaim is a server with the volume v, which an ended allocation holds on n1.
+func serverWithEndedClaim(t *testing.T) (*server, *fakeNode) {
+	s, n := serverWithClaim(t)
 	s.endAlloc("a1", "n1")
 	return s, n
 }
@@ -53,6 +61,85 @@ func (s *server) claimed() bool {
 
 func (s *server) setNodeDown(node string) {
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
+}
+
+func TestDetach_IsRejectedWhileTheAllocationRuns(t *testing.T) {
+	s, _ := serverWithClaim(t)
+	for _, req := range []*structs.CSIVolumeDetachRequest{plainDetach, forceDetach} {
+		wantText(t, refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, req), "alloc stop a1")
+	}
+}
+
+func TestDetach_CallsTheNodeAndReleases(t *testing.T) {
+	s, n := serverWithEndedClaim(t)
+	must(s, structs.CSIVolumeDetach, plainDetach)
+	if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || s.claimed() {
+		t.Errorf("called %v; claimed %v", n.called(), s.claimed())
+	}
+	must(s, structs.CSIVolumeDetach, plainDetach) // nothing left: done
+}
+
+func TestDetach_KeepsTheClaimWhenTheNodeFails(t *testing.T) {
+	s, n := serverWithEndedClaim(t)
+	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
+	err := refused(s, structs.KindInternal, structs.CSIVolumeDetach, plainDetach)
+	if !strings.Contains(err.Error(), "device busy") || !s.claimed() {
+		t.Errorf("got %v; claimed %v", err, s.claimed())
+	}
+}
+
+func TestDetach_OfADownNodeNeedsForce(t *testing.T) {
+	s, n := serverWithClaim(t)
+	s.setNodeDown("n1")
+	wantText(t, refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, plainDetach), "force")
+	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
+	got := must(s, structs.CSIVolumeDetach, forceDetach)
+	if !slices.Equal(n.called(), []string{"ClientCSI.NodeVolume"}) || s.claimed() {
+		t.Errorf("called %v; claimed %v", n.called(), s.claimed())
+	}
+	if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "nothing proves") ||
+		strings.Contains(got.Detail, "has released") {
+		t.Errorf("got %+v, want no more than the proof", got)
+	}
+}
+
+func TestDetach_ForceDoesNotOverruleARunningAllocation(t *testing.T) {
+	s, n := serverWithEndedClaim(t)
+	n.answer = func(string, any, any) error {
+		return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
+	}
+	refused(s, structs.KindConflict, structs.CSIVolumeDetach, forceDetach)
+	if !s.claimed() {
+		t.Error("the claim was released under a process that writes")
+	}
+}
+
+func TestDetach_ForceDoesNotEndAnAllocationOnAReturnedNode(t *testing.T) {
+	s, n := serverWithClaim(t)
+	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
+		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
+		if status == structs.NodeDown {
+			s.loseAlloc("a1")
+		}
+	}
+	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
+	refused(s, structs.KindTimeout, structs.CSIVolumeDetach, forceDetach)
+	if !s.claimed() {
+		t.Error("the claim was released under a process that may write")
+	}
+	n.answer = nil
+	must(s, structs.CSIVolumeDetach, forceDetach)
+	if s.claimed() {
+		t.Error("the claim is still there after the node released it")
+	}
+}
+
+func TestDetach_OfAMissingVolumeIsNotFound(t *testing.T) {
+	s, _ := serverWithClaim(t)
+	refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{
+		VolumeID: "w",
+		NodeID:   "n1",
+	})
 }
 
 func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
@@ -155,7 +242,7 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 
 func TestDetach_ReportsTheReleaseOfANode(t *testing.T) {
 	s, _ := serverWithEndedClaim(t)
-	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	got := must(s, structs.CSIVolumeDetach, plainDetach)
 	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has released volume") || s.claimed() {
 		t.Errorf("%+v", got)
 	}
@@ -178,7 +265,7 @@ func TestDetach_MarksCallsOfOperators(t *testing.T) {
 	if err := nodeconn.DetachFromNode(t.Context(), s.nodes, time.Minute, detach); err != nil {
 		t.Fatal(err)
 	}
-	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	must(s, structs.CSIVolumeDetach, plainDetach)
 	if !slices.Equal(byOperator, []bool{false, true}) {
 		t.Errorf("calls by an operator: %v, want the second", byOperator)
 	}
@@ -187,7 +274,7 @@ func TestDetach_MarksCallsOfOperators(t *testing.T) {
 // serverWithFailedDetach is a server with the volume v, which n1 has released and whose detach has failed.
 func serverWithFailedDetach(t *testing.T) (*server, *fakeNode) {
 	s, n := serverWithEndedClaim(t)
-	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	must(s, structs.CSIVolumeDetach, plainDetach)
 	s.failDetach(structs.NeverTry)
 	return s, n
 }
@@ -212,7 +299,7 @@ func (s *server) attachment() *structs.CSIAttachment {
 
 func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
-	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	got := must(s, structs.CSIVolumeDetach, plainDetach)
 	if got.Proof != structs.DetachPending || !strings.Contains(got.Detail, "no such node") {
 		t.Errorf("%+v", got)
 	}
@@ -260,7 +347,7 @@ func TestForcedDetach_BoundsItsTexts(t *testing.T) {
 
 func TestForcedDetach_KeepsADetachWithoutAFailure(t *testing.T) {
 	s, _ := serverWithEndedClaim(t)
-	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	must(s, structs.CSIVolumeDetach, plainDetach)
 	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	if s.attachment() == nil {
 		t.Error("the attachment was deleted")

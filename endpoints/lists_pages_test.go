@@ -35,7 +35,8 @@ func comparePages[Req, Resp, Row any](
 			req := with(q)
 			resp := must(s, m, &req)
 			got = append(got, pick(resp)...)
-			if q.NextToken = query.MetaOf(resp).NextToken; q.NextToken == "" || len(got) > len(whole) {
+			q.NextToken = query.MetaOf(resp).NextToken
+			if q.NextToken == "" || len(got) > len(whole) {
 				break
 			}
 		}

@@ -219,7 +219,8 @@ func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 		for _, c := range page.Claims {
 			got = append(got, c.VolumeID+" "+c.AllocID)
 		}
-		if req.NextToken = page.NextToken; req.NextToken == "" {
+		req.NextToken = page.NextToken
+		if req.NextToken == "" {
 			break
 		}
 	}
@@ -239,7 +240,8 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
 	rows, readers := 0, 0
 	err := resp.Rows(func(row any) error {
-		if rows++; rows == 100 {
+		rows++
+		if rows == 100 {
 			done := make(chan error)
 			go func() {
 				for i, id := range ids {
@@ -288,7 +290,8 @@ func TestList_StreamMakesRowsOnDemand(t *testing.T) {
 	made := 0
 	stop := structs.Errorf(structs.KindTimeout, "enough")
 	err := resp.Rows(func(any) error {
-		if made++; made == 3 {
+		made++
+		if made == 3 {
 			return stop
 		}
 		return nil

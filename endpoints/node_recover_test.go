@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
@@ -114,86 +113,97 @@ func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 	must(s, structs.CSIVolumeUnpublish, release)
 }
 
-func TestDetach_CallsTheControllerWithoutARow(t *testing.T) {
-	setUp := func(t *testing.T) (*server, *fakeNode) {
-		s := newServer(t)
-		n := s.addNode("n1", "a")
-		s.addVolume("v")
-		n.calls = nil
-		return s, n
+// serverWithUnclaimedVolume is a server with the volume v, which no claim names.
+func serverWithUnclaimedVolume(t *testing.T) (*server, *fakeNode) {
+	s := newServer(t)
+	n := s.addNode("n1", "a")
+	s.addVolume("v")
+	n.calls = nil
+	return s, n
+}
+
+func detachFrom(node string) *structs.CSIVolumeDetachRequest {
+	return &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: node}
+}
+
+func forceFrom(node string) *structs.CSIVolumeDetachRequest {
+	return &structs.CSIVolumeDetachRequest{
+		VolumeID: "v",
+		NodeID:   node,
+		Force:    true,
+		Reason:   "it is off",
 	}
-	detach := func(node string) *structs.CSIVolumeDetachRequest {
-		return &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: node}
+}
+
+func (s *server) attachmentTo(node string) *structs.CSIAttachment {
+	return state.Attachment(s.store.Read(), "default", "v", node)
+}
+
+func TestUnclaimedDetach_CallsAnUpNodeFirst(t *testing.T) {
+	s, n := serverWithUnclaimedVolume(t)
+	must(s, structs.CSIVolumeDetach, detachFrom("n1"))
+	a := s.attachmentTo("n1")
+	if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil ||
+		a.ExternalNodeID != "ext-n1" || a.State != structs.AttachmentDetaching {
+		t.Errorf("called %v; attachment %+v", n.called(), a)
 	}
-	force := func(node string) *structs.CSIVolumeDetachRequest {
-		return &structs.CSIVolumeDetachRequest{
-			VolumeID: "v",
-			NodeID:   node,
-			Force:    true,
-			Reason:   "it is off",
-		}
+}
+
+func TestUnclaimedDetach_KeepsAVolumeThatItsNodeUses(t *testing.T) {
+	s, n := serverWithUnclaimedVolume(t)
+	n.answer = func(string, any, any) error {
+		return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 	}
-	attached := func(s *server, node string) *structs.CSIAttachment {
-		return state.Attachment(s.store.Read(), "default", "v", node)
+	refused(s, structs.KindConflict, structs.CSIVolumeDetach, detachFrom("n1"))
+	refused(s, structs.KindConflict, structs.CSIVolumeDetach, forceFrom("n1"))
+	if s.attachmentTo("n1") != nil {
+		t.Error("a detach is recorded while the volume is mounted")
 	}
-	t.Run("a node that is up is called first", func(t *testing.T) {
-		s, n := setUp(t)
-		must(s, structs.CSIVolumeDetach, detach("n1"))
-		a := attached(s, "n1")
-		if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil ||
-			a.ExternalNodeID != "ext-n1" || a.State != structs.AttachmentDetaching {
-			t.Errorf("called %v; attachment %+v", n.called(), a)
-		}
+}
+
+func TestUnclaimedDetach_WaitsForTheReportOfTheNode(t *testing.T) {
+	s, _ := serverWithUnclaimedVolume(t)
+	s.markRestored()
+	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceFrom("n1"))
+	if s.attachmentTo("n1") != nil {
+		t.Error("a detach is recorded while the volume may be mounted")
+	}
+}
+
+func TestUnclaimedDetach_OfADownNodeNeedsAnOperator(t *testing.T) {
+	s, _ := serverWithUnclaimedVolume(t)
+	s.setNodeDown("n1")
+	err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("n1"))
+	wantText(t, err, "volume detach -force")
+	must(s, structs.CSIVolumeDetach, forceFrom("n1"))
+	if s.attachmentTo("n1") == nil {
+		t.Error("no detach is recorded")
+	}
+}
+
+func TestUnclaimedDetach_TakesAnUnknownNodeForThePluginsID(t *testing.T) {
+	s, n := serverWithUnclaimedVolume(t)
+	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("i-0abc"))
+	must(s, structs.CSIVolumeDetach, forceFrom("i-0abc"))
+	if a := s.attachmentTo("i-0abc"); a == nil || a.ExternalNodeID != "i-0abc" {
+		t.Errorf("%+v", a)
+	}
+	must(s, structs.CSIVolumeDetach, forceFrom("ext-n1"))
+	if s.attachmentTo("n1") == nil || len(n.called()) != 1 {
+		t.Error("the node with that ID of the plugin was not called")
+	}
+}
+
+func TestUnclaimedDetach_NeedsThePluginsIDOfTheNode(t *testing.T) {
+	s, _ := serverWithUnclaimedVolume(t)
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &structs.Node{
+			ID:       "n2",
+			SecretID: secretOf("n2"),
+			Name:     "n2",
+		},
 	})
-	t.Run("a node that uses the volume keeps it, also with force", func(t *testing.T) {
-		s, n := setUp(t)
-		n.answer = func(string, any, any) error {
-			return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
-		}
-		refused(s, structs.KindConflict, structs.CSIVolumeDetach, detach("n1"))
-		if refused(s, structs.KindConflict, structs.CSIVolumeDetach, force("n1")); attached(s, "n1") != nil {
-			t.Error("a detach is recorded while the volume is mounted")
-		}
-	})
-	t.Run("a node that has not reported its volumes is waited for", func(t *testing.T) {
-		s, _ := setUp(t)
-		s.markRestored()
-		if refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, force("n1")); attached(s, "n1") != nil {
-			t.Error("a detach is recorded while the volume may be mounted")
-		}
-	})
-	t.Run("a node that is down needs the word of an operator", func(t *testing.T) {
-		s, _ := setUp(t)
-		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-		err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach("n1"))
-		wantText(t, err, "volume detach -force")
-		if must(s, structs.CSIVolumeDetach, force("n1")); attached(s, "n1") == nil {
-			t.Error("no detach is recorded")
-		}
-	})
-	t.Run("an unknown node counts as the plugin's ID of a node", func(t *testing.T) {
-		s, n := setUp(t)
-		refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach("i-0abc"))
-		must(s, structs.CSIVolumeDetach, force("i-0abc"))
-		if a := attached(s, "i-0abc"); a == nil || a.ExternalNodeID != "i-0abc" {
-			t.Errorf("%+v", a)
-		}
-		must(s, structs.CSIVolumeDetach, force("ext-n1"))
-		if attached(s, "n1") == nil || len(n.called()) != 1 {
-			t.Error("the node with that ID of the plugin was not called")
-		}
-	})
-	t.Run("a node without a reported ID of the plugin is rejected", func(t *testing.T) {
-		s, _ := setUp(t)
-		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
-			Node: &structs.Node{
-				ID:       "n2",
-				SecretID: secretOf("n2"),
-				Name:     "n2",
-			},
-		})
-		s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
-		err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, force("n2"))
-		wantText(t, err, "its job running there")
-	})
+	s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
+	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceFrom("n2"))
+	wantText(t, err, "its job running there")
 }

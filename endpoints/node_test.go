@@ -187,7 +187,11 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 		defer close(ended)
 		rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: s.rpc.ServeMux}).Run(ctx)
 	}()
-	t.Cleanup(func() { cancel(); s.rpc.Close(); <-ended })
+	t.Cleanup(func() {
+		cancel()
+		s.rpc.Close()
+		<-ended
+	})
 	called := make(chan string, 1)
 	node := rpc.NewServer(hclog.NewNullLogger(), rpc.Handle(structs.ClientCSINodeDetach,
 		func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
@@ -195,7 +199,10 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 			return &structs.Empty{}, nil
 		}))
 	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), node)
-	t.Cleanup(func() { pool.Close(); node.Close() })
+	t.Cleanup(func() {
+		pool.Close()
+		node.Close()
+	})
 	register := &structs.NodeRegisterRequest{
 		Node: &structs.Node{
 			ID:       "n1",
@@ -301,6 +308,12 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 	if a := state.Alloc(s.store.Read(), "a2"); a.ClientStatus != structs.AllocPending {
 		t.Errorf("another node made a2 %s", a.ClientStatus)
 	}
+}
+
+func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
 	eval := must(s, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "n1"})
 	if len(eval.EvalIDs) != 1 || state.Eval(s.store.Read(), eval.EvalIDs[0]).JobID != "job-a1" {
 		t.Errorf("evaluations %v", eval.EvalIDs)

@@ -82,7 +82,8 @@ func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
 				t.Errorf("%d volumes on a page of %d", len(resp.Volumes), size)
 			}
 			got = append(got, strings.Fields(externalIDs(resp))...)
-			if req.NextToken = resp.NextToken; req.NextToken == "" {
+			req.NextToken = resp.NextToken
+			if req.NextToken == "" {
 				break
 			}
 		}

@@ -150,7 +150,10 @@ func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
 func TestVolumePut_RefusesBadVolumes(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	external := func(v *structs.CSIVolume) *structs.CSIVolume { v.ExternalID = "x"; return v }
+	external := func(v *structs.CSIVolume) *structs.CSIVolume {
+		v.ExternalID = "x"
+		return v
+	}
 	for name, c := range map[string]struct {
 		method structs.Method[structs.CSIVolumeRegisterRequest, structs.CSIVolumeRegisterResponse]
 		given  []*structs.CSIVolume

@@ -66,8 +66,11 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 		"kill_timeout 24h0m1s must be at most 24h0m0": task(func(t *Task) {
 			t.KillTimeout = MaxTaskWait + time.Second
 		}),
-		"health_timeout 25h0m0s must be at most":    plugin(func(c *CSIPluginConfig) { c.HealthTimeout = 25 * time.Hour }),
-		"shutdown_delay 25h0m0s must be at most":    group(func(g *TaskGroup) { d := 25 * time.Hour; g.ShutdownDelay = &d }),
+		"health_timeout 25h0m0s must be at most": plugin(func(c *CSIPluginConfig) { c.HealthTimeout = 25 * time.Hour }),
+		"shutdown_delay 25h0m0s must be at most": group(func(g *TaskGroup) {
+			delay := 25 * time.Hour
+			g.ShutdownDelay = &delay
+		}),
 		"max_files 1001 must be at most 1000":       task(func(t *Task) { t.LogConfig.MaxFiles = 1001 }),
 		"max_file_size 65537 must be at most 65536": task(func(t *Task) { t.LogConfig.MaxFileSizeMB = 65537 }),
 		"value has 4097 bytes; at most 4096": constrained(&Constraint{

@@ -243,7 +243,10 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 				j.TaskGroups[0].Volumes["data"].PerAlloc = true
 			}},
 		{`volume "twin": source "db" is that of volume "data" too`,
-			group(func(g *TaskGroup) { c := *g.Volumes["data"]; g.Volumes["twin"] = &c })},
+			group(func(g *TaskGroup) {
+				twin := *g.Volumes["data"]
+				g.Volumes["twin"] = &twin
+			})},
 		{`volume "null" is null`, group(func(g *TaskGroup) { g.Volumes["null"] = nil })},
 
 		{`task "t": driver is required`, task(func(t *Task) { t.Driver = "" })},

@@ -127,7 +127,8 @@ func TestList_PagesHoldEachRowOnce(t *testing.T) {
 			for _, r := range page {
 				seen = append(seen, r.ID)
 			}
-			if q.NextToken = meta.NextToken; q.NextToken == "" {
+			q.NextToken = meta.NextToken
+			if q.NextToken == "" {
 				break
 			}
 		}

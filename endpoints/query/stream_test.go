@@ -25,8 +25,15 @@ func TestStreamRows_ReturnsErrorOfRow(t *testing.T) {
 	srv := rpc.NewServer(hclog.NewNullLogger(), e)
 	near, far := net.Pipe()
 	served := make(chan struct{})
-	go func() { defer close(served); srv.ServeConn(far) }()
-	t.Cleanup(func() { _ = near.Close(); srv.Close(); <-served })
+	go func() {
+		defer close(served)
+		srv.ServeConn(far)
+	}()
+	t.Cleanup(func() {
+		_ = near.Close()
+		srv.Close()
+		<-served
+	})
 	c := msgpackrpc.NewCodecFromHandle(true, true, near, codec.Handle)
 	err := msgpackrpc.CallWithCodec(c, e.Name, &structs.QueryRequest{}, new(structs.NodeListResponse))
 	if err == nil || !strings.HasSuffix(err.Error(), "broken") {
