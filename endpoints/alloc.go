@@ -117,7 +117,7 @@ func (a allocs) stop(
 		return 0, noAlloc(req.AllocID)
 	}
 	job := state.Job(tx, row.Namespace, row.JobID)
-	if job == nil { // it is gone, but an evaluation stops its allocations
+	if job == nil { // it is deleted, but an evaluation stops its allocations
 		job = state.AllocWithJob(tx, row).Job
 	}
 	if job == nil {

@@ -72,7 +72,7 @@ func claimRows(
 	}
 	page := state.Page{Reverse: q.Reverse}
 	if from != nil {
-		page.From = []string{from.Namespace, from.VolumeID} // whose queue is read completely
+		page.From = []string{from.Namespace, from.VolumeID} // the queue of this volume is read completely
 	}
 	rows := state.ClaimsFrom(tx, ns, req.Prefix, page)
 	return query.SortedGroups(rows, sameVolume, compareClaims, q), nil

@@ -247,7 +247,7 @@ func (j jobs) summary(
 	return nil
 }
 
-// allocations also lists the allocations of a job that is gone. Without All, it leaves out those of an
+// allocations also lists the allocations of a deleted job. Without All, it leaves out those of an
 // earlier job with the same ID.
 func (j jobs) allocations(
 	tx *state.ReadTx,

@@ -113,7 +113,7 @@ func measureServed(method string, start time.Time, err error) {
 		[]string{"rpc", "served"}, start, labels)
 }
 
-// noLeader is the error of a request that has waited for a leader in vain.
+// noLeader is the error of a request that has waited for a leader and found none.
 const noLeader = "the cluster has no leader: " +
 	"its servers are electing one, or too few of them reach each other; try again"
 

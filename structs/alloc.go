@@ -31,7 +31,7 @@ const (
 	AllocRunning  = "running"
 	AllocComplete = "complete"
 	AllocFailed   = "failed"
-	AllocLost     = "lost" // set by the servers: its node is down or gone
+	AllocLost     = "lost" // set by the servers: its node is down or deleted
 )
 
 // The states of a task.
@@ -197,12 +197,12 @@ func (a *Allocation) ServerTerminal() bool {
 	return a.DesiredStatus == AllocDesiredStop || a.DesiredStatus == AllocDesiredEvict
 }
 
-// ClientTerminal reports whether the allocation has ended for good on its node.
+// ClientTerminal reports whether the allocation has ended on its node.
 func (a *Allocation) ClientTerminal() bool {
 	return clientTerminal(a.ClientStatus)
 }
 
-// ClientTerminal reports whether the allocation has ended for good on its node.
+// ClientTerminal reports whether the allocation has ended on its node.
 func (s *AllocListStub) ClientTerminal() bool {
 	return clientTerminal(s.ClientStatus)
 }

@@ -366,7 +366,7 @@ type CSIVolumeRegisterResponse struct {
 
 // CSIVolumeDeregisterRequest deletes the row of a volume without changing the volume at the plugin. For a
 // volume with claims or attachments the error is a precondition. Force also deletes waiting claims and claims
-// of allocations that are client-terminal or gone, but never a claim that may still write.
+// of allocations that are client-terminal or deleted, but never a claim that may still write.
 type CSIVolumeDeregisterRequest struct {
 	ID    string
 	Force bool

@@ -50,15 +50,15 @@ func (j *Job) Validate() error {
 }
 
 // checkMeta checks keys that become part of the environment of tasks.
-func (f fieldErrors) checkMeta(what string, m map[string]string) {
-	f.checkBytes(what, pairBytes(m), MaxPairsBytes)
-	if f.atMost("entries of "+what, len(m), MaxPairs) < len(m) {
+func (f fieldErrors) checkMeta(name string, m map[string]string) {
+	f.checkBytes(name, pairBytes(m), MaxPairsBytes)
+	if f.atMost("entries of "+name, len(m), MaxPairs) < len(m) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		f.require(environKeyForm.MatchString(k), "%s: key %q must not be empty nor hold = or NUL", what, k)
+		f.require(environKeyForm.MatchString(k), "%s: key %q must not be empty nor hold = or NUL", name, k)
 		f.require(!strings.ContainsRune(m[k], 0),
-			"%s: the value of %q must not hold NUL", what, k)
+			"%s: the value of %q must not hold NUL", name, k)
 	}
 }
 
@@ -76,7 +76,7 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 		g.ReschedulePolicy.validate(f.at("reschedule"))
 	}
 	if d := g.EphemeralDisk; d != nil {
-		f.checkRange("ephemeral_disk: size", d.SizeMB, 0, MaxDiskMB, " MiB")
+		f.checkRange("ephemeral_disk: size", d.SizeMB, intRange{0, MaxDiskMB, " MiB"})
 		f.require(!d.Migrate && !d.Sticky, "ephemeral_disk: sticky and migrate are not supported by berth yet")
 	}
 	if g.ShutdownDelay != nil {
@@ -143,7 +143,7 @@ func (p *RestartPolicy) validate(f fieldErrors) {
 	}
 	f.require(p.Mode == RestartModeFail || p.Mode == RestartModeDelay,
 		"mode %q must be one of fail, delay", p.Mode)
-	f.checkRange("attempts", p.Attempts, 0, MaxRestarts, "")
+	f.checkRange("attempts", p.Attempts, intRange{0, MaxRestarts, ""})
 	f.checkDuration("delay", p.Delay, MaxInterval)
 	f.require(p.Interval > 0, "interval must be above zero")
 	f.checkDuration("interval", p.Interval, MaxInterval)
@@ -153,7 +153,7 @@ func (p *RestartPolicy) validate(f fieldErrors) {
 }
 
 func (p *ReschedulePolicy) validate(f fieldErrors) {
-	f.checkRange("attempts", p.Attempts, 0, MaxReschedules, "")
+	f.checkRange("attempts", p.Attempts, intRange{0, MaxReschedules, ""})
 	f.checkDuration("interval", p.Interval, MaxInterval)
 	f.checkDuration("delay", p.Delay, MaxInterval)
 	f.checkDuration("max_delay", p.MaxDelay, MaxInterval)
@@ -218,8 +218,8 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 		r.validate(f.at("resources"))
 	}
 	if l := t.LogConfig; l != nil {
-		f.checkRange("logs: max_files", l.MaxFiles, 1, MaxLogFiles, "")
-		f.checkRange("logs: max_file_size", l.MaxFileSizeMB, 1, MaxLogFileSizeMB, " MiB")
+		f.checkRange("logs: max_files", l.MaxFiles, intRange{1, MaxLogFiles, ""})
+		f.checkRange("logs: max_file_size", l.MaxFileSizeMB, intRange{1, MaxLogFileSizeMB, " MiB"})
 	}
 	if c := t.CSIPluginConfig; c != nil {
 		c.validate(f.at("csi_plugin"))
@@ -266,8 +266,8 @@ var signals = []string{
 
 func (r *Resources) validate(f fieldErrors) {
 	f.require(r.Cores == 0, "cores is not supported by berth yet; use cpu")
-	f.checkRange("cpu", r.CPU, 1, MaxCPU, " MHz")
-	f.checkRange("memory", r.MemoryMB, 1, MaxMemoryMB, " MiB")
+	f.checkRange("cpu", r.CPU, intRange{1, MaxCPU, " MHz"})
+	f.checkRange("memory", r.MemoryMB, intRange{1, MaxMemoryMB, " MiB"})
 	f.require(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
 	f.require(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,
 		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
@@ -303,11 +303,11 @@ func (c *CSIPluginConfig) validate(f fieldErrors) {
 }
 
 // checkAbsolutePath checks a directory inside a task that something is mounted on.
-func (f fieldErrors) checkAbsolutePath(what, dir string) {
-	f.checkText(what, dir)
+func (f fieldErrors) checkAbsolutePath(name, dir string) {
+	f.checkText(name, dir)
 	f.require(path.IsAbs(dir) && path.Clean(dir) != "/" &&
 		!strings.ContainsRune(dir, 0),
-		"%s %q must be an absolute path other than /", what, dir)
+		"%s %q must be an absolute path other than /", name, dir)
 }
 
 func (t *Task) validateMounts(f fieldErrors, g *TaskGroup) {

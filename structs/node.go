@@ -144,7 +144,7 @@ func (n *Node) Ready() bool {
 		n.SchedulingEligibility == NodeEligible && !n.Drain
 }
 
-// Lost reports whether the node is down or, if it is nil, gone.
+// Lost reports whether the node is down or, if it is nil, deleted.
 func (n *Node) Lost() bool {
 	return n == nil || n.Status == NodeDown
 }

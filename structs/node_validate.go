@@ -42,13 +42,13 @@ func fitsJSON(t time.Time) bool {
 
 // boundedText is a text with the name of its field and its limit in bytes.
 type boundedText struct {
-	what, text string
+	name, text string
 	most       int
 }
 
 func (f fieldErrors) checkTexts(texts []boundedText) {
 	for _, t := range texts {
-		f.checkBytes(t.what, len(t.text), t.most)
+		f.checkBytes(t.name, len(t.text), t.most)
 	}
 }
 
@@ -88,8 +88,8 @@ func (r *NodeReservedResources) validate(f fieldErrors) {
 	f.checkTotal("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
 }
 
-func (f fieldErrors) checkTotal(what string, n, most int64, unit string) {
-	f.require(n >= 0 && n <= most, "%s %d must be from 0 to %d %s", what, n, most, unit)
+func (f fieldErrors) checkTotal(name string, n, most int64, unit string) {
+	f.require(n >= 0 && n <= most, "%s %d must be from 0 to %d %s", name, n, most, unit)
 }
 
 // Validate checks the numbers and sizes in the report of the volumes of the node with the given ID.
@@ -229,8 +229,8 @@ func (v *CSIVolumeExternalStub) Bytes() int {
 }
 
 // checkContext checks a context that a plugin answered; it may hold secrets and is not shown.
-func (f fieldErrors) checkContext(what string, m map[string]string) {
-	f.checkBytes(what, pairBytes(m), MaxCSIContext)
+func (f fieldErrors) checkContext(name string, m map[string]string) {
+	f.checkBytes(name, pairBytes(m), MaxCSIContext)
 }
 
 // CheckStates rejects states that neither an allocation nor a task has.

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// fieldErrors collects the faults of a specification, so that its author sees all at once. It keeps the first
-// MaxFaults and counts the others, and cuts each text that it quotes: its result does not grow with the
+// fieldErrors collects the faults of a specification, so that its author sees all of them. It keeps the
+// first MaxFaults and counts the others, and cuts each text that it quotes: its result does not grow with the
 // number of faults.
 type fieldErrors struct {
 	path  string // of the checked value: `job "a": group "b"`
@@ -62,42 +62,47 @@ func (f fieldErrors) err() error {
 }
 
 // atMost adds a fault if there are more than max elements, and returns the number of elements to check.
-func (f fieldErrors) atMost(what string, n, max int) int {
-	f.require(n <= max, "%d %s; at most %d are allowed", n, what, max)
+func (f fieldErrors) atMost(name string, n, max int) int {
+	f.require(n <= max, "%d %s; at most %d are allowed", n, name, max)
 	return min(n, max)
 }
 
 // firstOf adds a fault if a list has more than most elements, and returns the elements to check.
-func firstOf[T any](f fieldErrors, what string, list []T, most int) []T {
-	return list[:f.atMost(what, len(list), most)]
+func firstOf[T any](f fieldErrors, name string, list []T, most int) []T {
+	return list[:f.atMost(name, len(list), most)]
 }
 
 // checkBytes checks the length of a text, or of several in sum.
-func (f fieldErrors) checkBytes(what string, n, most int) {
-	f.require(n <= most, "%s has %d bytes; at most %d are allowed", what, n, most)
+func (f fieldErrors) checkBytes(name string, n, most int) {
+	f.require(n <= most, "%s has %d bytes; at most %d are allowed", name, n, most)
 }
 
 // checkText checks the length of a free text.
-func (f fieldErrors) checkText(what, s string) {
-	f.checkBytes(what, len(s), MaxText)
+func (f fieldErrors) checkText(name, s string) {
+	f.checkBytes(name, len(s), MaxText)
 }
 
 // checkOneOf checks a value against the few allowed ones.
-func (f fieldErrors) checkOneOf(what, word string, words []string) {
+func (f fieldErrors) checkOneOf(name, word string, words []string) {
 	f.require(slices.Contains(words, word),
-		"%s %q must be %s", what, word, oneOf(words))
+		"%s %q must be %s", name, word, oneOf(words))
 }
 
-// checkRange checks a number; its unit follows it in the text.
-func (f fieldErrors) checkRange(what string, n, low, high int, unit string) {
-	f.require(n >= low, "%s %d must be at least %d%s", what, n, low, unit)
-	f.require(n <= high, "%s %d must be at most %d%s", what, n, high, unit)
+// intRange has the bounds of a number. Its unit follows a bound in a fault.
+type intRange struct {
+	low, high int
+	unit      string
+}
+
+func (f fieldErrors) checkRange(name string, n int, r intRange) {
+	f.require(n >= r.low, "%s %d must be at least %d%s", name, n, r.low, r.unit)
+	f.require(n <= r.high, "%s %d must be at most %d%s", name, n, r.high, r.unit)
 }
 
 // checkDuration checks a duration that is not negative.
-func (f fieldErrors) checkDuration(what string, d, most time.Duration) {
-	f.require(d >= 0, "%s must not be negative", what)
-	f.require(d <= most, "%s %s must be at most %s", what, d, most)
+func (f fieldErrors) checkDuration(name string, d, most time.Duration) {
+	f.require(d >= 0, "%s must not be negative", name)
+	f.require(d <= most, "%s %s must be at most %s", name, d, most)
 }
 
 var (
@@ -110,28 +115,28 @@ var (
 )
 
 // checkName checks a name, which appears in tables, in paths of the HTTP API and as a directory.
-func (f fieldErrors) checkName(what, s string) {
+func (f fieldErrors) checkName(name, s string) {
 	switch {
 	case s == "":
-		f.addf("%s is required", what)
+		f.addf("%s is required", name)
 	case len(s) > MaxName:
-		f.checkBytes(what, len(s), MaxName)
+		f.checkBytes(name, len(s), MaxName)
 	case s == "." || s == "..":
-		f.addf("%s %q is not a name", what, s)
+		f.addf("%s %q is not a name", name, s)
 	default:
-		f.checkLetters(what, s)
+		f.checkLetters(name, s)
 	}
 }
 
-func (f fieldErrors) checkLetters(what, s string) {
+func (f fieldErrors) checkLetters(name, s string) {
 	if !utf8.ValidString(s) {
-		f.addf("%s is not text in UTF-8", what)
+		f.addf("%s is not text in UTF-8", name)
 		return
 	}
 	for _, r := range s {
 		if r == '/' || r == '\\' ||
 			unicode.IsControl(r) || unicode.IsSpace(r) {
-			f.addf("%s %q must not hold %q: slashes, white space and control characters are not allowed", what, s, r)
+			f.addf("%s %q must not hold %q: slashes, white space and control characters are not allowed", name, s, r)
 			return
 		}
 	}
@@ -141,21 +146,21 @@ func (f fieldErrors) checkNamespace(ns string) {
 	f.require(namespaceForm.MatchString(ns), "namespace %q must be 1 to 128 letters, digits and dashes", ns)
 }
 
-func (f fieldErrors) checkPluginID(what, id string) {
+func (f fieldErrors) checkPluginID(name, id string) {
 	switch {
 	case id == "":
-		f.addf("%s is required", what)
+		f.addf("%s is required", name)
 	case !pluginIDForm.MatchString(id):
 		f.addf("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending "+
-			"with a letter or digit", what, id)
+			"with a letter or digit", name, id)
 	}
 }
 
 // checkCSIString checks a string that is sent to a plugin (CSI spec, "Size Limits"); its text is not shown.
-func (f fieldErrors) checkCSIString(what, s string) {
+func (f fieldErrors) checkCSIString(name, s string) {
 	f.require(len(s) <= MaxCSIString,
-		"%s has %d bytes; CSI allows %d", what, len(s), MaxCSIString)
-	f.require(isText(s), "%s must be text in UTF-8 without NUL", what)
+		"%s has %d bytes; CSI allows %d", name, len(s), MaxCSIString)
+	f.require(isText(s), "%s must be text in UTF-8 without NUL", name)
 }
 
 // isText reports whether a string is UTF-8 without NUL.
@@ -164,15 +169,15 @@ func isText(s string) bool {
 }
 
 // checkCSIMap checks a map that is sent to a plugin (CSI spec, "Size Limits"); no value is shown.
-func (f fieldErrors) checkCSIMap(what string, m map[string]string) {
+func (f fieldErrors) checkCSIMap(name string, m map[string]string) {
 	total := 0
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		total += len(k) + len(m[k])
-		f.require(k != "", "%s has an empty key", what)
+		f.require(k != "", "%s has an empty key", name)
 		f.require(utf8.ValidString(k) && utf8.ValidString(m[k]),
-			"%s: key or value is not text in UTF-8; encode it, for example in base64", what)
+			"%s: key or value is not text in UTF-8; encode it, for example in base64", name)
 	}
-	f.require(total <= MaxCSIMap, "%s has %d bytes; CSI allows %d", what, total, MaxCSIMap)
+	f.require(total <= MaxCSIMap, "%s has %d bytes; CSI allows %d", name, total, MaxCSIMap)
 }
 
 // checkModes checks the modes of a volume or of a claim.
