@@ -24,7 +24,7 @@ type messages struct {
 	at  int
 	// before, if not nil, is called before a read from the connection, which may take long.
 	before func()
-	// lost is true after a value that was too long or no msgpack: the begin of the next one is unknown.
+	// lost is true after a value that was too long or no msgpack: the start of the next one is unknown.
 	lost bool
 
 	budget  *loadshed.Budget // of buffers above structs.SmallRPC; nil: no bound
@@ -162,8 +162,8 @@ func (m *messages) drop(from int) {
 	m.dropped += n
 }
 
-// grow has the buffer begin with the next value and have space for more of it, in proportion to the part that
-// has arrived. A buffer for a large value is dropped with the value.
+// grow moves the next value to the start of the buffer and makes space for more of it, in proportion to the
+// part that has arrived. A buffer for a large value is dropped with the value.
 func (m *messages) grow() {
 	rest := m.buf[m.at:]
 	if m.at > 0 || m.buf == nil {

@@ -171,7 +171,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	}
 }
 
-// answer serves a request, or has it served. An error is the answer.
+// answer serves a request, or starts to serve it in a goroutine. The caller sends an error as the answer.
 func (s *Server) answer(ctx context.Context, q *inbound, st *requestStream) error {
 	err := s.admit(q.Endpoint)
 	if err != nil {
@@ -206,8 +206,8 @@ func (s *Server) decodeRequest(q *inbound, req *request) error {
 	return s.shed(q.Endpoint, req.body)
 }
 
-// beginRequest serves a request, or has it served, when it has a place. The next request of the stream waits
-// while this one waits for a place.
+// beginRequest waits for a place, and then serves a request or starts to serve it in a goroutine. The next
+// request of the stream waits meanwhile.
 func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStream) error {
 	waiting := waits(req.Endpoint, req.body)
 	if waiting {

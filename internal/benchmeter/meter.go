@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// serversGOGC is how seldom a server collects garbage (agent/memory.go): so do these benchmarks.
+// serversGOGC is the GOGC of a server (agent/memory.go), with which these benchmarks run.
 const serversGOGC = 200
 
 // Meter measures a benchmark's loop: wall time, the CPU time of the process (more reliable on a machine with
@@ -169,7 +169,8 @@ func cpuNow() time.Duration {
 	return time.Duration(cpu)
 }
 
-// AtOnce is how many requests are made before they are measured: more would be a heap that no server has.
+// AtOnce is the number of requests that are made before they are measured. More would make a heap that no
+// server has.
 const AtOnce = 1024
 
 const (

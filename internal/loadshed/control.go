@@ -18,7 +18,7 @@ const (
 	patience  = 2    // windows in which bytes take too long before there is a limit
 	onset     = .85  // of the served reads at first: the backlog has to be served, too
 	fall      = .92  // of the limit, in each window in which bytes take too long, and no less than before
-	leastPart = .1   // of the served reads: the rest of the load is not reads
+	leastPart = .1   // of the served reads: other work may cause the rest of the load
 	rise      = 1.03 // of the limit, in each other window
 	enough    = 40   // windows without anything to reject after which there is no limit
 )
@@ -53,7 +53,7 @@ func (c *control) moveLimit(minAdmit int, s Sample, admitted float64) {
 	switch {
 	case c.lateWindows == 0:
 		c.limit *= rise
-	case s.Seen <= minAdmit: // it is not because of the reads
+	case s.Seen <= minAdmit: // the reads do not cause the delay
 	case c.limit == 0 && c.lateWindows >= patience:
 		c.limit = onset * admitted
 		c.least = max(leastPart*admitted,

@@ -35,11 +35,11 @@ const (
 // Most of the queue of an overloaded server cannot be counted: it is in the sockets, in the kernel's list of
 // ready sockets, among the goroutines that could run. So the gate measures its delay. A byte through a pipe
 // takes the same path as the bytes of a request, and the time until its reader runs is the time that requests
-// wait. While that is too long, reads are limited to somewhat fewer than were served meanwhile, and to more
-// again as soon as it is short.
+// wait. While that is too long, the gate limits reads to somewhat fewer than were served meanwhile. It raises
+// the limit as soon as the time is short.
 //
-//   - Some reads are always admitted (MinAdmit), so a server with little load rejects nothing
-//     while other programs use the machine.
+//   - Some reads are always admitted (MinAdmit), so a server with little load rejects nothing while other
+//     programs use the machine.
 //   - The decision is a pure function of the samples (control.step).
 //   - The gate does not wake a server without reads.
 //

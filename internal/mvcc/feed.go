@@ -54,7 +54,7 @@ func (db *DB) Subscribe(most int, topics ...Topic) *Subscription {
 	return s
 }
 
-// Close ends the subscription. It is to be called once.
+// Close ends the subscription. It must be called once.
 func (s *Subscription) Close() {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()

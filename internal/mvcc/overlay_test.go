@@ -131,14 +131,7 @@ func TestBatch_MatchesTheModel(t *testing.T) {
 							items.Delete(tx, &item{ID: id})
 							delete(entry, id)
 						} else {
-							e := &item{
-								ID:     id,
-								Space:  "n",
-								Group:  name.Draw(t, "group"),
-								Text:   fmt.Sprint(index, ".", n),
-								Status: rapid.SampledFrom([]string{blocked, pending, done}).Draw(t, "status"),
-								Tags:   rapid.SliceOfNDistinct(name, 0, 3, rapid.ID[string]).Draw(t, "tags"),
-							}
+							e := drawItem(t, name, id, fmt.Sprint(index, ".", n))
 							items.Put(tx, e)
 							entry[id] = e
 						}
@@ -168,6 +161,17 @@ func TestBatch_MatchesTheModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+func drawItem(t *rapid.T, name *rapid.Generator[string], id, text string) *item {
+	return &item{
+		ID:     id,
+		Space:  "n",
+		Group:  name.Draw(t, "group"),
+		Text:   text,
+		Status: rapid.SampledFrom([]string{blocked, pending, done}).Draw(t, "status"),
+		Tags:   rapid.SliceOfNDistinct(name, 0, 3, rapid.ID[string]).Draw(t, "tags"),
+	}
 }
 
 func countEntries(tx *ReadTx) (n int) {

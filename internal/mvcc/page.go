@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// Page says where a list begins and in which direction it goes.
+// Page selects the first row of a list and its direction.
 type Page struct {
 	From    []string // the key of the first row, or its leading parts; nil is the beginning
 	Reverse bool     // the last row first; then From is the end of the list in key order

@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// Schema lists the tables of a database. It is not to be copied, and its tables belong to it alone.
+// Schema lists the tables of a database. It must not be copied, and its tables belong to it alone.
 type Schema struct {
 	// Tables are in the order in which a snapshot file holds them. Each index has to be declared before Open.
 	Tables []AnyTable

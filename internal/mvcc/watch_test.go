@@ -35,7 +35,7 @@ func drawQuery(t *rapid.T) query {
 	return rapid.SampledFrom(all).Draw(t, "query")
 }
 
-// TestWait_ReturnsWhenTheAnswerChanges: the change is before or after the begin of the wait.
+// TestWait_ReturnsWhenTheAnswerChanges: the change is before or after the start of the wait.
 func TestWait_ReturnsWhenTheAnswerChanges(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "ab", "c"})
 	rapid.Check(t, func(rt *rapid.T) {
