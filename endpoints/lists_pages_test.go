@@ -64,17 +64,11 @@ func TestList_PagesMakeWhole(t *testing.T) {
 	for i := range 10 {
 		s.addAllocs(fmt.Sprintf("a%d-", i), "a1", 2)
 	}
-	comparePages(s, structs.NodeList, plainQuery,
-		func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
-	comparePages(s, structs.JobList, plainQuery,
-		func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
-	comparePages(s, structs.AllocList, plainQuery,
-		func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-	comparePages(s, structs.EvalList, plainQuery,
-		func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
-	comparePages(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
-		return structs.CSIVolumeListRequest{QueryOptions: q}
-	}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
+	comparePages(s, structs.NodeList, plainQuery, nodesOf)
+	comparePages(s, structs.JobList, plainQuery, jobsOf)
+	comparePages(s, structs.AllocList, plainQuery, allocsOf)
+	comparePages(s, structs.EvalList, plainQuery, evalsOf)
+	comparePages(s, structs.CSIVolumeList, volumeQuery, volumesOf)
 }
 
 // addSingleWriterVolume registers a volume for one writer at a time.
@@ -127,7 +121,7 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 				of.QueryOptions = q
 				of.Reverse = back
 				return of
-			}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
+			}, claimsOf)
 		}
 	}
 	for _, token := range []string{query.Token("default"), query.Token("default", "v00001", "x", "1")} {

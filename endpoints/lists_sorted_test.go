@@ -10,9 +10,8 @@ import (
 	"berth/structs"
 )
 
-// TestList_SortsByIndex: by the index of creation or of the last change, forwards and backwards, whole and in
-// pages.
-func TestList_SortsByIndex(t *testing.T) {
+// serverWithChangedVolumes has the volumes a to e, created in the order ebdac. c and e have changed since.
+func serverWithChangedVolumes(t *testing.T) *server {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n0", "a")
@@ -26,6 +25,13 @@ func TestList_SortsByIndex(t *testing.T) {
 		v.MountOptions = &structs.CSIMountOptions{FSType: "xfs"}
 		mustPropose(s, fsm.VolumePut, registerRequest(v))
 	}
+	return s
+}
+
+// TestList_SortsByIndex: by the index of creation or of the last change, forwards and backwards, whole and in
+// pages.
+func TestList_SortsByIndex(t *testing.T) {
+	s := serverWithChangedVolumes(t)
 	list := func(q structs.QueryOptions) string {
 		var ids []string
 		for _, v := range must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes {
@@ -47,7 +53,11 @@ func TestList_SortsByIndex(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", q, got, want)
 		}
 	}
-	for i, id := range s.addAllocs("a", "n1", 9) { // all of them come together
+}
+
+func TestList_SortedRowsComeInPagesAndStreams(t *testing.T) {
+	s := serverWithChangedVolumes(t)
+	for i, id := range s.addAllocs("a", "n1", 9) { // all have the same index
 		s.claim(string("abcde"[i%5]), id, "n1")
 	}
 	for _, by := range []string{structs.SortCreate, structs.SortModify} {
@@ -55,20 +65,17 @@ func TestList_SortsByIndex(t *testing.T) {
 			q.Sort = by
 			return q
 		}
-		plain := func(q structs.QueryOptions) structs.QueryRequest { return plainQuery(sorted(q)) }
-		comparePages(s, structs.AllocList, plain,
-			func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-		comparePages(s, structs.EvalList, plain,
-			func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
-		comparePages(s, structs.NodeList, plain,
-			func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
-		comparePages(s, structs.JobList, plain,
-			func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
+		plain := func(q structs.QueryOptions) structs.QueryRequest {
+			return plainQuery(sorted(q))
+		}
+		comparePages(s, structs.AllocList, plain, allocsOf)
+		comparePages(s, structs.EvalList, plain, evalsOf)
+		comparePages(s, structs.NodeList, plain, nodesOf)
+		comparePages(s, structs.JobList, plain, jobsOf)
 		comparePages(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
-			return structs.CSIClaimListRequest{QueryOptions: sorted(q)}
-		}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
-		compareStream(s, structs.AllocList, plain,
-			func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
+			return claimQuery(sorted(q))
+		}, claimsOf)
+		compareStream(s, structs.AllocList, plain, allocsOf)
 	}
 	for _, q := range []structs.QueryOptions{
 		{Sort: "ID"},
@@ -76,16 +83,16 @@ func TestList_SortsByIndex(t *testing.T) {
 	} {
 		refused(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
 	}
-	claims := must(s, structs.CSIClaimList,
-		&structs.CSIClaimListRequest{
-			QueryOptions: structs.QueryOptions{
-				Sort:    structs.SortCreate,
-				Reverse: true,
-			},
-		}).Claims
-	if len(claims) != 9 ||
-		!slices.IsSortedFunc(claims,
-			func(a, b *structs.CSIClaim) int { return int(b.CreateIndex) - int(a.CreateIndex) }) {
-		t.Errorf("%d claims, or in another order", len(claims))
+	claims := must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{
+		QueryOptions: structs.QueryOptions{
+			Sort:    structs.SortCreate,
+			Reverse: true,
+		},
+	}).Claims
+	newestFirst := func(a, b *structs.CSIClaim) int {
+		return int(b.CreateIndex) - int(a.CreateIndex)
+	}
+	if len(claims) != 9 || !slices.IsSortedFunc(claims, newestFirst) {
+		t.Errorf("got %d claims, or in another order, want 9 with the newest first", len(claims))
 	}
 }

@@ -87,6 +87,30 @@ func plainQuery(q structs.QueryOptions) structs.QueryRequest {
 	return structs.QueryRequest{QueryOptions: q}
 }
 
+func volumeQuery(q structs.QueryOptions) structs.CSIVolumeListRequest {
+	return structs.CSIVolumeListRequest{QueryOptions: q}
+}
+
+func claimQuery(q structs.QueryOptions) structs.CSIClaimListRequest {
+	return structs.CSIClaimListRequest{QueryOptions: q}
+}
+
+// The rows of each list.
+
+func nodesOf(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes }
+
+func jobsOf(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs }
+
+func allocsOf(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations }
+
+func evalsOf(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations }
+
+func pluginsOf(r *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return r.Plugins }
+
+func volumesOf(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes }
+
+func claimsOf(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims }
+
 func TestList_StreamHasSameRows(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
@@ -95,32 +119,27 @@ func TestList_StreamHasSameRows(t *testing.T) {
 	for i, id := range s.addAllocs("a", "n1", 5) {
 		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}
-	compareStream(s, structs.NodeList, plainQuery,
-		func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
-	compareStream(s, structs.JobList, plainQuery,
-		func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
-	compareStream(s, structs.AllocList, plainQuery,
-		func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
-	compareStream(s, structs.EvalList, plainQuery,
-		func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
-	compareStream(s, structs.CSIPluginList, plainQuery,
-		func(r *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return r.Plugins })
+	compareStream(s, structs.NodeList, plainQuery, nodesOf)
+	compareStream(s, structs.JobList, plainQuery, jobsOf)
+	compareStream(s, structs.AllocList, plainQuery, allocsOf)
+	compareStream(s, structs.EvalList, plainQuery, evalsOf)
+	compareStream(s, structs.CSIPluginList, plainQuery, pluginsOf)
 	for _, of := range []structs.CSIVolumeListRequest{{}, {PluginID: "pl"}, {NodeID: "n1"}} {
 		compareStream(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
 			of.QueryOptions = q
 			return of
-		}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
+		}, volumesOf)
 	}
 	for _, of := range []structs.CSIClaimListRequest{{}, {VolumeID: "v00002"}, {NodeID: "n1"}} {
 		compareStream(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
 			of.QueryOptions = q
 			return of
-		}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
+		}, claimsOf)
 	}
 	compareStream(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
 		q.Filter = `ID matches "[3-7]$"`
 		return structs.CSIVolumeListRequest{QueryOptions: q}
-	}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
+	}, volumesOf)
 	got := must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, Filter: `Nonsense == 1`}})
 	if err := got.Rows(func(any) error { return nil }); !structs.IsKind(err, structs.KindInvalid) {
@@ -136,14 +155,13 @@ func TestList_StreamsAfterWait(t *testing.T) {
 	s.addVolumes(300)
 	ids := s.addAllocs("a", "n1", 2)
 	ask := func(index uint64, wait time.Duration) (*structs.CSIVolumeListResponse, int, int) {
-		resp := must(s, structs.CSIVolumeList,
-			&structs.CSIVolumeListRequest{
-				QueryOptions: structs.QueryOptions{
-					Stream:   true,
-					MinIndex: index,
-					MaxWait:  wait,
-				},
-			})
+		resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
+			QueryOptions: structs.QueryOptions{
+				Stream:   true,
+				MinIndex: index,
+				MaxWait:  wait,
+			},
+		})
 		rows, writers := 0, 0
 		err := resp.Rows(func(row any) error {
 			rows++
@@ -245,12 +263,11 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 			done := make(chan error)
 			go func() {
 				for i, id := range ids {
-					_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim,
-						&structs.CSIVolumeClaimRequest{
-							NodeID:   "n1",
-							SecretID: secretOf("n1"),
-							Claims:   []*structs.CSIClaim{testClaim(fmt.Sprintf("v%05d", 9999-i), id)},
-						})
+					_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+						NodeID:   "n1",
+						SecretID: secretOf("n1"),
+						Claims:   []*structs.CSIClaim{testClaim(fmt.Sprintf("v%05d", 9999-i), id)},
+					})
 					if err != nil {
 						done <- err
 						return

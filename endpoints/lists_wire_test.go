@@ -78,12 +78,6 @@ func TestList_HasSameRowsOverWire(t *testing.T) {
 	for i, id := range s.addAllocs("a", "n1", 5) {
 		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}
-	volumes := func(q structs.QueryOptions) structs.CSIVolumeListRequest {
-		return structs.CSIVolumeListRequest{QueryOptions: q}
-	}
-	claims := func(q structs.QueryOptions) structs.CSIClaimListRequest {
-		return structs.CSIClaimListRequest{QueryOptions: q}
-	}
 	ofJob := func(q structs.QueryOptions) structs.JobGetRequest {
 		return structs.JobGetRequest{JobID: "a", QueryOptions: q}
 	}
@@ -106,12 +100,12 @@ func TestList_HasSameRowsOverWire(t *testing.T) {
 		compareWire(s, structs.AllocList, plainQuery, tc.rows, tc.q)
 		compareWire(s, structs.EvalList, plainQuery, tc.rows, tc.q)
 		compareWire(s, structs.CSIPluginList, plainQuery, tc.rows, tc.q)
-		compareWire(s, structs.CSIVolumeList, volumes, tc.rows, tc.q)
+		compareWire(s, structs.CSIVolumeList, volumeQuery, tc.rows, tc.q)
 		compareWire(s, structs.JobAllocations, ofJob, tc.rows, tc.q)
 		compareWire(s, structs.JobEvaluations, ofJob, tc.rows, tc.q)
 		compareWire(s, structs.NodeAllocs, ofNode, tc.rows, tc.q)
 		if tc.q.Filter == "" { // claims have no ID
-			compareWire(s, structs.CSIClaimList, claims, tc.rows, tc.q)
+			compareWire(s, structs.CSIClaimList, claimQuery, tc.rows, tc.q)
 		}
 	}
 }

@@ -41,12 +41,11 @@ func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters 
 			return got.Index, nil
 		},
 		"a node": func() (uint64, error) {
-			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeClientAllocs,
-				&structs.NodeGetRequest{
-					NodeID:       "n1",
-					SecretID:     secretOf("n1"),
-					QueryOptions: q,
-				})
+			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeClientAllocs, &structs.NodeGetRequest{
+				NodeID:       "n1",
+				SecretID:     secretOf("n1"),
+				QueryOptions: q,
+			})
 			if err != nil {
 				return 0, err
 			}

@@ -49,14 +49,13 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 		TaskStates:        map[string]*structs.TaskState{"t": {State: structs.TaskRunning}, long: {}},
 	}
 	for code := range 2 * structs.MaxTaskEvents {
-		reported.TaskStates["t"].Events = append(reported.TaskStates["t"].Events,
-			&structs.TaskEvent{
-				Type:           structs.TaskEventTerminated,
-				ExitCode:       code,
-				Message:        long,
-				DisplayMessage: long,
-				Details:        map[string]string{"k": long},
-			})
+		reported.TaskStates["t"].Events = append(reported.TaskStates["t"].Events, &structs.TaskEvent{
+			Type:           structs.TaskEventTerminated,
+			ExitCode:       code,
+			Message:        long,
+			DisplayMessage: long,
+			Details:        map[string]string{"k": long},
+		})
 	}
 	request := &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
@@ -94,12 +93,11 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 	s.addAlloc("a1", "n1")
 	s.addAlloc("a2", "n1")
 	report := func(updates ...*structs.AllocClientUpdate) error {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateAllocs,
-			&structs.AllocsClientUpdateRequest{
-				NodeID:   "n1",
-				SecretID: secretOf("n1"),
-				Allocs:   updates,
-			})
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Allocs:   updates,
+		})
 		return err
 	}
 	task := func(state *structs.TaskState) *structs.AllocClientUpdate {
