@@ -349,6 +349,15 @@ func testVolume(id string) *structs.CSIVolume {
 	}
 }
 
+// readyVolume is a volume as the row of a created one.
+func readyVolume(id string) *structs.CSIVolume {
+	v := testVolume(id)
+	v.Namespace = "default"
+	v.ExternalID = "ext-" + id
+	v.State = structs.VolumeReady
+	return v
+}
+
 func testClaim(volume, alloc string) *structs.CSIClaim {
 	return &structs.CSIClaim{
 		VolumeID:       volume,

@@ -20,10 +20,7 @@ func (s *server) addVolumes(n int) {
 	s.t.Helper()
 	put := &structs.CSIVolumeRegisterRequest{}
 	for i := range n {
-		v := testVolume(fmt.Sprintf("v%05d", i))
-		v.Namespace = "default"
-		v.ExternalID = "ext-" + v.ID
-		v.State = structs.VolumeReady
+		v := readyVolume(fmt.Sprintf("v%05d", i))
 		put.Volumes = append(put.Volumes, v)
 	}
 	mustPropose(s, fsm.VolumePut, put)

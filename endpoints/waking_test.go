@@ -157,10 +157,7 @@ func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 		w.expect("an allocation is placed", 3, func() { w.addAlloc("b007", "n007") }, "allocs n007")
 		w.expect("a claim", 2, func() { w.claim("v007", "b007", "n007") }, "volume v007")
 		w.expect("another volume without claims", 2, func() {
-			v := testVolume("w")
-			v.Namespace = "default"
-			v.ExternalID = "ext-w"
-			v.State = structs.VolumeReady
+			v := readyVolume("w")
 			mustPropose(w.server, fsm.VolumePut, registerRequest(v))
 		})
 		w.expect("a release", 2, func() {
@@ -306,10 +303,7 @@ func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 // addSingleNodeVolume registers the volume "one", for one writer.
 func (s *server) addSingleNodeVolume(t *testing.T) {
 	t.Helper()
-	v := testVolume("one")
-	v.Namespace = "default"
-	v.ExternalID = "ext-one"
-	v.State = structs.VolumeReady
+	v := readyVolume("one")
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
 		AccessMode:     structs.CSISingleNodeWriter,
 		AttachmentMode: structs.CSIFileSystem,
@@ -343,10 +337,7 @@ func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 			instance(p, true)
 		}
 		put := func(id, plugin string) {
-			v := testVolume(id)
-			v.Namespace = "default"
-			v.ExternalID = "ext-" + id
-			v.State = structs.VolumeReady
+			v := readyVolume(id)
 			v.PluginID = plugin
 			mustPropose(s, fsm.VolumePut, registerRequest(v))
 		}
@@ -386,10 +377,7 @@ func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 				NodeID:   node,
 				SecretID: secretOf(node),
 			})
-			v := testVolume(volume)
-			v.Namespace = "default"
-			v.ExternalID = "ext-" + volume
-			v.State = structs.VolumeReady
+			v := readyVolume(volume)
 			mustPropose(s, fsm.VolumePut, registerRequest(v))
 			repeatQuery(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
 		}
