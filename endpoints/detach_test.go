@@ -224,7 +224,7 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 			got := must(s, structs.CSIVolumeDetach, forceDetach)
 			if got.Proof != c.proof || !strings.Contains(got.Detail, c.want) ||
 				strings.Contains(got.Detail, "has released") || s.claimed() {
-				t.Errorf("%+v; claimed %v", got, s.claimed())
+				t.Errorf("got the answer %+v; claimed %v", got, s.claimed())
 			}
 			f := s.getVolume("v").Forced
 			if f == nil || f.By != "ann@desk" || f.Reason != "the plugin hangs" || f.NodeID != "n1" || f.Time == 0 {
@@ -244,7 +244,7 @@ func TestDetach_ReportsTheReleaseOfANode(t *testing.T) {
 	s, _ := serverWithEndedClaim(t)
 	got := must(s, structs.CSIVolumeDetach, plainDetach)
 	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has released volume") || s.claimed() {
-		t.Errorf("%+v", got)
+		t.Errorf("got the answer %+v", got)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
 	got := must(s, structs.CSIVolumeDetach, plainDetach)
 	if got.Proof != structs.DetachPending || !strings.Contains(got.Detail, "no such node") {
-		t.Errorf("%+v", got)
+		t.Errorf("got the answer %+v", got)
 	}
 	if e := s.attachment().LastError; e.RetryTime <= 0 {
 		t.Errorf("got %+v, want a time of the next attempt", e)
@@ -318,7 +318,7 @@ func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") ||
 		s.attachment() != nil {
-		t.Errorf("%+v; %+v", got, s.attachment())
+		t.Errorf("got the answer %+v; attachment %+v", got, s.attachment())
 	}
 	f := s.getVolume("v").Forced
 	if f == nil || f.By != "ann@desk" {
@@ -395,7 +395,7 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	s.clock = settled
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachForgotten || s.attachment() != nil {
-		t.Errorf("%+v; %+v", got, s.attachment())
+		t.Errorf("got the answer %+v; attachment %+v", got, s.attachment())
 	}
 }
 
@@ -412,7 +412,7 @@ func TestRetry_MakesFailedCallsDue(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
 	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
 	if e := s.attachment().LastError; e.RetryTime <= 0 || e.Attempts != 1 {
-		t.Errorf("%+v", e)
+		t.Errorf("got the last error %+v, want one attempt that is due", e)
 	}
 	refused(s, structs.KindNotFound, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "w"})
 }

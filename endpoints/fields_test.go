@@ -327,7 +327,7 @@ func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 	row := state.Job(s.store.Read(), "default", "j")
 	if row.Stable || row.StatusDescription != "" || row.Version != 0 {
-		t.Errorf("%+v", row)
+		t.Errorf("got the row %+v, want none of the given fields", row)
 	}
 }
 

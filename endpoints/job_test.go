@@ -111,7 +111,7 @@ func TestJobRegister_RefusesBadJobs(t *testing.T) {
 		})
 	}
 	if n := s.raft.written(); n != 0 {
-		t.Errorf("%d log entries", n)
+		t.Errorf("rejected jobs made %d log entries", n)
 	}
 }
 

@@ -75,7 +75,7 @@ func compareStream[Req, Resp, Row any](
 				len(list), len(rows))
 		}
 		if meta.Index != s.store.Index() || !meta.KnownLeader {
-			s.t.Errorf("%s: the stream says %+v", m.Name, meta)
+			s.t.Errorf("%s: the stream has the metadata %+v", m.Name, meta)
 		}
 	}
 }

@@ -186,7 +186,7 @@ func TestUnclaimedDetach_TakesAnUnknownNodeForThePluginsID(t *testing.T) {
 	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("i-0abc"))
 	must(s, structs.CSIVolumeDetach, forceFrom("i-0abc"))
 	if a := s.attachmentTo("i-0abc"); a == nil || a.ExternalNodeID != "i-0abc" {
-		t.Errorf("%+v", a)
+		t.Errorf("got the attachment %+v", a)
 	}
 	must(s, structs.CSIVolumeDetach, forceFrom("ext-n1"))
 	if s.attachmentTo("n1") == nil || len(n.called()) != 1 {

@@ -144,7 +144,7 @@ func TestFaults_ShowControlCharactersAsEscapes(t *testing.T) {
 	}).Validate()
 	if err == nil || Printable(err.Error()) != err.Error() ||
 		!strings.Contains(err.Error(), `it has: a\x1b]0;x\a, b\u009b\u202e\xff`) {
-		t.Errorf("%q", err)
+		t.Errorf("got error %q, want escapes", err)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestCut_KeepsWholeCharacters(t *testing.T) {
 		}
 	}
 	if got := Cut("\x80\x80\x80", 2); got != "…" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want an ellipsis", got)
 	}
 }
 

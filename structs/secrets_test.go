@@ -33,9 +33,9 @@ func TestSecrets_TravelBetweenServersAndNodes(t *testing.T) {
 	}
 	var got CSIVolume
 	if err := codec.Decode(b, &got); err != nil || got.Secrets["password"] != "hunter2" {
-		t.Fatalf("%v, %v", map[string]string(got.Secrets), err)
+		t.Fatalf("got the secrets %v, %v", map[string]string(got.Secrets), err)
 	}
 	if err := json.Unmarshal([]byte(`{"Secrets":{"a":"b"}}`), &got); err != nil || got.Secrets["a"] != "b" {
-		t.Fatalf("%v, %v", map[string]string(got.Secrets), err)
+		t.Fatalf("got the secrets %v, %v", map[string]string(got.Secrets), err)
 	}
 }

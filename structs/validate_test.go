@@ -380,7 +380,7 @@ func TestJobValidate_ReportsEveryFault(t *testing.T) {
 		j.TaskGroups[0].Volumes["data"].Source = ""
 	}).Validate()
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != 3 {
-		t.Errorf("%d lines: %v", len(lines), err)
+		t.Errorf("got %d lines, want 3: %v", len(lines), err)
 	}
 }
 
@@ -388,7 +388,7 @@ func TestTaskGroup_CountInJSON(t *testing.T) {
 	for body, want := range map[string]int{`{}`: 1, `{"Count": null}`: 1, `{"Count": 0}`: 0, `{"Count": 3}`: 3} {
 		var g TaskGroup
 		if err := g.UnmarshalJSON([]byte(body)); err != nil || g.Count != want {
-			t.Errorf("%s: %d, %v", body, g.Count, err)
+			t.Errorf("%s: got the count %d, %v; want %d", body, g.Count, err, want)
 		}
 	}
 }

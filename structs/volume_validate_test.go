@@ -184,7 +184,7 @@ func TestDuty_B9_TopologyKeysCompareWithoutRegardToCase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := (&CSITopology{Segments: c.segments}).Matches(node); got != c.want {
-				t.Errorf("matches: %v", got)
+				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
 	}

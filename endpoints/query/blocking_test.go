@@ -79,13 +79,13 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 		"answers at once without an index": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{})
 			if !a.answered() || a.name != "one" || a.index != 5 || a.err != nil {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 		"answers at once after a change": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 4})
 			if !a.answered() || a.name != "one" || a.runs != 1 {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 		"waits for changes of its rows only": func(t *testing.T, s *state.Store) {
@@ -105,7 +105,7 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 			}
 			registerNode(s, "a", "two")
 			if !a.answered() || a.name != "two" || a.index != 8 || a.runs != 2 {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 		"a failed entry is no change": func(t *testing.T, s *state.Store) {
@@ -115,29 +115,29 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 				return structs.Errorf(structs.KindInvalid, "no")
 			})
 			if a.answered() {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 			registerNode(s, "a", "two")
 			if !a.answered() || a.name != "two" {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 		"waits for a missing row": func(t *testing.T, s *state.Store) {
 			deregisterNode(s, "a")
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 6})
 			if a.answered() {
-				t.Fatalf("%+v", a)
+				t.Fatalf("got the query %+v", a)
 			}
 			registerNode(s, "a", "back")
 			if !a.answered() || a.name != "back" || a.err != nil || a.index != 7 {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 		"answers after the deletion of its row": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
 			deregisterNode(s, "a")
 			if !a.answered() || !structs.IsKind(a.err, structs.KindNotFound) || a.index != 6 {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 		"gives the last answer when the time is over": func(t *testing.T, s *state.Store) {
@@ -145,7 +145,7 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 99, MaxWait: 30 * time.Second})
 			<-a.done
 			if a.name != "one" || a.index != 5 || a.err != nil || time.Since(began) != 30*time.Second {
-				t.Errorf("%+v after %s", a, time.Since(began))
+				t.Errorf("got the query %+v after %s", a, time.Since(began))
 			}
 		},
 		"waits five minutes by itself and ten at most": func(t *testing.T, s *state.Store) {
@@ -162,7 +162,7 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 			a := ask(ctx, s, structs.QueryOptions{MinIndex: 5})
 			cancel()
 			if !a.answered() || !structs.IsKind(a.err, structs.KindTimeout) {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 		"a restored snapshot ends every wait": func(t *testing.T, s *state.Store) {
@@ -177,13 +177,13 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !a.answered() || a.name != "from the snapshot" || a.index != 1 {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 		"the index is at least 1": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), state.New(), structs.QueryOptions{})
 			if !a.answered() || a.index != 1 || !structs.IsKind(a.err, structs.KindNotFound) {
-				t.Errorf("%+v", a)
+				t.Errorf("got the query %+v", a)
 			}
 		},
 	} {
