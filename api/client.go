@@ -83,6 +83,11 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
+// Namespace returns the namespace of the calls.
+func (c *Client) Namespace() string {
+	return structs.NamespaceOr(c.cfg.Namespace)
+}
+
 // Address returns the address of the agent.
 func (c *Client) Address() string {
 	return c.cfg.Address

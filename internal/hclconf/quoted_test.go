@@ -11,9 +11,10 @@ func TestBlockOfAMap_MayHaveQuotedKeys(t *testing.T) {
 		src  string
 		want map[string]string
 	}{
-		"quoted":             {"meta {\n  \"example.com/z\" = \"a\"\n}", map[string]string{"example.com/z": "a"}},
-		"in one line":        {"meta { \"x/y\" = \"a\" }", map[string]string{"x/y": "a"}},
-		"among others":       {"meta {\n  r = \"r\" # x\n  \"x/y\" = \"a\"\n}", map[string]string{"r": "r", "x/y": "a"}},
+		"quoted":      {"meta {\n  \"example.com/z\" = \"a\"\n}", map[string]string{"example.com/z": "a"}},
+		"in one line": {"meta { \"x/y\" = \"a\" }", map[string]string{"x/y": "a"}},
+		"among others": {"meta {\n  r = \"r\" # x\n  \"x/y\" = \"a\"\n}",
+			map[string]string{"r": "r", "x/y": "a"}},
 		"none":               {"meta {\n  rack = \"r\"\n}", map[string]string{"rack": "r"}},
 		"an argument":        {"meta = {\n  \"x/y\" = \"a\"\n}", map[string]string{"x/y": "a"}},
 		"after a comment":    {"# meta {\nmeta {\n  # one\n  \"x/y\" = \"}{\"\n}", map[string]string{"x/y": "}{"}},

@@ -269,7 +269,6 @@ func TestReader_ReturnsTheKeptBytes(t *testing.T) {
 		}
 		if kept := min(int64(len(all)), int64(keep-1)*size); int64(len(got)) < kept {
 			rt.Fatalf("read %d bytes of %d, want at least %d", len(got), len(all), kept)
-
 		}
 	})
 }
