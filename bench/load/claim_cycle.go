@@ -23,7 +23,8 @@ func claimCycle(cfg *config) (operation, error) {
 		case n/cyclingWriters%2 == 1:
 			return call(c, structs.CSIVolumeUnpublish, w.releaseRequest(a, volume))
 		}
-		return call(c, structs.CSIVolumeClaim, w.claimRequest(a, volume, structs.ClaimWrite))
+		return call(c, structs.CSIVolumeClaim,
+			w.claimRequest(a, volume, structs.ClaimWrite))
 	}, err
 }
 

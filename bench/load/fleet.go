@@ -89,18 +89,24 @@ func (f *fleet) fill() (*row, error) {
 type measure struct {
 	names   []string
 	clients int // at most: a fleet has no more of them than nodes
-	of      func(f *fleet, conns []*stdrpc.Client) ([]client, error)
+	of      clientsOf
 }
 
-// identical are clients that do the same by RPC.
-func identical(prepare preparation) func(*fleet, []*stdrpc.Client) ([]client, error) {
+// clientsOf makes the clients of a measurement, one for each connection.
+type clientsOf func(f *fleet, conns []*stdrpc.Client) ([]client, error)
+
+// httpRequest makes the n-th request of a load over HTTP.
+type httpRequest func(f *fleet, n int) (*http.Request, error)
+
+// identical makes clients with the same operation over RPC.
+func identical(prepare preparation) clientsOf {
 	return func(f *fleet, conns []*stdrpc.Client) ([]client, error) {
 		op, err := prepare(f.cfg)
 		return identicalClients(conns, op), err
 	}
 }
 
-// measures is all of them, in the order of the table.
+// measures has all measurements in the order of the table.
 var measures = []measure{
 	{[]string{"node registers again, changed"}, 64, identical(registerAgain)},
 	{[]string{"node sends what changed"}, 64, identical(updateCSI)},
@@ -111,27 +117,36 @@ var measures = []measure{
 	{[]string{"get a volume, stale, at any server"}, 16, identical(staleGet)},
 	{[]string{"list 100 volumes of all"}, 4, identical(list(100))},
 	{[]string{"list all volumes"}, 1, identical(list(0))},
-	{[]string{"HTTP: get a volume"}, 16, overHTTP(func(f *fleet, n int) (*http.Request, error) {
-		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n%f.size), nil)
-	})},
-	{[]string{"HTTP: list 100 nodes of all"}, 4, overHTTP(func(*fleet, int) (*http.Request, error) {
-		return http.NewRequest(http.MethodGet, "/v1/nodes?per_page=100", nil)
-	})},
-	{[]string{"HTTP: list all volumes"}, 1, overHTTP(func(*fleet, int) (*http.Request, error) {
-		return http.NewRequest(http.MethodGet, "/v1/volumes?type=csi", nil)
-	})},
-	{[]string{"HTTP: a node's eligibility changes"}, 16, overHTTP(func(f *fleet, n int) (*http.Request, error) {
-		return putEligibility(n%f.size, n/f.size%2 == 1)
-	})},
-	{[]string{"HTTP: register a volume again, changed"}, 16,
-		overHTTP(func(f *fleet, n int) (*http.Request, error) {
-			return putVolume(n%f.size, n)
-		})},
+	{[]string{"HTTP: get a volume"}, 16, overHTTP(getVolumeOverHTTP)},
+	{[]string{"HTTP: list 100 nodes of all"}, 4, overHTTP(getPath("/v1/nodes?per_page=100"))},
+	{[]string{"HTTP: list all volumes"}, 1, overHTTP(getPath("/v1/volumes?type=csi"))},
+	{[]string{"HTTP: a node's eligibility changes"}, 16, overHTTP(toggleEligibility)},
+	{[]string{"HTTP: register a volume again, changed"}, 16, overHTTP(registerVolumeAgain)},
+}
+
+func getPath(path string) httpRequest {
+	return func(*fleet, int) (*http.Request, error) {
+		return http.NewRequest(http.MethodGet, path, nil)
+	}
+}
+
+func getVolumeOverHTTP(f *fleet, n int) (*http.Request, error) {
+	path := "/v1/volume/csi/" + benchshape.VolumeID(n%f.size)
+	return http.NewRequest(http.MethodGet, path, nil)
+}
+
+// toggleEligibility makes all nodes ineligible, one after the other, then all eligible, and so on.
+func toggleEligibility(f *fleet, n int) (*http.Request, error) {
+	return putEligibility(n%f.size, n/f.size%2 == 1)
+}
+
+func registerVolumeAgain(f *fleet, n int) (*http.Request, error) {
+	return putVolume(n%f.size, n)
 }
 
 // claimAndRelease returns clients that divide the allocations among them. Each claims with all of its own,
 // one after the other, then releases all of them, and so on.
-func claimAndRelease(mode string) func(*fleet, []*stdrpc.Client) ([]client, error) {
+func claimAndRelease(mode string) clientsOf {
 	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
 		for i, conn := range conns {
 			n, releasing := i, 0
@@ -155,8 +170,7 @@ func claimAndRelease(mode string) func(*fleet, []*stdrpc.Client) ([]client, erro
 }
 
 // overHTTP returns clients that send requests to the servers in turn. The RPC connections stay idle.
-func overHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet, []*stdrpc.Client) ([]client,
-	error) {
+func overHTTP(request httpRequest) clientsOf {
 	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
 		for i := range conns {
 			at := f.agents[i%len(f.agents)].http
@@ -174,7 +188,7 @@ func overHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet,
 	}
 }
 
-// send is an error where the answer is one.
+// send sends a request and returns an error if the answer is one.
 func (f *fleet) send(req *http.Request) error {
 	resp, err := f.http.Do(req)
 	if err != nil {

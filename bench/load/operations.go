@@ -77,7 +77,8 @@ func registerAgain(cfg *config) (operation, error) {
 func register(cfg *config, rev int) operation {
 	return func(c *stdrpc.Client, n int) error {
 		i := (cfg.offset + n) % cfg.nodes
-		return call(c, structs.NodeRegister, benchshape.Register(i, rev+n, benchshape.Plugin))
+		return call(c, structs.NodeRegister,
+			benchshape.Register(i, rev+n, benchshape.Plugin))
 	}
 }
 

@@ -24,8 +24,11 @@ import (
 // overloadCase is one operation to overload, with its lanes.
 type overloadCase struct {
 	name  string
-	lanes func(f *fleet) ([]lane, error)
+	lanes lanesOf
 }
+
+// lanesOf opens the lanes of an offer.
+type lanesOf func(f *fleet) ([]lane, error)
 
 // isOvertaken reports whether a claim arrived after its release. Concurrent requests have no order, so this
 // answer is correct.
@@ -63,17 +66,13 @@ var overloadCases = []overloadCase{
 		return encode(structs.CSIVolumeList,
 			&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 100}})
 	})},
-	{"HTTP: get a volume", httpLanes(func(f *fleet) int { return f.size },
-		func(f *fleet, n int) (*http.Request, error) {
-			return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n), nil)
-		})},
-	{"HTTP: a node's eligibility", httpLanes(func(f *fleet) int { return 2 * f.size },
-		func(f *fleet, n int) (*http.Request, error) {
-			return putEligibility(n%f.size, n < f.size)
-		})},
+	{"HTTP: get a volume", httpLanes(1, getVolumeOverHTTP)},
+	{"HTTP: a node's eligibility", httpLanes(2, func(f *fleet, n int) (*http.Request, error) {
+		return putEligibility(n%f.size, n < f.size)
+	})},
 }
 
-func rpcLanes(newRequest func(f *fleet, n int) (request, error)) func(*fleet) ([]lane, error) {
+func rpcLanes(newRequest func(f *fleet, n int) (request, error)) lanesOf {
 	return func(f *fleet) (all []lane, err error) {
 		for i := range lanesPerOffer {
 			l, err := openLane(f.agents[i%len(f.agents)].rpc, func(n int) (request, error) {
@@ -89,14 +88,13 @@ func rpcLanes(newRequest func(f *fleet, n int) (request, error)) func(*fleet) ([
 	}
 }
 
-// httpLanes returns one lane to each server. The lanes share the connections. different is the
-// number of different requests, which they send in turn.
-func httpLanes(different func(*fleet) int, request func(f *fleet, n int) (*http.Request,
-	error)) func(*fleet) ([]lane, error) {
+// httpLanes makes one lane to each server. The lanes share the connections. They send a number of requests
+// for each node in turn.
+func httpLanes(perNode int, newRequest httpRequest) lanesOf {
 	return func(f *fleet) (all []lane, err error) {
 		for _, a := range f.agents {
-			wire, err := render(a.http, different(f), func(n int) (*http.Request, error) {
-				return request(f, n)
+			wire, err := render(a.http, perNode*f.size, func(n int) (*http.Request, error) {
+				return newRequest(f, n)
 			})
 			if err != nil {
 				closeLanes(all)

@@ -21,16 +21,19 @@ import (
 	"berth/bench/peer/result"
 )
 
-// row is one line of the answer, and how its numbers are come by: nil where a side has none.
+// row is one line of the output with the measurements of its sides, nil for a side without a number.
 type row struct {
 	result.Row
-	Once     bool // it takes minutes: in the first round alone
-	PeerOnce bool // on the peer it does
-	Phase    int  // its rounds begin when those of the phases before have ended
-	Peer     func(*bench) (float64, error)
-	Berth    func(*bench) (float64, error)
+	Once     bool // it takes minutes, so only the first round has it
+	PeerOnce bool // the same for the peer alone
+	Phase    int  // its rounds begin after those of the earlier phases
+	Peer     measurement
+	Berth    measurement
 	Rest     func(*bench) (map[string]float64, error) // further metrics of berth
 }
+
+// measurement measures the number of one side of a row.
+type measurement func(*bench) (float64, error)
 
 // bench has the programs and settings of the measurements.
 type bench struct {
@@ -129,7 +132,7 @@ func (b *bench) measureOne(r *row) {
 		between.Sub(at).Round(time.Millisecond), time.Since(between).Round(time.Millisecond))
 }
 
-func (b *bench) number(side string, r *row, measure func(*bench) (float64, error)) float64 {
+func (b *bench) number(side string, r *row, measure measurement) float64 {
 	if measure == nil {
 		return 0
 	}

@@ -10,64 +10,133 @@ import (
 	"berth/bench/peer/result"
 )
 
-// memoryRows are snapshots, restoring and heap.
-func memoryRows() []row {
-	snap := func(r result.Row, peer func(heapReport) float64, test, of, metric string) row {
-		return row{
-			Row: r,
+// heapRow is a row of snapshots or heap. The peer's number is in the report of cmd/snapheap, berth's is a
+// metric of a part of a benchmark.
+type heapRow struct {
+	result.Row
+	peer                func(heapReport) float64
+	bench, part, metric string
+}
+
+var heapRows = []heapRow{
+	{
+		inMegabytes("snapshot of 10,000 nodes, 10,000 volumes, 100,000 claims"),
+		func(r heapReport) float64 { return r.Bytes },
+		"Snapshot", "restore", "bytes",
+	},
+	{
+		inSeconds("written"),
+		func(r heapReport) float64 { return r.WriteNs },
+		"Snapshot", "write", "ns/op",
+	},
+	{
+		inSeconds("restored"),
+		func(r heapReport) float64 { return r.RestoreNs },
+		"Snapshot", "restore", "ns/op",
+	},
+	{
+		inMegabytes("snapshot, where the peer, too, holds the 100,000 allocations that claim"),
+		func(r heapReport) float64 { return r.WithAllocs.Bytes },
+		"Snapshot", "restore", "bytes",
+	},
+	{
+		inSeconds("such a one written"),
+		func(r heapReport) float64 { return r.WithAllocs.WriteNs },
+		"Snapshot", "write", "ns/op",
+	},
+	{
+		inSeconds("such a one restored"),
+		func(r heapReport) float64 { return r.WithAllocs.RestoreNs },
+		"Snapshot", "restore", "ns/op",
+	},
+	{
+		result.Row{
+			Name:   "heap per node with its instance",
+			Unit:   "KB",
+			Scale:  1e-3,
+			Target: 2,
+		},
+		func(r heapReport) float64 { return r.PerNode },
+		"Heap", "node", "bytes/unit",
+	},
+	{
+		result.Row{
+			Name:   "heap per volume",
+			Unit:   "KB",
+			Scale:  1e-3,
+			Target: 2,
+		},
+		func(r heapReport) float64 { return r.PerVolume },
+		"Heap", "volume", "bytes/unit",
+	},
+	{
+		result.Row{
+			Name:  "heap per claim",
+			Unit:  "KB",
+			Scale: 1e-3,
+			Bound: 1.5,
+		},
+		func(r heapReport) float64 { return r.PerClaim },
+		"Heap", "claim", "bytes/unit",
+	},
+}
+
+func inMegabytes(name string) result.Row {
+	return result.Row{
+		Name:  name,
+		Unit:  "MB",
+		Scale: 1e-6,
+	}
+}
+
+func inSeconds(name string) result.Row {
+	return result.Row{
+		Name:  name,
+		Unit:  "s",
+		Scale: 1e-9,
+	}
+}
+
+// memoryRows are snapshots, restores and heap.
+func memoryRows() (rows []row) {
+	for _, h := range heapRows {
+		rows = append(rows, row{
+			Row: h.Row,
 			Peer: func(b *bench) (float64, error) {
 				r, err := peerHeap(b)
-				return peer(r), err
+				return h.peer(r), err
 			},
-			Berth: inMetric(metric, one(berthState, test, of)),
-		}
+			Berth: inMetric(h.metric, one(berthState, h.bench, h.part)),
+		})
 	}
-	perSecond := func(name, of string, least float64) row {
-		n := inMetric("ns/unit", one(berthState, "Snapshot", of))
-		return row{
-			Row: result.Row{
-				Name:    name,
-				Unit:    "k/s",
-				Scale:   1e-3,
-				Inverse: true,
-				Bound:   least,
-			},
-			Berth: func(b *bench) (float64, error) {
-				ns, err := n(b)
-				if err != nil {
-					return 0, err
-				}
-				return 1e9 / ns, nil
-			},
-		}
-	}
-	return []row{
-		snap(result.Row{Name: "snapshot of 10,000 nodes, 10,000 volumes, 100,000 claims", Unit: "MB", Scale: 1e-6},
-			func(r heapReport) float64 { return r.Bytes }, "Snapshot", "restore", "bytes"),
-		snap(result.Row{Name: "written", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.WriteNs },
-			"Snapshot", "write", "ns/op"),
-		snap(result.Row{Name: "restored", Unit: "s", Scale: 1e-9},
-			func(r heapReport) float64 { return r.RestoreNs }, "Snapshot", "restore", "ns/op"),
-		snap(result.Row{Name: "snapshot, where the peer, too, holds the 100,000 allocations that claim", Unit: "MB",
-			Scale: 1e-6},
-			func(r heapReport) float64 { return r.WithAllocs.Bytes }, "Snapshot", "restore", "bytes"),
-		snap(result.Row{Name: "such a one written", Unit: "s", Scale: 1e-9},
-			func(r heapReport) float64 { return r.WithAllocs.WriteNs }, "Snapshot", "write", "ns/op"),
-		snap(result.Row{Name: "such a one restored", Unit: "s", Scale: 1e-9},
-			func(r heapReport) float64 { return r.WithAllocs.RestoreNs }, "Snapshot", "restore", "ns/op"),
-		snap(result.Row{Name: "heap per node with its instance", Unit: "KB", Scale: 1e-3, Target: 2},
-			func(r heapReport) float64 { return r.PerNode }, "Heap", "node", "bytes/unit"),
-		snap(result.Row{Name: "heap per volume", Unit: "KB", Scale: 1e-3, Target: 2},
-			func(r heapReport) float64 { return r.PerVolume }, "Heap", "volume", "bytes/unit"),
-		snap(result.Row{Name: "heap per claim", Unit: "KB", Scale: 1e-3, Bound: 1.5},
-			func(r heapReport) float64 { return r.PerClaim }, "Heap", "claim", "bytes/unit"),
-		perSecond("rows written per second", "write", 500),
-		perSecond("rows restored per second", "restore", 150),
+	return append(rows,
+		rowsPerSecond("rows written per second", "write", 500),
+		rowsPerSecond("rows restored per second", "restore", 150))
+}
+
+// rowsPerSecond is a row of berth alone with a minimum.
+func rowsPerSecond(name, part string, least float64) row {
+	perRow := inMetric("ns/unit", one(berthState, "Snapshot", part))
+	return row{
+		Row: result.Row{
+			Name:    name,
+			Unit:    "k/s",
+			Scale:   1e-3,
+			Inverse: true,
+			Bound:   least,
+		},
+		Berth: func(b *bench) (float64, error) {
+			ns, err := perRow(b)
+			if err != nil {
+				return 0, err
+			}
+			return 1e9 / ns, nil
+		},
 	}
 }
 
 // inMetric measures in another metric than the selected one.
-func inMetric(metric string, measure func(*bench) (float64, error)) func(*bench) (float64, error) {
+func inMetric(metric string, measure measurement) measurement {
 	return func(b *bench) (float64, error) {
 		was := b.metric
 		b.metric = metric

@@ -168,7 +168,7 @@ func growthRows() []row {
 }
 
 // benchmark runs one benchmark of a test binary for a time, or so many times ("5x"), and returns its number.
-func benchmark(program, name, time string) func(*bench) (float64, error) {
+func benchmark(program, name, time string) measurement {
 	return func(b *bench) (float64, error) {
 		out, err := b.run(program, exactly(name), time)
 		if err != nil {
@@ -204,7 +204,7 @@ func exactly(name string) string {
 
 // one runs a benchmark with all its parts, and returns the number of one of these. The others are for other
 // rows: their data is made once.
-func one(program, name, of string) func(*bench) (float64, error) {
+func one(program, name, of string) measurement {
 	return func(b *bench) (float64, error) {
 		out, err := b.run(program, "^Benchmark"+name+"$", "1x")
 		if err != nil {

@@ -146,7 +146,8 @@ func run(name string, request func(c *client, n int64) error) {
 	fmt.Println()
 }
 
-// printRate prints the rate and the latencies of successful requests, and the CPU time of the servers for each.
+// printRate prints the rate and the latencies of successful requests, and the CPU time of the servers for
+// each.
 func printRate(latencies []time.Duration, elapsed time.Duration, cpu float64) {
 	count := float64(len(latencies))
 	quantile := func(p float64) time.Duration {
