@@ -19,10 +19,7 @@ func (s *storageCluster) awaitLost(job string, a *structs.Allocation) string {
 }
 
 func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
-	s := startStorageCluster(t, 1)
-	n1 := s.addNode("n1", attaching)
-	n2 := s.addNode("n2", attaching)
-	s.registerVolume("v1")
+	s, n1, n2 := startWithVolume(t, 1)
 	s.registerJob("db", 1, "v1")
 	first := s.awaitRunning("db", 1)[0]
 	dead, alive := hostAndOther(first, n1, n2)
@@ -64,10 +61,7 @@ func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 
 // A node that was only unreachable releases volumes that others were granted when it returns, and not before.
 func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
-	s := startStorageCluster(t, 1)
-	n1 := s.addNode("n1", attaching)
-	n2 := s.addNode("n2", attaching)
-	s.registerVolume("v1")
+	s, n1, n2 := startWithVolume(t, 1)
 	s.registerJob("db", 1, "v1")
 	first := s.awaitRunning("db", 1)[0]
 	away, here := hostAndOther(first, n1, n2)
@@ -88,10 +82,7 @@ func TestDownNode_ReleasesWhenItReturns(t *testing.T) {
 
 // A node that restarts without its allocation's processes receives calls to release its volumes.
 func TestReaper_ReleasesClaimsOfEndedAllocations(t *testing.T) {
-	s := startStorageCluster(t, 1)
-	n1 := s.addNode("n1", attaching)
-	n2 := s.addNode("n2", attaching)
-	s.registerVolume("v1")
+	s, n1, n2 := startWithVolume(t, 1)
 	s.registerJob("db", 1, "v1")
 	first := s.awaitRunning("db", 1)[0]
 	dead, alive := hostAndOther(first, n1, n2)
@@ -133,10 +124,7 @@ func TestSystemJob_FollowsTheNodes(t *testing.T) {
 
 // The loops of the next leader continue the work of the first.
 func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
-	s := startStorageCluster(t, 3)
-	n1 := s.addNode("n1", attaching)
-	n2 := s.addNode("n2", attaching)
-	s.registerVolume("v1")
+	s, n1, n2 := startWithVolume(t, 3)
 	tried := make(chan struct{}, 100)
 	s.storage.Fail(func(op, _ string) error {
 		if op != "attach" {

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"bytes"
 	"testing"
 
 	"berth/state"
@@ -14,65 +13,49 @@ import (
 func TestRestore_ForgetsLaterGrants(t *testing.T) {
 	for name, reachable := range map[string]bool{"the node is there": true, "the node is out of reach": false} {
 		t.Run(name, func(t *testing.T) {
-			s := startStorageCluster(t, 1)
-			n1 := s.addNode("n1", attaching)
-			n2 := s.addNode("n2", attaching)
-			s.registerVolume("v1")
-			var archive bytes.Buffer
-			if err := s.Leader().Current().SnapshotSave(t.Context(), &archive); err != nil {
-				t.Fatal(err)
-			}
+			s, n1, n2 := startWithVolume(t, 1)
+			archive := s.saveSnapshot()
 			s.registerJob("db", 1, "v1")
 			first := s.awaitRunning("db", 1)[0]
-			its, not := hostAndOther(first, n1, n2)
+			host, other := hostAndOther(first, n1, n2)
 			if !reachable {
-				s.Net.Cut(its.Name, "s1")
-				s.awaitNodeStatus(its, structs.NodeDown)
+				s.Net.Cut(host.Name, "s1")
+				s.awaitNodeStatus(host, structs.NodeDown)
 			}
-			if err := s.Leader().Current().SnapshotRestore(t.Context(), &archive); err != nil {
-				t.Fatal(err)
-			}
+			s.restoreSnapshot(archive)
 			s.AwaitRows(s.Leader(), "the state of the snapshot is back", func(tx *state.ReadTx) bool {
 				return state.Job(tx, "default",
 					"db") == nil
 			})
 			cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility,
-				&structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
+				&structs.NodeEligibilityRequest{NodeID: host.ID, Eligibility: structs.NodeIneligible})
 			s.registerJob("db", 1, "v1")
 			if !reachable {
-				s.awaitNodeStatus(its, structs.NodeDown)
+				s.awaitNodeStatus(host, structs.NodeDown)
 				s.AwaitRows(s.Leader(), "the claim waits", func(tx *state.ReadTx) bool { // the other node has the volume
 					for c := range state.ClaimsFrom(tx, structs.DefaultNamespace, "", state.Page{}) {
-						waits := c.NodeID == not.ID && c.State == structs.ClaimWaiting
+						waits := c.NodeID == other.ID && c.State == structs.ClaimWaiting
 						return waits && state.Recovering(tx) != ""
 					}
 					return false
 				})
 				why := state.Recovering(s.Leader().Store().Read())
-				s.checkText(why, its.Name, "it is down", "berth node purge "+its.ID)
-				s.checkMounts("disk-v1", its.Name+" "+first.ID)
+				s.checkText(why, host.Name, "it is down", "berth node purge "+host.ID)
+				s.checkMounts("disk-v1", host.Name+" "+first.ID)
 				s.Net.Heal()
 			}
 			next := s.awaitRunning("db", 1)[0]
-			s.checkMounts("disk-v1", not.Name+" "+next.ID)
+			s.checkMounts("disk-v1", other.Name+" "+next.ID)
 		})
 	}
 }
 
 // An operator deletes a node that never returns.
 func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
-	s := startStorageCluster(t, 1)
-	n1 := s.addNode("n1", attaching)
-	n2 := s.addNode("n2", attaching)
-	s.registerVolume("v1")
-	var archive bytes.Buffer
-	if err := s.Leader().Current().SnapshotSave(t.Context(), &archive); err != nil {
-		t.Fatal(err)
-	}
+	s, n1, n2 := startWithVolume(t, 1)
+	archive := s.saveSnapshot()
 	n1.PowerOff()
-	if err := s.Leader().Current().SnapshotRestore(t.Context(), &archive); err != nil {
-		t.Fatal(err)
-	}
+	s.restoreSnapshot(archive)
 	s.awaitNodeStatus(n1, structs.NodeDown)
 	s.registerJob("db", 1, "v1")
 	if state.Recovering(s.Leader().Store().Read()) == "" {
@@ -87,24 +70,16 @@ func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 // A node loses its power and all its records while the servers return to a snapshot: only the replaced state
 // knew that a volume is attached to it. The volume is detached, and another node gets it.
 func TestRestore_DetachesFromANodeWithoutRecords(t *testing.T) {
-	s := startStorageCluster(t, 1)
-	n1 := s.addNode("n1", attaching)
-	n2 := s.addNode("n2", attaching)
-	s.registerVolume("v1")
-	var archive bytes.Buffer
-	if err := s.Leader().Current().SnapshotSave(t.Context(), &archive); err != nil {
-		t.Fatal(err)
-	}
+	s, n1, n2 := startWithVolume(t, 1)
+	archive := s.saveSnapshot()
 	s.registerJob("db", 1, "v1")
-	its, not := hostAndOther(s.awaitRunning("db", 1)[0], n1, n2)
-	its.PowerOff()
-	if err := s.Leader().Current().SnapshotRestore(t.Context(), &archive); err != nil {
-		t.Fatal(err)
-	}
-	s.Revive(its, cluster.WithPlugin(attaching))
+	host, other := hostAndOther(s.awaitRunning("db", 1)[0], n1, n2)
+	host.PowerOff()
+	s.restoreSnapshot(archive)
+	s.Revive(host, cluster.WithPlugin(attaching))
 	cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility,
-		&structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
+		&structs.NodeEligibilityRequest{NodeID: host.ID, Eligibility: structs.NodeIneligible})
 	s.registerJob("db", 1, "v1")
 	next := s.awaitRunning("db", 1)[0]
-	s.checkMounts("disk-v1", not.Name+" "+next.ID)
+	s.checkMounts("disk-v1", other.Name+" "+next.ID)
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -40,6 +41,33 @@ func startStorageCluster(t *testing.T, servers int) *storageCluster {
 		cfg.HeartbeatGrace = time.Second
 	})
 	return &storageCluster{c, t, cluster.NewStorage(c)}
+}
+
+// startWithVolume starts servers, two nodes, and the registered volume v1 that each node reaches.
+func startWithVolume(t *testing.T, servers int) (s *storageCluster, n1, n2 *cluster.Node) {
+	t.Helper()
+	s = startStorageCluster(t, servers)
+	n1 = s.addNode("n1", attaching)
+	n2 = s.addNode("n2", attaching)
+	s.registerVolume("v1")
+	return s, n1, n2
+}
+
+// saveSnapshot returns an archive of the state of the servers.
+func (s *storageCluster) saveSnapshot() *bytes.Buffer {
+	s.t.Helper()
+	var archive bytes.Buffer
+	if err := s.Leader().Current().SnapshotSave(s.t.Context(), &archive); err != nil {
+		s.t.Fatal(err)
+	}
+	return &archive
+}
+
+func (s *storageCluster) restoreSnapshot(archive *bytes.Buffer) {
+	s.t.Helper()
+	if err := s.Leader().Current().SnapshotRestore(s.t.Context(), archive); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *storageCluster) addNode(name string, p cluster.Plugin) *cluster.Node {
