@@ -31,8 +31,11 @@ type asking struct {
 }
 
 func ask(ctx context.Context, s *state.Store, opts structs.QueryOptions) *asking {
+	return askEngine(ctx, NewEngine(s, leader{}), opts)
+}
+
+func askEngine(ctx context.Context, e *Engine, opts structs.QueryOptions) *asking {
 	a := &asking{done: make(chan struct{})}
-	e := NewEngine(s, leader{})
 	go func() {
 		defer close(a.done)
 		req := Request{"Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}}
@@ -71,6 +74,32 @@ func registerNode(s *state.Store, id, name string) {
 func deregisterNode(s *state.Store, id string) {
 	_ = s.Write(s.Index()+1, func(tx *state.WriteTx) error {
 		return state.NodeDeregister(tx, &structs.NodeDeregisterRequest{NodeIDs: []string{id}})
+	})
+}
+
+// TestWatch_WaitsWithTheIndexOfAnAnswer repeats a query with the index of its answer after another row of its
+// table has changed again: the answer is the same, so the query waits.
+func TestWatch_WaitsWithTheIndexOfAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s := state.New()
+		e := NewEngine(s, leader{})
+		registerNode(s, "a", "one")
+		registerNode(s, "b", "other")
+		first := askEngine(ctx, e, structs.QueryOptions{MinIndex: 1})
+		if !first.answered() || first.index != 2 {
+			t.Fatalf("got the query %+v, want an answer with index 2", first)
+		}
+		registerNode(s, "b", "another")
+		second := askEngine(ctx, e, structs.QueryOptions{MinIndex: first.index})
+		if second.answered() {
+			t.Fatalf("got the query %+v, want it to wait", second)
+		}
+		registerNode(s, "a", "two")
+		if !second.answered() || second.name != "two" {
+			t.Errorf("got the query %+v, want the changed node", second)
+		}
 	})
 }
 
