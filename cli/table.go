@@ -32,8 +32,8 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// paint returns a word in the colour of the state that it names.
-func paint(word string) string {
+// colorState returns a word in the colour of the state that it names.
+func colorState(word string) string {
 	switch word {
 	case "running", "ready", "healthy", "complete", "alive",
 		"granted", "attached", "eligible", "yes":
@@ -99,7 +99,7 @@ func (c *Call) table(titles string, rows grid) {
 			free := column.width - utf8.RuneCountInString(text)
 			gap := strings.Repeat(" ", free+2)
 			if colour && n > 0 {
-				text = paint(text)
+				text = colorState(text)
 			}
 			line.WriteString(text + gap)
 		}
@@ -208,7 +208,7 @@ func (c *Call) pairs(namesAndValues ...string) {
 	for _, pair := range shown {
 		value := structs.Printable(pair[1])
 		if colour {
-			value = paint(value)
+			value = colorState(value)
 		}
 		fmt.Fprintf(c.Out, "%-*s = %s\n", width, pair[0], value)
 	}

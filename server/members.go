@@ -70,7 +70,7 @@ func (s *Server) admitMember(p peer) error {
 // dismissMembers removes the servers that lose their vote.
 func (s *Server) dismissMembers(peers []peer) error {
 	for _, member := range s.consensus.members() {
-		reason := s.dismissal(member, peers)
+		reason := s.removalReason(member, peers)
 		if reason == "" {
 			continue
 		}
@@ -86,9 +86,9 @@ func (s *Server) dismissMembers(peers []peer) error {
 	return nil
 }
 
-// dismissal returns the reason to remove a member from the Raft configuration, "" if it stays. The absence of
+// removalReason returns the reason to remove a member from the Raft configuration, "" if it stays. The absence of
 // a server in the gossip is not a reason: this server may have just started.
-func (s *Server) dismissal(member raft.Server, peers []peer) string {
+func (s *Server) removalReason(member raft.Server, peers []peer) string {
 	id := string(member.ID)
 	if id == s.id {
 		return ""

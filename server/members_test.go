@@ -102,7 +102,7 @@ func TestMembers_RemovesOnlyServersThatAreGoneForGood(t *testing.T) {
 		for _, e := range tc.events {
 			s.members.history.recordEvent(e)
 		}
-		got := s.dismissal(raft.Server{ID: "old", Address: "a2"}, tc.peers)
+		got := s.removalReason(raft.Server{ID: "old", Address: "a2"}, tc.peers)
 		if (got == "") != (tc.want == "") ||
 			!strings.Contains(got, tc.want) {
 			t.Errorf("%s: dismissed because %q, want %q", name, got, tc.want)

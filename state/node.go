@@ -293,7 +293,7 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	switch p.Status {
 	case structs.NodeDown:
 		downInstances(tx, n.ID, p.Now)
-		loseStopped(tx, n.ID, p.Now)
+		markStoppingLost(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, false, p.Now)
 	case structs.NodeReady:
 		reviveInstances(tx, n.ID, p.Now)
@@ -301,9 +301,9 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	}
 }
 
-// loseStopped marks the stopping allocations of a node that went down as lost: no report of their end will
+// markStoppingLost marks the stopping allocations of a node that went down as lost: no report of their end will
 // come, and no job waits for them. The evaluations of the jobs decide about the others.
-func loseStopped(tx *WriteTx, node string, now int64) {
+func markStoppingLost(tx *WriteTx, node string, now int64) {
 	for old := range AllocsByNode(tx, node) {
 		if old.ServerTerminal() && !old.ClientTerminal() {
 			a := old.Copy()

@@ -21,9 +21,9 @@ func Leftover(deps Deps, id string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// salvage assumes that every task and every hook has begun. If one has not, the search for it and its removal
+// assumeBegun assumes that every task and hook has begun. If one has not, the search for it and its removal
 // do no harm.
-func (r *Runner) salvage() {
+func (r *Runner) assumeBegun() {
 	r.logger.Warn("allocation has no readable record, searching for its tasks")
 	r.restored = true
 	r.rec.Begun = r.hooks.assumeBegun()

@@ -84,7 +84,7 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 		return nil, err
 	}
 	if salvaged {
-		r.salvage()
+		r.assumeBegun()
 	}
 	err = allocTable.Put(deps.DB, alloc.ID, &r.rec)
 	if err != nil {

@@ -55,7 +55,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 	m.wg.Go(func() {
 		m.fingerprintLoop(watching, i)
 		if ctx.Err() == nil {
-			sleepAbout(ctx, m.cfg.callLimit())
+			sleepWithJitter(ctx, m.cfg.callLimit())
 		}
 		if err := client.Close(); err != nil {
 			m.logger.Debug("failed to close a plugin connection",
@@ -119,7 +119,7 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 		} else {
 			wait = sooner.Next()
 		}
-		if !sleepAbout(ctx, wait) {
+		if !sleepWithJitter(ctx, wait) {
 			return
 		}
 	}
@@ -133,8 +133,8 @@ func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
 		"version", r.ProviderVersion)
 }
 
-// sleepAbout sleeps for about d, at random a little less. It reports false if ctx ended.
-func sleepAbout(ctx context.Context, d time.Duration) bool {
+// sleepWithJitter sleeps for about d, at random a little less. It reports false if ctx ended.
+func sleepWithJitter(ctx context.Context, d time.Duration) bool {
 	less := rand.Int64N(int64(d)/10 + 1)
 	return backoff.Sleep(ctx, d-time.Duration(less))
 }

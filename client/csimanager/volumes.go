@@ -97,7 +97,7 @@ func (v *Volumes) retryUntilFinal(ctx context.Context, progress func(string), tr
 		if progress != nil {
 			progress(err.Error())
 		}
-		if !sleepAbout(ctx, delays.Next()) {
+		if !sleepWithJitter(ctx, delays.Next()) {
 			return err
 		}
 	}
