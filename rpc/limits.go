@@ -172,7 +172,7 @@ func (s *Server) weighRequest(q *inbound, req *request) error {
 
 // countBytes counts the bytes of a request among those in flight unless they are few, or are counted already.
 // A small request is never rejected, so that large ones do not keep a node's heartbeat out. Very many
-// requests may wait at a time, so few is a smaller number for them.
+// requests may wait at a time, so the caller passes a smaller number of few bytes for them.
 func (s *Server) countBytes(req *request, few int64) error {
 	if req.weight <= few || req.counted > 0 {
 		return nil

@@ -96,8 +96,8 @@ func Value[T any](v *T) *T {
 		panic(err) // a snapshot file could not hold the value either
 	}
 	shared.Lock()
-	k := key{(*T)(nil), string(code)}
-	known := shared.values[k]
+	// A key made inside the index expression copies no bytes.
+	known := shared.values[key{(*T)(nil), string(code)}]
 	shared.Unlock()
 	if known != nil {
 		return known.(*T)
@@ -107,7 +107,7 @@ func Value[T any](v *T) *T {
 	if err != nil {
 		panic(err)
 	}
-	keepValue(k, own)
+	keepValue(key{(*T)(nil), string(code)}, own)
 	return own
 }
 

@@ -98,7 +98,7 @@ type ReadTx struct {
 	args    [1]any
 }
 
-// Reader is a ReadTx, or a WriteTx, which also sees its own changes.
+// Reader is a ReadTx, a WriteTx, which also sees its own changes, or a LoadTx.
 type Reader interface{ reader() *ReadTx }
 
 func (tx *ReadTx) reader() *ReadTx { return tx }

@@ -241,8 +241,9 @@ func (w *watches) notify(v *view, keys []pathKey, all bool) {
 	default:
 		for _, k := range keys {
 			w.partial.eachPrefix(k, func(prefix []byte) {
-				at := place{k.path, string(prefix)}
-				wakeAll(w.at[at], v.number)
+				// A key made inside the index expression copies no bytes.
+				waiting := w.at[place{k.path, string(prefix)}]
+				wakeAll(waiting, v.number)
 			})
 		}
 	}

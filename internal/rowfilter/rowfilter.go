@@ -79,7 +79,7 @@ func New(expression string) (*Filter, error) {
 	return f, err
 }
 
-// bracketDepth returns how deep an expression nests them. It counts those in texts, too.
+// bracketDepth returns how deep an expression nests brackets. It counts those in texts, too.
 func bracketDepth(expression string) (deepest int) {
 	depth := 0
 	for i := range len(expression) {
