@@ -17,8 +17,9 @@ import (
 // nodes serve Node.
 type nodes struct{ *Endpoints }
 
-// renewLease renews the lease of a node. It also keeps the connection of a request that the node made itself,
-// over which the leader calls the node. A forwarded request came over the connection of another server.
+// renewLease renews the lease of a node. It returns the lease and the servers. It also keeps the connection
+// of a request that the node made itself, over which the leader calls the node. A forwarded request came over
+// the connection of another server.
 func (n nodes) renewLease(
 	ctx context.Context,
 	nodeID string,

@@ -141,7 +141,7 @@ func (w volumeWrites) confirmVolume(
 	}
 }
 
-// fillFromStored gives a field without a value the stored value.
+// fillFromStored gives a field that the request leaves out, or has redacted, the stored value.
 func fillFromStored(v, old *structs.CSIVolume) {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	if len(v.Secrets) == 0 {

@@ -21,7 +21,7 @@ type Config struct {
 	RetryInterval   time.Duration `hcl:"retry_interval"`
 
 	HeartbeatTTL   time.Duration `hcl:"heartbeat_ttl"`     // a node sends its next heartbeat within this
-	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // a node whose heartbeat is later than this is down
+	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // a node is down when its heartbeat is this late
 	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations to delete
 	JobGC          time.Duration `hcl:"job_gc_threshold"`
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`

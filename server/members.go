@@ -67,7 +67,7 @@ func (s *Server) admitMember(p peer) error {
 	return s.consensus.AddVoter(id, addr, 0, enqueueTimeout).Error()
 }
 
-// dismissMembers removes the servers that lose their vote.
+// dismissMembers removes the servers that are gone for good.
 func (s *Server) dismissMembers(peers []peer) error {
 	for _, member := range s.consensus.members() {
 		reason := s.removalReason(member, peers)
@@ -86,8 +86,8 @@ func (s *Server) dismissMembers(peers []peer) error {
 	return nil
 }
 
-// removalReason returns the reason to remove a member from the Raft configuration, "" if it stays. The absence of
-// a server in the gossip is not a reason: this server may have just started.
+// removalReason returns the reason to remove a member from the Raft configuration, "" if it stays. The
+// absence of a server in the gossip is not a reason: this server may have just started.
 func (s *Server) removalReason(member raft.Server, peers []peer) string {
 	id := string(member.ID)
 	if id == s.id {

@@ -204,7 +204,7 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 }
 
 // mayBatch reports whether an entry of the command may share a batch in a cluster whose servers all have the
-// version. A server without a version cannot read batches: it would stop at the first one.
+// version. A server without a version may be unable to read batches: it would stop at the first one.
 func mayBatch(command *fsm.CommandInfo, version int) bool {
 	return version > 0 && command.Batched
 }

@@ -301,8 +301,8 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	}
 }
 
-// markStoppingLost marks the stopping allocations of a node that went down as lost: no report of their end will
-// come, and no job waits for them. The evaluations of the jobs decide about the others.
+// markStoppingLost marks the stopping allocations of a node that went down as lost: no report of their end
+// will come, and no job waits for them. The evaluations of the jobs decide about the others.
 func markStoppingLost(tx *WriteTx, node string, now int64) {
 	for old := range AllocsByNode(tx, node) {
 		if old.ServerTerminal() && !old.ClientTerminal() {

@@ -230,7 +230,7 @@ type CSIAttachmentOutcome struct {
 	VolumeID string
 	NodeID   string
 	Op       string
-	// CreateIndex of the row for which the call was made: a row that replaced it has no call; 0 for any
+	// CreateIndex of the row for which the call was made: a later row has not seen this call; 0 for any
 	RowIndex       uint64
 	PublishContext Secrets `codec:"PublishContext"`
 	Err            *OperationError

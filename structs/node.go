@@ -239,7 +239,7 @@ type NodeInventory struct {
 	Left []CSIHeldClaim `json:",omitempty"`
 }
 
-// CSIHeldClaim is the claim for which a node staged a volume, and all that a detach of the volume needs.
+// CSIHeldClaim is the claim for which a node has a volume, or may have one, and all that a detach needs.
 // AllocID is "" for a staged volume that no allocation uses.
 type CSIHeldClaim struct {
 	CSIClaimKey

@@ -20,7 +20,8 @@ type NodeUpdateRequest struct {
 	Settings       *NodeSettings // nil: as they were
 	Digest         string        // of the node as it was then; not read
 
-	// The oldest entries have a class. Apply stored it if the row had not changed since the node made the class.
+	// The oldest entries have a class that a server computed. The entry is a conflict if the row has changed
+	// since then.
 	ComputedClass string
 	Was           uint64 // the row's ModifyIndex; 0: any
 	WriteOptions

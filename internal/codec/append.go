@@ -13,8 +13,8 @@ import (
 // The functions with which generated code appends values, in addition to those of msgp. They write nil where
 // the Handle writes nil, and maps by key.
 
-// structFunc is a generated method of a struct, or a function of that shape: it appends the struct to b and returns the longer b, or reads
-// the struct from b and returns the bytes after it.
+// structFunc is a generated method of a struct, or a function of that shape: it appends the struct to b and
+// returns the longer b, or reads the struct from b and returns the bytes after it.
 type structFunc[T any] func(v *T, b []byte) ([]byte, error)
 
 // AppendPointers appends a list of structs by pointer.

@@ -54,8 +54,8 @@ func isArray(b []byte) bool {
 			b[0] == 0xdc || b[0] == 0xdd)
 }
 
-// skip returns the bytes after one value that nests others at most depth levels deep. It rejects the values that the
-// Handle would not skip.
+// skip returns the bytes after one value that nests others at most depth levels deep. It rejects the values
+// that the Handle would not skip.
 func skip(b []byte, depth int) (rest []byte, err error) {
 	if depth == 0 {
 		return b, errDepth

@@ -106,7 +106,7 @@ func nextEvals(
 	most int,
 ) (queue []string, next time.Time) {
 	var due []*structs.Evaluation
-	notBefore := func(at time.Time) {
+	checkAgainAt := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
 			next = at
 		}
@@ -114,7 +114,7 @@ func nextEvals(
 	isDue := func(e *structs.Evaluation) bool {
 		until := past.until(e)
 		if until.After(now) {
-			notBefore(until)
+			checkAgainAt(until)
 			return false
 		}
 		return true
@@ -122,7 +122,7 @@ func nextEvals(
 	for e := range state.LaterEvals(tx) {
 		at := time.Unix(0, e.WaitUntil)
 		if at.After(now) {
-			notBefore(at)
+			checkAgainAt(at)
 			break
 		}
 		if isDue(e) {

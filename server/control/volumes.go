@@ -98,7 +98,7 @@ func (c controllerLoop) volumeOutcome(
 	}
 	if err != nil {
 		outcome.Err = c.controllerError(err, v.LastError)
-		outcome.Final = c.mustNotRepeat(v, op, err)
+		outcome.Final = c.isFinalFailure(v, op, err)
 		outcome.KeepCall = keepsCall(v.Call, err)
 		if outcome.Final {
 			outcome.Err.RetryTime = 0
@@ -110,11 +110,11 @@ func (c controllerLoop) volumeOutcome(
 	return propose(ctx, c.Deps, fsm.VolumeOutcome, outcome)
 }
 
-// mustNotRepeat reports whether a failed call is not repeated by itself. A plugin that rejects a deletion or an
-// expansion because the volume is in use, or does not know the volume that it is to expand, is called again
-// with backoff (CSI spec, DeleteVolume and ControllerExpandVolume errors). A plugin that expands volumes
-// offline is not: it was called while no node had the volume, and claims wait for the expansion.
-func (c controllerLoop) mustNotRepeat(v *structs.CSIVolume, op string, err error) bool {
+// isFinalFailure reports whether a failed call is not repeated by itself. A plugin that rejects a deletion or
+// an expansion because the volume is in use, or does not know the volume that it is to expand, is called
+// again with backoff (CSI spec, DeleteVolume and ControllerExpandVolume errors). A plugin that expands
+// volumes offline is not: it was called while no node had the volume, and claims wait for the expansion.
+func (c controllerLoop) isFinalFailure(v *structs.CSIVolume, op string, err error) bool {
 	code := structs.CodeOf(err)
 	switch {
 	case op == opDelete && code == "FailedPrecondition":
