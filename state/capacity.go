@@ -30,7 +30,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 		return
 	}
 	if w.Forgotten == 0 {
-		w.Forgotten = tx.Index - 1 // the row records all nodes from this index on
+		w.Forgotten = tx.Index - 1 // the row records all nodes after this index
 	}
 	kept := make([]structs.FreedNode, 0, keptFreed+1)
 	for _, r := range w.Rooms {

@@ -206,7 +206,8 @@ func claimsOf(
 	}
 }
 
-// attachBlock returns why a granted claim has no attachment yet, and "" if it has one.
+// attachBlock returns why the volume of a granted claim is not attached to its node, and "" if it is, or need
+// not be.
 func attachBlock(tx Reader, c *structs.CSIClaim) string {
 	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	p := Plugin(tx, c.PluginID)

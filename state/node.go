@@ -75,7 +75,7 @@ func computedClass(n *structs.Node) string {
 	return fmt.Sprintf("v1:%x", sum[:16])
 }
 
-// findNode returns the node that sends a request. It rejects a wrong secret; a request without a secret
+// findNode returns the node that a request names. It rejects a wrong secret; a request without a secret
 // passes.
 func findNode(tx Reader, id, secret string) (*structs.Node, error) {
 	n := Node(tx, id)

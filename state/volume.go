@@ -112,7 +112,7 @@ func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
 }
 
 // VolumeDetail returns a volume with its plugin, claims, attachments and allocations. Parts with secrets are
-// redacted copies; see structs.CSIVolumeDetail.Redacted.
+// redacted copies.
 func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	s := VolumeStub(tx, v)
 	d := &structs.CSIVolumeDetail{
@@ -319,8 +319,8 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	return nil
 }
 
-// endDeletion restores the secrets of a volume whose deletion has failed, because those of the deletion may
-// be wrong.
+// endDeletion restores the secrets of a volume that is not deleted after all, because those of the deletion
+// may be wrong.
 func endDeletion(v *structs.CSIVolume) {
 	if v.Deletion != nil {
 		v.Secrets = v.Deletion.Secrets
