@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds a call whose context has no deadline. A deadline cancels nothing at the plugin
+	// DefaultTimeout bounds a call whose context ends later or never. A deadline cancels nothing at the plugin
 	// (CSI spec, "Timeouts"): a repeat of the call resumes the operation.
 	DefaultTimeout = 2 * time.Minute
 

@@ -62,7 +62,7 @@ func taskVariables(
 	}
 	vars = nodeVariables(node)
 	maps.Copy(vars, env)
-	for k, v := range t.Env { // it may refer to all above, not to itself
+	for k, v := range t.Env { // its values may refer to all above, not to each other
 		env[k] = vars.expand(v)
 	}
 	for k, v := range env {

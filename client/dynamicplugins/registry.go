@@ -83,7 +83,7 @@ type Registry struct {
 	db     *store.DB
 	logger hclog.Logger
 
-	write sync.Mutex // one change at a time, during the write to disk; mu is not held then
+	write sync.Mutex // one change at a time, with its write to disk, during which mu is not held
 
 	mu     sync.RWMutex
 	stacks map[Key]*stack

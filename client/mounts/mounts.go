@@ -165,7 +165,7 @@ func Remove(path string) error {
 	return err
 }
 
-// RemoveFiles removes a directory that berth made with its files. It fails if the directory has
+// RemoveFiles removes a directory that berth made, and the files in it. It fails if the directory has
 // subdirectories that are not empty. If something is mounted on it or below it, the error is a precondition.
 func RemoveFiles(dir string) error {
 	entries, err := os.ReadDir(dir)

@@ -133,7 +133,7 @@ func (p *Plugin) Answer(rpc string, resp proto.Message) {
 	})
 }
 
-// Fail makes the next calls of an RPC fail, with one error each. For nil the plugin answers the call. It
+// Fail makes the next calls of an RPC fail, with one error each. A nil lets one call through. It
 // replaces an earlier Fail.
 func (p *Plugin) Fail(rpc string, errs ...error) {
 	p.scripts.mu.Lock()

@@ -189,7 +189,7 @@ func (store *storage) bindMount(source, target string, readOnly bool) error {
 	}
 	err := unix.Mount(source, target, "", unix.MS_BIND, "")
 	if err != nil {
-		return fmt.Errorf("binding %s to %s: %store", source, target, err)
+		return fmt.Errorf("binding %s to %s: %w", source, target, err)
 	}
 	store.mounts = append(store.mounts, target)
 	if readOnly {
@@ -207,7 +207,7 @@ func (store *storage) unmount(target string, rmdir bool) error {
 			return unix.Unmount(target, 0)
 		})
 		if err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmounting %s: %store", target, err)
+			return fmt.Errorf("unmounting %s: %w", target, err)
 		}
 		store.mounts = slices.Delete(store.mounts, i, i+1)
 	}
