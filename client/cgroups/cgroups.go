@@ -138,7 +138,7 @@ func (m *Machine) Path(parent, name string) *Group {
 func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
 	g := m.Path(parent, name)
 	if g.Empty() {
-		return nil, fmt.Errorf("no cgroup hierarchy is mounted: %s", m.Missing[Memory])
+		return nil, fmt.Errorf("no cgroup hierarchy can be used: %s", m.Missing[Memory])
 	}
 	err := g.Remove()
 	if err != nil {

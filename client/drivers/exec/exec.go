@@ -1,6 +1,6 @@
 // Package exec is the task driver with isolation. A program runs in a private root, made of the host's own
 // directories (read-only) and the task's, with its own process tree, ipc and host name, in a cgroup. Unless
-// it is privileged, it has no capabilities and system calls that reach beyond its root. It shares network and
+// it is privileged, it has no capabilities and system calls that reach beyond these. It shares network and
 // users with the host, and starts with the host's name (programs look up their own name).
 //
 // The root has /local, /secrets and /alloc, /tmp (the task's, on disk), /run, and the agent's executable as

@@ -49,7 +49,8 @@ func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {
 	})
 }
 
-// opening serializes OpenTo, which tasks of one allocation call for the same directory.
+// opening serializes OpenTo, because tasks of one allocation open the same directory: one reads its owner and
+// mode, and changes both.
 var opening sync.Mutex
 
 // OpenTo lets the user's group, and no other user except root, enter a directory. A directory has one group,

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// device is a character device of every sandbox.
+// device is a character device of every sandbox that is not privileged.
 type device struct {
 	name         string
 	major, minor uint32

@@ -135,7 +135,7 @@ func enterRoot(root string) error {
 	return os.Chdir("/")
 }
 
-// fs is a file system of the sandbox's own.
+// fileSystem is a file system of the sandbox's own.
 type fileSystem struct {
 	kind, target string
 	flags        uintptr
