@@ -98,7 +98,6 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 
 // Restore replaces the state by that of a snapshot. It keeps the old state if it fails.
 func (f *FSM) Restore(r io.ReadCloser) error {
-	defer collectLess()()
 	err := f.store.Load(r)
 	if err != nil {
 		_ = r.Close() // the caller needs the first error

@@ -375,9 +375,9 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// loadAsServer loads a snapshot file with the GOGC that fsm.FSM.Restore sets.
+// loadAsServer loads a snapshot file with the GOGC of servers.
 func loadAsServer(s *Store, r io.Reader) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(200))
 	return s.Load(r)
 }
 
