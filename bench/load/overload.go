@@ -41,7 +41,8 @@ var overloadCases = []overloadCase{
 	{"RPC: write claim or release", rpcLanes(func(f *fleet, n int) (request, error) {
 		round := n / len(f.work.allocs)
 		i := n % len(f.work.allocs)
-		if a := f.work.allocs[i]; round%2 == 0 {
+		a := f.work.allocs[i]
+		if round%2 == 0 {
 			return encode(structs.CSIVolumeClaim,
 				f.work.claimRequest(a, benchshape.VolumeID(i), structs.ClaimWrite))
 		} else {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -183,8 +184,5 @@ func runPinned(on *unix.CPUSet, do func() error) error {
 		return err
 	}
 	err := do()
-	if back := unix.SchedSetaffinity(0, &before); err == nil {
-		err = back
-	}
-	return err
+	return errors.Join(err, unix.SchedSetaffinity(0, &before))
 }

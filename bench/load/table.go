@@ -68,7 +68,8 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 	done := float64(o.succeeded())
 	common.Written = float64(after.written-before.written) / done
 	for i, cpu := range before.cpu {
-		if used := float64((after.cpu[i] - cpu).Microseconds()) / done; i == leader {
+		used := float64((after.cpu[i] - cpu).Microseconds()) / done
+		if i == leader {
 			common.LeaderCPU = used
 		} else {
 			common.FollowerCPU += used / float64(len(before.cpu)-1)

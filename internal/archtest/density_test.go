@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -61,7 +62,22 @@ func hasSideEffect(s *ast.IfStmt) bool {
 		return false
 	}
 	a, ok := s.Init.(*ast.AssignStmt)
-	return !ok || a.Tok != token.DEFINE
+	return !ok || a.Tok != token.DEFINE || !testsOneOf(s.Cond, a.Lhs)
+}
+
+// testsOneOf reports whether a condition uses one of the declared values.
+func testsOneOf(cond ast.Expr, declared []ast.Expr) bool {
+	used := map[string]bool{}
+	ast.Inspect(cond, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			used[id.Name] = true
+		}
+		return true
+	})
+	return slices.ContainsFunc(declared, func(e ast.Expr) bool {
+		id, ok := e.(*ast.Ident)
+		return ok && used[id.Name]
+	})
 }
 
 func TestDenseFault_FindsStatements(t *testing.T) {
@@ -73,6 +89,7 @@ func TestDenseFault_FindsStatements(t *testing.T) {
 		"if err = f(); err != nil {}": true,
 		"if a++; a > 1 {}":            true,
 		"if f(); a > 1 {}":            true,
+		"if a := f(); b > 1 {}":       true,
 		"if a := f(); a > 1 {}":       false,
 		"if a > 1 {}":                 false,
 	} {

@@ -4,6 +4,7 @@
 package testskip
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -34,8 +35,5 @@ func record(path, line string) error {
 	}
 	line = strings.ReplaceAll(line, "\n", " ")
 	_, err = fmt.Fprintln(f, line)
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	return err
+	return errors.Join(err, f.Close())
 }
