@@ -7,31 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/csi/csitest"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
-
-// codes are the gRPC codes with their kinds, as a node passes them on: an outcome that is not known is a
-// timeout.
-var codes = map[string]structs.Kind{
-	"Canceled":           structs.KindTimeout,
-	"Unknown":            structs.KindTimeout,
-	"DeadlineExceeded":   structs.KindTimeout,
-	"Unavailable":        structs.KindTimeout,
-	"Aborted":            structs.KindTimeout,
-	"ResourceExhausted":  structs.KindTimeout,
-	"InvalidArgument":    structs.KindInvalid,
-	"OutOfRange":         structs.KindInvalid,
-	"NotFound":           structs.KindNotFound,
-	"AlreadyExists":      structs.KindConflict,
-	"PermissionDenied":   structs.KindDenied,
-	"Unauthenticated":    structs.KindDenied,
-	"FailedPrecondition": structs.KindPrecondition,
-	"Unimplemented":      structs.KindPrecondition,
-	"Internal":           structs.KindInternal,
-	"DataLoss":           structs.KindInternal,
-}
 
 // The code decides on the next try of an attach and of a detach (CSI spec, "Error Scheme" and the tables of
 // both).
@@ -43,7 +23,7 @@ func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(
 		"Unimplemented":   true,
 	}
 	minutely := map[string]bool{"PermissionDenied": true, "Unauthenticated": true}
-	for code, kind := range codes {
+	for code, kind := range csitest.CodeKinds {
 		for _, op := range []string{attachMethod, detachMethod} {
 			t.Run(op+"/"+code, func(t *testing.T) {
 				virtual(t, func(t *testing.T, w *testEnv) {
@@ -194,7 +174,7 @@ func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *te
 		"FailedPrecondition": true,
 		"Unimplemented":      true,
 	}
-	for code, kind := range codes {
+	for code, kind := range csitest.CodeKinds {
 		t.Run("create/"+code, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
@@ -254,7 +234,7 @@ func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
 		"Unimplemented":    true,
 	}
 	offlineToo := map[string]bool{"NotFound": true, "FailedPrecondition": true}
-	for code, kind := range codes {
+	for code, kind := range csitest.CodeKinds {
 		for _, offline := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/offline %t", code, offline), func(t *testing.T) {
 				virtual(t, func(t *testing.T, w *testEnv) {
@@ -328,7 +308,7 @@ func TestDuty_C9_C13_TheClaimShowsAParkedRelease(t *testing.T) {
 				w.addVolume(aVolume("v", structs.VolumeReady))
 				w.addClaim("v", "a1", "n1")
 				w.setAnswer(func(nodeCall) (any, error) {
-					return nil, answered(codes[code], code)
+					return nil, answered(csitest.CodeKinds[code], code)
 				})
 				w.endAlloc("a1", "n1")
 				stop := w.runLoop("reaper")

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/csi/csitest"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -156,7 +157,7 @@ func TestDuty_C9_C13_J10_J11_J12_J13_WhenANodesStepIsTriedAgain(t *testing.T) {
 		"Unimplemented":      true,
 	}
 	minutely := map[string]bool{"NotFound": true, "PermissionDenied": true, "Unauthenticated": true}
-	for code, kind := range codes {
+	for code, kind := range csitest.CodeKinds {
 		t.Run(code, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)

@@ -11,30 +11,9 @@ import (
 	"berth/structs"
 )
 
-// codes has for each code but OK the kind of the error that the servers get. server/control and state decide
-// on the kind.
-var codes = map[string]structs.Kind{
-	"Canceled":           structs.KindTimeout,
-	"Unknown":            structs.KindTimeout,
-	"DeadlineExceeded":   structs.KindTimeout,
-	"Unavailable":        structs.KindTimeout,
-	"Aborted":            structs.KindTimeout,
-	"ResourceExhausted":  structs.KindTimeout,
-	"InvalidArgument":    structs.KindInvalid,
-	"OutOfRange":         structs.KindInvalid,
-	"NotFound":           structs.KindNotFound,
-	"AlreadyExists":      structs.KindConflict,
-	"PermissionDenied":   structs.KindDenied,
-	"Unauthenticated":    structs.KindDenied,
-	"FailedPrecondition": structs.KindPrecondition,
-	"Unimplemented":      structs.KindPrecondition,
-	"Internal":           structs.KindInternal,
-	"DataLoss":           structs.KindInternal,
-}
-
 // codesBut returns codes with other kinds for some.
 func codesBut(other map[string]structs.Kind) map[string]structs.Kind {
-	all := maps.Clone(codes)
+	all := maps.Clone(csitest.CodeKinds)
 	maps.Copy(all, other)
 	return all
 }
@@ -69,14 +48,14 @@ func codeCases() []codeCase {
 			})
 			return err
 		}},
-		{"DeleteVolume", codes, func(r *fixture, id string) error {
+		{"DeleteVolume", csitest.CodeKinds, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
 				PluginID:   "ebs",
 				ExternalID: id,
 			})
 			return err
 		}},
-		{"ControllerPublishVolume", codes, func(r *fixture, id string) error {
+		{"ControllerPublishVolume", csitest.CodeKinds, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{
 				PluginID:       "ebs",
 				ExternalID:     id,
@@ -86,7 +65,7 @@ func codeCases() []codeCase {
 			})
 			return err
 		}},
-		{"ControllerUnpublishVolume", codes, func(r *fixture, id string) error {
+		{"ControllerUnpublishVolume", csitest.CodeKinds, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{
 				PluginID:       "ebs",
 				ExternalID:     id,
