@@ -99,23 +99,7 @@ func (s *storm) claim() {
 		return
 	}
 	s.try(func() {
-		job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
-		put(s.testEnv, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-		put(s.testEnv, fsm.PlanApply, &structs.Plan{
-			JobModifyIndex: state.Job(s.Store.Read(), "default",
-				job.ID).JobModifyIndex,
-			Eval: &structs.Evaluation{
-				ID:     "e-" + alloc,
-				JobID:  job.ID,
-				Status: structs.EvalComplete,
-			},
-			Place: []*structs.Allocation{{
-				ID:        alloc,
-				JobID:     job.ID,
-				TaskGroup: "g",
-				NodeID:    node,
-			}},
-		})
+		s.addAlloc(alloc, node)
 		put(s.testEnv, fsm.VolumeClaim,
 			&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{
 				VolumeID:       volume,
