@@ -77,7 +77,9 @@ func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
 	}
 }
 
-func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
+// threeNodesWithDB is threeNodes with the job "db", which asks for the volume "v".
+func threeNodesWithDB(t *testing.T) *fixture {
+	t.Helper()
 	w := threeNodes(t, false)
 	j := aJob("db", structs.JobService)
 	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
@@ -88,6 +90,11 @@ func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
 		AttachmentMode: structs.CSIFileSystem,
 	}}
 	w.job(j)
+	return w
+}
+
+func TestAllocs_NameTheirVolumesUntilTheyClaim(t *testing.T) {
+	w := threeNodesWithDB(t)
 	w.alloc("d1", "db", "n1")
 	against := aClaim("v", "c1", wr, snw)
 	against.Namespace = "default"
@@ -167,16 +174,7 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 
 // TestAllocs_OfOlderSnapshotsNameTheirVolumes loads rows that do not name their volumes.
 func TestAllocs_OfOlderSnapshotsNameTheirVolumes(t *testing.T) {
-	w := threeNodes(t, false)
-	j := aJob("db", structs.JobService)
-	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
-		Name:           "data",
-		Type:           structs.VolumeTypeCSI,
-		Source:         "v",
-		AccessMode:     snw,
-		AttachmentMode: structs.CSIFileSystem,
-	}}
-	w.job(j)
+	w := threeNodesWithDB(t)
 	w.alloc("d1", "db", "n1")
 	w.alloc("d2", "db", "n2")
 	w.client("n2", "d2", structs.AllocFailed)
