@@ -201,8 +201,7 @@ func (c *Client) urlOf(r request) string {
 	}
 	setGiven(query, "namespace",
 		cmp.Or(query.Get("namespace"), c.cfg.Namespace))
-	setGiven(query, "region",
-		cmp.Or(query.Get("region"), c.cfg.Region))
+	setGiven(query, "region", cmp.Or(query.Get("region"), c.cfg.Region))
 	u.RawQuery = query.Encode()
 	return u.String()
 }

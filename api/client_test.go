@@ -140,8 +140,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		},
 		"CSIVolume.Get": func() error { _, _, err := c.Volume(ctx, "/buckets/x", nil); return err },
 		"CSIVolume.ListClaims": func() error {
-			_, _, err := c.VolumeClaims(ctx, "/buckets/x",
-				nil)
+			_, _, err := c.VolumeClaims(ctx, "/buckets/x", nil)
 			return err
 		},
 		"CSIVolume.Register": func() error {
@@ -154,8 +153,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		},
 		"CSIVolume.Deregister": func() error { return c.VolumeDeregister(ctx, "v", true) },
 		"CSIVolume.Delete": func() error {
-			return c.VolumeDelete(ctx, "v",
-				structs.Secrets{"a": "x,y=z"})
+			return c.VolumeDelete(ctx, "v", structs.Secrets{"a": "x,y=z"})
 		},
 		"CSIVolume.Detach": func() error {
 			_, err := c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{

@@ -23,8 +23,7 @@ var (
 			func(a *structs.JobGetResponse) *structs.Job {
 				return a.Job
 			}))
-	_ = handle(put, "/v1/job/{id}",
-		jobRegister.serve, holdsJobs)
+	_             = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
 	jobDeregister = route(remove, "/v1/job/{id}",
 		serveMethod(structs.JobDeregister, bindJobDeregister, whole))
 	jobAllocations = route(get, "/v1/job/{id}/allocations",

@@ -11,8 +11,7 @@ import (
 var (
 	jobParse = route[*structs.Job](put, "/v1/jobs/parse",
 		parseJob, holdsJobs)
-	_ = handle(put, "/v1/validate/job",
-		validateJob, holdsJobs)
+	_ = handle(put, "/v1/validate/job", validateJob, holdsJobs)
 )
 
 // jobParseBody is the body that parses a job file.

@@ -247,8 +247,7 @@ func restartsText(s *structs.TaskState) string {
 	if s.Restarts == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d, the last %s",
-		s.Restarts, ago(s.LastRestart))
+	return fmt.Sprintf("%d, the last %s", s.Restarts, ago(s.LastRestart))
 }
 
 func eventText(e *structs.TaskEvent) string {

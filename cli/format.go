@@ -31,8 +31,7 @@ func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s)",
-		t.Local().Format(time.RFC3339), ago(t))
+	return fmt.Sprintf("%s (%s)", t.Local().Format(time.RFC3339), ago(t))
 }
 
 // age formats the distance of a time in UnixNano from now. 0 is "".

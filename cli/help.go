@@ -36,8 +36,7 @@ func (cmd *Command) printGroup(w io.Writer, path string) {
 // printHelp explains one command.
 func (cmd *Command) printHelp(w io.Writer, path string) {
 	usage := "Usage: " + path + " [options] " + cmd.Args
-	fmt.Fprintf(w, "%s\n\n  %s.\n",
-		strings.TrimSpace(usage), cmd.Synopsis)
+	fmt.Fprintf(w, "%s\n\n  %s.\n", strings.TrimSpace(usage), cmd.Synopsis)
 	if cmd.Help != "" {
 		fmt.Fprintf(w, "\n%s\n", indentText(cmd.Help))
 	}

@@ -72,8 +72,7 @@ func movePositions(name string, err error) error {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if m := atPosition.FindStringSubmatch(line); m != nil {
-			line = fmt.Sprintf("%s:%s,%s: %s",
-				name, m[2], m[3], m[1])
+			line = fmt.Sprintf("%s:%s,%s: %s", name, m[2], m[3], m[1])
 		} else {
 			line = name + ": " + line
 		}

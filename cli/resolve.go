@@ -119,8 +119,7 @@ func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) er
 		return err
 	}
 	if len(ids) > 0 {
-		return fmt.Errorf("%w; there is %s",
-			err, strings.Join(ids, ", "))
+		return fmt.Errorf("%w; there is %s", err, strings.Join(ids, ", "))
 	}
 	if near := c.closest(ctx, k, typed); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)

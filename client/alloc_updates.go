@@ -176,7 +176,6 @@ func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpda
 		Allocs:   batch,
 	}
 	req.Region = c.config.Region
-	_, err := rpc.Call(ctx, c.servers,
-		structs.NodeUpdateAllocs, req)
+	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
 	return err
 }

@@ -161,8 +161,7 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 	req.Region = c.config.Region
 	req.MinIndex = index
 	req.MaxWait = 5 * time.Minute
-	resp, err := rpc.Call(ctx, c.servers,
-		structs.NodeClientAllocs, req)
+	resp, err := rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errStateRestored) {
 		return nil, cause

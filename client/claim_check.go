@@ -77,8 +77,7 @@ func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*struct
 	req := &structs.CSIClaimListRequest{NodeID: c.id.NodeID}
 	req.Region = c.config.Region
 	req.Namespace = structs.AllNamespaces
-	resp, err := rpc.Call(ctx, c.servers,
-		structs.CSIClaimList, req)
+	resp, err := rpc.Call(ctx, c.servers, structs.CSIClaimList, req)
 	if err != nil {
 		return nil, err
 	}

@@ -105,8 +105,7 @@ func (c *Client) runLease(ctx context.Context) {
 				notify(c.reregister)
 			}
 			held = lease{ttl: ttl, until: time.Now().Add(ttl)}
-			unregistered = c.waitBeat(ctx,
-				c.untilNextBeat(ttl), before)
+			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
 			c.logger.Warn("node unknown to the servers, registering again", "error", err)
@@ -201,8 +200,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 		Unsure:    c.inDoubt,
 	}
 	req.Region = c.config.Region
-	resp, err := rpc.Call(ctx, c.servers,
-		structs.NodeRegister, req)
+	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
 	if err != nil {
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
 		return 0, err
@@ -229,8 +227,7 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 	}
 	req.Inventory = c.reportInventory(ctx)
 	req.Region = c.config.Region
-	resp, err := rpc.Call(ctx, c.servers,
-		structs.NodeHeartbeat, req)
+	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
 	if err != nil {
 		return 0, err
 	}

@@ -93,8 +93,7 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		Unsure:   full,
 	}
 	req.Region = c.config.Region
-	_, err = rpc.Call(ctx, c.servers,
-		structs.NodeUpdateCSI, req)
+	_, err = rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req)
 	switch {
 	case err == nil:
 		c.ackedInstances = now

@@ -169,8 +169,7 @@ func call[Req, Resp any](
 	c.options.Metrics(rpc, code, took)
 	c.options.Logger.Trace("csi call", "rpc", rpc, "code", code, "took", took)
 	if err != nil {
-		return nil, c.classify(rpc, err,
-			to.Addr == nil, secretsOf(req))
+		return nil, c.classify(rpc, err, to.Addr == nil, secretsOf(req))
 	}
 	return resp, nil
 }

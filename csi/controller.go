@@ -102,8 +102,7 @@ func (c *Client) topologyRequirement(
 // DeleteVolume deletes a volume. A volume that does not exist is no error.
 func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteRequest) error {
 	const rpc = "DeleteVolume"
-	err := c.checkRequest(rpc,
-		notEmpty("volume_id", req.ExternalID))
+	err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID))
 	if err != nil {
 		return err
 	}

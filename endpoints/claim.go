@@ -38,8 +38,7 @@ func (c claims) claim(
 	}
 	tx := c.store.Read()
 	for _, c := range own {
-		row := state.Claim(
-			tx, c.Namespace, c.VolumeID, c.AllocID)
+		row := state.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 		if row == nil {
 			return 0, structs.Conflictf(
 				"the claim of allocation %s on volume %q was released at once",
@@ -122,8 +121,7 @@ func (c claims) unpublish(
 			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
 	}
 	for _, k := range req.Claims {
-		row := state.Claim(
-			tx, k.Namespace, k.VolumeID, k.AllocID)
+		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
 			return 0, structs.Deniedf(
 				"the claim of allocation %s on volume %q is another node's",
@@ -186,8 +184,7 @@ func claimWithRows(
 	req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
-	claim := state.Claim(
-		tx, ns, req.VolumeID, req.AllocID)
+	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
 	if claim == nil {
 		return nil, structs.NotFoundf("allocation %s has no claim on volume %q",
 			req.AllocID, req.VolumeID)
@@ -208,8 +205,7 @@ func claimWithRows(
 	if claim.State != structs.ClaimGranted || resp.Volume == nil {
 		return resp, nil
 	}
-	resp.Attachment = state.Attachment(
-		tx, ns, req.VolumeID, claim.NodeID)
+	resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID)
 	if resp.Attachment != nil {
 		resp.Index = max(resp.Index, resp.Attachment.ModifyIndex)
 		resp.Ready = resp.Attachment.State == structs.AttachmentAttached

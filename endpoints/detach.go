@@ -41,8 +41,7 @@ func (c claims) detach(
 	}
 	tx := c.store.Read()
 	volume := state.Volume(tx, d.ns, req.VolumeID)
-	attachment := state.Attachment(
-		tx, d.ns, req.VolumeID, req.NodeID)
+	attachment := state.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
 	if volume == nil && attachment == nil {
 		return 0, noVolume(d.ns, req.VolumeID)
 	}
@@ -263,8 +262,7 @@ func lastFailure(a *structs.CSIAttachment) string {
 func nodeNamed(tx *state.ReadTx, id string) string {
 	n := state.Node(tx, id)
 	if n != nil && n.Name != "" {
-		return fmt.Sprintf("Node %s (%s)",
-			n.Name, structs.ShortID(id))
+		return fmt.Sprintf("Node %s (%s)", n.Name, structs.ShortID(id))
 	}
 	return "Node " + id
 }

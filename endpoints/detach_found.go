@@ -91,7 +91,6 @@ func (d detachment) checkUnused(
 			volume,
 			state.DetachCommand(d.ns, volume, nodeID))
 	}
-	_, err := d.checkUnmounted(
-		ctx, nodeID, errors.New("it has no claim"))
+	_, err := d.checkUnmounted(ctx, nodeID, errors.New("it has no claim"))
 	return err
 }

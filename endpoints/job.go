@@ -118,8 +118,7 @@ func (j jobs) deregister(
 	req *structs.JobDeregisterRequest,
 	resp *structs.JobDeregisterResponse,
 ) (uint64, error) {
-	job, err := findJob(
-		j.store.Read(), req.RequestNamespace(), req.JobID)
+	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -136,8 +135,7 @@ func (j jobs) evaluate(
 	req *structs.JobEvaluateRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	job, err := findJob(
-		j.store.Read(), req.RequestNamespace(), req.JobID)
+	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -170,8 +168,7 @@ func (j jobs) get(
 	req *structs.JobGetRequest,
 	resp *structs.JobGetResponse,
 ) (err error) {
-	resp.Job, err = findJob(
-		tx, req.RequestNamespace(), req.JobID)
+	resp.Job, err = findJob(tx, req.RequestNamespace(), req.JobID)
 	return err
 }
 
@@ -238,8 +235,7 @@ func (j jobs) summary(
 	req *structs.JobGetRequest,
 	resp *structs.JobSummaryResponse,
 ) error {
-	job, err := findJob(
-		tx, req.RequestNamespace(), req.JobID)
+	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return err
 	}

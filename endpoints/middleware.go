@@ -109,8 +109,7 @@ func measureServed(method string, start time.Time, err error) {
 		{Name: "method", Value: method},
 		{Name: "error", Value: kind},
 	}
-	metrics.MeasureSinceWithLabels(
-		[]string{"rpc", "served"}, start, labels)
+	metrics.MeasureSinceWithLabels([]string{"rpc", "served"}, start, labels)
 }
 
 // noLeader is the error of a request that has waited for a leader and found none.
@@ -181,8 +180,7 @@ func read[Req, Resp any](
 			Method: m.Name,
 			Body:   req,
 		}
-		resp, index, err := query.Watch(
-			ctx, e.queries, asked, run)
+		resp, index, err := query.Watch(ctx, e.queries, asked, run)
 		if err != nil {
 			return nil, err
 		}

@@ -260,8 +260,7 @@ func withKnownTasks(
 	a *structs.Allocation,
 	u *structs.AllocClientUpdate,
 ) *structs.AllocClientUpdate {
-	job := state.JobVersion(
-		tx, a.Namespace, a.JobID, a.JobVersion)
+	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return u
 	}

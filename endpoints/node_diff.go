@@ -26,16 +26,14 @@ const reported = structs.IgnoreServersPart | structs.IgnoreDriverTimes
 func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool {
 	seen := map[structs.CSIInstanceKey]bool{}
 	for _, i := range r.Upserts {
-		row := state.Instance(
-			tx, i.PluginID, i.Kind, r.NodeID)
+		row := state.Instance(tx, i.PluginID, i.Kind, r.NodeID)
 		if row == nil || !state.SameInstance(row, i) {
 			return false
 		}
 		seen[i.Key()] = true
 	}
 	for _, k := range r.Removes {
-		row := state.Instance(
-			tx, k.PluginID, k.Kind, r.NodeID)
+		row := state.Instance(tx, k.PluginID, k.Kind, r.NodeID)
 		if row != nil {
 			return false
 		}

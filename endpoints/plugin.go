@@ -45,15 +45,13 @@ func (p plugins) getPage(
 			NodeID: begin[1],
 		}
 	}
-	plugin, next := state.PluginPage(
-		tx, req.ID, first, int(req.PerPage))
+	plugin, next := state.PluginPage(tx, req.ID, first, int(req.PerPage))
 	if plugin == nil {
 		return noPlugin(req.ID)
 	}
 	resp.Plugin = plugin
 	if next != nil {
-		resp.NextToken = query.Token(
-			string(next.Kind), next.NodeID)
+		resp.NextToken = query.Token(string(next.Kind), next.NodeID)
 	}
 	return nil
 }

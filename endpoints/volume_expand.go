@@ -15,8 +15,7 @@ func (c claims) nodeExpanded(
 	_ *structs.Empty,
 ) (uint64, error) {
 	plugin := ""
-	v := state.Volume(
-		c.store.Read(), req.RequestNamespace(), req.VolumeID)
+	v := state.Volume(c.store.Read(), req.RequestNamespace(), req.VolumeID)
 	if v != nil {
 		plugin = v.PluginID
 	}

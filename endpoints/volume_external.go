@@ -159,8 +159,7 @@ func (l *externalList) fillPage(ctx context.Context) error {
 	}
 	if len(l.places) > 0 {
 		next := l.places[0]
-		l.resp.NextToken = query.Token(
-			next.key, next.token)
+		l.resp.NextToken = query.Token(next.key, next.token)
 		l.resp.QueryMeta.NextToken = l.resp.NextToken
 	}
 	failed := len(l.resp.Warnings)

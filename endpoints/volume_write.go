@@ -179,8 +179,7 @@ func (w volumeWrites) recordAndAwait(
 		) (bool, error) {
 			return isSettled(tx, row, v)
 		}
-		row, err := w.awaitRow(
-			ctx, v.Namespace, v.ID, done)
+		row, err := w.awaitRow(ctx, v.Namespace, v.ID, done)
 		if err != nil {
 			faults = append(faults, err)
 			continue

@@ -97,8 +97,7 @@ func (l *Listener) Run(ctx context.Context) {
 func (l *Listener) dispatch(ctx context.Context, conn net.Conn) {
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	var first [1]byte
-	_ = conn.SetReadDeadline(
-		time.Now().Add(firstByteTimeout))
+	_ = conn.SetReadDeadline(time.Now().Add(firstByteTimeout))
 	_, err := io.ReadFull(conn, first[:])
 	_ = conn.SetReadDeadline(time.Time{})
 	unhook()

@@ -156,8 +156,7 @@ func (m *messages) need(from, n int) ([]byte, error) {
 
 // drop drops the bytes of the next value before from, as far as they have arrived.
 func (m *messages) drop(from int) {
-	n := min(from-m.dropped,
-		len(m.buf)-m.at)
+	n := min(from-m.dropped, len(m.buf)-m.at)
 	m.at += n
 	m.dropped += n
 }

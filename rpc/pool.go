@@ -134,8 +134,7 @@ func (p *Pool) dial(addr string, d *dial) {
 			transportFault{netfault.Plain(err)})
 		return
 	}
-	mux, err := yamux.Client(&frames{Conn: conn},
-		muxConfig(p.logger))
+	mux, err := yamux.Client(&frames{Conn: conn}, muxConfig(p.logger))
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}

@@ -96,8 +96,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 			return err
 		}
 	}
-	done, err := s.enter(ctx, method,
-		waits(e, req), nil)
+	done, err := s.enter(ctx, method, waits(e, req), nil)
 	if err != nil {
 		return err
 	}
@@ -200,8 +199,7 @@ func (s *Server) answer(ctx context.Context, q *inbound, st *requestStream) erro
 func (s *Server) decodeRequest(q *inbound, req *request) error {
 	err := codec.Decode(q.payload, req.body)
 	if err != nil {
-		return badPayload(q.Name,
-			fmt.Errorf("it does not decode: %w", err))
+		return badPayload(q.Name, fmt.Errorf("it does not decode: %w", err))
 	}
 	return s.shed(q.Endpoint, req.body)
 }
@@ -227,15 +225,13 @@ func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStre
 	case waiting || req.Inline == nil ||
 		!req.Inline(req.body):
 		st.requests.Go(func() {
-			s.send(st.out, req.Name,
-				s.perform(ctx, req, done))
+			s.send(st.out, req.Name, s.perform(ctx, req, done))
 		})
 	case req.Sheddable: // a read from memory: its answer waits for those of the requests that came with it
 		st.out.keep(s.perform(ctx, req, done))
 	default: // it may go through the log
 		st.out.flush()
-		s.send(st.out, req.Name,
-			s.perform(ctx, req, done))
+		s.send(st.out, req.Name, s.perform(ctx, req, done))
 	}
 	return nil
 }
@@ -251,8 +247,7 @@ func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer
 	if req.ServeRemote != nil {
 		serve = req.ServeRemote
 	}
-	answer, err := s.serve(ctx, req.Endpoint,
-		serve, req.body)
+	answer, err := s.serve(ctx, req.Endpoint, serve, req.body)
 	return s.message(req.Endpoint, req.seq, answer, err)
 }
 
@@ -308,17 +303,14 @@ func badPayload(method string, err error) error {
 
 // drainConn reads for a while and drops the bytes: a caller that is still writing would not read the answer.
 func (s *Server) drainConn(conn net.Conn) {
-	_ = conn.SetReadDeadline(
-		time.Now().Add(rejectTime))
-	_, _ = io.CopyN(io.Discard, conn,
-		16*s.limits.Message)
+	_ = conn.SetReadDeadline(time.Now().Add(rejectTime))
+	_, _ = io.CopyN(io.Discard, conn, 16*s.limits.Message)
 }
 
 // rejectStream rejects the first request of a stream beyond the limit.
 func (s *Server) rejectStream(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(
-		time.Now().Add(rejectTime))
+	_ = conn.SetDeadline(time.Now().Add(rejectTime))
 	in := newMessages(conn, s.limits.Message)
 	in.budget = s.bytes
 	defer in.free()
@@ -327,8 +319,7 @@ func (s *Server) rejectStream(conn net.Conn) {
 		return
 	}
 	err := s.reject(q.Name, "connection")
-	s.send(newWriter(conn), q.Name,
-		s.message(q.Endpoint, q.seq, nil, err))
+	s.send(newWriter(conn), q.Name, s.message(q.Endpoint, q.seq, nil, err))
 }
 
 // rejectTime is the longest that the server reads a stream that it rejects.

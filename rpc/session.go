@@ -172,8 +172,7 @@ func SessionFrom(ctx context.Context) *Session {
 
 // ServeMux serves calls of the other end over a new yamux session on conn until it ends.
 func (s *Server) ServeMux(conn net.Conn) {
-	mux, err := yamux.Server(&frames{Conn: conn},
-		muxConfig(s.logger))
+	mux, err := yamux.Server(&frames{Conn: conn}, muxConfig(s.logger))
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}

@@ -58,8 +58,7 @@ func (st *stream) WriteRequest(head *stdrpc.Request, req any) (err error) {
 	defer payload.release()
 	payload.b, err = codec.Append(payload.b, req)
 	if err == nil {
-		err = st.MsgpackCodec.WriteRequest(head,
-			msgpack.Raw(payload.b))
+		err = st.MsgpackCodec.WriteRequest(head, msgpack.Raw(payload.b))
 	}
 	if err != nil {
 		return structs.Internalf("calling %s: %w", head.ServiceMethod, err)

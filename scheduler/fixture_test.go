@@ -307,8 +307,7 @@ func (w *fixture) allocs(job string) []*structs.Allocation {
 		}
 	}
 	slices.SortFunc(out, func(a, b *structs.Allocation) int {
-		return strings.Compare(a.Name+a.NodeID,
-			b.Name+b.NodeID)
+		return strings.Compare(a.Name+a.NodeID, b.Name+b.NodeID)
 	})
 	return out
 }

@@ -181,26 +181,24 @@ const mostAllocs = 5000
 // BenchmarkRPCClaimWrite is 64 clients that claim volumes, each by its only writer, and then release them,
 // and so on.
 func BenchmarkRPCClaimWrite(b *testing.B) {
-	bySize(b, "V", volumes, 64, func(b *testing.B, v int) *benchServer {
-		return startBench(b, 1000, v,
-			min(v, mostAllocs))
-	},
-		func(c *stdrpc.Client, i, v int) error {
-			allocs := min(v, mostAllocs)
-			return claim(c, benchshape.VolumeID(i%allocs), i%allocs, structs.ClaimWrite, i/allocs%2 == 1)
-		})
+	fill := func(b *testing.B, v int) *benchServer {
+		return startBench(b, 1000, v, min(v, mostAllocs))
+	}
+	bySize(b, "V", volumes, 64, fill, func(c *stdrpc.Client, i, v int) error {
+		allocs := min(v, mostAllocs)
+		return claim(c, benchshape.VolumeID(i%allocs), i%allocs, structs.ClaimWrite, i/allocs%2 == 1)
+	})
 }
 
 // BenchmarkRPCClaimRead is 16 clients that claim one volume for many readers, and then release it for all of
 // them.
 func BenchmarkRPCClaimRead(b *testing.B) {
-	bySize(b, "R", []int{100, 1000, 5000}, 16, func(b *testing.B, r int) *benchServer {
-		return startBench(b,
-			1000, 100, r)
-	},
-		func(c *stdrpc.Client, i, r int) error {
-			return claim(c, benchshape.SharedVolume, i%r, structs.ClaimRead, i/r%2 == 1)
-		})
+	fill := func(b *testing.B, r int) *benchServer {
+		return startBench(b, 1000, 100, r)
+	}
+	bySize(b, "R", []int{100, 1000, 5000}, 16, fill, func(c *stdrpc.Client, i, r int) error {
+		return claim(c, benchshape.SharedVolume, i%r, structs.ClaimRead, i/r%2 == 1)
+	})
 }
 
 // claim claims a volume for an allocation, or releases it, as one of 1,000 nodes.
@@ -225,6 +223,10 @@ func benchFleet(b *testing.B, n int) *benchServer {
 	return startBench(b, n, 100, 1)
 }
 
+func benchVolumes(b *testing.B, v int) *benchServer {
+	return startBench(b, 1000, v, 1)
+}
+
 // BenchmarkRPCNodeRegister is 64 clients with changed fingerprints.
 func BenchmarkRPCNodeRegister(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
@@ -236,8 +238,7 @@ func BenchmarkRPCNodeRegister(b *testing.B) {
 func BenchmarkRPCNodeUpdate(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
 		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{
-			NodeID: benchshape.UUID("node",
-				i%n),
+			NodeID:   benchshape.UUID("node", i%n),
 			SecretID: benchshape.UUID("secret", i%n),
 			Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i%n, i+1)},
 		}, &indexOnly{})
@@ -258,23 +259,17 @@ func BenchmarkRPCHeartbeat(b *testing.B) {
 
 // BenchmarkRPCVolumeList lists all volumes at once.
 func BenchmarkRPCVolumeList(b *testing.B) {
-	bySize(b, "V", volumes, 1, func(b *testing.B, v int) *benchServer {
-		return startBench(b, 1000, v, 1)
-	},
-		func(c *stdrpc.Client, _, _ int) error {
-			return c.Call(structs.CSIVolumeList.Name, &structs.CSIVolumeListRequest{}, &indexOnly{})
-		})
+	bySize(b, "V", volumes, 1, benchVolumes, func(c *stdrpc.Client, _, _ int) error {
+		return c.Call(structs.CSIVolumeList.Name, &structs.CSIVolumeListRequest{}, &indexOnly{})
+	})
 }
 
 // BenchmarkRPCVolumeRegister is 16 clients that change volumes, which are recorded one after the other.
 func BenchmarkRPCVolumeRegister(b *testing.B) {
-	bySize(b, "V", volumes, 16, func(b *testing.B, v int) *benchServer {
-		return startBench(b, 1000, v, 1)
-	},
-		func(c *stdrpc.Client, i, n int) error {
-			v := benchshape.Volume(benchshape.VolumeID(i%n), i%n)
-			v.Context["rev"] = fmt.Sprint(i)
-			return c.Call(structs.CSIVolumeRegister.Name,
-				&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}, &indexOnly{})
-		})
+	bySize(b, "V", volumes, 16, benchVolumes, func(c *stdrpc.Client, i, n int) error {
+		v := benchshape.Volume(benchshape.VolumeID(i%n), i%n)
+		v.Context["rev"] = fmt.Sprint(i)
+		req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
+		return c.Call(structs.CSIVolumeRegister.Name, req, &indexOnly{})
+	})
 }

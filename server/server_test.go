@@ -391,8 +391,7 @@ func TestNew_LeavesNothingOpenWhenItFails(t *testing.T) {
 		"no RPC address for others":       func(_ *testing.T, c *Config) { c.RPCBind = "0.0.0.0:0" },
 		"the RPC address is none":         func(_ *testing.T, c *Config) { c.RPCAdvertise = "nowhere" },
 		"the gossip's address is none":    func(_ *testing.T, c *Config) { c.SerfAdvertise = "127.0.0.1" },
-		"tags that are too long": func(_ *testing.T,
-			c *Config) {
+		"tags that are too long": func(_ *testing.T, c *Config) {
 			c.HTTPAdvertise = strings.Repeat("x", 1000)
 		},
 		"the data directory cannot be made": func(_ *testing.T, c *Config) { c.DataDir = "/dev/null/data" },

@@ -25,8 +25,7 @@ func Check(tx *ReadTx) []string {
 	c.evals()
 	c.jobs()
 	if c.more > 0 {
-		c.faults = append(c.faults,
-			fmt.Sprintf("and %d more", c.more))
+		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
 	return c.faults
 }

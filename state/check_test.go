@@ -14,8 +14,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		return Claim(tx.ReadTx, "default", "v", alloc).Copy()
 	}
 	attachmentRow := func(tx *WriteTx) *structs.CSIAttachment {
-		return Attachment(tx.ReadTx, "default", "v",
-			"n1").Copy()
+		return Attachment(tx.ReadTx, "default", "v", "n1").Copy()
 	}
 	for says, violate := range map[string]func(*WriteTx){
 		"granted although it conflicts with that of a1": func(tx *WriteTx) {

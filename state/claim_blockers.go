@@ -13,8 +13,7 @@ import (
 // prevent it.
 func volumeBlock(tx Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
-	return cmp.Or(blockOf(v, p),
-		expandsOffline(tx, v, p))
+	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
 }
 
 // blockOf is volumeBlock with the row of the volume's plugin, nil if there is none.

@@ -371,10 +371,9 @@ func TestClaimCounts_PerClass(t *testing.T) {
 		_ = s.Write(1, func(tx *WriteTx) error {
 			for range rapid.IntRange(0, 40).Draw(r, "changes") {
 				c := &structs.CSIClaim{
-					Namespace: "default",
-					VolumeID:  one(r, "v", "w"),
-					AllocID: one(r, "1", "2", "3",
-						"4", "5"),
+					Namespace:      "default",
+					VolumeID:       one(r, "v", "w"),
+					AllocID:        one(r, "1", "2", "3", "4", "5"),
 					State:          one(r, waiting, granted),
 					AccessMode:     structs.CSIAccessMode(one(r, "multi-node-reader-only", "single-node-writer", "another")),
 					AttachmentMode: structs.CSIFileSystem,

@@ -256,8 +256,7 @@ func TestAllocStop_RemovesWaitingClaimsAndKeepsGranted(t *testing.T) {
 		"stopped by the scheduler": func(w *fixture, alloc string) { w.stop(alloc, "") },
 		"lost":                     func(w *fixture, alloc string) { w.stop(alloc, structs.AllocLost) },
 		"ended on its node": func(w *fixture, alloc string) {
-			w.client("n"+alloc[1:], alloc,
-				structs.AllocFailed)
+			w.client("n"+alloc[1:], alloc, structs.AllocFailed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

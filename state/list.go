@@ -96,8 +96,7 @@ func AllocsByJobFrom(
 		if len(at.From) > 0 {
 			own.From = append([]string{ns, job, state}, at.From...)
 		}
-		return allocsByJob.RangeFunc(tx,
-			mvcc.KeyOf(ns, job, state), own)
+		return allocsByJob.RangeFunc(tx, mvcc.KeyOf(ns, job, state), own)
 	}
 	both := func() []func() *structs.Allocation {
 		return []func() *structs.Allocation{

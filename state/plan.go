@@ -233,8 +233,7 @@ func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation
 	a.EvalID = cmp.Or(a.EvalID, e.ID)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
-	a.NodeName = cmp.Or(a.NodeName,
-		Node(tx, a.NodeID).Name)
+	a.NodeName = cmp.Or(a.NodeName, Node(tx, a.NodeID).Name)
 	a.AllocModifyIndex = tx.Index
 	a.CreateTime = now
 	a.ModifyTime = now

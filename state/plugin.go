@@ -121,8 +121,7 @@ func PluginPage(
 	stub := AllocStubs(tx)
 	seen := map[string]bool{}
 	if begin != nil {
-		rows = instances.Seek(tx, id,
-			string(begin.Kind), begin.NodeID)
+		rows = instances.Seek(tx, id, string(begin.Kind), begin.NodeID)
 	}
 	for i := rows.Next(); i != nil && i.PluginID == id; i = rows.Next() {
 		if len(d.Controllers)+len(d.Nodes) == limit {
@@ -345,8 +344,7 @@ func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 
 func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 	instances.Delete(tx, i)
-	recountHalf(tx, i.PluginID, i.Kind,
-		tallyInstance(i), tally{})
+	recountHalf(tx, i.PluginID, i.Kind, tallyInstance(i), tally{})
 	dropUnusedPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
 }

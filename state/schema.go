@@ -61,8 +61,7 @@ var (
 
 	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
 	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) Key {
-		return mvcc.KeyOf(v.PluginID, v.ExternalID,
-			v.Namespace, v.ID)
+		return mvcc.KeyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
 	})
 
 	// Volumes that need a call of the leader: a creation, a deletion or an expansion.
@@ -77,8 +76,7 @@ var (
 	}).OnPut(internClaim)
 
 	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) Key {
-		return mvcc.KeyOf(c.NodeID, c.AllocID,
-			c.Namespace, c.VolumeID)
+		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
 	// The claim queue of a volume, class by class (see claim_queue.go). It omits most granted claims. It has
@@ -160,8 +158,7 @@ var (
 	})
 
 	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) Key {
-		return mvcc.KeyOf(j.Namespace, j.ID,
-			mvcc.Ordered(j.Version))
+		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
 	}).Require(wholeGroups)
 )
 
@@ -176,8 +173,7 @@ var (
 	})
 
 	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) Key {
-		return mvcc.KeyOf(a.NodeID,
-			liveOrDone(a.Terminal()), a.ID)
+		return mvcc.KeyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
 	})
 
 	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) Key {

@@ -46,8 +46,7 @@ func (k ClaimClass) Conflicts(o ClaimClass) bool {
 
 // String returns the three modes for use in errors.
 func (k ClaimClass) String() string {
-	return fmt.Sprintf("%q, %q, %q",
-		k.Mode, k.AccessMode, k.AttachmentMode)
+	return fmt.Sprintf("%q, %q, %q", k.Mode, k.AccessMode, k.AttachmentMode)
 }
 
 // Claim returns the claim that an allocation of a group makes for one of its volumes.

@@ -244,8 +244,7 @@ func (f *flight) answered(err error) {
 	p.open--
 	if after := structs.RetryAfter(err); p.o.honour && after > 0 {
 		after += rand.N(after) // berth's clients vary their delay, too
-		heap.Push(&p.again,
-			due{d.n, d.first, time.Now().Add(after)})
+		heap.Push(&p.again, due{d.n, d.first, time.Now().Add(after)})
 	}
 	p.mu.Unlock()
 	select {

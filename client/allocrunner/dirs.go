@@ -41,8 +41,7 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 		shared:                        {0o755, false},
 		filepath.Join(shared, "data"): {0o777, false},
 		filepath.Join(shared, "logs"): {0o755, false},
-		filepath.Join(shared,
-			"tmp"): {0o777 | os.ModeSticky, false},
+		filepath.Join(shared, "tmp"):  {0o777 | os.ModeSticky, false},
 	}
 	for _, t := range g.Tasks {
 		dir := filepath.Join(root, t.Name)
@@ -73,8 +72,7 @@ func makeDir(dir string, mode dirMode) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(dir,
-		unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.ENOTDIR) {
 		return structs.Preconditionf("%s is not a directory any more: a task put something else in its place", dir)

@@ -53,8 +53,7 @@ func taskVariables(
 			own["META_"+envName(strings.ToUpper(k))] = v
 		}
 	}
-	env = make(map[string]string,
-		len(envPrefixes)*len(own)+len(t.Env))
+	env = make(map[string]string, len(envPrefixes)*len(own)+len(t.Env))
 	for _, p := range envPrefixes {
 		for k, v := range own {
 			env[p+k] = v

@@ -86,8 +86,7 @@ func (s *hookSequence) down(ctx context.Context) error {
 			err = s.save(s.begun)
 		}
 		if err != nil {
-			errs = append(errs,
-				fmt.Errorf("hook %s: %w", h.name, err))
+			errs = append(errs, fmt.Errorf("hook %s: %w", h.name, err))
 		}
 	}
 	if len(errs) == 0 && len(s.begun) > 0 {

@@ -60,8 +60,7 @@ func Saved(db *store.DB) ([]*structs.Allocation, error) {
 
 // deleteRecords deletes the records of an allocation's tasks, and then its own.
 func deleteRecords(db *store.DB, alloc *structs.Allocation) error {
-	tasks, err := taskTable.All(db,
-		store.Key(alloc.ID, ""))
+	tasks, err := taskTable.All(db, store.Key(alloc.ID, ""))
 	for _, t := range tasks {
 		err = errors.Join(err, taskTable.Delete(db, t.Key))
 	}

@@ -127,8 +127,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		up := func(ctx context.Context) error {
 			return h.Up(ctx, r.env)
 		}
-		r.hooks.list = append(r.hooks.list,
-			boundHook{h.Name(), up, h.Down})
+		r.hooks.list = append(r.hooks.list, boundHook{h.Name(), up, h.Down})
 	}
 	for _, spec := range group.Tasks {
 		r.tasks = append(r.tasks, newTask(r, spec))

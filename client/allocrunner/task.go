@@ -66,8 +66,7 @@ func newTask(r *Runner, spec *structs.Task) *task {
 		up := func(ctx context.Context) error {
 			return h.Up(ctx, t.env)
 		}
-		t.hooks.list = append(t.hooks.list,
-			boundHook{h.Name(), up, h.Down})
+		t.hooks.list = append(t.hooks.list, boundHook{h.Name(), up, h.Down})
 	}
 	return t
 }
@@ -111,8 +110,7 @@ func (t *task) saveRecord(edit func(*taskRecord)) error {
 	defer t.mu.Unlock()
 	rec := t.rec
 	edit(&rec)
-	err := taskTable.Put(t.r.deps.DB,
-		t.key(), &rec)
+	err := taskTable.Put(t.r.deps.DB, t.key(), &rec)
 	if err != nil {
 		return err
 	}
@@ -133,8 +131,7 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 		appendEvent(rec.State, e)
 	}
 	t.rec = rec
-	err := taskTable.Put(t.r.deps.DB,
-		t.key(), &rec)
+	err := taskTable.Put(t.r.deps.DB, t.key(), &rec)
 	t.mu.Unlock()
 	if err != nil {
 		t.logger.Error("failed to record the task's state", "error", err)

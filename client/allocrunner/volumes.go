@@ -44,9 +44,8 @@ func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 				alias, errReadOnly)
 		}
 		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
-			HostPath: v.HostPath,
-			TaskPath: path.Join("/",
-				vars.expand(m.Destination)),
+			HostPath:    v.HostPath,
+			TaskPath:    path.Join("/", vars.expand(m.Destination)),
 			ReadOnly:    v.ReadOnly || m.ReadOnly,
 			Propagation: vars.expand(m.PropagationMode),
 			Device:      v.Device,

@@ -178,8 +178,7 @@ func (s *supervisor) makeSocketDir() error {
 		return conn.Close()
 	case errors.Is(err, syscall.ECONNREFUSED) ||
 		errors.Is(err, fs.ErrNotExist):
-		return errors.Join(s.deregister(),
-			mounts.Remove(s.socket()))
+		return errors.Join(s.deregister(), mounts.Remove(s.socket()))
 	}
 	return nil // the process may run and be busy
 }
@@ -221,8 +220,7 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 // Down undoes Up, except for the plugin's own directory.
 func (s *supervisor) Down(context.Context) error {
 	s.Stopped()
-	return errors.Join(s.deregister(),
-		mounts.RemoveFiles(s.socketDir))
+	return errors.Join(s.deregister(), mounts.RemoveFiles(s.socketDir))
 }
 
 // Started implements hook.Started: it begins to watch the process.

@@ -455,8 +455,7 @@ func (h *volumes) releaseClaims(ctx context.Context, keys []csimanager.VolumeKey
 	}
 	var errs []error
 	for _, k := range keys {
-		errs = append(errs,
-			h.Volumes.Forget(k, h.alloc.ID))
+		errs = append(errs, h.Volumes.Forget(k, h.alloc.ID))
 	}
 	return errors.Join(errs...)
 }

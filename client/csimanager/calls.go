@@ -198,8 +198,7 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 	if !succeeded {
 		return callTable.Delete(m.cfg.DB, rec.key())
 	}
-	same := store.Key(rec.PluginID, rec.Volume,
-		rec.RPC, rec.Where, "")
+	same := store.Key(rec.PluginID, rec.Volume, rec.RPC, rec.Where, "")
 	records, err := callTable.All(m.cfg.DB, same)
 	if err != nil {
 		return err
@@ -218,8 +217,7 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 
 // lateCalls returns the calls for a volume that may still be carried out. It drops the records of others.
 func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
-	records, err := callTable.All(m.cfg.DB,
-		store.Key(pluginID, volume, ""))
+	records, err := callTable.All(m.cfg.DB, store.Key(pluginID, volume, ""))
 	if err != nil {
 		return nil, err
 	}

@@ -264,8 +264,7 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 	defer m.mu.Unlock()
 	var names []string
 	for k := range m.pending {
-		names = append(names,
-			fmt.Sprintf("%s (%s)", k.ID, k.Kind))
+		names = append(names, fmt.Sprintf("%s (%s)", k.ID, k.Kind))
 	}
 	if len(names) == 0 {
 		return nil

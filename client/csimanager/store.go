@@ -94,23 +94,19 @@ func (p *publishRecord) mayBePublished() bool { return p.State != claimed && p.S
 type volumeStore struct{ db *store.DB }
 
 func (vs volumeStore) getStage(v VolumeKey) (*stageRecord, error) {
-	return stageTable.Get(vs.db,
-		store.Key(v.Namespace, v.ID))
+	return stageTable.Get(vs.db, store.Key(v.Namespace, v.ID))
 }
 
 func (vs volumeStore) putStage(s *stageRecord) error {
-	return stageTable.Put(vs.db,
-		store.Key(s.Namespace, s.VolumeID), s)
+	return stageTable.Put(vs.db, store.Key(s.Namespace, s.VolumeID), s)
 }
 
 func (vs volumeStore) deleteStage(v VolumeKey) error {
-	return stageTable.Delete(vs.db,
-		store.Key(v.Namespace, v.ID))
+	return stageTable.Delete(vs.db, store.Key(v.Namespace, v.ID))
 }
 
 func (vs volumeStore) getPublish(v VolumeKey, allocID string) (*publishRecord, error) {
-	return publishTable.Get(vs.db,
-		store.Key(v.Namespace, v.ID, allocID))
+	return publishTable.Get(vs.db, store.Key(v.Namespace, v.ID, allocID))
 }
 
 func (vs volumeStore) putPublish(p *publishRecord) error {
@@ -119,8 +115,7 @@ func (vs volumeStore) putPublish(p *publishRecord) error {
 }
 
 func (vs volumeStore) deletePublish(v VolumeKey, allocID string) error {
-	return publishTable.Delete(vs.db,
-		store.Key(v.Namespace, v.ID, allocID))
+	return publishTable.Delete(vs.db, store.Key(v.Namespace, v.ID, allocID))
 }
 
 // usersOf returns the publish records for which a volume has to stay staged, except that of one allocation.

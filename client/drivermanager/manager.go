@@ -36,8 +36,7 @@ func DefaultConfig() Config {
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	return errors.Join(c.Exec.Validate(),
-		c.RawExec.Validate())
+	return errors.Join(c.Exec.Validate(), c.RawExec.Validate())
 }
 
 const (

@@ -160,8 +160,7 @@ func (f *Facts) kernel() {
 	if unix.Uname(&u) == nil {
 		f.setAttribute("kernel.version",
 			unix.ByteSliceToString(u.Release[:]))
-		f.setAttribute("kernel.arch",
-			unix.ByteSliceToString(u.Machine[:]))
+		f.setAttribute("kernel.arch", unix.ByteSliceToString(u.Machine[:]))
 	}
 	var st unix.Stat_t
 	if unix.Stat("/sys/fs/cgroup/cgroup.controllers", &st) == nil {

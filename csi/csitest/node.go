@@ -57,8 +57,7 @@ func (s node) NodeStageVolume(
 func (store *storage) onNode(id string) (*volume, error) {
 	v := store.volumes[id]
 	if v == nil && id != "" && !store.cfg.Controller {
-		return store.addVolume(id,
-			&spec.Volume{VolumeId: id}), nil
+		return store.addVolume(id, &spec.Volume{VolumeId: id}), nil
 	}
 	return store.findVolume(id)
 }
@@ -91,8 +90,7 @@ func (s node) NodePublishVolume(
 		}
 		source = store.cfg.HostPath(st)
 	}
-	err = store.bindMount(source,
-		req.GetTargetPath(), req.GetReadonly())
+	err = store.bindMount(source, req.GetTargetPath(), req.GetReadonly())
 	if err != nil {
 		return nil, err
 	}

@@ -53,8 +53,7 @@ func newStorage(cfg Config, dir string) *storage {
 func (p *Plugin) AddVolume(id string, size int64) {
 	p.storage.mu.Lock()
 	defer p.storage.mu.Unlock()
-	p.storage.addVolume(id,
-		&spec.Volume{VolumeId: id, CapacityBytes: size})
+	p.storage.addVolume(id, &spec.Volume{VolumeId: id, CapacityBytes: size})
 }
 
 // Volume returns the nodes to which a volume is attached, its staging paths and its target paths, each

@@ -111,8 +111,7 @@ func waitError(
 // countWake counts a query that runs again because something that it read has changed.
 func countWake(method string) {
 	labels := []metrics.Label{{Name: "method", Value: method}}
-	metrics.IncrCounterWithLabels(
-		[]string{"rpc", "woken"}, 1, labels)
+	metrics.IncrCounterWithLabels([]string{"rpc", "woken"}, 1, labels)
 }
 
 // Watch runs a query and, if the caller asked to wait (MinIndex above 0), waits until its answer is new.

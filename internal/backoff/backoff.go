@@ -45,8 +45,7 @@ func (b *Backoff) After(err error) time.Duration {
 	d := b.Next()
 	advised := structs.RetryAfter(err)
 	if advised > 0 {
-		d = max(d,
-			advised+rand.N(advised/2+1))
+		d = max(d, advised+rand.N(advised/2+1))
 	}
 	return d
 }

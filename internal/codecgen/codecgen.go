@@ -94,8 +94,7 @@ func exportedStruct(o types.Object) (*types.Named, bool) {
 // loadPackage reads the types of the package in a folder. It ignores the bodies of functions, and of other
 // packages it knows only time. A type that it does not know is invalid.
 func loadPackage(dir string) (*types.Package, error) {
-	paths, err := filepath.Glob(
-		filepath.Join(dir, "*.go"))
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +120,7 @@ func loadPackage(dir string) (*types.Package, error) {
 		Importer:         onlyTime{},
 		Error:            func(error) {},
 	}
-	pkg, _ := lenient.Check(files[0].Name.Name,
-		fset, files, nil)
+	pkg, _ := lenient.Check(files[0].Name.Name, fset, files, nil)
 	return pkg, nil
 }
 
@@ -130,8 +128,7 @@ func loadPackage(dir string) (*types.Package, error) {
 type onlyTime struct{}
 
 func (onlyTime) Import(path string) (*types.Package, error) {
-	pkg := types.NewPackage(path,
-		path[strings.LastIndex(path, "/")+1:])
+	pkg := types.NewPackage(path, path[strings.LastIndex(path, "/")+1:])
 	if path == "time" {
 		declareType(pkg, "Duration", types.Typ[types.Int64])
 		declareType(pkg, "Time", types.NewStruct(nil, nil))

@@ -50,8 +50,7 @@ func (g *generator) writeAppendField(f field) {
 		g.printf("if %s {\n", set)
 	}
 	name := msgp.AppendString(nil, f.wire)
-	g.printf("b = append(b, %s...)\n",
-		strconv.QuoteToASCII(string(name)))
+	g.printf("b = append(b, %s...)\n", strconv.QuoteToASCII(string(name)))
 	c := g.codecOf("v."+f.path, f.typ)
 	if c.fails {
 		g.printf("if b, err = %s; err != nil {\nreturn b, err\n}\n", c.appends)
@@ -118,6 +117,5 @@ func nonZero(f field) (string, error) {
 	case *types.Slice, *types.Map:
 		return "len(" + x + ") != 0", nil
 	}
-	return "", fmt.Errorf("%s: an empty %s is not known",
-		f.path, f.typ)
+	return "", fmt.Errorf("%s: an empty %s is not known", f.path, f.typ)
 }

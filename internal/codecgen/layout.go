@@ -95,15 +95,13 @@ func taggedField(v *types.Var, tag string) (field, bool) {
 		return f, false
 	}
 	tags := reflect.StructTag(tag)
-	text := cmp.Or(tags.Get("codec"),
-		tags.Get("json"))
+	text := cmp.Or(tags.Get("codec"), tags.Get("json"))
 	if text == "-" {
 		return f, false
 	}
 	name, options, _ := strings.Cut(text, ",")
 	f.wire = name
-	f.omitEmpty = slices.Contains(
-		strings.Split(options, ","), "omitempty")
+	f.omitEmpty = slices.Contains(strings.Split(options, ","), "omitempty")
 	return f, true
 }
 
@@ -117,8 +115,7 @@ func flatten(named *types.Named, path string) ([]field, error) {
 		all[i].path = path + all[i].path
 	}
 	for _, e := range embedded {
-		fields, err := flatten(e.typ.(*types.Named),
-			path+e.path+".")
+		fields, err := flatten(e.typ.(*types.Named), path+e.path+".")
 		if err != nil {
 			return nil, err
 		}

@@ -58,8 +58,7 @@ func manyOf(name string) codec {
 // codecOf returns how to handle a value of type t.
 func (g *generator) codecOf(value string, t types.Type) codec {
 	c, held := g.findCodec(t)
-	name := types.TypeString(held,
-		types.RelativeTo(g.pkg))
+	name := types.TypeString(held, types.RelativeTo(g.pkg))
 	c.appends = fmt.Sprintf(c.appends, value, name)
 	c.reads = fmt.Sprintf(c.reads, value, name)
 	return c

@@ -11,8 +11,7 @@ import (
 // The mode is 0600. A failed write leaves no temporary file.
 func WriteFile(path string, content []byte) error {
 	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp,
-		os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,7 @@ type decoder struct {
 }
 
 func (d *decoder) addFault(at hcl.Range, format string, args ...any) {
-	d.diags = append(d.diags,
-		Fault(at, format, args...))
+	d.diags = append(d.diags, Fault(at, format, args...))
 }
 
 // item is one argument or block of a body, in either syntax.
@@ -56,8 +55,7 @@ func (d *decoder) decodeBody(body hcl.Body, dst reflect.Value) {
 			d.addUnknown(s, it)
 			continue
 		}
-		d.decodeItem(f, it,
-			dst.FieldByIndex(f.index), seen[it.name])
+		d.decodeItem(f, it, dst.FieldByIndex(f.index), seen[it.name])
 		seen[it.name] = true
 	}
 	for _, f := range s.fields {

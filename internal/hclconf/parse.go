@@ -59,12 +59,10 @@ func Error(diags hcl.Diagnostics) error {
 	var lines []string
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			lines = append(lines,
-				structs.Cut(formatLine(d), maxLine))
+			lines = append(lines, structs.Cut(formatLine(d), maxLine))
 		}
 	}
-	return structs.Invalidf("%s",
-		structs.JoinFaults(slices.Compact(lines)))
+	return structs.Invalidf("%s", structs.JoinFaults(slices.Compact(lines)))
 }
 
 func formatLine(d *hcl.Diagnostic) string {

@@ -33,8 +33,7 @@ func (c *control) step(minAdmit int, s Sample) float64 {
 	if s.Delay <= gateDelay {
 		c.lateWindows = 0
 	}
-	c.moveLimit(minAdmit, s,
-		float64(s.Admitted)/seconds)
+	c.moveLimit(minAdmit, s, float64(s.Admitted)/seconds)
 	c.lastDelay = s.Delay
 	rate := float64(s.Seen) / seconds
 	if c.limit > 0 && rate > c.limit {
@@ -60,7 +59,6 @@ func (c *control) moveLimit(minAdmit int, s Sample, admitted float64) {
 			float64(minAdmit)/gateWindow.Seconds())
 	case c.limit > 0 &&
 		s.Delay >= c.lastDelay*9/10:
-		c.limit = max(c.least,
-			fall*min(c.limit, admitted))
+		c.limit = max(c.least, fall*min(c.limit, admitted))
 	}
 }

@@ -90,8 +90,7 @@ func (g *Gate) Admit() error {
 	}
 	g.rejected.Add(1)
 	interval := time.Duration(g.interval.Load())
-	return structs.Busy(g.pacer.retryAfter(0, interval),
-		Refused)
+	return structs.Busy(g.pacer.retryAfter(0, interval), Refused)
 }
 
 // Sample has the observations of a window.

@@ -130,8 +130,7 @@ func (r *Rotator) rotate() error {
 }
 
 func (r *Rotator) openFile() error {
-	f, err := r.out.openPart(r.n,
-		os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+	f, err := r.out.openPart(r.n, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}

@@ -171,8 +171,7 @@ func (b *Batch) writeOverlay() {
 	b.written++ // before the first change: Abort then frees the slots
 	txn := b.next.db.Txn(true)
 	writing := writings.Add(1)
-	b.changed = slices.Grow(b.changed,
-		len(b.overlay.entries))
+	b.changed = slices.Grow(b.changed, len(b.overlay.entries))
 	for i := range b.overlay.entries {
 		e := &b.overlay.entries[i]
 		if e.path.own {

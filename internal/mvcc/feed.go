@@ -98,8 +98,7 @@ func (s *Subscription) change(at pathKey) Change {
 		return t.path == at.path
 	})
 	c := Change{Topic: s.topics[i]}
-	copy(c.Key[:],
-		splitKey(at.key)[c.Topic.skip:])
+	copy(c.Key[:], splitKey(at.key)[c.Topic.skip:])
 	return c
 }
 

@@ -16,8 +16,7 @@ type pieceWriter struct{ w io.Writer }
 
 func (p pieceWriter) write(piece []byte) error {
 	var length [binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(length[:],
-		uint64(len(piece)))
+	n := binary.PutUvarint(length[:], uint64(len(piece)))
 	_, err := p.w.Write(length[:n])
 	if err != nil {
 		return err
@@ -54,8 +53,7 @@ func (p pieceReader) readInto(b []byte) ([]byte, error) {
 	b = b[:0]
 	for uint64(len(b)) < n {
 		have := len(b)
-		b = slices.Grow(b,
-			int(min(n-uint64(have), trustStep)))
+		b = slices.Grow(b, int(min(n-uint64(have), trustStep)))
 		b = b[:min(n, uint64(cap(b)))]
 		_, err := io.ReadFull(p.r, b[have:])
 		if err != nil {

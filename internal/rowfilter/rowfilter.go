@@ -131,8 +131,7 @@ func (f *Filter) measureExpression(e grammar.Expression, indexes, keys []string)
 	case *grammar.CollectionExpression:
 		name := e.NameBinding
 		indexes = append(slices.Clone(indexes), name.Index)
-		keys = append(slices.Clone(keys),
-			name.Index, name.Default)
+		keys = append(slices.Clone(keys), name.Index, name.Default)
 		f.measureExpression(e.Inner, indexes, keys)
 	case *grammar.MatchExpression:
 		size := patternOf(e)

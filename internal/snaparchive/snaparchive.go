@@ -179,8 +179,7 @@ func (r *reader) readEnd(zip io.Reader) error {
 	if !errors.Is(err, io.EOF) {
 		return structs.Invalidf("reading the end: %w", err)
 	}
-	n, err := io.Copy(io.Discard,
-		io.LimitReader(zip, smallSize+1))
+	n, err := io.Copy(io.Discard, io.LimitReader(zip, smallSize+1))
 	if err != nil {
 		return structs.Invalidf("reading the end: %w", unexpectedEOF(err))
 	}

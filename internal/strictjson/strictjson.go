@@ -62,8 +62,7 @@ type walker struct {
 
 // fault returns an error at a place in the source. Lines and columns count from 1.
 func (w *walker) fault(offset int64, path, format string, args ...any) error {
-	end := min(max(offset, 0),
-		int64(len(w.src)))
+	end := min(max(offset, 0), int64(len(w.src)))
 	before := w.src[:end]
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := len(before) - bytes.LastIndexByte(before, '\n')
@@ -84,8 +83,7 @@ func (w *walker) explain(err error) error {
 	case errors.As(err, &ours):
 		return err
 	case errors.As(err, &syntax):
-		return w.fault(syntax.Offset-1, "",
-			"not JSON: %v", err)
+		return w.fault(syntax.Offset-1, "", "not JSON: %v", err)
 	case errors.As(err, &typ):
 		return w.fault(typ.Offset, typ.Field,
 			"expected %s, found %s", kindName(typ.Type.Kind()), typ.Value)
@@ -122,8 +120,7 @@ func opaque(typ reflect.Type) bool {
 
 // nextOffset returns the offset of the next token.
 func (w *walker) nextOffset() int64 {
-	at := min(w.dec.InputOffset(),
-		int64(len(w.src)))
+	at := min(w.dec.InputOffset(), int64(len(w.src)))
 	rest := w.src[at:]
 	next := bytes.TrimLeft(rest, " \t\r\n,:")
 	return at + int64(len(rest)-len(next))
@@ -294,8 +291,7 @@ func isEmpty(raw json.RawMessage) bool {
 
 // isKey reports whether the string just read is an object's key: a colon follows.
 func isKey(dec *json.Decoder, raw []byte) bool {
-	rest := bytes.TrimLeft(raw[dec.InputOffset():],
-		" \t\r\n")
+	rest := bytes.TrimLeft(raw[dec.InputOffset():], " \t\r\n")
 	return len(rest) > 0 && rest[0] == ':'
 }
 

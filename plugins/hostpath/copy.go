@@ -21,8 +21,7 @@ func copyImage(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer src.Close()
-	dst, err := os.OpenFile(
-		to, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	dst, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -251,8 +250,7 @@ func (t *treeCopy) copyRegular(name string) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return err // a user has replaced the file
 	}
-	dst, err := t.dst.OpenFile(
-		name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	dst, err := t.dst.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}

@@ -104,8 +104,7 @@ func (d *driver) saveVolume(v *volume) error {
 // useAt returns the capability with which a volume is staged or published at the path of a call. It checks
 // that the volume is mounted there.
 func (d *driver) useAt(v *volume, path string) (capability, error) {
-	missing := failf(codes.NotFound,
-		"volume %s is not at %q", v.ID, path)
+	missing := failf(codes.NotFound, "volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
 		return capability{}, missing

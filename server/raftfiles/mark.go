@@ -44,8 +44,7 @@ func (r markRecord) encode() []byte {
 // decodeMark accepts exactly the bytes that encode makes.
 func decodeMark(b []byte) (markRecord, error) {
 	var r markRecord
-	_, err := fmt.Sscanf(string(b), markScan,
-		&r.id, &r.last, &r.snapshot)
+	_, err := fmt.Sscanf(string(b), markScan, &r.id, &r.last, &r.snapshot)
 	if err == nil && !bytes.Equal(r.encode(), b) {
 		err = errors.New("the checksum does not match")
 	}

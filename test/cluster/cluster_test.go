@@ -212,8 +212,7 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 	}
 	rest := c.Others(leaving)
 	c.Await("the one that left is removed", func() bool {
-		return slices.Equal(voters(t, c.Leader(rest...)),
-			addresses(rest))
+		return slices.Equal(voters(t, c.Leader(rest...)), addresses(rest))
 	})
 
 	t.Run("a server that lost its directory replaces its old self", func(t *testing.T) {
@@ -226,8 +225,7 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 		}
 		c.Restart(poor)
 		c.AwaitRows(poor, "the rows arrive", func(tx *state.ReadTx) bool {
-			return state.Job(tx, structs.DefaultNamespace,
-				"one") != nil
+			return state.Job(tx, structs.DefaultNamespace, "one") != nil
 		})
 		c.Await("it has one vote", func() bool {
 			return slices.Equal(voters(t, c.Leader(rest...)),
@@ -408,8 +406,7 @@ func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 	})
 	c.Restart(away)
 	c.AwaitRows(away, "the rows arrive", func(tx *state.ReadTx) bool {
-		return state.Job(tx, structs.DefaultNamespace,
-			"job-19") != nil
+		return state.Job(tx, structs.DefaultNamespace, "job-19") != nil
 	})
 	c.CheckEqualStates()
 

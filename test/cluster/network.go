@@ -48,8 +48,7 @@ func NewNetwork() *Network {
 // So a port of the address stays free after its release.
 func (n *Network) Address(name string) string {
 	i := addresses.Add(1)
-	ip := fmt.Sprintf("127.%d.%d.%d",
-		64+os.Getpid()%128, 1+i/250, 1+i%250)
+	ip := fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()%128, 1+i/250, 1+i%250)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.names[ip] = name

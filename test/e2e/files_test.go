@@ -100,8 +100,7 @@ func orDefault[T ~string](s, def T) T {
 // createVolume creates a volume.
 func (a *agent) createVolume(v volumeFile) {
 	a.t.Helper()
-	a.must("volume", "create",
-		a.writeFile("volume-"+v.id+".hcl", v.hcl()))
+	a.must("volume", "create", a.writeFile("volume-"+v.id+".hcl", v.hcl()))
 }
 
 // writeJob writes a job file and returns its path.

@@ -104,8 +104,7 @@ func (s *shelf) intercept(
 		return nil, err
 	}
 	resp, err := serve(ctx, req)
-	s.append("calls", s.node, rpc, volume,
-		status.Code(err).String())
+	s.append("calls", s.node, rpc, volume, status.Code(err).String())
 	unlock()
 	if err := s.hold(ctx, rpc, "after"); err != nil {
 		return nil, err

@@ -24,8 +24,7 @@ func TestRestore_ForgetsLaterGrants(t *testing.T) {
 			}
 			s.restoreSnapshot(archive)
 			s.AwaitRows(s.Leader(), "the state of the snapshot is back", func(tx *state.ReadTx) bool {
-				return state.Job(tx, "default",
-					"db") == nil
+				return state.Job(tx, "default", "db") == nil
 			})
 			cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility,
 				&structs.NodeEligibilityRequest{NodeID: host.ID, Eligibility: structs.NodeIneligible})

@@ -23,8 +23,7 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 	}
 	for i := range jobs {
 		s.registerVolume(fmt.Sprintf("v%d", i))
-		s.registerJob(fmt.Sprintf("job%d", i), 1,
-			fmt.Sprintf("v%d", i))
+		s.registerJob(fmt.Sprintf("job%d", i), 1, fmt.Sprintf("v%d", i))
 	}
 	for i := range jobs {
 		s.awaitRunning(fmt.Sprintf("job%d", i), 1)
@@ -64,8 +63,7 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 		{"a job is stopped and run again", func() {
 			i := dice.IntN(jobs)
 			s.stopJob(fmt.Sprintf("job%d", i))
-			s.registerJob(fmt.Sprintf("job%d", i), 1,
-				fmt.Sprintf("v%d", i))
+			s.registerJob(fmt.Sprintf("job%d", i), 1, fmt.Sprintf("v%d", i))
 		}},
 	}
 	for range 10 {

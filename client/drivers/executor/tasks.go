@@ -262,8 +262,7 @@ func (ts *Tasks) Signal(ctx context.Context, id, signal string) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.callSupervisor(ctx,
-		&request{Op: opSignal, Signal: int(sig)})
+	_, err = t.callSupervisor(ctx, &request{Op: opSignal, Signal: int(sig)})
 	return err
 }
 
