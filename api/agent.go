@@ -16,57 +16,18 @@ import (
 	"berth/structs"
 )
 
-var (
-	agentSelf    = route[*AgentSelf](get, "/v1/agent/self", serveSelf)
-	agentMembers = route[*ServerMembers](get, "/v1/agent/members", serveMembers)
-	agentHealth  = route[*AgentHealth](get, "/v1/agent/health", serveHealth)
-	// The dialect does not have this route.
-	agentLeave      = route[struct{}](put, "/v1/agent/leave", serveLeave)
-	agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave)
-	statusLeader    = route(get, "/v1/status/leader",
-		serveMethod(structs.StatusLeader, nil,
-			func(a *structs.StatusLeaderResponse) string {
-				return a.Leader
-			}))
-	statusPeers = route(get, "/v1/status/peers",
-		serveMethod(structs.StatusPeers, nil,
-			func(a *structs.StatusPeersResponse) []string {
-				return a.Peers
-			}))
-	_                 = handle(get, "/v1/agent/servers", statusPeers.serve)
-	_                 = handle(get, "/v1/regions", serveRegions)
-	_                 = handle(get, "/v1/namespaces", serveNamespaces)
-	_                 = handle(get, "/v1/namespace/{id}", serveNamespace)
-	raftConfiguration = route(get, "/v1/operator/raft/configuration",
-		serveMethod(structs.OperatorRaft, nil,
-			func(a *structs.RaftConfigurationResponse) raftAnswer {
-				return raftAnswer{Servers: a.Servers, Index: a.Index}
-			}))
-	raftRemovePeer = route(remove, "/v1/operator/raft/peer",
-		serveMethod(structs.OperatorRemove, bindRemovePeer, whole))
-	snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
-		serveSnapshot, streams)
-	snapshotRestore = route[struct{}](put, "/v1/operator/snapshot",
-		serveRestore, streams)
-	systemGC = route(put, "/v1/system/gc",
-		serveMethod(structs.SystemGC, nil, whole))
-)
-
-// raftAnswer is the Raft configuration in the dialect's shape.
-type raftAnswer struct {
-	Servers []*structs.RaftServer
-	Index   uint64
-}
-
-func bindRemovePeer(c *call, req *structs.RaftRemovePeerRequest) error {
-	req.ID = c.param("id")
-	req.Address = c.param("address")
-	return nil
-}
+var agentSelf = route[*AgentSelf](get, "/v1/agent/self", serveSelf)
 
 func serveSelf(c *call) (any, error) {
 	return c.Agent.Self(), nil
 }
+
+// AgentSelf returns the agent's description of itself.
+func (c *Client) AgentSelf(ctx context.Context) (*AgentSelf, error) {
+	return agentSelf.send(ctx, c, request{})
+}
+
+var agentMembers = route[*ServerMembers](get, "/v1/agent/members", serveMembers)
 
 // ServerMembers has the servers that one agent knows.
 type ServerMembers struct {
@@ -91,25 +52,12 @@ func serveMembers(c *call) (any, error) {
 	return answer, nil
 }
 
-func serveLeave(c *call) (any, error) {
-	force, err := c.flag("force")
-	if err != nil {
-		return nil, err
-	}
-	return struct{}{}, c.Agent.Leave(c.ctx(), force)
+// AgentMembers returns the servers that the agent knows.
+func (c *Client) AgentMembers(ctx context.Context) (*ServerMembers, error) {
+	return agentMembers.send(ctx, c, request{})
 }
 
-func serveForceLeave(c *call) (any, error) {
-	prune, err := c.flag("prune")
-	if err != nil {
-		return nil, err
-	}
-	node := c.param("node")
-	if node == "" {
-		return nil, badParam("node", "", "the name of a server")
-	}
-	return struct{}{}, c.Agent.ForceLeave(c.ctx(), node, prune)
-}
+var agentHealth = route[*AgentHealth](get, "/v1/agent/health", serveHealth)
 
 // serveHealth answers with status 500 if a requested half is unhealthy. ?type names one half.
 func serveHealth(c *call) (any, error) {
@@ -133,6 +81,77 @@ func serveHealth(c *call) (any, error) {
 	return nil, nil
 }
 
+// AgentHealth returns the health of the agent. It returns an error if the agent is unhealthy.
+func (c *Client) AgentHealth(ctx context.Context) (*AgentHealth, error) {
+	return agentHealth.send(ctx, c, request{})
+}
+
+// The dialect does not have this route.
+var agentLeave = route[struct{}](put, "/v1/agent/leave", serveLeave)
+
+func serveLeave(c *call) (any, error) {
+	force, err := c.flag("force")
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, c.Agent.Leave(c.ctx(), force)
+}
+
+// AgentLeave removes the agent's server from the cluster and then stops the agent.
+func (c *Client) AgentLeave(ctx context.Context, force bool) error {
+	params := url.Values{"force": {strconv.FormatBool(force)}}
+	return agentLeave.exec(ctx, c, request{query: params})
+}
+
+var agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave)
+
+func serveForceLeave(c *call) (any, error) {
+	prune, err := c.flag("prune")
+	if err != nil {
+		return nil, err
+	}
+	node := c.param("node")
+	if node == "" {
+		return nil, badParam("node", "", "the name of a server")
+	}
+	return struct{}{}, c.Agent.ForceLeave(c.ctx(), node, prune)
+}
+
+// AgentForceLeave marks a failed server as one that has left. prune removes it at once.
+func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) error {
+	params := url.Values{
+		"node":  {node},
+		"prune": {strconv.FormatBool(prune)},
+	}
+	return agentForceLeave.exec(ctx, c, request{query: params})
+}
+
+var statusLeader = route(get, "/v1/status/leader",
+	serveMethod(structs.StatusLeader, nil,
+		func(a *structs.StatusLeaderResponse) string {
+			return a.Leader
+		}))
+
+// StatusLeader returns the RPC address of the leader, or "" if there is none.
+func (c *Client) StatusLeader(ctx context.Context) (string, error) {
+	return statusLeader.send(ctx, c, request{})
+}
+
+var statusPeers = route(get, "/v1/status/peers",
+	serveMethod(structs.StatusPeers, nil,
+		func(a *structs.StatusPeersResponse) []string {
+			return a.Peers
+		}))
+
+// StatusPeers returns the RPC addresses of the servers.
+func (c *Client) StatusPeers(ctx context.Context) ([]string, error) {
+	return statusPeers.send(ctx, c, request{})
+}
+
+var _ = handle(get, "/v1/agent/servers", statusPeers.serve)
+
+var _ = handle(get, "/v1/regions", serveRegions)
+
 func serveRegions(c *call) (any, error) {
 	members, err := c.Agent.Members(c.ctx())
 	if err != nil {
@@ -150,6 +169,10 @@ func serveRegions(c *call) (any, error) {
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
+
+var _ = handle(get, "/v1/namespaces", serveNamespaces)
+
+var _ = handle(get, "/v1/namespace/{id}", serveNamespace)
 
 // namespace has the shape of the dialect. berth has only the default namespace.
 type namespace struct {
@@ -176,6 +199,44 @@ func serveNamespace(c *call) (any, error) {
 	c.setIndex(1)
 	return defaultNamespace, nil
 }
+
+var raftConfiguration = route(get, "/v1/operator/raft/configuration",
+	serveMethod(structs.OperatorRaft, nil,
+		func(a *structs.RaftConfigurationResponse) raftAnswer {
+			return raftAnswer{Servers: a.Servers, Index: a.Index}
+		}))
+
+// raftAnswer is the Raft configuration in the dialect's shape.
+type raftAnswer struct {
+	Servers []*structs.RaftServer
+	Index   uint64
+}
+
+// RaftConfiguration returns the servers of the Raft configuration.
+func (c *Client) RaftConfiguration(ctx context.Context, q *Query) (
+	[]*structs.RaftServer, error,
+) {
+	answer, _, err := raftConfiguration.fetch(ctx, c, "", q)
+	return answer.Servers, err
+}
+
+var raftRemovePeer = route(remove, "/v1/operator/raft/peer",
+	serveMethod(structs.OperatorRemove, bindRemovePeer, whole))
+
+func bindRemovePeer(c *call, req *structs.RaftRemovePeerRequest) error {
+	req.ID = c.param("id")
+	req.Address = c.param("address")
+	return nil
+}
+
+// RaftRemovePeer removes a failed server from the Raft configuration. It uses the address if the ID is "".
+func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
+	params := url.Values{"id": {id}, "address": {address}}
+	return raftRemovePeer.exec(ctx, c, request{query: params})
+}
+
+var snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
+	serveSnapshot, streams)
 
 // serveSnapshot first writes the archive to a temporary file. The dialect has the digest in a header, and an
 // error can then still become the answer.
@@ -212,69 +273,6 @@ func digestValue(sum hash.Hash) string {
 	return "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil))
 }
 
-func serveRestore(c *call) (any, error) {
-	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.r.Body)
-}
-
-// AgentSelf returns the agent's description of itself.
-func (c *Client) AgentSelf(ctx context.Context) (*AgentSelf, error) {
-	return agentSelf.send(ctx, c, request{})
-}
-
-// AgentMembers returns the servers that the agent knows.
-func (c *Client) AgentMembers(ctx context.Context) (*ServerMembers, error) {
-	return agentMembers.send(ctx, c, request{})
-}
-
-// AgentHealth returns the health of the agent. It returns an error if the agent is unhealthy.
-func (c *Client) AgentHealth(ctx context.Context) (*AgentHealth, error) {
-	return agentHealth.send(ctx, c, request{})
-}
-
-// StatusLeader returns the RPC address of the leader, or "" if there is none.
-func (c *Client) StatusLeader(ctx context.Context) (string, error) {
-	return statusLeader.send(ctx, c, request{})
-}
-
-// StatusPeers returns the RPC addresses of the servers.
-func (c *Client) StatusPeers(ctx context.Context) ([]string, error) {
-	return statusPeers.send(ctx, c, request{})
-}
-
-// RaftConfiguration returns the servers of the Raft configuration.
-func (c *Client) RaftConfiguration(ctx context.Context, q *Query) (
-	[]*structs.RaftServer, error,
-) {
-	answer, _, err := raftConfiguration.fetch(ctx, c, "", q)
-	return answer.Servers, err
-}
-
-// RaftRemovePeer removes a failed server from the Raft configuration. It uses the address if the ID is "".
-func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
-	params := url.Values{"id": {id}, "address": {address}}
-	return raftRemovePeer.exec(ctx, c, request{query: params})
-}
-
-// AgentLeave removes the agent's server from the cluster and then stops the agent.
-func (c *Client) AgentLeave(ctx context.Context, force bool) error {
-	params := url.Values{"force": {strconv.FormatBool(force)}}
-	return agentLeave.exec(ctx, c, request{query: params})
-}
-
-// AgentForceLeave marks a failed server as one that has left. prune removes it at once.
-func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) error {
-	params := url.Values{
-		"node":  {node},
-		"prune": {strconv.FormatBool(prune)},
-	}
-	return agentForceLeave.exec(ctx, c, request{query: params})
-}
-
-// SystemGC deletes the rows that are past their retention.
-func (c *Client) SystemGC(ctx context.Context) error {
-	return systemGC.exec(ctx, c, request{})
-}
-
 // SnapshotSave writes an archive of the whole state to w and verifies the agent's digest. The content of w is
 // useless after an error.
 func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
@@ -295,7 +293,22 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
+var snapshotRestore = route[struct{}](put, "/v1/operator/snapshot",
+	serveRestore, streams)
+
+func serveRestore(c *call) (any, error) {
+	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.r.Body)
+}
+
 // SnapshotRestore replaces the whole state of the cluster by that of an archive.
 func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	return snapshotRestore.exec(ctx, c, request{body: r})
+}
+
+var systemGC = route(put, "/v1/system/gc",
+	serveMethod(structs.SystemGC, nil, whole))
+
+// SystemGC deletes the rows that are past their retention.
+func (c *Client) SystemGC(ctx context.Context) error {
+	return systemGC.exec(ctx, c, request{})
 }

@@ -123,6 +123,14 @@ func bindRequest[Req any](c *call, req *Req, bind func(*call, *Req) error) error
 	return bind(c, req)
 }
 
+// withID returns a bind that sets the ID of the path and nothing else.
+func withID[Req any](set func(req *Req, id string)) func(*call, *Req) error {
+	return func(c *call, req *Req) error {
+		set(req, c.id())
+		return nil
+	}
+}
+
 // bindQuery reads the options that every read has. It returns the error of the first invalid one.
 func (c *call) bindQuery(q *structs.QueryOptions) error {
 	q.Region = c.param("region")

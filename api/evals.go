@@ -6,25 +6,11 @@ import (
 	"berth/structs"
 )
 
-var (
-	evalList = route(get, "/v1/evaluations",
-		serveList(structs.EvalList, nil, evaluations))
-	evalGet = route(get, "/v1/evaluation/{id}",
-		serveMethod(structs.EvalGet, bindEval,
-			func(a *structs.EvalGetResponse) *structs.Evaluation {
-				return a.Eval
-			}))
-	evalAllocations = route(get, "/v1/evaluation/{id}/allocations",
-		serveList(structs.EvalAllocs, bindEval, allocStubs))
-)
+var evalList = route(get, "/v1/evaluations",
+	serveList(structs.EvalList, nil, evaluations))
 
 func evaluations(a *structs.EvalListResponse) []*structs.Evaluation {
 	return a.Evaluations
-}
-
-func bindEval(c *call, q *structs.EvalGetRequest) error {
-	q.EvalID = c.id()
-	return nil
 }
 
 // Evaluations lists evaluations.
@@ -34,12 +20,23 @@ func (c *Client) Evaluations(ctx context.Context, q *Query) (
 	return evalList.fetch(ctx, c, "", q)
 }
 
+var evalGet = route(get, "/v1/evaluation/{id}",
+	serveMethod(structs.EvalGet, bindEval,
+		func(a *structs.EvalGetResponse) *structs.Evaluation {
+			return a.Eval
+		}))
+
+var bindEval = withID(func(q *structs.EvalGetRequest, id string) { q.EvalID = id })
+
 // Evaluation reads one evaluation.
 func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (
 	*structs.Evaluation, *Meta, error,
 ) {
 	return evalGet.fetch(ctx, c, id, q)
 }
+
+var evalAllocations = route(get, "/v1/evaluation/{id}/allocations",
+	serveList(structs.EvalAllocs, bindEval, allocStubs))
 
 // EvalAllocations lists the allocations that an evaluation created or changed.
 func (c *Client) EvalAllocations(ctx context.Context, id string, q *Query) (

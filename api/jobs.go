@@ -10,42 +10,76 @@ import (
 	"berth/structs"
 )
 
-var (
-	jobList = route(get, "/v1/jobs",
-		serveList(structs.JobList, nil,
-			func(a *structs.JobListResponse) []*structs.JobListStub {
-				return a.Jobs
-			}))
-	jobRegister = route(put, "/v1/jobs",
-		serveMethod(structs.JobRegister, bindJobRegister, whole), holdsJobs)
-	jobGet = route(get, "/v1/job/{id}",
-		serveMethod(structs.JobGet, bindJob,
-			func(a *structs.JobGetResponse) *structs.Job {
-				return a.Job
-			}))
-	_             = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
-	jobDeregister = route(remove, "/v1/job/{id}",
-		serveMethod(structs.JobDeregister, bindJobDeregister, whole))
-	jobAllocations = route(get, "/v1/job/{id}/allocations",
-		serveList(structs.JobAllocations, bindJob, allocStubs))
-	jobEvaluations = route(get, "/v1/job/{id}/evaluations",
-		serveList(structs.JobEvaluations, bindJob, evaluations))
-	jobSummary = route(get, "/v1/job/{id}/summary",
-		serveMethod(structs.JobSummaryGet, bindJob,
-			func(a *structs.JobSummaryResponse) *structs.JobSummary {
-				return a.JobSummary
-			}))
-	jobVersions = route(get, "/v1/job/{id}/versions",
-		serveMethod(structs.JobVersions, bindJob,
-			func(a *structs.JobVersionsResponse) jobVersionsAnswer {
-				return jobVersionsAnswer{Versions: a.Versions}
-			}))
-	jobEvaluate = route(put, "/v1/job/{id}/evaluate",
-		serveMethod(structs.JobEvaluate, bindJobEvaluate, whole))
-)
+var jobList = route(get, "/v1/jobs",
+	serveList(structs.JobList, nil,
+		func(a *structs.JobListResponse) []*structs.JobListStub {
+			return a.Jobs
+		}))
 
-// whole selects the whole response.
-func whole[Resp any](a *Resp) *Resp { return a }
+// Jobs lists jobs.
+func (c *Client) Jobs(ctx context.Context, q *Query) (
+	[]*structs.JobListStub, *Meta, error,
+) {
+	return jobList.fetch(ctx, c, "", q)
+}
+
+var jobGet = route(get, "/v1/job/{id}",
+	serveMethod(structs.JobGet, bindJob,
+		func(a *structs.JobGetResponse) *structs.Job {
+			return a.Job
+		}))
+
+func bindJob(c *call, q *structs.JobGetRequest) (err error) {
+	q.JobID = c.id()
+	q.All, err = c.flag("all")
+	return err
+}
+
+// Job reads one job.
+func (c *Client) Job(ctx context.Context, id string, q *Query) (
+	*structs.Job, *Meta, error,
+) {
+	return jobGet.fetch(ctx, c, id, q)
+}
+
+var jobSummary = route(get, "/v1/job/{id}/summary",
+	serveMethod(structs.JobSummaryGet, bindJob,
+		func(a *structs.JobSummaryResponse) *structs.JobSummary {
+			return a.JobSummary
+		}))
+
+// JobSummary counts a job's allocations.
+func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
+	*structs.JobSummary, *Meta, error,
+) {
+	return jobSummary.fetch(ctx, c, id, q)
+}
+
+var jobAllocations = route(get, "/v1/job/{id}/allocations",
+	serveList(structs.JobAllocations, bindJob, allocStubs))
+
+// JobAllocations lists a job's allocations.
+func (c *Client) JobAllocations(ctx context.Context, id string, q *Query) (
+	[]*structs.AllocListStub, *Meta, error,
+) {
+	return jobAllocations.fetch(ctx, c, id, q)
+}
+
+var jobEvaluations = route(get, "/v1/job/{id}/evaluations",
+	serveList(structs.JobEvaluations, bindJob, evaluations))
+
+// JobEvaluations lists a job's evaluations.
+func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (
+	[]*structs.Evaluation, *Meta, error,
+) {
+	return jobEvaluations.fetch(ctx, c, id, q)
+}
+
+var jobVersions = route(get, "/v1/job/{id}/versions",
+	serveMethod(structs.JobVersions, bindJob,
+		func(a *structs.JobVersionsResponse) jobVersionsAnswer {
+			return jobVersionsAnswer{Versions: a.Versions}
+		}))
 
 // jobVersionsAnswer has the shape of the dialect. berth computes no differences.
 type jobVersionsAnswer struct {
@@ -53,11 +87,18 @@ type jobVersionsAnswer struct {
 	Diffs    []struct{}
 }
 
-func bindJob(c *call, q *structs.JobGetRequest) (err error) {
-	q.JobID = c.id()
-	q.All, err = c.flag("all")
-	return err
+// JobVersions lists the stored versions of a job, newest first.
+func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
+	[]*structs.Job, *Meta, error,
+) {
+	answer, meta, err := jobVersions.fetch(ctx, c, id, q)
+	return answer.Versions, meta, err
 }
+
+var jobRegister = route(put, "/v1/jobs",
+	serveMethod(structs.JobRegister, bindJobRegister, whole), holdsJobs)
+
+var _ = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
 
 // jobBody is the body that registers a job. berth does not store Submission, the source of the job.
 type jobBody struct {
@@ -107,69 +148,6 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 	return nil
 }
 
-func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) (err error) {
-	req.JobID = c.id()
-	req.Purge, err = c.flag("purge")
-	return err
-}
-
-func bindJobEvaluate(c *call, req *structs.JobEvaluateRequest) error {
-	var b struct {
-		JobID       string
-		EvalOptions struct{ ForceReschedule bool }
-		dialectOptions
-	}
-	err := c.decodeOptionalBody(&b)
-	if err != nil {
-		return err
-	}
-	req.JobID = c.id()
-	return c.sameID("job", b.JobID)
-}
-
-// Jobs lists jobs.
-func (c *Client) Jobs(ctx context.Context, q *Query) (
-	[]*structs.JobListStub, *Meta, error,
-) {
-	return jobList.fetch(ctx, c, "", q)
-}
-
-// Job reads one job.
-func (c *Client) Job(ctx context.Context, id string, q *Query) (
-	*structs.Job, *Meta, error,
-) {
-	return jobGet.fetch(ctx, c, id, q)
-}
-
-// JobSummary counts a job's allocations.
-func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
-	*structs.JobSummary, *Meta, error,
-) {
-	return jobSummary.fetch(ctx, c, id, q)
-}
-
-// JobAllocations lists a job's allocations.
-func (c *Client) JobAllocations(ctx context.Context, id string, q *Query) (
-	[]*structs.AllocListStub, *Meta, error,
-) {
-	return jobAllocations.fetch(ctx, c, id, q)
-}
-
-// JobEvaluations lists a job's evaluations.
-func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (
-	[]*structs.Evaluation, *Meta, error,
-) {
-	return jobEvaluations.fetch(ctx, c, id, q)
-}
-
-// JobVersions lists the stored versions of a job, newest first.
-func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
-	[]*structs.Job, *Meta, error,
-) {
-	answer, meta, err := jobVersions.fetch(ctx, c, id, q)
-	return answer.Versions, meta, err
-}
-
 // JobRegisterOptions has conditions for a registration. With EnforceIndex the stored job must have the
 // JobModifyIndex ModifyIndex. 0 requires that no job is stored.
 type JobRegisterOptions struct {
@@ -189,6 +167,15 @@ func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegiste
 	return jobRegister.send(ctx, c, request{body: body})
 }
 
+var jobDeregister = route(remove, "/v1/job/{id}",
+	serveMethod(structs.JobDeregister, bindJobDeregister, whole))
+
+func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) (err error) {
+	req.JobID = c.id()
+	req.Purge, err = c.flag("purge")
+	return err
+}
+
 // JobDeregister stops a job. purge also deletes it.
 func (c *Client) JobDeregister(ctx context.Context, id string, purge bool) (
 	*structs.JobDeregisterResponse, error,
@@ -199,9 +186,29 @@ func (c *Client) JobDeregister(ctx context.Context, id string, purge bool) (
 	})
 }
 
+var jobEvaluate = route(put, "/v1/job/{id}/evaluate",
+	serveMethod(structs.JobEvaluate, bindJobEvaluate, whole))
+
+func bindJobEvaluate(c *call, req *structs.JobEvaluateRequest) error {
+	var b struct {
+		JobID       string
+		EvalOptions struct{ ForceReschedule bool }
+		dialectOptions
+	}
+	err := c.decodeOptionalBody(&b)
+	if err != nil {
+		return err
+	}
+	req.JobID = c.id()
+	return c.sameID("job", b.JobID)
+}
+
 // JobEvaluate creates an evaluation of a job.
 func (c *Client) JobEvaluate(ctx context.Context, id string) (
 	*structs.JobRegisterResponse, error,
 ) {
 	return jobEvaluate.send(ctx, c, request{id: id})
 }
+
+// whole selects the whole response.
+func whole[Resp any](a *Resp) *Resp { return a }

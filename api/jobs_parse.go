@@ -8,11 +8,8 @@ import (
 	"berth/structs"
 )
 
-var (
-	jobParse = route[*structs.Job](put, "/v1/jobs/parse",
-		parseJob, holdsJobs)
-	_ = handle(put, "/v1/validate/job", validateJob, holdsJobs)
-)
+var jobParse = route[*structs.Job](put, "/v1/jobs/parse",
+	parseJob, holdsJobs)
 
 // jobParseBody is the body that parses a job file.
 type jobParseBody struct {
@@ -37,6 +34,16 @@ func parseJob(c *call) (any, error) {
 	return job, nil
 }
 
+// JobParse parses a job file in the agent.
+func (c *Client) JobParse(ctx context.Context, hcl string, canonicalize bool) (
+	*structs.Job, error,
+) {
+	body := jobParseBody{hcl, canonicalize}
+	return jobParse.send(ctx, c, request{body: body})
+}
+
+var _ = handle(put, "/v1/validate/job", validateJob, holdsJobs)
+
 // jobValidation has the shape of the dialect, in which an invalid job is an answer and not an error.
 type jobValidation struct {
 	DriverConfigValidated bool
@@ -58,12 +65,4 @@ func validateJob(c *call) (any, error) {
 		answer.ValidationErrors = strings.Split(answer.Error, "\n")
 	}
 	return answer, nil
-}
-
-// JobParse parses a job file in the agent.
-func (c *Client) JobParse(ctx context.Context, hcl string, canonicalize bool) (
-	*structs.Job, error,
-) {
-	body := jobParseBody{hcl, canonicalize}
-	return jobParse.send(ctx, c, request{body: body})
 }

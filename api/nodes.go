@@ -6,27 +6,22 @@ import (
 	"berth/structs"
 )
 
-var (
-	nodeList = route(get, "/v1/nodes",
-		serveList(structs.NodeList, nil,
-			func(a *structs.NodeListResponse) []*structs.NodeListStub {
-				return a.Nodes
-			}))
-	nodeGet = route(get, "/v1/node/{id}",
-		serveFunc[*structs.NodeDetail](
-			serveMethod(structs.NodeGet, bindNode, viewNode)))
-	nodeAllocations = route(get, "/v1/node/{id}/allocations",
-		serveList(structs.NodeAllocs, bindNode,
-			func(a *structs.AllocsResponse) []*structs.Allocation {
-				return a.Allocs
-			}))
-	nodeEligibility = route(put, "/v1/node/{id}/eligibility",
-		serveMethod(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
-	nodeEvaluate = route(put, "/v1/node/{id}/evaluate",
-		serveMethod(structs.NodeEvaluate, bindNodeWrite, whole))
-	nodePurge = route(put, "/v1/node/{id}/purge",
-		serveMethod(structs.NodeDeregister, bindNodePurge, nodeWritten))
-)
+var nodeList = route(get, "/v1/nodes",
+	serveList(structs.NodeList, nil,
+		func(a *structs.NodeListResponse) []*structs.NodeListStub {
+			return a.Nodes
+		}))
+
+// Nodes lists nodes.
+func (c *Client) Nodes(ctx context.Context, q *Query) (
+	[]*structs.NodeListStub, *Meta, error,
+) {
+	return nodeList.fetch(ctx, c, "", q)
+}
+
+var nodeGet = route(get, "/v1/node/{id}",
+	serveFunc[*structs.NodeDetail](
+		serveMethod(structs.NodeGet, bindNode, viewNode)))
 
 // nodeView is a node that also has its resources in the older shape of the dialect. Its clients up to version
 // 1.11 read that shape without a check for nil.
@@ -60,29 +55,30 @@ func viewNode(a *structs.NodeGetResponse) *nodeView {
 	return view
 }
 
-// nodeWritten returns the dialect's answer to a change of a node. It names no evaluations, because the log
-// entry itself creates them.
-func nodeWritten(e *structs.Empty) *structs.NodeEvaluateResponse {
-	return &structs.NodeEvaluateResponse{
-		NodeModifyIndex: e.Index,
-		WriteMeta:       e.WriteMeta,
-	}
+var bindNode = withID(func(q *structs.NodeGetRequest, id string) { q.NodeID = id })
+
+// Node reads one node with its plugin instances.
+func (c *Client) Node(ctx context.Context, id string, q *Query) (
+	*structs.NodeDetail, *Meta, error,
+) {
+	return nodeGet.fetch(ctx, c, id, q)
 }
 
-func bindNode(c *call, q *structs.NodeGetRequest) error {
-	q.NodeID = c.id()
-	return nil
+var nodeAllocations = route(get, "/v1/node/{id}/allocations",
+	serveList(structs.NodeAllocs, bindNode,
+		func(a *structs.AllocsResponse) []*structs.Allocation {
+			return a.Allocs
+		}))
+
+// NodeAllocations lists the allocations on a node.
+func (c *Client) NodeAllocations(ctx context.Context, id string, q *Query) (
+	[]*structs.Allocation, *Meta, error,
+) {
+	return nodeAllocations.fetch(ctx, c, id, q)
 }
 
-func bindNodeWrite(c *call, req *structs.NodeGetWriteRequest) error {
-	req.NodeID = c.id()
-	return c.decodeOptionalBody(&dialectOptions{})
-}
-
-func bindNodePurge(c *call, req *structs.NodeDeregisterRequest) error {
-	req.NodeIDs = []string{c.id()}
-	return c.decodeOptionalBody(&dialectOptions{})
-}
+var nodeEligibility = route(put, "/v1/node/{id}/eligibility",
+	serveMethod(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
 
 // nodeEligibilityBody is the body that allows or forbids placements on a node.
 type nodeEligibilityBody struct{ NodeID, Eligibility string }
@@ -103,25 +99,13 @@ func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
 	return c.sameID("node", b.NodeID)
 }
 
-// Nodes lists nodes.
-func (c *Client) Nodes(ctx context.Context, q *Query) (
-	[]*structs.NodeListStub, *Meta, error,
-) {
-	return nodeList.fetch(ctx, c, "", q)
-}
-
-// Node reads one node with its plugin instances.
-func (c *Client) Node(ctx context.Context, id string, q *Query) (
-	*structs.NodeDetail, *Meta, error,
-) {
-	return nodeGet.fetch(ctx, c, id, q)
-}
-
-// NodeAllocations lists the allocations on a node.
-func (c *Client) NodeAllocations(ctx context.Context, id string, q *Query) (
-	[]*structs.Allocation, *Meta, error,
-) {
-	return nodeAllocations.fetch(ctx, c, id, q)
+// nodeWritten returns the dialect's answer to a change of a node. It names no evaluations, because the log
+// entry itself creates them.
+func nodeWritten(e *structs.Empty) *structs.NodeEvaluateResponse {
+	return &structs.NodeEvaluateResponse{
+		NodeModifyIndex: e.Index,
+		WriteMeta:       e.WriteMeta,
+	}
 }
 
 // NodeEligibility allows or forbids new placements on a node.
@@ -133,11 +117,27 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 	return nodeEligibility.exec(ctx, c, request{id: id, body: body})
 }
 
+var nodeEvaluate = route(put, "/v1/node/{id}/evaluate",
+	serveMethod(structs.NodeEvaluate, bindNodeWrite, whole))
+
+func bindNodeWrite(c *call, req *structs.NodeGetWriteRequest) error {
+	req.NodeID = c.id()
+	return c.decodeOptionalBody(&dialectOptions{})
+}
+
 // NodeEvaluate creates an evaluation of every job on a node.
 func (c *Client) NodeEvaluate(ctx context.Context, id string) (
 	*structs.NodeEvaluateResponse, error,
 ) {
 	return nodeEvaluate.send(ctx, c, request{id: id})
+}
+
+var nodePurge = route(put, "/v1/node/{id}/purge",
+	serveMethod(structs.NodeDeregister, bindNodePurge, nodeWritten))
+
+func bindNodePurge(c *call, req *structs.NodeDeregisterRequest) error {
+	req.NodeIDs = []string{c.id()}
+	return c.decodeOptionalBody(&dialectOptions{})
 }
 
 // NodePurge deletes a node.

@@ -6,31 +6,11 @@ import (
 	"berth/structs"
 )
 
-var (
-	pluginList = route(get, "/v1/plugins",
-		ofTypeCSI(serveList(structs.CSIPluginList, nil,
-			func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub {
-				return a.Plugins
-			})))
-	pluginGet = route(get, "/v1/plugin/csi/{id}",
-		serveMethod(structs.CSIPluginGet, bindPlugin,
-			func(a *structs.CSIPluginGetResponse) *structs.CSIPlugin {
-				return a.Plugin
-			}))
-	// The dialect does not have this route.
-	pluginDelete = route(remove, "/v1/plugin/csi/{id}",
-		serveMethod(structs.CSIPluginDelete, bindPluginDelete, whole))
-)
-
-func bindPlugin(c *call, q *structs.CSIPluginGetRequest) error {
-	q.ID = c.id()
-	return nil
-}
-
-func bindPluginDelete(c *call, req *structs.CSIPluginDeleteRequest) error {
-	req.ID = c.id()
-	return nil
-}
+var pluginList = route(get, "/v1/plugins",
+	ofTypeCSI(serveList(structs.CSIPluginList, nil,
+		func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub {
+			return a.Plugins
+		})))
 
 // Plugins lists plugins.
 func (c *Client) Plugins(ctx context.Context, q *Query) (
@@ -41,12 +21,25 @@ func (c *Client) Plugins(ctx context.Context, q *Query) (
 	return pluginList.call(ctx, c, request{query: params})
 }
 
+var pluginGet = route(get, "/v1/plugin/csi/{id}",
+	serveMethod(structs.CSIPluginGet,
+		withID(func(q *structs.CSIPluginGetRequest, id string) { q.ID = id }),
+		func(a *structs.CSIPluginGetResponse) *structs.CSIPlugin {
+			return a.Plugin
+		}))
+
 // Plugin reads one plugin with its instances.
 func (c *Client) Plugin(ctx context.Context, id string, q *Query) (
 	*structs.CSIPlugin, *Meta, error,
 ) {
 	return pluginGet.fetch(ctx, c, id, q)
 }
+
+// The dialect does not have this route.
+var pluginDelete = route(remove, "/v1/plugin/csi/{id}",
+	serveMethod(structs.CSIPluginDelete,
+		withID(func(req *structs.CSIPluginDeleteRequest, id string) { req.ID = id }),
+		whole))
 
 // PluginDelete deletes a plugin without references.
 func (c *Client) PluginDelete(ctx context.Context, id string) error {

@@ -36,8 +36,8 @@ const (
 	remove = "DELETE"
 )
 
-// routes has all routes. The file of each noun declares its own. Their order depends on the names of these
-// files, so only Routes reads the variable.
+// routes has all routes. The file of each noun declares its own, each above its client method. Their order
+// depends on the names of these files, so only Routes reads the variable.
 var routes []*Route
 
 // Routes returns all routes in the order of their paths. Of one path, reads come first and removals last.

@@ -10,41 +10,85 @@ import (
 	"berth/structs"
 )
 
-var (
-	volumeList = route(get, "/v1/volumes",
-		ofTypeCSI(serveList(structs.CSIVolumeList, bindVolumeList,
-			func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub {
-				return a.Volumes
-			})))
-	_ = handle(put, "/v1/volumes",
-		serveMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
-	volumesExternal = route(get, "/v1/volumes/external",
-		serveMethod(structs.CSIVolumeExternal, bindExternal, externalVolumes))
-	volumeGet = route(get, "/v1/volume/csi/{id}",
-		serveMethod(structs.CSIVolumeGet, bindVolume,
-			func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail {
-				return a.Volume.Redacted()
-			}))
-	volumeRegister = route(put, "/v1/volume/csi/{id}",
-		serveMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
-	volumeDeregister = route(remove, "/v1/volume/csi/{id}",
-		serveMethod(structs.CSIVolumeDeregister, bindVolumeDeregister, whole))
-	volumeCreate = route(put, "/v1/volume/csi/{id}/create",
-		serveMethod(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
-	volumeDelete = route(remove, "/v1/volume/csi/{id}/delete",
-		serveMethod(structs.CSIVolumeDelete, bindVolumeDelete, whole))
-	volumeDetach = route(remove, "/v1/volume/csi/{id}/detach",
-		serveMethod(structs.CSIVolumeDetach, bindVolumeDetach, whole))
-	// The dialect does not have this route.
-	volumeRetry = route(put, "/v1/volume/csi/{id}/retry",
-		serveMethod(structs.CSIVolumeRetry, bindVolumeRetry, whole))
-	// The dialect does not have this route.
-	volumeClaims = route(get, "/v1/volume/csi/{id}/claims",
-		serveList(structs.CSIClaimList, bindClaims,
-			func(a *structs.CSIClaimListResponse) []*structs.CSIClaim {
-				return a.Claims
-			}))
-)
+var volumeList = route(get, "/v1/volumes",
+	ofTypeCSI(serveList(structs.CSIVolumeList, bindVolumeList,
+		func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub {
+			return a.Volumes
+		})))
+
+// ofTypeCSI serves lists that the dialect has for several types. berth has no volumes of other types.
+func ofTypeCSI[T any](list serveFunc[T]) serveFunc[T] {
+	return func(c *call) (any, error) {
+		switch t := c.param("type"); t {
+		case "", "csi":
+			return list(c)
+		case "host":
+			return []struct{}{}, nil
+		default:
+			return nil, badParam("type", t, "csi")
+		}
+	}
+}
+
+func bindVolumeList(c *call, q *structs.CSIVolumeListRequest) error {
+	q.PluginID = c.param("plugin_id")
+	q.NodeID = c.param("node_id")
+	return nil
+}
+
+// VolumeFilter selects the volumes of a plugin and those in use on a node. "" selects all.
+type VolumeFilter struct {
+	PluginID string
+	NodeID   string
+}
+
+// Volumes lists volumes.
+func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
+	[]*structs.CSIVolumeListStub, *Meta, error,
+) {
+	params := queryValues(q)
+	params.Set("type", "csi")
+	setGiven(params, "plugin_id", f.PluginID)
+	setGiven(params, "node_id", f.NodeID)
+	return volumeList.call(ctx, c, request{query: params})
+}
+
+var volumeGet = route(get, "/v1/volume/csi/{id}",
+	serveMethod(structs.CSIVolumeGet,
+		withID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }),
+		func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail {
+			return a.Volume.Redacted()
+		}))
+
+// Volume reads one volume with its claims and attachments.
+func (c *Client) Volume(ctx context.Context, id string, q *Query) (
+	*structs.CSIVolumeDetail, *Meta, error,
+) {
+	return volumeGet.fetch(ctx, c, id, q)
+}
+
+// The dialect does not have this route.
+var volumeClaims = route(get, "/v1/volume/csi/{id}/claims",
+	serveList(structs.CSIClaimList, bindClaims,
+		func(a *structs.CSIClaimListResponse) []*structs.CSIClaim {
+			return a.Claims
+		}))
+
+func bindClaims(c *call, q *structs.CSIClaimListRequest) error {
+	q.VolumeID = c.id()
+	q.NodeID = c.param("node_id")
+	return nil
+}
+
+// VolumeClaims lists the claims of a volume in the order of the claim queue.
+func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) (
+	[]*structs.CSIClaim, *Meta, error,
+) {
+	return volumeClaims.fetch(ctx, c, id, q)
+}
+
+var volumesExternal = route(get, "/v1/volumes/external",
+	serveMethod(structs.CSIVolumeExternal, bindExternal, externalVolumes))
 
 // ExternalVolumes is a page of the plugin's own list of volumes, in the shape of the dialect. Warnings name
 // the missing parts of the plugin's storage and the reasons.
@@ -62,37 +106,6 @@ func externalVolumes(a *structs.CSIVolumeExternalResponse) *ExternalVolumes {
 	}
 }
 
-// ofTypeCSI serves lists that the dialect has for several types. berth has no volumes of other types.
-func ofTypeCSI[T any](list serveFunc[T]) serveFunc[T] {
-	return func(c *call) (any, error) {
-		switch t := c.param("type"); t {
-		case "", "csi":
-			return list(c)
-		case "host":
-			return []struct{}{}, nil
-		default:
-			return nil, badParam("type", t, "csi")
-		}
-	}
-}
-
-func bindVolume(c *call, q *structs.CSIVolumeGetRequest) error {
-	q.ID = c.id()
-	return nil
-}
-
-func bindVolumeList(c *call, q *structs.CSIVolumeListRequest) error {
-	q.PluginID = c.param("plugin_id")
-	q.NodeID = c.param("node_id")
-	return nil
-}
-
-func bindClaims(c *call, q *structs.CSIClaimListRequest) error {
-	q.VolumeID = c.id()
-	q.NodeID = c.param("node_id")
-	return nil
-}
-
 func bindExternal(c *call, q *structs.CSIVolumeExternalRequest) (err error) {
 	q.PluginID = c.param("plugin_id")
 	if q.PluginID == "" {
@@ -101,6 +114,18 @@ func bindExternal(c *call, q *structs.CSIVolumeExternalRequest) (err error) {
 	q.Secrets, err = c.secrets()
 	return err
 }
+
+// VolumesExternal returns a page of the plugin's own list of volumes.
+func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) (
+	*ExternalVolumes, error,
+) {
+	params := queryValues(q)
+	params.Set("plugin_id", pluginID)
+	return volumesExternal.send(ctx, c, request{query: params})
+}
+
+var _ = handle(put, "/v1/volumes",
+	serveMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
 
 // volumeBody is a volume that a client writes. The fields that a read adds to the volume may come back in it
 // and are dropped.
@@ -140,49 +165,6 @@ func bindVolumesPut(c *call, req *structs.CSIVolumeRegisterRequest) error {
 	return nil
 }
 
-func bindVolumePut(c *call, req *structs.CSIVolumeRegisterRequest) error {
-	err := bindVolumesPut(c, req)
-	if err != nil {
-		return err
-	}
-	if len(req.Volumes) != 1 {
-		return structs.Invalidf("Volumes: expected one volume, found %d", len(req.Volumes))
-	}
-	if req.Volumes[0].ID == "" {
-		req.Volumes[0].ID = c.id()
-	}
-	return c.sameID("volume", req.Volumes[0].ID)
-}
-
-func bindVolumeDeregister(c *call, req *structs.CSIVolumeDeregisterRequest) (err error) {
-	req.ID = c.id()
-	req.Force, err = c.flag("force")
-	return err
-}
-
-func bindVolumeDelete(c *call, req *structs.CSIVolumeDeleteRequest) (err error) {
-	req.ID = c.id()
-	req.Secrets, err = c.secrets()
-	return err
-}
-
-func bindVolumeDetach(c *call, req *structs.CSIVolumeDetachRequest) (err error) {
-	req.VolumeID = c.id()
-	req.NodeID = c.param("node")
-	req.Reason = c.param("reason")
-	req.By = c.param("by")
-	if req.NodeID == "" {
-		return badParam("node", "", "the ID of a node")
-	}
-	req.Force, err = c.flag("force")
-	return err
-}
-
-func bindVolumeRetry(c *call, req *structs.CSIVolumeRetryRequest) error {
-	req.ID = c.id()
-	return nil
-}
-
 // volumesAnswer is the dialect's answer to a write of volumes.
 type volumesAnswer struct {
 	Volumes  []*structs.CSIVolume
@@ -199,36 +181,8 @@ func volumesWritten(a *structs.CSIVolumeRegisterResponse) volumesAnswer {
 	return answer
 }
 
-// VolumeFilter selects the volumes of a plugin and those in use on a node. "" selects all.
-type VolumeFilter struct {
-	PluginID string
-	NodeID   string
-}
-
-// Volumes lists volumes.
-func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
-	[]*structs.CSIVolumeListStub, *Meta, error,
-) {
-	params := queryValues(q)
-	params.Set("type", "csi")
-	setGiven(params, "plugin_id", f.PluginID)
-	setGiven(params, "node_id", f.NodeID)
-	return volumeList.call(ctx, c, request{query: params})
-}
-
-// Volume reads one volume with its claims and attachments.
-func (c *Client) Volume(ctx context.Context, id string, q *Query) (
-	*structs.CSIVolumeDetail, *Meta, error,
-) {
-	return volumeGet.fetch(ctx, c, id, q)
-}
-
-// VolumeClaims lists the claims of a volume in the order of the claim queue.
-func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) (
-	[]*structs.CSIClaim, *Meta, error,
-) {
-	return volumeClaims.fetch(ctx, c, id, q)
-}
+var volumeRegister = route(put, "/v1/volume/csi/{id}",
+	serveMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
 
 // VolumeRegister registers an existing volume of a plugin.
 func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (
@@ -237,11 +191,28 @@ func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (
 	return c.volumePut(ctx, volumeRegister, v)
 }
 
+var volumeCreate = route(put, "/v1/volume/csi/{id}/create",
+	serveMethod(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
+
 // VolumeCreate creates a volume at its plugin. It returns after the plugin has created the volume.
 func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (
 	*structs.CSIVolume, error,
 ) {
 	return c.volumePut(ctx, volumeCreate, v)
+}
+
+func bindVolumePut(c *call, req *structs.CSIVolumeRegisterRequest) error {
+	err := bindVolumesPut(c, req)
+	if err != nil {
+		return err
+	}
+	if len(req.Volumes) != 1 {
+		return structs.Invalidf("Volumes: expected one volume, found %d", len(req.Volumes))
+	}
+	if req.Volumes[0].ID == "" {
+		req.Volumes[0].ID = c.id()
+	}
+	return c.sameID("volume", req.Volumes[0].ID)
 }
 
 // volumeSent is a volume with its secrets in clear text, because structs.Secrets hides them in JSON.
@@ -270,12 +241,30 @@ func (c *Client) volumePut(
 	return answer.Volumes[0], nil
 }
 
+var volumeDeregister = route(remove, "/v1/volume/csi/{id}",
+	serveMethod(structs.CSIVolumeDeregister, bindVolumeDeregister, whole))
+
+func bindVolumeDeregister(c *call, req *structs.CSIVolumeDeregisterRequest) (err error) {
+	req.ID = c.id()
+	req.Force, err = c.flag("force")
+	return err
+}
+
 // VolumeDeregister deletes the row of a volume and leaves the volume at its plugin.
 func (c *Client) VolumeDeregister(ctx context.Context, id string, force bool) error {
 	return volumeDeregister.exec(ctx, c, request{
 		id:    id,
 		query: url.Values{"force": {strconv.FormatBool(force)}},
 	})
+}
+
+var volumeDelete = route(remove, "/v1/volume/csi/{id}/delete",
+	serveMethod(structs.CSIVolumeDelete, bindVolumeDelete, whole))
+
+func bindVolumeDelete(c *call, req *structs.CSIVolumeDeleteRequest) (err error) {
+	req.ID = c.id()
+	req.Secrets, err = c.secrets()
+	return err
 }
 
 // VolumeDelete deletes a volume at its plugin and then its row.
@@ -288,6 +277,21 @@ func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Se
 		id:     id,
 		header: header,
 	})
+}
+
+var volumeDetach = route(remove, "/v1/volume/csi/{id}/detach",
+	serveMethod(structs.CSIVolumeDetach, bindVolumeDetach, whole))
+
+func bindVolumeDetach(c *call, req *structs.CSIVolumeDetachRequest) (err error) {
+	req.VolumeID = c.id()
+	req.NodeID = c.param("node")
+	req.Reason = c.param("reason")
+	req.By = c.param("by")
+	if req.NodeID == "" {
+		return badParam("node", "", "the ID of a node")
+	}
+	req.Force, err = c.flag("force")
+	return err
 }
 
 // VolumeDetachOptions select the node to detach from. Force releases the claims even if the node is
@@ -315,16 +319,13 @@ func (c *Client) VolumeDetach(
 	})
 }
 
+// The dialect does not have this route.
+var volumeRetry = route(put, "/v1/volume/csi/{id}/retry",
+	serveMethod(structs.CSIVolumeRetry,
+		withID(func(req *structs.CSIVolumeRetryRequest, id string) { req.ID = id }),
+		whole))
+
 // VolumeRetry retries all failed operations of a volume at once.
 func (c *Client) VolumeRetry(ctx context.Context, id string) error {
 	return volumeRetry.exec(ctx, c, request{id: id})
-}
-
-// VolumesExternal returns a page of the plugin's own list of volumes.
-func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) (
-	*ExternalVolumes, error,
-) {
-	params := queryValues(q)
-	params.Set("plugin_id", pluginID)
-	return volumesExternal.send(ctx, c, request{query: params})
 }
