@@ -8,16 +8,6 @@ import (
 	"time"
 )
 
-// The methods of allocations.
-var (
-	NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc")
-	AllocGet         = read[AllocGetRequest, AllocGetResponse]("Alloc.GetAlloc")
-	// AllocsGet reads allocations by ID, for the node that runs them.
-	AllocsGet = read[AllocsGetRequest, AllocsResponse]("Alloc.GetAllocs")
-	AllocList = read[QueryRequest, AllocListResponse]("Alloc.List")
-	AllocStop = write[AllocStopRequest, AllocStopResponse]("Alloc.Stop")
-)
-
 // The states that the servers want for an allocation.
 const (
 	AllocDesiredRun   = "run"
@@ -309,6 +299,9 @@ type AllocClientUpdate struct {
 	TaskStates        map[string]*TaskState
 }
 
+// NodeUpdateAllocs reports the states of allocations on a node.
+var NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc")
+
 // AllocsClientUpdateRequest has the reports of a node on several allocations.
 type AllocsClientUpdateRequest struct {
 	NodeID   string
@@ -316,6 +309,9 @@ type AllocsClientUpdateRequest struct {
 	Allocs   []*AllocClientUpdate
 	WriteOptions
 }
+
+// AllocGet reads one allocation with its job.
+var AllocGet = read[AllocGetRequest, AllocGetResponse]("Alloc.GetAlloc")
 
 // AllocGetRequest is the request for one allocation.
 type AllocGetRequest struct {
@@ -328,6 +324,9 @@ type AllocGetResponse struct {
 	Alloc *Allocation
 	QueryMeta
 }
+
+// AllocsGet reads allocations by ID, for the node that runs them.
+var AllocsGet = read[AllocsGetRequest, AllocsResponse]("Alloc.GetAllocs")
 
 // AllocsGetRequest is the request for allocations by ID. The answer omits missing allocations.
 type AllocsGetRequest struct {
@@ -343,13 +342,19 @@ type AllocsResponse struct {
 	QueryMeta
 }
 
+// AllocList lists allocations.
+var AllocList = read[QueryRequest, AllocListResponse]("Alloc.List")
+
 // AllocListResponse has the allocations that match.
 type AllocListResponse struct {
 	Allocations []*AllocListStub
 	QueryMeta
 }
 
-// AllocStopRequest stops one allocation and makes the scheduler place it again.
+// AllocStop stops one allocation and makes the scheduler place it again.
+var AllocStop = write[AllocStopRequest, AllocStopResponse]("Alloc.Stop")
+
+// AllocStopRequest names the allocation.
 type AllocStopRequest struct {
 	AllocID string
 	Eval    *Evaluation // set by the server

@@ -1,29 +1,9 @@
 package structs
 
 // The methods that a node serves to servers, over the connection that the node opened.
-var (
-	ClientCSIControllerCreate = write[ClientCSICreateRequest, ClientCSICreateResponse](
-		"ClientCSI.ControllerCreateVolume")
-	ClientCSIControllerDelete = write[ClientCSIDeleteRequest, Empty]("ClientCSI.ControllerDeleteVolume")
-	ClientCSIControllerAttach = write[ClientCSIAttachRequest, ClientCSIAttachResponse](
-		"ClientCSI.ControllerAttachVolume")
-	ClientCSIControllerDetach   = write[ClientCSIDetachRequest, Empty]("ClientCSI.ControllerDetachVolume")
-	ClientCSIControllerValidate = write[ClientCSIValidateRequest, Empty](
-		"ClientCSI.ControllerValidateVolume")
-	ClientCSIControllerExpand = write[ClientCSIExpandRequest, ClientCSIExpandResponse](
-		"ClientCSI.ControllerExpandVolume")
-	ClientCSIControllerList = read[ClientCSIListRequest, ClientCSIListResponse](
-		"ClientCSI.ControllerListVolumes")
-	ClientCSINodeExpand = write[ClientCSINodeExpandRequest, ClientCSINodeExpandResponse](
-		"ClientCSI.NodeExpandVolume")
-	ClientCSINodeVolume = read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse](
-		"ClientCSI.NodeVolume")
-	ClientCSINodeDetach = write[ClientCSINodeDetachRequest, Empty]("ClientCSI.NodeDetachVolume")
-)
-
-// The requests of a server to a node that runs a plugin's controller. Each names the plugin by its ID.
-// Without a healthy instance of the plugin the node answers unavailable. Provider, unless empty, is the
-// driver that the plugin's ID belongs to: the node answers unavailable and does not call another driver.
+// A request for a plugin's controller names the plugin by its ID. Without a healthy instance of the plugin
+// the node answers unavailable. Provider, unless empty, is the driver that the plugin's ID belongs to: the
+// node answers unavailable and does not call another driver.
 
 // CSIControllerRequest is a request for a plugin's controller.
 type CSIControllerRequest interface {
@@ -37,7 +17,11 @@ type CSICapacityRange struct {
 	LimitBytes    int64
 }
 
-// ClientCSICreateRequest makes a node call CreateVolume. The same Name is the same volume.
+// ClientCSIControllerCreate makes a node call CreateVolume.
+var ClientCSIControllerCreate = write[ClientCSICreateRequest, ClientCSICreateResponse](
+	"ClientCSI.ControllerCreateVolume")
+
+// ClientCSICreateRequest describes the volume. The same Name is the same volume.
 type ClientCSICreateRequest struct {
 	PluginID     string
 	Name         string
@@ -69,7 +53,10 @@ type ClientCSICreateResponse struct {
 	WriteMeta
 }
 
-// ClientCSIDeleteRequest makes a node call DeleteVolume. It succeeds if the volume does not exist.
+// ClientCSIControllerDelete makes a node call DeleteVolume. It succeeds if the volume does not exist.
+var ClientCSIControllerDelete = write[ClientCSIDeleteRequest, Empty]("ClientCSI.ControllerDeleteVolume")
+
+// ClientCSIDeleteRequest names the volume.
 type ClientCSIDeleteRequest struct {
 	PluginID   string
 	ExternalID string
@@ -83,7 +70,11 @@ func (r *ClientCSIDeleteRequest) Driver() (string, *string) {
 	return r.PluginID, &r.Provider
 }
 
-// ClientCSIAttachRequest makes a node call ControllerPublishVolume.
+// ClientCSIControllerAttach makes a node call ControllerPublishVolume.
+var ClientCSIControllerAttach = write[ClientCSIAttachRequest, ClientCSIAttachResponse](
+	"ClientCSI.ControllerAttachVolume")
+
+// ClientCSIAttachRequest names the volume and the node that is to reach it.
 type ClientCSIAttachRequest struct {
 	PluginID       string
 	ExternalID     string
@@ -109,7 +100,10 @@ type ClientCSIAttachResponse struct {
 	WriteMeta
 }
 
-// ClientCSIDetachRequest makes a node call ControllerUnpublishVolume.
+// ClientCSIControllerDetach makes a node call ControllerUnpublishVolume.
+var ClientCSIControllerDetach = write[ClientCSIDetachRequest, Empty]("ClientCSI.ControllerDetachVolume")
+
+// ClientCSIDetachRequest names the volume and the node.
 type ClientCSIDetachRequest struct {
 	PluginID       string
 	ExternalID     string
@@ -124,8 +118,12 @@ func (r *ClientCSIDetachRequest) Driver() (string, *string) {
 	return r.PluginID, &r.Provider
 }
 
-// ClientCSIValidateRequest makes a node call ValidateVolumeCapabilities. For an unconfirmed volume the error
-// is invalid with the plugin's message.
+// ClientCSIControllerValidate makes a node call ValidateVolumeCapabilities. For an unconfirmed volume the
+// error is invalid with the plugin's message.
+var ClientCSIControllerValidate = write[ClientCSIValidateRequest, Empty](
+	"ClientCSI.ControllerValidateVolume")
+
+// ClientCSIValidateRequest names the volume and the capabilities to confirm.
 type ClientCSIValidateRequest struct {
 	PluginID     string
 	ExternalID   string
@@ -143,7 +141,11 @@ func (r *ClientCSIValidateRequest) Driver() (string, *string) {
 	return r.PluginID, &r.Provider
 }
 
-// ClientCSIExpandRequest makes a node call ControllerExpandVolume.
+// ClientCSIControllerExpand makes a node call ControllerExpandVolume.
+var ClientCSIControllerExpand = write[ClientCSIExpandRequest, ClientCSIExpandResponse](
+	"ClientCSI.ControllerExpandVolume")
+
+// ClientCSIExpandRequest names the volume and its new capacity.
 type ClientCSIExpandRequest struct {
 	PluginID   string
 	ExternalID string
@@ -167,8 +169,12 @@ type ClientCSIExpandResponse struct {
 	WriteMeta
 }
 
-// ClientCSINodeExpandRequest makes a node call NodeExpandVolume where an allocation uses the volume. The node
+// ClientCSINodeExpand makes a node call NodeExpandVolume where an allocation uses the volume. The node
 // answers unavailable while the volume is not published for it.
+var ClientCSINodeExpand = write[ClientCSINodeExpandRequest, ClientCSINodeExpandResponse](
+	"ClientCSI.NodeExpandVolume")
+
+// ClientCSINodeExpandRequest names the volume, the allocation and the new capacity.
 type ClientCSINodeExpandRequest struct {
 	VolumeID        string
 	VolumeNamespace string
@@ -189,7 +195,11 @@ type ClientCSINodeExpandResponse struct {
 	WriteMeta
 }
 
-// ClientCSIListRequest makes a node call ListVolumes for one page.
+// ClientCSIControllerList makes a node call ListVolumes for one page.
+var ClientCSIControllerList = read[ClientCSIListRequest, ClientCSIListResponse](
+	"ClientCSI.ControllerListVolumes")
+
+// ClientCSIListRequest names the plugin and the page.
 type ClientCSIListRequest struct {
 	PluginID      string
 	MaxEntries    int32
@@ -210,9 +220,12 @@ type ClientCSIListResponse struct {
 	QueryMeta
 }
 
-// ClientCSINodeDetachRequest makes a node release a volume for one allocation (AllocID) or for every
-// allocation that no longer runs (AllocID ""). The node decides by its own records. For an allocation that
-// still runs the error is a precondition. Without an error nothing of the volume is left on the node.
+// ClientCSINodeDetach makes a node release a volume. The node decides by its own records. For an allocation
+// that still runs the error is a precondition. Without an error nothing of the volume is left on the node.
+var ClientCSINodeDetach = write[ClientCSINodeDetachRequest, Empty]("ClientCSI.NodeDetachVolume")
+
+// ClientCSINodeDetachRequest names the volume, and one allocation (AllocID) or every allocation that no
+// longer runs (AllocID "").
 type ClientCSINodeDetachRequest struct {
 	VolumeID        string
 	VolumeNamespace string
@@ -222,7 +235,11 @@ type ClientCSINodeDetachRequest struct {
 	WriteOptions
 }
 
-// ClientCSINodeVolumeRequest is the request for a node's mounts and records of a volume.
+// ClientCSINodeVolume reads a node's mounts and records of a volume.
+var ClientCSINodeVolume = read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse](
+	"ClientCSI.NodeVolume")
+
+// ClientCSINodeVolumeRequest names the volume.
 type ClientCSINodeVolumeRequest struct {
 	VolumeID        string
 	VolumeNamespace string

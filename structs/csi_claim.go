@@ -5,16 +5,6 @@ import (
 	"time"
 )
 
-// The methods of claims and attachments.
-var (
-	CSIVolumeClaim        = write[CSIVolumeClaimRequest, CSIVolumeClaimResponse]("CSIVolume.Claim")
-	CSIVolumeUnpublish    = write[CSIVolumeUnpublishRequest, Empty]("CSIVolume.Unpublish")
-	CSIVolumeDetach       = write[CSIVolumeDetachRequest, CSIVolumeDetachResponse]("CSIVolume.Detach")
-	CSIVolumeNodeExpanded = write[CSINodeExpandOutcome, Empty]("CSIVolume.NodeExpanded")
-	CSIClaimGet           = read[CSIClaimGetRequest, CSIClaimGetResponse]("CSIVolume.GetClaim")
-	CSIClaimList          = read[CSIClaimListRequest, CSIClaimListResponse]("CSIVolume.ListClaims")
-)
-
 // The states of a claim. Releasing a claim deletes it, so no state follows granted.
 const (
 	ClaimWaiting = "waiting" // in the queue; Reason names the blocker
@@ -77,9 +67,11 @@ type CSIClaimKey struct {
 	AllocID   string
 }
 
-// CSIVolumeClaimRequest creates claims, of one allocation or of many. Each is granted or put into the claim
-// queue. A claim that exists with the same modes stays as it is. With other modes the error is a conflict.
-// One claim that can never be granted rejects the whole request.
+// CSIVolumeClaim creates claims, of one allocation or of many. Each is granted or put into the claim queue.
+var CSIVolumeClaim = write[CSIVolumeClaimRequest, CSIVolumeClaimResponse]("CSIVolume.Claim")
+
+// CSIVolumeClaimRequest has the claims. A claim that exists with the same modes stays as it is. With other
+// modes the error is a conflict. One claim that can never be granted rejects the whole request.
 type CSIVolumeClaimRequest struct {
 	Claims   []*CSIClaim
 	NodeID   string
@@ -92,6 +84,9 @@ type CSIVolumeClaimResponse struct {
 	Claims []*CSIClaim
 	WriteMeta
 }
+
+// CSIVolumeUnpublish deletes the claims of volumes that a node has released.
+var CSIVolumeUnpublish = write[CSIVolumeUnpublishRequest, Empty]("CSIVolume.Unpublish")
 
 // CSIVolumeUnpublishRequest reports that the node has released the volumes for these allocations: every path
 // is unpublished, and the volume is unstaged if no other allocation on the node uses it. A claim that does
@@ -106,8 +101,11 @@ type CSIVolumeUnpublishRequest struct {
 	WriteOptions
 }
 
-// CSIVolumeDetachRequest makes a node release a volume whose allocations there have ended. Force releases the
-// claims although the node cannot answer; By and Reason are recorded.
+// CSIVolumeDetach makes a node release a volume whose allocations there have ended.
+var CSIVolumeDetach = write[CSIVolumeDetachRequest, CSIVolumeDetachResponse]("CSIVolume.Detach")
+
+// CSIVolumeDetachRequest names the volume and the node. Force releases the claims although the node cannot
+// answer; By and Reason are recorded.
 type CSIVolumeDetachRequest struct {
 	VolumeID string
 	NodeID   string
@@ -135,8 +133,11 @@ type CSIVolumeDetachResponse struct {
 	WriteMeta
 }
 
-// CSIClaimGetRequest is the request for one claim with all that a node needs to use it. With MinIndex set the
-// answer waits until the claim or its attachment has changed.
+// CSIClaimGet reads one claim with all that a node needs to use it.
+var CSIClaimGet = read[CSIClaimGetRequest, CSIClaimGetResponse]("CSIVolume.GetClaim")
+
+// CSIClaimGetRequest names the claim. With MinIndex set the answer waits until the claim or its attachment
+// has changed.
 type CSIClaimGetRequest struct {
 	VolumeID string
 	AllocID  string
@@ -157,6 +158,9 @@ type CSIClaimGetResponse struct {
 	Provider   string `json:",omitempty"` // when Ready: the driver that the volume's plugin belongs to
 	QueryMeta
 }
+
+// CSIClaimList lists claims.
+var CSIClaimList = read[CSIClaimListRequest, CSIClaimListResponse]("CSIVolume.ListClaims")
 
 // CSIClaimListRequest is the request for claims: of one volume, of one node, or of a namespace.
 type CSIClaimListRequest struct {
@@ -268,6 +272,9 @@ type CSIVolumeForceRequest struct {
 	Reason string
 	WriteOptions
 }
+
+// CSIVolumeNodeExpanded reports a call of NodeExpandVolume on a node.
+var CSIVolumeNodeExpanded = write[CSINodeExpandOutcome, Empty]("CSIVolume.NodeExpanded")
 
 // CSINodeExpandOutcome records the outcome of NodeExpandVolume for one allocation. With Err nil the call
 // succeeded, or the plugin's node half has nothing to expand.

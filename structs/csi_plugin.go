@@ -5,14 +5,6 @@ import (
 	"strings"
 )
 
-// The methods of plugins.
-var (
-	NodeUpdateCSI   = write[NodeUpdateCSIRequest, Empty]("Node.UpdateCSI")
-	CSIPluginGet    = read[CSIPluginGetRequest, CSIPluginGetResponse]("CSIPlugin.Get")
-	CSIPluginList   = read[QueryRequest, CSIPluginListResponse]("CSIPlugin.List")
-	CSIPluginDelete = write[CSIPluginDeleteRequest, Empty]("CSIPlugin.Delete")
-)
-
 // CSIKind is the half of a plugin that an instance serves.
 type CSIKind string
 
@@ -220,6 +212,9 @@ type CSIPluginListStub struct {
 	Indexes
 }
 
+// CSIPluginGet reads one plugin with its instances.
+var CSIPluginGet = read[CSIPluginGetRequest, CSIPluginGetResponse]("CSIPlugin.Get")
+
 // CSIPluginGetRequest is the request for one plugin.
 type CSIPluginGetRequest struct {
 	ID string
@@ -232,13 +227,19 @@ type CSIPluginGetResponse struct {
 	QueryMeta
 }
 
+// CSIPluginList lists plugins.
+var CSIPluginList = read[QueryRequest, CSIPluginListResponse]("CSIPlugin.List")
+
 // CSIPluginListResponse has the plugins that match.
 type CSIPluginListResponse struct {
 	Plugins []*CSIPluginListStub
 	QueryMeta
 }
 
-// CSIPluginDeleteRequest deletes an unused plugin. For a plugin in use the error is a precondition.
+// CSIPluginDelete deletes an unused plugin. For a plugin in use the error is a precondition.
+var CSIPluginDelete = write[CSIPluginDeleteRequest, Empty]("CSIPlugin.Delete")
+
+// CSIPluginDeleteRequest names the plugin.
 type CSIPluginDeleteRequest struct {
 	ID string
 	WriteOptions
@@ -249,6 +250,9 @@ type CSIInstanceKey struct {
 	PluginID string
 	Kind     CSIKind
 }
+
+// NodeUpdateCSI reports changes of a node's plugin instances.
+var NodeUpdateCSI = write[NodeUpdateCSIRequest, Empty]("Node.UpdateCSI")
 
 // NodeUpdateCSIRequest has the changes of one node's plugin instances. With Full, Upserts is complete,
 // and the servers remove the node's other instances. With Unsure, the servers write it even if it changes

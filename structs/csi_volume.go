@@ -7,18 +7,6 @@ import (
 	"time"
 )
 
-// The methods of volumes.
-var (
-	CSIVolumeGet        = read[CSIVolumeGetRequest, CSIVolumeGetResponse]("CSIVolume.Get")
-	CSIVolumeList       = read[CSIVolumeListRequest, CSIVolumeListResponse]("CSIVolume.List")
-	CSIVolumeRegister   = write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Register")
-	CSIVolumeCreate     = write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Create")
-	CSIVolumeDeregister = write[CSIVolumeDeregisterRequest, Empty]("CSIVolume.Deregister")
-	CSIVolumeDelete     = write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
-	CSIVolumeRetry      = write[CSIVolumeRetryRequest, Empty]("CSIVolume.Retry")
-	CSIVolumeExternal   = read[CSIVolumeExternalRequest, CSIVolumeExternalResponse]("CSIVolume.ListExternal")
-)
-
 // CSIAccessMode is the number of nodes and writers that may use a volume at once (CSI spec, AccessMode).
 type CSIAccessMode string
 
@@ -325,6 +313,9 @@ type CSIVolumeListStub struct {
 	Indexes
 }
 
+// CSIVolumeGet reads one volume with its claims and attachments.
+var CSIVolumeGet = read[CSIVolumeGetRequest, CSIVolumeGetResponse]("CSIVolume.Get")
+
 // CSIVolumeGetRequest is the request for one volume.
 type CSIVolumeGetRequest struct {
 	ID string
@@ -336,6 +327,9 @@ type CSIVolumeGetResponse struct {
 	Volume *CSIVolumeDetail
 	QueryMeta
 }
+
+// CSIVolumeList lists volumes.
+var CSIVolumeList = read[CSIVolumeListRequest, CSIVolumeListResponse]("CSIVolume.List")
 
 // CSIVolumeListRequest is the request for the volumes of a namespace, of one plugin or in use on one node.
 type CSIVolumeListRequest struct {
@@ -349,6 +343,12 @@ type CSIVolumeListResponse struct {
 	Volumes []*CSIVolumeListStub
 	QueryMeta
 }
+
+// The methods that write volumes.
+var (
+	CSIVolumeRegister = write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Register")
+	CSIVolumeCreate   = write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Create")
+)
 
 // CSIVolumeRegisterRequest has volumes to register (they exist at the plugin) or to create. As a log entry it
 // replaces each volume completely. A volume with a ModifyIndex other than that of the stored row is a
@@ -364,17 +364,22 @@ type CSIVolumeRegisterResponse struct {
 	WriteMeta
 }
 
-// CSIVolumeDeregisterRequest deletes the row of a volume without changing the volume at the plugin. For a
-// volume with claims or attachments the error is a precondition. Force also deletes waiting claims and claims
-// of allocations that are client-terminal or deleted, but never a claim that may still write.
+// CSIVolumeDeregister deletes the row of a volume without changing the volume at the plugin. For a volume
+// with claims or attachments the error is a precondition.
+var CSIVolumeDeregister = write[CSIVolumeDeregisterRequest, Empty]("CSIVolume.Deregister")
+
+// CSIVolumeDeregisterRequest names the volume. Force also deletes waiting claims and claims of allocations
+// that are client-terminal or deleted, but never a claim that may still write.
 type CSIVolumeDeregisterRequest struct {
 	ID    string
 	Force bool
 	WriteOptions
 }
 
-// CSIVolumeDeleteRequest deletes a volume at its plugin and then its row. As a log entry it records the
-// intent (State deleting).
+// CSIVolumeDelete deletes a volume at its plugin and then its row.
+var CSIVolumeDelete = write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
+
+// CSIVolumeDeleteRequest names the volume. As a log entry it records the intent (State deleting).
 type CSIVolumeDeleteRequest struct {
 	ID      string
 	Secrets Secrets `codec:"Secrets"`
@@ -399,14 +404,20 @@ type CSIVolumeOutcome struct {
 	WriteOptions
 }
 
-// CSIVolumeRetryRequest repeats failed operations on a volume at once: create, delete, expand, attach, detach
-// and the nodes' expansion.
+// CSIVolumeRetry repeats failed operations on a volume at once: create, delete, expand, attach, detach and
+// the nodes' expansion.
+var CSIVolumeRetry = write[CSIVolumeRetryRequest, Empty]("CSIVolume.Retry")
+
+// CSIVolumeRetryRequest names the volume.
 type CSIVolumeRetryRequest struct {
 	ID string
 	WriteOptions
 }
 
-// CSIVolumeExternalRequest lists volumes as the plugin knows them, page by page.
+// CSIVolumeExternal lists volumes as the plugin knows them, page by page.
+var CSIVolumeExternal = read[CSIVolumeExternalRequest, CSIVolumeExternalResponse]("CSIVolume.ListExternal")
+
+// CSIVolumeExternalRequest names the plugin.
 type CSIVolumeExternalRequest struct {
 	PluginID string
 	Secrets  Secrets `codec:"Secrets"`

@@ -5,13 +5,6 @@ import (
 	"strings"
 )
 
-// The methods of evaluations.
-var (
-	EvalGet    = read[EvalGetRequest, EvalGetResponse]("Eval.GetEval")
-	EvalList   = read[QueryRequest, EvalListResponse]("Eval.List")
-	EvalAllocs = read[EvalGetRequest, AllocListResponse]("Eval.Allocations")
-)
-
 // The states of an evaluation.
 const (
 	EvalPending   = "pending"
@@ -135,6 +128,12 @@ func (e *Evaluation) Terminal() bool {
 		e.Status == EvalFailed || e.Status == EvalCancelled
 }
 
+// The methods that read one evaluation or its allocations.
+var (
+	EvalGet    = read[EvalGetRequest, EvalGetResponse]("Eval.GetEval")
+	EvalAllocs = read[EvalGetRequest, AllocListResponse]("Eval.Allocations")
+)
+
 // EvalGetRequest is the request for one evaluation.
 type EvalGetRequest struct {
 	EvalID string
@@ -146,6 +145,9 @@ type EvalGetResponse struct {
 	Eval *Evaluation
 	QueryMeta
 }
+
+// EvalList lists evaluations.
+var EvalList = read[QueryRequest, EvalListResponse]("Eval.List")
 
 // EvalListResponse has the evaluations that match.
 type EvalListResponse struct {

@@ -6,19 +6,6 @@ import (
 	"time"
 )
 
-// The methods of jobs.
-var (
-	JobRegister    = write[JobRegisterRequest, JobRegisterResponse]("Job.Register")
-	JobDeregister  = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
-	JobEvaluate    = write[JobEvaluateRequest, JobRegisterResponse]("Job.Evaluate")
-	JobGet         = read[JobGetRequest, JobGetResponse]("Job.GetJob")
-	JobList        = read[QueryRequest, JobListResponse]("Job.List")
-	JobVersions    = read[JobGetRequest, JobVersionsResponse]("Job.GetJobVersions")
-	JobSummaryGet  = read[JobGetRequest, JobSummaryResponse]("Job.Summary")
-	JobAllocations = read[JobGetRequest, AllocListResponse]("Job.Allocations")
-	JobEvaluations = read[JobGetRequest, EvalListResponse]("Job.Evaluations")
-)
-
 // The types of a job.
 const (
 	JobService  = "service"  // runs until stopped
@@ -332,8 +319,11 @@ type JobSummary struct {
 	ModifyIndex uint64
 }
 
-// JobRegisterRequest registers a job. With EnforceIndex the stored job's JobModifyIndex must equal
-// JobModifyIndex (0: there must be none).
+// JobRegister registers a job.
+var JobRegister = write[JobRegisterRequest, JobRegisterResponse]("Job.Register")
+
+// JobRegisterRequest has the job. With EnforceIndex the stored job's JobModifyIndex must equal JobModifyIndex
+// (0: there must be none).
 type JobRegisterRequest struct {
 	Job            *Job
 	EnforceIndex   bool
@@ -351,7 +341,10 @@ type JobRegisterResponse struct {
 	WriteMeta
 }
 
-// JobDeregisterRequest stops a job. Purge also deletes it at once.
+// JobDeregister stops a job.
+var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
+
+// JobDeregisterRequest names the job. Purge also deletes it at once.
 type JobDeregisterRequest struct {
 	JobID string
 	Purge bool
@@ -367,11 +360,23 @@ type JobDeregisterResponse struct {
 	WriteMeta
 }
 
-// JobEvaluateRequest requests a new evaluation of a job.
+// JobEvaluate creates an evaluation of a job.
+var JobEvaluate = write[JobEvaluateRequest, JobRegisterResponse]("Job.Evaluate")
+
+// JobEvaluateRequest names the job.
 type JobEvaluateRequest struct {
 	JobID string
 	WriteOptions
 }
+
+// The methods that read one job or the rows of it.
+var (
+	JobGet         = read[JobGetRequest, JobGetResponse]("Job.GetJob")
+	JobVersions    = read[JobGetRequest, JobVersionsResponse]("Job.GetJobVersions")
+	JobSummaryGet  = read[JobGetRequest, JobSummaryResponse]("Job.Summary")
+	JobAllocations = read[JobGetRequest, AllocListResponse]("Job.Allocations")
+	JobEvaluations = read[JobGetRequest, EvalListResponse]("Job.Evaluations")
+)
 
 // JobGetRequest is the request for one job. All includes allocations of former jobs of the same ID.
 type JobGetRequest struct {
@@ -391,6 +396,9 @@ type JobVersionsResponse struct {
 	Versions []*Job
 	QueryMeta
 }
+
+// JobList lists jobs.
+var JobList = read[QueryRequest, JobListResponse]("Job.List")
 
 // JobListResponse has the jobs that match.
 type JobListResponse struct {

@@ -1,7 +1,8 @@
 package structs
 
 // Method names a remote procedure together with the types of its request and answer, so that caller and
-// endpoint cannot disagree. The name is "Noun.Verb". Each method is declared in the file of its request.
+// endpoint cannot disagree. The name is "Noun.Verb". Each method is declared above its request, or above its
+// answer if the request has no parameters.
 type Method[Req, Resp any] struct {
 	Name string
 	// Write marks a method that the leader must serve, never a stale follower.

@@ -5,20 +5,6 @@ import (
 	"time"
 )
 
-// The methods of nodes.
-var (
-	NodeRegister    = write[NodeRegisterRequest, NodeRegisterResponse]("Node.Register")
-	NodeDeregister  = write[NodeDeregisterRequest, Empty]("Node.Deregister")
-	NodeHeartbeat   = write[NodeHeartbeatRequest, NodeHeartbeatResponse]("Node.UpdateStatus")
-	NodeEligibility = write[NodeEligibilityRequest, Empty]("Node.UpdateEligibility")
-	NodeGet         = read[NodeGetRequest, NodeGetResponse]("Node.Get")
-	NodeList        = read[QueryRequest, NodeListResponse]("Node.List")
-	// NodeAllocs reads whole allocations, for operators.
-	NodeAllocs       = read[NodeGetRequest, AllocsResponse]("Node.GetAllocs")
-	NodeClientAllocs = read[NodeGetRequest, NodeClientAllocsResponse]("Node.GetClientAllocs")
-	NodeEvaluate     = write[NodeGetWriteRequest, NodeEvaluateResponse]("Node.Evaluate")
-)
-
 // The states of a node.
 const (
 	NodeInit         = "initializing"
@@ -197,8 +183,11 @@ type NodeListStub struct {
 	Indexes
 }
 
-// NodeRegisterRequest registers a node or updates all of it. CSI has all its plugin instances. With
-// Unsure, the servers write it even if it changes nothing, because an earlier request may still be in flight.
+// NodeRegister registers a node or updates all of it.
+var NodeRegister = write[NodeRegisterRequest, NodeRegisterResponse]("Node.Register")
+
+// NodeRegisterRequest has the node. CSI has all its plugin instances. With Unsure, the servers write it even
+// if it changes nothing, because an earlier request may still be in flight.
 type NodeRegisterRequest struct {
 	Node      *Node
 	CSI       []*CSIPluginInstance
@@ -215,14 +204,20 @@ type NodeRegisterResponse struct {
 	WriteMeta
 }
 
-// NodeDeregisterRequest deletes nodes. A node with allocations that are not terminal is rejected.
+// NodeDeregister deletes nodes. A node with allocations that are not terminal is rejected.
+var NodeDeregister = write[NodeDeregisterRequest, Empty]("Node.Deregister")
+
+// NodeDeregisterRequest names the nodes.
 type NodeDeregisterRequest struct {
 	NodeIDs []string
 	WriteOptions
 }
 
-// NodeHeartbeatRequest renews a node's lease. It writes to the log only if Status differs from the row. An
-// unaccounted node reports its volumes; it is accounted for when it holds none without a claim.
+// NodeHeartbeat renews a node's lease. It writes to the log only if Status differs from the row.
+var NodeHeartbeat = write[NodeHeartbeatRequest, NodeHeartbeatResponse]("Node.UpdateStatus")
+
+// NodeHeartbeatRequest has the node's status. An unaccounted node reports its volumes; it is accounted for
+// when it holds none without a claim.
 type NodeHeartbeatRequest struct {
 	NodeID    string
 	SecretID  string
@@ -270,7 +265,10 @@ type NodeStatusUpdate struct {
 	WriteOptions
 }
 
-// NodeEligibilityRequest allows or forbids new placements on a node.
+// NodeEligibility allows or forbids new placements on a node.
+var NodeEligibility = write[NodeEligibilityRequest, Empty]("Node.UpdateEligibility")
+
+// NodeEligibilityRequest names the node and its new eligibility.
 type NodeEligibilityRequest struct {
 	NodeID      string
 	Eligibility string
@@ -283,12 +281,23 @@ type NodeEventsRequest struct {
 	WriteOptions
 }
 
+// The methods that read one node or its allocations.
+var (
+	NodeGet = read[NodeGetRequest, NodeGetResponse]("Node.Get")
+	// NodeAllocs reads whole allocations, for operators.
+	NodeAllocs       = read[NodeGetRequest, AllocsResponse]("Node.GetAllocs")
+	NodeClientAllocs = read[NodeGetRequest, NodeClientAllocsResponse]("Node.GetClientAllocs")
+)
+
 // NodeGetRequest is the request for one node.
 type NodeGetRequest struct {
 	NodeID   string
 	SecretID string // set by the node itself
 	QueryOptions
 }
+
+// NodeEvaluate creates an evaluation of every job on a node.
+var NodeEvaluate = write[NodeGetWriteRequest, NodeEvaluateResponse]("Node.Evaluate")
 
 // NodeGetWriteRequest names one node in a write.
 type NodeGetWriteRequest struct {
@@ -309,6 +318,9 @@ type NodeGetResponse struct {
 	Node *NodeDetail
 	QueryMeta
 }
+
+// NodeList lists nodes.
+var NodeList = read[QueryRequest, NodeListResponse]("Node.List")
 
 // NodeListResponse has the nodes that match.
 type NodeListResponse struct {

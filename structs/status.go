@@ -1,21 +1,23 @@
 package structs
 
-// The methods of the servers themselves.
+// The methods that have neither parameters nor a result.
 var (
-	StatusLeader = read[QueryRequest, StatusLeaderResponse]("Status.Leader")
-	StatusPeers  = read[QueryRequest, StatusPeersResponse]("Status.Peers")
 	// Each server answers StatusPing itself.
-	StatusPing     = read[QueryRequest, Empty]("Status.Ping")
-	OperatorRaft   = read[QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
-	OperatorRemove = write[RaftRemovePeerRequest, Empty]("Operator.RaftRemovePeer")
-	SystemGC       = write[WriteRequest, Empty]("System.GarbageCollect")
+	StatusPing = read[QueryRequest, Empty]("Status.Ping")
+	SystemGC   = write[WriteRequest, Empty]("System.GarbageCollect")
 )
+
+// StatusLeader reads the address of the leader.
+var StatusLeader = read[QueryRequest, StatusLeaderResponse]("Status.Leader")
 
 // StatusLeaderResponse has the leader's advertised RPC address, "" while there is none.
 type StatusLeaderResponse struct {
 	Leader string
 	QueryMeta
 }
+
+// StatusPeers reads the addresses of the Raft peers.
+var StatusPeers = read[QueryRequest, StatusPeersResponse]("Status.Peers")
 
 // StatusPeersResponse has the RPC addresses of the Raft peers.
 type StatusPeersResponse struct {
@@ -34,11 +36,17 @@ type RaftServer struct {
 	Status       string // in the gossip: alive, leaving, left or failed; "" where the gossip does not know it
 }
 
+// OperatorRaft reads the Raft configuration.
+var OperatorRaft = read[QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
+
 // RaftConfigurationResponse is the current Raft configuration.
 type RaftConfigurationResponse struct {
 	Servers []*RaftServer
 	QueryMeta
 }
+
+// OperatorRemove removes a server from the Raft configuration.
+var OperatorRemove = write[RaftRemovePeerRequest, Empty]("Operator.RaftRemovePeer")
 
 // RaftRemovePeerRequest names the server that loses its vote: by ID, or by Address.
 type RaftRemovePeerRequest struct {
