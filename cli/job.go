@@ -17,8 +17,14 @@ var jobCommands = []Command{
 		Name:     "run",
 		Args:     "<file>",
 		Synopsis: "Register a job and watch until it runs",
-		Help:     helpJobRun,
-		Acts:     true,
+		Help: `
+Reads a job from a file in HCL or JSON, also from the output of "berth job
+inspect". "-" is the standard input. Watches until all allocations run and the
+plugins among them are healthy, and shows the reason of a delay.
+
+The exit code is 6 if an allocation could not be placed (berth places it when
+capacity is free), 8 after the timeout, and 2 if the file is invalid.`,
+		Acts: true,
 		Flags: append([]Flag{
 			{Name: "wait", Usage: "If an allocation cannot be placed now, watch until it can"},
 			{
@@ -59,7 +65,14 @@ var jobCommands = []Command{
 		Args:     "<file>",
 		Synopsis: "Check a job file",
 		Local:    true,
-		Run:      jobValidate,
+		Run: func(_ context.Context, c *Call) error {
+			job, err := c.readJob(c.Arg(0))
+			if err != nil {
+				return err
+			}
+			c.Printf("The job %q is valid\n", job.ID)
+			return nil
+		},
 		Examples: "berth job validate web.hcl",
 	},
 	{
@@ -80,14 +93,6 @@ var jobCommands = []Command{
 			"berth job inspect -version 3 web",
 	},
 }
-
-const helpJobRun = `
-Reads a job from a file in HCL or JSON, also from the output of "berth job
-inspect". "-" is the standard input. Watches until all allocations run and the
-plugins among them are healthy, and shows the reason of a delay.
-
-The exit code is 6 if an allocation could not be placed (berth places it when
-capacity is free), 8 after the timeout, and 2 if the file is invalid.`
 
 // shownName returns the name of a file in messages.
 func shownName(name string) string {
@@ -209,15 +214,6 @@ func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 				"no node can mount or unmount them\n", plural(inUse, "volume"), verb, plugin)
 		}
 	}
-}
-
-func jobValidate(_ context.Context, c *Call) error {
-	job, err := c.readJob(c.Arg(0))
-	if err != nil {
-		return err
-	}
-	c.Printf("The job %q is valid\n", job.ID)
-	return nil
 }
 
 func jobInspect(ctx context.Context, c *Call) error {

@@ -28,9 +28,22 @@ var nodeCommands = []Command{
 		Name:     "purge",
 		Args:     "<node>",
 		Synopsis: "Delete a node that is off for good",
-		Help:     helpNodePurge,
-		Acts:     true,
-		Run:      nodePurge,
+		Help: `
+Deletes the node and its plugin instances from the state. It is refused if the
+node holds volumes or runs allocations. A node that is not off comes back with
+its next heartbeat. After a restore the cluster no longer waits for the node.`,
+		Acts: true,
+		Run: func(ctx context.Context, c *Call) error {
+			id, err := c.resolve(ctx, "node", c.Arg(0))
+			if err != nil {
+				return err
+			}
+			err = c.API.NodePurge(ctx, id)
+			if err != nil {
+				return err
+			}
+			return c.report(changed{"NodeID": id}, "Node %s is deleted", shortID(id))
+		},
 		Examples: "berth node purge n1",
 	},
 	{
@@ -195,23 +208,6 @@ func printNodeAllocs(ctx context.Context, c *Call, id string) error {
 	}
 	nodeAllocSheet.section(c, "Allocations", stubs)
 	return nil
-}
-
-const helpNodePurge = `
-Deletes the node and its plugin instances from the state. It is refused if the
-node holds volumes or runs allocations. A node that is not off comes back with
-its next heartbeat. After a restore the cluster no longer waits for the node.`
-
-func nodePurge(ctx context.Context, c *Call) error {
-	id, err := c.resolve(ctx, "node", c.Arg(0))
-	if err != nil {
-		return err
-	}
-	err = c.API.NodePurge(ctx, id)
-	if err != nil {
-		return err
-	}
-	return c.report(changed{"NodeID": id}, "Node %s is deleted", shortID(id))
 }
 
 func nodeEligibility(ctx context.Context, c *Call) error {

@@ -29,8 +29,11 @@ var operatorCommands = []Command{
 			{
 				Name:     "remove-peer",
 				Synopsis: "Remove a failed server from the Raft configuration",
-				Help:     helpRemovePeer,
-				Acts:     true,
+				Help: `
+For a server that has failed and that "berth server force-leave" does not
+know. It is refused for a live server: use "berth server leave" there.
+"berth operator raft list-peers" shows IDs and addresses.`,
+				Acts: true,
 				Flags: []Flag{
 					{
 						Name:  "peer-id",
@@ -110,11 +113,6 @@ var operatorCommands = []Command{
 		},
 	},
 }
-
-const helpRemovePeer = `
-For a server that has failed and that "berth server force-leave" does not
-know. It is refused for a live server: use "berth server leave" there.
-"berth operator raft list-peers" shows IDs and addresses.`
 
 func raftListPeers(ctx context.Context, c *Call) error {
 	q := &api.Query{AllowStale: c.Bool("stale")}

@@ -20,8 +20,12 @@ var serverCommands = []Command{
 	{
 		Name:     "leave",
 		Synopsis: "Remove the agent's server from the cluster and stop the agent",
-		Help:     helpServerLeave,
-		Acts:     true,
+		Help: `
+The server transfers its leadership, loses its vote and stops with its agent.
+Tasks of a node in the same agent continue, but that node becomes down. The
+data directory stays: the server joins the cluster again if it is started with
+it. The server refuses to leave if the other live servers are no majority.`,
+		Acts: true,
 		Flags: []Flag{{
 			Name:  "force",
 			Usage: "Leave even if the cluster loses its majority and becomes unavailable",
@@ -34,25 +38,24 @@ var serverCommands = []Command{
 		Name:     "force-leave",
 		Args:     "<server>",
 		Synopsis: "Mark a failed server as one that has left",
-		Help:     helpForceLeave,
-		Acts:     true,
-		Flags:    []Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
-		Run:      serverForceLeave,
+		Help: `
+The server loses its vote. The list of members drops it after a day, or at
+once with -prune. It is refused for a live server: use "berth server leave"
+there. A server that comes back afterwards joins the cluster again.`,
+		Acts:  true,
+		Flags: []Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
+		Run: func(ctx context.Context, c *Call) error {
+			name := c.Arg(0)
+			err := c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
+			if err != nil {
+				return err
+			}
+			return c.report(changed{"Server": name}, "Server %s has lost its vote", name)
+		},
 		Examples: "berth server force-leave s3\n" +
 			"berth server force-leave -prune s3.global",
 	},
 }
-
-const helpServerLeave = `
-The server transfers its leadership, loses its vote and stops with its agent.
-Tasks of a node in the same agent continue, but that node becomes down. The
-data directory stays: the server joins the cluster again if it is started with
-it. The server refuses to leave if the other live servers are no majority.`
-
-const helpForceLeave = `
-The server loses its vote. The list of members drops it after a day, or at
-once with -prune. It is refused for a live server: use "berth server leave"
-there. A server that comes back afterwards joins the cluster again.`
 
 func serverMembers(ctx context.Context, c *Call) error {
 	members, err := c.API.AgentMembers(ctx)
@@ -101,13 +104,4 @@ func serverLeave(ctx context.Context, c *Call) error {
 	name := self.Member.Name
 	outcome := changed{"Server": name}
 	return c.report(outcome, "Server %s has left the cluster, and its agent stops", name)
-}
-
-func serverForceLeave(ctx context.Context, c *Call) error {
-	name := c.Arg(0)
-	err := c.API.AgentForceLeave(ctx, name, c.Bool("prune"))
-	if err != nil {
-		return err
-	}
-	return c.report(changed{"Server": name}, "Server %s has lost its vote", name)
 }

@@ -12,16 +12,14 @@ var systemCommands = []Command{
 		Name:     "gc",
 		Synopsis: "Delete rows that are past their retention",
 		Acts:     true,
-		Run:      systemGC,
+		Run: func(ctx context.Context, c *Call) error {
+			if err := c.API.SystemGC(ctx); err != nil {
+				return err
+			}
+			return c.report(changed{}, "Collected")
+		},
 		Examples: "berth system gc",
 	},
-}
-
-func systemGC(ctx context.Context, c *Call) error {
-	if err := c.API.SystemGC(ctx); err != nil {
-		return err
-	}
-	return c.report(changed{}, "Collected")
 }
 
 func showVersion(_ context.Context, c *Call) error {

@@ -75,7 +75,14 @@ var volumeCommands = []Command{
 		Synopsis: "Deregister a volume and leave it at its plugin",
 		Acts:     true,
 		Flags:    []Flag{{Name: "force", Usage: "Even if claims wait or a detach is in flight"}},
-		Run:      volumeDeregister,
+		Run: func(ctx context.Context, c *Call) error {
+			id := c.Arg(0)
+			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
+			if err != nil {
+				return c.didYouMean(ctx, "volume", id, err)
+			}
+			return c.report(changed{"VolumeID": id}, "Volume %q is deregistered", id)
+		},
 		Examples: "berth volume deregister data\n" +
 			"berth volume deregister -force data",
 	},
@@ -101,17 +108,44 @@ var volumeCommands = []Command{
 		Name:     "retry",
 		Args:     "<volume>",
 		Synopsis: "Retry the failed operations of a volume at once",
-		Help:     helpVolumeRetry,
-		Acts:     true,
-		Run:      volumeRetry,
+		Help: `
+Failed operations are retried with a growing delay. The status of the volume
+shows the time of the next attempt. This command retries them at once, after
+the cause is repaired: the creation, expansion and deletion of the volume, its
+attach and detach, and the growth of its content.`,
+		Acts: true,
+		Run: func(ctx context.Context, c *Call) error {
+			id := c.Arg(0)
+			err := c.API.VolumeRetry(ctx, id)
+			if err != nil {
+				return c.didYouMean(ctx, "volume", id, err)
+			}
+			return c.report(changed{"VolumeID": id},
+				"The failed operations of volume %q are retried: berth volume status %s", id, id)
+		},
 		Examples: "berth volume retry data",
 	},
 	{
 		Name:     "detach",
 		Args:     "<volume> <node>",
 		Synopsis: "Detach an unused volume from a node",
-		Help:     helpVolumeDetach,
-		Acts:     true,
+		Help: `
+Running allocations on the node keep the volume: stop them first. The node is
+called, and its answer explains a failure. If only the plugin's controller has
+not detached yet, it is called again at once.
+
+Without a claim and an attachment on the node the plugin's controller is
+called to detach the volume, because after a restore it may be attached
+without a row. A node that berth does not know is named by the plugin's own ID
+of it.
+
+With -force the claims are released although the node is down, and their
+allocations count as lost. Use it only if the node is surely off, because a
+running node may continue to write. It is refused if the node answers and has
+the volume mounted: repair or restart the plugin there, or power the node off.
+Without any claim, -force deletes an attachment whose detach the plugin does
+not confirm: first verify in the storage system that the volume is detached.`,
+		Acts: true,
 		Flags: []Flag{
 			{
 				Name:  "force",
@@ -138,29 +172,6 @@ var pluginTimeout = Flag{
 	Default: "5m",
 	Usage:   "How long to wait for the plugin",
 }
-
-const helpVolumeDetach = `
-Running allocations on the node keep the volume: stop them first. The node is
-called, and its answer explains a failure. If only the plugin's controller has
-not detached yet, it is called again at once.
-
-Without a claim and an attachment on the node the plugin's controller is
-called to detach the volume, because after a restore it may be attached
-without a row. A node that berth does not know is named by the plugin's own ID
-of it.
-
-With -force the claims are released although the node is down, and their
-allocations count as lost. Use it only if the node is surely off, because a
-running node may continue to write. It is refused if the node answers and has
-the volume mounted: repair or restart the plugin there, or power the node off.
-Without any claim, -force deletes an attachment whose detach the plugin does
-not confirm: first verify in the storage system that the volume is detached.`
-
-const helpVolumeRetry = `
-Failed operations are retried with a growing delay. The status of the volume
-shows the time of the next attempt. This command retries them at once, after
-the cause is repaired: the creation, expansion and deletion of the volume, its
-attach and detach, and the growth of its content.`
 
 // readVolume reads a volume file. locate adds positions in the file to the faults that a server finds.
 func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error) error, err error) {
@@ -274,15 +285,6 @@ func volumeRegister(ctx context.Context, c *Call) error {
 		made.ID, made.ExternalID)
 }
 
-func volumeDeregister(ctx context.Context, c *Call) error {
-	id := c.Arg(0)
-	err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
-	if err != nil {
-		return c.didYouMean(ctx, "volume", id, err)
-	}
-	return c.report(changed{"VolumeID": id}, "Volume %q is deregistered", id)
-}
-
 func volumeDelete(ctx context.Context, c *Call) error {
 	secrets, err := parseSecrets(c.Strings("secret"))
 	if err != nil {
@@ -313,16 +315,6 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 		secrets[k] = v
 	}
 	return secrets, nil
-}
-
-func volumeRetry(ctx context.Context, c *Call) error {
-	id := c.Arg(0)
-	err := c.API.VolumeRetry(ctx, id)
-	if err != nil {
-		return c.didYouMean(ctx, "volume", id, err)
-	}
-	return c.report(changed{"VolumeID": id},
-		"The failed operations of volume %q are retried: berth volume status %s", id, id)
 }
 
 func volumeDetach(ctx context.Context, c *Call) error {
