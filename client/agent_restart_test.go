@@ -25,7 +25,10 @@ import (
 // agentMain is a real agent in a separate process, which the tests start and kill.
 func agentMain(dataDir, server string) int {
 	cfg := DefaultConfig()
-	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.Version = true, dataDir, []string{server}, "test"
+	cfg.Enabled = true
+	cfg.DataDir = dataDir
+	cfg.Servers = []string{server}
+	cfg.Version = "test"
 	cfg.Drivers.RawExec.Enabled = true
 	c, err := New(cfg, Deps{Logger: hclog.New(&hclog.LoggerOptions{
 		Level:  hclog.Debug,
@@ -141,7 +144,9 @@ func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
 	p.ttl = time.Hour // no heartbeat is due
 	addr := p.listen(t)
 	cfg := DefaultConfig()
-	cfg.Enabled, cfg.DataDir, cfg.Servers = true, t.TempDir(), []string{addr}
+	cfg.Enabled = true
+	cfg.DataDir = t.TempDir()
+	cfg.Servers = []string{addr}
 	fake := drivertest.NewMachine()
 	signals := newSignals()
 	close(signals.ready)

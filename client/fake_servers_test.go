@@ -98,7 +98,8 @@ func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp a
 	if err != nil {
 		return err
 	}
-	if err = serve.Call(ctx, method, req, resp); lose {
+	err = serve.Call(ctx, method, req, resp)
+	if lose {
 		return structs.Errorf(structs.KindTimeout, "the answer is lost")
 	}
 	return err
@@ -208,7 +209,9 @@ func (p *fakeServers) updateAllocs(_ context.Context, r *structs.AllocsClientUpd
 	for _, u := range r.Allocs {
 		if a := p.allocs[u.ID]; a != nil {
 			c := a.Copy()
-			c.ClientStatus, c.ClientDescription, c.TaskStates = u.ClientStatus, u.ClientDescription, u.TaskStates
+			c.ClientStatus = u.ClientStatus
+			c.ClientDescription = u.ClientDescription
+			c.TaskStates = u.TaskStates
 			p.allocs[u.ID] = c
 		}
 	}
@@ -245,7 +248,11 @@ func (p *fakeServers) save() *fakeServers {
 func (p *fakeServers) restore(saved *fakeServers) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.index, p.nodes, p.csi, p.allocs, p.claims = saved.index, saved.nodes, saved.csi, saved.allocs, saved.claims
+	p.index = saved.index
+	p.nodes = saved.nodes
+	p.csi = saved.csi
+	p.allocs = saved.allocs
+	p.claims = saved.claims
 	p.unaccounted = true
 	p.restores++
 	p.wake()

@@ -139,8 +139,11 @@ func (r *fixture) prepare(slow bool) {
 		close(p.plugins.ready)
 	}
 	cfg := DefaultConfig()
-	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.NodeName, cfg.Version = true, r.dir, []string{"s1:1", "s2:1"},
-		"node1", "0.1"
+	cfg.Enabled = true
+	cfg.DataDir = r.dir
+	cfg.Servers = []string{"s1:1", "s2:1"}
+	cfg.NodeName = "node1"
+	cfg.Version = "0.1"
 	r.edit(cfg)
 	c, err := New(cfg, Deps{
 		Pool: r.servers,

@@ -237,7 +237,9 @@ func TestLease_IsLostOnce(t *testing.T) {
 }
 
 func TestDiffInstances_FindsChanges(t *testing.T) {
-	a, b, b2 := instance("a", "node", true), instance("b", "node", true), instance("b", "node", false)
+	a := instance("a", "node", true)
+	b := instance("b", "node", true)
+	b2 := instance("b", "node", false)
 	c := instance("c", "controller", true)
 	up, rm := diffInstances(instancesByKey([]*structs.CSIPluginInstance{a, b}),
 		instancesByKey([]*structs.CSIPluginInstance{b2, c}))

@@ -27,7 +27,8 @@ func TestDuty_H19_OddCapabilitiesAreHarmless(t *testing.T) {
 		&spec.ControllerGetCapabilitiesResponse{Capabilities: []*spec.ControllerServiceCapability{
 			{}, {Type: &spec.ControllerServiceCapability_Rpc{}},
 			{Type: &spec.ControllerServiceCapability_Rpc{Rpc: &spec.ControllerServiceCapability_RPC{Type: 99}}}}})
-	if has, err = c.ControllerCapabilities(t.Context()); err != nil || *has != (structs.CSIControllerInfo{}) {
+	has, err = c.ControllerCapabilities(t.Context())
+	if err != nil || *has != (structs.CSIControllerInfo{}) {
 		t.Fatalf("%+v %v", has, err)
 	}
 }

@@ -153,7 +153,8 @@ func TestDuty_F14_AVolumeOfTheWrongSizeComesWithTheError(t *testing.T) {
 	}
 	p.Answer("CreateVolume",
 		&spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "nfs"}})
-	if resp, err = c.CreateVolume(t.Context(), createRequest("n")); err != nil || resp.Capacity != 0 {
+	resp, err = c.CreateVolume(t.Context(), createRequest("n"))
+	if err != nil || resp.Capacity != 0 {
 		t.Fatalf("a size of 0 is unknown, not zero: %v", err)
 	}
 }

@@ -272,7 +272,9 @@ func TestTopology_NullIsEverywhere(t *testing.T) {
 func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	w := newFixture(t)
 	n, k := half("ebs", structs.CSIKindNode), half("ebs", structs.CSIKindController)
-	n.NodeInfo.MaxVolumes, n.RequiresControllerPlugin, k.ControllerInfo.SupportsAttachDetach = 2, true, true
+	n.NodeInfo.MaxVolumes = 2
+	n.RequiresControllerPlugin = true
+	k.ControllerInfo.SupportsAttachDetach = true
 	w.node(aNode("n1"), n, k)
 	for _, v := range []string{"a", "b", "c", "d"} {
 		w.volume(v, "ebs")

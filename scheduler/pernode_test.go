@@ -198,11 +198,13 @@ func TestNodeEval_LooksAtItsNodeOnly(t *testing.T) {
 	}
 	w.wantPlaced("log", "0@n2 0@n3")
 	w.status("n1", structs.NodeReady)
-	if p = one("n1"); len(p.Place) != 1 || len(p.Stop) != 0 || p.Place[0].Metrics.NodesEvaluated != 1 {
+	p = one("n1")
+	if len(p.Place) != 1 || len(p.Stop) != 0 || p.Place[0].Metrics.NodesEvaluated != 1 {
 		t.Fatalf("plan: %s", describe(p))
 	}
 	w.wantPlaced("log", "0@n1 0@n2 0@n3")
-	if p = one("gone"); len(p.Place)+len(p.Stop) != 0 || p.Blocked != nil {
+	p = one("gone")
+	if len(p.Place)+len(p.Stop) != 0 || p.Blocked != nil {
 		t.Fatalf("plan: %s", describe(p))
 	}
 	one("n2")

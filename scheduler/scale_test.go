@@ -271,7 +271,8 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 			t.Errorf("%d nodes were tried", m.NodesEvaluated)
 		}
 	}
-	if t.Logf("%.0f and %.0f allocations of memory", cost[0], cost[1]); cost[1] > 2*cost[0]+200 {
+	t.Logf("%.0f and %.0f allocations of memory", cost[0], cost[1])
+	if cost[1] > 2*cost[0]+200 {
 		t.Errorf("%.0f allocations of memory among 1000 nodes, %.0f among 8000", cost[0], cost[1])
 	}
 }
@@ -337,11 +338,13 @@ func TestUnblockKeys_AreBounded(t *testing.T) {
 		t.Fatalf("%s", describe(p))
 	}
 	w.carryOut(t, p)
-	if p = w.plan(t, w.eval("db"), enough); len(p.Followups) != 0 {
+	p = w.plan(t, w.eval("db"), enough)
+	if len(p.Followups) != 0 {
 		t.Errorf("a second follow-up was made: %s", describe(p))
 	}
-	if p = w.plan(t, slices.Collect(state.LaterEvalsByJob(w.s.Read(), "default", "db"))[0],
-		enough); len(p.Followups) != 1 {
+	later := slices.Collect(state.LaterEvalsByJob(w.s.Read(), "default", "db"))
+	p = w.plan(t, later[0], enough)
+	if len(p.Followups) != 1 {
 		t.Errorf("no follow-up when it is due: %s", describe(p))
 	}
 }

@@ -296,7 +296,8 @@ func TestReschedule_OfAnAllocationThatRanNoTask(t *testing.T) {
 		t.Fatalf("plan: %s", describe(p))
 	}
 	w.clock = due
-	if p = w.process(p.Followups[0]); len(p.Place) != 1 {
+	p = w.process(p.Followups[0])
+	if len(p.Place) != 1 {
 		t.Fatalf("replacement is delayed again: %s", describe(p))
 	}
 }

@@ -174,7 +174,9 @@ func TestBatcher_FailsAllProposalsOfAnEntry(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &fakeLog{split: names}
 			b := newBatcher(p.send)
-			before, one, other := call(t.Context(), b, 0), call(t.Context(), b, 1), call(t.Context(), b, 2)
+			before := call(t.Context(), b, 0)
+			one := call(t.Context(), b, 1)
+			other := call(t.Context(), b, 2)
 			p.record(nil)
 			before.want(t, 1, nameOf(0))
 			after := call(t.Context(), b, 3)

@@ -30,7 +30,9 @@ func plainTransport(t *testing.T) *raft.NetworkTransport {
 // follower answers the first entries with success.
 func follower(t *testing.T, successes int) *raft.NetworkTransport {
 	t.Helper()
-	n, end, ended := plainTransport(t), make(chan struct{}), make(chan struct{})
+	n := plainTransport(t)
+	end := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {

@@ -35,7 +35,8 @@ func noLeaks(t *testing.T) {
 	t.Cleanup(func() {
 		var left error
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-			if left = goleak.Find(); left == nil {
+			left = goleak.Find()
+			if left == nil {
 				return
 			}
 		}
@@ -48,7 +49,9 @@ func testConfig(t *testing.T) Config {
 	t.Helper()
 	c := DefaultConfig()
 	c.DataDir, c.Name = filepath.Join(t.TempDir(), "data"), "s1"
-	c.RPCBind, c.SerfBind, c.RaftTimeout = "127.0.0.1:0", "127.0.0.1:0", 100*time.Millisecond
+	c.RPCBind = "127.0.0.1:0"
+	c.SerfBind = "127.0.0.1:0"
+	c.RaftTimeout = 100 * time.Millisecond
 	return c
 }
 

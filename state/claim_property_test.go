@@ -393,7 +393,9 @@ func TestClaimCounts_PerClass(t *testing.T) {
 			for c := range claims.Scan(tx, "default", volume) {
 				k := c.Class()
 				n := found[k]
-				n.AccessMode, n.AttachmentMode, n.Mode = k.AccessMode, k.AttachmentMode, k.Mode
+				n.AccessMode = k.AccessMode
+				n.AttachmentMode = k.AttachmentMode
+				n.Mode = k.Mode
 				*n.In(c.State)++
 				found[k] = n
 			}

@@ -279,7 +279,8 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 			}
 		}
 		for n := 0; UnblocksDue(w.s.Read()); n++ {
-			if do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 5}); n > 1000 {
+			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 5})
+			if n > 1000 {
 				t.Fatal("the unblock does not end")
 			}
 		}

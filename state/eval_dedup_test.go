@@ -137,7 +137,8 @@ func TestEvalDedup_OfANodeThatComesAndGoes(t *testing.T) {
 				Eligibility:  []string{structs.NodeIneligible, structs.NodeEligible}[i%2],
 			})
 			for e := range ReadyEvals(w.s.Read()) {
-				if e = e.Copy(); processed {
+				e = e.Copy()
+				if processed {
 					e.Status = structs.EvalComplete
 					j := Job(w.s.Read(), e.Namespace, e.JobID)
 					do(w, PlanApply, &structs.Plan{

@@ -212,8 +212,8 @@ func TestReap_ChecksTheRowsAgain(t *testing.T) {
 	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}})
 	w.status(structs.NodeDown, "n1", "n2")
 	do(w, Reap, &structs.ReapRequest{Nodes: []string{"n1", "n2"}})
-	if tx = w.s.Read(); Node(tx, "n1") != nil ||
-		Node(tx, "n2") == nil {
+	tx = w.s.Read()
+	if Node(tx, "n1") != nil || Node(tx, "n2") == nil {
 		t.Error("want node n1, which is down and empty, deleted and n2 kept")
 	}
 }

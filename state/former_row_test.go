@@ -32,14 +32,17 @@ func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 			WriteOptions: w.now(),
 		})
 	}
-	if late("attach", first); w.attachment("v", "n1") != structs.AttachmentAttaching {
+	late("attach", first)
+	if w.attachment("v", "n1") != structs.AttachmentAttaching {
 		t.Errorf("an attach of the former row made this one %s", w.attachment("v", "n1"))
 	}
-	if late("attach", second); w.attachment("v", "n1") != structs.AttachmentAttached {
+	late("attach", second)
+	if w.attachment("v", "n1") != structs.AttachmentAttached {
 		t.Errorf("after its own attach it is %s", w.attachment("v", "n1"))
 	}
 	w.release("v", "a1")
-	if late("detach", first); w.attachment("v", "n1") != structs.AttachmentDetaching {
+	late("detach", first)
+	if w.attachment("v", "n1") != structs.AttachmentDetaching {
 		t.Error("a detach of the former row deleted this one")
 	}
 }
@@ -68,12 +71,14 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
 	late("delete", "", first)
 	second := put()
-	if late("create", "ext-old", first); Volume(w.s.Read(), "default", "new").ExternalID != "" {
+	late("create", "ext-old", first)
+	if Volume(w.s.Read(), "default", "new").ExternalID != "" {
 		t.Error("a volume has the ID of a deleted volume")
 	}
 	late("create", "ext-new", second)
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
-	if late("delete", "", first); Volume(w.s.Read(), "default", "new") == nil {
+	late("delete", "", first)
+	if Volume(w.s.Read(), "default", "new") == nil {
 		t.Error("the row of a volume that its plugin still has was deleted")
 	}
 }

@@ -48,8 +48,8 @@ func TestJobRegister_OneVersionPerSpecification(t *testing.T) {
 		t.Error("an equal specification was put again")
 	}
 	again := w.job(jobWithSalt("j", 2))
-	if w.wantJob("j", structs.JobPending, 1); again.JobModifyIndex != w.index ||
-		again.CreateIndex != j.CreateIndex {
+	w.wantJob("j", structs.JobPending, 1)
+	if again.JobModifyIndex != w.index || again.CreateIndex != j.CreateIndex {
 		t.Errorf("the new version is %+v", again)
 	}
 	old := JobVersion(w.s.Read(), "default", "j", 0)

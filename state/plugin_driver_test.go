@@ -68,8 +68,8 @@ func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 	unhealthy[0].Healthy = false
 	unhealthy[0].HealthDescription = "no answer"
 	w.update("n2", unhealthy...)
-	if row = Instance(w.s.Read(), "p", structs.CSIKindNode, "n2"); row.HealthDescription != "no answer" ||
-		row.OtherDriver {
+	row = Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
+	if row.HealthDescription != "no answer" || row.OtherDriver {
 		t.Errorf("the instance is %+v", row)
 	}
 }

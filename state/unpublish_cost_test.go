@@ -28,7 +28,9 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 	})
 	nodes, vols := map[string]bool{}, map[string]bool{}
 	for i := range n {
-		v, at, alloc := fmt.Sprint("v", volume(i)), fmt.Sprint("n", node(i)), fmt.Sprint("a", i)
+		v := fmt.Sprint("v", volume(i))
+		at := fmt.Sprint("n", node(i))
+		alloc := fmt.Sprint("a", i)
 		if !nodes[at] {
 			nodes[at] = true
 			both := attachingHalves("p")

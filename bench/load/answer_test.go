@@ -236,10 +236,12 @@ func FuzzAnswers(f *testing.F) {
 // readTheirs reads an answer as net/http does.
 func readTheirs(in *bufio.Reader) (resp *http.Response, err error) {
 	for range mostInterim {
-		if resp, err = http.ReadResponse(in, &http.Request{Method: http.MethodGet}); err != nil {
+		resp, err = http.ReadResponse(in, &http.Request{Method: http.MethodGet})
+		if err != nil {
 			return nil, err
 		}
-		if _, err = io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode >= 200 {
+		_, err = io.Copy(io.Discard, resp.Body)
+		if err != nil || resp.StatusCode >= 200 {
 			return resp, err
 		}
 	}

@@ -79,7 +79,8 @@ func (fx *fixture) logged() []string {
 // failTimes makes a step of a hook fail n times.
 func (fx *fixture) failTimes(point string, n int) {
 	fx.fail[point] = func() error {
-		if n--; n >= 0 {
+		n--
+		if n >= 0 {
 			return fmt.Errorf("%s does not work", point)
 		}
 		return nil

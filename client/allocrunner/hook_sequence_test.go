@@ -16,7 +16,8 @@ func TestHookSequence_UpInOrderAndDownInReverse(t *testing.T) {
 	do := func(what string) func(context.Context) error {
 		return func(context.Context) error {
 			log = append(log, what)
-			if failing[what]--; failing[what] >= 0 {
+			failing[what]--
+			if failing[what] >= 0 {
 				return errors.New("no")
 			}
 			return nil

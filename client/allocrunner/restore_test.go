@@ -59,7 +59,8 @@ func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 		tries := 0
 		fx.machine.Before = func(p string) error {
 			if p == "recover alloc1/web" {
-				if tries++; tries <= 3 {
+				tries++
+				if tries <= 3 {
 					return errors.New("the supervisor does not answer")
 				}
 			}

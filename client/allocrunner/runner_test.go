@@ -162,7 +162,10 @@ func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 		g := alloc.Job.TaskGroups[0]
 		delay := 10 * time.Second
 		g.ShutdownDelay = &delay
-		g.Tasks[1].Leader, g.Tasks[1].KillSignal, g.Tasks[1].ShutdownDelay = true, "SIGINT", 3*time.Second
+		leader := g.Tasks[1]
+		leader.Leader = true
+		leader.KillSignal = "SIGINT"
+		leader.ShutdownDelay = 3 * time.Second
 		r := a.new(alloc)
 		synctest.Wait()
 		begin := time.Now()
@@ -327,7 +330,8 @@ func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 		tries := 0
 		fx.machine.Before = func(p string) error {
 			if p == "destroy alloc1/web" {
-				if tries++; tries <= 3 {
+				tries++
+				if tries <= 3 {
 					return errors.New("busy")
 				}
 			}

@@ -25,7 +25,10 @@ func TestDefaultConfig_IsValid(t *testing.T) {
 
 func TestValidate_NamesEveryFault(t *testing.T) {
 	c := validConfig()
-	c.DataDir, c.Datacenter, c.NodePool, c.NodeID = "rel", "", "all", "a/b"
+	c.DataDir = "rel"
+	c.Datacenter = ""
+	c.NodePool = "all"
+	c.NodeID = "a/b"
 	c.Servers = []string{"one:1", "two"}
 	c.HeartbeatGrace, c.GCMaxAllocs = -time.Second, -1
 	c.Reserved.CPU, c.MemoryTotalMB = -5, structs.MaxMemoryMB+1

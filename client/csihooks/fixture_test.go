@@ -379,10 +379,15 @@ func (s *fakeServers) get(
 			VolumeID:  r.VolumeID,
 			AllocID:   r.AllocID,
 		}]
-		index, changed, why := s.index, s.changed, s.blocked[r.VolumeID]
+		index := s.index
+		changed := s.changed
+		why := s.blocked[r.VolumeID]
 		if c == nil || index > r.MinIndex || why == "" {
-			resp.Claim, resp.Volume, resp.Index, resp.Ready, resp.Blocked = c, s.volumes[r.VolumeID], index,
-				why == "", why
+			resp.Claim = c
+			resp.Volume = s.volumes[r.VolumeID]
+			resp.Index = index
+			resp.Ready = why == ""
+			resp.Blocked = why
 			resp.Provider = s.provider
 			if s.publish != nil {
 				resp.Attachment = &structs.CSIAttachment{

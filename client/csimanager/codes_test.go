@@ -61,7 +61,9 @@ func undoOutcomes() map[string]outcome {
 	for code := range codes {
 		kept[code] = keeps
 	}
-	kept["NotFound"], kept["InvalidArgument"], kept["Unimplemented"] = looks, parks, parks
+	kept["NotFound"] = looks
+	kept["InvalidArgument"] = parks
+	kept["Unimplemented"] = parks
 	return kept
 }
 

@@ -41,7 +41,8 @@ func TestUp_ConfirmsInEveryTry(t *testing.T) {
 	u := use("data", "a1")
 	asked := 0
 	u.Confirm = func(context.Context) error {
-		if asked++; asked == 2 {
+		asked++
+		if asked == 2 {
 			return structs.Errorf(structs.KindNotFound, "the claim is gone")
 		}
 		return nil

@@ -209,7 +209,8 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 		if p.refused(v, by) != nil || p.refused(w, by) != why {
 			t.Errorf("UnparkCalls left %v", p.answers)
 		}
-		if p.recordAnswer(w, by, nil); len(p.answers) > 0 {
+		p.recordAnswer(w, by, nil)
+		if len(p.answers) > 0 {
 			t.Errorf("left after another answer: %v", p.answers)
 		}
 	})

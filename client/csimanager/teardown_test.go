@@ -200,7 +200,9 @@ func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
 func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
-	a, b, c := use("data", "a1"), use("data", "b2"), use("data", "c3")
+	a := use("data", "a1")
+	b := use("data", "b2")
+	c := use("data", "c3")
 	r.up(a)
 	r.up(b)
 	r.up(c)
@@ -245,7 +247,9 @@ func TestDetach_WithoutRecordsReportsMounts(t *testing.T) {
 func TestReconcile_ReleasesUnknownAllocations(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
-	known, orphan, claim := use("data", "a1"), use("data", "gone"), use("other", "gone")
+	known := use("data", "a1")
+	orphan := use("data", "gone")
+	claim := use("other", "gone")
 	r.up(known)
 	r.up(orphan)
 	r.up(claim)

@@ -159,7 +159,8 @@ func makeUsedFile(t *testing.T) (path string, content []byte, want string) {
 		t.Fatal(err)
 	}
 	path = filepath.Join(dir, "client.db")
-	if content, err = os.ReadFile(path); err != nil {
+	content, err = os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return path, content, want

@@ -36,7 +36,9 @@ func TestPlugin_MountsForReal(t *testing.T) {
 	defer c.Close()
 	dir := t.TempDir()
 	u := csi.Use{VolumeID: "v", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
-	staging, rw, ro := filepath.Join(dir, "s"), filepath.Join(dir, "rw"), filepath.Join(dir, "ro")
+	staging := filepath.Join(dir, "s")
+	rw := filepath.Join(dir, "rw")
+	ro := filepath.Join(dir, "ro")
 	for range 2 { // idempotent
 		err := c.NodeStageVolume(t.Context(),
 			&csi.StageRequest{Use: u, StagingPath: staging})

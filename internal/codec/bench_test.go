@@ -120,7 +120,8 @@ func BenchmarkEncode(b *testing.B) {
 			var out []byte
 			var err error
 			for b.Loop() {
-				if out, err = codec.Append(out[:0], x.v); err != nil {
+				out, err = codec.Append(out[:0], x.v)
+				if err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -320,7 +320,8 @@ func parseNode(b []byte) (n *node, rest []byte) {
 	case lead == 0xdc:
 		head, count = 3, int(b[1])<<8|int(b[2])
 	case lead == 0xde:
-		head, n.isMap, count = 3, true, 2*(int(b[1])<<8|int(b[2]))
+		n.isMap = true
+		head, count = 3, 2*(int(b[1])<<8|int(b[2]))
 	}
 	if count < 0 {
 		rest, err := codec.Skip(b)

@@ -91,9 +91,13 @@ func TestAnswers_OfExpansionsAreBounded(t *testing.T) {
 					defer stop()
 					w.grow("v", 20)
 					synctest.Wait()
-					e, named, capacity := w.volume("v").LastError, "volume ext-v", int64(0)
+					e := w.volume("v").LastError
+					named := "volume ext-v"
+					capacity := int64(0)
 					if method == growMethod {
-						e, named, capacity = w.claimOf("a1").ExpandError, "volume v", 25
+						e = w.claimOf("a1").ExpandError
+						named = "volume v"
+						capacity = 25
 					}
 					for _, text := range []string{want, named, "plugin " + w.volume("v").PluginID} {
 						if e == nil || e.Kind != structs.KindInternal ||

@@ -114,7 +114,8 @@ func TestDuty_C5_ACallIsRepeatedWithTheSameArguments(t *testing.T) {
 		w.addNode("n1", true)
 		failures := 3
 		w.setAnswer(func(c nodeCall) (any, error) {
-			if failures--; failures >= 0 {
+			failures--
+			if failures >= 0 {
 				return nil, unavailable()
 			}
 			return created("x"), nil

@@ -48,7 +48,8 @@ func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(
 						t.Errorf("next attempt is at %d", e.RetryTime)
 					}
 					after(10 * time.Minute)
-					n, most, least := len(w.called(op)), 40, 20 // every 30 seconds, after the first few
+					n := len(w.called(op))
+					most, least := 40, 20 // every 30 seconds, after the first few
 					if never[code] {
 						most, least = 1, 1
 					}

@@ -170,7 +170,8 @@ func TestDuty_C9_C13_J10_J11_J12_J13_WhenANodesStepIsTriedAgain(t *testing.T) {
 				defer stop()
 				w.grow("v", 20)
 				after(10 * time.Minute)
-				n, most, least := len(w.called(growMethod)), 40, 20 // every 30 seconds, after the first few
+				n := len(w.called(growMethod))
+				most, least := 40, 20 // every 30 seconds, after the first few
 				if leftToStage[code] {
 					most, least = 1, 1
 				}

@@ -100,7 +100,8 @@ func (w *testEnv) until(what string, ok func(tx *state.ReadTx) bool) time.Durati
 	w.t.Helper()
 	began := time.Now()
 	for !ok(w.Store.Read()) {
-		if after(100 * time.Millisecond); time.Since(began) > time.Hour {
+		after(100 * time.Millisecond)
+		if time.Since(began) > time.Hour {
 			w.t.Fatalf("condition not met: %s", what)
 		}
 	}

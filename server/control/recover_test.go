@@ -104,19 +104,23 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 			return nil, nil
 		})
 		after(10 * time.Minute)
-		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)),
-			len(w.called(deleteMethod)); a+d+r != 0 {
-			t.Errorf("%d attaches, %d detaches and %d deletes while n2 is unaccounted", a, d, r)
+		attaches := len(w.called(attachMethod))
+		detaches := len(w.called(detachMethod))
+		deletes := len(w.called(deleteMethod))
+		if attaches+detaches+deletes != 0 {
+			t.Errorf("%d attaches, %d detaches and %d deletes while n2 is unaccounted",
+				attaches, detaches, deletes)
 		}
 		if v := w.volume("new"); v.State != structs.VolumeReady {
 			t.Errorf("the new volume is %s", v.State)
 		}
 		w.accounted("n2")
 		synctest.Wait()
-		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)),
-			len(w.called(deleteMethod)); a != 1 ||
-			d != 1 || r != 1 {
-			t.Errorf("%d attaches, %d detaches, %d deletes", a, d, r)
+		attaches = len(w.called(attachMethod))
+		detaches = len(w.called(detachMethod))
+		deletes = len(w.called(deleteMethod))
+		if attaches != 1 || detaches != 1 || deletes != 1 {
+			t.Errorf("%d attaches, %d detaches, %d deletes", attaches, detaches, deletes)
 		}
 		if a := w.attachment("attached", "n1"); a.State != structs.AttachmentAttached {
 			t.Errorf("attachment is %s", a.State)
@@ -405,8 +409,8 @@ func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
 					ExternalNodeID: "ext-n2",
 				}}})
 				after(time.Minute)
-				if a = w.attachment("v", "n1"); a.State != structs.AttachmentAttached ||
-					len(w.called(detachMethod)) != 1 {
+				a = w.attachment("v", "n1")
+				if a.State != structs.AttachmentAttached || len(w.called(detachMethod)) != 1 {
 					t.Errorf("%+v after %d detaches", a, len(w.called(detachMethod)))
 				}
 			})

@@ -94,7 +94,9 @@ func (s *storm) claim() {
 		return
 	}
 	s.allocs++
-	volume, node, alloc := ready[s.IntN(len(ready))], s.node(), fmt.Sprint("a", s.allocs)
+	volume := ready[s.IntN(len(ready))]
+	node := s.node()
+	alloc := fmt.Sprint("a", s.allocs)
 	if n := state.Node(s.Store.Read(), node); n.Status != structs.NodeReady {
 		return
 	}

@@ -18,7 +18,8 @@ import (
 
 // counted counts the rows that a runner reads.
 func counted(r workqueue.Runner) (workqueue.Runner, *atomic.Int64) {
-	looks, read, all := &atomic.Int64{}, r.Read, r.All
+	looks := &atomic.Int64{}
+	read, all := r.Read, r.All
 	r.Read = func(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		looks.Add(1)
 		return read(tx, k)

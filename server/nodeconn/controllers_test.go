@@ -16,7 +16,9 @@ func at(zone string) *structs.CSITopology {
 }
 
 func TestVolumeControllers_AreNearTheVolume(t *testing.T) {
-	a, b, nowhere := Controller{"na", at("a")}, Controller{"nb", at("b")}, Controller{"nx", nil}
+	a := Controller{"na", at("a")}
+	b := Controller{"nb", at("b")}
+	nowhere := Controller{"nx", nil}
 	for name, c := range map[string]struct {
 		all  []Controller
 		want *structs.CSITopologyRequest
@@ -134,7 +136,8 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 		t.Errorf("got %v, want n1 alone", got)
 	}
 	req := &structs.ClientCSIDeleteRequest{PluginID: "pl"}
-	if AddressDriver(store.Read(), req); req.Provider != "pl.csi" {
+	AddressDriver(store.Read(), req)
+	if req.Provider != "pl.csi" {
 		t.Errorf("the call names the driver %q", req.Provider)
 	}
 }

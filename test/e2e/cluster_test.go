@@ -76,7 +76,8 @@ func (c *cluster) leader() (leader *agent, followers []*agent) {
 		var err error
 		for _, s := range c.servers {
 			if s.cmd != nil {
-				if addr, err = get[string](s, "/v1/status/leader"); err != nil {
+				addr, err = get[string](s, "/v1/status/leader")
+				if err != nil {
 					return err
 				}
 			}

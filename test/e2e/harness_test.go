@@ -39,7 +39,8 @@ func runTests(m *testing.M) int {
 			"run them as root, or leave the package out")
 		return 1
 	}
-	if binary = os.Getenv("BERTH_BIN"); binary == "" {
+	binary = os.Getenv("BERTH_BIN")
+	if binary == "" {
 		dir, err := os.MkdirTemp("", "berth-e2e-bin-")
 		if err != nil {
 			fmt.Println(err)
@@ -144,7 +145,8 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 	a.args = append([]string{"agent", "-data-dir", a.data(), "-bind", "127.0.0.1", "-name", name,
 		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port",
 		strconv.Itoa(ports[2])}, extra...)
-	if a.log, err = os.Create(filepath.Join(dir, "agent.log")); err != nil {
+	a.log, err = os.Create(filepath.Join(dir, "agent.log"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.cleanUp)
@@ -405,7 +407,8 @@ func eventually(t testing.TB, what string, check func() error) {
 	deadline := time.Now().Add(2 * time.Minute)
 	err := errors.New("not checked")
 	for time.Now().Before(deadline) {
-		if err = check(); err == nil {
+		err = check()
+		if err == nil {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)

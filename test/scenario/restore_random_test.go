@@ -23,7 +23,8 @@ func restoreSeed(t *testing.T) uint64 {
 	seed := rand.Uint64()
 	if given := os.Getenv("BERTH_TEST_SEED"); given != "" {
 		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+		seed, err = strconv.ParseUint(given, 10, 64)
+		if err != nil {
 			t.Fatalf("BERTH_TEST_SEED: %v", err)
 		}
 	}

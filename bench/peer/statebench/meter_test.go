@@ -57,7 +57,8 @@ func begin(b *testing.B) *meter {
 // watch counts the collections from now on: each frees an unreferenced value.
 func (m *meter) watch() {
 	runtime.SetFinalizer(new(*meter), func(**meter) {
-		if m.collected.Add(1); !m.over.Load() {
+		m.collected.Add(1)
+		if !m.over.Load() {
 			m.watch()
 		}
 	})
@@ -116,7 +117,9 @@ func (m *meter) end(units int) {
 	m.over.Store(true)
 	before := amount{}
 	if m.last.cycles-m.first.cycles >= 2 {
-		before, m.done, m.rounds = m.first.amount, m.last.amount, m.last.rounds-m.first.rounds
+		before = m.first.amount
+		m.done = m.last.amount
+		m.rounds = m.last.rounds - m.first.rounds
 	}
 	did := m.done.minus(before)
 	n := float64(m.rounds * units)

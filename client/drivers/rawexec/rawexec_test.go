@@ -319,7 +319,8 @@ func TestUser_OwnsTheTasksDirectoriesAlone(t *testing.T) {
 		cp /bin/true local/left-behind && chmod 4755 local/left-behind && touch secrets/x && echo made`)
 	cfg.User = "daemon"
 	r.start(cfg)
-	if res := r.wait(cfg); r.output() != "made\n" {
+	res := r.wait(cfg)
+	if r.output() != "made\n" {
 		t.Fatalf("got the end %+v and the output %q", res, r.output())
 	}
 	if err := stranger(cfg); !errors.Is(err, fs.ErrPermission) {
@@ -403,7 +404,8 @@ func TestPIDsLimit_BoundsATask(t *testing.T) {
 		testskip.Lacking(t, "no cgroup can be made on this machine")
 	}
 	r.start(cfg)
-	if res := r.wait(cfg); r.output() != "4096\n" {
+	res := r.wait(cfg)
+	if r.output() != "4096\n" {
 		t.Fatalf("got the end %+v and the output %q", res, r.output())
 	}
 }

@@ -50,7 +50,8 @@ func (b *bench) capacityRows() ([]row, func()) {
 			Once: true,
 			Berth: func(b *bench) (n float64, err error) {
 				if *from == nil { // one run serves every row
-					if *from, err = measure(b, dir); err != nil {
+					*from, err = measure(b, dir)
+					if err != nil {
 						return 0, err
 					}
 				}
@@ -155,7 +156,8 @@ func answerOf(resp *http.Response, err error) (size int64, _ error) {
 // answers waits until the last volume can be read, which only the leader answers.
 func answers() (err error) {
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, err = get("/v1/volume/csi/vol-00099999"); err == nil {
+		_, err = get("/v1/volume/csi/vol-00099999")
+		if err == nil {
 			return nil
 		}
 	}

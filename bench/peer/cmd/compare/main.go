@@ -123,7 +123,8 @@ func (b *bench) measureOne(r *row) {
 	r.Add(peer, b.number("berth", r, r.Berth))
 	if r.Rest != nil {
 		var err error
-		if r.More, err = r.Rest(b); err != nil {
+		r.More, err = r.Rest(b)
+		if err != nil {
 			b.failed++
 			fmt.Fprintf(os.Stderr, "%s: %v\n", r.Name, err)
 		}

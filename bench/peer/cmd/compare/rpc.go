@@ -356,8 +356,9 @@ var (
 
 // parse reads the line of either load program.
 func parse(out string) (s sample, err error) {
-	rate, p99, cpu := rateIn.FindStringSubmatch(out), p99In.FindStringSubmatch(out),
-		cpuIn.FindStringSubmatch(out)
+	rate := rateIn.FindStringSubmatch(out)
+	p99 := p99In.FindStringSubmatch(out)
+	cpu := cpuIn.FindStringSubmatch(out)
 	if rate == nil || p99 == nil || cpu == nil {
 		return s, fmt.Errorf("not understood: %q", out)
 	}
