@@ -190,9 +190,7 @@ func TestAgent_DescribesItself(t *testing.T) {
 		t.Errorf("got the agent %+v", self)
 	}
 	health := getJSON[*api.AgentHealth](t, addr+"/v1/agent/health")
-	if health.Server == nil ||
-		!health.Server.OK ||
-		health.Client != nil {
+	if health.Server == nil || !health.Server.OK || health.Client != nil {
 		t.Errorf("got the health %+v, want a healthy server", health)
 	}
 }

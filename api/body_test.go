@@ -195,8 +195,7 @@ func TestBody_SizeIsBoundedByRoute(t *testing.T) {
 		{"/v1/jobs", parts, "the body has more than 100000 objects, lists and null elements", 413},
 	} {
 		resp, body := s.do(t, "PUT", c.path, c.body)
-		if resp.StatusCode != c.status ||
-			!strings.HasPrefix(body, c.want) {
+		if resp.StatusCode != c.status || !strings.HasPrefix(body, c.want) {
 			t.Errorf("%s: got status %d, want %d: %.200s",
 				c.path, resp.StatusCode, c.status, body)
 		}

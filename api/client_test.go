@@ -42,8 +42,7 @@ func TestClient_EachMethodReachesARoute(t *testing.T) {
 		inner.ServeHTTP(answer, r)
 		text := answer.Body.String()
 		if answer.Code == http.StatusMethodNotAllowed || strings.Contains(text, "there is no route") {
-			t.Errorf("%s %s: %d %s",
-				r.Method, r.URL.Path, answer.Code, text)
+			t.Errorf("%s %s: %d %s", r.Method, r.URL.Path, answer.Code, text)
 		}
 		http.Error(w, "seen", http.StatusConflict)
 	})
@@ -134,8 +133,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Node.Evaluate":          func() error { _, err := c.NodeEvaluate(ctx, "n"); return err },
 		"Node.Deregister":        func() error { return c.NodePurge(ctx, "n") },
 		"CSIVolume.List": func() error {
-			_, _, err := c.Volumes(ctx, api.VolumeFilter{PluginID: "p"},
-				nil)
+			_, _, err := c.Volumes(ctx, api.VolumeFilter{PluginID: "p"}, nil)
 			return err
 		},
 		"CSIVolume.Get": func() error { _, _, err := c.Volume(ctx, "/buckets/x", nil); return err },

@@ -314,8 +314,7 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 		{"GET", "/v1/namespace/other", "", 404, `no namespace "other"`},
 	} {
 		resp, body := s.do(t, c.method, c.path, c.body)
-		if resp.StatusCode != c.status ||
-			!strings.Contains(body, c.want) {
+		if resp.StatusCode != c.status || !strings.Contains(body, c.want) {
 			t.Errorf("%s %s %.80s: got %d %q, want %d %q",
 				c.method, c.path, c.body, resp.StatusCode, body, c.status, c.want)
 		}
@@ -427,8 +426,7 @@ func TestHandler_RejectsWritesFromOtherOrigins(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 		calls := s.caller.Take()
-		if (resp.StatusCode == 403) != c.denied ||
-			(len(calls) == 0) != c.denied {
+		if (resp.StatusCode == 403) != c.denied || (len(calls) == 0) != c.denied {
 			t.Errorf("%s with %s: %s: got status %d, called %v",
 				c.method, c.header, c.value, resp.StatusCode, calls)
 		}

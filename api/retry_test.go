@@ -51,9 +51,7 @@ func TestClient_BoundsTheRetriesOfARead(t *testing.T) {
 	defer c.Close()
 	_, _, err := c.Nodes(t.Context(), &api.Query{Namespace: "1ms"})
 	n := requests.Load()
-	if structs.RetryAfter(err) != time.Millisecond ||
-		n < 2 ||
-		n > 10 {
+	if structs.RetryAfter(err) != time.Millisecond || n < 2 || n > 10 {
 		t.Errorf("got %d requests and %v, want 2 to 10 requests", n, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -45,8 +45,7 @@ func TestHandler_ReadsSecretsFromHeaders(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != 400 ||
-			bytes.Contains(body, []byte("hunter2")) {
+		if resp.StatusCode != 400 || bytes.Contains(body, []byte("hunter2")) {
 			t.Errorf("%v: got status %d, want 400 without the secret: %s", bad, resp.StatusCode, body)
 		}
 	}

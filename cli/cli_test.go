@@ -97,8 +97,7 @@ func TestRun_MergesCommandsOfOtherPackages(t *testing.T) {
 		},
 	}
 	code, _, errs := runLine(t, "agent -config a -config b", extra...)
-	if code != 0 ||
-		!reflect.DeepEqual(got, []string{"a", "b"}) {
+	if code != 0 || !reflect.DeepEqual(got, []string{"a", "b"}) {
 		t.Errorf("got exit code %d and the values %q: %q", code, got, errs)
 	}
 	_, out, _ := runLine(t, "", extra...)
@@ -165,9 +164,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, f := range c.flags() {
-			if seen[f.Name] ||
-				f.Usage == "" ||
-				strings.HasSuffix(f.Usage, ".") {
+			if seen[f.Name] || f.Usage == "" || strings.HasSuffix(f.Usage, ".") {
 				t.Errorf("%s: the flag -%s is a duplicate or has the usage %q", path, f.Name, f.Usage)
 			}
 			seen[f.Name] = true

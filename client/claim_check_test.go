@@ -68,8 +68,7 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 				defer r.stop()
 				r.servers.do(func() {
 					r.servers.fail = func(string, string) error {
-						return structs.Errorf(structs.KindUnavailable,
-							"no route")
+						return structs.Errorf(structs.KindUnavailable, "no route")
 					}
 				})
 				r.pass(5 * time.Minute)
@@ -150,8 +149,7 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 				defer r.stop()
 				r.pass(time.Minute)
 				got := r.machine.Running()
-				if !slices.Equal(got, c.want) ||
-					r.machine.Task("a1/web").Starts != 1 {
+				if !slices.Equal(got, c.want) || r.machine.Task("a1/web").Starts != 1 {
 					t.Errorf("running %v, started %d times", got, r.machine.Task("a1/web").Starts)
 				}
 				if r.client.allocRunning("a1") != (c.want != nil) {

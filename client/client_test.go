@@ -82,8 +82,7 @@ func TestClient_DoesNotSetUpAStoppedAllocation(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
 		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc {
-			return []hook.Alloc{orderHook{r.parts,
-				env.Alloc.ID}}
+			return []hook.Alloc{orderHook{r.parts, env.Alloc.ID}}
 		}
 		r.run()
 		defer r.stop()

@@ -81,10 +81,9 @@ func (f *fakePlugins) set(all ...*structs.CSIPluginInstance) {
 
 func instance(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIPluginInstance {
 	return &structs.CSIPluginInstance{
-		Kind:   kind,
-		NodeID: "n",
-		CSIInfo: structs.CSIInfo{PluginID: plugin,
-			Healthy: healthy},
+		Kind:    kind,
+		NodeID:  "n",
+		CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy},
 	}
 }
 

@@ -50,8 +50,7 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 	}
 	places := func(n int) (ts []*spec.Topology) {
 		for range n {
-			ts = append(ts,
-				&spec.Topology{Segments: map[string]string{"zone": "a"}})
+			ts = append(ts, &spec.Topology{Segments: map[string]string{"zone": "a"}})
 		}
 		return ts
 	}

@@ -152,8 +152,7 @@ func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
 	}{
 		"mounted": {
 			has: &structs.ClientCSINodeVolumeResponse{
-				Mounts: []string{"/b/csi/v/x/mount",
-					"/b/csi/v/x/stage"},
+				Mounts: []string{"/b/csi/v/x/mount", "/b/csi/v/x/stage"},
 			},
 			kind: structs.KindPrecondition,
 			want: []string{"Node name-n1 (n1) still has volume", "/b/csi/v/x/mount", "/b/csi/v/x/stage",

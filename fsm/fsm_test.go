@@ -74,8 +74,7 @@ func TestPropose_ReturnsTheResultOfTheCommand(t *testing.T) {
 	ctx := context.Background()
 	node := &structs.Node{ID: "n", SecretID: "s"}
 	index, err := Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: node})
-	if index != 1 || err != nil ||
-		state.Node(p.store.Read(), "n") == nil {
+	if index != 1 || err != nil || state.Node(p.store.Read(), "n") == nil {
 		t.Errorf("got index %d, %v, or the node is missing", index, err)
 	}
 	impostor := &structs.Node{ID: "n", SecretID: "other"}

@@ -177,8 +177,7 @@ func TestVolumes_OfALostNodeStayHeld(t *testing.T) {
 	w.claim(lost)
 	w.status("n1", structs.NodeDown)
 	p := w.run("db")
-	if len(p.Place) != 0 ||
-		p.Stop[0].ClientStatus != structs.AllocLost {
+	if len(p.Place) != 0 || p.Stop[0].ClientStatus != structs.AllocLost {
 		t.Fatalf("plan: %s", describe(p))
 	}
 	if got := refusals(p, "g"); !strings.Contains(got, "that node is down") ||

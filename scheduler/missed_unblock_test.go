@@ -113,8 +113,7 @@ func (c *randomCluster) fleet() {
 
 // schedule carries out one of the plans that are made, or makes one.
 func (c *randomCluster) schedule() {
-	if len(c.plans) == 0 ||
-		len(c.plans) < 4 && c.r.IntN(2) == 0 {
+	if len(c.plans) == 0 || len(c.plans) < 4 && c.r.IntN(2) == 0 {
 		if c.makePlan() {
 			return
 		}

@@ -161,8 +161,7 @@ func (c *randomJobs) settle(job string) {
 func (c *randomJobs) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	n := state.Node(tx, a.NodeID)
-	if !n.Ready() ||
-		len(job.Constraints) > 0 && n.Meta["rack"] != "r1" {
+	if !n.Ready() || len(job.Constraints) > 0 && n.Meta["rack"] != "r1" {
 		c.t.Fatalf("%s is on an unfit node", a.Name)
 	}
 	for _, r := range job.Group(a.TaskGroup).Volumes {

@@ -225,8 +225,7 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 		unblock := func(nodes ...*structs.Node) *structs.Evaluation {
 			for _, node := range nodes {
 				w.write(t, func(tx *state.WriteTx) error {
-					return state.NodeRegister(tx,
-						&structs.NodeRegisterRequest{Node: node})
+					return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node})
 				})
 			}
 			unblocked := state.Eval(w.s.Read(), waits.ID)
@@ -291,8 +290,7 @@ func TestUnblockedEval_KnowsTheEarlierRefusals(t *testing.T) {
 		node := aNode(id)
 		node.NodeResources.CPU.CpuShares = mhz
 		w.write(t, func(tx *state.WriteTx) error {
-			return state.NodeRegister(tx,
-				&structs.NodeRegisterRequest{Node: node})
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node})
 		})
 	}
 	first, next := state.BlockedEval(w.s.Read(), "default", "a"), state.BlockedEval(w.s.Read(), "default", "b")

@@ -49,8 +49,7 @@ func TestService_FollowsItsCount(t *testing.T) {
 	w.job(aJob("web", structs.JobService, count(2)))
 	p := w.run("web")
 	w.wantPlaced("web", "0@"+before[0].NodeID+" 1@"+before[1].NodeID)
-	if len(p.Stop) != 2 ||
-		len(p.Update) != 2 || len(p.Place) != 0 {
+	if len(p.Stop) != 2 || len(p.Update) != 2 || len(p.Place) != 0 {
 		t.Errorf("down: %s", describe(p))
 	}
 	if a := w.allocs("web"); a[0].ID != before[0].ID || a[0].JobVersion != 1 {
@@ -125,8 +124,7 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 			old := w.allocs("web")[0]
 			w.job(aJob("web", structs.JobService, c.edit))
 			p := w.run("web")
-			stopped := len(p.Stop) == 1 &&
-				p.Stop[0].AllocID == old.ID
+			stopped := len(p.Stop) == 1 && p.Stop[0].AllocID == old.ID
 			if stopped != c.destructive {
 				t.Errorf("destructive: %v, want %v: %s", stopped, c.destructive, describe(p))
 			}
@@ -159,8 +157,7 @@ func TestUpdate_WithoutCapacityKeepsTheOldOne(t *testing.T) {
 	old := w.allocs("web")[0]
 	w.job(aJob("web", structs.JobService, cpu(1100)))
 	p := w.run("web")
-	if len(p.Stop)+len(p.Place) != 0 ||
-		w.allocs("web")[0].ID != old.ID {
+	if len(p.Stop)+len(p.Place) != 0 || w.allocs("web")[0].ID != old.ID {
 		t.Errorf("plan: %s", describe(p))
 	}
 	if got := refusals(p, "g"); got != "resources: cpu exhausted (1)" {
@@ -291,8 +288,7 @@ func TestReschedule_OfAnAllocationThatRanNoTask(t *testing.T) {
 	due := w.clock.Add(30 * time.Second)
 	w.clock = w.clock.Add(time.Second)
 	p := w.run("web")
-	if len(p.Followups) != 1 ||
-		p.Followups[0].WaitUntil != due.UnixNano() {
+	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != due.UnixNano() {
 		t.Fatalf("plan: %s", describe(p))
 	}
 	w.clock = due

@@ -125,8 +125,7 @@ func call(ctx context.Context, b *batcher, n int) *caller {
 func (c *caller) want(t *testing.T, index uint64, value any) {
 	t.Helper()
 	synctest.Wait()
-	if !c.done || c.err != nil ||
-		c.index != index || c.value != value {
+	if !c.done || c.err != nil || c.index != index || c.value != value {
 		t.Errorf("%+v, want %v at %d", *c, value, index)
 	}
 }

@@ -103,8 +103,7 @@ func TestMembers_RemovesOnlyServersThatAreGoneForGood(t *testing.T) {
 			s.members.history.recordEvent(e)
 		}
 		got := s.removalReason(raft.Server{ID: "old", Address: "a2"}, tc.peers)
-		if (got == "") != (tc.want == "") ||
-			!strings.Contains(got, tc.want) {
+		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: dismissed because %q, want %q", name, got, tc.want)
 		}
 	}

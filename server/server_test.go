@@ -168,8 +168,7 @@ func TestServer_KeepsRowsAcrossARestart(t *testing.T) {
 	}
 
 	s = run(t, cfg)
-	if !s.has("one") ||
-		s.store.Index() < index || s.id != id {
+	if !s.has("one") || s.store.Index() < index || s.id != id {
 		t.Errorf("after a restart: job %v, index %d (before %d), id %s (before %s)", s.has("one"), s.store.Index(),
 			index, s.id, id)
 	}

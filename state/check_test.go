@@ -63,8 +63,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			volumes.Put(tx, v)
 		},
 		"version 0 of job j is gone": func(tx *WriteTx) {
-			jobVersions.Delete(tx, JobVersion(tx.ReadTx, "default",
-				"j", 0))
+			jobVersions.Delete(tx, JobVersion(tx.ReadTx, "default", "j", 0))
 		},
 		"is running and should be": func(tx *WriteTx) {
 			j := aJob("idle", structs.JobService)

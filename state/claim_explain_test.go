@@ -131,8 +131,7 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 		return strings.Compare(classKey(a.Class())+a.AllocID, classKey(b.Class())+b.AllocID)
 	})
 	for _, o := range byID {
-		if o.State == structs.ClaimGranted &&
-			o.Class().Conflicts(c.Class()) {
+		if o.State == structs.ClaimGranted && o.Class().Conflicts(c.Class()) {
 			held = append(held, describeHolder(tx, o))
 		}
 	}

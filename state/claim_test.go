@@ -452,8 +452,7 @@ func TestClaimable_ExplainsARejection(t *testing.T) {
 		ok, why := Claimable(w.s.Read(), c.claim, func(id string) bool {
 			return id == c.ignore
 		})
-		if ok != c.ok || !strings.Contains(why, c.says) ||
-			ok != (why == "") {
+		if ok != c.ok || !strings.Contains(why, c.says) || ok != (why == "") {
 			t.Errorf("%s: got %v, %q, want %v, %q", c.name, ok, why, c.ok, c.says)
 		}
 	}

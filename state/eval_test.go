@@ -237,8 +237,7 @@ func TestReap_DeletesADeadJob(t *testing.T) {
 	do(w, Reap, &structs.ReapRequest{Evals: []string{"e"}})
 	w.wantJob("j", structs.JobDead, 0)
 	do(w, Reap, reap)
-	if Job(w.s.Read(), "default", "j") != nil ||
-		w.versions("j") != nil {
+	if Job(w.s.Read(), "default", "j") != nil || w.versions("j") != nil {
 		t.Error("the job or a version is still there")
 	}
 }

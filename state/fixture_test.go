@@ -324,8 +324,7 @@ func (w *fixture) wantReason(volume, alloc, says string) {
 		w.t.Fatalf("no claim of %s for %s", volume, alloc)
 	}
 	why := ClaimBlocked(tx, c)
-	if !strings.Contains(why, says) ||
-		(says == "") != (why == "") {
+	if !strings.Contains(why, says) || (says == "") != (why == "") {
 		w.t.Errorf("at index %d: %s waits for %s because %q, want %q", w.index, alloc, volume, why, says)
 	}
 }

@@ -59,8 +59,7 @@ func TestNodeUpdate_ChangesTheNamedParts(t *testing.T) {
 		n.Attributes["kernel"] != "6" || n.ComputedClass != "v1:unhealthy" {
 		t.Errorf("the node is %+v", n)
 	}
-	if old.Attributes["driver.exec"] != "1" ||
-		!old.Drivers["exec"].Healthy {
+	if old.Attributes["driver.exec"] != "1" || !old.Drivers["exec"].Healthy {
 		t.Error("the previous row was changed")
 	}
 	if n.Meta["rack"] != "1" || n.CreateIndex != old.CreateIndex ||

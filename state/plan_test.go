@@ -74,8 +74,7 @@ func TestPlan_Places(t *testing.T) {
 	w.wantEval("later", structs.EvalPending)
 	row := Alloc(tx, "new")
 	do(w, PlanApply, p) // proposed twice, because the first answer was lost
-	if Alloc(w.s.Read(), "new") != row ||
-		Alloc(w.s.Read(), "old") != old {
+	if Alloc(w.s.Read(), "new") != row || Alloc(w.s.Read(), "old") != old {
 		t.Error("the plan was executed twice")
 	}
 }

@@ -237,8 +237,7 @@ func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
 		"n3": true,
 		"n4": true,
 	} {
-		if n := Node(back.s.Read(), id); n == nil ||
-			n.Unaccounted != want {
+		if n := Node(back.s.Read(), id); n == nil || n.Unaccounted != want {
 			t.Errorf("node %s is %+v, want unaccounted %t", id, n, want)
 		}
 	}

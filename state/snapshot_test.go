@@ -44,8 +44,7 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 	if !bytes.Equal(first, saved(t, other)) {
 		t.Error("the bytes differ after a save, a load and a save")
 	}
-	if other.Index() != w.index ||
-		Node(other.Read(), "replaced") != nil {
+	if other.Index() != w.index || Node(other.Read(), "replaced") != nil {
 		t.Errorf("the store is at index %d, want %d, or it has a row of before", other.Index(), w.index)
 	}
 	// The indexes are also loaded: the store continues like the old one.

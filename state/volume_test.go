@@ -131,8 +131,7 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		t.Errorf("got secrets %v and context %v", map[string]string(v.Secrets), v.Context)
 	}
 	v = w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 20 })
-	if !v.ExpandPending ||
-		len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
+	if !v.ExpandPending || len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
 		t.Error("a request above the capacity requests no expansion")
 	}
 	read := v.Copy()

@@ -64,8 +64,7 @@ func TestCanonicalize_FillsDefaults(t *testing.T) {
 		{"kill timeout", task.KillTimeout, 5 * time.Second},
 		{"logs", *task.LogConfig, LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
 		{"volume name", g.Volumes["data"].Name, "data"},
-		{"propagation", task.VolumeMounts[0].PropagationMode,
-			"private"},
+		{"propagation", task.VolumeMounts[0].PropagationMode, "private"},
 		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi",
 			30 * time.Second, 0, ""}},
 	} {

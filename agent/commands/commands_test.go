@@ -23,9 +23,7 @@ func runLine(t *testing.T, line string) (code int, out, errs string) {
 func TestCommands_HelpFitsOnATerminal(t *testing.T) {
 	for _, line := range []string{"-h", "agent -h", "plugin -h", "plugin hostpath -h"} {
 		code, out, errs := runLine(t, line)
-		if code != 0 ||
-			errs != "" ||
-			!strings.HasPrefix(out, "Usage: berth") {
+		if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth") {
 			t.Errorf("%s: got exit code %d: %q", line, code, errs)
 		}
 		for text := range strings.Lines(out) {

@@ -161,8 +161,7 @@ func TestLanes_BusyConnectionsAcceptNoRequest(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	if a.sent != 3 || a.unsent != 47 ||
-		len(a.lag) != 3 || len(a.took) != 0 {
+	if a.sent != 3 || a.unsent != 47 || len(a.lag) != 3 || len(a.took) != 0 {
 		t.Errorf("%d were sent, %d unsent, %d answered; want 3, 47 and none",
 			a.sent, a.unsent, len(a.took))
 	}

@@ -52,8 +52,7 @@ func runClients(clients []client, b bound) *outcome {
 		wg.Go(func() {
 			for time.Now().Before(end) {
 				n := next.Add(1) - 1
-				if b.max > 0 && n >= b.max ||
-					!each[i].measure(c, int(n)) {
+				if b.max > 0 && n >= b.max || !each[i].measure(c, int(n)) {
 					return
 				}
 			}

@@ -151,8 +151,7 @@ func (p *pacer) upcoming() (due, time.Duration) {
 		at := p.start.Add(time.Duration(float64(p.next) / p.o.rate * float64(time.Second)))
 		own = due{p.next, at, at}
 	}
-	if len(p.again) > 0 &&
-		(own.n < 0 || p.again[0].time.Before(own.time)) {
+	if len(p.again) > 0 && (own.n < 0 || p.again[0].time.Before(own.time)) {
 		own = p.again[0]
 		if wait := time.Until(own.time); wait > 0 {
 			return own, wait

@@ -184,8 +184,7 @@ func TestPluginSupervisor_RefusesInvalidSettings(t *testing.T) {
 			p.StagePublishBaseDir = "/" + strings.Repeat("x", 90)
 		},
 		"shorter data_dir": func(_ *structs.CSIPluginConfig, c *SupervisorConfig) {
-			c.Dir += "/" +
-				strings.Repeat("x", 90)
+			c.Dir += "/" + strings.Repeat("x", 90)
 		},
 	} {
 		s, te := r.supervisor("a1", edit)

@@ -166,8 +166,7 @@ func (r *fixture) down(u *Use) {
 func (r *fixture) clean(p *csitest.Plugin, volume string) {
 	r.t.Helper()
 	r.consistent()
-	if all, err := r.v.store.publishes(""); err != nil ||
-		len(all) > 0 {
+	if all, err := r.v.store.publishes(""); err != nil || len(all) > 0 {
 		r.t.Errorf("publish records are left: %+v, %v", all, err)
 	}
 	if all, err := stageTable.All(r.db, ""); err != nil || len(all) > 0 {

@@ -144,8 +144,7 @@ func TestUp_PublishesABlockDeviceAsAFile(t *testing.T) {
 				if _, err := os.Lstat(host); err == nil {
 					return host
 				}
-				err := unix.Mknod(host, unix.S_IFBLK|0o600,
-					int(unix.Mkdev(7, 250)))
+				err := unix.Mknod(host, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250)))
 				if err != nil {
 					t.Error(err)
 				}

@@ -29,11 +29,10 @@ func open(t *testing.T, dir string) (*Registry, *store.DB) {
 
 func node(id, alloc string) *Instance {
 	return &Instance{
-		Kind:    structs.CSIKindNode,
-		ID:      id,
-		AllocID: alloc,
-		SocketPath: "/run/" + alloc +
-			"/csi.sock",
+		Kind:            structs.CSIKindNode,
+		ID:              id,
+		AllocID:         alloc,
+		SocketPath:      "/run/" + alloc + "/csi.sock",
 		Provider:        "p",
 		Version:         "1",
 		HostMountPath:   "/data/csi/v",

@@ -118,8 +118,7 @@ func TestControllerCall_IsMadeElsewhereOnceItCanNoLongerTakeEffect(t *testing.T)
 		w.setAnswer(nil)
 		after(outcomeWait + checkInterval)
 		calls := nodesOf(w.called(detachMethod))
-		if len(calls) != 2 || calls[1] == at ||
-			w.attachment("v", "n3") != nil {
+		if len(calls) != 2 || calls[1] == at || w.attachment("v", "n3") != nil {
 			t.Errorf("called %v; the attachment is %+v", calls, w.attachment("v", "n3"))
 		}
 	})

@@ -96,8 +96,7 @@ func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 		}
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
 		synctest.Wait()
-		if w.volume("v") != nil ||
-			len(w.called(deleteMethod)) != 1 {
+		if w.volume("v") != nil || len(w.called(deleteMethod)) != 1 {
 			t.Errorf("%d deletions, want 1", len(w.called(deleteMethod)))
 		}
 		for _, c := range w.calls { // duty B10
@@ -202,8 +201,7 @@ func TestDuty_C7_ANewLeaderRepeatsUnrecordedCalls(t *testing.T) {
 				defer stop()
 				synctest.Wait()
 				again := w.called(name)
-				if len(again) != 2 ||
-					!reflect.DeepEqual(again[0], again[1]) {
+				if len(again) != 2 || !reflect.DeepEqual(again[0], again[1]) {
 					t.Errorf("the new leader called %+v, want again %+v", again[1:], again[0])
 				}
 				after(time.Hour)

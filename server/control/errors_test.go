@@ -110,8 +110,7 @@ func TestVolumeRetry_CallsAtOnce(t *testing.T) {
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
 		w.setAnswer(func(nodeCall) (any, error) {
-			return nil, answered(structs.KindPrecondition,
-				"FailedPrecondition")
+			return nil, answered(structs.KindPrecondition, "FailedPrecondition")
 		})
 		stop := w.runLoop("controllers")
 		defer stop()

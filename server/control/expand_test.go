@@ -58,8 +58,7 @@ func TestDuty_J2_EveryNodeThatHasTheVolumeGrowsIt(t *testing.T) {
 		w.grow("v", 20)
 		synctest.Wait()
 		calls := w.called(growMethod)
-		if len(calls) != 2 ||
-			calls[0].node == calls[1].node {
+		if len(calls) != 2 || calls[0].node == calls[1].node {
 			t.Fatalf("called %+v", calls)
 		}
 		req := calls[0].req.(*structs.ClientCSINodeExpandRequest)
@@ -127,8 +126,7 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 		w.grow("v", 20)
 		synctest.Wait()
 		e := w.claimOf("a1").ExpandError
-		if e == nil ||
-			e.RetryTime != time.Now().Add(finalRetry).UnixNano() {
+		if e == nil || e.RetryTime != time.Now().Add(finalRetry).UnixNano() {
 			t.Fatalf("got %+v", e)
 		}
 		after(finalRetry - time.Second)
@@ -311,8 +309,7 @@ func TestDuty_F21_NoSpaceEndsTheCreationAndItsDeletion(t *testing.T) {
 		full = false // the rejected volume was created all the same: the deletion finds it
 		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
 		synctest.Wait()
-		if w.volume("v") != nil ||
-			len(w.called(deleteMethod)) != 1 {
+		if w.volume("v") != nil || len(w.called(deleteMethod)) != 1 {
 			t.Errorf("%d deletions: %+v", len(w.called(deleteMethod)), w.volume("v"))
 		}
 	})

@@ -201,8 +201,7 @@ func storeWithGarbage(t testing.TB, n int) *state.Store {
 			}},
 		}
 		apply(func(tx *state.WriteTx) error {
-			return state.NodeRegister(tx,
-				&structs.NodeRegisterRequest{Node: node})
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node})
 		})
 		apply(func(tx *state.WriteTx) error {
 			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job})

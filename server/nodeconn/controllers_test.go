@@ -56,8 +56,7 @@ func TestControllers_ShareTheWorkAndStickToAVolume(t *testing.T) {
 	for i := range 300 {
 		key := structs.DeriveID(uint64(i))
 		ids := chooseControllers(all, nil, key)
-		if !slices.Equal(ids, chooseControllers(all, nil, key)) ||
-			len(ids) != 3 {
+		if !slices.Equal(ids, chooseControllers(all, nil, key)) || len(ids) != 3 {
 			t.Fatalf("%s: %v", key, ids)
 		}
 		first[ids[0]]++
@@ -200,8 +199,7 @@ func TestCallController_TriesTheNextOnlyWhenNothingWasDone(t *testing.T) {
 		}
 		_, err := Call(t.Context(), Target{s, []string{"n1", "n2"}, time.Second}, structs.ClientCSIControllerDelete,
 			&structs.ClientCSIDeleteRequest{})
-		if structs.KindOf(err) != c.err ||
-			!slices.Equal(s.calls, c.want) {
+		if structs.KindOf(err) != c.err || !slices.Equal(s.calls, c.want) {
 			t.Errorf("after %q: called %v and got %v, want %v and %q", c.first, s.calls, err, c.want, c.err)
 		}
 	}

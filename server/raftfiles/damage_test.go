@@ -133,8 +133,7 @@ func TestOpen_RefusesACutOrMissingFile(t *testing.T) {
 		}
 		for _, size := range []int{0, 1, len(whole) / 4, len(whole) - 1} {
 			// The last segment is not full: a cut in its unused end takes nothing away.
-			if !refuses(t, copyDir(t, dir), name, whole[:size], want) &&
-				size < 2 {
+			if !refuses(t, copyDir(t, dir), name, whole[:size], want) && size < 2 {
 				t.Errorf("%s: cut to %d bytes, accepted", name, size)
 			}
 		}
@@ -244,8 +243,7 @@ func TestOpen_NamesAFullDisk(t *testing.T) {
 			mustClose(t, f)
 		case what == "of this version":
 			t.Errorf("%s: %v", what, err)
-		case !diskfault.NoSpace(err) ||
-			strings.Contains(err.Error(), "remove"):
+		case !diskfault.NoSpace(err) || strings.Contains(err.Error(), "remove"):
 			t.Errorf("%s: a full disk is reported as damage: %v", what, err)
 		}
 	}

@@ -44,8 +44,7 @@ func FuzzScanSegment(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 8, 0, 0, 0}, 20))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := scanSegment(b)
-		if c.end > len(b) ||
-			len(c.offsets)*frameHeader > len(b) {
+		if c.end > len(b) || len(c.offsets)*frameHeader > len(b) {
 			t.Fatalf("%d entries up to %d in %d bytes", len(c.offsets), c.end, len(b))
 		}
 	})

@@ -314,8 +314,7 @@ func Must[Req, Resp any](c *Cluster, s *Server, m structs.Method[Req, Resp], req
 		}
 	}
 	if err != nil {
-		c.T.Fatalf("%s at %s: %v (%s)",
-			m.Name, s.Name, err, structs.KindOf(err))
+		c.T.Fatalf("%s at %s: %v (%s)", m.Name, s.Name, err, structs.KindOf(err))
 	}
 	return resp
 }

@@ -110,8 +110,7 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 	t.Run("a follower answers stale reads itself", func(t *testing.T) {
 		for _, s := range c.Others(leader) {
 			c.AwaitRows(s, "the jobs arrive", func(tx *state.ReadTx) bool {
-				return state.Job(tx, structs.DefaultNamespace,
-					"from-"+s.Name) != nil
+				return state.Job(tx, structs.DefaultNamespace, "from-"+s.Name) != nil
 			})
 			req := &structs.QueryRequest{}
 			req.AllowStale = true
@@ -228,8 +227,7 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 			return state.Job(tx, structs.DefaultNamespace, "one") != nil
 		})
 		c.Await("it has one vote", func() bool {
-			return slices.Equal(voters(t, c.Leader(rest...)),
-				addresses(rest))
+			return slices.Equal(voters(t, c.Leader(rest...)), addresses(rest))
 		})
 	})
 	cluster.Must(c, c.Leader(rest...), structs.JobRegister, jobRequest("two"))
@@ -249,8 +247,7 @@ func TestCluster_AllServersRestart(t *testing.T) {
 		c.Restart(s)
 	}
 	leader := c.Leader()
-	if !hasJob(leader, "one") ||
-		!slices.Equal(voters(t, leader), before) {
+	if !hasJob(leader, "one") || !slices.Equal(voters(t, leader), before) {
 		t.Errorf("after the restart: job %v, servers %v, before %v", hasJob(leader, "one"),
 			voters(t, leader), before)
 	}

@@ -102,8 +102,7 @@ func TestInput_ExitCodesAreTheKindOfError(t *testing.T) {
 	}
 	a.must("job", "stop", "-purge", "raw")
 
-	job := decode[structs.Job](t,
-		a.must("job", "status", "-json", "counter"))
+	job := decode[structs.Job](t, a.must("job", "status", "-json", "counter"))
 	if job.ID != "counter" || job.Type != structs.JobService {
 		t.Errorf("-json shows %+v", job)
 	}

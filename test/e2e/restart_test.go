@@ -148,8 +148,7 @@ func TestAgent_RejectsAFileAsDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := a.run(a.args...)
-	if exitCode(err) == 0 ||
-		!strings.Contains(err.Error(), a.data()) {
+	if exitCode(err) == 0 || !strings.Contains(err.Error(), a.data()) {
 		t.Errorf("a data directory that is a file: %v", err)
 	}
 }
@@ -246,8 +245,7 @@ func TestAgent_RejectsADataDirectoryInUse(t *testing.T) {
 		})
 		other := newAgent(t, "two", kind, "-data-dir", a.data(), "-servers", "127.0.0.1:1")
 		out, err := other.run(other.args...)
-		if exitCode(err) == 0 ||
-			!strings.Contains(fmt.Sprint(err), a.data()) {
+		if exitCode(err) == 0 || !strings.Contains(fmt.Sprint(err), a.data()) {
 			t.Errorf("%s: a second agent on the same data directory: %s, %v", kind, out, err)
 		}
 	}

@@ -66,8 +66,7 @@ func TestVolumes_OfImagesAsFileSystemAndDevice(t *testing.T) {
 		name: "both",
 		uses: []volumeUse{
 			{source: "fs", at: "/fs"},
-			{source: "disk", at: "/dev/disk",
-				attach: structs.CSIBlockDevice},
+			{source: "disk", at: "/dev/disk", attach: structs.CSIBlockDevice},
 		},
 		script: `
 		  grep ' /fs ' /proc/self/mounts

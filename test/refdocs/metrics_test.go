@@ -181,8 +181,7 @@ func scanPackage(t *testing.T, dir string, names []string) (found []emitted) {
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) == 0 ||
-				emitters[calledName(call)] == "" {
+			if !ok || len(call.Args) == 0 || emitters[calledName(call)] == "" {
 				return true
 			}
 			name := metricName(call.Args[0], vars)

@@ -16,8 +16,7 @@ func TestOperations_ExplainsEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := strings.FieldsFunc(string(text), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= '0' &&
-			r <= '9' || r == '_')
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_')
 	})
 	known := map[string]bool{}
 	for _, w := range words {

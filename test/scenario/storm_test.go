@@ -55,8 +55,7 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 		{"a node and the leader lose each other and the leader its followers", func() {
 			old := s.Leader()
 			n := s.Nodes()[dice.IntN(3)]
-			s.Net.Cut(old.Name,
-				append(cluster.Names(s.Others(old)), n.Name)...)
+			s.Net.Cut(old.Name, append(cluster.Names(s.Others(old)), n.Name)...)
 			s.Leader(s.Others(old)...)
 			s.Net.Heal()
 		}},

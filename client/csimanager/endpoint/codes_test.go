@@ -155,8 +155,7 @@ func TestDuty_C8_C14_C15_C17_EachCodeReachesTheServers(t *testing.T) {
 func (r *fixture) up(t *testing.T, id string) {
 	t.Helper()
 	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{
-		VolumeKey: csimanager.VolumeKey{Namespace: "default",
-			ID: id},
+		VolumeKey:      csimanager.VolumeKey{Namespace: "default", ID: id},
 		AllocID:        "a",
 		PluginID:       "ebs",
 		ExternalID:     id,

@@ -454,8 +454,7 @@ func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
 	r := newFixture(t, "a1")
 	r.plugin.AddVolume("ext", 1)
 	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{
-		VolumeKey: csimanager.VolumeKey{Namespace: "default",
-			ID: "data"},
+		VolumeKey:      csimanager.VolumeKey{Namespace: "default", ID: "data"},
 		AllocID:        "a1",
 		PluginID:       "ebs",
 		ExternalID:     "ext",

@@ -103,8 +103,7 @@ func (b *bench) measure(rows []row, rounds int) {
 		for b.round = range rounds {
 			start := time.Now()
 			for i := range rows {
-				if rows[i].Phase == phase &&
-					!(rows[i].Once && b.round > 0) {
+				if rows[i].Phase == phase && !(rows[i].Once && b.round > 0) {
 					b.measureOne(&rows[i])
 				}
 			}

@@ -71,8 +71,7 @@ func getHTTP() {
 			return err
 		}
 		defer resp.Body.Close()
-		sz, err := io.Copy(io.Discard,
-			bufio.NewReaderSize(resp.Body, 1<<16))
+		sz, err := io.Copy(io.Discard, bufio.NewReaderSize(resp.Body, 1<<16))
 		if resp.StatusCode != 200 {
 			return fmt.Errorf("status %d", resp.StatusCode)
 		}

@@ -73,8 +73,7 @@ func setupAllocs() {
 		var resp struct{ Allocations []stub }
 		check(c.r.Call("Job.Allocations", &structs.JobSpecificRequest{JobID: shape.JobID, QueryOptions: qo},
 			&resp))
-		if len(resp.Allocations) >= *allocs ||
-			time.Since(t) > 5*time.Minute {
+		if len(resp.Allocations) >= *allocs || time.Since(t) > 5*time.Minute {
 			out := []allocRef{}
 			for _, a := range resp.Allocations {
 				out = append(out, allocRef{a.ID, a.NodeID})
