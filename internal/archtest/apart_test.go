@@ -3,6 +3,7 @@ package archtest
 import (
 	"go/ast"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -91,9 +92,9 @@ func TestState_ReadsNoClock(t *testing.T) {
 			continue
 		}
 		files := token.NewFileSet()
-		for _, f := range parseFiles(t, files, p) {
+		for _, name := range p.GoFiles {
 			checked++
-			for _, use := range clockUses(f) {
+			for _, use := range clockUses(parseFile(t, files, filepath.Join(p.Dir, name))) {
 				t.Errorf("%s: state must not use time.%s", files.Position(use.Pos()), use.Sel.Name)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -33,7 +32,7 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/serf/serf": {"server"},
 }
 
-// maxLines is the most that a file of production code may have.
+// maxLines is the most that a file may have.
 const maxLines = 500
 
 type pkg struct {
@@ -139,15 +138,9 @@ func TestPackages_HaveAPurpose(t *testing.T) {
 }
 
 func TestFiles_AreSmall(t *testing.T) {
-	for _, p := range packages(t) {
-		for _, name := range p.GoFiles {
-			if strings.HasSuffix(name, "_gen.go") { // generated code has no readers
-				continue
-			}
-			path := filepath.Join(p.Dir, name)
-			if n := countLines(t, path); n > maxLines {
-				t.Errorf("%s has %d lines; split it by noun at %d", path, n, maxLines)
-			}
+	for _, path := range sources(t) {
+		if n := countLines(t, path); n > maxLines {
+			t.Errorf("%s has %d lines; split it by noun at %d", path, n, maxLines)
 		}
 	}
 }

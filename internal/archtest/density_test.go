@@ -4,42 +4,21 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
 // TestStatements_DoOneThing rejects assignments of three or more values in one statement (results of one
 // function are exempt), and initialisers of `if` that do more than declare a value.
 func TestStatements_DoOneThing(t *testing.T) {
-	for _, p := range packages(t) {
-		files := token.NewFileSet()
-		for _, f := range parseFiles(t, files, p) {
-			for n := range ast.Preorder(f) {
-				if fault := denseFault(n); fault != "" {
-					t.Errorf("%s: %s", files.Position(n.Pos()), fault)
-				}
+	files := token.NewFileSet()
+	for _, path := range sources(t) {
+		for n := range ast.Preorder(parseFile(t, files, path)) {
+			if fault := denseFault(n); fault != "" {
+				t.Errorf("%s: %s", files.Position(n.Pos()), fault)
 			}
 		}
 	}
-}
-
-// parseFiles returns the files of a package's production code, without generated ones.
-func parseFiles(t *testing.T, files *token.FileSet, p pkg) []*ast.File {
-	t.Helper()
-	var parsed []*ast.File
-	for _, name := range p.GoFiles {
-		if strings.HasSuffix(name, "_gen.go") {
-			continue
-		}
-		f, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed = append(parsed, f)
-	}
-	return parsed
 }
 
 // denseFault returns the fault of a statement that does several things, "" if it does one.

@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"path/filepath"
 	"slices"
@@ -22,11 +21,7 @@ func TestMVCC_KnowsNoRowType(t *testing.T) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := range ast.Preorder(file) {
+		for n := range ast.Preorder(parseFile(t, token.NewFileSet(), path)) {
 			s, ok := n.(*ast.SelectorExpr)
 			if !ok {
 				continue
