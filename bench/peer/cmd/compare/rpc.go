@@ -177,10 +177,32 @@ func (b *bench) stopBoth(dir string) func() {
 	}
 }
 
+// peerConfig is the config of the peer's server. Only measured heartbeats are sent.
+const peerConfig = `name = "bench"
+data_dir = %q
+bind_addr = "127.0.0.1"
+log_level = "ERROR"
+disable_update_check = true
+ports {
+ http = %d
+ rpc = %d
+ serf = %d
+}
+server {
+ enabled = true
+ bootstrap_expect = 1
+ min_heartbeat_ttl = "10h"
+ heartbeat_grace = "10h"
+}
+advertise {
+ http = "127.0.0.1"
+ rpc = "127.0.0.1"
+ serf = "127.0.0.1"
+}
+`
+
 func (b *bench) startPeer(dir string) *process {
-	config := fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"ERROR\"\ndisable_update_check = true\n"+
-		"ports {\n http = %d\n rpc = %d\n serf = %d\n}\nserver {\n enabled = true\n bootstrap_expect = 1\n min_heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n}\nadvertise {\n http = \"127.0.0.1\"\n rpc = \"127.0.0.1\"\n serf = \"127.0.0.1\"\n}\n",
-		"bench", filepath.Join(dir, "peer"), peerHTTP, peerRPC, peerSerf)
+	config := fmt.Sprintf(peerConfig, filepath.Join(dir, "peer"), peerHTTP, peerRPC, peerSerf)
 	p := start(dir, filepath.Join(b.bin, "peer-server"), "peer.hcl", config, peerHTTP)
 	file := filepath.Join(dir, "peer-allocs.json")
 	p.load = []string{filepath.Join(b.bin, "peer-load"), "-addr", addr(peerRPC), "-http", addr(peerHTTP),
@@ -205,11 +227,25 @@ func (b *bench) startPeer(dir string) *process {
 	return p
 }
 
-// berthConfig is that of a server with its data in a folder. Only measured heartbeats are sent.
+// berthConfig returns the config of a server with its data in a folder. Only measured heartbeats are sent.
 func berthConfig(data string) string {
-	return fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"error\"\nports {\n http = %d\n rpc = %d\n serf = %d\n}\n"+
-		"server {\n enabled = true\n bootstrap_expect = 1\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n rpc_max_conns_per_client = 20000\n}\n",
-		"bench", data, berthHTTP, berthRPCp, berthSrf)
+	return fmt.Sprintf(`name = "bench"
+data_dir = %q
+bind_addr = "127.0.0.1"
+log_level = "error"
+ports {
+ http = %d
+ rpc = %d
+ serf = %d
+}
+server {
+ enabled = true
+ bootstrap_expect = 1
+ heartbeat_ttl = "10h"
+ heartbeat_grace = "10h"
+ rpc_max_conns_per_client = 20000
+}
+`, data, berthHTTP, berthRPCp, berthSrf)
 }
 
 func (b *bench) startBerth(dir string) *process {

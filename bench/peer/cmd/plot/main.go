@@ -86,35 +86,33 @@ func y(us float64) float64 {
 }
 
 func draw(w io.Writer, all []curve) {
-	fmt.Fprintf(w,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n",
-		width, height)
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d"`+
+		` font-family="sans-serif" font-size="12">`+"\n", width, height)
 	fmt.Fprintf(w, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", width, height)
-	fmt.Fprintf(w,
-		"<text x=\"%d\" y=\"22\" font-size=\"15\">Time per operation as the fleet grows (dashed: the peer)</text>\n",
-		left)
+	fmt.Fprintf(w, `<text x="%d" y="22" font-size="15">`+
+		"Time per operation as the fleet grows (dashed: the peer)</text>\n", left)
 	for n := 10.0; n <= 100000; n *= 10 {
-		fmt.Fprintf(w,
-			"<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n",
-			x(n), top, x(n), height-bottom, x(n), height-bottom+20, n)
+		fmt.Fprintf(w, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#ddd"/>`,
+			x(n), top, x(n), height-bottom)
+		fmt.Fprintf(w, `<text x="%.1f" y="%d" text-anchor="middle">%.0f</text>`+"\n",
+			x(n), height-bottom+20, n)
 	}
 	for i, name := range []string{"1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms"} {
 		at := y(math.Pow10(i))
-		fmt.Fprintf(w,
-			"<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-			left, at, width-right, at, left-8, at+4, name)
+		fmt.Fprintf(w, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#ddd"/>`,
+			left, at, width-right, at)
+		fmt.Fprintf(w, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left-8, at+4, name)
 	}
-	fmt.Fprintf(w,
-		"<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">nodes (N), claims of one volume (R) or volumes (V)</text>\n",
-		(left+width-right)/2, height-20)
+	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="middle">`+
+		"nodes (N), claims of one volume (R) or volumes (V)</text>\n", (left+width-right)/2, height-20)
 	colour := map[string]string{}
 	for _, c := range all {
 		if colour[c.name] == "" {
 			colour[c.name] = colours[len(colour)%len(colours)]
 			at := top + 20*len(colour)
-			fmt.Fprintf(w,
-				"<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\" stroke-width=\"2\"/><text x=\"%d\" y=\"%d\">%s</text>\n",
-				width-right+15, at-4, width-right+40, at-4, colour[c.name], width-right+46, at, c.name)
+			fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="2"/>`,
+				width-right+15, at-4, width-right+40, at-4, colour[c.name])
+			fmt.Fprintf(w, `<text x="%d" y="%d">%s</text>`+"\n", width-right+46, at, c.name)
 		}
 		dash := ""
 		if c.peer {

@@ -26,12 +26,17 @@ func growth(path string) (string, error) {
 		return rows
 	}
 	var b strings.Builder
-	b.WriteString("| path | 10 | 100 | 1,000 | 10,000 | 100,000 | from 10 to 100,000 | at most 2x | peer at 10 / 1,000 / 10,000 |\n|---|---:|---:|---:|---:|---:|---:|---|---|\n")
+	b.WriteString("| path | 10 | 100 | 1,000 | 10,000 | 100,000 | from 10 to 100,000 | at most 2x |" +
+		" peer at 10 / 1,000 / 10,000 |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---|---|\n")
 	for _, name := range paths {
 		b.WriteString(timesLine(name, of(name)))
 	}
-	b.WriteString("\nAllocations of memory and bytes per operation, and how often the collector ran while it was measured:\n\n" +
-		"| path | allocations at 10 | at 100,000 | | bytes at 10 | at 100,000 | | collections at 10 / 1,000 / 100,000 |\n|---|---:|---:|---:|---:|---:|---:|---|\n")
+	b.WriteString("\nAllocations of memory and bytes per operation," +
+		" and how often the collector ran while it was measured:\n\n" +
+		"| path | allocations at 10 | at 100,000 | | bytes at 10 | at 100,000 | |" +
+		" collections at 10 / 1,000 / 100,000 |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---|\n")
 	for _, name := range paths {
 		b.WriteString(memoryLine(name, of(name)))
 	}

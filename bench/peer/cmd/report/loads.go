@@ -41,17 +41,19 @@ func loads(path string) (string, error) {
 		for _, n := range fleets {
 			fmt.Fprintf(&b, " %s nodes |", thousands(float64(n)))
 		}
-		fmt.Fprintf(&b,
-			" p50, p99 at %s | leader's CPU at %s, %s | each follower's | to disk |\n|---|---:|%s---:|---:|---:|---:|\n",
-			largest, thousands(float64(fleets[0])), largest, strings.Repeat("---:|", len(fleets)))
+		fmt.Fprintf(&b, " p50, p99 at %s | leader's CPU at %s, %s | each follower's | to disk |\n",
+			largest, thousands(float64(fleets[0])), largest)
+		fmt.Fprintf(&b, "|---|---:|%s---:|---:|---:|---:|\n", strings.Repeat("---:|", len(fleets)))
 		for _, name := range distinctIn(rows, func(r load) string { return r.Operation }) {
 			b.WriteString(loadLine(slices.DeleteFunc(slices.Clone(rows),
 				func(r load) bool { return r.Operation != name }), fleets))
 		}
 		b.WriteString("\n")
 	}
-	return b.String() + fmt.Sprintf("*Commit %s, %s UTC, one run, each operation for %g s; the machine's load average was %.1f before and %.1f after.*\n",
-		f.Commit, f.Date, f.Seconds, f.Load[0], f.Load[1]), nil
+	fmt.Fprintf(&b, "*Commit %s, %s UTC, one run, each operation for %g s;"+
+		" the machine's load average was %.1f before and %.1f after.*\n",
+		f.Commit, f.Date, f.Seconds, f.Load[0], f.Load[1])
+	return b.String(), nil
 }
 
 // loadLine is one operation's line, of its rows by size; of some sizes there may be none, where there was no
@@ -107,7 +109,9 @@ func overload(path string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString("| operation | offered | | good answers | of what is sustained | p50, p99 of the good | refused (told when to come again), p99 | failed | server's memory |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| operation | offered | | good answers | of what is sustained | p50, p99 of the good |" +
+		" refused (told when to come again), p99 | failed | server's memory |\n" +
+		"|---|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	last := ""
 	for _, r := range f.Rows {
 		name := fmt.Sprintf("%s, %d server", r.Operation, r.Servers)
@@ -128,8 +132,10 @@ func overload(path string) (string, error) {
 			bare(r.Offered), bare(r.Good), 100*r.Share,
 			unit(r.P50*1e3, "us"), unit(r.P99*1e3, "us"), refused, r.Failed, r.Before, r.Max)
 	}
-	return b.String() + fmt.Sprintf("\n*Commit %s, %s UTC, one run, %g s of each load; the machine's load average was %.1f before and %.1f after.*\n",
-		f.Commit, f.Date, f.Seconds, f.Load[0], f.Load[1]), nil
+	fmt.Fprintf(&b, "\n*Commit %s, %s UTC, one run, %g s of each load;"+
+		" the machine's load average was %.1f before and %.1f after.*\n",
+		f.Commit, f.Date, f.Seconds, f.Load[0], f.Load[1])
+	return b.String(), nil
 }
 
 func distinct(rows []load, of func(load) int) []int {
