@@ -55,7 +55,7 @@ bench-peer: ## run the same work on the peer (Nomad v1.6.1) and on berth: name |
 	./scripts/bench-peer.sh
 
 goldens: ## write the codecs of structs, the golden files and docs/reference again
-	$(GO) test -tags $(TAGS) ./internal/codecgen -update
+	$(GO) generate ./internal/codecgen
 	$(GO) test -tags $(TAGS) ./test/refdocs ./fsm ./structs ./cli -update
 
 fmt: ## format all Go files
