@@ -40,14 +40,14 @@ func TestContributing_PlacesExist(t *testing.T) {
 			t.Errorf("%q lists no places", heading)
 		}
 	}
-	declared := map[string]map[string]bool{}
+	declared := map[string]map[string]int{}
 	for heading, places := range sections {
 		for _, p := range places {
 			if declared[p.file] == nil {
 				declared[p.file] = declarations(t, p.file)
 			}
 			for _, name := range p.names {
-				if !declared[p.file][name] {
+				if declared[p.file][name] == 0 {
 					t.Errorf("%q: %s declares no %s", heading, p.file, name)
 				}
 			}
@@ -58,10 +58,20 @@ func TestContributing_PlacesExist(t *testing.T) {
 // mostEdits is the maximum number of edits for an operation that writes, without its handler.
 const mostEdits = 6
 
-// TestContributing_AnOperationTakesFewEdits holds the number of places of the example.
+// TestContributing_AnOperationTakesFewEdits holds the number of places of the example, and that each is one
+// edit: its declarations follow each other.
 func TestContributing_AnOperationTakesFewEdits(t *testing.T) {
-	if n := len(section(t, placesOf(t), "An operation:")); n > mostEdits {
+	places := section(t, placesOf(t), "An operation:")
+	if n := len(places); n > mostEdits {
 		t.Errorf("an operation takes %d edits, and may take %d", n, mostEdits)
+	}
+	for _, p := range places {
+		declared := declarations(t, p.file)
+		for i, name := range p.names {
+			if declared[name] != declared[p.names[0]]+i {
+				t.Errorf("%s: %s does not follow the other declarations of its edit", p.file, name)
+			}
+		}
 	}
 }
 
@@ -117,35 +127,36 @@ func section(t *testing.T, sections map[string][]place, heading string) []place 
 	return nil
 }
 
-// declarations returns the names that a file declares at its top level. A method has the name Type.Method.
-func declarations(t *testing.T, file string) map[string]bool {
+// declarations returns the names that a file declares at its top level, with their places from 1. The names
+// of one declaration have the same place. A method has the name Type.Method.
+func declarations(t *testing.T, file string) map[string]int {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", file), nil, 0)
 	if err != nil {
 		t.Error(err)
 		return nil
 	}
-	names := map[string]bool{}
-	for _, d := range f.Decls {
+	names := map[string]int{}
+	for i, d := range f.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			names[receiver(d)+d.Name.Name] = true
+			names[receiver(d)+d.Name.Name] = i + 1
 		case *ast.GenDecl:
 			for _, s := range d.Specs {
-				addSpec(names, s)
+				addSpec(names, s, i+1)
 			}
 		}
 	}
 	return names
 }
 
-func addSpec(names map[string]bool, s ast.Spec) {
+func addSpec(names map[string]int, s ast.Spec, at int) {
 	switch s := s.(type) {
 	case *ast.TypeSpec:
-		names[s.Name.Name] = true
+		names[s.Name.Name] = at
 	case *ast.ValueSpec:
 		for _, n := range s.Names {
-			names[n.Name] = true
+			names[n.Name] = at
 		}
 	}
 }
