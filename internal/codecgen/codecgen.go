@@ -4,8 +4,8 @@
 // field of a type that codecgen does not know goes through the Handle.
 //
 // It reads source text and not the compiled package, so that it works while its output does not compile.
-// `go generate ./...` writes the file again, and `make goldens` does so first. A test compares the file with the
-// source.
+// `go generate ./...` writes the file again, and `make goldens` does so first. A test compares the file with
+// the source.
 package codecgen
 
 //go:generate go test . -update
