@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -100,6 +101,7 @@ func Dial(endpoint string, o Options) (*Client, error) {
 			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
+		grpc.WithUnaryInterceptor(c.intercept),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(structs.MaxCSIAnswer)),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(window),
@@ -151,27 +153,27 @@ func SocketPath(endpoint string) (string, error) {
 	return path, nil
 }
 
-// invoke is the shape of every generated client method.
-type invoke[Req, Resp any] func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)
-
-// call makes one RPC: bounded in time, measured, its error classified and free of secrets.
-func call[Req, Resp any](
-	ctx context.Context, c *Client, rpc string, fn invoke[Req, Resp], req *Req, opts ...grpc.CallOption,
-) (*Resp, error) {
+// intercept makes one RPC: bounded in time, measured, its error classified and free of secrets. The signature
+// is that of grpc.UnaryClientInterceptor.
+func (c *Client) intercept(
+	ctx context.Context, method string, req, resp any,
+	conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	start := time.Now()
 	var to peer.Peer // the address of the call, empty while there was no connection
 	opts = append(opts, grpc.Peer(&to))
-	resp, err := fn(ctx, req, opts...)
+	err := invoke(ctx, method, req, resp, conn, opts...)
 	took := time.Since(start)
+	rpc := path.Base(method)
 	code := status.Code(err).String()
 	c.options.Metrics(rpc, code, took)
 	c.options.Logger.Trace("csi call", "rpc", rpc, "code", code, "took", took)
 	if err != nil {
-		return nil, c.classify(rpc, err, to.Addr == nil, secretsOf(req))
+		return c.classify(rpc, err, to.Addr == nil, secretsOf(req))
 	}
-	return resp, nil
+	return nil
 }
 
 // secretsOf finds the secrets of a request message, if it carries any.

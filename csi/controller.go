@@ -42,7 +42,7 @@ func (c *Client) CreateVolume(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.controller.CreateVolume, msg)
+	resp, err := c.controller.CreateVolume(ctx, msg)
 	if err != nil {
 		return nil, err
 	}
@@ -101,16 +101,14 @@ func (c *Client) topologyRequirement(
 
 // DeleteVolume deletes a volume. A volume that does not exist is no error.
 func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteRequest) error {
-	const rpc = "DeleteVolume"
-	err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID))
+	err := c.checkRequest("DeleteVolume", notEmpty("volume_id", req.ExternalID))
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.controller.DeleteVolume,
-		&spec.DeleteVolumeRequest{
-			VolumeId: req.ExternalID,
-			Secrets:  req.Secrets,
-		})
+	_, err = c.controller.DeleteVolume(ctx, &spec.DeleteVolumeRequest{
+		VolumeId: req.ExternalID,
+		Secrets:  req.Secrets,
+	})
 	return err
 }
 
@@ -136,15 +134,14 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.controller.ControllerPublishVolume,
-		&spec.ControllerPublishVolumeRequest{
-			VolumeId:         req.ExternalID,
-			NodeId:           req.ExternalNodeID,
-			VolumeCapability: cap,
-			Readonly:         req.ReadOnly && has.SupportsReadOnlyAttach,
-			Secrets:          req.Secrets,
-			VolumeContext:    req.VolumeContext,
-		})
+	resp, err := c.controller.ControllerPublishVolume(ctx, &spec.ControllerPublishVolumeRequest{
+		VolumeId:         req.ExternalID,
+		NodeId:           req.ExternalNodeID,
+		VolumeCapability: cap,
+		Readonly:         req.ReadOnly && has.SupportsReadOnlyAttach,
+		Secrets:          req.Secrets,
+		VolumeContext:    req.VolumeContext,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -157,18 +154,16 @@ func (c *Client) ControllerPublishVolume(
 // ControllerUnpublishVolume detaches a volume from a node. The node's ID must not be empty: to a plugin that
 // means all nodes.
 func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.ClientCSIDetachRequest) error {
-	const rpc = "ControllerUnpublishVolume"
-	err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID),
+	err := c.checkRequest("ControllerUnpublishVolume", notEmpty("volume_id", req.ExternalID),
 		notEmpty("node_id", req.ExternalNodeID))
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.controller.ControllerUnpublishVolume,
-		&spec.ControllerUnpublishVolumeRequest{
-			VolumeId: req.ExternalID,
-			NodeId:   req.ExternalNodeID,
-			Secrets:  req.Secrets,
-		})
+	_, err = c.controller.ControllerUnpublishVolume(ctx, &spec.ControllerUnpublishVolumeRequest{
+		VolumeId: req.ExternalID,
+		NodeId:   req.ExternalNodeID,
+		Secrets:  req.Secrets,
+	})
 	return err
 }
 
@@ -198,7 +193,7 @@ func (c *Client) ValidateVolumeCapabilities(
 		Parameters:         req.Parameters,
 		Secrets:            req.Secrets,
 	}
-	resp, err := call(ctx, c, rpc, c.controller.ValidateVolumeCapabilities, msg)
+	resp, err := c.controller.ValidateVolumeCapabilities(ctx, msg)
 	if err != nil {
 		return err
 	}
@@ -278,7 +273,7 @@ func (c *Client) ControllerExpandVolume(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.controller.ControllerExpandVolume, msg)
+	resp, err := c.controller.ControllerExpandVolume(ctx, msg)
 	if err != nil {
 		return nil, err
 	}

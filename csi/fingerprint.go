@@ -52,8 +52,7 @@ func (c *Client) getLearned() learned {
 // Probe reports whether the plugin can work. Not ready without an error means that it is still starting: it
 // must not be restarted for that (CSI spec, Probe). A plugin that omits the field is ready.
 func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
-	resp, err := call(ctx, c, "Probe",
-		c.identity.Probe, &spec.ProbeRequest{})
+	resp, err := c.identity.Probe(ctx, &spec.ProbeRequest{})
 	if err != nil {
 		return false, err
 	}
@@ -63,14 +62,12 @@ func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
 
 // PluginInfo returns the plugin's name and version.
 func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
-	const rpc = "GetPluginInfo"
-	resp, err := call(ctx, c, rpc, c.identity.GetPluginInfo,
-		&spec.GetPluginInfoRequest{})
+	resp, err := c.identity.GetPluginInfo(ctx, &spec.GetPluginInfoRequest{})
 	if err != nil {
 		return nil, err
 	}
 	name := resp.GetName()
-	err = c.checkResponse(rpc,
+	err = c.checkResponse("GetPluginInfo",
 		requirement{"name", pluginNameFault(name)},
 		requirement{"vendor_version", idFault(resp.GetVendorVersion(), structs.MaxCSIID)},
 		requirement{"manifest", mapFault(resp.GetManifest(), structs.MaxCSIContext)})
@@ -102,9 +99,7 @@ func pluginNameFault(name string) string {
 
 // PluginCapabilities returns the driver's services.
 func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, error) {
-	const rpc = "GetPluginCapabilities"
-	resp, err := call(ctx, c, rpc, c.identity.GetPluginCapabilities,
-		&spec.GetPluginCapabilitiesRequest{})
+	resp, err := c.identity.GetPluginCapabilities(ctx, &spec.GetPluginCapabilitiesRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +121,7 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	c.updateLearned(func(k *learned) {
 		k.plugin = caps
 	})
-	answer := *caps
-	return &answer, nil
+	return new(*caps), nil
 }
 
 // hasTopology reports whether topology may be sent. It calls the plugin once.
@@ -145,9 +139,7 @@ func (c *Client) hasTopology(ctx context.Context) (bool, error) {
 // ControllerCapabilities queries the controller's capabilities. The client keeps the answer: later calls
 // leave out fields for capabilities that are missing.
 func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIControllerInfo, error) {
-	resp, err := call(ctx, c,
-		"ControllerGetCapabilities", c.controller.ControllerGetCapabilities,
-		&spec.ControllerGetCapabilitiesRequest{})
+	resp, err := c.controller.ControllerGetCapabilities(ctx, &spec.ControllerGetCapabilitiesRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +150,7 @@ func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIContro
 	c.updateLearned(func(k *learned) {
 		k.controller = info
 	})
-	answer := *info
-	return &answer, nil
+	return new(*info), nil
 }
 
 // addControllerRPC sets the field of a capability.
@@ -207,9 +198,7 @@ func (c *Client) controllerHas(ctx context.Context) (*structs.CSIControllerInfo,
 // queryNode queries the node half's capabilities. ID, MaxVolumes and AccessibleTopology stay empty. The
 // client keeps the answer.
 func (c *Client) queryNode(ctx context.Context) (learned, error) {
-	resp, err := call(ctx, c,
-		"NodeGetCapabilities", c.node.NodeGetCapabilities,
-		&spec.NodeGetCapabilitiesRequest{})
+	resp, err := c.node.NodeGetCapabilities(ctx, &spec.NodeGetCapabilitiesRequest{})
 	if err != nil {
 		return learned{}, err
 	}
@@ -248,18 +237,16 @@ func (c *Client) nodeHas(ctx context.Context) (learned, error) {
 
 // NodeInfo returns the node's name, limit and place, and its capabilities.
 func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
-	const rpc = "NodeGetInfo"
 	has, err := c.queryNode(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.node.NodeGetInfo,
-		&spec.NodeGetInfoRequest{})
+	resp, err := c.node.NodeGetInfo(ctx, &spec.NodeGetInfoRequest{})
 	if err != nil {
 		return nil, err
 	}
 	place := resp.GetAccessibleTopology()
-	err = c.checkResponse(rpc,
+	err = c.checkResponse("NodeGetInfo",
 		requirement{"node_id", idFault(resp.GetNodeId(), structs.MaxCSINodeID)},
 		notNegative("max_volumes_per_node", resp.GetMaxVolumesPerNode()),
 		requirement{"accessible_topology", segmentsFault(place.GetSegments())})

@@ -29,8 +29,7 @@ func (c *Client) ListVolumes(
 		MaxEntries:    req.MaxEntries,
 		StartingToken: req.StartingToken,
 	}
-	resp, err := call(ctx, c, rpc,
-		c.controller.ListVolumes, msg,
+	resp, err := c.controller.ListVolumes(ctx, msg,
 		grpc.MaxCallRecvMsgSize(structs.MaxCSIList))
 	if err != nil {
 		return nil, err

@@ -55,67 +55,62 @@ func (c *Client) capability(
 // NodeStageVolume mounts a volume at its staging path. The call is idempotent. After a failure that is not
 // final the volume may be staged, and has to be unstaged or staged again.
 func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
-	const rpc = "NodeStageVolume"
 	cap, fault, err := c.capability(ctx, req.Use)
 	if err != nil {
 		return err
 	}
-	err = c.checkRequest(rpc,
+	err = c.checkRequest("NodeStageVolume",
 		notEmpty("volume_id", req.VolumeID),
 		absolutePath("staging_target_path", req.StagingPath),
 		requirement{"volume_capability", fault})
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.node.NodeStageVolume,
-		&spec.NodeStageVolumeRequest{
-			VolumeId:          req.VolumeID,
-			PublishContext:    req.PublishContext,
-			StagingTargetPath: req.StagingPath,
-			VolumeCapability:  cap,
-			Secrets:           req.Secrets,
-			VolumeContext:     req.VolumeContext,
-		})
+	_, err = c.node.NodeStageVolume(ctx, &spec.NodeStageVolumeRequest{
+		VolumeId:          req.VolumeID,
+		PublishContext:    req.PublishContext,
+		StagingTargetPath: req.StagingPath,
+		VolumeCapability:  cap,
+		Secrets:           req.Secrets,
+		VolumeContext:     req.VolumeContext,
+	})
 	return err
 }
 
 // NodeUnstageVolume undoes NodeStageVolume. Not-found means that the plugin does not know the volume.
 func (c *Client) NodeUnstageVolume(ctx context.Context, volumeID, stagingPath string) error {
-	const rpc = "NodeUnstageVolume"
-	err := c.checkRequest(rpc,
+	err := c.checkRequest("NodeUnstageVolume",
 		notEmpty("volume_id", volumeID), absolutePath("staging_target_path", stagingPath))
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.node.NodeUnstageVolume,
+	_, err = c.node.NodeUnstageVolume(ctx,
 		&spec.NodeUnstageVolumeRequest{VolumeId: volumeID, StagingTargetPath: stagingPath})
 	return err
 }
 
 // NodePublishVolume makes a volume visible at the target path.
 func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) error {
-	const rpc = "NodePublishVolume"
 	cap, fault, err := c.capability(ctx, req.Use)
 	if err != nil {
 		return err
 	}
-	err = c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID),
+	err = c.checkRequest("NodePublishVolume", notEmpty("volume_id", req.VolumeID),
 		absolutePath("target_path", req.TargetPath),
 		optionalPath("staging_target_path", req.StagingPath), requirement{"volume_capability", fault})
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.node.NodePublishVolume,
-		&spec.NodePublishVolumeRequest{
-			VolumeId:          req.VolumeID,
-			PublishContext:    req.PublishContext,
-			StagingTargetPath: req.StagingPath,
-			TargetPath:        req.TargetPath,
-			VolumeCapability:  cap,
-			Readonly:          req.ReadOnly,
-			Secrets:           req.Secrets,
-			VolumeContext:     req.VolumeContext,
-		})
+	_, err = c.node.NodePublishVolume(ctx, &spec.NodePublishVolumeRequest{
+		VolumeId:          req.VolumeID,
+		PublishContext:    req.PublishContext,
+		StagingTargetPath: req.StagingPath,
+		TargetPath:        req.TargetPath,
+		VolumeCapability:  cap,
+		Readonly:          req.ReadOnly,
+		Secrets:           req.Secrets,
+		VolumeContext:     req.VolumeContext,
+	})
 	return err
 }
 
@@ -128,13 +123,12 @@ func optionalPath(field, path string) requirement {
 
 // NodeUnpublishVolume undoes NodePublishVolume. The plugin has to remove the target path; not all plugins do.
 func (c *Client) NodeUnpublishVolume(ctx context.Context, volumeID, targetPath string) error {
-	const rpc = "NodeUnpublishVolume"
-	err := c.checkRequest(rpc,
+	err := c.checkRequest("NodeUnpublishVolume",
 		notEmpty("volume_id", volumeID), absolutePath("target_path", targetPath))
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, rpc, c.node.NodeUnpublishVolume,
+	_, err = c.node.NodeUnpublishVolume(ctx,
 		&spec.NodeUnpublishVolumeRequest{VolumeId: volumeID, TargetPath: targetPath})
 	return err
 }
@@ -164,15 +158,14 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
-	resp, err := call(ctx, c, rpc, c.node.NodeExpandVolume,
-		&spec.NodeExpandVolumeRequest{
-			VolumeId:          req.VolumeID,
-			VolumePath:        req.VolumePath,
-			StagingTargetPath: req.StagingPath,
-			CapacityRange:     toRange(req.Capacity),
-			VolumeCapability:  cap,
-			Secrets:           req.Secrets,
-		})
+	resp, err := c.node.NodeExpandVolume(ctx, &spec.NodeExpandVolumeRequest{
+		VolumeId:          req.VolumeID,
+		VolumePath:        req.VolumePath,
+		StagingTargetPath: req.StagingPath,
+		CapacityRange:     toRange(req.Capacity),
+		VolumeCapability:  cap,
+		Secrets:           req.Secrets,
+	})
 	if err != nil {
 		return 0, err
 	}
