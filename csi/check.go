@@ -89,9 +89,7 @@ func volumeNameFault(name string) string {
 		return fault
 	}
 	for _, r := range name {
-		if r <= 0x08 || r == 0x0b || r == 0x0c ||
-			(r >= 0x0e && r <= 0x1f) ||
-			(r >= 0x7f && r <= 0x9f) {
+		if structs.BarredInName(r) {
 			return fmt.Sprintf("holds the control character %U", r)
 		}
 	}

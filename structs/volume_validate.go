@@ -21,7 +21,7 @@ func (v *CSIVolume) Validate() error {
 	f.checkNamespace(v.Namespace)
 	f.checkPluginID("plugin_id", v.PluginID)
 	f.checkCSIString("name", v.Name)
-	f.require(!strings.ContainsFunc(v.Name, barredInName), "name must not hold control characters")
+	f.require(!strings.ContainsFunc(v.Name, BarredInName), "name must not hold control characters")
 	f.checkCSIString("external_id", v.ExternalID)
 	f.checkCSIString("snapshot_id", v.SnapshotID)
 	f.checkCSIString("clone_id", v.CloneID)
@@ -91,9 +91,9 @@ func (v *CSIVolume) DropServerFields() {
 	v.CreateIndex = 0
 }
 
-// barredInName reports the characters that a volume's name must not contain (CSI spec,
+// BarredInName reports the characters that a volume's name must not contain (CSI spec,
 // CreateVolumeRequest.name).
-func barredInName(r rune) bool {
+func BarredInName(r rune) bool {
 	return r <= 0x08 || r == 0x0B || r == 0x0C ||
 		r >= 0x0E && r <= 0x1F ||
 		r >= 0x7F && r <= 0x9F
