@@ -18,8 +18,7 @@ func completeNode(
 		return nil, structs.Invalidf(
 			"Node: nothing is given; expected the node to register")
 	}
-	reported := *req.Node
-	node := &reported
+	node := new(*req.Node)
 	for _, required := range []struct{ path, value string }{
 		{"ID", node.ID},
 		{"SecretID", node.SecretID},

@@ -256,6 +256,5 @@ func boolText(b *bool) *string {
 	if b == nil {
 		return nil
 	}
-	s := strconv.FormatBool(*b)
-	return &s
+	return new(strconv.FormatBool(*b))
 }

@@ -75,8 +75,7 @@ func Handle[Req, Resp any](
 		Write: m.Write,
 		New:   func() any { return new(Req) },
 		Copy: func(req any) any {
-			own := *req.(*Req)
-			return &own
+			return new(*req.(*Req))
 		},
 		Serve: func(ctx context.Context, req any) (any, error) {
 			resp, err := serve(ctx, req.(*Req))

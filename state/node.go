@@ -215,8 +215,7 @@ func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
 // shallowCopy returns a shallow copy of a row for changes of fields. Values behind pointers are those of the
 // row.
 func shallowCopy(n *structs.Node) *structs.Node {
-	c := *n
-	return &c
+	return new(*n)
 }
 
 // NodeDeregister deletes nodes with their plugin instances. It rejects a node on which an allocation may

@@ -224,9 +224,8 @@ func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation
 	}
 	group := groupOf(tx, placed)
 	a := placed.Copy()
-	ask := resourcesOf(a, group)
+	a.Resources = new(resourcesOf(a, group))
 	a.Job = nil
-	a.Resources = &ask
 	a.CSIPlugins = group.Plugins()
 	a.CSIVolumes = group.CSIUses(a.Index())
 	a.Namespace = structs.NamespaceOr(a.Namespace)

@@ -237,8 +237,7 @@ func clonePtr[T any](p *T) *T {
 	if p == nil {
 		return nil
 	}
-	c := *p
-	return &c
+	return new(*p)
 }
 
 func copyTopologies(ts []*CSITopology) []*CSITopology {

@@ -56,8 +56,7 @@ func (l List[Row, Stub]) Page(
 			meta.NextToken = Token(p.list.Key(row)...)
 			return errFull
 		}
-		kept := *stub
-		stubs = append(stubs, &kept)
+		stubs = append(stubs, new(*stub))
 		return nil
 	})
 	if errors.Is(err, errFull) {

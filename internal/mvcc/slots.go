@@ -90,8 +90,7 @@ func ownNode[N any, Node interface {
 	case n == nil:
 		*at = new(N)
 	case *n.owner() != writing:
-		c := *n
-		*at = &c
+		*at = new(*n)
 	}
 	*(*at).owner() = writing
 	return *at

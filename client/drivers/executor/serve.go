@@ -53,8 +53,7 @@ func (s *supervisor) serveRequest(req *request) *reply {
 	case opStop:
 		err = s.stop(sig, req.Timeout)
 	case opStats:
-		stats := s.stats()
-		return &reply{Stats: &stats}
+		return &reply{Stats: new(s.stats())}
 	default:
 		err = structs.Invalidf("a supervisor cannot %q", req.Op)
 	}
