@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"reflect"
@@ -45,10 +44,7 @@ func diffInstances(
 }
 
 func sortedKeys(m instanceMap) []structs.CSIInstanceKey {
-	return slices.SortedFunc(maps.Keys(m), func(a, b structs.CSIInstanceKey) int {
-		return cmp.Or(cmp.Compare(a.PluginID, b.PluginID),
-			cmp.Compare(a.Kind, b.Kind))
-	})
+	return slices.SortedFunc(maps.Keys(m), structs.CSIInstanceKey.Compare)
 }
 
 // runPlugins reports changes of the node's plugin instances to the servers, batched, until they acknowledge

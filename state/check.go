@@ -285,23 +285,23 @@ func (c *checker) plugins() {
 
 // counts checks that the stored counts equal the rows.
 func (c *checker) counts() {
-	half := func(plugin string, kind structs.CSIKind) string {
-		return plugin + " " + string(kind)
+	name := func(half structs.CSIInstanceKey) string {
+		return half.PluginID + " " + string(half.Kind)
 	}
 	found := map[string]tally{}
 	for i := range instances.Scan(c) {
-		k := half(i.PluginID, i.Kind)
+		k := name(i.Key())
 		found[k] = found[k].Plus(tallyInstance(i))
 	}
 	for a := range allocs.Scan(c) {
-		eachRun(c, a, func(plugin string, kind structs.CSIKind) {
-			k := half(plugin, kind)
+		for _, half := range runs(c, a) {
+			k := name(half)
 			found[k] = found[k].Plus(tally{Runs: 1})
-		})
+		}
 	}
 	kept := map[string]tally{}
 	for n := range counts.Scan(c) {
-		kept[half(n.PluginID, n.Kind)] = n.Tally
+		kept[name(structs.CSIInstanceKey{PluginID: n.PluginID, Kind: n.Kind})] = n.Tally
 	}
 	wantCounts(c, "instances and runs of plugin", found, kept)
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -87,10 +86,8 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	}
 	// In the order of the tree, each allocation would cost a wait for memory. Allocations with known slots
 	// are read together.
-	placed := make([]*structs.Allocation, 0, expected)
-	for a := range allocsByPlugin.Scan(tx, id) {
-		placed = append(placed, a)
-	}
+	placed := slices.AppendSeq(
+		make([]*structs.Allocation, 0, expected), allocsByPlugin.Scan(tx, id))
 	d.Allocations = make([]*structs.AllocListStub, len(placed))
 	stubs := make([]structs.AllocListStub, len(placed)) // of one answer, dropped together
 	stub := AllocStubs(tx)
@@ -212,7 +209,7 @@ func reportedHalves(
 			continue
 		}
 		k := i.Key()
-		at, there := slices.BinarySearchFunc(keys, k, compareHalves)
+		at, there := slices.BinarySearchFunc(keys, k, structs.CSIInstanceKey.Compare)
 		if !there {
 			keys = slices.Insert(keys, at, k)
 		}
@@ -224,13 +221,6 @@ func reportedHalves(
 		return nil
 	}
 	return *intern.Value(&keys)
-}
-
-func compareHalves(a, b structs.CSIInstanceKey) int {
-	return cmp.Or(
-		cmp.Compare(a.PluginID, b.PluginID),
-		cmp.Compare(a.Kind, b.Kind),
-	)
 }
 
 // updateInstances puts the reported instances of a node and deletes those that it no longer has. old is the
@@ -254,7 +244,7 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 		old = &structs.Node{}
 	}
 	for _, k := range slices.Concat(old.CSIInstances(), p.Removes) {
-		_, has := slices.BinarySearchFunc(n.CSIInstances(), k, compareHalves)
+		_, has := slices.BinarySearchFunc(n.CSIInstances(), k, structs.CSIInstanceKey.Compare)
 		if has {
 			continue
 		}
@@ -279,8 +269,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	known := ensurePlugin(tx, i.PluginID)
 	p := checkDriver(tx, known, i)
 	instances.Put(tx, i)
-	recountHalf(tx, i.PluginID, i.Kind,
-		tallyInstance(old), tallyInstance(i))
+	recountHalf(tx, i.Key(), tallyInstance(old), tallyInstance(i))
 	switch {
 	case p != known:
 		defer restoreInstances(tx, i.PluginID, now)
@@ -344,7 +333,7 @@ func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 
 func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 	instances.Delete(tx, i)
-	recountHalf(tx, i.PluginID, i.Kind, tallyInstance(i), tally{})
+	recountHalf(tx, i.Key(), tallyInstance(i), tally{})
 	dropUnusedPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
 }

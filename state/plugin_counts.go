@@ -1,6 +1,10 @@
 package state
 
-import "berth/structs"
+import (
+	"slices"
+
+	"berth/structs"
+)
 
 // tally holds the counters of one half of a plugin.
 type tally = structs.CSIPluginTally
@@ -14,14 +18,14 @@ func tallyOf(tx Reader, plugin string, kind structs.CSIKind) tally {
 }
 
 // recountHalf replaces the counts was of one instance or run of a half by the counts is.
-func recountHalf(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
+func recountHalf(tx *WriteTx, half structs.CSIInstanceKey, was, is tally) {
 	if was == is {
 		return
 	}
-	kept := tallyOf(tx, plugin, kind)
+	kept := tallyOf(tx, half.PluginID, half.Kind)
 	c := &structs.CSIPluginCountRow{
-		PluginID: plugin,
-		Kind:     kind,
+		PluginID: half.PluginID,
+		Kind:     half.Kind,
 		Tally:    kept.Minus(was).Plus(is),
 	}
 	if c.Tally == (tally{}) {
@@ -51,44 +55,34 @@ func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	}
 	none := tally{}
 	one := tally{Runs: 1}
-	eachRun(tx, old, func(plugin string, kind structs.CSIKind) {
-		recountHalf(tx, plugin, kind, one, none)
-	})
-	eachRun(tx, now, func(plugin string, kind structs.CSIKind) {
-		recountHalf(tx, plugin, kind, none, one)
-	})
-}
-
-// eachRun calls fn for each half of a plugin that the allocation runs, unless it is nil or has ended.
-func eachRun(
-	tx Reader,
-	a *structs.Allocation,
-	fn func(plugin string, kind structs.CSIKind),
-) {
-	if a == nil || a.ClientTerminal() {
-		return
+	for _, half := range runs(tx, old) {
+		recountHalf(tx, half, one, none)
 	}
-	for _, plugin := range a.CSIPlugins {
-		for _, kind := range kindsOf(tx, a, plugin) {
-			fn(plugin, kind)
-		}
+	for _, half := range runs(tx, now) {
+		recountHalf(tx, half, none, one)
 	}
 }
 
-// kindsOf lists the halves of the plugin that an allocation runs.
-func kindsOf(tx Reader, a *structs.Allocation, plugin string) []structs.CSIKind {
-	var kinds []structs.CSIKind
+// runs lists the halves of plugins that the allocation runs, none if it is nil or has ended.
+func runs(tx Reader, a *structs.Allocation) []structs.CSIInstanceKey {
+	if a == nil || a.ClientTerminal() || len(a.CSIPlugins) == 0 {
+		return nil
+	}
 	group := groupOf(tx, a)
 	if group == nil {
 		return nil
 	}
+	var halves []structs.CSIInstanceKey
 	for _, t := range group.Tasks {
-		if t.CSIPluginConfig != nil &&
-			t.CSIPluginConfig.ID == plugin {
-			kinds = append(kinds, t.CSIPluginConfig.Kinds()...)
+		p := t.CSIPluginConfig
+		if p == nil || !slices.Contains(a.CSIPlugins, p.ID) {
+			continue
+		}
+		for _, kind := range p.Kinds() {
+			halves = append(halves, structs.CSIInstanceKey{PluginID: p.ID, Kind: kind})
 		}
 	}
-	return kinds
+	return halves
 }
 
 // talliesOf returns the counters of both halves of a plugin.

@@ -1,6 +1,7 @@
 package structs
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 )
@@ -249,6 +250,11 @@ type CSIPluginDeleteRequest struct {
 type CSIInstanceKey struct {
 	PluginID string
 	Kind     CSIKind
+}
+
+// Compare orders keys by plugin and kind.
+func (k CSIInstanceKey) Compare(o CSIInstanceKey) int {
+	return cmp.Or(cmp.Compare(k.PluginID, o.PluginID), cmp.Compare(k.Kind, o.Kind))
 }
 
 // NodeUpdateCSI reports changes of a node's plugin instances.

@@ -291,8 +291,7 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 		}
 	}
 	slices.SortFunc(out, func(a, b *structs.CSIPluginInstance) int {
-		return cmp.Or(cmp.Compare(a.PluginID, b.PluginID),
-			cmp.Compare(a.Kind, b.Kind))
+		return a.Key().Compare(b.Key())
 	})
 	return out
 }
