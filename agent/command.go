@@ -168,8 +168,7 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	stop := onHangup(func() { reloadLogLevel(call, logger) })
-	defer stop()
+	defer onHangup(func() { reloadLogLevel(call, logger) })()
 	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n",
 		version.Version, a.HTTPAddr(), cfg.DataDir)
 	return a.runUntilSignal(ctx)

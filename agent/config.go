@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-sockaddr"
 
 	"berth/client"
 	"berth/internal/hclconf"
@@ -157,10 +158,7 @@ func (c *Config) Finish() error {
 	if c.Client.Enabled {
 		faults = append(faults, c.Client.Validate())
 	}
-	if err := errors.Join(faults...); err != nil {
-		return structs.Invalidf("%w", err)
-	}
-	return nil
+	return structs.InvalidAll(faults)
 }
 
 func (c *Config) finishServer() {
@@ -204,7 +202,7 @@ func (c *Config) httpHosts() []string {
 }
 
 // advertise adds the port to a configured host. Without one it replaces an unspecified bind address by the
-// first private address of this host, because others cannot reach 0.0.0.0.
+// first private address of this host, because others cannot reach 0.0.0.0, or by loopback if there is none.
 func (c *Config) advertise(configured string, port int) string {
 	if configured != "" {
 		if _, _, err := net.SplitHostPort(configured); err == nil {
@@ -216,5 +214,6 @@ func (c *Config) advertise(configured string, port int) string {
 	if ip == nil || !ip.IsUnspecified() {
 		return ""
 	}
-	return net.JoinHostPort(privateIP(), strconv.Itoa(port))
+	host, _ := sockaddr.GetPrivateIP() // "" with an error
+	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), strconv.Itoa(port))
 }

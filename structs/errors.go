@@ -120,12 +120,14 @@ func Invalidf(format string, args ...any) error {
 	return Errorf(KindInvalid, format, args...)
 }
 
-// InvalidAll makes one error of KindInvalid with a line for each fault, nil if there are none.
+// InvalidAll makes one error of KindInvalid with a line for each fault, nil if there are none. It ignores nil
+// faults.
 func InvalidAll(faults []error) error {
-	if len(faults) == 0 {
+	err := errors.Join(faults...)
+	if err == nil {
 		return nil
 	}
-	return Invalidf("%w", errors.Join(faults...))
+	return Invalidf("%w", err)
 }
 
 // Deniedf makes an error of KindDenied.
