@@ -81,11 +81,7 @@ func callController[Req, Resp any](
 			return nil, structs.Unavailablef("recording the call to node %s: %w", node, err)
 		}
 		var resp *Resp
-		to := nodeconn.Target{
-			Nodes: c.Nodes,
-			IDs:   []string{node},
-			Limit: callTimeout,
-		}
+		to := c.target(node)
 		resp, err = nodeconn.Call(ctx, to, m, req)
 		if !structs.IsKind(err, structs.KindUnavailable) ||
 			ctx.Err() != nil {

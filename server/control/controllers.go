@@ -23,6 +23,11 @@ type controllerLoop struct {
 	recordCall func(ctx context.Context, node string) error
 }
 
+// target is for calls to these nodes, the best first.
+func (c controllerLoop) target(ids ...string) nodeconn.Target {
+	return nodeconn.Target{Nodes: c.Nodes, IDs: ids, Limit: callTimeout}
+}
+
 // withCandidates returns a loop that calls these nodes.
 func (c controllerLoop) withCandidates(candidates []string) controllerLoop {
 	c.candidates = candidates

@@ -77,11 +77,7 @@ func (c controllerLoop) listed(
 	}
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
 	nodeconn.AddressDriver(tx, req)
-	to := nodeconn.Target{
-		Nodes: c.Nodes,
-		IDs:   c.candidates[at : at+1],
-		Limit: callTimeout,
-	}
+	to := c.target(c.candidates[at])
 	for range listPages {
 		page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
 		if err == nil {

@@ -41,11 +41,7 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		if req == nil {
 			return nil
 		}
-		to := nodeconn.Target{
-			Nodes: c.Nodes,
-			IDs:   []string{claim.NodeID},
-			Limit: callTimeout,
-		}
+		to := c.target(claim.NodeID)
 		grown, err := nodeconn.Call(ctx, to, structs.ClientCSINodeExpand, req)
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
