@@ -331,18 +331,15 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 	}
 	var rows grid
 	for name, g := range sorted(sum.Summary) {
-		row := []string{name}
-		for _, n := range []int{
-			g.Queued,
-			g.Starting,
-			g.Running,
-			g.Complete,
-			g.Failed,
-			g.Lost,
-		} {
-			row = append(row, fmt.Sprint(n))
-		}
-		rows = append(rows, row)
+		rows.addRow(
+			name,
+			fmt.Sprint(g.Queued),
+			fmt.Sprint(g.Starting),
+			fmt.Sprint(g.Running),
+			fmt.Sprint(g.Complete),
+			fmt.Sprint(g.Failed),
+			fmt.Sprint(g.Lost),
+		)
 	}
 	c.section("Groups", "Group|Queued|Starting|Running|Complete|Failed|Lost", rows)
 	return nil

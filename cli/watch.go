@@ -129,10 +129,8 @@ func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.Que
 		q.MinIndex = meta.Index
 		return nil
 	}
-	timer := time.NewTimer(readPause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(readPause):
 		return nil
 	case <-ctx.Done():
 		return structs.Timeoutf("the watch was cancelled: %w", ctx.Err())

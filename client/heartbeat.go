@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -38,7 +39,7 @@ func (c *Client) buildNode() *structs.Node {
 	n := &structs.Node{
 		ID:                    c.id.NodeID,
 		SecretID:              c.id.SecretID,
-		Name:                  cfg.NodeName,
+		Name:                  cmp.Or(cfg.NodeName, c.facts.Hostname),
 		Datacenter:            cfg.Datacenter,
 		HTTPAddr:              cfg.HTTPAddr,
 		TLSEnabled:            cfg.TLSEnabled,
@@ -49,9 +50,6 @@ func (c *Client) buildNode() *structs.Node {
 		Drivers:               c.subsystems.Drivers.Infos(),
 		Status:                structs.NodeReady,
 		SchedulingEligibility: structs.NodeEligible,
-	}
-	if n.Name == "" {
-		n.Name = c.facts.Hostname
 	}
 	n.Attributes["berth.version"] = cfg.Version
 	for name, info := range n.Drivers {
@@ -247,10 +245,8 @@ func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string)
 	if addr != before {
 		ttl = 2 * minBeatGap
 	}
-	due := time.NewTimer(ttl / 2)
-	defer due.Stop()
 	select {
-	case <-due.C:
+	case <-time.After(ttl / 2):
 		return false
 	case <-moved:
 	case <-c.connectionLost(ctx, addr, ttl/2):

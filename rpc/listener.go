@@ -58,8 +58,7 @@ func (l *Listener) LimitPerAddr(n int) {
 
 // Run accepts connections until ctx ends, and returns when each handler has returned.
 func (l *Listener) Run(ctx context.Context) {
-	unhook := context.AfterFunc(ctx, func() { _ = l.ln.Close() })
-	defer unhook()
+	defer context.AfterFunc(ctx, func() { _ = l.ln.Close() })()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {

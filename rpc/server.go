@@ -134,10 +134,7 @@ type requestStream struct {
 // connection of the stream.
 func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	ctx, cancel := context.WithCancel(ctx)
-	unhook := context.AfterFunc(ctx, func() {
-		_ = conn.Close()
-	})
-	defer unhook()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	in := newMessages(conn, s.limits.Message)
 	out := newWriter(conn)
 	in.before = out.flush

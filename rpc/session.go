@@ -190,8 +190,7 @@ func (s *Server) serveSession(session *Session) {
 		return
 	}
 	defer s.wg.Done()
-	unhook := context.AfterFunc(s.ctx, session.Close)
-	defer unhook()
+	defer context.AfterFunc(s.ctx, session.Close)()
 	defer session.Close()
 	ctx := context.WithValue(s.ctx, sessionKey{}, session)
 	of := s.newConnLoad()

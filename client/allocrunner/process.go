@@ -139,8 +139,7 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 	waiting, stopWaiting := context.WithCancel(ctx)
 	defer stopWaiting()
 	wait.Go(func() { t.waitForExit(waiting, d, exited) })
-	stopHooks := t.startHooks(ctx)
-	defer stopHooks()
+	defer t.startHooks(ctx)()
 	select {
 	case res := <-exited:
 		return t.recordExit(res), true
@@ -233,10 +232,8 @@ func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *
 	}
 	t.Emit(newEvent(structs.TaskEventKilling, "Sent interrupt: %v", cause))
 	if delay := t.spec().ShutdownDelay; delay > 0 {
-		timer := time.NewTimer(delay)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(delay):
 		case <-t.r.lost.Done():
 		case res := <-exited:
 			t.recordKilled(res)
@@ -266,17 +263,13 @@ func (t *task) stopProcess(
 			lost = nil
 		}
 		err := t.stopOnce(ctx, d)
-		timer := time.NewTimer(pause.Next())
 		select {
 		case res := <-exited:
-			timer.Stop()
 			return res
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		case <-lost:
-			timer.Stop()
-		case <-timer.C:
+		case <-time.After(pause.Next()):
 			t.logger.Warn("failed to stop the task, retrying", "error", err)
 		}
 	}

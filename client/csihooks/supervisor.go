@@ -271,8 +271,7 @@ func (s *supervisor) endWatch() *healthWatch {
 func (s *supervisor) pluginKeys() []dynamicplugins.Key {
 	var keys []dynamicplugins.Key
 	for _, kind := range s.plugin.Kinds() {
-		k := dynamicplugins.Key{Kind: kind, ID: s.plugin.ID}
-		keys = append(keys, k)
+		keys = append(keys, dynamicplugins.Key{Kind: kind, ID: s.plugin.ID})
 	}
 	return keys
 }
@@ -280,8 +279,7 @@ func (s *supervisor) pluginKeys() []dynamicplugins.Key {
 func (s *supervisor) deregister() error {
 	var errs []error
 	for _, k := range s.pluginKeys() {
-		err := s.Registry.Deregister(k, s.allocID)
-		errs = append(errs, err)
+		errs = append(errs, s.Registry.Deregister(k, s.allocID))
 	}
 	return errors.Join(errs...)
 }

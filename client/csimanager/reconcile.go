@@ -168,8 +168,7 @@ func (v *Volumes) Detach(
 	for _, id := range ids {
 		switch {
 		case !running(id):
-			err := v.downAndForget(ctx, k, id)
-			errs = append(errs, err)
+			errs = append(errs, v.downAndForget(ctx, k, id))
 		case allocID != "" || v.mayBePublished(k, id):
 			err := structs.Conflictf("volume %s: allocation %s still runs on this node", k, id)
 			errs = append(errs, err)
@@ -249,8 +248,7 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 		switch {
 		case !known(p.AllocID):
 			r.Orphans = append(r.Orphans, name)
-			err := v.downAndForget(ctx, p.key(), p.AllocID)
-			errs = append(errs, err)
+			errs = append(errs, v.downAndForget(ctx, p.key(), p.AllocID))
 		case p.State == published && w.isPublished():
 			r.Recognised++
 		case p.State == published:

@@ -184,8 +184,7 @@ func (r *Registry) Retain(keep func(allocID string) bool) error {
 	for _, k := range r.sortedKeys() {
 		for _, i := range r.Stack(k) {
 			if !keep(i.AllocID) {
-				err := r.removeInstance(k, i.AllocID)
-				errs = append(errs, err)
+				errs = append(errs, r.removeInstance(k, i.AllocID))
 			}
 		}
 	}

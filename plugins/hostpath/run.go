@@ -184,11 +184,9 @@ func stopServer(srv *grpc.Server) {
 		defer close(done)
 		srv.GracefulStop()
 	}()
-	t := time.NewTimer(stopTimeout)
-	defer t.Stop()
 	select {
 	case <-done:
-	case <-t.C:
+	case <-time.After(stopTimeout):
 		srv.Stop()
 		<-done
 	}
