@@ -17,27 +17,34 @@ var envPrefixes = []string{"BERTH_", "NOMAD_"}
 // variables are the values that a task's strings may refer to as ${name}.
 type variables map[string]string
 
-// taskVariables gathers a task's environment and the node's facts. It returns the task's environment and
-// everything that may be referred to, the environment included. The task sees its directories at dirs.
-func taskVariables(
-	alloc *structs.Allocation, g *structs.TaskGroup, t *structs.Task,
-	node *structs.Node, dirs driver.Dirs, region string,
-) (env map[string]string, vars variables) {
+// taskFacts are the facts from which a task's variables are made.
+type taskFacts struct {
+	alloc  *structs.Allocation
+	group  *structs.TaskGroup
+	task   *structs.Task
+	node   *structs.Node
+	dirs   driver.Dirs // as the task sees them
+	region string
+}
+
+// variables returns the task's environment and everything that may be referred to, the environment included.
+func (f taskFacts) variables() (env map[string]string, vars variables) {
+	alloc, t := f.alloc, f.task
 	own := map[string]string{
 		"ALLOC_ID":       alloc.ID,
 		"SHORT_ALLOC_ID": structs.ShortID(alloc.ID),
 		"ALLOC_NAME":     alloc.Name,
 		"ALLOC_INDEX":    strconv.Itoa(alloc.Index()),
 		"TASK_NAME":      t.Name,
-		"GROUP_NAME":     g.Name,
+		"GROUP_NAME":     f.group.Name,
 		"JOB_ID":         alloc.JobID,
 		"JOB_NAME":       alloc.Job.Name,
 		"NAMESPACE":      structs.NamespaceOr(alloc.Namespace),
-		"DC":             node.Datacenter,
-		"REGION":         region,
-		"ALLOC_DIR":      dirs.AllocShared,
-		"TASK_DIR":       dirs.Local,
-		"SECRETS_DIR":    dirs.Secrets,
+		"DC":             f.node.Datacenter,
+		"REGION":         f.region,
+		"ALLOC_DIR":      f.dirs.AllocShared,
+		"TASK_DIR":       f.dirs.Local,
+		"SECRETS_DIR":    f.dirs.Secrets,
 	}
 	if r := t.Resources; r != nil {
 		own["CPU_LIMIT"] = strconv.Itoa(r.CPU)
@@ -46,7 +53,7 @@ func taskVariables(
 			own["MEMORY_MAX_LIMIT"] = strconv.Itoa(r.MemoryMaxMB)
 		}
 	}
-	metas := []map[string]string{alloc.Job.Meta, g.Meta, t.Meta}
+	metas := []map[string]string{alloc.Job.Meta, f.group.Meta, t.Meta}
 	for _, meta := range metas { // the nearer wins
 		for k, v := range meta {
 			own["META_"+envName(k)] = v
@@ -59,7 +66,7 @@ func taskVariables(
 			env[p+k] = v
 		}
 	}
-	vars = nodeVariables(node)
+	vars = nodeVariables(f.node)
 	maps.Copy(vars, env)
 	for k, v := range t.Env { // its values may refer to all above, not to each other
 		env[k] = vars.expand(v)

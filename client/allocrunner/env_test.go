@@ -30,7 +30,7 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 		Attributes: map[string]string{"kernel.name": "linux"},
 		Meta:       map[string]string{"rack": "r1"},
 	}
-	env, vars := taskVariables(alloc, g, task, node, driver.Inside, "global")
+	env, vars := taskFacts{alloc, g, task, node, driver.Inside, "global"}.variables()
 	for _, name := range []string{"NOMAD_", "BERTH_"} {
 		for k, want := range map[string]string{
 			"ALLOC_ID": "alloc1", "ALLOC_NAME": "job.g[0]", "ALLOC_INDEX": "0", "TASK_NAME": "web", "GROUP_NAME": "g",

@@ -52,10 +52,16 @@ func (t *task) buildEnv() *hook.TaskEnv {
 
 // variables returns the environment of the task's next start, and all that its strings may refer to.
 func (t *task) variables() (env map[string]string, vars variables) {
-	r := t.r
 	spec := t.spec()
-	return taskVariables(r.Alloc(), r.group(), spec,
-		r.deps.Node(), t.seenDirs(spec), r.deps.Region)
+	f := taskFacts{
+		alloc:  t.r.Alloc(),
+		group:  t.r.group(),
+		task:   spec,
+		node:   t.r.deps.Node(),
+		dirs:   t.seenDirs(spec),
+		region: t.r.deps.Region,
+	}
+	return f.variables()
 }
 
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
