@@ -54,20 +54,26 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) 
 	return conn, nil
 }
 
+// controllerCall is a call of the controller that a request is for.
+type controllerCall struct {
+	*endpoints
+	req structs.CSIControllerRequest
+	csimanager.Call
+}
+
 // callController makes a call of the healthy controller of a plugin that changes something, as the only call
 // for the volume. With an error there is no answer. An unknown outcome is a timeout, with any gRPC code:
 // unavailable means that the plugin was not called.
 func callController[T any](
-	ctx context.Context, e *endpoints, req structs.CSIControllerRequest, c csimanager.Call,
-	fn func(context.Context, *conn) (*T, error),
+	ctx context.Context, c controllerCall, fn func(context.Context, *conn) (*T, error),
 ) (*T, error) {
-	controller, err := e.controller(req)
+	controller, err := c.controller(c.req)
 	if err != nil {
 		return nil, err
 	}
-	c.PluginID, _ = req.Driver()
+	c.PluginID, _ = c.req.Driver()
 	c.Instance = controller.Registration.AllocID
-	resp, err := csimanager.Do(ctx, e.m, c, func(ctx context.Context) (*T, error) {
+	resp, err := csimanager.Do(ctx, c.m, c.Call, func(ctx context.Context) (*T, error) {
 		return fn(ctx, controller)
 	})
 	if err == nil {
@@ -120,12 +126,12 @@ func (e *endpoints) create(
 		return nil, structs.Invalidf("%v; the volume %q that was made is deleted again", err, resp.ExternalID)
 	}
 	c := csimanager.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
-	return callController(ctx, e, req, c, create)
+	return callController(ctx, controllerCall{e, req, c}, create)
 }
 
 func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
-	return callController(ctx, e, req, c,
+	return callController(ctx, controllerCall{e, req, c},
 		withEmptyReply(func(ctx context.Context, c *conn) error {
 			return c.DeleteVolume(ctx, req)
 		}))
@@ -142,7 +148,7 @@ func (e *endpoints) attach(
 	attach := func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
 		return c.ControllerPublishVolume(ctx, req)
 	}
-	return callController(ctx, e, req, c, attach)
+	return callController(ctx, controllerCall{e, req, c}, attach)
 }
 
 func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
@@ -151,7 +157,7 @@ func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequ
 		RPC:    "ControllerUnpublishVolume",
 		Where:  req.ExternalNodeID,
 	}
-	return callController(ctx, e, req, c,
+	return callController(ctx, controllerCall{e, req, c},
 		withEmptyReply(func(ctx context.Context, c *conn) error {
 			return c.ControllerUnpublishVolume(ctx, req)
 		}))
@@ -190,7 +196,7 @@ func (e *endpoints) expand(
 		}
 		return resp, err
 	}
-	return callController(ctx, e, req, c, expand)
+	return callController(ctx, controllerCall{e, req, c}, expand)
 }
 
 // list is about no single volume and waits for none.
