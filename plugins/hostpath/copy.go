@@ -68,59 +68,62 @@ func copyFile(ctx context.Context, src, dst *os.File) error {
 		return err
 	}
 	for at := int64(0); at < size; {
-		from, to, err := nextData(src, at, size)
-		if err != nil || from >= size {
+		part, err := nextData(src, at, size)
+		if err != nil || part.from >= size {
 			return err
 		}
-		err = copyRange(ctx, src, dst, from, to)
+		err = copyExtent(ctx, src, dst, part)
 		if err != nil {
 			return err
 		}
-		at = to
+		at = part.to
 	}
 	return nil
 }
 
-// nextData returns the next part of a file with data, at or after a position.
-func nextData(f *os.File, at, size int64) (from, to int64, err error) {
+// extent is a part of a file.
+type extent struct{ from, to int64 }
+
+// nextData returns the next extent of a file with data, at or after a position.
+func nextData(f *os.File, at, size int64) (extent, error) {
 	fd := int(f.Fd())
-	from, err = unix.Seek(fd, at, unix.SEEK_DATA)
+	from, err := unix.Seek(fd, at, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
-		return size, size, nil // only a hole is left
+		return extent{size, size}, nil // only a hole is left
 	}
 	if err != nil {
-		return at, size, nil // the file system reports no holes here: all of it is data
+		return extent{at, size}, nil // the file system reports no holes here: all of it is data
 	}
-	to, err = unix.Seek(fd, from, unix.SEEK_HOLE)
+	to, err := unix.Seek(fd, from, unix.SEEK_HOLE)
 	if err != nil {
-		return from, size, nil
+		return extent{from, size}, nil
 	}
-	return from, min(to, size), nil
+	return extent{from, min(to, size)}, nil
 }
 
 // copyStep is the number of bytes copied between two checks of the context.
 const copyStep = 16 << 20
 
-func copyRange(ctx context.Context, src, dst *os.File, from, to int64) error {
-	for from < to {
+func copyExtent(ctx context.Context, src, dst *os.File, e extent) error {
+	for e.from < e.to {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		_, err := src.Seek(from, io.SeekStart)
+		_, err := src.Seek(e.from, io.SeekStart)
 		if err == nil {
-			_, err = dst.Seek(from, io.SeekStart)
+			_, err = dst.Seek(e.from, io.SeekStart)
 		}
 		if err != nil {
 			return err
 		}
-		n, err := io.CopyN(dst, src, min(copyStep, to-from))
+		n, err := io.CopyN(dst, src, min(copyStep, e.to-e.from))
 		if errors.Is(err, io.EOF) {
 			return nil // the file became shorter
 		}
 		if err != nil {
 			return err
 		}
-		from += n
+		e.from += n
 	}
 	return nil
 }
