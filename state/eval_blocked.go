@@ -125,7 +125,9 @@ func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 		case first != nil &&
 			(w.Last == "" || queueKey(first) <= w.Last):
 			w.Next = queueKey(first)
-			unblockOne(tx, first, w.Key, w.Unblocked(), 0)
+			if missed(first, w.Unblocked()) {
+				wake(tx, first, w.Key, 0)
+			}
 		case w.Then != "":
 			w.Next = ""
 			w.Last = w.Then
@@ -154,13 +156,14 @@ func firstAfter(tx Reader, key, queue string) *structs.Evaluation {
 	return nil
 }
 
-// unblockOne makes an evaluation pending that is blocked and whose snapshot is from before the unblock of its
-// key. At the index seen another evaluation of its queue has found no capacity, so this one would find none.
-func unblockOne(tx *WriteTx, e *structs.Evaluation, key string, unblocked, seen uint64) {
-	if e.Status != structs.EvalBlocked ||
-		e.SnapshotIndex >= unblocked {
-		return
-	}
+// missed reports whether an evaluation is blocked and its snapshot is from before the unblock of its key.
+func missed(e *structs.Evaluation, unblocked uint64) bool {
+	return e.Status == structs.EvalBlocked && e.SnapshotIndex < unblocked
+}
+
+// wake makes a blocked evaluation pending. At the index seen another evaluation of its queue has found no
+// capacity, so this one would find none.
+func wake(tx *WriteTx, e *structs.Evaluation, key string, seen uint64) {
 	e = e.Copy()
 	e.SnapshotIndex = max(e.SnapshotIndex, seen)
 	pendAgain(e, structs.EvalWoken, "woken by "+key)
@@ -179,8 +182,8 @@ func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
 			continue
 		}
 		next := evalsByBlocked.First(tx, k, queue)
-		if next != nil {
-			unblockOne(tx, next, k, unblockedAt(tx, k), old.SnapshotIndex)
+		if next != nil && missed(next, unblockedAt(tx, k)) {
+			wake(tx, next, k, old.SnapshotIndex)
 		}
 	}
 }
