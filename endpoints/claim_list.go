@@ -59,8 +59,8 @@ func claimRows(
 	}
 	switch {
 	case req.VolumeID != "":
-		rows, inOrder := state.QueueFrom(
-			tx, ns, req.VolumeID, from, q.Reverse)
+		page := state.QueuePage{From: from, Reverse: q.Reverse}
+		rows, inOrder := state.QueueFrom(tx, ns, req.VolumeID, page)
 		if inOrder {
 			return rows, nil
 		}

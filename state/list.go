@@ -148,11 +148,16 @@ func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return claims.Scan(tx, ns, volume)
 }
 
-// QueueFrom yields the claims of a volume in the order of its queue, from the place of a claim on. The claim
-// need not exist, and nil is the beginning. QueueFrom reports false if the index of classes does not have all
-// claims: it omits granted claims of a class that does not conflict with itself.
+// QueuePage is a part of the queue of a volume.
+type QueuePage struct {
+	From    *structs.CSIClaim // the position of the first one, which need not exist; nil is the beginning
+	Reverse bool              // the last claim first; then From is the end in the order of the queue
+}
+
+// QueueFrom yields the claims of a volume in the order of its queue. It reports false if the index of classes
+// does not have all claims: it omits granted claims of a class that does not conflict with itself.
 func QueueFrom(
-	tx *ReadTx, ns, volume string, from *structs.CSIClaim, back bool,
+	tx *ReadTx, ns, volume string, p QueuePage,
 ) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
 	var classes [][]string
 	for _, n := range classCounts(tx, ns, volume) {
@@ -170,10 +175,10 @@ func QueueFrom(
 	claims.Has(tx, ns, volume) // so that a blocking query watches all of them
 	queuesFrom := func() (queues []func() *structs.CSIClaim) {
 		for _, scope := range classes {
-			at := Page{Reverse: back}
-			if from != nil {
-				created := mvcc.Ordered(from.CreateIndex)
-				seq := mvcc.Ordered(uint64(from.Seq))
+			at := Page{Reverse: p.Reverse}
+			if p.From != nil {
+				created := mvcc.Ordered(p.From.CreateIndex)
+				seq := mvcc.Ordered(uint64(p.From.Seq))
 				at.From = append(slices.Clone(scope), created, seq)
 			}
 			queue := claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at)
@@ -181,5 +186,5 @@ func QueueFrom(
 		}
 		return queues
 	}
-	return mvcc.MergeSorted(queuesFrom, back, inQueueOrder), true
+	return mvcc.MergeSorted(queuesFrom, p.Reverse, inQueueOrder), true
 }

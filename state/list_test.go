@@ -96,13 +96,13 @@ func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
 			if back {
 				slices.Reverse(want)
 			}
-			rows, sorted := QueueFrom(tx, "default", "v", from, back)
+			rows, sorted := QueueFrom(tx, "default", "v", QueuePage{from, back})
 			if !sorted || !slices.Equal(slices.Collect(rows), want) {
 				t.Errorf("from %d on, back %v: other claims than those of the volume", i, back)
 			}
 		}
 	}
-	if _, sorted := QueueFrom(storeWithQueue(t, 1, 2).s.Read(), "default", "v", nil, false); sorted {
+	if _, sorted := QueueFrom(storeWithQueue(t, 1, 2).s.Read(), "default", "v", QueuePage{}); sorted {
 		t.Error("the queue counts as sorted, but the index of classes omits readers that share a volume")
 	}
 }
