@@ -202,7 +202,7 @@ func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*
 		}
 		external := ready.Volume.ExternalID
 		attach := n.plugins[ready.Volume.PluginID].Attach
-		err = n.Storage.mount(n.Name, r.alloc.ID, external, c.VolumeID, c.AccessMode, attach)
+		err = n.Storage.mount(n.Name, external, c, attach)
 		r.grants[c.Key()] = ready.Claim.GrantIndex
 		n.mu.Unlock()
 		return &mountedVolume{c.Key(), external}, err

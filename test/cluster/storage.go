@@ -122,8 +122,8 @@ func (d *disk) checkHome(node, id string) error {
 	return nil
 }
 
-// mount fails the test if the access mode of the volume allows no further mount.
-func (s *Storage) mount(node, alloc, id, volume string, mode structs.CSIAccessMode, needsAttach bool) error {
+// mount mounts the volume id for a claim. It fails the test if the access mode allows no further mount.
+func (s *Storage) mount(node, id string, c *structs.CSIClaim, needsAttach bool) error {
 	return s.recordCall(node, "mount", id, func() error {
 		d := s.volumes[id]
 		if d == nil {
@@ -135,13 +135,13 @@ func (s *Storage) mount(node, alloc, id, volume string, mode structs.CSIAccessMo
 		if needsAttach && !d.attached[node] {
 			s.c.T.Errorf("volume %s is mounted on %s, where it is not attached", id, node)
 		}
-		key := node + " " + alloc
+		key := node + " " + c.AllocID
 		for other := range d.mounted {
-			if other != key && mode.SingleNode() {
+			if other != key && c.AccessMode.SingleNode() {
 				s.c.T.Errorf("two have volume %s mounted: %s and %s", id, other, key)
 			}
 		}
-		d.mounted[key] = volume
+		d.mounted[key] = c.VolumeID
 		return nil
 	})
 }
