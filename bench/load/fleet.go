@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"berth/internal/benchshape"
 	"berth/structs"
 )
@@ -31,9 +29,8 @@ type fleet struct {
 }
 
 // startFleet starts servers and fills them. filled is the result of the registrations.
-func startFleet(ctx context.Context, program string, servers, size int, on *unix.CPUSet) (
-	f *fleet, filled *row, err error) {
-	c, err := startCluster(ctx, program, servers, on)
+func startFleet(ctx context.Context, s servers, size int) (f *fleet, filled *row, err error) {
+	c, err := startCluster(ctx, s)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -342,7 +342,7 @@ func overloadMode(ctx context.Context, args []string) error {
 }
 
 // run offers all loads to a number of servers.
-func (o *overloadOptions) run(ctx context.Context, servers int) (rows []*overloadRow, err error) {
+func (o *overloadOptions) run(ctx context.Context, n int) (rows []*overloadRow, err error) {
 	chosen := slices.DeleteFunc(slices.Clone(overloadCases),
 		func(s overloadCase) bool {
 			return !strings.Contains(s.name, o.only)
@@ -350,7 +350,7 @@ func (o *overloadOptions) run(ctx context.Context, servers int) (rows []*overloa
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("no operation has %q in its name", o.only)
 	}
-	f, _, err := startFleet(ctx, o.program, servers, o.size, o.on)
+	f, _, err := startFleet(ctx, servers{o.program, n, o.on}, o.size)
 	if err != nil {
 		return nil, err
 	}

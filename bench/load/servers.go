@@ -34,15 +34,22 @@ type cluster struct {
 	agents []*agent
 }
 
-// startCluster starts n servers of the program, on the processors if any are named, and waits until they have
-// a leader and know each other. Without an error the caller calls close.
-func startCluster(ctx context.Context, program string, n int, on *unix.CPUSet) (*cluster, error) {
+// servers describes the servers of a cluster.
+type servers struct {
+	program string
+	n       int
+	on      *unix.CPUSet // their processors, nil for all
+}
+
+// startCluster starts servers, and waits until they have a leader and know each other. Without an error the
+// caller calls close.
+func startCluster(ctx context.Context, s servers) (*cluster, error) {
 	dir, err := os.MkdirTemp("", "berth-bench")
 	if err != nil {
 		return nil, err
 	}
 	c := &cluster{dir: dir}
-	err = c.start(ctx, program, n, on)
+	err = c.start(ctx, s)
 	if err != nil {
 		err = errors.Join(err, c.close())
 		return nil, err
@@ -50,12 +57,12 @@ func startCluster(ctx context.Context, program string, n int, on *unix.CPUSet) (
 	return c, nil
 }
 
-func (c *cluster) start(ctx context.Context, program string, n int, on *unix.CPUSet) error {
-	ports, err := freePorts(3 * n)
+func (c *cluster) start(ctx context.Context, s servers) error {
+	ports, err := freePorts(3 * s.n)
 	if err != nil {
 		return err
 	}
-	for i := range n {
+	for i := range s.n {
 		at := func(k int) string {
 			return net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[3*i+k]))
 		}
@@ -68,7 +75,7 @@ func (c *cluster) start(ctx context.Context, program string, n int, on *unix.CPU
 		})
 	}
 	for _, a := range c.agents {
-		if err := c.run(ctx, a, program, on); err != nil {
+		if err := c.run(ctx, a, s.program, s.on); err != nil {
 			return err
 		}
 	}

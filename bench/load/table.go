@@ -98,7 +98,7 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func loadMode(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	program := flags.String("agent", "bin/berth", "the `program` of the servers")
-	servers := flags.String("servers", "1,3", "`numbers` of servers")
+	numbers := flags.String("servers", "1,3", "`numbers` of servers")
 	fleets := flags.String("fleets", "10,100,1000,10000,100000", "`sizes` of fleets: nodes, and as many volumes")
 	each := flags.Duration("time", time.Second, "how long each operation is measured")
 	file := newFile(flags)
@@ -110,14 +110,14 @@ func loadMode(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	counts, err := parseNumbers(*servers)
+	counts, err := parseNumbers(*numbers)
 	if err != nil {
 		return err
 	}
 	var rows []*row
 	for _, n := range counts {
 		for _, size := range sizes {
-			some, err := measureAll(ctx, *program, n, size, *each)
+			some, err := measureAll(ctx, servers{program: *program, n: n}, size, *each)
 			rows = append(rows, some...)
 			printRows(os.Stdout, some)
 			if err != nil {
@@ -128,9 +128,8 @@ func loadMode(ctx context.Context, args []string) error {
 	return file.write(rows)
 }
 
-func measureAll(ctx context.Context, program string, servers, size int, each time.Duration) (
-	rows []*row, err error) {
-	f, filled, err := startFleet(ctx, program, servers, size, nil)
+func measureAll(ctx context.Context, s servers, size int, each time.Duration) (rows []*row, err error) {
+	f, filled, err := startFleet(ctx, s, size)
 	if err != nil {
 		return nil, err
 	}
