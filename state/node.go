@@ -165,7 +165,9 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	return "Node re-registered"
 }
 
-// sameForPlacement compares the properties that the scheduler reads.
+// sameForPlacement reports whether the scheduler would decide the same with both rows, so that no evaluation
+// is due. structs.NodeEqual reports whether a row has to be written at all: readers see a changed address or
+// description, but no placement depends on it.
 func sameForPlacement(a, b *structs.Node) bool {
 	runs := func(x, y *structs.DriverInfo) bool {
 		if x == nil || y == nil {
