@@ -214,7 +214,7 @@ func TestDuty_C8_C13_E8_EachCodeOfAFingerprint(t *testing.T) {
 				if got.Healthy || got.HealthDescription != `plugin "ebs": `+rpc+": "+code+": out of order" {
 					t.Errorf("%s: %s: healthy %v, %q", rpc, code, got.Healthy, got.HealthDescription)
 				}
-				if known := i.lastReport(); got.Provider != known.Provider || got.NodeInfo != known.NodeInfo ||
+				if known := i.report.Load(); got.Provider != known.Provider || got.NodeInfo != known.NodeInfo ||
 					got.ControllerInfo != known.ControllerInfo {
 					t.Errorf("%s: %s: forgotten: %+v", rpc, code, got)
 				}

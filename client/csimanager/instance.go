@@ -4,7 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"reflect"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/client/dynamicplugins"
@@ -22,8 +22,7 @@ type instance struct {
 	// retire ends it, but leaves calls in flight, or about to begin, their usual time.
 	retire context.CancelFunc
 
-	mu     sync.Mutex
-	report *structs.CSIInfo // nil until the first fingerprint has ended
+	report atomic.Pointer[structs.CSIInfo] // nil until the first fingerprint has ended; one goroutine sets it
 }
 
 // startInstance begins to fingerprint an instance. It ends with stop or with ctx; Run waits for it.
@@ -72,24 +71,17 @@ func (i *instance) stop() {
 	}
 }
 
-func (i *instance) lastReport() *structs.CSIInfo {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.report
-}
-
 // setReport stores a report and reports whether it differs from the last one.
 func (i *instance) setReport(r *structs.CSIInfo) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.report != nil {
-		r.UpdateTime = i.report.UpdateTime
-		if reflect.DeepEqual(r, i.report) {
+	last := i.report.Load()
+	if last != nil {
+		r.UpdateTime = last.UpdateTime
+		if reflect.DeepEqual(r, last) {
 			return false
 		}
 	}
 	r.UpdateTime = time.Now().UnixNano()
-	i.report = r
+	i.report.Store(r)
 	return true
 }
 
@@ -149,7 +141,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 		Provider:        reg.Provider,
 		ProviderVersion: reg.Version,
 	}
-	if last := i.lastReport(); last != nil {
+	if last := i.report.Load(); last != nil {
 		*r = *last
 	}
 	r.PluginID = reg.ID

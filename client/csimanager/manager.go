@@ -190,7 +190,7 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 		s.current.retire()
 		s.current, s.next = s.next, nil
 	}
-	r := s.current.lastReport()
+	r := s.current.report.Load()
 	if r != nil {
 		m.markFingerprinted(k)
 	}
@@ -204,7 +204,7 @@ func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 // mayTakeOver reports whether the newer instance replaces the older one: at once if it is healthy, otherwise
 // when the older one is no longer registered.
 func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *pluginSlot) bool {
-	r := s.next.lastReport()
+	r := s.next.report.Load()
 	if r == nil {
 		return false
 	}
@@ -281,7 +281,7 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 	defer m.mu.Unlock()
 	out := []*structs.CSIPluginInstance{}
 	for k, s := range m.slots {
-		if r := s.current.lastReport(); r != nil {
+		if r := s.current.report.Load(); r != nil {
 			row := &structs.CSIPluginInstance{
 				Kind:    k.Kind,
 				NodeID:  m.cfg.NodeID,
@@ -356,7 +356,7 @@ func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, err
 		return nil, m.changed, structs.Unavailablef(
 			"plugin %q: no allocation on this node serves its %s", k.ID, k.Kind)
 	}
-	r := s.current.lastReport()
+	r := s.current.report.Load()
 	if r == nil || !r.Healthy {
 		why := "it has not answered yet"
 		if r != nil {

@@ -43,7 +43,7 @@ var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){
 		}
 		waitFor(r.t, r, func() bool {
 			r.fingerprint()
-			return r.current().lastReport().Healthy
+			return r.current().report.Load().Healthy
 		})
 	},
 	"another version": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
