@@ -114,8 +114,7 @@ func renderTemplate(w io.Writer, text string, answer any) error {
 	if err != nil {
 		return structs.Invalidf("the template does not fit the answer: %w", err)
 	}
-	rendered := strings.TrimSuffix(b.String(), "\n")
-	_, err = fmt.Fprintln(w, rendered)
+	_, err = fmt.Fprintln(w, strings.TrimSuffix(b.String(), "\n"))
 	return err
 }
 

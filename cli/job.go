@@ -137,8 +137,7 @@ func (w *watch) awaitJob(ctx context.Context, job *structs.Job, evalID string) e
 			return err
 		}
 	}
-	q := &api.Query{Namespace: job.Namespace}
-	stored, _, err := w.api.Job(ctx, job.ID, q)
+	stored, _, err := w.api.Job(ctx, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil {
 		return err
 	}

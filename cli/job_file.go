@@ -31,8 +31,7 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 	job.Canonicalize()
 	err = errors.Join(job.Validate(), c.checkDrivers(job))
 	if err != nil {
-		located := locate(structs.Invalidf("%w", err))
-		return nil, excerpt(name, src, located)
+		return nil, excerpt(name, src, locate(structs.Invalidf("%w", err)))
 	}
 	return job, nil
 }

@@ -115,8 +115,7 @@ know. It is refused for a live server: use "berth server leave" there.
 }
 
 func raftListPeers(ctx context.Context, c *Call) error {
-	q := &api.Query{AllowStale: c.Bool("stale")}
-	servers, err := c.API.RaftConfiguration(ctx, q)
+	servers, err := c.API.RaftConfiguration(ctx, &api.Query{AllowStale: c.Bool("stale")})
 	if err != nil {
 		return err
 	}

@@ -345,8 +345,7 @@ func (w *watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.A
 
 // reportAttachment writes the error that delays the attachment of a granted volume.
 func (w *watch) reportAttachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
-	q := &api.Query{Namespace: a.Namespace}
-	v, _, err := w.api.Volume(ctx, volume, q)
+	v, _, err := w.api.Volume(ctx, volume, &api.Query{Namespace: a.Namespace})
 	if err != nil {
 		return err
 	}

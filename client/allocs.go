@@ -321,8 +321,7 @@ func (c *Client) collectEnded() {
 	slices.SortFunc(ended, func(a, b candidate) int {
 		return a.ended.Compare(b.ended)
 	})
-	excess := max(0, len(ended)-c.config.GCMaxAllocs)
-	for _, e := range ended[:excess] {
+	for _, e := range ended[:max(0, len(ended)-c.config.GCMaxAllocs)] {
 		r := e.r
 		c.ignoreAlloc(r.Alloc(), r.ClientState())
 		r.Destroy()

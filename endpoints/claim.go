@@ -107,8 +107,7 @@ func (c claims) unpublish(
 	if req.Operator != "" {
 		return 0, structs.Invalidf("Operator: a node releases its claims in its own name")
 	}
-	most := max(len(req.Claims), len(req.TurnedReadOnly))
-	err := c.checkCount(most)
+	err := c.checkCount(max(len(req.Claims), len(req.TurnedReadOnly)))
 	if err != nil || len(req.Claims) == 0 {
 		return c.store.Index(), err
 	}

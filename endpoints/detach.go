@@ -83,8 +83,7 @@ type detachment struct {
 
 // claimsOnNode returns the claims of the node, or an error while an allocation may still use the volume.
 func (d detachment) claimsOnNode(tx *state.ReadTx) (keys []structs.CSIClaimKey, err error) {
-	rows := state.ClaimsByVolume(tx, d.ns, d.req.VolumeID)
-	for _, row := range rows {
+	for _, row := range state.ClaimsByVolume(tx, d.ns, d.req.VolumeID) {
 		if row.NodeID != d.req.NodeID {
 			continue
 		}

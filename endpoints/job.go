@@ -221,8 +221,7 @@ func (j jobs) versions(
 	resp *structs.JobVersionsResponse,
 ) error {
 	ns := req.RequestNamespace()
-	versions := state.JobVersions(tx, ns, req.JobID)
-	resp.Versions = slices.Collect(versions)
+	resp.Versions = slices.Collect(state.JobVersions(tx, ns, req.JobID))
 	slices.Reverse(resp.Versions)
 	if len(resp.Versions) == 0 {
 		return noJob(ns, req.JobID)

@@ -191,8 +191,7 @@ func read[Req, Resp any](
 		}
 		return resp, nil
 	}
-	endpoint := call(e, m, allow, watch)
-	return query.StreamRows[Resp](endpoint)
+	return query.StreamRows[Resp](call(e, m, allow, watch))
 }
 
 // call serves a read whose handler does more than read the state once: it calls a plugin, or has its own way

@@ -287,8 +287,7 @@ func (n nodes) evaluate(
 	}
 	resp.NodeModifyIndex = node.ModifyIndex
 	update := &structs.EvalUpdateRequest{WriteOptions: req.WriteOptions}
-	evals := state.NodeEvals(tx, node.ID, true, req.Now)
-	for _, e := range evals {
+	for _, e := range state.NodeEvals(tx, node.ID, true, req.Now) {
 		e.ID = structs.NewID()
 		update.Evals = append(update.Evals, e)
 		resp.EvalIDs = append(resp.EvalIDs, e.ID)
@@ -328,8 +327,7 @@ func (n nodes) list(
 		Key:  nodeKey,
 		Stub: setNodeStub,
 	}
-	rows := state.NodesFrom(tx, req.Prefix, query.Start(req))
-	resp.Nodes, err = l.Page(rows, req, resp)
+	resp.Nodes, err = l.Page(state.NodesFrom(tx, req.Prefix, query.Start(req)), req, resp)
 	return err
 }
 

@@ -20,8 +20,7 @@ func (n nodes) accountFor(
 		return false
 	}
 	found := state.Unrecorded(n.store.Read(), node.ID, inventory)
-	size := max(1, n.config.maxClaims)
-	for chunk := range slices.Chunk(found, size) {
+	for chunk := range slices.Chunk(found, max(1, n.config.maxClaims)) {
 		n.logger.Warn("node has attachments without a row, detaching them",
 			"node", node.ID,
 			"attachments", len(chunk),

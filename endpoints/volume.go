@@ -34,8 +34,7 @@ const fewClaims = 64
 
 // isSmall reports whether the answer for a volume, which has all of its claims, takes no time.
 func (v volumes) isSmall(req *structs.CSIVolumeGetRequest) bool {
-	n := state.ClaimCount(v.store.Read(), req.RequestNamespace(), req.ID)
-	return n <= fewClaims
+	return state.ClaimCount(v.store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
 }
 
 func volumeKey(v *structs.CSIVolume) []string {

@@ -66,8 +66,7 @@ func topologyKey(t *structs.CSITopology) string {
 	}
 	var parts []string
 	for k, v := range t.Segments {
-		part := strings.ToLower(k) + "=" + v
-		parts = append(parts, part)
+		parts = append(parts, strings.ToLower(k)+"="+v)
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ",")
@@ -174,8 +173,7 @@ func (l *externalList) fillPage(ctx context.Context) error {
 
 // full reports whether the page takes no more.
 func (l *externalList) full() bool {
-	most := cmp.Or(l.limit, structs.MaxExternal)
-	return len(l.resp.Volumes) >= most ||
+	return len(l.resp.Volumes) >= cmp.Or(l.limit, structs.MaxExternal) ||
 		l.calls >= structs.MaxExternalAsk ||
 		l.bytes >= structs.MaxExternalSum
 }
@@ -207,8 +205,7 @@ func (l *externalList) remaining() int {
 	if l.limit == 0 {
 		return 0
 	}
-	have := len(l.resp.Volumes)
-	return max(1, l.limit-have)
+	return max(1, l.limit-len(l.resp.Volumes))
 }
 
 // callPlace calls a place for its next page with at most the given number of volumes.

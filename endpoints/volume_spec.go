@@ -101,8 +101,7 @@ const plainBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 // volumeName makes the name that CreateVolume is called with: readable, unique, and within 128 bytes
 // without control characters (CSI spec, CreateVolumeRequest.name). It is recorded before the first call.
 func volumeName(id string) string {
-	length := min(len(id), 80)
-	readable := []byte(id[:length])
+	readable := []byte(id[:min(len(id), 80)])
 	for i, c := range readable {
 		if strings.IndexByte(plainBytes, c) < 0 {
 			readable[i] = '-'

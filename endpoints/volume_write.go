@@ -30,8 +30,7 @@ func (w volumeWrites) register(
 	}
 	tx := w.store.Read()
 	for _, v := range given.Volumes {
-		old := state.Volume(tx, v.Namespace, v.ID)
-		wanted, err := rowToRegister(tx, old, v)
+		wanted, err := rowToRegister(tx, state.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
 			return 0, err
 		}
@@ -82,8 +81,7 @@ func (w volumeWrites) checkedCopy(
 		}
 		name := qualifiedID(v)
 		if seen[name] {
-			err := structs.Invalidf("volume %q is given twice", v.ID)
-			faults = append(faults, err)
+			faults = append(faults, structs.Invalidf("volume %q is given twice", v.ID))
 		}
 		seen[name] = true
 		given.Volumes = append(given.Volumes, v)
@@ -210,8 +208,7 @@ func (w volumeWrites) recordRows(
 	tx := w.store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: given.WriteOptions}
 	for _, v := range given.Volumes {
-		old := state.Volume(tx, v.Namespace, v.ID)
-		wanted, err := build(tx, old, v)
+		wanted, err := build(tx, state.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
 			return 0, err
 		}

@@ -47,6 +47,5 @@ func sameRunSpec(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *stru
 		return false
 	}
 	x := encodeRunSpec(a, ga)
-	y := encodeRunSpec(b, gb)
-	return x != nil && bytes.Equal(x, y)
+	return x != nil && bytes.Equal(x, encodeRunSpec(b, gb))
 }

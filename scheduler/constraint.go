@@ -85,8 +85,7 @@ func onlyNode(lists ...[]*structs.Constraint) string {
 }
 
 func constraintText(c *structs.Constraint) string {
-	text := fmt.Sprintf("%s %s %s", c.LTarget, c.Operand, c.RTarget)
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.LTarget, c.Operand, c.RTarget))
 }
 
 // memoize caches the results of a comparison: a fleet has few different inputs.

@@ -66,8 +66,7 @@ func (p *planner) sourceOf(w *placement) source {
 
 // nodesFrom yields all nodes from an ID on.
 func (p *planner) nodesFrom(id string) iter.Seq[*structs.Node] {
-	page := state.Page{From: []string{id}}
-	return state.NodesFrom(p.ReadTx, "", page)
+	return state.NodesFrom(p.ReadTx, "", state.Page{From: []string{id}})
 }
 
 // nodesAt returns the nodes from which a volume is reachable, if its topologies name them one by one.
@@ -156,8 +155,7 @@ func (p *planner) randomID(first string, random *rand.Rand) string {
 	}
 	for kept := range len(first) {
 		id := []byte(first[:kept])
-		rest := first[kept:] + "00000000"
-		for _, c := range []byte(rest) {
+		for _, c := range []byte(first[kept:] + "00000000") {
 			if strings.IndexByte(digits, c) >= 0 {
 				c = digits[random.IntN(len(digits))]
 			}

@@ -53,8 +53,7 @@ func (p *planner) reconcileNodes(
 		served := p.reconcileNode(g, n, byNode[n.ID])
 		anywhere = anywhere || served
 		if !served && g.passes(n) {
-			w := &placement{plan: g, node: n}
-			p.placements = append(p.placements, w)
+			p.placements = append(p.placements, &placement{plan: g, node: n})
 		}
 		delete(byNode, n.ID)
 	}

@@ -110,8 +110,7 @@ func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended in
 		lived > policy.MaxDelay {
 		return policy.Delay
 	}
-	doubled := 2 * past[len(past)-1].Delay
-	return max(policy.Delay, min(doubled, policy.MaxDelay))
+	return max(policy.Delay, min(2*past[len(past)-1].Delay, policy.MaxDelay))
 }
 
 // trackerFor returns the reschedules that the replacement remembers.

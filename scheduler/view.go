@@ -86,8 +86,7 @@ func (p *planner) countInView(a *structs.Allocation, by int) {
 // unstopAlloc takes back the newest stop: the replacement found no place, so the allocation keeps running.
 func (p *planner) unstopAlloc(a *structs.Allocation) {
 	delete(p.stopped, a.ID)
-	last := len(p.plan.Stop) - 1
-	p.plan.Stop = p.plan.Stop[:last]
+	p.plan.Stop = p.plan.Stop[:len(p.plan.Stop)-1]
 	p.countInView(a, 1)
 }
 

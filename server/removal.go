@@ -91,8 +91,7 @@ func findServer(servers []*structs.RaftServer, id, address string) (*structs.Raf
 
 // describeServer names a server for users.
 func describeServer(s *structs.RaftServer) string {
-	name := cmp.Or(s.Node, "(unknown)")
-	return fmt.Sprintf("%s (%s, %s)", name, s.ID, s.Address)
+	return fmt.Sprintf("%s (%s, %s)", cmp.Or(s.Node, "(unknown)"), s.ID, s.Address)
 }
 
 // Leave takes this server out of the cluster: it transfers its leadership, leaves the gossip, and makes the

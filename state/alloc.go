@@ -189,8 +189,7 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 	}
 	e := structs.NewEval(j, trigger, now)
 	e.NodeID = a.NodeID
-	id := deriveID(tx, trigger, j.Namespace, j.ID, a.ID)
-	enqueueEval(tx, e, id)
+	enqueueEval(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
 }
 
 // AllocStop requests that an allocation be stopped and replaced. The scheduler does both.

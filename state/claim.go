@@ -224,8 +224,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	var keys []string // to unblock, each once
 	known := map[string]bool{}
 	for _, k := range p.Claims {
-		ns := cmp.Or(k.Namespace, p.RequestNamespace())
-		c := Claim(tx, ns, k.VolumeID, k.AllocID)
+		c := Claim(tx, cmp.Or(k.Namespace, p.RequestNamespace()), k.VolumeID, k.AllocID)
 		if c == nil {
 			continue
 		}

@@ -149,8 +149,7 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 // retryEval makes an evaluation pending again because its plan was not applied completely.
 func retryEval(tx *WriteTx, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)
-	description := strings.Join(slices.Compact(why), "; ")
-	pendAgain(e, again, description)
+	pendAgain(e, again, strings.Join(slices.Compact(why), "; "))
 	e.SnapshotIndex = 0 // it found no capacity beside the rejected placements, and may find some now
 	putEval(tx, e)
 }

@@ -181,8 +181,7 @@ func QueueFrom(
 				seq := mvcc.Ordered(uint64(p.From.Seq))
 				at.From = append(slices.Clone(scope), created, seq)
 			}
-			queue := claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at)
-			queues = append(queues, queue)
+			queues = append(queues, claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
 		}
 		return queues
 	}

@@ -363,8 +363,7 @@ func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
 		unblock(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, capacityFreed, now) {
-		id := deriveID(tx, "node-update", e.Namespace, e.JobID, node)
-		enqueueEval(tx, e, id)
+		enqueueEval(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
 	}
 	if capacityFreed {
 		unblockCapacity(tx, node)
@@ -393,8 +392,7 @@ func NodeEvals(tx Reader, node string, capacityFreed bool, now int64) []*structs
 		out = append(out, e)
 	}
 	for a := range LiveAllocsByNode(tx, node) {
-		current := Job(tx, a.Namespace, a.JobID)
-		evaluate(cmp.Or(current, JobOf(tx, a)))
+		evaluate(cmp.Or(Job(tx, a.Namespace, a.JobID), JobOf(tx, a)))
 	}
 	for j := range jobsPerNode.Scan(tx) {
 		if capacityFreed && !j.Stop {

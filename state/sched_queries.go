@@ -38,8 +38,7 @@ func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim]
 			if !k.Conflicts(c.Class()) {
 				continue
 			}
-			users := allocsByVolume.Scan(tx, c.Namespace, c.VolumeID, classKey(k))
-			for a := range users {
+			for a := range allocsByVolume.Scan(tx, c.Namespace, c.VolumeID, classKey(k)) {
 				if Claim(tx, c.Namespace, c.VolumeID, a.ID) == nil &&
 					!yield(intendedClaim(a, c.VolumeID, k)) {
 					return
@@ -139,8 +138,7 @@ func PluginNodesAt(
 	if place == nil { // an older version stored nil, which stands for every place
 		return nil, false
 	}
-	keys := slices.Sorted(maps.Keys(place.Segments))
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(place.Segments)) {
 		rows := instancesByPlace.Scan(tx, plugin, strings.ToLower(k), place.Segments[k])
 		for i := range rows {
 			own = true

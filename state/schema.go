@@ -258,8 +258,7 @@ var (
 		}
 		var keys []Key
 		for _, k := range e.BlockedOn {
-			key := mvcc.KeyOf(k, queueKey(e), mvcc.Ordered(e.CreateIndex))
-			keys = append(keys, key)
+			keys = append(keys, mvcc.KeyOf(k, queueKey(e), mvcc.Ordered(e.CreateIndex)))
 		}
 		return keys
 	})

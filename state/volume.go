@@ -158,8 +158,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 // bounded number of evaluations.
 func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 	read := 0
-	key := structs.WakeVolume(v.Namespace, v.ID)
-	for e := range evalsByBlocked.Scan(tx, key) {
+	for e := range evalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
 		read++
 		if read > 10*structs.MaxWaitingJobs ||
 			len(jobs) == structs.MaxWaitingJobs {

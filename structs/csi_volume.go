@@ -219,8 +219,7 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	}
 	c.Parameters = maps.Clone(v.Parameters)
 	c.Context = maps.Clone(v.Context)
-	n := len(v.RequestedCapabilities)
-	c.RequestedCapabilities = make([]*CSIVolumeCapability, n)
+	c.RequestedCapabilities = make([]*CSIVolumeCapability, len(v.RequestedCapabilities))
 	for i, p := range v.RequestedCapabilities {
 		c.RequestedCapabilities[i] = clonePtr(p) // nil until the request is validated
 	}

@@ -20,14 +20,12 @@ func NewID() string {
 // DeriveID makes an ID in the form of a UUID from its parts, the same on every server. It serves rows that a
 // log entry creates: the parts are the index of the entry and the names of the cause.
 func DeriveID(index uint64, parts ...string) string {
-	names := strings.Join(parts, "\x00")
-	h := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", index, names))
+	h := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", index, strings.Join(parts, "\x00")))
 	return fmt.Sprintf("%x-%x-%x-%x-%x",
 		h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
 // ShortID is the first block of a UUID, as tables show it.
 func ShortID(id string) string {
-	length := min(len(id), 8)
-	return id[:length]
+	return id[:min(len(id), 8)]
 }

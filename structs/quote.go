@@ -86,8 +86,7 @@ func Printable(s string) string {
 	for at, r := range s {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[at:], "\uFFFD"):
-			code := strconv.FormatUint(uint64(s[at]), 16)
-			b.WriteString("\\x" + code)
+			b.WriteString("\\x" + strconv.FormatUint(uint64(s[at]), 16))
 		case unprintable(r):
 			quoted := strconv.QuoteRuneToASCII(r)
 			b.WriteString(quoted[1 : len(quoted)-1])

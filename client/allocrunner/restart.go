@@ -75,8 +75,7 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 			reason:  e.reason,
 		}
 	case p.Mode == restartDelay:
-		untilNext := h.Since.Add(p.Interval).Sub(now)
-		delay := max(untilNext, p.Delay)
+		delay := max(h.Since.Add(p.Interval).Sub(now), p.Delay)
 		*h = history{}
 		return decision{
 			restart: true,

@@ -16,8 +16,7 @@ func Salvage(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 
 // Leftover reports whether this node has anything of an allocation, apart from the store.
 func Leftover(deps Deps, id string) bool {
-	dir := filepath.Join(deps.Dir, id)
-	_, err := os.Lstat(dir)
+	_, err := os.Lstat(filepath.Join(deps.Dir, id))
 	return !errors.Is(err, os.ErrNotExist)
 }
 

@@ -198,8 +198,7 @@ func (g *Group) dirs() []string {
 
 // Probe makes and removes a group, to find out whether New can work.
 func (m *Machine) Probe(parent string) error {
-	name := fmt.Sprintf("probe-%d", os.Getpid())
-	g, err := m.New(parent, name, Limits{})
+	g, err := m.New(parent, fmt.Sprintf("probe-%d", os.Getpid()), Limits{})
 	if err != nil {
 		return err
 	}

@@ -64,16 +64,14 @@ func (g *Group) applyLimits(l Limits) error {
 		return nil
 	}
 	// Swap without a limit would bypass the memory limit.
-	file := filepath.Join(g.V2, "memory.swap.max")
-	return ignoreUnavailable(writeControl(file, "0"))
+	return ignoreUnavailable(writeControl(filepath.Join(g.V2, "memory.swap.max"), "0"))
 }
 
 func (c control) writeLimit(dir string) error {
 	if c.value == 0 {
 		return nil
 	}
-	file := filepath.Join(dir, c.file)
-	err := writeControl(file, strconv.FormatInt(c.value, 10))
+	err := writeControl(filepath.Join(dir, c.file), strconv.FormatInt(c.value, 10))
 	if c.optional {
 		return ignoreUnavailable(err)
 	}
@@ -90,8 +88,7 @@ func ignoreUnavailable(err error) error {
 
 // hasController reports whether a directory of the unified hierarchy has the controller.
 func hasController(dir, controller string) bool {
-	file := filepath.Join(dir, probeFile[controller])
-	_, err := os.Stat(file)
+	_, err := os.Stat(filepath.Join(dir, probeFile[controller]))
 	return err == nil
 }
 

@@ -34,8 +34,7 @@ func (g *Group) Entry() (*Entry, error) {
 			f, err = os.Open(dir)
 			e.v2 = f
 		} else {
-			file := filepath.Join(dir, "tasks")
-			f, err = os.OpenFile(file, os.O_WRONLY, 0)
+			f, err = os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
 			e.tasks = append(e.tasks, f)
 		}
 		if err != nil {
@@ -77,8 +76,7 @@ func (e *Entry) MoveProcess(pid int) error {
 	if e.v2 == nil {
 		return nil
 	}
-	dirFD := int(e.v2.Fd())
-	err := writeControlAt(dirFD, "cgroup.procs", strconv.Itoa(pid))
+	err := writeControlAt(int(e.v2.Fd()), "cgroup.procs", strconv.Itoa(pid))
 	if err != nil {
 		return fmt.Errorf("entering the cgroup: %w", err)
 	}
@@ -96,8 +94,7 @@ func (e *Entry) FD() (int, bool) {
 // Close closes the files.
 func (e *Entry) Close() error {
 	var errs []error
-	files := append(slices.Clone(e.tasks), e.v2)
-	for _, f := range files {
+	for _, f := range append(slices.Clone(e.tasks), e.v2) {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -139,8 +136,7 @@ func groupTree(top string) []string {
 
 // processesIn lists the processes of a directory. One that is gone has none.
 func processesIn(dir string) ([]int, error) {
-	file := filepath.Join(dir, "cgroup.procs")
-	b, err := os.ReadFile(file)
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if errors.Is(err, os.ErrNotExist) ||
 		errors.Is(err, unix.ENODEV) {
 		return nil, nil

@@ -68,8 +68,7 @@ func readControl(dir, file string) string {
 }
 
 func readNumber(dir, file string) uint64 {
-	text := strings.TrimSpace(readControl(dir, file))
-	n, _ := strconv.ParseUint(text, 10, 64)
+	n, _ := strconv.ParseUint(strings.TrimSpace(readControl(dir, file)), 10, 64)
 	return n
 }
 

@@ -122,8 +122,7 @@ func (h *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
 // requiredVolumes returns the group's CSI volumes in the order of their aliases.
 func (h *volumes) requiredVolumes() ([]*requiredVolume, error) {
 	var required []*requiredVolume
-	aliases := slices.Sorted(maps.Keys(h.group.Volumes))
-	for _, alias := range aliases {
+	for _, alias := range slices.Sorted(maps.Keys(h.group.Volumes)) {
 		r := h.group.Volumes[alias]
 		if r.Type != "csi" {
 			continue

@@ -321,8 +321,7 @@ var ErrOtherDriver = dynamicplugins.ErrOtherDriver
 
 // Healthy returns the serving instance, or an unavailable error with the reason if there is none.
 func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
-	k := dynamicplugins.Key{Kind: kind, ID: id}
-	conn, _, err := m.findHealthy(k)
+	conn, _, err := m.findHealthy(dynamicplugins.Key{Kind: kind, ID: id})
 	return conn, err
 }
 

@@ -198,8 +198,7 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 	stage := v.hostPath(stagePath(dir))
 	known := map[string]bool{stage: w.stage != nil}
 	for _, p := range w.users {
-		target := v.hostPath(targetPath(dir, p.AllocID))
-		known[target] = true
+		known[v.hostPath(targetPath(dir, p.AllocID))] = true
 	}
 	for _, path := range w.table.Below(v.hostPath(dir)) {
 		if !known[path] {

@@ -163,10 +163,8 @@ func useDigest(u *Use) string {
 
 // ShortName makes one name of its parts: 16 characters that are safe in every path.
 func ShortName(parts ...string) string {
-	joined := strings.Join(parts, "\x00")
-	h := sha256.Sum256([]byte(joined))
-	name := base32.StdEncoding.EncodeToString(h[:10])
-	return strings.ToLower(name)
+	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
 }
 
 // bootID identifies the boot of the kernel: mounts and device attachments end with it.

@@ -86,8 +86,7 @@ func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
 		system := spent(a.System+a.IRQ+a.SoftIRQ+a.Steal,
 			b.System+b.IRQ+b.SoftIRQ+b.Steal)
 		idle := spent(a.Idle+a.Iowait, b.Idle+b.Iowait)
-		name := fmt.Sprintf("cpu%d", n)
-		c := &structs.HostCPUStats{CPU: name, Idle: 100}
+		c := &structs.HostCPUStats{CPU: fmt.Sprintf("cpu%d", n), Idle: 100}
 		if whole := user + system + idle; whole > 0 {
 			c.User = 100 * user / whole
 			c.System = 100 * system / whole

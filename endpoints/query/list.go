@@ -140,8 +140,7 @@ func (p *part[Row, Stub]) before(row *Row) bool {
 
 // Token writes a key so that a URL can hold it. No part of the key holds a NUL.
 func Token(key ...string) string {
-	text := strings.Join(key, "\x00")
-	return base64.RawURLEncoding.EncodeToString([]byte(text))
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(key, "\x00")))
 }
 
 // ParseToken returns the key of a token, nil for "".

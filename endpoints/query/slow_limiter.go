@@ -18,8 +18,7 @@ const (
 )
 
 func newSlowLimiter() slowLimiter {
-	n := runtime.GOMAXPROCS(0) / 2
-	l := make(slowLimiter, max(1, n))
+	l := make(slowLimiter, max(1, runtime.GOMAXPROCS(0)/2))
 	for range cap(l) {
 		l <- struct{}{}
 	}

@@ -18,8 +18,7 @@ func Sorted[Row any](
 	req ReadRequest,
 ) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
-		all := slices.Collect(rows)
-		yieldSorted(all, compare, req.Query().Reverse, yield)
+		yieldSorted(slices.Collect(rows), compare, req.Query().Reverse, yield)
 	}
 }
 
@@ -89,8 +88,7 @@ func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
 	}
 	key := p.list.Key
 	p.list.Key = func(row *Row) []string {
-		first := fmt.Sprintf("%020d", index(row))
-		return append([]string{first}, key(row)...)
+		return append([]string{fmt.Sprintf("%020d", index(row))}, key(row)...)
 	}
 	compare := func(a, b *Row) int {
 		order := cmp.Compare(index(a), index(b))

@@ -86,8 +86,7 @@ func (l *streamedList) AppendResponse(out *rpc.Response) error {
 		return err
 	}
 	binary.BigEndian.PutUint32(count, n)
-	tail := append(out.Bytes(), answer[rest:]...)
-	return out.Put(tail)
+	return out.Put(append(out.Bytes(), answer[rest:]...))
 }
 
 // findValue returns where the value of a field begins and ends in an encoded map.

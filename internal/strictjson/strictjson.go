@@ -157,8 +157,7 @@ func (w *walker) checkValue(path string, typ reflect.Type) error {
 
 func (w *walker) checkArray(path string, typ reflect.Type) error {
 	for i := 0; w.dec.More(); i++ {
-		here := fmt.Sprintf("%s[%d]", path, i)
-		err := w.checkValue(here, typ.Elem())
+		err := w.checkValue(fmt.Sprintf("%s[%d]", path, i), typ.Elem())
 		if err != nil {
 			return err
 		}

@@ -152,8 +152,7 @@ func (d *driver) freeBytes() (int64, error) {
 	if d.cfg.Capacity > 0 {
 		total = d.cfg.Capacity
 	}
-	left := total - d.store.bookedBytes()
-	return max(0, min(left, free)), nil
+	return max(0, min(total-d.store.bookedBytes(), free)), nil
 }
 
 // dataOf is the path of a volume's data: a directory or an image.

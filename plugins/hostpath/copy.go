@@ -271,8 +271,7 @@ func (t *treeCopy) copySpecial(name string, st *syscall.Stat_t) error {
 		return err
 	}
 	defer parent.Close()
-	dir := int(parent.Fd())
-	err = unix.Mknodat(dir, path.Base(name), st.Mode, int(st.Rdev))
+	err = unix.Mknodat(int(parent.Fd()), path.Base(name), st.Mode, int(st.Rdev))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -56,8 +56,7 @@ func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 
 // topology returns the topology of this node.
 func (d *driver) topology() *csi.Topology {
-	segments := map[string]string{d.cfg.TopologyKey: d.cfg.NodeID}
-	return &csi.Topology{Segments: segments}
+	return &csi.Topology{Segments: map[string]string{d.cfg.TopologyKey: d.cfg.NodeID}}
 }
 
 // isHere reports whether a topology has this node, by the driver's own key.

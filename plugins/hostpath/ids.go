@@ -26,8 +26,7 @@ func (d *driver) newRecord(kind, name string) recordHead {
 func (d *driver) newID(kind string) string {
 	b := make([]byte, 10)
 	_, _ = rand.Read(b) // never fails
-	random := hex.EncodeToString(b)
-	return kind + "-" + random + "-" + nodeMark(d.cfg.NodeID)
+	return kind + "-" + hex.EncodeToString(b) + "-" + nodeMark(d.cfg.NodeID)
 }
 
 func nodeMark(nodeID string) string {

@@ -80,8 +80,7 @@ func attachFree(
 	err = retryEBUSY(ctx, func() error { // another process may take the free device first
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err == nil {
-			path := "/dev/loop" + strconv.Itoa(n)
-			dev, err = configureLoop(path, file, readOnly, auto)
+			dev, err = configureLoop("/dev/loop"+strconv.Itoa(n), file, readOnly, auto)
 		}
 		return err
 	})
@@ -186,8 +185,7 @@ func detachImage(image string) error {
 		if loopStatus(dev, image) == nil {
 			return nil
 		}
-		fd := int(dev.Fd())
-		err := unix.IoctlSetInt(fd, unix.LOOP_CLR_FD, 0)
+		err := unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_CLR_FD, 0)
 		if errors.Is(err, unix.ENXIO) {
 			return nil // another process has freed it
 		}
@@ -198,8 +196,7 @@ func detachImage(image string) error {
 // resizeDevice gives the loop devices of an image the new size of the image.
 func resizeDevice(image string) error {
 	return eachLoop("resizing", image, func(dev *os.File) error {
-		fd := int(dev.Fd())
-		return unix.IoctlSetInt(fd, unix.LOOP_SET_CAPACITY, 0)
+		return unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_SET_CAPACITY, 0)
 	})
 }
 

@@ -172,8 +172,7 @@ func (d *driver) checkUnexposed(v *volume) error {
 	for _, m := range list {
 		inside := within(m.Mountpoint, dir)
 		if base != nil && !inside {
-			below := strings.TrimPrefix(dir, base.Mountpoint)
-			root := filepath.Join(base.Root, below)
+			root := filepath.Join(base.Root, strings.TrimPrefix(dir, base.Mountpoint))
 			inside = m.Major == base.Major &&
 				m.Minor == base.Minor &&
 				within(m.Root, root)

@@ -102,8 +102,7 @@ func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 }
 
 func (d *driver) eraseSnapshot(n *snapshot) error {
-	data := d.store.snapshots.data(n.ID, n.Type)
-	err := os.RemoveAll(data)
+	err := os.RemoveAll(d.store.snapshots.data(n.ID, n.Type))
 	if err != nil {
 		return fmt.Errorf("removing snapshot %s: %w", n.ID, err)
 	}
@@ -113,8 +112,7 @@ func (d *driver) eraseSnapshot(n *snapshot) error {
 // copyFrom copies a source's data to an image path or into an empty directory, durably.
 func (d *driver) copyFrom(s source, to string) error {
 	if s.kind == "snapshot" {
-		from := d.store.snapshots.data(s.id, s.typ)
-		return d.copyData(s.typ, from, to)
+		return d.copyData(s.typ, d.store.snapshots.data(s.id, s.typ), to)
 	}
 	return d.copyVolume(s.id, to)
 }

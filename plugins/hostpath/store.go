@@ -150,8 +150,7 @@ func openStore(dir string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	lockPath := filepath.Join(dir, "lock")
-	lock, err := os.OpenFile(lockPath, os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +211,7 @@ const recordFile = "record.json"
 
 // path is the directory of a row, or a file in it.
 func (s *recordDir[R]) path(id string, elem ...string) string {
-	dir := filepath.Join(s.dir, id)
-	return filepath.Join(dir, filepath.Join(elem...))
+	return filepath.Join(filepath.Join(s.dir, id), filepath.Join(elem...))
 }
 
 // data is the path of the data of a row: a directory or an image.

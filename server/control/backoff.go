@@ -32,8 +32,7 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 	case isLasting(e.Kind):
 		return time.Unix(0, e.Time).Add(finalRetry)
 	}
-	delay := c.Retry.Delay(e.Attempts)
-	return time.Unix(0, e.Time).Add(delay)
+	return time.Unix(0, e.Time).Add(c.Retry.Delay(e.Attempts))
 }
 
 // retryTime is the time of the next attempt after a failed attach or detach, as OperationError has it. A

@@ -81,8 +81,7 @@ func callController[Req, Resp any](
 			return nil, structs.Unavailablef("recording the call to node %s: %w", node, err)
 		}
 		var resp *Resp
-		to := c.target(node)
-		resp, err = nodeconn.Call(ctx, to, m, req)
+		resp, err = nodeconn.Call(ctx, c.target(node), m, req)
 		if !structs.IsKind(err, structs.KindUnavailable) ||
 			ctx.Err() != nil {
 			return resp, asUncertain(err)

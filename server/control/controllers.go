@@ -170,8 +170,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		if v != nil &&
 			nextVolume(v) != "" &&
 			state.ExpandBlocked(tx, v) == "" {
-			s := c.step(tx, c.volumeWork(v))
-			return waitForNodes(tx, s)
+			return waitForNodes(tx, c.step(tx, c.volumeWork(v)))
 		}
 	}
 	return workqueue.Step{}

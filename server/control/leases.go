@@ -70,8 +70,7 @@ func (l *Leases) ttl() time.Duration {
 		return l.config.TTL
 	}
 	seconds := float64(len(l.ends)) / l.config.MaxPerSecond
-	least := time.Duration(seconds * float64(time.Second))
-	return max(l.config.TTL, least)
+	return max(l.config.TTL, time.Duration(seconds*float64(time.Second)))
 }
 
 // startLeading gives every node that is not down a whole lease. It reads the rows after it has set leading:

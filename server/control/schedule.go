@@ -201,8 +201,7 @@ const evalAttempts = 5
 func (s *scheduling) recordFailure(ctx context.Context, eval *structs.Evaluation, cause error) {
 	b := s.backoffs[eval.ID]
 	b.failures++
-	delay := s.Config.Retry.Delay(b.failures)
-	b.until = time.Now().Add(delay)
+	b.until = time.Now().Add(s.Config.Retry.Delay(b.failures))
 	b.version = 0
 	s.backoffs[eval.ID] = b
 	s.Logger.Error("evaluation failed",

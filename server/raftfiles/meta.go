@@ -43,8 +43,7 @@ func (c metaContent) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := fmt.Appendf(nil, metaHead, checksum(body))
-	return append(head, body...), nil
+	return append(fmt.Appendf(nil, metaHead, checksum(body)), body...), nil
 }
 
 func decodeMeta(b []byte) (metaContent, error) {

@@ -91,8 +91,7 @@ func encodeSum(meta []byte) []byte {
 
 // writeSum writes the checksum of a meta.json beside it.
 func writeSum(dir string, meta []byte) error {
-	path := filepath.Join(dir, snapshotSum)
-	return durable.WriteFile(path, encodeSum(meta))
+	return durable.WriteFile(filepath.Join(dir, snapshotSum), encodeSum(meta))
 }
 
 // checkSnapshots reads all snapshots. It returns the index of the newest one, 0 without one. It removes those

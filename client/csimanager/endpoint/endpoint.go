@@ -267,6 +267,5 @@ func (e *endpoints) nodeExpand(
 func (e *endpoints) nodeVolume(
 	_ context.Context, req *structs.ClientCSINodeVolumeRequest,
 ) (*structs.ClientCSINodeVolumeResponse, error) {
-	k := volumeKey(req.VolumeNamespace, req.VolumeID)
-	return e.m.Volumes().Presence(k)
+	return e.m.Volumes().Presence(volumeKey(req.VolumeNamespace, req.VolumeID))
 }

@@ -81,8 +81,7 @@ var ownPaths = []string{
 // Validate names every fault. Missing settings have defaults.
 func (c Config) Validate() error {
 	faults := c.Faults(Name)
-	paths := slices.Sorted(maps.Keys(c.ChrootEnv))
-	for _, from := range paths {
+	for _, from := range slices.Sorted(maps.Keys(c.ChrootEnv)) {
 		to := c.ChrootEnv[from]
 		if !isCleanPath(from) {
 			faults = append(faults,
@@ -120,8 +119,7 @@ type Driver struct {
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	tasks := executor.NewTasks(Name, ex, cfg.CgroupConfig)
-	return &Driver{tasks, cfg.withDefaults()}
+	return &Driver{executor.NewTasks(Name, ex, cfg.CgroupConfig), cfg.withDefaults()}
 }
 
 // Fingerprint implements driver.Driver.

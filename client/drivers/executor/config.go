@@ -27,8 +27,7 @@ type Command struct {
 func DecodeCommand(config map[string]any) (*Command, error) {
 	c := &Command{}
 	var faults []error
-	names := slices.Sorted(maps.Keys(config))
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(config)) {
 		var err error
 		path := "config." + name
 		switch v := config[name]; name {

@@ -40,8 +40,7 @@ func (s *supervisor) serveConn(conn net.Conn) {
 		_, _ = io.Copy(io.Discard, conn) // until either process ends
 		return
 	}
-	answer := s.serveRequest(&req)
-	_ = json.NewEncoder(conn).Encode(answer)
+	_ = json.NewEncoder(conn).Encode(s.serveRequest(&req))
 }
 
 func (s *supervisor) serveRequest(req *request) *reply {

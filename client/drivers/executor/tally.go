@@ -15,8 +15,7 @@ func tallyTree(root int) cgroups.Stats {
 	children := map[int][]int{}
 	err := eachProcess(func(s procfs.ProcStat) {
 		seen[s.PID] = s
-		siblings := children[s.PPID]
-		children[s.PPID] = append(siblings, s.PID)
+		children[s.PPID] = append(children[s.PPID], s.PID)
 	})
 	if err != nil {
 		return cgroups.Stats{}

@@ -81,8 +81,7 @@ func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
 // that a task with a lost handle is found, too.
 func (ts *Tasks) DirOf(id string) string {
 	sum := sha256.Sum256([]byte(ts.cfg.Dir + "\x00" + id))
-	name := fmt.Sprintf("%x", sum[:8])
-	return filepath.Join(ts.cfg.Dir, name)
+	return filepath.Join(ts.cfg.Dir, fmt.Sprintf("%x", sum[:8]))
 }
 
 func (ts *Tasks) findTask(id string) (*task, error) {

@@ -43,8 +43,7 @@ type Driver struct {
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	tasks := executor.NewTasks(Name, ex, cfg.CgroupConfig)
-	return &Driver{tasks, cfg}
+	return &Driver{executor.NewTasks(Name, ex, cfg.CgroupConfig), cfg}
 }
 
 const howToEnable = "disabled: tasks would not be isolated; " +

@@ -45,8 +45,7 @@ func (p *Program) fork(
 func forkFiltered(
 	path string, argv []string, attr *syscall.ProcAttr, entry *cgroups.Entry,
 ) (int, error) {
-	names := slices.Sorted(maps.Values(keptCapabilities))
-	filter, err := seccomp.Default(names)
+	filter, err := seccomp.Default(slices.Sorted(maps.Values(keptCapabilities)))
 	if err == nil {
 		err = filter.Install()
 	}

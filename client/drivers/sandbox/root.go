@@ -67,8 +67,7 @@ func buildRoot(cfg *Config) error {
 // hostPaths sorts the visible paths of the host into symlinks (path to target) and binds, outer paths first.
 func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, err error) {
 	links = map[string]string{}
-	sources := slices.Sorted(maps.Keys(paths))
-	for _, at := range sources {
+	for _, at := range slices.Sorted(maps.Keys(paths)) {
 		info, err := os.Lstat(at)
 		if os.IsNotExist(err) {
 			continue

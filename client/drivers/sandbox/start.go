@@ -134,8 +134,7 @@ func (p *Proc) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal to the program.
 func (p *Proc) Signal(sig unix.Signal) error {
-	m := &message{Signal: int(sig)}
-	return json.NewEncoder(p.conn).Encode(m)
+	return json.NewEncoder(p.conn).Encode(&message{Signal: int(sig)})
 }
 
 // Kill kills all processes of the sandbox at once. Wait then returns SIGKILL as the end of the program.

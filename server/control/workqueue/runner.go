@@ -118,8 +118,7 @@ func (r *running) readAll(tx *state.ReadTx) {
 func (r *running) readKey(tx *state.ReadTx, key Key) {
 	e := r.entries[key]
 	if e == nil || e.place != working {
-		s := r.Read(tx, key)
-		r.update(key, s, time.Now())
+		r.update(key, r.Read(tx, key), time.Now())
 	}
 }
 
