@@ -184,8 +184,7 @@ func (c *Config) finishClient() {
 
 // bind returns the address to listen on. own overrides bind_addr.
 func (c *Config) bind(own string, port int) string {
-	host := cmp.Or(own, c.BindAddr)
-	return net.JoinHostPort(host, strconv.Itoa(port))
+	return net.JoinHostPort(cmp.Or(own, c.BindAddr), strconv.Itoa(port))
 }
 
 // httpHosts returns the names by which clients may call the HTTP API.

@@ -55,8 +55,7 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 	}
 	fmt.Fprintf(w, "\n%s\n", title)
 	for _, f := range flags {
-		about := wrapText(f.About()+".", "      ")
-		fmt.Fprintf(w, "  %s\n%s\n", f.Head(), about)
+		fmt.Fprintf(w, "  %s\n%s\n", f.Head(), wrapText(f.About()+".", "      "))
 	}
 }
 

@@ -32,10 +32,7 @@ func sizeFault(text string, limit int) string {
 
 // mapFault describes a map that is too large by the specification's rule, "" for none.
 func mapFault(m map[string]string, limit int) string {
-	n := 0
-	for k, v := range m {
-		n += len(k) + len(v)
-	}
+	n := structs.PairBytes(m)
 	if n > limit {
 		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, limit)
 	}

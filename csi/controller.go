@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -210,10 +211,7 @@ func unconfirmedPart(
 	req *spec.ValidateVolumeCapabilitiesRequest, resp *spec.ValidateVolumeCapabilitiesResponse,
 ) string {
 	if resp.GetConfirmed() == nil {
-		if resp.GetMessage() == "" {
-			return "not confirmed, and no reason given"
-		}
-		return resp.GetMessage()
+		return cmp.Or(resp.GetMessage(), "not confirmed, and no reason given")
 	}
 	for _, want := range req.GetVolumeCapabilities() {
 		if !confirms(resp.GetConfirmed().GetVolumeCapabilities(), want) {

@@ -49,8 +49,7 @@ func (e *Endpoints) checkNode(node *structs.Node, secret string) error {
 		}
 		return structs.NotFoundf("the node is not registered")
 	}
-	known := []byte(node.SecretID)
-	if subtle.ConstantTimeCompare(known, []byte(secret)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(node.SecretID), []byte(secret)) != 1 {
 		return structs.Deniedf("the secret is not that of node %s", node.ID)
 	}
 	return nil

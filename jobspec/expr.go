@@ -196,8 +196,7 @@ func (s *scope) local(b *hclsyntax.Block) {
 	inOrder := func(a, b *hclsyntax.Attribute) int {
 		return a.NameRange.Start.Byte - b.NameRange.Start.Byte
 	}
-	attributes := maps.Values(b.Body.Attributes)
-	for _, a := range slices.SortedFunc(attributes, inOrder) {
+	for _, a := range slices.SortedFunc(maps.Values(b.Body.Attributes), inOrder) {
 		if _, twice := s.locals[a.Name]; twice {
 			s.fault(a.NameRange, "duplicate local %q; expected each name once", a.Name)
 		}

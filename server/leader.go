@@ -141,8 +141,7 @@ func (s *Server) leaderLoops() []control.Loop {
 
 // collectGarbage deletes every row that has ended and is not needed, of any age (endpoints.Deps).
 func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint64, err error) {
-	collection := control.Collection{Now: time.Now()}
-	return collection.Run(ctx, s.store.Read(), p)
+	return control.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
 }
 
 // learnVersions records the versions that every server can read.

@@ -170,8 +170,7 @@ func lockDataDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, structs.Internalf("server: data_dir: %w", err)
 	}
-	path := filepath.Join(dir, "server.lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "server.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, structs.Internalf("server: data_dir: %w", err)
 	}

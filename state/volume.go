@@ -175,8 +175,7 @@ func jobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 // renamedNode warns if the plugin's name of a node has changed since the volume was attached to it. The
 // attachment keeps the old name, because the detach needs it.
 func renamedNode(tx Reader, a *structs.CSIAttachment) string {
-	half := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
-	now := half.NodeReport().ID
+	now := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().ID
 	if now == "" || now == a.ExternalNodeID {
 		return ""
 	}

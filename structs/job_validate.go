@@ -51,7 +51,7 @@ func (j *Job) Validate() error {
 
 // checkMeta checks keys that become part of the environment of tasks.
 func (f fieldErrors) checkMeta(name string, m map[string]string) {
-	f.checkBytes(name, pairBytes(m), MaxPairsBytes)
+	f.checkBytes(name, PairBytes(m), MaxPairsBytes)
 	if f.atMost("entries of "+name, len(m), MaxPairs) < len(m) {
 		return
 	}

@@ -27,7 +27,7 @@ func (n *Node) Validate() error {
 	n.ReservedResources.validate(f.at("ReservedResources"))
 	entries := len(n.Attributes) + len(n.Meta) + len(n.Drivers)
 	f.atMost("attributes, meta entries and drivers", entries, MaxNodeAttributes)
-	bytes := pairBytes(n.Attributes) + pairBytes(n.Meta) + driverBytes(n.Drivers)
+	bytes := PairBytes(n.Attributes) + PairBytes(n.Meta) + driverBytes(n.Drivers)
 	f.require(bytes <= MaxNodeBytes,
 		"its attributes, meta and drivers have %d bytes; at most %d are allowed",
 		bytes, MaxNodeBytes)
@@ -52,7 +52,8 @@ func (f fieldErrors) checkTexts(texts []boundedText) {
 	}
 }
 
-func pairBytes(m map[string]string) (total int) {
+// PairBytes is the size of a map as the limits count it: of its keys and values.
+func PairBytes(m map[string]string) (total int) {
 	for k, v := range m {
 		total += len(k) + len(v)
 	}
@@ -63,7 +64,7 @@ func driverBytes(m map[string]*DriverInfo) (total int) {
 	for name, d := range m {
 		total += len(name)
 		if d != nil {
-			total += len(d.HealthDescription) + pairBytes(d.Attributes)
+			total += len(d.HealthDescription) + PairBytes(d.Attributes)
 		}
 	}
 	return total
@@ -221,7 +222,7 @@ func (f fieldErrors) checkListed(v *CSIVolumeExternalStub) {
 // Bytes returns the size of the texts of the volume.
 func (v *CSIVolumeExternalStub) Bytes() int {
 	n := len(v.ExternalID) + len(v.CloneID) + len(v.SnapshotID) +
-		len(v.Status) + pairBytes(v.VolumeContext)
+		len(v.Status) + PairBytes(v.VolumeContext)
 	for _, id := range v.PublishedExternalNodeIDs {
 		n += len(id)
 	}
@@ -230,7 +231,7 @@ func (v *CSIVolumeExternalStub) Bytes() int {
 
 // checkContext checks a context that a plugin answered; it may hold secrets and is not shown.
 func (f fieldErrors) checkContext(name string, m map[string]string) {
-	f.checkBytes(name, pairBytes(m), MaxCSIContext)
+	f.checkBytes(name, PairBytes(m), MaxCSIContext)
 }
 
 // CheckStates rejects states that neither an allocation nor a task has.
@@ -307,7 +308,7 @@ func (e *TaskEvent) bounded() bool {
 	return e == nil || len(e.Type) <= MaxName &&
 		len(e.DisplayMessage) <= MaxText &&
 		len(e.Message) <= MaxText &&
-		pairBytes(e.Details) <= MaxText
+		PairBytes(e.Details) <= MaxText
 }
 
 // cut returns a copy within the limits.
@@ -331,7 +332,7 @@ func (s *TaskState) cut() *TaskState {
 			own.Details = nil
 			own.DisplayMessage = Cut(e.DisplayMessage, MaxText)
 			own.Message = Cut(e.Message, MaxText)
-			if pairBytes(e.Details) <= MaxText {
+			if PairBytes(e.Details) <= MaxText {
 				own.Details = e.Details
 			}
 			c.Events[i] = &own

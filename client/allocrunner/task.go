@@ -255,8 +255,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 		spec := t.spec()
 		h := t.snapshot().History
 		policy := restartPolicy(t.r.group(), spec)
-		finite := t.r.Alloc().Job.Finite()
-		d := h.decide(policy, finite, time.Now(), e)
+		d := h.decide(policy, t.r.Alloc().Job.Finite(), time.Now(), e)
 		if !d.restart {
 			if d.failed {
 				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.reason)

@@ -263,8 +263,7 @@ func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeM
 		}
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
 		// that is still ready shows that the volume exists.
-		delay := time.Duration(try) * h.RetryMin
-		if !backoff.Sleep(ctx, delay) {
+		if !backoff.Sleep(ctx, time.Duration(try)*h.RetryMin) {
 			return m, err
 		}
 	}

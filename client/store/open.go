@@ -72,8 +72,7 @@ func prepareFile(path string, lock *os.File) error {
 
 // lockDir keeps other agents out of the directory.
 func lockDir(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "client.lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "client.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

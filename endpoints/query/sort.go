@@ -79,8 +79,7 @@ func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
 		}
 	}
 	index := func(row *Row) uint64 {
-		stamped := any(row).(interface{ Stamped() *structs.Indexes })
-		indexes := stamped.Stamped()
+		indexes := any(row).(interface{ Stamped() *structs.Indexes }).Stamped()
 		if q.Sort == structs.SortModify {
 			return indexes.ModifyIndex
 		}

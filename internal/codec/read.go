@@ -88,8 +88,7 @@ func ReadPointers[T any](b []byte, s *[]*T, one structFunc[T]) ([]byte, error) {
 		copy(*s, had)
 	}
 	for i := range *s {
-		e := &(*s)[i]
-		b, err = ReadPointer(b, e, one)
+		b, err = ReadPointer(b, &(*s)[i], one)
 		if err != nil {
 			return b, err
 		}

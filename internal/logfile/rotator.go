@@ -110,8 +110,7 @@ func (r *Rotator) writePart(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	left := r.cfg.MaxFileSize - r.size
-	p = p[:min(int64(len(p)), left)]
+	p = p[:min(int64(len(p)), r.cfg.MaxFileSize-r.size)]
 	n, err := r.file.Write(p)
 	r.size += int64(n)
 	return n, err

@@ -166,8 +166,7 @@ func (t *treeCopy) copyDirectory(name string) error {
 	for {
 		entries, err := d.ReadDir(256)
 		for _, e := range entries {
-			entry := path.Join(name, e.Name())
-			if err := t.copyEntry(entry); err != nil {
+			if err := t.copyEntry(path.Join(name, e.Name())); err != nil {
 				return err
 			}
 		}

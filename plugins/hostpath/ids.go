@@ -37,8 +37,7 @@ func nodeMark(nodeID string) string {
 // otherNodeError returns the error for the id of another node: the caller has to call that node. It returns
 // nil for every other id.
 func (d *driver) otherNodeError(id string) error {
-	mark := nodeMark(d.cfg.NodeID)
-	if idPattern.MatchString(id) && !strings.HasSuffix(id, mark) {
+	if idPattern.MatchString(id) && !strings.HasSuffix(id, nodeMark(d.cfg.NodeID)) {
 		return failf(codes.Unavailable,
 			"%s is on another node than %s", id, d.cfg.NodeID)
 	}

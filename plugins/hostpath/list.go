@@ -42,8 +42,7 @@ func pageOf[R row](
 			continue
 		}
 		if maxEntries > 0 && len(page) == int(maxEntries) {
-			last := page[len(page)-1]
-			return page, last.head().ID, nil
+			return page, page[len(page)-1].head().ID, nil
 		}
 		page = append(page, r)
 	}

@@ -211,7 +211,7 @@ const recordFile = "record.json"
 
 // path is the directory of a row, or a file in it.
 func (s *recordDir[R]) path(id string, elem ...string) string {
-	return filepath.Join(filepath.Join(s.dir, id), filepath.Join(elem...))
+	return filepath.Join(s.dir, id, filepath.Join(elem...))
 }
 
 // data is the path of the data of a row: a directory or an image.

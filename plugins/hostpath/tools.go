@@ -107,8 +107,7 @@ func format(ctx context.Context, fsType, image string) error {
 	if !ok {
 		return invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
 	}
-	argv := append(slices.Clone(f.mkfs), image)
-	return runTool(ctx, nil, argv...)
+	return runTool(ctx, nil, append(slices.Clone(f.mkfs), image)...)
 }
 
 // growOffline grows an ext4 file system on an image that is not in use to the size of the image.

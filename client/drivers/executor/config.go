@@ -99,8 +99,7 @@ func Environ(
 		all[prefix+"TASK_DIR"] = dirs.Local
 		all[prefix+"SECRETS_DIR"] = dirs.Secrets
 	}
-	path := cmp.Or(all["PATH"], defaultPath)
-	all["PATH"] = path + ":" + bin
+	all["PATH"] = cmp.Or(all["PATH"], defaultPath) + ":" + bin
 	var list []string
 	for k, v := range all {
 		list = append(list, k+"="+v)

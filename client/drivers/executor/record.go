@@ -57,8 +57,7 @@ const exitSize = 4096
 // not lose it.
 func reserveExit(dir string) error {
 	blank := bytes.Repeat([]byte(" "), exitSize)
-	tmp := filepath.Join(dir, exitFile+".tmp")
-	return writeSynced(tmp, os.O_CREATE|os.O_TRUNC, blank)
+	return writeSynced(filepath.Join(dir, exitFile+".tmp"), os.O_CREATE|os.O_TRUNC, blank)
 }
 
 // writeExit writes the result over the reserved space. The result is durable when it returns.

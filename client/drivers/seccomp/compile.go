@@ -115,8 +115,7 @@ func compileRule(
 		}
 		tail = append(test, tail...)
 	}
-	head := jump(bpf.JumpNotEqual, number, uint8(len(tail)))
-	return slices.Insert(tail, 0, head), nil
+	return slices.Insert(tail, 0, jump(bpf.JumpNotEqual, number, uint8(len(tail)))), nil
 }
 
 // compileArg renders the test of one 64-bit argument. On failure it jumps over the rest instructions that
