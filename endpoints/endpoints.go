@@ -202,7 +202,7 @@ type boundedRaft struct {
 func newWrites(c settings) *loadshed.Queue {
 	return loadshed.NewQueue(loadshed.QueueConfig{
 		Limit:    "writes",
-		Places:   c.writes,
+		Permits:  c.writes,
 		Waiting:  c.writeQueue,
 		Patience: writePatience,
 		Soonest:  50 * time.Millisecond,

@@ -163,7 +163,7 @@ func TestServer_WritesInlineAnswersTogether(t *testing.T) {
 	}
 }
 
-// TestServer_FlushesAnswersBeforeItWaits: the server writes the queued answers before it waits for a place.
+// TestServer_FlushesAnswersBeforeItWaits: the server writes the queued answers before it waits for a permit.
 func TestServer_FlushesAnswersBeforeItWaits(t *testing.T) {
 	release := make(chan struct{})
 	began := make(chan struct{}, 8)

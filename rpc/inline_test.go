@@ -99,7 +99,7 @@ func TestServer_InlineCallsMakeFewAllocations(t *testing.T) {
 			}
 		}
 	})
-	if allocs > 8 { // the request, its text, its place, its decoder
+	if allocs > 8 { // the request, its text, its permit, its decoder
 		t.Errorf("a call makes %.1f allocations, want at most 8", allocs)
 	}
 }

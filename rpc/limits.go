@@ -13,14 +13,14 @@ import (
 // unavailable and the time after which to retry (structs.RetryAfter). It costs little and has had no effect.
 //
 // Requests that wait for a change or for a plugin have separate bounds, so that any number of them leaves
-// places for the others.
+// permits for the others.
 type Limits struct {
 	Calls      int           // requests of one connection in flight
 	Waiting    int           // waiting requests of one connection
 	Streams    int           // open streams of one session
 	AllCalls   int           // requests in flight in all, those of this process among them
 	AllWaiting int           // waiting requests in all
-	Queue      time.Duration // how long a request waits for a place; one that waits for a change does not
+	Queue      time.Duration // how long a request waits for a permit; one that waits for a change does not
 	RetryAfter time.Duration // the time after which to retry a rejected request
 	Message    int64         // bytes of one request
 	InFlight   int64         // bytes of requests in all, of those above structs.SmallRPC
@@ -44,12 +44,12 @@ func DefaultLimits() Limits {
 }
 
 // load is the requests in flight of one connection, or of all.
-type load struct{ calls, waiting loadshed.Places }
+type load struct{ calls, waiting loadshed.Permits }
 
 func newLoad(calls, waiting int) *load {
 	return &load{
-		calls:   make(loadshed.Places, calls),
-		waiting: make(loadshed.Places, waiting),
+		calls:   make(loadshed.Permits, calls),
+		waiting: make(loadshed.Permits, waiting),
 	}
 }
 
@@ -65,13 +65,13 @@ func waits(e *Endpoint, req any) bool {
 	return ok && r.Query().MinIndex > 0
 }
 
-// enter takes the places of a request, and returns done for its end. st is its stream, nil for a request of
-// this process. Before enter waits for a place, it writes the queued answers of the stream.
+// enter takes the permits of a request, and returns done for its end. st is its stream, nil for a request of
+// this process. Before enter waits for a permit, it writes the queued answers of the stream.
 func (s *Server) enter(
 	ctx context.Context, method string, waiting bool, st *requestStream,
 ) (done func(), err error) {
-	take := func(places loadshed.Places) bool {
-		if places.TryEnter() {
+	take := func(permits loadshed.Permits) bool {
+		if permits.TryEnter() {
 			return true
 		}
 		if waiting || s.limits.Queue <= 0 {
@@ -80,16 +80,16 @@ func (s *Server) enter(
 		if st != nil {
 			st.out.flush()
 		}
-		return places.Enter(ctx, s.limits.Queue)
+		return permits.Enter(ctx, s.limits.Queue)
 	}
-	all := s.all.places(waiting)
+	all := s.all.permits(waiting)
 	if st == nil {
 		if !take(all) {
 			return nil, s.reject(method, "all")
 		}
 		return all.Leave, nil
 	}
-	own := st.load.places(waiting)
+	own := st.load.permits(waiting)
 	if !take(own) {
 		return nil, s.reject(method, "connection")
 	}
@@ -103,7 +103,7 @@ func (s *Server) enter(
 	}, nil
 }
 
-func (l *load) places(waiting bool) loadshed.Places {
+func (l *load) permits(waiting bool) loadshed.Permits {
 	if waiting {
 		return l.waiting
 	}

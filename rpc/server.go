@@ -201,7 +201,7 @@ func (s *Server) decodeRequest(q *inbound, req *request) error {
 	return s.shed(q.Endpoint, req.body)
 }
 
-// beginRequest waits for a place, and then serves a request or starts to serve it in a goroutine. The next
+// beginRequest waits for a permit, and then serves a request or starts to serve it in a goroutine. The next
 // request of the stream waits meanwhile.
 func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStream) error {
 	waiting := waits(req.Endpoint, req.body)

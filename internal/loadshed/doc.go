@@ -2,8 +2,8 @@
 // retry.
 //
 //   - Budget bounds the bytes of requests in flight.
-//   - Places bounds their number. Queue adds a bounded queue in front of them, and spreads the retry times of
-//     rejected requests.
+//   - Permits bounds their number. Queue adds a bounded queue in front of them, and spreads the retry times
+//     of rejected requests.
 //   - Gate rejects a share of the reads while the process is overloaded.
 //   - Conns counts connections by host. HTTPConns bounds those of an HTTP server.
 //

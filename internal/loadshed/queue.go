@@ -9,11 +9,11 @@ import (
 	"berth/structs"
 )
 
-// Places bounds the number of concurrent requests: each holds one place.
-type Places chan struct{}
+// Permits bounds the number of concurrent requests: each holds one permit.
+type Permits chan struct{}
 
-// TryEnter takes a place if there is one.
-func (p Places) TryEnter() bool {
+// TryEnter takes a permit if there is one.
+func (p Permits) TryEnter() bool {
 	select {
 	case p <- struct{}{}:
 		return true
@@ -22,8 +22,8 @@ func (p Places) TryEnter() bool {
 	}
 }
 
-// Enter takes a place, and waits for it until patience is over or ctx ends.
-func (p Places) Enter(ctx context.Context, patience time.Duration) bool {
+// Enter takes a permit, and waits for it until patience is over or ctx ends.
+func (p Permits) Enter(ctx context.Context, patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
@@ -35,8 +35,8 @@ func (p Places) Enter(ctx context.Context, patience time.Duration) bool {
 	return false
 }
 
-// Leave gives a place back.
-func (p Places) Leave() {
+// Leave gives a permit back.
+func (p Permits) Leave() {
 	<-p
 }
 
@@ -44,8 +44,8 @@ func (p Places) Leave() {
 type QueueConfig struct {
 	Limit    string        // its label in the count of rejected requests
 	Text     string        // the text of a rejection, and of the error of a request whose context ends
-	Places   int           // concurrent requests
-	Waiting  int           // requests that wait for a place
+	Permits  int           // concurrent requests
+	Waiting  int           // requests that wait for a permit
 	Patience time.Duration // how long a request waits
 	Soonest  time.Duration // the bounds of the time after which a rejected request may be retried
 	Latest   time.Duration
@@ -56,8 +56,8 @@ type QueueConfig struct {
 // admitted requests take no longer for it.
 type Queue struct {
 	config  QueueConfig
-	places  Places
-	waiting Places // for the requests that wait
+	permits Permits
+	waiting Permits // for the requests that wait
 	pacer   pacer
 	full    atomic.Int64 // requests rejected without a wait, which are not counted yet
 
@@ -69,8 +69,8 @@ type Queue struct {
 func NewQueue(c QueueConfig) *Queue {
 	return &Queue{
 		config:  c,
-		places:  make(Places, c.Places),
-		waiting: make(Places, c.Waiting),
+		permits: make(Permits, c.Permits),
+		waiting: make(Permits, c.Waiting),
 		pacer: pacer{
 			soonest: c.Soonest,
 			latest:  c.Latest,
@@ -78,25 +78,25 @@ func NewQueue(c QueueConfig) *Queue {
 	}
 }
 
-// Full rejects one more request if the queue has neither a place for it nor a position to wait, in addition
+// Full rejects one more request if the queue has neither a permit for it nor a position to wait, in addition
 // to those that are on their way to Enter. Enter may still reject a request that Full admits.
 func (q *Queue) Full(coming int) error {
-	taken := len(q.places) + len(q.waiting) + coming
-	if taken < cap(q.places)+cap(q.waiting) {
+	taken := len(q.permits) + len(q.waiting) + coming
+	if taken < cap(q.permits)+cap(q.waiting) {
 		return nil
 	}
 	q.full.Add(1)
 	return q.rejection()
 }
 
-// Enter takes a place, and waits for one if it may. The request calls leave when it has ended.
+// Enter takes a permit, and waits for one if it may. The request calls leave when it has ended.
 func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
-	if !q.places.TryEnter() {
+	if !q.permits.TryEnter() {
 		if !q.waiting.TryEnter() {
 			q.full.Add(1)
 			return nil, q.rejection()
 		}
-		entered := q.places.Enter(ctx, q.config.Patience)
+		entered := q.permits.Enter(ctx, q.config.Patience)
 		q.waiting.Leave()
 		switch {
 		case entered:
@@ -110,7 +110,7 @@ func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 	}
 	start := time.Now()
 	return func() {
-		q.places.Leave()
+		q.permits.Leave()
 		q.recordDuration(time.Since(start))
 		q.countRejected()
 	}, nil
@@ -135,11 +135,11 @@ func (q *Queue) countRejected() {
 // rejection returns the error of a rejected request. Its retry time is after those of the waiting and of the
 // previously rejected requests.
 func (q *Queue) rejection() error {
-	places := time.Duration(q.config.Places)
-	rounds := 1 + time.Duration(len(q.waiting))/places
+	permits := time.Duration(q.config.Permits)
+	rounds := 1 + time.Duration(len(q.waiting))/permits
 	q.mu.Lock()
 	took := q.took
 	q.mu.Unlock()
-	delay := q.pacer.retryAfter(rounds*took, took/places)
+	delay := q.pacer.retryAfter(rounds*took, took/permits)
 	return structs.Busy(delay, "%s", q.config.Text)
 }

@@ -11,11 +11,11 @@ import (
 	"berth/structs"
 )
 
-func newTestQueue(places, waiting int) *Queue {
+func newTestQueue(permits, waiting int) *Queue {
 	return NewQueue(QueueConfig{
 		Limit:    "tests",
 		Text:     "nothing was done",
-		Places:   places,
+		Permits:  permits,
 		Waiting:  waiting,
 		Patience: time.Second,
 		Soonest:  50 * time.Millisecond,
@@ -57,8 +57,8 @@ func TestQueue_BoundsPlacesAndWaiting(t *testing.T) {
 			t.Errorf("Full rejects a request that could wait: %v", err)
 		}
 		all.Wait()
-		if len(q.places) != 0 || len(q.waiting) != 0 {
-			t.Errorf("%d places are taken and %d requests wait, want none", len(q.places), len(q.waiting))
+		if len(q.permits) != 0 || len(q.waiting) != 0 {
+			t.Errorf("%d permits are taken and %d requests wait, want none", len(q.permits), len(q.waiting))
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestQueue_RejectsAfterItsPatience(t *testing.T) {
 		leave()
 		leave, err = q.Enter(t.Context())
 		if err != nil {
-			t.Fatalf("a request with a free place failed: %v", err)
+			t.Fatalf("a request with a free permit failed: %v", err)
 		}
 		leave()
 	})
