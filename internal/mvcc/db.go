@@ -33,7 +33,7 @@ type view struct {
 // Open returns an empty database with the tables of the schema.
 func Open(s *Schema) *DB {
 	db := &DB{schema: s.build()}
-	db.watches.at = map[place]map[*waiter]struct{}{}
+	db.watches.at = map[watchPoint]map[*waiter]struct{}{}
 	db.watches.feeds = feeds{}
 	db.now.Store(emptyView(db.schema))
 	return db
@@ -90,8 +90,8 @@ type ReadTx struct {
 	tables  uint64   // that it read, as a set of numbers
 
 	watched bool
-	places  places // that it read, if watched
-	whole   uint64 // tables that it watches completely, as a set of numbers
+	points  watchPoints // that it read, if watched
+	whole   uint64      // tables that it watches completely, as a set of numbers
 
 	scratch Key // of the current look-up
 	arg     Key

@@ -141,11 +141,11 @@ func waitReturns(s *DB, tx *ReadTx, read func(*ReadTx), write func(*WriteTx) err
 	return <-ended == nil
 }
 
-func TestReadWatched_WatchesTablesBeyondAManyPlaces(t *testing.T) {
+func TestReadWatched_WatchesTablesBeyondManyWatchPoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openDB()
 		b := s.Begin()
-		ids := make([]string, maxPlaces+100)
+		ids := make([]string, maxWatchPoints+100)
 		for n := range ids {
 			ids[n] = fmt.Sprintf("%08x", n*7919)
 			_ = b.Apply(1, putThing(ids[n]))
@@ -155,8 +155,8 @@ func TestReadWatched_WatchesTablesBeyondAManyPlaces(t *testing.T) {
 		for _, id := range ids {
 			things.Get(tx, id)
 		}
-		if len(tx.places.at) > maxPlaces+2 {
-			t.Errorf("the transaction watches %d places, want at most %d", len(tx.places.at), maxPlaces+2)
+		if len(tx.points.at) > maxWatchPoints+2 {
+			t.Errorf("the transaction watches %d points, want at most %d", len(tx.points.at), maxWatchPoints+2)
 		}
 		if !waitReturns(s, tx, func(*ReadTx) {}, putThing(ids[len(ids)-1])) {
 			t.Error("Wait misses a change of the last row")

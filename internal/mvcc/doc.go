@@ -23,7 +23,7 @@
 //   - The content of a database depends on the applied entries only, not on batches or times. Equal databases
 //     have equal snapshot files.
 //   - A reader in Wait is notified of each change of the rows and ranges that it has read. It is notified of
-//     no other change unless it reads more than 1,024 places or begins to wait late.
+//     no other change unless it has more than 1,024 watch points or begins to wait late.
 //
 // # Non-goals
 //

@@ -110,5 +110,5 @@ func render[T any](rows func(func(*T) bool), text func(*T) string) string {
 	return strings.Join(out, " ")
 }
 
-// watchedPlaces counts the places that readers wait at.
-func watchedPlaces(db *DB) int { return len(db.watches.at) + len(db.watches.partial) }
+// watchedPoints counts the watch points that readers wait at.
+func watchedPoints(db *DB) int { return len(db.watches.at) + len(db.watches.partial) }

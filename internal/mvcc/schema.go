@@ -27,7 +27,7 @@ type AnyTable interface {
 	IndexNames() []string
 	RowType() string
 
-	place(number int) []*path
+	numberPaths(number int) []*path
 	save(tx *ReadTx, out pieceWriter) error
 	load(l *loading, in pieceReader) error
 }
@@ -56,7 +56,7 @@ func buildSchema(s *Schema) *builtSchema {
 	}
 	names := map[string]bool{}
 	for n, t := range b.tables {
-		all := t.place(n)
+		all := t.numberPaths(n)
 		b.own = append(b.own, all[0])
 		for _, p := range all {
 			if names[p.name] {
@@ -138,8 +138,8 @@ func (t *Table[T]) IndexNames() []string {
 	return names
 }
 
-// place numbers the table and names its access paths. It returns them, the keys of the table first.
-func (t *Table[T]) place(number int) []*path {
+// numberPaths numbers the table and names its access paths. It returns them, the keys of the table first.
+func (t *Table[T]) numberPaths(number int) []*path {
 	*t.path = path{
 		name:  t.name,
 		table: number,

@@ -2,12 +2,12 @@ package mvcc
 
 import "sync"
 
-// watches holds the readers that wait. A reader watches places. A commit notifies the places with prefixes of
+// watches holds the readers that wait. A reader watches points. A commit notifies the points with prefixes of
 // the keys it has changed, in all indexes, before and after the change. So a reader that found no row waits
-// for a row at that very place.
+// for a row at that very key.
 type watches struct {
 	mu      sync.Mutex
-	at      map[place]map[*waiter]struct{}
+	at      map[watchPoint]map[*waiter]struct{}
 	partial partial
 	feeds   feeds // the subscriptions
 
@@ -31,52 +31,52 @@ const (
 	maxChangedKeys = 8192  // in one view; of a view with more keys only that it changed is kept
 )
 
-// maxPlaces is the number of places above which a reader watches whole tables, which is cheaper and less
-// precise.
-const maxPlaces = 1024
+// maxWatchPoints is the number of watch points above which a reader watches whole tables, which is cheaper
+// and less precise.
+const maxWatchPoints = 1024
 
-// placesAtOnce is the number of places that a reader joins or leaves under one hold of the lock, which
-// commits need.
-const placesAtOnce = 64
+// watchPointsAtOnce is the number of watch points that a reader joins or leaves under one hold of the lock,
+// which commits need.
+const watchPointsAtOnce = 64
 
 // waiter is one reader that waits.
 type waiter struct {
-	places places
+	points watchPoints
 	seen   uint64 // the number of the view that it has read
 	woken  chan struct{}
 	awake  bool // woken is closed
 }
 
-// place is a prefix of keys in an access path: for a row its whole key, for a range the prefix of its keys,
-// for a table the empty prefix of the keys of the table.
-type place struct {
+// watchPoint is a prefix of keys in an access path: for a row its whole key, for a range the prefix of its
+// keys, for a table the empty prefix of the keys of the table.
+type watchPoint struct {
 	path   *path
 	prefix string
 }
 
-// places are the places that one reader watches.
-type places struct {
-	at      map[place]struct{}
+// watchPoints are those that one reader watches.
+type watchPoints struct {
+	at      map[watchPoint]struct{}
 	partial partial
 }
 
-// partial counts the places that do not end with a whole part, by access path and length. The end marks in a
-// key do not show such places.
-type partial map[placeKind]int
+// partial counts the watch points that do not end with a whole part, by access path and length. The end marks
+// in a key do not show such watch points.
+type partial map[watchPointKind]int
 
-type placeKind struct {
+type watchPointKind struct {
 	path   *path
 	length int
 }
 
-func (p *partial) addCount(at place, by int) {
+func (p *partial) addCount(at watchPoint, by int) {
 	if endsPart(at.prefix) {
 		return
 	}
 	if *p == nil {
 		*p = partial{}
 	}
-	kind := placeKind{at.path, len(at.prefix)}
+	kind := watchPointKind{at.path, len(at.prefix)}
 	(*p)[kind] += by
 	if (*p)[kind] == 0 {
 		delete(*p, kind)
@@ -88,7 +88,7 @@ func endsPart[P string | Key](prefix P) bool {
 		prefix[len(prefix)-1] == 0
 }
 
-// eachPrefix calls fn with each prefix of the key that may be that of a place.
+// eachPrefix calls fn with each prefix of the key that may be that of a watch point.
 func (p partial) eachPrefix(at pathKey, fn func(prefix []byte)) {
 	fn(nil)
 	for i, b := range at.key {
@@ -116,59 +116,59 @@ func (tx *ReadTx) recordRead(at pathKey) {
 		tx.whole&(1<<table) != 0 {
 		return
 	}
-	if len(tx.places.at) >= maxPlaces {
+	if len(tx.points.at) >= maxWatchPoints {
 		tx.whole |= 1 << table
 		at = pathKey{path: tx.view.schema.own[table]}
 	}
-	tx.places.addPlace(at)
+	tx.points.addPoint(at)
 }
 
-func (p *places) addPlace(at pathKey) {
-	_, known := p.at[place{at.path, string(at.key)}]
+func (p *watchPoints) addPoint(at pathKey) {
+	_, known := p.at[watchPoint{at.path, string(at.key)}]
 	if known {
 		return
 	}
 	if p.at == nil {
-		p.at = map[place]struct{}{}
+		p.at = map[watchPoint]struct{}{}
 	}
-	added := place{at.path, string(at.key)}
+	added := watchPoint{at.path, string(at.key)}
 	p.at[added] = struct{}{}
 	p.partial.addCount(added, 1)
 }
 
-// contains reports whether a change is at one of the places.
-func (p places) contains(c changes) bool {
+// contains reports whether a change is at one of the watch points.
+func (p watchPoints) contains(c changes) bool {
 	found := c.all
 	for _, k := range c.keys {
 		if found {
 			return true
 		}
 		p.partial.eachPrefix(k, func(prefix []byte) {
-			_, watched := p.at[place{k.path, string(prefix)}]
+			_, watched := p.at[watchPoint{k.path, string(prefix)}]
 			found = found || watched
 		})
 	}
 	return found
 }
 
-// join makes tx wait for changes at its places, or in the tables that it has read if it is not watched, from
-// the next view on. It reports whether there was such a change already.
+// join makes tx wait for changes at its watch points, or in the tables that it has read if it is not watched,
+// from the next view on. It reports whether there was such a change already.
 func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 	me = &waiter{
-		places: tx.places,
+		points: tx.points,
 		seen:   tx.view.number,
 		woken:  make(chan struct{}),
 	}
 	if !tx.watched {
-		me.places = places{}
+		me.points = watchPoints{}
 		for n, own := range tx.view.schema.own {
 			if tx.tables&(1<<n) != 0 {
-				me.places.addPlace(pathKey{path: own})
+				me.points.addPoint(pathKey{path: own})
 			}
 		}
 	}
 	w.mu.Lock()
-	w.forEachPlace(me.places.at, func(p place) {
+	w.forEachPoint(me.points.at, func(p watchPoint) {
 		joined := w.at[p]
 		if joined == nil {
 			joined = map[*waiter]struct{}{}
@@ -177,22 +177,22 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 		joined[me] = struct{}{}
 		w.partial.addCount(p, 1)
 	})
-	missed, tooMany := w.changesSince(me.seen) // all changes before the last place was joined
+	missed, tooMany := w.changesSince(me.seen) // all changes before the last watch point was joined
 	w.mu.Unlock()
 	for _, c := range missed {
-		if me.places.contains(c) {
+		if me.points.contains(c) {
 			return me, true
 		}
 	}
 	return me, tooMany
 }
 
-// forEachPlace calls do for each place and releases w.mu now and then. The caller holds w.mu.
-func (w *watches) forEachPlace(places map[place]struct{}, do func(place)) {
+// forEachPoint calls do for each watch point and releases w.mu now and then. The caller holds w.mu.
+func (w *watches) forEachPoint(points map[watchPoint]struct{}, do func(watchPoint)) {
 	done := 0
-	for p := range places {
+	for p := range points {
 		done++
-		if done%placesAtOnce == 0 {
+		if done%watchPointsAtOnce == 0 {
 			w.mu.Unlock()
 			w.mu.Lock()
 		}
@@ -217,7 +217,7 @@ func (w *watches) changesSince(number uint64) (missed []changes, tooMany bool) {
 func (w *watches) leave(me *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forEachPlace(me.places.at, func(p place) {
+	w.forEachPoint(me.points.at, func(p watchPoint) {
 		delete(w.at[p], me)
 		if len(w.at[p]) == 0 {
 			delete(w.at, p)
@@ -242,7 +242,7 @@ func (w *watches) notify(v *view, keys []pathKey, all bool) {
 		for _, k := range keys {
 			w.partial.eachPrefix(k, func(prefix []byte) {
 				// A key made inside the index expression copies no bytes.
-				waiting := w.at[place{k.path, string(prefix)}]
+				waiting := w.at[watchPoint{k.path, string(prefix)}]
 				wakeAll(waiting, v.number)
 			})
 		}

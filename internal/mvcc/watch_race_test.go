@@ -140,8 +140,8 @@ func TestWait_NoticesEveryChange(t *testing.T) {
 	working.Wait()
 	stop()
 	watching.Wait()
-	if n := watchedPlaces(s); n != 0 {
-		t.Errorf("%d places are still watched", n)
+	if n := watchedPoints(s); n != 0 {
+		t.Errorf("%d watch points are left", n)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestWait_MissesNoInsert(t *testing.T) {
 		_ = db.Write(uint64(i+1), putThing(fmt.Sprintf("n%04d", i)))
 	}
 	wg.Wait()
-	if n := watchedPlaces(db); n != 0 {
-		t.Errorf("%d places are still watched", n)
+	if n := watchedPoints(db); n != 0 {
+		t.Errorf("%d watch points are left", n)
 	}
 }

@@ -86,8 +86,8 @@ func TestWait_ReturnsWhenTheAnswerChanges(t *testing.T) {
 			if now := q.read(s.Read()); one != other || now != before && !one {
 				rt.Errorf("%s: read %q, now %q; Wait returned nil: %v and %v", q.name, before, now, one, other)
 			}
-			if n := watchedPlaces(s); n != 0 {
-				rt.Errorf("%d places are still watched", n)
+			if n := watchedPoints(s); n != 0 {
+				rt.Errorf("%d watch points are left", n)
 			}
 		})
 	})
