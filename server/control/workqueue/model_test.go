@@ -20,7 +20,7 @@ type model struct {
 type modelEntry struct {
 	key     Key
 	step    Step
-	place   place
+	phase   phase
 	arrived int
 }
 
@@ -31,7 +31,7 @@ func (m *model) update(key Key, s Step, now time.Time) {
 		e = &modelEntry{key: key, arrived: m.arrived}
 		m.entries[key] = e
 	}
-	if e == nil || e.place == working {
+	if e == nil || e.phase == working {
 		return
 	}
 	was := *e
@@ -40,10 +40,10 @@ func (m *model) update(key Key, s Step, now time.Time) {
 	case s.Op == "":
 		delete(m.entries, key)
 	case len(s.Awaits) > 0:
-		e.place = waiting
+		e.phase = waiting
 	case s.Due.After(now):
-		e.place = later
-	case was.place != ready || !s.sameOrder(was.step):
+		e.phase = later
+	case was.phase != ready || !s.sameOrder(was.step):
 		m.makeReady(e)
 	}
 }
@@ -51,13 +51,13 @@ func (m *model) update(key Key, s Step, now time.Time) {
 func (m *model) makeReady(e *modelEntry) {
 	m.arrived++
 	e.arrived = m.arrived
-	e.place = ready
+	e.phase = ready
 }
 
-// inPlace lists the entries of a place, the first arrived first.
-func (m *model) inPlace(p place) (found []*modelEntry) {
+// inPhase lists the entries of a phase, the first arrived first.
+func (m *model) inPhase(p phase) (found []*modelEntry) {
 	for e := range maps.Values(m.entries) {
-		if e.place == p {
+		if e.phase == p {
 			found = append(found, e)
 		}
 	}
@@ -71,7 +71,7 @@ func (m *model) inPlace(p place) (found []*modelEntry) {
 // one.
 func (m *model) first(group string) (best *modelEntry) {
 	serials := map[string]*modelEntry{}
-	for _, e := range m.inPlace(ready) {
+	for _, e := range m.inPhase(ready) {
 		if e.step.Group != group {
 			continue
 		}
@@ -86,7 +86,7 @@ func (m *model) first(group string) (best *modelEntry) {
 			serials[serial] = e
 		}
 	}
-	for _, e := range m.inPlace(working) {
+	for _, e := range m.inPhase(working) {
 		if e.step.Group == group {
 			delete(serials, e.step.Serial)
 		}
@@ -104,9 +104,9 @@ func (m *model) first(group string) (best *modelEntry) {
 func (m *model) check(t *testing.T, q *queue) {
 	t.Helper()
 	if len(q.entries) != len(m.entries) ||
-		q.working != len(m.inPlace(working)) {
+		q.working != len(m.inPhase(working)) {
 		t.Fatalf("%d entries, %d in work; the model has %d and %d", len(q.entries), q.working,
-			len(m.entries), len(m.inPlace(working)))
+			len(m.entries), len(m.inPhase(working)))
 	}
 	for i := range 3 {
 		name := fmt.Sprint("group", i)
@@ -128,7 +128,7 @@ func (m *model) check(t *testing.T, q *queue) {
 		for _, e := range q.awaiting(name) {
 			awaiting = append(awaiting, e.key)
 		}
-		for _, e := range m.inPlace(waiting) {
+		for _, e := range m.inPhase(waiting) {
 			if slices.Contains(e.step.Awaits, name) {
 				modelled = append(modelled, e.key)
 			}
@@ -138,7 +138,7 @@ func (m *model) check(t *testing.T, q *queue) {
 		}
 	}
 	var due time.Time
-	for _, e := range m.inPlace(later) {
+	for _, e := range m.inPhase(later) {
 		if due.IsZero() || e.step.Due.Before(due) {
 			due = e.step.Due
 		}
@@ -173,7 +173,7 @@ func TestQueue_EqualsItsModel(t *testing.T) {
 				m.check(t, q)
 			}
 			for key := range m.entries {
-				if m.entries[key].place == working {
+				if m.entries[key].phase == working {
 					beginOrEnd(q, m, key, now)
 				}
 				q.update(key, Step{}, now)
@@ -190,22 +190,22 @@ func beginOrEnd(q *queue, m *model, key Key, now time.Time) {
 	e := m.entries[key]
 	switch {
 	case e == nil:
-	case e.place == working:
-		e.place = nowhere
+	case e.phase == working:
+		e.phase = noPhase
 		q.endStep(q.entries[key], nil, now)
 		s := e.step
 		s.Version++ // the step has changed its rows
 		q.update(key, s, now)
 		m.update(key, s, now)
 	case m.first(e.step.Group) == e:
-		e.place = working
+		e.phase = working
 		q.beginStep(q.entries[key])
 	}
 }
 
 // promoteDue makes the due keys ready, the earliest first.
 func (m *model) promoteDue(now time.Time) {
-	entries := m.inPlace(later)
+	entries := m.inPhase(later)
 	slices.SortStableFunc(entries, func(a, b *modelEntry) int {
 		return a.step.Due.Compare(b.step.Due)
 	})

@@ -9,7 +9,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// queue has one entry for each key whose rows need a step. The place of an entry shows what it waits for:
+// queue has one entry for each key whose rows need a step. The phase of an entry shows what it waits for:
 //
 //	later    its time
 //	ready    its position in its serial queue
@@ -17,7 +17,7 @@ import (
 //	working  the end of its step
 //
 // A group keeps a heap of its serial queues that have no step in work. So the time to find the next step, and
-// to move an entry from one place to another, hardly depends on the number of entries.
+// to move an entry from one phase to another, hardly depends on the number of entries.
 type queue struct {
 	retry    backoff.Backoff
 	entries  map[Key]*entry
@@ -29,22 +29,22 @@ type queue struct {
 	arrived  uint64 // the last number that an entry got
 }
 
-type place int
+type phase int
 
 const (
-	nowhere place = iota
+	noPhase phase = iota
 	later
 	ready
 	waiting
 	working
 )
 
-// entry is a key with its step and its place.
+// entry is a key with its step and its phase.
 type entry struct {
 	key     Key
 	step    Step // as it was read last, without Act
 	last    attempt
-	place   place
+	phase   phase
 	index   int // in the heap that it is in
 	arrived uint64
 	serial  *serialQueue // of an entry that is ready or working
@@ -97,7 +97,7 @@ func (s *serialQueue) setIndex(index int) {
 	s.index = index
 }
 
-// update moves a key to the place that s, its newest step, requires. A step in work stays in work. A ready
+// update moves a key to the phase that s, its newest step, requires. A step in work stays in work. A ready
 // one keeps its position.
 func (q *queue) update(key Key, s Step, now time.Time) {
 	e := q.entries[key]
@@ -109,7 +109,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 		q.entries[key] = e
 		q.numberArrival(e)
 	}
-	if e.place == working {
+	if e.phase == working {
 		return
 	}
 	if e.last.op != s.Op || len(s.Awaits) > 0 {
@@ -118,7 +118,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 	s.Act = nil
 	s.Due = e.last.delay(s, q.retry)
 	delayed := len(s.Awaits) > 0 || s.Due.After(now)
-	if e.place == ready &&
+	if e.phase == ready &&
 		!delayed &&
 		s.sameOrder(e.step) {
 		e.step = s
@@ -132,7 +132,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 	case len(s.Awaits) > 0:
 		q.makeWaiting(e)
 	case delayed:
-		e.place = later
+		e.phase = later
 		q.later.addItem(e)
 	default:
 		q.makeReady(e)
@@ -161,9 +161,9 @@ func (a attempt) delay(s Step, retry backoff.Backoff) time.Time {
 	return s.Due
 }
 
-// remove takes an entry out of its place.
+// remove takes an entry out of its phase.
 func (q *queue) remove(e *entry) {
-	switch e.place {
+	switch e.phase {
 	case later:
 		q.later.remove(e.index)
 	case ready:
@@ -178,12 +178,12 @@ func (q *queue) remove(e *entry) {
 			}
 		}
 	}
-	e.place = nowhere
+	e.phase = noPhase
 	e.serial = nil
 }
 
 func (q *queue) makeWaiting(e *entry) {
-	e.place = waiting
+	e.phase = waiting
 	for _, signal := range e.step.Awaits {
 		if q.waiting[signal] == nil {
 			q.waiting[signal] = map[*entry]struct{}{}
@@ -208,7 +208,7 @@ func (q *queue) numberArrival(e *entry) {
 
 func (q *queue) makeReady(e *entry) {
 	q.numberArrival(e)
-	e.place = ready
+	e.phase = ready
 	e.serial = q.serialOf(e)
 	e.serial.ready.addItem(e)
 	q.reposition(e.serial)
@@ -292,14 +292,14 @@ func (g *group) first() *entry {
 func (q *queue) beginStep(e *entry) {
 	s := e.serial
 	s.ready.remove(e.index)
-	e.place = working
+	e.phase = working
 	q.working++
 	s.group.working++
 	s.busy = true
 	q.reposition(s)
 }
 
-// endStep records the end of an entry's step. The entry is nowhere until update.
+// endStep records the end of an entry's step. The entry has no phase until update.
 func (q *queue) endStep(e *entry, err error, now time.Time) {
 	a := attempt{
 		op:      e.step.Op,
@@ -314,7 +314,7 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	}
 	s := e.serial
 	e.last = a
-	e.place = nowhere
+	e.phase = noPhase
 	e.serial = nil
 	q.working--
 	s.group.working--
@@ -323,7 +323,7 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	q.reposition(s)
 }
 
-// reposition moves a serial queue to its place in its group, after its entries or busy have changed.
+// reposition moves a serial queue to its position in its group, after its entries or busy have changed.
 func (q *queue) reposition(s *serialQueue) {
 	g := s.group
 	if s.index >= 0 {

@@ -117,7 +117,7 @@ func (r *running) readAll(tx *state.ReadTx) {
 
 func (r *running) readKey(tx *state.ReadTx, key Key) {
 	e := r.entries[key]
-	if e == nil || e.place != working {
+	if e == nil || e.phase != working {
 		r.update(key, r.Read(tx, key), time.Now())
 	}
 }
@@ -140,7 +140,7 @@ func (r *running) startSteps(ctx context.Context) {
 			}
 			s := r.Read(tx, e.key)
 			r.update(e.key, s, time.Now())
-			if e.place == ready && g.first() == e {
+			if e.phase == ready && g.first() == e {
 				r.startStep(ctx, e, s)
 			}
 		}
