@@ -9,8 +9,8 @@ import (
 
 // Blocked evaluations wait for keys in queues: one queue for each key, priority and shape, the oldest first.
 // Two evaluations of one shape either both find capacity or both find none. So an unblocked key makes only
-// the head of each queue pending. The head keeps its place until it is processed. If it finds capacity, the
-// next one becomes pending. If it finds none, the others have missed nothing.
+// the head of each queue pending. The head keeps its position until it is processed. If it finds capacity,
+// the next one becomes pending. If it finds none, the others have missed nothing.
 //
 // The cost of an unblock does not depend on the number of waiting evaluations: a row records its index, the
 // heads of a few queues become pending at once, and the others in later entries, which the leader proposes
@@ -125,8 +125,8 @@ func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 		case first != nil &&
 			(w.Last == "" || queueKey(first) <= w.Last):
 			w.Next = queueKey(first)
-			if missed(first, w.Unblocked()) {
-				wake(tx, first, w.Key, 0)
+			if blockedBefore(first, w.Unblocked()) {
+				unblockEval(tx, first, w.Key, 0)
 			}
 		case w.Then != "":
 			w.Next = ""
@@ -156,14 +156,14 @@ func firstAfter(tx Reader, key, queue string) *structs.Evaluation {
 	return nil
 }
 
-// missed reports whether an evaluation is blocked and its snapshot is from before the unblock of its key.
-func missed(e *structs.Evaluation, unblocked uint64) bool {
+// blockedBefore reports whether an evaluation is blocked and its snapshot is from before an unblock.
+func blockedBefore(e *structs.Evaluation, unblocked uint64) bool {
 	return e.Status == structs.EvalBlocked && e.SnapshotIndex < unblocked
 }
 
-// wake makes a blocked evaluation pending. At the index seen another evaluation of its queue has found no
-// capacity, so this one would find none.
-func wake(tx *WriteTx, e *structs.Evaluation, key string, seen uint64) {
+// unblockEval makes a blocked evaluation pending. At the index seen another evaluation of its queue has found
+// no capacity, so this one would find none.
+func unblockEval(tx *WriteTx, e *structs.Evaluation, key string, seen uint64) {
 	e = e.Copy()
 	e.SnapshotIndex = max(e.SnapshotIndex, seen)
 	pendAgain(e, structs.EvalWoken, "woken by "+key)
@@ -182,8 +182,8 @@ func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
 			continue
 		}
 		next := evalsByBlocked.First(tx, k, queue)
-		if next != nil && missed(next, unblockedAt(tx, k)) {
-			wake(tx, next, k, old.SnapshotIndex)
+		if next != nil && blockedBefore(next, unblockedAt(tx, k)) {
+			unblockEval(tx, next, k, old.SnapshotIndex)
 		}
 	}
 }
