@@ -140,8 +140,8 @@ func absolutePath(field, path string) requirement {
 
 // topologiesFault describes the fault of a volume's topologies in an answer, "" for none.
 func topologiesFault(ts []*spec.Topology) string {
-	if len(ts) > structs.MaxCSIPlaces {
-		return fmt.Sprintf("names %d places, at most %d are allowed", len(ts), structs.MaxCSIPlaces)
+	if len(ts) > structs.MaxCSITopologies {
+		return fmt.Sprintf("names %d topologies, at most %d are allowed", len(ts), structs.MaxCSITopologies)
 	}
 	for _, t := range ts {
 		if fault := segmentsFault(t.GetSegments()); fault != "" {

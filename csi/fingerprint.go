@@ -235,7 +235,7 @@ func (c *Client) nodeHas(ctx context.Context) (learned, error) {
 	return c.queryNode(ctx)
 }
 
-// NodeInfo returns the node's name, limit and place, and its capabilities.
+// NodeInfo returns the node's name, limit and topology, and its capabilities.
 func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	has, err := c.queryNode(ctx)
 	if err != nil {
@@ -245,17 +245,17 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := resp.GetAccessibleTopology()
+	topology := resp.GetAccessibleTopology()
 	err = c.checkResponse("NodeGetInfo",
 		requirement{"node_id", idFault(resp.GetNodeId(), structs.MaxCSINodeID)},
 		notNegative("max_volumes_per_node", resp.GetMaxVolumesPerNode()),
-		requirement{"accessible_topology", segmentsFault(place.GetSegments())})
+		requirement{"accessible_topology", segmentsFault(topology.GetSegments())})
 	if err != nil {
 		return nil, err
 	}
 	info := *has.node
 	info.ID = resp.GetNodeId()
 	info.MaxVolumes = resp.GetMaxVolumesPerNode()
-	info.AccessibleTopology = fromTopology(place)
+	info.AccessibleTopology = fromTopology(topology)
 	return &info, nil
 }

@@ -207,7 +207,7 @@ func TestRegisterVolume_NamesTheFaultOfATopology(t *testing.T) {
 			v.Topologies = append(v.Topologies, nil)
 		},
 		"257 topologies; at most 256 are allowed": func(v *structs.CSIVolume) {
-			v.Topologies = make([]*structs.CSITopology, structs.MaxCSIPlaces+1)
+			v.Topologies = make([]*structs.CSITopology, structs.MaxCSITopologies+1)
 		},
 		"topology has 1048577 bytes; CSI allows 4096": func(v *structs.CSIVolume) {
 			v.Topologies[0].Segments = map[string]string{"k": strings.Repeat("x", 1<<20)}

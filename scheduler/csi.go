@@ -15,7 +15,7 @@ type volumeUse struct {
 	claim  *structs.CSIClaim
 	volume *structs.CSIVolume // nil: there is none
 	keys   []string           // unblock keys of changes that could make it available
-	where  string             // the places that reach it, for users; "" until needed
+	where  string             // the topologies that reach it, for users; "" until needed
 }
 
 // usesOf looks up the volumes of the allocation of the group with the index, by alias.
@@ -131,7 +131,7 @@ func volumeKey(c *structs.CSIClaim) string {
 type storage struct {
 	half    *structs.CSIPluginInstance
 	unfit   string                       // why the node's half cannot be used
-	volumes map[string]*structs.CSIClaim // that take a place; nil until needed
+	volumes map[string]*structs.CSIClaim // that count against its limit; nil until needed
 }
 
 // storageOn looks up a plugin on a node, once.

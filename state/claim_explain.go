@@ -259,14 +259,14 @@ type heldQueue struct {
 	holders map[structs.ClaimClass][]string
 }
 
-func (h *holderCache) place(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
+func (h *holderCache) bucket(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
 	hash := maphash.Comparable(heldSeed, volumeKey{l.Namespace, l.VolumeID})
 	return &h[hash%uint64(len(h))]
 }
 
 // get returns the holders of a row, nil if they are not known.
 func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
-	known := h.place(l).Load()
+	known := h.bucket(l).Load()
 	if known != nil && known.row == l {
 		return known.holders
 	}
@@ -274,7 +274,7 @@ func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]
 }
 
 func (h *holderCache) keepHolders(l *structs.CSIClaimQueueRow, holders map[structs.ClaimClass][]string) {
-	h.place(l).Store(&heldQueue{l, holders})
+	h.bucket(l).Store(&heldQueue{l, holders})
 }
 
 // rename keeps the holders of a row for the row that replaces it, which has the same granted claims.

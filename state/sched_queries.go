@@ -128,18 +128,18 @@ func PluginNodes(tx Reader, plugin, from string) iter.Seq[*structs.Node] {
 	}
 }
 
-// PluginNodesAt returns the nodes of a plugin's instances at a place that only one node has, by ID. It
-// reports false for another place, which may have any nodes.
+// PluginNodesAt returns the nodes of a plugin's instances in a topology that only one node has, by ID. It
+// reports false for another topology, which may have any nodes.
 func PluginNodesAt(
 	tx Reader,
 	plugin string,
-	place *structs.CSITopology,
+	topology *structs.CSITopology,
 ) (at []*structs.Node, own bool) {
-	if place == nil { // an older version stored nil, which stands for every place
+	if topology == nil { // an older version stored nil, which stands for every topology
 		return nil, false
 	}
-	for _, k := range slices.Sorted(maps.Keys(place.Segments)) {
-		rows := instancesByPlace.Scan(tx, plugin, strings.ToLower(k), place.Segments[k])
+	for _, k := range slices.Sorted(maps.Keys(topology.Segments)) {
+		rows := instancesByOwnSegment.Scan(tx, plugin, strings.ToLower(k), topology.Segments[k])
 		for i := range rows {
 			own = true
 			n := Node(tx, i.NodeID)

@@ -154,14 +154,14 @@ func TestPluginNodes_ListsUsableNodes(t *testing.T) {
 		"host": "n3",
 	}})
 	if got := ids(slices.Values(at), node); got != "n3" || !own {
-		t.Errorf("at a place of one node: got %q, want n3", got)
+		t.Errorf("in a topology of one node: got %q, want n3", got)
 	}
 	at, own = PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}})
 	if !own || len(at) != 1 {
 		t.Errorf("with a key in another case: got %v, %v", at, own)
 	}
 	if _, own := PluginNodesAt(tx, "p", nil); own {
-		t.Error("the place nil belongs to one node")
+		t.Error("the topology nil belongs to one node")
 	}
 	at, own = PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}})
 	if own || len(at) > 0 {

@@ -38,7 +38,7 @@ var (
 
 	// Node instances by the topology segments that no other node has: a driver of local storage names the node
 	// in a segment. Other segments have many nodes. A query finds some of these nodes quickly without an index.
-	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []Key {
+	instancesByOwnSegment = instances.MultiIndex("own_segment", func(i *structs.CSIPluginInstance) []Key {
 		var keys []Key
 		for _, s := range ownSegments(i) {
 			key := mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID)

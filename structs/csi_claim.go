@@ -33,7 +33,7 @@ type CSIClaim struct {
 	AttachmentMode CSIAttachmentMode
 	State          string
 	Reason         string `json:",omitempty"` // of a waiting claim: its blocker at its last evaluation
-	Seq            int    // place within the log entry that made it
+	Seq            int    // position within the log entry that made it
 	GrantIndex     uint64 // Raft index of the grant: grows with every grant of a volume (a fencing token)
 	CreateTime     int64
 	GrantTime      int64

@@ -71,7 +71,7 @@ const (
 	MaxProvider      = 63       // a driver's name (CSI spec, GetPluginInfoResponse.name)
 	MaxCSIID         = 1 << 10  // a plugin's ID of a volume
 	MaxCSIContext    = 16 << 10 // a context of a volume
-	MaxCSIPlaces     = 256      // topologies of one volume; a number
+	MaxCSITopologies = 256      // topologies of one volume; a number
 	MaxCSIToken      = 4 << 10  // a page token
 	MaxCSIAnswer     = 1 << 20  // an answer
 	MaxCSIListed     = 200_000  // volumes in one answer that lists them

@@ -67,7 +67,7 @@ func (v *CSIVolume) ValidateMade() error {
 
 // checkTopologies checks the topologies from which a volume is reachable.
 func (f fieldErrors) checkTopologies(topologies []*CSITopology) {
-	for i, t := range firstOf(f, "topologies", topologies, MaxCSIPlaces) {
+	for i, t := range firstOf(f, "topologies", topologies, MaxCSITopologies) {
 		if t == nil {
 			f.addf("topology %d is null", i+1)
 			continue

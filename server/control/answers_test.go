@@ -12,7 +12,7 @@ import (
 // The servers check a plugin's answers themselves and do not rely on the node: the answers are kept in rows.
 func TestAnswers_OfNodesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	places := make([]*structs.CSITopology, structs.MaxCSIPlaces+1)
+	topologies := make([]*structs.CSITopology, structs.MaxCSITopologies+1)
 	for want, answer := range map[string]any{
 		"volume_id has 1048576 bytes; at most 1024": &structs.ClientCSICreateResponse{ExternalID: long},
 		"volume_context has 1048577 bytes; at most 16384": &structs.ClientCSICreateResponse{
@@ -21,7 +21,7 @@ func TestAnswers_OfNodesAreBounded(t *testing.T) {
 		},
 		"257 topologies; at most 256 are allowed": &structs.ClientCSICreateResponse{
 			ExternalID: "x",
-			Topologies: places,
+			Topologies: topologies,
 		},
 		"topology has 1048577 bytes; CSI allows 4096": &structs.ClientCSICreateResponse{
 			ExternalID: "x",

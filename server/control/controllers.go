@@ -97,7 +97,7 @@ func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 }
 
 // controllerSignals names the calls that may have a controller now: those of the plugins whose controllers on
-// the node are reachable, and those for the volume, whose place may have changed.
+// the node are reachable, and those for the volume, whose topology may have changed.
 func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 	switch c.Topic {
 	case state.VolumeRows, state.AttachmentRows:

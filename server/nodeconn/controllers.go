@@ -62,7 +62,7 @@ func VolumeControllers(tx *state.ReadTx, v *structs.CSIVolume) []string {
 }
 
 // chooseControllers omits the controllers that are elsewhere than required. A controller without a topology
-// serves every place. A preferred place counts before the spread by key.
+// serves every topology. A preferred one counts before the spread by key.
 func chooseControllers(
 	all []Controller,
 	want *structs.CSITopologyRequest,
@@ -71,7 +71,7 @@ func chooseControllers(
 	fitting := slices.Clone(all)
 	if want != nil && len(want.Required) > 0 {
 		fitting = slices.DeleteFunc(fitting, func(c Controller) bool {
-			return placeRank(c, want.Required) == len(want.Required)
+			return topologyRank(c, want.Required) == len(want.Required)
 		})
 	}
 	slices.SortFunc(fitting, func(a, b Controller) int {
@@ -90,7 +90,7 @@ func chooseControllers(
 	}
 	ranks := map[string]int{}
 	for _, c := range fitting {
-		ranks[c.NodeID] = placeRank(c, want.Preferred)
+		ranks[c.NodeID] = topologyRank(c, want.Preferred)
 	}
 	slices.SortStableFunc(ids, func(a, b string) int {
 		return ranks[a] - ranks[b]
@@ -98,18 +98,19 @@ func chooseControllers(
 	return ids
 }
 
-// placeRank returns the index of the first place that the controller is in; len(places) if it is in none.
-func placeRank(c Controller, places []*structs.CSITopology) int {
+// topologyRank returns the index of the first topology that the controller is in; len(topologies) if it is in
+// none.
+func topologyRank(c Controller, topologies []*structs.CSITopology) int {
 	if c.Topology == nil ||
 		len(c.Topology.Segments) == 0 {
 		return 0
 	}
-	for i, p := range places {
+	for i, p := range topologies {
 		if p.Matches(c.Topology) {
 			return i
 		}
 	}
-	return len(places)
+	return len(topologies)
 }
 
 // AddressDriver names the driver in a request for a plugin's controller, so that a node with another driver

@@ -170,7 +170,7 @@ var allLimits = []limit{
 	{"MaxCSINodeID", structs.MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", refusedAnswer},
 	{"MaxCSIContext", structs.MaxCSIContext, "bytes", "a context that a CSI plugin answers", refusedAnswer},
 	{
-		"MaxCSIPlaces", structs.MaxCSIPlaces, "",
+		"MaxCSITopologies", structs.MaxCSITopologies, "",
 		"topologies of one volume that a CSI plugin answers, or that a registration gives", refusedAnswer,
 	},
 	{"MaxCSIToken", structs.MaxCSIToken, "bytes", "a page token of a CSI plugin", refusedAnswer},
