@@ -91,7 +91,7 @@ func compareClaims(a, b *structs.CSIClaim) int {
 	)
 }
 
-// claimKey orders the claims of each volume by their place in its queue.
+// claimKey orders the claims of each volume by their position in its queue.
 func claimKey(c *structs.CSIClaim) []string {
 	return []string{
 		c.Namespace,
@@ -101,7 +101,7 @@ func claimKey(c *structs.CSIClaim) []string {
 	}
 }
 
-// claimOfToken returns a claim in the place that a token names, nil for no token.
+// claimOfToken returns a claim at the position that a token names, nil for no token.
 func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 	key, err := query.ParseToken(q.NextToken)
 	if key == nil || err != nil || q.Sort != "" {

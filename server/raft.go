@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-// enqueueTimeout bounds the wait of an entry for a place in Raft's queue.
+// enqueueTimeout bounds the wait of an entry for a position in Raft's queue.
 const enqueueTimeout = 10 * time.Second
 
 // consensus is Raft with its files.

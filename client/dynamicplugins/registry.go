@@ -113,8 +113,8 @@ func New(db *store.DB, logger hclog.Logger) *Registry {
 }
 
 // Register makes an instance the serving one of its half of its plugin. An allocation that is registered
-// already keeps its place in the stack, with its new information. An instance of another driver than those of
-// the plugin's other allocations fails with ErrOtherDriver (duty B10).
+// already keeps its position in the stack, with its new information. An instance of another driver than those
+// of the plugin's other allocations fails with ErrOtherDriver (duty B10).
 func (r *Registry) Register(i *Instance) error {
 	if i.Kind == "" || i.ID == "" ||
 		i.AllocID == "" || i.SocketPath == "" {

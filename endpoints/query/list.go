@@ -13,8 +13,8 @@ import (
 
 // List makes rows into a list.
 type List[Row, Stub any] struct {
-	// Key returns the place of a row in the list. The token of a page is the key of its first row. So rows that
-	// come or go between two pages shift no others.
+	// Key returns the position of a row in the list. The token of a page is the key of its first row. So rows
+	// that come or go between two pages shift no others.
 	Key func(*Row) []string
 	// Stub writes the stub of a row over the previous content of a stub.
 	Stub func(*Row, *Stub)

@@ -66,7 +66,7 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 	}
 }
 
-// join adds one to the open batch of the key and returns its place in it.
+// join adds one to the open batch of the key and returns its position in it.
 func (b *Batcher[K, T]) join(key K, one T) (e *batch[T], at int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

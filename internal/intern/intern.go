@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	places   = 1 << 14 // for texts
+	buckets  = 1 << 14 // for texts
 	maxText  = 64      // bytes; a longer text is not shared
-	replaced = 8       // one text in this many takes the place of another one
+	replaced = 8       // one text in this many replaces another one
 )
 
 var (
-	texts    [places]atomic.Pointer[string] // by hash
+	texts    [buckets]atomic.Pointer[string] // by hash
 	textSeed = maphash.MakeSeed()
 )
 
@@ -36,14 +36,14 @@ func Text(t string) string {
 	if t == "" || len(t) > maxText {
 		return t
 	}
-	place := &texts[maphash.String(textSeed, t)%places]
-	known := place.Load()
+	bucket := &texts[maphash.String(textSeed, t)%buckets]
+	known := bucket.Load()
 	if known != nil && *known == t {
 		return *known
 	}
 	if known == nil || rand.Uint32()%replaced == 0 {
 		own := strings.Clone(t) // not a part of a larger text
-		place.Store(&own)
+		bucket.Store(&own)
 		return own
 	}
 	return t

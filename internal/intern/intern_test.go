@@ -36,7 +36,7 @@ func internOften(text string) (shared string) {
 }
 
 func TestText_ReplacesTextsThatAreNotUsed(t *testing.T) {
-	for i := range 20 * places {
+	for i := range 20 * buckets {
 		text := fmt.Sprint("text ", i)
 		if got := Text(text); got != text {
 			t.Fatalf("got %q, want %q", got, text)

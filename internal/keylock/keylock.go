@@ -32,7 +32,7 @@ type Map struct {
 }
 
 type entry struct {
-	places chan struct{} // has one element while the key is held
+	held   chan struct{} // has one element while the key is held
 	users  int           // the holder and those that wait; the last one deletes the entry
 	holder string        // the latest
 	since  time.Time
@@ -81,10 +81,10 @@ func (m *Map) lockOne(ctx context.Context, holder, key string) (unlock func(), e
 		return nil, &Error{Key: key, Err: ErrFull}
 	}
 	select {
-	case e.places <- struct{}{}:
+	case e.held <- struct{}{}:
 	default:
 		select {
-		case e.places <- struct{}{}:
+		case e.held <- struct{}{}:
 		case <-ctx.Done():
 			return nil, m.abandonWait(key, e, ctx.Err())
 		}
@@ -98,7 +98,7 @@ func (m *Map) addUser(key string) *entry {
 	defer m.mu.Unlock()
 	e := m.entries[key]
 	if e == nil {
-		e = &entry{places: make(chan struct{}, 1)}
+		e = &entry{held: make(chan struct{}, 1)}
 		if m.entries == nil {
 			m.entries = map[string]*entry{}
 		}
@@ -118,7 +118,7 @@ func (m *Map) markHeld(key string, e *entry, holder string) (unlock func()) {
 	e.holder = holder
 	e.since = time.Now()
 	return func() {
-		<-e.places
+		<-e.held
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.removeUser(key, e)

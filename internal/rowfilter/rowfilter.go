@@ -54,7 +54,7 @@ type bound struct {
 	patterns int // size of their regular expressions
 }
 
-// New makes a filter. Its error continues a sentence that begins with the expression, and names the place.
+// New makes a filter. Its error continues a sentence that begins with the expression, and names the position.
 func New(expression string) (*Filter, error) {
 	if len(expression) > MaxLength {
 		return nil, fmt.Errorf("has %d bytes; expected %d at most",

@@ -60,7 +60,7 @@ type walker struct {
 	ignore Ignore
 }
 
-// fault returns an error at a place in the source. Lines and columns count from 1.
+// fault returns an error at a position in the source. Lines and columns count from 1.
 func (w *walker) fault(offset int64, path, format string, args ...any) error {
 	end := min(max(offset, 0), int64(len(w.src)))
 	before := w.src[:end]
