@@ -33,7 +33,7 @@ func wantRejection(t *testing.T, err error) time.Duration {
 	return after
 }
 
-func TestQueue_BoundsPlacesAndWaiting(t *testing.T) {
+func TestQueue_BoundsPermitsAndWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newTestQueue(2, 3)
 		var all sync.WaitGroup
