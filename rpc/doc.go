@@ -19,8 +19,8 @@
 //     and an excess read before its procedure runs (Server.Shed).
 //   - A message is written at once and in one piece. Messages that arrive while another one is written follow
 //     it together. Rejections and the answers of inline reads are written when no more requests have arrived.
-//   - The goroutine that read an Inline request serves it. Any other request has its own goroutine. A list is
-//     written row by row if its endpoint supports this (Appender).
+//   - The goroutine that read an Inline request serves it. Any other request has a goroutine until it is
+//     answered (see workers). A list is written row by row if its endpoint supports this (Appender).
 //   - A caller uses the codec of net-rpc-msgpackrpc (see stream). An answer is read whole, up to a limit,
 //     before it is decoded. The serving half reads and writes the headers of messages itself: the library has
 //     no context that ends with the caller's connection, no rejection of an undecoded payload, and no answers

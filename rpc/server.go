@@ -125,12 +125,12 @@ func (s *Server) newConnLoad() *load {
 
 // requestStream is one stream whose requests the server serves.
 type requestStream struct {
-	load     *load // of the connection of the stream
-	out      *writer
-	requests sync.WaitGroup // those that have a goroutine
+	load    *load // of the connection of the stream
+	out     *writer
+	workers *workers
 }
 
-// serveStream reads requests from one stream and serves each, inline or in a goroutine. of is the load of the
+// serveStream reads requests from one stream and serves each, inline or in a worker. of is the load of the
 // connection of the stream.
 func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -140,8 +140,12 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	in.before = out.flush
 	in.budget = s.bytes
 	defer in.free()
-	st := &requestStream{load: of, out: out}
-	defer st.requests.Wait()
+	st := &requestStream{
+		load:    of,
+		out:     out,
+		workers: newWorkers(),
+	}
+	defer st.workers.close()
 	defer func() { _ = conn.Close() }()
 	defer cancel() // runs first, so that handlers notice the end of the connection
 	for {
@@ -167,7 +171,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	}
 }
 
-// answer serves a request, or starts to serve it in a goroutine. The caller sends an error as the answer.
+// answer serves a request, or starts to serve it in a worker. The caller sends an error as the answer.
 func (s *Server) answer(ctx context.Context, q *inbound, st *requestStream) error {
 	err := s.admit(q.Endpoint)
 	if err != nil {
@@ -201,7 +205,7 @@ func (s *Server) decodeRequest(q *inbound, req *request) error {
 	return s.shed(q.Endpoint, req.body)
 }
 
-// beginRequest waits for a permit, and then serves a request or starts to serve it in a goroutine. The next
+// beginRequest waits for a permit, and then serves a request or starts to serve it in a worker. The next
 // request of the stream waits meanwhile.
 func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStream) error {
 	waiting := waits(req.Endpoint, req.body)
@@ -221,7 +225,7 @@ func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStre
 	switch {
 	case waiting || req.Inline == nil ||
 		!req.Inline(req.body):
-		st.requests.Go(func() {
+		st.workers.run(func() {
 			s.send(st.out, req.Name, s.perform(ctx, req, done))
 		})
 	case req.Sheddable: // a read from memory: its answer waits for those of the requests that came with it
