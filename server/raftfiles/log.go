@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"slices"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -50,15 +49,17 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	if len(entries) == 0 {
 		return nil
 	}
+	copies := make([]raft.Log, len(entries))
 	summed := make([]*raft.Log, len(entries))
 	for i, e := range entries {
-		c := *e
+		c := &copies[i]
+		*c = *e
 		c.Extensions = addSum(e)
-		if size := recordSize(&c); size > segment.MaxEntrySize {
+		if size := recordSize(c); size > segment.MaxEntrySize {
 			return fmt.Errorf("the log entry %d has %d bytes; the log's reader takes at most %d",
 				e.Index, size, segment.MaxEntrySize)
 		}
-		summed[i] = &c
+		summed[i] = c
 	}
 	if err := l.WAL.StoreLogs(summed); err != nil {
 		return err
@@ -142,7 +143,8 @@ func recordSize(e *raft.Log) int {
 
 // addSum returns the extensions of an entry with the checksum.
 func addSum(e *raft.Log) []byte {
-	b := slices.Clone(e.Extensions)
+	b := make([]byte, 0, len(e.Extensions)+sumSize)
+	b = append(b, e.Extensions...)
 	b = binary.BigEndian.AppendUint32(b, entrySum(e))
 	return append(b, sumMark...)
 }
