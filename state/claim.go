@@ -77,11 +77,11 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		}
 		c := *requested
 		c.Namespace = cmp.Or(c.Namespace, p.RequestNamespace())
-		fresh, err := completeClaim(tx, &c, p.NodeID)
+		v, err := completeClaim(tx, &c, p.NodeID)
 		if err != nil {
 			return err
 		}
-		if !fresh {
+		if v == nil {
 			continue
 		}
 		c.State = structs.ClaimWaiting
@@ -93,7 +93,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		c.EndTime = 0
 		c.ExpandBytes = 0
 		c.ExpandError = nil
-		if grantAtOnce(tx, &c, p.Now) {
+		if grantAtOnce(tx, v, &c, p.Now) {
 			continue
 		}
 		storeClaim(tx, &c)
@@ -107,8 +107,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 
 // grantAtOnce grants a claim if no claim is ahead of it and nothing blocks it, and reports whether it did.
 // The result is that of grant, without a row that waits.
-func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
-	v := Volume(tx, c.Namespace, c.VolumeID)
+func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int64) bool {
 	k := c.Class()
 	for _, n := range classCounts(tx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.Conflicts(n.Class()) {
@@ -138,23 +137,23 @@ func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	return true
 }
 
-// completeClaim checks a claim against its volume and allocation and fills in the derived fields. It reports
-// false for a claim that exists already.
-func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err error) {
+// completeClaim checks a claim against its volume and allocation and fills in the derived fields. It returns
+// the volume, or nil for a claim that exists already.
+func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVolume, error) {
 	v, err := findVolume(tx, c.Namespace, c.VolumeID)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	a := Alloc(tx, c.AllocID)
 	switch {
 	case a == nil:
-		return false, structs.NotFoundf("no allocation %q", c.AllocID)
+		return nil, structs.NotFoundf("no allocation %q", c.AllocID)
 	case a.Namespace != c.Namespace:
-		return false, structs.Deniedf(
+		return nil, structs.Deniedf(
 			"allocation %q is in namespace %q, the volume in %q", a.ID, a.Namespace, c.Namespace)
 	case node != "" && a.NodeID != node,
 		c.NodeID != "" && a.NodeID != c.NodeID:
-		return false, structs.Deniedf("allocation %q is on another node", a.ID)
+		return nil, structs.Deniedf("allocation %q is on another node", a.ID)
 	}
 	// The claim shares its texts with the rows, so that many claims do not hold a copy each.
 	c.Namespace = v.Namespace
@@ -167,15 +166,15 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (fresh bool, err
 	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	if old != nil {
 		if old.Class() != c.Class() {
-			return false, structs.Conflictf(
+			return nil, structs.Conflictf(
 				"allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, old.Class())
 		}
-		return false, nil
+		return nil, nil
 	}
 	if a.Terminal() {
-		return false, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
+		return nil, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
 	}
-	return true, claimable(v, c)
+	return v, claimable(v, c)
 }
 
 // claimable rejects a claim that the volume can never grant, with or without other claims.
