@@ -16,12 +16,14 @@ import (
 	"berth/fsm"
 	"berth/internal/benchshape"
 	"berth/internal/codec"
+	"berth/internal/telemetry"
 	"berth/rpc"
 	"berth/server"
 	"berth/structs"
 )
 
-// benchServer is one durable server on loopback, filled through its log.
+// benchServer is one durable server on loopback, filled through its log. Its metrics go to the sinks of an
+// agent, because they cost time too.
 type benchServer struct {
 	b *testing.B
 	*server.Server
@@ -29,6 +31,11 @@ type benchServer struct {
 }
 
 func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
+	sinks, err := telemetry.Start(telemetry.DefaultConfig())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(sinks.Close)
 	cfg := server.DefaultConfig()
 	cfg.DataDir, cfg.Name = b.TempDir(), "bench"
 	cfg.RPCBind, cfg.SerfBind = "127.0.0.1:0", "127.0.0.1:0"
