@@ -152,7 +152,6 @@ func (d detachment) proposeForce(
 ) (uint64, error) {
 	forced.VolumeID = d.req.VolumeID
 	forced.NodeID = d.req.NodeID
-	forced.Settle = structs.CallSettles
 	forced.By = cmp.Or(d.req.By, "an operator")
 	forced.Reason = cmp.Or(d.req.Reason, "no reason was given")
 	forced.WriteOptions = d.req.WriteOptions
@@ -235,6 +234,7 @@ func (d detachment) detachAttachment(
 	index, err := d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
 		What:       "attachment deleted; the plugin did not confirm the detach",
 		Attachment: a.CreateIndex,
+		Settle:     structs.CallSettles,
 	})
 	if err == nil {
 		d.logger.Warn("operator deleted an attachment without a confirmed detach",

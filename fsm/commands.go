@@ -11,7 +11,7 @@ import (
 )
 
 // This is the one list of commands, with a line for each. An ID never changes and is never used again. A new
-// command has the option since, with the version after Version.
+// command has the option since, with the version after Version, and so has a new field with its effect.
 var (
 	NodeRegister    = command(1, "NodeRegister", state.NodeRegister, batched)
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
@@ -41,7 +41,7 @@ var (
 	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded, since(2))
 	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry, since(2))
 	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound, since(2))
-	VolumeForce       = command(50, "VolumeForce", state.VolumeForce, since(2))
+	VolumeForce       = command(50, "VolumeForce", state.VolumeForce, since(2), sinceField(3, forceSettles))
 	CallNote          = command(51, "CallNote", state.CallNote, since(2))
 
 	// Batch is the command that carries entries of other commands.
@@ -66,6 +66,9 @@ type CommandInfo struct {
 
 	payload func() any // returns a new payload; nil for Batch
 	apply   func(tx *state.WriteTx, payload any) error
+
+	fieldSince int                    // see sinceField; 0 if there is no such field
+	fieldSet   func(payload any) bool // reports whether a payload uses it
 }
 
 // Command is a type of log entry with a payload of type P.
@@ -108,12 +111,41 @@ func since(version int) func(*CommandInfo) {
 	}
 }
 
-// Version counts how often commands were added. Servers gossip their version. A server does not propose an
-// entry that another server of the cluster cannot decode, because that server would stop.
+// sinceField is the option of a command whose payload has a field that a later version introduced. Where
+// isSet reports true, an older server would ignore the field, and its rows would differ from then on.
+func sinceField[P any](version int, isSet func(*P) bool) func(*CommandInfo) {
+	return func(c *CommandInfo) {
+		c.fieldSince = version
+		c.fieldSet = func(payload any) bool {
+			return isSet(payload.(*P))
+		}
+	}
+}
+
+func forceSettles(p *structs.CSIVolumeForceRequest) bool {
+	return p.Settle != 0
+}
+
+// Needs returns the version that a server needs to apply an entry of the command as this one does.
+func (c *CommandInfo) Needs(entry []byte) int {
+	if c.fieldSet == nil {
+		return c.Since
+	}
+	payload := c.payload()
+	err := codec.Decode(entry[1:], payload)
+	if err != nil || !c.fieldSet(payload) {
+		return c.Since
+	}
+	return c.fieldSince
+}
+
+// Version counts how often commands, or fields with an effect, were added. Servers gossip their version. A
+// server does not propose an entry that another server of the cluster cannot decode, because that server
+// would stop, or whose effect there would differ.
 func Version() int {
 	newest := 0
 	for _, c := range commands {
-		newest = max(newest, c.Since)
+		newest = max(newest, c.Since, c.fieldSince)
 	}
 	return newest
 }

@@ -1,11 +1,16 @@
 package fsm
 
-import "testing"
+import (
+	"testing"
+	"time"
 
-// TestCommands_KeepTheirVersions lists the commands of the existing versions, with the version that each one
-// needs and whether it may share a batch. A later command has a later version.
+	"berth/structs"
+)
+
+// TestCommands_KeepTheirVersions lists the commands of the existing versions, with the versions that each one
+// and its later field need, and whether it may share a batch. A later command has a later version.
 func TestCommands_KeepTheirVersions(t *testing.T) {
-	const latest = 2
+	const latest = 3
 	held := map[string]CommandInfo{
 		"NodeRegister":       {Batched: true},
 		"NodeDeregister":     {},
@@ -32,7 +37,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"NodeExpanded":       {Since: 2},
 		"VolumeRetry":        {Since: 2},
 		"AttachmentsFound":   {Since: 2},
-		"VolumeForce":        {Since: 2},
+		"VolumeForce":        {Since: 2, fieldSince: 3},
 		"CallNote":           {Since: 2},
 		"Batch":              {},
 	}
@@ -41,8 +46,9 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		want, known := held[c.Name]
 		delete(held, c.Name)
 		if got := CommandOf(entry); known &&
-			(got.Since != want.Since || got.Batched != want.Batched) {
-			t.Errorf("%s: got version %d, batched %v, want %+v", c.Name, got.Since, got.Batched, want)
+			(got.Since != want.Since || got.Batched != want.Batched || got.fieldSince != want.fieldSince) {
+			t.Errorf("%s: got version %d, batched %v, a field of version %d, want %+v",
+				c.Name, got.Since, got.Batched, got.fieldSince, want)
 		}
 		if !known && c.Since <= latest {
 			t.Errorf("%s is new and has version %d, but servers of that version do not know it", c.Name, c.Since)
@@ -60,6 +66,19 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 	for _, entry := range [][]byte{nil, {250}} {
 		if got := CommandOf(entry); got.ID != 0 || got.Since != 0 || got.Batched {
 			t.Errorf("entry %v: got command %+v, want none", entry, got)
+		}
+	}
+}
+
+// An older server would apply an entry without a field that it does not know.
+func TestNeeds_CountsAFieldWhereItIsSet(t *testing.T) {
+	for settle, want := range map[time.Duration]int{0: 2, time.Minute: 3} {
+		entry, err := VolumeForce.Encode(&structs.CSIVolumeForceRequest{VolumeID: "v", Settle: settle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := CommandOf(entry).Needs(entry); got != want {
+			t.Errorf("VolumeForce with Settle %s needs version %d, want %d", settle, got, want)
 		}
 	}
 }

@@ -189,7 +189,7 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	defer c.inside.Done()
 	command := fsm.CommandOf(entry)
 	version := int(c.commands.Load())
-	if command.Since > version {
+	if command.Needs(entry) > version {
 		return 0, nil, structs.Preconditionf(
 			"nothing was written: there are servers of an older version, which could not read it")
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/serf/serf"
 
@@ -57,7 +58,7 @@ func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 		structs.KindOf(answer.(error)) != structs.KindNotFound {
 		t.Errorf("a server of one: %v, %v", answer, err)
 	}
-	older := joinAsAnOlderServer(t, s)
+	older := joinAsAnOlderServer(t, s, 0)
 	s.until("the leader has heard of it", func() bool {
 		return s.consensus.commands.Load() == 0
 	})
@@ -77,7 +78,30 @@ func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 		})
 }
 
-func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
+// TestVersions_AFieldWaitsForAllServers has a server in the gossip that knows the command without its field.
+func TestVersions_AFieldWaitsForAllServers(t *testing.T) {
+	noLeaks(t)
+	s := run(t, testConfig(t))
+	joinAsAnOlderServer(t, s, fsm.VolumeForce.Since)
+	s.until("the leader has heard of it", func() bool {
+		return int(s.consensus.commands.Load()) == fsm.VolumeForce.Since
+	})
+	for settle, want := range map[time.Duration]structs.Kind{
+		0:                   "",
+		structs.CallSettles: structs.KindPrecondition,
+	} {
+		entry, err := fsm.VolumeForce.Encode(&structs.CSIVolumeForceRequest{VolumeID: "v", Settle: settle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Propose(t.Context(), entry); structs.KindOf(err) != want {
+			t.Errorf("with Settle %s: %v, want kind %q", settle, err, want)
+		}
+	}
+}
+
+// joinAsAnOlderServer adds a server of a version of the commands to the gossip, 0 for one before versions.
+func joinAsAnOlderServer(t *testing.T, s *running, commands int) *serf.Serf {
 	t.Helper()
 	cfg := serf.DefaultConfig()
 	cfg.Init()
@@ -85,6 +109,9 @@ func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
 		tagRole:    roleServer,
 		tagRegion:  s.cfg.Region,
 		tagBatches: "1",
+	}
+	if commands > 0 {
+		cfg.Tags[tagCommands] = strconv.Itoa(commands)
 	}
 	cfg.MemberlistConfig.BindAddr, cfg.MemberlistConfig.BindPort = "127.0.0.1", 0
 	cfg.LogOutput, cfg.MemberlistConfig.LogOutput = io.Discard, io.Discard

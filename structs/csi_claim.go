@@ -264,8 +264,8 @@ type CSIVolumeForceRequest struct {
 	NodeID     string
 	Claims     []CSIClaimKey
 	Attachment uint64 // CreateIndex of the attachment to delete, 0 for none
-	// Settle is how long after it was sent a controller call may still take effect. 0, as in an entry of an
-	// earlier version, does not wait for any.
+	// Settle is how long after it was sent a controller call for the attachment may still take effect. 0, as in
+	// an entry of an earlier version, does not wait for any.
 	Settle time.Duration
 	What   string // see CSIForced
 	By     string
