@@ -398,6 +398,30 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	}
 }
 
+func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
+		VolumeID: "v",
+		RowIndex: s.getVolume("v").CreateIndex,
+		Call: &structs.CSICall{
+			NodeID: "n1",
+			Op:     "expand",
+			Time:   s.clock.UnixNano(),
+		},
+	})
+	settled := s.clock.Add(structs.CallSettles)
+	s.clock = settled.Add(-time.Nanosecond)
+	for _, force := range []bool{false, true} {
+		err := refused(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
+			&structs.CSIVolumeDeregisterRequest{ID: "v", Force: force})
+		wantText(t, err, "deregister it after "+settled.UTC().Format(time.RFC3339))
+	}
+	s.clock = settled
+	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+}
+
 func TestForcedDetach_DeletesTheAttachmentOfADeregisteredVolume(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})

@@ -289,7 +289,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(call(e, structs.CSIVolumeExternal, anyone, volume.external)),
 		slow(write(e, structs.CSIVolumeRegister, anyone, change.register)),
 		slow(write(e, structs.CSIVolumeCreate, anyone, change.create)),
-		write(e, structs.CSIVolumeDeregister, anyone, propose(e, fsm.VolumeDeregister)),
+		write(e, structs.CSIVolumeDeregister, anyone, change.deregister),
 		slow(write(e, structs.CSIVolumeDelete, anyone, change.remove)),
 
 		write(e, structs.CSIVolumeClaim, nodeOnly, claim.claim),

@@ -305,6 +305,16 @@ func pendingName(v *structs.CSIVolume) string {
 	return v.State
 }
 
+// deregister deletes the row of a volume, unless a controller call for it may still take effect.
+func (w volumeWrites) deregister(
+	ctx context.Context,
+	req *structs.CSIVolumeDeregisterRequest,
+	_ *structs.Empty,
+) (uint64, error) {
+	req.Settle = structs.CallSettles
+	return fsm.Propose(ctx, w.raft, fsm.VolumeDeregister, req)
+}
+
 // remove requests the deletion of a volume at its plugin and waits until the row is deleted.
 func (w volumeWrites) remove(
 	ctx context.Context,

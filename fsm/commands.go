@@ -31,7 +31,7 @@ var (
 	Reap               = command(24, "Reap", state.Reap)
 
 	VolumePut         = command(30, "VolumePut", state.VolumePut, batched)
-	VolumeDeregister  = command(31, "VolumeDeregister", state.VolumeDeregister)
+	VolumeDeregister  = command(31, "VolumeDeregister", state.VolumeDeregister, sinceField(3, deregisterSettles))
 	VolumeDelete      = command(32, "VolumeDelete", state.VolumeDelete)
 	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome, batched)
 	VolumeClaim       = command(34, "VolumeClaim", state.VolumeClaim, batched)
@@ -123,6 +123,10 @@ func sinceField[P any](version int, isSet func(*P) bool) func(*CommandInfo) {
 }
 
 func forceSettles(p *structs.CSIVolumeForceRequest) bool {
+	return p.Settle != 0
+}
+
+func deregisterSettles(p *structs.CSIVolumeDeregisterRequest) bool {
 	return p.Settle != 0
 }
 

@@ -27,7 +27,7 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		"AllocStop":          {},
 		"Reap":               {},
 		"VolumePut":          {Batched: true},
-		"VolumeDeregister":   {},
+		"VolumeDeregister":   {fieldSince: 3},
 		"VolumeDelete":       {},
 		"VolumeOutcome":      {Batched: true},
 		"VolumeClaim":        {Batched: true},
@@ -72,13 +72,24 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 
 // An older server would apply an entry without a field that it does not know.
 func TestNeeds_CountsAFieldWhereItIsSet(t *testing.T) {
-	for settle, want := range map[time.Duration]int{0: 2, time.Minute: 3} {
-		entry, err := VolumeForce.Encode(&structs.CSIVolumeForceRequest{VolumeID: "v", Settle: settle})
+	for _, settle := range []time.Duration{0, time.Minute} {
+		force, err := VolumeForce.Encode(&structs.CSIVolumeForceRequest{VolumeID: "v", Settle: settle})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := CommandOf(entry).Needs(entry); got != want {
-			t.Errorf("VolumeForce with Settle %s needs version %d, want %d", settle, got, want)
+		deregister, err := VolumeDeregister.Encode(&structs.CSIVolumeDeregisterRequest{ID: "v", Settle: settle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range [][]byte{force, deregister} {
+			c := CommandOf(entry)
+			want := c.Since
+			if settle != 0 {
+				want = 3
+			}
+			if got := c.Needs(entry); got != want {
+				t.Errorf("%s with Settle %s needs version %d, want %d", c.Name, settle, got, want)
+			}
 		}
 	}
 }

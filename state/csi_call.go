@@ -107,17 +107,39 @@ func deletableAttachment(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.
 			"the attachment of volume %q to node %s has changed meanwhile; check it again: berth volume status %s",
 			p.VolumeID, nodeName(tx, p.NodeID), p.VolumeID)
 	}
-	if a.Call == nil || p.Settle == 0 ||
-		p.Now >= a.Call.Time+int64(p.Settle) {
+	remedy := settleRemedy(a.Call, p.Settle, p.Now, "force again")
+	if remedy == "" {
 		return a, nil
 	}
-	settled := time.Unix(0, a.Call.Time).Add(p.Settle)
 	return nil, structs.Preconditionf(
-		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: "+
-			"mend or restart that controller so that it answers; "+
-			"if it is gone, or stopped for good, force again after %s",
+		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: %s",
 		p.VolumeID, nodeName(tx, a.Call.NodeID), a.Call.Op,
-		nodeName(tx, p.NodeID), settled.UTC().Format(time.RFC3339))
+		nodeName(tx, p.NodeID), remedy)
+}
+
+// settleRemedy returns how a request gets past a controller call that may still take effect, and "" if none
+// may. settle is how long one may after it was sent. 0, as in an entry of an earlier version, waits for none.
+func settleRemedy(call *structs.CSICall, settle time.Duration, now int64, again string) string {
+	if call == nil || settle == 0 ||
+		now >= call.Time+int64(settle) {
+		return ""
+	}
+	settled := time.Unix(0, call.Time).Add(settle)
+	return fmt.Sprintf("mend or restart that controller so that it answers; "+
+		"if it is gone, or stopped for good, %s after %s",
+		again, settled.UTC().Format(time.RFC3339))
+}
+
+// checkAnswered rejects the deregistration of a volume while a controller call for it may still take effect.
+// Only the row delays the next call: the call could delete the volume after it was registered again.
+func checkAnswered(tx Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregisterRequest) error {
+	remedy := settleRemedy(v.Call, p.Settle, p.Now, "deregister it")
+	if remedy == "" {
+		return nil
+	}
+	return structs.Preconditionf(
+		"volume %q: the controller on node %s was called to %s it and has not answered, and may still do so: %s",
+		v.ID, nodeName(tx, v.Call.NodeID), v.Call.Op, remedy)
 }
 
 // AttachedAs returns an attachment of the volume with this ID of the plugin, under any name of the volume,

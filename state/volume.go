@@ -230,7 +230,7 @@ func usersOf(tx Reader, v *structs.CSIVolume) error {
 // VolumeDeregister deletes the row of a volume without users. Force first deletes the waiting claims, and an
 // attached volume is then detached although its row is gone. A granted claim is never deleted: until its node
 // has released the volume it may be mounted there, also for an ended allocation. A new registration would
-// then mount it twice.
+// then mount it twice. Force does not overrule a controller call that may still take effect either.
 func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
 	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	if err != nil {
@@ -240,19 +240,22 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 		if err := usersOf(tx, v); err != nil {
 			return err
 		}
-		if v.State == structs.VolumeCreating ||
-			v.State == structs.VolumeDeleting {
-			command := volumeCommand("deregister -force ", v.Namespace)
-			return structs.Preconditionf(
-				"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
-				v.ID, v.State, command+v.ID)
-		}
 	}
 	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
 		for _, c := range someHolders(tx, v, k) {
 			return structs.Preconditionf("volume %q is in use: %s",
 				v.ID, describeHolder(tx, c))
 		}
+	}
+	if err := checkAnswered(tx, v, p); err != nil {
+		return err
+	}
+	if !p.Force && (v.State == structs.VolumeCreating ||
+		v.State == structs.VolumeDeleting) {
+		command := volumeCommand("deregister -force ", v.Namespace)
+		return structs.Preconditionf(
+			"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
+			v.ID, v.State, command+v.ID)
 	}
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		dropClaim(tx, c)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -389,6 +390,56 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 			}
 			if c.force == "" && attached != "" && w.attachment("v", "n1") != structs.AttachmentDetaching {
 				t.Errorf("after force the attachment is %q, want detaching", w.attachment("v", "n1"))
+			}
+		})
+	}
+}
+
+// A late deletion would destroy the volume after it was registered again. An entry of an earlier version
+// waits for no call.
+func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
+	for name, c := range map[string]struct {
+		settle  time.Duration
+		now     int64
+		waits   bool
+		deletes bool // the volume is being deleted
+		force   bool
+	}{
+		"in a ready volume":          {settle: 10, now: 1009, waits: true},
+		"also by force":              {settle: 10, now: 1009, waits: true, deletes: true, force: true},
+		"until it has settled":       {settle: 10, now: 1010},
+		"and then by force":          {settle: 10, now: 1010, deletes: true, force: true},
+		"not for an earlier version": {now: 1009, deletes: true, force: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := threeNodes(t, false)
+			if c.deletes {
+				do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+			}
+			w.noteCall("", &structs.CSICall{
+				NodeID: "n3",
+				Op:     "delete",
+				Time:   1000,
+			})
+			err := try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+				ID:           "v",
+				Force:        c.force,
+				Settle:       c.settle,
+				WriteOptions: structs.WriteOptions{Now: c.now},
+			})
+			v := w.volumeRow()
+			if !c.waits {
+				if err != nil || v != nil {
+					t.Errorf("got %v and volume %+v", err, v)
+				}
+				return
+			}
+			wantKind(t, err, structs.KindPrecondition)
+			if err != nil && !strings.Contains(err.Error(), "node name-n3 was called to delete it") {
+				t.Errorf("the error does not name the call: %v", err)
+			}
+			if v == nil || v.Call == nil {
+				t.Errorf("got volume %+v, want its call", v)
 			}
 		})
 	}

@@ -363,14 +363,18 @@ type CSIVolumeRegisterResponse struct {
 }
 
 // CSIVolumeDeregister deletes the row of a volume without changing the volume at the plugin. For a volume
-// with claims or attachments the error is a precondition.
+// with claims or attachments, or with a controller call that may still take effect, the error is a
+// precondition.
 var CSIVolumeDeregister = write[CSIVolumeDeregisterRequest, Empty]("CSIVolume.Deregister")
 
 // CSIVolumeDeregisterRequest names the volume. Force also deletes waiting claims and claims of allocations
-// that are client-terminal or deleted, but never a claim that may still write.
+// that are client-terminal or deleted, but never a claim that may still write. It does not overrule a call
+// that may still take effect.
 type CSIVolumeDeregisterRequest struct {
 	ID    string
 	Force bool
+	// Settle is set by the server: see CSIVolumeForceRequest.
+	Settle time.Duration
 	WriteOptions
 }
 
