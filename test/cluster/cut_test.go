@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -129,6 +130,70 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 	// A write may have happened: only its caller may repeat it.
 	if err := <-write; err != nil {
 		checkError(t, err, structs.KindTimeout, "leader changed", "repeat")
+	}
+}
+
+// awaitSecondJob makes blocking queries until the list of jobs has two. An answer without a new index is an
+// error.
+func awaitSecondJob(ctx context.Context, at rpc.Caller, resp *structs.JobListResponse) error {
+	for len(resp.Jobs) == 1 {
+		req := &structs.QueryRequest{}
+		req.MinIndex = resp.Index
+		req.MaxWait = cluster.Patience
+		next, err := rpc.Call(ctx, at, structs.JobList, req)
+		switch {
+		case err != nil:
+			return err
+		case next.Index <= req.MinIndex:
+			return fmt.Errorf("got index %d, want one above %d", next.Index, req.MinIndex)
+		}
+		resp = next
+	}
+	return nil
+}
+
+// Blocking queries of a connection to the leader itself end with a change although the leader is partitioned
+// and then follows another one, which answers them.
+func TestCutLeader_EndsNoWaitAtTheLeaderItself(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("before"))
+	old := c.Leader()
+	others := c.Others(old)
+	pool := rpc.NewPool(c.Net.From("reader").Dial, c.Logger, nil)
+	t.Cleanup(pool.Close)
+	at := pool.At(old.Current().RPCAddr())
+	list := func() *structs.JobListResponse {
+		resp, err := rpc.Call(t.Context(), at, structs.JobList, &structs.QueryRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	const readers = 4
+	answers := make(chan error, readers)
+	for range readers {
+		resp := list()
+		go func() { answers <- awaitSecondJob(t.Context(), at, resp) }()
+	}
+	for range readers { // after these the leader has verified its leadership for the blocking queries
+		list()
+	}
+	c.Net.Cut(old.Name, cluster.Names(others)...)
+	c.Await("it leads no more", func() bool {
+		return !old.Leads()
+	})
+	c.Leader(others...)
+	c.Net.Heal()
+	c.Await("it follows another leader", func() bool {
+		_, leads, known, _ := old.Current().Leader()
+		return known && !leads
+	})
+	cluster.Must(c, others[0], structs.JobRegister, jobRequest("after"))
+	for range readers {
+		if err := <-answers; err != nil {
+			t.Errorf("a wait ended with %v (%s)", err, structs.KindOf(err))
+		}
 	}
 }
 
