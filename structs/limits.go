@@ -93,6 +93,9 @@ const (
 	JSONPartBytes = 512 // of memory, about, that an object or a list takes when it is decoded
 
 	// Of RPC.
+	// MaxRPCRequest is above MaxEntry, because requests may be larger than their entries. The inventory in a
+	// node's heartbeat has up to 56 MiB and no entry of its own. The texts of a report of allocations are cut
+	// before they get into an entry.
 	MaxRPCRequest  = 64 << 20  // bytes of one request, and of the answer of a node
 	MaxRPCAnswer   = 1 << 30   // bytes of one answer of a server
 	MaxAllocIDs    = 1_000     // allocations that one request names by ID
