@@ -139,10 +139,9 @@ func waitUntil(t *testing.T, condition string, cond func() bool) {
 	}
 }
 
-func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
-	p := newFakeServers()
-	p.ttl = time.Hour // no heartbeat is due
-	addr := p.listen(t)
+// newConnected returns a client of fake servers behind a real connection. It is not running.
+func newConnected(t *testing.T, addr string) *Client {
+	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Enabled = true
 	cfg.DataDir = t.TempDir()
@@ -150,15 +149,23 @@ func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
 	fake := drivertest.NewMachine()
 	signals := newSignals()
 	close(signals.ready)
+	noInfos := func() map[string]*structs.DriverInfo { return nil }
 	c, err := New(cfg, Deps{Build: func(Parts) (*Subsystems, error) {
 		return &Subsystems{
-			Drivers: fakeDrivers{signals, fake.Drivers(), func() map[string]*structs.DriverInfo { return nil }},
+			Drivers: fakeDrivers{signals, fake.Drivers(), noInfos},
 			Plugins: &fakePlugins{signals: signals},
 		}, nil
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
+	p := newFakeServers()
+	p.ttl = time.Hour // no heartbeat is due
+	c := newConnected(t, p.listen(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Run(ctx) })
@@ -174,6 +181,42 @@ func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
 		p.do(func() { now = p.session })
 		return now != first
 	})
+}
+
+// TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat: another call has made a new connection before the node waits
+// for its next heartbeat. The servers do not know yet that this one is the node's.
+func TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat(t *testing.T) {
+	p := newFakeServers()
+	addr := p.listen(t)
+	c := newConnected(t, addr)
+	defer c.close()
+	_, lost, err := c.renewLease(t.Context(), c.register, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := c.pool.(*rpc.Pool)
+	used, err := pool.Session(t.Context(), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.do(func() { p.session.Close() })
+	waitUntil(t, "there is a new connection", func() bool {
+		s, err := pool.Session(t.Context(), addr)
+		return err == nil && s != used
+	})
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		c.waitBeat(ctx, time.Hour, addr, lost)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("no heartbeat is due after the connection of the last one was lost")
+	}
+	cancel()
+	<-ended
 }
 
 func (m *machine) runsAlloc(id string) func() bool {

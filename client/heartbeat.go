@@ -89,7 +89,7 @@ func (c *Client) runLease(ctx context.Context) {
 			beat = c.register
 		}
 		before, _ := c.servers.First()
-		ttl, err := c.renewLease(ctx, beat, held.ttl)
+		ttl, lost, err := c.renewLease(ctx, beat, held.ttl)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -103,7 +103,7 @@ func (c *Client) runLease(ctx context.Context) {
 				notify(c.reregister)
 			}
 			held = lease{ttl: ttl, until: time.Now().Add(ttl)}
-			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before)
+			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before, lost)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
 			c.logger.Warn("node unknown to the servers, registering again", "error", err)
@@ -150,24 +150,27 @@ func beatTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/2, minBeatTimeout), callTimeout)
 }
 
-// renewLease renews the lease. It closes the connection to a server that does not answer in time: the server
-// may be unreachable without a reset, and all calls on that connection then continue with another server.
+// renewLease renews the lease. lost is closed with the connection that the server knows from then on. It closes
+// the connection to a server that does not answer in time: the server may be unreachable without a reset, and
+// all calls on that connection then continue with another server.
 func (c *Client) renewLease(
 	ctx context.Context, renew func(context.Context) (time.Duration, error), held time.Duration,
-) (time.Duration, error) {
+) (ttl time.Duration, lost <-chan struct{}, err error) {
 	limited, cancel := context.WithTimeout(ctx, beatTimeout(held))
 	defer cancel()
-	ttl, err := renew(limited)
+	addr, _ := c.servers.First()
+	lost = c.connectionLost(limited, addr)
+	ttl, err = renew(limited)
 	if err == nil || limited.Err() == nil ||
 		ctx.Err() != nil {
-		return ttl, err
+		return ttl, lost, err
 	}
-	addr, _ := c.servers.First()
+	addr, _ = c.servers.First()
 	c.servers.MoveToEnd(addr)
 	if p, ok := c.pool.(*rpc.Pool); ok {
 		p.Drop(addr)
 	}
-	return ttl, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
+	return ttl, lost, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
 }
 
 // lockNode waits until no other write of the node's rows is in flight: writes take place one at a time, in
@@ -234,9 +237,11 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 }
 
 // waitBeat waits until the next heartbeat is due: half the lease, or less if the first server is no longer
-// before (the leader has changed), if the connection is lost (the leader cannot call back), or if the node
-// has to register again, which it reports.
-func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string) (register bool) {
+// before (the leader has changed), if the connection is lost (the leader cannot call back, even if another call
+// has made a new one), or if the node has to register again, which it reports.
+func (c *Client) waitBeat(
+	ctx context.Context, ttl time.Duration, before string, lost <-chan struct{},
+) (register bool) {
 	if ttl <= 0 {
 		ttl = defaultTTL
 	}
@@ -249,7 +254,7 @@ func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string)
 	case <-time.After(ttl / 2):
 		return false
 	case <-moved:
-	case <-c.connectionLost(ctx, addr, ttl/2):
+	case <-lost:
 	case <-c.reregister:
 		register = true
 	case <-ctx.Done():
@@ -259,18 +264,18 @@ func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string)
 	return register
 }
 
-// connectionLost returns a channel that is closed with the connection to a server, or at once if there is no
-// connection within limit. It is nil for a pool without connections.
-func (c *Client) connectionLost(ctx context.Context, addr string, limit time.Duration) <-chan struct{} {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+// connectionLost connects to a server, unless there is a connection, and returns a channel that is closed with the
+// connection. The channel is closed if there is none, and nil for a pool without connections.
+func (c *Client) connectionLost(ctx context.Context, addr string) <-chan struct{} {
 	p, ok := c.pool.(*rpc.Pool)
 	if !ok {
 		return nil
 	}
 	s, err := p.Session(ctx, addr)
 	if err != nil {
-		return ctx.Done() // cancel closes it
+		closed := make(chan struct{})
+		close(closed)
+		return closed
 	}
 	return s.Done()
 }
