@@ -413,13 +413,33 @@ func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	})
 	settled := s.clock.Add(structs.CallSettles)
 	s.clock = settled.Add(-time.Nanosecond)
-	for _, force := range []bool{false, true} {
-		err := refused(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
-			&structs.CSIVolumeDeregisterRequest{ID: "v", Force: force})
-		wantText(t, err, "deregister it after "+settled.UTC().Format(time.RFC3339))
-	}
+	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
+		&structs.CSIVolumeDeregisterRequest{ID: "v"})
+	wantText(t, err, "deregister it after "+settled.UTC().Format(time.RFC3339))
+	wantText(t, err, "-force does not wait for it")
 	s.clock = settled
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+}
+
+// A faulty controller is called again and again, and each call may still take effect. It keeps no row for ever.
+func TestDeregister_ForceWaitsForNoCall(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
+		VolumeID: "v",
+		RowIndex: s.getVolume("v").CreateIndex,
+		Call: &structs.CSICall{
+			NodeID: "n1",
+			Op:     "delete",
+			Time:   s.clock.UnixNano(),
+		},
+	})
+	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		ID:     "v",
+		Force:  true,
+		Settle: time.Hour, // only the server sets it
+	})
 }
 
 func TestForcedDetach_DeletesTheAttachmentOfADeregisteredVolume(t *testing.T) {

@@ -305,13 +305,19 @@ func pendingName(v *structs.CSIVolume) string {
 	return v.State
 }
 
-// deregister deletes the row of a volume, unless a controller call for it may still take effect.
+// deregister deletes the row of a volume. Without force it is rejected while a controller call for the volume may
+// still take effect. Servers of an earlier version wait for no call, so only a row with a call demands that all
+// have this one.
 func (w volumeWrites) deregister(
 	ctx context.Context,
 	req *structs.CSIVolumeDeregisterRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
-	req.Settle = structs.CallSettles
+	req.Settle = 0
+	v := state.Volume(w.store.Read(), req.RequestNamespace(), req.ID)
+	if !req.Force && v != nil && v.Call != nil {
+		req.Settle = structs.CallSettles
+	}
 	return fsm.Propose(ctx, w.raft, fsm.VolumeDeregister, req)
 }
 

@@ -125,20 +125,22 @@ func settleRemedy(call *structs.CSICall, settle time.Duration, now int64, again 
 		return ""
 	}
 	settled := time.Unix(0, call.Time).Add(settle)
-	return fmt.Sprintf("mend or restart that controller so that it answers; "+
+	return fmt.Sprintf("repair or restart that controller so that it answers; "+
 		"if it is gone, or stopped for good, %s after %s",
 		again, settled.UTC().Format(time.RFC3339))
 }
 
 // checkAnswered rejects the deregistration of a volume while a controller call for it may still take effect.
-// Only the row delays the next call: the call could delete the volume after it was registered again.
+// Only the row delays the next call: the call could delete the volume after it was registered again. A caller that
+// forces the deregistration sends no Settle.
 func checkAnswered(tx Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregisterRequest) error {
 	remedy := settleRemedy(v.Call, p.Settle, p.Now, "deregister it")
 	if remedy == "" {
 		return nil
 	}
 	return structs.Preconditionf(
-		"volume %q: the controller on node %s was called to %s it and has not answered, and may still do so: %s",
+		"volume %q: the controller on node %s has given no final answer to the last call (%s), "+
+			"which may still take effect: %s; -force does not wait for it",
 		v.ID, nodeName(tx, v.Call.NodeID), v.Call.Op, remedy)
 }
 

@@ -230,7 +230,7 @@ func usersOf(tx Reader, v *structs.CSIVolume) error {
 // VolumeDeregister deletes the row of a volume without users. Force first deletes the waiting claims, and an
 // attached volume is then detached although its row is gone. A granted claim is never deleted: until its node
 // has released the volume it may be mounted there, also for an ended allocation. A new registration would
-// then mount it twice. Force does not overrule a controller call that may still take effect either.
+// then mount it twice.
 func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
 	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	if err != nil {

@@ -406,7 +406,7 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 		force   bool
 	}{
 		"in a ready volume":          {settle: 10, now: 1009, waits: true},
-		"also by force":              {settle: 10, now: 1009, waits: true, deletes: true, force: true},
+		"whoever sent it":            {settle: 10, now: 1009, waits: true, deletes: true, force: true},
 		"until it has settled":       {settle: 10, now: 1010},
 		"and then by force":          {settle: 10, now: 1010, deletes: true, force: true},
 		"not for an earlier version": {now: 1009, deletes: true, force: true},
@@ -435,7 +435,7 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 				return
 			}
 			wantKind(t, err, structs.KindPrecondition)
-			if err != nil && !strings.Contains(err.Error(), "node name-n3 was called to delete it") {
+			if err != nil && !strings.Contains(err.Error(), "on node name-n3 has given no final answer to the last call (delete)") {
 				t.Errorf("the error does not name the call: %v", err)
 			}
 			if v == nil || v.Call == nil {

@@ -125,12 +125,11 @@ type OperationError struct {
 // NeverTry is the RetryTime of a call that is not repeated by itself.
 const NeverTry = -1
 
-// CallSettles is how long a controller call may still take effect after it was sent to a node that is no
-// longer reachable.
+// CallSettles is how long a controller call without a final answer may still take effect after it was sent.
 const CallSettles = 5 * time.Minute
 
 // CSICall is a controller call of unknown outcome: it was, or may have been, delivered to the plugin on a
-// node, and that node has not answered. The leader settles it at the same node or waits until it must have
+// node, and there is no answer that is final. The leader settles it at the same node or waits until it must have
 // ended.
 type CSICall struct {
 	NodeID string
@@ -368,12 +367,13 @@ type CSIVolumeRegisterResponse struct {
 var CSIVolumeDeregister = write[CSIVolumeDeregisterRequest, Empty]("CSIVolume.Deregister")
 
 // CSIVolumeDeregisterRequest names the volume. Force also deletes waiting claims and claims of allocations
-// that are client-terminal or deleted, but never a claim that may still write. It does not overrule a call
-// that may still take effect.
+// that are client-terminal or deleted, but never a claim that may still write. It does not wait for a controller
+// call that may still take effect.
 type CSIVolumeDeregisterRequest struct {
 	ID    string
 	Force bool
-	// Settle is set by the server: see CSIVolumeForceRequest.
+	// Settle is how long a controller call for the volume may still take effect after it was sent. The server sets
+	// it. 0, also in an entry of an earlier version, waits for no call.
 	Settle time.Duration
 	WriteOptions
 }

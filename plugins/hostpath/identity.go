@@ -77,7 +77,7 @@ func (d *driver) checkReachable(r *csi.TopologyRequirement) error {
 		}
 		if len(list) > 0 {
 			return failf(codes.ResourceExhausted,
-				"volumes here are reachable only from node %s, which is not among the requested places",
+				"volumes here are reachable only from node %s, which is not among the requested topologies",
 				d.cfg.NodeID)
 		}
 	}
