@@ -7,6 +7,7 @@ import (
 	"net"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -162,8 +163,8 @@ func (c *Client) intercept(
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	start := time.Now()
-	var to peer.Peer // the address of the call, empty while there was no connection
-	opts = append(opts, grpc.Peer(&to))
+	var to peer.Peer                                 // the address of the call, empty while there was no connection
+	opts = append(slices.Clip(opts), grpc.Peer(&to)) // the options of the connection are shared
 	err := invoke(ctx, method, req, resp, conn, opts...)
 	took := time.Since(start)
 	rpc := path.Base(method)
