@@ -27,7 +27,8 @@ const (
 const infoText = `How to go on after a majority of the servers is lost for good
 
 As long as a majority of the servers can come back, start them instead: this
-loses nothing. What follows gives up all that only the lost servers knew.
+loses nothing. The steps below lose every entry that only the lost servers
+have.
 
 1. Make sure that the lost servers never start again with their old data: two
    of them could elect a leader of their own beside the new one.
