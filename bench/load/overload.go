@@ -122,7 +122,7 @@ func closeLanes(all []lane) {
 type overloadRow struct {
 	Operation   string
 	Servers     int
-	What        string  // sustained, twice as much, ...
+	What        string  // sustained, twice the rate, ...
 	Offered     float64 // a second
 	Good        float64 // a second, answered before the end of the offering
 	Share       float64 // of the sustained rate
@@ -271,11 +271,11 @@ func (t *tester) measureOverload(ctx context.Context, during time.Duration) (row
 		offer
 	}{
 		{"sustained", 1, offer{time: during}},
-		{"twice as much", 2, offer{time: during}},
-		{"four times as much", 4, offer{time: during}},
-		{"half, at once afterwards", .5, offer{time: time.Second}},
-		{"twice as much, coming again when told", 2, offer{time: during, honour: true}},
-		{"half, at once afterwards", .5, offer{time: time.Second}},
+		{"twice the rate", 2, offer{time: during}},
+		{"four times the rate", 4, offer{time: during}},
+		{"half the rate, directly afterwards", .5, offer{time: time.Second}},
+		{"twice the rate, clients obey the retry time", 2, offer{time: during, honour: true}},
+		{"half the rate, directly afterwards", .5, offer{time: time.Second}},
 	} {
 		l.rate = l.of * best
 		s, err := t.offer(ctx, l.what, l.offer)

@@ -68,7 +68,7 @@ func (b *bench) rpcRows() ([]row, func()) {
 		threeOf("list 10,000 volumes, not claimed, over HTTP, 1 client", "http", setups...),
 		threeOf("heartbeats of 1,000 nodes, 64 clients", "heartbeat", setups...),
 		threeOf("node fingerprints, fleet of 5,000, 64 clients", "register", append(setups, "grow")...),
-		threeOf("the same as berth's nodes send it: what differs", "update", append(setups, "grow")...),
+		threeOf("changed instances only, as berth's nodes send them", "update", append(setups, "grow")...),
 		last(threeOf("read claims of one volume, from 2,000 to 5,000 of them, 16 clients", "claimread",
 			append(setups, "readers")...)),
 	)
@@ -76,7 +76,7 @@ func (b *bench) rpcRows() ([]row, func()) {
 		writing:           10,
 		writing + ": p99": 10,
 		"node fingerprints, fleet of 5,000, 64 clients":                      100,
-		"the same as berth's nodes send it: what differs":                    100,
+		"changed instances only, as berth's nodes send them":                 100,
 		"read claims of one volume, from 2,000 to 5,000 of them, 16 clients": 150,
 	}
 	for i := range rows {

@@ -110,7 +110,7 @@ func overload(path string) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString("| operation | offered | | good answers | of what is sustained | p50, p99 of the good |" +
-		" refused (told when to come again), p99 | failed | server's memory |\n" +
+		" rejected (with a retry time), p99 | failed | server's memory |\n" +
 		"|---|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	last := ""
 	for _, r := range f.Rows {
