@@ -71,7 +71,7 @@ func openVerified(name string) (*os.File, *snaparchive.Meta, error) {
 	_, err = f.Seek(0, io.SeekStart)
 	if err != nil {
 		_ = f.Close()
-		return nil, nil, structs.Invalidf("an archive that is used must be a file: %w", err)
+		return nil, nil, structs.Invalidf("archive %s: not a seekable file: %w", name, err)
 	}
 	return f, meta, nil
 }

@@ -105,7 +105,7 @@ func (c claims) unpublish(
 	_ *structs.Empty,
 ) (uint64, error) {
 	if req.Operator != "" {
-		return 0, structs.Invalidf("Operator: a node releases its claims in its own name")
+		return 0, structs.Invalidf("Operator: a node must not set this field")
 	}
 	err := c.checkCount(max(len(req.Claims), len(req.TurnedReadOnly)))
 	if err != nil || len(req.Claims) == 0 {

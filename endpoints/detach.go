@@ -189,7 +189,7 @@ func (d detachment) checkUnmounted(
 	}
 	uses := slices.Concat(has.Mounts, has.Pending)
 	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, "+
-		"so nothing is released. Mend or restart the plugin there, or power the node off, "+
+		"so nothing is released. Repair or restart the plugin there, or power the node off, "+
 		"and force again once it is down (the node answered: %w)",
 		nodeNamed(tx, nodeID), req.VolumeID,
 		strings.Join(uses, ", "), refusal)

@@ -208,7 +208,7 @@ func newWrites(c settings) *loadshed.Queue {
 		Soonest:  50 * time.Millisecond,
 		Latest:   5 * time.Second,
 		Text: fmt.Sprintf(
-			"nothing was written: %d writes are in flight and others wait",
+			"the log entry was not written: %d writes are in flight and others wait",
 			c.writes),
 	})
 }

@@ -117,7 +117,7 @@ func checkCreatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, v.PluginID)
 	switch {
 	case plugin == nil:
-		return errUnable(v, "is not there; run its job first")
+		return errUnable(v, "does not exist; run its job first")
 	case info == nil && plugin.Known && !plugin.ControllerRequired:
 		return errUnable(v, "has no controller and cannot create volumes; register one that exists")
 	case info == nil:

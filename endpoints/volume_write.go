@@ -99,7 +99,7 @@ func (w volumeWrites) confirmVolume(
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil {
 		return structs.Preconditionf(
-			"CSI plugin %q is not there; run its job first", v.PluginID)
+			"CSI plugin %q does not exist; run its job first", v.PluginID)
 	}
 	if !plugin.ControllerRequired {
 		if !state.HealthyInstance(tx, plugin.ID, structs.CSIKindNode) {
@@ -236,7 +236,7 @@ func (w volumeWrites) lockVolumes(
 	}
 	loadshed.CountRefused(limit, 1)
 	return nil, structs.Busy(writePatience,
-		"nothing was written: others are changing %q and more wait for it",
+		"the request was not executed: others are changing %q and more wait for it",
 		held.Key)
 }
 

@@ -55,7 +55,7 @@ func (m *messages) read(v any) error {
 	}
 	err = codec.Decode(b, v)
 	if err != nil {
-		return fmt.Errorf("it does not decode: %w", err)
+		return fmt.Errorf("the message cannot be decoded: %w", err)
 	}
 	return nil
 }

@@ -200,7 +200,7 @@ func (s *Server) answer(ctx context.Context, q *inbound, st *requestStream) erro
 func (s *Server) decodeRequest(q *inbound, req *request) error {
 	err := codec.Decode(q.payload, req.body)
 	if err != nil {
-		return badPayload(q.Name, fmt.Errorf("it does not decode: %w", err))
+		return structs.Invalidf("the payload of %s cannot be decoded: %w", q.Name, err)
 	}
 	return s.shed(q.Endpoint, req.body)
 }
@@ -278,7 +278,7 @@ func (s *Server) receive(in *messages) (q inbound, err error) {
 	}
 	var head requestHeader
 	if err := head.decode(b); err != nil {
-		return q, fmt.Errorf("the head of a request does not decode: %w", err)
+		return q, fmt.Errorf("the head of a request cannot be decoded: %w", err)
 	}
 	e, known := s.endpoints[string(head.method)]
 	if !known {

@@ -43,9 +43,9 @@ func (s *Server) betweenLoops(ctx context.Context, f func() error) error {
 	case s.between <- func() { done <- f() }:
 		return <-done
 	case <-ctx.Done():
-		return structs.Unavailablef("nothing was done: %w", ctx.Err())
+		return structs.Unavailablef("the request was not executed: %w", ctx.Err())
 	case <-s.leadEnded:
-		return structs.Unavailablef("nothing was done: this server is shutting down")
+		return structs.Unavailablef("the request was not executed: this server is shutting down")
 	}
 }
 

@@ -145,7 +145,7 @@ func (g *gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return structs.Unavailablef("nothing was written: this server is shutting down")
+		return structs.Unavailablef("the log entry was not written: this server is shutting down")
 	}
 	g.inside.Add(1)
 	return nil
@@ -178,7 +178,7 @@ func (c *consensus) send(entry []byte) raft.ApplyFuture {
 func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	c := s.consensus
 	if err := ctx.Err(); err != nil {
-		return 0, nil, structs.Unavailablef("not proposed: %w", err)
+		return 0, nil, structs.Unavailablef("the log entry was not proposed: %w", err)
 	}
 	if err := checkSize(entry); err != nil {
 		return 0, nil, err
@@ -191,7 +191,7 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	version := int(c.commands.Load())
 	if command.Needs(entry) > version {
 		return 0, nil, structs.Preconditionf(
-			"nothing was written: there are servers of an older version, which would not apply it alike; " +
+			"the log entry was not written: there are servers of an older version, which would not apply it alike; " +
 				"upgrade them, or remove one that is gone: berth server force-leave NAME")
 	}
 	if mayBatch(command, version) && !c.alone() {
@@ -216,7 +216,7 @@ func checkSize(entry []byte) error {
 	if len(entry) <= structs.MaxEntry {
 		return nil
 	}
-	return structs.Invalidf("nothing was written: %s would be a log entry of %d bytes; at most %d are allowed",
+	return structs.Invalidf("%s would be a log entry of %d bytes; at most %d are allowed",
 		fsm.CommandOf(entry).Name, len(entry), structs.MaxEntry)
 }
 
@@ -233,7 +233,7 @@ var nothingWritten = []error{
 func raftError(err error) error {
 	for _, known := range nothingWritten {
 		if errors.Is(err, known) {
-			return structs.Unavailablef("nothing was written: %w", err)
+			return structs.Unavailablef("the log entry was not written: %w", err)
 		}
 	}
 	return structs.Timeoutf("the write may or may not have happened: %w", err)

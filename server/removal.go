@@ -212,7 +212,7 @@ func (s *Server) transferLeadership(ctx context.Context) error {
 	err := s.consensus.LeadershipTransfer().Error()
 	if err != nil {
 		return structs.Unavailablef(
-			"server %s stays: no other server took the leadership over: %w", s.cfg.Name, err)
+			"server %s does not leave: no other server took over leadership: %w", s.cfg.Name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
@@ -223,7 +223,7 @@ func (s *Server) transferLeadership(ctx context.Context) error {
 		}
 		if !backoff.Sleep(ctx, leavePoll) {
 			return structs.Unavailablef(
-				"server %s stays: no other server has been elected yet: %w", s.cfg.Name, ctx.Err())
+				"server %s does not leave: no other server has been elected yet: %w", s.cfg.Name, ctx.Err())
 		}
 	}
 }

@@ -104,14 +104,14 @@ func (s *Server) replaceState(
 ) error {
 	term := s.consensus.CurrentTerm()
 	if !s.caughtUp(ctx) {
-		return structs.Unavailablef("nothing was restored: this server does not lead any more")
+		return structs.Unavailablef("the snapshot was not restored: this server does not lead any more")
 	}
 	size, err := s.prepareState(aside, f)
 	if err != nil {
 		return err
 	}
 	if s.consensus.CurrentTerm() != term {
-		return structs.Unavailablef("nothing was restored: the leader has changed meanwhile; restore again")
+		return structs.Unavailablef("the snapshot was not restored: the leader has changed; restore again")
 	}
 	rm := &raft.SnapshotMeta{
 		Version: raft.SnapshotVersionMax,

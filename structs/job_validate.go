@@ -177,7 +177,7 @@ func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
 	f.require(!v.AccessMode.ReaderOnly() || v.ReadOnly,
 		"access_mode %s needs read_only = true", v.AccessMode)
 	f.require(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil,
-		"mount_options must not be there with attachment_mode block-device")
+		"mount_options is not allowed with attachment_mode block-device")
 	f.checkMountOptions(v.MountOptions)
 	f.require(!v.PerAlloc || !j.PerNode(),
 		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)

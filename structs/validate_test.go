@@ -211,7 +211,7 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 			volume(func(v *VolumeRequest) { v.AttachmentMode = "" })},
 		{`volume "data": access_mode multi-node-reader-only needs read_only = true`,
 			volume(func(v *VolumeRequest) { v.AccessMode = CSIMultiNodeReader })},
-		{`volume "data": mount_options must not be there with attachment_mode block-device`,
+		{`volume "data": mount_options is not allowed with attachment_mode block-device`,
 			volume(func(v *VolumeRequest) {
 				v.AttachmentMode = CSIBlockDevice
 				v.MountOptions = &CSIMountOptions{FSType: "ext4"}

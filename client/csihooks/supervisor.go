@@ -153,7 +153,7 @@ func (s *supervisor) validate() error {
 	}
 	if sock := s.socket(); len(sock) > maxSocketPath {
 		return structs.Invalidf(
-			"plugin %q: the socket path %s is %d bytes long, the kernel takes %d: choose a shorter data_dir",
+			"plugin %q: the socket path %s is %d bytes long, the kernel allows %d: choose a shorter data_dir",
 			p.ID, sock, len(sock), maxSocketPath)
 	}
 	return nil

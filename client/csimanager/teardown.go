@@ -188,7 +188,7 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 		}
 	}
 	return structs.Unavailablef(
-		"plugin %q: %s: it answers that this is done, but %s is still mounted", u.PluginID, u.RPC, onHost)
+		"plugin %q: %s reported success, but %s is still mounted", u.PluginID, u.RPC, onHost)
 }
 
 // pathExists reports whether a path exists, without looking into it.

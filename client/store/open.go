@@ -154,7 +154,7 @@ func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
 	var src *bbolt.DB
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("reading it: %v", r)
+			err = fmt.Errorf("reading the file: %v", r)
 		}
 		if src != nil {
 			err = errors.Join(err, src.Close())

@@ -106,7 +106,7 @@ func findValue(b []byte, field string) (from, to int, err error) {
 		}
 	}
 	if err == nil {
-		err = structs.Internalf("it is not there")
+		err = structs.Internalf("the field is missing")
 	}
 	return 0, 0, err
 }

@@ -58,7 +58,7 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 		return e.index, e.err
 	case <-ctx.Done():
 		if b.leave(key, e, at) {
-			return 0, structs.Unavailablef("nothing was written: waiting for other writes: %w",
+			return 0, structs.Unavailablef("the request was not executed: waiting for other writes: %w",
 				ctx.Err())
 		}
 		return 0, structs.Timeoutf("the write may or may not have happened: %w",

@@ -211,7 +211,7 @@ func (t *Table[T]) load(l *loading, in pieceReader) error {
 	return loadRows(in, ready, func(r *T) error {
 		id := t.KeyOfRow(r)
 		if bytes.Compare(id, last) <= 0 {
-			return fmt.Errorf("its rows are not in the order of their keys")
+			return fmt.Errorf("rows are not sorted by key")
 		}
 		last = id
 		t.insert(l, id, r)

@@ -118,14 +118,14 @@ func decideParams(w *createRequest) error {
 			(v == typeDirectory || v == typeImage):
 			w.typ = v
 		case k == paramType:
-			return invalidf("parameter type %q: there are directory and image", v)
+			return invalidf("parameter type %q: expected directory or image", v)
 		case k == paramProvisioning &&
 			(v == "thin" || v == "thick"):
 			w.thick = v == "thick"
 		case k == paramProvisioning:
-			return invalidf("parameter provisioning %q: there are thin and thick", v)
+			return invalidf("parameter provisioning %q: expected thin or thick", v)
 		case !strings.HasPrefix(k, foreignParams): // those of other orchestrators' sidecars mean nothing here
-			return invalidf("no parameter is named %q (there are type and provisioning)", k)
+			return invalidf("unknown parameter %q; expected type or provisioning", k)
 		}
 	}
 	return nil

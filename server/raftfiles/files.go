@@ -2,6 +2,7 @@ package raftfiles
 
 import (
 	"errors"
+	"fmt"
 	"os"
 )
 
@@ -13,7 +14,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	}
 	if !info.Mode().IsRegular() ||
 		info.Size() > limit {
-		return nil, errors.New("is not a file of its kind: it is too large or no regular file")
+		return nil, fmt.Errorf("not a regular file of at most %d bytes", limit)
 	}
 	return os.ReadFile(path)
 }

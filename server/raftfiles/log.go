@@ -92,14 +92,14 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 func (l *Log) readEntry(index uint64, entry *raft.Log) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("reading it: %v", r)
+			err = fmt.Errorf("reading the entry: %v", r)
 		}
 	}()
 	if err := l.WAL.GetLog(index, entry); err != nil {
 		return err
 	}
 	if entry.Index != index {
-		return fmt.Errorf("it is entry %d", entry.Index)
+		return fmt.Errorf("the entry has index %d", entry.Index)
 	}
 	return removeSum(entry)
 }
@@ -158,7 +158,7 @@ func removeSum(e *raft.Log) error {
 	n := len(e.Extensions) - sumSize
 	if n < 0 ||
 		!bytes.HasSuffix(e.Extensions, sumMark) {
-		return errors.New("it has no checksum")
+		return errors.New("the entry has no checksum")
 	}
 	sum := binary.BigEndian.Uint32(e.Extensions[n:])
 	e.Extensions = e.Extensions[:n:n]
@@ -166,7 +166,7 @@ func removeSum(e *raft.Log) error {
 		e.Extensions = nil
 	}
 	if entrySum(e) != sum {
-		return errors.New("its checksum does not match")
+		return errors.New("the entry's checksum does not match")
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 		at := c.indexStart + 4*uint64(i)
 		if at+4 > uint64(c.end) ||
 			binary.LittleEndian.Uint32(b[at:]) != offset {
-			return errors.New("the table of the entries does not fit the entries")
+			return errors.New("the offsets in the segment's index differ from the entries")
 		}
 	}
 	return nil

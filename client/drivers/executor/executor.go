@@ -124,7 +124,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 		return nil, err
 	}
 	if (s.Sandbox == nil) == (s.Program == nil) {
-		return nil, structs.Internalf("the spec of task %q has no one program to run", s.TaskID)
+		return nil, structs.Internalf("the spec of task %q needs exactly one of Sandbox and Program", s.TaskID)
 	}
 	return s, nil
 }

@@ -54,7 +54,7 @@ func (s *supervisor) serveRequest(req *request) *reply {
 	case opStats:
 		return &reply{Stats: new(s.stats())}
 	default:
-		err = structs.Invalidf("a supervisor cannot %q", req.Op)
+		err = structs.Invalidf("supervisor: unknown operation %q", req.Op)
 	}
 	return replyTo(classifySignalError(err))
 }
