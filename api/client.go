@@ -276,7 +276,7 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// callJSON sends a request, decodes the answer into out and returns the metadata of the headers.
+// callJSON decodes the body of the answer into out. A body that is not JSON is an internal error.
 func (c *Client) callJSON(ctx context.Context, r request, out any) (*Meta, error) {
 	resp, err := c.open(ctx, r)
 	if err != nil {

@@ -155,7 +155,8 @@ type JobRegisterOptions struct {
 	ModifyIndex  uint64
 }
 
-// JobRegister registers a job.
+// JobRegister registers a job, or a new version of it, in the job's namespace. If the job names none, it is
+// the client's.
 func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegisterOptions) (
 	*structs.JobRegisterResponse, error,
 ) {

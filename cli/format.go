@@ -100,7 +100,6 @@ func healthText(healthy bool, description string) string {
 	return description
 }
 
-// formatCount formats n of all.
 func formatCount(n, all int) string {
 	return fmt.Sprintf("%d/%d", n, all)
 }

@@ -277,7 +277,7 @@ func (c *Client) Run(ctx context.Context) {
 	}
 }
 
-// NodeID returns the ID of the node.
+// NodeID returns the ID of the node, which outlives restarts of the agent.
 func (c *Client) NodeID() string { return c.id.NodeID }
 
 // Node returns the row with which the node registers. The caller must not change it.
@@ -410,7 +410,6 @@ func waitClosed(ctx context.Context, ch <-chan struct{}) bool {
 	}
 }
 
-// isClosed reports whether ch is closed.
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

@@ -139,7 +139,7 @@ func (d *delivery) awaitLeader(
 	return true, nil
 }
 
-// serverAnswers reports whether a server answers.
+// serverAnswers reports whether a server answers a ping within answerTimeout.
 func (e *Endpoints) serverAnswers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

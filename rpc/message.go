@@ -28,7 +28,7 @@ type messages struct {
 	lost bool
 
 	budget  *loadshed.Budget // of buffers above structs.SmallRPC; nil: no bound
-	taken   int64            // of the budget, by buf
+	taken   int64            // bytes of the budget that buf holds
 	full    bool             // the budget has no bytes for the value that is being read
 	dropped int              // bytes of that value that are not kept
 	parts   int              // of the last value (see shape)

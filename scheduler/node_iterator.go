@@ -146,8 +146,8 @@ func (p *planner) origin() string {
 	return p.start
 }
 
-// randomID returns an ID like that of the first node with random digits. It keeps as few leading digits as it
-// can so that a node follows.
+// randomID returns the ID of the first node with random digits. It keeps the shortest prefix for which a node
+// with a greater ID exists.
 func (p *planner) randomID(first string, random *rand.Rand) string {
 	digits := "0123456789"
 	if strings.Trim(strings.ToLower(first), "0123456789abcdef-") == "" {

@@ -157,8 +157,8 @@ func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources 
 	return g.Ask()
 }
 
-// stopPlanned stops an allocation, unless its node refused the plan and so the replacement. It always stops
-// an allocation that is lost with its node.
+// stopPlanned stops an allocation. A node that rejected the plan also rejected the replacement, so the
+// allocation keeps running. An allocation that is lost with its node always stops.
 func stopPlanned(
 	tx *WriteTx,
 	s *structs.PlanStop,

@@ -13,7 +13,7 @@ type ClaimClass struct {
 	Mode           string // ClaimRead, ClaimWrite
 }
 
-// Class returns the class of the claim.
+// Class returns the three modes of the claim, by which it is counted and by which others conflict with it.
 func (c *CSIClaim) Class() ClaimClass {
 	return ClaimClass{c.AccessMode, c.AttachmentMode, c.Mode}
 }

@@ -18,7 +18,8 @@ type CSIClassCount struct {
 	Waiting        int
 }
 
-// In returns the counter of a claim state.
+// In returns the counter that a claim in the state belongs to: Granted, or Waiting for every other state. The
+// caller may change it in place.
 func (n *CSIClassCount) In(state string) *int {
 	if state == ClaimGranted {
 		return &n.Granted

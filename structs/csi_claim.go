@@ -267,8 +267,8 @@ type CSIVolumeForceRequest struct {
 	// Settle is how long after it was sent a controller call for the attachment may still take effect. 0, as in
 	// an entry of an earlier version, does not wait for any.
 	Settle time.Duration
-	What   string // see CSIForced
-	By     string
+	What   string // the decision and its evidence, as CSIForced keeps it
+	By     string // the name of the operator, unverified
 	Reason string
 	WriteOptions
 }

@@ -189,7 +189,7 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// IsKind reports whether err is of the kind.
+// IsKind reports whether KindOf(err) is the kind. nil is of no kind.
 func IsKind(err error, kind Kind) bool {
 	return err != nil && KindOf(err) == kind
 }

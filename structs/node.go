@@ -87,7 +87,7 @@ type Node struct {
 	Status            string
 	StatusDescription string
 	StatusUpdatedAt   int64 // unix seconds, as the dialect has it
-	// it has not reported its volumes since a restore of the state
+	// Unaccounted: the node has not reported its volumes since a restore of the state.
 	Unaccounted           bool `json:",omitempty"`
 	SchedulingEligibility string
 	Drain                 bool

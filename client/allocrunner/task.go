@@ -293,7 +293,7 @@ func sleepUnless(ctx, end context.Context, d time.Duration) bool {
 	return backoff.Sleep(both, d)
 }
 
-// markDead marks the task dead.
+// markDead records the end of the task. A task that was killed because of a failure has failed, too.
 func (t *task) markDead(failed bool) {
 	var e *structs.TaskEvent
 	why, ok := errors.AsType[stopError](context.Cause(t.killed))

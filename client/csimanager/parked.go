@@ -56,7 +56,7 @@ type refusal struct {
 	err error
 }
 
-// refused returns the answer with which the process has rejected the call, and nil if it may be called.
+// refused returns the answer by which the process rejected the call, or nil if the call is allowed.
 func (p *parking) refused(c undoCall, by process) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

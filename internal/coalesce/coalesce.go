@@ -22,7 +22,7 @@ import (
 // Do.
 type Batcher[K comparable, T any] struct {
 	Most int // in one batch; 0: any number
-	// Propose records a batch and returns its index. ctx is that of the first, which may have ended.
+	// Propose records a batch and returns its index. ctx belongs to the first request and may have ended.
 	Propose func(ctx context.Context, key K, all []T) (index uint64, err error)
 
 	mu       sync.Mutex
@@ -40,12 +40,12 @@ type batch[T any] struct {
 	err    error
 }
 
-// Do records one in a batch and returns the index of the batch. The first of a batch stays until the end: if
-// its ctx ends, it proposes the batch at once. For another one, if ctx ends before the batch is closed, it is
-// not recorded and the error is unavailable. If ctx ends later, the error is a timeout: it may still be
-// recorded.
-func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
-	e, at := b.join(key, one)
+// Do records a request in a batch and returns the index of the batch. The first request of a batch stays
+// until the end: if its ctx ends, it proposes the batch at once. If the ctx of another request ends before
+// the batch is closed, the request is not recorded and the error is unavailable. If it ends later, the error
+// is a timeout: the request may still be recorded.
+func (b *Batcher[K, T]) Do(ctx context.Context, key K, request T) (uint64, error) {
+	e, at := b.join(key, request)
 	if at == 0 {
 		e.awaitPrevious(ctx)
 		b.close(key, e)
@@ -66,8 +66,8 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 	}
 }
 
-// join adds one to the open batch of the key and returns its position in it.
-func (b *Batcher[K, T]) join(key K, one T) (e *batch[T], at int) {
+// join adds a request to the open batch of the key and returns its position in it.
+func (b *Batcher[K, T]) join(key K, request T) (e *batch[T], at int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open == nil {
@@ -86,7 +86,7 @@ func (b *Batcher[K, T]) join(key K, one T) (e *batch[T], at int) {
 		b.open[key] = e
 	}
 	at = len(e.all)
-	e.all = append(e.all, one)
+	e.all = append(e.all, request)
 	if len(e.all) == b.Most {
 		delete(b.open, key)
 		if e.full != nil {
@@ -96,7 +96,7 @@ func (b *Batcher[K, T]) join(key K, one T) (e *batch[T], at int) {
 	return e, at
 }
 
-// leave takes one out of a batch. It reports false if the batch is closed.
+// leave takes a request out of a batch. It reports false if the batch is closed.
 func (b *Batcher[K, T]) leave(key K, e *batch[T], at int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,9 +135,9 @@ func (b *Batcher[K, T]) close(key K, e *batch[T]) {
 		return
 	}
 	staying := make([]T, 0, len(e.all))
-	for at, one := range e.all {
+	for at, request := range e.all {
 		if !e.left[at] {
-			staying = append(staying, one)
+			staying = append(staying, request)
 		}
 	}
 	e.all = staying

@@ -76,7 +76,7 @@ func AppendStrings(b []byte, s []string) []byte {
 	return b
 }
 
-// AppendStringMap appends a map of strings.
+// AppendStringMap appends a map by key. It sorts up to 64 keys without a heap allocation.
 func AppendStringMap(b []byte, m map[string]string) []byte {
 	if m == nil {
 		return msgp.AppendNil(b)

@@ -17,7 +17,7 @@ func readText(b []byte) (text, rest []byte, err error) {
 	return msgp.ReadStringZC(b)
 }
 
-// readString reads a string.
+// readString copies the text out of b.
 func readString(b []byte) (string, []byte, error) {
 	text, rest, err := readText(b)
 	if err == nil {
@@ -28,14 +28,14 @@ func readString(b []byte) (string, []byte, error) {
 	return s, rest, err
 }
 
-// ReadString reads a string.
+// ReadString reads into any type of string.
 func ReadString[S ~string](b []byte, p *S) ([]byte, error) {
 	s, rest, err := readString(b)
 	*p = S(s)
 	return rest, err
 }
 
-// ReadBool reads a bool.
+// ReadBool reads true or false; nil is false.
 func ReadBool(b []byte, p *bool) ([]byte, error) {
 	v, rest, err := msgp.ReadBoolBytes(b)
 	if err != nil {

@@ -67,7 +67,7 @@ func (p *probe) send() {
 	defer p.mu.Unlock()
 	if p.sent.IsZero() {
 		p.sent = time.Now()
-		_, _ = p.in.Write([]byte{1}) // the pipe always takes a byte; after close the probe has no user
+		_, _ = p.in.Write([]byte{1}) // The pipe is never full. An error after close has no reader.
 	}
 }
 

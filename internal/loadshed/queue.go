@@ -132,8 +132,8 @@ func (q *Queue) countRejected() {
 	}
 }
 
-// rejection returns the error of a rejected request. Its retry time is after those of the waiting and of the
-// previously rejected requests.
+// rejection returns the error of a rejected request. Up to Latest, its retry time is later than the expected
+// end of all waiting requests and than every retry time given before.
 func (q *Queue) rejection() error {
 	permits := time.Duration(q.config.Permits)
 	rounds := 1 + time.Duration(len(q.waiting))/permits

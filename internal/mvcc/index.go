@@ -96,7 +96,7 @@ func (x *Index[T]) seekNoCopy(tx *ReadTx, k Key) Cursor[T] {
 	return x.newCursor(tx, tx.txn.LowerBound, k, nil)
 }
 
-// at returns a key in the index.
+// at pairs a key with the access path of the index, which has a tree of its own.
 func (x *Index[T]) at(k Key) pathKey {
 	return pathKey{x.path, k}
 }

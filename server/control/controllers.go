@@ -256,7 +256,7 @@ func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
 	return v != nil && v.ModifyIndex > w.version
 }
 
-// stamp returns the write options of every outcome of a loop.
+// stamp returns the write options of an entry that a loop proposes now: its namespace and the time.
 func (d Deps) stamp(namespace string) structs.WriteOptions {
 	return structs.WriteOptions{
 		Namespace: namespace,

@@ -96,9 +96,8 @@ func (s scheduleLoop) unblockMore(ctx context.Context) {
 	backoff.Sleep(ctx, s.Config.Retry.Min)
 }
 
-// nextEvals returns the first evaluations that are due, at most a number, by priority and then by age, and
-// the time at which the next of the others comes due. It reads those that it returns and those that are
-// delayed.
+// nextEvals returns the IDs of at most `most` due evaluations, sorted by priority and age. next is the time
+// at which the next one is due. nextEvals reads those that it returns and those that are delayed.
 func nextEvals(
 	tx *state.ReadTx,
 	past backoffs,

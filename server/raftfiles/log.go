@@ -126,7 +126,7 @@ func (l *Log) DeleteRange(first, last uint64) error {
 	return l.WAL.DeleteRange(first, last)
 }
 
-// Close closes the log.
+// Close closes the files. A read in progress then fails without ending the process.
 func (l *Log) Close() error {
 	l.closed.Store(true)
 	return errors.Join(l.WAL.Close(), l.mark.close())

@@ -61,9 +61,9 @@ type controllerCall struct {
 	csimanager.Call
 }
 
-// callController makes a call of the healthy controller of a plugin that changes something, as the only call
-// for the volume. With an error there is no answer. An unknown outcome is a timeout, with any gRPC code:
-// unavailable means that the plugin was not called.
+// callController calls the plugin's healthy controller with an RPC that changes storage. No other call for
+// the volume runs meanwhile. With an error there is no answer. An unknown outcome is a timeout, with any gRPC
+// code: unavailable means that the plugin was not called.
 func callController[T any](
 	ctx context.Context, c controllerCall, fn func(context.Context, *conn) (*T, error),
 ) (*T, error) {

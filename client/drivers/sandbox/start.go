@@ -151,7 +151,7 @@ func (p *Proc) Kill() error {
 func (p *Proc) Wait() (Exit, error) {
 	var m message
 	err := p.up.Decode(&m)
-	_ = p.cmd.Wait() // the message has more than this error; without one the state below decides
+	_ = p.cmd.Wait() // the message reports the program's end; without it ProcessState does
 	_ = p.conn.Close()
 	if err == nil && m.Exit != nil {
 		return *m.Exit, nil

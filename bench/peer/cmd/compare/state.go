@@ -72,7 +72,7 @@ func stateRows() []row {
 		r.Berth = benchmark(berthRPC, fmt.Sprint("HeartbeatByFleet/N=", n), each)
 		return r
 	}
-	atTen := func(r row) row { r.Target = 1; return r } // where fat rows are cheapest
+	atTen := func(r row) row { r.Target = 1; return r } // where large rows cost least
 	page := us("its first page of 100, N=10,000", "PluginGet/N=10000", "PluginPage/N=10000", each, 0)
 	page.Bound = 1000
 	return []row{
