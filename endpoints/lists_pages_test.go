@@ -132,8 +132,8 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 	}
 }
 
-// TestList_PageCostsSameInAnyList: forwards and backwards, the first, a middle and the last page. A page
-// reads no rows before or after it.
+// TestList_PageCostsSameInAnyList: a page costs the same in a short and a long list, forwards and backwards,
+// as the first, a middle or the last page. It reads no rows before or after it.
 func TestList_PageCostsSameInAnyList(t *testing.T) {
 	costs := func(n int) (costs []float64) {
 		s := newServer(t)

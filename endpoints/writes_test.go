@@ -142,9 +142,9 @@ func TestOverload_TwiceTheLoadIsSustained(t *testing.T) {
 	})
 }
 
-// TestOverload_RetriesWhenToldSucceed: many more writers than places obey their retry times. All are served
-// at the sustained rate, with few failed attempts.
-func TestOverload_RetriesWhenToldSucceed(t *testing.T) {
+// TestOverload_RetriesAtTheGivenTimeSucceed: many more writers than permits obey their retry times. All are
+// served at the sustained rate, with few failed attempts.
+func TestOverload_RetriesAtTheGivenTimeSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoaded(t, 64, 64)
 		const writers, each = 500, 10

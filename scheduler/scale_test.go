@@ -189,8 +189,9 @@ func (w *fixture) plan(t testing.TB, e *structs.Evaluation, enough int) *structs
 	return p
 }
 
-// TestFailure_IsTheAnswerOfEveryNode, and one that fits is found among many that do not.
-func TestFailure_IsTheAnswerOfEveryNode(t *testing.T) {
+// TestFailure_CountsEveryNode: a failed placement counts the rejection of each of 700 nodes. The next one
+// finds the only node that fits.
+func TestFailure_CountsEveryNode(t *testing.T) {
 	const n = 700
 	w := fleet(t, n)
 	w.t = t
@@ -276,8 +277,9 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 	}
 }
 
-// TestUnblockedEval_KnowsTheEarlierRefusals: it was not there itself when all nodes but a few refused.
-func TestUnblockedEval_KnowsTheEarlierRefusals(t *testing.T) {
+// TestUnblockedEval_TakesOverSnapshotOfItsShape: a has tried 40 more nodes when b, an evaluation of the same
+// shape, is unblocked. b takes over a's snapshot index, and so does not try these nodes.
+func TestUnblockedEval_TakesOverSnapshotOfItsShape(t *testing.T) {
 	const n = 600
 	w := fleet(t, n)
 	for _, id := range []string{"a", "b"} {

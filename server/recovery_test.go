@@ -53,7 +53,7 @@ func TestRecovery_ReplacesTheMembersAndKeepsTheState(t *testing.T) {
 		_ = s.consensus.AddVoter(id, raft.ServerAddress(fmt.Sprint("127.0.0.1:", i+1)), 0,
 			0) // the last one is never committed
 	}
-	s.until("it leads no more", func() bool {
+	s.until("the server has lost leadership", func() bool {
 		_, leads, _, _ := s.Leader()
 		return !leads
 	})

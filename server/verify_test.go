@@ -45,7 +45,7 @@ func TestVerifier_SharesAnswersOfQuestionsThatBeginLater(t *testing.T) {
 		}
 		ask() // comes during the second: the third is for it
 		synctest.Wait()
-		answers <- errors.New("no more the leader")
+		answers <- errors.New("leadership lost")
 		synctest.Wait()
 		answers <- nil
 		wg.Wait()

@@ -200,7 +200,7 @@ func TestPlugin_BeginsToAttach(t *testing.T) {
 	}
 }
 
-// A node that is new to the state and has volumes is not a new node.
+// A node without a row that reports a volume without a claim becomes unaccounted.
 func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 	w := threeNodes(t, false)
 	held := []structs.CSIHeldClaim{{CSIClaimKey: structs.CSIClaimKey{

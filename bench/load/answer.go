@@ -20,7 +20,7 @@ type answer struct {
 	last   bool          // the server answers nothing more on this connection
 }
 
-// err is the error that an answer is, with its class and when to come again.
+// err returns the error of an answer, with its kind and its retry time; nil is a success.
 func (a answer) err() error {
 	switch {
 	case a.status == http.StatusOK:

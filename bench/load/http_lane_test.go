@@ -188,7 +188,7 @@ func TestLanes_CloseAnswersRequestsInFlight(t *testing.T) {
 	}
 }
 
-// TestLanes_RejectionsHaveARetryTime, and where the connection ends with one, the next is another's.
+// TestLanes_RejectionsHaveARetryTime. After a rejection that closes the connection, the lane opens another.
 func TestLanes_RejectionsHaveARetryTime(t *testing.T) {
 	s := newFakeSite(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -204,7 +204,7 @@ func TestLanes_RejectionsHaveARetryTime(t *testing.T) {
 	l := s.lane(t, 1)
 	for n, want := range []time.Duration{2 * time.Second, time.Millisecond} {
 		if err := ask(t, l, n); !structs.IsKind(err, structs.KindUnavailable) || structs.RetryAfter(err) != want {
-			t.Errorf("request %d: %v, to come again after %s, want %s",
+			t.Errorf("request %d: %v, retry after %s, want %s",
 				n, err, structs.RetryAfter(err), want)
 		}
 	}

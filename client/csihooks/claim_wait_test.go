@@ -18,7 +18,7 @@ func TestVolumes_QueryFromIndexZeroAfterAFailure(t *testing.T) {
 	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2))
 	r.servers.change(func() {
 		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindUnavailable,
-			"this server leads no more")}
+			"this server lost leadership")}
 	})
 	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 4))
 	r.servers.change(func() { clear(r.servers.blocked) })

@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// The plugin is stopped. Before it is back, an operator releases the volume of this node by force and another
-// node gets it: then it must not be staged here any more.
+// An operator releases the claim of this node by force while the plugin fails, and another node may get the
+// volume. When the plugin works again, this node must not stage the volume.
 func TestVolumes_StageNothingAfterARelease(t *testing.T) {
 	for name, take := range map[string]func(r *fixture){
 		"gone": func(r *fixture) {

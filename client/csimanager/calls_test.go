@@ -162,8 +162,8 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 	r.down(u)
 }
 
-// A call that is answered while the agent stops delays nothing afterwards.
-func TestManager_WaitsForACallWhenItStops(t *testing.T) {
+// A call that is answered while the agent stops leaves no record: the next agent undoes it without LateWait.
+func TestManager_CallAnsweredDuringStopDelaysNothing(t *testing.T) {
 	r := newFixture(t)
 	r.crash()
 	r.cfg.LateWait = time.Hour

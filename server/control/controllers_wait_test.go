@@ -50,7 +50,7 @@ func TestControllers_CallWhenAControllerIsReachable(t *testing.T) {
 			func(w *testEnv) { w.report("n1", true, "a") }},
 		"its node is where the volume is": {func(w *testEnv) { w.report("n1", true, "b") },
 			func(w *testEnv) { w.report("n1", true, "a") }},
-		"its node says no more that it is elsewhere": {func(w *testEnv) { w.report("n1", true, "b") },
+		"its node no longer reports another zone": {func(w *testEnv) { w.report("n1", true, "b") },
 			func(w *testEnv) {
 				put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 					NodeID:  "n1",

@@ -171,13 +171,13 @@ type lateCall struct {
 }
 
 var lateCalls = map[string]lateCall{
-	"a detach, of what is to be attached": {
+	"a detach before an attach": {
 		since:  func(w *testEnv) { w.unclaim("v", "a1") },
 		method: detachMethod,
 		next:   attachMethod,
 		done:   func(w *testEnv) bool { return w.attachment("v", "n3").State == structs.AttachmentAttached },
 	},
-	"an attach, of what is to be detached": {
+	"an attach before a detach": {
 		before: func(w *testEnv) { w.unclaim("v", "a1") },
 		since: func(w *testEnv) {
 			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
@@ -191,13 +191,13 @@ var lateCalls = map[string]lateCall{
 		next:   detachMethod,
 		done:   func(w *testEnv) bool { return w.attachment("v", "n3") == nil },
 	},
-	"an attach of which the snapshot does not know": {
+	"an attach that the snapshot does not have": {
 		since:  func(w *testEnv) { w.addNode("n4", false); w.addClaim("v", "a2", "n4") },
 		method: attachMethod,
 		next:   detachMethod,
 		done:   func(w *testEnv) bool { return w.attachment("v", "n4") == nil },
 	},
-	"a deletion, of what is to be deleted again": {
+	"a deletion before another deletion": {
 		before: func(w *testEnv) { w.addVolume(aVolume("other", structs.VolumeReady)) },
 		since:  func(w *testEnv) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
 		then:   func(w *testEnv) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
@@ -205,7 +205,7 @@ var lateCalls = map[string]lateCall{
 		next:   deleteMethod,
 		done:   func(w *testEnv) bool { return w.volume("other") == nil },
 	},
-	"a deletion, of what is to be attached": {
+	"a deletion before an attach": {
 		before: func(w *testEnv) { w.detachV(); w.addVolume(aVolume("other", structs.VolumeReady)) },
 		since:  func(w *testEnv) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
 		then:   func(w *testEnv) { w.addClaim("other", "a2", "n3") },
@@ -213,7 +213,7 @@ var lateCalls = map[string]lateCall{
 		next:   attachMethod,
 		done:   func(w *testEnv) bool { return w.attachment("other", "n3").State == structs.AttachmentAttached },
 	},
-	"a deletion under another name, of what is to be attached": {
+	"a deletion under another name before an attach": {
 		before: func(w *testEnv) { w.detachV(); w.addVolume(aVolume("other", structs.VolumeReady)) },
 		since: func(w *testEnv) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "other"})

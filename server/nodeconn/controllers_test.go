@@ -24,15 +24,15 @@ func TestVolumeControllers_AreNearTheVolume(t *testing.T) {
 		want *structs.CSITopologyRequest
 		out  []string
 	}{
-		"none":              {nil, nil, []string{}},
-		"no wish takes all": {[]Controller{a, b}, nil, []string{"na", "nb"}},
+		"no controller":              {nil, nil, []string{}},
+		"no requirement accepts all": {[]Controller{a, b}, nil, []string{"na", "nb"}},
 		"required": {[]Controller{a, b},
 			&structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}, []string{"nb"}},
 		"one of many": {[]Controller{a, b},
 			&structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c"), at("a")}}, []string{"na"}},
-		"nowhere to be found": {[]Controller{a, b},
+		"no controller in the zone": {[]Controller{a, b},
 			&structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{}},
-		"no topology serves all": {[]Controller{a, nowhere},
+		"a controller without topology": {[]Controller{a, nowhere},
 			&structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{"nx"}},
 		"preferred is only order": {[]Controller{a, b},
 			&structs.CSITopologyRequest{Preferred: []*structs.CSITopology{at("b")}}, []string{"nb", "na"}},

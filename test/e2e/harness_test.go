@@ -58,8 +58,8 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// seedOf returns the seed of a test's chance: BERTH_TEST_SEED, to have a failed run again, or a new one. It
-// logs the seed.
+// seedOf returns and logs the seed of a test's random choices: BERTH_TEST_SEED, which repeats a failed run,
+// or a new one.
 func seedOf(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
