@@ -49,7 +49,7 @@ func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start 
 			"path", path,
 			"status", m.status,
 			"size", m.size,
-			"peer", r.RemoteAddr,
-			"duration", time.Since(start))
+			"remote", r.RemoteAddr,
+			"took", time.Since(start))
 	}
 }

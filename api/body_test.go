@@ -260,7 +260,7 @@ func TestBodies_InFlightAreBoundedTogether(t *testing.T) {
 	}
 }
 
-func TestAccessLog_NamesStatusSizeAndPeer(t *testing.T) {
+func TestAccessLog_NamesStatusSizeAndRemote(t *testing.T) {
 	var out bytes.Buffer
 	caller := &apitest.Caller{}
 	h := api.NewHandler(api.Config{
@@ -273,11 +273,11 @@ func TestAccessLog_NamesStatusSizeAndPeer(t *testing.T) {
 		}),
 	})
 	for want, edit := range map[string]func(*http.Request){
-		"/v1/regions status=200 size=11 peer=192.0.2.1:1234 duration=": func(*http.Request) {},
-		"/v1/nothing status=404 size=46 peer=192.0.2.1:1234 duration=": func(r *http.Request) {
+		"/v1/regions status=200 size=11 remote=192.0.2.1:1234 took=": func(*http.Request) {},
+		"/v1/nothing status=404 size=46 remote=192.0.2.1:1234 took=": func(r *http.Request) {
 			r.URL.Path = "/v1/nothing"
 		},
-		"/v1/regions status=403 size=120 peer=192.0.2.1:1234 duration=": func(r *http.Request) {
+		"/v1/regions status=403 size=120 remote=192.0.2.1:1234 took=": func(r *http.Request) {
 			r.Host = "evil.example"
 		},
 	} {

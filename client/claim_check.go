@@ -102,7 +102,7 @@ func (c *Client) loseVolume(k structs.CSIClaimKey) {
 		return // csimanager.Volumes.Reconcile releases the volumes of allocations without a runner
 	}
 	c.logger.Error("volume taken from this node, killing its allocation",
-		"volume", k.VolumeID, "namespace", k.Namespace,
+		"volume_id", k.VolumeID, "namespace", k.Namespace,
 		"alloc_id", k.AllocID)
 	r.Lose(fmt.Sprintf("volume %s was taken from this node: "+
 		"the servers have no claim of this allocation on it any more", k.VolumeID))

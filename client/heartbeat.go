@@ -111,7 +111,7 @@ func (c *Client) runLease(ctx context.Context) {
 			continue
 		}
 		wait := pause.After(err)
-		c.logger.Warn("failed to reach the servers", "again_in", wait, "error", err)
+		c.logger.Warn("failed to reach the servers", "retry_in", wait, "error", err)
 		if held.graceEnded(time.Now(), c.config.HeartbeatGrace) {
 			c.logger.Error("lease ended, the servers consider this node down", "ended_at", held.until)
 		}

@@ -131,9 +131,9 @@ func (d detachment) forceRelease(
 			"The claims are released because you assert it", node, req.VolumeID)
 	}
 	d.logger.Warn("operator forces a volume off a node",
-		"volume", req.VolumeID,
+		"volume_id", req.VolumeID,
 		"namespace", d.ns,
-		"node", req.NodeID,
+		"node_id", req.NodeID,
 		"by", req.By,
 		"reason", req.Reason,
 		"claims", len(keys),
@@ -238,9 +238,9 @@ func (d detachment) detachAttachment(
 	})
 	if err == nil {
 		d.logger.Warn("operator deleted an attachment without a confirmed detach",
-			"volume", req.VolumeID,
+			"volume_id", req.VolumeID,
 			"namespace", d.ns,
-			"node", req.NodeID,
+			"node_id", req.NodeID,
 			"by", req.By,
 			"reason", req.Reason,
 			"error", last)

@@ -49,9 +49,9 @@ func (d detachment) detachUnclaimed(
 			"is its job running there?", v.ID, v.PluginID, found.NodeID)
 	}
 	d.logger.Info("detaching a volume without a claim from a node",
-		"volume", v.ID,
+		"volume_id", v.ID,
 		"namespace", d.ns,
-		"node", found.NodeID,
+		"node_id", found.NodeID,
 		"forced", req.Force,
 		"reason", req.Reason)
 	d.setProof(structs.DetachPending,

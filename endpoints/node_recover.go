@@ -22,22 +22,22 @@ func (n nodes) accountFor(
 	found := state.Unrecorded(n.store.Read(), node.ID, inventory)
 	for chunk := range slices.Chunk(found, max(1, n.config.maxClaims)) {
 		n.logger.Warn("node has attachments without a row, detaching them",
-			"node", node.ID,
+			"node_id", node.ID,
 			"attachments", len(chunk),
-			"first_volume", chunk[0].VolumeID)
+			"first_volume_id", chunk[0].VolumeID)
 		entry := &structs.CSIAttachmentsFound{Attachments: chunk}
 		entry.Now = n.now().UnixNano()
 		_, err := fsm.Propose(ctx, n.raft, fsm.AttachmentsFound, entry)
 		if err != nil {
 			n.logger.Warn("failed to record attachments, waiting for the next report",
-				"node", node.ID, "error", err)
+				"node_id", node.ID, "error", err)
 			return false
 		}
 	}
 	volume := state.Unclaimed(n.store.Read(), node.ID, inventory)
 	if volume != "" {
 		n.logger.Warn("node holds a volume without a claim",
-			"node", node.ID, "volume", volume)
+			"node_id", node.ID, "volume_id", volume)
 	}
 	return volume == ""
 }

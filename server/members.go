@@ -60,8 +60,8 @@ func (s *Server) admitMember(p peer) error {
 	}
 	s.logger.Info("adding a server to the raft configuration",
 		"name", p.name,
-		"id", p.id,
-		"rpc", p.rpcAddr)
+		"server_id", p.id,
+		"rpc_addr", p.rpcAddr)
 	id := raft.ServerID(p.id)
 	addr := raft.ServerAddress(p.rpcAddr)
 	return s.consensus.AddVoter(id, addr, 0, enqueueTimeout).Error()
@@ -75,8 +75,8 @@ func (s *Server) dismissMembers(peers []peer) error {
 			continue
 		}
 		s.logger.Info("removing a server from the raft configuration",
-			"id", member.ID,
-			"rpc", member.Address,
+			"server_id", member.ID,
+			"rpc_addr", member.Address,
 			"reason", reason)
 		err := s.consensus.RemoveServer(member.ID, 0, enqueueTimeout).Error()
 		if err != nil {

@@ -135,7 +135,7 @@ func (m *membership) join(ctx context.Context, addrs []string, interval time.Dur
 			break
 		}
 		m.logger.Warn("failed to join a server of retry_join, retrying",
-			"retry_in", interval.String(),
+			"retry_in", interval,
 			"error", err)
 		if !backoff.Sleep(ctx, interval) {
 			return

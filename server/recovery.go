@@ -74,7 +74,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 			"%s: this server has no state to continue from; write the file on a server that has", path)
 	}
 	servers := fmt.Sprint(peers.Servers)
-	logger.Warn("replacing the members of the raft configuration", "file", path, "servers", servers)
+	logger.Warn("replacing the members of the raft configuration", "path", path, "servers", servers)
 	store := state.New()
 	machine := recovering{fsm.New(store), store}
 	log := c.files.Log
@@ -88,7 +88,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 		return structs.Internalf("%s: deleting the file, which was taken in: %w", path, err)
 	}
 	logger.Warn("replaced the members of the raft configuration",
-		"file", path,
+		"path", path,
 		"last_index", store.Index())
 	return nil
 }

@@ -60,8 +60,8 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 		return 0, raftError(err)
 	}
 	s.logger.Info("removed a server from the raft configuration",
-		"id", target.ID,
-		"rpc", target.Address,
+		"server_id", target.ID,
+		"rpc_addr", target.Address,
 		"reason", "an operator or the server itself requested it")
 	return f.Index(), nil
 }

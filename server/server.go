@@ -222,8 +222,8 @@ func (s *Server) Run(ctx context.Context) error {
 	var port sync.WaitGroup
 	port.Go(func() { s.listener.Run(listening) })
 	s.logger.Info("server started",
-		"id", s.id,
-		"rpc", s.addr,
+		"server_id", s.id,
+		"rpc_addr", s.addr,
 		"name", s.cfg.Name)
 
 	<-ctx.Done()

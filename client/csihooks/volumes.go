@@ -393,7 +393,8 @@ func (h *volumes) reportExpansion(
 		req.Namespace = w.Namespace
 		if err != nil {
 			h.logger.Warn("failed to expand a volume on the node, using its old size",
-				"volume", w.VolumeKey.String(), "error", err)
+				"volume_id", w.ID, "namespace", w.Namespace,
+				"error", err)
 			req.Err = &structs.OperationError{
 				Message: err.Error(),
 				Kind:    structs.KindOf(err),
@@ -403,7 +404,8 @@ func (h *volumes) reportExpansion(
 		}
 		if _, err := callOnce(ctx, h, structs.CSIVolumeNodeExpanded, req); err != nil {
 			h.logger.Warn("failed to report a volume's size",
-				"volume", w.VolumeKey.String(), "error", err)
+				"volume_id", w.ID, "namespace", w.Namespace,
+				"error", err)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 		(code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
 		m.logger.Warn("plugin call ended without an answer and may still take effect",
 			"plugin_id", rec.PluginID, "rpc", rec.RPC,
-			"volume", rec.Volume, "since", clock(rec.Since),
+			"external_id", rec.Volume, "since", clock(rec.Since),
 			"error", err)
 		return
 	}

@@ -202,7 +202,7 @@ func (w *volumeWork) removeDirs(paths ...string) {
 	for _, path := range paths {
 		if err := mounts.Remove(path); err != nil {
 			w.logger.Debug("failed to remove a directory",
-				"volume", w.key.String(),
+				"volume_id", w.key.ID, "namespace", w.key.Namespace,
 				"path", path, "error", err)
 			return
 		}

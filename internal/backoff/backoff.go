@@ -79,7 +79,7 @@ func (b Backoff) Retry(
 			return false
 		}
 		wait := b.After(err)
-		logger.Warn(msg, "again_in", wait, "error", err)
+		logger.Warn(msg, "retry_in", wait, "error", err)
 		if !Sleep(ctx, wait) {
 			return false
 		}

@@ -14,7 +14,7 @@ func (d *driver) reconcile() error {
 	foreign := 0
 	for _, v := range d.store.volumes.listRecords() {
 		err := d.reconcileVolume(v)
-		d.logFault("failed to repair a volume", v.ID, err)
+		d.logFault("failed to repair a volume", "volume_id", v.ID, err)
 		if d.otherNodeError(v.ID) != nil {
 			foreign++
 		}
@@ -28,7 +28,7 @@ func (d *driver) reconcile() error {
 			d.logger.Info("removing a half-made snapshot",
 				"snapshot_id", n.ID, "state", n.State)
 			err := d.eraseSnapshot(n)
-			d.logFault("failed to remove a half-made snapshot", n.ID, err)
+			d.logFault("failed to remove a half-made snapshot", "snapshot_id", n.ID, err)
 		}
 	}
 	removeBare(d, d.store.volumes)
@@ -36,9 +36,9 @@ func (d *driver) reconcile() error {
 	return d.sweepTemps()
 }
 
-func (d *driver) logFault(message, id string, err error) {
+func (d *driver) logFault(message, key, value string, err error) {
 	if err != nil {
-		d.logger.Error(message, "id", id, "error", err)
+		d.logger.Error(message, key, value, "error", err)
 	}
 }
 
@@ -89,7 +89,7 @@ func removeBare[R row](d *driver, rows *recordDir[R]) {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(path)
 		}
-		d.logFault("failed to remove a leftover", path, err)
+		d.logFault("failed to remove a leftover", "path", path, err)
 	}
 	for _, name := range rows.bad {
 		d.logger.Error("failed to read a record, keeping its data",
@@ -106,7 +106,7 @@ func (d *driver) sweepTemps() error {
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".reflink") {
 			err := os.Remove(filepath.Join(d.store.dir, e.Name()))
-			d.logFault("failed to remove a leftover", e.Name(), err)
+			d.logFault("failed to remove a leftover", "path", e.Name(), err)
 		}
 	}
 	return nil

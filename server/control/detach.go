@@ -23,9 +23,9 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 		listed.PublishedNodesKnown &&
 		!slices.Contains(listed.PublishedExternalNodeIDs, a.ExternalNodeID) {
 		c.Logger.Info("plugin lists the volume as detached",
-			"volume", a.VolumeID,
+			"volume_id", a.VolumeID,
 			"namespace", a.Namespace,
-			"node", a.NodeID,
+			"node_id", a.NodeID,
 			"error", err)
 		return nil
 	}
@@ -85,7 +85,7 @@ func (c controllerLoop) listed(
 		}
 		if err != nil {
 			c.Logger.Debug("failed to list the attachments of a volume",
-				"volume", a.VolumeID,
+				"volume_id", a.VolumeID,
 				"namespace", a.Namespace,
 				"plugin_id", a.PluginID,
 				"error", err)

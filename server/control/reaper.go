@@ -141,8 +141,8 @@ func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why e
 	err := propose(ctx, r.Deps, fsm.CallNote, note)
 	if err != nil {
 		r.Logger.Debug("failed to record the last error of a claim",
-			"volume", c.VolumeID,
-			"node", c.NodeID,
+			"volume_id", c.VolumeID,
+			"node_id", c.NodeID,
 			"error", err)
 	}
 }

@@ -204,8 +204,8 @@ func (s *scheduling) recordFailure(ctx context.Context, eval *structs.Evaluation
 	b.version = 0
 	s.backoffs[eval.ID] = b
 	s.Logger.Error("evaluation failed",
-		"eval", eval.ID,
-		"job", eval.JobID,
+		"eval_id", eval.ID,
+		"job_id", eval.JobID,
 		"namespace", eval.Namespace,
 		"failures", b.failures,
 		"error", cause)
@@ -222,7 +222,7 @@ func (s *scheduling) recordFailure(ctx context.Context, eval *structs.Evaluation
 	err := propose(ctx, s.Deps, fsm.EvalUpdate, update)
 	if err != nil && ctx.Err() == nil {
 		s.Logger.Error("failed to record a failed evaluation, retrying",
-			"eval", eval.ID,
+			"eval_id", eval.ID,
 			"error", err)
 	}
 }
