@@ -189,8 +189,7 @@ func (w *fixture) plan(t testing.TB, e *structs.Evaluation, enough int) *structs
 	return p
 }
 
-// TestFailure_CountsEveryNode: a failed placement counts the rejection of each of 700 nodes. The next one
-// finds the only node that fits.
+// TestFailure_CountsEveryNode: each node's rejection is counted, and one node that fits is found among many.
 func TestFailure_CountsEveryNode(t *testing.T) {
 	const n = 700
 	w := fleet(t, n)

@@ -416,11 +416,7 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 			if c.deletes {
 				do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			}
-			w.noteCall("", &structs.CSICall{
-				NodeID: "n3",
-				Op:     "delete",
-				Time:   1000,
-			})
+			w.noteCall("", &structs.CSICall{NodeID: "n3", Op: "delete", Time: 1000})
 			err := try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID:           "v",
 				Force:        c.force,
