@@ -191,7 +191,7 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	version := int(c.commands.Load())
 	if command.Needs(entry) > version {
 		return 0, nil, structs.Preconditionf(
-			"the log entry was not written: there are servers of an older version, which would not apply it alike; " +
+			"the log entry was not written: servers of an older version would not apply it alike; " +
 				"upgrade them, or remove one that is gone: berth server force-leave NAME")
 	}
 	if mayBatch(command, version) && !c.alone() {
