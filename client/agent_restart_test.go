@@ -183,8 +183,8 @@ func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
 	})
 }
 
-// TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat: another call has made a new connection before the node waits
-// for its next heartbeat. The servers do not know yet that this one is the node's.
+// TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat: another call has made a new connection before the node
+// waits for its next heartbeat. The servers do not know yet that this one is the node's.
 func TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat(t *testing.T) {
 	p := newFakeServers()
 	addr := p.listen(t)

@@ -150,9 +150,9 @@ func beatTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/2, minBeatTimeout), callTimeout)
 }
 
-// renewLease renews the lease. lost is closed with the connection that the server knows from then on. It closes
-// the connection to a server that does not answer in time: the server may be unreachable without a reset, and
-// all calls on that connection then continue with another server.
+// renewLease renews the lease. lost is closed with the connection that the server knows from then on. It
+// closes the connection to a server that does not answer in time: the server may be unreachable without a
+// reset, and all calls on that connection then continue with another server.
 func (c *Client) renewLease(
 	ctx context.Context, renew func(context.Context) (time.Duration, error), held time.Duration,
 ) (ttl time.Duration, lost <-chan struct{}, err error) {
@@ -237,8 +237,8 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 }
 
 // waitBeat waits until the next heartbeat is due: half the lease, or less if the first server is no longer
-// before (the leader has changed), if the connection is lost (the leader cannot call back, even if another call
-// has made a new one), or if the node has to register again, which it reports.
+// before (the leader has changed), if the connection is lost (the leader cannot call back, even if another
+// call has made a new one), or if the node has to register again, which it reports.
 func (c *Client) waitBeat(
 	ctx context.Context, ttl time.Duration, before string, lost <-chan struct{},
 ) (register bool) {
@@ -264,8 +264,8 @@ func (c *Client) waitBeat(
 	return register
 }
 
-// connectionLost connects to a server, unless there is a connection, and returns a channel that is closed with the
-// connection. The channel is closed if there is none, and nil for a pool without connections.
+// connectionLost connects to a server, unless there is a connection, and returns a channel that is closed
+// with the connection. The channel is closed if there is none, and nil for a pool without connections.
 func (c *Client) connectionLost(ctx context.Context, addr string) <-chan struct{} {
 	p, ok := c.pool.(*rpc.Pool)
 	if !ok {

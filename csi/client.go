@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds a call whose context ends later or never. A deadline cancels nothing at the plugin
-	// (CSI spec, "Timeouts"): a repeat of the call resumes the operation.
+	// DefaultTimeout bounds a call whose context ends later or never. A deadline cancels nothing at the
+	// plugin (CSI spec, "Timeouts"): a repeat of the call resumes the operation.
 	DefaultTimeout = 2 * time.Minute
 
 	maxHeaders = 1 << 20 // of an answer; an error's text is among them
@@ -163,8 +163,9 @@ func (c *Client) intercept(
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	start := time.Now()
-	var to peer.Peer                                 // the address of the call, empty while there was no connection
-	opts = append(slices.Clip(opts), grpc.Peer(&to)) // the options of the connection are shared
+	var to peer.Peer // the address of the call, empty while there was no connection
+	// Clip, because all calls share the options of the connection.
+	opts = append(slices.Clip(opts), grpc.Peer(&to))
 	err := invoke(ctx, method, req, resp, conn, opts...)
 	took := time.Since(start)
 	rpc := path.Base(method)

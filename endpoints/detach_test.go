@@ -421,7 +421,8 @@ func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 }
 
-// A faulty controller is called again and again, and each call may still take effect. It keeps no row for ever.
+// A faulty controller is called again and again, and each call may still take effect. It keeps no row for
+// ever.
 func TestDeregister_ForceWaitsForNoCall(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

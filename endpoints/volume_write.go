@@ -305,9 +305,9 @@ func pendingName(v *structs.CSIVolume) string {
 	return v.State
 }
 
-// deregister deletes the row of a volume. Without force it is rejected while a controller call for the volume may
-// still take effect. Servers of an earlier version wait for no call, so only a row with a call demands that all
-// have this one.
+// deregister deletes the row of a volume. Without force it is rejected while a controller call for the
+// volume may still take effect. Servers of an earlier version wait for no call, so only a row with a call
+// demands that all have this one.
 func (w volumeWrites) deregister(
 	ctx context.Context,
 	req *structs.CSIVolumeDeregisterRequest,

@@ -130,9 +130,9 @@ func settleRemedy(call *structs.CSICall, settle time.Duration, now int64, again 
 		again, settled.UTC().Format(time.RFC3339))
 }
 
-// checkAnswered rejects the deregistration of a volume while a controller call for it may still take effect.
-// Only the row delays the next call: the call could delete the volume after it was registered again. A caller that
-// forces the deregistration sends no Settle.
+// checkAnswered rejects the deregistration of a volume while a controller call for it may still take
+// effect. Only the row delays the next call: the call could delete the volume after it was registered
+// again. A caller that forces the deregistration sends no Settle.
 func checkAnswered(tx Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregisterRequest) error {
 	remedy := settleRemedy(v.Call, p.Settle, p.Now, "deregister it")
 	if remedy == "" {

@@ -129,8 +129,8 @@ const NeverTry = -1
 const CallSettles = 5 * time.Minute
 
 // CSICall is a controller call of unknown outcome: it was, or may have been, delivered to the plugin on a
-// node, and there is no answer that is final. The leader settles it at the same node or waits until it must have
-// ended.
+// node, and there is no answer that is final. The leader settles it at the same node or waits until it
+// must have ended.
 type CSICall struct {
 	NodeID string
 	Op     string // attach, detach, create, delete, expand or learn
@@ -171,8 +171,9 @@ type CSIVolume struct {
 	LastError  *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
 	ExpandPending bool `json:",omitempty"`
-	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next node that stages or
-	// publishes it, and each node that has it now (CSI spec, NodeExpandVolume). 0 if no node has to.
+	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next node that
+	// stages or publishes it, and each node that has it now (CSI spec, NodeExpandVolume). 0 if no node has
+	// to.
 	NodeExpandBytes       int64 `json:",omitempty"`
 	RequestedTopologies   *CSITopologyRequest
 	Topologies            []*CSITopology // where it is reachable from; none: from everywhere
@@ -367,13 +368,13 @@ type CSIVolumeRegisterResponse struct {
 var CSIVolumeDeregister = write[CSIVolumeDeregisterRequest, Empty]("CSIVolume.Deregister")
 
 // CSIVolumeDeregisterRequest names the volume. Force also deletes waiting claims and claims of allocations
-// that are client-terminal or deleted, but never a claim that may still write. It does not wait for a controller
-// call that may still take effect.
+// that are client-terminal or deleted, but never a claim that may still write. It does not wait for a
+// controller call that may still take effect.
 type CSIVolumeDeregisterRequest struct {
 	ID    string
 	Force bool
-	// Settle is how long a controller call for the volume may still take effect after it was sent. The server sets
-	// it. 0, also in an entry of an earlier version, waits for no call.
+	// Settle is how long a controller call for the volume may still take effect after it was sent. The
+	// server sets it. 0, also in an entry of an earlier version, waits for no call.
 	Settle time.Duration
 	WriteOptions
 }
