@@ -227,7 +227,8 @@ func (b *bench) startPeer(dir string) *process {
 	return p
 }
 
-// berthConfig returns the config of a server with its data in a folder. Only measured heartbeats are sent.
+// berthConfig returns the config of a server with its data in a folder. Only measured heartbeats are sent. Its
+// metrics stay in memory, as those of the peer do by default.
 func berthConfig(data string) string {
 	return fmt.Sprintf(`name = "bench"
 data_dir = %q
@@ -244,6 +245,9 @@ server {
  heartbeat_ttl = "10h"
  heartbeat_grace = "10h"
  rpc_max_conns_per_client = 20000
+}
+telemetry {
+ prometheus_metrics = false
 }
 `, data, berthHTTP, berthRPCp, berthSrf)
 }
