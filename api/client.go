@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/backoff"
 	"berth/internal/netfault"
 	"berth/structs"
 )
@@ -150,17 +150,15 @@ const readTries = 6
 // open sends a request and returns a successful answer. It repeats a read that an overloaded server rejected,
 // after the delay that the server names.
 func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
+	var pause backoff.Backoff // without delays of its own
 	for tries := 1; ; tries++ {
 		resp, err := c.openOnce(ctx, r)
-		after := structs.RetryAfter(err)
-		if after == 0 ||
+		if structs.RetryAfter(err) == 0 ||
 			r.route.method() != http.MethodGet ||
 			tries == readTries {
 			return resp, err
 		}
-		select {
-		case <-time.After(after + rand.N(after/2+1)): // spread, because other clients wait as long
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, pause.After(err)) {
 			return nil, err
 		}
 	}

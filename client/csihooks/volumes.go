@@ -15,7 +15,6 @@ import (
 	"berth/client/csimanager"
 	"berth/client/hook"
 	"berth/csi"
-	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -263,7 +262,7 @@ func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeM
 		}
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
 		// that is still ready shows that the volume exists.
-		if !backoff.Sleep(ctx, time.Duration(try)*h.RetryMin) {
+		if !pause.Wait(ctx) {
 			return m, err
 		}
 	}
