@@ -75,8 +75,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if b.ended { // net/http has removed the deadline, because the answer may take any time
 		return 0, io.EOF
 	}
-	if b.most > 0 &&
-		int64(len(p)) > b.most-b.read {
+	if b.most > 0 && int64(len(p)) > b.most-b.read {
 		p = p[:b.most-b.read+1]
 	}
 	b.extendDeadline()

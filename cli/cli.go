@@ -187,8 +187,7 @@ func checkArgs(spec string, args []string) error {
 	switch {
 	case len(args) < strings.Count(spec, "<"):
 		return fmt.Errorf("%s is missing", words[len(args)])
-	case len(args) > len(words) &&
-		!strings.HasSuffix(spec, "..."):
+	case len(args) > len(words) && !strings.HasSuffix(spec, "..."):
 		return fmt.Errorf("the argument %q is not expected", args[len(words)])
 	}
 	return nil

@@ -132,12 +132,7 @@ func pluginProblems(p *structs.CSIPlugin) grid {
 			continue
 		}
 		since, cause := allocProblem(a)
-		rows.addRow(
-			nodeLabel(a),
-			"",
-			shortID(a.ID),
-			age(since),
-			cause)
+		rows.addRow(nodeLabel(a), "", shortID(a.ID), age(since), cause)
 	}
 	slices.SortFunc(rows, slices.Compare)
 	return rows

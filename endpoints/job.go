@@ -253,8 +253,7 @@ func (j jobs) allocations(
 	job := state.Job(tx, ns, req.JobID)
 	l := newAllocStubList(tx)
 	l.Keep = func(a *structs.Allocation) bool {
-		return req.All || job == nil ||
-			a.CreateIndex >= job.CreateIndex
+		return req.All || job == nil || a.CreateIndex >= job.CreateIndex
 	}
 	rows := state.AllocsByJobFrom(tx, ns, req.JobID, query.Start(req))
 	resp.Allocations, err = l.Page(rows, req, resp)

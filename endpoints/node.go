@@ -105,8 +105,7 @@ func (n nodes) heartbeat(
 	}
 	index := node.ModifyIndex
 	status := cmp.Or(req.Status, node.Status)
-	accounted := node.Unaccounted &&
-		n.accountFor(ctx, node, req.Inventory)
+	accounted := node.Unaccounted && n.accountFor(ctx, node, req.Inventory)
 	if status != node.Status || accounted {
 		change := statusChange{
 			status:    status,
@@ -393,8 +392,7 @@ func (n nodes) clientAllocs(
 			resp.Allocs[a.ID] = a.AllocModifyIndex
 			resp.Index = max(resp.Index, a.AllocModifyIndex)
 		}
-		changed := before != nil &&
-			!maps.Equal(before, resp.Allocs)
+		changed := before != nil && !maps.Equal(before, resp.Allocs)
 		before = resp.Allocs
 		return resp, changed, nil
 	}

@@ -55,8 +55,7 @@ func applyLog(b *state.Batch, log *raft.Log) any {
 
 // applyEntry applies one entry or batch. The error is that of decoding.
 func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
-	if len(log.Data) == 0 ||
-		log.Data[0] != Batch.ID {
+	if len(log.Data) == 0 || log.Data[0] != Batch.ID {
 		return applyOne(b, log.Index, log.Data)
 	}
 	entries, err := Batch.entries(log.Data[1:])

@@ -165,8 +165,7 @@ func (s *Server) weighRequest(q *inbound, req *request) error {
 			fmt.Errorf("it has %d entries and lists; at most %d are allowed",
 				q.parts, structs.MaxRPCParts))
 	}
-	req.weight = int64(len(q.payload)) +
-		int64(q.parts)*structs.RPCPartBytes
+	req.weight = int64(len(q.payload)) + int64(q.parts)*structs.RPCPartBytes
 	return s.countBytes(req, structs.SmallRPC)
 }
 

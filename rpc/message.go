@@ -68,8 +68,7 @@ func (m *messages) next() ([]byte, error) {
 	size, err := m.measure()
 	if err != nil {
 		m.lost = true
-		began := m.at < len(m.buf) ||
-			m.dropped > 0
+		began := m.at < len(m.buf) || m.dropped > 0
 		if errors.Is(err, io.EOF) && began {
 			err = io.ErrUnexpectedEOF
 		}
@@ -138,8 +137,7 @@ func (m *messages) need(from, n int) ([]byte, error) {
 			return m.buf[at : at+n], nil
 		}
 		m.grow()
-		if m.full &&
-			len(m.buf) == cap(m.buf) {
+		if m.full && len(m.buf) == cap(m.buf) {
 			continue
 		}
 		if m.before != nil {
@@ -166,8 +164,7 @@ func (m *messages) drop(from int) {
 func (m *messages) grow() {
 	rest := m.buf[m.at:]
 	if m.at > 0 || m.buf == nil {
-		small := m.buf != nil &&
-			cap(m.buf) <= keptBuffer
+		small := m.buf != nil && cap(m.buf) <= keptBuffer
 		if len(rest) == 0 && !small {
 			m.buf = make([]byte, 0, smallBuffer)
 			m.free()
@@ -190,8 +187,7 @@ func (m *messages) reserve(size int) bool {
 	if m.budget == nil || size <= structs.SmallRPC {
 		return true
 	}
-	if m.full ||
-		!m.budget.Take(int64(size)-m.taken) {
+	if m.full || !m.budget.Take(int64(size)-m.taken) {
 		m.full = true
 		return false
 	}

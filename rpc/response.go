@@ -177,8 +177,7 @@ func (w *writer) enqueue(m *buffer) {
 	switch {
 	case w.queue == nil:
 		w.queue, w.end = m, end
-	case m.next == nil &&
-		len(w.end.b)+size <= keptBuffer:
+	case m.next == nil && len(w.end.b)+size <= keptBuffer:
 		w.end.b = append(w.end.b, m.b...)
 		m.release()
 	default:

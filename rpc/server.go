@@ -160,8 +160,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 		}
 		if err != nil {
 			// One write has the answers of many rejections.
-			out.keep(s.message(q.Endpoint,
-				q.seq, nil, err))
+			out.keep(s.message(q.Endpoint, q.seq, nil, err))
 		}
 		if in.lost {
 			out.flush()
@@ -223,8 +222,7 @@ func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStre
 		s.coming.Add(1)
 	}
 	switch {
-	case waiting || req.Inline == nil ||
-		!req.Inline(req.body):
+	case waiting || req.Inline == nil || !req.Inline(req.body):
 		st.workers.run(func() {
 			s.send(st.out, req.Name, s.perform(ctx, req, done))
 		})

@@ -76,8 +76,7 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	answered := err == nil || errors.As(err, &remote)
 	switch {
 	case !whole:
-	case answered &&
-		(err == nil || remote.Kind != structs.KindInvalid):
+	case answered && (err == nil || remote.Kind != structs.KindInvalid):
 		s.releaseStream(st)
 	default: // the other end may close the stream after an invalid payload
 		_ = st.conn.Close()

@@ -191,8 +191,7 @@ func containsAll(l, r value) bool {
 	missing := func(s string) bool {
 		return !slices.Contains(have, s)
 	}
-	return l.set && r.set &&
-		!slices.ContainsFunc(splitList(r), missing)
+	return l.set && r.set && !slices.ContainsFunc(splitList(r), missing)
 }
 
 func containsAny(l, r value) bool {
@@ -200,23 +199,19 @@ func containsAny(l, r value) bool {
 	present := func(s string) bool {
 		return slices.Contains(have, s)
 	}
-	return l.set && r.set &&
-		slices.ContainsFunc(splitList(r), present)
+	return l.set && r.set && slices.ContainsFunc(splitList(r), present)
 }
 
 func matchesRegexp(l, r value) bool {
 	re, err := regexp.Compile(r.text)
-	return err == nil &&
-		l.set && r.set &&
-		re.MatchString(l.text)
+	return err == nil && l.set && r.set && re.MatchString(l.text)
 }
 
 func versionFits(l, r value) bool {
 	v, err := version.NewVersion(l.text)
 	want, errWant := version.NewConstraint(r.text)
 	return err == nil && errWant == nil &&
-		l.set && r.set &&
-		want.Check(v)
+		l.set && r.set && want.Check(v)
 }
 
 var semverPart = regexp.MustCompile(`^(=|!=|<|<=|>|>=|)\s*([0-9].*)$`)

@@ -77,8 +77,7 @@ func (p *planner) unclaimableReason(u volumeUse) string {
 	}
 	class := u.claim.Class()
 	for _, i := range p.intended[volumeKey(u.claim)] {
-		if !p.stopped[i.AllocID] &&
-			i.Class().Conflicts(class) {
+		if !p.stopped[i.AllocID] && i.Class().Conflicts(class) {
 			return intendedReason(i)
 		}
 	}
@@ -273,8 +272,7 @@ func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIC
 	}
 	volumes := maps.Clone(p.attachedOn(v, plugin))
 	for _, c := range intended {
-		if c.PluginID == plugin &&
-			!p.stopped[c.AllocID] {
+		if c.PluginID == plugin && !p.stopped[c.AllocID] {
 			volumes[volumeKey(c)] = c
 		}
 	}

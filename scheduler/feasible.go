@@ -263,11 +263,9 @@ func meetsConstraints(g *groupPlan, n *structs.Node) string {
 
 func onDistinctHosts(p *planner, w *placement, v *nodeView) *refusal {
 	switch {
-	case w.plan.distinct == "job" &&
-		v.jobAllocs() > 0:
+	case w.plan.distinct == "job" && v.jobAllocs() > 0:
 		return &refusal{reason: "distinct_hosts: the node has an allocation of the job"}
-	case w.plan.distinct == "group" &&
-		v.groups[w.plan.group.Name] > 0:
+	case w.plan.distinct == "group" && v.groups[w.plan.group.Name] > 0:
 		return &refusal{reason: "distinct_hosts: the node has an allocation of the group"}
 	}
 	return nil

@@ -164,10 +164,7 @@ func largestCounts(counts map[string]int, most int) map[string]int {
 		return counts
 	}
 	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(
-			counts[b]-counts[a],
-			cmp.Compare(a, b),
-		)
+		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))
 	})
 	kept := map[string]int{}
 	for _, k := range keys {

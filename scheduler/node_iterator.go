@@ -240,9 +240,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 
 // exhausted reports whether it has read every node, and none of them is full because of the group.
 func (o *candidateSet) exhausted() bool {
-	return o.iter.name == "" &&
-		o.iter.ended &&
-		len(o.full) == 0
+	return o.iter.name == "" && o.iter.ended && len(o.full) == 0
 }
 
 // trials are the results of all nodes for one allocation.
@@ -323,8 +321,7 @@ func (o *candidateSet) reorder(s *trials, untried []*structs.Node, top topN) {
 	feasible = append(feasible, untried...)
 	for _, r := range s.refused {
 		switch {
-		case r.why.filter != filterResources &&
-			r.why.filter != filterHosts:
+		case r.why.filter != filterResources && r.why.filter != filterHosts:
 			feasible = append(feasible, r.node)
 		case !o.full[r.node.ID]:
 			o.full[r.node.ID] = true

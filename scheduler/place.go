@@ -43,8 +43,7 @@ const placedBytes = structs.MaxEntry / 4
 
 // full reports whether the plan has reached its bounds.
 func (p *planner) full() bool {
-	return len(p.plan.Place) >= mostPlaced ||
-		p.placed >= placedBytes
+	return len(p.plan.Place) >= mostPlaced || p.placed >= placedBytes
 }
 
 // placeFresh places allocations that replace none, one by one, until one finds no place: a job that was
@@ -61,8 +60,7 @@ func (p *planner) placeFresh(w *placement) {
 			g.queued += left
 			return
 		case g.failed == nil:
-		case !g.perAlloc() ||
-			w.fresh-left >= structs.MaxGroupCount:
+		case !g.perAlloc() || w.fresh-left >= structs.MaxGroupCount:
 			g.failed.metric.CoalescedFailures += left // the plan frees no capacity
 			g.queued += left
 			return

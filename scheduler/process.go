@@ -103,8 +103,7 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		switch {
 		case !a.ServerTerminal():
 			out = append(out, a)
-		case !a.ClientTerminal() &&
-			p.nodeLost(a.NodeID):
+		case !a.ClientTerminal() && p.nodeLost(a.NodeID):
 			p.stopAlloc(a, "node is down", structs.AllocLost)
 		}
 	}
@@ -127,8 +126,7 @@ func (p *planner) jobAllocs() iter.Seq[*structs.Allocation] {
 
 // ofJob reports whether an allocation belongs to the job.
 func (p *planner) ofJob(a *structs.Allocation) bool {
-	return a.JobID == p.eval.JobID &&
-		a.Namespace == p.ns
+	return a.JobID == p.eval.JobID && a.Namespace == p.ns
 }
 
 // allNodes returns all nodes, by ID.
@@ -199,8 +197,7 @@ func (p *planner) addRetryEval() {
 	}
 	due := p.now.Add(retryDelay).UnixNano()
 	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
-		covers := e.NodeID == "" ||
-			e.NodeID == p.scope
+		covers := e.NodeID == "" || e.NodeID == p.scope
 		if covers &&
 			e.ID != p.eval.ID &&
 			e.WaitUntil <= due {
@@ -219,8 +216,7 @@ func (p *planner) boundKeys(keys map[string]bool) map[string]bool {
 	p.tooManyKeys = true
 	kept := map[string]bool{}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if len(kept) < maxKeys ||
-			!structs.WakesVolume(k) {
+		if len(kept) < maxKeys || !structs.WakesVolume(k) {
 			kept[k] = true
 		}
 	}

@@ -60,8 +60,7 @@ func antiAffinity(w *placement, v *nodeView) (float64, bool) {
 
 // reschedulePenalty avoids the node on which the allocation failed.
 func reschedulePenalty(w *placement, v *nodeView) (float64, bool) {
-	return -1, w.rescheduled &&
-		w.prev.NodeID == v.node.ID
+	return -1, w.rescheduled && w.prev.NodeID == v.node.ID
 }
 
 // ranked is a node with the mean of its scores.

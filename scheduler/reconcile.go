@@ -152,8 +152,7 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 	var kept []classified
 	for i, s := range slots {
 		index := s.alloc.Index()
-		duplicate := i > 0 &&
-			slots[i-1].alloc.Index() == index
+		duplicate := i > 0 && slots[i-1].alloc.Index() == index
 		if duplicate ||
 			len(kept) >= g.group.Count ||
 			perAlloc && index >= g.group.Count {

@@ -30,8 +30,7 @@ func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) classified 
 		a.ClientStatus == structs.AllocLost:
 		s.action = actionNone
 		return s
-	case p.job.Finite() &&
-		a.ClientStatus == structs.AllocComplete:
+	case p.job.Finite() && a.ClientStatus == structs.AllocComplete:
 		return s
 	}
 	due, delay, ok := nextTry(p.policyOf(g), a)

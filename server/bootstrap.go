@@ -73,8 +73,7 @@ func (s *Server) tryBootstrap() bool {
 		return false
 	}
 	err := s.consensus.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
-	if err != nil &&
-		!errors.Is(err, raft.ErrCantBootstrap) {
+	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		s.logger.Error("failed to form the cluster", "error", err)
 		return false
 	}

@@ -103,8 +103,7 @@ func (c *Config) Validate() error {
 		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more "+
 			"failures than the odd one below it", c.BootstrapExpect)
 	}
-	if c.BootstrapExpect != 1 &&
-		len(c.RetryJoin) == 0 {
+	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 {
 		bad("server: retry_join is required where bootstrap_expect is not 1: the servers have to find each other")
 	}
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > 10 {

@@ -30,8 +30,7 @@ func (h *history) recordEvent(e serf.Event) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.servers == nil ||
-		len(h.servers) >= historyMost {
+	if h.servers == nil || len(h.servers) >= historyMost {
 		h.servers = map[string]lastSeen{}
 	}
 	for _, m := range event.Members {

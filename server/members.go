@@ -106,8 +106,7 @@ func (s *Server) removalReason(member raft.Server, peers []peer) string {
 		case p.status == serf.StatusAlive &&
 			p.rpcAddr == string(member.Address):
 			reason = "the server " + p.name + " has taken its address"
-		case p.status == serf.StatusAlive &&
-			p.name == name && name != "":
+		case p.status == serf.StatusAlive && p.name == name && name != "":
 			reason = "a server with a new data directory has taken its name " + name
 		}
 	}

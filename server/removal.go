@@ -205,8 +205,7 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 
 // transferLeadership makes another server lead, if this one does, and waits until one is known.
 func (s *Server) transferLeadership(ctx context.Context) error {
-	if s.consensus.State() != raft.Leader ||
-		s.consensus.alone() {
+	if s.consensus.State() != raft.Leader || s.consensus.alone() {
 		return nil
 	}
 	err := s.consensus.LeadershipTransfer().Error()
@@ -263,8 +262,7 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 func (s *Server) findMember(name string) (serf.Member, error) {
 	var names []string
 	for _, m := range s.members.serf.Members() {
-		if m.Name == name ||
-			m.Name == name+"."+s.cfg.Region {
+		if m.Name == name || m.Name == name+"."+s.cfg.Region {
 			return m, nil
 		}
 		names = append(names, m.Name)

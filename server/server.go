@@ -284,8 +284,7 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 	if string(id) == s.id {
 		// Leadership that was lost and won again has another term.
 		l := s.leading.Load()
-		if l == nil ||
-			l.term != s.consensus.CurrentTerm() {
+		if l == nil || l.term != s.consensus.CurrentTerm() {
 			return "", false, false, 0
 		}
 		return string(leader), true, true, 0

@@ -154,8 +154,7 @@ func applyClientUpdate(
 	now int64,
 ) *structs.Allocation {
 	reported := structs.Allocation{ClientStatus: u.ClientStatus}
-	differs := u.ClientStatus != "" &&
-		u.ClientStatus != old.ClientStatus
+	differs := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
 	endKnown := old.ClientStatus == structs.AllocLost &&
 		reported.ClientTerminal()
 	if u.ClientStatus == structs.AllocLost ||

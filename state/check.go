@@ -132,8 +132,7 @@ func (c *checker) claims() {
 			c.want(cl.GrantIndex >= cl.CreateIndex &&
 				cl.GrantIndex <= cl.ModifyIndex,
 				"%s: grant index %d", subject, cl.GrantIndex)
-			c.want(a == nil ||
-				a.ClientTerminal() == (cl.EndTime != 0),
+			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
 				"%s: end %d differs from that of its allocation", subject, cl.EndTime)
 		default:
 			c.want(false, "%s: state %q", subject, cl.State)
@@ -314,8 +313,7 @@ func (c *checker) instances() {
 			i.Kind, i.PluginID, i.NodeID)
 		n := Node(c, i.NodeID)
 		c.want(n != nil, "%s: no such node", subject)
-		c.want(n == nil ||
-			n.Status != structs.NodeDown || !i.Healthy,
+		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
 			"%s is healthy and the node is down", subject)
 		c.want(!i.DownWithNode || !i.Healthy,
 			"%s is healthy and down with its node", subject)
@@ -340,8 +338,7 @@ func (c *checker) allocs() {
 		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
 		c.want(JobOf(c, a) != nil,
 			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
-		c.want(a.ClientTerminal() ||
-			Node(c, a.NodeID) != nil,
+		c.want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
 	}
 }

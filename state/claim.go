@@ -115,8 +115,7 @@ func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int
 		}
 	}
 	p := Plugin(tx, v.PluginID)
-	if blockOf(v, p) != "" ||
-		expandsOffline(tx, v, p) != "" {
+	if blockOf(v, p) != "" || expandsOffline(tx, v, p) != "" {
 		return false
 	}
 	attaches := p.SupportsAttachDetach ||
@@ -186,8 +185,7 @@ func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 		(c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
 		return structs.Invalidf(
 			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
-	case c.Mode == structs.ClaimWrite &&
-		c.AccessMode.ReaderOnly():
+	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
 		return structs.Invalidf("volume %q: access mode %s is read-only", v.ID, c.AccessMode)
 	case !v.Capable(class):
 		return structs.Preconditionf(
@@ -336,8 +334,7 @@ func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []stri
 // endClaims records in the claims of an allocation that it has ended, so that its node releases them.
 func endClaims(tx *WriteTx, alloc string, now int64) {
 	for c := range ClaimsByAlloc(tx, alloc) {
-		if c.State == structs.ClaimGranted &&
-			c.EndTime == 0 {
+		if c.State == structs.ClaimGranted && c.EndTime == 0 {
 			c = c.Copy()
 			c.EndTime = max(now, 1)
 			storeClaim(tx, c)

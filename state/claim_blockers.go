@@ -79,8 +79,7 @@ func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	}
 	p := Plugin(tx, v.PluginID)
 	attaches := own == nil && p != nil && p.SupportsAttachDetach
-	if attaches &&
-		externalNode(tx, v.PluginID, c.NodeID) == "" {
+	if attaches && externalNode(tx, v.PluginID, c.NodeID) == "" {
 		return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?",
 			nodeName(tx, c.NodeID), v.PluginID)
 	}

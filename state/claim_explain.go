@@ -171,8 +171,7 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 	var names []string
 	count := 0
 	for _, n := range r.counts {
-		if n.Granted == 0 ||
-			!n.Class().Conflicts(k) {
+		if n.Granted == 0 || !n.Class().Conflicts(k) {
 			continue
 		}
 		count += n.Granted

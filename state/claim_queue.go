@@ -103,8 +103,7 @@ func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 			w.queues = append(w.queues, q)
 		}
 		for c := w.next(); c != nil; c = w.next() {
-			if nodeBlock(tx, v, c) == "" &&
-				!yield(c) {
+			if nodeBlock(tx, v, c) == "" && !yield(c) {
 				return
 			}
 			// The claim is granted or still ahead: it blocks later claims in both cases.

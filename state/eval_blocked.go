@@ -122,8 +122,7 @@ func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 	for ; w.Due && unblocked < n; unblocked++ {
 		first := firstAfter(tx, w.Key, w.Next)
 		switch {
-		case first != nil &&
-			(w.Last == "" || queueKey(first) <= w.Last):
+		case first != nil && (w.Last == "" || queueKey(first) <= w.Last):
 			w.Next = queueKey(first)
 			if blockedBefore(first, w.Unblocked()) {
 				unblockEval(tx, first, w.Key, 0)

@@ -47,11 +47,7 @@ func internInstance(i, _ *structs.CSIPluginInstance) {
 }
 
 func internVolume(v, _ *structs.CSIVolume) {
-	intern.Texts(
-		&v.Namespace,
-		&v.PluginID,
-		&v.State,
-	)
+	intern.Texts(&v.Namespace, &v.PluginID, &v.State)
 	if v.Name == v.ID {
 		v.Name = v.ID
 	}
@@ -130,6 +126,5 @@ func internAlloc(a, before *structs.Allocation) {
 
 // sameList reports whether two lists are in the same memory, or both are empty.
 func sameList[T any](a, b []T) bool {
-	return len(a) == len(b) &&
-		(len(a) == 0 || &a[0] == &b[0])
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

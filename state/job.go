@@ -53,8 +53,7 @@ func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 		s.Summary[g.Name] = structs.TaskGroupSummary{}
 	}
 	for a := range AllocsByJob(tx, j.Namespace, j.ID) {
-		if a.CreateIndex < j.CreateIndex &&
-			a.ClientTerminal() {
+		if a.CreateIndex < j.CreateIndex && a.ClientTerminal() {
 			continue // of a job that had the ID before and was purged
 		}
 		g := s.Summary[a.TaskGroup]
@@ -189,8 +188,7 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 	}
 	versions := slices.Collect(JobVersions(tx, ns, id))
 	for n, v := range versions {
-		if len(versions)-n > kept &&
-			!used[v.Version] {
+		if len(versions)-n > kept && !used[v.Version] {
 			jobVersions.Delete(tx, v)
 		}
 	}

@@ -116,8 +116,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		WriteOptions: p.WriteOptions,
 	}
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
-	changed := old == nil ||
-		!structs.NodeEqual(old, n, 0)
+	changed := old == nil || !structs.NodeEqual(old, n, 0)
 	if changed {
 		internReport(n)
 		nodes.Put(tx, n)
@@ -173,8 +172,7 @@ func sameForPlacement(a, b *structs.Node) bool {
 		if x == nil || y == nil {
 			return x == y
 		}
-		return x.Detected == y.Detected &&
-			x.Healthy == y.Healthy
+		return x.Detected == y.Detected && x.Healthy == y.Healthy
 	}
 	return a.Name == b.Name &&
 		a.NodeClass == b.NodeClass &&

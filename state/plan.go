@@ -70,8 +70,7 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
 	}
-	if unblockedSince(tx, b) == "" &&
-		changedSincePlan(tx, b) {
+	if unblockedSince(tx, b) == "" && changedSincePlan(tx, b) {
 		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
@@ -103,8 +102,7 @@ func refusedNodes(tx Reader, p *structs.Plan) map[string]string {
 		n := Node(tx, a.NodeID)
 		group := groupOf(tx, a)
 		switch {
-		case refused[a.NodeID] != "" ||
-			Alloc(tx, a.ID) != nil:
+		case refused[a.NodeID] != "" || Alloc(tx, a.ID) != nil:
 			continue
 		case n == nil:
 			refused[a.NodeID] = "it does not exist"

@@ -23,8 +23,7 @@ func checkDriver(
 	if !i.Healthy || i.IsDriver(p.Provider) {
 		return p
 	}
-	if holdsVolumes(tx, p.ID) ||
-		reportedDriver(tx, p, i) {
+	if holdsVolumes(tx, p.ID) || reportedDriver(tx, p, i) {
 		i.Healthy = false
 		i.OtherDriver = true
 		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q",
@@ -81,8 +80,7 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 func successorOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
 	for i := range InstancesByPlugin(tx, p.ID) {
-		usable := i.Provider != "" &&
-			(i.Healthy || i.OtherDriver)
+		usable := i.Provider != "" && (i.Healthy || i.OtherDriver)
 		if usable &&
 			(free || i.FormerProvider == p.Provider) {
 			return i

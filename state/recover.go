@@ -32,8 +32,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		}
 	}
 	for n := range Nodes(before) {
-		if Node(tx, n.ID) == nil &&
-			!surelyEmpty(before, n.ID) {
+		if Node(tx, n.ID) == nil && !surelyEmpty(before, n.ID) {
 			n = shallowCopy(n)
 			n.SetCSIInstances(nil) // it registers again
 			putUnaccounted(tx, n, now)
@@ -111,8 +110,7 @@ func keepCalls(tx *WriteTx, before Reader) {
 
 // laterCall reports whether a was sent after b. Each may be nil.
 func laterCall(a, b *structs.CSICall) bool {
-	return a != nil &&
-		(b == nil || a.Time > b.Time)
+	return a != nil && (b == nil || a.Time > b.Time)
 }
 
 // surelyEmpty reports whether a node surely holds no volume: in the replaced state the node is down and has

@@ -104,8 +104,7 @@ func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
 		return why
 	case p.nodes.Healthy == 0:
 		return "no node instance of plugin " + v.PluginID + " is healthy"
-	case p.row.ControllerRequired &&
-		p.controllers.Healthy == 0:
+	case p.row.ControllerRequired && p.controllers.Healthy == 0:
 		return "no controller of plugin " + v.PluginID + " is healthy"
 	}
 	return ""
@@ -299,8 +298,7 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		deleteVolume(tx, v)
 		return nil
 	}
-	if v.State == structs.VolumeDeleting &&
-		p.Secrets == nil {
+	if v.State == structs.VolumeDeleting && p.Secrets == nil {
 		return nil
 	}
 	v = v.Copy()

@@ -95,8 +95,7 @@ func NodeExpands(tx Reader, plugin string) bool {
 func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
-		if c.State != structs.ClaimGranted ||
-			c.EndTime != 0 {
+		if c.State != structs.ClaimGranted || c.EndTime != 0 {
 			continue
 		}
 		c = c.Copy()

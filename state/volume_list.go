@@ -99,8 +99,5 @@ func (k *queueCursor) seek(v *structs.CSIVolume) {
 }
 
 func compareVolume(ns, id string, v *structs.CSIVolume) int {
-	return cmp.Or(
-		cmp.Compare(ns, v.Namespace),
-		cmp.Compare(id, v.ID),
-	)
+	return cmp.Or(cmp.Compare(ns, v.Namespace), cmp.Compare(id, v.ID))
 }

@@ -45,8 +45,7 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 	case old == nil:
 		v.CreateTime = now
 		v.State = cmp.Or(v.State, structs.VolumeReady)
-	case old.State == structs.VolumeFailed &&
-		old.ExternalID == "":
+	case old.State == structs.VolumeFailed && old.ExternalID == "":
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
 		}
@@ -127,8 +126,7 @@ func checkExternalFree(tx Reader, v *structs.CSIVolume) error {
 		return nil
 	}
 	for other := range volumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
-		if other.ID != v.ID ||
-			other.Namespace != v.Namespace {
+		if other.ID != v.ID || other.Namespace != v.Namespace {
 			return structs.Conflictf("%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
 		}
@@ -143,8 +141,7 @@ func checkExternalDetached(tx Reader, v *structs.CSIVolume) error {
 		return nil
 	}
 	for a := range attachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
-		if a.VolumeID != v.ID ||
-			a.Namespace != v.Namespace {
+		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
 				"where it was volume %q in namespace %q%s; register it when that is done",
 				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID),

@@ -19,8 +19,7 @@ func (j *Job) Validate() error {
 	f = f.at("job %q", j.ID)
 	f.checkName("region", j.Region)
 	f.checkNamespace(j.Namespace)
-	f.require(len(j.Name) <= MaxName &&
-		!strings.ContainsRune(j.Name, 0),
+	f.require(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0),
 		"name must have at most %d bytes and no NUL", MaxName)
 	f.checkOneOf("type", j.Type, jobTypes)
 	f.require(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,

@@ -141,8 +141,7 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 
 // Emit implements hook.Control.
 func (t *task) Emit(e *structs.TaskEvent) {
-	t.updateRecord(e,
-		func(*taskRecord, *structs.TaskState) {})
+	t.updateRecord(e, func(*taskRecord, *structs.TaskState) {})
 }
 
 // Restart implements hook.Control. The task remembers one request at a time.

@@ -41,8 +41,7 @@ func (s *supervisor) watch(ctx context.Context, task hook.Control) {
 			s.logger.Debug("failed to close the plugin connection", "error", err)
 		}
 	}()
-	if !s.registered() &&
-		!s.watchStart(ctx, task, client) {
+	if !s.registered() && !s.watchStart(ctx, task, client) {
 		return
 	}
 	s.watchHealth(ctx, task, client)

@@ -34,7 +34,6 @@ func (w *volumeWork) sharesReadOnly() bool {
 		return true
 	}
 	return slices.ContainsFunc(w.users, func(p *publishRecord) bool {
-		return p.Writable &&
-			w.table.ReadOnly(w.hostPath(p.target()))
+		return p.Writable && w.table.ReadOnly(w.hostPath(p.target()))
 	})
 }

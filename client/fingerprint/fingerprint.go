@@ -41,10 +41,7 @@ func Host(dir string) (*Facts, error) {
 // readHost reads <root>/proc, <root>/sys and <root>/etc. Tests have their own root.
 func readHost(root, dir string) (*Facts, error) {
 	f := &Facts{Attributes: map[string]string{}}
-	err := errors.Join(
-		f.cpu(root),
-		f.memory(root),
-		f.disk(dir))
+	err := errors.Join(f.cpu(root), f.memory(root), f.disk(dir))
 	f.kernel()
 	f.system(root)
 	f.network()

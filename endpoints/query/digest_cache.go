@@ -108,8 +108,7 @@ func (c *digestCache) known(request uint64) validRange {
 
 // holds reports whether the answer had a digest at an index.
 func (r validRange) holds(digest, index uint64) bool {
-	return r.digest == digest &&
-		r.from <= index && index <= r.to
+	return r.digest == digest && r.from <= index && index <= r.to
 }
 
 // record keeps the range of the answer to a request. It extends the known range if the digest is the same.

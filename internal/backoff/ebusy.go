@@ -25,8 +25,7 @@ func RetryEBUSY(ctx context.Context, try func() error) error {
 	var waited time.Duration
 	for {
 		err := try()
-		if !errors.Is(err, unix.EBUSY) ||
-			waited >= Patience {
+		if !errors.Is(err, unix.EBUSY) || waited >= Patience {
 			return err
 		}
 		delay := delays.Next()

@@ -95,8 +95,7 @@ func encode(fill func([]byte) ([]byte, error)) ([]byte, error) {
 func SameBytes(a, b any) bool {
 	x, errX := Encode(a)
 	y, errY := Encode(b)
-	return errX == nil && errY == nil &&
-		bytes.Equal(x, y)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // Append appends v in msgpack to b and returns the result, as append does.

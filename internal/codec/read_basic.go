@@ -68,13 +68,11 @@ func ReadUint[U ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](b []byte, p *U) ([
 // ReadTime reads a time in UTC.
 func ReadTime(b []byte, p *time.Time) ([]byte, error) {
 	switch {
-	case len(b) >= 6 &&
-		b[0] == 0xd6 && b[1] == timestamp:
+	case len(b) >= 6 && b[0] == 0xd6 && b[1] == timestamp:
 		sec := binary.BigEndian.Uint32(b[2:])
 		*p = time.Unix(int64(sec), 0).UTC()
 		return b[6:], nil
-	case len(b) >= 10 &&
-		b[0] == 0xd7 && b[1] == timestamp:
+	case len(b) >= 10 && b[0] == 0xd7 && b[1] == timestamp:
 		packed := binary.BigEndian.Uint64(b[2:])
 		sec := int64(packed & (1<<34 - 1))
 		*p = time.Unix(sec, int64(packed>>34)).UTC()

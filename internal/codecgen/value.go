@@ -109,8 +109,7 @@ func (g *generator) findSlice(t *types.Slice) (c codec, held types.Type) {
 // isTextMap reports whether a type is a map of strings to strings. It may have a name.
 func isTextMap(t types.Type) bool {
 	m, ok := t.Underlying().(*types.Map)
-	return ok &&
-		isString(m.Key()) && isString(m.Elem())
+	return ok && isString(m.Key()) && isString(m.Elem())
 }
 
 // isString reports whether a type is string itself.
@@ -130,11 +129,9 @@ func findBasic(t types.Type) codec {
 		return namedText
 	case t == types.Typ[types.Bool]:
 		return boolean
-	case info&types.IsUnsigned != 0 &&
-		basic.Kind() != types.Uintptr:
+	case info&types.IsUnsigned != 0 && basic.Kind() != types.Uintptr:
 		return unsigned
-	case info&types.IsInteger != 0 &&
-		info&types.IsUnsigned == 0:
+	case info&types.IsInteger != 0 && info&types.IsUnsigned == 0:
 		return signed
 	}
 	return other

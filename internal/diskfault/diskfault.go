@@ -29,6 +29,5 @@ func OfMachine(err error) bool {
 
 // NoSpace reports whether the disk is full.
 func NoSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) ||
-		errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -65,8 +65,7 @@ func (p plan) structFields(t reflect.Type, path []int) (fields []field, ok bool)
 		}
 		at := append(slices.Clone(path), i)
 		if f.Anonymous && name == "" {
-			if f.Type.Kind() != reflect.Struct ||
-				options != "" {
+			if f.Type.Kind() != reflect.Struct || options != "" {
 				return nil, false
 			}
 			inner, ok := p.structFields(f.Type, at)

@@ -115,8 +115,7 @@ func writeStrings(b []byte, v reflect.Value, e *Encoder) []byte {
 }
 
 func (p plan) mapWriter(t reflect.Type) writer {
-	if t.Key().Kind() != reflect.String ||
-		marshals(t.Key()) {
+	if t.Key().Kind() != reflect.String || marshals(t.Key()) {
 		return byLibrary
 	}
 	elem := p.writer(t.Elem())

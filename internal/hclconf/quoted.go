@@ -23,8 +23,7 @@ func quotedKeys(filename string, src []byte) []byte {
 	}
 	out := src
 	for i := range tokens {
-		if !opensBlock(tokens, i) ||
-			!hasQuotedKey(tokens[i+1:]) {
+		if !opensBlock(tokens, i) || !hasQuotedKey(tokens[i+1:]) {
 			continue
 		}
 		gap := tokens[i].Range.Start.Byte - 1

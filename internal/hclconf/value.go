@@ -95,8 +95,7 @@ func setDuration(dst reflect.Value, v cty.Value) error {
 }
 
 func setSlice(dst reflect.Value, v cty.Value) error {
-	if !v.CanIterateElements() ||
-		isMap(v.Type()) {
+	if !v.CanIterateElements() || isMap(v.Type()) {
 		return mismatch(v, dst)
 	}
 	t := dst.Type()
@@ -115,15 +114,13 @@ func setSlice(dst reflect.Value, v cty.Value) error {
 
 // setMap also accepts a list of one map, because converters write a block so in JSON.
 func setMap(dst reflect.Value, v cty.Value) error {
-	if v.Type().IsTupleType() &&
-		v.LengthInt() == 1 {
+	if v.Type().IsTupleType() && v.LengthInt() == 1 {
 		only := v.Index(cty.NumberIntVal(0))
 		if only.Type().IsObjectType() {
 			v = only
 		}
 	}
-	if !v.CanIterateElements() ||
-		!isMap(v.Type()) {
+	if !v.CanIterateElements() || !isMap(v.Type()) {
 		return mismatch(v, dst)
 	}
 	t := dst.Type()
@@ -170,11 +167,9 @@ func setInteger(dst reflect.Value, v cty.Value) error {
 	case !ok:
 		return fmt.Errorf("got a fraction; expected %s",
 			expected(dst.Type()))
-	case dst.CanInt() && n.IsInt64() &&
-		!dst.OverflowInt(n.Int64()):
+	case dst.CanInt() && n.IsInt64() && !dst.OverflowInt(n.Int64()):
 		dst.SetInt(n.Int64())
-	case dst.CanUint() && n.IsUint64() &&
-		!dst.OverflowUint(n.Uint64()):
+	case dst.CanUint() && n.IsUint64() && !dst.OverflowUint(n.Uint64()):
 		dst.SetUint(n.Uint64())
 	default:
 		return fmt.Errorf("the number is out of range; expected %s",

@@ -93,8 +93,7 @@ func (c *HTTPConns) Bound(s *http.Server) {
 // connContext counts a connection; net/http calls it once for each, before anything is read.
 func (c *HTTPConns) connContext(ctx context.Context, conn net.Conn) context.Context {
 	all, ofHost := c.Add(conn)
-	if all > 2*c.Most ||
-		ofHost > 2*c.MostPerHost {
+	if all > 2*c.Most || ofHost > 2*c.MostPerHost {
 		_ = conn.Close() // connState is called
 	}
 	if all > c.Most || ofHost > c.MostPerHost {

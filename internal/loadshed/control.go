@@ -57,8 +57,7 @@ func (c *control) moveLimit(minAdmit int, s Sample, admitted float64) {
 		c.limit = onset * admitted
 		c.least = max(leastPart*admitted,
 			float64(minAdmit)/gateWindow.Seconds())
-	case c.limit > 0 &&
-		s.Delay >= c.lastDelay*9/10:
+	case c.limit > 0 && s.Delay >= c.lastDelay*9/10:
 		c.limit = max(c.least, fall*min(c.limit, admitted))
 	}
 }

@@ -187,8 +187,7 @@ func (x *Index[T]) changeMany(tx *WriteTx, id Key, old, now cell) {
 			len(from) > 0 && compareKeys(from[0], to[0]) < 0:
 			tx.set(x.at(from[0]), old, cell{})
 			from = from[1:]
-		case len(from) == 0 ||
-			compareKeys(from[0], to[0]) > 0:
+		case len(from) == 0 || compareKeys(from[0], to[0]) > 0:
 			tx.set(x.at(to[0]), cell{}, now)
 			to = to[1:]
 		default:

@@ -134,7 +134,6 @@ type seekTree = func(table, index string, args ...any) (memdb.ResultIterator, er
 
 // scan begins to read a tree as seek does.
 func (tx *ReadTx) scan(seek seekTree, at pathKey) scan {
-	slots := must(seek(at.path.name,
-		memdbIndex, tx.keyArgs(at.key)...))
+	slots := must(seek(at.path.name, memdbIndex, tx.keyArgs(at.key)...))
 	return scan{slots, tx.rows}
 }

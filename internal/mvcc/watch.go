@@ -84,8 +84,7 @@ func (p *partial) addCount(at watchPoint, by int) {
 }
 
 func endsPart[P string | Key](prefix P) bool {
-	return len(prefix) == 0 ||
-		prefix[len(prefix)-1] == 0
+	return len(prefix) == 0 || prefix[len(prefix)-1] == 0
 }
 
 // eachPrefix calls fn with each prefix of the key that may be that of a watch point.
@@ -97,8 +96,7 @@ func (p partial) eachPrefix(at pathKey, fn func(prefix []byte)) {
 		}
 	}
 	for kind := range p {
-		if kind.path != at.path ||
-			kind.length > len(at.key) {
+		if kind.path != at.path || kind.length > len(at.key) {
 			continue
 		}
 		prefix := at.key[:kind.length]
@@ -112,8 +110,7 @@ func (p partial) eachPrefix(at pathKey, fn func(prefix []byte)) {
 func (tx *ReadTx) recordRead(at pathKey) {
 	table := at.path.table
 	tx.tables |= 1 << table
-	if !tx.watched ||
-		tx.whole&(1<<table) != 0 {
+	if !tx.watched || tx.whole&(1<<table) != 0 {
 		return
 	}
 	if len(tx.points.at) >= maxWatchPoints {
@@ -256,8 +253,7 @@ func (w *watches) remember(number uint64, c changes) {
 	}
 	w.notified = number
 	w.keys += len(c.keys)
-	for w.notified-w.forgot > keptChanges ||
-		w.keys > keptKeys {
+	for w.notified-w.forgot > keptChanges || w.keys > keptKeys {
 		w.forgot++
 		oldest := &w.last[w.forgot%keptChanges]
 		w.keys -= len(oldest.keys)

@@ -34,8 +34,7 @@ func main() {
 		"", "files", "lines", "tokens", "tokens/line")
 	for _, group := range groups {
 		s := sizes[group]
-		perLine := float64(s.tokens) /
-			float64(max(s.lines, 1))
+		perLine := float64(s.tokens) / float64(max(s.lines, 1))
 		fmt.Printf("%-10s %6d %8d %9d %12.1f\n",
 			group, s.files, s.lines, s.tokens, perLine)
 	}
@@ -77,8 +76,7 @@ func measureTree(tree fs.FS) (map[string]size, error) {
 // skipIgnored is fs.SkipDir for a directory that the go command ignores.
 func skipIgnored(path string) error {
 	base := filepath.Base(path)
-	ignored := base[0] == '.' || base[0] == '_' ||
-		base == "testdata"
+	ignored := base[0] == '.' || base[0] == '_' || base == "testdata"
 	if ignored && path != "." {
 		return fs.SkipDir
 	}
@@ -110,8 +108,7 @@ func countTokens(src []byte) (lines, tokens int, err error) {
 		s      scanner.Scanner
 		faults scanner.ErrorList
 	)
-	file := token.NewFileSet().
-		AddFile("", -1, len(src))
+	file := token.NewFileSet().AddFile("", -1, len(src))
 	s.Init(file, src, faults.Add, 0)
 	last := 0
 	for {

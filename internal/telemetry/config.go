@@ -64,8 +64,7 @@ func (c Config) Validate() error {
 			fmt.Errorf("telemetry: in_memory_retention_period holds more than %d intervals", maxIntervals))
 	}
 	for _, entry := range c.PrefixFilter {
-		if entry == "" ||
-			!strings.Contains("+-", entry[:1]) {
+		if entry == "" || !strings.Contains("+-", entry[:1]) {
 			faults = append(faults,
 				fmt.Errorf("telemetry: prefix_filter: %.64q begins with neither + nor -", entry))
 		}

@@ -44,8 +44,7 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	switch {
 	case typ == typeImage && fsType == "":
 		return preconditionf("the volume was made as a block device, without a file system")
-	case typ == typeDirectory &&
-		(len(data) > 0 || bits&^perMount != 0):
+	case typ == typeDirectory && (len(data) > 0 || bits&^perMount != 0):
 		return preconditionf("a directory volume takes none of the mount flags that are a file system's")
 	}
 	return nil

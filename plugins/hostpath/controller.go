@@ -172,9 +172,7 @@ func (d *driver) fillVolume(v *volume, w *createRequest) error {
 		return err
 	}
 	dir := d.store.volumes.path(v.ID)
-	return errors.Join(
-		durable.Sync(data),
-		durable.Sync(dir))
+	return errors.Join(durable.Sync(data), durable.Sync(dir))
 }
 
 func (d *driver) fillDirectory(_ *volume, w *createRequest, data string) error {

@@ -114,13 +114,11 @@ func decideParams(w *createRequest) error {
 	w.thick = true
 	for k, v := range w.params {
 		switch {
-		case k == paramType &&
-			(v == typeDirectory || v == typeImage):
+		case k == paramType && (v == typeDirectory || v == typeImage):
 			w.typ = v
 		case k == paramType:
 			return invalidf("parameter type %q: expected directory or image", v)
-		case k == paramProvisioning &&
-			(v == "thin" || v == "thick"):
+		case k == paramProvisioning && (v == "thin" || v == "thick"):
 			w.thick = v == "thick"
 		case k == paramProvisioning:
 			return invalidf("parameter provisioning %q: expected thin or thick", v)
@@ -224,8 +222,7 @@ func checkRange(r *csi.CapacityRange) error {
 	case r.GetRequiredBytes() > maxSize:
 		return failf(codes.OutOfRange,
 			"capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
-	case r.GetLimitBytes() > 0 &&
-		r.GetRequiredBytes() > r.GetLimitBytes():
+	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
 		return invalidf("capacity_range: required_bytes are above limit_bytes")
 	}
 	return nil
@@ -248,8 +245,7 @@ func (w *createRequest) differenceTo(v *volume) string {
 	switch {
 	case v.Type != w.typ || v.FSType != w.fsType:
 		return "type"
-	case v.Size < w.asked ||
-		(w.limit > 0 && v.Size > w.limit):
+	case v.Size < w.asked || (w.limit > 0 && v.Size > w.limit):
 		return "size"
 	case v.Source != w.source.String():
 		return "source"

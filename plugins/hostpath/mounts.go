@@ -186,8 +186,7 @@ func (d *driver) checkUnexposed(v *volume) error {
 
 // within reports whether path is dir or below it.
 func within(path, dir string) bool {
-	return path == dir || dir == "/" ||
-		strings.HasPrefix(path, dir+"/")
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
 // bindMount binds source to path, with the per-mount flags of bits. If the path is bound it only sets the

@@ -75,8 +75,7 @@ func (d *driver) recordTarget(v *volume, path string, t *target) error {
 		if err != nil {
 			return err
 		}
-		same := old.Use.equal(t.Use) &&
-			old.ReadOnly == t.ReadOnly
+		same := old.Use.equal(t.Use) && old.ReadOnly == t.ReadOnly
 		single := singlePathModes[modeOf(t.Use)] ||
 			singlePathModes[modeOf(old.Use)]
 		switch {

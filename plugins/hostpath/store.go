@@ -101,8 +101,7 @@ func (v *volume) valid() bool {
 	if v.Stage != nil && !filepath.IsAbs(v.Stage.Path) {
 		return false
 	}
-	return knownType(v.Type) &&
-		v.Size >= 0 && v.FSSize >= 0
+	return knownType(v.Type) && v.Size >= 0 && v.FSSize >= 0
 }
 
 func knownType(name string) bool {
@@ -121,8 +120,7 @@ type snapshot struct {
 }
 
 func (s *snapshot) valid() bool {
-	return knownType(s.Type) &&
-		s.Size >= 0 && s.FSSize >= 0
+	return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0
 }
 
 // row is the common part of volumes and snapshots.
@@ -172,9 +170,7 @@ func openStore(dir string) (*store, error) {
 			spare: spare,
 		},
 	}
-	err = errors.Join(
-		s.volumes.loadRecords(),
-		s.snapshots.loadRecords())
+	err = errors.Join(s.volumes.loadRecords(), s.snapshots.loadRecords())
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -240,8 +236,7 @@ func (s *recordDir[R]) loadRecords() error {
 			s.bare = append(s.bare, e.Name())
 		case err != nil:
 			return err
-		case json.Unmarshal(b, &r) != nil ||
-			!s.validRecord(r, e.Name()):
+		case json.Unmarshal(b, &r) != nil || !s.validRecord(r, e.Name()):
 			s.bad = append(s.bad, e.Name())
 		default:
 			s.rows[e.Name()] = r
@@ -258,9 +253,7 @@ func (s *recordDir[R]) validRecord(r R, dir string) bool {
 	}
 	states := []string{stateCreating, stateReady, stateDeleting}
 	h := r.head()
-	return h.ID == dir &&
-		slices.Contains(states, h.State) &&
-		r.valid()
+	return h.ID == dir && slices.Contains(states, h.State) && r.valid()
 }
 
 // getRecord finds a row.

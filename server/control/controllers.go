@@ -128,9 +128,7 @@ func volumeSignal(name string) string { return "volume " + name }
 // controllerReachable reports whether a plugin's controller on a node is healthy and reachable.
 func controllerReachable(tx *state.ReadTx, plugin, node string) bool {
 	i := state.Instance(tx, plugin, structs.CSIKindController, node)
-	return i != nil &&
-		i.Healthy &&
-		nodeconn.Reachable(state.Node(tx, node))
+	return i != nil && i.Healthy && nodeconn.Reachable(state.Node(tx, node))
 }
 
 // work is one call that a row needs.

@@ -151,9 +151,7 @@ func (g *garbage) addAlloc(a *structs.Allocation) {
 		return
 	}
 	job := state.Job(g.tx, a.Namespace, a.JobID)
-	current := job != nil &&
-		!job.Stop &&
-		a.CreateIndex >= job.CreateIndex
+	current := job != nil && !job.Stop && a.CreateIndex >= job.CreateIndex
 	unreplaced := !a.ServerTerminal() && a.NextAllocation == ""
 	if current && (unreplaced || job.Finite()) {
 		return

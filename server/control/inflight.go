@@ -97,8 +97,7 @@ func usesVolumes(job *structs.Job) bool {
 	hasVolumes := func(g *structs.TaskGroup) bool {
 		return len(g.Volumes) > 0
 	}
-	return job != nil &&
-		slices.ContainsFunc(job.TaskGroups, hasVolumes)
+	return job != nil && slices.ContainsFunc(job.TaskGroups, hasVolumes)
 }
 
 // settleDone settles the plans that have their results.

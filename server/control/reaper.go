@@ -122,8 +122,7 @@ var notRepeated = map[string]bool{"InvalidArgument": true,
 
 // reportReason records in the claim the reason for which a node does not release a volume.
 func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why error) {
-	if ctx.Err() != nil ||
-		r.isReported(c.ReleaseError, why) {
+	if ctx.Err() != nil || r.isReported(c.ReleaseError, why) {
 		return
 	}
 	e := r.operationError(why, c.ReleaseError)

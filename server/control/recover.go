@@ -17,8 +17,7 @@ const accountedSignal = "all nodes are accounted for"
 // state has not reported its volumes. A creation does not depend on it. An expansion does: a plugin may
 // take it only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
 func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
-	if s.Op != opCreate &&
-		state.Recovering(tx) != "" {
+	if s.Op != opCreate && state.Recovering(tx) != "" {
 		s.Awaits = []string{accountedSignal}
 	}
 	return s

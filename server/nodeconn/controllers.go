@@ -36,8 +36,7 @@ func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Contro
 		if half != nil && half.NodeInfo != nil {
 			c.Topology = half.NodeInfo.AccessibleTopology
 		}
-		if i.Healthy &&
-			Reachable(state.Node(tx, i.NodeID)) {
+		if i.Healthy && Reachable(state.Node(tx, i.NodeID)) {
 			healthy = append(healthy, c)
 		} else {
 			others = append(others, c)
@@ -101,8 +100,7 @@ func chooseControllers(
 // topologyRank returns the index of the first topology that the controller is in; len(topologies) if it is in
 // none.
 func topologyRank(c Controller, topologies []*structs.CSITopology) int {
-	if c.Topology == nil ||
-		len(c.Topology.Segments) == 0 {
+	if c.Topology == nil || len(c.Topology.Segments) == 0 {
 		return 0
 	}
 	for i, p := range topologies {

@@ -12,8 +12,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() ||
-		info.Size() > limit {
+	if !info.Mode().IsRegular() || info.Size() > limit {
 		return nil, fmt.Errorf("not a regular file of at most %d bytes", limit)
 	}
 	return os.ReadFile(path)

@@ -37,9 +37,7 @@ func ServerID(dataDir string) (string, error) {
 	}
 	id := strings.TrimSpace(string(b))
 	switch {
-	case err == nil &&
-		record.id != "" &&
-		id == record.id:
+	case err == nil && record.id != "" && id == record.id:
 		return id, nil
 	case record.id != "":
 		fault := fmt.Sprintf("the server's id %q is not the one that its log belongs to", id)

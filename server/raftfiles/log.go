@@ -156,8 +156,7 @@ func removeSum(e *raft.Log) error {
 		return nil
 	}
 	n := len(e.Extensions) - sumSize
-	if n < 0 ||
-		!bytes.HasSuffix(e.Extensions, sumMark) {
+	if n < 0 || !bytes.HasSuffix(e.Extensions, sumMark) {
 		return errors.New("the entry has no checksum")
 	}
 	sum := binary.BigEndian.Uint32(e.Extensions[n:])

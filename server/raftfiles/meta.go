@@ -75,8 +75,7 @@ func loadMeta(dir string, olderAllowed bool) (*metaStore, error) {
 		return nil, err
 	case len(b) == 0:
 		return nil, errors.New("the file is empty")
-	case olderAllowed &&
-		!bytes.HasPrefix(b, []byte(metaKind)):
+	case olderAllowed && !bytes.HasPrefix(b, []byte(metaKind)):
 		m.content, err = readBolt(dir)
 		if err != nil {
 			return nil, err

@@ -127,8 +127,7 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 	case snapshot < o.mark.snapshot:
 		return record, o.damage(o.snapDir,
 			"the snapshot of entry %d is missing", o.mark.snapshot)
-	case last > 0 &&
-		segments[0].MinIndex > snapshot+1:
+	case last > 0 && segments[0].MinIndex > snapshot+1:
 		return record, o.damage(o.snapDir,
 			"the snapshot of the entries before %d is missing", segments[0].MinIndex)
 	}

@@ -79,10 +79,7 @@ func (s *sink) Close() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		writeSum(s.dir, b),
-		s.mark.snapshotTaken(s.index),
-	)
+	return errors.Join(writeSum(s.dir, b), s.mark.snapshotTaken(s.index))
 }
 
 func encodeSum(meta []byte) []byte {

@@ -84,8 +84,7 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 		})
 	}
 	slices.SortStableFunc(binds, func(a, b sandbox.Bind) int {
-		return strings.Count(a.Target, "/") -
-			strings.Count(b.Target, "/")
+		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
 	})
 	return binds, nil
 }

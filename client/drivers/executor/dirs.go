@@ -71,9 +71,7 @@ func OpenTo(dir string, user *sandbox.User) error {
 		if st.Gid != 0 && (shared || st.Gid != user.GID) {
 			return f.Chmod(0o711)
 		}
-		return errors.Join(
-			f.Chown(0, int(user.GID)),
-			f.Chmod(0o710))
+		return errors.Join(f.Chown(0, int(user.GID)), f.Chmod(0o710))
 	})
 }
 
