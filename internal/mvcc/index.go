@@ -50,7 +50,7 @@ func (x *Index[T]) First(from Reader, parts ...string) *T {
 	tx := from.reader()
 	k := appendKey(tx.scratch[:0], parts)
 	tx.scratch = k
-	c := x.cursorNoCopy(tx, k)
+	c := x.cursor(tx, k)
 	return c.Next()
 }
 
@@ -64,34 +64,24 @@ func (x *Index[T]) Has(tx Reader, parts ...string) bool {
 func (x *Index[T]) After(tx Reader, parts ...string) *T {
 	k := KeyOf(parts...)
 	k[len(k)-1]++ // behind the end mark of the last part, and before any longer part
-	c := x.seekNoCopy(tx.reader(), k)
+	c := x.seek(tx.reader(), k)
 	return c.Next()
 }
 
 // Seek returns a cursor at the first row whose key begins with the parts or follows such keys. A query does
 // not watch a read with Seek.
 func (x *Index[T]) Seek(tx Reader, parts ...string) *Cursor[T] {
-	c := x.seekNoCopy(tx.reader(), KeyOf(parts...))
-	c.over = slices.Clone(c.over)
+	c := x.seek(tx.reader(), KeyOf(parts...))
 	return &c
 }
 
-// cursor returns a cursor over the rows whose key begins with k.
+// cursor returns a cursor over the rows whose key begins with k. It keeps k.
 func (x *Index[T]) cursor(tx *ReadTx, k Key) Cursor[T] {
-	c := x.cursorNoCopy(tx, k)
-	c.over = slices.Clone(c.over)
-	return c
-}
-
-// cursorNoCopy is cursor for a caller that is done with it before the next change: it copies neither the key
-// nor the overlay.
-func (x *Index[T]) cursorNoCopy(tx *ReadTx, k Key) Cursor[T] {
 	tx.recordRead(x.at(k))
 	return x.newCursor(tx, tx.txn.Get, k, k)
 }
 
-// seekNoCopy is Seek for a caller that is done with the cursor before the next change.
-func (x *Index[T]) seekNoCopy(tx *ReadTx, k Key) Cursor[T] {
+func (x *Index[T]) seek(tx *ReadTx, k Key) Cursor[T] {
 	tx.tables |= 1 << x.path.table
 	return x.newCursor(tx, tx.txn.LowerBound, k, nil)
 }
@@ -111,7 +101,7 @@ func (x *Index[T]) newCursor(tx *ReadTx, seek seekTree, from, prefix Key) Cursor
 		at:    from,
 	}
 	if tx.overlay != nil {
-		c.over = tx.overlay.from(at, prefix)
+		c.over = slices.Clone(tx.overlay.from(at, prefix))
 	}
 	return c
 }
