@@ -5,6 +5,7 @@ GOFLAGS  += -trimpath
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -s -w -X berth/internal/version.Version=$(VERSION)
 BIN      := bin/berth
+# The linter is pinned here: as a tool directive, it would bring its dependencies into go.mod.
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
