@@ -72,8 +72,8 @@ type groupPlan struct {
 	only          string                   // the ID of the one node that constraints allow, ""
 	candidateSets map[string]*candidateSet // by source
 	passing       []*structs.Node          // of all nodes, by ID
-	static        *tally                   // of all nodes; nil until a reader needs all
-	failed        *tally                   // the first failure to place
+	static        *refusalCount            // of all nodes; nil until a reader needs all
+	failed        *refusalCount            // the first failure to place
 	queued        int
 }
 
@@ -115,7 +115,7 @@ func (g *groupPlan) filterNodes(nodes []*structs.Node) {
 	if g.static != nil {
 		return
 	}
-	g.static = newTally()
+	g.static = newRefusalCount()
 	for _, n := range nodes {
 		if g.admit(g.static, n) {
 			g.passing = append(g.passing, n)
@@ -124,7 +124,7 @@ func (g *groupPlan) filterNodes(nodes []*structs.Node) {
 }
 
 // admit counts a node and reports whether it passes the group's own filters.
-func (g *groupPlan) admit(t *tally, n *structs.Node) bool {
+func (g *groupPlan) admit(t *refusalCount, n *structs.Node) bool {
 	r := g.checkNode(n)
 	if r == nil {
 		t.countNode(n, "")
@@ -136,7 +136,7 @@ func (g *groupPlan) admit(t *tally, n *structs.Node) bool {
 }
 
 // countNode counts a node as the Nomad HTTP API defines: in the pool, in the datacenters, evaluated.
-func (t *tally) countNode(n *structs.Node, refusedBy string) {
+func (t *refusalCount) countNode(n *structs.Node, refusedBy string) {
 	switch refusedBy {
 	case filterEligibility, filterPool:
 		return

@@ -16,15 +16,15 @@ type refusal struct {
 	keys      []string // unblock keys of changes that could remove it, besides capacity
 }
 
-// tally counts refusals of one try to place a group.
-type tally struct {
+// refusalCount counts the refusals of one try to place a group.
+type refusalCount struct {
 	metric   structs.AllocMetric
 	refusals map[[2]string]int // filter, reason -> nodes
 	keys     map[string]bool
 }
 
-func newTally() *tally {
-	t := &tally{
+func newRefusalCount() *refusalCount {
+	t := &refusalCount{
 		refusals: map[[2]string]int{},
 		keys:     map[string]bool{},
 	}
@@ -35,7 +35,7 @@ func newTally() *tally {
 }
 
 // counts returns the maps in which the metric counts nodes by a name.
-func (t *tally) counts() []*map[string]int {
+func (t *refusalCount) counts() []*map[string]int {
 	m := &t.metric
 	return []*map[string]int{
 		&m.NodesAvailable,
@@ -46,10 +46,10 @@ func (t *tally) counts() []*map[string]int {
 	}
 }
 
-// tallyOf returns the tally of a metric, without its keys.
-func tallyOf(m *structs.AllocMetric) *tally {
-	t := newTally()
-	was := &tally{metric: *m}
+// refusalCountOf returns the count of a metric, without its keys.
+func refusalCountOf(m *structs.AllocMetric) *refusalCount {
+	t := newRefusalCount()
+	was := &refusalCount{metric: *m}
 	t.metric = was.clone().metric
 	t.metric.Refusals = nil
 	t.metric.CoalescedFailures = 0
@@ -59,8 +59,8 @@ func tallyOf(m *structs.AllocMetric) *tally {
 	return t
 }
 
-func (t *tally) clone() *tally {
-	c := &tally{
+func (t *refusalCount) clone() *refusalCount {
+	c := &refusalCount{
 		metric:   t.metric,
 		refusals: maps.Clone(t.refusals),
 		keys:     maps.Clone(t.keys),
@@ -72,7 +72,7 @@ func (t *tally) clone() *tally {
 }
 
 // countRefusal counts a refusal under the names of the Nomad HTTP API and under berth's.
-func (t *tally) countRefusal(n *structs.Node, r refusal) {
+func (t *refusalCount) countRefusal(n *structs.Node, r refusal) {
 	t.addRefusal(&r, 1)
 	switch {
 	case notCandidates[r.filter]: // the API does not count them among those evaluated
@@ -88,13 +88,13 @@ func (t *tally) countRefusal(n *structs.Node, r refusal) {
 }
 
 // countBlocked records a rejection by all nodes alike, none of which was tried.
-func (t *tally) countBlocked(r refusal) {
+func (t *refusalCount) countBlocked(r refusal) {
 	t.addRefusal(&r, 0)
 	t.metric.ConstraintFiltered[r.reason] += 0
 }
 
 // addRefusal records a refusal by a number of nodes, and cuts its reason.
-func (t *tally) addRefusal(r *refusal, nodes int) {
+func (t *refusalCount) addRefusal(r *refusal, nodes int) {
 	r.reason = structs.Cut(r.reason, structs.MaxReason)
 	t.refusals[[2]string{r.filter, r.reason}] += nodes
 	for _, k := range r.keys {
@@ -114,7 +114,7 @@ const otherReasons = "others"
 // toMetric returns the metric with its refusals in order: most nodes first. A metric is a part of a log
 // entry, and its texts come from the job and the nodes: it names at most the given number of reasons, and
 // four times as many datacenters and classes.
-func (t *tally) toMetric(most int) *structs.AllocMetric {
+func (t *refusalCount) toMetric(most int) *structs.AllocMetric {
 	m := t.clone().metric
 	for at, nodes := range t.refusals {
 		m.Refusals = append(m.Refusals, &structs.PlacementRefusal{

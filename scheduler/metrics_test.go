@@ -104,7 +104,7 @@ func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 			t.Errorf("%d groups: %d entries, %d others", n, len(m.ConstraintFiltered),
 				m.ConstraintFiltered[otherReasons])
 		}
-		again := tallyOf(m).toMetric(want)
+		again := refusalCountOf(m).toMetric(want)
 		if got := again.Refusals[len(again.Refusals)-1]; len(again.Refusals) != want+1 || got.Nodes != 60-2*want {
 			t.Errorf("%d groups: made anew, the last of %d is %+v", n, len(again.Refusals), got)
 		}

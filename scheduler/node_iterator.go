@@ -176,7 +176,7 @@ type candidateSet struct {
 	full     map[string]bool // by node
 	feasible []*structs.Node // passed the group's filters and not full, in the order of their trial
 	chosen   []*structs.Node // feasible, with an allocation of the plan: they follow when no others are left
-	tally    *tally          // of seen nodes that the group's filters refused, or that are full
+	refusals *refusalCount   // of seen nodes that the group's filters refused, or that are full
 }
 
 func (p *planner) candidatesOf(w *placement) *candidateSet {
@@ -189,9 +189,9 @@ func (p *planner) candidatesOf(w *placement) *candidateSet {
 				source: s,
 				first:  p.origin(),
 			},
-			seen:  map[string]bool{},
-			full:  map[string]bool{},
-			tally: newTally(),
+			seen:     map[string]bool{},
+			full:     map[string]bool{},
+			refusals: newRefusalCount(),
 		}
 		o.iter.next = o.iter.first
 		w.plan.candidateSets[s.name] = o
@@ -211,7 +211,7 @@ func (o *candidateSet) readMore() int {
 			continue
 		}
 		o.seen[n.ID] = true
-		if o.group.admit(o.tally, n) {
+		if o.group.admit(o.refusals, n) {
 			o.feasible = append(o.feasible, n)
 		}
 	}
@@ -224,7 +224,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	if o.seen[n.ID] {
 		passes = o.group.checkNode(n) == nil
 	} else {
-		passes = o.group.admit(o.tally, n)
+		passes = o.group.admit(o.refusals, n)
 	}
 	o.seen[n.ID] = true
 	if !passes {
@@ -267,7 +267,7 @@ func (s *trials) tryNode(p *planner, w *placement, n *structs.Node) {
 
 // sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all
 // reports whether it has the results of every node.
-func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *tally, all bool) {
+func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *refusalCount, all bool) {
 	var s trials
 	next := 0
 	tried := 0
@@ -295,7 +295,7 @@ func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN
 		tried += max(0, read-added)
 	}
 	all = o.exhausted() && next == len(o.feasible)
-	t = o.tally.clone()
+	t = o.refusals.clone()
 	for _, r := range s.refused {
 		if !o.full[r.node.ID] {
 			t.countRefusal(r.node, r.why)
@@ -325,7 +325,7 @@ func (o *candidateSet) reorder(s *trials, untried []*structs.Node, top topN) {
 			feasible = append(feasible, r.node)
 		case !o.full[r.node.ID]:
 			o.full[r.node.ID] = true
-			o.tally.countRefusal(r.node, r.why)
+			o.refusals.countRefusal(r.node, r.why)
 		}
 	}
 	if len(top) > 0 {

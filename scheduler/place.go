@@ -100,7 +100,7 @@ func (p *planner) placeOne(w *placement) {
 }
 
 // recordFailure keeps the first failure of a group, and for a per-node job the refusal of each node.
-func (g *groupPlan) recordFailure(w *placement, t *tally) {
+func (g *groupPlan) recordFailure(w *placement, t *refusalCount) {
 	g.queued++
 	switch {
 	case g.failed == nil:
@@ -114,7 +114,7 @@ func (g *groupPlan) recordFailure(w *placement, t *tally) {
 }
 
 // merge adds the counts of other beyond base, from which both began.
-func (t *tally) merge(base, other *tally) {
+func (t *refusalCount) merge(base, other *refusalCount) {
 	for at, n := range other.refusals {
 		t.refusals[at] += n - base.refusals[at]
 	}
@@ -136,7 +136,7 @@ func (t *tally) merge(base, other *tally) {
 
 // chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
 // none if every node refused, or if all nodes alike are blocked.
-func (p *planner) chooseNode(w *placement) (topN, *tally) {
+func (p *planner) chooseNode(w *placement) (topN, *refusalCount) {
 	g := w.plan
 	blocked := p.blockedEverywhere(w)
 	switch {
@@ -147,7 +147,7 @@ func (p *planner) chooseNode(w *placement) (topN, *tally) {
 	case w.node != nil:
 		return p.tryAll(w, []*structs.Node{w.node})
 	case blocked != nil:
-		t := newTally()
+		t := newRefusalCount()
 		t.countBlocked(*blocked)
 		return nil, t
 	}
@@ -182,7 +182,7 @@ func (p *planner) chooseNode(w *placement) (topN, *tally) {
 
 // lastRefusals returns the refusals of all nodes for the evaluation's last plan, and the nodes with capacity
 // freed since, if nothing else has changed since; else nil. Such a group depends on nothing but the nodes.
-func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
+func (p *planner) lastRefusals(w *placement) (*refusalCount, []*structs.Node) {
 	g := w.plan
 	e := p.eval
 	before := e.FailedTGAllocs[g.group.Name]
@@ -210,11 +210,11 @@ func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 			freed = append(freed, n)
 		}
 	}
-	return tallyOf(before), freed
+	return refusalCountOf(before), freed
 }
 
 // tryAll tries each of the candidates.
-func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *tally) {
+func (p *planner) tryAll(w *placement, candidates []*structs.Node) (topN, *refusalCount) {
 	t := w.plan.static.clone()
 	var top topN
 	for _, n := range candidates {
@@ -241,7 +241,7 @@ func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 }
 
 // addToPlan adds the allocation to the plan and counts it from here on.
-func (p *planner) addToPlan(w *placement, v *nodeView, t *tally) {
+func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	ask := w.plan.ask
 	group := w.plan.group.Name
 	a := &structs.Allocation{
