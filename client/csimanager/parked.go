@@ -27,16 +27,16 @@ type undoCall struct {
 	path string // of the volume, on the host
 }
 
-// process identifies the process of a plugin that answers, as well as the node can. Each instance has its own
-// client, and another process behind the same socket has another connection.
-type process struct {
+// pluginProcess identifies the process of a plugin that answers, as well as the node can. Each instance has
+// its own client, and another process behind the same socket has another connection.
+type pluginProcess struct {
 	client            *csi.Client
 	connections       uint64
 	provider, version string
 }
 
-func (c *Conn) process() process {
-	return process{
+func (c *Conn) process() pluginProcess {
+	return pluginProcess{
 		client:      c.Client,
 		connections: c.Connections(),
 		provider:    c.Info.Provider,
@@ -52,12 +52,12 @@ type parking struct {
 
 // refusal is the answer of a process that is not called again.
 type refusal struct {
-	by  process
+	by  pluginProcess
 	err error
 }
 
 // refused returns the answer by which the process rejected the call, or nil if the call is allowed.
-func (p *parking) refused(c undoCall, by process) error {
+func (p *parking) refused(c undoCall, by pluginProcess) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.answers[c]
@@ -68,7 +68,7 @@ func (p *parking) refused(c undoCall, by process) error {
 }
 
 // recordAnswer stores an answer that parks the call. Any other answer removes the stored one.
-func (p *parking) recordAnswer(c undoCall, by process, err error) {
+func (p *parking) recordAnswer(c undoCall, by pluginProcess, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Contains(parkedCodes, csi.Code(err)) {

@@ -184,7 +184,7 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 		var volumes Volumes
 		p := &volumes.parking
 		why := errors.New("never")
-		by := process{connections: 1}
+		by := pluginProcess{connections: 1}
 		at := func(volume, rpc, path string) undoCall {
 			return undoCall{VolumeKey{"default", volume}, rpc, path}
 		}
@@ -202,7 +202,7 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 				t.Errorf("%v: %v", free, err)
 			}
 		}
-		if p.refused(w, process{connections: 2}) != nil {
+		if p.refused(w, pluginProcess{connections: 2}) != nil {
 			t.Error("the call is parked for another process")
 		}
 		volumes.UnparkCalls(VolumeKey{"default", "v"})
