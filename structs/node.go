@@ -200,7 +200,7 @@ type NodeRegisterRequest struct {
 type NodeRegisterResponse struct {
 	HeartbeatTTL time.Duration // send the next heartbeat before this has passed
 	Servers      []string      // RPC addresses of the servers, the leader's first
-	EvalIDs      []string
+	EvalIDs      []string      // always empty; the dialect has it
 	WriteMeta
 }
 
