@@ -1,0 +1,88 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The most that a function of the product may have.
+const (
+	maxFunctionLines = 60
+	maxParameters    = 4
+)
+
+// lists are the functions that are one list or table.
+var lists = []string{"endpoints.Endpoints.List"}
+
+// givenSignatures are the functions whose parameters a library or the interface of RPC callers fixes. The
+// functions with that interface have an address besides.
+var givenSignatures = []string{
+	"csi.Client.intercept",              // grpc.UnaryClientInterceptor
+	"server/raftfiles.snapshots.Create", // raft.SnapshotStore
+	"client.lazyPool.Call",
+	"rpc.Pool.Call",
+	"server.Server.Forward",
+	"server/nodeconn.Sessions.Call",
+}
+
+// TestFunctions_AreSmall holds the sizes of the product's functions, and that each exception is needed.
+func TestFunctions_AreSmall(t *testing.T) {
+	long := map[string]bool{}
+	wide := map[string]bool{}
+	files := token.NewFileSet()
+	for _, path := range sources(t) {
+		dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), root+string(filepath.Separator)))
+		if !isProduct(dir, path) {
+			continue
+		}
+		for _, d := range parseFile(t, files, path).Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := dir + "." + receiverOf(f) + f.Name.Name
+			lines := files.Position(f.End()).Line - files.Position(f.Pos()).Line + 1
+			long[name] = long[name] || lines > maxFunctionLines
+			wide[name] = wide[name] || f.Type.Params.NumFields() > maxParameters
+		}
+	}
+	checkExceptions(t, "more than 60 lines", long, lists)
+	checkExceptions(t, "more than four parameters", wide, givenSignatures)
+}
+
+// receiverOf returns "Type." for a method, "" for a function.
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	return strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*") + "."
+}
+
+// isProduct reports whether a file has neither tests nor benchmarks.
+func isProduct(dir, path string) bool {
+	for name := range strings.SplitSeq(dir, "/") {
+		if strings.Contains(name, "bench") || strings.HasPrefix(name, "test") || strings.HasSuffix(name, "test") {
+			return false
+		}
+	}
+	return !strings.HasSuffix(path, "_test.go")
+}
+
+func checkExceptions(t *testing.T, fault string, found map[string]bool, exceptions []string) {
+	t.Helper()
+	for _, name := range exceptions {
+		if !found[name] {
+			t.Errorf("%s does not have %s: it needs no exception", name, fault)
+		}
+		delete(found, name)
+	}
+	for name, faulty := range found {
+		if faulty {
+			t.Errorf("%s has %s", name, fault)
+		}
+	}
+}
