@@ -227,8 +227,8 @@ func (b *bench) startPeer(dir string) *process {
 	return p
 }
 
-// berthConfig returns the config of a server with its data in a folder. Only measured heartbeats are sent. Its
-// metrics stay in memory, as those of the peer do by default.
+// berthConfig returns the config of a server with its data in a folder. Only measured heartbeats are sent.
+// Its metrics stay in memory, as those of the peer do by default.
 func berthConfig(data string) string {
 	return fmt.Sprintf(`name = "bench"
 data_dir = %q
