@@ -241,7 +241,8 @@ func (h *volumes) mountAll(ctx context.Context, required []*requiredVolume) (vol
 
 func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeMount, error) {
 	pause := h.newBackoff()
-	for try := 1; ; try++ {
+	missing := 0 // how often the plugin has not found the volume
+	for {
 		claim, asked, err := h.awaitClaim(ctx, w)
 		if err != nil {
 			return hook.VolumeMount{}, err
@@ -257,12 +258,13 @@ func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeM
 			pause.Wait(ctx)
 			continue
 		}
-		if csi.Code(err) != "NotFound" || try == notFoundTries {
+		if csi.Code(err) != "NotFound" {
 			return m, err
 		}
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
 		// that is still ready shows that the volume exists.
-		if !pause.Wait(ctx) {
+		missing++
+		if missing == notFoundTries || !pause.Wait(ctx) {
 			return m, err
 		}
 	}

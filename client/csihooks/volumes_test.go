@@ -212,6 +212,28 @@ func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
 	}
 }
 
+// Tries before the plugin has the right driver are no answers that the volume is missing.
+func TestUp_CountsOnlyAnswersThatTheVolumeIsMissing(t *testing.T) {
+	r := newFixture(t)
+	p := r.plugin("ebs")
+	p.FailAlways("NodeStageVolume", csitest.Error("NotFound", "never"))
+	r.servers.change(func() { r.servers.provider = "other.csi" })
+	e := allocEnv("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	ctx, cancel := context.WithTimeout(r.ctx(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- h.Up(ctx, e) }()
+	must(t, r.servers.await(ctx, "CSIVolume.GetClaim", notFoundTries+1))
+	r.servers.change(func() { r.servers.provider = "" })
+	err := <-ended
+	if !structs.IsKind(err, structs.KindNotFound) || p.Count("NodeStageVolume") != notFoundTries {
+		t.Errorf("got %v after %d tries, want not-found after %d", err, p.Count("NodeStageVolume"), notFoundTries)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
 // A file system that the plugin mounted read-only has not turned so.
 func TestDown_ReportsAFileSystemThatTurnedReadOnly(t *testing.T) {
 	for name, c := range map[string]struct{ before, after uintptr }{
