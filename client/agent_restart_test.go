@@ -219,6 +219,30 @@ func TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat(t *testing.T) {
 	<-ended
 }
 
+// A server that refuses connections is asked once in a heartbeat, and the next one serves it.
+func TestRenewLease_ConnectsOnceToAServerThatIsDown(t *testing.T) {
+	p := newFakeServers()
+	up := p.listen(t)
+	c := newConnected(t, up)
+	defer c.close()
+	const down = "down:1"
+	dials := 0
+	pool := rpc.NewPool(func(addr string, timeout time.Duration) (net.Conn, error) {
+		if addr == down {
+			dials++
+			return nil, syscall.ECONNREFUSED
+		}
+		return rpc.Dial(addr, timeout)
+	}, hclog.NewNullLogger(), nil)
+	defer pool.Close()
+	c.pool = pool
+	c.servers.Set([]string{down, up})
+	_, _, err := c.renewLease(t.Context(), c.register, 0)
+	if err != nil || dials != 1 {
+		t.Errorf("got %v after %d attempts to connect, want one", err, dials)
+	}
+}
+
 func (m *machine) runsAlloc(id string) func() bool {
 	return func() bool { return m.servers.status(id) == structs.AllocRunning }
 }

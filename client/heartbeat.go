@@ -159,7 +159,10 @@ func (c *Client) renewLease(
 	limited, cancel := context.WithTimeout(ctx, beatTimeout(held))
 	defer cancel()
 	addr, _ := c.servers.First()
-	lost = c.connectionLost(limited, addr)
+	lost, connected := c.connect(limited, addr)
+	if !connected && limited.Err() == nil {
+		c.servers.MoveToEnd(addr) // or the request would begin with another attempt to connect to it
+	}
 	ttl, err = renew(limited)
 	if err == nil || limited.Err() == nil ||
 		ctx.Err() != nil {
@@ -264,18 +267,18 @@ func (c *Client) waitBeat(
 	return register
 }
 
-// connectionLost connects to a server, unless there is a connection, and returns a channel that is closed
-// with the connection. The channel is closed if there is none, and nil for a pool without connections.
-func (c *Client) connectionLost(ctx context.Context, addr string) <-chan struct{} {
+// connect connects to a server, unless there is a connection. lost is closed with the connection, or already
+// closed if there is none. It is nil for a pool without connections.
+func (c *Client) connect(ctx context.Context, addr string) (lost <-chan struct{}, connected bool) {
 	p, ok := c.pool.(*rpc.Pool)
 	if !ok {
-		return nil
+		return nil, true
 	}
 	s, err := p.Session(ctx, addr)
 	if err != nil {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
+		none := make(chan struct{})
+		close(none)
+		return none, false
 	}
-	return s.Done()
+	return s.Done(), true
 }
