@@ -398,7 +398,8 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	}
 }
 
-func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
+// serverWithCall has a volume v with a controller call that was sent just now to node n1.
+func serverWithCall(t *testing.T, op string) *server {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")
@@ -407,10 +408,15 @@ func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 		RowIndex: s.getVolume("v").CreateIndex,
 		Call: &structs.CSICall{
 			NodeID: "n1",
-			Op:     "expand",
+			Op:     op,
 			Time:   s.clock.UnixNano(),
 		},
 	})
+	return s
+}
+
+func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
+	s := serverWithCall(t, "expand")
 	settled := s.clock.Add(structs.CallSettles)
 	s.clock = settled.Add(-time.Nanosecond)
 	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
@@ -424,18 +430,7 @@ func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 // A faulty controller is called again and again, and each call may still take effect. It keeps no row for
 // ever.
 func TestDeregister_ForceWaitsForNoCall(t *testing.T) {
-	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
-	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
-		VolumeID: "v",
-		RowIndex: s.getVolume("v").CreateIndex,
-		Call: &structs.CSICall{
-			NodeID: "n1",
-			Op:     "delete",
-			Time:   s.clock.UnixNano(),
-		},
-	})
+	s := serverWithCall(t, "delete")
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:     "v",
 		Force:  true,

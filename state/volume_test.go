@@ -431,7 +431,8 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 				return
 			}
 			wantKind(t, err, structs.KindPrecondition)
-			if err != nil && !strings.Contains(err.Error(), "on node name-n3 has given no final answer to the last call (delete)") {
+			const why = "on node name-n3 has given no final answer to the last call (delete)"
+			if err != nil && !strings.Contains(err.Error(), why) {
 				t.Errorf("the error does not name the call: %v", err)
 			}
 			if v == nil || v.Call == nil {
