@@ -173,8 +173,7 @@ func (c *consensus) send(entry []byte) raft.ApplyFuture {
 	return c.Apply(entry, enqueueTimeout)
 }
 
-// Propose puts an entry into the log and waits until it is applied here (fsm.Proposer). A sole voter does not
-// batch: there are no messages to save, and Raft shares the writes of its disk already.
+// Propose puts an entry into the log and waits until it is applied here (fsm.Proposer).
 func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	c := s.consensus
 	if err := ctx.Err(); err != nil {
@@ -194,7 +193,7 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 			"the log entry was not written: servers of an older version would not apply it alike; " +
 				"upgrade them, or remove one that is gone: berth server force-leave NAME")
 	}
-	if mayBatch(command, version) && !c.alone() {
+	if mayBatch(command, version) {
 		return c.batcher.propose(ctx, entry)
 	}
 	f := c.send(entry)

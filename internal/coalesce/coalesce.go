@@ -3,7 +3,7 @@
 // Its rules:
 //
 //   - A request that arrives while a batch of its key is in flight joins the next batch. A single request
-//     does not wait. Under load a batch carries many.
+//     does not wait. Under load a batch carries many: before it is closed, all goroutines that can run do.
 //   - All requests of a batch get the same answer. Requests with separate answers are pointers, into which
 //     Propose writes.
 //   - It starts no goroutine: the first request of a batch proposes it for the others.
@@ -13,6 +13,7 @@ package coalesce
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"berth/structs"
@@ -48,6 +49,7 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, request T) (uint64, error
 	e, at := b.join(key, request)
 	if at == 0 {
 		e.awaitPrevious(ctx)
+		runtime.Gosched() // lets requests join whose goroutines can run
 		b.close(key, e)
 		e.index, e.err = b.Propose(ctx, key, e.all)
 		b.markDone(key, e)

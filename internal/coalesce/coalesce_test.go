@@ -3,6 +3,7 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -64,6 +65,22 @@ func TestBatcher_JoinsTheNextBatchWhileOneIsInFlight(t *testing.T) {
 			t.Errorf("%d batches are open and %d in flight at the end", len(g.open), len(g.inFlight))
 		}
 	})
+}
+
+// TestBatcher_LetsRunnableRequestsJoin makes requests whose goroutines can run at once, on one processor, while
+// no batch is in flight.
+func TestBatcher_LetsRunnableRequestsJoin(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	b := &recorder{}
+	g := &Batcher[string, int]{Propose: b.propose}
+	var wg sync.WaitGroup
+	for n := range 40 {
+		wg.Go(func() { _, _ = g.Do(t.Context(), "k", n) })
+	}
+	wg.Wait()
+	if len(b.entries) > 20 {
+		t.Errorf("40 requests made %d batches; want at most 20", len(b.entries))
+	}
 }
 
 func TestBatcher_SeparatesKeys(t *testing.T) {
