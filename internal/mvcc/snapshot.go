@@ -123,34 +123,18 @@ type LoadTx struct {
 func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 	id := t.KeyOfRow(r)
 	s := tx.inTree(t.at(id))
-	before := make([][]Key, len(t.others))
-	for i, x := range t.others {
-		before[i] = sortDistinct(x.keysOf(r, id))
-	}
-	edit(r)
 	tree := tx.view.tree
-	for i, x := range t.others {
-		after := sortDistinct(x.keysOf(r, id))
-		for _, k := range missingIn(after, before[i]) {
+	for _, x := range t.others {
+		for _, k := range sortDistinct(x.keysOf(r, id)) {
 			tree.drop(tx.txn, x.at(k))
 		}
-		for _, k := range missingIn(before[i], after) {
+	}
+	edit(r)
+	for _, x := range t.others {
+		for _, k := range x.keysOf(r, id) {
 			tree.setSlot(tx.txn, x.at(k), s)
 		}
 	}
-}
-
-// missingIn returns the keys that are not in a list.
-func missingIn(list, keys []Key) (missing []Key) {
-	for _, k := range keys {
-		listed := slices.ContainsFunc(list, func(other Key) bool {
-			return bytes.Equal(other, k)
-		})
-		if !listed {
-			missing = append(missing, k)
-		}
-	}
-	return missing
 }
 
 // loading fills a view in one memdb transaction.
@@ -207,28 +191,55 @@ func (t *Table[T]) load(l *loading, in pieceReader) error {
 		}
 		return nil
 	}
+	v := l.view
+	var all []loaded[T]
 	var last Key
-	return loadRows(in, ready, func(r *T) error {
+	err := loadRows(in, ready, func(r *T) error {
 		id := t.KeyOfRow(r)
 		if bytes.Compare(id, last) <= 0 {
 			return fmt.Errorf("rows are not sorted by key")
 		}
 		last = id
-		t.insert(l, id, r)
+		s := &slot{number: v.slots.fresh()}
+		v.rows.set(l.writing, s.number, r)
+		v.tree.setSlot(l.txn, t.at(id), s)
+		all = append(all, loaded[T]{id, r, s})
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for _, x := range t.others {
+		x.insertAll(l, all)
+	}
+	return nil
 }
 
-// insert stores a row with a new key and does not stamp it.
-func (t *Table[T]) insert(l *loading, id Key, r *T) {
-	v := l.view
-	s := &slot{number: v.slots.fresh()}
-	v.rows.set(l.writing, s.number, r)
-	v.tree.setSlot(l.txn, t.at(id), s)
-	for _, x := range t.others {
-		for _, k := range x.keysOf(r, id) {
-			v.tree.setSlot(l.txn, x.at(k), s)
+// loaded is a row of a snapshot file with its key in the table and its slot.
+type loaded[T any] struct {
+	id   Key
+	row  *T
+	slot *slot
+}
+
+// insertAll stores rows in an index in the order of their keys there. Each insertion then changes nodes of the
+// tree that the one before it has copied.
+func (x *Index[T]) insertAll(l *loading, all []loaded[T]) {
+	type entry struct {
+		key  Key
+		slot *slot
+	}
+	var entries []entry
+	for _, r := range all {
+		for _, k := range x.keysOf(r.row, r.id) {
+			entries = append(entries, entry{k, r.slot})
 		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		return compareKeys(a.key, b.key)
+	})
+	for _, e := range entries {
+		l.view.tree.setSlot(l.txn, x.at(e.key), e.slot)
 	}
 }
 
