@@ -1,7 +1,6 @@
 package structs
 
 import (
-	"maps"
 	"time"
 )
 
@@ -216,11 +215,9 @@ func (a *CSIAttachment) Unsettled() bool {
 	return a.State != AttachmentAttached
 }
 
-// Copy returns a deep copy.
+// Copy returns a copy. It shares the mount options and the volume context, which nobody may change.
 func (a *CSIAttachment) Copy() *CSIAttachment {
 	c := *a
-	c.MountOptions = a.MountOptions.Copy()
-	c.VolumeContext = maps.Clone(a.VolumeContext)
 	c.Secrets = a.Secrets.Copy()
 	c.PublishContext = a.PublishContext.Copy()
 	c.LastError = clonePtr(a.LastError)

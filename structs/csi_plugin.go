@@ -2,7 +2,6 @@ package structs
 
 import (
 	"cmp"
-	"maps"
 	"strings"
 )
 
@@ -50,14 +49,6 @@ func (t *CSITopology) segment(key string) (value string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// Copy returns a deep copy; nil stays nil.
-func (t *CSITopology) Copy() *CSITopology {
-	if t == nil {
-		return nil
-	}
-	return &CSITopology{Segments: maps.Clone(t.Segments)}
 }
 
 // CSITopologyRequest lists the topologies from which a volume must be reachable (Required) or should be
@@ -138,14 +129,11 @@ type CSIPluginInstance struct {
 	Indexes
 }
 
-// Copy returns a deep copy.
+// Copy returns a copy. It shares the topology, which nobody may change.
 func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
 	c := *i
 	c.ControllerInfo = clonePtr(i.ControllerInfo)
 	c.NodeInfo = clonePtr(i.NodeInfo)
-	if c.NodeInfo != nil {
-		c.NodeInfo.AccessibleTopology = c.NodeInfo.AccessibleTopology.Copy()
-	}
 	return &c
 }
 

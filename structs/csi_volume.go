@@ -2,7 +2,6 @@ package structs
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 )
@@ -198,31 +197,20 @@ type CSIVolume struct {
 	Indexes
 }
 
-// Copy returns a deep copy.
+// Copy returns a copy. It shares the topologies, the capabilities and the maps, which nobody may change, because
+// rows share them, too.
 func (v *CSIVolume) Copy() *CSIVolume {
 	c := *v
 	c.LastError = clonePtr(v.LastError)
 	c.Call = clonePtr(v.Call)
 	c.Forced = clonePtr(v.Forced)
 	c.TurnedReadOnly = clonePtr(v.TurnedReadOnly)
-	if v.RequestedTopologies != nil {
-		c.RequestedTopologies = &CSITopologyRequest{
-			Required:  copyTopologies(v.RequestedTopologies.Required),
-			Preferred: copyTopologies(v.RequestedTopologies.Preferred),
-		}
-	}
-	c.Topologies = copyTopologies(v.Topologies)
 	c.MountOptions = v.MountOptions.Copy()
 	c.Secrets = v.Secrets.Copy()
 	if v.Deletion != nil {
 		c.Deletion = &CSIDeletion{Secrets: v.Deletion.Secrets.Copy()}
 	}
-	c.Parameters = maps.Clone(v.Parameters)
-	c.Context = maps.Clone(v.Context)
-	c.RequestedCapabilities = make([]*CSIVolumeCapability, len(v.RequestedCapabilities))
-	for i, p := range v.RequestedCapabilities {
-		c.RequestedCapabilities[i] = clonePtr(p) // nil until the request is validated
-	}
+	c.RequestedCapabilities = append([]*CSIVolumeCapability{}, v.RequestedCapabilities...) // never nil
 	return &c
 }
 
@@ -237,17 +225,6 @@ func clonePtr[T any](p *T) *T {
 		return nil
 	}
 	return new(*p)
-}
-
-func copyTopologies(ts []*CSITopology) []*CSITopology {
-	if ts == nil {
-		return nil
-	}
-	out := make([]*CSITopology, len(ts))
-	for i, t := range ts {
-		out[i] = t.Copy()
-	}
-	return out
 }
 
 // ReachableFrom reports whether a node with the topology can use the volume (CSI spec, E3 of the
