@@ -83,7 +83,11 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 		c.LeaveOnInterrupt = true
 	})
 	awaitCondition(t, "both servers have a vote", func() bool { return voters(first) == 2 })
-	err := (local{second}).ForceLeave(t.Context(), "s1", false)
+	err := structs.NotFoundf("no answer yet")
+	awaitCondition(t, "the second server knows the first one", func() bool {
+		err = (local{second}).ForceLeave(t.Context(), "s1", false)
+		return !structs.IsKind(err, structs.KindNotFound)
+	})
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("force-leave of a live server: got %v, want precondition", err)
 	}

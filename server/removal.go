@@ -176,13 +176,17 @@ func (s *Server) isAlive(ctx context.Context, other *structs.RaftServer) bool {
 }
 
 // endVote waits until this server, which has left the gossip, is no member of the Raft configuration. It
-// calls the other servers, because a removed server does not learn of its removal.
+// calls the other servers, because a removed server does not learn of its removal. Until then it may be elected
+// again, and only another leader can remove it.
 func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) error {
 	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
 	defer cancel()
 	req := &structs.RaftRemovePeerRequest{ID: s.id}
 	for {
-		err := structs.Unavailablef("no other server is alive")
+		err := s.transferLeadership(ctx)
+		if err == nil {
+			err = structs.Unavailablef("no other server is alive")
+		}
 		for _, other := range servers {
 			alive := other.Status == serf.StatusAlive.String()
 			if other.ID == s.id || !alive {

@@ -75,6 +75,17 @@ func run(t *testing.T, cfg Config) *running {
 // start runs a server and waits until it leads.
 func start(t *testing.T, s *Server) *running {
 	t.Helper()
+	r := startAny(t, s)
+	r.until("it leads", func() bool {
+		_, leads, _, _ := s.Leader()
+		return leads
+	})
+	return r
+}
+
+// startAny runs a server, which need not lead.
+func startAny(t *testing.T, s *Server) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -95,10 +106,6 @@ func start(t *testing.T, s *Server) *running {
 		}
 	}}
 	t.Cleanup(r.stop)
-	r.until("it leads", func() bool {
-		_, leads, _, _ := s.Leader()
-		return leads
-	})
 	return r
 }
 

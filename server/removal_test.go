@@ -1,0 +1,47 @@
+package server
+
+import (
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// TestEndVote_OfALeaderGivesUpItsLeadership has a server lead that has left the gossip. This happens to a server
+// that leaves when it is elected again after it has transferred its leadership.
+func TestEndVote_OfALeaderGivesUpItsLeadership(t *testing.T) {
+	noLeaks(t)
+	leaving := run(t, testConfig(t))
+	cfg := testConfig(t)
+	cfg.Name = "s2"
+	cfg.BootstrapExpect = 0
+	at := leaving.Member()
+	cfg.RetryJoin = []string{net.JoinHostPort(at.Addr, strconv.Itoa(int(at.Port)))}
+	other, err := New(cfg, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	staying := startAny(t, other)
+	staying.until("it has a vote", func() bool {
+		return len(staying.Configuration()) == 2
+	})
+	leaving.until("it knows the other server", func() bool {
+		return len(leaving.members.serf.Members()) == 2
+	})
+	servers := leaving.Configuration()
+	if err := leaving.members.serf.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if err := leaving.endVote(t.Context(), servers); err != nil {
+		t.Error(err)
+	}
+	staying.until("it has the only vote", func() bool {
+		all := staying.Configuration()
+		return len(all) == 1 && all[0].ID == staying.id
+	})
+	leaving.stop()
+	if _, leads, _, _ := staying.Leader(); !leads {
+		t.Error("the other server does not lead")
+	}
+}
