@@ -178,7 +178,7 @@ func (s *supervisor) makeSocketDir() error {
 		return conn.Close()
 	case errors.Is(err, syscall.ECONNREFUSED) ||
 		errors.Is(err, fs.ErrNotExist):
-		return errors.Join(s.deregister(), mounts.Remove(s.socket()))
+		return errors.Join(s.deregister(), mounts.Remove(s.socket()), mounts.Remove(s.unhealthyMark()))
 	}
 	return nil // the process may run and be busy
 }

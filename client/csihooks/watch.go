@@ -52,12 +52,13 @@ func (s *supervisor) watch(ctx context.Context, task hook.Control) {
 // that answers that it is starting, and for a plugin whose ID another driver serves here.
 func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *csi.Client) bool {
 	deadline := time.Now().Add(s.plugin.HealthTimeout)
-	emitted := false
+	emitted := s.markedUnhealthy() // by an earlier agent, of this process
 	extendDeadline := func(kind, format string, args ...any) {
 		deadline = time.Now().Add(s.plugin.HealthTimeout)
 		if !emitted {
 			emitted = true
 			task.Emit(s.pluginEvent(kind, format, args...))
+			s.markHealth(false)
 		}
 	}
 	for {
@@ -105,7 +106,8 @@ func (s *supervisor) registerHealthy(ctx context.Context, client *csi.Client) er
 	if err := s.register(info); err != nil {
 		return err
 	}
-	return s.markHealth(true)
+	s.markHealth(true)
+	return nil
 }
 
 // watchHealth emits an event after each change of the plugin's health. It restarts a plugin that answers no
@@ -138,7 +140,7 @@ func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client 
 	}
 }
 
-// healthChanged emits the event and marks the change for the next agent, which would emit it again.
+// healthChanged emits the event of a change.
 func (s *supervisor) healthChanged(task hook.Control, h health, err error) {
 	e := s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy again")
 	if h != healthy {
@@ -146,9 +148,7 @@ func (s *supervisor) healthChanged(task hook.Control, h health, err error) {
 			"is not healthy: %s", describeHealth(h, err))
 	}
 	task.Emit(e)
-	if err := s.markHealth(h == healthy); err != nil {
-		s.logger.Warn("failed to mark the plugin's health", "error", err)
-	}
+	s.markHealth(h == healthy)
 }
 
 // isUnanswered reports whether a probe failed without an answer of the plugin.
@@ -168,11 +168,15 @@ func (s *supervisor) markedUnhealthy() bool {
 	return err == nil
 }
 
-func (s *supervisor) markHealth(healthy bool) error {
-	if healthy {
-		return mounts.Remove(s.unhealthyMark())
+// markHealth marks the last event for the next agent, which would emit it again.
+func (s *supervisor) markHealth(healthy bool) {
+	err := mounts.Remove(s.unhealthyMark())
+	if !healthy {
+		err = os.WriteFile(s.unhealthyMark(), nil, 0o600)
 	}
-	return os.WriteFile(s.unhealthyMark(), nil, 0o600)
+	if err != nil {
+		s.logger.Warn("failed to mark the plugin's health", "error", err)
+	}
 }
 
 func describeHealth(h health, err error) string {

@@ -132,6 +132,42 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 	must(t, s.Down(r.ctx()))
 }
 
+// The plugin runs and is not registered, so the next agent begins again to wait for it.
+func TestPluginSupervisor_TellsOnceAcrossAgentsWhyAPluginIsNotUsed(t *testing.T) {
+	r := newFixture(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	p := startPlugin(t, s)
+	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
+	must(t, p.Restart())
+	c := newFakeControl()
+	ctx, cancel := context.WithCancel(r.ctx())
+	s.Started(ctx, c)
+	if e := c.next(t); !strings.Contains(e.Message, "still starting") {
+		t.Errorf("event %+v", e)
+	}
+	cancel() // the agent ends; the process does not
+	s.Stopped()
+	s, te = r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	c = newFakeControl()
+	s.Started(r.ctx(), c)
+	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
+	if len(c.events) != 0 {
+		t.Errorf("the next agent emitted the event again: %+v", c.next(t))
+	}
+	s.Stopped()
+	p.Stop()
+	must(t, s.Up(r.ctx(), te)) // for another process
+	must(t, p.Restart())
+	s.Started(r.ctx(), c)
+	if e := c.next(t); !strings.Contains(e.Message, "still starting") {
+		t.Errorf("event %+v of another process", e)
+	}
+	s.Stopped()
+	must(t, s.Down(r.ctx()))
+}
+
 func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T) {
 	r := newFixture(t)
 	first := &dynamicplugins.Instance{
