@@ -2,6 +2,7 @@ package csimanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -77,6 +78,7 @@ func Do[T any](
 		err    error
 	}
 	var none T
+	limit := time.Now().Add(m.cfg.callLimit())
 	release, err := acquire(ctx, &m.calls,
 		c.PluginID+"\x00"+c.Volume, c.String())
 	if err != nil {
@@ -88,8 +90,7 @@ func Do[T any](
 		return none, err
 	}
 	ended := make(chan result, 1)
-	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx),
-		m.cfg.callLimit())
+	calling, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
 	go func() {
 		defer m.calling.Done()
 		defer release()
@@ -110,7 +111,8 @@ func Do[T any](
 	}
 }
 
-// callLimit is the time after which a call without an answer is cancelled.
+// callLimit is the time after which a call without an answer is cancelled. It begins when the call is requested,
+// because the servers count the time in which it may take effect from then on (structs.CallSettles).
 func (c Config) callLimit() time.Duration {
 	return max(c.CallTimeout, c.LateWait)
 }
@@ -118,6 +120,9 @@ func (c Config) callLimit() time.Duration {
 func clock(nanos int64) string {
 	return time.Unix(0, nanos).UTC().Format("15:04:05 UTC")
 }
+
+// ErrUnanswered is why a call must wait for an earlier one.
+var ErrUnanswered = errors.New("was not answered, and may still be carried out")
 
 // beginCall records that a call is made, unless one that it must not overtake may still be carried out.
 func (m *Manager) beginCall(c Call) (*callRecord, error) {
@@ -129,9 +134,9 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 		if l.Where == c.Where &&
 			slices.Contains(undoes[l.RPC], c.RPC) {
 			return nil, structs.Unavailablef(
-				"%s is not called before %s: %s was called at %s, was not answered, and may still be carried out",
+				"%s is not called before %s: %s was called at %s, %w",
 				c, clock(l.Since+int64(m.cfg.LateWait)),
-				l.RPC, clock(l.Since))
+				l.RPC, clock(l.Since), ErrUnanswered)
 		}
 	}
 	if !m.countCall() {

@@ -5,8 +5,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/dynamicplugins"
+	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/structs"
 )
@@ -160,6 +165,35 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 	r.boot()
 	unmountBelow(r.root)
 	r.down(u)
+}
+
+// The servers count the time in which a call may take effect from its request, so the wait for another call is
+// part of it.
+func TestCall_IsLimitedFromItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := store.Open(t.TempDir())
+		must(t, err)
+		defer func() { must(t, db.Close()) }()
+		m := New(Config{DB: db, Registry: dynamicplugins.New(db, hclog.NewNullLogger())})
+		c := Call{PluginID: "ebs", Volume: "x", RPC: "ControllerPublishVolume"}
+		before := make(chan error)
+		go func() {
+			before <- m.Exclusive(t.Context(), c, func(context.Context) error {
+				time.Sleep(time.Minute)
+				return nil
+			})
+		}()
+		synctest.Wait()
+		requested := time.Now()
+		must(t, m.Exclusive(t.Context(), c, func(ctx context.Context) error {
+			until, _ := ctx.Deadline()
+			if got, want := until.Sub(requested), m.cfg.callLimit(); got != want {
+				t.Errorf("the call ends %s after its request, want %s", got, want)
+			}
+			return nil
+		}))
+		must(t, <-before)
+	})
 }
 
 // A call that is answered while the agent stops leaves no record: the next agent undoes it without LateWait.

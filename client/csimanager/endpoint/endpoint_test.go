@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type fixture struct {
 	*rpc.Server
+	cfg      csimanager.Config
 	m        *csimanager.Manager
 	registry *dynamicplugins.Registry
 	plugin   *csitest.Plugin
@@ -40,22 +41,16 @@ func newFixture(t *testing.T, running ...string) *fixture {
 	must(t, err)
 	registry := dynamicplugins.New(db, hclog.NewNullLogger())
 	root := filepath.Join(dir, "v")
-	m := csimanager.New(csimanager.Config{
+	t.Cleanup(func() { _ = db.Close() })
+	cfg := csimanager.Config{
 		DB:              db,
 		Registry:        registry,
 		Root:            root,
 		RetryMin:        time.Millisecond,
 		RetryMax:        time.Millisecond,
 		AcceptUnmounted: true,
-	})
-	s := rpc.NewServer(hclog.NewNullLogger(),
-		List(m, func(id string) bool {
-			return strings.Contains(strings.Join(running, " "), id)
-		})...)
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { m.Run(ctx) })
-	t.Cleanup(func() { cancel(); wg.Wait(); s.Close(); _ = db.Close() })
+	}
+	m, s := startManager(t, cfg, running...)
 	p := csitest.Start(t, csitest.Config{
 		Controller: true,
 		Node:       true,
@@ -75,7 +70,22 @@ func newFixture(t *testing.T, running ...string) *fixture {
 		_, err := m.Client(context.Background(), kind, "ebs")
 		must(t, err)
 	}
-	return &fixture{s, m, registry, p}
+	return &fixture{s, cfg, m, registry, p}
+}
+
+// startManager returns a manager that runs until the test ends, and its endpoints.
+func startManager(t *testing.T, cfg csimanager.Config, running ...string) (*csimanager.Manager, *rpc.Server) {
+	t.Helper()
+	m := csimanager.New(cfg)
+	s := rpc.NewServer(hclog.NewNullLogger(),
+		List(m, func(id string) bool {
+			return strings.Contains(strings.Join(running, " "), id)
+		})...)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { m.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait(); s.Close() })
+	return m, s
 }
 
 func must(t *testing.T, err error) {
@@ -409,6 +419,40 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	close(gate)
 	_, err = call(r, structs.ClientCSIControllerAttach, attach)
 	must(t, err)
+}
+
+// A later agent refuses an attach that would overtake the detach of the former one. Unavailable would make the
+// servers attach through another controller, which does not know of the detach.
+func TestDuty_C6_ARefusalToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
+	r := newFixture(t)
+	r.plugin.AddVolume("x", 1)
+	release := r.plugin.Hang("ControllerUnpublishVolume")
+	defer release()
+	ctx, gone := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := rpc.Call(ctx, r, structs.ClientCSIControllerDetach,
+			&structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
+		ended <- err
+	}()
+	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
+	gone()
+	<-ended
+	m, later := startManager(t, r.cfg)
+	_, err := m.Client(t.Context(), structs.CSIKindController, "ebs")
+	must(t, err)
+	_, err = rpc.Call(t.Context(), later, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{
+		PluginID:       "ebs",
+		ExternalID:     "x",
+		ExternalNodeID: "n",
+		AccessMode:     writer[0].AccessMode,
+		AttachmentMode: writer[0].AttachmentMode,
+	})
+	if !structs.IsKind(err, structs.KindTimeout) ||
+		!strings.Contains(err.Error(), "may still be carried out") ||
+		r.plugin.Count("ControllerPublishVolume") != 0 {
+		t.Errorf("got %v of kind %s", err, structs.KindOf(err))
+	}
 }
 
 func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
