@@ -141,6 +141,19 @@ func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
 	}
 }
 
+// A job with many groups in a large fleet must not take memory for each instance before anything fits.
+func TestSystemJob_HasOneFreshPlacementForAllNodesOfAGroup(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("a", "b", "c")
+	w.job(aJob("j", structs.JobSystem))
+	p := &planner{ReadTx: w.s.Read(), eval: w.eval("j"), plan: &structs.Plan{}}
+	p.job = state.Job(p, structs.DefaultNamespace, "j")
+	p.reconcilePerNode()
+	if len(p.placements) != 1 || len(p.placements[0].nodes) != 3 {
+		t.Errorf("%d placements, the first for %v", len(p.placements), p.placements[0].nodes)
+	}
+}
+
 func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
 	w := newFixture(t)
 	const n = mostPlaced + 50

@@ -48,14 +48,18 @@ func (p *planner) reconcileNodes(
 		byNode[a.NodeID] = append(byNode[a.NodeID], a)
 	}
 	before := len(p.placements)
+	fresh := &placement{plan: g}
 	anywhere := p.scope != ""
 	for _, n := range nodes {
 		served := p.reconcileNode(g, n, byNode[n.ID])
 		anywhere = anywhere || served
 		if !served && g.passes(n) {
-			p.placements = append(p.placements, &placement{plan: g, node: n})
+			fresh.nodes = append(fresh.nodes, n)
 		}
 		delete(byNode, n.ID)
+	}
+	if len(fresh.nodes) > 0 {
+		p.placements = append(p.placements, fresh)
 	}
 	for _, id := range slices.Sorted(maps.Keys(byNode)) {
 		for _, a := range byNode[id] {

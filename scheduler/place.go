@@ -28,6 +28,8 @@ func (p *planner) placeAll() {
 		switch {
 		case w.fresh > 0:
 			p.placeFresh(w)
+		case w.nodes != nil:
+			p.placeOnNodes(w)
 		case p.full() && !w.ended:
 			p.more = true
 			w.plan.queued++
@@ -67,6 +69,18 @@ func (p *planner) placeFresh(w *placement) {
 		}
 		p.placeOne(&placement{plan: g, index: index})
 		left--
+	}
+}
+
+// placeOnNodes places an allocation on each node of a list.
+func (p *planner) placeOnNodes(w *placement) {
+	for at, n := range w.nodes {
+		if p.full() {
+			p.more = true
+			w.plan.queued += len(w.nodes) - at
+			return
+		}
+		p.placeOne(&placement{plan: w.plan, node: n})
 	}
 }
 

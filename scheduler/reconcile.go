@@ -25,6 +25,8 @@ type placement struct {
 	ended bool         // the plan has stopped prev already
 	fresh int          // if not 0: this number of allocations that replace none, with the lowest free indexes
 	taken map[int]bool // for fresh: the indexes in use
+
+	nodes []*structs.Node // if not nil: one allocation on each, which replaces none
 }
 
 // action is the decision on an allocation that counts for its group.
