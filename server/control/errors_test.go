@@ -174,6 +174,11 @@ func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *te
 		"FailedPrecondition": true,
 		"Unimplemented":      true,
 	}
+	neverMade := map[string]bool{
+		"InvalidArgument": true,
+		"OutOfRange":      true,
+		"AlreadyExists":   true,
+	}
 	for code, kind := range csitest.CodeKinds {
 		t.Run("create/"+code, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
@@ -190,6 +195,23 @@ func TestDuty_F18_F19_F20_F21_F22_F25_AFailedCreationOrDeletionHasItsState(t *te
 				if v.State != want || v.LastError.Code != code ||
 					final[code] != (n == 1) {
 					t.Errorf("%s after %d calls: %+v", v.State, n, v.LastError)
+				}
+			})
+		})
+		t.Run("delete of an unknown creation/"+code, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *testEnv) {
+				w.addNode("n1", true)
+				v := aVolume("v", structs.VolumeDeleting)
+				v.ExternalID = ""
+				w.addVolume(v)
+				w.setAnswer(func(nodeCall) (any, error) {
+					return nil, answered(kind, code)
+				})
+				stop := w.runLoop("controllers")
+				defer stop()
+				after(5 * time.Minute)
+				if gone := w.volume("v") == nil; gone != neverMade[code] {
+					t.Errorf("the row is gone: %t", gone)
 				}
 			})
 		})

@@ -191,14 +191,15 @@ func (c controllerLoop) create(
 	}, nil
 }
 
-// learn finds the volume of a creation that is to be undone. A creation that the plugin rejected for good
-// made no volume: then the row is deleted.
+// learn finds the volume of a creation that is to be undone. If the plugin rejects the request itself, it made
+// no volume of it before: then the row is deleted. Other errors prove nothing: secrets or the source of the
+// volume may have changed meanwhile.
 func (c controllerLoop) learn(
 	ctx context.Context,
 	req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, req)
-	if isLasting(structs.KindOf(err)) {
+	if structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindConflict) {
 		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
 	}
 	return outcome, err
