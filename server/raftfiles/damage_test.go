@@ -97,6 +97,40 @@ func refuses(t *testing.T, dir, name string, damaged []byte, want string) bool {
 	return false
 }
 
+// TestSnapshots_RefuseAChangedMetaAtReading changes one byte at a time while the files are open.
+func TestSnapshots_RefuseAChangedMetaAtReading(t *testing.T) {
+	t.Parallel()
+	store := mustOpen(t, usedDir(t)).Snapshots
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := store.List()
+	must(err)
+	path := filepath.Join(store.(*snapshots).dir, all[0].ID, snapshotMeta)
+	whole, err := os.ReadFile(path)
+	must(err)
+	rnd := random(t)
+	for _, offset := range offsets(rnd, len(whole), 7) {
+		damaged := bytes.Clone(whole)
+		damaged[offset] ^= byte(1 + rnd.IntN(255))
+		must(os.WriteFile(path, damaged, 0o600))
+		_, listErr := store.List()
+		_, _, openErr := store.Open(all[0].ID)
+		for _, err := range []error{listErr, openErr} {
+			if err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("byte %d: %v", offset, err)
+			}
+		}
+	}
+	must(os.WriteFile(path, whole, 0o600))
+	_, state, err := store.Open(all[0].ID)
+	must(err)
+	must(state.Close())
+}
+
 // TestOpen_RefusesADamagedLastWrite damages the last write before the server was killed. The damage looks
 // like an interrupted write.
 func TestOpen_RefusesADamagedLastWrite(t *testing.T) {

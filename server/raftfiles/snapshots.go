@@ -52,8 +52,31 @@ func (s *snapshots) Create(
 	}, nil
 }
 
-// Open opens a snapshot whose state has been compared with its checksum (raft.SnapshotStore).
+// List lists the snapshots, newest first (raft.SnapshotStore). Raft skips one whose meta.json it cannot read, so
+// each is compared with its checksum before.
+func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
+			continue
+		}
+		_, file, err := readMeta(filepath.Join(s.dir, e.Name()))
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // Raft deletes old ones meanwhile
+			return nil, fmt.Errorf("%s: %w", filepath.Join(s.dir, e.Name(), file), err)
+		}
+	}
+	return s.FileSnapshotStore.List()
+}
+
+// Open opens a snapshot whose files have been compared with their checksums (raft.SnapshotStore).
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	_, file, err := readMeta(filepath.Join(s.dir, id))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(s.dir, id, file), err)
+	}
 	meta, r, err := s.FileSnapshotStore.Open(id)
 	if err != nil {
 		path := filepath.Join(s.dir, id, snapshotState)
@@ -120,39 +143,53 @@ func (o *opening) checkSnapshots() (newest uint64, err error) {
 
 // checkSnapshot returns the index of a snapshot, or the file at fault.
 func checkSnapshot(dir string) (index uint64, file string, err error) {
-	b, err := readLimited(filepath.Join(dir, snapshotMeta), snapshotMetaLimit)
+	meta, file, err := readMeta(dir)
 	if err != nil {
-		return 0, snapshotMeta, err
-	}
-	sum, err := readLimited(filepath.Join(dir, snapshotSum), 64)
-	noSum := errors.Is(err, os.ErrNotExist) // of an older version, or interrupted at its very end
-	if err != nil && !noSum {
-		return 0, snapshotSum, err
-	}
-	if !noSum && !bytes.Equal(sum, encodeSum(b)) {
-		return 0, snapshotMeta, fmt.Errorf("the checksum does not match %s", snapshotSum)
-	}
-	meta, err := decodeSnapshotMeta(b)
-	if err == nil && meta.ID != filepath.Base(dir) {
-		err = fmt.Errorf("it names the snapshot %q", meta.ID)
-	}
-	if err != nil {
-		return 0, snapshotMeta, err
+		return 0, file, err
 	}
 	err = checkState(filepath.Join(dir, snapshotState), meta)
 	if err != nil {
 		return 0, snapshotState, err
 	}
-	if noSum {
-		return meta.Index, snapshotSum, writeSum(dir, b)
+	if !meta.summed {
+		return meta.Index, snapshotSum, writeSum(dir, meta.bytes)
 	}
 	return meta.Index, "", nil
+}
+
+// readMeta returns the meta.json of a snapshot, or the file at fault.
+func readMeta(dir string) (meta *stateMeta, file string, err error) {
+	b, err := readLimited(filepath.Join(dir, snapshotMeta), snapshotMetaLimit)
+	if err != nil {
+		return nil, snapshotMeta, err
+	}
+	sum, err := readLimited(filepath.Join(dir, snapshotSum), 64)
+	noSum := errors.Is(err, os.ErrNotExist) // of an older version, or interrupted at its very end
+	if err != nil && !noSum {
+		return nil, snapshotSum, err
+	}
+	if !noSum && !bytes.Equal(sum, encodeSum(b)) {
+		return nil, snapshotMeta, fmt.Errorf("the checksum does not match %s", snapshotSum)
+	}
+	meta, err = decodeSnapshotMeta(b)
+	if err == nil && meta.ID != filepath.Base(dir) {
+		err = fmt.Errorf("it names the snapshot %q", meta.ID)
+	}
+	if err != nil {
+		return nil, snapshotMeta, err
+	}
+	meta.bytes = b
+	meta.summed = !noSum
+	return meta, "", nil
 }
 
 // stateMeta is the content of meta.json, as Raft writes it.
 type stateMeta struct {
 	raft.SnapshotMeta
 	CRC []byte // CRC-64 (ECMA) of state.bin
+
+	bytes  []byte // of the file
+	summed bool   // they have been compared with a checksum
 }
 
 func decodeSnapshotMeta(b []byte) (*stateMeta, error) {
