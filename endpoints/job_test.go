@@ -115,6 +115,22 @@ func TestJobRegister_RefusesBadJobs(t *testing.T) {
 	}
 }
 
+// TestJobRegister_BoundsTheBytesOfAJob uses a config: it has no bound but that of the job.
+func TestJobRegister_BoundsTheBytesOfAJob(t *testing.T) {
+	s := newServer(t)
+	sized := func(n int) *structs.JobRegisterRequest {
+		job := testJob("j")
+		job.TaskGroups[0].Tasks[0].Config["k"] = strings.Repeat("x", n)
+		return &structs.JobRegisterRequest{Job: job}
+	}
+	err := refused(s, structs.KindInvalid, structs.JobRegister, sized(structs.MaxJobBytes))
+	wantText(t, err, "bytes; at most 4194304 are allowed")
+	if n := s.raft.written(); n != 0 {
+		t.Errorf("a rejected job made %d log entries", n)
+	}
+	must(s, structs.JobRegister, sized(structs.MaxJobBytes-16<<10)) // the rest of the job is smaller
+}
+
 func TestJob_StopsAndEvaluates(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
