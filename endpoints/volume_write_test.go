@@ -67,6 +67,18 @@ func register(s *server, volumes ...*structs.CSIVolume) error {
 	return err
 }
 
+func TestVolumePut_BoundsTheVolumesOfARequest(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	var volumes []*structs.CSIVolume
+	for n := range structs.MaxVolumePuts + 1 {
+		volumes = append(volumes, existingVolume(fmt.Sprint("v", n)))
+	}
+	err := refused(s, structs.KindInvalid, structs.CSIVolumeRegister, registerRequest(volumes...))
+	wantText(t, err, "Volumes: 257 are given; expected 1 to 256")
+	must(s, structs.CSIVolumeRegister, registerRequest(volumes[1:]...))
+}
+
 func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, held := newHolding(t, defaultSettings())
