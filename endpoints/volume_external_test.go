@@ -118,24 +118,43 @@ func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
 	}
 }
 
+// TestExternalVolumes_ArePagedByTheirCalls has a plugin that answers with empty pages.
+func TestExternalVolumes_ArePagedByTheirCalls(t *testing.T) {
+	s := newServer(t)
+	asked := 0
+	s.addNode("n1", "a").answer = func(_ string, req, resp any) error {
+		asked++
+		if asked < 2*structs.MaxExternalAsk {
+			resp.(*structs.ClientCSIListResponse).NextToken = strconv.Itoa(asked)
+		}
+		return nil
+	}
+	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	if asked != structs.MaxExternalAsk || got.NextToken == "" {
+		t.Errorf("%d calls, next token %q, want %d and a token", asked, got.NextToken, structs.MaxExternalAsk)
+	}
+}
+
 func TestExternalVolumes_RefuseAnAnswerWithoutBounds(t *testing.T) {
-	for name, v := range map[string]*structs.CSIVolumeExternalStub{
-		"id":      {ExternalID: strings.Repeat("x", structs.MaxCSIID+1)},
-		"source":  {CloneID: strings.Repeat("x", structs.MaxCSIID+1)},
-		"status":  {Status: strings.Repeat("x", structs.MaxErrorText+1)},
-		"context": {VolumeContext: map[string]string{"k": strings.Repeat("x", structs.MaxCSIContext)}},
-		"node":    {PublishedExternalNodeIDs: []string{strings.Repeat("x", structs.MaxCSINodeID+1)}},
-		"token":   nil,
+	listed := func(v structs.CSIVolumeExternalStub) structs.ClientCSIListResponse {
+		return structs.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{&v}}
+	}
+	long := map[string]string{"k": strings.Repeat("x", structs.MaxCSIContext)}
+	longNode := []string{strings.Repeat("x", structs.MaxCSINodeID+1)}
+	for name, page := range map[string]structs.ClientCSIListResponse{
+		"id":      listed(structs.CSIVolumeExternalStub{ExternalID: strings.Repeat("x", structs.MaxCSIID+1)}),
+		"source":  listed(structs.CSIVolumeExternalStub{CloneID: strings.Repeat("x", structs.MaxCSIID+1)}),
+		"status":  listed(structs.CSIVolumeExternalStub{Status: strings.Repeat("x", structs.MaxErrorText+1)}),
+		"context": listed(structs.CSIVolumeExternalStub{VolumeContext: long}),
+		"node":    listed(structs.CSIVolumeExternalStub{PublishedExternalNodeIDs: longNode}),
+		"token":   {NextToken: strings.Repeat("x", structs.MaxCSIToken+1)},
+		"number":  {Volumes: make([]*structs.CSIVolumeExternalStub, structs.MaxCSIListed+1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			s.addStorageNode("n1", "a", "a1")
-			s.addNode("n2", "b").answer = func(_ string, req, resp any) error {
-				page := resp.(*structs.ClientCSIListResponse)
-				page.Volumes = append(page.Volumes, v)
-				if v == nil {
-					page.NextToken = strings.Repeat("x", structs.MaxCSIToken+1)
-				}
+			s.addNode("n2", "b").answer = func(_ string, _, resp any) error {
+				*resp.(*structs.ClientCSIListResponse) = page
 				return nil
 			}
 			got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
