@@ -5,8 +5,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
+
+	"berth/structs"
 )
 
 // askOver sends a request over a connection. It returns the status of the answer and its Retry-After header,
@@ -78,6 +81,29 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAgent_BoundsTheHeadOfARequest allows for the 4 KiB that net/http adds to the bound.
+func TestAgent_BoundsTheHeadOfARequest(t *testing.T) {
+	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
+	for size, want := range map[int]int{
+		structs.MaxHTTPHead - 4<<10: http.StatusOK,
+		structs.MaxHTTPHead + 4<<10: http.StatusRequestHeaderFieldsTooLarge,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, addr+"/v1/nodes", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Long", strings.Repeat("x", size))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("a header of %d bytes: got status %d, want %d", size, resp.StatusCode, want)
+		}
 	}
 }
 
