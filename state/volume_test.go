@@ -1,8 +1,6 @@
 package state
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -439,61 +437,5 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 				t.Errorf("got volume %+v, want its call", v)
 			}
 		})
-	}
-}
-
-func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
-	w := threeNodes(t, true)
-	w.mustPut(func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
-	w.claim(aClaim("v", "a1", wr, mnsw), aClaim("v", "a2", rd, mnsw), aClaim("v", "a3", wr, mnsw))
-	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{
-		VolumeID:       "v",
-		NodeID:         "n1",
-		Op:             "attach",
-		PublishContext: structs.Secrets{"p": "x"},
-		WriteOptions:   w.now(),
-	})
-	tx := w.s.Read()
-	d := VolumeDetail(tx, Volume(tx, "default", "v"))
-	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 ||
-		len(d.Allocations) != 2 || len(d.Claims) != 3 ||
-		len(d.Attachments) != 2 {
-		t.Errorf("the detail of the volume is %+v", d)
-	}
-	if d.AccessMode != mnsw || d.AttachmentMode != structs.CSIFileSystem ||
-		!d.Schedulable || d.Blocked != "" ||
-		d.ProviderVersion != "1" || d.NodesHealthy != 3 {
-		t.Errorf("the detail of the volume is %+v", d)
-	}
-	if d.Claims[2].AllocID != "a3" ||
-		!strings.Contains(d.Claims[2].Reason, "allocation a1") {
-		t.Errorf("the third claim is %+v", d.Claims[2])
-	}
-	if d.Secrets != nil || d.Attachments[0].PublishContext != nil ||
-		Volume(tx, "default", "v").Secrets == nil {
-		t.Error("the response has secrets, or the row has none")
-	}
-	s := VolumeStub(tx, Volume(tx, "default", "v"))
-	got := fmt.Sprint(s.CurrentReaders, s.CurrentWriters, s.Waiting, s.Schedulable, s.ControllersHealthy)
-	if got != "1 1 1 true 3" {
-		t.Errorf("the stub has %s, want 1 1 1 true 3", got)
-	}
-	w.status(structs.NodeDown, "n1", "n2", "n3")
-	tx = w.s.Read()
-	if d := VolumeDetail(tx, Volume(tx, "default", "v")); d.Schedulable ||
-		!strings.Contains(d.Blocked, "no node instance of plugin p is healthy") {
-		t.Errorf("schedulable %v, %q", d.Schedulable, d.Blocked)
-	}
-}
-
-func TestVolumeDetail_NamesTheJobsThatWaitWithoutAnAllocation(t *testing.T) {
-	w := newFixture(t)
-	w.volume("v", "p")
-	w.job(aJob("j", structs.JobService))
-	w.blocked("j", structs.WakeVolume("default", "v"))
-	tx := w.s.Read()
-	got := VolumeDetail(tx, Volume(tx, "default", "v")).WaitingJobs
-	if !slices.Equal(got, []string{"j"}) {
-		t.Errorf("the jobs %q wait, want j", got)
 	}
 }
