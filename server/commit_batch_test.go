@@ -281,3 +281,29 @@ func TestBatcher_GivesEachProposalItsOwnAnswer(t *testing.T) {
 		t.Errorf("%d different proposals were written, want %d", len(all), 32*50)
 	}
 }
+
+// TestPropose_OfASoleVoterSharesEntries makes proposals at the same time, each with an answer of its own.
+func TestPropose_OfASoleVoterSharesEntries(t *testing.T) {
+	noLeaks(t)
+	s := run(t, testConfig(t))
+	const proposals = 256
+	before := s.consensus.LastIndex()
+	begin := make(chan struct{})
+	var wg sync.WaitGroup
+	for n := range proposals {
+		entry, want := numbered(n), nameOf(n)
+		wg.Go(func() {
+			<-begin
+			_, answer, err := s.Propose(t.Context(), entry)
+			if err != nil || fmt.Sprint(answer) != want {
+				t.Errorf("got %v, %v, want %s", answer, err, want)
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+	entries := s.consensus.LastIndex() - before
+	if entries >= proposals/2 {
+		t.Errorf("%d proposals made %d entries, want fewer than half", proposals, entries)
+	}
+}
