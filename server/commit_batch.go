@@ -11,7 +11,7 @@ import (
 
 // batcher merges concurrent proposals into few entries of the log. Its rules:
 //
-//   - A proposal that arrives while no batch is in flight is sent at once as a single entry.
+//   - A proposal that arrives while no batch is in flight is sent at once, with others that are runnable.
 //   - Proposals that arrive meanwhile share the next batch, in the order of their arrival.
 //   - Each proposal gets its own answer. The failure of an entry is that of all proposals in it.
 type batcher struct {

@@ -215,7 +215,7 @@ func (a *CSIAttachment) Unsettled() bool {
 	return a.State != AttachmentAttached
 }
 
-// Copy returns a copy. It shares the mount options and the volume context, which nobody may change.
+// Copy returns a copy that shares the mount options and the volume context with a. They must not change.
 func (a *CSIAttachment) Copy() *CSIAttachment {
 	c := *a
 	c.Secrets = a.Secrets.Copy()

@@ -129,7 +129,7 @@ type CSIPluginInstance struct {
 	Indexes
 }
 
-// Copy returns a copy. It shares the topology, which nobody may change.
+// Copy returns a copy that shares the topology with i. It must not change.
 func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
 	c := *i
 	c.ControllerInfo = clonePtr(i.ControllerInfo)

@@ -197,7 +197,7 @@ type CSIVolume struct {
 	Indexes
 }
 
-// Copy returns a copy. It shares the topologies, the capabilities and the maps, which nobody may change, because
+// Copy returns a copy that shares the topologies, the capabilities and the maps with v. They must not change:
 // rows share them, too.
 func (v *CSIVolume) Copy() *CSIVolume {
 	c := *v

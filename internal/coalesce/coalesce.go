@@ -3,7 +3,8 @@
 // Its rules:
 //
 //   - A request that arrives while a batch of its key is in flight joins the next batch. A single request
-//     does not wait. Under load a batch carries many: before it is closed, all goroutines that can run do.
+//     does not wait. Before a batch is closed, its goroutine yields once, so that runnable requests can join.
+//     Under load a batch carries many (ADR 22).
 //   - All requests of a batch get the same answer. Requests with separate answers are pointers, into which
 //     Propose writes.
 //   - It starts no goroutine: the first request of a batch proposes it for the others.
@@ -49,7 +50,7 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, request T) (uint64, error
 	e, at := b.join(key, request)
 	if at == 0 {
 		e.awaitPrevious(ctx)
-		runtime.Gosched() // lets requests join whose goroutines can run
+		runtime.Gosched() // runnable requests can join
 		b.close(key, e)
 		e.index, e.err = b.Propose(ctx, key, e.all)
 		b.markDone(key, e)

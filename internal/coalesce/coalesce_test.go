@@ -67,8 +67,7 @@ func TestBatcher_JoinsTheNextBatchWhileOneIsInFlight(t *testing.T) {
 	})
 }
 
-// TestBatcher_LetsRunnableRequestsJoin makes requests whose goroutines can run at once, on one processor, while
-// no batch is in flight.
+// TestBatcher_LetsRunnableRequestsJoin makes requests on one processor while no batch is in flight.
 func TestBatcher_LetsRunnableRequestsJoin(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	b := &recorder{}

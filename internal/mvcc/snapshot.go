@@ -222,8 +222,8 @@ type loaded[T any] struct {
 	slot *slot
 }
 
-// insertAll stores rows in an index in the order of their keys there. Each insertion then changes nodes of the
-// tree that the one before it has copied.
+// insertAll stores rows in an index in the order of their keys there. Each insertion then changes nodes of
+// the tree that the one before it has copied (ADR 23).
 func (x *Index[T]) insertAll(l *loading, all []loaded[T]) {
 	type entry struct {
 		key  Key
