@@ -38,7 +38,7 @@ type Drivers interface {
 	WaitFirst(ctx context.Context) error
 	// Infos returns the last report of each driver, by name.
 	Infos() map[string]*structs.DriverInfo
-	// Changes receives when Infos may answer something new. It has one reader.
+	// Changes receives a value after Infos may have changed. It has one reader.
 	Changes() <-chan struct{}
 }
 
@@ -49,7 +49,7 @@ type Plugins interface {
 	WaitFirst(ctx context.Context) error
 	// Instances returns the last report of each instance.
 	Instances() []*structs.CSIPluginInstance
-	// Changes receives when Instances may answer something new. It has one reader.
+	// Changes receives a value after Instances may have changed. It has one reader.
 	Changes() <-chan struct{}
 }
 

@@ -239,8 +239,8 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 	return c.leaseLength(resp), nil
 }
 
-// waitBeat waits until the next heartbeat is due: half the lease, or less if the first server is no longer
-// before (the leader has changed), if the connection is lost (the leader cannot call back, even if another
+// waitBeat waits until the next heartbeat is due: half the lease, or less if another server than before is
+// first now (the leader has changed), if the connection is lost (the leader cannot call back, even if another
 // call has made a new one), or if the node has to register again, which it reports.
 func (c *Client) waitBeat(
 	ctx context.Context, ttl time.Duration, before string, lost <-chan struct{},

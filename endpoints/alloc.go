@@ -62,8 +62,8 @@ func (a allocs) get(
 }
 
 // getMany leaves out allocations that do not exist and, for a node, those of other nodes. The middleware has
-// rejected a wrong secret. An operator may name a node without its secret to narrow the answer. The answer
-// has an allocation once that the request names twice, because each comes with its whole job.
+// rejected a wrong secret. An operator may name a node without its secret to narrow the answer. An allocation
+// that the request names twice is in the answer once, because each comes with its whole job.
 func (a allocs) getMany(
 	tx *state.ReadTx,
 	req *structs.AllocsGetRequest,

@@ -160,14 +160,14 @@ func (c claims) get(
 			resp.Provider = nodeconn.Provider(
 				c.store.Read(), resp.Volume.PluginID)
 		}
-		// Rows never change: another row is a change, the same one is not.
+		// Rows are immutable, so a different pointer is a change.
 		changed := resp.Claim != last.Claim ||
 			resp.Volume != last.Volume ||
 			resp.Attachment != last.Attachment ||
 			resp.Ready != last.Ready
 		last = *resp
 		if !resp.Ready {
-			// Not from tx: the reason names other claims, and a change of these is no change for this node.
+			// The reason is read outside tx: a change of the claims that it names must not end this wait.
 			reason := state.ClaimBlocked(c.store.Read(), resp.Claim)
 			resp.Blocked = cmp.Or(recovering, reason)
 		}

@@ -27,7 +27,7 @@ func (c claims) detach(
 	req *structs.CSIVolumeDetachRequest,
 	resp *structs.CSIVolumeDetachResponse,
 ) (uint64, error) {
-	// A row keeps both.
+	// The row of the volume stores both.
 	if len(req.Reason) > structs.MaxText ||
 		len(req.By) > structs.MaxName {
 		return 0, structs.Invalidf("reason and by may have %d and %d bytes",

@@ -15,5 +15,5 @@ func (n nodes) update(
 	_ *structs.Empty,
 ) (uint64, error) {
 	return 0, structs.Preconditionf(
-		"the servers take no changes of node %s alone; it is to register", node.ID)
+		"node %s: the servers accept no partial update; register the node", node.ID)
 }

@@ -8,9 +8,9 @@ import (
 	"berth/internal/codec"
 )
 
-// The heads of net/rpc's messages, as its Request and Response structs are in msgpack. The serving half reads
-// and writes them without reflection, because they are half of a small call. A head that is not as stock
-// clients mostly write it is read by reflection.
+// The headers of net/rpc's messages, as its Request and Response structs are in msgpack. The serving half
+// codes them without reflection, because they are half of a small call. A header in an unusual encoding is
+// read by reflection.
 
 // requestHeader precedes the payload of a request. The method's name is valid as long as the bytes that it
 // was read from.

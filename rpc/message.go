@@ -81,7 +81,7 @@ func (m *messages) next() ([]byte, error) {
 	return m.buf[m.at-size : m.at], nil
 }
 
-// measure returns the length of the next value, with all that it holds, and reads as much.
+// measure reads the whole next value and returns its length.
 func (m *messages) measure() (size int, err error) {
 	m.parts = 0
 	for left := 1; left > 0; left-- {

@@ -336,7 +336,7 @@ func (s *Server) serve(
 	return handle(ctx, req)
 }
 
-// recoverPanic turns a panic into an error. It has to be deferred itself.
+// recoverPanic turns a panic into an error. Use it directly in a defer statement.
 func (s *Server) recoverPanic(e *Endpoint, err *error) {
 	if p := recover(); p != nil {
 		s.logger.Error("method panicked", "method", e.Name,

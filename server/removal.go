@@ -31,9 +31,9 @@ const (
 const stillAlive = "server %s is alive: have it leave (berth server leave, at its own address), " +
 	"or stop it and wait some seconds until the others take it for failed"
 
-// RemovePeer removes a server from the Raft configuration (endpoints.Raft). A server that is alive is
-// refused, because the leader would add it again: first it has to stop or to leave by itself. Only the leader
-// can remove a server.
+// RemovePeer removes a server from the Raft configuration (endpoints.Raft). It rejects a live server,
+// because the leader would add it again: first the server has to stop or to leave by itself. Only the
+// leader can remove a server.
 func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	servers := s.Configuration()
 	target, err := findServer(servers, id, address)
@@ -95,9 +95,8 @@ func describeServer(s *structs.RaftServer) string {
 }
 
 // Leave takes this server out of the cluster: it transfers its leadership, leaves the gossip, and makes the
-// leader remove it from the Raft configuration. Run has to be ended after it, unless it failed with another
-// kind than timeout: the server has stayed then. With timeout the server has left but may still have its
-// vote.
+// leader remove it from the Raft configuration. End Run after a success or a timeout; with timeout the server
+// has left but may still have its vote. After any other error the server is still a member.
 //
 // The last server stays. Without force a server also stays if the cluster would lose its majority with it.
 // A server that is stopped without Leave keeps its vote, because it is expected back.
@@ -176,8 +175,8 @@ func (s *Server) isAlive(ctx context.Context, other *structs.RaftServer) bool {
 }
 
 // endVote waits until this server, which has left the gossip, is no member of the Raft configuration. It
-// calls the other servers, because a removed server does not learn of its removal. Until then it may be elected
-// again, and only another leader can remove it.
+// calls the other servers, because a removed server does not learn of its removal. Until then it may be
+// elected again, and only another leader can remove it.
 func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) error {
 	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
 	defer cancel()

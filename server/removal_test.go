@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// TestEndVote_OfALeaderGivesUpItsLeadership has a server lead that has left the gossip. This happens to a server
-// that leaves when it is elected again after it has transferred its leadership.
+// TestEndVote_OfALeaderGivesUpItsLeadership has a server lead that has left the gossip. This happens to a
+// server that leaves when it is elected again after it has transferred its leadership.
 func TestEndVote_OfALeaderGivesUpItsLeadership(t *testing.T) {
 	noLeaks(t)
 	leaving := run(t, testConfig(t))

@@ -28,7 +28,7 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if j != nil {
 		e.Type = j.Type // the type of the plan: the job may have had another type at the request
 	}
-	refused := refusedNodes(tx, p)
+	refused := rejectedNodes(tx, p)
 	for _, s := range p.Stop {
 		stopPlanned(tx, s, refused, p.Now)
 	}
@@ -89,9 +89,9 @@ func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	return ""
 }
 
-// refusedNodes checks for each node that it accepts allocations, that each allocation has its job's version,
+// rejectedNodes checks for each node that it accepts allocations, that each allocation has its job's version,
 // and that all fit into the free resources after the plan's own stops.
-func refusedNodes(tx Reader, p *structs.Plan) map[string]string {
+func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 	stopped := map[string]bool{}
 	for _, s := range p.Stop {
 		stopped[s.AllocID] = true

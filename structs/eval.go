@@ -82,7 +82,7 @@ type Evaluation struct {
 	QueuedAllocations map[string]int
 	// unblock keys, of a blocked evaluation, and of an unblocked one until it is processed
 	BlockedOn []string
-	// evaluations of one shape fit or fail together; "": it is like no other
+	// evaluations of one shape fit or fail together; "": the evaluation has no shape
 	Shape         string `json:",omitempty"`
 	Placed        bool   `json:",omitempty"` // allocations name the evaluation
 	SnapshotIndex uint64 // of the state it was last processed against

@@ -6,7 +6,7 @@ import "time"
 // version has stored beyond it stay, and their readers accept them. The reference, docs/reference/limits.md,
 // describes each constant; test/refdocs compares it with this file.
 const (
-	// Of names and texts, in bytes.
+	// Bounds of names and texts, in bytes.
 	MaxName           = 255       // an ID or a name: it also names a directory
 	MaxText           = 4 << 10   // a free text: a constraint's value, a path, a description
 	MaxPairs          = 1000      // entries of one map: meta, env
@@ -31,7 +31,7 @@ const (
 	MaxVariable       = 64 << 10  // bytes and elements of one variable or local of a job file
 	MaxVariableUses   = 1000      // uses of variables and locals in one job file
 
-	// Of jobs.
+	// Bounds of jobs.
 	MaxJobCount      = 50_000 // instances of one job: the sum of its counts
 	MaxGroupCount    = 10_000 // instances of one task group
 	MaxGroups        = 1000   // task groups of one job
@@ -46,12 +46,12 @@ const (
 	MaxReason        = 512  // bytes of a reason for which a node does not get an allocation
 	MaxReasons       = 16   // such reasons of one task group, or of one allocation
 
-	// Of resources: of one task, of one allocation and of one node alike.
+	// Bounds of resources: of one task, of one allocation and of one node alike.
 	MaxCPU      = 100_000_000 // MHz
 	MaxMemoryMB = 1 << 30     // 1 PiB
 	MaxDiskMB   = 1 << 34     // 16 PiB
 
-	// Of volumes.
+	// Bounds of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
 	MaxClaims      = 4096     // claims in one request
 	MaxVolumePuts  = 256      // volumes that one request registers or creates
@@ -78,12 +78,12 @@ const (
 	MaxCSIList       = 16 << 20 // an answer that lists volumes: some plugins ignore max_entries
 	MaxCSIErrorText  = 2048     // a plugin's message in an error
 
-	// Of durations.
+	// Bounds of durations.
 	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies
 	MaxTaskWait = 24 * time.Hour            // kill_timeout, shutdown_delay, health_timeout, hang_timeout
 	MaxWait     = 10 * time.Minute          // of a blocking query
 
-	// Of HTTP.
+	// Bounds of HTTP.
 	MaxHTTPHead   = 64 << 10  // bytes of the head of one request
 	MaxHTTPBody   = 1 << 20   // bytes of one body
 	MaxHTTPJob    = 16 << 20  // bytes of a body that holds a job
@@ -92,7 +92,7 @@ const (
 	MaxJSONParts  = 100_000
 	JSONPartBytes = 512 // of memory, about, that an object or a list takes when it is decoded
 
-	// Of RPC.
+	// Bounds of RPC.
 	// MaxRPCRequest is above MaxEntry, because requests may be larger than their entries. The inventory in a
 	// node's heartbeat has up to 56 MiB and no entry of its own. The texts of a report of allocations are cut
 	// before they get into an entry.
@@ -106,7 +106,7 @@ const (
 	// SmallWaitingRPC takes the place of SmallRPC for requests that wait, of which there may be very many.
 	SmallWaitingRPC = 2 << 10
 
-	// Of the files of a server.
+	// Bounds of the files of a server.
 	MaxEntry        = 32 << 20 // bytes of one entry of the log; its reader accepts at most 64 MiB
 	MaxArchive      = 16 << 30 // bytes of state in an archive: a server keeps the state in memory
 	MaxArchiveIndex = 1 << 53  // index and term of an archive: one near 2^64 leaves no index for further entries

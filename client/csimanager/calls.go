@@ -111,8 +111,9 @@ func Do[T any](
 	}
 }
 
-// callLimit is the time after which a call without an answer is cancelled. It begins when the call is requested,
-// because the servers count the time in which it may take effect from then on (structs.CallSettles).
+// callLimit is the time after which a call without an answer is cancelled. It begins when the call is
+// requested, because the servers count the time in which it may take effect from then on
+// (structs.CallSettles).
 func (c Config) callLimit() time.Duration {
 	return max(c.CallTimeout, c.LateWait)
 }

@@ -167,8 +167,8 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 	r.down(u)
 }
 
-// The servers count the time in which a call may take effect from its request, so the wait for another call is
-// part of it.
+// The servers count the time in which a call may take effect from its request, so the wait for another
+// call is part of it.
 func TestCall_IsLimitedFromItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := store.Open(t.TempDir())

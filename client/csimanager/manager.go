@@ -249,7 +249,7 @@ func (m *Manager) notifyChanges() {
 	}
 }
 
-// Changes receives when Instances may answer something new. It has one reader.
+// Changes receives a value after Instances may have changed. It has one reader.
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
 // WaitFirst returns when each plugin that was registered at New has been fingerprinted once, healthy or not.

@@ -47,17 +47,17 @@ func (c *Conn) process() pluginProcess {
 // parking holds the calls that are parked.
 type parking struct {
 	mu      sync.Mutex
-	answers map[undoCall]refusal
+	answers map[undoCall]rejection
 }
 
-// refusal is the answer of a process that is not called again.
-type refusal struct {
+// rejection is the answer of a process that is not called again.
+type rejection struct {
 	by  pluginProcess
 	err error
 }
 
-// refused returns the answer by which the process rejected the call, or nil if the call is allowed.
-func (p *parking) refused(c undoCall, by pluginProcess) error {
+// rejected returns the answer by which the process rejected the call, or nil if the call is allowed.
+func (p *parking) rejected(c undoCall, by pluginProcess) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.answers[c]
@@ -76,16 +76,16 @@ func (p *parking) recordAnswer(c undoCall, by pluginProcess, err error) {
 		return
 	}
 	if p.answers == nil {
-		p.answers = map[undoCall]refusal{}
+		p.answers = map[undoCall]rejection{}
 	}
-	p.answers[c] = refusal{by, err}
+	p.answers[c] = rejection{by, err}
 }
 
 // unlessParked returns a call that is made only if the process has not rejected it. It checks this when it
 // holds the lock: the answer to an earlier call whose caller had stopped waiting counts as well.
 func (w *volumeWork) unlessParked(c undoCall, call pluginCall) pluginCall {
 	return func(ctx context.Context, conn *Conn) error {
-		err := w.parking.refused(c, conn.process())
+		err := w.parking.rejected(c, conn.process())
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (v *Volumes) UnparkCalls(k VolumeKey) {
 	p := &v.parking
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool {
+	maps.DeleteFunc(p.answers, func(c undoCall, _ rejection) bool {
 		return c.VolumeKey == k
 	})
 }

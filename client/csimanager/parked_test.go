@@ -189,24 +189,24 @@ func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 			return undoCall{VolumeKey{"default", volume}, rpc, path}
 		}
 		v, w := at("v", "unpublish", "/a"), at("w", "unstage", "/w")
-		p.answers = map[undoCall]refusal{v: {by, why}, w: {by, why}}
+		p.answers = map[undoCall]rejection{v: {by, why}, w: {by, why}}
 		for range 365 {
 			time.Sleep(24 * time.Hour)
-			if p.refused(v, by) != why {
+			if p.rejected(v, by) != why {
 				t.Fatalf("the call is not parked any more at %s", time.Now())
 			}
 		}
 		others := []undoCall{at("v", "unpublish", "/b"), at("v", "unstage", "/a"), at("u", "unpublish", "/a")}
 		for _, free := range others {
-			if err := p.refused(free, by); err != nil {
+			if err := p.rejected(free, by); err != nil {
 				t.Errorf("%v: %v", free, err)
 			}
 		}
-		if p.refused(w, pluginProcess{connections: 2}) != nil {
+		if p.rejected(w, pluginProcess{connections: 2}) != nil {
 			t.Error("the call is parked for another process")
 		}
 		volumes.UnparkCalls(VolumeKey{"default", "v"})
-		if p.refused(v, by) != nil || p.refused(w, by) != why {
+		if p.rejected(v, by) != nil || p.rejected(w, by) != why {
 			t.Errorf("UnparkCalls left %v", p.answers)
 		}
 		p.recordAnswer(w, by, nil)

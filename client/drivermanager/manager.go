@@ -141,7 +141,7 @@ func (m *Manager) Infos() map[string]*structs.DriverInfo {
 	return maps.Clone(m.infos)
 }
 
-// Changes receives when Infos may answer something new. It has one reader.
+// Changes receives a value after Infos may have changed. It has one reader.
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
 // WaitFirst returns when every driver was fingerprinted once, or with an error that names those that were

@@ -107,7 +107,7 @@ func (c controllerLoop) attachOrDetach(
 		return nil, structs.NotFoundf("%w%s", err, mismatch(c.Store.Read(), a))
 	}
 	if err != nil {
-		return nil, c.explainRefusal(ctx, a, err)
+		return nil, c.explainRejection(ctx, a, err)
 	}
 	if err := resp.Validate(); err != nil {
 		return nil, structs.Internalf("plugin %s: ControllerPublishVolume: %w",

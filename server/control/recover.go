@@ -47,13 +47,13 @@ func lateDelete(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSICall {
 	return v.Call
 }
 
-// explainRefusal adds the remedy to the error of an attach that the plugin rejected because the volume is
+// explainRejection adds the remedy to the error of an attach that the plugin rejected because the volume is
 // attached to another node (CSI spec, ControllerPublishVolume errors). It names that node if the plugin lists
 // it. berth does not detach the volume there by itself: a user that berth does not know may have it mounted,
 // for example under the ID of another plugin or of an agent that has lost its records.
-func (c controllerLoop) explainRefusal(ctx context.Context, a *structs.CSIAttachment, refusal error) error {
-	if !structs.IsKind(refusal, structs.KindPrecondition) {
-		return refusal
+func (c controllerLoop) explainRejection(ctx context.Context, a *structs.CSIAttachment, err error) error {
+	if !structs.IsKind(err, structs.KindPrecondition) {
+		return err
 	}
 	var external []string
 	if v := c.listed(ctx, a); v != nil {
@@ -65,7 +65,7 @@ func (c controllerLoop) explainRefusal(ctx context.Context, a *structs.CSIAttach
 	if len(external) == 0 {
 		command := state.DetachCommand(a.Namespace, a.VolumeID, "NODE")
 		return fmt.Errorf("%w; if the volume is attached to another node, and certainly not used there: %s",
-			refusal, command)
+			err, command)
 	}
 	node := state.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])
 	if node == "" {
@@ -73,5 +73,5 @@ func (c controllerLoop) explainRefusal(ctx context.Context, a *structs.CSIAttach
 	}
 	command := state.DetachCommand(a.Namespace, a.VolumeID, node)
 	return fmt.Errorf("%w; the plugin lists it as attached to node %s; if it is certainly not used there: %s",
-		refusal, external[0], command)
+		err, external[0], command)
 }

@@ -160,7 +160,7 @@ func (s *scheduling) settlePlan(ctx context.Context, p proposedPlan) {
 	case ctx.Err() != nil:
 	case structs.IsKind(p.err, structs.KindUnavailable),
 		structs.IsKind(p.err, structs.KindTimeout):
-		s.backoffs.delayRefused(id, 0, time.Now(), s.Config.Retry) // the log has failed, not the evaluation
+		s.backoffs.delayRejected(id, 0, time.Now(), s.Config.Retry) // the log has failed, not the evaluation
 	case p.err != nil:
 		s.recordFailure(ctx, p.eval, p.err)
 	case after == nil, after.Status != structs.EvalPending,
@@ -170,7 +170,7 @@ func (s *scheduling) settlePlan(ctx context.Context, p proposedPlan) {
 		took := time.Since(p.began)
 		s.backoffs[id] = evalBackoff{until: time.Now().Add(took)} // more changes may be about to come
 	default:
-		s.backoffs.delayRefused(id, after.ModifyIndex, time.Now(), s.Config.Retry)
+		s.backoffs.delayRejected(id, after.ModifyIndex, time.Now(), s.Config.Retry)
 	}
 }
 
@@ -227,9 +227,9 @@ func (s *scheduling) recordFailure(ctx context.Context, eval *structs.Evaluation
 	}
 }
 
-// delayRefused delays an evaluation whose plan no longer fitted: shortly at first, because the state is
+// delayRejected delays an evaluation whose plan no longer fitted: shortly at first, because the state is
 // newer now, and longer each time.
-func (b backoffs) delayRefused(
+func (b backoffs) delayRejected(
 	id string,
 	version uint64,
 	now time.Time,

@@ -56,8 +56,8 @@ func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 		t.Errorf("next is %s", due)
 	}
 	next(past, 2, "urgent", "old")
-	past.delayRefused("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
-	past.delayRefused("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
+	past.delayRejected("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
+	past.delayRejected("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
 	next(past, 1, "urgent")
 	e("resting", 99, 0) // its inputs have changed
 	next(past, 1, "resting")

@@ -191,9 +191,9 @@ func (c controllerLoop) create(
 	}, nil
 }
 
-// learn finds the volume of a creation that is to be undone. If the plugin rejects the request itself, it made
-// no volume of it before: then the row is deleted. Other errors prove nothing: secrets or the source of the
-// volume may have changed meanwhile.
+// learn finds the volume of a creation that is to be undone. If the plugin rejects the request itself, it
+// made no volume of it before: then the row is deleted. Other errors prove nothing: secrets or the source
+// of the volume may have changed meanwhile.
 func (c controllerLoop) learn(
 	ctx context.Context,
 	req *structs.ClientCSICreateRequest,

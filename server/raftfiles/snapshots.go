@@ -52,8 +52,8 @@ func (s *snapshots) Create(
 	}, nil
 }
 
-// List lists the snapshots, newest first (raft.SnapshotStore). Raft skips one whose meta.json it cannot read, so
-// each is compared with its checksum before.
+// List lists the snapshots, newest first (raft.SnapshotStore). Raft skips one whose meta.json it cannot
+// read, so each is compared with its checksum before.
 func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -421,8 +421,8 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	must(t, err)
 }
 
-// A later agent refuses an attach that would overtake the detach of the former one. Unavailable would make the
-// servers attach through another controller, which does not know of the detach.
+// A later agent refuses an attach that would overtake the detach of the former one. Unavailable would make
+// the servers attach through another controller, which does not know of the detach.
 func TestDuty_C6_ARefusalToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.AddVolume("x", 1)
