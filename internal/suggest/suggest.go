@@ -1,10 +1,14 @@
 // Package suggest finds the intended name for a misspelt or shortened one.
 package suggest
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
 
 const (
-	// maxLength bounds the names that Closest compares.
+	// maxLength bounds the text that Closest compares with the names.
 	maxLength = 64
 	// minPrefix is the least length at which the beginning of a name selects that name.
 	minPrefix = 2
@@ -14,19 +18,19 @@ const (
 
 // Closest returns the most likely intended name for typed, or "" if no name is close. A prefix of only one
 // name selects that name. Otherwise the name of the least distance is returned, if at most half of it
-// differs.
+// differs, or if it begins with the same letter.
 func Closest(typed string, names []string) string {
 	if name := onlyWithPrefix(typed, names); name != "" {
 		return name
 	}
+	if len(typed) > maxLength {
+		return ""
+	}
 	best := ""
 	changes := tooFar
 	for _, name := range names {
-		if len(typed) > maxLength || len(name) > maxLength {
-			continue
-		}
-		d := distance(typed, name)
-		if d < changes && 2*d <= len(name) {
+		d := levenshtein.Distance(typed, name, nil)
+		if d < changes && (2*d <= len(name) || typed != "" && typed[0] == name[0]) {
 			best = name
 			changes = d
 		}
@@ -39,42 +43,13 @@ func onlyWithPrefix(prefix string, names []string) (found string) {
 		return ""
 	}
 	for _, name := range names {
-		if !strings.HasPrefix(name, prefix) {
-			continue
-		}
-		if found != "" && found != name {
+		switch {
+		case !strings.HasPrefix(name, prefix) || name == found:
+		case found != "":
 			return ""
+		default:
+			found = name
 		}
-		found = name
 	}
 	return found
-}
-
-// distance counts the insertions, deletions, changes and swaps of neighbours that turn a into b.
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1,
-				rows[i][j-1]+1,
-				rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 &&
-				a[i-1] == b[j-2] &&
-				a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

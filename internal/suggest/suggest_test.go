@@ -37,21 +37,3 @@ func TestClosest_CompletesAPrefixOfOneName(t *testing.T) {
 		}
 	}
 }
-
-func TestDistance_CountsEdits(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"a", "", 1},
-		{"", "ab", 2},
-		{"ab", "ba", 1},
-		{"kitten", "sitting", 3},
-		{"abcd", "abdc", 1},
-	} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q to %q: got %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
