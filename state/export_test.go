@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -11,7 +12,7 @@ import (
 
 // Plugins yields the plugins whose ID has a prefix.
 func Plugins(tx *ReadTx, prefix string) iter.Seq[*structs.CSIPluginRow] {
-	return plugins.Prefix(tx, prefix)
+	return plugins.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
 }
 
 // VolumesByPlugin yields a plugin's volumes in all namespaces.
@@ -32,7 +33,7 @@ func AllocsByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.Allocation] {
 // Volumes yields the volumes of a namespace whose ID has a prefix.
 func Volumes(tx *ReadTx, ns, prefix string) iter.Seq[*structs.CSIVolume] {
 	if ns != structs.AllNamespaces {
-		return volumes.Prefix(tx, ns, prefix)
+		return volumes.Range(tx, mvcc.KeyPrefix(ns, prefix), mvcc.Page{})
 	}
 	return filter(volumes.Scan(tx), func(v *structs.CSIVolume) bool {
 		return strings.HasPrefix(v.ID, prefix)
@@ -42,7 +43,7 @@ func Volumes(tx *ReadTx, ns, prefix string) iter.Seq[*structs.CSIVolume] {
 // Jobs yields the jobs of a namespace whose ID has a prefix.
 func Jobs(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Job] {
 	if ns != structs.AllNamespaces {
-		return jobs.Prefix(tx, ns, prefix)
+		return jobs.Range(tx, mvcc.KeyPrefix(ns, prefix), mvcc.Page{})
 	}
 	return filter(jobs.Scan(tx), func(j *structs.Job) bool {
 		return strings.HasPrefix(j.ID, prefix)
@@ -51,7 +52,7 @@ func Jobs(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Job] {
 
 // NodesByPrefix yields the nodes whose ID has a prefix.
 func NodesByPrefix(tx *ReadTx, prefix string) iter.Seq[*structs.Node] {
-	return nodes.Prefix(tx, prefix)
+	return nodes.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
 }
 
 // Claims yields the claims of a namespace.
@@ -69,7 +70,7 @@ func EndedClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] {
 
 // Evals yields the evaluations of a namespace whose ID has a prefix.
 func Evals(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Evaluation] {
-	return filter(evals.Prefix(tx, prefix), func(e *structs.Evaluation) bool {
+	return filter(evals.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{}), func(e *structs.Evaluation) bool {
 		return inNamespace(e.Namespace, ns)
 	})
 }
@@ -88,7 +89,7 @@ func Allocs(tx *ReadTx, ns string) iter.Seq[*structs.Allocation] {
 
 // AllocsByPrefix yields the allocations of a namespace whose ID has a prefix.
 func AllocsByPrefix(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Allocation] {
-	return filter(allocs.Prefix(tx, prefix), func(a *structs.Allocation) bool {
+	return filter(allocs.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{}), func(a *structs.Allocation) bool {
 		return inNamespace(a.Namespace, ns)
 	})
 }

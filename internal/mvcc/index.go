@@ -24,11 +24,6 @@ func (x *Index[T]) Scan(tx Reader, parts ...string) iter.Seq[*T] {
 	return x.scan(tx.reader(), KeyOf(parts...))
 }
 
-// Prefix is Scan for keys whose last part begins with the last part given.
-func (x *Index[T]) Prefix(tx Reader, parts ...string) iter.Seq[*T] {
-	return x.scan(tx.reader(), KeyPrefix(parts...))
-}
-
 func (x *Index[T]) scan(tx *ReadTx, k Key) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		c := x.cursor(tx, k)

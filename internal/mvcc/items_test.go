@@ -2,6 +2,7 @@ package mvcc
 
 import (
 	"bytes"
+	"iter"
 	"strings"
 	"testing"
 
@@ -112,3 +113,8 @@ func render[T any](rows func(func(*T) bool), text func(*T) string) string {
 
 // watchedPoints counts the watch points that readers wait at.
 func watchedPoints(db *DB) int { return len(db.watches.at) + len(db.watches.partial) }
+
+// Prefix is Scan for keys whose last part begins with the last part given.
+func (x *Index[T]) Prefix(tx Reader, parts ...string) iter.Seq[*T] {
+	return x.scan(tx.reader(), KeyPrefix(parts...))
+}
