@@ -52,7 +52,7 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 		AccessMode:       c.AccessMode,
 		AttachmentMode:   c.AttachmentMode,
 		ReadOnly:         c.AccessMode.ReaderOnly() && p.SupportsReadOnly,
-		MountOptions:     v.MountOptions.Copy(),
+		MountOptions:     v.MountOptions,
 		VolumeContext:    maps.Clone(v.Context),
 		Secrets:          v.Secrets.Copy(),
 		State:            structs.AttachmentAttaching,

@@ -216,16 +216,17 @@ func keepUnset(v, old *structs.CSIVolume) {
 }
 
 func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
-	if now == nil {
-		return old.Copy()
+	switch {
+	case now == nil:
+		return old
+	case !now.IsRedacted():
+		return now
 	}
-	if now.IsRedacted() {
-		now.MountFlags = nil
-		if old != nil {
-			now.MountFlags = slices.Clone(old.MountFlags)
-		}
+	kept := &structs.CSIMountOptions{FSType: now.FSType}
+	if old != nil {
+		kept.MountFlags = old.MountFlags
 	}
-	return now
+	return kept
 }
 
 // mergeCapacity stores new bounds of the capacity. A bound of 0 stays. A minimum above the capacity requests

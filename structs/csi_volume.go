@@ -69,31 +69,20 @@ type CSIMountOptions struct {
 	MountFlags []string
 }
 
-// Copy returns a deep copy; nil stays nil.
-func (o *CSIMountOptions) Copy() *CSIMountOptions {
-	if o == nil {
-		return nil
-	}
-	return &CSIMountOptions{
-		FSType:     o.FSType,
-		MountFlags: slices.Clone(o.MountFlags),
-	}
-}
-
-// Merge lays the fields that over sets above those of o; both may be nil.
+// Merge lays the fields that over sets above those of o; both may be nil. The result shares their flags.
 func (o *CSIMountOptions) Merge(over *CSIMountOptions) *CSIMountOptions {
-	if o == nil {
-		return over.Copy()
+	switch {
+	case o == nil:
+		return over
+	case over == nil:
+		return o
 	}
-	m := o.Copy()
-	if over == nil {
-		return m
-	}
+	m := *o
 	m.FSType = cmp.Or(over.FSType, m.FSType)
 	if len(over.MountFlags) > 0 {
-		m.MountFlags = slices.Clone(over.MountFlags)
+		m.MountFlags = over.MountFlags
 	}
-	return m
+	return &m
 }
 
 // The states of a volume. creating and deleting are recorded before the first call of the plugin and end with
@@ -197,19 +186,16 @@ type CSIVolume struct {
 	Indexes
 }
 
-// Copy returns a copy that shares the topologies, the capabilities and the maps with v. They must not change:
-// rows share them, too.
+// Copy returns a copy that shares with v the topologies, the capabilities, the mount options and the maps. They
+// must not change: rows share them, too.
 func (v *CSIVolume) Copy() *CSIVolume {
 	c := *v
 	c.LastError = clonePtr(v.LastError)
 	c.Call = clonePtr(v.Call)
 	c.Forced = clonePtr(v.Forced)
 	c.TurnedReadOnly = clonePtr(v.TurnedReadOnly)
-	c.MountOptions = v.MountOptions.Copy()
 	c.Secrets = v.Secrets.Copy()
-	if v.Deletion != nil {
-		c.Deletion = &CSIDeletion{Secrets: v.Deletion.Secrets.Copy()}
-	}
+	c.Deletion = clonePtr(v.Deletion)
 	c.RequestedCapabilities = append([]*CSIVolumeCapability{}, v.RequestedCapabilities...) // never nil
 	return &c
 }
