@@ -182,10 +182,7 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 	defer cancel()
 	req := &structs.RaftRemovePeerRequest{ID: s.id}
 	for {
-		err := s.transferLeadership(ctx)
-		if err == nil {
-			err = structs.Unavailablef("no other server is alive")
-		}
+		err := cmp.Or(s.transferLeadership(ctx), structs.Unavailablef("no other server is alive"))
 		for _, other := range servers {
 			alive := other.Status == serf.StatusAlive.String()
 			if other.ID == s.id || !alive {

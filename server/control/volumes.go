@@ -199,7 +199,8 @@ func (c controllerLoop) learn(
 	req *structs.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, req)
-	if structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindConflict) {
+	switch structs.KindOf(err) {
+	case structs.KindInvalid, structs.KindConflict:
 		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
 	}
 	return outcome, err

@@ -117,12 +117,9 @@ func TestSnapshots_RefuseAChangedMetaAtReading(t *testing.T) {
 		damaged := bytes.Clone(whole)
 		damaged[offset] ^= byte(1 + rnd.IntN(255))
 		must(os.WriteFile(path, damaged, 0o600))
-		_, listErr := store.List()
-		_, _, openErr := store.Open(all[0].ID)
-		for _, err := range []error{listErr, openErr} {
-			if err == nil || !strings.Contains(err.Error(), path) {
-				t.Errorf("byte %d: %v", offset, err)
-			}
+		_, err := store.List()
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("byte %d: %v", offset, err)
 		}
 	}
 	must(os.WriteFile(path, whole, 0o600))

@@ -63,20 +63,18 @@ func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
 			continue
 		}
-		_, file, err := readMeta(filepath.Join(s.dir, e.Name()))
+		dir := filepath.Join(s.dir, e.Name())
+		_, file, err := readMeta(dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // Raft deletes old ones meanwhile
-			return nil, fmt.Errorf("%s: %w", filepath.Join(s.dir, e.Name(), file), err)
+			return nil, fmt.Errorf("%s/%s: %w", dir, file, err)
 		}
 	}
 	return s.FileSnapshotStore.List()
 }
 
-// Open opens a snapshot whose files have been compared with their checksums (raft.SnapshotStore).
+// Open opens a snapshot whose state has been compared with its checksum (raft.SnapshotStore). Raft calls List
+// before.
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	_, file, err := readMeta(filepath.Join(s.dir, id))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(s.dir, id, file), err)
-	}
 	meta, r, err := s.FileSnapshotStore.Open(id)
 	if err != nil {
 		path := filepath.Join(s.dir, id, snapshotState)
@@ -151,7 +149,7 @@ func checkSnapshot(dir string) (index uint64, file string, err error) {
 	if err != nil {
 		return 0, snapshotState, err
 	}
-	if !meta.summed {
+	if meta.noSum {
 		return meta.Index, snapshotSum, writeSum(dir, meta.bytes)
 	}
 	return meta.Index, "", nil
@@ -179,7 +177,7 @@ func readMeta(dir string) (meta *stateMeta, file string, err error) {
 		return nil, snapshotMeta, err
 	}
 	meta.bytes = b
-	meta.summed = !noSum
+	meta.noSum = noSum
 	return meta, "", nil
 }
 
@@ -188,8 +186,8 @@ type stateMeta struct {
 	raft.SnapshotMeta
 	CRC []byte // CRC-64 (ECMA) of state.bin
 
-	bytes  []byte // of the file
-	summed bool   // they have been compared with a checksum
+	bytes []byte // of the file
+	noSum bool   // there is no checksum of it
 }
 
 func decodeSnapshotMeta(b []byte) (*stateMeta, error) {

@@ -180,10 +180,7 @@ func (e *endpoints) validate(
 	err = e.m.Exclusive(ctx, c, func(ctx context.Context) error {
 		return conn.ValidateVolumeCapabilities(ctx, req)
 	})
-	if err != nil {
-		return nil, wireError(err)
-	}
-	return &structs.Empty{}, nil
+	return &structs.Empty{}, wireError(err)
 }
 
 func (e *endpoints) expand(
@@ -226,10 +223,7 @@ func (e *endpoints) nodeDetach(
 		e.m.Volumes().UnparkCalls(k)
 	}
 	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running)
-	if err != nil {
-		return nil, wireError(err)
-	}
-	return &structs.Empty{}, nil
+	return &structs.Empty{}, wireError(err)
 }
 
 func volumeKey(namespace, id string) csimanager.VolumeKey {
