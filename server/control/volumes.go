@@ -200,7 +200,7 @@ func (c controllerLoop) learn(
 ) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, req)
 	switch structs.KindOf(err) {
-	case structs.KindInvalid, structs.KindConflict:
+	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
 		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
 	}
 	return outcome, err
