@@ -158,9 +158,10 @@ func (g *gate) shut() {
 	g.inside.Wait()
 }
 
-// close ends Raft and then its files.
+// close ends Raft, its connections and then its files.
 func (c *consensus) close() error {
 	c.shut()
+	defer c.transport.CloseStreams() // Close leaves them open
 	return errors.Join(
 		c.Shutdown().Error(),
 		c.transport.Close(),

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -44,4 +46,30 @@ func TestEndVote_OfALeaderGivesUpItsLeadership(t *testing.T) {
 	if _, leads, _, _ := staying.Leader(); !leads {
 		t.Error("the other server does not lead")
 	}
+}
+
+// startAny runs a server, which need not lead.
+func startAny(t *testing.T, s *Server) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	stopped := false
+	r := &running{s, t, func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("Run did not end")
+		}
+	}}
+	t.Cleanup(r.stop)
+	return r
 }

@@ -83,32 +83,6 @@ func start(t *testing.T, s *Server) *running {
 	return r
 }
 
-// startAny runs a server, which need not lead.
-func startAny(t *testing.T, s *Server) *running {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	stopped := false
-	r := &running{s, t, func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		case <-time.After(patience):
-			t.Error("Run did not end")
-		}
-	}}
-	t.Cleanup(r.stop)
-	return r
-}
-
 // until polls a condition without a notification.
 func (r *running) until(what string, holds func() bool) {
 	r.t.Helper()
