@@ -3,7 +3,6 @@ package fsm
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"berth/internal/codec"
 	"berth/state"
@@ -154,9 +153,9 @@ func Version() int {
 	return newest
 }
 
-// List describes all commands in the order of their declaration.
+// List describes all commands in the order of their declaration. It must not be changed.
 func List() []*CommandInfo {
-	return slices.Clone(commands)
+	return commands
 }
 
 // unknown represents the commands that this version does not know.

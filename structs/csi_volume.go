@@ -186,8 +186,8 @@ type CSIVolume struct {
 	Indexes
 }
 
-// Copy returns a copy that shares with v the topologies, the capabilities, the mount options and the maps. They
-// must not change: rows share them, too.
+// Copy returns a copy that shares with v the topologies, the capabilities, the mount options and the maps.
+// They must not change: rows share them, too.
 func (v *CSIVolume) Copy() *CSIVolume {
 	c := *v
 	c.LastError = clonePtr(v.LastError)

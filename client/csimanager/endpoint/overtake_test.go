@@ -1,0 +1,124 @@
+package endpoint
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
+	r := newFixture(t)
+	r.plugin.AddVolume("x", 1)
+	gate := make(chan struct{})
+	r.plugin.Script("ControllerUnpublishVolume", func(context.Context, any) (any, error) {
+		<-gate
+		return &spec.ControllerUnpublishVolumeResponse{}, nil
+	})
+	ctx, gone := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := rpc.Call(ctx, r, structs.ClientCSIControllerDetach,
+			&structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
+		ended <- err
+	}()
+	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
+	gone()
+	if err := <-ended; !structs.IsKind(err, structs.KindTimeout) {
+		t.Errorf("got %v", err)
+	}
+	attach := &structs.ClientCSIAttachRequest{
+		PluginID:       "ebs",
+		ExternalID:     "x",
+		ExternalNodeID: "n",
+		AccessMode:     writer[0].AccessMode,
+		AttachmentMode: writer[0].AttachmentMode,
+	}
+	impatient, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	_, err := rpc.Call(impatient, r, structs.ClientCSIControllerAttach, attach)
+	if structs.KindOf(err).Final() || r.plugin.Count("ControllerPublishVolume") != 0 {
+		t.Errorf("attached while it is detached: %v", err)
+	}
+	close(gate)
+	_, err = call(r, structs.ClientCSIControllerAttach, attach)
+	must(t, err)
+}
+
+// A later agent refuses an attach that would overtake the detach of the former one. Unavailable would make
+// the servers attach through another controller, which does not know of the detach.
+func TestDuty_C6_ARefusalToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
+	r := newFixture(t)
+	r.plugin.AddVolume("x", 1)
+	release := r.plugin.Hang("ControllerUnpublishVolume")
+	defer release()
+	ctx, gone := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := rpc.Call(ctx, r, structs.ClientCSIControllerDetach,
+			&structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
+		ended <- err
+	}()
+	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
+	gone()
+	<-ended
+	m, later := startManager(t, r.cfg)
+	_, err := m.Client(t.Context(), structs.CSIKindController, "ebs")
+	must(t, err)
+	_, err = rpc.Call(t.Context(), later, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{
+		PluginID:       "ebs",
+		ExternalID:     "x",
+		ExternalNodeID: "n",
+		AccessMode:     writer[0].AccessMode,
+		AttachmentMode: writer[0].AttachmentMode,
+	})
+	if !structs.IsKind(err, structs.KindTimeout) ||
+		!strings.Contains(err.Error(), "may still be carried out") ||
+		r.plugin.Count("ControllerPublishVolume") != 0 {
+		t.Errorf("got %v of kind %s", err, structs.KindOf(err))
+	}
+}
+
+func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
+	r := newFixture(t)
+	r.plugin.Stop()
+	// The client may learn of the end of its connection from the first call: that call may have arrived.
+	err := structs.Errorf(structs.KindTimeout, "no call yet")
+	for range 100 {
+		if !structs.IsKind(err, structs.KindTimeout) {
+			break
+		}
+		_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+			PluginID:   "ebs",
+			ExternalID: "x",
+		})
+	}
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("got %v of kind %s: the next controller could be asked", err, structs.KindOf(err))
+	}
+	must(t, r.plugin.Restart())
+	r.plugin.Hang("DeleteVolume")
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+				PluginID:   "ebs",
+				ExternalID: "x",
+			})
+			if !structs.IsKind(err, structs.KindUnavailable) {
+				ended <- err
+				return
+			}
+		}
+	}()
+	must(t, r.plugin.Await(t.Context(), "DeleteVolume", 1))
+	r.plugin.Stop()
+	if err := <-ended; !structs.IsKind(err, structs.KindTimeout) {
+		t.Errorf("got %v of kind %s: the plugin had the call", err, structs.KindOf(err))
+	}
+}
