@@ -100,10 +100,8 @@ func (d *driver) describeVolume(v *volume) *csi.Volume {
 func (d *driver) createVolume(w *createRequest) (*volume, error) {
 	v := &volume{
 		recordHead: d.newRecord("vol", w.name),
-		Type:       w.typ,
-		FSType:     w.fsType,
+		content:    content{Type: w.typ, FSType: w.fsType, Size: w.size},
 		Thick:      w.typ == typeImage && w.thick,
-		Size:       w.size,
 		Source:     w.source.String(),
 		Parameters: w.params,
 		Created:    time.Now().UTC(),
@@ -192,7 +190,7 @@ func (d *driver) fillImage(v *volume, w *createRequest, data string) error {
 		if err != nil {
 			return err
 		}
-		v.FSSize = w.source.fsSize
+		v.FSSize = w.source.FSSize
 	}
 	err := resizeImage(data, v.Size, false)
 	if err != nil {

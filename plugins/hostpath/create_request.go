@@ -32,10 +32,7 @@ type createRequest struct {
 // source is the content of a new volume. A kind of "" means none.
 type source struct {
 	kind, id string // "volume" or "snapshot"
-	typ      string
-	fsType   string
-	size     int64
-	fsSize   int64
+	content
 }
 
 func (s source) String() string {
@@ -85,27 +82,13 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 		if err != nil {
 			return s, err
 		}
-		return source{
-			kind:   "volume",
-			id:     v.ID,
-			typ:    v.Type,
-			fsType: v.FSType,
-			size:   v.Size,
-			fsSize: v.FSSize,
-		}, nil
+		return source{"volume", v.ID, v.content}, nil
 	case c.GetSnapshot() != nil:
 		n, err := d.snapshot(c.GetSnapshot().GetSnapshotId())
 		if err != nil {
 			return s, err
 		}
-		return source{
-			kind:   "snapshot",
-			id:     n.ID,
-			typ:    n.Type,
-			fsType: n.FSType,
-			size:   n.Size,
-			fsSize: n.FSSize,
-		}, nil
+		return source{"snapshot", n.ID, n.content}, nil
 	}
 	return s, invalidf("volume_content_source names neither a volume nor a snapshot")
 }
@@ -149,15 +132,15 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 		}
 	}
 	from := w.source
-	w.typ = cmp.Or(w.typ, from.typ, typeDirectory)
+	w.typ = cmp.Or(w.typ, from.Type, typeDirectory)
 	if from.kind != "" {
-		if from.typ != w.typ ||
-			(w.fsType != "" && w.fsType != from.fsType) {
+		if from.Type != w.typ ||
+			(w.fsType != "" && w.fsType != from.FSType) {
 			return invalidf(
 				"the source is a %s volume with file system %s: the new volume can only be the same",
-				from.typ, cmp.Or(from.fsType, "none"))
+				from.Type, cmp.Or(from.FSType, "none"))
 		}
-		w.fsType = from.fsType
+		w.fsType = from.FSType
 	}
 	if w.typ == typeImage && mount && from.kind == "" {
 		w.fsType = cmp.Or(w.fsType, defaultFS)
@@ -197,7 +180,7 @@ func decideSize(w *createRequest, r *csi.CapacityRange) error {
 	least, usual := sizes(w.typ, w.fsType)
 	w.asked = r.GetRequiredBytes()
 	w.limit = r.GetLimitBytes()
-	w.size = max(w.asked, least, w.source.size)
+	w.size = max(w.asked, least, w.source.Size)
 	if w.asked == 0 && w.source.kind == "" {
 		w.size = max(least, usual)
 		if w.limit > 0 {

@@ -68,11 +68,8 @@ func (d *driver) describeSnapshot(n *snapshot) *csi.Snapshot {
 func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 	n := &snapshot{
 		recordHead: d.newRecord("snap", name),
+		content:    v.content,
 		Source:     v.ID,
-		Type:       v.Type,
-		FSType:     v.FSType,
-		Size:       v.Size,
-		FSSize:     v.FSSize,
 		Created:    time.Now().UTC(),
 	}
 	err := putBooked(d, d.store.snapshots, n, n.Size)
@@ -112,7 +109,7 @@ func (d *driver) eraseSnapshot(n *snapshot) error {
 // copyFrom copies a source's data to an image path or into an empty directory, durably.
 func (d *driver) copyFrom(s source, to string) error {
 	if s.kind == "snapshot" {
-		return d.copyData(s.typ, d.store.snapshots.data(s.id, s.typ), to)
+		return d.copyData(s.Type, d.store.snapshots.data(s.id, s.Type), to)
 	}
 	return d.copyVolume(s.id, to)
 }

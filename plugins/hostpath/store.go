@@ -42,15 +42,23 @@ func (h *recordHead) head() *recordHead {
 	return h
 }
 
+// content describes the data of a volume or a snapshot.
+type content struct {
+	Type   string
+	FSType string `json:",omitempty"` // of an image that has a file system
+	Size   int64
+	FSSize int64 `json:",omitempty"` // of the file system; behind Size until the next stage
+}
+
+func (c *content) valid() bool {
+	return (c.Type == typeDirectory || c.Type == typeImage) && c.Size >= 0 && c.FSSize >= 0
+}
+
 // volume is the record of one volume, in <id>/record.json in the directory of its data.
 type volume struct {
 	recordHead
-	Type   string
-	FSType string `json:",omitempty"` // of an image that has a file system
-	Thick  bool   `json:",omitempty"` // of an image: its blocks are reserved
-	Size   int64
-	// the size of the file system; behind Size until the next stage
-	FSSize     int64             `json:",omitempty"`
+	content
+	Thick      bool              `json:",omitempty"` // of an image: its blocks are reserved
 	Source     string            `json:",omitempty"` // "volume:<id>" or "snapshot:<id>"
 	Parameters map[string]string `json:",omitempty"`
 	Created    time.Time
@@ -101,26 +109,15 @@ func (v *volume) valid() bool {
 	if v.Stage != nil && !filepath.IsAbs(v.Stage.Path) {
 		return false
 	}
-	return knownType(v.Type) && v.Size >= 0 && v.FSSize >= 0
-}
-
-func knownType(name string) bool {
-	return name == typeDirectory || name == typeImage
+	return v.content.valid()
 }
 
 // snapshot is the record of one snapshot: a copy of a volume's data at a time.
 type snapshot struct {
 	recordHead
+	content
 	Source  string // the volume's id
-	Type    string
-	FSType  string `json:",omitempty"`
-	Size    int64
-	FSSize  int64 `json:",omitempty"`
 	Created time.Time
-}
-
-func (s *snapshot) valid() bool {
-	return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0
 }
 
 // row is the common part of volumes and snapshots.
