@@ -40,7 +40,8 @@ type CSIClaim struct {
 	EndTime int64 `json:",omitempty"`
 	// ExpandBytes is the size to which the node still has to expand the allocation's view of the volume.
 	ExpandBytes int64 `json:",omitempty"`
-	// ExpandError is the last failure of that. With ExpandBytes 0 the node does not retry before the next mount.
+	// ExpandError is the last failure of that. With ExpandBytes 0 the node does not retry before the next
+	// mount.
 	ExpandError *OperationError `json:",omitempty"`
 	// ReleaseError is the node's own reason for not releasing the volume yet.
 	ReleaseError *OperationError `json:",omitempty"`
@@ -215,13 +216,12 @@ func (a *CSIAttachment) Unsettled() bool {
 	return a.State != AttachmentAttached
 }
 
-// Copy returns a copy that shares the mount options and the volume context with a. They must not change.
+// Copy returns a copy with its own secrets and publish context. All else to which a refers is shared, and
+// must not change.
 func (a *CSIAttachment) Copy() *CSIAttachment {
 	c := *a
 	c.Secrets = a.Secrets.Copy()
 	c.PublishContext = a.PublishContext.Copy()
-	c.LastError = clonePtr(a.LastError)
-	c.Call = clonePtr(a.Call)
 	return &c
 }
 
@@ -261,8 +261,8 @@ type CSIVolumeForceRequest struct {
 	NodeID     string
 	Claims     []CSIClaimKey
 	Attachment uint64 // CreateIndex of the attachment to delete, 0 for none
-	// Settle is how long after it was sent a controller call for the attachment may still take effect. 0, as in
-	// an entry of an earlier version, does not wait for any.
+	// Settle is how long after it was sent a controller call for the attachment may still take effect. 0,
+	// as in an entry of an earlier version, does not wait for any.
 	Settle time.Duration
 	What   string // the decision and its evidence, as CSIForced keeps it
 	By     string // the name of the operator, unverified

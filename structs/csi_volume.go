@@ -186,16 +186,11 @@ type CSIVolume struct {
 	Indexes
 }
 
-// Copy returns a copy that shares with v the topologies, the capabilities, the mount options and the maps.
-// They must not change: rows share them, too.
+// Copy returns a copy with its own secrets and its own list of capabilities. All else to which v refers is
+// shared, and must not change: rows share it, too.
 func (v *CSIVolume) Copy() *CSIVolume {
 	c := *v
-	c.LastError = clonePtr(v.LastError)
-	c.Call = clonePtr(v.Call)
-	c.Forced = clonePtr(v.Forced)
-	c.TurnedReadOnly = clonePtr(v.TurnedReadOnly)
 	c.Secrets = v.Secrets.Copy()
-	c.Deletion = clonePtr(v.Deletion)
 	c.RequestedCapabilities = append([]*CSIVolumeCapability{}, v.RequestedCapabilities...) // never nil
 	return &c
 }
