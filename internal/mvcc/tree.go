@@ -116,12 +116,39 @@ func (tx *ReadTx) inTree(at pathKey) *slot {
 
 // scan reads rows of a tree in the order of their keys, or in reverse.
 type scan struct {
-	slots memdb.ResultIterator
-	rows  rows
+	slots  memdb.ResultIterator
+	rows   rows
+	alone  int   // rows that were read one by one
+	buffer []any // rows that were read together
+	ahead  []any // those of them that were not returned yet; nil after the last row
 }
+
+// A scan reads its first rows one by one, because most scans have few. Then it reads rows together, so that
+// they wait for memory together (ADR 24).
+const (
+	rowsAlone    = 8
+	rowsTogether = 32
+)
 
 // Next returns the next row, nil after the last one.
 func (c *scan) Next() any {
+	if c.alone < rowsAlone {
+		c.alone++
+		return c.read()
+	}
+	if len(c.ahead) == 0 {
+		c.buffer = c.buffer[:0]
+		for range rowsTogether {
+			c.buffer = append(c.buffer, c.read())
+		}
+		c.ahead = c.buffer
+	}
+	row := c.ahead[0]
+	c.ahead = c.ahead[1:]
+	return row
+}
+
+func (c *scan) read() any {
 	s, _ := c.slots.Next().(*slot)
 	if s == nil {
 		return nil
@@ -135,5 +162,5 @@ type seekTree = func(table, index string, args ...any) (memdb.ResultIterator, er
 // scan begins to read a tree as seek does.
 func (tx *ReadTx) scan(seek seekTree, at pathKey) scan {
 	slots := must(seek(at.path.name, memdbIndex, tx.keyArgs(at.key)...))
-	return scan{slots, tx.rows}
+	return scan{slots: slots, rows: tx.rows}
 }
