@@ -129,8 +129,13 @@ type CSIPluginInstance struct {
 	Indexes
 }
 
-// Copy returns a copy. What i refers to is shared, and must not change.
-func (i *CSIPluginInstance) Copy() *CSIPluginInstance { return clonePtr(i) }
+// Copy returns a copy that shares the topology with i. It must not change.
+func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
+	c := *i
+	c.ControllerInfo = clonePtr(i.ControllerInfo)
+	c.NodeInfo = clonePtr(i.NodeInfo)
+	return &c
+}
 
 // Key names the instance on its node.
 func (i *CSIPluginInstance) Key() CSIInstanceKey {
