@@ -179,7 +179,7 @@ func (c *Config) finishClient() {
 	n.Datacenter = c.Datacenter
 	n.Region = c.Region
 	n.NodeName = cmp.Or(n.NodeName, c.Name)
-	n.DestroyOnShutdown = c.Dev
+	n.DestroyOnShutdown = n.DestroyOnShutdown || c.Dev
 }
 
 // bind returns the address to listen on. own overrides bind_addr.

@@ -216,3 +216,19 @@ http_allowed_hosts = ["*.fleet.example"]
 		t.Error(err)
 	}
 }
+
+func TestConfig_DestroysAtTheEndIfItIsTold(t *testing.T) {
+	for content, want := range map[string]bool{
+		"client {\n enabled = true\n}":                              false,
+		"client {\n enabled = true\n destroy_on_shutdown = true\n}": true,
+	} {
+		dir := writeFiles(t, map[string]string{"a.hcl": content})
+		c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-data-dir", "/x")
+		if err == nil {
+			err = c.Finish()
+		}
+		if err != nil || c.Client.DestroyOnShutdown != want {
+			t.Errorf("%s: got %t, %v", content, c.Client.DestroyOnShutdown, err)
+		}
+	}
+}
