@@ -12,14 +12,10 @@ import (
 	"berth/structs"
 )
 
-func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
-	r := newFixture(t)
-	r.plugin.AddVolume("x", 1)
-	gate := make(chan struct{})
-	r.plugin.Script("ControllerUnpublishVolume", func(context.Context, any) (any, error) {
-		<-gate
-		return &spec.ControllerUnpublishVolumeResponse{}, nil
-	})
+// abandonDetach detaches volume x from node n. Its caller goes away while the plugin works on the call. It
+// returns the caller's error.
+func abandonDetach(t *testing.T, r *fixture) error {
+	t.Helper()
 	ctx, gone := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -29,7 +25,18 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	}()
 	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
 	gone()
-	if err := <-ended; !structs.IsKind(err, structs.KindTimeout) {
+	return <-ended
+}
+
+func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
+	r := newFixture(t)
+	r.plugin.AddVolume("x", 1)
+	gate := make(chan struct{})
+	r.plugin.Script("ControllerUnpublishVolume", func(context.Context, any) (any, error) {
+		<-gate
+		return &spec.ControllerUnpublishVolumeResponse{}, nil
+	})
+	if err := abandonDetach(t, r); !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("got %v", err)
 	}
 	attach := &structs.ClientCSIAttachRequest{
@@ -57,16 +64,7 @@ func TestDuty_C6_ARefusalToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
 	r.plugin.AddVolume("x", 1)
 	release := r.plugin.Hang("ControllerUnpublishVolume")
 	defer release()
-	ctx, gone := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := rpc.Call(ctx, r, structs.ClientCSIControllerDetach,
-			&structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
-		ended <- err
-	}()
-	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
-	gone()
-	<-ended
+	_ = abandonDetach(t, r)
 	m, later := startManager(t, r.cfg)
 	_, err := m.Client(t.Context(), structs.CSIKindController, "ebs")
 	must(t, err)
