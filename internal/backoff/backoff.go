@@ -86,7 +86,8 @@ func (b Backoff) Retry(
 	}
 }
 
-// Sleep pauses for d. It reports false if ctx ended first.
+// Sleep pauses for d. It reports false if ctx has ended: no caller goes on after the end of ctx, also if both
+// are over at once.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -95,8 +96,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return true
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }

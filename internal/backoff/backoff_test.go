@@ -86,6 +86,16 @@ func TestSleep_EndsWithItsContext(t *testing.T) {
 	})
 }
 
+func TestSleep_TellsTheEndOfItsContextAlsoAfterThePause(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 1000 {
+		if Sleep(ctx, 1) {
+			t.Fatal("Sleep reports true after the end of the context")
+		}
+	}
+}
+
 func TestAfter_ObeysTheServersRetryTime(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for range 100 {
