@@ -1,0 +1,303 @@
+// Package devicemanager holds a node's devices: the groups that device plugins and the built-in plugin `host`
+// report, their statistics, and their reservation for tasks. Which task has which device is the servers' decision.
+//
+// A plugin that is gone or sends nonsense has no devices until it is back. Each plugin has goroutines of its own, so
+// that one that hangs holds up no other.
+package devicemanager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/plugincatalog"
+	"berth/client/store"
+	"berth/structs"
+)
+
+// reserveTimeout bounds the call of a plugin before a task starts.
+const reserveTimeout = 30 * time.Second
+
+// Reservation is what a task needs to use its devices.
+type Reservation struct {
+	Env     map[string]string
+	Mounts  []Mount
+	Devices []DeviceFile
+}
+
+// Mount binds a host path into the task.
+type Mount struct {
+	TaskPath string
+	HostPath string
+	ReadOnly bool
+}
+
+// DeviceFile is a device file in the task. Permissions are any of "rwm", as in a device cgroup.
+type DeviceFile struct {
+	TaskPath    string
+	HostPath    string
+	Permissions string
+}
+
+// add merges another reservation of the same task. A variable that both set is an error, because the task could
+// use only one of its devices.
+func (r *Reservation) add(other *Reservation) error {
+	for name, value := range other.Env {
+		if old, ok := r.Env[name]; ok && old != value {
+			return structs.Conflictf("two device groups of the task set the environment variable %s", name)
+		}
+		r.Env[name] = value
+	}
+	r.Mounts = append(r.Mounts, other.Mounts...)
+	r.Devices = append(r.Devices, other.Devices...)
+	return nil
+}
+
+// source is a plugin. Its methods are safe for concurrent use.
+type source interface {
+	// run sends reports until ctx ends.
+	run(ctx context.Context, to reporter)
+	// reserve prepares devices of one group, "vendor/type/name".
+	reserve(ctx context.Context, group string, ids []string) (*Reservation, error)
+}
+
+// reporter takes the reports of a source.
+type reporter struct {
+	groups func([]*structs.NodeDeviceResource)
+	stats  func([]*structs.DeviceGroupStats)
+}
+
+// Config has the device plugins of a node.
+type Config struct {
+	Host    []HostGroup            // of the built-in plugin
+	Catalog *plugincatalog.Catalog // of the external plugins
+	Records *store.DB
+}
+
+// Manager is a node's devices. Run must be running for anything to be known of them.
+type Manager struct {
+	logger  hclog.Logger
+	names   []string // of the sources, in order
+	sources map[string]source
+	changes chan struct{}
+	first   chan struct{} // closed when each source has reported once
+
+	mu     sync.Mutex
+	groups map[string][]*structs.NodeDeviceResource // by source
+	stats  map[string][]*structs.DeviceGroupStats   // by source
+}
+
+// New makes the manager. The configuration is valid.
+func New(cfg Config, logger hclog.Logger) *Manager {
+	m := newManager(logger)
+	if len(cfg.Host) > 0 {
+		m.addSource(hostName, newHost(cfg.Host))
+	}
+	for _, p := range cfg.Catalog.Plugins(plugincatalog.Device) {
+		m.addSource(p.Name, newPlugin(cfg, p.Name, m.logger))
+	}
+	return m
+}
+
+func newManager(logger hclog.Logger) *Manager {
+	return &Manager{
+		logger:  logger.Named("devices"),
+		sources: map[string]source{},
+		changes: make(chan struct{}, 1),
+		first:   make(chan struct{}),
+		groups:  map[string][]*structs.NodeDeviceResource{},
+		stats:   map[string][]*structs.DeviceGroupStats{},
+	}
+}
+
+func (m *Manager) addSource(name string, s source) {
+	m.names = append(m.names, name)
+	m.sources[name] = s
+}
+
+// Run runs all plugins until ctx ends, and returns when all it started has ended.
+func (m *Manager) Run(ctx context.Context) {
+	if len(m.sources) == 0 {
+		close(m.first)
+	}
+	var all sync.WaitGroup
+	for name, s := range m.sources {
+		to := reporter{
+			groups: func(groups []*structs.NodeDeviceResource) { m.setGroups(name, groups) },
+			stats:  func(stats []*structs.DeviceGroupStats) { m.setStats(name, stats) },
+		}
+		all.Go(func() { s.run(ctx, to) })
+	}
+	all.Wait()
+}
+
+// setGroups keeps the report of a source and notifies when it is another one.
+func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource) {
+	m.mu.Lock()
+	old, known := m.groups[name]
+	m.groups[name] = groups
+	if !known && len(m.groups) == len(m.sources) {
+		close(m.first)
+	}
+	m.mu.Unlock()
+	if known && slices.EqualFunc(old, groups, structs.SameDeviceGroup) {
+		return
+	}
+	m.logger.Info("devices fingerprinted", "plugin", name, "groups", len(groups))
+	select {
+	case m.changes <- struct{}{}:
+	default: // the reader has not yet seen the last one, and will see this, too
+	}
+}
+
+func (m *Manager) setStats(name string, stats []*structs.DeviceGroupStats) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stats[name] = stats
+}
+
+// Changes receives when Groups may answer something new. It has one reader.
+func (m *Manager) Changes() <-chan struct{} { return m.changes }
+
+// Groups returns the groups of all plugins by vendor, type and name. If two plugins report one group, the first
+// of them by its name has it. The values are read-only.
+func (m *Manager) Groups() []*structs.NodeDeviceResource {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []*structs.NodeDeviceResource
+	for _, name := range m.names {
+		for _, g := range m.groups[name] {
+			if !slices.ContainsFunc(all, func(h *structs.NodeDeviceResource) bool { return h.ID() == g.ID() }) {
+				all = append(all, g)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *structs.NodeDeviceResource) int { return cmp.Compare(a.ID(), b.ID()) })
+	return all
+}
+
+// WaitFirst returns when every plugin has reported once, or with an error that names those that have not when
+// ctx ends.
+func (m *Manager) WaitFirst(ctx context.Context) error {
+	select {
+	case <-m.first:
+		return nil
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	missing := slices.DeleteFunc(slices.Clone(m.names), func(name string) bool {
+		_, known := m.groups[name]
+		return known
+	})
+	return fmt.Errorf("device plugins that were not fingerprinted yet: %s: %w", strings.Join(missing, ", "),
+		ctx.Err())
+}
+
+// Reserve prepares the devices of a task. It is unavailable while the plugin of a group is gone, and not-found if
+// the node has no such device.
+func (m *Manager) Reserve(ctx context.Context, devices []*structs.AllocatedDeviceResource) (*Reservation, error) {
+	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
+	defer cancel()
+	all := &Reservation{Env: map[string]string{}}
+	for _, d := range devices {
+		s, err := m.sourceOf(d)
+		if err != nil {
+			return nil, err
+		}
+		r, err := s.reserve(ctx, d.ID(), d.DeviceIDs)
+		if err == nil {
+			err = all.add(r)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("failed to reserve devices %s of %s: %w", strings.Join(d.DeviceIDs, ", "),
+				d.ID(), err)
+		}
+	}
+	return all, nil
+}
+
+// sourceOf finds the plugin of the devices.
+func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource) (source, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range m.names {
+		for _, g := range m.groups[name] {
+			if g.ID() != d.ID() {
+				continue
+			}
+			for _, id := range d.DeviceIDs {
+				if g.Instance(id) == nil {
+					return nil, structs.NotFoundf("device group %s has no device %q now", d.ID(), id)
+				}
+			}
+			return m.sources[name], nil
+		}
+	}
+	return nil, structs.Unavailablef("no device plugin reports the group %s now", d.ID())
+}
+
+// StatsOf returns the last statistics of the devices that a task has: one entry per group, with the devices of
+// the task alone. A group without statistics is left out. Nothing is shared with the manager.
+func (m *Manager) StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []*structs.DeviceGroupStats
+	for _, d := range devices {
+		if g := m.groupStats(d.ID()); g != nil {
+			found = appendStats(found, g, func(id string) bool { return slices.Contains(d.DeviceIDs, id) })
+		}
+	}
+	return found
+}
+
+// Stats returns the last statistics of all devices.
+func (m *Manager) Stats() []*structs.DeviceGroupStats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []*structs.DeviceGroupStats
+	for _, name := range m.names {
+		for _, g := range m.stats[name] {
+			found = appendStats(found, g, func(string) bool { return true })
+		}
+	}
+	return found
+}
+
+func (m *Manager) groupStats(id string) *structs.DeviceGroupStats {
+	for _, name := range m.names {
+		for _, g := range m.stats[name] {
+			if g.ID() == id {
+				return g
+			}
+		}
+	}
+	return nil
+}
+
+// appendStats appends the chosen devices of a group, if there are any. The statistics of a device do not change,
+// so they are shared; the map is not.
+func appendStats(
+	to []*structs.DeviceGroupStats, g *structs.DeviceGroupStats, chosen func(id string) bool,
+) []*structs.DeviceGroupStats {
+	own := map[string]*structs.DeviceStats{}
+	for id, stats := range g.InstanceStats {
+		if chosen(id) {
+			own[id] = stats
+		}
+	}
+	if len(own) == 0 {
+		return to
+	}
+	return append(to, &structs.DeviceGroupStats{Vendor: g.Vendor, Type: g.Type, Name: g.Name, InstanceStats: own})
+}
+
+// errGone is the reason why a plugin cannot be called.
+var errGone = errors.New("the device plugin does not run now")

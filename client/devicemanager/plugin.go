@@ -1,0 +1,160 @@
+package devicemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"berth/client/plugincatalog"
+	"berth/internal/backoff"
+	"berth/plugins/protocol/device"
+	"berth/structs"
+)
+
+// statsInterval is the time between two statistics of a device.
+const statsInterval = 10 * time.Second
+
+// reopen paces a stream that the plugin closes.
+var reopen = backoff.Backoff{Min: 5 * time.Second, Max: 2 * time.Minute}
+
+// plugin is an external device plugin.
+type plugin struct {
+	supervisor plugincatalog.Supervisor
+	logger     hclog.Logger
+
+	mu      sync.Mutex
+	service device.DevicePluginClient // nil: it does not run
+}
+
+func newPlugin(cfg Config, name string, logger hclog.Logger) *plugin {
+	return &plugin{
+		supervisor: plugincatalog.Supervisor{Catalog: cfg.Catalog, Records: cfg.Records, Name: name},
+		logger:     logger.Named(name),
+	}
+}
+
+func (p *plugin) run(ctx context.Context, to reporter) {
+	gone := func() {
+		p.setService(nil)
+		to.groups(nil)
+		to.stats(nil)
+	}
+	p.supervisor.Failed = func(error) { gone() }
+	p.supervisor.Session = func(ctx context.Context, process *plugincatalog.Process) error {
+		service := device.NewDevicePluginClient(process.Conn())
+		p.setService(service)
+		var both sync.WaitGroup
+		both.Go(func() { p.followStats(ctx, service, to) })
+		err := p.followGroups(ctx, service, to)
+		both.Wait()
+		return err
+	}
+	p.supervisor.Run(ctx)
+}
+
+func (p *plugin) setService(s device.DevicePluginClient) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.service = s
+}
+
+// followGroups reads fingerprints until ctx ends. A plugin without an open stream has no devices.
+func (p *plugin) followGroups(ctx context.Context, service device.DevicePluginClient, to reporter) error {
+	pace := reopen
+	for {
+		err := p.readGroups(ctx, service, func(groups []*structs.NodeDeviceResource) {
+			pace.Reset()
+			to.groups(groups)
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		to.groups(nil)
+		wait := pace.After(err)
+		p.logger.Warn("failed to fingerprint devices", "again_in", wait, "error", err)
+		if !backoff.Sleep(ctx, wait) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *plugin) readGroups(
+	ctx context.Context, service device.DevicePluginClient, report func([]*structs.NodeDeviceResource),
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := service.Fingerprint(ctx, &device.FingerprintRequest{})
+	if err != nil {
+		return err
+	}
+	for {
+		answer, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		groups, err := groupsOf(answer)
+		if err != nil {
+			return err
+		}
+		report(groups)
+	}
+}
+
+// followStats reads statistics until ctx ends. Devices need none.
+func (p *plugin) followStats(ctx context.Context, service device.DevicePluginClient, to reporter) {
+	pace := reopen
+	for {
+		err := p.readStats(ctx, service, to)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := pace.After(err)
+		p.logger.Debug("failed to read statistics of devices", "again_in", wait, "error", err)
+		if !backoff.Sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (p *plugin) readStats(ctx context.Context, service device.DevicePluginClient, to reporter) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	request := &device.StatsRequest{CollectionInterval: durationpb.New(statsInterval)}
+	stream, err := service.Stats(ctx, request)
+	if err != nil {
+		return err
+	}
+	for {
+		answer, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		stats, err := statsOf(answer)
+		if err != nil {
+			return err
+		}
+		to.stats(stats)
+	}
+}
+
+func (p *plugin) reserve(ctx context.Context, _ string, ids []string) (*Reservation, error) {
+	p.mu.Lock()
+	service := p.service
+	p.mu.Unlock()
+	if service == nil {
+		return nil, structs.Unavailablef("%w", errGone)
+	}
+	answer, err := service.Reserve(ctx, &device.ReserveRequest{DeviceIds: ids})
+	if err != nil {
+		return nil, fmt.Errorf("plugin: %w", err)
+	}
+	if answer.GetContainerRes() == nil {
+		return nil, errors.New("plugin: the answer holds no reservation")
+	}
+	return reservationOf(answer.GetContainerRes())
+}

@@ -1,0 +1,100 @@
+package devicemanager
+
+import (
+	"time"
+
+	"berth/plugins/protocol/device"
+	"berth/plugins/protocol/shared"
+	"berth/structs"
+)
+
+// maxStatsDepth bounds the nesting of statistics.
+const maxStatsDepth = 8
+
+// statsOf converts the statistics of a plugin.
+func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) {
+	if len(answer.GetGroups()) > maxGroups {
+		return nil, structs.Invalidf("the plugin sends statistics of %d groups: at most %d are allowed",
+			len(answer.GetGroups()), maxGroups)
+	}
+	var groups []*structs.DeviceGroupStats
+	for _, g := range answer.GetGroups() {
+		group := &structs.DeviceGroupStats{
+			Vendor:        g.GetVendor(),
+			Type:          g.GetType(),
+			Name:          g.GetName(),
+			InstanceStats: map[string]*structs.DeviceStats{},
+		}
+		for id, s := range g.GetInstanceStats() {
+			converter := statsConverter{left: maxStats}
+			group.InstanceStats[id] = converter.instance(s)
+			if converter.left < 0 {
+				return nil, structs.Invalidf("device group %s: device %.40q has more than %d statistics",
+					group.ID(), id, maxStats)
+			}
+		}
+		groups = append(groups, group)
+	}
+	return groups, nil
+}
+
+// statsConverter converts the statistics of one device, so many at most.
+type statsConverter struct{ left int }
+
+func (c *statsConverter) instance(s *device.DeviceStats) *structs.DeviceStats {
+	stats := &structs.DeviceStats{Summary: valueOf(s.GetSummary()), Stats: c.object(s.GetStats(), 0)}
+	if at := s.GetTimestamp(); at.CheckValid() == nil {
+		stats.Timestamp = at.AsTime()
+	} else {
+		stats.Timestamp = time.Now().UTC()
+	}
+	return stats
+}
+
+func (c *statsConverter) object(o *shared.StatObject, depth int) *structs.StatObject {
+	c.left -= len(o.GetAttributes()) + len(o.GetNested())
+	if o == nil || c.left < 0 || depth > maxStatsDepth {
+		return nil
+	}
+	object := &structs.StatObject{
+		Nested:     map[string]*structs.StatObject{},
+		Attributes: map[string]*structs.StatValue{},
+	}
+	for name, nested := range o.GetNested() {
+		object.Nested[name] = c.object(nested, depth+1)
+	}
+	for name, value := range o.GetAttributes() {
+		object.Attributes[name] = valueOf(value)
+	}
+	return object
+}
+
+func valueOf(v *shared.StatValue) *structs.StatValue {
+	if v == nil {
+		return nil
+	}
+	value := &structs.StatValue{
+		Unit: structs.Cut(v.GetUnit(), maxText),
+		Desc: structs.Cut(v.GetDesc(), maxText),
+	}
+	if n := v.GetFloatNumeratorVal(); n != nil {
+		value.FloatNumeratorVal = &n.Value
+	}
+	if n := v.GetFloatDenominatorVal(); n != nil {
+		value.FloatDenominatorVal = &n.Value
+	}
+	if n := v.GetIntNumeratorVal(); n != nil {
+		value.IntNumeratorVal = &n.Value
+	}
+	if n := v.GetIntDenominatorVal(); n != nil {
+		value.IntDenominatorVal = &n.Value
+	}
+	if text := v.GetStringVal(); text != nil {
+		short := structs.Cut(text.Value, maxText)
+		value.StringVal = &short
+	}
+	if flag := v.GetBoolVal(); flag != nil {
+		value.BoolVal = &flag.Value
+	}
+	return value
+}

@@ -1,0 +1,308 @@
+package plugincatalog
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"berth/plugins/protocol/base"
+	"berth/plugins/protocol/hclspec"
+)
+
+// behaviour names the environment variable that makes the test binary a plugin.
+const behaviour = "BERTH_TEST_PLUGIN"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(behaviour); how != "" {
+		serve(how)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// served is a plugin with faults on demand.
+type served struct {
+	base.UnimplementedBasePluginServer
+	goplugin.NetRPCUnsupportedPlugin
+	how string
+}
+
+func (s *served) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
+	base.RegisterBasePluginServer(g, s)
+	return nil
+}
+
+func (s *served) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, nil
+}
+
+func (s *served) PluginInfo(ctx context.Context, _ *base.PluginInfoRequest) (*base.PluginInfoResponse, error) {
+	info := &base.PluginInfoResponse{
+		Type:              base.PluginType_DEVICE,
+		PluginApiVersions: []string{"v0.1.0"},
+		PluginVersion:     "v9",
+		Name:              "tester",
+	}
+	switch s.how {
+	case "hangs":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "huge":
+		info.Name = strings.Repeat("x", 64<<20)
+	case "long name":
+		info.Name = strings.Repeat("x", 129)
+	case "no driver":
+		info.Type = base.PluginType_UNKNOWN
+	case "new":
+		info.PluginApiVersions = []string{"v7.0.0"}
+	}
+	return info, nil
+}
+
+func (s *served) ConfigSchema(context.Context, *base.ConfigSchemaRequest) (*base.ConfigSchemaResponse, error) {
+	attr := &hclspec.Attr{Name: "dir", Type: "string", Required: true}
+	if s.how == "bad schema" {
+		attr.Type = "strong"
+	}
+	dir := &hclspec.Spec{Block: &hclspec.Spec_Attr{Attr: attr}}
+	object := &hclspec.Object{Attributes: map[string]*hclspec.Spec{"dir": dir}}
+	return &base.ConfigSchemaResponse{Spec: &hclspec.Spec{Block: &hclspec.Spec_Object{Object: object}}}, nil
+}
+
+func (s *served) SetConfig(_ context.Context, r *base.SetConfigRequest) (*base.SetConfigResponse, error) {
+	err := os.WriteFile(filepath.Join(os.Getenv("TMPDIR"), "config"), r.GetMsgpackConfig(), 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if s.how == "refuses" {
+		return nil, fmt.Errorf("this plugin wants another directory")
+	}
+	return &base.SetConfigResponse{}, nil
+}
+
+func serve(how string) {
+	switch how {
+	case "exits":
+		fmt.Fprintln(os.Stderr, "no licence")
+		os.Exit(3)
+	case "garbage":
+		fmt.Println("hello, world")
+		time.Sleep(time.Minute)
+	case "silent":
+		time.Sleep(time.Minute)
+	case "noise":
+		fmt.Printf("1|2|unix|%s|grpc\n", os.Getenv("NOISE"))
+		time.Sleep(time.Minute)
+	}
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig: handshake,
+		Plugins:         goplugin.PluginSet{"x": &served{how: how}},
+		GRPCServer:      goplugin.DefaultGRPCServer,
+		Logger:          hclog.NewNullLogger(),
+	})
+}
+
+// program writes a program that behaves so into a directory.
+func program(t *testing.T, dir, name, how string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", behaviour, how, self)
+	err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func configOf(t *testing.T, dir string) Config {
+	t.Helper()
+	sockets, err := os.MkdirTemp("", "bp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	given := PluginConfig{Name: "p", Config: map[string]any{"dir": "/dev/${x}"}}
+	return Config{Dir: dir, Plugins: []PluginConfig{given}, Sockets: sockets}
+}
+
+// opened is a catalog with one plugin that behaves so.
+func opened(t *testing.T, how string) (*Catalog, error) {
+	t.Helper()
+	dir := t.TempDir()
+	program(t, dir, "p", how)
+	cfg := configOf(t, dir)
+	c, err := Open(t.Context(), cfg, hclog.NewNullLogger())
+	left, readErr := os.ReadDir(cfg.Sockets)
+	if readErr != nil || len(left) > 0 {
+		t.Errorf("files of the process are left: %v, %v", left, readErr)
+	}
+	return c, err
+}
+
+func TestOpen_ReadsAPlugin(t *testing.T) {
+	c, err := opened(t, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := c.Plugins(Device)
+	if len(devices) != 1 || devices[0].Name != "tester" || devices[0].Version != "v9" {
+		t.Errorf("got %+v", devices)
+	}
+	if drivers := c.Plugins(Driver); len(drivers) != 0 {
+		t.Errorf("a device plugin is a driver: %+v", drivers)
+	}
+}
+
+func TestOpen_NamesTheFaultOfABadPlugin(t *testing.T) {
+	for how, want := range map[string]string{
+		"exits":      "no licence",
+		"garbage":    "hello, world",
+		"huge":       "larger than max",
+		"long name":  "its name has 129 bytes",
+		"no driver":  "only drivers and devices",
+		"new":        "berth speaks v0.1.0",
+		"bad schema": "strong",
+		"hangs":      "asking for its name",
+		"silent":     "timeout while waiting for plugin to start",
+		"noise":      "plugin p: ",
+	} {
+		t.Run(how, func(t *testing.T) {
+			shorten(t, how)
+			c, err := opened(t, how)
+			if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 8<<10 {
+				t.Errorf("got %.1000v, want %q", err, want)
+			}
+			if len(c.plugins) != 0 {
+				t.Errorf("it is in the catalog: %v", c.plugins)
+			}
+		})
+	}
+}
+
+// shorten shortens the timeouts for a plugin that lets one pass.
+func shorten(t *testing.T, how string) {
+	start, call := startTimeout, callTimeout
+	t.Cleanup(func() {
+		startTimeout = start
+		callTimeout = call
+	})
+	if how == "silent" || how == "hangs" || how == "noise" {
+		startTimeout = 2 * time.Second
+		callTimeout = time.Second
+	}
+}
+
+func TestOpen_ChecksTheConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	program(t, dir, "p", "good")
+	for name, given := range map[string]PluginConfig{
+		"required": {Name: "p"},
+		"unknown":  {Name: "p", Config: map[string]any{"dir": "x", "dri": "y"}},
+		"type":     {Name: "p", Config: map[string]any{"dir": []any{"x"}}},
+		"missing":  {Name: "q", Config: map[string]any{"dir": "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := configOf(t, dir)
+			cfg.Plugins = []PluginConfig{given}
+			_, err := Open(t.Context(), cfg, hclog.NewNullLogger())
+			if err == nil || !strings.Contains(err.Error(), given.Name) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestStart_ConfiguresTheProcess(t *testing.T) {
+	c, err := opened(t, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Start(t.Context(), "tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(p.Reattach().Dir, "config"))
+	if err != nil || !strings.Contains(string(text), "/dev/${x}") {
+		t.Errorf("the configuration is not as given: %q, %v", text, err)
+	}
+	p.Kill()
+	if _, err := os.Stat(p.Reattach().Dir); !os.IsNotExist(err) {
+		t.Errorf("its directory is left: %v", err)
+	}
+	select {
+	case <-p.Exited():
+	default:
+		t.Error("Kill returned before the process has ended")
+	}
+	p.Kill() // again
+}
+
+func TestStart_PassesOnWhyAPluginRefusesItsConfiguration(t *testing.T) {
+	c, err := opened(t, "refuses")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Start(t.Context(), "tester")
+	if err == nil || !strings.Contains(err.Error(), "wants another directory") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReattach_FindsTheProcessAgain(t *testing.T) {
+	c, err := opened(t, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := c.Start(t.Context(), "tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := first.Reattach()
+	first.Detach()
+	t.Cleanup(func() { _, _ = unix.Wait4(record.Process.PID, nil, 0, nil) })
+	second, err := c.Reattach("tester", record)
+	if err != nil || second == nil {
+		t.Fatalf("got %v, %v", second, err)
+	}
+	defer second.Kill()
+	info, err := base.NewBasePluginClient(second.Conn()).PluginInfo(t.Context(), &base.PluginInfoRequest{})
+	if err != nil || info.GetName() != "tester" || second.Reattach().Process != record.Process {
+		t.Errorf("got %v, %v", info, err)
+	}
+}
+
+func TestReattach_TrustsNoOtherProcess(t *testing.T) {
+	c, err := opened(t, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Start(t.Context(), "tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	for name, change := range map[string]func(*Reattach){
+		"a process with the pid that began later": func(r *Reattach) { r.Process.Start-- },
+		"a process of another boot":               func(r *Reattach) { r.BootID = "another" },
+		"no process":                              func(r *Reattach) { r.Process.PID = 1 << 22 },
+	} {
+		record := p.Reattach()
+		change(&record)
+		found, err := c.Reattach("tester", record)
+		if err != nil || found != nil {
+			t.Errorf("%s: got %v, %v", name, found, err)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package plugincatalog
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// tailInterval is the time between two looks at a file that had nothing new.
+	tailInterval = 100 * time.Millisecond
+	// maxTail is the size at which a file that is read to its end is emptied.
+	maxTail = 1 << 20
+	// maxDiagnosis bounds the text of a failed start.
+	maxDiagnosis = 4 << 10
+)
+
+// tail reads a file that a process appends to. It returns io.EOF when the process has ended and all is read.
+type tail struct {
+	file   *os.File // the process appends to it
+	ended  <-chan struct{}
+	closed chan struct{}
+	close  sync.Once
+	at     int64
+}
+
+// newTail makes an empty file.
+func newTail(path string, ended <-chan struct{}) (*tail, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &tail{file: file, ended: ended, closed: make(chan struct{})}, nil
+}
+
+// Read implements io.Reader.
+func (t *tail) Read(p []byte) (int, error) {
+	for {
+		last := isClosed(t.ended) // asked before the read, so that nothing is written after it
+		n, err := t.file.ReadAt(p, t.at)
+		t.at += int64(n)
+		if n > 0 {
+			return n, nil
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if last || isClosed(t.closed) {
+			return 0, io.EOF
+		}
+		t.empty()
+		select {
+		case <-t.ended:
+		case <-t.closed:
+		case <-time.After(tailInterval):
+		}
+	}
+}
+
+// empty cuts a large file that is read. A line that is written at the same moment may be lost.
+func (t *tail) empty() {
+	if t.at < maxTail {
+		return
+	}
+	err := t.file.Truncate(0)
+	if err == nil {
+		t.at = 0
+	}
+}
+
+// last returns the end of the text that was written.
+func (t *tail) last() string {
+	info, err := t.file.Stat()
+	if err != nil {
+		return ""
+	}
+	from := max(0, info.Size()-maxDiagnosis)
+	text, _ := io.ReadAll(io.NewSectionReader(t.file, from, maxDiagnosis))
+	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "�")
+}
+
+// Close implements io.Closer.
+func (t *tail) Close() error {
+	t.close.Do(func() { close(t.closed) })
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,185 @@
+package pluginschema
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"berth/plugins/protocol/hclspec"
+)
+
+// maxDepth bounds the nesting of a schema: a plugin is not trusted to send a finite one.
+const maxDepth = 50
+
+// functions are those that a literal may call.
+var functions = map[string]function.Function{
+	"abs":        stdlib.AbsoluteFunc,
+	"coalesce":   stdlib.CoalesceFunc,
+	"concat":     stdlib.ConcatFunc,
+	"hasindex":   stdlib.HasIndexFunc,
+	"int":        stdlib.IntFunc,
+	"jsondecode": stdlib.JSONDecodeFunc,
+	"jsonencode": stdlib.JSONEncodeFunc,
+	"length":     stdlib.LengthFunc,
+	"lower":      stdlib.LowerFunc,
+	"max":        stdlib.MaxFunc,
+	"min":        stdlib.MinFunc,
+	"reverse":    stdlib.ReverseFunc,
+	"strlen":     stdlib.StrlenFunc,
+	"substr":     stdlib.SubstrFunc,
+	"upper":      stdlib.UpperFunc,
+}
+
+// parser turns announced specs into those of hcldec. It keeps the faults.
+type parser struct{ faults []error }
+
+func (p *parser) fault(name, format string, args ...any) hcldec.Spec {
+	if name != "" {
+		format = name + ": " + format
+	}
+	p.faults = append(p.faults, fmt.Errorf(format, args...))
+	return hcldec.ObjectSpec{}
+}
+
+// spec parses s. name is that of the enclosing object's setting, the default for attributes and blocks.
+func (p *parser) spec(s *hclspec.Spec, name string, depth int) hcldec.Spec {
+	if depth > maxDepth {
+		return p.fault(name, "it is nested more than %d levels deep", maxDepth)
+	}
+	depth++
+	switch b := s.GetBlock().(type) {
+	case *hclspec.Spec_Object:
+		return p.object(b.Object, depth)
+	case *hclspec.Spec_Array:
+		return p.array(b.Array, depth)
+	case *hclspec.Spec_Attr:
+		return p.attr(b.Attr, name)
+	case *hclspec.Spec_BlockAttrs:
+		return p.blockAttrs(b.BlockAttrs, name)
+	case *hclspec.Spec_Default:
+		return &hcldec.DefaultSpec{
+			Primary: p.spec(b.Default.GetPrimary(), name, depth),
+			Default: p.spec(b.Default.GetDefault(), name, depth),
+		}
+	case *hclspec.Spec_Literal:
+		return p.literal(b.Literal, name)
+	}
+	return p.block(s, name, depth)
+}
+
+// block parses the kinds that read nested blocks.
+func (p *parser) block(s *hclspec.Spec, name string, depth int) hcldec.Spec {
+	switch b := s.GetBlock().(type) {
+	case *hclspec.Spec_BlockValue:
+		name = p.name(b.BlockValue.GetName(), name)
+		nested := p.spec(b.BlockValue.GetNested(), name, depth)
+		return &hcldec.BlockSpec{TypeName: name, Required: b.BlockValue.GetRequired(), Nested: nested}
+	case *hclspec.Spec_BlockList:
+		name = p.name(b.BlockList.GetName(), name)
+		return &hcldec.BlockListSpec{
+			TypeName: name,
+			MinItems: items(b.BlockList.GetMinItems()),
+			MaxItems: items(b.BlockList.GetMaxItems()),
+			Nested:   p.spec(b.BlockList.GetNested(), name, depth),
+		}
+	case *hclspec.Spec_BlockSet:
+		name = p.name(b.BlockSet.GetName(), name)
+		return &hcldec.BlockSetSpec{
+			TypeName: name,
+			MinItems: items(b.BlockSet.GetMinItems()),
+			MaxItems: items(b.BlockSet.GetMaxItems()),
+			Nested:   p.spec(b.BlockSet.GetNested(), name, depth),
+		}
+	case *hclspec.Spec_BlockMap:
+		name = p.name(b.BlockMap.GetName(), name)
+		nested := p.spec(b.BlockMap.GetNested(), name, depth)
+		return &hcldec.BlockMapSpec{TypeName: name, LabelNames: b.BlockMap.GetLabels(), Nested: nested}
+	}
+	return p.fault(name, "it has no kind that is known here")
+}
+
+// items converts a number of items to that of hcldec. A number that does not fit is no bound.
+func items(n uint64) int {
+	const most = 1 << 30
+	if n > most {
+		return 0
+	}
+	return int(n)
+}
+
+func (p *parser) object(o *hclspec.Object, depth int) hcldec.Spec {
+	spec := hcldec.ObjectSpec{}
+	for name, value := range o.GetAttributes() {
+		spec[name] = p.spec(value, name, depth)
+	}
+	return spec
+}
+
+func (p *parser) array(a *hclspec.Array, depth int) hcldec.Spec {
+	spec := hcldec.TupleSpec{}
+	for i, value := range a.GetValues() {
+		spec = append(spec, p.spec(value, fmt.Sprint(i), depth))
+	}
+	return spec
+}
+
+func (p *parser) attr(a *hclspec.Attr, name string) hcldec.Spec {
+	name = p.name(a.GetName(), name)
+	return &hcldec.AttrSpec{Name: name, Type: p.typ(a.GetType(), name), Required: a.GetRequired()}
+}
+
+func (p *parser) blockAttrs(b *hclspec.BlockAttrs, name string) hcldec.Spec {
+	name = p.name(b.GetName(), name)
+	return &hcldec.BlockAttrsSpec{
+		TypeName:    name,
+		ElementType: p.typ(b.GetType(), name),
+		Required:    b.GetRequired(),
+	}
+}
+
+func (p *parser) literal(l *hclspec.Literal, name string) hcldec.Spec {
+	expr, diags := hclsyntax.ParseExpression([]byte(l.GetValue()), "literal", hcl.InitialPos)
+	if diags.HasErrors() {
+		return p.fault(name, "the literal %q: %w", l.GetValue(), diags)
+	}
+	value, diags := expr.Value(&hcl.EvalContext{Functions: functions})
+	if diags.HasErrors() {
+		return p.fault(name, "the literal %q: %w", l.GetValue(), diags)
+	}
+	return &hcldec.LiteralSpec{Value: value}
+}
+
+// name returns the own name, or the one of the enclosing object's setting.
+func (p *parser) name(own, enclosing string) string {
+	if own == "" {
+		own = enclosing
+	}
+	if own == "" {
+		p.fault("", "an attribute or block has no name")
+	}
+	return own
+}
+
+// typ parses a type expression. Empty is any type.
+func (p *parser) typ(text, name string) cty.Type {
+	if text == "" {
+		return cty.DynamicPseudoType
+	}
+	expr, diags := hclsyntax.ParseExpression([]byte(text), "type", hcl.InitialPos)
+	if diags.HasErrors() {
+		p.fault(name, "the type %q: %w", text, diags)
+		return cty.DynamicPseudoType
+	}
+	t, diags := typeexpr.TypeConstraint(expr)
+	if diags.HasErrors() {
+		p.fault(name, "the type %q: %w", text, diags)
+		return cty.DynamicPseudoType
+	}
+	return t
+}

@@ -1,0 +1,63 @@
+// Package pluginschema decodes a configuration by the schema that an external plugin announces. A configuration
+// is a map as the agent's and a job's HCL parser make it. The result is a map in msgpack, in the form that the
+// plugin expects.
+package pluginschema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hcldec"
+	hcljson "github.com/hashicorp/hcl/v2/json"
+	"github.com/zclconf/go-cty/cty/msgpack"
+
+	"berth/plugins/protocol/hclspec"
+	"berth/structs"
+)
+
+// Schema is a plugin's schema, ready to decode configurations. It is safe for concurrent use.
+type Schema struct{ spec hcldec.Spec }
+
+// Parse checks a plugin's announcement. A nil spec allows no settings.
+func Parse(announced *hclspec.Spec) (*Schema, error) {
+	if announced == nil {
+		return &Schema{hcldec.ObjectSpec{}}, nil
+	}
+	p := parser{}
+	spec := p.spec(announced, "", 0)
+	if len(p.faults) > 0 {
+		return nil, fmt.Errorf("schema: %w", errors.Join(p.faults...))
+	}
+	return &Schema{spec}, nil
+}
+
+// Decode returns the configuration in msgpack. Each fault is an invalid error that names the setting. Strings are
+// taken as they are: they hold no templates.
+func (s *Schema) Decode(config map[string]any) ([]byte, error) {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, structs.Invalidf("config: %w", err)
+	}
+	file, diags := hcljson.Parse(text, "config")
+	if diags.HasErrors() {
+		return nil, invalid(diags)
+	}
+	value, diags := hcldec.Decode(file.Body, s.spec, nil) // nil: strings are no templates
+	if diags.HasErrors() {
+		return nil, invalid(diags)
+	}
+	return msgpack.Marshal(value, value.Type())
+}
+
+// invalid joins the faults. The positions are left out: they are those of the text in JSON, which nobody wrote.
+func invalid(diags hcl.Diagnostics) error {
+	var faults []error
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			faults = append(faults, structs.Invalidf("config: %s: %s", d.Summary, d.Detail))
+		}
+	}
+	return errors.Join(faults...)
+}

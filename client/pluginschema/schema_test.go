@@ -1,0 +1,111 @@
+package pluginschema
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"berth/plugins/protocol/hclspec"
+)
+
+type specs = map[string]*hclspec.Spec
+
+func object(attributes specs) *hclspec.Spec {
+	return &hclspec.Spec{Block: &hclspec.Spec_Object{Object: &hclspec.Object{Attributes: attributes}}}
+}
+
+func attr(typ string, required bool) *hclspec.Spec {
+	return &hclspec.Spec{Block: &hclspec.Spec_Attr{Attr: &hclspec.Attr{Type: typ, Required: required}}}
+}
+
+func fallback(primary *hclspec.Spec, value string) *hclspec.Spec {
+	literal := &hclspec.Spec{Block: &hclspec.Spec_Literal{Literal: &hclspec.Literal{Value: value}}}
+	return &hclspec.Spec{Block: &hclspec.Spec_Default{
+		Default: &hclspec.Default{Primary: primary, Default: literal},
+	}}
+}
+
+func decode(t *testing.T, spec *hclspec.Spec, config map[string]any) (map[string]any, error) {
+	t.Helper()
+	schema, err := Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := schema.Decode(config)
+	if err != nil {
+		return nil, err
+	}
+	var got map[string]any
+	handle := &codec.MsgpackHandle{}
+	handle.RawToString = true
+	handle.MapType = reflect.TypeFor[map[string]any]()
+	err = codec.NewDecoderBytes(packed, handle).Decode(&got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got, nil
+}
+
+func TestDecode_ConvertsAndFillsIn(t *testing.T) {
+	mount := object(specs{"source": attr("string", true), "readonly": fallback(attr("bool", false), "false")})
+	spec := object(specs{
+		"image": attr("string", true),
+		"ports": attr("list(string)", false),
+		"pids":  fallback(attr("number", false), "max(10, 20)"),
+		"mount": {Block: &hclspec.Spec_BlockList{BlockList: &hclspec.BlockList{Nested: mount}}},
+		"labels": {Block: &hclspec.Spec_BlockAttrs{
+			BlockAttrs: &hclspec.BlockAttrs{Type: "string"},
+		}},
+	})
+	got, err := decode(t, spec, map[string]any{
+		"image":  "a:${v}",
+		"ports":  []any{"http", 80},
+		"mount":  []any{map[string]any{"source": "/x"}, map[string]any{"source": "/y", "readonly": true}},
+		"labels": map[string]any{"a": "b"},
+	})
+	want := map[string]any{
+		"image": "a:${v}",
+		"ports": []any{"http", "80"},
+		"pids":  int64(20),
+		"mount": []any{
+			map[string]any{"source": "/x", "readonly": false},
+			map[string]any{"source": "/y", "readonly": true},
+		},
+		"labels": map[string]any{"a": "b"},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+func TestDecode_NamesEachFault(t *testing.T) {
+	spec := object(specs{"image": attr("string", true), "pids": attr("number", false)})
+	_, err := decode(t, spec, map[string]any{"pids": "many", "imaeg": "x"})
+	for _, want := range []string{`"image"`, `"imaeg"`, "a number is required"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not named: %v", want, err)
+		}
+	}
+}
+
+func TestParse_RefusesABadSchema(t *testing.T) {
+	deep := attr("string", false)
+	for range 100 {
+		deep = object(specs{"x": deep})
+	}
+	cases := specs{
+		"nested more": deep,
+		"the type":    object(specs{"x": attr("strong", false)}),
+		"the literal": object(specs{"x": fallback(attr("string", false), "${")}),
+		"no name":     attr("string", false),
+		"no kind":     {},
+	}
+	for name, spec := range cases {
+		_, err := Parse(spec)
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+// Package procref names processes that outlive the agent. The kernel reuses pids, so a process is named by its pid
+// and its start time, and no process is signalled without a check of both under a pidfd. A Ref is good for one
+// boot of the machine.
+package procref
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// Ref names a process for as long as the machine is up.
+type Ref struct {
+	PID   int
+	Start uint64 // clock ticks after boot
+}
+
+// Of names the process that has the pid now.
+func Of(pid int) (Ref, error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return Ref{}, err
+	}
+	s, err := p.Stat()
+	return Ref{PID: pid, Start: s.Starttime}, err
+}
+
+// Open returns a pidfd of the very process, or -1 if it is gone.
+func (r Ref) Open() (int, error) {
+	if r.PID <= 0 {
+		return -1, nil
+	}
+	fd, err := unix.PidfdOpen(r.PID, 0)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: ended, but its session continues
+		return -1, nil
+	}
+	if err != nil {
+		return -1, fmt.Errorf("opening process %d: %w", r.PID, err)
+	}
+	if now, err := Of(r.PID); err != nil || now != r { // gone, or another by now
+		_ = unix.Close(fd)
+		return -1, nil
+	}
+	return fd, nil
+}
+
+// Kill kills the process, if it is still there, and returns when it has ended.
+func (r Ref) Kill(ctx context.Context) error {
+	fd, err := r.Open()
+	if err != nil || fd < 0 {
+		return err
+	}
+	defer unix.Close(fd)
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("killing process %d: %w", r.PID, err)
+	}
+	return r.wait(ctx, fd)
+}
+
+// Wait returns when the process has ended.
+func (r Ref) Wait(ctx context.Context) error {
+	fd, err := r.Open()
+	if err != nil || fd < 0 {
+		return err
+	}
+	defer unix.Close(fd)
+	return r.wait(ctx, fd)
+}
+
+func (r Ref) wait(ctx context.Context, fd int) error {
+	const pollMillis = 100
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, pollMillis)
+		if n > 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("waiting for process %d: %w", r.PID, err)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("process %d does not end: %w", r.PID, ctx.Err())
+		}
+	}
+}
+
+// BootID identifies the boot of the machine.
+func BootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
