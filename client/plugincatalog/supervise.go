@@ -21,14 +21,17 @@ type Supervisor struct {
 	Catalog *Catalog
 	Records *store.DB
 	Name    string
+	// Outlives is for a plugin whose process runs on when the agent stops, and serves the next agent. Any other
+	// process ends with the agent.
+	Outlives bool
 	// Session uses a process until that ends or ctx does. It returns why it ended.
 	Session func(ctx context.Context, p *Process) error
 	// Failed hears why there is no process now. It must not block.
 	Failed func(err error)
 }
 
-// Run takes up the process that an earlier agent started, or starts one, and starts another one when it ends. When
-// ctx ends, the process runs on for the next agent.
+// Run starts a process, or takes up that of an earlier agent, and starts another one when it ends. It returns when
+// ctx has ended.
 func (s *Supervisor) Run(ctx context.Context) {
 	logger := s.Catalog.logger.Named(s.Name)
 	pace := restart
@@ -66,11 +69,11 @@ func (s *Supervisor) session(ctx context.Context) error {
 		}
 	}()
 	err = s.Session(used, p)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && s.Outlives {
 		p.Detach()
 		return ctx.Err()
 	}
-	p.Kill() // it has ended, or its session has given it up
+	p.Kill() // it has ended, or is not used any more
 	if err == nil || used.Err() != nil {
 		err = errors.New("the process has ended")
 	}
@@ -83,13 +86,19 @@ func (s *Supervisor) process(ctx context.Context) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the record of the running process: %w", err)
 	}
-	if record != nil {
+	if record != nil && s.Outlives {
 		p, err := s.Catalog.Reattach(s.Name, *record)
 		if p != nil {
 			return p, nil
 		}
-		if err != nil { // reattach has killed it
+		if err != nil {
 			s.Catalog.logger.Warn("failed to reattach a plugin", "plugin", s.Name, "error", err)
+		}
+	}
+	if record != nil {
+		err := kill(ctx, *record)
+		if err != nil {
+			return nil, err
 		}
 	}
 	p, err := s.Catalog.Start(ctx, s.Name)

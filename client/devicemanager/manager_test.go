@@ -1,0 +1,281 @@
+package devicemanager
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/plugincatalog"
+	"berth/client/store"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// await calls ask at each change until it is content.
+func await(t *testing.T, m *Manager, ask func() bool) {
+	t.Helper()
+	limit := time.After(30 * time.Second)
+	for !ask() {
+		select {
+		case <-m.Changes():
+		case <-limit:
+			t.Fatalf("no such report in time: %+v", m.Groups())
+		}
+	}
+}
+
+// running runs a manager until the end of the test.
+func running(t *testing.T, m *Manager) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// external is a manager with the example device plugin of the dialect, which nobody here wrote: files are devices.
+func external(t *testing.T, program, devices string) (*Manager, *store.DB) {
+	t.Helper()
+	dir := t.TempDir()
+	err := os.Symlink(program, filepath.Join(dir, "example"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := os.MkdirTemp("", "bp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	catalog, err := plugincatalog.Open(t.Context(), plugincatalog.Config{
+		Dir:     dir,
+		Sockets: sockets,
+		Plugins: []plugincatalog.PluginConfig{{
+			Name:   "example",
+			Config: map[string]any{"dir": devices, "list_period": "50ms"},
+		}},
+	}, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		none := func(string) bool { return false }
+		err := plugincatalog.KillOthers(context.Background(), records, none)
+		if err != nil {
+			t.Error(err)
+		}
+		_ = records.Close()
+	})
+	return New(Config{Catalog: catalog, Records: records}, hclog.NewNullLogger()), records
+}
+
+// exampleDevice is the program, or skips the test.
+func exampleDevice(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("BERTH_TEST_DEVICE_PLUGIN")
+	if path == "" {
+		t.Skip("BERTH_TEST_DEVICE_PLUGIN names no device plugin")
+	}
+	return path
+}
+
+func touch(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestManager_RunsAThirdPartyDevicePlugin(t *testing.T) {
+	program := exampleDevice(t)
+	devices := t.TempDir()
+	touch(t, filepath.Join(devices, "a"), 0o600)
+	m, _ := external(t, program, devices)
+	running(t, m)
+	if err := m.WaitFirst(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	health := func() string {
+		var all []string
+		for _, g := range m.Groups() {
+			for _, d := range g.Instances {
+				all = append(all, fmt.Sprintf("%s/%s=%t", g.ID(), filepath.Base(d.ID), d.Healthy))
+			}
+		}
+		return strings.Join(all, " ")
+	}
+	await(t, m, func() bool { return health() == "nomad/file/mock/a=true" })
+	touch(t, filepath.Join(devices, "b"), 0o777)
+	await(t, m, func() bool { return health() == "nomad/file/mock/a=true nomad/file/mock/b=false" })
+	id := m.Groups()[0].Instances[0].ID
+	asked := &structs.AllocatedDeviceResource{Vendor: "nomad", Type: "file", Name: "mock", DeviceIDs: []string{id}}
+	r, err := m.Reserve(t.Context(), []*structs.AllocatedDeviceResource{asked})
+	if err != nil || len(r.Mounts)+len(r.Devices) == 0 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	asked.DeviceIDs = []string{"none"}
+	_, err = m.Reserve(t.Context(), []*structs.AllocatedDeviceResource{asked})
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("an unknown device: %v", err)
+	}
+}
+
+// A device plugin need not report its devices to a second stream, so a new agent starts a new process.
+func TestManager_EndsTheProcessOfAnEarlierAgent(t *testing.T) {
+	program := exampleDevice(t)
+	devices := t.TempDir()
+	touch(t, filepath.Join(devices, "a"), 0o600)
+	m, records := external(t, program, devices)
+	table := store.NewTable[plugincatalog.Reattach]("plugin_processes")
+	catalog := m.sources["example-fs-device"].(*plugin).supervisor.Catalog
+	left, err := catalog.Start(t.Context(), "example-fs-device")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer left.Kill()
+	record := left.Reattach()
+	if err := table.Put(records, "example-fs-device", &record); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.Run(ctx)
+	}()
+	await(t, m, func() bool { return len(m.Groups()) == 1 })
+	<-left.Exited()
+	cancel()
+	<-done
+	if all, err := table.All(records, ""); err != nil || len(all) != 0 {
+		t.Errorf("a process is left after the agent: %v, %v", all, err)
+	}
+}
+
+// still is a source that reports what it is given.
+type still struct {
+	reports chan []*structs.NodeDeviceResource
+	answer  *Reservation
+}
+
+func (s *still) run(ctx context.Context, to reporter) {
+	for {
+		select {
+		case groups := <-s.reports:
+			to.groups(groups)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *still) reserve(context.Context, string, []string) (*Reservation, error) {
+	return s.answer, nil
+}
+
+func TestWaitFirst_NamesThePluginThatHangs(t *testing.T) {
+	m := newManager(hclog.NewNullLogger())
+	quick := &still{reports: make(chan []*structs.NodeDeviceResource)}
+	m.addSource("quick", quick)
+	m.addSource("hangs", &still{})
+	running(t, m)
+	quick.reports <- []*structs.NodeDeviceResource{{Vendor: "v", Type: "t", Name: "n"}}
+	await(t, m, func() bool { return len(m.Groups()) == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := m.WaitFirst(ctx)
+	if err == nil || !strings.Contains(err.Error(), ": hangs:") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReserve_RefusesTwoValuesOfOneVariable(t *testing.T) {
+	m := newManager(hclog.NewNullLogger())
+	var asked []*structs.AllocatedDeviceResource
+	for _, name := range []string{"a", "b"} {
+		m.addSource(name, &still{answer: &Reservation{Env: map[string]string{"VISIBLE": name}}})
+	}
+	for _, name := range m.names {
+		m.setGroups(name, []*structs.NodeDeviceResource{{
+			Vendor: "v", Type: "t", Name: name,
+			Instances: []*structs.NodeDevice{{ID: "0"}},
+		}})
+		d := &structs.AllocatedDeviceResource{Vendor: "v", Type: "t", Name: name, DeviceIDs: []string{"0"}}
+		asked = append(asked, d)
+	}
+	r, err := m.Reserve(t.Context(), asked[:1])
+	if err != nil || !reflect.DeepEqual(r.Env, map[string]string{"VISIBLE": "a"}) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	_, err = m.Reserve(t.Context(), asked)
+	if !structs.IsKind(err, structs.KindConflict) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHost_FollowsDeviceFiles(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "zero")
+	if err := os.Symlink("/dev/zero", link); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, filepath.Join(dir, "zfile"), 0o600)
+	g := HostGroup{ID: "linux/char/zero", Paths: []string{dir + "/z*"}, Attributes: map[string]any{"n": int64(1)}}
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost([]HostGroup{g, {ID: "a/b/c", Paths: []string{dir + "/none"}}})
+	groups := h.scan()
+	if len(groups) != 1 || len(groups[0].Instances) != 2 || *groups[0].Attributes["n"].Int != 1 {
+		t.Fatalf("got %+v", groups)
+	}
+	if zero, file := groups[0].Instances[0], groups[0].Instances[1]; !zero.Healthy || file.Healthy {
+		t.Errorf("got %+v and %+v", zero, file)
+	}
+	r, err := h.reserve(t.Context(), g.ID, []string{link})
+	want := []DeviceFile{{TaskPath: link, HostPath: "/dev/zero", Permissions: "rw"}}
+	if err != nil || !reflect.DeepEqual(r.Devices, want) || r.Env["BERTH_DEVICES_LINUX_CHAR_ZERO"] != link {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	gone := h.scan()[0].Instance(link)
+	if gone == nil || gone.Healthy {
+		t.Errorf("a device that is gone: %+v", gone)
+	}
+	if _, err := h.reserve(t.Context(), g.ID, []string{link}); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHostGroup_NamesEachFault(t *testing.T) {
+	g := HostGroup{ID: "a/b", Paths: []string{"dev/x", "/dev/["}, Permissions: "rx", Attributes: map[string]any{"x": nil}}
+	err := g.Validate()
+	for _, want := range []string{"three parts", `"dev/x"`, `"/dev/["`, `"rx"`, `"x" is no text`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not in %v", want, err)
+		}
+	}
+}
