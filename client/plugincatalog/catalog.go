@@ -228,12 +228,18 @@ func (c *Catalog) Reattach(name string, record Reattach) (*Process, error) {
 
 // run starts a process without a configuration.
 func (c *Catalog) run(p *Plugin) (*Process, error) {
+	// Helpers of a driver, which outlive its process, may have their sockets here.
+	shared := filepath.Join(c.cfg.Sockets, filepath.Base(p.path))
+	err := os.MkdirAll(shared, 0o700)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp(c.cfg.Sockets, "p")
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(p.path, p.args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	cmd.Env = append(os.Environ(), "TMPDIR="+shared)
 	process, err := start(cmd, dir, c.logger.Named(filepath.Base(p.path)))
 	if err != nil {
 		_ = os.RemoveAll(dir)

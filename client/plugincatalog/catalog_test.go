@@ -145,7 +145,7 @@ func opened(t *testing.T, how string) (*Catalog, error) {
 	cfg := configOf(t, dir)
 	c, err := Open(t.Context(), cfg, hclog.NewNullLogger())
 	left, readErr := os.ReadDir(cfg.Sockets)
-	if readErr != nil || len(left) > 0 {
+	if readErr != nil || len(left) != 1 || left[0].Name() != "p" {
 		t.Errorf("files of the process are left: %v, %v", left, readErr)
 	}
 	return c, err
@@ -233,7 +233,7 @@ func TestStart_ConfiguresTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(p.Reattach().Dir, "config"))
+	text, err := os.ReadFile(filepath.Join(c.cfg.Sockets, "p", "config"))
 	if err != nil || !strings.Contains(string(text), "/dev/${x}") {
 		t.Errorf("the configuration is not as given: %q, %v", text, err)
 	}

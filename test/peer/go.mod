@@ -2,7 +2,10 @@ module berth/test/peer
 
 go 1.26
 
-require github.com/hashicorp/nomad v1.6.1
+require (
+	github.com/hashicorp/go-hclog v1.5.0
+	github.com/hashicorp/nomad v1.6.1
+)
 
 require (
 	cloud.google.com/go v0.107.0 // indirect
@@ -112,7 +115,6 @@ require (
 	github.com/hashicorp/go-discover v0.0.0-20220621183603-a413e131e836 // indirect
 	github.com/hashicorp/go-envparse v0.0.0-20180119215841-310ca1881b22 // indirect
 	github.com/hashicorp/go-getter v1.7.0 // indirect
-	github.com/hashicorp/go-hclog v1.5.0 // indirect
 	github.com/hashicorp/go-immutable-radix v1.3.1 // indirect
 	github.com/hashicorp/go-immutable-radix/v2 v2.0.0 // indirect
 	github.com/hashicorp/go-kms-wrapping/v2 v2.0.8 // indirect

@@ -37,6 +37,9 @@ func Main(args []string) int {
 	if len(args) == 1 && args[0] == initArg {
 		return sandbox.Init()
 	}
+	if len(args) == 3 && args[0] == CopyArg {
+		return copyPipes(args[1], args[2])
+	}
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "executor: runs a task for an agent; expected the task's directory")
 		return 2

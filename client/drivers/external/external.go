@@ -1,0 +1,205 @@
+// Package external is a task driver that runs as a process of its own: an external driver plugin. It passes the
+// calls of the agent on, and hides that the process may end: tasks outlive it, and the next process takes them up
+// again by their handles. While no process runs, calls are unavailable, and Wait waits on.
+//
+// The plugin writes the output of a task into two named pipes. A helper process, which outlives the agent and the
+// plugin, keeps it in files of bounded size, as for the drivers that are built in.
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/plugincatalog"
+	"berth/client/pluginschema"
+	"berth/client/store"
+	protocol "berth/plugins/protocol/driver"
+	"berth/structs"
+)
+
+const (
+	// callTimeout bounds a call that takes no time in a healthy plugin.
+	callTimeout = 10 * time.Second
+	// startTimeout bounds the start of a task; a driver may load an image for it.
+	startTimeout = time.Hour
+	// staleAfter is how long a plugin without an open stream of fingerprints keeps its last health.
+	staleAfter = 30 * time.Second
+)
+
+// TaskEvent is what a driver says about a task.
+type TaskEvent struct {
+	AllocID     string
+	Task        string
+	Message     string
+	Annotations map[string]string
+	Time        time.Time
+}
+
+// Config has the parts of the agent that a driver needs.
+type Config struct {
+	Catalog *plugincatalog.Catalog
+	Records *store.DB
+	Node    Node
+	Logs    Logs
+	// Events takes the events of tasks. It must not block.
+	Events func(TaskEvent)
+}
+
+// Node names the node in the configuration of a task.
+type Node struct{ ID, Name string }
+
+// Driver is one external driver plugin. Run must be running.
+type Driver struct {
+	name       string
+	cfg        Config
+	logger     hclog.Logger
+	supervisor plugincatalog.Supervisor
+
+	mu      sync.Mutex
+	process *process      // nil: no process runs
+	changed chan struct{} // closed at the next change of process
+	info    *structs.DriverInfo
+	tasks   map[string]*task
+	report  func(*structs.DriverInfo)
+}
+
+// process is a running process of the plugin.
+type process struct {
+	service protocol.DriverClient
+	schema  *pluginschema.Schema
+	can     *protocol.DriverCapabilities
+}
+
+// New makes the driver of the plugin with that name.
+func New(name string, cfg Config, logger hclog.Logger) *Driver {
+	d := &Driver{
+		name:    name,
+		cfg:     cfg,
+		logger:  logger.Named(name),
+		changed: make(chan struct{}),
+		tasks:   map[string]*task{},
+	}
+	d.supervisor = plugincatalog.Supervisor{
+		Catalog:  cfg.Catalog,
+		Records:  cfg.Records,
+		Name:     name,
+		Outlives: true,
+		Session:  d.session,
+		Failed:   d.fail,
+	}
+	return d
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return d.name }
+
+// Run keeps a process of the plugin running until ctx ends, and reports each change of its health. The process
+// itself runs on after that.
+func (d *Driver) Run(ctx context.Context, report func(*structs.DriverInfo)) {
+	d.report = report
+	d.supervisor.Run(ctx)
+	d.setProcess(nil)
+}
+
+// session uses one process.
+func (d *Driver) session(ctx context.Context, running *plugincatalog.Process) error {
+	p, err := ask(ctx, protocol.NewDriverClient(running.Conn()))
+	if err != nil {
+		return err
+	}
+	d.setProcess(p)
+	defer d.setProcess(nil)
+	var all sync.WaitGroup
+	all.Go(func() { d.followEvents(ctx, p.service) })
+	err = d.followFingerprints(ctx, p.service)
+	all.Wait()
+	return err
+}
+
+// ask reads all that does not change while the process runs.
+func ask(ctx context.Context, service protocol.DriverClient) (*process, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	announced, err := service.TaskConfigSchema(ctx, &protocol.TaskConfigSchemaRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the schema of tasks: %w", err)
+	}
+	schema, err := pluginschema.Parse(announced.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := service.Capabilities(ctx, &protocol.CapabilitiesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for its capabilities: %w", err)
+	}
+	return &process{service: service, schema: schema, can: answer.GetCapabilities()}, nil
+}
+
+func (d *Driver) setProcess(p *process) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.process = p
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// fail reports a plugin that has no process.
+func (d *Driver) fail(err error) {
+	d.setInfo(&structs.DriverInfo{
+		HealthDescription: structs.Cut(fmt.Sprintf("the driver plugin does not run: %v", err), maxText),
+		UpdateTime:        time.Now(),
+	})
+}
+
+func (d *Driver) setInfo(info *structs.DriverInfo) {
+	d.mu.Lock()
+	d.info = info
+	d.mu.Unlock()
+	d.report(info)
+}
+
+// current returns the process that runs now. It is unavailable if there is none.
+func (d *Driver) current() (*process, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.process == nil {
+		return nil, structs.Unavailablef("the driver plugin %q does not run now", d.name)
+	}
+	return d.process, nil
+}
+
+// await returns the process when there is one other than the last.
+func (d *Driver) await(ctx context.Context, last *process) (*process, error) {
+	for {
+		d.mu.Lock()
+		p := d.process
+		changed := d.changed
+		d.mu.Unlock()
+		if p != nil && p != last {
+			return p, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Validate implements driver.Driver. Without a process the schema is not known, and the start decides.
+func (d *Driver) Validate(config map[string]any) error {
+	p, err := d.current()
+	if err != nil {
+		return nil
+	}
+	_, err = p.schema.Decode(config)
+	return err
+}
+
+// errEnded is the reason for a stream that the plugin has closed.
+var errEnded = errors.New("the plugin has closed the stream")

@@ -1,0 +1,78 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/driver"
+	"berth/client/drivers/executor"
+	"berth/client/drivers/sandbox"
+	"berth/structs"
+)
+
+// Logs keeps the output of tasks: one helper process for each, which reads the two pipes of the task.
+type Logs struct{ tasks *executor.Tasks }
+
+// NewLogs is for the driver of that name.
+func NewLogs(name string, cfg executor.Config) Logs {
+	return Logs{executor.NewTasks(name, cfg, executor.DefaultCgroupConfig())}
+}
+
+// pipes are the paths of the named pipes that the plugin writes to.
+type pipes struct{ stdout, stderr string }
+
+func pipesOf(cfg *driver.TaskConfig) pipes {
+	return pipes{
+		stdout: filepath.Join(cfg.Dirs.Logs, "."+cfg.Task+".stdout.fifo"),
+		stderr: filepath.Join(cfg.Dirs.Logs, "."+cfg.Task+".stderr.fifo"),
+	}
+}
+
+// start makes the pipes of a task and starts its helper.
+func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) {
+	p := pipesOf(cfg)
+	for _, path := range []string{p.stdout, p.stderr} {
+		err := os.Remove(path) // of an earlier start
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return p, err
+		}
+		err = unix.Mkfifo(path, 0o600)
+		if err != nil {
+			return p, &os.PathError{Op: "mkfifo", Path: path, Err: err}
+		}
+	}
+	spec := l.tasks.NewSpec(cfg)
+	spec.Cgroup = nil
+	spec.Program = &sandbox.Program{
+		Driver:  l.tasks.Name(),
+		Where:   "on this machine",
+		Command: l.tasks.Executable(),
+		Args:    append(spec.Command[1:], executor.CopyArg, p.stdout, p.stderr),
+		Dir:     "/",
+	}
+	_, err := l.tasks.Launch(ctx, spec)
+	return p, err
+}
+
+// recover finds the helper of a task again.
+func (l Logs) recover(ctx context.Context, id string) error {
+	return l.tasks.Recover(ctx, &driver.Handle{TaskID: id})
+}
+
+// drainTimeout bounds the wait for the rest of the output.
+const drainTimeout = 5 * time.Second
+
+// stop ends the helper of a task after the rest of the output.
+func (l Logs) stop(ctx context.Context, id string) error {
+	err := l.tasks.Stop(ctx, id, "SIGTERM", drainTimeout)
+	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
+		return err
+	}
+	return l.tasks.Destroy(ctx, id)
+}

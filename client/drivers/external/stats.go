@@ -1,0 +1,46 @@
+package external
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"berth/client/driver"
+	protocol "berth/plugins/protocol/driver"
+)
+
+// Stats implements driver.Driver: the first of the statistics that the plugin sends.
+func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var stats *driver.Stats
+	err := d.inTask(ctx, id, func(service protocol.DriverClient) error {
+		stream, err := service.TaskStats(ctx, &protocol.TaskStatsRequest{
+			TaskId:             id,
+			CollectionInterval: durationpb.New(time.Second),
+		})
+		if err != nil {
+			return err
+		}
+		answer, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		stats = statsOf(answer.GetStats())
+		return nil
+	})
+	return stats, err
+}
+
+func statsOf(s *protocol.TaskStats) *driver.Stats {
+	usage := s.GetAggResourceUsage()
+	stats := &driver.Stats{CollectedAt: time.Now().UnixNano()}
+	if at := s.GetTimestamp(); at.CheckValid() == nil {
+		stats.CollectedAt = at.AsTime().UnixNano()
+	}
+	stats.MemoryRSS = usage.GetMemory().GetRss()
+	stats.MemoryMax = usage.GetMemory().GetMaxUsage()
+	stats.PIDs = uint64(len(s.GetResourceUsageByPid()))
+	return stats
+}

@@ -1,0 +1,292 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"berth/client/driver"
+	protocol "berth/plugins/protocol/driver"
+	"berth/plugins/protocol/shared"
+	"berth/structs"
+)
+
+// handleVersion is that of Handle.State: the plugin's handle of the task.
+const handleVersion = 1
+
+// task is a task that the plugin started, or took up again.
+type task struct {
+	id     string
+	handle *protocol.TaskHandle
+
+	mu     sync.Mutex
+	holder *process // the process that knows the task; nil or an older one: it has to take it up
+}
+
+// Start implements driver.Driver.
+func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	p, err := d.current()
+	if err != nil {
+		return nil, err
+	}
+	config, err := p.schema.Decode(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	if p.can.GetMountConfigs() == protocol.DriverCapabilities_NO_MOUNTS && len(cfg.Mounts) > 0 {
+		return nil, structs.Invalidf("the driver %q cannot mount %s into the task", d.name, cfg.Mounts[0].TaskPath)
+	}
+	pipes, err := d.cfg.Logs.start(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening the task's logs: %w", err)
+	}
+	answer, err := p.service.StartTask(ctx, &protocol.StartTaskRequest{Task: d.taskConfig(cfg, config, pipes)})
+	if err == nil {
+		err = startError(answer)
+	} else {
+		err = callError(err)
+	}
+	if err != nil {
+		clean := context.WithoutCancel(ctx)
+		return nil, errors.Join(err, d.destroy(clean, p, cfg.ID), d.cfg.Logs.stop(clean, cfg.ID))
+	}
+	t := &task{id: cfg.ID, handle: answer.GetHandle(), holder: p}
+	d.hold(t)
+	state, err := proto.Marshal(t.handle)
+	return &driver.Handle{Driver: d.name, TaskID: cfg.ID, Version: handleVersion, State: state}, err
+}
+
+// startError converts the result of a start.
+func startError(answer *protocol.StartTaskResponse) error {
+	switch answer.GetResult() {
+	case protocol.StartTaskResponse_SUCCESS:
+		if answer.GetHandle() == nil {
+			return structs.Internalf("the driver returned no handle")
+		}
+		return nil
+	case protocol.StartTaskResponse_RETRY:
+		return structs.Unavailablef("%s", structs.Cut(answer.GetDriverErrorMsg(), maxText))
+	}
+	return structs.Invalidf("%s", structs.Cut(answer.GetDriverErrorMsg(), maxText))
+}
+
+func (d *Driver) hold(t *task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tasks[t.id] = t
+}
+
+func (d *Driver) findTask(id string) (*task, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.tasks[id]
+	if t == nil {
+		return nil, structs.NotFoundf("no task %q", id)
+	}
+	return t, nil
+}
+
+// Recover implements driver.Driver. Without a process of the plugin it is not known whether the task runs.
+func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
+	if h.State == nil || h.Version != handleVersion {
+		return structs.NotFoundf("task %q has no handle of this version", h.TaskID)
+	}
+	p, err := d.current()
+	if err != nil {
+		return err
+	}
+	t := &task{id: h.TaskID, handle: &protocol.TaskHandle{}}
+	err = proto.Unmarshal(h.State, t.handle)
+	if err != nil {
+		return structs.NotFoundf("the handle of task %q cannot be read: %w", h.TaskID, err)
+	}
+	err = t.takeUp(ctx, p)
+	if err != nil {
+		return err
+	}
+	err = d.cfg.Logs.recover(ctx, h.TaskID)
+	if err != nil {
+		d.logger.Warn("failed to find the logs of a task", "task_id", h.TaskID, "error", err)
+	}
+	d.hold(t)
+	return nil
+}
+
+// takeUp makes a process of the plugin know the task. It is not-found if the task is gone.
+func (t *task) takeUp(ctx context.Context, p *process) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holder == p {
+		return nil
+	}
+	_, err := p.service.RecoverTask(ctx, &protocol.RecoverTaskRequest{TaskId: t.id, Handle: t.handle})
+	if err != nil && isFinal(err) {
+		return structs.NotFoundf("the driver cannot take up task %q: %s", t.id, status.Convert(err).Message())
+	}
+	if err != nil {
+		return callError(err)
+	}
+	t.holder = p
+	return nil
+}
+
+// Wait implements driver.Driver. It waits on while the plugin has no process.
+func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
+	t, err := d.findTask(id)
+	if err != nil {
+		return nil, err
+	}
+	var last *process
+	for {
+		p, err := d.await(ctx, last)
+		if err != nil {
+			return nil, err
+		}
+		result, err := t.wait(ctx, p)
+		if err == nil {
+			return result, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if structs.IsKind(err, structs.KindNotFound) {
+			return &driver.ExitResult{Err: err.Error()}, nil
+		}
+		d.logger.Warn("failed to wait for a task, retrying", "task_id", id, "error", err)
+		last = p
+	}
+}
+
+// wait waits in one process. It is unavailable if that process ends first.
+func (t *task) wait(ctx context.Context, p *process) (*driver.ExitResult, error) {
+	err := t.takeUp(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.service.WaitTask(ctx, &protocol.WaitTaskRequest{TaskId: t.id})
+	if err != nil && isFinal(err) {
+		return nil, structs.NotFoundf("the driver lost task %q: %s", t.id, status.Convert(err).Message())
+	}
+	if err != nil {
+		return nil, callError(err)
+	}
+	return &driver.ExitResult{
+		ExitCode:  int(answer.GetResult().GetExitCode()),
+		Signal:    int(answer.GetResult().GetSignal()),
+		OOMKilled: answer.GetResult().GetOomKilled(),
+		Err:       structs.Cut(answer.GetErr(), maxText),
+	}, nil
+}
+
+// inTask calls the plugin about a task that it knows.
+func (d *Driver) inTask(ctx context.Context, id string, call func(protocol.DriverClient) error) error {
+	t, err := d.findTask(id)
+	if err != nil {
+		return err
+	}
+	p, err := d.current()
+	if err == nil {
+		err = t.takeUp(ctx, p)
+	}
+	if err != nil {
+		return err
+	}
+	return callError(call(p.service))
+}
+
+// Stop implements driver.Driver.
+func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+	return d.inTask(ctx, id, func(service protocol.DriverClient) error {
+		_, err := service.StopTask(ctx, &protocol.StopTaskRequest{
+			TaskId:  id,
+			Timeout: durationpb.New(timeout),
+			Signal:  signal,
+		})
+		return err
+	})
+}
+
+// Signal implements driver.Driver.
+func (d *Driver) Signal(ctx context.Context, id, signal string) error {
+	return d.inTask(ctx, id, func(service protocol.DriverClient) error {
+		_, err := service.SignalTask(ctx, &protocol.SignalTaskRequest{TaskId: id, Signal: signal})
+		return err
+	})
+}
+
+// Destroy implements driver.Driver. A task that the plugin does not know is gone.
+func (d *Driver) Destroy(ctx context.Context, id string) error {
+	p, err := d.current()
+	if err != nil {
+		return err
+	}
+	t, err := d.findTask(id)
+	if err == nil {
+		err = t.takeUp(ctx, p)
+	}
+	if err == nil {
+		err = d.destroy(ctx, p, id)
+	}
+	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
+		return err
+	}
+	err = d.cfg.Logs.stop(ctx, id)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.tasks, id)
+	return nil
+}
+
+// destroy removes a task, also a running one. A final error says that the plugin has no such task.
+func (d *Driver) destroy(ctx context.Context, p *process, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := p.service.DestroyTask(ctx, &protocol.DestroyTaskRequest{TaskId: id, Force: true})
+	if err != nil && !isFinal(err) {
+		return callError(err)
+	}
+	return nil
+}
+
+// isFinal reports whether the plugin answered that the call failed, and will fail again. Plugins have no codes for
+// that: they mark what can be repeated.
+func isFinal(err error) bool {
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
+		return false
+	}
+	for _, detail := range s.Details() {
+		if d, ok := detail.(*shared.RecoverableError); ok && d.GetRecoverable() {
+			return false
+		}
+	}
+	return true
+}
+
+// callError converts the error of a call.
+func callError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := structs.Cut(status.Convert(err).Message(), maxText)
+	switch {
+	case status.Code(err) == codes.DeadlineExceeded:
+		return structs.Errorf(structs.KindTimeout, "driver plugin: %s", text)
+	case !isFinal(err):
+		return structs.Unavailablef("driver plugin: %s", text)
+	}
+	return structs.Internalf("driver plugin: %s", text)
+}
