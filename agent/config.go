@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-sockaddr"
 
 	"berth/client"
+	"berth/client/plugincatalog"
 	"berth/internal/hclconf"
 	"berth/internal/telemetry"
 	"berth/server"
@@ -58,6 +59,10 @@ type Config struct {
 	Telemetry telemetry.Config `hcl:"telemetry,block"`
 	Server    server.Config    `hcl:"server,block"`
 	Client    *client.Config   `hcl:"client,block"`
+
+	// PluginDir has the programs of external drivers and device plugins. A plugin block configures one of them.
+	PluginDir string                        `hcl:"plugin_dir"`
+	Plugins   []*plugincatalog.PluginConfig `hcl:"plugin,block"`
 
 	// Dev is set by -dev. The agent then deletes its data at the end.
 	Dev bool
@@ -180,6 +185,11 @@ func (c *Config) finishClient() {
 	n.Region = c.Region
 	n.NodeName = cmp.Or(n.NodeName, c.Name)
 	n.DestroyOnShutdown = n.DestroyOnShutdown || c.Dev
+	n.Plugins = plugincatalog.Config{
+		Dir:     c.PluginDir,
+		Plugins: c.Plugins,
+		Sockets: n.PluginSocketDir(),
+	}
 }
 
 // bind returns the address to listen on. own overrides bind_addr.

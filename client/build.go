@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -11,10 +12,12 @@ import (
 	"berth/client/csihooks"
 	"berth/client/csimanager"
 	"berth/client/csimanager/endpoint"
+	"berth/client/devicemanager"
 	"berth/client/drivermanager"
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
 	"berth/client/mounts"
+	"berth/client/plugincatalog"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -22,11 +25,25 @@ import (
 
 // buildReal makes the subsystems of a real node.
 func buildReal(p Parts) (*Subsystems, error) {
-	drivers, err := drivermanager.New(p.Config.Drivers,
-		p.Config.DriverDir(), p.Logger)
+	external, err := openPlugins(p)
 	if err != nil {
 		return nil, err
 	}
+	drivers, err := drivermanager.New(p.Config.DriverConfig(), drivermanager.Options{
+		Dir:     p.Config.DriverDir(),
+		Plugins: external,
+		Records: p.DB,
+		Node:    drivermanager.Node{ID: p.NodeID, Name: p.Config.NodeName},
+		Logger:  p.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	devices := devicemanager.New(devicemanager.Config{
+		Host:    p.Config.Devices,
+		Catalog: external,
+		Records: p.DB,
+	}, p.Logger)
 	registry, err := buildRegistry(p)
 	if err != nil {
 		return nil, err
@@ -74,11 +91,40 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Endpoints: endpoint.List(plugins, p.Running),
 		Run: []func(context.Context){
 			drivers.Run,
+			devices.Run,
 			plugins.Run,
 			reconcileVolumes(p, plugins),
 		},
 		Destroy: func() error { return mounts.ReleaseShared(root) },
 	}, nil
+}
+
+// openPlugins asks the external plugins of the node for their names, and ends processes of earlier agents whose
+// plugins this agent does not run. A plugin with a fault is an error: an agent that went on without it would
+// lack a driver, and nothing would show why.
+func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
+	ctx := context.Background() // the catalog bounds each of its steps
+	err := os.MkdirAll(p.Config.PluginSocketDir(), 0o700)
+	if err != nil {
+		return nil, err
+	}
+	external, err := plugincatalog.Open(ctx, p.Config.Plugins, p.Logger)
+	if err != nil {
+		return nil, err
+	}
+	drivers := p.Config.DriverConfig()
+	wanted := map[string]bool{}
+	for _, plugin := range external.Plugins(plugincatalog.Driver) {
+		wanted[plugin.Name] = drivers.Allows(plugin.Name)
+	}
+	for _, plugin := range external.Plugins(plugincatalog.Device) {
+		wanted[plugin.Name] = true
+	}
+	err = plugincatalog.KillOthers(ctx, p.DB, func(name string) bool { return wanted[name] })
+	if err != nil {
+		p.Logger.Warn("failed to end plugins of an earlier agent; their processes may still run", "error", err)
+	}
+	return external, nil
 }
 
 // measureCall counts one call of a CSI plugin.

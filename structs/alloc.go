@@ -59,6 +59,7 @@ const (
 	TaskEventRestored        = "Restored"
 	TaskEventHookFailed      = "Task hook failed"
 	TaskEventHookMessage     = "Task hook message"
+	TaskEventDriver          = "Driver" // a message of the driver
 )
 
 // TaskState is a task's state with its newest events.

@@ -15,10 +15,13 @@ import (
 	"berth/structs"
 )
 
-// Drivers finds a task driver by its name. The error is invalid for an unknown name, and unavailable if the
-// driver cannot work now.
+// Drivers are the task drivers of a node.
 type Drivers interface {
+	// Driver finds a driver by its name. The error is invalid for an unknown name, and unavailable if the driver
+	// cannot work now.
 	Driver(name string) (driver.Driver, error)
+	// FollowTask passes the events that drivers send about a task to handle. After stop it is not called.
+	FollowTask(allocID, task string, handle func(*structs.TaskEvent)) (stop func())
 }
 
 // Deps are shared by all Runners of a node.

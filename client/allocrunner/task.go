@@ -230,7 +230,9 @@ func (t *task) snapshot() taskRecord {
 // run is the task's goroutine: it returns when the task is dead and its hooks are down, or when ctx ends.
 func (t *task) run(ctx context.Context) {
 	if t.state().State != structs.TaskDead {
+		unfollow := t.r.deps.Drivers.FollowTask(t.r.id, t.name, t.Emit)
 		t.runUntilDead(ctx)
+		unfollow()
 	}
 	if t.state().State != structs.TaskDead {
 		return // the agent stops

@@ -8,10 +8,13 @@ import (
 	"math"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"berth/client/devicemanager"
 	"berth/client/drivermanager"
+	"berth/client/plugincatalog"
 	"berth/structs"
 )
 
@@ -27,6 +30,8 @@ type Config struct {
 	HTTPAddr   string // host:port at which others reach this agent's HTTP API
 	TLSEnabled bool
 	Version    string // berth's own, shown as an attribute of the node
+	// Plugins are the external plugins: the agent has `plugin_dir` and the `plugin` blocks outside the client block.
+	Plugins plugincatalog.Config
 
 	// NodeID fixes the node's identity; empty means the one in the data directory, made at first start.
 	NodeID    string            `hcl:"node_id"`
@@ -34,7 +39,7 @@ type Config struct {
 	NodePool  string            `hcl:"node_pool"`
 	NodeClass string            `hcl:"node_class"`
 	Meta      map[string]string `hcl:"meta"`
-	Options   map[string]string `hcl:"options"` // OptionUserDenylist, and no other
+	Options   map[string]string `hcl:"options"` // see the constants
 	Reserved  Reserved          `hcl:"reserved,block"`
 
 	// FirstFingerprintTimeout bounds how long the first registration waits for drivers and for CSI
@@ -52,6 +57,8 @@ type Config struct {
 
 	// Drivers are the settings of the task drivers.
 	Drivers drivermanager.Config `hcl:"drivers,block"`
+	// Devices are groups of device files that jobs may ask for.
+	Devices []*devicemanager.HostGroup `hcl:"device,block"`
 
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
 	GCMaxAllocs int `hcl:"gc_max_allocs"`
@@ -62,15 +69,36 @@ type Config struct {
 	ShutdownTimeout time.Duration `hcl:"shutdown_timeout"`
 }
 
-// OptionUserDenylist names, separated by commas, the users that no task may run as. The driver decides on the
-// user of a task that names none.
-const OptionUserDenylist = "user.denylist"
+// The options. Each is a list of names, separated by commas.
+const (
+	// OptionUserDenylist names the users that no task may run as. The driver decides on the user of a task that
+	// names none.
+	OptionUserDenylist = "user.denylist"
+	// OptionDriverAllowlist names the only drivers of the node, and OptionDriverDenylist those that it does not
+	// have.
+	OptionDriverAllowlist = "driver.allowlist"
+	OptionDriverDenylist  = "driver.denylist"
+)
+
+var options = []string{OptionUserDenylist, OptionDriverAllowlist, OptionDriverDenylist}
+
+func (c *Config) optionList(name string) []string {
+	return strings.FieldsFunc(c.Options[name], func(r rune) bool {
+		return r == ',' || r == ' '
+	})
+}
 
 // DeniedUsers are the users that no task may run as.
 func (c *Config) DeniedUsers() []string {
-	return strings.FieldsFunc(c.Options[OptionUserDenylist], func(r rune) bool {
-		return r == ',' || r == ' '
-	})
+	return c.optionList(OptionUserDenylist)
+}
+
+// DriverConfig has the settings of the task drivers, with the lists of the options.
+func (c *Config) DriverConfig() drivermanager.Config {
+	drivers := c.Drivers
+	drivers.Allowed = c.optionList(OptionDriverAllowlist)
+	drivers.Denied = c.optionList(OptionDriverDenylist)
+	return drivers
 }
 
 // Reserved is kept back from allocations: MHz, MiB, MiB.
@@ -108,6 +136,12 @@ func (c *Config) AllocDir() string {
 // DriverDir holds the records by which the task drivers find their tasks.
 func (c *Config) DriverDir() string {
 	return filepath.Join(c.DataDir, "drivers")
+}
+
+// PluginSocketDir holds the sockets and logs of external plugins. Its path is short, because that of a socket
+// has at most 107 bytes.
+func (c *Config) PluginSocketDir() string {
+	return filepath.Join(c.DataDir, "plugins")
 }
 
 // CSIDir holds the sockets, staging and publish paths of CSI plugins.
@@ -162,9 +196,19 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
 	}
 	for name := range c.Options {
-		require(name == OptionUserDenylist,
-			"client.options: there is no option %q; expected %s", name, OptionUserDenylist)
+		require(slices.Contains(options, name), "client.options: there is no option %q; expected %s",
+			name, strings.Join(options, ", "))
 	}
+	seen := map[string]bool{}
+	for _, g := range c.Devices {
+		if err := g.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("client.%w", err))
+		}
+		require(!seen[g.ID], "client.device %q: there are two of them", g.ID)
+		seen[g.ID] = true
+	}
+	require(c.Plugins.Dir == "" || filepath.IsAbs(c.Plugins.Dir),
+		"plugin_dir: %q is not an absolute path", c.Plugins.Dir)
 	for _, addr := range c.Servers {
 		_, _, err := net.SplitHostPort(addr)
 		require(err == nil, "client.servers: %q is not host:port", addr)

@@ -65,11 +65,11 @@ func (g *HostGroup) Validate() error {
 
 // host is the built-in plugin.
 type host struct {
-	groups []HostGroup
+	groups []*HostGroup
 	seen   map[string]map[string]bool // the paths of each group, since the start
 }
 
-func newHost(groups []HostGroup) *host {
+func newHost(groups []*HostGroup) *host {
 	return &host{groups: groups, seen: map[string]map[string]bool{}}
 }
 
@@ -90,8 +90,8 @@ func (h *host) run(ctx context.Context, to reporter) {
 // scan looks for the device files of all groups. A group without any has never had one.
 func (h *host) scan() []*structs.NodeDeviceResource {
 	var groups []*structs.NodeDeviceResource
-	for i := range h.groups {
-		group := h.scanGroup(&h.groups[i])
+	for _, g := range h.groups {
+		group := h.scanGroup(g)
 		if len(group.Instances) > 0 {
 			groups = append(groups, group)
 		}

@@ -76,7 +76,7 @@ type reporter struct {
 
 // Config has the device plugins of a node.
 type Config struct {
-	Host    []HostGroup            // of the built-in plugin
+	Host    []*HostGroup           // of the built-in plugin
 	Catalog *plugincatalog.Catalog // of the external plugins
 	Records *store.DB
 }

@@ -64,7 +64,7 @@ func external(t *testing.T, program, devices string) (*Manager, *store.DB) {
 	catalog, err := plugincatalog.Open(t.Context(), plugincatalog.Config{
 		Dir:     dir,
 		Sockets: sockets,
-		Plugins: []plugincatalog.PluginConfig{{
+		Plugins: []*plugincatalog.PluginConfig{{
 			Name:   "example",
 			Config: map[string]any{"dir": devices, "list_period": "50ms"},
 		}},
@@ -241,11 +241,11 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	touch(t, filepath.Join(dir, "zfile"), 0o600)
-	g := HostGroup{ID: "linux/char/zero", Paths: []string{dir + "/z*"}, Attributes: map[string]any{"n": int64(1)}}
+	g := &HostGroup{ID: "linux/char/zero", Paths: []string{dir + "/z*"}, Attributes: map[string]any{"n": int64(1)}}
 	if err := g.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	h := newHost([]HostGroup{g, {ID: "a/b/c", Paths: []string{dir + "/none"}}})
+	h := newHost([]*HostGroup{g, {ID: "a/b/c", Paths: []string{dir + "/none"}}})
 	groups := h.scan()
 	if len(groups) != 1 || len(groups[0].Instances) != 2 || *groups[0].Attributes["n"].Int != 1 {
 		t.Fatalf("got %+v", groups)
@@ -271,7 +271,7 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 }
 
 func TestHostGroup_NamesEachFault(t *testing.T) {
-	g := HostGroup{ID: "a/b", Paths: []string{"dev/x", "/dev/["}, Permissions: "rx", Attributes: map[string]any{"x": nil}}
+	g := &HostGroup{ID: "a/b", Paths: []string{"dev/x", "/dev/["}, Permissions: "rx", Attributes: map[string]any{"x": nil}}
 	err := g.Validate()
 	for _, want := range []string{"three parts", `"dev/x"`, `"/dev/["`, `"rx"`, `"x" is no text`} {
 		if err == nil || !strings.Contains(err.Error(), want) {

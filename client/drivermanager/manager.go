@@ -1,5 +1,7 @@
-// Package drivermanager holds a node's task drivers: the one list of them, their fingerprints, and the
-// look-up by name. New makes the drivers once. A driver may become usable or unusable later.
+// Package drivermanager holds a node's task drivers: the one list of them, their fingerprints, the look-up by
+// name, and the events of tasks. There are two kinds: drivers of the agent's own process, which are asked at
+// intervals, and external ones, which run as processes and report by themselves. New makes the drivers once. A
+// driver may become usable or unusable later.
 package drivermanager
 
 import (
@@ -18,7 +20,10 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
+	"berth/client/drivers/external"
 	"berth/client/drivers/rawexec"
+	"berth/client/plugincatalog"
+	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
 )
@@ -27,6 +32,17 @@ import (
 type Config struct {
 	Exec    exec.Config    `hcl:"exec,block"`
 	RawExec rawexec.Config `hcl:"raw_exec,block"`
+
+	// Allowed are the only drivers of this node if there are any. Denied drivers do not run on it. The agent
+	// fills both in from the options of the client block.
+	Allowed []string
+	Denied  []string
+}
+
+// Allows reports whether a driver may run on this node.
+func (c Config) Allows(name string) bool {
+	return !slices.Contains(c.Denied, name) &&
+		(len(c.Allowed) == 0 || slices.Contains(c.Allowed, name))
 }
 
 // DefaultConfig has every driver with its defaults.
@@ -50,14 +66,28 @@ type Manager struct {
 	drivers []driver.Driver
 	changes chan struct{}
 	first   chan struct{} // closed when each was fingerprinted once
+	events  taskEvents
 
 	mu    sync.Mutex
 	infos map[string]*structs.DriverInfo
 }
 
-// New makes the drivers. Omitted settings have their defaults. The drivers keep in dir the records that find
-// tasks again, so it must not change while tasks run.
-func New(cfg Config, dir string, logger hclog.Logger) (*Manager, error) {
+// Node names the node in the configuration of a task of an external driver.
+type Node = external.Node
+
+// Options are what the drivers get from the agent.
+type Options struct {
+	// Dir has the records that find tasks again. It must not change while tasks run.
+	Dir string
+	// Plugins are the external drivers of the node, and Records the processes of them that run.
+	Plugins *plugincatalog.Catalog
+	Records *store.DB
+	Node    Node
+	Logger  hclog.Logger
+}
+
+// New makes the drivers that the configuration allows. Omitted settings have their defaults.
+func New(cfg Config, o Options) (*Manager, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -67,15 +97,31 @@ func New(cfg Config, dir string, logger hclog.Logger) (*Manager, error) {
 	}
 	run := func(name string) executor.Config {
 		return executor.Config{
-			Dir:     filepath.Join(dir, name),
+			Dir:     filepath.Join(o.Dir, name),
 			Command: command,
 		}
 	}
-	drivers := []driver.Driver{
+	m := newManager(nil, o.Logger)
+	builtIn := []driver.Driver{
 		exec.New(cfg.Exec, run(exec.Name)),
 		rawexec.New(cfg.RawExec, run(rawexec.Name)),
 	}
-	return newManager(drivers, logger), nil
+	for _, d := range builtIn {
+		if cfg.Allows(d.Name()) {
+			m.drivers = append(m.drivers, d)
+		}
+	}
+	for _, p := range o.Plugins.Plugins(plugincatalog.Driver) {
+		isName := func(d driver.Driver) bool { return d.Name() == p.Name }
+		if slices.ContainsFunc(builtIn, isName) {
+			return nil, structs.Invalidf("plugin_dir: the driver %q of %s is built in; remove the plugin",
+				p.Name, p.File())
+		}
+		if cfg.Allows(p.Name) {
+			m.drivers = append(m.drivers, m.newExternal(p.Name, run(p.Name), o))
+		}
+	}
+	return m, nil
 }
 
 func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
@@ -88,9 +134,29 @@ func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
 	}
 }
 
-// Run fingerprints all drivers at once, and each again at intervals. It returns when ctx has ended and
+// newExternal makes the driver of a plugin. logs starts the processes that keep the output of its tasks.
+func (m *Manager) newExternal(name string, logs executor.Config, o Options) *external.Driver {
+	return external.New(name, external.Config{
+		Catalog: o.Plugins,
+		Records: o.Records,
+		Node:    o.Node,
+		Logs:    external.NewLogs(name, logs),
+		Events:  m.events.deliver,
+	}, m.logger)
+}
+
+// reporter is a driver that reports its fingerprints by itself.
+type reporter interface {
+	// Run runs the driver until ctx ends, and passes each fingerprint to report.
+	Run(ctx context.Context, report func(*structs.DriverInfo))
+}
+
+// Run runs all drivers, each by itself: one that hangs holds up no other. It returns when ctx has ended and
 // all it started has, too.
 func (m *Manager) Run(ctx context.Context) {
+	if len(m.drivers) == 0 {
+		close(m.first)
+	}
 	var all sync.WaitGroup
 	for _, d := range m.drivers {
 		all.Go(func() { m.watch(ctx, d) })
@@ -98,18 +164,28 @@ func (m *Manager) Run(ctx context.Context) {
 	all.Wait()
 }
 
+// watch follows the fingerprints of a driver until ctx ends.
 func (m *Manager) watch(ctx context.Context, d driver.Driver) {
+	r, reports := d.(reporter)
+	if reports {
+		r.Run(ctx, func(info *structs.DriverInfo) { m.report(d, info) })
+		return
+	}
 	m.fingerprint(ctx, d)
 	for backoff.Sleep(ctx, fingerprintInterval) {
 		m.fingerprint(ctx, d)
 	}
 }
 
-// fingerprint calls a driver and notifies when its answer has changed.
+// fingerprint calls a driver.
 func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 	ctx, cancel := context.WithTimeout(ctx, fingerprintTimeout)
 	defer cancel()
-	info := d.Fingerprint(ctx)
+	m.report(d, d.Fingerprint(ctx))
+}
+
+// report stores the fingerprint of a driver and notifies when it has changed.
+func (m *Manager) report(d driver.Driver, info *structs.DriverInfo) {
 	if !m.setInfo(d.Name(), info) {
 		return
 	}

@@ -109,7 +109,7 @@ func TestWaitFirst_NamesLateDrivers(t *testing.T) {
 }
 
 func TestDriver_IsFoundByName(t *testing.T) {
-	m, err := New(Config{}, t.TempDir(), hclog.NewNullLogger())
+	m, err := New(Config{}, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestManager_FingerprintsTheRealDrivers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the exec driver makes control groups and namespaces")
 	}
-	m, err := New(Config{}, t.TempDir(), hclog.NewNullLogger())
+	m, err := New(Config{}, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestConfig_IsValidated(t *testing.T) {
 			t.Errorf("%s is not named: %v", want, err)
 		}
 	}
-	if _, err := New(bad, t.TempDir(), hclog.NewNullLogger()); !structs.IsKind(err, structs.KindInvalid) {
+	if _, err := New(bad, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()}); !structs.IsKind(err, structs.KindInvalid) {
 		t.Error("a bad config was accepted")
 	}
 }

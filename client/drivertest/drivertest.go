@@ -139,6 +139,11 @@ func (s Set) Driver(name string) (driver.Driver, error) {
 	return nil, structs.Invalidf("there is no task driver %q", name)
 }
 
+// FollowTask implements the agent's Drivers. The machine sends no events.
+func (s Set) FollowTask(string, string, func(*structs.TaskEvent)) (stop func()) {
+	return func() {}
+}
+
 // Drivers is the set with one driver "fake".
 func (m *Machine) Drivers() Set { return Set{"fake": &Driver{m, "fake"}} }
 

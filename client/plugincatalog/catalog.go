@@ -44,7 +44,7 @@ const (
 // Config is the operator's part: `plugin_dir` and the `plugin` blocks of the agent.
 type Config struct {
 	Dir     string // "" or missing: there are no external plugins
-	Plugins []PluginConfig
+	Plugins []*PluginConfig
 	Sockets string // a private directory of the node for sockets and logs; its path is short
 }
 
@@ -65,6 +65,9 @@ type Plugin struct {
 	args   []string
 	config []byte // msgpack
 }
+
+// File returns the path of the program.
+func (p *Plugin) File() string { return p.path }
 
 // Catalog has the external plugins of a node. It does not change.
 type Catalog struct {
@@ -103,8 +106,11 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 	return c, errors.Join(faults...)
 }
 
-// Plugins returns the plugins of a kind, by name.
+// Plugins returns the plugins of a kind, by name. A nil catalog has none.
 func (c *Catalog) Plugins(kind Kind) []*Plugin {
+	if c == nil {
+		return nil
+	}
 	var found []*Plugin
 	for _, name := range slices.Sorted(maps.Keys(c.plugins)) {
 		if c.plugins[name].Kind == kind {
@@ -141,7 +147,7 @@ func (c *Catalog) programs() ([]string, error) {
 
 // ask starts a program, reads what it is, and ends it.
 func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
-	given := PluginConfig{Name: file}
+	given := &PluginConfig{Name: file}
 	for _, g := range c.cfg.Plugins {
 		if g.Name == file {
 			given = g

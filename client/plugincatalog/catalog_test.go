@@ -133,8 +133,8 @@ func configOf(t *testing.T, dir string) Config {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	given := PluginConfig{Name: "p", Config: map[string]any{"dir": "/dev/${x}"}}
-	return Config{Dir: dir, Plugins: []PluginConfig{given}, Sockets: sockets}
+	given := &PluginConfig{Name: "p", Config: map[string]any{"dir": "/dev/${x}"}}
+	return Config{Dir: dir, Plugins: []*PluginConfig{given}, Sockets: sockets}
 }
 
 // opened is a catalog with one plugin that behaves so.
@@ -207,7 +207,7 @@ func shorten(t *testing.T, how string) {
 func TestOpen_ChecksTheConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	program(t, dir, "p", "good")
-	for name, given := range map[string]PluginConfig{
+	for name, given := range map[string]*PluginConfig{
 		"required": {Name: "p"},
 		"unknown":  {Name: "p", Config: map[string]any{"dir": "x", "dri": "y"}},
 		"type":     {Name: "p", Config: map[string]any{"dir": []any{"x"}}},
@@ -215,7 +215,7 @@ func TestOpen_ChecksTheConfiguration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := configOf(t, dir)
-			cfg.Plugins = []PluginConfig{given}
+			cfg.Plugins = []*PluginConfig{given}
 			_, err := Open(t.Context(), cfg, hclog.NewNullLogger())
 			if err == nil || !strings.Contains(err.Error(), given.Name) {
 				t.Errorf("got %v", err)

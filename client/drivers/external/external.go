@@ -27,8 +27,6 @@ const (
 	callTimeout = 10 * time.Second
 	// startTimeout bounds the start of a task; a driver may load an image for it.
 	startTimeout = time.Hour
-	// staleAfter is how long a plugin without an open stream of fingerprints keeps its last health.
-	staleAfter = 30 * time.Second
 )
 
 // TaskEvent is what a driver says about a task.
@@ -97,6 +95,16 @@ func New(name string, cfg Config, logger hclog.Logger) *Driver {
 
 // Name implements driver.Driver.
 func (d *Driver) Name() string { return d.name }
+
+// Fingerprint implements driver.Driver: the last report. Run passes each of them on.
+func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.info == nil {
+		return &structs.DriverInfo{HealthDescription: "the driver plugin has not reported yet"}
+	}
+	return d.info
+}
 
 // Run keeps a process of the plugin running until ctx ends, and reports each change of its health. The process
 // itself runs on after that.

@@ -56,7 +56,7 @@ func newFixture(t *testing.T) *fixture {
 	f.catalog, err = plugincatalog.Open(t.Context(), plugincatalog.Config{
 		Dir:     filepath.Join(dir, "plugins"),
 		Sockets: filepath.Join(dir, "s"),
-		Plugins: []plugincatalog.PluginConfig{{
+		Plugins: []*plugincatalog.PluginConfig{{
 			Name:   "rawexec",
 			Config: map[string]any{"enabled": true, "no_cgroups": true},
 		}},
