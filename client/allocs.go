@@ -337,3 +337,21 @@ func lastFinish(u *structs.AllocClientUpdate) time.Time {
 	}
 	return t
 }
+
+// deviceHolder returns an allocation on this node that is older than a, has not ended and has one of its devices.
+func (c *Client) deviceHolder(a *structs.Allocation) (allocID string) {
+	for _, r := range c.allRunners() {
+		other := r.Alloc()
+		if other.ID == a.ID ||
+			other.CreateIndex > a.CreateIndex ||
+			!c.allocRunning(other.ID) {
+			continue
+		}
+		use := structs.DeviceUse{}
+		use.Add(other)
+		if use.Holds(a) {
+			return other.ID
+		}
+	}
+	return ""
+}

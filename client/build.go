@@ -12,6 +12,7 @@ import (
 	"berth/client/csihooks"
 	"berth/client/csimanager"
 	"berth/client/csimanager/endpoint"
+	"berth/client/devicehook"
 	"berth/client/devicemanager"
 	"berth/client/drivermanager"
 	"berth/client/dynamicplugins"
@@ -75,17 +76,27 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Logger:    p.Logger,
 		HostPaths: allocrunner.HostPaths,
 	}
+	deviceHooks := devicehook.Config{
+		Reserve:  devices.Reserve,
+		Holder:   p.DeviceHolder,
+		Progress: p.Progress,
+	}
 	return &Subsystems{
 		Drivers: drivers,
 		Plugins: plugins,
+		Devices: devices,
 		AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
 			return []hook.Alloc{csihooks.NewVolumes(volumes, env)}
 		},
 		TaskHooks: func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
-			if task.CSIPluginConfig == nil {
-				return nil
+			var hooks []hook.Task
+			if h := devicehook.New(deviceHooks, env, task); h != nil {
+				hooks = append(hooks, h)
 			}
-			return []hook.Task{csihooks.NewPluginSupervisor(supervisors, env, task)}
+			if task.CSIPluginConfig != nil {
+				hooks = append(hooks, csihooks.NewPluginSupervisor(supervisors, env, task))
+			}
+			return hooks
 		},
 		Inventory: plugins.Volumes().Inventory,
 		Endpoints: endpoint.List(plugins, p.Running),

@@ -53,6 +53,17 @@ type Plugins interface {
 	Changes() <-chan struct{}
 }
 
+// Devices are the devices of this node.
+type Devices interface {
+	// WaitFirst returns when each device plugin has reported once, or with an error that names those that have
+	// not when ctx ends.
+	WaitFirst(ctx context.Context) error
+	// Groups returns the last report, by vendor, type and name. The values are read-only.
+	Groups() []*structs.NodeDeviceResource
+	// Changes receives when Groups may answer something new. It has one reader.
+	Changes() <-chan struct{}
+}
+
 // Parts are the inputs of Deps.Build.
 type Parts struct {
 	Config   *Config
@@ -63,6 +74,9 @@ type Parts struct {
 	Servers  rpc.Caller
 	// Running reports whether an allocation on this node has not ended.
 	Running func(allocID string) bool
+	// DeviceHolder returns an allocation on this node that is older than a, has not ended and has one of its
+	// devices, "" if there is none.
+	DeviceHolder func(a *structs.Allocation) (allocID string)
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
@@ -71,6 +85,7 @@ type Parts struct {
 type Subsystems struct {
 	Drivers    Drivers
 	Plugins    Plugins
+	Devices    Devices // nil: the node has none
 	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
 	// Inventory, if not nil, returns this node's records of volumes. With an error it is not complete.
@@ -197,7 +212,9 @@ func (c *Client) open(deps Deps) (err error) {
 		SecretID: c.id.SecretID,
 		Servers:  c.servers,
 		Running:  c.allocRunning,
-		Progress: c.setProgress,
+
+		DeviceHolder: c.deviceHolder,
+		Progress:     c.setProgress,
 	})
 	if err != nil {
 		return err
@@ -434,6 +451,9 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 	c.waitAttached(ctx, c.allRunners()...)
 	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx),
 		c.subsystems.Plugins.WaitFirst(ctx))
+	if c.subsystems.Devices != nil {
+		err = errors.Join(err, c.subsystems.Devices.WaitFirst(ctx))
+	}
 	if err != nil {
 		c.logger.Warn("first fingerprint incomplete, registering anyway",
 			"waited", time.Since(begin), "error", err)

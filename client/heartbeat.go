@@ -62,6 +62,9 @@ func (c *Client) buildNode() *structs.Node {
 	overrideIfSet(&res.CPU.CpuShares, cfg.CPUTotalCompute)
 	overrideIfSet(&res.Memory.MemoryMB, cfg.MemoryTotalMB)
 	overrideIfSet(&res.Disk.DiskMB, cfg.DiskTotalMB)
+	if c.subsystems.Devices != nil {
+		res.Devices = c.subsystems.Devices.Groups()
+	}
 	n.Attributes["cpu.totalcompute"] = strconv.FormatInt(res.CPU.CpuShares, 10)
 	n.NodeResources = &res
 	n.ReservedResources = &structs.NodeReservedResources{}

@@ -11,15 +11,20 @@ import (
 // nodeBatch is the time for which changes of the node itself are gathered before they are sent.
 const nodeBatch = 100 * time.Millisecond
 
-// runDrivers registers the node again after each change of its drivers. It retries until the servers
+// runDrivers registers the node again after each change of its drivers and devices. It retries until the servers
 // acknowledge it. Heartbeats continue meanwhile.
 func (c *Client) runDrivers(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
 		return
 	}
+	var devices <-chan struct{}
+	if c.subsystems.Devices != nil {
+		devices = c.subsystems.Devices.Changes()
+	}
 	for {
 		select {
 		case <-c.subsystems.Drivers.Changes():
+		case <-devices:
 		case <-ctx.Done():
 			return
 		}

@@ -129,9 +129,24 @@ type resources struct {
 	Cores       int `hcl:"cores"`
 	MemoryMB    int `hcl:"memory"`
 	MemoryMaxMB int `hcl:"memory_max"`
+
+	Devices []*device `hcl:"device,block"`
 }
 
-func (resources) Unsupported() string { return "device disk iops network numa secrets" }
+func (resources) Unsupported() string { return "disk iops network numa secrets" }
+
+type device struct {
+	Name        string        `hcl:",label"`
+	Count       uint64        `hcl:"count"`
+	Constraints []*constraint `hcl:"constraint,block"`
+	Affinities  []*affinity   `hcl:"affinity,block"`
+}
+
+// affinity has the long form (attribute, operator, value) and the short ones of a constraint.
+type affinity struct {
+	constraint
+	Weight int8 `hcl:"weight"`
+}
 
 type logs struct {
 	MaxFiles      int  `hcl:"max_files"`

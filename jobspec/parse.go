@@ -170,6 +170,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 			Cores:       r.Cores,
 			MemoryMB:    r.MemoryMB,
 			MemoryMaxMB: r.MemoryMaxMB,
+			Devices:     c.devices(r.Devices),
 		}
 	}
 	for _, m := range t.VolumeMounts {
@@ -251,6 +252,31 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 	}
 	return out
 }
+
+func (c *converter) devices(list []*device) []*structs.RequestedDevice {
+	var out []*structs.RequestedDevice
+	for _, d := range list {
+		r := &structs.RequestedDevice{
+			Name:        d.Name,
+			Count:       max(d.Count, 1),
+			Constraints: c.constraints(d.Constraints),
+		}
+		for _, a := range d.Affinities {
+			x := c.constraint(&a.constraint)
+			r.Affinities = append(r.Affinities, &structs.Affinity{
+				LTarget: x.LTarget,
+				RTarget: x.RTarget,
+				Operand: x.Operand,
+				Weight:  cmp.Or(a.Weight, defaultWeight),
+			})
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// defaultWeight is the weight of an affinity without one.
+const defaultWeight = 50
 
 func boolText(b *bool) *string {
 	if b == nil {

@@ -17,6 +17,7 @@ const (
 	filterPool        = "node-pool"
 	filterDriver      = "driver"
 	filterConstraint  = "constraint"
+	filterDevice      = "device"
 	filterHosts       = "distinct-hosts"
 	filterPlugin      = "csi-plugin"
 	filterVolume      = "csi-volume"
@@ -44,6 +45,7 @@ var groupFilters = []groupFilter{
 	{filterPool, inPool},
 	{filterDriver, hasDrivers},
 	{filterConstraint, meetsConstraints},
+	{filterDevice, hasDevices},
 }
 
 // placeFilter checks a condition that depends on the allocation or on the plan so far.
@@ -65,6 +67,7 @@ type groupPlan struct {
 	job           *structs.Job
 	group         *structs.TaskGroup
 	ask           structs.Resources
+	devices       []*deviceDemand
 	drivers       []string
 	specified     [][]*structs.Constraint  // those of the job, the group and the tasks
 	constraints   []constraint             // all of specified, compiled
@@ -82,6 +85,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		job:           j,
 		group:         g,
 		ask:           g.Ask(),
+		devices:       deviceDemands(g),
 		candidateSets: map[string]*candidateSet{},
 	}
 	p.specified = append(p.specified, j.Constraints, g.Constraints)
@@ -168,7 +172,8 @@ func (g *groupPlan) checkNode(n *structs.Node) *refusal {
 // may. It does not matter whether the node takes new ones.
 func (g *groupPlan) checkRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
-		if f.name == filterEligibility || f.name == filterDriver {
+		switch f.name {
+		case filterEligibility, filterDriver, filterDevice:
 			continue
 		}
 		if why := f.check(g, n); why != "" {
@@ -274,7 +279,7 @@ func onDistinctHosts(p *planner, w *placement, v *nodeView) *refusal {
 func resourcesFit(_ *planner, w *placement, v *nodeView) *refusal {
 	short := v.node.Available().Exceeded(v.used.Add(w.plan.ask))
 	if short == "" {
-		return nil
+		return devicesFree(w, v)
 	}
 	return &refusal{
 		reason:    short + " exhausted",

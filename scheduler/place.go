@@ -277,6 +277,10 @@ func (p *planner) addToPlan(w *placement, v *nodeView, t *refusalCount) {
 	if w.prev != nil {
 		a.PreviousAllocation = w.prev.ID
 	}
+	if len(w.plan.devices) > 0 {
+		choice, _ := chooseDevices(w.plan.devices, v) // resourcesFit has found enough
+		a.Devices = choice.devices
+	}
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
 	v.countAlloc(p, a, 1)

@@ -17,6 +17,7 @@ var scorers = []scorer{
 	{"binpack", binpack},
 	{"job-anti-affinity", antiAffinity},
 	{"node-reschedule-penalty", reschedulePenalty},
+	{"devices", deviceAffinities},
 }
 
 // keptScores is the number of nodes whose scores an allocation keeps.

@@ -18,6 +18,7 @@ type groupShape struct {
 	Constraints         [][]*structs.Constraint
 	Ask                 structs.Resources
 	Volumes             map[string]*structs.VolumeRequest
+	Devices             []*structs.RequestedDevice `codec:",omitempty"`
 }
 
 // shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
@@ -43,6 +44,9 @@ func (p *planner) shape() string {
 			Ask:         g.ask,
 			Volumes:     g.group.Volumes,
 			Constraints: g.specified,
+		}
+		for _, d := range g.devices {
+			s.Devices = append(s.Devices, d.demand)
 		}
 		asks = append(asks, s)
 	}

@@ -9,6 +9,7 @@ import (
 type nodeView struct {
 	node    *structs.Node
 	used    structs.Resources
+	devices structs.DeviceUse   // in use
 	groups  map[string]int      // this job's live allocations, by group
 	storage map[string]*storage // by plugin, as far as needed
 
@@ -34,6 +35,11 @@ func (v *nodeView) countAlloc(p *planner, a *structs.Allocation, by int) {
 			v.used = v.used.Sub(*a.Resources)
 		}
 	}
+	if by > 0 {
+		v.devices.Add(a)
+	} else {
+		v.devices.Remove(a)
+	}
 	if p.ofJob(a) {
 		if v.groups == nil {
 			v.groups = map[string]int{}
@@ -47,7 +53,7 @@ func (p *planner) viewOf(n *structs.Node) *nodeView {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
-	v := &nodeView{node: n}
+	v := &nodeView{node: n, devices: structs.DeviceUse{}}
 	for a := range state.LiveAllocsByNode(p, n.ID) {
 		if !p.stopped[a.ID] {
 			v.countAlloc(p, a, 1)

@@ -61,18 +61,41 @@ func computedClass(n *structs.Node) string {
 	maps.DeleteFunc(attributes, unique)
 	meta := maps.Clone(n.Meta)
 	maps.DeleteFunc(meta, unique)
-	b, err := codec.Encode([]any{
+	inputs := []any{
 		n.Datacenter,
 		n.NodeClass,
 		n.NodePool,
 		attributes,
 		meta,
-	})
+	}
+	if devices := deviceClass(n); len(devices) > 0 {
+		inputs = append(inputs, devices)
+	}
+	b, err := codec.Encode(inputs)
 	if err != nil {
-		panic(err) // texts and maps of texts always encode
+		panic(err) // texts, numbers and maps of them always encode
 	}
 	sum := sha256.Sum256(b)
 	return fmt.Sprintf("v1:%x", sum[:16])
+}
+
+// deviceClass returns the device groups of a node without what differs from node to node: the devices with their
+// IDs and health, and attributes whose names begin with "unique.".
+func deviceClass(n *structs.Node) []*structs.NodeDeviceResource {
+	var groups []*structs.NodeDeviceResource
+	for _, g := range devicesOf(n) {
+		attributes := maps.Clone(g.Attributes)
+		maps.DeleteFunc(attributes, func(name string, _ *structs.DeviceAttribute) bool {
+			return strings.HasPrefix(name, "unique.")
+		})
+		groups = append(groups, &structs.NodeDeviceResource{
+			Vendor:     g.Vendor,
+			Type:       g.Type,
+			Name:       g.Name,
+			Attributes: attributes,
+		})
+	}
+	return groups
 }
 
 // findNode returns the node that a request names. It rejects a wrong secret; a request without a secret
@@ -182,8 +205,16 @@ func sameForPlacement(a, b *structs.Node) bool {
 		maps.Equal(a.Attributes, b.Attributes) &&
 		maps.Equal(a.Meta, b.Meta) &&
 		maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
-		a.Available() == b.Available() &&
+		a.Available().Equal(b.Available()) &&
+		slices.EqualFunc(devicesOf(a), devicesOf(b), structs.SameDeviceGroup) &&
 		a.Ready() == b.Ready()
+}
+
+func devicesOf(n *structs.Node) []*structs.NodeDeviceResource {
+	if n.NodeResources == nil {
+		return nil
+	}
+	return n.NodeResources.Devices
 }
 
 // serverEvent returns an event of the servers, at a time in UnixNano.

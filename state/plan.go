@@ -97,6 +97,7 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 		stopped[s.AllocID] = true
 	}
 	used := map[string]structs.Resources{}
+	devices := map[string]structs.DeviceUse{}
 	refused := map[string]string{}
 	for _, a := range p.Place {
 		n := Node(tx, a.NodeID)
@@ -118,7 +119,7 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 		}
 		sum, counted := used[a.NodeID]
 		if !counted {
-			sum = usedOn(tx, a.NodeID, stopped)
+			sum, devices[a.NodeID] = usedOn(tx, a.NodeID, stopped)
 		}
 		sum = sum.Add(resourcesOf(a, group))
 		short := n.Available().Exceeded(sum)
@@ -126,18 +127,30 @@ func rejectedNodes(tx Reader, p *structs.Plan) map[string]string {
 			refused[a.NodeID] = "no " + short + " left"
 		}
 		used[a.NodeID] = sum
+		inUse := devices[a.NodeID]
+		if why := inUse.Refusal(n, a, group); why != "" {
+			refused[a.NodeID] = why
+		}
+		inUse.Add(a)
 	}
 	return refused
 }
 
-func usedOn(tx Reader, node string, stopped map[string]bool) structs.Resources {
+// usedOn returns the resources and the devices of a node that allocations have, without those that the plan
+// stops.
+func usedOn(tx Reader, node string, stopped map[string]bool) (structs.Resources, structs.DeviceUse) {
 	var sum structs.Resources
+	devices := structs.DeviceUse{}
 	for a := range LiveAllocsByNode(tx, node) {
-		if !stopped[a.ID] && a.Resources != nil {
+		if stopped[a.ID] {
+			continue
+		}
+		if a.Resources != nil {
 			sum = sum.Add(*a.Resources)
 		}
+		devices.Add(a)
 	}
-	return sum
+	return sum, devices
 }
 
 func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {

@@ -143,6 +143,7 @@ type Allocation struct {
 	Job                *Job `json:",omitempty"`
 	TaskGroup          string
 	Resources          *Resources
+	Devices            map[string][]*AllocatedDeviceResource `json:",omitempty" codec:",omitempty"` // by task
 	DesiredStatus      string
 	DesiredDescription string
 	ClientStatus       string

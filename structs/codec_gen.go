@@ -219,11 +219,14 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(29)
+	n := uint32(30)
 	if !(len(v.CSIPlugins) != 0) {
 		n--
 	}
 	if !(len(v.CSIVolumes) != 0) {
+		n--
+	}
+	if !(len(v.Devices) != 0) {
 		n--
 	}
 	if !(v.Job != nil) {
@@ -254,6 +257,12 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.DesiredDescription)
 	b = append(b, "\xadDesiredStatus"...)
 	b = msgp.AppendString(b, v.DesiredStatus)
+	if len(v.Devices) != 0 {
+		b = append(b, "\xa7Devices"...)
+		if b, err = codec.AppendOther(b, &v.Devices); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa6EvalID"...)
 	b = msgp.AppendString(b, v.EvalID)
 	b = append(b, "\xaeFollowupEvalID"...)
@@ -341,6 +350,8 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadString(b, &v.TaskGroup)
 	case "Resources":
 		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
+	case "Devices":
+		b, err = codec.ReadOther(b, &v.Devices)
 	case "DesiredStatus":
 		b, err = codec.ReadString(b, &v.DesiredStatus)
 	case "DesiredDescription":
@@ -4039,11 +4050,20 @@ func (v *NodeResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(3)
+	n := uint32(4)
+	if !(len(v.Devices) != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa3Cpu"...)
 	if b, err = v.CPU.AppendMsgpack(b); err != nil {
 		return b, err
+	}
+	if len(v.Devices) != 0 {
+		b = append(b, "\xa7Devices"...)
+		if b, err = codec.AppendOther(b, &v.Devices); err != nil {
+			return b, err
+		}
 	}
 	b = append(b, "\xa4Disk"...)
 	if b, err = v.Disk.AppendMsgpack(b); err != nil {
@@ -4072,6 +4092,8 @@ func (v *NodeResources) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = v.Memory.DecodeMsgpack(b)
 	case "Disk":
 		b, err = v.Disk.DecodeMsgpack(b)
+	case "Devices":
+		b, err = codec.ReadOther(b, &v.Devices)
 	default:
 		return b, false, nil
 	}
@@ -4728,12 +4750,21 @@ func (v *Resources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(6)
+	if !(len(v.Devices) != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa3CPU"...)
 	b = msgp.AppendInt64(b, int64(v.CPU))
 	b = append(b, "\xa5Cores"...)
 	b = msgp.AppendInt64(b, int64(v.Cores))
+	if len(v.Devices) != 0 {
+		b = append(b, "\xa7Devices"...)
+		if b, err = codec.AppendOther(b, &v.Devices); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa6DiskMB"...)
 	b = msgp.AppendInt64(b, int64(v.DiskMB))
 	b = append(b, "\xa8MemoryMB"...)
@@ -4763,6 +4794,8 @@ func (v *Resources) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = codec.ReadInt(b, &v.MemoryMaxMB)
 	case "DiskMB":
 		b, err = codec.ReadInt(b, &v.DiskMB)
+	case "Devices":
+		b, err = codec.ReadOther(b, &v.Devices)
 	default:
 		return b, false, nil
 	}

@@ -271,6 +271,32 @@ func (r *Resources) validate(f fieldErrors) {
 	f.require(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,
 		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
 	f.require(r.DiskMB == 0, "disk %d: the group's ephemeral_disk requests scratch space", r.DiskMB)
+	for i, d := range firstOf(f, "devices", r.Devices, MaxDeviceDemands) {
+		if d == nil {
+			f.addf("device %d is null", i+1)
+			continue
+		}
+		d.validate(f.at("device %q", Cut(d.Name, MaxName)))
+	}
+}
+
+func (r *RequestedDevice) validate(f fieldErrors) {
+	parts := strings.Split(r.Name, "/")
+	f.require(len(parts) <= 3 && !slices.Contains(parts, ""),
+		"the name must be type, vendor/type or vendor/type/name")
+	f.checkBytes("name", len(r.Name), 3*MaxName)
+	f.require(r.Count <= MaxDevices, "count %d must be at most %d", r.Count, MaxDevices)
+	f.checkConstraints(r.Constraints)
+	for i, a := range firstOf(f, "affinities", r.Affinities, MaxConstraints) {
+		f := f.at("affinity %d", i+1)
+		if a == nil {
+			f.addf("it is null")
+			continue
+		}
+		f.require(a.Weight != 0 && a.Weight >= -100 && a.Weight <= 100,
+			"weight %d must be from -100 to 100 and not 0", a.Weight)
+		f.checkConstraints([]*Constraint{{LTarget: a.LTarget, RTarget: a.RTarget, Operand: a.Operand}})
+	}
 }
 
 // validateSum checks the resources of one allocation in all.

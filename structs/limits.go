@@ -13,6 +13,8 @@ const (
 	MaxPairsBytes     = 256 << 10 // keys and values of one map
 	MaxListed         = 1000      // entries of one list: datacenters, mounts, topologies
 	MaxConstraints    = 256       // constraints in one place
+	MaxDeviceDemands  = 32        // device blocks of one task
+	MaxDevices        = 1024      // devices of one demand, and of one group of a node
 	MaxFaults         = 20        // faults that one answer names
 	MaxQuoted         = 64        // bytes of a text from outside that a fault quotes
 	MaxErrorText      = 32 << 10  // bytes of the text of any error

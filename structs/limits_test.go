@@ -199,7 +199,7 @@ func TestResources_SumsDoNotOverflow(t *testing.T) {
 	seven := Resources{CPU: 7, MemoryMB: 8, DiskMB: 9}
 	three := Resources{CPU: 3, MemoryMB: 4, DiskMB: 5}
 	want := Resources{CPU: 4, MemoryMB: 4, DiskMB: 4}
-	if got := seven.Sub(three); got != want {
+	if got := seven.Sub(three); !got.Equal(want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	g := TaskGroup{

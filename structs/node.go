@@ -24,6 +24,8 @@ type NodeResources struct {
 	CPU    NodeCPUResources `json:"Cpu" codec:"Cpu"`
 	Memory NodeMemoryResources
 	Disk   NodeDiskResources
+	// Devices are in the order of their IDs.
+	Devices []*NodeDeviceResource `json:",omitempty" codec:",omitempty"`
 }
 
 // NodeCPUResources counts CPU in MHz.

@@ -1,14 +1,26 @@
 package structs
 
-import "math"
+import (
+	"math"
+	"reflect"
+)
 
 // Resources are the demand of a task, or the free resources of a node. CPU is in MHz, memory and disk in MiB.
+// Only a demand has devices: sums are without them.
 type Resources struct {
 	CPU         int
 	Cores       int
 	MemoryMB    int
 	MemoryMaxMB int
 	DiskMB      int
+	Devices     []*RequestedDevice `json:",omitempty" codec:",omitempty"`
+}
+
+// Equal reports whether the amounts are the same. It ignores devices.
+func (r Resources) Equal(o Resources) bool {
+	r.Devices = nil
+	o.Devices = nil
+	return reflect.DeepEqual(r, o)
 }
 
 // Add returns the sum. A sum that is too large for an int is the largest there is, so it fits nowhere.
@@ -16,6 +28,7 @@ func (r Resources) Add(o Resources) Resources {
 	r.CPU = addSaturated(r.CPU, o.CPU)
 	r.MemoryMB = addSaturated(r.MemoryMB, o.MemoryMB)
 	r.DiskMB = addSaturated(r.DiskMB, o.DiskMB)
+	r.Devices = nil
 	return r
 }
 

@@ -77,7 +77,8 @@ type Mount struct {
 	TaskPath    string // absolute inside the task
 	ReadOnly    bool
 	Propagation string // "private" (also ""), "host-to-task" (rslave), "bidirectional" (rshared)
-	Device      bool   // HostPath is a block device node: bound as a file and allowed in the device cgroup
+	Device      bool   // HostPath is a device node: bound as a file and allowed in the device cgroup
+	Permissions string // of a device: any of "rwm"; "" is "rwm"
 }
 
 // Handle is the input of Recover. The agent keeps it. Only the driver reads State.

@@ -1,0 +1,107 @@
+// Package devicehook gives a task its devices before it starts: the device files, mounts and variables that the
+// device plugins name. A task waits while an earlier allocation of this node, which is about to end, has one of
+// the devices: the servers give a device on when they stop an allocation, not when it has ended.
+package devicehook
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/client/devicemanager"
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// Config has the parts of the agent that the hook needs.
+type Config struct {
+	// Reserve prepares devices (see devicemanager.Manager).
+	Reserve func(context.Context, []*structs.AllocatedDeviceResource) (*devicemanager.Reservation, error)
+	// Holder returns an earlier allocation of this node that has not ended and has one of the devices of the
+	// allocation, "" if there is none.
+	Holder func(a *structs.Allocation) (allocID string)
+	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
+	Progress func(allocID, reason string)
+}
+
+type devices struct {
+	cfg  Config
+	task string
+}
+
+// New makes the hook of a task. It is nil for a task without devices.
+func New(cfg Config, env *hook.AllocEnv, task *structs.Task) hook.Task {
+	if len(env.Alloc.Devices[task.Name]) == 0 {
+		return nil
+	}
+	return &devices{cfg, task.Name}
+}
+
+func (d *devices) Name() string { return "devices" }
+
+// Up adds the devices to the configuration of the task.
+func (d *devices) Up(ctx context.Context, env *hook.TaskEnv) error {
+	err := d.awaitEnd(ctx, env.Alloc)
+	if err != nil {
+		return err
+	}
+	r, err := d.cfg.Reserve(ctx, env.Alloc.Devices[d.task])
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		old, isSet := env.Task.Env[name]
+		if isSet && old != r.Env[name] {
+			return structs.Conflictf("the task sets %s, which its devices set too", name)
+		}
+		env.Config.Env[name] = r.Env[name]
+	}
+	for _, m := range r.Mounts {
+		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
+			HostPath: m.HostPath,
+			TaskPath: m.TaskPath,
+			ReadOnly: m.ReadOnly,
+		})
+	}
+	for _, f := range r.Devices {
+		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
+			HostPath:    f.HostPath,
+			TaskPath:    f.TaskPath,
+			Device:      true,
+			Permissions: f.Permissions,
+		})
+	}
+	return nil
+}
+
+// pollInterval is the time between two looks for the end of an earlier allocation.
+const pollInterval = 500 * time.Millisecond
+
+// awaitEnd waits until no earlier allocation has one of the devices.
+func (d *devices) awaitEnd(ctx context.Context, a *structs.Allocation) error {
+	waited := ""
+	for {
+		holder := d.cfg.Holder(a)
+		if holder == "" {
+			break
+		}
+		if holder != waited {
+			d.cfg.Progress(a.ID, fmt.Sprintf("allocation %s still has a device of it", holder))
+			waited = holder
+		}
+		if !backoff.Sleep(ctx, pollInterval) {
+			return ctx.Err()
+		}
+	}
+	if waited != "" {
+		d.cfg.Progress(a.ID, "")
+	}
+	return nil
+}
+
+// Down has nothing to undo: a reservation ends with the task.
+func (d *devices) Down(context.Context) error { return nil }
