@@ -28,9 +28,10 @@ const (
 	CPUAcct = "cpuacct" // v1 only; in v2 part of cpu
 	Memory  = "memory"
 	PIDs    = "pids"
+	Devices = "devices" // v1 only; in v2 a program of the kernel, on every group
 )
 
-var wanted = []string{CPU, CPUAcct, Memory, PIDs}
+var wanted = []string{CPU, CPUAcct, Memory, PIDs, Devices}
 
 // Machine has the hierarchies of a machine.
 type Machine struct {
@@ -79,7 +80,8 @@ func detect(table string) (*Machine, error) {
 	for _, c := range wanted {
 		if m.V1[c] == "" &&
 			!slices.Contains(m.V2Has, c) &&
-			(c != CPUAcct || !slices.Contains(m.V2Has, CPU)) {
+			(c != CPUAcct || !slices.Contains(m.V2Has, CPU)) &&
+			(c != Devices || m.V2 == "") {
 			m.Missing[c] = "no cgroup hierarchy has the " + c + " controller"
 		}
 	}
@@ -106,6 +108,7 @@ type Limits struct {
 	MemoryBytes   int64 // the kernel kills a process of the group that needs more
 	MemoryReserve int64 // the memory that the group keeps when the machine runs short
 	PIDs          int64 // processes and threads; beyond it fork fails with EAGAIN
+	Devices       []DeviceRule
 }
 
 // Group has the cgroups of one task, one directory in each used hierarchy. The zero Group belongs to a task
@@ -163,7 +166,10 @@ func (m *Machine) makeGroup(g *Group, parent string, limits Limits) error {
 			return fmt.Errorf("making a cgroup: %w", err)
 		}
 	}
-	return g.applyLimits(limits)
+	return errors.Join(
+		g.applyLimits(limits),
+		g.applyDevices(limits.Devices),
+	)
 }
 
 // enableControllers hands the controllers of the unified hierarchy down to the parent's children.

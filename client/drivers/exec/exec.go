@@ -172,6 +172,12 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	env := map[string]string{"TMPDIR": "/tmp"}
 	maps.Copy(env, cfg.Env)
 	spec := d.NewSpec(cfg)
+	if spec.Cgroup != nil && !cfg.Privileged {
+		spec.Cgroup.Limits.Devices, err = deviceRules(cfg.Mounts)
+		if err != nil {
+			return nil, err
+		}
+	}
 	dir := d.DirOf(cfg.ID)
 	spec.Sandbox = &sandbox.Config{
 		Root:       filepath.Join(dir, executor.RootDir),

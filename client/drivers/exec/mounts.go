@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 
+	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
@@ -87,6 +89,27 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
 	})
 	return binds, nil
+}
+
+// deviceRules are the device files that a task may open: the standard ones and its own. A device that is mounted
+// read-only cannot be written: the read-only mount of a device file alone would not prevent that.
+func deviceRules(mounts []driver.Mount) ([]cgroups.DeviceRule, error) {
+	rules := cgroups.StandardDevices()
+	for _, m := range mounts {
+		if !m.Device {
+			continue
+		}
+		permissions := cmp.Or(m.Permissions, "rwm")
+		if m.ReadOnly {
+			permissions = "r"
+		}
+		rule, err := cgroups.RuleOf(m.HostPath, permissions)
+		if err != nil {
+			return nil, structs.Preconditionf("mount %s: %w", m.TaskPath, err)
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
 }
 
 // checkSource rejects a mount that would have another effect than the job asks for.

@@ -247,7 +247,7 @@ func TestLimitsOf_Resources(t *testing.T) {
 		{structs.Resources{MemoryMB: math.MaxInt}, cgroups.Limits{MemoryBytes: structs.MaxMemoryMB << 20}},
 		{structs.Resources{MemoryMB: -5}, cgroups.Limits{}},
 	} {
-		if got := limitsOf(c.r); got != c.want {
+		if got := limitsOf(c.r); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v: got %+v, want %+v", c.r, got, c.want)
 		}
 	}
