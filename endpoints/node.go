@@ -49,10 +49,15 @@ func (n nodes) register(
 	if err != nil {
 		return 0, err
 	}
+	var was, is nodeHealth
+	if old != nil {
+		was, is = reportedHealth(n.store.Read(), old, node, req.CSI)
+	}
 	index, err := n.recordRegistration(ctx, req, old, node)
 	if err != nil {
 		return 0, err
 	}
+	n.recordEvents(ctx, node.ID, was, is)
 	resp.HeartbeatTTL, resp.Servers = n.renewLease(
 		ctx, node.ID, &req.WriteOptions)
 	return index, nil
@@ -196,7 +201,12 @@ func (n nodes) updateCSI(
 		instancesUnchanged(n.store.Read(), req) {
 		return node.ModifyIndex, nil
 	}
-	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
+	was, is := updatedHealth(n.store.Read(), req)
+	index, err := fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
+	if err == nil {
+		n.recordEvents(ctx, req.NodeID, was, is)
+	}
+	return index, err
 }
 
 func (n nodes) eligibility(

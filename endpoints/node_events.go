@@ -1,0 +1,174 @@
+package endpoints
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// The subsystems of the events for a node's history.
+const (
+	subsystemDriver  = "Driver"
+	subsystemDevice  = "Device"
+	subsystemStorage = "Storage"
+)
+
+// partHealth is the health of one driver, device or plugin instance. The zero value is that of a missing part.
+type partHealth struct {
+	there       bool
+	healthy     bool
+	description string
+	process     string // the allocation that runs it, if it has one
+}
+
+// part names a part of a node.
+type part struct {
+	subsystem string
+	text      string // in a message: "driver exec"
+	key, name string // in the details
+}
+
+// nodeHealth is the health of all parts of a node.
+type nodeHealth map[part]partHealth
+
+// healthOf reads the health of a node's drivers and devices from its row.
+func healthOf(n *structs.Node) nodeHealth {
+	h := nodeHealth{}
+	for name, d := range n.Drivers {
+		p := part{subsystemDriver, "driver " + name, "driver", name}
+		h[p] = partHealth{
+			there:       d.Detected,
+			healthy:     d.Detected && d.Healthy,
+			description: d.HealthDescription,
+		}
+	}
+	if n.NodeResources == nil {
+		return h
+	}
+	for _, g := range n.NodeResources.Devices {
+		for _, d := range g.Instances {
+			p := part{subsystemDevice, "device " + d.ID + " of " + g.ID(), "device", g.ID() + "/" + d.ID}
+			h[p] = partHealth{
+				there:       true,
+				healthy:     d.Healthy,
+				description: d.HealthDescription,
+			}
+		}
+	}
+	return h
+}
+
+// addInstance adds the health of a plugin instance.
+func (h nodeHealth) addInstance(i *structs.CSIPluginInstance) {
+	h[instancePart(i.Key())] = partHealth{
+		there:       true,
+		healthy:     i.Healthy,
+		description: i.HealthDescription,
+		process:     i.AllocID,
+	}
+}
+
+func instancePart(k structs.CSIInstanceKey) part {
+	text := fmt.Sprintf("plugin %s (%s)", k.PluginID, k.Kind)
+	return part{subsystemStorage, text, "plugin", k.PluginID}
+}
+
+// eventsBetween returns an event for each part whose health or process has changed, in the order of the parts.
+func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
+	parts := slices.Collect(maps.Keys(now))
+	for p := range old {
+		if _, known := now[p]; !known {
+			parts = append(parts, p)
+		}
+	}
+	slices.SortFunc(parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.subsystem, b.subsystem), cmp.Compare(a.text, b.text))
+	})
+	var events []*structs.NodeEvent
+	for _, p := range parts {
+		message := healthChange(p, old[p], now[p])
+		if message == "" {
+			continue
+		}
+		events = append(events, &structs.NodeEvent{
+			Subsystem: p.subsystem,
+			Message:   message,
+			Details:   map[string]string{p.key: p.name},
+			Timestamp: at,
+		})
+	}
+	return events
+}
+
+// healthChange describes the change of one part, "" if there is none that its history needs.
+func healthChange(p part, old, now partHealth) string {
+	switch {
+	case old.there && !now.there:
+		return p.text + " is gone"
+	case !now.there,
+		old.description == state.NodeIsDown: // the servers wrote that: the part itself has not changed
+		return ""
+	case now.healthy && !old.healthy:
+		return p.text + " is healthy"
+	case !now.healthy && (old.healthy || !old.there):
+		return p.text + " is unhealthy: " + now.description
+	case old.there && old.process != now.process:
+		return fmt.Sprintf("%s is replaced: allocation %s runs it instead of %s", p.text,
+			structs.ShortID(now.process), structs.ShortID(old.process))
+	}
+	return ""
+}
+
+// reportedHealth returns the health of a node's parts before and after a registration.
+func reportedHealth(
+	tx *state.ReadTx, old, node *structs.Node, instances []*structs.CSIPluginInstance,
+) (was, is nodeHealth) {
+	was = healthOf(old)
+	for row := range state.InstancesByNode(tx, old.ID) {
+		was.addInstance(row)
+	}
+	is = healthOf(node)
+	for _, i := range instances {
+		is.addInstance(i)
+	}
+	return was, is
+}
+
+// updatedHealth returns the health of the plugin instances of an update before and after it.
+func updatedHealth(tx *state.ReadTx, req *structs.NodeUpdateCSIRequest) (was, is nodeHealth) {
+	was = nodeHealth{}
+	is = nodeHealth{}
+	for _, i := range req.Upserts {
+		if row := state.Instance(tx, i.PluginID, i.Kind, req.NodeID); row != nil {
+			was.addInstance(row)
+		}
+		is.addInstance(i)
+	}
+	for _, k := range req.Removes {
+		if row := state.Instance(tx, k.PluginID, k.Kind, req.NodeID); row != nil {
+			was.addInstance(row)
+		}
+	}
+	return was, is
+}
+
+// recordEvents adds events to the history of a node. The report that they follow from is recorded already: a
+// failure loses a line of history and nothing else.
+func (n nodes) recordEvents(ctx context.Context, nodeID string, was, is nodeHealth) {
+	events := eventsBetween(was, is, n.now())
+	if len(events) == 0 {
+		return
+	}
+	req := &structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{nodeID: events}}
+	_, err := fsm.Propose(ctx, n.raft, fsm.NodeEvents, req)
+	if err != nil {
+		n.logger.Warn("failed to record events of a node", "node_id", nodeID, "error", err)
+	}
+}
