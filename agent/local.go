@@ -132,6 +132,14 @@ func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats
 	return l.client.HostStats(ctx)
 }
 
+// AllocStats measures the tasks of an allocation on this agent's node.
+func (l local) AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
+	if l.client == nil {
+		return nil, structs.NotFoundf("allocation %s is not on this agent", allocID)
+	}
+	return l.client.AllocStats(ctx, allocID, task)
+}
+
 // LogFiles returns the directory of a task's logs on this agent's node.
 func (l local) LogFiles(allocID, task, kind string) (string, error) {
 	if l.client == nil {

@@ -51,6 +51,9 @@ type Agent interface {
 	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node. The error is
 	// not-found if the agent does not run that node.
 	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)
+	// AllocStats measures the tasks of an allocation, or one of them. The error is not-found if the agent does
+	// not run the allocation, or not that task.
+	AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error)
 	// LogFiles returns the directory of a task's log files (see internal/logfile). kind is stdout or stderr.
 	// The error is not-found if the allocation is not on this agent, and invalid if it has no such task.
 	LogFiles(allocID, task, kind string) (dir string, err error)

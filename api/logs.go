@@ -43,7 +43,7 @@ func serveLogs(c *call) (any, error) {
 	o.Dir, err = c.Agent.LogFiles(c.id(), o.Task, o.Kind)
 	if structs.IsKind(err, structs.KindNotFound) &&
 		c.r.Header.Get(headerHops) == "" {
-		return nil, c.proxyLogs(err)
+		return nil, c.proxyToAlloc(err)
 	}
 	if err != nil {
 		return nil, err
@@ -174,9 +174,9 @@ func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
 	return o, plain, cmp.Or(faults[:]...)
 }
 
-// proxyLogs forwards the request to the agent that runs the allocation, over one hop. It returns notHere if
+// proxyToAlloc forwards the request to the agent that runs the allocation, over one hop. It returns notHere if
 // no agent does.
-func (c *call) proxyLogs(notHere error) error {
+func (c *call) proxyToAlloc(notHere error) error {
 	req := &structs.AllocGetRequest{
 		AllocID:      c.id(),
 		QueryOptions: c.anyServer(),

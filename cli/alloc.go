@@ -21,6 +21,7 @@ var allocCommands = []Command{
 		Args:     "[alloc]",
 		Synopsis: "List allocations, or show one with its tasks and volumes",
 		Renders:  true,
+		Flags:    []Flag{statsFlag},
 		Run:      allocStatus.run,
 		Examples: "berth alloc status\n" +
 			"berth alloc status 53b92b20",
@@ -126,6 +127,9 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 	}
 	for name, state := range sorted(a.TaskStates) {
 		printTask(c, name, state, a.ClientStatus)
+	}
+	if c.Bool("stats") {
+		return printAllocStats(ctx, c, a.ID)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ var nodeCommands = []Command{
 		Flags: []Flag{
 			selfFlag,
 			{Name: "verbose", Usage: "Also show attributes"},
+			statsFlag,
 		},
 		Run: nodeStatus,
 		Examples: "berth node status\n" +
@@ -165,6 +166,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		"Resources", resources,
 	)
 	printDrivers(c, n.Drivers)
+	printDevices(c, n.NodeResources)
 	pluginID := func(id string) string { return id }
 	instances := append(
 		instanceRows("node", n.CSINodePlugins, pluginID),
@@ -175,6 +177,12 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 		return err
 	}
 	nodeEventSheet.section(c, "Events", n.Events)
+	if c.Bool("stats") {
+		err := printHostStats(ctx, c, n.ID)
+		if err != nil {
+			return err
+		}
+	}
 	if c.Bool("verbose") {
 		var rows grid
 		for name, value := range sorted(n.Attributes) {
@@ -195,6 +203,19 @@ func printDrivers(c *Call, drivers map[string]*structs.DriverInfo) {
 			healthText(d.Healthy, d.HealthDescription))
 	}
 	c.section("Drivers", "Driver|Detected|Health|Description", rows)
+}
+
+func printDevices(c *Call, r *structs.NodeResources) {
+	if r == nil {
+		return
+	}
+	var rows grid
+	for _, g := range r.Devices {
+		for _, d := range g.Instances {
+			rows.addRow(g.ID(), d.ID, healthWord(d.Healthy), healthText(d.Healthy, d.HealthDescription))
+		}
+	}
+	c.section("Devices", "Group|Device|Health|Description", rows)
 }
 
 func printNodeAllocs(ctx context.Context, c *Call, id string) error {

@@ -62,6 +62,8 @@ type Devices interface {
 	Groups() []*structs.NodeDeviceResource
 	// Changes receives when Groups may answer something new. It has one reader.
 	Changes() <-chan struct{}
+	// StatsOf returns the last statistics of devices, by group. The maps are the caller's.
+	StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
 }
 
 // Parts are the inputs of Deps.Build.

@@ -89,7 +89,9 @@ type Agent struct {
 	MembersAs []*structs.AgentMember
 	HealthIs  *api.AgentHealth
 	// StatsAre is the result of HostStats for the node with the ID Node.
-	StatsAre   *structs.HostStats
+	StatsAre *structs.HostStats
+	// UsageIs has the results of AllocStats by the ID of the allocation.
+	UsageIs    map[string]*structs.AllocResourceUsage
 	Node       string
 	MetricsAre api.Metrics
 	Logs       func(allocID, task, kind string) (string, error)
@@ -201,6 +203,14 @@ func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats,
 		return nil, structs.NotFoundf("node %s is not this agent's", nodeID)
 	}
 	return a.StatsAre, nil
+}
+
+// AllocStats returns UsageIs for the allocation with its ID.
+func (a *Agent) AllocStats(_ context.Context, allocID, _ string) (*structs.AllocResourceUsage, error) {
+	if usage := a.UsageIs[allocID]; usage != nil {
+		return usage, nil
+	}
+	return nil, structs.NotFoundf("allocation %s is not here", allocID)
 }
 
 // LogFiles calls Logs.

@@ -1,0 +1,29 @@
+package api
+
+import (
+	"context"
+	"net/url"
+
+	"berth/structs"
+)
+
+var allocStats = route[*structs.AllocResourceUsage](get, "/v1/client/allocation/{id}/stats",
+	serveAllocStats)
+
+// serveAllocStats measures an allocation on the node of this agent. It forwards the request to the agent of
+// another node, over one hop.
+func serveAllocStats(c *call) (any, error) {
+	usage, err := c.Agent.AllocStats(c.ctx(), c.id(), c.param("task"))
+	if structs.IsKind(err, structs.KindNotFound) &&
+		c.r.Header.Get(headerHops) == "" {
+		return nil, c.proxyToAlloc(err)
+	}
+	return usage, err
+}
+
+// AllocStats returns the resource usage of an allocation's running tasks, or of one of them if task is not "".
+func (c *Client) AllocStats(ctx context.Context, id, task string) (*structs.AllocResourceUsage, error) {
+	query := url.Values{}
+	setGiven(query, "task", task)
+	return allocStats.send(ctx, c, request{id: id, query: query})
+}

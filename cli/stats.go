@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"berth/structs"
+)
+
+var statsFlag = Flag{Name: "stats", Usage: "Also measure the use of resources now"}
+
+// mib formats bytes in MiB.
+func mib(bytes uint64) string {
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+func percent(share float64) string {
+	return fmt.Sprintf("%.1f %%", share)
+}
+
+// printHostStats measures the machine of a node.
+func printHostStats(ctx context.Context, c *Call, nodeID string) error {
+	s, err := c.API.HostStats(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	used := 0.0
+	for _, cpu := range s.CPU {
+		used += cpu.Total
+	}
+	c.section("Use of the machine", "CPU|Of its processors|Memory|Of", grid{{
+		fmt.Sprintf("%.0f MHz", s.CPUTicksConsumed),
+		percent(used / float64(max(len(s.CPU), 1))),
+		mib(s.Memory.Used),
+		mib(s.Memory.Total),
+	}})
+	var disks grid
+	for _, d := range s.DiskStats {
+		disks.addRow(d.Mountpoint, d.Device, mib(d.Used), mib(d.Size), percent(d.UsedPercent))
+	}
+	c.section("Disks", "Mounted on|Device|Used|Size|Full", disks)
+	return nil
+}
+
+// printAllocStats measures the running tasks of an allocation.
+func printAllocStats(ctx context.Context, c *Call, allocID string) error {
+	s, err := c.API.AllocStats(ctx, allocID, "")
+	if err != nil {
+		return err
+	}
+	var rows grid
+	for name, t := range sorted(s.Tasks) {
+		u := t.ResourceUsage
+		rows.addRow(
+			name,
+			fmt.Sprintf("%.0f MHz", u.CpuStats.TotalTicks),
+			percent(u.CpuStats.Percent),
+			mib(u.MemoryStats.RSS),
+			mib(u.MemoryStats.MaxUsage),
+			deviceSummary(u.DeviceStats),
+		)
+	}
+	c.section("Use of resources", "Task|CPU|Of a processor|Memory|Highest|Devices", rows)
+	return nil
+}
+
+// deviceSummary lists the devices of a task with their main statistic.
+func deviceSummary(groups []*structs.DeviceGroupStats) string {
+	var all []string
+	for _, g := range groups {
+		for id, d := range sorted(g.InstanceStats) {
+			all = append(all, strings.TrimSpace(g.ID()+" "+id+" "+statText(d.Summary)))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// statText formats one statistic.
+func statText(v *structs.StatValue) string {
+	switch {
+	case v == nil:
+		return ""
+	case v.IntNumeratorVal != nil && v.IntDenominatorVal != nil:
+		return fmt.Sprintf("%d/%d %s", *v.IntNumeratorVal, *v.IntDenominatorVal, v.Unit)
+	case v.IntNumeratorVal != nil:
+		return fmt.Sprintf("%d %s", *v.IntNumeratorVal, v.Unit)
+	case v.FloatNumeratorVal != nil && v.FloatDenominatorVal != nil:
+		return fmt.Sprintf("%g/%g %s", *v.FloatNumeratorVal, *v.FloatDenominatorVal, v.Unit)
+	case v.FloatNumeratorVal != nil:
+		return fmt.Sprintf("%g %s", *v.FloatNumeratorVal, v.Unit)
+	case v.StringVal != nil:
+		return *v.StringVal
+	case v.BoolVal != nil:
+		return yesNo(*v.BoolVal)
+	}
+	return ""
+}
