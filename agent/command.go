@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -11,7 +12,6 @@ import (
 
 	"berth/cli"
 	"berth/internal/version"
-	"berth/structs"
 )
 
 const help = `
@@ -19,7 +19,7 @@ const help = `
 Options override the configuration files, and these override the defaults.
 
 SIGTERM and SIGINT stop the agent. Its tasks continue, and the next start
-finds them again (not with -dev). SIGHUP reloads the log level from the
+finds them again (not with -dev). SIGHUP reloads the live settings from the
 configuration. With leave_on_interrupt or leave_on_terminate the server first
 leaves the cluster.`
 
@@ -168,7 +168,7 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	defer onHangup(func() { reloadLogLevel(call, logger) })()
+	defer onHangup(func() { reload(call, a) })()
 	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n",
 		version.Version, a.HTTPAddr(), cfg.DataDir)
 	return a.runUntilSignal(ctx)
@@ -192,18 +192,16 @@ func onHangup(fn func()) (stop func()) {
 	}
 }
 
-// reloadLogLevel reads the files again and applies the log level, which is the only setting that may change
-// at run time. An invalid configuration changes nothing.
-func reloadLogLevel(call *cli.Call, logger hclog.Logger) {
+// reload reads the files again and applies the live settings. An invalid configuration changes nothing.
+func reload(call *cli.Call, a *Agent) {
 	cfg, err := configOf(call)
-	level := hclog.LevelFromString(cfg.LogLevel)
-	if err == nil && level == hclog.NoLevel {
-		err = structs.Invalidf("log_level is %q", cfg.LogLevel)
+	if err == nil {
+		cfg.DataDir = cmp.Or(cfg.DataDir, a.cfg.DataDir) // -dev has made one
+		err = cfg.Finish()
 	}
 	if err != nil {
-		logger.Error("failed to reload the configuration", "error", err)
+		a.logger.Error("failed to reload the configuration; nothing changes", "error", err)
 		return
 	}
-	logger.SetLevel(level)
-	logger.Info("configuration reloaded", "log_level", cfg.LogLevel)
+	a.Reload(cfg)
 }

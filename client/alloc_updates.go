@@ -109,7 +109,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !backoff.Sleep(ctx, c.config.UpdateInterval) {
+		if !backoff.Sleep(ctx, c.config().UpdateInterval) {
 			return
 		}
 		if !serverRetry.Retry(ctx, c.logger, failed, c.sendUpdates) {
@@ -175,7 +175,7 @@ func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpda
 		SecretID: c.id.SecretID,
 		Allocs:   batch,
 	}
-	req.Region = c.config.Region
+	req.Region = c.config().Region
 	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
 	return err
 }

@@ -16,7 +16,7 @@ import (
 const fetchBatch = 64
 
 func (c *Client) runnerDeps() allocrunner.Deps {
-	cfg := c.config
+	cfg := c.config()
 	return allocrunner.Deps{
 		Logger:           c.logger,
 		DB:               c.db,
@@ -158,7 +158,7 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
 	}
-	req.Region = c.config.Region
+	req.Region = c.config().Region
 	req.MinIndex = index
 	req.MaxWait = 5 * time.Minute
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
@@ -226,7 +226,7 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
 	}
-	req.Region = c.config.Region
+	req.Region = c.config().Region
 	req.Namespace = structs.AllNamespaces
 	resp, err := rpc.Call(ctx, c.servers, structs.AllocsGet, req)
 	if err != nil {
@@ -321,7 +321,7 @@ func (c *Client) collectEnded() {
 	slices.SortFunc(ended, func(a, b candidate) int {
 		return a.ended.Compare(b.ended)
 	})
-	for _, e := range ended[:max(0, len(ended)-c.config.GCMaxAllocs)] {
+	for _, e := range ended[:max(0, len(ended)-c.config().GCMaxAllocs)] {
 		r := e.r
 		c.ignoreAlloc(r.Alloc(), r.ClientState())
 		r.Destroy()

@@ -75,7 +75,7 @@ func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*struct
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req := &structs.CSIClaimListRequest{NodeID: c.id.NodeID}
-	req.Region = c.config.Region
+	req.Region = c.config().Region
 	req.Namespace = structs.AllNamespaces
 	resp, err := rpc.Call(ctx, c.servers, structs.CSIClaimList, req)
 	if err != nil {

@@ -162,13 +162,13 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 
 // damage overwrites every record of a kind.
 func (r *fixture) damage(bucket string) {
-	db, err := bbolt.Open(filepath.Join(r.client.config.StateDir(), "client.db"),
+	db, err := bbolt.Open(filepath.Join(r.client.config().StateDir(), "client.db"),
 		0o600, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer db.Close()
-	if err := os.Remove(filepath.Join(r.client.config.StateDir(), "client.lock")); err != nil {
+	if err := os.Remove(filepath.Join(r.client.config().StateDir(), "client.lock")); err != nil {
 		r.t.Fatal(err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {

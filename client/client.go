@@ -15,6 +15,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/config"
+	"berth/client/devicemanager"
 	"berth/client/fingerprint"
 	"berth/client/hook"
 	"berth/client/hoststats"
@@ -62,6 +63,8 @@ type Devices interface {
 	Groups() []*structs.NodeDeviceResource
 	// Changes receives when Groups may answer something new. It has one reader.
 	Changes() <-chan struct{}
+	// SetHost replaces the groups of device files of the configuration.
+	SetHost(groups []*devicemanager.HostGroup)
 	// StatsOf returns the last statistics of devices, by group. The maps are the caller's.
 	StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
 }
@@ -113,7 +116,7 @@ type Deps struct {
 // Client is the agent of one node. The caller of New must call Run, which releases everything New took.
 type Client struct {
 	logger     hclog.Logger
-	config     *Config // never changes
+	settings   atomic.Pointer[Config] // see config and Reload
 	db         *store.DB
 	id         identity
 	facts      *fingerprint.Facts
@@ -129,6 +132,7 @@ type Client struct {
 	inDoubt        bool // whether the servers may still carry out an earlier report of the node
 
 	unaccounted time.Time     // since when the servers wait for the node's inventory, or zero; of runLease
+	reloaded    chan struct{} // has a value if the configuration may have changed the node
 	reregister  chan struct{} // has a value if the servers have an outdated registration or none
 
 	registered     chan struct{} // closed after the first registration
@@ -146,7 +150,8 @@ type Client struct {
 	updates *allocUpdates
 }
 
-// New opens the node's store and fingerprints the host. The configuration must be valid and must not change.
+// New opens the node's store and fingerprints the host. The configuration must be valid and must not change: see
+// Reload.
 func New(cfg *Config, deps Deps) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -156,9 +161,9 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 	}
 	c := &Client{
 		logger:         deps.Logger.Named("client"),
-		config:         cfg,
 		nodeWrites:     make(chan struct{}, 1),
 		ackedInstances: instanceMap{},
+		reloaded:       make(chan struct{}, 1),
 		reregister:     make(chan struct{}, 1),
 		registered:     make(chan struct{}),
 		pullAnew:       make(chan struct{}, 1),
@@ -168,6 +173,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		ignored:        map[string]ignoredAlloc{},
 		updates:        newUpdates(),
 	}
+	c.settings.Store(cfg)
 	if err := c.open(deps); err != nil {
 		c.close()
 		return nil, fmt.Errorf("starting the node agent: %w", err)
@@ -177,7 +183,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 
 // open makes everything that New makes. close releases it.
 func (c *Client) open(deps Deps) (err error) {
-	cfg := c.config
+	cfg := c.config()
 	err = errors.Join(
 		os.MkdirAll(cfg.StateDir(), 0o700),
 		os.MkdirAll(cfg.AllocDir(), 0o711),
@@ -281,7 +287,7 @@ func (c *Client) Run(ctx context.Context) {
 	exchange.Go(func() { c.runUpdates(ctx) })
 	exchange.Go(func() { c.runClaims(ctx) })
 	exchange.Wait()
-	if c.config.DestroyOnShutdown {
+	if c.config().DestroyOnShutdown {
 		c.destroyAll()
 	}
 	end()
@@ -289,7 +295,7 @@ func (c *Client) Run(ctx context.Context) {
 	c.wg.Wait()
 	endBelow()
 	subsystems.Wait()
-	if c.config.DestroyOnShutdown && c.subsystems.Destroy != nil {
+	if c.config().DestroyOnShutdown && c.subsystems.Destroy != nil {
 		if err := c.subsystems.Destroy(); err != nil {
 			c.logger.Warn("failed to release everything at shutdown", "error", err)
 		}
@@ -321,7 +327,7 @@ func (c *Client) Caller() rpc.Caller { return c.servers }
 // HostStats measures the resource use of this machine.
 func (c *Client) HostStats(ctx context.Context) (*structs.HostStats, error) {
 	host := hoststats.Host{
-		Dir: c.config.AllocDir(),
+		Dir: c.config().AllocDir(),
 		MHz: c.facts.Resources.CPU.CpuShares,
 	}
 	return host.Measure(ctx)
@@ -386,7 +392,7 @@ func (c *Client) allRunners() []*allocrunner.Runner {
 // before the plugins that those need, and then removes directories and records. ShutdownTimeout bounds it.
 func (c *Client) destroyAll() {
 	ctx, cancel := context.WithTimeout(context.Background(),
-		c.config.ShutdownTimeout)
+		c.config().ShutdownTimeout)
 	defer cancel()
 	all := c.allRunners()
 	for _, plugins := range []bool{false, true} {
@@ -447,7 +453,7 @@ func runsPlugin(alloc *structs.Allocation) bool {
 // firstFingerprint waits until the runners have searched for the tasks of an earlier agent, and until the
 // drivers and the plugins that already ran have been fingerprinted once. FirstFingerprintTimeout bounds it.
 func (c *Client) firstFingerprint(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.config.FirstFingerprintTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.config().FirstFingerprintTimeout)
 	defer cancel()
 	begin := time.Now()
 	c.waitAttached(ctx, c.allRunners()...)

@@ -35,7 +35,7 @@ var (
 
 // buildNode makes the node's row of the fingerprint of the host, the drivers and the configuration.
 func (c *Client) buildNode() *structs.Node {
-	cfg := c.config
+	cfg := c.config()
 	n := &structs.Node{
 		ID:                    c.id.NodeID,
 		SecretID:              c.id.SecretID,
@@ -115,7 +115,7 @@ func (c *Client) runLease(ctx context.Context) {
 		}
 		wait := pause.After(err)
 		c.logger.Warn("failed to reach the servers", "retry_in", wait, "error", err)
-		if held.graceEnded(time.Now(), c.config.HeartbeatGrace) {
+		if held.graceEnded(time.Now(), c.config().HeartbeatGrace) {
 			c.logger.Error("lease ended, the servers consider this node down", "ended_at", held.until)
 		}
 		backoff.Sleep(ctx, wait)
@@ -206,7 +206,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 		Inventory: c.readInventory(),
 		Unsure:    c.inDoubt,
 	}
-	req.Region = c.config.Region
+	req.Region = c.config().Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
 	if err != nil {
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
@@ -233,7 +233,7 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 		Status:   structs.NodeReady,
 	}
 	req.Inventory = c.reportInventory(ctx)
-	req.Region = c.config.Region
+	req.Region = c.config().Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
 	if err != nil {
 		return 0, err

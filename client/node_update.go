@@ -11,7 +11,7 @@ import (
 // nodeBatch is the time for which changes of the node itself are gathered before they are sent.
 const nodeBatch = 100 * time.Millisecond
 
-// runDrivers registers the node again after each change of its drivers and devices. It retries until the servers
+// runDrivers registers the node again after each change of its drivers, devices and settings. It retries until the servers
 // acknowledge it. Heartbeats continue meanwhile.
 func (c *Client) runDrivers(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
@@ -25,6 +25,7 @@ func (c *Client) runDrivers(ctx context.Context) {
 		select {
 		case <-c.subsystems.Drivers.Changes():
 		case <-devices:
+		case <-c.reloaded:
 		case <-ctx.Done():
 			return
 		}

@@ -88,7 +88,7 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		Full:     full,
 		Unsure:   full,
 	}
-	req.Region = c.config.Region
+	req.Region = c.config().Region
 	_, err = rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req)
 	switch {
 	case err == nil:

@@ -1,6 +1,7 @@
 // Package config holds the node agent's configuration: one plain struct with its defaults and its
-// validation. A Config does not change after the node agent has started. Settings of the whole process (data
-// directory, name, addresses) have no HCL tag: the agent fills them in.
+// validation. A Config does not change: a running node agent replaces it by another one, which differs in the
+// live settings alone. Settings of the whole process (data directory, name, addresses) have no HCL tag: the
+// agent fills them in.
 package config
 
 import (
@@ -106,6 +107,19 @@ type Reserved struct {
 	CPU      int `hcl:"cpu"`
 	MemoryMB int `hcl:"memory"`
 	DiskMB   int `hcl:"disk"`
+}
+
+// Live are the settings, named as in a file, that a running node agent takes over from a new configuration.
+var Live = []string{"meta", "node_class", "servers", "device"}
+
+// WithLive returns a copy with the live settings of another configuration.
+func (c *Config) WithLive(next *Config) *Config {
+	changed := *c
+	changed.Meta = next.Meta
+	changed.NodeClass = next.NodeClass
+	changed.Servers = next.Servers
+	changed.Devices = next.Devices
+	return &changed
 }
 
 // DefaultConfig is a node agent that is off, with every setting that has a default.

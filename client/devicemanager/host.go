@@ -12,9 +12,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -65,23 +65,46 @@ func (g *HostGroup) Validate() error {
 
 // host is the built-in plugin.
 type host struct {
+	changed chan struct{} // has a value after setGroups
+
+	mu     sync.Mutex
 	groups []*HostGroup
 	seen   map[string]map[string]bool // the paths of each group, since the start
 }
 
 func newHost(groups []*HostGroup) *host {
-	return &host{groups: groups, seen: map[string]map[string]bool{}}
+	return &host{
+		changed: make(chan struct{}, 1),
+		groups:  groups,
+		seen:    map[string]map[string]bool{},
+	}
+}
+
+// setGroups replaces the groups. run reports them soon.
+func (h *host) setGroups(groups []*HostGroup) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.groups = groups
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
 }
 
 func (h *host) run(ctx context.Context, to reporter) {
 	var last []*structs.NodeDeviceResource
+	pause := time.NewTicker(scanInterval)
+	defer pause.Stop()
 	for first := true; ; first = false {
 		groups := h.scan()
 		if first || !reflect.DeepEqual(groups, last) {
 			to.groups(groups)
 		}
 		last = groups
-		if !backoff.Sleep(ctx, scanInterval) {
+		select {
+		case <-pause.C:
+		case <-h.changed:
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -89,6 +112,8 @@ func (h *host) run(ctx context.Context, to reporter) {
 
 // scan looks for the device files of all groups. A group without any has never had one.
 func (h *host) scan() []*structs.NodeDeviceResource {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var groups []*structs.NodeDeviceResource
 	for _, g := range h.groups {
 		group := h.scanGroup(g)
@@ -164,6 +189,8 @@ func hostAttribute(v any) *structs.DeviceAttribute {
 
 // reserve implements source. The IDs are paths, and the group of the IDs has them.
 func (h *host) reserve(_ context.Context, group string, ids []string) (*Reservation, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	r := &Reservation{}
 	for i := range h.groups {
 		if h.groups[i].ID != group {

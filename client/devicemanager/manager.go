@@ -86,6 +86,7 @@ type Manager struct {
 	logger  hclog.Logger
 	names   []string // of the sources, in order
 	sources map[string]source
+	host    *host // one of the sources
 	changes chan struct{}
 	first   chan struct{} // closed when each source has reported once
 
@@ -97,9 +98,8 @@ type Manager struct {
 // New makes the manager. The configuration is valid.
 func New(cfg Config, logger hclog.Logger) *Manager {
 	m := newManager(logger)
-	if len(cfg.Host) > 0 {
-		m.addSource(hostName, newHost(cfg.Host))
-	}
+	m.host = newHost(cfg.Host)
+	m.addSource(hostName, m.host)
 	for _, p := range cfg.Catalog.Plugins(plugincatalog.Device) {
 		m.addSource(p.Name, newPlugin(cfg, p.Name, m.logger))
 	}
@@ -147,7 +147,7 @@ func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource) {
 		close(m.first)
 	}
 	m.mu.Unlock()
-	if known && slices.EqualFunc(old, groups, structs.SameDeviceGroup) {
+	if slices.EqualFunc(old, groups, structs.SameDeviceGroup) {
 		return
 	}
 	m.logger.Info("devices fingerprinted", "plugin", name, "groups", len(groups))
@@ -162,6 +162,9 @@ func (m *Manager) setStats(name string, stats []*structs.DeviceGroupStats) {
 	defer m.mu.Unlock()
 	m.stats[name] = stats
 }
+
+// SetHost replaces the groups of the built-in plugin. They are valid.
+func (m *Manager) SetHost(groups []*HostGroup) { m.host.setGroups(groups) }
 
 // Changes receives when Groups may answer something new. It has one reader.
 func (m *Manager) Changes() <-chan struct{} { return m.changes }

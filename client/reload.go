@@ -1,0 +1,28 @@
+package client
+
+import (
+	"slices"
+
+	"berth/client/config"
+)
+
+// config returns the configuration in use. The caller must not change it.
+func (c *Client) config() *Config { return c.settings.Load() }
+
+// Reload takes over the live settings of a valid configuration (config.Live) and registers the node again if they
+// change it. It keeps all others.
+func (c *Client) Reload(next *config.Config) {
+	old := c.config()
+	now := old.WithLive(next)
+	c.settings.Store(now)
+	if !slices.Equal(old.Servers, now.Servers) {
+		c.servers.Set(now.Servers)
+	}
+	if c.subsystems.Devices != nil {
+		c.subsystems.Devices.SetHost(now.Devices)
+	}
+	select {
+	case c.reloaded <- struct{}{}:
+	default: // runDrivers has not yet seen the last one, and will see this, too
+	}
+}
