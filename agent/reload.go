@@ -9,9 +9,9 @@ import (
 	"berth/internal/hclconf"
 )
 
-// Reload applies the live settings of a configuration that Config.Finish has completed: the log level and those of
-// the node (config.Live). The log names the other settings that differ. They need a restart. It is not safe for
-// concurrent use.
+// Reload applies the live settings of a configuration that Config.Finish has completed: the log level and
+// those of the node (config.Live). The log names the other settings that differ. They need a restart. It is
+// not safe for concurrent use.
 func (a *Agent) Reload(next Config) {
 	applied := []string{}
 	pending := []string{}

@@ -21,7 +21,8 @@ func serveAllocStats(c *call) (any, error) {
 	return usage, err
 }
 
-// AllocStats returns the resource usage of an allocation's running tasks, or of one of them if task is not "".
+// AllocStats returns the resource usage of an allocation's running tasks, or of one of them if task is not
+// "".
 func (c *Client) AllocStats(ctx context.Context, id, task string) (*structs.AllocResourceUsage, error) {
 	query := url.Values{}
 	setGiven(query, "task", task)

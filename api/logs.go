@@ -174,8 +174,8 @@ func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
 	return o, plain, cmp.Or(faults[:]...)
 }
 
-// proxyToAlloc forwards the request to the agent that runs the allocation, over one hop. It returns notHere if
-// no agent does.
+// proxyToAlloc forwards the request to the agent that runs the allocation, over one hop. It returns notHere
+// if no agent does.
 func (c *call) proxyToAlloc(notHere error) error {
 	req := &structs.AllocGetRequest{
 		AllocID:      c.id(),

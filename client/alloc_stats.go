@@ -14,8 +14,8 @@ import (
 const statsWindow = 250 * time.Millisecond
 
 // AllocStats measures the running tasks of an allocation on this node, or one of them if task is not "". It
-// reads when it is called: nobody measures tasks that nobody asks for. The error is not-found if the allocation
-// is not here, or does not run the task.
+// reads when it is called: nobody measures tasks that nobody asks for. The error is not-found if the
+// allocation is not here, or does not run the task.
 func (c *Client) AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
 	r := c.runner(allocID)
 	if r == nil {
@@ -64,7 +64,9 @@ func (s *Subsystems) deviceStats(devices []*structs.AllocatedDeviceResource) []*
 
 // readTasks reads the counters of tasks, all at once: a driver that hangs delays no other. A task without
 // counters is left out.
-func (c *Client) readTasks(ctx context.Context, allocID string, tasks []*structs.Task) map[string]*driver.Stats {
+func (c *Client) readTasks(
+	ctx context.Context, allocID string, tasks []*structs.Task,
+) map[string]*driver.Stats {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var mu sync.Mutex

@@ -338,7 +338,8 @@ func lastFinish(u *structs.AllocClientUpdate) time.Time {
 	return t
 }
 
-// deviceHolder returns an allocation on this node that is older than a, has not ended and has one of its devices.
+// deviceHolder returns an allocation on this node that is older than a, has not ended and has one of its
+// devices.
 func (c *Client) deviceHolder(a *structs.Allocation) (allocID string) {
 	for _, r := range c.allRunners() {
 		other := r.Alloc()

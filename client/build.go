@@ -30,21 +30,11 @@ func buildReal(p Parts) (*Subsystems, error) {
 	if err != nil {
 		return nil, err
 	}
-	drivers, err := drivermanager.New(p.Config.DriverConfig(), drivermanager.Options{
-		Dir:     p.Config.DriverDir(),
-		Plugins: external,
-		Records: p.DB,
-		Node:    drivermanager.Node{ID: p.NodeID, Name: p.Config.NodeName},
-		Logger:  p.Logger,
-	})
+	drivers, err := buildDrivers(p, external)
 	if err != nil {
 		return nil, err
 	}
-	devices := devicemanager.New(devicemanager.Config{
-		Host:    p.Config.Devices,
-		Catalog: external,
-		Records: p.DB,
-	}, p.Logger)
+	devices := buildDevices(p, external)
 	registry, err := buildRegistry(p)
 	if err != nil {
 		return nil, err
@@ -62,13 +52,6 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Root:     root,
 		Metrics:  measureCall,
 	})
-	volumes := csihooks.VolumesConfig{
-		Volumes:  plugins.Volumes(),
-		Servers:  p.Servers,
-		Logger:   p.Logger,
-		Progress: p.Progress,
-		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
-	}
 	supervisors := csihooks.SupervisorConfig{
 		Dir:       csiDir,
 		Registry:  registry,
@@ -76,28 +59,18 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Logger:    p.Logger,
 		HostPaths: allocrunner.HostPaths,
 	}
-	deviceHooks := devicehook.Config{
-		Reserve:  devices.Reserve,
-		Holder:   p.DeviceHolder,
-		Progress: p.Progress,
-	}
 	return &Subsystems{
 		Drivers: drivers,
 		Plugins: plugins,
 		Devices: devices,
 		AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
-			return []hook.Alloc{csihooks.NewVolumes(volumes, env)}
+			return []hook.Alloc{csihooks.NewVolumes(volumesConfig(p, plugins), env)}
 		},
-		TaskHooks: func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
-			var hooks []hook.Task
-			if h := devicehook.New(deviceHooks, env, task); h != nil {
-				hooks = append(hooks, h)
-			}
-			if task.CSIPluginConfig != nil {
-				hooks = append(hooks, csihooks.NewPluginSupervisor(supervisors, env, task))
-			}
-			return hooks
-		},
+		TaskHooks: taskHooks(supervisors, devicehook.Config{
+			Reserve:  devices.Reserve,
+			Holder:   p.DeviceHolder,
+			Progress: p.Progress,
+		}),
 		Inventory: plugins.Volumes().Inventory,
 		Endpoints: endpoint.List(plugins, p.Running),
 		Run: []func(context.Context){
@@ -110,9 +83,53 @@ func buildReal(p Parts) (*Subsystems, error) {
 	}, nil
 }
 
-// openPlugins asks the external plugins of the node for their names, and ends processes of earlier agents whose
-// plugins this agent does not run. A plugin with a fault is an error: an agent that went on without it would
-// lack a driver, and nothing would show why.
+func buildDrivers(p Parts, external *plugincatalog.Catalog) (*drivermanager.Manager, error) {
+	return drivermanager.New(p.Config.DriverConfig(), drivermanager.Options{
+		Dir:     p.Config.DriverDir(),
+		Plugins: external,
+		Records: p.DB,
+		Node:    drivermanager.Node{ID: p.NodeID, Name: p.Config.NodeName},
+		Logger:  p.Logger,
+	})
+}
+
+func buildDevices(p Parts, external *plugincatalog.Catalog) *devicemanager.Manager {
+	return devicemanager.New(devicemanager.Config{
+		Host:    p.Config.Devices,
+		Catalog: external,
+		Records: p.DB,
+	}, p.Logger)
+}
+
+func volumesConfig(p Parts, plugins *csimanager.Manager) csihooks.VolumesConfig {
+	return csihooks.VolumesConfig{
+		Volumes:  plugins.Volumes(),
+		Servers:  p.Servers,
+		Logger:   p.Logger,
+		Progress: p.Progress,
+		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
+	}
+}
+
+// taskHooks returns the hooks of a task: that of its devices, and that of its CSI plugin.
+func taskHooks(
+	supervisors csihooks.SupervisorConfig, devices devicehook.Config,
+) func(*hook.AllocEnv, *structs.Task) []hook.Task {
+	return func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
+		var hooks []hook.Task
+		if h := devicehook.New(devices, env, task); h != nil {
+			hooks = append(hooks, h)
+		}
+		if task.CSIPluginConfig != nil {
+			hooks = append(hooks, csihooks.NewPluginSupervisor(supervisors, env, task))
+		}
+		return hooks
+	}
+}
+
+// openPlugins asks the external plugins of the node for their names, and ends processes of earlier agents
+// whose plugins this agent does not run. A plugin with a fault is an error: an agent that went on without it
+// would lack a driver, and nothing would show why.
 func openPlugins(p Parts) (*plugincatalog.Catalog, error) {
 	ctx := context.Background() // the catalog bounds each of its steps
 	err := os.MkdirAll(p.Config.PluginSocketDir(), 0o700)

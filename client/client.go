@@ -150,8 +150,8 @@ type Client struct {
 	updates *allocUpdates
 }
 
-// New opens the node's store and fingerprints the host. The configuration must be valid and must not change: see
-// Reload.
+// New opens the node's store and fingerprints the host. The configuration must be valid and must not change:
+// see Reload.
 func New(cfg *Config, deps Deps) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

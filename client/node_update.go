@@ -11,8 +11,8 @@ import (
 // nodeBatch is the time for which changes of the node itself are gathered before they are sent.
 const nodeBatch = 100 * time.Millisecond
 
-// runDrivers registers the node again after each change of its drivers, devices and settings. It retries until the servers
-// acknowledge it. Heartbeats continue meanwhile.
+// runDrivers registers the node again after each change of its drivers, devices and settings. It retries
+// until the servers acknowledge it. Heartbeats continue meanwhile.
 func (c *Client) runDrivers(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
 		return

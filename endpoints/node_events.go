@@ -20,7 +20,8 @@ const (
 	subsystemStorage = "Storage"
 )
 
-// partHealth is the health of one driver, device or plugin instance. The zero value is that of a missing part.
+// partHealth is the health of one driver, device or plugin instance. The zero value is that of a missing
+// part.
 type partHealth struct {
 	there       bool
 	healthy     bool
@@ -80,7 +81,8 @@ func instancePart(k structs.CSIInstanceKey) part {
 	return part{subsystemStorage, text, "plugin", k.PluginID}
 }
 
-// eventsBetween returns an event for each part whose health or process has changed, in the order of the parts.
+// eventsBetween returns an event for each part whose health or process has changed, in the order of the
+// parts.
 func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 	parts := slices.Collect(maps.Keys(now))
 	for p := range old {

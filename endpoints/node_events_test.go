@@ -48,16 +48,40 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 		old, now nodeHealth
 		want     []string
 	}{
-		"same driver":               {driver(true, "a"), driver(true, "b"), nil},
-		"driver becomes unhealthy":  {driver(true, ""), driver(false, "no cgroups"), []string{"Driver: driver exec is unhealthy: no cgroups"}},
-		"driver becomes healthy":    {driver(false, "x"), driver(true, ""), []string{"Driver: driver exec is healthy"}},
-		"driver stays unhealthy":    {driver(false, "x"), driver(false, "y"), nil},
-		"driver is gone":            {driver(true, ""), nodeHealth{}, []string{"Driver: driver exec is gone"}},
-		"device becomes unhealthy":  {devices(true), devices(false), []string{"Device: device 0 of acme/gpu/x1 is unhealthy: too hot"}},
-		"device is gone":            {devices(true), nodeHealth{}, []string{"Device: device 0 of acme/gpu/x1 is gone"}},
-		"new plugin":                {nodeHealth{}, plugin("a1", true, ""), []string{"Storage: plugin ebs (node) is healthy"}},
-		"new plugin, unhealthy":     {nodeHealth{}, plugin("a1", false, "starting"), []string{"Storage: plugin ebs (node) is unhealthy: starting"}},
-		"plugin is replaced":        {plugin("a1", true, ""), plugin("a2", true, ""), []string{"Storage: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"}},
+		"same driver": {driver(true, "a"), driver(true, "b"), nil},
+		"driver becomes unhealthy": {
+			driver(true, ""), driver(false, "no cgroups"),
+			[]string{"Driver: driver exec is unhealthy: no cgroups"},
+		},
+		"driver becomes healthy": {
+			driver(false, "x"), driver(true, ""),
+			[]string{"Driver: driver exec is healthy"},
+		},
+		"driver stays unhealthy": {driver(false, "x"), driver(false, "y"), nil},
+		"driver is gone": {
+			driver(true, ""), nodeHealth{},
+			[]string{"Driver: driver exec is gone"},
+		},
+		"device becomes unhealthy": {
+			devices(true), devices(false),
+			[]string{"Device: device 0 of acme/gpu/x1 is unhealthy: too hot"},
+		},
+		"device is gone": {
+			devices(true), nodeHealth{},
+			[]string{"Device: device 0 of acme/gpu/x1 is gone"},
+		},
+		"new plugin": {
+			nodeHealth{}, plugin("a1", true, ""),
+			[]string{"Storage: plugin ebs (node) is healthy"},
+		},
+		"new plugin, unhealthy": {
+			nodeHealth{}, plugin("a1", false, "starting"),
+			[]string{"Storage: plugin ebs (node) is unhealthy: starting"},
+		},
+		"plugin is replaced": {
+			plugin("a1", true, ""), plugin("a2", true, ""),
+			[]string{"Storage: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
+		},
 		"plugin of a node that was": {plugin("a1", false, state.NodeIsDown), plugin("a1", true, ""), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -127,8 +127,8 @@ func makeUnits() map[string]unit {
 	return all
 }
 
-// compareAttributes compares two values. Numbers compare if both have units of one base or none, texts with texts,
-// flags with flags.
+// compareAttributes compares two values. Numbers compare if both have units of one base or none, texts with
+// texts, flags with flags.
 func compareAttributes(a, b *structs.DeviceAttribute) (sign int, compares bool) {
 	if a == nil || b == nil {
 		return 0, false

@@ -107,8 +107,8 @@ type deviceChoice struct {
 	scored  bool    // a demand has affinities
 }
 
-// chooseDevices chooses free devices of a node for each demand, one after the other: those of the group with the
-// best score. It returns the first demand without enough free devices, nil if there is none.
+// chooseDevices chooses free devices of a node for each demand, one after the other: those of the group with
+// the best score. It returns the first demand without enough free devices, nil if there is none.
 func chooseDevices(demands []*deviceDemand, v *nodeView) (deviceChoice, *deviceDemand) {
 	c := deviceChoice{devices: map[string][]*structs.AllocatedDeviceResource{}}
 	taken := structs.DeviceUse{}

@@ -79,8 +79,8 @@ func computedClass(n *structs.Node) string {
 	return fmt.Sprintf("v1:%x", sum[:16])
 }
 
-// deviceClass returns the device groups of a node without what differs from node to node: the devices with their
-// IDs and health, and attributes whose names begin with "unique.".
+// deviceClass returns the device groups of a node without what differs from node to node: the devices with
+// their IDs and health, and attributes whose names begin with "unique.".
 func deviceClass(n *structs.Node) []*structs.NodeDeviceResource {
 	var groups []*structs.NodeDeviceResource
 	for _, g := range devicesOf(n) {

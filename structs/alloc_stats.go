@@ -1,7 +1,7 @@
 package structs
 
-// AllocResourceUsage is the resource use of an allocation on its node at one moment, in the dialect's shape. The
-// sums are over the tasks that run. A device group that two tasks use has one entry for both.
+// AllocResourceUsage is the resource use of an allocation on its node at one moment, in the dialect's shape.
+// The sums are over the tasks that run. A device group that two tasks use has one entry for both.
 type AllocResourceUsage struct {
 	ResourceUsage *ResourceUsage
 	Tasks         map[string]*TaskResourceUsage // those that run

@@ -186,8 +186,8 @@ func (u DeviceUse) Holds(a *Allocation) bool {
 	return false
 }
 
-// Refusal returns why an allocation of the group of tasks cannot have its devices on the node, "" if it can: each
-// has to be on the node, healthy, in use by no allocation, named once, and as many as the tasks demand.
+// Refusal returns why an allocation of the group of tasks cannot have its devices on the node, "" if it can:
+// each has to be on the node, healthy, in use by no allocation, named once, and as many as the tasks demand.
 func (u DeviceUse) Refusal(n *Node, a *Allocation, g *TaskGroup) string {
 	own := map[[2]string]bool{}
 	for _, groups := range a.Devices {

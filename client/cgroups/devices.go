@@ -23,8 +23,8 @@ type DeviceRule struct {
 // anyNumber is the wildcard of a rule.
 const anyNumber = -1
 
-// StandardDevices are the device files that every program may expect: null, zero, full, random, urandom, tty, ptmx
-// and the pseudo terminals.
+// StandardDevices are the device files that every program may expect: null, zero, full, random, urandom, tty,
+// ptmx and the pseudo terminals.
 func StandardDevices() []DeviceRule {
 	rules := []DeviceRule{{Major: 136, Minor: anyNumber, Permissions: "rwm"}}
 	for _, number := range [][2]int64{{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}, {5, 2}} {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRealGroup_OpensOnlyItsDevices lets a process open each of three device files for reading and for writing.
+// TestRealGroup_OpensOnlyItsDevices lets a process open each of three device files for reading and for
+// writing.
 func TestRealGroup_OpensOnlyItsDevices(t *testing.T) {
 	full, err := RuleOf("/dev/full", "r")
 	if err != nil {

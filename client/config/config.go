@@ -31,7 +31,8 @@ type Config struct {
 	HTTPAddr   string // host:port at which others reach this agent's HTTP API
 	TLSEnabled bool
 	Version    string // berth's own, shown as an attribute of the node
-	// Plugins are the external plugins: the agent has `plugin_dir` and the `plugin` blocks outside the client block.
+	// Plugins are the external plugins: the agent has `plugin_dir` and the `plugin` blocks outside the client
+	// block.
 	Plugins plugincatalog.Config
 
 	// NodeID fixes the node's identity; empty means the one in the data directory, made at first start.

@@ -73,7 +73,8 @@ func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 	}
 	for _, d := range g.GetDevices() {
 		if d.GetID() == "" || len(d.GetID()) > maxText || group.Instance(d.GetID()) != nil {
-			return nil, structs.Invalidf("device group %s: the ID %.40q is empty, has more than %d bytes or occurs twice",
+			return nil, structs.Invalidf(
+				"device group %s: the ID %.40q is empty, has more than %d bytes or occurs twice",
 				group.ID(), d.GetID(), maxText)
 		}
 		group.Instances = append(group.Instances, instanceOf(d))
@@ -112,12 +113,13 @@ func attributeOf(a *shared.Attribute) *structs.DeviceAttribute {
 	return attribute
 }
 
-// reservationOf converts a reservation. It refuses paths that are not absolute, because the agent mounts them as
-// root.
+// reservationOf converts a reservation. It refuses paths that are not absolute, because the agent mounts them
+// as root.
 func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 	n := len(r.GetEnvs()) + len(r.GetMounts()) + len(r.GetDevices())
 	if n > maxMounts {
-		return nil, structs.Invalidf("the plugin reserves %d things for a task: at most %d are allowed", n, maxMounts)
+		return nil, structs.Invalidf("the plugin reserves %d things for a task: at most %d are allowed",
+			n, maxMounts)
 	}
 	reservation := &Reservation{Env: r.GetEnvs()}
 	for _, m := range r.GetMounts() {

@@ -24,8 +24,8 @@ const hostName = "host"
 // scanInterval is the time between two looks for device files.
 const scanInterval = 5 * time.Second
 
-// HostGroup is a device group of the built-in plugin: the device files that match one of the paths. A file that
-// was seen and is gone stays in the group as an unhealthy device.
+// HostGroup is a device group of the built-in plugin: the device files that match one of the paths. A file
+// that was seen and is gone stays in the group as an unhealthy device.
 type HostGroup struct {
 	ID          string         `hcl:",label"` // "vendor/type/name"
 	Paths       []string       `hcl:"paths,required"`

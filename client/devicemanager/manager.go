@@ -1,8 +1,9 @@
 // Package devicemanager holds a node's devices: the groups that device plugins and the built-in plugin `host`
-// report, their statistics, and their reservation for tasks. Which task has which device is the servers' decision.
+// report, their statistics, and their reservation for tasks. Which task has which device is the servers'
+// decision.
 //
-// A plugin that is gone or sends nonsense has no devices until it is back. Each plugin has goroutines of its own, so
-// that one that hangs holds up no other.
+// A plugin that is gone or sends nonsense has no devices until it is back. Each plugin has goroutines of its
+// own, so that one that hangs holds up no other.
 package devicemanager
 
 import (
@@ -46,8 +47,8 @@ type DeviceFile struct {
 	Permissions string
 }
 
-// add merges another reservation of the same task. A variable that both set is an error, because the task could
-// use only one of its devices.
+// add merges another reservation of the same task. A variable that both set is an error, because the task
+// could use only one of its devices.
 func (r *Reservation) add(other *Reservation) error {
 	for name, value := range other.Env {
 		if old, ok := r.Env[name]; ok && old != value {
@@ -169,8 +170,8 @@ func (m *Manager) SetHost(groups []*HostGroup) { m.host.setGroups(groups) }
 // Changes receives when Groups may answer something new. It has one reader.
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
-// Groups returns the groups of all plugins by vendor, type and name. If two plugins report one group, the first
-// of them by its name has it. The values are read-only.
+// Groups returns the groups of all plugins by vendor, type and name. If two plugins report one group, the
+// first of them by its name has it. The values are read-only.
 func (m *Manager) Groups() []*structs.NodeDeviceResource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,9 +205,11 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		ctx.Err())
 }
 
-// Reserve prepares the devices of a task. It is unavailable while the plugin of a group is gone, and not-found if
-// the node has no such device.
-func (m *Manager) Reserve(ctx context.Context, devices []*structs.AllocatedDeviceResource) (*Reservation, error) {
+// Reserve prepares the devices of a task. It is unavailable while the plugin of a group is gone, and
+// not-found if the node has no such device.
+func (m *Manager) Reserve(
+	ctx context.Context, devices []*structs.AllocatedDeviceResource,
+) (*Reservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	all := &Reservation{Env: map[string]string{}}
@@ -247,8 +250,8 @@ func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource) (source, error) {
 	return nil, structs.Unavailablef("no device plugin reports the group %s now", d.ID())
 }
 
-// StatsOf returns the last statistics of the devices that a task has: one entry per group, with the devices of
-// the task alone. A group without statistics is left out. Nothing is shared with the manager.
+// StatsOf returns the last statistics of the devices that a task has: one entry per group, with the devices
+// of the task alone. A group without statistics is left out. Nothing is shared with the manager.
 func (m *Manager) StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -285,8 +288,8 @@ func (m *Manager) groupStats(id string) *structs.DeviceGroupStats {
 	return nil
 }
 
-// appendStats appends the chosen devices of a group, if there are any. The statistics of a device do not change,
-// so they are shared; the map is not.
+// appendStats appends the chosen devices of a group, if there are any. The statistics of a device do not
+// change, so they are shared; the map is not.
 func appendStats(
 	to []*structs.DeviceGroupStats, g *structs.DeviceGroupStats, chosen func(id string) bool,
 ) []*structs.DeviceGroupStats {
@@ -299,7 +302,12 @@ func appendStats(
 	if len(own) == 0 {
 		return to
 	}
-	return append(to, &structs.DeviceGroupStats{Vendor: g.Vendor, Type: g.Type, Name: g.Name, InstanceStats: own})
+	return append(to, &structs.DeviceGroupStats{
+		Vendor:        g.Vendor,
+		Type:          g.Type,
+		Name:          g.Name,
+		InstanceStats: own,
+	})
 }
 
 // errGone is the reason why a plugin cannot be called.

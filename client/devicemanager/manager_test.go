@@ -48,7 +48,8 @@ func running(t *testing.T, m *Manager) {
 	})
 }
 
-// external is a manager with the example device plugin of the dialect, which nobody here wrote: files are devices.
+// external is a manager with the example device plugin of the dialect, which nobody here wrote: files are
+// devices.
 func external(t *testing.T, program, devices string) (*Manager, *store.DB) {
 	t.Helper()
 	dir := t.TempDir()
@@ -129,7 +130,12 @@ func TestManager_RunsAThirdPartyDevicePlugin(t *testing.T) {
 	touch(t, filepath.Join(devices, "b"), 0o777)
 	await(t, m, func() bool { return health() == "nomad/file/mock/a=true nomad/file/mock/b=false" })
 	id := m.Groups()[0].Instances[0].ID
-	asked := &structs.AllocatedDeviceResource{Vendor: "nomad", Type: "file", Name: "mock", DeviceIDs: []string{id}}
+	asked := &structs.AllocatedDeviceResource{
+		Vendor:    "nomad",
+		Type:      "file",
+		Name:      "mock",
+		DeviceIDs: []string{id},
+	}
 	r, err := m.Reserve(t.Context(), []*structs.AllocatedDeviceResource{asked})
 	if err != nil || len(r.Mounts)+len(r.Devices) == 0 {
 		t.Errorf("got %+v, %v", r, err)
@@ -241,7 +247,11 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	touch(t, filepath.Join(dir, "zfile"), 0o600)
-	g := &HostGroup{ID: "linux/char/zero", Paths: []string{dir + "/z*"}, Attributes: map[string]any{"n": int64(1)}}
+	g := &HostGroup{
+		ID:         "linux/char/zero",
+		Paths:      []string{dir + "/z*"},
+		Attributes: map[string]any{"n": int64(1)},
+	}
 	if err := g.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +281,12 @@ func TestHost_FollowsDeviceFiles(t *testing.T) {
 }
 
 func TestHostGroup_NamesEachFault(t *testing.T) {
-	g := &HostGroup{ID: "a/b", Paths: []string{"dev/x", "/dev/["}, Permissions: "rx", Attributes: map[string]any{"x": nil}}
+	g := &HostGroup{
+		ID:          "a/b",
+		Paths:       []string{"dev/x", "/dev/["},
+		Permissions: "rx",
+		Attributes:  map[string]any{"x": nil},
+	}
 	err := g.Validate()
 	for _, want := range []string{"three parts", `"dev/x"`, `"/dev/["`, `"rx"`, `"x" is no text`} {
 		if err == nil || !strings.Contains(err.Error(), want) {

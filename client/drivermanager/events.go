@@ -17,8 +17,8 @@ type taskEvents struct {
 	handlers map[taskKey]func(*structs.TaskEvent)
 }
 
-// FollowTask passes the events of a task to handle, until stop is called. When stop has returned, handle is not
-// running and is not called again. handle may take a while: it delays only the events of the same driver.
+// FollowTask passes the events of a task to handle, until stop is called. When stop has returned, handle is
+// not running and is not called again. handle may take a while: it delays only the events of the same driver.
 func (m *Manager) FollowTask(allocID, task string, handle func(*structs.TaskEvent)) (stop func()) {
 	key := taskKey{allocID, task}
 	m.events.set(key, handle)

@@ -168,7 +168,8 @@ func TestConfig_IsValidated(t *testing.T) {
 			t.Errorf("%s is not named: %v", want, err)
 		}
 	}
-	if _, err := New(bad, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()}); !structs.IsKind(err, structs.KindInvalid) {
+	_, err = New(bad, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()})
+	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Error("a bad config was accepted")
 	}
 }

@@ -1,10 +1,11 @@
-// Package plugincatalog finds the external plugins of a node: programs in one directory that serve a driver or
-// devices over gRPC. The catalog asks each program once for its name, its type and the schema of its
-// configuration, and checks the operator's configuration against it. Later it starts processes, and finds those
-// again that an earlier agent started. A plugin that runs as a CSI task is not its subject (see dynamicplugins).
+// Package plugincatalog finds the external plugins of a node: programs in one directory that serve a driver
+// or devices over gRPC. The catalog asks each program once for its name, its type and the schema of its
+// configuration, and checks the operator's configuration against it. Later it starts processes, and finds
+// those again that an earlier agent started. A plugin that runs as a CSI task is not its subject (see
+// dynamicplugins).
 //
-// A process runs in a session of its own and outlives the agent. Its socket is in a private directory, because
-// whoever reaches the socket of a driver can start processes as root.
+// A process runs in a session of its own and outlives the agent. Its socket is in a private directory,
+// because whoever reaches the socket of a driver can start processes as root.
 package plugincatalog
 
 import (
@@ -226,8 +227,8 @@ func (c *Catalog) Start(ctx context.Context, name string) (*Process, error) {
 	return process, nil
 }
 
-// Reattach connects to the process of an earlier agent. It returns nil if that process is gone. The process keeps
-// the configuration that it has.
+// Reattach connects to the process of an earlier agent. It returns nil if that process is gone. The process
+// keeps the configuration that it has.
 func (c *Catalog) Reattach(name string, record Reattach) (*Process, error) {
 	return reattach(record, c.logger.Named(name))
 }

@@ -46,7 +46,9 @@ func (s *served) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientC
 	return nil, nil
 }
 
-func (s *served) PluginInfo(ctx context.Context, _ *base.PluginInfoRequest) (*base.PluginInfoResponse, error) {
+func (s *served) PluginInfo(
+	ctx context.Context, _ *base.PluginInfoRequest,
+) (*base.PluginInfoResponse, error) {
 	info := &base.PluginInfoResponse{
 		Type:              base.PluginType_DEVICE,
 		PluginApiVersions: []string{"v0.1.0"},
@@ -69,7 +71,9 @@ func (s *served) PluginInfo(ctx context.Context, _ *base.PluginInfoRequest) (*ba
 	return info, nil
 }
 
-func (s *served) ConfigSchema(context.Context, *base.ConfigSchemaRequest) (*base.ConfigSchemaResponse, error) {
+func (s *served) ConfigSchema(
+	context.Context, *base.ConfigSchemaRequest,
+) (*base.ConfigSchemaResponse, error) {
 	attr := &hclspec.Attr{Name: "dir", Type: "string", Required: true}
 	if s.how == "bad schema" {
 		attr.Type = "strong"

@@ -30,8 +30,8 @@ const (
 	maxMessage = 4 << 20
 )
 
-// handshake is what the plugins of the dialect expect of the program that starts them. It is no secret: it keeps
-// people from starting a plugin by hand.
+// handshake is what the plugins of the dialect expect of the program that starts them. It is no secret: it
+// keeps people from starting a plugin by hand.
 var handshake = goplugin.HandshakeConfig{
 	ProtocolVersion:  2,
 	MagicCookieKey:   "NOMAD_PLUGIN_MAGIC_COOKIE",
@@ -247,8 +247,8 @@ func (a *attached) HostToPlugin(network, address string) (string, string, error)
 	return network, address, nil
 }
 
-// processRunner starts a process in a session of its own. Its output goes to files, because a process that outlives
-// the agent must not write into a pipe without a reader.
+// processRunner starts a process in a session of its own. Its output goes to files, because a process that
+// outlives the agent must not write into a pipe without a reader.
 type processRunner struct {
 	*attached
 	cmd    *exec.Cmd

@@ -30,8 +30,8 @@ type Supervisor struct {
 	Failed func(err error)
 }
 
-// Run starts a process, or takes up that of an earlier agent, and starts another one when it ends. It returns when
-// ctx has ended.
+// Run starts a process, or takes up that of an earlier agent, and starts another one when it ends. It returns
+// when ctx has ended.
 func (s *Supervisor) Run(ctx context.Context) {
 	logger := s.Catalog.logger.Named(s.Name)
 	pace := restart

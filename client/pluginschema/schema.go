@@ -1,6 +1,6 @@
-// Package pluginschema decodes a configuration by the schema that an external plugin announces. A configuration
-// is a map as the agent's and a job's HCL parser make it. The result is a map in msgpack, in the form that the
-// plugin expects.
+// Package pluginschema decodes a configuration by the schema that an external plugin announces. A
+// configuration is a map as the agent's and a job's HCL parser make it. The result is a map in msgpack, in
+// the form that the plugin expects.
 package pluginschema
 
 import (
@@ -33,8 +33,8 @@ func Parse(announced *hclspec.Spec) (*Schema, error) {
 	return &Schema{spec}, nil
 }
 
-// Decode returns the configuration in msgpack. Each fault is an invalid error that names the setting. Strings are
-// taken as they are: they hold no templates.
+// Decode returns the configuration in msgpack. Each fault is an invalid error that names the setting. Strings
+// are taken as they are: they hold no templates.
 func (s *Schema) Decode(config map[string]any) ([]byte, error) {
 	text, err := json.Marshal(config)
 	if err != nil {
@@ -51,7 +51,8 @@ func (s *Schema) Decode(config map[string]any) ([]byte, error) {
 	return msgpack.Marshal(value, value.Type())
 }
 
-// invalid joins the faults. The positions are left out: they are those of the text in JSON, which nobody wrote.
+// invalid joins the faults. The positions are left out: they are those of the text in JSON, which nobody
+// wrote.
 func invalid(diags hcl.Diagnostics) error {
 	var faults []error
 	for _, d := range diags {

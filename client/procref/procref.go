@@ -1,6 +1,6 @@
-// Package procref names processes that outlive the agent. The kernel reuses pids, so a process is named by its pid
-// and its start time, and no process is signalled without a check of both under a pidfd. A Ref is good for one
-// boot of the machine.
+// Package procref names processes that outlive the agent. The kernel reuses pids, so a process is named by
+// its pid and its start time, and no process is signalled without a check of both under a pidfd. A Ref is
+// good for one boot of the machine.
 package procref
 
 import (

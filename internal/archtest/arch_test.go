@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"internal/codec"},
 	{"structs"},
 	{"internal"},
-	{"state", "rpc", "csi", "jobspec"},
+	{"state", "rpc", "csi", "jobspec", "plugins/protocol"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn"},
 	{"endpoints", "cli"},
 	{"server"},
@@ -31,7 +31,7 @@ var layers = [][]string{
 // onlyIn has the packages of berth that may import a library directly.
 var onlyIn = map[string][]string{
 	"github.com/hashicorp/go-memdb":  {"internal/mvcc"},
-	"google.golang.org/grpc":         {"csi", "plugins"},
+	"google.golang.org/grpc":         {"csi", "plugins", "client/plugincatalog", "client/drivers/external"},
 	"go.etcd.io/bbolt":               {"client/store"},
 	"github.com/hashicorp/raft-wal":  {"server"},
 	"github.com/hashicorp/serf/serf": {"server"},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Changed returns the settings in which two configurations of one struct type differ, as paths of their names: a
-// setting of a block has the name of the block before it. Fields without a tag are no settings.
+// Changed returns the settings in which two configurations of one struct type differ, as paths of their
+// names: a setting of a block has the name of the block before it. Fields without a tag are no settings.
 func Changed[T any](a, b *T) []string {
 	return changedFields("", reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }

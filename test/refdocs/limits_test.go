@@ -31,6 +31,11 @@ var allLimits = []limit{
 	{"MaxJobCount", structs.MaxJobCount, "", "instances of one job, the sum of its counts", beyondInvalid},
 	{"MaxGroups", structs.MaxGroups, "", "task groups of one job", beyondInvalid},
 	{"MaxTasks", structs.MaxTasks, "", "tasks of one group", beyondInvalid},
+	{"MaxDeviceDemands", structs.MaxDeviceDemands, "", "`device` blocks of one task", beyondInvalid},
+	{
+		"MaxDevices", structs.MaxDevices, "",
+		"`count` of one `device` block, and devices of one group of a node", beyondInvalid,
+	},
 	{
 		"MaxConfigNesting", structs.MaxConfigNesting, "", "levels of maps and lists in the `config` of a task",
 		beyondInvalid,

@@ -30,7 +30,7 @@ func TestOperations_ExplainsEverySetting(t *testing.T) {
 }
 
 func settings(typ reflect.Type) (names []string) {
-	for typ.Kind() == reflect.Pointer {
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
 		typ = typ.Elem()
 	}
 	if typ.Kind() != reflect.Struct {

@@ -91,8 +91,8 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 	return binds, nil
 }
 
-// deviceRules are the device files that a task may open: the standard ones and its own. A device that is mounted
-// read-only cannot be written: the read-only mount of a device file alone would not prevent that.
+// deviceRules are the device files that a task may open: the standard ones and its own. A device that is
+// mounted read-only cannot be written: the read-only mount of a device file alone would not prevent that.
 func deviceRules(mounts []driver.Mount) ([]cgroups.DeviceRule, error) {
 	rules := cgroups.StandardDevices()
 	for _, m := range mounts {

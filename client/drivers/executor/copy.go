@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CopyArg makes Main a task itself: it copies two named pipes to its standard output and error. A driver whose
-// tasks write into named pipes runs it as a task, so that their output gets into bounded files.
+// CopyArg makes Main a task itself: it copies two named pipes to its standard output and error. A driver
+// whose tasks write into named pipes runs it as a task, so that their output gets into bounded files.
 const CopyArg = "copy"
 
 // copyPipes copies until SIGTERM, and then what is left in the pipes.

@@ -1,9 +1,9 @@
-// Package external is a task driver that runs as a process of its own: an external driver plugin. It passes the
-// calls of the agent on, and hides that the process may end: tasks outlive it, and the next process takes them up
-// again by their handles. While no process runs, calls are unavailable, and Wait waits on.
+// Package external is a task driver that runs as a process of its own: an external driver plugin. It passes
+// the calls of the agent on, and hides that the process may end: tasks outlive it, and the next process takes
+// them up again by their handles. While no process runs, calls are unavailable, and Wait waits on.
 //
-// The plugin writes the output of a task into two named pipes. A helper process, which outlives the agent and the
-// plugin, keeps it in files of bounded size, as for the drivers that are built in.
+// The plugin writes the output of a task into two named pipes. A helper process, which outlives the agent and
+// the plugin, keeps it in files of bounded size, as for the drivers that are built in.
 package external
 
 import (
@@ -106,8 +106,8 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	return d.info
 }
 
-// Run keeps a process of the plugin running until ctx ends, and reports each change of its health. The process
-// itself runs on after that.
+// Run keeps a process of the plugin running until ctx ends, and reports each change of its health. The
+// process itself runs on after that.
 func (d *Driver) Run(ctx context.Context, report func(*structs.DriverInfo)) {
 	d.report = report
 	d.supervisor.Run(ctx)

@@ -220,8 +220,8 @@ func TestDriver_StopsATask(t *testing.T) {
 	f.destroy(a, cfg.ID)
 }
 
-// stopped reports whether the script was stopped. The driver closes the connection to its own helper at a stop, and
-// may lose the exit code; then it says so.
+// stopped reports whether the script was stopped. The driver closes the connection to its own helper at a
+// stop, and may lose the exit code; then it says so.
 func stopped(r *driver.ExitResult) bool {
 	return r.ExitCode == 3 || strings.Contains(r.Err, "error waiting on process")
 }

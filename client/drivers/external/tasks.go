@@ -260,8 +260,8 @@ func (d *Driver) destroy(ctx context.Context, p *process, id string) error {
 	return nil
 }
 
-// isFinal reports whether the plugin answered that the call failed, and will fail again. Plugins have no codes for
-// that: they mark what can be repeated.
+// isFinal reports whether the plugin answered that the call failed, and will fail again. Plugins have no
+// codes for that: they mark what can be repeated.
 func isFinal(err error) bool {
 	s := status.Convert(err)
 	switch s.Code() {

@@ -1,0 +1,2 @@
+// Package driver is the service of driver plugins. The code is made of driver.proto.
+package driver
